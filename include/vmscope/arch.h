@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What vmscope knows of a processor architecture: its registers, its page
+ * tables, its frame-pointer convention, its instructions. One const struct of
+ * operations per architecture; callers never name an architecture.
+ */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+G_BEGIN_DECLS
+
+/* No architecture describes more registers than this. */
+#define VMS_REGS_MAX 64
+
+/* A register file. Which register an index names, the architecture tells. */
+struct vms_regs {
+	uint64_t value[VMS_REGS_MAX];
+	uint64_t valid; /* bit i: value[i] is known */
+};
+
+static inline bool vms_regs_have(const struct vms_regs *regs, unsigned index)
+{
+	return index < VMS_REGS_MAX && (regs->valid >> index & 1);
+}
+
+static inline void vms_regs_set(struct vms_regs *regs, unsigned index, uint64_t value)
+{
+	regs->value[index] = value;
+	regs->valid |= UINT64_C(1) << index;
+}
+
+struct vms_reg_desc {
+	const char *name; /* as gdb names it */
+	unsigned bits;
+};
+
+/*
+ * Reads guest memory, physical or virtual as the user of it says.
+ * Returns false, with the buffer's content undefined, when any byte of the
+ * range cannot be read.
+ */
+struct vms_reader {
+	bool (*read)(void *data, uint64_t addr, void *buf, size_t size);
+	void *data;
+};
+
+/* One translation: the page that holds a virtual address. */
+struct vms_page {
+	uint64_t va;   /* first virtual address of the page */
+	uint64_t pa;   /* its guest-physical address */
+	uint64_t size; /* bytes: 4 KiB, 2 MiB, 1 GiB … */
+	bool writable;
+	bool user; /* accessible to user mode */
+	bool executable;
+};
+
+struct vms_arch {
+	const char *name;     /* as `uname -m` names it */
+	const char *gdb_name; /* as gdb's target descriptions name it */
+	const struct vms_reg_desc *regs;
+	unsigned n_regs;
+	unsigned pc, sp, fp; /* indices into a register file */
+
+	/*
+	 * Finds the page that maps `va` by walking the page tables that `regs`
+	 * points to, through `phys`. With paging off, identity. False when not
+	 * mapped or the tables cannot be read.
+	 */
+	bool (*translate)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
+			  struct vms_page *ret);
+	/*
+	 * First mapped page at or above `va`, up to and including `last`: how
+	 * mappings are listed without trying every address.
+	 */
+	bool (*next_page)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
+			  uint64_t last, struct vms_page *ret);
+	/* The kernel's half of the address space (by the usual convention). */
+	bool (*is_kernel_address)(uint64_t va);
+	/* Is the vCPU in kernel mode, by its registers? */
+	bool (*in_kernel)(const struct vms_regs *regs);
+	/*
+	 * Is the vCPU waiting in its halt instruction? `code` is the
+	 * VMS_HALT_BYTES bytes that end just before the program counter.
+	 */
+	bool (*is_halted)(const struct vms_regs *regs, const uint8_t *code);
+	/*
+	 * Registers to find the kernel's own page tables with, when the user's
+	 * are reduced (x86 page table isolation). May leave `regs` as they are.
+	 */
+	void (*kernel_root)(struct vms_regs *regs);
+	/* The paging mode in words, e.g. "5-level paging, 57-bit virtual addresses". */
+	const char *(*paging_mode)(const struct vms_regs *regs);
+	/*
+	 * One frame outwards by the frame-pointer convention. Changes pc, sp
+	 * and fp of `regs`; false when there is no caller to be found.
+	 */
+	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
+
+	int capstone_arch, capstone_mode;
+};
+
+#define VMS_HALT_BYTES 4
+
+extern const struct vms_arch vms_arch_x86_64;
+
+/* The architecture that QEMU, `uname -m` or gdb calls `name`, or NULL. */
+const struct vms_arch *vms_arch_by_name(const char *name);
+
+/* The index of the register called `name`, or -1. */
+int vms_arch_reg(const struct vms_arch *arch, const char *name);
+
+/* One decoded instruction. */
+struct vms_insn {
+	uint64_t va;
+	unsigned size; /* bytes */
+	uint8_t bytes[16];
+	char text[192];		/* mnemonic and operands */
+	uint64_t branch_target; /* of a direct jump or call, else 0 */
+	bool is_return;
+};
+
+/*
+ * Decodes `size` bytes of code that lie at `va` and calls `each` for every
+ * instruction, until the bytes end, `each` returns false or (returning false
+ * with an error) an instruction cannot be decoded. For any thread.
+ */
+bool vms_disassemble(const struct vms_arch *arch, uint64_t va, const uint8_t *code, size_t size,
+		     bool (*each)(const struct vms_insn *insn, void *data), void *data,
+		     GError **error);
+
+G_END_DECLS

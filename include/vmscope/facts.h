@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Facts of a machine and its guest, one item each: os, cpus, memory, mappings … */
+#pragma once
+
+#include <vmscope/guest.h>
+#include <vmscope/table.h>
+
+G_BEGIN_DECLS
+
+struct vms_fact {
+	const char *name;  /* as `vmscope info NAME` takes it */
+	const char *title; /* as a heading */
+	const char *help;
+	bool in_report; /* written into sample reports unless asked otherwise */
+};
+
+/* All items: the general ones, then those of the machine's engine. Owned by the array. */
+GArray *vms_facts_list(struct vms_guest *guest);
+/*
+ * One item as a table; holds the machine where it reads registers or lists. Errors: NOT_FOUND (no
+ * such item; the message lists them), and what the item needs.
+ */
+struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What runs in a machine: the operating system, its symbols, its tasks. Found from the
+ * machine's registers and memory alone. Nothing read from a guest is believed: every count,
+ * offset, list and string is bounded.
+ */
+#pragma once
+
+#include <vmscope/memory.h>
+#include <vmscope/symbol.h>
+
+G_BEGIN_DECLS
+
+typedef struct vms_guest vms_guest;
+
+enum vms_guest_kind {
+	VMS_GUEST_NONE, /* no operating system was recognised */
+	VMS_GUEST_LINUX,
+};
+
+/*
+ * Finds out what runs in a machine. Never fails for a guest that is not understood: the kind is
+ * NONE then, and vms_guest_why says what was missing. Errors: those of the machine only.
+ * Holds the machine for as long as it takes to read the registers.
+ * Guests that are not understood in part (no BTF, no ORC) are usable for the rest.
+ */
+struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
+struct vms_guest *vms_guest_ref(struct vms_guest *guest);
+void vms_guest_unref(struct vms_guest *guest);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_guest, vms_guest_unref)
+
+enum vms_guest_kind vms_guest_kind(const struct vms_guest *guest);
+struct vms_machine *vms_guest_machine(const struct vms_guest *guest);
+
+/* Strings are owned by the guest; NULL or 0 where unknown. */
+struct vms_guest_info {
+	const char *name;    /* "Linux" */
+	const char *release; /* "6.1.0-56-cloud-amd64" */
+	const char *version; /* "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-14)" */
+	const char *banner;  /* what /proc/version says */
+	const char *hostname;
+	const char *unwinder;  /* "ORC" or "frame pointers" */
+	const char *found_by;  /* how the kernel was found */
+	uint64_t text;	       /* address of _text */
+	uint64_t kaslr_offset; /* from the address that the kernel was linked for */
+	bool types;	       /* BTF is there: tasks, modules and memory areas can be read */
+};
+const struct vms_guest_info *vms_guest_info(const struct vms_guest *guest);
+/* Why the kind is NONE, or which part of the guest could not be understood; or NULL. */
+const char *vms_guest_why(const struct vms_guest *guest);
+
+/* ---- symbols ---------------------------------------------------------- */
+
+/*
+ * Adds a symbol file. The bias is `address` - the file's base when an address was given; for a
+ * Linux kernel's vmlinux what KASLR moved it by; else 0. Takes ownership of `file`.
+ */
+bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
+			   const uint64_t *address, GError **error);
+
+struct vms_process; /* below */
+
+/* What an address is called. Strings are owned by the guest. */
+struct vms_location {
+	const char *symbol; /* NULL when no symbol is known */
+	const char *module; /* kernel module, mapped file or symbol file; NULL: the kernel itself */
+	uint64_t offset;    /* from the symbol; from the file's begin where symbol is NULL */
+	uint64_t start;	    /* address of the symbol, where there is one */
+	const char *source; /* source file, or NULL */
+	unsigned line;
+};
+/*
+ * Names `va`. `process` says whose address a user address is, NULL for kernel addresses.
+ * Look-ups only in what was read before: never in guest memory, so it works afterwards.
+ * False when nothing at all is known of the address.
+ */
+bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
+		      struct vms_location *ret);
+/* Addresses of all symbols called `name`, in all tables: calls `each`; the number found. */
+size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
+			void (*each)(const struct vms_symbol *symbol, const char *module,
+				     void *data),
+			void *data);
+
+/* ---- modules ---------------------------------------------------------- */
+
+struct vms_module {
+	char *name;
+	uint64_t text; /* address and bytes of its code */
+	uint64_t text_size;
+	uint64_t size;			  /* bytes of all its parts */
+	struct vms_symbol_table *symbols; /* may be empty, never NULL */
+};
+/*
+ * Reads the list of loaded modules anew (after detection, or when an address is unknown).
+ * Array of const struct vms_module *, owned by the guest until the next refresh.
+ */
+bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error);
+const GPtrArray *vms_guest_modules(const struct vms_guest *guest);
+
+/* ---- tasks ------------------------------------------------------------ */
+
+#define VMS_COMM_SIZE 16
+
+struct vms_task {
+	uint64_t va;			  /* of its struct task_struct */
+	uint64_t mm;			  /* of its struct mm_struct; 0 for a kernel thread */
+	uint32_t tid;			  /* thread id */
+	uint32_t pid;			  /* process id */
+	uint32_t ppid;			  /* parent's process id */
+	char state;			  /* as ps shows it: R S D T t X Z P I */
+	char comm[VMS_COMM_SIZE];	  /* the thread's name */
+	char process_comm[VMS_COMM_SIZE]; /* its process's name */
+	bool is_idle;			  /* the idle task of a CPU */
+};
+
+/*
+ * The task that a held vCPU runs. `memory` looks through the page tables of that vCPU's `regs`.
+ * False when it cannot be told (no types, the guest is booting, the memory is damaged).
+ */
+bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
+		       const struct vms_regs *regs, struct vms_task *ret);
+/*
+ * Every thread of the guest: an array of struct vms_task, by pid and tid. Hold the machine for a
+ * consistent picture. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end).
+ */
+GArray *vms_guest_tasks(struct vms_guest *guest, GError **error);
+/*
+ * Registers with which the stack of a task that does not run can be walked. Errors: INVALID_STATE
+ * when it runs on a vCPU.
+ */
+bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, struct vms_regs *ret,
+			 GError **error);
+
+/*
+ * A process whose addresses are to be named later. The guest keeps one for every (pid, name,
+ * mm) that it was asked for. NULL for tasks without user memory is never returned: kernel
+ * threads have a process without areas.
+ */
+struct vms_process {
+	uint32_t pid;
+	char comm[VMS_COMM_SIZE];
+	unsigned index; /* counts from 0, in the order of first sight */
+	bool is_idle;
+};
+const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task);
+/* The process with an index; NULL beyond the last. */
+const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index);
+/*
+ * Learns, from the memory of a held guest, which file backs the user address `va` of `process`,
+ * so that vms_guest_locate can tell later. Cheap when known already.
+ */
+void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
+			    const struct vms_process *process, uint64_t va);
+
+/* ---- unwinding -------------------------------------------------------- */
+
+/* How to get from a frame of kernel code to its caller's, normalised over ORC's layouts. */
+enum vms_orc_reg {
+	VMS_ORC_UNDEFINED,
+	VMS_ORC_PREV_SP,
+	VMS_ORC_AX,
+	VMS_ORC_DX,
+	VMS_ORC_DI,
+	VMS_ORC_BP,
+	VMS_ORC_SP,
+	VMS_ORC_R10,
+	VMS_ORC_R13,
+	VMS_ORC_BP_INDIRECT,
+	VMS_ORC_SP_INDIRECT,
+};
+enum vms_orc_type {
+	VMS_ORC_TYPE_UNDEFINED,
+	VMS_ORC_TYPE_END,
+	VMS_ORC_TYPE_CALL,
+	VMS_ORC_TYPE_REGS,
+	VMS_ORC_TYPE_REGS_PARTIAL
+};
+struct vms_orc_entry {
+	enum vms_orc_type type;
+	enum vms_orc_reg sp_reg, bp_reg;
+	int16_t sp_offset, bp_offset;
+	bool signal;
+	bool sp_indirect_adds_first; /* before 5.12: load(SP + offset), not load(SP) + offset */
+};
+/* False when the guest has no ORC tables or none for this address. */
+bool vms_guest_orc(struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret);
+/* Does the guest have ORC tables at all? */
+bool vms_guest_has_orc(const struct vms_guest *guest);
+/* Is `pc` code of the kernel or of a module? Frame-pointer walks end where it is not. */
+bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
+
+/* ---- log -------------------------------------------------------------- */
+
+/*
+ * The kernel log: calls `each` for every record, oldest first: time in ns since boot, level
+ * 0–7, text without newline at the end. Errors: UNSUPPORTED, MALFORMED, UNREADABLE.
+ */
+bool vms_guest_dmesg(struct vms_guest *guest,
+		     void (*each)(uint64_t time_ns, unsigned level, const char *text, void *data),
+		     void *data, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A machine: something with vCPUs, registers and memory. Each kind of machine
+ * is reached by an engine (src/machine/<engine>/); callers see only this.
+ *
+ * Threads: a machine may be used from several threads. Registers are asked for
+ * by the thread that holds the vCPU.
+ */
+#pragma once
+
+#include <sys/types.h>
+#include <vmscope/arch.h>
+#include <vmscope/error.h>
+
+G_BEGIN_DECLS
+
+typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
+
+#define VMS_ALL_VCPUS (-1)
+
+/* ---- opening ---------------------------------------------------------- */
+
+/*
+ * Opens the QEMU of process `pid`, through the QMP socket that its command line
+ * and its open files lead to. The guest runs on, except for the moment in which
+ * its gdb stub is added. Errors: NOT_FOUND (no such process), UNSUPPORTED (not
+ * QEMU, or no QMP socket), BUSY (the socket or the stub serves somebody else),
+ * PERMISSION, TIMEOUT, PROTOCOL.
+ */
+struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error);
+
+/* The same by QMP address: the path of a unix socket, or HOST:PORT. */
+struct vms_machine *vms_machine_open_qmp(const char *address, GError **error);
+
+/*
+ * Opens any gdb remote stub: the path of a unix socket, or HOST:PORT. A stub
+ * stops its machine while a client connects; if the machine was running it runs
+ * again when this returns. A stub does not tell whether the machine was running:
+ * it is taken to have been.
+ */
+struct vms_machine *vms_machine_open_gdb(const char *address, GError **error);
+
+struct vms_machine *vms_machine_ref(struct vms_machine *machine);
+/* The last reference releases every vCPU, removes what was added, and closes. */
+void vms_machine_unref(struct vms_machine *machine);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_machine, vms_machine_unref)
+
+/* ---- discovering ------------------------------------------------------ */
+
+struct vms_found_machine {
+	pid_t pid;
+	char *name;	   /* -name, else the executable's name */
+	char *accelerator; /* "kvm", "tcg" … or NULL when unknown */
+	unsigned vcpus;	   /* 0 when unknown */
+	uint64_t memory;   /* bytes; 0 when unknown */
+	char *qmp;	   /* address of its QMP socket, or NULL */
+	char *obstacle;	   /* why it cannot be looked at, or NULL when it can */
+};
+
+/*
+ * Every virtual machine of this host, as an array of struct vms_found_machine *
+ * that frees its elements. Asks no machine anything: only /proc is read.
+ */
+GPtrArray *vms_machine_discover(GError **error);
+
+/* ---- facts ------------------------------------------------------------ */
+
+struct vms_machine_info {
+	const char *name;
+	const char *engine;	 /* "qemu", "gdb" … */
+	const char *description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
+	const char *accelerator; /* "kvm", "tcg", or NULL when unknown */
+	pid_t pid;		 /* 0 when unknown */
+};
+
+enum vms_range_kind { VMS_RANGE_RAM, VMS_RANGE_ROM, VMS_RANGE_MMIO };
+
+/* A contiguous range of guest-physical addresses. */
+struct vms_range {
+	uint64_t pa;
+	uint64_t size; /* bytes */
+	enum vms_range_kind kind;
+	const char *name; /* who answers there: RAM block, ROM, device */
+};
+
+/* Owned by the machine, constant while it is open. */
+const struct vms_machine_info *vms_machine_info(struct vms_machine *machine);
+const struct vms_arch *vms_machine_arch(struct vms_machine *machine);
+unsigned vms_machine_vcpus(struct vms_machine *machine);
+/* The host thread that runs a vCPU, or 0 when unknown. */
+pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
+/* Sorted, not overlapping. With a bare gdb stub the map is unknown: *n is 0. */
+const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
+
+/* Items that only this engine can tell (interrupt controllers, devices …). */
+struct vms_machine_item {
+	const char *name;
+	const char *help;
+};
+const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n);
+/* Text of an item, newly allocated. Errors: NOT_FOUND and what the engine says. */
+char *vms_machine_item_text(struct vms_machine *machine, const char *name, GError **error);
+
+/* ---- holding ---------------------------------------------------------- */
+
+/* Can the engine hold one vCPU while the others run? */
+bool vms_machine_holds_each(struct vms_machine *machine);
+
+/*
+ * Holds one vCPU (or VMS_ALL_VCPUS): it executes nothing until released. Holds
+ * nest. An engine that can only hold all at once does so for any `vcpu`. On a
+ * machine that is paused already a hold succeeds and release leaves it paused.
+ * A watchdog process releases the machine when this process dies or is stopped.
+ * Errors: TIMEOUT, CLOSED, PROTOCOL; nothing is held then.
+ */
+bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
+/*
+ * Errors: as hold, and INVALID_STATE when the watchdog had released the machine
+ * meanwhile: what was read during the hold may be torn.
+ */
+bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error);
+
+/* Is the machine paused by somebody else (its user, an I/O error, a panic)? */
+bool vms_machine_is_paused(struct vms_machine *machine);
+
+/* Why a machine does not go on as it was opened. */
+enum vms_machine_end {
+	VMS_MACHINE_GOES_ON,
+	VMS_MACHINE_GONE,  /* exited, or the connection to it broke */
+	VMS_MACHINE_RESET, /* rebooted since it was opened: what was learnt of its guest is void */
+};
+enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
+
+/*
+ * A number that stands for one continuous hold of the whole machine, never used
+ * again; 0 while any vCPU runs. What was read under a number stays true under it.
+ */
+uint64_t vms_machine_epoch(struct vms_machine *machine);
+
+/* ---- registers and memory --------------------------------------------- */
+
+/* Registers of a held vCPU. Errors: INVALID_STATE when not held; CLOSED, PROTOCOL. */
+bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+		      GError **error);
+
+/*
+ * Reads guest-physical memory; works held or running. False when any byte of
+ * the range is not RAM or ROM, or the machine has gone. `buf` is undefined then.
+ */
+bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+
+G_END_DECLS

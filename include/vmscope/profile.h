@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A profile: call trees with names, ready to be printed or exported. A snapshot: it does not change
+ * and needs neither the machine nor its guest any more.
+ */
+#pragma once
+
+#include <vmscope/error.h>
+
+G_BEGIN_DECLS
+
+typedef struct vms_profile vms_profile;
+
+enum vms_label_kind {
+	VMS_LABEL_PROCESS,  /* a process of the guest: name "md5sum (123)" */
+	VMS_LABEL_IDLE,	    /* "[idle]" */
+	VMS_LABEL_FUNCTION, /* code with a name: a symbol, or file+offset */
+	VMS_LABEL_ADDRESS,  /* code without a name */
+	VMS_LABEL_MARKER,   /* "[truncated]", "[unreadable stack]" … */
+};
+
+/* What a node is called. Strings are owned by the profile; NULL where unknown. */
+struct vms_label {
+	enum vms_label_kind kind;
+	bool is_user;
+	const char *name;   /* symbol, process, marker */
+	const char *module; /* NULL: the kernel itself */
+	const char *source; /* source file and line, where known */
+	unsigned line;
+	uint64_t va;	 /* by address: the address; by function: where the function begins */
+	uint64_t offset; /* from the symbol; 0 by function */
+};
+
+#define VMS_NO_NODE UINT32_MAX
+
+/* Parents come before their children in the array; siblings are sorted by total, then address. */
+struct vms_profile_node {
+	uint32_t label;
+	uint32_t parent, first_child, next_sibling; /* VMS_NO_NODE: none */
+	uint64_t total;				    /* samples of the node with what is below it */
+	uint64_t self;				    /* samples that end here */
+};
+
+/* A function by the samples in which it appears. */
+struct vms_profile_function {
+	uint32_t label;
+	uint64_t self;	/* samples in which it is the leaf */
+	uint64_t total; /* samples in which it is anywhere, once each */
+};
+
+/* The call tree of one vCPU, or of all. */
+struct vms_profile_tree {
+	int vcpu; /* or VMS_ALL_VCPUS */
+	uint64_t samples;
+	const struct vms_profile_node *nodes;
+	uint32_t n_nodes;
+	uint32_t first_root; /* siblings by next_sibling */
+};
+
+void vms_profile_free(struct vms_profile *profile);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_profile, vms_profile_free)
+
+const struct vms_label *vms_profile_label(const struct vms_profile *profile, uint32_t label);
+/* Is the first frame of a path the leaf, with callers below it? */
+bool vms_profile_leaf_first(const struct vms_profile *profile);
+size_t vms_profile_n_trees(const struct vms_profile *profile);
+const struct vms_profile_tree *vms_profile_tree_get(const struct vms_profile *profile, size_t i);
+/* By self, highest first; over all trees. */
+const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,
+							 size_t *n);
+/* ns between two samples; what a sample weighs. */
+uint64_t vms_profile_interval_ns(const struct vms_profile *profile);
+/* "Linux 6.1.0 on QEMU 10.0.2, 2 vCPUs, 10.0 s at 99 Hz": a title for pictures. */
+const char *vms_profile_title(const struct vms_profile *profile);
+
+G_END_DECLS

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* The sample report: where a guest spends its time. */
+#pragma once
+
+#include <vmscope/guest.h>
+#include <vmscope/profile.h>
+#include <vmscope/unwind.h>
+
+G_BEGIN_DECLS
+
+typedef struct vms_sample_report vms_sample_report;
+
+#define VMS_SAMPLE_INTERVAL_MIN_US 10
+#define VMS_SAMPLE_INTERVAL_MAX_US 10000000
+
+enum vms_sample_flags {
+	VMS_SAMPLE_LEAF_FIRST = 1 << 0, /* trees begin with the leaf, callers below it */
+};
+
+enum vms_sample_state { VMS_SAMPLE_READY, VMS_SAMPLE_RUNNING, VMS_SAMPLE_STOPPING };
+
+/* How a run ended. */
+enum vms_sample_end {
+	VMS_SAMPLE_NOT_RUN,
+	VMS_SAMPLE_COMPLETE,  /* its time had passed */
+	VMS_SAMPLE_STOPPED,   /* vms_sample_report_stop */
+	VMS_SAMPLE_CANCELLED, /* the progress callback said so */
+	VMS_SAMPLE_GONE,      /* the machine went away; samples until then are kept */
+	VMS_SAMPLE_RESET,     /* the guest rebooted; samples until then are kept */
+	VMS_SAMPLE_FAILED,    /* an engine error; see vms_sample_report_error */
+};
+
+/* Why a sample of a vCPU gave no stack. */
+enum vms_sample_failure {
+	VMS_SAMPLE_FAIL_HOLD,	/* the vCPU could not be held */
+	VMS_SAMPLE_FAIL_REGS,	/* its registers could not be read */
+	VMS_SAMPLE_FAIL_TORN,	/* the watchdog had released it meanwhile */
+	VMS_SAMPLE_FAIL_PAUSED, /* the machine was paused by somebody else */
+	VMS_SAMPLE_N_FAILURES,
+};
+
+struct vms_sample_stats {
+	uint64_t samples; /* taken; failed ones are not among them */
+	uint64_t idle;	  /* how many of them found the vCPU halted */
+	uint64_t missed;  /* ticks that found the last request pending */
+	uint64_t failed[VMS_SAMPLE_N_FAILURES];
+	uint64_t kernel_walks; /* stacks with kernel frames, idle ones aside */
+	uint64_t kernel_walks_by_end[VMS_WALK_N_ENDS]; /* ROOT: reached an entry or a thread's start
+							*/
+	uint64_t hold_ns_median, hold_ns_p99,
+		hold_ns_max; /* how long the vCPU was held per sample */
+};
+
+#define VMS_SAMPLE_PROGRESS_UNKNOWN (-1) /* an endless run */
+
+/*
+ * Called from the run's own thread about ten times a second: 0 to 99, or UNKNOWN in an endless
+ * run; and 100 once when the report is ready (its state is READY then). The answer false
+ * cancels the run.
+ */
+typedef bool (*vms_sample_progress)(int percent, void *data);
+
+/*
+ * A report on `machine`, sampled every `interval_us`. `guest` may be NULL: it is detected at
+ * start then. Errors: INVALID_ARGUMENT (interval out of range, unknown flags).
+ */
+struct vms_sample_report *vms_sample_report_new(struct vms_machine *machine,
+						struct vms_guest *guest, uint64_t interval_us,
+						unsigned flags, GError **error);
+struct vms_sample_report *vms_sample_report_ref(struct vms_sample_report *report);
+/* The last reference stops a run and waits for it. */
+void vms_sample_report_unref(struct vms_sample_report *report);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_sample_report, vms_sample_report_unref)
+
+/* Frames per stack, 1 to VMS_STACK_LIMIT, default 128. Errors: INVALID_ARGUMENT, INVALID_STATE. */
+bool vms_sample_report_set_depth(struct vms_sample_report *report, unsigned depth, GError **error);
+
+/*
+ * Starts sampling for `duration_ns`, or until stopped if 0. `progress` may be NULL. What an
+ * earlier run sampled is dropped. Errors: INVALID_STATE (not READY: nothing is changed), and
+ * those of vms_guest_detect.
+ */
+bool vms_sample_report_start(struct vms_sample_report *report, uint64_t duration_ns,
+			     vms_sample_progress progress, void *data, GError **error);
+/* Ends a run early; returns at once. Errors: INVALID_STATE (not RUNNING). */
+bool vms_sample_report_stop(struct vms_sample_report *report, GError **error);
+/* Blocks until the report is READY. Not from the progress callback. */
+void vms_sample_report_wait(struct vms_sample_report *report);
+
+enum vms_sample_state vms_sample_report_state(struct vms_sample_report *report);
+enum vms_sample_end vms_sample_report_end(struct vms_sample_report *report);
+/* Why a run FAILED or the machine is GONE: owned by the report, or NULL. */
+const GError *vms_sample_report_error(struct vms_sample_report *report);
+uint64_t vms_sample_report_elapsed_ns(struct vms_sample_report *report);
+struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report);
+bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
+			     struct vms_sample_stats *ret);
+
+enum vms_profile_flags {
+	VMS_PROFILE_BY_ADDRESS = 1 << 0,  /* a node per address; else per function */
+	VMS_PROFILE_MERGE_VCPUS = 1 << 1, /* one tree for all vCPUs; else one each */
+};
+/* The sampled trees with names. Errors: INVALID_STATE (not READY, or nothing was sampled). */
+struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, unsigned flags,
+					      GError **error);
+
+G_END_DECLS

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Walking a stack, from the registers of a held vCPU to the outermost caller. */
+#pragma once
+
+#include <vmscope/guest.h>
+
+G_BEGIN_DECLS
+
+/* Frames kept of one stack. */
+#define VMS_STACK_LIMIT	  1024
+#define VMS_STACK_DEFAULT 128
+
+struct vms_frame {
+	uint64_t pc;
+	bool is_return; /* pc is a return address: the call lies before it */
+	bool is_user;
+};
+
+/* How a walk ended. */
+enum vms_walk_end {
+	VMS_WALK_ROOT,	     /* there is no further caller */
+	VMS_WALK_DEPTH,	     /* more frames than asked for */
+	VMS_WALK_UNREADABLE, /* stack memory that is not mapped */
+	VMS_WALK_NO_INFO,    /* no unwind table entry for the address */
+	VMS_WALK_BAD_FRAME,  /* a frame that cannot be: not code, not further out, a loop */
+	VMS_WALK_N_ENDS,
+};
+const char *vms_walk_end_text(enum vms_walk_end end);
+
+struct vms_stack {
+	unsigned n;		      /* frames, leaf first */
+	unsigned n_kernel;	      /* how many of them are kernel frames */
+	enum vms_walk_end kernel_end; /* of the kernel part; ROOT where there is none */
+	enum vms_walk_end end;	      /* of the whole walk */
+	struct vms_frame frame[VMS_STACK_LIMIT];
+};
+
+/*
+ * Walks from `regs` outwards through `memory`, at most `depth` frames (1 to VMS_STACK_LIMIT).
+ * Kernel frames by the guest's ORC tables where it has them, else by frame pointers; user frames by
+ * frame pointers. Always gives at least the frame of the program counter.
+ */
+void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
+	      unsigned depth, struct vms_stack *ret);
+
+G_END_DECLS

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* All of libvmscope's public interface. */
+#pragma once
+
+#include <vmscope/arch.h>
+#include <vmscope/error.h>
+#include <vmscope/export.h>
+#include <vmscope/facts.h>
+#include <vmscope/guest.h>
+#include <vmscope/log.h>
+#include <vmscope/machine.h>
+#include <vmscope/memory.h>
+#include <vmscope/profile.h>
+#include <vmscope/sample.h>
+#include <vmscope/symbol.h>
+#include <vmscope/table.h>
+#include <vmscope/unwind.h>

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Bounded reading of bytes that nobody vouches for. */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A block of bytes; not owned. */
+struct vms_bytes {
+	const uint8_t *data;
+	size_t size;
+};
+
+/* Is [offset, offset + size) inside? */
+static inline bool vms_bytes_has(struct vms_bytes bytes, uint64_t offset, uint64_t size)
+{
+	return offset <= bytes.size && size <= bytes.size - offset;
+}
+
+/* Little-endian integers at any alignment; false when outside. */
+#define VMS_BYTES_GETTER(bits, convert)                                                            \
+	static inline bool vms_bytes_u##bits(struct vms_bytes bytes, uint64_t offset,              \
+					     uint##bits##_t *ret)                                  \
+	{                                                                                          \
+		if (!vms_bytes_has(bytes, offset, sizeof(*ret)))                                   \
+			return false;                                                              \
+		memcpy(ret, bytes.data + offset, sizeof(*ret));                                    \
+		*ret = convert(*ret);                                                              \
+		return true;                                                                       \
+	}
+VMS_BYTES_GETTER(8, (uint8_t))
+VMS_BYTES_GETTER(16, GUINT16_FROM_LE)
+VMS_BYTES_GETTER(32, GUINT32_FROM_LE)
+VMS_BYTES_GETTER(64, GUINT64_FROM_LE)
+#undef VMS_BYTES_GETTER
+
+/* The NUL-terminated string at `offset`, or NULL when it does not end inside. */
+static inline const char *vms_bytes_string(struct vms_bytes bytes, uint64_t offset)
+{
+	if (offset >= bytes.size || !memchr(bytes.data + offset, 0, bytes.size - offset))
+		return NULL;
+	return (const char *)bytes.data + offset;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The inside of a guest, shared by the files of src/guest/. */
+#pragma once
+
+#include <vmscope/guest.h>
+
+struct vms_linux;
+
+struct vms_guest {
+	gatomicrefcount refs;
+	struct vms_machine *machine;
+	enum vms_guest_kind kind;
+	struct vms_guest_info info; /* strings owned by `linux_guest` */
+	char *why;
+	GPtrArray *symbol_files;       /* struct vms_symbol_file *, in the order of adding */
+	struct vms_linux *linux_guest; /* NULL unless the kind is LINUX */
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* BTF: the kernel's own type information (Documentation/bpf/btf.rst). */
+#pragma once
+
+#include "base/bytes.h"
+#include <vmscope/error.h>
+
+struct vms_btf;
+
+/* Checks and indexes a BTF blob, which is copied. Errors: MALFORMED. */
+struct vms_btf *vms_btf_new(struct vms_bytes blob, GError **error);
+void vms_btf_free(struct vms_btf *btf);
+
+struct vms_btf_member {
+	uint64_t offset;     /* bytes from the begin of the structure */
+	unsigned bit_offset; /* of a bit field, from `offset` */
+	unsigned bits;	     /* of a bit field, else 0 */
+	uint64_t size;	     /* bytes; of an array all elements */
+};
+/*
+ * A member of a structure or union, by a path such as "f_path.dentry" (through members that are
+ * structures, not through pointers). Members of anonymous parts count as the structure's own.
+ */
+bool vms_btf_member(const struct vms_btf *btf, const char *type, const char *path,
+		    struct vms_btf_member *ret);
+/* Byte size of a structure or union. */
+bool vms_btf_size(const struct vms_btf *btf, const char *type, uint64_t *ret);
+/* Value of an enumerator, of any enum. */
+bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *ret);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A Linux guest: what its parts (kallsyms, BTF, ORC, tasks, modules …) share. Each part is one
+ * file, has its own state behind a pointer here, and finds what it needs through the symbols
+ * and types. A part that cannot be understood stays NULL and says why in the log; the rest works.
+ *
+ * Threads: `lock` guards what changes after detection (modules, processes, areas). All else is
+ * constant then.
+ */
+#pragma once
+
+#include "guest/linux/btf.h"
+#include "guest/linux/orc.h"
+#include <vmscope/guest.h>
+
+struct vms_linux {
+	struct vms_machine *machine;
+	const struct vms_arch *arch;
+	/* Kernel memory through the kernel's own page tables; for the detecting thread, or under
+	 * lock. */
+	struct vms_memory *memory;
+	struct vms_symbol_table *symbols; /* kallsyms of the kernel itself */
+	uint64_t image, image_end;	  /* where the kernel is mapped: _text, _end */
+	char *banner, *release, *version, *hostname;
+	const char *found_by;
+	uint64_t kaslr_offset;
+	char *vmcoreinfo; /* its text, or NULL */
+
+	struct vms_btf *btf;		       /* btf.c */
+	struct vms_orc *orc;		       /* orc.c: the kernel's own table */
+	struct vms_linux_modules *modules;     /* module.c */
+	struct vms_linux_tasks *tasks;	       /* task.c: offsets and the per-CPU bases */
+	struct vms_linux_processes *processes; /* process.c: processes and their areas */
+	GMutex lock;
+};
+
+/* linux.c: finds a Linux kernel; NULL without error when there is none (why: newly allocated). */
+struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error);
+void vms_linux_free(struct vms_linux *guest);
+/* Address of a kernel symbol; false when it has none of that name. */
+bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
+
+/* module.c */
+struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest);
+void vms_linux_modules_free(struct vms_linux_modules *modules);
+bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error);
+const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest);
+/* The module whose code or data `va` lies in, or NULL; its ORC table, or NULL. */
+const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
+					     const struct vms_orc **orc);
+
+/* task.c */
+struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest);
+void vms_linux_tasks_free(struct vms_linux_tasks *tasks);
+bool vms_linux_current(struct vms_linux *guest, struct vms_memory *memory,
+		       const struct vms_regs *regs, struct vms_task *ret);
+GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **error);
+bool vms_linux_task_regs(struct vms_linux *guest, const struct vms_task *task, struct vms_regs *ret,
+			 GError **error);
+
+/* process.c */
+struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest);
+void vms_linux_processes_free(struct vms_linux_processes *processes);
+const struct vms_process *vms_linux_process(struct vms_linux *guest, const struct vms_task *task);
+const struct vms_process *vms_linux_process_get(struct vms_linux *guest, unsigned index);
+void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
+			    const struct vms_process *process, uint64_t va);
+/* The file that backs `va` of a process and the offset in it; false when not noted before. */
+bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *process, uint64_t va,
+			   const char **file, uint64_t *offset);
+
+/* dmesg.c */
+bool vms_linux_dmesg(struct vms_linux *guest,
+		     void (*each)(uint64_t time_ns, unsigned level, const char *text, void *data),
+		     void *data, GError **error);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* ORC unwind tables (arch/x86/include/asm/orc_types.h of the kernel). */
+#pragma once
+
+#include "base/bytes.h"
+#include <vmscope/guest.h>
+
+struct vms_linux;
+struct vms_orc;
+
+/* The layouts that ORC has had. */
+enum vms_orc_layout {
+	VMS_ORC_4_14, /* type:2 end:1; SP_INDIRECT adds first until 5.12, see below */
+	VMS_ORC_6_3,  /* type:2 signal:1 end:1 */
+	VMS_ORC_6_4,  /* type:3 signal:1 */
+	VMS_ORC_7_1,  /* the same with registers renumbered */
+};
+
+/*
+ * A table of `n` entries: `ip` holds n s32 that lie at `ip_va` in the guest, `entries` n times 6
+ * bytes; both are copied. Entries out of order are sorted. Errors: MALFORMED.
+ */
+struct vms_orc *vms_orc_new(struct vms_bytes ip, uint64_t ip_va, struct vms_bytes entries,
+			    enum vms_orc_layout layout, bool sp_indirect_adds_first,
+			    GError **error);
+void vms_orc_free(struct vms_orc *orc);
+/* The entry in force at `pc`; false when none is. */
+bool vms_orc_find(const struct vms_orc *orc, uint64_t pc, struct vms_orc_entry *ret);
+
+/* The kernel's own table, or NULL with the reason in the log. */
+struct vms_orc *vms_linux_orc_load(struct vms_linux *guest);
+/* A module's table: its address and number of entries come from struct module. */
+struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_va,
+					  uint64_t entries_va, uint64_t n);

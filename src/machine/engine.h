@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What an engine implements. */
+#pragma once
+
+#include <vmscope/machine.h>
+
+struct vms_engine {
+	const char *name;
+	bool holds_each;
+	/* vcpu is VMS_ALL_VCPUS, or one vCPU when holds_each. Never called nested. */
+	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
+	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
+	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+		     GError **error);
+	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+	bool (*is_paused)(struct vms_machine *machine);
+	enum vms_machine_end (*ended)(struct vms_machine *machine);
+	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
+	/* Releases, removes what was added, frees what the engine allocated in `machine`. */
+	void (*close)(struct vms_machine *machine);
+};
+
+/* The part of a machine that all engines share; an engine embeds it as its first member. */
+struct vms_machine {
+	const struct vms_engine *engine;
+	const struct vms_arch *arch;
+	struct vms_machine_info info; /* strings owned by the engine */
+	unsigned n_vcpus;
+	pid_t *vcpu_threads; /* n_vcpus of them, or NULL */
+	GArray *ranges;	     /* struct vms_range, sorted */
+	const struct vms_machine_item *items;
+	size_t n_items;
+
+	/* Kept by machine.c. */
+	gatomicrefcount refs;
+	GMutex lock;
+	unsigned *holds; /* depth of holds, by vCPU; [0] alone for all-at-once engines */
+	uint64_t epoch;	 /* of the current hold of all, or 0 */
+	uint64_t next_epoch;
+};
+
+/* To be called once by an engine when arch, n_vcpus and ranges are set. */
+void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engine);
