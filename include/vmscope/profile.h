@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <vmscope/error.h>
 
 G_BEGIN_DECLS

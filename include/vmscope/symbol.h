@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <vmscope/error.h>
 
 G_BEGIN_DECLS
