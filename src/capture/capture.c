@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/capture.h"
+#include "base/clock.h"
+
+/*
+ * Waits the vCPU in its halt instruction? A halted vCPU and one that an interrupt has just woken
+ * look alike, and any task can be interrupted behind a halt; only the idle task waits in one.
+ */
+static bool is_idle(const struct vms_arch *arch, struct vms_memory *memory,
+		    const struct vms_regs *regs, const struct vms_task *task)
+{
+	uint8_t code[VMS_HALT_BYTES];
+
+	if (task && !task->is_idle)
+		return false;
+	return vms_memory_read(memory, regs->value[arch->pc] - sizeof(code), code, sizeof(code)) &&
+	       arch->is_halted(regs, code);
+}
+
+static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memory,
+				const struct vms_process *process, const struct vms_stack *stack)
+{
+	for (unsigned i = stack->n_kernel; i < stack->n; i++)
+		vms_guest_note_address(guest, memory, process, stack->frame[i].pc);
+}
+
+bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
+		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
+		      struct vms_sample_record *ret, GError **error)
+{
+	const struct vms_arch *arch = vms_machine_arch(machine);
+	struct vms_regs regs, root;
+	struct vms_task task;
+
+	if (!vms_machine_regs(machine, vcpu, &regs, error))
+		return false;
+	ret->vcpu = vcpu;
+	ret->time_ns = vms_clock_now_ns();
+
+	root = regs;
+	arch->kernel_root(&root);
+	vms_memory_set_regs(memory, &root);
+
+	bool known = vms_guest_current(guest, memory, &regs, &task);
+	ret->process = known ? vms_guest_process(guest, &task) : NULL;
+	ret->idle = is_idle(arch, memory, &regs, known ? &task : NULL);
+	if (ret->idle) {
+		ret->stack.n = ret->stack.n_kernel = 0;
+		ret->stack.kernel_end = ret->stack.end = VMS_WALK_ROOT;
+		return true;
+	}
+	vms_walk(guest, memory, &regs, depth, &ret->stack);
+	if (ret->process)
+		note_user_addresses(guest, memory, ret->process, &ret->stack);
+	return true;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Taking one sample of one vCPU: what it ran, for whom, and who called it. */
+#pragma once
+
+#include <vmscope/unwind.h>
+
+struct vms_sample_record {
+	unsigned vcpu;
+	uint64_t time_ns;		   /* CLOCK_MONOTONIC */
+	bool idle;			   /* halted: the stack is empty */
+	const struct vms_process *process; /* owned by the guest; NULL: unknown */
+	struct vms_stack stack;
+};
+
+/*
+ * Takes a sample of a vCPU that the caller holds, its stack at most `depth` frames deep (1 to
+ * VMS_STACK_LIMIT). `memory` is the caller's, one per thread: it looks through this vCPU's page
+ * tables afterwards. User addresses are noted so that vms_guest_locate can name them later.
+ * Allocates nothing that lasts but what the guest keeps of processes. Errors: those of
+ * vms_machine_regs; a stack that cannot be walked is none, it ends as `stack` says.
+ */
+bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
+		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
+		      struct vms_sample_record *ret, GError **error);
