@@ -73,8 +73,9 @@ struct vms_arch {
 	bool (*translate)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  struct vms_page *ret);
 	/*
-	 * First mapped page at or above `va`, up to and including `last`: how
-	 * mappings are listed without trying every address.
+	 * First mapped page at or above `va`, up to and including `last`: how mappings are listed
+	 * without trying every address. Gives up, with false, in tables built to keep a reader busy
+	 * (more than a million entries without a page).
 	 */
 	bool (*next_page)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  uint64_t last, struct vms_page *ret);
@@ -88,10 +89,10 @@ struct vms_arch {
 	 */
 	bool (*is_halted)(const struct vms_regs *regs, const uint8_t *code);
 	/*
-	 * Registers to find the kernel's own page tables with, when the user's
-	 * are reduced (x86 page table isolation). May leave `regs` as they are.
+	 * Makes `regs` point to the kernel's own page tables where they point to a user's reduced
+	 * ones (x86 page table isolation); leaves them as they are elsewhere.
 	 */
-	void (*kernel_root)(struct vms_regs *regs);
+	void (*kernel_root)(struct vms_regs *regs, const struct vms_reader *phys);
 	/* The paging mode in words, e.g. "5-level paging, 57-bit virtual addresses". */
 	const char *(*paging_mode)(const struct vms_regs *regs);
 	/*

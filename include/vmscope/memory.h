@@ -12,7 +12,10 @@ G_BEGIN_DECLS
 
 typedef struct vms_memory vms_memory;
 
-/* Keeps a reference to the machine. `regs` is copied. */
+/*
+ * Keeps a reference to the machine. `regs` is copied. Where they point to a user's reduced page
+ * tables (x86 page table isolation) the kernel's are used, which show both halves.
+ */
 struct vms_memory *vms_memory_new(struct vms_machine *machine, const struct vms_regs *regs);
 void vms_memory_free(struct vms_memory *memory);
 
@@ -32,6 +35,9 @@ bool vms_memory_read_u32(struct vms_memory *memory, uint64_t va, uint32_t *ret);
  */
 bool vms_memory_read_string(struct vms_memory *memory, uint64_t va, char *buf, size_t size);
 bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_page *ret);
+/* The first mapped page at or above `va`, up to and including `last`. */
+bool vms_memory_next_page(struct vms_memory *memory, uint64_t va, uint64_t last,
+			  struct vms_page *ret);
 /* This memory as a reader; valid as long as the memory. */
 struct vms_reader vms_memory_reader(struct vms_memory *memory);
 

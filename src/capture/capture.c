@@ -29,7 +29,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_sample_record *ret, GError **error)
 {
 	const struct vms_arch *arch = vms_machine_arch(machine);
-	struct vms_regs regs, root;
+	struct vms_regs regs;
 	struct vms_task task;
 
 	if (!vms_machine_regs(machine, vcpu, &regs, error))
@@ -37,9 +37,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->vcpu = vcpu;
 	ret->time_ns = vms_clock_now_ns();
 
-	root = regs;
-	arch->kernel_root(&root);
-	vms_memory_set_regs(memory, &root);
+	vms_memory_set_regs(memory, &regs);
 
 	bool known = vms_guest_current(guest, memory, &regs, &task);
 	ret->process = known ? vms_guest_process(guest, &task) : NULL;

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * x86-64: registers, page tables (Intel SDM volume 3, chapter "Paging"), frame pointers.
+ */
+#include <capstone/capstone.h>
+#include <vmscope/arch.h>
+
+enum {
+	RAX,
+	RBX,
+	RCX,
+	RDX,
+	RSI,
+	RDI,
+	RBP,
+	RSP,
+	R8,
+	R9,
+	R10,
+	R11,
+	R12,
+	R13,
+	R14,
+	R15,
+	RIP,
+	EFLAGS,
+	CS,
+	SS,
+	DS,
+	ES,
+	FS,
+	GS,
+	FS_BASE,
+	GS_BASE,
+	K_GS_BASE,
+	CR0,
+	CR2,
+	CR3,
+	CR4,
+	CR8,
+	EFER,
+	N_REGS
+};
+
+static const struct vms_reg_desc registers[N_REGS] = {
+	[RAX] = { "rax", 64 },
+	[RBX] = { "rbx", 64 },
+	[RCX] = { "rcx", 64 },
+	[RDX] = { "rdx", 64 },
+	[RSI] = { "rsi", 64 },
+	[RDI] = { "rdi", 64 },
+	[RBP] = { "rbp", 64 },
+	[RSP] = { "rsp", 64 },
+	[R8] = { "r8", 64 },
+	[R9] = { "r9", 64 },
+	[R10] = { "r10", 64 },
+	[R11] = { "r11", 64 },
+	[R12] = { "r12", 64 },
+	[R13] = { "r13", 64 },
+	[R14] = { "r14", 64 },
+	[R15] = { "r15", 64 },
+	[RIP] = { "rip", 64 },
+	[EFLAGS] = { "eflags", 32 },
+	[CS] = { "cs", 16 },
+	[SS] = { "ss", 16 },
+	[DS] = { "ds", 16 },
+	[ES] = { "es", 16 },
+	[FS] = { "fs", 16 },
+	[GS] = { "gs", 16 },
+	[FS_BASE] = { "fs_base", 64 },
+	[GS_BASE] = { "gs_base", 64 },
+	[K_GS_BASE] = { "k_gs_base", 64 },
+	[CR0] = { "cr0", 64 },
+	[CR2] = { "cr2", 64 },
+	[CR3] = { "cr3", 64 },
+	[CR4] = { "cr4", 64 },
+	[CR8] = { "cr8", 64 },
+	[EFER] = { "efer", 64 },
+};
+
+#define CR0_PG	 (UINT64_C(1) << 31)
+#define CR4_PAE	 (UINT64_C(1) << 5)
+#define CR4_LA57 (UINT64_C(1) << 12)
+#define EFER_LMA (UINT64_C(1) << 10)
+
+#define PTE_PRESENT (UINT64_C(1) << 0)
+#define PTE_WRITE   (UINT64_C(1) << 1)
+#define PTE_USER    (UINT64_C(1) << 2)
+#define PTE_LARGE   (UINT64_C(1) << 7)
+#define PTE_NX	    (UINT64_C(1) << 63)
+#define PTE_ADDRESS UINT64_C(0x000ffffffffff000)
+
+#define TABLE_BYTES 4096
+#define MAX_LEVELS  5
+
+/* The shape of a paging mode. */
+struct paging {
+	const char *text;
+	unsigned levels;     /* of tables; 0: paging is off */
+	unsigned index_bits; /* of the address that one level consumes */
+	unsigned entry_bytes;
+	unsigned large_levels; /* a PTE_LARGE entry may end the walk up to this level */
+	uint64_t root_mask;    /* of CR3: where the first table lies */
+};
+
+static const struct paging paging_off = { "paging off", 0, 0, 0, 0, 0 };
+static const struct paging paging_32 = { "32-bit paging", 2, 10, 4, 2, 0xfffff000 };
+static const struct paging paging_pae = { "PAE paging", 3, 9, 8, 2, 0xffffffe0 };
+static const struct paging paging_4 = {
+	"4-level paging, 48-bit virtual addresses", 4, 9, 8, 3, PTE_ADDRESS
+};
+static const struct paging paging_5 = {
+	"5-level paging, 57-bit virtual addresses", 5, 9, 8, 3, PTE_ADDRESS
+};
+
+static const struct paging *paging_of(const struct vms_regs *regs)
+{
+	if (!(regs->value[CR0] & CR0_PG))
+		return &paging_off;
+	if (regs->value[EFER] & EFER_LMA)
+		return regs->value[CR4] & CR4_LA57 ? &paging_5 : &paging_4;
+	return regs->value[CR4] & CR4_PAE ? &paging_pae : &paging_32;
+}
+
+static unsigned level_shift(const struct paging *paging, unsigned level)
+{
+	return 12 + paging->index_bits * (level - 1);
+}
+
+static uint64_t low_bits(unsigned n)
+{
+	return (UINT64_C(1) << n) - 1;
+}
+
+/* Is `va` an address that the mode can translate at all? */
+static bool is_canonical(const struct paging *paging, uint64_t va)
+{
+	if (paging->entry_bytes == 4 || paging->levels == 3)
+		return va <= UINT32_MAX;
+	unsigned unused = 64 - level_shift(paging, paging->levels + 1);
+	return (uint64_t)((int64_t)(va << unused) >> unused) == va;
+}
+
+/*
+ * A walk that keeps the tables that it has read, so that going through neighbouring addresses
+ * reads each table once.
+ */
+struct walk {
+	const struct paging *paging;
+	const struct vms_reader *phys;
+	uint64_t root;
+	uint64_t table_pa[MAX_LEVELS + 1]; /* by level; of what is in `table` */
+	bool table_read[MAX_LEVELS + 1];
+	uint8_t table[MAX_LEVELS + 1][TABLE_BYTES];
+	bool whole_tables; /* read whole tables; else single entries */
+};
+
+static void walk_begin(struct walk *walk, const struct vms_regs *regs,
+		       const struct vms_reader *phys, bool whole_tables)
+{
+	walk->paging = paging_of(regs);
+	walk->phys = phys;
+	walk->root = regs->value[CR3] & walk->paging->root_mask;
+	walk->whole_tables = whole_tables;
+	memset(walk->table_read, 0, sizeof(walk->table_read));
+}
+
+static bool read_entry(struct walk *walk, unsigned level, uint64_t table_pa, unsigned index,
+		       uint64_t *ret)
+{
+	unsigned bytes = walk->paging->entry_bytes;
+	uint8_t *table = walk->table[level];
+	*ret = 0;
+	if (!walk->whole_tables)
+		return walk->phys->read(walk->phys->data, table_pa + index * bytes, ret, bytes);
+	if (!walk->table_read[level] || walk->table_pa[level] != table_pa) {
+		/* PAE's first table has four entries and need not be page-aligned. */
+		size_t size = level == 3 && walk->paging->levels == 3 ? 32 : TABLE_BYTES;
+		walk->table_read[level] = walk->phys->read(walk->phys->data, table_pa, table, size);
+		walk->table_pa[level] = table_pa;
+		if (!walk->table_read[level])
+			return false;
+	}
+	memcpy(ret, table + index * bytes, bytes);
+	return true;
+}
+
+/* The page of `va`; where there is none, *level tells at which level the walk ended. */
+static bool walk_page(struct walk *walk, uint64_t va, struct vms_page *ret, unsigned *level)
+{
+	const struct paging *paging = walk->paging;
+	uint64_t table_pa = walk->root;
+	*ret = (struct vms_page) { .writable = true, .user = true, .executable = true };
+
+	for (*level = paging->levels; *level > 0; --*level) {
+		unsigned shift = level_shift(paging, *level);
+		unsigned index = va >> shift & low_bits(paging->index_bits);
+		bool pae_root = paging->levels == 3 && *level == 3; /* has no permission bits */
+		uint64_t entry;
+		if (pae_root)
+			index &= 3;
+		if (!read_entry(walk, *level, table_pa, index, &entry) || !(entry & PTE_PRESENT))
+			return false;
+		if (!pae_root) {
+			ret->writable &= (entry & PTE_WRITE) != 0;
+			ret->user &= (entry & PTE_USER) != 0;
+			ret->executable &= paging->entry_bytes == 4 || !(entry & PTE_NX);
+		}
+		table_pa = entry & PTE_ADDRESS;
+		bool large = *level > 1 && *level <= paging->large_levels && (entry & PTE_LARGE);
+		if (large || *level == 1) {
+			ret->size = UINT64_C(1) << shift;
+			ret->va = va & ~(ret->size - 1);
+			ret->pa = table_pa & ~(ret->size - 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool x86_translate(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
+			  struct vms_page *ret)
+{
+	struct walk walk;
+	unsigned level;
+	walk_begin(&walk, regs, phys, false);
+	if (walk.paging->levels == 0) {
+		uint64_t page = va & ~low_bits(12);
+		*ret = (struct vms_page) { page, page, 4096, true, true, true };
+		return true;
+	}
+	return is_canonical(walk.paging, va) && walk_page(&walk, va, ret, &level);
+}
+
+static bool x86_next_page(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
+			  uint64_t last, struct vms_page *ret)
+{
+	struct walk walk;
+	walk_begin(&walk, regs, phys, true);
+	if (walk.paging->levels == 0)
+		return x86_translate(regs, phys, va, ret);
+
+	for (unsigned tries = 0; tries < 1000000 && va <= last; tries++) {
+		unsigned level = walk.paging->levels + 1; /* skips the hole between the halves */
+		if (is_canonical(walk.paging, va) && walk_page(&walk, va, ret, &level))
+			return true;
+		unsigned shift = level_shift(walk.paging, level);
+		if (level > walk.paging->levels)
+			shift--;
+		uint64_t next = (va | low_bits(shift)) + 1;
+		if (next < va)
+			return false;
+		va = next;
+	}
+	return false;
+}
+
+static bool x86_is_kernel_address(uint64_t va)
+{
+	return va >> 63;
+}
+
+static bool x86_in_kernel(const struct vms_regs *regs)
+{
+	return (regs->value[CS] & 3) == 0;
+}
+
+static bool x86_is_halted(const struct vms_regs *regs, const uint8_t *code)
+{
+	static const uint8_t mwait[] = { 0x0f, 0x01, 0xc9 };
+	const uint8_t hlt = 0xf4;
+	if (!x86_in_kernel(regs))
+		return false;
+	return code[VMS_HALT_BYTES - 1] == hlt ||
+	       memcmp(code + VMS_HALT_BYTES - sizeof(mwait), mwait, sizeof(mwait)) == 0;
+}
+
+/*
+ * Page table isolation (arch/x86/mm/pti.c of Linux): the root table is two pages, the kernel's and,
+ * 4 KiB above, the user's. Both have the same entries for user addresses; the kernel's copy has
+ * them not executable. Two unrelated neighbouring pages do not look like that.
+ */
+static void x86_kernel_root(struct vms_regs *regs, const struct vms_reader *phys)
+{
+	const uint64_t user_bit = 1 << 12;
+	uint64_t user_root[256], kernel_root[256], any = 0;
+	uint64_t root = regs->value[CR3] & PTE_ADDRESS;
+	if (!(root & user_bit) || !(regs->value[EFER] & EFER_LMA) ||
+	    !phys->read(phys->data, root, user_root, sizeof(user_root)) ||
+	    !phys->read(phys->data, root & ~user_bit, kernel_root, sizeof(kernel_root)))
+		return;
+	for (unsigned i = 0; i < G_N_ELEMENTS(user_root); i++) {
+		if ((user_root[i] ^ kernel_root[i]) & PTE_ADDRESS)
+			return;
+		any |= user_root[i];
+	}
+	if (any & PTE_PRESENT)
+		regs->value[CR3] &= ~user_bit;
+}
+
+static const char *x86_paging_mode(const struct vms_regs *regs)
+{
+	return paging_of(regs)->text;
+}
+
+static bool x86_step_frame_pointer(struct vms_regs *regs, const struct vms_reader *virt)
+{
+	uint64_t frame[2]; /* the caller's frame pointer, the return address */
+	uint64_t fp = regs->value[RBP];
+	if (fp == 0 || fp % 8 != 0 || !virt->read(virt->data, fp, frame, sizeof(frame)))
+		return false;
+	if (frame[1] == 0 || (frame[0] != 0 && frame[0] <= fp))
+		return false;
+	vms_regs_set(regs, RBP, frame[0]);
+	vms_regs_set(regs, RSP, fp + sizeof(frame));
+	vms_regs_set(regs, RIP, frame[1]);
+	return true;
+}
+
+const struct vms_arch vms_arch_x86_64 = {
+	.name = "x86_64",
+	.gdb_name = "i386:x86-64",
+	.regs = registers,
+	.n_regs = N_REGS,
+	.pc = RIP,
+	.sp = RSP,
+	.fp = RBP,
+	.translate = x86_translate,
+	.next_page = x86_next_page,
+	.is_kernel_address = x86_is_kernel_address,
+	.in_kernel = x86_in_kernel,
+	.is_halted = x86_is_halted,
+	.kernel_root = x86_kernel_root,
+	.paging_mode = x86_paging_mode,
+	.step_frame_pointer = x86_step_frame_pointer,
+	.capstone_arch = CS_ARCH_X86,
+	.capstone_mode = CS_MODE_64,
+};

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <string.h>
+#include <vmscope/table.h>
+
+union cell {
+	char *text;
+	uint64_t number;
+};
+
+struct vms_table {
+	size_t n_columns;
+	struct vms_column *columns;
+	GArray *cells; /* union cell, row by row */
+};
+
+struct vms_table *vms_table_new(const struct vms_column *columns)
+{
+	struct vms_table *table = g_new0(struct vms_table, 1);
+	while (columns[table->n_columns].name)
+		table->n_columns++;
+	table->columns = g_memdup2(columns, table->n_columns * sizeof(*columns));
+	table->cells = g_array_new(FALSE, FALSE, sizeof(union cell));
+	return table;
+}
+
+static bool is_text(const struct vms_table *table, size_t cell)
+{
+	return table->columns[cell % table->n_columns].kind == VMS_COLUMN_TEXT;
+}
+
+void vms_table_free(struct vms_table *table)
+{
+	if (!table)
+		return;
+	for (size_t i = 0; i < table->cells->len; i++) {
+		if (is_text(table, i))
+			g_free(g_array_index(table->cells, union cell, i).text);
+	}
+	g_array_unref(table->cells);
+	g_free(table->columns);
+	g_free(table);
+}
+
+void vms_table_add(struct vms_table *table, ...)
+{
+	va_list args;
+	va_start(args, table);
+	for (size_t i = 0; i < table->n_columns; i++) {
+		union cell cell;
+		if (is_text(table, i))
+			cell.text = g_strdup(va_arg(args, const char *));
+		else
+			cell.number = va_arg(args, uint64_t);
+		g_array_append_val(table->cells, cell);
+	}
+	va_end(args);
+}
+
+size_t vms_table_rows(const struct vms_table *table)
+{
+	return table->cells->len / table->n_columns;
+}
+
+static char *format_bytes(uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	unsigned unit = 0;
+	while (value >= 1024 && unit + 1 < G_N_ELEMENTS(units)) {
+		value /= 1024;
+		unit++;
+	}
+	return g_strdup_printf(value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value,
+			       units[unit]);
+}
+
+static char *format_cell(const struct vms_table *table, size_t i)
+{
+	union cell cell = g_array_index(table->cells, union cell, i);
+	switch (table->columns[i % table->n_columns].kind) {
+	case VMS_COLUMN_NUMBER: return g_strdup_printf("%" G_GUINT64_FORMAT, cell.number);
+	case VMS_COLUMN_ADDRESS: return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", cell.number);
+	case VMS_COLUMN_BYTES: return format_bytes(cell.number);
+	case VMS_COLUMN_TEXT: break;
+	}
+	return g_strdup(cell.text ? cell.text : "-");
+}
+
+static void append_padded(GString *out, const char *text, size_t width, bool to_the_right)
+{
+	size_t length = (size_t)g_utf8_strlen(text, -1);
+	int padding = width > length ? (int)(width - length) : 0;
+	g_string_append_printf(out, "%*s%s%*s", to_the_right ? padding : 0, "", text,
+			       to_the_right ? 0 : padding, "");
+}
+
+/* Cells as text, with the headings as the first row. */
+static char **format_cells(const struct vms_table *table, size_t *widths)
+{
+	size_t n = table->n_columns, total = n + table->cells->len;
+	char **texts = g_new0(char *, total + 1);
+	for (size_t i = 0; i < total; i++) {
+		texts[i] = i < n ? g_ascii_strup(table->columns[i].name, -1)
+				 : format_cell(table, i - n);
+		widths[i % n] = MAX(widths[i % n], (size_t)g_utf8_strlen(texts[i], -1));
+	}
+	return texts;
+}
+
+void vms_table_text(const struct vms_table *table, GString *out)
+{
+	size_t n = table->n_columns;
+	g_autofree size_t *widths = g_new0(size_t, n);
+	g_auto(GStrv) texts = format_cells(table, widths);
+	for (size_t i = 0; texts[i]; i++) {
+		bool last = i % n == n - 1, text = is_text(table, i);
+		append_padded(out, texts[i], last && text ? 0 : widths[i % n], !text);
+		g_string_append(out, last ? "\n" : "  ");
+		while (last && out->len > 1 && out->str[out->len - 2] == ' ')
+			g_string_erase(out, (gssize)out->len - 2, 1);
+	}
+}
+
+static json_object *cell_json(const struct vms_table *table, size_t i)
+{
+	union cell cell = g_array_index(table->cells, union cell, i);
+	switch (table->columns[i % table->n_columns].kind) {
+	case VMS_COLUMN_NUMBER:
+	case VMS_COLUMN_BYTES: return json_object_new_uint64(cell.number);
+	case VMS_COLUMN_ADDRESS: {
+		g_autofree char *text = format_cell(table, i);
+		return json_object_new_string(text);
+	}
+	case VMS_COLUMN_TEXT: break;
+	}
+	return cell.text ? json_object_new_string(cell.text) : NULL;
+}
+
+void vms_table_json(const struct vms_table *table, GString *out)
+{
+	json_object *rows = json_object_new_array();
+	json_object *row = NULL;
+	for (size_t i = 0; i < table->cells->len; i++) {
+		size_t column = i % table->n_columns;
+		if (column == 0) {
+			row = json_object_new_object();
+			json_object_array_add(rows, row);
+		}
+		json_object_object_add(row, table->columns[column].name, cell_json(table, i));
+	}
+	int flags = JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE;
+	g_string_append(out, json_object_to_json_string_ext(rows, flags));
+	g_string_append_c(out, '\n');
+	json_object_put(rows);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/text.h"
+#include <string.h>
+#include <vmscope/memory.h>
+
+#define CACHE_PAGE  4096
+#define CACHE_PAGES 128
+#define CACHE_WALKS 256
+
+struct cached_page {
+	uint64_t epoch;
+	uint64_t pa;
+	uint8_t data[CACHE_PAGE];
+};
+
+struct cached_walk {
+	uint64_t epoch;
+	struct vms_page page;
+};
+
+/* Both caches are direct-mapped; an entry counts only under the epoch in which it was made. */
+struct vms_memory {
+	struct vms_machine *machine;
+	const struct vms_arch *arch;
+	struct vms_regs regs;
+	struct cached_walk walks[CACHE_WALKS];
+	struct cached_page pages[CACHE_PAGES];
+};
+
+static const struct cached_page *cached_page(struct vms_memory *memory, uint64_t epoch, uint64_t pa)
+{
+	struct cached_page *page = &memory->pages[pa / CACHE_PAGE % CACHE_PAGES];
+	if (page->epoch == epoch && page->pa == pa)
+		return page;
+	page->epoch = 0;
+	if (!vms_machine_read_phys(memory->machine, pa, page->data, CACHE_PAGE))
+		return NULL;
+	page->epoch = epoch;
+	page->pa = pa;
+	return page;
+}
+
+static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
+{
+	struct vms_memory *memory = data;
+	uint64_t offset = pa % CACHE_PAGE;
+	uint64_t epoch = vms_machine_epoch(memory->machine);
+	if (epoch != 0 && size <= CACHE_PAGE - offset) {
+		const struct cached_page *page = cached_page(memory, epoch, pa - offset);
+		if (page) {
+			memcpy(buf, page->data + offset, size);
+			return true;
+		}
+	}
+	return vms_machine_read_phys(memory->machine, pa, buf, size);
+}
+
+static struct vms_reader phys_reader(struct vms_memory *memory)
+{
+	return (struct vms_reader) { read_phys, memory };
+}
+
+struct vms_memory *vms_memory_new(struct vms_machine *machine, const struct vms_regs *regs)
+{
+	struct vms_memory *memory = g_new0(struct vms_memory, 1);
+	memory->machine = vms_machine_ref(machine);
+	memory->arch = vms_machine_arch(machine);
+	vms_memory_set_regs(memory, regs);
+	return memory;
+}
+
+void vms_memory_free(struct vms_memory *memory)
+{
+	if (!memory)
+		return;
+	vms_machine_unref(memory->machine);
+	g_free(memory);
+}
+
+void vms_memory_set_regs(struct vms_memory *memory, const struct vms_regs *regs)
+{
+	struct vms_reader phys = phys_reader(memory);
+	memory->regs = *regs;
+	memory->arch->kernel_root(&memory->regs, &phys);
+	for (size_t i = 0; i < CACHE_WALKS; i++)
+		memory->walks[i].epoch = 0;
+}
+
+const struct vms_regs *vms_memory_regs(const struct vms_memory *memory)
+{
+	return &memory->regs;
+}
+
+struct vms_machine *vms_memory_machine(struct vms_memory *memory)
+{
+	return memory->machine;
+}
+
+bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_page *ret)
+{
+	struct vms_reader phys = phys_reader(memory);
+	uint64_t epoch = vms_machine_epoch(memory->machine);
+	struct cached_walk *walk = &memory->walks[va / CACHE_PAGE % CACHE_WALKS];
+	if (epoch != 0 && walk->epoch == epoch && va - walk->page.va < walk->page.size) {
+		*ret = walk->page;
+		return true;
+	}
+	if (!memory->arch->translate(&memory->regs, &phys, va, ret))
+		return false;
+	walk->epoch = epoch;
+	walk->page = *ret;
+	return true;
+}
+
+bool vms_memory_next_page(struct vms_memory *memory, uint64_t va, uint64_t last,
+			  struct vms_page *ret)
+{
+	struct vms_reader phys = phys_reader(memory);
+	return memory->arch->next_page(&memory->regs, &phys, va, last, ret);
+}
+
+bool vms_memory_read(struct vms_memory *memory, uint64_t va, void *buf, size_t size)
+{
+	uint8_t *to = buf;
+	while (size > 0) {
+		struct vms_page page;
+		if (!vms_memory_translate(memory, va, &page))
+			return false;
+		uint64_t offset = va - page.va;
+		size_t part = MIN(size, page.size - offset);
+		if (!read_phys(memory, page.pa + offset, to, part))
+			return false;
+		to += part;
+		va += part;
+		size -= part;
+	}
+	return true;
+}
+
+bool vms_memory_read_u64(struct vms_memory *memory, uint64_t va, uint64_t *ret)
+{
+	if (!vms_memory_read(memory, va, ret, sizeof(*ret)))
+		return false;
+	*ret = GUINT64_FROM_LE(*ret);
+	return true;
+}
+
+bool vms_memory_read_u32(struct vms_memory *memory, uint64_t va, uint32_t *ret)
+{
+	if (!vms_memory_read(memory, va, ret, sizeof(*ret)))
+		return false;
+	*ret = GUINT32_FROM_LE(*ret);
+	return true;
+}
+
+bool vms_memory_read_string(struct vms_memory *memory, uint64_t va, char *buf, size_t size)
+{
+	size_t length = 0;
+	bool ended = false;
+	while (!ended && length < size - 1) {
+		/* Not across a page in one read: the next one may not be there. */
+		size_t part = MIN(size - 1 - length, CACHE_PAGE - va % CACHE_PAGE);
+		if (!vms_memory_read(memory, va, buf + length, part))
+			break;
+		size_t used = strnlen(buf + length, part);
+		ended = used < part;
+		length += used;
+		va += part;
+	}
+	buf[length] = '\0';
+	vms_text_clean(buf);
+	return ended || length > 0;
+}
+
+static bool read_virtual(void *data, uint64_t va, void *buf, size_t size)
+{
+	return vms_memory_read(data, va, buf, size);
+}
+
+struct vms_reader vms_memory_reader(struct vms_memory *memory)
+{
+	return (struct vms_reader) { read_virtual, memory };
+}
