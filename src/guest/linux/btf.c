@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A BTF blob is a header, a section of types and a section of strings. Types are numbered in the
+ * order in which they stand, from 1 (0 is void), and refer to each other by number. The index
+ * knows where each type begins, and which one a name of a structure, union or typedef means.
+ */
+#include "guest/linux/btf.h"
+
+#include <stdlib.h>
+
+#define BTF_MAGIC     0xeb9f
+#define HEADER_SIZE   24
+#define TYPE_SIZE     12 /* struct btf_type; what a kind adds follows it */
+#define MEMBER_SIZE   12 /* struct btf_member */
+#define BLOB_LIMIT    (64u << 20)
+#define CHAIN_LIMIT   32	 /* typedefs, qualifiers and arrays between a member and its type */
+#define NESTING_LIMIT 16	 /* anonymous structures in each other */
+#define PATH_LIMIT    8		 /* names in a member's path */
+#define NAME_LIMIT    128	 /* bytes of one of them */
+#define MEMBERS_LIMIT (1u << 20) /* looked at for one question */
+#define POINTER_SIZE  8
+
+enum btf_kind {
+	KIND_INT = 1,
+	KIND_PTR,
+	KIND_ARRAY,
+	KIND_STRUCT,
+	KIND_UNION,
+	KIND_ENUM,
+	KIND_FWD,
+	KIND_TYPEDEF,
+	KIND_VOLATILE,
+	KIND_CONST,
+	KIND_RESTRICT,
+	KIND_FUNC,
+	KIND_FUNC_PROTO,
+	KIND_VAR,
+	KIND_DATASEC,
+	KIND_FLOAT,
+	KIND_DECL_TAG,
+	KIND_TYPE_TAG,
+	KIND_ENUM64,
+	KIND_LIMIT,
+};
+
+/* Bytes that follow struct btf_type: once, and for each of its `vlen` parts. */
+static const struct {
+	uint8_t once, each;
+} kind_size[KIND_LIMIT] = {
+	[KIND_INT] = { .once = 4 },
+	[KIND_ARRAY] = { .once = 12 },
+	[KIND_STRUCT] = { .each = MEMBER_SIZE },
+	[KIND_UNION] = { .each = MEMBER_SIZE },
+	[KIND_ENUM] = { .each = 8 },
+	[KIND_FUNC_PROTO] = { .each = 8 },
+	[KIND_VAR] = { .once = 4 },
+	[KIND_DATASEC] = { .each = 12 },
+	[KIND_DECL_TAG] = { .once = 4 },
+	[KIND_ENUM64] = { .each = 12 },
+};
+
+struct vms_btf {
+	uint8_t *blob;
+	struct vms_bytes types, strings; /* sections of the blob; strings end with NUL */
+	GArray *offsets;		 /* uint32_t: where in `types` a type begins, by number */
+	GArray *names;			 /* struct btf_name, sorted */
+};
+
+/* What a structure, union or typedef is called: sorted, because names chosen to collide in a hash
+ * table would make it slow. */
+struct btf_name {
+	const char *name;
+	uint32_t number;
+	bool is_typedef;
+};
+
+struct btf_type {
+	const char *name; /* "" for anonymous ones */
+	enum btf_kind kind;
+	unsigned vlen;
+	bool kflag;	/* of a structure: members may be bit fields */
+	uint32_t size;	/* or the number of the type referred to */
+	uint32_t parts; /* where in the section its parts begin */
+};
+
+/* ---- decoding --------------------------------------------------------- */
+
+static const char *string_at(const struct vms_btf *btf, uint32_t offset)
+{
+	return offset < btf->strings.size ? (const char *)btf->strings.data + offset : "";
+}
+
+/* The type that begins at `offset`; `*next` is where the one after it does. */
+static bool decode_type(const struct vms_btf *btf, uint64_t offset, struct btf_type *ret,
+			uint64_t *next)
+{
+	uint32_t name, info;
+	if (!vms_bytes_u32(btf->types, offset, &name) ||
+	    !vms_bytes_u32(btf->types, offset + 4, &info) ||
+	    !vms_bytes_u32(btf->types, offset + 8, &ret->size))
+		return false;
+	ret->name = string_at(btf, name);
+	ret->kind = info >> 24 & 31;
+	ret->vlen = info & 0xffff;
+	ret->kflag = info >> 31;
+	ret->parts = (uint32_t)offset + TYPE_SIZE;
+	if (ret->kind < KIND_INT || ret->kind >= KIND_LIMIT)
+		return false;
+	uint64_t size = kind_size[ret->kind].once + (uint64_t)kind_size[ret->kind].each * ret->vlen;
+	*next = ret->parts + size;
+	return vms_bytes_has(btf->types, ret->parts, size);
+}
+
+static bool type_by_number(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
+{
+	uint64_t next;
+	return number > 0 && number < btf->offsets->len &&
+	       decode_type(btf, g_array_index(btf->offsets, uint32_t, number), ret, &next);
+}
+
+static bool is_structure(const struct btf_type *type)
+{
+	return type->kind == KIND_STRUCT || type->kind == KIND_UNION;
+}
+
+static bool is_alias(const struct btf_type *type)
+{
+	return type->kind == KIND_TYPEDEF || type->kind == KIND_VOLATILE ||
+	       type->kind == KIND_CONST || type->kind == KIND_RESTRICT ||
+	       type->kind == KIND_TYPE_TAG;
+}
+
+/* The type behind typedefs and qualifiers. */
+static bool resolve(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
+{
+	for (unsigned i = 0; i < CHAIN_LIMIT; i++) {
+		if (!type_by_number(btf, number, ret))
+			return false;
+		if (!is_alias(ret))
+			return true;
+		number = ret->size;
+	}
+	return false;
+}
+
+/* Bytes that a variable of a type takes; 0 when the type does not tell. */
+static uint64_t size_of(const struct vms_btf *btf, uint32_t number)
+{
+	uint64_t count = 1;
+	struct btf_type type;
+	for (unsigned i = 0; i < CHAIN_LIMIT && resolve(btf, number, &type); i++) {
+		if (type.kind == KIND_ARRAY) {
+			uint32_t n;
+			if (!vms_bytes_u32(btf->types, type.parts, &number) ||
+			    !vms_bytes_u32(btf->types, type.parts + 8, &n) ||
+			    __builtin_mul_overflow(count, (uint64_t)n, &count))
+				return 0;
+			continue;
+		}
+		bool sized = is_structure(&type) || type.kind == KIND_INT ||
+			     type.kind == KIND_ENUM || type.kind == KIND_ENUM64 ||
+			     type.kind == KIND_FLOAT;
+		uint64_t size = type.kind == KIND_PTR ? POINTER_SIZE : sized ? type.size : 0;
+		return __builtin_mul_overflow(count, size, &size) ? 0 : size;
+	}
+	return 0;
+}
+
+/* ---- members ---------------------------------------------------------- */
+
+/* A member as it was found: where it is, and of what type. */
+struct found_member {
+	uint64_t bit_offset;
+	unsigned bits;
+	uint32_t type;
+};
+
+/*
+ * Looks for a member in a structure and in the anonymous structures in it. `budget` is how many
+ * members may yet be looked at.
+ */
+static bool find_member(const struct vms_btf *btf, const struct btf_type *type, const char *name,
+			unsigned nesting, unsigned *budget, struct found_member *ret)
+{
+	for (unsigned i = 0; i < type->vlen; i++) {
+		uint64_t part = type->parts + (uint64_t)i * MEMBER_SIZE;
+		uint32_t name_offset, offset;
+		if (!*budget || !vms_bytes_u32(btf->types, part, &name_offset) ||
+		    !vms_bytes_u32(btf->types, part + 4, &ret->type) ||
+		    !vms_bytes_u32(btf->types, part + 8, &offset))
+			return false;
+		--*budget;
+		uint32_t number = ret->type;
+		uint64_t bit_offset = type->kflag ? offset & 0xffffff : offset;
+		const char *member = string_at(btf, name_offset);
+		struct btf_type inner;
+		if (!*member && nesting < NESTING_LIMIT && resolve(btf, number, &inner) &&
+		    is_structure(&inner)) {
+			if (find_member(btf, &inner, name, nesting + 1, budget, ret)) {
+				ret->bit_offset += bit_offset;
+				return true;
+			}
+		} else if (strcmp(member, name) == 0) {
+			*ret = (struct found_member) {
+				.bit_offset = bit_offset,
+				.bits = type->kflag ? offset >> 24 : 0,
+				.type = number,
+			};
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool structure_by_name(const struct vms_btf *btf, const char *name, struct btf_type *ret)
+{
+	size_t low = 0, high = btf->names->len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (strcmp(g_array_index(btf->names, struct btf_name, middle).name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == btf->names->len)
+		return false;
+	const struct btf_name *found = &g_array_index(btf->names, struct btf_name, low);
+	return strcmp(found->name, name) == 0 && resolve(btf, found->number, ret) &&
+	       is_structure(ret);
+}
+
+/* Copies the first name of a path; the rest of the path, or NULL when the name is too long. */
+static const char *next_name(const char *path, char name[NAME_LIMIT])
+{
+	size_t size = strcspn(path, ".");
+	if (size >= NAME_LIMIT)
+		return NULL;
+	memcpy(name, path, size);
+	name[size] = 0;
+	return path[size] ? path + size + 1 : path + size;
+}
+
+bool vms_btf_member(const struct vms_btf *btf, const char *type_name, const char *path,
+		    struct vms_btf_member *ret)
+{
+	struct btf_type type;
+	if (!structure_by_name(btf, type_name, &type))
+		return false;
+	uint64_t bit_offset = 0;
+	unsigned budget = MEMBERS_LIMIT;
+	for (unsigned i = 0; i < PATH_LIMIT; i++) {
+		char name[NAME_LIMIT];
+		struct found_member member;
+		path = next_name(path, name);
+		if (!path || !find_member(btf, &type, name, 0, &budget, &member))
+			return false;
+		bit_offset += member.bit_offset;
+		if (!*path) {
+			*ret = (struct vms_btf_member) {
+				.offset = bit_offset / 8,
+				.bit_offset = bit_offset % 8,
+				.bits = member.bits,
+				.size = size_of(btf, member.type),
+			};
+			return true;
+		}
+		if (!resolve(btf, member.type, &type) || !is_structure(&type))
+			return false;
+	}
+	return false;
+}
+
+bool vms_btf_size(const struct vms_btf *btf, const char *type_name, uint64_t *ret)
+{
+	struct btf_type type;
+	if (!structure_by_name(btf, type_name, &type))
+		return false;
+	*ret = type.size;
+	return true;
+}
+
+bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *ret)
+{
+	struct btf_type type;
+	for (uint32_t number = 1; type_by_number(btf, number, &type); number++) {
+		if (type.kind != KIND_ENUM && type.kind != KIND_ENUM64)
+			continue;
+		for (unsigned i = 0; i < type.vlen; i++) {
+			uint64_t part = type.parts + (uint64_t)i * kind_size[type.kind].each;
+			uint32_t name_offset, low, high;
+			if (!vms_bytes_u32(btf->types, part, &name_offset) ||
+			    !vms_bytes_u32(btf->types, part + 4, &low) ||
+			    strcmp(string_at(btf, name_offset), name) != 0)
+				continue;
+			if (type.kind == KIND_ENUM)
+				*ret = type.kflag ? (int64_t)(int32_t)low : (int64_t)low;
+			else if (vms_bytes_u32(btf->types, part + 8, &high))
+				*ret = (int64_t)((uint64_t)high << 32 | low);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- checking and indexing -------------------------------------------- */
+
+static bool malformed(GError **error, const char *why)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "BTF of the guest's kernel: %s", why);
+	return false;
+}
+
+/* Finds the two sections. */
+static bool parse_header(struct vms_btf *btf, struct vms_bytes blob, GError **error)
+{
+	uint16_t magic;
+	uint32_t header, types_at, types_size, strings_at, strings_size;
+	if (!vms_bytes_u16(blob, 0, &magic) || !vms_bytes_u32(blob, 4, &header) ||
+	    !vms_bytes_u32(blob, 8, &types_at) || !vms_bytes_u32(blob, 12, &types_size) ||
+	    !vms_bytes_u32(blob, 16, &strings_at) || !vms_bytes_u32(blob, 20, &strings_size))
+		return malformed(error, "shorter than its header");
+	if (magic != BTF_MAGIC)
+		return malformed(error, "does not begin with 0xeb9f");
+	uint64_t types_begin = (uint64_t)header + types_at;
+	uint64_t strings_begin = (uint64_t)header + strings_at;
+	if (header < HEADER_SIZE || !vms_bytes_has(blob, types_begin, types_size) ||
+	    !vms_bytes_has(blob, strings_begin, strings_size))
+		return malformed(error, "its sections lie outside of it");
+	btf->types = (struct vms_bytes) { blob.data + types_begin, types_size };
+	btf->strings = (struct vms_bytes) { blob.data + strings_begin, strings_size };
+	if (!strings_size || btf->strings.data[strings_size - 1])
+		return malformed(error, "its last string does not end");
+	return true;
+}
+
+/* By name; structures go before typedefs, the first definition before later ones. */
+static int compare_names(const void *a, const void *b)
+{
+	const struct btf_name *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+	if (order)
+		return order;
+	if (x->is_typedef != y->is_typedef)
+		return x->is_typedef ? 1 : -1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static void index_name(struct vms_btf *btf, uint32_t number, const struct btf_type *type)
+{
+	bool is_typedef = type->kind == KIND_TYPEDEF;
+	if ((!is_structure(type) && !is_typedef) || !*type->name ||
+	    strnlen(type->name, NAME_LIMIT) == NAME_LIMIT)
+		return;
+	struct btf_name name = { type->name, number, is_typedef };
+	g_array_append_val(btf->names, name);
+}
+
+static bool index_types(struct vms_btf *btf, GError **error)
+{
+	uint32_t begin = 0;
+	g_array_append_val(btf->offsets, begin); /* number 0 is void and stands nowhere */
+	for (uint64_t offset = 0, next; offset < btf->types.size; offset = next) {
+		struct btf_type type;
+		if (!decode_type(btf, offset, &type, &next))
+			return malformed(error, "a type of unknown kind, or cut off");
+		begin = (uint32_t)offset;
+		g_array_append_val(btf->offsets, begin);
+		index_name(btf, btf->offsets->len - 1, &type);
+	}
+	qsort(btf->names->data, btf->names->len, sizeof(struct btf_name), compare_names);
+	return true;
+}
+
+struct vms_btf *vms_btf_new(struct vms_bytes blob, GError **error)
+{
+	if (blob.size > BLOB_LIMIT) {
+		malformed(error, "larger than 64 MiB");
+		return NULL;
+	}
+	struct vms_btf *btf = g_new0(struct vms_btf, 1);
+	btf->blob = g_memdup2(blob.data, blob.size);
+	btf->offsets = g_array_new(false, false, sizeof(uint32_t));
+	btf->names = g_array_new(false, false, sizeof(struct btf_name));
+	if (!parse_header(btf, (struct vms_bytes) { btf->blob, blob.size }, error) ||
+	    !index_types(btf, error)) {
+		vms_btf_free(btf);
+		return NULL;
+	}
+	return btf;
+}
+
+void vms_btf_free(struct vms_btf *btf)
+{
+	if (!btf)
+		return;
+	g_array_unref(btf->names);
+	g_array_unref(btf->offsets);
+	g_free(btf->blob);
+	g_free(btf);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * BTF: against the compiler's own encoder where it has one (the types of btf-types.c, whose true
+ * offsets offsetof() tells), and with blobs built by hand, hostile ones too.
+ */
+#include "guest/linux/btf.h"
+#include "btf-types.h"
+#include <fcntl.h>
+#include <gelf.h>
+#include <stddef.h>
+#include <unistd.h>
+
+/* Kinds, from Documentation/bpf/btf.rst. */
+enum { INT = 1, PTR, ARRAY, STRUCT, UNION, ENUM, TYPEDEF = 8, CONST = 10, ENUM64 = 19 };
+
+/* ---- an encoder ------------------------------------------------------- */
+
+struct encoder {
+	GByteArray *types;
+	GString *strings;
+	uint32_t n_types;
+};
+
+static void put(struct encoder *encoder, uint32_t value)
+{
+	value = GUINT32_TO_LE(value);
+	g_byte_array_append(encoder->types, (const uint8_t *)&value, sizeof(value));
+}
+
+static uint32_t name_offset(struct encoder *encoder, const char *name)
+{
+	if (!*name)
+		return 0;
+	uint32_t offset = (uint32_t)encoder->strings->len;
+	g_string_append_len(encoder->strings, name, (gssize)strlen(name) + 1);
+	return offset;
+}
+
+static uint32_t put_type(struct encoder *encoder, const char *name, unsigned kind, unsigned vlen,
+			 bool kflag, uint32_t size)
+{
+	put(encoder, name_offset(encoder, name));
+	put(encoder, (uint32_t)kflag << 31 | kind << 24 | vlen);
+	put(encoder, size);
+	return ++encoder->n_types;
+}
+
+static void put_member(struct encoder *encoder, const char *name, uint32_t type, uint32_t offset)
+{
+	put(encoder, name_offset(encoder, name));
+	put(encoder, type);
+	put(encoder, offset);
+}
+
+static struct encoder encoder_new(void)
+{
+	struct encoder encoder = { g_byte_array_new(), g_string_new(NULL), 0 };
+	g_string_append_c(encoder.strings, 0);
+	return encoder;
+}
+
+/* The blob; consumes the encoder. */
+static GByteArray *finish(struct encoder *encoder)
+{
+	GByteArray *blob = g_byte_array_new();
+	const uint32_t header[6] = { GUINT32_TO_LE(0x0001eb9f),
+				     GUINT32_TO_LE(24),
+				     0,
+				     GUINT32_TO_LE(encoder->types->len),
+				     GUINT32_TO_LE(encoder->types->len),
+				     GUINT32_TO_LE((uint32_t)encoder->strings->len) };
+	g_byte_array_append(blob, (const uint8_t *)header, sizeof(header));
+	g_byte_array_append(blob, encoder->types->data, encoder->types->len);
+	g_byte_array_append(blob, (const uint8_t *)encoder->strings->str,
+			    (guint)encoder->strings->len);
+	g_byte_array_unref(encoder->types);
+	g_string_free(encoder->strings, true);
+	return blob;
+}
+
+static struct vms_btf *load(GByteArray *blob)
+{
+	GError *error = NULL;
+	struct vms_btf *btf = vms_btf_new((struct vms_bytes) { blob->data, blob->len }, &error);
+	g_assert_no_error(error);
+	g_byte_array_unref(blob);
+	return btf;
+}
+
+static void assert_malformed(const uint8_t *data, size_t size)
+{
+	g_autoptr(GError) error = NULL;
+	/* An exact copy, so that a sanitizer sees every byte read beyond it. */
+	g_autofree uint8_t *copy = g_memdup2(data, size);
+	g_assert_null(vms_btf_new((struct vms_bytes) { copy, size }, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void test_members(void)
+{
+	struct encoder e = encoder_new();
+	uint32_t u32 = put_type(&e, "u32", INT, 0, false, 4);
+	put(&e, 32);
+	uint32_t array = put_type(&e, "", ARRAY, 0, false, 0);
+	put(&e, u32), put(&e, u32), put(&e, 6);
+	uint32_t alias = put_type(&e, "word", TYPEDEF, 0, false, u32);
+	uint32_t constant = put_type(&e, "", CONST, 0, false, alias);
+	uint32_t inner = put_type(&e, "inner", STRUCT, 2, false, 16);
+	put_member(&e, "a", constant, 0);
+	put_member(&e, "b", constant, 96);
+	uint32_t nameless = put_type(&e, "", UNION, 2, false, 24);
+	put_member(&e, "many", array, 0);
+	put_member(&e, "in", inner, 0);
+	uint32_t pointer = put_type(&e, "", PTR, 0, false, inner);
+	put_type(&e, "outer", STRUCT, 3, true, 48);
+	put_member(&e, "flag", u32, 3u << 24 | 13);
+	put_member(&e, "", nameless, 64);
+	put_member(&e, "next", pointer, 256);
+	struct vms_btf *btf = load(finish(&e));
+
+	struct vms_btf_member member;
+	g_assert_true(vms_btf_member(btf, "outer", "flag", &member));
+	g_assert_cmpuint(member.offset, ==, 1);
+	g_assert_cmpuint(member.bit_offset, ==, 5);
+	g_assert_cmpuint(member.bits, ==, 3);
+	g_assert_true(vms_btf_member(btf, "outer", "many", &member));
+	g_assert_cmpuint(member.offset, ==, 8);
+	g_assert_cmpuint(member.size, ==, 24);
+	g_assert_cmpuint(member.bits, ==, 0);
+	g_assert_true(vms_btf_member(btf, "outer", "in.b", &member));
+	g_assert_cmpuint(member.offset, ==, 20);
+	g_assert_cmpuint(member.size, ==, 4);
+	g_assert_true(vms_btf_member(btf, "outer", "next", &member));
+	g_assert_cmpuint(member.offset, ==, 32);
+	g_assert_cmpuint(member.size, ==, 8);
+	g_assert_false(vms_btf_member(btf, "outer", "next.a", &member));
+	g_assert_false(vms_btf_member(btf, "outer", "missing", &member));
+	g_assert_false(vms_btf_member(btf, "missing", "flag", &member));
+	g_assert_false(vms_btf_member(btf, "word", "flag", &member));
+	uint64_t size;
+	g_assert_true(vms_btf_size(btf, "inner", &size));
+	g_assert_cmpuint(size, ==, 16);
+	g_assert_false(vms_btf_size(btf, "word", &size));
+	vms_btf_free(btf);
+}
+
+static void test_structure_before_typedef(void)
+{
+	struct encoder e = encoder_new();
+	uint32_t a = put_type(&e, "a", STRUCT, 0, false, 1);
+	put_type(&e, "b", TYPEDEF, 0, false, a);
+	put_type(&e, "b", STRUCT, 0, false, 2);
+	put_type(&e, "b", STRUCT, 0, false, 3);
+	put_type(&e, "c", TYPEDEF, 0, false, a);
+	struct vms_btf *btf = load(finish(&e));
+	uint64_t size;
+	g_assert_true(vms_btf_size(btf, "b", &size));
+	g_assert_cmpuint(size, ==, 2);
+	g_assert_true(vms_btf_size(btf, "c", &size));
+	g_assert_cmpuint(size, ==, 1);
+	vms_btf_free(btf);
+}
+
+static void test_enumerators(void)
+{
+	struct encoder e = encoder_new();
+	put_type(&e, "few", ENUM, 2, true, 4);
+	put(&e, name_offset(&e, "MINUS")), put(&e, (uint32_t)-7);
+	put(&e, name_offset(&e, "FIVE")), put(&e, 5);
+	put_type(&e, "large", ENUM64, 1, false, 8);
+	put(&e, name_offset(&e, "LARGE")), put(&e, 2), put(&e, 1);
+	struct vms_btf *btf = load(finish(&e));
+	int64_t value;
+	g_assert_true(vms_btf_enumerator(btf, "MINUS", &value));
+	g_assert_cmpint(value, ==, -7);
+	g_assert_true(vms_btf_enumerator(btf, "FIVE", &value));
+	g_assert_cmpint(value, ==, 5);
+	g_assert_true(vms_btf_enumerator(btf, "LARGE", &value));
+	g_assert_cmpint(value, ==, 0x100000002);
+	g_assert_false(vms_btf_enumerator(btf, "few", &value));
+	vms_btf_free(btf);
+}
+
+/* Typedefs in a circle, an array of itself, an anonymous structure in itself. */
+static void test_cycles(void)
+{
+	struct encoder e = encoder_new();
+	put_type(&e, "x", TYPEDEF, 0, false, 2);
+	put_type(&e, "y", TYPEDEF, 0, false, 1);
+	put_type(&e, "", ARRAY, 0, false, 0);
+	put(&e, 3), put(&e, 3), put(&e, 2);
+	put_type(&e, "self", STRUCT, 1000, false, 8);
+	for (unsigned i = 0; i < 1000; i++)
+		put_member(&e, "", 4, 0);
+	put_type(&e, "s", STRUCT, 2, false, 8);
+	put_member(&e, "m", 1, 0);
+	put_member(&e, "n", 3, 0);
+	struct vms_btf *btf = load(finish(&e));
+	uint64_t size;
+	struct vms_btf_member member;
+	g_assert_false(vms_btf_size(btf, "x", &size));
+	g_assert_false(vms_btf_member(btf, "self", "m", &member));
+	g_assert_false(vms_btf_member(btf, "s", "m.m", &member));
+	g_assert_true(vms_btf_member(btf, "s", "n", &member));
+	g_assert_cmpuint(member.size, ==, 0);
+	vms_btf_free(btf);
+}
+
+/* Type numbers that name nothing, sizes whose product does not fit. */
+static void test_bad_numbers(void)
+{
+	struct encoder e = encoder_new();
+	put_type(&e, "", ARRAY, 0, false, 0);
+	put(&e, 3), put(&e, 3), put(&e, UINT32_MAX);
+	put_type(&e, "", ARRAY, 0, false, 0);
+	put(&e, 1), put(&e, 3), put(&e, UINT32_MAX);
+	put_type(&e, "int", INT, 0, false, UINT32_MAX);
+	put(&e, 32);
+	put_type(&e, "s", STRUCT, 2, false, 8);
+	put_member(&e, "wild", 1000000, 0);
+	put_member(&e, "huge", 2, UINT32_MAX);
+	put_type(&e, "dangling", TYPEDEF, 0, false, UINT32_MAX);
+	struct vms_btf *btf = load(finish(&e));
+	struct vms_btf_member member;
+	uint64_t size;
+	g_assert_true(vms_btf_member(btf, "s", "wild", &member));
+	g_assert_cmpuint(member.size, ==, 0);
+	g_assert_true(vms_btf_member(btf, "s", "huge", &member));
+	g_assert_cmpuint(member.size, ==, 0);
+	g_assert_false(vms_btf_member(btf, "s", "wild.x", &member));
+	g_assert_false(vms_btf_size(btf, "dangling", &size));
+	vms_btf_free(btf);
+}
+
+static void test_malformed(void)
+{
+	struct encoder e = encoder_new();
+	put_type(&e, "s", STRUCT, 1, false, 8);
+	put_member(&e, "m", 1, 0);
+	GByteArray *blob = finish(&e);
+	for (guint size = 0; size < blob->len; size++)
+		assert_malformed(blob->data, size);
+	const struct {
+		guint at;
+		uint8_t value;
+	} damage[] = {
+		{ 0, 0 },    /* magic */
+		{ 4, 23 },   /* a header too short */
+		{ 7, 0xff }, /* … and too long */
+		{ 11, 0xff },
+		{ 15, 0xff },
+		{ 19, 0xff },
+		{ 23, 0xff }, /* sections outside */
+		{ 12, 23 },   /* the members cut off */
+		{ 31, 31 },   /* unknown kind */
+		{ 31, 0 },
+		{ 29, 0xff },		/* more members than there are bytes */
+		{ blob->len - 1, 'x' }, /* the last string does not end */
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(damage); i++) {
+		uint8_t saved = blob->data[damage[i].at];
+		blob->data[damage[i].at] = damage[i].value;
+		assert_malformed(blob->data, blob->len);
+		blob->data[damage[i].at] = saved;
+	}
+	vms_btf_free(load(blob));
+}
+
+#ifdef HAVE_COMPILER_BTF
+/* The .BTF section of this very program, which the compiler has made of btf-types.c. */
+static struct vms_btf *load_own(void)
+{
+	elf_version(EV_CURRENT);
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	g_assert_cmpint(fd, >=, 0);
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	size_t strings;
+	g_assert_cmpint(elf_getshdrstrndx(elf, &strings), ==, 0);
+	struct vms_btf *btf = NULL;
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+		g_assert_nonnull(gelf_getshdr(section, &header));
+		if (strcmp(elf_strptr(elf, strings, header.sh_name), ".BTF") != 0)
+			continue;
+		Elf_Data *data = elf_getdata(section, NULL);
+		GError *error = NULL;
+		btf = vms_btf_new((struct vms_bytes) { data->d_buf, data->d_size }, &error);
+		g_assert_no_error(error);
+	}
+	elf_end(elf);
+	close(fd);
+	g_assert_nonnull(btf);
+	return btf;
+}
+
+static void test_compiler(void)
+{
+	struct vms_btf *btf = load_own();
+	struct vms_btf_member member;
+	uint64_t size;
+	g_assert_true(vms_btf_size(btf, "sample", &size));
+	g_assert_cmpuint(size, ==, sizeof(struct sample));
+#define CHECK(path)                                                                                \
+	g_assert_true(vms_btf_member(btf, "sample", #path, &member));                              \
+	g_assert_cmpuint(member.offset, ==, offsetof(struct sample, path));                        \
+	g_assert_cmpuint(member.size, ==, sizeof(((struct sample *)0)->path));                     \
+	g_assert_cmpuint(member.bits, ==, 0)
+	CHECK(byte);
+	CHECK(pointer);
+	CHECK(matrix);
+	CHECK(nameless_a);
+	CHECK(nameless_deep);
+	CHECK(named.x);
+	CHECK(named.deep.y);
+	CHECK(alias.y);
+	CHECK(kind);
+	CHECK(callback);
+
+#undef CHECK
+	g_assert_true(vms_btf_member(btf, "sample", "bits_b", &member));
+	g_assert_cmpuint(member.bits, ==, 5);
+	struct sample sample = { .bits_b = 31 };
+	uint64_t word;
+	memcpy(&word, (char *)&sample + member.offset, sizeof(word));
+	g_assert_cmpuint(word >> member.bit_offset & 31, ==, 31);
+	int64_t value;
+	g_assert_true(vms_btf_enumerator(btf, "SAMPLE_MANY", &value));
+	g_assert_cmpint(value, ==, SAMPLE_MANY);
+	vms_btf_free(btf);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/btf/members", test_members);
+	g_test_add_func("/btf/structure-before-typedef", test_structure_before_typedef);
+	g_test_add_func("/btf/enumerators", test_enumerators);
+	g_test_add_func("/btf/cycles", test_cycles);
+	g_test_add_func("/btf/bad-numbers", test_bad_numbers);
+	g_test_add_func("/btf/malformed", test_malformed);
+#ifdef HAVE_COMPILER_BTF
+	g_test_add_func("/btf/compiler", test_compiler);
+#endif
+	return g_test_run();
+}
