@@ -40,9 +40,12 @@ struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, siz
 /* The symbol that `va` lies in. */
 bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,
 			   struct vms_symbol *ret);
-/* The first symbol called `name`; `*index` (if not NULL) is where to go on from with _next. */
+/* The first symbol called `name`, in the table's order. */
 bool vms_symbol_table_lookup(const struct vms_symbol_table *table, const char *name,
 			     struct vms_symbol *ret);
+/* All symbols called `name`, one a call: `*cursor` is 0 at first, and kept in between. */
+bool vms_symbol_table_next(const struct vms_symbol_table *table, const char *name, size_t *cursor,
+			   struct vms_symbol *ret);
 
 /* ---- symbol files ----------------------------------------------------- */
 

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A symbol table: an array sorted by address, and a hash of the names over it. Names lie one
+ * after another in one block, so that a kernel's two hundred thousand symbols cost three
+ * allocations.
+ */
+#include <vmscope/symbol.h>
+
+#include <string.h>
+
+#define NO_ENTRY UINT32_MAX
+
+struct entry {
+	uint64_t va, size;
+	uint32_t name;	    /* offset in the block of names */
+	uint32_t same_hash; /* the next entry of the bucket, in the table's order */
+	char type;
+};
+
+struct vms_symbol_table {
+	gatomicrefcount refs;
+	char *module;
+	GArray *entries; /* struct entry */
+	GByteArray *names;
+	uint32_t *buckets; /* first entry of each; a power of two of them */
+	uint32_t n_buckets;
+};
+
+struct vms_symbol_table *vms_symbol_table_new(const char *module)
+{
+	struct vms_symbol_table *table = g_new0(struct vms_symbol_table, 1);
+	g_atomic_ref_count_init(&table->refs);
+	table->module = g_strdup(module);
+	table->entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
+	table->names = g_byte_array_new();
+	return table;
+}
+
+struct vms_symbol_table *vms_symbol_table_ref(struct vms_symbol_table *table)
+{
+	g_atomic_ref_count_inc(&table->refs);
+	return table;
+}
+
+void vms_symbol_table_unref(struct vms_symbol_table *table)
+{
+	if (!table || !g_atomic_ref_count_dec(&table->refs))
+		return;
+	g_free(table->module);
+	g_array_unref(table->entries);
+	g_byte_array_unref(table->names);
+	g_free(table->buckets);
+	g_free(table);
+}
+
+const char *vms_symbol_table_module(const struct vms_symbol_table *table)
+{
+	return table->module;
+}
+
+static struct entry *entry_at(const struct vms_symbol_table *table, size_t index)
+{
+	return &g_array_index(table->entries, struct entry, index);
+}
+
+static const char *entry_name(const struct vms_symbol_table *table, const struct entry *entry)
+{
+	return (const char *)table->names->data + entry->name;
+}
+
+void vms_symbol_table_add(struct vms_symbol_table *table, const char *name, uint64_t va,
+			  uint64_t size, char type)
+{
+	struct entry entry = {
+		.va = va,
+		.size = size,
+		.name = table->names->len,
+		.same_hash = NO_ENTRY,
+		.type = type,
+	};
+	g_byte_array_append(table->names, (const guint8 *)name, (guint)strlen(name) + 1);
+	g_array_append_val(table->entries, entry);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *left = a, *right = b;
+	if (left->va != right->va)
+		return left->va < right->va ? -1 : 1;
+	/* Names are in the order of adding. */
+	return left->name < right->name ? -1 : left->name > right->name;
+}
+
+static bool is_sorted(const struct vms_symbol_table *table)
+{
+	for (size_t i = 1; i < table->entries->len; i++)
+		if (entry_at(table, i - 1)->va > entry_at(table, i)->va)
+			return false;
+	return true;
+}
+
+static void fill_sizes(struct vms_symbol_table *table, uint64_t end)
+{
+	uint64_t next = end, begin = 0;
+	for (size_t i = table->entries->len; i-- > 0;) {
+		struct entry *entry = entry_at(table, i);
+		if (i + 1 < table->entries->len && entry->va != begin)
+			next = begin;
+		begin = entry->va;
+		if (!entry->size && next > entry->va)
+			entry->size = next - entry->va;
+	}
+}
+
+static uint32_t bucket_of(const struct vms_symbol_table *table, const char *name)
+{
+	return g_str_hash(name) & (table->n_buckets - 1);
+}
+
+static void index_names(struct vms_symbol_table *table)
+{
+	table->n_buckets = 16;
+	while (table->n_buckets < table->entries->len)
+		table->n_buckets *= 2;
+	g_free(table->buckets);
+	table->buckets = g_new(uint32_t, table->n_buckets);
+	memset(table->buckets, 0xff, table->n_buckets * sizeof(*table->buckets)); /* NO_ENTRY */
+	/* Last to first, so that each bucket is in the table's order. */
+	for (size_t i = table->entries->len; i-- > 0;) {
+		struct entry *entry = entry_at(table, i);
+		uint32_t *bucket = &table->buckets[bucket_of(table, entry_name(table, entry))];
+		entry->same_hash = *bucket;
+		*bucket = (uint32_t)i;
+	}
+}
+
+void vms_symbol_table_finish(struct vms_symbol_table *table, uint64_t end)
+{
+	if (!is_sorted(table))
+		g_array_sort(table->entries, compare_entries);
+	fill_sizes(table, end);
+	index_names(table);
+}
+
+size_t vms_symbol_table_count(const struct vms_symbol_table *table)
+{
+	return table->entries->len;
+}
+
+struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, size_t index)
+{
+	const struct entry *entry = entry_at(table, index);
+	return (struct vms_symbol) {
+		.name = entry_name(table, entry),
+		.va = entry->va,
+		.size = entry->size,
+		.type = entry->type,
+	};
+}
+
+bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,
+			   struct vms_symbol *ret)
+{
+	size_t low = 0, high = table->entries->len; /* entries below `low` begin at or before va */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (entry_at(table, middle)->va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false;
+	uint64_t begin = entry_at(table, low - 1)->va;
+	bool found = false;
+	/* Back over the aliases: the first of them that reaches to `va` is the answer. */
+	for (size_t i = low; i-- > 0 && entry_at(table, i)->va == begin;) {
+		if (va - begin < entry_at(table, i)->size) {
+			*ret = vms_symbol_table_get(table, i);
+			found = true;
+		}
+	}
+	return found;
+}
+
+bool vms_symbol_table_next(const struct vms_symbol_table *table, const char *name, size_t *cursor,
+			   struct vms_symbol *ret)
+{
+	if (!table->buckets)
+		return false;
+	/* The cursor is 1 + the index of the entry that was given last. */
+	uint32_t i = *cursor ? entry_at(table, *cursor - 1)->same_hash
+			     : table->buckets[bucket_of(table, name)];
+	while (i != NO_ENTRY && strcmp(entry_name(table, entry_at(table, i)), name))
+		i = entry_at(table, i)->same_hash;
+	if (i == NO_ENTRY)
+		return false;
+	*ret = vms_symbol_table_get(table, i);
+	*cursor = (size_t)i + 1;
+	return true;
+}
+
+bool vms_symbol_table_lookup(const struct vms_symbol_table *table, const char *name,
+			     struct vms_symbol *ret)
+{
+	size_t cursor = 0;
+	return vms_symbol_table_next(table, name, &cursor, ret);
+}

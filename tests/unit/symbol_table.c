@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include <vmscope/symbol.h>
+
+static struct vms_symbol_table *sample_table(void)
+{
+	struct vms_symbol_table *table = vms_symbol_table_new("mod");
+	vms_symbol_table_add(table, "late", 0x3000, 0, 'T');
+	vms_symbol_table_add(table, "alias_b", 0x1000, 0, 't');
+	vms_symbol_table_add(table, "alias_a", 0x1000, 0, 'T');
+	vms_symbol_table_add(table, "sized", 0x2000, 0x10, 'T');
+	vms_symbol_table_add(table, "twice", 0x2800, 0, 't');
+	vms_symbol_table_add(table, "twice", 0x1800, 0, 't');
+	vms_symbol_table_finish(table, 0x3100);
+	return table;
+}
+
+static void check_found(const struct vms_symbol_table *table, uint64_t va, const char *name)
+{
+	struct vms_symbol symbol;
+	if (!name) {
+		g_assert_false(vms_symbol_table_find(table, va, &symbol));
+		return;
+	}
+	g_assert_true(vms_symbol_table_find(table, va, &symbol));
+	g_assert_cmpstr(symbol.name, ==, name);
+	g_assert_cmpuint(symbol.va, <=, va);
+	g_assert_cmpuint(va, <, symbol.va + symbol.size);
+}
+
+static void test_find(void)
+{
+	g_autoptr(vms_symbol_table) table = sample_table();
+	g_assert_cmpstr(vms_symbol_table_module(table), ==, "mod");
+	check_found(table, 0, NULL);
+	check_found(table, 0xfff, NULL);
+	check_found(table, 0x1000, "alias_b");
+	check_found(table, 0x17ff, "alias_b");
+	check_found(table, 0x1800, "twice");
+	check_found(table, 0x200f, "sized");
+	check_found(table, 0x2010, NULL);
+	check_found(table, 0x2800, "twice");
+	check_found(table, 0x30ff, "late");
+	check_found(table, 0x3100, NULL);
+	check_found(table, UINT64_MAX, NULL);
+}
+
+static void test_order(void)
+{
+	g_autoptr(vms_symbol_table) table = sample_table();
+	const char *const order[] = { "alias_b", "alias_a", "twice", "sized", "twice", "late" };
+	g_assert_cmpuint(vms_symbol_table_count(table), ==, G_N_ELEMENTS(order));
+	for (size_t i = 0; i < G_N_ELEMENTS(order); i++)
+		g_assert_cmpstr(vms_symbol_table_get(table, i).name, ==, order[i]);
+	/* Aliases reach equally far. */
+	g_assert_cmpuint(vms_symbol_table_get(table, 0).size, ==, 0x800);
+	g_assert_cmpuint(vms_symbol_table_get(table, 1).size, ==, 0x800);
+}
+
+static void test_lookup(void)
+{
+	g_autoptr(vms_symbol_table) table = sample_table();
+	struct vms_symbol symbol;
+	g_assert_true(vms_symbol_table_lookup(table, "alias_a", &symbol));
+	g_assert_cmpuint(symbol.va, ==, 0x1000);
+	g_assert_cmpint(symbol.type, ==, 'T');
+	g_assert_false(vms_symbol_table_lookup(table, "alias", &symbol));
+	g_assert_false(vms_symbol_table_lookup(table, "", &symbol));
+
+	size_t cursor = 0;
+	g_assert_true(vms_symbol_table_next(table, "twice", &cursor, &symbol));
+	g_assert_cmpuint(symbol.va, ==, 0x1800);
+	g_assert_true(vms_symbol_table_next(table, "twice", &cursor, &symbol));
+	g_assert_cmpuint(symbol.va, ==, 0x2800);
+	g_assert_false(vms_symbol_table_next(table, "twice", &cursor, &symbol));
+}
+
+static void test_empty(void)
+{
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("empty");
+	struct vms_symbol symbol;
+	g_assert_false(vms_symbol_table_lookup(table, "x", &symbol));
+	vms_symbol_table_finish(table, 0);
+	g_assert_cmpuint(vms_symbol_table_count(table), ==, 0);
+	g_assert_false(vms_symbol_table_lookup(table, "x", &symbol));
+	g_assert_false(vms_symbol_table_find(table, 0, &symbol));
+}
+
+/* Many symbols, every one of them found by its name and by its addresses. */
+static void test_many(void)
+{
+	enum { N = 20000 };
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("many");
+	for (unsigned i = 0; i < N; i++) {
+		unsigned k = (i * 7919u) % N; /* 7919 and N have no common factor */
+		g_autofree char *name = g_strdup_printf("symbol_%u", k);
+		vms_symbol_table_add(table, name, UINT64_C(0xffffffff81000000) + k * 16, 0, 't');
+	}
+	vms_symbol_table_finish(table, UINT64_C(0xffffffff81000000) + N * 16);
+	for (unsigned k = 0; k < N; k++) {
+		uint64_t va = UINT64_C(0xffffffff81000000) + k * 16;
+		struct vms_symbol symbol;
+		g_autofree char *name = g_strdup_printf("symbol_%u", k);
+		g_assert_true(vms_symbol_table_lookup(table, name, &symbol));
+		g_assert_cmpuint(symbol.va, ==, va);
+		g_assert_cmpuint(symbol.size, ==, 16);
+		check_found(table, va + 15, name);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/symbol_table/find", test_find);
+	g_test_add_func("/symbol_table/order", test_order);
+	g_test_add_func("/symbol_table/lookup", test_lookup);
+	g_test_add_func("/symbol_table/empty", test_empty);
+	g_test_add_func("/symbol_table/many", test_many);
+	return g_test_run();
+}
