@@ -97,7 +97,8 @@ struct vms_arch {
 	const char *(*paging_mode)(const struct vms_regs *regs);
 	/*
 	 * One frame outwards by the frame-pointer convention. Changes pc, sp
-	 * and fp of `regs`; false when there is no caller to be found.
+	 * and fp of `regs`; false when there is no caller to be found. Whether
+	 * the new frame pointer leads on is for the next step to find out.
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
 

@@ -2,45 +2,8 @@
 /*
  * x86-64: registers, page tables (Intel SDM volume 3, chapter "Paging"), frame pointers.
  */
+#include "arch/x86_64.h"
 #include <capstone/capstone.h>
-#include <vmscope/arch.h>
-
-enum {
-	RAX,
-	RBX,
-	RCX,
-	RDX,
-	RSI,
-	RDI,
-	RBP,
-	RSP,
-	R8,
-	R9,
-	R10,
-	R11,
-	R12,
-	R13,
-	R14,
-	R15,
-	RIP,
-	EFLAGS,
-	CS,
-	SS,
-	DS,
-	ES,
-	FS,
-	GS,
-	FS_BASE,
-	GS_BASE,
-	K_GS_BASE,
-	CR0,
-	CR2,
-	CR3,
-	CR4,
-	CR8,
-	EFER,
-	N_REGS
-};
 
 static const struct vms_reg_desc registers[N_REGS] = {
 	[RAX] = { "rax", 64 },
@@ -309,7 +272,7 @@ static bool x86_step_frame_pointer(struct vms_regs *regs, const struct vms_reade
 	uint64_t fp = regs->value[RBP];
 	if (fp == 0 || fp % 8 != 0 || !virt->read(virt->data, fp, frame, sizeof(frame)))
 		return false;
-	if (frame[1] == 0 || (frame[0] != 0 && frame[0] <= fp))
+	if (frame[1] == 0)
 		return false;
 	vms_regs_set(regs, RBP, frame[0]);
 	vms_regs_set(regs, RSP, fp + sizeof(frame));
