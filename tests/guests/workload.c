@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Work for the test guests, named by the first argument: each keeps a vCPU, or part of one, in a
+ * known part of the kernel or of this program until it is killed. `mix` runs several at once.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+/* ---- user code --------------------------------------------------------- */
+
+/* Burns time where a sample shows it; the asm keeps each call a call and its frame in place. */
+NOINLINE void burn(unsigned rounds)
+{
+	for (volatile unsigned i = 0; i < rounds; i++)
+		;
+}
+
+#define LEVEL(n, next)                                                                             \
+	NOINLINE void deep_##n(unsigned rounds)                                                    \
+	{                                                                                          \
+		next(rounds);                                                                      \
+		__asm__ volatile("");                                                              \
+	}
+LEVEL(8, burn)
+LEVEL(7, deep_8)
+LEVEL(6, deep_7)
+LEVEL(5, deep_6)
+LEVEL(4, deep_5)
+LEVEL(3, deep_4)
+LEVEL(2, deep_3)
+LEVEL(1, deep_2)
+
+static void work_deep(void)
+{
+	for (;;)
+		deep_1(100000);
+}
+
+/* Counts the rounds done, in /tmp/count: benchmarks tell a slowdown by it. */
+static void work_count(void)
+{
+	int file = open("/tmp/count", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	volatile uint64_t *count;
+
+	if (file < 0 || ftruncate(file, 4096) < 0)
+		exit(1);
+	count = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (count == MAP_FAILED)
+		exit(1);
+	for (;;) {
+		burn(1000);
+		count[0]++;
+	}
+}
+
+static void show_count(void)
+{
+	uint64_t count = 0;
+	int file = open("/tmp/count", O_RDONLY);
+
+	if (file < 0 || read(file, &count, sizeof(count)) != sizeof(count))
+		exit(1);
+	printf("%llu\n", (unsigned long long)count);
+}
+
+/* ---- kernel code ------------------------------------------------------- */
+
+static void work_fork(char *self)
+{
+	for (;;) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			execl(self, self, "nothing", (char *)NULL);
+			_exit(127);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
+static void work_file(void)
+{
+	static char block[65536];
+	char name[64];
+
+	for (;;) {
+		int file;
+
+		snprintf(name, sizeof(name), "/tmp/file-%d", getpid());
+		file = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+		for (int i = 0; i < 32 && write(file, block, sizeof(block)) > 0; i++)
+			;
+		lseek(file, 0, SEEK_SET);
+		while (read(file, block, sizeof(block)) > 0)
+			;
+		close(file);
+		unlink(name);
+	}
+}
+
+static void work_pipe(void)
+{
+	int there[2], back[2];
+	char byte = 0;
+
+	if (pipe(there) < 0 || pipe(back) < 0)
+		exit(1);
+	if (fork() == 0) {
+		while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+	while (write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1)
+		;
+}
+
+static void work_fault(void)
+{
+	const size_t size = 8 << 20;
+
+	for (;;) {
+		char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				    -1, 0);
+
+		for (size_t at = 0; memory != MAP_FAILED && at < size; at += 4096)
+			memory[at] = 1;
+		munmap(memory, size);
+	}
+}
+
+static void work_sleep(void)
+{
+	const struct timespec millisecond = { .tv_nsec = 1000000 };
+
+	for (;;)
+		nanosleep(&millisecond, NULL);
+}
+
+/* Nearly all its time is kernel time. */
+static void work_syscall(void)
+{
+	static char block[4096];
+
+	for (;;) {
+		struct stat status;
+		int file = open("/proc/self/maps", O_RDONLY);
+		DIR *directory = opendir("/proc");
+
+		while (read(file, block, sizeof(block)) > 0)
+			;
+		close(file);
+		while (directory && readdir(directory))
+			;
+		if (directory)
+			closedir(directory);
+		stat("/proc/self/exe", &status);
+	}
+}
+
+/* Few system calls, each of which lasts. */
+static void work_zero(void)
+{
+	static char block[1 << 20];
+	int zero = open("/dev/zero", O_RDONLY);
+
+	while (read(zero, block, sizeof(block)) > 0)
+		;
+}
+
+static void work_mix(char *self)
+{
+	static const char *const parts[] = { "deep",  "fork",  "file",	 "pipe",
+					     "fault", "sleep", "syscall" };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (fork() == 0) {
+			execl(self, self, parts[i], (char *)NULL);
+			_exit(127);
+		}
+	}
+	while (wait(NULL) > 0)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*work)(void);
+		void (*work_with_self)(char *self);
+	} works[] = {
+		{ .name = "deep", .work = work_deep },
+		{ .name = "count", .work = work_count },
+		{ .name = "show", .work = show_count },
+		{ .name = "fork", .work_with_self = work_fork },
+		{ .name = "file", .work = work_file },
+		{ .name = "pipe", .work = work_pipe },
+		{ .name = "fault", .work = work_fault },
+		{ .name = "sleep", .work = work_sleep },
+		{ .name = "syscall", .work = work_syscall },
+		{ .name = "zero", .work = work_zero },
+		{ .name = "mix", .work_with_self = work_mix },
+	};
+	char self[] = "/bin/workload";
+
+	for (size_t i = 0; argc > 1 && i < sizeof(works) / sizeof(works[0]); i++) {
+		if (strcmp(argv[1], works[i].name) != 0)
+			continue;
+		if (works[i].work)
+			works[i].work();
+		else
+			works[i].work_with_self(self);
+		return 0;
+	}
+	return argc > 1 && strcmp(argv[1], "nothing") == 0 ? 0 : 2;
+}

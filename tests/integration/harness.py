@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""Real guests for the integration tests: boots QEMU, talks to it and to what runs in it.
+
+Needs nothing but Python: QMP is spoken by a client of its own here, so that what vmscope says of
+a machine can be compared with what the machine says itself.
+"""
+import atexit
+import collections
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("VMSCOPE_BUILD", ROOT / "build"))
+VMSCOPE = BUILD / "cli" / "vmscope"
+GUESTS = BUILD / "guests"
+KERNELS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
+                       "vmscope", "kernels")
+SERIES = ("6.1", "6.12")
+BOOT_SECONDS = 180  # generous: a loaded machine must not fail a test
+ANSWER_SECONDS = 60
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def build_guests():
+    """Brings the test guests up to date; quick when they are."""
+    subprocess.run(["make", "-s", "-C", str(ROOT / "tests" / "guests"), f"OUT={GUESTS}"],
+                   check=True)
+
+
+def wait_for(condition, what, seconds=ANSWER_SECONDS):
+    """Waits until the condition gives something true, and returns that."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+class Qmp:
+    """A QMP client on a connected socket."""
+
+    def __init__(self, connection):
+        self.events = []
+        self._socket = connection
+        self._socket.settimeout(ANSWER_SECONDS)
+        self._file = connection.makefile("rw", encoding="utf-8", newline="\n")
+        self._receive()  # the greeting
+        self.command("qmp_capabilities")
+
+    @classmethod
+    def connect(cls, path):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(str(path))
+        return cls(connection)
+
+    def close(self):
+        self._file.close()
+        self._socket.close()
+
+    def _receive(self):
+        line = self._file.readline()
+        if not line:
+            raise EOFError("QMP: the connection was closed")
+        return json.loads(line)
+
+    def command(self, name, **arguments):
+        """The command's answer; raises RuntimeError with QEMU's words when it fails."""
+        request = {"execute": name}
+        if arguments:
+            request["arguments"] = {key.replace("_", "-"): value
+                                    for key, value in arguments.items()}
+        self._file.write(json.dumps(request) + "\n")
+        self._file.flush()
+        while True:
+            answer = self._receive()
+            if "event" in answer:
+                self.events.append(answer["event"])
+            elif "error" in answer:
+                raise RuntimeError(f"QMP {name}: {answer['error']['desc']}")
+            else:
+                return answer["return"]
+
+    def hmp(self, line):
+        return self.command("human-monitor-command", command_line=line)
+
+    def status(self):
+        return self.command("query-status")["status"]
+
+
+class Machine:
+    """A QEMU process with a QMP socket for vmscope and a connection of the harness's own.
+
+    The own connection is an inherited socket pair: vmscope cannot find it and so cannot be in
+    its way.
+    """
+    _all = []
+
+    def __init__(self, *arguments, accel="tcg,thread=multi", cpu="max", smp=2, memory=512,
+                 qmp=True, name=None):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-test-"))
+        self.qmp_path = self.directory / "qmp"
+        self.serial_path = self.directory / "serial.log"
+        ours, theirs = socket.socketpair()
+        command = [
+            "qemu-system-x86_64", "-accel", accel, "-cpu", cpu, "-smp", str(smp),
+            "-m", str(memory), "-nodefaults", "-no-user-config", "-display", "none",
+            "-serial", f"file:{self.serial_path}",
+            "-chardev", f"socket,id=harness,fd={theirs.fileno()},server=off",
+            "-mon", "chardev=harness,mode=control",
+        ]
+        if qmp:
+            command += ["-qmp", f"unix:{self.qmp_path},server=on,wait=off"]
+        if name:
+            command += ["-name", name]
+        self._log = open(self.directory / "qemu.log", "w")
+        self.process = subprocess.Popen(
+            [*command, *map(str, arguments)], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            stdout=self._log, stderr=subprocess.STDOUT, preexec_fn=self._die_with_parent)
+        self._all.append(self)
+        theirs.close()
+        try:
+            self.qmp = Qmp(ours)
+        except (EOFError, OSError):
+            self.process.wait(ANSWER_SECONDS)
+            raise RuntimeError(f"QEMU did not start: {self.log()}") from None
+
+    @staticmethod
+    def _die_with_parent():
+        pr_set_pdeathsig = 1
+        _libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def log(self):
+        return (self.directory / "qemu.log").read_text(errors="replace").strip()
+
+    def serial(self):
+        try:
+            return self.serial_path.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def wait_ready(self):
+        """Until the guest has written READY to its serial port."""
+        def ready():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"QEMU has gone: {self.log()}\n{self.serial()[-2000:]}")
+            return "READY" in self.serial()
+        wait_for(ready, "the guest to boot", BOOT_SECONDS)
+        return self
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.qmp.close()
+        self._log.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if self in self._all:
+            self._all.remove(self)
+
+    @classmethod
+    def stop_all(cls):
+        for machine in list(cls._all):
+            machine.stop()
+
+
+atexit.register(Machine.stop_all)
+
+
+class BareGuest(Machine):
+    """One of the bare guests of tests/guests: "bare" or "hostile"."""
+
+    def __init__(self, name="bare", **options):
+        build_guests()
+        self.elf = GUESTS / f"{name}.elf"
+        options.setdefault("smp", 1)
+        options.setdefault("memory", 64)
+        super().__init__("-kernel", self.elf, **options)
+        self.wait_ready()
+
+
+class LinuxGuest(Machine):
+    """Debian's cloud kernel of a series, with the initial file system of tests/guests."""
+
+    def __init__(self, series="6.1", append="", extra=(), **options):
+        build_guests()
+        self.series = series
+        self.release = (KERNELS / series / "release").read_text().strip()
+        port = tempfile.mkdtemp(prefix="vmscope-port-")
+        self._port_directory = pathlib.Path(port)
+        super().__init__(
+            "-kernel", KERNELS / series / "boot" / f"vmlinuz-{self.release}",
+            "-initrd", GUESTS / f"initramfs-{series}.gz",
+            "-append", f"console=ttyS0 quiet panic=-1 {append}",
+            "-device", "virtio-serial-pci",
+            "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
+            "-device", "virtserialport,chardev=port,name=port", *extra, **options)
+        self._port = None
+        self.wait_ready()
+
+    def stop(self):
+        super().stop()
+        shutil.rmtree(self._port_directory, ignore_errors=True)
+
+    def _connect(self):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(str(self._port_directory / "port"))
+        return connection
+
+    def _read_number(self):
+        return struct.unpack("<I", self._read(4))[0]
+
+    def _read(self, size):
+        data = bytearray()
+        while len(data) < size:
+            part = self._port.recv(size - len(data))
+            if not part:
+                raise EOFError("the guest has closed its port")
+            data += part
+        return bytes(data)
+
+    def run_bytes(self, command, check=True):
+        """Runs a shell command in the guest; its output, stderr with it."""
+        if self._port is None:
+            self._port = self._connect()
+        self._port.sendall(command.encode() + b"\n")
+        output = bytearray()
+        while size := self._read_number():
+            output += self._read(size)
+        status = self._read_number()
+        if check and status:
+            raise RuntimeError(f"in the guest: {command}: status {status}: {output.decode()}")
+        return bytes(output)
+
+    def run(self, command, check=True):
+        return self.run_bytes(command, check).decode(errors="replace")
+
+    def start_workload(self, name):
+        """Starts `workload NAME` in the background; its process id in the guest."""
+        return int(self.run(f"workload {name} >/dev/null 2>&1 & echo $!"))
+
+    def stop_workload(self):
+        self.run("killall -9 workload md5sum 2>/dev/null", check=False)
+
+    def kallsyms(self):
+        """Every line of /proc/kallsyms as Symbol."""
+        return [Symbol.parse(line) for line in self.run("cat /proc/kallsyms").splitlines()]
+
+
+class Symbol(collections.namedtuple("Symbol", "va type name module")):
+    """A line of /proc/kallsyms; module is None for the kernel itself."""
+
+    @classmethod
+    def parse(cls, line):
+        match = re.fullmatch(r"([0-9a-f]+) (\S) (\S+)(?:\s+\[(\S+)\])?", line.strip())
+        if not match:
+            raise ValueError(f"not a line of kallsyms: {line!r}")
+        return cls(int(match[1], 16), match[2], match[3], match[4])
+
+
+_shared = {}
+
+
+def shared_guest(series="6.1", **options):
+    """A guest that lives until the test run ends, with every kind of workload running in it."""
+    key = (series, tuple(sorted(options.items())))
+    if key not in _shared or _shared[key].process.poll() is not None:
+        guest = LinuxGuest(series, **options)
+        guest.start_workload("mix")
+        guest.run("while :; do md5sum /bin/busybox; done >/dev/null 2>&1 &")
+        _shared[key] = guest
+    return _shared[key]
+
+
+def stop_shared_guests():
+    while _shared:
+        _shared.popitem()[1].stop()
+
+
+Run = collections.namedtuple("Run", "status out err")
+
+
+def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, **options):
+    """Runs the vmscope command. `check`: a failure raises with what it wrote."""
+    run = subprocess.run([str(VMSCOPE), *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
+                         errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         timeout=timeout, **options)
+    if check and run.returncode:
+        raise RuntimeError(f"vmscope {' '.join(map(str, arguments))}: status {run.returncode}: "
+                           f"{run.stderr.strip()}")
+    return Run(run.returncode, run.stdout, run.stderr)
+
+
+def start_vmscope(*arguments):
+    """The command as a running process, for tests that kill it."""
+    return subprocess.Popen([str(VMSCOPE), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def have_kvm():
+    return os.access("/dev/kvm", os.R_OK | os.W_OK)
