@@ -8,6 +8,11 @@
 struct vms_linux;
 struct vms_orc;
 
+#define VMS_ORC_IP_SIZE	   4 /* bytes of an entry's address */
+#define VMS_ORC_ENTRY_SIZE 6
+/* A kernel has about one entry per 20 bytes of code, 1.3 million in a distribution's. */
+#define VMS_ORC_ENTRIES_LIMIT (8u << 20)
+
 /* The layouts that ORC has had. */
 enum vms_orc_layout {
 	VMS_ORC_4_14, /* type:2 end:1; SP_INDIRECT adds first until 5.12, see below */
@@ -18,17 +23,24 @@ enum vms_orc_layout {
 
 /*
  * A table of `n` entries: `ip` holds n s32 that lie at `ip_va` in the guest, `entries` n times 6
- * bytes; both are copied. Entries out of order are sorted. Errors: MALFORMED.
+ * bytes; both are copied. Entries out of order are sorted. Errors: MALFORMED (none or more than
+ * VMS_ORC_ENTRIES_LIMIT entries, sizes that contradict each other).
  */
 struct vms_orc *vms_orc_new(struct vms_bytes ip, uint64_t ip_va, struct vms_bytes entries,
 			    enum vms_orc_layout layout, bool sp_indirect_adds_first,
 			    GError **error);
 void vms_orc_free(struct vms_orc *orc);
-/* The entry in force at `pc`; false when none is. */
+/*
+ * The entry in force at `pc`; false below the first. The last one's reach is for the caller to
+ * know. For any thread.
+ */
 bool vms_orc_find(const struct vms_orc *orc, uint64_t pc, struct vms_orc_entry *ret);
 
 /* The kernel's own table, or NULL with the reason in the log. */
 struct vms_orc *vms_linux_orc_load(struct vms_linux *guest);
-/* A module's table: its address and number of entries come from struct module. */
+/*
+ * A module's table: its address and number of entries come from struct module. NULL where there is
+ * none, or with the reason in the log.
+ */
 struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_va,
 					  uint64_t entries_va, uint64_t n);
