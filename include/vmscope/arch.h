@@ -73,12 +73,13 @@ struct vms_arch {
 	bool (*translate)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  struct vms_page *ret);
 	/*
-	 * First mapped page at or above `va`, up to and including `last`: how mappings are listed
-	 * without trying every address. Gives up, with false, in tables built to keep a reader busy
-	 * (more than a million entries without a page).
+	 * Calls `each` for every mapped page from `va` up to and including `last`, in order, until
+	 * it returns false. Gives up in tables built to keep a reader busy (more than a million
+	 * entries in a row without a page).
 	 */
-	bool (*next_page)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
-			  uint64_t last, struct vms_page *ret);
+	void (*each_page)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
+			  uint64_t last, bool (*each)(const struct vms_page *page, void *data),
+			  void *data);
 	/* The kernel's half of the address space (by the usual convention). */
 	bool (*is_kernel_address)(uint64_t va);
 	/* Is the vCPU in kernel mode, by its registers? */

@@ -17,8 +17,8 @@ struct vms_fact {
 /* All items: the general ones, then those of the machine's engine. Owned by the array. */
 GArray *vms_facts_list(struct vms_guest *guest);
 /*
- * One item as a table; holds the machine where it reads registers or lists. Errors: NOT_FOUND (no
- * such item; the message lists them), and what the item needs.
+ * One item as a table; holds the machine where it reads registers or lists. Errors:
+ * INVALID_ARGUMENT (no such item; the message lists them), and what the item needs.
  */
 struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **error);
 

@@ -66,6 +66,7 @@ struct vms_location {
 	const char *module; /* kernel module, mapped file or symbol file; NULL: the kernel itself */
 	uint64_t offset;    /* from the symbol; from the file's begin where symbol is NULL */
 	uint64_t start;	    /* address of the symbol, where there is one */
+	uint64_t size;	    /* bytes of the symbol */
 	const char *source; /* source file, or NULL */
 	unsigned line;
 };
@@ -76,7 +77,7 @@ struct vms_location {
  */
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
 		      struct vms_location *ret);
-/* Addresses of all symbols called `name`, in all tables: calls `each`; the number found. */
+/* All symbols called `name`, in all tables (NULL: all symbols): calls `each`; their number. */
 size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 			void (*each)(const struct vms_symbol *symbol, const char *module,
 				     void *data),

@@ -195,27 +195,40 @@ static bool x86_translate(const struct vms_regs *regs, const struct vms_reader *
 	return is_canonical(walk.paging, va) && walk_page(&walk, va, ret, &level);
 }
 
-static bool x86_next_page(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
-			  uint64_t last, struct vms_page *ret)
+/* The first address after the entry at which the walk to `va` ended; 0 beyond the last. */
+static uint64_t next_address(const struct paging *paging, uint64_t va, unsigned level)
 {
+	unsigned shift = level_shift(paging, level);
+	/* The hole between the canonical halves is skipped as one. */
+	if (level > paging->levels)
+		shift--;
+	return (va | low_bits(shift)) + 1;
+}
+
+static void x86_each_page(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
+			  uint64_t last, bool (*each)(const struct vms_page *page, void *data),
+			  void *data)
+{
+	const unsigned max_empty = 1000000;
 	struct walk walk;
 	walk_begin(&walk, regs, phys, true);
-	if (walk.paging->levels == 0)
-		return x86_translate(regs, phys, va, ret);
-
-	for (unsigned tries = 0; tries < 1000000 && va <= last; tries++) {
-		unsigned level = walk.paging->levels + 1; /* skips the hole between the halves */
-		if (is_canonical(walk.paging, va) && walk_page(&walk, va, ret, &level))
-			return true;
-		unsigned shift = level_shift(walk.paging, level);
-		if (level > walk.paging->levels)
-			shift--;
-		uint64_t next = (va | low_bits(shift)) + 1;
-		if (next < va)
-			return false;
+	if (walk.paging->levels == 0) {
+		each(&(struct vms_page) { 0, 0, UINT64_C(1) << 32, true, true, true }, data);
+		return;
+	}
+	for (unsigned empty = 0; empty < max_empty && va <= last; empty++) {
+		unsigned level = walk.paging->levels + 1;
+		struct vms_page page;
+		if (is_canonical(walk.paging, va) && walk_page(&walk, va, &page, &level)) {
+			if (!each(&page, data))
+				return;
+			empty = 0;
+		}
+		uint64_t next = next_address(walk.paging, va, level);
+		if (next == 0)
+			return;
 		va = next;
 	}
-	return false;
 }
 
 static bool x86_is_kernel_address(uint64_t va)
@@ -289,7 +302,7 @@ const struct vms_arch vms_arch_x86_64 = {
 	.sp = RSP,
 	.fp = RBP,
 	.translate = x86_translate,
-	.next_page = x86_next_page,
+	.each_page = x86_each_page,
 	.is_kernel_address = x86_is_kernel_address,
 	.in_kernel = x86_in_kernel,
 	.is_halted = x86_is_halted,

@@ -112,11 +112,25 @@ bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_pag
 	return true;
 }
 
+void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last,
+			  bool (*each)(const struct vms_page *page, void *data), void *data)
+{
+	struct vms_reader phys = phys_reader(memory);
+	memory->arch->each_page(&memory->regs, &phys, va, last, each, data);
+}
+
+static bool keep_page(const struct vms_page *page, void *data)
+{
+	*(struct vms_page *)data = *page;
+	return false;
+}
+
 bool vms_memory_next_page(struct vms_memory *memory, uint64_t va, uint64_t last,
 			  struct vms_page *ret)
 {
-	struct vms_reader phys = phys_reader(memory);
-	return memory->arch->next_page(&memory->regs, &phys, va, last, ret);
+	ret->size = 0;
+	vms_memory_each_page(memory, va, last, keep_page, ret);
+	return ret->size != 0;
 }
 
 bool vms_memory_read(struct vms_memory *memory, uint64_t va, void *buf, size_t size)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* One file per command; main.c lists them. */
+#pragma once
+
+#include "session.h"
+
+extern const struct command command_disas;
+extern const struct command command_dmesg;
+extern const struct command command_info;
+extern const struct command command_list;
+extern const struct command command_mem;
+extern const struct command command_modules;
+extern const struct command command_ps;
+extern const struct command command_regs;
+extern const struct command command_run;
+extern const struct command command_sample;
+extern const struct command command_stack;
+extern const struct command command_symbol;

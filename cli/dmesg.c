@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope dmesg: the guest kernel's log. */
+#include "commands.h"
+#include <string.h>
+
+struct output {
+	GString *text;
+	struct vms_table *table;
+};
+
+/* As dmesg prints it: every line of a record under its time. */
+static void add_record(uint64_t time_ns, unsigned level, const char *text, void *data)
+{
+	struct output *output = data;
+	uint64_t us = time_ns / 1000;
+	vms_table_add(output->table, time_ns, (uint64_t)level, text);
+	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+	for (char **line = lines; *line; line++)
+		g_string_append_printf(output->text,
+				       "[%5" G_GUINT64_FORMAT ".%06" G_GUINT64_FORMAT "] %s\n",
+				       us / 1000000, us % 1000000, *line);
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	static const struct vms_column columns[] = { { "time_ns", VMS_COLUMN_NUMBER },
+						     { "level", VMS_COLUMN_NUMBER },
+						     { "text", VMS_COLUMN_TEXT },
+						     { NULL } };
+	if (!session_parse(session, NULL, &argc, &argv, 0, 0, error) ||
+	    !session_open_guest(session, error) ||
+	    !vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
+		return false;
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	struct output output = { session->json ? g_string_new(NULL) : session->out, table };
+	bool done = vms_guest_dmesg(session->guest, add_record, &output, error);
+	done = vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
+	if (session->json) {
+		g_string_free(output.text, TRUE);
+		session_table(session, table);
+	}
+	return done;
+}
+
+const struct command command_dmesg = {
+	.name = "dmesg",
+	.arguments = "",
+	.summary = "The guest kernel's log",
+	.options = SESSION_TARGET | SESSION_JSON,
+	.run = run,
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope mem: guest memory in hexadecimal. */
+#include "commands.h"
+
+#define DEFAULT_LENGTH 256
+#define MAX_LENGTH     (UINT64_C(256) << 20)
+#define LINE	       16
+
+static void add_line(GString *out, uint64_t address, const uint8_t *bytes, size_t n)
+{
+	g_string_append_printf(out, "%016" G_GINT64_MODIFIER "x ", address);
+	for (size_t i = 0; i < LINE; i++) {
+		if (i < n)
+			g_string_append_printf(out, "%s%02x", i == LINE / 2 ? "  " : " ", bytes[i]);
+		else
+			g_string_append(out, i == LINE / 2 ? "    " : "   ");
+	}
+	g_string_append(out, "  |");
+	for (size_t i = 0; i < n; i++)
+		g_string_append_c(out, g_ascii_isprint(bytes[i]) ? (char)bytes[i] : '.');
+	g_string_append(out, "|\n");
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	gboolean physical = FALSE, raw = FALSE;
+	int cpu = 0;
+	const GOptionEntry options[] = {
+		{ "physical", 0, 0, G_OPTION_ARG_NONE, &physical, "ADDRESS is guest-physical",
+		  NULL },
+		{ "cpu", 0, 0, G_OPTION_ARG_INT, &cpu, "By the page tables of vCPU N", "N" },
+		{ "raw", 0, 0, G_OPTION_ARG_NONE, &raw, "The bytes themselves", NULL },
+		{ NULL }
+	};
+	unsigned vcpu, last;
+	uint64_t address, length = DEFAULT_LENGTH;
+	if (!session_parse(session, options, &argc, &argv, 1, 2, error) ||
+	    !session_open_guest(session, error) ||
+	    !session_vcpus(session, MAX(cpu, 0), &vcpu, &last, error) ||
+	    !session_address(session, argv[1], &address, error) ||
+	    (argc > 2 && !session_address(session, argv[2], &length, error)))
+		return false;
+	if (length == 0 || length > MAX_LENGTH) {
+		usage_error(error, "LENGTH must be from 1 to %" G_GUINT64_FORMAT, MAX_LENGTH);
+		return false;
+	}
+	g_autofree uint8_t *bytes = g_malloc(length);
+	if (!session_read(session, physical, vcpu, address, bytes, length, error))
+		return false;
+	if (raw)
+		g_string_append_len(session->out, (const char *)bytes, (gssize)length);
+	for (uint64_t i = 0; !raw && i < length; i += LINE)
+		add_line(session->out, address + i, bytes + i, MIN(LINE, length - i));
+	return true;
+}
+
+const struct command command_mem = {
+	.name = "mem",
+	.arguments = "ADDRESS|SYMBOL [LENGTH]",
+	.summary = "Guest memory in hexadecimal",
+	.options = SESSION_TARGET | SESSION_GUEST,
+	.run = run,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope modules: the guest kernel's loaded modules. */
+#include "commands.h"
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	static const struct vms_column columns[] = { { "name", VMS_COLUMN_TEXT },
+						     { "text", VMS_COLUMN_ADDRESS },
+						     { "size", VMS_COLUMN_NUMBER },
+						     { "symbols", VMS_COLUMN_NUMBER },
+						     { NULL } };
+	if (!session_parse(session, NULL, &argc, &argv, 0, 0, error) ||
+	    !session_open_guest(session, error) ||
+	    !vms_guest_refresh_modules(session->guest, error))
+		return false;
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	const GPtrArray *modules = vms_guest_modules(session->guest);
+	for (size_t i = 0; i < modules->len; i++) {
+		const struct vms_module *module = modules->pdata[i];
+		vms_table_add(table, module->name, module->text, module->size,
+			      (uint64_t)vms_symbol_table_count(module->symbols));
+	}
+	session_table(session, table);
+	return true;
+}
+
+const struct command command_modules = {
+	.name = "modules",
+	.arguments = "",
+	.summary = "Loaded kernel modules",
+	.options = SESSION_TARGET | SESSION_JSON,
+	.run = run,
+};

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope sample: where a guest spends its time. */
+#include "commands.h"
+#include <glib-unix.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_HZ 99
+
+struct options {
+	double hz;
+	gint64 interval_us;
+	double seconds;
+	gboolean reverse, merge;
+	char *by, *format;
+	int depth;
+	double min_percent;
+	char *facts;
+};
+
+/* A run as the main thread waits for it. */
+struct run {
+	struct vms_sample_report *report;
+	GMainLoop *loop;
+	bool show_progress;
+};
+
+static gboolean quit_loop(gpointer data)
+{
+	g_main_loop_quit(data);
+	return G_SOURCE_REMOVE;
+}
+
+/* From the sampling thread. */
+static bool progress(int percent, void *data)
+{
+	struct run *run = data;
+	if (run->show_progress && percent != 100) {
+		double seconds = (double)vms_sample_report_elapsed_ns(run->report) / 1e9;
+		if (percent == VMS_SAMPLE_PROGRESS_UNKNOWN)
+			fprintf(stderr, "\rsampling: %.0f s, Ctrl-C ends it ", seconds);
+		else
+			fprintf(stderr, "\rsampling: %d %% ", percent);
+	}
+	if (percent == 100)
+		g_main_context_invoke(NULL, quit_loop, run->loop);
+	return true;
+}
+
+/* Ctrl-C and friends end the run; its results are kept. */
+static gboolean stop_run(gpointer data)
+{
+	struct run *run = data;
+	vms_sample_report_stop(run->report, NULL);
+	return G_SOURCE_CONTINUE;
+}
+
+static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, bool show_progress,
+		       GError **error)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	guint sources[G_N_ELEMENTS(signals)];
+	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+	struct run run = { report, loop, show_progress };
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
+	bool started = vms_sample_report_start(report, duration_ns, progress, &run, error);
+	if (started) {
+		g_main_loop_run(loop);
+		vms_sample_report_wait(report);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		g_source_remove(sources[i]);
+	if (started && show_progress)
+		fprintf(stderr, "\r%40s\r", "");
+	return started;
+}
+
+static bool parse_interval(const struct options *options, uint64_t *interval_us, GError **error)
+{
+	if (!isnan(options->hz) && options->interval_us != -1) {
+		usage_error(error, "--frequency and --interval exclude each other");
+		return false;
+	}
+	if (options->interval_us != -1) {
+		*interval_us = (uint64_t)MAX(options->interval_us, 0);
+		return true;
+	}
+	double hz = isnan(options->hz) ? DEFAULT_HZ : options->hz;
+	if (!(hz >= 0.1 && hz <= 100000)) {
+		usage_error(error, "--frequency %g: it must be from 0.1 to 100000 Hz", hz);
+		return false;
+	}
+	*interval_us = (uint64_t)llround(1e6 / hz);
+	return true;
+}
+
+static bool parse_by(const char *by, unsigned *flags, GError **error)
+{
+	if (!by || strcmp(by, "function") == 0)
+		return true;
+	if (strcmp(by, "address") == 0) {
+		*flags |= VMS_PROFILE_BY_ADDRESS;
+		return true;
+	}
+	usage_error(error, "--by %s: it is function or address", by);
+	return false;
+}
+
+static bool parse_duration(const struct options *options, uint64_t *duration_ns, GError **error)
+{
+	*duration_ns = 0;
+	if (isnan(options->seconds))
+		return true; /* until stopped */
+	if (!(options->seconds > 0 && options->seconds <= 1e9)) {
+		usage_error(error,
+			    "--time %g: it must be more than 0 s; leave it out to sample until "
+			    "Ctrl-C",
+			    options->seconds);
+		return false;
+	}
+	*duration_ns = (uint64_t)(options->seconds * 1e9);
+	return true;
+}
+
+static struct vms_sample_report *make_report(struct session *session, const struct options *options,
+					     uint64_t interval_us, GError **error)
+{
+	if (options->depth < 1 || options->depth > VMS_STACK_LIMIT) {
+		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
+			    VMS_STACK_LIMIT);
+		return NULL;
+	}
+	struct vms_sample_report *report =
+		vms_sample_report_new(session->machine, session->guest, interval_us,
+				      options->reverse ? VMS_SAMPLE_LEAF_FIRST : 0, error);
+	if (report)
+		vms_sample_report_set_depth(report, (unsigned)options->depth, NULL);
+	return report;
+}
+
+/* The format that a file's name asks for. */
+static enum vms_format format_of(const char *path)
+{
+	if (g_str_has_suffix(path, ".svg"))
+		return VMS_FORMAT_SVG;
+	if (g_str_has_suffix(path, ".folded"))
+		return VMS_FORMAT_FOLDED;
+	return VMS_FORMAT_TEXT;
+}
+
+/* `format` is NULL where each file's name is to tell. */
+static bool export_report(struct session *session, struct vms_sample_report *report,
+			  const enum vms_format *format, const struct vms_export_options *options,
+			  GError **error)
+{
+	for (char **path = session->outputs; path && *path; path++) {
+		if (!vms_export_file(report, format ? *format : format_of(*path), options, *path,
+				     error))
+			return false;
+	}
+	if (session->outputs)
+		return true;
+	GString *text = vms_export(report, format ? *format : VMS_FORMAT_TEXT, options, error);
+	if (!text)
+		return false;
+	g_string_append_len(session->out, text->str, (gssize)text->len);
+	g_string_free(text, TRUE);
+	return true;
+}
+
+/* One line on how it went, for results that go into a file. */
+static void print_summary(struct session *session, struct vms_sample_report *report)
+{
+	uint64_t samples = 0, missed = 0, failed = 0;
+	struct vms_sample_stats stats;
+	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
+		samples += stats.samples;
+		missed += stats.missed;
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
+			failed += stats.failed[j];
+	}
+	g_autofree char *files = g_strjoinv(", ", session->outputs);
+	fprintf(stderr,
+		"vmscope: %" G_GUINT64_FORMAT " samples in %.1f s (%" G_GUINT64_FORMAT
+		" missed, %" G_GUINT64_FORMAT " failed) in %s\n",
+		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
+}
+
+static bool sample(struct session *session, const struct options *options, GError **error)
+{
+	uint64_t interval_us, duration_ns;
+	enum vms_format format = VMS_FORMAT_TEXT;
+	bool no_facts = g_strcmp0(options->facts, "none") == 0;
+	g_auto(GStrv) facts =
+		options->facts ? g_strsplit(no_facts ? "" : options->facts, ",", -1) : NULL;
+	struct vms_export_options export = {
+		.profile_flags = options->merge ? VMS_PROFILE_MERGE_VCPUS : 0,
+		.facts = (const char *const *)facts,
+		.min_percent = options->min_percent,
+	};
+	if (!parse_interval(options, &interval_us, error) ||
+	    !parse_duration(options, &duration_ns, error) ||
+	    !parse_by(options->by, &export.profile_flags, error) ||
+	    (options->format && !vms_format_by_name(options->format, &format, error)) ||
+	    !session_open_guest(session, error))
+		return false;
+	g_autoptr(vms_sample_report) report = make_report(session, options, interval_us, error);
+	if (!report ||
+	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
+		return false;
+	const GError *ended = vms_sample_report_error(report);
+	if (ended)
+		vms_log(VMS_LOG_WARNING, "sampling ended early: %s", ended->message);
+	if (!export_report(session, report, options->format ? &format : NULL, &export, error))
+		return false;
+	if (session->outputs && !session->quiet)
+		print_summary(session, report);
+	return true;
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	struct options options = {
+		.hz = NAN, .interval_us = -1, .seconds = NAN, .depth = VMS_STACK_DEFAULT
+	};
+	const GOptionEntry entries[] = {
+		{ "frequency", 'F', 0, G_OPTION_ARG_DOUBLE, &options.hz,
+		  "Samples per second and vCPU (default 99)", "HZ" },
+		{ "interval", 0, 0, G_OPTION_ARG_INT64, &options.interval_us,
+		  "Microseconds between samples, 10 to 10000000", "US" },
+		{ "time", 't', 0, G_OPTION_ARG_DOUBLE, &options.seconds,
+		  "How long to sample (default: until Ctrl-C)", "SECONDS" },
+		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
+		  "Trees begin with the leaf, callers below it", NULL },
+		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
+		  "A node per function (default) or per address", "function|address" },
+		{ "merge", 0, 0, G_OPTION_ARG_NONE, &options.merge, "One tree for all vCPUs",
+		  NULL },
+		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
+		  "What to write (default: by the output's name, .svg or .folded, else text)",
+		  "text|folded|svg" },
+		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
+		  "Frames per stack, 1 to 1024 (default 128)", "N" },
+		{ "min-percent", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_percent,
+		  "Leave out what has less of the samples (text)", "P" },
+		{ "facts", 0, 0, G_OPTION_ARG_STRING, &options.facts,
+		  "What of the machine to add to a text report: items of \"vmscope info help\", or "
+		  "none",
+		  "ITEM,…" },
+		{ NULL }
+	};
+	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
+		    sample(session, &options, error);
+	g_free(options.by);
+	g_free(options.format);
+	g_free(options.facts);
+	return done;
+}
+
+const struct command command_sample = {
+	.name = "sample",
+	.arguments = "",
+	.summary = "Where a guest spends its time: call trees of every vCPU",
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_OUTPUTS,
+	.run = run,
+};

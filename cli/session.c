@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "session.h"
+#include "base/outfile.h"
+#include "launch.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void usage_error(GError **error, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	g_autofree char *message = g_strdup_vprintf(format, args);
+	va_end(args);
+	g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
+}
+
+static void add_group(GOptionContext *context, const char *name, const char *title,
+		      const GOptionEntry *entries)
+{
+	GOptionGroup *group = g_option_group_new(name, title, title, NULL, NULL);
+	g_option_group_add_entries(group, entries);
+	g_option_context_add_group(context, group);
+}
+
+static GOptionContext *make_context(struct session *session, const GOptionEntry *own)
+{
+	const struct command *command = session->command;
+	const GOptionEntry common[] = { { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY,
+					  &session->outputs,
+					  "Write to FILE instead of the terminal", "FILE" },
+					{ "quiet", 'q', 0, G_OPTION_ARG_NONE, &session->quiet,
+					  "No warnings, no progress", NULL },
+					{ "verbose", 'v', 0, G_OPTION_ARG_NONE, &session->verbose,
+					  "Say what is done and how long it takes", NULL },
+					{ NULL } };
+	const GOptionEntry json[] = {
+		{ "json", 0, 0, G_OPTION_ARG_NONE, &session->json, "Print JSON", NULL }, { NULL }
+	};
+	const GOptionEntry target[] = { { "pid", 'p', 0, G_OPTION_ARG_INT, &session->pid,
+					  "The QEMU of process PID", "PID" },
+					{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
+					  "The QEMU behind a QMP socket: a path or HOST:PORT",
+					  "ADDR" },
+					{ "gdb", 0, 0, G_OPTION_ARG_STRING, &session->gdb,
+					  "Any gdb remote stub: a path or HOST:PORT", "ADDR" },
+					{ NULL } };
+	const GOptionEntry guest[] = {
+		{ "symbols", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->symbols,
+		  "ELF file with symbols, loaded at ADDR; may be repeated", "FILE[@ADDR]" },
+		{ NULL }
+	};
+	GOptionContext *context = g_option_context_new(command->arguments);
+	g_option_context_set_summary(context, command->summary);
+	if (own)
+		g_option_context_add_main_entries(context, own, NULL);
+	if (command->options & SESSION_JSON)
+		g_option_context_add_main_entries(context, json, NULL);
+	g_option_context_add_main_entries(context, common, NULL);
+	if (command->options & SESSION_GUEST)
+		g_option_context_add_main_entries(context, guest, NULL);
+	if (command->options & SESSION_TARGET) {
+		add_group(context, "target",
+			  "Target options (none: the only machine here):", target);
+		g_option_context_set_description(
+			context, "In place of a target, \"-- qemu-system-x86_64 …\" starts one.");
+	}
+	return context;
+}
+
+static void print_log(enum vms_log_level level, const char *message, void *data)
+{
+	(void)data;
+	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", message);
+}
+
+/* A run that cannot be written at its end should not begin. */
+static bool check_outputs(struct session *session, GError **error)
+{
+	for (char **path = session->outputs; path && *path; path++) {
+		g_autofree char *directory = g_path_get_dirname(*path);
+		if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS)) {
+			usage_error(error, "more than one --output");
+			return false;
+		}
+		if (access(directory, W_OK) != 0 || g_file_test(*path, G_FILE_TEST_IS_DIR)) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path,
+				    g_file_test(*path, G_FILE_TEST_IS_DIR) ? "it is a directory"
+									   : g_strerror(errno));
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool split_launch(struct session *session, int *argc, char **argv, GError **error)
+{
+	for (int i = 1; i < *argc; i++) {
+		if (strcmp(argv[i], "--") != 0)
+			continue;
+		session->launch = argv + i + 1;
+		argv[i] = NULL;
+		*argc = i;
+		if (!session->launch[0])
+			usage_error(error, "no command after \"--\"");
+		return session->launch[0];
+	}
+	return true;
+}
+
+bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
+		   int min, int max, GError **error)
+{
+	if (!split_launch(session, argc, *argv, error))
+		return false;
+	g_autoptr(GOptionContext) context = make_context(session, own);
+	if (!g_option_context_parse(context, argc, argv, error))
+		return false;
+	int given = *argc - 1;
+	if (given < min || (max >= 0 && given > max)) {
+		usage_error(error, "%s",
+			    given < min ? "an argument is missing" : "too many arguments");
+		return false;
+	}
+	if (session->quiet)
+		vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
+	else
+		vms_log_set_handler(print_log, NULL,
+				    session->verbose ? VMS_LOG_DEBUG : VMS_LOG_WARNING);
+	session->out = g_string_new(NULL);
+	return check_outputs(session, error);
+}
+
+void session_table(struct session *session, const struct vms_table *table)
+{
+	if (session->json)
+		vms_table_json(table, session->out);
+	else
+		vms_table_text(table, session->out);
+}
+
+bool session_finish(struct session *session, GError **error)
+{
+	if (session->command->options & SESSION_OUTPUTS && session->outputs)
+		return true;
+	if (session->outputs)
+		return vms_outfile_write(session->outputs[0], session->out->str, session->out->len,
+					 error);
+	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);
+	if (written == session->out->len && fflush(stdout) == 0)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write to standard output: %s",
+		    g_strerror(errno));
+	return false;
+}
+
+void session_clear(struct session *session)
+{
+	vms_guest_unref(session->guest);
+	vms_machine_unref(session->machine);
+	launch_end(session->launched);
+	g_free(session->qmp);
+	g_free(session->gdb);
+	g_strfreev(session->symbols);
+	g_strfreev(session->outputs);
+	if (session->out)
+		g_string_free(session->out, TRUE);
+}
+
+bool session_vcpus(struct session *session, int cpu, unsigned *first, unsigned *last,
+		   GError **error)
+{
+	int n = (int)vms_machine_vcpus(session->machine);
+	if (cpu < -1 || cpu >= n) {
+		usage_error(error, "no vCPU %d: this machine has 0 to %d", cpu, n - 1);
+		return false;
+	}
+	*first = cpu < 0 ? 0 : (unsigned)cpu;
+	*last = cpu < 0 ? (unsigned)n - 1 : (unsigned)cpu;
+	return true;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* What every command shares: its options, the machine it opens, where its output goes. */
+#pragma once
+
+#include <vmscope/vmscope.h>
+
+struct command;
+
+struct session {
+	const struct command *command;
+	/* Options. */
+	int pid;
+	char *qmp, *gdb;
+	char **symbols;
+	char **outputs; /* files of --output, or NULL */
+	gboolean json, quiet, verbose;
+	char **launch; /* what stands after "--", or NULL */
+	/* What they led to. */
+	struct vms_machine *machine;
+	struct vms_guest *guest;
+	pid_t launched; /* the QEMU that this session started, or 0 */
+	GString *out;
+};
+
+/* Which of the common options a command takes. */
+enum session_options {
+	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --gdb, -- COMMAND */
+	SESSION_GUEST = 1 << 1,	 /* --symbols */
+	SESSION_JSON = 1 << 2,	 /* --json */
+	SESSION_OUTPUTS =
+		1 << 3, /* --output may be repeated; the command writes the files itself */
+};
+
+struct command {
+	const char *name;
+	const char *arguments; /* for the usage line */
+	const char *summary;
+	unsigned options; /* enum session_options */
+	bool (*run)(struct session *session, int argc, char **argv, GError **error);
+};
+
+/*
+ * Parses the command's own options and the common ones; argv keeps the positional arguments, from
+ * argv[1] on, of which there must be `min` to `max` (-1: any number). Errors: G_OPTION_ERROR.
+ */
+bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
+		   int min, int max, GError **error);
+
+/* target.c: opens the machine that the options name, or the only one of this host. */
+bool session_open(struct session *session, GError **error);
+/* The same, and finds out what runs in it. */
+bool session_open_guest(struct session *session, GError **error);
+
+/* Appends a table to the output, as text or as JSON. */
+void session_table(struct session *session, const struct vms_table *table);
+/* Prints the output, or writes it to the file of --output. */
+bool session_finish(struct session *session, GError **error);
+void session_clear(struct session *session);
+
+/* A usage error: exit status 2. */
+void usage_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* Checks a --cpu option: -1 for all, else a vCPU of the machine. */
+bool session_vcpus(struct session *session, int cpu, unsigned *first, unsigned *last,
+		   GError **error);
+/* A number in C notation, or a symbol with an optional offset: "0x10", "jiffies", "do_idle+8". */
+bool session_address(struct session *session, const char *text, uint64_t *ret, GError **error);
+/*
+ * What `pc` is called. Of a return address the call that lies before it decides: it may be the last
+ * instruction of its function. False when it has no name.
+ */
+bool session_locate(struct session *session, const struct vms_process *process, uint64_t pc,
+		    bool is_return, struct vms_location *ret);
+/* "do_idle+0x8 (module) at file.c:1"; newly allocated; "?" without a name. */
+char *session_name(const struct vms_location *location);
+/*
+ * Reads memory of the held machine: guest-physical, or virtual by the page tables of a vCPU.
+ */
+bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
+		  void *bytes, size_t size, GError **error);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope stack: what every vCPU executes, or where a task waits. */
+#include "commands.h"
+
+/* One walked stack, to be printed when the guest runs again. */
+struct walked {
+	unsigned id; /* vCPU or thread */
+	struct vms_task task;
+	const struct vms_process *process; /* NULL: unknown */
+	struct vms_stack stack;
+};
+
+static void walk(struct session *session, struct walked *walked, const struct vms_regs *regs,
+		 struct vms_memory *memory)
+{
+	vms_walk(session->guest, memory, regs, VMS_STACK_LIMIT, &walked->stack);
+	for (unsigned i = 0; walked->process && i < walked->stack.n; i++) {
+		const struct vms_frame *frame = &walked->stack.frame[i];
+		if (frame->is_user)
+			vms_guest_note_address(session->guest, memory, walked->process,
+					       frame->pc - frame->is_return);
+	}
+}
+
+static bool walk_vcpu(struct session *session, unsigned vcpu, GPtrArray *stacks, GError **error)
+{
+	struct vms_regs regs;
+	if (!vms_machine_regs(session->machine, vcpu, &regs, error))
+		return false;
+	g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
+	struct walked *walked = g_new0(struct walked, 1);
+	g_ptr_array_add(stacks, walked);
+	walked->id = vcpu;
+	if (vms_guest_current(session->guest, memory, &regs, &walked->task))
+		walked->process = vms_guest_process(session->guest, &walked->task);
+	walk(session, walked, &regs, memory);
+	return true;
+}
+
+static bool walk_vcpus(struct session *session, int cpu, GPtrArray *stacks, GError **error)
+{
+	unsigned first, last;
+	bool done = session_vcpus(session, cpu, &first, &last, error);
+	for (unsigned i = first; done && i <= last; i++)
+		done = walk_vcpu(session, i, stacks, error);
+	return done;
+}
+
+static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, GError **error)
+{
+	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, error);
+	if (!tasks)
+		return false;
+	for (size_t i = 0; i < tasks->len; i++) {
+		const struct vms_task *task = &g_array_index(tasks, struct vms_task, i);
+		struct vms_regs regs;
+		if (task->tid != tid)
+			continue;
+		if (!vms_guest_task_regs(session->guest, task, &regs, error))
+			return false;
+		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
+		struct walked *walked = g_new0(struct walked, 1);
+		g_ptr_array_add(stacks, walked);
+		walked->id = tid;
+		walked->task = *task;
+		walked->process = vms_guest_process(session->guest, task);
+		walk(session, walked, &regs, memory);
+		return true;
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
+	return false;
+}
+
+static void print_stack(struct session *session, const struct walked *walked, bool is_task)
+{
+	GString *out = session->out;
+	const struct vms_process *process = walked->process;
+	g_string_append_printf(out, "%s %u", is_task ? "thread" : "vCPU", walked->id);
+	if (process)
+		g_string_append_printf(out, ": %s (%u)", process->comm, process->pid);
+	g_string_append_c(out, '\n');
+	for (unsigned i = 0; i < walked->stack.n; i++) {
+		const struct vms_frame *frame = &walked->stack.frame[i];
+		struct vms_location location;
+		session_locate(session, process, frame->pc, frame->is_return, &location);
+		g_autofree char *name = session_name(&location);
+		g_string_append_printf(out, "  #%-3u 0x%016" G_GINT64_MODIFIER "x  %s\n", i,
+				       frame->pc, name);
+	}
+	if (walked->stack.end != VMS_WALK_ROOT)
+		g_string_append_printf(out, "       [%s]\n", vms_walk_end_text(walked->stack.end));
+}
+
+static void tabulate_stack(struct session *session, struct vms_table *table,
+			   const struct walked *walked)
+{
+	const struct vms_process *process = walked->process;
+	for (unsigned i = 0; i < walked->stack.n; i++) {
+		const struct vms_frame *frame = &walked->stack.frame[i];
+		struct vms_location location;
+		session_locate(session, process, frame->pc, frame->is_return, &location);
+		bool last = i == walked->stack.n - 1;
+		vms_table_add(table, (uint64_t)walked->id, (uint64_t)walked->task.pid,
+			      (uint64_t)walked->task.tid, process ? process->comm : NULL,
+			      (uint64_t)i, frame->pc, frame->is_user ? "user" : "kernel",
+			      location.symbol, location.offset, location.module, location.source,
+			      (uint64_t)location.line,
+			      last ? vms_walk_end_text(walked->stack.end) : NULL);
+	}
+}
+
+static void output_stacks(struct session *session, GPtrArray *stacks, bool is_task)
+{
+	const struct vms_column columns[] = { { is_task ? "thread" : "vcpu", VMS_COLUMN_NUMBER },
+					      { "pid", VMS_COLUMN_NUMBER },
+					      { "tid", VMS_COLUMN_NUMBER },
+					      { "comm", VMS_COLUMN_TEXT },
+					      { "frame", VMS_COLUMN_NUMBER },
+					      { "address", VMS_COLUMN_ADDRESS },
+					      { "mode", VMS_COLUMN_TEXT },
+					      { "symbol", VMS_COLUMN_TEXT },
+					      { "offset", VMS_COLUMN_NUMBER },
+					      { "module", VMS_COLUMN_TEXT },
+					      { "source", VMS_COLUMN_TEXT },
+					      { "line", VMS_COLUMN_NUMBER },
+					      { "end", VMS_COLUMN_TEXT },
+					      { NULL } };
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	for (size_t i = 0; i < stacks->len; i++) {
+		if (session->json)
+			tabulate_stack(session, table, stacks->pdata[i]);
+		else
+			print_stack(session, stacks->pdata[i], is_task);
+	}
+	if (session->json)
+		session_table(session, table);
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	int cpu = -1, task = -1;
+	const GOptionEntry options[] = { { "cpu", 0, 0, G_OPTION_ARG_INT, &cpu, "Only vCPU N",
+					   "N" },
+					 { "task", 0, 0, G_OPTION_ARG_INT, &task,
+					   "Where thread TID of the guest waits", "TID" },
+					 { NULL } };
+	if (!session_parse(session, options, &argc, &argv, 0, 0, error) ||
+	    !session_open_guest(session, error) ||
+	    !vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
+		return false;
+	g_autoptr(GPtrArray) stacks = g_ptr_array_new_with_free_func(g_free);
+	bool done = task >= 0 ? walk_task(session, (unsigned)task, stacks, error)
+			      : walk_vcpus(session, cpu, stacks, error);
+	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL))
+		return false;
+	if (done)
+		output_stacks(session, stacks, task >= 0);
+	return done;
+}
+
+const struct command command_stack = {
+	.name = "stack",
+	.arguments = "",
+	.summary = "Call stacks of every vCPU, or of a thread of the guest",
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
+	.run = run,
+};

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens what the target options name. */
+#include "launch.h"
+#include "session.h"
+#include <string.h>
+
+/* The only machine of this host that can be looked at. */
+static struct vms_machine *open_only(GError **error)
+{
+	g_autoptr(GPtrArray) machines = vms_machine_discover(error);
+	if (!machines)
+		return NULL;
+	const struct vms_found_machine *only = NULL;
+	g_autoptr(GString) list = g_string_new(NULL);
+	unsigned n = 0;
+	for (size_t i = 0; i < machines->len; i++) {
+		const struct vms_found_machine *found = machines->pdata[i];
+		g_string_append_printf(list, "%s%d (%s%s%s)", i > 0 ? ", " : "", (int)found->pid,
+				       found->name, found->obstacle ? ": " : "",
+				       found->obstacle ? found->obstacle : "");
+		if (!found->obstacle) {
+			only = found;
+			n++;
+		}
+	}
+	if (n == 1)
+		return vms_machine_open_pid(only->pid, error);
+	if (machines->len == 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no virtual machine runs here: start one with \"vmscope run -- "
+			    "qemu-system-x86_64 …\", "
+			    "or name one with --pid, --qmp or --gdb");
+	else if (n == 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no virtual machine here can be looked at: %s", list->str);
+	else
+		usage_error(error, "there are %u machines: choose one with --pid: %s", n,
+			    list->str);
+	return NULL;
+}
+
+bool session_open(struct session *session, GError **error)
+{
+	int given = (session->pid != 0) + (session->qmp != NULL) + (session->gdb != NULL) +
+		    (session->launch != NULL);
+	if (given > 1)
+		usage_error(error,
+			    "more than one target: give one of --pid, --qmp, --gdb, -- COMMAND");
+	else if (session->pid != 0)
+		session->machine = vms_machine_open_pid(session->pid, error);
+	else if (session->qmp)
+		session->machine = vms_machine_open_qmp(session->qmp, error);
+	else if (session->gdb)
+		session->machine = vms_machine_open_gdb(session->gdb, error);
+	else if (session->launch)
+		session->machine = launch_start(session->launch, &session->launched, error);
+	else
+		session->machine = open_only(error);
+	return session->machine;
+}
+
+/* FILE or FILE@ADDR. A file whose name has an "@" itself is found first. */
+static bool add_symbols(struct session *session, const char *option, GError **error)
+{
+	g_autofree char *path = g_strdup(option);
+	char *at = strrchr(path, '@');
+	uint64_t address = 0;
+	bool has_address = at && !g_file_test(path, G_FILE_TEST_EXISTS);
+	if (has_address) {
+		char *end;
+		*at = '\0';
+		address = g_ascii_strtoull(at + 1, &end, 0);
+		if (end == at + 1 || *end != '\0') {
+			usage_error(error, "--symbols %s: \"%s\" is no address", option, at + 1);
+			return false;
+		}
+	}
+	struct vms_symbol_file *file = vms_symbol_file_open(path, error);
+	return file &&
+	       vms_guest_add_symbols(session->guest, file, has_address ? &address : NULL, error);
+}
+
+bool session_open_guest(struct session *session, GError **error)
+{
+	if (!session_open(session, error))
+		return false;
+	session->guest = vms_guest_detect(session->machine, error);
+	if (!session->guest)
+		return false;
+	for (char **option = session->symbols; option && *option; option++) {
+		if (!add_symbols(session, *option, error))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* One function per item of a machine's facts. */
+#include <string.h>
+#include <vmscope/facts.h>
+
+/* Limits of what is listed: beyond any real guest, within reach of tables built to go on forever.
+ */
+#define MAX_MAPPINGS 100000
+#define MAX_PAGES    (1 << 24)
+
+typedef struct vms_table *(*fact_function)(struct vms_guest *guest, GError **error);
+
+struct item {
+	struct vms_fact fact;
+	fact_function get;
+};
+
+static const struct vms_column name_value[] = { { "name", VMS_COLUMN_TEXT },
+						{ "value", VMS_COLUMN_TEXT },
+						{ NULL } };
+
+/* ---- the operating system ---- */
+
+static void add_address(struct vms_table *table, const char *name, uint64_t value)
+{
+	g_autofree char *text = g_strdup_printf("0x%" G_GINT64_MODIFIER "x", value);
+	vms_table_add(table, name, text);
+}
+
+static struct vms_table *get_os(struct vms_guest *guest, GError **error)
+{
+	const struct vms_guest_info *info = vms_guest_info(guest);
+	struct vms_table *table = vms_table_new(name_value);
+	(void)error;
+	if (vms_guest_kind(guest) == VMS_GUEST_NONE) {
+		vms_table_add(table, "name", "none detected");
+		vms_table_add(table, "why", vms_guest_why(guest));
+		return table;
+	}
+	vms_table_add(table, "name", info->name);
+	vms_table_add(table, "release", info->release);
+	vms_table_add(table, "version", info->version);
+	vms_table_add(table, "hostname", info->hostname);
+	add_address(table, "text", info->text);
+	add_address(table, "kaslr offset", info->kaslr_offset);
+	vms_table_add(table, "stacks by", info->unwinder);
+	vms_table_add(table, "types", info->types ? "BTF" : "none");
+	vms_table_add(table, "found by", info->found_by);
+	if (vms_guest_why(guest))
+		vms_table_add(table, "not understood", vms_guest_why(guest));
+	return table;
+}
+
+static struct vms_table *get_machine(struct vms_guest *guest, GError **error)
+{
+	const struct vms_machine_info *info = vms_machine_info(vms_guest_machine(guest));
+	struct vms_table *table = vms_table_new(name_value);
+	g_autofree char *pid = info->pid ? g_strdup_printf("%d", (int)info->pid) : NULL;
+	(void)error;
+	vms_table_add(table, "name", info->name);
+	vms_table_add(table, "description", info->description);
+	vms_table_add(table, "accelerator", info->accelerator);
+	vms_table_add(table, "architecture", vms_machine_arch(vms_guest_machine(guest))->name);
+	vms_table_add(table, "engine", info->engine);
+	vms_table_add(table, "pid", pid);
+	return table;
+}
+
+/* ---- vCPUs ---- */
+
+typedef void (*vcpu_function)(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
+			      struct vms_table *table);
+
+/* Calls `each` for every vCPU, with the machine held. */
+static struct vms_table *for_vcpus(struct vms_guest *guest, const struct vms_column *columns,
+				   vcpu_function each, GError **error)
+{
+	struct vms_machine *machine = vms_guest_machine(guest);
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	bool done = true;
+	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+		return NULL;
+	for (unsigned i = 0; done && i < vms_machine_vcpus(machine); i++) {
+		struct vms_regs regs;
+		done = vms_machine_regs(machine, i, &regs, error);
+		if (done)
+			each(guest, i, &regs, table);
+	}
+	if (!vms_machine_release(machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
+		return NULL;
+	return g_steal_pointer(&table);
+}
+
+static void add_cpu(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
+		    struct vms_table *table)
+{
+	struct vms_machine *machine = vms_guest_machine(guest);
+	const struct vms_arch *arch = vms_machine_arch(machine);
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
+	struct vms_task task = { 0 };
+	struct vms_location location = { 0 };
+	uint64_t pc = regs->value[arch->pc];
+	bool known = vms_guest_current(guest, memory, regs, &task);
+	vms_guest_locate(guest, NULL, pc, &location);
+	vms_table_add(table, (uint64_t)vcpu, (uint64_t)vms_machine_vcpu_thread(machine, vcpu),
+		      arch->in_kernel(regs) ? "kernel" : "user", pc, location.symbol,
+		      (uint64_t)task.pid, known ? task.comm : NULL);
+}
+
+static struct vms_table *get_cpus(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = {
+		{ "vcpu", VMS_COLUMN_NUMBER }, { "thread", VMS_COLUMN_NUMBER },
+		{ "mode", VMS_COLUMN_TEXT },   { "pc", VMS_COLUMN_ADDRESS },
+		{ "symbol", VMS_COLUMN_TEXT }, { "pid", VMS_COLUMN_NUMBER },
+		{ "task", VMS_COLUMN_TEXT },   { NULL }
+	};
+	return for_vcpus(guest, columns, add_cpu, error);
+}
+
+static void add_mode(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
+		     struct vms_table *table)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_guest_machine(guest));
+	vms_table_add(table, (uint64_t)vcpu, arch->paging_mode(regs));
+}
+
+static struct vms_table *get_mode(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = { { "vcpu", VMS_COLUMN_NUMBER },
+						     { "mode", VMS_COLUMN_TEXT },
+						     { NULL } };
+	return for_vcpus(guest, columns, add_mode, error);
+}
+
+static void add_registers(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
+			  struct vms_table *table)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_guest_machine(guest));
+	for (unsigned i = 0; i < arch->n_regs; i++) {
+		if (vms_regs_have(regs, i))
+			vms_table_add(table, (uint64_t)vcpu, arch->regs[i].name, regs->value[i]);
+	}
+}
+
+static struct vms_table *get_registers(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = { { "vcpu", VMS_COLUMN_NUMBER },
+						     { "register", VMS_COLUMN_TEXT },
+						     { "value", VMS_COLUMN_ADDRESS },
+						     { NULL } };
+	return for_vcpus(guest, columns, add_registers, error);
+}
+
+/* ---- memory ---- */
+
+static struct vms_table *list_ranges(struct vms_guest *guest, bool ram_only)
+{
+	static const char *const kinds[] = {
+		[VMS_RANGE_RAM] = "RAM", [VMS_RANGE_ROM] = "ROM", [VMS_RANGE_MMIO] = "MMIO"
+	};
+	static const struct vms_column columns[] = {
+		{ "address", VMS_COLUMN_ADDRESS }, { "bytes", VMS_COLUMN_ADDRESS },
+		{ "size", VMS_COLUMN_BYTES },	   { "kind", VMS_COLUMN_TEXT },
+		{ "name", VMS_COLUMN_TEXT },	   { NULL }
+	};
+	struct vms_table *table = vms_table_new(columns);
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(vms_guest_machine(guest), &n);
+	for (size_t i = 0; i < n; i++) {
+		if (!ram_only || ranges[i].kind == VMS_RANGE_RAM)
+			vms_table_add(table, ranges[i].pa, ranges[i].size, ranges[i].size,
+				      kinds[ranges[i].kind], ranges[i].name);
+	}
+	return table;
+}
+
+static struct vms_table *get_memory(struct vms_guest *guest, GError **error)
+{
+	(void)error;
+	return list_ranges(guest, true);
+}
+
+static struct vms_table *get_handlers(struct vms_guest *guest, GError **error)
+{
+	(void)error;
+	return list_ranges(guest, false);
+}
+
+static void add_mapping(struct vms_table *table, const struct vms_page *run, uint64_t page_size)
+{
+	const char flags[] = { 'r', run->writable ? 'w' : '-', run->executable ? 'x' : '-',
+			       run->user ? 'u' : 'k', '\0' };
+	vms_table_add(table, run->va, run->size, run->size, page_size, flags);
+}
+
+/* A run of pages that follow each other with the same rights and size. */
+struct mapping_list {
+	struct vms_table *table;
+	struct vms_page run;
+	uint64_t page_size; /* 0: no run yet */
+	unsigned pages;
+};
+
+static bool list_page(const struct vms_page *page, void *data)
+{
+	struct mapping_list *list = data;
+	struct vms_page *run = &list->run;
+	if (page->va == run->va + run->size && page->size == list->page_size &&
+	    page->writable == run->writable && page->user == run->user &&
+	    page->executable == run->executable) {
+		run->size += page->size;
+	} else {
+		if (list->page_size)
+			add_mapping(list->table, run, list->page_size);
+		*run = *page;
+		list->page_size = page->size;
+	}
+	return vms_table_rows(list->table) < MAX_MAPPINGS && ++list->pages < MAX_PAGES;
+}
+
+static struct vms_table *get_mappings(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = {
+		{ "address", VMS_COLUMN_ADDRESS }, { "bytes", VMS_COLUMN_ADDRESS },
+		{ "size", VMS_COLUMN_BYTES },	   { "page", VMS_COLUMN_BYTES },
+		{ "rights", VMS_COLUMN_TEXT },	   { NULL }
+	};
+	struct vms_machine *machine = vms_guest_machine(guest);
+	struct vms_regs regs;
+	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+		return NULL;
+	bool done = vms_machine_regs(machine, 0, &regs, error);
+	if (!vms_machine_release(machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
+		return NULL;
+	/* The guest runs while its tables are read: there can be millions of entries. */
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+	struct mapping_list list = { .table = vms_table_new(columns) };
+	vms_memory_each_page(memory, 0, UINT64_MAX, list_page, &list);
+	if (list.page_size)
+		add_mapping(list.table, &list.run, list.page_size);
+	return list.table;
+}
+
+/* ---- modules ---- */
+
+static struct vms_table *get_modules(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = { { "name", VMS_COLUMN_TEXT },
+						     { "text", VMS_COLUMN_ADDRESS },
+						     { "size", VMS_COLUMN_BYTES },
+						     { NULL } };
+	if (!vms_guest_refresh_modules(guest, error))
+		return NULL;
+	struct vms_table *table = vms_table_new(columns);
+	const GPtrArray *modules = vms_guest_modules(guest);
+	for (size_t i = 0; i < modules->len; i++) {
+		const struct vms_module *module = modules->pdata[i];
+		vms_table_add(table, module->name, module->text, module->size);
+	}
+	return table;
+}
+
+/* ---- the list ---- */
+
+static const struct item items[] = {
+	{ { "os", "Operating system", "name, version and address of the guest's kernel", true },
+	  get_os },
+	{ { "machine", "Machine", "what runs the guest", true }, get_machine },
+	{ { "cpus", "vCPUs", "what every vCPU does now", true }, get_cpus },
+	{ { "memory", "Memory", "RAM, by guest-physical address", true }, get_memory },
+	{ { "mode", "Paging mode", "of every vCPU", true }, get_mode },
+	{ { "mappings", "Memory mappings", "virtual addresses that vCPU 0 has mapped", false },
+	  get_mappings },
+	{ { "handlers", "Memory handlers", "RAM, ROM and MMIO ranges and who answers there",
+	    false },
+	  get_handlers },
+	{ { "modules", "Modules", "loaded kernel modules", false }, get_modules },
+	{ { "registers", "Registers", "of every vCPU", false }, get_registers },
+};
+
+GArray *vms_facts_list(struct vms_guest *guest)
+{
+	GArray *list = g_array_new(FALSE, FALSE, sizeof(struct vms_fact));
+	size_t n;
+	const struct vms_machine_item *own = vms_machine_items(vms_guest_machine(guest), &n);
+	for (size_t i = 0; i < G_N_ELEMENTS(items); i++)
+		g_array_append_val(list, items[i].fact);
+	for (size_t i = 0; i < n; i++) {
+		struct vms_fact fact = { own[i].name, own[i].name, own[i].help, false };
+		g_array_append_val(list, fact);
+	}
+	return list;
+}
+
+static bool is_engine_item(struct vms_machine *machine, const char *name)
+{
+	size_t n;
+	const struct vms_machine_item *own = vms_machine_items(machine, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(own[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What the engine says, line by line. */
+static struct vms_table *get_engine_item(struct vms_machine *machine, const char *name,
+					 GError **error)
+{
+	static const struct vms_column columns[] = { { "text", VMS_COLUMN_TEXT }, { NULL } };
+	g_autofree char *text = vms_machine_item_text(machine, name, error);
+	if (!text)
+		return NULL;
+	struct vms_table *table = vms_table_new(columns);
+	g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
+	for (char **line = lines; *line; line++)
+		vms_table_add(table, g_strchomp(*line));
+	return table;
+}
+
+struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **error)
+{
+	struct vms_machine *machine = vms_guest_machine(guest);
+	for (size_t i = 0; i < G_N_ELEMENTS(items); i++) {
+		if (strcmp(items[i].fact.name, name) == 0)
+			return items[i].get(guest, error);
+	}
+	if (is_engine_item(machine, name))
+		return get_engine_item(machine, name, error);
+	g_autoptr(GArray) list = vms_facts_list(guest);
+	g_autoptr(GString) names = g_string_new(NULL);
+	for (size_t i = 0; i < list->len; i++)
+		g_string_append_printf(names, " %s", g_array_index(list, struct vms_fact, i).name);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "no item \"%s\": there are%s",
+		    name, names->str);
+	return NULL;
+}
