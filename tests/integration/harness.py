@@ -54,7 +54,7 @@ class Qmp:
     """A QMP client on a connected socket."""
 
     def __init__(self, connection):
-        self.events = []
+        self.events = []  # every event received so far, as QEMU sent it
         self._socket = connection
         self._socket.settimeout(ANSWER_SECONDS)
         self._file = connection.makefile("rw", encoding="utf-8", newline="\n")
@@ -89,11 +89,16 @@ class Qmp:
         while True:
             answer = self._receive()
             if "event" in answer:
-                self.events.append(answer["event"])
+                self.events.append(answer)
             elif "error" in answer:
                 raise RuntimeError(f"QMP {name}: {answer['error']['desc']}")
             else:
                 return answer["return"]
+
+    def event_names(self):
+        """Of all events up to now."""
+        self.command("query-status")
+        return [event["event"] for event in self.events]
 
     def hmp(self, line):
         return self.command("human-monitor-command", command_line=line)
