@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* What an ORC entry means (arch/x86/kernel/unwind_orc.c, unwind_next_frame). */
+#include "unwind/x86_64.h"
+
+static bool known(const struct vms_cursor *cursor, unsigned reg, uint64_t *ret,
+		  enum vms_walk_end *end)
+{
+	*ret = cursor->regs.value[reg];
+	*end = VMS_WALK_NO_INFO;
+	return vms_regs_have(&cursor->regs, reg);
+}
+
+/* The stack pointer of the caller, or for frames of registers where they lie. */
+static bool previous_sp(struct vms_cursor *cursor, const struct vms_orc_entry *entry, uint64_t *ret,
+			enum vms_walk_end *end)
+{
+	const uint64_t offset = (uint64_t)entry->sp_offset;
+	const uint64_t sp = cursor->regs.value[RSP], bp = cursor->regs.value[RBP];
+
+	switch (entry->sp_reg) {
+	case VMS_ORC_SP: *ret = sp + offset; return true;
+	case VMS_ORC_BP: *ret = bp + offset; return true;
+	case VMS_ORC_SP_INDIRECT:
+		if (entry->sp_indirect_adds_first)
+			return vms_x86_64_read_stack(cursor, sp + offset, ret, 1, end);
+		if (!vms_x86_64_read_stack(cursor, sp, ret, 1, end))
+			return false;
+		*ret += offset;
+		return true;
+	case VMS_ORC_BP_INDIRECT: return vms_x86_64_read_stack(cursor, bp + offset, ret, 1, end);
+	case VMS_ORC_AX: return known(cursor, RAX, ret, end);
+	case VMS_ORC_DX: return known(cursor, RDX, ret, end);
+	case VMS_ORC_DI: return known(cursor, RDI, ret, end);
+	case VMS_ORC_R10: return known(cursor, R10, ret, end);
+	case VMS_ORC_R13: return known(cursor, R13, ret, end);
+	case VMS_ORC_UNDEFINED:
+	case VMS_ORC_PREV_SP:
+	default: *end = VMS_WALK_NO_INFO; return false;
+	}
+}
+
+/* The frame pointer of the caller, of which the previous stack pointer is `sp`. */
+static bool previous_bp(struct vms_cursor *cursor, const struct vms_orc_entry *entry, uint64_t sp,
+			uint64_t *ret, enum vms_walk_end *end)
+{
+	const uint64_t offset = (uint64_t)entry->bp_offset;
+
+	*ret = cursor->regs.value[RBP];
+	if (entry->bp_reg == VMS_ORC_PREV_SP)
+		return vms_x86_64_read_stack(cursor, sp + offset, ret, 1, end);
+	if (entry->bp_reg == VMS_ORC_BP)
+		return vms_x86_64_read_stack(cursor, *ret + offset, ret, 1, end);
+	*end = VMS_WALK_NO_INFO;
+	return entry->bp_reg == VMS_ORC_UNDEFINED;
+}
+
+bool vms_x86_64_step_orc(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
+			 enum vms_walk_end *end)
+{
+	uint64_t sp, bp, pc;
+
+	if (entry->type == VMS_ORC_TYPE_END || entry->type == VMS_ORC_TYPE_UNDEFINED) {
+		*end = entry->type == VMS_ORC_TYPE_END ? VMS_WALK_ROOT : VMS_WALK_NO_INFO;
+		return false;
+	}
+	if (!previous_sp(cursor, entry, &sp, end))
+		return false;
+	if (entry->type == VMS_ORC_TYPE_REGS)
+		return vms_x86_64_step_regs(cursor, sp, end);
+	if (!previous_bp(cursor, entry, sp, &bp, end))
+		return false;
+	if (entry->type == VMS_ORC_TYPE_REGS_PARTIAL) {
+		cursor->regs.value[RBP] = bp;
+		return vms_x86_64_step_iret(cursor, sp, end);
+	}
+	if (!vms_x86_64_read_stack(cursor, sp - sizeof(pc), &pc, 1, end) ||
+	    !vms_x86_64_step_call(cursor, pc, sp, bp, end))
+		return false;
+	cursor->is_return = !entry->signal;
+	return true;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The walk is one loop of steps outwards. What stack memory says is not believed: every step has to
+ * lead further out on the same stack, or to one of a few other stacks, and the depth is bounded.
+ */
+#include "unwind/cursor.h"
+
+/* Interrupts interrupt one another: softirq, hardirq, exception, NMI, machine check … */
+#define STACK_SWITCHES 8
+#define FRAME_LIMIT    (8u << 20) /* bytes of one frame: Linux's usual limit of a whole stack */
+#define LOWEST_CODE    4096
+#define USER_CODE_BITS 56 /* no architecture gives user mode more address bits */
+
+const char *vms_walk_end_text(enum vms_walk_end end)
+{
+	static const char *const texts[VMS_WALK_N_ENDS] = {
+		[VMS_WALK_ROOT] = "complete",
+		[VMS_WALK_DEPTH] = "truncated",
+		[VMS_WALK_UNREADABLE] = "unreadable stack",
+		[VMS_WALK_NO_INFO] = "no unwind information",
+		[VMS_WALK_BAD_FRAME] = "implausible frame",
+	};
+	return end < VMS_WALK_N_ENDS ? texts[end] : "unknown";
+}
+
+/* Can `pc` be code, seen from a caller or callee at `near`? */
+static bool is_plausible_code(const struct vms_arch *arch, uint64_t pc, uint64_t near)
+{
+	if (arch->is_kernel_address(near))
+		return arch->is_kernel_address(pc);
+	return pc >= LOWEST_CODE && pc >> USER_CODE_BITS == 0;
+}
+
+/*
+ * Steps out of user code, and of any code of guests that are not understood. Code compiled without
+ * frame pointers has anything in that register: what cannot be one is no fault of the stack.
+ */
+static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
+{
+	const struct vms_arch *arch = cursor->arch;
+	struct vms_regs *regs = &cursor->regs;
+	uint64_t pc = regs->value[arch->pc], sp = regs->value[arch->sp], fp = regs->value[arch->fp];
+	uint64_t word;
+
+	if (fp == 0)
+		*end = VMS_WALK_ROOT;
+	else if (fp % sizeof(word) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
+		*end = VMS_WALK_NO_INFO;
+	else if (!cursor->virt.read(cursor->virt.data, fp, &word, sizeof(word)))
+		*end = VMS_WALK_UNREADABLE;
+	else if (!arch->step_frame_pointer(regs, &cursor->virt))
+		*end = VMS_WALK_ROOT;
+	else if (!is_plausible_code(arch, regs->value[arch->pc], pc))
+		*end = VMS_WALK_BAD_FRAME;
+	else
+		return cursor->is_return = true;
+	return false;
+}
+
+static bool step(struct vms_cursor *cursor, const struct vms_kernel_unwinder *kernel,
+		 enum vms_walk_end *end)
+{
+	if (kernel && !cursor->is_user)
+		return kernel->step(cursor, end);
+	return step_frame_pointer(cursor, end);
+}
+
+static const struct vms_kernel_unwinder *kernel_unwinder(const struct vms_guest *guest,
+							 const struct vms_arch *arch)
+{
+	static const struct vms_kernel_unwinder *const unwinders[] = {
+		&vms_kernel_unwinder_x86_64,
+	};
+	if (vms_guest_kind(guest) != VMS_GUEST_LINUX)
+		return NULL;
+	for (size_t i = 0; i < G_N_ELEMENTS(unwinders); i++)
+		if (unwinders[i]->arch == arch)
+			return unwinders[i];
+	return NULL;
+}
+
+static void add_frame(struct vms_stack *stack, const struct vms_cursor *cursor)
+{
+	stack->frame[stack->n++] = (struct vms_frame) {
+		.pc = cursor->regs.value[cursor->arch->pc],
+		.is_return = cursor->is_return,
+		.is_user = cursor->is_user,
+	};
+	if (!cursor->is_user)
+		stack->n_kernel++;
+}
+
+/* A walk that goes on for ever has to come to lower addresses again and again. */
+static bool is_further_out(const struct vms_cursor *cursor, uint64_t sp, bool was_user,
+			   unsigned *switches)
+{
+	if (cursor->regs.value[cursor->arch->sp] > sp || cursor->is_user != was_user)
+		return true;
+	return !was_user && ++*switches <= STACK_SWITCHES;
+}
+
+void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
+	      unsigned depth, struct vms_stack *ret)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
+	const struct vms_kernel_unwinder *kernel = kernel_unwinder(guest, arch);
+	struct vms_cursor cursor = {
+		.guest = guest,
+		.arch = arch,
+		.virt = vms_memory_reader(memory),
+		.regs = *regs,
+		.is_user = !arch->in_kernel(regs),
+	};
+	unsigned switches = 0;
+	bool was_user;
+
+	ret->n = ret->n_kernel = 0;
+	ret->kernel_end = VMS_WALK_ROOT;
+	add_frame(ret, &cursor);
+	for (;;) {
+		uint64_t sp = cursor.regs.value[arch->sp];
+		was_user = cursor.is_user;
+		if (!step(&cursor, kernel, &ret->end))
+			break;
+		if (!is_further_out(&cursor, sp, was_user, &switches)) {
+			ret->end = VMS_WALK_BAD_FRAME;
+			break;
+		}
+		if (ret->n >= depth) {
+			ret->end = VMS_WALK_DEPTH;
+			was_user = cursor.is_user;
+			break;
+		}
+		add_frame(ret, &cursor);
+	}
+	if (!was_user)
+		ret->kernel_end = ret->end;
+}

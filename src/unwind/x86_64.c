@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Frames of Linux's kernel on x86-64: what exceptions leave on the stack, and which way to step.
+ * Kernels with ORC tables have no frame pointers; code without an entry in the tables (programs
+ * that BPF compiled) has. Kernels without tables have frame pointers throughout
+ * (arch/x86/kernel/unwind_frame.c).
+ */
+#include "unwind/x86_64.h"
+
+#define USER_MODE 3 /* in the code segment's selector */
+/* Code that is no text, compiled at run time, lies where modules do: above the image. */
+#define MODULES UINT64_C(0xffffffffa0000000)
+
+/* struct pt_regs, in its order; orig_ax is no register. */
+static const uint8_t pt_regs[] = { R15, R14, R13, R12, RBP, RBX, R11, R10,    R9,  R8, RAX,
+				   RCX, RDX, RSI, RDI, RIP, RIP, CS,  EFLAGS, RSP, SS };
+/* What the processor pushes, at the end of struct pt_regs. */
+static const uint8_t iret_regs[] = { RIP, CS, EFLAGS, RSP, SS };
+
+#define BIT(reg) (UINT64_C(1) << (reg))
+#define GENERAL                                                                                    \
+	(BIT(RAX) | BIT(RBX) | BIT(RCX) | BIT(RDX) | BIT(RSI) | BIT(RDI) | BIT(RBP) | BIT(RSP) |   \
+	 BIT(R8) | BIT(R9) | BIT(R10) | BIT(R11) | BIT(R12) | BIT(R13) | BIT(R14) | BIT(R15))
+/* What stub code before the complete struct pt_regs has not changed yet, as far as ORC uses it. */
+#define KEPT_BY_STUBS (BIT(RAX) | BIT(RDX) | BIT(RDI) | BIT(R10) | BIT(R13) | BIT(RBP))
+
+bool vms_x86_64_read_stack(struct vms_cursor *cursor, uint64_t va, uint64_t *words, size_t n,
+			   enum vms_walk_end *end)
+{
+	*end = VMS_WALK_UNREADABLE;
+	return cursor->virt.read(cursor->virt.data, va, words, n * sizeof(*words));
+}
+
+static bool step_interrupted(struct vms_cursor *cursor, uint64_t va, const uint8_t *names, size_t n,
+			     uint64_t kept, enum vms_walk_end *end)
+{
+	uint64_t words[G_N_ELEMENTS(pt_regs)];
+	if (!vms_x86_64_read_stack(cursor, va, words, n, end))
+		return false;
+	cursor->regs.valid &= ~GENERAL | kept;
+	for (size_t i = 0; i < n; i++)
+		vms_regs_set(&cursor->regs, names[i], words[i]);
+	cursor->is_return = false;
+	cursor->is_user = (cursor->regs.value[CS] & USER_MODE) == USER_MODE;
+
+	uint64_t pc = cursor->regs.value[RIP];
+	/* The user registers that a kernel thread has are zeros. */
+	*end = pc == 0 && cursor->regs.value[CS] == 0 ? VMS_WALK_ROOT : VMS_WALK_BAD_FRAME;
+	return cursor->arch->is_kernel_address(pc) != cursor->is_user;
+}
+
+bool vms_x86_64_step_regs(struct vms_cursor *cursor, uint64_t va, enum vms_walk_end *end)
+{
+	return step_interrupted(cursor, va, pt_regs, G_N_ELEMENTS(pt_regs), 0, end);
+}
+
+bool vms_x86_64_step_iret(struct vms_cursor *cursor, uint64_t va, enum vms_walk_end *end)
+{
+	return step_interrupted(cursor, va, iret_regs, G_N_ELEMENTS(iret_regs), KEPT_BY_STUBS, end);
+}
+
+bool vms_x86_64_step_call(struct vms_cursor *cursor, uint64_t pc, uint64_t sp, uint64_t bp,
+			  enum vms_walk_end *end)
+{
+	cursor->regs.valid &= ~GENERAL;
+	vms_regs_set(&cursor->regs, RIP, pc);
+	vms_regs_set(&cursor->regs, RSP, sp);
+	vms_regs_set(&cursor->regs, RBP, bp);
+	cursor->is_return = true;
+	*end = VMS_WALK_BAD_FRAME;
+	return cursor->arch->is_kernel_address(pc);
+}
+
+/*
+ * System calls are entered without a frame (entry_SYSCALL_64): its callee's caller is the entry
+ * code, with the frame pointer cleared and struct pt_regs on top of the stack.
+ */
+static bool step_entry(struct vms_cursor *cursor, enum vms_walk_end *end)
+{
+	if (!cursor->is_return || !vms_x86_64_step_regs(cursor, cursor->regs.value[RSP], end) ||
+	    !cursor->is_user) {
+		*end = VMS_WALK_ROOT;
+		return false;
+	}
+	return true;
+}
+
+static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
+{
+	uint64_t bp = cursor->regs.value[RBP];
+	uint64_t frame[2]; /* the caller's frame pointer, the return address */
+
+	/* Entry code marks where struct pt_regs lies (ENCODE_FRAME_POINTER, asm/frame.h). */
+	if (bp & 1)
+		return vms_x86_64_step_regs(cursor, bp - 1, end);
+	if (bp == 0 && !vms_guest_has_orc(cursor->guest))
+		return step_entry(cursor, end);
+	*end = VMS_WALK_NO_INFO;
+	if (bp % sizeof(*frame) != 0 || !cursor->arch->is_kernel_address(bp))
+		return false;
+	return vms_x86_64_read_stack(cursor, bp, frame, G_N_ELEMENTS(frame), end) &&
+	       vms_x86_64_step_call(cursor, frame[1], bp + sizeof(frame), frame[0], end) &&
+	       (frame[1] >= MODULES || vms_guest_is_kernel_text(cursor->guest, frame[1]));
+}
+
+static bool step(struct vms_cursor *cursor, enum vms_walk_end *end)
+{
+	struct vms_orc_entry entry;
+	uint64_t pc = cursor->regs.value[RIP];
+	/* A call may be a function's last instruction: then the return address is in the next. */
+	if (vms_guest_orc(cursor->guest, cursor->is_return ? pc - 1 : pc, &entry))
+		return vms_x86_64_step_orc(cursor, &entry, end);
+	return step_frame_pointer(cursor, end);
+}
+
+const struct vms_kernel_unwinder vms_kernel_unwinder_x86_64 = {
+	.arch = &vms_arch_x86_64,
+	.step = step,
+};

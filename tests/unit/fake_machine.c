@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "fake_machine.h"
+#include "machine/engine.h"
+#include <string.h>
+
+struct ram {
+	uint64_t pa;
+	size_t size;
+	uint8_t *data;
+};
+
+struct fake_machine {
+	struct vms_machine machine;
+	struct vms_regs *regs; /* by vCPU */
+	GArray *ram;	       /* struct ram */
+	uint64_t reads;
+};
+
+static bool fake_hold(struct vms_machine *machine G_GNUC_UNUSED, int vcpu G_GNUC_UNUSED,
+		      GError **error G_GNUC_UNUSED)
+{
+	return true;
+}
+
+static bool fake_get_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error G_GNUC_UNUSED)
+{
+	*ret = *fake_machine_regs(machine, vcpu);
+	return true;
+}
+
+static const struct ram *find_ram(struct fake_machine *fake, uint64_t pa, size_t size)
+{
+	for (guint i = 0; i < fake->ram->len; i++) {
+		const struct ram *ram = &g_array_index(fake->ram, struct ram, i);
+		if (pa >= ram->pa && pa - ram->pa <= ram->size &&
+		    size <= ram->size - (pa - ram->pa))
+			return ram;
+	}
+	return NULL;
+}
+
+static bool fake_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	const struct ram *ram = find_ram(fake, pa, size);
+	fake->reads++;
+	if (!ram)
+		return false;
+	memcpy(buf, ram->data + (pa - ram->pa), size);
+	return true;
+}
+
+static bool fake_is_paused(struct vms_machine *machine G_GNUC_UNUSED)
+{
+	return false;
+}
+
+static enum vms_machine_end fake_ended(struct vms_machine *machine G_GNUC_UNUSED)
+{
+	return VMS_MACHINE_GOES_ON;
+}
+
+static void fake_close(struct vms_machine *machine)
+{
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	for (guint i = 0; i < fake->ram->len; i++)
+		g_free(g_array_index(fake->ram, struct ram, i).data);
+	g_array_unref(fake->ram);
+	g_array_unref(machine->ranges);
+	g_free(fake->regs);
+	g_free(fake);
+}
+
+static const struct vms_engine fake_engine = {
+	.name = "fake",
+	.hold = fake_hold,
+	.release = fake_hold,
+	.regs = fake_get_regs,
+	.read_phys = fake_read_phys,
+	.is_paused = fake_is_paused,
+	.ended = fake_ended,
+	.close = fake_close,
+};
+
+struct vms_machine *fake_machine_new(const struct vms_arch *arch, unsigned n_vcpus)
+{
+	struct fake_machine *fake = g_new0(struct fake_machine, 1);
+	fake->regs = g_new0(struct vms_regs, n_vcpus);
+	fake->ram = g_array_new(false, false, sizeof(struct ram));
+	fake->machine.arch = arch;
+	fake->machine.n_vcpus = n_vcpus;
+	fake->machine.info.name = fake->machine.info.engine = "fake";
+	fake->machine.ranges = g_array_new(false, false, sizeof(struct vms_range));
+	vms_machine_init(&fake->machine, &fake_engine);
+	return &fake->machine;
+}
+
+uint8_t *fake_machine_add_ram(struct vms_machine *machine, uint64_t pa, size_t size)
+{
+	struct ram ram = { pa, size, g_malloc0(size) };
+	struct vms_range range = { pa, size, VMS_RANGE_RAM, "ram" };
+	g_array_append_val(((struct fake_machine *)machine)->ram, ram);
+	g_array_append_val(machine->ranges, range);
+	return ram.data;
+}
+
+void *fake_machine_at(struct vms_machine *machine, uint64_t pa)
+{
+	const struct ram *ram = find_ram((struct fake_machine *)machine, pa, 1);
+	g_assert_nonnull(ram);
+	return ram->data + (pa - ram->pa);
+}
+
+void fake_machine_write_u64(struct vms_machine *machine, uint64_t pa, uint64_t value)
+{
+	value = GUINT64_TO_LE(value);
+	memcpy(fake_machine_at(machine, pa), &value, sizeof(value));
+}
+
+struct vms_regs *fake_machine_regs(struct vms_machine *machine, unsigned vcpu)
+{
+	return &((struct fake_machine *)machine)->regs[vcpu];
+}
+
+uint64_t fake_machine_reads(struct vms_machine *machine)
+{
+	return ((struct fake_machine *)machine)->reads;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A machine made of the memory and the registers that a test gives it. */
+#pragma once
+
+#include <vmscope/machine.h>
+
+/*
+ * Paging is off in registers that are all zeros: virtual addresses are physical ones then, up to
+ * 64 bits, so that a test may put memory where a kernel has it.
+ */
+struct vms_machine *fake_machine_new(const struct vms_arch *arch, unsigned n_vcpus);
+/* Adds zeroed RAM; owned by the machine. Ranges must not touch each other. */
+uint8_t *fake_machine_add_ram(struct vms_machine *machine, uint64_t pa, size_t size);
+/* The host's address of a word of RAM, aligned or not: for writing through memcpy. */
+void *fake_machine_at(struct vms_machine *machine, uint64_t pa);
+void fake_machine_write_u64(struct vms_machine *machine, uint64_t pa, uint64_t value);
+struct vms_regs *fake_machine_regs(struct vms_machine *machine, unsigned vcpu);
+/* Reads of physical memory since the machine was made: bounds work without a clock. */
+uint64_t fake_machine_reads(struct vms_machine *machine);
