@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Page tables laid out by hand from the Intel SDM, volume 3, chapter "Paging": what each mode must
+ * find, and what tables that no processor would be given must not do.
+ */
+#include "arch/x86_64.h"
+#include <string.h>
+
+#define PAGES	64
+#define PRESENT 1
+#define WRITE	2
+#define USER	4
+#define LARGE	0x80
+#define NX	(UINT64_C(1) << 63)
+#define ALL	(PRESENT | WRITE | USER)
+
+/* Guest-physical memory: PAGES pages from address 0. */
+struct ram {
+	uint8_t bytes[PAGES * 4096];
+	unsigned reads;
+};
+
+static bool ram_read(void *data, uint64_t pa, void *buf, size_t size)
+{
+	struct ram *ram = data;
+	ram->reads++;
+	if (pa > sizeof(ram->bytes) || size > sizeof(ram->bytes) - pa)
+		return false;
+	memcpy(buf, ram->bytes + pa, size);
+	return true;
+}
+
+static void put64(struct ram *ram, uint64_t pa, uint64_t value)
+{
+	memcpy(ram->bytes + pa, &value, sizeof(value));
+}
+
+static void put32(struct ram *ram, uint64_t pa, uint32_t value)
+{
+	memcpy(ram->bytes + pa, &value, sizeof(value));
+}
+
+static struct vms_regs registers(uint64_t cr3, bool la57)
+{
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CR0, UINT64_C(0x80000001));
+	vms_regs_set(&regs, CR3, cr3);
+	vms_regs_set(&regs, CR4, 0x20 | (la57 ? 0x1000 : 0));
+	vms_regs_set(&regs, EFER, 0x500);
+	return regs;
+}
+
+static bool translate(struct ram *ram, const struct vms_regs *regs, uint64_t va,
+		      struct vms_page *page)
+{
+	struct vms_reader phys = { ram_read, ram };
+	return vms_arch_x86_64.translate(regs, &phys, va, page);
+}
+
+/* 0xffffffff81234567: entries 511, 510, 9, 0x34, with a table of each level. */
+static void fill_4_levels(struct ram *ram)
+{
+	put64(ram, 0x1000 + 511 * 8, 0x2000 | ALL);
+	put64(ram, 0x2000 + 510 * 8, 0x3000 | ALL);
+	put64(ram, 0x3000 + 9 * 8, 0x4000 | ALL);
+	put64(ram, 0x4000 + 0x34 * 8, UINT64_C(0xabcde000) | PRESENT | NX);
+	put64(ram, 0x3000 + 10 * 8, UINT64_C(0x40000000) | PRESENT | WRITE | LARGE);
+	put64(ram, 0x2000 + 511 * 8, UINT64_C(0x80000000) | PRESENT | USER | LARGE);
+}
+
+static void test_4_levels(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1000, false);
+	struct vms_page page;
+	fill_4_levels(ram);
+
+	g_assert_true(translate(ram, &regs, 0xffffffff81234567, &page));
+	g_assert_cmphex(page.va, ==, 0xffffffff81234000);
+	g_assert_cmphex(page.pa, ==, 0xabcde000);
+	g_assert_cmphex(page.size, ==, 4096);
+	g_assert_false(page.writable);
+	g_assert_false(page.user);
+	g_assert_false(page.executable);
+
+	g_assert_true(translate(ram, &regs, 0xffffffff81400000 + 0x12345, &page));
+	g_assert_cmphex(page.va, ==, 0xffffffff81400000);
+	g_assert_cmphex(page.pa, ==, 0x40000000);
+	g_assert_cmphex(page.size, ==, 0x200000);
+	g_assert_true(page.writable);
+	g_assert_true(page.executable);
+
+	g_assert_true(translate(ram, &regs, 0xffffffffc1234567, &page));
+	g_assert_cmphex(page.va, ==, 0xffffffffc0000000);
+	g_assert_cmphex(page.pa, ==, 0x80000000);
+	g_assert_cmphex(page.size, ==, 0x40000000);
+	g_assert_false(page.writable);
+	g_assert_true(page.user);
+}
+
+static void test_not_mapped(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1000, false);
+	struct vms_page page;
+	fill_4_levels(ram);
+
+	g_assert_false(translate(ram, &regs, 0xffffffff81235000, &page)); /* no entry */
+	g_assert_false(translate(ram, &regs, 0xffff7fff81234567, &page)); /* not canonical */
+	g_assert_false(translate(ram, &regs, 0x1000, &page));
+	put64(ram, 0x1000 + 511 * 8, UINT64_C(0xffffffff000) | ALL); /* a table outside of RAM */
+	g_assert_false(translate(ram, &regs, 0xffffffff81234567, &page));
+}
+
+static void test_5_levels(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x5000, true);
+	struct vms_page page;
+	fill_4_levels(ram);
+	put64(ram, 0x5000 + 511 * 8, 0x1000 | ALL);
+	put64(ram, 0x5000 + 256 * 8, 0x1000 | ALL); /* 0xff00000000000000 and up */
+
+	g_assert_true(translate(ram, &regs, 0xffffffff81234567, &page));
+	g_assert_cmphex(page.pa, ==, 0xabcde000);
+	g_assert_true(translate(ram, &regs, 0xff00ffff81234567, &page));
+	g_assert_cmphex(page.va, ==, 0xff00ffff81234000);
+	g_assert_cmpstr(vms_arch_x86_64.paging_mode(&regs), ==,
+			"5-level paging, 57-bit virtual addresses");
+}
+
+static void test_pae(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1020, false); /* the first table is 32 bytes long */
+	struct vms_page page;
+	regs.value[EFER] = 0;
+	put64(ram, 0x1020 + 3 * 8, 0x2000 | PRESENT);
+	put64(ram, 0x2000 + 1 * 8, 0x3000 | ALL);
+	put64(ram, 0x3000 + 2 * 8, 0x7000 | ALL);
+	put64(ram, 0x2000 + 2 * 8, 0x600000 | ALL | LARGE);
+
+	g_assert_true(translate(ram, &regs, 0xc0202abc, &page));
+	g_assert_cmphex(page.pa, ==, 0x7000);
+	g_assert_true(page.writable && page.user);
+	g_assert_true(translate(ram, &regs, 0xc0400000, &page));
+	g_assert_cmphex(page.pa, ==, 0x600000);
+	g_assert_cmphex(page.size, ==, 0x200000);
+	g_assert_false(translate(ram, &regs, UINT64_C(0x1c0202abc), &page));
+}
+
+static void test_32_bit(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1000, false);
+	struct vms_page page;
+	regs.value[EFER] = 0;
+	regs.value[CR4] = 0;
+	put32(ram, 0x1000 + 0x300 * 4, 0x2000 | ALL);
+	put32(ram, 0x2000 + 5 * 4, 0x9000 | ALL);
+	put32(ram, 0x1000 + 0x301 * 4, 0xc00000 | ALL | LARGE);
+
+	g_assert_true(translate(ram, &regs, 0xc0005123, &page));
+	g_assert_cmphex(page.pa, ==, 0x9000);
+	g_assert_true(page.executable);
+	g_assert_true(translate(ram, &regs, 0xc0512345, &page));
+	g_assert_cmphex(page.pa, ==, 0xc00000);
+	g_assert_cmphex(page.size, ==, 0x400000);
+}
+
+static void test_paging_off(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = { 0 };
+	struct vms_page page;
+	g_assert_true(translate(ram, &regs, 0x12345, &page));
+	g_assert_cmphex(page.pa, ==, 0x12000);
+	g_assert_cmphex(page.va, ==, 0x12000);
+}
+
+static bool keep_page(const struct vms_page *page, void *data)
+{
+	g_array_append_vals(data, page, 1);
+	return true;
+}
+
+static GArray *list_pages(struct ram *ram, const struct vms_regs *regs, uint64_t va, uint64_t last)
+{
+	struct vms_reader phys = { ram_read, ram };
+	GArray *pages = g_array_new(FALSE, FALSE, sizeof(struct vms_page));
+	vms_arch_x86_64.each_page(regs, &phys, va, last, keep_page, pages);
+	return pages;
+}
+
+static void test_list(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1000, false);
+	fill_4_levels(ram);
+	put64(ram, 0x1000, 0x6000 | ALL); /* a page of the lower half, beyond which lies the hole */
+	put64(ram, 0x6000 + 511 * 8, UINT64_C(0x40000000) | ALL | LARGE);
+
+	const uint64_t expected[] = { UINT64_C(511) << 30, 0xffffffff81234000, 0xffffffff81400000,
+				      0xffffffffc0000000 };
+	g_autoptr(GArray) pages = list_pages(ram, &regs, 0, UINT64_MAX);
+	g_assert_cmpuint(pages->len, ==, G_N_ELEMENTS(expected));
+	for (size_t i = 0; i < G_N_ELEMENTS(expected); i++)
+		g_assert_cmphex(g_array_index(pages, struct vms_page, i).va, ==, expected[i]);
+	g_assert_cmpuint(ram->reads, <, 600); /* each table once, not each entry */
+
+	g_autoptr(GArray) some = list_pages(ram, &regs, 0xffffffff81300000, 0xffffffffbfffffff);
+	g_assert_cmpuint(some->len, ==, 1);
+}
+
+/* Four levels of full tables above an empty one: 512^3 times the same nothing. */
+static void test_endless_tables(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1000, false);
+	for (unsigned i = 0; i < 512; i++) {
+		put64(ram, 0x1000 + i * 8, 0x2000 | ALL);
+		put64(ram, 0x2000 + i * 8, 0x3000 | ALL);
+		put64(ram, 0x3000 + i * 8, 0x4000 | ALL);
+	}
+	g_autoptr(GArray) pages = list_pages(ram, &regs, 0, UINT64_MAX);
+	g_assert_cmpuint(pages->len, ==, 0);
+	g_assert_cmpuint(ram->reads, <, 1000000);
+}
+
+/* A table that is its own child at every level. */
+static void test_cyclic_tables(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_regs regs = registers(0x1000, true);
+	struct vms_page page;
+	for (unsigned i = 0; i < 512; i++)
+		put64(ram, 0x1000 + i * 8, 0x1000 | ALL);
+	g_assert_true(translate(ram, &regs, 0xffffffff81234567, &page));
+	g_assert_cmphex(page.pa, ==, 0x1000);
+	g_assert_cmpuint(ram->reads, ==, 5);
+}
+
+static void test_isolated_kernel(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_reader phys = { ram_read, ram };
+	/* The pair of root tables: kernel at 0x8000, user at 0x9000. */
+	put64(ram, 0x8000 + 3 * 8, 0x20000 | ALL | NX);
+	put64(ram, 0x9000 + 3 * 8, 0x20000 | ALL);
+	put64(ram, 0x8000 + 511 * 8, 0x21000 | ALL);
+
+	struct vms_regs regs = registers(0x9000 | 0x801, false); /* with a PCID */
+	vms_arch_x86_64.kernel_root(&regs, &phys);
+	g_assert_cmphex(regs.value[CR3], ==, 0x8801);
+
+	regs = registers(0x8000, false); /* the kernel's stays */
+	vms_arch_x86_64.kernel_root(&regs, &phys);
+	g_assert_cmphex(regs.value[CR3], ==, 0x8000);
+
+	put64(ram, 0x8000 + 4 * 8, 0x22000 | ALL); /* two tables that are no pair */
+	regs = registers(0x9000, false);
+	vms_arch_x86_64.kernel_root(&regs, &phys);
+	g_assert_cmphex(regs.value[CR3], ==, 0x9000);
+}
+
+static void test_halted(void)
+{
+	const uint8_t hlt[VMS_HALT_BYTES] = { 0, 0, 0xfb, 0xf4 };
+	const uint8_t mwait[VMS_HALT_BYTES] = { 0, 0x0f, 0x01, 0xc9 };
+	const uint8_t other[VMS_HALT_BYTES] = { 0xf4, 0x90, 0x90, 0x90 };
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CS, 0x10);
+	g_assert_true(vms_arch_x86_64.is_halted(&regs, hlt));
+	g_assert_true(vms_arch_x86_64.is_halted(&regs, mwait));
+	g_assert_false(vms_arch_x86_64.is_halted(&regs, other));
+	vms_regs_set(&regs, CS, 0x33); /* user mode cannot halt */
+	g_assert_false(vms_arch_x86_64.is_halted(&regs, hlt));
+}
+
+static void test_frame_pointer(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_reader memory = { ram_read, ram };
+	struct vms_regs regs = { 0 };
+	put64(ram, 0x2000, 0x2040);
+	put64(ram, 0x2008, 0x401234);
+	vms_regs_set(&regs, RBP, 0x2000);
+	g_assert_true(vms_arch_x86_64.step_frame_pointer(&regs, &memory));
+	g_assert_cmphex(regs.value[RIP], ==, 0x401234);
+	g_assert_cmphex(regs.value[RSP], ==, 0x2010);
+	g_assert_cmphex(regs.value[RBP], ==, 0x2040);
+	g_assert_false(vms_arch_x86_64.step_frame_pointer(&regs, &memory)); /* returns to 0 */
+	regs.value[RBP] = 0x10000000;
+	g_assert_false(vms_arch_x86_64.step_frame_pointer(&regs, &memory));
+}
+
+static void test_names(void)
+{
+	g_assert_true(vms_arch_by_name("x86_64") == &vms_arch_x86_64);
+	g_assert_true(vms_arch_by_name("i386:x86-64") == &vms_arch_x86_64);
+	g_assert_null(vms_arch_by_name("m68k"));
+	g_assert_cmpint(vms_arch_reg(&vms_arch_x86_64, "r13"), ==, R13);
+	g_assert_cmpint(vms_arch_reg(&vms_arch_x86_64, "x0"), ==, -1);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/x86_64/4-levels", test_4_levels);
+	g_test_add_func("/x86_64/not-mapped", test_not_mapped);
+	g_test_add_func("/x86_64/5-levels", test_5_levels);
+	g_test_add_func("/x86_64/pae", test_pae);
+	g_test_add_func("/x86_64/32-bit", test_32_bit);
+	g_test_add_func("/x86_64/paging-off", test_paging_off);
+	g_test_add_func("/x86_64/list", test_list);
+	g_test_add_func("/x86_64/endless-tables", test_endless_tables);
+	g_test_add_func("/x86_64/cyclic-tables", test_cyclic_tables);
+	g_test_add_func("/x86_64/isolated-kernel", test_isolated_kernel);
+	g_test_add_func("/x86_64/halted", test_halted);
+	g_test_add_func("/x86_64/frame-pointer", test_frame_pointer);
+	g_test_add_func("/x86_64/names", test_names);
+	return g_test_run();
+}
