@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all engines share: references, nested holds and their number, and one
+ * lock around every call of an engine.
+ */
+#include "machine/engine.h"
+
+void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engine)
+{
+	machine->engine = engine;
+	g_atomic_ref_count_init(&machine->refs);
+	g_mutex_init(&machine->lock);
+	machine->holds = g_new0(unsigned, MAX(machine->n_vcpus, 1));
+}
+
+struct vms_machine *vms_machine_ref(struct vms_machine *machine)
+{
+	g_atomic_ref_count_inc(&machine->refs);
+	return machine;
+}
+
+void vms_machine_unref(struct vms_machine *machine)
+{
+	if (!g_atomic_ref_count_dec(&machine->refs))
+		return;
+	g_mutex_clear(&machine->lock);
+	g_clear_pointer(&machine->holds, g_free);
+	machine->engine->close(machine);
+}
+
+const struct vms_machine_info *vms_machine_info(struct vms_machine *machine)
+{
+	return &machine->info;
+}
+
+const struct vms_arch *vms_machine_arch(struct vms_machine *machine)
+{
+	return machine->arch;
+}
+
+unsigned vms_machine_vcpus(struct vms_machine *machine)
+{
+	return machine->n_vcpus;
+}
+
+pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu)
+{
+	return machine->vcpu_threads && vcpu < machine->n_vcpus ? machine->vcpu_threads[vcpu] : 0;
+}
+
+const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n)
+{
+	*n = machine->ranges ? machine->ranges->len : 0;
+	return *n ? &g_array_index(machine->ranges, struct vms_range, 0) : NULL;
+}
+
+const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n)
+{
+	*n = machine->n_items;
+	return machine->items;
+}
+
+char *vms_machine_item_text(struct vms_machine *machine, const char *name, GError **error)
+{
+	for (size_t i = 0; i < machine->n_items; i++) {
+		if (g_strcmp0(machine->items[i].name, name) == 0) {
+			g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+			return machine->engine->item_text(machine, name, error);
+		}
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "%s has no item \"%s\"",
+		    machine->info.name, name);
+	return NULL;
+}
+
+bool vms_machine_holds_each(struct vms_machine *machine)
+{
+	return machine->engine->holds_each;
+}
+
+/* The hold counters that `vcpu` stands for: [*first, *end). */
+static bool counters(struct vms_machine *machine, int vcpu, unsigned *first, unsigned *end,
+		     GError **error)
+{
+	if (vcpu != VMS_ALL_VCPUS && (vcpu < 0 || (unsigned)vcpu >= machine->n_vcpus)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "%s has no vCPU %d; it has %u, from 0", machine->info.name, vcpu,
+			    machine->n_vcpus);
+		return false;
+	}
+	bool each = machine->engine->holds_each;
+	*first = each && vcpu >= 0 ? (unsigned)vcpu : 0;
+	*end = !each || vcpu >= 0 ? *first + 1 : machine->n_vcpus;
+	return true;
+}
+
+/* A number while the whole machine is held, none otherwise. */
+static void update_epoch(struct vms_machine *machine)
+{
+	unsigned n = machine->engine->holds_each ? machine->n_vcpus : 1, held = 0;
+	for (unsigned i = 0; i < n; i++)
+		held += machine->holds[i] > 0;
+	if (held < n)
+		machine->epoch = 0;
+	else if (machine->epoch == 0)
+		machine->epoch = ++machine->next_epoch;
+}
+
+/* Releases the vCPUs of [first, end) whose last hold ends; the first error counts. */
+static bool release_locked(struct vms_machine *machine, unsigned first, unsigned end,
+			   GError **error)
+{
+	bool each = machine->engine->holds_each, released = true;
+	for (unsigned i = first; i < end; i++) {
+		if (--machine->holds[i] == 0)
+			released &= machine->engine->release(machine, each ? (int)i : VMS_ALL_VCPUS,
+							     released ? error : NULL);
+	}
+	update_epoch(machine);
+	return released;
+}
+
+bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	unsigned first, end;
+	if (!counters(machine, vcpu, &first, &end, error))
+		return false;
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	bool each = machine->engine->holds_each;
+	for (unsigned i = first; i < end; i++) {
+		if (machine->holds[i] == 0 &&
+		    !machine->engine->hold(machine, each ? (int)i : VMS_ALL_VCPUS, error)) {
+			release_locked(machine, first, i, NULL);
+			return false;
+		}
+		machine->holds[i]++;
+	}
+	update_epoch(machine);
+	return true;
+}
+
+bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
+{
+	unsigned first, end;
+	if (!counters(machine, vcpu, &first, &end, error))
+		return false;
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	for (unsigned i = first; i < end; i++) {
+		if (machine->holds[i] == 0) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+				    "%s is released but was not held", machine->info.name);
+			return false;
+		}
+	}
+	return release_locked(machine, first, end, error);
+}
+
+bool vms_machine_is_paused(struct vms_machine *machine)
+{
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	return machine->engine->is_paused(machine);
+}
+
+enum vms_machine_end vms_machine_ended(struct vms_machine *machine)
+{
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	return machine->engine->ended(machine);
+}
+
+uint64_t vms_machine_epoch(struct vms_machine *machine)
+{
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	return machine->epoch;
+}
+
+bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+		      GError **error)
+{
+	unsigned first, end;
+	if (!counters(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, &first, &end, error))
+		return false;
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	if (machine->holds[first] == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "cannot read registers of vCPU %u of %s: it is not held", vcpu,
+			    machine->info.name);
+		return false;
+	}
+	return machine->engine->regs(machine, vcpu, ret, error);
+}
+
+bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	if (size && size - 1 > G_MAXUINT64 - pa)
+		return false;
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	return machine->engine->read_phys(machine, pa, buf, size);
+}

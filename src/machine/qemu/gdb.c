@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/gdb.h"
+
+#include "base/clock.h"
+#include <stdio.h>
+#include <string.h>
+
+/* A request is short: the longest names a document of the target description. */
+#define REQUEST_MAX 160
+/* How often a damaged packet is asked for again. */
+#define RETRIES_MAX 3
+
+bool vms_gdb_fail(struct vms_gdb *gdb, enum vms_error code, const char *what, GError **error)
+{
+	g_set_error(error, VMS_ERROR, code, "%s: %s", gdb->stream.peer, what);
+	return false;
+}
+
+/* An error after which nothing more can be believed. Returns false. */
+static bool break_off(struct vms_gdb *gdb, const char *what, GError **error)
+{
+	gdb->broken = true;
+	return vms_gdb_fail(gdb, VMS_ERROR_PROTOCOL, what, error);
+}
+
+static bool check_open(struct vms_gdb *gdb, GError **error)
+{
+	return !gdb->broken ||
+	       vms_gdb_fail(gdb, VMS_ERROR_CLOSED, "the connection broke earlier", error);
+}
+
+static bool send_bytes(struct vms_gdb *gdb, const void *data, size_t size, uint64_t deadline_ns,
+		       GError **error)
+{
+	gdb->broken |= !vms_stream_write(&gdb->stream, data, size, -1, deadline_ns, error);
+	return !gdb->broken;
+}
+
+static bool receive_byte(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *ret, GError **error)
+{
+	gdb->broken |= !vms_stream_byte(&gdb->stream, deadline_ns, ret, error);
+	return !gdb->broken;
+}
+
+static bool send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadline_ns,
+			GError **error)
+{
+	char packet[REQUEST_MAX + 8];
+	uint8_t sum = 0;
+	for (const char *c = payload; *c; c++)
+		sum += (uint8_t)*c;
+	int size = snprintf(packet, sizeof(packet), "$%s#%02x", payload, sum);
+	return send_bytes(gdb, packet, (size_t)size, deadline_ns, error);
+}
+
+/* Appends one raw byte, which may be part of an escape or a run, to the payload. */
+struct decoder {
+	bool escaped, run;
+};
+
+static bool decode(struct decoder *decoder, GString *payload, uint8_t byte)
+{
+	size_t count = 1;
+	if (decoder->run) {
+		decoder->run = false;
+		if (byte < 29 + 3 || byte > 126 || !payload->len)
+			return false;
+		count = byte - 29U;
+		byte = (uint8_t)payload->str[payload->len - 1];
+	} else if (decoder->escaped) {
+		decoder->escaped = false;
+		byte ^= 0x20;
+	} else if (byte == '}') {
+		decoder->escaped = true;
+		return true;
+	} else if (byte == '*') {
+		decoder->run = true;
+		return true;
+	}
+	if (payload->len + count > VMS_GDB_PAYLOAD_MAX)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		g_string_append_c(payload, (char)byte);
+	return true;
+}
+
+/* From behind '$' to the end of the checksum. *intact tells whether that is right. */
+static bool receive_payload(struct vms_gdb *gdb, uint64_t deadline_ns, bool *intact, GError **error)
+{
+	struct decoder decoder = { 0 };
+	uint8_t byte, sum = 0, digits[2];
+	g_string_truncate(gdb->payload, 0);
+	for (;;) {
+		if (!receive_byte(gdb, deadline_ns, &byte, error))
+			return false;
+		if (byte == '#')
+			break;
+		if (byte == '$') { /* what came before was cut off */
+			g_string_truncate(gdb->payload, 0);
+			decoder = (struct decoder) { 0 };
+			sum = 0;
+			continue;
+		}
+		sum += byte;
+		if (!decode(&decoder, gdb->payload, byte))
+			return break_off(gdb, "it sent a packet that is malformed or too long",
+					 error);
+	}
+	for (int i = 0; i < 2; i++) {
+		if (!receive_byte(gdb, deadline_ns, &digits[i], error))
+			return false;
+	}
+	int high = g_ascii_xdigit_value((char)digits[0]);
+	int low = g_ascii_xdigit_value((char)digits[1]);
+	*intact =
+		high >= 0 && low >= 0 && high * 16 + low == sum && !decoder.escaped && !decoder.run;
+	return true;
+}
+
+/* The next packet into `payload`, acknowledged. `request` is sent again when the stub asks so. */
+static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t deadline_ns,
+			   GError **error)
+{
+	unsigned retries = 0;
+	size_t skipped = 0;
+	for (;;) {
+		uint8_t byte;
+		bool intact = false;
+		if (!receive_byte(gdb, deadline_ns, &byte, error))
+			return false;
+		if (byte == '$') {
+			if (!receive_payload(gdb, deadline_ns, &intact, error))
+				return false;
+			if (!send_bytes(gdb, intact ? "+" : "-", 1, deadline_ns, error))
+				return false;
+			if (intact)
+				return true;
+			if (++retries > RETRIES_MAX)
+				return break_off(gdb, "its packets have wrong checksums", error);
+		} else if (byte == '-' && request) {
+			if (++retries > RETRIES_MAX)
+				return break_off(gdb, "it does not accept our packets", error);
+			if (!send_packet(gdb, request, deadline_ns, error))
+				return false;
+		} else if (++skipped > VMS_GDB_PAYLOAD_MAX) {
+			return break_off(gdb,
+					 "it sent something else than packets; is this a gdb stub?",
+					 error);
+		}
+	}
+}
+
+/* Is the payload a stop reply? If so, notes the signal. */
+static bool note_stop(struct vms_gdb *gdb)
+{
+	const char *text = gdb->payload->str;
+	if ((text[0] != 'T' && text[0] != 'S') || !g_ascii_isxdigit(text[1]) ||
+	    !g_ascii_isxdigit(text[2]))
+		return false;
+	gdb->signal =
+		(unsigned)(g_ascii_xdigit_value(text[1]) * 16 + g_ascii_xdigit_value(text[2]));
+	gdb->stopped = true;
+	return true;
+}
+
+/* Is the payload the news that the machine has exited? */
+static bool is_exit(struct vms_gdb *gdb)
+{
+	return (gdb->payload->str[0] == 'W' || gdb->payload->str[0] == 'X') &&
+	       g_ascii_isxdigit(gdb->payload->str[1]);
+}
+
+bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
+{
+	bool expects_stop = request[0] == '?';
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	if (!check_open(gdb, error))
+		return false;
+	for (int attempt = 0; attempt < 2; attempt++) {
+		if (!send_packet(gdb, request, deadline_ns, error) ||
+		    !receive_packet(gdb, request, deadline_ns, error))
+			return false;
+		if (!note_stop(gdb) || expects_stop)
+			return true;
+		gdb->stopped_by_request = true; /* the request was lost: send it again */
+	}
+	return break_off(gdb, "it answers a request with a stop", error);
+}
+
+/* Waits for a stop reply; what else comes is late or console output. */
+static bool wait_for_stop(struct vms_gdb *gdb, GError **error)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	do {
+		if (!receive_packet(gdb, NULL, deadline_ns, error))
+			return false;
+		if (is_exit(gdb)) {
+			gdb->broken = true;
+			return vms_gdb_fail(gdb, VMS_ERROR_CLOSED, "the machine has exited", error);
+		}
+	} while (!note_stop(gdb) && vms_clock_now_ns() < deadline_ns);
+	if (!gdb->stopped)
+		return break_off(gdb, "it does not tell that the machine has stopped", error);
+	return true;
+}
+
+bool vms_gdb_stop(struct vms_gdb *gdb, GError **error)
+{
+	if (!check_open(gdb, error))
+		return false;
+	if (gdb->stopped)
+		return true;
+	return send_bytes(gdb, "\003", 1, vms_stream_deadline(&gdb->stream), error) &&
+	       wait_for_stop(gdb, error);
+}
+
+static bool set_phys_mode(struct vms_gdb *gdb, bool on, GError **error)
+{
+	if (gdb->phys_mode == on)
+		return true;
+	if (!vms_gdb_request(gdb, on ? "Qqemu.PhyMemMode:1" : "Qqemu.PhyMemMode:0", error))
+		return false;
+	if (strcmp(gdb->payload->str, "OK") != 0)
+		return vms_gdb_fail(gdb, VMS_ERROR_UNSUPPORTED,
+				    "it cannot switch to physical memory", error);
+	gdb->phys_mode = on;
+	return true;
+}
+
+/* The mode outlives the connection, and the next gdb must not be surprised by it. */
+static bool leave_phys_mode(struct vms_gdb *gdb, GError **error)
+{
+	return set_phys_mode(gdb, false, error);
+}
+
+bool vms_gdb_resume(struct vms_gdb *gdb, GError **error)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	uint8_t byte;
+	if (!check_open(gdb, error) || !leave_phys_mode(gdb, error) ||
+	    !send_packet(gdb, gdb->has_vcont ? "vCont;c" : "c", deadline_ns, error))
+		return false;
+	gdb->stopped = false;
+	gdb->stopped_by_request = false;
+	do {
+		if (!receive_byte(gdb, deadline_ns, &byte, error))
+			return false;
+		if (byte == '-')
+			return break_off(gdb, "it does not accept our packets", error);
+	} while (byte != '+');
+	return true;
+}
+
+bool vms_gdb_poll(struct vms_gdb *gdb, GError **error)
+{
+	if (!check_open(gdb, error))
+		return false;
+	if (!vms_stream_fill(&gdb->stream, 0, error)) {
+		gdb->broken = true;
+		return false;
+	}
+	/* Acknowledgements that came late announce nothing. */
+	while (vms_stream_unread(&gdb->stream) && gdb->stream.buffer[gdb->stream.start] == '+')
+		gdb->stream.start++;
+	return vms_stream_unread(&gdb->stream) == 0 || wait_for_stop(gdb, error);
+}
+
+bool vms_gdb_detach(struct vms_gdb *gdb, GError **error)
+{
+	if (!leave_phys_mode(gdb, error) || !vms_gdb_request(gdb, "D", error))
+		return false;
+	gdb->stopped = false;
+	return true;
+}
+
+/* Asks for the threads, which are the vCPUs, in order. */
+static bool list_threads(struct vms_gdb *gdb, GError **error)
+{
+	const char *request = "qfThreadInfo";
+	for (;;) {
+		if (!vms_gdb_request(gdb, request, error))
+			return false;
+		if (gdb->payload->str[0] == 'l')
+			break;
+		if (gdb->payload->str[0] != 'm')
+			return break_off(gdb, "it does not list its vCPUs", error);
+		g_auto(GStrv) ids = g_strsplit(gdb->payload->str + 1, ",", -1);
+		for (char **id = ids; *id; id++) {
+			uint64_t number;
+			if (gdb->threads->len >= VMS_GDB_THREADS_MAX ||
+			    !g_ascii_string_to_unsigned(*id, 16, 1, G_MAXINT64, &number, NULL))
+				return break_off(gdb, "its list of vCPUs is malformed or too long",
+						 error);
+			g_array_append_val(gdb->threads, number);
+		}
+		request = "qsThreadInfo";
+	}
+	if (gdb->threads->len == 0)
+		return break_off(gdb, "it lists no vCPU", error);
+	return true;
+}
+
+static bool read_features(struct vms_gdb *gdb, GError **error)
+{
+	if (!vms_gdb_request(gdb, "qSupported:xmlRegisters=i386", error))
+		return false;
+	g_auto(GStrv) features = g_strsplit(gdb->payload->str, ";", 64);
+	bool describes = false;
+	gdb->packet_size = 400; /* what every stub can, by the protocol's manual */
+	for (char **feature = features; *feature; feature++) {
+		uint64_t size;
+		if (strcmp(*feature, "qXfer:features:read+") == 0)
+			describes = true;
+		else if (g_str_has_prefix(*feature, "PacketSize=") &&
+			 g_ascii_string_to_unsigned(*feature + strlen("PacketSize="), 16, 64,
+						    G_MAXUINT32, &size, NULL))
+			gdb->packet_size = (unsigned)MIN(size, VMS_GDB_PAYLOAD_MAX);
+	}
+	if (!describes)
+		return vms_gdb_fail(gdb, VMS_ERROR_UNSUPPORTED,
+				    "the stub does not describe its registers "
+				    "(qXfer:features:read), so they cannot be read",
+				    error);
+	return true;
+}
+
+bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
+{
+	gdb->payload = g_string_new(NULL);
+	gdb->threads = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	gdb->stopped = true;
+	if (!read_features(gdb, error) || !vms_gdb_request(gdb, "?", error))
+		return false;
+	gdb->stopped_by_request = false;
+	if (!vms_gdb_read_target(gdb, error) || !list_threads(gdb, error))
+		return false;
+	if (!vms_gdb_request(gdb, "vCont?", error))
+		return false;
+	gdb->has_vcont = g_str_has_prefix(gdb->payload->str, "vCont;c");
+	if (!vms_gdb_request(gdb, "qqemu.PhyMemMode", error))
+		return false;
+	gdb->has_phys_mode = gdb->payload->len == 1;
+	return true;
+}
+
+void vms_gdb_close(struct vms_gdb *gdb)
+{
+	vms_stream_close(&gdb->stream);
+	if (gdb->payload)
+		g_string_free(g_steal_pointer(&gdb->payload), TRUE);
+	g_clear_pointer(&gdb->threads, g_array_unref);
+}
+
+/* `size` bytes in hexadecimal, as a little-endian number cut to 64 bits. False for "xx". */
+static bool parse_register(const char *hex, unsigned size, uint64_t *ret)
+{
+	*ret = 0;
+	for (unsigned i = 0; i < MIN(size, 8); i++) {
+		int high = g_ascii_xdigit_value(hex[2 * i]);
+		int low = g_ascii_xdigit_value(hex[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		*ret |= (uint64_t)(high * 16 + low) << 8 * i;
+	}
+	return true;
+}
+
+/* One register that `g` does not hold. One that the stub refuses stays invalid. */
+static bool read_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *ret, GError **error)
+{
+	const struct vms_gdb_slot *slot = &gdb->slots[index];
+	char request[REQUEST_MAX];
+	uint64_t value;
+	snprintf(request, sizeof(request), "p%x", slot->number);
+	if (!vms_gdb_request(gdb, request, error))
+		return false;
+	if (gdb->payload->len == 2 * (size_t)slot->size &&
+	    parse_register(gdb->payload->str, slot->size, &value))
+		vms_regs_set(ret, index, value);
+	return true;
+}
+
+bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	char request[REQUEST_MAX];
+	snprintf(request, sizeof(request), "Hg%" G_GINT64_MODIFIER "x",
+		 g_array_index(gdb->threads, uint64_t, vcpu));
+	if (!vms_gdb_request(gdb, request, error))
+		return false;
+	if (strcmp(gdb->payload->str, "OK") != 0)
+		return vms_gdb_fail(gdb, VMS_ERROR_NOT_FOUND, "the vCPU is not there any more",
+				    error);
+	if (!vms_gdb_request(gdb, "g", error))
+		return false;
+	size_t size = gdb->payload->len / 2;
+	*ret = (struct vms_regs) { 0 };
+	uint64_t beyond = 0; /* registers that `g` does not reach */
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		const struct vms_gdb_slot *slot = &gdb->slots[i];
+		uint64_t value;
+		if (slot->size && slot->offset + slot->size > size)
+			beyond |= UINT64_C(1) << i;
+		else if (slot->size &&
+			 parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
+			vms_regs_set(ret, i, value);
+	}
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		if (beyond >> i & 1 && !read_single(gdb, i, ret, error))
+			return false;
+	}
+	return true;
+}
+
+/* A part of memory that fits into one packet. */
+static bool read_part(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t size, GError **error)
+{
+	char request[REQUEST_MAX];
+	snprintf(request, sizeof(request), "m%" G_GINT64_MODIFIER "x,%zx", pa, size);
+	if (!vms_gdb_request(gdb, request, error))
+		return false;
+	if (gdb->payload->len != 2 * size)
+		return vms_gdb_fail(gdb, VMS_ERROR_UNREADABLE, "there is no memory", error);
+	for (size_t i = 0; i < size; i++) {
+		uint64_t value;
+		if (!parse_register(gdb->payload->str + 2 * i, 1, &value))
+			return break_off(gdb, "it sent memory that is not hexadecimal", error);
+		buf[i] = (uint8_t)value;
+	}
+	return true;
+}
+
+bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size, GError **error)
+{
+	if (!gdb->has_phys_mode)
+		return vms_gdb_fail(gdb, VMS_ERROR_UNSUPPORTED,
+				    "the stub cannot read physical memory (qqemu.PhyMemMode)",
+				    error);
+	if (!set_phys_mode(gdb, true, error))
+		return false;
+	size_t part_max = (gdb->packet_size - 8) / 2;
+	for (size_t done = 0; done < size;) {
+		size_t part = MIN(size - done, part_max);
+		if (!read_part(gdb, pa + done, (uint8_t *)buf + done, part, error))
+			return false;
+		done += part;
+	}
+	return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client of the gdb remote protocol, in all-stop mode
+ * (https://sourceware.org/gdb/current/onlinedocs/gdb.html/Remote-Protocol.html).
+ * Registers are found by name through the stub's target description, never by
+ * assumed position. Not thread-safe.
+ */
+#pragma once
+
+#include "machine/qemu/stream.h"
+#include <vmscope/arch.h>
+#include <vmscope/error.h>
+
+/* Bytes of a packet's payload, expanded; QEMU's are at most 4096. */
+#define VMS_GDB_PAYLOAD_MAX 65536
+#define VMS_GDB_THREADS_MAX 4096
+
+/* Signal of a stop that an interrupt request (0x03) or a user's `stop` caused. */
+#define VMS_GDB_SIGINT 2
+
+/* Where a register is: in `g` at `offset` when the packet reaches so far, else by `p`. */
+struct vms_gdb_slot {
+	unsigned number;
+	unsigned offset; /* bytes */
+	unsigned size;	 /* bytes; 0 when the stub does not have it */
+};
+
+struct vms_gdb {
+	struct vms_stream stream;
+	const struct vms_arch *arch;
+	struct vms_gdb_slot slots[VMS_REGS_MAX]; /* by index of the architecture */
+	GArray *threads;			 /* uint64_t ids, one per vCPU */
+	unsigned packet_size;
+	bool has_vcont;
+	bool has_phys_mode, phys_mode; /* can `m` read physical memory; does it now? */
+	bool broken;		       /* after an error that leaves the stream out of step */
+
+	bool stopped;	 /* the machine does not run, as far as the stub has told */
+	unsigned signal; /* of the last stop */
+	/*
+	 * Any byte that reaches QEMU's stub stops a running machine. Set when a
+	 * request to a machine that was taken to be stopped did so: somebody
+	 * else had resumed it, and now it is us who stopped it.
+	 */
+	bool stopped_by_request;
+	GString *payload; /* of the last packet received */
+};
+
+/*
+ * Gets acquainted with the stub behind the connected `gdb->stream`. The
+ * machine is stopped then. Errors: UNSUPPORTED (no target description, an
+ * unknown architecture), PROTOCOL, TIMEOUT, CLOSED. To be closed in any case.
+ */
+bool vms_gdb_open(struct vms_gdb *gdb, GError **error);
+/* Closes without a word to the stub. */
+void vms_gdb_close(struct vms_gdb *gdb);
+/* Lets go of the machine, which runs on. */
+bool vms_gdb_detach(struct vms_gdb *gdb, GError **error);
+
+/* Stops the machine, or finds it stopped (see `signal`). */
+bool vms_gdb_stop(struct vms_gdb *gdb, GError **error);
+bool vms_gdb_resume(struct vms_gdb *gdb, GError **error);
+/* Takes note of a stop that nobody here asked for, without waiting. */
+bool vms_gdb_poll(struct vms_gdb *gdb, GError **error);
+
+/* For a stopped machine. Registers that the stub cannot tell stay invalid. */
+bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
+/* UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode. */
+bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size, GError **error);
+
+/* Reads target descriptions into `slots` and `arch` (target.c). */
+bool vms_gdb_read_target(struct vms_gdb *gdb, GError **error);
+/* Sends a request and receives its answer into `payload`. */
+bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error);
+/* An error about this stub that leaves the stream in step. Returns false. */
+bool vms_gdb_fail(struct vms_gdb *gdb, enum vms_error code, const char *what, GError **error);

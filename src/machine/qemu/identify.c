@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* What QEMU tells of its machine. */
+#include "machine/qemu/hmp.h"
+#include "machine/qemu/qemu.h"
+
+#include "base/text.h"
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vmscope/log.h>
+
+/* A copy that lives as long as the machine, fit for a terminal. */
+static const char *keep(struct vms_qemu *qemu, const char *text)
+{
+	g_autofree char *copy = g_strdup(text);
+	vms_text_clean(copy);
+	return g_string_chunk_insert(qemu->strings, copy);
+}
+
+/* The process behind a unix socket; 0 for others, and across PID namespaces. */
+static pid_t peer_pid(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return 0;
+	return peer.pid;
+}
+
+/* Does QEMU know the machine type? "pc-i440fx-10.0-machine" without "-machine". */
+static char *machine_type(struct vms_qemu *qemu)
+{
+	struct json_object *arguments = json_object_new_object();
+	json_object_object_add(arguments, "path", json_object_new_string("/machine"));
+	json_object_object_add(arguments, "property", json_object_new_string("type"));
+	vms_autojson *type = vms_qmp_execute(&qemu->qmp, "qom-get", arguments, -1, NULL);
+	if (!json_object_is_type(type, json_type_string))
+		return NULL;
+	const char *name = json_object_get_string(type);
+	size_t size = strlen(name);
+	return g_strndup(name, g_str_has_suffix(name, "-machine") ? size - 8 : size);
+}
+
+static void identify_machine(struct vms_qemu *qemu)
+{
+	struct vms_machine_info *info = &qemu->machine.info;
+	bool kvm = false;
+	vms_autojson *acceleration = vms_qmp_execute(&qemu->qmp, "query-kvm", NULL, -1, NULL);
+	vms_autojson *named = vms_qmp_execute(&qemu->qmp, "query-name", NULL, -1, NULL);
+	vms_json_bool(acceleration, "enabled", &kvm);
+	g_autofree char *type = machine_type(qemu);
+	g_autofree char *description =
+		g_strdup_printf("QEMU %s, %s%s%s", qemu->qmp.version, kvm ? "KVM" : "TCG",
+				type ? ", " : "", type ? type : "");
+	const char *name = vms_json_string(named, "name");
+	info->engine = "qemu";
+	info->accelerator = kvm ? "kvm" : "tcg";
+	info->name = keep(qemu, name ? name : "qemu");
+	info->description = keep(qemu, description);
+	info->pid = peer_pid(qemu->qmp.stream.fd);
+}
+
+/* The host thread of the vCPU `index`; 0 when QEMU is in another PID namespace. */
+static pid_t vcpu_thread(struct vms_qemu *qemu, struct json_object *cpus, unsigned index)
+{
+	for (size_t i = 0; i < json_object_array_length(cpus); i++) {
+		struct json_object *cpu = json_object_array_get_idx(cpus, i);
+		uint64_t number, thread;
+		if (!vms_json_uint(cpu, "cpu-index", G_MAXUINT, &number) || number != index ||
+		    !vms_json_uint(cpu, "thread-id", G_MAXINT, &thread))
+			continue;
+		g_autofree char *path = g_strdup_printf("/proc/%d/task/%d",
+							(int)qemu->machine.info.pid, (int)thread);
+		return access(path, F_OK) == 0 ? (pid_t)thread : 0;
+	}
+	return 0;
+}
+
+/* The gdb stub's threads are the vCPUs, so their number is set from there later. */
+static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
+{
+	vms_autojson *cpus = vms_qmp_execute(&qemu->qmp, "query-cpus-fast", NULL, -1, error);
+	if (!cpus)
+		return false;
+	size_t n = json_object_is_type(cpus, json_type_array) ? json_object_array_length(cpus) : 0;
+	if (n == 0 || n > VMS_GDB_THREADS_MAX) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
+			    "%s: query-cpus-fast does not list the vCPUs", qemu->qmp.stream.peer);
+		return false;
+	}
+	qemu->machine.n_vcpus = (unsigned)n;
+	qemu->machine.vcpu_threads = g_new0(pid_t, n);
+	for (unsigned i = 0; i < n; i++)
+		qemu->machine.vcpu_threads[i] = vcpu_thread(qemu, cpus, i);
+	return true;
+}
+
+bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
+{
+	identify_machine(qemu);
+	if (!identify_vcpus(qemu, error))
+		return false;
+	g_autoptr(GError) failure = NULL;
+	g_autofree char *text = vms_qmp_hmp(&qemu->qmp, "info mtree -f", &failure);
+	if (text)
+		qemu->machine.ranges = vms_hmp_parse_mtree(text, qemu->strings, &failure);
+	if (!qemu->machine.ranges)
+		vms_log(VMS_LOG_WARNING, "no memory map: %s", failure->message);
+	return true;
+}
+
+/* Where QEMU has mapped the memory at `pa`, asked for every range: names are not unique. */
+static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
+{
+	g_autofree char *command = g_strdup_printf("gpa2hva 0x%" G_GINT64_MODIFIER "x", pa);
+	g_autofree char *text = vms_qmp_hmp(&qemu->qmp, command, NULL);
+	return text && vms_hmp_parse_gpa2hva(text, pa, ret);
+}
+
+void vms_qemu_map_ram(struct vms_qemu *qemu)
+{
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(&qemu->machine, &n);
+	qemu->ram.pid = qemu->machine.info.pid;
+	if (qemu->ram.pid == 0)
+		return;
+	qemu->ram.parts = g_new0(struct vms_ram_part, n);
+	for (size_t i = 0; i < n; i++) {
+		struct vms_ram_part part = { .pa = ranges[i].pa, .size = ranges[i].size };
+		if (ranges[i].kind != VMS_RANGE_MMIO && find_hva(qemu, part.pa, &part.hva))
+			qemu->ram.parts[qemu->ram.n_parts++] = part;
+	}
+}

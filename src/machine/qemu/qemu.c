@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/qemu.h"
+
+#include <string.h>
+#include <vmscope/log.h>
+
+static struct vms_qemu *qemu_of(struct vms_machine *machine)
+{
+	return (struct vms_qemu *)machine;
+}
+
+/*
+ * Is the machine, which we do not hold, paused? A stop shows on either
+ * connection, our own ones too, possibly late; the status, asked for, is sure
+ * and comes after every earlier event.
+ */
+static bool settle(struct vms_qemu *qemu, GError **error)
+{
+	vms_qmp_poll(&qemu->qmp);
+	if (!qemu->gdb.stopped && !vms_gdb_poll(&qemu->gdb, error))
+		return false;
+	if (!qemu->gdb.stopped && qemu->qmp.running)
+		return true;
+	vms_autojson *status = vms_qmp_execute(&qemu->qmp, "query-status", NULL, -1, error);
+	if (!status)
+		return false;
+	vms_json_bool(status, "running", &qemu->qmp.running);
+	qemu->user_paused = qemu->gdb.stopped = !qemu->qmp.running;
+	return true;
+}
+
+/* After the stub failed: the machine must run again, and there is no way but QMP. */
+static void abandon(struct vms_qemu *qemu)
+{
+	qemu->gdb.broken = true;
+	vms_qemu_remove_stub(qemu, NULL);
+	if (qemu->holding) {
+		vms_autojson *resumed = vms_qmp_execute(&qemu->qmp, "cont", NULL, -1, NULL);
+		qemu->holding = !resumed;
+	}
+}
+
+static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	(void)vcpu;
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (!settle(qemu, error))
+		return false;
+	if (qemu->user_paused)
+		return true;
+	qemu->holding = true;
+	if (!vms_gdb_stop(&qemu->gdb, error)) {
+		abandon(qemu);
+		return false;
+	}
+	/* Stopped by an I/O error or a panic of the guest: not ours to resume. */
+	qemu->user_paused = qemu->gdb.signal != VMS_GDB_SIGINT;
+	qemu->holding = !qemu->user_paused;
+	return true;
+}
+
+static bool release(struct vms_machine *machine, int vcpu, GError **error)
+{
+	(void)vcpu;
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (!qemu->holding)
+		return true;
+	if (!vms_gdb_resume(&qemu->gdb, error)) {
+		abandon(qemu);
+		return false;
+	}
+	qemu->holding = false;
+	return true;
+}
+
+static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	return vms_gdb_regs(&qemu_of(machine)->gdb, vcpu, ret, error);
+}
+
+/* Is all of it RAM or ROM, as far as the map is known? Reading devices has effects. */
+static bool is_memory(struct vms_machine *machine, uint64_t pa, size_t size)
+{
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
+	for (size_t i = 0; i < n && size; i++) {
+		if (pa < ranges[i].pa || pa - ranges[i].pa >= ranges[i].size)
+			continue;
+		if (ranges[i].kind == VMS_RANGE_MMIO)
+			return false;
+		uint64_t part = MIN(size, ranges[i].size - (pa - ranges[i].pa));
+		pa += part;
+		size -= part;
+	}
+	return size == 0 || n == 0;
+}
+
+/* Through the stub, which answers for a stopped machine only. */
+static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (!qemu->told_slow) {
+		qemu->told_slow = true;
+		vms_log(VMS_LOG_WARNING,
+			"%s: memory is read through the gdb stub, which is slow; reading it from "
+			"QEMU itself needs the same user or root",
+			machine->info.name);
+	}
+	if (!is_memory(machine, pa, size))
+		return false;
+	bool stopped = qemu->gdb.stopped;
+	if (!stopped && !hold(machine, VMS_ALL_VCPUS, NULL))
+		return false;
+	bool read = vms_gdb_read_phys(&qemu->gdb, pa, buf, size, NULL);
+	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+}
+
+static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (qemu->ram.n_parts)
+		return vms_ram_read(&qemu->ram, pa, buf, size);
+	return read_by_stub(machine, pa, buf, size);
+}
+
+static bool is_paused(struct vms_machine *machine)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (!qemu->holding)
+		settle(qemu, NULL);
+	return qemu->user_paused;
+}
+
+static enum vms_machine_end ended(struct vms_machine *machine)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (!vms_qmp_poll(&qemu->qmp) || qemu->qmp.has_shut_down || qemu->gdb.broken)
+		return VMS_MACHINE_GONE;
+	return qemu->qmp.was_reset ? VMS_MACHINE_RESET : VMS_MACHINE_GOES_ON;
+}
+
+static void close_machine(struct vms_machine *machine)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	release(machine, VMS_ALL_VCPUS, NULL);
+	vms_qemu_remove_stub(qemu, NULL);
+	vms_qmp_close(&qemu->qmp);
+	g_clear_pointer(&machine->ranges, g_array_unref);
+	g_free(machine->vcpu_threads);
+	g_free(qemu->ram.parts);
+	g_string_chunk_free(qemu->strings);
+	g_free(qemu);
+}
+
+static const struct vms_engine engine = {
+	.name = "qemu",
+	.hold = hold,
+	.release = release,
+	.regs = regs,
+	.read_phys = read_phys,
+	.is_paused = is_paused,
+	.ended = ended,
+	.item_text = vms_qemu_item_text,
+	.close = close_machine,
+};
+
+/*
+ * Proves that the process and the places are right: what lies there must be
+ * what the stub shows. The machine is stopped.
+ */
+static void check_ram(struct vms_qemu *qemu)
+{
+	for (size_t i = 0; i < qemu->ram.n_parts; i++) {
+		uint8_t ours[64], theirs[64];
+		uint64_t pa = qemu->ram.parts[i].pa;
+		size_t size = MIN(sizeof(ours), qemu->ram.parts[i].size);
+		if (!vms_gdb_read_phys(&qemu->gdb, pa, theirs, size, NULL))
+			continue;
+		if (!vms_ram_read(&qemu->ram, pa, ours, size) || memcmp(ours, theirs, size) != 0)
+			qemu->ram.n_parts = 0;
+	}
+}
+
+static bool open_connected(struct vms_qemu *qemu, GError **error)
+{
+	if (!vms_qmp_open(&qemu->qmp, error) || !vms_qemu_identify(qemu, error))
+		return false;
+	vms_qemu_map_ram(qemu);
+	if (!vms_qemu_add_stub(qemu, error))
+		return false;
+	check_ram(qemu);
+	qemu->machine.arch = qemu->gdb.arch;
+	qemu->machine.n_vcpus = MIN(qemu->machine.n_vcpus, qemu->gdb.threads->len);
+	qemu->machine.items = vms_qemu_items;
+	qemu->machine.n_items = vms_qemu_n_items;
+	return release(&qemu->machine, VMS_ALL_VCPUS, error);
+}
+
+struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
+{
+	struct vms_qemu *qemu = g_new0(struct vms_qemu, 1);
+	qemu->strings = g_string_chunk_new(1024);
+	if (!vms_stream_connect(&qemu->qmp.stream, "QMP socket", address, error) ||
+	    !open_connected(qemu, error)) {
+		if (qemu->gdb.broken || !qemu->gdb.arch)
+			abandon(qemu);
+		close_machine(&qemu->machine);
+		return NULL;
+	}
+	vms_machine_init(&qemu->machine, &engine);
+	return &qemu->machine;
+}
+
+/* The other ways in come next. */
+struct vms_machine *vms_machine_open_gdb(const char *address, GError **error);
+struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: not yet", address);
+	return NULL;
+}
+struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%d: not yet", pid);
+	return NULL;
+}
+GPtrArray *vms_machine_discover(GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "not yet");
+	return NULL;
+}

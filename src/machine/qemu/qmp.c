@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/qmp.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include <string.h>
+#include <vmscope/error.h>
+#include <vmscope/log.h>
+
+/* Deeper than any answer that is used here. */
+#define JSON_DEPTH_MAX 32
+
+const char *vms_json_string(struct json_object *object, const char *key)
+{
+	struct json_object *value = NULL;
+	if (!json_object_is_type(object, json_type_object) ||
+	    !json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, json_type_string))
+		return NULL;
+	return json_object_get_string(value);
+}
+
+bool vms_json_bool(struct json_object *object, const char *key, bool *ret)
+{
+	struct json_object *value = NULL;
+	if (!json_object_is_type(object, json_type_object) ||
+	    !json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, json_type_boolean))
+		return false;
+	*ret = json_object_get_boolean(value);
+	return true;
+}
+
+bool vms_json_uint(struct json_object *object, const char *key, uint64_t max, uint64_t *ret)
+{
+	struct json_object *value = NULL;
+	if (!json_object_is_type(object, json_type_object) ||
+	    !json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, json_type_int))
+		return false;
+	int64_t number = json_object_get_int64(value);
+	if (number < 0 || (uint64_t)number > max)
+		return false;
+	*ret = (uint64_t)number;
+	return true;
+}
+
+static bool fail(struct vms_qmp *qmp, enum vms_error code, const char *what, GError **error)
+{
+	qmp->broken = true;
+	g_set_error(error, VMS_ERROR, code, "%s: %s", qmp->stream.peer, what);
+	return false;
+}
+
+/* Feeds what is unread to the tokener. *ret is a whole message, or NULL as yet. */
+static bool parse(struct vms_qmp *qmp, struct json_object **ret, GError **error)
+{
+	struct vms_stream *stream = &qmp->stream;
+	size_t unread = vms_stream_unread(stream);
+	*ret = json_tokener_parse_ex(qmp->tokener, (const char *)stream->buffer + stream->start,
+				     (int)unread);
+	enum json_tokener_error outcome = json_tokener_get_error(qmp->tokener);
+	size_t used = MIN(json_tokener_get_parse_end(qmp->tokener), unread);
+	stream->start += used;
+	qmp->message_size += used;
+	if (outcome == json_tokener_continue && qmp->message_size <= VMS_QMP_MESSAGE_MAX)
+		return true;
+	if (outcome == json_tokener_success && json_object_is_type(*ret, json_type_object)) {
+		qmp->message_size = 0;
+		return true;
+	}
+	json_object_put(g_steal_pointer(ret));
+	if (outcome == json_tokener_continue)
+		return fail(qmp, VMS_ERROR_PROTOCOL, "it sent a message longer than 16 MiB", error);
+	return fail(qmp, VMS_ERROR_PROTOCOL,
+		    "it sent something that is not QMP; is this address a QMP socket?", error);
+}
+
+/* The next message. With deadline 0 it does not wait, and none is no error. */
+static bool next_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct json_object **ret,
+			 GError **error)
+{
+	*ret = NULL;
+	while (!*ret) {
+		if (!vms_stream_fill(&qmp->stream, deadline_ns, error)) {
+			qmp->broken = true;
+			return false;
+		}
+		if (vms_stream_unread(&qmp->stream) == 0)
+			return true;
+		/* A peer that sends without end must not keep us here. */
+		if (deadline_ns && vms_clock_now_ns() > deadline_ns)
+			return fail(qmp, VMS_ERROR_TIMEOUT, "no answer in time", error);
+		if (!parse(qmp, ret, error))
+			return false;
+	}
+	return true;
+}
+
+static void note_event(struct vms_qmp *qmp, const char *event)
+{
+	if (strcmp(event, "STOP") == 0) {
+		qmp->running = false;
+	} else if (strcmp(event, "RESUME") == 0) {
+		qmp->running = true;
+		qmp->resumes++;
+	} else if (strcmp(event, "RESET") == 0) {
+		qmp->was_reset = true;
+	} else if (strcmp(event, "SHUTDOWN") == 0) {
+		qmp->has_shut_down = true;
+	}
+}
+
+/* Is the message the answer to the last command? */
+static bool is_answer(struct vms_qmp *qmp, struct json_object *message)
+{
+	uint64_t id;
+	return vms_json_uint(message, "id", G_MAXINT64, &id) && id == qmp->id;
+}
+
+static void send_command(struct json_object *request, const char *command,
+			 struct json_object *arguments, uint64_t id)
+{
+	json_object_object_add(request, "execute", json_object_new_string(command));
+	if (arguments)
+		json_object_object_add(request, "arguments", arguments);
+	json_object_object_add(request, "id", json_object_new_int64((int64_t)id));
+}
+
+struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
+				    struct json_object *arguments, int fd, GError **error)
+{
+	vms_autojson *request = json_object_new_object();
+	send_command(request, command, arguments, ++qmp->id);
+	if (qmp->broken) {
+		fail(qmp, VMS_ERROR_CLOSED, "the connection broke earlier", error);
+		return NULL;
+	}
+	g_autofree char *line = g_strconcat(
+		json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN), "\n", NULL);
+	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream);
+	if (!vms_stream_write(&qmp->stream, line, strlen(line), fd, deadline_ns, error)) {
+		qmp->broken = true;
+		return NULL;
+	}
+	for (;;) {
+		vms_autojson *message = NULL;
+		if (!next_message(qmp, deadline_ns, &message, error))
+			return NULL;
+		const char *event = vms_json_string(message, "event");
+		if (event)
+			note_event(qmp, event);
+		if (event || !is_answer(qmp, message))
+			continue;
+		struct json_object *value = NULL;
+		if (json_object_object_get_ex(message, "return", &value) && value)
+			return json_object_get(value);
+		if (json_object_object_get_ex(message, "error", &value)) {
+			const char *words = vms_json_string(value, "desc");
+			g_autofree char *text = g_strdup(words ? words : "no reason given");
+			vms_text_clean(text);
+			g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+				    "%s: QEMU refused %s: %s", qmp->stream.peer, command, text);
+			return NULL;
+		}
+		fail(qmp, VMS_ERROR_PROTOCOL, "an answer has neither a result nor an error", error);
+		return NULL;
+	}
+}
+
+char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
+{
+	struct json_object *arguments = json_object_new_object();
+	json_object_object_add(arguments, "command-line", json_object_new_string(command_line));
+	vms_autojson *answer = vms_qmp_execute(qmp, "human-monitor-command", arguments, -1, error);
+	if (!answer)
+		return NULL;
+	if (!json_object_is_type(answer, json_type_string)) {
+		fail(qmp, VMS_ERROR_PROTOCOL, "the human monitor's answer is not text", error);
+		return NULL;
+	}
+	g_auto(GStrv) lines = g_strsplit(json_object_get_string(answer), "\r\n", -1);
+	return g_strjoinv("\n", lines);
+}
+
+bool vms_qmp_poll(struct vms_qmp *qmp)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream);
+	while (!qmp->broken && vms_clock_now_ns() < deadline_ns) {
+		vms_autojson *message = NULL;
+		if (!next_message(qmp, 0, &message, NULL) || !message)
+			break;
+		const char *event = vms_json_string(message, "event");
+		if (event)
+			note_event(qmp, event);
+	}
+	return !qmp->broken;
+}
+
+/* The greeting names the version: {"QMP": {"version": {"qemu": {"major": …}, "package": …}}}. */
+static bool read_greeting(struct vms_qmp *qmp, struct json_object *message)
+{
+	struct json_object *body = NULL, *version = NULL, *numbers = NULL;
+	uint64_t major, minor, micro;
+	if (!json_object_object_get_ex(message, "QMP", &body) ||
+	    !json_object_is_type(body, json_type_object) ||
+	    !json_object_object_get_ex(body, "version", &version) ||
+	    !json_object_is_type(version, json_type_object) ||
+	    !json_object_object_get_ex(version, "qemu", &numbers) ||
+	    !vms_json_uint(numbers, "major", G_MAXINT, &major) ||
+	    !vms_json_uint(numbers, "minor", G_MAXINT, &minor) ||
+	    !vms_json_uint(numbers, "micro", G_MAXINT, &micro))
+		return false;
+	const char *package = vms_json_string(version, "package");
+	bool has_package = package && *package;
+	qmp->version = g_strdup_printf("%u.%u.%u%s%s%s", (unsigned)major, (unsigned)minor,
+				       (unsigned)micro, has_package ? " (" : "",
+				       has_package ? package : "", has_package ? ")" : "");
+	vms_text_clean(qmp->version);
+	return true;
+}
+
+static bool greet(struct vms_qmp *qmp, GError **error)
+{
+	unsigned wait_ms = MIN(qmp->stream.timeout_ms, VMS_QMP_GREETING_MS);
+	vms_autojson *greeting = NULL;
+	g_autoptr(GError) failure = NULL;
+	if (!next_message(qmp, vms_clock_now_ns() + (uint64_t)wait_ms * 1000000, &greeting,
+			  &failure)) {
+		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return false;
+		}
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "%s: it does not greet: another client is using it (a QMP socket "
+			    "serves one at a time), or it is no QMP socket; libvirt holds the "
+			    "sockets of its own guests, which need a second -qmp",
+			    qmp->stream.peer);
+		return false;
+	}
+	if (!read_greeting(qmp, greeting))
+		return fail(qmp, VMS_ERROR_PROTOCOL,
+			    "it does not greet as QMP does; is this address a QMP socket?", error);
+	return true;
+}
+
+bool vms_qmp_open(struct vms_qmp *qmp, GError **error)
+{
+	qmp->tokener = json_tokener_new_ex(JSON_DEPTH_MAX);
+	if (!greet(qmp, error))
+		return false;
+	vms_autojson *ready = vms_qmp_execute(qmp, "qmp_capabilities", NULL, -1, error);
+	if (!ready)
+		return false;
+	vms_autojson *status = vms_qmp_execute(qmp, "query-status", NULL, -1, error);
+	if (!status)
+		return false;
+	if (!vms_json_bool(status, "running", &qmp->running))
+		return fail(qmp, VMS_ERROR_PROTOCOL, "query-status does not tell the status",
+			    error);
+	return true;
+}
+
+void vms_qmp_close(struct vms_qmp *qmp)
+{
+	vms_stream_close(&qmp->stream);
+	g_clear_pointer(&qmp->tokener, json_tokener_free);
+	g_clear_pointer(&qmp->version, g_free);
+}

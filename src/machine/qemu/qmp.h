@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A QMP client: QEMU's machine protocol, one JSON object per message
+ * (https://www.qemu.org/docs/master/interop/qmp-spec.html). Not thread-safe.
+ */
+#pragma once
+
+#include "machine/qemu/stream.h"
+#include <json-c/json.h>
+
+/* No message is longer, in bytes: `info mtree` of a machine with hundreds of devices is 1 MiB. */
+#define VMS_QMP_MESSAGE_MAX (16U << 20)
+/* A monitor that is free greets at once; one that serves another client is silent. */
+#define VMS_QMP_GREETING_MS 2000
+
+struct vms_qmp {
+	struct vms_stream stream;
+	struct json_tokener *tokener;
+	size_t message_size; /* bytes of the message that is being read */
+	uint64_t id;	     /* of the last command */
+	char *version;	     /* "10.0.2 (Debian …)" */
+	bool broken;	     /* after an error that leaves the stream out of step */
+
+	/* What events have told since the connection was opened. */
+	bool running; /* set from query-status by vms_qmp_open */
+	bool was_reset;
+	bool has_shut_down;
+	uint64_t resumes; /* RESUME events seen */
+};
+
+/*
+ * Reads the greeting from the connected `qmp->stream`, and enters command mode.
+ * Errors: BUSY (no greeting), PROTOCOL, TIMEOUT, CLOSED. To be closed in any case.
+ */
+bool vms_qmp_open(struct vms_qmp *qmp, GError **error);
+void vms_qmp_close(struct vms_qmp *qmp);
+
+/*
+ * Executes a command and returns what it returns. `arguments` (or NULL) is
+ * taken over. `fd`, unless -1, is passed along. Errors: UNSUPPORTED with QEMU's
+ * words when QEMU refuses, PROTOCOL, TIMEOUT, CLOSED.
+ */
+struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
+				    struct json_object *arguments, int fd, GError **error);
+/* A command of the human monitor; its text, newly allocated, with plain line ends. */
+char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error);
+/* Takes note of events that have arrived, without waiting. False when the connection broke. */
+bool vms_qmp_poll(struct vms_qmp *qmp);
+
+/* Members of an object; NULL, or false, when missing or of another type. */
+const char *vms_json_string(struct json_object *object, const char *key);
+bool vms_json_bool(struct json_object *object, const char *key, bool *ret);
+bool vms_json_uint(struct json_object *object, const char *key, uint64_t max, uint64_t *ret);
+struct json_object *vms_json_array(struct json_object *object);
+
+static inline void vms_json_clear(struct json_object **object)
+{
+	if (*object)
+		json_object_put(*object);
+}
+/* An owned local JSON object. */
+#define vms_autojson __attribute__((cleanup(vms_json_clear))) struct json_object

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A connected socket to a peer that is not trusted: every read and write ends
+ * by a deadline, and what has been read but not used is bounded.
+ */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How long a peer may take for one answer, unless a stream says otherwise. */
+#define VMS_STREAM_TIMEOUT_MS 5000
+
+struct vms_stream {
+	int fd;	    /* -1 once closed */
+	char *peer; /* what messages call it, e.g. "QMP socket /run/vm.qmp" */
+	unsigned timeout_ms;
+	size_t start, end; /* of what is unread in `buffer` */
+	uint8_t buffer[16384];
+};
+
+/*
+ * Connects to `address`: HOST:PORT, or the path of a unix socket. `what` names
+ * the kind of peer. Errors: NOT_FOUND, PERMISSION, BUSY (its queue of clients
+ * is full), CLOSED (nobody listens there), TIMEOUT, IO.
+ */
+bool vms_stream_connect(struct vms_stream *stream, const char *what, const char *address,
+			GError **error);
+/* Takes over a connected socket and the name of its peer. */
+void vms_stream_init(struct vms_stream *stream, int fd, char *peer);
+/* May be called twice, or on a zeroed stream that was never opened. */
+void vms_stream_close(struct vms_stream *stream);
+
+/* Is `address` a path rather than HOST:PORT? */
+bool vms_address_is_path(const char *address);
+
+/* CLOCK_MONOTONIC in ns at which a request that begins now has taken too long. */
+uint64_t vms_stream_deadline(const struct vms_stream *stream);
+
+/* Errors: TIMEOUT, CLOSED. `fd` is passed along with the data unless it is -1. */
+bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, int fd,
+		      uint64_t deadline_ns, GError **error);
+
+/*
+ * Waits until something is unread. With deadline 0 it does not wait, and
+ * nothing unread is no error. Errors: TIMEOUT, CLOSED.
+ */
+bool vms_stream_fill(struct vms_stream *stream, uint64_t deadline_ns, GError **error);
+static inline size_t vms_stream_unread(const struct vms_stream *stream)
+{
+	return stream->end - stream->start;
+}
+/* The next byte, waiting for it. */
+bool vms_stream_byte(struct vms_stream *stream, uint64_t deadline_ns, uint8_t *ret, GError **error);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does to a machine what the lines of standard input say, and answers each with
+ * one line: "ok …" or "error CODE MESSAGE". For tests that kill it midway.
+ *
+ *   machine pid|qmp|gdb ADDRESS
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <vmscope/log.h>
+#include <vmscope/machine.h>
+
+static void on_log(enum vms_log_level level, const char *message, void *data)
+{
+	(void)data;
+	fprintf(stderr, "%d %s\n", (int)level, message);
+}
+
+static struct vms_machine *open_machine(const char *how, const char *address, GError **error)
+{
+	if (strcmp(how, "pid") == 0)
+		return vms_machine_open_pid(atoi(address), error);
+	if (strcmp(how, "qmp") == 0)
+		return vms_machine_open_qmp(address, error);
+	return vms_machine_open_gdb(address, error);
+}
+
+static void print_regs(struct vms_machine *machine, unsigned vcpu, GError **error)
+{
+	const struct vms_arch *arch = vms_machine_arch(machine);
+	struct vms_regs regs;
+	if (!vms_machine_regs(machine, vcpu, &regs, error))
+		return;
+	printf("ok");
+	for (unsigned i = 0; i < arch->n_regs; i++) {
+		if (vms_regs_have(&regs, i))
+			printf(" %s=%#" G_GINT64_MODIFIER "x", arch->regs[i].name, regs.value[i]);
+	}
+	printf("\n");
+}
+
+static void print_memory(struct vms_machine *machine, uint64_t pa, size_t size)
+{
+	g_autofree uint8_t *buf = g_malloc(size);
+	if (!vms_machine_read_phys(machine, pa, buf, size)) {
+		printf("ok unreadable\n");
+		return;
+	}
+	printf("ok ");
+	for (size_t i = 0; i < size; i++)
+		printf("%02x", buf[i]);
+	printf("\n");
+}
+
+static void print_facts(struct vms_machine *machine)
+{
+	const struct vms_machine_info *info = vms_machine_info(machine);
+	size_t n;
+	vms_machine_ranges(machine, &n);
+	printf("ok name=%s pid=%d accelerator=%s vcpus=%u thread=%d ranges=%zu description=%s\n",
+	       info->name, (int)info->pid, info->accelerator ? info->accelerator : "none",
+	       vms_machine_vcpus(machine), (int)vms_machine_vcpu_thread(machine, 0), n,
+	       info->description);
+}
+
+static void print_item(struct vms_machine *machine, const char *name, GError **error)
+{
+	g_autofree char *text = vms_machine_item_text(machine, name, error);
+	if (text)
+		printf("ok %zu bytes\n", strlen(text));
+}
+
+static void execute(struct vms_machine *machine, char **words, GError **error)
+{
+	const char *verb = words[0];
+	uint64_t a = words[1] ? g_ascii_strtoull(words[1], NULL, 0) : 0;
+	uint64_t b = words[1] && words[2] ? g_ascii_strtoull(words[2], NULL, 0) : 0;
+	if (strcmp(verb, "hold") == 0) {
+		if (vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+			printf("ok\n");
+	} else if (strcmp(verb, "release") == 0) {
+		if (vms_machine_release(machine, VMS_ALL_VCPUS, error))
+			printf("ok\n");
+	} else if (strcmp(verb, "regs") == 0) {
+		print_regs(machine, (unsigned)a, error);
+	} else if (strcmp(verb, "read") == 0) {
+		print_memory(machine, a, b);
+	} else if (strcmp(verb, "facts") == 0) {
+		print_facts(machine);
+	} else if (strcmp(verb, "item") == 0) {
+		print_item(machine, words[1], error);
+	} else if (strcmp(verb, "paused") == 0) {
+		printf("ok %d\n", vms_machine_is_paused(machine));
+	} else if (strcmp(verb, "ended") == 0) {
+		printf("ok %d\n", (int)vms_machine_ended(machine));
+	} else if (strcmp(verb, "epoch") == 0) {
+		printf("ok %" G_GUINT64_FORMAT "\n", vms_machine_epoch(machine));
+	} else {
+		printf("what? %s\n", verb);
+	}
+}
+
+static void report(GError *error)
+{
+	if (error)
+		printf("error %d %s\n", error->code, error->message);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	vms_log_set_handler(on_log, NULL, VMS_LOG_INFO);
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_machine) machine = open_machine(argv[1], argv[2], &error);
+	if (machine)
+		printf("ok pid %d\n", (int)getpid());
+	report(error);
+	char line[256];
+	while (machine && fgets(line, sizeof(line), stdin)) {
+		g_autoptr(GError) failure = NULL;
+		g_auto(GStrv) words = g_strsplit(g_strstrip(line), " ", -1);
+		execute(machine, words, &failure);
+		report(failure);
+	}
+	return machine ? 0 : 1;
+}
