@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* ELF files as a source of symbols (libelf) and source lines (libdwfl, when first asked for). */
+#include <vmscope/symbol.h>
+
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of all names together: symbols may share one string, so the file's size is no bound. */
+#define NAME_BYTES_LIMIT (UINT64_C(512) << 20)
+
+struct vms_symbol_file {
+	char *path;
+	char *module; /* the file's name */
+	int fd;
+	Elf *elf;
+	uint64_t base, bias;
+	struct vms_symbol_table *table; /* with the bias */
+	GMutex lock;			/* of the two below; libdw is not for several threads */
+	Dwfl *dwfl;
+	Dwfl_Module *dwarf; /* NULL, with dwfl set: it has no lines */
+};
+
+/* ---- symbols ---------------------------------------------------------- */
+
+static Elf_Scn *section_of_type(Elf *elf, GElf_Word type, GElf_Shdr *header)
+{
+	Elf_Scn *section = NULL;
+	while ((section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, header) && header->sh_type == type)
+			return section;
+	return NULL;
+}
+
+/* The section with the symbols: all, or at least those for dynamic linking. */
+static Elf_Data *symbol_data(Elf *elf, GElf_Shdr *header)
+{
+	Elf_Scn *section = section_of_type(elf, SHT_SYMTAB, header);
+	if (!section)
+		section = section_of_type(elf, SHT_DYNSYM, header);
+	return section && header->sh_entsize ? elf_getdata(section, NULL) : NULL;
+}
+
+/* Functions and objects, and what assembly code makes visible without saying what it is. */
+enum symbol_pass { PASS_TYPED, PASS_UNTYPED, N_PASSES };
+
+static bool is_of_pass(const GElf_Sym *symbol, enum symbol_pass pass)
+{
+	int type = GELF_ST_TYPE(symbol->st_info);
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS ||
+	    symbol->st_shndx == SHN_COMMON)
+		return false;
+	if (pass == PASS_TYPED)
+		return type == STT_FUNC || type == STT_OBJECT || type == STT_GNU_IFUNC;
+	return type == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) != STB_LOCAL;
+}
+
+/* As nm shows it, as far as it matters: code or data, visible outside its file or not. */
+static char symbol_type(Elf *elf, const GElf_Sym *symbol)
+{
+	bool is_code = GELF_ST_TYPE(symbol->st_info) == STT_FUNC;
+	GElf_Shdr header;
+	Elf_Scn *section = elf_getscn(elf, symbol->st_shndx);
+	if (section && gelf_getshdr(section, &header))
+		is_code = (header.sh_flags & SHF_EXECINSTR) != 0;
+	bool is_local = GELF_ST_BIND(symbol->st_info) == STB_LOCAL;
+	return is_code ? (is_local ? 't' : 'T') : (is_local ? 'd' : 'D');
+}
+
+/* Adds the symbols of a pass; false when their names are more than can be. */
+static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf_Shdr *header,
+			enum symbol_pass pass, uint64_t *name_bytes)
+{
+	size_t n = MIN(data->d_size / header->sh_entsize, INT_MAX);
+	for (size_t i = 0; i < n; i++) {
+		GElf_Sym symbol;
+		if (!gelf_getsym(data, (int)i, &symbol) || !is_of_pass(&symbol, pass))
+			continue;
+		const char *name = elf_strptr(file->elf, header->sh_link, symbol.st_name);
+		if (!name || !*name)
+			continue;
+		*name_bytes += strlen(name) + 1;
+		if (*name_bytes > NAME_BYTES_LIMIT)
+			return false;
+		vms_symbol_table_add(file->table, name, symbol.st_value + file->bias,
+				     symbol.st_size, symbol_type(file->elf, &symbol));
+	}
+	return true;
+}
+
+static uint64_t segments_end(Elf *elf)
+{
+	uint64_t end = 0;
+	size_t n;
+	if (elf_getphdrnum(elf, &n))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr header;
+		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD)
+			end = MAX(end, header.p_vaddr + header.p_memsz);
+	}
+	return end;
+}
+
+/* Reads the symbols, with the bias as it is now. */
+static bool load_table(struct vms_symbol_file *file, GError **error)
+{
+	GElf_Shdr header;
+	Elf_Data *data = symbol_data(file->elf, &header);
+	uint64_t name_bytes = 0;
+	g_clear_pointer(&file->table, vms_symbol_table_unref);
+	file->table = vms_symbol_table_new(file->module);
+	for (enum symbol_pass pass = 0; data && pass < N_PASSES; pass++) {
+		if (add_symbols(file, data, &header, pass, &name_bytes))
+			continue;
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "Cannot read the symbols of %s: their names add up to more than "
+			    "%" G_GUINT64_FORMAT " bytes",
+			    file->path, NAME_BYTES_LIMIT);
+		return false;
+	}
+	vms_symbol_table_finish(file->table, segments_end(file->elf) + file->bias);
+	if (vms_symbol_table_count(file->table) == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "%s has no symbols: give the file as it was before it was stripped",
+			    file->path);
+		return false;
+	}
+	return true;
+}
+
+/* ---- the file --------------------------------------------------------- */
+
+static bool check_elf(struct vms_symbol_file *file, GError **error)
+{
+	GElf_Ehdr header;
+	if (elf_kind(file->elf) != ELF_K_ELF || !gelf_getehdr(file->elf, &header)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "Cannot read symbols from %s: it is not an ELF file", file->path);
+		return false;
+	}
+	if (header.e_type == ET_REL) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "Cannot use the symbols of %s: an object file has no addresses, "
+			    "give the linked file",
+			    file->path);
+		return false;
+	}
+	return true;
+}
+
+static uint64_t first_segment(Elf *elf)
+{
+	uint64_t first = UINT64_MAX;
+	size_t n;
+	if (elf_getphdrnum(elf, &n))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr header;
+		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD)
+			first = MIN(first, header.p_vaddr);
+	}
+	return first == UINT64_MAX ? 0 : first;
+}
+
+struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
+{
+	elf_version(EV_CURRENT);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "Cannot open symbol file %s: %s", path,
+			    g_strerror(errno));
+		return NULL;
+	}
+	g_autoptr(vms_symbol_file) file = g_new0(struct vms_symbol_file, 1);
+	g_mutex_init(&file->lock);
+	file->path = g_strdup(path);
+	file->module = g_path_get_basename(path);
+	file->fd = fd;
+	file->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!check_elf(file, error) || !load_table(file, error))
+		return NULL;
+	file->base = first_segment(file->elf);
+	return g_steal_pointer(&file);
+}
+
+void vms_symbol_file_close(struct vms_symbol_file *file)
+{
+	if (!file)
+		return;
+	if (file->dwfl)
+		dwfl_end(file->dwfl);
+	vms_symbol_table_unref(file->table);
+	elf_end(file->elf);
+	close(file->fd);
+	g_mutex_clear(&file->lock);
+	g_free(file->module);
+	g_free(file->path);
+	g_free(file);
+}
+
+void vms_symbol_file_set_bias(struct vms_symbol_file *file, uint64_t bias)
+{
+	if (bias == file->bias)
+		return;
+	file->bias = bias;
+	load_table(file, NULL); /* as it did when the file was opened */
+}
+
+uint64_t vms_symbol_file_base(const struct vms_symbol_file *file)
+{
+	return file->base;
+}
+
+bool vms_symbol_file_lookup(const struct vms_symbol_file *file, const char *name, uint64_t *ret)
+{
+	struct vms_symbol symbol;
+	if (!vms_symbol_table_lookup(file->table, name, &symbol))
+		return false;
+	*ret = symbol.va - file->bias;
+	return true;
+}
+
+struct vms_symbol_table *vms_symbol_file_table(struct vms_symbol_file *file)
+{
+	return vms_symbol_table_ref(file->table);
+}
+
+/* ---- source lines ----------------------------------------------------- */
+
+/* Lines come from the file that was given: no search elsewhere, least of all over the network. */
+static int find_no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			     const char *path, const char *link, GElf_Word crc, char **ret)
+{
+	(void)module, (void)data, (void)name, (void)base, (void)path, (void)link, (void)crc;
+	(void)ret;
+	return -1;
+}
+
+static void open_dwarf(struct vms_symbol_file *file)
+{
+	static const Dwfl_Callbacks callbacks = {
+		.find_elf = dwfl_build_id_find_elf,
+		.find_debuginfo = find_no_debuginfo,
+		.section_address = dwfl_offline_section_address,
+	};
+	file->dwfl = dwfl_begin(&callbacks);
+	if (!file->dwfl)
+		return;
+	dwfl_report_begin(file->dwfl);
+	file->dwarf = dwfl_report_offline(file->dwfl, file->module, file->path, -1);
+	dwfl_report_end(file->dwfl, NULL, NULL);
+}
+
+static bool find_line(struct vms_symbol_file *file, uint64_t va, const char **source,
+		      unsigned *line)
+{
+	Dwarf_Addr dwarf_bias;
+	if (!file->dwarf || !dwfl_module_getdwarf(file->dwarf, &dwarf_bias))
+		return false;
+	Dwfl_Line *found = dwfl_module_getsrc(file->dwarf, va - file->bias + dwarf_bias);
+	int number = 0;
+	*source = found ? dwfl_lineinfo(found, NULL, &number, NULL, NULL, NULL) : NULL;
+	*line = number > 0 ? (unsigned)number : 0;
+	return *source != NULL;
+}
+
+bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char **source,
+			  unsigned *line)
+{
+	g_mutex_lock(&file->lock);
+	if (!file->dwfl)
+		open_dwarf(file);
+	bool found = find_line(file, va, source, line);
+	g_mutex_unlock(&file->lock);
+	return found;
+}
