@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kallsyms is a handful of arrays that scripts/kallsyms.c of the kernel writes. Their order and
+ * some element types depend on the version (before 6.4, from 6.4, from 6.9; seqs_of_names only
+ * from 6.1.42 and 6.2 on):
+ *
+ *   [addresses, [relative_base]] num_syms names markers [seqs_of_names] token_table token_index
+ *   num_syms names markers [seqs_of_names] token_table token_index addresses [relative_base]
+ *   num_syms names markers token_table token_index addresses [relative_base] seqs_of_names
+ *
+ * No version is asked for. token_table and token_index describe each other, which tells them from
+ * anything else; markers says how far each 256th name lies in names, which finds and checks
+ * both; num_syms has to fit; and the addresses must ascend and put _stext into the image.
+ */
+#include "guest/linux/kallsyms.h"
+
+#define N_TOKENS	 256
+#define NAMES_PER_MARK	 256
+#define NAME_LIMIT	 512 /* KSYM_NAME_LEN, from 6.1 on */
+#define ENTRY_LIMIT	 (NAME_LIMIT + 2)
+#define SYMBOLS_LIMIT	 (1u << 21)
+#define NAME_BYTES_LIMIT (64u << 20) /* of all names, decoded */
+/* Elementary steps of the whole search: two orders of magnitude more than a kernel needs. */
+#define WORK_LIMIT (UINT64_C(1) << 28)
+
+struct search {
+	struct vms_bytes image;
+	uint64_t image_va;
+	uint64_t work; /* steps left */
+
+	size_t tokens, token_index, after_tokens; /* offsets in the image */
+	const char *token[N_TOKENS];
+
+	size_t num_syms, names, markers;
+	size_t mark_bytes; /* of one marker: 8 before 4.20, then 4 */
+	uint32_t n;	   /* symbols */
+};
+
+static bool spend(struct search *search, uint64_t steps)
+{
+	bool left = search->work >= steps;
+	search->work -= left ? steps : search->work;
+	return left;
+}
+
+static size_t align_up(size_t value, size_t alignment)
+{
+	return (value + alignment - 1) & ~(alignment - 1);
+}
+
+/* ---- token_table and token_index -------------------------------------- */
+
+/* Does token_index lie at `index`, and describe the strings that lead there? Sets the tokens. */
+static bool check_token_index(struct search *search, size_t digits, size_t index)
+{
+	struct vms_bytes image = search->image;
+	uint16_t offset;
+	if (!vms_bytes_u16(image, index + 2 * '0', &offset) || offset > digits)
+		return false;
+	search->tokens = digits - offset;
+	size_t at = search->tokens;
+	for (unsigned i = 0; i < N_TOKENS; i++) {
+		if (!vms_bytes_u16(image, index + 2 * i, &offset) || search->tokens + offset != at)
+			return false;
+		search->token[i] = (const char *)image.data + at;
+		/* What is not printable is in no symbol, and should reach no terminal. */
+		while (at < index && g_ascii_isgraph(image.data[at]))
+			at++;
+		if (at >= index || image.data[at++] != 0)
+			return false;
+	}
+	search->token_index = index;
+	search->after_tokens = index + 2 * N_TOKENS;
+	return index - at < 8;
+}
+
+/*
+ * token_table around `digits`, where the tokens "0" to "9" stand: a character that occurs in
+ * symbols is its own token.
+ */
+static bool find_token_table(struct search *search, size_t digits)
+{
+	struct vms_bytes image = search->image;
+	size_t end = digits;
+	for (unsigned i = '0'; i < N_TOKENS; i++) {
+		size_t left = MIN(image.size - end, NAME_LIMIT);
+		const uint8_t *nul = memchr(image.data + end, 0, left);
+		if (!nul)
+			return false;
+		if (!spend(search, (size_t)(nul - image.data) + 1 - end))
+			return false;
+		end = (size_t)(nul - image.data) + 1;
+	}
+	for (size_t alignment = 2; alignment <= 8; alignment *= 2)
+		if (check_token_index(search, digits, align_up(end, alignment)))
+			return true;
+	return false;
+}
+
+/* ---- markers, num_syms and names -------------------------------------- */
+
+static bool marker(const struct search *search, size_t i, uint64_t *ret)
+{
+	uint32_t low = 0, high = 0;
+	size_t at = search->markers + i * search->mark_bytes;
+	bool ok = vms_bytes_u32(search->image, at, &low) &&
+		  (search->mark_bytes == 4 || vms_bytes_u32(search->image, at + 4, &high));
+	*ret = low | (uint64_t)high << 32;
+	return ok;
+}
+
+/* Could there be `n` markers: is each one as much further as 256 names can be? */
+static bool check_markers(struct search *search, size_t n)
+{
+	uint64_t last, next;
+	if (!marker(search, 0, &last) || last != 0)
+		return false;
+	for (size_t i = 1; i < n; i++, last = next) {
+		if (!spend(search, 1) || !marker(search, i, &next) ||
+		    next < last + 2 * NAMES_PER_MARK || next > last + ENTRY_LIMIT * NAMES_PER_MARK)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A name: its length in one byte, or from 6.1 on in two where bit 7 of the first is set
+ * (73bbb94466fd "kallsyms: support big kernel symbols"), then that many tokens. Moves `*at` over
+ * it.
+ */
+static bool next_name(struct search *search, size_t *at, struct vms_bytes *ret)
+{
+	uint8_t low, high = 0;
+	if (!spend(search, 1) || !vms_bytes_u8(search->image, (*at)++, &low))
+		return false;
+	if (low & 0x80 && !vms_bytes_u8(search->image, (*at)++, &high))
+		return false;
+	ret->size = (low & 0x7f) | (size_t)high << 7;
+	if (ret->size < 1 || ret->size > NAME_LIMIT ||
+	    !vms_bytes_has(search->image, *at, ret->size))
+		return false;
+	ret->data = search->image.data + *at;
+	*at += ret->size;
+	return true;
+}
+
+/* Do the names agree with the markers, and end where the markers begin? */
+static bool check_names(struct search *search)
+{
+	size_t at = search->names;
+	for (uint32_t i = 0; i < search->n; i++) {
+		uint64_t mark;
+		struct vms_bytes name;
+		if (i % NAMES_PER_MARK == 0 &&
+		    (!marker(search, i / NAMES_PER_MARK, &mark) || search->names + mark != at))
+			return false;
+		if (!next_name(search, &at, &name))
+			return false;
+	}
+	return at <= search->markers && search->markers - at < 8;
+}
+
+/* Is there a num_syms just before `names`, of a value that needs `n_marks` markers? */
+static bool check_num_syms(struct search *search, size_t n_marks)
+{
+	for (size_t bytes = 4; bytes <= 8; bytes += 4) {
+		uint32_t n, high = 0;
+		if (search->names < bytes ||
+		    !vms_bytes_u32(search->image, search->names - bytes, &n) ||
+		    (bytes == 8 && !vms_bytes_u32(search->image, search->names - 4, &high)))
+			continue;
+		if (high == 0 && n <= SYMBOLS_LIMIT && n > (n_marks - 1) * NAMES_PER_MARK &&
+		    n <= n_marks * NAMES_PER_MARK) {
+			search->n = n;
+			search->num_syms = search->names - bytes;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Does the token table follow the markers, at once or after seqs_of_names? */
+static bool check_end(const struct search *search, size_t n_marks)
+{
+	size_t end = search->markers + n_marks * search->mark_bytes;
+	size_t seqs_end = align_up(end, 4) + 3 * (size_t)search->n;
+	return search->tokens - end < 8 ||
+	       (seqs_end <= search->tokens && search->tokens - seqs_end < 12);
+}
+
+/* names, for `n_marks` markers: the last marker and what 256 names can take say where to look. */
+static bool find_names(struct search *search, size_t n_marks)
+{
+	uint64_t last;
+	if (!check_markers(search, n_marks) || !marker(search, n_marks - 1, &last) ||
+	    last >= search->markers)
+		return false;
+	size_t high = (search->markers - last) & ~(size_t)3;
+	size_t reach = MIN(high, ENTRY_LIMIT * NAMES_PER_MARK + 8);
+	for (size_t back = 0; back <= reach; back += 4) {
+		search->names = high - back;
+		if (!spend(search, 1))
+			return false;
+		if (check_num_syms(search, n_marks) && check_end(search, n_marks) &&
+		    check_names(search))
+			return true;
+	}
+	return false;
+}
+
+/* The two numbers of markers that fit between search->markers and token_table. */
+static bool find_names_by_span(struct search *search, size_t per_mark)
+{
+	size_t most = (search->tokens - search->markers + per_mark - 1) / per_mark;
+	for (size_t n_marks = most; n_marks + 2 > most && n_marks >= 2; n_marks--)
+		if (find_names(search, n_marks))
+			return true;
+	return false;
+}
+
+static bool find_markers(struct search *search)
+{
+	size_t farthest = (size_t)SYMBOLS_LIMIT * 4;
+	size_t first = search->tokens > farthest ? search->tokens - farthest : 0;
+	for (size_t at = search->tokens & ~(size_t)3; at >= first + 8; at -= 4) {
+		search->markers = at - 4;
+		if (!spend(search, 1))
+			return false;
+		for (search->mark_bytes = 4; search->mark_bytes <= 8; search->mark_bytes += 4) {
+			if (!check_markers(search, 2))
+				continue;
+			/* Without seqs_of_names, and with its three bytes per symbol. */
+			if (find_names_by_span(search, search->mark_bytes) ||
+			    find_names_by_span(search, search->mark_bytes + 3 * NAMES_PER_MARK))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ---- addresses -------------------------------------------------------- */
+
+enum address_kind {
+	ADDRESS_BASE_RELATIVE,	 /* u32 from relative_base; 4.6 and later */
+	ADDRESS_ABSOLUTE_PERCPU, /* s32: from 0 on absolute, below downwards from relative_base */
+	ADDRESS_PLACE_RELATIVE,	 /* s32 from where it stands; 7.0 and later */
+	ADDRESS_ABSOLUTE,	 /* words; before 6.11, by configuration */
+	N_ADDRESS_KINDS
+};
+
+struct addresses {
+	enum address_kind kind;
+	size_t at;
+	uint64_t base;
+};
+
+static bool address(const struct search *search, const struct addresses *addresses, uint32_t i,
+		    uint64_t *ret)
+{
+	uint32_t value;
+	if (addresses->kind == ADDRESS_ABSOLUTE)
+		return vms_bytes_u64(search->image, addresses->at + 8 * (size_t)i, ret);
+	size_t at = addresses->at + 4 * (size_t)i;
+	if (!vms_bytes_u32(search->image, at, &value))
+		return false;
+	int64_t offset = (int32_t)value;
+	if (addresses->kind == ADDRESS_PLACE_RELATIVE)
+		*ret = search->image_va + at + (uint64_t)offset;
+	else if (addresses->kind == ADDRESS_BASE_RELATIVE)
+		*ret = addresses->base + value;
+	else
+		*ret = offset >= 0 ? (uint64_t)offset : addresses->base - 1 - (uint64_t)offset;
+	return true;
+}
+
+/* The kernel looks addresses up by bisection, so they ascend. */
+static bool check_addresses(struct search *search, const struct addresses *addresses)
+{
+	uint64_t first = 0, last = 0, next;
+	for (uint32_t i = 0; i < search->n; i++, last = next) {
+		if (!spend(search, 1) || !address(search, addresses, i, &next) || next < last)
+			return false;
+		if (i == 0)
+			first = next;
+	}
+	return last > first;
+}
+
+static bool expand(const struct search *search, struct vms_bytes name, char *buf)
+{
+	size_t used = 0;
+	for (size_t i = 0; i < name.size; i++) {
+		const char *token = search->token[name.data[i]];
+		while (*token) {
+			if (used == NAME_LIMIT)
+				return false;
+			buf[used++] = *token++;
+		}
+	}
+	buf[used] = '\0';
+	return used >= 2; /* the type and a name */
+}
+
+static bool is_in_image(const struct search *search, const struct vms_symbol_table *table,
+			const char *name)
+{
+	struct vms_symbol symbol;
+	return vms_symbol_table_lookup(table, name, &symbol) &&
+	       symbol.va - search->image_va < search->image.size;
+}
+
+static struct vms_symbol_table *decode(struct search *search, const struct addresses *addresses)
+{
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("vmlinux");
+	size_t at = search->names, name_bytes = 0;
+	for (uint32_t i = 0; i < search->n; i++) {
+		struct vms_bytes name;
+		char text[NAME_LIMIT + 1];
+		uint64_t va;
+		if (!next_name(search, &at, &name) || !expand(search, name, text) ||
+		    !address(search, addresses, i, &va))
+			return NULL;
+		name_bytes += strlen(text);
+		if (name_bytes > NAME_BYTES_LIMIT || !spend(search, strlen(text)))
+			return NULL;
+		vms_symbol_table_add(table, text + 1, va, 0, text[0]);
+	}
+	vms_symbol_table_finish(table, search->image_va + search->image.size);
+	if (!is_in_image(search, table, "_stext") && !is_in_image(search, table, "_text"))
+		return NULL;
+	return g_steal_pointer(&table);
+}
+
+static struct vms_symbol_table *try_addresses(struct search *search, enum address_kind kind,
+					      size_t at, size_t base_at)
+{
+	struct addresses addresses = { .kind = kind, .at = at };
+	bool has_base = kind == ADDRESS_BASE_RELATIVE || kind == ADDRESS_ABSOLUTE_PERCPU;
+	if (has_base && !vms_bytes_u64(search->image, base_at, &addresses.base))
+		return NULL;
+	return check_addresses(search, &addresses) ? decode(search, &addresses) : NULL;
+}
+
+/* Tries every kind of address in every place that the orders give; tables are aligned to 4 or 8. */
+static struct vms_symbol_table *find_addresses(struct search *search)
+{
+	for (enum address_kind kind = 0; kind < N_ADDRESS_KINDS; kind++) {
+		size_t bytes = (kind == ADDRESS_ABSOLUTE ? 8 : 4) * (size_t)search->n;
+		for (size_t alignment = 4; alignment <= 8; alignment *= 2) {
+			size_t after = align_up(search->after_tokens, alignment);
+			size_t base = align_up(after + bytes, alignment);
+			struct vms_symbol_table *table = try_addresses(search, kind, after, base);
+			if (table)
+				return table;
+			base = search->num_syms - 8;
+			size_t end = kind == ADDRESS_ABSOLUTE ? search->num_syms : base;
+			if (search->num_syms < 8 || end < bytes)
+				continue;
+			table = try_addresses(search, kind, (end - bytes) & ~(alignment - 1), base);
+			if (table)
+				return table;
+		}
+	}
+	return NULL;
+}
+
+struct vms_symbol_table *vms_kallsyms_parse(struct vms_bytes image, uint64_t image_va,
+					    GError **error)
+{
+	static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
+	struct search search = { .image = image, .image_va = image_va, .work = WORK_LIMIT };
+	const uint8_t *from = image.data, *end = image.data + image.size, *hit;
+	while (search.work > 0 &&
+	       (hit = memmem(from, (size_t)(end - from), digits, sizeof(digits)))) {
+		from = hit + 1;
+		if (!find_token_table(&search, (size_t)(hit - image.data)) ||
+		    !find_markers(&search))
+			continue;
+		struct vms_symbol_table *table = find_addresses(&search);
+		if (table)
+			return table;
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		    "No kernel symbols in the %zu bytes of the kernel at 0x%" G_GINT64_MODIFIER
+		    "x: %s",
+		    image.size, image_va,
+		    search.work ? "it carries no kallsyms" : "too many things look like kallsyms");
+	return NULL;
+}
