@@ -6,12 +6,19 @@
 
 struct vms_linux;
 
+/* A symbol file that was added. */
+struct vms_guest_symbols {
+	struct vms_symbol_file *file;
+	struct vms_symbol_table *table;
+	bool is_kernel; /* it is the guest kernel's own */
+};
+
 struct vms_guest {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
 	enum vms_guest_kind kind;
 	struct vms_guest_info info; /* strings owned by `linux_guest` */
 	char *why;
-	GPtrArray *symbol_files;       /* struct vms_symbol_file *, in the order of adding */
+	GArray *symbol_files;	       /* struct vms_guest_symbols, in the order of adding */
 	struct vms_linux *linux_guest; /* NULL unless the kind is LINUX */
 };

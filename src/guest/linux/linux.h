@@ -21,6 +21,9 @@ struct vms_linux {
 	struct vms_memory *memory;
 	struct vms_symbol_table *symbols; /* kallsyms of the kernel itself */
 	uint64_t image, image_end;	  /* where the kernel is mapped: _text, _end */
+	struct {
+		uint64_t begin, end;
+	} text[2]; /* its code, and what is code only while it boots; empty where unknown */
 	char *banner, *release, *version, *hostname;
 	const char *found_by;
 	uint64_t kaslr_offset;
@@ -39,6 +42,15 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 void vms_linux_free(struct vms_linux *guest);
 /* Address of a kernel symbol; false when it has none of that name. */
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
+/* Is `va` code of the kernel or of a module? */
+bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va);
+/* Names a kernel address, by the kernel's own symbols and those of its modules. */
+bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret);
+/*
+ * vms_linux_detect without looking at any vCPU: by the VMCOREINFO that a search of all memory
+ * finds, as it does when no vCPU's registers lead to a kernel.
+ */
+struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
 
 /* module.c */
 struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* What runs in a machine: dispatches to the operating system that was found. */
+#include "guest/guest-private.h"
+#include "guest/linux/linux.h"
+#include <vmscope/log.h>
+
+static void clear_symbols(void *data)
+{
+	struct vms_guest_symbols *symbols = data;
+	vms_symbol_table_unref(symbols->table);
+	vms_symbol_file_close(symbols->file);
+}
+
+static void take_linux(struct vms_guest *guest, struct vms_linux *linux_guest)
+{
+	guest->kind = VMS_GUEST_LINUX;
+	guest->linux_guest = linux_guest;
+	guest->info = (struct vms_guest_info) {
+		.name = "Linux",
+		.release = linux_guest->release,
+		.version = linux_guest->version,
+		.banner = linux_guest->banner,
+		.hostname = linux_guest->hostname,
+		.unwinder = linux_guest->orc ? "ORC" : "frame pointers",
+		.found_by = linux_guest->found_by,
+		.text = linux_guest->image,
+		.kaslr_offset = linux_guest->kaslr_offset,
+		.types = linux_guest->btf != NULL,
+	};
+	if (vms_symbol_table_count(linux_guest->symbols) == 0)
+		guest->why = g_strdup("the kernel carries no symbols (kallsyms): give its vmlinux "
+				      "with --symbols");
+	else if (!linux_guest->btf)
+		guest->why = g_strdup("the kernel carries no types (BTF): tasks, modules and "
+				      "memory areas cannot be read");
+}
+
+struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error)
+{
+	GError *failure = NULL;
+	g_autofree char *why = NULL;
+	struct vms_linux *linux_guest = vms_linux_detect(machine, &why, &failure);
+	if (failure) {
+		g_propagate_error(error, failure);
+		return NULL;
+	}
+	struct vms_guest *guest = g_new0(struct vms_guest, 1);
+	g_atomic_ref_count_init(&guest->refs);
+	guest->machine = vms_machine_ref(machine);
+	guest->symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
+	g_array_set_clear_func(guest->symbol_files, clear_symbols);
+	if (linux_guest)
+		take_linux(guest, linux_guest);
+	else
+		guest->why = g_steal_pointer(&why);
+	return guest;
+}
+
+struct vms_guest *vms_guest_ref(struct vms_guest *guest)
+{
+	g_atomic_ref_count_inc(&guest->refs);
+	return guest;
+}
+
+void vms_guest_unref(struct vms_guest *guest)
+{
+	if (!guest || !g_atomic_ref_count_dec(&guest->refs))
+		return;
+	g_array_unref(guest->symbol_files);
+	vms_linux_free(guest->linux_guest);
+	vms_machine_unref(guest->machine);
+	g_free(guest->why);
+	g_free(guest);
+}
+
+enum vms_guest_kind vms_guest_kind(const struct vms_guest *guest)
+{
+	return guest->kind;
+}
+
+struct vms_machine *vms_guest_machine(const struct vms_guest *guest)
+{
+	return guest->machine;
+}
+
+const struct vms_guest_info *vms_guest_info(const struct vms_guest *guest)
+{
+	return &guest->info;
+}
+
+const char *vms_guest_why(const struct vms_guest *guest)
+{
+	return guest->why;
+}
+
+bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc)
+{
+	return guest->linux_guest && vms_linux_is_text(guest->linux_guest, pc);
+}
+
+bool vms_guest_has_orc(const struct vms_guest *guest)
+{
+	return guest->linux_guest && guest->linux_guest->orc;
+}
+
+bool vms_guest_orc(struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret)
+{
+	return vms_guest_has_orc(guest) && vms_orc_find(guest->linux_guest->orc, pc, ret);
+}
+
+/* ---- symbols ---------------------------------------------------------- */
+
+/* Is this the vmlinux of the guest's kernel? Then *bias is what KASLR moved it by. */
+static bool is_kernel_file(const struct vms_linux *guest, const struct vms_symbol_file *file,
+			   uint64_t *bias)
+{
+	uint64_t text;
+	if (!vms_symbol_file_lookup(file, "_text", &text) &&
+	    !vms_symbol_file_lookup(file, "_stext", &text))
+		return false;
+	*bias = guest->image - text;
+	return true;
+}
+
+/* Does the file place another symbol, after all code, where the guest's kernel has it? */
+static bool is_same_build(const struct vms_linux *guest, const struct vms_symbol_file *file,
+			  uint64_t bias)
+{
+	uint64_t in_file, in_guest;
+	return !vms_linux_symbol(guest, "_etext", &in_guest) ||
+	       !vms_symbol_file_lookup(file, "_etext", &in_file) || in_file + bias == in_guest;
+}
+
+bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
+			   const uint64_t *address, GError **error)
+{
+	struct vms_guest_symbols symbols = { .file = file };
+	uint64_t bias = 0;
+	if (guest->linux_guest)
+		symbols.is_kernel = is_kernel_file(guest->linux_guest, file, &bias);
+	if (address) {
+		bias = *address - vms_symbol_file_base(file);
+	} else if (symbols.is_kernel && !is_same_build(guest->linux_guest, file, bias)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "Cannot use the symbol file: it is the vmlinux of another kernel than "
+			    "the guest's %s",
+			    guest->info.release);
+		vms_symbol_file_close(file);
+		return false;
+	}
+	vms_symbol_file_set_bias(file, bias);
+	symbols.table = vms_symbol_file_table(file);
+	g_array_append_val(guest->symbol_files, symbols);
+	return true;
+}
+
+/* What the guest itself says of `va`. */
+static bool locate_in_guest(const struct vms_guest *guest, uint64_t va, struct vms_location *ret)
+{
+	const struct vms_linux *linux_guest = guest->linux_guest;
+	if (linux_guest && linux_guest->arch->is_kernel_address(va))
+		return vms_linux_locate_kernel(linux_guest, va, ret);
+	return false;
+}
+
+/* Adds what symbol files know: the name where there is none yet, and the line. */
+static bool locate_in_files(const struct vms_guest *guest, uint64_t va, struct vms_location *ret)
+{
+	for (guint i = 0; i < guest->symbol_files->len; i++) {
+		const struct vms_guest_symbols *symbols =
+			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+		struct vms_symbol symbol;
+		if (!vms_symbol_table_find(symbols->table, va, &symbol))
+			continue;
+		vms_symbol_file_line(symbols->file, va, &ret->source, &ret->line);
+		if (ret->symbol)
+			return true;
+		ret->symbol = symbol.name;
+		ret->module = symbols->is_kernel ? NULL : vms_symbol_table_module(symbols->table);
+		ret->offset = va - symbol.va;
+		ret->start = symbol.va;
+		ret->size = symbol.size;
+		return true;
+	}
+	return false;
+}
+
+bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
+		      struct vms_location *ret)
+{
+	*ret = (struct vms_location) { 0 };
+	(void)process;
+	bool in_guest = locate_in_guest(guest, va, ret);
+	bool in_files = locate_in_files(guest, va, ret);
+	return in_guest || in_files;
+}
+
+/* Calls `each` for the symbols of a table called `name`, or all; their number. */
+static size_t lookup_in_table(
+	const struct vms_symbol_table *table, const char *module, const char *name,
+	void (*each)(const struct vms_symbol *symbol, const char *module, void *data), void *data)
+{
+	size_t n = 0, cursor = 0;
+	struct vms_symbol symbol;
+	if (name) {
+		for (; vms_symbol_table_next(table, name, &cursor, &symbol); n++)
+			each(&symbol, module, data);
+		return n;
+	}
+	for (; n < vms_symbol_table_count(table); n++) {
+		symbol = vms_symbol_table_get(table, n);
+		each(&symbol, module, data);
+	}
+	return n;
+}
+
+size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
+			void (*each)(const struct vms_symbol *symbol, const char *module,
+				     void *data),
+			void *data)
+{
+	size_t n = 0, in_kernel = 0;
+	if (guest->linux_guest)
+		in_kernel = lookup_in_table(guest->linux_guest->symbols, NULL, name, each, data);
+	n += in_kernel;
+	for (guint i = 0; i < guest->symbol_files->len; i++) {
+		const struct vms_guest_symbols *symbols =
+			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+		/* The kernel's file repeats what the kernel says itself. */
+		if (symbols->is_kernel && in_kernel > 0)
+			continue;
+		n += lookup_in_table(symbols->table, vms_symbol_table_module(symbols->table), name,
+				     each, data);
+	}
+	return n;
+}

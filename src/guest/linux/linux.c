@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds a Linux kernel: the page tables of any vCPU show where its image is mapped, the image
+ * holds the banner and kallsyms, and through the symbols everything else is found.
+ */
+#include "guest/linux/linux.h"
+#include "base/clock.h"
+#include "guest/linux/kallsyms.h"
+#include "guest/linux/kernel_image.h"
+#include "guest/linux/uts.h"
+#include "guest/linux/vmcoreinfo.h"
+#include <vmscope/log.h>
+
+bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret)
+{
+	struct vms_symbol symbol;
+	if (!vms_symbol_table_lookup(guest->symbols, name, &symbol))
+		return false;
+	*ret = symbol.va;
+	return true;
+}
+
+bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(guest->text); i++)
+		if (va >= guest->text[i].begin && va < guest->text[i].end)
+			return true;
+	return false;
+}
+
+static void set_symbol(struct vms_location *location, const struct vms_symbol *symbol, uint64_t va)
+{
+	location->symbol = symbol->name;
+	location->offset = va - symbol->va;
+	location->start = symbol->va;
+	location->size = symbol->size;
+}
+
+bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret)
+{
+	struct vms_symbol symbol;
+	if (va < guest->image || va >= guest->image_end ||
+	    !vms_symbol_table_find(guest->symbols, va, &symbol))
+		return false;
+	set_symbol(ret, &symbol, va);
+	return true;
+}
+
+/* Logs what a phase of the detection took, and begins the next. */
+static void log_phase(const char *phase, uint64_t *begin_ns)
+{
+	uint64_t now_ns = vms_clock_now_ns();
+	vms_log(VMS_LOG_DEBUG, "%s: %.1f ms", phase, (double)(now_ns - *begin_ns) / 1e6);
+	*begin_ns = now_ns;
+}
+
+/* ---- the parts of a kernel that was found ----------------------------- */
+
+/*
+ * Symbols, or an empty table. The image's bounds become those that the symbols tell: the mapping
+ * may be longer.
+ */
+static void load_symbols(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	g_autoptr(GError) error = NULL;
+	guest->image = image->va;
+	guest->image_end = image->va + image->bytes.size;
+	guest->symbols = vms_kallsyms_parse(image->bytes, image->va, &error);
+	if (!guest->symbols) {
+		vms_log(VMS_LOG_INFO, "%s", error->message);
+		guest->symbols = vms_symbol_table_new("vmlinux");
+		vms_symbol_table_finish(guest->symbols, guest->image_end);
+	}
+	uint64_t va;
+	if (vms_linux_symbol(guest, "_text", &va) || vms_linux_symbol(guest, "_stext", &va))
+		guest->image = va;
+	if (vms_linux_symbol(guest, "_end", &va) && va > guest->image)
+		guest->image_end = va;
+}
+
+static void load_text(struct vms_linux *guest)
+{
+	static const char *const bounds[][2] = { { "_stext", "_etext" },
+						 { "_sinittext", "_einittext" } };
+	G_STATIC_ASSERT(G_N_ELEMENTS(bounds) == G_N_ELEMENTS(guest->text));
+	for (size_t i = 0; i < G_N_ELEMENTS(bounds); i++) {
+		uint64_t begin, end;
+		if (!vms_linux_symbol(guest, bounds[i][0], &begin) ||
+		    !vms_linux_symbol(guest, bounds[i][1], &end))
+			continue;
+		guest->text[i].begin = begin;
+		guest->text[i].end = end;
+	}
+}
+
+/* From a process's page tables, which may vanish, to the kernel's own. */
+static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_arch *arch)
+{
+	uint64_t root;
+	struct vms_page page;
+	if (!vms_linux_symbol(guest, arch->root_symbol, &root) ||
+	    !vms_memory_translate(guest->memory, root, &page))
+		return;
+	struct vms_regs regs = *vms_memory_regs(guest->memory);
+	arch->set_root(&regs, page.pa + (root - page.va));
+	g_autoptr(vms_memory) memory = vms_memory_new(guest->machine, &regs);
+	struct vms_page same;
+	if (vms_memory_translate(memory, root, &same) && same.pa == page.pa)
+		vms_memory_set_regs(guest->memory, &regs);
+}
+
+/* VMCOREINFO, where the kernel has it: a pointer leads to its page. */
+static void load_vmcoreinfo(struct vms_linux *guest)
+{
+	uint64_t pointer, va;
+	uint8_t page[VMS_VMCOREINFO_SIZE];
+	if (guest->vmcoreinfo || !vms_linux_symbol(guest, "vmcoreinfo_data", &pointer) ||
+	    !vms_memory_read_u64(guest->memory, pointer, &va) ||
+	    !vms_memory_read(guest->memory, va, page, sizeof(page)))
+		return;
+	guest->vmcoreinfo = vms_vmcoreinfo_text((struct vms_bytes) { page, sizeof(page) });
+}
+
+static void load_uts(struct vms_linux *guest)
+{
+	uint64_t va;
+	uint8_t ns[512];
+	struct vms_uts uts;
+	if (!vms_linux_symbol(guest, "init_uts_ns", &va) &&
+	    !(guest->vmcoreinfo &&
+	      vms_vmcoreinfo_hex(guest->vmcoreinfo, "SYMBOL(init_uts_ns)", &va)))
+		va = 0;
+	if (!va || !vms_memory_read(guest->memory, va, ns, sizeof(ns)) ||
+	    !vms_uts_from_namespace((struct vms_bytes) { ns, sizeof(ns) }, guest->banner, &uts))
+		vms_uts_from_banner(guest->banner, &uts);
+	guest->release = uts.release;
+	guest->version = uts.version;
+	guest->hostname = uts.hostname;
+}
+
+static void load_kaslr_offset(struct vms_linux *guest, const struct vms_linux_arch *arch)
+{
+	if (!guest->vmcoreinfo ||
+	    !vms_vmcoreinfo_hex(guest->vmcoreinfo, "KERNELOFFSET", &guest->kaslr_offset))
+		guest->kaslr_offset = guest->image - arch->link_text;
+}
+
+static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
+{
+	/* The kernel's is about 5 MiB. */
+	const uint64_t limit = 64 << 20;
+	uint64_t begin, end;
+	if (!vms_linux_symbol(guest, "__start_BTF", &begin) ||
+	    !vms_linux_symbol(guest, "__stop_BTF", &end) || end <= begin || end - begin > limit) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "the kernel carries no BTF");
+		return NULL;
+	}
+	g_autofree uint8_t *data = g_malloc(end - begin);
+	if (!vms_memory_read(guest->memory, begin, data, end - begin)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
+			    "the kernel's BTF cannot be read");
+		return NULL;
+	}
+	return vms_btf_new((struct vms_bytes) { data, end - begin }, error);
+}
+
+static void load_types(struct vms_linux *guest)
+{
+	g_autoptr(GError) error = NULL;
+	guest->btf = load_btf(guest, &error);
+	if (!guest->btf)
+		vms_log(VMS_LOG_INFO, "No tasks, modules and memory areas can be read: %s",
+			error->message);
+}
+
+/* ---- finding it ------------------------------------------------------- */
+
+/*
+ * The guest whose image `pages` map, seen through `regs`; NULL when it is no Linux. Takes
+ * `vmcoreinfo`, if there is one.
+ */
+static struct vms_linux *load(struct vms_machine *machine, const struct vms_linux_arch *arch,
+			      const struct vms_regs *regs, const GArray *pages,
+			      const char *found_by, const char *vmcoreinfo)
+{
+	uint64_t phase_ns = vms_clock_now_ns();
+	struct vms_kernel_image image;
+	vms_kernel_image_read(machine, pages, &image);
+	log_phase("Reading the kernel's image", &phase_ns);
+
+	struct vms_linux *guest = NULL;
+	char *banner = vms_linux_banner(image.bytes);
+	if (banner) {
+		guest = g_new0(struct vms_linux, 1);
+		g_mutex_init(&guest->lock);
+		guest->machine = vms_machine_ref(machine);
+		guest->arch = arch->arch;
+		guest->memory = vms_memory_new(machine, regs);
+		guest->banner = banner;
+		guest->found_by = found_by;
+		guest->vmcoreinfo = g_strdup(vmcoreinfo);
+		load_symbols(guest, &image);
+		load_text(guest);
+		log_phase("Kernel symbols", &phase_ns);
+		use_own_page_tables(guest, arch);
+		load_vmcoreinfo(guest);
+		load_uts(guest);
+		load_kaslr_offset(guest, arch);
+		load_types(guest);
+		log_phase("Kernel types", &phase_ns);
+		guest->orc = vms_linux_orc_load(guest);
+		log_phase("Unwind tables", &phase_ns);
+	}
+	vms_kernel_image_clear(&image);
+	return guest;
+}
+
+/* The image that the page tables of the first vCPU that has one show; NULL when none has. */
+static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_arch *arch,
+			    struct vms_regs *regs, GError **error)
+{
+	GArray *pages = NULL;
+	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages; i++) {
+		if (!vms_machine_regs(machine, i, regs, error))
+			return NULL;
+		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
+		pages = vms_kernel_image_map(memory, arch);
+		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
+			pages ? "a kernel is mapped" : "no kernel is mapped");
+	}
+	return pages;
+}
+
+static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
+					 const struct vms_linux_arch *arch, GError **error)
+{
+	uint64_t phase_ns = vms_clock_now_ns();
+	struct vms_regs regs;
+	GError *failure = NULL;
+	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+		return NULL;
+	g_autoptr(GArray) pages = map_by_vcpus(machine, arch, &regs, &failure);
+	/* What was read of page tables that changed meanwhile will show no kernel. */
+	vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
+	if (failure) {
+		g_propagate_error(error, failure);
+		return NULL;
+	}
+	log_phase("Finding the kernel's image", &phase_ns);
+	return pages ? load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL) : NULL;
+}
+
+static struct vms_linux *detect_by_scan(struct vms_machine *machine,
+					const struct vms_linux_arch *arch)
+{
+	uint64_t pa = 0;
+	struct vms_linux *guest = NULL;
+	char *text;
+	while (!guest && (text = vms_vmcoreinfo_scan(machine, &pa))) {
+		struct vms_regs regs;
+		g_autofree char *vmcoreinfo = text;
+		if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
+			continue;
+		g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+		g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
+		if (pages)
+			guest = load(machine, arch, &regs, pages, "VMCOREINFO in memory",
+				     vmcoreinfo);
+	}
+	return guest;
+}
+
+static const struct vms_linux_arch *known_arch(struct vms_machine *machine, char **why)
+{
+	const struct vms_arch *arch = vms_machine_arch(machine);
+	const struct vms_linux_arch *linux_arch = vms_linux_arch_of(arch);
+	if (!linux_arch)
+		*why = g_strdup_printf("Linux guests are not known on %s", arch->name);
+	return linux_arch;
+}
+
+struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why)
+{
+	const struct vms_linux_arch *arch = known_arch(machine, why);
+	struct vms_linux *guest = arch ? detect_by_scan(machine, arch) : NULL;
+	if (arch && !guest)
+		*why = g_strdup("no page of memory holds a VMCOREINFO that leads to a kernel");
+	return guest;
+}
+
+struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	const struct vms_linux_arch *arch = known_arch(machine, why);
+	struct vms_linux *guest = arch ? detect_by_vcpus(machine, arch, &failure) : NULL;
+	if (failure) {
+		g_propagate_error(error, g_steal_pointer(&failure));
+		return NULL;
+	}
+	if (arch && !guest) {
+		uint64_t phase_ns = vms_clock_now_ns();
+		guest = detect_by_scan(machine, arch);
+		log_phase("Searching memory for VMCOREINFO", &phase_ns);
+		if (!guest)
+			*why = g_strdup("no vCPU's page tables map a Linux kernel, and no page of "
+					"memory holds a VMCOREINFO that leads to one");
+	}
+	return guest;
+}
+
+void vms_linux_free(struct vms_linux *guest)
+{
+	if (!guest)
+		return;
+	vms_orc_free(guest->orc);
+	vms_btf_free(guest->btf);
+	g_free(guest->vmcoreinfo);
+	g_free(guest->banner);
+	g_free(guest->release);
+	g_free(guest->version);
+	g_free(guest->hostname);
+	vms_symbol_table_unref(guest->symbols);
+	vms_memory_free(guest->memory);
+	vms_machine_unref(guest->machine);
+	g_mutex_clear(&guest->lock);
+	g_free(guest);
+}
