@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/histogram.h"
+#include <math.h>
+
+/* Values below 16 have a bucket each; above, the four bits below the highest choose one. */
+static unsigned bucket_of(uint64_t value)
+{
+	if (value < VMS_HISTOGRAM_SUB)
+		return (unsigned)value;
+	unsigned shift = 59 - (unsigned)__builtin_clzll(value);
+	return (shift + 1) * VMS_HISTOGRAM_SUB + (unsigned)(value >> shift & 15);
+}
+
+/* The middle of a bucket. */
+static uint64_t value_of(unsigned bucket)
+{
+	if (bucket < VMS_HISTOGRAM_SUB)
+		return bucket;
+	unsigned shift = bucket / VMS_HISTOGRAM_SUB - 1;
+	uint64_t first = (uint64_t)(VMS_HISTOGRAM_SUB + bucket % VMS_HISTOGRAM_SUB) << shift;
+	return first + (UINT64_C(1) << shift) / 2;
+}
+
+void vms_histogram_add(struct vms_histogram *histogram, uint64_t value)
+{
+	histogram->count[bucket_of(value)]++;
+	histogram->n++;
+	if (value > histogram->max)
+		histogram->max = value;
+}
+
+uint64_t vms_histogram_quantile(const struct vms_histogram *histogram, double q)
+{
+	uint64_t rank = (uint64_t)ceil(q * (double)histogram->n), seen = 0;
+	for (unsigned i = 0; i < VMS_HISTOGRAM_BUCKETS; i++) {
+		seen += histogram->count[i];
+		if (seen >= rank && seen > 0)
+			return value_of(i) < histogram->max ? value_of(i) : histogram->max;
+	}
+	return histogram->max;
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From sampled trees to a profile: every key of the trees gets a label, nodes of one label among
+ * the children of one parent become one node, and siblings are sorted. All of it in loops over
+ * arrays in which a parent comes before its children.
+ */
+#include "base/text.h"
+#include <inttypes.h>
+#include "sample/profile-private.h"
+
+struct vms_profile {
+	GStringChunk *strings;
+	GArray *labels; /* struct vms_label */
+	GArray *trees;	/* struct vms_profile_tree */
+	struct vms_profile_function *functions;
+	size_t n_functions;
+	bool leaf_first;
+	uint64_t interval_ns;
+	const char *title;
+};
+
+/* ---- labels ----------------------------------------------------------- */
+
+/* What makes two labels one. Strings are interned: the same text is the same pointer. */
+struct identity {
+	const char *name, *module;
+	enum vms_label_kind kind;
+	bool is_user;
+	uint64_t va;	  /* 0 where the name says it all */
+	uint32_t process; /* of an address that has nothing but its number */
+};
+
+struct builder {
+	const struct vms_profile_source *source;
+	struct vms_profile *profile;
+	struct vms_tree *keys;	/* every key seen, to look it up once only … */
+	GArray *label_of_key;	/* … and its label, by node of `keys` */
+	GHashTable *identities; /* struct identity to label + 1 */
+};
+
+static guint identity_hash(gconstpointer data)
+{
+	const struct identity *id = data;
+	return g_direct_hash(id->name) * 31 + g_direct_hash(id->module) * 17 +
+	       g_int64_hash(&id->va) + id->process * 13;
+}
+
+static gboolean identity_equal(gconstpointer a, gconstpointer b)
+{
+	const struct identity *x = a, *y = b;
+	return x->name == y->name && x->module == y->module && x->kind == y->kind &&
+	       x->is_user == y->is_user && x->va == y->va && x->process == y->process;
+}
+
+static const char *intern(struct builder *builder, const char *text)
+{
+	if (!text)
+		return NULL;
+	g_autofree char *clean = g_strdup(text);
+	vms_text_clean(clean);
+	return g_string_chunk_insert_const(builder->profile->strings, clean);
+}
+
+G_GNUC_PRINTF(2, 3)
+static const char *intern_printf(struct builder *builder, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	g_autofree char *text = g_strdup_vprintf(format, args);
+	va_end(args);
+	return intern(builder, text);
+}
+
+static const struct vms_process *process_of(const struct builder *builder,
+					    const struct vms_tree_key *key)
+{
+	if (key->process == VMS_TREE_KERNEL || key->process == VMS_TREE_NO_PROCESS)
+		return NULL;
+	return vms_guest_process_get(builder->source->guest, key->process);
+}
+
+static const char *process_name(struct builder *builder, const struct vms_process *process)
+{
+	if (!process)
+		return intern(builder, "[unknown process]");
+	/* The idle tasks of all CPUs have the process id 0. */
+	return intern_printf(builder, "%s (%" PRIu32 ")",
+			     process->is_idle ? "swapper" : process->comm, process->pid);
+}
+
+static const char *marker_name(struct builder *builder, uint64_t value)
+{
+	if (value == VMS_TREE_OUT_OF_NODES)
+		return intern(builder, "[out of nodes]");
+	return intern_printf(builder, "[%s]", vms_walk_end_text((enum vms_walk_end)value));
+}
+
+/* Code with a symbol: the function, or the address in it. */
+static void label_symbol(struct builder *builder, const struct vms_tree_key *key,
+			 const struct vms_process *process, struct vms_location *location,
+			 struct vms_label *label, struct identity *id)
+{
+	bool by_address = builder->source->flags & VMS_PROFILE_BY_ADDRESS;
+
+	label->name = intern(builder, location->symbol);
+	label->va = by_address ? key->value : location->start;
+	label->offset = key->value - location->start;
+	/* The kernel may have several functions of one name. User code is where each process has
+	 * it: there the name has to do. */
+	id->va = label->is_user ? label->offset : label->va;
+	if (by_address)
+		return;
+	label->offset = 0;
+	id->va = label->is_user ? 0 : label->va;
+	if (location->source) /* of the function, not of the one address that came first */
+		vms_guest_locate(builder->source->guest, process, location->start, location);
+}
+
+static void label_code(struct builder *builder, const struct vms_tree_key *key,
+		       struct vms_label *label, struct identity *id)
+{
+	const struct vms_process *process = process_of(builder, key);
+	/* A call may be the last instruction of its function, or even of its line. */
+	unsigned back = key->kind == VMS_TREE_RETURN ? 1 : 0;
+	struct vms_location location;
+
+	label->kind = VMS_LABEL_ADDRESS;
+	label->is_user = key->process != VMS_TREE_KERNEL;
+	label->va = id->va = key->value;
+	id->process = key->process;
+	if (!vms_guest_locate(builder->source->guest, process, key->value - back, &location))
+		return;
+	label->module = intern(builder, location.module);
+	if (location.symbol)
+		label_symbol(builder, key, process, &location, label, id);
+	else if (location.module)
+		label->name = intern_printf(builder, "%s+0x%" PRIx64, location.module,
+					    location.offset + back);
+	else
+		return;
+	label->kind = VMS_LABEL_FUNCTION;
+	if (!location.symbol)
+		id->va = 0;
+	id->process = 0;
+	label->source = intern(builder, location.source);
+	label->line = location.line;
+}
+
+static uint32_t make_label(struct builder *builder, const struct vms_tree_key *key)
+{
+	struct vms_label label = { .kind = VMS_LABEL_MARKER };
+	struct identity id = { 0 };
+
+	switch ((enum vms_tree_kind)key->kind) {
+	case VMS_TREE_PROCESS:
+		label.kind = VMS_LABEL_PROCESS;
+		label.name = process_name(builder, process_of(builder, key));
+		break;
+	case VMS_TREE_IDLE:
+		label.kind = VMS_LABEL_IDLE;
+		label.name = intern(builder, "[idle]");
+		break;
+	case VMS_TREE_PC:
+	case VMS_TREE_RETURN: label_code(builder, key, &label, &id); break;
+	case VMS_TREE_MARKER: label.name = marker_name(builder, key->value); break;
+	case VMS_TREE_LABEL: g_assert_not_reached();
+	}
+	id.kind = label.kind;
+	id.is_user = label.is_user;
+	id.name = label.name;
+	id.module = label.module;
+
+	gpointer found = g_hash_table_lookup(builder->identities, &id);
+	if (found)
+		return GPOINTER_TO_UINT(found) - 1;
+	GArray *labels = builder->profile->labels;
+	g_array_append_val(labels, label);
+	g_hash_table_insert(builder->identities, g_memdup2(&id, sizeof(id)),
+			    GUINT_TO_POINTER(labels->len));
+	return labels->len - 1;
+}
+
+static uint32_t label_of(struct builder *builder, const struct vms_tree_key *key)
+{
+	uint32_t index = vms_tree_child(builder->keys, VMS_TREE_ROOT, *key);
+	if (index < builder->label_of_key->len)
+		return g_array_index(builder->label_of_key, uint32_t, index);
+	uint32_t label = make_label(builder, key);
+	if (index == builder->label_of_key->len) /* FULL is not */
+		g_array_append_val(builder->label_of_key, label);
+	return label;
+}
+
+/* ---- trees ------------------------------------------------------------ */
+
+/* Adds a sampled tree to one whose keys are labels. */
+static void merge(struct builder *builder, struct vms_tree *merged, const struct vms_tree *tree)
+{
+	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
+	for (uint32_t i = 0; i < tree->n_nodes; i++) {
+		const struct vms_tree_node *node = &tree->nodes[i];
+		struct vms_tree_key key = {
+			.kind = VMS_TREE_LABEL,
+			.value = label_of(builder, &node->key),
+		};
+		uint32_t parent = node->parent == VMS_TREE_ROOT ? VMS_TREE_ROOT : to[node->parent];
+		to[i] = vms_tree_child(merged, parent, key);
+		if (to[i] == VMS_TREE_FULL) /* out of memory: without its innermost frames then */
+			to[i] = parent;
+		if (to[i] != VMS_TREE_ROOT)
+			merged->nodes[to[i]].self += node->self;
+	}
+}
+
+/* An order of labels that depends on nothing but what they say. */
+static int compare_labels(const struct vms_profile *profile, uint32_t a, uint32_t b)
+{
+	const struct vms_label *x = vms_profile_label(profile, a);
+	const struct vms_label *y = vms_profile_label(profile, b);
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	int names = g_strcmp0(x->name, y->name);
+	return names ? names : a < b ? -1 : a > b;
+}
+
+struct order {
+	const struct vms_profile *profile;
+	const struct vms_profile_node *nodes;
+};
+
+static int compare_nodes(const void *a, const void *b, void *data)
+{
+	const struct order *order = data;
+	const struct vms_profile_node *x = &order->nodes[*(const uint32_t *)a];
+	const struct vms_profile_node *y = &order->nodes[*(const uint32_t *)b];
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	if (x->total != y->total)
+		return x->total > y->total ? -1 : 1;
+	return compare_labels(order->profile, x->label, y->label);
+}
+
+/* Chains up the children of every node, and the outermost nodes; the first of those is returned. */
+static uint32_t link_siblings(const struct vms_profile *profile, struct vms_profile_node *nodes,
+			      uint32_t n)
+{
+	struct order order = { profile, nodes };
+	g_autofree uint32_t *sorted = g_new(uint32_t, n);
+	uint32_t first_root = VMS_NO_NODE;
+
+	for (uint32_t i = 0; i < n; i++)
+		sorted[i] = i;
+	qsort_r(sorted, n, sizeof(*sorted), compare_nodes, &order);
+	for (uint32_t i = n; i-- > 0;) {
+		struct vms_profile_node *node = &nodes[sorted[i]];
+		uint32_t *first = node->parent == VMS_NO_NODE ? &first_root
+							      : &nodes[node->parent].first_child;
+		if (node->total == 0) /* begun when there was no room for the rest of its path */
+			continue;
+		node->next_sibling = *first;
+		*first = sorted[i];
+	}
+	return first_root;
+}
+
+static void add_tree(struct builder *builder, int vcpu, const struct vms_tree *merged)
+{
+	struct vms_profile_tree tree = { .vcpu = vcpu, .n_nodes = merged->n_nodes };
+	struct vms_profile_node *nodes = g_new(struct vms_profile_node, merged->n_nodes);
+
+	G_STATIC_ASSERT(VMS_TREE_ROOT == VMS_NO_NODE);
+	for (uint32_t i = 0; i < tree.n_nodes; i++) {
+		nodes[i] = (struct vms_profile_node) {
+			.label = (uint32_t)merged->nodes[i].key.value,
+			.parent = merged->nodes[i].parent,
+			.first_child = VMS_NO_NODE,
+			.next_sibling = VMS_NO_NODE,
+			.self = merged->nodes[i].self,
+			.total = merged->nodes[i].self,
+		};
+	}
+	for (uint32_t i = tree.n_nodes; i-- > 0;) {
+		if (nodes[i].parent == VMS_NO_NODE)
+			tree.samples += nodes[i].total;
+		else
+			nodes[nodes[i].parent].total += nodes[i].total;
+	}
+	tree.first_root = link_siblings(builder->profile, nodes, tree.n_nodes);
+	tree.nodes = nodes;
+	g_array_append_val(builder->profile->trees, tree);
+}
+
+static void build_trees(struct builder *builder)
+{
+	const struct vms_profile_source *source = builder->source;
+	bool merge_all = source->flags & VMS_PROFILE_MERGE_VCPUS;
+
+	for (size_t i = 0; i < source->n_trees;) {
+		g_autoptr(vms_tree) merged = vms_tree_new(VMS_TREE_LIMIT);
+		int vcpu = merge_all ? VMS_ALL_VCPUS : (int)i;
+		do {
+			merge(builder, merged, source->trees[i++]);
+		} while (merge_all && i < source->n_trees);
+		add_tree(builder, vcpu, merged);
+	}
+}
+
+/* ---- functions -------------------------------------------------------- */
+
+/* The node after `node` on a walk that sees parents first; closes those that it leaves behind. */
+static uint32_t next_node(const struct vms_profile_tree *tree, uint32_t node, uint32_t *open)
+{
+	if (tree->nodes[node].first_child != VMS_NO_NODE)
+		return tree->nodes[node].first_child;
+	while (node != VMS_NO_NODE) {
+		open[tree->nodes[node].label]--;
+		if (tree->nodes[node].next_sibling != VMS_NO_NODE)
+			return tree->nodes[node].next_sibling;
+		node = tree->nodes[node].parent;
+	}
+	return VMS_NO_NODE;
+}
+
+/* Adds up every label's samples; `open`: how often it is on the path to the current node. */
+static void sum_labels(const struct vms_profile *profile, const struct vms_profile_tree *tree,
+		       struct vms_profile_function *sums, uint32_t *open)
+{
+	for (uint32_t i = tree->first_root; i != VMS_NO_NODE; i = next_node(tree, i, open)) {
+		const struct vms_profile_node *node = &tree->nodes[i];
+		if (open[node->label]++ == 0)
+			sums[node->label].total += node->total;
+		if (!profile->leaf_first)
+			sums[node->label].self += node->self;
+		else if (node->parent == VMS_NO_NODE)
+			sums[node->label].self += node->total;
+	}
+}
+
+static int compare_functions(const void *a, const void *b, void *profile)
+{
+	const struct vms_profile_function *x = a, *y = b;
+	if (x->self != y->self)
+		return x->self > y->self ? -1 : 1;
+	if (x->total != y->total)
+		return x->total > y->total ? -1 : 1;
+	return compare_labels(profile, x->label, y->label);
+}
+
+static void build_functions(struct vms_profile *profile)
+{
+	guint n_labels = profile->labels->len;
+	g_autofree uint32_t *open = g_new0(uint32_t, n_labels);
+	profile->functions = g_new0(struct vms_profile_function, n_labels);
+	for (guint i = 0; i < profile->trees->len; i++)
+		sum_labels(profile, vms_profile_tree_get(profile, i), profile->functions, open);
+	for (uint32_t i = 0; i < n_labels; i++) {
+		enum vms_label_kind kind = vms_profile_label(profile, i)->kind;
+		struct vms_profile_function function = profile->functions[i];
+		function.label = i;
+		if (function.total > 0 && kind != VMS_LABEL_PROCESS && kind != VMS_LABEL_MARKER)
+			profile->functions[profile->n_functions++] = function;
+	}
+	qsort_r(profile->functions, profile->n_functions, sizeof(*profile->functions),
+		compare_functions, profile);
+}
+
+/* ---- the profile ------------------------------------------------------ */
+
+struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
+{
+	struct vms_profile *profile = g_new0(struct vms_profile, 1);
+	profile->strings = g_string_chunk_new(4096);
+	profile->labels = g_array_new(FALSE, FALSE, sizeof(struct vms_label));
+	profile->trees = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_tree));
+	profile->leaf_first = source->leaf_first;
+	profile->interval_ns = source->interval_ns;
+	profile->title = g_string_chunk_insert(profile->strings, source->title);
+
+	struct builder builder = {
+		.source = source,
+		.profile = profile,
+		.keys = vms_tree_new(VMS_TREE_LIMIT),
+		.label_of_key = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
+		.identities = g_hash_table_new_full(identity_hash, identity_equal, g_free, NULL),
+	};
+	build_trees(&builder);
+	build_functions(profile);
+	g_hash_table_unref(builder.identities);
+	g_array_unref(builder.label_of_key);
+	vms_tree_free(builder.keys);
+	return profile;
+}
+
+void vms_profile_free(struct vms_profile *profile)
+{
+	if (!profile)
+		return;
+	for (guint i = 0; i < profile->trees->len; i++)
+		g_free((void *)g_array_index(profile->trees, struct vms_profile_tree, i).nodes);
+	g_array_unref(profile->trees);
+	g_array_unref(profile->labels);
+	g_free(profile->functions);
+	g_string_chunk_free(profile->strings);
+	g_free(profile);
+}
+
+const struct vms_label *vms_profile_label(const struct vms_profile *profile, uint32_t label)
+{
+	return &g_array_index(profile->labels, struct vms_label, label);
+}
+
+bool vms_profile_leaf_first(const struct vms_profile *profile)
+{
+	return profile->leaf_first;
+}
+
+size_t vms_profile_n_trees(const struct vms_profile *profile)
+{
+	return profile->trees->len;
+}
+
+const struct vms_profile_tree *vms_profile_tree_get(const struct vms_profile *profile, size_t i)
+{
+	return &g_array_index(profile->trees, struct vms_profile_tree, i);
+}
+
+const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,
+							 size_t *n)
+{
+	*n = profile->n_functions;
+	return profile->functions;
+}
+
+uint64_t vms_profile_interval_ns(const struct vms_profile *profile)
+{
+	return profile->interval_ns;
+}
+
+const char *vms_profile_title(const struct vms_profile *profile)
+{
+	return profile->title;
+}

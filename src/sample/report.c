@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The states of a sample report. A run has a thread of its own, which starts the sampling threads,
+ * tells of the progress, and watches the time. Whatever ends a run, be it the time, a call, the
+ * machine or an error, goes through finish(): there the sampling threads are told to stop, and the
+ * run's thread does the rest.
+ */
+#include "base/clock.h"
+#include "sample/profile-private.h"
+#include "sample/run.h"
+#include <inttypes.h>
+#include <vmscope/log.h>
+
+#define PROGRESS_US	   100000
+#define MODULES_REFRESH_NS UINT64_C(1000000000)
+
+struct vms_sample_report {
+	gatomicrefcount refs;
+	struct vms_machine *machine;
+	uint64_t interval_ns;
+	bool leaf_first;
+	bool detect; /* the guest is found anew at each start */
+
+	GMutex lock; /* guards all below */
+	GCond changed;
+	unsigned depth;
+	struct vms_guest *guest;
+	bool starting; /* somebody is in vms_sample_report_start */
+	enum vms_sample_state state;
+	enum vms_sample_end end;
+	GError *error;
+	uint64_t begin_ns, elapsed_ns, duration_ns; /* duration 0: until stopped */
+	vms_sample_progress progress;
+	void *progress_data;
+	struct vms_run *run; /* the last one, or NULL */
+	GThread *thread;     /* of the last run, not joined yet, or NULL */
+	bool in_thread;	     /* it is still busy, be it with the last call of `progress` */
+};
+
+struct vms_sample_report *vms_sample_report_new(struct vms_machine *machine,
+						struct vms_guest *guest, uint64_t interval_us,
+						unsigned flags, GError **error)
+{
+	if (interval_us < VMS_SAMPLE_INTERVAL_MIN_US || interval_us > VMS_SAMPLE_INTERVAL_MAX_US) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "a sampling interval of %" PRIu64
+			    " us is out of range: choose %d us (100000 Hz) to %d us (0.1 Hz)",
+			    interval_us, VMS_SAMPLE_INTERVAL_MIN_US, VMS_SAMPLE_INTERVAL_MAX_US);
+		return NULL;
+	}
+	if (flags & ~(unsigned)VMS_SAMPLE_LEAF_FIRST) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "unknown flags 0x%x for a sample report", flags);
+		return NULL;
+	}
+	struct vms_sample_report *report = g_new0(struct vms_sample_report, 1);
+	g_atomic_ref_count_init(&report->refs);
+	g_mutex_init(&report->lock);
+	g_cond_init(&report->changed);
+	report->machine = vms_machine_ref(machine);
+	report->guest = guest ? vms_guest_ref(guest) : NULL;
+	report->detect = !guest;
+	report->interval_ns = interval_us * 1000;
+	report->leaf_first = flags & VMS_SAMPLE_LEAF_FIRST;
+	report->depth = VMS_STACK_DEFAULT;
+	return report;
+}
+
+struct vms_sample_report *vms_sample_report_ref(struct vms_sample_report *report)
+{
+	g_atomic_ref_count_inc(&report->refs);
+	return report;
+}
+
+void vms_sample_report_unref(struct vms_sample_report *report)
+{
+	if (!report || !g_atomic_ref_count_dec(&report->refs))
+		return;
+	vms_sample_report_stop(report, NULL);
+	if (report->thread)
+		g_thread_join(report->thread);
+	vms_run_unref(report->run);
+	vms_guest_unref(report->guest);
+	vms_machine_unref(report->machine);
+	g_clear_error(&report->error);
+	g_cond_clear(&report->changed);
+	g_mutex_clear(&report->lock);
+	g_free(report);
+}
+
+/* ---- a run ------------------------------------------------------------ */
+
+/* Ends a run, if nothing has ended it before. Takes the error. Under lock. */
+static void finish(struct vms_sample_report *report, enum vms_sample_end end, GError *error)
+{
+	if (report->state != VMS_SAMPLE_RUNNING) {
+		g_clear_error(&error);
+		return;
+	}
+	report->state = VMS_SAMPLE_STOPPING;
+	report->end = end;
+	report->error = error;
+	report->elapsed_ns = vms_clock_now_ns() - report->begin_ns;
+	vms_run_stop(report->run);
+	g_cond_broadcast(&report->changed);
+}
+
+static void on_ended(enum vms_sample_end end, GError *error, void *data)
+{
+	struct vms_sample_report *report = data;
+
+	g_mutex_lock(&report->lock);
+	finish(report, end, error);
+	g_mutex_unlock(&report->lock);
+}
+
+/* 0 to 99, or UNKNOWN. */
+static int percent(uint64_t elapsed_ns, uint64_t duration_ns)
+{
+	if (duration_ns == 0)
+		return VMS_SAMPLE_PROGRESS_UNKNOWN;
+	return elapsed_ns < duration_ns ? (int)(99.999 * (double)elapsed_ns / (double)duration_ns)
+					: 99;
+}
+
+/* One turn of watching; called, and returns, under lock. */
+static void watch(struct vms_sample_report *report, uint64_t *modules_ns)
+{
+	uint64_t elapsed_ns = vms_clock_now_ns() - report->begin_ns;
+	int done = percent(elapsed_ns, report->duration_ns);
+
+	g_mutex_unlock(&report->lock);
+	bool go_on = !report->progress || report->progress(done, report->progress_data);
+	if (elapsed_ns - *modules_ns >= MODULES_REFRESH_NS) {
+		*modules_ns = elapsed_ns;
+		vms_run_refresh_modules(report->run);
+	}
+	g_mutex_lock(&report->lock);
+
+	if (!go_on)
+		finish(report, VMS_SAMPLE_CANCELLED, NULL);
+	elapsed_ns = vms_clock_now_ns() - report->begin_ns;
+	uint64_t left_us = PROGRESS_US;
+	if (report->duration_ns && elapsed_ns >= report->duration_ns)
+		finish(report, VMS_SAMPLE_COMPLETE, NULL);
+	else if (report->duration_ns)
+		left_us = MIN(left_us, (report->duration_ns - elapsed_ns) / 1000 + 1);
+	if (report->state == VMS_SAMPLE_RUNNING)
+		g_cond_wait_until(&report->changed, &report->lock,
+				  g_get_monotonic_time() + (gint64)left_us);
+}
+
+static gpointer run_thread(gpointer data)
+{
+	struct vms_sample_report *report = data;
+	uint64_t modules_ns = 0;
+	GError *error = NULL;
+
+	if (!vms_run_begin(report->run, &error))
+		on_ended(VMS_SAMPLE_FAILED, error, report);
+	g_mutex_lock(&report->lock);
+	while (report->state == VMS_SAMPLE_RUNNING)
+		watch(report, &modules_ns);
+	g_mutex_unlock(&report->lock);
+
+	vms_run_join(report->run);
+	vms_run_refresh_modules(report->run);
+
+	g_mutex_lock(&report->lock);
+	report->state = VMS_SAMPLE_READY;
+	g_mutex_unlock(&report->lock);
+	if (report->progress)
+		report->progress(100, report->progress_data);
+	g_mutex_lock(&report->lock);
+	report->in_thread = false;
+	g_cond_broadcast(&report->changed);
+	g_mutex_unlock(&report->lock);
+	return NULL;
+}
+
+/* ---- starting --------------------------------------------------------- */
+
+/* The guest of the next run, a new reference. */
+static struct vms_guest *find_guest(struct vms_sample_report *report, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (report->detect) {
+		struct vms_guest *guest = vms_guest_detect(report->machine, error);
+		if (!guest)
+			g_prefix_error(error, "cannot start to sample: ");
+		return guest;
+	}
+	if (vms_guest_kind(report->guest) != VMS_GUEST_NONE &&
+	    !vms_guest_refresh_modules(report->guest, &failure))
+		vms_log(VMS_LOG_INFO, "the list of modules may be old: %s", failure->message);
+	return vms_guest_ref(report->guest);
+}
+
+static void log_guest(struct vms_guest *guest)
+{
+	const struct vms_guest_info *info = vms_guest_info(guest);
+
+	if (vms_guest_kind(guest) == VMS_GUEST_NONE)
+		vms_log(VMS_LOG_INFO, "no operating system detected: %s", vms_guest_why(guest));
+	else
+		vms_log(VMS_LOG_INFO, "guest: %s %s %s", info->name, info->release, info->version);
+}
+
+static struct vms_run *prepare(struct vms_sample_report *report, GError **error)
+{
+	g_autoptr(vms_guest) guest = find_guest(report, error);
+
+	if (!guest)
+		return NULL;
+	log_guest(guest);
+	struct vms_run_options options = {
+		.machine = report->machine,
+		.guest = guest,
+		.interval_ns = report->interval_ns,
+		.depth = report->depth,
+		.leaf_first = report->leaf_first,
+		.ended = on_ended,
+		.data = report,
+	};
+	return vms_run_new(&options, error);
+}
+
+/* Makes `run` the current one and sets its thread off. Under lock. */
+static bool launch(struct vms_sample_report *report, struct vms_run *run, uint64_t duration_ns,
+		   vms_sample_progress progress, void *data, GError **error)
+{
+	vms_run_unref(report->run);
+	report->run = vms_run_ref(run);
+	vms_guest_unref(report->guest);
+	report->guest = vms_guest_ref(run->options.guest);
+	g_clear_error(&report->error);
+	report->end = VMS_SAMPLE_NOT_RUN;
+	report->begin_ns = vms_clock_now_ns();
+	report->elapsed_ns = 0;
+	report->duration_ns = duration_ns;
+	report->progress = progress;
+	report->progress_data = data;
+	report->thread = g_thread_try_new("vms-sample", run_thread, report, error);
+	if (!report->thread)
+		return false;
+	report->state = VMS_SAMPLE_RUNNING;
+	report->in_thread = true;
+	return true;
+}
+
+/* Waits for the last run's thread, which may still be in its last call of `progress`. */
+static bool claim(struct vms_sample_report *report, GError **error)
+{
+	GThread *thread = NULL;
+
+	g_mutex_lock(&report->lock);
+	bool can = report->state == VMS_SAMPLE_READY && !report->starting &&
+		   report->thread != g_thread_self();
+	if (can) {
+		report->starting = true;
+		thread = g_steal_pointer(&report->thread);
+	} else {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "cannot start to sample: this report is being sampled already; "
+			    "stop it and wait for it first");
+	}
+	g_mutex_unlock(&report->lock);
+	if (thread)
+		g_thread_join(thread);
+	return can;
+}
+
+bool vms_sample_report_start(struct vms_sample_report *report, uint64_t duration_ns,
+			     vms_sample_progress progress, void *data, GError **error)
+{
+	if (!claim(report, error))
+		return false;
+	g_autoptr(vms_run) run = prepare(report, error);
+	g_mutex_lock(&report->lock);
+	bool started = run && launch(report, run, duration_ns, progress, data, error);
+	report->starting = false;
+	g_mutex_unlock(&report->lock);
+	return started;
+}
+
+/* ---- stopping, waiting ------------------------------------------------ */
+
+bool vms_sample_report_stop(struct vms_sample_report *report, GError **error)
+{
+	g_mutex_lock(&report->lock);
+	bool can = report->state == VMS_SAMPLE_RUNNING;
+	if (can)
+		finish(report, VMS_SAMPLE_STOPPED, NULL);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "cannot stop sampling: this report is not being sampled");
+	g_mutex_unlock(&report->lock);
+	return can;
+}
+
+void vms_sample_report_wait(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	while (report->in_thread && report->thread != g_thread_self())
+		g_cond_wait(&report->changed, &report->lock);
+	g_mutex_unlock(&report->lock);
+}
+
+bool vms_sample_report_set_depth(struct vms_sample_report *report, unsigned depth, GError **error)
+{
+	if (depth < 1 || depth > VMS_STACK_LIMIT) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "a depth of %u frames is out of range: choose 1 to %d", depth,
+			    VMS_STACK_LIMIT);
+		return false;
+	}
+	g_mutex_lock(&report->lock);
+	bool can = report->state == VMS_SAMPLE_READY && !report->starting;
+	if (can)
+		report->depth = depth;
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "cannot change the depth of stacks: this report is being sampled");
+	g_mutex_unlock(&report->lock);
+	return can;
+}
+
+/* ---- results ---------------------------------------------------------- */
+
+enum vms_sample_state vms_sample_report_state(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	enum vms_sample_state state = report->state;
+	g_mutex_unlock(&report->lock);
+	return state;
+}
+
+enum vms_sample_end vms_sample_report_end(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	enum vms_sample_end end = report->end;
+	g_mutex_unlock(&report->lock);
+	return end;
+}
+
+const GError *vms_sample_report_error(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	const GError *error = report->error;
+	g_mutex_unlock(&report->lock);
+	return error;
+}
+
+uint64_t vms_sample_report_elapsed_ns(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	uint64_t elapsed_ns = report->state == VMS_SAMPLE_RUNNING
+				      ? vms_clock_now_ns() - report->begin_ns
+				      : report->elapsed_ns;
+	g_mutex_unlock(&report->lock);
+	return elapsed_ns;
+}
+
+struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	struct vms_guest *guest = report->guest;
+	g_mutex_unlock(&report->lock);
+	return guest;
+}
+
+/* The last run, a new reference, or NULL; `*state` is the state it was seen in. */
+static struct vms_run *last_run(struct vms_sample_report *report, enum vms_sample_state *state)
+{
+	g_mutex_lock(&report->lock);
+	*state = report->state;
+	struct vms_run *run = report->run ? vms_run_ref(report->run) : NULL;
+	g_mutex_unlock(&report->lock);
+	return run;
+}
+
+bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
+			     struct vms_sample_stats *ret)
+{
+	enum vms_sample_state state;
+	g_autoptr(vms_run) run = last_run(report, &state);
+
+	if (!run || vcpu >= run->n_vcpus)
+		return false;
+	vms_samples_stats(&run->vcpus[vcpu], ret);
+	return true;
+}
+
+static char *make_title(struct vms_sample_report *report, const struct vms_run *run)
+{
+	const struct vms_machine_info *machine = vms_machine_info(report->machine);
+	const struct vms_guest_info *guest = vms_guest_info(run->options.guest);
+	g_autofree char *system = vms_guest_kind(run->options.guest) == VMS_GUEST_NONE
+					  ? g_strdup("Unknown guest")
+					  : g_strdup_printf("%s %s", guest->name, guest->release);
+
+	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.4g Hz", system,
+			       machine->description, run->n_vcpus, run->n_vcpus == 1 ? "" : "s",
+			       (double)vms_sample_report_elapsed_ns(report) / 1e9,
+			       1e9 / (double)report->interval_ns);
+}
+
+/* Are there any samples? If not, an error says what there is instead. */
+static bool has_samples(const struct vms_run *run, GError **error)
+{
+	uint64_t samples = 0, failed = 0;
+
+	for (unsigned i = 0; run && i < run->n_vcpus; i++) {
+		struct vms_sample_stats stats;
+		vms_samples_stats(&run->vcpus[i], &stats);
+		samples += stats.samples;
+		for (unsigned reason = 0; reason < VMS_SAMPLE_N_FAILURES; reason++)
+			failed += stats.failed[reason];
+	}
+	if (samples > 0)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "there is nothing to report: nothing was sampled, %" PRIu64 " samples failed",
+		    failed);
+	return false;
+}
+
+struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, unsigned flags,
+					      GError **error)
+{
+	enum vms_sample_state state;
+	g_autoptr(vms_run) run = last_run(report, &state);
+
+	if (state != VMS_SAMPLE_READY) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "there is nothing to report yet: sampling is still going on");
+		return NULL;
+	}
+	if (!has_samples(run, error))
+		return NULL;
+	g_autofree const struct vms_tree **trees = g_new(const struct vms_tree *, run->n_vcpus);
+	for (unsigned i = 0; i < run->n_vcpus; i++)
+		trees[i] = run->vcpus[i].tree;
+	g_autofree char *title = make_title(report, run);
+	struct vms_profile_source source = {
+		.guest = run->options.guest,
+		.trees = trees,
+		.n_trees = run->n_vcpus,
+		.flags = flags,
+		.leaf_first = report->leaf_first,
+		.interval_ns = report->interval_ns,
+		.title = title,
+	};
+	return vms_profile_new(&source);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One run of a sample report: its samples, and the threads that take them. There is one thread for
+ * every part of the machine that is held by itself: one per vCPU, or one for all, as the engine
+ * can. A thread waits for its timer's next tick, holds, captures, releases, and only then adds to
+ * the trees, so that the guest stands still no longer than it must.
+ */
+#pragma once
+
+#include "sample/samples.h"
+
+struct vms_run_options {
+	struct vms_machine *machine;
+	struct vms_guest *guest;
+	uint64_t interval_ns;
+	unsigned depth;
+	bool leaf_first;
+	/* Called from a sampling thread when sampling makes no sense any more. Takes the error. */
+	void (*ended)(enum vms_sample_end end, GError *error, void *data);
+	void *data;
+};
+
+typedef struct vms_run {
+	struct vms_run_options options;
+	struct vms_samples *vcpus;
+	unsigned n_vcpus;
+	int stop_fd; /* an eventfd, readable when the threads are to stop */
+	struct vms_sampler *samplers;
+	unsigned n_samplers;
+	GRWLock modules; /* read by the sampling threads, written when modules are read anew */
+	int unnamed;	 /* atomic: kernel code without a name was seen */
+} vms_run;
+
+/* Keeps references to machine and guest. Errors: IO. */
+struct vms_run *vms_run_new(const struct vms_run_options *options, GError **error);
+struct vms_run *vms_run_ref(struct vms_run *run);
+/* A run's last reference goes when its threads have been joined. */
+void vms_run_unref(struct vms_run *run);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_run, vms_run_unref)
+
+/*
+ * Starts the threads; each takes a first sample at once, however soon the run ends. Errors: IO;
+ * those that were started are joined by vms_run_join.
+ */
+bool vms_run_begin(struct vms_run *run, GError **error);
+/* Tells the threads to stop; returns at once. For any thread. */
+void vms_run_stop(struct vms_run *run);
+void vms_run_join(struct vms_run *run);
+
+/*
+ * Reads the guest's modules anew if code without a name was seen; not now if a sample is just being
+ * taken.
+ */
+void vms_run_refresh_modules(struct vms_run *run);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample/samples.h"
+
+/* A frame each, the process, a marker. */
+#define PATH_LIMIT (VMS_STACK_LIMIT + 2)
+
+void vms_samples_init(struct vms_samples *samples, uint32_t limit)
+{
+	*samples = (struct vms_samples) { .tree = vms_tree_new(limit) };
+	g_mutex_init(&samples->lock);
+}
+
+void vms_samples_clear(struct vms_samples *samples)
+{
+	vms_tree_free(samples->tree);
+	g_mutex_clear(&samples->lock);
+}
+
+static struct vms_tree_key frame_key(const struct vms_sample_record *record,
+				     const struct vms_frame *frame)
+{
+	uint32_t process = record->process ? record->process->index : VMS_TREE_NO_PROCESS;
+	return (struct vms_tree_key) {
+		.kind = frame->is_return ? VMS_TREE_RETURN : VMS_TREE_PC,
+		.value = frame->pc,
+		.process = frame->is_user ? process : VMS_TREE_KERNEL,
+	};
+}
+
+/* The way from the leaf outwards: frames, why there are no more, the process. */
+static size_t path_of(const struct vms_sample_record *record, struct vms_tree_key *path)
+{
+	const struct vms_stack *stack = &record->stack;
+	size_t n = 0;
+
+	if (record->idle) {
+		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_IDLE };
+		return n;
+	}
+	for (unsigned i = 0; i < MIN(stack->n, VMS_STACK_LIMIT); i++)
+		path[n++] = frame_key(record, &stack->frame[i]);
+	if (stack->end != VMS_WALK_ROOT || n == 0)
+		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_MARKER,
+						    .value = stack->end,
+						    .process = VMS_TREE_KERNEL };
+	if (record->process)
+		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_PROCESS,
+						    .process = record->process->index };
+	return n;
+}
+
+static void reverse(struct vms_tree_key *path, size_t n)
+{
+	for (size_t i = 0; i < n / 2; i++) {
+		struct vms_tree_key key = path[i];
+		path[i] = path[n - 1 - i];
+		path[n - 1 - i] = key;
+	}
+}
+
+static void count(struct vms_sample_stats *stats, const struct vms_sample_record *record)
+{
+	stats->samples++;
+	if (record->idle) {
+		stats->idle++;
+	} else if (record->stack.n_kernel > 0) {
+		stats->kernel_walks++;
+		stats->kernel_walks_by_end[record->stack.kernel_end]++;
+	}
+}
+
+bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
+		     bool leaf_first, uint64_t held_ns)
+{
+	struct vms_tree_key path[PATH_LIMIT];
+	size_t n = path_of(record, path);
+
+	if (!leaf_first)
+		reverse(path, n);
+	g_mutex_lock(&samples->lock);
+	uint32_t before = samples->tree->n_nodes;
+	vms_tree_add(samples->tree, path, n, 1);
+	bool is_new = samples->tree->n_nodes != before;
+	count(&samples->stats, record);
+	vms_histogram_add(&samples->held_ns, held_ns);
+	g_mutex_unlock(&samples->lock);
+	return is_new;
+}
+
+void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason)
+{
+	g_mutex_lock(&samples->lock);
+	samples->stats.failed[reason]++;
+	g_mutex_unlock(&samples->lock);
+}
+
+void vms_samples_miss(struct vms_samples *samples, uint64_t ticks)
+{
+	g_mutex_lock(&samples->lock);
+	samples->stats.missed += ticks;
+	g_mutex_unlock(&samples->lock);
+}
+
+void vms_samples_stats(struct vms_samples *samples, struct vms_sample_stats *ret)
+{
+	g_mutex_lock(&samples->lock);
+	*ret = samples->stats;
+	ret->hold_ns_median = vms_histogram_quantile(&samples->held_ns, 0.5);
+	ret->hold_ns_p99 = vms_histogram_quantile(&samples->held_ns, 0.99);
+	ret->hold_ns_max = samples->held_ns.max;
+	g_mutex_unlock(&samples->lock);
+}
