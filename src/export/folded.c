@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Folded stacks: a line per distinct path, its frames joined by semicolons, then how often it was
+ * seen. The format of Brendan Gregg's stackcollapse tools, which many others read.
+ */
+#include "export/export-private.h"
+#include "sample/tree.h"
+#include <inttypes.h>
+
+struct folder {
+	const struct vms_profile *profile;
+	GHashTable *ids;  /* frame's text to its index + 1 */
+	GPtrArray *texts; /* by index; owned by `ids` */
+	struct vms_tree *tree;
+};
+
+/* What separates frames and lines cannot be in a frame. */
+static void escape(char *text)
+{
+	for (; *text; text++) {
+		if (*text == ';')
+			*text = ':';
+		else if (g_ascii_iscntrl(*text))
+			*text = '?';
+	}
+}
+
+/* The key of a frame: different labels may read alike. Takes the text. */
+static struct vms_tree_key text_key(struct folder *folder, char *text)
+{
+	escape(text);
+	gpointer id = g_hash_table_lookup(folder->ids, text);
+	if (id) {
+		g_free(text);
+	} else {
+		g_ptr_array_add(folder->texts, text);
+		id = GUINT_TO_POINTER(folder->texts->len);
+		g_hash_table_insert(folder->ids, text, id);
+	}
+	return (struct vms_tree_key) { .kind = VMS_TREE_LABEL, .value = GPOINTER_TO_UINT(id) - 1 };
+}
+
+static struct vms_tree_key label_key(struct folder *folder, uint32_t label)
+{
+	GString *text = g_string_new(NULL);
+	vms_export_name(text, vms_profile_label(folder->profile, label));
+	return text_key(folder, g_string_free(text, FALSE));
+}
+
+/* Adds a profile's tree to the tree of texts. */
+static void fold(struct folder *folder, const struct vms_profile_tree *tree)
+{
+	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
+	uint32_t root = VMS_TREE_ROOT;
+
+	if (tree->vcpu != VMS_ALL_VCPUS)
+		root = vms_tree_child(folder->tree, root,
+				      text_key(folder, vms_export_tree_name(tree)));
+	for (uint32_t i = 0; i < tree->n_nodes; i++) {
+		const struct vms_profile_node *node = &tree->nodes[i];
+		uint32_t parent = node->parent == VMS_NO_NODE ? root : to[node->parent];
+		to[i] = vms_tree_child(folder->tree, parent, label_key(folder, node->label));
+		if (to[i] == VMS_TREE_FULL) /* out of memory: without its innermost frames then */
+			to[i] = parent;
+		folder->tree->nodes[to[i]].self += node->self;
+	}
+}
+
+static void print(const struct folder *folder, GString *out)
+{
+	const struct vms_tree_node *nodes = folder->tree->nodes;
+	g_autoptr(GArray) path = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+
+	for (uint32_t i = 0; i < folder->tree->n_nodes; i++) {
+		if (nodes[i].self == 0)
+			continue;
+		g_array_set_size(path, 0);
+		for (uint32_t node = i; node != VMS_TREE_ROOT; node = nodes[node].parent)
+			g_array_append_val(path, node);
+		for (guint j = path->len; j-- > 0;) {
+			uint32_t node = g_array_index(path, uint32_t, j);
+			g_string_append(out,
+					g_ptr_array_index(folder->texts, nodes[node].key.value));
+			g_string_append_c(out, j ? ';' : ' ');
+		}
+		g_string_append_printf(out, "%" PRIu64 "\n", nodes[i].self);
+	}
+}
+
+void vms_export_folded(const struct vms_profile *profile, GString *out)
+{
+	struct folder folder = {
+		.profile = profile,
+		.ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.texts = g_ptr_array_new(),
+		.tree = vms_tree_new(VMS_TREE_LIMIT),
+	};
+	for (size_t i = 0; i < vms_profile_n_trees(profile); i++)
+		fold(&folder, vms_profile_tree_get(profile, i));
+	print(&folder, out);
+	vms_tree_free(folder.tree);
+	g_ptr_array_unref(folder.texts);
+	g_hash_table_unref(folder.ids);
+}
