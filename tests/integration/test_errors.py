@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT
+"""Targets that cannot be opened: each has its own error, in time, and nothing hangs or crashes."""
+import os
+import signal
+import socket
+import subprocess
+import unittest
+
+import harness
+import peers
+from harness import vmscope
+
+# What no command may need, whoever its peer is. Generous: the machine may be loaded.
+PATIENCE = 60
+
+
+class Case(unittest.TestCase):
+    def fails(self, *arguments, status=1, says=None, **options):
+        """The command fails with one line that says why; that line."""
+        run = vmscope(*arguments, timeout=PATIENCE, check=False, **options)
+        self.assertEqual(run.status, status, f"{arguments}: {run.out}{run.err}")
+        lines = run.err.strip().splitlines()
+        self.assertTrue(lines and lines[0].startswith("vmscope: "), run.err)
+        if status == 1:
+            self.assertEqual(len(lines), 1, run.err)
+        if says:
+            self.assertRegex(lines[0], says)
+        self.assertNotIn("runtime error", run.err)
+        return lines[0]
+
+
+class Usage(Case):
+    def test_no_command(self):
+        self.assertEqual(vmscope(check=False).status, 2)
+
+    def test_unknown_command(self):
+        self.fails("frobnicate", status=2, says="frobnicate")
+
+    def test_unknown_option(self):
+        self.fails("stack", "--frobnicate", status=2, says="frobnicate")
+
+    def test_two_targets(self):
+        self.fails("stack", "-p", "1", "--qmp", "/nowhere", status=2)
+
+    def test_missing_argument(self):
+        self.fails("mem", "-p", "1", status=2)
+
+    def test_help_and_version(self):
+        self.assertIn("sample", vmscope("--help").out)
+        self.assertRegex(vmscope("--version").out, r"^vmscope \d+\.\d+")
+        for command in ("list", "info", "regs", "stack", "ps", "dmesg", "modules", "symbol", "mem",
+                        "disas", "sample", "run"):
+            self.assertIn("Usage:", vmscope(command, "--help").out, command)
+
+
+class NoMachine(Case):
+    def test_no_such_process(self):
+        with subprocess.Popen(["/bin/true"]) as process:
+            process.wait()
+        self.fails("stack", "-p", process.pid, says="no such process|no process")
+
+    def test_not_qemu(self):
+        with subprocess.Popen(["sleep", "1000"]) as process:
+            try:
+                self.fails("stack", "-p", process.pid, says="QEMU")
+            finally:
+                process.kill()
+
+    def test_qemu_without_qmp(self):
+        machine = harness.Machine("-S", smp=1, memory=64, qmp=False)
+        try:
+            self.fails("stack", "-p", machine.pid, says="QMP")
+        finally:
+            machine.stop()
+
+    def test_no_such_socket(self):
+        self.fails("stack", "--qmp", "/nowhere/qmp", says="/nowhere/qmp")
+        self.fails("stack", "--gdb", "/nowhere/gdb", says="/nowhere/gdb")
+
+    def test_nobody_listens(self):
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{bound.getsockname()[1]}"
+            self.fails("stack", "--qmp", address, says=address)
+            self.fails("stack", "--gdb", address, says=address)
+
+    def test_not_a_socket(self):
+        self.fails("stack", "--qmp", "/etc/passwd", says="/etc/passwd")
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can become somebody without permission")
+    def test_no_permission(self):
+        machine = harness.Machine("-S", smp=1, memory=64)
+        try:
+            machine.directory.chmod(0o755)
+            machine.qmp_path.chmod(0o600)
+            self.fails("stack", "--qmp", machine.qmp_path, says="[Pp]ermission|permitted",
+                       user="nobody")
+        finally:
+            machine.stop()
+
+    def test_run_of_what_is_not_there(self):
+        self.fails("run", "--", "/nowhere/qemu", says="/nowhere/qemu")
+
+    def test_start_of_what_ends_at_once(self):
+        self.fails("stack", "--", "/bin/false")
+
+
+class Monitors(Case):
+    """QMP monitors that do not behave."""
+
+    def check(self, behave, says=None):
+        with peers.Peer(behave) as peer:
+            self.fails("stack", "--qmp", peer.path, says=says)
+
+    def test_hangs_up(self):
+        self.check(peers.hang_up, "closed|gone|reset")
+
+    def test_silent(self):
+        self.check(peers.silent, "answer|respon|s$|client")
+
+    def test_garbage(self):
+        self.check(peers.garbage)
+
+    def test_endless_line(self):
+        self.check(peers.endless_line)
+
+    def test_deep_json(self):
+        self.check(peers.deep_json)
+
+    def test_greets_only(self):
+        self.check(peers.greets_only)
+
+    def test_hangs_up_later(self):
+        self.check(peers.qmp(peers.hangs_up_later))
+
+    def test_answers_garbage(self):
+        self.check(peers.qmp(peers.answers_garbage))
+
+    def test_answers_wrong_types(self):
+        self.check(peers.qmp(peers.answers_wrong_types))
+
+    def test_answers_errors(self):
+        self.check(peers.qmp(peers.answers_errors))
+
+    def test_stops_answering(self):
+        self.check(peers.qmp(peers.stops_answering))
+
+    def test_busy(self):
+        """A monitor serves one client; a second one is told so and does not wait for ever."""
+        machine = harness.Machine("-S", smp=1, memory=64)
+        try:
+            other = harness.Qmp.connect(machine.qmp_path)
+            self.fails("stack", "--qmp", machine.qmp_path, says="in use|busy|another|other client")
+            self.fails("stack", "-p", machine.pid, says="in use|busy|another|other client")
+            other.close()
+        finally:
+            machine.stop()
+
+
+class Stubs(Case):
+    """gdb stubs that do not behave."""
+
+    def check(self, behave):
+        with peers.Peer(behave) as peer:
+            self.fails("regs", "--gdb", peer.path)
+
+    def test_hangs_up(self):
+        self.check(peers.hang_up)
+
+    def test_silent(self):
+        self.check(peers.silent)
+
+    def test_garbage(self):
+        self.check(peers.garbage)
+
+    def test_unknown(self):
+        self.check(peers.gdb(peers.gdb_unknown))
+
+    def test_bad_checksum(self):
+        self.check(peers.gdb(peers.gdb_bad_checksum))
+
+    def test_huge(self):
+        self.check(peers.gdb(peers.gdb_huge))
+
+    def test_lies(self):
+        self.check(peers.gdb(peers.gdb_lies))
+
+
+class Several(Case):
+    def test_no_target_with_several_machines(self):
+        """With more than one machine and no target, the error names them."""
+        machines = [harness.Machine("-S", smp=1, memory=64) for _ in range(2)]
+        try:
+            line = self.fails("stack", status=2)
+            for machine in machines:
+                self.assertIn(str(machine.pid), line)
+        finally:
+            for machine in machines:
+                machine.stop()
+
+
+class Hostile(Case):
+    """A guest that wants to hang or crash whoever looks at it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = harness.BareGuest("hostile")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.guest.stop()
+
+    def looks(self, *arguments):
+        """The command ends by itself, by exit and not by a signal; the guest runs on."""
+        run = vmscope(*arguments, "-p", self.guest.pid, timeout=PATIENCE, check=False)
+        self.assertIn(run.status, (0, 1), run.err)
+        self.assertEqual(self.guest.qmp.status(), "running")
+        return run
+
+    def test_inspection(self):
+        for command in ("stack", "regs", "ps", "dmesg", "modules", "symbol"):
+            with self.subTest(command):
+                self.looks(command)
+
+    def test_items(self):
+        items = [line.split()[0] for line in
+                 vmscope("info", "help", "-p", self.guest.pid).out.splitlines()[1:]]
+        self.assertIn("mappings", items)
+        for item in items:
+            with self.subTest(item):
+                self.assertLess(len(self.looks("info", item).out), 64 << 20)
+
+    def test_sample(self):
+        run = self.looks("sample", "-F", "99", "-t", "1", "--depth", "1024")
+        self.assertEqual(run.status, 0, run.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
