@@ -304,9 +304,9 @@ def stop_shared_guests():
 Run = collections.namedtuple("Run", "status out err")
 
 
-def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, **options):
+def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, program=VMSCOPE, **options):
     """Runs the vmscope command. `check`: a failure raises with what it wrote."""
-    run = subprocess.run([str(VMSCOPE), *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
+    run = subprocess.run([str(program), *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          timeout=timeout, **options)
     if check and run.returncode:

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Page walks for the tests: opens the QEMU behind a QMP socket and holds it; then, for every line
+ * "VCPU ADDRESS" that it reads, writes the guest-physical address, or "-" where nothing is mapped.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <vmscope/vmscope.h>
+
+static bool answer(struct vms_machine *machine, unsigned vcpu, uint64_t va, GError **error)
+{
+	struct vms_regs regs;
+	struct vms_page page;
+
+	if (!vms_machine_regs(machine, vcpu, &regs, error))
+		return false;
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+	if (vms_memory_translate(memory, va, &page))
+		printf("0x%" PRIx64 "\n", page.pa + (va - page.va));
+	else
+		puts("-");
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_machine) machine = argc == 2 ? vms_machine_open_qmp(argv[1], &error) : NULL;
+	bool done = machine && vms_machine_hold(machine, VMS_ALL_VCPUS, &error);
+	unsigned vcpu;
+	uint64_t va;
+
+	while (done && scanf("%u %" SCNi64, &vcpu, (int64_t *)&va) == 2)
+		done = answer(machine, vcpu, va, &error);
+	done = done && vms_machine_release(machine, VMS_ALL_VCPUS, &error);
+	if (!done)
+		fprintf(stderr, "translate: %s\n", error ? error->message : "no QMP socket given");
+	return done ? 0 : 1;
+}
