@@ -18,7 +18,7 @@ def qemu_walk(machine, vcpu, va):
 
 def our_walks(machine, asked):
     """The same by libvmscope, for a list of (vCPU, address)."""
-    run = subprocess.run([harness.BUILD / "tests" / "integration" / "translate",
+    run = subprocess.run([harness.BUILD / "tests" / "tools" / "translate",
                           machine.qmp_path], text=True, check=True, timeout=120,
                          input="".join(f"{vcpu} {va:#x}\n" for vcpu, va in asked),
                          stdout=subprocess.PIPE)
@@ -48,16 +48,16 @@ class Pages:
         top = 1 << (47 if self.levels == 4 else 56)
         edges = [0, 1, 0xfff, top - 1, top, 2**64 - top - 1, 2**64 - top, 2**64 - 1,
                  0x8000000000000000, 0xffffffff80000000]
-        unlikely = [chosen.getrandbits(64) for _ in range(300)]
-        near = [va + chosen.randrange(1 << 22) for va in user for _ in range(3)]
-        return chosen.sample(symbols, 1500) + user + near + direct_map + edges + unlikely
+        unlikely = [chosen.getrandbits(64) for _ in range(100)]
+        near = [va + chosen.randrange(1 << 22) for va in user]
+        return chosen.sample(symbols, 800) + user + near + direct_map + edges + unlikely
 
     def test_walks(self):
         self.guest.start_workload("deep")
         self.guest.start_workload("deep")
         addresses = self.addresses()
         self.guest.qmp.command("stop")
-        asked = [(vcpu, va) for vcpu in range(2) for va in addresses]
+        asked = [(i % 2, va) for i, va in enumerate(addresses)]
         ours = our_walks(self.guest, asked)
         self.assertEqual(self.guest.qmp.status(), "paused", "a paused guest stays paused")
         self.assertEqual(len(ours), len(asked))
@@ -66,7 +66,7 @@ class Pages:
             qemu = qemu_walk(self.guest, vcpu, va)
             mapped += qemu is not None
             self.assertEqual(our, qemu, f"vCPU {vcpu}, address {va:#x}")
-        self.assertGreater(mapped, 1000, "too few of the addresses are mapped for a test")
+        self.assertGreater(mapped, len(asked) // 4, "too few of the addresses are mapped for a test")
         cr4 = int(re.search(r"CR4=([0-9a-f]+)", self.guest.qmp.hmp("info registers"))[1], 16)
         self.assertEqual(bool(cr4 & 1 << 12), self.levels == 5)
         self.guest.qmp.command("cont")
