@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loaded kernel modules: the list that begins at `modules` (include/linux/module.h), and for each
+ * module its parts in memory, its symbols as /proc/kallsyms shows them (kernel/module/kallsyms.c)
+ * and its unwind table.
+ */
+#include "base/text.h"
+#include "guest/linux/linux.h"
+#include "guest/linux/list.h"
+#include "guest/linux/member.h"
+#include <stdlib.h>
+#include <vmscope/log.h>
+
+#define MODULES_LIMIT 4096
+#define BYTES_LIMIT   (256u << 20) /* read and kept at one reading of the list */
+#define NAME_SIZE     64	   /* of a module: MODULE_NAME_LEN is 56 */
+#define KSYM_SIZE     512	   /* of a symbol: KSYM_NAME_LEN */
+#define REGIONS_LIMIT 16	   /* parts of a module; the kernel has 7 kinds */
+#define REGION_LIMIT  (1u << 30)   /* bytes of one */
+
+#define ORC_SIZE 10 /* bytes of an unwind table's entry: 6 and its address */
+
+/* Elf64_Sym */
+#define SYM_SIZE  24
+#define SYM_NAME  0
+#define SYM_INFO  4
+#define SYM_SHNDX 6
+#define SYM_VALUE 8
+
+struct region {
+	uint64_t va, size;
+};
+
+/* A module with what only this file and the unwinder know of it. */
+struct loaded_module {
+	struct vms_module module; /* first, so that a pointer to one is a pointer to the other */
+	uint64_t va;		  /* of its struct module */
+	struct region regions[REGIONS_LIMIT];
+	unsigned n_regions;
+	uint64_t symtab, n_symbols;
+	struct vms_orc *orc;
+};
+
+struct vms_linux_modules {
+	uint64_t head;
+	int64_t unformed; /* MODULE_STATE_UNFORMED: not yet to be looked at */
+	GPtrArray *list;
+	GArray *regions; /* struct placed_region of all modules, by address */
+	size_t budget;	 /* bytes that may yet be read and kept in this reading of the list */
+
+	struct vms_btf_member node, name, state, kallsyms, syms, num_syms;
+	struct vms_btf_member symtab, num_symtab, strtab, typetab;
+	struct vms_btf_member mem, mem_base, mem_size;		    /* from 6.4 on */
+	struct vms_btf_member core_base, core_size, core_text_size; /* until 6.3 */
+	struct vms_btf_member init_base, init_size;
+	struct vms_btf_member num_orcs, orc_ip, orc_entries; /* CONFIG_UNWINDER_ORC */
+	struct vms_btf_member value, name_pointer;	 /* of struct kernel_symbol, or, relative */
+	struct vms_btf_member value_offset, name_offset; /* to their own addresses, these */
+	uint64_t mem_stride, export_stride;		 /* bytes of the array elements */
+};
+
+struct placed_region {
+	uint64_t va, size;
+	const struct loaded_module *module;
+};
+
+#define AT(member) offsetof(struct vms_linux_modules, member)
+
+static const struct vms_wanted_member wanted_members[] = {
+	{ "module", "list", AT(node), false },
+	{ "module", "name", AT(name), false },
+	{ "module", "state", AT(state), false },
+	{ "module", "kallsyms", AT(kallsyms), true },
+	{ "module", "syms", AT(syms), true },
+	{ "module", "num_syms", AT(num_syms), true },
+	{ "mod_kallsyms", "symtab", AT(symtab), true },
+	{ "mod_kallsyms", "num_symtab", AT(num_symtab), true },
+	{ "mod_kallsyms", "strtab", AT(strtab), true },
+	{ "mod_kallsyms", "typetab", AT(typetab), true },
+	{ "module", "mem", AT(mem), true },
+	{ "module_memory", "base", AT(mem_base), true },
+	{ "module_memory", "size", AT(mem_size), true },
+	{ "module", "core_layout.base", AT(core_base), true },
+	{ "module", "core_layout.size", AT(core_size), true },
+	{ "module", "core_layout.text_size", AT(core_text_size), true },
+	{ "module", "init_layout.base", AT(init_base), true },
+	{ "module", "init_layout.size", AT(init_size), true },
+	{ "module", "arch.num_orcs", AT(num_orcs), true },
+	{ "module", "arch.orc_unwind_ip", AT(orc_ip), true },
+	{ "module", "arch.orc_unwind", AT(orc_entries), true },
+	{ "kernel_symbol", "value", AT(value), true },
+	{ "kernel_symbol", "name", AT(name_pointer), true },
+	{ "kernel_symbol", "value_offset", AT(value_offset), true },
+	{ "kernel_symbol", "name_offset", AT(name_offset), true },
+};
+
+static void free_module(gpointer data)
+{
+	struct loaded_module *loaded = data;
+	vms_symbol_table_unref(loaded->module.symbols);
+	vms_orc_free(loaded->orc);
+	g_free(loaded->module.name);
+	g_free(loaded);
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+static bool spend(struct vms_linux_modules *modules, uint64_t n, size_t element)
+{
+	if (n > modules->budget / element)
+		return false;
+	modules->budget -= n * element;
+	return true;
+}
+
+/* One read of a whole array; NULL when it is too large or not there. */
+static uint8_t *read_array(struct vms_linux_modules *modules, struct vms_memory *memory,
+			   uint64_t va, uint64_t n, size_t element, struct vms_bytes *ret)
+{
+	if (!spend(modules, n, element))
+		return NULL;
+	g_autofree uint8_t *data = g_malloc(n * element);
+	if (!vms_memory_read(memory, va, data, n * element))
+		return NULL;
+	*ret = (struct vms_bytes) { data, n * element };
+	return g_steal_pointer(&data);
+}
+
+/* ---- parts of a module ------------------------------------------------ */
+
+static void add_region(struct loaded_module *loaded, uint64_t va, uint64_t size)
+{
+	if (!va || !size || size > REGION_LIMIT || va + size < va ||
+	    loaded->n_regions == REGIONS_LIMIT)
+		return;
+	loaded->regions[loaded->n_regions++] = (struct region) { va, size };
+	loaded->module.size += size;
+}
+
+/* Since ac3b43283923 ("module: replace module_layout with module_memory") (in v6.4). */
+static void read_memories(const struct vms_linux_modules *modules, struct vms_memory *memory,
+			  struct loaded_module *loaded)
+{
+	for (unsigned i = 0; i < REGIONS_LIMIT && i * modules->mem_stride < modules->mem.size;
+	     i++) {
+		uint64_t at = i * modules->mem_stride;
+		uint64_t part = loaded->va + modules->mem.offset + at, base, size;
+		if (!vms_member_read(memory, part, &modules->mem_base, &base) ||
+		    !vms_member_read(memory, part, &modules->mem_size, &size))
+			return;
+		add_region(loaded, base, size);
+	}
+}
+
+static void read_layouts(const struct vms_linux_modules *modules, struct vms_memory *memory,
+			 struct loaded_module *loaded)
+{
+	uint64_t base, size;
+	if (vms_member_read(memory, loaded->va, &modules->core_base, &base) &&
+	    vms_member_read(memory, loaded->va, &modules->core_size, &size))
+		add_region(loaded, base, size);
+	if (vms_member_read(memory, loaded->va, &modules->init_base, &base) &&
+	    vms_member_read(memory, loaded->va, &modules->init_size, &size))
+		add_region(loaded, base, size);
+}
+
+/* The first part holds the code: MOD_TEXT is 0, and the core layout begins with it. */
+static void read_regions(const struct vms_linux_modules *modules, struct vms_memory *memory,
+			 struct loaded_module *loaded)
+{
+	if (vms_member_there(&modules->mem))
+		read_memories(modules, memory, loaded);
+	else
+		read_layouts(modules, memory, loaded);
+	if (!loaded->n_regions)
+		return;
+	loaded->module.text = loaded->regions[0].va;
+	if (!vms_member_read(memory, loaded->va, &modules->core_text_size,
+			     &loaded->module.text_size))
+		loaded->module.text_size = loaded->regions[0].size;
+}
+
+/* ---- exported symbols ------------------------------------------------- */
+
+struct export
+{
+	uint64_t value;
+	const char *name; /* in the chunk beside */
+};
+
+struct exports {
+	GArray *array; /* struct export, sorted */
+	GStringChunk *names;
+};
+
+static int compare_exports(const void *a, const void *b)
+{
+	const struct export *x = a, *y = b;
+	if (x->value != y->value)
+		return x->value < y->value ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/* What a member of struct kernel_symbol says, absolute or relative to its own address. */
+static bool read_reference(const struct vms_btf_member *absolute,
+			   const struct vms_btf_member *relative, struct vms_bytes table,
+			   uint64_t at, uint64_t table_va, uint64_t *ret)
+{
+	struct vms_bytes entry = { table.data + at, table.size - at };
+	if (vms_member_there(absolute))
+		return vms_member_get(entry, absolute, ret);
+	if (!vms_member_get(entry, relative, ret))
+		return false;
+	*ret = table_va + at + relative->offset + (uint64_t)(int64_t)(int32_t)*ret;
+	return true;
+}
+
+/*
+ * What the module exports to any module: /proc/kallsyms shows the types of these symbols in upper
+ * case (is_exported() in kernel/module/kallsyms.c). Nothing where the table cannot be read.
+ */
+static void read_exports(struct vms_linux_modules *modules, struct vms_memory *memory, uint64_t va,
+			 struct exports *ret)
+{
+	uint64_t table_va, n, stride = modules->export_stride;
+	struct vms_bytes table;
+	if (!stride || !vms_member_read(memory, va, &modules->syms, &table_va) ||
+	    !vms_member_read(memory, va, &modules->num_syms, &n) || !spend(modules, n, KSYM_SIZE))
+		return;
+	g_autofree uint8_t *data = read_array(modules, memory, table_va, n, stride, &table);
+	for (uint64_t at = 0; data && at < table.size; at += stride) {
+		char name[KSYM_SIZE];
+		uint64_t name_va;
+		struct export export;
+		if (!read_reference(&modules->value, &modules->value_offset, table, at, table_va,
+				    &export.value) ||
+		    !read_reference(&modules->name_pointer, &modules->name_offset, table, at,
+				    table_va, &name_va) ||
+		    !vms_memory_read_string(memory, name_va, name, sizeof(name)))
+			return;
+		export.name = g_string_chunk_insert(ret->names, name);
+		g_array_append_val(ret->array, export);
+	}
+	qsort(ret->array->data, ret->array->len, sizeof(struct export), compare_exports);
+}
+
+static bool is_exported(const struct exports *exports, const char *name, uint64_t value)
+{
+	struct export key = { value, name };
+	return bsearch(&key, exports->array->data, exports->array->len, sizeof(key),
+		       compare_exports) != NULL;
+}
+
+/* ---- symbols ---------------------------------------------------------- */
+
+/* A module's symbol table as it was read from the guest. */
+struct raw_symbols {
+	struct vms_bytes symtab, strtab, typetab;
+	uint8_t *symtab_data, *strtab_data, *typetab_data;
+};
+typedef struct raw_symbols raw_symbols;
+
+static void raw_symbols_clear(raw_symbols *raw)
+{
+	g_free(raw->symtab_data);
+	g_free(raw->strtab_data);
+	g_free(raw->typetab_data);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(raw_symbols, raw_symbols_clear)
+
+/* The names up to the last one that a symbol refers to; how large the table is nothing tells. */
+static bool read_names(struct vms_linux_modules *modules, struct vms_memory *memory, uint64_t va,
+		       struct raw_symbols *raw)
+{
+	uint32_t last = 0;
+	for (uint64_t at = 0; at < raw->symtab.size; at += SYM_SIZE) {
+		uint32_t name = 0;
+		vms_bytes_u32(raw->symtab, at + SYM_NAME, &name);
+		last = MAX(last, name);
+	}
+	size_t size = (size_t)last + KSYM_SIZE;
+	if (!spend(modules, size, 1))
+		return false;
+	raw->strtab_data = g_malloc0(size);
+	raw->strtab = (struct vms_bytes) { raw->strtab_data, size };
+	return vms_memory_read(memory, va, raw->strtab_data, last) &&
+	       vms_memory_read_string(memory, va + last, (char *)raw->strtab_data + last,
+				      KSYM_SIZE);
+}
+
+static bool read_raw_symbols(struct vms_linux_modules *modules, struct vms_memory *memory,
+			     const struct loaded_module *loaded, struct raw_symbols *raw)
+{
+	uint64_t kallsyms, strtab, typetab;
+	if (!loaded->n_symbols ||
+	    !vms_member_read(memory, loaded->va, &modules->kallsyms, &kallsyms) ||
+	    !vms_member_read(memory, kallsyms, &modules->strtab, &strtab))
+		return false;
+	raw->symtab_data = read_array(modules, memory, loaded->symtab, loaded->n_symbols, SYM_SIZE,
+				      &raw->symtab);
+	if (!raw->symtab_data || !read_names(modules, memory, strtab, raw))
+		return false;
+	if (!vms_member_read(memory, kallsyms, &modules->typetab, &typetab))
+		return true;
+	raw->typetab_data =
+		read_array(modules, memory, typetab, loaded->n_symbols, 1, &raw->typetab);
+	return raw->typetab_data != NULL;
+}
+
+/*
+ * The letter that `nm` would show. Before 1c7651f43777 ("kallsyms: store type information in its
+ * own array") (in v5.2) it stood where ELF has st_info.
+ */
+static char symbol_type(const struct raw_symbols *raw, uint64_t index)
+{
+	uint8_t type = 0;
+	if (!vms_bytes_u8(raw->typetab, index, &type))
+		vms_bytes_u8(raw->symtab, index * SYM_SIZE + SYM_INFO, &type);
+	return g_ascii_isalpha(type) ? (char)type : '?';
+}
+
+/* Adds those that the kernel lists: with a name, and defined. */
+static void add_symbols(struct vms_linux_modules *modules, const struct raw_symbols *raw,
+			const struct exports *exports, struct vms_symbol_table *table)
+{
+	uint64_t n = raw->symtab.size / SYM_SIZE;
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t name_offset = 0;
+		uint16_t section = 0;
+		uint64_t value = 0;
+		vms_bytes_u32(raw->symtab, i * SYM_SIZE + SYM_NAME, &name_offset);
+		vms_bytes_u16(raw->symtab, i * SYM_SIZE + SYM_SHNDX, &section);
+		vms_bytes_u64(raw->symtab, i * SYM_SIZE + SYM_VALUE, &value);
+		char name[KSYM_SIZE];
+		g_strlcpy(name, (const char *)raw->strtab.data + name_offset, sizeof(name));
+		vms_text_clean(name);
+		if (!*name || !section || !spend(modules, strlen(name) + 1, 1))
+			continue;
+		char type = symbol_type(raw, i);
+		type = is_exported(exports, name, value) ? g_ascii_toupper(type)
+							 : g_ascii_tolower(type);
+		vms_symbol_table_add(table, name, value, 0, type);
+	}
+}
+
+static uint64_t regions_end(const struct loaded_module *loaded)
+{
+	uint64_t end = 0;
+	for (unsigned i = 0; i < loaded->n_regions; i++)
+		end = MAX(end, loaded->regions[i].va + loaded->regions[i].size);
+	return end;
+}
+
+static void read_symbols(struct vms_linux_modules *modules, struct vms_memory *memory,
+			 struct loaded_module *loaded)
+{
+	g_auto(raw_symbols) raw = { 0 };
+	struct exports exports = {
+		.array = g_array_new(false, false, sizeof(struct export)),
+		.names = g_string_chunk_new(4096),
+	};
+	loaded->module.symbols = vms_symbol_table_new(loaded->module.name);
+	if (read_raw_symbols(modules, memory, loaded, &raw)) {
+		read_exports(modules, memory, loaded->va, &exports);
+		add_symbols(modules, &raw, &exports, loaded->module.symbols);
+	} else {
+		vms_log(VMS_LOG_INFO, "symbols of the guest's module %s cannot be read",
+			loaded->module.name);
+	}
+	vms_symbol_table_finish(loaded->module.symbols, regions_end(loaded));
+	g_array_unref(exports.array);
+	g_string_chunk_free(exports.names);
+}
+
+/* ---- one module ------------------------------------------------------- */
+
+static void read_orc(struct vms_linux *guest, struct loaded_module *loaded)
+{
+	struct vms_linux_modules *modules = guest->modules;
+	uint64_t n, ip, entries;
+	if (vms_member_read(guest->memory, loaded->va, &modules->num_orcs, &n) && n &&
+	    vms_member_read(guest->memory, loaded->va, &modules->orc_ip, &ip) &&
+	    vms_member_read(guest->memory, loaded->va, &modules->orc_entries, &entries) &&
+	    spend(modules, n, ORC_SIZE))
+		loaded->orc = vms_linux_orc_load_module(guest, ip, entries, n);
+}
+
+/* The module at `va` without its tables; NULL when it cannot be read or is not yet one. */
+static struct loaded_module *read_module(const struct vms_linux_modules *modules,
+					 struct vms_memory *memory, uint64_t va)
+{
+	char name[NAME_SIZE];
+	uint64_t state, kallsyms;
+	if (!vms_member_read(memory, va, &modules->state, &state) ||
+	    (int64_t)state == modules->unformed ||
+	    !vms_member_read_string(memory, va, &modules->name, name, sizeof(name)))
+		return NULL;
+	struct loaded_module *loaded = g_new0(struct loaded_module, 1);
+	loaded->va = va;
+	loaded->module.name = g_strdup(name);
+	read_regions(modules, memory, loaded);
+	if (!vms_member_read(memory, va, &modules->kallsyms, &kallsyms) ||
+	    !vms_member_read(memory, kallsyms, &modules->symtab, &loaded->symtab) ||
+	    !vms_member_read(memory, kallsyms, &modules->num_symtab, &loaded->n_symbols))
+		loaded->n_symbols = 0;
+	return loaded;
+}
+
+static bool is_same(const struct loaded_module *a, const struct loaded_module *b)
+{
+	return a->va == b->va && a->symtab == b->symtab && a->n_symbols == b->n_symbols &&
+	       memcmp(a->regions, b->regions, sizeof(a->regions)) == 0 &&
+	       strcmp(a->module.name, b->module.name) == 0;
+}
+
+/* Takes the one that was there before out of the old list, NULL when it is new or changed. */
+static struct loaded_module *take_known(GPtrArray *old, const struct loaded_module *loaded)
+{
+	for (guint i = 0; i < old->len; i++) {
+		if (is_same(old->pdata[i], loaded))
+			return g_ptr_array_steal_index_fast(old, i);
+	}
+	return NULL;
+}
+
+/* ---- the list --------------------------------------------------------- */
+
+static int compare_regions(const void *a, const void *b)
+{
+	const struct placed_region *x = a, *y = b;
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static void place_regions(struct vms_linux_modules *modules)
+{
+	g_array_set_size(modules->regions, 0);
+	for (guint i = 0; i < modules->list->len; i++) {
+		const struct loaded_module *loaded = modules->list->pdata[i];
+		for (unsigned j = 0; j < loaded->n_regions; j++) {
+			struct placed_region region = { loaded->regions[j].va,
+							loaded->regions[j].size, loaded };
+			g_array_append_val(modules->regions, region);
+		}
+	}
+	qsort(modules->regions->data, modules->regions->len, sizeof(struct placed_region),
+	      compare_regions);
+}
+
+static bool read_list(struct vms_linux *guest, GPtrArray *old, GError **error)
+{
+	struct vms_linux_modules *modules = guest->modules;
+	struct vms_list list;
+	uint64_t node;
+	GError *list_error = NULL;
+	modules->budget = BYTES_LIMIT;
+	vms_list_begin(&list, guest->memory, modules->head, MODULES_LIMIT, "list of modules");
+	while (vms_list_next(&list, &node, &list_error)) {
+		struct loaded_module *loaded =
+			read_module(modules, guest->memory, node - modules->node.offset);
+		if (!loaded)
+			continue;
+		struct loaded_module *known = take_known(old, loaded);
+		if (known) {
+			free_module(loaded);
+			loaded = known;
+		} else {
+			read_symbols(modules, guest->memory, loaded);
+			read_orc(guest, loaded);
+		}
+		g_ptr_array_add(modules->list, loaded);
+	}
+	if (list_error)
+		g_propagate_error(error, list_error);
+	return !list_error;
+}
+
+bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error)
+{
+	struct vms_linux_modules *modules = guest->modules;
+	if (!modules) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "modules of the guest: its kernel has no type information (BTF) that "
+			    "tells where they are");
+		return false;
+	}
+	g_mutex_lock(&guest->lock);
+	g_autoptr(GPtrArray) old = modules->list;
+	modules->list = g_ptr_array_new_with_free_func(free_module);
+	bool read = read_list(guest, old, error);
+	place_regions(modules);
+	g_mutex_unlock(&guest->lock);
+	return read;
+}
+
+const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest)
+{
+	return guest->modules ? guest->modules->list : NULL;
+}
+
+/* The last region that begins at or before `va`, if `va` lies in it. */
+static const struct placed_region *region_at(const struct vms_linux_modules *modules, uint64_t va)
+{
+	guint low = 0, high = modules->regions->len;
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+		if (g_array_index(modules->regions, struct placed_region, middle).va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return NULL;
+	const struct placed_region *region =
+		&g_array_index(modules->regions, struct placed_region, low - 1);
+	return va - region->va < region->size ? region : NULL;
+}
+
+const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
+					     const struct vms_orc **orc)
+{
+	const struct placed_region *region = guest->modules ? region_at(guest->modules, va) : NULL;
+	if (!region)
+		return NULL;
+	if (orc)
+		*orc = region->module->orc;
+	return &region->module->module;
+}
+
+/* ---- the part --------------------------------------------------------- */
+
+struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest)
+{
+	struct vms_linux_modules modules = { .unformed = -1 };
+	if (!guest->btf || !vms_linux_symbol(guest, "modules", &modules.head) ||
+	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &modules))
+		return NULL;
+	vms_btf_enumerator(guest->btf, "MODULE_STATE_UNFORMED", &modules.unformed);
+	vms_btf_size(guest->btf, "kernel_symbol", &modules.export_stride);
+	if (!vms_btf_size(guest->btf, "module_memory", &modules.mem_stride) || !modules.mem_stride)
+		modules.mem = (struct vms_btf_member) { 0 };
+	modules.list = g_ptr_array_new_with_free_func(free_module);
+	modules.regions = g_array_new(false, false, sizeof(struct placed_region));
+	return g_memdup2(&modules, sizeof(modules));
+}
+
+void vms_linux_modules_free(struct vms_linux_modules *modules)
+{
+	if (!modules)
+		return;
+	g_ptr_array_unref(modules->list);
+	g_array_unref(modules->regions);
+	g_free(modules);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "arch/x86_64.h"
+#include "guest/linux/task.h"
+
+#define KERNEL_CS 0x10
+
+/*
+ * A CPU's per-CPU base is in GS while it runs the kernel and in KERNEL_GS_BASE while it runs a
+ * user program; for a few instructions of an entry or exit it is the other way round. The user may
+ * set GS to anything, so a base is believed when the variable that repeats it does so.
+ *
+ * Addresses of per-CPU variables begin at zero, and from 6.15 on where the kernel was linked, which
+ * the bases then take into account ("x86/percpu/64: Use relative percpu offsets"): base + address
+ * is right for both.
+ */
+static bool percpu_base(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			const struct vms_regs *regs, uint64_t *ret)
+{
+	bool in_kernel = vms_arch_x86_64.in_kernel(regs);
+	const unsigned order[] = {
+		in_kernel ? GS_BASE : K_GS_BASE,
+		in_kernel ? K_GS_BASE : GS_BASE,
+	};
+	for (unsigned i = 0; i < G_N_ELEMENTS(order); i++) {
+		uint64_t base = regs->value[order[i]], repeated;
+		if (vms_regs_have(regs, order[i]) &&
+		    vms_arch_x86_64.is_kernel_address(base + tasks->this_cpu_off) &&
+		    vms_memory_read_u64(memory, base + tasks->this_cpu_off, &repeated) &&
+		    repeated == base) {
+			*ret = base;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool x86_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			const struct vms_regs *regs, uint64_t *ret)
+{
+	uint64_t base = 0;
+	if (tasks->smp && !percpu_base(tasks, memory, regs, &base))
+		return false;
+	return vms_memory_read_u64(memory, base + tasks->current, ret);
+}
+
+/* __switch_to_asm pushes struct inactive_task_frame (arch/x86/include/asm/switch_to.h). */
+static bool x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			      uint64_t task, uint64_t pgd, struct vms_regs *regs)
+{
+	const struct {
+		unsigned reg;
+		const struct vms_btf_member *member;
+	} saved[] = {
+		{ RBX, &tasks->frame_bx },     { RBP, &tasks->frame_bp },
+		{ R12, &tasks->frame_r12 },    { R13, &tasks->frame_r13 },
+		{ R14, &tasks->frame_r14 },    { R15, &tasks->frame_r15 },
+		{ RIP, &tasks->frame_return },
+	};
+	uint64_t frame;
+	if (!vms_member_read(memory, task, &tasks->thread_sp, &frame))
+		return false;
+	for (unsigned reg = RAX; reg <= RIP; reg++)
+		regs->valid &= ~(UINT64_C(1) << reg);
+	for (unsigned i = 0; i < G_N_ELEMENTS(saved); i++) {
+		uint64_t value;
+		if (!vms_member_read(memory, frame, saved[i].member, &value))
+			return false;
+		vms_regs_set(regs, saved[i].reg, value);
+	}
+	vms_regs_set(regs, RSP, frame + tasks->frame_return.offset + tasks->frame_return.size);
+	vms_regs_set(regs, CS, KERNEL_CS);
+	if (pgd)
+		vms_regs_set(regs, CR3, pgd);
+	return true;
+}
+
+const struct vms_task_arch vms_task_arch_x86_64 = {
+	.arch = &vms_arch_x86_64,
+	.current = x86_current,
+	.switched_regs = x86_switched_regs,
+};
