@@ -105,7 +105,12 @@ bool vms_guest_has_orc(const struct vms_guest *guest)
 
 bool vms_guest_orc(struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret)
 {
-	return vms_guest_has_orc(guest) && vms_orc_find(guest->linux_guest->orc, pc, ret);
+	const struct vms_orc *orc;
+	if (!vms_guest_has_orc(guest))
+		return false;
+	if (!vms_linux_module_at(guest->linux_guest, pc, &orc))
+		orc = guest->linux_guest->orc;
+	return orc && vms_orc_find(orc, pc, ret);
 }
 
 /* ---- symbols ---------------------------------------------------------- */
@@ -155,12 +160,16 @@ bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file
 }
 
 /* What the guest itself says of `va`. */
-static bool locate_in_guest(const struct vms_guest *guest, uint64_t va, struct vms_location *ret)
+static bool locate_in_guest(const struct vms_guest *guest, const struct vms_process *process,
+			    uint64_t va, struct vms_location *ret)
 {
-	const struct vms_linux *linux_guest = guest->linux_guest;
-	if (linux_guest && linux_guest->arch->is_kernel_address(va))
+	struct vms_linux *linux_guest = guest->linux_guest;
+	if (!linux_guest)
+		return false;
+	if (linux_guest->arch->is_kernel_address(va))
 		return vms_linux_locate_kernel(linux_guest, va, ret);
-	return false;
+	return process &&
+	       vms_linux_locate_user(linux_guest, process, va, &ret->module, &ret->offset);
 }
 
 /* Adds what symbol files know: the name where there is none yet, and the line. */
@@ -189,8 +198,7 @@ bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process
 		      struct vms_location *ret)
 {
 	*ret = (struct vms_location) { 0 };
-	(void)process;
-	bool in_guest = locate_in_guest(guest, va, ret);
+	bool in_guest = locate_in_guest(guest, process, va, ret);
 	bool in_files = locate_in_files(guest, va, ret);
 	return in_guest || in_files;
 }
@@ -223,6 +231,11 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 	if (guest->linux_guest)
 		in_kernel = lookup_in_table(guest->linux_guest->symbols, NULL, name, each, data);
 	n += in_kernel;
+	const GPtrArray *modules = vms_guest_modules(guest);
+	for (guint i = 0; modules && i < modules->len; i++) {
+		const struct vms_module *module = modules->pdata[i];
+		n += lookup_in_table(module->symbols, module->name, name, each, data);
+	}
 	for (guint i = 0; i < guest->symbol_files->len; i++) {
 		const struct vms_guest_symbols *symbols =
 			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
@@ -233,4 +246,65 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 				     each, data);
 	}
 	return n;
+}
+
+/* ---- modules ---------------------------------------------------------- */
+
+/* A guest that is not understood cannot be asked. */
+static bool is_linux(const struct vms_guest *guest, const char *what, GError **error)
+{
+	if (guest->linux_guest)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "Cannot read the guest's %s: no operating system was recognised (%s)", what,
+		    guest->why);
+	return false;
+}
+
+bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error)
+{
+	return is_linux(guest, "modules", error) &&
+	       vms_linux_modules_refresh(guest->linux_guest, error);
+}
+
+const GPtrArray *vms_guest_modules(const struct vms_guest *guest)
+{
+	return guest->linux_guest ? vms_linux_modules_list(guest->linux_guest) : NULL;
+}
+
+/* ---- tasks ------------------------------------------------------------ */
+
+bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
+		       const struct vms_regs *regs, struct vms_task *ret)
+{
+	return guest->linux_guest && vms_linux_current(guest->linux_guest, memory, regs, ret);
+}
+
+GArray *vms_guest_tasks(struct vms_guest *guest, GError **error)
+{
+	return is_linux(guest, "tasks", error) ? vms_linux_tasks_list(guest->linux_guest, error)
+					       : NULL;
+}
+
+bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, struct vms_regs *ret,
+			 GError **error)
+{
+	return is_linux(guest, "tasks", error) &&
+	       vms_linux_task_regs(guest->linux_guest, task, ret, error);
+}
+
+const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task)
+{
+	return vms_linux_process(guest->linux_guest, task);
+}
+
+const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)
+{
+	return guest->linux_guest ? vms_linux_process_get(guest->linux_guest, index) : NULL;
+}
+
+void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
+			    const struct vms_process *process, uint64_t va)
+{
+	vms_linux_note_address(guest->linux_guest, memory, process, va);
 }

@@ -25,7 +25,8 @@ bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va)
 	for (size_t i = 0; i < G_N_ELEMENTS(guest->text); i++)
 		if (va >= guest->text[i].begin && va < guest->text[i].end)
 			return true;
-	return false;
+	const struct vms_module *module = vms_linux_module_at(guest, va, NULL);
+	return module && va - module->text < module->text_size;
 }
 
 static void set_symbol(struct vms_location *location, const struct vms_symbol *symbol, uint64_t va)
@@ -38,11 +39,16 @@ static void set_symbol(struct vms_location *location, const struct vms_symbol *s
 
 bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret)
 {
+	const struct vms_module *module = vms_linux_module_at(guest, va, NULL);
+	bool in_image = va >= guest->image && va < guest->image_end;
+	const struct vms_symbol_table *symbols = module	    ? module->symbols
+						 : in_image ? guest->symbols
+							    : NULL;
 	struct vms_symbol symbol;
-	if (va < guest->image || va >= guest->image_end ||
-	    !vms_symbol_table_find(guest->symbols, va, &symbol))
+	if (!symbols || !vms_symbol_table_find(symbols, va, &symbol))
 		return false;
 	set_symbol(ret, &symbol, va);
+	ret->module = module ? module->name : NULL;
 	return true;
 }
 
@@ -173,6 +179,17 @@ static void load_types(struct vms_linux *guest)
 			error->message);
 }
 
+/* After types and unwind tables, which they need. */
+static void load_tasks_and_modules(struct vms_linux *guest)
+{
+	g_autoptr(GError) error = NULL;
+	guest->tasks = vms_linux_tasks_new(guest);
+	guest->processes = vms_linux_processes_new(guest);
+	guest->modules = vms_linux_modules_new(guest);
+	if (guest->modules && !vms_linux_modules_refresh(guest, &error))
+		vms_log(VMS_LOG_INFO, "%s", error->message);
+}
+
 /* ---- finding it ------------------------------------------------------- */
 
 /*
@@ -210,6 +227,8 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		log_phase("Kernel types", &phase_ns);
 		guest->orc = vms_linux_orc_load(guest);
 		log_phase("Unwind tables", &phase_ns);
+		load_tasks_and_modules(guest);
+		log_phase("Modules", &phase_ns);
 	}
 	vms_kernel_image_clear(&image);
 	return guest;
@@ -312,6 +331,9 @@ void vms_linux_free(struct vms_linux *guest)
 {
 	if (!guest)
 		return;
+	vms_linux_modules_free(guest->modules);
+	vms_linux_processes_free(guest->processes);
+	vms_linux_tasks_free(guest->tasks);
 	vms_orc_free(guest->orc);
 	vms_btf_free(guest->btf);
 	g_free(guest->vmcoreinfo);

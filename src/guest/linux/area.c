@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "guest/linux/area.h"
+
+#include "base/text.h"
+#include "guest/linux/member.h"
+#include <vmscope/log.h>
+
+#define PAGE_SHIFT	 12 /* vm_pgoff counts pages of this size on every kernel known here */
+#define TREE_DEPTH	 64 /* of the red-black tree: twice what 2^32 areas need */
+#define MAPLE_DEPTH	 16
+#define MAPLE_NODE_SIZE	 256 /* struct maple_node is that large and aligned so */
+#define MAPLE_NODE_SHIFT 3   /* an entry's low bits: 2 of the XArray's, then the node's type */
+#define MAPLE_TYPE_MASK	 15
+#define PATH_DEPTH	 64
+#define NAME_MAX_BYTES	 255
+
+struct vms_areas {
+	struct vms_btf_member start, end, pgoff, file;
+	struct vms_btf_member ops, private_data, special_name;
+	struct vms_btf_member map_count, total_vm, start_brk, brk, start_stack;
+	/* Where areas are found: a maple tree from 6.1 on, a red-black tree before. */
+	struct vms_btf_member maple_root, rb_root, rb_node, rb_left, rb_right;
+	struct vms_btf_member range_pivot, range_slot, arange_pivot, arange_slot;
+	int64_t maple_leaf, maple_range, maple_arange;
+	/* What a file is called. */
+	struct vms_btf_member dentry, mnt, name, name_size, parent;
+	struct vms_btf_member mnt_root, mount_mnt, mount_parent, mount_point;
+	uint64_t special_ops; /* vm_ops of areas that the kernel itself has made */
+};
+
+#define AT(member) offsetof(struct vms_areas, member)
+
+static const struct vms_wanted_member wanted_members[] = {
+	{ "vm_area_struct", "vm_start", AT(start), false },
+	{ "vm_area_struct", "vm_end", AT(end), false },
+	{ "vm_area_struct", "vm_pgoff", AT(pgoff), false },
+	{ "vm_area_struct", "vm_file", AT(file), false },
+	{ "vm_area_struct", "vm_ops", AT(ops), true },
+	{ "vm_area_struct", "vm_private_data", AT(private_data), true },
+	{ "vm_special_mapping", "name", AT(special_name), true },
+	{ "mm_struct", "map_count", AT(map_count), false },
+	{ "mm_struct", "total_vm", AT(total_vm), false },
+	{ "mm_struct", "start_brk", AT(start_brk), false },
+	{ "mm_struct", "brk", AT(brk), false },
+	{ "mm_struct", "start_stack", AT(start_stack), false },
+	{ "mm_struct", "mm_mt.ma_root", AT(maple_root), true },
+	{ "mm_struct", "mm_rb.rb_node", AT(rb_root), true },
+	{ "vm_area_struct", "vm_rb", AT(rb_node), true },
+	{ "rb_node", "rb_left", AT(rb_left), true },
+	{ "rb_node", "rb_right", AT(rb_right), true },
+	{ "maple_range_64", "pivot", AT(range_pivot), true },
+	{ "maple_range_64", "slot", AT(range_slot), true },
+	{ "maple_arange_64", "pivot", AT(arange_pivot), true },
+	{ "maple_arange_64", "slot", AT(arange_slot), true },
+	{ "file", "f_path.dentry", AT(dentry), false },
+	{ "file", "f_path.mnt", AT(mnt), false },
+	{ "dentry", "d_name.name", AT(name), false },
+	{ "dentry", "d_name.len", AT(name_size), false },
+	{ "dentry", "d_parent", AT(parent), false },
+	{ "vfsmount", "mnt_root", AT(mnt_root), false },
+	{ "mount", "mnt", AT(mount_mnt), false },
+	{ "mount", "mnt_parent", AT(mount_parent), false },
+	{ "mount", "mnt_mountpoint", AT(mount_point), false },
+};
+
+struct vms_areas *vms_areas_new(const struct vms_linux *guest)
+{
+	struct vms_areas areas = { 0 };
+	if (!guest->btf ||
+	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &areas))
+		return NULL;
+	bool maple = vms_member_there(&areas.maple_root) &&
+		     vms_btf_enumerator(guest->btf, "maple_leaf_64", &areas.maple_leaf) &&
+		     vms_btf_enumerator(guest->btf, "maple_range_64", &areas.maple_range) &&
+		     vms_btf_enumerator(guest->btf, "maple_arange_64", &areas.maple_arange);
+	if (!maple && !vms_member_there(&areas.rb_root)) {
+		vms_log(VMS_LOG_WARNING,
+			"memory areas of the guest's processes are kept in a way not known here");
+		return NULL;
+	}
+	if (!vms_linux_symbol(guest, "special_mapping_vmops", &areas.special_ops))
+		areas.special_ops = 0;
+	return g_memdup2(&areas, sizeof(areas));
+}
+
+void vms_areas_free(struct vms_areas *areas)
+{
+	g_free(areas);
+}
+
+uint64_t vms_areas_stamp(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm)
+{
+	uint64_t map_count, total_vm;
+	if (!vms_member_read(memory, mm, &areas->map_count, &map_count) ||
+	    !vms_member_read(memory, mm, &areas->total_vm, &total_vm))
+		return 0;
+	return map_count << 40 ^ total_vm;
+}
+
+/* ---- finding an area -------------------------------------------------- */
+
+/*
+ * One node of the maple tree (lib/maple_tree.c): slot i leads to what ends at pivot i, and the
+ * last slot in use to the rest; a pivot of 0 is not in use. *last is where the node's range ends.
+ */
+static bool maple_slot(const uint8_t *bytes, const struct vms_btf_member *pivot,
+		       const struct vms_btf_member *slot, uint64_t va, uint64_t *last,
+		       uint64_t *ret)
+{
+	struct vms_bytes node = { bytes, MAPLE_NODE_SIZE };
+	uint64_t i, end, n_pivots = pivot->size / sizeof(end);
+	for (i = 0; i < n_pivots; i++) {
+		if (!vms_bytes_u64(node, pivot->offset + i * sizeof(end), &end))
+			return false;
+		if ((end == 0 && i > 0) || end >= *last)
+			break;
+		if (va <= end) {
+			*last = end;
+			break;
+		}
+	}
+	return i < slot->size / sizeof(*ret) &&
+	       vms_bytes_u64(node, slot->offset + i * sizeof(*ret), ret);
+}
+
+/* The entry for `va`; it tells by its low bits when it is a node and not what was looked for. */
+static bool find_in_maple_tree(const struct vms_areas *areas, struct vms_memory *memory,
+			       uint64_t mm, uint64_t va, uint64_t *ret)
+{
+	uint64_t entry, last = UINT64_MAX;
+	if (!vms_member_read(memory, mm, &areas->maple_root, &entry))
+		return false;
+	for (unsigned depth = 0; depth < MAPLE_DEPTH; depth++) {
+		uint8_t node[MAPLE_NODE_SIZE];
+		int64_t type = entry >> MAPLE_NODE_SHIFT & MAPLE_TYPE_MASK;
+		bool arange = type == areas->maple_arange;
+		if (!arange && type != areas->maple_range && type != areas->maple_leaf)
+			return false;
+		if (!vms_memory_read(memory, entry & ~UINT64_C(0xff), node, sizeof(node)) ||
+		    !maple_slot(node, arange ? &areas->arange_pivot : &areas->range_pivot,
+				arange ? &areas->arange_slot : &areas->range_slot, va, &last,
+				&entry))
+			return false;
+		if (type == areas->maple_leaf) {
+			*ret = entry;
+			return entry != 0;
+		}
+	}
+	return false;
+}
+
+static bool find_in_rb_tree(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+			    uint64_t va, uint64_t *ret)
+{
+	uint64_t node;
+	if (!vms_member_read(memory, mm, &areas->rb_root, &node))
+		return false;
+	for (unsigned depth = 0; depth < TREE_DEPTH && node; depth++) {
+		uint64_t start, end, area = node - areas->rb_node.offset;
+		if (!vms_member_read(memory, area, &areas->start, &start) ||
+		    !vms_member_read(memory, area, &areas->end, &end))
+			return false;
+		if (va >= start && va < end) {
+			*ret = area;
+			return true;
+		}
+		if (!vms_member_read(memory, node, va < start ? &areas->rb_left : &areas->rb_right,
+				     &node))
+			return false;
+	}
+	return false;
+}
+
+bool vms_areas_find(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+		    uint64_t va, struct vms_area *ret)
+{
+	uint64_t pages = 0;
+	bool found = vms_member_there(&areas->maple_root)
+			     ? find_in_maple_tree(areas, memory, mm, va, &ret->va)
+			     : find_in_rb_tree(areas, memory, mm, va, &ret->va);
+	if (!found || !vms_member_read(memory, ret->va, &areas->start, &ret->start) ||
+	    !vms_member_read(memory, ret->va, &areas->end, &ret->end) ||
+	    !vms_member_read(memory, ret->va, &areas->file, &ret->file) ||
+	    !vms_member_read(memory, ret->va, &areas->pgoff, &pages))
+		return false;
+	ret->offset = ret->file ? pages << PAGE_SHIFT : 0;
+	return va >= ret->start && va < ret->end;
+}
+
+/* ---- what it is called ------------------------------------------------ */
+
+/* A path that grows from its end towards the root. */
+struct path {
+	char text[VMS_AREA_NAME_SIZE];
+	size_t begin;
+};
+
+/* Puts "/name" before the path; false when it does not fit or cannot be read. */
+static bool prepend_name(const struct vms_areas *areas, struct vms_memory *memory, uint64_t dentry,
+			 struct path *path)
+{
+	uint64_t name, size;
+	if (!vms_member_read(memory, dentry, &areas->name, &name) ||
+	    !vms_member_read(memory, dentry, &areas->name_size, &size) || size == 0 ||
+	    size > NAME_MAX_BYTES || size + 1 > path->begin ||
+	    !vms_memory_read(memory, name, path->text + path->begin - size, size))
+		return false;
+	path->begin -= size;
+	if (path->text[path->begin] != '/')
+		path->text[--path->begin] = '/';
+	return true;
+}
+
+/*
+ * From a directory entry, the root of the file system mounted as `*mnt`, to the one that it is
+ * mounted on; false at the root of all.
+ */
+static bool cross_mount(const struct vms_areas *areas, struct vms_memory *memory, uint64_t *mnt,
+			uint64_t *dentry)
+{
+	uint64_t parent, mount = *mnt - areas->mount_mnt.offset;
+	if (!vms_member_read(memory, mount, &areas->mount_parent, &parent) || parent == mount ||
+	    !vms_member_read(memory, mount, &areas->mount_point, dentry))
+		return false;
+	*mnt = parent + areas->mount_mnt.offset;
+	return true;
+}
+
+/* As prepend_path() in fs/d_path.c. What can be read of a path is better than none. */
+static void find_path(const struct vms_areas *areas, struct vms_memory *memory, uint64_t file,
+		      struct path *path)
+{
+	uint64_t dentry, mnt, root, parent;
+	if (!vms_member_read(memory, file, &areas->dentry, &dentry) ||
+	    !vms_member_read(memory, file, &areas->mnt, &mnt))
+		return;
+	for (unsigned depth = 0; depth < PATH_DEPTH; depth++) {
+		if (!vms_member_read(memory, mnt, &areas->mnt_root, &root))
+			return;
+		if (dentry == root) {
+			if (!cross_mount(areas, memory, &mnt, &dentry))
+				return;
+			continue;
+		}
+		if (!prepend_name(areas, memory, dentry, path) ||
+		    !vms_member_read(memory, dentry, &areas->parent, &parent) || parent == dentry)
+			return;
+		dentry = parent;
+	}
+}
+
+/* Areas like the vDSO carry a name; false when this is none of them. */
+static bool special_name(const struct vms_areas *areas, struct vms_memory *memory,
+			 const struct vms_area *area, char *name)
+{
+	uint64_t ops, mapping, va;
+	return areas->special_ops && vms_member_read(memory, area->va, &areas->ops, &ops) &&
+	       ops == areas->special_ops &&
+	       vms_member_read(memory, area->va, &areas->private_data, &mapping) &&
+	       vms_member_read(memory, mapping, &areas->special_name, &va) &&
+	       vms_memory_read_string(memory, va, name, VMS_AREA_NAME_SIZE);
+}
+
+/* By the same rules as show_map_vma() in fs/proc/task_mmu.c. */
+static const char *anonymous_name(const struct vms_areas *areas, struct vms_memory *memory,
+				  uint64_t mm, const struct vms_area *area)
+{
+	uint64_t start_brk, brk, stack;
+	if (!vms_member_read(memory, mm, &areas->start_brk, &start_brk) ||
+	    !vms_member_read(memory, mm, &areas->brk, &brk) ||
+	    !vms_member_read(memory, mm, &areas->start_stack, &stack))
+		return "[anon]";
+	if (area->start <= brk && area->end >= start_brk)
+		return "[heap]";
+	return area->start <= stack && area->end >= stack ? "[stack]" : "[anon]";
+}
+
+void vms_areas_name(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+		    const struct vms_area *area, char name[VMS_AREA_NAME_SIZE])
+{
+	struct path path = { .begin = sizeof(path.text) - 1 };
+	if (area->file) {
+		find_path(areas, memory, area->file, &path);
+		g_strlcpy(name, path.text[path.begin] ? path.text + path.begin : "[file]",
+			  VMS_AREA_NAME_SIZE);
+		vms_text_clean(name);
+	} else if (!special_name(areas, memory, area, name)) {
+		g_strlcpy(name, anonymous_name(areas, memory, mm, area), VMS_AREA_NAME_SIZE);
+	}
+}

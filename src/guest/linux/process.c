@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes that were seen, and what is known of their memory areas. Areas are read once, when an
+ * address in them is seen first. A process may change its areas at any time, so that what is known
+ * of one is believed only while the process's stamp (area.h) is what it was; after that the area is
+ * read again, which costs some six reads, and its name only if it is another area. An area that is
+ * gone stays known until another takes its place: addresses seen in it are still to be named.
+ */
+#include "guest/linux/area.h"
+#include "guest/linux/linux.h"
+
+#define PROCESSES_LIMIT (1u << 20)
+#define AREAS_LIMIT	(1u << 16)  /* of one process: the kernel's default limit */
+#define NAMES_LIMIT	(64u << 20) /* bytes of all names of files */
+
+struct known_area {
+	uint64_t start, end, file, offset;
+	uint64_t stamp;
+	const char *name; /* in `names` */
+};
+
+struct process {
+	struct vms_process process; /* first, so that a pointer to one is a pointer to the other */
+	uint64_t mm;
+	GArray *areas; /* struct known_area, by address, not overlapping; NULL: none yet */
+};
+
+/*
+ * Searched in sorted trees: names and numbers that a guest chooses could make a hash table slow.
+ */
+struct vms_linux_processes {
+	GPtrArray *list;	 /* struct process, by index */
+	GTree *tree;		 /* the same, by (pid, name, mm) */
+	GTree *names;		 /* names of files, each once */
+	size_t names_size;	 /* bytes of all */
+	struct vms_areas *areas; /* NULL when areas are not understood */
+};
+
+static int compare_processes(const void *a, const void *b, void *data)
+{
+	(void)data;
+	const struct process *x = a, *y = b;
+	if (x->process.pid != y->process.pid)
+		return x->process.pid < y->process.pid ? -1 : 1;
+	if (x->mm != y->mm)
+		return x->mm < y->mm ? -1 : 1;
+	return strcmp(x->process.comm, y->process.comm);
+}
+
+static int compare_names(const void *a, const void *b, void *data)
+{
+	(void)data;
+	return strcmp(a, b);
+}
+
+static void free_process(gpointer data)
+{
+	struct process *process = data;
+	if (process->areas)
+		g_array_unref(process->areas);
+	g_free(process);
+}
+
+struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
+{
+	struct vms_linux_processes *processes = g_new0(struct vms_linux_processes, 1);
+	processes->list = g_ptr_array_new_with_free_func(free_process);
+	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
+	processes->names = g_tree_new_full(compare_names, NULL, g_free, NULL);
+	processes->areas = vms_areas_new(guest);
+	return processes;
+}
+
+void vms_linux_processes_free(struct vms_linux_processes *processes)
+{
+	if (!processes)
+		return;
+	g_tree_unref(processes->tree);
+	g_tree_unref(processes->names);
+	g_ptr_array_unref(processes->list);
+	vms_areas_free(processes->areas);
+	g_free(processes);
+}
+
+/* ---- processes -------------------------------------------------------- */
+
+/* When there are too many, the rest shares the last one. */
+static struct process *add_process(struct vms_linux_processes *processes, const struct process *key)
+{
+	if (processes->list->len == PROCESSES_LIMIT)
+		return processes->list->pdata[PROCESSES_LIMIT - 1];
+	struct process *process = g_memdup2(key, sizeof(*key));
+	process->process.index = processes->list->len;
+	if (processes->list->len == PROCESSES_LIMIT - 1) {
+		process->mm = 0;
+		process->process.pid = 0;
+		g_strlcpy(process->process.comm, "[others]", sizeof(process->process.comm));
+	}
+	g_ptr_array_add(processes->list, process);
+	g_tree_insert(processes->tree, process, process);
+	return process;
+}
+
+const struct vms_process *vms_linux_process(struct vms_linux *guest, const struct vms_task *task)
+{
+	struct vms_linux_processes *processes = guest->processes;
+	struct process key = {
+		.process = { .pid = task->pid, .is_idle = task->is_idle },
+		.mm = task->mm,
+	};
+	g_strlcpy(key.process.comm, task->process_comm, sizeof(key.process.comm));
+	g_mutex_lock(&guest->lock);
+	struct process *process = g_tree_lookup(processes->tree, &key);
+	if (!process)
+		process = add_process(processes, &key);
+	g_mutex_unlock(&guest->lock);
+	return &process->process;
+}
+
+const struct vms_process *vms_linux_process_get(struct vms_linux *guest, unsigned index)
+{
+	const GPtrArray *list = guest->processes->list;
+	g_mutex_lock(&guest->lock);
+	const struct process *process = index < list->len ? list->pdata[index] : NULL;
+	g_mutex_unlock(&guest->lock);
+	return process ? &process->process : NULL;
+}
+
+/* ---- areas ------------------------------------------------------------ */
+
+/* The first area that ends beyond `va`. */
+static guint area_index(const GArray *areas, uint64_t va)
+{
+	guint low = 0, high = areas->len;
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+		if (g_array_index(areas, struct known_area, middle).end <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct known_area *known_area(const struct process *process, uint64_t va)
+{
+	guint i = process->areas ? area_index(process->areas, va) : 0;
+	if (!process->areas || i == process->areas->len)
+		return NULL;
+	struct known_area *area = &g_array_index(process->areas, struct known_area, i);
+	return area->start <= va ? area : NULL;
+}
+
+static const char *intern_name(struct vms_linux_processes *processes, const char *name)
+{
+	char *known = g_tree_lookup(processes->names, (gpointer)name);
+	if (known)
+		return known;
+	size_t size = strlen(name) + 1;
+	if (size > NAMES_LIMIT - processes->names_size)
+		return "[file]";
+	processes->names_size += size;
+	known = g_strdup(name);
+	g_tree_insert(processes->names, known, known);
+	return known;
+}
+
+/* In the place of all that it overlaps. */
+static void add_area(struct process *process, const struct known_area *area)
+{
+	if (!process->areas)
+		process->areas = g_array_new(false, false, sizeof(struct known_area));
+	GArray *areas = process->areas;
+	guint begin = area_index(areas, area->start), end = begin;
+	while (end < areas->len && g_array_index(areas, struct known_area, end).start < area->end)
+		end++;
+	if (end > begin)
+		g_array_remove_range(areas, begin, end - begin);
+	if (areas->len < AREAS_LIMIT)
+		g_array_insert_val(areas, begin, *area);
+}
+
+static void note_area(struct vms_linux_processes *processes, struct vms_memory *memory,
+		      struct process *process, uint64_t va)
+{
+	uint64_t stamp = vms_areas_stamp(processes->areas, memory, process->mm);
+	struct known_area *known = known_area(process, va);
+	struct vms_area area;
+	if ((known && known->stamp == stamp) ||
+	    !vms_areas_find(processes->areas, memory, process->mm, va, &area))
+		return;
+	if (known && known->start == area.start && known->end == area.end &&
+	    known->file == area.file && known->offset == area.offset) {
+		known->stamp = stamp;
+		return;
+	}
+	char name[VMS_AREA_NAME_SIZE];
+	vms_areas_name(processes->areas, memory, process->mm, &area, name);
+	const struct known_area added = {
+		.start = area.start,
+		.end = area.end,
+		.file = area.file,
+		.offset = area.offset,
+		.stamp = stamp,
+		.name = intern_name(processes, name),
+	};
+	add_area(process, &added);
+}
+
+void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
+			    const struct vms_process *process, uint64_t va)
+{
+	struct process *noted = (struct process *)process;
+	if (!guest->processes->areas || !noted->mm)
+		return;
+	g_mutex_lock(&guest->lock);
+	note_area(guest->processes, memory, noted, va);
+	g_mutex_unlock(&guest->lock);
+}
+
+bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *process, uint64_t va,
+			   const char **file, uint64_t *offset)
+{
+	g_mutex_lock(&guest->lock);
+	const struct known_area *area = known_area((const struct process *)process, va);
+	if (area) {
+		*file = area->name;
+		*offset = va - area->start + area->offset;
+	}
+	g_mutex_unlock(&guest->lock);
+	return area != NULL;
+}
