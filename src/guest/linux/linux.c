@@ -115,6 +115,24 @@ static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_
 		vms_memory_set_regs(guest->memory, &regs);
 }
 
+/*
+ * The banner that /proc/version shows: an image may hold two, as a preliminary one is compiled in
+ * before the build's number is known (commit 2df8220cc511 ("kbuild: build init/built-in.a just
+ * once") (in v6.1)).
+ */
+static void load_banner(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	uint64_t va;
+	if (!vms_linux_symbol(guest, "linux_banner", &va) || va - image->va >= image->bytes.size)
+		return;
+	char *banner = vms_linux_banner((struct vms_bytes) {
+		image->bytes.data + (va - image->va), image->bytes.size - (va - image->va) });
+	if (banner) {
+		g_free(guest->banner);
+		guest->banner = banner;
+	}
+}
+
 /* VMCOREINFO, where the kernel has it: a pointer leads to its page. */
 static void load_vmcoreinfo(struct vms_linux *guest)
 {
@@ -218,6 +236,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
 		load_symbols(guest, &image);
 		load_text(guest);
+		load_banner(guest, &image);
 		log_phase("Kernel symbols", &phase_ns);
 		use_own_page_tables(guest, arch);
 		load_vmcoreinfo(guest);
