@@ -21,7 +21,8 @@ static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memo
 				const struct vms_process *process, const struct vms_stack *stack)
 {
 	for (unsigned i = stack->n_kernel; i < stack->n; i++)
-		vms_guest_note_address(guest, memory, process, stack->frame[i].pc);
+		vms_guest_note_address(guest, memory, process,
+				       stack->frame[i].pc - stack->frame[i].is_return);
 }
 
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
