@@ -18,7 +18,7 @@
 #define MAX_RULES  16
 
 /* As of Linux 6.4 */
-enum { REG_UNDEFINED, REG_PREV_SP, REG_BP = 4, REG_SP, REG_R10, REG_BP_IND = 8, REG_SP_IND };
+enum { IN_UNDEFINED, IN_PREV_SP, IN_BP = 4, IN_SP, IN_R10, IN_BP_IND = 8, IN_SP_IND };
 enum { UNDEFINED, END, CALL, REGS, REGS_PARTIAL };
 
 struct rule {
@@ -114,6 +114,9 @@ static void put_regs(struct fixture *f, uint64_t va, uint64_t ip, uint64_t cs, u
 static void walk(struct fixture *f, uint64_t pc, unsigned depth)
 {
 	vms_regs_set(&f->regs, RIP, pc);
+	/* A new hold: what was read under the last one is not true any more. */
+	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
+	g_assert_true(vms_machine_hold(f->machine, VMS_ALL_VCPUS, NULL));
 	vms_walk(&f->guest, f->memory, &f->regs, depth, &f->stack);
 }
 
@@ -130,12 +133,12 @@ static void check(const struct fixture *f, enum vms_walk_end end, unsigned n, co
 		check(f, end, G_N_ELEMENTS(pcs_), pcs_);                                           \
 	} while (0)
 
-static const struct rule call_8 = { .type = CALL, .sp_reg = REG_SP, .sp_offset = 8 };
+static const struct rule call_8 = { .type = CALL, .sp_reg = IN_SP, .sp_offset = 8 };
 static const struct rule call_frame = {
-	.type = CALL, .sp_reg = REG_BP, .sp_offset = 16, .bp_reg = REG_PREV_SP, .bp_offset = -16
+	.type = CALL, .sp_reg = IN_BP, .sp_offset = 16, .bp_reg = IN_PREV_SP, .bp_offset = -16
 };
-static const struct rule regs_here = { .type = REGS, .sp_reg = REG_SP, .signal = 1 };
-static const struct rule iret_here = { .type = REGS_PARTIAL, .sp_reg = REG_SP, .signal = 1 };
+static const struct rule regs_here = { .type = REGS, .sp_reg = IN_SP, .signal = 1 };
+static const struct rule iret_here = { .type = REGS_PARTIAL, .sp_reg = IN_SP, .signal = 1 };
 static const struct rule end_here = { .type = END };
 static const struct rule undefined = { .type = UNDEFINED };
 
@@ -208,7 +211,7 @@ static void test_partial_regs(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 static void check_stack_switch(struct fixture *f, uint64_t from, uint64_t to, bool adds_first)
 {
 	const struct rule rules[] = { call_8,
-				      { .type = CALL, .sp_reg = REG_SP_IND, .sp_offset = 8 },
+				      { .type = CALL, .sp_reg = IN_SP_IND, .sp_offset = 8 },
 				      end_here };
 	set_rules(f, rules, G_N_ELEMENTS(rules), adds_first);
 	vms_regs_set(&f->regs, RSP, from);
@@ -232,11 +235,11 @@ static void test_stack_switch(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 static void test_realigned(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	const uint64_t sp = STACK + 0x1000, bp = sp + 0x100, before = sp + 0x200;
-	SET_RULES(f, { .type = CALL, .sp_reg = REG_R10 },
+	SET_RULES(f, { .type = CALL, .sp_reg = IN_R10 },
 		  { .type = CALL,
-		    .sp_reg = REG_BP_IND,
+		    .sp_reg = IN_BP_IND,
 		    .sp_offset = -8,
-		    .bp_reg = REG_BP,
+		    .bp_reg = IN_BP,
 		    .bp_offset = 0 },
 		  end_here);
 	vms_regs_set(&f->regs, R10, sp + 0x80);
@@ -327,10 +330,10 @@ static void test_unreadable(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 static void test_orc_loops(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	const uint64_t sp = STACK + 0x1000;
-	SET_RULES(f, { .type = CALL, .sp_reg = REG_SP, .sp_offset = 0 },
-		  { .type = CALL, .sp_reg = REG_SP_IND },
-		  { .type = CALL, .sp_reg = REG_BP, .bp_reg = REG_BP }, regs_here,
-		  { .type = CALL, .sp_reg = REG_SP, .sp_offset = INT16_MIN });
+	SET_RULES(f, { .type = CALL, .sp_reg = IN_SP, .sp_offset = 0 },
+		  { .type = CALL, .sp_reg = IN_SP_IND },
+		  { .type = CALL, .sp_reg = IN_BP, .bp_reg = IN_BP }, regs_here,
+		  { .type = CALL, .sp_reg = IN_SP, .sp_offset = INT16_MIN });
 	for (unsigned rule = 0; rule < 5; rule++) {
 		for (unsigned i = 0; i < STACK_SIZE; i += 8)
 			put(f, STACK + i, code(rule));
