@@ -105,12 +105,7 @@ bool vms_guest_has_orc(const struct vms_guest *guest)
 
 bool vms_guest_orc(struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret)
 {
-	const struct vms_orc *orc;
-	if (!vms_guest_has_orc(guest))
-		return false;
-	if (!vms_linux_module_at(guest->linux_guest, pc, &orc))
-		orc = guest->linux_guest->orc;
-	return orc && vms_orc_find(orc, pc, ret);
+	return vms_guest_has_orc(guest) && vms_linux_orc_at(guest->linux_guest, pc, ret);
 }
 
 /* ---- symbols ---------------------------------------------------------- */

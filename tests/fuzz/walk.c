@@ -76,7 +76,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		vms_regs_set(&regs, regs_set[i], word(data + 2 + i * WORD));
 	vms_regs_set(&regs, CS, data[0] & 8 ? 0x33 : 0x10);
 
-	struct vms_linux linux_guest = { .image = TEXT, .image_end = TEXT + RULES * RULE_BYTES };
+	const uint64_t text_end = TEXT + RULES * RULE_BYTES;
+	struct vms_linux linux_guest = {
+		.image = TEXT,
+		.image_end = text_end,
+		.text = { { TEXT, text_end } },
+	};
 	if (data[0] & 16)
 		linux_guest.orc = make_orc(data + 2 + N_REGS * WORD, data[0]);
 	struct vms_guest guest = { .kind = data[0] & 32 ? VMS_GUEST_NONE : VMS_GUEST_LINUX,

@@ -108,7 +108,8 @@ uint8_t *fake_machine_add_ram(struct vms_machine *machine, uint64_t pa, size_t s
 void *fake_machine_at(struct vms_machine *machine, uint64_t pa)
 {
 	const struct ram *ram = find_ram((struct fake_machine *)machine, pa, 1);
-	g_assert_nonnull(ram);
+	if (!ram)
+		g_error("a test writes to 0x%" G_GINT64_MODIFIER "x, where it has put no RAM", pa);
 	return ram->data + (pa - ram->pa);
 }
 

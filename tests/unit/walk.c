@@ -52,6 +52,7 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		.memory = f->memory,
 		.image = TEXT,
 		.image_end = TEXT_END,
+		.text = { { TEXT, TEXT_END } },
 	};
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,

@@ -44,3 +44,5 @@ struct vms_orc *vms_linux_orc_load(struct vms_linux *guest);
  */
 struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_va,
 					  uint64_t entries_va, uint64_t n);
+/* The entry in force at `pc`, in the kernel's own table or a module's. */
+bool vms_linux_orc_at(const struct vms_linux *guest, uint64_t pc, struct vms_orc_entry *ret);

@@ -153,3 +153,13 @@ struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_v
 		vms_log(VMS_LOG_INFO, "%s; stacks through that module are cut", error->message);
 	return orc;
 }
+
+bool vms_linux_orc_at(const struct vms_linux *guest, uint64_t pc, struct vms_orc_entry *ret)
+{
+	const struct vms_orc *orc = NULL;
+	if (pc >= guest->image && pc < guest->image_end)
+		orc = guest->orc;
+	else if (!vms_linux_module_at(guest, pc, &orc))
+		return false;
+	return orc && vms_orc_find(orc, pc, ret);
+}
