@@ -75,19 +75,30 @@ static void print_log(enum vms_log_level level, const char *message, void *data)
 	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", message);
 }
 
+/* Why `path` cannot be written, or NULL. */
+static const char *output_obstacle(const char *path)
+{
+	g_autofree char *directory = g_path_get_dirname(path);
+	bool exists = g_file_test(path, G_FILE_TEST_EXISTS);
+	if (g_file_test(path, G_FILE_TEST_IS_DIR))
+		return "it is a directory";
+	/* A pipe or a device is written itself, a file is replaced in its directory. */
+	bool replaced = !exists || g_file_test(path, G_FILE_TEST_IS_REGULAR);
+	return access(replaced ? directory : path, W_OK) == 0 ? NULL : g_strerror(errno);
+}
+
 /* A run that cannot be written at its end should not begin. */
 static bool check_outputs(struct session *session, GError **error)
 {
 	for (char **path = session->outputs; path && *path; path++) {
-		g_autofree char *directory = g_path_get_dirname(*path);
 		if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS)) {
 			usage_error(error, "more than one --output");
 			return false;
 		}
-		if (access(directory, W_OK) != 0 || g_file_test(*path, G_FILE_TEST_IS_DIR)) {
+		const char *obstacle = output_obstacle(*path);
+		if (obstacle) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path,
-				    g_file_test(*path, G_FILE_TEST_IS_DIR) ? "it is a directory"
-									   : g_strerror(errno));
+				    obstacle);
 			return false;
 		}
 	}
@@ -140,13 +151,18 @@ void session_table(struct session *session, const struct vms_table *table)
 		vms_table_text(table, session->out);
 }
 
+static bool write_file(const char *path, const GString *text, GError **error)
+{
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, 0666, error);
+	return file && vms_outfile_write(file, text->str, text->len, error) &&
+	       vms_outfile_commit(file, error);
+}
+
 bool session_finish(struct session *session, GError **error)
 {
-	if (session->command->options & SESSION_OUTPUTS && session->outputs)
-		return true;
 	if (session->outputs)
-		return vms_outfile_write(session->outputs[0], session->out->str, session->out->len,
-					 error);
+		return session->command->options & SESSION_OUTPUTS ||
+		       write_file(session->outputs[0], session->out, error);
 	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);
 	if (written == session->out->len && fflush(stdout) == 0)
 		return true;
