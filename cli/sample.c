@@ -125,6 +125,24 @@ static bool parse_duration(const struct options *options, uint64_t *duration_ns,
 	return true;
 }
 
+/* Asked for before the run: a report that lacks what was asked for is no use after it. */
+static bool check_facts(struct session *session, char **items, GError **error)
+{
+	g_autoptr(GArray) facts = vms_facts_list(session->guest);
+	for (; items && *items; items++) {
+		bool known = false;
+		for (size_t i = 0; i < facts->len && !known; i++)
+			known = strcmp(g_array_index(facts, struct vms_fact, i).name, *items) == 0;
+		if (!known) {
+			usage_error(error,
+				    "--facts: no item \"%s\": \"vmscope info help\" lists them",
+				    *items);
+			return false;
+		}
+	}
+	return true;
+}
+
 static struct vms_sample_report *make_report(struct session *session, const struct options *options,
 					     uint64_t interval_us, GError **error)
 {
@@ -205,7 +223,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	    !parse_duration(options, &duration_ns, error) ||
 	    !parse_by(options->by, &export.profile_flags, error) ||
 	    (options->format && !vms_format_by_name(options->format, &format, error)) ||
-	    !session_open_guest(session, error))
+	    !session_open_guest(session, error) || !check_facts(session, facts, error))
 		return false;
 	g_autoptr(vms_sample_report) report = make_report(session, options, interval_us, error);
 	if (!report ||

@@ -173,8 +173,8 @@ bool session_finish(struct session *session, GError **error)
 
 void session_clear(struct session *session)
 {
-	vms_guest_unref(session->guest);
-	vms_machine_unref(session->machine);
+	g_clear_pointer(&session->guest, vms_guest_unref);
+	g_clear_pointer(&session->machine, vms_machine_unref);
 	launch_end(session->launched);
 	g_free(session->qmp);
 	g_free(session->gdb);
