@@ -303,3 +303,13 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 {
 	vms_linux_note_address(guest->linux_guest, memory, process, va);
 }
+
+/* ---- log -------------------------------------------------------------- */
+
+bool vms_guest_dmesg(struct vms_guest *guest,
+		     void (*each)(uint64_t time_ns, unsigned level, const char *text, void *data),
+		     void *data, GError **error)
+{
+	return is_linux(guest, "log", error) &&
+	       vms_linux_dmesg(guest->linux_guest, each, data, error);
+}

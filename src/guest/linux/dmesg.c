@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel log. From 5.10 on a ring of descriptors beside a ring of text (struct
+ * printk_ringbuffer, kernel/printk/printk_ringbuffer.h), before that one ring of records (struct
+ * printk_log). Where the members are BTF tells, or VMCOREINFO, which names them for this purpose.
+ */
+#include "base/text.h"
+#include "guest/linux/linux.h"
+#include "guest/linux/member.h"
+#include "guest/linux/vmcoreinfo.h"
+#include <inttypes.h>
+
+/* The largest log that the kernel's configuration can ask for, and what describes it. */
+#define TEXT_BITS_LIMIT	 25
+#define COUNT_BITS_LIMIT 20
+#define RECORD_LIMIT	 128 /* bytes of one of the structures */
+
+/* Members, and how large they are where only VMCOREINFO tells of them. */
+struct log_layout {
+	struct vms_btf_member desc_ring, text_ring;
+	struct vms_btf_member count_bits, descs, infos, head_id, tail_id;
+	struct vms_btf_member size_bits, data;
+	struct vms_btf_member state, lpos, begin, next;
+	struct vms_btf_member time, text_size;
+	uint64_t desc_stride, info_stride;
+};
+
+struct old_layout {
+	struct vms_btf_member time, size, text_size, dict_size;
+	uint64_t stride;
+};
+
+typedef void (*each_record)(uint64_t time_ns, unsigned level, const char *text, void *data);
+
+/* ---- members ---------------------------------------------------------- */
+
+static bool find_member(const struct vms_linux *guest, const char *type, const char *name,
+			uint64_t size, struct vms_btf_member *ret)
+{
+	int64_t offset;
+	g_autofree char *key = g_strdup_printf("OFFSET(%s.%s)", type, name);
+	if (guest->btf && vms_btf_member(guest->btf, type, name, ret))
+		return true;
+	if (!guest->vmcoreinfo || !vms_vmcoreinfo_number(guest->vmcoreinfo, key, &offset) ||
+	    offset < 0)
+		return false;
+	*ret = (struct vms_btf_member) { .offset = (uint64_t)offset, .size = size };
+	return true;
+}
+
+static bool find_size(const struct vms_linux *guest, const char *type, uint64_t *ret)
+{
+	int64_t size;
+	g_autofree char *key = g_strdup_printf("SIZE(%s)", type);
+	if (!guest->btf || !vms_btf_size(guest->btf, type, ret)) {
+		if (!guest->vmcoreinfo || !vms_vmcoreinfo_number(guest->vmcoreinfo, key, &size))
+			return false;
+		*ret = (uint64_t)size;
+	}
+	return *ret > 0 && *ret <= RECORD_LIMIT;
+}
+
+static bool find_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret)
+{
+	g_autofree char *key = g_strdup_printf("SYMBOL(%s)", name);
+	return vms_linux_symbol(guest, name, ret) ||
+	       (guest->vmcoreinfo && vms_vmcoreinfo_hex(guest->vmcoreinfo, key, ret));
+}
+
+static bool find_layout(const struct vms_linux *guest, struct log_layout *ret)
+{
+	return find_member(guest, "printk_ringbuffer", "desc_ring", 0, &ret->desc_ring) &&
+	       find_member(guest, "printk_ringbuffer", "text_data_ring", 0, &ret->text_ring) &&
+	       find_member(guest, "prb_desc_ring", "count_bits", 4, &ret->count_bits) &&
+	       find_member(guest, "prb_desc_ring", "descs", 8, &ret->descs) &&
+	       find_member(guest, "prb_desc_ring", "infos", 8, &ret->infos) &&
+	       find_member(guest, "prb_desc_ring", "head_id", 8, &ret->head_id) &&
+	       find_member(guest, "prb_desc_ring", "tail_id", 8, &ret->tail_id) &&
+	       find_member(guest, "prb_data_ring", "size_bits", 4, &ret->size_bits) &&
+	       find_member(guest, "prb_data_ring", "data", 8, &ret->data) &&
+	       find_member(guest, "prb_desc", "state_var", 8, &ret->state) &&
+	       find_member(guest, "prb_desc", "text_blk_lpos", 0, &ret->lpos) &&
+	       find_member(guest, "prb_data_blk_lpos", "begin", 8, &ret->begin) &&
+	       find_member(guest, "prb_data_blk_lpos", "next", 8, &ret->next) &&
+	       find_member(guest, "printk_info", "ts_nsec", 8, &ret->time) &&
+	       find_member(guest, "printk_info", "text_len", 2, &ret->text_size) &&
+	       find_size(guest, "prb_desc", &ret->desc_stride) &&
+	       find_size(guest, "printk_info", &ret->info_stride);
+}
+
+static bool find_old_layout(const struct vms_linux *guest, struct old_layout *ret)
+{
+	return find_member(guest, "printk_log", "ts_nsec", 8, &ret->time) &&
+	       find_member(guest, "printk_log", "len", 2, &ret->size) &&
+	       find_member(guest, "printk_log", "text_len", 2, &ret->text_size) &&
+	       find_member(guest, "printk_log", "dict_len", 2, &ret->dict_size) &&
+	       find_size(guest, "printk_log", &ret->stride);
+}
+
+/* ---- one record ------------------------------------------------------- */
+
+/*
+ * The level: the upper 3 bits of a byte that VMCOREINFO does not name. It stands behind a byte
+ * `facility`, which follows the u16 `before` in all these structures.
+ */
+static unsigned record_level(struct vms_bytes record, const struct vms_btf_member *before)
+{
+	uint8_t flags = 0;
+	vms_bytes_u8(record, before->offset + 3, &flags);
+	return flags >> 5;
+}
+
+/* Gives the text cleaned, but for line ends and tabs, which a record may have. */
+static void give_record(uint64_t time_ns, unsigned level, struct vms_bytes text, each_record each,
+			void *data)
+{
+	g_autofree char *clean = g_strndup((const char *)text.data, text.size);
+	for (char *part = clean; *part;) {
+		char *end = part + strcspn(part, "\n\t"), kept = *end;
+		*end = '\0';
+		vms_text_clean(part);
+		*end = kept;
+		part = kept ? end + 1 : end;
+	}
+	each(time_ns, level, clean, data);
+}
+
+/* ---- the ring of descriptors ------------------------------------------ */
+
+/* What of the ring was read from the guest. */
+struct ring {
+	const struct log_layout *layout;
+	unsigned count_bits, size_bits;
+	uint64_t head_id, tail_id;
+	struct vms_bytes descs, infos, text; /* owned */
+};
+typedef struct ring log_ring;
+
+static void ring_clear(log_ring *ring)
+{
+	g_free((void *)ring->descs.data);
+	g_free((void *)ring->infos.data);
+	g_free((void *)ring->text.data);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(log_ring, ring_clear)
+
+/* In a descriptor's state variable (DESC_STATE()): two bits of state above the id. */
+#define STATE_SHIFT	62
+#define STATE_COMMITTED 1
+#define STATE_FINALIZED 2
+#define ID_MASK		((UINT64_C(1) << STATE_SHIFT) - 1)
+#define LPOS_DATALESS	1 /* the position stands for a record without text */
+#define LPOS_EMPTY_LINE 3 /* … which is an empty line, and not lost */
+
+/* The part of a ring that the logical positions [begin, next) mean (get_data()). */
+static bool block_at(const struct ring *ring, uint64_t id, uint64_t begin, uint64_t next,
+		     struct vms_bytes *ret)
+{
+	uint64_t mask = (UINT64_C(1) << ring->size_bits) - 1, block_id;
+	uint64_t at = begin & mask, size = next - begin;
+	if (begin & LPOS_DATALESS) {
+		*ret = (struct vms_bytes) { ring->text.data, 0 };
+		return begin == LPOS_EMPTY_LINE;
+	}
+	/* A block that would not fit before the ring's end lies at its begin. */
+	if (begin >> ring->size_bits != (next - 1) >> ring->size_bits) {
+		at = 0;
+		size = next & mask;
+	}
+	if (size < sizeof(block_id) || !vms_bytes_has(ring->text, at, size) ||
+	    !vms_bytes_u64(ring->text, at, &block_id) || block_id != id)
+		return false;
+	*ret = (struct vms_bytes) {
+		.data = ring->text.data + at + sizeof(block_id),
+		.size = size - sizeof(block_id),
+	};
+	return true;
+}
+
+/* The record with a descriptor id, if it is complete and its text not overwritten. */
+static void give_by_id(const struct ring *ring, uint64_t id, each_record each, void *data)
+{
+	const struct log_layout *layout = ring->layout;
+	uint64_t index = id & ((UINT64_C(1) << ring->count_bits) - 1);
+	uint64_t state, begin, next, time, size;
+	struct vms_bytes desc = { ring->descs.data + index * layout->desc_stride,
+				  layout->desc_stride };
+	struct vms_bytes info = { ring->infos.data + index * layout->info_stride,
+				  layout->info_stride };
+	struct vms_bytes block, lpos;
+	if (!vms_bytes_has(desc, layout->lpos.offset, 0))
+		return;
+	lpos = (struct vms_bytes) { desc.data + layout->lpos.offset,
+				    desc.size - layout->lpos.offset };
+	if (!vms_member_get(desc, &layout->state, &state) || (state & ID_MASK) != id ||
+	    (state >> STATE_SHIFT != STATE_COMMITTED && state >> STATE_SHIFT != STATE_FINALIZED) ||
+	    !vms_member_get(lpos, &layout->begin, &begin) ||
+	    !vms_member_get(lpos, &layout->next, &next) ||
+	    !vms_member_get(info, &layout->time, &time) ||
+	    !vms_member_get(info, &layout->text_size, &size) ||
+	    !block_at(ring, id, begin, next, &block))
+		return;
+	block.size = MIN(block.size, size);
+	give_record(time, record_level(info, &layout->text_size), block, each, data);
+}
+
+/* Newly allocated bytes; the caller has checked the size. */
+static bool read_block(struct vms_memory *memory, uint64_t va, uint64_t size, struct vms_bytes *ret)
+{
+	uint8_t *data = g_malloc(size);
+	*ret = (struct vms_bytes) { data, size };
+	return vms_memory_read(memory, va, data, size);
+}
+
+static bool unreadable(uint64_t va, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
+		    "Log of the guest's kernel: cannot read it at 0x%" PRIx64, va);
+	return false;
+}
+
+/* Where the ring's arrays lie in the guest. */
+struct ring_place {
+	uint64_t descs, infos, text;
+};
+
+/* What the ring says of itself, with its sizes checked. */
+static bool read_ring_head(struct vms_memory *memory, uint64_t prb, struct ring *ret,
+			   struct ring_place *place, GError **error)
+{
+	const struct log_layout *layout = ret->layout;
+	uint64_t desc_ring = prb + layout->desc_ring.offset, text = prb + layout->text_ring.offset;
+	uint64_t count_bits, size_bits;
+	if (!vms_member_read(memory, desc_ring, &layout->count_bits, &count_bits) ||
+	    !vms_member_read(memory, desc_ring, &layout->head_id, &ret->head_id) ||
+	    !vms_member_read(memory, desc_ring, &layout->tail_id, &ret->tail_id) ||
+	    !vms_member_read(memory, desc_ring, &layout->descs, &place->descs) ||
+	    !vms_member_read(memory, desc_ring, &layout->infos, &place->infos) ||
+	    !vms_member_read(memory, text, &layout->size_bits, &size_bits) ||
+	    !vms_member_read(memory, text, &layout->data, &place->text))
+		return unreadable(prb, error);
+	if (count_bits > COUNT_BITS_LIMIT || size_bits > TEXT_BITS_LIMIT) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "Log of the guest's kernel: 2^%" PRIu64 " records and 2^%" PRIu64
+			    " bytes are more than a kernel can have",
+			    count_bits, size_bits);
+		return false;
+	}
+	ret->count_bits = (unsigned)count_bits;
+	ret->size_bits = (unsigned)size_bits;
+	return true;
+}
+
+static bool read_ring(struct vms_memory *memory, uint64_t pointer, struct ring *ret, GError **error)
+{
+	uint64_t prb;
+	struct ring_place place;
+	if (!vms_memory_read_u64(memory, pointer, &prb))
+		return unreadable(pointer, error);
+	if (!read_ring_head(memory, prb, ret, &place, error))
+		return false;
+	uint64_t count = UINT64_C(1) << ret->count_bits;
+	if (!read_block(memory, place.descs, count * ret->layout->desc_stride, &ret->descs))
+		return unreadable(place.descs, error);
+	if (!read_block(memory, place.infos, count * ret->layout->info_stride, &ret->infos))
+		return unreadable(place.infos, error);
+	return read_block(memory, place.text, UINT64_C(1) << ret->size_bits, &ret->text) ||
+	       unreadable(place.text, error);
+}
+
+static bool give_ring(struct vms_linux *guest, const struct log_layout *layout, uint64_t pointer,
+		      each_record each, void *data, GError **error)
+{
+	g_auto(log_ring) ring = { .layout = layout };
+	g_mutex_lock(&guest->lock);
+	bool read = read_ring(guest->memory, pointer, &ring, error);
+	g_mutex_unlock(&guest->lock);
+	if (!read)
+		return false;
+	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK;
+	for (uint64_t i = 0; i <= last && i >> ring.count_bits == 0; i++)
+		give_by_id(&ring, (ring.tail_id + i) & ID_MASK, each, data);
+	return true;
+}
+
+/* ---- the ring of records, before 5.10 --------------------------------- */
+
+/* A record of size 0 says that the next one is at the ring's begin (log_next()). */
+static bool give_records(struct vms_bytes log, const struct old_layout *layout, uint64_t first,
+			 uint64_t next, each_record each, void *data, GError **error)
+{
+	uint64_t at = first, read = 0;
+	while (at != next && read <= log.size) {
+		uint64_t size, text_size, time;
+		struct vms_bytes record = { log.data + at, layout->stride };
+		if (!vms_bytes_has(log, at, layout->stride) ||
+		    !vms_member_get(record, &layout->size, &size) ||
+		    !vms_member_get(record, &layout->text_size, &text_size) ||
+		    !vms_member_get(record, &layout->time, &time) ||
+		    (size && size < layout->stride) ||
+		    !vms_bytes_has(log, at + layout->stride, size ? text_size : 0)) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+				    "Log of the guest's kernel: the record at %" PRIu64 " of %zu "
+				    "bytes makes no sense",
+				    at, log.size);
+			return false;
+		}
+		read += MAX(size, layout->stride);
+		if (size) {
+			struct vms_bytes text = { record.data + layout->stride, text_size };
+			give_record(time, record_level(record, &layout->dict_size), text, each,
+				    data);
+		}
+		at = size ? at + size : 0;
+	}
+	return true;
+}
+
+static bool read_log(struct vms_linux *guest, uint64_t *first, uint64_t *next,
+		     struct vms_bytes *ret)
+{
+	uint64_t va_buf, va_size, va_first, va_next, buf;
+	uint32_t size, first_index, next_index;
+	if (!find_symbol(guest, "log_buf", &va_buf) ||
+	    !find_symbol(guest, "log_buf_len", &va_size) ||
+	    !find_symbol(guest, "log_first_idx", &va_first) ||
+	    !find_symbol(guest, "log_next_idx", &va_next) ||
+	    !vms_memory_read_u64(guest->memory, va_buf, &buf) ||
+	    !vms_memory_read_u32(guest->memory, va_size, &size) ||
+	    !vms_memory_read_u32(guest->memory, va_first, &first_index) ||
+	    !vms_memory_read_u32(guest->memory, va_next, &next_index) ||
+	    size > 1u << TEXT_BITS_LIMIT)
+		return false;
+	*first = first_index;
+	*next = next_index;
+	return read_block(guest->memory, buf, size, ret);
+}
+
+static bool give_log(struct vms_linux *guest, const struct old_layout *layout, each_record each,
+		     void *data, GError **error)
+{
+	uint64_t first, next;
+	struct vms_bytes log = { 0 };
+	g_mutex_lock(&guest->lock);
+	bool done = read_log(guest, &first, &next, &log);
+	g_mutex_unlock(&guest->lock);
+	if (done)
+		done = give_records(log, layout, first, next, each, data, error);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
+			    "Log of the guest's kernel: cannot read log_buf");
+	g_free((void *)log.data);
+	return done;
+}
+
+bool vms_linux_dmesg(struct vms_linux *guest, each_record each, void *data, GError **error)
+{
+	struct log_layout layout;
+	struct old_layout old_layout;
+	uint64_t prb;
+	if (find_symbol(guest, "prb", &prb) && find_layout(guest, &layout))
+		return give_ring(guest, &layout, prb, each, data, error);
+	if (find_old_layout(guest, &old_layout))
+		return give_log(guest, &old_layout, each, data, error);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "Log of the guest's kernel: neither BTF nor VMCOREINFO tells where it is; "
+		    "the kernel has none of them or is too old");
+	return false;
+}
