@@ -10,7 +10,7 @@ enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 static const struct command *const commands[] = {
 	&command_sample, &command_list,	 &command_info,	   &command_stack,
 	&command_regs,	 &command_ps,	 &command_modules, &command_symbol,
-	&command_mem,	 &command_disas, &command_run,
+	&command_mem,	 &command_disas, &command_dmesg,   &command_run,
 };
 
 static void print_help(FILE *to)

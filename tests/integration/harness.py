@@ -214,7 +214,7 @@ class LinuxGuest(Machine):
         super().__init__(
             "-kernel", KERNELS / series / "boot" / f"vmlinuz-{self.release}",
             "-initrd", GUESTS / f"initramfs-{series}.gz",
-            "-append", f"console=ttyS0 quiet panic=-1 {append}",
+            "-append", f"console=ttyS0 quiet panic=-1 no_timer_check {append}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
             "-device", "virtserialport,chardev=port,name=port", *extra, **options)
