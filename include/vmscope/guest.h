@@ -191,6 +191,22 @@ bool vms_guest_has_orc(const struct vms_guest *guest);
 /* Is `pc` code of the kernel or of a module? Frame-pointer walks end where it is not. */
 bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
 
+/* ---- timers ----------------------------------------------------------- */
+
+/* A high-resolution timer that waits to expire. */
+struct vms_timer {
+	unsigned cpu;	     /* as the guest counts them */
+	const char *clock;   /* "monotonic", "realtime", "boottime", "tai" or "unknown"; static */
+	uint64_t expires_ns; /* on that clock */
+	uint64_t function;   /* address of what it calls */
+};
+/*
+ * Every active high-resolution timer of the guest: an array of struct vms_timer, by CPU and
+ * clock, the earliest first. Hold the machine for a consistent picture. Errors: UNSUPPORTED,
+ * UNREADABLE, MALFORMED. For any thread.
+ */
+GArray *vms_guest_timers(struct vms_guest *guest, GError **error);
+
 /* ---- log -------------------------------------------------------------- */
 
 /*

@@ -261,6 +261,41 @@ static struct vms_table *get_modules(struct vms_guest *guest, GError **error)
 	return table;
 }
 
+/* ---- active timers ---- */
+
+static GArray *read_timers(struct vms_guest *guest, GError **error)
+{
+	struct vms_machine *machine = vms_guest_machine(guest);
+	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+		return NULL;
+	GArray *timers = vms_guest_timers(guest, error);
+	if (vms_machine_release(machine, VMS_ALL_VCPUS, timers ? error : NULL) || !timers)
+		return timers;
+	g_array_unref(timers);
+	return NULL;
+}
+
+static struct vms_table *get_active_timers(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = {
+		{ "cpu", VMS_COLUMN_NUMBER },	     { "clock", VMS_COLUMN_TEXT },
+		{ "expires_ns", VMS_COLUMN_NUMBER }, { "function", VMS_COLUMN_TEXT },
+		{ "address", VMS_COLUMN_ADDRESS },   { NULL }
+	};
+	g_autoptr(GArray) timers = read_timers(guest, error);
+	if (!timers)
+		return NULL;
+	struct vms_table *table = vms_table_new(columns);
+	for (guint i = 0; i < timers->len; i++) {
+		const struct vms_timer *timer = &g_array_index(timers, struct vms_timer, i);
+		struct vms_location location;
+		bool known = vms_guest_locate(guest, NULL, timer->function, &location);
+		vms_table_add(table, (uint64_t)timer->cpu, timer->clock, timer->expires_ns,
+			      known ? location.symbol : NULL, timer->function);
+	}
+	return table;
+}
+
 /* ---- the list ---- */
 
 static const struct item items[] = {
@@ -276,6 +311,9 @@ static const struct item items[] = {
 	    false },
 	  get_handlers },
 	{ { "modules", "Modules", "loaded kernel modules", false }, get_modules },
+	{ { "activetimers", "Active timers",
+	    "high-resolution timers of the guest that wait to expire", false },
+	  get_active_timers },
 	{ { "registers", "Registers", "of every vCPU", false }, get_registers },
 };
 

@@ -304,6 +304,12 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 	vms_linux_note_address(guest->linux_guest, memory, process, va);
 }
 
+GArray *vms_guest_timers(struct vms_guest *guest, GError **error)
+{
+	return is_linux(guest, "timers", error) ? vms_linux_timers(guest->linux_guest, error)
+						: NULL;
+}
+
 /* ---- log -------------------------------------------------------------- */
 
 bool vms_guest_dmesg(struct vms_guest *guest,

@@ -85,3 +85,6 @@ bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *pr
 bool vms_linux_dmesg(struct vms_linux *guest,
 		     void (*each)(uint64_t time_ns, unsigned level, const char *text, void *data),
 		     void *data, GError **error);
+
+/* timer.c */
+GArray *vms_linux_timers(struct vms_linux *guest, GError **error);
