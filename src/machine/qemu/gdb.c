@@ -227,8 +227,7 @@ static bool set_phys_mode(struct vms_gdb *gdb, bool on, GError **error)
 	return true;
 }
 
-/* The mode outlives the connection, and the next gdb must not be surprised by it. */
-static bool leave_phys_mode(struct vms_gdb *gdb, GError **error)
+bool vms_gdb_leave_phys_mode(struct vms_gdb *gdb, GError **error)
 {
 	return set_phys_mode(gdb, false, error);
 }
@@ -237,7 +236,7 @@ bool vms_gdb_resume(struct vms_gdb *gdb, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	uint8_t byte;
-	if (!check_open(gdb, error) || !leave_phys_mode(gdb, error) ||
+	if (!check_open(gdb, error) || !vms_gdb_leave_phys_mode(gdb, error) ||
 	    !send_packet(gdb, gdb->has_vcont ? "vCont;c" : "c", deadline_ns, error))
 		return false;
 	gdb->stopped = false;
@@ -267,7 +266,7 @@ bool vms_gdb_poll(struct vms_gdb *gdb, GError **error)
 
 bool vms_gdb_detach(struct vms_gdb *gdb, GError **error)
 {
-	if (!leave_phys_mode(gdb, error) || !vms_gdb_request(gdb, "D", error))
+	if (!vms_gdb_leave_phys_mode(gdb, error) || !vms_gdb_request(gdb, "D", error))
 		return false;
 	gdb->stopped = false;
 	return true;

@@ -67,6 +67,11 @@ bool vms_gdb_poll(struct vms_gdb *gdb, GError **error);
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
 /* UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode. */
 bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size, GError **error);
+/*
+ * Back to what `m` usually reads, if it was changed: the mode outlives the
+ * connection, and the next gdb must not be surprised by it.
+ */
+bool vms_gdb_leave_phys_mode(struct vms_gdb *gdb, GError **error);
 
 /* Reads target descriptions into `slots` and `arch` (target.c). */
 bool vms_gdb_read_target(struct vms_gdb *gdb, GError **error);

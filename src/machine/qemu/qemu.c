@@ -29,15 +29,32 @@ static bool settle(struct vms_qemu *qemu, GError **error)
 	return true;
 }
 
-/* After the stub failed: the machine must run again, and there is no way but QMP. */
+static bool resume_by_qmp(struct vms_qemu *qemu)
+{
+	vms_autojson *resumed = vms_qmp_execute(&qemu->qmp, "cont", NULL, -1, NULL);
+	return resumed != NULL;
+}
+
+/*
+ * After the stub failed: it goes, and the machine must run again. What does not
+ * succeed here the guard does, when the machine is closed.
+ */
 static void abandon(struct vms_qemu *qemu)
 {
 	qemu->gdb.broken = true;
 	vms_qemu_remove_stub(qemu, NULL);
-	if (qemu->holding) {
-		vms_autojson *resumed = vms_qmp_execute(&qemu->qmp, "cont", NULL, -1, NULL);
-		qemu->holding = !resumed;
+	if (qemu->holding && resume_by_qmp(qemu)) {
+		qemu->holding = false;
+		vms_guard_release(qemu->guard);
 	}
+}
+
+/* We have stopped a machine that had been paused and that somebody else resumed. */
+static void take_over(struct vms_qemu *qemu)
+{
+	qemu->gdb.stopped_by_request = false;
+	qemu->user_paused = false;
+	qemu->holding = vms_guard_hold(qemu->guard, NULL);
 }
 
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
@@ -48,6 +65,8 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		return false;
 	if (qemu->user_paused)
 		return true;
+	if (!vms_guard_hold(qemu->guard, error))
+		return false;
 	qemu->holding = true;
 	if (!vms_gdb_stop(&qemu->gdb, error)) {
 		abandon(qemu);
@@ -55,8 +74,30 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	}
 	/* Stopped by an I/O error or a panic of the guest: not ours to resume. */
 	qemu->user_paused = qemu->gdb.signal != VMS_GDB_SIGINT;
-	qemu->holding = !qemu->user_paused;
+	if (qemu->user_paused) {
+		qemu->holding = false;
+		vms_guard_release(qemu->guard);
+	}
 	return true;
+}
+
+static bool fail_released(struct vms_qemu *qemu, const char *by, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "%s was resumed by %s while it was held: what was read may be torn",
+		    qemu->machine.info.name, by);
+	return false;
+}
+
+#define BY_WATCHDOG "the watchdog, since this program was stopped,"
+
+/* Ends the hold of a machine that its user had paused: it stays so. */
+static bool leave_paused(struct vms_qemu *qemu, GError **error)
+{
+	vms_qmp_poll(&qemu->qmp);
+	if (qemu->qmp.running)
+		return fail_released(qemu, "somebody else", error);
+	return qemu->gdb.broken || vms_gdb_leave_phys_mode(&qemu->gdb, error);
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
@@ -64,18 +105,35 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	(void)vcpu;
 	struct vms_qemu *qemu = qemu_of(machine);
 	if (!qemu->holding)
-		return true;
+		return leave_paused(qemu, error);
+	if (vms_guard_has_released(qemu->guard)) {
+		qemu->holding = qemu->gdb.stopped = false;
+		vms_guard_release(qemu->guard);
+		return fail_released(qemu, BY_WATCHDOG, error);
+	}
 	if (!vms_gdb_resume(&qemu->gdb, error)) {
 		abandon(qemu);
 		return false;
 	}
 	qemu->holding = false;
+	/* Had the guard resumed it just before, the stub has stopped it by our request. */
+	if (!vms_guard_release(qemu->guard)) {
+		resume_by_qmp(qemu);
+		return fail_released(qemu, BY_WATCHDOG, error);
+	}
+	vms_qmp_poll(&qemu->qmp);
 	return true;
 }
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	return vms_gdb_regs(&qemu_of(machine)->gdb, vcpu, ret, error);
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (vms_guard_has_released(qemu->guard))
+		return fail_released(qemu, BY_WATCHDOG, error);
+	bool read = vms_gdb_regs(&qemu->gdb, vcpu, ret, error);
+	if (qemu->gdb.stopped_by_request)
+		take_over(qemu);
+	return read;
 }
 
 /* Is all of it RAM or ROM, as far as the map is known? Reading devices has effects. */
@@ -109,9 +167,13 @@ static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, si
 	if (!is_memory(machine, pa, size))
 		return false;
 	bool stopped = qemu->gdb.stopped;
+	if (vms_guard_has_released(qemu->guard))
+		return false;
 	if (!stopped && !hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
 	bool read = vms_gdb_read_phys(&qemu->gdb, pa, buf, size, NULL);
+	if (qemu->gdb.stopped_by_request)
+		take_over(qemu);
 	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
@@ -142,8 +204,10 @@ static enum vms_machine_end ended(struct vms_machine *machine)
 static void close_machine(struct vms_machine *machine)
 {
 	struct vms_qemu *qemu = qemu_of(machine);
-	release(machine, VMS_ALL_VCPUS, NULL);
+	if (qemu->holding)
+		release(machine, VMS_ALL_VCPUS, NULL);
 	vms_qemu_remove_stub(qemu, NULL);
+	vms_guard_free(qemu->guard);
 	vms_qmp_close(&qemu->qmp);
 	g_clear_pointer(&machine->ranges, g_array_unref);
 	g_free(machine->vcpu_threads);
@@ -193,7 +257,7 @@ static bool open_connected(struct vms_qemu *qemu, GError **error)
 	qemu->machine.n_vcpus = MIN(qemu->machine.n_vcpus, qemu->gdb.threads->len);
 	qemu->machine.items = vms_qemu_items;
 	qemu->machine.n_items = vms_qemu_n_items;
-	return release(&qemu->machine, VMS_ALL_VCPUS, error);
+	return !qemu->holding || release(&qemu->machine, VMS_ALL_VCPUS, error);
 }
 
 struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
@@ -202,7 +266,7 @@ struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
 	qemu->strings = g_string_chunk_new(1024);
 	if (!vms_stream_connect(&qemu->qmp.stream, "QMP socket", address, error) ||
 	    !open_connected(qemu, error)) {
-		if (qemu->gdb.broken || !qemu->gdb.arch)
+		if (qemu->holding)
 			abandon(qemu);
 		close_machine(&qemu->machine);
 		return NULL;

@@ -4,6 +4,7 @@
 
 #include "machine/engine.h"
 #include "machine/qemu/gdb.h"
+#include "machine/qemu/guard.h"
 #include "machine/qemu/qmp.h"
 #include "machine/qemu/ram.h"
 
@@ -12,9 +13,9 @@ struct vms_qemu {
 	struct vms_qmp qmp;
 	struct vms_gdb gdb;
 	struct vms_ram ram;
-	GStringChunk *strings; /* of info and ranges */
+	struct vms_guard *guard; /* while there is a stub */
+	GStringChunk *strings;	 /* of info and ranges */
 
-	bool stub_added;
 	bool holding;	  /* we have stopped the machine */
 	bool user_paused; /* it was stopped already: nothing to release */
 	bool told_slow;	  /* logged that memory is read through the stub */

@@ -8,7 +8,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <vmscope/error.h>
@@ -165,6 +164,8 @@ static void set_connect_error(const struct vms_stream *stream, int cause, GError
 static int connect_by(struct vms_stream *stream, const struct sockaddr *address, socklen_t size,
 		      uint64_t deadline_ns)
 {
+	memcpy(&stream->address, address, size);
+	stream->address_size = size;
 	stream->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (stream->fd < 0)
 		return errno;

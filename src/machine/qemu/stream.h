@@ -8,6 +8,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 /* How long a peer may take for one answer, unless a stream says otherwise. */
 #define VMS_STREAM_TIMEOUT_MS 5000
@@ -16,6 +17,8 @@ struct vms_stream {
 	int fd;	    /* -1 once closed */
 	char *peer; /* what messages call it, e.g. "QMP socket /run/vm.qmp" */
 	unsigned timeout_ms;
+	struct sockaddr_storage address; /* connected to, by vms_stream_connect */
+	socklen_t address_size;
 	size_t start, end; /* of what is unread in `buffer` */
 	uint8_t buffer[16384];
 };

@@ -38,9 +38,15 @@ static bool run_gdbserver(struct vms_qemu *qemu, const char *device, const char 
 	return false;
 }
 
-static bool remove_server(struct vms_qemu *qemu, GError **error)
+/* The stub takes its chardev along; without a stub that is still there. */
+static bool remove_server(struct vms_qemu *qemu, const char *label, GError **error)
 {
-	return run_gdbserver(qemu, "none", "Disabled gdbserver", error);
+	if (!run_gdbserver(qemu, "none", "Disabled gdbserver", error))
+		return false;
+	vms_autojson *removed =
+		vms_qmp_execute(&qemu->qmp, "chardev-remove",
+				object_with("id", json_object_new_string(label)), -1, NULL);
+	return removed || !qemu->qmp.broken;
 }
 
 /*
@@ -62,7 +68,7 @@ static bool check_chardev(struct vms_qemu *qemu, const char *label, const char *
 	    !g_ascii_string_to_unsigned(label + strlen(LABEL_PREFIX), 10, 1, G_MAXINT, &pid, NULL))
 		return true;
 	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
-		return remove_server(qemu, error);
+		return remove_server(qemu, label, error);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
 		    "%s: process %u is looking at this machine already", qemu->qmp.stream.peer,
 		    (unsigned)pid);
@@ -129,6 +135,10 @@ bool vms_qemu_add_stub(struct vms_qemu *qemu, GError **error)
 	g_autofree char *device = g_strconcat("chardev:", label, NULL);
 	if (!check_free(qemu, error))
 		return false;
+	qemu->guard = vms_guard_new_qmp(&qemu->qmp.stream, label, error);
+	if (!qemu->guard)
+		return false;
+	vms_guard_set_stub(qemu->guard, true);
 	int fd = add_pair(qemu, label, error);
 	if (fd < 0)
 		return false;
@@ -137,16 +147,18 @@ bool vms_qemu_add_stub(struct vms_qemu *qemu, GError **error)
 	vms_qmp_poll(&qemu->qmp);
 	qemu->user_paused = !qemu->qmp.running;
 	qemu->holding = !qemu->user_paused;
-	qemu->stub_added = true;
+	if (qemu->holding && !vms_guard_hold(qemu->guard, error))
+		return false;
 	return run_gdbserver(qemu, device, "Waiting for gdb connection", error) &&
 	       vms_gdb_open(&qemu->gdb, error);
 }
 
 bool vms_qemu_remove_stub(struct vms_qemu *qemu, GError **error)
 {
+	g_autofree char *label = own_label();
 	vms_gdb_close(&qemu->gdb);
-	if (!qemu->stub_added)
-		return true;
-	qemu->stub_added = !remove_server(qemu, error);
-	return !qemu->stub_added;
+	if (!qemu->guard || !remove_server(qemu, label, error))
+		return !qemu->guard;
+	vms_guard_set_stub(qemu->guard, false);
+	return true;
 }
