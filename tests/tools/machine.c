@@ -123,7 +123,8 @@ int main(int argc, char **argv)
 	while (machine && fgets(line, sizeof(line), stdin)) {
 		g_autoptr(GError) failure = NULL;
 		g_auto(GStrv) words = g_strsplit(g_strstrip(line), " ", -1);
-		execute(machine, words, &failure);
+		if (words[0])
+			execute(machine, words, &failure);
 		report(failure);
 	}
 	return machine ? 0 : 1;

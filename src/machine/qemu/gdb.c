@@ -299,9 +299,24 @@ static bool list_threads(struct vms_gdb *gdb, GError **error)
 	return true;
 }
 
+/* The first request. One that nobody answers waits behind another client. */
+static bool request_features(struct vms_gdb *gdb, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	if (vms_gdb_request(gdb, "qSupported:xmlRegisters=i386", &failure))
+		return true;
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT))
+		return vms_gdb_fail(gdb, VMS_ERROR_BUSY,
+				    "it does not answer: another client is using it (a stub serves "
+				    "one at a time), or it is no gdb stub",
+				    error);
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return false;
+}
+
 static bool read_features(struct vms_gdb *gdb, GError **error)
 {
-	if (!vms_gdb_request(gdb, "qSupported:xmlRegisters=i386", error))
+	if (!request_features(gdb, error))
 		return false;
 	g_auto(GStrv) features = g_strsplit(gdb->payload->str, ";", 64);
 	bool describes = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What QEMU tells of its machine. */
 #include "machine/qemu/hmp.h"
+#include "machine/qemu/process.h"
 #include "machine/qemu/qemu.h"
 
 #include "base/text.h"
@@ -17,13 +18,14 @@ static const char *keep(struct vms_qemu *qemu, const char *text)
 	return g_string_chunk_insert(qemu->strings, copy);
 }
 
-/* The process behind a unix socket; 0 for others, and across PID namespaces. */
-static pid_t peer_pid(int fd)
+/* The process at the other end; 0 when that is on another host or in another PID namespace. */
+static pid_t peer_pid(const struct vms_stream *stream)
 {
-	struct ucred peer;
+	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		return 0;
+	if (stream->address.ss_family != AF_UNIX)
+		return vms_process_of_connection(stream->fd);
+	getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	return peer.pid;
 }
 
@@ -57,7 +59,7 @@ static void identify_machine(struct vms_qemu *qemu)
 	info->accelerator = kvm ? "kvm" : "tcg";
 	info->name = keep(qemu, name ? name : "qemu");
 	info->description = keep(qemu, description);
-	info->pid = peer_pid(qemu->qmp.stream.fd);
+	info->pid = peer_pid(&qemu->qmp.stream);
 }
 
 /* The host thread of the vCPU `index`; 0 when QEMU is in another PID namespace. */

@@ -274,21 +274,3 @@ struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
 	vms_machine_init(&qemu->machine, &engine);
 	return &qemu->machine;
 }
-
-/* The other ways in come next. */
-struct vms_machine *vms_machine_open_gdb(const char *address, GError **error);
-struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: not yet", address);
-	return NULL;
-}
-struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%d: not yet", pid);
-	return NULL;
-}
-GPtrArray *vms_machine_discover(GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "not yet");
-	return NULL;
-}

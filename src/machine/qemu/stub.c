@@ -3,6 +3,7 @@
 #include "machine/qemu/qemu.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -104,6 +105,18 @@ static bool add_chardev(struct vms_qemu *qemu, const char *label, struct json_ob
 	return added != NULL;
 }
 
+/* {"addr": {"type": TYPE, "data": DATA}, "server": SERVER}; takes `data` over. */
+static struct json_object *socket_data(const char *type, struct json_object *data, bool server)
+{
+	struct json_object *address = object_with("type", json_object_new_string(type));
+	json_object_object_add(address, "data", data);
+	struct json_object *socket = object_with("addr", address);
+	json_object_object_add(socket, "server", json_object_new_boolean(server));
+	if (server)
+		json_object_object_add(socket, "wait", json_object_new_boolean(false));
+	return socket;
+}
+
 /* One end of a socket pair becomes the chardev `label`; returns the other, or -1. */
 static int add_pair(struct vms_qemu *qemu, const char *label, GError **error)
 {
@@ -113,20 +126,71 @@ static int add_pair(struct vms_qemu *qemu, const char *label, GError **error)
 			    g_strerror(errno));
 		return -1;
 	}
-	vms_autojson *passed = vms_qmp_execute(&qemu->qmp, "getfd",
-					       object_with("fdname", json_object_new_string(label)),
-					       ends[1], error);
+	struct json_object *name = json_object_new_string(label);
+	vms_autojson *passed = vms_qmp_execute(
+		&qemu->qmp, "getfd", object_with("fdname", json_object_get(name)), ends[1], error);
 	close(ends[1]);
-	struct json_object *address = object_with("type", json_object_new_string("fd"));
-	json_object_object_add(address, "data", object_with("str", json_object_new_string(label)));
-	struct json_object *data = object_with("addr", address);
-	json_object_object_add(data, "server", json_object_new_boolean(false));
-	if (!passed)
-		json_object_put(data);
-	if (passed && add_chardev(qemu, label, data, error))
-		return ends[0];
-	close(ends[0]);
-	return -1;
+	struct json_object *data = socket_data("fd", object_with("str", name), false);
+	if (passed && add_chardev(qemu, label, json_object_get(data), error))
+		ends[1] = ends[0];
+	else
+		close(ends[0]), ends[1] = -1;
+	json_object_put(data);
+	return ends[1];
+}
+
+/* The port that QEMU chose: "disconnected:tcp:127.0.0.1:41234,server=on" of query-chardev. */
+static bool find_port(struct vms_qemu *qemu, const char *label, uint64_t *ret)
+{
+	vms_autojson *chardevs = vms_qmp_execute(&qemu->qmp, "query-chardev", NULL, -1, NULL);
+	if (!json_object_is_type(chardevs, json_type_array))
+		return false;
+	for (size_t i = 0; i < json_object_array_length(chardevs); i++) {
+		struct json_object *chardev = json_object_array_get_idx(chardevs, i);
+		const char *filename = vms_json_string(chardev, "filename");
+		if (!filename || g_strcmp0(vms_json_string(chardev, "label"), label) != 0)
+			continue;
+		g_autofree char *address = g_strndup(filename, strcspn(filename, ","));
+		const char *colon = strrchr(address, ':');
+		return colon &&
+		       g_ascii_string_to_unsigned(colon + 1, 10, 1, G_MAXUINT16, ret, NULL);
+	}
+	return false;
+}
+
+/* File descriptors cannot be passed over TCP: the chardev listens where QMP does, on a new port. */
+static bool add_listener(struct vms_qemu *qemu, const char *label, GError **error)
+{
+	const struct vms_stream *qmp = &qemu->qmp.stream;
+	char host[NI_MAXHOST];
+	uint64_t port;
+	if (getnameinfo((const struct sockaddr *)&qmp->address, qmp->address_size, host,
+			sizeof(host), NULL, 0, NI_NUMERICHOST) != 0)
+		return false;
+	struct json_object *address = object_with("host", json_object_new_string(host));
+	json_object_object_add(address, "port", json_object_new_string("0"));
+	if (!add_chardev(qemu, label, socket_data("inet", address, true), error))
+		return false;
+	if (!find_port(qemu, label, &port)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
+			    "%s: QEMU does not tell where its gdb stub listens", qmp->peer);
+		return false;
+	}
+	g_autofree char *where = g_strdup_printf("[%s]:%u", host, (unsigned)port);
+	return vms_stream_connect(&qemu->gdb.stream, "gdb stub", where, error);
+}
+
+/* The chardev `label`, connected to `gdb.stream`. */
+static bool connect_chardev(struct vms_qemu *qemu, const char *label, GError **error)
+{
+	if (qemu->qmp.stream.address.ss_family != AF_UNIX)
+		return add_listener(qemu, label, error);
+	int fd = add_pair(qemu, label, error);
+	if (fd < 0)
+		return false;
+	vms_stream_init(&qemu->gdb.stream, fd,
+			g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));
+	return true;
 }
 
 bool vms_qemu_add_stub(struct vms_qemu *qemu, GError **error)
@@ -139,11 +203,8 @@ bool vms_qemu_add_stub(struct vms_qemu *qemu, GError **error)
 	if (!qemu->guard)
 		return false;
 	vms_guard_set_stub(qemu->guard, true);
-	int fd = add_pair(qemu, label, error);
-	if (fd < 0)
+	if (!connect_chardev(qemu, label, error))
 		return false;
-	vms_stream_init(&qemu->gdb.stream, fd,
-			g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));
 	vms_qmp_poll(&qemu->qmp);
 	qemu->user_paused = !qemu->qmp.running;
 	qemu->holding = !qemu->user_paused;

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/cmdline.h"
+
+#include <string.h>
+
+#define DEFAULT_MEMORY (128U << 20)
+
+/* A copy of `text` up to the next single comma, and what follows that; ",," is a comma. */
+static char *next_part(const char **text)
+{
+	GString *part = g_string_new(NULL);
+	const char *c = *text;
+	for (; *c && (c[0] != ',' || c[1] == ','); c++) {
+		if (c[0] == ',')
+			c++;
+		g_string_append_c(part, *c);
+	}
+	*text = *c ? c + 1 : c;
+	return g_string_free(part, FALSE);
+}
+
+/*
+ * The value of `key` in an option like "4,maxcpus=8" or "cpus=4,maxcpus=8". The
+ * first part may go without its key, if that is `key` (`first`).
+ */
+static char *option_value(const char *option, const char *key, bool first)
+{
+	size_t length = strlen(key);
+	for (const char *rest = option; *rest; first = false) {
+		g_autofree char *part = next_part(&rest);
+		if (strncmp(part, key, length) == 0 && part[length] == '=')
+			return g_strdup(part + length + 1);
+		if (first && !strchr(part, '='))
+			return g_steal_pointer(&part);
+	}
+	return NULL;
+}
+
+static uint64_t option_number(const char *option, const char *key, bool first)
+{
+	g_autofree char *value = option_value(option, key, first);
+	return value ? g_ascii_strtoull(value, NULL, 10) : 0;
+}
+
+/* The argument of the option `name`, from args[*i] on; moves *i behind it. */
+static const char *next_option(char **args, size_t *i, const char *name)
+{
+	while (args[*i] && args[*i + 1]) {
+		const char *arg = args[(*i)++];
+		if (arg[0] == '-' && strcmp(arg + 1 + (arg[1] == '-'), name) == 0)
+			return args[(*i)++];
+	}
+	return NULL;
+}
+
+static const char *first_option(char **args, const char *name)
+{
+	size_t i = 1;
+	return args[0] ? next_option(args, &i, name) : NULL;
+}
+
+static bool has_flag(char **args, const char *name)
+{
+	for (size_t i = 1; args[0] && args[i]; i++) {
+		if (args[i][0] == '-' && strcmp(args[i] + 1 + (args[i][1] == '-'), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static unsigned parse_vcpus(const char *option)
+{
+	if (!option)
+		return 1;
+	uint64_t n = option_number(option, "cpus", true);
+	if (n)
+		return (unsigned)MIN(n, G_MAXUINT);
+	static const char *const levels[] = { "drawers",  "books",   "sockets", "dies",
+					      "clusters", "modules", "cores",	"threads" };
+	n = 1;
+	for (size_t i = 0; i < G_N_ELEMENTS(levels) && n <= G_MAXUINT16; i++)
+		n *= CLAMP(option_number(option, levels[i], false), 1, G_MAXUINT16);
+	return (unsigned)MIN(n, G_MAXUINT);
+}
+
+/* "4G", "size=4096M,slots=2"; MiB without a suffix. */
+static uint64_t parse_memory(const char *option)
+{
+	g_autofree char *size = option ? option_value(option, "size", true) : NULL;
+	char *suffix;
+	if (!size)
+		return DEFAULT_MEMORY;
+	uint64_t n = g_ascii_strtoull(size, &suffix, 10);
+	static const char suffixes[] = "kmgt";
+	char lower = g_ascii_tolower(*suffix);
+	const char *found = lower ? strchr(suffixes, lower) : &suffixes[1];
+	unsigned shift = found ? 10 * (unsigned)(found - suffixes + 1) : 0;
+	return n <= G_MAXUINT64 >> shift ? n << shift : 0;
+}
+
+static char *parse_accelerator(char **args)
+{
+	if (has_flag(args, "enable-kvm"))
+		return g_strdup("kvm");
+	const char *accel = first_option(args, "accel");
+	if (accel)
+		return option_value(accel, "accel", true);
+	const char *machine = first_option(args, "machine");
+	if (!machine)
+		machine = first_option(args, "M");
+	g_autofree char *list = machine ? option_value(machine, "accel", false) : NULL;
+	return list ? g_strndup(list, strcspn(list, ":")) : g_strdup("tcg");
+}
+
+/* Does this end of the socket listen? */
+static bool is_server(const char *option)
+{
+	g_autofree char *server = option_value(option, "server", false);
+	for (const char *rest = option; !server && *rest;) {
+		g_autofree char *part = next_part(&rest);
+		if (strcmp(part, "server") == 0)
+			return true;
+	}
+	return server && strcmp(server, "on") == 0;
+}
+
+/* HOST:PORT to connect to, where QEMU listens on HOST. */
+static char *reachable(const char *host, const char *port)
+{
+	bool any = !host || !*host || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+	return g_strdup_printf("%s:%s", any ? "localhost" : host, port);
+}
+
+/* "unix:PATH,server=on" or "tcp:HOST:PORT,server=on" */
+static void parse_device(const char *device, struct vms_cmdline *ret)
+{
+	const char *rest = device;
+	g_autofree char *address = next_part(&rest);
+	if (!is_server(device))
+		return;
+	if (g_str_has_prefix(address, "unix:")) {
+		ret->qmp_path = g_strdup(address + strlen("unix:"));
+	} else if (g_str_has_prefix(address, "tcp:")) {
+		char *host = address + strlen("tcp:"), *colon = strrchr(host, ':');
+		if (colon) {
+			*colon = 0;
+			ret->qmp_tcp = reachable(host, colon + 1);
+		}
+	}
+}
+
+/* The chardev of that id: "socket,id=mon,path=PATH,server=on", or host and port, or fd. */
+static void parse_chardev(char **args, const char *id, struct vms_cmdline *ret)
+{
+	const char *chardev;
+	for (size_t i = 0; (chardev = next_option(args, &i, "chardev"));) {
+		g_autofree char *name = option_value(chardev, "id", false);
+		if (g_strcmp0(name, id) != 0 || !is_server(chardev))
+			continue;
+		g_autofree char *host = option_value(chardev, "host", false);
+		g_autofree char *port = option_value(chardev, "port", false);
+		g_autofree char *fd = option_value(chardev, "fd", false);
+		ret->qmp_path = option_value(chardev, "path", false);
+		if (port)
+			ret->qmp_tcp = reachable(host, port);
+		if (fd)
+			ret->qmp_fd = (int)MIN(g_ascii_strtoull(fd, NULL, 10), G_MAXINT);
+		return;
+	}
+}
+
+static bool has_qmp(const struct vms_cmdline *cmdline)
+{
+	return cmdline->qmp_path || cmdline->qmp_tcp || cmdline->qmp_fd >= 0;
+}
+
+static void parse_qmp(char **args, const char *option, struct vms_cmdline *ret)
+{
+	const char *device;
+	for (size_t i = 0; !has_qmp(ret) && (device = next_option(args, &i, option));) {
+		if (g_str_has_prefix(device, "chardev:"))
+			parse_chardev(args, device + strlen("chardev:"), ret);
+		else
+			parse_device(device, ret);
+	}
+}
+
+static void parse_mon(char **args, struct vms_cmdline *ret)
+{
+	const char *monitor;
+	for (size_t i = 0; !has_qmp(ret) && (monitor = next_option(args, &i, "mon"));) {
+		g_autofree char *mode = option_value(monitor, "mode", false);
+		g_autofree char *id = option_value(monitor, "chardev", true);
+		if (id && g_strcmp0(mode, "control") == 0)
+			parse_chardev(args, id, ret);
+	}
+}
+
+void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
+{
+	const char *name = first_option(args, "name"), *gdb = first_option(args, "gdb");
+	*ret = (struct vms_cmdline) { .qmp_fd = -1 };
+	ret->name = name ? option_value(name, "guest", true) : NULL;
+	ret->accelerator = parse_accelerator(args);
+	ret->vcpus = parse_vcpus(first_option(args, "smp"));
+	ret->memory = parse_memory(first_option(args, "m"));
+	parse_qmp(args, "qmp", ret);
+	parse_qmp(args, "qmp-pretty", ret);
+	parse_mon(args, ret);
+	if (has_flag(args, "s"))
+		ret->gdb = g_strdup("localhost:1234");
+	else if (gdb && strcmp(gdb, "none") != 0)
+		ret->gdb = g_strdup(gdb);
+}
+
+void vms_cmdline_clear(struct vms_cmdline *cmdline)
+{
+	g_free(cmdline->name);
+	g_free(cmdline->accelerator);
+	g_free(cmdline->qmp_path);
+	g_free(cmdline->qmp_tcp);
+	g_free(cmdline->gdb);
+	*cmdline = (struct vms_cmdline) { .qmp_fd = -1 };
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine for a bare gdb stub: registers and physical memory come through it,
+ * and nothing else is known of the machine.
+ */
+#include "machine/engine.h"
+#include "machine/qemu/gdb.h"
+#include "machine/qemu/guard.h"
+
+struct stub_machine {
+	struct vms_machine machine;
+	struct vms_gdb gdb;
+	struct vms_guard *guard;
+	char *name;
+	bool holding;	  /* we have stopped the machine */
+	bool user_paused; /* it stopped without our doing */
+};
+
+static struct stub_machine *stub_of(struct vms_machine *machine)
+{
+	return (struct stub_machine *)machine;
+}
+
+static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	(void)vcpu;
+	struct stub_machine *stub = stub_of(machine);
+	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
+		return false;
+	stub->user_paused = stub->gdb.stopped;
+	if (stub->user_paused)
+		return true;
+	if (!vms_guard_hold(stub->guard, error))
+		return false;
+	stub->holding = true;
+	if (!vms_gdb_stop(&stub->gdb, error))
+		return false;
+	return true;
+}
+
+static bool fail_released(struct stub_machine *stub, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "%s was resumed by the watchdog, since this program was stopped, while it was "
+		    "held: what was read may be torn",
+		    stub->name);
+	return false;
+}
+
+static bool release(struct vms_machine *machine, int vcpu, GError **error)
+{
+	(void)vcpu;
+	struct stub_machine *stub = stub_of(machine);
+	if (!stub->holding)
+		return true;
+	if (vms_guard_has_released(stub->guard)) {
+		stub->holding = stub->gdb.stopped = false;
+		vms_guard_release(stub->guard);
+		return fail_released(stub, error);
+	}
+	if (!vms_gdb_resume(&stub->gdb, error))
+		return false;
+	stub->holding = false;
+	return vms_guard_release(stub->guard) || fail_released(stub, error);
+}
+
+/* A request to a machine that somebody else had resumed has stopped it: now we hold it. */
+static void take_over(struct stub_machine *stub)
+{
+	if (!stub->gdb.stopped_by_request)
+		return;
+	stub->gdb.stopped_by_request = stub->user_paused = false;
+	stub->holding = vms_guard_hold(stub->guard, NULL);
+}
+
+static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	struct stub_machine *stub = stub_of(machine);
+	if (vms_guard_has_released(stub->guard))
+		return fail_released(stub, error);
+	bool read = vms_gdb_regs(&stub->gdb, vcpu, ret, error);
+	take_over(stub);
+	return read;
+}
+
+static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	struct stub_machine *stub = stub_of(machine);
+	bool stopped = stub->gdb.stopped;
+	if (vms_guard_has_released(stub->guard) ||
+	    (!stopped && !hold(machine, VMS_ALL_VCPUS, NULL)))
+		return false;
+	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
+	take_over(stub);
+	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+}
+
+static bool is_paused(struct vms_machine *machine)
+{
+	struct stub_machine *stub = stub_of(machine);
+	if (!stub->gdb.stopped)
+		vms_gdb_poll(&stub->gdb, NULL);
+	stub->user_paused = stub->gdb.stopped && !stub->holding;
+	return stub->user_paused;
+}
+
+static enum vms_machine_end ended(struct vms_machine *machine)
+{
+	is_paused(machine);
+	return stub_of(machine)->gdb.broken ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
+}
+
+/* A stub whose client just goes keeps a stopped machine stopped: what we hold, we detach from. */
+static void close_machine(struct vms_machine *machine)
+{
+	struct stub_machine *stub = stub_of(machine);
+	if (stub->holding && vms_gdb_detach(&stub->gdb, NULL))
+		vms_guard_release(stub->guard);
+	vms_guard_free(stub->guard);
+	vms_gdb_close(&stub->gdb);
+	g_free(stub->name);
+	g_free(stub);
+}
+
+static const struct vms_engine engine = {
+	.name = "gdb",
+	.hold = hold,
+	.release = release,
+	.regs = regs,
+	.read_phys = read_phys,
+	.is_paused = is_paused,
+	.ended = ended,
+	.close = close_machine,
+};
+
+static bool open_connected(struct stub_machine *stub, GError **error)
+{
+	stub->guard = vms_guard_new_gdb(&stub->gdb.stream, error);
+	if (!stub->guard || !vms_guard_hold(stub->guard, error))
+		return false;
+	stub->holding = true;
+	if (!vms_gdb_open(&stub->gdb, error))
+		return false;
+	stub->machine.arch = stub->gdb.arch;
+	stub->machine.n_vcpus = stub->gdb.threads->len;
+	return release(&stub->machine, VMS_ALL_VCPUS, error);
+}
+
+struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
+{
+	struct stub_machine *stub = g_new0(struct stub_machine, 1);
+	stub->name = g_strdup(address);
+	stub->machine.info = (struct vms_machine_info) { .name = stub->name,
+							 .engine = "gdb",
+							 .description = "gdb remote stub" };
+	if (!vms_stream_connect(&stub->gdb.stream, "gdb stub", address, error) ||
+	    !open_connected(stub, error)) {
+		close_machine(&stub->machine);
+		return NULL;
+	}
+	vms_machine_init(&stub->machine, &engine);
+	return &stub->machine;
+}

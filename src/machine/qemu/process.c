@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vmscope/error.h>
+
+/* More than any QEMU is started with. */
+#define CMDLINE_MAX (1U << 20)
+
+static char *proc_path(pid_t pid, const char *name)
+{
+	return g_strdup_printf("/proc/%d/%s", (int)pid, name);
+}
+
+static char *proc_link(pid_t pid, const char *name)
+{
+	g_autofree char *path = proc_path(pid, name);
+	return g_file_read_link(path, NULL);
+}
+
+/* The arguments, or NULL with errno set. A kernel thread and a zombie have none. */
+static char **read_arguments(pid_t pid)
+{
+	g_autofree char *path = proc_path(pid, "cmdline");
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return NULL;
+	g_autofree char *text = g_malloc(CMDLINE_MAX + 1);
+	size_t size = fread(text, 1, CMDLINE_MAX, file);
+	fclose(file);
+	text[size] = 0;
+	GPtrArray *args = g_ptr_array_new();
+	for (size_t at = 0; at < size; at += strlen(text + at) + 1)
+		g_ptr_array_add(args, g_strdup(text + at));
+	g_ptr_array_add(args, NULL);
+	return (char **)g_ptr_array_free(args, FALSE);
+}
+
+/* The executable's name; by the first argument where it may not be seen. */
+static char *program_name(pid_t pid, const char *argument)
+{
+	static const char deleted[] = " (deleted)";
+	g_autofree char *exe = proc_link(pid, "exe");
+	const char *path = exe ? exe : argument ? argument : "";
+	char *name = g_path_get_basename(path);
+	if (g_str_has_suffix(name, deleted))
+		name[strlen(name) - strlen(deleted)] = 0;
+	return name;
+}
+
+/* Looks for KVM among the open files, where they may be seen. */
+static void find_kvm(struct vms_process *process)
+{
+	g_autofree char *path = proc_path(process->pid, "fd");
+	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+	const char *fd;
+	while (directory && (fd = g_dir_read_name(directory))) {
+		g_autofree char *link_path = g_build_filename(path, fd, NULL);
+		g_autofree char *target = g_file_read_link(link_path, NULL);
+		if (!target)
+			continue;
+		process->uses_kvm |= g_str_has_prefix(target, "anon_inode:kvm-vm");
+		process->vcpus += g_str_has_prefix(target, "anon_inode:kvm-vcpu");
+	}
+}
+
+static bool is_qemu_program(const char *name)
+{
+	return g_str_has_prefix(name, "qemu-system-") || strcmp(name, "qemu-kvm") == 0;
+}
+
+bool vms_process_read(pid_t pid, struct vms_process *ret, GError **error)
+{
+	g_auto(GStrv) args = read_arguments(pid);
+	if (!args) {
+		bool gone = errno == ENOENT || errno == ESRCH;
+		g_set_error(error, VMS_ERROR, gone ? VMS_ERROR_NOT_FOUND : VMS_ERROR_PERMISSION,
+			    "cannot look at process %d: %s", (int)pid,
+			    gone ? "there is no such process" : g_strerror(errno));
+		return false;
+	}
+	*ret = (struct vms_process) { .pid = pid, .program = program_name(pid, args[0]) };
+	ret->is_qemu = is_qemu_program(ret->program);
+	find_kvm(ret);
+	vms_cmdline_parse(args, &ret->cmdline);
+	return true;
+}
+
+void vms_process_clear(struct vms_process *process)
+{
+	g_free(process->program);
+	vms_cmdline_clear(&process->cmdline);
+}
+
+/*
+ * Looks through /proc/net/unix of the process for a socket, by inode or by path.
+ * Lines are "ADDRESS: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH" (proc_net(5)).
+ * *connected: a client is connected to a socket of that path.
+ */
+static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool *connected)
+{
+	g_autofree char *list = proc_path(pid, "net/unix");
+	FILE *file = fopen(list, "re");
+	char line[512], *found = NULL;
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned long number;
+		unsigned state;
+		int start = 0;
+		line[strcspn(line, "\n")] = 0;
+		if (sscanf(line, "%*s %*x %*x %*x %*x %x %lu %n", &state, &number, &start) < 2 ||
+		    !start || !line[start])
+			continue;
+		if (number == inode && !found)
+			found = g_strdup(line + start);
+		if (path && strcmp(line + start, path) == 0)
+			*connected |= state == 3; /* SS_CONNECTED of the kernel */
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* The path of a unix socket that the process has open. */
+static char *path_of_fd(pid_t pid, int fd)
+{
+	g_autofree char *name = g_strdup_printf("fd/%d", fd);
+	g_autofree char *target = proc_link(pid, name);
+	bool connected = false;
+	if (!target || !g_str_has_prefix(target, "socket:["))
+		return NULL;
+	uint64_t inode = g_ascii_strtoull(target + strlen("socket:["), NULL, 10);
+	return find_unix_socket(pid, inode, NULL, &connected);
+}
+
+static uint16_t port_of(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET)
+		return ntohs(((const struct sockaddr_in *)address)->sin_port);
+	if (address->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+	return 0;
+}
+
+/*
+ * The inode of the socket bound to `local` and connected to `remote`, or 0. Lines are
+ * "SLOT: ADDRESS:PORT ADDRESS:PORT STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE" (proc_net(5)).
+ */
+static uint64_t find_tcp_socket(const char *list, unsigned local, unsigned remote)
+{
+	FILE *file = fopen(list, "re");
+	char line[512];
+	uint64_t found = 0;
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		unsigned ports[2];
+		unsigned long inode;
+		if (sscanf(line, "%*s %*[^:]:%x %*[^:]:%x %*x %*s %*s %*x %*u %*u %lu", &ports[0],
+			   &ports[1], &inode) == 3 &&
+		    ports[0] == local && ports[1] == remote)
+			found = inode;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Has the process this file open? */
+static bool has_open(pid_t pid, const char *file)
+{
+	g_autofree char *path = proc_path(pid, "fd");
+	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+	const char *fd;
+	while (directory && (fd = g_dir_read_name(directory))) {
+		g_autofree char *link_path = g_build_filename(path, fd, NULL);
+		g_autofree char *target = g_file_read_link(link_path, NULL);
+		if (g_strcmp0(target, file) == 0)
+			return true;
+	}
+	return false;
+}
+
+pid_t vms_process_of_connection(int fd)
+{
+	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
+	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
+	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0 ||
+	    getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) < 0)
+		return 0;
+	uint64_t inode = find_tcp_socket("/proc/net/tcp", port_of(&theirs), port_of(&ours));
+	if (!inode)
+		inode = find_tcp_socket("/proc/net/tcp6", port_of(&theirs), port_of(&ours));
+	g_autofree char *file = g_strdup_printf("socket:[%" G_GUINT64_FORMAT "]", inode);
+	g_autoptr(GDir) directory = inode ? g_dir_open("/proc", 0, NULL) : NULL;
+	const char *name;
+	while (directory && (name = g_dir_read_name(directory))) {
+		uint64_t pid;
+		if (!g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL))
+			continue;
+		g_autofree char *program = program_name((pid_t)pid, NULL);
+		if (is_qemu_program(program) && has_open((pid_t)pid, file))
+			return (pid_t)pid;
+	}
+	return 0;
+}
+
+/* How we reach a path of the process: from its directory, and through its mounts. */
+static char *path_from_here(pid_t pid, const char *path, GError **error)
+{
+	g_autofree char *cwd = proc_link(pid, "cwd");
+	if (!g_path_is_absolute(path) && !cwd) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "cannot tell where the QMP socket %s of process %d is: its directory "
+			    "may not be seen; run as the user that runs it, or as root",
+			    path, (int)pid);
+		return NULL;
+	}
+	g_autofree char *absolute =
+		g_path_is_absolute(path) ? g_strdup(path) : g_build_filename(cwd, path, NULL);
+	g_autofree char *theirs = proc_link(pid, "ns/mnt");
+	g_autofree char *ours = g_file_read_link("/proc/self/ns/mnt", NULL);
+	if (!theirs || g_strcmp0(theirs, ours) == 0)
+		return g_steal_pointer(&absolute);
+	g_autofree char *root = proc_path(pid, "root");
+	return g_build_filename(root, absolute, NULL);
+}
+
+/* Could a client connect there now? */
+static bool check_socket(pid_t pid, const char *path, const char *path_of_process, GError **error)
+{
+	struct stat status;
+	bool connected = false;
+	if (stat(path, &status) < 0 || faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0) {
+		bool denied = errno == EACCES;
+		g_set_error(error, VMS_ERROR, denied ? VMS_ERROR_PERMISSION : VMS_ERROR_NOT_FOUND,
+			    "cannot reach the QMP socket %s of process %d: %s%s", path, (int)pid,
+			    g_strerror(errno),
+			    denied ? "; run as the user that owns it, or as root" : "");
+		return false;
+	}
+	g_free(find_unix_socket(pid, 0, path_of_process, &connected));
+	if (connected)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "another client is using the QMP socket %s of process %d, which serves "
+			    "one at a time; libvirt holds those of its own guests; start QEMU "
+			    "with a second -qmp",
+			    path, (int)pid);
+	return !connected;
+}
+
+char *vms_process_qmp(const struct vms_process *process, GError **error)
+{
+	const struct vms_cmdline *cmdline = &process->cmdline;
+	if (!process->is_qemu) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "process %d (%s) is not QEMU",
+			    (int)process->pid, process->program);
+		return NULL;
+	}
+	if (cmdline->qmp_tcp)
+		return g_strdup(cmdline->qmp_tcp);
+	g_autofree char *path = cmdline->qmp_fd >= 0 ? path_of_fd(process->pid, cmdline->qmp_fd)
+						     : g_strdup(cmdline->qmp_path);
+	if (!path) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "process %d (%s) has no QMP socket; start it with "
+			    "-qmp unix:PATH,server=on,wait=off",
+			    (int)process->pid, process->program);
+		return NULL;
+	}
+	g_autofree char *here = path_from_here(process->pid, path, error);
+	if (!here || !check_socket(process->pid, here, path, error))
+		return NULL;
+	return g_steal_pointer(&here);
+}
