@@ -212,8 +212,8 @@ class Orderly(Attached):
         tool = self.open()
         tool.do("hold")
         self.machine.qmp.command("cont")
-        self.assertIn("rip", registers(tool.do("regs 0")))
-        tool.do("release")
+        self.assertEqual(error_code(tool.do("regs 0")), INVALID_STATE)
+        self.assertEqual(error_code(tool.do("release")), INVALID_STATE)
         self.assertEqual(self.machine.qmp.status(), "running")
         self.assertEqual(tool.do("paused"), "ok 0")
         tool.end()
@@ -433,6 +433,18 @@ class BareStub(Attached):
         self.assertEqual(tool.do("release"), "ok")
         tool.end()
         self.assertEqual(self.machine.qmp.status(), "paused")
+
+    def test_user_pauses_and_resumes_meanwhile(self):
+        tool = self.open("gdb", self.address)
+        for _ in range(3):
+            self.machine.qmp.command("stop")
+            wait_for(lambda: tool.do("paused") == "ok 1", "the pause to be noticed")
+            self.machine.qmp.command("cont")
+            self.assertEqual(tool.do("hold"), "ok")
+            self.assertIn("rip", registers(tool.do("regs 1")))
+            self.assertEqual(tool.do("release"), "ok")
+            self.assertEqual(tool.do("paused"), "ok 0")
+            self.assert_runs()
 
     def test_users_stub_is_left_alone(self):
         tool = Tool("qmp", self.machine.qmp_path)

@@ -214,6 +214,28 @@ bool vms_gdb_stop(struct vms_gdb *gdb, GError **error)
 	       wait_for_stop(gdb, error);
 }
 
+/*
+ * An interrupt request is answered by a machine that runs only; `?` always. What
+ * answers qC is no stop reply, and so ends them.
+ */
+bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	unsigned stops = 0;
+	if (!check_open(gdb, error) || !send_bytes(gdb, "\003", 1, deadline_ns, error) ||
+	    !send_packet(gdb, "?", deadline_ns, error) ||
+	    !send_packet(gdb, "qC", deadline_ns, error))
+		return false;
+	do {
+		if (!receive_packet(gdb, NULL, deadline_ns, error))
+			return false;
+	} while (note_stop(gdb) && ++stops <= 2);
+	if (stops < 1 || stops > 2)
+		return break_off(gdb, "it does not tell whether the machine runs", error);
+	*was_running = stops == 2;
+	return true;
+}
+
 static bool set_phys_mode(struct vms_gdb *gdb, bool on, GError **error)
 {
 	if (gdb->phys_mode == on)

@@ -63,6 +63,13 @@ bool vms_gdb_resume(struct vms_gdb *gdb, GError **error);
 /* Takes note of a stop that nobody here asked for, without waiting. */
 bool vms_gdb_poll(struct vms_gdb *gdb, GError **error);
 
+/*
+ * Asks whether a machine that has stopped without our doing is stopped still,
+ * which it is afterwards. *was_running: somebody had resumed it, and now it was
+ * us who stopped it.
+ */
+bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error);
+
 /* For a stopped machine. Registers that the stub cannot tell stay invalid. */
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
 /* UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode. */

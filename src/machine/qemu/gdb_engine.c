@@ -21,21 +21,34 @@ static struct stub_machine *stub_of(struct vms_machine *machine)
 	return (struct stub_machine *)machine;
 }
 
+/* Is the machine stopped, without our doing? It may be us who stop it, to find out. */
+static bool find_paused(struct stub_machine *stub, GError **error)
+{
+	bool was_running = false;
+	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
+		return false;
+	if (stub->gdb.stopped && (!vms_guard_hold(stub->guard, error) ||
+				  !vms_gdb_probe(&stub->gdb, &was_running, error)))
+		return false;
+	stub->holding = was_running;
+	stub->user_paused = stub->gdb.stopped && !was_running;
+	if (stub->user_paused)
+		vms_guard_release(stub->guard);
+	return true;
+}
+
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct stub_machine *stub = stub_of(machine);
-	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
+	if (!find_paused(stub, error))
 		return false;
-	stub->user_paused = stub->gdb.stopped;
-	if (stub->user_paused)
+	if (stub->user_paused || stub->holding)
 		return true;
 	if (!vms_guard_hold(stub->guard, error))
 		return false;
 	stub->holding = true;
-	if (!vms_gdb_stop(&stub->gdb, error))
-		return false;
-	return true;
+	return vms_gdb_stop(&stub->gdb, error);
 }
 
 static bool fail_released(struct stub_machine *stub, GError **error)
@@ -64,10 +77,13 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	return vms_guard_release(stub->guard) || fail_released(stub, error);
 }
 
-/* A request to a machine that somebody else had resumed has stopped it: now we hold it. */
+/*
+ * A request to a machine that somebody else had resumed has stopped it, with or
+ * without a word: now we hold it.
+ */
 static void take_over(struct stub_machine *stub)
 {
-	if (!stub->gdb.stopped_by_request)
+	if (!stub->gdb.stopped_by_request && !(stub->user_paused && stub->gdb.broken))
 		return;
 	stub->gdb.stopped_by_request = stub->user_paused = false;
 	stub->holding = vms_guard_hold(stub->guard, NULL);
@@ -98,9 +114,11 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 static bool is_paused(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
-	if (!stub->gdb.stopped)
-		vms_gdb_poll(&stub->gdb, NULL);
-	stub->user_paused = stub->gdb.stopped && !stub->holding;
+	if (stub->holding)
+		return false;
+	find_paused(stub, NULL);
+	if (stub->holding)
+		release(machine, VMS_ALL_VCPUS, NULL);
 	return stub->user_paused;
 }
 
@@ -114,6 +132,8 @@ static enum vms_machine_end ended(struct vms_machine *machine)
 static void close_machine(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
+	if (!stub->holding && stub->gdb.stopped)
+		vms_gdb_leave_phys_mode(&stub->gdb, NULL);
 	if (stub->holding && vms_gdb_detach(&stub->gdb, NULL))
 		vms_guard_release(stub->guard);
 	vms_guard_free(stub->guard);

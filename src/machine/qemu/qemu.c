@@ -26,6 +26,7 @@ static bool settle(struct vms_qemu *qemu, GError **error)
 		return false;
 	vms_json_bool(status, "running", &qemu->qmp.running);
 	qemu->user_paused = qemu->gdb.stopped = !qemu->qmp.running;
+	qemu->resumes = qemu->qmp.resumes;
 	return true;
 }
 
@@ -49,14 +50,6 @@ static void abandon(struct vms_qemu *qemu)
 	}
 }
 
-/* We have stopped a machine that had been paused and that somebody else resumed. */
-static void take_over(struct vms_qemu *qemu)
-{
-	qemu->gdb.stopped_by_request = false;
-	qemu->user_paused = false;
-	qemu->holding = vms_guard_hold(qemu->guard, NULL);
-}
-
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
@@ -73,12 +66,11 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		return false;
 	}
 	/* Stopped by an I/O error or a panic of the guest: not ours to resume. */
-	qemu->user_paused = qemu->gdb.signal != VMS_GDB_SIGINT;
-	if (qemu->user_paused) {
-		qemu->holding = false;
-		vms_guard_release(qemu->guard);
-	}
-	return true;
+	if (qemu->gdb.signal == VMS_GDB_SIGINT)
+		return true;
+	qemu->holding = false;
+	vms_guard_release(qemu->guard);
+	return settle(qemu, error);
 }
 
 static bool fail_released(struct vms_qemu *qemu, const char *by, GError **error)
@@ -91,13 +83,31 @@ static bool fail_released(struct vms_qemu *qemu, const char *by, GError **error)
 
 #define BY_WATCHDOG "the watchdog, since this program was stopped,"
 
-/* Ends the hold of a machine that its user had paused: it stays so. */
-static bool leave_paused(struct vms_qemu *qemu, GError **error)
+/* Does a machine that is held stand still, so that its stub can be asked? */
+static bool check_still(struct vms_qemu *qemu, GError **error)
 {
+	if (qemu->holding)
+		return !vms_guard_has_released(qemu->guard) ||
+		       fail_released(qemu, BY_WATCHDOG, error);
 	vms_qmp_poll(&qemu->qmp);
-	if (qemu->qmp.running)
-		return fail_released(qemu, "somebody else", error);
-	return qemu->gdb.broken || vms_gdb_leave_phys_mode(&qemu->gdb, error);
+	return !qemu->qmp.running || fail_released(qemu, "somebody else", error);
+}
+
+/*
+ * After requests to the stub. When the user had paused the machine and resumed it
+ * at the last moment, a request has stopped it, with or without a word from the
+ * stub: now it is us who hold it.
+ */
+static void take_over(struct vms_qemu *qemu)
+{
+	if (!qemu->user_paused || (!qemu->gdb.stopped_by_request && !qemu->gdb.broken))
+		return;
+	vms_qmp_poll(&qemu->qmp);
+	if (qemu->qmp.resumes == qemu->resumes)
+		return;
+	qemu->gdb.stopped_by_request = false;
+	qemu->user_paused = false;
+	qemu->holding = vms_guard_hold(qemu->guard, NULL);
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
@@ -105,7 +115,8 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	(void)vcpu;
 	struct vms_qemu *qemu = qemu_of(machine);
 	if (!qemu->holding)
-		return leave_paused(qemu, error);
+		return check_still(qemu, error) &&
+		       (qemu->gdb.broken || vms_gdb_leave_phys_mode(&qemu->gdb, error));
 	if (vms_guard_has_released(qemu->guard)) {
 		qemu->holding = qemu->gdb.stopped = false;
 		vms_guard_release(qemu->guard);
@@ -128,11 +139,10 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct vms_qemu *qemu = qemu_of(machine);
-	if (vms_guard_has_released(qemu->guard))
-		return fail_released(qemu, BY_WATCHDOG, error);
+	if (!check_still(qemu, error))
+		return false;
 	bool read = vms_gdb_regs(&qemu->gdb, vcpu, ret, error);
-	if (qemu->gdb.stopped_by_request)
-		take_over(qemu);
+	take_over(qemu);
 	return read;
 }
 
@@ -167,13 +177,10 @@ static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, si
 	if (!is_memory(machine, pa, size))
 		return false;
 	bool stopped = qemu->gdb.stopped;
-	if (vms_guard_has_released(qemu->guard))
-		return false;
-	if (!stopped && !hold(machine, VMS_ALL_VCPUS, NULL))
+	if (stopped ? !check_still(qemu, NULL) : !hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
 	bool read = vms_gdb_read_phys(&qemu->gdb, pa, buf, size, NULL);
-	if (qemu->gdb.stopped_by_request)
-		take_over(qemu);
+	take_over(qemu);
 	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 

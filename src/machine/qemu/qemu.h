@@ -18,6 +18,7 @@ struct vms_qemu {
 
 	bool holding;	  /* we have stopped the machine */
 	bool user_paused; /* it was stopped already: nothing to release */
+	uint64_t resumes; /* seen when it was found so */
 	bool told_slow;	  /* logged that memory is read through the stub */
 };
 
