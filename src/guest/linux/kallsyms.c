@@ -18,6 +18,7 @@
 #define NAMES_PER_MARK	 256
 #define NAME_LIMIT	 512 /* KSYM_NAME_LEN, from 6.1 on */
 #define ENTRY_LIMIT	 (NAME_LIMIT + 2)
+#define PAGE		 4096
 #define SYMBOLS_LIMIT	 (1u << 21)
 #define NAME_BYTES_LIMIT (64u << 20) /* of all names, decoded */
 /* Elementary steps of the whole search: two orders of magnitude more than a kernel needs. */
@@ -301,11 +302,12 @@ static bool expand(const struct search *search, struct vms_bytes name, char *buf
 	return used >= 2; /* the type and a name */
 }
 
-static bool is_in_image(const struct search *search, const struct vms_symbol_table *table,
+/* Is `name` where the code of an image can begin: at a page of it? */
+static bool begins_code(const struct search *search, const struct vms_symbol_table *table,
 			const char *name)
 {
 	struct vms_symbol symbol;
-	return vms_symbol_table_lookup(table, name, &symbol) &&
+	return vms_symbol_table_lookup(table, name, &symbol) && symbol.va % PAGE == 0 &&
 	       symbol.va - search->image_va < search->image.size;
 }
 
@@ -326,17 +328,21 @@ static struct vms_symbol_table *decode(struct search *search, const struct addre
 		vms_symbol_table_add(table, text + 1, va, 0, text[0]);
 	}
 	vms_symbol_table_finish(table, search->image_va + search->image.size);
-	if (!is_in_image(search, table, "_stext") && !is_in_image(search, table, "_text"))
+	if (!begins_code(search, table, "_stext") && !begins_code(search, table, "_text"))
 		return NULL;
 	return g_steal_pointer(&table);
+}
+
+static bool has_base(enum address_kind kind)
+{
+	return kind == ADDRESS_BASE_RELATIVE || kind == ADDRESS_ABSOLUTE_PERCPU;
 }
 
 static struct vms_symbol_table *try_addresses(struct search *search, enum address_kind kind,
 					      size_t at, size_t base_at)
 {
 	struct addresses addresses = { .kind = kind, .at = at };
-	bool has_base = kind == ADDRESS_BASE_RELATIVE || kind == ADDRESS_ABSOLUTE_PERCPU;
-	if (has_base && !vms_bytes_u64(search->image, base_at, &addresses.base))
+	if (has_base(kind) && !vms_bytes_u64(search->image, base_at, &addresses.base))
 		return NULL;
 	return check_addresses(search, &addresses) ? decode(search, &addresses) : NULL;
 }
@@ -353,7 +359,7 @@ static struct vms_symbol_table *find_addresses(struct search *search)
 			if (table)
 				return table;
 			base = search->num_syms - 8;
-			size_t end = kind == ADDRESS_ABSOLUTE ? search->num_syms : base;
+			size_t end = has_base(kind) ? base : search->num_syms;
 			if (search->num_syms < 8 || end < bytes)
 				continue;
 			table = try_addresses(search, kind, (end - bytes) & ~(alignment - 1), base);
