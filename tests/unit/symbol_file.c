@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* The ELF file is this program itself: what the compiler and the linker say of it is the truth. */
+#include <vmscope/symbol.h>
+
+#include <elf.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+extern const char __executable_start[];
+
+int visible_object = 7;
+int visible_function(int value);
+enum { FIRST_LINE = __LINE__ + 1 };
+__attribute__((noinline)) int visible_function(int value)
+{
+	return value * visible_object;
+}
+enum { LAST_LINE = __LINE__ - 1 };
+
+__attribute__((noinline, used)) static int hidden_function(int value)
+{
+	return value - visible_object;
+}
+
+static uint64_t va_of_code(int (*function)(int))
+{
+	return (uint64_t)(uintptr_t)function;
+}
+
+static struct vms_symbol_file *open_self(void)
+{
+	g_autoptr(GError) error = NULL;
+	struct vms_symbol_file *file = vms_symbol_file_open("/proc/self/exe", &error);
+	g_assert_no_error(error);
+	uint64_t bias = (uint64_t)(uintptr_t)__executable_start - vms_symbol_file_base(file);
+	vms_symbol_file_set_bias(file, bias);
+	return file;
+}
+
+static void check_symbol(struct vms_symbol_table *table, const char *name, uint64_t va, char type,
+			 uint64_t offset)
+{
+	struct vms_symbol symbol;
+	g_assert_true(vms_symbol_table_lookup(table, name, &symbol));
+	g_assert_cmphex(symbol.va, ==, va);
+	g_assert_cmpint(symbol.type, ==, type);
+	g_assert_true(vms_symbol_table_find(table, va + offset, &symbol));
+	g_assert_cmpstr(symbol.name, ==, name);
+}
+
+static void test_symbols(void)
+{
+	g_autoptr(vms_symbol_file) file = open_self();
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_table(file);
+	uint64_t object_va = (uint64_t)(uintptr_t)&visible_object;
+	check_symbol(table, "visible_function", va_of_code(visible_function), 'T', 1);
+	check_symbol(table, "hidden_function", va_of_code(hidden_function), 't', 1);
+	check_symbol(table, "visible_object", object_va, 'D', sizeof(int) - 1);
+
+	uint64_t va;
+	uint64_t bias = (uint64_t)(uintptr_t)__executable_start - vms_symbol_file_base(file);
+	g_assert_true(vms_symbol_file_lookup(file, "visible_function", &va));
+	g_assert_cmphex(va + bias, ==, va_of_code(visible_function));
+	g_assert_false(vms_symbol_file_lookup(file, "no_function", &va));
+	/* Defined elsewhere. */
+	g_assert_false(vms_symbol_file_lookup(file, "g_test_run", &va));
+}
+
+static void test_lines(void)
+{
+	g_autoptr(vms_symbol_file) file = open_self();
+	const char *source;
+	unsigned line;
+	g_assert_true(vms_symbol_file_line(file, va_of_code(visible_function), &source, &line));
+	g_assert_true(g_str_has_suffix(source, "tests/unit/symbol_file.c"));
+	g_assert_cmpuint(line, >=, FIRST_LINE);
+	g_assert_cmpuint(line, <=, LAST_LINE);
+	g_assert_false(vms_symbol_file_line(file, 0, &source, &line));
+	g_assert_false(vms_symbol_file_line(file, UINT64_MAX, &source, &line));
+}
+
+/* ---- bad files -------------------------------------------------------- */
+
+static char *scratch_file(const void *data, size_t size)
+{
+	char *path = g_strdup("/tmp/vmscope-test-XXXXXX");
+	g_assert_cmpint(g_close(g_mkstemp(path), NULL), ==, TRUE);
+	g_assert_true(g_file_set_contents(path, data, (gssize)size, NULL));
+	return path;
+}
+
+/* Opens a file of these bytes and asks it everything; what is wrong with it, or -1. */
+static int try_file(const void *data, size_t size)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *path = scratch_file(data, size);
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(path, &error);
+	if (file) {
+		g_autoptr(vms_symbol_table) table = vms_symbol_file_table(file);
+		const char *source;
+		unsigned line;
+		uint64_t va;
+		g_assert_cmpuint(vms_symbol_table_count(table), >, 0);
+		vms_symbol_file_lookup(file, "visible_function", &va);
+		vms_symbol_file_line(file, vms_symbol_table_get(table, 0).va, &source, &line);
+	} else {
+		g_assert_nonnull(strstr(error->message, path));
+	}
+	g_unlink(path);
+	return error ? error->code : -1;
+}
+
+static uint8_t *read_self(size_t *size)
+{
+	char *data;
+	g_assert_true(g_file_get_contents("/proc/self/exe", &data, size, NULL));
+	return (uint8_t *)data;
+}
+
+static void test_not_elf(void)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_cmpint(try_file("", 0), ==, VMS_ERROR_MALFORMED);
+	g_assert_cmpint(try_file("#!/bin/sh\n", 10), ==, VMS_ERROR_MALFORMED);
+	g_assert_cmpint(try_file("!<arch>\n", 8), ==, VMS_ERROR_MALFORMED);
+	g_assert_null(vms_symbol_file_open("/nonexistent/vmlinux", &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	g_clear_error(&error);
+	g_assert_null(vms_symbol_file_open("/tmp", &error));
+	g_assert_nonnull(error);
+}
+
+static void test_unusable(void)
+{
+	size_t size;
+	g_autofree uint8_t *data = read_self(&size);
+	Elf64_Ehdr header, changed;
+	memcpy(&header, data, sizeof(header));
+
+	changed = header;
+	changed.e_type = ET_REL;
+	memcpy(data, &changed, sizeof(changed));
+	g_assert_cmpint(try_file(data, size), ==, VMS_ERROR_UNSUPPORTED);
+
+	changed = header;
+	changed.e_shnum = changed.e_shstrndx = 0;
+	changed.e_shoff = 0;
+	memcpy(data, &changed, sizeof(changed));
+	g_assert_cmpint(try_file(data, size), ==, VMS_ERROR_NOT_FOUND);
+}
+
+static void test_truncated(void)
+{
+	size_t size;
+	g_autofree uint8_t *data = read_self(&size);
+	for (size_t part = 1; part < 16; part++)
+		g_assert_cmpint(try_file(data, size * part / 16), !=, -1);
+	for (size_t part = 0; part < 128; part += 9)
+		g_assert_cmpint(try_file(data, part), !=, -1);
+}
+
+/* Every section in turn claims a size, an entry size and a link that cannot be. */
+static void test_hostile_sections(void)
+{
+	size_t size;
+	g_autofree uint8_t *data = read_self(&size);
+	Elf64_Ehdr header;
+	memcpy(&header, data, sizeof(header));
+	for (unsigned i = 0; i < header.e_shnum; i++) {
+		uint8_t *at = data + header.e_shoff + i * sizeof(Elf64_Shdr);
+		Elf64_Shdr section, changed;
+		memcpy(&section, at, sizeof(section));
+		changed = section;
+		changed.sh_size = UINT64_MAX - 64;
+		changed.sh_link = UINT32_MAX;
+		memcpy(at, &changed, sizeof(changed));
+		try_file(data, size);
+		changed = section;
+		changed.sh_entsize = i % 2;
+		changed.sh_offset = UINT64_MAX / 2;
+		memcpy(at, &changed, sizeof(changed));
+		try_file(data, size);
+		memcpy(at, &section, sizeof(section));
+	}
+	g_assert_cmpint(try_file(data, size), ==, -1);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/symbol_file/symbols", test_symbols);
+	g_test_add_func("/symbol_file/lines", test_lines);
+	g_test_add_func("/symbol_file/not_elf", test_not_elf);
+	g_test_add_func("/symbol_file/unusable", test_unusable);
+	g_test_add_func("/symbol_file/truncated", test_truncated);
+	g_test_add_func("/symbol_file/hostile_sections", test_hostile_sections);
+	return g_test_run();
+}
