@@ -103,14 +103,62 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 	       (frame[1] >= MODULES || vms_guest_is_kernel_text(cursor->guest, frame[1]));
 }
 
+/* Does a call instruction end just before `pc`: one with a displacement, or an indirect one? */
+static bool is_after_call(struct vms_cursor *cursor, uint64_t pc)
+{
+	enum { LONGEST = 7 };
+	static const uint8_t indirect_sizes[] = { 2, 3, 4, 6, 7 };
+	uint8_t code[LONGEST];
+	if (!vms_guest_is_kernel_text(cursor->guest, pc) ||
+	    !cursor->virt.read(cursor->virt.data, pc - LONGEST, code, LONGEST))
+		return false;
+	if (code[LONGEST - 5] == 0xe8)
+		return true;
+	for (size_t i = 0; i < G_N_ELEMENTS(indirect_sizes); i++) {
+		const uint8_t *insn = code + LONGEST - indirect_sizes[i];
+		if (insn[0] == 0xff && (insn[1] >> 3 & 7) == 2)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Steps out of code that did not call but was at any of its instructions. Retpolines and what fills
+ * the processor's return stack (asm/nospec-branch.h) push addresses to which nobody returns, and
+ * tables tell nothing or the wrong thing of them: then the return address is one of the next words.
+ */
+static bool step_orc_anywhere(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
+			      enum vms_walk_end *end)
+{
+	const uint64_t pc = cursor->regs.value[RIP], near = 16;
+	struct vms_orc_entry guess = *entry;
+	if (entry->type == VMS_ORC_TYPE_UNDEFINED || entry->type == VMS_ORC_TYPE_END)
+		guess = (struct vms_orc_entry) { .type = VMS_ORC_TYPE_CALL,
+						 .sp_reg = VMS_ORC_SP,
+						 .sp_offset = 8 };
+	for (unsigned i = 0; i < 3 && guess.type == VMS_ORC_TYPE_CALL; i++) {
+		struct vms_cursor next = *cursor;
+		if (vms_x86_64_step_orc(&next, &guess, end) &&
+		    next.regs.value[RIP] - pc + near > 2 * near &&
+		    is_after_call(&next, next.regs.value[RIP])) {
+			*cursor = next;
+			return true;
+		}
+		guess.sp_offset = (int16_t)(guess.sp_offset + 8);
+	}
+	return vms_x86_64_step_orc(cursor, entry, end);
+}
+
 static bool step(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	struct vms_orc_entry entry;
 	uint64_t pc = cursor->regs.value[RIP];
 	/* A call may be a function's last instruction: then the return address is in the next. */
-	if (vms_guest_orc(cursor->guest, cursor->is_return ? pc - 1 : pc, &entry))
-		return vms_x86_64_step_orc(cursor, &entry, end);
-	return step_frame_pointer(cursor, end);
+	if (!vms_guest_orc(cursor->guest, cursor->is_return ? pc - 1 : pc, &entry))
+		return step_frame_pointer(cursor, end);
+	if (!cursor->is_return)
+		return step_orc_anywhere(cursor, &entry, end);
+	return vms_x86_64_step_orc(cursor, &entry, end);
 }
 
 const struct vms_kernel_unwinder vms_kernel_unwinder_x86_64 = {
