@@ -54,6 +54,22 @@ static bool previous_bp(struct vms_cursor *cursor, const struct vms_orc_entry *e
 	return entry->bp_reg == VMS_ORC_UNDEFINED;
 }
 
+/*
+ * Out of an exception's stub. It calls error_entry, which completes struct pt_regs on the stub's
+ * stack and goes on to C code: until the stub runs again its table entry tells of the time before.
+ */
+static bool step_partial_regs(struct vms_cursor *cursor, uint64_t sp, uint64_t bp,
+			      enum vms_walk_end *end)
+{
+	struct vms_cursor partial = *cursor;
+
+	partial.regs.value[RBP] = bp;
+	if (!vms_x86_64_step_iret(&partial, sp, end))
+		return vms_x86_64_step_regs(cursor, cursor->regs.value[RSP], end);
+	*cursor = partial;
+	return true;
+}
+
 bool vms_x86_64_step_orc(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
 			 enum vms_walk_end *end)
 {
@@ -69,10 +85,8 @@ bool vms_x86_64_step_orc(struct vms_cursor *cursor, const struct vms_orc_entry *
 		return vms_x86_64_step_regs(cursor, sp, end);
 	if (!previous_bp(cursor, entry, sp, &bp, end))
 		return false;
-	if (entry->type == VMS_ORC_TYPE_REGS_PARTIAL) {
-		cursor->regs.value[RBP] = bp;
-		return vms_x86_64_step_iret(cursor, sp, end);
-	}
+	if (entry->type == VMS_ORC_TYPE_REGS_PARTIAL)
+		return step_partial_regs(cursor, sp, bp, end);
 	if (!vms_x86_64_read_stack(cursor, sp - sizeof(pc), &pc, 1, end) ||
 	    !vms_x86_64_step_call(cursor, pc, sp, bp, end))
 		return false;

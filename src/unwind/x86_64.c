@@ -7,7 +7,10 @@
  */
 #include "unwind/x86_64.h"
 
-#define USER_MODE 3 /* in the code segment's selector */
+/* Selectors of code segments (asm/segment.h): the kernel's, and the user's for 64 and 32 bits. */
+#define KERNEL_CS 0x10
+#define USER_CS	  0x33
+#define USER32_CS 0x23
 /* Code that is no text, compiled at run time, lies where modules do: above the image. */
 #define MODULES UINT64_C(0xffffffffa0000000)
 
@@ -41,12 +44,12 @@ static bool step_interrupted(struct vms_cursor *cursor, uint64_t va, const uint8
 	for (size_t i = 0; i < n; i++)
 		vms_regs_set(&cursor->regs, names[i], words[i]);
 	cursor->is_return = false;
-	cursor->is_user = (cursor->regs.value[CS] & USER_MODE) == USER_MODE;
 
-	uint64_t pc = cursor->regs.value[RIP];
-	/* The user registers that a kernel thread has are zeros. */
-	*end = pc == 0 && cursor->regs.value[CS] == 0 ? VMS_WALK_ROOT : VMS_WALK_BAD_FRAME;
-	return cursor->arch->is_kernel_address(pc) != cursor->is_user;
+	uint64_t cs = cursor->regs.value[CS];
+	cursor->is_user = cs == USER_CS || cs == USER32_CS;
+	*end = VMS_WALK_BAD_FRAME;
+	return (cursor->is_user || cs == KERNEL_CS) &&
+	       cursor->arch->is_kernel_address(cursor->regs.value[RIP]) != cursor->is_user;
 }
 
 bool vms_x86_64_step_regs(struct vms_cursor *cursor, uint64_t va, enum vms_walk_end *end)
@@ -85,14 +88,26 @@ static bool step_entry(struct vms_cursor *cursor, enum vms_walk_end *end)
 	return true;
 }
 
+/*
+ * Entry code marks where struct pt_regs lies (ENCODE_FRAME_POINTER, asm/frame.h). Kernel threads
+ * have some for user mode too, which are zeros.
+ */
+static bool step_encoded_pointer(struct vms_cursor *cursor, uint64_t bp, enum vms_walk_end *end)
+{
+	if (vms_x86_64_step_regs(cursor, bp - 1, end))
+		return true;
+	if (cursor->regs.value[RIP] == 0 && cursor->regs.value[CS] == 0)
+		*end = VMS_WALK_ROOT;
+	return false;
+}
+
 static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	uint64_t bp = cursor->regs.value[RBP];
 	uint64_t frame[2]; /* the caller's frame pointer, the return address */
 
-	/* Entry code marks where struct pt_regs lies (ENCODE_FRAME_POINTER, asm/frame.h). */
 	if (bp & 1)
-		return vms_x86_64_step_regs(cursor, bp - 1, end);
+		return step_encoded_pointer(cursor, bp, end);
 	if (bp == 0 && !vms_guest_has_orc(cursor->guest))
 		return step_entry(cursor, end);
 	*end = VMS_WALK_NO_INFO;

@@ -208,6 +208,63 @@ static void test_partial_regs(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 	CHECK(f, VMS_WALK_ROOT, code(0), code(1), code(2));
 }
 
+/*
+ * Back in the stub after error_entry, or in what that calls: the registers are complete at the
+ * stack pointer, which the stub's entry does not know yet.
+ */
+static void test_completed_regs(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	const uint64_t sp = STACK + 0x1000;
+	SET_RULES(f, { .type = REGS_PARTIAL, .sp_reg = IN_SP, .sp_offset = 8, .signal = 1 },
+		  call_8);
+	put_regs(f, sp, USER_CODE, USER_CS, USER_STACK + 0x100, 0);
+	walk(f, code(0), 128);
+	CHECK(f, VMS_WALK_ROOT, code(0), USER_CODE);
+	put(f, sp - 8, code(0));
+	vms_regs_set(&f->regs, RSP, sp - 8);
+	walk(f, code(1), 128);
+	CHECK(f, VMS_WALK_ROOT, code(1), code(0), USER_CODE);
+}
+
+/*
+ * A retpoline: `call 1f; …; 1: mov rax,(rsp); ret` jumps to rax. On its way the stack has, above
+ * the return address, nothing, an address in the retpoline itself, the address in rax.
+ */
+static void test_retpoline(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	static const uint8_t call[] = { 0xe8, 0, 0, 0, 0 };
+	const uint64_t thunk = TEXT + 512, caller = code(1), target = TEXT + 128;
+	const uint64_t sp = STACK + 0x1000;
+	SET_RULES(f, call_8, end_here, undefined, call_8);
+	fake_machine_add_ram(f->machine, TEXT, 0x1000);
+	memcpy(fake_machine_at(f->machine, thunk), call, sizeof(call));
+	memcpy(fake_machine_at(f->machine, caller - sizeof(call)), call, sizeof(call));
+	put(f, sp, caller);
+	walk(f, thunk, 128);
+	CHECK(f, VMS_WALK_ROOT, thunk, caller);
+
+	put(f, sp - 8, thunk + sizeof(call));
+	vms_regs_set(&f->regs, RSP, sp - 8);
+	walk(f, thunk + sizeof(call) + 1, 128);
+	CHECK(f, VMS_WALK_ROOT, thunk + sizeof(call) + 1, caller);
+
+	put(f, sp - 8, target);
+	walk(f, code(3), 128);
+	CHECK(f, VMS_WALK_ROOT, code(3), caller);
+}
+
+/* The first instructions of a system call's entry: the stack is the user's still. */
+static void test_no_call_found(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	SET_RULES(f, end_here, undefined);
+	fake_machine_add_ram(f->machine, TEXT, 0x1000);
+	put(f, STACK + 0x1000, code(1));
+	walk(f, code(0), 128);
+	CHECK(f, VMS_WALK_ROOT, code(0));
+	walk(f, code(1), 128);
+	CHECK(f, VMS_WALK_NO_INFO, code(1));
+}
+
 /* From the stack of interrupts back to that of the task, which lies higher or lower. */
 static void check_stack_switch(struct fixture *f, uint64_t from, uint64_t to, bool adds_first)
 {
@@ -530,6 +587,9 @@ int main(int argc, char **argv)
 	TEST("orc/return-address", test_return_address);
 	TEST("orc/exception", test_exception);
 	TEST("orc/partial-regs", test_partial_regs);
+	TEST("orc/completed-regs", test_completed_regs);
+	TEST("orc/retpoline", test_retpoline);
+	TEST("orc/no-call-found", test_no_call_found);
 	TEST("orc/stack-switch", test_stack_switch);
 	TEST("orc/realigned", test_realigned);
 	TEST("orc/undefined", test_undefined);
