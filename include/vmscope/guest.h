@@ -207,6 +207,19 @@ struct vms_timer {
  */
 GArray *vms_guest_timers(struct vms_guest *guest, GError **error);
 
+/* What a guest's kernel counts time by, and what wakes its CPUs. */
+struct vms_clock {
+	int cpu;       /* of a clock event device; VMS_ALL_VCPUS: the clock source */
+	char name[32]; /* "tsc", "lapic-deadline" … */
+	unsigned rating;
+	uint64_t next_event_ns; /* on the monotonic clock; of a clock event device */
+};
+/*
+ * The guest's clock source and each CPU's clock event device: an array of struct vms_clock. Errors:
+ * UNSUPPORTED. For any thread.
+ */
+GArray *vms_guest_clocks(struct vms_guest *guest, GError **error);
+
 /* ---- log -------------------------------------------------------------- */
 
 /*

@@ -261,18 +261,40 @@ static struct vms_table *get_modules(struct vms_guest *guest, GError **error)
 	return table;
 }
 
-/* ---- active timers ---- */
+/* ---- time ---- */
 
-static GArray *read_timers(struct vms_guest *guest, GError **error)
+/* Calls `get` with the machine held. */
+static GArray *get_held(struct vms_guest *guest, GArray *(*get)(struct vms_guest *, GError **),
+			GError **error)
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
 	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
 		return NULL;
-	GArray *timers = vms_guest_timers(guest, error);
-	if (vms_machine_release(machine, VMS_ALL_VCPUS, timers ? error : NULL) || !timers)
-		return timers;
-	g_array_unref(timers);
-	return NULL;
+	g_autoptr(GArray) found = get(guest, error);
+	if (!vms_machine_release(machine, VMS_ALL_VCPUS, found ? error : NULL))
+		return NULL;
+	return g_steal_pointer(&found);
+}
+
+static struct vms_table *get_timers(struct vms_guest *guest, GError **error)
+{
+	static const struct vms_column columns[] = {
+		{ "kind", VMS_COLUMN_TEXT },	  { "cpu", VMS_COLUMN_TEXT },
+		{ "name", VMS_COLUMN_TEXT },	  { "rating", VMS_COLUMN_NUMBER },
+		{ "next_ns", VMS_COLUMN_NUMBER }, { NULL }
+	};
+	g_autoptr(GArray) clocks = get_held(guest, vms_guest_clocks, error);
+	if (!clocks)
+		return NULL;
+	struct vms_table *table = vms_table_new(columns);
+	for (size_t i = 0; i < clocks->len; i++) {
+		const struct vms_clock *clock = &g_array_index(clocks, struct vms_clock, i);
+		bool device = clock->cpu != VMS_ALL_VCPUS;
+		g_autofree char *cpu = device ? g_strdup_printf("%d", clock->cpu) : NULL;
+		vms_table_add(table, device ? "event device" : "clock source", cpu, clock->name,
+			      (uint64_t)clock->rating, clock->next_event_ns);
+	}
+	return table;
 }
 
 static struct vms_table *get_active_timers(struct vms_guest *guest, GError **error)
@@ -282,7 +304,7 @@ static struct vms_table *get_active_timers(struct vms_guest *guest, GError **err
 		{ "expires_ns", VMS_COLUMN_NUMBER }, { "function", VMS_COLUMN_TEXT },
 		{ "address", VMS_COLUMN_ADDRESS },   { NULL }
 	};
-	g_autoptr(GArray) timers = read_timers(guest, error);
+	g_autoptr(GArray) timers = get_held(guest, vms_guest_timers, error);
 	if (!timers)
 		return NULL;
 	struct vms_table *table = vms_table_new(columns);
@@ -314,6 +336,9 @@ static const struct item items[] = {
 	{ { "activetimers", "Active timers",
 	    "high-resolution timers of the guest that wait to expire", false },
 	  get_active_timers },
+	{ { "timers", "Timers", "what the guest's kernel counts time by, and what wakes its CPUs",
+	    false },
+	  get_timers },
 	{ { "registers", "Registers", "of every vCPU", false }, get_registers },
 };
 

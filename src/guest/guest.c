@@ -310,6 +310,12 @@ GArray *vms_guest_timers(struct vms_guest *guest, GError **error)
 						: NULL;
 }
 
+GArray *vms_guest_clocks(struct vms_guest *guest, GError **error)
+{
+	return is_linux(guest, "clocks", error) ? vms_linux_clocks(guest->linux_guest, error)
+						: NULL;
+}
+
 /* ---- log -------------------------------------------------------------- */
 
 bool vms_guest_dmesg(struct vms_guest *guest,

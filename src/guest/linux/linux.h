@@ -88,3 +88,6 @@ bool vms_linux_dmesg(struct vms_linux *guest,
 
 /* timer.c */
 GArray *vms_linux_timers(struct vms_linux *guest, GError **error);
+
+/* clock.c */
+GArray *vms_linux_clocks(struct vms_linux *guest, GError **error);

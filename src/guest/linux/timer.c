@@ -5,10 +5,10 @@
  */
 #include "guest/linux/linux.h"
 #include "guest/linux/member.h"
+#include "guest/linux/percpu.h"
 #include <inttypes.h>
 
-#define CPUS_LIMIT   8192 /* the largest NR_CPUS */
-#define BASES_LIMIT  16	  /* the kernel has 8 */
+#define BASES_LIMIT  16 /* the kernel has 8 */
 #define TREE_DEPTH   64
 #define TIMERS_LIMIT (1u << 16) /* of the whole guest */
 
@@ -116,21 +116,13 @@ static bool read_cpu(struct reading *reading, unsigned cpu, uint64_t va, GError 
 	return true;
 }
 
-/* The bases of all CPUs; without CONFIG_SMP there is one, where its symbol says. */
 static bool read_cpus(struct vms_linux *guest, struct reading *reading, uint64_t bases,
 		      GError **error)
 {
-	uint64_t offsets, va_count;
-	uint32_t n;
-	if (!vms_linux_symbol(guest, "__per_cpu_offset", &offsets))
-		return read_cpu(reading, 0, bases, error);
-	if (!vms_linux_symbol(guest, "nr_cpu_ids", &va_count) ||
-	    !vms_memory_read_u32(guest->memory, va_count, &n))
-		n = vms_machine_vcpus(guest->machine);
-	for (unsigned cpu = 0; cpu < MIN(n, CPUS_LIMIT); cpu++) {
+	for (unsigned cpu = 0; cpu < vms_linux_cpus(guest); cpu++) {
 		uint64_t offset;
-		if (!vms_memory_read_u64(guest->memory, offsets + cpu * sizeof(offset), &offset))
-			return unreadable(cpu, offsets, error);
+		if (!vms_linux_cpu_offset(guest, cpu, &offset))
+			return unreadable(cpu, bases, error);
 		if (!read_cpu(reading, cpu, bases + offset, error))
 			return false;
 	}
