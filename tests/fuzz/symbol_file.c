@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* A symbol file of any content. */
+#include <vmscope/symbol.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void ask(struct vms_symbol_file *file)
+{
+	vms_symbol_file_set_bias(file, 0x1000);
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_table(file);
+	for (size_t i = 0; i < vms_symbol_table_count(table); i++) {
+		struct vms_symbol symbol = vms_symbol_table_get(table, i);
+		const char *source;
+		unsigned line;
+		uint64_t va;
+		g_assert_true(vms_symbol_file_lookup(file, symbol.name, &va));
+		vms_symbol_file_line(file, symbol.va, &source, &line);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("symbols", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+		g_error("no memory file");
+	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", fd);
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(path, NULL);
+	if (file)
+		ask(file);
+	close(fd);
+	return 0;
+}
