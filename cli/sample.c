@@ -125,22 +125,55 @@ static bool parse_duration(const struct options *options, uint64_t *duration_ns,
 	return true;
 }
 
-/* Asked for before the run: a report that lacks what was asked for is no use after it. */
-static bool check_facts(struct session *session, char **items, GError **error)
+static bool is_fact(GArray *facts, const char *name)
 {
+	for (size_t i = 0; i < facts->len; i++) {
+		if (strcmp(g_array_index(facts, struct vms_fact, i).name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void remove_fact(GPtrArray *chosen, const char *name)
+{
+	guint index;
+	while (g_ptr_array_find_with_equal_func(chosen, name, g_str_equal, &index))
+		g_ptr_array_remove_index(chosen, index);
+}
+
+/*
+ * What of the machine a report adds: items, "all", "-ITEM" for what is not wanted of them, "none".
+ * Checked before the run: a report that lacks what was asked for is no use after it. NULL stands
+ * for the usual items, with no error, too.
+ */
+static char **choose_facts(struct session *session, const char *option, GError **error)
+{
+	if (!option)
+		return NULL;
 	g_autoptr(GArray) facts = vms_facts_list(session->guest);
-	for (; items && *items; items++) {
-		bool known = false;
-		for (size_t i = 0; i < facts->len && !known; i++)
-			known = strcmp(g_array_index(facts, struct vms_fact, i).name, *items) == 0;
-		if (!known) {
+	g_autoptr(GPtrArray) chosen = g_ptr_array_new_with_free_func(g_free);
+	g_auto(GStrv) items = g_strsplit(option, ",", -1);
+	for (char **item = items; *item; item++) {
+		bool unwanted = (*item)[0] == '-';
+		if (strcmp(*item, "none") == 0)
+			g_ptr_array_set_size(chosen, 0);
+		else if (strcmp(*item, "all") == 0)
+			for (size_t i = 0; i < facts->len; i++)
+				g_ptr_array_add(
+					chosen,
+					g_strdup(g_array_index(facts, struct vms_fact, i).name));
+		else if (!is_fact(facts, *item + unwanted)) {
 			usage_error(error,
 				    "--facts: no item \"%s\": \"vmscope info help\" lists them",
-				    *items);
-			return false;
-		}
+				    *item + unwanted);
+			return NULL;
+		} else if (unwanted)
+			remove_fact(chosen, *item + 1);
+		else
+			g_ptr_array_add(chosen, g_strdup(*item));
 	}
-	return true;
+	g_ptr_array_add(chosen, NULL);
+	return (char **)g_ptr_array_steal(chosen, NULL);
 }
 
 static struct vms_sample_report *make_report(struct session *session, const struct options *options,
@@ -211,20 +244,23 @@ static bool sample(struct session *session, const struct options *options, GErro
 {
 	uint64_t interval_us, duration_ns;
 	enum vms_format format = VMS_FORMAT_TEXT;
-	bool no_facts = g_strcmp0(options->facts, "none") == 0;
-	g_auto(GStrv) facts =
-		options->facts ? g_strsplit(no_facts ? "" : options->facts, ",", -1) : NULL;
 	struct vms_export_options export = {
 		.profile_flags = options->merge ? VMS_PROFILE_MERGE_VCPUS : 0,
-		.facts = (const char *const *)facts,
 		.min_percent = options->min_percent,
 	};
 	if (!parse_interval(options, &interval_us, error) ||
 	    !parse_duration(options, &duration_ns, error) ||
 	    !parse_by(options->by, &export.profile_flags, error) ||
 	    (options->format && !vms_format_by_name(options->format, &format, error)) ||
-	    !session_open_guest(session, error) || !check_facts(session, facts, error))
+	    !session_open_guest(session, error))
 		return false;
+	GError *refused = NULL;
+	g_auto(GStrv) facts = choose_facts(session, options->facts, &refused);
+	export.facts = (const char *const *)facts;
+	if (refused) {
+		g_propagate_error(error, refused);
+		return false;
+	}
 	g_autoptr(vms_sample_report) report = make_report(session, options, interval_us, error);
 	if (!report ||
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
@@ -265,8 +301,8 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		{ "min-percent", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_percent,
 		  "Leave out what has less of the samples (text)", "P" },
 		{ "facts", 0, 0, G_OPTION_ARG_STRING, &options.facts,
-		  "What of the machine to add to a text report: items of \"vmscope info help\", or "
-		  "none",
+		  "What of the machine to add to a text report: items of \"vmscope info help\", "
+		  "all, -ITEM, none",
 		  "ITEM,…" },
 		{ NULL }
 	};
