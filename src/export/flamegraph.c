@@ -1,6 +1,297 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A flame graph as one SVG file: a drawing for viewers that know no scripts, the same tree as data,
+ * and a script that draws anew from the data when it is zoomed and searched.
+ */
+#include "export/flamegraph.h"
 #include "export/export-private.h"
+#include <inttypes.h>
+#include <string.h>
+#include <vmscope/machine.h>
+
+/* In pixels; flamegraph.js has the same. */
+#define WIDTH	  1200
+#define ROW	  18
+#define TOP	  70
+#define BOTTOM	  58
+#define SIDE	  10
+#define CHAR	  7.25
+#define NARROWEST 0.1
+
+/* Frames with a smaller share cannot be seen but zoomed in very far: they are left out. */
+#define SMALLEST_SHARE 100000
+
+struct frame {
+	uint32_t depth;
+	uint32_t label; /* a profile's, or beyond those of `extra` */
+	uint64_t total;
+	uint64_t start; /* samples left of it */
+};
+
+struct graph {
+	const struct vms_profile *profile;
+	GArray *frames;	  /* struct frame, parents before their children */
+	GArray *edges;	  /* by depth: uint64_t, where the next frame begins */
+	GPtrArray *extra; /* names of the frames that hold the trees */
+	uint32_t n_labels;
+	uint32_t deepest;
+	uint64_t samples;
+};
+
+/* ---- layout ----------------------------------------------------------- */
+
+/* Puts a frame right of those that were put at its depth before. */
+static void add_frame(struct graph *graph, uint32_t depth, uint32_t label, uint64_t total)
+{
+	if (graph->edges->len < depth + 2)
+		g_array_set_size(graph->edges, depth + 2);
+	uint64_t *edge = &g_array_index(graph->edges, uint64_t, depth);
+	struct frame frame = { depth, label, total, edge[0] };
+	edge[0] += total;
+	edge[1] = frame.start;
+	graph->deepest = MAX(graph->deepest, depth);
+	g_array_append_val(graph->frames, frame);
+}
+
+/* Takes the name. */
+static void add_extra(struct graph *graph, uint32_t depth, char *name, uint64_t total)
+{
+	add_frame(graph, depth, graph->n_labels + graph->extra->len, total);
+	g_ptr_array_add(graph->extra, name);
+}
+
+static void add_tree(struct graph *graph, const struct vms_profile_tree *tree)
+{
+	bool named = tree->vcpu != VMS_ALL_VCPUS;
+	unsigned depth = named ? 2 : 1;
+	bool skip;
+
+	if (named)
+		add_extra(graph, 1, vms_export_tree_name(tree), tree->samples);
+	for (uint32_t i = tree->first_root; i != VMS_NO_NODE;
+	     i = vms_export_next(tree, i, skip, &depth)) {
+		const struct vms_profile_node *node = &tree->nodes[i];
+		skip = node->total < graph->samples / SMALLEST_SHARE;
+		if (!skip)
+			add_frame(graph, depth, node->label, node->total);
+	}
+}
+
+static void layout(struct graph *graph)
+{
+	size_t n = vms_profile_n_trees(graph->profile);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_profile_tree *tree = vms_profile_tree_get(graph->profile, i);
+		graph->samples += tree->samples;
+		for (uint32_t j = 0; j < tree->n_nodes; j++)
+			graph->n_labels = MAX(graph->n_labels, tree->nodes[j].label + 1);
+	}
+	add_extra(graph, 0, g_strdup("all"), graph->samples);
+	for (size_t i = 0; i < n; i++)
+		add_tree(graph, vms_profile_tree_get(graph->profile, i));
+}
+
+/* ---- text ------------------------------------------------------------- */
+
+/* As the text of an element, or of a JSON string in one. What XML cannot hold becomes '?'. */
+static void append_escaped(GString *out, const char *text, bool json)
+{
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
+
+	for (const char *p = valid; *p; p = g_utf8_next_char(p)) {
+		gunichar c = g_utf8_get_char(p);
+		if (c < 0x20 || c == 0xfffe || c == 0xffff)
+			g_string_append_c(out, '?');
+		else if (json && strchr("<>&\"\\", (int)c) && c < 0x80)
+			g_string_append_printf(out, "\\u%04x", c);
+		else if (c == '<')
+			g_string_append(out, "&lt;");
+		else if (c == '>')
+			g_string_append(out, "&gt;");
+		else if (c == '&')
+			g_string_append(out, "&amp;");
+		else
+			g_string_append_unichar(out, c);
+	}
+}
+
+/* As much of a name as a frame of that width has room for; the script does the same. */
+static void append_clipped(GString *out, const char *name, double width)
+{
+	long room = (long)((width - 6) / CHAR);
+	g_autofree char *valid = g_utf8_make_valid(name, -1);
+
+	if (g_utf8_strlen(valid, -1) <= room) {
+		append_escaped(out, valid, false);
+	} else if (room >= 3) {
+		g_autofree char *begin = g_utf8_substring(valid, 0, room - 1);
+		append_escaped(out, begin, false);
+		g_string_append(out, "\u2026");
+	}
+}
+
+/* ---- what a frame is called and looks like ----------------------------- */
+
+static char *frame_name(const struct graph *graph, uint32_t label)
+{
+	if (label >= graph->n_labels)
+		return g_strdup(g_ptr_array_index(graph->extra, label - graph->n_labels));
+	GString *name = g_string_new(NULL);
+	vms_export_name(name, vms_profile_label(graph->profile, label));
+	return g_string_free(name, FALSE);
+}
+
+/* Where the code is: module, mapped file, source. */
+static char *frame_place(const struct graph *graph, uint32_t label)
+{
+	if (label >= graph->n_labels)
+		return g_strdup("");
+	const struct vms_label *l = vms_profile_label(graph->profile, label);
+	if (l->kind != VMS_LABEL_FUNCTION && l->kind != VMS_LABEL_ADDRESS)
+		return g_strdup("");
+	const char *place = l->module ? l->module : l->is_user ? "user code" : "kernel";
+	return l->source ? g_strdup_printf("%s, %s:%u", place, l->source, l->line)
+			 : g_strdup(place);
+}
+
+static const char *frame_kind(const struct graph *graph, uint32_t label)
+{
+	if (label >= graph->n_labels)
+		return "other";
+	const struct vms_label *l = vms_profile_label(graph->profile, label);
+	switch (l->kind) {
+	case VMS_LABEL_PROCESS: return "process";
+	case VMS_LABEL_IDLE: return "idle";
+	case VMS_LABEL_MARKER: return "marker";
+	case VMS_LABEL_FUNCTION:
+	case VMS_LABEL_ADDRESS: break;
+	}
+	return l->is_user ? "user" : l->module ? "module" : "kernel";
+}
+
+/* The style sheet has four shades of each colour, to tell neighbours apart. */
+static void append_class(GString *out, const struct graph *graph, uint32_t label, const char *name)
+{
+	g_string_append_printf(out, "%s%u", frame_kind(graph, label), g_str_hash(name) >> 4 & 3);
+}
+
+/* ---- the file --------------------------------------------------------- */
+
+static void print_frame(GString *out, const struct graph *graph, const struct frame *frame)
+{
+	double scale = (WIDTH - 2 * SIDE) / (double)MAX(graph->samples, 1);
+	double x = SIDE + (double)frame->start * scale, width = (double)frame->total * scale;
+	bool leaf_first = vms_profile_leaf_first(graph->profile);
+	uint32_t y = TOP + ROW * (leaf_first ? frame->depth : graph->deepest - frame->depth);
+	g_autofree char *name = frame_name(graph, frame->label);
+
+	if (width < NARROWEST)
+		return;
+	g_string_append(out, "<g><title>");
+	append_escaped(out, name, false);
+	g_string_append_printf(out,
+			       " (%" PRIu64 " samples, %.2f %%)</title><rect x=\"%.2f\" y=\"%u\" "
+			       "width=\"%.2f\" height=\"%d\" rx=\"2\" class=\"",
+			       frame->total,
+			       100.0 * (double)frame->total / (double)MAX(graph->samples, 1), x, y,
+			       width, ROW - 1);
+	append_class(out, graph, frame->label, name);
+	g_string_append_printf(out, "\"/><text x=\"%.2f\" y=\"%u\">", x + 4, y + 13);
+	append_clipped(out, name, width);
+	g_string_append(out, "</text></g>\n");
+}
+
+static void print_legend(GString *out, unsigned y)
+{
+	static const char *const kinds[] = {
+		"process", "user", "kernel", "module", "marker", "idle"
+	};
+	unsigned x = SIDE;
+
+	g_string_append(out, "<g id=\"legend\">\n");
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++, x += 90)
+		g_string_append_printf(
+			out,
+			"<rect x=\"%u\" y=\"%u\" width=\"12\" height=\"12\" rx=\"2\" "
+			"class=\"%s0\"/><text x=\"%u\" y=\"%u\">%s</text>\n",
+			x, y - 10, kinds[i], x + 17, y, kinds[i]);
+	g_string_append(out, "</g>\n");
+}
+
+static void print_data(GString *out, const struct graph *graph)
+{
+	g_string_append_printf(out,
+			       "<script type=\"application/json\" id=\"data\">\n"
+			       "{\"leafFirst\":%s,\"labels\":[",
+			       vms_profile_leaf_first(graph->profile) ? "true" : "false");
+	for (uint32_t i = 0; i < graph->n_labels + graph->extra->len; i++) {
+		g_autofree char *name = frame_name(graph, i);
+		g_autofree char *place = frame_place(graph, i);
+		g_string_append(out, i ? ",\n[\"" : "\n[\"");
+		append_escaped(out, name, true);
+		g_string_append(out, "\",\"");
+		append_escaped(out, place, true);
+		g_string_append(out, "\",\"");
+		append_class(out, graph, i, name);
+		g_string_append(out, "\"]");
+	}
+	g_string_append(out, "],\n\"nodes\":[");
+	for (guint i = 0; i < graph->frames->len; i++) {
+		const struct frame *frame = &g_array_index(graph->frames, struct frame, i);
+		g_string_append_printf(out, "%s%s%u,%u,%" PRIu64, i ? "," : "", i % 16 ? "" : "\n",
+				       frame->depth, frame->label, frame->total);
+	}
+	g_string_append(out, "]}\n</script>\n");
+}
+
+static void print(GString *out, const struct graph *graph)
+{
+	unsigned height = TOP + ROW * (graph->deepest + 1) + BOTTOM;
+
+	g_string_append_printf(
+		out,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" "
+		"viewBox=\"0 0 %d %u\">\n<style><![CDATA[\n%s]]></style>\n"
+		"<rect id=\"background\" width=\"%d\" height=\"%u\"/>\n"
+		"<text id=\"title\" x=\"%d\" y=\"28\">Flame graph%s</text>\n"
+		"<text id=\"subtitle\" x=\"%d\" y=\"48\">",
+		WIDTH, height, WIDTH, height, vms_flamegraph_css, WIDTH, height, SIDE,
+		vms_profile_leaf_first(graph->profile) ? ", leaf first" : "", SIDE);
+	append_escaped(out, vms_profile_title(graph->profile), false);
+	g_string_append(
+		out,
+		"</text>\n<g id=\"buttons\" style=\"display:none\">\n"
+		"<foreignObject id=\"box\" style=\"display:none\" x=\"-402\" y=\"10\" "
+		"width=\"230\" height=\"24\"/>\n"
+		"<g id=\"reset\" class=\"button\"><rect x=\"-164\" y=\"10\" width=\"96\" "
+		"height=\"24\" rx=\"4\"/><text x=\"-152\" y=\"26\">reset zoom</text></g>\n"
+		"<g id=\"search\" class=\"button\"><rect x=\"-60\" y=\"10\" width=\"60\" "
+		"height=\"24\" rx=\"4\"/><text x=\"-52\" y=\"26\">search</text></g>\n"
+		"<text id=\"found\" y=\"64\" text-anchor=\"end\"/>\n</g>\n<g id=\"frames\">\n");
+	for (guint i = 0; i < graph->frames->len; i++)
+		print_frame(out, graph, &g_array_index(graph->frames, struct frame, i));
+	g_string_append_printf(out, "</g>\n<text id=\"details\" x=\"%d\" y=\"%u\"/>\n", SIDE,
+			       height - 36);
+	print_legend(out, height - 12);
+	g_string_append(out, "<g id=\"tip\"/>\n");
+	print_data(out, graph);
+	g_string_append_printf(out, "<script><![CDATA[\n%s]]></script>\n</svg>\n",
+			       vms_flamegraph_js);
+}
+
 void vms_export_flamegraph(const struct vms_profile *profile, GString *out)
 {
-	g_string_append(out, vms_profile_title(profile));
+	struct graph graph = {
+		.profile = profile,
+		.frames = g_array_new(FALSE, FALSE, sizeof(struct frame)),
+		.edges = g_array_new(FALSE, TRUE, sizeof(uint64_t)),
+		.extra = g_ptr_array_new_with_free_func(g_free),
+	};
+	layout(&graph);
+	print(out, &graph);
+	g_array_unref(graph.frames);
+	g_array_unref(graph.edges);
+	g_ptr_array_unref(graph.extra);
 }

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The style sheet and the script of flame graphs, as the build makes them of their files. */
+#pragma once
+
+extern const char vms_flamegraph_css[];
+extern const char vms_flamegraph_js[];

@@ -1,0 +1,332 @@
+"use strict";
+/*
+ * Makes the picture interactive. The drawing in the file is what viewers without scripts show; here
+ * it is drawn anew from the data, as wide as the window and from the frame that was zoomed into.
+ */
+(function () {
+	const SVG = "http://www.w3.org/2000/svg", XHTML = "http://www.w3.org/1999/xhtml";
+	const ROW = 18, TOP = 70, BOTTOM = 58, SIDE = 10, CHAR = 7.25, NARROWEST = 0.1;
+	const svg = document.documentElement;
+	const element = id => document.getElementById(id);
+	const data = JSON.parse(element("data").textContent);
+	const frames = element("frames"), tip = element("tip"), details = element("details");
+
+	/* ---- the tree: arrays by node, in the order of printing ---- */
+
+	const n = data.nodes.length / 3;
+	const depth = new Uint32Array(n), label = new Uint32Array(n), parent = new Int32Array(n);
+	const total = new Float64Array(n), start = new Float64Array(n);
+	const after = new Uint32Array(n); /* the next node that is not below this one */
+	let deepest = 0;
+
+	function loadNodes() {
+		const path = [], used = new Float64Array(n);
+		for (let i = 0; i < n; i++) {
+			depth[i] = data.nodes[3 * i];
+			label[i] = data.nodes[3 * i + 1];
+			total[i] = data.nodes[3 * i + 2];
+			deepest = Math.max(deepest, depth[i]);
+			while (path.length > depth[i])
+				after[path.pop()] = i;
+			const up = parent[i] = path.length ? path[path.length - 1] : -1;
+			if (up >= 0) {
+				start[i] = start[up] + used[up];
+				used[up] += total[i];
+			}
+			path.push(i);
+		}
+		while (path.length)
+			after[path.pop()] = n;
+	}
+
+	const name = i => data.labels[label[i]][0];
+	const where = i => data.labels[label[i]][1];
+	const colour = i => data.labels[label[i]][2];
+
+	function children(i) {
+		const found = [];
+		for (let child = i + 1; child < after[i]; child = after[child])
+			found.push(child);
+		return found;
+	}
+
+	/* ---- drawing ---- */
+
+	let width = 1200, zoomed = 0, focus = -1, pattern = null, matching = null;
+	const drawn = new Map(); /* node to its element */
+
+	function make(tag, attributes, text) {
+		const made = document.createElementNS(SVG, tag);
+		for (const key in attributes)
+			made.setAttribute(key, attributes[key]);
+		if (text !== undefined)
+			made.textContent = text;
+		return made;
+	}
+
+	function isAbove(i, other) {
+		return i < other && other < after[i];
+	}
+
+	/* Left edge and width of a frame in pixels. */
+	function extent(i) {
+		const inside = width - 2 * SIDE;
+		if (isAbove(i, zoomed))
+			return [SIDE, inside];
+		const scale = inside / total[zoomed];
+		return [SIDE + (start[i] - start[zoomed]) * scale, total[i] * scale];
+	}
+
+	function rowY(i) {
+		return TOP + ROW * (data.leafFirst ? depth[i] : deepest - depth[i]);
+	}
+
+	function clip(text, pixels) {
+		const room = Math.floor((pixels - 6) / CHAR);
+		const chars = Array.from(text);
+		if (chars.length <= room)
+			return text;
+		return room < 3 ? "" : chars.slice(0, room - 1).join("") + "\u2026";
+	}
+
+	function drawFrame(i, x, w) {
+		const group = make("g", { "data-i": i });
+		const y = rowY(i), text = clip(name(i), w);
+		group.append(make("rect", { x: x.toFixed(2), y: y, width: w.toFixed(2),
+			height: ROW - 1, rx: 2, class: colour(i) }));
+		if (text)
+			group.append(make("text", { x: (x + 4).toFixed(2), y: y + 13 }, text));
+		group.classList.toggle("parent", isAbove(i, zoomed));
+		group.classList.toggle("match", matching !== null && matching[i] === 1);
+		group.classList.toggle("focus", i === focus);
+		drawn.set(i, group);
+		return group;
+	}
+
+	function draw() {
+		const made = document.createDocumentFragment();
+		drawn.clear();
+		for (let i = 0; i < n;) {
+			const inView = i === zoomed || isAbove(i, zoomed) || isAbove(zoomed, i);
+			const [x, w] = inView ? extent(i) : [0, 0];
+			if (w < NARROWEST) {
+				i = after[i];
+				continue;
+			}
+			made.append(drawFrame(i, x, w));
+			i++;
+		}
+		frames.replaceChildren(made);
+		element("reset").style.display = zoomed === 0 ? "none" : "";
+	}
+
+	function resize() {
+		const height = TOP + ROW * (deepest + 1) + BOTTOM;
+		width = Math.max(400, window.innerWidth || 1200);
+		svg.setAttribute("width", width);
+		svg.setAttribute("viewBox", "0 0 " + width + " " + height);
+		element("background").setAttribute("width", width);
+		element("buttons").setAttribute("transform", "translate(" + (width - SIDE) + ",0)");
+		draw();
+	}
+
+	/* ---- what a frame says ---- */
+
+	function percent(part, whole) {
+		return (100 * part / whole).toFixed(2) + " %";
+	}
+
+	function describe(i) {
+		const lines = [name(i)];
+		if (where(i))
+			lines.push(where(i));
+		lines.push(total[i] + " samples, " + percent(total[i], total[0]) + " of all");
+		if (parent[i] > 0)
+			lines.push(percent(total[i], total[parent[i]]) + " of " + name(parent[i]));
+		return lines;
+	}
+
+	function showTip(i, x, y) {
+		const lines = describe(i).map(line => clip(line, width - 2 * SIDE));
+		const w = Math.max(...lines.map(line => Array.from(line).length)) * CHAR + 16;
+		const h = lines.length * 16 + 10;
+		const below = y + 20 + h < svg.viewBox.baseVal.height;
+		tip.replaceChildren(make("rect", { width: w, height: h, rx: 4 }),
+			...lines.map((line, row) => make("text", { x: 8, y: 18 + 16 * row }, line)));
+		tip.setAttribute("transform", "translate(" +
+			Math.max(2, Math.min(x + 12, width - w - 2)) + "," +
+			Math.max(2, below ? y + 20 : y - h - 8) + ")");
+	}
+
+	function showDetails(i) {
+		details.textContent = i < 0 ? "" : clip(describe(i).join("  \u00b7  "),
+			width - 2 * SIDE);
+	}
+
+	/* ---- searching ---- */
+
+	/* Marks what matches; a frame below one that matches is counted with it. */
+	function search(text) {
+		pattern = null;
+		matching = null;
+		let bad = false;
+		try {
+			pattern = text ? new RegExp(text, "i") : null;
+		} catch (error) {
+			bad = true;
+		}
+		element("found").textContent = bad ? "not a regular expression" : "";
+		if (pattern)
+			markMatches();
+		draw();
+		return !bad;
+	}
+
+	function markMatches() {
+		const hits = data.labels.map(entry => pattern.test(entry[0]) || pattern.test(entry[1]));
+		let sum = 0, counted = 0;
+		matching = new Uint8Array(n);
+		for (let i = 0; i < n; i++) {
+			if (!hits[label[i]])
+				continue;
+			matching[i] = 1;
+			if (i >= counted) {
+				sum += total[i];
+				counted = after[i];
+			}
+		}
+		element("found").textContent = "matched: " + percent(sum, total[0]) + ", " + sum +
+			" samples";
+	}
+
+	function openSearch() {
+		const box = element("box");
+		box.style.display = "";
+		let entry = element("entry");
+		if (!entry) {
+			entry = document.createElementNS(XHTML, "input");
+			entry.id = "entry";
+			entry.placeholder = "regular expression";
+			entry.addEventListener("input", () =>
+				entry.classList.toggle("bad", !search(entry.value)));
+			box.append(entry);
+		}
+		entry.focus();
+		entry.select();
+	}
+
+	function closeSearch() {
+		const entry = element("entry");
+		if (entry) {
+			entry.value = "";
+			entry.blur();
+		}
+		element("box").style.display = "none";
+		search("");
+	}
+
+	/* ---- zoom, focus, keys ---- */
+
+	function zoom(i) {
+		zoomed = i;
+		draw();
+	}
+
+	function setFocus(i) {
+		if (i < 0 || i >= n)
+			return;
+		const old = drawn.get(focus);
+		if (old)
+			old.classList.remove("focus");
+		focus = i;
+		showDetails(i);
+		const now = drawn.get(i);
+		if (!now)
+			return;
+		now.classList.add("focus");
+		frames.append(now); /* on top of its neighbours' borders */
+		now.scrollIntoView({ block: "nearest" });
+	}
+
+	function moveFocus(inwards, sideways) {
+		if (focus < 0)
+			return setFocus(zoomed);
+		if (inwards < 0)
+			return setFocus(parent[focus]);
+		if (inwards > 0)
+			return setFocus(focus + 1 < after[focus] ? focus + 1 : -1);
+		if (parent[focus] < 0)
+			return;
+		const row = children(parent[focus]);
+		setFocus(row[row.indexOf(focus) + sideways] ?? -1);
+	}
+
+	function escape() {
+		if (element("entry") && element("box").style.display !== "none")
+			closeSearch();
+		else if (zoomed !== 0)
+			zoom(0);
+		else {
+			focus = -1;
+			showDetails(-1);
+			draw();
+		}
+	}
+
+	function onKey(event) {
+		const typing = event.target === element("entry");
+		const out = data.leafFirst ? "ArrowUp" : "ArrowDown";
+		const inwards = data.leafFirst ? "ArrowDown" : "ArrowUp";
+		if (event.key === "f" && (event.ctrlKey || event.metaKey) || event.key === "/" && !typing)
+			openSearch();
+		else if (event.key === "Escape")
+			escape();
+		else if (event.key === "Enter" && typing)
+			event.target.blur();
+		else if (typing || event.ctrlKey || event.metaKey || event.altKey)
+			return;
+		else if (event.key === "Enter" && focus >= 0)
+			zoom(focus);
+		else if (event.key === out || event.key === inwards)
+			moveFocus(event.key === out ? -1 : 1, 0);
+		else if (event.key === "ArrowLeft" || event.key === "ArrowRight")
+			moveFocus(0, event.key === "ArrowLeft" ? -1 : 1);
+		else if (event.key === "Home")
+			zoom(0);
+		else
+			return;
+		event.preventDefault();
+	}
+
+	function nodeAt(event) {
+		const group = event.target.closest("[data-i]");
+		return group ? Number(group.getAttribute("data-i")) : -1;
+	}
+
+	loadNodes();
+	frames.addEventListener("click", event => {
+		const i = nodeAt(event);
+		if (i < 0)
+			return;
+		focus = i;
+		zoom(i);
+		showDetails(i);
+	});
+	frames.addEventListener("mousemove", event => {
+		const i = nodeAt(event), box = svg.getBoundingClientRect();
+		if (i < 0)
+			return;
+		showTip(i, event.clientX - box.left, event.clientY - box.top);
+		showDetails(i);
+	});
+	frames.addEventListener("mouseleave", () => {
+		tip.replaceChildren();
+		showDetails(focus);
+	});
+	element("search").addEventListener("click", openSearch);
+	element("reset").addEventListener("click", () => zoom(0));
+	window.addEventListener("keydown", onKey);
+	window.addEventListener("resize", resize);
+	element("buttons").style.display = "";
+	resize();
+})();
