@@ -103,7 +103,7 @@ static void append_escaped(GString *out, const char *text, bool json)
 		gunichar c = g_utf8_get_char(p);
 		if (c < 0x20 || c == 0xfffe || c == 0xffff)
 			g_string_append_c(out, '?');
-		else if (json && strchr("<>&\"\\", (int)c) && c < 0x80)
+		else if (json && c < 0x80 && strchr("<>&\"\\", (int)c))
 			g_string_append_printf(out, "\\u%04x", c);
 		else if (c == '<')
 			g_string_append(out, "&lt;");

@@ -11,22 +11,36 @@ struct ram {
 
 struct fake_machine {
 	struct vms_machine machine;
+	struct vms_engine engine;
+	struct fake_hooks hooks;
 	struct vms_regs *regs; /* by vCPU */
 	GArray *ram;	       /* struct ram */
 	uint64_t reads;
 };
 
-static bool fake_hold(struct vms_machine *machine G_GNUC_UNUSED, int vcpu G_GNUC_UNUSED,
-		      GError **error G_GNUC_UNUSED)
+static const struct fake_hooks *hooks_of(struct vms_machine *machine)
 {
-	return true;
+	return &((struct fake_machine *)machine)->hooks;
+}
+
+static bool fake_hold(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GError **error)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return !hooks->hold || hooks->hold(hooks->data, error);
+}
+
+static bool fake_release(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GError **error)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return !hooks->release || hooks->release(hooks->data, error);
 }
 
 static bool fake_get_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-			  GError **error G_GNUC_UNUSED)
+			  GError **error)
 {
+	const struct fake_hooks *hooks = hooks_of(machine);
 	*ret = *fake_machine_regs(machine, vcpu);
-	return true;
+	return !hooks->regs || hooks->regs(hooks->data, vcpu, error);
 }
 
 static const struct ram *find_ram(struct fake_machine *fake, uint64_t pa, size_t size)
@@ -51,14 +65,16 @@ static bool fake_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, 
 	return true;
 }
 
-static bool fake_is_paused(struct vms_machine *machine G_GNUC_UNUSED)
+static bool fake_is_paused(struct vms_machine *machine)
 {
-	return false;
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->is_paused && hooks->is_paused(hooks->data);
 }
 
-static enum vms_machine_end fake_ended(struct vms_machine *machine G_GNUC_UNUSED)
+static enum vms_machine_end fake_ended(struct vms_machine *machine)
 {
-	return VMS_MACHINE_GOES_ON;
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->ended ? hooks->ended(hooks->data) : VMS_MACHINE_GOES_ON;
 }
 
 static void fake_close(struct vms_machine *machine)
@@ -75,7 +91,7 @@ static void fake_close(struct vms_machine *machine)
 static const struct vms_engine fake_engine = {
 	.name = "fake",
 	.hold = fake_hold,
-	.release = fake_hold,
+	.release = fake_release,
 	.regs = fake_get_regs,
 	.read_phys = fake_read_phys,
 	.is_paused = fake_is_paused,
@@ -91,8 +107,10 @@ struct vms_machine *fake_machine_new(const struct vms_arch *arch, unsigned n_vcp
 	fake->machine.arch = arch;
 	fake->machine.n_vcpus = n_vcpus;
 	fake->machine.info.name = fake->machine.info.engine = "fake";
+	fake->machine.info.description = "a fake machine";
 	fake->machine.ranges = g_array_new(false, false, sizeof(struct vms_range));
-	vms_machine_init(&fake->machine, &fake_engine);
+	fake->engine = fake_engine;
+	vms_machine_init(&fake->machine, &fake->engine);
 	return &fake->machine;
 }
 
@@ -122,6 +140,16 @@ void fake_machine_write_u64(struct vms_machine *machine, uint64_t pa, uint64_t v
 struct vms_regs *fake_machine_regs(struct vms_machine *machine, unsigned vcpu)
 {
 	return &((struct fake_machine *)machine)->regs[vcpu];
+}
+
+void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks)
+{
+	((struct fake_machine *)machine)->hooks = *hooks;
+}
+
+void fake_machine_set_holds_each(struct vms_machine *machine)
+{
+	((struct fake_machine *)machine)->engine.holds_each = true;
 }
 
 uint64_t fake_machine_reads(struct vms_machine *machine)

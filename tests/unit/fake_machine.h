@@ -15,5 +15,21 @@ uint8_t *fake_machine_add_ram(struct vms_machine *machine, uint64_t pa, size_t s
 void *fake_machine_at(struct vms_machine *machine, uint64_t pa);
 void fake_machine_write_u64(struct vms_machine *machine, uint64_t pa, uint64_t value);
 struct vms_regs *fake_machine_regs(struct vms_machine *machine, unsigned vcpu);
+/*
+ * What a machine does instead of what it is asked for; members that are NULL leave it at that. A
+ * hold or release that fails, or is the watchdog's, says so by its error.
+ */
+struct fake_hooks {
+	bool (*hold)(void *data, GError **error);
+	bool (*release)(void *data, GError **error);
+	bool (*regs)(void *data, unsigned vcpu, GError **error);
+	bool (*is_paused)(void *data);
+	enum vms_machine_end (*ended)(void *data);
+	void *data;
+};
+/* Before anything else is done with the machine. */
+void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);
+/* Makes it one whose vCPUs can be held one at a time. Before anything else. */
+void fake_machine_set_holds_each(struct vms_machine *machine);
 /* Reads of physical memory since the machine was made: bounds work without a clock. */
 uint64_t fake_machine_reads(struct vms_machine *machine);

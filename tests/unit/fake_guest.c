@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "fake_guest.h"
+#include "capture/capture.h"
+#include <string.h>
+#include <vmscope/facts.h>
+
+#define MAX_VCPUS 8
+
+struct symbol {
+	const char *name, *module, *source;
+	uint64_t va, size;
+	unsigned line;
+};
+
+struct script {
+	const struct fake_sample *samples;
+	unsigned n, next;
+};
+
+struct vms_guest {
+	gatomicrefcount refs;
+	struct vms_machine *machine;
+	enum vms_guest_kind kind;
+	struct vms_guest_info info;
+	GArray *symbols; /* struct symbol */
+	guint n_known;
+	GPtrArray *processes;
+	struct script scripts[MAX_VCPUS];
+	unsigned refreshes, all_known_at;
+};
+
+/* Found by vms_guest_detect: there is no machine's memory to find a guest in. */
+struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kind kind)
+{
+	struct vms_guest *guest = g_new0(struct vms_guest, 1);
+	g_atomic_ref_count_init(&guest->refs);
+	guest->machine = vms_machine_ref(machine);
+	guest->kind = kind;
+	if (kind == VMS_GUEST_LINUX)
+		guest->info = (struct vms_guest_info) {
+			.name = "Linux", .release = "1.2.3", .version = "#1", .unwinder = "ORC"
+		};
+	guest->symbols = g_array_new(FALSE, FALSE, sizeof(struct symbol));
+	guest->n_known = G_MAXUINT;
+	guest->processes = g_ptr_array_new_with_free_func(g_free);
+	return guest;
+}
+
+void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char *module,
+			   uint64_t va, uint64_t size)
+{
+	struct symbol symbol = { .name = name, .module = module, .va = va, .size = size };
+	g_array_append_val(guest->symbols, symbol);
+}
+
+void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
+			   unsigned line)
+{
+	for (guint i = 0; i < guest->symbols->len; i++) {
+		struct symbol *symbol = &g_array_index(guest->symbols, struct symbol, i);
+		if (g_strcmp0(symbol->name, name) == 0) {
+			symbol->source = source;
+			symbol->line = line;
+		}
+	}
+}
+
+const struct vms_process *fake_guest_add_process(struct vms_guest *guest, const char *comm,
+						 uint32_t pid, bool is_idle)
+{
+	struct vms_process *process = g_new0(struct vms_process, 1);
+	process->pid = pid;
+	process->is_idle = is_idle;
+	process->index = guest->processes->len;
+	g_strlcpy(process->comm, comm, sizeof(process->comm));
+	g_ptr_array_add(guest->processes, process);
+	return process;
+}
+
+unsigned fake_guest_refreshes(const struct vms_guest *guest)
+{
+	return guest->refreshes;
+}
+
+void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known)
+{
+	guest->n_known = known;
+	guest->all_known_at = guest->refreshes + 2;
+}
+
+void fake_guest_set_samples(struct vms_guest *guest, unsigned vcpu,
+			    const struct fake_sample *samples, unsigned n)
+{
+	g_assert_cmpuint(vcpu, <, MAX_VCPUS);
+	guest->scripts[vcpu] = (struct script) { samples, n, 0 };
+}
+
+/* ---- the guest layer -------------------------------------------------- */
+
+struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error G_GNUC_UNUSED)
+{
+	return fake_guest_new(machine, VMS_GUEST_NONE);
+}
+
+struct vms_guest *vms_guest_ref(struct vms_guest *guest)
+{
+	g_atomic_ref_count_inc(&guest->refs);
+	return guest;
+}
+
+void vms_guest_unref(struct vms_guest *guest)
+{
+	if (!guest || !g_atomic_ref_count_dec(&guest->refs))
+		return;
+	g_array_unref(guest->symbols);
+	g_ptr_array_unref(guest->processes);
+	vms_machine_unref(guest->machine);
+	g_free(guest);
+}
+
+enum vms_guest_kind vms_guest_kind(const struct vms_guest *guest)
+{
+	return guest->kind;
+}
+
+struct vms_machine *vms_guest_machine(const struct vms_guest *guest)
+{
+	return guest->machine;
+}
+
+const struct vms_guest_info *vms_guest_info(const struct vms_guest *guest)
+{
+	return &guest->info;
+}
+
+const char *vms_guest_why(const struct vms_guest *guest)
+{
+	return guest->kind == VMS_GUEST_NONE ? "its memory is a fake" : NULL;
+}
+
+const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)
+{
+	return index < guest->processes->len ? g_ptr_array_index(guest->processes, index) : NULL;
+}
+
+bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error G_GNUC_UNUSED)
+{
+	guest->refreshes++;
+	if (guest->refreshes == guest->all_known_at)
+		guest->n_known = G_MAXUINT;
+	return true;
+}
+
+bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process G_GNUC_UNUSED,
+		      uint64_t va, struct vms_location *ret)
+{
+	*ret = (struct vms_location) { 0 };
+	for (guint i = 0; i < MIN(guest->symbols->len, guest->n_known); i++) {
+		const struct symbol *symbol = &g_array_index(guest->symbols, struct symbol, i);
+		if (va < symbol->va || va - symbol->va >= symbol->size)
+			continue;
+		ret->symbol = symbol->name;
+		ret->module = symbol->module;
+		ret->offset = va - symbol->va;
+		ret->start = symbol->name ? symbol->va : 0;
+		ret->source = symbol->source;
+		ret->line = symbol->line - (va == symbol->va);
+		return true;
+	}
+	return false;
+}
+
+/* ---- the capture layer ------------------------------------------------ */
+
+bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
+		      struct vms_memory *memory G_GNUC_UNUSED, unsigned vcpu, unsigned depth,
+		      struct vms_sample_record *ret, GError **error)
+{
+	struct vms_regs regs;
+	if (!vms_machine_regs(machine, vcpu, &regs, error))
+		return false;
+
+	static const struct fake_sample idle = { .idle = true };
+	struct script *script = &guest->scripts[vcpu];
+	const struct fake_sample *sample =
+		script->n ? &script->samples[script->next++ % script->n] : &idle;
+	struct vms_stack *stack = &ret->stack;
+
+	ret->vcpu = vcpu;
+	ret->idle = sample->idle;
+	ret->process = sample->process;
+	stack->n = stack->n_kernel = 0;
+	stack->end = stack->kernel_end = sample->end;
+	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {
+		if (stack->n == depth) {
+			stack->end = stack->kernel_end = VMS_WALK_DEPTH;
+			break;
+		}
+		stack->n_kernel += !frame->is_user;
+		stack->frame[stack->n++] = *frame;
+	}
+	return true;
+}
+
+/* ---- the unwind layer ------------------------------------------------- */
+
+const char *vms_walk_end_text(enum vms_walk_end end)
+{
+	return end == VMS_WALK_ROOT ? "complete" : end == VMS_WALK_DEPTH ? "truncated" : "broken";
+}
+
+/* ---- facts ------------------------------------------------------------ */
+
+GArray *vms_facts_list(struct vms_guest *guest G_GNUC_UNUSED)
+{
+	static const struct vms_fact facts[] = {
+		{ "colour", "What colour it is", "", true },
+		{ "weight", "How much it weighs", "", false },
+		{ "age", "How old it is", "", true },
+	};
+	GArray *list = g_array_new(FALSE, FALSE, sizeof(struct vms_fact));
+	g_array_append_vals(list, facts, G_N_ELEMENTS(facts));
+	return list;
+}
+
+struct vms_table *vms_facts_get(struct vms_guest *guest G_GNUC_UNUSED, const char *name,
+				GError **error)
+{
+	static const struct vms_column columns[] = { { "what", VMS_COLUMN_TEXT }, { NULL } };
+
+	if (strcmp(name, "colour") != 0 && strcmp(name, "weight") != 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "nobody knows the %s", name);
+		return NULL;
+	}
+	struct vms_table *table = vms_table_new(columns);
+	vms_table_add(table, name[0] == 'c' ? "green" : "heavy");
+	return table;
+}

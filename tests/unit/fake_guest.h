@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A guest, and the capturing of its vCPUs, made of the symbols, processes and stacks that a test
+ * gives it. Takes the place of the guest and capture layers in the programs that link it.
+ */
+#pragma once
+
+#include <vmscope/unwind.h>
+
+struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kind kind);
+/* `module` NULL: the kernel's own. `name` NULL: a mapped file or module without symbols. */
+void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char *module,
+			   uint64_t va, uint64_t size);
+/* The source line of all of the symbol's code is `line`, of its first byte `line` - 1. */
+void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
+			   unsigned line);
+const struct vms_process *fake_guest_add_process(struct vms_guest *guest, const char *comm,
+						 uint32_t pid, bool is_idle);
+/* How often modules were read anew. */
+unsigned fake_guest_refreshes(const struct vms_guest *guest);
+/* Only so many symbols are known until modules are read for the second time from now on. */
+void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known);
+
+/* What one sample of a vCPU finds. The frames, leaf first, end with a pc of 0. */
+struct fake_sample {
+	bool idle;
+	const struct vms_process *process;
+	struct vms_frame frames[12];
+	enum vms_walk_end end;
+};
+/* What a vCPU is found doing, sample after sample, from the beginning again at the end. */
+void fake_guest_set_samples(struct vms_guest *guest, unsigned vcpu,
+			    const struct fake_sample *samples, unsigned n);

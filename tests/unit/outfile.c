@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/outfile.h"
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vmscope/error.h>
+
+struct fixture {
+	char *folder, *path;
+};
+
+static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	fixture->folder = g_dir_make_tmp("vmscope-outfile-XXXXXX", NULL);
+	g_assert_nonnull(fixture->folder);
+	fixture->path = g_build_filename(fixture->folder, "report.txt", NULL);
+}
+
+static unsigned count_files(const struct fixture *fixture)
+{
+	g_autoptr(GDir) dir = g_dir_open(fixture->folder, 0, NULL);
+	unsigned n = 0;
+	while (g_dir_read_name(dir))
+		n++;
+	return n;
+}
+
+static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GDir) dir = g_dir_open(fixture->folder, 0, NULL);
+	for (const char *name = g_dir_read_name(dir); name; name = g_dir_read_name(dir)) {
+		g_autofree char *path = g_build_filename(fixture->folder, name, NULL);
+		g_unlink(path);
+	}
+	g_rmdir(fixture->folder);
+	g_free(fixture->folder);
+	g_free(fixture->path);
+}
+
+static void assert_content(const char *path, const char *expected)
+{
+	g_autofree char *content = NULL;
+	g_assert_true(g_file_get_contents(path, &content, NULL, NULL));
+	g_assert_cmpstr(content, ==, expected);
+}
+
+static void write_text(const char *path, const char *text)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, 0666, &error);
+	g_assert_no_error(error);
+	g_assert_true(vms_outfile_write(file, text, strlen(text), &error));
+	g_assert_true(vms_outfile_commit(file, &error));
+	g_assert_no_error(error);
+}
+
+static void test_new(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	struct stat stat_buf;
+	mode_t mask = umask(027);
+	write_text(fixture->path, "new");
+	umask(mask);
+	assert_content(fixture->path, "new");
+	g_assert_cmpint(g_stat(fixture->path, &stat_buf), ==, 0);
+	g_assert_cmpuint(stat_buf.st_mode & 0777, ==, 0640);
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+/* Until it is committed, what was there stays; and it stays if it never is. */
+static void test_replace(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	write_text(fixture->path, "old");
+	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, NULL);
+	g_assert_true(vms_outfile_write(file, "half", 4, NULL));
+	assert_content(fixture->path, "old");
+	g_assert_cmpuint(count_files(fixture), ==, 2);
+	vms_outfile_close(file);
+	assert_content(fixture->path, "old");
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+	write_text(fixture->path, "new");
+	assert_content(fixture->path, "new");
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+static void test_symlink(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autofree char *link_path = g_build_filename(fixture->folder, "link", NULL);
+	write_text(fixture->path, "old");
+	g_assert_cmpint(symlink("report.txt", link_path), ==, 0);
+	write_text(link_path, "new");
+	assert_content(fixture->path, "new");
+	g_assert_true(g_file_test(link_path, G_FILE_TEST_IS_SYMLINK));
+}
+
+/* A name as long as names may be has no room for more letters. */
+static void test_long_name(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	char name[256] = { 0 };
+	memset(name, 'x', sizeof(name) - 1);
+	g_autofree char *path = g_build_filename(fixture->folder, name, NULL);
+	write_text(path, "long");
+	assert_content(path, "long");
+}
+
+static void test_device(struct fixture *fixture G_GNUC_UNUSED, gconstpointer data G_GNUC_UNUSED)
+{
+	struct stat stat_buf;
+	write_text("/dev/null", "gone");
+	g_assert_cmpint(g_stat("/dev/null", &stat_buf), ==, 0);
+	g_assert_true(S_ISCHR(stat_buf.st_mode));
+}
+
+static void test_full_device(struct fixture *fixture G_GNUC_UNUSED,
+			     gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_outfile) file = vms_outfile_open("/dev/full", 0666, &error);
+	g_assert_no_error(error);
+	g_assert_false(vms_outfile_write(file, "x", 1, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	g_assert_nonnull(strstr(error->message, "/dev/full: No space left"));
+}
+
+/* A disk that is full after some bytes: nothing is left behind, what was there stays. */
+static void test_full_disk(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *much = g_malloc0(1 << 20);
+	struct rlimit old, small;
+
+	write_text(fixture->path, "old");
+	signal(SIGXFSZ, SIG_IGN);
+	g_assert_cmpint(getrlimit(RLIMIT_FSIZE, &old), ==, 0);
+	small = (struct rlimit) { 1000, old.rlim_max };
+	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
+	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, &error);
+	g_assert_no_error(error);
+	g_assert_false(vms_outfile_write(file, much, 1 << 20, &error));
+	vms_outfile_close(file);
+	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &old), ==, 0);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	assert_content(fixture->path, "old");
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+static void test_no_folder(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *path = g_build_filename(fixture->folder, "no", "report", NULL);
+	g_assert_null(vms_outfile_open(path, 0666, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	g_assert_nonnull(strstr(error->message, path));
+}
+
+static void test_folder(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_null(vms_outfile_open(fixture->folder, 0666, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+}
+
+/* The last step fails: a folder has taken the name meanwhile. */
+static void test_rename_fails(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, NULL);
+	g_assert_true(vms_outfile_write(file, "x", 1, NULL));
+	g_assert_cmpint(g_mkdir(fixture->path, 0700), ==, 0);
+	g_assert_false(vms_outfile_commit(file, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	vms_outfile_close(file);
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+	g_rmdir(fixture->path);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(struct fixture *fixture, gconstpointer data);
+	} tests[] = {
+		{ "/outfile/new", test_new },
+		{ "/outfile/replace", test_replace },
+		{ "/outfile/symlink", test_symlink },
+		{ "/outfile/long-name", test_long_name },
+		{ "/outfile/device", test_device },
+		{ "/outfile/full-device", test_full_device },
+		{ "/outfile/full-disk", test_full_disk },
+		{ "/outfile/no-folder", test_no_folder },
+		{ "/outfile/folder", test_folder },
+		{ "/outfile/rename-fails", test_rename_fails },
+	};
+
+	g_test_init(&argc, &argv, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add(tests[i].name, struct fixture, NULL, set_up, tests[i].run, tear_down);
+	return g_test_run();
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/* Profiles of trees that are filled by hand, with counts and names worked out by hand. */
+#include "fake_guest.h"
+#include "fake_machine.h"
+#include "sample/profile-private.h"
+#include "sample/samples.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* Kernel code: outer at 0x1000 up to 0x1100, where inner begins; module code without symbols. */
+#define OUTER  UINT64_C(0xffff800000001000)
+#define INNER  UINT64_C(0xffff800000001100)
+#define MODULE UINT64_C(0xffff900000000000)
+#define NOBODY UINT64_C(0xffffa00000000000)
+/* User code: a function at another address in each process, and a file without symbols. */
+#define MAIN_A UINT64_C(0x400000)
+#define MAIN_B UINT64_C(0x500000)
+#define FILE_A UINT64_C(0x7f0000000000)
+
+struct fixture {
+	struct vms_machine *machine;
+	struct vms_guest *guest;
+	const struct vms_process *a, *b, *swapper;
+	struct vms_samples samples[2];
+};
+
+static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	fixture->machine = fake_machine_new(&vms_arch_x86_64, 2);
+	fixture->guest = fake_guest_new(fixture->machine, VMS_GUEST_LINUX);
+	fake_guest_add_symbol(fixture->guest, "outer", NULL, OUTER, 0x100);
+	fake_guest_add_symbol(fixture->guest, "inner", NULL, INNER, 0x100);
+	fake_guest_add_symbol(fixture->guest, NULL, "driver", MODULE, 0x1000);
+	fake_guest_add_symbol(fixture->guest, "main", "prog", MAIN_A, 0x100);
+	fake_guest_add_symbol(fixture->guest, "main", "prog", MAIN_B, 0x100);
+	fake_guest_add_symbol(fixture->guest, NULL, "libc.so", FILE_A, 0x1000);
+	fake_guest_set_source(fixture->guest, "outer", "outer.c", 42);
+	fixture->a = fake_guest_add_process(fixture->guest, "prog", 10, false);
+	fixture->b = fake_guest_add_process(fixture->guest, "prog", 11, false);
+	fixture->swapper = fake_guest_add_process(fixture->guest, "swapper/1", 0, true);
+	for (int i = 0; i < 2; i++)
+		vms_samples_init(&fixture->samples[i], 1000);
+}
+
+static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	for (int i = 0; i < 2; i++)
+		vms_samples_clear(&fixture->samples[i]);
+	vms_guest_unref(fixture->guest);
+	vms_machine_unref(fixture->machine);
+}
+
+/* Adds `times` samples: frames leaf first, up to a pc of 0. */
+static void add(struct fixture *fixture, unsigned vcpu, bool leaf_first, unsigned times,
+		const struct fake_sample *sample)
+{
+	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
+	record->idle = sample->idle;
+	record->process = sample->process;
+	record->stack.end = record->stack.kernel_end = sample->end;
+	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {
+		record->stack.n_kernel += !frame->is_user;
+		record->stack.frame[record->stack.n++] = *frame;
+	}
+	for (unsigned i = 0; i < times; i++)
+		vms_samples_add(&fixture->samples[vcpu], record, leaf_first, 1000);
+}
+
+static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool leaf_first)
+{
+	const struct vms_tree *trees[] = { fixture->samples[0].tree, fixture->samples[1].tree };
+	struct vms_profile_source source = {
+		.guest = fixture->guest,
+		.trees = trees,
+		.n_trees = 2,
+		.flags = flags,
+		.leaf_first = leaf_first,
+		.interval_ns = 1000,
+		.title = "title",
+	};
+	return vms_profile_new(&source);
+}
+
+/* A tree as text: "name total self" per node, a dot per level; an address where it has no name. */
+static char *tree_text(const struct vms_profile *profile, size_t index)
+{
+	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, index);
+	GString *text = g_string_new(NULL);
+	uint32_t node = tree->first_root;
+
+	while (node != VMS_NO_NODE) {
+		const struct vms_profile_node *n = &tree->nodes[node];
+		const struct vms_label *label = vms_profile_label(profile, n->label);
+		for (uint32_t up = n->parent; up != VMS_NO_NODE; up = tree->nodes[up].parent)
+			g_string_append_c(text, '.');
+		g_string_append(text, label->name ? label->name : "?");
+		if (label->offset)
+			g_string_append_printf(text, "+0x%" PRIx64, label->offset);
+		g_string_append_printf(text, " %" PRIu64 " %" PRIu64 "\n", n->total, n->self);
+		if (n->first_child != VMS_NO_NODE) {
+			node = n->first_child;
+			continue;
+		}
+		while (node != VMS_NO_NODE && tree->nodes[node].next_sibling == VMS_NO_NODE)
+			node = tree->nodes[node].parent;
+		if (node != VMS_NO_NODE)
+			node = tree->nodes[node].next_sibling;
+	}
+	return g_string_free(text, FALSE);
+}
+
+static void assert_tree(const struct vms_profile *profile, size_t index, const char *expected)
+{
+	g_autofree char *text = tree_text(profile, index);
+	g_assert_cmpstr(text, ==, expected);
+}
+
+/* "name self total" per function. */
+static void assert_functions(const struct vms_profile *profile, const char *expected)
+{
+	GString *text = g_string_new(NULL);
+	size_t n;
+	const struct vms_profile_function *functions = vms_profile_functions(profile, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_label *label = vms_profile_label(profile, functions[i].label);
+		g_string_append_printf(text, "%s %" PRIu64 " %" PRIu64 "\n",
+				       label->name ? label->name : "?", functions[i].self,
+				       functions[i].total);
+	}
+	g_assert_cmpstr(text->str, ==, expected);
+	g_string_free(text, TRUE);
+}
+
+/* Two addresses of one function are one node by function, two by address. */
+static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, false, 3,
+	    &(struct fake_sample) { .frames = { { INNER + 4 }, { OUTER + 8, true } } });
+	add(fixture, 0, false, 2,
+	    &(struct fake_sample) { .frames = { { INNER + 6 }, { OUTER + 8, true } } });
+	add(fixture, 0, false, 1,
+	    &(struct fake_sample) { .frames = { { INNER + 6 }, { OUTER + 9, true } } });
+
+	g_autoptr(vms_profile) by_function = make(fixture, 0, false);
+	assert_tree(by_function, 0, "outer 6 0\n.inner 6 6\n");
+	assert_functions(by_function, "inner 6 6\nouter 0 6\n");
+	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, false);
+	assert_tree(by_address, 0,
+		    "outer+0x8 5 0\n.inner+0x4 3 3\n.inner+0x6 2 2\n"
+		    "outer+0x9 1 0\n.inner+0x6 1 1\n");
+
+	const struct vms_profile_tree *tree = vms_profile_tree_get(by_function, 0);
+	const struct vms_label *outer =
+		vms_profile_label(by_function, tree->nodes[tree->first_root].label);
+	g_assert_cmphex(outer->va, ==, OUTER);
+	g_assert_cmpstr(outer->source, ==, "outer.c");
+	g_assert_cmpuint(outer->line, ==, 41); /* of its begin */
+	tree = vms_profile_tree_get(by_address, 0);
+	outer = vms_profile_label(by_address, tree->nodes[tree->first_root].label);
+	g_assert_cmphex(outer->va, ==, OUTER + 8);
+	g_assert_cmpuint(outer->line, ==, 42);
+}
+
+/* A call as a function's last instruction returns to the next function. */
+static void test_return_address(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, false, 1,
+	    &(struct fake_sample) { .frames = { { INNER }, { INNER, true } } });
+	g_autoptr(vms_profile) by_function = make(fixture, 0, false);
+	assert_tree(by_function, 0, "outer 1 0\n.inner 1 1\n");
+	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, false);
+	assert_tree(by_address, 0, "outer+0x100 1 0\n.inner 1 1\n");
+}
+
+/* Self and total of functions that call themselves count each sample once. */
+static void test_recursion(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, false, 2,
+	    &(struct fake_sample) { .frames = { { INNER + 1 },
+						{ OUTER + 1, true },
+						{ INNER + 2, true },
+						{ OUTER + 2, true } } });
+	add(fixture, 0, false, 1,
+	    &(struct fake_sample) { .frames = { { OUTER + 1 }, { OUTER + 2, true } } });
+	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { OUTER + 3 } } });
+	g_autoptr(vms_profile) profile = make(fixture, 0, false);
+	assert_tree(profile, 0, "outer 4 1\n.inner 2 0\n..outer 2 0\n...inner 2 2\n.outer 1 1\n");
+	assert_functions(profile, "outer 2 4\ninner 2 2\n");
+}
+
+/* Leaf first the leaf is a root, and self is still what the leaf has. */
+static void test_leaf_first(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, true, 3,
+	    &(struct fake_sample) { .process = fixture->a,
+				    .frames = { { INNER + 1 }, { OUTER + 1, true } },
+				    .end = VMS_WALK_DEPTH });
+	add(fixture, 0, true, 2,
+	    &(struct fake_sample) { .process = fixture->b, .frames = { { INNER + 2 } } });
+	add(fixture, 0, true, 1, &(struct fake_sample) { .idle = true });
+	g_autoptr(vms_profile) profile = make(fixture, 0, true);
+	g_assert_true(vms_profile_leaf_first(profile));
+	assert_tree(profile, 0,
+		    "inner 5 0\n.outer 3 0\n..[truncated] 3 0\n...prog (10) 3 3\n"
+		    ".prog (11) 2 2\n[idle] 1 1\n");
+	assert_functions(profile, "inner 5 5\n[idle] 1 1\nouter 0 3\n");
+}
+
+/* Process, then why the stack is not complete, then user code, then the kernel's. */
+static void test_processes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, false, 4,
+	    &(struct fake_sample) { .process = fixture->a,
+				    .frames = { { INNER + 1 },
+						{ MAIN_A + 5, true, true },
+						{ FILE_A + 0x20, true, true } },
+				    .end = VMS_WALK_UNREADABLE });
+	add(fixture, 0, false, 3,
+	    &(struct fake_sample) { .process = fixture->b,
+				    .frames = { { MAIN_B + 9, false, true } } });
+	add(fixture, 0, false, 2,
+	    &(struct fake_sample) { .process = fixture->swapper, .frames = { { OUTER } } });
+	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { OUTER } } });
+	g_autoptr(vms_profile) profile = make(fixture, 0, false);
+	assert_tree(profile, 0,
+		    "prog (10) 4 0\n.[broken] 4 0\n..libc.so+0x20 4 0\n...main 4 0\n"
+		    "....inner 4 4\n"
+		    "prog (11) 3 0\n.main 3 3\n"
+		    "swapper (0) 2 0\n.outer 2 2\n"
+		    "outer 1 1\n");
+}
+
+/* Without names: bare kernel addresses, a module's, and the same user address of two processes. */
+static void test_nameless(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, true, 5, &(struct fake_sample) { .frames = { { NOBODY } } });
+	add(fixture, 0, true, 4, &(struct fake_sample) { .frames = { { MODULE + 0x10 } } });
+	add(fixture, 0, true, 3,
+	    &(struct fake_sample) { .process = fixture->a, .frames = { { 0x123, false, true } } });
+	add(fixture, 0, true, 2,
+	    &(struct fake_sample) { .process = fixture->b, .frames = { { 0x123, false, true } } });
+	g_autoptr(vms_profile) profile = make(fixture, 0, true);
+	assert_tree(profile, 0,
+		    "? 5 5\ndriver+0x10 4 4\n? 3 0\n.prog (10) 3 3\n? 2 0\n.prog (11) 2 2\n");
+	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, 0);
+	const struct vms_label *label =
+		vms_profile_label(profile, tree->nodes[tree->first_root].label);
+	g_assert_cmpint(label->kind, ==, VMS_LABEL_ADDRESS);
+	g_assert_cmphex(label->va, ==, NOBODY);
+	g_assert_false(label->is_user);
+}
+
+/* One function of two processes, at different addresses, is one function. */
+static void test_shared_code(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, true, 1,
+	    &(struct fake_sample) { .process = fixture->a,
+				    .frames = { { MAIN_A + 1, false, true } } });
+	add(fixture, 0, true, 1,
+	    &(struct fake_sample) { .process = fixture->b,
+				    .frames = { { MAIN_B + 1, false, true } } });
+	g_autoptr(vms_profile) by_function = make(fixture, 0, true);
+	assert_tree(by_function, 0, "main 2 0\n.prog (10) 1 1\n.prog (11) 1 1\n");
+	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, true);
+	assert_tree(by_address, 0, "main+0x1 2 0\n.prog (10) 1 1\n.prog (11) 1 1\n");
+}
+
+static void test_vcpus(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, false, 2, &(struct fake_sample) { .frames = { { OUTER } } });
+	add(fixture, 1, false, 3, &(struct fake_sample) { .frames = { { OUTER + 1 } } });
+	add(fixture, 1, false, 1, &(struct fake_sample) { .idle = true });
+	g_autoptr(vms_profile) each = make(fixture, 0, false);
+	g_assert_cmpuint(vms_profile_n_trees(each), ==, 2);
+	assert_tree(each, 0, "outer 2 2\n");
+	assert_tree(each, 1, "outer 3 3\n[idle] 1 1\n");
+	g_assert_cmpint(vms_profile_tree_get(each, 1)->vcpu, ==, 1);
+	g_assert_cmpuint(vms_profile_tree_get(each, 1)->samples, ==, 4);
+	assert_functions(each, "outer 5 5\n[idle] 1 1\n");
+
+	g_autoptr(vms_profile) merged = make(fixture, VMS_PROFILE_MERGE_VCPUS, false);
+	g_assert_cmpuint(vms_profile_n_trees(merged), ==, 1);
+	g_assert_cmpint(vms_profile_tree_get(merged, 0)->vcpu, ==, VMS_ALL_VCPUS);
+	assert_tree(merged, 0, "outer 5 5\n[idle] 1 1\n");
+}
+
+/* Siblings by count, those of one count by address. */
+static void test_order(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	add(fixture, 0, false, 2, &(struct fake_sample) { .frames = { { INNER } } });
+	add(fixture, 0, false, 2, &(struct fake_sample) { .frames = { { OUTER } } });
+	add(fixture, 0, false, 3, &(struct fake_sample) { .frames = { { MODULE } } });
+	g_autoptr(vms_profile) profile = make(fixture, 0, false);
+	assert_tree(profile, 0, "driver+0x0 3 3\nouter 2 2\ninner 2 2\n");
+}
+
+/* What is beyond the tree's limit is counted, and what was begun for it does not show. */
+static void test_out_of_nodes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	vms_samples_clear(&fixture->samples[0]);
+	vms_samples_init(&fixture->samples[0], 3);
+	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { INNER } } });
+	add(fixture, 0, false, 2,
+	    &(struct fake_sample) { .frames = { { INNER }, { OUTER, true }, { OUTER, true } } });
+	g_autoptr(vms_profile) profile = make(fixture, 0, false);
+	assert_tree(profile, 0, "[out of nodes] 2 2\ninner 1 1\n");
+}
+
+/* A guest's names are made fit for a terminal. */
+static void test_hostile_names(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	fake_guest_add_symbol(fixture->guest, "evil\033[2J\n\xff", NULL, NOBODY, 16);
+	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { NOBODY } } });
+	g_autoptr(vms_profile) profile = make(fixture, 0, false);
+	assert_tree(profile, 0, "evil?[2J?? 1 1\n");
+}
+
+/* A chain of a million nodes, and as many siblings below it. */
+static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const uint32_t n = 1000000;
+	g_autoptr(vms_tree) tree = vms_tree_new(VMS_TREE_LIMIT);
+	struct vms_tree_key key = { .kind = VMS_TREE_PC, .process = VMS_TREE_KERNEL };
+	uint32_t node = VMS_TREE_ROOT;
+
+	for (uint32_t i = 0; i < n; i++) {
+		key.value = NOBODY + i % 1000;
+		node = vms_tree_child(tree, node, key);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		key.value = NOBODY + n - i;
+		uint32_t leaf = vms_tree_child(tree, node, key);
+		tree->nodes[leaf].self = 1;
+	}
+	const struct vms_tree *trees[] = { tree };
+	struct vms_profile_source source = {
+		.guest = fixture->guest, .trees = trees, .n_trees = 1, .title = ""
+	};
+	g_autoptr(vms_profile) profile = vms_profile_new(&source);
+	const struct vms_profile_tree *made = vms_profile_tree_get(profile, 0);
+	g_assert_cmpuint(made->n_nodes, ==, 2 * n);
+	g_assert_cmpuint(made->samples, ==, n);
+	uint32_t at = made->first_root;
+	for (uint32_t i = 1; i < n; i++) {
+		g_assert_cmpuint(made->nodes[at].total, ==, n);
+		g_assert_cmpuint(made->nodes[at].next_sibling, ==, VMS_NO_NODE);
+		at = made->nodes[at].first_child;
+	}
+	at = made->nodes[at].first_child;
+	for (uint32_t i = 0; i < n; i++, at = made->nodes[at].next_sibling) {
+		const struct vms_label *label = vms_profile_label(profile, made->nodes[at].label);
+		g_assert_cmphex(label->va, ==, NOBODY + 1 + i);
+	}
+	g_assert_cmpuint(at, ==, VMS_NO_NODE);
+	size_t n_functions;
+	const struct vms_profile_function *functions = vms_profile_functions(profile, &n_functions);
+	g_assert_cmpuint(n_functions, ==, n + 1);
+	g_assert_cmpuint(functions[0].total, ==, n); /* one of the chain's, and a leaf */
+	g_assert_cmpuint(functions[0].self, ==, 1);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(struct fixture *fixture, gconstpointer data);
+	} tests[] = {
+		{ "/profile/by", test_by },
+		{ "/profile/return-address", test_return_address },
+		{ "/profile/recursion", test_recursion },
+		{ "/profile/leaf-first", test_leaf_first },
+		{ "/profile/processes", test_processes },
+		{ "/profile/nameless", test_nameless },
+		{ "/profile/shared-code", test_shared_code },
+		{ "/profile/vcpus", test_vcpus },
+		{ "/profile/order", test_order },
+		{ "/profile/out-of-nodes", test_out_of_nodes },
+		{ "/profile/hostile-names", test_hostile_names },
+		{ "/profile/million", test_million },
+	};
+
+	g_test_init(&argc, &argv, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add(tests[i].name, struct fixture, NULL, set_up, tests[i].run, tear_down);
+	return g_test_run();
+}
