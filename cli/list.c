@@ -18,12 +18,15 @@ static char *detect_guest(const struct vms_found_machine *found)
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	static const struct vms_column columns[] = {
-		{ "pid", VMS_COLUMN_NUMBER },	 { "name", VMS_COLUMN_TEXT },
-		{ "accel", VMS_COLUMN_TEXT },	 { "vcpus", VMS_COLUMN_NUMBER },
-		{ "memory", VMS_COLUMN_BYTES },	 { "qmp", VMS_COLUMN_TEXT },
-		{ "obstacle", VMS_COLUMN_TEXT }, { NULL }
-	};
+	static const struct vms_column columns[] = { { "pid", VMS_COLUMN_NUMBER },
+						     { "name", VMS_COLUMN_TEXT },
+						     { "accel", VMS_COLUMN_TEXT },
+						     { "vcpus", VMS_COLUMN_NUMBER },
+						     { "memory", VMS_COLUMN_BYTES },
+						     { "guest", VMS_COLUMN_TEXT },
+						     { "qmp", VMS_COLUMN_TEXT },
+						     { "obstacle", VMS_COLUMN_TEXT },
+						     { NULL } };
 	gboolean guests = FALSE;
 	const GOptionEntry options[] = {
 		{ "guest", 0, 0, G_OPTION_ARG_NONE, &guests,
