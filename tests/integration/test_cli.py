@@ -12,7 +12,7 @@ class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.guest = harness.shared_guest("6.1")
-        cls.target = ("-p", cls.guest.pid)
+        cls.target = cls.guest.target
 
     def setUp(self):
         self.assertEqual(self.guest.qmp.status(), "running")
