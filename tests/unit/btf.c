@@ -5,78 +5,11 @@
  */
 #include "guest/linux/btf.h"
 #include "btf-types.h"
+#include "btf_encoder.h"
 #include <fcntl.h>
 #include <gelf.h>
 #include <stddef.h>
 #include <unistd.h>
-
-/* Kinds, from Documentation/bpf/btf.rst. */
-enum { INT = 1, PTR, ARRAY, STRUCT, UNION, ENUM, TYPEDEF = 8, CONST = 10, ENUM64 = 19 };
-
-/* ---- an encoder ------------------------------------------------------- */
-
-struct encoder {
-	GByteArray *types;
-	GString *strings;
-	uint32_t n_types;
-};
-
-static void put(struct encoder *encoder, uint32_t value)
-{
-	value = GUINT32_TO_LE(value);
-	g_byte_array_append(encoder->types, (const uint8_t *)&value, sizeof(value));
-}
-
-static uint32_t name_offset(struct encoder *encoder, const char *name)
-{
-	if (!*name)
-		return 0;
-	uint32_t offset = (uint32_t)encoder->strings->len;
-	g_string_append_len(encoder->strings, name, (gssize)strlen(name) + 1);
-	return offset;
-}
-
-static uint32_t put_type(struct encoder *encoder, const char *name, unsigned kind, unsigned vlen,
-			 bool kflag, uint32_t size)
-{
-	put(encoder, name_offset(encoder, name));
-	put(encoder, (uint32_t)kflag << 31 | kind << 24 | vlen);
-	put(encoder, size);
-	return ++encoder->n_types;
-}
-
-static void put_member(struct encoder *encoder, const char *name, uint32_t type, uint32_t offset)
-{
-	put(encoder, name_offset(encoder, name));
-	put(encoder, type);
-	put(encoder, offset);
-}
-
-static struct encoder encoder_new(void)
-{
-	struct encoder encoder = { g_byte_array_new(), g_string_new(NULL), 0 };
-	g_string_append_c(encoder.strings, 0);
-	return encoder;
-}
-
-/* The blob; consumes the encoder. */
-static GByteArray *finish(struct encoder *encoder)
-{
-	GByteArray *blob = g_byte_array_new();
-	const uint32_t header[6] = { GUINT32_TO_LE(0x0001eb9f),
-				     GUINT32_TO_LE(24),
-				     0,
-				     GUINT32_TO_LE(encoder->types->len),
-				     GUINT32_TO_LE(encoder->types->len),
-				     GUINT32_TO_LE((uint32_t)encoder->strings->len) };
-	g_byte_array_append(blob, (const uint8_t *)header, sizeof(header));
-	g_byte_array_append(blob, encoder->types->data, encoder->types->len);
-	g_byte_array_append(blob, (const uint8_t *)encoder->strings->str,
-			    (guint)encoder->strings->len);
-	g_byte_array_unref(encoder->types);
-	g_string_free(encoder->strings, true);
-	return blob;
-}
 
 static struct vms_btf *load(GByteArray *blob)
 {

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* Tasks in memory laid out by hand, the way a kernel has them and in ways that none has. */
+#include "arch/x86_64.h"
+#include "fake_linux.h"
+
+#define BASE	  UINT64_C(0xffff888000000000)
+#define RAM	  0x10000
+#define TASK(i)	  (BASE + (i)*0x100)
+#define SIGNAL(i) (BASE + 0x8000 + (i)*0x40)
+#define MM	  (BASE + 0xb000)
+#define PERCPU(i) (BASE + 0xc000 + (i)*0x1000)
+#define USER	  UINT64_C(0x7f0000000000)
+#define KERNEL_CS 0x10
+#define USER_CS	  0x33
+#define CURRENT	  0x20 /* zero-based, as per-CPU symbols are before 6.15 */
+#define THIS_CPU  0x10
+
+/* Where this kernel has its members. */
+enum {
+	PID = 4,
+	TGID = 0,
+	MM_POINTER = 8,
+	COMM = 0x10,
+	EXIT_STATE = 0x20,
+	STATE = 0x24,
+	REAL_PARENT = 0x28,
+	GROUP_LEADER = 0x30,
+	SIGNAL_POINTER = 0x38,
+	TASKS = 0x40,
+	THREAD_NODE = 0x50,
+	ON_CPU = 0x60,
+	THREAD_HEAD = 8
+};
+
+struct fixture {
+	struct vms_machine *machine;
+	struct vms_linux *guest;
+};
+
+static GByteArray *types(void)
+{
+	static const struct encoder_member task[] = {
+		{ "tgid", TGID, 4 },
+		{ "pid", PID, 4 },
+		{ "mm", MM_POINTER, 8 },
+		{ "comm", COMM, 16 },
+		{ "exit_state", EXIT_STATE, 4 },
+		{ "__state", STATE, 4 },
+		{ "real_parent", REAL_PARENT, 8 },
+		{ "group_leader", GROUP_LEADER, 8 },
+		{ "signal", SIGNAL_POINTER, 8 },
+		{ "tasks", TASKS, 16 },
+		{ "thread_node", THREAD_NODE, 16 },
+		{ "on_cpu", ON_CPU, 4 },
+	};
+	static const struct encoder_member signal[] = { { "thread_head", THREAD_HEAD, 16 } };
+	static const struct encoder_member mm[] = { { "pgd", 0, 8 } };
+	struct encoder encoder = encoder_new();
+	put_structure(&encoder, "task_struct", 0x100, G_N_ELEMENTS(task), task);
+	put_structure(&encoder, "signal_struct", 0x40, 1, signal);
+	put_structure(&encoder, "mm_struct", 8, 1, mm);
+	return finish(&encoder);
+}
+
+static void write_u64(struct fixture *f, uint64_t va, uint64_t value)
+{
+	fake_machine_write_u64(f->machine, va, value);
+}
+
+static void write_u32(struct fixture *f, uint64_t va, uint32_t value)
+{
+	memcpy(fake_machine_at(f->machine, va), &value, sizeof(value));
+}
+
+static void write_task(struct fixture *f, unsigned i, unsigned leader, const char *comm)
+{
+	write_u32(f, TASK(i) + PID, i);
+	write_u32(f, TASK(i) + TGID, leader);
+	write_u64(f, TASK(i) + MM_POINTER, i ? MM : 0);
+	memcpy(fake_machine_at(f->machine, TASK(i) + COMM), comm, strlen(comm) + 1);
+	write_u64(f, TASK(i) + REAL_PARENT, TASK(0));
+	write_u64(f, TASK(i) + GROUP_LEADER, TASK(leader));
+	write_u64(f, TASK(i) + SIGNAL_POINTER, SIGNAL(leader));
+}
+
+static void link_nodes(struct fixture *f, uint64_t from, uint64_t to)
+{
+	write_u64(f, from, to);
+}
+
+/* Processes 1 (threads 1 and 4) and 3, listed in another order than by number. */
+static void setup(struct fixture *f, const void *data)
+{
+	static const struct fake_symbol symbols[] = { { "this_cpu_off", THIS_CPU },
+						      { "current_task", CURRENT },
+						      { "init_task", TASK(0) },
+						      { NULL, 0 } };
+	(void)data;
+	f->machine = fake_machine_new(&vms_arch_x86_64, 2);
+	fake_machine_add_ram(f->machine, BASE, RAM);
+	fake_machine_add_ram(f->machine, USER, 0x1000);
+	f->guest = fake_linux_new(f->machine, symbols, types());
+	write_task(f, 0, 0, "swapper");
+	write_task(f, 1, 1, "first");
+	write_task(f, 3, 3, "third\033[31m");
+	write_task(f, 4, 1, "thread");
+	link_nodes(f, TASK(0) + TASKS, TASK(3) + TASKS);
+	link_nodes(f, TASK(3) + TASKS, TASK(1) + TASKS);
+	link_nodes(f, TASK(1) + TASKS, TASK(0) + TASKS);
+	link_nodes(f, SIGNAL(3) + THREAD_HEAD, TASK(3) + THREAD_NODE);
+	link_nodes(f, TASK(3) + THREAD_NODE, SIGNAL(3) + THREAD_HEAD);
+	link_nodes(f, SIGNAL(1) + THREAD_HEAD, TASK(4) + THREAD_NODE);
+	link_nodes(f, TASK(4) + THREAD_NODE, TASK(1) + THREAD_NODE);
+	link_nodes(f, TASK(1) + THREAD_NODE, SIGNAL(1) + THREAD_HEAD);
+	for (unsigned cpu = 0; cpu < 2; cpu++) {
+		write_u64(f, PERCPU(cpu) + THIS_CPU, PERCPU(cpu));
+		write_u64(f, PERCPU(cpu) + CURRENT, TASK(cpu ? 4 : 0));
+	}
+	f->guest->tasks = vms_linux_tasks_new(f->guest);
+	g_assert_nonnull(f->guest->tasks);
+}
+
+static void teardown(struct fixture *f, const void *data)
+{
+	(void)data;
+	vms_linux_free(f->guest);
+	vms_machine_unref(f->machine);
+}
+
+static void test_list(struct fixture *f, const void *data)
+{
+	static const struct {
+		uint32_t pid, tid;
+		const char *comm, *process;
+	} expected[] = {
+		{ 1, 1, "first", "first" },
+		{ 1, 4, "thread", "first" },
+		{ 3, 3, "third?[31m", "third?[31m" },
+	};
+	(void)data;
+	GError *error = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, &error);
+	g_assert_no_error(error);
+	g_assert_cmpuint(tasks->len, ==, G_N_ELEMENTS(expected));
+	for (guint i = 0; i < tasks->len; i++) {
+		const struct vms_task *task = &g_array_index(tasks, struct vms_task, i);
+		g_assert_cmpuint(task->pid, ==, expected[i].pid);
+		g_assert_cmpuint(task->tid, ==, expected[i].tid);
+		g_assert_cmpuint(task->ppid, ==, 0);
+		g_assert_cmpuint(task->mm, ==, MM);
+		g_assert_cmpstr(task->comm, ==, expected[i].comm);
+		g_assert_cmpstr(task->process_comm, ==, expected[i].process);
+		g_assert_false(task->is_idle);
+	}
+}
+
+/* Values from include/linux/sched.h, letters from ps(1). */
+static void test_states(struct fixture *f, const void *data)
+{
+	static const struct {
+		uint32_t state, exit_state;
+		char letter;
+	} expected[] = {
+		{ 0, 0, 'R' },	   { 1, 0, 'S' },	{ 2, 0, 'D' },	     { 4, 0, 'T' },
+		{ 8, 0, 't' },	   { 0x80, 0x10, 'X' }, { 0x80, 0x20, 'Z' }, { 0x40, 0, 'P' },
+		{ 0x402, 0, 'I' }, { 0x102, 0, 'D' },	{ 0x2001, 0, 'S' },  { 0x1000, 0, 'D' },
+	};
+	(void)data;
+	for (size_t i = 0; i < G_N_ELEMENTS(expected); i++) {
+		write_u32(f, TASK(1) + STATE, expected[i].state);
+		write_u32(f, TASK(1) + EXIT_STATE, expected[i].exit_state);
+		g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, NULL);
+		g_assert_cmpint(g_array_index(tasks, struct vms_task, 0).state, ==,
+				expected[i].letter);
+	}
+}
+
+/* The thread that a vCPU with these segment bases runs, or -1. */
+static int current(struct fixture *f, uint64_t cs, uint64_t gs_base, uint64_t k_gs_base)
+{
+	struct vms_regs regs = { 0 };
+	struct vms_task task;
+	vms_regs_set(&regs, CS, cs);
+	vms_regs_set(&regs, GS_BASE, gs_base);
+	vms_regs_set(&regs, K_GS_BASE, k_gs_base);
+	return vms_linux_current(f->guest, f->guest->memory, &regs, &task) ? (int)task.tid : -1;
+}
+
+static void test_current(struct fixture *f, const void *data)
+{
+	(void)data;
+	g_assert_cmpint(current(f, KERNEL_CS, PERCPU(0), 0), ==, 0);
+	g_assert_cmpint(current(f, KERNEL_CS, PERCPU(1), 0), ==, 4);
+	g_assert_cmpint(current(f, USER_CS, 0, PERCPU(1)), ==, 4);
+	/* Just entered the kernel: the bases are not exchanged yet. */
+	g_assert_cmpint(current(f, KERNEL_CS, USER, PERCPU(1)), ==, 4);
+	/* A user program has set its base to another CPU's. */
+	g_assert_cmpint(current(f, USER_CS, PERCPU(0), PERCPU(1)), ==, 4);
+	/* … or to memory of its own that looks like one. */
+	write_u64(f, USER + THIS_CPU, USER);
+	write_u64(f, USER + CURRENT, TASK(1));
+	g_assert_cmpint(current(f, KERNEL_CS, USER, PERCPU(1)), ==, 4);
+	g_assert_cmpint(current(f, KERNEL_CS, USER, 0), ==, -1);
+	g_assert_cmpint(current(f, KERNEL_CS, 0, 0), ==, -1);
+	write_u64(f, PERCPU(1) + CURRENT, UINT64_MAX);
+	g_assert_cmpint(current(f, KERNEL_CS, PERCPU(1), 0), ==, -1);
+}
+
+static void assert_list_fails(struct fixture *f, int code)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_null(vms_linux_tasks_list(f->guest, &error));
+	g_assert_error(error, VMS_ERROR, code);
+}
+
+static void test_hostile_lists(struct fixture *f, const void *data)
+{
+	(void)data;
+	link_nodes(f, TASK(1) + TASKS, TASK(3) + TASKS);
+	assert_list_fails(f, VMS_ERROR_MALFORMED);
+	link_nodes(f, TASK(1) + TASKS, TASK(0) + TASKS);
+	link_nodes(f, TASK(4) + THREAD_NODE, TASK(4) + THREAD_NODE);
+	assert_list_fails(f, VMS_ERROR_MALFORMED);
+	link_nodes(f, TASK(4) + THREAD_NODE, 0);
+	assert_list_fails(f, VMS_ERROR_UNREADABLE);
+	write_u64(f, TASK(1) + SIGNAL_POINTER, UINT64_MAX - 4);
+	assert_list_fails(f, VMS_ERROR_UNREADABLE);
+	write_u64(f, TASK(0) + TASKS, BASE + RAM - 4);
+	assert_list_fails(f, VMS_ERROR_UNREADABLE);
+}
+
+static void test_running_task_has_no_regs(struct fixture *f, const void *data)
+{
+	(void)data;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, NULL);
+	struct vms_regs regs;
+	write_u32(f, TASK(1) + ON_CPU, 1);
+	g_assert_false(vms_linux_task_regs(f->guest, &g_array_index(tasks, struct vms_task, 0),
+					   &regs, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+}
+
+static void test_no_types(struct fixture *f, const void *data)
+{
+	(void)data;
+	g_autoptr(GError) error = NULL;
+	struct vms_regs regs = { 0 };
+	struct vms_task task;
+	vms_linux_tasks_free(g_steal_pointer(&f->guest->tasks));
+	g_assert_null(vms_linux_tasks_list(f->guest, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED);
+	g_assert_false(vms_linux_current(f->guest, f->guest->memory, &regs, &task));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+#define ADD(path, test) g_test_add(path, struct fixture, NULL, setup, test, teardown)
+	ADD("/task/list", test_list);
+	ADD("/task/states", test_states);
+	ADD("/task/current", test_current);
+	ADD("/task/hostile-lists", test_hostile_lists);
+	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);
+	ADD("/task/no-types", test_no_types);
+	return g_test_run();
+}
