@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Every symbol of a guest against the guest's own /proc/kallsyms, and what it says of itself."""
+import bisect
+import json
+import random
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+LINK_TEXT = 0xffffffff81000000  # of x86-64 kernels
+
+
+def tool(machine, *arguments, **options):
+    run = subprocess.run([harness.BUILD / "tests" / "tools" / "symbols", machine.qmp_path,
+                          *arguments], text=True, check=True, timeout=harness.ANSWER_SECONDS,
+                         stdout=subprocess.PIPE, **options)
+    return run.stdout.splitlines()
+
+
+def lookup(symbols, addresses, va):
+    """What the kernel calls an address: the first alias of the last symbol that is not above."""
+    above = bisect.bisect_right(addresses, va)
+    first = bisect.bisect_left(addresses, addresses[above - 1])
+    symbol = symbols[first]
+    return f"{symbol.name} {va - symbol.va} {symbol.module or '-'}"
+
+
+class Symbols:
+    """The tests; subclasses say which kernel and how it runs."""
+    series = ""
+    options = {}
+    kaslr = True
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = harness.LinuxGuest(cls.series, **cls.options)
+        cls.truth = cls.guest.kallsyms()
+        cls.kernel = [symbol for symbol in cls.truth if symbol.module is None]
+        cls.loaded = cls.guest.run("cut -d' ' -f1 /proc/modules").split()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.guest.stop()
+
+    def run_vmscope(self, command, *arguments):
+        return harness.vmscope(command, "--qmp", self.guest.qmp_path, *arguments).out
+
+    def check_kernel(self, ours):
+        self.assertGreater(len(self.kernel), 50000, "the guest shows its symbols")
+        self.assertEqual(len(ours), len(self.kernel))
+        for our, true in zip(ours, self.kernel):
+            self.assertEqual(our, true)
+
+    def test_all_symbols(self):
+        ours = [harness.Symbol.parse(line) for line in self.run_vmscope("symbol").splitlines()]
+        self.check_kernel([symbol for symbol in ours if symbol.module is None])
+        self.assertTrue(self.loaded)
+        # What is listed under other names (bpf, __builtin__ftrace) is code of no module.
+        self.assertEqual(sorted(symbol for symbol in ours if symbol.module),
+                         sorted(symbol for symbol in self.truth if symbol.module in self.loaded))
+
+    def test_search_of_memory(self):
+        self.check_kernel([harness.Symbol.parse(line) for line in tool(self.guest, "scan")])
+
+    def test_kaslr(self):
+        text = next(symbol.va for symbol in self.kernel if symbol.name == "_text")
+        os = self.run_vmscope("info", "--json", "os")
+        self.assertIn(f"{text:#x}", os)
+        self.assertIn(f'"{text - LINK_TEXT:#x}"', os)
+        self.assertEqual(text != LINK_TEXT, self.kaslr)
+
+
+class Stock(Symbols):
+    """As a user starts it; all that is said of the guest."""
+
+    def test_names_of_addresses(self):
+        chosen = random.Random(2)
+        addresses = [symbol.va for symbol in self.kernel]
+        first = bisect.bisect_left(addresses, LINK_TEXT)
+        text = next(symbol.va for symbol in self.kernel if symbol.name == "_text")
+        end = next(symbol.va for symbol in self.kernel if symbol.name == "_end")
+        asked = [chosen.randrange(text, end) for _ in range(5000)]
+        asked += [va for va in chosen.sample(addresses[first:], 2000) if text <= va < end]
+        modules = {}
+        for symbol in self.truth:
+            if symbol.module in self.loaded and symbol.type in "tT":
+                modules.setdefault(symbol.module, []).append(symbol)
+        for va in (symbol.va for symbols in modules.values() for symbol in symbols):
+            asked.append(va)
+        expected = [lookup(self.kernel, addresses, va) for va in asked if va < end]
+        names = tool(self.guest, "names", input="".join(f"{va:x}\n" for va in asked))
+        self.assertEqual(len(names), len(asked))
+        ours = dict(zip(asked, names))
+        self.assertEqual([ours[va] for va in asked if va < end], expected)
+        for module, symbols in modules.items():
+            for symbol in symbols:
+                aliases = {f"{other.name} 0 {module}" for other in symbols
+                           if other.va == symbol.va}
+                self.assertIn(ours[symbol.va], aliases)
+        unknown = [0, 0x1000, 0xdeadbeef000, 0xffffffff00000000, 2**64 - 1]
+        self.assertEqual(tool(self.guest, "names", input="".join(f"{va:x}\n" for va in unknown)),
+                         ["-"] * len(unknown))
+
+    def test_one_symbol(self):
+        for name in ("schedule", "vfs_read", "do_idle"):
+            true = [symbol for symbol in self.truth if symbol.name == name]
+            ours = [harness.Symbol.parse(line)
+                    for line in self.run_vmscope("symbol", name).splitlines()]
+            self.assertEqual(ours, true)
+            self.assertIn(name, self.run_vmscope("symbol", f"{true[0].va + 1:#x}"))
+        with self.assertRaisesRegex(RuntimeError, "no symbol \"no_such_function\""):
+            self.run_vmscope("symbol", "no_such_function")
+
+    def test_what_it_is(self):
+        os = json.dumps(json.loads(self.run_vmscope("info", "--json", "os")))
+        for command in ("uname -s", "uname -r", "uname -v", "hostname"):
+            with self.subTest(command):
+                self.assertIn(json.dumps(self.guest.run(command).strip()), os)
+        self.assertEqual(tool(self.guest, "banner"),
+                         self.guest.run("cat /proc/version").splitlines())
+
+    def test_another_kernels_file(self):
+        """A linked file with a _text, but not this kernel's."""
+        with tempfile.TemporaryDirectory() as directory:
+            other = f"{directory}/vmlinux"
+            subprocess.run(["gcc", "-x", "assembler", "-", "-o", other, "-nostdlib", "-static"],
+                           input=".globl _start, _text, _etext\n_start: _text: ret\n_etext: ret\n",
+                           text=True, check=True)
+            with self.assertRaisesRegex(RuntimeError, "another kernel"):
+                self.run_vmscope("symbol", "--symbols", other, "schedule")
+
+
+class Debian61(Stock, unittest.TestCase):
+    series = "6.1"
+
+
+class Debian612(Stock, unittest.TestCase):
+    series = "6.12"
+
+
+class Isolated(Symbols, unittest.TestCase):
+    """Page table isolation, 4 levels: a vCPU in user mode sees next to nothing of the kernel."""
+    series = "6.1"
+    options = {"cpu": "Haswell,vendor=GenuineIntel"}
+
+
+class NoKaslr(Symbols, unittest.TestCase):
+    series = "6.12"
+    options = {"append": "nokaslr", "smp": 1}
+    kaslr = False
+
+
+if __name__ == "__main__":
+    unittest.main()
