@@ -140,26 +140,29 @@ static bool is_after_call(struct vms_cursor *cursor, uint64_t pc)
 /*
  * Steps out of code that did not call but was at any of its instructions. Retpolines and what fills
  * the processor's return stack (asm/nospec-branch.h) push addresses to which nobody returns, and
- * tables tell nothing or the wrong thing of them: then the return address is one of the next words.
+ * tables tell nothing or the wrong thing of them: then the return address is one of the words
+ * around.
  */
 static bool step_orc_anywhere(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
 			      enum vms_walk_end *end)
 {
+	static const int8_t shifts[] = { 0, 8, 16, -8, -16 };
 	const uint64_t pc = cursor->regs.value[RIP], near = 16;
 	struct vms_orc_entry guess = *entry;
 	if (entry->type == VMS_ORC_TYPE_UNDEFINED || entry->type == VMS_ORC_TYPE_END)
 		guess = (struct vms_orc_entry) { .type = VMS_ORC_TYPE_CALL,
 						 .sp_reg = VMS_ORC_SP,
 						 .sp_offset = 8 };
-	for (unsigned i = 0; i < 3 && guess.type == VMS_ORC_TYPE_CALL; i++) {
+	for (size_t i = 0; i < G_N_ELEMENTS(shifts) && guess.type == VMS_ORC_TYPE_CALL; i++) {
 		struct vms_cursor next = *cursor;
-		if (vms_x86_64_step_orc(&next, &guess, end) &&
+		struct vms_orc_entry shifted = guess;
+		shifted.sp_offset = (int16_t)(guess.sp_offset + shifts[i]);
+		if (shifted.sp_offset > 0 && vms_x86_64_step_orc(&next, &shifted, end) &&
 		    next.regs.value[RIP] - pc + near > 2 * near &&
 		    is_after_call(&next, next.regs.value[RIP])) {
 			*cursor = next;
 			return true;
 		}
-		guess.sp_offset = (int16_t)(guess.sp_offset + 8);
 	}
 	return vms_x86_64_step_orc(cursor, entry, end);
 }
