@@ -49,7 +49,7 @@ static void print_guest(GString *out, const struct vms_guest *guest)
 	g_string_append_printf(out, "%s %s %s\n", info->name, info->release ? info->release : "",
 			       info->version ? info->version : "");
 	if (info->hostname)
-		g_string_append_printf(out, "Host:     %s\n", info->hostname);
+		g_string_append_printf(out, "Hostname: %s\n", info->hostname);
 	if (info->unwinder)
 		g_string_append_printf(out, "Stacks:   by %s\n", info->unwinder);
 	if (why)

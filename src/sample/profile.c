@@ -5,8 +5,9 @@
  * arrays in which a parent comes before its children.
  */
 #include "base/text.h"
-#include <inttypes.h>
 #include "sample/profile-private.h"
+#include <inttypes.h>
+#include <string.h>
 
 struct vms_profile {
 	GStringChunk *strings;
@@ -116,6 +117,12 @@ static void label_symbol(struct builder *builder, const struct vms_tree_key *key
 		vms_guest_locate(builder->source->guest, process, location->start, location);
 }
 
+static const char *file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
 static void label_code(struct builder *builder, const struct vms_tree_key *key,
 		       struct vms_label *label, struct identity *id)
 {
@@ -134,7 +141,7 @@ static void label_code(struct builder *builder, const struct vms_tree_key *key,
 	if (location.symbol)
 		label_symbol(builder, key, process, &location, label, id);
 	else if (location.module)
-		label->name = intern_printf(builder, "%s+0x%" PRIx64, location.module,
+		label->name = intern_printf(builder, "%s+0x%" PRIx64, file_name(location.module),
 					    location.offset + back);
 	else
 		return;

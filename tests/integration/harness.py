@@ -153,6 +153,11 @@ class Machine:
     def pid(self):
         return self.process.pid
 
+    @property
+    def target(self):
+        """The options that name this machine to vmscope."""
+        return ("--qmp", self.qmp_path)
+
     def log(self):
         return (self.directory / "qemu.log").read_text(errors="replace").strip()
 
@@ -219,6 +224,7 @@ class LinuxGuest(Machine):
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
             "-device", "virtserialport,chardev=port,name=port", *extra, **options)
         self._port = None
+        self._kallsyms = None
         self.wait_ready()
 
     def stop(self):
@@ -267,8 +273,11 @@ class LinuxGuest(Machine):
         self.run("killall -9 workload md5sum 2>/dev/null", check=False)
 
     def kallsyms(self):
-        """Every line of /proc/kallsyms as Symbol."""
-        return [Symbol.parse(line) for line in self.run("cat /proc/kallsyms").splitlines()]
+        """Every line of /proc/kallsyms as Symbol. Read once: nothing loads modules later."""
+        if self._kallsyms is None:
+            self._kallsyms = [Symbol.parse(line)
+                              for line in self.run("cat /proc/kallsyms").splitlines()]
+        return self._kallsyms
 
 
 class Symbol(collections.namedtuple("Symbol", "va type name module")):
@@ -281,6 +290,10 @@ class Symbol(collections.namedtuple("Symbol", "va type name module")):
             raise ValueError(f"not a line of kallsyms: {line!r}")
         return cls(int(match[1], 16), match[2], match[3], match[4])
 
+    def __str__(self):
+        module = f"\t[{self.module}]" if self.module else ""
+        return f"{self.va:016x} {self.type} {self.name}{module}"
+
 
 _shared = {}
 
@@ -290,6 +303,7 @@ def shared_guest(series="6.1", **options):
     key = (series, tuple(sorted(options.items())))
     if key not in _shared or _shared[key].process.poll() is not None:
         guest = LinuxGuest(series, **options)
+        guest.kallsyms()  # quicker while the guest has nothing else to do
         guest.start_workload("mix")
         guest.run("while :; do md5sum /bin/busybox; done >/dev/null 2>&1 &")
         _shared[key] = guest

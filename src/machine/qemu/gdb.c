@@ -294,6 +294,16 @@ bool vms_gdb_detach(struct vms_gdb *gdb, GError **error)
 	return true;
 }
 
+/*
+ * A thread by its id: "1", or "p1.1" from a stub that a client before us asked for its multiprocess
+ * extension, which QEMU's keeps to.
+ */
+static bool parse_thread(const char *id, uint64_t *ret)
+{
+	const char *dot = id[0] == 'p' ? strchr(id, '.') : NULL;
+	return g_ascii_string_to_unsigned(dot ? dot + 1 : id, 16, 1, G_MAXINT64, ret, NULL);
+}
+
 /* Asks for the threads, which are the vCPUs, in order. */
 static bool list_threads(struct vms_gdb *gdb, GError **error)
 {
@@ -308,8 +318,7 @@ static bool list_threads(struct vms_gdb *gdb, GError **error)
 		g_auto(GStrv) ids = g_strsplit(gdb->payload->str + 1, ",", -1);
 		for (char **id = ids; *id; id++) {
 			uint64_t number;
-			if (gdb->threads->len >= VMS_GDB_THREADS_MAX ||
-			    !g_ascii_string_to_unsigned(*id, 16, 1, G_MAXINT64, &number, NULL))
+			if (gdb->threads->len >= VMS_GDB_THREADS_MAX || !parse_thread(*id, &number))
 				return break_off(gdb, "its list of vCPUs is malformed or too long",
 						 error);
 			g_array_append_val(gdb->threads, number);

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* The formats, of a run in which each of four vCPUs is sampled exactly once. */
+#include "fake_guest.h"
+#include "fake_machine.h"
+#include <glib/gstdio.h>
+#include <string.h>
+#include <vmscope/export.h>
+
+#define N_VCPUS 4
+#define OUTER	UINT64_C(0xffff800000001000)
+#define INNER	UINT64_C(0xffff800000001100)
+#define DRIVER	UINT64_C(0xffff900000000000)
+#define USER	UINT64_C(0x400000)
+
+struct fixture {
+	struct vms_machine *machine;
+	struct vms_guest *guest;
+	struct vms_sample_report *report;
+	struct fake_sample samples[N_VCPUS];
+};
+
+static void set_up(struct fixture *fixture, gconstpointer leaf_first)
+{
+	fixture->machine = fake_machine_new(&vms_arch_x86_64, N_VCPUS);
+	fixture->guest = fake_guest_new(fixture->machine, VMS_GUEST_LINUX);
+	fake_guest_add_symbol(fixture->guest, "outer", NULL, OUTER, 0x100);
+	fake_guest_add_symbol(fixture->guest, "inner;\n", NULL, INNER, 0x100);
+	fake_guest_add_symbol(fixture->guest, "probe", "driver", DRIVER, 0x100);
+	fake_guest_set_source(fixture->guest, "probe", "driver.c", 10);
+	const struct vms_process *process = fake_guest_add_process(fixture->guest, "sh", 7, false);
+	fixture->samples[0] =
+		(struct fake_sample) { .process = process,
+				       .frames = { { INNER + 2 }, { OUTER + 5, true } } };
+	fixture->samples[1] =
+		(struct fake_sample) { .process = process,
+				       .frames = { { INNER + 4 }, { OUTER + 5, true } } };
+	fixture->samples[2] = (struct fake_sample) { .idle = true };
+	fixture->samples[3] = (struct fake_sample) {
+		.process = process,
+		.frames = { { DRIVER + 1 }, { USER + 1, true, true } },
+		.end = VMS_WALK_DEPTH,
+	};
+	for (unsigned i = 0; i < N_VCPUS; i++)
+		fake_guest_set_samples(fixture->guest, i, &fixture->samples[i], 1);
+	fixture->report =
+		vms_sample_report_new(fixture->machine, fixture->guest, VMS_SAMPLE_INTERVAL_MAX_US,
+				      leaf_first ? VMS_SAMPLE_LEAF_FIRST : 0, NULL);
+	/* The first tick is due at once, the next long after the end. */
+	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
+	vms_sample_report_wait(fixture->report);
+}
+
+static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	vms_sample_report_unref(fixture->report);
+	vms_guest_unref(fixture->guest);
+	vms_machine_unref(fixture->machine);
+}
+
+static char *export(struct fixture *fixture, enum vms_format format, unsigned flags)
+{
+	g_autoptr(GError) error = NULL;
+	struct vms_export_options options = { .profile_flags = flags };
+	GString *text = vms_export(fixture->report, format, &options, &error);
+	g_assert_no_error(error);
+	return g_string_free(text, FALSE);
+}
+
+static void assert_contains(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		g_error("\"%s\"\nis not in\n%s", part, text);
+}
+
+static void assert_lacks(const char *text, const char *part)
+{
+	if (strstr(text, part))
+		g_error("\"%s\"\nshould not be in\n%s", part, text);
+}
+
+static void test_formats(struct fixture *fixture G_GNUC_UNUSED, gconstpointer data G_GNUC_UNUSED)
+{
+	enum vms_format format = VMS_FORMAT_SVG;
+	g_autoptr(GError) error = NULL;
+	g_assert_true(vms_format_by_name("text", &format, NULL));
+	g_assert_cmpint(format, ==, VMS_FORMAT_TEXT);
+	g_assert_true(vms_format_by_name("folded", &format, NULL));
+	g_assert_cmpint(format, ==, VMS_FORMAT_FOLDED);
+	g_assert_true(vms_format_by_name("svg", &format, NULL));
+	g_assert_cmpint(format, ==, VMS_FORMAT_SVG);
+	g_assert_false(vms_format_by_name("pdf", &format, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
+	g_assert_nonnull(strstr(error->message, "text, folded or svg"));
+}
+
+static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	assert_contains(text, "Linux 1.2.3 on a fake machine, 4 vCPUs, 0.0 s at 0.1 Hz\n");
+	assert_contains(text, "Linux 1.2.3 #1\n");
+	assert_contains(text, " complete after ");
+	assert_contains(text, "vCPU 0: 1 samples, one every 10000000 us for ");
+	assert_contains(text, ", 0 missed, 0 failed\n");
+	assert_contains(text, "\n1 100.00% sh (7)\n"
+			      "    1 100.00% outer (vmlinux) [0xffff800000001000]\n"
+			      "        1 100.00% inner;? (vmlinux) [0xffff800000001100]\n"
+			      "\n");
+	assert_contains(text, "\n1 100.00% [idle]\n\n");
+	assert_contains(text,
+			"\n1 100.00% sh (7)\n"
+			"    1 100.00% [truncated]\n"
+			"        1 100.00% [0x400001]\n"
+			"            1 100.00% probe (driver) [0xffff900000000000] driver.c:9\n"
+			"\n");
+	assert_contains(text, "idle 100.00%, ");
+	assert_contains(text, "kernel stacks complete 0.00% of 1, 1 truncated\n");
+	assert_contains(text, "kernel stacks complete 100.00% of 1\n");
+}
+
+static void test_text_by_address(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autofree char *text =
+		export(fixture, VMS_FORMAT_TEXT, VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS);
+	assert_contains(text,
+			"\n3 75.00% sh (7)\n"
+			"    2 50.00% outer+0x5 (vmlinux) [0xffff800000001005]\n"
+			"        1 25.00% inner;?+0x2 (vmlinux) [0xffff800000001102]\n"
+			"        1 25.00% inner;?+0x4 (vmlinux) [0xffff800000001104]\n"
+			"    1 25.00% [truncated]\n"
+			"        1 25.00% [0x400001]\n"
+			"            1 25.00% probe+0x1 (driver) [0xffff900000000001] driver.c:10\n"
+			"1 25.00% [idle]\n\n");
+	/* The functions are functions all the same. */
+	assert_contains(text, "         2  50.00%          2  50.00%  inner;? (vmlinux) "
+			      "[0xffff800000001100]\n");
+	assert_contains(text, "         0   0.00%          2  50.00%  outer (vmlinux) "
+			      "[0xffff800000001000]\n");
+}
+
+static void test_min_percent(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_export_options options = { .profile_flags = VMS_PROFILE_MERGE_VCPUS,
+					      .min_percent = 50 };
+	GString *text = vms_export(fixture->report, VMS_FORMAT_TEXT, &options, NULL);
+	assert_contains(text->str, "\n3 75.00% sh (7)\n    2 50.00% outer");
+	assert_contains(text->str, "less than 50%");
+	assert_lacks(text->str, "25.00%");
+	g_string_free(text, TRUE);
+}
+
+/* Facts: those of the default, those asked for; and none is left out without a word. */
+static void test_facts(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const wanted[] = { "weight", "sound", NULL };
+	static const char *const none[] = { NULL };
+	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	assert_contains(text, "\nWhat colour it is\n-----------------\n");
+	assert_contains(text, "green\n");
+	assert_contains(text,
+			"\nHow old it is\n-------------\nnot available: nobody knows the age\n");
+	assert_lacks(text, "heavy");
+
+	struct vms_export_options options = { .facts = wanted };
+	GString *asked = vms_export(fixture->report, VMS_FORMAT_TEXT, &options, NULL);
+	assert_contains(asked->str, "heavy\n");
+	assert_contains(asked->str, "not available: nobody knows the sound\n");
+	assert_lacks(asked->str, "green");
+	g_string_free(asked, TRUE);
+
+	options.facts = none;
+	GString *bare = vms_export(fixture->report, VMS_FORMAT_TEXT, &options, NULL);
+	assert_lacks(bare->str, "green");
+	g_string_free(bare, TRUE);
+}
+
+/* Lines in any order. */
+static void assert_lines(const char *text, const char *const *lines, size_t n)
+{
+	g_auto(GStrv) found = g_strsplit(text, "\n", -1);
+	g_assert_cmpuint(g_strv_length(found), ==, n + 1);
+	for (size_t i = 0; i < n; i++)
+		if (!g_strv_contains((const char *const *)found, lines[i]))
+			g_error("no line \"%s\" in\n%s", lines[i], text);
+}
+
+static void test_folded(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const merged[] = { "sh (7);outer;inner:? 2", "[idle] 1",
+					      "sh (7);[truncated];0x400001;probe 1" };
+	static const char *const each[] = { "vCPU 0;sh (7);outer+0x5;inner:?+0x2 1",
+					    "vCPU 1;sh (7);outer+0x5;inner:?+0x4 1",
+					    "vCPU 2;[idle] 1",
+					    "vCPU 3;sh (7);[truncated];0x400001;probe+0x1 1" };
+	g_autofree char *all = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_MERGE_VCPUS);
+	assert_lines(all, merged, G_N_ELEMENTS(merged));
+	g_autofree char *by_vcpu = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_BY_ADDRESS);
+	assert_lines(by_vcpu, each, G_N_ELEMENTS(each));
+}
+
+/* Two functions of one name are one frame of folded stacks. */
+static void test_folded_same_name(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const lines[] = { "twin 2", "[idle] 1",
+					     "sh (7);[truncated];0x400001;probe 1" };
+	fake_guest_add_symbol(fixture->guest, "twin", NULL, DRIVER + 0x1000, 0x10);
+	fake_guest_add_symbol(fixture->guest, "twin", NULL, DRIVER + 0x2000, 0x10);
+	fixture->samples[0] = (struct fake_sample) { .frames = { { DRIVER + 0x1000 } } };
+	fixture->samples[1] = (struct fake_sample) { .frames = { { DRIVER + 0x2000 } } };
+	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
+	vms_sample_report_wait(fixture->report);
+	g_autofree char *text = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_MERGE_VCPUS);
+	assert_lines(text, lines, G_N_ELEMENTS(lines));
+}
+
+static void test_leaf_first(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const lines[] = { "inner:?;outer;sh (7) 2", "[idle] 1",
+					     "probe;0x400001;[truncated];sh (7) 1" };
+	g_autofree char *folded = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_MERGE_VCPUS);
+	assert_lines(folded, lines, G_N_ELEMENTS(lines));
+	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	assert_contains(text, "leaf first");
+	assert_contains(text, "\n1 100.00% inner;? (vmlinux) [0xffff800000001100]\n"
+			      "    1 100.00% outer (vmlinux) [0xffff800000001000]\n"
+			      "        1 100.00% sh (7)\n");
+}
+
+static void test_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const struct vms_export_options options = { 0 };
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GError) folder_error = NULL;
+	g_autoptr(GError) full_error = NULL;
+	g_autofree char *folder = g_dir_make_tmp("vmscope-export-XXXXXX", NULL);
+	g_autofree char *path = g_build_filename(folder, "report.folded", NULL);
+	g_autofree char *written = NULL;
+	g_autofree char *expected = export(fixture, VMS_FORMAT_FOLDED, 0);
+
+	g_assert_true(vms_export_file(fixture->report, VMS_FORMAT_FOLDED, &options, path, &error));
+	g_assert_no_error(error);
+	g_assert_true(g_file_get_contents(path, &written, NULL, NULL));
+	g_assert_cmpstr(written, ==, expected);
+	g_assert_false(
+		vms_export_file(fixture->report, VMS_FORMAT_TEXT, &options, folder, &folder_error));
+	g_assert_error(folder_error, VMS_ERROR, VMS_ERROR_IO);
+	g_assert_false(vms_export_file(fixture->report, VMS_FORMAT_TEXT, &options, "/dev/full",
+				       &full_error));
+	g_assert_error(full_error, VMS_ERROR, VMS_ERROR_IO);
+	g_unlink(path);
+	g_assert_cmpint(g_rmdir(folder), ==, 0); /* nothing else was left in it */
+}
+
+/* Before anything was sampled there is no file either. */
+static void test_nothing(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const struct vms_export_options options = { 0 };
+	g_autoptr(vms_sample_report) report =
+		vms_sample_report_new(fixture->machine, fixture->guest, 1000, 0, NULL);
+
+	for (int format = VMS_FORMAT_TEXT; format <= VMS_FORMAT_SVG; format++) {
+		g_autoptr(GError) error = NULL;
+		g_assert_false(vms_export_file(report, (enum vms_format)format, &options,
+					       "/dev/null", &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	}
+}
+
+/* Without an operating system: said as such. */
+static void test_no_guest(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	vms_sample_report_unref(fixture->report);
+	fixture->report =
+		vms_sample_report_new(fixture->machine, NULL, VMS_SAMPLE_INTERVAL_MAX_US, 0, NULL);
+	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
+	vms_sample_report_wait(fixture->report);
+	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	assert_contains(text, "no operating system detected: its memory is a fake\n");
+	assert_contains(text, "Unknown guest on a fake machine");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(struct fixture *fixture, gconstpointer data);
+		bool leaf_first;
+	} tests[] = {
+		{ "/export/formats", test_formats },
+		{ "/export/text", test_text },
+		{ "/export/text-by-address", test_text_by_address },
+		{ "/export/min-percent", test_min_percent },
+		{ "/export/facts", test_facts },
+		{ "/export/folded", test_folded },
+		{ "/export/folded-same-name", test_folded_same_name },
+		{ "/export/leaf-first", test_leaf_first, true },
+		{ "/export/file", test_file },
+		{ "/export/nothing", test_nothing },
+		{ "/export/no-guest", test_no_guest },
+	};
+
+	g_test_init(&argc, &argv, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(tests); i++)
+		g_test_add(tests[i].name, struct fixture, tests[i].leaf_first ? tests : NULL,
+			   set_up, tests[i].run, tear_down);
+	return g_test_run();
+}
