@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/engine.h"
+
+#define VCPUS 3
+
+/* An engine that counts, and fails when told so. */
+struct counting {
+	struct vms_machine machine;
+	int held[VCPUS + 1]; /* by vCPU; the last is all */
+	int fail_hold_of;    /* a vCPU, or INT_MIN */
+	bool fail_release;
+	unsigned closed;
+};
+
+static int *counter(struct vms_machine *machine, int vcpu)
+{
+	return &((struct counting *)machine)->held[vcpu == VMS_ALL_VCPUS ? VCPUS : vcpu];
+}
+
+static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	g_assert_cmpint(*counter(machine, vcpu), ==, 0); /* never nested */
+	if (((struct counting *)machine)->fail_hold_of == vcpu) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT, "told so");
+		return false;
+	}
+	++*counter(machine, vcpu);
+	return true;
+}
+
+static bool release(struct vms_machine *machine, int vcpu, GError **error)
+{
+	g_assert_cmpint(--*counter(machine, vcpu), ==, 0);
+	if (!((struct counting *)machine)->fail_release)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "told so");
+	return false;
+}
+
+static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	(void)machine, (void)error;
+	*ret = (struct vms_regs) { 0 };
+	vms_regs_set(ret, 0, vcpu);
+	return true;
+}
+
+static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	(void)machine, (void)buf;
+	g_assert_true(size == 0 || pa + (size - 1) >= pa);
+	return true;
+}
+
+static void close_machine(struct vms_machine *machine)
+{
+	((struct counting *)machine)->closed++;
+}
+
+static const struct vms_engine all_at_once = { .hold = hold,
+					       .release = release,
+					       .regs = regs,
+					       .read_phys = read_phys,
+					       .close = close_machine };
+static const struct vms_engine each = { .holds_each = true,
+					.hold = hold,
+					.release = release,
+					.regs = regs,
+					.read_phys = read_phys,
+					.close = close_machine };
+
+static struct vms_machine *start(struct counting *counting, const struct vms_engine *engine)
+{
+	*counting = (struct counting) { .fail_hold_of = INT_MIN };
+	counting->machine.n_vcpus = VCPUS;
+	counting->machine.info.name = "counting";
+	vms_machine_init(&counting->machine, engine);
+	return &counting->machine;
+}
+
+static void test_nested_holds(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &all_at_once);
+	g_autoptr(GError) error = NULL;
+	g_assert_true(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
+	g_assert_true(vms_machine_hold(machine, 2, &error));
+	g_assert_cmpint(counting.held[VCPUS], ==, 1);
+	g_assert_true(vms_machine_release(machine, 2, &error));
+	g_assert_cmpint(counting.held[VCPUS], ==, 1);
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	g_assert_cmpint(counting.held[VCPUS], ==, 0);
+	g_assert_false(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	vms_machine_unref(machine);
+	g_assert_cmpuint(counting.closed, ==, 1);
+}
+
+static void test_epoch(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &all_at_once);
+	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+	uint64_t last = 0;
+	for (int i = 0; i < 3; i++) {
+		vms_machine_hold(machine, 0, NULL);
+		uint64_t epoch = vms_machine_epoch(machine);
+		g_assert_cmpuint(epoch, >, last);
+		vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
+		g_assert_cmpuint(vms_machine_epoch(machine), ==, epoch);
+		vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
+		g_assert_cmpuint(vms_machine_epoch(machine), ==, epoch);
+		vms_machine_release(machine, 0, NULL);
+		g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+		last = epoch;
+	}
+	/* A release that fails leaves nothing held. */
+	vms_machine_hold(machine, 0, NULL);
+	counting.fail_release = true;
+	g_assert_false(vms_machine_release(machine, 0, NULL));
+	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+	vms_machine_unref(machine);
+}
+
+static void test_each(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &each);
+	g_autoptr(GError) error = NULL;
+	struct vms_regs values;
+	g_assert_true(vms_machine_hold(machine, 1, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0); /* the others run */
+	g_assert_true(vms_machine_regs(machine, 1, &values, &error));
+	g_assert_cmpuint(values.value[0], ==, 1);
+	g_assert_false(vms_machine_regs(machine, 0, &values, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_clear_error(&error);
+	g_assert_true(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine), >, 0);
+	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 3);
+	g_assert_true(vms_machine_release(machine, 1, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine), >, 0);
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+	/* One that cannot be held: none is. */
+	counting.fail_hold_of = 2;
+	g_assert_false(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT);
+	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 0);
+	vms_machine_unref(machine);
+}
+
+static void test_arguments(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &all_at_once);
+	struct vms_regs values;
+	uint8_t buf[16];
+	static const int wrong[] = { VCPUS, -2, G_MAXINT, G_MININT };
+	for (size_t i = 0; i < G_N_ELEMENTS(wrong); i++) {
+		g_autoptr(GError) error = NULL;
+		g_assert_false(vms_machine_hold(machine, wrong[i], &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
+	}
+	g_assert_false(vms_machine_regs(machine, 0, &values, NULL));
+	vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
+	g_assert_true(vms_machine_regs(machine, VCPUS - 1, &values, NULL));
+	g_assert_false(vms_machine_regs(machine, VCPUS, &values, NULL));
+	g_assert_false(vms_machine_regs(machine, G_MAXUINT, &values, NULL));
+	vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
+	g_assert_false(vms_machine_read_phys(machine, G_MAXUINT64 - 7, buf, 16));
+	g_assert_true(vms_machine_read_phys(machine, G_MAXUINT64 - 15, buf, 16));
+	g_assert_cmpint(vms_machine_vcpu_thread(machine, 0), ==, 0);
+	vms_machine_unref(machine);
+}
+
+static void test_references(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &all_at_once);
+	g_assert_true(vms_machine_ref(machine) == machine);
+	vms_machine_unref(machine);
+	g_assert_cmpuint(counting.closed, ==, 0);
+	vms_machine_unref(machine);
+	g_assert_cmpuint(counting.closed, ==, 1);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/machine/nested-holds", test_nested_holds);
+	g_test_add_func("/machine/epoch", test_epoch);
+	g_test_add_func("/machine/each", test_each);
+	g_test_add_func("/machine/arguments", test_arguments);
+	g_test_add_func("/machine/references", test_references);
+	return g_test_run();
+}

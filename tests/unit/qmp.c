@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/qmp.h"
+#include "peer.h"
+#include <vmscope/error.h>
+
+#define GREETING                                                                                   \
+	"{\"QMP\": {\"version\": {\"qemu\": {\"micro\": 2, \"minor\": 0, \"major\": 10}, "         \
+	"\"package\": \"Debian\"}, \"capabilities\": [\"oob\"]}}\r\n"
+#define READY	"{\"return\": {}, \"id\": 1}\r\n"
+#define RUNNING "{\"return\": {\"status\": \"running\", \"running\": true}, \"id\": 2}\r\n"
+#define OPENED	GREETING READY RUNNING
+
+static void check_open(const char *lines, enum peer_end end, enum vms_error code)
+{
+	struct peer peer;
+	struct vms_qmp qmp = { 0 };
+	g_autoptr(GError) error = NULL;
+	g_test_message("%s", lines);
+	peer_start(&peer, &qmp.stream, lines, end);
+	g_assert_false(vms_qmp_open(&qmp, &error));
+	g_assert_error(error, VMS_ERROR, (int)code);
+	g_assert_null(strchr(error->message, '\n'));
+	vms_qmp_close(&qmp);
+	g_string_free(peer_stop(&peer), TRUE);
+}
+
+static void test_bad_peers(void)
+{
+	check_open("", PEER_STAYS, VMS_ERROR_BUSY);
+	check_open("{\"QMP\":", PEER_STAYS, VMS_ERROR_BUSY);
+	check_open("", PEER_CLOSES, VMS_ERROR_CLOSED);
+	check_open("{\"QMP\": {\"ver", PEER_CLOSES, VMS_ERROR_CLOSED);
+	check_open("SSH-2.0-OpenSSH_9.2\r\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open("\xff\xfe\x01", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open("[1, 2]\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open("null\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open("{\"QMP\": 5}\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open("{\"QMP\": {\"version\": {\"qemu\": {\"major\": \"x\"}}}}\n", PEER_STAYS,
+		   VMS_ERROR_PROTOCOL);
+	check_open("{\"QMP\": {\"version\": {\"qemu\": {\"major\": -1, \"minor\": 0, "
+		   "\"micro\": 0}}}}\n",
+		   PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open("{\"a\": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", PEER_STAYS,
+		   VMS_ERROR_PROTOCOL);
+	check_open(GREETING, PEER_STAYS, VMS_ERROR_TIMEOUT);
+	check_open(GREETING, PEER_CLOSES, VMS_ERROR_CLOSED);
+	check_open(GREETING "{\"error\": {\"desc\": \"no\\n\\u001b[31m\"}, \"id\": 1}\n",
+		   PEER_STAYS, VMS_ERROR_UNSUPPORTED);
+	check_open(GREETING "{\"error\": 7, \"id\": 1}\n", PEER_STAYS, VMS_ERROR_UNSUPPORTED);
+	check_open(GREETING "{\"id\": 1}\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open(GREETING "{\"return\": null, \"id\": 1}\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open(GREETING READY "{\"return\": 7, \"id\": 2}\n", PEER_STAYS, VMS_ERROR_PROTOCOL);
+	check_open(GREETING READY "{\"return\": {\"running\": \"yes\"}, \"id\": 2}\n", PEER_STAYS,
+		   VMS_ERROR_PROTOCOL);
+	/* Somebody else's answer is none of ours. */
+	check_open(GREETING "{\"return\": {}, \"id\": \"1\"}\n", PEER_STAYS, VMS_ERROR_TIMEOUT);
+}
+
+/* Too deep, too long, without end. */
+static void test_excess(void)
+{
+	static const struct {
+		const char *begin;
+		char filler;
+		size_t count;
+		enum vms_error code;
+	} cases[] = {
+		{ "", '[', 1000, VMS_ERROR_PROTOCOL },
+		{ "{\"return\": \"", 'x', VMS_QMP_MESSAGE_MAX / 2, VMS_ERROR_CLOSED },
+		{ "{\"return\": \"", 'x', VMS_QMP_MESSAGE_MAX, VMS_ERROR_PROTOCOL },
+		{ "", ' ', VMS_QMP_MESSAGE_MAX + 65536, VMS_ERROR_PROTOCOL },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct peer peer;
+		struct vms_qmp qmp = { 0 };
+		g_autoptr(GError) error = NULL;
+		g_autofree char *filler = g_strnfill(cases[i].count, cases[i].filler);
+		g_autofree char *lines = g_strconcat(OPENED, cases[i].begin, filler, NULL);
+		peer_start(&peer, &qmp.stream, lines, PEER_CLOSES);
+		g_assert_true(vms_qmp_open(&qmp, &error));
+		g_assert_null(vms_qmp_execute(&qmp, "stop", NULL, -1, &error));
+		g_assert_error(error, VMS_ERROR, (int)cases[i].code);
+		vms_qmp_close(&qmp);
+		g_string_free(peer_stop(&peer), TRUE);
+	}
+}
+
+/* The same conversation in pieces of any size, with events and foreign answers between. */
+static void test_conversation(void)
+{
+	static const char lines[] =
+		GREETING READY "{\"event\": \"STOP\"}" RUNNING
+			       "{\"event\": \"STOP\", \"timestamp\": {\"seconds\": 1}}\r\n"
+			       "{\"error\": {\"desc\": \"lexer was reset\"}}\r\n"
+			       "{\"return\": {\"who\": \"the guard\"}, \"id\": \"guard-done\"}\r\n"
+			       "{\"return\": {\"who\": \"an older command\"}, \"id\": 1}\r\n"
+			       "{\"return\": \"one\\r\\ntwo\\r\\n\", \"id\": 3}\r\n"
+			       "{\"return\": [], \"id\": 4}\r\n"
+			       "{\"event\": \"RESUME\"}\r\n{\"event\": \"RESET\"}\r\n"
+			       "{\"event\": \"SHUTDOWN\"}\r\n{\"event\": 5}\r\n";
+	static const size_t steps[] = { 1, 2, 3, 7, 64, SIZE_MAX };
+	for (size_t i = 0; i < G_N_ELEMENTS(steps); i++) {
+		struct peer peer;
+		struct vms_qmp qmp = { 0 };
+		g_autoptr(GError) error = NULL;
+		peer_start_long(&peer, &qmp.stream, g_bytes_new_static(lines, sizeof(lines) - 1),
+				steps[i], 1, PEER_CLOSES);
+		g_assert_true(vms_qmp_open(&qmp, &error));
+		g_assert_cmpstr(qmp.version, ==, "10.0.2 (Debian)");
+		g_assert_true(qmp.running);
+		g_autofree char *text = vms_qmp_hmp(&qmp, "info \"something\"", &error);
+		g_assert_cmpstr(text, ==, "one\ntwo\n");
+		g_assert_false(qmp.running);
+		/* The human monitor answers in text. */
+		g_assert_null(vms_qmp_hmp(&qmp, "info else", &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL);
+		qmp.broken = false;
+		g_thread_join(g_thread_ref(peer.thread)); /* everything is said */
+		g_assert_false(vms_qmp_poll(&qmp));	  /* up to the end of the connection */
+		g_assert_true(qmp.running && qmp.was_reset && qmp.has_shut_down);
+		g_assert_cmpuint(qmp.resumes, ==, 1);
+		vms_qmp_close(&qmp);
+		g_autoptr(GString) heard = peer_stop(&peer);
+		g_assert_nonnull(strstr(heard->str, "\"execute\":\"qmp_capabilities\""));
+		g_assert_nonnull(strstr(heard->str, "\"info \\\"something\\\"\""));
+	}
+}
+
+static void test_broken_stays_broken(void)
+{
+	struct peer peer;
+	struct vms_qmp qmp = { 0 };
+	g_autoptr(GError) error = NULL;
+	peer_start(&peer, &qmp.stream, OPENED "garbage\n", PEER_CLOSES);
+	g_assert_true(vms_qmp_open(&qmp, &error));
+	g_assert_null(vms_qmp_execute(&qmp, "stop", NULL, -1, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL);
+	g_clear_error(&error);
+	g_assert_null(vms_qmp_execute(&qmp, "cont", NULL, -1, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
+	g_assert_false(vms_qmp_poll(&qmp));
+	vms_qmp_close(&qmp);
+	g_autoptr(GString) heard = peer_stop(&peer);
+	g_assert_null(strstr(heard->str, "cont"));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/qmp/bad-peers", test_bad_peers);
+	g_test_add_func("/qmp/excess", test_excess);
+	g_test_add_func("/qmp/conversation", test_conversation);
+	g_test_add_func("/qmp/broken-stays-broken", test_broken_stays_broken);
+	return g_test_run();
+}
