@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* All that a gdb stub says, from the greeting to registers and memory. */
+#include "machine/qemu/gdb.h"
+#include "peer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void talk(struct vms_gdb *gdb)
+{
+	struct vms_regs regs;
+	uint8_t buf[64];
+	bool was_running;
+	if (!vms_gdb_open(gdb, NULL))
+		return;
+	for (guint i = 0; i < gdb->threads->len && i < 4; i++)
+		vms_gdb_regs(gdb, i, &regs, NULL);
+	vms_gdb_read_phys(gdb, 0x1000, buf, sizeof(buf), NULL);
+	vms_gdb_resume(gdb, NULL);
+	vms_gdb_poll(gdb, NULL);
+	vms_gdb_stop(gdb, NULL);
+	vms_gdb_probe(gdb, &was_running, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct vms_gdb gdb = { 0 };
+	int peer = fuzz_peer_start(&gdb.stream, data, size);
+	talk(&gdb);
+	vms_gdb_close(&gdb);
+	fuzz_peer_stop(peer);
+	return 0;
+}

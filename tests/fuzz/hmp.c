@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Text of the human monitor: a memory map, and the answer about an address. */
+#include "machine/qemu/hmp.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	g_autofree char *text = g_strndup((const char *)data, size);
+	g_autoptr(GStringChunk) names = g_string_chunk_new(256);
+	g_autoptr(GArray) ranges = vms_hmp_parse_mtree(text, names, NULL);
+	for (guint i = 1; ranges && i < ranges->len; i++) {
+		const struct vms_range *range = &g_array_index(ranges, struct vms_range, i);
+		g_assert_cmphex(range[-1].pa + range[-1].size - 1, <, range->pa);
+	}
+	uint64_t hva;
+	vms_hmp_parse_gpa2hva(text, 0x100000, &hva);
+	return 0;
+}
