@@ -11,6 +11,9 @@
 #include "guest/linux/vmcoreinfo.h"
 #include <vmscope/log.h>
 
+/* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
+#define SCAN_HITS_LIMIT 16
+
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret)
 {
 	struct vms_symbol symbol;
@@ -253,15 +256,25 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 	return guest;
 }
 
-/* The image that the page tables of the first vCPU that has one show; NULL when none has. */
+static bool has_paging(struct vms_memory *memory, const struct vms_linux_arch *arch)
+{
+	struct vms_page page;
+	return !vms_memory_translate(memory, arch->image_first, &page) || page.pa != page.va;
+}
+
+/*
+ * The image that the page tables of the first vCPU that has one show; NULL when none has.
+ * *paging: some vCPU has paging on.
+ */
 static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_arch *arch,
-			    struct vms_regs *regs, GError **error)
+			    struct vms_regs *regs, bool *paging, GError **error)
 {
 	GArray *pages = NULL;
 	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages; i++) {
 		if (!vms_machine_regs(machine, i, regs, error))
 			return NULL;
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
+		*paging |= has_paging(memory, arch);
 		pages = vms_kernel_image_map(memory, arch);
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
@@ -270,15 +283,15 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 }
 
 static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
-					 const struct vms_linux_arch *arch, GError **error)
+					 const struct vms_linux_arch *arch, bool *paging,
+					 GError **error)
 {
 	uint64_t phase_ns = vms_clock_now_ns();
 	struct vms_regs regs;
 	GError *failure = NULL;
 	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
 		return NULL;
-	g_autoptr(GArray) pages = map_by_vcpus(machine, arch, &regs, &failure);
-	/* What was read of page tables that changed meanwhile will show no kernel. */
+	g_autoptr(GArray) pages = map_by_vcpus(machine, arch, &regs, paging, &failure);
 	vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
 	if (failure) {
 		g_propagate_error(error, failure);
@@ -288,23 +301,31 @@ static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
 	return pages ? load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL) : NULL;
 }
 
+/* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
+static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
+					      const struct vms_linux_arch *arch,
+					      const char *vmcoreinfo)
+{
+	struct vms_regs regs;
+	if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
+		return NULL;
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
+	return pages ? load(machine, arch, &regs, pages, "VMCOREINFO in memory", vmcoreinfo) : NULL;
+}
+
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 					const struct vms_linux_arch *arch)
 {
-	uint64_t pa = 0;
+	uint64_t phase_ns = vms_clock_now_ns(), pa = 0;
 	struct vms_linux *guest = NULL;
-	char *text;
-	while (!guest && (text = vms_vmcoreinfo_scan(machine, &pa))) {
-		struct vms_regs regs;
-		g_autofree char *vmcoreinfo = text;
-		if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
-			continue;
-		g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
-		g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
-		if (pages)
-			guest = load(machine, arch, &regs, pages, "VMCOREINFO in memory",
-				     vmcoreinfo);
+	for (unsigned i = 0; i < SCAN_HITS_LIMIT && !guest; i++) {
+		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
+		if (!vmcoreinfo)
+			break;
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo);
 	}
+	log_phase("Searching memory for VMCOREINFO", &phase_ns);
 	return guest;
 }
 
@@ -321,27 +342,35 @@ struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **w
 {
 	const struct vms_linux_arch *arch = known_arch(machine, why);
 	struct vms_linux *guest = arch ? detect_by_scan(machine, arch) : NULL;
+	size_t n_ranges;
+	vms_machine_ranges(machine, &n_ranges);
 	if (arch && !guest)
-		*why = g_strdup("no page of memory holds a VMCOREINFO that leads to a kernel");
+		*why = g_strdup(n_ranges ? "no page of memory holds a VMCOREINFO that leads to one"
+					 : "it is not known where the machine has memory, so that "
+					   "VMCOREINFO cannot be searched for");
 	return guest;
 }
 
 struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 {
-	g_autoptr(GError) failure = NULL;
+	GError *failure = NULL;
+	bool paging = false;
 	const struct vms_linux_arch *arch = known_arch(machine, why);
-	struct vms_linux *guest = arch ? detect_by_vcpus(machine, arch, &failure) : NULL;
+	if (!arch)
+		return NULL;
+	struct vms_linux *guest = detect_by_vcpus(machine, arch, &paging, &failure);
 	if (failure) {
-		g_propagate_error(error, g_steal_pointer(&failure));
+		g_propagate_error(error, failure);
 		return NULL;
 	}
-	if (arch && !guest) {
-		uint64_t phase_ns = vms_clock_now_ns();
-		guest = detect_by_scan(machine, arch);
-		log_phase("Searching memory for VMCOREINFO", &phase_ns);
+	if (!guest && !paging) {
+		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
+	} else if (!guest) {
+		g_autofree char *why_no_scan = NULL;
+		guest = vms_linux_detect_by_scan(machine, &why_no_scan);
 		if (!guest)
-			*why = g_strdup("no vCPU's page tables map a Linux kernel, and no page of "
-					"memory holds a VMCOREINFO that leads to one");
+			*why = g_strconcat("no vCPU's page tables map a Linux kernel, and ",
+					   why_no_scan, NULL);
 	}
 	return guest;
 }
