@@ -52,7 +52,7 @@
 
 	/* ---- drawing ---- */
 
-	let width = 1200, zoomed = 0, focus = -1, pattern = null, matching = null;
+	let width = 1200, zoomed = 0, focus = -1, matching = null;
 	const drawn = new Map(); /* node to its element */
 
 	function make(tag, attributes, text) {
@@ -122,8 +122,7 @@
 
 	function resize() {
 		const height = TOP + ROW * (deepest + 1) + BOTTOM;
-		width = Math.max(400, window.innerWidth || 1200);
-		svg.setAttribute("width", width);
+		width = Math.max(400, svg.getBoundingClientRect().width);
 		svg.setAttribute("viewBox", "0 0 " + width + " " + height);
 		element("background").setAttribute("width", width);
 		element("buttons").setAttribute("transform", "translate(" + (width - SIDE) + ",0)");
@@ -167,22 +166,21 @@
 
 	/* Marks what matches; a frame below one that matches is counted with it. */
 	function search(text) {
-		pattern = null;
 		matching = null;
-		let bad = false;
+		element("found").textContent = "";
+		let valid = true;
 		try {
-			pattern = text ? new RegExp(text, "i") : null;
+			if (text)
+				mark(new RegExp(text, "i"));
 		} catch (error) {
-			bad = true;
+			element("found").textContent = "not a regular expression";
+			valid = false;
 		}
-		element("found").textContent = bad ? "not a regular expression" : "";
-		if (pattern)
-			markMatches();
 		draw();
-		return !bad;
+		return valid;
 	}
 
-	function markMatches() {
+	function mark(pattern) {
 		const hits = data.labels.map(entry => pattern.test(entry[0]) || pattern.test(entry[1]));
 		let sum = 0, counted = 0;
 		matching = new Uint8Array(n);
@@ -328,5 +326,6 @@
 	window.addEventListener("keydown", onKey);
 	window.addEventListener("resize", resize);
 	element("buttons").style.display = "";
+	svg.setAttribute("width", "100%");
 	resize();
 })();

@@ -400,10 +400,11 @@ static char *make_title(struct vms_sample_report *report, const struct vms_run *
 					  ? g_strdup("Unknown guest")
 					  : g_strdup_printf("%s %s", guest->name, guest->release);
 
-	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.4g Hz", system,
+	double hz = 1e9 / (double)report->interval_ns;
+	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.*f Hz", system,
 			       machine->description, run->n_vcpus, run->n_vcpus == 1 ? "" : "s",
-			       (double)vms_sample_report_elapsed_ns(report) / 1e9,
-			       1e9 / (double)report->interval_ns);
+			       (double)vms_sample_report_elapsed_ns(report) / 1e9, hz < 10 ? 1 : 0,
+			       hz);
 }
 
 /* Are there any samples? If not, an error says what there is instead. */
