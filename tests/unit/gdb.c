@@ -28,7 +28,8 @@ static void check_answer(const char *lines, const char *payload, const char *sen
 	struct peer peer;
 	struct vms_gdb gdb;
 	g_autoptr(GError) error = NULL;
-	g_test_message("%s", lines);
+	g_autofree char *shown = g_strescape(lines, NULL);
+	g_test_message("%s", shown);
 	start(&peer, &gdb, lines, PEER_CLOSES);
 	g_assert_true(vms_gdb_request(&gdb, "qC", &error));
 	g_assert_cmpstr(gdb.payload->str, ==, payload);
@@ -63,7 +64,8 @@ static void check_failure(const char *lines, enum peer_end end, enum vms_error c
 	struct peer peer;
 	struct vms_gdb gdb;
 	g_autoptr(GError) error = NULL;
-	g_test_message("%s", lines);
+	g_autofree char *shown = g_strescape(lines, NULL);
+	g_test_message("%s", shown);
 	start(&peer, &gdb, lines, end);
 	g_assert_false(vms_gdb_request(&gdb, "qC", &error));
 	g_assert_error(error, VMS_ERROR, (int)code);
@@ -111,7 +113,8 @@ static void test_stop(void)
 		struct peer peer;
 		struct vms_gdb gdb;
 		g_autoptr(GError) error = NULL;
-		g_test_message("%s", cases[i].lines);
+		g_autofree char *shown = g_strescape(cases[i].lines, NULL);
+		g_test_message("%s", shown);
 		start(&peer, &gdb, cases[i].lines, PEER_CLOSES);
 		gdb.stopped = false;
 		g_assert_cmpint(vms_gdb_stop(&gdb, &error), ==, cases[i].code < 0);
@@ -212,7 +215,7 @@ static void stub_stop(struct stub *stub, struct vms_gdb *gdb)
 		"qSupported", "PacketSize=1000;qXfer:features:read+"                               \
 	}
 #define QUERIES                                                                                    \
-	{ "?", "T05thread:01;" }, { "qfThreadInfo", "m1,2" }, { "qsThreadInfo", "l" },             \
+	{ "?", "T05thread:01;" }, { "qfThreadInfo", "m1,p1.2" }, { "qsThreadInfo", "l" },          \
 	{                                                                                          \
 		"vCont?", "vCont;c;C;s;S"                                                          \
 	}
@@ -321,7 +324,8 @@ static void check_refused(const struct answer *first, const struct answer *secon
 	struct stub stub;
 	struct vms_gdb gdb;
 	g_autoptr(GError) error = NULL;
-	g_test_message("%s", second ? second->payload : first->payload);
+	g_autofree char *shown = g_strescape(second ? second->payload : first->payload, NULL);
+	g_test_message("%s", shown);
 	stub_start(&stub, &gdb, answers);
 	g_assert_false(vms_gdb_open(&gdb, &error));
 	g_assert_error(error, VMS_ERROR, (int)code);
@@ -353,7 +357,7 @@ static void test_refused_stubs(void)
 						      "</target>" };
 	static const struct answer threads[] = {
 		{ "qfThreadInfo", "l" },
-		{ "qfThreadInfo", "mp01.01" },
+		{ "qfThreadInfo", "mp01.x" },
 		{ "qfThreadInfo", "E01" },
 		{ "qsThreadInfo", "m1" }, /* without end */
 	};

@@ -79,7 +79,8 @@ static void test_mtree_misunderstood(void)
 	g_autoptr(GStringChunk) names = g_string_chunk_new(64);
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
 		g_autoptr(GError) error = NULL;
-		g_test_message("%s", texts[i]);
+		g_autofree char *shown = g_strescape(texts[i], NULL);
+		g_test_message("%s", shown);
 		g_assert_null(vms_hmp_parse_mtree(texts[i], names, &error));
 		g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
 	}

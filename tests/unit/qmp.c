@@ -15,7 +15,8 @@ static void check_open(const char *lines, enum peer_end end, enum vms_error code
 	struct peer peer;
 	struct vms_qmp qmp = { 0 };
 	g_autoptr(GError) error = NULL;
-	g_test_message("%s", lines);
+	g_autofree char *shown = g_strescape(lines, NULL);
+	g_test_message("%s", shown);
 	peer_start(&peer, &qmp.stream, lines, end);
 	g_assert_false(vms_qmp_open(&qmp, &error));
 	g_assert_error(error, VMS_ERROR, (int)code);
