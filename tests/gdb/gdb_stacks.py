@@ -17,7 +17,7 @@ import gdb.unwinder
 
 KERNEL = 1 << 63
 # Assembly that nobody called, and that was not entered either.
-STARTS = re.compile(r"ret_from_fork(_asm)?|secondary_startup_64.*|start_secondary")
+STARTS = re.compile(r"ret_from_fork(_asm)?|(secondary|common)_startup_64.*")
 ENTRIES = re.compile(r"asm_.*|entry_.*|common_interrupt_return|ret_from_.*")
 # In the order of struct pt_regs' members, by gdb's names of them.
 REGISTERS = {"r15": "r15", "r14": "r14", "r13": "r13", "r12": "r12", "bp": "rbp", "bx": "rbx",
@@ -137,7 +137,7 @@ def stack():
             break
         if frame.type() == gdb.NORMAL_FRAME and not (frames and frames[-1][0] == pc):
             frames.append((pc, symbol_at(pc - (1 if frames else 0))[0], is_compiled(pc)))
-        if frames[-1:] and frames[-1][1] and STARTS.fullmatch(frames[-1][1]):
+        if frames and not frames[-1][2] and STARTS.fullmatch(frames[-1][1] or ""):
             break
         try:
             frame = frame.older()
