@@ -25,6 +25,12 @@ enum vms_guest_kind {
  * Guests that are not understood in part (no BTF, no ORC) are usable for the rest.
  */
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
+/*
+ * Looks again at a machine in which nothing was recognised: it may have booted since. True when an
+ * operating system was recognised now. Looks for at most a tenth of the time, however often it is
+ * called. Nobody else may use the guest meanwhile. Errors: none is also false.
+ */
+bool vms_guest_detect_again(struct vms_guest *guest, GError **error);
 struct vms_guest *vms_guest_ref(struct vms_guest *guest);
 void vms_guest_unref(struct vms_guest *guest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_guest, vms_guest_unref)

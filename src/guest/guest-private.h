@@ -19,6 +19,7 @@ struct vms_guest {
 	enum vms_guest_kind kind;
 	struct vms_guest_info info; /* strings owned by `linux_guest` */
 	char *why;
-	GArray *symbol_files;	       /* struct vms_guest_symbols, in the order of adding */
-	struct vms_linux *linux_guest; /* NULL unless the kind is LINUX */
+	GArray *symbol_files;		  /* struct vms_guest_symbols, in the order of adding */
+	struct vms_linux *linux_guest;	  /* NULL unless the kind is LINUX */
+	uint64_t looked_ns, look_took_ns; /* when it was last looked for, and for how long */
 };

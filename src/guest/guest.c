@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What runs in a machine: dispatches to the operating system that was found. */
+#include "base/clock.h"
 #include "guest/guest-private.h"
 #include "guest/linux/linux.h"
 #include <vmscope/log.h>
@@ -35,25 +36,36 @@ static void take_linux(struct vms_guest *guest, struct vms_linux *linux_guest)
 				      "memory areas cannot be read");
 }
 
-struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error)
+static bool look(struct vms_guest *guest, GError **error)
 {
 	GError *failure = NULL;
-	g_autofree char *why = NULL;
-	struct vms_linux *linux_guest = vms_linux_detect(machine, &why, &failure);
-	if (failure) {
+	uint64_t begin_ns = vms_clock_now_ns();
+	g_clear_pointer(&guest->why, g_free);
+	struct vms_linux *linux_guest = vms_linux_detect(guest->machine, &guest->why, &failure);
+	guest->looked_ns = vms_clock_now_ns();
+	guest->look_took_ns = guest->looked_ns - begin_ns;
+	if (linux_guest)
+		take_linux(guest, linux_guest);
+	if (failure)
 		g_propagate_error(error, failure);
-		return NULL;
-	}
-	struct vms_guest *guest = g_new0(struct vms_guest, 1);
+	return !failure;
+}
+
+struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error)
+{
+	g_autoptr(vms_guest) guest = g_new0(struct vms_guest, 1);
 	g_atomic_ref_count_init(&guest->refs);
 	guest->machine = vms_machine_ref(machine);
 	guest->symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
 	g_array_set_clear_func(guest->symbol_files, clear_symbols);
-	if (linux_guest)
-		take_linux(guest, linux_guest);
-	else
-		guest->why = g_steal_pointer(&why);
-	return guest;
+	return look(guest, error) ? g_steal_pointer(&guest) : NULL;
+}
+
+bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
+{
+	bool too_soon = vms_clock_now_ns() - guest->looked_ns < 10 * guest->look_took_ns;
+	return guest->kind == VMS_GUEST_NONE && !too_soon && look(guest, error) &&
+	       guest->kind != VMS_GUEST_NONE;
 }
 
 struct vms_guest *vms_guest_ref(struct vms_guest *guest)

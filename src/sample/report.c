@@ -133,7 +133,7 @@ static void watch(struct vms_sample_report *report, uint64_t *modules_ns)
 	bool go_on = !report->progress || report->progress(done, report->progress_data);
 	if (elapsed_ns - *modules_ns >= MODULES_REFRESH_NS) {
 		*modules_ns = elapsed_ns;
-		vms_run_refresh_modules(report->run);
+		vms_run_refresh_guest(report->run);
 	}
 	g_mutex_lock(&report->lock);
 
@@ -164,7 +164,7 @@ static gpointer run_thread(gpointer data)
 	g_mutex_unlock(&report->lock);
 
 	vms_run_join(report->run);
-	vms_run_refresh_modules(report->run);
+	vms_run_refresh_guest(report->run);
 
 	g_mutex_lock(&report->lock);
 	report->state = VMS_SAMPLE_READY;

@@ -161,14 +161,14 @@ static void tick(struct vms_sampler *sampler)
 
 	if (!is_running(sampler))
 		return;
-	g_rw_lock_reader_lock(&run->modules);
+	g_rw_lock_reader_lock(&run->guest_lock);
 	/* From before the hold to after the release: the guest never stood still for longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
 	bool held = hold_and_capture(sampler, &error);
 	uint64_t held_ns = vms_clock_now_ns() - begin_ns;
 	if (held && keep(sampler, held_ns) > 0)
 		sampler->failures = 0;
-	g_rw_lock_reader_unlock(&run->modules);
+	g_rw_lock_reader_unlock(&run->guest_lock);
 	if (error)
 		judge(sampler, error);
 }
@@ -258,7 +258,7 @@ struct vms_run *vms_run_new(const struct vms_run_options *options, GError **erro
 	run->options = *options;
 	vms_machine_ref(run->options.machine);
 	vms_guest_ref(run->options.guest);
-	g_rw_lock_init(&run->modules);
+	g_rw_lock_init(&run->guest_lock);
 	run->n_vcpus = vms_machine_vcpus(options->machine);
 	run->vcpus = g_new0(struct vms_samples, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)
@@ -289,7 +289,7 @@ static void run_free(gpointer data)
 	for (unsigned i = 0; i < run->n_vcpus; i++)
 		vms_samples_clear(&run->vcpus[i]);
 	g_free(run->vcpus);
-	g_rw_lock_clear(&run->modules);
+	g_rw_lock_clear(&run->guest_lock);
 	vms_guest_unref(run->options.guest);
 	vms_machine_unref(run->options.machine);
 }
@@ -328,14 +328,20 @@ void vms_run_join(struct vms_run *run)
 			g_thread_join(g_steal_pointer(&run->samplers[i].thread));
 }
 
-void vms_run_refresh_modules(struct vms_run *run)
+void vms_run_refresh_guest(struct vms_run *run)
 {
+	struct vms_guest *guest = run->options.guest;
 	g_autoptr(GError) error = NULL;
 
-	if (!g_atomic_int_get(&run->unnamed) || !g_rw_lock_writer_trylock(&run->modules))
+	if (!g_atomic_int_get(&run->unnamed) || !g_rw_lock_writer_trylock(&run->guest_lock))
 		return;
 	g_atomic_int_set(&run->unnamed, 0);
-	if (!vms_guest_refresh_modules(run->options.guest, &error))
+	if (vms_guest_kind(guest) != VMS_GUEST_NONE)
+		vms_guest_refresh_modules(guest, &error);
+	else if (vms_guest_detect_again(guest, &error))
+		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
+			vms_guest_info(guest)->release);
+	if (error)
 		vms_log(VMS_LOG_DEBUG, "code without a name, and: %s", error->message);
-	g_rw_lock_writer_unlock(&run->modules);
+	g_rw_lock_writer_unlock(&run->guest_lock);
 }

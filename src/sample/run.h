@@ -27,8 +27,8 @@ typedef struct vms_run {
 	int stop_fd; /* an eventfd, readable when the threads are to stop */
 	struct vms_sampler *samplers;
 	unsigned n_samplers;
-	GRWLock modules; /* read by the sampling threads, written when modules are read anew */
-	int unnamed;	 /* atomic: kernel code without a name was seen */
+	GRWLock guest_lock; /* read by the sampling threads, written when the guest is refreshed */
+	int unnamed;	    /* atomic: kernel code without a name was seen */
 } vms_run;
 
 /* Keeps references to machine and guest. Errors: IO. */
@@ -48,7 +48,7 @@ void vms_run_stop(struct vms_run *run);
 void vms_run_join(struct vms_run *run);
 
 /*
- * Reads the guest's modules anew if code without a name was seen; not now if a sample is just being
- * taken.
+ * If code without a name was seen: reads the guest's modules anew, or looks whether it has booted
+ * since nothing was recognised in it. Not now if a sample is just being taken.
  */
-void vms_run_refresh_modules(struct vms_run *run);
+void vms_run_refresh_guest(struct vms_run *run);

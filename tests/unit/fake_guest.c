@@ -151,6 +151,11 @@ bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error G_GNUC_UN
 	return true;
 }
 
+bool vms_guest_detect_again(struct vms_guest *guest G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
+{
+	return false;
+}
+
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process G_GNUC_UNUSED,
 		      uint64_t va, struct vms_location *ret)
 {
