@@ -5,6 +5,10 @@
  */
 #include "machine/engine.h"
 
+/* Locks the machine up to the end of the block. */
+#define HOLD_LOCK(machine)                                                                         \
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&(machine)->lock)
+
 void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engine)
 {
 	machine->engine = engine;
@@ -64,7 +68,7 @@ char *vms_machine_item_text(struct vms_machine *machine, const char *name, GErro
 {
 	for (size_t i = 0; i < machine->n_items; i++) {
 		if (g_strcmp0(machine->items[i].name, name) == 0) {
-			g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+			HOLD_LOCK(machine);
 			return machine->engine->item_text(machine, name, error);
 		}
 	}
@@ -125,7 +129,7 @@ bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 	unsigned first, end;
 	if (!counters(machine, vcpu, &first, &end, error))
 		return false;
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	bool each = machine->engine->holds_each;
 	for (unsigned i = first; i < end; i++) {
 		if (machine->holds[i] == 0 &&
@@ -144,7 +148,7 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
 	unsigned first, end;
 	if (!counters(machine, vcpu, &first, &end, error))
 		return false;
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	for (unsigned i = first; i < end; i++) {
 		if (machine->holds[i] == 0) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
@@ -157,19 +161,19 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
 
 bool vms_machine_is_paused(struct vms_machine *machine)
 {
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	return machine->engine->is_paused(machine);
 }
 
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine)
 {
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	return machine->engine->ended(machine);
 }
 
 uint64_t vms_machine_epoch(struct vms_machine *machine)
 {
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	return machine->epoch;
 }
 
@@ -179,7 +183,7 @@ bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_reg
 	unsigned first, end;
 	if (!counters(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, &first, &end, error))
 		return false;
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	if (machine->holds[first] == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 			    "cannot read registers of vCPU %u of %s: it is not held", vcpu,
@@ -193,6 +197,6 @@ bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, 
 {
 	if (size && size - 1 > G_MAXUINT64 - pa)
 		return false;
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	HOLD_LOCK(machine);
 	return machine->engine->read_phys(machine, pa, buf, size);
 }
