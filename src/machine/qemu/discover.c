@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines of this host by their processes. */
-#include "machine/qemu/process.h"
+#include "machine/qemu/host_process.h"
 
 #include "base/text.h"
 #include <string.h>
@@ -8,11 +8,11 @@
 
 struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 {
-	struct vms_process process;
-	if (!vms_process_read(pid, &process, error))
+	struct vms_host_process process;
+	if (!vms_host_process_read(pid, &process, error))
 		return NULL;
-	g_autofree char *address = vms_process_qmp(&process, error);
-	vms_process_clear(&process);
+	g_autofree char *address = vms_host_process_qmp(&process, error);
+	vms_host_process_clear(&process);
 	return address ? vms_machine_open_qmp(address, error) : NULL;
 }
 
@@ -34,13 +34,13 @@ static char *clean_copy(const char *text)
 	return copy;
 }
 
-static struct vms_found_machine *describe(const struct vms_process *process)
+static struct vms_found_machine *describe(const struct vms_host_process *process)
 {
 	const struct vms_cmdline *cmdline = &process->cmdline;
 	struct vms_found_machine *found = g_new0(struct vms_found_machine, 1);
 	g_autoptr(GError) obstacle = NULL;
 	found->pid = process->pid;
-	found->qmp = vms_process_qmp(process, &obstacle);
+	found->qmp = vms_host_process_qmp(process, &obstacle);
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
 		found->accelerator =
@@ -73,14 +73,14 @@ GPtrArray *vms_machine_discover(GError **error)
 		return NULL;
 	}
 	while ((name = g_dir_read_name(directory))) {
-		struct vms_process process;
+		struct vms_host_process process;
 		uint64_t pid;
 		if (!g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL) ||
-		    !vms_process_read((pid_t)pid, &process, NULL))
+		    !vms_host_process_read((pid_t)pid, &process, NULL))
 			continue;
 		if (process.is_qemu || process.uses_kvm)
 			g_ptr_array_add(machines, describe(&process));
-		vms_process_clear(&process);
+		vms_host_process_clear(&process);
 	}
 	return g_steal_pointer(&machines);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What QEMU tells of its machine. */
 #include "machine/qemu/hmp.h"
-#include "machine/qemu/process.h"
+#include "machine/qemu/host_process.h"
 #include "machine/qemu/qemu.h"
 
 #include "base/text.h"
@@ -24,7 +24,7 @@ static pid_t peer_pid(const struct vms_stream *stream)
 	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
 	if (stream->address.ss_family != AF_UNIX)
-		return vms_process_of_connection(stream->fd);
+		return vms_host_process_of_connection(stream->fd);
 	getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	return peer.pid;
 }

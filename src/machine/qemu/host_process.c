@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/process.h"
+#include "machine/qemu/host_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static char *program_name(pid_t pid, const char *argument)
 }
 
 /* Looks for KVM among the open files, where they may be seen. */
-static void find_kvm(struct vms_process *process)
+static void find_kvm(struct vms_host_process *process)
 {
 	g_autofree char *path = proc_path(process->pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
@@ -76,7 +76,7 @@ static bool is_qemu_program(const char *name)
 	return g_str_has_prefix(name, "qemu-system-") || strcmp(name, "qemu-kvm") == 0;
 }
 
-bool vms_process_read(pid_t pid, struct vms_process *ret, GError **error)
+bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error)
 {
 	g_auto(GStrv) args = read_arguments(pid);
 	if (!args) {
@@ -86,14 +86,14 @@ bool vms_process_read(pid_t pid, struct vms_process *ret, GError **error)
 			    gone ? "there is no such process" : g_strerror(errno));
 		return false;
 	}
-	*ret = (struct vms_process) { .pid = pid, .program = program_name(pid, args[0]) };
+	*ret = (struct vms_host_process) { .pid = pid, .program = program_name(pid, args[0]) };
 	ret->is_qemu = is_qemu_program(ret->program);
 	find_kvm(ret);
 	vms_cmdline_parse(args, &ret->cmdline);
 	return true;
 }
 
-void vms_process_clear(struct vms_process *process)
+void vms_host_process_clear(struct vms_host_process *process)
 {
 	g_free(process->program);
 	vms_cmdline_clear(&process->cmdline);
@@ -185,7 +185,7 @@ static bool has_open(pid_t pid, const char *file)
 	return false;
 }
 
-pid_t vms_process_of_connection(int fd)
+pid_t vms_host_process_of_connection(int fd)
 {
 	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
 	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
@@ -253,7 +253,7 @@ static bool check_socket(pid_t pid, const char *path, const char *path_of_proces
 	return !connected;
 }
 
-char *vms_process_qmp(const struct vms_process *process, GError **error)
+char *vms_host_process_qmp(const struct vms_host_process *process, GError **error)
 {
 	const struct vms_cmdline *cmdline = &process->cmdline;
 	if (!process->is_qemu) {

@@ -5,7 +5,7 @@
 #include "machine/qemu/cmdline.h"
 #include <sys/types.h>
 
-struct vms_process {
+struct vms_host_process {
 	pid_t pid;
 	char *program; /* name of its executable */
 	bool is_qemu;
@@ -15,14 +15,14 @@ struct vms_process {
 };
 
 /* Errors: NOT_FOUND (no such process), PERMISSION. To be cleared when true. */
-bool vms_process_read(pid_t pid, struct vms_process *ret, GError **error);
-void vms_process_clear(struct vms_process *process);
+bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error);
+void vms_host_process_clear(struct vms_host_process *process);
 
 /* The QEMU at the other end of a local TCP connection, or 0. */
-pid_t vms_process_of_connection(int fd);
+pid_t vms_host_process_of_connection(int fd);
 
 /*
  * Where to connect to the QMP socket of a QEMU, as we see it, newly allocated.
  * Errors: UNSUPPORTED (not QEMU, or no socket), NOT_FOUND, PERMISSION, BUSY.
  */
-char *vms_process_qmp(const struct vms_process *process, GError **error);
+char *vms_host_process_qmp(const struct vms_host_process *process, GError **error);
