@@ -2,6 +2,7 @@
 /* ELF files as a source of symbols (libelf) and source lines (libdwfl, when first asked for). */
 #include <vmscope/symbol.h>
 
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -255,17 +256,39 @@ static void open_dwarf(struct vms_symbol_file *file)
 	dwfl_report_end(file->dwfl, NULL, NULL);
 }
 
+/*
+ * The compilation unit of an address; *bias is what libdwfl adds to the file's addresses. By
+ * .debug_aranges, or, as clang writes none, by asking each unit, which takes its time.
+ */
+static Dwarf_Die *find_unit(Dwfl_Module *module, Dwarf_Addr address, Dwarf_Addr *bias)
+{
+	Dwarf_Die *unit = dwfl_module_addrdie(module, address, bias);
+	Dwarf_Aranges *ranges;
+	size_t n = 0;
+	if (unit || (!dwarf_getaranges(dwfl_module_getdwarf(module, bias), &ranges, &n) && n > 0))
+		return unit;
+	while ((unit = dwfl_module_nextcu(module, unit, bias)))
+		if (dwarf_haspc(unit, address - *bias) > 0)
+			return unit;
+	return NULL;
+}
+
 static bool find_line(struct vms_symbol_file *file, uint64_t va, const char **source,
 		      unsigned *line)
 {
-	Dwarf_Addr dwarf_bias;
-	if (!file->dwarf || !dwfl_module_getdwarf(file->dwarf, &dwarf_bias))
+	Dwarf_Addr bias;
+	if (!file->dwarf || !dwfl_module_getdwarf(file->dwarf, &bias))
 		return false;
-	Dwfl_Line *found = dwfl_module_getsrc(file->dwarf, va - file->bias + dwarf_bias);
+	Dwarf_Addr address = va - file->bias + bias;
+	Dwarf_Die *unit = find_unit(file->dwarf, address, &bias);
+	Dwarf_Line *found = unit ? dwarf_getsrc_die(unit, address - bias) : NULL;
+	const char *name = found ? dwarf_linesrc(found, NULL, NULL) : NULL;
 	int number = 0;
-	*source = found ? dwfl_lineinfo(found, NULL, &number, NULL, NULL, NULL) : NULL;
-	*line = number > 0 ? (unsigned)number : 0;
-	return *source != NULL;
+	if (!name || dwarf_lineno(found, &number) || number < 0)
+		return false;
+	*source = name;
+	*line = (unsigned)number;
+	return true;
 }
 
 bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char **source,
