@@ -83,6 +83,9 @@ static void check_linux(struct vms_guest *guest, const char *found_by)
 	/* No kallsyms. */
 	g_assert_nonnull(strstr(vms_guest_why(guest), "kallsyms"));
 	g_assert_cmpuint(vms_guest_lookup(guest, "_text", NULL, NULL), ==, 0);
+	g_assert_true(vms_guest_is_kernel_text(guest, IMAGE_VA));
+	g_assert_false(vms_guest_is_kernel_text(guest, IMAGE_VA - 1));
+	g_assert_false(vms_guest_is_kernel_text(guest, IMAGE_VA + N_PAGES * PAGE_2M));
 	struct vms_location location;
 	g_assert_false(vms_guest_locate(guest, NULL, IMAGE_VA, &location));
 }

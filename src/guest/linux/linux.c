@@ -87,6 +87,7 @@ static void load_symbols(struct vms_linux *guest, const struct vms_kernel_image 
 		guest->image_end = va;
 }
 
+/* Where code is; without symbols it may be anywhere in the image. */
 static void load_text(struct vms_linux *guest)
 {
 	static const char *const bounds[][2] = { { "_stext", "_etext" },
@@ -99,6 +100,10 @@ static void load_text(struct vms_linux *guest)
 			continue;
 		guest->text[i].begin = begin;
 		guest->text[i].end = end;
+	}
+	if (guest->text[0].begin == guest->text[0].end) {
+		guest->text[0].begin = guest->image;
+		guest->text[0].end = guest->image_end;
 	}
 }
 
