@@ -214,6 +214,8 @@ class LinuxGuest(Machine):
         build_guests()
         self.series = series
         self.release = (KERNELS / series / "release").read_text().strip()
+        self._port = None
+        self._kallsyms = None
         port = tempfile.mkdtemp(prefix="vmscope-port-")
         self._port_directory = pathlib.Path(port)
         super().__init__(
@@ -223,12 +225,12 @@ class LinuxGuest(Machine):
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
             "-device", "virtserialport,chardev=port,name=port", *extra, **options)
-        self._port = None
-        self._kallsyms = None
         self.wait_ready()
 
     def stop(self):
         super().stop()
+        if self._port:
+            self._port.close()
         shutil.rmtree(self._port_directory, ignore_errors=True)
 
     def _connect(self):

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: MIT
+"""The sample report of real guests: what it says, and how a run can begin and end."""
+import bisect
+import collections
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import harness
+from harness import vmscope
+
+TREE_LINE = re.compile(r"( *)(\d+) (\d+\.\d+)% (.*)")
+FRAME = re.compile(r"(?:(\S+?)(?:\+(0x[0-9a-f]+))? \((\S+)\) )?\[(0x[0-9a-f]+)\]")
+HEADING = re.compile(r"vCPU (\d+): (\d+) samples, .* (\d+) missed, (\d+) failed")
+
+Node = collections.namedtuple("Node", "depth count percent label children")
+
+
+class Report:
+    """A text report, read by what the specification says of it."""
+
+    def __init__(self, text):
+        self.text = text
+        self.trees = {}  # by vCPU: its roots
+        self.samples = {}
+        self.failed = {}
+        self.nodes = []
+        stack = None
+        for line in text.splitlines():
+            heading = HEADING.match(line)
+            node = TREE_LINE.fullmatch(line)
+            if heading:
+                vcpu = int(heading[1])
+                self.samples[vcpu] = int(heading[2])
+                self.failed[vcpu] = int(heading[4])
+                self.trees[vcpu] = []
+                stack = [Node(-1, None, None, None, self.trees[vcpu])]
+            elif node and stack:
+                depth, rest = divmod(len(node[1]), 4)
+                assert rest == 0, f"indentation: {line!r}"
+                made = Node(depth, int(node[2]), float(node[3]), node[4], [])
+                while stack[-1].depth >= depth:
+                    stack.pop()
+                assert stack[-1].depth == depth - 1, f"indentation: {line!r}"
+                stack[-1].children.append(made)
+                stack.append(made)
+                self.nodes.append(made)
+            elif line.startswith("Functions"):
+                stack = None
+
+    def processes(self):
+        """Samples by the name of a root, "md5sum (12)" as md5sum."""
+        counts = collections.Counter()
+        for roots in self.trees.values():
+            for root in roots:
+                counts[root.label.split(" (")[0]] += root.count
+        return counts
+
+
+def sample(guest, *arguments, seconds=3):
+    return Report(vmscope("sample", "-t", seconds, *arguments, *guest.target, timeout=120).out)
+
+
+def folded(guest, *arguments, seconds=3):
+    """Folded stacks as a list of (frames, count)."""
+    out = vmscope("sample", "-t", seconds, "--format", "folded", *arguments, *guest.target,
+                  timeout=120).out
+    stacks = []
+    for line in out.splitlines():
+        frames, count = line.rsplit(" ", 1)
+        stacks.append((frames.split(";"), int(count)))
+    return stacks
+
+
+class Busy:
+    """A guest with work of every kind; subclasses say which kernel."""
+    series = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = harness.shared_guest(cls.series)
+
+    def test_sums(self):
+        report = sample(self.guest)
+        self.assertEqual(set(report.trees), {0, 1})
+        for vcpu, roots in report.trees.items():
+            self.assertGreater(report.samples[vcpu], 0)
+            self.assertEqual(sum(root.count for root in roots), report.samples[vcpu])
+            pending = list(roots)
+            while pending:
+                node = pending.pop()
+                below = [child.count for child in node.children]
+                self.assertEqual(below, sorted(below, reverse=True))
+                self.assertLessEqual(sum(below), node.count, node)
+                self.assertAlmostEqual(node.percent, 100 * node.count / report.samples[vcpu],
+                                       delta=0.006)
+                pending += node.children
+
+    def test_work_is_seen(self):
+        """Every process that works appears, with the kernel functions that its work must reach."""
+        stacks = folded(self.guest, "-F", "199", seconds=6)
+        seen = collections.defaultdict(set)
+        for frames, _ in stacks:
+            process = frames[1].split(" (")[0]
+            seen[process].update(frames)
+        self.assertIn("workload", seen)
+        for function in ("entry_SYSCALL_64_after_hwframe", "do_syscall_64", "asm_exc_page_fault",
+                         "vfs_read", "handle_mm_fault"):
+            self.assertIn(function, seen["workload"])
+
+    def test_names_by_address(self):
+        """Each kernel address is called what the guest's own kallsyms calls it."""
+        names = collections.defaultdict(set)
+        for symbol in self.guest.kallsyms():
+            names[symbol.va].add((symbol.name, symbol.module or "vmlinux"))
+        addresses = sorted(names)
+        report = sample(self.guest, "--by", "address", "-F", "199", seconds=5)
+        checked = set()
+        for node in report.nodes:
+            match = FRAME.match(node.label)
+            if not match or int(match[4], 16) >> 63 == 0:
+                continue
+            name, offset, module, va = match[1], match[2], match[3], int(match[4], 16)
+            self.assertIsNotNone(name, node.label)
+            start = va - int(offset or "0", 16)
+            self.assertIn((name, module), names[start], node.label)
+            # Of a return address, the call before it decides: hence one less.
+            floor = {addresses[bisect.bisect_right(addresses, at) - 1] for at in (va, va - 1)}
+            self.assertIn(start, floor, node.label)
+            checked.add(va)
+        self.assertGreater(len(checked), 100)
+
+    def test_stacks_are_complete(self):
+        """At least 98 % of kernel stacks reach their root."""
+        report = sample(self.guest, "-F", "199", seconds=6)
+        complete = walked = 0
+        for percent, count in re.findall(r"kernel stacks complete ([\d.]+)% of (\d+)", report.text):
+            walked += int(count)
+            complete += float(percent) / 100 * int(count)
+        self.assertGreater(walked, 100)
+        self.assertGreaterEqual(complete / walked, 0.98)
+
+    def test_reversed(self):
+        """Leaf first: processes stand at the far end."""
+        report = sample(self.guest, "--reverse")
+        for vcpu, roots in report.trees.items():
+            self.assertEqual(sum(root.count for root in roots), report.samples[vcpu])
+            for root in roots:
+                self.assertNotRegex(root.label, r"^workload \(\d+\)$")
+
+    def test_truncated(self):
+        for order in ((), ("--reverse",)):
+            stacks = sample(self.guest, "--depth", "2", "-F", "199", *order, seconds=2)
+            self.assertTrue(any(node.label == "[truncated]" for node in stacks.nodes))
+            self.assertLessEqual(max(node.depth for node in stacks.nodes), 4)
+
+    def test_files(self):
+        """All formats of one run, by the names of the files."""
+        with tempfile.TemporaryDirectory() as name:
+            directory = pathlib.Path(name)
+            files = [directory / file for file in ("r.txt", "r.folded", "r.svg")]
+            vmscope("sample", "-t", "2", *(word for file in files for word in ("-o", file)),
+                    *self.guest.target)
+            self.assertEqual(sorted(directory.iterdir()), sorted(files))
+            report = Report(files[0].read_text())
+            total = sum(int(line.rsplit(" ", 1)[1]) for line in files[1].read_text().splitlines())
+            self.assertEqual(total, sum(report.samples.values()))
+            self.assertRegex(files[2].read_text(), r"(?s)^<\?xml.*<svg.*</svg>\s*$")
+
+
+class Busy61(Busy, unittest.TestCase):
+    series = "6.1"
+
+
+class Busy612(Busy, unittest.TestCase):
+    series = "6.12"
+
+
+class Idle(unittest.TestCase):
+    def test_idle(self):
+        """A guest with nothing to do is seen to be idle."""
+        guest = harness.LinuxGuest("6.1")
+        self.addCleanup(guest.stop)
+        guest.run("sleep 3")
+        report = sample(guest)
+        total = sum(report.samples.values())
+        self.assertGreater(report.processes()["[idle]"], total * 0.5, report.text[:2000])
+
+
+class Bare(unittest.TestCase):
+    """A guest of our own with a known call tree, and no operating system."""
+
+    def check(self, **options):
+        guest = harness.BareGuest("bare", **options)
+        self.addCleanup(guest.stop)
+        report = sample(guest, "--symbols", guest.elf, "-F", "199", seconds=4)
+        self.assertEqual(guest.qmp.status(), "running")
+        total = sum(report.samples.values())
+        self.assertGreater(total, 50)
+        counts = collections.Counter()
+        paths = collections.Counter()
+        pending = [(root, ()) for root in report.trees[0]]
+        while pending:
+            node, path = pending.pop()
+            path += (re.split(r"[+ ]", node.label)[0],)
+            counts[path[-1]] += node.count
+            paths[path[-4:]] += node.count
+            pending += [(child, path) for child in node.children]
+        self.assertAlmostEqual(counts["major"] / total, 0.75, delta=0.12)
+        self.assertAlmostEqual(counts["minor"] / total, 0.25, delta=0.12)
+        self.assertGreater(counts["guest_main"] / total, 0.97)
+        self.assertGreater(counts["work"] / total, 0.9)
+        self.assertIn(("guest_main", "minor", "helper", "work"), paths)
+        self.assertIn("no operating system", report.text)
+
+    def test_tcg(self):
+        self.check()
+
+    @unittest.skipUnless(harness.have_kvm(), "no /dev/kvm on this machine")
+    def test_kvm(self):
+        self.check(accel="kvm", cpu="host")
+
+    def test_without_symbols(self):
+        """Raw addresses, and a word on it."""
+        guest = harness.BareGuest("bare")
+        self.addCleanup(guest.stop)
+        report = sample(guest, seconds=1)
+        self.assertTrue(any(re.fullmatch(r"\[0x1[0-9a-f]{5}\]", node.label)
+                            for node in report.nodes), report.text[:2000])
+
+
+class Ends(unittest.TestCase):
+    """However a run ends, the guest runs on and what was sampled is reported."""
+
+    def setUp(self):
+        self.guest = harness.LinuxGuest("6.1")
+        self.addCleanup(self.guest.stop)
+        self.guest.start_workload("deep")
+
+    def start(self, *arguments):
+        """A run that is sampling when this returns."""
+        self.guest.qmp.event_names()
+        self.guest.qmp.events.clear()
+        process = harness.start_vmscope("sample", "-p", self.guest.pid, *arguments)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        harness.wait_for(lambda: self.guest.qmp.event_names().count("STOP") > 30,
+                         "30 stops of the guest")
+        return process
+
+    def works(self):
+        """The guest runs, and gets something done."""
+        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+        self.assertEqual(self.guest.run("echo alive").strip(), "alive")
+
+    def test_interrupt(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start()
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertGreater(sum(Report(out).samples.values()), 10)
+            self.works()
+
+    def test_kill(self):
+        """kill -9, many times, at any moment: the guest is never left paused."""
+        for _ in range(5):
+            process = self.start("-F", "499")
+            process.kill()
+            process.communicate()
+            self.works()
+
+    def test_freeze(self):
+        """A vmscope that is stopped (Ctrl-Z) does not keep the guest stopped."""
+        process = self.start("-F", "499")
+        process.send_signal(signal.SIGSTOP)
+        self.works()
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.works()
+
+    def test_reboot(self):
+        process = self.start("-t", "600")
+        self.guest.qmp.command("system_reset")
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*reset")
+        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+
+    def test_exit(self):
+        process = self.start("-t", "600")
+        self.guest.qmp.command("quit")
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*went away")
+
+    def test_crash(self):
+        process = self.start("-t", "600")
+        self.guest.process.kill()
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*went away")
+
+    def test_paused_by_its_user(self):
+        self.guest.qmp.command("stop")
+        run = vmscope("sample", "-t", "1", *self.guest.target, check=False)
+        self.assertNotIn("-11", str(run.status))
+        self.assertEqual(self.guest.qmp.status(), "paused")
+        self.guest.qmp.command("cont")
+        self.works()
+
+    def test_two_at_once(self):
+        process = self.start("-t", "600")
+        run = vmscope("sample", "-t", "1", "-p", self.guest.pid, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertRegex(run.err, "in use|busy|another|other client")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+
+class Arguments(unittest.TestCase):
+    """Values that cannot be: refused at once, with the range."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = harness.BareGuest("bare")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.guest.stop()
+
+    def refused(self, *arguments, says, status=2):
+        run = vmscope("sample", *arguments, *self.guest.target, check=False)
+        self.assertEqual(run.status, status, run.err)
+        self.assertRegex(run.err, says)
+        self.assertEqual(run.out, "")
+        self.assertEqual(self.guest.qmp.status(), "running")
+
+    def test_interval(self):
+        for interval in ("0", "9", "10000001", "-5"):
+            self.refused("--interval", interval, "-t", "1", says="10.*10000000|10 us.*10 s")
+
+    def test_frequency(self):
+        for frequency in ("0", "-1", "1e9"):
+            self.refused("-F", frequency, "-t", "1", says="100000")
+
+    def test_depth(self):
+        for depth in ("0", "-1", "1025", "99999999999"):
+            self.refused("--depth", depth, "-t", "1", says="1024|range")
+
+    def test_duration(self):
+        for duration in ("0", "-1", "1e300"):
+            self.refused("-t", duration, says="more than 0")
+
+    def test_format_and_order(self):
+        self.refused("--format", "gif", says="text.*folded.*svg")
+        self.refused("--by", "colour", says="function.*address")
+
+    def test_output_that_cannot_be_written(self):
+        for path in ("/nowhere/report", "/proc/report", str(self.guest.directory)):
+            self.refused("-t", "1", "-o", path, says=path, status=1)
+
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([harness.VMSCOPE, "sample", "-t", "0.3", *self.guest.target],
+                                 stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("No space", run.stderr)
+
+    @unittest.skipUnless(os.getuid() == 0 and shutil.which("mount"), "only root can mount")
+    def test_full_disk(self):
+        """The error is reported, nothing is left behind, and an earlier report is kept."""
+        with tempfile.TemporaryDirectory() as directory:
+            mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", directory],
+                                   stderr=subprocess.PIPE, text=True)
+            if mount.returncode:
+                self.skipTest(f"cannot mount a file system: {mount.stderr.strip()}")
+            try:
+                path = pathlib.Path(directory) / "report.svg"
+                path.write_text("earlier")
+                self.refused("-t", "0.5", "-o", path, says="No space", status=1)
+                self.assertEqual(list(path.parent.iterdir()), [path])
+                self.assertEqual(path.read_text(), "earlier")
+            finally:
+                subprocess.run(["umount", directory], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
