@@ -197,14 +197,21 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 	return vms_guest_ref(report->guest);
 }
 
+static const char *known_or(const char *text, const char *otherwise)
+{
+	return text ? text : otherwise;
+}
+
 static void log_guest(struct vms_guest *guest)
 {
 	const struct vms_guest_info *info = vms_guest_info(guest);
 
 	if (vms_guest_kind(guest) == VMS_GUEST_NONE)
-		vms_log(VMS_LOG_INFO, "no operating system detected: %s", vms_guest_why(guest));
+		vms_log(VMS_LOG_INFO, "no operating system detected: %s",
+			known_or(vms_guest_why(guest), "none that is known"));
 	else
-		vms_log(VMS_LOG_INFO, "guest: %s %s %s", info->name, info->release, info->version);
+		vms_log(VMS_LOG_INFO, "guest: %s %s %s", info->name,
+			known_or(info->release, "of unknown release"), known_or(info->version, ""));
 }
 
 static struct vms_run *prepare(struct vms_sample_report *report, GError **error)
@@ -396,9 +403,10 @@ static char *make_title(struct vms_sample_report *report, const struct vms_run *
 {
 	const struct vms_machine_info *machine = vms_machine_info(report->machine);
 	const struct vms_guest_info *guest = vms_guest_info(run->options.guest);
-	g_autofree char *system = vms_guest_kind(run->options.guest) == VMS_GUEST_NONE
-					  ? g_strdup("Unknown guest")
-					  : g_strdup_printf("%s %s", guest->name, guest->release);
+	g_autofree char *system =
+		vms_guest_kind(run->options.guest) == VMS_GUEST_NONE
+			? g_strdup("Unknown guest")
+			: g_strdup_printf("%s %s", guest->name, known_or(guest->release, ""));
 
 	double hz = 1e9 / (double)report->interval_ns;
 	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.*f Hz", system,

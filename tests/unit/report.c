@@ -52,7 +52,7 @@ static bool fails(struct fixture *fixture, unsigned number, enum vms_error code,
 static bool on_hold(void *data, GError **error)
 {
 	struct fixture *fixture = data;
-	fixture->holds++;
+	__atomic_fetch_add(&fixture->holds, 1, __ATOMIC_RELEASE);
 	if (fixture->hold_us)
 		g_usleep(fixture->hold_us);
 	if (fails(fixture, fixture->holds, fixture->hold_error, error))
@@ -193,10 +193,15 @@ static void assert_sums(struct fixture *fixture)
 	}
 }
 
-/* Sleeps until vCPU 0 has been held `n` times. */
+static unsigned count_holds(struct fixture *fixture)
+{
+	return __atomic_load_n(&fixture->holds, __ATOMIC_ACQUIRE);
+}
+
+/* Sleeps until there were `n` holds. */
 static void wait_for_holds(struct fixture *fixture, unsigned n)
 {
-	while (__atomic_load_n(&fixture->holds, __ATOMIC_ACQUIRE) < n)
+	while (count_holds(fixture) < n)
 		g_usleep(100);
 }
 
@@ -343,8 +348,7 @@ static void test_wrong_state(struct fixture *fixture, gconstpointer data G_GNUC_
 	g_assert_error(depth_error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 	g_assert_null(vms_sample_report_profile(fixture->report, 0, &profile_error));
 	g_assert_error(profile_error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
-	unsigned holds = fixture->holds;
-	wait_for_holds(fixture, holds + 5); /* still endless */
+	wait_for_holds(fixture, count_holds(fixture) + 5); /* still endless */
 	g_assert_cmpint(vms_sample_report_state(fixture->report), ==, VMS_SAMPLE_RUNNING);
 	vms_sample_report_stop(fixture->report, NULL);
 	vms_sample_report_wait(fixture->report);
@@ -485,7 +489,7 @@ static void test_paused(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	start(fixture, 0);
 	while (stats_of(fixture, 0).failed[VMS_SAMPLE_FAIL_PAUSED] < 3)
 		g_usleep(100);
-	g_assert_cmpuint(fixture->holds, ==, 0);
+	g_assert_cmpuint(count_holds(fixture), ==, 0);
 	g_atomic_int_set(&fixture->paused, 0);
 	wait_for_holds(fixture, 1);
 	vms_sample_report_stop(fixture->report, NULL);
