@@ -103,11 +103,13 @@ class Attached(unittest.TestCase):
     def labels(self):
         return [chardev["label"] for chardev in self.machine.qmp.command("query-chardev")]
 
+    def leftovers(self):
+        return guards(str(self.machine.qmp_path)) + [
+            label for label in self.labels() if label == "gdb" or label.startswith("vmscope-")]
+
     def assert_untouched(self, status="running"):
-        wait_for(lambda: not guards(str(self.machine.qmp_path)), "the guard to end")
+        wait_for(lambda: not self.leftovers(), "the stub and the guard to go")
         self.assertEqual(self.machine.qmp.status(), status)
-        self.assertFalse([label for label in self.labels()
-                          if label == "gdb" or label.startswith("vmscope-")])
 
     def open(self, how="qmp", address=None, **options):
         tool = Tool(how, address or self.machine.qmp_path, **options)
@@ -302,7 +304,6 @@ class Killed(Attached):
                     stream.close()
                 except BrokenPipeError:
                     pass
-            wait_for(lambda: not guards(str(self.machine.qmp_path)), "the guard to end")
             self.assert_untouched()
 
     def test_guard_killed_too_early(self):
