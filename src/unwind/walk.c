@@ -126,7 +126,7 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 			ret->end = VMS_WALK_BAD_FRAME;
 			break;
 		}
-		if (ret->n >= depth) {
+		if (ret->n >= MIN(depth, VMS_STACK_LIMIT)) {
 			ret->end = VMS_WALK_DEPTH;
 			was_user = cursor.is_user;
 			break;

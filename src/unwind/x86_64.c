@@ -153,7 +153,8 @@ static bool step_orc_anywhere(struct vms_cursor *cursor, const struct vms_orc_en
 		guess = (struct vms_orc_entry) { .type = VMS_ORC_TYPE_CALL,
 						 .sp_reg = VMS_ORC_SP,
 						 .sp_offset = 8 };
-	for (size_t i = 0; i < G_N_ELEMENTS(shifts) && guess.type == VMS_ORC_TYPE_CALL; i++) {
+	const bool by_sp = guess.type == VMS_ORC_TYPE_CALL && guess.sp_reg == VMS_ORC_SP;
+	for (size_t i = 0; i < G_N_ELEMENTS(shifts) && by_sp; i++) {
 		struct vms_cursor next = *cursor;
 		struct vms_orc_entry shifted = guess;
 		shifted.sp_offset = (int16_t)(guess.sp_offset + shifts[i]);
