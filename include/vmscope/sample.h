@@ -56,7 +56,8 @@ struct vms_sample_stats {
 /*
  * Called from the run's own thread about ten times a second: 0 to 99, or UNKNOWN in an endless
  * run; and 100 once when the report is ready (its state is READY then). The answer false
- * cancels the run.
+ * cancels the run. It may ask for everything and stop the run, but neither start nor wait for one,
+ * nor drop the last reference.
  */
 typedef bool (*vms_sample_progress)(int percent, void *data);
 
