@@ -108,7 +108,8 @@ static void ask(struct vms_linux *guest)
 	g_assert_nonnull(guest->tasks);
 	g_assert_nonnull(guest->modules);
 	vms_linux_current(guest, guest->memory, &regs, &task);
-	g_autoptr(GArray) tasks = vms_linux_tasks_list(guest, NULL);
+	GArray *tasks = vms_linux_tasks_list(guest, NULL);
+	g_clear_pointer(&tasks, g_array_unref);
 	vms_linux_modules_refresh(guest, NULL);
 	vms_linux_modules_refresh(guest, NULL);
 	vms_linux_module_at(guest, RAM + 8, NULL);

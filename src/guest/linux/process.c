@@ -20,7 +20,7 @@ struct known_area {
 };
 
 struct process {
-	struct vms_process process; /* first, so that a pointer to one is a pointer to the other */
+	struct vms_process process;
 	uint64_t mm;
 	GArray *areas; /* struct known_area, by address, not overlapping; NULL: none yet */
 };
@@ -210,11 +210,13 @@ static void note_area(struct vms_linux_processes *processes, struct vms_memory *
 void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
-	struct process *noted = (struct process *)process;
-	if (!guest->processes->areas || !noted->mm)
+	struct vms_linux_processes *processes = guest->processes;
+	if (!processes->areas)
 		return;
 	g_mutex_lock(&guest->lock);
-	note_area(guest->processes, memory, noted, va);
+	struct process *noted = processes->list->pdata[process->index];
+	if (noted->mm)
+		note_area(processes, memory, noted, va);
 	g_mutex_unlock(&guest->lock);
 }
 
@@ -222,7 +224,8 @@ bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *pr
 			   const char **file, uint64_t *offset)
 {
 	g_mutex_lock(&guest->lock);
-	const struct known_area *area = known_area((const struct process *)process, va);
+	const struct known_area *area =
+		known_area(guest->processes->list->pdata[process->index], va);
 	if (area) {
 		*file = area->name;
 		*offset = va - area->start + area->offset;
