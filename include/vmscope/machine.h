@@ -111,6 +111,8 @@ bool vms_machine_holds_each(struct vms_machine *machine);
  * nest. An engine that can only hold all at once does so for any `vcpu`. On a
  * machine that is paused already a hold succeeds and release leaves it paused.
  * A watchdog process releases the machine when this process dies or is stopped.
+ * Somebody who pauses it in the very moment of a hold is not noticed: release
+ * resumes it.
  * Errors: TIMEOUT, CLOSED, PROTOCOL; nothing is held then.
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);

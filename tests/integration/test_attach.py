@@ -328,6 +328,34 @@ class Killed(Attached):
         self.check_killed(tool)
 
 
+class OthersStub(Attached):
+    """A stub that another vmscope has added, or left."""
+
+    def add_stub_of(self, pid):
+        address = {"type": "unix", "data": {"path": str(self.machine.directory / "gdb")}}
+        self.machine.qmp.command("chardev-add", id=f"vmscope-{pid}", backend={
+            "type": "socket", "data": {"addr": address, "server": True, "wait": False}})
+        self.machine.qmp.hmp(f"gdbserver chardev:vmscope-{pid}")
+
+    def test_of_the_dead(self):
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        self.add_stub_of(dead.pid)
+        tool = self.open()
+        self.assertEqual(tool.do("hold"), "ok")
+        tool.end()
+        self.assert_untouched()
+
+    def test_of_the_living(self):
+        self.add_stub_of(os.getpid())
+        tool = Tool("qmp", self.machine.qmp_path)
+        self.assertEqual(error_code(tool.opened), BUSY)
+        self.assertIn(str(os.getpid()), tool.opened)
+        tool.end()
+        self.assertIn(f"vmscope-{os.getpid()}", self.labels())
+        self.assertEqual(self.machine.qmp.status(), "running")
+
+
 class Stopped(Attached):
     def test_stopped_while_holding(self):
         tool = self.open()
