@@ -113,6 +113,13 @@ class Stock(Symbols):
         with self.assertRaisesRegex(RuntimeError, "no symbol \"no_such_function\""):
             self.run_vmscope("symbol", "no_such_function")
 
+    def test_json(self):
+        ours = {f"{int(row['address'], 16):016x} {row['type']} {row['name']} {row['module']}"
+                for row in json.loads(self.run_vmscope("symbol", "--json"))}
+        self.assertEqual(ours, {
+            f"{symbol.va:016x} {symbol.type} {symbol.name} {symbol.module}" for symbol in self.truth
+            if symbol.module is None or symbol.module in self.loaded})
+
     def test_what_it_is(self):
         os = json.dumps(json.loads(self.run_vmscope("info", "--json", "os")))
         for command in ("uname -s", "uname -r", "uname -v", "hostname"):
