@@ -95,7 +95,7 @@ static void test_conversation(void)
 			       "{\"error\": {\"desc\": \"lexer was reset\"}}\r\n"
 			       "{\"return\": {\"who\": \"the guard\"}, \"id\": \"guard-done\"}\r\n"
 			       "{\"return\": {\"who\": \"an older command\"}, \"id\": 1}\r\n"
-			       "{\"return\": \"one\\r\\ntwo\\r\\n\", \"id\": 3}\r\n"
+			       "{\"return\": \"one\\t\\u001b[1m\\r\\ntwo\\r\\n\", \"id\": 3}\r\n"
 			       "{\"return\": [], \"id\": 4}\r\n"
 			       "{\"event\": \"RESUME\"}\r\n{\"event\": \"RESET\"}\r\n"
 			       "{\"event\": \"SHUTDOWN\"}\r\n{\"event\": 5}\r\n";
@@ -110,7 +110,7 @@ static void test_conversation(void)
 		g_assert_cmpstr(qmp.version, ==, "10.0.2 (Debian)");
 		g_assert_true(qmp.running);
 		g_autofree char *text = vms_qmp_hmp(&qmp, "info \"something\"", &error);
-		g_assert_cmpstr(text, ==, "one\ntwo\n");
+		g_assert_cmpstr(text, ==, "one ?[1m\ntwo\n");
 		g_assert_false(qmp.running);
 		/* The human monitor answers in text. */
 		g_assert_null(vms_qmp_hmp(&qmp, "info else", &error));

@@ -180,6 +180,10 @@ char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
 		return NULL;
 	}
 	g_auto(GStrv) lines = g_strsplit(json_object_get_string(answer), "\r\n", -1);
+	for (char **line = lines; *line; line++) {
+		g_strdelimit(*line, "\t", ' ');
+		vms_text_clean(*line);
+	}
 	return g_strjoinv("\n", lines);
 }
 

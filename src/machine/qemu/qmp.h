@@ -42,7 +42,7 @@ void vms_qmp_close(struct vms_qmp *qmp);
  */
 struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
 				    struct json_object *arguments, int fd, GError **error);
-/* A command of the human monitor; its text, newly allocated, with plain line ends. */
+/* A command of the human monitor; its text, newly allocated, fit for a terminal. */
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error);
 /* Takes note of events that have arrived, without waiting. False when the connection broke. */
 bool vms_qmp_poll(struct vms_qmp *qmp);

@@ -2,6 +2,7 @@
 /* QEMU's gdb stub, added and removed while the machine runs. */
 #include "machine/qemu/qemu.h"
 
+#include "base/text.h"
 #include <errno.h>
 #include <netdb.h>
 #include <signal.h>
@@ -58,10 +59,12 @@ static bool check_chardev(struct vms_qemu *qemu, const char *label, const char *
 			  GError **error)
 {
 	if (strcmp(label, "gdb") == 0) {
+		g_autofree char *where = g_strdup(filename ? filename : "address unknown");
+		vms_text_clean(where);
 		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
 			    "%s: this QEMU has a gdb stub already (%s), which serves one client; "
 			    "use --gdb with its address, or remove it by `gdbserver none`",
-			    qemu->qmp.stream.peer, filename ? filename : "address unknown");
+			    qemu->qmp.stream.peer, where);
 		return false;
 	}
 	uint64_t pid;
