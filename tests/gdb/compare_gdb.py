@@ -9,7 +9,7 @@ and each time asks `vmscope stack` and gdb, with the kernel's debug symbols, for
 every vCPU. Equal is a stack of which all frames are, address by address and name by name; inlined
 functions aside. Fails when fewer than 95 % are. The debug symbols: scripts/setup --debug-symbols.
 
-Two kinds of frames are gdb's to get wrong, because neither the compiler nor anybody else describes
+Some frames are gdb's to get wrong, because neither the compiler nor anybody else describes
 them to it: see gdb_stacks.py for how it is helped, and with what. Differences are counted by what
 the innermost different frame is for gdb, to be judged one by one with --show.
 """
