@@ -99,7 +99,8 @@ struct vms_module {
 	struct vms_symbol_table *symbols; /* may be empty, never NULL */
 };
 /*
- * Reads the list of loaded modules anew (after detection, or when an address is unknown).
+ * Reads the list of loaded modules anew (after detection, or when an address is unknown), and what
+ * else has been loaded into the kernel: BPF programs.
  * Array of const struct vms_module *, owned by the guest until the next refresh.
  */
 bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error);

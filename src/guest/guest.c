@@ -243,6 +243,10 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 		const struct vms_module *module = modules->pdata[i];
 		n += lookup_in_table(module->symbols, module->name, name, each, data);
 	}
+	if (guest->linux_guest && guest->linux_guest->bpf)
+		n += lookup_in_table(guest->linux_guest->bpf,
+				     vms_symbol_table_module(guest->linux_guest->bpf), name, each,
+				     data);
 	for (guint i = 0; i < guest->symbol_files->len; i++) {
 		const struct vms_guest_symbols *symbols =
 			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
@@ -270,8 +274,10 @@ static bool is_linux(const struct vms_guest *guest, const char *what, GError **e
 
 bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error)
 {
-	return is_linux(guest, "modules", error) &&
-	       vms_linux_modules_refresh(guest->linux_guest, error);
+	if (!is_linux(guest, "modules", error))
+		return false;
+	vms_linux_bpf_refresh(guest->linux_guest);
+	return vms_linux_modules_refresh(guest->linux_guest, error);
 }
 
 const GPtrArray *vms_guest_modules(const struct vms_guest *guest)

@@ -5,12 +5,14 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -215,6 +217,38 @@ static void work_mix(char *self)
 		;
 }
 
+/* Packets through a BPF program, which the kernel compiles and calls bpf_prog_…_test_filter. */
+static void work_filter(void)
+{
+	enum { LENGTH = 2000 };
+	static struct bpf_insn program[LENGTH + 2] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		[LENGTH + 1] = { .code = BPF_JMP | BPF_EXIT },
+	};
+	int ends[2];
+	char packet[64] = "";
+
+	for (int i = 1; i <= LENGTH; i++)
+		program[i] = (struct bpf_insn) { .code = BPF_ALU64 | BPF_ADD | BPF_K, .imm = 1 };
+	union bpf_attr load = {
+		.prog_type = BPF_PROG_TYPE_SOCKET_FILTER,
+		.insns = (uintptr_t)program,
+		.insn_cnt = LENGTH + 2,
+		.license = (uintptr_t) "GPL",
+		.prog_name = "test_filter",
+	};
+	int filter = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof(load));
+	if (filter < 0 || socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0 ||
+	    setsockopt(ends[1], SOL_SOCKET, SO_ATTACH_BPF, &filter, sizeof(filter)) != 0) {
+		perror("BPF");
+		return;
+	}
+	while (write(ends[0], packet, sizeof(packet)) > 0 &&
+	       read(ends[1], packet, sizeof(packet)) > 0)
+		;
+	perror("packet");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -229,6 +263,7 @@ int main(int argc, char **argv)
 		{ .name = "file", .work = work_file },
 		{ .name = "pipe", .work = work_pipe },
 		{ .name = "fault", .work = work_fault },
+		{ .name = "filter", .work = work_filter },
 		{ .name = "sleep", .work = work_sleep },
 		{ .name = "syscall", .work = work_syscall },
 		{ .name = "zero", .work = work_zero },

@@ -40,18 +40,29 @@ static void set_symbol(struct vms_location *location, const struct vms_symbol *s
 	location->size = symbol->size;
 }
 
+/* The table that tells of `va`, and the module that it is of; NULL: the kernel itself. */
+static const struct vms_symbol_table *symbols_at(const struct vms_linux *guest, uint64_t va,
+						 const char **module)
+{
+	const struct vms_module *loaded = vms_linux_module_at(guest, va, NULL);
+	*module = loaded ? loaded->name : NULL;
+	if (loaded)
+		return loaded->symbols;
+	if (va >= guest->image && va < guest->image_end)
+		return guest->symbols;
+	*module = guest->bpf ? vms_symbol_table_module(guest->bpf) : NULL;
+	return guest->bpf;
+}
+
 bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret)
 {
-	const struct vms_module *module = vms_linux_module_at(guest, va, NULL);
-	bool in_image = va >= guest->image && va < guest->image_end;
-	const struct vms_symbol_table *symbols = module	    ? module->symbols
-						 : in_image ? guest->symbols
-							    : NULL;
+	const char *module;
 	struct vms_symbol symbol;
+	const struct vms_symbol_table *symbols = symbols_at(guest, va, &module);
 	if (!symbols || !vms_symbol_table_find(symbols, va, &symbol))
 		return false;
 	set_symbol(ret, &symbol, va);
-	ret->module = module ? module->name : NULL;
+	ret->module = module;
 	return true;
 }
 
@@ -212,6 +223,7 @@ static void load_tasks_and_modules(struct vms_linux *guest)
 	guest->tasks = vms_linux_tasks_new(guest);
 	guest->processes = vms_linux_processes_new(guest);
 	guest->modules = vms_linux_modules_new(guest);
+	vms_linux_bpf_refresh(guest);
 	if (guest->modules && !vms_linux_modules_refresh(guest, &error))
 		vms_log(VMS_LOG_INFO, "%s", error->message);
 }
@@ -384,6 +396,7 @@ void vms_linux_free(struct vms_linux *guest)
 {
 	if (!guest)
 		return;
+	vms_symbol_table_unref(guest->bpf);
 	vms_linux_modules_free(guest->modules);
 	vms_linux_processes_free(guest->processes);
 	vms_linux_tasks_free(guest->tasks);

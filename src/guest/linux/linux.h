@@ -31,6 +31,7 @@ struct vms_linux {
 
 	struct vms_btf *btf;		       /* btf.c */
 	struct vms_orc *orc;		       /* orc.c: the kernel's own table */
+	struct vms_symbol_table *bpf;	       /* bpf.c: compiled BPF programs; NULL: none known */
 	struct vms_linux_modules *modules;     /* module.c */
 	struct vms_linux_tasks *tasks;	       /* task.c: offsets and the per-CPU bases */
 	struct vms_linux_processes *processes; /* process.c: processes and their areas */
@@ -44,7 +45,7 @@ void vms_linux_free(struct vms_linux *guest);
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
 /* Is `va` code of the kernel or of a module? */
 bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va);
-/* Names a kernel address, by the kernel's own symbols and those of its modules. */
+/* Names a kernel address, by the symbols of the kernel, its modules and its BPF programs. */
 bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret);
 /*
  * vms_linux_detect without looking at any vCPU: by the VMCOREINFO that a search of all memory
@@ -60,6 +61,9 @@ const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest);
 /* The module whose code or data `va` lies in, or NULL; its ORC table, or NULL. */
 const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
 					     const struct vms_orc **orc);
+
+/* bpf.c: reads the list of BPF programs anew. */
+void vms_linux_bpf_refresh(struct vms_linux *guest);
 
 /* task.c */
 struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest);

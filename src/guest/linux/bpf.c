@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code that the kernel's BPF compiler made: the list of struct bpf_ksym that begins at
+ * `bpf_kallsyms` (include/linux/bpf.h), which /proc/kallsyms shows as of module "bpf". Since
+ * ecb60d1c670e ("bpf: Move lnode list node to struct bpf_ksym") (in v5.7).
+ */
+#include "guest/linux/linux.h"
+#include "guest/linux/list.h"
+#include "guest/linux/member.h"
+#include <vmscope/log.h>
+
+#define PROGRAMS_LIMIT (1u << 14)
+#define NAME_SIZE      512 /* KSYM_NAME_LEN */
+#define SYMBOL_TYPE    't' /* BPF_SYM_ELF_TYPE */
+
+struct layout {
+	struct vms_btf_member start, end, name, node;
+};
+
+#define AT(member) offsetof(struct layout, member)
+
+static const struct vms_wanted_member wanted_members[] = {
+	{ "bpf_ksym", "start", AT(start), false },
+	{ "bpf_ksym", "end", AT(end), false },
+	{ "bpf_ksym", "name", AT(name), false },
+	{ "bpf_ksym", "lnode", AT(node), false },
+};
+
+/* A program that goes away while it is read is left out. */
+static void add_program(struct vms_linux *guest, const struct layout *layout, uint64_t va,
+			struct vms_symbol_table *table)
+{
+	uint64_t start, end;
+	char name[NAME_SIZE];
+	if (vms_member_read(guest->memory, va, &layout->start, &start) &&
+	    vms_member_read(guest->memory, va, &layout->end, &end) && end > start &&
+	    vms_member_read_string(guest->memory, va, &layout->name, name, sizeof(name)) && *name)
+		vms_symbol_table_add(table, name, start, end - start, SYMBOL_TYPE);
+}
+
+void vms_linux_bpf_refresh(struct vms_linux *guest)
+{
+	struct layout layout;
+	uint64_t head, node;
+	g_autoptr(GError) error = NULL;
+	if (!guest->btf || !vms_linux_symbol(guest, "bpf_kallsyms", &head) ||
+	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &layout))
+		return;
+	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
+	struct vms_list list;
+	g_mutex_lock(&guest->lock);
+	vms_list_begin(&list, guest->memory, head, PROGRAMS_LIMIT, "list of BPF programs");
+	while (vms_list_next(&list, &node, &error))
+		add_program(guest, &layout, node - layout.node.offset, table);
+	vms_symbol_table_finish(table, 0);
+	vms_symbol_table_unref(guest->bpf);
+	guest->bpf = table;
+	g_mutex_unlock(&guest->lock);
+	if (error)
+		vms_log(VMS_LOG_INFO, "%s", error->message);
+}
