@@ -171,7 +171,7 @@ class Orderly(Attached):
         return path.read_bytes().hex()
 
     def check_memory(self, tool):
-        for pa, size in ((0, 4096), (0xbff00, 65536), (0xf0000, 65536), (0xfffc0000, 4096)):
+        for pa, size in ((0, 4096), (0x9f000, 8192), (1 << 20, 65536), (0xfffc0000, 4096)):
             self.assertEqual(tool.do(f"read {pa:#x} {size}"), "ok " + self.memory_by_qemu(pa, size))
         end = 512 << 20
         for pa in (end - 8, end, 0xfee00000, 2**64 - 1):  # beyond, a device, around zero
@@ -581,14 +581,14 @@ class Refused(unittest.TestCase):
         machine.qmp_path.chmod(0o666)
         tool = Tool("qmp", machine.qmp_path, user=65534, group=65534, extra_groups=[])
         self.assertTrue(tool.opened.startswith("ok"), tool.opened)
-        ours = tool.do("read 0xf0000 16384")
+        ours = tool.do("read 0xfffc0000 16384")
         self.assertEqual(machine.qmp.status(), "running")
         with Tool("qmp", machine.qmp_path, user=65534) as other:
             self.assertEqual(error_code(other.opened), BUSY)
         self.assertEqual(tool.do("read 0xfee00000 16"), "ok unreadable")
         self.assertIn("slow", tool.end())
         with Tool("qmp", machine.qmp_path) as root:
-            self.assertEqual(ours, root.do("read 0xf0000 16384"))
+            self.assertEqual(ours, root.do("read 0xfffc0000 16384"))
 
     def test_silent_qmp(self):
         self.serve(close=False)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines of this host by their processes. */
 #include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu.h"
 
 #include "base/text.h"
 #include <string.h>
@@ -13,7 +14,7 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 		return NULL;
 	g_autofree char *address = vms_host_process_qmp(&process, error);
 	vms_host_process_clear(&process);
-	return address ? vms_machine_open_qmp(address, error) : NULL;
+	return address ? vms_qemu_open(address, pid, error) : NULL;
 }
 
 static void free_found(gpointer data)

@@ -59,7 +59,8 @@ static void identify_machine(struct vms_qemu *qemu)
 	info->accelerator = kvm ? "kvm" : "tcg";
 	info->name = keep(qemu, name ? name : "qemu");
 	info->description = keep(qemu, description);
-	info->pid = peer_pid(&qemu->qmp.stream);
+	if (!info->pid)
+		info->pid = peer_pid(&qemu->qmp.stream);
 }
 
 /* The host thread of the vCPU `index`; 0 when QEMU is in another PID namespace. */

@@ -269,7 +269,13 @@ static bool open_connected(struct vms_qemu *qemu, GError **error)
 
 struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
 {
+	return vms_qemu_open(address, 0, error);
+}
+
+struct vms_machine *vms_qemu_open(const char *address, pid_t pid, GError **error)
+{
 	struct vms_qemu *qemu = g_new0(struct vms_qemu, 1);
+	qemu->machine.info.pid = pid;
 	qemu->strings = g_string_chunk_new(1024);
 	if (!vms_stream_connect(&qemu->qmp.stream, "QMP socket", address, error) ||
 	    !open_connected(qemu, error)) {

@@ -22,6 +22,9 @@ struct vms_qemu {
 	bool told_slow;	  /* logged that memory is read through the stub */
 };
 
+/* Opens a QEMU by its QMP socket. `pid` is 0 where it is not known otherwise. */
+struct vms_machine *vms_qemu_open(const char *address, pid_t pid, GError **error);
+
 /* What the machine is, into `machine.info`, the vCPU threads and the memory map (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
 /* Places the guest's RAM in QEMU's memory; leaves `ram` empty where that cannot be. */
