@@ -154,7 +154,7 @@ bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file
 		bias = *address - vms_symbol_file_base(file);
 	} else if (symbols.is_kernel && !is_same_build(guest->linux_guest, file, bias)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "Cannot use the symbol file: it is the vmlinux of another kernel than "
+			    "cannot use the symbol file: it is the vmlinux of another kernel than "
 			    "the guest's %s",
 			    guest->info.release);
 		vms_symbol_file_close(file);
@@ -267,7 +267,7 @@ static bool is_linux(const struct vms_guest *guest, const char *what, GError **e
 	if (guest->linux_guest)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		    "Cannot read the guest's %s: no operating system was recognised (%s)", what,
+		    "cannot read the guest's %s: no operating system was recognised (%s)", what,
 		    guest->why);
 	return false;
 }

@@ -118,7 +118,7 @@ static bool load_table(struct vms_symbol_file *file, GError **error)
 		if (add_symbols(file, data, &header, pass, &name_bytes))
 			continue;
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "Cannot read the symbols of %s: their names add up to more than "
+			    "cannot read the symbols of %s: their names add up to more than "
 			    "%" G_GUINT64_FORMAT " bytes",
 			    file->path, NAME_BYTES_LIMIT);
 		return false;
@@ -140,12 +140,12 @@ static bool check_elf(struct vms_symbol_file *file, GError **error)
 	GElf_Ehdr header;
 	if (elf_kind(file->elf) != ELF_K_ELF || !gelf_getehdr(file->elf, &header)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "Cannot read symbols from %s: it is not an ELF file", file->path);
+			    "cannot read symbols from %s: it is not an ELF file", file->path);
 		return false;
 	}
 	if (header.e_type == ET_REL) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "Cannot use the symbols of %s: an object file has no addresses, "
+			    "cannot use the symbols of %s: an object file has no addresses, "
 			    "give the linked file",
 			    file->path);
 		return false;
@@ -172,7 +172,7 @@ struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 	elf_version(EV_CURRENT);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "Cannot open symbol file %s: %s", path,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot open symbol file %s: %s", path,
 			    g_strerror(errno));
 		return NULL;
 	}

@@ -7,7 +7,8 @@
 struct vms_cursor {
 	struct vms_guest *guest;
 	const struct vms_arch *arch;
-	struct vms_reader virt; /* the memory that stacks lie in */
+	struct vms_memory *memory;
+	struct vms_reader virt; /* the same, to read stacks */
 	struct vms_regs regs;	/* of this frame, as far as they are known */
 	bool is_return;		/* the program counter is a return address */
 	bool is_user;

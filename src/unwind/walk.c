@@ -31,6 +31,13 @@ static bool is_plausible_code(const struct vms_arch *arch, uint64_t pc, uint64_t
 	return pc >= LOWEST_CODE && pc >> USER_CODE_BITS == 0;
 }
 
+/* May not be executed: so it is data. What is not mapped may be paged out. */
+static bool is_data(struct vms_cursor *cursor, uint64_t va)
+{
+	struct vms_page page;
+	return vms_memory_translate(cursor->memory, va, &page) && !page.executable;
+}
+
 /*
  * Steps out of user code, and of any code of guests that are not understood. Code compiled without
  * frame pointers has anything in that register: what cannot be one is no fault of the stack.
@@ -52,6 +59,8 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 		*end = VMS_WALK_ROOT;
 	else if (!is_plausible_code(arch, regs->value[arch->pc], pc))
 		*end = VMS_WALK_BAD_FRAME;
+	else if (is_data(cursor, regs->value[arch->pc] - 1))
+		*end = VMS_WALK_NO_INFO;
 	else
 		return cursor->is_return = true;
 	return false;
@@ -107,6 +116,7 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 	struct vms_cursor cursor = {
 		.guest = guest,
 		.arch = arch,
+		.memory = memory,
 		.virt = vms_memory_reader(memory),
 		.regs = *regs,
 		.is_user = !arch->in_kernel(regs),

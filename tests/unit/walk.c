@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walks of stacks laid out here by hand, in a machine without page tables. */
+/* Walks of stacks laid out here by hand. */
 #include "arch/x86_64.h"
 #include "fake_machine.h"
 #include "guest/guest-private.h"
@@ -479,6 +479,42 @@ static void test_user(struct fixture *f, gconstpointer data)
 	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_ROOT);
 }
 
+/*
+ * Frame pointers of code that has none lead to what only looks like a return address. The first GiB
+ * may not be executed, the second may.
+ */
+static void test_user_data(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	enum { ALL = 0x7, LARGE = 0x80 };
+	const uint64_t root = 0x10000, table = 0x11000, gib = UINT64_C(1) << 30;
+	const uint64_t stack = 0x20000, fp = stack + 0x180;
+	fake_machine_add_ram(f->machine, root, 0x2000);
+	fake_machine_add_ram(f->machine, stack, STACK_SIZE);
+	put(f, root, table | ALL);
+	put(f, table, 0 | ALL | LARGE | UINT64_C(1) << 63);
+	put(f, table + 8, gib | ALL | LARGE);
+	vms_regs_set(&f->regs, CR0, UINT64_C(1) << 31);
+	vms_regs_set(&f->regs, CR3, root);
+	vms_regs_set(&f->regs, CR4, 1 << 5);
+	vms_regs_set(&f->regs, EFER, 1 << 10);
+	vms_memory_set_regs(f->memory, &f->regs);
+	vms_regs_set(&f->regs, CS, USER_CS);
+	vms_regs_set(&f->regs, RSP, stack + 0x100);
+	vms_regs_set(&f->regs, RBP, fp);
+
+	put(f, fp + 8, gib + 0x5000);
+	walk(f, gib + 0x4000, 128);
+	CHECK(f, VMS_WALK_ROOT, gib + 0x4000, gib + 0x5000);
+
+	put(f, fp + 8, stack + 0x200);
+	walk(f, gib + 0x4000, 128);
+	CHECK(f, VMS_WALK_NO_INFO, gib + 0x4000);
+
+	put(f, fp + 8, 2 * gib + 0x5000); /* perhaps paged out */
+	walk(f, gib + 0x4000, 128);
+	CHECK(f, VMS_WALK_ROOT, gib + 0x4000, 2 * gib + 0x5000);
+}
+
 /* ---- kernels with frame pointers --------------------------------------- */
 
 /* Lays out `n` frames that end with the frame pointer `last`; the stack pointer behind them. */
@@ -603,6 +639,7 @@ int main(int argc, char **argv)
 		g_autofree char *path = g_strconcat("/walk/user/", user_cases[i].name, NULL);
 		g_test_add(path, struct fixture, &user_cases[i], set_up, test_user, tear_down);
 	}
+	TEST("user/data", test_user_data);
 	TEST("frame-pointers/system-call", test_fp_system_call);
 	TEST("frame-pointers/thread", test_fp_thread);
 	TEST("frame-pointers/exception", test_fp_exception);

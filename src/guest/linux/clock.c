@@ -64,7 +64,7 @@ GArray *vms_linux_clocks(struct vms_linux *guest, GError **error)
 	if (!guest->btf || !vms_linux_symbol(guest, "tick_cpu_device", &devices) ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &layout)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "Clocks of the guest: its kernel (%s) has no symbols and types (BTF) "
+			    "clocks of the guest: its kernel (%s) has no symbols and types (BTF) "
 			    "that tell where they are",
 			    guest->release ? guest->release : "of unknown release");
 		return NULL;

@@ -387,7 +387,7 @@ struct vms_symbol_table *vms_kallsyms_parse(struct vms_bytes image, uint64_t ima
 			return table;
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "No kernel symbols in the %zu bytes of the kernel at 0x%" G_GINT64_MODIFIER
+		    "no kernel symbols in the %zu bytes of the kernel at 0x%" G_GINT64_MODIFIER
 		    "x: %s",
 		    image.size, image_va,
 		    search.work ? "it carries no kallsyms" : "too many things look like kallsyms");

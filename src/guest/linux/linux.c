@@ -212,7 +212,7 @@ static void load_types(struct vms_linux *guest)
 	g_autoptr(GError) error = NULL;
 	guest->btf = load_btf(guest, &error);
 	if (!guest->btf)
-		vms_log(VMS_LOG_INFO, "No tasks, modules and memory areas can be read: %s",
+		vms_log(VMS_LOG_INFO, "no tasks, modules and memory areas can be read: %s",
 			error->message);
 }
 

@@ -124,7 +124,7 @@ struct vms_orc *vms_linux_orc_load(struct vms_linux *guest)
 	    !vms_linux_symbol(guest, "__stop_orc_unwind_ip", &ip_end) ||
 	    !vms_linux_symbol(guest, "__start_orc_unwind", &entries) ||
 	    !vms_linux_symbol(guest, "__stop_orc_unwind", &entries_end)) {
-		vms_log(VMS_LOG_INFO, "The guest's kernel has no ORC tables, or no symbols of "
+		vms_log(VMS_LOG_INFO, "the guest's kernel has no ORC tables, or no symbols of "
 				      "them: its stacks are walked by frame pointers");
 		return NULL;
 	}

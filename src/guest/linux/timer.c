@@ -40,7 +40,7 @@ struct reading {
 
 static bool malformed(unsigned cpu, const char *why, GError **error)
 {
-	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "Timers of the guest's CPU %u: %s", cpu,
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "timers of the guest's CPU %u: %s", cpu,
 		    why);
 	return false;
 }
@@ -48,7 +48,7 @@ static bool malformed(unsigned cpu, const char *why, GError **error)
 static bool unreadable(unsigned cpu, uint64_t va, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-		    "Timers of the guest's CPU %u: cannot read the memory at 0x%" PRIx64, cpu, va);
+		    "timers of the guest's CPU %u: cannot read the memory at 0x%" PRIx64, cpu, va);
 	return false;
 }
 
@@ -145,7 +145,7 @@ GArray *vms_linux_timers(struct vms_linux *guest, GError **error)
 	if (!vms_linux_symbol(guest, "hrtimer_bases", &bases) ||
 	    !find_layout(guest, &reading.layout)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "Timers of the guest: its kernel (%s) has no symbols and types (BTF) "
+			    "timers of the guest: its kernel (%s) has no symbols and types (BTF) "
 			    "that tell where they are",
 			    guest->release ? guest->release : "of unknown release");
 		return NULL;
