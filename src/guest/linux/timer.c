@@ -68,7 +68,7 @@ static bool add_timer(struct reading *reading, uint64_t va, struct vms_timer tim
 static bool read_tree(struct reading *reading, uint64_t node, struct vms_timer timer,
 		      GError **error)
 {
-	uint64_t path[TREE_DEPTH];
+	uint64_t path[TREE_DEPTH] = { 0 };
 	unsigned depth = 0;
 	while (node || depth) {
 		for (; node; depth++) {

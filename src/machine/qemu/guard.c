@@ -209,7 +209,8 @@ G_NORETURN static void watch(const struct vms_guard *guard)
 		else
 			suspect = state;
 	}
-	bool held = STATUS(atomic_load(&guard->shared->state)) == HELD;
+	/* What was released from a holder that went on may have been stopped again by it. */
+	bool held = STATUS(atomic_load(&guard->shared->state)) != RUNS;
 	if (guard->qmp >= 0 && (held || atomic_load(&guard->shared->stub)))
 		clean_up_qmp(guard, held);
 	else if (guard->gdb >= 0 && held)

@@ -118,6 +118,8 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 		return check_still(qemu, error) &&
 		       (qemu->gdb.broken || vms_gdb_leave_phys_mode(&qemu->gdb, error));
 	if (vms_guard_has_released(qemu->guard)) {
+		/* A request that was sent since then has stopped it again. */
+		resume_by_qmp(qemu);
 		qemu->holding = qemu->gdb.stopped = false;
 		vms_guard_release(qemu->guard);
 		return fail_released(qemu, BY_WATCHDOG, error);
