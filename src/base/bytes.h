@@ -19,6 +19,16 @@ static inline bool vms_bytes_has(struct vms_bytes bytes, uint64_t offset, uint64
 	return offset <= bytes.size && size <= bytes.size - offset;
 }
 
+/* The part [offset, offset + size); false when it is not all inside. */
+static inline bool vms_bytes_slice(struct vms_bytes bytes, uint64_t offset, uint64_t size,
+				   struct vms_bytes *ret)
+{
+	if (!vms_bytes_has(bytes, offset, size))
+		return false;
+	*ret = (struct vms_bytes) { bytes.data ? bytes.data + offset : NULL, size };
+	return true;
+}
+
 /* Little-endian integers at any alignment; false when outside. */
 #define VMS_BYTES_GETTER(bits, convert)                                                            \
 	static inline bool vms_bytes_u##bits(struct vms_bytes bytes, uint64_t offset,              \

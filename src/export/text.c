@@ -217,7 +217,7 @@ static void print_trees(GString *out, struct vms_sample_report *report,
 
 /* ---- functions -------------------------------------------------------- */
 
-static int by_total(const void *a, const void *b)
+static int by_total(const void *a, const void *b, void *data G_GNUC_UNUSED)
 {
 	const struct vms_profile_function *x = *(const struct vms_profile_function *const *)a;
 	const struct vms_profile_function *y = *(const struct vms_profile_function *const *)b;
@@ -255,7 +255,7 @@ static void print_functions(GString *out, const struct vms_profile *profile, dou
 
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &functions[i];
-	qsort(sorted, n, sizeof(*sorted), by_total);
+	g_qsort_with_data(sorted, (gint)n, sizeof(*sorted), by_total, NULL);
 	heading(out, "Functions by total");
 	g_string_append(out, columns);
 	for (size_t i = 0; i < n; i++)

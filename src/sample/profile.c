@@ -257,7 +257,7 @@ static uint32_t link_siblings(const struct vms_profile *profile, struct vms_prof
 
 	for (uint32_t i = 0; i < n; i++)
 		sorted[i] = i;
-	qsort_r(sorted, n, sizeof(*sorted), compare_nodes, &order);
+	g_qsort_with_data(sorted, (gint)n, sizeof(*sorted), compare_nodes, &order);
 	for (uint32_t i = n; i-- > 0;) {
 		struct vms_profile_node *node = &nodes[sorted[i]];
 		uint32_t *first = node->parent == VMS_NO_NODE ? &first_root
@@ -367,8 +367,8 @@ static void build_functions(struct vms_profile *profile)
 		if (function.total > 0 && kind != VMS_LABEL_PROCESS && kind != VMS_LABEL_MARKER)
 			profile->functions[profile->n_functions++] = function;
 	}
-	qsort_r(profile->functions, profile->n_functions, sizeof(*profile->functions),
-		compare_functions, profile);
+	g_qsort_with_data(profile->functions, (gint)profile->n_functions,
+			  sizeof(*profile->functions), compare_functions, profile);
 }
 
 /* ---- the profile ------------------------------------------------------ */

@@ -367,7 +367,7 @@ static bool index_types(struct vms_btf *btf, GError **error)
 		g_array_append_val(btf->offsets, begin);
 		index_name(btf, btf->offsets->len - 1, &type);
 	}
-	qsort(btf->names->data, btf->names->len, sizeof(struct btf_name), compare_names);
+	g_array_sort(btf->names, compare_names);
 	return true;
 }
 

@@ -215,7 +215,7 @@ static bool read_block(struct vms_memory *memory, uint64_t va, uint64_t size, st
 static bool unreadable(uint64_t va, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-		    "Log of the guest's kernel: cannot read it at 0x%" PRIx64, va);
+		    "log of the guest's kernel: cannot read it at 0x%" PRIx64, va);
 	return false;
 }
 
@@ -241,7 +241,7 @@ static bool read_ring_head(struct vms_memory *memory, uint64_t prb, struct ring 
 		return unreadable(prb, error);
 	if (count_bits > COUNT_BITS_LIMIT || size_bits > TEXT_BITS_LIMIT) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "Log of the guest's kernel: 2^%" PRIu64 " records and 2^%" PRIu64
+			    "log of the guest's kernel: 2^%" PRIu64 " records and 2^%" PRIu64
 			    " bytes are more than a kernel can have",
 			    count_bits, size_bits);
 		return false;
@@ -292,25 +292,23 @@ static bool give_records(struct vms_bytes log, const struct old_layout *layout, 
 	uint64_t at = first, read = 0;
 	while (at != next && read <= log.size) {
 		uint64_t size, text_size, time;
-		struct vms_bytes record = { log.data + at, layout->stride };
-		if (!vms_bytes_has(log, at, layout->stride) ||
+		struct vms_bytes record, text;
+		if (!vms_bytes_slice(log, at, layout->stride, &record) ||
 		    !vms_member_get(record, &layout->size, &size) ||
 		    !vms_member_get(record, &layout->text_size, &text_size) ||
 		    !vms_member_get(record, &layout->time, &time) ||
 		    (size && size < layout->stride) ||
-		    !vms_bytes_has(log, at + layout->stride, size ? text_size : 0)) {
+		    !vms_bytes_slice(log, at + layout->stride, size ? text_size : 0, &text)) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-				    "Log of the guest's kernel: the record at %" PRIu64 " of %zu "
+				    "log of the guest's kernel: the record at %" PRIu64 " of %zu "
 				    "bytes makes no sense",
 				    at, log.size);
 			return false;
 		}
 		read += MAX(size, layout->stride);
-		if (size) {
-			struct vms_bytes text = { record.data + layout->stride, text_size };
+		if (size)
 			give_record(time, record_level(record, &layout->dict_size), text, each,
 				    data);
-		}
 		at = size ? at + size : 0;
 	}
 	return true;
@@ -348,7 +346,7 @@ static bool give_log(struct vms_linux *guest, const struct old_layout *layout, e
 		done = give_records(log, layout, first, next, each, data, error);
 	else
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-			    "Log of the guest's kernel: cannot read log_buf");
+			    "log of the guest's kernel: cannot read log_buf");
 	g_free((void *)log.data);
 	return done;
 }
@@ -363,7 +361,7 @@ bool vms_linux_dmesg(struct vms_linux *guest, each_record each, void *data, GErr
 	if (find_old_layout(guest, &old_layout))
 		return give_log(guest, &old_layout, each, data, error);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		    "Log of the guest's kernel: neither BTF nor VMCOREINFO tells where it is; "
+		    "log of the guest's kernel: neither BTF nor VMCOREINFO tells where it is; "
 		    "the kernel has none of them or is too old");
 	return false;
 }

@@ -241,7 +241,7 @@ static void read_exports(struct vms_linux_modules *modules, struct vms_memory *m
 		export.name = g_string_chunk_insert(ret->names, name);
 		g_array_append_val(ret->array, export);
 	}
-	qsort(ret->array->data, ret->array->len, sizeof(struct export), compare_exports);
+	g_array_sort(ret->array, compare_exports);
 }
 
 static bool is_exported(const struct exports *exports, const char *name, uint64_t value)
@@ -442,8 +442,7 @@ static void place_regions(struct vms_linux_modules *modules)
 			g_array_append_val(modules->regions, region);
 		}
 	}
-	qsort(modules->regions->data, modules->regions->len, sizeof(struct placed_region),
-	      compare_regions);
+	g_array_sort(modules->regions, compare_regions);
 }
 
 static bool read_list(struct vms_linux *guest, GPtrArray *old, GError **error)

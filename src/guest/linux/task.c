@@ -225,7 +225,7 @@ GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **error)
 	g_mutex_unlock(&guest->lock);
 	if (!listed)
 		return NULL;
-	qsort(ret->data, ret->len, sizeof(struct vms_task), compare_tasks);
+	g_array_sort(ret, compare_tasks);
 	return g_steal_pointer(&ret);
 }
 
