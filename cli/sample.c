@@ -10,9 +10,8 @@
 #define DEFAULT_HZ 99
 
 struct options {
-	double hz;
+	char *hz, *seconds;
 	gint64 interval_us;
-	double seconds;
 	gboolean reverse, merge;
 	char *by, *format;
 	int depth;
@@ -78,22 +77,30 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	return started;
 }
 
+/* A number from `min` to `max`, for the option `name`. */
+static bool parse_number(const char *name, const char *text, double min, double max,
+			 const char *range, double *ret, GError **error)
+{
+	char *end;
+	*ret = g_ascii_strtod(text, &end);
+	if (end != text && *end == '\0' && *ret >= min && *ret <= max)
+		return true;
+	usage_error(error, "%s %s: it must be %s", name, text, range);
+	return false;
+}
+
 static bool parse_interval(const struct options *options, uint64_t *interval_us, GError **error)
 {
-	if (!isnan(options->hz) && options->interval_us != -1) {
+	double hz = DEFAULT_HZ;
+	if (options->hz && options->interval_us != -1) {
 		usage_error(error, "--frequency and --interval exclude each other");
 		return false;
 	}
-	if (options->interval_us != -1) {
-		*interval_us = (uint64_t)MAX(options->interval_us, 0);
-		return true;
-	}
-	double hz = isnan(options->hz) ? DEFAULT_HZ : options->hz;
-	if (!(hz >= 0.1 && hz <= 100000)) {
-		usage_error(error, "--frequency %g: it must be from 0.1 to 100000 Hz", hz);
+	if (options->hz && !parse_number("--frequency", options->hz, 0.1, 100000,
+					 "from 0.1 to 100000 Hz", &hz, error))
 		return false;
-	}
-	*interval_us = (uint64_t)llround(1e6 / hz);
+	*interval_us = options->interval_us != -1 ? (uint64_t)MAX(options->interval_us, 0)
+						  : (uint64_t)llround(1e6 / hz);
 	return true;
 }
 
@@ -111,17 +118,14 @@ static bool parse_by(const char *by, unsigned *flags, GError **error)
 
 static bool parse_duration(const struct options *options, uint64_t *duration_ns, GError **error)
 {
-	*duration_ns = 0;
-	if (isnan(options->seconds))
-		return true; /* until stopped */
-	if (!(options->seconds > 0 && options->seconds <= 1e9)) {
-		usage_error(error,
-			    "--time %g: it must be more than 0 s; leave it out to sample until "
-			    "Ctrl-C",
-			    options->seconds);
+	double seconds;
+	*duration_ns = 0; /* until stopped */
+	if (!options->seconds)
+		return true;
+	if (!parse_number("--time", options->seconds, 1e-6, 1e9,
+			  "more than 0 s; leave it out to sample until Ctrl-C", &seconds, error))
 		return false;
-	}
-	*duration_ns = (uint64_t)(options->seconds * 1e9);
+	*duration_ns = (uint64_t)(seconds * 1e9);
 	return true;
 }
 
@@ -277,15 +281,13 @@ static bool sample(struct session *session, const struct options *options, GErro
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	struct options options = {
-		.hz = NAN, .interval_us = -1, .seconds = NAN, .depth = VMS_STACK_DEFAULT
-	};
+	struct options options = { .interval_us = -1, .depth = VMS_STACK_DEFAULT };
 	const GOptionEntry entries[] = {
-		{ "frequency", 'F', 0, G_OPTION_ARG_DOUBLE, &options.hz,
+		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
 		  "Samples per second and vCPU (default 99)", "HZ" },
 		{ "interval", 0, 0, G_OPTION_ARG_INT64, &options.interval_us,
 		  "Microseconds between samples, 10 to 10000000", "US" },
-		{ "time", 't', 0, G_OPTION_ARG_DOUBLE, &options.seconds,
+		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to sample (default: until Ctrl-C)", "SECONDS" },
 		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
 		  "Trees begin with the leaf, callers below it", NULL },
@@ -308,6 +310,8 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	};
 	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
 		    sample(session, &options, error);
+	g_free(options.hz);
+	g_free(options.seconds);
 	g_free(options.by);
 	g_free(options.format);
 	g_free(options.facts);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <vmscope/log.h>
@@ -12,6 +13,7 @@
 #define NODE_LIMIT (UINT32_C(16) << 20)
 /* Failures of the engine, one after the other without a single sample, that end a run. */
 #define FAILURES_LIMIT 5
+#define SAMPLER_NICE   (-10)
 
 struct vms_sampler {
 	struct vms_run *run;
@@ -205,6 +207,8 @@ static gpointer sampler_thread(gpointer data)
 	struct pollfd fds[] = { { .fd = sampler->timer_fd, .events = POLLIN },
 				{ .fd = sampler->run->stop_fd, .events = POLLIN } };
 
+	/* Where it is allowed: a guest that keeps all CPUs busy would make its own samples late. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), SAMPLER_NICE);
 	set_timer(sampler->timer_fd, vms_clock_now_ns() + interval_ns, interval_ns);
 	tick(sampler);
 	for (;;) {

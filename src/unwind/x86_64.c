@@ -11,8 +11,9 @@
 #define KERNEL_CS 0x10
 #define USER_CS	  0x33
 #define USER32_CS 0x23
-/* Code that is no text, compiled at run time, lies where modules do: above the image. */
-#define MODULES UINT64_C(0xffffffffa0000000)
+/* Code that is no text, compiled at run time, lies where modules do (asm/pgtable_64_types.h). */
+#define MODULES	    UINT64_C(0xffffffffa0000000)
+#define MODULES_END UINT64_C(0xffffffffff000000)
 
 /* struct pt_regs, in its order; orig_ax is no register. */
 static const uint8_t pt_regs[] = { R15, R14, R13, R12, RBP, RBX, R11, R10,    R9,  R8, RAX,
@@ -101,6 +102,15 @@ static bool step_encoded_pointer(struct vms_cursor *cursor, uint64_t bp, enum vm
 	return false;
 }
 
+/* Can a frame pointer's return address be one? The page tables tell what may be executed. */
+static bool is_kernel_code(struct vms_cursor *cursor, uint64_t pc)
+{
+	struct vms_page page;
+	return vms_guest_is_kernel_text(cursor->guest, pc) ||
+	       (pc >= MODULES && pc < MODULES_END &&
+		vms_memory_translate(cursor->memory, pc - 1, &page) && page.executable);
+}
+
 static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	uint64_t bp = cursor->regs.value[RBP];
@@ -115,7 +125,7 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 		return false;
 	return vms_x86_64_read_stack(cursor, bp, frame, G_N_ELEMENTS(frame), end) &&
 	       vms_x86_64_step_call(cursor, frame[1], bp + sizeof(frame), frame[0], end) &&
-	       (frame[1] >= MODULES || vms_guest_is_kernel_text(cursor->guest, frame[1]));
+	       is_kernel_code(cursor, frame[1]);
 }
 
 /* Does a call instruction end just before `pc`: one with a displacement, or an indirect one? */

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <vmscope/export.h>
 
-#define KERNEL UINT64_C(0xffff800000001000)
+#define KERNEL	UINT64_C(0xffff800000001000)
+#define SAMPLES 250 /* of each vCPU */
 
 static const char *const names[] = { "do_syscall_64", "a<b>&\"c\"'d'\\", "]]></script>",
 				     "caf\303\251",   "operator;new",	 "ksys_read",
@@ -31,23 +32,34 @@ static struct fake_sample *make_samples(struct vms_guest *guest, unsigned n, uns
 	return samples;
 }
 
+/* Goes on until every sample of both vCPUs was taken, however slow the machine is. */
+static bool progress(int percent, void *data)
+{
+	bool done = true;
+	struct vms_sample_stats stats;
+
+	for (unsigned i = 0; percent != 100 && i < 2; i++)
+		done &= vms_sample_report_stats(data, i, &stats) && stats.samples >= SAMPLES;
+	return !done;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned flags = argc > 1 ? VMS_SAMPLE_LEAF_FIRST : 0;
 	g_autoptr(vms_machine) machine = fake_machine_new(&vms_arch_x86_64, 2);
 	g_autoptr(vms_guest) guest = fake_guest_new(machine, VMS_GUEST_LINUX);
-	g_autofree struct fake_sample *samples = make_samples(guest, 500, 11);
+	g_autofree struct fake_sample *samples = make_samples(guest, 2 * SAMPLES, 11);
 
 	(void)argv;
 	for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
 		fake_guest_add_symbol(guest, names[i], i == 6 ? "fs & <co>" : NULL, KERNEL + i * 16,
 				      16);
 	for (unsigned i = 0; i < 2; i++)
-		fake_guest_set_samples(guest, i, samples + 250 * i, 250);
+		fake_guest_set_samples(guest, i, samples + SAMPLES * i, SAMPLES);
 
 	g_autoptr(vms_sample_report) report =
 		vms_sample_report_new(machine, guest, 50, flags, NULL);
-	if (!vms_sample_report_start(report, 50000000, NULL, NULL, NULL))
+	if (!vms_sample_report_start(report, 0, progress, report, NULL))
 		return EXIT_FAILURE;
 	vms_sample_report_wait(report);
 	struct vms_export_options options = { 0 };

@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define BUFFERED 4096 /* any socket takes so much */
+
 static gpointer say(gpointer data)
 {
 	struct peer *peer = data;
@@ -32,7 +34,11 @@ void peer_start_long(struct peer *peer, struct vms_stream *stream, GBytes *lines
 	};
 	vms_stream_init(stream, ends[0], g_strdup("test peer"));
 	stream->timeout_ms = end == PEER_STAYS ? PEER_SILENCE_MS : PEER_PATIENCE_MS;
-	peer->thread = g_thread_new("peer", say, peer);
+	/* What the socket takes at once is there before it is asked for: no race on a busy host. */
+	if (step == SIZE_MAX && repeats == 1 && g_bytes_get_size(lines) <= BUFFERED)
+		say(peer);
+	else
+		peer->thread = g_thread_new("peer", say, peer);
 }
 
 void peer_start(struct peer *peer, struct vms_stream *stream, const char *lines, enum peer_end end)
@@ -45,7 +51,8 @@ GString *peer_stop(struct peer *peer)
 	GString *heard = g_string_new(NULL);
 	char buf[4096];
 	ssize_t n;
-	g_thread_join(peer->thread);
+	if (peer->thread)
+		g_thread_join(peer->thread);
 	while ((n = recv(peer->fd, buf, sizeof(buf), 0)) > 0)
 		g_string_append_len(heard, buf, n);
 	close(peer->fd);

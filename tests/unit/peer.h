@@ -16,7 +16,7 @@ enum peer_end {
 
 struct peer {
 	int fd;
-	GThread *thread; /* that says the lines */
+	GThread *thread; /* that says the lines; NULL when they are said */
 	GBytes *lines;
 	size_t step; /* bytes to say at once */
 	size_t repeats;
