@@ -46,13 +46,18 @@ void peer_start(struct peer *peer, struct vms_stream *stream, const char *lines,
 	peer_start_long(peer, stream, g_bytes_new(lines, strlen(lines)), SIZE_MAX, 1, end);
 }
 
+void peer_wait(struct peer *peer)
+{
+	if (peer->thread)
+		g_thread_join(g_steal_pointer(&peer->thread));
+}
+
 GString *peer_stop(struct peer *peer)
 {
 	GString *heard = g_string_new(NULL);
 	char buf[4096];
 	ssize_t n;
-	if (peer->thread)
-		g_thread_join(peer->thread);
+	peer_wait(peer);
 	while ((n = recv(peer->fd, buf, sizeof(buf), 0)) > 0)
 		g_string_append_len(heard, buf, n);
 	close(peer->fd);

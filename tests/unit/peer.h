@@ -27,5 +27,7 @@ struct peer {
 void peer_start_long(struct peer *peer, struct vms_stream *stream, GBytes *lines, size_t step,
 		     size_t repeats, enum peer_end end);
 void peer_start(struct peer *peer, struct vms_stream *stream, const char *lines, enum peer_end end);
+/* Waits until everything is said. */
+void peer_wait(struct peer *peer);
 /* Ends it, after the stream was closed; what it heard, as far as it was not read before. */
 GString *peer_stop(struct peer *peer);

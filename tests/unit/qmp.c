@@ -116,8 +116,8 @@ static void test_conversation(void)
 		g_assert_null(vms_qmp_hmp(&qmp, "info else", &error));
 		g_assert_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL);
 		qmp.broken = false;
-		g_thread_join(g_thread_ref(peer.thread)); /* everything is said */
-		g_assert_false(vms_qmp_poll(&qmp));	  /* up to the end of the connection */
+		peer_wait(&peer);
+		g_assert_false(vms_qmp_poll(&qmp)); /* up to the end of the connection */
 		g_assert_true(qmp.running && qmp.was_reset && qmp.has_shut_down);
 		g_assert_cmpuint(qmp.resumes, ==, 1);
 		vms_qmp_close(&qmp);
