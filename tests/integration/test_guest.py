@@ -193,6 +193,17 @@ class Guest:
         self.assertGreaterEqual(len(own), 2)
         self.assertEqual(ours, own)
 
+    def test_clocks(self):
+        source = self.guest.run(
+            "cat /sys/devices/system/clocksource/clocksource0/current_clocksource").strip()
+        devices = re.findall(r"Per CPU device: (\d+)\nClock Event Device: (.*)",
+                             self.guest.run("cat /proc/timer_list"))
+        self.assertEqual(len(devices), 2)
+        own = {("clock source", None, source)} | {("event device", *device) for device in devices}
+        ours = {(row["kind"], row["cpu"], row["name"])
+                for row in self.ask("info", "timers")["timers"]}
+        self.assertEqual(ours, own)
+
     # ---- log
 
     def own_log(self):
