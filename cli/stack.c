@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope stack: what every vCPU executes, or where a task waits. */
+#include "capture/capture.h"
 #include "commands.h"
 
 /* One walked stack, to be printed when the guest runs again. */
@@ -9,18 +10,6 @@ struct walked {
 	const struct vms_process *process; /* NULL: unknown */
 	struct vms_stack stack;
 };
-
-static void walk(struct session *session, struct walked *walked, const struct vms_regs *regs,
-		 struct vms_memory *memory)
-{
-	vms_walk(session->guest, memory, regs, VMS_STACK_LIMIT, &walked->stack);
-	for (unsigned i = 0; walked->process && i < walked->stack.n; i++) {
-		const struct vms_frame *frame = &walked->stack.frame[i];
-		if (frame->is_user)
-			vms_guest_note_address(session->guest, memory, walked->process,
-					       frame->pc - frame->is_return);
-	}
-}
 
 static bool walk_vcpu(struct session *session, unsigned vcpu, GPtrArray *stacks, GError **error)
 {
@@ -33,7 +22,8 @@ static bool walk_vcpu(struct session *session, unsigned vcpu, GPtrArray *stacks,
 	walked->id = vcpu;
 	if (vms_guest_current(session->guest, memory, &regs, &walked->task))
 		walked->process = vms_guest_process(session->guest, &walked->task);
-	walk(session, walked, &regs, memory);
+	vms_capture_stack(session->guest, memory, walked->process, &regs, VMS_STACK_LIMIT,
+			  &walked->stack);
 	return true;
 }
 
@@ -64,7 +54,8 @@ static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, 
 		walked->id = tid;
 		walked->task = *task;
 		walked->process = vms_guest_process(session->guest, task);
-		walk(session, walked, &regs, memory);
+		vms_capture_stack(session->guest, memory, walked->process, &regs, VMS_STACK_LIMIT,
+				  &walked->stack);
 		return true;
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,

@@ -38,9 +38,6 @@ bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_pag
 /* Calls `each` for every mapped page from `va` to `last`, until it returns false. */
 void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last,
 			  bool (*each)(const struct vms_page *page, void *data), void *data);
-/* The first mapped page at or above `va`, up to and including `last`. */
-bool vms_memory_next_page(struct vms_memory *memory, uint64_t va, uint64_t last,
-			  struct vms_page *ret);
 /* This memory as a reader; valid as long as the memory. */
 struct vms_reader vms_memory_reader(struct vms_memory *memory);
 

@@ -45,11 +45,3 @@ VMS_BYTES_GETTER(16, GUINT16_FROM_LE)
 VMS_BYTES_GETTER(32, GUINT32_FROM_LE)
 VMS_BYTES_GETTER(64, GUINT64_FROM_LE)
 #undef VMS_BYTES_GETTER
-
-/* The NUL-terminated string at `offset`, or NULL when it does not end inside. */
-static inline const char *vms_bytes_string(struct vms_bytes bytes, uint64_t offset)
-{
-	if (offset >= bytes.size || !memchr(bytes.data + offset, 0, bytes.size - offset))
-		return NULL;
-	return (const char *)bytes.data + offset;
-}

@@ -25,6 +25,15 @@ static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memo
 				       stack->frame[i].pc - stack->frame[i].is_return);
 }
 
+void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
+		       const struct vms_process *process, const struct vms_regs *regs,
+		       unsigned depth, struct vms_stack *ret)
+{
+	vms_walk(guest, memory, regs, depth, ret);
+	if (process)
+		note_user_addresses(guest, memory, process, ret);
+}
+
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
 		      struct vms_sample_record *ret, GError **error)
@@ -48,8 +57,6 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		ret->stack.kernel_end = ret->stack.end = VMS_WALK_ROOT;
 		return true;
 	}
-	vms_walk(guest, memory, &regs, depth, &ret->stack);
-	if (ret->process)
-		note_user_addresses(guest, memory, ret->process, &ret->stack);
+	vms_capture_stack(guest, memory, ret->process, &regs, depth, &ret->stack);
 	return true;
 }

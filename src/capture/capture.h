@@ -13,6 +13,14 @@ struct vms_sample_record {
 };
 
 /*
+ * Walks a stack of a held machine from `regs` outwards, and notes its user addresses so that
+ * vms_guest_locate can name them later. `process` says whose they are; NULL: unknown.
+ */
+void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
+		       const struct vms_process *process, const struct vms_regs *regs,
+		       unsigned depth, struct vms_stack *ret);
+
+/*
  * Takes a sample of a vCPU that the caller holds, its stack at most `depth` frames deep (1 to
  * VMS_STACK_LIMIT). `memory` is the caller's, one per thread: it looks through this vCPU's page
  * tables afterwards. User addresses are noted so that vms_guest_locate can name them later.

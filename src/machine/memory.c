@@ -119,20 +119,6 @@ void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last,
 	memory->arch->each_page(&memory->regs, &phys, va, last, each, data);
 }
 
-static bool keep_page(const struct vms_page *page, void *data)
-{
-	*(struct vms_page *)data = *page;
-	return false;
-}
-
-bool vms_memory_next_page(struct vms_memory *memory, uint64_t va, uint64_t last,
-			  struct vms_page *ret)
-{
-	ret->size = 0;
-	vms_memory_each_page(memory, va, last, keep_page, ret);
-	return ret->size != 0;
-}
-
 bool vms_memory_read(struct vms_memory *memory, uint64_t va, void *buf, size_t size)
 {
 	uint8_t *to = buf;

@@ -18,7 +18,7 @@ struct vms_symbol_file {
 	char *module; /* the file's name */
 	int fd;
 	Elf *elf;
-	uint64_t base, bias;
+	uint64_t base, end, bias;	/* of the loaded segments, without bias; what is added */
 	struct vms_symbol_table *table; /* with the bias */
 	GMutex lock;			/* of the two below; libdw is not for several threads */
 	Dwfl *dwfl;
@@ -92,18 +92,23 @@ static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf
 	return true;
 }
 
-static uint64_t segments_end(Elf *elf)
+/* The addresses from the first loaded segment to the end of the last; 0 without any. */
+static void segment_bounds(Elf *elf, uint64_t *first, uint64_t *end)
 {
-	uint64_t end = 0;
 	size_t n;
+	*first = UINT64_MAX;
+	*end = 0;
 	if (elf_getphdrnum(elf, &n))
-		return 0;
+		n = 0;
 	for (size_t i = 0; i < n; i++) {
 		GElf_Phdr header;
-		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD)
-			end = MAX(end, header.p_vaddr + header.p_memsz);
+		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD)
+			continue;
+		*first = MIN(*first, header.p_vaddr);
+		*end = MAX(*end, header.p_vaddr + header.p_memsz);
 	}
-	return end;
+	if (*first == UINT64_MAX)
+		*first = 0;
 }
 
 /* Reads the symbols, with the bias as it is now. */
@@ -123,7 +128,7 @@ static bool load_table(struct vms_symbol_file *file, GError **error)
 			    file->path, NAME_BYTES_LIMIT);
 		return false;
 	}
-	vms_symbol_table_finish(file->table, segments_end(file->elf) + file->bias);
+	vms_symbol_table_finish(file->table, file->end + file->bias);
 	if (vms_symbol_table_count(file->table) == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "%s has no symbols: give the file as it was before it was stripped",
@@ -153,20 +158,6 @@ static bool check_elf(struct vms_symbol_file *file, GError **error)
 	return true;
 }
 
-static uint64_t first_segment(Elf *elf)
-{
-	uint64_t first = UINT64_MAX;
-	size_t n;
-	if (elf_getphdrnum(elf, &n))
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		GElf_Phdr header;
-		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD)
-			first = MIN(first, header.p_vaddr);
-	}
-	return first == UINT64_MAX ? 0 : first;
-}
-
 struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 {
 	elf_version(EV_CURRENT);
@@ -182,9 +173,11 @@ struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 	file->module = g_path_get_basename(path);
 	file->fd = fd;
 	file->elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!check_elf(file, error) || !load_table(file, error))
+	if (!check_elf(file, error))
 		return NULL;
-	file->base = first_segment(file->elf);
+	segment_bounds(file->elf, &file->base, &file->end);
+	if (!load_table(file, error))
+		return NULL;
 	return g_steal_pointer(&file);
 }
 

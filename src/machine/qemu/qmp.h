@@ -51,7 +51,6 @@ bool vms_qmp_poll(struct vms_qmp *qmp);
 const char *vms_json_string(struct json_object *object, const char *key);
 bool vms_json_bool(struct json_object *object, const char *key, bool *ret);
 bool vms_json_uint(struct json_object *object, const char *key, uint64_t max, uint64_t *ret);
-struct json_object *vms_json_array(struct json_object *object);
 
 static inline void vms_json_clear(struct json_object **object)
 {
