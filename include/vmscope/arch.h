@@ -14,23 +14,28 @@
 G_BEGIN_DECLS
 
 /* No architecture describes more registers than this. */
-#define VMS_REGS_MAX 64
+#define VMS_REGS_MAX 128
 
 /* A register file. Which register an index names, the architecture tells. */
 struct vms_regs {
 	uint64_t value[VMS_REGS_MAX];
-	uint64_t valid; /* bit i: value[i] is known */
+	uint64_t valid[VMS_REGS_MAX / 64]; /* bit i % 64 of word i / 64: value[i] is known */
 };
 
 static inline bool vms_regs_have(const struct vms_regs *regs, unsigned index)
 {
-	return index < VMS_REGS_MAX && (regs->valid >> index & 1);
+	return index < VMS_REGS_MAX && (regs->valid[index / 64] >> index % 64 & 1);
 }
 
 static inline void vms_regs_set(struct vms_regs *regs, unsigned index, uint64_t value)
 {
 	regs->value[index] = value;
-	regs->valid |= UINT64_C(1) << index;
+	regs->valid[index / 64] |= UINT64_C(1) << index % 64;
+}
+
+static inline void vms_regs_forget(struct vms_regs *regs, unsigned index)
+{
+	regs->valid[index / 64] &= ~(UINT64_C(1) << index % 64);
 }
 
 struct vms_reg_desc {

@@ -29,6 +29,7 @@ enum vms_error {
 	VMS_ERROR_UNREADABLE,	 /* guest memory that is not there */
 	VMS_ERROR_MALFORMED,	 /* data from a guest or a file that contradicts itself */
 	VMS_ERROR_IO,		 /* a file or a system call failed */
+	VMS_ERROR_CANCELLED,	 /* the caller no longer wants it */
 };
 
 G_END_DECLS

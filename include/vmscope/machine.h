@@ -45,6 +45,15 @@ struct vms_machine *vms_machine_ref(struct vms_machine *machine);
 void vms_machine_unref(struct vms_machine *machine);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_machine, vms_machine_unref)
 
+/*
+ * Opens a core file as a machine that does not run: those of vms_dump, of QEMU's
+ * dump-guest-memory (ELF and kdump-compressed), VirtualBox (formats 5, 6 and that of 2010), and
+ * Linux's /proc/vmcore and makedumpfile. Its vCPUs are held without being asked to; what else the
+ * file tells, vms_machine_core has. Errors: NOT_FOUND, PERMISSION, IO, UNSUPPORTED (no core file,
+ * an unknown architecture), MALFORMED (with the offset in the file).
+ */
+struct vms_machine *vms_machine_open_core(const char *path, GError **error);
+
 /* ---- discovering ------------------------------------------------------ */
 
 struct vms_found_machine {
@@ -71,6 +80,7 @@ struct vms_machine_info {
 	const char *description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
 	const char *accelerator; /* "kvm", "tcg", or NULL when unknown */
 	pid_t pid;		 /* 0 when unknown */
+	bool is_core;		 /* a file: it does not run, and never will */
 };
 
 enum vms_range_kind { VMS_RANGE_RAM, VMS_RANGE_ROM, VMS_RANGE_MMIO };
@@ -91,6 +101,12 @@ unsigned vms_machine_vcpus(struct vms_machine *machine);
 pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
 /* Sorted, not overlapping. With a bare gdb stub the map is unknown: *n is 0. */
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
+
+/*
+ * The text of a Linux guest's VMCOREINFO where it came with the machine (a core file's note), else
+ * NULL. Owned by the machine.
+ */
+const char *vms_machine_vmcoreinfo(struct vms_machine *machine);
 
 /* Items that only this engine can tell (interrupt controllers, devices …). */
 struct vms_machine_item {
@@ -146,9 +162,32 @@ bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_reg
 		      GError **error);
 
 /*
+ * The same with all registers that the engine knows, those included that are slow to ask for: on
+ * x86-64 segment limits, descriptor tables, debug registers. What cannot be told stays invalid.
+ */
+bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error);
+/*
+ * Adds what was learnt of a vCPU's registers from elsewhere (a core file of a Linux kernel has no
+ * control registers; the kernel's own memory tells them). From now on the calls above give these
+ * where the engine does not know better. Call it before other threads use the machine.
+ */
+void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
+			  const struct vms_regs *learnt);
+
+/*
  * Reads guest-physical memory; works held or running. False when any byte of
  * the range is not RAM or ROM, or the machine has gone. `buf` is undefined then.
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+
+/*
+ * The first part [*begin, *stop) of [pa, end) that may hold anything but zeros: what lies before
+ * is memory that nobody has ever written to, or was left out of a core file. Where the engine
+ * cannot tell, it is all of [pa, end). False when nothing is left: all zeros. Hold the machine for
+ * an answer that stays true.
+ */
+bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			   uint64_t *stop);
 
 G_END_DECLS

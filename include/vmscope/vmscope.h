@@ -3,6 +3,8 @@
 #pragma once
 
 #include <vmscope/arch.h>
+#include <vmscope/core.h>
+#include <vmscope/dump.h>
 #include <vmscope/error.h>
 #include <vmscope/export.h>
 #include <vmscope/facts.h>

@@ -2,7 +2,7 @@
 /* What an engine implements. */
 #pragma once
 
-#include <vmscope/machine.h>
+#include <vmscope/core.h>
 
 struct vms_engine {
 	const char *name;
@@ -12,6 +12,24 @@ struct vms_engine {
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		     GError **error);
+	/*
+	 * Optional: the registers of `regs` and those that are slow to ask for; `ret` holds the
+	 * former when it is called.
+	 */
+	bool (*system_regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error);
+	/*
+	 * Optional: reads memory in a way that needs no lock, from any number of threads at once.
+	 * Tried before read_phys; what it cannot read, that one may.
+	 */
+	bool (*read_ram)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+	/*
+	 * Optional, from any thread: the first part of [pa, end) that may hold anything but zeros;
+	 * *begin == end where there is none. See vms_machine_next_data.
+	 */
+	void (*next_data)(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			  uint64_t *stop);
+	/* Optional with read_ram. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 	bool (*is_paused)(struct vms_machine *machine);
 	enum vms_machine_end (*ended)(struct vms_machine *machine);
@@ -30,6 +48,8 @@ struct vms_machine {
 	GArray *ranges;	     /* struct vms_range, sorted */
 	const struct vms_machine_item *items;
 	size_t n_items;
+	const struct vms_core *core; /* of a core file, owned by the engine; else NULL */
+	const char *vmcoreinfo;	     /* text, owned by the engine, or NULL */
 
 	/* Kept by machine.c. */
 	gatomicrefcount refs;
@@ -37,6 +57,7 @@ struct vms_machine {
 	unsigned *holds; /* depth of holds, by vCPU; [0] alone for all-at-once engines */
 	uint64_t epoch;	 /* of the current hold of all, or 0 */
 	uint64_t next_epoch;
+	struct vms_regs *learnt; /* n_vcpus register files that a guest has added to, or NULL */
 };
 
 /* To be called once by an engine when arch, n_vcpus and ranges are set. */

@@ -29,6 +29,7 @@ void vms_machine_unref(struct vms_machine *machine)
 		return;
 	g_mutex_clear(&machine->lock);
 	g_clear_pointer(&machine->holds, g_free);
+	g_clear_pointer(&machine->learnt, g_free);
 	machine->engine->close(machine);
 }
 
@@ -56,6 +57,16 @@ const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *
 {
 	*n = machine->ranges ? machine->ranges->len : 0;
 	return *n ? &g_array_index(machine->ranges, struct vms_range, 0) : NULL;
+}
+
+const struct vms_core *vms_machine_core(struct vms_machine *machine)
+{
+	return machine->core;
+}
+
+const char *vms_machine_vmcoreinfo(struct vms_machine *machine)
+{
+	return machine->vmcoreinfo;
 }
 
 const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n)
@@ -177,9 +188,26 @@ uint64_t vms_machine_epoch(struct vms_machine *machine)
 	return machine->epoch;
 }
 
-bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-		      GError **error)
+void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu, const struct vms_regs *learnt)
 {
+	if (!machine->learnt)
+		machine->learnt = g_new0(struct vms_regs, machine->n_vcpus);
+	machine->learnt[vcpu] = *learnt;
+}
+
+/* What was learnt elsewhere, where the engine has not told. */
+static void complete_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *regs)
+{
+	for (unsigned i = 0; machine->learnt && i < machine->arch->n_regs; i++) {
+		if (!vms_regs_have(regs, i) && vms_regs_have(&machine->learnt[vcpu], i))
+			vms_regs_set(regs, i, machine->learnt[vcpu].value[i]);
+	}
+}
+
+static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struct vms_regs *ret,
+		     GError **error)
+{
+	const struct vms_engine *engine = machine->engine;
 	unsigned first, end;
 	if (!counters(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, &first, &end, error))
 		return false;
@@ -190,13 +218,42 @@ bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_reg
 			    machine->info.name);
 		return false;
 	}
-	return machine->engine->regs(machine, vcpu, ret, error);
+	if (!engine->regs(machine, vcpu, ret, error) ||
+	    (all && engine->system_regs && !engine->system_regs(machine, vcpu, ret, error)))
+		return false;
+	complete_regs(machine, vcpu, ret);
+	return true;
+}
+
+bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+		      GError **error)
+{
+	return get_regs(machine, vcpu, false, ret, error);
+}
+
+bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error)
+{
+	return get_regs(machine, vcpu, true, ret, error);
 }
 
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
+	const struct vms_engine *engine = machine->engine;
 	if (size && size - 1 > G_MAXUINT64 - pa)
 		return false;
+	if (engine->read_ram && engine->read_ram(machine, pa, buf, size))
+		return true;
 	HOLD_LOCK(machine);
-	return machine->engine->read_phys(machine, pa, buf, size);
+	return engine->read_phys && engine->read_phys(machine, pa, buf, size);
+}
+
+bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			   uint64_t *stop)
+{
+	*begin = pa;
+	*stop = end;
+	if (pa < end && machine->engine->next_data)
+		machine->engine->next_data(machine, pa, end, begin, stop);
+	return *begin < end;
 }

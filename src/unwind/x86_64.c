@@ -41,7 +41,7 @@ static bool step_interrupted(struct vms_cursor *cursor, uint64_t va, const uint8
 	uint64_t words[G_N_ELEMENTS(pt_regs)];
 	if (!vms_x86_64_read_stack(cursor, va, words, n, end))
 		return false;
-	cursor->regs.valid &= ~GENERAL | kept;
+	cursor->regs.valid[0] &= ~GENERAL | kept;
 	for (size_t i = 0; i < n; i++)
 		vms_regs_set(&cursor->regs, names[i], words[i]);
 	cursor->is_return = false;
@@ -66,7 +66,7 @@ bool vms_x86_64_step_iret(struct vms_cursor *cursor, uint64_t va, enum vms_walk_
 bool vms_x86_64_step_call(struct vms_cursor *cursor, uint64_t pc, uint64_t sp, uint64_t bp,
 			  enum vms_walk_end *end)
 {
-	cursor->regs.valid &= ~GENERAL;
+	cursor->regs.valid[0] &= ~GENERAL;
 	vms_regs_set(&cursor->regs, RIP, pc);
 	vms_regs_set(&cursor->regs, RSP, sp);
 	vms_regs_set(&cursor->regs, RBP, bp);

@@ -60,7 +60,7 @@ static bool x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_me
 	if (!vms_member_read(memory, task, &tasks->thread_sp, &frame))
 		return false;
 	for (unsigned reg = RAX; reg <= RIP; reg++)
-		regs->valid &= ~(UINT64_C(1) << reg);
+		vms_regs_forget(regs, reg);
 	for (unsigned i = 0; i < G_N_ELEMENTS(saved); i++) {
 		uint64_t value;
 		if (!vms_member_read(memory, frame, saved[i].member, &value))

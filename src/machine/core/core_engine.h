@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine for core files. Two kinds of files hold memory: ELF has it in ranges (elf.c), kdump
+ * page by page (kdump.c). Both have ELF notes (notes.c).
+ */
+#pragma once
+
+#include "machine/core/core_arch.h"
+#include "machine/core/core_file.h"
+#include "machine/engine.h"
+
+/* What a file may have at most; beyond that it is refused. */
+#define VMS_CORE_SEGMENTS_MAX (UINT32_C(4) << 20)
+#define VMS_CORE_NOTES_MAX    (UINT64_C(64) << 20) /* bytes of all notes */
+#define VMS_CORE_VCPUS_MAX    8192
+#define VMS_CORE_DAMAGE_MAX   64 /* lines; the rest is counted */
+
+/* A range of memory in the file, sorted by `pa`, not overlapping: made from `core.segments`. */
+struct vms_core_part {
+	uint64_t pa, size;
+	uint64_t file_size; /* the rest reads as zeros */
+	uint64_t file_offset;
+};
+
+struct vms_core_vcpu {
+	struct vms_regs regs;
+	uint32_t tid; /* pr_pid; 0 where the file has none */
+};
+
+struct vms_kdump; /* kdump.c */
+
+struct vms_core_machine {
+	struct vms_machine machine;
+	struct vms_core core;
+	struct vms_core_file *file;
+	const struct vms_core_arch *arch;
+	GArray *vcpus;		 /* struct vms_core_vcpu */
+	GArray *parts;		 /* struct vms_core_part; NULL for kdump */
+	struct vms_kdump *kdump; /* NULL for ELF */
+	char *vmcoreinfo;
+	GStringChunk *strings;
+	size_t more_damage; /* lines that were left out */
+};
+
+/* Adds a line to `core.damage`, cleaned for a terminal. */
+void vms_core_damage(struct vms_core_machine *core, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* elf.c: is it an ELF core; reads headers and notes, and fills parts, ranges and core. */
+bool vms_core_elf_is(const struct vms_core_file *file);
+bool vms_core_elf_open(struct vms_core_machine *core, GError **error);
+bool vms_core_elf_read(struct vms_core_machine *core, uint64_t pa, void *buf, size_t size);
+void vms_core_elf_next_data(struct vms_core_machine *core, uint64_t pa, uint64_t end,
+			    uint64_t *begin, uint64_t *stop);
+
+/* kdump.c: the same for kdump-compressed files. For any number of threads at once. */
+bool vms_core_kdump_is(const struct vms_core_file *file);
+bool vms_core_kdump_open(struct vms_core_machine *core, GError **error);
+bool vms_core_kdump_read(struct vms_core_machine *core, uint64_t pa, void *buf, size_t size);
+void vms_core_kdump_next_data(struct vms_core_machine *core, uint64_t pa, uint64_t end,
+			      uint64_t *begin, uint64_t *stop);
+void vms_core_kdump_free(struct vms_kdump *kdump);
+
+/*
+ * notes.c: takes in a block of ELF notes that lies at `file_offset`: vCPUs, VMCOREINFO, the
+ * writer's facts. What makes no sense is damage, not an error. `align`: 4 or 8, p_align of the
+ * segment.
+ */
+void vms_core_notes(struct vms_core_machine *core, struct vms_bytes notes, uint64_t file_offset,
+		    uint64_t align);
