@@ -54,6 +54,11 @@ struct vms_guest_info {
 const struct vms_guest_info *vms_guest_info(const struct vms_guest *guest);
 /* Why the kind is NONE, or which part of the guest could not be understood; or NULL. */
 const char *vms_guest_why(const struct vms_guest *guest);
+/*
+ * VMCOREINFO of a Linux guest, all its lines: what tools need to know of a kernel in a core file.
+ * NULL where the kernel has none. Owned by the guest.
+ */
+const char *vms_guest_vmcoreinfo(const struct vms_guest *guest);
 
 /* ---- symbols ---------------------------------------------------------- */
 

@@ -105,6 +105,11 @@ const char *vms_guest_why(const struct vms_guest *guest)
 	return guest->why;
 }
 
+const char *vms_guest_vmcoreinfo(const struct vms_guest *guest)
+{
+	return guest->linux_guest ? guest->linux_guest->vmcoreinfo : NULL;
+}
+
 bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc)
 {
 	return guest->linux_guest && vms_linux_is_text(guest->linux_guest, pc);

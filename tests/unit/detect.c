@@ -101,6 +101,7 @@ static void test_by_vcpu(void)
 	g_autoptr(vms_guest) guest = vms_guest_detect(machine, &error);
 	g_assert_no_error(error);
 	check_linux(guest, "page tables of a vCPU");
+	g_assert_null(vms_guest_vmcoreinfo(guest)); /* without symbols it is not found */
 }
 
 /* The vCPUs look through other page tables; a stale VMCOREINFO leads nowhere. */
@@ -117,6 +118,7 @@ static void test_by_scan(void)
 	g_autoptr(vms_guest) guest = vms_guest_detect(machine, &error);
 	g_assert_no_error(error);
 	check_linux(guest, "VMCOREINFO");
+	g_assert_true(g_str_has_suffix(vms_guest_vmcoreinfo(guest), "\nKERNELOFFSET=19200000\n"));
 }
 
 static void expect_none(struct vms_machine *machine, const char *why)
