@@ -1,22 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that is there whole or not at all: written under a temporary name in the target's folder,
- * and renamed when it is complete. What cannot be replaced like that (a terminal, a pipe, a
- * device) is written directly. A symbolic link is followed: what it points to is replaced.
+ * A file that is there whole or not at all: written under no name or a temporary one in the
+ * target's folder, and named when it is complete. What cannot be replaced like that (a terminal, a
+ * pipe, a device) is written directly. A symbolic link is followed: what it points to is replaced.
  */
 #pragma once
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 typedef struct vms_outfile vms_outfile;
 
 /* `mode`: permissions of a new file, before the umask. Errors: IO, PERMISSION. */
 struct vms_outfile *vms_outfile_open(const char *path, mode_t mode, GError **error);
+/*
+ * The same for a file that is written at random. Refuses a target that is no regular file, and
+ * one that is there unless `overwrite`: EXISTS, here or when it is committed.
+ */
+struct vms_outfile *vms_outfile_open_random(const char *path, mode_t mode, bool overwrite,
+					    GError **error);
 /* Writes all of it. Errors: IO; the file is of no use then. */
 bool vms_outfile_write(struct vms_outfile *file, const void *data, size_t size, GError **error);
-/* Gives the file its name, once everything is on the disk. Errors: IO. */
+/* Writes all of it at `offset`; what is never written reads as zeros. For any number of threads. */
+bool vms_outfile_write_at(struct vms_outfile *file, uint64_t offset, const void *data, size_t size,
+			  GError **error);
+/* Cuts or lengthens the file. Errors: IO. */
+bool vms_outfile_set_size(struct vms_outfile *file, uint64_t size, GError **error);
+/* Bytes that were written so far. For any thread. */
+uint64_t vms_outfile_written(const struct vms_outfile *file);
+/* Has a write failed because the disk, a quota or the largest size of a file is exhausted? */
+bool vms_outfile_is_full(const struct vms_outfile *file);
+/*
+ * Brings what was written to the disk, piece by piece, until `*cancelled` (atomic) is set; for a
+ * commit that does not take long then. Errors: IO, CANCELLED.
+ */
+bool vms_outfile_sync(struct vms_outfile *file, const gint *cancelled, GError **error);
+/* Gives the file its name, once everything is on the disk. Errors: IO, EXISTS. */
 bool vms_outfile_commit(struct vms_outfile *file, GError **error);
 /* Removes what was not committed. */
 void vms_outfile_close(struct vms_outfile *file);
