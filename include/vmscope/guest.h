@@ -45,12 +45,11 @@ struct vms_guest_info {
 	const char *version; /* "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-14)" */
 	const char *banner;  /* what /proc/version says */
 	const char *hostname;
-	const char *unwinder;	/* "ORC" or "frame pointers" */
-	const char *found_by;	/* how the kernel was found */
-	uint64_t text;		/* address of _text */
-	uint64_t kaslr_offset;	/* from the address that the kernel was linked for */
-	const char *vmcoreinfo; /* text of Linux's VMCOREINFO */
-	bool types;		/* BTF is there: tasks, modules and memory areas can be read */
+	const char *unwinder;  /* "ORC" or "frame pointers" */
+	const char *found_by;  /* how the kernel was found */
+	uint64_t text;	       /* address of _text */
+	uint64_t kaslr_offset; /* from the address that the kernel was linked for */
+	bool types;	       /* BTF is there: tasks, modules and memory areas can be read */
 };
 const struct vms_guest_info *vms_guest_info(const struct vms_guest *guest);
 /* Why the kind is NONE, or which part of the guest could not be understood; or NULL. */

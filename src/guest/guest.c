@@ -26,7 +26,6 @@ static void take_linux(struct vms_guest *guest, struct vms_linux *linux_guest)
 		.found_by = linux_guest->found_by,
 		.text = linux_guest->image,
 		.kaslr_offset = linux_guest->kaslr_offset,
-		.vmcoreinfo = linux_guest->vmcoreinfo,
 		.types = linux_guest->btf != NULL,
 	};
 	if (vms_symbol_table_count(linux_guest->symbols) == 0)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/outfile.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 
@@ -76,7 +81,6 @@ static void test_replace(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, NULL);
 	g_assert_true(vms_outfile_write(file, "half", 4, NULL));
 	assert_content(fixture->path, "old");
-	g_assert_cmpuint(count_files(fixture), ==, 2);
 	vms_outfile_close(file);
 	assert_content(fixture->path, "old");
 	g_assert_cmpuint(count_files(fixture), ==, 1);
@@ -176,6 +180,159 @@ static void test_rename_fails(struct fixture *fixture, gconstpointer data G_GNUC
 	g_rmdir(fixture->path);
 }
 
+static struct vms_outfile *open_random(const struct fixture *fixture, bool overwrite)
+{
+	g_autoptr(GError) error = NULL;
+	struct vms_outfile *file = vms_outfile_open_random(fixture->path, 0600, overwrite, &error);
+	g_assert_no_error(error);
+	return file;
+}
+
+static void test_random(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_outfile) file = open_random(fixture, false);
+	g_autofree char *content = NULL;
+	gsize size;
+	gint go_on = 0;
+	struct stat stat_buf;
+
+	g_assert_true(vms_outfile_write_at(file, 5, "five", 4, NULL));
+	g_assert_true(vms_outfile_write_at(file, 1, "one", 3, NULL));
+	g_assert_true(vms_outfile_set_size(file, 12, NULL));
+	g_assert_cmpuint(vms_outfile_written(file), ==, 7);
+	g_assert_false(g_file_test(fixture->path, G_FILE_TEST_EXISTS));
+	g_assert_true(vms_outfile_sync(file, &go_on, NULL));
+	g_assert_true(vms_outfile_commit(file, NULL));
+	g_assert_true(g_file_get_contents(fixture->path, &content, &size, NULL));
+	g_assert_cmpmem(content, size, "\0one\0five\0\0\0", 12);
+	g_assert_cmpint(g_stat(fixture->path, &stat_buf), ==, 0);
+	g_assert_cmpuint(stat_buf.st_mode & 0777, ==, 0600);
+	g_assert_cmpuint(stat_buf.st_nlink, ==, 1);
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+/* Refused where it is there at the begin, and where it comes only later. */
+static void test_exists(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) early = NULL, late = NULL;
+	struct vms_outfile *file = open_random(fixture, false);
+
+	write_text(fixture->path, "old");
+	g_assert_null(vms_outfile_open_random(fixture->path, 0600, false, &early));
+	g_assert_error(early, VMS_ERROR, VMS_ERROR_EXISTS);
+	g_assert_nonnull(strstr(early->message, fixture->path));
+	g_assert_false(vms_outfile_commit(file, &late));
+	g_assert_error(late, VMS_ERROR, VMS_ERROR_EXISTS);
+	vms_outfile_close(file);
+	assert_content(fixture->path, "old");
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+/* A link that leads nowhere is there, too. */
+static void test_dangling(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_cmpint(symlink("nowhere", fixture->path), ==, 0);
+	g_assert_null(vms_outfile_open_random(fixture->path, 0600, false, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_EXISTS);
+}
+
+static void test_overwrite(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	write_text(fixture->path, "old and longer");
+	g_autoptr(vms_outfile) file = open_random(fixture, true);
+	g_assert_true(vms_outfile_write_at(file, 0, "new", 3, NULL));
+	assert_content(fixture->path, "old and longer");
+	g_assert_true(vms_outfile_commit(file, NULL));
+	assert_content(fixture->path, "new");
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+static void test_not_regular(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_cmpint(mkfifo(fixture->path, 0600), ==, 0);
+	g_assert_null(vms_outfile_open_random(fixture->path, 0600, true, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED);
+	g_assert_null(vms_outfile_open_random("/dev/null", 0600, true, NULL));
+}
+
+static void test_sync_cancelled(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	gint cancelled = 1;
+	struct vms_outfile *file = open_random(fixture, false);
+	g_assert_true(vms_outfile_set_size(file, 1 << 20, NULL));
+	g_assert_false(vms_outfile_sync(file, &cancelled, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_CANCELLED);
+	vms_outfile_close(file);
+	g_assert_cmpuint(count_files(fixture), ==, 0);
+}
+
+/* The largest file that the process may write. */
+static void test_too_large(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) write_error = NULL, size_error = NULL;
+	struct rlimit old, small;
+
+	signal(SIGXFSZ, SIG_IGN);
+	g_assert_cmpint(getrlimit(RLIMIT_FSIZE, &old), ==, 0);
+	small = (struct rlimit) { 1000, old.rlim_max };
+	g_autoptr(vms_outfile) file = open_random(fixture, false);
+	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
+	g_assert_true(vms_outfile_write_at(file, 990, "0123456789", 10, NULL));
+	g_assert_false(vms_outfile_is_full(file));
+	bool sized = vms_outfile_set_size(file, 1001, &size_error);
+	bool written = vms_outfile_write_at(file, 995, "0123456789", 10, &write_error);
+	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &old), ==, 0);
+	g_assert_false(sized);
+	g_assert_false(written);
+	g_assert_error(size_error, VMS_ERROR, VMS_ERROR_IO);
+	g_assert_error(write_error, VMS_ERROR, VMS_ERROR_IO);
+	g_assert_true(vms_outfile_is_full(file));
+	g_assert_false(vms_outfile_write_at(file, G_MAXUINT64 - 4, "01234567", 8, NULL));
+}
+
+/* What a process does that is alone with its mounts and has no /proc; its exit status. */
+static int without_proc(const struct fixture *fixture)
+{
+	gint go_on = 0;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", "/proc", "tmpfs", 0, NULL) < 0)
+		return 77;
+	for (int overwrite = 0; overwrite < 2; overwrite++) {
+		g_autoptr(vms_outfile) file = open_random(fixture, overwrite);
+		/* It has a temporary name. */
+		if (count_files(fixture) != 1U + (unsigned)overwrite ||
+		    !vms_outfile_write_at(file, 0, "named", 5, NULL) ||
+		    !vms_outfile_sync(file, &go_on, NULL) || !vms_outfile_commit(file, NULL))
+			return 1;
+	}
+	struct vms_outfile *file = open_random(fixture, true);
+	vms_outfile_close(file);
+	return count_files(fixture) != 1 ||
+	       vms_outfile_open_random(fixture->path, 0600, false, NULL);
+}
+
+/* Where a file cannot be without a name, it has a temporary one. */
+static void test_named(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	int status;
+	pid_t child = fork();
+	g_assert_cmpint(child, >=, 0);
+	if (child == 0)
+		_exit(without_proc(fixture));
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		g_test_skip("this user may not have mounts of its own");
+		return;
+	}
+	g_assert_cmpint(WEXITSTATUS(status), ==, 0);
+	assert_content(fixture->path, "named");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -192,6 +349,14 @@ int main(int argc, char **argv)
 		{ "/outfile/no-folder", test_no_folder },
 		{ "/outfile/folder", test_folder },
 		{ "/outfile/rename-fails", test_rename_fails },
+		{ "/outfile/random", test_random },
+		{ "/outfile/exists", test_exists },
+		{ "/outfile/dangling", test_dangling },
+		{ "/outfile/overwrite", test_overwrite },
+		{ "/outfile/not-regular", test_not_regular },
+		{ "/outfile/sync-cancelled", test_sync_cancelled },
+		{ "/outfile/too-large", test_too_large },
+		{ "/outfile/named", test_named },
 	};
 
 	g_test_init(&argc, &argv, NULL);
