@@ -64,7 +64,8 @@ struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error)
 bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
 {
 	bool too_soon = vms_clock_now_ns() - guest->looked_ns < 10 * guest->look_took_ns;
-	return guest->kind == VMS_GUEST_NONE && !too_soon && look(guest, error) &&
+	bool in_vain = too_soon || vms_machine_info(guest->machine)->is_core;
+	return guest->kind == VMS_GUEST_NONE && !in_vain && look(guest, error) &&
 	       guest->kind != VMS_GUEST_NONE;
 }
 

@@ -3,6 +3,7 @@
 #include "arch/x86_64.h"
 #include "fake_machine.h"
 #include "guest/linux/linux.h"
+#include "machine/engine.h"
 
 #define TABLES	  UINT64_C(0x100000) /* page tables, one page each */
 #define ROOT	  (TABLES + 0x1000)
@@ -30,9 +31,9 @@ static void map_image(struct vms_machine *machine)
 	}
 }
 
-static struct vms_machine *new_machine(void)
+static struct vms_machine *new_machine(unsigned n_vcpus)
 {
-	struct vms_machine *machine = fake_machine_new(&vms_arch_x86_64, 2);
+	struct vms_machine *machine = fake_machine_new(&vms_arch_x86_64, n_vcpus);
 	fake_machine_add_ram(machine, TABLES, 0x100000);
 	fake_machine_add_ram(machine, IMAGE_PA, N_PAGES * PAGE_2M);
 	return machine;
@@ -93,7 +94,7 @@ static void check_linux(struct vms_guest *guest, const char *found_by)
 static void test_by_vcpu(void)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_machine) machine = new_machine();
+	g_autoptr(vms_machine) machine = new_machine(2);
 	map_image(machine);
 	write_banner(machine);
 	/* The first vCPU is not up yet. */
@@ -108,7 +109,7 @@ static void test_by_vcpu(void)
 static void test_by_scan(void)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_machine) machine = new_machine();
+	g_autoptr(vms_machine) machine = new_machine(2);
 	map_image(machine);
 	write_banner(machine);
 	set_paging(machine, 0, TABLES);
@@ -119,6 +120,49 @@ static void test_by_scan(void)
 	g_assert_no_error(error);
 	check_linux(guest, "VMCOREINFO");
 	g_assert_true(g_str_has_suffix(vms_guest_vmcoreinfo(guest), "\nKERNELOFFSET=19200000\n"));
+}
+
+/* A core file of which no vCPU has control registers, or that has none at all. */
+static void test_core(unsigned n_vcpus, bool has_note)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_machine) machine = new_machine(n_vcpus);
+	machine->info.is_core = true;
+	map_image(machine);
+	write_banner(machine);
+	write_vmcoreinfo(machine, INFO_PA, ROOT);
+	char *page = fake_machine_at(machine, INFO_PA);
+	g_autofree char *note = g_strdup(page);
+	if (has_note) {
+		machine->vmcoreinfo = note;
+		*page = '\0';
+	}
+	g_autoptr(vms_guest) guest = vms_guest_detect(machine, &error);
+	g_assert_no_error(error);
+	check_linux(guest, has_note ? "VMCOREINFO of the file" : "VMCOREINFO in memory");
+	for (unsigned i = 0; i < n_vcpus; i++) {
+		struct vms_regs regs;
+		vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
+		g_assert_true(vms_machine_regs(machine, i, &regs, NULL));
+		vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
+		g_assert_cmphex(regs.value[CR3], ==, ROOT);
+		g_assert_false(vms_regs_have(&regs, GS_BASE));
+	}
+}
+
+static void test_core_note(void)
+{
+	test_core(2, true);
+}
+
+static void test_core_without_note(void)
+{
+	test_core(2, false);
+}
+
+static void test_core_without_vcpus(void)
+{
+	test_core(0, true);
 }
 
 static void expect_none(struct vms_machine *machine, const char *why)
@@ -134,7 +178,7 @@ static void expect_none(struct vms_machine *machine, const char *why)
 
 static void test_none(void)
 {
-	g_autoptr(vms_machine) machine = new_machine();
+	g_autoptr(vms_machine) machine = new_machine(2);
 	expect_none(machine, "paging");
 	set_paging(machine, 0, ROOT);
 	expect_none(machine, "page tables"); /* nothing is mapped */
@@ -147,7 +191,7 @@ static void test_none(void)
 /* One table that is its own entry, everywhere: a whole address space of the same page. */
 static void test_cyclic_tables(void)
 {
-	g_autoptr(vms_machine) machine = new_machine();
+	g_autoptr(vms_machine) machine = new_machine(2);
 	for (unsigned i = 0; i < 512; i++)
 		fake_machine_write_u64(machine, ROOT + i * 8, ROOT | PRESENT);
 	set_paging(machine, 0, ROOT);
@@ -157,7 +201,7 @@ static void test_cyclic_tables(void)
 /* Every page of memory is a VMCOREINFO that leads to a large image: not all are tried. */
 static void test_many_vmcoreinfos(void)
 {
-	g_autoptr(vms_machine) machine = new_machine();
+	g_autoptr(vms_machine) machine = new_machine(2);
 	map_image(machine);
 	set_paging(machine, 0, TABLES);
 	for (uint64_t pa = IMAGE_PA; pa < IMAGE_PA + N_PAGES * PAGE_2M; pa += 4096)
@@ -172,6 +216,9 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/detect/by_vcpu", test_by_vcpu);
 	g_test_add_func("/detect/by_scan", test_by_scan);
+	g_test_add_func("/detect/core_note", test_core_note);
+	g_test_add_func("/detect/core_without_note", test_core_without_note);
+	g_test_add_func("/detect/core_without_vcpus", test_core_without_vcpus);
 	g_test_add_func("/detect/none", test_none);
 	g_test_add_func("/detect/cyclic_tables", test_cyclic_tables);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);

@@ -14,6 +14,13 @@
 #define USER_CS	  0x33
 #define CURRENT	  0x20 /* zero-based, as per-CPU symbols are before 6.15 */
 #define THIS_CPU  0x10
+#define CPUS	  4
+#define OFFSETS	  (BASE + 0x9000) /* of the CPUs' per-CPU variables */
+#define NR_CPUS	  (BASE + 0x9100)
+#define ONLINE	  (BASE + 0x9108)
+#define NOTES	  (BASE + 0x9110) /* points to the per-CPU variable that holds a CPU's note */
+#define NOTE	  0x100
+#define PGD	  (BASE + 0x5000)
 
 /* Where this kernel has its members. */
 enum {
@@ -91,10 +98,12 @@ static void link_nodes(struct fixture *f, uint64_t from, uint64_t to)
 /* Processes 1 (threads 1 and 4) and 3, listed in another order than by number. */
 static void setup(struct fixture *f, const void *data)
 {
-	static const struct fake_symbol symbols[] = { { "this_cpu_off", THIS_CPU },
-						      { "current_task", CURRENT },
-						      { "init_task", TASK(0) },
-						      { NULL, 0 } };
+	static const struct fake_symbol symbols[] = {
+		{ "this_cpu_off", THIS_CPU }, { "current_task", CURRENT },
+		{ "init_task", TASK(0) },     { "__per_cpu_offset", OFFSETS },
+		{ "nr_cpu_ids", NR_CPUS },    { "__cpu_online_mask", ONLINE },
+		{ "crash_notes", NOTES },     { NULL, 0 }
+	};
 	(void)data;
 	f->machine = fake_machine_new(&vms_arch_x86_64, 2);
 	fake_machine_add_ram(f->machine, BASE, RAM);
@@ -112,7 +121,9 @@ static void setup(struct fixture *f, const void *data)
 	link_nodes(f, SIGNAL(1) + THREAD_HEAD, TASK(4) + THREAD_NODE);
 	link_nodes(f, TASK(4) + THREAD_NODE, TASK(1) + THREAD_NODE);
 	link_nodes(f, TASK(1) + THREAD_NODE, SIGNAL(1) + THREAD_HEAD);
-	for (unsigned cpu = 0; cpu < 2; cpu++) {
+	write_u32(f, NR_CPUS, CPUS);
+	for (unsigned cpu = 0; cpu < CPUS; cpu++) {
+		write_u64(f, OFFSETS + cpu * 8, PERCPU(cpu));
 		write_u64(f, PERCPU(cpu) + THIS_CPU, PERCPU(cpu));
 		write_u64(f, PERCPU(cpu) + CURRENT, TASK(cpu ? 4 : 0));
 	}
@@ -241,6 +252,83 @@ static void test_running_task_has_no_regs(struct fixture *f, const void *data)
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 }
 
+/* ---- vCPUs of core files ---- */
+
+/* A core file's vCPU 0 in the kernel, 1 in a user program; nothing else is known of them. */
+static void setup_core(struct fixture *f)
+{
+	static const uint64_t modes[] = { KERNEL_CS, USER_CS };
+	const struct vms_regs own = { 0 };
+	struct vms_regs regs = own;
+	vms_regs_set(&regs, CR3, BASE + 0x7000);
+	vms_memory_set_regs(f->guest->memory, &regs);
+	for (unsigned vcpu = 0; vcpu < G_N_ELEMENTS(modes); vcpu++) {
+		*fake_machine_regs(f->machine, vcpu) = own;
+		vms_regs_set(fake_machine_regs(f->machine, vcpu), CS, modes[vcpu]);
+	}
+	write_u64(f, NOTES, NOTE);
+	write_u64(f, MM, PGD);
+}
+
+static struct vms_regs machine_regs(struct fixture *f, unsigned vcpu)
+{
+	struct vms_regs regs;
+	g_assert_true(vms_machine_hold(f->machine, VMS_ALL_VCPUS, NULL));
+	g_assert_true(vms_machine_regs(f->machine, vcpu, &regs, NULL));
+	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
+	return regs;
+}
+
+static void assert_cpu(struct fixture *f, unsigned vcpu, unsigned base_reg, unsigned cpu,
+		       uint64_t root)
+{
+	struct vms_regs regs = machine_regs(f, vcpu);
+	g_assert_true(vms_regs_have(&regs, base_reg));
+	g_assert_cmphex(regs.value[base_reg], ==, PERCPU(cpu));
+	g_assert_false(vms_regs_have(&regs, base_reg == GS_BASE ? K_GS_BASE : GS_BASE));
+	g_assert_true(vms_regs_have(&regs, CR3));
+	g_assert_cmphex(regs.value[CR3], ==, root);
+}
+
+/* CPUs 0 and 2 did not answer when the kernel crashed. */
+static void test_vcpus_by_notes(struct fixture *f, const void *data)
+{
+	(void)data;
+	setup_core(f);
+	write_u64(f, ONLINE, 0xf);
+	write_u64(f, PERCPU(3) + CURRENT, TASK(0));
+	write_u32(f, PERCPU(1) + NOTE, 5);
+	write_u32(f, PERCPU(3) + NOTE, 5);
+	vms_linux_complete_vcpus(f->guest);
+	assert_cpu(f, 0, GS_BASE, 1, PGD);
+	assert_cpu(f, 1, K_GS_BASE, 3, BASE + 0x7000); /* idle: the kernel's own page tables */
+}
+
+/* The kernel did not write the file: all CPUs that are online are in it. */
+static void test_vcpus_online(struct fixture *f, const void *data)
+{
+	(void)data;
+	setup_core(f);
+	write_u64(f, ONLINE, 0x5);
+	vms_linux_complete_vcpus(f->guest);
+	assert_cpu(f, 0, GS_BASE, 0, BASE + 0x7000);
+	assert_cpu(f, 1, K_GS_BASE, 2, PGD);
+}
+
+/* What the file says is not touched; what cannot be told is not invented. */
+static void test_vcpus_known_and_unknown(struct fixture *f, const void *data)
+{
+	(void)data;
+	setup_core(f);
+	vms_regs_set(fake_machine_regs(f->machine, 0), CR3, 0x1000);
+	vms_linux_complete_vcpus(f->guest);
+	struct vms_regs known = machine_regs(f, 0), unknown = machine_regs(f, 1);
+	g_assert_cmphex(known.value[CR3], ==, 0x1000);
+	g_assert_false(vms_regs_have(&known, GS_BASE));
+	g_assert_cmphex(unknown.value[CR3], ==, BASE + 0x7000);
+	g_assert_false(vms_regs_have(&unknown, K_GS_BASE));
+}
+
 static void test_no_types(struct fixture *f, const void *data)
 {
 	(void)data;
@@ -262,6 +350,9 @@ int main(int argc, char **argv)
 	ADD("/task/current", test_current);
 	ADD("/task/hostile-lists", test_hostile_lists);
 	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);
+	ADD("/task/vcpus-by-notes", test_vcpus_by_notes);
+	ADD("/task/vcpus-online", test_vcpus_online);
+	ADD("/task/vcpus-known-and-unknown", test_vcpus_known_and_unknown);
 	ADD("/task/no-types", test_no_types);
 	return g_test_run();
 }

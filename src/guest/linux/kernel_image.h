@@ -15,6 +15,12 @@ struct vms_linux_arch {
 	void (*set_root)(struct vms_regs *regs, uint64_t pa);
 	/* Registers that show the kernel's memory, made from VMCOREINFO alone. */
 	bool (*regs_from_vmcoreinfo)(const char *vmcoreinfo, struct vms_regs *ret);
+	/* Do these registers say which page tables a vCPU uses? */
+	bool (*has_root)(const struct vms_regs *regs);
+	/* Makes `regs` use the page tables that `kernel` uses. */
+	void (*share_root)(const struct vms_regs *kernel, struct vms_regs *regs);
+	/* Makes `regs` those of the CPU with this per-CPU base. */
+	void (*set_percpu_base)(struct vms_regs *regs, uint64_t base);
 };
 
 extern const struct vms_linux_arch vms_linux_x86_64;

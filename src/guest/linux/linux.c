@@ -321,14 +321,14 @@ static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
 /* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
 static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 					      const struct vms_linux_arch *arch,
-					      const char *vmcoreinfo)
+					      const char *vmcoreinfo, const char *found_by)
 {
 	struct vms_regs regs;
 	if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
 		return NULL;
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
 	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
-	return pages ? load(machine, arch, &regs, pages, "VMCOREINFO in memory", vmcoreinfo) : NULL;
+	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
@@ -340,7 +340,7 @@ static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
 		if (!vmcoreinfo)
 			break;
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo);
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory");
 	}
 	log_phase("Searching memory for VMCOREINFO", &phase_ns);
 	return guest;
@@ -371,7 +371,7 @@ struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **w
 struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 {
 	GError *failure = NULL;
-	bool paging = false;
+	bool paging = false, is_core = vms_machine_info(machine)->is_core;
 	const struct vms_linux_arch *arch = known_arch(machine, why);
 	if (!arch)
 		return NULL;
@@ -380,7 +380,11 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 		g_propagate_error(error, failure);
 		return NULL;
 	}
-	if (!guest && !paging) {
+	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
+	if (!guest && vmcoreinfo)
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file");
+	/* A file may lack the registers that tell whether paging is on. */
+	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
 	} else if (!guest) {
 		g_autofree char *why_no_scan = NULL;
@@ -389,6 +393,8 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 			*why = g_strconcat("no vCPU's page tables map a Linux kernel, and ",
 					   why_no_scan, NULL);
 	}
+	if (guest && is_core)
+		vms_linux_complete_vcpus(guest);
 	return guest;
 }
 

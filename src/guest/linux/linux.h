@@ -74,6 +74,12 @@ GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **error);
 bool vms_linux_task_regs(struct vms_linux *guest, const struct vms_task *task, struct vms_regs *ret,
 			 GError **error);
 
+/* The physical address of the task's own page tables, or 0. Under the lock. */
+uint64_t vms_linux_page_tables(struct vms_linux *guest, const struct vms_task *task);
+
+/* vcpu.c: gives vCPUs without control registers those that the kernel's memory tells. */
+void vms_linux_complete_vcpus(struct vms_linux *guest);
+
 /* process.c */
 struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest);
 void vms_linux_processes_free(struct vms_linux_processes *processes);

@@ -32,6 +32,23 @@ static bool regs_from_vmcoreinfo(const char *vmcoreinfo, struct vms_regs *ret)
 	return true;
 }
 
+static bool has_root(const struct vms_regs *regs)
+{
+	return vms_regs_have(regs, CR3);
+}
+
+static void share_root(const struct vms_regs *kernel, struct vms_regs *regs)
+{
+	static const unsigned control[] = { CR0, CR3, CR4, EFER };
+	for (unsigned i = 0; i < G_N_ELEMENTS(control); i++)
+		vms_regs_set(regs, control[i], kernel->value[control[i]]);
+}
+
+static void set_percpu_base(struct vms_regs *regs, uint64_t base)
+{
+	vms_regs_set(regs, vms_arch_x86_64.in_kernel(regs) ? GS_BASE : K_GS_BASE, base);
+}
+
 const struct vms_linux_arch vms_linux_x86_64 = {
 	.arch = &vms_arch_x86_64,
 	.image_first = START_KERNEL_MAP,
@@ -40,4 +57,7 @@ const struct vms_linux_arch vms_linux_x86_64 = {
 	.root_symbol = "init_top_pgt",
 	.set_root = set_root,
 	.regs_from_vmcoreinfo = regs_from_vmcoreinfo,
+	.has_root = has_root,
+	.share_root = share_root,
+	.set_percpu_base = set_percpu_base,
 };

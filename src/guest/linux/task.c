@@ -240,8 +240,7 @@ static bool is_running(struct vms_linux *guest, uint64_t task)
 	return vms_memory_read_u64(guest->memory, tasks->current, &current) && current == task;
 }
 
-/* The physical address of the task's own page tables, or 0. */
-static uint64_t page_tables(struct vms_linux *guest, const struct vms_task *task)
+uint64_t vms_linux_page_tables(struct vms_linux *guest, const struct vms_task *task)
 {
 	uint64_t pgd;
 	struct vms_page page;
@@ -262,7 +261,7 @@ static bool read_switched_regs(struct vms_linux *guest, const struct vms_task *t
 	}
 	*ret = *vms_memory_regs(guest->memory);
 	if (guest->tasks->arch->switched_regs(guest->tasks, guest->memory, task->va,
-					      page_tables(guest, task), ret))
+					      vms_linux_page_tables(guest, task), ret))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 		    "task %u (%s): cannot read the registers on its kernel stack", task->tid,
