@@ -9,9 +9,14 @@
 #include <vmscope/arch.h>
 
 enum vms_note_kind {
-	VMS_NOTE_PRSTATUS, /* "CORE" NT_PRSTATUS: struct elf_prstatus of Linux */
-	VMS_NOTE_QEMU,	   /* "QEMU" 0: QEMUCPUState of QEMU's target/i386/arch_dump.c */
-	VMS_NOTE_VBOX_6,   /* "VBCPU" of format version 6, and of 5, which lacks TSC_AUX */
+	/*
+	 * "CORE" NT_PRSTATUS: struct elf_prstatus of Linux. Of a vCPU in kernel mode, decoding
+	 * leaves out gs_base: Linux writes the inactive one there (ELF_CORE_COPY_REGS of
+	 * arch/x86/include/asm/elf.h), which is the user's.
+	 */
+	VMS_NOTE_PRSTATUS,
+	VMS_NOTE_QEMU,	 /* "QEMU" 0: QEMUCPUState of QEMU's target/i386/arch_dump.c */
+	VMS_NOTE_VBOX_6, /* "VBCPU" of format version 6, and of 5, which lacks TSC_AUX */
 	VMS_NOTE_VBOX_5,
 	VMS_NOTE_VBOX_2010, /* "VBOXCPU": a raw CPU context; read only */
 	VMS_NOTE_KINDS
