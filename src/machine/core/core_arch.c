@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/core/core_arch.h"
+
+static const struct vms_core_arch *const known[] = { &vms_core_x86_64 };
+
+const struct vms_core_arch *vms_core_arch_of(const struct vms_arch *arch)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+		if (known[i]->arch == arch)
+			return known[i];
+	}
+	return NULL;
+}
+
+const struct vms_core_arch *vms_core_arch_of_elf(uint16_t elf_machine)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+		if (known[i]->elf_machine == elf_machine)
+			return known[i];
+	}
+	return NULL;
+}
+
+/*
+ * The high half of a segment descriptor has its access rights where those of the VMCS are, eight
+ * bits higher, and parts of limit and base around them.
+ */
+#define DESCRIPTOR_SHIFT 8
+#define DESCRIPTOR_MASK	 0xf0ff
+
+/* A little-endian integer of `size` bytes; false when outside. */
+static bool get(struct vms_bytes content, size_t offset, size_t size, uint64_t *ret)
+{
+	if (!vms_bytes_has(content, offset, size))
+		return false;
+	*ret = 0;
+	for (size_t i = size; i > 0; i--)
+		*ret = *ret << 8 | content.data[offset + i - 1];
+	return true;
+}
+
+static void put(uint8_t *content, size_t offset, size_t size, uint64_t value)
+{
+	for (size_t i = 0; i < size; i++, value >>= 8)
+		content[offset + i] = (uint8_t)value;
+}
+
+static bool is_such_a_note(const struct vms_note_layout *layout, struct vms_bytes content)
+{
+	if (layout->size == 0 || content.size < layout->min_size)
+		return false;
+	for (size_t i = 0; i < layout->n_constants; i++) {
+		const struct vms_note_constant *constant = &layout->constants[i];
+		uint64_t value;
+		if (constant->is_magic &&
+		    (!get(content, constant->offset, constant->size, &value) ||
+		     value != constant->value))
+			return false;
+	}
+	return true;
+}
+
+bool vms_note_decode(const struct vms_core_arch *arch, enum vms_note_kind kind,
+		     struct vms_bytes content, struct vms_regs *regs)
+{
+	const struct vms_note_layout *layout = &arch->notes[kind];
+	if (!is_such_a_note(layout, content))
+		return false;
+	for (size_t i = 0; i < layout->n_fields; i++) {
+		const struct vms_note_field *field = &layout->fields[i];
+		uint64_t value;
+		if (field->write_only || !get(content, field->offset, field->size, &value))
+			continue;
+		if (field->is_descriptor)
+			value = value >> DESCRIPTOR_SHIFT & DESCRIPTOR_MASK;
+		vms_regs_set(regs, field->reg, value);
+	}
+	return true;
+}
+
+uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind kind,
+			 const struct vms_regs *regs)
+{
+	const struct vms_note_layout *layout = &arch->notes[kind];
+	struct vms_regs all = *regs;
+	arch->assume(&all);
+	uint8_t *content = g_malloc0(layout->size);
+	for (size_t i = 0; i < layout->n_constants; i++) {
+		const struct vms_note_constant *constant = &layout->constants[i];
+		put(content, constant->offset, constant->size, constant->value);
+	}
+	for (size_t i = 0; i < layout->n_fields; i++) {
+		const struct vms_note_field *field = &layout->fields[i];
+		uint64_t value = vms_regs_have(&all, field->reg) ? all.value[field->reg] : 0;
+		if (field->is_descriptor)
+			value = (value & DESCRIPTOR_MASK) << DESCRIPTOR_SHIFT;
+		put(content, field->offset, field->size, value);
+	}
+	return content;
+}
