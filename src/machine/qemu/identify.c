@@ -122,15 +122,15 @@ static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
 
 void vms_qemu_map_ram(struct vms_qemu *qemu)
 {
-	size_t n;
+	size_t n, n_places = 0;
 	const struct vms_range *ranges = vms_machine_ranges(&qemu->machine, &n);
-	qemu->ram.pid = qemu->machine.info.pid;
-	if (qemu->ram.pid == 0)
+	if (qemu->machine.info.pid == 0)
 		return;
-	qemu->ram.parts = g_new0(struct vms_ram_part, n);
+	g_autofree struct vms_ram_place *places = g_new(struct vms_ram_place, n);
 	for (size_t i = 0; i < n; i++) {
-		struct vms_ram_part part = { .pa = ranges[i].pa, .size = ranges[i].size };
-		if (ranges[i].kind != VMS_RANGE_MMIO && find_hva(qemu, part.pa, &part.hva))
-			qemu->ram.parts[qemu->ram.n_parts++] = part;
+		struct vms_ram_place place = { .pa = ranges[i].pa, .size = ranges[i].size };
+		if (ranges[i].kind != VMS_RANGE_MMIO && find_hva(qemu, place.pa, &place.hva))
+			places[n_places++] = place;
 	}
+	vms_ram_open(&qemu->ram, qemu->machine.info.pid, places, n_places);
 }

@@ -169,6 +169,8 @@ static bool is_memory(struct vms_machine *machine, uint64_t pa, size_t size)
 static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_qemu *qemu = qemu_of(machine);
+	if (!is_memory(machine, pa, size))
+		return false;
 	if (!qemu->told_slow) {
 		qemu->told_slow = true;
 		vms_log(VMS_LOG_WARNING,
@@ -176,8 +178,6 @@ static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, si
 			"QEMU itself needs the same user or root",
 			machine->info.name);
 	}
-	if (!is_memory(machine, pa, size))
-		return false;
 	bool stopped = qemu->gdb.stopped;
 	if (stopped ? !check_still(qemu, NULL) : !hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
@@ -186,12 +186,22 @@ static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, si
 	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
+static bool read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	return vms_ram_read(&qemu_of(machine)->ram, pa, buf, size);
+}
+
+static void next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+		      uint64_t *stop)
+{
+	vms_ram_next_data(&qemu_of(machine)->ram, pa, end, begin, stop);
+}
+
+/* What cannot be read although its place in QEMU is known is gone with QEMU. */
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	struct vms_qemu *qemu = qemu_of(machine);
-	if (qemu->ram.n_parts)
-		return vms_ram_read(&qemu->ram, pa, buf, size);
-	return read_by_stub(machine, pa, buf, size);
+	return !vms_ram_covers(&qemu_of(machine)->ram, pa, size) &&
+	       read_by_stub(machine, pa, buf, size);
 }
 
 static bool is_paused(struct vms_machine *machine)
@@ -220,7 +230,7 @@ static void close_machine(struct vms_machine *machine)
 	vms_qmp_close(&qemu->qmp);
 	g_clear_pointer(&machine->ranges, g_array_unref);
 	g_free(machine->vcpu_threads);
-	g_free(qemu->ram.parts);
+	vms_ram_close(&qemu->ram);
 	g_string_chunk_free(qemu->strings);
 	g_free(qemu);
 }
@@ -230,6 +240,8 @@ static const struct vms_engine engine = {
 	.hold = hold,
 	.release = release,
 	.regs = regs,
+	.read_ram = read_ram,
+	.next_data = next_data,
 	.read_phys = read_phys,
 	.is_paused = is_paused,
 	.ended = ended,
@@ -239,18 +251,21 @@ static const struct vms_engine engine = {
 
 /*
  * Proves that the process and the places are right: what lies there must be
- * what the stub shows. The machine is stopped.
+ * what the stub shows. The machine is stopped. A part that may not be read is left to the stub.
  */
 static void check_ram(struct vms_qemu *qemu)
 {
-	for (size_t i = 0; i < qemu->ram.n_parts; i++) {
+	GArray *parts = qemu->ram.parts;
+	for (guint i = 0; parts && i < parts->len; i++) {
+		const struct vms_ram_part *part = &g_array_index(parts, struct vms_ram_part, i);
 		uint8_t ours[64], theirs[64];
-		uint64_t pa = qemu->ram.parts[i].pa;
-		size_t size = MIN(sizeof(ours), qemu->ram.parts[i].size);
-		if (!vms_gdb_read_phys(&qemu->gdb, pa, theirs, size, NULL))
+		size_t size = MIN(sizeof(ours), part->size);
+		if (!vms_gdb_read_phys(&qemu->gdb, part->pa, theirs, size, NULL))
 			continue;
-		if (!vms_ram_read(&qemu->ram, pa, ours, size) || memcmp(ours, theirs, size) != 0)
-			qemu->ram.n_parts = 0;
+		if (!vms_ram_read(&qemu->ram, part->pa, ours, size))
+			g_array_remove_index(parts, i--);
+		else if (memcmp(ours, theirs, size) != 0)
+			g_array_set_size(parts, 0);
 	}
 }
 

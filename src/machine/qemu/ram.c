@@ -1,24 +1,126 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/ram.h"
 
-#include <glib.h>
+#include <errno.h>
 #include <sys/uio.h>
+#include <unistd.h>
+
+/* The kernel reads no more than 2 GiB at once. */
+#define READ_MAX (UINT64_C(1) << 30)
+/* A shorter hole is not worth a stretch of its own. */
+#define HOLE_MIN (UINT64_C(64) << 10)
+
+/* An entry of /proc/PID/pagemap: the page is in memory, or in the swap. */
+#define PAGEMAP_THERE (UINT64_C(3) << 62)
+/* Entries to read at once: few where data and holes take turns, many in long stretches. */
+#define PAGEMAP_FIRST 64
+#define PAGEMAP_MOST  4096
+
+static uint64_t page_size(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static const struct vms_ram_part *part_at(const struct vms_ram *ram, size_t index)
+{
+	return &g_array_index(ram->parts, struct vms_ram_part, index);
+}
+
+static size_t n_parts(const struct vms_ram *ram)
+{
+	return ram->parts ? ram->parts->len : 0;
+}
+
+/* The index of the first part that does not end before or at `pa`. */
+static size_t find_index(const struct vms_ram *ram, uint64_t pa)
+{
+	size_t low = 0, high = n_parts(ram);
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct vms_ram_part *part = part_at(ram, middle);
+		if (pa < part->pa || pa - part->pa < part->size)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
 
 /* The part that holds `pa`, or NULL. */
 static const struct vms_ram_part *find(const struct vms_ram *ram, uint64_t pa)
 {
-	size_t low = 0, high = ram->n_parts;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct vms_ram_part *part = &ram->parts[middle];
-		if (pa < part->pa)
-			high = middle;
-		else if (pa - part->pa >= part->size)
-			low = middle + 1;
-		else
-			return part;
+	size_t index = find_index(ram, pa);
+	return index < n_parts(ram) && pa >= part_at(ram, index)->pa ? part_at(ram, index) : NULL;
+}
+
+bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size)
+{
+	const struct vms_ram_part *part = NULL;
+	while (size && (part = find(ram, pa))) {
+		uint64_t n = MIN(size, part->size - (pa - part->pa));
+		pa += n;
+		size -= n;
 	}
-	return NULL;
+	return size == 0;
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+static bool read_process(const struct vms_ram *ram, const struct vms_ram_part *part,
+			 uint64_t offset, void *buf, size_t size)
+{
+	struct iovec local = { .iov_base = buf, .iov_len = size };
+	struct iovec remote = { .iov_base = (void *)(uintptr_t)(part->hva + offset),
+				.iov_len = size };
+	return process_vm_readv(ram->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+static bool read_file(const struct vms_ram_part *part, uint64_t offset, void *buf, size_t size)
+{
+	return pread(part->file->fd, buf, size, (off_t)(part->file_offset + offset)) ==
+	       (ssize_t)size;
+}
+
+/* Entries of the page that holds `va` and of those after it. */
+static bool read_pagemap(const struct vms_ram *ram, uint64_t va, uint64_t *entries, size_t n)
+{
+	size_t size = n * sizeof(*entries);
+	off_t offset = (off_t)(va / page_size() * sizeof(*entries));
+	return pread(ram->pagemap, entries, size, offset) == (ssize_t)size;
+}
+
+/* The pages that the process has copied are its own, all others are the file's. */
+static bool read_copy(const struct vms_ram *ram, const struct vms_ram_part *part, uint64_t offset,
+		      void *buf, size_t size)
+{
+	uint64_t page = page_size();
+	while (size) {
+		uint64_t entries[PAGEMAP_FIRST], in_page = (part->hva + offset) % page;
+		size_t n = MIN(PAGEMAP_FIRST, (in_page + size + page - 1) / page), alike = 1;
+		if (!read_pagemap(ram, part->hva + offset, entries, n))
+			return false;
+		bool own = entries[0] & PAGEMAP_THERE;
+		while (alike < n && own == !!(entries[alike] & PAGEMAP_THERE))
+			alike++;
+		size_t bytes = MIN(size, alike * page - in_page);
+		if (!(own ? read_process(ram, part, offset, buf, bytes)
+			  : read_file(part, offset, buf, bytes)))
+			return false;
+		buf = (uint8_t *)buf + bytes;
+		offset += bytes;
+		size -= bytes;
+	}
+	return true;
+}
+
+static bool read_part(const struct vms_ram *ram, const struct vms_ram_part *part, uint64_t offset,
+		      void *buf, size_t size)
+{
+	if (part->kind == VMS_RAM_FILE)
+		return read_file(part, offset, buf, size);
+	if (part->kind == VMS_RAM_COPY)
+		return read_copy(ram, part, offset, buf, size);
+	return read_process(ram, part, offset, buf, size);
 }
 
 bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size)
@@ -28,15 +130,111 @@ bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size
 		if (!part)
 			return false;
 		uint64_t offset = pa - part->pa;
-		size_t n = (size_t)MIN(size, part->size - offset);
-		struct iovec local = { .iov_base = buf, .iov_len = n };
-		struct iovec remote = { .iov_base = (void *)(uintptr_t)(part->hva + offset),
-					.iov_len = n };
-		if (process_vm_readv(ram->pid, &local, 1, &remote, 1, 0) != (ssize_t)n)
+		size_t n = (size_t)MIN(MIN(size, READ_MAX), part->size - offset);
+		if (!read_part(ram, part, offset, buf, n))
 			return false;
 		buf = (uint8_t *)buf + n;
 		pa += n;
 		size -= n;
 	}
 	return true;
+}
+
+/* ---- holes ------------------------------------------------------------- */
+
+/* Guest-physical addresses. */
+struct stretch {
+	uint64_t begin, stop;
+};
+
+/*
+ * The first stretch of [from, end) of a part with pages that the process has; what cannot be told
+ * counts as such. [end, end) where there is none.
+ */
+static struct stretch next_present(const struct vms_ram *ram, const struct vms_ram_part *part,
+				   uint64_t from, uint64_t end)
+{
+	uint64_t entries[PAGEMAP_MOST], page = page_size(), to_va = part->hva - part->pa;
+	struct stretch found = { end, end };
+	size_t n = PAGEMAP_FIRST;
+	for (uint64_t pa = from - (from + to_va) % page; pa < end; n = MIN(2 * n, PAGEMAP_MOST)) {
+		n = MIN(n, (end - pa + page - 1) / page);
+		if (!read_pagemap(ram, pa + to_va, entries, n))
+			return (struct stretch) { MIN(found.begin, MAX(pa, from)), end };
+		for (size_t i = 0; i < n; i++, pa += page) {
+			if (entries[i] & PAGEMAP_THERE) {
+				found.begin = MIN(found.begin, MAX(pa, from));
+				found.stop = MIN(pa + page, end);
+			} else if (found.begin < end && pa + page - found.stop >= HOLE_MIN) {
+				return found;
+			}
+		}
+	}
+	return found;
+}
+
+/* Where data begins in a file, at or after `from`; G_MAXUINT64 when there is no more. */
+static uint64_t seek_data(const struct vms_ram_file *file, uint64_t from)
+{
+	off_t data = lseek(file->fd, (off_t)from, SEEK_DATA);
+	if (data >= 0)
+		return (uint64_t)data;
+	return errno == ENXIO ? G_MAXUINT64 : from;
+}
+
+/*
+ * The same for a file's data. SEEK_HOLE would look for the end of a long stretch over and over,
+ * when it is gone through piece by piece.
+ */
+static struct stretch next_written(const struct vms_ram_part *part, uint64_t from, uint64_t end)
+{
+	uint64_t to_file = part->file_offset - part->pa, file_end = end + to_file;
+	if (!part->file->knows_holes)
+		return (struct stretch) { from, end };
+	uint64_t data = seek_data(part->file, from + to_file);
+	if (data >= file_end)
+		return (struct stretch) { end, end };
+	struct stretch found = { data - to_file, end };
+	while (file_end - data > HOLE_MIN) {
+		uint64_t next = seek_data(part->file, data + HOLE_MIN);
+		if (next >= file_end || next - data >= 2 * HOLE_MIN) {
+			found.stop = data + HOLE_MIN - to_file;
+			break;
+		}
+		data = next;
+	}
+	return found;
+}
+
+static struct stretch next_in_part(const struct vms_ram *ram, const struct vms_ram_part *part,
+				   uint64_t from, uint64_t end)
+{
+	struct stretch present = { end, end }, written = { end, end };
+	if (part->kind == VMS_RAM_OPAQUE)
+		return (struct stretch) { from, end };
+	if (part->kind != VMS_RAM_FILE)
+		present = next_present(ram, part, from, end);
+	if (part->kind != VMS_RAM_ANONYMOUS)
+		written = next_written(part, from, end);
+	return present.begin < written.begin ? present : written;
+}
+
+void vms_ram_next_data(const struct vms_ram *ram, uint64_t pa, uint64_t end, uint64_t *begin,
+		       uint64_t *stop)
+{
+	struct stretch found = { end, end };
+	for (size_t i = find_index(ram, pa); pa < end && found.begin == end; i++) {
+		const struct vms_ram_part *part = i < n_parts(ram) ? part_at(ram, i) : NULL;
+		uint64_t part_pa = part ? MIN(part->pa, end) : end;
+		uint64_t part_end = part && end - part_pa > part->size ? part_pa + part->size : end;
+		if (pa < part_pa)
+			found = (struct stretch) { pa, part_pa };
+		else
+			found = next_in_part(ram, part, pa, part_end);
+		if (found.begin == part_end)
+			found.begin = found.stop = end;
+		pa = part_end;
+	}
+	*begin = found.begin;
+	*stop = found.stop;
 }

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* How a guest's RAM is mapped in its process, by /proc/PID/maps (proc_pid_maps(5)). */
+#include "machine/qemu/ram.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+struct mapping {
+	uint64_t start, end; /* addresses */
+	bool shared;
+	uint64_t file_offset, device, inode; /* inode 0: anonymous */
+};
+
+static char *proc_path(pid_t pid, const char *name)
+{
+	return g_strdup_printf("/proc/%d/%s", (int)pid, name);
+}
+
+/* "7f63e7e00000-7f6427e00000 rw-s 00000000 00:1a 1034 /dev/shm/x" */
+static bool parse_mapping(const char *line, struct mapping *ret)
+{
+	unsigned long start, end, offset, inode;
+	unsigned major, minor;
+	char access[5];
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &start, &end, access, &offset, &major, &minor,
+		   &inode) != 7)
+		return false;
+	*ret =
+		(struct mapping) { start, end, access[3] == 's', offset, makedev(major, minor),
+				   inode };
+	return true;
+}
+
+/* All mappings, sorted; none where they may not be seen. */
+static GArray *read_mappings(pid_t pid)
+{
+	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct mapping));
+	g_autofree char *path = proc_path(pid, "maps");
+	FILE *maps = fopen(path, "re");
+	char *line = NULL;
+	size_t size = 0;
+	struct mapping mapping;
+	while (maps && getline(&line, &size, maps) > 0) {
+		if (parse_mapping(line, &mapping))
+			g_array_append_val(mappings, mapping);
+	}
+	free(line);
+	if (maps)
+		fclose(maps);
+	return mappings;
+}
+
+/* A regular file for reading, or -1. Opening a pipe would wait, opening a device do anything. */
+static int open_regular(const char *path, const struct mapping *must_be)
+{
+	struct stat file;
+	if (stat(path, &file) < 0 || !S_ISREG(file.st_mode) ||
+	    (must_be && (file.st_dev != must_be->device || file.st_ino != must_be->inode)))
+		return -1;
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The file among those that the process has open. */
+static int open_by_descriptor(pid_t pid, const struct mapping *mapping)
+{
+	g_autofree char *path = proc_path(pid, "fd");
+	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+	const char *name;
+	int fd = -1;
+	while (fd < 0 && directory && (name = g_dir_read_name(directory))) {
+		g_autofree char *link = g_build_filename(path, name, NULL);
+		fd = open_regular(link, mapping);
+	}
+	return fd;
+}
+
+/* By the mapping itself, for which one has to be root; it need not be open in the process. */
+static int open_by_mapping(pid_t pid, const struct mapping *mapping)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/map_files/%" G_GINT64_MODIFIER
+						"x-%" G_GINT64_MODIFIER "x",
+						(int)pid, mapping->start, mapping->end);
+	return open_regular(path, NULL);
+}
+
+/*
+ * File systems whose SEEK_DATA knows of what was written through a mapping and is not on the disk
+ * yet. Huge pages' has none: it says that all is data.
+ */
+static bool knows_holes(int fd)
+{
+	struct statfs fs;
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return false;
+	return fs.f_type == TMPFS_MAGIC || fs.f_type == EXT4_SUPER_MAGIC ||
+	       fs.f_type == XFS_SUPER_MAGIC;
+}
+
+static void free_file(gpointer data)
+{
+	struct vms_ram_file *file = data;
+	if (file->fd >= 0)
+		close(file->fd);
+	g_free(file);
+}
+
+static const struct vms_ram_file *find_file(struct vms_ram *ram, const struct mapping *mapping)
+{
+	for (guint i = 0; i < ram->files->len; i++) {
+		const struct vms_ram_file *file = ram->files->pdata[i];
+		if (file->device == mapping->device && file->inode == mapping->inode)
+			return file;
+	}
+	struct vms_ram_file *file = g_new(struct vms_ram_file, 1);
+	*file = (struct vms_ram_file) { mapping->device, mapping->inode,
+					open_by_descriptor(ram->pid, mapping), false };
+	if (file->fd < 0)
+		file->fd = open_by_mapping(ram->pid, mapping);
+	file->knows_holes = knows_holes(file->fd);
+	g_ptr_array_add(ram->files, file);
+	return file;
+}
+
+/* Does `next` go on where `part` ends, mapped alike? */
+static bool continues(const struct vms_ram_part *part, const struct vms_ram_part *next)
+{
+	return part->pa + part->size == next->pa && part->hva + part->size == next->hva &&
+	       part->kind == next->kind && part->file == next->file &&
+	       (!part->file || part->file_offset + part->size == next->file_offset);
+}
+
+static void add_part(struct vms_ram *ram, const struct vms_ram_part *part)
+{
+	struct vms_ram_part *last =
+		ram->parts->len
+			? &g_array_index(ram->parts, struct vms_ram_part, ram->parts->len - 1)
+			: NULL;
+	if (last && continues(last, part))
+		last->size += part->size;
+	else
+		g_array_append_vals(ram->parts, part, 1);
+}
+
+/* What of the place lies in the mapping. */
+static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
+		       const struct mapping *mapping)
+{
+	uint64_t start = MAX(place->hva, mapping->start);
+	uint64_t end = MIN(place->hva + place->size, mapping->end);
+	if (start >= end)
+		return;
+	struct vms_ram_part part = { .pa = place->pa + (start - place->hva),
+				     .size = end - start,
+				     .hva = start };
+	const struct vms_ram_file *file = mapping->inode ? find_file(ram, mapping) : NULL;
+	if (file && file->fd >= 0 && (mapping->shared || ram->pagemap >= 0)) {
+		part.kind = mapping->shared ? VMS_RAM_FILE : VMS_RAM_COPY;
+		part.file = file;
+		part.file_offset = mapping->file_offset + (start - mapping->start);
+	} else if (!file && !mapping->shared && ram->pagemap >= 0) {
+		part.kind = VMS_RAM_ANONYMOUS;
+	}
+	add_part(ram, &part);
+}
+
+/*
+ * Does somebody fill in pages that are not there when they are first used (userfaultfd(2); a
+ * migration that fetches them from afar)? Then only the process itself can be asked for them.
+ */
+static bool has_userfaultfd(pid_t pid)
+{
+	g_autofree char *path = proc_path(pid, "fd");
+	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+	const char *name;
+	bool found = false;
+	while (!found && directory && (name = g_dir_read_name(directory))) {
+		g_autofree char *link = g_build_filename(path, name, NULL);
+		g_autofree char *target = g_file_read_link(link, NULL);
+		found = g_strcmp0(target, "anon_inode:[userfaultfd]") == 0;
+	}
+	return found;
+}
+
+static void make_opaque(struct vms_ram *ram)
+{
+	for (guint i = 0; i < ram->parts->len; i++) {
+		struct vms_ram_part *part = &g_array_index(ram->parts, struct vms_ram_part, i);
+		part->kind = VMS_RAM_OPAQUE;
+		part->file = NULL;
+	}
+}
+
+void vms_ram_open(struct vms_ram *ram, pid_t pid, const struct vms_ram_place *places,
+		  size_t n_places)
+{
+	g_autofree char *pagemap = proc_path(pid, "pagemap");
+	*ram = (struct vms_ram) { .pid = pid, .pagemap = -1 };
+	ram->parts = g_array_new(FALSE, FALSE, sizeof(struct vms_ram_part));
+	ram->files = g_ptr_array_new_with_free_func(free_file);
+	ram->pagemap = open(pagemap, O_RDONLY | O_CLOEXEC);
+	g_autoptr(GArray) mappings = read_mappings(pid);
+	for (size_t i = 0; i < n_places; i++) {
+		for (guint j = 0; j < mappings->len; j++)
+			add_mapped(ram, &places[i], &g_array_index(mappings, struct mapping, j));
+	}
+	if (has_userfaultfd(pid))
+		make_opaque(ram);
+}
+
+void vms_ram_close(struct vms_ram *ram)
+{
+	if (!ram->parts)
+		return;
+	g_clear_pointer(&ram->parts, g_array_unref);
+	g_clear_pointer(&ram->files, g_ptr_array_unref);
+	if (ram->pagemap >= 0)
+		close(ram->pagemap);
+}
