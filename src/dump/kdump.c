@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kdump-compressed layout (machine/core/kdump_format.h): header, bitmaps, a descriptor for
+ * every page of RAM and ROM, then the pages, in the order in which workers finish them, and last
+ * what is known only when the guest runs again: the notes.
+ *
+ * The number of pages is known when the guest is held, and with it every descriptor's place. A
+ * worker compresses a unit, takes the next bytes of the file for it and writes pages and
+ * descriptors: it waits for nobody.
+ */
+#include "dump/notes.h"
+#include "dump/sink.h"
+#include "guest/linux/vmcoreinfo.h"
+#include "machine/core/kdump_format.h"
+
+#include <stdatomic.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define BLOCK	   VMS_DUMP_PAGE
+#define ZLIB_LEVEL 1
+#define ZSTD_LEVEL 1
+/* Bitmaps are written in pieces: those between far ranges are holes. */
+#define PIECE_BYTES 32768
+#define PIECE_PFNS  (PIECE_BYTES * UINT64_C(8))
+
+/* What one thread needs; made by the thread's first unit. */
+struct worker {
+	ZSTD_CCtx *zstd;
+	z_stream zlib;
+	bool has_zlib;
+	uint8_t page[BLOCK];			   /* one that is partly memory */
+	uint8_t data[VMS_DUMP_UNIT_PAGES * BLOCK]; /* of a unit, as it goes into the file */
+	struct vms_kdump_page descriptors[VMS_DUMP_UNIT_PAGES];
+};
+
+struct kdump {
+	struct vms_dump_sink sink;
+	const struct vms_dump_state *state;
+	struct vms_outfile *file;
+	struct worker *workers;
+	unsigned n_workers;
+	uint32_t flags; /* of compressed pages */
+
+	uint64_t *pages_before; /* each range of memory; and, last, all pages */
+	uint64_t max_mapnr;
+	uint64_t bitmap_size; /* bytes of each, whole blocks */
+	uint64_t descriptors; /* offset in the file */
+	struct vms_kdump_page zero;
+	_Atomic uint64_t end; /* of what is in use of the file */
+};
+
+/* ---- which pages there are -------------------------------------------- */
+
+static const struct vms_range *range_at(const struct kdump *kdump, unsigned i)
+{
+	return &g_array_index(kdump->state->memory, struct vms_range, i);
+}
+
+/*
+ * The pages of range `i`: [*first, *end). A page that several ranges share is the first one's.
+ */
+static void range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, uint64_t *end)
+{
+	const struct vms_range *range = range_at(kdump, i);
+	*first = range->pa / BLOCK;
+	*end = (range->pa + range->size - 1) / BLOCK + 1;
+	if (i > 0) {
+		const struct vms_range *before = range - 1;
+		*first = MAX(*first, (before->pa + before->size - 1) / BLOCK + 1);
+	}
+	*end = MAX(*first, *end);
+}
+
+/* The range that `pa` lies in. */
+static unsigned range_of(const struct kdump *kdump, uint64_t pa)
+{
+	unsigned low = 0, high = kdump->state->memory->len;
+	while (high - low > 1) {
+		unsigned middle = low + (high - low) / 2;
+		if (range_at(kdump, middle)->pa <= pa)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool lay_out(struct kdump *kdump, GError **error)
+{
+	unsigned n = kdump->state->memory->len;
+
+	kdump->pages_before = g_new0(uint64_t, (size_t)n + 1);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t first, end;
+		range_pages(kdump, i, &first, &end);
+		kdump->pages_before[i + 1] = kdump->pages_before[i] + end - first;
+		kdump->max_mapnr = MAX(kdump->max_mapnr, end);
+	}
+	if (kdump->max_mapnr > VMS_KDUMP_PFNS_MAX) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "cannot dump %s as kdump: it has memory at 0x%" G_GINT64_MODIFIER
+			    "x, beyond 64 TiB; the layout elf has no limit",
+			    vms_machine_info(kdump->state->machine)->name,
+			    (kdump->max_mapnr - 1) * BLOCK);
+		return false;
+	}
+	kdump->bitmap_size = (kdump->max_mapnr + 8 * BLOCK - 1) / (8 * BLOCK) * BLOCK;
+	kdump->descriptors = 2 * BLOCK + 2 * kdump->bitmap_size;
+	kdump->end = kdump->descriptors + kdump->pages_before[n] * sizeof(struct vms_kdump_page);
+	return true;
+}
+
+/* ---- pages ------------------------------------------------------------ */
+
+/* Compresses a page into `to`, a page large: its size there, or 0 when it does not shrink. */
+static size_t compress_page(const struct kdump *kdump, struct worker *worker, const uint8_t *page,
+			    uint8_t *to)
+{
+	if (kdump->flags == VMS_KDUMP_ZSTD) {
+		if (!worker->zstd)
+			worker->zstd = ZSTD_createCCtx();
+		size_t size = worker->zstd ? ZSTD_compressCCtx(worker->zstd, to, BLOCK - 1, page,
+							       BLOCK, ZSTD_LEVEL)
+					   : 0;
+		return ZSTD_isError(size) ? 0 : size;
+	}
+	if (kdump->flags != VMS_KDUMP_ZLIB)
+		return 0;
+	if (!worker->has_zlib)
+		worker->has_zlib = deflateInit(&worker->zlib, ZLIB_LEVEL) == Z_OK;
+	else
+		deflateReset(&worker->zlib);
+	worker->zlib.next_in = (uint8_t *)page;
+	worker->zlib.avail_in = BLOCK;
+	worker->zlib.next_out = to;
+	worker->zlib.avail_out = BLOCK - 1;
+	bool shrunk = worker->has_zlib && deflate(&worker->zlib, Z_FINISH) == Z_STREAM_END;
+	return shrunk ? BLOCK - 1 - worker->zlib.avail_out : 0;
+}
+
+/* Puts a page at `*used` into the unit's data; the descriptor's offset counts from there. */
+static struct vms_kdump_page pack(const struct kdump *kdump, struct worker *worker,
+				  const uint8_t *page, size_t *used)
+{
+	size_t size = compress_page(kdump, worker, page, worker->data + *used);
+	struct vms_kdump_page descriptor = { .offset = *used,
+					     .size = (uint32_t)(size ? size : BLOCK),
+					     .flags = size ? kdump->flags : 0 };
+	if (!size)
+		memcpy(worker->data + *used, page, BLOCK);
+	*used += descriptor.size;
+	return descriptor;
+}
+
+/*
+ * A page that memory does not fill: what the unit has of it, zeros, and what other ranges have,
+ * whose units leave it to this one.
+ */
+static const uint8_t *edge_page(const struct kdump *kdump, struct worker *worker,
+				const struct vms_dump_unit *unit, unsigned range, uint64_t pfn)
+{
+	uint64_t pa = pfn * BLOCK, begin = MAX(pa, unit->pa);
+	uint64_t end = MIN(pa + BLOCK, unit->pa + unit->size);
+
+	memset(worker->page, 0, BLOCK);
+	if (!unit->zero[pfn - unit->pa / BLOCK])
+		memcpy(worker->page + (begin - pa), unit->data + (begin - unit->pa), end - begin);
+	for (unsigned i = range + 1; i < kdump->state->memory->len; i++) {
+		const struct vms_range *other = range_at(kdump, i);
+		if (other->pa >= pa + BLOCK)
+			break;
+		uint64_t size = MIN(other->size, pa + BLOCK - other->pa);
+		uint8_t *to = worker->page + (other->pa - pa);
+		if (!vms_machine_read_phys(kdump->state->machine, other->pa, to, size))
+			memset(to, 0, size);
+	}
+	return worker->page;
+}
+
+static bool is_edge(const struct vms_dump_unit *unit, uint64_t pfn)
+{
+	return pfn * BLOCK < unit->pa || pfn * BLOCK + BLOCK > unit->pa + unit->size;
+}
+
+static void write_descriptor(struct vms_kdump_page *descriptor)
+{
+	descriptor->offset = GUINT64_TO_LE(descriptor->offset);
+	descriptor->size = GUINT32_TO_LE(descriptor->size);
+	descriptor->flags = GUINT32_TO_LE(descriptor->flags);
+}
+
+static bool write_unit(struct vms_dump_sink *sink, unsigned number,
+		       const struct vms_dump_unit *unit, GError **error)
+{
+	struct kdump *kdump = (struct kdump *)sink;
+	struct worker *worker = &kdump->workers[number];
+	unsigned range = range_of(kdump, unit->pa);
+	uint64_t first, range_end, end = (unit->pa + unit->size - 1) / BLOCK + 1;
+	size_t used = 0, n = 0;
+
+	range_pages(kdump, range, &first, &range_end);
+	uint64_t pfn = MAX(first, unit->pa / BLOCK);
+	uint64_t index = kdump->pages_before[range] + (pfn - first);
+	bool stored[VMS_DUMP_UNIT_PAGES] = { false };
+	for (; pfn < end; pfn++, n++) {
+		const uint8_t *page = NULL;
+		if (is_edge(unit, pfn))
+			page = edge_page(kdump, worker, unit, range, pfn);
+		else if (!unit->zero[pfn - unit->pa / BLOCK])
+			page = unit->data + (pfn * BLOCK - unit->pa);
+		stored[n] = page != NULL;
+		worker->descriptors[n] = page ? pack(kdump, worker, page, &used) : kdump->zero;
+	}
+	uint64_t offset = atomic_fetch_add(&kdump->end, used);
+	for (size_t i = 0; i < n; i++) {
+		if (stored[i])
+			worker->descriptors[i].offset += offset;
+		write_descriptor(&worker->descriptors[i]);
+	}
+	return (used == 0 ||
+		vms_outfile_write_at(kdump->file, offset, worker->data, used, error)) &&
+	       (n == 0 ||
+		vms_outfile_write_at(kdump->file,
+				     kdump->descriptors + index * sizeof(*worker->descriptors),
+				     worker->descriptors, n * sizeof(*worker->descriptors), error));
+}
+
+/* The page that all pages of zeros share. */
+static bool write_zero_page(struct kdump *kdump, GError **error)
+{
+	static const uint8_t zeros[BLOCK];
+	size_t used = 0;
+
+	kdump->zero = pack(kdump, &kdump->workers[0], zeros, &used);
+	kdump->zero.offset = atomic_fetch_add(&kdump->end, used);
+	return vms_outfile_write_at(kdump->file, kdump->zero.offset, kdump->workers[0].data, used,
+				    error);
+}
+
+/* ---- the rest --------------------------------------------------------- */
+
+static void set_bits(uint8_t *bits, uint64_t first, uint64_t end)
+{
+	for (; first < end && first % 8; first++)
+		bits[first / 8] |= (uint8_t)(1U << first % 8);
+	if (first < end)
+		memset(bits + first / 8, 0xff, (end - first) / 8);
+	for (first = MAX(first, end / 8 * 8); first < end; first++)
+		bits[first / 8] |= (uint8_t)(1U << first % 8);
+}
+
+/* Writes piece `index` of both bitmaps, which are the same, and clears it. */
+static bool write_piece(struct kdump *kdump, uint64_t index, uint8_t piece[PIECE_BYTES],
+			GError **error)
+{
+	uint64_t at = index * PIECE_BYTES;
+	size_t size = MIN(PIECE_BYTES, kdump->bitmap_size - at);
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (!vms_outfile_write_at(kdump->file, 2 * BLOCK + i * kdump->bitmap_size + at,
+					  piece, size, error))
+			return false;
+	}
+	memset(piece, 0, PIECE_BYTES);
+	return true;
+}
+
+static bool write_bitmaps(struct kdump *kdump, GError **error)
+{
+	g_autofree uint8_t *piece = g_malloc0(PIECE_BYTES);
+	uint64_t index = 0;
+
+	for (unsigned i = 0; i < kdump->state->memory->len; i++) {
+		uint64_t first, end;
+		range_pages(kdump, i, &first, &end);
+		while (first < end) {
+			uint64_t base = first / PIECE_PFNS * PIECE_PFNS;
+			uint64_t stop = MIN(end, base + PIECE_PFNS);
+			if (base / PIECE_PFNS != index && !write_piece(kdump, index, piece, error))
+				return false;
+			index = base / PIECE_PFNS;
+			set_bits(piece, first - base, stop - base);
+			first = stop;
+		}
+	}
+	return write_piece(kdump, index, piece, error);
+}
+
+/* Behind all that is in the file; its place is returned. */
+static bool append(struct kdump *kdump, const void *data, size_t size, uint64_t *offset,
+		   GError **error)
+{
+	*offset = atomic_fetch_add(&kdump->end, size);
+	return size == 0 || vms_outfile_write_at(kdump->file, *offset, data, size, error);
+}
+
+static bool write_notes(struct kdump *kdump, const struct vms_dump_outcome *outcome,
+			struct vms_kdump_sub_header *sub, GError **error)
+{
+	const char *vmcoreinfo = kdump->state->vmcoreinfo;
+	g_autoptr(GByteArray) notes = vms_dump_state_notes(kdump->state);
+	uint64_t at = 0;
+
+	vms_dump_add_own_note(notes, kdump->state, outcome);
+	if (!append(kdump, notes->data, notes->len, &at, error))
+		return false;
+	sub->notes = GUINT64_TO_LE(at);
+	sub->notes_size = GUINT64_TO_LE((uint64_t)notes->len);
+	if (!vmcoreinfo)
+		return true;
+	if (!append(kdump, vmcoreinfo, strlen(vmcoreinfo), &at, error))
+		return false;
+	sub->vmcoreinfo = GUINT64_TO_LE(at);
+	sub->vmcoreinfo_size = GUINT64_TO_LE((uint64_t)strlen(vmcoreinfo));
+	return true;
+}
+
+/* What is told of the guest, from VMCOREINFO. */
+static void describe_guest(const struct kdump *kdump, struct vms_kdump_header *header,
+			   struct vms_kdump_sub_header *sub)
+{
+	const char *vmcoreinfo = kdump->state->vmcoreinfo;
+	struct vms_kdump_utsname *utsname = &header->utsname;
+	int64_t phys_base = 0;
+
+	g_strlcpy(utsname->machine, kdump->state->arch->arch->name, sizeof(utsname->machine));
+	if (!vmcoreinfo)
+		return;
+	g_autofree char *release = vms_vmcoreinfo_string(vmcoreinfo, "OSRELEASE");
+	g_strlcpy(utsname->sysname, "Linux", sizeof(utsname->sysname));
+	g_strlcpy(utsname->release, release ? release : "", sizeof(utsname->release));
+	if (vms_vmcoreinfo_number(vmcoreinfo, "NUMBER(phys_base)", &phys_base))
+		sub->phys_base = GUINT64_TO_LE((uint64_t)phys_base);
+}
+
+static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
+		   GError **error)
+{
+	struct kdump *kdump = (struct kdump *)sink;
+	uint64_t now = (uint64_t)g_get_real_time();
+	struct vms_kdump_header header = {
+		.version = GUINT32_TO_LE(VMS_KDUMP_VERSION),
+		.time_s = GUINT64_TO_LE(now / G_USEC_PER_SEC),
+		.time_us = GUINT64_TO_LE(now % G_USEC_PER_SEC),
+		.status = GUINT32_TO_LE(kdump->flags),
+		.block_size = GUINT32_TO_LE(BLOCK),
+		.sub_header_blocks = GUINT32_TO_LE(1),
+		.bitmap_blocks = GUINT32_TO_LE((uint32_t)(2 * kdump->bitmap_size / BLOCK)),
+		.max_mapnr_32 = GUINT32_TO_LE((uint32_t)MIN(kdump->max_mapnr, G_MAXUINT32)),
+		.n_cpus = GUINT32_TO_LE(kdump->state->vcpus->len),
+	};
+	struct vms_kdump_sub_header sub = { .max_mapnr = GUINT64_TO_LE(kdump->max_mapnr) };
+
+	memcpy(header.signature, VMS_KDUMP_SIGNATURE, sizeof(header.signature));
+	describe_guest(kdump, &header, &sub);
+	return write_notes(kdump, outcome, &sub, error) && write_bitmaps(kdump, error) &&
+	       vms_outfile_write_at(kdump->file, 0, &header, sizeof(header), error) &&
+	       vms_outfile_write_at(kdump->file, BLOCK, &sub, sizeof(sub), error);
+}
+
+static void free_sink(struct vms_dump_sink *sink)
+{
+	struct kdump *kdump = (struct kdump *)sink;
+	for (unsigned i = 0; i < kdump->n_workers; i++) {
+		ZSTD_freeCCtx(kdump->workers[i].zstd);
+		if (kdump->workers[i].has_zlib)
+			deflateEnd(&kdump->workers[i].zlib);
+	}
+	g_free(kdump->workers);
+	g_free(kdump->pages_before);
+	g_free(kdump);
+}
+
+struct vms_dump_sink *vms_dump_open_kdump(const struct vms_dump_state *state,
+					  struct vms_outfile *file, unsigned workers,
+					  GError **error)
+{
+	static const uint32_t flags[] = { [VMS_DUMP_PLAIN] = 0,
+					  [VMS_DUMP_ZLIB] = VMS_KDUMP_ZLIB,
+					  [VMS_DUMP_ZSTD] = VMS_KDUMP_ZSTD };
+	struct kdump *kdump = g_new0(struct kdump, 1);
+	g_autoptr(vms_dump_sink) sink = &kdump->sink;
+
+	*kdump = (struct kdump) { .sink = { write_unit, finish, free_sink },
+				  .state = state,
+				  .file = file,
+				  .workers = g_new0(struct worker, workers),
+				  .n_workers = workers,
+				  .flags = flags[state->options->compression] };
+	return lay_out(kdump, error) && write_zero_page(kdump, error) ? g_steal_pointer(&sink)
+								      : NULL;
+}
