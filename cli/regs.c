@@ -42,7 +42,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	bool done = true;
 	for (unsigned i = first; done && i <= last; i++) {
 		struct vms_regs regs;
-		done = vms_machine_regs(session->machine, i, &regs, error) &&
+		done = vms_machine_all_regs(session->machine, i, &regs, error) &&
 		       add_registers(vms_machine_arch(session->machine), i, &regs, argv + 1, table,
 				     error);
 	}

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/hmp.h"
 
+#include "arch/x86_64.h"
+#include <string.h>
+
 /* Printed by QEMU 10.0.2 for a pc machine with 1 GiB; shortened. */
 static const char qemu_10[] =
 	"FlatView #0\n"
@@ -116,6 +119,155 @@ static void test_gpa2hva(void)
 		g_assert_false(vms_hmp_parse_gpa2hva(texts[i], 0x100000, &hva));
 }
 
+/* ---- registers --------------------------------------------------------- */
+
+#define GENERAL_64                                                                                 \
+	"RAX=0000000000000040 RBX=00007ffe542902f8 RCX=0000000000000000 RDX=0000000000000040\n"    \
+	"RIP=000000000057aac6 RFL=00000202 [-------] CPL=3 II=0 A20=1 SMM=0 HLT=0\n"
+#define SEGMENTS_64                                                                                \
+	"ES =0000 0000000000000000 00000000 00000000\n"                                            \
+	"CS =0033 0000000000000000 ffffffff 00affb00 DPL=3 CS64 [-RA]\n"                           \
+	"SS =002b 0000000000000000 ffffffff 00c0f300 DPL=3 DS   [-WA]\n"                           \
+	"DS =0000 0000000000000000 00000000 00000000\n"                                            \
+	"FS =0000 0000000010bbf3c0 00000000 00000000\n"                                            \
+	"GS =0000 0000000000000000 00000000 00000000\n"                                            \
+	"LDT=0000 0000000000000000 00000000 00008200 DPL=0 LDT\n"                                  \
+	"TR =0040 fffffe000003e000 00004087 00008900 DPL=0 TSS64-avl\n"
+#define TABLES_64                                                                                  \
+	"GDT=     fffffe000003c000 0000007f\n"                                                     \
+	"IDT=     fffffe0000000000 00000fff\n"
+#define CONTROL_64 "CR0=80050033 CR2=0000000010bc2b98 CR3=000000000139c000 CR4=00751ea0\n"
+#define DEBUG_64                                                                                   \
+	"DR0=0000000000000001 DR1=0000000000000002 DR2=0000000000000003 DR3=0000000000000004 \n"   \
+	"DR6=00000000ffff0ff0 DR7=0000000000000400\n"
+#define REST                                                                                       \
+	"EFER=0000000000000d01\n"                                                                  \
+	"FCW=037f FSW=0000 [ST=0] FTW=00 MXCSR=00001f80\n"
+
+/* As QEMU 10.0.2 prints a vCPU in user mode; up to version 7 there was no head. */
+static const char user_64[] = "\nCPU#1\n" GENERAL_64 SEGMENTS_64 TABLES_64 CONTROL_64 DEBUG_64 REST;
+static const char user_64_without_head[] =
+	GENERAL_64 SEGMENTS_64 TABLES_64 CONTROL_64 DEBUG_64 REST;
+
+/* A 32-bit program on the same kernel: what belongs to the kernel is cut off. */
+static const char compatible[] =
+	"EAX=00000040 EBX=542902f8 ECX=00000000 EDX=00000040\n"
+	"EIP=0057aac6 EFL=00000202 [-------] CPL=3 II=0 A20=1 SMM=0 HLT=0\n"
+	"ES =002b 00000000 ffffffff 00c0f300 DPL=3 DS   [-WA]\n"
+	"CS =0023 00000000 ffffffff 00c0fb00 DPL=3 CS32 [-RA]\n"
+	"SS =002b 00000000 ffffffff 00c0f300 DPL=3 DS   [-WA]\n"
+	"DS =002b 00000000 ffffffff 00c0f300 DPL=3 DS   [-WA]\n"
+	"FS =0000 00000000 00000000 00000000\n"
+	"GS =0063 f7d9c100 ffffffff 00d0f300 DPL=3 DS   [-WA]\n"
+	"LDT=0000 00000000 00000000 00008200 DPL=0 LDT\n"
+	"TR =0040 0003e000 00004087 00008900 DPL=0 TSS64-avl\n" TABLES_64 CONTROL_64 DEBUG_64 REST;
+
+/* QEMU 10.0.2 at reset. */
+static const char real_mode[] =
+	"\nCPU#0\n"
+	"EAX=00000000 EBX=00000000 ECX=00000000 EDX=00000663\n"
+	"ESI=00000000 EDI=00000000 EBP=00000000 ESP=00000000\n"
+	"EIP=0000fff0 EFL=00000002 [-------] CPL=0 II=0 A20=1 SMM=0 HLT=0\n"
+	"ES =0000 00000000 0000ffff 00009300\n"
+	"CS =f000 ffff0000 0000ffff 00009b00\n"
+	"SS =0000 00000000 0000ffff 00009300\n"
+	"DS =0000 00000000 0000ffff 00009300\n"
+	"FS =0000 00000000 0000ffff 00009300\n"
+	"GS =0000 00000000 0000ffff 00009300\n"
+	"LDT=0000 00000000 0000ffff 00008200\n"
+	"TR =0000 00000000 0000ffff 00008b00\n"
+	"GDT=     00000000 0000ffff\n"
+	"IDT=     00000000 0000ffff\n"
+	"CR0=60000010 CR2=00000000 CR3=00000000 CR4=00000000\n"
+	"DR0=0000000000000000 DR1=0000000000000000 DR2=0000000000000000 DR3=0000000000000000 \n"
+	"DR6=00000000ffff0ff0 DR7=0000000000000400\n"
+	"EFER=0000000000000000\n";
+
+static void check_registers(const char *text, const char *expected)
+{
+	struct vms_regs regs = { 0 };
+	g_autoptr(GString) got = g_string_new(NULL);
+	g_assert_true(vms_hmp_parse_x86_64_registers(text, &regs));
+	for (unsigned i = 0; i < N_REGS; i++) {
+		if (vms_regs_have(&regs, i) && regs.value[i] != 0)
+			g_string_append_printf(got, "%s=%" G_GINT64_MODIFIER "x ",
+					       vms_arch_x86_64.regs[i].name, regs.value[i]);
+	}
+	g_assert_cmpstr(got->str, ==, expected);
+}
+
+static void test_registers(void)
+{
+	static const char user[] =
+		"cs_limit=ffffffff cs_attr=a0fb ss_limit=ffffffff ss_attr=c0f3 ldtr_attr=82 tr=40 "
+		"tr_base=fffffe000003e000 tr_limit=4087 tr_attr=89 gdtr_base=fffffe000003c000 "
+		"gdtr_limit=7f idtr_base=fffffe0000000000 idtr_limit=fff dr0=1 dr1=2 dr2=3 dr3=4 "
+		"dr6=ffff0ff0 dr7=400 ";
+	struct vms_regs regs = { 0 };
+	check_registers(user_64, user);
+	check_registers(user_64_without_head, user);
+	check_registers(compatible,
+			"cs_limit=ffffffff cs_attr=c0fb ss_limit=ffffffff ss_attr=c0f3 "
+			"ds_limit=ffffffff ds_attr=c0f3 es_limit=ffffffff es_attr=c0f3 "
+			"gs_limit=ffffffff gs_attr=d0f3 ldtr_attr=82 tr=40 tr_limit=4087 "
+			"tr_attr=89 gdtr_base=fffffe000003c000 gdtr_limit=7f "
+			"idtr_base=fffffe0000000000 idtr_limit=fff dr0=1 dr1=2 dr2=3 dr3=4 "
+			"dr6=ffff0ff0 dr7=400 ");
+	check_registers(real_mode, "cs_base=ffff0000 cs_limit=ffff cs_attr=9b ss_limit=ffff "
+				   "ss_attr=93 ds_limit=ffff ds_attr=93 es_limit=ffff es_attr=93 "
+				   "fs_limit=ffff fs_attr=93 gs_limit=ffff gs_attr=93 "
+				   "ldtr_limit=ffff ldtr_attr=82 tr_limit=ffff tr_attr=8b "
+				   "gdtr_limit=ffff idtr_limit=ffff dr6=ffff0ff0 dr7=400 ");
+	/* What is zero is known all the same; what is cut off is not. */
+	g_assert_true(vms_hmp_parse_x86_64_registers(compatible, &regs));
+	g_assert_true(vms_regs_have(&regs, CS_BASE));
+	g_assert_true(vms_regs_have(&regs, LDTR));
+	g_assert_false(vms_regs_have(&regs, TR_BASE));
+	g_assert_false(vms_regs_have(&regs, LDTR_BASE));
+	/* The gdb stub knows better. */
+	g_assert_false(vms_regs_have(&regs, FS_BASE));
+	g_assert_false(vms_regs_have(&regs, CS));
+	g_assert_false(vms_regs_have(&regs, CR0));
+}
+
+/* All is told, or nothing. */
+static void test_registers_misunderstood(void)
+{
+	static const struct {
+		const char *from, *to;
+	} changes[] = {
+		{ "\nCS =", "\nCX =" },
+		{ "CS =0033 ", "CS =033 " },
+		{ "CS =0033 ", "CS =0033  " },
+		{ "CS =0033 0000000000000000", "CS =0033 000000000000000" },
+		{ " 00affb00 ", " 00affb0 " },
+		{ " 00affb00 ", " 00AFFB00 " },
+		{ "TR =0040 ", "TR = 0040 " },
+		{ "GDT=     ", "GDT= " },
+		{ "GDT=     fffffe000003c000", "GDT=     0003c000" },
+		{ "0000007f", "0001007f" },
+		{ "DR7=0000000000000400", "DR7=0x400" },
+		{ " DR1=", " DR4=" },
+		{ "\nDR0=", "\nDR9=" },
+	};
+	const struct vms_regs none = { 0 };
+	for (size_t i = 0; i < G_N_ELEMENTS(changes); i++) {
+		struct vms_regs regs = { 0 };
+		g_auto(GStrv) parts = g_strsplit(user_64, changes[i].from, -1);
+		g_assert_nonnull(parts[1]);
+		g_autofree char *text = g_strjoinv(changes[i].to, parts);
+		g_test_message("%s", changes[i].to);
+		g_assert_false(vms_hmp_parse_x86_64_registers(text, &regs));
+		g_assert_cmpmem(&regs, sizeof(regs), &none, sizeof(none));
+	}
+	for (size_t size = 0; size < strlen(user_64) - strlen(REST); size++) {
+		struct vms_regs regs = { 0 };
+		g_autofree char *text = g_strndup(user_64, size);
+		g_assert_false(vms_hmp_parse_x86_64_registers(text, &regs));
+		g_assert_cmpmem(&regs, sizeof(regs), &none, sizeof(none));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -123,5 +275,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/hmp/mtree-misunderstood", test_mtree_misunderstood);
 	g_test_add_func("/hmp/mtree-limit", test_mtree_limit);
 	g_test_add_func("/hmp/gpa2hva", test_gpa2hva);
+	g_test_add_func("/hmp/registers", test_registers);
+	g_test_add_func("/hmp/registers-misunderstood", test_registers_misunderstood);
 	return g_test_run();
 }

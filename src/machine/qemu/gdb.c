@@ -439,18 +439,17 @@ bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GErr
 		return false;
 	size_t size = gdb->payload->len / 2;
 	*ret = (struct vms_regs) { 0 };
-	uint64_t beyond = 0; /* registers that `g` does not reach */
 	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
 		const struct vms_gdb_slot *slot = &gdb->slots[i];
 		uint64_t value;
-		if (slot->size && slot->offset + slot->size > size)
-			beyond |= UINT64_C(1) << i;
-		else if (slot->size &&
-			 parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
+		if (slot->size && slot->offset + slot->size <= size &&
+		    parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
 			vms_regs_set(ret, i, value);
 	}
 	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
-		if (beyond >> i & 1 && !read_single(gdb, i, ret, error))
+		const struct vms_gdb_slot *slot = &gdb->slots[i];
+		if (slot->size && slot->offset + slot->size > size &&
+		    !read_single(gdb, i, ret, error))
 			return false;
 	}
 	return true;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <vmscope/arch.h>
 #include <vmscope/machine.h>
 
 #define VMS_HMP_RANGES_MAX 4096
@@ -18,3 +19,10 @@ GArray *vms_hmp_parse_mtree(const char *text, GStringChunk *names, GError **erro
 
 /* The address in QEMU's own address space from `gpa2hva PA`. */
 bool vms_hmp_parse_gpa2hva(const char *text, uint64_t pa, uint64_t *ret);
+
+/*
+ * Adds what `info registers` of an x86-64 QEMU tells of segments, descriptor tables and debug
+ * registers to `regs` (hmp_registers.c). False, with `regs` as it was, when the text is not
+ * understood.
+ */
+bool vms_hmp_parse_x86_64_registers(const char *text, struct vms_regs *regs);

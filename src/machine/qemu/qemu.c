@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/qemu.h"
+#include "machine/qemu/hmp.h"
 
 #include <string.h>
 #include <vmscope/log.h>
@@ -148,6 +149,28 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	return read;
 }
 
+/* The stub does not tell them; the monitor is exact while the machine is stopped. */
+static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			GError **error)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	if (machine->arch != &vms_arch_x86_64)
+		return true;
+	if (!check_still(qemu, error))
+		return false;
+	g_autofree char *text = vms_qmp_hmp_vcpu(&qemu->qmp, "info registers", vcpu, error);
+	if (!text)
+		return false;
+	if (!vms_hmp_parse_x86_64_registers(text, ret) && !qemu->told_registers) {
+		qemu->told_registers = true;
+		vms_log(VMS_LOG_INFO,
+			"%s: no segments and debug registers: cannot understand QEMU's "
+			"`info registers`",
+			machine->info.name);
+	}
+	return true;
+}
+
 /* Is all of it RAM or ROM, as far as the map is known? Reading devices has effects. */
 static bool is_memory(struct vms_machine *machine, uint64_t pa, size_t size)
 {
@@ -240,6 +263,7 @@ static const struct vms_engine engine = {
 	.hold = hold,
 	.release = release,
 	.regs = regs,
+	.system_regs = system_regs,
 	.read_ram = read_ram,
 	.next_data = next_data,
 	.read_phys = read_phys,

@@ -16,10 +16,11 @@ struct vms_qemu {
 	struct vms_guard *guard; /* while there is a stub */
 	GStringChunk *strings;	 /* of info and ranges */
 
-	bool holding;	  /* we have stopped the machine */
-	bool user_paused; /* it was stopped already: nothing to release */
-	uint64_t resumes; /* seen when it was found so */
-	bool told_slow;	  /* logged that memory is read through the stub */
+	bool holding;	     /* we have stopped the machine */
+	bool user_paused;    /* it was stopped already: nothing to release */
+	uint64_t resumes;    /* seen when it was found so */
+	bool told_slow;	     /* logged that memory is read through the stub */
+	bool told_registers; /* logged that `info registers` is not understood */
 };
 
 /* Opens a QEMU by its QMP socket. `pid` is 0 where it is not known otherwise. */

@@ -168,10 +168,13 @@ struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
 	}
 }
 
-char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
+/* `vcpu` -1: whichever is the monitor's current one. */
+static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GError **error)
 {
 	struct json_object *arguments = json_object_new_object();
 	json_object_object_add(arguments, "command-line", json_object_new_string(command_line));
+	if (vcpu >= 0)
+		json_object_object_add(arguments, "cpu-index", json_object_new_int(vcpu));
 	vms_autojson *answer = vms_qmp_execute(qmp, "human-monitor-command", arguments, -1, error);
 	if (!answer)
 		return NULL;
@@ -185,6 +188,16 @@ char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
 		vms_text_clean(*line);
 	}
 	return g_strjoinv("\n", lines);
+}
+
+char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
+{
+	return run_hmp(qmp, command_line, -1, error);
+}
+
+char *vms_qmp_hmp_vcpu(struct vms_qmp *qmp, const char *command_line, unsigned vcpu, GError **error)
+{
+	return run_hmp(qmp, command_line, (int)vcpu, error);
 }
 
 bool vms_qmp_poll(struct vms_qmp *qmp)

@@ -44,6 +44,9 @@ struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
 				    struct json_object *arguments, int fd, GError **error);
 /* A command of the human monitor; its text, newly allocated, fit for a terminal. */
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error);
+/* The same for a command about one vCPU. */
+char *vms_qmp_hmp_vcpu(struct vms_qmp *qmp, const char *command_line, unsigned vcpu,
+		       GError **error);
 /* Takes note of events that have arrived, without waiting. False when the connection broke. */
 bool vms_qmp_poll(struct vms_qmp *qmp);
 

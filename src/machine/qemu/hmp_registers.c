@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `info registers` of x86-64. In 64-bit code addresses have 16 digits; in all other code those of
+ * segments have 8, which cuts them off where the processor is in long mode, and those of the
+ * descriptor tables have 16 in long mode.
+ */
+#include "machine/qemu/hmp.h"
+
+#include "arch/x86_64.h"
+#include <string.h>
+
+/* Registers of a line "ES =0000 0000000000000000 ffffffff 00c09300 DPL=0 DS   [-WA]". */
+struct segment {
+	const char *label;
+	unsigned selector, base, limit, attr; /* N_REGS: known from elsewhere */
+	bool is_system;			      /* its base is never one of 32-bit code */
+};
+
+static const struct segment segments[] = {
+	{ "ES =", N_REGS, ES_BASE, ES_LIMIT, ES_ATTR, false },
+	{ "CS =", N_REGS, CS_BASE, CS_LIMIT, CS_ATTR, false },
+	{ "SS =", N_REGS, SS_BASE, SS_LIMIT, SS_ATTR, false },
+	{ "DS =", N_REGS, DS_BASE, DS_LIMIT, DS_ATTR, false },
+	{ "FS =", N_REGS, N_REGS, FS_LIMIT, FS_ATTR, false },
+	{ "GS =", N_REGS, N_REGS, GS_LIMIT, GS_ATTR, false },
+	{ "LDT=", LDTR, LDTR_BASE, LDTR_LIMIT, LDTR_ATTR, true },
+	{ "TR =", TR, TR_BASE, TR_LIMIT, TR_ATTR, true },
+};
+
+/* Of a line "GDT=     fffffe000003c000 0000007f". */
+static const struct {
+	const char *label;
+	unsigned base, limit;
+} tables[] = {
+	{ "GDT=     ", GDTR_BASE, GDTR_LIMIT },
+	{ "IDT=     ", IDTR_BASE, IDTR_LIMIT },
+};
+
+/* Of an item "DR0=0000000000000000". */
+static const struct {
+	const char *label;
+	unsigned reg;
+} debug_registers[] = {
+	{ "\nDR0=", DR0 }, { " DR1=", DR1 },  { " DR2=", DR2 },
+	{ " DR3=", DR3 },  { "\nDR6=", DR6 }, { " DR7=", DR7 },
+};
+
+/* What follows a label at the beginning of a line, or NULL. */
+static const char *find_line(const char *text, const char *label)
+{
+	g_autofree char *start = g_strconcat("\n", label, NULL);
+	const char *line = strstr(text, start);
+	return line ? line + strlen(start) : NULL;
+}
+
+/* A number of 4, 8 or 16 digits at *text, and the space or the line's end that follows. */
+static bool take_hex(const char **text, unsigned *digits, uint64_t *ret)
+{
+	size_t n = strspn(*text, G_CSET_DIGITS "abcdef");
+	char after = (*text)[n];
+	if ((n != 4 && n != 8 && n != 16) || (after != ' ' && after != '\n'))
+		return false;
+	*digits = (unsigned)n;
+	*ret = g_ascii_strtoull(*text, NULL, 16);
+	*text += n + (after == ' ');
+	return true;
+}
+
+static void set(struct vms_regs *regs, unsigned reg, uint64_t value)
+{
+	if (reg != N_REGS)
+		vms_regs_set(regs, reg, value);
+}
+
+static bool parse_segment(const char *text, const struct segment *segment, bool long_mode,
+			  struct vms_regs *regs)
+{
+	uint64_t selector, base, limit, flags;
+	unsigned n[4];
+	const char *line = find_line(text, segment->label);
+	if (!line || !take_hex(&line, &n[0], &selector) || !take_hex(&line, &n[1], &base) ||
+	    !take_hex(&line, &n[2], &limit) || !take_hex(&line, &n[3], &flags) || n[0] != 4 ||
+	    n[1] == 4 || n[2] != 8 || n[3] != 8)
+		return false;
+	set(regs, segment->selector, selector);
+	if (!segment->is_system || !long_mode || n[1] == 16)
+		set(regs, segment->base, base);
+	set(regs, segment->limit, limit);
+	/* The second word of a descriptor. */
+	set(regs, segment->attr, flags >> 8 & 0xf0ff);
+	return true;
+}
+
+/* *digits: of the address. */
+static bool parse_table(const char *text, size_t index, unsigned *digits, struct vms_regs *regs)
+{
+	uint64_t base, limit;
+	unsigned n;
+	const char *line = find_line(text, tables[index].label);
+	if (!line || !take_hex(&line, digits, &base) || !take_hex(&line, &n, &limit) ||
+	    *digits == 4 || n != 8 || limit > G_MAXUINT16)
+		return false;
+	vms_regs_set(regs, tables[index].base, base);
+	vms_regs_set(regs, tables[index].limit, limit);
+	return true;
+}
+
+/* They follow each other on two lines. */
+static bool parse_debug_registers(const char *text, struct vms_regs *regs)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(debug_registers); i++) {
+		uint64_t value;
+		unsigned n;
+		text = strstr(text, debug_registers[i].label);
+		if (!text)
+			return false;
+		text += strlen(debug_registers[i].label);
+		const char *number = text;
+		if (!take_hex(&number, &n, &value) || n == 4)
+			return false;
+		vms_regs_set(regs, debug_registers[i].reg, value);
+	}
+	return true;
+}
+
+bool vms_hmp_parse_x86_64_registers(const char *text, struct vms_regs *regs)
+{
+	struct vms_regs parsed = *regs;
+	unsigned digits[G_N_ELEMENTS(tables)];
+	for (size_t i = 0; i < G_N_ELEMENTS(tables); i++) {
+		if (!parse_table(text, i, &digits[i], &parsed))
+			return false;
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(segments); i++) {
+		if (!parse_segment(text, &segments[i], digits[0] == 16, &parsed))
+			return false;
+	}
+	if (digits[0] != digits[1] || !parse_debug_registers(text, &parsed))
+		return false;
+	*regs = parsed;
+	return true;
+}
