@@ -10,9 +10,9 @@
 
 enum vms_note_kind {
 	/*
-	 * "CORE" NT_PRSTATUS: struct elf_prstatus of Linux. Of a vCPU in kernel mode, decoding
-	 * leaves out gs_base: Linux writes the inactive one there (ELF_CORE_COPY_REGS of
-	 * arch/x86/include/asm/elf.h), which is the user's.
+	 * "CORE" NT_PRSTATUS: struct elf_prstatus of Linux. Decoding leaves out gs_base: Linux
+	 * writes the user's there, also of a CPU in kernel mode (ELF_CORE_COPY_REGS of
+	 * arch/x86/include/asm/elf.h).
 	 */
 	VMS_NOTE_PRSTATUS,
 	VMS_NOTE_QEMU,	 /* "QEMU" 0: QEMUCPUState of QEMU's target/i386/arch_dump.c */

@@ -7,20 +7,17 @@
 
 #include "machine/core/core_arch.h"
 #include "machine/core/core_file.h"
+#include "machine/core/extent.h"
 #include "machine/engine.h"
 
 /* What a file may have at most; beyond that it is refused. */
-#define VMS_CORE_SEGMENTS_MAX (UINT32_C(4) << 20)
-#define VMS_CORE_NOTES_MAX    (UINT64_C(64) << 20) /* bytes of all notes */
-#define VMS_CORE_VCPUS_MAX    8192
-#define VMS_CORE_DAMAGE_MAX   64 /* lines; the rest is counted */
-
-/* A range of memory in the file, sorted by `pa`, not overlapping: made from `core.segments`. */
-struct vms_core_part {
-	uint64_t pa, size;
-	uint64_t file_size; /* the rest reads as zeros */
-	uint64_t file_offset;
-};
+#define VMS_CORE_SEGMENTS_MAX	(UINT32_C(4) << 20)
+#define VMS_CORE_NOTES_MAX	(UINT64_C(64) << 20) /* bytes of all notes */
+#define VMS_CORE_VCPUS_MAX	8192
+#define VMS_CORE_NOTE_MAX	32768 /* notes; the rest is damage */
+#define VMS_CORE_VMCOREINFO_MAX 65536 /* bytes of its text */
+#define VMS_CORE_FACTS_MAX	64    /* lines of what the writer noted */
+#define VMS_CORE_DAMAGE_MAX	64    /* lines; the rest is counted */
 
 struct vms_core_vcpu {
 	struct vms_regs regs;
@@ -34,9 +31,13 @@ struct vms_core_machine {
 	struct vms_core core;
 	struct vms_core_file *file;
 	const struct vms_core_arch *arch;
-	GArray *vcpus;		 /* struct vms_core_vcpu */
-	GArray *parts;		 /* struct vms_core_part; NULL for kdump */
-	struct vms_kdump *kdump; /* NULL for ELF */
+	GArray *vcpus;		       /* struct vms_core_vcpu */
+	guint n_notes[VMS_NOTE_KINDS]; /* that vCPUs were made of: the next one is the next vCPU's
+					*/
+	enum vms_note_kind vbox;       /* kind of VirtualBox's notes */
+	GArray *parts;		       /* struct vms_extent, by physical address; NULL for kdump */
+	GArray *noted_ranges;	       /* struct vms_range: what the writer noted, unchecked */
+	struct vms_kdump *kdump;       /* NULL for ELF */
 	char *vmcoreinfo;
 	GStringChunk *strings;
 	size_t more_damage; /* lines that were left out */
@@ -63,7 +64,13 @@ void vms_core_kdump_free(struct vms_kdump *kdump);
 /*
  * notes.c: takes in a block of ELF notes that lies at `file_offset`: vCPUs, VMCOREINFO, the
  * writer's facts. What makes no sense is damage, not an error. `align`: 4 or 8, p_align of the
- * segment.
+ * segment; else it is 4.
  */
 void vms_core_notes(struct vms_core_machine *core, struct vms_bytes notes, uint64_t file_offset,
 		    uint64_t align);
+/* Takes in the text of VMCOREINFO, where there was none yet. */
+void vms_core_vmcoreinfo(struct vms_core_machine *core, struct vms_bytes text);
+/* Is there a note of this owner? */
+bool vms_core_has_note(const struct vms_core_machine *core, const char *owner);
+/* Takes in the text of a note of our own (writer_note.c). */
+void vms_core_writer_note(struct vms_core_machine *core, struct vms_bytes text);

@@ -16,6 +16,8 @@ void vms_core_file_close(struct vms_core_file *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_core_file, vms_core_file_close)
 
 const char *vms_core_file_path(const struct vms_core_file *file);
+/* What is missing of a flattened file, one line; NULL: nothing. */
+const char *vms_core_file_damage(const struct vms_core_file *file);
 bool vms_core_file_is_flattened(const struct vms_core_file *file);
 /* Bytes; of a flattened file, of what it stands for. */
 uint64_t vms_core_file_size(const struct vms_core_file *file);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/core/extent.h"
+
+#define EXTENT(array, i) (&g_array_index(array, struct vms_extent, i))
+
+static uint64_t end_of(const struct vms_extent *extent)
+{
+	return extent->at + extent->size;
+}
+
+static uint64_t place_in_file(const struct vms_extent *extent, uint64_t at)
+{
+	bool zeros = extent->file_offset == VMS_EXTENT_ZEROS;
+	return zeros ? VMS_EXTENT_ZEROS : extent->file_offset + (at - extent->at);
+}
+
+static gint compare(gconstpointer a, gconstpointer b)
+{
+	const struct vms_extent *x = a, *y = b;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static bool is_sorted(const GArray *extents)
+{
+	for (guint i = 1; i < extents->len; i++) {
+		if (compare(EXTENT(extents, i - 1), EXTENT(extents, i)) > 0)
+			return false;
+	}
+	return true;
+}
+
+static bool have_overlaps(const GArray *extents)
+{
+	for (guint i = 1; i < extents->len; i++) {
+		if (EXTENT(extents, i)->at < end_of(EXTENT(extents, i - 1)))
+			return true;
+	}
+	return false;
+}
+
+/* Appends to the first `*n` of `extents`, or makes the last of these longer. */
+static void append(GArray *extents, guint *n, struct vms_extent extent)
+{
+	struct vms_extent *last = *n ? EXTENT(extents, *n - 1) : NULL;
+	if (extent.size == 0)
+		return;
+	if (last && end_of(last) == extent.at &&
+	    place_in_file(last, extent.at) == extent.file_offset)
+		last->size += extent.size;
+	else if (*n < extents->len)
+		*EXTENT(extents, (*n)++) = extent;
+	else
+		g_array_append_val(extents, extent), ++*n;
+}
+
+/* A heap of the extents that begin before an address, by rank. */
+struct heap {
+	const struct vms_extent **items;
+	guint n;
+};
+
+static void swap(struct heap *heap, guint a, guint b)
+{
+	const struct vms_extent *item = heap->items[a];
+	heap->items[a] = heap->items[b];
+	heap->items[b] = item;
+}
+
+static void push(struct heap *heap, const struct vms_extent *extent)
+{
+	guint i = heap->n++;
+	heap->items[i] = extent;
+	for (; i > 0 && heap->items[i]->rank < heap->items[(i - 1) / 2]->rank; i = (i - 1) / 2)
+		swap(heap, i, (i - 1) / 2);
+}
+
+static void pop(struct heap *heap)
+{
+	heap->items[0] = heap->items[--heap->n];
+	for (guint i = 0, least = 0;; i = least) {
+		for (guint child = 2 * i + 1; child <= 2 * i + 2 && child < heap->n; child++) {
+			if (heap->items[child]->rank < heap->items[least]->rank)
+				least = child;
+		}
+		if (least == i)
+			return;
+		swap(heap, i, least);
+	}
+}
+
+/*
+ * Goes through the addresses and takes, up to where the next extent begins, the one with the
+ * lowest rank. All that overlap an address are compared in pairs with the lowest of their time,
+ * which finds one that disagrees with the others.
+ */
+static bool cut(GArray *extents, uint64_t *conflict)
+{
+	g_autoptr(GArray) all = g_array_copy(extents);
+	g_autofree const struct vms_extent **items = g_new(const struct vms_extent *, all->len);
+	struct heap heap = { items, 0 };
+	bool agree = true;
+	uint64_t at = 0;
+	guint n = 0;
+	g_array_set_size(extents, 0);
+	for (guint i = 0; i < all->len || heap.n;) {
+		while (heap.n && end_of(heap.items[0]) <= at)
+			pop(&heap);
+		const struct vms_extent *best = heap.n ? heap.items[0] : NULL;
+		if (i < all->len && (!best || EXTENT(all, i)->at <= at)) {
+			const struct vms_extent *next = EXTENT(all, i++);
+			at = MAX(at, next->at);
+			if (agree && best && place_in_file(best, at) != place_in_file(next, at)) {
+				agree = false;
+				*conflict = at;
+			}
+			push(&heap, next);
+		} else if (best) {
+			uint64_t stop = end_of(best);
+			if (i < all->len)
+				stop = MIN(stop, EXTENT(all, i)->at);
+			append(extents, &n,
+			       (struct vms_extent) { at, stop - at, place_in_file(best, at),
+						     best->rank });
+			at = stop;
+		}
+	}
+	return agree;
+}
+
+bool vms_extents_resolve(GArray *extents, uint64_t *conflict)
+{
+	if (!is_sorted(extents))
+		g_array_sort(extents, compare);
+	if (have_overlaps(extents))
+		return cut(extents, conflict);
+	guint n = 0;
+	for (guint i = 0; i < extents->len; i++)
+		append(extents, &n, *EXTENT(extents, i));
+	g_array_set_size(extents, n);
+	return true;
+}
+
+/* The index of the extent that holds `at`, or of the first one behind it. */
+static guint find(const GArray *extents, uint64_t at)
+{
+	guint low = 0, high = extents->len;
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+		if (end_of(EXTENT(extents, middle)) <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool vms_extents_at(const GArray *extents, uint64_t at, uint64_t size, struct vms_extent *ret)
+{
+	guint i = find(extents, at);
+	const struct vms_extent *found = i < extents->len ? EXTENT(extents, i) : NULL;
+	*ret = (struct vms_extent) { at, size, VMS_EXTENT_ZEROS, 0 };
+	if (found && found->at <= at) {
+		ret->size = MIN(size, end_of(found) - at);
+		ret->file_offset = place_in_file(found, at);
+		return true;
+	}
+	if (found)
+		ret->size = MIN(size, found->at - at);
+	return false;
+}

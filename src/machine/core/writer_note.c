@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* What the writer of a file noted (vmscope_note.h). */
+#include "base/text.h"
+#include "machine/core/core_engine.h"
+
+#define LINE_MAX_BYTES 4096
+
+/* "PA SIZE", hexadecimal; `rest` is what follows. */
+static bool parse_range(const char *text, struct vms_range *range, const char **rest)
+{
+	char *end;
+	if (!g_ascii_isxdigit(*text))
+		return false;
+	range->pa = g_ascii_strtoull(text, &end, 16);
+	if (*end != ' ' || !g_ascii_isxdigit(end[1]))
+		return false;
+	range->size = g_ascii_strtoull(end + 1, &end, 16);
+	*rest = end;
+	return range->size > 0 && range->size - 1 <= G_MAXUINT64 - range->pa;
+}
+
+/* "PA SIZE KIND NAME" */
+static bool add_range(struct vms_core_machine *core, const char *text)
+{
+	static const char *const kinds[] = {
+		[VMS_RANGE_RAM] = " ram ",
+		[VMS_RANGE_ROM] = " rom ",
+		[VMS_RANGE_MMIO] = " mmio ",
+	};
+	struct vms_range range = { 0 };
+	const char *rest;
+	if (!parse_range(text, &range, &rest))
+		return false;
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		if (!g_str_has_prefix(rest, kinds[i]))
+			continue;
+		range.kind = (enum vms_range_kind)i;
+		range.name = g_string_chunk_insert_const(core->strings, rest + strlen(kinds[i]));
+		g_array_append_val(core->noted_ranges, range);
+		return true;
+	}
+	return false;
+}
+
+static bool add_unreadable(struct vms_core_machine *core, const char *text)
+{
+	struct vms_range range = { .kind = VMS_RANGE_RAM };
+	const char *rest;
+	if (!parse_range(text, &range, &rest) || *rest)
+		return false;
+	g_array_append_val(core->core.unreadable, range);
+	return true;
+}
+
+static void add_line(struct vms_core_machine *core, const char *line)
+{
+	bool understood = true;
+	if (g_str_has_prefix(line, "range="))
+		understood = add_range(core, line + strlen("range="));
+	else if (g_str_has_prefix(line, "unreadable="))
+		understood = add_unreadable(core, line + strlen("unreadable="));
+	else if (*line && core->core.facts->len < VMS_CORE_FACTS_MAX)
+		g_ptr_array_add(core->core.facts, g_strdup(line));
+	if (!understood)
+		vms_core_damage(core, "the writer's note has a line that makes no sense: %s", line);
+}
+
+void vms_core_writer_note(struct vms_core_machine *core, struct vms_bytes text)
+{
+	while (text.size) {
+		const uint8_t *newline = memchr(text.data, '\n', text.size);
+		size_t size = newline ? (size_t)(newline - text.data) : text.size;
+		g_autofree char *line =
+			g_strndup((const char *)text.data, MIN(size, LINE_MAX_BYTES));
+		vms_text_clean(line);
+		add_line(core, line);
+		size = MIN(size + 1, text.size);
+		vms_bytes_slice(text, size, text.size - size, &text);
+	}
+}
