@@ -188,6 +188,12 @@ bool vms_outfile_set_size(struct vms_outfile *file, uint64_t size, GError **erro
 	return ftruncate(file->fd, (off_t)size) == 0 || fail(file, "lengthen", errno, error);
 }
 
+uint64_t vms_outfile_size(const struct vms_outfile *file)
+{
+	struct stat now;
+	return fstat(file->fd, &now) == 0 ? (uint64_t)now.st_size : 0;
+}
+
 uint64_t vms_outfile_written(const struct vms_outfile *file)
 {
 	return __atomic_load_n(&file->written, __ATOMIC_RELAXED);
@@ -202,11 +208,7 @@ bool vms_outfile_sync(struct vms_outfile *file, const gint *cancelled, GError **
 {
 	const unsigned wait =
 		SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-	struct stat now;
-
-	if (fstat(file->fd, &now) < 0)
-		return fail(file, "write", errno, error);
-	uint64_t end = (uint64_t)now.st_size + SYNC_DEPTH * SYNC_PIECE;
+	uint64_t end = vms_outfile_size(file) + SYNC_DEPTH * SYNC_PIECE;
 	for (uint64_t at = 0; at < end; at += SYNC_PIECE) {
 		if (g_atomic_int_get(cancelled)) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_CANCELLED,

@@ -28,6 +28,8 @@ bool vms_outfile_write_at(struct vms_outfile *file, uint64_t offset, const void 
 			  GError **error);
 /* Cuts or lengthens the file. Errors: IO. */
 bool vms_outfile_set_size(struct vms_outfile *file, uint64_t size, GError **error);
+/* Bytes of the file until it is committed, holes included. */
+uint64_t vms_outfile_size(const struct vms_outfile *file);
 /* Bytes that were written so far. For any thread. */
 uint64_t vms_outfile_written(const struct vms_outfile *file);
 /* Has a write failed because the disk, a quota or the largest size of a file is exhausted? */

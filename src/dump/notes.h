@@ -4,16 +4,23 @@
 
 #include "dump/sink.h"
 
+/* What our own note says of unreadable memory has at most so many bytes. */
+#define VMS_DUMP_UNREADABLE_TEXT 65536
+
 /*
- * Adds one note. namesz counts the NUL and all is padded to 4, as Linux and QEMU have it.
+ * Adds one note, whose name and content are padded to `align`. Linux and QEMU count the name's NUL
+ * in `owner_size`, VirtualBox does not.
  */
-void vms_dump_add_note(GByteArray *notes, const char *owner, uint32_t type, const void *content,
-		       size_t size);
+void vms_dump_add_note(GByteArray *notes, const char *owner, size_t owner_size, uint32_t type,
+		       const void *content, size_t size, size_t align);
 /*
  * The notes of the layouts ELF and KDUMP that the state alone tells: NT_PRSTATUS of every vCPU,
  * QEMU's of every vCPU, VMCOREINFO.
  */
 GByteArray *vms_dump_state_notes(const struct vms_dump_state *state);
-/* Our own note, VMSCOPE (machine/core/vmscope_note.h). */
+/*
+ * Our own note, VMSCOPE (machine/core/vmscope_note.h). Without `outcome` it is shorter by at most
+ * VMS_DUMP_UNREADABLE_TEXT.
+ */
 void vms_dump_add_own_note(GByteArray *notes, const struct vms_dump_state *state,
 			   const struct vms_dump_outcome *outcome);

@@ -42,6 +42,7 @@ struct vms_dump_state {
 	/* va - pa of the kernel's direct map; 0: none is known. */
 	uint64_t direct_map;
 	uint64_t bytes; /* of `memory` */
+	int64_t time;	/* when the machine was held: seconds since 1970, UTC */
 };
 
 /*

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "dump/notes.h"
+#include "base/text.h"
+#include "machine/core/vmscope_note.h"
+#include <elf.h>
+#include <string.h>
+
+/* Longer than any other line of our note about what was unreadable. */
+#define LONGEST_LINE 128
+
+static void add_padded(GByteArray *notes, const void *bytes, size_t size, size_t align)
+{
+	static const uint8_t zeros[8];
+	g_byte_array_append(notes, bytes, (guint)size);
+	g_byte_array_append(notes, zeros, (guint)(-size % align));
+}
+
+void vms_dump_add_note(GByteArray *notes, const char *owner, size_t owner_size, uint32_t type,
+		       const void *content, size_t size, size_t align)
+{
+	Elf64_Nhdr header = {
+		.n_namesz = GUINT32_TO_LE((uint32_t)owner_size),
+		.n_descsz = GUINT32_TO_LE((uint32_t)size),
+		.n_type = GUINT32_TO_LE(type),
+	};
+	g_byte_array_append(notes, (const uint8_t *)&header, sizeof(header));
+	add_padded(notes, owner, owner_size, align);
+	add_padded(notes, content, size, align);
+}
+
+static void add_linux_note(GByteArray *notes, const char *owner, uint32_t type, const void *content,
+			   size_t size)
+{
+	vms_dump_add_note(notes, owner, strlen(owner) + 1, type, content, size, 4);
+}
+
+static void add_vcpu_note(GByteArray *notes, const struct vms_core_arch *arch,
+			  enum vms_note_kind kind, const struct vms_dump_vcpu *vcpu)
+{
+	g_autofree uint8_t *content = vms_note_encode(arch, kind, &vcpu->regs);
+	if (kind == VMS_NOTE_PRSTATUS) {
+		uint32_t tid = GUINT32_TO_LE(vcpu->tid);
+		memcpy(content + arch->prstatus_pid, &tid, sizeof(tid));
+		add_linux_note(notes, "CORE", NT_PRSTATUS, content, arch->notes[kind].size);
+	} else {
+		add_linux_note(notes, "QEMU", 0, content, arch->notes[kind].size);
+	}
+}
+
+GByteArray *vms_dump_state_notes(const struct vms_dump_state *state)
+{
+	static const enum vms_note_kind kinds[] = { VMS_NOTE_PRSTATUS, VMS_NOTE_QEMU };
+	GByteArray *notes = g_byte_array_new();
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		for (guint j = 0; state->arch->notes[kinds[i]].size && j < state->vcpus->len; j++)
+			add_vcpu_note(notes, state->arch, kinds[i],
+				      &g_array_index(state->vcpus, struct vms_dump_vcpu, j));
+	}
+	if (state->vmcoreinfo)
+		add_linux_note(notes, "VMCOREINFO", 0, state->vmcoreinfo,
+			       strlen(state->vmcoreinfo));
+	return notes;
+}
+
+/* A value that stays on its line. */
+static void add_line(GString *text, const char *key, const char *value)
+{
+	g_autofree char *clean = g_strdup(value ? value : "");
+	vms_text_clean(clean);
+	g_string_append_printf(text, "%s=%s\n", key, clean);
+}
+
+static void add_ranges(GString *text, struct vms_machine *machine)
+{
+	static const char *const kinds[] = {
+		[VMS_RANGE_RAM] = "ram",
+		[VMS_RANGE_ROM] = "rom",
+		[VMS_RANGE_MMIO] = "mmio",
+	};
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
+	for (size_t i = 0; i < n; i++) {
+		g_autofree char *value =
+			g_strdup_printf("%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s %s",
+					ranges[i].pa, ranges[i].size, kinds[ranges[i].kind],
+					ranges[i].name ? ranges[i].name : "");
+		add_line(text, "range", value);
+	}
+}
+
+static void add_outcome(GString *text, const struct vms_dump_outcome *outcome)
+{
+	size_t limit = text->len + VMS_DUMP_UNREADABLE_TEXT - 2 * LONGEST_LINE;
+	guint i = 0;
+	for (; i < outcome->unreadable->len && text->len < limit; i++) {
+		const struct vms_range *range =
+			&g_array_index(outcome->unreadable, struct vms_range, i);
+		g_string_append_printf(
+			text, "unreadable=%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x\n",
+			range->pa, range->size);
+	}
+	if (i < outcome->unreadable->len)
+		g_string_append_printf(text, "unreadable_more=%u\n", outcome->unreadable->len - i);
+}
+
+void vms_dump_add_own_note(GByteArray *notes, const struct vms_dump_state *state,
+			   const struct vms_dump_outcome *outcome)
+{
+	const struct vms_machine_info *info = vms_machine_info(state->machine);
+	g_autoptr(GString) text = g_string_new("writer=vmscope " VMS_VERSION "\n");
+	g_autoptr(GDateTime) time = g_date_time_new_from_unix_utc(state->time);
+	g_autofree char *time_text = g_date_time_format(time, "%Y-%m-%dT%H:%M:%SZ");
+
+	add_line(text, "time", time_text);
+	add_line(text, "machine", info->name);
+	add_line(text, "description", info->description);
+	add_line(text, "engine", info->engine);
+	if (outcome)
+		g_string_append_printf(text, "held_ms=%" G_GUINT64_FORMAT ".%03u\n",
+				       outcome->held_ns / 1000000,
+				       (unsigned)(outcome->held_ns / 1000 % 1000));
+	add_ranges(text, state->machine);
+	if (outcome)
+		add_outcome(text, outcome);
+	add_linux_note(notes, VMS_NOTE_OWNER, VMS_NOTE_TYPE, text->str, text->len);
+}
