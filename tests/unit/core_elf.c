@@ -95,8 +95,9 @@ static void add_text_note(builder *b, const char *name, uint32_t type, const cha
 static void add_prstatus(builder *b, int pid, uint64_t rip)
 {
 	struct elf_prstatus status = { .pr_pid = pid };
-	struct user_regs_struct regs = { .rip = rip, .rsp = rip + 1, .cs = 0x10, .gs_base = 77,
-					 .fs_base = 55 };
+	struct user_regs_struct regs = {
+		.rip = rip, .rsp = rip + 1, .cs = 0x10, .gs_base = 77, .fs_base = 55
+	};
 	memcpy(&status.pr_reg, &regs, sizeof(regs));
 	add_note(b, "CORE", 5, NT_PRSTATUS, &status, sizeof(status));
 }
@@ -402,23 +403,74 @@ static Elf64_Phdr *first(builder *b)
 	return &g_array_index(b->segments, Elf64_Phdr, 0);
 }
 
-static void spoil_class(builder *b) { b->header.e_ident[EI_CLASS] = ELFCLASS32; }
-static void spoil_data(builder *b) { b->header.e_ident[EI_DATA] = ELFDATA2MSB; }
-static void spoil_version(builder *b) { b->header.e_ident[EI_VERSION] = 2; }
-static void spoil_type(builder *b) { b->header.e_type = ET_EXEC; }
-static void spoil_machine(builder *b) { b->header.e_machine = EM_S390; }
-static void spoil_entry(builder *b) { b->header.e_phentsize = 32; }
-static void spoil_magic(builder *b) { b->header.e_ident[0] = 'E'; }
-static void spoil_table(builder *b) { b->header.e_phoff = UINT64_MAX - 64; }
-static void spoil_number(builder *b) { b->header.e_phnum = 1000; }
-static void spoil_extended(builder *b) { b->header.e_phnum = PN_XNUM; }
-static void spoil_pa(builder *b) { first(b)->p_paddr = UINT64_MAX - 1; }
-static void spoil_size(builder *b) { first(b)->p_memsz = UINT64_MAX; }
-static void spoil_file_size(builder *b) { first(b)->p_filesz = PAGE + 1; }
-static void spoil_both(builder *b) { first(b)->p_filesz = first(b)->p_memsz = UINT64_MAX; }
-static void spoil_offset(builder *b) { first(b)->p_offset = UINT64_MAX - PAGE - 4096; }
-static void spoil_memory(builder *b) { g_array_set_size(b->segments, 0); }
-static void spoil_physical(builder *b) { first(b)->p_paddr = UINT64_MAX; }
+static void spoil_class(builder *b)
+{
+	b->header.e_ident[EI_CLASS] = ELFCLASS32;
+}
+static void spoil_data(builder *b)
+{
+	b->header.e_ident[EI_DATA] = ELFDATA2MSB;
+}
+static void spoil_version(builder *b)
+{
+	b->header.e_ident[EI_VERSION] = 2;
+}
+static void spoil_type(builder *b)
+{
+	b->header.e_type = ET_EXEC;
+}
+static void spoil_machine(builder *b)
+{
+	b->header.e_machine = EM_S390;
+}
+static void spoil_entry(builder *b)
+{
+	b->header.e_phentsize = 32;
+}
+static void spoil_magic(builder *b)
+{
+	b->header.e_ident[0] = 'E';
+}
+static void spoil_table(builder *b)
+{
+	b->header.e_phoff = UINT64_MAX - 64;
+}
+static void spoil_number(builder *b)
+{
+	b->header.e_phnum = 1000;
+}
+static void spoil_extended(builder *b)
+{
+	b->header.e_phnum = PN_XNUM;
+}
+static void spoil_pa(builder *b)
+{
+	first(b)->p_paddr = UINT64_MAX - 1;
+}
+static void spoil_size(builder *b)
+{
+	first(b)->p_memsz = UINT64_MAX;
+}
+static void spoil_file_size(builder *b)
+{
+	first(b)->p_filesz = PAGE + 1;
+}
+static void spoil_both(builder *b)
+{
+	first(b)->p_filesz = first(b)->p_memsz = UINT64_MAX;
+}
+static void spoil_offset(builder *b)
+{
+	first(b)->p_offset = UINT64_MAX - PAGE - 4096;
+}
+static void spoil_memory(builder *b)
+{
+	g_array_set_size(b->segments, 0);
+}
+static void spoil_physical(builder *b)
+{
+	first(b)->p_paddr = UINT64_MAX;
+}
 
 static void test_refused(void)
 {
@@ -560,7 +612,7 @@ static void add_vbox(builder *b, uint32_t format, uint32_t size)
 	add_load(b, 0xe0000000, 0, 2 * PAGE, 0, 16 * PAGE);
 	add_memory(b, UINT64_C(1) << 32, 0, PAGE, 2);
 	add_load(b, 0xd0000000, 0, 0, 0, PAGE);
-	add_load(b, PAGE, 0, 0, 0, PAGE);	  /* over memory */
+	add_load(b, PAGE, 0, 0, 0, PAGE);	/* over memory */
 	add_load(b, 0xe0001000, 0, 0, 0, PAGE); /* over a device */
 }
 
@@ -693,10 +745,16 @@ static void test_writer_note_wrong(void)
 static void test_writer_note_nonsense(void)
 {
 	static const char *const texts[] = {
-		"range=\n",	   "range=0\n",		"range=0 1000\n",
-		"range=0 0 ram a\n",	   "range=x 1000 ram a\n",	"range=0 1000 flash a\n",
-		"range=0 -1 ram a\n",	   "range=1000 ffffffffffffffff ram a\n",
-		"unreadable=5\n",  "unreadable=5 5 x\n",
+		"range=\n",
+		"range=0\n",
+		"range=0 1000\n",
+		"range=0 0 ram a\n",
+		"range=x 1000 ram a\n",
+		"range=0 1000 flash a\n",
+		"range=0 -1 ram a\n",
+		"range=1000 ffffffffffffffff ram a\n",
+		"unreadable=5\n",
+		"unreadable=5 5 x\n",
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
 		g_auto(builder) b = builder_new();
@@ -714,7 +772,7 @@ static void test_writer_note_nonsense(void)
 static void test_lying_sizes(void)
 {
 	static const uint32_t sizes[][2] = {
-		{ 5, UINT32_MAX }, { UINT32_MAX, 5 },	 { UINT32_MAX, UINT32_MAX },
+		{ 5, UINT32_MAX }, { UINT32_MAX, 5 },	  { UINT32_MAX, UINT32_MAX },
 		{ 5, 337 },	   { UINT32_MAX - 3, 0 }, { 350, 0 },
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
