@@ -21,7 +21,8 @@ static void add_segment(struct vms_dump_layout *layout, uint64_t va, uint64_t pa
 		.p_paddr = pa,
 		.p_filesz = size,
 		.p_memsz = size,
-		.p_align = VMS_DUMP_PAGE,
+		/* crash takes a file whose first segment is aligned for netdump's (is_netdump) */
+		.p_align = 0,
 	};
 	g_array_append_val(layout->segments, segment);
 }
