@@ -9,7 +9,7 @@
  * descriptors: it waits for nobody.
  */
 #include "dump/notes.h"
-#include "dump/sink.h"
+#include "dump/state.h"
 #include "guest/linux/vmcoreinfo.h"
 #include "machine/core/kdump_format.h"
 
@@ -70,20 +70,6 @@ static void range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, 
 		*first = MAX(*first, (before->pa + before->size - 1) / BLOCK + 1);
 	}
 	*end = MAX(*first, *end);
-}
-
-/* The range that `pa` lies in. */
-static unsigned range_of(const struct kdump *kdump, uint64_t pa)
-{
-	unsigned low = 0, high = kdump->state->memory->len;
-	while (high - low > 1) {
-		unsigned middle = low + (high - low) / 2;
-		if (range_at(kdump, middle)->pa <= pa)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
 }
 
 static bool lay_out(struct kdump *kdump, GError **error)
@@ -195,7 +181,7 @@ static bool write_unit(struct vms_dump_sink *sink, unsigned number,
 {
 	struct kdump *kdump = (struct kdump *)sink;
 	struct worker *worker = &kdump->workers[number];
-	unsigned range = range_of(kdump, unit->pa);
+	unsigned range = vms_dump_state_find(kdump->state, unit->pa);
 	uint64_t first, range_end, end = (unit->pa + unit->size - 1) / BLOCK + 1;
 	size_t used = 0, n = 0;
 
@@ -316,21 +302,26 @@ static bool write_notes(struct kdump *kdump, const struct vms_dump_outcome *outc
 	return true;
 }
 
-/* What is told of the guest, from VMCOREINFO. */
+/* libkdumpfile, and with it drgn, takes the architecture from here, and only of a whole utsname. */
 static void describe_guest(const struct kdump *kdump, struct vms_kdump_header *header,
 			   struct vms_kdump_sub_header *sub)
 {
-	const char *vmcoreinfo = kdump->state->vmcoreinfo;
+	const struct vms_guest_info *guest = kdump->state->guest;
 	struct vms_kdump_utsname *utsname = &header->utsname;
+	const struct {
+		char *to;
+		const char *from;
+	} names[] = { { utsname->sysname, guest->name },
+		      { utsname->nodename, guest->hostname },
+		      { utsname->release, guest->release },
+		      { utsname->version, guest->version },
+		      { utsname->machine, kdump->state->arch->arch->name } };
 	int64_t phys_base = 0;
 
-	g_strlcpy(utsname->machine, kdump->state->arch->arch->name, sizeof(utsname->machine));
-	if (!vmcoreinfo)
-		return;
-	g_autofree char *release = vms_vmcoreinfo_string(vmcoreinfo, "OSRELEASE");
-	g_strlcpy(utsname->sysname, "Linux", sizeof(utsname->sysname));
-	g_strlcpy(utsname->release, release ? release : "", sizeof(utsname->release));
-	if (vms_vmcoreinfo_number(vmcoreinfo, "NUMBER(phys_base)", &phys_base))
+	for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+		g_strlcpy(names[i].to, names[i].from ? names[i].from : "", VMS_KDUMP_NAME_SIZE);
+	if (kdump->state->vmcoreinfo &&
+	    vms_vmcoreinfo_number(kdump->state->vmcoreinfo, "NUMBER(phys_base)", &phys_base))
 		sub->phys_base = GUINT64_TO_LE((uint64_t)phys_base);
 }
 
@@ -338,11 +329,9 @@ static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *ou
 		   GError **error)
 {
 	struct kdump *kdump = (struct kdump *)sink;
-	uint64_t now = (uint64_t)g_get_real_time();
 	struct vms_kdump_header header = {
 		.version = GUINT32_TO_LE(VMS_KDUMP_VERSION),
-		.time_s = GUINT64_TO_LE(now / G_USEC_PER_SEC),
-		.time_us = GUINT64_TO_LE(now % G_USEC_PER_SEC),
+		.time_s = GUINT64_TO_LE((uint64_t)kdump->state->time),
 		.status = GUINT32_TO_LE(kdump->flags),
 		.block_size = GUINT32_TO_LE(BLOCK),
 		.sub_header_blocks = GUINT32_TO_LE(1),

@@ -36,9 +36,10 @@ struct vms_dump_state {
 	const struct vms_dump_options *options;
 	/* RAM and ROM: struct vms_range, sorted, not overlapping, joined where they touch. */
 	GArray *memory;
-	GArray *vcpus;		/* struct vms_dump_vcpu */
-	GArray *mappings;	/* struct vms_dump_mapping, by va: what is mapped of `memory` */
-	const char *vmcoreinfo; /* NULL: not known */
+	GArray *vcpus;	  /* struct vms_dump_vcpu */
+	GArray *mappings; /* struct vms_dump_mapping, by va: what is mapped of `memory` */
+	const struct vms_guest_info *guest; /* whose members are NULL where nothing is known */
+	const char *vmcoreinfo;		    /* NULL: not known */
 	/* va - pa of the kernel's direct map; 0: none is known. */
 	uint64_t direct_map;
 	uint64_t bytes; /* of `memory` */

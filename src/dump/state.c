@@ -252,6 +252,7 @@ bool vms_dump_state_take(struct vms_dump_state *state, struct vms_guest *guest, 
 	take_mappings(state);
 	if (vms_guest_kind(guest) == VMS_GUEST_LINUX)
 		state->direct_map = find_direct_map(state);
+	state->guest = vms_guest_info(guest);
 	state->vmcoreinfo = vms_guest_vmcoreinfo(guest);
 	if (!state->vmcoreinfo)
 		state->vmcoreinfo = vms_machine_vmcoreinfo(state->machine);

@@ -12,9 +12,8 @@
 
 #include <elf.h>
 
-#define RANGES_MAX     65536
-#define VMCOREINFO_MAX (UINT64_C(1) << 20) /* bytes; Linux has a page */
-#define CHECKED_PAGES  UINT64_C(65536)	   /* descriptors that are looked at when opened */
+#define RANGES_MAX     (1U << 20)
+#define CHECKED_PAGES  UINT64_C(65536) /* descriptors that are looked at when opened */
 #define OLD_SIGNATURE  "DISKDUMP"
 #define SIGNATURE_SIZE 8
 
@@ -177,24 +176,14 @@ static void read_notes(struct vms_core_machine *core, const struct vms_kdump_hea
 		notes = load_extra(core, sub->notes, sub->notes_size, VMS_CORE_NOTES_MAX, "notes");
 	if (notes)
 		vms_core_notes(core, (struct vms_bytes) { notes, sub->notes_size }, sub->notes, 4);
-	if (sub->vmcoreinfo_size && !core->vmcoreinfo)
-		text = load_extra(core, sub->vmcoreinfo, sub->vmcoreinfo_size, VMCOREINFO_MAX,
-				  "VMCOREINFO");
+	if (sub->vmcoreinfo_size)
+		text = load_extra(core, sub->vmcoreinfo, sub->vmcoreinfo_size,
+				  VMS_CORE_VMCOREINFO_MAX, "VMCOREINFO");
 	if (text)
-		core->vmcoreinfo = g_strndup((const char *)text, sub->vmcoreinfo_size);
+		vms_core_vmcoreinfo(core, (struct vms_bytes) { text, sub->vmcoreinfo_size });
 	if (core->vcpus->len < header->n_cpus)
 		vms_core_damage(core, "the header tells of %u CPUs, the notes of %u",
 				header->n_cpus, core->vcpus->len);
-}
-
-static bool has_note(const struct vms_core_machine *core, const char *owner)
-{
-	for (unsigned i = 0; i < core->core.notes->len; i++) {
-		if (strcmp(g_array_index(core->core.notes, struct vms_core_note, i).owner, owner) ==
-		    0)
-			return true;
-	}
-	return false;
 }
 
 /* ---- facts ------------------------------------------------------------ */
@@ -226,8 +215,8 @@ static void tell(struct vms_core_machine *core, const struct vms_kdump_header *h
 {
 	const struct vms_kdump_utsname *utsname = &header->utsname;
 	/* QEMU knows nothing of its guest; makedumpfile keeps QEMU's notes when it converts. */
-	const char *writer = has_note(core, VMS_NOTE_OWNER) ? "vmscope"
-			     : has_note(core, "QEMU") && !*utsname->release
+	const char *writer = vms_core_has_note(core, VMS_NOTE_OWNER) ? "vmscope"
+			     : vms_core_has_note(core, "QEMU") && !*utsname->release
 				     ? "QEMU dump-guest-memory"
 				     : "makedumpfile";
 	g_autofree char *variant = g_strdup_printf("%s, %s", writer, compression(header->status));
