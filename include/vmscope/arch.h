@@ -41,6 +41,8 @@ static inline void vms_regs_forget(struct vms_regs *regs, unsigned index)
 struct vms_reg_desc {
 	const char *name; /* as gdb names it */
 	unsigned bits;
+	/* Not needed to walk page tables and stacks; a stub that wants it asked for is spared. */
+	bool is_seldom;
 };
 
 /*
@@ -66,6 +68,7 @@ struct vms_page {
 struct vms_arch {
 	const char *name;     /* as `uname -m` names it */
 	const char *gdb_name; /* as gdb's target descriptions name it */
+	const char *alias;    /* another usual name, or NULL */
 	const struct vms_reg_desc *regs;
 	unsigned n_regs;
 	unsigned pc, sp, fp; /* indices into a register file */
@@ -96,7 +99,7 @@ struct vms_arch {
 	bool (*is_halted)(const struct vms_regs *regs, const uint8_t *code);
 	/*
 	 * Makes `regs` point to the kernel's own page tables where they point to a user's reduced
-	 * ones (x86 page table isolation); leaves them as they are elsewhere.
+	 * ones (page table isolation); leaves them as they are elsewhere.
 	 */
 	void (*kernel_root)(struct vms_regs *regs, const struct vms_reader *phys);
 	/* The paging mode in words, e.g. "5-level paging, 57-bit virtual addresses". */
@@ -114,6 +117,7 @@ struct vms_arch {
 #define VMS_HALT_BYTES 4
 
 extern const struct vms_arch vms_arch_x86_64;
+extern const struct vms_arch vms_arch_aarch64;
 
 /* The architecture that QEMU, `uname -m` or gdb calls `name`, or NULL. */
 const struct vms_arch *vms_arch_by_name(const char *name);

@@ -2,13 +2,14 @@
 #include <string.h>
 #include <vmscope/arch.h>
 
-static const struct vms_arch *const architectures[] = { &vms_arch_x86_64 };
+static const struct vms_arch *const architectures[] = { &vms_arch_x86_64, &vms_arch_aarch64 };
 
 const struct vms_arch *vms_arch_by_name(const char *name)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(architectures); i++) {
 		const struct vms_arch *arch = architectures[i];
-		if (strcmp(name, arch->name) == 0 || strcmp(name, arch->gdb_name) == 0)
+		if (strcmp(name, arch->name) == 0 || strcmp(name, arch->gdb_name) == 0 ||
+		    (arch->alias && strcmp(name, arch->alias) == 0))
 			return arch;
 	}
 	return NULL;

@@ -3,25 +3,34 @@
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
 
-/* Capstone gives direct branch targets as the only immediate operand, in every architecture. */
-static uint64_t branch_target(csh handle, const cs_insn *insn)
+/* Direct branch targets are the last operand, on x86 the only one. */
+static uint64_t branch_target(csh handle, const struct vms_arch *arch, const cs_insn *insn)
 {
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_arm64 *arm64 = &insn->detail->arm64;
 	if (!cs_insn_group(handle, insn, CS_GRP_JUMP) && !cs_insn_group(handle, insn, CS_GRP_CALL))
 		return 0;
-	const cs_x86 *x86 = &insn->detail->x86;
+	if (arch->capstone_arch == CS_ARCH_ARM64) {
+		const cs_arm64_op *last = arm64->operands + arm64->op_count - 1;
+		return arm64->op_count && last->type == ARM64_OP_IMM ? (uint64_t)last->imm : 0;
+	}
 	return x86->op_count == 1 && x86->operands[0].type == X86_OP_IMM
 		       ? (uint64_t)x86->operands[0].imm
 		       : 0;
 }
 
-static void describe(csh handle, const cs_insn *insn, struct vms_insn *ret)
+static void describe(csh handle, const struct vms_arch *arch, const cs_insn *insn,
+		     struct vms_insn *ret)
 {
 	*ret = (struct vms_insn) {
 		.va = insn->address,
 		.size = insn->size,
-		.branch_target = branch_target(handle, insn),
-		.is_return = cs_insn_group(handle, insn, CS_GRP_RET),
 	};
+	/* Data between instructions of a fixed size is shown and passed over. */
+	if (insn->id != 0) {
+		ret->branch_target = branch_target(handle, arch, insn);
+		ret->is_return = cs_insn_group(handle, insn, CS_GRP_RET);
+	}
 	memcpy(ret->bytes, insn->bytes, MIN(insn->size, sizeof(ret->bytes)));
 	g_snprintf(ret->text, sizeof(ret->text), "%s%s%s", insn->mnemonic,
 		   insn->op_str[0] ? " " : "", insn->op_str);
@@ -38,11 +47,13 @@ bool vms_disassemble(const struct vms_arch *arch, uint64_t va, const uint8_t *co
 		return false;
 	}
 	cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON);
+	if (arch->capstone_arch == CS_ARCH_ARM64)
+		cs_option(handle, CS_OPT_SKIPDATA, CS_OPT_ON);
 	cs_insn *insn = cs_malloc(handle);
 	bool go_on = true;
 	while (go_on && size > 0 && cs_disasm_iter(handle, &code, &size, &va, insn)) {
 		struct vms_insn described;
-		describe(handle, insn, &described);
+		describe(handle, arch, insn, &described);
 		go_on = each(&described, data);
 	}
 	cs_free(insn, 1);

@@ -3,6 +3,7 @@
  * x86-64: registers, page tables (Intel SDM volume 3, chapter "Paging"), frame pointers.
  */
 #include "arch/x86_64.h"
+#include "arch/page_walk.h"
 #include <capstone/capstone.h>
 
 static const struct vms_reg_desc registers[N_REGS] = {
@@ -99,7 +100,6 @@ static const struct vms_reg_desc registers[N_REGS] = {
 #define PTE_ADDRESS UINT64_C(0x000ffffffffff000)
 
 #define TABLE_BYTES 4096
-#define MAX_LEVELS  5
 
 /* The shape of a paging mode. */
 struct paging {
@@ -149,48 +149,27 @@ static bool is_canonical(const struct paging *paging, uint64_t va)
 	return (uint64_t)((int64_t)(va << unused) >> unused) == va;
 }
 
-/*
- * A walk that keeps the tables that it has read, so that going through neighbouring addresses
- * reads each table once.
- */
 struct walk {
+	struct vms_page_walk tables;
 	const struct paging *paging;
-	const struct vms_reader *phys;
 	uint64_t root;
-	uint64_t table_pa[MAX_LEVELS + 1]; /* by level; of what is in `table` */
-	bool table_read[MAX_LEVELS + 1];
-	uint8_t table[MAX_LEVELS + 1][TABLE_BYTES];
-	bool whole_tables; /* read whole tables; else single entries */
 };
 
-static void walk_begin(struct walk *walk, const struct vms_regs *regs,
-		       const struct vms_reader *phys, bool whole_tables)
+static struct walk walk_begin(const struct vms_regs *regs, const struct vms_reader *phys)
 {
-	walk->paging = paging_of(regs);
-	walk->phys = phys;
-	walk->root = regs->value[CR3] & walk->paging->root_mask;
-	walk->whole_tables = whole_tables;
-	memset(walk->table_read, 0, sizeof(walk->table_read));
+	const struct paging *paging = paging_of(regs);
+	return (struct walk) { .tables.phys = phys,
+			       .paging = paging,
+			       .root = regs->value[CR3] & paging->root_mask };
 }
 
 static bool read_entry(struct walk *walk, unsigned level, uint64_t table_pa, unsigned index,
 		       uint64_t *ret)
 {
-	unsigned bytes = walk->paging->entry_bytes;
-	uint8_t *table = walk->table[level];
-	*ret = 0;
-	if (!walk->whole_tables)
-		return walk->phys->read(walk->phys->data, table_pa + index * bytes, ret, bytes);
-	if (!walk->table_read[level] || walk->table_pa[level] != table_pa) {
-		/* PAE's first table has four entries and need not be page-aligned. */
-		size_t size = level == 3 && walk->paging->levels == 3 ? 32 : TABLE_BYTES;
-		walk->table_read[level] = walk->phys->read(walk->phys->data, table_pa, table, size);
-		walk->table_pa[level] = table_pa;
-		if (!walk->table_read[level])
-			return false;
-	}
-	memcpy(ret, table + index * bytes, bytes);
-	return true;
+	/* PAE's first table has four entries and need not be page-aligned. */
+	size_t size = level == 3 && walk->paging->levels == 3 ? 32 : TABLE_BYTES;
+	size_t bytes = walk->paging->entry_bytes;
+	return vms_page_walk_entry(&walk->tables, level, table_pa, size, index * bytes, bytes, ret);
 }
 
 /* The page of `va`; where there is none, *level tells at which level the walk ended. */
@@ -229,9 +208,8 @@ static bool walk_page(struct walk *walk, uint64_t va, struct vms_page *ret, unsi
 static bool x86_translate(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  struct vms_page *ret)
 {
-	struct walk walk;
+	struct walk walk = walk_begin(regs, phys);
 	unsigned level;
-	walk_begin(&walk, regs, phys, false);
 	if (walk.paging->levels == 0) {
 		uint64_t page = va & ~low_bits(12);
 		*ret = (struct vms_page) { page, page, 4096, true, true, true };
@@ -250,30 +228,27 @@ static uint64_t next_address(const struct paging *paging, uint64_t va, unsigned 
 	return (va | low_bits(shift)) + 1;
 }
 
+static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *next)
+{
+	struct walk *walk = data;
+	unsigned level = walk->paging->levels + 1;
+	if (is_canonical(walk->paging, va) && walk_page(walk, va, ret, &level))
+		return true;
+	*next = next_address(walk->paging, va, level);
+	return false;
+}
+
 static void x86_each_page(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  uint64_t last, bool (*each)(const struct vms_page *page, void *data),
 			  void *data)
 {
-	const unsigned max_empty = 1000000;
-	struct walk walk;
-	walk_begin(&walk, regs, phys, true);
-	if (walk.paging->levels == 0) {
+	struct walk walk = walk_begin(regs, phys);
+	walk.tables.keeps_tables = true;
+	if (walk.paging->levels == 0)
 		each(&(struct vms_page) { 0, 0, UINT64_C(1) << 32, true, true, true }, data);
-		return;
-	}
-	for (unsigned empty = 0; empty < max_empty && va <= last; empty++) {
-		unsigned level = walk.paging->levels + 1;
-		struct vms_page page;
-		if (is_canonical(walk.paging, va) && walk_page(&walk, va, &page, &level)) {
-			if (!each(&page, data))
-				return;
-			empty = 0;
-		}
-		uint64_t next = next_address(walk.paging, va, level);
-		if (next == 0)
-			return;
-		va = next;
-	}
+	else
+		vms_page_walk_each(va, last, find_page, &walk, each, data);
+	vms_page_walk_clear(&walk.tables);
 }
 
 static bool x86_is_kernel_address(uint64_t va)

@@ -425,17 +425,34 @@ static bool read_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *re
 	return true;
 }
 
-bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
+/* The registers that lie beyond the first `size` bytes of `g`: those that are seldom needed or not.
+ */
+static bool read_singles(struct vms_gdb *gdb, size_t size, bool seldom, struct vms_regs *ret,
+			 GError **error)
+{
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		const struct vms_gdb_slot *slot = &gdb->slots[i];
+		if (slot->size && slot->offset + slot->size > size &&
+		    gdb->arch->regs[i].is_seldom == seldom && !read_single(gdb, i, ret, error))
+			return false;
+	}
+	return true;
+}
+
+static bool select_vcpu(struct vms_gdb *gdb, unsigned vcpu, GError **error)
 {
 	char request[REQUEST_MAX];
 	snprintf(request, sizeof(request), "Hg%" G_GINT64_MODIFIER "x",
 		 g_array_index(gdb->threads, uint64_t, vcpu));
 	if (!vms_gdb_request(gdb, request, error))
 		return false;
-	if (strcmp(gdb->payload->str, "OK") != 0)
-		return vms_gdb_fail(gdb, VMS_ERROR_NOT_FOUND, "the vCPU is not there any more",
-				    error);
-	if (!vms_gdb_request(gdb, "g", error))
+	return strcmp(gdb->payload->str, "OK") == 0 ||
+	       vms_gdb_fail(gdb, VMS_ERROR_NOT_FOUND, "the vCPU is not there any more", error);
+}
+
+bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	if (!select_vcpu(gdb, vcpu, error) || !vms_gdb_request(gdb, "g", error))
 		return false;
 	size_t size = gdb->payload->len / 2;
 	*ret = (struct vms_regs) { 0 };
@@ -446,13 +463,12 @@ bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GErr
 		    parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
 			vms_regs_set(ret, i, value);
 	}
-	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
-		const struct vms_gdb_slot *slot = &gdb->slots[i];
-		if (slot->size && slot->offset + slot->size > size &&
-		    !read_single(gdb, i, ret, error))
-			return false;
-	}
-	return true;
+	return read_singles(gdb, size, false, ret, error);
+}
+
+bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	return select_vcpu(gdb, vcpu, error) && read_singles(gdb, 0, true, ret, error);
 }
 
 /* A part of memory that fits into one packet. */

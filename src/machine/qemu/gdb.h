@@ -70,8 +70,13 @@ bool vms_gdb_poll(struct vms_gdb *gdb, GError **error);
  */
 bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error);
 
-/* For a stopped machine. Registers that the stub cannot tell stay invalid. */
+/*
+ * For a stopped machine. Registers that the stub cannot tell stay invalid, as do those that are
+ * seldom needed.
+ */
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
+/* Adds to `ret` the registers that are seldom needed. */
+bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
 /* UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode. */
 bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size, GError **error);
 /*

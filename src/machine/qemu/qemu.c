@@ -149,15 +149,15 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	return read;
 }
 
-/* The stub does not tell them; the monitor is exact while the machine is stopped. */
+/* On x86-64 the stub does not tell them; the monitor is exact while the machine is stopped. */
 static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			GError **error)
 {
 	struct vms_qemu *qemu = qemu_of(machine);
-	if (machine->arch != &vms_arch_x86_64)
-		return true;
 	if (!check_still(qemu, error))
 		return false;
+	if (machine->arch != &vms_arch_x86_64)
+		return vms_gdb_system_regs(&qemu->gdb, vcpu, ret, error);
 	g_autofree char *text = vms_qmp_hmp_vcpu(&qemu->qmp, "info registers", vcpu, error);
 	if (!text)
 		return false;

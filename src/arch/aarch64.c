@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aarch64: registers, page tables (Arm Architecture Reference Manual, chapter "The AArch64 Virtual
+ * Memory System Architecture"), frame records (Procedure Call Standard for the Arm 64-bit
+ * Architecture). System registers have the names that QEMU's stub describes them by.
+ */
+#include "arch/aarch64.h"
+#include "arch/page_walk.h"
+#include <capstone/capstone.h>
+
+#define GENERAL(n) [X0 + (n)] = { "x" #n, 64 }
+
+static const struct vms_reg_desc registers[N_REGS] = {
+	GENERAL(0),
+	GENERAL(1),
+	GENERAL(2),
+	GENERAL(3),
+	GENERAL(4),
+	GENERAL(5),
+	GENERAL(6),
+	GENERAL(7),
+	GENERAL(8),
+	GENERAL(9),
+	GENERAL(10),
+	GENERAL(11),
+	GENERAL(12),
+	GENERAL(13),
+	GENERAL(14),
+	GENERAL(15),
+	GENERAL(16),
+	GENERAL(17),
+	GENERAL(18),
+	GENERAL(19),
+	GENERAL(20),
+	GENERAL(21),
+	GENERAL(22),
+	GENERAL(23),
+	GENERAL(24),
+	GENERAL(25),
+	GENERAL(26),
+	GENERAL(27),
+	GENERAL(28),
+	GENERAL(29),
+	GENERAL(30),
+	[SP] = { "sp", 64 },
+	[PC] = { "pc", 64 },
+	[CPSR] = { "cpsr", 32 },
+	[SP_EL0] = { "SP_EL0", 64 },
+	[TPIDR_EL1] = { "TPIDR_EL1", 64 },
+	[TTBR0_EL1] = { "TTBR0_EL1", 64 },
+	[TTBR1_EL1] = { "TTBR1_EL1", 64 },
+	[TCR_EL1] = { "TCR_EL1", 64 },
+	[SCTLR_EL1] = { "SCTLR", 64 },
+	[ELR_EL1] = { "ELR_EL1", 64 },
+	[SPSR_EL1] = { "SPSR_EL1", 64 },
+	[SP_EL1] = { "SP_EL1", 64, .is_seldom = true },
+	[TPIDR_EL0] = { "TPIDR_EL0", 64, .is_seldom = true },
+	[TPIDRRO_EL0] = { "TPIDRRO_EL0", 64, .is_seldom = true },
+	[VBAR_EL1] = { "VBAR", 64, .is_seldom = true },
+	[ESR_EL1] = { "ESR_EL1", 64, .is_seldom = true },
+	[FAR_EL1] = { "FAR_EL1", 64, .is_seldom = true },
+	[PAR_EL1] = { "PAR_EL1", 64, .is_seldom = true },
+	[MAIR_EL1] = { "MAIR_EL1", 64, .is_seldom = true },
+	[CONTEXTIDR_EL1] = { "CONTEXTIDR_EL1", 64, .is_seldom = true },
+	[CPACR_EL1] = { "CPACR", 64, .is_seldom = true },
+	[CNTKCTL_EL1] = { "CNTKCTL", 64, .is_seldom = true },
+	[ID_AA64MMFR0_EL1] = { "ID_AA64MMFR0_EL1", 64, .is_seldom = true },
+	[ID_AA64MMFR1_EL1] = { "ID_AA64MMFR1_EL1", 64, .is_seldom = true },
+	[ID_AA64MMFR2_EL1] = { "ID_AA64MMFR2_EL1", 64, .is_seldom = true },
+};
+
+static uint64_t low_bits(unsigned n)
+{
+	return (UINT64_C(1) << n) - 1;
+}
+
+/* Bits `high` to `low` of a register, as the manual writes them. */
+static uint64_t field(uint64_t value, unsigned high, unsigned low)
+{
+	return value >> low & low_bits(high - low + 1);
+}
+
+static bool bit(uint64_t value, unsigned n)
+{
+	return value >> n & 1;
+}
+
+/* ---- the shape of the address space ----------------------------------- */
+
+#define TCR_IPS(tcr) field(tcr, 34, 32)
+#define IPS_52_BITS  6
+#define TCR_HD	     40
+#define TCR_DS	     59
+
+/* One half of the address space: TTBR0's, which begins at 0, or TTBR1's, which ends at the top. */
+struct half {
+	bool is_off;	/* nothing is mapped */
+	bool is_upper;	/* TTBR1's */
+	bool ignores;	/* the top byte of an address */
+	bool is_flat;	/* tables do not restrict what is below them */
+	bool is_wide;	/* a root table may lie beyond 48 bits of physical addresses */
+	bool is_lpa2;	/* so may pages of 4 and 16 KiB */
+	bool has_dirty; /* the processor makes clean pages writable */
+	unsigned page_shift, index_bits, bits, levels;
+	uint64_t root; /* physical address of the first table */
+};
+
+/* Smallest page by TG0 and TG1, which are encoded in different ways; 0: reserved. */
+static const uint8_t page_shifts[2][4] = { { 12, 16, 14, 0 }, { 0, 14, 12, 16 } };
+
+static struct half half_of(const struct vms_regs *regs, bool is_upper)
+{
+	const uint64_t tcr = regs->value[TCR_EL1];
+	const uint64_t ttbr = regs->value[is_upper ? TTBR1_EL1 : TTBR0_EL1];
+	struct half half = {
+		.is_upper = is_upper,
+		.is_off = bit(tcr, is_upper ? 23 : 7),
+		.ignores = bit(tcr, is_upper ? 38 : 37),
+		.is_flat = bit(tcr, is_upper ? 42 : 41),
+		.is_lpa2 = bit(tcr, TCR_DS),
+		.has_dirty = bit(tcr, TCR_HD),
+		.page_shift =
+			page_shifts[is_upper][is_upper ? field(tcr, 31, 30) : field(tcr, 15, 14)],
+		.bits = 64 - (unsigned)(is_upper ? field(tcr, 21, 16) : field(tcr, 5, 0)),
+	};
+	if (half.page_shift == 0 || half.bits > 52 || half.bits <= half.page_shift) {
+		half.is_off = true;
+		return half;
+	}
+	half.index_bits = half.page_shift - 3;
+	half.levels = (half.bits - half.page_shift + half.index_bits - 1) / half.index_bits;
+	half.is_wide = half.is_lpa2 || (half.page_shift == 16 && TCR_IPS(tcr) == IPS_52_BITS);
+	half.root = half.is_wide ? (ttbr & (low_bits(48) - low_bits(6))) | field(ttbr, 5, 2) << 48
+				 : ttbr & (low_bits(48) - low_bits(4));
+	return half;
+}
+
+static bool has_mmu(const struct vms_regs *regs)
+{
+	return bit(regs->value[SCTLR_EL1], 0);
+}
+
+/* Is `va` in this half, without a tag in its top byte? */
+static bool holds(const struct half *half, uint64_t va)
+{
+	return va >> half->bits == (half->is_upper ? UINT64_MAX >> half->bits : 0);
+}
+
+/* What the processor looks up for `va`: without the tag, where it ignores one. */
+static uint64_t untagged(const struct half *half, uint64_t va)
+{
+	if (!half->ignores)
+		return va;
+	return half->is_upper ? va | ~low_bits(56) : va & low_bits(56);
+}
+
+uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va)
+{
+	const bool is_upper = bit(va, 55);
+	const struct half half = half_of(regs, is_upper);
+	const uint64_t mask = low_bits(half.is_off ? 48 : half.bits);
+	return is_upper ? va | ~mask : va & mask;
+}
+
+/* ---- page tables ------------------------------------------------------ */
+
+#define ENTRY_BYTES 8u
+#define VALID	    0
+#define NOT_BLOCK   1 /* a table, and at the last level a page */
+/* Of pages and blocks: */
+#define USER	  6
+#define READ_ONLY 7
+#define DIRTY	  51
+#define KERNEL_NX 53
+#define USER_NX	  54
+/* Of tables, for all that is below: */
+#define BELOW_KERNEL_NX 59
+#define BELOW_USER_NX	60
+#define BELOW_NO_USER	61
+#define BELOW_READ_ONLY 62
+
+struct walk {
+	struct vms_page_walk tables;
+	struct half half[2];
+};
+
+static struct walk walk_begin(const struct vms_regs *regs, const struct vms_reader *phys)
+{
+	return (struct walk) { .tables.phys = phys,
+			       .half = { half_of(regs, false), half_of(regs, true) } };
+}
+
+/* Levels count from 1, the last one, where the manual has 3. */
+static unsigned level_shift(const struct half *half, unsigned level)
+{
+	return half->page_shift + half->index_bits * (level - 1);
+}
+
+/* May an entry of this level be a block? */
+static bool may_be_block(const struct half *half, unsigned level)
+{
+	if (half->page_shift == 12)
+		return level == 2 || level == 3 || (level == 4 && half->is_lpa2);
+	return level == 2 || (level == 3 && half->is_wide);
+}
+
+static uint64_t entry_address(const struct half *half, uint64_t entry)
+{
+	const uint64_t offset = low_bits(half->page_shift);
+	if (half->page_shift == 16)
+		return (entry & low_bits(48) & ~offset) | field(entry, 15, 12) << 48;
+	if (half->is_lpa2)
+		return (entry & low_bits(50) & ~offset) | field(entry, 9, 8) << 50;
+	return entry & low_bits(48) & ~offset;
+}
+
+/* What tables on the way have forbidden. */
+struct limits {
+	bool read_only, no_user, kernel_nx, user_nx;
+};
+
+static void add_limits(struct limits *limits, const struct half *half, uint64_t entry)
+{
+	if (half->is_flat)
+		return;
+	limits->read_only |= bit(entry, BELOW_READ_ONLY);
+	limits->no_user |= bit(entry, BELOW_NO_USER);
+	limits->kernel_nx |= bit(entry, BELOW_KERNEL_NX);
+	limits->user_nx |= bit(entry, BELOW_USER_NX);
+}
+
+static void describe(const struct half *half, const struct limits *limits, uint64_t va,
+		     uint64_t entry, unsigned shift, struct vms_page *ret)
+{
+	const bool clean = half->has_dirty && bit(entry, DIRTY);
+	ret->size = UINT64_C(1) << shift;
+	ret->va = va & ~(ret->size - 1);
+	ret->pa = entry_address(half, entry) & ~(ret->size - 1);
+	ret->writable = !limits->read_only && (!bit(entry, READ_ONLY) || clean);
+	ret->user = !limits->no_user && bit(entry, USER);
+	ret->executable = (!limits->kernel_nx && !bit(entry, KERNEL_NX)) ||
+			  (!limits->user_nx && !bit(entry, USER_NX));
+}
+
+/*
+ * The page of `va`, an address of this half; where there is none, *level tells at which level the
+ * walk ended.
+ */
+static bool walk_page(struct vms_page_walk *tables, const struct half *half, uint64_t va,
+		      struct vms_page *ret, unsigned *level)
+{
+	uint64_t table_pa = half->root;
+	struct limits limits = { 0 };
+
+	for (*level = half->levels; *level > 0; --*level) {
+		unsigned shift = level_shift(half, *level);
+		unsigned index_bits = MIN(half->index_bits, half->bits - shift);
+		size_t size = ENTRY_BYTES << index_bits;
+		uint64_t entry, index = va >> shift & low_bits(index_bits);
+		if (!vms_page_walk_entry(tables, *level, table_pa, size, index * ENTRY_BYTES,
+					 ENTRY_BYTES, &entry) ||
+		    !bit(entry, VALID))
+			return false;
+		const bool is_page = *level == 1 && bit(entry, NOT_BLOCK);
+		if (is_page || (!bit(entry, NOT_BLOCK) && may_be_block(half, *level))) {
+			describe(half, &limits, va, entry, shift, ret);
+			return true;
+		}
+		if (!bit(entry, NOT_BLOCK))
+			return false;
+		add_limits(&limits, half, entry);
+		table_pa = entry_address(half, entry);
+	}
+	return false;
+}
+
+static bool aarch64_translate(const struct vms_regs *regs, const struct vms_reader *phys,
+			      uint64_t va, struct vms_page *ret)
+{
+	if (!has_mmu(regs)) {
+		uint64_t page = va & ~low_bits(12);
+		*ret = (struct vms_page) { page, page, 4096, true, true, true };
+		return true;
+	}
+	struct vms_page_walk tables = { .phys = phys };
+	const struct half half = half_of(regs, bit(va, 55));
+	unsigned level;
+	return !half.is_off && holds(&half, untagged(&half, va)) &&
+	       walk_page(&tables, &half, va, ret, &level);
+}
+
+static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *next)
+{
+	struct walk *walk = data;
+	const struct half *upper = &walk->half[1], *half = &walk->half[va >> 63];
+	const bool held = !half->is_off && holds(half, va);
+	unsigned level;
+	if (held && walk_page(&walk->tables, half, va, ret, &level))
+		return true;
+	if (held)
+		*next = (va | low_bits(level_shift(half, level))) + 1;
+	else
+		*next = upper->is_off ? 0
+				      : ~low_bits(upper->bits); /* or before, to be found then */
+	return false;
+}
+
+static void aarch64_each_page(const struct vms_regs *regs, const struct vms_reader *phys,
+			      uint64_t va, uint64_t last,
+			      bool (*each)(const struct vms_page *page, void *data), void *data)
+{
+	struct walk walk = walk_begin(regs, phys);
+	walk.tables.keeps_tables = true;
+	if (has_mmu(regs))
+		vms_page_walk_each(va, last, find_page, &walk, each, data);
+	else
+		each(&(struct vms_page) { 0, 0, UINT64_C(1) << 48, true, true, true }, data);
+	vms_page_walk_clear(&walk.tables);
+}
+
+/* ---- page table isolation --------------------------------------------- */
+
+static unsigned count_valid(const struct half *half, const struct vms_reader *phys)
+{
+	const size_t n = (size_t)1 << (half->bits - level_shift(half, half->levels));
+	g_autofree uint64_t *entries = g_malloc(n * ENTRY_BYTES);
+	unsigned n_valid = 0;
+	if (!phys->read(phys->data, half->root, entries, n * ENTRY_BYTES))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		n_valid += bit(entries[i], VALID);
+	return n_valid;
+}
+
+static bool take_first(const struct vms_page *page, void *data)
+{
+	*(struct vms_page *)data = *page;
+	return false;
+}
+
+/*
+ * While a user program runs, TTBR1 has tables that map the entry code and nothing else
+ * (tramp_pg_dir of Linux). The kernel's are one or two pages above (TRAMP_SWAPPER_OFFSET in
+ * arch/arm64/include/asm/pgtable.h of Linux, with or without reserved_pg_dir in between). They map
+ * the same entry code, and more.
+ */
+static void aarch64_kernel_root(struct vms_regs *regs, const struct vms_reader *phys)
+{
+	const struct half tramp = half_of(regs, true);
+	struct vms_page code = { 0 }, same;
+	if (!has_mmu(regs) || tramp.is_off || count_valid(&tramp, phys) != 1)
+		return;
+	aarch64_each_page(regs, phys, ~low_bits(tramp.bits), UINT64_MAX, take_first, &code);
+	for (uint64_t distance = 1; distance <= 2 && code.size; distance++) {
+		struct vms_regs kernel = *regs;
+		kernel.value[TTBR1_EL1] += distance << tramp.page_shift;
+		const struct half half = half_of(&kernel, true);
+		if (count_valid(&half, phys) > 1 &&
+		    aarch64_translate(&kernel, phys, code.va, &same) && same.pa == code.pa) {
+			*regs = kernel;
+			return;
+		}
+	}
+}
+
+/* ---- what registers and code say -------------------------------------- */
+
+static bool aarch64_is_kernel_address(uint64_t va)
+{
+	return va >> 52 == 0xfff;
+}
+
+static bool aarch64_in_kernel(const struct vms_regs *regs)
+{
+	return (regs->value[CPSR] & (CPSR_AARCH32 | CPSR_EL_MASK)) != CPSR_EL0 &&
+	       !(regs->value[CPSR] & CPSR_AARCH32);
+}
+
+/* WFI only: WFE is how a spinning processor waits for a lock. */
+static bool aarch64_is_halted(const struct vms_regs *regs, const uint8_t *code)
+{
+	static const uint8_t wfi[VMS_HALT_BYTES] = { 0x7f, 0x20, 0x03, 0xd5 };
+	return aarch64_in_kernel(regs) && memcmp(code, wfi, sizeof(wfi)) == 0;
+}
+
+static const char *aarch64_paging_mode(const struct vms_regs *regs)
+{
+	static const struct {
+		unsigned page_shift, bits;
+		const char *text;
+	} modes[] = {
+		{ 12, 39, "3-level paging, 4 KiB pages, 39-bit virtual addresses" },
+		{ 12, 48, "4-level paging, 4 KiB pages, 48-bit virtual addresses" },
+		{ 12, 52, "5-level paging, 4 KiB pages, 52-bit virtual addresses" },
+		{ 14, 36, "2-level paging, 16 KiB pages, 36-bit virtual addresses" },
+		{ 14, 47, "3-level paging, 16 KiB pages, 47-bit virtual addresses" },
+		{ 14, 48, "4-level paging, 16 KiB pages, 48-bit virtual addresses" },
+		{ 14, 52, "4-level paging, 16 KiB pages, 52-bit virtual addresses" },
+		{ 16, 42, "2-level paging, 64 KiB pages, 42-bit virtual addresses" },
+		{ 16, 48, "3-level paging, 64 KiB pages, 48-bit virtual addresses" },
+		{ 16, 52, "3-level paging, 64 KiB pages, 52-bit virtual addresses" },
+	};
+	const struct half half = half_of(regs, true);
+	if (!has_mmu(regs))
+		return "paging off";
+	for (size_t i = 0; i < G_N_ELEMENTS(modes) && !half.is_off; i++)
+		if (modes[i].page_shift == half.page_shift && modes[i].bits == half.bits)
+			return modes[i].text;
+	return "paging of unusual size";
+}
+
+/* ---- calls and frames ------------------------------------------------- */
+
+#define INSN_BYTES 4u
+
+static bool read_insn(const struct vms_reader *virt, uint64_t va, uint32_t *ret)
+{
+	return virt->read(virt->data, va, ret, sizeof(*ret));
+}
+
+static bool is_bl(uint32_t insn)
+{
+	return insn >> 26 == 0x25;
+}
+
+/* BLR, and BLRAA with its relatives. */
+static bool is_blr(uint32_t insn)
+{
+	return (insn & 0xfffffc1f) == 0xd63f0000 || (insn & 0xfefff800) == 0xd63f0800;
+}
+
+bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc)
+{
+	uint32_t insn;
+	return read_insn(virt, pc - INSN_BYTES, &insn) && (is_bl(insn) || is_blr(insn));
+}
+
+/* Where an entry of a procedure linkage table at `va` leads; `va` where it is none. */
+static uint64_t through_plt(const struct vms_reader *virt, uint64_t va)
+{
+	const uint32_t bti_c = 0xd503245f;
+	uint32_t code[3];
+	uint64_t target;
+	if (!virt->read(virt->data, va, code, sizeof(code)))
+		return va;
+	uint64_t at = va;
+	const uint32_t *insn = code;
+	if (*insn == bti_c) {
+		insn++;
+		at += INSN_BYTES;
+	}
+	/* adrp x16, PAGE; ldr x17, [x16, OFFSET] */
+	if ((insn[0] & 0x9f00001f) != 0x90000010 || (insn[1] & 0xffc003ff) != 0xf9400211)
+		return va;
+	const int64_t pages =
+		(int64_t)((field(insn[0], 23, 5) << 2 | field(insn[0], 30, 29)) << 43) >> 43;
+	const uint64_t slot = (at & ~low_bits(12)) + ((uint64_t)pages << 12) +
+			      field(insn[1], 21, 10) * sizeof(target);
+	return virt->read(virt->data, slot, &target, sizeof(target)) ? target : va;
+}
+
+/* Where the direct call before the return address `pc` leads. */
+static bool called_function(const struct vms_reader *virt, uint64_t pc, uint64_t *ret)
+{
+	uint32_t insn;
+	if (!read_insn(virt, pc - INSN_BYTES, &insn) || !is_bl(insn))
+		return false;
+	const int64_t offset = (int32_t)(insn << 6) >> 4;
+	*ret = through_plt(virt, pc - INSN_BYTES + (uint64_t)offset);
+	return true;
+}
+
+/* Does the instruction store x30 on the stack? */
+static bool saves_return_address(uint32_t insn)
+{
+	const bool stp = (insn & 0xfe4003e0) == 0xa80003e0; /* with base SP */
+	const bool str = (insn & 0xffe00fff) == 0xf8000ffe; /* x30, before it moves SP */
+	return str || (stp && (field(insn, 4, 0) == 30 || field(insn, 14, 10) == 30));
+}
+
+/*
+ * Is x30 what the innermost function will return to? It is where the function that was called just
+ * before x30, by a direct call, has neither saved x30 nor called anything up to `pc`: a leaf, or
+ * the begin of any function.
+ */
+static bool is_in_leaf(const struct vms_reader *virt, uint64_t pc, uint64_t link)
+{
+	enum { LEAF_INSNS = 512 };
+	uint32_t code[LEAF_INSNS];
+	uint64_t start;
+	if (!called_function(virt, link, &start) || start > pc || (pc - start) % INSN_BYTES != 0 ||
+	    pc - start > sizeof(code) || !virt->read(virt->data, start, code, pc - start))
+		return false;
+	for (size_t i = 0; i < (pc - start) / INSN_BYTES; i++)
+		if (is_bl(code[i]) || is_blr(code[i]) || saves_return_address(code[i]))
+			return false;
+	return true;
+}
+
+/* Between the parts of a prologue or epilogue x30 is what the function returns to, but not x29. */
+static bool is_at_edge(const struct vms_reader *virt, uint64_t pc)
+{
+	const uint32_t ret = 0xd65f03c0, autiasp = 0xd50323bf, autibsp = 0xd50323ff;
+	uint32_t insn;
+	return read_insn(virt, pc, &insn) &&
+	       (insn == ret || (insn & 0xfffffbff) == 0xd65f0bff || insn == autiasp ||
+		insn == autibsp || (insn & 0xffc003ff) == 0x910003fd /* add x29, sp, … */);
+}
+
+static bool aarch64_step_frame_pointer(struct vms_regs *regs, const struct vms_reader *virt)
+{
+	uint64_t record[2]; /* the caller's frame pointer, the return address */
+	const uint64_t pc = regs->value[PC], fp = regs->value[X29];
+	const uint64_t link = vms_aarch64_strip_pac(regs, regs->value[X30]);
+	const bool has_link = vms_regs_have(regs, X30);
+
+	vms_regs_forget(regs, X30);
+	if (has_link && ((is_at_edge(virt, pc) && vms_aarch64_is_after_call(virt, link)) ||
+			 is_in_leaf(virt, pc, link))) {
+		vms_regs_set(regs, PC, link);
+		return true;
+	}
+	if (fp == 0 || fp % 8 != 0 || !virt->read(virt->data, fp, record, sizeof(record)))
+		return false;
+	if (record[1] == 0)
+		return false;
+	vms_regs_set(regs, X29, record[0]);
+	vms_regs_set(regs, SP, fp + sizeof(record));
+	vms_regs_set(regs, PC, vms_aarch64_strip_pac(regs, record[1]));
+	return true;
+}
+
+const struct vms_arch vms_arch_aarch64 = {
+	.name = "aarch64",
+	.gdb_name = "aarch64",
+	.alias = "arm64",
+	.regs = registers,
+	.n_regs = N_REGS,
+	.pc = PC,
+	.sp = SP,
+	.fp = X29,
+	.translate = aarch64_translate,
+	.each_page = aarch64_each_page,
+	.is_kernel_address = aarch64_is_kernel_address,
+	.in_kernel = aarch64_in_kernel,
+	.is_halted = aarch64_is_halted,
+	.kernel_root = aarch64_kernel_root,
+	.paging_mode = aarch64_paging_mode,
+	.step_frame_pointer = aarch64_step_frame_pointer,
+	.capstone_arch = CS_ARCH_ARM64,
+	.capstone_mode = CS_MODE_LITTLE_ENDIAN,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* How aarch64 numbers its registers in a struct vms_regs. For code that is aarch64's own only. */
+#pragma once
+
+#include <vmscope/arch.h>
+
+enum vms_aarch64_reg {
+	X0, /* X0 + n is xn */
+	X18 = X0 + 18,
+	X19,
+	X28 = X0 + 28,
+	X29, /* the frame pointer */
+	X30, /* the link register */
+	SP,
+	PC,
+	CPSR,
+	SP_EL0,
+	TPIDR_EL1,
+	TTBR0_EL1,
+	TTBR1_EL1,
+	TCR_EL1,
+	SCTLR_EL1,
+	ELR_EL1,
+	SPSR_EL1,
+	/* Only what asks for all registers has these. */
+	SP_EL1,
+	TPIDR_EL0,
+	TPIDRRO_EL0,
+	VBAR_EL1,
+	ESR_EL1,
+	FAR_EL1,
+	PAR_EL1,
+	MAIR_EL1,
+	CONTEXTIDR_EL1,
+	CPACR_EL1,
+	CNTKCTL_EL1,
+	ID_AA64MMFR0_EL1,
+	ID_AA64MMFR1_EL1,
+	ID_AA64MMFR2_EL1,
+	N_REGS
+};
+
+#define CPSR_EL_MASK 0xf /* the exception level and its stack pointer */
+#define CPSR_EL0     0x0
+#define CPSR_EL1H    0x5
+#define CPSR_AARCH32 0x10
+
+#define SCTLR_EL1_M 1
+
+/* Does a call instruction end just before `pc`? */
+bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc);
+/*
+ * The address that a pointer has without its pointer authentication code, which the bits beyond
+ * the size of the address space hold.
+ */
+uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va);
