@@ -147,6 +147,20 @@ static bool is_after_call(struct vms_cursor *cursor, uint64_t pc)
 	return false;
 }
 
+/* Steps by an entry that is a guess: good only if it leads to where a call returns to. */
+static bool step_guess(struct vms_cursor *cursor, const struct vms_orc_entry *guess,
+		       enum vms_walk_end *end)
+{
+	const uint64_t pc = cursor->regs.value[RIP], near = 16;
+	struct vms_cursor next = *cursor;
+	if (guess->sp_offset <= 0 || !vms_x86_64_step_orc(&next, guess, end) ||
+	    next.regs.value[RIP] - pc + near <= 2 * near ||
+	    !is_after_call(&next, next.regs.value[RIP]))
+		return false;
+	*cursor = next;
+	return true;
+}
+
 /*
  * Steps out of code that did not call but was at any of its instructions. Retpolines and what fills
  * the processor's return stack (asm/nospec-branch.h) push addresses to which nobody returns, and
@@ -157,24 +171,22 @@ static bool step_orc_anywhere(struct vms_cursor *cursor, const struct vms_orc_en
 			      enum vms_walk_end *end)
 {
 	static const int8_t shifts[] = { 0, 8, 16, -8, -16 };
-	const uint64_t pc = cursor->regs.value[RIP], near = 16;
+	const bool unknown =
+		entry->type == VMS_ORC_TYPE_UNDEFINED || entry->type == VMS_ORC_TYPE_END;
 	struct vms_orc_entry guess = *entry;
-	if (entry->type == VMS_ORC_TYPE_UNDEFINED || entry->type == VMS_ORC_TYPE_END)
+	if (unknown)
 		guess = (struct vms_orc_entry) { .type = VMS_ORC_TYPE_CALL,
 						 .sp_reg = VMS_ORC_SP,
 						 .sp_offset = 8 };
 	const bool by_sp = guess.type == VMS_ORC_TYPE_CALL && guess.sp_reg == VMS_ORC_SP;
 	for (size_t i = 0; i < G_N_ELEMENTS(shifts) && by_sp; i++) {
-		struct vms_cursor next = *cursor;
 		struct vms_orc_entry shifted = guess;
 		shifted.sp_offset = (int16_t)(guess.sp_offset + shifts[i]);
-		if (shifted.sp_offset > 0 && vms_x86_64_step_orc(&next, &shifted, end) &&
-		    next.regs.value[RIP] - pc + near > 2 * near &&
-		    is_after_call(&next, next.regs.value[RIP])) {
-			*cursor = next;
+		if (step_guess(cursor, &shifted, end))
 			return true;
-		}
 	}
+	if (unknown && vms_x86_64_prologue(cursor, &guess) && step_guess(cursor, &guess, end))
+		return true;
 	return vms_x86_64_step_orc(cursor, entry, end);
 }
 

@@ -16,6 +16,12 @@ bool vms_x86_64_step_iret(struct vms_cursor *cursor, uint64_t va, enum vms_walk_
 bool vms_x86_64_step_call(struct vms_cursor *cursor, uint64_t pc, uint64_t sp, uint64_t bp,
 			  enum vms_walk_end *end);
 
+/*
+ * What an ORC table would say of the innermost frame, told by the begin of its function
+ * (prologue.c). Reads the guest's code.
+ */
+bool vms_x86_64_prologue(struct vms_cursor *cursor, struct vms_orc_entry *ret);
+
 /* Moves to the caller as an entry of an ORC table says (orc_step.c). */
 bool vms_x86_64_step_orc(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
 			 enum vms_walk_end *end);

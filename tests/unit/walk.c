@@ -58,12 +58,15 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		.machine = f->machine,
 		.kind = VMS_GUEST_LINUX,
 		.linux_guest = &f->linux_guest,
+		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
 	};
 }
 
 static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	vms_orc_free(f->linux_guest.orc);
+	vms_symbol_table_unref(f->linux_guest.symbols);
+	g_array_unref(f->guest.symbol_files);
 	vms_memory_free(f->memory);
 	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
 	vms_machine_unref(f->machine);
@@ -251,6 +254,53 @@ static void test_retpoline(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	put(f, sp - 8, target);
 	walk(f, code(3), 128);
 	CHECK(f, VMS_WALK_ROOT, code(3), caller);
+}
+
+/*
+ * Functions that the tables leave out, as an assembler has them: with a frame of 0xb8 bytes; with
+ * one of 0x20 that has the frame pointer in it, seen behind the epilogue, where cold code lies.
+ */
+static void test_prologue(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	static const uint8_t call[] = { 0xe8, 0, 0, 0, 0 };
+	static const uint8_t large[] = {
+		0x53,					  /* push %rbx */
+		0xba, 0x01, 0x00, 0x00, 0x00,		  /* mov $1,%edx */
+		0x48, 0x81, 0xec, 0xb0, 0x00, 0x00, 0x00, /* sub $0xb0,%rsp */
+		0x31, 0xc0,				  /* xor %eax,%eax */
+	};
+	static const uint8_t with_rbp[] = {
+		0x41, 0x57,		/* push %r15 */
+		0x55,			/* push %rbp */
+		0x48, 0x83, 0xec, 0x10, /* sub $0x10,%rsp */
+		0x48, 0x83, 0xc4, 0x10, /* add $0x10,%rsp */
+		0x5d,			/* pop %rbp */
+		0x41, 0x5f,		/* pop %r15 */
+		0xc3,			/* ret */
+		0x50,			/* push %rax */
+	};
+	const uint64_t sp = STACK + 0x1000, bp = sp + 0x400, caller = code(1);
+	SET_RULES(f, undefined, call_frame, end_here);
+	fake_machine_add_ram(f->machine, TEXT, 0x1000);
+	f->linux_guest.symbols = vms_symbol_table_new("vmlinux");
+	vms_symbol_table_add(f->linux_guest.symbols, "large", TEXT, 0, 'T');
+	vms_symbol_table_add(f->linux_guest.symbols, "with_rbp", TEXT + 64, 0, 'T');
+	vms_symbol_table_finish(f->linux_guest.symbols, TEXT_END);
+	memcpy(fake_machine_at(f->machine, TEXT), large, sizeof(large));
+	memcpy(fake_machine_at(f->machine, TEXT + 64), with_rbp, sizeof(with_rbp));
+	memcpy(fake_machine_at(f->machine, caller - sizeof(call)), call, sizeof(call));
+	put(f, bp + 8, code(2));
+
+	vms_regs_set(&f->regs, RBP, bp);
+	put(f, sp + 0xb8, caller);
+	walk(f, TEXT + sizeof(large), 128);
+	CHECK(f, VMS_WALK_ROOT, TEXT + sizeof(large), caller, code(2));
+
+	vms_regs_set(&f->regs, RBP, 0);
+	put(f, sp + 0x10, bp);
+	put(f, sp + 0x20, caller);
+	walk(f, TEXT + 64 + sizeof(with_rbp), 128);
+	CHECK(f, VMS_WALK_ROOT, TEXT + 64 + sizeof(with_rbp), caller, code(2));
 }
 
 /* The first instructions of a system call's entry: the stack is the user's still. */
@@ -625,6 +675,7 @@ int main(int argc, char **argv)
 	TEST("orc/partial-regs", test_partial_regs);
 	TEST("orc/completed-regs", test_completed_regs);
 	TEST("orc/retpoline", test_retpoline);
+	TEST("orc/prologue", test_prologue);
 	TEST("orc/no-call-found", test_no_call_found);
 	TEST("orc/stack-switch", test_stack_switch);
 	TEST("orc/realigned", test_realigned);
