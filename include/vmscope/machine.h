@@ -99,7 +99,7 @@ const struct vms_arch *vms_machine_arch(struct vms_machine *machine);
 unsigned vms_machine_vcpus(struct vms_machine *machine);
 /* The host thread that runs a vCPU, or 0 when unknown. */
 pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
-/* Sorted, not overlapping. With a bare gdb stub the map is unknown: *n is 0. */
+/* Sorted, not overlapping. Behind a gdb stub that is not QEMU's the map is unknown: *n is 0. */
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
 
 /*

@@ -62,3 +62,9 @@ struct vms_machine {
 
 /* To be called once by an engine when arch, n_vcpus and ranges are set. */
 void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engine);
+
+/*
+ * Is all of [pa, pa + size) RAM or ROM, as far as the map is known? Reading devices may have
+ * effects.
+ */
+bool vms_machine_is_memory(struct vms_machine *machine, uint64_t pa, size_t size);

@@ -59,6 +59,22 @@ const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *
 	return *n ? &g_array_index(machine->ranges, struct vms_range, 0) : NULL;
 }
 
+bool vms_machine_is_memory(struct vms_machine *machine, uint64_t pa, size_t size)
+{
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
+	for (size_t i = 0; i < n && size; i++) {
+		if (pa < ranges[i].pa || pa - ranges[i].pa >= ranges[i].size)
+			continue;
+		if (ranges[i].kind == VMS_RANGE_MMIO)
+			return false;
+		uint64_t part = MIN(size, ranges[i].size - (pa - ranges[i].pa));
+		pa += part;
+		size -= part;
+	}
+	return size == 0 || n == 0;
+}
+
 const struct vms_core *vms_machine_core(struct vms_machine *machine)
 {
 	return machine->core;

@@ -6,6 +6,7 @@ monitor of the harness's own.
 """
 import os
 import pathlib
+import re
 import select
 import signal
 import socket
@@ -453,6 +454,37 @@ class BareStub(Attached):
             self.assertIn("rip", registers(tool.do("regs 0")))
             self.assertEqual(tool.do("release"), "ok")
         self.assert_runs()
+
+    def test_stopped_in_the_middle_of_reading(self):
+        """What is asked after the watchdog's release stops the guest again, but not for good."""
+        tool = self.open("gdb", self.address)
+        tool.do("hold")
+        for _ in range(3):
+            tool.send(f"read 0x100000 {8 << 20}")
+            tool.process.send_signal(signal.SIGSTOP)
+            self.assert_runs()
+            tool.process.send_signal(signal.SIGCONT)
+            tool.read()
+            self.assertEqual(error_code(tool.do("release")), INVALID_STATE)
+            self.assertEqual(self.machine.qmp.status(), "running")
+            self.assertEqual(tool.do("hold"), "ok")
+        self.assertEqual(tool.do("release"), "ok")
+        self.assert_runs()
+
+    def test_memory_map(self):
+        tool = self.open("gdb", self.address)
+        ours = tool.do("ranges").split()
+        self.assertEqual(tool.do("read 0xfee00000 16"), "ok unreadable")  # a device
+        tool.end()
+        # Below, the firmware changes the map while it starts.
+        for line in self.machine.qmp.hmp("info mtree -f").split("FlatView")[1:]:
+            if 'AS "memory"' in line:
+                break
+        theirs = [f"{int(first, 16):#x}:{int(last, 16) - int(first, 16) + 1:#x}:"
+                  f"{['ram', 'rom', 'i/o'].index(kind)}:{name}" for first, last, kind, name in
+                  re.findall(r"^  (0*f\w+)-(\w+) \(prio \d+, (\S+)\): (\S+)", line, re.M)]
+        self.assertGreaterEqual(len(theirs), 3)
+        self.assertEqual(ours[-len(theirs):], theirs)
 
     def test_user_pauses(self):
         tool = self.open("gdb", self.address)

@@ -65,6 +65,62 @@ static void print_facts(struct vms_machine *machine)
 	       info->description);
 }
 
+static void print_ranges(struct vms_machine *machine)
+{
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
+	printf("ok");
+	for (size_t i = 0; i < n; i++)
+		printf(" %#" G_GINT64_MODIFIER "x:%#" G_GINT64_MODIFIER "x:%d:%s", ranges[i].pa,
+		       ranges[i].size, (int)ranges[i].kind, ranges[i].name);
+	printf("\n");
+}
+
+/* How much of all memory may be anything but zeros. */
+static void print_data(struct vms_machine *machine)
+{
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
+	uint64_t begin, stop, sum = 0, count = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end = ranges[i].pa + ranges[i].size;
+		if (ranges[i].kind == VMS_RANGE_MMIO)
+			continue;
+		for (uint64_t pa = ranges[i].pa;
+		     vms_machine_next_data(machine, pa, end, &begin, &stop); pa = stop) {
+			sum += stop - begin;
+			count++;
+		}
+	}
+	printf("ok stretches=%" G_GUINT64_FORMAT " bytes=%" G_GUINT64_FORMAT "\n", count, sum);
+}
+
+/* All memory into a file, where an offset is an address; holes are not read. */
+static void save_memory(struct vms_machine *machine, const char *path)
+{
+	size_t n;
+	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
+	const size_t block = 1 << 20;
+	g_autofree uint8_t *buf = g_malloc(block);
+	FILE *file = fopen(path, "wbe");
+	bool saved = file != NULL;
+	for (size_t i = 0; saved && i < n; i++) {
+		uint64_t end = ranges[i].pa + ranges[i].size, begin, stop;
+		if (ranges[i].kind == VMS_RANGE_MMIO)
+			continue;
+		for (uint64_t pa = ranges[i].pa;
+		     saved && vms_machine_next_data(machine, pa, end, &begin, &stop); pa = stop) {
+			stop = MIN(stop, begin + block);
+			saved = vms_machine_read_phys(machine, begin, buf, stop - begin) &&
+				fseeko(file, (off_t)begin, SEEK_SET) == 0 &&
+				fwrite(buf, 1, stop - begin, file) == stop - begin;
+		}
+	}
+	if (file)
+		saved &= fclose(file) == 0;
+	printf(saved ? "ok\n" : "not saved\n");
+}
+
 static void print_item(struct vms_machine *machine, const char *name, GError **error)
 {
 	g_autofree char *text = vms_machine_item_text(machine, name, error);
@@ -89,6 +145,12 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 		print_memory(machine, a, b);
 	} else if (strcmp(verb, "facts") == 0) {
 		print_facts(machine);
+	} else if (strcmp(verb, "ranges") == 0) {
+		print_ranges(machine);
+	} else if (strcmp(verb, "data") == 0) {
+		print_data(machine);
+	} else if (strcmp(verb, "save") == 0) {
+		save_memory(machine, words[1]);
 	} else if (strcmp(verb, "item") == 0) {
 		print_item(machine, words[1], error);
 	} else if (strcmp(verb, "paused") == 0) {

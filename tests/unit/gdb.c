@@ -153,6 +153,61 @@ static void test_probe(void)
 	}
 }
 
+/* Packets "O…" with text in hexadecimal, then one that says how it went. */
+static void test_monitor(void)
+{
+	static const struct {
+		const char *packets[4];
+		const char *text; /* or NULL */
+		int code;
+	} cases[] = {
+		{ { "O61620d0a", "O63", "OK" }, "ab\nc", 0 },
+		{ { "OK" }, "", 0 },
+		{ { "O1b5b0d0a", "OK" }, "?[\n", 0 },
+		{ { "" }, NULL, VMS_ERROR_UNSUPPORTED },
+		{ { "O61", "E22" }, NULL, VMS_ERROR_UNSUPPORTED },
+		{ { "O6", "OK" }, NULL, VMS_ERROR_PROTOCOL },
+		{ { "O6x", "OK" }, NULL, VMS_ERROR_PROTOCOL },
+		{ { "O61" }, NULL, VMS_ERROR_CLOSED },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct peer peer;
+		struct vms_gdb gdb;
+		g_autoptr(GString) lines = g_string_new("+");
+		g_autoptr(GError) error = NULL;
+		for (const char *const *packet = cases[i].packets; *packet; packet++)
+			append_packet(lines, *packet);
+		start(&peer, &gdb, lines->str, PEER_CLOSES);
+		g_autofree char *text = vms_gdb_monitor(&gdb, "help", &error);
+		g_assert_cmpstr(text, ==, cases[i].text);
+		if (cases[i].code)
+			g_assert_error(error, VMS_ERROR, cases[i].code);
+		else
+			g_assert_no_error(error);
+		vms_gdb_close(&gdb);
+		g_autoptr(GString) heard = peer_stop(&peer);
+		g_assert_true(g_str_has_prefix(heard->str, "$qRcmd,68656c70#"));
+	}
+}
+
+static void test_monitor_without_end(void)
+{
+	struct peer peer;
+	struct vms_gdb gdb;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GString) packet = g_string_new(NULL);
+	g_autofree char *text = g_strnfill(60000, '6');
+	g_autofree char *payload = g_strconcat("O", text, NULL);
+	append_packet(packet, payload);
+	GBytes *lines = g_bytes_new(packet->str, packet->len);
+	gdb = (struct vms_gdb) { .payload = g_string_new(NULL), .stopped = true };
+	peer_start_long(&peer, &gdb.stream, lines, packet->len, 150, PEER_CLOSES);
+	g_assert_null(vms_gdb_monitor(&gdb, "help", &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL);
+	vms_gdb_close(&gdb);
+	g_string_free(peer_stop(&peer), TRUE);
+}
+
 /* ---- a whole stub ------------------------------------------------------ */
 
 /* What a stub answers to a request that begins so; the first that fits. */
@@ -379,6 +434,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/gdb/bad-packets", test_bad_packets);
 	g_test_add_func("/gdb/stop", test_stop);
 	g_test_add_func("/gdb/probe", test_probe);
+	g_test_add_func("/gdb/monitor", test_monitor);
+	g_test_add_func("/gdb/monitor-without-end", test_monitor_without_end);
 	g_test_add_func("/gdb/registers-by-name", test_registers_by_name);
 	g_test_add_func("/gdb/physical-memory", test_physical_memory);
 	g_test_add_func("/gdb/refused-stubs", test_refused_stubs);

@@ -2,6 +2,7 @@
 #include "machine/qemu/gdb.h"
 
 #include "base/clock.h"
+#include "machine/qemu/hmp.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -505,4 +506,40 @@ bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size,
 		done += part;
 	}
 	return true;
+}
+
+/* Appends the hexadecimal text of a packet "O…". */
+static bool add_text(struct vms_gdb *gdb, GString *text, GError **error)
+{
+	const GString *payload = gdb->payload;
+	if (payload->len % 2 == 0 || text->len + payload->len / 2 > VMS_GDB_TEXT_MAX)
+		return break_off(gdb, "its monitor's text is malformed or too long", error);
+	for (size_t i = 1; i < payload->len; i += 2) {
+		uint64_t byte;
+		if (!parse_register(payload->str + i, 1, &byte))
+			return break_off(gdb, "its monitor's text is not hexadecimal", error);
+		g_string_append_c(text, (char)byte);
+	}
+	return true;
+}
+
+char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error)
+{
+	g_autoptr(GString) request = g_string_new("qRcmd,");
+	g_autoptr(GString) text = g_string_new(NULL);
+	for (const char *c = command; *c; c++)
+		g_string_append_printf(request, "%02x", (uint8_t)*c);
+	if (!vms_gdb_request(gdb, request->str, error))
+		return NULL;
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	while (gdb->payload->str[0] == 'O' && gdb->payload->str[1] != 'K') {
+		if (!add_text(gdb, text, error) || !receive_packet(gdb, NULL, deadline_ns, error))
+			return NULL;
+	}
+	if (strcmp(gdb->payload->str, "OK") != 0) {
+		vms_gdb_fail(gdb, VMS_ERROR_UNSUPPORTED,
+			     "it has no monitor (qRcmd), or that refuses the command", error);
+		return NULL;
+	}
+	return vms_hmp_text(text->str);
 }

@@ -14,6 +14,8 @@
 /* Bytes of a packet's payload, expanded; QEMU's are at most 4096. */
 #define VMS_GDB_PAYLOAD_MAX 65536
 #define VMS_GDB_THREADS_MAX 4096
+/* Bytes of a monitor's answer. */
+#define VMS_GDB_TEXT_MAX (4U << 20)
 
 /* Signal of a stop that an interrupt request (0x03) or a user's `stop` caused. */
 #define VMS_GDB_SIGINT 2
@@ -84,6 +86,12 @@ bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size,
  * connection, and the next gdb must not be surprised by it.
  */
 bool vms_gdb_leave_phys_mode(struct vms_gdb *gdb, GError **error);
+
+/*
+ * What the stub's monitor answers to a command (in QEMU, the human monitor), newly allocated, as
+ * vms_hmp_text. UNSUPPORTED when the stub has none, or refuses.
+ */
+char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error);
 
 /* Reads target descriptions into `slots` and `arch` (target.c). */
 bool vms_gdb_read_target(struct vms_gdb *gdb, GError **error);

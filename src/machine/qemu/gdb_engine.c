@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The engine for a bare gdb stub: registers and physical memory come through it,
- * and nothing else is known of the machine.
+ * from QEMU's the memory map too, and nothing else is known of the machine.
  */
 #include "machine/engine.h"
 #include "machine/qemu/gdb.h"
 #include "machine/qemu/guard.h"
+#include "machine/qemu/hmp.h"
+#include <vmscope/log.h>
 
 struct stub_machine {
 	struct vms_machine machine;
 	struct vms_gdb gdb;
 	struct vms_guard *guard;
 	char *name;
+	GStringChunk *range_names;
 	bool holding;	  /* we have stopped the machine */
 	bool user_paused; /* it stopped without our doing */
 };
@@ -66,12 +69,12 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	struct stub_machine *stub = stub_of(machine);
 	if (!stub->holding)
 		return true;
-	if (vms_guard_has_released(stub->guard)) {
-		stub->holding = stub->gdb.stopped = false;
-		vms_guard_release(stub->guard);
-		return fail_released(stub, error);
-	}
-	if (!vms_gdb_resume(&stub->gdb, error))
+	if (!vms_guard_has_released(stub->guard) && !vms_gdb_resume(&stub->gdb, error))
+		return false;
+	/* A request that was sent since the guard released it may have stopped it again. */
+	bool was_running;
+	if (vms_guard_has_released(stub->guard) &&
+	    (!vms_gdb_probe(&stub->gdb, &was_running, error) || !vms_gdb_resume(&stub->gdb, error)))
 		return false;
 	stub->holding = false;
 	return vms_guard_release(stub->guard) || fail_released(stub, error);
@@ -79,10 +82,12 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 
 /*
  * A request to a machine that somebody else had resumed has stopped it, with or
- * without a word: now we hold it.
+ * without a word: now we hold it. One that the guard has released, release() sees to.
  */
 static void take_over(struct stub_machine *stub)
 {
+	if (vms_guard_has_released(stub->guard))
+		return;
 	if (!stub->gdb.stopped_by_request && !(stub->user_paused && stub->gdb.broken))
 		return;
 	stub->gdb.stopped_by_request = stub->user_paused = false;
@@ -103,7 +108,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 {
 	struct stub_machine *stub = stub_of(machine);
 	bool stopped = stub->gdb.stopped;
-	if (vms_guard_has_released(stub->guard) ||
+	if (!vms_machine_is_memory(machine, pa, size) || vms_guard_has_released(stub->guard) ||
 	    (!stopped && !hold(machine, VMS_ALL_VCPUS, NULL)))
 		return false;
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
@@ -138,6 +143,8 @@ static void close_machine(struct vms_machine *machine)
 		vms_guard_release(stub->guard);
 	vms_guard_free(stub->guard);
 	vms_gdb_close(&stub->gdb);
+	g_clear_pointer(&machine->ranges, g_array_unref);
+	g_string_chunk_free(stub->range_names);
 	g_free(stub->name);
 	g_free(stub);
 }
@@ -153,6 +160,17 @@ static const struct vms_engine engine = {
 	.close = close_machine,
 };
 
+/* QEMU's monitor answers behind its stub too. Other stubs have another, or none. */
+static void read_map(struct stub_machine *stub)
+{
+	g_autoptr(GError) failure = NULL;
+	g_autofree char *text = vms_gdb_monitor(&stub->gdb, "info mtree -f", &failure);
+	if (text)
+		stub->machine.ranges = vms_hmp_parse_mtree(text, stub->range_names, &failure);
+	if (!stub->machine.ranges)
+		vms_log(VMS_LOG_INFO, "no memory map: %s", failure->message);
+}
+
 static bool open_connected(struct stub_machine *stub, GError **error)
 {
 	stub->guard = vms_guard_new_gdb(&stub->gdb.stream, error);
@@ -163,6 +181,7 @@ static bool open_connected(struct stub_machine *stub, GError **error)
 		return false;
 	stub->machine.arch = stub->gdb.arch;
 	stub->machine.n_vcpus = stub->gdb.threads->len;
+	read_map(stub);
 	return release(&stub->machine, VMS_ALL_VCPUS, error);
 }
 
@@ -170,6 +189,7 @@ struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
 {
 	struct stub_machine *stub = g_new0(struct stub_machine, 1);
 	stub->name = g_strdup(address);
+	stub->range_names = g_string_chunk_new(256);
 	stub->machine.info = (struct vms_machine_info) { .name = stub->name,
 							 .engine = "gdb",
 							 .description = "gdb remote stub" };

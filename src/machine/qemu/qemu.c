@@ -171,28 +171,11 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 	return true;
 }
 
-/* Is all of it RAM or ROM, as far as the map is known? Reading devices has effects. */
-static bool is_memory(struct vms_machine *machine, uint64_t pa, size_t size)
-{
-	size_t n;
-	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
-	for (size_t i = 0; i < n && size; i++) {
-		if (pa < ranges[i].pa || pa - ranges[i].pa >= ranges[i].size)
-			continue;
-		if (ranges[i].kind == VMS_RANGE_MMIO)
-			return false;
-		uint64_t part = MIN(size, ranges[i].size - (pa - ranges[i].pa));
-		pa += part;
-		size -= part;
-	}
-	return size == 0 || n == 0;
-}
-
 /* Through the stub, which answers for a stopped machine only. */
 static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_qemu *qemu = qemu_of(machine);
-	if (!is_memory(machine, pa, size))
+	if (!vms_machine_is_memory(machine, pa, size))
 		return false;
 	if (!qemu->told_slow) {
 		qemu->told_slow = true;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "machine/qemu/hmp.h"
 #include <string.h>
 #include <vmscope/error.h>
 #include <vmscope/log.h>
@@ -182,12 +183,7 @@ static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GE
 		fail(qmp, VMS_ERROR_PROTOCOL, "the human monitor's answer is not text", error);
 		return NULL;
 	}
-	g_auto(GStrv) lines = g_strsplit(json_object_get_string(answer), "\r\n", -1);
-	for (char **line = lines; *line; line++) {
-		g_strdelimit(*line, "\t", ' ');
-		vms_text_clean(*line);
-	}
-	return g_strjoinv("\n", lines);
+	return vms_hmp_text(json_object_get_string(answer));
 }
 
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
