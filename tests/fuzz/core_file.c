@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* A core file's bytes: plain, or those that a flattened file stands for. */
+#include "machine/core/core_file.h"
+#include "../unit/memory_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	g_autoptr(memory_file) memory = memory_file_new(data, size);
+	g_autoptr(vms_core_file) file = vms_core_file_open(memory->path, NULL);
+	uint8_t buf[256];
+	if (!file)
+		return 0;
+	uint64_t end = vms_core_file_size(file), begin, stop;
+	unsigned calls = 0;
+	for (uint64_t at = 0; at < end && calls < 100; at = stop, calls++) {
+		vms_core_file_next_data(file, at, end, &begin, &stop);
+		g_assert_cmpuint(begin, >=, at);
+		g_assert_cmpuint(begin, <=, stop);
+		g_assert_cmpuint(stop, <=, end);
+		if (begin == stop)
+			break;
+		g_assert_true(vms_core_file_read(file, begin, buf, MIN(stop - begin, sizeof(buf))));
+		g_assert_true(vms_core_file_read(file, stop - 1, buf, 1));
+	}
+	g_assert_false(vms_core_file_read(file, end, buf, 1));
+	return 0;
+}
