@@ -251,11 +251,15 @@ class LinuxGuest(Machine):
             data += part
         return bytes(data)
 
-    def run_bytes(self, command, check=True):
-        """Runs a shell command in the guest; its output, stderr with it."""
+    def send(self, command):
+        """Begins a shell command in the guest."""
         if self._port is None:
             self._port = self._connect()
         self._port.sendall(command.encode() + b"\n")
+
+    def run_bytes(self, command, check=True):
+        """Runs a shell command in the guest; its output, stderr with it."""
+        self.send(command)
         output = bytearray()
         while size := self._read_number():
             output += self._read(size)
