@@ -21,7 +21,7 @@ class Guest:
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.LinuxGuest(cls.series, memory=512)
+        cls.guest = harness.LinuxGuest(cls.series)
         # A program on another file system than the root.
         cls.guest.run("mkdir -p /mnt/a && mount -t tmpfs none /mnt/a && mkdir /mnt/a/c && "
                       "cp /bin/busybox /mnt/a/c/sleep")

@@ -27,12 +27,12 @@ def our_walks(machine, asked):
 
 class Pages:
     """The test; subclasses say which processor."""
-    cpu = ""
+    options = {}
     levels = 0
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.LinuxGuest("6.1", cpu=cls.cpu, memory=512)
+        cls.guest = harness.LinuxGuest("6.1", **cls.options)
 
     @classmethod
     def tearDownClass(cls):
@@ -73,18 +73,17 @@ class Pages:
 
 
 class FourLevels(Pages, unittest.TestCase):
-    cpu = "max,la57=off"
+    options = {"cpu": "max,la57=off"}
     levels = 4
 
 
 class FiveLevels(Pages, unittest.TestCase):
-    cpu = "max"
     levels = 5
 
 
 class Isolated(Pages, unittest.TestCase):
     """An Intel model that is vulnerable to Meltdown: the kernel isolates its page tables."""
-    cpu = "Haswell,vendor=GenuineIntel"
+    options = {"cpu": "Haswell,vendor=GenuineIntel"}
     levels = 4
 
 

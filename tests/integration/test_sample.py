@@ -246,11 +246,15 @@ class Ends(unittest.TestCase):
         """A run that is sampling when this returns."""
         self.guest.qmp.event_names()
         self.guest.qmp.events.clear()
-        process = harness.start_vmscope("sample", "-p", self.guest.pid, *arguments)
+        # By its socket, where it waits for the guard of one that was killed to let go.
+        process = harness.start_vmscope("sample", *self.guest.target, *arguments)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        harness.wait_for(lambda: self.guest.qmp.event_names().count("STOP") > 30,
-                         "30 stops of the guest")
+
+        def samples():
+            self.assertIsNone(process.poll(), "vmscope has ended")
+            return self.guest.qmp.event_names().count("STOP") > 30
+        harness.wait_for(samples, "30 stops of the guest")
         return process
 
     def works(self):
