@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""How a run of `vmscope sample` can begin and end, and what then becomes of the guest."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import harness
+from harness import vmscope
+from test_sample import Report
+
+
+class Ends(unittest.TestCase):
+    """However a run ends, the guest runs on and what was sampled is reported."""
+
+    def setUp(self):
+        self.guest = harness.LinuxGuest("6.1")
+        self.addCleanup(self.guest.stop)
+        self.guest.start_workload("deep")
+
+    def start(self, *arguments):
+        """A run that is sampling when this returns."""
+        self.guest.qmp.event_names()
+        self.guest.qmp.events.clear()
+        # By its socket, where it waits for the guard of one that was killed to let go.
+        process = harness.start_vmscope("sample", *self.guest.target, *arguments)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def samples():
+            self.assertIsNone(process.poll(), "vmscope has ended")
+            return self.guest.qmp.event_names().count("STOP") > 30
+        harness.wait_for(samples, "30 stops of the guest")
+        return process
+
+    def works(self):
+        """The guest runs, and gets something done."""
+        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+        self.assertEqual(self.guest.run("echo alive").strip(), "alive")
+
+    def test_interrupt(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start()
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertGreater(sum(Report(out).samples.values()), 10)
+            self.works()
+
+    def test_kill(self):
+        """kill -9, many times, at any moment: the guest is never left paused."""
+        for _ in range(5):
+            process = self.start("-F", "499")
+            process.kill()
+            process.communicate()
+            self.works()
+
+    def test_freeze(self):
+        """A vmscope that is stopped (Ctrl-Z) does not keep the guest stopped."""
+        for _ in range(5):
+            process = self.start("-F", "499")
+            process.send_signal(signal.SIGSTOP)
+            self.works()
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+            self.works()
+
+    def test_reboot(self):
+        process = self.start("-t", "600")
+        self.guest.qmp.command("system_reset")
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*reset")
+        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+
+    def test_exit(self):
+        process = self.start("-t", "600")
+        self.guest.qmp.command("quit")
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*went away")
+
+    def test_crash(self):
+        process = self.start("-t", "600")
+        self.guest.process.kill()
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*went away")
+
+    def test_paused_by_its_user(self):
+        self.guest.qmp.command("stop")
+        run = vmscope("sample", "-t", "1", *self.guest.target, check=False)
+        self.assertNotIn("-11", str(run.status))
+        self.assertEqual(self.guest.qmp.status(), "paused")
+        self.guest.qmp.command("cont")
+        self.works()
+
+    def test_two_at_once(self):
+        process = self.start("-t", "600")
+        run = vmscope("sample", "-t", "1", "-p", self.guest.pid, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertRegex(run.err, "in use|busy|another|other client")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+
+class Arguments(unittest.TestCase):
+    """Values that cannot be: refused at once, with the range."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = harness.BareGuest("bare")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.guest.stop()
+
+    def refused(self, *arguments, says, status=2):
+        run = vmscope("sample", *arguments, *self.guest.target, check=False)
+        self.assertEqual(run.status, status, run.err)
+        self.assertRegex(run.err, says)
+        self.assertEqual(run.out, "")
+        self.assertEqual(self.guest.qmp.status(), "running")
+
+    def test_interval(self):
+        for interval in ("0", "9", "10000001", "-5"):
+            self.refused("--interval", interval, "-t", "1", says="10.*10000000|10 us.*10 s")
+
+    def test_frequency(self):
+        for frequency in ("0", "-1", "1e9"):
+            self.refused("-F", frequency, "-t", "1", says="100000")
+
+    def test_depth(self):
+        for depth in ("0", "-1", "1025", "99999999999"):
+            self.refused("--depth", depth, "-t", "1", says="1024|range")
+
+    def test_duration(self):
+        for duration in ("0", "-1", "1e300"):
+            self.refused("-t", duration, says="more than 0")
+
+    def test_format_and_order(self):
+        self.refused("--format", "gif", says="text.*folded.*svg")
+        self.refused("--by", "colour", says="function.*address")
+
+    def test_output_that_cannot_be_written(self):
+        for path in ("/nowhere/report", "/proc/report", str(self.guest.directory)):
+            self.refused("-t", "1", "-o", path, says=path, status=1)
+
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([harness.VMSCOPE, "sample", "-t", "0.3", *self.guest.target],
+                                 stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("No space", run.stderr)
+
+    @unittest.skipUnless(os.getuid() == 0 and shutil.which("mount"), "only root can mount")
+    def test_full_disk(self):
+        """The error is reported, nothing is left behind, and an earlier report is kept."""
+        with tempfile.TemporaryDirectory() as directory:
+            mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", directory],
+                                   stderr=subprocess.PIPE, text=True)
+            if mount.returncode:
+                self.skipTest(f"cannot mount a file system: {mount.stderr.strip()}")
+            try:
+                path = pathlib.Path(directory) / "report.svg"
+                path.write_text("earlier")
+                self.refused("-t", "0.5", "-o", path, says="No space", status=1)
+                self.assertEqual(list(path.parent.iterdir()), [path])
+                self.assertEqual(path.read_text(), "earlier")
+            finally:
+                subprocess.run(["umount", directory], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
