@@ -16,7 +16,8 @@ import threading
 import time
 import unittest
 
-from harness import ANSWER_SECONDS, BUILD, BareGuest, Machine, have_kvm, wait_for
+from harness import (ANSWER_SECONDS, BUILD, GUESTS, BareGuest, Machine, build_guests, have_kvm,
+                     wait_for)
 
 TOOL = BUILD / "tests" / "tools" / "machine-tool"
 # enum vms_error
@@ -248,6 +249,71 @@ class Orderly(Attached):
         tool = self.open()
         self.assertIn("bytes", tool.do("item mtree"))
         self.assertEqual(error_code(tool.do("item nothing")), NOT_FOUND)
+
+
+class BackedMemory(unittest.TestCase):
+    """Memory however QEMU has it: what is read is right, and reading it costs the host nothing."""
+    SIZE = 64 << 20
+
+    def start(self, backend=None):
+        options = ("-object", f"{backend},id=m,size={self.SIZE}", "-machine",
+                   "memory-backend=m") if backend else ()
+        build_guests()
+        self.machine = Machine("-kernel", GUESTS / "bare.elf", *options, smp=1,
+                               memory=self.SIZE >> 20)
+        self.addCleanup(self.machine.stop)
+        self.machine.wait_ready()  # the firmware, which changes the memory map, has ended
+
+    def allocated(self):
+        """Bytes of memory that the process and its files occupy."""
+        status = pathlib.Path(f"/proc/{self.machine.pid}/status").read_text()
+        total = 1024 * sum(int(size) for size in
+                           re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB", status, re.M))
+        files = {}
+        for fd in pathlib.Path(f"/proc/{self.machine.pid}/fd").iterdir():
+            stat = fd.stat()
+            files[stat.st_dev, stat.st_ino] = stat.st_blocks * 512
+        return total + sum(files.values())
+
+    def check(self, backend=None):
+        self.start(backend)
+        tool = Tool("qmp", self.machine.qmp_path)
+        self.addCleanup(tool.end)
+        self.assertEqual(tool.do("hold"), "ok")
+        before = self.allocated()
+        data = dict(word.split("=") for word in tool.do("data").split()[1:])
+        ours = self.machine.directory / "ours"
+        self.assertEqual(tool.do(f"save {ours}"), "ok")
+        ranges = [word.split(":") for word in tool.do("ranges").split()[1:]]
+        self.assertLess(self.allocated() - before, self.SIZE // 16)
+        self.assertLess(int(data["bytes"]), self.SIZE // 4)
+        theirs = self.machine.directory / "theirs"
+        with open(ours, "rb") as saved:
+            for pa, size, kind in ((int(pa, 16), int(size, 16), kind)
+                                   for pa, size, kind, _ in ranges if kind != "2"):
+                self.machine.qmp.command("pmemsave", val=pa, size=size, filename=str(theirs))
+                saved.seek(pa)
+                self.assertTrue(saved.read(size).ljust(size, b"\0") == theirs.read_bytes(),
+                                f"memory from {pa:#x}, {size:#x} bytes")
+
+    def test_default(self):
+        self.check()
+
+    def test_memfd(self):
+        self.check("memory-backend-memfd,share=on")
+
+    def test_shared_file(self):
+        self.check_file("share=on")
+
+    def test_private_file(self):
+        self.check_file("share=off")
+
+    def check_file(self, share):
+        with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="vmscope-test-") as file:
+            self.check(f"memory-backend-file,mem-path={file.name},{share}")
+
+    def test_shared_without_a_name(self):
+        self.check("memory-backend-ram,share=on")
 
 
 class Killed(Attached):
