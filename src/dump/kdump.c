@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kdump-compressed layout (machine/core/kdump_format.h): header, bitmaps, a descriptor for
- * every page of RAM and ROM, then the pages, in the order in which workers finish them, and last
- * what is known only when the guest runs again: the notes.
+ * every page of RAM and ROM, then the pages, in the order in which workers finish them.
  *
  * The number of pages is known when the guest is held, and with it every descriptor's place. A
  * worker compresses a unit, takes the next bytes of the file for it and writes pages and
@@ -44,8 +43,9 @@ struct kdump {
 
 	uint64_t *pages_before; /* each range of memory; and, last, all pages */
 	uint64_t max_mapnr;
-	uint64_t bitmap_size; /* bytes of each, whole blocks */
-	uint64_t descriptors; /* offset in the file */
+	uint32_t sub_header_blocks;    /* with room for the notes */
+	uint64_t bitmaps, bitmap_size; /* offset in the file; bytes of each, whole blocks */
+	uint64_t descriptors;	       /* offset in the file */
 	struct vms_kdump_page zero;
 	_Atomic uint64_t end; /* of what is in use of the file */
 };
@@ -72,6 +72,24 @@ static void range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, 
 	*end = MAX(*first, *end);
 }
 
+/*
+ * Notes lie behind the sub-header, as makedumpfile has them: a file that is cut off still has them.
+ * What could not be read is not known yet: if it takes more than a block to tell, they go to the
+ * file's end.
+ */
+static uint32_t reserve_notes(const struct kdump *kdump)
+{
+	g_autoptr(GArray) unreadable = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
+	struct vms_dump_outcome outcome = { .unreadable = unreadable };
+	g_autoptr(GByteArray) notes = vms_dump_state_notes(kdump->state);
+	const char *vmcoreinfo = kdump->state->vmcoreinfo;
+
+	vms_dump_add_own_note(notes, kdump->state, &outcome);
+	size_t size = sizeof(struct vms_kdump_sub_header) + notes->len +
+		      (vmcoreinfo ? strlen(vmcoreinfo) : 0);
+	return (uint32_t)(size / BLOCK + 2);
+}
+
 static bool lay_out(struct kdump *kdump, GError **error)
 {
 	unsigned n = kdump->state->memory->len;
@@ -92,7 +110,9 @@ static bool lay_out(struct kdump *kdump, GError **error)
 		return false;
 	}
 	kdump->bitmap_size = (kdump->max_mapnr + 8 * BLOCK - 1) / (8 * BLOCK) * BLOCK;
-	kdump->descriptors = 2 * BLOCK + 2 * kdump->bitmap_size;
+	kdump->sub_header_blocks = reserve_notes(kdump);
+	kdump->bitmaps = (1 + (uint64_t)kdump->sub_header_blocks) * BLOCK;
+	kdump->descriptors = kdump->bitmaps + 2 * kdump->bitmap_size;
 	kdump->end = kdump->descriptors + kdump->pages_before[n] * sizeof(struct vms_kdump_page);
 	return true;
 }
@@ -244,7 +264,7 @@ static bool write_piece(struct kdump *kdump, uint64_t index, uint8_t piece[PIECE
 	size_t size = MIN(PIECE_BYTES, kdump->bitmap_size - at);
 
 	for (unsigned i = 0; i < 2; i++) {
-		if (!vms_outfile_write_at(kdump->file, 2 * BLOCK + i * kdump->bitmap_size + at,
+		if (!vms_outfile_write_at(kdump->file, kdump->bitmaps + i * kdump->bitmap_size + at,
 					  piece, size, error))
 			return false;
 	}
@@ -273,33 +293,25 @@ static bool write_bitmaps(struct kdump *kdump, GError **error)
 	return write_piece(kdump, index, piece, error);
 }
 
-/* Behind all that is in the file; its place is returned. */
-static bool append(struct kdump *kdump, const void *data, size_t size, uint64_t *offset,
-		   GError **error)
-{
-	*offset = atomic_fetch_add(&kdump->end, size);
-	return size == 0 || vms_outfile_write_at(kdump->file, *offset, data, size, error);
-}
-
+/* Notes, and the text of VMCOREINFO once more, behind them. */
 static bool write_notes(struct kdump *kdump, const struct vms_dump_outcome *outcome,
 			struct vms_kdump_sub_header *sub, GError **error)
 {
 	const char *vmcoreinfo = kdump->state->vmcoreinfo;
 	g_autoptr(GByteArray) notes = vms_dump_state_notes(kdump->state);
-	uint64_t at = 0;
+	uint64_t at = BLOCK + sizeof(*sub);
 
 	vms_dump_add_own_note(notes, kdump->state, outcome);
-	if (!append(kdump, notes->data, notes->len, &at, error))
-		return false;
+	size_t size = notes->len, text_size = vmcoreinfo ? strlen(vmcoreinfo) : 0;
+	if (text_size)
+		g_byte_array_append(notes, (const uint8_t *)vmcoreinfo, (guint)text_size);
+	if (at + notes->len > kdump->bitmaps)
+		at = atomic_fetch_add(&kdump->end, notes->len);
 	sub->notes = GUINT64_TO_LE(at);
-	sub->notes_size = GUINT64_TO_LE((uint64_t)notes->len);
-	if (!vmcoreinfo)
-		return true;
-	if (!append(kdump, vmcoreinfo, strlen(vmcoreinfo), &at, error))
-		return false;
-	sub->vmcoreinfo = GUINT64_TO_LE(at);
-	sub->vmcoreinfo_size = GUINT64_TO_LE((uint64_t)strlen(vmcoreinfo));
-	return true;
+	sub->notes_size = GUINT64_TO_LE((uint64_t)size);
+	sub->vmcoreinfo = GUINT64_TO_LE(text_size ? at + size : 0);
+	sub->vmcoreinfo_size = GUINT64_TO_LE((uint64_t)text_size);
+	return vms_outfile_write_at(kdump->file, at, notes->data, notes->len, error);
 }
 
 /* libkdumpfile, and with it drgn, takes the architecture from here, and only of a whole utsname. */
@@ -334,7 +346,7 @@ static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *ou
 		.time_s = GUINT64_TO_LE((uint64_t)kdump->state->time),
 		.status = GUINT32_TO_LE(kdump->flags),
 		.block_size = GUINT32_TO_LE(BLOCK),
-		.sub_header_blocks = GUINT32_TO_LE(1),
+		.sub_header_blocks = GUINT32_TO_LE(kdump->sub_header_blocks),
 		.bitmap_blocks = GUINT32_TO_LE((uint32_t)(2 * kdump->bitmap_size / BLOCK)),
 		.max_mapnr_32 = GUINT32_TO_LE((uint32_t)MIN(kdump->max_mapnr, G_MAXUINT32)),
 		.n_cpus = GUINT32_TO_LE(kdump->state->vcpus->len),
