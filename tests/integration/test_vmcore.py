@@ -40,7 +40,7 @@ def call_names(rows, vcpu):
 
 
 class Vmcore(unittest.TestCase):
-    series = "6.12"
+    series = "6.1"  # Debian 12's makedumpfile drops pages in use of later kernels
 
     @classmethod
     def setUpClass(cls):
@@ -84,7 +84,7 @@ class Vmcore(unittest.TestCase):
         cls.tasks = {}
         for line in guest.run("cat /proc/[0-9]*/stat; true").splitlines():
             pid, name, ppid = re.fullmatch(r"(\d+) \((.*)\) \S (\d+) .*", line).groups()
-            if name != "cat":
+            if name not in ("cat", "sh"):  # who asks
                 cls.tasks[int(pid)] = (name, int(ppid))
 
     @staticmethod
@@ -122,7 +122,7 @@ class Vmcore(unittest.TestCase):
         self.assertEqual(ours, self.modules)
 
     def test_log(self):
-        texts = [record["text"] for record in self.ask("dmesg")]
+        texts = [line for record in self.ask("dmesg") for line in record["text"].split("\n")]
         before = [re.sub(r"^\[ *\d+\.\d+\] ", "", line) for line in self.log]
         self.assertGreater(len(before), 100)
         self.assertEqual(texts[:len(before)], before)
