@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX 8
+#define MIB	    (1 << 20)
 #define TICK_NS	    (UINT64_C(100) * 1000 * 1000)
 
 struct dump {
@@ -237,14 +238,11 @@ static void explain_full(const struct dump *dump, GError **error)
 	if (!dump->file || !vms_outfile_is_full(dump->file))
 		return;
 	uint64_t zeros = dump->copy ? vms_dump_copy_zeros(dump->copy) : 0;
-	g_autofree char *needed =
-		g_format_size_full(dump->state.bytes - zeros, G_FORMAT_SIZE_IEC_UNITS);
-	g_autofree char *written =
-		g_format_size_full(vms_outfile_written(dump->file), G_FORMAT_SIZE_IEC_UNITS);
 	GError *full = g_error_new(VMS_ERROR, (gint)(*error)->code,
-				   "%s; it needs up to %s, of which %s were written: make room, or "
-				   "write it elsewhere",
-				   (*error)->message, needed, written);
+				   "%s; it needs up to %.1f MiB, of which %.1f were written: make "
+				   "room, or write it elsewhere",
+				   (*error)->message, (double)(dump->state.bytes - zeros) / MIB,
+				   (double)vms_outfile_written(dump->file) / MIB);
 	g_error_free(*error);
 	*error = full;
 }

@@ -17,6 +17,11 @@ struct script {
 	unsigned n, next;
 };
 
+struct current {
+	uint64_t sp;
+	struct vms_task task;
+};
+
 struct vms_guest {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
@@ -25,6 +30,8 @@ struct vms_guest {
 	GArray *symbols; /* struct symbol */
 	guint n_known;
 	GPtrArray *processes;
+	GArray *currents; /* struct current */
+	const char *vmcoreinfo;
 	struct script scripts[MAX_VCPUS];
 	unsigned refreshes, all_known_at;
 };
@@ -42,6 +49,7 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 		};
 	guest->symbols = g_array_new(FALSE, FALSE, sizeof(struct symbol));
 	guest->n_known = G_MAXUINT;
+	guest->currents = g_array_new(FALSE, FALSE, sizeof(struct current));
 	guest->processes = g_ptr_array_new_with_free_func(g_free);
 	return guest;
 }
@@ -95,6 +103,17 @@ void fake_guest_set_samples(struct vms_guest *guest, unsigned vcpu,
 	guest->scripts[vcpu] = (struct script) { samples, n, 0 };
 }
 
+void fake_guest_add_current(struct vms_guest *guest, uint64_t sp, uint32_t tid, bool is_idle)
+{
+	struct current current = { sp, { .tid = tid, .pid = tid, .is_idle = is_idle } };
+	g_array_append_val(guest->currents, current);
+}
+
+void fake_guest_set_vmcoreinfo(struct vms_guest *guest, const char *text)
+{
+	guest->vmcoreinfo = text;
+}
+
 /* ---- the guest layer -------------------------------------------------- */
 
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error G_GNUC_UNUSED)
@@ -114,6 +133,7 @@ void vms_guest_unref(struct vms_guest *guest)
 		return;
 	g_array_unref(guest->symbols);
 	g_ptr_array_unref(guest->processes);
+	g_array_unref(guest->currents);
 	vms_machine_unref(guest->machine);
 	g_free(guest);
 }
@@ -136,6 +156,25 @@ const struct vms_guest_info *vms_guest_info(const struct vms_guest *guest)
 const char *vms_guest_why(const struct vms_guest *guest)
 {
 	return guest->kind == VMS_GUEST_NONE ? "its memory is a fake" : NULL;
+}
+
+const char *vms_guest_vmcoreinfo(const struct vms_guest *guest)
+{
+	return guest->vmcoreinfo;
+}
+
+bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory G_GNUC_UNUSED,
+		       const struct vms_regs *regs, struct vms_task *ret)
+{
+	uint64_t sp = regs->value[vms_machine_arch(guest->machine)->sp];
+	for (guint i = 0; i < guest->currents->len; i++) {
+		const struct current *current = &g_array_index(guest->currents, struct current, i);
+		if (current->sp != sp)
+			continue;
+		*ret = current->task;
+		return true;
+	}
+	return false;
 }
 
 const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)

@@ -16,6 +16,10 @@ void fake_guest_set_source(struct vms_guest *guest, const char *name, const char
 			   unsigned line);
 const struct vms_process *fake_guest_add_process(struct vms_guest *guest, const char *comm,
 						 uint32_t pid, bool is_idle);
+/* The thread of whatever vCPU has the stack pointer `sp`; the others' are unknown. */
+void fake_guest_add_current(struct vms_guest *guest, uint64_t sp, uint32_t tid, bool is_idle);
+/* `text` is the caller's. */
+void fake_guest_set_vmcoreinfo(struct vms_guest *guest, const char *text);
 /* How often modules were read anew. */
 unsigned fake_guest_refreshes(const struct vms_guest *guest);
 /* Only so many symbols are known until modules are read for the second time from now on. */

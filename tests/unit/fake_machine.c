@@ -54,15 +54,28 @@ static const struct ram *find_ram(struct fake_machine *fake, uint64_t pa, size_t
 	return NULL;
 }
 
-static bool fake_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+static bool read_memory(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct fake_machine *fake = (struct fake_machine *)machine;
 	const struct ram *ram = find_ram(fake, pa, size);
-	fake->reads++;
+	__atomic_fetch_add(&fake->reads, 1, __ATOMIC_RELAXED);
 	if (!ram)
 		return false;
 	memcpy(buf, ram->data + (pa - ram->pa), size);
 	return true;
+}
+
+static bool fake_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->read(hooks->data, pa, size) && read_memory(machine, pa, buf, size);
+}
+
+static void fake_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			   uint64_t *stop)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	hooks->next_data(hooks->data, pa, end, begin, stop);
 }
 
 static bool fake_is_paused(struct vms_machine *machine)
@@ -93,7 +106,7 @@ static const struct vms_engine fake_engine = {
 	.hold = fake_hold,
 	.release = fake_release,
 	.regs = fake_get_regs,
-	.read_phys = fake_read_phys,
+	.read_phys = read_memory,
 	.is_paused = fake_is_paused,
 	.ended = fake_ended,
 	.close = fake_close,
@@ -123,6 +136,18 @@ uint8_t *fake_machine_add_ram(struct vms_machine *machine, uint64_t pa, size_t s
 	return ram.data;
 }
 
+void fake_machine_add_range(struct vms_machine *machine, uint64_t pa, uint64_t size,
+			    enum vms_range_kind kind, const char *name)
+{
+	struct vms_range range = { pa, size, kind, name };
+	g_array_append_val(machine->ranges, range);
+}
+
+void fake_machine_clear_ranges(struct vms_machine *machine)
+{
+	g_array_set_size(machine->ranges, 0);
+}
+
 void *fake_machine_at(struct vms_machine *machine, uint64_t pa)
 {
 	const struct ram *ram = find_ram((struct fake_machine *)machine, pa, 1);
@@ -144,7 +169,11 @@ struct vms_regs *fake_machine_regs(struct vms_machine *machine, unsigned vcpu)
 
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks)
 {
-	((struct fake_machine *)machine)->hooks = *hooks;
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	fake->hooks = *hooks;
+	fake->engine.next_data = hooks->next_data ? fake_next_data : NULL;
+	fake->engine.read_ram = hooks->read ? fake_read_ram : NULL;
+	fake->engine.read_phys = hooks->read ? NULL : read_memory;
 }
 
 void fake_machine_set_holds_each(struct vms_machine *machine)

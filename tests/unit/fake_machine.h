@@ -11,6 +11,11 @@
 struct vms_machine *fake_machine_new(const struct vms_arch *arch, unsigned n_vcpus);
 /* Adds zeroed RAM; owned by the machine. Ranges must not touch each other. */
 uint8_t *fake_machine_add_ram(struct vms_machine *machine, uint64_t pa, size_t size);
+/* Adds to the memory map, behind what is there, without adding memory. */
+void fake_machine_add_range(struct vms_machine *machine, uint64_t pa, uint64_t size,
+			    enum vms_range_kind kind, const char *name);
+/* Forgets the memory map, not the memory. */
+void fake_machine_clear_ranges(struct vms_machine *machine);
 /* The host's address of a word of RAM, aligned or not: for writing through memcpy. */
 void *fake_machine_at(struct vms_machine *machine, uint64_t pa);
 void fake_machine_write_u64(struct vms_machine *machine, uint64_t pa, uint64_t value);
@@ -25,6 +30,12 @@ struct fake_hooks {
 	bool (*regs)(void *data, unsigned vcpu, GError **error);
 	bool (*is_paused)(void *data);
 	enum vms_machine_end (*ended)(void *data);
+	/*
+	 * Can this memory be read? Several threads may ask at once. With it memory is read without
+	 * a lock.
+	 */
+	bool (*read)(void *data, uint64_t pa, size_t size);
+	void (*next_data)(void *data, uint64_t pa, uint64_t end, uint64_t *begin, uint64_t *stop);
 	void *data;
 };
 /* Before anything else is done with the machine. */

@@ -92,7 +92,8 @@ static enum vms_machine_end on_ended(void *data)
 
 static void set_up(struct fixture *fixture, gconstpointer each)
 {
-	struct fake_hooks hooks = { on_hold, on_release, on_regs, on_is_paused, on_ended, fixture };
+	struct fake_hooks hooks = { on_hold,	  on_release, on_regs,
+				    on_is_paused, on_ended,   .data = fixture };
 
 	g_mutex_init(&fixture->lock);
 	g_cond_init(&fixture->changed);
