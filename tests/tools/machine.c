@@ -3,7 +3,7 @@
  * Does to a machine what the lines of standard input say, and answers each with
  * one line: "ok …" or "error CODE MESSAGE". For tests that kill it midway.
  *
- *   machine pid|qmp|gdb ADDRESS
+ *   machine pid|qmp|gdb|core ADDRESS
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,8 @@ static struct vms_machine *open_machine(const char *how, const char *address, GE
 		return vms_machine_open_pid(atoi(address), error);
 	if (strcmp(how, "qmp") == 0)
 		return vms_machine_open_qmp(address, error);
+	if (strcmp(how, "core") == 0)
+		return vms_machine_open_core(address, error);
 	return vms_machine_open_gdb(address, error);
 }
 
