@@ -120,7 +120,7 @@ static bool read_cached(struct vms_kdump_pages *pages, uint64_t offset, size_t a
 {
 	GMutex *lock;
 	struct slot *slot = slot_of(pages, offset, &lock);
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(lock);
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(lock);
 	if (slot->offset != offset)
 		return false;
 	memcpy(buf, slot->page + at, size);
@@ -131,7 +131,7 @@ static void keep(struct vms_kdump_pages *pages, uint64_t offset, const uint8_t *
 {
 	GMutex *lock;
 	struct slot *slot = slot_of(pages, offset, &lock);
-	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(lock);
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(lock);
 	if (!slot->page)
 		slot->page = g_malloc(pages->block_size);
 	slot->offset = offset;
