@@ -12,7 +12,7 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 	struct vms_host_process process;
 	if (!vms_host_process_read(pid, &process, error))
 		return NULL;
-	g_autofree char *address = vms_host_process_qmp(&process, error);
+	g_autofree char *address = vms_host_process_qmp(&process, false, error);
 	vms_host_process_clear(&process);
 	return address ? vms_qemu_open(address, pid, error) : NULL;
 }
@@ -41,7 +41,7 @@ static struct vms_found_machine *describe(const struct vms_host_process *process
 	struct vms_found_machine *found = g_new0(struct vms_found_machine, 1);
 	g_autoptr(GError) obstacle = NULL;
 	found->pid = process->pid;
-	found->qmp = vms_host_process_qmp(process, &obstacle);
+	found->qmp = vms_host_process_qmp(process, true, &obstacle);
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
 		found->accelerator =

@@ -230,11 +230,10 @@ static char *path_from_here(pid_t pid, const char *path, GError **error)
 	return g_build_filename(root, absolute, NULL);
 }
 
-/* Could a client connect there now? */
-static bool check_socket(pid_t pid, const char *path, const char *path_of_process, GError **error)
+/* May we connect there? */
+static bool check_access(pid_t pid, const char *path, GError **error)
 {
 	struct stat status;
-	bool connected = false;
 	if (stat(path, &status) < 0 || faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0) {
 		bool denied = errno == EACCES;
 		g_set_error(error, VMS_ERROR, denied ? VMS_ERROR_PERMISSION : VMS_ERROR_NOT_FOUND,
@@ -243,6 +242,12 @@ static bool check_socket(pid_t pid, const char *path, const char *path_of_proces
 			    denied ? "; run as the user that owns it, or as root" : "");
 		return false;
 	}
+	return true;
+}
+
+static bool check_free(pid_t pid, const char *path, const char *path_of_process, GError **error)
+{
+	bool connected = false;
 	g_free(find_unix_socket(pid, 0, path_of_process, &connected));
 	if (connected)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
@@ -253,7 +258,8 @@ static bool check_socket(pid_t pid, const char *path, const char *path_of_proces
 	return !connected;
 }
 
-char *vms_host_process_qmp(const struct vms_host_process *process, GError **error)
+char *vms_host_process_qmp(const struct vms_host_process *process, bool must_be_free,
+			   GError **error)
 {
 	const struct vms_cmdline *cmdline = &process->cmdline;
 	if (!process->is_qemu) {
@@ -273,7 +279,8 @@ char *vms_host_process_qmp(const struct vms_host_process *process, GError **erro
 		return NULL;
 	}
 	g_autofree char *here = path_from_here(process->pid, path, error);
-	if (!here || !check_socket(process->pid, here, path, error))
+	if (!here || !check_access(process->pid, here, error) ||
+	    (must_be_free && !check_free(process->pid, here, path, error)))
 		return NULL;
 	return g_steal_pointer(&here);
 }

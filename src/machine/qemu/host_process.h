@@ -23,6 +23,8 @@ pid_t vms_host_process_of_connection(int fd);
 
 /*
  * Where to connect to the QMP socket of a QEMU, as we see it, newly allocated.
- * Errors: UNSUPPORTED (not QEMU, or no socket), NOT_FOUND, PERMISSION, BUSY.
+ * Errors: UNSUPPORTED (not QEMU, or no socket), NOT_FOUND, PERMISSION; where it must be free at
+ * this moment, BUSY. Who is going to wait for it need not ask: it may become free meanwhile.
  */
-char *vms_host_process_qmp(const struct vms_host_process *process, GError **error);
+char *vms_host_process_qmp(const struct vms_host_process *process, bool must_be_free,
+			   GError **error);
