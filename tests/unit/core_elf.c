@@ -10,6 +10,7 @@
 #include <sys/user.h>
 #include <unistd.h>
 #include <vmscope/core.h>
+#include <vmscope/guest.h>
 
 #define PAGE 4096U
 
@@ -318,6 +319,20 @@ static void test_zeros(void)
 	g_assert_cmphex(begin, ==, 4 * PAGE);
 	g_assert_cmphex(stop, ==, 5 * PAGE);
 	g_assert_false(vms_machine_next_data(machine, 5 * PAGE, 8 * PAGE, &begin, &stop));
+}
+
+/* More zeros than anybody can look at one by one: searching the memory for a kernel ends. */
+static void test_endless_zeros(void)
+{
+	g_auto(builder) b = builder_new();
+	g_autoptr(GError) error = NULL;
+	add_prstatus(&b, 1, 0);
+	add_memory(&b, 0, 0, PAGE, 9);
+	add_load(&b, PAGE, 0, 0, 0, (UINT64_C(1) << 52) - 2 * PAGE);
+	g_autoptr(vms_machine) machine = open_built(&b);
+	g_autoptr(vms_guest) guest = vms_guest_detect(machine, &error);
+	g_assert_no_error(error);
+	g_assert_cmpint((int)vms_guest_kind(guest), ==, VMS_GUEST_NONE);
 }
 
 /* Holes of the file are known to be zeros without being read. */
@@ -850,6 +865,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/core_elf/mapped-twice", test_mapped_twice);
 	g_test_add_func("/core_elf/contradicting", test_contradicting);
 	g_test_add_func("/core_elf/zeros", test_zeros);
+	g_test_add_func("/core_elf/endless-zeros", test_endless_zeros);
 	g_test_add_func("/core_elf/sparse", test_sparse);
 	g_test_add_func("/core_elf/many-segments", test_many_segments);
 	g_test_add_func("/core_elf/cut-off", test_cut_off);

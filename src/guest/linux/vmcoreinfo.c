@@ -6,6 +6,7 @@
 
 #define PREFIX	   "OSRELEASE="
 #define PAGE	   4096
+#define PAGE_MASK  (~(uint64_t)(PAGE - 1))
 #define SCAN_CHUNK (UINT64_C(4) << 20)
 
 char *vms_vmcoreinfo_text(struct vms_bytes page)
@@ -88,10 +89,12 @@ char *vms_vmcoreinfo_scan(struct vms_machine *machine, uint64_t *pa)
 	for (size_t i = 0; i < n_ranges; i++) {
 		if (ranges[i].kind != VMS_RANGE_RAM)
 			continue;
-		uint64_t end = ranges[i].pa + ranges[i].size;
-		*pa = MAX(*pa, (ranges[i].pa + PAGE - 1) & ~(uint64_t)(PAGE - 1));
-		while (*pa < end) {
-			char *text = scan_chunk(machine, pa, MIN(SCAN_CHUNK, end - *pa), buf);
+		uint64_t end = ranges[i].pa + ranges[i].size, begin, stop;
+		*pa = MAX(*pa, (ranges[i].pa + PAGE - 1) & PAGE_MASK);
+		while (vms_machine_next_data(machine, *pa, end, &begin, &stop)) {
+			*pa = MAX(*pa, begin & PAGE_MASK);
+			stop = MIN(end, (stop + PAGE - 1) & PAGE_MASK);
+			char *text = scan_chunk(machine, pa, MIN(SCAN_CHUNK, stop - *pa), buf);
 			if (text)
 				return text;
 		}
