@@ -51,6 +51,23 @@ static void add_range(struct vms_dump_layout *layout, const struct vms_range *ra
 	}
 }
 
+/* makedumpfile takes the last segment below the kernel's image for one of the direct map. */
+static void put_direct_map_last(struct vms_dump_layout *layout)
+{
+	GArray *segments = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (guint i = 0; i < layout->segments->len; i++) {
+			const Elf64_Phdr *segment = &g_array_index(layout->segments, Elf64_Phdr, i);
+			bool direct =
+				segment->p_vaddr - segment->p_paddr == layout->state->direct_map;
+			if (direct == (pass == 1))
+				g_array_append_val(segments, *segment);
+		}
+	}
+	g_array_unref(layout->segments);
+	layout->segments = segments;
+}
+
 void vms_dump_elf_segments(struct vms_dump_layout *layout)
 {
 	const struct vms_dump_state *state = layout->state;
@@ -62,4 +79,6 @@ void vms_dump_elf_segments(struct vms_dump_layout *layout)
 		if (!is_direct(layout, mapping))
 			add_segment(layout, mapping->va, mapping->pa, mapping->size);
 	}
+	if (state->direct_map)
+		put_direct_map_last(layout);
 }

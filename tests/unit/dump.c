@@ -292,14 +292,14 @@ static void test_segments(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 	g_assert_cmpuint(header.e_type, ==, ET_CORE);
 	g_assert_cmpuint(header.e_machine, ==, EM_X86_64);
 	g_assert_cmpuint(header.e_ident[EI_VERSION], ==, EV_CURRENT);
-	/* Physical memory, cut where the direct map ends; then the rest of the kernel. */
+	/* Physical memory, cut where the direct map ends, which comes last; the kernel's image. */
 	g_assert_cmpuint(core.n, ==, 5);
-	check_segment(&core.segments[1], DIRECT, 0, 6 * MIB);
-	check_segment(&core.segments[2], 6 * MIB, 6 * MIB, 2 * MIB);
-	check_segment(&core.segments[3], DIRECT + HIGH_PA, HIGH_PA, HIGH_SIZE);
-	check_segment(&core.segments[4], IMAGE_VA, IMAGE_PA, 2 * MIB);
+	check_segment(&core.segments[1], 6 * MIB, 6 * MIB, 2 * MIB);
+	check_segment(&core.segments[2], IMAGE_VA, IMAGE_PA, 2 * MIB);
+	check_segment(&core.segments[3], DIRECT, 0, 6 * MIB);
+	check_segment(&core.segments[4], DIRECT + HIGH_PA, HIGH_PA, HIGH_SIZE);
 	/* The same bytes of the file. */
-	g_assert_cmphex(core.segments[4].p_offset, ==, core.segments[1].p_offset + IMAGE_PA);
+	g_assert_cmphex(core.segments[2].p_offset, ==, core.segments[3].p_offset + IMAGE_PA);
 	for (size_t i = 1; i < core.n; i++)
 		check_content(fixture, &core, &core.segments[i]);
 	close_core(&core);
