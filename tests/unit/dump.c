@@ -4,12 +4,17 @@
 #include "base/clock.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
+#include "machine/engine.h"
+#include <fcntl.h>
 #include <gelf.h>
 #include <glib/gstdio.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/dump.h>
 
@@ -478,6 +483,34 @@ static void test_unreadable(struct fixture *fixture, gconstpointer data G_GNUC_U
 	close_core(&core);
 }
 
+/* What an earlier dump could not read stays known when its file is converted. */
+static void test_unreadable_before(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_range before[] = { { 5 * MIB, 2 * PAGE, VMS_RANGE_RAM, NULL },
+					    { 3 * MIB, PAGE, VMS_RANGE_RAM, NULL } };
+	struct vms_core source = { .unreadable = g_array_new(FALSE, FALSE, sizeof(*before)) };
+	struct fake_hooks hooks = counting;
+	struct core core;
+	g_array_append_vals(source.unreadable, before, G_N_ELEMENTS(before));
+	fixture->machine->core = &source;
+	fixture->machine->info.is_core = true;
+	hooks.read = refuse_some;
+	set_hooks(fixture, hooks);
+	fixture->unreadable = 3 * MIB + PAGE;
+	fixture->readable_again = 3 * MIB + 3 * PAGE;
+	dump_well(fixture);
+	g_assert_cmpuint(fixture->result.held_ns, ==, 0);
+	g_assert_cmpuint(fixture->result.unreadable, ==, 5 * PAGE);
+	g_assert_cmpuint(fixture->result.unreadable_at->len, ==, 2);
+	open_core(&core, fixture->path);
+	g_autofree char *own = own_note(&core);
+	g_assert_nonnull(strstr(own, "\nheld_ms=0.000\n"));
+	g_assert_nonnull(strstr(own, "\nunreadable=300000 3000\nunreadable=500000 2000\n"));
+	close_core(&core);
+	fixture->machine->core = NULL;
+	g_array_unref(source.unreadable);
+}
+
 /* More than the header can count: a section header does. */
 static void test_many_ranges(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -555,6 +588,51 @@ static void test_too_large(struct fixture *fixture, gconstpointer data G_GNUC_UN
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
 	dump_badly(fixture, VMS_ERROR_IO, "it needs up to 9.0 MiB");
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &old), ==, 0);
+}
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+/* Makes the process alone with its mounts, as the same user. */
+static bool have_own_mounts(void)
+{
+	g_autofree char *uid = g_strdup_printf("0 %u 1", (unsigned)geteuid());
+	g_autofree char *gid = g_strdup_printf("0 %u 1", (unsigned)getegid());
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+	       write_text("/proc/self/setgroups", "deny") &&
+	       write_text("/proc/self/uid_map", uid) && write_text("/proc/self/gid_map", gid) &&
+	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+/* On a disk that has room for less than what is not zero. */
+static int dump_to_small_disk(struct fixture *fixture)
+{
+	if (!have_own_mounts() || mount("none", fixture->folder, "tmpfs", 0, "size=1m") < 0)
+		return 77;
+	dump_badly(fixture, VMS_ERROR_IO, "No space left on device; it needs up to ");
+	return fixture->releases != 1;
+}
+
+/* The disk is full in the middle: nothing is left behind, and the guest runs. */
+static void test_full(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	int status;
+	pid_t child = fork();
+	g_assert_cmpint(child, >=, 0);
+	if (child == 0)
+		_exit(dump_to_small_disk(fixture));
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		g_test_skip("this user may not have mounts of its own");
+	else
+		g_assert_cmpint(WEXITSTATUS(status), ==, 0);
 }
 
 static bool refuse(void *data G_GNUC_UNUSED, GError **error)
@@ -731,10 +809,12 @@ int main(int argc, char **argv)
 		{ "/dump/holes", test_holes },
 		{ "/dump/known-zeros", test_known_zeros },
 		{ "/dump/unreadable", test_unreadable },
+		{ "/dump/unreadable-before", test_unreadable_before },
 		{ "/dump/many-ranges", test_many_ranges },
 		{ "/dump/touching", test_touching },
 		{ "/dump/no-map", test_no_map },
 		{ "/dump/exists", test_exists },
+		{ "/dump/full", test_full },
 		{ "/dump/too-large", test_too_large },
 		{ "/dump/machine-refuses", test_machine_refuses },
 		{ "/dump/gone", test_gone },
