@@ -19,7 +19,7 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_poll(gdb, NULL);
 	vms_gdb_stop(gdb, NULL);
 	vms_gdb_probe(gdb, &was_running, NULL);
-	g_autofree char *text = vms_gdb_monitor(gdb, "info mtree -f", NULL);
+	g_free(vms_gdb_monitor(gdb, "info mtree -f", NULL));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
