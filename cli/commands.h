@@ -4,6 +4,9 @@
 
 #include "session.h"
 
+extern const struct command command_core;
+extern const struct command command_core_convert;
+extern const struct command command_core_info;
 extern const struct command command_disas;
 extern const struct command command_dmesg;
 extern const struct command command_info;

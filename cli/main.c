@@ -8,9 +8,10 @@
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const struct command *const commands[] = {
-	&command_sample, &command_list,	 &command_info,	   &command_stack,
-	&command_regs,	 &command_ps,	 &command_modules, &command_symbol,
-	&command_mem,	 &command_disas, &command_dmesg,   &command_run,
+	&command_sample, &command_list,	     &command_info,	    &command_stack,
+	&command_regs,	 &command_ps,	     &command_modules,	    &command_symbol,
+	&command_mem,	 &command_disas,     &command_dmesg,	    &command_run,
+	&command_core,	 &command_core_info, &command_core_convert,
 };
 
 static void print_help(FILE *to)
@@ -20,10 +21,11 @@ static void print_help(FILE *to)
 	      "Commands:\n",
 	      to);
 	for (size_t i = 0; i < G_N_ELEMENTS(commands); i++)
-		fprintf(to, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+		fprintf(to, "  %-12s  %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\n"
-	      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --gdb ADDR, or, at the end,\n"
-	      "-- COMMAND to start a QEMU. With none: the only machine of this host.\n"
+	      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --gdb ADDR, -c FILE (a core file),\n"
+	      "or, at the end, -- COMMAND to start a QEMU. With none: the only machine of this\n"
+	      "host.\n"
 	      "\"vmscope COMMAND --help\" tells the options of a command.\n",
 	      to);
 }
@@ -35,6 +37,15 @@ static const struct command *find_command(const char *name)
 			return commands[i];
 	}
 	return NULL;
+}
+
+/* The command that the first one or two words name; *words of them. */
+static const struct command *parse_command(int argc, char **argv, int *words)
+{
+	g_autofree char *both = argc > 2 ? g_strjoin(" ", argv[1], argv[2], NULL) : NULL;
+	const struct command *command = both ? find_command(both) : NULL;
+	*words = command ? 2 : 1;
+	return command ? command : find_command(argv[1]);
 }
 
 static bool is_usage(const GError *error)
@@ -64,6 +75,7 @@ int main(int argc, char **argv)
 {
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
 	const char *name = argc > 1 ? argv[1] : "";
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
 		print_help(stdout);
@@ -73,9 +85,10 @@ int main(int argc, char **argv)
 		puts("vmscope " VMS_VERSION);
 		return EXIT_DONE;
 	}
-	const struct command *command = find_command(name);
+	int words;
+	const struct command *command = argc > 1 ? parse_command(argc, argv, &words) : NULL;
 	if (command)
-		return run_command(command, argc - 1, argv + 1);
+		return run_command(command, argc - words, argv + words);
 	if (name[0])
 		fprintf(stderr, "vmscope: no command \"%s\"\n", name);
 	print_help(stderr);

@@ -7,7 +7,10 @@
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	if (!session_parse(session, NULL, &argc, &argv, 0, 0, error))
+	const GOptionEntry refused[] = { { "core", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME,
+					   &session->core, NULL, NULL },
+					 { NULL } };
+	if (!session_parse(session, refused, &argc, &argv, 0, 0, error))
 		return false;
 	if (!session->launch) {
 		usage_error(error, "no command: vmscope run -- qemu-system-x86_64 …");
@@ -28,5 +31,6 @@ const struct command command_run = {
 	.name = "run",
 	.arguments = "-- qemu-system-x86_64 …",
 	.summary = "Start QEMU so that vmscope can reach it",
+	.options = SESSION_RUNNING,
 	.run = run,
 };

@@ -44,7 +44,7 @@ static bool progress(int percent, void *data)
 			fprintf(stderr, "\rsampling: %d %% ", percent);
 	}
 	if (percent == 100)
-		g_main_context_invoke(NULL, quit_loop, run->loop);
+		g_idle_add(quit_loop, run->loop);
 	return true;
 }
 
@@ -322,6 +322,6 @@ const struct command command_sample = {
 	.name = "sample",
 	.arguments = "",
 	.summary = "Where a guest spends its time: call trees of every vCPU",
-	.options = SESSION_TARGET | SESSION_GUEST | SESSION_OUTPUTS,
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_OUTPUTS | SESSION_RUNNING,
 	.run = run,
 };

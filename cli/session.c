@@ -16,12 +16,28 @@ void usage_error(GError **error, const char *format, ...)
 	g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
 }
 
-static void add_group(GOptionContext *context, const char *name, const char *title,
-		      const GOptionEntry *entries)
+/* Options of what a command looks at. */
+static void add_target(GOptionContext *context, struct session *session)
 {
-	GOptionGroup *group = g_option_group_new(name, title, title, NULL, NULL);
+	const bool running = session->command->options & SESSION_RUNNING;
+	const GOptionEntry entries[] = {
+		{ "pid", 'p', 0, G_OPTION_ARG_INT, &session->pid, "The QEMU of process PID",
+		  "PID" },
+		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
+		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
+		{ "gdb", 0, 0, G_OPTION_ARG_STRING, &session->gdb,
+		  "Any gdb remote stub: a path or HOST:PORT", "ADDR" },
+		/* Where the machine must run, known only for saying why it is refused. */
+		{ "core", 'c', running ? G_OPTION_FLAG_HIDDEN : 0, G_OPTION_ARG_FILENAME,
+		  &session->core, "A core file of vmscope, QEMU, VirtualBox or Linux", "FILE" },
+		{ NULL }
+	};
+	const char *title = "Target options (none: the only machine here):";
+	GOptionGroup *group = g_option_group_new("target", title, title, NULL, NULL);
 	g_option_group_add_entries(group, entries);
 	g_option_context_add_group(context, group);
+	g_option_context_set_description(
+		context, "In place of a target, \"-- qemu-system-x86_64 …\" starts one.");
 }
 
 static GOptionContext *make_context(struct session *session, const GOptionEntry *own)
@@ -38,14 +54,6 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	const GOptionEntry json[] = {
 		{ "json", 0, 0, G_OPTION_ARG_NONE, &session->json, "Print JSON", NULL }, { NULL }
 	};
-	const GOptionEntry target[] = { { "pid", 'p', 0, G_OPTION_ARG_INT, &session->pid,
-					  "The QEMU of process PID", "PID" },
-					{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
-					  "The QEMU behind a QMP socket: a path or HOST:PORT",
-					  "ADDR" },
-					{ "gdb", 0, 0, G_OPTION_ARG_STRING, &session->gdb,
-					  "Any gdb remote stub: a path or HOST:PORT", "ADDR" },
-					{ NULL } };
 	const GOptionEntry guest[] = {
 		{ "symbols", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->symbols,
 		  "ELF file with symbols, loaded at ADDR; may be repeated", "FILE[@ADDR]" },
@@ -60,12 +68,8 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	g_option_context_add_main_entries(context, common, NULL);
 	if (command->options & SESSION_GUEST)
 		g_option_context_add_main_entries(context, guest, NULL);
-	if (command->options & SESSION_TARGET) {
-		add_group(context, "target",
-			  "Target options (none: the only machine here):", target);
-		g_option_context_set_description(
-			context, "In place of a target, \"-- qemu-system-x86_64 …\" starts one.");
-	}
+	if (command->options & SESSION_TARGET)
+		add_target(context, session);
 	return context;
 }
 
@@ -105,6 +109,16 @@ static bool check_outputs(struct session *session, GError **error)
 	return true;
 }
 
+static bool check_running(const struct session *session, GError **error)
+{
+	if (!session->core || !(session->command->options & SESSION_RUNNING))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "a core file does not run: \"%s\" takes a running machine, not %s",
+		    session->command->name, session->core);
+	return false;
+}
+
 static bool split_launch(struct session *session, int *argc, char **argv, GError **error)
 {
 	for (int i = 1; i < *argc; i++) {
@@ -140,7 +154,7 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 		vms_log_set_handler(print_log, NULL,
 				    session->verbose ? VMS_LOG_DEBUG : VMS_LOG_WARNING);
 	session->out = g_string_new(NULL);
-	return check_outputs(session, error);
+	return check_running(session, error) && check_outputs(session, error);
 }
 
 void session_table(struct session *session, const struct vms_table *table)
@@ -178,6 +192,7 @@ void session_clear(struct session *session)
 	launch_end(session->launched);
 	g_free(session->qmp);
 	g_free(session->gdb);
+	g_free(session->core);
 	g_strfreev(session->symbols);
 	g_strfreev(session->outputs);
 	if (session->out)
@@ -188,6 +203,11 @@ bool session_vcpus(struct session *session, int cpu, unsigned *first, unsigned *
 		   GError **error)
 {
 	int n = (int)vms_machine_vcpus(session->machine);
+	if (n == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "%s tells of no vCPUs",
+			    vms_machine_info(session->machine)->name);
+		return false;
+	}
 	if (cpu < -1 || cpu >= n) {
 		usage_error(error, "no vCPU %d: this machine has 0 to %d", cpu, n - 1);
 		return false;

@@ -10,7 +10,7 @@ struct session {
 	const struct command *command;
 	/* Options. */
 	int pid;
-	char *qmp, *gdb;
+	char *qmp, *gdb, *core;
 	char **symbols;
 	char **outputs; /* files of --output, or NULL */
 	gboolean json, quiet, verbose;
@@ -24,11 +24,12 @@ struct session {
 
 /* Which of the common options a command takes. */
 enum session_options {
-	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --gdb, -- COMMAND */
+	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --gdb, --core, -- COMMAND */
 	SESSION_GUEST = 1 << 1,	 /* --symbols */
 	SESSION_JSON = 1 << 2,	 /* --json */
 	SESSION_OUTPUTS =
 		1 << 3, /* --output may be repeated; the command writes the files itself */
+	SESSION_RUNNING = 1 << 4, /* the machine must run: no --core */
 };
 
 struct command {

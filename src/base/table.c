@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/text.h"
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <string.h>
@@ -63,26 +64,13 @@ size_t vms_table_rows(const struct vms_table *table)
 	return table->cells->len / table->n_columns;
 }
 
-static char *format_bytes(uint64_t bytes)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double value = (double)bytes;
-	unsigned unit = 0;
-	while (value >= 1024 && unit + 1 < G_N_ELEMENTS(units)) {
-		value /= 1024;
-		unit++;
-	}
-	return g_strdup_printf(value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value,
-			       units[unit]);
-}
-
 static char *format_cell(const struct vms_table *table, size_t i)
 {
 	union cell cell = g_array_index(table->cells, union cell, i);
 	switch (table->columns[i % table->n_columns].kind) {
 	case VMS_COLUMN_NUMBER: return g_strdup_printf("%" G_GUINT64_FORMAT, cell.number);
 	case VMS_COLUMN_ADDRESS: return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", cell.number);
-	case VMS_COLUMN_BYTES: return format_bytes(cell.number);
+	case VMS_COLUMN_BYTES: return vms_text_bytes(cell.number);
 	case VMS_COLUMN_TEXT: break;
 	}
 	return g_strdup(cell.text ? cell.text : "-");

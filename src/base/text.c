@@ -18,3 +18,16 @@ void vms_text_clean(char *text)
 		}
 	}
 }
+
+char *vms_text_bytes(uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	unsigned unit = 0;
+	while (value >= 1024 && unit + 1 < G_N_ELEMENTS(units)) {
+		value /= 1024;
+		unit++;
+	}
+	return g_strdup_printf(value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value,
+			       units[unit]);
+}

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Text from a guest, made fit for a terminal. */
+/* Text for a terminal. */
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
-/* Replaces every byte that is not printable ASCII or valid UTF-8 by '?', in place. */
+/* Of text from a guest: replaces every byte that is not printable ASCII or valid UTF-8 by '?', in
+ * place. */
 void vms_text_clean(char *text);
+/* A number of bytes as people read it: "4.0 GiB"; newly allocated. */
+char *vms_text_bytes(uint64_t bytes);

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope core, vmscope core convert: writes a machine, or another core file, into a core file. */
+#include "base/text.h"
+#include "commands.h"
+#include "core_write.h"
+#include <string.h>
+
+#define UNREADABLE_SHOWN 16
+
+struct options {
+	char *format, *compress, *thread_ids;
+	gboolean force;
+};
+
+/* A word and what it stands for. */
+struct choice {
+	const char *word;
+	int value;
+};
+
+static const struct choice formats[] = {
+	{ "elf", VMS_CORE_ELF }, { "vbox", VMS_CORE_VBOX }, { "kdump", VMS_CORE_KDUMP }, { NULL }
+};
+static const struct choice compressions[] = { { "zlib", VMS_DUMP_ZLIB },
+					      { "zstd", VMS_DUMP_ZSTD },
+					      { NULL } };
+static const struct choice thread_ids[] = { { "task", VMS_DUMP_THREADS_TASK },
+					    { "vcpu", VMS_DUMP_THREADS_VCPU },
+					    { NULL } };
+
+/* What the word of an option stands for; `*ret` stays where there is none. */
+static bool choose(const char *option, const char *word, const struct choice *choices, int *ret,
+		   GError **error)
+{
+	g_autoptr(GString) words = g_string_new(NULL);
+	if (!word)
+		return true;
+	for (; choices->word; choices++) {
+		if (strcmp(choices->word, word) == 0) {
+			*ret = choices->value;
+			return true;
+		}
+		g_string_append_printf(words, "%s%s", words->len ? ", " : "", choices->word);
+	}
+	usage_error(error, "%s %s: it is one of %s", option, word, words->str);
+	return false;
+}
+
+static const char *word_of(const struct choice *choices, int value)
+{
+	while (choices->value != value)
+		choices++;
+	return choices->word;
+}
+
+static bool parse_options(const struct options *options, struct vms_dump_options *ret,
+			  GError **error)
+{
+	int format = options->compress ? VMS_CORE_KDUMP : VMS_CORE_ELF;
+	int compression = VMS_DUMP_ZLIB, threads = VMS_DUMP_THREADS_TASK;
+	if (!choose("--format", options->format, formats, &format, error) ||
+	    !choose("--compress", options->compress, compressions, &compression, error) ||
+	    !choose("--thread-ids", options->thread_ids, thread_ids, &threads, error))
+		return false;
+	if (options->compress && format != VMS_CORE_KDUMP) {
+		usage_error(error, "--compress %s: only --format kdump has compressed pages",
+			    options->compress);
+		return false;
+	}
+	*ret = (struct vms_dump_options) {
+		.format = (enum vms_core_format)format,
+		.compression = format == VMS_CORE_KDUMP ? (enum vms_dump_compression)compression
+							: VMS_DUMP_PLAIN,
+		.threads = (enum vms_dump_threads)threads,
+		.overwrite = options->force,
+	};
+	return true;
+}
+
+/* ---- what was written ---- */
+
+static void print_unreadable(GString *out, const struct vms_dump_result *result)
+{
+	g_autofree char *bytes = vms_text_bytes(result->unreadable);
+	g_string_append_printf(out, "unreadable  %s, zeros in the file:\n", bytes);
+	for (size_t i = 0; i < result->unreadable_at->len && i < UNREADABLE_SHOWN; i++) {
+		const struct vms_range *range =
+			&g_array_index(result->unreadable_at, struct vms_range, i);
+		g_string_append_printf(
+			out, "            0x%" G_GINT64_MODIFIER "x-0x%" G_GINT64_MODIFIER "x\n",
+			range->pa, range->pa + range->size - 1);
+	}
+	if (result->unreadable_at->len > UNREADABLE_SHOWN)
+		g_string_append_printf(out, "            … and %u more ranges\n",
+				       result->unreadable_at->len - UNREADABLE_SHOWN);
+}
+
+static void print_summary(GString *out, const char *path, const struct vms_dump_options *options,
+			  const struct vms_dump_result *result)
+{
+	g_autofree char *size = vms_text_bytes(result->file_size);
+	g_autofree char *written = vms_text_bytes(result->written);
+	g_autofree char *memory = vms_text_bytes(result->memory);
+	g_autofree char *zeros = vms_text_bytes(result->zeros);
+	bool compressed = options->compression != VMS_DUMP_PLAIN;
+	g_string_append_printf(out, "file        %s\n", path);
+	g_string_append_printf(out, "layout      %s%s%s\n", word_of(formats, (int)options->format),
+			       compressed ? ", " : "",
+			       compressed ? word_of(compressions, (int)options->compression) : "");
+	g_string_append_printf(out, "size        %s, %s of it written\n", size, written);
+	g_string_append_printf(out, "memory      %s, %s of it zeros\n", memory, zeros);
+	g_string_append_printf(out, "vCPUs       %u\n", result->vcpus);
+	if (result->held_ns)
+		g_string_append_printf(out, "guest held  %.1f ms\n", (double)result->held_ns / 1e6);
+	g_string_append_printf(out, "time        %.2f s\n", (double)result->elapsed_ns / 1e9);
+	if (result->unreadable)
+		print_unreadable(out, result);
+}
+
+static void json_summary(GString *out, const char *path, const struct vms_dump_options *options,
+			 const struct vms_dump_result *result)
+{
+	static const struct vms_column columns[] = {
+		{ "file", VMS_COLUMN_TEXT },	     { "layout", VMS_COLUMN_TEXT },
+		{ "compression", VMS_COLUMN_TEXT },  { "size", VMS_COLUMN_BYTES },
+		{ "written", VMS_COLUMN_BYTES },     { "memory", VMS_COLUMN_BYTES },
+		{ "zeros", VMS_COLUMN_BYTES },	     { "unreadable", VMS_COLUMN_BYTES },
+		{ "vcpus", VMS_COLUMN_NUMBER },	     { "held_ns", VMS_COLUMN_NUMBER },
+		{ "elapsed_ns", VMS_COLUMN_NUMBER }, { NULL }
+	};
+	static const struct vms_column range_columns[] = { { "address", VMS_COLUMN_ADDRESS },
+							   { "size", VMS_COLUMN_BYTES },
+							   { NULL } };
+	g_autoptr(vms_table) core = vms_table_new(columns);
+	g_autoptr(vms_table) unreadable = vms_table_new(range_columns);
+	vms_table_add(core, path, word_of(formats, (int)options->format),
+		      options->compression != VMS_DUMP_PLAIN
+			      ? word_of(compressions, (int)options->compression)
+			      : NULL,
+		      result->file_size, result->written, result->memory, result->zeros,
+		      result->unreadable, (uint64_t)result->vcpus, result->held_ns,
+		      result->elapsed_ns);
+	for (size_t i = 0; i < result->unreadable_at->len; i++) {
+		const struct vms_range *range =
+			&g_array_index(result->unreadable_at, struct vms_range, i);
+		vms_table_add(unreadable, range->pa, range->size);
+	}
+	g_string_append(out, "{\n\"core\": ");
+	vms_table_json(core, out);
+	g_string_append(out, ",\n\"unreadable\": ");
+	vms_table_json(unreadable, out);
+	g_string_append(out, "}\n");
+}
+
+/* Writes the machine that the session's options name into `path`. */
+static bool write_core(struct session *session, const struct options *options, const char *path,
+		       GError **error)
+{
+	struct vms_dump_options dump;
+	g_auto(vms_dump_result) result = { 0 };
+	if (!parse_options(options, &dump, error) || !session_open_guest(session, error) ||
+	    !core_write(session, path, &dump, &result, error))
+		return false;
+	if (session->json)
+		json_summary(session->out, path, &dump, &result);
+	else if (!session->quiet)
+		print_summary(session->out, path, &dump, &result);
+	return true;
+}
+
+/* ---- the two commands ---- */
+
+static bool dump(struct session *session, const struct options *options, char **argv,
+		 GError **error)
+{
+	(void)argv;
+	if (!session->outputs) {
+		usage_error(error, "no output: --output FILE names the core file to write");
+		return false;
+	}
+	/* The summary goes to the terminal. */
+	g_auto(GStrv) outputs = g_steal_pointer(&session->outputs);
+	return write_core(session, options, outputs[0], error);
+}
+
+static bool convert(struct session *session, const struct options *options, char **argv,
+		    GError **error)
+{
+	if (session->outputs) {
+		usage_error(error, "--output: the file to write is the second argument here");
+		return false;
+	}
+	session->core = g_strdup(argv[1]);
+	return write_core(session, options, argv[2], error);
+}
+
+static bool parse_and_do(struct session *session, int argc, char **argv, int arguments,
+			 bool (*act)(struct session *session, const struct options *options,
+				     char **argv, GError **error),
+			 GError **error)
+{
+	struct options options = { 0 };
+	const GOptionEntry entries[] = {
+		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
+		  "Layout: ELF (default), VirtualBox's, or kdump, with compressed pages",
+		  "elf|vbox|kdump" },
+		{ "compress", 0, 0, G_OPTION_ARG_STRING, &options.compress,
+		  "How kdump's pages are compressed (default zlib); alone it means kdump",
+		  "zlib|zstd" },
+		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options.thread_ids,
+		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
+		  "task|vcpu" },
+		{ "force", 0, 0, G_OPTION_ARG_NONE, &options.force, "Replace a file that is there",
+		  NULL },
+		{ NULL }
+	};
+	bool done = session_parse(session, entries, &argc, &argv, arguments, arguments, error) &&
+		    act(session, &options, argv, error);
+	g_free(options.format);
+	g_free(options.compress);
+	g_free(options.thread_ids);
+	return done;
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	return parse_and_do(session, argc, argv, 0, dump, error);
+}
+
+static bool run_convert(struct session *session, int argc, char **argv, GError **error)
+{
+	return parse_and_do(session, argc, argv, 2, convert, error);
+}
+
+const struct command command_core = {
+	.name = "core",
+	.arguments = "",
+	.summary = "Write memory and vCPUs of a machine into a core file",
+	.options = SESSION_TARGET | SESSION_JSON,
+	.run = run,
+};
+
+const struct command command_core_convert = {
+	.name = "core convert",
+	.arguments = "IN OUT",
+	.summary = "Write a core file in another layout",
+	.options = SESSION_JSON,
+	.run = run_convert,
+};
