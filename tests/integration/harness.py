@@ -217,12 +217,12 @@ atexit.register(Machine.stop_all)
 class BareGuest(Machine):
     """One of the bare guests of tests/guests: "bare" or "hostile"."""
 
-    def __init__(self, name="bare", **options):
+    def __init__(self, name="bare", extra=(), **options):
         build_guests()
         self.elf = GUESTS / f"{name}.elf"
         options.setdefault("smp", 1)
         options.setdefault("memory", 64)
-        super().__init__("-kernel", self.elf, **options)
+        super().__init__("-kernel", self.elf, *extra, **options)
         self.wait_ready()
 
 

@@ -49,8 +49,8 @@ class Usage(Case):
         self.assertIn("sample", vmscope("--help").out)
         self.assertRegex(vmscope("--version").out, r"^vmscope \d+\.\d+")
         for command in ("list", "info", "regs", "stack", "ps", "dmesg", "modules", "symbol", "mem",
-                        "disas", "sample", "run"):
-            self.assertIn("Usage:", vmscope(command, "--help").out, command)
+                        "disas", "sample", "run", "core", "core info", "core convert"):
+            self.assertIn("Usage:", vmscope(*command.split(), "--help").out, command)
 
 
 class NoMachine(Case):
