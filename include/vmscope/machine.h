@@ -177,7 +177,8 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
 
 /*
  * Reads guest-physical memory; works held or running. False when any byte of
- * the range is not RAM or ROM, or the machine has gone. `buf` is undefined then.
+ * the range is not RAM or ROM, or the machine has gone (memory that QEMU has in a file stays
+ * readable even then: vms_machine_ended tells). `buf` is undefined then.
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 
