@@ -202,6 +202,10 @@ bool vms_guest_orc(struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *r
 bool vms_guest_has_orc(const struct vms_guest *guest);
 /* Is `pc` code of the kernel or of a module? Frame-pointer walks end where it is not. */
 bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
+/* Is `pc` code by which Linux's kernel is entered and left (.entry.text)? */
+bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
+/* On aarch64: bytes from the start of Linux's struct pt_regs to the frame record in it. */
+uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest);
 
 /* ---- timers ----------------------------------------------------------- */
 

@@ -87,10 +87,8 @@ static bool bit(uint64_t value, unsigned n)
 
 /* ---- the shape of the address space ----------------------------------- */
 
-#define TCR_IPS(tcr) field(tcr, 34, 32)
-#define IPS_52_BITS  6
-#define TCR_HD	     40
-#define TCR_DS	     59
+#define TCR_IPS (UINT64_C(7) << 32)
+#define TCR_HD	40
 
 /* One half of the address space: TTBR0's, which begins at 0, or TTBR1's, which ends at the top. */
 struct half {
@@ -117,7 +115,7 @@ static struct half half_of(const struct vms_regs *regs, bool is_upper)
 		.is_off = bit(tcr, is_upper ? 23 : 7),
 		.ignores = bit(tcr, is_upper ? 38 : 37),
 		.is_flat = bit(tcr, is_upper ? 42 : 41),
-		.is_lpa2 = bit(tcr, TCR_DS),
+		.is_lpa2 = tcr & TCR_DS,
 		.has_dirty = bit(tcr, TCR_HD),
 		.page_shift =
 			page_shifts[is_upper][is_upper ? field(tcr, 31, 30) : field(tcr, 15, 14)],
@@ -129,7 +127,8 @@ static struct half half_of(const struct vms_regs *regs, bool is_upper)
 	}
 	half.index_bits = half.page_shift - 3;
 	half.levels = (half.bits - half.page_shift + half.index_bits - 1) / half.index_bits;
-	half.is_wide = half.is_lpa2 || (half.page_shift == 16 && TCR_IPS(tcr) == IPS_52_BITS);
+	half.is_wide =
+		half.is_lpa2 || (half.page_shift == 16 && (tcr & TCR_IPS) == TCR_IPS_52_BITS);
 	half.root = half.is_wide ? (ttbr & (low_bits(48) - low_bits(6))) | field(ttbr, 5, 2) << 48
 				 : ttbr & (low_bits(48) - low_bits(4));
 	return half;
@@ -160,6 +159,12 @@ uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va)
 	const struct half half = half_of(regs, is_upper);
 	const uint64_t mask = low_bits(half.is_off ? 48 : half.bits);
 	return is_upper ? va | ~mask : va & mask;
+}
+
+void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa)
+{
+	const struct half half = half_of(regs, reg == TTBR1_EL1);
+	vms_regs_set(regs, reg, half.is_wide ? (pa & low_bits(48)) | field(pa, 51, 48) << 2 : pa);
 }
 
 /* ---- page tables ------------------------------------------------------ */

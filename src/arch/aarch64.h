@@ -47,6 +47,12 @@ enum vms_aarch64_reg {
 
 #define SCTLR_EL1_M 1
 
+#define TCR_TBI0	(UINT64_C(1) << 37)
+#define TCR_DS		(UINT64_C(1) << 59)
+#define TCR_IPS_52_BITS (UINT64_C(6) << 32)
+
+/* Makes TTBR0_EL1 or TTBR1_EL1 point to the table at `pa`. */
+void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa);
 /* Does a call instruction end just before `pc`? */
 bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc);
 /*

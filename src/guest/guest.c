@@ -116,6 +116,17 @@ bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc)
 	return guest->linux_guest && vms_linux_is_text(guest->linux_guest, pc);
 }
 
+bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc)
+{
+	return guest->linux_guest && pc >= guest->linux_guest->entry_text.begin &&
+	       pc < guest->linux_guest->entry_text.end;
+}
+
+uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest)
+{
+	return guest->linux_guest ? guest->linux_guest->pt_regs_record : 0;
+}
+
 bool vms_guest_has_orc(const struct vms_guest *guest)
 {
 	return guest->linux_guest && guest->linux_guest->orc;

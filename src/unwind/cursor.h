@@ -30,3 +30,4 @@ struct vms_kernel_unwinder {
 };
 
 extern const struct vms_kernel_unwinder vms_kernel_unwinder_x86_64;
+extern const struct vms_kernel_unwinder vms_kernel_unwinder_aarch64;

@@ -79,6 +79,7 @@ static const struct vms_kernel_unwinder *kernel_unwinder(const struct vms_guest 
 {
 	static const struct vms_kernel_unwinder *const unwinders[] = {
 		&vms_kernel_unwinder_x86_64,
+		&vms_kernel_unwinder_aarch64,
 	};
 	if (vms_guest_kind(guest) != VMS_GUEST_LINUX)
 		return NULL;
@@ -99,13 +100,19 @@ static void add_frame(struct vms_stack *stack, const struct vms_cursor *cursor)
 		stack->n_kernel++;
 }
 
-/* A walk that goes on for ever has to come to lower addresses again and again. */
-static bool is_further_out(const struct vms_cursor *cursor, uint64_t sp, bool was_user,
+/*
+ * A walk that goes on for ever has to come to lower addresses again and again. A function that was
+ * at any of its instructions may have put nothing on the stack.
+ */
+static bool is_further_out(const struct vms_cursor *cursor, const struct vms_cursor *from,
 			   unsigned *switches)
 {
-	if (cursor->regs.value[cursor->arch->sp] > sp || cursor->is_user != was_user)
+	uint64_t sp = cursor->regs.value[cursor->arch->sp];
+	uint64_t from_sp = from->regs.value[cursor->arch->sp];
+	if (sp > from_sp || cursor->is_user != from->is_user ||
+	    (sp == from_sp && !from->is_return && cursor->is_return))
 		return true;
-	return !was_user && ++*switches <= STACK_SWITCHES;
+	return !from->is_user && ++*switches <= STACK_SWITCHES;
 }
 
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
@@ -121,28 +128,27 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 		.regs = *regs,
 		.is_user = !arch->in_kernel(regs),
 	};
+	struct vms_cursor from;
 	unsigned switches = 0;
-	bool was_user;
 
 	ret->n = ret->n_kernel = 0;
 	ret->kernel_end = VMS_WALK_ROOT;
 	add_frame(ret, &cursor);
 	for (;;) {
-		uint64_t sp = cursor.regs.value[arch->sp];
-		was_user = cursor.is_user;
+		from = cursor;
 		if (!step(&cursor, kernel, &ret->end))
 			break;
-		if (!is_further_out(&cursor, sp, was_user, &switches)) {
+		if (!is_further_out(&cursor, &from, &switches)) {
 			ret->end = VMS_WALK_BAD_FRAME;
 			break;
 		}
 		if (ret->n >= MIN(depth, VMS_STACK_LIMIT)) {
 			ret->end = VMS_WALK_DEPTH;
-			was_user = cursor.is_user;
+			from.is_user = cursor.is_user;
 			break;
 		}
 		add_frame(ret, &cursor);
 	}
-	if (!was_user)
+	if (!from.is_user)
 		ret->kernel_end = ret->end;
 }

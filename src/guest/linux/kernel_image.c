@@ -3,19 +3,49 @@
 
 /* A kernel with everything built in has 100 MiB; x86-64 cannot map more than 1 GiB. */
 #define IMAGE_LIMIT (UINT64_C(256) << 20)
+/*
+ * The image begins with its code, which is larger than any other code around it: that of modules
+ * and programs that BPF compiled. A search ends where it has found this much.
+ */
+#define CODE_ENOUGH  (UINT64_C(4) << 20)
+#define SEARCH_LIMIT (1u << 20) /* pages looked at */
 /* Holes: memory of __init that was freed, alignment between code and data. */
 #define HOLE_LIMIT (UINT64_C(32) << 20)
 
 const struct vms_linux_arch *vms_linux_arch_of(const struct vms_arch *arch)
 {
-	static const struct vms_linux_arch *const known[] = { &vms_linux_x86_64 };
+	static const struct vms_linux_arch *const known[] = { &vms_linux_x86_64,
+							      &vms_linux_aarch64 };
 	for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
 		if (known[i]->arch == arch)
 			return known[i];
 	return NULL;
 }
 
-/* Is `page` one more of the image that `pages` map so far? */
+/* Code that is contiguous in both address spaces. */
+struct code {
+	uint64_t va, pa, size;
+};
+
+struct code_search {
+	struct code at, largest;
+	unsigned budget; /* pages that may yet be looked at */
+};
+
+static bool find_code(const struct vms_page *page, void *data)
+{
+	struct code_search *search = data;
+	struct code *at = &search->at;
+	if (!page->executable || page->va != at->va + at->size || page->pa != at->pa + at->size)
+		*at = (struct code) { .va = page->va, .pa = page->pa };
+	if (page->executable)
+		at->size += page->size;
+	if (at->size > search->largest.size)
+		search->largest = *at;
+	return at->size < CODE_ENOUGH && search->budget-- > 0;
+}
+
+/* Is `page` one more of the image that `pages` map so far? The image is one piece of memory. */
 static bool add_page(const struct vms_page *page, void *data)
 {
 	GArray *pages = data;
@@ -25,6 +55,8 @@ static bool add_page(const struct vms_page *page, void *data)
 		if (page->va - (last->va + last->size) > HOLE_LIMIT ||
 		    page->va + page->size - first->va > IMAGE_LIMIT)
 			return false;
+		if (page->pa - first->pa != page->va - first->va)
+			return true;
 	}
 	/* With paging off there is no kernel up here. */
 	if (page->pa == page->va || page->size > IMAGE_LIMIT)
@@ -36,7 +68,10 @@ static bool add_page(const struct vms_page *page, void *data)
 GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_arch *arch)
 {
 	g_autoptr(GArray) pages = g_array_new(FALSE, FALSE, sizeof(struct vms_page));
-	vms_memory_each_page(memory, arch->image_first, arch->image_last, add_page, pages);
+	struct code_search search = { .budget = SEARCH_LIMIT };
+	vms_memory_each_page(memory, arch->image_first, arch->image_last, find_code, &search);
+	if (search.largest.size)
+		vms_memory_each_page(memory, search.largest.va, arch->image_last, add_page, pages);
 	return pages->len ? g_steal_pointer(&pages) : NULL;
 }
 

@@ -11,8 +11,9 @@ struct vms_linux_arch {
 	uint64_t image_first, image_last; /* addresses that the kernel's image may be mapped at */
 	uint64_t link_text;		  /* where _text is when KASLR does not move it */
 	const char *root_symbol;	  /* the kernel's own root page table */
-	/* Makes `regs` use the page tables at `pa`. */
+	/* Makes `regs` use the page tables at `pa`: the kernel's own, or those of a task. */
 	void (*set_root)(struct vms_regs *regs, uint64_t pa);
+	void (*set_task_root)(struct vms_regs *regs, uint64_t pa);
 	/* Registers that show the kernel's memory, made from VMCOREINFO alone. */
 	bool (*regs_from_vmcoreinfo)(const char *vmcoreinfo, struct vms_regs *ret);
 	/* Do these registers say which page tables a vCPU uses? */
@@ -24,6 +25,7 @@ struct vms_linux_arch {
 };
 
 extern const struct vms_linux_arch vms_linux_x86_64;
+extern const struct vms_linux_arch vms_linux_aarch64;
 
 /* NULL when Linux is not known on this architecture. */
 const struct vms_linux_arch *vms_linux_arch_of(const struct vms_arch *arch);

@@ -13,6 +13,8 @@
 
 /* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
 #define SCAN_HITS_LIMIT 16
+/* On aarch64, of struct pt_regs up to 6.13. */
+#define USUAL_PT_REGS_RECORD 304
 
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret)
 {
@@ -112,6 +114,9 @@ static void load_text(struct vms_linux *guest)
 		guest->text[i].begin = begin;
 		guest->text[i].end = end;
 	}
+	if (!vms_linux_symbol(guest, "__entry_text_start", &guest->entry_text.begin) ||
+	    !vms_linux_symbol(guest, "__entry_text_end", &guest->entry_text.end))
+		guest->entry_text.begin = guest->entry_text.end = 0;
 	if (guest->text[0].begin == guest->text[0].end) {
 		guest->text[0].begin = guest->image;
 		guest->text[0].end = guest->image_end;
@@ -210,7 +215,11 @@ static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 static void load_types(struct vms_linux *guest)
 {
 	g_autoptr(GError) error = NULL;
+	struct vms_btf_member record;
+	guest->pt_regs_record = USUAL_PT_REGS_RECORD;
 	guest->btf = load_btf(guest, &error);
+	if (guest->btf && vms_btf_member(guest->btf, "pt_regs", "stackframe", &record))
+		guest->pt_regs_record = record.offset;
 	if (!guest->btf)
 		vms_log(VMS_LOG_INFO, "no tasks, modules and memory areas can be read: %s",
 			error->message);

@@ -23,7 +23,9 @@ struct vms_linux {
 	uint64_t image, image_end;	  /* where the kernel is mapped: _text, _end */
 	struct {
 		uint64_t begin, end;
-	} text[2]; /* its code, and what is code only while it boots; empty where unknown */
+	} text[2], /* its code, and what is code only while it boots; empty where unknown */
+		entry_text;
+	uint64_t pt_regs_record; /* aarch64: offset of the frame record in struct pt_regs */
 	char *banner, *release, *version, *hostname;
 	const char *found_by;
 	uint64_t kaslr_offset;

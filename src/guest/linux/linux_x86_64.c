@@ -56,6 +56,7 @@ const struct vms_linux_arch vms_linux_x86_64 = {
 	.link_text = UINT64_C(0xffffffff81000000),
 	.root_symbol = "init_top_pgt",
 	.set_root = set_root,
+	.set_task_root = set_root,
 	.regs_from_vmcoreinfo = regs_from_vmcoreinfo,
 	.has_root = has_root,
 	.share_root = share_root,

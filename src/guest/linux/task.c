@@ -13,7 +13,8 @@
 
 #define TASKS_LIMIT (1u << 20) /* threads believed; the kernel's own limit is four times this */
 
-static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64 };
+static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
+							  &vms_task_arch_aarch64 };
 
 /* ---- what to look for ------------------------------------------------- */
 
@@ -33,6 +34,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "signal_struct", "thread_head", AT(thread_head), false },
 	{ "mm_struct", "pgd", AT(pgd), false },
 	{ "task_struct", "on_cpu", AT(on_cpu), true }, /* CONFIG_SMP */
+	{ "task_struct", "thread.cpu_context", AT(cpu_context), true },
 	{ "task_struct", "thread.sp", AT(thread_sp), true },
 	{ "inactive_task_frame", "bx", AT(frame_bx), true },
 	{ "inactive_task_frame", "bp", AT(frame_bp), true },
@@ -42,18 +44,6 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "inactive_task_frame", "r15", AT(frame_r15), true },
 	{ "inactive_task_frame", "ret_addr", AT(frame_return), true },
 };
-
-/* The variable that points to the current task: in struct pcpu_hot from 6.2 to 6.14. */
-static bool find_current(const struct vms_linux *guest, uint64_t *ret)
-{
-	struct vms_btf_member member;
-	if (!vms_linux_symbol(guest, "pcpu_hot", ret))
-		return vms_linux_symbol(guest, "current_task", ret);
-	if (!vms_btf_member(guest->btf, "pcpu_hot", "current_task", &member))
-		return false;
-	*ret += member.offset;
-	return true;
-}
 
 /* The state was renamed by 2f064a59a11f ("sched: Change task_struct::state") (in v5.14). */
 static bool find_state(const struct vms_btf *btf, struct vms_btf_member *ret)
@@ -77,7 +67,8 @@ struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)
 	if (!tasks.arch || !guest->btf)
 		return NULL;
 	if (!vms_linux_symbol(guest, "init_task", &tasks.init_task) ||
-	    !find_current(guest, &tasks.current) || !find_state(guest->btf, &tasks.state) ||
+	    !tasks.arch->find_current(guest, &tasks.current) ||
+	    !find_state(guest->btf, &tasks.state) ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &tasks)) {
 		vms_log(VMS_LOG_WARNING, "the tasks of the guest's kernel are not understood");
 		return NULL;

@@ -15,6 +15,7 @@ struct vms_linux_tasks {
 	struct vms_btf_member pid, tgid, mm, comm, state, exit_state, real_parent, group_leader;
 	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd;
 	/* What a switch away from a task leaves behind; on x86 struct inactive_task_frame. */
+	struct vms_btf_member cpu_context; /* on aarch64 */
 	struct vms_btf_member thread_sp, frame_bx, frame_bp, frame_r12, frame_r13, frame_r14,
 		frame_r15, frame_return;
 };
@@ -22,6 +23,8 @@ struct vms_linux_tasks {
 /* What the architectures do differently: task_<architecture>.c. */
 struct vms_task_arch {
 	const struct vms_arch *arch;
+	/* The per-CPU variable that points to the current task. */
+	bool (*find_current)(const struct vms_linux *guest, uint64_t *ret);
 	/* Address of the task that the vCPU with these registers runs. */
 	bool (*current)(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			const struct vms_regs *regs, uint64_t *ret);
@@ -34,3 +37,4 @@ struct vms_task_arch {
 };
 
 extern const struct vms_task_arch vms_task_arch_x86_64;
+extern const struct vms_task_arch vms_task_arch_aarch64;

@@ -4,6 +4,18 @@
 
 #define KERNEL_CS 0x10
 
+/* The variable that points to the current task: in struct pcpu_hot from 6.2 to 6.14. */
+static bool find_current(const struct vms_linux *guest, uint64_t *ret)
+{
+	struct vms_btf_member member;
+	if (!vms_linux_symbol(guest, "pcpu_hot", ret))
+		return vms_linux_symbol(guest, "current_task", ret);
+	if (!vms_btf_member(guest->btf, "pcpu_hot", "current_task", &member))
+		return false;
+	*ret += member.offset;
+	return true;
+}
+
 /*
  * A CPU's per-CPU base is in GS while it runs the kernel and in KERNEL_GS_BASE while it runs a
  * user program; for a few instructions of an entry or exit it is the other way round. The user may
@@ -76,6 +88,7 @@ static bool x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_me
 
 const struct vms_task_arch vms_task_arch_x86_64 = {
 	.arch = &vms_arch_x86_64,
+	.find_current = find_current,
 	.current = x86_current,
 	.switched_regs = x86_switched_regs,
 };

@@ -61,7 +61,7 @@ static void complete(struct vms_linux *guest, const struct vms_linux_arch *arch,
 		arch->set_percpu_base(&regs, base);
 	if (vms_linux_current(guest, guest->memory, &regs, &task) &&
 	    (root = vms_linux_page_tables(guest, &task)) != 0)
-		arch->set_root(&regs, root);
+		arch->set_task_root(&regs, root);
 	vms_machine_add_regs(guest->machine, vcpu, &regs);
 }
 

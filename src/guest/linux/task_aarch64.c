@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "arch/aarch64.h"
+#include "guest/linux/task.h"
+
+/* What a switch away saves, in the order of struct cpu_context (asm/processor.h): x19 to x28 … */
+#define SAVED	 13
+#define SAVED_FP 10
+#define SAVED_SP 11
+#define SAVED_PC 12
+
+static bool find_current(const struct vms_linux *guest, uint64_t *ret)
+{
+	return vms_linux_symbol(guest, "__entry_task", ret);
+}
+
+/* Is there a task at `va` that a CPU runs? */
+static bool is_running_task(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			    uint64_t va)
+{
+	uint64_t on_cpu;
+	return vms_arch_aarch64.is_kernel_address(va) &&
+	       vms_member_read(memory, va, &tasks->on_cpu, &on_cpu) && on_cpu == 1;
+}
+
+/*
+ * The kernel keeps the current task in SP_EL0, which is the user's stack pointer while a user
+ * program runs. On entry it is loaded from the per-CPU variable __entry_task (entry.S); TPIDR_EL1
+ * is the per-CPU base.
+ */
+static bool aarch64_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			    const struct vms_regs *regs, uint64_t *ret)
+{
+	*ret = regs->value[SP_EL0];
+	if (vms_regs_have(regs, SP_EL0) && vms_arch_aarch64.in_kernel(regs) &&
+	    is_running_task(tasks, memory, *ret))
+		return true;
+	return vms_regs_have(regs, TPIDR_EL1) &&
+	       vms_memory_read_u64(memory, regs->value[TPIDR_EL1] + tasks->current, ret) &&
+	       is_running_task(tasks, memory, *ret);
+}
+
+static bool aarch64_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+				  uint64_t task, uint64_t pgd, struct vms_regs *regs)
+{
+	uint64_t saved[SAVED];
+	if (tasks->cpu_context.size < sizeof(saved) ||
+	    !vms_memory_read(memory, task + tasks->cpu_context.offset, saved, sizeof(saved)))
+		return false;
+	for (unsigned reg = X0; reg <= PC; reg++)
+		vms_regs_forget(regs, reg);
+	for (unsigned reg = X19; reg <= X28; reg++)
+		vms_regs_set(regs, reg, saved[reg - X19]);
+	vms_regs_set(regs, X29, saved[SAVED_FP]);
+	vms_regs_set(regs, SP, saved[SAVED_SP]);
+	vms_regs_set(regs, PC, saved[SAVED_PC]);
+	vms_regs_set(regs, CPSR, CPSR_EL1H);
+	if (pgd)
+		vms_aarch64_set_root(regs, TTBR0_EL1, pgd);
+	return true;
+}
+
+const struct vms_task_arch vms_task_arch_aarch64 = {
+	.arch = &vms_arch_aarch64,
+	.find_current = find_current,
+	.current = aarch64_current,
+	.switched_regs = aarch64_switched_regs,
+};
