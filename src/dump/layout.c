@@ -11,7 +11,8 @@ static bool is_direct(const struct vms_dump_layout *layout, const struct vms_dum
 	return layout->state->direct_map && mapping->va - mapping->pa == layout->state->direct_map;
 }
 
-static void add_segment(struct vms_dump_layout *layout, uint64_t va, uint64_t pa, uint64_t size)
+static void add_segment(const struct vms_dump_layout *layout, GArray *segments, uint64_t va,
+			uint64_t pa, uint64_t size)
 {
 	Elf64_Phdr segment = {
 		.p_type = PT_LOAD,
@@ -24,15 +25,16 @@ static void add_segment(struct vms_dump_layout *layout, uint64_t va, uint64_t pa
 		/* crash takes a file whose first segment is aligned for netdump's (is_netdump) */
 		.p_align = 0,
 	};
-	g_array_append_val(layout->segments, segment);
+	g_array_append_val(segments, segment);
 }
 
 /*
  * Physical memory, cut where the direct map begins or ends. The pages that the kernel has taken out
- * of its direct map are called by their physical address. *next: the first mapping that may
- * matter; those of the direct map are in physical order, too.
+ * of its direct map are called by their physical address; the others go to `direct`. *next: the
+ * first mapping that may matter; those of the direct map are in physical order, too.
  */
-static void add_range(struct vms_dump_layout *layout, const struct vms_range *range, guint *next)
+static void add_range(const struct vms_dump_layout *layout, GArray *direct,
+		      const struct vms_range *range, guint *next)
 {
 	guint n = layout->state->mappings->len;
 	uint64_t pa = range->pa, end = range->pa + range->size;
@@ -46,39 +48,28 @@ static void add_range(struct vms_dump_layout *layout, const struct vms_range *ra
 		bool mapped = mapping && mapping->pa <= pa;
 		uint64_t stop = !mapping ? end : mapped ? mapping->pa + mapping->size : mapping->pa;
 		stop = MIN(stop, end);
-		add_segment(layout, mapped ? pa + layout->state->direct_map : pa, pa, stop - pa);
+		if (mapped)
+			add_segment(layout, direct, pa + layout->state->direct_map, pa, stop - pa);
+		else
+			add_segment(layout, layout->segments, pa, pa, stop - pa);
 		pa = stop;
 	}
 }
 
 /* makedumpfile takes the last segment below the kernel's image for one of the direct map. */
-static void put_direct_map_last(struct vms_dump_layout *layout)
-{
-	GArray *segments = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
-	for (unsigned pass = 0; pass < 2; pass++) {
-		for (guint i = 0; i < layout->segments->len; i++) {
-			const Elf64_Phdr *segment = &g_array_index(layout->segments, Elf64_Phdr, i);
-			bool direct =
-				segment->p_vaddr - segment->p_paddr == layout->state->direct_map;
-			if (direct == (pass == 1))
-				g_array_append_val(segments, *segment);
-		}
-	}
-	g_array_unref(layout->segments);
-	layout->segments = segments;
-}
-
 void vms_dump_elf_segments(struct vms_dump_layout *layout)
 {
 	const struct vms_dump_state *state = layout->state;
+	g_autoptr(GArray) direct = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
 	guint next = 0;
 	for (guint i = 0; i < state->memory->len; i++)
-		add_range(layout, &g_array_index(state->memory, struct vms_range, i), &next);
+		add_range(layout, direct, &g_array_index(state->memory, struct vms_range, i),
+			  &next);
 	for (guint i = 0; i < state->mappings->len; i++) {
 		const struct vms_dump_mapping *mapping = mapping_at(layout, i);
 		if (!is_direct(layout, mapping))
-			add_segment(layout, mapping->va, mapping->pa, mapping->size);
+			add_segment(layout, layout->segments, mapping->va, mapping->pa,
+				    mapping->size);
 	}
-	if (state->direct_map)
-		put_direct_map_last(layout);
+	g_array_append_vals(layout->segments, direct->data, direct->len);
 }
