@@ -214,13 +214,18 @@ static void tell(struct vms_core_machine *core, const struct vms_kdump_header *h
 		 const struct vms_kdump_sub_header *sub)
 {
 	const struct vms_kdump_utsname *utsname = &header->utsname;
-	/* QEMU knows nothing of its guest; makedumpfile keeps QEMU's notes when it converts. */
-	const char *writer = vms_core_has_note(core, VMS_NOTE_OWNER) ? "vmscope"
-			     : vms_core_has_note(core, "QEMU") && !*utsname->release
-				     ? "QEMU dump-guest-memory"
-				     : "makedumpfile";
+	/* makedumpfile keeps others' notes when it converts a file, but writes no time; QEMU does
+	 * not know its guest. */
+	bool is_ours = vms_core_has_note(core, VMS_NOTE_OWNER) && header->time_s;
+	bool is_qemu = vms_core_has_note(core, "QEMU") && !*utsname->release;
+	const char *writer = is_ours   ? "vmscope"
+			     : is_qemu ? "QEMU dump-guest-memory"
+				       : "makedumpfile";
 	g_autofree char *variant = g_strdup_printf("%s, %s", writer, compression(header->status));
 
+	/* What was converted may have less memory than was dumped. */
+	if (!is_ours)
+		g_array_set_size(core->noted_ranges, 0);
 	core->core.variant = g_string_chunk_insert(core->strings, variant);
 	g_ptr_array_add(core->core.facts, g_strdup_printf("header_version=%u", header->version));
 	g_ptr_array_add(core->core.facts,
