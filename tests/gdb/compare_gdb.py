@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Compares vmscope's kernel stacks with gdb's.
 
-    tests/gdb/compare_gdb.py SERIES [--stacks N] [--show N]
+    tests/gdb/compare_gdb.py SERIES [--stacks N] [--cores N] [--show N]
 
 Boots Debian's kernel SERIES (6.1 or 6.12) with a busy, varied workload, pauses it again and again,
 and each time asks `vmscope stack` and gdb, with the kernel's debug symbols, for the kernel stack of
 every vCPU. Equal is a stack of which all frames are, address by address and name by name; inlined
-functions aside. Fails when fewer than 95 % are. The debug symbols: scripts/setup --debug-symbols.
+functions aside. Fails when fewer than 95 % are. Of the first pauses core files are written, too, in
+which both must see exactly what they see in the machine. The debug symbols: scripts/setup
+--debug-symbols.
 
 Some frames are gdb's to get wrong, because neither the compiler nor anybody else describes
 them to it: see gdb_stacks.py for how it is helped, and with what. Differences are counted by what
@@ -72,20 +74,17 @@ def names_by_address(guest):
     return names
 
 
-def vmscope_stacks(guest):
+def vmscope_stacks(*target):
     """By vCPU: (address, symbol, offset) of the kernel frames, and how the walk ended."""
     stacks = collections.defaultdict(list)
-    for row in json.loads(harness.vmscope("stack", "--qmp", guest.qmp_path, "--json").out):
+    for row in json.loads(harness.vmscope("stack", *target, "--json").out):
         if row["mode"] == "kernel":
             stacks[row["vcpu"]].append((int(row["address"], 16), row["symbol"], row["offset"]))
     return stacks
 
 
-def gdb_stacks(guest, gdb):
-    socket, file = guest.directory / "gdb", guest.directory / "stacks.json"
-    guest.qmp.hmp(f"gdbserver unix:{socket},server=on,wait=off")
-    output = gdb.run(f"vmscope-stacks {socket} {file}")
-    guest.qmp.hmp("gdbserver none")
+def gdb_stacks(gdb, kind, path, file):
+    output = gdb.run(f"vmscope-stacks {kind} {path} {file}")
     try:
         stacks = json.loads(file.read_text())
     except FileNotFoundError:
@@ -94,12 +93,22 @@ def gdb_stacks(guest, gdb):
     return stacks
 
 
-def paused(guest, gdb):
-    """Stacks of one moment, by vCPU: vmscope's and gdb's."""
+def paused(guest, gdb, with_core):
+    """Stacks of one moment, by vCPU: vmscope's and gdb's; and is a core file of it equal?"""
+    socket, core, file = (guest.directory / name for name in ("gdb", "core", "stacks.json"))
     guest.qmp.command("stop")
-    ours, theirs = vmscope_stacks(guest), gdb_stacks(guest, gdb)
+    guest.qmp.hmp(f"gdbserver unix:{socket},server=on,wait=off")
+    theirs = gdb_stacks(gdb, "remote", socket, file)
+    guest.qmp.hmp("gdbserver none")
+    ours = vmscope_stacks(*guest.target)
+    same = True
+    if with_core:
+        harness.vmscope("core", *guest.target, "-o", core)
+        same = (gdb_stacks(gdb, "core", core, file) == theirs and
+                vmscope_stacks("-c", core) == ours)
+        core.unlink()
     guest.qmp.command("cont")
-    return [(ours.get(vcpu, []), theirs[vcpu]) for vcpu in range(len(theirs))]
+    return [(ours.get(vcpu, []), theirs[vcpu]) for vcpu in range(len(theirs))], same
 
 
 def is_equal(ours, theirs, names):
@@ -131,6 +140,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("series", choices=harness.SERIES)
     parser.add_argument("--stacks", type=int, default=300, help="kernel stacks to compare")
+    parser.add_argument("--cores", type=int, default=10, help="core files to write and read")
     parser.add_argument("--show", type=int, default=5, help="differences to print in full")
     options = parser.parse_args()
 
@@ -142,9 +152,14 @@ def main():
     guest.start_workload("mix")
 
     equal, total, differences = 0, 0, collections.Counter()
+    cores, equal_cores = 0, 0
     while total < options.stacks:
         time.sleep(0.05)
-        for ours, theirs in paused(guest, gdb):
+        stacks, same = paused(guest, gdb, cores < options.cores)
+        if cores < options.cores:
+            cores += 1
+            equal_cores += same
+        for ours, theirs in stacks:
             if not ours and not theirs:
                 continue  # in user mode
             total += 1
@@ -162,7 +177,9 @@ def main():
     print(f"{guest.release}: {equal} of {total} kernel stacks equal gdb's: {percent:.1f} %")
     for place, count in differences.most_common():
         print(f"  {count:4} {place}")
-    return 0 if percent >= WANTED_PERCENT else 1
+    print(f"{guest.release}: {equal_cores} of {cores} core files show gdb and vmscope the stacks "
+          f"that they see in the machine itself")
+    return 0 if percent >= WANTED_PERCENT and equal_cores == cores else 1
 
 
 if __name__ == "__main__":

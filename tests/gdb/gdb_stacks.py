@@ -147,19 +147,22 @@ def stack():
 
 
 class Stacks(gdb.Command):
-    """vmscope-stacks SOCKET FILE: connects, writes all threads' stacks as JSON, disconnects."""
+    """vmscope-stacks KIND PATH FILE: writes the stacks of all threads of a target as JSON.
+
+    KIND and PATH are gdb's: `remote` and a socket, `core` and a file.
+    """
 
     def __init__(self):
         super().__init__("vmscope-stacks", gdb.COMMAND_USER)
 
     def invoke(self, argument, from_tty):
-        socket, file = gdb.string_to_argv(argument)
-        gdb.execute(f"target remote {socket}", to_string=True)
+        kind, path, file = gdb.string_to_argv(argument)
+        gdb.execute(f"target {kind} {path}", to_string=True)
         stacks = []
         for thread in sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.num):
             thread.switch()
             stacks.append(stack())
-        gdb.execute("disconnect", to_string=True)
+        gdb.execute("disconnect" if kind == "remote" else "detach", to_string=True)
         with open(file, "w") as out:
             json.dump(stacks, out)
 
