@@ -152,14 +152,30 @@ static void json_summary(GString *out, const char *path, const struct vms_dump_o
 	g_string_append(out, "}\n");
 }
 
+/* What a core file lacks already, its copy lacks, too: zeros are there. */
+static void warn_of_damage(struct vms_machine *machine)
+{
+	const struct vms_core *core = vms_machine_core(machine);
+	for (size_t i = 0; core && i < core->damage->len; i++)
+		vms_log(VMS_LOG_WARNING, "%s is damaged: %s", core->path,
+			(const char *)core->damage->pdata[i]);
+	if (core && core->unreadable->len > 0)
+		vms_log(VMS_LOG_WARNING,
+			"%s has zeros for memory that could not be read: \"vmscope core info\" "
+			"lists it",
+			core->path);
+}
+
 /* Writes the machine that the session's options name into `path`. */
 static bool write_core(struct session *session, const struct options *options, const char *path,
 		       GError **error)
 {
 	struct vms_dump_options dump;
 	g_auto(vms_dump_result) result = { 0 };
-	if (!parse_options(options, &dump, error) || !session_open_guest(session, error) ||
-	    !core_write(session, path, &dump, &result, error))
+	if (!parse_options(options, &dump, error) || !session_open_guest(session, error))
+		return false;
+	warn_of_damage(session->machine);
+	if (!core_write(session, path, &dump, &result, error))
 		return false;
 	if (session->json)
 		json_summary(session->out, path, &dump, &result);

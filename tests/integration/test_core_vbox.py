@@ -4,6 +4,7 @@
 The guest is paused all the time, so that what its files hold can be compared with what QEMU says.
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -187,6 +188,16 @@ class Read(Case):
             for version, path in self.paths.items():
                 with self.subTest(version=version):
                     self.assertEqual(vmscope(*command, "-c", path).out, live, command)
+
+    def test_cut_off(self):
+        """A file that ends too early is opened, and says what is missing; so does its conversion."""
+        path = self.directory / "cut"
+        shutil.copy(self.paths[6], path)
+        os.truncate(path, 300 << 20)
+        facts = json.loads(vmscope("core", "info", "--json", path).out)
+        self.assertTrue(facts["damage"])
+        self.assertTrue(vmscope("core", "info", path).out.startswith("damaged"))
+        self.assertIn("damaged", vmscope("core", "convert", path, self.directory / "whole").err)
 
     def test_info(self):
         for version, path in self.paths.items():
