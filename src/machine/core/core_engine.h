@@ -11,7 +11,7 @@
 #include "machine/engine.h"
 
 /* What a file may have at most; beyond that it is refused. */
-#define VMS_CORE_SEGMENTS_MAX	(UINT32_C(4) << 20)
+#define VMS_CORE_SEGMENTS_MAX	(UINT32_C(1) << 20)
 #define VMS_CORE_NOTES_MAX	(UINT64_C(64) << 20) /* bytes of all notes */
 #define VMS_CORE_VCPUS_MAX	8192
 #define VMS_CORE_NOTE_MAX	32768 /* notes; the rest is damage */
