@@ -184,7 +184,7 @@ class CoreTools(unittest.TestCase):
                 log.unlink(missing_ok=True)
                 run("makedumpfile", "--dump-dmesg", self.paths[layout], log)
                 # Lines after a record's first have the time before them in dmesg only.
-                own, theirs = (re.sub(r"^(\[ *[\d.]+\]| {15}) ", "", text, flags=re.M)
+                own, theirs = (re.sub(r"^(\[ *[\d.]+\] | {15})", "", text, flags=re.M)
                                for text in (self.log, log.read_text()))
                 self.assertGreater(len(own), 10000)
                 self.assertEqual(theirs[:len(own)], own)
