@@ -116,6 +116,16 @@ class Qmp:
         return self.command("query-status")["status"]
 
 
+# What differs between guests by their architecture: how QEMU starts one, the name of its serial
+# console and of the directories that hold its kernels, its programs, and who reads them.
+Arch = collections.namedtuple("Arch", "qemu console suffix programs nm")
+ARCHS = {
+    "x86_64": Arch(("qemu-system-x86_64",), "ttyS0", "", GUESTS, "nm"),
+    "aarch64": Arch(("qemu-system-aarch64", "-M", "virt"), "ttyAMA0", "-arm64", GUESTS / "arm64",
+                    "aarch64-linux-gnu-nm"),
+}
+
+
 class Machine:
     """A QEMU process with a QMP socket for vmscope and a connection of the harness's own.
 
@@ -125,13 +135,13 @@ class Machine:
     _all = []
 
     def __init__(self, *arguments, accel="tcg,thread=multi", cpu="max", smp=2, memory=512,
-                 qmp=True, name=None):
+                 qmp=True, name=None, arch="x86_64"):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-test-"))
         self.qmp_path = self.directory / "qmp"
         self.serial_path = self.directory / "serial.log"
         ours, theirs = socket.socketpair()
         command = [
-            "qemu-system-x86_64", "-accel", accel, "-cpu", cpu, "-smp", str(smp),
+            *ARCHS[arch].qemu, "-accel", accel, "-cpu", cpu, "-smp", str(smp),
             "-m", str(memory), "-nodefaults", "-no-user-config", "-display", "none",
             "-serial", f"file:{self.serial_path}",
             "-chardev", f"socket,id=harness,fd={theirs.fileno()},server=off",
@@ -233,24 +243,26 @@ class LinuxGuest(Machine):
     fraction of the time.
     """
 
-    def __init__(self, series="6.1", append="", extra=(), boot=False, **options):
+    def __init__(self, series="6.1", append="", extra=(), boot=False, arch="x86_64", **options):
         build_guests()
-        boot = boot or append or extra or options
+        boot = boot or append or extra or options or arch != "x86_64"
         if not boot:
             extra = ("-incoming", f"file:{path_of(booted(series))}")
         self.series = series
-        self.release = (KERNELS / series / "release").read_text().strip()
+        self.arch = ARCHS[arch]
+        kernel = series + self.arch.suffix
+        self.release = (KERNELS / kernel / "release").read_text().strip()
         self._port = None
         self._kallsyms = None
         port = tempfile.mkdtemp(prefix="vmscope-port-")
         self._port_directory = pathlib.Path(port)
         super().__init__(
-            "-kernel", KERNELS / series / "boot" / f"vmlinuz-{self.release}",
-            "-initrd", GUESTS / f"initramfs-{series}.gz",
-            "-append", f"console=ttyS0 quiet panic=-1 no_timer_check {append}",
+            "-kernel", KERNELS / kernel / "boot" / f"vmlinuz-{self.release}",
+            "-initrd", GUESTS / f"initramfs-{kernel}.gz",
+            "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
-            "-device", "virtserialport,chardev=port,name=port", *extra, **options)
+            "-device", "virtserialport,chardev=port,name=port", *extra, arch=arch, **options)
         if boot:
             self.wait_ready()
         else:
@@ -323,7 +335,9 @@ class Symbol(collections.namedtuple("Symbol", "va type name module")):
         match = re.fullmatch(r"([0-9a-f]+) (\S) (\S+)(?:\s+\[(\S+)\])?", line.strip())
         if not match:
             raise ValueError(f"not a line of kallsyms: {line!r}")
-        return cls(int(match[1], 16), match[2], match[3], match[4])
+        # The command shows control characters so; compilers do use them.
+        name = re.sub(r"[\x00-\x1f\x7f]", "?", match[3])
+        return cls(int(match[1], 16), match[2], name, match[4])
 
     def __str__(self):
         module = f"\t[{self.module}]" if self.module else ""

@@ -17,9 +17,9 @@ WANTED_STACKS = 300
 DEEP = ["burn", *(f"deep_{n}" for n in range(8, 0, -1)), "work_deep", "main"]
 
 
-def user_functions():
+def user_functions(arch):
     """Begins and names of the workload's functions, by address: it is linked to a fixed one."""
-    run = subprocess.run(["nm", "-n", "--defined-only", harness.GUESTS / "workload"], text=True,
+    run = subprocess.run([arch.nm, "-n", "--defined-only", arch.programs / "workload"], text=True,
                          check=True, stdout=subprocess.PIPE)
     return [(int(va, 16), name) for va, kind, name in map(str.split, run.stdout.splitlines())
             if kind in "tTwW"]
@@ -38,8 +38,12 @@ class Stacks:
     series = ""
 
     @classmethod
+    def start_guest(cls):
+        return harness.LinuxGuest(cls.series)
+
+    @classmethod
     def setUpClass(cls):
-        cls.guest = harness.LinuxGuest(cls.series)
+        cls.guest = cls.start_guest()
 
     @classmethod
     def tearDownClass(cls):
@@ -60,7 +64,7 @@ class Stacks:
         self.assertGreaterEqual(100 * complete / total, WANTED_PERCENT)
 
     def test_user_stack(self):
-        functions = user_functions()
+        functions = user_functions(self.guest.arch)
         self.guest.start_workload("deep")
 
         def called():

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""aarch64 guests: what is tested elsewhere on x86-64, on one guest that all these tests share.
+
+Its kernel uses addresses of 52 bits. A second one, on a processor of 2016, has 48 bits, isolates its
+page tables, and carries no symbols of data.
+"""
+import json
+import random
+import re
+import unittest
+
+import harness
+import test_guest
+import test_stacks
+import test_symbols
+from test_pages import our_walks, qemu_walk
+
+_guests = {}
+
+
+def shared(series, cpu):
+    if series not in _guests:
+        _guests[series] = harness.LinuxGuest(series, arch="aarch64", cpu=cpu)
+        unittest.addModuleCleanup(lambda: _guests.pop(series).stop())
+    return _guests[series]
+
+
+class New:
+    """Linux 6.12 on the newest processor."""
+    series = "6.12"
+    cpu = "max"
+
+    @classmethod
+    def start_guest(cls):
+        return shared(cls.series, cls.cpu)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.guest.stop_workload()
+
+
+class Old(New):
+    """Linux 6.1 on a processor without pointer authentication and the like."""
+    series = "6.1"
+    cpu = "cortex-a72"
+
+
+class Symbols(New, test_symbols.Stock, unittest.TestCase):
+    link_text = 0xffff800080000000
+    test_another_kernels_file = None  # says nothing of the guest's architecture
+
+
+class Guest(New, test_guest.Guest, unittest.TestCase):
+    scheduler = ["__switch_to", "__schedule", "schedule"]
+    test_log_that_has_wrapped = None  # the same on all architectures, and slow here
+
+
+class Stacks(New, test_stacks.Stacks, unittest.TestCase):
+    pass
+
+
+class StacksOfOld(Old, test_stacks.Stacks, unittest.TestCase):
+    test_user_stack = None  # it needs the task's name, and so symbols of data
+
+
+class Pages:
+    """Page walks against QEMU's own."""
+    linear_map = 0
+    user_wanted = 0  # addresses of user memory to compare: with PAN that is left to luck
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = cls.start_guest()
+
+    def addresses(self):
+        """Addresses of every kind, by what the guest itself says is there."""
+        chosen = random.Random(1)
+        symbols = [int(line, 16) for line in self.guest.run(
+            "awk 'NR % 60 == 1 { print $1 }' /proc/kallsyms").split()]
+        maps = self.guest.run("cat /proc/1/maps $(ls -d /proc/[0-9]*/maps | tail -3)")
+        user = [int(line.split("-")[0], 16) for line in maps.splitlines() if "-" in line]
+        linear = [self.linear_map + page * 4096 for page in range(0, 1 << 17, 997)]
+        edges = [0, 1, 0xfff, 1 << 47, (1 << 48) - 1, 1 << 48, 1 << 52, 1 << 55, 1 << 63,
+                 2**64 - (1 << 52) - 1, 2**64 - (1 << 52), 2**64 - (1 << 48), 2**64 - 1]
+        unlikely = [chosen.getrandbits(64) for _ in range(100)]
+        near = [va + chosen.randrange(1 << 22) for va in user]
+        return symbols + user + near + linear + edges + unlikely
+
+    def readable_halves(self, vcpu):
+        """Halves of the address space, by bit 55, that QEMU tells of: those that the vCPU may read."""
+        pan = 1 << 22
+        text = self.guest.qmp.command("human-monitor-command", command_line="info registers",
+                                      cpu_index=vcpu)
+        pstate, level = re.search(r"PSTATE=([0-9a-f]+).* EL([01])", text).groups()
+        if level == "0":
+            return {0}
+        return {1} if int(pstate, 16) & pan else {0, 1}
+
+    def test_walks(self):
+        self.guest.start_workload("deep")
+        self.guest.start_workload("mix")
+        addresses = self.addresses()
+        chosen = random.Random(2)
+        mapped = [0, 0]
+        for _ in range(100):
+            self.guest.qmp.command("stop")
+            asked = [(i % 2, va) for i, va in enumerate(chosen.sample(addresses, 150))]
+            readable = [self.readable_halves(vcpu) for vcpu in range(2)]
+            for (vcpu, va), our in zip(asked, our_walks(self.guest, asked)):
+                half = va >> 55 & 1
+                if half in readable[vcpu]:
+                    qemu = qemu_walk(self.guest, vcpu, va)
+                    mapped[half] += qemu is not None
+                    self.assertEqual(our, qemu, f"vCPU {vcpu}, address {va:#x}")
+            self.guest.qmp.command("cont")
+            if mapped[0] >= self.user_wanted and mapped[1] > 200:
+                return
+        self.fail(f"too few of the addresses were mapped for a test: {mapped}")
+
+
+class Pages52Bits(Pages, New, unittest.TestCase):
+    linear_map = 0xfff0000000000000
+
+
+class PagesIsolated(Pages, Old, unittest.TestCase):
+    linear_map = 0xffff000000000000
+    user_wanted = 20
+
+
+class Commands(New, unittest.TestCase):
+    """What the other tests do not ask."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = cls.start_guest()
+
+    def ask(self, *arguments):
+        return json.loads(harness.vmscope(*arguments, *self.guest.target, "--json").out)
+
+    def test_registers(self):
+        """As QEMU's monitor tells them."""
+        self.guest.qmp.command("stop")
+        try:
+            text = self.guest.qmp.hmp("info registers")
+            own = {name.lower(): int(value, 16)
+                   for name, value in re.findall(r"\b(X\d\d|SP|PC)=([0-9a-f]{16})", text)}
+            ours = {row["register"]: int(row["value"], 16) for row in self.ask("regs")
+                    if row["vcpu"] == 0}
+        finally:
+            self.guest.qmp.command("cont")
+        self.assertEqual(len(own), 33)
+        for name, value in own.items():
+            self.assertEqual(ours[re.sub("x0(.)", r"x\1", name)], value, name)
+        self.assertIn("TTBR1_EL1", ours)
+
+    def test_code(self):
+        """A function that is known to have two instructions, and a text."""
+        text = harness.vmscope("disas", *self.guest.target, "cpu_do_idle").out
+        self.assertIn("wfi", text)
+        self.assertIn("ret", text)
+        self.assertIn("|Linux version 6.|",
+                      harness.vmscope("mem", *self.guest.target, "linux_banner", "16").out)
+
+
+if __name__ == "__main__":
+    unittest.main()
