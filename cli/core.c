@@ -9,7 +9,7 @@
 
 struct options {
 	char *format, *compress, *thread_ids;
-	gboolean force;
+	gboolean force, compress_held;
 };
 
 /* A word and what it stands for. */
@@ -73,6 +73,7 @@ static bool parse_options(const struct options *options, struct vms_dump_options
 							: VMS_DUMP_PLAIN,
 		.threads = (enum vms_dump_threads)threads,
 		.overwrite = options->force,
+		.compress_held = options->compress_held,
 	};
 	return true;
 }
@@ -223,6 +224,8 @@ static bool parse_and_do(struct session *session, int argc, char **argv, int arg
 		{ "compress", 0, 0, G_OPTION_ARG_STRING, &options.compress,
 		  "How kdump's pages are compressed (default zlib); alone it means kdump",
 		  "zlib|zstd" },
+		{ "compress-held", 0, 0, G_OPTION_ARG_NONE, &options.compress_held,
+		  "Compress while the guest is held: longer, but without room for a copy", NULL },
 		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options.thread_ids,
 		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
 		  "task|vcpu" },

@@ -263,7 +263,8 @@ static bool add_all(struct session *session, GError **error)
 	}
 	if (!add_vcpus(session, error))
 		return false;
-	add_ranges(session, "unreadable", "Could not be read when it was dumped: zeros",
+	add_ranges(session, "unreadable",
+		   "Missing: could not be read when it was dumped, or was cut off since",
 		   (const struct vms_range *)(const void *)core->unreadable->data,
 		   core->unreadable->len);
 	add_ranges(session, "ranges", "Memory", ranges, n_ranges);

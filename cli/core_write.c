@@ -28,13 +28,14 @@ static void print_progress(const struct vms_dump_progress *progress)
 	uint64_t left = progress->total - progress->done,
 		 speed = MAX(progress->bytes_per_second, 1);
 	g_autoptr(GString) line = g_string_new("core: ");
-	if (left == 0)
+	if (progress->phase == VMS_DUMP_SYNCING)
 		g_string_append_printf(line, "%s copied, waiting for the disk", total);
 	else
-		g_string_append_printf(line,
-				       "%.0f %%, %s of %s, %s/s, %" G_GUINT64_FORMAT " s left",
-				       100 * (double)progress->done / (double)progress->total, done,
-				       total, rate, left / speed + 1);
+		g_string_append_printf(
+			line, "%s %.0f %%, %s of %s, %s/s, %" G_GUINT64_FORMAT " s left",
+			progress->phase == VMS_DUMP_COPYING ? "copying" : "compressing",
+			100 * (double)progress->done / (double)progress->total, done, total, rate,
+			left / speed + 1);
 	fprintf(stderr, "\r%-*s", LINE_WIDTH, line->str);
 }
 

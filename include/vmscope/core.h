@@ -41,9 +41,11 @@ struct vms_core {
 	uint64_t pages;	     /* kdump: pages in the file */
 	uint64_t
 		left_out; /* bytes of memory that the file says it leaves out: they read as zeros */
-	GPtrArray *damage;  /* char *: what is missing or contradicts itself, one line each */
-	GArray *unreadable; /* struct vms_range: memory that could not be read when it was dumped */
-	GPtrArray *facts;   /* char *: what its writer noted, "key=value" */
+	GPtrArray *damage; /* char *: what is missing or contradicts itself, one line each */
+	/* struct vms_range: memory that could not be read when it was dumped, or was cut off since
+	 */
+	GArray *unreadable;
+	GPtrArray *facts; /* char *: what its writer noted, "key=value" */
 };
 
 /* Of a machine that is a core file, else NULL. Owned by the machine. */

@@ -30,9 +30,16 @@ enum vms_dump_threads {
 
 typedef struct vms_dump_result vms_dump_result;
 
+enum vms_dump_phase {
+	VMS_DUMP_COPYING,     /* memory, while the guest is held */
+	VMS_DUMP_COMPRESSING, /* what was copied; the guest runs */
+	VMS_DUMP_SYNCING,     /* the file is brought to the disk; the guest runs */
+};
+
 struct vms_dump_progress {
-	uint64_t done, total;	   /* bytes of memory */
-	uint64_t elapsed_ns;	   /* since the machine was held */
+	enum vms_dump_phase phase;
+	uint64_t done, total;	   /* bytes of memory, in this phase */
+	uint64_t elapsed_ns;	   /* since this phase began */
 	uint64_t bytes_per_second; /* so far */
 };
 
@@ -41,6 +48,11 @@ struct vms_dump_options {
 	enum vms_dump_compression compression; /* KDUMP only: of its pages, not PLAIN */
 	enum vms_dump_threads threads;
 	bool overwrite; /* replace a file that is there */
+	/*
+	 * KDUMP only: compress while the machine is held. It is held for much longer then; but the
+	 * file's folder needs no room for what of the memory is not zeros, as it is.
+	 */
+	bool compress_held;
 	/* Called about ten times a second from the calling thread; false cancels. May be NULL. */
 	bool (*progress)(const struct vms_dump_progress *progress, void *data);
 	void *data;

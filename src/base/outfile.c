@@ -72,12 +72,22 @@ static int create(const char *name, void *data)
 	return creation->fd < 0 ? -1 : 0;
 }
 
+static char *fd_path(int fd)
+{
+	return g_strdup_printf("/proc/self/fd/%d", fd);
+}
+
+char *vms_outfile_link(const struct vms_outfile *file)
+{
+	return fd_path(file->fd);
+}
+
 /* A new file without a name: nothing is left of it however this process ends. */
 static int open_unnamed(const struct vms_outfile *file, mode_t mode)
 {
 	g_autofree char *folder = g_path_get_dirname(file->target);
 	int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
-	g_autofree char *link = g_strdup_printf("/proc/self/fd/%d", fd);
+	g_autofree char *link = fd_path(fd);
 	/* Without /proc it could not be named. */
 	if (fd >= 0 && access(link, F_OK) < 0) {
 		close(fd);
@@ -228,7 +238,7 @@ bool vms_outfile_sync(struct vms_outfile *file, const gint *cancelled, GError **
 static int link_to(const char *name, void *data)
 {
 	const struct vms_outfile *file = data;
-	g_autofree char *link = g_strdup_printf("/proc/self/fd/%d", file->fd);
+	g_autofree char *link = fd_path(file->fd);
 	return linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 

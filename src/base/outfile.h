@@ -26,6 +26,8 @@ bool vms_outfile_write(struct vms_outfile *file, const void *data, size_t size, 
 /* Writes all of it at `offset`; what is never written reads as zeros. For any number of threads. */
 bool vms_outfile_write_at(struct vms_outfile *file, uint64_t offset, const void *data, size_t size,
 			  GError **error);
+/* A path that leads to the file while it is open, whatever it is called. Newly allocated. */
+char *vms_outfile_link(const struct vms_outfile *file);
 /* Cuts or lengthens the file. Errors: IO. */
 bool vms_outfile_set_size(struct vms_outfile *file, uint64_t size, GError **error);
 /* Bytes of the file until it is committed, holes included. */

@@ -130,7 +130,7 @@ static void read_pages(struct worker *worker, uint64_t pa, uint64_t end)
 	for (uint64_t next; pa < end; pa = next) {
 		uint8_t *to = worker->buffer + (pa - worker->unit.pa);
 		next = page_end(pa, end);
-		if (!vms_machine_read_phys(worker->copy->state->machine, pa, to, next - pa)) {
+		if (!vms_machine_read_phys(worker->copy->state->source, pa, to, next - pa)) {
 			memset(to, 0, next - pa);
 			add_unreadable(worker, pa, next - pa);
 		}
@@ -141,7 +141,7 @@ static void read_part(struct worker *worker, uint64_t pa, uint64_t end)
 {
 	struct vms_dump_copy *copy = worker->copy;
 	struct vms_dump_unit *unit = &worker->unit;
-	if (vms_machine_read_phys(copy->state->machine, pa, worker->buffer + (pa - unit->pa),
+	if (vms_machine_read_phys(copy->state->source, pa, worker->buffer + (pa - unit->pa),
 				  end - pa))
 		__atomic_store_n(&copy->readable, pa, __ATOMIC_RELAXED);
 	else
@@ -160,7 +160,7 @@ static void read_unit(struct worker *worker)
 	const struct vms_dump_unit *unit = &worker->unit;
 	uint64_t pa = unit->pa, end = unit->pa + unit->size, begin, stop;
 	worker->unreadable = 0;
-	while (vms_machine_next_data(worker->copy->state->machine, pa, end, &begin, &stop)) {
+	while (vms_machine_next_data(worker->copy->state->source, pa, end, &begin, &stop)) {
 		begin = MAX(begin / VMS_DUMP_PAGE * VMS_DUMP_PAGE, pa);
 		pa = page_end(MAX(stop, begin + 1) - 1, end);
 		read_part(worker, begin, pa);
@@ -175,8 +175,8 @@ static bool has_gone(struct vms_dump_copy *copy)
 {
 	uint64_t pa = load(&copy->readable);
 	uint8_t byte;
-	return vms_machine_ended(copy->state->machine) == VMS_MACHINE_GONE ||
-	       (pa != NOWHERE && !vms_machine_read_phys(copy->state->machine, pa, &byte, 1));
+	return vms_machine_ended(copy->state->source) == VMS_MACHINE_GONE ||
+	       (pa != NOWHERE && !vms_machine_read_phys(copy->state->source, pa, &byte, 1));
 }
 
 /* ---- workers ---------------------------------------------------------- */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a core file comes about: the guest is held, its state is taken, its memory is copied, it runs
- * again, the file is completed. Two threads or more work while the calling one tells of the
- * progress: copying, and then bringing the file to the disk.
+ * again, the file is completed. Other threads work while the calling one tells of the progress.
+ *
+ * Compressing takes longer than copying. So a layout with compression is made of a copy: an ELF
+ * file without a name, in the same folder, that is read as any core file when the guest runs.
  */
 #include "base/clock.h"
 #include "dump/copy.h"
@@ -21,10 +23,12 @@ struct dump {
 	struct vms_dump_result *result;
 	struct vms_dump_state state;
 	struct vms_outfile *file;
+	struct vms_outfile *spool; /* what memory is copied to before it is compressed, or NULL */
 	struct vms_dump_sink *sink;
 	struct vms_dump_copy *copy;
 	struct vms_dump_outcome outcome;
-	uint64_t begin_ns;
+	enum vms_dump_phase phase;
+	uint64_t begin_ns, phase_ns;
 	gint cancelled; /* atomic */
 };
 
@@ -32,6 +36,9 @@ static void dump_clear(struct dump *dump)
 {
 	vms_dump_copy_free(dump->copy);
 	vms_dump_sink_free(dump->sink);
+	if (dump->state.source != dump->machine)
+		g_clear_pointer(&dump->state.source, vms_machine_unref);
+	vms_outfile_close(dump->spool);
 	vms_outfile_close(dump->file);
 	vms_dump_state_clear(&dump->state);
 	g_clear_pointer(&dump->outcome.unreadable, g_array_unref);
@@ -67,12 +74,19 @@ static bool check_machine(const struct dump *dump, GError **error)
 	}
 }
 
+static void begin_phase(struct dump *dump, enum vms_dump_phase phase)
+{
+	dump->phase = phase;
+	dump->phase_ns = vms_clock_now_ns();
+}
+
 /* Tells the caller how far it is; false when it wants no more. */
 static bool tell(struct dump *dump, GError **error)
 {
-	uint64_t elapsed_ns = MAX(vms_clock_now_ns() - dump->begin_ns, 1);
+	uint64_t elapsed_ns = MAX(vms_clock_now_ns() - dump->phase_ns, 1);
 	uint64_t done = vms_dump_copy_done(dump->copy);
 	struct vms_dump_progress progress = {
+		.phase = dump->phase,
 		.done = done,
 		.total = dump->state.bytes,
 		.elapsed_ns = elapsed_ns,
@@ -85,13 +99,21 @@ static bool tell(struct dump *dump, GError **error)
 	return false;
 }
 
-/* ---- while the guest is held ------------------------------------------ */
+/* Does the machine stand still, and is it still there? */
+static bool check_held(const struct dump *dump, GError **error)
+{
+	struct vms_regs regs;
+	return check_machine(dump, error) && vms_machine_regs(dump->machine, 0, &regs, error);
+}
+
+/* ---- copying ---------------------------------------------------------- */
 
 /* Waits until everything is copied, something fails or the caller wants no more. */
 static bool wait_for_copy(struct dump *dump, GError **error)
 {
 	while (!vms_dump_copy_wait(dump->copy, vms_clock_now_ns() + TICK_NS)) {
-		if (!check_machine(dump, error) || !tell(dump, error)) {
+		if ((dump->phase == VMS_DUMP_COPYING && !check_held(dump, error)) ||
+		    !tell(dump, error)) {
 			vms_dump_copy_cancel(dump->copy);
 			return false;
 		}
@@ -99,20 +121,30 @@ static bool wait_for_copy(struct dump *dump, GError **error)
 	return true;
 }
 
-static bool copy_held(struct dump *dump, struct vms_guest *guest, GError **error)
+/* Copies the memory of the state's source. */
+static bool copy_into(struct dump *dump, struct vms_outfile *file, vms_dump_open_sink *open,
+		      GError **error)
 {
-	const struct vms_dump_options *options = dump->options;
 	unsigned workers = count_workers();
-	if (!check_machine(dump, error) || !vms_dump_state_take(&dump->state, guest, error))
-		return false;
-	dump->result->vcpus = dump->state.vcpus->len;
-	vms_dump_open_sink *open =
-		options->format == VMS_CORE_KDUMP ? vms_dump_open_kdump : vms_dump_open_elf;
-	dump->sink = open(&dump->state, dump->file, workers, error);
+	dump->sink = open(&dump->state, file, workers, error);
 	if (!dump->sink)
 		return false;
 	dump->copy = vms_dump_copy_start(&dump->state, dump->sink, workers);
 	return wait_for_copy(dump, error);
+}
+
+static vms_dump_open_sink *layout_of(const struct dump *dump)
+{
+	bool compressed = dump->options->format == VMS_CORE_KDUMP;
+	return compressed && !dump->spool ? vms_dump_open_kdump : vms_dump_open_elf;
+}
+
+static bool copy_held(struct dump *dump, struct vms_guest *guest, GError **error)
+{
+	if (!check_machine(dump, error) || !vms_dump_state_take(&dump->state, guest, error))
+		return false;
+	dump->result->vcpus = dump->state.vcpus->len;
+	return copy_into(dump, dump->spool ? dump->spool : dump->file, layout_of(dump), error);
 }
 
 /*
@@ -125,6 +157,7 @@ static bool hold_and_copy(struct dump *dump, struct vms_guest *guest, GError **e
 	bool stands =
 		vms_machine_info(dump->machine)->is_core || vms_machine_is_paused(dump->machine);
 	dump->begin_ns = vms_clock_now_ns();
+	begin_phase(dump, VMS_DUMP_COPYING);
 	if (!vms_machine_hold(dump->machine, VMS_ALL_VCPUS, error))
 		return false;
 	bool copied = copy_held(dump, guest, error);
@@ -176,6 +209,20 @@ static void collect_unreadable(struct dump *dump)
 	result->unreadable_at = joined;
 }
 
+/* Makes the file of what was copied into the spool; the guest runs. */
+static bool compress_spool(struct dump *dump, GError **error)
+{
+	g_autofree char *path = vms_outfile_link(dump->spool);
+	if (!dump->sink->finish(dump->sink, &dump->outcome, error))
+		return false;
+	g_clear_pointer(&dump->copy, vms_dump_copy_free);
+	g_clear_pointer(&dump->sink, vms_dump_sink_free);
+	dump->state.source = vms_machine_open_core(path, error);
+	begin_phase(dump, VMS_DUMP_COMPRESSING);
+	return dump->state.source && copy_into(dump, dump->file, vms_dump_open_kdump, error) &&
+	       vms_dump_copy_join(dump->copy, error);
+}
+
 struct completion {
 	struct dump *dump;
 	GMutex lock;
@@ -205,6 +252,7 @@ static bool complete_file(struct dump *dump, GError **error)
 	g_autoptr(GError) cancelled = NULL;
 	g_mutex_init(&completion.lock);
 	g_cond_init(&completion.ended);
+	begin_phase(dump, VMS_DUMP_SYNCING);
 	GThread *thread = g_thread_try_new("vms-dump", complete, &completion, error);
 	if (!thread)
 		return false;
@@ -232,19 +280,41 @@ static bool complete_file(struct dump *dump, GError **error)
 	return completion.complete;
 }
 
+static bool is_full(const struct vms_outfile *file)
+{
+	return file && vms_outfile_is_full(file);
+}
+
 /* Adds to the message of a write that failed what would have been needed. */
 static void explain_full(const struct dump *dump, GError **error)
 {
-	if (!dump->file || !vms_outfile_is_full(dump->file))
+	const struct vms_outfile *full = is_full(dump->spool) ? dump->spool : dump->file;
+	if (!is_full(full))
 		return;
 	uint64_t zeros = dump->copy ? vms_dump_copy_zeros(dump->copy) : 0;
-	GError *full = g_error_new(VMS_ERROR, (gint)(*error)->code,
-				   "%s; it needs up to %.1f MiB, of which %.1f were written: make "
-				   "room, or write it elsewhere",
-				   (*error)->message, (double)(dump->state.bytes - zeros) / MIB,
-				   (double)vms_outfile_written(dump->file) / MIB);
+	bool is_spool = full == dump->spool;
+	GError *explained = g_error_new(
+		VMS_ERROR, (gint)(*error)->code,
+		"%s; %s needs up to %.1f MiB, of which %.1f were written: make room, %s",
+		(*error)->message, is_spool ? "the copy that is to be compressed" : "it",
+		(double)(dump->state.bytes - zeros) / MIB, (double)vms_outfile_written(full) / MIB,
+		is_spool ? "write it elsewhere, or compress while the guest is held"
+			 : "or write it elsewhere");
 	g_error_free(*error);
-	*error = full;
+	*error = explained;
+}
+
+static bool needs_spool(const struct dump *dump)
+{
+	return dump->options->format == VMS_CORE_KDUMP && !dump->options->compress_held &&
+	       !vms_machine_info(dump->machine)->is_core;
+}
+
+/* A file beside the one to be written; it never gets a name that stays. */
+static bool open_spool(struct dump *dump, GError **error)
+{
+	dump->spool = vms_outfile_open_random(dump->path, 0600, true, error);
+	return dump->spool != NULL;
 }
 
 static bool write_core(struct dump *dump, struct vms_guest *guest, GError **error)
@@ -254,10 +324,11 @@ static bool write_core(struct dump *dump, struct vms_guest *guest, GError **erro
 		return false;
 	result->memory = dump->state.bytes;
 	dump->file = vms_outfile_open_random(dump->path, 0600, dump->options->overwrite, error);
-	if (!dump->file || !hold_and_copy(dump, guest, error))
+	if (!dump->file || (needs_spool(dump) && !open_spool(dump, error)) ||
+	    !hold_and_copy(dump, guest, error))
 		return false;
 	collect_unreadable(dump);
-	if (!complete_file(dump, error))
+	if ((dump->spool && !compress_spool(dump, error)) || !complete_file(dump, error))
 		return false;
 	result->file_size = vms_outfile_size(dump->file);
 	if (!vms_outfile_commit(dump->file, error))

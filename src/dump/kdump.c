@@ -178,7 +178,7 @@ static const uint8_t *edge_page(const struct kdump *kdump, struct worker *worker
 			break;
 		uint64_t size = MIN(other->size, pa + BLOCK - other->pa);
 		uint8_t *to = worker->page + (other->pa - pa);
-		if (!vms_machine_read_phys(kdump->state->machine, other->pa, to, size))
+		if (!vms_machine_read_phys(kdump->state->source, other->pa, to, size))
 			memset(to, 0, size);
 	}
 	return worker->page;

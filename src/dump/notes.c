@@ -88,6 +88,20 @@ static void add_ranges(GString *text, struct vms_machine *machine)
 	}
 }
 
+/* What NT_PRSTATUS and QEMU's note have no place for. */
+static void add_registers(GString *text, const struct vms_core_arch *arch, guint index,
+			  const struct vms_regs *regs)
+{
+	g_string_append_printf(text, "registers=%u", index);
+	for (unsigned i = 0; i < arch->arch->n_regs; i++) {
+		if (vms_regs_have(regs, i) && !vms_note_tells(arch, VMS_NOTE_PRSTATUS, i) &&
+		    !vms_note_tells(arch, VMS_NOTE_QEMU, i))
+			g_string_append_printf(text, " %s=%" G_GINT64_MODIFIER "x",
+					       arch->arch->regs[i].name, regs->value[i]);
+	}
+	g_string_append_c(text, '\n');
+}
+
 static void add_outcome(GString *text, const struct vms_dump_outcome *outcome)
 {
 	size_t limit = text->len + VMS_DUMP_UNREADABLE_TEXT - 2 * LONGEST_LINE;
@@ -120,6 +134,9 @@ void vms_dump_add_own_note(GByteArray *notes, const struct vms_dump_state *state
 				       outcome->held_ns / 1000000,
 				       (unsigned)(outcome->held_ns / 1000 % 1000));
 	add_ranges(text, state->machine);
+	for (guint i = 0; i < state->vcpus->len; i++)
+		add_registers(text, state->arch, i,
+			      &g_array_index(state->vcpus, struct vms_dump_vcpu, i).regs);
 	if (outcome)
 		add_outcome(text, outcome);
 	add_linux_note(notes, VMS_NOTE_OWNER, VMS_NOTE_TYPE, text->str, text->len);

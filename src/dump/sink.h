@@ -32,6 +32,7 @@ struct vms_dump_mapping {
 /* The machine while it is held; constant once it is taken. */
 struct vms_dump_state {
 	struct vms_machine *machine;
+	struct vms_machine *source; /* whose memory is copied: the machine's, or a copy of it */
 	const struct vms_core_arch *arch;
 	const struct vms_dump_options *options;
 	/* RAM and ROM: struct vms_range, sorted, not overlapping, joined where they touch. */

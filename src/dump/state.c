@@ -76,6 +76,7 @@ bool vms_dump_state_init(struct vms_dump_state *state, struct vms_machine *machi
 	const struct vms_arch *arch = vms_machine_arch(machine);
 	*state = (struct vms_dump_state) {
 		.machine = machine,
+		.source = machine,
 		.options = options,
 		.arch = vms_core_arch_of(arch),
 		.memory = g_array_new(FALSE, FALSE, sizeof(struct vms_range)),

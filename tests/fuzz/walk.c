@@ -78,14 +78,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	const uint64_t text_end = TEXT + RULES * RULE_BYTES;
 	struct vms_linux linux_guest = {
+		.arch = &vms_arch_x86_64,
 		.image = TEXT,
 		.image_end = text_end,
 		.text = { { TEXT, text_end } },
 	};
 	if (data[0] & 16)
 		linux_guest.orc = make_orc(data + 2 + N_REGS * WORD, data[0]);
+	g_autoptr(GArray) symbol_files =
+		g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
 	struct vms_guest guest = { .kind = data[0] & 32 ? VMS_GUEST_NONE : VMS_GUEST_LINUX,
-				   .linux_guest = &linux_guest };
+				   .linux_guest = &linux_guest,
+				   .symbol_files = symbol_files };
 	vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
 	struct vms_memory *memory = vms_memory_new(machine, &regs);
 	vms_walk(&guest, memory, &regs, depth, &stack);

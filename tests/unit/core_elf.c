@@ -384,6 +384,10 @@ static void test_cut_off(void)
 	g_autoptr(GByteArray) bytes = build(&b);
 	g_autoptr(vms_machine) machine = open_bytes(bytes, bytes->len - PAGE - 1, NULL);
 	check_damage(machine, "0x8fff-0x9fff");
+	const GArray *missing = vms_machine_core(machine)->unreadable;
+	g_assert_cmpuint(missing->len, ==, 1);
+	g_assert_cmphex(g_array_index(missing, struct vms_range, 0).pa, ==, 0x8fff);
+	g_assert_cmphex(g_array_index(missing, struct vms_range, 0).size, ==, 0x1001);
 	g_assert_cmpint(byte_at(machine, 9 * PAGE - 2), ==, 2);
 	g_assert_cmpint(byte_at(machine, 9 * PAGE - 1), ==, -1);
 	g_assert_cmpint(byte_at(machine, 0), ==, 1);
@@ -711,6 +715,7 @@ static void test_writer_note(void)
 	add_writer_note(&b, "writer=vmscope 0.1.0\nmachine=deb\33ian\n"
 			    "range=0 1000 ram pc.ram\nrange=1000 2000 rom pc.bios\n"
 			    "range=fee00000 1000 mmio apic msi\nrange=100000000 800 ram pc.ram\n"
+			    "registers=0 efer=d01 lstar=ffffffff81000000\n"
 			    "unreadable=800 10\nfuture=kept");
 	add_memory(&b, 0, 0, 3 * PAGE, 1);
 	add_memory(&b, UINT64_C(1) << 32, 0, 0x800, 1);
@@ -725,6 +730,8 @@ static void test_writer_note(void)
 	check_range(machine, 2, 0xfee00000, 0x1000, VMS_RANGE_MMIO);
 	check_range(machine, 3, UINT64_C(1) << 32, 0x800, VMS_RANGE_RAM);
 	g_assert_cmpstr(vms_machine_ranges(machine, &n)[2].name, ==, "apic msi");
+	g_assert_cmphex(regs_of(machine, 0).value[EFER], ==, 0xd01);
+	g_assert_cmphex(regs_of(machine, 0).value[LSTAR], ==, 0xffffffff81000000);
 	g_assert_cmpuint(core->unreadable->len, ==, 1);
 	g_assert_cmphex(g_array_index(core->unreadable, struct vms_range, 0).pa, ==, 0x800);
 	g_assert_cmpuint(core->facts->len, ==, 3);
@@ -770,6 +777,13 @@ static void test_writer_note_nonsense(void)
 		"range=1000 ffffffffffffffff ram a\n",
 		"unreadable=5\n",
 		"unreadable=5 5 x\n",
+		"registers=\n",
+		"registers=x rip=1\n",
+		"registers=1 rip=1\n", /* there is no second vCPU */
+		"registers=-1 rip=1\n",
+		"registers=0 nothing=1\n",
+		"registers=0 rip\n",
+		"registers=0 rip=10000000000000000\n",
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
 		g_auto(builder) b = builder_new();

@@ -348,7 +348,12 @@ static void test_notes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	g_assert_cmpstr(lines[6], ==, "range=0 800000 ram ram");
 	g_assert_cmpstr(lines[7], ==, "range=1000000 103064 ram ram");
 	g_assert_cmpstr(lines[8], ==, "range=fee00000 1000 mmio apic");
-	g_assert_cmpstr(lines[9], ==, "");
+	/* Only what NT_PRSTATUS and QEMU's note lack. */
+	for (unsigned i = 0; i < 3; i++) {
+		g_autofree char *registers = g_strdup_printf("registers=%u efer=400", i);
+		g_assert_cmpstr(lines[9 + i], ==, registers);
+	}
+	g_assert_cmpstr(lines[12], ==, "");
 	close_core(&core);
 }
 

@@ -126,6 +126,8 @@ static bool expect_page(struct vms_machine *machine, uint64_t pfn, uint8_t *page
 }
 
 struct dump {
+	bool compress_held, released;
+	unsigned reads_too_late;
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	struct vms_dump_result result;
@@ -133,22 +135,44 @@ struct dump {
 	char *path;
 };
 
+static bool note_release(void *data, GError **error G_GNUC_UNUSED)
+{
+	((struct dump *)data)->released = true;
+	return true;
+}
+
+/* What is read when the machine runs is torn. */
+static bool note_read(void *data, uint64_t pa G_GNUC_UNUSED, size_t size G_GNUC_UNUSED)
+{
+	struct dump *dump = data;
+	__atomic_fetch_add(&dump->reads_too_late, dump->released, __ATOMIC_RELAXED);
+	return true;
+}
+
 static void dump_make(struct dump *dump, enum vms_dump_compression compression)
 {
+	const struct fake_hooks hooks = { .release = note_release,
+					  .read = note_read,
+					  .data = dump };
 	g_autofree char *folder = g_dir_make_tmp("vmscope-kdump-XXXXXX", NULL);
-	struct vms_dump_options options = { .format = VMS_CORE_KDUMP, .compression = compression };
+	struct vms_dump_options options = { .format = VMS_CORE_KDUMP,
+					    .compression = compression,
+					    .compress_held = dump->compress_held };
 	g_autoptr(GError) error = NULL;
 
 	dump->path = g_build_filename(folder, "core", NULL);
 	dump->machine = make_machine();
+	fake_machine_set_hooks(dump->machine, &hooks);
 	dump->guest = fake_guest_new(dump->machine, VMS_GUEST_LINUX);
 	fake_guest_set_vmcoreinfo(dump->guest, VMCOREINFO);
 	vms_dump(dump->machine, dump->guest, dump->path, &options, &dump->result, &error);
 	g_assert_no_error(error);
 	g_assert_true(
 		g_file_get_contents(dump->path, (char **)&dump->file.data, &dump->file.size, NULL));
+	g_assert_cmpuint(dump->reads_too_late, ==, 0);
+	g_assert_cmpuint(dump->result.file_size, ==, dump->file.size);
 	g_unlink(dump->path);
-	g_rmdir(folder);
+	g_assert_cmpint(g_rmdir(folder), ==, 0);
 }
 
 static void dump_clear(struct dump *dump)
@@ -162,10 +186,9 @@ static void dump_clear(struct dump *dump)
 
 /* ---- tests ------------------------------------------------------------ */
 
-static void test_memory(gconstpointer data)
+static void check_memory(enum vms_dump_compression compression, bool compress_held)
 {
-	enum vms_dump_compression compression = (enum vms_dump_compression)GPOINTER_TO_INT(data);
-	struct dump dump;
+	struct dump dump = { .compress_held = compress_held };
 	uint8_t expected[PAGE], found[PAGE];
 	uint64_t index = 0, zeros = 0, zero_at = 0;
 
@@ -190,9 +213,16 @@ static void test_memory(gconstpointer data)
 	dump_clear(&dump);
 }
 
+static void test_memory(gconstpointer data)
+{
+	enum vms_dump_compression compression = (enum vms_dump_compression)GPOINTER_TO_INT(data);
+	check_memory(compression, false);
+	check_memory(compression, true);
+}
+
 static void test_headers(void)
 {
-	struct dump dump;
+	struct dump dump = { 0 };
 	const char *text = VMCOREINFO;
 
 	dump_make(&dump, VMS_DUMP_ZSTD);

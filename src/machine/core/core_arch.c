@@ -78,6 +78,16 @@ bool vms_note_decode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 	return true;
 }
 
+bool vms_note_tells(const struct vms_core_arch *arch, enum vms_note_kind kind, unsigned reg)
+{
+	const struct vms_note_layout *layout = &arch->notes[kind];
+	for (size_t i = 0; i < layout->n_fields; i++) {
+		if (layout->fields[i].reg == reg && !layout->fields[i].write_only)
+			return true;
+	}
+	return false;
+}
+
 uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 			 const struct vms_regs *regs)
 {

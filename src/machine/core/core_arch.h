@@ -76,6 +76,8 @@ const struct vms_core_arch *vms_core_arch_of_elf(uint16_t elf_machine);
  */
 bool vms_note_decode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 		     struct vms_bytes content, struct vms_regs *regs);
+/* Does reading a note of this kind tell the register? */
+bool vms_note_tells(const struct vms_core_arch *arch, enum vms_note_kind kind, unsigned reg);
 /*
  * A note's content, of the layout's size, newly allocated. Registers that are not known are what
  * the architecture assumes, else 0.

@@ -282,9 +282,11 @@ static void tell_missing(struct vms_core_machine *core)
 		    (part->file_offset <= end && part->size <= end - part->file_offset))
 			continue;
 		uint64_t inside = part->file_offset < end ? end - part->file_offset : 0;
+		struct vms_range missing = { .pa = part->at + inside, .size = part->size - inside };
+		g_array_append_val(core->core.unreadable, missing);
 		vms_core_damage(
 			core, "the file is cut off: memory 0x%" PRIx64 "-0x%" PRIx64 " is missing",
-			part->at + inside, part->at + part->size - 1);
+			missing.pa, missing.pa + missing.size - 1);
 	}
 }
 

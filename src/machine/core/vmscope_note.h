@@ -7,6 +7,7 @@
  *   machine=NAME, description=…, engine=…
  *   held_ms=12.345            how long the guest was held
  *   range=PA SIZE ram|rom|mmio NAME       one per range, hexadecimal without 0x, sorted
+ *   registers=VCPU NAME=VALUE …           hexadecimal; those that the notes of others lack
  *   unreadable=PA SIZE        memory that could not be read: zeros in the file
  * Readers skip keys that they do not know. Its type is none that others use for "CORE" notes, which
  * crash tells by their type alone.

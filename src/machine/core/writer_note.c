@@ -52,6 +52,34 @@ static bool add_unreadable(struct vms_core_machine *core, const char *text)
 	return true;
 }
 
+/* "NAME=VALUE" */
+static bool add_register(const struct vms_arch *arch, const char *text, struct vms_regs *regs)
+{
+	g_auto(GStrv) parts = g_strsplit(text, "=", 2);
+	int reg = parts[0] ? vms_arch_reg(arch, parts[0]) : -1;
+	uint64_t value;
+	if (reg < 0 || !parts[1] ||
+	    !g_ascii_string_to_unsigned(parts[1], 16, 0, G_MAXUINT64, &value, NULL))
+		return false;
+	vms_regs_set(regs, (unsigned)reg, value);
+	return true;
+}
+
+/* "VCPU NAME=VALUE …": a vCPU that other notes have told of. */
+static bool add_registers(struct vms_core_machine *core, const char *text)
+{
+	g_auto(GStrv) words = g_strsplit(text, " ", -1);
+	uint64_t index;
+	bool understood =
+		words[0] && core->vcpus->len &&
+		g_ascii_string_to_unsigned(words[0], 10, 0, core->vcpus->len - 1, &index, NULL);
+	for (char **word = words + 1; understood && *word; word++)
+		understood =
+			add_register(core->arch->arch, *word,
+				     &g_array_index(core->vcpus, struct vms_core_vcpu, index).regs);
+	return understood;
+}
+
 static void add_line(struct vms_core_machine *core, const char *line)
 {
 	bool understood = true;
@@ -59,6 +87,8 @@ static void add_line(struct vms_core_machine *core, const char *line)
 		understood = add_range(core, line + strlen("range="));
 	else if (g_str_has_prefix(line, "unreadable="))
 		understood = add_unreadable(core, line + strlen("unreadable="));
+	else if (g_str_has_prefix(line, "registers="))
+		understood = add_registers(core, line + strlen("registers="));
 	else if (*line && core->core.facts->len < VMS_CORE_FACTS_MAX)
 		g_ptr_array_add(core->core.facts, g_strdup(line));
 	if (!understood)
