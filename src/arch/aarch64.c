@@ -440,12 +440,22 @@ bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc)
 	return read_insn(virt, pc - INSN_BYTES, &insn) && (is_bl(insn) || is_blr(insn));
 }
 
+bool vms_aarch64_adrp(uint32_t insn, uint64_t va, unsigned reg, uint64_t *page)
+{
+	const uint64_t pages = field(insn, 23, 5) << 2 | field(insn, 30, 29);
+	if ((insn & 0x9f000000) != 0x90000000 || field(insn, 4, 0) != reg - X0)
+		return false;
+	/* 21 bits with a sign */
+	*page = (va & ~low_bits(12)) + ((uint64_t)((int64_t)(pages << 43) >> 43) << 12);
+	return true;
+}
+
 /* Where an entry of a procedure linkage table at `va` leads; `va` where it is none. */
 static uint64_t through_plt(const struct vms_reader *virt, uint64_t va)
 {
 	const uint32_t bti_c = 0xd503245f;
 	uint32_t code[3];
-	uint64_t target;
+	uint64_t page, target;
 	if (!virt->read(virt->data, va, code, sizeof(code)))
 		return va;
 	uint64_t at = va;
@@ -455,12 +465,9 @@ static uint64_t through_plt(const struct vms_reader *virt, uint64_t va)
 		at += INSN_BYTES;
 	}
 	/* adrp x16, PAGE; ldr x17, [x16, OFFSET] */
-	if ((insn[0] & 0x9f00001f) != 0x90000010 || (insn[1] & 0xffc003ff) != 0xf9400211)
+	if (!vms_aarch64_adrp(insn[0], at, X0 + 16, &page) || (insn[1] & 0xffc003ff) != 0xf9400211)
 		return va;
-	const int64_t pages =
-		(int64_t)((field(insn[0], 23, 5) << 2 | field(insn[0], 30, 29)) << 43) >> 43;
-	const uint64_t slot = (at & ~low_bits(12)) + ((uint64_t)pages << 12) +
-			      field(insn[1], 21, 10) * sizeof(target);
+	const uint64_t slot = page + field(insn[1], 21, 10) * sizeof(target);
 	return virt->read(virt->data, slot, &target, sizeof(target)) ? target : va;
 }
 

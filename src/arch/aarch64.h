@@ -51,6 +51,8 @@ enum vms_aarch64_reg {
 #define TCR_DS		(UINT64_C(1) << 59)
 #define TCR_IPS_52_BITS (UINT64_C(6) << 32)
 
+/* Is the instruction at `va` an adrp into xN, N being `reg` - X0? Then *page is what it loads. */
+bool vms_aarch64_adrp(uint32_t insn, uint64_t va, unsigned reg, uint64_t *page);
 /* Makes TTBR0_EL1 or TTBR1_EL1 point to the table at `pa`. */
 void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa);
 /* Does a call instruction end just before `pc`? */

@@ -50,6 +50,26 @@ class Symbols(New, test_symbols.Stock, unittest.TestCase):
     test_another_kernels_file = None  # says nothing of the guest's architecture
 
 
+class SymbolsOfOld(Old, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = cls.start_guest()
+
+    def test_all_symbols(self):
+        """Which are its functions; and what is known without a symbol."""
+        own = [symbol for symbol in self.guest.kallsyms() if symbol.module is None]
+        ours = [harness.Symbol.parse(line) for line in
+                harness.vmscope("symbol", *self.guest.target).out.splitlines()]
+        self.assertGreater(len(own), 20000)
+        self.assertNotIn("init_task", [symbol.name for symbol in own])
+        self.assertEqual([symbol for symbol in ours if symbol.module is None], own)
+        os = harness.vmscope("info", "--json", "os", *self.guest.target).out
+        for command in ("uname -r", "uname -v", "hostname"):
+            self.assertIn(json.dumps(self.guest.run(command).strip()), os)
+        self.assertEqual(test_symbols.tool(self.guest, "banner"),
+                         self.guest.run("cat /proc/version").splitlines())
+
+
 class Guest(New, test_guest.Guest, unittest.TestCase):
     scheduler = ["__switch_to", "__schedule", "schedule"]
     test_log_that_has_wrapped = None  # the same on all architectures, and slow here
@@ -59,8 +79,14 @@ class Stacks(New, test_stacks.Stacks, unittest.TestCase):
     pass
 
 
+class GuestOfOld(Old, test_guest.Guest, unittest.TestCase):
+    scheduler = ["__switch_to", "__schedule", "schedule"]
+    test_log_that_has_wrapped = None
+    test_timers = test_clocks = None  # nothing tells where this kernel has them
+
+
 class StacksOfOld(Old, test_stacks.Stacks, unittest.TestCase):
-    test_user_stack = None  # it needs the task's name, and so symbols of data
+    pass
 
 
 class Pages:
@@ -75,8 +101,8 @@ class Pages:
     def addresses(self):
         """Addresses of every kind, by what the guest itself says is there."""
         chosen = random.Random(1)
-        symbols = [int(line, 16) for line in self.guest.run(
-            "awk 'NR % 60 == 1 { print $1 }' /proc/kallsyms").split()]
+        text = int(self.guest.run("grep -m1 ' _stext$' /proc/kallsyms").split()[0], 16)
+        image = [text + chosen.randrange(40 << 20) for _ in range(500)]
         maps = self.guest.run("cat /proc/1/maps $(ls -d /proc/[0-9]*/maps | tail -3)")
         user = [int(line.split("-")[0], 16) for line in maps.splitlines() if "-" in line]
         linear = [self.linear_map + page * 4096 for page in range(0, 1 << 17, 997)]
@@ -84,7 +110,7 @@ class Pages:
                  2**64 - (1 << 52) - 1, 2**64 - (1 << 52), 2**64 - (1 << 48), 2**64 - 1]
         unlikely = [chosen.getrandbits(64) for _ in range(100)]
         near = [va + chosen.randrange(1 << 22) for va in user]
-        return symbols + user + near + linear + edges + unlikely
+        return image + user + near + linear + edges + unlikely
 
     def readable_halves(self, vcpu):
         """Halves of the address space, by bit 55, that QEMU tells of: those that the vCPU may read."""

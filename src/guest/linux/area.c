@@ -16,7 +16,7 @@
 
 struct vms_areas {
 	struct vms_btf_member start, end, pgoff, file;
-	struct vms_btf_member ops, private_data, special_name;
+	struct vms_btf_member ops, ops_name, private_data, special_name;
 	struct vms_btf_member map_count, total_vm, start_brk, brk, start_stack;
 	/* Where areas are found: a maple tree from 6.1 on, a red-black tree before. */
 	struct vms_btf_member maple_root, rb_root, rb_node, rb_left, rb_right;
@@ -25,7 +25,7 @@ struct vms_areas {
 	/* What a file is called. */
 	struct vms_btf_member dentry, mnt, name, name_size, parent;
 	struct vms_btf_member mnt_root, mount_mnt, mount_parent, mount_point;
-	uint64_t special_ops; /* vm_ops of areas that the kernel itself has made */
+	uint64_t name_special; /* the function that names areas that the kernel itself has made */
 };
 
 #define AT(member) offsetof(struct vms_areas, member)
@@ -36,6 +36,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "vm_area_struct", "vm_pgoff", AT(pgoff), false },
 	{ "vm_area_struct", "vm_file", AT(file), false },
 	{ "vm_area_struct", "vm_ops", AT(ops), true },
+	{ "vm_operations_struct", "name", AT(ops_name), true },
 	{ "vm_area_struct", "vm_private_data", AT(private_data), true },
 	{ "vm_special_mapping", "name", AT(special_name), true },
 	{ "mm_struct", "map_count", AT(map_count), false },
@@ -78,8 +79,8 @@ struct vms_areas *vms_areas_new(const struct vms_linux *guest)
 			"memory areas of the guest's processes are kept in a way not known here");
 		return NULL;
 	}
-	if (!vms_linux_symbol(guest, "special_mapping_vmops", &areas.special_ops))
-		areas.special_ops = 0;
+	if (!vms_linux_symbol(guest, "special_mapping_name", &areas.name_special))
+		areas.name_special = 0;
 	return g_memdup2(&areas, sizeof(areas));
 }
 
@@ -253,9 +254,10 @@ static void find_path(const struct vms_areas *areas, struct vms_memory *memory, 
 static bool special_name(const struct vms_areas *areas, struct vms_memory *memory,
 			 const struct vms_area *area, char *name)
 {
-	uint64_t ops, mapping, va;
-	return areas->special_ops && vms_member_read(memory, area->va, &areas->ops, &ops) &&
-	       ops == areas->special_ops &&
+	uint64_t ops, function, mapping, va;
+	return areas->name_special && vms_member_read(memory, area->va, &areas->ops, &ops) &&
+	       vms_member_read(memory, ops, &areas->ops_name, &function) &&
+	       function == areas->name_special &&
 	       vms_member_read(memory, area->va, &areas->private_data, &mapping) &&
 	       vms_member_read(memory, mapping, &areas->special_name, &va) &&
 	       vms_memory_read_string(memory, va, name, VMS_AREA_NAME_SIZE);

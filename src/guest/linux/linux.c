@@ -20,7 +20,7 @@ bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t 
 {
 	struct vms_symbol symbol;
 	if (!vms_symbol_table_lookup(guest->symbols, name, &symbol))
-		return false;
+		return vms_linux_hidden_variable(guest, name, ret);
 	*ret = symbol.va;
 	return true;
 }
@@ -265,6 +265,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
 		load_symbols(guest, &image);
 		load_text(guest);
+		vms_linux_find_hidden(guest, &image);
 		load_banner(guest, &image);
 		log_phase("Kernel symbols", &phase_ns);
 		use_own_page_tables(guest, arch);
@@ -272,6 +273,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		load_uts(guest);
 		load_kaslr_offset(guest, arch);
 		load_types(guest);
+		vms_linux_find_hidden_modules(guest, &image);
 		log_phase("Kernel types", &phase_ns);
 		guest->orc = vms_linux_orc_load(guest);
 		log_phase("Unwind tables", &phase_ns);
@@ -417,6 +419,7 @@ void vms_linux_free(struct vms_linux *guest)
 	vms_linux_tasks_free(guest->tasks);
 	vms_orc_free(guest->orc);
 	vms_btf_free(guest->btf);
+	g_clear_pointer(&guest->variables, g_hash_table_unref);
 	g_free(guest->vmcoreinfo);
 	g_free(guest->banner);
 	g_free(guest->release);

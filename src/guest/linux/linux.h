@@ -26,6 +26,7 @@ struct vms_linux {
 	} text[2], /* its code, and what is code only while it boots; empty where unknown */
 		entry_text;
 	uint64_t pt_regs_record; /* aarch64: offset of the frame record in struct pt_regs */
+	GHashTable *variables; /* hidden.c: addresses by name, as uint64_t; NULL: none are hidden */
 	char *banner, *release, *version, *hostname;
 	const char *found_by;
 	uint64_t kaslr_offset;
@@ -43,7 +44,7 @@ struct vms_linux {
 /* linux.c: finds a Linux kernel; NULL without error when there is none (why: newly allocated). */
 struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error);
 void vms_linux_free(struct vms_linux *guest);
-/* Address of a kernel symbol; false when it has none of that name. */
+/* Address of a kernel symbol, or of a variable found otherwise; false when none has that name. */
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
 /* Is `va` code of the kernel or of a module? */
 bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va);
@@ -54,6 +55,12 @@ bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct 
  * finds, as it does when no vCPU's registers lead to a kernel.
  */
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
+
+/* hidden.c: finds variables that a kernel's symbols leave out, the list of modules by types. */
+struct vms_kernel_image;
+void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_image *image);
+void vms_linux_find_hidden_modules(struct vms_linux *guest, const struct vms_kernel_image *image);
+bool vms_linux_hidden_variable(const struct vms_linux *guest, const char *name, uint64_t *ret);
 
 /* module.c */
 struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest);

@@ -8,9 +8,32 @@
 #define SAVED_SP 11
 #define SAVED_PC 12
 
+/*
+ * The address that the entry from user mode loads the current task from: before it sets SP_EL0 to
+ * it, adrp x28, PAGE; add x28, x28, OFFSET (kernel_entry in entry.S).
+ */
+static bool find_in_entry_code(const struct vms_linux *guest, uint64_t *ret)
+{
+	enum { INSNS = 128 };
+	const uint32_t set_sp_el0 = 0xd518411c;
+	uint32_t code[INSNS];
+	uint64_t start, page = 0, offset = 0;
+	if (!vms_linux_symbol(guest, "el0t_64_sync", &start) ||
+	    !vms_memory_read(guest->memory, start, code, sizeof(code)))
+		return false;
+	for (size_t i = 0; i < INSNS && code[i] != set_sp_el0; i++) {
+		if (vms_aarch64_adrp(code[i], start + i * sizeof(*code), X28, &page))
+			offset = 0;
+		else if ((code[i] & 0xffc003ff) == 0x9100039c) /* add x28, x28, # */
+			offset = code[i] >> 10 & 0xfff;
+	}
+	*ret = page + offset;
+	return page != 0;
+}
+
 static bool find_current(const struct vms_linux *guest, uint64_t *ret)
 {
-	return vms_linux_symbol(guest, "__entry_task", ret);
+	return vms_linux_symbol(guest, "__entry_task", ret) || find_in_entry_code(guest, ret);
 }
 
 /* Is there a task at `va` that a CPU runs? */

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Variables of kernels whose kallsyms tells functions only (without CONFIG_KALLSYMS_ALL, as
+ * Debian's 6.1 for arm64). Some are exported to modules, under their names; VMCOREINFO tells
+ * others; what is left is recognised by what it holds.
+ */
+#include "guest/linux/kernel_image.h"
+#include "guest/linux/linux.h"
+#include "guest/linux/member.h"
+#include "guest/linux/uts.h"
+#include <vmscope/log.h>
+
+#define NAME_LIMIT    512
+#define PLACES_LIMIT  64
+#define BANNERS_LIMIT 64
+#define POINTER_LIMIT (1u << 16) /* of those that may lead to VMCOREINFO */
+
+static void set_variable(struct vms_linux *guest, const char *name, uint64_t va)
+{
+	vms_log(VMS_LOG_DEBUG, "%s was found at 0x%" G_GINT64_MODIFIER "x", name, va);
+	g_hash_table_replace(guest->variables, (char *)name, g_memdup2(&va, sizeof(va)));
+}
+
+bool vms_linux_hidden_variable(const struct vms_linux *guest, const char *name, uint64_t *ret)
+{
+	const uint64_t *va = guest->variables ? g_hash_table_lookup(guest->variables, name) : NULL;
+	if (va)
+		*ret = *va;
+	return va != NULL;
+}
+
+/* ---- exported variables ----------------------------------------------- */
+
+/* struct kernel_symbol (include/linux/export-internal.h): each relative to its own place. */
+#define EXPORT_SIZE	 12
+#define EXPORT_NAME	 4
+#define EXPORT_ALIGNMENT 4
+
+/* A name in the image, of one of the variables that are looked for. */
+struct place {
+	size_t at;
+	const char *name;
+};
+
+static size_t find_names(struct vms_bytes image, struct place places[PLACES_LIMIT])
+{
+	static const char *const wanted[] = { "init_task", "init_uts_ns", "nr_cpu_ids",
+					      "__per_cpu_offset", "__cpu_online_mask" };
+	size_t n = 0;
+	for (size_t i = 0; i < G_N_ELEMENTS(wanted); i++) {
+		const size_t size = strlen(wanted[i]) + 1;
+		const uint8_t *from = image.data, *end = image.data + image.size, *hit;
+		while (n < PLACES_LIMIT &&
+		       (hit = memmem(from, (size_t)(end - from), wanted[i], size))) {
+			places[n++] = (struct place) { (size_t)(hit - image.data), wanted[i] };
+			from = hit + 1;
+		}
+	}
+	return n;
+}
+
+/* Where the relative address at `at` leads, in the image. */
+static size_t relative(struct vms_bytes image, size_t at)
+{
+	int32_t offset;
+	memcpy(&offset, image.data + at, sizeof(offset));
+	return at + (size_t)(int64_t)GINT32_FROM_LE(offset);
+}
+
+/* The name that the entry of exports at `entry` has; NULL where there is none. */
+static const char *export_name(struct vms_bytes image, size_t entry)
+{
+	if (!vms_bytes_has(image, entry, EXPORT_SIZE))
+		return NULL;
+	const size_t at = relative(image, entry + EXPORT_NAME);
+	if (at >= image.size || !image.data[at] ||
+	    !memchr(image.data + at, 0, MIN(image.size - at, NAME_LIMIT)))
+		return NULL;
+	return (const char *)image.data + at;
+}
+
+/* Entries are sorted by name. */
+static bool is_export(struct vms_bytes image, size_t entry, const char *name)
+{
+	const char *before = export_name(image, entry - EXPORT_SIZE);
+	const char *after = export_name(image, entry + EXPORT_SIZE);
+	return (before || after) && (!before || strcmp(before, name) < 0) &&
+	       (!after || strcmp(name, after) < 0);
+}
+
+static void find_exports(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	struct place places[PLACES_LIMIT];
+	const size_t n = find_names(image->bytes, places);
+	size_t first = SIZE_MAX, last = 0;
+	for (size_t i = 0; i < n; i++) {
+		first = MIN(first, places[i].at);
+		last = MAX(last, places[i].at);
+	}
+	for (size_t entry = 0; vms_bytes_has(image->bytes, entry, EXPORT_SIZE);
+	     entry += EXPORT_ALIGNMENT) {
+		const size_t at = relative(image->bytes, entry + EXPORT_NAME);
+		for (size_t i = 0; at >= first && at <= last && i < n; i++)
+			if (at == places[i].at && is_export(image->bytes, entry, places[i].name))
+				set_variable(guest, places[i].name,
+					     image->va + relative(image->bytes, entry));
+	}
+}
+
+/* ---- what is recognised by its content -------------------------------- */
+
+/* The banner, not the preliminary one, which has no number of the build. */
+static void find_banner(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	static const char prefix[] = "Linux version ", number[] = ") #";
+	const uint8_t *from = image->bytes.data, *end = from + image->bytes.size, *hit;
+	for (unsigned i = 0; i < BANNERS_LIMIT; i++, from = hit + 1) {
+		hit = memmem(from, (size_t)(end - from), prefix, strlen(prefix));
+		if (!hit)
+			return;
+		g_autofree char *banner =
+			vms_linux_banner((struct vms_bytes) { hit, (size_t)(end - hit) });
+		const char *version = banner ? g_strrstr(banner, number) : NULL;
+		if (version && g_ascii_isdigit(version[strlen(number)])) {
+			set_variable(guest, "linux_banner",
+				     image->va + (uint64_t)(hit - image->bytes.data));
+			return;
+		}
+	}
+}
+
+/* The pointer to the page of VMCOREINFO, which is allocated at boot. */
+static void find_vmcoreinfo(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	static const char prefix[] = "OSRELEASE=";
+	const uint64_t page_size = 4096;
+	const size_t begin = (guest->text[0].end - image->va) & ~(size_t)7;
+	unsigned budget = POINTER_LIMIT;
+	uint64_t va;
+	for (size_t at = begin; vms_bytes_u64(image->bytes, at, &va) && budget > 0; at += 8) {
+		char text[sizeof(prefix) - 1];
+		if (va % page_size != 0 || !guest->arch->is_kernel_address(va) ||
+		    va - image->va < image->bytes.size)
+			continue;
+		budget--;
+		if (vms_memory_read(guest->memory, va, text, sizeof(text)) &&
+		    memcmp(text, prefix, sizeof(text)) == 0) {
+			set_variable(guest, "vmcoreinfo_data", image->va + at);
+			return;
+		}
+	}
+}
+
+/* BTF, by its header (include/uapi/linux/btf.h), which says how long it is. */
+static void find_btf(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	enum { TYPE_OFFSET = 8, TYPE_SIZE = 12, STRING_OFFSET = 16, STRING_SIZE = 20 };
+	static const uint8_t header[] = { 0x9f, 0xeb, 1, 0, 24, 0, 0, 0 };
+	const uint32_t least = 1 << 16; /* a kernel's; not one that a test module embeds */
+	uint32_t type_offset, type_size, string_offset, string_size;
+	for (size_t at = 0; vms_bytes_has(image->bytes, at, 24); at += 4) {
+		if (memcmp(image->bytes.data + at, header, sizeof(header)) != 0 ||
+		    !vms_bytes_u32(image->bytes, at + TYPE_OFFSET, &type_offset) ||
+		    !vms_bytes_u32(image->bytes, at + TYPE_SIZE, &type_size) ||
+		    !vms_bytes_u32(image->bytes, at + STRING_OFFSET, &string_offset) ||
+		    !vms_bytes_u32(image->bytes, at + STRING_SIZE, &string_size) ||
+		    type_offset != 0 || type_size < least || string_offset < type_size)
+			continue;
+		const uint64_t size = sizeof(header) * 3 + (uint64_t)string_offset + string_size;
+		if (!vms_bytes_has(image->bytes, at, size))
+			continue;
+		set_variable(guest, "__start_BTF", image->va + at);
+		set_variable(guest, "__stop_BTF", image->va + at + size);
+		return;
+	}
+}
+
+void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	uint64_t va;
+	if (vms_symbol_table_count(guest->symbols) == 0 ||
+	    vms_linux_symbol(guest, "init_task", &va))
+		return;
+	guest->variables = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
+	find_exports(guest, image);
+	find_banner(guest, image);
+	find_vmcoreinfo(guest, image);
+	find_btf(guest, image);
+}
+
+/* ---- modules ---------------------------------------------------------- */
+
+/* Does the node of a list, outside the image, belong to a struct module, which points to itself? */
+static bool is_module(struct vms_linux *guest, const struct vms_btf_member *list,
+		      const struct vms_btf_member *self, uint64_t head, uint64_t node)
+{
+	uint64_t previous, va;
+	return vms_memory_read_u64(guest->memory, node + sizeof(va), &previous) &&
+	       previous == head && vms_member_read(guest->memory, node - list->offset, self, &va) &&
+	       va == node - list->offset;
+}
+
+void vms_linux_find_hidden_modules(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	struct vms_btf_member list, self;
+	uint64_t first, last;
+	if (!guest->variables || !guest->btf ||
+	    !vms_btf_member(guest->btf, "module", "list", &list) ||
+	    !vms_btf_member(guest->btf, "module", "mkobj.mod", &self))
+		return;
+	const size_t begin = (guest->text[0].end - image->va) & ~(size_t)7;
+	for (size_t at = begin; vms_bytes_u64(image->bytes, at + 8, &last); at += 8) {
+		const uint64_t head = image->va + at;
+		if (!vms_bytes_u64(image->bytes, at, &first) ||
+		    !guest->arch->is_kernel_address(first) ||
+		    !guest->arch->is_kernel_address(last) || first % 8 != 0 || last % 8 != 0 ||
+		    first - image->va < image->bytes.size || last - image->va < image->bytes.size)
+			continue;
+		if (is_module(guest, &list, &self, head, first)) {
+			set_variable(guest, "modules", head);
+			return;
+		}
+	}
+}

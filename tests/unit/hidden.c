@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* Variables that a kernel's symbols leave out, in an image laid out by hand. */
+#include "fake_linux.h"
+#include "guest/linux/kernel_image.h"
+
+#define IMAGE	   UINT64_C(0xffff800080000000)
+#define IMAGE_SIZE 0x40000
+#define TEXT_END   0x8000
+#define NAMES	   0x9000
+#define EXPORTS	   0xa000
+#define BANNERS	   0xb000
+#define BTF	   0x10000
+#define DATA	   0x30000
+#define LINEAR	   UINT64_C(0xffff000000000000)
+#define MODULES	   UINT64_C(0xffff800000000000)
+#define BANNER	   "Linux version 6.1.0 (me@here) (cc) #"
+
+struct fixture {
+	struct vms_machine *machine;
+	struct vms_linux *guest;
+	uint8_t *image;
+	struct vms_kernel_image kernel_image;
+};
+
+/* A type of which struct module is made: a list, and within another structure its own address. */
+static GByteArray *types(void)
+{
+	struct encoder encoder = encoder_new();
+	const uint32_t number = put_type(&encoder, "u64", INT, 0, false, 8);
+	put(&encoder, 64);
+	const uint32_t head = put_type(&encoder, "list_head", STRUCT, 2, false, 16);
+	put_member(&encoder, "next", number, 0);
+	put_member(&encoder, "prev", number, 64);
+	const uint32_t object = put_type(&encoder, "module_kobject", STRUCT, 1, false, 16);
+	put_member(&encoder, "mod", number, 64);
+	put_type(&encoder, "module", STRUCT, 2, false, 0x80);
+	put_member(&encoder, "list", head, 0x10 * 8);
+	put_member(&encoder, "mkobj", object, 0x40 * 8);
+	return finish(&encoder);
+}
+
+static void set_up(struct fixture *f, gconstpointer data)
+{
+	static const struct fake_symbol functions[] = { { "schedule", IMAGE + 0x1000 },
+							{ NULL, 0 } };
+	static const struct fake_symbol all[] = { { "schedule", IMAGE + 0x1000 },
+						  { "init_task", IMAGE + 0x8 },
+						  { NULL, 0 } };
+	f->machine = fake_machine_new(&vms_arch_aarch64, 1);
+	f->image = fake_machine_add_ram(f->machine, IMAGE, IMAGE_SIZE);
+	fake_machine_add_ram(f->machine, LINEAR, 0x4000);
+	fake_machine_add_ram(f->machine, MODULES, 0x1000);
+	f->guest = fake_linux_new(f->machine, data ? all : functions, types());
+	f->guest->text[0].begin = IMAGE;
+	f->guest->text[0].end = IMAGE + TEXT_END;
+	f->kernel_image = (struct vms_kernel_image) { IMAGE, { f->image, IMAGE_SIZE } };
+}
+
+static void tear_down(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	vms_linux_free(f->guest);
+	vms_machine_unref(f->machine);
+}
+
+static void put_relative(struct fixture *f, size_t at, size_t target)
+{
+	const int32_t offset = (int32_t)((int64_t)target - (int64_t)at);
+	memcpy(f->image + at, &offset, sizeof(offset));
+}
+
+/* struct kernel_symbol: a value, a name, a name space. */
+static void put_export(struct fixture *f, unsigned index, const char *name, size_t value)
+{
+	const size_t entry = EXPORTS + index * 12, at = NAMES + index * 64;
+	strcpy((char *)f->image + at, name);
+	put_relative(f, entry, value);
+	put_relative(f, entry + 4, at);
+	put_relative(f, entry + 8, at + strlen(name));
+}
+
+static void put_u64(struct fixture *f, uint64_t va, uint64_t value)
+{
+	fake_machine_write_u64(f->machine, va, value);
+}
+
+static void check(struct fixture *f, const char *name, uint64_t va)
+{
+	uint64_t found = 0;
+	g_assert_true(vms_linux_symbol(f->guest, name, &found));
+	g_assert_cmphex(found, ==, va);
+}
+
+static void check_none(struct fixture *f, const char *name)
+{
+	uint64_t found;
+	g_assert_false(vms_linux_symbol(f->guest, name, &found));
+}
+
+static void find(struct fixture *f)
+{
+	vms_linux_find_hidden(f->guest, &f->kernel_image);
+	vms_linux_find_hidden_modules(f->guest, &f->kernel_image);
+}
+
+static void test_exports(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	put_export(f, 0, "a_symbol", DATA);
+	put_export(f, 1, "init_task", DATA + 0x100);
+	put_export(f, 2, "init_uts_ns", DATA + 0x200);
+	put_export(f, 3, "zero", DATA + 0x300);
+	/* The name again, with something that points to it but is no export. */
+	strcpy((char *)f->image + NAMES + 0x800, "nr_cpu_ids");
+	put_relative(f, EXPORTS + 0x404, NAMES + 0x800);
+	find(f);
+	check(f, "init_task", IMAGE + DATA + 0x100);
+	check(f, "init_uts_ns", IMAGE + DATA + 0x200);
+	check(f, "schedule", IMAGE + 0x1000);
+	check_none(f, "nr_cpu_ids");
+	check_none(f, "zero");
+}
+
+/* Names that are not sorted are no table of exports. */
+static void test_unsorted_exports(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	put_export(f, 0, "z_symbol", DATA);
+	put_export(f, 1, "init_task", DATA + 0x100);
+	put_export(f, 2, "a_symbol", DATA + 0x300);
+	find(f);
+	check_none(f, "init_task");
+}
+
+static void test_banner(struct fixture *f, gconstpointer data)
+{
+	static const char preliminary[] = BANNER " SMP\n", banner[] = BANNER "1 SMP\n";
+	(void)data;
+	memcpy(f->image + BANNERS, preliminary, sizeof(preliminary));
+	find(f);
+	check_none(f, "linux_banner");
+	memcpy(f->image + BANNERS + 0x100, banner, sizeof(banner));
+	g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+	find(f);
+	check(f, "linux_banner", IMAGE + BANNERS + 0x100);
+}
+
+static void test_vmcoreinfo(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	strcpy(fake_machine_at(f->machine, LINEAR + 0x2000), "OSRELEASE=6.1\nPAGESIZE=4096\n");
+	put_u64(f, IMAGE + 0x100, LINEAR + 0x2000); /* in code: no variable */
+	put_u64(f, IMAGE + DATA, LINEAR + 0x1000);
+	put_u64(f, IMAGE + DATA + 8, LINEAR + 0x9000); /* not there */
+	put_u64(f, IMAGE + DATA + 16, LINEAR + 0x2000);
+	find(f);
+	check(f, "vmcoreinfo_data", IMAGE + DATA + 16);
+}
+
+static void put_btf(struct fixture *f, size_t at, uint32_t types_size, uint32_t strings_size)
+{
+	const uint32_t header[] = { 0x0001eb9f, 24, 0, types_size, types_size, strings_size };
+	memcpy(f->image + at, header, sizeof(header));
+}
+
+static void test_btf(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	put_btf(f, BTF - 0x100, 16, 16);	   /* too small for a kernel's */
+	put_btf(f, BTF - 0x200, 0x12000, 0x70000); /* larger than the image */
+	put_btf(f, BTF, 0x12000, 0x400);
+	find(f);
+	check(f, "__start_BTF", IMAGE + BTF);
+	check(f, "__stop_BTF", IMAGE + BTF + 24 + 0x12400);
+}
+
+static void test_modules(struct fixture *f, gconstpointer data)
+{
+	const uint64_t head = IMAGE + DATA + 0x40, module = MODULES + 0x100;
+	(void)data;
+	/* A list that has nodes there, too, but not of modules. */
+	put_u64(f, IMAGE + DATA, MODULES + 0x810);
+	put_u64(f, IMAGE + DATA + 8, MODULES + 0x810);
+	put_u64(f, MODULES + 0x810, IMAGE + DATA);
+	put_u64(f, MODULES + 0x818, IMAGE + DATA);
+	find(f);
+	check_none(f, "modules");
+	put_u64(f, head, module + 0x10);
+	put_u64(f, head + 8, module + 0x10);
+	put_u64(f, module + 0x10, head);
+	put_u64(f, module + 0x18, head);
+	put_u64(f, module + 0x48, module);
+	vms_linux_find_hidden_modules(f->guest, &f->kernel_image);
+	check(f, "modules", head);
+}
+
+/* Kernels that have the symbols are believed. */
+static void test_nothing_hidden(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	put_export(f, 0, "a_symbol", DATA);
+	put_export(f, 1, "init_task", DATA + 0x100);
+	put_btf(f, BTF, 0x12000, 0x400);
+	find(f);
+	check(f, "init_task", IMAGE + 8);
+	check_none(f, "__start_BTF");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+#define ADD(path, test) g_test_add(path, struct fixture, NULL, set_up, test, tear_down)
+	ADD("/hidden/exports", test_exports);
+	ADD("/hidden/unsorted-exports", test_unsorted_exports);
+	ADD("/hidden/banner", test_banner);
+	ADD("/hidden/vmcoreinfo", test_vmcoreinfo);
+	ADD("/hidden/btf", test_btf);
+	ADD("/hidden/modules", test_modules);
+	g_test_add("/hidden/nothing", struct fixture, "all symbols", set_up, test_nothing_hidden,
+		   tear_down);
+	return g_test_run();
+}
