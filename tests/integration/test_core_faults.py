@@ -5,6 +5,7 @@ guest runs, and nothing is left behind.
 A dump that is to be interrupted must last. This one does because it is real work: 128 MiB of
 random bytes, which zlib is to compress.
 """
+import json
 import os
 import pathlib
 import pty
@@ -23,7 +24,8 @@ from harness import ANSWER_SECONDS, VMSCOPE, vmscope, wait_for
 
 MEMORY = 256 << 20
 RANDOM = 128 << 20  # bytes of it, behind what the guest itself uses
-SLOW = ("--compress", "zlib")
+COMPRESSED = ("--compress", "zlib")  # of a copy, when the guest runs again
+SLOW = (*COMPRESSED, "--compress-held")
 
 
 def has_nameless_files(directory):
@@ -135,7 +137,7 @@ class Output(Case):
 
     def test_progress_on_a_terminal(self):
         shown, out = self.on_terminal(*SLOW)
-        self.assertRegex(shown, r"\d+ %, .* of 25\d(\.\d)? MiB, .*/s, \d+ s left")
+        self.assertRegex(shown, r"copying \d+ %, .* of 25\d(\.\d)? MiB, .*/s, \d+ s left")
         self.assertIn("guest held", out)
         self.assertEqual(self.on_terminal("--force", "-q"), ("", ""))
 
@@ -196,7 +198,7 @@ class FullDisk(Case):
         """A limit on a file's size, met in the middle."""
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (50 << 20, 50 << 20))
-        for options in ((), ("--format", "vbox"), SLOW):
+        for options in ((), ("--format", "vbox"), COMPRESSED, SLOW):
             with self.subTest(options):
                 self.check(self.dump(*options, preexec_fn=limit))
 
@@ -207,7 +209,7 @@ class FullDisk(Case):
         probe = subprocess.run([*unshare, str(self.directory), "true"], stderr=subprocess.PIPE)
         if probe.returncode:
             self.skipTest(f"no file system can be mounted here: {probe.stderr.decode().strip()}")
-        for options in ((), SLOW):
+        for options in ((), COMPRESSED, SLOW):
             with self.subTest(options):
                 run = subprocess.run(
                     [*unshare, str(self.directory), str(VMSCOPE), "core", "-o", str(self.path),
@@ -287,6 +289,63 @@ class Interrupted(Case):
             process.send_signal(signal.SIGTERM)  # before or after it has begun
         self.assertEqual(self.guest.qmp.status(), "paused")
         self.assertEqual(self.path.read_bytes()[:4], b"\x7fELF", "the first one")
+
+
+class Compressing(Case):
+    """What is compressed is a copy: the guest has nothing to do with it any more."""
+
+    def start(self):
+        """A dump that compresses, as it says on the terminal; the rest of what it says follows."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([VMSCOPE, "core", "-o", self.path, *COMPRESSED,
+                                    *self.guest.target], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=theirs)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.addCleanup(os.close, ours)
+        os.close(theirs)
+        shown = b""
+        while b"compressing" not in shown:
+            shown += os.read(ours, 1 << 16)
+        return process, ours
+
+    def end(self, process, terminal):
+        """Its status, and its last line."""
+        shown = b""
+        try:
+            while part := os.read(terminal, 1 << 16):
+                shown += part
+        except OSError:
+            pass  # how a terminal says that nobody is there any more
+        lines = shown.decode().replace("\r", "\n").split("\n")
+        return process.wait(ANSWER_SECONDS), [line for line in lines if line.strip()][-1]
+
+    def test_interrupted(self):
+        process, terminal = self.start()
+        self.assertEqual(self.guest.qmp.status(), "running")
+        process.send_signal(signal.SIGINT)
+        status, line = self.end(process, terminal)
+        self.assertEqual((status, line), (1, f"vmscope: interrupted: {self.path} was not written"))
+        self.assertEqual(self.left(), [])
+        self.assert_runs()
+
+    def test_killed(self):
+        process, _ = self.start()
+        process.kill()
+        process.wait(ANSWER_SECONDS)
+        self.assertFalse(self.path.exists())
+        if has_nameless_files(self.directory):
+            self.assertEqual(self.left(), [])
+        self.assert_runs()
+
+    def test_without_the_guest(self):
+        self.guest = start_guest()
+        self.addCleanup(self.guest.stop)
+        process, terminal = self.start()
+        self.guest.process.kill()
+        status, line = self.end(process, terminal)
+        self.assertEqual(status, 0, line)
+        self.assertEqual(json.loads(vmscope("core", "info", self.path, "--json").out)["damage"], [])
 
 
 class GuestDies(Case):
