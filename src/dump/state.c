@@ -89,6 +89,13 @@ bool vms_dump_state_init(struct vms_dump_state *state, struct vms_machine *machi
 			    vms_machine_info(machine)->name, arch->name);
 		return false;
 	}
+	if (options->format == VMS_CORE_VBOX && state->arch->notes[VMS_NOTE_VBOX_6].size == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "cannot dump %s: VirtualBox's layout does not know %s; use another "
+			    "format",
+			    vms_machine_info(machine)->name, arch->name);
+		return false;
+	}
 	return take_memory(state, error);
 }
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """aarch64 guests: what is tested elsewhere on x86-64, on one guest that all these tests share.
 
-Its kernel uses addresses of 52 bits. A second one, on a processor of 2016, has 48 bits, isolates its
-page tables, and carries no symbols of data.
+Its kernel uses addresses of 52 bits. A second one, on a processor of 2016, has 48 bits, isolates
+its page tables, and carries no symbols of data.
 """
 import json
 import random
 import re
+import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -113,7 +115,7 @@ class Pages:
         return image + user + near + linear + edges + unlikely
 
     def readable_halves(self, vcpu):
-        """Halves of the address space, by bit 55, that QEMU tells of: those that the vCPU may read."""
+        """Halves of the address space, by bit 55, that QEMU tells of: what the vCPU may read."""
         pan = 1 << 22
         text = self.guest.qmp.command("human-monitor-command", command_line="info registers",
                                       cpu_index=vcpu)
@@ -153,7 +155,7 @@ class PagesIsolated(Pages, Old, unittest.TestCase):
     user_wanted = 20
 
 
-class Commands(New, unittest.TestCase):
+class Asked:
     """What the other tests do not ask."""
 
     @classmethod
@@ -163,6 +165,8 @@ class Commands(New, unittest.TestCase):
     def ask(self, *arguments):
         return json.loads(harness.vmscope(*arguments, *self.guest.target, "--json").out)
 
+
+class Commands(Asked, New, unittest.TestCase):
     def test_registers(self):
         """As QEMU's monitor tells them."""
         self.guest.qmp.command("stop")
@@ -186,6 +190,57 @@ class Commands(New, unittest.TestCase):
         self.assertIn("ret", text)
         self.assertIn("|Linux version 6.|",
                       harness.vmscope("mem", *self.guest.target, "linux_banner", "16").out)
+
+    def test_work_is_seen(self):
+        """The kernel functions that the workload must reach, and its own in their order."""
+        self.guest.start_workload("mix")
+        out = harness.vmscope("sample", *self.guest.target, "-t", "5", "-F", "99", "--format",
+                              "folded", "--symbols", self.guest.arch.programs / "workload").out
+        self.guest.stop_workload()
+        functions = set()
+        deep = 0
+        for line in out.splitlines():
+            frames = line.rsplit(" ", 1)[0].split(";")
+            if frames[1].startswith("workload ("):
+                functions.update(frames)
+                deep += ";".join(reversed(test_stacks.DEEP)) in ";".join(frames)
+        for function in ("el0t_64_sync", "invoke_syscall", "vfs_read", "do_page_fault",
+                         "handle_mm_fault"):
+            self.assertIn(function, functions)
+        self.assertTrue(deep, out)
+
+
+class Cores(Asked, Old, unittest.TestCase):
+    """QEMU 10 misplaces memory where SVE registers of vCPUs differ in size; this one has none."""
+
+    def test_core(self):
+        """A core file, as elfutils read it, and the same of QEMU: both are seen as the guest is."""
+        with tempfile.TemporaryDirectory() as directory:
+            ours, theirs = f"{directory}/ours", f"{directory}/theirs"
+            self.guest.qmp.command("stop")
+            try:
+                pcs = re.findall(r" PC=([0-9a-f]+)", self.guest.qmp.hmp("info registers -a"))
+                live = {command: self.ask(command) for command in ("ps", "stack", "modules")}
+                harness.vmscope("core", *self.guest.target, "-o", ours)
+                self.guest.qmp.command("dump-guest-memory", paging=False,
+                                       protocol=f"file:{theirs}")
+            finally:
+                self.guest.qmp.command("cont")
+            text = subprocess.run(["eu-readelf", "-n", ours], check=True, text=True,
+                                  stdout=subprocess.PIPE).stdout
+            self.assertEqual([int(pc, 16) for pc in re.findall(r"pc: 0x([0-9a-f]+)", text)],
+                             [int(pc, 16) for pc in pcs])
+            for command, rows in live.items():
+                for file in (ours, theirs):
+                    core = json.loads(harness.vmscope(command, "-c", file, "--json").out)
+                    if command != "stack":
+                        self.assertEqual(core, rows)
+                        continue
+                    self.assertEqual([row["address"] for row in core if row["mode"] == "kernel"],
+                                     [row["address"] for row in rows if row["mode"] == "kernel"])
+            with self.assertRaisesRegex(RuntimeError, "VirtualBox's layout does not know aarch64"):
+                harness.vmscope("core", *self.guest.target, "--format", "vbox", "-o",
+                                f"{directory}/other")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/core/core_arch.h"
 
-static const struct vms_core_arch *const known[] = { &vms_core_x86_64 };
+static const struct vms_core_arch *const known[] = { &vms_core_x86_64, &vms_core_aarch64 };
 
 const struct vms_core_arch *vms_core_arch_of(const struct vms_arch *arch)
 {
@@ -93,7 +93,8 @@ uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind ki
 {
 	const struct vms_note_layout *layout = &arch->notes[kind];
 	struct vms_regs all = *regs;
-	arch->assume(&all);
+	if (arch->assume)
+		arch->assume(&all);
 	uint8_t *content = g_malloc0(layout->size);
 	for (size_t i = 0; i < layout->n_constants; i++) {
 		const struct vms_note_constant *constant = &layout->constants[i];

@@ -58,13 +58,14 @@ struct vms_core_arch {
 	uint16_t elf_machine; /* EM_… */
 	struct vms_note_layout notes[VMS_NOTE_KINDS];
 	size_t prstatus_pid; /* offset of pr_pid, a u32, in PRSTATUS */
-	/* Adds registers that no note of a vCPU has told, and that follow from those that did. */
+	/* NULL: nothing. Adds registers that no note of a vCPU has told, and that follow from those that did. */
 	void (*infer)(struct vms_regs *regs);
-	/* Adds plausible values of registers that nobody knows, and a note's readers need. */
+	/* NULL: nothing. Adds plausible values of registers that nobody knows, and a note's readers need. */
 	void (*assume)(struct vms_regs *regs);
 };
 
 extern const struct vms_core_arch vms_core_x86_64;
+extern const struct vms_core_arch vms_core_aarch64;
 
 /* NULL for one that is not known. */
 const struct vms_core_arch *vms_core_arch_of(const struct vms_arch *arch);

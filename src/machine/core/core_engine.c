@@ -172,7 +172,7 @@ static void complete_vcpus(struct vms_core_machine *core)
 		vms_core_damage(core, "no registers of any vCPU");
 		g_array_set_size(core->vcpus, 1);
 	}
-	for (guint i = 0; i < core->vcpus->len; i++)
+	for (guint i = 0; core->arch->infer && i < core->vcpus->len; i++)
 		core->arch->infer(&g_array_index(core->vcpus, struct vms_core_vcpu, i).regs);
 	core->machine.n_vcpus = core->vcpus->len;
 }
