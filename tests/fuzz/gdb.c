@@ -14,6 +14,8 @@ static void talk(struct vms_gdb *gdb)
 		return;
 	for (guint i = 0; i < gdb->threads->len && i < 4; i++)
 		vms_gdb_regs(gdb, i, &regs, NULL);
+	vms_gdb_forget_regs(gdb);
+	vms_gdb_regs(gdb, 0, &regs, NULL);
 	vms_gdb_read_phys(gdb, 0x1000, buf, sizeof(buf), NULL);
 	vms_gdb_resume(gdb, NULL);
 	vms_gdb_poll(gdb, NULL);

@@ -210,7 +210,7 @@ static void test_monitor_without_end(void)
 
 /* ---- a whole stub ------------------------------------------------------ */
 
-/* What a stub answers to a request that begins so; the first that fits. */
+/* What a stub answers to a request that begins so; the first that fits. "@" is the vCPU's digit. */
 struct answer {
 	const char *request, *payload;
 };
@@ -219,7 +219,21 @@ struct stub {
 	int fd;
 	GThread *thread;
 	const struct answer *answers;
+	char selected;
+	gint served; /* requests; atomic */
 };
+
+static void answer_request(struct stub *stub, const char *request, GString *reply)
+{
+	const struct answer *answer = stub->answers;
+	if (g_str_has_prefix(request, "Hg"))
+		stub->selected = request[2];
+	while (answer->request && !g_str_has_prefix(request, answer->request))
+		answer++;
+	g_autofree char *payload = g_strdup(answer->request ? answer->payload : "");
+	append_packet(reply, g_strdelimit(payload, "@", stub->selected));
+	g_atomic_int_inc(&stub->served);
+}
 
 static gpointer serve(gpointer data)
 {
@@ -233,10 +247,7 @@ static gpointer serve(gpointer data)
 			g_string_append_c(heard, byte);
 		} else {
 			g_autoptr(GString) reply = g_string_new("+");
-			const struct answer *answer = stub->answers;
-			while (answer->request && !g_str_has_prefix(heard->str, answer->request))
-				answer++;
-			append_packet(reply, answer->request ? answer->payload : "");
+			answer_request(stub, heard->str, reply);
 			if (send(stub->fd, reply->str, reply->len, MSG_NOSIGNAL) < 0)
 				break;
 		}
@@ -329,6 +340,79 @@ static void test_registers_by_name(void)
 	g_assert_false(vms_gdb_regs(&gdb, 0, &regs, &error)); /* Hg1 is refused */
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND);
 	stub_stop(&stub, &gdb);
+}
+
+/* Those of all vCPUs are asked for at once, and then known until they are forgotten. */
+static void test_registers_together(void)
+{
+	static const struct answer answers[] = {
+		FEATURES,
+		{ "qXfer:features:read:target.xml:0,",
+		  TARGET("<reg name=\"rip\" bitsize=\"64\"/>"
+			 "<reg name=\"cr3\" bitsize=\"64\" regnum=\"90\"/>") },
+		QUERIES,
+		{ "qqemu", "0" },
+		{ "Hg", "OK" },
+		{ "g", "0@00000000000000" },
+		{ "p5a", "f@00000000000000" },
+		{ NULL, NULL },
+	};
+	struct stub stub;
+	struct vms_gdb gdb;
+	struct vms_regs regs;
+	g_autoptr(GError) error = NULL;
+	stub_start(&stub, &gdb, answers);
+	g_assert_true(vms_gdb_open(&gdb, &error));
+	for (unsigned round = 0; round < 3; round++) {
+		vms_gdb_forget_regs(&gdb);
+		int served = 0;
+		for (unsigned i = 0; i < 4; i++) {
+			g_assert_true(vms_gdb_regs(&gdb, i % 2, &regs, &error));
+			g_assert_no_error(error);
+			g_assert_cmphex(value_of(&gdb, &regs, "rip"), ==, i % 2 + 1);
+			g_assert_cmphex(value_of(&gdb, &regs, "cr3"), ==, 0xf0 + i % 2 + 1);
+			/* The first time tells what `g` holds; from then on it is all or nothing.
+			 */
+			if (round > 0 && i > 0)
+				g_assert_cmpint(g_atomic_int_get(&stub.served), ==, served);
+			served = g_atomic_int_get(&stub.served);
+		}
+	}
+	stub_stop(&stub, &gdb);
+}
+
+/* An answer that is missing, or another's, must not become another vCPU's registers. */
+static void test_registers_out_of_step(void)
+{
+	static const char *const answers[][4] = {
+		{ "0200000000000000", "OK", "0100000000000000" }, /* the first OK is lost */
+		{ "OK", "T02thread:01;" },
+		{ "OK", "0100000000000000", "OK", "01000000" },
+		{ "OK", "0100000000000000", "OK" },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(answers); i++) {
+		struct peer peer;
+		struct vms_gdb gdb;
+		struct vms_regs regs;
+		uint64_t ids[] = { 1, 2 };
+		g_autoptr(GError) error = NULL;
+		g_autoptr(GString) lines = g_string_new(NULL);
+		for (size_t j = 0; j < G_N_ELEMENTS(answers[i]) && answers[i][j]; j++)
+			append_packet(lines, answers[i][j]);
+		start(&peer, &gdb, lines->str, PEER_CLOSES);
+		gdb.arch = &vms_arch_x86_64;
+		gdb.slots[vms_arch_reg(gdb.arch, "rip")] = (struct vms_gdb_slot) { .size = 8 };
+		gdb.threads = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+		g_array_append_vals(gdb.threads, ids, G_N_ELEMENTS(ids));
+		gdb.known = g_new0(struct vms_regs, G_N_ELEMENTS(ids));
+		gdb.general_size = 8;
+		gdb.has_phys_mode = true;
+		g_assert_false(vms_gdb_regs(&gdb, 0, &regs, &error));
+		g_assert_error(error, VMS_ERROR, (i < 3 ? VMS_ERROR_PROTOCOL : VMS_ERROR_CLOSED));
+		g_assert_true(gdb.broken);
+		vms_gdb_close(&gdb);
+		g_string_free(peer_stop(&peer), TRUE);
+	}
 }
 
 static void test_physical_memory(void)
@@ -437,6 +521,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/gdb/monitor", test_monitor);
 	g_test_add_func("/gdb/monitor-without-end", test_monitor_without_end);
 	g_test_add_func("/gdb/registers-by-name", test_registers_by_name);
+	g_test_add_func("/gdb/registers-together", test_registers_together);
+	g_test_add_func("/gdb/registers-out-of-step", test_registers_out_of_step);
 	g_test_add_func("/gdb/physical-memory", test_physical_memory);
 	g_test_add_func("/gdb/refused-stubs", test_refused_stubs);
 	return g_test_run();

@@ -247,8 +247,8 @@ static void read_exports(struct vms_linux_modules *modules, struct vms_memory *m
 static bool is_exported(const struct exports *exports, const char *name, uint64_t value)
 {
 	struct export key = { value, name };
-	return bsearch(&key, exports->array->data, exports->array->len, sizeof(key),
-		       compare_exports) != NULL;
+	return exports->array->len > 0 && bsearch(&key, exports->array->data, exports->array->len,
+						  sizeof(key), compare_exports) != NULL;
 }
 
 /* ---- symbols ---------------------------------------------------------- */

@@ -8,6 +8,9 @@
 
 /* A request is short: the longest names a document of the target description. */
 #define REQUEST_MAX 160
+/* Bytes of requests that are sent before any is answered: every socket takes so many at once. */
+#define TOGETHER_BYTES 2048
+#define INTERRUPT      '\003'
 /* How often a damaged packet is asked for again. */
 #define RETRIES_MAX 3
 
@@ -30,11 +33,24 @@ static bool check_open(struct vms_gdb *gdb, GError **error)
 	       vms_gdb_fail(gdb, VMS_ERROR_CLOSED, "the connection broke earlier", error);
 }
 
-static bool send_bytes(struct vms_gdb *gdb, const void *data, size_t size, uint64_t deadline_ns,
-		       GError **error)
+/*
+ * The acknowledgement of what came last goes before it: one message less, which the stub would have
+ * to wake up for. `bytes` is changed.
+ */
+static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns, GError **error)
 {
-	gdb->broken |= !vms_stream_write(&gdb->stream, data, size, -1, deadline_ns, error);
+	if (gdb->owes_ack)
+		g_string_prepend_c(bytes, '+');
+	gdb->owes_ack = false;
+	gdb->broken |=
+		!vms_stream_write(&gdb->stream, bytes->str, bytes->len, -1, deadline_ns, error);
 	return !gdb->broken;
+}
+
+static bool send_byte(struct vms_gdb *gdb, char byte, uint64_t deadline_ns, GError **error)
+{
+	g_autoptr(GString) bytes = g_string_new_len(&byte, 1);
+	return send_bytes(gdb, bytes, deadline_ns, error);
 }
 
 static bool receive_byte(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *ret, GError **error)
@@ -43,15 +59,20 @@ static bool receive_byte(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *ret
 	return !gdb->broken;
 }
 
-static bool send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadline_ns,
-			GError **error)
+static void append_packet(GString *bytes, const char *payload)
 {
-	char packet[REQUEST_MAX + 8];
 	uint8_t sum = 0;
 	for (const char *c = payload; *c; c++)
 		sum += (uint8_t)*c;
-	int size = snprintf(packet, sizeof(packet), "$%s#%02x", payload, sum);
-	return send_bytes(gdb, packet, (size_t)size, deadline_ns, error);
+	g_string_append_printf(bytes, "$%s#%02x", payload, sum);
+}
+
+static bool send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadline_ns,
+			GError **error)
+{
+	g_autoptr(GString) bytes = g_string_sized_new(REQUEST_MAX);
+	append_packet(bytes, payload);
+	return send_bytes(gdb, bytes, deadline_ns, error);
 }
 
 /* Appends one raw byte, which may be part of an escape or a run, to the payload. */
@@ -118,7 +139,8 @@ static bool receive_payload(struct vms_gdb *gdb, uint64_t deadline_ns, bool *int
 	return true;
 }
 
-/* The next packet into `payload`, acknowledged. `request` is sent again when the stub asks so. */
+/* The next packet into `payload`, to be acknowledged. `request` is sent again when the stub asks
+ * so. */
 static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t deadline_ns,
 			   GError **error)
 {
@@ -132,10 +154,11 @@ static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t de
 		if (byte == '$') {
 			if (!receive_payload(gdb, deadline_ns, &intact, error))
 				return false;
-			if (!send_bytes(gdb, intact ? "+" : "-", 1, deadline_ns, error))
-				return false;
+			gdb->owes_ack = intact;
 			if (intact)
 				return true;
+			if (!send_byte(gdb, '-', deadline_ns, error))
+				return false;
 			if (++retries > RETRIES_MAX)
 				return break_off(gdb, "its packets have wrong checksums", error);
 		} else if (byte == '-' && request) {
@@ -184,6 +207,7 @@ bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
 		if (!note_stop(gdb) || expects_stop)
 			return true;
 		gdb->stopped_by_request = true; /* the request was lost: send it again */
+		vms_gdb_forget_regs(gdb);
 	}
 	return break_off(gdb, "it answers a request with a stop", error);
 }
@@ -211,7 +235,7 @@ bool vms_gdb_stop(struct vms_gdb *gdb, GError **error)
 		return false;
 	if (gdb->stopped)
 		return true;
-	return send_bytes(gdb, "\003", 1, vms_stream_deadline(&gdb->stream), error) &&
+	return send_byte(gdb, INTERRUPT, vms_stream_deadline(&gdb->stream), error) &&
 	       wait_for_stop(gdb, error);
 }
 
@@ -223,9 +247,11 @@ bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	unsigned stops = 0;
-	if (!check_open(gdb, error) || !send_bytes(gdb, "\003", 1, deadline_ns, error) ||
-	    !send_packet(gdb, "?", deadline_ns, error) ||
-	    !send_packet(gdb, "qC", deadline_ns, error))
+	g_autoptr(GString) bytes = g_string_new(NULL);
+	g_string_append_c(bytes, INTERRUPT);
+	append_packet(bytes, "?");
+	append_packet(bytes, "qC");
+	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
 		return false;
 	do {
 		if (!receive_packet(gdb, NULL, deadline_ns, error))
@@ -264,6 +290,7 @@ bool vms_gdb_resume(struct vms_gdb *gdb, GError **error)
 		return false;
 	gdb->stopped = false;
 	gdb->stopped_by_request = false;
+	vms_gdb_forget_regs(gdb);
 	do {
 		if (!receive_byte(gdb, deadline_ns, &byte, error))
 			return false;
@@ -380,6 +407,7 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 	gdb->stopped_by_request = false;
 	if (!vms_gdb_read_target(gdb, error) || !list_threads(gdb, error))
 		return false;
+	gdb->known = g_new0(struct vms_regs, gdb->threads->len);
 	if (!vms_gdb_request(gdb, "vCont?", error))
 		return false;
 	gdb->has_vcont = g_str_has_prefix(gdb->payload->str, "vCont;c");
@@ -391,10 +419,14 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 
 void vms_gdb_close(struct vms_gdb *gdb)
 {
+	g_autoptr(GString) nothing = g_string_new(NULL);
+	if (gdb->owes_ack && !gdb->broken)
+		send_bytes(gdb, nothing, vms_stream_deadline(&gdb->stream), NULL);
 	vms_stream_close(&gdb->stream);
 	if (gdb->payload)
 		g_string_free(g_steal_pointer(&gdb->payload), TRUE);
 	g_clear_pointer(&gdb->threads, g_array_unref);
+	g_clear_pointer(&gdb->known, g_free);
 }
 
 /* `size` bytes in hexadecimal, as a little-endian number cut to 64 bits. False for "xx". */
@@ -411,65 +443,190 @@ static bool parse_register(const char *hex, unsigned size, uint64_t *ret)
 	return true;
 }
 
-/* One register that `g` does not hold. One that the stub refuses stays invalid. */
-static bool read_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *ret, GError **error)
+/* ---- registers -------------------------------------------------------- */
+
+/* The payload is what answers `g`: it has its registers in the order of their numbers. */
+static void parse_general(struct vms_gdb *gdb, struct vms_regs *ret)
+{
+	gdb->general_size = gdb->payload->len / 2;
+	*ret = (struct vms_regs) { 0 };
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		const struct vms_gdb_slot *slot = &gdb->slots[i];
+		uint64_t value;
+		if (slot->size && slot->offset + slot->size <= gdb->general_size &&
+		    parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
+			vms_regs_set(ret, i, value);
+	}
+}
+
+/* The payload is what answers `p`. A register that the stub refuses stays invalid. */
+static void parse_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *ret)
 {
 	const struct vms_gdb_slot *slot = &gdb->slots[index];
-	char request[REQUEST_MAX];
 	uint64_t value;
-	snprintf(request, sizeof(request), "p%x", slot->number);
-	if (!vms_gdb_request(gdb, request, error))
-		return false;
 	if (gdb->payload->len == 2 * (size_t)slot->size &&
 	    parse_register(gdb->payload->str, slot->size, &value))
 		vms_regs_set(ret, index, value);
-	return true;
 }
 
-/* The registers that lie beyond the first `size` bytes of `g`: those that are seldom needed or not.
- */
-static bool read_singles(struct vms_gdb *gdb, size_t size, bool seldom, struct vms_regs *ret,
-			 GError **error)
+/* Is the register one that `g` does not hold, of those that are seldom needed or not? */
+static bool is_single(const struct vms_gdb *gdb, unsigned index, bool seldom)
 {
-	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
-		const struct vms_gdb_slot *slot = &gdb->slots[i];
-		if (slot->size && slot->offset + slot->size > size &&
-		    gdb->arch->regs[i].is_seldom == seldom && !read_single(gdb, i, ret, error))
-			return false;
-	}
-	return true;
+	const struct vms_gdb_slot *slot = &gdb->slots[index];
+	size_t size = seldom ? 0 : gdb->general_size;
+	return slot->size && slot->offset + slot->size > size &&
+	       gdb->arch->regs[index].is_seldom == seldom;
+}
+
+static void print_selection(const struct vms_gdb *gdb, unsigned vcpu, char request[REQUEST_MAX])
+{
+	snprintf(request, REQUEST_MAX, "Hg%" G_GINT64_MODIFIER "x",
+		 g_array_index(gdb->threads, uint64_t, vcpu));
+}
+
+static void print_single(const struct vms_gdb *gdb, unsigned index, char request[REQUEST_MAX])
+{
+	snprintf(request, REQUEST_MAX, "p%x", gdb->slots[index].number);
+}
+
+static bool is_ok(const struct vms_gdb *gdb)
+{
+	return strcmp(gdb->payload->str, "OK") == 0;
 }
 
 static bool select_vcpu(struct vms_gdb *gdb, unsigned vcpu, GError **error)
 {
 	char request[REQUEST_MAX];
-	snprintf(request, sizeof(request), "Hg%" G_GINT64_MODIFIER "x",
-		 g_array_index(gdb->threads, uint64_t, vcpu));
-	if (!vms_gdb_request(gdb, request, error))
+	print_selection(gdb, vcpu, request);
+	return vms_gdb_request(gdb, request, error) &&
+	       (is_ok(gdb) ||
+		vms_gdb_fail(gdb, VMS_ERROR_NOT_FOUND, "the vCPU is not there any more", error));
+}
+
+static bool read_singles(struct vms_gdb *gdb, bool seldom, struct vms_regs *ret, GError **error)
+{
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		char request[REQUEST_MAX];
+		if (!is_single(gdb, i, seldom))
+			continue;
+		print_single(gdb, i, request);
+		if (!vms_gdb_request(gdb, request, error))
+			return false;
+		parse_single(gdb, i, ret);
+	}
+	return true;
+}
+
+/* Step by step, as any stub can do it. */
+static bool read_vcpu(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	if (!select_vcpu(gdb, vcpu, error) || !vms_gdb_request(gdb, "g", error))
 		return false;
-	return strcmp(gdb->payload->str, "OK") == 0 ||
-	       vms_gdb_fail(gdb, VMS_ERROR_NOT_FOUND, "the vCPU is not there any more", error);
+	parse_general(gdb, ret);
+	return read_singles(gdb, false, ret, error);
+}
+
+/* What read_vcpu asks for. */
+static void append_requests(const struct vms_gdb *gdb, unsigned vcpu, GString *bytes)
+{
+	char request[REQUEST_MAX];
+	print_selection(gdb, vcpu, request);
+	append_packet(bytes, request);
+	append_packet(bytes, "g");
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		if (is_single(gdb, i, false)) {
+			print_single(gdb, i, request);
+			append_packet(bytes, request);
+		}
+	}
+}
+
+/* The next of several answers. A stop means that the machine ran, and that a request is lost. */
+static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
+{
+	if (!receive_packet(gdb, NULL, deadline_ns, error))
+		return false;
+	if (!note_stop(gdb))
+		return true;
+	gdb->stopped_by_request = true;
+	return break_off(gdb, "it answers a request with a stop", error);
+}
+
+/* A vCPU that is not there any more stays unknown; what answers the other requests is another's. */
+static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_regs *ret,
+			 GError **error)
+{
+	size_t size = gdb->general_size;
+	if (!receive_answer(gdb, deadline_ns, error))
+		return false;
+	bool selected = is_ok(gdb);
+	if (!selected && gdb->payload->len > 0 && gdb->payload->str[0] != 'E')
+		return break_off(gdb, "its answers are not those of the requests", error);
+	if (!receive_answer(gdb, deadline_ns, error))
+		return false;
+	parse_general(gdb, ret);
+	if (gdb->general_size != size)
+		return break_off(gdb, "its vCPUs differ in their registers", error);
+	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
+		if (!is_single(gdb, i, false))
+			continue;
+		if (!receive_answer(gdb, deadline_ns, error))
+			return false;
+		parse_single(gdb, i, ret);
+	}
+	if (!selected)
+		*ret = (struct vms_regs) { 0 };
+	return true;
+}
+
+/*
+ * The vCPUs from `first` on, all requests before any answer: one round trip. QEMU's stub takes a
+ * request for the acknowledgement of what it has answered before.
+ */
+static bool read_together(struct vms_gdb *gdb, unsigned first, GError **error)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	g_autoptr(GString) bytes = g_string_new(NULL);
+	unsigned end = first;
+	for (; end < gdb->threads->len && bytes->len < TOGETHER_BYTES; end++)
+		append_requests(gdb, end, bytes);
+	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+		return false;
+	bool received = true;
+	for (unsigned i = first; received && i < end; i++)
+		received = receive_vcpu(gdb, deadline_ns, &gdb->known[i], error);
+	/* What is still to come would be taken for the answers of other requests. */
+	gdb->broken |= !received;
+	return received;
+}
+
+static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)
+{
+	return vms_regs_have(&gdb->known[vcpu], gdb->arch->pc);
 }
 
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	if (!select_vcpu(gdb, vcpu, error) || !vms_gdb_request(gdb, "g", error))
-		return false;
-	size_t size = gdb->payload->len / 2;
-	*ret = (struct vms_regs) { 0 };
-	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
-		const struct vms_gdb_slot *slot = &gdb->slots[i];
-		uint64_t value;
-		if (slot->size && slot->offset + slot->size <= size &&
-		    parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
-			vms_regs_set(ret, i, value);
-	}
-	return read_singles(gdb, size, false, ret, error);
+	bool together = gdb->has_phys_mode && gdb->general_size > 0;
+	bool read = is_known(gdb, vcpu) || !together || read_together(gdb, vcpu, error);
+	if (read && !is_known(gdb, vcpu))
+		read = read_vcpu(gdb, vcpu, &gdb->known[vcpu], error);
+	if (read)
+		*ret = gdb->known[vcpu];
+	else
+		vms_gdb_forget_regs(gdb);
+	return read;
+}
+
+void vms_gdb_forget_regs(struct vms_gdb *gdb)
+{
+	for (unsigned i = 0; gdb->known && i < gdb->threads->len; i++)
+		gdb->known[i] = (struct vms_regs) { 0 };
 }
 
 bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	return select_vcpu(gdb, vcpu, error) && read_singles(gdb, 0, true, ret, error);
+	return select_vcpu(gdb, vcpu, error) && read_singles(gdb, true, ret, error);
 }
 
 /* A part of memory that fits into one packet. */

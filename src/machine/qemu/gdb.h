@@ -45,7 +45,11 @@ struct vms_gdb {
 	 * else had resumed it, and now it is us who stopped it.
 	 */
 	bool stopped_by_request;
+	bool owes_ack;	  /* the last packet received is not acknowledged yet */
 	GString *payload; /* of the last packet received */
+
+	size_t general_size;	/* bytes that `g` tells; 0: not asked yet */
+	struct vms_regs *known; /* of the stopped machine's vCPUs; without a pc: not known */
 };
 
 /*
@@ -74,9 +78,11 @@ bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error);
 
 /*
  * For a stopped machine. Registers that the stub cannot tell stay invalid, as do those that are
- * seldom needed.
+ * seldom needed. Those of other vCPUs are asked for, too, and known until they are forgotten.
  */
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
+/* Who cannot tell whether the machine has stood still does this; resuming it does, too. */
+void vms_gdb_forget_regs(struct vms_gdb *gdb);
 /* Adds to `ret` the registers that are seldom needed. */
 bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
 /* UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode. */

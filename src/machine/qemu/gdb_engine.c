@@ -44,6 +44,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct stub_machine *stub = stub_of(machine);
+	vms_gdb_forget_regs(&stub->gdb);
 	if (!find_paused(stub, error))
 		return false;
 	if (stub->user_paused || stub->holding)

@@ -55,6 +55,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu *qemu = qemu_of(machine);
+	vms_gdb_forget_regs(&qemu->gdb);
 	if (!settle(qemu, error))
 		return false;
 	if (qemu->user_paused)
