@@ -58,9 +58,15 @@ struct vms_core_arch {
 	uint16_t elf_machine; /* EM_… */
 	struct vms_note_layout notes[VMS_NOTE_KINDS];
 	size_t prstatus_pid; /* offset of pr_pid, a u32, in PRSTATUS */
-	/* NULL: nothing. Adds registers that no note of a vCPU has told, and that follow from those that did. */
+	/*
+	 * Adds registers that no note of a vCPU has told, and that follow from those that did.
+	 * NULL: none do.
+	 */
 	void (*infer)(struct vms_regs *regs);
-	/* NULL: nothing. Adds plausible values of registers that nobody knows, and a note's readers need. */
+	/*
+	 * Adds plausible values of registers that nobody knows, and a note's readers need. NULL:
+	 * there are none.
+	 */
 	void (*assume)(struct vms_regs *regs);
 };
 
