@@ -14,10 +14,13 @@ setup:
 check: | setup
 	@scripts/check
 
-# Stacks compared with gdb's on the kernels' debug symbols (280 MB per kernel to download).
+# Compared with gdb, crash and drgn on the kernels' debug symbols (280 MB per kernel to download).
 check-gdb: all
 	@scripts/setup --debug-symbols
-	@for series in 6.1 6.12; do /usr/bin/python3 tests/gdb/compare_gdb.py $$series || exit 1; done
+	@for series in 6.1 6.12; do \
+		/usr/bin/python3 tests/gdb/compare_gdb.py $$series || exit 1; \
+		/usr/bin/python3 tests/gdb/compare_tools.py $$series || exit 1; \
+	done
 
 demo: all
 	@/usr/bin/python3 scripts/demo

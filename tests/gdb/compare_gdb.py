@@ -24,8 +24,7 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-import harness  # noqa: E402
+from stacks import debug_vmlinux, harness, is_equal, names_by_address, vmscope_stacks
 
 HERE = pathlib.Path(__file__).resolve().parent
 WANTED_PERCENT = 95
@@ -67,22 +66,6 @@ def kaslr_offset(guest, vmlinux):
     return next(symbol.va for symbol in guest.kallsyms() if symbol.name == "_text") - linked
 
 
-def names_by_address(guest):
-    names = collections.defaultdict(set)
-    for symbol in guest.kallsyms():
-        names[symbol.va].add(symbol.name)
-    return names
-
-
-def vmscope_stacks(*target):
-    """By vCPU: (address, symbol, offset) of the kernel frames, and how the walk ended."""
-    stacks = collections.defaultdict(list)
-    for row in json.loads(harness.vmscope("stack", *target, "--json").out):
-        if row["mode"] == "kernel":
-            stacks[row["vcpu"]].append((int(row["address"], 16), row["symbol"], row["offset"]))
-    return stacks
-
-
 def gdb_stacks(gdb, kind, path, file):
     output = gdb.run(f"vmscope-stacks {kind} {path} {file}")
     try:
@@ -109,12 +92,6 @@ def paused(guest, gdb, with_core):
         core.unlink()
     guest.qmp.command("cont")
     return [(ours.get(vcpu, []), theirs[vcpu]) for vcpu in range(len(theirs))], same
-
-
-def is_equal(ours, theirs, names):
-    """`ours` by address, and each of its names as the guest has it at that address."""
-    return ([frame[0] for frame in ours] == [frame[0] for frame in theirs] and
-            all(symbol in names[pc - offset] for pc, symbol, offset in ours))
 
 
 def where(ours, theirs):
@@ -145,8 +122,7 @@ def main():
     options = parser.parse_args()
 
     guest = harness.LinuxGuest(options.series)
-    vmlinux = (harness.KERNELS / f"{options.series}-dbg" / "usr/lib/debug/boot" /
-               f"vmlinux-{guest.release}")
+    vmlinux = debug_vmlinux(options.series)
     gdb = Gdb(vmlinux, kaslr_offset(guest, vmlinux))
     names = names_by_address(guest)
     guest.start_workload("mix")
@@ -163,7 +139,7 @@ def main():
             if not ours and not theirs:
                 continue  # in user mode
             total += 1
-            if is_equal(ours, theirs, names):
+            if is_equal(ours, [frame[0] for frame in theirs], names):
                 equal += 1
                 continue
             differences[where(ours, theirs)] += 1
