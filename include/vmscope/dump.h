@@ -23,7 +23,7 @@ enum vms_dump_threads {
 	 * gets VMS_DUMP_IDLE_TID + vCPU, which no Linux thread can have.
 	 */
 	VMS_DUMP_THREADS_TASK,
-	/* The vCPU's number plus one, as QEMU does it and drgn from 0.0.25 on expects it. */
+	/* The vCPU's number plus one, as QEMU does it and drgn from 0.0.27 on expects it. */
 	VMS_DUMP_THREADS_VCPU,
 };
 #define VMS_DUMP_IDLE_TID (1U << 22) /* PID_MAX_LIMIT of include/linux/threads.h */
