@@ -14,7 +14,7 @@ typedef struct vms_memory vms_memory;
 
 /*
  * Keeps a reference to the machine. `regs` is copied. Where they point to a user's reduced page
- * tables (x86 page table isolation) the kernel's are used, which show both halves.
+ * tables (page table isolation) the kernel's are used, which show both halves.
  */
 struct vms_memory *vms_memory_new(struct vms_machine *machine, const struct vms_regs *regs);
 void vms_memory_free(struct vms_memory *memory);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * aarch64: registers, page tables (Arm Architecture Reference Manual, chapter "The AArch64 Virtual
- * Memory System Architecture"), frame records (Procedure Call Standard for the Arm 64-bit
- * Architecture). System registers have the names that QEMU's stub describes them by.
+ * Memory System Architecture"). System registers have the names that QEMU's stub describes them by.
  */
 #include "arch/aarch64.h"
 #include "arch/page_walk.h"
@@ -69,17 +68,6 @@ static const struct vms_reg_desc registers[N_REGS] = {
 	[ID_AA64MMFR2_EL1] = { "ID_AA64MMFR2_EL1", 64, .is_seldom = true },
 };
 
-static uint64_t low_bits(unsigned n)
-{
-	return (UINT64_C(1) << n) - 1;
-}
-
-/* Bits `high` to `low` of a register, as the manual writes them. */
-static uint64_t field(uint64_t value, unsigned high, unsigned low)
-{
-	return value >> low & low_bits(high - low + 1);
-}
-
 static bool bit(uint64_t value, unsigned n)
 {
 	return value >> n & 1;
@@ -117,9 +105,10 @@ static struct half half_of(const struct vms_regs *regs, bool is_upper)
 		.is_flat = bit(tcr, is_upper ? 42 : 41),
 		.is_lpa2 = tcr & TCR_DS,
 		.has_dirty = bit(tcr, TCR_HD),
-		.page_shift =
-			page_shifts[is_upper][is_upper ? field(tcr, 31, 30) : field(tcr, 15, 14)],
-		.bits = 64 - (unsigned)(is_upper ? field(tcr, 21, 16) : field(tcr, 5, 0)),
+		.page_shift = page_shifts[is_upper][is_upper ? vms_aarch64_field(tcr, 31, 30)
+							     : vms_aarch64_field(tcr, 15, 14)],
+		.bits = 64 - (unsigned)(is_upper ? vms_aarch64_field(tcr, 21, 16)
+						 : vms_aarch64_field(tcr, 5, 0)),
 	};
 	if (half.page_shift == 0 || half.bits > 52 || half.bits <= half.page_shift) {
 		half.is_off = true;
@@ -129,8 +118,9 @@ static struct half half_of(const struct vms_regs *regs, bool is_upper)
 	half.levels = (half.bits - half.page_shift + half.index_bits - 1) / half.index_bits;
 	half.is_wide =
 		half.is_lpa2 || (half.page_shift == 16 && (tcr & TCR_IPS) == TCR_IPS_52_BITS);
-	half.root = half.is_wide ? (ttbr & (low_bits(48) - low_bits(6))) | field(ttbr, 5, 2) << 48
-				 : ttbr & (low_bits(48) - low_bits(4));
+	half.root = half.is_wide ? (ttbr & (vms_aarch64_low_bits(48) - vms_aarch64_low_bits(6))) |
+					   vms_aarch64_field(ttbr, 5, 2) << 48
+				 : ttbr & (vms_aarch64_low_bits(48) - vms_aarch64_low_bits(4));
 	return half;
 }
 
@@ -150,21 +140,24 @@ static uint64_t untagged(const struct half *half, uint64_t va)
 {
 	if (!half->ignores)
 		return va;
-	return half->is_upper ? va | ~low_bits(56) : va & low_bits(56);
+	return half->is_upper ? va | ~vms_aarch64_low_bits(56) : va & vms_aarch64_low_bits(56);
 }
 
 uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va)
 {
 	const bool is_upper = bit(va, 55);
 	const struct half half = half_of(regs, is_upper);
-	const uint64_t mask = low_bits(half.is_off ? 48 : half.bits);
+	const uint64_t mask = vms_aarch64_low_bits(half.is_off ? 48 : half.bits);
 	return is_upper ? va | ~mask : va & mask;
 }
 
 void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa)
 {
 	const struct half half = half_of(regs, reg == TTBR1_EL1);
-	vms_regs_set(regs, reg, half.is_wide ? (pa & low_bits(48)) | field(pa, 51, 48) << 2 : pa);
+	vms_regs_set(regs, reg,
+		     half.is_wide
+			     ? (pa & vms_aarch64_low_bits(48)) | vms_aarch64_field(pa, 51, 48) << 2
+			     : pa);
 }
 
 /* ---- page tables ------------------------------------------------------ */
@@ -211,12 +204,14 @@ static bool may_be_block(const struct half *half, unsigned level)
 
 static uint64_t entry_address(const struct half *half, uint64_t entry)
 {
-	const uint64_t offset = low_bits(half->page_shift);
+	const uint64_t offset = vms_aarch64_low_bits(half->page_shift);
 	if (half->page_shift == 16)
-		return (entry & low_bits(48) & ~offset) | field(entry, 15, 12) << 48;
+		return (entry & vms_aarch64_low_bits(48) & ~offset) |
+		       vms_aarch64_field(entry, 15, 12) << 48;
 	if (half->is_lpa2)
-		return (entry & low_bits(50) & ~offset) | field(entry, 9, 8) << 50;
-	return entry & low_bits(48) & ~offset;
+		return (entry & vms_aarch64_low_bits(50) & ~offset) | vms_aarch64_field(entry, 9, 8)
+									      << 50;
+	return entry & vms_aarch64_low_bits(48) & ~offset;
 }
 
 /* What tables on the way have forbidden. */
@@ -261,7 +256,7 @@ static bool walk_page(struct vms_page_walk *tables, const struct half *half, uin
 		unsigned shift = level_shift(half, *level);
 		unsigned index_bits = MIN(half->index_bits, half->bits - shift);
 		size_t size = ENTRY_BYTES << index_bits;
-		uint64_t entry, index = va >> shift & low_bits(index_bits);
+		uint64_t entry, index = va >> shift & vms_aarch64_low_bits(index_bits);
 		if (!vms_page_walk_entry(tables, *level, table_pa, size, index * ENTRY_BYTES,
 					 ENTRY_BYTES, &entry) ||
 		    !bit(entry, VALID))
@@ -283,7 +278,7 @@ static bool aarch64_translate(const struct vms_regs *regs, const struct vms_read
 			      uint64_t va, struct vms_page *ret)
 {
 	if (!has_mmu(regs)) {
-		uint64_t page = va & ~low_bits(12);
+		uint64_t page = va & ~vms_aarch64_low_bits(12);
 		*ret = (struct vms_page) { page, page, 4096, true, true, true };
 		return true;
 	}
@@ -303,10 +298,11 @@ static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *n
 	if (held && walk_page(&walk->tables, half, va, ret, &level))
 		return true;
 	if (held)
-		*next = (va | low_bits(level_shift(half, level))) + 1;
+		*next = (va | vms_aarch64_low_bits(level_shift(half, level))) + 1;
 	else
 		*next = upper->is_off ? 0
-				      : ~low_bits(upper->bits); /* or before, to be found then */
+				      : ~vms_aarch64_low_bits(
+						upper->bits); /* or before, to be found then */
 	return false;
 }
 
@@ -355,7 +351,8 @@ static void aarch64_kernel_root(struct vms_regs *regs, const struct vms_reader *
 	struct vms_page code = { 0 }, same;
 	if (!has_mmu(regs) || tramp.is_off || count_valid(&tramp, phys) != 1)
 		return;
-	aarch64_each_page(regs, phys, ~low_bits(tramp.bits), UINT64_MAX, take_first, &code);
+	aarch64_each_page(regs, phys, ~vms_aarch64_low_bits(tramp.bits), UINT64_MAX, take_first,
+			  &code);
 	for (uint64_t distance = 1; distance <= 2 && code.size; distance++) {
 		struct vms_regs kernel = *regs;
 		kernel.value[TTBR1_EL1] += distance << tramp.page_shift;
@@ -414,134 +411,6 @@ static const char *aarch64_paging_mode(const struct vms_regs *regs)
 	return "paging of unusual size";
 }
 
-/* ---- calls and frames ------------------------------------------------- */
-
-#define INSN_BYTES 4u
-
-static bool read_insn(const struct vms_reader *virt, uint64_t va, uint32_t *ret)
-{
-	return virt->read(virt->data, va, ret, sizeof(*ret));
-}
-
-static bool is_bl(uint32_t insn)
-{
-	return insn >> 26 == 0x25;
-}
-
-/* BLR, and BLRAA with its relatives. */
-static bool is_blr(uint32_t insn)
-{
-	return (insn & 0xfffffc1f) == 0xd63f0000 || (insn & 0xfefff800) == 0xd63f0800;
-}
-
-bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc)
-{
-	uint32_t insn;
-	return read_insn(virt, pc - INSN_BYTES, &insn) && (is_bl(insn) || is_blr(insn));
-}
-
-bool vms_aarch64_adrp(uint32_t insn, uint64_t va, unsigned reg, uint64_t *page)
-{
-	const uint64_t pages = field(insn, 23, 5) << 2 | field(insn, 30, 29);
-	if ((insn & 0x9f000000) != 0x90000000 || field(insn, 4, 0) != reg - X0)
-		return false;
-	/* 21 bits with a sign */
-	*page = (va & ~low_bits(12)) + ((uint64_t)((int64_t)(pages << 43) >> 43) << 12);
-	return true;
-}
-
-/* Where an entry of a procedure linkage table at `va` leads; `va` where it is none. */
-static uint64_t through_plt(const struct vms_reader *virt, uint64_t va)
-{
-	const uint32_t bti_c = 0xd503245f;
-	uint32_t code[3];
-	uint64_t page, target;
-	if (!virt->read(virt->data, va, code, sizeof(code)))
-		return va;
-	uint64_t at = va;
-	const uint32_t *insn = code;
-	if (*insn == bti_c) {
-		insn++;
-		at += INSN_BYTES;
-	}
-	/* adrp x16, PAGE; ldr x17, [x16, OFFSET] */
-	if (!vms_aarch64_adrp(insn[0], at, X0 + 16, &page) || (insn[1] & 0xffc003ff) != 0xf9400211)
-		return va;
-	const uint64_t slot = page + field(insn[1], 21, 10) * sizeof(target);
-	return virt->read(virt->data, slot, &target, sizeof(target)) ? target : va;
-}
-
-/* Where the direct call before the return address `pc` leads. */
-static bool called_function(const struct vms_reader *virt, uint64_t pc, uint64_t *ret)
-{
-	uint32_t insn;
-	if (!read_insn(virt, pc - INSN_BYTES, &insn) || !is_bl(insn))
-		return false;
-	const int64_t offset = (int32_t)(insn << 6) >> 4;
-	*ret = through_plt(virt, pc - INSN_BYTES + (uint64_t)offset);
-	return true;
-}
-
-/* Does the instruction store x30 on the stack? */
-static bool saves_return_address(uint32_t insn)
-{
-	const bool stp = (insn & 0xfe4003e0) == 0xa80003e0; /* with base SP */
-	const bool str = (insn & 0xffe00fff) == 0xf8000ffe; /* x30, before it moves SP */
-	return str || (stp && (field(insn, 4, 0) == 30 || field(insn, 14, 10) == 30));
-}
-
-/*
- * Is x30 what the innermost function will return to? It is where the function that was called just
- * before x30, by a direct call, has neither saved x30 nor called anything up to `pc`: a leaf, or
- * the begin of any function.
- */
-static bool is_in_leaf(const struct vms_reader *virt, uint64_t pc, uint64_t link)
-{
-	enum { LEAF_INSNS = 512 };
-	uint32_t code[LEAF_INSNS];
-	uint64_t start;
-	if (!called_function(virt, link, &start) || start > pc || (pc - start) % INSN_BYTES != 0 ||
-	    pc - start > sizeof(code) || !virt->read(virt->data, start, code, pc - start))
-		return false;
-	for (size_t i = 0; i < (pc - start) / INSN_BYTES; i++)
-		if (is_bl(code[i]) || is_blr(code[i]) || saves_return_address(code[i]))
-			return false;
-	return true;
-}
-
-/* Between the parts of a prologue or epilogue x30 is what the function returns to, but not x29. */
-static bool is_at_edge(const struct vms_reader *virt, uint64_t pc)
-{
-	const uint32_t ret = 0xd65f03c0, autiasp = 0xd50323bf, autibsp = 0xd50323ff;
-	uint32_t insn;
-	return read_insn(virt, pc, &insn) &&
-	       (insn == ret || (insn & 0xfffffbff) == 0xd65f0bff || insn == autiasp ||
-		insn == autibsp || (insn & 0xffc003ff) == 0x910003fd /* add x29, sp, … */);
-}
-
-static bool aarch64_step_frame_pointer(struct vms_regs *regs, const struct vms_reader *virt)
-{
-	uint64_t record[2]; /* the caller's frame pointer, the return address */
-	const uint64_t pc = regs->value[PC], fp = regs->value[X29];
-	const uint64_t link = vms_aarch64_strip_pac(regs, regs->value[X30]);
-	const bool has_link = vms_regs_have(regs, X30);
-
-	vms_regs_forget(regs, X30);
-	if (has_link && ((is_at_edge(virt, pc) && vms_aarch64_is_after_call(virt, link)) ||
-			 is_in_leaf(virt, pc, link))) {
-		vms_regs_set(regs, PC, link);
-		return true;
-	}
-	if (fp == 0 || fp % 8 != 0 || !virt->read(virt->data, fp, record, sizeof(record)))
-		return false;
-	if (record[1] == 0)
-		return false;
-	vms_regs_set(regs, X29, record[0]);
-	vms_regs_set(regs, SP, fp + sizeof(record));
-	vms_regs_set(regs, PC, vms_aarch64_strip_pac(regs, record[1]));
-	return true;
-}
-
 const struct vms_arch vms_arch_aarch64 = {
 	.name = "aarch64",
 	.gdb_name = "aarch64",
@@ -558,7 +427,7 @@ const struct vms_arch vms_arch_aarch64 = {
 	.is_halted = aarch64_is_halted,
 	.kernel_root = aarch64_kernel_root,
 	.paging_mode = aarch64_paging_mode,
-	.step_frame_pointer = aarch64_step_frame_pointer,
+	.step_frame_pointer = vms_aarch64_step_frame,
 	.capstone_arch = CS_ARCH_ARM64,
 	.capstone_mode = CS_MODE_LITTLE_ENDIAN,
 };

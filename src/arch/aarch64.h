@@ -51,6 +51,17 @@ enum vms_aarch64_reg {
 #define TCR_DS		(UINT64_C(1) << 59)
 #define TCR_IPS_52_BITS (UINT64_C(6) << 32)
 
+static inline uint64_t vms_aarch64_low_bits(unsigned n)
+{
+	return (UINT64_C(1) << n) - 1;
+}
+
+/* Bits `high` to `low` of a register or instruction, as the manual writes them. */
+static inline uint64_t vms_aarch64_field(uint64_t value, unsigned high, unsigned low)
+{
+	return value >> low & vms_aarch64_low_bits(high - low + 1);
+}
+
 /* Is the instruction at `va` an adrp into xN, N being `reg` - X0? Then *page is what it loads. */
 bool vms_aarch64_adrp(uint32_t insn, uint64_t va, unsigned reg, uint64_t *page);
 /* Makes TTBR0_EL1 or TTBR1_EL1 point to the table at `pa`. */
@@ -62,3 +73,5 @@ bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc);
  * the size of the address space hold.
  */
 uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va);
+/* One frame outwards: see vms_arch.step_frame_pointer. */
+bool vms_aarch64_step_frame(struct vms_regs *regs, const struct vms_reader *virt);
