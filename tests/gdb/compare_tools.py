@@ -117,14 +117,15 @@ class Moment:
         self.tasks = dict(before.items() & after.items())  # there at the moment, too
 
     def pause(self, guest):
-        """Where every vCPU is in a system call of a thread, and not interrupted in it."""
+        """Where every vCPU is in a system call of a thread, neither interrupted nor switching."""
         for _ in range(1000):
             guest.qmp.command("stop")
             self.on_vcpus = vmscope_stacks(*guest.target)
             names = [[frame[1] for frame in stack] for stack in self.on_vcpus.values()]
             if len(names) == 2 and all(
                     stack[-1:] == ["entry_SYSCALL_64_after_hwframe"] and
-                    not any(name.startswith("asm_") for name in stack) for stack in names):
+                    not any(re.match("asm_|__schedule$", name) for name in stack)
+                    for stack in names):
                 return
             guest.qmp.command("cont")
         raise AssertionError("the guest never has both vCPUs in system calls")
@@ -286,6 +287,7 @@ class Drgn(unittest.TestCase):
     def test_stacks(self):
         """Of those that run and of those that wait: address by address."""
         path = self.moment.paths["elf"]
+        self.assertEqual(vmscope_stacks("-c", path), self.moment.on_vcpus)
         running = vmscope_stacks("-c", path, by="tid")
         own = {tid: running[tid] if tid in running else
                vmscope_stacks("-c", path, "--task", str(tid), by="tid")[tid]
