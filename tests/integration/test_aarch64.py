@@ -213,11 +213,21 @@ class Commands(Asked, New, unittest.TestCase):
 class Cores(Asked, Old, unittest.TestCase):
     """QEMU 10 misplaces memory where SVE registers of vCPUs differ in size; this one has none."""
 
+    def stop_outside_entry_code(self):
+        """Where a frame is still to be made, QEMU's file lacks a register (ELR) that leads on."""
+        for _ in range(100):
+            self.guest.qmp.command("stop")
+            innermost = [row["symbol"] for row in self.ask("stack") if row["frame"] == 0]
+            if not any(re.match(r"el[01]|vectors|tramp|ret_to", str(name)) for name in innermost):
+                return
+            self.guest.qmp.command("cont")
+        self.fail("the guest is always in its entry code")
+
     def test_core(self):
         """A core file, as elfutils read it, and the same of QEMU: both are seen as the guest is."""
         with tempfile.TemporaryDirectory() as directory:
             ours, theirs = f"{directory}/ours", f"{directory}/theirs"
-            self.guest.qmp.command("stop")
+            self.stop_outside_entry_code()
             try:
                 pcs = re.findall(r" PC=([0-9a-f]+)", self.guest.qmp.hmp("info registers -a"))
                 live = {command: self.ask(command) for command in ("ps", "stack", "modules")}
