@@ -100,17 +100,22 @@ static void add_frame(struct vms_stack *stack, const struct vms_cursor *cursor)
 		stack->n_kernel++;
 }
 
+/* What is kept of a frame until the step out of it is judged. */
+struct left {
+	uint64_t sp;
+	bool is_user, is_return;
+};
+
 /*
  * A walk that goes on for ever has to come to lower addresses again and again. A function that was
  * at any of its instructions may have put nothing on the stack.
  */
-static bool is_further_out(const struct vms_cursor *cursor, const struct vms_cursor *from,
+static bool is_further_out(const struct vms_cursor *cursor, const struct left *from,
 			   unsigned *switches)
 {
 	uint64_t sp = cursor->regs.value[cursor->arch->sp];
-	uint64_t from_sp = from->regs.value[cursor->arch->sp];
-	if (sp > from_sp || cursor->is_user != from->is_user ||
-	    (sp == from_sp && !from->is_return && cursor->is_return))
+	if (sp > from->sp || cursor->is_user != from->is_user ||
+	    (sp == from->sp && !from->is_return && cursor->is_return))
 		return true;
 	return !from->is_user && ++*switches <= STACK_SWITCHES;
 }
@@ -128,14 +133,15 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 		.regs = *regs,
 		.is_user = !arch->in_kernel(regs),
 	};
-	struct vms_cursor from;
+	struct left from;
 	unsigned switches = 0;
 
 	ret->n = ret->n_kernel = 0;
 	ret->kernel_end = VMS_WALK_ROOT;
 	add_frame(ret, &cursor);
 	for (;;) {
-		from = cursor;
+		from = (struct left) { cursor.regs.value[arch->sp], cursor.is_user,
+				       cursor.is_return };
 		if (!step(&cursor, kernel, &ret->end))
 			break;
 		if (!is_further_out(&cursor, &from, &switches)) {

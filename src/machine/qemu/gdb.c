@@ -621,7 +621,7 @@ bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GErr
 void vms_gdb_forget_regs(struct vms_gdb *gdb)
 {
 	for (unsigned i = 0; gdb->known && i < gdb->threads->len; i++)
-		gdb->known[i] = (struct vms_regs) { 0 };
+		memset(gdb->known[i].valid, 0, sizeof(gdb->known[i].valid));
 }
 
 bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
