@@ -11,9 +11,6 @@
 static const char *const layouts[] = {
 	[VMS_CORE_ELF] = "elf", [VMS_CORE_VBOX] = "vbox", [VMS_CORE_KDUMP] = "kdump"
 };
-static const char *const kinds[] = {
-	[VMS_RANGE_RAM] = "ram", [VMS_RANGE_ROM] = "rom", [VMS_RANGE_MMIO] = "mmio"
-};
 
 /* Rows of a list of `n` that are shown. */
 static size_t shown(const struct session *session, size_t n)
@@ -211,8 +208,8 @@ static void add_ranges(struct session *session, const char *key, const char *tit
 						     { NULL } };
 	struct vms_table *table = vms_table_new(columns);
 	for (size_t i = 0; i < shown(session, n); i++)
-		vms_table_add(table, ranges[i].pa, ranges[i].size, kinds[ranges[i].kind],
-			      ranges[i].name);
+		vms_table_add(table, ranges[i].pa, ranges[i].size,
+			      vms_range_kind_name(ranges[i].kind), ranges[i].name);
 	add_list(session, key, title, table, n);
 }
 

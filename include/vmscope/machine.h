@@ -93,6 +93,11 @@ struct vms_range {
 	const char *name; /* who answers there: RAM block, ROM, device */
 };
 
+/* "ram", "rom" or "mmio". */
+const char *vms_range_kind_name(enum vms_range_kind kind);
+/* Compares two struct vms_range by address, for sorting. */
+int vms_range_compare(const void *a, const void *b);
+
 /* Owned by the machine, constant while it is open. */
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine);
 const struct vms_arch *vms_machine_arch(struct vms_machine *machine);

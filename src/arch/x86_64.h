@@ -4,6 +4,10 @@
 
 #include <vmscope/arch.h>
 
+/* A segment's access rights as _ATTR below, of the high half of its descriptor. */
+#define X86_64_DESCRIPTOR_SHIFT 8
+#define X86_64_ATTR_MASK	0xf0ff /* around it: bits of base and limit */
+
 enum vms_x86_64_reg {
 	RAX,
 	RBX,

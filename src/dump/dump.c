@@ -175,12 +175,6 @@ static bool hold_and_copy(struct dump *dump, struct vms_guest *guest, GError **e
 
 /* ---- afterwards ------------------------------------------------------- */
 
-static int compare_ranges(const void *a, const void *b)
-{
-	uint64_t x = ((const struct vms_range *)a)->pa, y = ((const struct vms_range *)b)->pa;
-	return x < y ? -1 : x > y;
-}
-
 /* Joins what the copy could not read and what the dump of a core file could not before. */
 static void collect_unreadable(struct dump *dump)
 {
@@ -191,7 +185,7 @@ static void collect_unreadable(struct dump *dump)
 
 	if (core && core->unreadable->len > 0)
 		g_array_append_vals(ranges, core->unreadable->data, core->unreadable->len);
-	g_array_sort(ranges, compare_ranges);
+	g_array_sort(ranges, vms_range_compare);
 	for (guint i = 0; i < ranges->len; i++) {
 		struct vms_range *range = &g_array_index(ranges, struct vms_range, i);
 		struct vms_range *last =

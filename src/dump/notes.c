@@ -72,18 +72,13 @@ static void add_line(GString *text, const char *key, const char *value)
 
 static void add_ranges(GString *text, struct vms_machine *machine)
 {
-	static const char *const kinds[] = {
-		[VMS_RANGE_RAM] = "ram",
-		[VMS_RANGE_ROM] = "rom",
-		[VMS_RANGE_MMIO] = "mmio",
-	};
 	size_t n;
 	const struct vms_range *ranges = vms_machine_ranges(machine, &n);
 	for (size_t i = 0; i < n; i++) {
-		g_autofree char *value =
-			g_strdup_printf("%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s %s",
-					ranges[i].pa, ranges[i].size, kinds[ranges[i].kind],
-					ranges[i].name ? ranges[i].name : "");
+		g_autofree char *value = g_strdup_printf(
+			"%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s %s", ranges[i].pa,
+			ranges[i].size, vms_range_kind_name(ranges[i].kind),
+			ranges[i].name ? ranges[i].name : "");
 		add_line(text, "range", value);
 	}
 }

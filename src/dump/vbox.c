@@ -5,16 +5,11 @@
  */
 #include "dump/layout.h"
 #include "dump/notes.h"
+#include "machine/core/vbox_format.h"
 #include <stdlib.h>
 
-#define CORE_NAME     "VBCORE"
-#define CORE_TYPE     0xb00
-#define CORE_MAGIC    0xc01ac0deU
-#define CORE_FORMAT   0x00010006U
 #define CORE_VERSION  0x07000000U /* of a VirtualBox that writes this format: 7.0.0 */
 #define CORE_REVISION 0
-#define CPU_NAME      "VBCPU"
-#define CPU_TYPE      0xb01
 #define NOTE_ALIGN    8
 
 static void add_segment(struct vms_dump_layout *layout, const struct vms_range *range)
@@ -61,20 +56,20 @@ GByteArray *vms_dump_vbox_notes(const struct vms_dump_state *state)
 {
 	GByteArray *notes = g_byte_array_new();
 	const uint32_t descriptor[] = {
-		GUINT32_TO_LE(CORE_MAGIC),
-		GUINT32_TO_LE(CORE_FORMAT),
+		GUINT32_TO_LE(VMS_VBOX_MAGIC),
+		GUINT32_TO_LE(VMS_VBOX_FORMAT_6),
 		GUINT32_TO_LE(24),
 		GUINT32_TO_LE(CORE_VERSION),
 		GUINT32_TO_LE(CORE_REVISION),
 		GUINT32_TO_LE(state->vcpus->len),
 	};
-	add_note(notes, CORE_NAME, CORE_TYPE, descriptor, sizeof(descriptor));
+	add_note(notes, VMS_VBOX_CORE, VMS_VBOX_CORE_TYPE, descriptor, sizeof(descriptor));
 	for (guint i = 0; i < state->vcpus->len; i++) {
 		const struct vms_dump_vcpu *vcpu =
 			&g_array_index(state->vcpus, struct vms_dump_vcpu, i);
 		g_autofree uint8_t *content =
 			vms_note_encode(state->arch, VMS_NOTE_VBOX_6, &vcpu->regs);
-		add_note(notes, CPU_NAME, CPU_TYPE, content,
+		add_note(notes, VMS_VBOX_CPU, VMS_VBOX_CPU_TYPE, content,
 			 state->arch->notes[VMS_NOTE_VBOX_6].size);
 	}
 	return notes;

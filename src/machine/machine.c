@@ -33,6 +33,22 @@ void vms_machine_unref(struct vms_machine *machine)
 	machine->engine->close(machine);
 }
 
+const char *vms_range_kind_name(enum vms_range_kind kind)
+{
+	static const char *const names[] = {
+		[VMS_RANGE_RAM] = "ram",
+		[VMS_RANGE_ROM] = "rom",
+		[VMS_RANGE_MMIO] = "mmio",
+	};
+	return names[kind];
+}
+
+int vms_range_compare(const void *a, const void *b)
+{
+	const struct vms_range *x = a, *y = b;
+	return (x->pa > y->pa) - (x->pa < y->pa);
+}
+
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine)
 {
 	return &machine->info;

@@ -8,6 +8,7 @@
 #include "guest/linux/linux.h"
 #include "guest/linux/member.h"
 #include "guest/linux/uts.h"
+#include "guest/linux/vmcoreinfo.h"
 #include <vmscope/log.h>
 
 #define NAME_LIMIT    512
@@ -132,7 +133,7 @@ static void find_banner(struct vms_linux *guest, const struct vms_kernel_image *
 /* The pointer to the page of VMCOREINFO, which is allocated at boot. */
 static void find_vmcoreinfo(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
-	static const char prefix[] = "OSRELEASE=";
+	static const char prefix[] = VMS_VMCOREINFO_PREFIX;
 	const uint64_t page_size = 4096;
 	const size_t begin = (guest->text[0].end - image->va) & ~(size_t)7;
 	unsigned budget = POINTER_LIMIT;

@@ -4,14 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define PREFIX	   "OSRELEASE="
 #define PAGE	   4096
 #define PAGE_MASK  (~(uint64_t)(PAGE - 1))
 #define SCAN_CHUNK (UINT64_C(4) << 20)
 
 char *vms_vmcoreinfo_text(struct vms_bytes page)
 {
-	if (!vms_bytes_has(page, 0, strlen(PREFIX)) || memcmp(page.data, PREFIX, strlen(PREFIX)))
+	if (!vms_bytes_has(page, 0, strlen(VMS_VMCOREINFO_PREFIX)) ||
+	    memcmp(page.data, VMS_VMCOREINFO_PREFIX, strlen(VMS_VMCOREINFO_PREFIX)))
 		return NULL;
 	char *text = g_strndup((const char *)page.data, MIN(page.size, VMS_VMCOREINFO_SIZE));
 	/* A page that only begins like it (a log, an environment) has a single line. */

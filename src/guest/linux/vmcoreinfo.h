@@ -9,6 +9,8 @@
 #include "base/bytes.h"
 #include <vmscope/memory.h>
 
+/* What it begins with. */
+#define VMS_VMCOREINFO_PREFIX "OSRELEASE="
 /* Bytes that it may have: the kernel gives it a page. */
 #define VMS_VMCOREINFO_SIZE 4096
 

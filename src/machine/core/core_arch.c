@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/core/core_arch.h"
+#include "arch/x86_64.h"
 
 static const struct vms_core_arch *const known[] = { &vms_core_x86_64, &vms_core_aarch64 };
 
@@ -20,13 +21,6 @@ const struct vms_core_arch *vms_core_arch_of_elf(uint16_t elf_machine)
 	}
 	return NULL;
 }
-
-/*
- * The high half of a segment descriptor has its access rights where those of the VMCS are, eight
- * bits higher, and parts of limit and base around them.
- */
-#define DESCRIPTOR_SHIFT 8
-#define DESCRIPTOR_MASK	 0xf0ff
 
 /* A little-endian integer of `size` bytes; false when outside. */
 static bool get(struct vms_bytes content, size_t offset, size_t size, uint64_t *ret)
@@ -72,7 +66,7 @@ bool vms_note_decode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 		if (field->write_only || !get(content, field->offset, field->size, &value))
 			continue;
 		if (field->is_descriptor)
-			value = value >> DESCRIPTOR_SHIFT & DESCRIPTOR_MASK;
+			value = value >> X86_64_DESCRIPTOR_SHIFT & X86_64_ATTR_MASK;
 		vms_regs_set(regs, field->reg, value);
 	}
 	return true;
@@ -104,7 +98,7 @@ uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind ki
 		const struct vms_note_field *field = &layout->fields[i];
 		uint64_t value = vms_regs_have(&all, field->reg) ? all.value[field->reg] : 0;
 		if (field->is_descriptor)
-			value = (value & DESCRIPTOR_MASK) << DESCRIPTOR_SHIFT;
+			value = (value & X86_64_ATTR_MASK) << X86_64_DESCRIPTOR_SHIFT;
 		put(content, field->offset, field->size, value);
 	}
 	return content;

@@ -5,6 +5,7 @@
  * bytes of the file.
  */
 #include "machine/core/core_engine.h"
+#include "machine/core/vbox_format.h"
 #include "machine/core/vmscope_note.h"
 #include <elf.h>
 #include <inttypes.h>
@@ -173,7 +174,8 @@ static bool is_process(const struct vms_core_machine *core)
 
 static void tell_variant(struct vms_core_machine *core)
 {
-	bool is_vbox = vms_core_has_note(core, "VBCORE") || vms_core_has_note(core, "VBOXCORE");
+	bool is_vbox = vms_core_has_note(core, VMS_VBOX_CORE) ||
+		       vms_core_has_note(core, VMS_VBOX_OLD_CORE);
 	core->core.format = is_vbox ? VMS_CORE_VBOX : VMS_CORE_ELF;
 	if (is_vbox)
 		core->core.variant = core->vbox == VMS_NOTE_VBOX_6   ? "VirtualBox 6"
@@ -230,12 +232,6 @@ static void add_range(GArray *ranges, uint64_t pa, uint64_t size, enum vms_range
 		g_array_append_val(ranges, range);
 }
 
-static gint by_address(gconstpointer a, gconstpointer b)
-{
-	const struct vms_range *x = a, *y = b;
-	return (x->pa > y->pa) - (x->pa < y->pa);
-}
-
 /* Adds what lies between memory; devices that overlap memory or each other are left out. */
 static void add_mmio(struct vms_core_machine *core)
 {
@@ -248,7 +244,7 @@ static void add_mmio(struct vms_core_machine *core)
 		if (is_mmio(core, segment))
 			add_range(mmio, segment->pa, segment->size, VMS_RANGE_MMIO);
 	}
-	g_array_sort(mmio, by_address);
+	g_array_sort(mmio, vms_range_compare);
 	for (guint i = 0; i < mmio->len; i++) {
 		const struct vms_range *range = &g_array_index(mmio, struct vms_range, i);
 		struct vms_extent part;
@@ -258,7 +254,7 @@ static void add_mmio(struct vms_core_machine *core)
 		end = range->pa + range->size;
 		g_array_append_val(ranges, *range);
 	}
-	g_array_sort(ranges, by_address);
+	g_array_sort(ranges, vms_range_compare);
 }
 
 static void make_ranges(struct vms_core_machine *core)

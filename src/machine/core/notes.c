@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include "machine/core/core_engine.h"
+#include "machine/core/vbox_format.h"
 #include "machine/core/vmscope_note.h"
 #include <elf.h>
 #include <inttypes.h>
@@ -8,11 +9,6 @@
 #define NOTE_HEADER	       12
 #define OWNER_MAX	       64 /* bytes of it that are kept */
 #define ALIGN_UP(value, align) (((value) + (align)-1) & ~((uint64_t)(align)-1))
-
-/* VirtualBox's dbgfcorefmt.h. */
-#define VBOX_MAGIC    0xc01ac0de
-#define VBOX_FORMAT_5 0x00010005
-#define VBOX_FORMAT_6 0x00010006
 
 /* The vCPU that the next note of this kind belongs to; NULL when there are too many. */
 static struct vms_core_vcpu *next_vcpu(struct vms_core_machine *core, enum vms_note_kind kind)
@@ -54,13 +50,13 @@ static void add_vbox(struct vms_core_machine *core, const struct vms_core_note *
 		     struct vms_bytes content)
 {
 	uint32_t magic = 0, format = 0, version = 0, revision = 0;
-	if (!vms_bytes_u32(content, 0, &magic) || magic != VBOX_MAGIC)
+	if (!vms_bytes_u32(content, 0, &magic) || magic != VMS_VBOX_MAGIC)
 		vms_core_damage(core, "VirtualBox's descriptor at offset 0x%" PRIx64 " is none",
 				note->file_offset);
 	vms_bytes_u32(content, 4, &format);
-	core->vbox = format == VBOX_FORMAT_6   ? VMS_NOTE_VBOX_6
-		     : format == VBOX_FORMAT_5 ? VMS_NOTE_VBOX_5
-					       : VMS_NOTE_VBOX_2010;
+	core->vbox = format == VMS_VBOX_FORMAT_6   ? VMS_NOTE_VBOX_6
+		     : format == VMS_VBOX_FORMAT_5 ? VMS_NOTE_VBOX_5
+						   : VMS_NOTE_VBOX_2010;
 	if (core->vbox == VMS_NOTE_VBOX_2010)
 		return;
 	vms_bytes_u32(content, 12, &version);
@@ -113,9 +109,11 @@ static void add_note(struct vms_core_machine *core, const struct vms_core_note *
 		add_registers(core, VMS_NOTE_PRSTATUS, note, content);
 	else if (strcmp(note->owner, "QEMU") == 0 && note->type == 0)
 		add_registers(core, VMS_NOTE_QEMU, note, content);
-	else if (strcmp(note->owner, "VBCORE") == 0 || strcmp(note->owner, "VBOXCORE") == 0)
+	else if (strcmp(note->owner, VMS_VBOX_CORE) == 0 ||
+		 strcmp(note->owner, VMS_VBOX_OLD_CORE) == 0)
 		add_vbox(core, note, content);
-	else if (strcmp(note->owner, "VBCPU") == 0 || strcmp(note->owner, "VBOXCPU") == 0)
+	else if (strcmp(note->owner, VMS_VBOX_CPU) == 0 ||
+		 strcmp(note->owner, VMS_VBOX_OLD_CPU) == 0)
 		add_vbox_vcpu(core, note, content);
 	else if (strcmp(note->owner, "VMCOREINFO") == 0)
 		vms_core_vmcoreinfo(core, content);

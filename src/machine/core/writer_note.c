@@ -22,20 +22,16 @@ static bool parse_range(const char *text, struct vms_range *range, const char **
 /* "PA SIZE KIND NAME" */
 static bool add_range(struct vms_core_machine *core, const char *text)
 {
-	static const char *const kinds[] = {
-		[VMS_RANGE_RAM] = " ram ",
-		[VMS_RANGE_ROM] = " rom ",
-		[VMS_RANGE_MMIO] = " mmio ",
-	};
 	struct vms_range range = { 0 };
 	const char *rest;
 	if (!parse_range(text, &range, &rest))
 		return false;
-	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
-		if (!g_str_has_prefix(rest, kinds[i]))
+	for (enum vms_range_kind kind = VMS_RANGE_RAM; kind <= VMS_RANGE_MMIO; kind++) {
+		g_autofree char *word = g_strdup_printf(" %s ", vms_range_kind_name(kind));
+		if (!g_str_has_prefix(rest, word))
 			continue;
-		range.kind = (enum vms_range_kind)i;
-		range.name = g_string_chunk_insert_const(core->strings, rest + strlen(kinds[i]));
+		range.kind = kind;
+		range.name = g_string_chunk_insert_const(core->strings, rest + strlen(word));
 		g_array_append_val(core->noted_ranges, range);
 		return true;
 	}

@@ -86,8 +86,7 @@ static bool parse_segment(const char *text, const struct segment *segment, bool 
 	if (!segment->is_system || !long_mode || n[1] == 16)
 		set(regs, segment->base, base);
 	set(regs, segment->limit, limit);
-	/* The second word of a descriptor. */
-	set(regs, segment->attr, flags >> 8 & 0xf0ff);
+	set(regs, segment->attr, flags >> X86_64_DESCRIPTOR_SHIFT & X86_64_ATTR_MASK);
 	return true;
 }
 

@@ -14,21 +14,21 @@
 /* More than any QEMU is started with. */
 #define CMDLINE_MAX (1U << 20)
 
-static char *proc_path(pid_t pid, const char *name)
+char *vms_host_process_path(pid_t pid, const char *name)
 {
 	return g_strdup_printf("/proc/%d/%s", (int)pid, name);
 }
 
 static char *proc_link(pid_t pid, const char *name)
 {
-	g_autofree char *path = proc_path(pid, name);
+	g_autofree char *path = vms_host_process_path(pid, name);
 	return g_file_read_link(path, NULL);
 }
 
 /* The arguments, or NULL with errno set. A kernel thread and a zombie have none. */
 static char **read_arguments(pid_t pid)
 {
-	g_autofree char *path = proc_path(pid, "cmdline");
+	g_autofree char *path = vms_host_process_path(pid, "cmdline");
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return NULL;
@@ -58,7 +58,7 @@ static char *program_name(pid_t pid, const char *argument)
 /* Looks for KVM among the open files, where they may be seen. */
 static void find_kvm(struct vms_host_process *process)
 {
-	g_autofree char *path = proc_path(process->pid, "fd");
+	g_autofree char *path = vms_host_process_path(process->pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *fd;
 	while (directory && (fd = g_dir_read_name(directory))) {
@@ -106,7 +106,7 @@ void vms_host_process_clear(struct vms_host_process *process)
  */
 static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool *connected)
 {
-	g_autofree char *list = proc_path(pid, "net/unix");
+	g_autofree char *list = vms_host_process_path(pid, "net/unix");
 	FILE *file = fopen(list, "re");
 	char line[512], *found = NULL;
 	while (file && fgets(line, sizeof(line), file)) {
@@ -173,7 +173,7 @@ static uint64_t find_tcp_socket(const char *list, unsigned local, unsigned remot
 /* Has the process this file open? */
 static bool has_open(pid_t pid, const char *file)
 {
-	g_autofree char *path = proc_path(pid, "fd");
+	g_autofree char *path = vms_host_process_path(pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *fd;
 	while (directory && (fd = g_dir_read_name(directory))) {
@@ -226,7 +226,7 @@ static char *path_from_here(pid_t pid, const char *path, GError **error)
 	g_autofree char *ours = g_file_read_link("/proc/self/ns/mnt", NULL);
 	if (!theirs || g_strcmp0(theirs, ours) == 0)
 		return g_steal_pointer(&absolute);
-	g_autofree char *root = proc_path(pid, "root");
+	g_autofree char *root = vms_host_process_path(pid, "root");
 	return g_build_filename(root, absolute, NULL);
 }
 

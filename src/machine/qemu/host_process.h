@@ -14,6 +14,9 @@ struct vms_host_process {
 	struct vms_cmdline cmdline;
 };
 
+/* "/proc/PID/NAME", newly allocated. */
+char *vms_host_process_path(pid_t pid, const char *name);
+
 /* Errors: NOT_FOUND (no such process), PERMISSION. To be cleared when true. */
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error);
 void vms_host_process_clear(struct vms_host_process *process);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a guest's RAM is mapped in its process, by /proc/PID/maps (proc_pid_maps(5)). */
+#include "machine/qemu/host_process.h"
 #include "machine/qemu/ram.h"
 
 #include <fcntl.h>
@@ -15,11 +16,6 @@ struct mapping {
 	bool shared;
 	uint64_t file_offset, device, inode; /* inode 0: anonymous */
 };
-
-static char *proc_path(pid_t pid, const char *name)
-{
-	return g_strdup_printf("/proc/%d/%s", (int)pid, name);
-}
 
 /* "7f63e7e00000-7f6427e00000 rw-s 00000000 00:1a 1034 /dev/shm/x" */
 static bool parse_mapping(const char *line, struct mapping *ret)
@@ -40,7 +36,7 @@ static bool parse_mapping(const char *line, struct mapping *ret)
 static GArray *read_mappings(pid_t pid)
 {
 	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct mapping));
-	g_autofree char *path = proc_path(pid, "maps");
+	g_autofree char *path = vms_host_process_path(pid, "maps");
 	FILE *maps = fopen(path, "re");
 	char *line = NULL;
 	size_t size = 0;
@@ -68,7 +64,7 @@ static int open_regular(const char *path, const struct mapping *must_be)
 /* The file among those that the process has open. */
 static int open_by_descriptor(pid_t pid, const struct mapping *mapping)
 {
-	g_autofree char *path = proc_path(pid, "fd");
+	g_autofree char *path = vms_host_process_path(pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *name;
 	int fd = -1;
@@ -174,7 +170,7 @@ static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
  */
 static bool has_userfaultfd(pid_t pid)
 {
-	g_autofree char *path = proc_path(pid, "fd");
+	g_autofree char *path = vms_host_process_path(pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *name;
 	bool found = false;
@@ -198,7 +194,7 @@ static void make_opaque(struct vms_ram *ram)
 void vms_ram_open(struct vms_ram *ram, pid_t pid, const struct vms_ram_place *places,
 		  size_t n_places)
 {
-	g_autofree char *pagemap = proc_path(pid, "pagemap");
+	g_autofree char *pagemap = vms_host_process_path(pid, "pagemap");
 	*ram = (struct vms_ram) { .pid = pid, .pagemap = -1 };
 	ram->parts = g_array_new(FALSE, FALSE, sizeof(struct vms_ram_part));
 	ram->files = g_ptr_array_new_with_free_func(free_file);
