@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ring of one vCPU into which a trace is written (machine/agent/protocol.h), from the vCPU's
+ * thread. A full ring waits for its client, but never for long: then records are counted as lost
+ * and a LOST record says so when there is room again.
+ */
+#pragma once
+
+#include "machine/agent/protocol.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+enum vms_uftrace_type { VMS_UFTRACE_ENTRY, VMS_UFTRACE_EXIT, VMS_UFTRACE_LOST, VMS_UFTRACE_EVENT };
+
+#define VMS_UFTRACE_MAGIC     5
+#define VMS_UFTRACE_MAX_DEPTH 1023
+#define VMS_UFTRACE_ADDRESS   ((1ULL << 48) - 1)
+
+/* uftrace's record. */
+struct vms_uftrace_record {
+	uint64_t time_ns;
+	uint64_t word; /* type:2 more:1 magic:3 depth:10 address:48, from the lowest bit */
+};
+
+static inline uint64_t vms_uftrace_word(enum vms_uftrace_type type, unsigned depth, uint64_t va)
+{
+	uint64_t limited = depth < VMS_UFTRACE_MAX_DEPTH ? depth : VMS_UFTRACE_MAX_DEPTH;
+	return (uint64_t)type | VMS_UFTRACE_MAGIC << 3 | limited << 6 | va << 16;
+}
+
+struct vms_ring {
+	struct vms_calls_ring *shared;
+	unsigned char *data;
+	uint64_t size;	/* a power of two */
+	uint64_t head;	/* as the client sees it */
+	uint64_t limit; /* there is room up to here */
+	uint64_t open;	/* where the header of the open RECORDS block lies, or UINT64_MAX */
+	uint64_t stream;
+	uint64_t lost; /* since the last LOST record */
+	int eventfd;
+	uint64_t signalled; /* `head` when the client was last woken */
+	bool stalled; /* the client did not make room in time: do not wait for it again until it has
+		       */
+};
+
+void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
+		   int eventfd);
+/* Makes room, opens a block where none is open; false: no room, counted as lost. */
+bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns);
+/* Ends the open block; what follows belongs to `stream`, in its `sequence`th block. */
+void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t sequence);
+/* Writes a block that is not RECORDS; false: no room. `number` as in struct vms_calls_block. */
+bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint64_t number,
+		    const void *payload, size_t size);
+/* Wakes the client. */
+void vms_ring_flush(struct vms_ring *ring);
+
+static inline void vms_ring_record(struct vms_ring *ring, uint64_t time_ns, uint64_t word)
+{
+	if (__builtin_expect(ring->head == ring->limit, 0) && !vms_ring_prepare(ring, time_ns))
+		return;
+	struct vms_uftrace_record *record =
+		(struct vms_uftrace_record *)(ring->data + (ring->head & (ring->size - 1)));
+	record->time_ns = time_ns;
+	record->word = word;
+	ring->head += sizeof(*record);
+	atomic_store_explicit(&ring->shared->head, ring->head, memory_order_release);
+}
