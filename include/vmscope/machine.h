@@ -155,10 +155,13 @@ enum vms_machine_end {
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
 
 /*
- * A number that stands for one continuous hold of the whole machine, never used
- * again; 0 while any vCPU runs. What was read under a number stays true under it.
+ * A number that stands for one continuous hold, never used again; 0 while it is not held. Of the
+ * whole machine (VMS_ALL_VCPUS): what was read under a number stays true under it. Of one vCPU:
+ * what was read is as of some moment of this hold. Only what no other vCPU writes to (its
+ * registers, usually its stack) stays true; the others may run, and change what they share with it.
+ * Where all are held at once, every vCPU has the machine's.
  */
-uint64_t vms_machine_epoch(struct vms_machine *machine);
+uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu);
 
 /* ---- registers and memory --------------------------------------------- */
 

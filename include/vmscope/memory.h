@@ -2,7 +2,9 @@
 /*
  * Virtual memory: guest memory as the page tables of one register set show it.
  * While the whole machine is held, translations and pages are cached; the cache
- * is dropped as soon as the machine runs. Not shared between threads.
+ * is dropped as soon as the machine runs. A memory of one vCPU does so while that vCPU is held: it
+ * shows each page as it was when it was first read in this hold, whatever other vCPUs write since.
+ * Not shared between threads.
  */
 #pragma once
 
@@ -19,6 +21,8 @@ typedef struct vms_memory vms_memory;
 struct vms_memory *vms_memory_new(struct vms_machine *machine, const struct vms_regs *regs);
 void vms_memory_free(struct vms_memory *memory);
 
+/* Makes it the memory of one vCPU (see above), or of the whole machine, which it is at first. */
+void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu);
 /* Looks through the page tables of other registers from now on. */
 void vms_memory_set_regs(struct vms_memory *memory, const struct vms_regs *regs);
 const struct vms_regs *vms_memory_regs(const struct vms_memory *memory);

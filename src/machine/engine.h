@@ -2,8 +2,13 @@
 /* What an engine implements. */
 #pragma once
 
+#include <stdatomic.h>
 #include <vmscope/core.h>
 
+/*
+ * Calls are made one at a time, but for what says that it needs no lock, and where `holds_each`:
+ * then hold, release and regs of different vCPUs are called at once, and at once with all else.
+ */
 struct vms_engine {
 	const char *name;
 	bool holds_each;
@@ -38,6 +43,13 @@ struct vms_engine {
 	void (*close)(struct vms_machine *machine);
 };
 
+/* What machine.c knows of a vCPU that is held by itself, or of all that are held together. */
+struct vms_hold_state {
+	GMutex lock;		/* held while the engine is asked to hold or release this vCPU */
+	unsigned depth;		/* of nested holds */
+	_Atomic uint64_t epoch; /* of the hold, or 0 */
+};
+
 /* The part of a machine that all engines share; an engine embeds it as its first member. */
 struct vms_machine {
 	const struct vms_engine *engine;
@@ -53,10 +65,9 @@ struct vms_machine {
 
 	/* Kept by machine.c. */
 	gatomicrefcount refs;
-	GMutex lock;
-	unsigned *holds; /* depth of holds, by vCPU; [0] alone for all-at-once engines */
-	uint64_t epoch;	 /* of the current hold of all, or 0 */
-	uint64_t next_epoch;
+	GMutex lock; /* taken last; held in all calls, but those of one vCPU where `holds_each` */
+	struct vms_hold_state *holds; /* by vCPU; [0] alone for all-at-once engines */
+	_Atomic uint64_t last_epoch;
 	struct vms_regs *learnt; /* n_vcpus register files that a guest has added to, or NULL */
 };
 

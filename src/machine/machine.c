@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all engines share: references, nested holds and their number, and one
- * lock around every call of an engine.
+ * What all engines share: references, nested holds and their numbers, and the locks around calls of
+ * an engine. What is held together is a unit: a vCPU where the engine holds each by itself, else
+ * all of them.
  */
 #include "machine/engine.h"
 
-/* Locks the machine up to the end of the block. */
-#define HOLD_LOCK(machine)                                                                         \
-	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&(machine)->lock)
+/* Locks a mutex up to the end of the block. */
+#define HOLD_LOCK(mutex) G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(mutex)
+
+static unsigned n_hold_states(const struct vms_machine *machine)
+{
+	return MAX(machine->n_vcpus, 1);
+}
 
 void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engine)
 {
 	machine->engine = engine;
 	g_atomic_ref_count_init(&machine->refs);
 	g_mutex_init(&machine->lock);
-	machine->holds = g_new0(unsigned, MAX(machine->n_vcpus, 1));
+	machine->holds = g_new0(struct vms_hold_state, n_hold_states(machine));
+	for (unsigned i = 0; i < n_hold_states(machine); i++)
+		g_mutex_init(&machine->holds[i].lock);
 }
 
 struct vms_machine *vms_machine_ref(struct vms_machine *machine)
@@ -28,6 +35,8 @@ void vms_machine_unref(struct vms_machine *machine)
 	if (!g_atomic_ref_count_dec(&machine->refs))
 		return;
 	g_mutex_clear(&machine->lock);
+	for (unsigned i = 0; i < n_hold_states(machine); i++)
+		g_mutex_clear(&machine->holds[i].lock);
 	g_clear_pointer(&machine->holds, g_free);
 	g_clear_pointer(&machine->learnt, g_free);
 	machine->engine->close(machine);
@@ -111,7 +120,7 @@ char *vms_machine_item_text(struct vms_machine *machine, const char *name, GErro
 {
 	for (size_t i = 0; i < machine->n_items; i++) {
 		if (g_strcmp0(machine->items[i].name, name) == 0) {
-			HOLD_LOCK(machine);
+			HOLD_LOCK(&machine->lock);
 			return machine->engine->item_text(machine, name, error);
 		}
 	}
@@ -125,9 +134,9 @@ bool vms_machine_holds_each(struct vms_machine *machine)
 	return machine->engine->holds_each;
 }
 
-/* The hold counters that `vcpu` stands for: [*first, *end). */
-static bool counters(struct vms_machine *machine, int vcpu, unsigned *first, unsigned *end,
-		     GError **error)
+/* The units that `vcpu` stands for: [*first, *end). */
+static bool find_units(struct vms_machine *machine, int vcpu, unsigned *first, unsigned *end,
+		       GError **error)
 {
 	if (vcpu != VMS_ALL_VCPUS && (vcpu < 0 || (unsigned)vcpu >= machine->n_vcpus)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
@@ -141,83 +150,106 @@ static bool counters(struct vms_machine *machine, int vcpu, unsigned *first, uns
 	return true;
 }
 
-/* A number while the whole machine is held, none otherwise. */
-static void update_epoch(struct vms_machine *machine)
+/* What a unit is called in calls of the engine. */
+static int vcpu_of(const struct vms_machine *machine, unsigned unit)
 {
-	unsigned n = machine->engine->holds_each ? machine->n_vcpus : 1, held = 0;
-	for (unsigned i = 0; i < n; i++)
-		held += machine->holds[i] > 0;
-	if (held < n)
-		machine->epoch = 0;
-	else if (machine->epoch == 0)
-		machine->epoch = ++machine->next_epoch;
+	return machine->engine->holds_each ? (int)unit : VMS_ALL_VCPUS;
 }
 
-/* Releases the vCPUs of [first, end) whose last hold ends; the first error counts. */
-static bool release_locked(struct vms_machine *machine, unsigned first, unsigned end,
-			   GError **error)
+/* One vCPU that does not answer delays no other; an engine without such is called by one thread. */
+static GMutex *lock_of(struct vms_machine *machine, unsigned unit)
 {
-	bool each = machine->engine->holds_each, released = true;
-	for (unsigned i = first; i < end; i++) {
-		if (--machine->holds[i] == 0)
-			released &= machine->engine->release(machine, each ? (int)i : VMS_ALL_VCPUS,
-							     released ? error : NULL);
+	return machine->engine->holds_each ? &machine->holds[unit].lock : &machine->lock;
+}
+
+static bool hold_unit(struct vms_machine *machine, unsigned unit, GError **error)
+{
+	struct vms_hold_state *state = &machine->holds[unit];
+	HOLD_LOCK(lock_of(machine, unit));
+	if (state->depth == 0) {
+		if (!machine->engine->hold(machine, vcpu_of(machine, unit), error))
+			return false;
+		atomic_store(&state->epoch, atomic_fetch_add(&machine->last_epoch, 1) + 1);
 	}
-	update_epoch(machine);
+	state->depth++;
+	return true;
+}
+
+static bool release_unit(struct vms_machine *machine, unsigned unit, GError **error)
+{
+	struct vms_hold_state *state = &machine->holds[unit];
+	HOLD_LOCK(lock_of(machine, unit));
+	if (--state->depth > 0)
+		return true;
+	atomic_store(&state->epoch, 0);
+	return machine->engine->release(machine, vcpu_of(machine, unit), error);
+}
+
+/* The first error counts. */
+static bool release_units(struct vms_machine *machine, unsigned first, unsigned end, GError **error)
+{
+	bool released = true;
+	for (unsigned i = first; i < end; i++)
+		released &= release_unit(machine, i, released ? error : NULL);
 	return released;
 }
 
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	unsigned first, end;
-	if (!counters(machine, vcpu, &first, &end, error))
+	if (!find_units(machine, vcpu, &first, &end, error))
 		return false;
-	HOLD_LOCK(machine);
-	bool each = machine->engine->holds_each;
 	for (unsigned i = first; i < end; i++) {
-		if (machine->holds[i] == 0 &&
-		    !machine->engine->hold(machine, each ? (int)i : VMS_ALL_VCPUS, error)) {
-			release_locked(machine, first, i, NULL);
+		if (!hold_unit(machine, i, error)) {
+			release_units(machine, first, i, NULL);
 			return false;
 		}
-		machine->holds[i]++;
 	}
-	update_epoch(machine);
 	return true;
 }
 
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	unsigned first, end;
-	if (!counters(machine, vcpu, &first, &end, error))
+	if (!find_units(machine, vcpu, &first, &end, error))
 		return false;
-	HOLD_LOCK(machine);
 	for (unsigned i = first; i < end; i++) {
-		if (machine->holds[i] == 0) {
+		HOLD_LOCK(lock_of(machine, i));
+		if (machine->holds[i].depth == 0) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 				    "%s is released but was not held", machine->info.name);
 			return false;
 		}
 	}
-	return release_locked(machine, first, end, error);
+	return release_units(machine, first, end, error);
 }
 
 bool vms_machine_is_paused(struct vms_machine *machine)
 {
-	HOLD_LOCK(machine);
+	HOLD_LOCK(&machine->lock);
 	return machine->engine->is_paused(machine);
 }
 
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine)
 {
-	HOLD_LOCK(machine);
+	HOLD_LOCK(&machine->lock);
 	return machine->engine->ended(machine);
 }
 
-uint64_t vms_machine_epoch(struct vms_machine *machine)
+/* Of several units the latest: since then all are held, and it is the epoch of no other moment. */
+uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu)
 {
-	HOLD_LOCK(machine);
-	return machine->epoch;
+	unsigned first, end;
+	uint64_t latest = 0;
+	if (!find_units(machine, vcpu, &first, &end, NULL))
+		return 0;
+	for (unsigned i = first; i < end; i++) {
+		uint64_t epoch = atomic_load(&machine->holds[i].epoch);
+		if (epoch == 0)
+			return 0;
+		latest = MAX(latest, epoch);
+	}
+	return latest;
 }
 
 void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu, const struct vms_regs *learnt)
@@ -236,22 +268,32 @@ static void complete_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 	}
 }
 
+/* Those that are slow to ask for, the engine asks for by the ways that are shared by all vCPUs. */
+static bool get_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error)
+{
+	const struct vms_engine *engine = machine->engine;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker =
+		engine->holds_each ? g_mutex_locker_new(&machine->lock) : NULL;
+	return !engine->system_regs || engine->system_regs(machine, vcpu, ret, error);
+}
+
 static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struct vms_regs *ret,
 		     GError **error)
 {
-	const struct vms_engine *engine = machine->engine;
-	unsigned first, end;
-	if (!counters(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, &first, &end, error))
+	unsigned unit, end;
+	if (!find_units(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, &unit, &end,
+			error))
 		return false;
-	HOLD_LOCK(machine);
-	if (machine->holds[first] == 0) {
+	HOLD_LOCK(lock_of(machine, unit));
+	if (machine->holds[unit].depth == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 			    "cannot read registers of vCPU %u of %s: it is not held", vcpu,
 			    machine->info.name);
 		return false;
 	}
-	if (!engine->regs(machine, vcpu, ret, error) ||
-	    (all && engine->system_regs && !engine->system_regs(machine, vcpu, ret, error)))
+	if (!machine->engine->regs(machine, vcpu, ret, error) ||
+	    (all && !get_system_regs(machine, vcpu, ret, error)))
 		return false;
 	complete_regs(machine, vcpu, ret);
 	return true;
@@ -276,7 +318,7 @@ bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, 
 		return false;
 	if (engine->read_ram && engine->read_ram(machine, pa, buf, size))
 		return true;
-	HOLD_LOCK(machine);
+	HOLD_LOCK(&machine->lock);
 	return engine->read_phys && engine->read_phys(machine, pa, buf, size);
 }
 

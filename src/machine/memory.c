@@ -22,6 +22,7 @@ struct cached_walk {
 struct vms_memory {
 	struct vms_machine *machine;
 	const struct vms_arch *arch;
+	int vcpu; /* whose holds count, or VMS_ALL_VCPUS */
 	struct vms_regs regs;
 	struct cached_walk walks[CACHE_WALKS];
 	struct cached_page pages[CACHE_PAGES];
@@ -44,7 +45,7 @@ static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_memory *memory = data;
 	uint64_t offset = pa % CACHE_PAGE;
-	uint64_t epoch = vms_machine_epoch(memory->machine);
+	uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
 	if (epoch != 0 && size <= CACHE_PAGE - offset) {
 		const struct cached_page *page = cached_page(memory, epoch, pa - offset);
 		if (page) {
@@ -65,6 +66,7 @@ struct vms_memory *vms_memory_new(struct vms_machine *machine, const struct vms_
 	struct vms_memory *memory = g_new0(struct vms_memory, 1);
 	memory->machine = vms_machine_ref(machine);
 	memory->arch = vms_machine_arch(machine);
+	memory->vcpu = VMS_ALL_VCPUS;
 	vms_memory_set_regs(memory, regs);
 	return memory;
 }
@@ -75,6 +77,11 @@ void vms_memory_free(struct vms_memory *memory)
 		return;
 	vms_machine_unref(memory->machine);
 	g_free(memory);
+}
+
+void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu)
+{
+	memory->vcpu = vcpu;
 }
 
 void vms_memory_set_regs(struct vms_memory *memory, const struct vms_regs *regs)
@@ -99,7 +106,7 @@ struct vms_machine *vms_memory_machine(struct vms_memory *memory)
 bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_page *ret)
 {
 	struct vms_reader phys = phys_reader(memory);
-	uint64_t epoch = vms_machine_epoch(memory->machine);
+	uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
 	struct cached_walk *walk = &memory->walks[va / CACHE_PAGE % CACHE_WALKS];
 	if (epoch != 0 && walk->epoch == epoch && va - walk->page.va < walk->page.size) {
 		*ret = walk->page;

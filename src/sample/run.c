@@ -235,6 +235,7 @@ static bool init_sampler(struct vms_sampler *sampler, struct vms_run *run, int v
 	sampler->n = vcpu == VMS_ALL_VCPUS ? run->n_vcpus : 1;
 	sampler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	sampler->memory = vms_memory_new(run->options.machine, &no_regs);
+	vms_memory_set_vcpu(sampler->memory, vcpu);
 	sampler->records = g_new0(struct vms_sample_record, sampler->n);
 	sampler->taken = g_new0(bool, sampler->n);
 	if (sampler->timer_fd < 0)

@@ -160,7 +160,7 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 	} else if (strcmp(verb, "ended") == 0) {
 		printf("ok %d\n", (int)vms_machine_ended(machine));
 	} else if (strcmp(verb, "epoch") == 0) {
-		printf("ok %" G_GUINT64_FORMAT "\n", vms_machine_epoch(machine));
+		printf("ok %" G_GUINT64_FORMAT "\n", vms_machine_epoch(machine, VMS_ALL_VCPUS));
 	} else {
 		printf("what? %s\n", verb);
 	}

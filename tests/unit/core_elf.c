@@ -235,7 +235,7 @@ static void test_qemu(void)
 	g_assert_true(info->is_core);
 	g_assert_true(vms_machine_is_paused(machine));
 	g_assert_cmpint((int)vms_machine_ended(machine), ==, VMS_MACHINE_GOES_ON);
-	g_assert_cmpuint(vms_machine_epoch(machine), !=, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), !=, 0);
 	g_assert_cmpint((int)core->format, ==, VMS_CORE_ELF);
 	g_assert_cmpuint(core->notes->len, ==, 4);
 	g_assert_cmpstr(g_array_index(core->notes, struct vms_core_note, 3).owner, ==, "QEMU");

@@ -10,6 +10,11 @@ struct counting {
 	int fail_hold_of;    /* a vCPU, or INT_MIN */
 	bool fail_release;
 	unsigned closed;
+	GMutex lock;
+	GCond changed;
+	int silent;	/* a vCPU that does not answer to being held, or INT_MIN */
+	bool asked;	/* has it been asked to? */
+	bool timed_out; /* nobody made it answer in time */
 };
 
 static int *counter(struct vms_machine *machine, int vcpu)
@@ -17,8 +22,21 @@ static int *counter(struct vms_machine *machine, int vcpu)
 	return &((struct counting *)machine)->held[vcpu == VMS_ALL_VCPUS ? VCPUS : vcpu];
 }
 
+static void wait_for_answer(struct counting *counting)
+{
+	gint64 end = g_get_monotonic_time() + 60 * G_TIME_SPAN_SECOND;
+	g_mutex_lock(&counting->lock);
+	counting->asked = true;
+	g_cond_signal(&counting->changed);
+	while (counting->silent != INT_MIN && !counting->timed_out)
+		counting->timed_out = !g_cond_wait_until(&counting->changed, &counting->lock, end);
+	g_mutex_unlock(&counting->lock);
+}
+
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
+	if (((struct counting *)machine)->silent == vcpu)
+		wait_for_answer((struct counting *)machine);
 	g_assert_cmpint(*counter(machine, vcpu), ==, 0); /* never nested */
 	if (((struct counting *)machine)->fail_hold_of == vcpu) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT, "told so");
@@ -52,6 +70,12 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 	return true;
 }
 
+static enum vms_machine_end ended(struct vms_machine *machine)
+{
+	(void)machine;
+	return VMS_MACHINE_GOES_ON;
+}
+
 static void close_machine(struct vms_machine *machine)
 {
 	((struct counting *)machine)->closed++;
@@ -67,11 +91,12 @@ static const struct vms_engine each = { .holds_each = true,
 					.release = release,
 					.regs = regs,
 					.read_phys = read_phys,
+					.ended = ended,
 					.close = close_machine };
 
 static struct vms_machine *start(struct counting *counting, const struct vms_engine *engine)
 {
-	*counting = (struct counting) { .fail_hold_of = INT_MIN };
+	*counting = (struct counting) { .fail_hold_of = INT_MIN, .silent = INT_MIN };
 	counting->machine.n_vcpus = VCPUS;
 	counting->machine.info.name = "counting";
 	vms_machine_init(&counting->machine, engine);
@@ -100,25 +125,25 @@ static void test_epoch(void)
 {
 	struct counting counting;
 	struct vms_machine *machine = start(&counting, &all_at_once);
-	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0);
 	uint64_t last = 0;
 	for (int i = 0; i < 3; i++) {
 		vms_machine_hold(machine, 0, NULL);
-		uint64_t epoch = vms_machine_epoch(machine);
+		uint64_t epoch = vms_machine_epoch(machine, VMS_ALL_VCPUS);
 		g_assert_cmpuint(epoch, >, last);
 		vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
-		g_assert_cmpuint(vms_machine_epoch(machine), ==, epoch);
+		g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, epoch);
 		vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
-		g_assert_cmpuint(vms_machine_epoch(machine), ==, epoch);
+		g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, epoch);
 		vms_machine_release(machine, 0, NULL);
-		g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+		g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0);
 		last = epoch;
 	}
 	/* A release that fails leaves nothing held. */
 	vms_machine_hold(machine, 0, NULL);
 	counting.fail_release = true;
 	g_assert_false(vms_machine_release(machine, 0, NULL));
-	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0);
 	vms_machine_unref(machine);
 }
 
@@ -129,24 +154,77 @@ static void test_each(void)
 	g_autoptr(GError) error = NULL;
 	struct vms_regs values;
 	g_assert_true(vms_machine_hold(machine, 1, &error));
-	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0); /* the others run */
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0); /* the others run */
+	g_assert_cmpuint(vms_machine_epoch(machine, 0), ==, 0);
+	uint64_t of_one = vms_machine_epoch(machine, 1);
+	g_assert_cmpuint(of_one, >, 0);
 	g_assert_true(vms_machine_regs(machine, 1, &values, &error));
 	g_assert_cmpuint(values.value[0], ==, 1);
 	g_assert_false(vms_machine_regs(machine, 0, &values, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 	g_clear_error(&error);
 	g_assert_true(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
-	g_assert_cmpuint(vms_machine_epoch(machine), >, 0);
+	uint64_t of_all = vms_machine_epoch(machine, VMS_ALL_VCPUS);
+	g_assert_cmpuint(of_all, >, of_one);
+	g_assert_cmpuint(vms_machine_epoch(machine, 1), ==, of_one); /* its hold goes on */
 	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 3);
 	g_assert_true(vms_machine_release(machine, 1, &error));
-	g_assert_cmpuint(vms_machine_epoch(machine), >, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, of_all);
 	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
-	g_assert_cmpuint(vms_machine_epoch(machine), ==, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0);
+	/* Held one by one: another hold of the whole, however it came about. */
+	for (int i = 0; i < VCPUS; i++)
+		g_assert_true(vms_machine_hold(machine, i, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), >, of_all);
+	of_all = vms_machine_epoch(machine, VMS_ALL_VCPUS);
+	g_assert_true(vms_machine_release(machine, 0, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0);
+	g_assert_true(vms_machine_hold(machine, 0, &error));
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), >, of_all);
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
 	/* One that cannot be held: none is. */
 	counting.fail_hold_of = 2;
 	g_assert_false(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT);
 	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 0);
+	vms_machine_unref(machine);
+}
+
+static gpointer hold_and_release(gpointer machine)
+{
+	g_assert_true(vms_machine_hold(machine, 0, NULL));
+	g_assert_true(vms_machine_release(machine, 0, NULL));
+	return NULL;
+}
+
+/* Everything that does not concern the vCPU that is silent is done while it is. */
+static void test_silent_vcpu(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &each);
+	struct vms_regs values;
+	counting.silent = 0;
+	g_autoptr(GThread) thread = g_thread_new("silent", hold_and_release, machine);
+	g_mutex_lock(&counting.lock);
+	while (!counting.asked)
+		g_cond_wait(&counting.changed, &counting.lock);
+	g_mutex_unlock(&counting.lock);
+
+	g_assert_true(vms_machine_hold(machine, 1, NULL));
+	g_assert_cmpuint(vms_machine_epoch(machine, 1), >, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, 0), ==, 0);
+	g_assert_cmpuint(vms_machine_epoch(machine, VMS_ALL_VCPUS), ==, 0);
+	g_assert_true(vms_machine_all_regs(machine, 1, &values, NULL));
+	g_assert_true(vms_machine_read_phys(machine, 0, &(uint8_t) { 0 }, 1));
+	g_assert_cmpint(vms_machine_ended(machine), ==, VMS_MACHINE_GOES_ON);
+	g_assert_true(vms_machine_release(machine, 1, NULL));
+
+	g_mutex_lock(&counting.lock);
+	counting.silent = INT_MIN;
+	g_cond_signal(&counting.changed);
+	g_mutex_unlock(&counting.lock);
+	g_thread_join(g_steal_pointer(&thread));
+	g_assert_false(counting.timed_out);
 	vms_machine_unref(machine);
 }
 
@@ -191,6 +269,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/machine/nested-holds", test_nested_holds);
 	g_test_add_func("/machine/epoch", test_epoch);
 	g_test_add_func("/machine/each", test_each);
+	g_test_add_func("/machine/silent-vcpu", test_silent_vcpu);
 	g_test_add_func("/machine/arguments", test_arguments);
 	g_test_add_func("/machine/references", test_references);
 	return g_test_run();

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* What is read twice in one hold is read once, and nothing outlives its hold. */
+#include "fake_machine.h"
+#include <vmscope/memory.h>
+
+#define VCPUS 2
+#define PA    0x1000 /* paging is off: virtual addresses are physical */
+
+struct fixture {
+	struct vms_machine *machine;
+	struct vms_memory *memory;
+};
+
+static void start(struct fixture *f, bool holds_each)
+{
+	f->machine = fake_machine_new(&vms_arch_x86_64, VCPUS);
+	if (holds_each)
+		fake_machine_set_holds_each(f->machine);
+	fake_machine_add_ram(f->machine, 0, 0x10000);
+	f->memory = vms_memory_new(f->machine, fake_machine_regs(f->machine, 0));
+}
+
+static void finish(struct fixture *f)
+{
+	vms_memory_free(f->memory);
+	vms_machine_unref(f->machine);
+}
+
+/* Writes behind the memory's back, and reads. */
+static uint64_t read_after_write(struct fixture *f, uint64_t value)
+{
+	uint64_t ret = 0;
+	fake_machine_write_u64(f->machine, PA, value);
+	g_assert_true(vms_memory_read_u64(f->memory, PA, &ret));
+	return ret;
+}
+
+static void hold(struct fixture *f, int vcpu)
+{
+	g_assert_true(vms_machine_hold(f->machine, vcpu, NULL));
+}
+
+static void release(struct fixture *f, int vcpu)
+{
+	g_assert_true(vms_machine_release(f->machine, vcpu, NULL));
+}
+
+static void test_whole(void)
+{
+	for (int each = 0; each < 2; each++) {
+		struct fixture f;
+		start(&f, each);
+		g_assert_cmpuint(read_after_write(&f, 1), ==, 1);
+		g_assert_cmpuint(read_after_write(&f, 2), ==, 2); /* it runs */
+		for (uint64_t i = 3; i < 9; i += 3) {
+			hold(&f, VMS_ALL_VCPUS);
+			g_assert_cmpuint(read_after_write(&f, i), ==, i);
+			g_assert_cmpuint(read_after_write(&f, i + 1), ==, i);
+			release(&f, VMS_ALL_VCPUS);
+			g_assert_cmpuint(read_after_write(&f, i + 2), ==, i + 2);
+		}
+		finish(&f);
+	}
+}
+
+static void test_one_vcpu(void)
+{
+	struct fixture f;
+	start(&f, true);
+	hold(&f, 1);
+	g_assert_cmpuint(read_after_write(&f, 1), ==, 1);
+	g_assert_cmpuint(read_after_write(&f, 2), ==, 2); /* vCPU 0 runs: not the whole */
+	vms_memory_set_vcpu(f.memory, 0);
+	g_assert_cmpuint(read_after_write(&f, 3), ==, 3);
+	g_assert_cmpuint(read_after_write(&f, 4), ==, 4);
+	vms_memory_set_vcpu(f.memory, 1);
+	g_assert_cmpuint(read_after_write(&f, 5), ==, 5);
+	uint64_t reads = fake_machine_reads(f.machine);
+	g_assert_cmpuint(read_after_write(&f, 6), ==, 5);
+	g_assert_cmpuint(fake_machine_reads(f.machine), ==, reads);
+	hold(&f, 0); /* others come and go */
+	g_assert_cmpuint(read_after_write(&f, 7), ==, 5);
+	release(&f, 0);
+	release(&f, 1);
+	g_assert_cmpuint(read_after_write(&f, 8), ==, 8);
+	hold(&f, 1);
+	g_assert_cmpuint(read_after_write(&f, 9), ==, 9);
+	release(&f, 1);
+	finish(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/memory/whole", test_whole);
+	g_test_add_func("/memory/one-vcpu", test_one_vcpu);
+	return g_test_run();
+}
