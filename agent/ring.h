@@ -3,6 +3,9 @@
  * The ring of one vCPU into which a trace is written (machine/agent/protocol.h), from the vCPU's
  * thread. A full ring waits for its client, but never for long: then records are counted as lost
  * and a LOST record says so when there is room again.
+ *
+ * Nothing that the client writes into the shared memory is believed: a tail that went back, or
+ * beyond what was written, is as if the client did not read.
  */
 #pragma once
 
@@ -33,27 +36,36 @@ struct vms_ring {
 	unsigned char *data;
 	uint64_t size;	/* a power of two */
 	uint64_t head;	/* as the client sees it */
-	uint64_t limit; /* there is room up to here */
+	uint64_t tail;	/* the last one of the client that could be right */
+	uint64_t limit; /* records can be written up to here */
 	uint64_t open;	/* where the header of the open RECORDS block lies, or UINT64_MAX */
 	uint64_t stream;
-	uint64_t lost; /* since the last LOST record */
+	uint64_t *sequence; /* of the next RECORDS block of `stream` */
+	uint64_t lost;	    /* since the last LOST record */
 	int eventfd;
 	uint64_t signalled; /* `head` when the client was last woken */
 	bool stalled; /* the client did not make room in time: do not wait for it again until it has
 		       */
+	atomic_bool abandoned; /* nobody will make room any more */
 };
 
 void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
 		   int eventfd);
 /* Makes room, opens a block where none is open; false: no room, counted as lost. */
 bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns);
-/* Ends the open block; what follows belongs to `stream`, in its `sequence`th block. */
-void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t sequence);
+/*
+ * Ends the open block; what follows belongs to `stream`. Its blocks take their numbers from
+ * `sequence`, which goes on counting when the stream moves to another vCPU's ring, and must live as
+ * long as it is this ring's.
+ */
+void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence);
 /* Writes a block that is not RECORDS; false: no room. `number` as in struct vms_calls_block. */
 bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint64_t number,
 		    const void *payload, size_t size);
 /* Wakes the client. */
 void vms_ring_flush(struct vms_ring *ring);
+/* The client is gone: what finds no room is lost at once. From any thread. */
+void vms_ring_abandon(struct vms_ring *ring);
 
 static inline void vms_ring_record(struct vms_ring *ring, uint64_t time_ns, uint64_t word)
 {

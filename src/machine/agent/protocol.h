@@ -178,7 +178,9 @@ struct vms_calls_shared {
  * A ring is a row of blocks, each a header and what follows, all multiples of 16 bytes; what
  * reaches the ring's end goes on at its begin. A RECORDS block is open, its size 0, until the agent
  * writes its size and then another block: who reads `head` first and the size after it knows how
- * far the records go. `tail` may stand inside a block.
+ * far the records go. `tail` may stand inside a block: no block is longer than an eighth of the ring,
+ * and what lies that far before `tail` is not overwritten, so that a header stays readable. `tail` is
+ * a multiple of 16.
  */
 enum vms_calls_block_kind {
 	VMS_CALLS_RECORDS = 1, /* uftrace's records of `stream` */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "ring.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NONE	    UINT64_MAX
+#define MAX_WAIT_NS 2000000000ULL
+#define RECORD	    sizeof(struct vms_uftrace_record)
+#define HEADER	    sizeof(struct vms_calls_block)
+
+static uint64_t max_block(const struct vms_ring *ring)
+{
+	return ring->size / 8;
+}
+
+static void *at(const struct vms_ring *ring, uint64_t position)
+{
+	return ring->data + (position & (ring->size - 1));
+}
+
+void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
+		   int eventfd)
+{
+	*ring = (struct vms_ring) {
+		.shared = shared, .data = data, .size = size, .open = NONE, .eventfd = eventfd
+	};
+}
+
+void vms_ring_flush(struct vms_ring *ring)
+{
+	uint64_t one = 1;
+	ring->signalled = ring->head;
+	/* Fails only where the client has not taken what was signalled before. */
+	if (write(ring->eventfd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Up to where there is room: an eighth before the client's tail stays as it is. */
+static uint64_t room_end(struct vms_ring *ring)
+{
+	uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_acquire);
+	if (tail >= ring->tail && tail <= ring->head && tail % RECORD == 0)
+		ring->tail = tail;
+	return ring->tail + ring->size - max_block(ring);
+}
+
+static uint32_t *tail_futex(struct vms_ring *ring)
+{
+	uint32_t *halves = (uint32_t *)&ring->shared->tail;
+	return halves + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+/* Returns when the tail may have moved from where it is believed to be, or after `ns`. */
+static void wait_for_tail(struct vms_ring *ring, uint64_t ns)
+{
+	struct timespec timeout = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	syscall(SYS_futex, tail_futex(ring), FUTEX_WAIT, (uint32_t)ring->tail, &timeout, NULL, 0);
+}
+
+static bool has_room(struct vms_ring *ring, uint64_t need)
+{
+	return ring->head + need <= room_end(ring);
+}
+
+static bool make_room(struct vms_ring *ring, uint64_t need)
+{
+	if (has_room(ring, need)) {
+		ring->stalled = false;
+		return true;
+	}
+	if (ring->stalled)
+		return false;
+	vms_ring_flush(ring);
+	uint64_t now = vms_clock_now_ns(), end = now + MAX_WAIT_NS;
+	for (; now < end && !atomic_load(&ring->abandoned); now = vms_clock_now_ns()) {
+		wait_for_tail(ring, end - now);
+		if (has_room(ring, need))
+			return true;
+	}
+	ring->stalled = true;
+	return false;
+}
+
+void vms_ring_abandon(struct vms_ring *ring)
+{
+	atomic_store(&ring->abandoned, true);
+	syscall(SYS_futex, tail_futex(ring), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Writes beyond the head, which does not move yet. */
+static void put(struct vms_ring *ring, uint64_t position, const void *bytes, size_t size)
+{
+	size_t begin = position & (ring->size - 1);
+	size_t first = size < ring->size - begin ? size : ring->size - begin;
+	memcpy(ring->data + begin, bytes, first);
+	memcpy(ring->data, (const unsigned char *)bytes + first, size - first);
+}
+
+static void publish(struct vms_ring *ring, uint64_t head)
+{
+	ring->head = head;
+	atomic_store_explicit(&ring->shared->head, head, memory_order_release);
+}
+
+/* The size, in the header's first 16 bytes, never wraps. */
+static void close_block(struct vms_ring *ring)
+{
+	if (ring->open == NONE)
+		return;
+	struct vms_calls_block *block = at(ring, ring->open);
+	atomic_store_explicit(&block->size, (uint32_t)(ring->head - ring->open - HEADER),
+			      memory_order_release);
+	ring->open = NONE;
+	ring->limit = ring->head;
+}
+
+static void open_block(struct vms_ring *ring)
+{
+	struct vms_calls_block block = {
+		.kind = VMS_CALLS_RECORDS,
+		.stream = ring->stream,
+		.sequence = (*ring->sequence)++,
+	};
+	put(ring, ring->head, &block, sizeof(block));
+	ring->open = ring->head;
+	publish(ring, ring->head + HEADER);
+}
+
+static void write_lost(struct vms_ring *ring, uint64_t time_ns)
+{
+	struct vms_uftrace_record record = {
+		.time_ns = time_ns,
+		.word = vms_uftrace_word(VMS_UFTRACE_LOST, 0, ring->lost),
+	};
+	put(ring, ring->head, &record, sizeof(record));
+	publish(ring, ring->head + RECORD);
+	ring->lost = 0;
+}
+
+bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns)
+{
+	/* Room for a header, a LOST record and the record. */
+	if (!make_room(ring, HEADER + 2 * RECORD)) {
+		ring->lost++;
+		atomic_fetch_add_explicit(&ring->shared->lost, 1, memory_order_relaxed);
+		return false;
+	}
+	if (ring->open != NONE && ring->head + 2 * RECORD > ring->open + max_block(ring))
+		close_block(ring);
+	if (ring->open == NONE)
+		open_block(ring);
+	if (ring->lost)
+		write_lost(ring, time_ns);
+	uint64_t room = room_end(ring), block = ring->open + max_block(ring);
+	ring->limit = room < block ? room : block;
+	if (ring->head - ring->signalled >= ring->size / 8)
+		vms_ring_flush(ring);
+	return true;
+}
+
+void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence)
+{
+	close_block(ring);
+	ring->stream = stream;
+	ring->sequence = sequence;
+}
+
+bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint64_t number,
+		    const void *payload, size_t size)
+{
+	static const unsigned char padding[RECORD];
+	size_t padded = (size + RECORD - 1) / RECORD * RECORD;
+	struct vms_calls_block block = {
+		.kind = kind,
+		.size = (uint32_t)padded,
+		.stream = ring->stream,
+		.number = number,
+	};
+	if (HEADER + padded > max_block(ring) || !make_room(ring, HEADER + padded))
+		return false;
+	close_block(ring);
+	put(ring, ring->head, &block, sizeof(block));
+	put(ring, ring->head + HEADER, payload, size);
+	put(ring, ring->head + HEADER + size, padding, padded - size);
+	publish(ring, ring->head + HEADER + padded);
+	ring->limit = ring->head;
+	return true;
+}
