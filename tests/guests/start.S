@@ -72,6 +72,6 @@ upper_table:
 	.skip 4096
 middle_table:
 	.skip 4096
-	.skip 65536
+	.skip 1 << 20
 stack_top:
 	.section .note.GNU-stack, "", @progbits
