@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What one instruction does to the flow of calls, by its bytes alone. The length of the bytes,
+ * which QEMU knows, tells 16, 32 and 64-bit x86 code apart as far as is needed here.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum branch_kind {
+	BRANCH_NONE,
+	BRANCH_CALL,
+	BRANCH_CALL_REGISTER,
+	BRANCH_CALL_MEMORY,
+	BRANCH_RETURN,
+	BRANCH_JUMP,
+	BRANCH_JUMP_CONDITIONAL,
+	BRANCH_JUMP_REGISTER,
+	BRANCH_JUMP_MEMORY,
+	BRANCH_FAR,		 /* x86: a call, jump or return that loads cs */
+	BRANCH_EXCEPTION_RETURN, /* iret, sysret, sysexit; eret */
+	BRANCH_STACK_LOAD,	 /* the stack pointer gets a value that is not made of itself or of
+				    the frame pointer */
+	BRANCH_REPEAT,		 /* x86: a string instruction with rep */
+};
+
+struct branch {
+	enum branch_kind kind;
+	/* Register that holds the target, as the instruction numbers it; RETURN: aarch64's x30 */
+	uint8_t reg;
+	bool fixed; /* CALL_MEMORY, JUMP_MEMORY: no register but the pc tells where the target lies
+		     */
+	int64_t displacement; /* direct: of the target from the next instruction */
+};
+
+struct branch branch_x86(const uint8_t *bytes, size_t size);
+struct branch branch_aarch64(const uint8_t *bytes, size_t size);
