@@ -138,6 +138,12 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
  * consistent picture. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end).
  */
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **error);
+/* Where in a task_struct some of this is: offsets of `pid`, `tgid`, `mm` and `comm`. */
+struct vms_task_layout {
+	uint32_t tid, pid, mm, comm;
+};
+/* False when it is not known (no types). Constant once the guest was recognised. */
+bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret);
 /*
  * Registers with which the stack of a task that does not run can be walked. Errors: INVALID_STATE
  * when it runs on a vCPU.

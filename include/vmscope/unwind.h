@@ -14,6 +14,11 @@ struct vms_frame {
 	uint64_t pc;
 	bool is_return; /* pc is a return address: the call lies before it */
 	bool is_user;
+	/*
+	 * Stack pointer at `pc`: for a caller, once the call has returned. Where an aarch64 frame
+	 * record alone tells, the lowest that it can be: the end of the callee's record.
+	 */
+	uint64_t sp;
 };
 
 /* How a walk ended. */

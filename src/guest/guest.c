@@ -316,6 +316,11 @@ GArray *vms_guest_tasks(struct vms_guest *guest, GError **error)
 					       : NULL;
 }
 
+bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret)
+{
+	return guest->linux_guest && vms_linux_task_layout(guest->linux_guest, ret);
+}
+
 bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, struct vms_regs *ret,
 			 GError **error)
 {

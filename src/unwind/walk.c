@@ -93,6 +93,7 @@ static void add_frame(struct vms_stack *stack, const struct vms_cursor *cursor)
 {
 	stack->frame[stack->n++] = (struct vms_frame) {
 		.pc = cursor->regs.value[cursor->arch->pc],
+		.sp = cursor->regs.value[cursor->arch->sp],
 		.is_return = cursor->is_return,
 		.is_user = cursor->is_user,
 	};

@@ -154,6 +154,9 @@ static void test_records(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	CHECK(f, VMS_WALK_ROOT, in_function(1), in_function(2), in_function(3));
 	g_assert_false(f->stack.frame[0].is_return);
 	g_assert_true(f->stack.frame[1].is_return);
+	g_assert_cmphex(f->stack.frame[0].sp, ==, STACK + 0x1000);
+	g_assert_cmphex(f->stack.frame[1].sp, ==, STACK + 0x1010);
+	g_assert_cmphex(f->stack.frame[2].sp, ==, STACK + 0x1050);
 	g_assert_cmpuint(f->stack.n_kernel, ==, 3);
 }
 

@@ -165,6 +165,19 @@ static void test_list(struct fixture *f, const void *data)
 	}
 }
 
+static void test_layout(struct fixture *f, const void *data)
+{
+	struct vms_task_layout layout;
+	(void)data;
+	g_assert_true(vms_linux_task_layout(f->guest, &layout));
+	g_assert_cmpuint(layout.tid, ==, PID);
+	g_assert_cmpuint(layout.pid, ==, TGID);
+	g_assert_cmpuint(layout.mm, ==, MM_POINTER);
+	g_assert_cmpuint(layout.comm, ==, COMM);
+	vms_linux_tasks_free(g_steal_pointer(&f->guest->tasks));
+	g_assert_false(vms_linux_task_layout(f->guest, &layout));
+}
+
 /* Values from include/linux/sched.h, letters from ps(1). */
 static void test_states(struct fixture *f, const void *data)
 {
@@ -346,6 +359,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 #define ADD(path, test) g_test_add(path, struct fixture, NULL, setup, test, teardown)
 	ADD("/task/list", test_list);
+	ADD("/task/layout", test_layout);
 	ADD("/task/states", test_states);
 	ADD("/task/current", test_current);
 	ADD("/task/hostile-lists", test_hostile_lists);

@@ -137,6 +137,19 @@ static void check(const struct fixture *f, enum vms_walk_end end, unsigned n, co
 		check(f, end, G_N_ELEMENTS(pcs_), pcs_);                                           \
 	} while (0)
 
+/* The stack pointers of the frames, leaf first. */
+static void check_sps(const struct fixture *f, unsigned n, const uint64_t *sps)
+{
+	g_assert_cmpuint(f->stack.n, ==, n);
+	for (unsigned i = 0; i < n; i++)
+		g_assert_cmphex(f->stack.frame[i].sp, ==, sps[i]);
+}
+#define CHECK_SPS(f, ...)                                                                          \
+	do {                                                                                       \
+		const uint64_t sps_[] = { __VA_ARGS__ };                                           \
+		check_sps(f, G_N_ELEMENTS(sps_), sps_);                                            \
+	} while (0)
+
 static const struct rule call_8 = { .type = CALL, .sp_reg = IN_SP, .sp_offset = 8 };
 static const struct rule call_frame = {
 	.type = CALL, .sp_reg = IN_BP, .sp_offset = 16, .bp_reg = IN_PREV_SP, .bp_offset = -16
@@ -165,6 +178,8 @@ static void test_system_call(struct fixture *f, gconstpointer data G_GNUC_UNUSED
 	walk(f, code(0), 128);
 	CHECK(f, VMS_WALK_ROOT, code(0), code(1), code(2), USER_CODE, USER_CODE + 0x100,
 	      USER_CODE + 0x200);
+	CHECK_SPS(f, sp, sp + 8, bp + 16, USER_STACK + 0x100, USER_STACK + 0x190,
+		  USER_STACK + 0x210);
 	g_assert_cmpuint(f->stack.n_kernel, ==, 3);
 	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_ROOT);
 	for (unsigned i = 0; i < 6; i++) {
@@ -585,6 +600,7 @@ static void test_fp_system_call(struct fixture *f, gconstpointer data G_GNUC_UNU
 	put_regs(f, regs, USER_CODE, USER_CS, USER_STACK + 0x100, 0);
 	walk(f, code(0), 128);
 	CHECK(f, VMS_WALK_ROOT, code(0), code(1), code(2), USER_CODE);
+	CHECK_SPS(f, STACK + 0x1000, STACK + 0x1050, STACK + 0x1090, USER_STACK + 0x100);
 	g_assert_cmpuint(f->stack.n_kernel, ==, 3);
 	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_ROOT);
 }

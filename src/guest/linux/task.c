@@ -82,6 +82,20 @@ void vms_linux_tasks_free(struct vms_linux_tasks *tasks)
 	g_free(tasks);
 }
 
+bool vms_linux_task_layout(const struct vms_linux *guest, struct vms_task_layout *ret)
+{
+	const struct vms_linux_tasks *tasks = guest->tasks;
+	if (!tasks)
+		return false;
+	*ret = (struct vms_task_layout) {
+		.tid = (uint32_t)tasks->pid.offset,
+		.pid = (uint32_t)tasks->tgid.offset,
+		.mm = (uint32_t)tasks->mm.offset,
+		.comm = (uint32_t)tasks->comm.offset,
+	};
+	return true;
+}
+
 /* ---- one task --------------------------------------------------------- */
 
 /* As the kernel reports it: __task_state_index() in include/linux/sched.h. */
