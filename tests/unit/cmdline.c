@@ -8,47 +8,86 @@ static void parse(const char *line, struct vms_cmdline *ret)
 	vms_cmdline_parse(args, ret);
 }
 
+/* All sockets of a command line, in its order. */
+static char *describe(const GArray *sockets)
+{
+	GString *text = g_string_new(NULL);
+	for (guint i = 0; i < sockets->len; i++) {
+		const struct vms_cmdline_qmp *qmp =
+			&g_array_index(sockets, struct vms_cmdline_qmp, i);
+		g_assert_cmpint((qmp->path != NULL) + (qmp->tcp != NULL) + (qmp->fd >= 0), ==, 1);
+		if (qmp->fd >= 0)
+			g_string_append_printf(text, "fd %d;", qmp->fd);
+		else
+			g_string_append_printf(text, "%s %s;", qmp->path ? "path" : "tcp",
+					       qmp->path ? qmp->path : qmp->tcp);
+	}
+	return g_string_free(text, FALSE);
+}
+
 static void test_qmp(void)
 {
 	static const struct {
-		const char *line, *path, *tcp;
-		int fd;
+		const char *line, *sockets;
 	} cases[] = {
-		{ "qemu -m 1G", NULL, NULL, -1 },
-		{ "qemu -qmp", NULL, NULL, -1 },
-		{ "qemu -qmp unix:/run/a,server=on,wait=off", "/run/a", NULL, -1 },
-		{ "qemu --qmp unix:rel/b,server,nowait", "rel/b", NULL, -1 },
-		{ "qemu -qmp unix:/run/a,,b,server=on", "/run/a,b", NULL, -1 },
-		{ "qemu -qmp unix:/run/client", NULL, NULL, -1 },
-		{ "qemu -qmp unix:/run/client,server=off", NULL, NULL, -1 },
-		{ "qemu -qmp stdio", NULL, NULL, -1 },
-		{ "qemu -qmp tcp:10.0.0.1:4444,server=on", NULL, "10.0.0.1:4444", -1 },
-		{ "qemu -qmp tcp::4444,server=on,wait=off", NULL, "localhost:4444", -1 },
-		{ "qemu -qmp tcp:0.0.0.0:1,server=on", NULL, "localhost:1", -1 },
-		{ "qemu -qmp stdio -qmp-pretty unix:/p,server=on", "/p", NULL, -1 },
-		{ "qemu -monitor unix:/hmp,server=on", NULL, NULL, -1 },
-		{ "qemu -chardev socket,id=a,path=/a,server=on -mon chardev=a,mode=control", "/a",
-		  NULL, -1 },
-		{ "qemu -mon a,mode=control -chardev socket,id=a,path=/a,server=on", "/a", NULL,
-		  -1 },
-		{ "qemu -chardev socket,id=a,path=/a,server=on -mon chardev=a", NULL, NULL, -1 },
-		{ "qemu -chardev socket,id=a,path=/a,server=on -mon chardev=a,mode=readline", NULL,
-		  NULL, -1 },
+		{ "qemu -m 1G", "" },
+		{ "qemu -qmp", "" },
+		{ "qemu -qmp unix:/run/a,server=on,wait=off", "path /run/a;" },
+		{ "qemu --qmp unix:rel/b,server,nowait", "path rel/b;" },
+		{ "qemu -qmp unix:/run/a,,b,server=on", "path /run/a,b;" },
+		{ "qemu -qmp unix:/run/client", "" },
+		{ "qemu -qmp unix:/run/client,server=off", "" },
+		{ "qemu -qmp stdio", "" },
+		{ "qemu -qmp tcp:10.0.0.1:4444,server=on", "tcp 10.0.0.1:4444;" },
+		{ "qemu -qmp tcp::4444,server=on,wait=off", "tcp localhost:4444;" },
+		{ "qemu -qmp tcp:0.0.0.0:1,server=on", "tcp localhost:1;" },
+		{ "qemu -qmp stdio -qmp-pretty unix:/p,server=on", "path /p;" },
+		{ "qemu -monitor unix:/hmp,server=on", "" },
+		{ "qemu -chardev socket,id=a,path=/a,server=on -mon chardev=a,mode=control",
+		  "path /a;" },
+		{ "qemu -mon a,mode=control -chardev socket,id=a,path=/a,server=on", "path /a;" },
+		{ "qemu -chardev socket,id=a,path=/a,server=on -mon chardev=a", "" },
+		{ "qemu -chardev socket,id=a,path=/a,server=on -mon chardev=a,mode=readline", "" },
 		{ "qemu -chardev socket,id=a,path=/a,server=on -chardev "
 		  "socket,id=b,host=::,port=5,server=on -mon chardev=b,mode=control",
-		  NULL, "localhost:5", -1 },
+		  "tcp localhost:5;" },
 		{ "qemu -chardev socket,id=charmonitor,fd=26,server=on,wait=off -mon "
 		  "chardev=charmonitor,id=monitor,mode=control",
-		  NULL, NULL, 26 },
-		{ "qemu -chardev socket,id=a,path=/a,server=on -qmp chardev:a", "/a", NULL, -1 },
-		{ "qemu -mon chardev=missing,mode=control", NULL, NULL, -1 },
+		  "fd 26;" },
+		{ "qemu -chardev socket,id=a,path=/a,server=on -qmp chardev:a", "path /a;" },
+		{ "qemu -mon chardev=missing,mode=control", "" },
+		{ "qemu -qmp unix:/a,server=on -qmp stdio -qmp unix:/b,server=on -qmp "
+		  "tcp::7,server=on",
+		  "path /a;path /b;tcp localhost:7;" },
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
 		struct vms_cmdline cmdline;
 		parse(cases[i].line, &cmdline);
-		g_assert_cmpstr(cmdline.qmp_path, ==, cases[i].path);
-		g_assert_cmpstr(cmdline.qmp_tcp, ==, cases[i].tcp);
-		g_assert_cmpint(cmdline.qmp_fd, ==, cases[i].fd);
+		g_autofree char *sockets = describe(cmdline.qmp);
+		g_assert_cmpstr(sockets, ==, cases[i].sockets);
+		vms_cmdline_clear(&cmdline);
+	}
+}
+
+static void test_agent(void)
+{
+	static const struct {
+		const char *line, *agent;
+	} cases[] = {
+		{ "qemu", NULL },
+		{ "qemu -plugin", NULL },
+		{ "qemu -plugin /usr/lib/libvmscope-agent-api4.so,socket=/run/a", "/run/a" },
+		{ "qemu --plugin file=libvmscope-agent-api7.so,socket=a,,b", "a,b" },
+		{ "qemu -plugin /usr/lib/libvmscope-agent-api4.so", NULL },
+		{ "qemu -plugin /usr/lib/libother.so,socket=/run/a", NULL },
+		{ "qemu -plugin /libvmscope-agent/libother.so,socket=/run/a", NULL },
+		{ "qemu -plugin other.so -plugin x/libvmscope-agent-api4.so,socket=/run/b",
+		  "/run/b" },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct vms_cmdline cmdline;
+		parse(cases[i].line, &cmdline);
+		g_assert_cmpstr(cmdline.agent, ==, cases[i].agent);
 		vms_cmdline_clear(&cmdline);
 	}
 }
@@ -93,7 +132,7 @@ static void test_no_arguments(void)
 	char *none[] = { NULL };
 	struct vms_cmdline cmdline;
 	vms_cmdline_parse(none, &cmdline);
-	g_assert_null(cmdline.qmp_path);
+	g_assert_cmpuint(cmdline.qmp->len, ==, 0);
 	vms_cmdline_clear(&cmdline);
 }
 
@@ -101,6 +140,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/cmdline/qmp", test_qmp);
+	g_test_add_func("/cmdline/agent", test_agent);
 	g_test_add_func("/cmdline/machine", test_machine);
 	g_test_add_func("/cmdline/no-arguments", test_no_arguments);
 	return g_test_run();

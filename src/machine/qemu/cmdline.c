@@ -131,26 +131,33 @@ static char *reachable(const char *host, const char *port)
 	return g_strdup_printf("%s:%s", any ? "localhost" : host, port);
 }
 
+static void add_qmp(struct vms_cmdline *ret, char *path, char *tcp, int fd)
+{
+	struct vms_cmdline_qmp qmp = { path, tcp, fd };
+	if (path || tcp || fd >= 0)
+		g_array_append_val(ret->qmp, qmp);
+}
+
 /* "unix:PATH,server=on" or "tcp:HOST:PORT,server=on" */
-static void parse_device(const char *device, struct vms_cmdline *ret)
+static void add_device(const char *device, struct vms_cmdline *ret)
 {
 	const char *rest = device;
 	g_autofree char *address = next_part(&rest);
 	if (!is_server(device))
 		return;
 	if (g_str_has_prefix(address, "unix:")) {
-		ret->qmp_path = g_strdup(address + strlen("unix:"));
+		add_qmp(ret, g_strdup(address + strlen("unix:")), NULL, -1);
 	} else if (g_str_has_prefix(address, "tcp:")) {
 		char *host = address + strlen("tcp:"), *colon = strrchr(host, ':');
 		if (colon) {
 			*colon = 0;
-			ret->qmp_tcp = reachable(host, colon + 1);
+			add_qmp(ret, NULL, reachable(host, colon + 1), -1);
 		}
 	}
 }
 
 /* The chardev of that id: "socket,id=mon,path=PATH,server=on", or host and port, or fd. */
-static void parse_chardev(char **args, const char *id, struct vms_cmdline *ret)
+static void add_chardev(char **args, const char *id, struct vms_cmdline *ret)
 {
 	const char *chardev;
 	for (size_t i = 0; (chardev = next_option(args, &i, "chardev"));) {
@@ -160,46 +167,61 @@ static void parse_chardev(char **args, const char *id, struct vms_cmdline *ret)
 		g_autofree char *host = option_value(chardev, "host", false);
 		g_autofree char *port = option_value(chardev, "port", false);
 		g_autofree char *fd = option_value(chardev, "fd", false);
-		ret->qmp_path = option_value(chardev, "path", false);
-		if (port)
-			ret->qmp_tcp = reachable(host, port);
-		if (fd)
-			ret->qmp_fd = (int)MIN(g_ascii_strtoull(fd, NULL, 10), G_MAXINT);
+		add_qmp(ret, option_value(chardev, "path", false),
+			port ? reachable(host, port) : NULL,
+			fd ? (int)MIN(g_ascii_strtoull(fd, NULL, 10), G_MAXINT) : -1);
 		return;
 	}
-}
-
-static bool has_qmp(const struct vms_cmdline *cmdline)
-{
-	return cmdline->qmp_path || cmdline->qmp_tcp || cmdline->qmp_fd >= 0;
 }
 
 static void parse_qmp(char **args, const char *option, struct vms_cmdline *ret)
 {
 	const char *device;
-	for (size_t i = 0; !has_qmp(ret) && (device = next_option(args, &i, option));) {
+	for (size_t i = 0; (device = next_option(args, &i, option));) {
 		if (g_str_has_prefix(device, "chardev:"))
-			parse_chardev(args, device + strlen("chardev:"), ret);
+			add_chardev(args, device + strlen("chardev:"), ret);
 		else
-			parse_device(device, ret);
+			add_device(device, ret);
 	}
 }
 
 static void parse_mon(char **args, struct vms_cmdline *ret)
 {
 	const char *monitor;
-	for (size_t i = 0; !has_qmp(ret) && (monitor = next_option(args, &i, "mon"));) {
+	for (size_t i = 0; (monitor = next_option(args, &i, "mon"));) {
 		g_autofree char *mode = option_value(monitor, "mode", false);
 		g_autofree char *id = option_value(monitor, "chardev", true);
 		if (id && g_strcmp0(mode, "control") == 0)
-			parse_chardev(args, id, ret);
+			add_chardev(args, id, ret);
 	}
+}
+
+/* "DIRECTORY/libvmscope-agent-api4.so,socket=PATH" */
+static char *parse_agent(char **args)
+{
+	const char *plugin;
+	for (size_t i = 0; (plugin = next_option(args, &i, "plugin"));) {
+		g_autofree char *file = option_value(plugin, "file", true);
+		g_autofree char *name = file ? g_path_get_basename(file) : NULL;
+		if (name && g_str_has_prefix(name, "libvmscope-agent"))
+			return option_value(plugin, "socket", false);
+	}
+	return NULL;
+}
+
+static void clear_qmp(gpointer data)
+{
+	struct vms_cmdline_qmp *qmp = data;
+	g_free(qmp->path);
+	g_free(qmp->tcp);
 }
 
 void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 {
 	const char *name = first_option(args, "name"), *gdb = first_option(args, "gdb");
-	*ret = (struct vms_cmdline) { .qmp_fd = -1 };
+	*ret = (struct vms_cmdline) { 0 };
+	ret->qmp = g_array_new(FALSE, FALSE, sizeof(struct vms_cmdline_qmp));
+	g_array_set_clear_func(ret->qmp, clear_qmp);
 	ret->name = name ? option_value(name, "guest", true) : NULL;
 	ret->accelerator = parse_accelerator(args);
 	ret->vcpus = parse_vcpus(first_option(args, "smp"));
@@ -207,6 +229,7 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 	parse_qmp(args, "qmp", ret);
 	parse_qmp(args, "qmp-pretty", ret);
 	parse_mon(args, ret);
+	ret->agent = parse_agent(args);
 	if (has_flag(args, "s"))
 		ret->gdb = g_strdup("localhost:1234");
 	else if (gdb && strcmp(gdb, "none") != 0)
@@ -217,8 +240,8 @@ void vms_cmdline_clear(struct vms_cmdline *cmdline)
 {
 	g_free(cmdline->name);
 	g_free(cmdline->accelerator);
-	g_free(cmdline->qmp_path);
-	g_free(cmdline->qmp_tcp);
+	g_clear_pointer(&cmdline->qmp, g_array_unref);
 	g_free(cmdline->gdb);
-	*cmdline = (struct vms_cmdline) { .qmp_fd = -1 };
+	g_free(cmdline->agent);
+	*cmdline = (struct vms_cmdline) { 0 };
 }

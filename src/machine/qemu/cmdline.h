@@ -6,17 +6,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where a QMP monitor listens: one of three. */
+struct vms_cmdline_qmp {
+	char *path; /* as QEMU sees it, maybe relative; or NULL */
+	char *tcp;  /* HOST:PORT, or NULL */
+	int fd;	    /* a listening socket that QEMU was given, or -1 */
+};
+
 struct vms_cmdline {
 	char *name;	   /* NULL when it has none */
 	char *accelerator; /* the first that QEMU is to try */
 	unsigned vcpus;
 	uint64_t memory; /* bytes */
 
-	/* The first QMP monitor that a client can connect to; all NULL and -1 without one. */
-	char *qmp_path; /* as QEMU sees it, maybe relative */
-	char *qmp_tcp;	/* HOST:PORT */
-	int qmp_fd;	/* a listening socket that QEMU was given */
-	char *gdb;	/* where -gdb or -s has put a stub, or NULL */
+	GArray *qmp; /* struct vms_cmdline_qmp: monitors that a client can connect to */
+	char *gdb;   /* where -gdb or -s has put a stub, or NULL */
+	char *agent; /* the socket of our agent, as QEMU sees it, or NULL */
 };
 
 void vms_cmdline_parse(char **args, struct vms_cmdline *ret);

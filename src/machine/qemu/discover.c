@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines of this host by their processes. */
 #include "machine/qemu/host_process.h"
-#include "machine/qemu/qemu.h"
+#include "machine/qemu/stub.h"
 
 #include "base/text.h"
 #include <string.h>
@@ -12,9 +12,9 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 	struct vms_host_process process;
 	if (!vms_host_process_read(pid, &process, error))
 		return NULL;
-	g_autofree char *address = vms_host_process_qmp(&process, false, error);
+	g_auto(GStrv) addresses = vms_host_process_qmp(&process, false, error);
 	vms_host_process_clear(&process);
-	return address ? vms_qemu_open(address, pid, error) : NULL;
+	return addresses ? vms_qemu_stub_open((const char *const *)addresses, pid, error) : NULL;
 }
 
 static void free_found(gpointer data)
@@ -41,7 +41,8 @@ static struct vms_found_machine *describe(const struct vms_host_process *process
 	struct vms_found_machine *found = g_new0(struct vms_found_machine, 1);
 	g_autoptr(GError) obstacle = NULL;
 	found->pid = process->pid;
-	found->qmp = vms_host_process_qmp(process, true, &obstacle);
+	g_auto(GStrv) addresses = vms_host_process_qmp(process, true, &obstacle);
+	found->qmp = addresses ? g_strdup(addresses[0]) : NULL;
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
 		found->accelerator =

@@ -215,7 +215,7 @@ static char *path_from_here(pid_t pid, const char *path, GError **error)
 	g_autofree char *cwd = proc_link(pid, "cwd");
 	if (!g_path_is_absolute(path) && !cwd) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-			    "cannot tell where the QMP socket %s of process %d is: its directory "
+			    "cannot tell where the socket %s of process %d is: its directory "
 			    "may not be seen; run as the user that runs it, or as root",
 			    path, (int)pid);
 		return NULL;
@@ -245,42 +245,90 @@ static bool check_access(pid_t pid, const char *path, GError **error)
 	return true;
 }
 
-static bool check_free(pid_t pid, const char *path, const char *path_of_process, GError **error)
+static bool is_free(pid_t pid, const char *path_of_process)
 {
 	bool connected = false;
 	g_free(find_unix_socket(pid, 0, path_of_process, &connected));
-	if (connected)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
-			    "another client is using the QMP socket %s of process %d, which serves "
-			    "one at a time; libvirt holds those of its own guests; start QEMU "
-			    "with a second -qmp",
-			    path, (int)pid);
 	return !connected;
 }
 
-char *vms_host_process_qmp(const struct vms_host_process *process, bool must_be_free,
-			   GError **error)
+/* The address of one socket, as we see it. *vacant: is nobody connected, as far as that is seen? */
+static char *find_address(pid_t pid, const struct vms_cmdline_qmp *qmp, bool *vacant,
+			  GError **error)
 {
-	const struct vms_cmdline *cmdline = &process->cmdline;
+	*vacant = true;
+	if (qmp->tcp)
+		return g_strdup(qmp->tcp);
+	g_autofree char *path = qmp->fd >= 0 ? path_of_fd(pid, qmp->fd) : g_strdup(qmp->path);
+	if (!path) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "cannot tell where the QMP socket that process %d was given as file %d "
+			    "is",
+			    (int)pid, qmp->fd);
+		return NULL;
+	}
+	g_autofree char *here = path_from_here(pid, path, error);
+	if (!here || !check_access(pid, here, error))
+		return NULL;
+	*vacant = is_free(pid, path);
+	return g_steal_pointer(&here);
+}
+
+/* Addresses that are free, then those that are not; the first error if there is none. */
+static GPtrArray *find_addresses(const struct vms_host_process *process, guint *n_free,
+				 GError **error)
+{
+	g_autoptr(GPtrArray) addresses = g_ptr_array_new_with_free_func(g_free);
+	g_autoptr(GError) first = NULL;
+	*n_free = 0;
+	for (guint i = 0; i < process->cmdline.qmp->len; i++) {
+		bool vacant;
+		char *address = find_address(
+			process->pid,
+			&g_array_index(process->cmdline.qmp, struct vms_cmdline_qmp, i), &vacant,
+			first ? NULL : &first);
+		if (address)
+			g_ptr_array_insert(addresses, vacant ? (gint)(*n_free)++ : -1, address);
+	}
+	if (addresses->len > 0)
+		return g_steal_pointer(&addresses);
+	g_propagate_error(error, g_steal_pointer(&first));
+	return NULL;
+}
+
+char **vms_host_process_qmp(const struct vms_host_process *process, bool must_be_free,
+			    GError **error)
+{
+	guint n_free;
 	if (!process->is_qemu) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "process %d (%s) is not QEMU",
 			    (int)process->pid, process->program);
 		return NULL;
 	}
-	if (cmdline->qmp_tcp)
-		return g_strdup(cmdline->qmp_tcp);
-	g_autofree char *path = cmdline->qmp_fd >= 0 ? path_of_fd(process->pid, cmdline->qmp_fd)
-						     : g_strdup(cmdline->qmp_path);
-	if (!path) {
+	if (process->cmdline.qmp->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "process %d (%s) has no QMP socket; start it with "
 			    "-qmp unix:PATH,server=on,wait=off",
 			    (int)process->pid, process->program);
 		return NULL;
 	}
-	g_autofree char *here = path_from_here(process->pid, path, error);
-	if (!here || !check_access(process->pid, here, error) ||
-	    (must_be_free && !check_free(process->pid, here, path, error)))
+	g_autoptr(GPtrArray) addresses = find_addresses(process, &n_free, error);
+	if (!addresses)
 		return NULL;
-	return g_steal_pointer(&here);
+	if (must_be_free && n_free == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "another client is using the QMP socket %s of process %d, which serves "
+			    "one at a time; libvirt holds those of its own guests; start QEMU "
+			    "with a second -qmp",
+			    (const char *)addresses->pdata[0], (int)process->pid);
+		return NULL;
+	}
+	g_ptr_array_add(addresses, NULL);
+	return (char **)g_ptr_array_free(g_steal_pointer(&addresses), FALSE);
+}
+
+char *vms_host_process_agent(const struct vms_host_process *process)
+{
+	const char *path = process->cmdline.agent;
+	return process->is_qemu && path ? path_from_here(process->pid, path, NULL) : NULL;
 }

@@ -63,38 +63,62 @@ static void identify_machine(struct vms_qemu *qemu)
 		info->pid = peer_pid(&qemu->qmp.stream);
 }
 
-/* The host thread of the vCPU `index`; 0 when QEMU is in another PID namespace. */
-static pid_t vcpu_thread(struct vms_qemu *qemu, struct json_object *cpus, unsigned index)
+struct vcpu {
+	uint64_t index, thread; /* 0: unknown */
+};
+
+static int compare_vcpus(const void *a, const void *b)
 {
-	for (size_t i = 0; i < json_object_array_length(cpus); i++) {
-		struct json_object *cpu = json_object_array_get_idx(cpus, i);
-		uint64_t number, thread;
-		if (!vms_json_uint(cpu, "cpu-index", G_MAXUINT, &number) || number != index ||
-		    !vms_json_uint(cpu, "thread-id", G_MAXINT, &thread))
-			continue;
-		g_autofree char *path = g_strdup_printf("/proc/%d/task/%d",
-							(int)qemu->machine.info.pid, (int)thread);
-		return access(path, F_OK) == 0 ? (pid_t)thread : 0;
-	}
-	return 0;
+	const struct vcpu *x = a, *y = b;
+	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The gdb stub's threads are the vCPUs, so their number is set from there later. */
-static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
+/* A thread of the process; 0 when that is in another PID namespace. */
+static pid_t check_thread(pid_t pid, uint64_t thread)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/task/%d", (int)pid, (int)thread);
+	return access(path, F_OK) == 0 ? (pid_t)thread : 0;
+}
+
+static GArray *list_vcpus(struct vms_qemu *qemu, GError **error)
 {
 	vms_autojson *cpus = vms_qmp_execute(&qemu->qmp, "query-cpus-fast", NULL, -1, error);
 	if (!cpus)
-		return false;
-	size_t n = json_object_is_type(cpus, json_type_array) ? json_object_array_length(cpus) : 0;
-	if (n == 0 || n > VMS_GDB_THREADS_MAX) {
+		return NULL;
+	bool is_list = json_object_is_type(cpus, json_type_array);
+	size_t n = is_list ? MIN(json_object_array_length(cpus), VMS_QEMU_VCPUS_MAX) : 0;
+	g_autoptr(GArray) vcpus = g_array_new(FALSE, FALSE, sizeof(struct vcpu));
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *cpu = json_object_array_get_idx(cpus, i);
+		struct vcpu vcpu = { 0 };
+		if (!vms_json_uint(cpu, "cpu-index", G_MAXINT, &vcpu.index))
+			continue;
+		vms_json_uint(cpu, "thread-id", G_MAXINT, &vcpu.thread);
+		g_array_append_val(vcpus, vcpu);
+	}
+	if (vcpus->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
 			    "%s: query-cpus-fast does not list the vCPUs", qemu->qmp.stream.peer);
-		return false;
+		return NULL;
 	}
-	qemu->machine.n_vcpus = (unsigned)n;
-	qemu->machine.vcpu_threads = g_new0(pid_t, n);
-	for (unsigned i = 0; i < n; i++)
-		qemu->machine.vcpu_threads[i] = vcpu_thread(qemu, cpus, i);
+	g_array_sort(vcpus, compare_vcpus);
+	return g_steal_pointer(&vcpus);
+}
+
+static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
+{
+	struct vms_machine *machine = &qemu->machine;
+	g_autoptr(GArray) vcpus = list_vcpus(qemu, error);
+	if (!vcpus)
+		return false;
+	machine->n_vcpus = vcpus->len;
+	machine->vcpu_threads = g_new0(pid_t, vcpus->len);
+	qemu->cpu_index = g_new0(unsigned, vcpus->len);
+	for (guint i = 0; i < vcpus->len; i++) {
+		const struct vcpu *vcpu = &g_array_index(vcpus, struct vcpu, i);
+		machine->vcpu_threads[i] = check_thread(machine->info.pid, vcpu->thread);
+		qemu->cpu_index[i] = (unsigned)vcpu->index;
+	}
 	return true;
 }
 

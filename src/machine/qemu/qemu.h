@@ -1,42 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine for QEMU: a QMP socket, the gdb stub that is added through it, and QEMU's memory. */
+/*
+ * A QEMU behind a QMP socket: what it tells of its machine, and the guest's memory in its process.
+ * Registers and holds come from elsewhere: an engine embeds this as its first member and adds them
+ * (stub.h: the gdb stub; machine/agent: the agent inside QEMU).
+ */
 #pragma once
 
 #include "machine/engine.h"
-#include "machine/qemu/gdb.h"
-#include "machine/qemu/guard.h"
 #include "machine/qemu/qmp.h"
 #include "machine/qemu/ram.h"
+
+/* vCPUs that are believed. */
+#define VMS_QEMU_VCPUS_MAX 4096
 
 struct vms_qemu {
 	struct vms_machine machine;
 	struct vms_qmp qmp;
-	struct vms_gdb gdb;
 	struct vms_ram ram;
-	struct vms_guard *guard; /* while there is a stub */
-	GStringChunk *strings;	 /* of info and ranges */
-
-	bool holding;	     /* we have stopped the machine */
-	bool user_paused;    /* it was stopped already: nothing to release */
-	uint64_t resumes;    /* seen when it was found so */
-	bool told_slow;	     /* logged that memory is read through the stub */
-	bool told_registers; /* logged that `info registers` is not understood */
+	GStringChunk *strings; /* of info and ranges */
+	unsigned *cpu_index;   /* what QEMU calls the n_vcpus that were there at first, ascending */
+	bool told_registers;   /* logged that `info registers` is not understood */
 };
 
-/* Opens a QEMU by its QMP socket. `pid` is 0 where it is not known otherwise. */
-struct vms_machine *vms_qemu_open(const char *address, pid_t pid, GError **error);
+/*
+ * Connects to the first of the QMP sockets (NULL-terminated, one at least) that is free, and fills
+ * in a zeroed structure, but for the architecture. `pid` is 0 where it is not known otherwise. To
+ * be closed in any case. Errors: as vms_machine_open_qmp.
+ */
+bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pid, GError **error);
+void vms_qemu_close(struct vms_qemu *qemu);
 
-/* What the machine is, into `machine.info`, the vCPU threads and the memory map (identify.c). */
+/* What engines for a QEMU share of struct vms_engine. */
+bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			uint64_t *stop);
+enum vms_machine_end vms_qemu_ended(struct vms_machine *machine);
+char *vms_qemu_item_text(struct vms_machine *machine, const char *name, GError **error);
+/*
+ * Those that the human monitor alone tells, of x86-64: segments, descriptor tables, debug
+ * registers. Exact while the vCPU is held.
+ */
+bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error);
+
+/* What the machine is, into `machine.info`, the vCPUs and the memory map (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
 /* Places the guest's RAM in QEMU's memory; leaves `ram` empty where that cannot be. */
 void vms_qemu_map_ram(struct vms_qemu *qemu);
 
-/* Adds the gdb stub and connects to it, which stops the machine (stub.c). */
-bool vms_qemu_add_stub(struct vms_qemu *qemu, GError **error);
-/* Closes the connection and removes the stub. */
-bool vms_qemu_remove_stub(struct vms_qemu *qemu, GError **error);
-
 /* Items that the human monitor tells (items.c). */
 extern const struct vms_machine_item vms_qemu_items[];
 extern const size_t vms_qemu_n_items;
-char *vms_qemu_item_text(struct vms_machine *machine, const char *name, GError **error);

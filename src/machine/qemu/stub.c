@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* QEMU's gdb stub, added and removed while the machine runs. */
-#include "machine/qemu/qemu.h"
+#include "machine/qemu/stub.h"
 
 #include "base/text.h"
 #include <errno.h>
@@ -162,9 +162,9 @@ static bool find_port(struct vms_qemu *qemu, const char *label, uint64_t *ret)
 }
 
 /* File descriptors cannot be passed over TCP: the chardev listens where QMP does, on a new port. */
-static bool add_listener(struct vms_qemu *qemu, const char *label, GError **error)
+static bool add_listener(struct vms_qemu_stub *stub, const char *label, GError **error)
 {
-	const struct vms_stream *qmp = &qemu->qmp.stream;
+	const struct vms_stream *qmp = &stub->qemu.qmp.stream;
 	char host[NI_MAXHOST];
 	uint64_t port;
 	if (getnameinfo((const struct sockaddr *)&qmp->address, qmp->address_size, host,
@@ -172,57 +172,57 @@ static bool add_listener(struct vms_qemu *qemu, const char *label, GError **erro
 		return false;
 	struct json_object *address = object_with("host", json_object_new_string(host));
 	json_object_object_add(address, "port", json_object_new_string("0"));
-	if (!add_chardev(qemu, label, socket_data("inet", address, true), error))
+	if (!add_chardev(&stub->qemu, label, socket_data("inet", address, true), error))
 		return false;
-	if (!find_port(qemu, label, &port)) {
+	if (!find_port(&stub->qemu, label, &port)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
 			    "%s: QEMU does not tell where its gdb stub listens", qmp->peer);
 		return false;
 	}
 	g_autofree char *where = g_strdup_printf("[%s]:%u", host, (unsigned)port);
-	return vms_stream_connect(&qemu->gdb.stream, "gdb stub", where, error);
+	return vms_stream_connect(&stub->gdb.stream, "gdb stub", where, error);
 }
 
 /* The chardev `label`, connected to `gdb.stream`. */
-static bool connect_chardev(struct vms_qemu *qemu, const char *label, GError **error)
+static bool connect_chardev(struct vms_qemu_stub *stub, const char *label, GError **error)
 {
-	if (qemu->qmp.stream.address.ss_family != AF_UNIX)
-		return add_listener(qemu, label, error);
-	int fd = add_pair(qemu, label, error);
+	if (stub->qemu.qmp.stream.address.ss_family != AF_UNIX)
+		return add_listener(stub, label, error);
+	int fd = add_pair(&stub->qemu, label, error);
 	if (fd < 0)
 		return false;
-	vms_stream_init(&qemu->gdb.stream, fd,
-			g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));
+	vms_stream_init(&stub->gdb.stream, fd,
+			g_strdup_printf("gdb stub of %s", stub->qemu.qmp.stream.peer));
 	return true;
 }
 
-bool vms_qemu_add_stub(struct vms_qemu *qemu, GError **error)
+bool vms_qemu_add_stub(struct vms_qemu_stub *stub, GError **error)
 {
 	g_autofree char *label = own_label();
 	g_autofree char *device = g_strconcat("chardev:", label, NULL);
-	if (!check_free(qemu, error))
+	if (!check_free(&stub->qemu, error))
 		return false;
-	qemu->guard = vms_guard_new_qmp(&qemu->qmp.stream, label, error);
-	if (!qemu->guard)
+	stub->guard = vms_guard_new_qmp(&stub->qemu.qmp.stream, label, error);
+	if (!stub->guard)
 		return false;
-	vms_guard_set_stub(qemu->guard, true);
-	if (!connect_chardev(qemu, label, error))
+	vms_guard_set_stub(stub->guard, true);
+	if (!connect_chardev(stub, label, error))
 		return false;
-	vms_qmp_poll(&qemu->qmp);
-	qemu->user_paused = !qemu->qmp.running;
-	qemu->holding = !qemu->user_paused;
-	if (qemu->holding && !vms_guard_hold(qemu->guard, error))
+	vms_qmp_poll(&stub->qemu.qmp);
+	stub->user_paused = !stub->qemu.qmp.running;
+	stub->holding = !stub->user_paused;
+	if (stub->holding && !vms_guard_hold(stub->guard, error))
 		return false;
-	return run_gdbserver(qemu, device, "Waiting for gdb connection", error) &&
-	       vms_gdb_open(&qemu->gdb, error);
+	return run_gdbserver(&stub->qemu, device, "Waiting for gdb connection", error) &&
+	       vms_gdb_open(&stub->gdb, error);
 }
 
-bool vms_qemu_remove_stub(struct vms_qemu *qemu, GError **error)
+bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 {
 	g_autofree char *label = own_label();
-	vms_gdb_close(&qemu->gdb);
-	if (!qemu->guard || !remove_server(qemu, label, error))
-		return !qemu->guard;
-	vms_guard_set_stub(qemu->guard, false);
+	vms_gdb_close(&stub->gdb);
+	if (!stub->guard || !remove_server(&stub->qemu, label, error))
+		return !stub->guard;
+	vms_guard_set_stub(stub->guard, false);
 	return true;
 }
