@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "arch.h"
+
+#include "vcpu.h"
+#include <string.h>
+
+static const char *const registers[A64_N_REGS] = {
+	"x0",
+	"x1",
+	"x2",
+	"x3",
+	"x4",
+	"x5",
+	"x6",
+	"x7",
+	"x8",
+	"x9",
+	"x10",
+	"x11",
+	"x12",
+	"x13",
+	"x14",
+	"x15",
+	"x16",
+	"x17",
+	"x18",
+	"x19",
+	"x20",
+	"x21",
+	"x22",
+	"x23",
+	"x24",
+	"x25",
+	"x26",
+	"x27",
+	"x28",
+	"x29",
+	"x30",
+	"sp",
+	"pc",
+	"cpsr",
+	[A64_SP_EL0] = "SP_EL0",
+	[A64_TPIDR_EL1] = "TPIDR_EL1",
+	[A64_TTBR0_EL1] = "TTBR0_EL1",
+	[A64_TTBR1_EL1] = "TTBR1_EL1",
+	[A64_TCR_EL1] = "TCR_EL1",
+	[A64_SCTLR_EL1] = "SCTLR",
+	[A64_ELR_EL1] = "ELR_EL1",
+	[A64_SPSR_EL1] = "SPSR_EL1",
+	[A64_SP_EL1] = "SP_EL1",
+	[A64_TPIDR_EL0] = "TPIDR_EL0",
+	[A64_TPIDRRO_EL0] = "TPIDRRO_EL0",
+	[A64_VBAR_EL1] = "VBAR",
+	[A64_ESR_EL1] = "ESR_EL1",
+	[A64_FAR_EL1] = "FAR_EL1",
+	[A64_PAR_EL1] = "PAR_EL1",
+	[A64_MAIR_EL1] = "MAIR_EL1",
+	[A64_CONTEXTIDR_EL1] = "CONTEXTIDR_EL1",
+	[A64_CPACR_EL1] = "CPACR",
+	[A64_CNTKCTL_EL1] = "CNTKCTL",
+	[A64_ID_AA64MMFR0_EL1] = "ID_AA64MMFR0_EL1",
+	[A64_ID_AA64MMFR1_EL1] = "ID_AA64MMFR1_EL1",
+	[A64_ID_AA64MMFR2_EL1] = "ID_AA64MMFR2_EL1",
+};
+
+/* In AArch32, which has no EL0 … EL3 in these bits, user mode is 0 there, too. */
+static unsigned a64_rank(struct vcpu *vcpu)
+{
+	uint64_t cpsr = 0;
+	vcpu_read(vcpu, A64_CPSR, &cpsr);
+	if (cpsr >> 4 & 1)
+		return (cpsr & 15) == 0 ? 0 : 1;
+	return cpsr >> 2 & 3;
+}
+
+static bool a64_leaves(const uint8_t *insn, size_t size)
+{
+	uint32_t word;
+	if (size != sizeof(word))
+		return true; /* AArch32's T32 */
+	memcpy(&word, insn, sizeof(word));
+	if ((word & 0xfc000000) == 0x94000000 || (word & 0xfe000000) == 0xd6000000)
+		return true; /* bl; br, blr, ret, eret and those with authentication */
+	if ((word & 0xfc000000) == 0x14000000)
+		return word >> 25 & 1; /* b: backward? */
+	if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000)
+		return word >> 23 & 1; /* b.cond, cbz, cbnz */
+	if ((word & 0x7e000000) == 0x36000000)
+		return word >> 18 & 1;		  /* tbz, tbnz */
+	return (word & 0xff000000) == 0xd4000000; /* svc, hvc, smc, brk */
+}
+
+const struct arch arch_aarch64 = {
+	.name = "aarch64",
+	.regs = registers,
+	.n_regs = A64_N_REGS,
+	.sp = A64_SP,
+	.rank = a64_rank,
+	.leaves = a64_leaves,
+};

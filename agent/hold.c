@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MICROSECOND 1000
+#define MILLISECOND (1000 * MICROSECOND)
+
+/* A vCPU spins so long for a release before it sleeps. */
+#define SPIN_NS (50 * MICROSECOND)
+/* It looks so often whether its client is still there. */
+#define SLICE_NS (100 * MILLISECOND)
+/* QEMU's big lock is held by what goes on from a halt: it waits no longer for a release. */
+#define RESUME_NS MILLISECOND
+
+/* What a client maps. Threads of vCPUs use it between enter() and leave() only. */
+static struct view {
+	_Atomic(struct vms_agent_shared *) shared; /* NULL: no client */
+	atomic_uint users;
+	size_t size;
+} views[VMS_AGENT_MAX_CLIENTS];
+
+static struct vms_agent_shared *enter(struct view *view)
+{
+	atomic_fetch_add(&view->users, 1);
+	struct vms_agent_shared *shared = atomic_load(&view->shared);
+	if (!shared)
+		atomic_fetch_sub(&view->users, 1);
+	return shared;
+}
+
+static void leave(struct view *view)
+{
+	atomic_fetch_sub(&view->users, 1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 * MILLISECOND + (uint64_t)now.tv_nsec;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec timeout = { .tv_nsec = (long)MIN(ns, SLICE_NS) };
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- granting and waiting ---------------------------------------------- */
+
+/* Ends the hold, if there is one. */
+static void break_hold(struct vms_agent_vcpu *slot)
+{
+	if (!atomic_load(&slot->wanted))
+		return;
+	atomic_fetch_add(&slot->broken, 1);
+	atomic_store(&slot->wanted, 0);
+	futex_wake(&slot->wanted);
+	futex_wake(&slot->held);
+}
+
+/* Tells a client that wants the vCPU that it has it. Returns what it wants. */
+static uint32_t grant(struct vms_agent_vcpu *slot, const uint32_t *has_regs, const uint64_t *regs,
+		      unsigned n_regs)
+{
+	uint32_t wanted = atomic_load(&slot->wanted);
+	if (!wanted || wanted == atomic_load(&slot->held))
+		return wanted;
+	memcpy(slot->regs, regs, n_regs * sizeof(*regs));
+	memcpy(slot->has_regs, has_regs, sizeof(slot->has_regs));
+	atomic_store(&slot->held, wanted);
+	futex_wake(&slot->held);
+	return wanted;
+}
+
+/* Waits while the client of the view wants just this hold, at most until `deadline`. */
+static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uint32_t wanted,
+			     uint64_t deadline)
+{
+	static unsigned n_cpus;
+	if (!n_cpus)
+		n_cpus = g_get_num_processors();
+	uint64_t now = now_ns();
+	uint64_t spin_end = n_cpus > 1 ? now + SPIN_NS : now;
+	while (now < deadline && atomic_load(&view->shared) &&
+	       atomic_load(&slot->wanted) == wanted) {
+		if (now >= spin_end)
+			futex_wait(&slot->wanted, wanted, deadline - now);
+		now = now_ns();
+	}
+}
+
+/* Grants the vCPU, which executes nothing, to all that want it. */
+static void grant_all(struct vcpu *vcpu)
+{
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		struct vms_agent_shared *shared = enter(&views[i]);
+		if (!shared)
+			continue;
+		grant(&shared->vcpu[vcpu->index], vcpu->has_regs, vcpu->regs, vcpu_arch()->n_regs);
+		leave(&views[i]);
+	}
+}
+
+/* Is it held, or to be held? Then waits for the end of one client's hold. */
+static bool wait_once(struct vcpu *vcpu)
+{
+	bool waited = false;
+	for (unsigned i = 0; !waited && i < VMS_AGENT_MAX_CLIENTS; i++) {
+		struct vms_agent_shared *shared = enter(&views[i]);
+		if (!shared)
+			continue;
+		struct vms_agent_vcpu *slot = &shared->vcpu[vcpu->index];
+		uint32_t wanted = atomic_load(&slot->wanted);
+		waited = wanted;
+		if (waited) {
+			grant_all(vcpu);
+			wait_for_release(&views[i], slot, wanted, now_ns() + SLICE_NS);
+		}
+		leave(&views[i]);
+	}
+	return waited;
+}
+
+static bool is_wanted(const struct vcpu *vcpu)
+{
+	bool wanted = false;
+	for (unsigned i = 0; !wanted && i < VMS_AGENT_MAX_CLIENTS; i++) {
+		struct vms_agent_shared *shared = enter(&views[i]);
+		if (!shared)
+			continue;
+		wanted = atomic_load(&shared->vcpu[vcpu->index].wanted);
+		leave(&views[i]);
+	}
+	return wanted;
+}
+
+void hold_vcpu_called(struct vcpu *vcpu)
+{
+	if (!is_wanted(vcpu))
+		return;
+	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
+	while (wait_once(vcpu))
+		;
+}
+
+/* ---- what vCPUs do ------------------------------------------------------ */
+
+/* With the vCPU's lock held. */
+static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
+{
+	vcpu->state = state;
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		struct vms_agent_shared *shared = enter(&views[i]);
+		if (!shared)
+			continue;
+		shared->vcpu[vcpu->index].thread = vcpu->thread;
+		atomic_store(&shared->vcpu[vcpu->index].state, state);
+		leave(&views[i]);
+	}
+}
+
+void hold_vcpu_init(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	set_state(vcpu, VMS_AGENT_RUNNING);
+	g_mutex_unlock(&vcpu->lock);
+}
+
+void hold_vcpu_idle(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
+	set_state(vcpu, VMS_AGENT_HALTED);
+	grant_all(vcpu);
+	g_mutex_unlock(&vcpu->lock);
+}
+
+/* Waits for the release of what was granted while the vCPU was halted. */
+static void end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
+{
+	struct vms_agent_shared *shared = enter(view);
+	if (!shared)
+		return;
+	struct vms_agent_vcpu *slot = &shared->vcpu[vcpu->index];
+	uint32_t wanted = atomic_load(&slot->wanted);
+	if (wanted && wanted == atomic_load(&slot->held)) {
+		wait_for_release(view, slot, wanted, deadline);
+		if (atomic_load(&slot->wanted) == wanted)
+			break_hold(slot);
+	}
+	leave(view);
+}
+
+/* Nothing is granted from here on but by hold_vcpu_called. */
+void hold_vcpu_resume(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	set_state(vcpu, VMS_AGENT_RUNNING);
+	g_mutex_unlock(&vcpu->lock);
+	uint64_t deadline = now_ns() + RESUME_NS;
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
+		end_grant(vcpu, &views[i], deadline);
+}
+
+void hold_vcpu_exit(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	set_state(vcpu, VMS_AGENT_ABSENT);
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		struct vms_agent_shared *shared = enter(&views[i]);
+		if (!shared)
+			continue;
+		break_hold(&shared->vcpu[vcpu->index]);
+		leave(&views[i]);
+	}
+	g_mutex_unlock(&vcpu->lock);
+}
+
+/* ---- clients ------------------------------------------------------------ */
+
+void hold_request(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	g_mutex_lock(&vcpu->lock);
+	bool executes = vcpu->state == VMS_AGENT_RUNNING;
+	if (vcpu->state == VMS_AGENT_HALTED)
+		grant_all(vcpu);
+	g_mutex_unlock(&vcpu->lock);
+	if (executes)
+		vcpu_call(index);
+}
+
+static int make_memory(size_t size, struct vms_agent_shared **shared)
+{
+	int fd = memfd_create("vmscope-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*shared = MAP_FAILED;
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0 &&
+	    posix_fallocate(fd, 0, (off_t)size) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		*shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*shared != MAP_FAILED)
+		return fd;
+	int failure = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = failure;
+	return -1;
+}
+
+int hold_open(unsigned client, uint64_t *size)
+{
+	struct view *view = &views[client];
+	const struct arch *arch = vcpu_arch();
+	struct vms_agent_shared *shared;
+	view->size = sizeof(*shared) + vcpus_max() * sizeof(shared->vcpu[0]);
+	int fd = make_memory(view->size, &shared);
+	if (fd < 0)
+		return -1;
+	for (unsigned i = 0; i < arch->n_regs; i++)
+		g_strlcpy(shared->reg_names[i], arch->regs[i], VMS_AGENT_REG_NAME);
+	atomic_store(&view->shared, shared);
+	for (unsigned i = 0; i < vcpus_max(); i++) {
+		struct vcpu *vcpu = vcpu_get(i);
+		g_mutex_lock(&vcpu->lock);
+		set_state(vcpu, vcpu->state);
+		g_mutex_unlock(&vcpu->lock);
+	}
+	*size = view->size;
+	return fd;
+}
+
+void hold_break(unsigned client)
+{
+	struct vms_agent_shared *shared = atomic_load(&views[client].shared);
+	for (unsigned i = 0; shared && i < vcpus_max(); i++)
+		break_hold(&shared->vcpu[i]);
+}
+
+bool hold_any(unsigned client)
+{
+	struct vms_agent_shared *shared = atomic_load(&views[client].shared);
+	bool any = false;
+	for (unsigned i = 0; shared && !any && i < vcpus_max(); i++)
+		any = atomic_load(&shared->vcpu[i].wanted);
+	return any;
+}
+
+void hold_close(unsigned client)
+{
+	struct view *view = &views[client];
+	struct vms_agent_shared *shared = atomic_exchange(&view->shared, NULL);
+	if (!shared)
+		return;
+	/* Who still has the memory may still write there: only that nobody waits is sure soon. */
+	while (atomic_load(&view->users)) {
+		for (unsigned i = 0; i < vcpus_max(); i++)
+			break_hold(&shared->vcpu[i]);
+		g_usleep(MICROSECOND / 10);
+	}
+	munmap(shared, view->size);
+}

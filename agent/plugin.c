@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "plugin.h"
+
+#include "calls.h"
+#include "hold.h"
+#include "server.h"
+#include "vcpu.h"
+#include <stdio.h>
+#include <string.h>
+
+QEMU_EXPORT int qemu_plugin_version = VMS_QEMU_API;
+
+struct job {
+	void (*function)(void *data);
+	void *data;
+};
+
+static struct {
+	qemu_plugin_id_t id;
+	GMutex lock;
+	GQueue in_vcpu;	    /* struct job */
+	GQueue retranslate; /* struct job; the first is being done */
+	_Atomic bool has_in_vcpu;
+	_Atomic bool translated; /* some code since the begin */
+} plugin = { .in_vcpu = G_QUEUE_INIT, .retranslate = G_QUEUE_INIT };
+
+static void register_callbacks(void);
+
+static void push(GQueue *queue, void (*function)(void *data), void *data)
+{
+	struct job *job = g_new(struct job, 1);
+	*job = (struct job) { function, data };
+	g_queue_push_tail(queue, job);
+}
+
+/* ---- work that needs a vCPU's thread ------------------------------------ */
+
+static void run_jobs(void)
+{
+	if (!plugin.has_in_vcpu)
+		return;
+	for (;;) {
+		g_mutex_lock(&plugin.lock);
+		g_autofree struct job *job = g_queue_pop_head(&plugin.in_vcpu);
+		plugin.has_in_vcpu = !g_queue_is_empty(&plugin.in_vcpu);
+		g_mutex_unlock(&plugin.lock);
+		if (!job)
+			return;
+		job->function(job->data);
+	}
+}
+
+void plugin_run_in_vcpu(void (*function)(void *data), void *data)
+{
+	g_mutex_lock(&plugin.lock);
+	push(&plugin.in_vcpu, function, data);
+	plugin.has_in_vcpu = true;
+	g_mutex_unlock(&plugin.lock);
+	vcpu_call_all();
+}
+
+static void reset_done QEMU_CALLBACK();
+
+static void reset(__attribute__((unused)) void *data)
+{
+	QEMU_REGISTER(qemu_plugin_reset, plugin.id, reset_done);
+}
+
+static void reset_done QEMU_CALLBACK()
+{
+	register_callbacks();
+	g_mutex_lock(&plugin.lock);
+	g_autofree struct job *job = g_queue_peek_head(&plugin.retranslate);
+	g_mutex_unlock(&plugin.lock);
+	job->function(job->data);
+	g_mutex_lock(&plugin.lock);
+	g_queue_pop_head(&plugin.retranslate);
+	bool more = !g_queue_is_empty(&plugin.retranslate);
+	g_mutex_unlock(&plugin.lock);
+	if (more)
+		plugin_run_in_vcpu(reset, NULL);
+}
+
+static void nothing(__attribute__((unused)) void *data)
+{
+}
+
+void plugin_retranslate(void (*done)(void *data), void *data)
+{
+	if (!plugin.translated) {
+		done(data);
+		if (!plugin.translated)
+			return;
+		done = nothing; /* code was translated meanwhile */
+	}
+	g_mutex_lock(&plugin.lock);
+	bool idle = g_queue_is_empty(&plugin.retranslate);
+	push(&plugin.retranslate, done, data);
+	g_mutex_unlock(&plugin.lock);
+	if (idle)
+		plugin_run_in_vcpu(reset, NULL);
+}
+
+/* ---- QEMU's callbacks --------------------------------------------------- */
+
+static void on_vcpu_init QEMU_CALLBACK(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_init(index);
+	if (!vcpu)
+		return;
+	hold_vcpu_init(vcpu);
+	calls_vcpu_init(vcpu);
+}
+
+static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (!vcpu)
+		return;
+	calls_vcpu_exit(vcpu);
+	hold_vcpu_exit(vcpu);
+}
+
+static void on_vcpu_idle QEMU_CALLBACK(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (vcpu)
+		hold_vcpu_idle(vcpu);
+}
+
+static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (!vcpu)
+		return;
+	hold_vcpu_resume(vcpu);
+	run_jobs();
+}
+
+/* From translated code, when the vCPU's flag is set. */
+static void on_call(unsigned index, __attribute__((unused)) void *data)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (!vcpu)
+		return;
+	vcpu_called(vcpu);
+	run_jobs();
+	hold_vcpu_called(vcpu);
+}
+
+static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
+{
+	plugin.translated = true;
+	vcpu_translate(tb, on_call);
+	calls_translate(tb);
+}
+
+static void on_quit QEMU_CALLBACK()
+{
+	calls_exit();
+	server_stop();
+}
+
+static void register_callbacks(void)
+{
+	QEMU_REGISTER(qemu_plugin_register_vcpu_init_cb, plugin.id, on_vcpu_init);
+	QEMU_REGISTER(qemu_plugin_register_vcpu_exit_cb, plugin.id, on_vcpu_exit);
+	QEMU_REGISTER(qemu_plugin_register_vcpu_idle_cb, plugin.id, on_vcpu_idle);
+	QEMU_REGISTER(qemu_plugin_register_vcpu_resume_cb, plugin.id, on_vcpu_resume);
+	QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
+	QEMU_REGISTER(qemu_plugin_register_atexit_cb, plugin.id, on_quit);
+}
+
+/* ---- installation ------------------------------------------------------- */
+
+/* The value of the one argument that there is. */
+static const char *socket_path(int argc, char **argv)
+{
+	const char *path = NULL;
+	for (int i = 0; i < argc; i++) {
+		if (!g_str_has_prefix(argv[i], "socket=")) {
+			fprintf(stderr,
+				"vmscope agent: unknown argument '%s': there is socket=PATH\n",
+				argv[i]);
+			return NULL;
+		}
+		path = argv[i] + strlen("socket=");
+	}
+	if (!path || !*path)
+		fprintf(stderr, "vmscope agent: no socket: -plugin FILE,socket=PATH\n");
+	return path && *path ? path : NULL;
+}
+
+static const struct arch *find_arch(const qemu_info_t *info)
+{
+	const struct arch *const archs[] = { &arch_x86_64, &arch_aarch64 };
+	for (size_t i = 0; info->system_emulation && i < G_N_ELEMENTS(archs); i++) {
+		if (strcmp(archs[i]->name, info->target_name) == 0)
+			return archs[i];
+	}
+	fprintf(stderr, "vmscope agent: %s is not supported: machines of x86_64 and aarch64 are\n",
+		info->system_emulation ? info->target_name : "a program without a machine");
+	return NULL;
+}
+
+QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
+				    char **argv)
+{
+	const char *path = socket_path(argc, argv);
+	const struct arch *arch = path ? find_arch(info) : NULL;
+	plugin.id = id;
+	if (!arch || !vcpus_new(id, arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
+	    !server_start(path, (unsigned)info->version.cur))
+		return 1;
+	register_callbacks();
+	return 0;
+}

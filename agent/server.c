@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+#include "server.h"
+
+#include "calls.h"
+#include "hold.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often clients are looked at while they hold a vCPU: a client that is stopped must not stop
+ * the guest. */
+#define WATCH_MS     100
+#define EXIT_SECONDS 2
+/* File descriptors that a message may bring; all but the first are closed. */
+#define FDS_MAX 8
+
+struct client {
+	int fd;	   /* -1: none */
+	int pidfd; /* -1: unknown */
+	pid_t pid; /* 0: unknown */
+	bool greeted;
+};
+
+static struct {
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	struct stat file;
+	int fd;	 /* that listens */
+	int end; /* eventfd: the thread is to end */
+	unsigned api;
+	pthread_t thread;
+	struct client client[VMS_AGENT_MAX_CLIENTS];
+} server;
+
+/* ---- replies ------------------------------------------------------------ */
+
+void reply_ok(struct reply *reply)
+{
+	reply->message = (struct vms_agent_message) { VMS_AGENT_MAGIC, VMS_AGENT_OK };
+	reply->size = sizeof(reply->message);
+}
+
+void reply_error(struct reply *reply, enum vms_error code, const char *format, ...)
+{
+	va_list arguments;
+	memset(&reply->failure, 0, sizeof(reply->failure));
+	reply->message = (struct vms_agent_message) { VMS_AGENT_MAGIC, VMS_AGENT_ERROR };
+	reply->failure.code = code;
+	reply->size = sizeof(reply->failure);
+	reply->n_fds = 0;
+	va_start(arguments, format);
+	vsnprintf(reply->failure.text, sizeof(reply->failure.text), format, arguments);
+	va_end(arguments);
+}
+
+/* Without waiting: who does not read its replies is no client. */
+static bool send_reply(int fd, struct reply *reply)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(reply->fds))];
+	} control = { 0 };
+	struct iovec part = { &reply->message, reply->size };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	if (reply->n_fds) {
+		size_t size = reply->n_fds * sizeof(reply->fds[0]);
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(size);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(size);
+		memcpy(CMSG_DATA(&control.header), reply->fds, size);
+	}
+	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)reply->size;
+}
+
+/* ---- clients ------------------------------------------------------------ */
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void drop_client(unsigned index)
+{
+	struct client *client = &server.client[index];
+	calls_client_gone(index);
+	hold_close(index);
+	close_fd(&client->fd);
+	close_fd(&client->pidfd);
+}
+
+static void turn_away(int fd)
+{
+	struct reply reply = { 0 };
+	reply_error(&reply, VMS_ERROR_BUSY, "%u clients use the agent already: end one of them",
+		    VMS_AGENT_MAX_CLIENTS);
+	send_reply(fd, &reply);
+	close(fd);
+}
+
+static void accept_client(void)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+	unsigned index = 0;
+	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return;
+	while (index < VMS_AGENT_MAX_CLIENTS && server.client[index].fd >= 0)
+		index++;
+	if (index == VMS_AGENT_MAX_CLIENTS) {
+		turn_away(fd);
+		return;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	server.client[index] = (struct client) {
+		.fd = fd,
+		.pid = peer.pid,
+		.pidfd = peer.pid > 0 ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1,
+	};
+}
+
+/* Stopped by a signal or a debugger? */
+static bool is_stopped(pid_t pid)
+{
+	char path[32], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t size = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[MAX(size, 0)] = 0;
+	const char *name_end = strrchr(text, ')');
+	return name_end && (g_str_has_prefix(name_end, ") T") || g_str_has_prefix(name_end, ") t"));
+}
+
+static void watch_clients(void)
+{
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		const struct client *client = &server.client[i];
+		if (client->fd >= 0 && client->pid > 0 && hold_any(i) && is_stopped(client->pid))
+			hold_break(i);
+	}
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+/* The shared memory's descriptor is sent and closed by the caller. */
+static void greet(unsigned index, struct reply *reply, int *memory)
+{
+	struct client *client = &server.client[index];
+	struct vms_agent_hello hello = {
+		.message = { VMS_AGENT_MAGIC, VMS_AGENT_HELLO },
+		.version = VMS_AGENT_VERSION,
+		.api = server.api,
+		.pid = (uint32_t)getpid(),
+		.max_vcpus = vcpus_max(),
+		.n_regs = vcpu_arch()->n_regs,
+		.one_thread = vcpus_one_thread(),
+	};
+	if (client->greeted) {
+		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has said hello before");
+		return;
+	}
+	*memory = hold_open(index, &hello.shared_size);
+	if (*memory < 0) {
+		reply_error(reply, VMS_ERROR_IO,
+			    "QEMU cannot make the memory that it would share: %s",
+			    g_strerror(errno));
+		return;
+	}
+	client->greeted = true;
+	g_strlcpy(hello.arch, vcpu_arch()->name, sizeof(hello.arch));
+	reply->hello = hello;
+	reply->size = sizeof(hello);
+	reply->fds[0] = *memory;
+	reply->n_fds = 1;
+}
+
+/* `fd` came with the message, or is -1. */
+static void answer(unsigned index, const struct vms_agent_message *message, size_t size, int fd,
+		   struct reply *reply, int *memory)
+{
+	const struct vms_agent_hold *hold = (const void *)message;
+	if (size < sizeof(*message) || message->magic != VMS_AGENT_MAGIC) {
+		reply_error(reply, VMS_ERROR_PROTOCOL, "the message is not one of vmscope");
+		return;
+	}
+	switch (message->kind) {
+	case VMS_AGENT_HELLO: greet(index, reply, memory); break;
+	case VMS_AGENT_HOLD:
+		if (size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
+		    !server.client[index].greeted)
+			reply_error(reply, VMS_ERROR_PROTOCOL,
+				    "the request to hold a vCPU is malformed, or comes too early");
+		else
+			hold_request(hold->vcpu);
+		break;
+	case VMS_AGENT_CALLS_FUNCTIONS:
+	case VMS_AGENT_CALLS_STACKS:
+	case VMS_AGENT_CALLS_START:
+	case VMS_AGENT_CALLS_STOP: calls_request(index, message, size, fd, reply); break;
+	default:
+		reply_error(reply, VMS_ERROR_PROTOCOL, "the agent knows no request of kind %u",
+			    message->kind);
+	}
+}
+
+/* Takes the descriptors out of the message; the first is returned, others are closed. */
+static int take_fds(struct msghdr *message)
+{
+	int first = -1;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (first < 0)
+				first = fd;
+			else
+				close(fd);
+		}
+	}
+	return first;
+}
+
+/* One request. False: the client has gone, or is no client. */
+static bool serve(unsigned index)
+{
+	union {
+		struct vms_agent_message message;
+		uint64_t align;
+		char bytes[VMS_AGENT_MAX_MESSAGE];
+	} request;
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec part = { &request, sizeof(request) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	struct reply reply = { 0 };
+	int memory = -1;
+	ssize_t size = recvmsg(server.client[index].fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (size < 0)
+		return errno == EAGAIN || errno == EINTR;
+	int fd = take_fds(&message);
+	bool sound = size > 0 && !(message.msg_flags & MSG_TRUNC);
+	if (sound)
+		answer(index, &request.message, (size_t)size, fd, &reply, &memory);
+	if (reply.size)
+		sound &= send_reply(server.client[index].fd, &reply);
+	close_fd(&fd);
+	close_fd(&memory);
+	return sound;
+}
+
+/* ---- the thread --------------------------------------------------------- */
+
+static void *run(__attribute__((unused)) void *data)
+{
+	for (;;) {
+		struct pollfd polls[2 + 2 * VMS_AGENT_MAX_CLIENTS];
+		bool clients = false;
+		polls[0] = (struct pollfd) { .fd = server.end, .events = POLLIN };
+		polls[1] = (struct pollfd) { .fd = server.fd, .events = POLLIN };
+		for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+			const struct client *client = &server.client[i];
+			clients |= client->fd >= 0;
+			polls[2 + 2 * i] = (struct pollfd) { .fd = client->fd, .events = POLLIN };
+			polls[3 + 2 * i] =
+				(struct pollfd) { .fd = client->pidfd, .events = POLLIN };
+		}
+		if (poll(polls, G_N_ELEMENTS(polls), clients ? WATCH_MS : -1) < 0)
+			continue;
+		if (polls[0].revents)
+			return NULL;
+		for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+			if (polls[3 + 2 * i].revents || (polls[2 + 2 * i].revents && !serve(i)))
+				drop_client(i);
+		}
+		if (polls[1].revents)
+			accept_client();
+		watch_clients();
+	}
+}
+
+static bool start_thread(void)
+{
+	sigset_t every, before;
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &before);
+	int failure = pthread_create(&server.thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failure)
+		errno = failure;
+	else
+		pthread_setname_np(server.thread, "vmscope-agent");
+	return !failure;
+}
+
+/* ---- the socket --------------------------------------------------------- */
+
+/* Is the file the socket of a program that has gone? */
+static bool is_stale(const struct sockaddr_un *address)
+{
+	struct stat file;
+	if (lstat(address->sun_path, &file) < 0 || !S_ISSOCK(file.st_mode))
+		return false;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool refused = fd >= 0 &&
+		       connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
+		       errno == ECONNREFUSED;
+	close_fd(&fd);
+	return refused;
+}
+
+static bool bind_socket(const struct sockaddr_un *address)
+{
+	const struct sockaddr *generic = (const struct sockaddr *)address;
+	/* The mode of the socket becomes that of the file: nobody else can connect meanwhile. */
+	if (fchmod(server.fd, S_IRUSR | S_IWUSR) < 0)
+		return false;
+	if (bind(server.fd, generic, sizeof(*address)) == 0)
+		return true;
+	if (errno != EADDRINUSE || !is_stale(address)) {
+		errno = errno == ECONNREFUSED ? EADDRINUSE : errno;
+		return false;
+	}
+	return unlink(address->sun_path) == 0 && bind(server.fd, generic, sizeof(*address)) == 0;
+}
+
+static bool open_socket(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof(address.sun_path)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	strcpy(address.sun_path, path);
+	strcpy(server.path, path);
+	server.end = eventfd(0, EFD_CLOEXEC);
+	server.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return server.end >= 0 && server.fd >= 0 && bind_socket(&address) &&
+	       stat(path, &server.file) == 0 && listen(server.fd, VMS_AGENT_MAX_CLIENTS) == 0;
+}
+
+bool server_start(const char *path, unsigned api)
+{
+	server.api = api;
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
+		server.client[i] = (struct client) { .fd = -1, .pidfd = -1 };
+	if (open_socket(path) && start_thread())
+		return true;
+	fprintf(stderr, "vmscope agent: cannot listen on the socket '%s': %s\n", path,
+		g_strerror(errno));
+	return false;
+}
+
+void server_stop(void)
+{
+	struct timespec deadline;
+	struct stat file;
+	uint64_t one = 1;
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_sec += EXIT_SECONDS;
+	if (write(server.end, &one, sizeof(one)) == sizeof(one))
+		pthread_timedjoin_np(server.thread, NULL, &deadline);
+	/* Somebody else may have taken the name. */
+	if (lstat(server.path, &file) == 0 && file.st_dev == server.file.st_dev &&
+	    file.st_ino == server.file.st_ino)
+		unlink(server.path);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The vCPUs, by QEMU's index: which threads run them, their registers, whether they execute, and
+ * how one is called: code that leaves a function or goes round a loop looks at a flag of its vCPU
+ * where it begins, and comes to plugin.c when that is set.
+ */
+#pragma once
+
+#include "arch.h"
+#include "machine/agent/protocol.h"
+#include "qemu_plugin.h"
+
+struct vcpu {
+	unsigned index;
+	uint32_t thread; /* the host thread that runs it */
+	GMutex lock;	 /* of what follows, and of holds that are granted while it is halted */
+	enum vms_agent_vcpu_state state;
+	/* What it halted with. */
+	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32];
+	uint64_t regs[VMS_AGENT_MAX_REGS];
+
+	/* Its own thread's. */
+	struct qemu_plugin_register *handles[VMS_AGENT_MAX_REGS]; /* NULL: QEMU has no such */
+	GByteArray *bytes;
+};
+
+bool vcpus_new(qemu_plugin_id_t id, const struct arch *arch, unsigned max);
+/* Up to `max` of vcpus_new. */
+unsigned vcpus_max(void);
+/* NULL beyond that. */
+struct vcpu *vcpu_get(unsigned index);
+/* Does QEMU run several in one thread? */
+bool vcpus_one_thread(void);
+/* In a vCPU's thread, NULL in others; where several are run in one, any of them. */
+struct vcpu *vcpu_current(void);
+const struct arch *vcpu_arch(void);
+
+/* In a callback of the vCPU that may read registers. False: there is no such. */
+bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret);
+/* All of them. */
+void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32],
+		   uint64_t regs[VMS_AGENT_MAX_REGS]);
+/* Memory as this vCPU sees it, in its callback. */
+bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size);
+
+/* In plugin.c's callbacks. */
+struct vcpu *vcpu_init(unsigned index);
+
+/* Makes the code of `tb` look at the flag. */
+void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called);
+/* Sets the flag: of one, or of all. From any thread but with no vCPU's lock held. */
+void vcpu_call(unsigned index);
+void vcpu_call_all(void);
+/* Takes the flag back. What was asked for before the call is seen after this. */
+void vcpu_called(struct vcpu *vcpu);
