@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The directory: streams of records go straight to their files, whole records only; the files with
+ * names are replaced as a whole when something in them has changed.
+ */
+#include "calls/directory-private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RECORD_SIZE  16
+#define OPEN_FILES   200  /* of streams at once */
+#define CHUNK	     4096 /* records that are written at once */
+#define IMAGES_LIMIT (1 << 13)
+#define STACK_LIMIT  65000 /* deeper calls than uftrace can count are not followed */
+#define STACK_STEP   1024
+/* Files of symbols grow with every function that is new: not written anew all the time. */
+#define SYMBOLS_INTERVAL_US G_USEC_PER_SEC
+
+/* A record's second word: type:2 more:1 magic:3 depth:10 address:48. */
+#define TYPE(word)    ((unsigned)((word)&3))
+#define ADDRESS(word) ((word) >> 16)
+#define FIXED	      UINT64_C(0x3c) /* more and magic */
+#define MAGIC	      (UINT64_C(5) << 3)
+enum { ENTRY, EXIT };
+
+struct call {
+	uint64_t address, place; /* as the agent told it, and where that is in the trace */
+};
+
+struct stream {
+	uint32_t id;
+	struct vms_calls_task task;
+	struct vms_calls_mappings *mappings; /* NULL: nobody knows */
+	GArray *calls;			     /* that are open: struct call */
+	uint64_t size;			     /* bytes written */
+	int fd;				     /* -1: not open */
+	GList *link;			     /* in vms_calls_directory.open */
+};
+
+struct vms_calls_directory {
+	char *path;
+	int fd;
+	struct vms_calls_about about; /* strings are owned */
+	GHashTable *streams;	      /* id → struct stream */
+	GQueue open;		      /* streams with an open file, the latest used last */
+	GPtrArray *images;
+	GHashTable *image_ids; /* "key:name" → image */
+	GHashTable *names;     /* of images */
+	struct vms_calls_places *places;
+	struct vms_calls_mappings *kernel;
+	vms_calls_learn learn;
+	void *learn_data;
+	uint64_t start_ns;
+	unsigned max_stack; /* calls that were open at once, rounded up */
+	struct vms_calls_written written;
+	GError *failure; /* of a data file */
+	bool tasks_changed, info_changed;
+	uint64_t buffer[2 * CHUNK];
+};
+
+/* ---- files ------------------------------------------------------------ */
+
+static bool fail(const char *what, const char *folder, const char *name, GError **error)
+{
+	int number = errno;
+	enum vms_error code = number == EACCES || number == EPERM || number == EROFS
+				      ? VMS_ERROR_PERMISSION
+				      : VMS_ERROR_IO;
+	g_set_error(error, VMS_ERROR, code, "cannot %s %s%s%s: %s", what, folder, *name ? "/" : "",
+		    name, g_strerror(number));
+	return false;
+}
+
+static bool write_all(int fd, const char *data, size_t size, size_t *done)
+{
+	*done = 0;
+	while (*done < size) {
+		ssize_t n = write(fd, data + *done, size - *done);
+		if (n < 0 && errno != EINTR)
+			return false;
+		*done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+/* Replaces a file as a whole: whoever reads has the old one or the new. Frees the text. */
+static bool replace_file(struct vms_calls_directory *directory, const char *name, GString *text,
+			 GError **error)
+{
+	static const char temporary[] = ".new";
+	size_t done;
+	int fd = openat(directory->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	bool written = fd >= 0 && write_all(fd, text->str, text->len, &done);
+	if (fd >= 0 && close(fd) < 0)
+		written = false;
+	written = written && renameat(directory->fd, temporary, directory->fd, name) == 0;
+	if (!written) {
+		fail("write", directory->path, name, error);
+		unlinkat(directory->fd, temporary, 0);
+	}
+	g_string_free(text, true);
+	return written;
+}
+
+static bool is_empty(int folder)
+{
+	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", folder);
+	g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
+	return dir && !g_dir_read_name(dir);
+}
+
+static int open_folder(const char *path, GError **error)
+{
+	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+		fail("create", path, "", error);
+		return -1;
+	}
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		fail("open", path, "", error);
+	} else if (!is_empty(fd)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
+			    "cannot write a trace to %s: it is not empty; name a new directory",
+			    path);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* ---- streams ---------------------------------------------------------- */
+
+static void close_stream_file(struct vms_calls_directory *directory, struct stream *stream)
+{
+	if (stream->fd < 0)
+		return;
+	close(stream->fd);
+	stream->fd = -1;
+	g_queue_delete_link(&directory->open, stream->link);
+	stream->link = NULL;
+}
+
+static void free_stream(void *data)
+{
+	struct stream *stream = data;
+	vms_calls_mappings_unref(stream->mappings);
+	g_array_unref(stream->calls);
+	g_free(stream);
+}
+
+static struct stream *find_stream(const struct vms_calls_directory *directory, uint64_t id)
+{
+	return g_hash_table_lookup(directory->streams, (gpointer)(uintptr_t)id);
+}
+
+static struct stream *new_stream(struct vms_calls_directory *directory, uint32_t id)
+{
+	struct stream *stream = g_new0(struct stream, 1);
+	stream->id = id;
+	stream->fd = -1;
+	stream->calls = g_array_new(false, false, sizeof(struct call));
+	g_hash_table_insert(directory->streams, (gpointer)(uintptr_t)id, stream);
+	directory->written.streams++;
+	directory->info_changed = true;
+	return stream;
+}
+
+void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t id,
+				const struct vms_calls_thread *thread)
+{
+	if (id == 0 || id > INT32_MAX)
+		return;
+	struct stream *stream = find_stream(directory, id);
+	if (!stream)
+		stream = new_stream(directory, (uint32_t)id);
+	stream->task.tid = (uint32_t)id;
+	stream->task.pid = thread->pid ? thread->pid : (uint32_t)id;
+	g_strlcpy(stream->task.name, thread->name, sizeof(stream->task.name));
+	directory->start_ns = MIN(directory->start_ns, thread->time_ns);
+	directory->tasks_changed = true;
+}
+
+void vms_calls_directory_switch(struct vms_calls_directory *directory, uint64_t id,
+				struct vms_calls_mappings *mappings)
+{
+	struct stream *stream = find_stream(directory, id);
+	if (!stream)
+		return;
+	if (mappings)
+		vms_calls_mappings_ref(mappings);
+	vms_calls_mappings_unref(stream->mappings);
+	stream->mappings = mappings;
+}
+
+/* Opens the stream's file, and closes another where there are too many. */
+static bool open_stream_file(struct vms_calls_directory *directory, struct stream *stream,
+			     GError **error)
+{
+	if (stream->fd >= 0) {
+		g_queue_unlink(&directory->open, stream->link);
+		g_queue_push_tail_link(&directory->open, stream->link);
+		return true;
+	}
+	if (directory->open.length >= OPEN_FILES)
+		close_stream_file(directory, g_queue_peek_head(&directory->open));
+	char name[32];
+	snprintf(name, sizeof(name), "%u.dat", stream->id);
+	stream->fd = openat(directory->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (stream->fd < 0)
+		return fail("open", directory->path, name, error);
+	g_queue_push_tail(&directory->open, stream);
+	stream->link = g_queue_peek_tail_link(&directory->open);
+	return true;
+}
+
+/* Writes records; of those that find no room only whole ones stay. */
+static bool write_records(struct vms_calls_directory *directory, struct stream *stream,
+			  const void *data, size_t size, GError **error)
+{
+	size_t done;
+	if (!open_stream_file(directory, stream, error))
+		return false;
+	bool written = write_all(stream->fd, data, size, &done);
+	int number = errno;
+	done -= done % RECORD_SIZE;
+	stream->size += done;
+	directory->written.bytes += done;
+	directory->written.records += done / RECORD_SIZE;
+	if (written)
+		return true;
+	if (ftruncate(stream->fd, (off_t)stream->size) < 0)
+		close_stream_file(directory, stream);
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_IO,
+		"cannot write %s/%u.dat: %s; %" G_GUINT64_FORMAT
+		" bytes of the trace were written and can be read, at least %zu more are needed",
+		directory->path, stream->id, g_strerror(number), directory->written.bytes,
+		size - done);
+	return false;
+}
+
+/* ---- addresses -------------------------------------------------------- */
+
+static const struct vms_calls_mapping *find_mapping(struct vms_calls_directory *directory,
+						    const struct stream *stream, uint64_t va)
+{
+	const struct vms_calls_mapping *mapping = vms_calls_mappings_find(directory->kernel, va);
+	if (!mapping && stream->mappings) {
+		mapping = vms_calls_mappings_find(stream->mappings, va);
+		if (!mapping && directory->learn && vms_calls_mappings_ask(stream->mappings, va)) {
+			directory->learn(stream->mappings, va, directory->learn_data);
+			mapping = vms_calls_mappings_find(stream->mappings, va);
+		}
+		if (mapping)
+			vms_calls_image_note_entry(mapping->image,
+						   mapping->offset + (va - mapping->start));
+	}
+	return mapping;
+}
+
+static uint64_t place_of(struct vms_calls_directory *directory, const struct stream *stream,
+			 uint64_t va)
+{
+	const struct vms_calls_mapping *mapping = find_mapping(directory, stream, va);
+	if (mapping)
+		return mapping->place + (va - mapping->start);
+	return vms_calls_places_stray(directory->places, va, stream->mappings != NULL);
+}
+
+static void push_call(struct vms_calls_directory *directory, struct stream *stream,
+		      const struct call *call)
+{
+	if (stream->calls->len == STACK_LIMIT)
+		g_array_set_size(stream->calls, 0);
+	g_array_append_val(stream->calls, *call);
+	if (stream->calls->len > directory->max_stack) {
+		directory->max_stack = MIN(directory->max_stack + STACK_STEP, STACK_LIMIT);
+		directory->info_changed = true;
+	}
+}
+
+/* Takes the innermost call off; true when that is the one that began at `va`. */
+static bool pop_call(struct stream *stream, uint64_t va, uint64_t *place)
+{
+	if (stream->calls->len == 0)
+		return false;
+	const struct call *call =
+		&g_array_index(stream->calls, struct call, stream->calls->len - 1);
+	*place = call->place;
+	bool same = call->address == va;
+	g_array_set_size(stream->calls, stream->calls->len - 1);
+	return same;
+}
+
+/* The record's second word as it goes into the file. An exit is where its entry was. */
+static uint64_t translate(struct vms_calls_directory *directory, struct stream *stream,
+			  uint64_t word)
+{
+	uint64_t va = ADDRESS(word), place = va;
+	if (TYPE(word) == ENTRY) {
+		place = place_of(directory, stream, va);
+		push_call(directory, stream, &(struct call) { va, place });
+	} else if (TYPE(word) == EXIT && !pop_call(stream, va, &place)) {
+		place = place_of(directory, stream, va);
+	}
+	return (word & 0xffff & ~FIXED) | MAGIC | place << 16;
+}
+
+bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t id,
+				const void *records, size_t size, GError **error)
+{
+	struct stream *stream = find_stream(directory, id);
+	if (!stream || size % RECORD_SIZE) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "cannot add %zu bytes to the trace's stream %" G_GUINT64_FORMAT ": %s",
+			    size, id, stream ? "that is no whole record" : "there is none");
+		return false;
+	}
+	for (size_t done = 0; done < size && !directory->failure;) {
+		size_t bytes = MIN(size - done, sizeof(directory->buffer));
+		memcpy(directory->buffer, (const char *)records + done, bytes);
+		for (size_t i = 1; i < bytes / 8; i += 2)
+			directory->buffer[i] = GUINT64_TO_LE(translate(
+				directory, stream, GUINT64_FROM_LE(directory->buffer[i])));
+		write_records(directory, stream, directory->buffer, bytes, &directory->failure);
+		done += bytes;
+	}
+	if (directory->failure && error)
+		*error = g_error_copy(directory->failure);
+	return !directory->failure;
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+/* A name for the image's symbol file that no other has. */
+static char *unique_name(struct vms_calls_directory *directory, const char *called)
+{
+	g_autofree char *base = g_path_get_basename(called);
+	g_autofree char *clean = vms_calls_clean_name(base);
+	/* These uftrace takes for parts of itself. */
+	bool is_special = g_str_has_prefix(clean, "libmcount") || strcmp(clean, "python.fake") == 0;
+	char *name = g_strdup_printf("%s%s", is_special ? "~" : "", clean);
+	for (unsigned i = 2; g_hash_table_contains(directory->names, name); i++) {
+		g_free(name);
+		name = g_strdup_printf("%s~%u", clean, i);
+	}
+	return name;
+}
+
+struct vms_calls_image *vms_calls_directory_image(struct vms_calls_directory *directory,
+						  uint64_t key, const char *name)
+{
+	g_autofree char *id = g_strdup_printf("%" G_GINT64_MODIFIER "x:%s", key, name);
+	struct vms_calls_image *image = g_hash_table_lookup(directory->image_ids, id);
+	if (image || directory->images->len == IMAGES_LIMIT)
+		return image;
+	g_autofree char *unique = unique_name(directory, name);
+	image = vms_calls_image_new(name, unique, directory->images->len);
+	g_ptr_array_add(directory->images, image);
+	g_hash_table_insert(directory->image_ids, g_steal_pointer(&id), image);
+	g_hash_table_add(directory->names, image->name);
+	return image;
+}
+
+struct vms_calls_mappings *vms_calls_directory_kernel(struct vms_calls_directory *directory)
+{
+	return directory->kernel;
+}
+
+struct vms_calls_mappings *vms_calls_mappings_new(struct vms_calls_directory *directory)
+{
+	return vms_calls_mappings_make(directory->places, false);
+}
+
+void vms_calls_directory_set_learn(struct vms_calls_directory *directory, vms_calls_learn learn,
+				   void *data)
+{
+	directory->learn = learn;
+	directory->learn_data = data;
+}
+
+static void free_about(struct vms_calls_about *about)
+{
+	g_free((char *)about->command);
+	g_free((char *)about->kernel);
+	g_free((char *)about->hostname);
+	g_free((char *)about->distro);
+}
+
+void vms_calls_directory_describe(struct vms_calls_directory *directory,
+				  const struct vms_calls_about *about)
+{
+	free_about(&directory->about);
+	directory->about = (struct vms_calls_about) {
+		.command = g_strdup(about->command),
+		.kernel = g_strdup(about->kernel),
+		.hostname = g_strdup(about->hostname),
+		.distro = g_strdup(about->distro),
+	};
+	directory->info_changed = true;
+}
+
+/* ---- bringing names up to date ------------------------------------------ */
+
+static bool write_images(struct vms_calls_directory *directory, bool all, GError **error)
+{
+	gint64 now = g_get_monotonic_time();
+	for (guint i = 0; i < directory->images->len; i++) {
+		struct vms_calls_image *image = directory->images->pdata[i];
+		bool due = all || image->written_us == 0 ||
+			   now - image->written_us >= SYMBOLS_INTERVAL_US;
+		if (!image->changed || !due)
+			continue;
+		g_autofree char *name = g_strdup_printf("%s.sym", image->name);
+		if (!replace_file(directory, name, vms_calls_image_text(image), error))
+			return false;
+		image->changed = false;
+		image->written_us = now;
+	}
+	return true;
+}
+
+static GArray *list_tasks(const struct vms_calls_directory *directory)
+{
+	GArray *tasks = g_array_new(false, false, sizeof(struct vms_calls_task));
+	GHashTableIter iter;
+	gpointer stream;
+	g_hash_table_iter_init(&iter, directory->streams);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		g_array_append_val(tasks, ((struct stream *)stream)->task);
+	return tasks;
+}
+
+/* A stream is in `info` only when task.txt, and with it a map, tells what it is. */
+static bool write_tasks(struct vms_calls_directory *directory, GError **error)
+{
+	g_autoptr(GArray) tasks = list_tasks(directory);
+	GString *text = vms_calls_tasks_text(tasks, directory->start_ns);
+	if (!replace_file(directory, "task.txt", text, error) ||
+	    !replace_file(directory, "info",
+			  vms_calls_info_text(&directory->about, tasks, directory->max_stack),
+			  error))
+		return false;
+	directory->tasks_changed = directory->info_changed = false;
+	return true;
+}
+
+static bool update(struct vms_calls_directory *directory, bool all, GError **error)
+{
+	if (!write_images(directory, all, error))
+		return false;
+	if (directory->places->changed) {
+		if (!replace_file(directory, "sid-0000000000000000.map",
+				  vms_calls_places_text(directory->places), error))
+			return false;
+		directory->places->changed = false;
+	}
+	return (!directory->tasks_changed && !directory->info_changed) ||
+	       write_tasks(directory, error);
+}
+
+bool vms_calls_directory_update(struct vms_calls_directory *directory, GError **error)
+{
+	return update(directory, false, error);
+}
+
+struct vms_calls_written vms_calls_directory_written(const struct vms_calls_directory *directory)
+{
+	return directory->written;
+}
+
+/* ---- the directory ------------------------------------------------------ */
+
+struct vms_calls_directory *vms_calls_directory_open(const char *path, GError **error)
+{
+	int fd = open_folder(path, error);
+	if (fd < 0)
+		return NULL;
+	struct vms_calls_directory *directory = g_new0(struct vms_calls_directory, 1);
+	directory->path = g_strdup(path);
+	directory->fd = fd;
+	directory->streams = g_hash_table_new_full(NULL, NULL, NULL, free_stream);
+	g_queue_init(&directory->open);
+	directory->images = g_ptr_array_new();
+	directory->image_ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	directory->names = g_hash_table_new(g_str_hash, g_str_equal);
+	directory->places = vms_calls_places_new();
+	directory->kernel = vms_calls_mappings_make(directory->places, true);
+	directory->start_ns = UINT64_MAX;
+	directory->max_stack = STACK_STEP;
+	return directory;
+}
+
+bool vms_calls_directory_close(struct vms_calls_directory *directory, GError **error)
+{
+	if (!directory)
+		return true;
+	bool updated = update(directory, true, error);
+	while (directory->open.length > 0)
+		close_stream_file(directory, g_queue_peek_head(&directory->open));
+	g_hash_table_unref(directory->streams);
+	vms_calls_mappings_unref(directory->kernel);
+	g_hash_table_unref(directory->names);
+	g_hash_table_unref(directory->image_ids);
+	for (guint i = 0; i < directory->images->len; i++)
+		vms_calls_image_free(directory->images->pdata[i]);
+	g_ptr_array_unref(directory->images);
+	vms_calls_places_free(directory->places);
+	g_clear_error(&directory->failure);
+	free_about(&directory->about);
+	close(directory->fd);
+	g_free(directory->path);
+	g_free(directory);
+	return updated;
+}
