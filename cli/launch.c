@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "launch.h"
+#include "agent_object.h"
+#include "machine/qemu/cmdline.h"
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vmscope/log.h>
 
-#define REACH_TRIES    100
-#define END_TRIES      50
-#define REACH_PAUSE_US 100000
+/* How many vmscope can look at a QEMU at once: a QMP socket serves one. */
+#define QMP_SOCKETS 4
+
+#define REACH_TRIES    1000
+#define REACH_PAUSE_US 10000
+#define END_TRIES      500
 
 /* A directory of ours with mode 0700, made if it is not there. */
 static char *socket_directory(GError **error)
@@ -34,60 +40,162 @@ static char *socket_directory(GError **error)
 	return g_steal_pointer(&path);
 }
 
-char **launch_command(char *const *command, pid_t pid, char **socket, GError **error)
+char *launch_escape(const char *text)
 {
-	g_autofree char *directory = socket_directory(error);
-	if (!directory)
-		return NULL;
-	*socket = g_strdup_printf("%s/%d.qmp", directory, (int)pid);
-	GPtrArray *words = g_ptr_array_new();
-	for (; *command; command++)
-		g_ptr_array_add(words, g_strdup(*command));
-	g_ptr_array_add(words, g_strdup("-qmp"));
-	g_ptr_array_add(words, g_strdup_printf("unix:%s,server=on,wait=off", *socket));
-	g_ptr_array_add(words, NULL);
-	return (char **)g_ptr_array_free(words, FALSE);
+	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
+	return g_strjoinv(",,", parts);
 }
 
-/* Waits for the socket of a QEMU that is starting. */
-static bool wait_for(const char *program, const char *socket, pid_t pid, GError **error)
+void launch_add(struct launch *launch, const char *option)
+{
+	size_t n = g_strv_length(launch->words);
+	launch->words = g_renew(char *, launch->words, n + 2);
+	launch->words[n] = g_strdup(option);
+	launch->words[n + 1] = NULL;
+}
+
+/* Plugins work in TCG's translator; other accelerators load them and never call them. */
+static bool check_accelerator(char *const *command, GError **error)
+{
+	struct vms_cmdline cmdline;
+	vms_cmdline_parse((char **)command, &cmdline);
+	bool is_tcg = g_strcmp0(cmdline.accelerator, "tcg") == 0;
+	if (!is_tcg)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "with -accel %s the guest's code does not pass through QEMU, where the "
+			    "agent is: it needs -accel tcg",
+			    cmdline.accelerator ? cmdline.accelerator : "?");
+	vms_cmdline_clear(&cmdline);
+	return is_tcg;
+}
+
+/* The agent's object for a command, NULL where it is to be started without. False on error. */
+static bool choose_agent(char *const *command, enum launch_agent wanted, char **object,
+			 GError **error)
+{
+	g_autoptr(GError) obstacle = NULL;
+	*object = NULL;
+	if (wanted == LAUNCH_WITHOUT_AGENT)
+		return true;
+	bool is_tcg = check_accelerator(command, &obstacle);
+	if (is_tcg)
+		*object = agent_object_find(command, &obstacle);
+	if (*object)
+		return true;
+	if (wanted == LAUNCH_NEED_AGENT || g_error_matches(obstacle, VMS_ERROR, VMS_ERROR_IO)) {
+		g_propagate_error(error, g_steal_pointer(&obstacle));
+		return false;
+	}
+	vms_log(is_tcg ? VMS_LOG_WARNING : VMS_LOG_INFO, "QEMU is started without the agent: %s",
+		obstacle->message);
+	return true;
+}
+
+/* A socket of ours, by process and name; and what it is called in an option of QEMU. */
+static char *socket_path(const char *directory, const char *name, char **escaped)
+{
+	char *path = g_strdup_printf("%s/%d.%s", directory, (int)getpid(), name);
+	*escaped = launch_escape(path);
+	return path;
+}
+
+static void add_qmp(struct launch *launch, const char *directory)
+{
+	for (unsigned i = 0; i < QMP_SOCKETS; i++) {
+		g_autofree char *name = g_strdup_printf("qmp%u", i), *escaped = NULL;
+		g_autofree char *path = socket_path(directory, name, &escaped);
+		g_autofree char *option = g_strdup_printf("unix:%s,server=on,wait=off", escaped);
+		launch_add(launch, "-qmp");
+		launch_add(launch, option);
+		if (!launch->qmp)
+			launch->qmp = g_steal_pointer(&path);
+	}
+}
+
+static void add_agent(struct launch *launch, const char *directory, const char *object)
+{
+	g_autofree char *file = launch_escape(object), *escaped = NULL;
+	launch->agent = socket_path(directory, "agent", &escaped);
+	g_autofree char *option = g_strdup_printf("%s,socket=%s", file, escaped);
+	launch_add(launch, "-plugin");
+	launch_add(launch, option);
+}
+
+bool launch_prepare(char *const *command, enum launch_agent agent, struct launch *ret,
+		    GError **error)
+{
+	g_autofree char *directory = socket_directory(error), *object = NULL;
+	*ret = (struct launch) { 0 };
+	if (!directory || !choose_agent(command, agent, &object, error))
+		return false;
+	ret->words = g_strdupv((char **)command);
+	add_qmp(ret, directory);
+	if (object)
+		add_agent(ret, directory, object);
+	vms_log(VMS_LOG_INFO, "QMP sockets %s and following, agent %s", ret->qmp,
+		object ? object : "none");
+	return true;
+}
+
+void launch_clear(struct launch *launch)
+{
+	g_strfreev(launch->words);
+	g_free(launch->qmp);
+	g_free(launch->agent);
+}
+
+/* Leaves its exit status to whoever has started it. */
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+}
+
+bool launch_wait(const struct launch *launch, pid_t pid, GError **error)
 {
 	for (unsigned i = 0; i < REACH_TRIES; i++) {
-		if (waitpid(pid, NULL, WNOHANG) == pid) {
+		if (has_ended(pid)) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
 				    "%s ended before it could be reached: see what it printed",
-				    program);
+				    launch->words[0]);
 			return false;
 		}
-		if (g_file_test(socket, G_FILE_TEST_EXISTS))
+		if (g_file_test(launch->qmp, G_FILE_TEST_EXISTS) &&
+		    (!launch->agent || g_file_test(launch->agent, G_FILE_TEST_EXISTS)))
 			return true;
 		g_usleep(REACH_PAUSE_US);
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-		    "%s did not open its QMP socket %s within 10 s: is it QEMU?", program, socket);
+		    "%s did not open its sockets (%s) within 10 s: is it QEMU?", launch->words[0],
+		    launch->qmp);
 	return false;
+}
+
+static bool spawn(const struct launch *launch, pid_t *pid, GError **error)
+{
+	g_autoptr(GError) cause = NULL;
+	GPid child;
+	if (!g_spawn_async(NULL, launch->words, NULL,
+			   G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_SEARCH_PATH |
+				   G_SPAWN_CHILD_INHERITS_STDIN,
+			   NULL, NULL, &child, &cause)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", launch->words[0],
+			    cause->message);
+		return false;
+	}
+	*pid = child;
+	return true;
 }
 
 struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **error)
 {
-	g_autofree char *socket = NULL;
-	g_auto(GStrv) words = launch_command(command, getpid(), &socket, error);
-	if (!words)
-		return NULL;
-	g_autoptr(GError) cause = NULL;
-	GPid child;
-	if (!g_spawn_async(NULL, words, NULL,
-			   G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_SEARCH_PATH |
-				   G_SPAWN_CHILD_INHERITS_STDIN,
-			   NULL, NULL, &child, &cause)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", words[0],
-			    cause->message);
-		return NULL;
-	}
-	*pid = child;
-	if (!wait_for(words[0], socket, child, error))
-		return NULL;
-	return vms_machine_open_qmp(socket, error);
+	struct launch launch;
+	struct vms_machine *machine = NULL;
+	if (launch_prepare(command, LAUNCH_WITHOUT_AGENT, &launch, error) &&
+	    spawn(&launch, pid, error) && launch_wait(&launch, *pid, error))
+		machine = vms_machine_open_qmp(launch.qmp, error);
+	launch_clear(&launch);
+	return machine;
 }
 
 void launch_end(pid_t pid)

@@ -4,12 +4,35 @@
 
 #include <vmscope/machine.h>
 
+enum launch_agent {
+	LAUNCH_WITHOUT_AGENT,
+	LAUNCH_TRY_AGENT, /* a QEMU that cannot take it is started without it, with a warning */
+	LAUNCH_NEED_AGENT,
+};
+
+/* A QEMU that can be reached. */
+struct launch {
+	char **words; /* the command with what was added */
+	char *qmp;    /* path of its first QMP socket */
+	char *agent;  /* path of the agent's socket, or NULL without agent */
+};
+
 /*
- * The command with a QMP socket added, in a directory that only this user can enter; the socket's
- * path in *socket. Both newly allocated. `pid` names the socket.
+ * Adds QMP sockets and the agent to a command, in a directory that only this user can enter.
+ * Errors: IO, PERMISSION (the directory), and those of agent_object_find where the agent is needed.
  */
-char **launch_command(char *const *command, pid_t pid, char **socket, GError **error);
-/* Starts it as a child and opens it, waiting until it can be reached or ends. */
+bool launch_prepare(char *const *command, enum launch_agent agent, struct launch *ret,
+		    GError **error);
+void launch_clear(struct launch *launch);
+/* Adds an option before the command is started. */
+void launch_add(struct launch *launch, const char *option);
+/* Waits until the process `pid` of this command can be reached, or ends. */
+bool launch_wait(const struct launch *launch, pid_t pid, GError **error);
+
+/* Starts a command as a child and opens it. */
 struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **error);
 /* Ends a QEMU that launch_start has started; 0 is ignored. */
 void launch_end(pid_t pid);
+
+/* A text as the value of an option of QEMU: a comma is written twice. Newly allocated. */
+char *launch_escape(const char *text);

@@ -7,23 +7,27 @@
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	const GOptionEntry refused[] = { { "core", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME,
+	gboolean no_agent = FALSE;
+	const GOptionEntry entries[] = { { "no-agent", 0, 0, G_OPTION_ARG_NONE, &no_agent,
+					   "Start QEMU without vmscope's agent in it", NULL },
+					 /* Known only for saying why it is refused. */
+					 { "core", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME,
 					   &session->core, NULL, NULL },
 					 { NULL } };
-	if (!session_parse(session, refused, &argc, &argv, 0, 0, error))
+	if (!session_parse(session, entries, &argc, &argv, 0, 0, error))
 		return false;
 	if (!session->launch) {
 		usage_error(error, "no command: vmscope run -- qemu-system-x86_64 …");
 		return false;
 	}
-	g_autofree char *socket = NULL;
-	g_auto(GStrv) words = launch_command(session->launch, getpid(), &socket, error);
-	if (!words)
-		return false;
-	vms_log(VMS_LOG_INFO, "QMP socket %s", socket);
-	execvp(words[0], words);
-	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", words[0],
-		    g_strerror(errno));
+	struct launch launch;
+	if (launch_prepare(session->launch, no_agent ? LAUNCH_WITHOUT_AGENT : LAUNCH_TRY_AGENT,
+			   &launch, error)) {
+		execvp(launch.words[0], launch.words);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", launch.words[0],
+			    g_strerror(errno));
+	}
+	launch_clear(&launch);
 	return false;
 }
 

@@ -71,7 +71,7 @@ static void find_kvm(struct vms_host_process *process)
 	}
 }
 
-static bool is_qemu_program(const char *name)
+bool vms_host_process_is_qemu(const char *name)
 {
 	return g_str_has_prefix(name, "qemu-system-") || strcmp(name, "qemu-kvm") == 0;
 }
@@ -87,7 +87,7 @@ bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **err
 		return false;
 	}
 	*ret = (struct vms_host_process) { .pid = pid, .program = program_name(pid, args[0]) };
-	ret->is_qemu = is_qemu_program(ret->program);
+	ret->is_qemu = vms_host_process_is_qemu(ret->program);
 	find_kvm(ret);
 	vms_cmdline_parse(args, &ret->cmdline);
 	return true;
@@ -203,7 +203,7 @@ pid_t vms_host_process_of_connection(int fd)
 		if (!g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL))
 			continue;
 		g_autofree char *program = program_name((pid_t)pid, NULL);
-		if (is_qemu_program(program) && has_open((pid_t)pid, file))
+		if (vms_host_process_is_qemu(program) && has_open((pid_t)pid, file))
 			return (pid_t)pid;
 	}
 	return 0;

@@ -17,6 +17,9 @@ struct vms_host_process {
 /* "/proc/PID/NAME", newly allocated. */
 char *vms_host_process_path(pid_t pid, const char *name);
 
+/* Is that the name of a QEMU that runs machines? */
+bool vms_host_process_is_qemu(const char *name);
+
 /* Errors: NOT_FOUND (no such process), PERMISSION. To be cleared when true. */
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error);
 void vms_host_process_clear(struct vms_host_process *process);
