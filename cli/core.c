@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "commands.h"
 #include "core_write.h"
+#include "values.h"
 #include <string.h>
 
 #define UNREADABLE_SHOWN 16
@@ -10,12 +11,6 @@
 struct options {
 	char *format, *compress, *thread_ids;
 	gboolean force, compress_held;
-};
-
-/* A word and what it stands for. */
-struct choice {
-	const char *word;
-	int value;
 };
 
 static const struct choice formats[] = {
@@ -28,39 +23,14 @@ static const struct choice thread_ids[] = { { "task", VMS_DUMP_THREADS_TASK },
 					    { "vcpu", VMS_DUMP_THREADS_VCPU },
 					    { NULL } };
 
-/* What the word of an option stands for; `*ret` stays where there is none. */
-static bool choose(const char *option, const char *word, const struct choice *choices, int *ret,
-		   GError **error)
-{
-	g_autoptr(GString) words = g_string_new(NULL);
-	if (!word)
-		return true;
-	for (; choices->word; choices++) {
-		if (strcmp(choices->word, word) == 0) {
-			*ret = choices->value;
-			return true;
-		}
-		g_string_append_printf(words, "%s%s", words->len ? ", " : "", choices->word);
-	}
-	usage_error(error, "%s %s: it is one of %s", option, word, words->str);
-	return false;
-}
-
-static const char *word_of(const struct choice *choices, int value)
-{
-	while (choices->value != value)
-		choices++;
-	return choices->word;
-}
-
 static bool parse_options(const struct options *options, struct vms_dump_options *ret,
 			  GError **error)
 {
 	int format = options->compress ? VMS_CORE_KDUMP : VMS_CORE_ELF;
 	int compression = VMS_DUMP_ZLIB, threads = VMS_DUMP_THREADS_TASK;
-	if (!choose("--format", options->format, formats, &format, error) ||
-	    !choose("--compress", options->compress, compressions, &compression, error) ||
-	    !choose("--thread-ids", options->thread_ids, thread_ids, &threads, error))
+	if (!value_choose("--format", options->format, formats, &format, error) ||
+	    !value_choose("--compress", options->compress, compressions, &compression, error) ||
+	    !value_choose("--thread-ids", options->thread_ids, thread_ids, &threads, error))
 		return false;
 	if (options->compress && format != VMS_CORE_KDUMP) {
 		usage_error(error, "--compress %s: only --format kdump has compressed pages",
@@ -105,9 +75,10 @@ static void print_summary(GString *out, const char *path, const struct vms_dump_
 	g_autofree char *zeros = vms_text_bytes(result->zeros);
 	bool compressed = options->compression != VMS_DUMP_PLAIN;
 	g_string_append_printf(out, "file        %s\n", path);
-	g_string_append_printf(out, "layout      %s%s%s\n", word_of(formats, (int)options->format),
-			       compressed ? ", " : "",
-			       compressed ? word_of(compressions, (int)options->compression) : "");
+	g_string_append_printf(out, "layout      %s%s%s\n",
+			       value_word(formats, (int)options->format), compressed ? ", " : "",
+			       compressed ? value_word(compressions, (int)options->compression)
+					  : "");
 	g_string_append_printf(out, "size        %s, %s of it written\n", size, written);
 	g_string_append_printf(out, "memory      %s, %s of it zeros\n", memory, zeros);
 	g_string_append_printf(out, "vCPUs       %u\n", result->vcpus);
@@ -134,9 +105,9 @@ static void json_summary(GString *out, const char *path, const struct vms_dump_o
 							   { NULL } };
 	g_autoptr(vms_table) core = vms_table_new(columns);
 	g_autoptr(vms_table) unreadable = vms_table_new(range_columns);
-	vms_table_add(core, path, word_of(formats, (int)options->format),
+	vms_table_add(core, path, value_word(formats, (int)options->format),
 		      options->compression != VMS_DUMP_PLAIN
-			      ? word_of(compressions, (int)options->compression)
+			      ? value_word(compressions, (int)options->compression)
 			      : NULL,
 		      result->file_size, result->written, result->memory, result->zeros,
 		      result->unreadable, (uint64_t)result->vcpus, result->held_ns,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope sample: where a guest spends its time. */
 #include "commands.h"
+#include "values.h"
 #include <glib-unix.h>
 #include <math.h>
 #include <stdio.h>
@@ -77,18 +78,6 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	return started;
 }
 
-/* A number from `min` to `max`, for the option `name`. */
-static bool parse_number(const char *name, const char *text, double min, double max,
-			 const char *range, double *ret, GError **error)
-{
-	char *end;
-	*ret = g_ascii_strtod(text, &end);
-	if (end != text && *end == '\0' && *ret >= min && *ret <= max)
-		return true;
-	usage_error(error, "%s %s: it must be %s", name, text, range);
-	return false;
-}
-
 static bool parse_interval(const struct options *options, uint64_t *interval_us, GError **error)
 {
 	double hz = DEFAULT_HZ;
@@ -96,8 +85,8 @@ static bool parse_interval(const struct options *options, uint64_t *interval_us,
 		usage_error(error, "--frequency and --interval exclude each other");
 		return false;
 	}
-	if (options->hz && !parse_number("--frequency", options->hz, 0.1, 100000,
-					 "from 0.1 to 100000 Hz", &hz, error))
+	if (!value_number("--frequency", options->hz, 0.1, 100000, "from 0.1 to 100000 Hz", &hz,
+			  error))
 		return false;
 	*interval_us = options->interval_us != -1 ? (uint64_t)MAX(options->interval_us, 0)
 						  : (uint64_t)llround(1e6 / hz);
@@ -114,19 +103,6 @@ static bool parse_by(const char *by, unsigned *flags, GError **error)
 	}
 	usage_error(error, "--by %s: it is function or address", by);
 	return false;
-}
-
-static bool parse_duration(const struct options *options, uint64_t *duration_ns, GError **error)
-{
-	double seconds;
-	*duration_ns = 0; /* until stopped */
-	if (!options->seconds)
-		return true;
-	if (!parse_number("--time", options->seconds, 1e-6, 1e9,
-			  "more than 0 s; leave it out to sample until Ctrl-C", &seconds, error))
-		return false;
-	*duration_ns = (uint64_t)(seconds * 1e9);
-	return true;
 }
 
 static bool is_fact(GArray *facts, const char *name)
@@ -253,7 +229,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 		.min_percent = options->min_percent,
 	};
 	if (!parse_interval(options, &interval_us, error) ||
-	    !parse_duration(options, &duration_ns, error) ||
+	    !value_seconds(options->seconds, &duration_ns, error) ||
 	    !parse_by(options->by, &export.profile_flags, error) ||
 	    (options->format && !vms_format_by_name(options->format, &format, error)) ||
 	    !session_open_guest(session, error))
