@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Rings that a hostile QEMU has written: heads and contents are the fuzzer's. */
+#include "calls/drain.h"
+#include <string.h>
+
+#define RINGS	  2
+#define RING_SIZE (64u << 10)
+#define OFFSET	  4096
+#define MEMORY	  (OFFSET + RINGS * RING_SIZE)
+
+static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *data)
+{
+	(void)id, (void)data;
+	g_assert(strlen(stream->name) < sizeof(stream->name));
+}
+
+static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
+{
+	(void)id, (void)data;
+	g_assert(strlen(space->name) < sizeof(space->name));
+}
+
+static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
+{
+	uint8_t sum = 0;
+	(void)error;
+	g_assert(id > 0 && id <= INT32_MAX && size % 16 == 0);
+	for (size_t i = 0; i < size; i++)
+		sum ^= ((const uint8_t *)records)[i];
+	*(volatile uint8_t *)data = sum;
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Per ring two numbers, where its head stands first and then, and after them what is in the rings.
+ */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t heads[2][RINGS];
+	uint8_t sum;
+	const struct vms_calls_receiver receiver = { on_stream, on_space, on_space, on_records,
+						     &sum };
+	if (size < sizeof(heads))
+		return 0;
+	memcpy(heads, data, sizeof(heads));
+	struct vms_calls_shared *shared = g_aligned_alloc0(1, MEMORY, 4096);
+	*shared = (struct vms_calls_shared) { OFFSET, RING_SIZE, RINGS, 0 };
+	memcpy((char *)shared + OFFSET, data + sizeof(heads),
+	       MIN(size - sizeof(heads), RINGS * RING_SIZE));
+	g_autoptr(vms_calls_drain) drain = vms_calls_drain_new(shared, MEMORY, &receiver, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned ring = 0; ring < RINGS; ring++)
+			atomic_store(&shared->ring[ring].head, heads[i][ring]);
+		vms_calls_drain_run(drain, NULL);
+	}
+	vms_calls_drain_finish(drain, NULL);
+	vms_calls_drain_lost(drain);
+	g_aligned_free(shared);
+	return 0;
+}
