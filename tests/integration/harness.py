@@ -7,6 +7,7 @@ a machine can be compared with what the machine says itself.
 import atexit
 import collections
 import concurrent.futures
+import contextlib
 import ctypes
 import functools
 import json
@@ -135,15 +136,16 @@ class Machine:
     _all = []
 
     def __init__(self, *arguments, accel="tcg,thread=multi", cpu="max", smp=2, memory=512,
-                 qmp=True, name=None, arch="x86_64"):
+                 qmp=True, name=None, arch="x86_64", launcher=(), has_input=False):
+        """`launcher`: the words before QEMU's own. `has_input`: send_byte() works."""
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-test-"))
         self.qmp_path = self.directory / "qmp"
         self.serial_path = self.directory / "serial.log"
         ours, theirs = socket.socketpair()
         command = [
-            *ARCHS[arch].qemu, "-accel", accel, "-cpu", cpu, "-smp", str(smp),
+            *map(str, launcher), *ARCHS[arch].qemu, "-accel", accel, "-cpu", cpu, "-smp", str(smp),
             "-m", str(memory), "-nodefaults", "-no-user-config", "-display", "none",
-            "-serial", f"file:{self.serial_path}",
+            *self._serial(has_input),
             "-chardev", f"socket,id=harness,fd={theirs.fileno()},server=off",
             "-mon", "chardev=harness,mode=control",
         ]
@@ -162,15 +164,37 @@ class Machine:
         except (EOFError, OSError):
             self.process.wait(ANSWER_SECONDS)
             raise RuntimeError(f"QEMU did not start: {self.log()}") from None
+        self._qemu = os.pidfd_open(self.pid)
+
+    def _serial(self, has_input):
+        """QEMU's options for the serial port."""
+        self._input = None
+        if not has_input:
+            return "-serial", f"file:{self.serial_path}"
+        path = self.directory / "input"
+        os.mkfifo(path)
+        self._input = os.open(path, os.O_RDWR)
+        return ("-chardev", f"file,id=serial,path={self.serial_path},input-path={path}",
+                "-serial", "chardev:serial")
+
+    def send_byte(self):
+        """To the serial port."""
+        os.write(self._input, b".")
 
     @staticmethod
     def _die_with_parent():
         pr_set_pdeathsig = 1
         _libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
 
-    @property
+    @functools.cached_property
     def pid(self):
-        return self.process.pid
+        """QEMU's, which is a child of what launched it, if that stays."""
+        own = self.process.pid
+        for child in pathlib.Path(f"/proc/{own}/task/{own}/children").read_text().split():
+            with contextlib.suppress(FileNotFoundError):
+                if pathlib.Path(f"/proc/{child}/comm").read_text().startswith("qemu-system"):
+                    return int(child)
+        return own
 
     @property
     def target(self):
@@ -209,6 +233,11 @@ class Machine:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        with contextlib.suppress(ProcessLookupError):  # where it was started by another
+            signal.pidfd_send_signal(self._qemu, signal.SIGKILL)
+        os.close(self._qemu)
+        if self._input is not None:
+            os.close(self._input)
         self.qmp.close()
         self._log.close()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -225,11 +254,11 @@ atexit.register(Machine.stop_all)
 
 
 class BareGuest(Machine):
-    """One of the bare guests of tests/guests: "bare" or "hostile"."""
+    """One of the bare guests of tests/guests, by its name."""
 
     def __init__(self, name="bare", extra=(), **options):
         build_guests()
-        self.elf = GUESTS / f"{name}.elf"
+        self.elf = ARCHS[options.get("arch", "x86_64")].programs / f"{name}.elf"
         options.setdefault("smp", 1)
         options.setdefault("memory", 64)
         super().__init__("-kernel", self.elf, *extra, **options)
@@ -240,10 +269,11 @@ class LinuxGuest(Machine):
     """Debian's cloud kernel of a series, with the initial file system of tests/guests.
 
     With options of its own it boots. Without, it goes on from where booted() stands, in a
-    fraction of the time.
+    fraction of the time, whatever launches it.
     """
 
-    def __init__(self, series="6.1", append="", extra=(), boot=False, arch="x86_64", **options):
+    def __init__(self, series="6.1", append="", extra=(), boot=False, arch="x86_64", launcher=(),
+                 **options):
         build_guests()
         boot = boot or append or extra or options or arch != "x86_64"
         if not boot:
@@ -262,7 +292,8 @@ class LinuxGuest(Machine):
             "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
-            "-device", "virtserialport,chardev=port,name=port", *extra, arch=arch, **options)
+            "-device", "virtserialport,chardev=port,name=port", *extra, arch=arch,
+            launcher=launcher, **options)
         if boot:
             self.wait_ready()
         else:
