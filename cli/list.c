@@ -18,15 +18,13 @@ static char *detect_guest(const struct vms_found_machine *found)
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	static const struct vms_column columns[] = { { "pid", VMS_COLUMN_NUMBER },
-						     { "name", VMS_COLUMN_TEXT },
-						     { "accel", VMS_COLUMN_TEXT },
-						     { "vcpus", VMS_COLUMN_NUMBER },
-						     { "memory", VMS_COLUMN_BYTES },
-						     { "guest", VMS_COLUMN_TEXT },
-						     { "qmp", VMS_COLUMN_TEXT },
-						     { "obstacle", VMS_COLUMN_TEXT },
-						     { NULL } };
+	static const struct vms_column columns[] = {
+		{ "pid", VMS_COLUMN_NUMBER },	 { "name", VMS_COLUMN_TEXT },
+		{ "accel", VMS_COLUMN_TEXT },	 { "vcpus", VMS_COLUMN_NUMBER },
+		{ "memory", VMS_COLUMN_BYTES },	 { "guest", VMS_COLUMN_TEXT },
+		{ "qmp", VMS_COLUMN_TEXT },	 { "agent", VMS_COLUMN_TEXT },
+		{ "obstacle", VMS_COLUMN_TEXT }, { NULL }
+	};
 	gboolean guests = FALSE;
 	const GOptionEntry options[] = {
 		{ "guest", 0, 0, G_OPTION_ARG_NONE, &guests,
@@ -44,7 +42,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		g_autofree char *guest = guests && !found->obstacle ? detect_guest(found) : NULL;
 		vms_table_add(table, (uint64_t)found->pid, found->name, found->accelerator,
 			      (uint64_t)found->vcpus, found->memory, guest, found->qmp,
-			      found->obstacle);
+			      found->agent, found->obstacle);
 	}
 	session_table(session, table);
 	return true;

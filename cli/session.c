@@ -25,6 +25,8 @@ static void add_target(GOptionContext *context, struct session *session)
 		  "PID" },
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
+		{ "agent", 0, 0, G_OPTION_ARG_FILENAME, &session->agent,
+		  "The QEMU with vmscope's agent, by the agent's socket", "PATH" },
 		{ "gdb", 0, 0, G_OPTION_ARG_STRING, &session->gdb,
 		  "Any gdb remote stub: a path or HOST:PORT", "ADDR" },
 		/* Where the machine must run, known only for saying why it is refused. */
@@ -191,6 +193,7 @@ void session_clear(struct session *session)
 	g_clear_pointer(&session->machine, vms_machine_unref);
 	launch_end(session->launched);
 	g_free(session->qmp);
+	g_free(session->agent);
 	g_free(session->gdb);
 	g_free(session->core);
 	g_strfreev(session->symbols);

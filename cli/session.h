@@ -10,7 +10,7 @@ struct session {
 	const struct command *command;
 	/* Options. */
 	int pid;
-	char *qmp, *gdb, *core;
+	char *qmp, *agent, *gdb, *core;
 	char **symbols;
 	char **outputs; /* files of --output, or NULL */
 	gboolean json, quiet, verbose;
@@ -24,7 +24,7 @@ struct session {
 
 /* Which of the common options a command takes. */
 enum session_options {
-	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --gdb, --core, -- COMMAND */
+	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --agent, --gdb, --core, -- COMMAND */
 	SESSION_GUEST = 1 << 1,	 /* --symbols */
 	SESSION_JSON = 1 << 2,	 /* --json */
 	SESSION_OUTPUTS =

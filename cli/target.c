@@ -29,7 +29,8 @@ static struct vms_machine *open_only(GError **error)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no virtual machine runs here: start one with \"vmscope run -- "
 			    "qemu-system-x86_64 …\", "
-			    "or name one with --pid, --qmp or --gdb, or a core file with --core");
+			    "or name one with --pid, --qmp, --agent or --gdb, or a core file with "
+			    "--core");
 	else if (n == 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no virtual machine here can be looked at: %s", list->str);
@@ -41,15 +42,18 @@ static struct vms_machine *open_only(GError **error)
 
 bool session_open(struct session *session, GError **error)
 {
-	int given = (session->pid != 0) + (session->qmp != NULL) + (session->gdb != NULL) +
-		    (session->core != NULL) + (session->launch != NULL);
+	int given = (session->pid != 0) + (session->qmp != NULL) + (session->agent != NULL) +
+		    (session->gdb != NULL) + (session->core != NULL) + (session->launch != NULL);
 	if (given > 1)
-		usage_error(error, "more than one target: give one of --pid, --qmp, --gdb, --core, "
-				   "-- COMMAND");
+		usage_error(error,
+			    "more than one target: give one of --pid, --qmp, --agent, --gdb, "
+			    "--core, -- COMMAND");
 	else if (session->pid != 0)
 		session->machine = vms_machine_open_pid(session->pid, error);
 	else if (session->qmp)
 		session->machine = vms_machine_open_qmp(session->qmp, error);
+	else if (session->agent)
+		session->machine = vms_machine_open_agent(session->agent, error);
 	else if (session->gdb)
 		session->machine = vms_machine_open_gdb(session->gdb, error);
 	else if (session->core)

@@ -21,9 +21,10 @@ typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
 /* ---- opening ---------------------------------------------------------- */
 
 /*
- * Opens the QEMU of process `pid`, through the QMP socket that its command line
- * and its open files lead to. The guest runs on, except for the moment in which
- * its gdb stub is added. Errors: NOT_FOUND (no such process), UNSUPPORTED (not
+ * Opens the QEMU of process `pid`, through the first free QMP socket that its command line
+ * and its open files lead to. Registers and holds come from the agent in it, if there is one that
+ * answers (see vms_machine_open_agent), else from a gdb stub. The guest runs on, except for the
+ * moment in which the stub is added. Errors: NOT_FOUND (no such process), UNSUPPORTED (not
  * QEMU, or no QMP socket), BUSY (the socket or the stub serves somebody else),
  * PERMISSION, TIMEOUT, PROTOCOL.
  */
@@ -31,6 +32,15 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error);
 
 /* The same by QMP address: the path of a unix socket, or HOST:PORT. */
 struct vms_machine *vms_machine_open_qmp(const char *address, GError **error);
+
+/*
+ * Opens the QEMU that has an agent, a plugin of vmscope, by the path of the agent's socket. Its
+ * vCPUs are held one by one, without stopping the machine. The memory map comes from QMP: the
+ * process must be one of this host that may be looked at, with a QMP socket that is free. Where
+ * QEMU runs several vCPUs in one thread they are held by its gdb stub all the same. Errors: as
+ * vms_machine_open_pid.
+ */
+struct vms_machine *vms_machine_open_agent(const char *path, GError **error);
 
 /*
  * Opens any gdb remote stub: the path of a unix socket, or HOST:PORT. A stub
@@ -63,6 +73,7 @@ struct vms_found_machine {
 	unsigned vcpus;	   /* 0 when unknown */
 	uint64_t memory;   /* bytes; 0 when unknown */
 	char *qmp;	   /* address of its QMP socket, or NULL */
+	char *agent;	   /* path of its agent's socket, or NULL */
 	char *obstacle;	   /* why it cannot be looked at, or NULL when it can */
 };
 
@@ -76,9 +87,10 @@ GPtrArray *vms_machine_discover(GError **error);
 
 struct vms_machine_info {
 	const char *name;
-	const char *engine;	 /* "qemu", "gdb" … */
+	const char *engine;	 /* "qemu", "agent", "gdb" … */
 	const char *description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
 	const char *accelerator; /* "kvm", "tcg", or NULL when unknown */
+	const char *agent;	 /* path of the socket of QEMU's agent, or NULL */
 	pid_t pid;		 /* 0 when unknown */
 	bool is_core;		 /* a file: it does not run, and never will */
 };

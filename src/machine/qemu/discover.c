@@ -1,20 +1,77 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines of this host by their processes. */
+#include "machine/agent/agent_engine.h"
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/stub.h"
 
 #include "base/text.h"
 #include <string.h>
-#include <vmscope/machine.h>
+#include <unistd.h>
+#include <vmscope/log.h>
+
+/* The engine for a QEMU with an agent: it, or the gdb stub where the agent cannot hold. */
+static struct vms_machine *open_linked(struct vms_agent_link *link, const char *path,
+				       const char *const *qmp, pid_t pid, GError **error)
+{
+	struct vms_machine *machine;
+	if (vms_agent_can_hold(link)) {
+		machine = vms_agent_machine_open(link, qmp, error);
+	} else {
+		vms_log(VMS_LOG_INFO,
+			"QEMU runs all vCPUs in one thread: they are held by the gdb stub, not by "
+			"the agent");
+		vms_agent_link_close(link);
+		machine = vms_qemu_stub_open(qmp, pid, error);
+	}
+	if (machine)
+		machine->info.agent =
+			g_string_chunk_insert(((struct vms_qemu *)machine)->strings, path);
+	return machine;
+}
+
+/* `link`, taken over, may be NULL: without an agent. */
+static struct vms_machine *open_process(const struct vms_host_process *process,
+					struct vms_agent_link *link, const char *path,
+					GError **error)
+{
+	g_auto(GStrv) addresses = vms_host_process_qmp(process, false, error);
+	const char *const *qmp = (const char *const *)addresses;
+	if (qmp && link)
+		return open_linked(link, path, qmp, process->pid, error);
+	vms_agent_link_close(link);
+	return qmp ? vms_qemu_stub_open(qmp, process->pid, error) : NULL;
+}
 
 struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 {
 	struct vms_host_process process;
+	g_autoptr(GError) failure = NULL;
 	if (!vms_host_process_read(pid, &process, error))
 		return NULL;
-	g_auto(GStrv) addresses = vms_host_process_qmp(&process, false, error);
+	g_autofree char *path = vms_host_process_agent(&process);
+	struct vms_agent_link *link = path ? vms_agent_link_open(path, &failure) : NULL;
+	if (failure)
+		vms_log(VMS_LOG_INFO, "the gdb stub is used, not the agent: %s", failure->message);
+	struct vms_machine *machine = open_process(&process, link, path, error);
 	vms_host_process_clear(&process);
-	return addresses ? vms_qemu_stub_open((const char *const *)addresses, pid, error) : NULL;
+	return machine;
+}
+
+struct vms_machine *vms_machine_open_agent(const char *path, GError **error)
+{
+	struct vms_host_process process;
+	struct vms_agent_link *link = vms_agent_link_open(path, error);
+	if (!link)
+		return NULL;
+	if (!vms_host_process_read(link->pid, &process, error)) {
+		vms_agent_link_close(link);
+		return NULL;
+	}
+	struct vms_machine *machine = open_process(&process, link, path, error);
+	if (!machine)
+		g_prefix_error(error, "agent %s: ", path);
+	vms_host_process_clear(&process);
+	return machine;
 }
 
 static void free_found(gpointer data)
@@ -23,6 +80,7 @@ static void free_found(gpointer data)
 	g_free(found->name);
 	g_free(found->accelerator);
 	g_free(found->qmp);
+	g_free(found->agent);
 	g_free(found->obstacle);
 	g_free(found);
 }
@@ -43,6 +101,9 @@ static struct vms_found_machine *describe(const struct vms_host_process *process
 	found->pid = process->pid;
 	g_auto(GStrv) addresses = vms_host_process_qmp(process, true, &obstacle);
 	found->qmp = addresses ? g_strdup(addresses[0]) : NULL;
+	found->agent = vms_host_process_agent(process);
+	if (found->agent && access(found->agent, F_OK) < 0)
+		g_clear_pointer(&found->agent, g_free);
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
 		found->accelerator =

@@ -307,7 +307,8 @@ char **vms_host_process_qmp(const struct vms_host_process *process, bool must_be
 	}
 	if (process->cmdline.qmp->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "process %d (%s) has no QMP socket; start it with "
+			    "process %d (%s) has no QMP socket, which tells where its memory is; "
+			    "start it by \"vmscope run\", or with "
 			    "-qmp unix:PATH,server=on,wait=off",
 			    (int)process->pid, process->program);
 		return NULL;

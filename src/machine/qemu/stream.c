@@ -40,8 +40,8 @@ uint64_t vms_stream_deadline(const struct vms_stream *stream)
 	return vms_clock_now_ns() + (uint64_t)stream->timeout_ms * 1000000;
 }
 
-/* Waits for `events`. Errors: TIMEOUT. */
-static bool wait_for(struct vms_stream *stream, short events, uint64_t deadline_ns, GError **error)
+bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t deadline_ns,
+		     GError **error)
 {
 	for (;;) {
 		uint64_t now = vms_clock_now_ns();
@@ -87,7 +87,7 @@ static ssize_t send_with_fd(int socket_fd, const void *data, size_t size, int fd
 	return sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, int fd,
+bool vms_stream_write(const struct vms_stream *stream, const void *data, size_t size, int fd,
 		      uint64_t deadline_ns, GError **error)
 {
 	const uint8_t *bytes = data;
@@ -98,7 +98,7 @@ bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, 
 			size -= (size_t)n;
 			fd = -1;
 		} else if (n < 0 && errno == EAGAIN) {
-			if (!wait_for(stream, POLLOUT, deadline_ns, error))
+			if (!vms_stream_wait(stream, POLLOUT, deadline_ns, error))
 				return false;
 		} else if (n < 0 && errno != EINTR) {
 			set_closed(stream, error);
@@ -125,7 +125,7 @@ bool vms_stream_fill(struct vms_stream *stream, uint64_t deadline_ns, GError **e
 		}
 		if (!deadline_ns)
 			return true;
-		if (!wait_for(stream, POLLIN, deadline_ns, error))
+		if (!vms_stream_wait(stream, POLLIN, deadline_ns, error))
 			return false;
 	}
 }
@@ -161,12 +161,12 @@ static void set_connect_error(const struct vms_stream *stream, int cause, GError
 }
 
 /* Returns 0, or why not. */
-static int connect_by(struct vms_stream *stream, const struct sockaddr *address, socklen_t size,
-		      uint64_t deadline_ns)
+static int connect_by(struct vms_stream *stream, int type, const struct sockaddr *address,
+		      socklen_t size, uint64_t deadline_ns)
 {
 	memcpy(&stream->address, address, size);
 	stream->address_size = size;
-	stream->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	stream->fd = socket(address->sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (stream->fd < 0)
 		return errno;
 	if (connect(stream->fd, address, size) == 0)
@@ -174,7 +174,7 @@ static int connect_by(struct vms_stream *stream, const struct sockaddr *address,
 	int cause = errno;
 	if (cause == EINPROGRESS) {
 		socklen_t length = sizeof(cause);
-		if (!wait_for(stream, POLLOUT, deadline_ns, NULL))
+		if (!vms_stream_wait(stream, POLLOUT, deadline_ns, NULL))
 			cause = ETIMEDOUT;
 		else if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &cause, &length) < 0)
 			cause = errno;
@@ -186,7 +186,7 @@ static int connect_by(struct vms_stream *stream, const struct sockaddr *address,
 	return cause;
 }
 
-static bool connect_unix(struct vms_stream *stream, const char *path, GError **error)
+static bool connect_unix(struct vms_stream *stream, int type, const char *path, GError **error)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	if (strlen(path) >= sizeof(address.sun_path)) {
@@ -197,7 +197,7 @@ static bool connect_unix(struct vms_stream *stream, const char *path, GError **e
 		return false;
 	}
 	strcpy(address.sun_path, path);
-	int cause = connect_by(stream, (struct sockaddr *)&address, sizeof(address),
+	int cause = connect_by(stream, type, (struct sockaddr *)&address, sizeof(address),
 			       vms_stream_deadline(stream));
 	if (cause)
 		set_connect_error(stream, cause, error);
@@ -223,7 +223,7 @@ static bool connect_tcp(struct vms_stream *stream, const char *address, GError *
 	int cause = ECONNREFUSED;
 	uint64_t deadline_ns = vms_stream_deadline(stream);
 	for (struct addrinfo *i = found; i && cause; i = i->ai_next)
-		cause = connect_by(stream, i->ai_addr, i->ai_addrlen, deadline_ns);
+		cause = connect_by(stream, SOCK_STREAM, i->ai_addr, i->ai_addrlen, deadline_ns);
 	freeaddrinfo(found);
 	if (cause)
 		set_connect_error(stream, cause, error);
@@ -236,8 +236,19 @@ bool vms_stream_connect(struct vms_stream *stream, const char *what, const char 
 			GError **error)
 {
 	vms_stream_init(stream, -1, g_strdup_printf("%s %s", what, address));
-	bool connected = vms_address_is_path(address) ? connect_unix(stream, address, error)
-						      : connect_tcp(stream, address, error);
+	bool connected = vms_address_is_path(address)
+				 ? connect_unix(stream, SOCK_STREAM, address, error)
+				 : connect_tcp(stream, address, error);
+	if (!connected)
+		vms_stream_close(stream);
+	return connected;
+}
+
+bool vms_stream_connect_packets(struct vms_stream *stream, const char *what, const char *path,
+				GError **error)
+{
+	vms_stream_init(stream, -1, g_strdup_printf("%s %s", what, path));
+	bool connected = connect_unix(stream, SOCK_SEQPACKET, path, error);
 	if (!connected)
 		vms_stream_close(stream);
 	return connected;

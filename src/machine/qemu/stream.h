@@ -30,6 +30,9 @@ struct vms_stream {
  */
 bool vms_stream_connect(struct vms_stream *stream, const char *what, const char *address,
 			GError **error);
+/* The same for a unix socket that keeps packets apart (SOCK_SEQPACKET). */
+bool vms_stream_connect_packets(struct vms_stream *stream, const char *what, const char *path,
+				GError **error);
 /* Takes over a connected socket and the name of its peer. */
 void vms_stream_init(struct vms_stream *stream, int fd, char *peer);
 /* May be called twice, or on a zeroed stream that was never opened. */
@@ -41,8 +44,15 @@ bool vms_address_is_path(const char *address);
 /* CLOCK_MONOTONIC in ns at which a request that begins now has taken too long. */
 uint64_t vms_stream_deadline(const struct vms_stream *stream);
 
-/* Errors: TIMEOUT, CLOSED. `fd` is passed along with the data unless it is -1. */
-bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, int fd,
+/* Waits for `events` of poll(2). Errors: TIMEOUT. */
+bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t deadline_ns,
+		     GError **error);
+
+/*
+ * Errors: TIMEOUT, CLOSED. `fd` is passed along with the data unless it is -1. Packets may be
+ * written by several threads at once, bytes not.
+ */
+bool vms_stream_write(const struct vms_stream *stream, const void *data, size_t size, int fd,
 		      uint64_t deadline_ns, GError **error);
 
 /*

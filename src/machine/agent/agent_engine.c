@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holds as protocol.h tells. There is no watchdog: the agent itself lets go of what a client holds
+ * that has gone or is stopped, and counts that.
+ */
+#include "machine/agent/agent_engine.h"
+
+#include "base/clock.h"
+#include "machine/qemu/qemu.h"
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A vCPU that runs answers within this, usually; sleeping and waking up takes longer. */
+#define SPIN_NS (50 * 1000)
+/* How often is looked whether there is anybody to wait for. */
+#define SLICE_NS (100 * 1000 * 1000)
+
+/* What we want, or have, of a vCPU. */
+struct hold {
+	uint32_t number; /* of the last hold */
+	uint32_t broken; /* seen when it began */
+};
+
+struct agent_machine {
+	struct vms_qemu qemu;
+	struct vms_agent_link *link;
+	struct hold *holds;		   /* by vCPU, behind its lock */
+	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
+};
+
+static struct agent_machine *agent_of(struct vms_machine *machine)
+{
+	return (struct agent_machine *)machine;
+}
+
+static struct vms_agent_vcpu *slot_of(struct agent_machine *agent, unsigned vcpu)
+{
+	return &agent->link->shared->vcpu[agent->qemu.cpu_index[vcpu]];
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+	const struct timespec timeout = { .tv_nsec = SLICE_NS };
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+static void let_go(struct vms_agent_vcpu *slot)
+{
+	atomic_store(&slot->wanted, 0);
+	syscall(SYS_futex, &slot->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- hold and release ------------------------------------------------- */
+
+static bool request(struct agent_machine *agent, unsigned vcpu, GError **error)
+{
+	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct hold *hold = &agent->holds[vcpu];
+	struct vms_agent_hold message = { .message = { .kind = VMS_AGENT_HOLD },
+					  .vcpu = agent->qemu.cpu_index[vcpu] };
+	hold->number += hold->number == UINT32_MAX ? 2 : 1; /* never 0 */
+	hold->broken = atomic_load(&slot->broken);
+	atomic_store(&slot->wanted, hold->number);
+	return vms_agent_send(agent->link, &message.message, sizeof(message), -1, error);
+}
+
+/* Has the agent ended the hold? */
+static bool is_broken(const struct hold *hold, struct vms_agent_vcpu *slot)
+{
+	return atomic_load(&slot->broken) != hold->broken;
+}
+
+static bool spin(const struct hold *hold, struct vms_agent_vcpu *slot)
+{
+	uint64_t end_ns = vms_clock_now_ns() + SPIN_NS;
+	while (atomic_load(&slot->held) != hold->number) {
+		if (vms_clock_now_ns() > end_ns)
+			return false;
+	}
+	return true;
+}
+
+static bool is_closed(const struct vms_agent_link *link)
+{
+	char byte;
+	return recv(link->stream.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code, const char *why,
+		 GError **error)
+{
+	g_set_error(error, VMS_ERROR, code, "cannot hold vCPU %u of %s: %s", vcpu,
+		    agent->qemu.machine.info.name, why);
+	return false;
+}
+
+/* Waits for the vCPU to be held, as requested. */
+static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError **error)
+{
+	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct hold *hold = &agent->holds[vcpu];
+	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
+	while (!spin(hold, slot)) {
+		uint32_t held = atomic_load(&slot->held);
+		if (atomic_load(&slot->state) == VMS_AGENT_ABSENT)
+			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
+		if (is_closed(agent->link))
+			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
+		if (vms_clock_now_ns() > deadline_ns)
+			return fail(
+				agent, vcpu, VMS_ERROR_TIMEOUT,
+				"it does not answer; QEMU may be stopped or overloaded, or wait "
+				"for a disk or a host device",
+				error);
+		/* It was, before we saw it: what it held in vain is asked for again. */
+		if (is_broken(hold, slot) && !request(agent, vcpu, error))
+			return false;
+		if (held != hold->number)
+			futex_wait(&slot->held, held);
+	}
+	return true;
+}
+
+static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	struct agent_machine *agent = agent_of(machine);
+	if (atomic_load(&slot_of(agent, (unsigned)vcpu)->state) == VMS_AGENT_ABSENT)
+		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
+	if (request(agent, (unsigned)vcpu, error) && wait_until_held(agent, (unsigned)vcpu, error))
+		return true;
+	let_go(slot_of(agent, (unsigned)vcpu));
+	return false;
+}
+
+static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **error)
+{
+	if (!is_broken(&agent->holds[vcpu], slot_of(agent, vcpu)))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "vCPU %u of %s was let go by the agent while it was held, since this program "
+		    "was stopped or took too long: what was read may be torn",
+		    vcpu, agent->qemu.machine.info.name);
+	return false;
+}
+
+static bool release(struct vms_machine *machine, int vcpu, GError **error)
+{
+	struct agent_machine *agent = agent_of(machine);
+	let_go(slot_of(agent, (unsigned)vcpu));
+	return check_held(agent, (unsigned)vcpu, error);
+}
+
+/* ---- registers -------------------------------------------------------- */
+
+static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+{
+	struct agent_machine *agent = agent_of(machine);
+	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	*ret = (struct vms_regs) { 0 };
+	for (unsigned i = 0; i < agent->link->hello.n_regs; i++) {
+		if (agent->reg_of[i] >= 0 && slot->has_regs[i / 32] >> i % 32 & 1)
+			vms_regs_set(ret, (unsigned)agent->reg_of[i], slot->regs[i]);
+	}
+	return check_held(agent, vcpu, error);
+}
+
+/* Which of the architecture's registers each of theirs is. */
+static void find_regs(struct agent_machine *agent)
+{
+	for (unsigned i = 0; i < agent->link->hello.n_regs; i++) {
+		char name[VMS_AGENT_REG_NAME + 1] = { 0 };
+		memcpy(name, agent->link->shared->reg_names[i], VMS_AGENT_REG_NAME);
+		agent->reg_of[i] = (int8_t)vms_arch_reg(agent->qemu.machine.arch, name);
+	}
+}
+
+/* ---- the machine ------------------------------------------------------ */
+
+/* Events tell of every stop, and nothing that we do stops it. */
+static bool is_paused(struct vms_machine *machine)
+{
+	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;
+	vms_qmp_poll(qmp);
+	return !qmp->running;
+}
+
+/* The agent ends what is held when the link is closed. */
+static void close_machine(struct vms_machine *machine)
+{
+	struct agent_machine *agent = agent_of(machine);
+	vms_agent_link_close(agent->link);
+	vms_qemu_close(&agent->qemu);
+	g_free(agent->holds);
+	g_free(agent);
+}
+
+static const struct vms_engine engine = {
+	.name = "agent",
+	.holds_each = true,
+	.hold = hold,
+	.release = release,
+	.regs = regs,
+	.system_regs = vms_qemu_system_regs,
+	.read_ram = vms_qemu_read_ram,
+	.next_data = vms_qemu_next_data,
+	.is_paused = is_paused,
+	.ended = vms_qemu_ended,
+	.item_text = vms_qemu_item_text,
+	.close = close_machine,
+};
+
+bool vms_agent_can_hold(const struct vms_agent_link *link)
+{
+	return !link->hello.one_thread;
+}
+
+/* vCPUs are numbered in ascending order: those that the agent has no room for are the last. */
+static void limit_vcpus(struct agent_machine *agent)
+{
+	struct vms_machine *machine = &agent->qemu.machine;
+	while (machine->n_vcpus > 0 &&
+	       agent->qemu.cpu_index[machine->n_vcpus - 1] >= agent->link->hello.max_vcpus)
+		machine->n_vcpus--;
+}
+
+static bool open_agent(struct agent_machine *agent, const char *const *qmp, GError **error)
+{
+	struct vms_machine *machine = &agent->qemu.machine;
+	if (!vms_qemu_open(&agent->qemu, qmp, agent->link->pid, error))
+		return false;
+	machine->arch = vms_arch_by_name(agent->link->hello.arch);
+	if (!machine->arch) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "%s: the architecture of this machine is not supported",
+			    agent->link->stream.peer);
+		return false;
+	}
+	if (!agent->qemu.ram.parts || agent->qemu.ram.parts->len == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "%s: the guest's memory cannot be read from QEMU, process %d: run as "
+			    "the same user, or as root",
+			    agent->link->stream.peer, (int)agent->link->pid);
+		return false;
+	}
+	limit_vcpus(agent);
+	machine->info.engine = "agent";
+	agent->holds = g_new0(struct hold, MAX(machine->n_vcpus, 1));
+	find_regs(agent);
+	return true;
+}
+
+struct vms_machine *vms_agent_machine_open(struct vms_agent_link *link, const char *const *qmp,
+					   GError **error)
+{
+	struct agent_machine *agent = g_new0(struct agent_machine, 1);
+	agent->link = link;
+	if (!open_agent(agent, qmp, error)) {
+		close_machine(&agent->qemu.machine);
+		return NULL;
+	}
+	vms_machine_init(&agent->qemu.machine, &engine);
+	return &agent->qemu.machine;
+}

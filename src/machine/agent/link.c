@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/agent/link.h"
+
+#include "base/text.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vmscope/error.h>
+
+#define FDS_MAX 2
+
+/* A reply that was received. */
+struct reply {
+	union {
+		struct vms_agent_message message;
+		struct vms_agent_failure failure;
+		struct vms_agent_hello hello;
+		char bytes[VMS_AGENT_MAX_MESSAGE];
+	};
+	size_t size;
+	int fds[FDS_MAX];
+	unsigned n_fds;
+};
+
+static bool fail(const struct vms_agent_link *link, enum vms_error code, const char *what,
+		 GError **error)
+{
+	g_set_error(error, VMS_ERROR, code, "%s: %s", link->stream.peer, what);
+	return false;
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+bool vms_agent_send(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
+		    int fd, GError **error)
+{
+	message->magic = VMS_AGENT_MAGIC;
+	return vms_stream_write(&link->stream, message, size, fd,
+				vms_stream_deadline(&link->stream), error);
+}
+
+static void close_fds(struct reply *reply)
+{
+	while (reply->n_fds > 0)
+		close(reply->fds[--reply->n_fds]);
+}
+
+/* Takes the descriptors out of the message; closes those that are too many. */
+static void take_fds(struct msghdr *message, struct reply *reply)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (reply->n_fds < FDS_MAX)
+				reply->fds[reply->n_fds++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct reply *ret,
+		    GError **error)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec part = { ret->bytes, sizeof(ret->bytes) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t size;
+	ret->n_fds = 0;
+	do {
+		if (!vms_stream_wait(&link->stream, POLLIN, deadline_ns, error))
+			return false;
+		size = recvmsg(link->stream.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	} while (size < 0 && (errno == EAGAIN || errno == EINTR));
+	if (size <= 0)
+		return fail(link, VMS_ERROR_CLOSED, "the connection was closed", error);
+	take_fds(&message, ret);
+	ret->size = (size_t)size;
+	if (ret->size >= sizeof(ret->message) && ret->message.magic == VMS_AGENT_MAGIC)
+		return true;
+	close_fds(ret);
+	return fail(link, VMS_ERROR_PROTOCOL, "it does not answer as an agent does", error);
+}
+
+/* What the agent says went wrong. */
+static bool fail_reply(const struct vms_agent_link *link, struct reply *reply, GError **error)
+{
+	bool whole = reply->size == sizeof(reply->failure);
+	enum vms_error code = whole && reply->failure.code <= VMS_ERROR_CANCELLED
+				      ? (enum vms_error)reply->failure.code
+				      : VMS_ERROR_PROTOCOL;
+	reply->failure.text[sizeof(reply->failure.text) - 1] = '\0';
+	vms_text_clean(reply->failure.text);
+	return fail(link, code, whole ? reply->failure.text : "it refuses", error);
+}
+
+/* Receives a message of that kind, size and number of descriptors. */
+static bool receive_kind(struct vms_agent_link *link, enum vms_agent_kind kind, size_t size,
+			 unsigned n_fds, uint64_t deadline_ns, struct reply *ret, GError **error)
+{
+	if (!receive(link, deadline_ns, ret, error))
+		return false;
+	if (ret->message.kind == kind && ret->size == size && ret->n_fds == n_fds)
+		return true;
+	close_fds(ret);
+	if (ret->message.kind == VMS_AGENT_ERROR)
+		return fail_reply(link, ret, error);
+	return fail(link, VMS_ERROR_PROTOCOL, "its answer is not what was asked for", error);
+}
+
+bool vms_agent_receive(struct vms_agent_link *link, uint64_t deadline_ns, int *fds, unsigned n_fds,
+		       GError **error)
+{
+	struct reply reply;
+	if (!receive_kind(link, VMS_AGENT_OK, sizeof(reply.message), n_fds, deadline_ns, &reply,
+			  error))
+		return false;
+	for (unsigned i = 0; i < n_fds; i++)
+		fds[i] = reply.fds[i];
+	return true;
+}
+
+bool vms_agent_request(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
+		       int fd, int *reply_fds, unsigned n_reply_fds, GError **error)
+{
+	return vms_agent_send(link, message, size, fd, error) &&
+	       vms_agent_receive(link, vms_stream_deadline(&link->stream), reply_fds, n_reply_fds,
+				 error);
+}
+
+/* ---- the connection --------------------------------------------------- */
+
+void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GError **error)
+{
+	struct stat file;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &file) < 0 || file.st_size < 0 ||
+	    (uint64_t)file.st_size != size || size > SIZE_MAX) {
+		fail(link, VMS_ERROR_PROTOCOL, "the memory that it shares is not as it should be",
+		     error);
+		return NULL;
+	}
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory != MAP_FAILED)
+		return memory;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "%s: cannot map the memory that it shares: %s",
+		    link->stream.peer, g_strerror(errno));
+	return NULL;
+}
+
+static bool check_hello(const struct vms_agent_link *link, GError **error)
+{
+	const struct vms_agent_hello *hello = &link->hello;
+	if (hello->version != VMS_AGENT_VERSION) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "%s: it speaks version %u, this program version %u of their protocol: "
+			    "start QEMU with the agent of this vmscope",
+			    link->stream.peer, (unsigned)hello->version, VMS_AGENT_VERSION);
+		return false;
+	}
+	const struct vms_agent_shared *shared = NULL;
+	if (hello->max_vcpus < 1 || hello->max_vcpus > VMS_AGENT_MAX_VCPUS ||
+	    hello->n_regs > VMS_AGENT_MAX_REGS ||
+	    hello->shared_size < sizeof(*shared) + hello->max_vcpus * sizeof(shared->vcpu[0]) ||
+	    !memchr(hello->arch, '\0', sizeof(hello->arch)))
+		return fail(link, VMS_ERROR_PROTOCOL, "what it says of itself makes no sense",
+			    error);
+	return true;
+}
+
+/* Who listens, seen from here; the agent's word where that process is none of ours. */
+static pid_t find_pid(const struct vms_agent_link *link)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+	getsockopt(link->stream.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	bool seen = peer.pid > 0 && (kill(peer.pid, 0) == 0 || errno != ESRCH);
+	return seen ? peer.pid : (pid_t)MIN(link->hello.pid, G_MAXINT);
+}
+
+static bool greet(struct vms_agent_link *link, GError **error)
+{
+	struct vms_agent_message request = { .kind = VMS_AGENT_HELLO };
+	struct reply reply;
+	if (!vms_agent_send(link, &request, sizeof(request), -1, error) ||
+	    !receive_kind(link, VMS_AGENT_HELLO, sizeof(reply.hello), 1,
+			  vms_stream_deadline(&link->stream), &reply, error))
+		return false;
+	link->hello = reply.hello;
+	link->pid = find_pid(link);
+	if (check_hello(link, error))
+		link->shared = vms_agent_map(link, reply.fds[0], link->hello.shared_size, error);
+	close_fds(&reply);
+	return link->shared;
+}
+
+struct vms_agent_link *vms_agent_link_open(const char *path, GError **error)
+{
+	g_autoptr(vms_agent_link) link = g_new0(struct vms_agent_link, 1);
+	if (!vms_stream_connect_packets(&link->stream, "agent", path, error) || !greet(link, error))
+		return NULL;
+	return g_steal_pointer(&link);
+}
+
+void vms_agent_link_close(struct vms_agent_link *link)
+{
+	if (!link)
+		return;
+	if (link->shared)
+		munmap(link->shared, link->hello.shared_size);
+	vms_stream_close(&link->stream);
+	g_free(link);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client's end of the connection to an agent (protocol.h): what the agent said of itself, the
+ * memory that it shares, and messages to and fro. Of what the agent says, every size and number has
+ * been checked. Who wants to do two things with an agent, like looking and tracing, opens two
+ * links: what one has begun ends with it.
+ */
+#pragma once
+
+#include "machine/agent/protocol.h"
+#include "machine/qemu/stream.h"
+#include <sys/types.h>
+
+typedef struct vms_agent_link {
+	struct vms_stream stream;
+	struct vms_agent_hello hello;
+	pid_t pid; /* of the QEMU, as we see it */
+	struct vms_agent_shared *shared;
+} vms_agent_link;
+
+/*
+ * Connects to the agent's socket. Errors: as vms_stream_connect, BUSY (it has as many clients as it
+ * takes), UNSUPPORTED (it speaks another version), PROTOCOL, TIMEOUT, CLOSED.
+ */
+struct vms_agent_link *vms_agent_link_open(const char *path, GError **error);
+/* Ends all holds and the trace of this link. NULL is allowed. */
+void vms_agent_link_close(struct vms_agent_link *link);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_agent_link, vms_agent_link_close)
+
+/*
+ * Sends a message of `size` bytes; fills in its magic number. `fd`, unless -1, is passed along and
+ * stays the caller's. Requests without a reply may be sent by several threads. Errors: TIMEOUT,
+ * CLOSED.
+ */
+bool vms_agent_send(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
+		    int fd, GError **error);
+/*
+ * Receives the OK to a request, and the `n_fds` descriptors that come with it (2 at most), which
+ * are the caller's, close-on-exec. `deadline_ns` by CLOCK_MONOTONIC; the stream's descriptor can be
+ * polled. Errors: what the agent says, TIMEOUT, CLOSED, PROTOCOL.
+ */
+bool vms_agent_receive(struct vms_agent_link *link, uint64_t deadline_ns, int *fds, unsigned n_fds,
+		       GError **error);
+/* Both; the reply has to come within VMS_STREAM_TIMEOUT_MS. */
+bool vms_agent_request(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
+		       int fd, int *reply_fds, unsigned n_reply_fds, GError **error);
+
+/*
+ * Maps a file that the agent sent: exactly `size` bytes, readable and writable. It must not be able
+ * to shrink, or a read could kill this process. To be unmapped by munmap. NULL with PROTOCOL, IO.
+ */
+void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GError **error);
