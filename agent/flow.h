@@ -31,23 +31,45 @@ struct flow_task {
 	char name[16];
 };
 
-/* A copy is made of the options; `functions` (sorted) and `stacks` belong to the tracing then. */
+/* What the ranks are in the guest's processor. */
+struct flow_levels {
+	unsigned kernel;		  /* the rank of an operating system's kernel */
+	unsigned char number[FLOW_RANKS]; /* ring or exception level of each rank */
+};
+
+/*
+ * Copies the options; `functions` (of malloc, sorted) belong to the tracing then, also where it
+ * fails. NULL: no memory.
+ */
 struct flow_tracing *flow_tracing_new(const struct vms_agent_calls *options,
+				      const struct flow_levels *levels,
 				      struct vms_agent_function *functions, size_t n_functions,
 				      unsigned n_vcpus);
-/* Other tables and options for a trace that goes on. No vCPU may be in a callback. */
-void flow_tracing_update(struct flow_tracing *tracing, const struct vms_agent_calls *options,
+/*
+ * Other tables and options for a trace that goes on; `by` stays. No vCPU may be in a callback.
+ * False: no memory, nothing has changed.
+ */
+bool flow_tracing_update(struct flow_tracing *tracing, const struct vms_agent_calls *options,
 			 struct vms_agent_function *functions, size_t n_functions);
 void flow_tracing_free(struct flow_tracing *tracing);
 /* Flags of the function that begins at `va`, or -1 where none begins. From any thread, fast. */
 int flow_function(const struct flow_tracing *tracing, uint64_t va);
 
+/* Whether a STOP function was called: the trace is to end. From any thread. */
+bool flow_tracing_stopped(const struct flow_tracing *tracing);
+
+/* NULL: no memory, or no such vCPU. */
 struct flow *flow_new(struct flow_tracing *tracing, unsigned vcpu, struct vms_ring *ring);
-/* Ends what is open with exits, at `time`. */
+/* Ends what is open with exits, at `time`; what is parked, too. Nothing is recorded from then on.
+ */
 void flow_finish(struct flow *flow, uint64_t time);
 void flow_free(struct flow *flow);
 
-/* The open calls of a task, or of this vCPU, as tracing begins. */
+/*
+ * The open calls of a task, or of this vCPU, as tracing begins. Those of the task that runs here
+ * come after its flow_switch; those of others are recorded when it is first switched to. What has
+ * open calls already keeps them.
+ */
 void flow_seed(struct flow *flow, const struct vms_agent_stack *stack,
 	       const struct vms_agent_frame *frames, uint64_t time);
 
@@ -72,7 +94,12 @@ void flow_enter(struct flow *flow, enum flow_entry_kind kind, unsigned rank, uin
  */
 void flow_leave(struct flow *flow, unsigned rank, uint64_t slot, unsigned to_rank, uint64_t pc,
 		uint64_t sp, uint64_t time);
+/*
+ * Whether user code would go on at `pc` with `sp` where it was left; if not, the caller looks
+ * whether the task has another address space, and calls flow_space before flow_leave if so.
+ */
+bool flow_resumes(const struct flow *flow, uint64_t pc, uint64_t sp);
 /* This vCPU goes on with another task. */
 void flow_switch(struct flow *flow, const struct flow_task *task, uint64_t time);
-/* The task of this vCPU has another address space: a new program. */
-void flow_space(struct flow *flow, uint64_t mm, const char *name, uint64_t time);
+/* The task of this vCPU has another address space: a new program, to which the kernel will go. */
+void flow_space(struct flow *flow, uint64_t mm, const char *name);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the kernel to user code. Where that does not go on with what it was left with, the kernel
+ * has called a signal's handler, has taken it back (sigreturn), or has put another program there.
+ *
+ * A handler is a call whose slot is the stack pointer that it begins with: on x86 its return
+ * address lies there, on aarch64 the stack pointer is back there when it returns. What it returns
+ * to asks the kernel to go on with what was interrupted, which is remembered.
+ */
+#include "flow_state.h"
+
+#include <string.h>
+
+#define MAX_SIGNAL_FRAME                                                                           \
+	65536 /* between what was interrupted and its handler, with all registers */
+
+static void remember(struct context *context, const struct user_state *from)
+{
+	if (context->n_signals == MAX_SIGNALS) {
+		memmove(context->signals, context->signals + 1,
+			sizeof(context->signals) - sizeof(context->signals[0]));
+		context->n_signals--;
+	}
+	context->signals[context->n_signals].pc = from->pc;
+	context->signals[context->n_signals++].sp = from->sp;
+}
+
+/* Is that what a handler interrupted? It and those inside it have ended then. */
+static bool is_interrupted(struct context *context, uint64_t pc, uint64_t sp)
+{
+	for (unsigned i = context->n_signals; i-- > 0;) {
+		if (context->signals[i].pc != pc || context->signals[i].sp != sp)
+			continue;
+		context->n_signals = i;
+		return true;
+	}
+	return false;
+}
+
+/* Finds the stack anew; false where it has no frames. */
+static bool go_to(struct flow *flow, uint64_t sp, uint64_t time)
+{
+	place_forget(flow, 0);
+	return place_find(flow, 0, sp, time);
+}
+
+static void go_back(struct flow *flow, uint64_t sp, uint64_t time)
+{
+	if (!go_to(flow, sp, time))
+		return;
+	place_cut(flow, sp, time);
+	place_drop_empty(flow);
+}
+
+static void call_handler(struct flow *flow, const struct user_state *from, uint64_t pc, uint64_t sp,
+			 uint64_t time)
+{
+	bool found = false;
+	remember(flow->context, from);
+	if (sp < from->sp && from->sp - sp <= MAX_SIGNAL_FRAME) {
+		found = place_find(flow, 0, from->sp, time);
+		if (found)
+			place_cut(flow, from->sp, time);
+	} else { /* on a stack of its own, or one that sigreturn goes back to */
+		found = go_to(flow, sp, time) && stack_last(flow->top)->slot > sp;
+	}
+	if (found || place_nest(flow, 0, time))
+		frame_push(flow, sp, pc, 0, time);
+}
+
+/* Where a call of sigreturn may be what ended, and frames would be cut, it was one. */
+static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_t sp, uint64_t time)
+{
+	return from->kind == FLOW_SYSCALL && flow->context->n_signals > 0 &&
+	       go_to(flow, sp, time) && stack_last(flow->top)->slot < sp;
+}
+
+void user_resume(struct flow *flow, uint64_t pc, uint64_t sp, uint64_t time)
+{
+	struct context *context = flow->context;
+	const struct user_state from = context->user;
+	bool is_new = context->has_new_space;
+	context->user.known = false;
+	sp = MIN(sp, NO_SLOT - 1);
+	place_lower(flow, 0, time);
+	if (is_new) {
+		if (place_nest(flow, 0, time))
+			frame_push(flow, NO_SLOT, pc, 0, time);
+		return;
+	}
+	if (from.known && from.sp == sp)
+		return;
+	if (!context->task.va)
+		place_forget(flow, 0);
+	if (!context->task.va || !from.known)
+		return;
+	if (is_interrupted(context, pc, sp) || is_unwound(flow, &from, sp, time))
+		go_back(flow, sp, time);
+	else
+		call_handler(flow, &from, pc, sp, time);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct world_block {
+	uint64_t sequence;
+	GArray *records;
+};
+
+/* As on x86: the kernel is the most privileged. */
+static const struct flow_levels levels = { .kernel = 3, .number = { 3, 2, 1, 0 } };
+
+/* A copy that the tracing may free. */
+static struct vms_agent_function *copy(const struct vms_agent_function *functions, size_t *n)
+{
+	for (*n = 0; functions && functions[*n].va;)
+		++*n;
+	struct vms_agent_function *copied = calloc(MAX(*n, 1), sizeof(*copied));
+	for (size_t i = 0; i < *n; i++)
+		copied[i] = functions[i];
+	return copied;
+}
+
+void world_set_up(struct world *world, const struct vms_agent_calls *options,
+		  const struct vms_agent_function *functions, size_t ring_size)
+{
+	size_t n;
+	struct vms_agent_function *copied = copy(functions, &n);
+	memset(world, 0, sizeof(*world));
+	world->tracing = flow_tracing_new(options, &levels, copied, n, WORLD_VCPUS);
+	g_assert_nonnull(world->tracing);
+	for (unsigned i = 0; i < WORLD_VCPUS; i++) {
+		world->data[i] = g_malloc(ring_size);
+		vms_ring_init(&world->ring[i], &world->shared[i], world->data[i], ring_size, -1);
+		vms_ring_abandon(&world->ring[i]); /* nobody reads before the end */
+		world->flow[i] = flow_new(world->tracing, i, &world->ring[i]);
+		g_assert_nonnull(world->flow[i]);
+	}
+	g_assert_null(flow_new(world->tracing, WORLD_VCPUS, &world->ring[0]));
+}
+
+void world_update(struct world *world, const struct vms_agent_calls *options,
+		  const struct vms_agent_function *functions)
+{
+	size_t n;
+	struct vms_agent_function *copied = copy(functions, &n);
+	g_assert_true(flow_tracing_update(world->tracing, options, copied, n));
+}
+
+/* ---- reading ---------------------------------------------------------------- */
+
+static void free_block(gpointer data)
+{
+	struct world_block *block = data;
+	g_array_unref(block->records);
+	g_free(block);
+}
+
+static void free_stream(gpointer data)
+{
+	struct world_stream *stream = data;
+	g_ptr_array_unref(stream->blocks);
+	g_array_unref(stream->spaces);
+	g_array_unref(stream->records);
+	g_free(stream);
+}
+
+struct world_stream *world_stream(struct world *world, uint64_t id)
+{
+	return g_hash_table_lookup(world->streams, &id);
+}
+
+static struct world_stream *get_stream(struct world *world, uint64_t id)
+{
+	struct world_stream *stream = world_stream(world, id);
+	if (stream)
+		return stream;
+	stream = g_new0(struct world_stream, 1);
+	stream->id = id;
+	stream->blocks = g_ptr_array_new_with_free_func(free_block);
+	stream->spaces = g_array_new(FALSE, FALSE, sizeof(struct vms_calls_space));
+	stream->records = g_array_new(FALSE, FALSE, sizeof(struct vms_uftrace_record));
+	g_hash_table_insert(world->streams, &stream->id, stream);
+	return stream;
+}
+
+static void copy_out(const struct vms_ring *ring, uint64_t position, void *to, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		((unsigned char *)to)[i] = ring->data[(position + i) % ring->size];
+}
+
+static void read_block(struct world *world, const struct vms_ring *ring, uint64_t position,
+		       const struct vms_calls_block *header, uint64_t size)
+{
+	struct world_stream *stream = get_stream(world, header->stream);
+	if (header->kind == VMS_CALLS_STREAM) {
+		copy_out(ring, position, &stream->about, sizeof(stream->about));
+	} else if (header->kind == VMS_CALLS_SPACE) {
+		struct vms_calls_space space;
+		copy_out(ring, position, &space, sizeof(space));
+		g_array_append_val(stream->spaces, space);
+	} else {
+		struct world_block *block = g_new(struct world_block, 1);
+		g_assert_cmpuint(header->kind, ==, VMS_CALLS_RECORDS);
+		g_assert_cmpuint(size % sizeof(struct vms_uftrace_record), ==, 0);
+		block->sequence = header->sequence;
+		block->records = g_array_new(FALSE, FALSE, sizeof(struct vms_uftrace_record));
+		g_array_set_size(block->records, (guint)(size / sizeof(struct vms_uftrace_record)));
+		if (size)
+			copy_out(ring, position, block->records->data, size);
+		g_ptr_array_add(stream->blocks, block);
+	}
+}
+
+static void read_ring(struct world *world, const struct vms_ring *ring)
+{
+	uint64_t head = atomic_load(&ring->shared->head), position = 0;
+	while (position < head) {
+		struct vms_calls_block header;
+		copy_out(ring, position, &header, sizeof(header));
+		position += sizeof(header);
+		uint64_t size = header.size ? header.size : head - position;
+		g_assert_cmpuint(size, <=, head - position);
+		read_block(world, ring, position, &header, size);
+		position += size;
+	}
+}
+
+static int by_sequence(gconstpointer a, gconstpointer b)
+{
+	uint64_t one = (*(struct world_block *const *)a)->sequence;
+	uint64_t other = (*(struct world_block *const *)b)->sequence;
+	return one < other ? -1 : one > other;
+}
+
+/* ---- checking --------------------------------------------------------------- */
+
+static void check_stream(const struct world_stream *stream)
+{
+	g_autoptr(GArray) open = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	uint64_t time = 0;
+	bool lost = false;
+	for (guint i = 0; i < stream->records->len; i++) {
+		const struct vms_uftrace_record *record =
+			&g_array_index(stream->records, struct vms_uftrace_record, i);
+		uint64_t address = record->word >> 16, depth = record->word >> 6 & 1023;
+		g_assert_cmpuint(record->word >> 2 & 0xf, ==, 5 << 1);
+		g_assert_cmpuint(record->time_ns, >=, time);
+		time = record->time_ns;
+		lost |= (record->word & 3) == VMS_UFTRACE_LOST;
+		if (lost)
+			continue;
+		if ((record->word & 3) == VMS_UFTRACE_ENTRY) {
+			g_assert_cmpuint(depth, ==, MIN(open->len, 1023));
+			g_array_append_val(open, address);
+			continue;
+		}
+		g_assert_cmpuint(record->word & 3, ==, VMS_UFTRACE_EXIT);
+		g_assert_cmpuint(open->len, >, 0);
+		g_assert_cmpuint(depth, ==, MIN(open->len - 1, 1023));
+		g_assert_cmpuint(g_array_index(open, uint64_t, open->len - 1), ==, address);
+		g_array_set_size(open, open->len - 1);
+	}
+	g_assert_true(lost || open->len == 0);
+}
+
+static void order_stream(struct world_stream *stream)
+{
+	g_ptr_array_sort(stream->blocks, by_sequence);
+	for (guint i = 0; i < stream->blocks->len; i++) {
+		struct world_block *block = g_ptr_array_index(stream->blocks, i);
+		g_assert_cmpuint(block->sequence, ==, i);
+		g_array_append_vals(stream->records, block->records->data, block->records->len);
+	}
+	g_assert_true(stream->blocks->len == 0 || stream->about.name[0] || stream->about.tid);
+}
+
+void world_finish(struct world *world, uint64_t time)
+{
+	GHashTableIter iter;
+	struct world_stream *stream;
+	world->streams = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_stream);
+	for (unsigned i = 0; i < WORLD_VCPUS; i++)
+		flow_finish(world->flow[i], time);
+	for (unsigned i = 0; i < WORLD_VCPUS; i++)
+		read_ring(world, &world->ring[i]);
+	g_hash_table_iter_init(&iter, world->streams);
+	while (g_hash_table_iter_next(&iter, NULL, (void **)&stream)) {
+		order_stream(stream);
+		check_stream(stream);
+	}
+}
+
+void world_tear_down(struct world *world)
+{
+	for (unsigned i = 0; i < WORLD_VCPUS; i++)
+		flow_free(world->flow[i]);
+	flow_tracing_free(world->tracing);
+	for (unsigned i = 0; i < WORLD_VCPUS; i++)
+		g_free(world->data[i]);
+	g_clear_pointer(&world->streams, g_hash_table_unref);
+}
