@@ -420,13 +420,14 @@ static void await(pid_t pid)
 	}
 }
 
-static void play_processes(char *self)
+static void play_processes(void)
 {
-	char file[16];
+	char file[16], self[256] = "";
 	char *const again[] = { self, file, NULL };
 	pid_t pid;
 
 	snprintf(file, sizeof(file), "%d", counts_file);
+	must(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0, "/proc/self/exe");
 	for (int i = 0; i < 10; i++) {
 		pid = forks(5);
 		if (pid == 0) {
@@ -471,7 +472,7 @@ int main(int argc, char **argv)
 	play_stacks();
 	play_signals();
 	play_threads();
-	play_processes(argv[0]);
+	play_processes();
 	system_calls();
 	printf("PID %d\n", getpid());
 #define PRINT(name) printf("COUNT " #name " %lu\n", counts->name);

@@ -154,6 +154,7 @@ class Trace:
         self.maps = {session.sid: self._read_map(session.sid) for session in self.sessions}
         self._symbols = {}
         self._places = {}
+        self._entries = {}
         self.ids = sorted(int(path.stem) for path in self.directory.glob("[0-9]*.dat"))
 
     def _read_info(self):
@@ -263,22 +264,28 @@ class Trace:
                 return Place(mapping.image, name, offset)
         return None
 
-    def calls(self, tids=None, image=None):
-        """Calls by name, over these tasks (all), in images whose path ends so (all)."""
-        counts = collections.Counter()
-        for tid in self.ids if tids is None else tids:
-            for address, n in self.stream(tid).entries().items():
-                place = self.place(tid, address)
-                if place and place.name and (image is None or place.image.endswith(image)):
-                    counts[place.name if place.offset == 0 else
-                           f"{place.name}+{place.offset:#x}"] += n
-        return counts
+    def entries_of(self, tid):
+        """Calls by address, in one stream. Its file does not change any more."""
+        if tid not in self._entries:
+            self._entries[tid] = self.stream(tid).entries()
+        return self._entries[tid]
 
     def entries(self, tids=None):
         """Calls by address, over these tasks (all)."""
         counts = collections.Counter()
         for tid in self.ids if tids is None else tids:
-            counts.update(self.stream(tid).entries())
+            counts.update(self.entries_of(tid))
+        return counts
+
+    def calls(self, tids=None, image=None):
+        """Calls by name, over these tasks (all), in images of this name (all)."""
+        counts = collections.Counter()
+        for tid in self.ids if tids is None else tids:
+            for address, n in self.entries_of(tid).items():
+                place = self.place(tid, address)
+                if place and place.name and image in (None, place.image.rsplit("/", 1)[-1]):
+                    counts[place.name if place.offset == 0 else
+                           f"{place.name}+{place.offset:#x}"] += n
         return counts
 
     def tids_of(self, pids):
