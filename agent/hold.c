@@ -189,31 +189,36 @@ void hold_vcpu_idle(struct vcpu *vcpu)
 	g_mutex_unlock(&vcpu->lock);
 }
 
-/* Waits for the release of what was granted while the vCPU was halted. */
-static void end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
+/* Waits for the release of what was granted while the vCPU was halted. False: it is held still. */
+static bool end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
 {
 	struct vms_agent_shared *shared = enter(view);
 	if (!shared)
-		return;
+		return true;
 	struct vms_agent_vcpu *slot = &shared->vcpu[vcpu->index];
 	uint32_t wanted = atomic_load(&slot->wanted);
-	if (wanted && wanted == atomic_load(&slot->held)) {
+	if (wanted && wanted == atomic_load(&slot->held))
 		wait_for_release(view, slot, wanted, deadline);
-		if (atomic_load(&slot->wanted) == wanted)
-			break_hold(slot);
-	}
+	bool ended = !wanted || atomic_load(&slot->wanted) != wanted;
 	leave(view);
+	return ended;
 }
 
-/* Nothing is granted from here on but by hold_vcpu_called. */
+/*
+ * What is held for long is held on where the code next looks at the flag: an interrupt's entry
+ * does, before it executes anything.
+ */
 void hold_vcpu_resume(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
 	set_state(vcpu, VMS_AGENT_RUNNING);
 	g_mutex_unlock(&vcpu->lock);
 	uint64_t deadline = now_ns() + RESUME_NS;
+	bool ended = true;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
-		end_grant(vcpu, &views[i], deadline);
+		ended &= end_grant(vcpu, &views[i], deadline);
+	if (!ended)
+		vcpu_call(vcpu->index);
 }
 
 void hold_vcpu_exit(struct vcpu *vcpu)

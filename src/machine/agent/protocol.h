@@ -10,9 +10,10 @@
  * Holding a vCPU: the client writes a new number into its slot's `wanted` and sends HOLD. The vCPU
  * notices before the next block of code that may leave a function or go round a loop, writes its
  * registers, then the number into `held`, and waits until no client wants it. A vCPU that is halted
- * is held by the agent on its behalf, with the registers that it halted with. The client lets go
- * by writing 0 into `wanted`. Both words are futexes. When a client goes, or is stopped, the agent
- * writes that 0 and counts `broken`.
+ * is held by the agent on its behalf, with the registers that it halted with; where it is to go on
+ * meanwhile, it comes as far as the next such block, which is an interrupt's entry. The client lets
+ * go by writing 0 into `wanted`. Both words are futexes. When a client goes, or is stopped, the
+ * agent writes that 0 and counts `broken`.
  */
 #pragma once
 
@@ -178,9 +179,9 @@ struct vms_calls_shared {
  * A ring is a row of blocks, each a header and what follows, all multiples of 16 bytes; what
  * reaches the ring's end goes on at its begin. A RECORDS block is open, its size 0, until the agent
  * writes its size and then another block: who reads `head` first and the size after it knows how
- * far the records go. `tail` may stand inside a block: no block is longer than an eighth of the ring,
- * and what lies that far before `tail` is not overwritten, so that a header stays readable. `tail` is
- * a multiple of 16.
+ * far the records go. `tail` may stand inside a block: no block is longer than an eighth of the
+ * ring, and what lies that far before `tail` is not overwritten, so that a header stays readable.
+ * `tail` is a multiple of 16.
  */
 enum vms_calls_block_kind {
 	VMS_CALLS_RECORDS = 1, /* uftrace's records of `stream` */
