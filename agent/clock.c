@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "clock.h"
+
+#include "base/clock.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdbool.h>
+#include <x86intrin.h>
+
+#define INTERVAL_NS  100000000ULL
+#define FIRST_NS     2000000ULL /* until the rate is known well enough */
+#define MAX_STEER_NS 1000000
+
+typedef unsigned __int128 wide;
+
+/* CPUID 80000007h, EDX bit 8: the rate is constant in all states of the processor. */
+static bool is_invariant(void)
+{
+	static int known; /* 1 yes, -1 no */
+	unsigned a, b, c, d;
+	if (!known)
+		known = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1 << 8) ? 1 : -1;
+	return known > 0;
+}
+
+/* Both at one moment: of some tries the one that took the least. */
+static uint64_t read_both(uint64_t *ns)
+{
+	uint64_t best = UINT64_MAX, ticks = 0;
+	*ns = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t before = __rdtsc(), now = vms_clock_now_ns(), after = __rdtsc();
+		if (after - before < best) {
+			best = after - before;
+			ticks = before + best / 2;
+			*ns = now;
+		}
+	}
+	return ticks;
+}
+
+static uint64_t at(const struct clock *clock, uint64_t ticks)
+{
+	return clock->base_ns + (uint64_t)((wide)(ticks - clock->base_ticks) * clock->rate >> 32);
+}
+
+/* Goes on evenly where the clock was nearly right, so that it does not step. */
+static void steer(struct clock *clock, uint64_t ticks, uint64_t ns)
+{
+	uint64_t elapsed = ticks - clock->base_ticks, says = at(clock, ticks);
+	int64_t error = (int64_t)(ns - says);
+	uint64_t rate = (uint64_t)(((wide)(ns - clock->true_ns) << 32) / elapsed);
+	clock->interval = (uint64_t)(((wide)INTERVAL_NS << 32) / (rate ? rate : 1));
+	clock->base_ns = ns;
+	clock->rate = rate;
+	if (error > -MAX_STEER_NS && error < MAX_STEER_NS) {
+		clock->base_ns = says;
+		clock->rate += (uint64_t)(error * (INT64_C(1) << 32) / (int64_t)clock->interval);
+	}
+}
+
+static uint64_t compare(struct clock *clock)
+{
+	uint64_t ns, ticks = read_both(&ns);
+	bool usable = clock->interval && ticks > clock->base_ticks && ns >= clock->true_ns;
+	if (usable && ns - clock->true_ns < FIRST_NS)
+		return ns;
+	if (usable) {
+		steer(clock, ticks, ns);
+	} else {
+		clock->base_ns = ns;
+		clock->interval = 1;
+	}
+	clock->base_ticks = ticks;
+	clock->true_ns = ns;
+	return clock->base_ns;
+}
+
+uint64_t clock_read(struct clock *clock)
+{
+	if (!is_invariant())
+		return vms_clock_now_ns();
+	uint64_t elapsed = __rdtsc() - clock->base_ticks;
+	if (__builtin_expect(elapsed >= clock->interval, 0))
+		return compare(clock);
+	return clock->base_ns + (elapsed * clock->rate >> 32);
+}
+
+#else
+
+uint64_t clock_read(struct clock *clock)
+{
+	return clock->base_ns = vms_clock_now_ns();
+}
+
+#endif
