@@ -4,10 +4,12 @@
  */
 #pragma once
 
+#include "flow.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct block;
 struct vcpu;
 
 /* Indices into struct arch.regs. */
@@ -87,6 +89,9 @@ struct arch {
 	 * What cannot be told may.
 	 */
 	bool (*leaves)(const uint8_t *insn, size_t size);
+	/* Puts a trace's callbacks into a block of code. */
+	void (*instrument)(struct block *block);
+	struct flow_levels levels;
 };
 
 extern const struct arch arch_x86_64, arch_aarch64;

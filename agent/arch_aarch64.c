@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch.h"
 
+#include "instrument.h"
 #include "vcpu.h"
 #include <string.h>
 
@@ -97,4 +98,6 @@ const struct arch arch_aarch64 = {
 	.sp = A64_SP,
 	.rank = a64_rank,
 	.leaves = a64_leaves,
+	.instrument = instrument_aarch64,
+	.levels = { .kernel = 1, .number = { 0, 1, 2, 3 } },
 };

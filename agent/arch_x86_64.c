@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch.h"
 
+#include "instrument.h"
 #include "vcpu.h"
 
 static const char *const registers[X86_N_REGS] = {
@@ -96,4 +97,6 @@ const struct arch arch_x86_64 = {
 	.sp = X86_RSP,
 	.rank = x86_rank,
 	.leaves = x86_leaves,
+	.instrument = instrument_x86,
+	.levels = { .kernel = 3, .number = { 3, 2, 1, 0 } },
 };

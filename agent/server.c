@@ -102,6 +102,11 @@ static void drop_client(unsigned index)
 	close_fd(&client->pidfd);
 }
 
+pid_t server_client_pid(unsigned client)
+{
+	return server.client[client].pid;
+}
+
 static void turn_away(int fd)
 {
 	struct reply reply = { 0 };

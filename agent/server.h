@@ -7,6 +7,7 @@
 #include "machine/agent/protocol.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 #include <vmscope/error.h>
 
 /* What a request is answered with. */
@@ -24,6 +25,9 @@ struct reply {
 void reply_ok(struct reply *reply);
 void reply_error(struct reply *reply, enum vms_error code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
+
+/* In the server's thread, and as it ends; 0: not known. */
+pid_t server_client_pid(unsigned client);
 
 /* `api` is that of QEMU. False: a message was printed. */
 bool server_start(const char *path, unsigned api);

@@ -171,7 +171,7 @@ struct vms_calls_shared {
 	uint64_t rings_offset;
 	uint64_t ring_size;
 	uint32_t n_rings;
-	uint32_t reserved;
+	_Atomic uint32_t stopped; /* 1: a STOP function was called; `eventfd` was signalled */
 	struct vms_calls_ring ring[];
 };
 

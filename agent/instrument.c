@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "instrument.h"
+
+#include "callees.h"
+#include "calls.h"
+
+bool block_covers(const struct block *block, uint64_t va)
+{
+	return va >= block->trace->first_function && va <= block->trace->last_function;
+}
+
+unsigned block_function_flags(const struct block *block, uint64_t va)
+{
+	int flags = flow_function(block->trace->flows, va);
+	return flags < 0 ? 0 : (unsigned)flags;
+}
+
+bool block_has_function(const struct block *block, uint64_t va)
+{
+	if (!block_covers(block, va))
+		return callees_have(block->trace->callees, va);
+	int flags = flow_function(block->trace->flows, va);
+	return flags >= 0 &&
+	       !((unsigned)flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
+}
+
+bool site_pack(const struct block *block, const struct insn *insn, void **data)
+{
+	int64_t displacement = (int64_t)(insn_target(insn) - block->va);
+	union {
+		struct site site;
+		void *data;
+	} packed = { .site = {
+			     .displacement = (int32_t)displacement,
+			     .rank = block->rank & 3,
+			     .begin = block->va & 0xfff,
+			     .offset = (insn->va - block->va) & 0x1fff,
+		     } };
+	*data = packed.data;
+	return displacement == (int32_t)displacement;
+}
+
+/* QEMU does not keep the program counter up to date inside a block. */
+uint64_t site_target(const struct site *site, uint64_t pc)
+{
+	uint64_t begin = (pc & 0xfff) == site->begin ? pc : pc - site->offset;
+	return begin + (uint64_t)(int64_t)site->displacement;
+}
+
+void instrument_insns(const struct block *block,
+		      struct branch (*decode)(const uint8_t *bytes, size_t size),
+		      void (*each)(const struct block *block, const struct insn *insn))
+{
+	size_t n = qemu_plugin_tb_n_insns(block->tb);
+	for (size_t i = 0; i < n; i++) {
+		struct insn insn = { .qemu = qemu_plugin_tb_get_insn(block->tb, i) };
+		insn.size = qemu_plugin_insn_data(insn.qemu, insn.bytes, sizeof(insn.bytes));
+		insn.branch = decode(insn.bytes, insn.size);
+		if (insn.branch.kind == BRANCH_NONE)
+			continue;
+		insn.va = qemu_plugin_insn_vaddr(insn.qemu);
+		each(block, &insn);
+		if (insn.branch.kind == BRANCH_CALL && !block_covers(block, insn_target(&insn)))
+			callees_add(block->trace->callees, insn_target(&insn));
+	}
+}
+
+/* The call has been followed before. */
+static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	tracer_check_stop(tracer);
+	tracer_leave(vcpu);
+}
+
+void calls_translate(struct qemu_plugin_tb *tb)
+{
+	struct vcpu *vcpu = vcpu_current();
+	struct tracer *tracer = vcpu ? tracer_enter(vcpu->index) : NULL;
+	if (!tracer)
+		return;
+	struct block block = {
+		.tb = tb,
+		.trace = tracer->trace,
+		.va = qemu_plugin_tb_vaddr(tb),
+		.rank = vcpu_arch()->rank(vcpu),
+	};
+	if (block.trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS)
+		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
+								  trace_instructions,
+								  qemu_plugin_tb_n_insns(tb));
+	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_STOP)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_stop_function, QEMU_PLUGIN_CB_NO_REGS,
+						     NULL);
+	vcpu_arch()->instrument(&block);
+	tracer_leave(vcpu->index);
+}

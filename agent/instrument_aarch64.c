@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aarch64. Calls and returns access no memory; the slot is the stack pointer, which is read.
+ */
+#include "instrument.h"
+
+#include "linux_task.h"
+
+#define EL1	     1
+#define SPSR_AARCH32 (UINT64_C(1) << 4)
+#define IP0	     16 /* registers that linkers' stubs jump through */
+#define IP1	     17
+
+static uint64_t read_reg(unsigned vcpu, unsigned reg)
+{
+	uint64_t value;
+	vcpu_read(vcpu_get(vcpu), reg, &value);
+	return value;
+}
+
+/* An address in a register, without what pointer authentication adds. */
+static uint64_t read_address(unsigned vcpu, unsigned number)
+{
+	uint64_t va = number <= 30 ? read_reg(vcpu, A64_X0 + number) : 0;
+	return (uint64_t)((int64_t)(va << 8) >> 8 & (INT64_C(1) << 55) ? va | UINT64_C(0xff) << 56
+								       : va & UINT64_MAX >> 8);
+}
+
+static unsigned rank_of(uint64_t spsr)
+{
+	if (spsr & SPSR_AARCH32)
+		return (spsr & 15) == 0 ? 0 : EL1;
+	return spsr >> 2 & 3;
+}
+
+/* ---- calls and returns ------------------------------------------------------ */
+
+static void call(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t to)
+{
+	flow_call(tracer->flow, rank, read_reg(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
+}
+
+static void on_call(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	call(tracer, vcpu, to.rank, to.va);
+	tracer_leave(vcpu);
+}
+
+static void on_call_relative(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	call(tracer, vcpu, site.rank, site_target(&site, read_reg(vcpu, A64_PC)));
+	tracer_leave(vcpu);
+}
+
+static void on_call_register(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place number = place_unpack(data);
+	if (!tracer)
+		return;
+	call(tracer, vcpu, number.rank, read_address(vcpu, (unsigned)number.va));
+	tracer_leave(vcpu);
+}
+
+/* cpu_switch_to(prev, next), which comes back on next's stack. */
+static void on_call_switch(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	call(tracer, vcpu, to.rank, to.va);
+	task_switch(tracer, vcpu_get(vcpu), read_reg(vcpu, A64_X0 + 1), tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_return(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place number = place_unpack(data);
+	if (!tracer)
+		return;
+	flow_return(tracer->flow, number.rank, read_reg(vcpu, A64_SP),
+		    read_address(vcpu, (unsigned)number.va), tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* ---- jumps -------------------------------------------------------------------- */
+
+static void on_jump(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_jump_relative(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, site.rank, site_target(&site, read_reg(vcpu, A64_PC)),
+		  tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_jump_register(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place number = place_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t to = read_address(vcpu, (unsigned)number.va);
+	if (flow_function(tracer->trace->flows, to) >= 0)
+		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_jump_stub(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place number = place_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, number.rank, read_address(vcpu, (unsigned)number.va),
+		  tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* ---- what else changes the flow --------------------------------------------- */
+
+static void on_stack_load(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
+	tracer_leave(vcpu);
+}
+
+/* Where an exception handler begins, the vector has made room below what was interrupted. */
+static void on_entry(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place at = place_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t slot = read_reg(vcpu, A64_SP);
+	unsigned from = rank_of(read_reg(vcpu, A64_SPSR_EL1));
+	/* A system call and what else leaves user code are told apart by ESR_EL1. */
+	bool is_call = (read_reg(vcpu, A64_ESR_EL1) >> 26 & 0x3f) == 0x15;
+	flow_enter(tracer->flow, from == 0 && is_call ? FLOW_SYSCALL : FLOW_INTERRUPT, at.rank,
+		   slot, at.va, from, read_reg(vcpu, A64_ELR_EL1),
+		   from == 0 ? read_reg(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_exception_return(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	unsigned to = rank_of(read_reg(vcpu, A64_SPSR_EL1));
+	uint64_t slot = read_reg(vcpu, A64_SP), pc = read_reg(vcpu, A64_ELR_EL1);
+	uint64_t sp = to == 0 ? read_reg(vcpu, A64_SP_EL0) : slot;
+	if (to == 0 && !flow_resumes(tracer->flow, pc, sp))
+		task_check_space(tracer, vcpu_get(vcpu));
+	flow_leave(tracer->flow, place_unpack(data).rank, slot, to, pc, sp,
+		   tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	task_exit_mm(tracer, read_reg(vcpu, A64_X0), tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* ---- translation -------------------------------------------------------------- */
+
+static void hook_regs(const struct insn *insn, qemu_plugin_vcpu_udata_cb callback, void *data)
+{
+	qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, callback, QEMU_PLUGIN_CB_R_REGS, data);
+}
+
+static void hook_call(const struct block *block, const struct insn *insn)
+{
+	uint64_t target = insn_target(insn);
+	unsigned flags = block_function_flags(block, target);
+	void *data = place_pack(target, block->rank);
+	if (insn->branch.displacement == 0)
+		return; /* asks where it is */
+	if (flags & VMS_AGENT_FUNCTION_EXIT_MM)
+		hook_regs(insn, on_exit_mm, NULL);
+	if (flags & VMS_AGENT_FUNCTION_SWITCH)
+		hook_regs(insn, on_call_switch, data);
+	else if (block->rank > 0)
+		hook_regs(insn, on_call, data);
+	else if (site_pack(block, insn, &data))
+		hook_regs(insn, on_call_relative, data);
+}
+
+static void hook_jump(const struct block *block, const struct insn *insn)
+{
+	uint64_t target = insn_target(insn);
+	void *data = place_pack(target, block->rank);
+	if (!block_has_function(block, target))
+		return;
+	if (block->rank > 0)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
+						       data);
+	else if (site_pack(block, insn, &data))
+		hook_regs(insn, on_jump_relative, data);
+}
+
+static void hook(const struct block *block, const struct insn *insn)
+{
+	void *rank = place_pack(0, block->rank), *reg = place_pack(insn->branch.reg, block->rank);
+	switch (insn->branch.kind) {
+	case BRANCH_CALL: hook_call(block, insn); break;
+	case BRANCH_CALL_REGISTER: hook_regs(insn, on_call_register, reg); break;
+	case BRANCH_RETURN: hook_regs(insn, on_return, reg); break;
+	case BRANCH_JUMP: hook_jump(block, insn); break;
+	case BRANCH_JUMP_REGISTER:
+		if (block_covers(block, insn->va))
+			hook_regs(insn, on_jump_register, reg);
+		else if (insn->branch.reg == IP0 || insn->branch.reg == IP1)
+			hook_regs(insn, on_jump_stub, reg);
+		break;
+	case BRANCH_EXCEPTION_RETURN:
+		if (block->rank == EL1)
+			hook_regs(insn, on_exception_return, rank);
+		break;
+	case BRANCH_STACK_LOAD:
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_stack_load,
+						       QEMU_PLUGIN_CB_NO_REGS, rank);
+		break;
+	case BRANCH_NONE:
+	case BRANCH_CALL_MEMORY:
+	case BRANCH_JUMP_MEMORY:
+	case BRANCH_JUMP_CONDITIONAL:
+	case BRANCH_FAR:
+	case BRANCH_REPEAT:
+	default: break;
+	}
+}
+
+void instrument_aarch64(struct block *block)
+{
+	uint64_t cpsr = 0;
+	vcpu_read(vcpu_current(), A64_CPSR, &cpsr);
+	if (cpsr & SPSR_AARCH32)
+		return; /* another instruction set */
+	if (block->rank == EL1 && block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
+		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
+						     place_pack(block->va, block->rank));
+	instrument_insns(block, branch_aarch64, hook);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * x86. Calls and returns tell what they do by the memory that they access: the address is the slot,
+ * the value the return address, and no register has to be read. What takes an interrupt or a system
+ * call leaves its frame where the processor put it.
+ */
+#include "instrument.h"
+
+#include "linux_task.h"
+
+#define RESET_VECTOR 0xfffffff0
+#define CR0_PE	     1
+#define LAST_NO_CALL 15 /* a call that far ahead is there to fill the return stack buffer */
+
+/* Of a call or return. */
+struct x86_site {
+	int32_t displacement;
+	uint16_t segment;
+	uint8_t rank;
+};
+
+/* What iret takes from the stack. */
+struct x86_frame {
+	uint64_t rip, cs, rflags, rsp, ss;
+};
+
+static void *pack(const struct block *block, const struct insn *insn)
+{
+	union {
+		struct x86_site site;
+		void *data;
+	} packed = { .data = NULL };
+	packed.site.displacement = (int32_t)insn->branch.displacement;
+	packed.site.segment = block->segment;
+	packed.site.rank = (uint8_t)block->rank;
+	return packed.data;
+}
+
+static struct x86_site unpack(void *data)
+{
+	union {
+		void *data;
+		struct x86_site site;
+	} packed = { .data = data };
+	return packed.site;
+}
+
+/* The code address that was read or written, `displacement` further on. */
+static uint64_t code_address(qemu_plugin_meminfo_t info, const struct x86_site *site,
+			     int32_t displacement)
+{
+	qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
+	uint64_t offset = (uint64_t)(int64_t)displacement, base = (uint64_t)site->segment << 4;
+	switch (value.type) {
+	case QEMU_PLUGIN_MEM_VALUE_U64: return value.data.u64 + offset;
+	case QEMU_PLUGIN_MEM_VALUE_U32: return base + (uint32_t)(value.data.u32 + offset);
+	case QEMU_PLUGIN_MEM_VALUE_U16: return base + (uint16_t)(value.data.u16 + offset);
+	case QEMU_PLUGIN_MEM_VALUE_U8:
+	case QEMU_PLUGIN_MEM_VALUE_U128:
+	default: return 0;
+	}
+}
+
+static unsigned rank_of(uint64_t cs)
+{
+	return 3 - (cs & 3);
+}
+
+static uint64_t read_reg(unsigned vcpu, unsigned reg)
+{
+	uint64_t value;
+	vcpu_read(vcpu_get(vcpu), reg, &value);
+	return value;
+}
+
+/* By the processor's number of the register. */
+static uint64_t read_numbered(unsigned vcpu, unsigned number)
+{
+	static const unsigned char low[] = { X86_RAX, X86_RCX, X86_RDX, X86_RBX,
+					     X86_RSP, X86_RBP, X86_RSI, X86_RDI };
+	return read_reg(vcpu, number < 8 ? low[number] : X86_R8 + number - 8);
+}
+
+/* ---- calls and returns ------------------------------------------------------ */
+
+static void on_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct x86_site site = unpack(data);
+	if (!tracer)
+		return;
+	flow_call(tracer->flow, site.rank, va, code_address(info, &site, site.displacement),
+		  tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_target(unsigned vcpu, qemu_plugin_meminfo_t info,
+		      __attribute__((unused)) uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct x86_site site = unpack(data);
+	if (!tracer)
+		return;
+	tracer->target = code_address(info, &site, 0);
+	tracer_leave(vcpu);
+}
+
+static void on_target_register(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	tracer->target = read_numbered(vcpu, (unsigned)(uintptr_t)data);
+	tracer_leave(vcpu);
+}
+
+static void on_call_indirect(unsigned vcpu, __attribute__((unused)) qemu_plugin_meminfo_t info,
+			     uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	flow_call(tracer->flow, unpack(data).rank, va, tracer->target, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_return(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct x86_site site = unpack(data);
+	if (!tracer)
+		return;
+	flow_return(tracer->flow, site.rank, va, code_address(info, &site, 0),
+		    tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* ---- jumps -------------------------------------------------------------------- */
+
+static void on_jump(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_jump_relative(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, site.rank, site_target(&site, read_reg(vcpu, X86_RIP)),
+		  tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* Through memory: a table of a switch, or of functions. */
+static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
+			   __attribute__((unused)) uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct x86_site site = unpack(data);
+	if (!tracer)
+		return;
+	uint64_t to = code_address(info, &site, 0);
+	if (flow_function(tracer->trace->flows, to) >= 0)
+		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_jump_register(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place number = place_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t to = read_numbered(vcpu, (unsigned)number.va);
+	if (flow_function(tracer->trace->flows, to) >= 0)
+		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* A linker's stub. Before the symbol is bound it jumps to its own next instruction, which lies
+ * `displacement` bytes into some page. */
+static void on_jump_stub(unsigned vcpu, qemu_plugin_meminfo_t info,
+			 __attribute__((unused)) uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct x86_site site = unpack(data);
+	if (!tracer)
+		return;
+	uint64_t to = code_address(info, &site, 0);
+	if ((to & 0xfff) != (uint64_t)site.displacement)
+		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* __switch_to(prev, next), jumped to when the stack is next's already. */
+static void on_jump_switch(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t time = tracer_time(tracer, vcpu);
+	task_switch(tracer, vcpu_get(vcpu), read_reg(vcpu, X86_RSI), time);
+	flow_jump(tracer->flow, to.rank, to.va, time);
+	tracer_leave(vcpu);
+}
+
+/* ---- what else changes the flow --------------------------------------------- */
+
+static void on_stack_load(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
+	tracer_leave(vcpu);
+}
+
+static bool is_frame(const struct x86_frame *frame)
+{
+	return frame->cs <= UINT16_MAX && (frame->cs & ~UINT64_C(3)) != 0 && (frame->rflags & 2) &&
+	       frame->ss <= UINT16_MAX;
+}
+
+/* The frame at `*rsp`, which may have an error code before it: then `*rsp` is moved past it. */
+static bool read_frame(unsigned vcpu, uint64_t *rsp, struct x86_frame *frame)
+{
+	for (unsigned i = 0; i < 2; i++, *rsp += sizeof(uint64_t))
+		if (vcpu_read_memory(vcpu_get(vcpu), *rsp, frame, sizeof(*frame)) &&
+		    is_frame(frame))
+			return true;
+	return false;
+}
+
+/* An interrupt, which has a stack in the kernel at once, or a system call, which has the user's
+ * still. */
+static void on_entry(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place at = place_unpack(data);
+	struct x86_frame frame;
+	if (!tracer)
+		return;
+	uint64_t time = tracer_time(tracer, vcpu), rsp = read_reg(vcpu, X86_RSP);
+	if ((int64_t)rsp >= 0)
+		flow_enter(tracer->flow, FLOW_SYSCALL, at.rank, rsp, at.va, 0,
+			   read_reg(vcpu, X86_RCX), rsp, time);
+	else if (read_frame(vcpu, &rsp, &frame))
+		flow_enter(tracer->flow, FLOW_INTERRUPT, at.rank, rsp, at.va, rank_of(frame.cs),
+			   frame.rip, frame.rsp, time);
+	tracer_leave(vcpu);
+}
+
+static void leave(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t slot,
+		  const struct x86_frame *to)
+{
+	uint64_t time = tracer_time(tracer, vcpu);
+	if (rank_of(to->cs) == 0 && !flow_resumes(tracer->flow, to->rip, to->rsp))
+		task_check_space(tracer, vcpu_get(vcpu));
+	flow_leave(tracer->flow, rank, slot, rank_of(to->cs), to->rip, to->rsp, time);
+}
+
+static void on_iret(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct x86_frame frame;
+	if (!tracer)
+		return;
+	uint64_t rsp = read_reg(vcpu, X86_RSP);
+	if (vcpu_read_memory(vcpu_get(vcpu), rsp, &frame, sizeof(frame)) && is_frame(&frame))
+		leave(tracer, vcpu, place_unpack(data).rank, rsp, &frame);
+	tracer_leave(vcpu);
+}
+
+/* Of sysret, when the stack is the user's again. */
+static void on_sysret(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	struct x86_frame frame = {
+		.rip = read_reg(vcpu, X86_RCX),
+		.rsp = read_reg(vcpu, X86_RSP),
+		.cs = 3,
+	};
+	leave(tracer, vcpu, place_unpack(data).rank, frame.rsp, &frame);
+	tracer_leave(vcpu);
+}
+
+static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	task_exit_mm(tracer, read_reg(vcpu, X86_RDI), tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+static void on_reset(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	tracer_restart(tracer, vcpu);
+	tracer_leave(vcpu);
+}
+
+/* ---- translation -------------------------------------------------------------- */
+
+static void hook_call(const struct block *block, const struct insn *insn)
+{
+	int64_t displacement = insn->branch.displacement;
+	if (displacement >= 0 && displacement <= LAST_NO_CALL)
+		return;
+	if (block_function_flags(block, insn_target(insn)) & VMS_AGENT_FUNCTION_EXIT_MM)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_exit_mm,
+						       QEMU_PLUGIN_CB_R_REGS, NULL);
+	qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_call, QEMU_PLUGIN_CB_NO_REGS,
+					 QEMU_PLUGIN_MEM_W, pack(block, insn));
+}
+
+static void hook_call_indirect(const struct block *block, const struct insn *insn)
+{
+	if (insn->branch.kind == BRANCH_CALL_REGISTER)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_target_register,
+						       QEMU_PLUGIN_CB_R_REGS,
+						       (void *)(uintptr_t)insn->branch.reg);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_target, QEMU_PLUGIN_CB_NO_REGS,
+						 QEMU_PLUGIN_MEM_R, pack(block, insn));
+	qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_call_indirect, QEMU_PLUGIN_CB_NO_REGS,
+					 QEMU_PLUGIN_MEM_W, pack(block, insn));
+}
+
+static void hook_jump(const struct block *block, const struct insn *insn)
+{
+	uint64_t target = insn_target(insn);
+	void *data = place_pack(target, block->rank);
+	if (!block_has_function(block, target))
+		return;
+	if (block_function_flags(block, target) & VMS_AGENT_FUNCTION_SWITCH)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_switch,
+						       QEMU_PLUGIN_CB_R_REGS, data);
+	else if (block->rank > 0)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
+						       data);
+	else if (site_pack(block, insn, &data))
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_relative,
+						       QEMU_PLUGIN_CB_R_REGS, data);
+}
+
+static void hook_jump_memory(const struct block *block, struct insn insn)
+{
+	qemu_plugin_mem_cb callback = NULL;
+	if (block_covers(block, insn.va)) {
+		callback = on_jump_memory;
+	} else if (insn.branch.fixed) {
+		callback = on_jump_stub;
+		insn.branch.displacement = (insn.va + insn.size) & 0xfff;
+	}
+	if (callback)
+		qemu_plugin_register_vcpu_mem_cb(insn.qemu, callback, QEMU_PLUGIN_CB_NO_REGS,
+						 QEMU_PLUGIN_MEM_R, pack(block, &insn));
+}
+
+static void hook_exception_return(const struct block *block, const struct insn *insn)
+{
+	bool is_sysret = insn->bytes[insn->size - 1] == 0x07;
+	bool is_long = insn->size > 1 && (insn->bytes[insn->size - 2] & 0xf8) == 0x48;
+	if (is_sysret || is_long)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, is_sysret ? on_sysret : on_iret,
+						       QEMU_PLUGIN_CB_R_REGS,
+						       place_pack(0, block->rank));
+}
+
+static void hook(const struct block *block, const struct insn *insn)
+{
+	switch (insn->branch.kind) {
+	case BRANCH_CALL: hook_call(block, insn); break;
+	case BRANCH_CALL_REGISTER:
+	case BRANCH_CALL_MEMORY: hook_call_indirect(block, insn); break;
+	case BRANCH_RETURN:
+		qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_return, QEMU_PLUGIN_CB_NO_REGS,
+						 QEMU_PLUGIN_MEM_R, pack(block, insn));
+		break;
+	case BRANCH_JUMP: hook_jump(block, insn); break;
+	case BRANCH_JUMP_REGISTER:
+		if (block_covers(block, insn->va))
+			qemu_plugin_register_vcpu_insn_exec_cb(
+				insn->qemu, on_jump_register, QEMU_PLUGIN_CB_R_REGS,
+				place_pack(insn->branch.reg, block->rank));
+		break;
+	case BRANCH_JUMP_MEMORY: hook_jump_memory(block, *insn); break;
+	case BRANCH_EXCEPTION_RETURN: hook_exception_return(block, insn); break;
+	case BRANCH_STACK_LOAD:
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_stack_load,
+						       QEMU_PLUGIN_CB_NO_REGS,
+						       place_pack(0, block->rank));
+		break;
+	case BRANCH_NONE:
+	case BRANCH_JUMP_CONDITIONAL:
+	case BRANCH_FAR: /* switches between segments; what it pushes is no function's frame */
+	case BRANCH_REPEAT:
+	default: break;
+	}
+}
+
+void instrument_x86(struct block *block)
+{
+	struct vcpu *vcpu = vcpu_current();
+	uint64_t cr0 = CR0_PE, cs = 0;
+	vcpu_read(vcpu, X86_CR0, &cr0);
+	vcpu_read(vcpu, X86_CS, &cs);
+	if (!(cr0 & CR0_PE))
+		block->segment = (uint16_t)cs;
+	if (block->va == RESET_VECTOR)
+		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_reset, QEMU_PLUGIN_CB_NO_REGS,
+						     NULL);
+	if (block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
+		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
+						     place_pack(block->va, block->rank));
+	instrument_insns(block, branch_x86, hook);
+}

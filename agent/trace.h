@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The trace that is going on, as instrumented code comes to it.
+ *
+ * A vCPU's part of a trace is used by the vCPU's thread alone, between tracer_enter and
+ * tracer_leave, which cost it no more than two stores. Who ends a trace takes it away from where
+ * tracer_enter looks, has the kernel order the memory of all threads (membarrier), and waits for
+ * those that are inside: from then on it is his, whether the vCPUs run, are halted or held.
+ */
+#pragma once
+
+#include "clock.h"
+#include "flow.h"
+#include "vcpu.h"
+
+/* Of a vCPU. */
+struct tracer {
+	struct trace *trace;
+	struct flow *flow; /* NULL: no memory was left for it */
+	struct vms_ring ring;
+	struct clock clock;
+	uint64_t target; /* of the indirect call that is being executed */
+	/* The task that runs; va 0: not known. */
+	struct flow_task task;
+	uint32_t n_processes;
+	bool unanswered; /* the client did not answer the last PROCESS block in time */
+};
+
+struct trace {
+	struct vms_agent_calls options;
+	struct flow_tracing *flows;
+	/* Addresses between these that are no function's begin are none's: the client told all. */
+	uint64_t first_function, last_function;
+	_Atomic uint64_t
+		*callees; /* of direct calls outside of them, as far as translated; a hash */
+	struct vms_calls_shared *shared;
+	size_t size;
+	int memfd, eventfd;
+	unsigned n;
+	struct tracer tracer[];
+};
+
+/* Of a vCPU, and there as long as the plugin. */
+struct tracer_gate {
+	_Alignas(64) _Atomic bool inside;
+};
+
+extern struct trace *_Atomic trace_current; /* NULL: none */
+extern struct tracer_gate *trace_gates;	    /* vcpus_max() of them */
+extern qemu_plugin_u64 trace_instructions;  /* that each vCPU has executed, where it is counted */
+
+static inline void tracer_leave(unsigned vcpu)
+{
+	atomic_store_explicit(&trace_gates[vcpu].inside, false, memory_order_release);
+}
+
+/* The vCPU's part of the trace, for its callback that runs; NULL: there is nothing to leave. */
+static inline struct tracer *tracer_enter(unsigned vcpu)
+{
+	if (vcpu >= vcpus_max())
+		return NULL;
+	atomic_store_explicit(&trace_gates[vcpu].inside, true, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst); /* the other half is trace_take_away's */
+	struct trace *trace = atomic_load_explicit(&trace_current, memory_order_acquire);
+	if (trace && trace->tracer[vcpu].flow)
+		return &trace->tracer[vcpu];
+	tracer_leave(vcpu);
+	return NULL;
+}
+
+static inline uint64_t tracer_time(struct tracer *tracer, unsigned vcpu)
+{
+	return tracer->trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS
+		       ? qemu_plugin_u64_get(trace_instructions, vcpu)
+		       : clock_read(&tracer->clock);
+}
+
+/* Prepares all vCPUs' parts. False: errno tells. */
+bool trace_init(void);
+/* Takes the `functions` (of malloc), also where it fails. NULL: errno tells. */
+struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_function *functions,
+			size_t n_functions);
+/* Other options and functions; nobody is inside. */
+void trace_update(struct trace *trace, const struct vms_agent_calls *options,
+		  struct vms_agent_function *functions, size_t n_functions);
+/* Nobody will make room in the rings: those who wait for it stop to. */
+void trace_abandon(struct trace *trace);
+/* The current trace becomes the caller's alone. NULL: there is none. */
+struct trace *trace_take_away(void);
+/* Writes the end of all that is open. Whoever calls has the trace alone. */
+void trace_finish(struct trace *trace);
+void trace_free(struct trace *trace);
+/* Tells the client whether a STOP function was called. Whoever calls is inside. */
+void tracer_check_stop(struct tracer *tracer);
+/* What the vCPU had open is over, and it begins anew. Whoever calls is inside or has it alone. */
+void tracer_restart(struct tracer *tracer, unsigned vcpu);
