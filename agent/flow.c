@@ -212,7 +212,7 @@ void flow_seed(struct flow *flow, const struct vms_agent_stack *stack,
 static bool place_call(struct flow *flow, unsigned rank, uint64_t slot, uint64_t time)
 {
 	return !is_over(flow, rank) &&
-	       (place_find(flow, rank, slot, time) || place_nest(flow, rank, time));
+	       (place_find(flow, rank, slot, slot + 1, time) || place_nest(flow, rank, time));
 }
 
 void flow_call(struct flow *flow, unsigned rank, uint64_t slot, uint64_t function, uint64_t time)
@@ -298,7 +298,7 @@ static void return_unmatched(struct flow *flow, unsigned rank, uint64_t slot, ui
 		return;
 	if (flow->rank == rank && !stack_has(flow->top, slot) && is_below(flow, slot))
 		place_forget(flow, rank);
-	if (!place_find(flow, rank, slot, time) &&
+	if (!place_find(flow, rank, slot, slot, time) &&
 	    (!is_callee(flow, target) || !place_nest(flow, rank, time)))
 		return;
 	place_cut(flow, slot, time);
@@ -336,7 +336,8 @@ void flow_stack_loaded(struct flow *flow, unsigned rank)
 static bool place_interrupt(struct flow *flow, unsigned rank, uint64_t slot, uint64_t sp,
 			    uint64_t time)
 {
-	if (slot <= sp && sp - slot <= MAX_INTERRUPT_FRAME && place_find(flow, rank, sp, time)) {
+	if (slot <= sp && sp - slot <= MAX_INTERRUPT_FRAME &&
+	    place_find(flow, rank, sp, sp, time)) {
 		place_cut(flow, sp, time);
 		if (stack_last(flow->top)->slot >= slot)
 			return true;
@@ -368,7 +369,7 @@ void flow_enter(struct flow *flow, enum flow_entry_kind kind, unsigned rank, uin
 /* Back to what was interrupted, whose innermost call may have the entry's slot, too. */
 static void leave_interrupt(struct flow *flow, unsigned rank, uint64_t slot, uint64_t time)
 {
-	if (!place_find(flow, rank, slot, time))
+	if (!place_find(flow, rank, slot, slot, time))
 		return;
 	place_cut(flow, slot, time);
 	struct stack *stack = flow->top;

@@ -195,9 +195,10 @@ void place_lower(struct flow *flow, unsigned rank, uint64_t time);
 void place_forget(struct flow *flow, unsigned rank);
 /*
  * Makes the stack of `rank` on which `slot` lies the one in use. False where that is none that is
- * known; then it stays open which is.
+ * known; then it stays open which is. Frames of a parked stack whose slots are below `cut` are
+ * over.
  */
-bool place_find(struct flow *flow, unsigned rank, uint64_t slot, uint64_t time);
+bool place_find(struct flow *flow, unsigned rank, uint64_t slot, uint64_t cut, uint64_t time);
 /* Puts a new stack on top. False: no memory. */
 bool place_nest(struct flow *flow, unsigned rank, uint64_t time);
 /* Frames of the stack in use whose slots are below are over. */

@@ -149,14 +149,14 @@ void place_clear(struct flow *flow, uint64_t time)
 
 /* ---- finding ------------------------------------------------------------------ */
 
-/* Frames below `slot` are over without having been open again. */
-static void resume(struct flow *flow, struct stack **link, uint64_t slot, uint64_t time)
+/* Frames below `cut` are over without having been open again. */
+static void resume(struct flow *flow, struct stack **link, uint64_t cut, uint64_t time)
 {
 	struct context *context = flow->context;
 	struct stack *stack = *link;
 	*link = stack->below;
 	context->n_parked--;
-	while (stack_last(stack)->slot < slot)
+	while (stack_last(stack)->slot < cut)
 		stack->n--;
 	stack->below = context->top;
 	context->top = stack;
@@ -177,12 +177,12 @@ static bool find_open(struct flow *flow, unsigned rank, uint64_t slot, uint64_t 
 }
 
 static bool find_parked(struct flow *flow, unsigned rank, uint64_t slot, uint64_t margin,
-			uint64_t time)
+			uint64_t cut, uint64_t time)
 {
 	for (struct stack **link = &flow->context->parked; *link; link = &(*link)->below) {
 		if ((*link)->rank != rank || !stack_spans(*link, slot, margin))
 			continue;
-		resume(flow, link, slot, time);
+		resume(flow, link, cut, time);
 		return true;
 	}
 	return false;
@@ -195,15 +195,15 @@ static bool find_unplaced(const struct flow *flow, unsigned rank)
 	return top && top->rank == rank && stack_last(top)->slot == NO_SLOT;
 }
 
-bool place_find(struct flow *flow, unsigned rank, uint64_t slot, uint64_t time)
+bool place_find(struct flow *flow, unsigned rank, uint64_t slot, uint64_t cut, uint64_t time)
 {
 	place_lower(flow, rank, time);
 	if (flow->rank == rank)
 		return true;
 	bool found = find_open(flow, rank, slot, 0, time) ||
-		     find_parked(flow, rank, slot, 0, time) ||
+		     find_parked(flow, rank, slot, 0, cut, time) ||
 		     find_open(flow, rank, slot, MARGIN, time) ||
-		     find_parked(flow, rank, slot, MARGIN, time) || find_unplaced(flow, rank);
+		     find_parked(flow, rank, slot, MARGIN, cut, time) || find_unplaced(flow, rank);
 	if (found)
 		decide(flow, rank);
 	return found;

@@ -38,15 +38,15 @@ static bool is_interrupted(struct context *context, uint64_t pc, uint64_t sp)
 }
 
 /* Finds the stack anew; false where it has no frames. */
-static bool go_to(struct flow *flow, uint64_t sp, uint64_t time)
+static bool go_to(struct flow *flow, uint64_t sp, uint64_t cut, uint64_t time)
 {
 	place_forget(flow, 0);
-	return place_find(flow, 0, sp, time);
+	return place_find(flow, 0, sp, cut, time);
 }
 
 static void go_back(struct flow *flow, uint64_t sp, uint64_t time)
 {
-	if (!go_to(flow, sp, time))
+	if (!go_to(flow, sp, sp, time))
 		return;
 	place_cut(flow, sp, time);
 	place_drop_empty(flow);
@@ -58,11 +58,11 @@ static void call_handler(struct flow *flow, const struct user_state *from, uint6
 	bool found = false;
 	remember(flow->context, from);
 	if (sp < from->sp && from->sp - sp <= MAX_SIGNAL_FRAME) {
-		found = place_find(flow, 0, from->sp, time);
+		found = place_find(flow, 0, from->sp, from->sp, time);
 		if (found)
 			place_cut(flow, from->sp, time);
 	} else { /* on a stack of its own, or one that sigreturn goes back to */
-		found = go_to(flow, sp, time) && stack_last(flow->top)->slot > sp;
+		found = go_to(flow, sp, sp + 1, time) && stack_last(flow->top)->slot > sp;
 	}
 	if (found || place_nest(flow, 0, time))
 		frame_push(flow, sp, pc, 0, time);
@@ -72,7 +72,7 @@ static void call_handler(struct flow *flow, const struct user_state *from, uint6
 static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_t sp, uint64_t time)
 {
 	return from->kind == FLOW_SYSCALL && flow->context->n_signals > 0 &&
-	       go_to(flow, sp, time) && stack_last(flow->top)->slot < sp;
+	       go_to(flow, sp, sp, time) && stack_last(flow->top)->slot < sp;
 }
 
 void user_resume(struct flow *flow, uint64_t pc, uint64_t sp, uint64_t time)

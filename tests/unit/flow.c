@@ -1,281 +1,384 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sequences of events as programs and kernels cause them, and the call trees that they stand for,
- * worked out by hand. A function is a letter, small ones the user's; "a(b())" is a that calls b.
- */
+/* Calls, jumps, returns and interrupts as they happen, and the trees they stand for. */
 #include "flow_world.h"
-#include <string.h>
 
-#define USER	  0
-#define KERNEL	  3
-#define RING	  (1 << 20)
-#define USER_SP	  0x7ffc00010000
-#define KERNEL_SP 0xffffc90000004000
-#define IRQ_SP	  0xfffffe0000200000
-#define CPU0	  100
-#define IDLE	  4194304
-#define TASK(n)	  (0xffff888000000000 + (n)*0x2000)
-#define MM(n)	  (0xffff888010000000 + (n)*0x1000)
-
-static uint64_t now;
-
-/* The address of a function. */
-static uint64_t fn(char name)
-{
-	return (g_ascii_isupper(name) ? 0xffffffff81000000 : 0x401000) + (uint64_t)name * 0x100;
-}
-
-static char name_of(uint64_t address)
-{
-	for (char name = 'A'; name <= 'z'; name++)
-		if (g_ascii_isalpha(name) && (fn(name) & VMS_UFTRACE_ADDRESS) == address)
-			return name;
-	return '?';
-}
-
-/* In the middle of a function, where a call returns to. */
-static uint64_t in(char name)
-{
-	return fn(name) + 0x20;
-}
-
-static void call(struct world *world, unsigned rank, uint64_t slot, char name)
-{
-	flow_call(world->flow[0], rank, slot, fn(name), ++now);
-}
-
-/* To the middle of some function. */
-static void ret(struct world *world, unsigned rank, uint64_t slot)
-{
-	flow_return(world->flow[0], rank, slot, in('z'), ++now);
-}
-
-static void jump(struct world *world, unsigned rank, char name)
-{
-	flow_jump(world->flow[0], rank, fn(name), ++now);
-}
-
-/* Reads a stream as a tree; NULL where there is none. */
-static char *tree(struct world *world, uint64_t id)
-{
-	struct world_stream *stream = world_stream(world, id);
-	GString *text = g_string_new("");
-	for (guint i = 0; stream && i < stream->records->len; i++) {
-		uint64_t word = g_array_index(stream->records, struct vms_uftrace_record, i).word;
-		if ((word & 3) == VMS_UFTRACE_ENTRY)
-			g_string_append_printf(text, "%c(", name_of(word >> 16));
-		else
-			g_string_append_c(text, (word & 3) == VMS_UFTRACE_EXIT ? ')' : '!');
-	}
-	return g_string_free(text, FALSE);
-}
-
-static void expect(struct world *world, uint64_t id, const char *expected)
-{
-	g_autofree char *got = tree(world, id);
-	g_assert_cmpstr(got, ==, expected);
-}
-
-static void begin(struct world *world, enum vms_agent_by by,
-		  const struct vms_agent_function *functions)
-{
-	const struct vms_agent_calls options = { .by = by, .kernel = 1, .user = 1 };
-	now = 1000;
-	world_set_up(world, &options, functions, RING);
-}
-
-static void check(struct world *world, uint64_t id, const char *expected)
-{
-	world_finish(world, ++now);
-	expect(world, id, expected);
-	world_tear_down(world);
-}
+#define IRQ_SP	 0xffffc90000204000
+#define OTHER_SP 0xffffc90000304000
 
 /* ---- one stack ---------------------------------------------------------------- */
 
 static void test_nested(void)
 {
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, NULL);
-	call(&world, KERNEL, KERNEL_SP, 'A');
-	call(&world, KERNEL, KERNEL_SP - 0x10, 'B');
-	ret(&world, KERNEL, KERNEL_SP - 0x10);
-	call(&world, KERNEL, KERNEL_SP - 0x10, 'C');
-	call(&world, KERNEL, KERNEL_SP - 0x20, 'D');
-	ret(&world, KERNEL, KERNEL_SP - 0x20);
-	ret(&world, KERNEL, KERNEL_SP - 0x10);
-	ret(&world, KERNEL, KERNEL_SP);
-	call(&world, KERNEL, KERNEL_SP, 'E'); /* open at the end */
-	check(&world, CPU0, "A(B()C(D()))E()");
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	call(KERNEL, KERNEL_SP - 0x10, 'B');
+	ret(KERNEL, KERNEL_SP - 0x10);
+	call(KERNEL, KERNEL_SP - 0x10, 'C');
+	call(KERNEL, KERNEL_SP - 0x20, 'D');
+	ret(KERNEL, KERNEL_SP - 0x20);
+	ret(KERNEL, KERNEL_SP - 0x10);
+	ret(KERNEL, KERNEL_SP);
+	call(KERNEL, KERNEL_SP, 'E'); /* open at the end */
+	end_with(CPU(0), "A(B()C(D()))E()");
 }
 
 static void test_recursion(void)
 {
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, NULL);
+	begin(VMS_AGENT_BY_VCPU, NULL);
 	for (unsigned i = 0; i < 3000; i++)
-		call(&world, USER, USER_SP - i * 0x20, 'f');
+		call(USER, USER_SP - i * 0x20, 'f');
 	for (unsigned i = 3000; i-- > 0;)
-		ret(&world, USER, USER_SP - i * 0x20);
-	world_finish(&world, ++now);
-	g_assert_cmpuint(world_stream(&world, CPU0)->records->len, ==, 6000);
-	world_tear_down(&world);
+		ret(USER, USER_SP - i * 0x20);
+	end();
+	g_assert_cmpuint(world_stream(CPU(0))->records->len, ==, 6000);
+	world_tear_down();
+}
+
+/* The ring takes a part of it; what is not followed is counted. */
+static void test_too_deep(void)
+{
+	const unsigned limit = 1 << 20, n = limit + 1000;
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	for (unsigned i = 0; i < n; i++)
+		call(USER, USER_SP - i * 0x10ULL, 'f');
+	uint64_t lost = world.shared[0].lost;
+	for (unsigned i = n; i-- > limit;) {
+		ret(USER, USER_SP - i * 0x10ULL);
+		g_assert_cmpuint(world.shared[0].lost, ==, lost);
+	}
+	ret(USER, USER_SP - 0x10);
+	g_assert_cmpuint(world.shared[0].lost, >, lost);
+	end();
+	world_tear_down();
 }
 
 static void test_longjmp(void)
 {
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, NULL);
-	call(&world, USER, USER_SP, 'm');
-	call(&world, USER, USER_SP - 0x10, 'a');
-	call(&world, USER, USER_SP - 0x20, 'b');
-	call(&world, USER, USER_SP - 0x30, 'l'); /* goes back into m, which calls c */
-	call(&world, USER, USER_SP - 0x10, 'c');
-	call(&world, USER, USER_SP - 0x20, 'd');
-	ret(&world, USER, USER_SP); /* m returns out of d */
-	check(&world, CPU0, "m(a(b(l()))c(d()))");
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(USER, USER_SP, 'm');
+	call(USER, USER_SP - 0x10, 'a');
+	call(USER, USER_SP - 0x20, 'b');
+	call(USER, USER_SP - 0x30, 'l'); /* goes back into m, which calls c */
+	call(USER, USER_SP - 0x10, 'c');
+	call(USER, USER_SP - 0x20, 'd');
+	ret(USER, USER_SP); /* m returns out of d */
+	end_with(CPU(0), "m(a(b(l()))c(d()))");
 }
 
 static void test_tail_calls(void)
 {
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, NULL);
-	call(&world, USER, USER_SP, 'm');
-	call(&world, USER, USER_SP - 0x10, 'a');
-	jump(&world, USER, 'b');
-	jump(&world, USER, 'c');
-	jump(&world, USER, 'c'); /* a loop */
-	call(&world, USER, USER_SP - 0x20, 'd');
-	ret(&world, USER, USER_SP - 0x20);
-	ret(&world, USER, USER_SP - 0x10);
-	ret(&world, USER, USER_SP);
-	check(&world, CPU0, "m(a()b()c(d()))");
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	jump(USER, 'x'); /* out of what is not known */
+	call(USER, USER_SP, 'm');
+	call(USER, USER_SP - 0x10, 'a');
+	jump(USER, 'b');
+	jump(USER, 'c');
+	jump(USER, 'c'); /* a loop */
+	call(USER, USER_SP - 0x20, 'd');
+	ret(USER, USER_SP - 0x20);
+	ret(USER, USER_SP - 0x10);
+	ret(USER, USER_SP);
+	end_with(CPU(0), "m(a()b()c(d()))");
 }
 
-static const struct vms_agent_function thunks[] = {
-	{ 0xffffffff81000000 + 'F' * 0x100, 0 },
-	{ 0xffffffff81000000 + 'R' * 0x100, VMS_AGENT_FUNCTION_RETURN },
-	{ 0xffffffff81000000 + 'T' * 0x100, VMS_AGENT_FUNCTION_TRANSPARENT },
+/* A million of them take no room. */
+static void test_tail_call_chain(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(USER, USER_SP, 'm');
+	for (unsigned i = 0; i < 10000; i++)
+		jump(USER, i % 2 ? 'a' : 'b');
+	ret(USER, USER_SP);
+	end();
+	const GArray *records = world_stream(CPU(0))->records;
+	g_assert_cmpuint(records->len, ==, 2 * 10001);
+	for (guint i = 0; i < records->len; i++) {
+		uint64_t word = g_array_index(records, struct vms_uftrace_record, i).word;
+		g_assert_cmpuint(word >> 6 & 1023, ==, 0);
+	}
+	world_tear_down();
+}
+
+#define KERNEL_FN(name) (0xffffffff81000000 + (name)*0x100)
+
+static const struct vms_agent_function functions[] = {
+	{ KERNEL_FN('E'), VMS_AGENT_FUNCTION_ENTRY },
+	{ KERNEL_FN('F'), 0 },
+	{ KERNEL_FN('R'), VMS_AGENT_FUNCTION_RETURN },
+	{ KERNEL_FN('T'), VMS_AGENT_FUNCTION_TRANSPARENT },
 	{ 0, 0 },
 };
 
+static void test_table(void)
+{
+	struct vms_agent_function many[1001] = { 0 };
+	for (unsigned i = 0; i < 1000; i++)
+		many[i] = (struct vms_agent_function) { 0x1000 + i * 0x40, i % 8 };
+	const struct vms_agent_calls options = { .kernel = 1 };
+	begin_with(&options, many);
+	for (unsigned i = 0; i < 1000; i++) {
+		g_assert_cmpint(flow_function(world.tracing, 0x1000 + i * 0x40), ==, i % 8);
+		g_assert_cmpint(flow_function(world.tracing, 0x1001 + i * 0x40), ==, -1);
+	}
+	world_update(&options, functions);
+	g_assert_cmpint(flow_function(world.tracing, 0x1000), ==, -1);
+	g_assert_cmpint(flow_function(world.tracing, fn('F')), ==, 0);
+	world_update(&options, NULL);
+	g_assert_cmpint(flow_function(world.tracing, fn('F')), ==, -1);
+	world_tear_down();
+}
+
 static void test_retpoline(void)
 {
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, thunks);
-	call(&world, KERNEL, KERNEL_SP, 'A');
-	call(&world, KERNEL, KERNEL_SP - 0x10, 'T'); /* which pushes F, and returns to it */
-	flow_return(world.flow[0], KERNEL, KERNEL_SP - 0x18, fn('F'), ++now);
-	call(&world, KERNEL, KERNEL_SP - 0x20, 'B');
-	ret(&world, KERNEL, KERNEL_SP - 0x20);
-	jump(&world, KERNEL, 'R');
-	ret(&world, KERNEL, KERNEL_SP - 0x10);
-	call(&world, KERNEL, KERNEL_SP - 0x10, 'C');
-	jump(&world, KERNEL, 'T'); /* C ends with an indirect jump to F */
-	flow_return(world.flow[0], KERNEL, KERNEL_SP - 0x18, fn('F'), ++now);
-	ret(&world, KERNEL, KERNEL_SP - 0x10);
-	call(&world, KERNEL, KERNEL_SP - 0x10, 'T'); /* patched to a jump */
-	jump(&world, KERNEL, 'F');
-	ret(&world, KERNEL, KERNEL_SP - 0x10);
-	check(&world, CPU0, "A(F(B())C()F()F())");
+	begin(VMS_AGENT_BY_VCPU, functions);
+	call(KERNEL, KERNEL_SP, 'A');
+	call(KERNEL, KERNEL_SP - 0x10, 'T'); /* which pushes F, and returns to it */
+	ret_to(KERNEL, KERNEL_SP - 0x18, 'F');
+	call(KERNEL, KERNEL_SP - 0x20, 'B');
+	ret(KERNEL, KERNEL_SP - 0x20);
+	jump(KERNEL, 'R'); /* how F returns */
+	ret(KERNEL, KERNEL_SP - 0x10);
+	call(KERNEL, KERNEL_SP - 0x10, 'C');
+	jump(KERNEL, 'T'); /* C ends with an indirect jump to F */
+	ret_to(KERNEL, KERNEL_SP - 0x18, 'F');
+	ret(KERNEL, KERNEL_SP - 0x10);
+	call(KERNEL, KERNEL_SP - 0x10, 'T'); /* patched to a jump */
+	jump(KERNEL, 'F');
+	ret(KERNEL, KERNEL_SP - 0x10);
+	call(KERNEL, KERNEL_SP - 0x10, 'T'); /* to what no table knows */
+	ret_to(KERNEL, KERNEL_SP - 0x18, 'G');
+	ret(KERNEL, KERNEL_SP - 0x10);
+	end_with(CPU(0), "A(F(B())C()F()F()G())");
 }
 
 static void test_unmatched_returns(void)
 {
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, thunks);
-	ret(&world, KERNEL, KERNEL_SP); /* of calls before the trace */
-	ret(&world, KERNEL, KERNEL_SP + 0x100);
-	call(&world, KERNEL, KERNEL_SP, 'A');
-	ret(&world, KERNEL, KERNEL_SP - 0x100);
-	call(&world, KERNEL, KERNEL_SP - 0x10, 'B');
-	/* push and return: F in B's place */
-	flow_return(world.flow[0], KERNEL, KERNEL_SP - 0x30, fn('F'), ++now);
-	ret(&world, KERNEL, KERNEL_SP + 0x100); /* beyond all */
-	call(&world, KERNEL, KERNEL_SP + 0x200, 'C');
-	check(&world, CPU0, "A(B()F())C()");
+	begin(VMS_AGENT_BY_VCPU, functions);
+	ret(KERNEL, KERNEL_SP); /* of calls before the trace */
+	ret(KERNEL, KERNEL_SP + 0x100);
+	call(KERNEL, KERNEL_SP, 'A');
+	ret(KERNEL, KERNEL_SP - 0x100);
+	ret_to(KERNEL, KERNEL_SP - 0x100, 'E'); /* no way to call it */
+	call(KERNEL, KERNEL_SP - 0x10, 'B');
+	ret_to(KERNEL, KERNEL_SP - 0x30, 'F'); /* push and return: F in B's place */
+	ret(KERNEL, KERNEL_SP + 0x100);	       /* beyond all */
+	call(KERNEL, KERNEL_SP + 0x200, 'C');
+	call(KERNEL, UINT64_MAX, 'D');
+	ret(KERNEL, UINT64_MAX);
+	ret(KERNEL, UINT64_MAX);
+	end_with(CPU(0), "A(B()F())C()D()");
 }
 
-/* ---- tasks -------------------------------------------------------------------- */
-
-static void switch_to(struct world *world, unsigned vcpu, unsigned n)
+/* Time that goes back is held. */
+static void test_time(void)
 {
-	struct flow_task task = {
-		.va = n ? TASK(n) : TASK(0x1000 + vcpu),
-		.mm = n ? MM(n) : 0,
-		.tid = n ? 100 + n : 0,
-		.pid = n ? 100 + n : 0,
-	};
-	g_snprintf(task.name, sizeof(task.name), n ? "task%u" : "swapper", n);
-	flow_switch(world->flow[vcpu], &task, ++now);
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	now -= 500;
+	call(KERNEL, KERNEL_SP - 0x10, 'B');
+	ret(KERNEL, KERNEL_SP - 0x10);
+	end_with(CPU(0), "A(B())");
 }
 
-static uint64_t stack_of(unsigned n)
+/* ---- interrupts ----------------------------------------------------------------- */
+
+static void test_irq_stack(void)
 {
-	return KERNEL_SP + n * 0x10000;
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	call(KERNEL, KERNEL_SP - 0x10, 'B');
+	interrupt(KERNEL_SP - 0x80, 'I', KERNEL_SP - 0x50);
+	call(KERNEL, KERNEL_SP - 0x100, 'C');
+	load_stack(KERNEL);
+	call(KERNEL, IRQ_SP, 'H');
+	call(KERNEL, IRQ_SP - 0x20, 'J');
+	/* Another one meanwhile, with an error code. */
+	interrupt(IRQ_SP - 0x70, 'K', IRQ_SP - 0x40);
+	call(KERNEL, IRQ_SP - 0x100, 'L');
+	ret(KERNEL, IRQ_SP - 0x100);
+	back(IRQ_SP - 0x68, IRQ_SP - 0x40);
+	ret(KERNEL, IRQ_SP - 0x20);
+	ret(KERNEL, IRQ_SP);
+	ret(KERNEL, KERNEL_SP - 0x100);
+	back(KERNEL_SP - 0x80, KERNEL_SP - 0x50);
+	ret(KERNEL, KERNEL_SP - 0x10);
+	call(KERNEL, KERNEL_SP - 0x10, 'D');
+	end_with(CPU(0), "A(B(I(C(H(J(K(L()))))))D())");
 }
 
-/* As on x86: __switch_to_asm loads the stack pointer and jumps to __switch_to. */
-static void schedule(struct world *world, unsigned vcpu, unsigned from, unsigned to)
+/* The handler's own stack is left without a return from all its calls. */
+static void test_irq_stack_cut(void)
 {
-	flow_call(world->flow[vcpu], KERNEL, stack_of(from) - 0x100, fn('S'), ++now);
-	flow_stack_loaded(world->flow[vcpu], KERNEL);
-	switch_to(world, vcpu, to);
-	flow_jump(world->flow[vcpu], KERNEL, fn('W'), ++now);
-	flow_return(world->flow[vcpu], KERNEL, stack_of(to) - 0x100, in('A'), ++now);
-}
-
-static void run_two_tasks(struct world *world)
-{
-	switch_to(world, 0, 1);
-	flow_call(world->flow[0], KERNEL, stack_of(1), fn('A'), ++now);
-	schedule(world, 0, 1, 2);
-	flow_call(world->flow[0], KERNEL, stack_of(2), fn('B'), ++now);
-	schedule(world, 0, 2, 1);
-	flow_call(world->flow[0], KERNEL, stack_of(1) - 0x10, fn('C'), ++now);
-	ret(world, KERNEL, stack_of(1) - 0x10);
-	ret(world, KERNEL, stack_of(1));
-	schedule(world, 0, 1, 2);
-	ret(world, KERNEL, stack_of(2));
-}
-
-static void test_switch_by_task(void)
-{
-	struct world world;
-	begin(&world, VMS_AGENT_BY_TASK, NULL);
-	run_two_tasks(&world);
-	world_finish(&world, ++now);
-	/* Task 1 waits in its second S at the end. */
-	expect(&world, 101, "A(S()W()C())S()");
-	expect(&world, 102, "B(S()W())");
-	g_assert_cmpstr(world_stream(&world, 101)->about.name, ==, "task1");
-	world_tear_down(&world);
-}
-
-static void test_switch_by_vcpu(void)
-{
-	struct world world;
-	begin(&world, VMS_AGENT_BY_VCPU, NULL);
-	run_two_tasks(&world);
-	check(&world, CPU0, "A(S())B(S())A(S()W()C())S()B(S()W())");
-}
-
-static void test_migration(void)
-{
-	struct world world;
-	g_autoptr(GString) expected = g_string_new("");
-	begin(&world, VMS_AGENT_BY_TASK, NULL);
-	for (unsigned i = 0; i < 100; i++) {
-		struct flow *flow = world.flow[i % 3];
-		switch_to(&world, i % 3, 1);
-		flow_return(flow, KERNEL, stack_of(1) - 0x10, in('A'), ++now);
-		flow_return(flow, KERNEL, stack_of(1), in('Z'), ++now);
-		flow_call(flow, KERNEL, stack_of(1), fn('A'), ++now);
-		flow_call(flow, KERNEL, stack_of(1) - 0x10, fn('S'), ++now);
-		switch_to(&world, i % 3, 0);
-		g_string_append(expected, "A(S())");
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		call(KERNEL, KERNEL_SP, 'A');
+		interrupt(KERNEL_SP - 0x80, 'I', KERNEL_SP - 0x50);
+		load_stack(KERNEL);
+		call(KERNEL, IRQ_SP, 'H');
+		call(KERNEL, IRQ_SP - 0x20, 'J');
+		load_stack(KERNEL);
+		back(KERNEL_SP - 0x80, KERNEL_SP - 0x50);
+		ret(KERNEL, KERNEL_SP);
 	}
-	check(&world, 101, expected->str);
+	end_with(CPU(0), "A(I(H(J())))A(I(H(J())))A(I(H(J())))");
+}
+
+/* As on aarch64, where neither calls nor interrupts push. */
+static void test_interrupted_leaf(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	call(KERNEL, KERNEL_SP - 0x20, 'B');
+	interrupt(KERNEL_SP - 0x20, 'I', KERNEL_SP - 0x20);
+	call(KERNEL, KERNEL_SP - 0x180, 'C');
+	ret(KERNEL, KERNEL_SP - 0x180);
+	back(KERNEL_SP - 0x20, KERNEL_SP - 0x20);
+	interrupt(KERNEL_SP - 0x20, 'I', KERNEL_SP - 0x20);
+	back(KERNEL_SP - 0x20, KERNEL_SP - 0x20);
+	ret(KERNEL, KERNEL_SP - 0x20);
+	ret(KERNEL, KERNEL_SP);
+	end_with(CPU(0), "A(B(I(C())I()))");
+}
+
+/* One for which the processor itself changes stacks, as for an NMI; tail calls of its entry. */
+static void test_own_stack(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	interrupt(IRQ_SP - 0x28, 'N', KERNEL_SP - 0x50);
+	call(KERNEL, IRQ_SP - 0x100, 'C');
+	ret(KERNEL, IRQ_SP - 0x100);
+	jump(KERNEL, 'X');
+	back(IRQ_SP - 0x28, KERNEL_SP - 0x50);
+	call(KERNEL, KERNEL_SP - 0x60, 'B');
+	ret(KERNEL, KERNEL_SP - 0x60);
+	ret(KERNEL, KERNEL_SP);
+	end_with(CPU(0), "A(N(C())X()B())");
+}
+
+/* sync_core(): the kernel returns from an interrupt that there was not. */
+static void test_iret_to_itself(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	call(KERNEL, KERNEL_SP - 0x20, 'B');
+	back(KERNEL_SP - 0x60, KERNEL_SP - 0x38);
+	ret(KERNEL, KERNEL_SP - 0x20);
+	end_with(CPU(0), "A(B())");
+}
+
+static void test_user_interrupted(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(USER, USER_SP, 'm');
+	call(USER, USER_SP - 0x10, 'f');
+	enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x30);
+	call(KERNEL, KERNEL_SP, 'A');
+	load_stack(KERNEL);
+	call(KERNEL, IRQ_SP, 'H');
+	ret(KERNEL, IRQ_SP);
+	ret(KERNEL, KERNEL_SP);
+	leave(in('f'), USER_SP - 0x30);
+	enter(FLOW_SYSCALL, 'S', in('f'), USER_SP - 0x30);
+	call(KERNEL, KERNEL_SP, 'B'); /* which does not return */
+	leave(in('f'), USER_SP - 0x30);
+	ret(USER, USER_SP - 0x10);
+	enter(FLOW_SYSCALL, 'S', in('m'), USER_SP - 0x20);
+	call(KERNEL, KERNEL_SP, 'C');
+	call(USER, USER_SP - 0x10, 'g'); /* left without a word */
+	end_with(CPU(0), "m(f(I(A(H()))S(B()))S(C())g())");
+}
+
+static void test_levels(void)
+{
+	begin(VMS_AGENT_BY_LEVEL, NULL);
+	call(USER, USER_SP, 'm');
+	enter(FLOW_SYSCALL, 'S', in('m'), USER_SP - 0x30);
+	call(KERNEL, KERNEL_SP, 'A');
+	ret(KERNEL, KERNEL_SP);
+	leave(in('m'), USER_SP - 0x30);
+	call(USER, USER_SP - 0x10, 'f');
+	end();
+	expect(103, "m(f())");
+	expect(100, "S(A())");
+	g_assert_cmpstr(world_stream(103)->about.name, ==, "cpu0 user");
+	g_assert_cmpuint(world_stream(103)->about.level, ==, 3);
+	g_assert_cmpstr(world_stream(100)->about.name, ==, "cpu0 kernel");
+	g_assert_null(world_stream(101));
+	world_tear_down();
+}
+
+/* ---- stacks that are met -------------------------------------------------------- */
+
+/* Threads of an unknown kernel, the second of which existed before. */
+static void test_unknown_threads(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	call(KERNEL, KERNEL_SP - 0x10, 'S');
+	load_stack(KERNEL);
+	ret(KERNEL, OTHER_SP - 0x10);
+	ret(KERNEL, OTHER_SP);
+	call(KERNEL, OTHER_SP, 'B');
+	call(KERNEL, OTHER_SP - 0x10, 'S');
+	load_stack(KERNEL);
+	ret(KERNEL, KERNEL_SP - 0x10); /* B waits */
+	call(KERNEL, KERNEL_SP - 0x10, 'C');
+	call(KERNEL, KERNEL_SP - 0x20, 'S');
+	load_stack(KERNEL);
+	ret(KERNEL, OTHER_SP - 0x10); /* B goes on */
+	ret(KERNEL, OTHER_SP);
+	load_stack(KERNEL);
+	ret(KERNEL, KERNEL_SP - 0x20);
+	ret(KERNEL, KERNEL_SP - 0x10);
+	ret(KERNEL, KERNEL_SP);
+	end_with(CPU(0), "A(S(B(S()))C(S(B(S()))))");
+}
+
+/* A bare program whose main calls coroutines in turn; they begin by a return to their begin. */
+static void test_coroutines(void)
+{
+	uint64_t a = OTHER_SP, b = OTHER_SP + 0x10000;
+	begin(VMS_AGENT_BY_VCPU, functions);
+	call(KERNEL, KERNEL_SP, 'M');
+	for (unsigned i = 0; i < 3; i++) {
+		call(KERNEL, KERNEL_SP - 0x10, 'S');
+		load_stack(KERNEL);
+		if (i == 0)
+			ret_to(KERNEL, a, 'F');
+		else
+			ret(KERNEL, a - 0x20);
+		call(KERNEL, a - 0x20, 'Y'); /* yields to b */
+		load_stack(KERNEL);
+		if (i == 0)
+			ret_to(KERNEL, b, 'F');
+		else
+			ret(KERNEL, b - 0x40);
+		call(KERNEL, b - 0x40, 'Z'); /* yields to main */
+		load_stack(KERNEL);
+		ret(KERNEL, KERNEL_SP - 0x10);
+	}
+	ret(KERNEL, KERNEL_SP);
+	end_with(CPU(0), "M(S(F(Y(F(Z()))))S(F(Y()Y(F(Z()Z()))))S(F(Y()Y(F(Z()Z())))))");
+}
+
+/* More stacks than may be nested or parked. */
+static void test_many_stacks(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	for (unsigned round = 0; round < 3; round++)
+		for (unsigned i = 0; i < 1000; i++) {
+			load_stack(KERNEL);
+			call(KERNEL, KERNEL_SP + i * 0x10000ULL - round * 0x10, 'A');
+		}
+	end();
+	const GArray *records = world_stream(CPU(0))->records;
+	g_assert_cmpuint(records->len, >=, 2 * 3000);
+	for (guint i = 0; i < records->len; i++) {
+		uint64_t word = g_array_index(records, struct vms_uftrace_record, i).word;
+		g_assert_cmpuint(word >> 6 & 1023, <, 24);
+	}
+	world_tear_down();
 }
 
 int main(int argc, char **argv)
@@ -283,12 +386,23 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/flow/nested", test_nested);
 	g_test_add_func("/flow/recursion", test_recursion);
+	g_test_add_func("/flow/too-deep", test_too_deep);
 	g_test_add_func("/flow/longjmp", test_longjmp);
 	g_test_add_func("/flow/tail-calls", test_tail_calls);
+	g_test_add_func("/flow/tail-call-chain", test_tail_call_chain);
+	g_test_add_func("/flow/table", test_table);
 	g_test_add_func("/flow/retpoline", test_retpoline);
 	g_test_add_func("/flow/unmatched-returns", test_unmatched_returns);
-	g_test_add_func("/flow/switch-by-task", test_switch_by_task);
-	g_test_add_func("/flow/switch-by-vcpu", test_switch_by_vcpu);
-	g_test_add_func("/flow/migration", test_migration);
+	g_test_add_func("/flow/time", test_time);
+	g_test_add_func("/flow/irq-stack", test_irq_stack);
+	g_test_add_func("/flow/irq-stack-cut", test_irq_stack_cut);
+	g_test_add_func("/flow/interrupted-leaf", test_interrupted_leaf);
+	g_test_add_func("/flow/own-stack", test_own_stack);
+	g_test_add_func("/flow/iret-to-itself", test_iret_to_itself);
+	g_test_add_func("/flow/user-interrupted", test_user_interrupted);
+	g_test_add_func("/flow/levels", test_levels);
+	g_test_add_func("/flow/unknown-threads", test_unknown_threads);
+	g_test_add_func("/flow/coroutines", test_coroutines);
+	g_test_add_func("/flow/many-stacks", test_many_stacks);
 	return g_test_run();
 }

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct world world;
+uint64_t now;
+unsigned cpu;
+
 struct world_block {
 	uint64_t sequence;
 	GArray *records;
@@ -23,30 +27,29 @@ static struct vms_agent_function *copy(const struct vms_agent_function *function
 	return copied;
 }
 
-void world_set_up(struct world *world, const struct vms_agent_calls *options,
-		  const struct vms_agent_function *functions, size_t ring_size)
+void world_set_up(const struct vms_agent_calls *options, const struct vms_agent_function *functions,
+		  size_t ring_size)
 {
 	size_t n;
 	struct vms_agent_function *copied = copy(functions, &n);
-	memset(world, 0, sizeof(*world));
-	world->tracing = flow_tracing_new(options, &levels, copied, n, WORLD_VCPUS);
-	g_assert_nonnull(world->tracing);
+	memset(&world, 0, sizeof(world));
+	world.tracing = flow_tracing_new(options, &levels, copied, n, WORLD_VCPUS);
+	g_assert_nonnull(world.tracing);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++) {
-		world->data[i] = g_malloc(ring_size);
-		vms_ring_init(&world->ring[i], &world->shared[i], world->data[i], ring_size, -1);
-		vms_ring_abandon(&world->ring[i]); /* nobody reads before the end */
-		world->flow[i] = flow_new(world->tracing, i, &world->ring[i]);
-		g_assert_nonnull(world->flow[i]);
+		world.data[i] = g_malloc(ring_size);
+		vms_ring_init(&world.ring[i], &world.shared[i], world.data[i], ring_size, -1);
+		vms_ring_abandon(&world.ring[i]); /* nobody reads before the end */
+		world.flow[i] = flow_new(world.tracing, i, &world.ring[i]);
+		g_assert_nonnull(world.flow[i]);
 	}
-	g_assert_null(flow_new(world->tracing, WORLD_VCPUS, &world->ring[0]));
+	g_assert_null(flow_new(world.tracing, WORLD_VCPUS, &world.ring[0]));
 }
 
-void world_update(struct world *world, const struct vms_agent_calls *options,
-		  const struct vms_agent_function *functions)
+void world_update(const struct vms_agent_calls *options, const struct vms_agent_function *functions)
 {
 	size_t n;
 	struct vms_agent_function *copied = copy(functions, &n);
-	g_assert_true(flow_tracing_update(world->tracing, options, copied, n));
+	g_assert_true(flow_tracing_update(world.tracing, options, copied, n));
 }
 
 /* ---- reading ---------------------------------------------------------------- */
@@ -67,14 +70,14 @@ static void free_stream(gpointer data)
 	g_free(stream);
 }
 
-struct world_stream *world_stream(struct world *world, uint64_t id)
+struct world_stream *world_stream(uint64_t id)
 {
-	return g_hash_table_lookup(world->streams, &id);
+	return g_hash_table_lookup(world.streams, &id);
 }
 
-static struct world_stream *get_stream(struct world *world, uint64_t id)
+static struct world_stream *get_stream(uint64_t id)
 {
-	struct world_stream *stream = world_stream(world, id);
+	struct world_stream *stream = world_stream(id);
 	if (stream)
 		return stream;
 	stream = g_new0(struct world_stream, 1);
@@ -82,7 +85,7 @@ static struct world_stream *get_stream(struct world *world, uint64_t id)
 	stream->blocks = g_ptr_array_new_with_free_func(free_block);
 	stream->spaces = g_array_new(FALSE, FALSE, sizeof(struct vms_calls_space));
 	stream->records = g_array_new(FALSE, FALSE, sizeof(struct vms_uftrace_record));
-	g_hash_table_insert(world->streams, &stream->id, stream);
+	g_hash_table_insert(world.streams, &stream->id, stream);
 	return stream;
 }
 
@@ -92,10 +95,10 @@ static void copy_out(const struct vms_ring *ring, uint64_t position, void *to, s
 		((unsigned char *)to)[i] = ring->data[(position + i) % ring->size];
 }
 
-static void read_block(struct world *world, const struct vms_ring *ring, uint64_t position,
+static void read_block(const struct vms_ring *ring, uint64_t position,
 		       const struct vms_calls_block *header, uint64_t size)
 {
-	struct world_stream *stream = get_stream(world, header->stream);
+	struct world_stream *stream = get_stream(header->stream);
 	if (header->kind == VMS_CALLS_STREAM) {
 		copy_out(ring, position, &stream->about, sizeof(stream->about));
 	} else if (header->kind == VMS_CALLS_SPACE) {
@@ -115,7 +118,7 @@ static void read_block(struct world *world, const struct vms_ring *ring, uint64_
 	}
 }
 
-static void read_ring(struct world *world, const struct vms_ring *ring)
+static void read_ring(const struct vms_ring *ring)
 {
 	uint64_t head = atomic_load(&ring->shared->head), position = 0;
 	while (position < head) {
@@ -124,7 +127,7 @@ static void read_ring(struct world *world, const struct vms_ring *ring)
 		position += sizeof(header);
 		uint64_t size = header.size ? header.size : head - position;
 		g_assert_cmpuint(size, <=, head - position);
-		read_block(world, ring, position, &header, size);
+		read_block(ring, position, &header, size);
 		position += size;
 	}
 }
@@ -164,6 +167,8 @@ static void check_stream(const struct world_stream *stream)
 		g_assert_cmpuint(g_array_index(open, uint64_t, open->len - 1), ==, address);
 		g_array_set_size(open, open->len - 1);
 	}
+	for (unsigned i = 0; i < WORLD_VCPUS; i++)
+		lost |= world.shared[i].lost > 0;
 	g_assert_true(lost || open->len == 0);
 }
 
@@ -178,28 +183,172 @@ static void order_stream(struct world_stream *stream)
 	g_assert_true(stream->blocks->len == 0 || stream->about.name[0] || stream->about.tid);
 }
 
-void world_finish(struct world *world, uint64_t time)
+void world_finish(uint64_t time)
 {
 	GHashTableIter iter;
 	struct world_stream *stream;
-	world->streams = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_stream);
+	world.streams = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_stream);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
-		flow_finish(world->flow[i], time);
+		flow_finish(world.flow[i], time);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
-		read_ring(world, &world->ring[i]);
-	g_hash_table_iter_init(&iter, world->streams);
+		read_ring(&world.ring[i]);
+	g_hash_table_iter_init(&iter, world.streams);
 	while (g_hash_table_iter_next(&iter, NULL, (void **)&stream)) {
 		order_stream(stream);
 		check_stream(stream);
 	}
 }
 
-void world_tear_down(struct world *world)
+void world_tear_down(void)
 {
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
-		flow_free(world->flow[i]);
-	flow_tracing_free(world->tracing);
+		flow_free(world.flow[i]);
+	flow_tracing_free(world.tracing);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
-		g_free(world->data[i]);
-	g_clear_pointer(&world->streams, g_hash_table_unref);
+		g_free(world.data[i]);
+	g_clear_pointer(&world.streams, g_hash_table_unref);
+}
+
+/* ---- events --------------------------------------------------------------------- */
+
+#define RING (1 << 20)
+
+uint64_t fn(char name)
+{
+	return (g_ascii_isupper(name) ? 0xffffffff81000000 : 0x401000) + (uint64_t)name * 0x100;
+}
+
+uint64_t in(char name)
+{
+	return fn(name) + 0x20;
+}
+
+static char name_of(uint64_t address)
+{
+	for (char name = 'A'; name <= 'z'; name++)
+		if (g_ascii_isalpha(name) && (fn(name) & VMS_UFTRACE_ADDRESS) == address)
+			return name;
+	return '?';
+}
+
+void begin_with(const struct vms_agent_calls *options, const struct vms_agent_function *functions)
+{
+	now = 1000;
+	cpu = 0;
+	world_set_up(options, functions, RING);
+}
+
+void begin(enum vms_agent_by by, const struct vms_agent_function *functions)
+{
+	const struct vms_agent_calls options = { .by = by, .kernel = 1, .user = 1 };
+	begin_with(&options, functions);
+}
+
+void call(unsigned rank, uint64_t slot, char name)
+{
+	flow_call(world.flow[cpu], rank, slot, fn(name), ++now);
+}
+
+void ret(unsigned rank, uint64_t slot)
+{
+	flow_return(world.flow[cpu], rank, slot, in('z'), ++now);
+}
+
+void ret_to(unsigned rank, uint64_t slot, char name)
+{
+	flow_return(world.flow[cpu], rank, slot, fn(name), ++now);
+}
+
+void jump(unsigned rank, char name)
+{
+	flow_jump(world.flow[cpu], rank, fn(name), ++now);
+}
+
+void load_stack(unsigned rank)
+{
+	flow_stack_loaded(world.flow[cpu], rank);
+}
+
+void interrupt(uint64_t slot, char name, uint64_t sp)
+{
+	flow_enter(world.flow[cpu], FLOW_INTERRUPT, KERNEL, slot, fn(name), KERNEL, in('Z'), sp,
+		   ++now);
+}
+
+void back(uint64_t slot, uint64_t sp)
+{
+	flow_leave(world.flow[cpu], KERNEL, slot, KERNEL, in('Z'), sp, ++now);
+}
+
+void enter(enum flow_entry_kind kind, char name, uint64_t pc, uint64_t sp)
+{
+	/* On a stack of its own, before the kernel loads that of the task. */
+	flow_enter(world.flow[cpu], kind, KERNEL, 0xfffffe0000002fd8, fn(name), USER, pc, sp,
+		   ++now);
+	load_stack(KERNEL);
+}
+
+void leave(uint64_t pc, uint64_t sp)
+{
+	flow_leave(world.flow[cpu], KERNEL, 0xfffffe0000002fd8, USER, pc, sp, ++now);
+}
+
+uint64_t task_va(unsigned n)
+{
+	return 0xffff888000000000 + n * 0x2000ULL;
+}
+
+uint64_t task_mm(unsigned n)
+{
+	return n ? 0xffff888010000000 + n * 0x1000ULL : 0;
+}
+
+uint64_t stack_of(unsigned n)
+{
+	return KERNEL_SP + n * 0x10000ULL;
+}
+
+void switch_to(unsigned n)
+{
+	struct flow_task task = {
+		.va = task_va(n ? n : 1000 + cpu),
+		.mm = task_mm(n),
+		.tid = n ? 100 + n : 0,
+		.pid = n ? 100 + n : 0,
+	};
+	g_snprintf(task.name, sizeof(task.name), n ? "task%u" : "swapper", n);
+	flow_switch(world.flow[cpu], &task, ++now);
+}
+
+/* A stream as a tree. */
+static char *tree(uint64_t id)
+{
+	struct world_stream *stream = world_stream(id);
+	GString *text = g_string_new("");
+	for (guint i = 0; stream && i < stream->records->len; i++) {
+		uint64_t word = g_array_index(stream->records, struct vms_uftrace_record, i).word;
+		if ((word & 3) == VMS_UFTRACE_ENTRY)
+			g_string_append_printf(text, "%c(", name_of(word >> 16));
+		else
+			g_string_append_c(text, (word & 3) == VMS_UFTRACE_EXIT ? ')' : '!');
+	}
+	return g_string_free(text, FALSE);
+}
+
+void end(void)
+{
+	world_finish(++now);
+}
+
+void expect(uint64_t id, const char *expected)
+{
+	g_autofree char *got = tree(id);
+	g_assert_cmpstr(got, ==, expected);
+}
+
+void end_with(uint64_t id, const char *expected)
+{
+	end();
+	expect(id, expected);
+	world_tear_down();
 }
