@@ -94,6 +94,19 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 				     void *data),
 			void *data);
 
+/*
+ * The symbols of Linux's kernel itself, a new reference, and the addresses of its image. NULL
+ * without a kernel that is understood.
+ */
+struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
+						  uint64_t *end);
+/*
+ * The symbol files that were added and are not the kernel's, by index; their name, their symbols (a
+ * new reference, with the bias) and the address of the file's begin. NULL beyond the last.
+ */
+struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, unsigned index,
+					       const char **name, uint64_t *base);
+
 /* ---- modules ---------------------------------------------------------- */
 
 struct vms_module {
@@ -171,6 +184,24 @@ const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigne
  */
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);
+
+/* A part of a process's memory that may be executed. */
+struct vms_mapping {
+	uint64_t start, end; /* the end is outside */
+	uint64_t file;	     /* a number that tells files apart, as long as they are there; or 0 */
+	uint64_t offset;     /* in the file, of the start */
+	const char *name;    /* the file's path, "[vdso]", "[anon]" …; owned by the guest */
+};
+/*
+ * Reads the first of the address space `mm` (of a struct vms_task) that ends beyond `va`. The guest
+ * may run: what it says may be torn then. False when there is none or it cannot be read. For any
+ * thread.
+ */
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va,
+			 struct vms_mapping *ret);
+/* A number that changes when mappings of `mm` come or go, as far as two cheap reads can tell.
+ * For any thread. */
+uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm);
 
 /* ---- unwinding -------------------------------------------------------- */
 

@@ -53,13 +53,14 @@ static const struct vms_calls_abi abis[] = {
 		.n_names = G_N_ELEMENTS(x86_64_names),
 		.switch_function = "__switch_to_asm",
 		.call_slot = -8,
-		.entry_slot = 16 * 8, /* ip in struct pt_regs, which the processor pushes */
+		.entry_slot = 15 * 8, /* orig_ax in struct pt_regs, below what iret takes */
 	},
 	{
 		.arch = &vms_arch_aarch64,
 		.names = aarch64_names,
 		.n_names = G_N_ELEMENTS(aarch64_names),
 		.switch_function = "cpu_switch_to",
+		.entry_slot = 16, /* in struct pt_regs */
 	},
 };
 

@@ -20,8 +20,9 @@ struct vms_calls_abi {
 	/* A call's slot (agent/flow.h), from the stack pointer that its return leaves. */
 	int64_t call_slot;
 	/*
-	 * The slot of what the processor entered by itself, from the stack pointer of the entry
-	 * code when it has saved all registers and called.
+	 * A slot for what the processor entered by itself, from the stack pointer of the entry code
+	 * when it has saved all registers and called: above those of its calls, and below where
+	 * the stack is when it leaves.
 	 */
 	int64_t entry_slot;
 };

@@ -111,7 +111,7 @@ uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain)
 	return lost;
 }
 
-static uint8_t *at(const struct vms_calls_drain *drain, const struct ring *ring, uint64_t position)
+static void *at(const struct vms_calls_drain *drain, const struct ring *ring, uint64_t position)
 {
 	return ring->data + (position & (drain->ring_size - 1));
 }
@@ -250,7 +250,7 @@ static bool hand_on(struct vms_calls_drain *drain, struct ring *ring, bool drop,
 static bool take_records(struct vms_calls_drain *drain, struct ring *ring, uint64_t head,
 			 GError **error)
 {
-	struct vms_calls_block *block = (struct vms_calls_block *)at(drain, ring, ring->block);
+	struct vms_calls_block *block = at(drain, ring, ring->block);
 	const uint32_t size = atomic_load_explicit(&block->size, memory_order_acquire);
 	const uint64_t end = size ? ring->block + HEADER + size : UINT64_MAX;
 	const bool late = ring->sequence < ring->stream->next;

@@ -124,6 +124,9 @@ static bool add_vcpu(struct stacks *stacks, unsigned vcpu, GError **error)
 	if (!vms_machine_regs(vms_guest_machine(stacks->guest), vcpu, &regs, error))
 		return false;
 	walk(stacks, &regs);
+	/* Where nothing is known of the guest, one frame may be no function at all. */
+	if (vms_guest_kind(stacks->guest) == VMS_GUEST_NONE && stacks->walked.n < 2)
+		return true;
 	bool known = vms_guest_current(stacks->guest, stacks->memory, &regs, &task);
 	guint at = begin_stack(stacks, known ? task.va : 0, vcpu);
 	vms_calls_frames(stacks->guest, stacks->abi, &stacks->walked, stacks->bytes);

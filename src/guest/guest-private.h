@@ -10,6 +10,7 @@ struct vms_linux;
 struct vms_guest_symbols {
 	struct vms_symbol_file *file;
 	struct vms_symbol_table *table;
+	uint64_t base;	/* address of the file's begin */
 	bool is_kernel; /* it is the guest kernel's own */
 };
 

@@ -178,6 +178,7 @@ bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file
 		return false;
 	}
 	vms_symbol_file_set_bias(file, bias);
+	symbols.base = vms_symbol_file_base(file) + bias;
 	symbols.table = vms_symbol_file_table(file);
 	g_array_append_val(guest->symbol_files, symbols);
 	return true;
@@ -276,6 +277,39 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 	return n;
 }
 
+/* Its own, or where it has none those of its vmlinux. */
+struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
+						  uint64_t *end)
+{
+	if (!guest->linux_guest)
+		return NULL;
+	struct vms_symbol_table *table = guest->linux_guest->symbols;
+	for (guint i = 0; i < guest->symbol_files->len; i++) {
+		const struct vms_guest_symbols *symbols =
+			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+		if (symbols->is_kernel && vms_symbol_table_count(table) == 0)
+			table = symbols->table;
+	}
+	*start = guest->linux_guest->image;
+	*end = guest->linux_guest->image_end;
+	return vms_symbol_table_ref(table);
+}
+
+struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, unsigned index,
+					       const char **name, uint64_t *base)
+{
+	for (guint i = 0; i < guest->symbol_files->len; i++) {
+		const struct vms_guest_symbols *symbols =
+			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+		if (symbols->is_kernel || index-- > 0)
+			continue;
+		*name = vms_symbol_table_module(symbols->table);
+		*base = symbols->base;
+		return vms_symbol_table_ref(symbols->table);
+	}
+	return NULL;
+}
+
 /* ---- modules ---------------------------------------------------------- */
 
 /* A guest that is not understood cannot be asked. */
@@ -342,6 +376,16 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
 	vms_linux_note_address(guest->linux_guest, memory, process, va);
+}
+
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)
+{
+	return guest->linux_guest && vms_linux_next_code(guest->linux_guest, mm, va, ret);
+}
+
+uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm)
+{
+	return guest->linux_guest ? vms_linux_mappings_stamp(guest->linux_guest, mm) : 0;
 }
 
 GArray *vms_guest_timers(struct vms_guest *guest, GError **error)

@@ -211,7 +211,7 @@ static void test_all(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		    (const struct vms_agent_frame[]) {
 			    { USER_STACK + 0x190, USER_CODE + 0x200, 1 },
 			    { user_bp + 8, USER_CODE, 1 },
-			    { pt_regs + 16 * 8, function(ENTRY), 0 },
+			    { pt_regs + 15 * 8, function(ENTRY), 0 },
 			    { bp + 8, function(CALLED), 0 },
 		    });
 	check_stack(bytes, TASK(1), UINT32_MAX, 3,
@@ -254,7 +254,7 @@ static void test_aarch64(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	};
 	static const struct vms_agent_frame expected[] = {
 		{ STACK(1) + 0x200, TEXT + THREAD * FUNCTION, 0 },
-		{ STACK(1) + 0x40, TEXT + ENTRY * FUNCTION, 0 },
+		{ STACK(1) + 0x50, TEXT + ENTRY * FUNCTION, 0 },
 		{ STACK(1) + 0x40, TEXT + CALLED * FUNCTION, 0 },
 	};
 	g_autoptr(GByteArray) bytes = g_byte_array_new();

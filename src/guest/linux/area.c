@@ -12,10 +12,11 @@
 #define MAPLE_NODE_SHIFT 3   /* an entry's low bits: 2 of the XArray's, then the node's type */
 #define MAPLE_TYPE_MASK	 15
 #define PATH_DEPTH	 64
+#define VM_EXEC		 4 /* include/linux/mm.h */
 #define NAME_MAX_BYTES	 255
 
 struct vms_areas {
-	struct vms_btf_member start, end, pgoff, file;
+	struct vms_btf_member start, end, pgoff, file, flags;
 	struct vms_btf_member ops, ops_name, private_data, special_name;
 	struct vms_btf_member map_count, total_vm, start_brk, brk, start_stack;
 	/* Where areas are found: a maple tree from 6.1 on, a red-black tree before. */
@@ -35,6 +36,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "vm_area_struct", "vm_end", AT(end), false },
 	{ "vm_area_struct", "vm_pgoff", AT(pgoff), false },
 	{ "vm_area_struct", "vm_file", AT(file), false },
+	{ "vm_area_struct", "vm_flags", AT(flags), true },
 	{ "vm_area_struct", "vm_ops", AT(ops), true },
 	{ "vm_operations_struct", "name", AT(ops_name), true },
 	{ "vm_area_struct", "vm_private_data", AT(private_data), true },
@@ -124,11 +126,15 @@ static bool maple_slot(const uint8_t *bytes, const struct vms_btf_member *pivot,
 	       vms_bytes_u64(node, slot->offset + i * sizeof(*ret), ret);
 }
 
-/* The entry for `va`; it tells by its low bits when it is a node and not what was looked for. */
+/*
+ * The entry for `va`, 0 for none, which holds up to *last; it tells by its low bits when it is a
+ * node and not what was looked for.
+ */
 static bool find_in_maple_tree(const struct vms_areas *areas, struct vms_memory *memory,
-			       uint64_t mm, uint64_t va, uint64_t *ret)
+			       uint64_t mm, uint64_t va, uint64_t *last, uint64_t *ret)
 {
-	uint64_t entry, last = UINT64_MAX;
+	uint64_t entry;
+	*last = UINT64_MAX;
 	if (!vms_member_read(memory, mm, &areas->maple_root, &entry))
 		return false;
 	for (unsigned depth = 0; depth < MAPLE_DEPTH; depth++) {
@@ -139,53 +145,83 @@ static bool find_in_maple_tree(const struct vms_areas *areas, struct vms_memory 
 			return false;
 		if (!vms_memory_read(memory, entry & ~UINT64_C(0xff), node, sizeof(node)) ||
 		    !maple_slot(node, arange ? &areas->arange_pivot : &areas->range_pivot,
-				arange ? &areas->arange_slot : &areas->range_slot, va, &last,
+				arange ? &areas->arange_slot : &areas->range_slot, va, last,
 				&entry))
 			return false;
 		if (type == areas->maple_leaf) {
 			*ret = entry;
-			return entry != 0;
+			return true;
 		}
 	}
 	return false;
 }
 
-static bool find_in_rb_tree(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+/* Areas and the gaps between them, one after the other: no two gaps follow each other. */
+static bool next_in_maple_tree(const struct vms_areas *areas, struct vms_memory *memory,
+			       uint64_t mm, uint64_t va, uint64_t *ret)
+{
+	uint64_t last;
+	for (unsigned i = 0; i < 2; i++) {
+		if (!find_in_maple_tree(areas, memory, mm, va, &last, ret))
+			return false;
+		if (*ret != 0 || last == UINT64_MAX)
+			return *ret != 0;
+		va = last + 1;
+	}
+	return false;
+}
+
+static bool next_in_rb_tree(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
 			    uint64_t va, uint64_t *ret)
 {
 	uint64_t node;
+	*ret = 0;
 	if (!vms_member_read(memory, mm, &areas->rb_root, &node))
 		return false;
 	for (unsigned depth = 0; depth < TREE_DEPTH && node; depth++) {
-		uint64_t start, end, area = node - areas->rb_node.offset;
-		if (!vms_member_read(memory, area, &areas->start, &start) ||
-		    !vms_member_read(memory, area, &areas->end, &end))
+		uint64_t end, area = node - areas->rb_node.offset;
+		if (!vms_member_read(memory, area, &areas->end, &end))
 			return false;
-		if (va >= start && va < end) {
+		if (va < end)
 			*ret = area;
-			return true;
-		}
-		if (!vms_member_read(memory, node, va < start ? &areas->rb_left : &areas->rb_right,
+		if (!vms_member_read(memory, node, va < end ? &areas->rb_left : &areas->rb_right,
 				     &node))
 			return false;
 	}
-	return false;
+	return *ret != 0;
 }
 
-bool vms_areas_find(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+bool vms_areas_next(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
 		    uint64_t va, struct vms_area *ret)
 {
-	uint64_t pages = 0;
+	uint64_t pages = 0, flags = VM_EXEC;
 	bool found = vms_member_there(&areas->maple_root)
-			     ? find_in_maple_tree(areas, memory, mm, va, &ret->va)
-			     : find_in_rb_tree(areas, memory, mm, va, &ret->va);
+			     ? next_in_maple_tree(areas, memory, mm, va, &ret->va)
+			     : next_in_rb_tree(areas, memory, mm, va, &ret->va);
 	if (!found || !vms_member_read(memory, ret->va, &areas->start, &ret->start) ||
 	    !vms_member_read(memory, ret->va, &areas->end, &ret->end) ||
 	    !vms_member_read(memory, ret->va, &areas->file, &ret->file) ||
 	    !vms_member_read(memory, ret->va, &areas->pgoff, &pages))
 		return false;
+	if (vms_member_there(&areas->flags))
+		vms_member_read(memory, ret->va, &areas->flags, &flags);
+	ret->executable = flags & VM_EXEC;
 	ret->offset = ret->file ? pages << PAGE_SHIFT : 0;
-	return va >= ret->start && va < ret->end;
+	return ret->start < ret->end && va < ret->end;
+}
+
+bool vms_areas_find(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+		    uint64_t va, struct vms_area *ret)
+{
+	return vms_areas_next(areas, memory, mm, va, ret) && va >= ret->start;
+}
+
+uint64_t vms_areas_file(const struct vms_areas *areas, struct vms_memory *memory,
+			const struct vms_area *area)
+{
+	uint64_t dentry;
+	return area->file && vms_member_read(memory, area->file, &areas->dentry, &dentry) ? dentry
+											  : 0;
 }
 
 /* ---- what it is called ------------------------------------------------ */

@@ -16,6 +16,7 @@ struct vms_area {
 	uint64_t file;	     /* address of its struct file; 0: anonymous memory */
 	uint64_t offset;     /* in the file, of the start; 0 without a file */
 	uint64_t va;	     /* of its struct vm_area_struct */
+	bool executable;
 };
 
 /* Offsets; NULL when the kernel's types do not tell. */
@@ -25,6 +26,12 @@ void vms_areas_free(struct vms_areas *areas);
 /* The area of the process with memory descriptor `mm` that `va` lies in. */
 bool vms_areas_find(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
 		    uint64_t va, struct vms_area *ret);
+/* The first one that ends beyond `va`. */
+bool vms_areas_next(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
+		    uint64_t va, struct vms_area *ret);
+/* A number that is another for another file, as long as both are there; 0 without a file. */
+uint64_t vms_areas_file(const struct vms_areas *areas, struct vms_memory *memory,
+			const struct vms_area *area);
 /*
  * Writes what backs an area: the path of a file from the root of all file systems; or "[heap]",
  * "[stack]", "[vdso]" … as /proc/PID/maps shows them, or "[anon]".

@@ -233,3 +233,50 @@ bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *pr
 	g_mutex_unlock(&guest->lock);
 	return area != NULL;
 }
+
+/* ---- mappings --------------------------------------------------------- */
+
+static bool next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, struct vms_area *ret)
+{
+	const struct vms_areas *areas = guest->processes->areas;
+	for (unsigned i = 0; areas && i < AREAS_LIMIT; i++) {
+		if (!vms_areas_next(areas, guest->memory, mm, va, ret))
+			return false;
+		if (ret->executable)
+			return true;
+		va = ret->end;
+	}
+	return false;
+}
+
+bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)
+{
+	struct vms_area area;
+	char name[VMS_AREA_NAME_SIZE];
+	g_mutex_lock(&guest->lock);
+	bool found = next_code(guest, mm, va, &area);
+	if (found) {
+		const struct vms_areas *areas = guest->processes->areas;
+		vms_areas_name(areas, guest->memory, mm, &area, name);
+		*ret = (struct vms_mapping) {
+			.start = area.start,
+			.end = area.end,
+			.file = vms_areas_file(areas, guest->memory, &area),
+			.offset = area.offset,
+			.name = intern_name(guest->processes, name),
+		};
+	}
+	g_mutex_unlock(&guest->lock);
+	return found;
+}
+
+uint64_t vms_linux_mappings_stamp(struct vms_linux *guest, uint64_t mm)
+{
+	struct vms_linux_processes *processes = guest->processes;
+	if (!processes->areas)
+		return 0;
+	g_mutex_lock(&guest->lock);
+	uint64_t stamp = vms_areas_stamp(processes->areas, guest->memory, mm);
+	g_mutex_unlock(&guest->lock);
+	return stamp;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#include "calls/names.h"
+
+#include <string.h>
+
+#define SPACES_LIMIT   (1u << 16)
+#define MAPPINGS_LIMIT (1u << 12) /* of one address space, with code */
+
+/* An address space of the guest. */
+struct space {
+	uint64_t mm;
+	struct vms_calls_mappings *mappings;
+	uint64_t stamp; /* of what was read */
+};
+
+struct vms_calls_names {
+	struct vms_calls_directory *directory;
+	struct vms_guest *guest;
+	bool recognised;
+	GTree *spaces; /* struct space, by mm: numbers that a guest chooses */
+};
+
+static int compare_spaces(const void *a, const void *b, void *data)
+{
+	(void)data;
+	const struct space *x = a, *y = b;
+	return x->mm < y->mm ? -1 : x->mm > y->mm;
+}
+
+static void free_space(void *data)
+{
+	struct space *space = data;
+	vms_calls_mappings_unref(space->mappings);
+	g_free(space);
+}
+
+/* ---- user code -------------------------------------------------------- */
+
+static bool is_called(const char *path, const char *name)
+{
+	const char *slash = strrchr(path, '/');
+	return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+/* Gives a mapped file the symbols of the file that the user named, if it has the same name. */
+static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_image *image,
+			     const char *path)
+{
+	const char *name;
+	uint64_t base;
+	for (unsigned i = 0;; i++) {
+		g_autoptr(vms_symbol_table) table =
+			vms_guest_symbol_file(names->guest, i, &name, &base);
+		if (!table)
+			return;
+		if (is_called(path, name)) {
+			vms_calls_image_set_symbols(image, table, base);
+			return;
+		}
+	}
+}
+
+static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings *mappings,
+			const struct vms_mapping *mapping)
+{
+	struct vms_calls_image *image =
+		vms_calls_directory_image(names->directory, mapping->file, mapping->name);
+	if (!image)
+		return;
+	if (!vms_calls_image_has_symbols(image))
+		set_file_symbols(names, image, mapping->name);
+	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
+}
+
+static void read_space(struct vms_calls_names *names, struct space *space)
+{
+	struct vms_mapping mapping;
+	uint64_t va = 0;
+	space->stamp = vms_guest_mappings_stamp(names->guest, space->mm);
+	for (unsigned i = 0; i < MAPPINGS_LIMIT; i++, va = mapping.end) {
+		if (!vms_guest_next_code(names->guest, space->mm, va, &mapping))
+			return;
+		add_mapping(names, space->mappings, &mapping);
+	}
+}
+
+struct search {
+	const struct vms_calls_mappings *mappings;
+	const struct space *found;
+};
+
+static gboolean compare_mappings(void *key, void *value, void *data)
+{
+	(void)key;
+	struct search *search = data;
+	const struct space *space = value;
+	if (space->mappings == search->mappings)
+		search->found = space;
+	return search->found != NULL;
+}
+
+/* The directory has met an address that is in no mapping that is known. */
+static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
+{
+	struct vms_calls_names *names = data;
+	struct search search = { .mappings = mappings };
+	struct vms_mapping mapping;
+	g_tree_foreach(names->spaces, compare_mappings, &search);
+	if (search.found && vms_guest_next_code(names->guest, search.found->mm, va, &mapping) &&
+	    mapping.start <= va)
+		add_mapping(names, mappings, &mapping);
+}
+
+static struct space *find_space(struct vms_calls_names *names, uint64_t mm)
+{
+	const struct space key = { .mm = mm };
+	struct space *space = g_tree_lookup(names->spaces, &key);
+	if (space || !names->recognised || (guint)g_tree_nnodes(names->spaces) >= SPACES_LIMIT)
+		return space;
+	space = g_memdup2(&key, sizeof(key));
+	space->mappings = vms_calls_mappings_new(names->directory);
+	g_tree_insert(names->spaces, space, space);
+	read_space(names, space);
+	return space;
+}
+
+void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
+			   const struct vms_calls_space *space)
+{
+	const struct space *found = space->mm ? find_space(names, space->mm) : NULL;
+	vms_calls_directory_switch(names->directory, id, found ? found->mappings : NULL);
+}
+
+void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space)
+{
+	struct space *found = space->mm ? find_space(names, space->mm) : NULL;
+	if (!found)
+		return;
+	read_space(names, found);
+	g_tree_remove(names->spaces, found);
+}
+
+static gboolean refresh_space(void *key, void *value, void *data)
+{
+	(void)key;
+	struct vms_calls_names *names = data;
+	struct space *space = value;
+	if (vms_guest_mappings_stamp(names->guest, space->mm) != space->stamp)
+		read_space(names, space);
+	return FALSE;
+}
+
+void vms_calls_names_refresh(struct vms_calls_names *names)
+{
+	g_tree_foreach(names->spaces, refresh_space, names);
+}
+
+/* ---- kernel code ------------------------------------------------------ */
+
+/* [start, end) of the kernel's addresses is an image that begins at `start`. */
+static void add_kernel_image(struct vms_calls_names *names, uint64_t key, const char *name,
+			     struct vms_symbol_table *table, uint64_t start, uint64_t end)
+{
+	struct vms_calls_image *image = vms_calls_directory_image(names->directory, key, name);
+	if (!image)
+		return;
+	vms_calls_image_set_symbols(image, table, start);
+	vms_calls_mappings_add(vms_calls_directory_kernel(names->directory), start, end, 0, image);
+}
+
+static void add_modules(struct vms_calls_names *names)
+{
+	const GPtrArray *modules = vms_guest_modules(names->guest);
+	for (guint i = 0; modules && i < modules->len; i++) {
+		const struct vms_module *module = modules->pdata[i];
+		if (module->text_size > 0)
+			add_kernel_image(names, module->text, module->name, module->symbols,
+					 module->text, module->text + module->text_size);
+	}
+}
+
+/*
+ * Symbol files of the kernel's half; or, where nobody can tell whose a user address is, all.
+ */
+static void add_symbol_files(struct vms_calls_names *names)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_guest_machine(names->guest));
+	struct vms_task_layout layout;
+	const bool all = !vms_guest_task_layout(names->guest, &layout);
+	const char *name;
+	uint64_t base;
+	for (unsigned i = 0;; i++) {
+		g_autoptr(vms_symbol_table) table =
+			vms_guest_symbol_file(names->guest, i, &name, &base);
+		if (!table)
+			return;
+		size_t n = vms_symbol_table_count(table);
+		if (n == 0 || (!all && !arch->is_kernel_address(base)))
+			continue;
+		const struct vms_symbol last = vms_symbol_table_get(table, n - 1);
+		add_kernel_image(names, base, name, table, base, last.va + MAX(last.size, 1));
+	}
+}
+
+void vms_calls_names_kernel(struct vms_calls_names *names)
+{
+	uint64_t start, end;
+	names->recognised = vms_guest_kind(names->guest) != VMS_GUEST_NONE;
+	g_autoptr(vms_symbol_table) table = vms_guest_kernel_symbols(names->guest, &start, &end);
+	if (table)
+		add_kernel_image(names, 0, "vmlinux", table, start, end);
+	add_modules(names);
+	add_symbol_files(names);
+
+	const struct vms_guest_info *info = vms_guest_info(names->guest);
+	g_autofree char *kernel =
+		info->name ? g_strdup_printf("%s %s", info->name, info->release ?: "") : NULL;
+	vms_calls_directory_describe(
+		names->directory,
+		&(struct vms_calls_about) {
+			.command = "vmscope calls",
+			.kernel = kernel,
+			.hostname = info->hostname,
+			.cpus = vms_machine_vcpus(vms_guest_machine(names->guest)),
+		});
+}
+
+/* ---- all -------------------------------------------------------------- */
+
+struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
+					    struct vms_guest *guest)
+{
+	struct vms_calls_names *names = g_new0(struct vms_calls_names, 1);
+	names->directory = directory;
+	names->guest = guest;
+	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
+	vms_calls_directory_set_learn(directory, learn, names);
+	vms_calls_names_kernel(names);
+	return names;
+}
+
+void vms_calls_names_free(struct vms_calls_names *names)
+{
+	if (!names)
+		return;
+	vms_calls_directory_set_learn(names->directory, NULL, NULL);
+	g_tree_unref(names->spaces);
+	g_free(names);
+}
