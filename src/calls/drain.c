@@ -36,6 +36,7 @@ struct ring {
 };
 
 struct vms_calls_drain {
+	const struct vms_calls_shared *shared;
 	struct vms_calls_receiver receiver;
 	uint64_t ring_size;
 	struct ring *rings;
@@ -81,6 +82,7 @@ struct vms_calls_drain *vms_calls_drain_new(void *memory, size_t size,
 		return NULL;
 	}
 	struct vms_calls_drain *drain = g_new0(struct vms_calls_drain, 1);
+	drain->shared = shared;
 	drain->receiver = *receiver;
 	drain->ring_size = layout.ring_size;
 	drain->n_rings = layout.n_rings;
@@ -109,6 +111,11 @@ uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain)
 	for (unsigned i = 0; i < drain->n_rings; i++)
 		lost += atomic_load_explicit(&drain->rings[i].shared->lost, memory_order_relaxed);
 	return lost;
+}
+
+bool vms_calls_drain_stopped(const struct vms_calls_drain *drain)
+{
+	return atomic_load(&drain->shared->stopped) != 0;
 }
 
 static void *at(const struct vms_calls_drain *drain, const struct ring *ring, uint64_t position)

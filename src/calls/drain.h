@@ -43,3 +43,5 @@ bool vms_calls_drain_finish(struct vms_calls_drain *drain, GError **error);
 
 /* Records that found no room, or whose ring made no sense. */
 uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain);
+/* Has the agent come to where the trace was to stop by itself? */
+bool vms_calls_drain_stopped(const struct vms_calls_drain *drain);

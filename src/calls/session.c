@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A call trace from its begin to its end. Two threads: one empties the rings into the directory and
+ * does nothing else that takes time, so that no vCPU waits; the caller's looks after the guest,
+ * which may take long: it boots, loads modules, goes.
+ */
+#include <vmscope/calls.h>
+
+#include "base/clock.h"
+#include "calls/drain.h"
+#include "calls/names.h"
+#include "calls/trace.h"
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <vmscope/log.h>
+
+#define TICK_MS	    100
+#define TICK_NS	    (TICK_MS * UINT64_C(1000000))
+#define INTERVAL_NS UINT64_C(1000000000) /* how often processes and modules are looked at */
+
+struct session {
+	struct vms_guest *guest;
+	struct vms_machine *machine;
+	const struct vms_calls_options *options;
+	struct vms_calls_trace trace;
+	uint64_t modules; /* which ones the agent knows */
+	uint64_t looked_ns;
+
+	GMutex lock; /* of all below */
+	struct vms_calls_directory *directory;
+	struct vms_calls_names *names;
+	struct vms_calls_drain *drain;
+	GError *failure; /* of the thread that empties the rings: it has ended */
+	uint64_t updated_ns, refreshed_ns;
+
+	int stop_fd; /* readable when that thread is to end */
+	GThread *thread;
+};
+
+/* ---- what the rings tell ---------------------------------------------- */
+
+static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *data)
+{
+	struct session *session = data;
+	const struct vms_calls_thread thread = {
+		.time_ns = stream->time_ns,
+		.pid = stream->pid,
+		.name = stream->name,
+	};
+	vms_calls_directory_stream(session->directory, id, &thread);
+}
+
+static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
+{
+	struct session *session = data;
+	vms_calls_names_space(session->names, id, space);
+}
+
+static void on_process(uint64_t id, const struct vms_calls_space *space, void *data)
+{
+	struct session *session = data;
+	(void)id;
+	vms_calls_names_last(session->names, space);
+}
+
+static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
+{
+	struct session *session = data;
+	return vms_calls_directory_append(session->directory, id, records, size, error);
+}
+
+/* ---- the thread that empties the rings -------------------------------- */
+
+static bool empty_rings(struct session *session, GError **error)
+{
+	uint64_t now_ns = vms_clock_now_ns();
+	if (!vms_calls_drain_run(session->drain, error))
+		return false;
+	if (now_ns - session->refreshed_ns >= INTERVAL_NS) {
+		session->refreshed_ns = now_ns;
+		vms_calls_names_refresh(session->names);
+	}
+	if (now_ns - session->updated_ns < TICK_NS)
+		return true;
+	session->updated_ns = now_ns;
+	return vms_calls_directory_update(session->directory, error);
+}
+
+static gpointer empty_always(gpointer data)
+{
+	struct session *session = data;
+	struct pollfd fds[] = { { .fd = session->trace.eventfd, .events = POLLIN },
+				{ .fd = session->stop_fd, .events = POLLIN } };
+	bool working = true;
+	while (working && !fds[1].revents) {
+		uint64_t count;
+		if (poll(fds, G_N_ELEMENTS(fds), TICK_MS) < 0 && errno != EINTR)
+			break;
+		if (fds[0].revents && read(fds[0].fd, &count, sizeof(count)) < 0)
+			fds[0].fd = -1; /* the tick is left */
+		g_mutex_lock(&session->lock);
+		working = empty_rings(session, &session->failure);
+		g_mutex_unlock(&session->lock);
+	}
+	return NULL;
+}
+
+/* ---- looking after the guest ------------------------------------------ */
+
+/* Other modules give another number. */
+static uint64_t modules_stamp(struct vms_guest *guest)
+{
+	const GPtrArray *modules = vms_guest_modules(guest);
+	uint64_t stamp = modules ? modules->len : 0;
+	for (guint i = 0; modules && i < modules->len; i++) {
+		const struct vms_module *module = modules->pdata[i];
+		stamp = stamp * 31 + module->text + g_str_hash(module->name);
+	}
+	return stamp;
+}
+
+/* More is known of the guest's code than was. */
+static bool tell_code(struct session *session, GError **error)
+{
+	g_mutex_lock(&session->lock);
+	vms_calls_names_kernel(session->names);
+	g_mutex_unlock(&session->lock);
+	session->modules = modules_stamp(session->guest);
+	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
+}
+
+/* Has the guest booted meanwhile, or loaded modules? What cannot be read now may be later. */
+static bool look(struct session *session, GError **error)
+{
+	if (vms_guest_kind(session->guest) == VMS_GUEST_NONE)
+		return !vms_guest_detect_again(session->guest, NULL) || tell_code(session, error);
+	uint64_t now_ns = vms_clock_now_ns();
+	if (now_ns - session->looked_ns < INTERVAL_NS)
+		return true;
+	session->looked_ns = now_ns;
+	return !vms_guest_refresh_modules(session->guest, NULL) ||
+	       modules_stamp(session->guest) == session->modules || tell_code(session, error);
+}
+
+static void read_stats(struct session *session, struct vms_calls_stats *stats)
+{
+	g_mutex_lock(&session->lock);
+	const struct vms_calls_written written = vms_calls_directory_written(session->directory);
+	*stats = (struct vms_calls_stats) {
+		.records = written.records,
+		.bytes = written.bytes,
+		.streams = written.streams,
+		.lost = session->drain ? vms_calls_drain_lost(session->drain) : stats->lost,
+	};
+	g_mutex_unlock(&session->lock);
+}
+
+static bool has_failed(struct session *session)
+{
+	g_mutex_lock(&session->lock);
+	bool failed = session->failure != NULL;
+	g_mutex_unlock(&session->lock);
+	return failed;
+}
+
+/* The agent sends nothing that it was not asked for: its connection tells only that it has gone. */
+static bool has_gone(struct session *session, int timeout_ms)
+{
+	struct pollfd fd = { .fd = session->trace.link->stream.fd, .events = POLLIN };
+	return (poll(&fd, 1, timeout_ms) > 0 && fd.revents & (POLLHUP | POLLERR)) ||
+	       vms_machine_ended(session->machine) == VMS_MACHINE_GONE;
+}
+
+/* Waits for the end, telling of progress. False: an error, of which the thread may have the cause.
+ */
+static bool wait_for_end(struct session *session, vms_calls_progress progress, void *data,
+			 struct vms_calls_stats *stats, enum vms_calls_end *end, GError **error)
+{
+	const uint64_t begin_ns = vms_clock_now_ns(), duration_ns = session->options->duration_ns;
+	while (!has_failed(session)) {
+		if (has_gone(session, TICK_MS)) {
+			*end = VMS_CALLS_GONE;
+			return true;
+		}
+		read_stats(session, stats);
+		*end = VMS_CALLS_STOPPED;
+		if (progress && !progress(stats, data))
+			return true;
+		*end = VMS_CALLS_COMPLETE;
+		if ((duration_ns && vms_clock_now_ns() - begin_ns >= duration_ns) ||
+		    vms_calls_drain_stopped(session->drain))
+			return true;
+		g_autoptr(GError) why = NULL;
+		if (look(session, &why))
+			continue;
+		if (g_error_matches(why, VMS_ERROR, VMS_ERROR_CLOSED)) {
+			*end = VMS_CALLS_GONE;
+			return true;
+		}
+		g_propagate_error(error, g_steal_pointer(&why));
+		return false;
+	}
+	return true;
+}
+
+/* ---- begin and end ---------------------------------------------------- */
+
+static bool begin(struct session *session, GError **error)
+{
+	const struct vms_calls_receiver receiver = { on_stream, on_space, on_process, on_records,
+						     session };
+	if (!vms_calls_trace_open(&session->trace, session->machine, error))
+		return false;
+	session->directory = vms_calls_directory_open(session->options->directory, error);
+	if (!session->directory)
+		return false;
+	if (vms_guest_kind(session->guest) != VMS_GUEST_NONE)
+		vms_guest_refresh_modules(session->guest, NULL);
+	session->modules = modules_stamp(session->guest);
+	if (!vms_calls_trace_start(&session->trace, session->guest, session->options, error))
+		return false;
+	session->names = vms_calls_names_new(session->directory, session->guest);
+	session->drain =
+		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
+	if (!session->drain)
+		return false;
+	session->thread = g_thread_new("calls", empty_always, session);
+	return true;
+}
+
+/* The thread goes on emptying the rings until the agent has written all. */
+static void stop(struct session *session, enum vms_calls_end end)
+{
+	const uint64_t one = 1;
+	g_autoptr(GError) error = NULL;
+	if (!has_failed(session) && end != VMS_CALLS_GONE &&
+	    !vms_calls_trace_stop(&session->trace, &error))
+		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
+	if (write(session->stop_fd, &one, sizeof(one)) < 0)
+		vms_log(VMS_LOG_WARNING, "cannot end a thread: %s", g_strerror(errno));
+	g_thread_join(session->thread);
+}
+
+/* Writes what is left; the first error is told. */
+static bool finish(struct session *session, struct vms_calls_stats *stats, GError **error)
+{
+	GError *failure = g_steal_pointer(&session->failure);
+	if (session->drain && !failure)
+		vms_calls_drain_finish(session->drain, &failure);
+	if (session->directory)
+		read_stats(session, stats);
+	g_clear_pointer(&session->drain, vms_calls_drain_free);
+	if (session->names && !failure)
+		vms_calls_names_refresh(session->names);
+	g_clear_pointer(&session->names, vms_calls_names_free);
+	vms_calls_directory_close(session->directory, failure ? NULL : &failure);
+	vms_calls_trace_close(&session->trace);
+	close(session->stop_fd);
+	g_mutex_clear(&session->lock);
+	if (!failure)
+		return true;
+	if (error && !*error)
+		g_propagate_error(error, failure);
+	else
+		g_error_free(failure);
+	return false;
+}
+
+bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *options,
+		   bool (*started)(void *data, GError **error), vms_calls_progress progress,
+		   void *data, struct vms_calls_stats *stats, enum vms_calls_end *end,
+		   GError **error)
+{
+	struct session session = {
+		.guest = guest,
+		.machine = vms_guest_machine(guest),
+		.options = options,
+		.trace = { .eventfd = -1 },
+		.stop_fd = eventfd(0, EFD_CLOEXEC),
+	};
+	GError *failure = NULL;
+	*stats = (struct vms_calls_stats) { 0 };
+	*end = VMS_CALLS_STOPPED;
+	g_mutex_init(&session.lock);
+	if (begin(&session, &failure)) {
+		if (!started || started(data, &failure))
+			wait_for_end(&session, progress, data, stats, end, &failure);
+		stop(&session, *end);
+	}
+	finish(&session, stats, failure ? NULL : &failure);
+	if (failure)
+		g_propagate_error(error, failure);
+	return !failure;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "calls/trace.h"
+
+#include "calls/functions.h"
+#include "calls/stacks.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vmscope/log.h>
+
+#define RING_SIZE (16u << 20) /* of a vCPU: what it writes in 100 ms, at the most that is seen */
+
+bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *machine,
+			  GError **error)
+{
+	const struct vms_machine_info *info = vms_machine_info(machine);
+	*trace = (struct vms_calls_trace) {
+		.abi = vms_calls_abi_of(vms_machine_arch(machine)),
+		.eventfd = -1,
+	};
+	if (!trace->abi || !info->agent) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "cannot trace calls of %s: %s",
+			    info->name,
+			    trace->abi ? "its QEMU has no agent; start it with vmscope run"
+				       : "its architecture is not supported");
+		return false;
+	}
+	trace->link = vms_agent_link_open(info->agent, error);
+	return trace->link != NULL;
+}
+
+void vms_calls_trace_close(struct vms_calls_trace *trace)
+{
+	if (trace->memory)
+		munmap(trace->memory, trace->size);
+	if (trace->link && trace->eventfd >= 0)
+		close(trace->eventfd);
+	vms_agent_link_close(trace->link);
+	*trace = (struct vms_calls_trace) { .eventfd = -1 };
+}
+
+/* ---- requests --------------------------------------------------------- */
+
+/* Sends a table as a file; it is copied. */
+static bool send_table(struct vms_calls_trace *trace, enum vms_agent_kind kind, const void *data,
+		       size_t size, GError **error)
+{
+	struct vms_agent_table table = { .message = { .kind = kind }, .size = size };
+	int fd = memfd_create("vmscope-table", MFD_CLOEXEC);
+	bool written = fd >= 0 && ftruncate(fd, (off_t)size) == 0;
+	for (size_t done = 0; written && done < size;) {
+		ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)done);
+		written = n > 0 || (n < 0 && errno == EINTR);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	if (!written)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot trace calls: no memory for a table of %zu bytes: %s", size,
+			    g_strerror(errno));
+	bool sent = written && vms_agent_request(trace->link, &table.message, sizeof(table), fd,
+						 NULL, 0, error);
+	if (fd >= 0)
+		close(fd);
+	return sent;
+}
+
+/* Functions, with the marks of filters. While `trace` waits for those, without. */
+static bool send_functions(struct vms_calls_trace *trace, struct vms_guest *guest,
+			   const struct vms_calls_options *options, GError **error)
+{
+	const struct vms_calls_options none = { 0 };
+	g_autoptr(GArray) functions =
+		vms_calls_functions(guest, trace->abi, trace->waits ? &none : options, error);
+	return functions && send_table(trace, VMS_AGENT_CALLS_FUNCTIONS, functions->data,
+				       functions->len * sizeof(struct vms_agent_function), error);
+}
+
+static enum vms_agent_by agent_by(enum vms_calls_by by)
+{
+	switch (by) {
+	case VMS_CALLS_BY_LEVEL: return VMS_AGENT_BY_LEVEL;
+	case VMS_CALLS_BY_TASK: return VMS_AGENT_BY_TASK;
+	case VMS_CALLS_BY_VCPU:
+	default: return VMS_AGENT_BY_VCPU;
+	}
+}
+
+static bool has_names(const char *const *names)
+{
+	return names && names[0];
+}
+
+/* False: what filters by process need is not known of this guest. */
+static bool fill_start(const struct vms_calls_trace *trace, const struct vms_guest *guest,
+		       const struct vms_calls_options *options, struct vms_agent_calls *ret,
+		       GError **error)
+{
+	struct vms_task_layout layout = { 0 };
+	bool known = vms_guest_task_layout(guest, &layout);
+	*ret = (struct vms_agent_calls) {
+		.message = { .kind = VMS_AGENT_CALLS_START },
+		.by = agent_by(options->by),
+		.clock = options->clock == VMS_CALLS_CLOCK_INSTRUCTIONS
+				 ? VMS_AGENT_CLOCK_INSTRUCTIONS
+				 : VMS_AGENT_CLOCK_HOST,
+		.ring_size = RING_SIZE,
+		.max_depth = options->max_depth,
+		.kernel = !options->user_only,
+		.user = !options->kernel_only,
+		.n_pids = (uint32_t)options->n_pids,
+		/* While nobody knows which functions are to be traced, none is. */
+		.wait_for_start =
+			has_names(options->start_at) || (trace->waits && has_names(options->only)),
+		.threshold = options->threshold_ns,
+		.task_pid = layout.tid,
+		.task_tgid = layout.pid,
+		.task_mm = layout.mm,
+		.task_comm = layout.comm,
+	};
+	if (options->n_pids > G_N_ELEMENTS(ret->pids)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "cannot trace calls of %zu processes: %zu at most can be named",
+			    options->n_pids, G_N_ELEMENTS(ret->pids));
+		return false;
+	}
+	if (options->n_pids > 0)
+		memcpy(ret->pids, options->pids, options->n_pids * sizeof(ret->pids[0]));
+	if (options->n_pids > 0 && !known && vms_guest_kind(guest) != VMS_GUEST_NONE) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "cannot trace single processes: %s",
+			    vms_guest_why(guest) ?: "the guest's tasks are not understood");
+		return false;
+	}
+	return true;
+}
+
+/* Maps the memory of a trace that has been started. */
+static bool map_memory(struct vms_calls_trace *trace, int fd, GError **error)
+{
+	struct stat file = { 0 };
+	if (fstat(fd, &file) == 0 && file.st_size > 0)
+		trace->size = (size_t)file.st_size;
+	trace->memory = vms_agent_map(trace->link, fd, trace->size, error);
+	return trace->memory != NULL;
+}
+
+static bool send_start(struct vms_calls_trace *trace, struct vms_agent_calls *start, GError **error)
+{
+	int fds[2];
+	if (!vms_agent_request(trace->link, &start->message, sizeof(*start), -1, fds,
+			       G_N_ELEMENTS(fds), error))
+		return false;
+	trace->eventfd = fds[1];
+	bool mapped = map_memory(trace, fds[0], error);
+	close(fds[0]);
+	return mapped;
+}
+
+/* ---- the trace -------------------------------------------------------- */
+
+/* On a machine that is held, so that nothing happens in between. */
+static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
+		       struct vms_agent_calls *start, GError **error)
+{
+	g_autoptr(GByteArray) stacks = vms_calls_stacks(guest, trace->abi, error);
+	return stacks &&
+	       send_table(trace, VMS_AGENT_CALLS_STACKS, stacks->data, stacks->len, error) &&
+	       send_start(trace, start, error);
+}
+
+bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *guest,
+			   const struct vms_calls_options *options, GError **error)
+{
+	struct vms_machine *machine = vms_guest_machine(guest);
+	struct vms_agent_calls start;
+	trace->waits = vms_guest_kind(guest) == VMS_GUEST_NONE && vms_calls_has_names(options);
+	if (!fill_start(trace, guest, options, &start, error) ||
+	    !send_functions(trace, guest, options, error) ||
+	    !vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+		return false;
+	bool started = start_held(trace, guest, &start, error);
+	bool released = vms_machine_release(machine, VMS_ALL_VCPUS, started ? error : NULL);
+	return started && released;
+}
+
+bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *guest,
+			    const struct vms_calls_options *options, GError **error)
+{
+	struct vms_agent_calls start;
+	g_autoptr(GError) missing = NULL;
+	bool waited = trace->waits;
+	trace->waits = false;
+	bool sent = send_functions(trace, guest, options, &missing);
+	if (!sent && g_error_matches(missing, VMS_ERROR, VMS_ERROR_NOT_FOUND)) {
+		trace->waits = true;
+		if (!waited)
+			vms_log(VMS_LOG_WARNING, "%s", missing->message);
+		sent = send_functions(trace, guest, options, error);
+	} else if (!sent) {
+		g_propagate_error(error, g_steal_pointer(&missing));
+	}
+	return sent && fill_start(trace, guest, options, &start, error) &&
+	       vms_agent_request(trace->link, &start.message, sizeof(start), -1, NULL, 0, error);
+}
+
+bool vms_calls_trace_stop(struct vms_calls_trace *trace, GError **error)
+{
+	struct vms_agent_message stop = { .kind = VMS_AGENT_CALLS_STOP };
+	return vms_agent_request(trace->link, &stop, sizeof(stop), -1, NULL, 0, error);
+}
