@@ -10,18 +10,17 @@
 /* ---- images (image.c) ------------------------------------------------------ */
 
 struct vms_calls_image {
-	char *path;	/* as in the map, clean, unless `name` is another then its basename */
-	char *name;	/* of the symbol file, without ".sym"; no other image has it */
-	char *called;	/* for functions without a symbol: as people know the image */
-	unsigned index; /* in the order of first sight */
+	char *folder; /* in the guest, for the map; clean */
+	char *name;   /* of the symbol file, without ".sym"; clean, and no other image has it */
 	struct vms_symbol_table *table;
 	uint64_t base;	     /* of the table's addresses */
 	GHashTable *entries; /* offsets at which functions were entered; of mapped files */
 	bool changed;	     /* since the symbol file was written */
-	gint64 written_us;   /* when that was */
+	gint64 written_us;   /* when that was; 0: never */
 };
 
-struct vms_calls_image *vms_calls_image_new(const char *called, const char *name, unsigned index);
+/* `path`: what the guest calls it. */
+struct vms_calls_image *vms_calls_image_new(const char *path, const char *name);
 void vms_calls_image_free(struct vms_calls_image *image);
 /* A function at `offset` was entered; it is to have a name, symbol or not. */
 void vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset);

@@ -26,7 +26,7 @@
 #define ADDRESS(word) ((word) >> 16)
 #define FIXED	      UINT64_C(0x3c) /* more and magic */
 #define MAGIC	      (UINT64_C(5) << 3)
-enum { ENTRY, EXIT };
+enum { ENTRY, EXIT, LOST };
 
 struct call {
 	uint64_t address, place; /* as the agent told it, and where that is in the trace */
@@ -307,6 +307,8 @@ static uint64_t translate(struct vms_calls_directory *directory, struct stream *
 		push_call(directory, stream, &(struct call) { va, place });
 	} else if (TYPE(word) == EXIT && !pop_call(stream, va, &place)) {
 		place = place_of(directory, stream, va);
+	} else if (TYPE(word) == LOST) {
+		g_array_set_size(stream->calls, 0);
 	}
 	return (word & 0xffff & ~FIXED) | MAGIC | place << 16;
 }
@@ -360,7 +362,7 @@ struct vms_calls_image *vms_calls_directory_image(struct vms_calls_directory *di
 	if (image || directory->images->len == IMAGES_LIMIT)
 		return image;
 	g_autofree char *unique = unique_name(directory, name);
-	image = vms_calls_image_new(name, unique, directory->images->len);
+	image = vms_calls_image_new(name, unique);
 	g_ptr_array_add(directory->images, image);
 	g_hash_table_insert(directory->image_ids, g_steal_pointer(&id), image);
 	g_hash_table_add(directory->names, image->name);
@@ -401,6 +403,7 @@ void vms_calls_directory_describe(struct vms_calls_directory *directory,
 		.kernel = g_strdup(about->kernel),
 		.hostname = g_strdup(about->hostname),
 		.distro = g_strdup(about->distro),
+		.cpus = about->cpus,
 	};
 	directory->info_changed = true;
 }

@@ -11,6 +11,7 @@
 #define ENTRIES_LIMIT (1 << 18) /* functions of an image that are kept to be named */
 #define NAME_LIMIT    200
 #define SYMBOL_LIMIT  2000
+#define FOLDERS_LIMIT 10
 
 /* What uftrace splits lines and paths by. */
 static bool is_clean(char c)
@@ -27,22 +28,20 @@ char *vms_calls_clean_name(const char *name)
 	return clean;
 }
 
-struct vms_calls_image *vms_calls_image_new(const char *called, const char *name, unsigned index)
+struct vms_calls_image *vms_calls_image_new(const char *path, const char *name)
 {
 	struct vms_calls_image *image = g_new0(struct vms_calls_image, 1);
-	g_autofree char *folder = g_path_get_dirname(called);
-	g_auto(GStrv) parts = g_strsplit(folder, "/", 64);
-	GString *path = g_string_new(NULL);
+	g_autofree char *folder = g_path_get_dirname(path);
+	g_auto(GStrv) parts = g_strsplit(folder, "/", FOLDERS_LIMIT);
+	GString *clean = g_string_new(NULL);
 
-	for (char **part = parts; *part && path->len < 4 * NAME_LIMIT; part++) {
-		g_autofree char *clean = vms_calls_clean_name(*part);
-		if (*clean && strcmp(clean, ".") != 0)
-			g_string_append_printf(path, "/%s", clean);
+	for (char **part = parts; *part; part++) {
+		g_autofree char *clean_part = vms_calls_clean_name(*part);
+		if (*clean_part && strcmp(clean_part, ".") != 0)
+			g_string_append_printf(clean, "/%s", clean_part);
 	}
-	image->path = g_string_free(path, false);
+	image->folder = g_string_free(clean, false);
 	image->name = g_strdup(name);
-	image->called = vms_calls_clean_name(name);
-	image->index = index;
 	image->entries = g_hash_table_new(NULL, NULL);
 	return image;
 }
@@ -51,9 +50,8 @@ void vms_calls_image_free(struct vms_calls_image *image)
 {
 	vms_symbol_table_unref(image->table);
 	g_hash_table_unref(image->entries);
-	g_free(image->path);
+	g_free(image->folder);
 	g_free(image->name);
-	g_free(image->called);
 	g_free(image);
 }
 
@@ -143,7 +141,19 @@ static void add_entries(const struct vms_calls_image *image, GArray *lines)
 	g_array_sort(lines, compare_lines);
 }
 
-/* Characters by which tools split uftrace's output. */
+/*
+ * uftrace believes that these do not return, and drops the calls that it has open: the trace tells
+ * itself what becomes of them. So they get a suffix, as the compiler gives to variants.
+ */
+static bool is_special(const char *name)
+{
+	static const char *const names[] = { "execl",	   "execlp",	    "execle",  "execv",
+					     "execve",	   "execvp",	    "execvpe", "longjmp",
+					     "siglongjmp", "__longjmp_chk", NULL };
+	return g_strv_contains(names, name);
+}
+
+/* Some characters mean something in what uftrace prints for other tools. */
 static char *clean_symbol(const char *name)
 {
 	char *clean = g_strndup(name, SYMBOL_LIMIT);
@@ -156,9 +166,9 @@ static void append_line(GString *text, const struct vms_calls_image *image, cons
 	g_string_append_printf(text, "%016" G_GINT64_MODIFIER "x %c ", line->start, line->type);
 	if (line->name) {
 		g_autofree char *name = clean_symbol(line->name);
-		g_string_append_printf(text, "%s\n", name);
+		g_string_append_printf(text, "%s%s\n", name, is_special(name) ? ".0" : "");
 	} else {
-		g_string_append_printf(text, "%s+0x%" G_GINT64_MODIFIER "x\n", image->called,
+		g_string_append_printf(text, "%s+0x%" G_GINT64_MODIFIER "x\n", image->name,
 				       line->start);
 	}
 }

@@ -139,7 +139,7 @@ GString *vms_calls_places_text(const struct vms_calls_places *places)
 		/* Neighbours of one path would be taken for one mapping. */
 		if (place->number > 0)
 			g_string_append_printf(text, "%u", place->number);
-		g_string_append_printf(text, ":%s/%s\n", place->image->path, place->image->name);
+		g_string_append_printf(text, ":%s/%s\n", place->image->folder, place->image->name);
 	}
 	return text;
 }
@@ -241,6 +241,7 @@ bool vms_calls_mappings_add(struct vms_calls_mappings *mappings, uint64_t start,
 void vms_calls_mappings_clear(struct vms_calls_mappings *mappings)
 {
 	g_array_set_size(mappings->list, 0);
+	g_hash_table_remove_all(mappings->asked);
 }
 
 bool vms_calls_mappings_ask(struct vms_calls_mappings *mappings, uint64_t va)

@@ -12,6 +12,7 @@
 #define HAS_MAX_STACK	 (1 << 6)
 #define TELLS_EXE_NAME	 (1 << 0)
 #define TELLS_CMDLINE	 (1 << 3)
+#define TELLS_CPUINFO	 (1 << 4)
 #define TELLS_OSINFO	 (1 << 6)
 #define TELLS_TASKINFO	 (1 << 7)
 
@@ -97,13 +98,19 @@ GString *vms_calls_info_text(const struct vms_calls_about *about, const GArray *
 		.class = 2,  /* 64 bits */
 		.features = GUINT64_TO_LE(HAS_TASK_SESSION | HAS_SYM_REL_ADDR | HAS_MAX_STACK),
 		.tells = GUINT64_TO_LE(TELLS_EXE_NAME | TELLS_CMDLINE | TELLS_OSINFO |
-				       TELLS_TASKINFO),
+				       TELLS_TASKINFO | (about->cpus ? TELLS_CPUINFO : 0)),
 		.max_stack = GUINT16_TO_LE((uint16_t)max_stack),
 	};
 	GString *text = g_string_new_len((const char *)&header, sizeof(header));
 
 	g_string_append(text, "exename:guest\n");
 	append_fact(text, "cmdline:", about->command);
+	if (about->cpus)
+		g_string_append_printf(
+			text,
+			"cpuinfo:lines=2\ncpuinfo:nr_cpus=%u / %u (online/possible)\n"
+			"cpuinfo:desc=virtual\n",
+			about->cpus, about->cpus);
 	g_string_append(text, "osinfo:lines=3\n");
 	append_fact(text, "osinfo:kernel=", about->kernel);
 	append_fact(text, "osinfo:hostname=", about->hostname);
