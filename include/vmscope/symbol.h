@@ -66,6 +66,11 @@ uint64_t vms_symbol_file_base(const struct vms_symbol_file *file);
 bool vms_symbol_file_lookup(const struct vms_symbol_file *file, const char *name, uint64_t *ret);
 /* Its symbols with the bias applied; a new reference. */
 struct vms_symbol_table *vms_symbol_file_table(struct vms_symbol_file *file);
+/*
+ * Its functions by their offsets in the file, which is how a process maps them; a new table, which
+ * may be empty.
+ */
+struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *file);
 /* Source position of an address (bias included). `*source` is owned by the file. */
 bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char **source,
 			  unsigned *line);

@@ -223,6 +223,39 @@ struct vms_symbol_table *vms_symbol_file_table(struct vms_symbol_file *file)
 	return vms_symbol_table_ref(file->table);
 }
 
+/* The segment with code that an address without bias lies in. */
+static bool find_code(Elf *elf, uint64_t va, GElf_Phdr *ret)
+{
+	size_t n;
+	if (elf_getphdrnum(elf, &n))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (gelf_getphdr(elf, (int)i, ret) && ret->p_type == PT_LOAD &&
+		    (ret->p_flags & PF_X) && va >= ret->p_vaddr &&
+		    va - ret->p_vaddr < ret->p_filesz)
+			return true;
+	return false;
+}
+
+struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *file)
+{
+	struct vms_symbol_table *offsets = vms_symbol_table_new(file->module);
+	size_t n = vms_symbol_table_count(file->table);
+	uint64_t end = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct vms_symbol symbol = vms_symbol_table_get(file->table, i);
+		uint64_t va = symbol.va - file->bias;
+		GElf_Phdr segment;
+		if (!find_code(file->elf, va, &segment))
+			continue;
+		end = MAX(end, segment.p_offset + segment.p_filesz);
+		vms_symbol_table_add(offsets, symbol.name, va - segment.p_vaddr + segment.p_offset,
+				     symbol.size, symbol.type);
+	}
+	vms_symbol_table_finish(offsets, end);
+	return offsets;
+}
+
 /* ---- source lines ----------------------------------------------------- */
 
 /* Lines come from the file that was given: no search elsewhere, least of all over the network. */

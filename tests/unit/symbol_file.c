@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <glib/gstdio.h>
+#include <stdio.h>
 #include <string.h>
 
 extern const char __executable_start[];
@@ -66,6 +67,31 @@ static void test_symbols(void)
 	g_assert_false(vms_symbol_file_lookup(file, "g_test_run", &va));
 }
 
+/* Where an address of this program lies in its file, as the kernel says. */
+static uint64_t mapped_offset(uint64_t va)
+{
+	g_autofree char *maps = NULL;
+	g_assert_true(g_file_get_contents("/proc/self/maps", &maps, NULL, NULL));
+	for (const char *line = maps; line && *line; line = strchr(line, '\n'), line += !!line) {
+		unsigned long start, end, offset;
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 && start <= va &&
+		    va < end)
+			return va - start + offset;
+	}
+	g_assert_not_reached();
+}
+
+static void test_offsets(void)
+{
+	g_autoptr(vms_symbol_file) file = open_self();
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_offsets(file);
+	struct vms_symbol symbol;
+	check_symbol(table, "visible_function", mapped_offset(va_of_code(visible_function)), 'T',
+		     1);
+	check_symbol(table, "hidden_function", mapped_offset(va_of_code(hidden_function)), 't', 1);
+	g_assert_false(vms_symbol_table_lookup(table, "visible_object", &symbol));
+}
+
 static void test_lines(void)
 {
 	g_autoptr(vms_symbol_file) file = open_self();
@@ -101,6 +127,7 @@ static int try_file(const void *data, size_t size)
 		unsigned line;
 		uint64_t va;
 		g_assert_cmpuint(vms_symbol_table_count(table), >, 0);
+		g_autoptr(vms_symbol_table) offsets = vms_symbol_file_offsets(file);
 		vms_symbol_file_lookup(file, "visible_function", &va);
 		vms_symbol_file_line(file, vms_symbol_table_get(table, 0).va, &source, &line);
 	} else {
@@ -189,6 +216,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/symbol_file/symbols", test_symbols);
+	g_test_add_func("/symbol_file/offsets", test_offsets);
 	g_test_add_func("/symbol_file/lines", test_lines);
 	g_test_add_func("/symbol_file/not_elf", test_not_elf);
 	g_test_add_func("/symbol_file/unusable", test_unusable);
