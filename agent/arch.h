@@ -4,10 +4,8 @@
  */
 #pragma once
 
+#include "branch.h"
 #include "flow.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct block;
 struct vcpu;
@@ -84,11 +82,7 @@ struct arch {
 	/* Privilege of what the vCPU runs: 0 user, 3 the most. In a callback that may read
 	 * registers. */
 	unsigned (*rank)(struct vcpu *vcpu);
-	/*
-	 * May code that ends in this instruction, at `va`, leave a function or go round a loop?
-	 * What cannot be told may.
-	 */
-	bool (*leaves)(const uint8_t *insn, size_t size);
+	struct branch (*branch)(const uint8_t *bytes, size_t size);
 	/* Puts a trace's callbacks into a block of code. */
 	void (*instrument)(struct block *block);
 	struct flow_levels levels;

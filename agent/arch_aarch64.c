@@ -3,7 +3,6 @@
 
 #include "instrument.h"
 #include "vcpu.h"
-#include <string.h>
 
 static const char *const registers[A64_N_REGS] = {
 	"x0",
@@ -74,30 +73,13 @@ static unsigned a64_rank(struct vcpu *vcpu)
 	return cpsr >> 2 & 3;
 }
 
-static bool a64_leaves(const uint8_t *insn, size_t size)
-{
-	uint32_t word;
-	if (size != sizeof(word))
-		return true; /* AArch32's T32 */
-	memcpy(&word, insn, sizeof(word));
-	if ((word & 0xfc000000) == 0x94000000 || (word & 0xfe000000) == 0xd6000000)
-		return true; /* bl; br, blr, ret, eret and those with authentication */
-	if ((word & 0xfc000000) == 0x14000000)
-		return word >> 25 & 1; /* b: backward? */
-	if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000)
-		return word >> 23 & 1; /* b.cond, cbz, cbnz */
-	if ((word & 0x7e000000) == 0x36000000)
-		return word >> 18 & 1;		  /* tbz, tbnz */
-	return (word & 0xff000000) == 0xd4000000; /* svc, hvc, smc, brk */
-}
-
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.regs = registers,
 	.n_regs = A64_N_REGS,
 	.sp = A64_SP,
 	.rank = a64_rank,
-	.leaves = a64_leaves,
+	.branch = branch_aarch64,
 	.instrument = instrument_aarch64,
 	.levels = { .kernel = 1, .number = { 0, 1, 2, 3 } },
 };

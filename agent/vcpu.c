@@ -126,6 +126,28 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size)
 
 /* ---- the flag ----------------------------------------------------------- */
 
+/* May code that ends in this instruction leave a function or go round a loop? */
+static bool leaves(const uint8_t *bytes, size_t size)
+{
+	struct branch branch = all.arch->branch(bytes, size);
+	switch (branch.kind) {
+	case BRANCH_NONE:
+	case BRANCH_STACK_LOAD: return false;
+	case BRANCH_JUMP:
+	case BRANCH_JUMP_CONDITIONAL: return branch.displacement < 0;
+	case BRANCH_CALL:
+	case BRANCH_CALL_REGISTER:
+	case BRANCH_CALL_MEMORY:
+	case BRANCH_RETURN:
+	case BRANCH_JUMP_REGISTER:
+	case BRANCH_JUMP_MEMORY:
+	case BRANCH_FAR:
+	case BRANCH_EXCEPTION_RETURN:
+	case BRANCH_REPEAT:
+	default: return true;
+	}
+}
+
 void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called)
 {
 	uint8_t bytes[16];
@@ -134,7 +156,7 @@ void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called)
 		return;
 	const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
 	size_t size = qemu_plugin_insn_data(last, bytes, sizeof(bytes));
-	if (size == 0 || all.arch->leaves(bytes, size))
+	if (leaves(bytes, size))
 		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, called, QEMU_PLUGIN_CB_R_REGS,
 							  QEMU_PLUGIN_COND_NE, all.flag, 0, NULL);
 }

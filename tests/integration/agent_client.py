@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""A client of the agent inside QEMU, written from src/machine/agent/protocol.h."""
+import contextlib
+import ctypes
+import mmap
+import os
+import platform
+import socket
+import struct
+
+import harness
+
+MAGIC = 0x316d6776
+MAX_CLIENTS = 4
+MAX_REGS = 128
+REG_NAME = 24
+MAX_MESSAGE = 4096
+HELLO, HOLD, CALLS_FUNCTIONS, CALLS_STACKS, CALLS_START, CALLS_STOP, OK, ERROR = range(1, 9)
+ABSENT, RUNNING, HALTED = range(3)
+
+HELLO_REPLY = struct.Struct("=8I Q 16s")
+SLOT = 1088  # sizeof(struct vms_agent_vcpu)
+SLOTS = MAX_REGS * REG_NAME
+WANTED, HELD, STATE, BROKEN, THREAD, HAS_REGS, REGS = 0, 4, 8, 12, 16, 20, 40
+
+FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
+FUTEX_WAKE = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class AgentError(Exception):
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def plugin_of(api):
+    return harness.BUILD / "agent" / f"libvmscope-agent-api{api}.so"
+
+
+def options(path, api=4):
+    """The arguments that load the agent into QEMU."""
+    return "-plugin", f"{plugin_of(api)},socket={path}"
+
+
+class Agent:
+    """A connection to the agent; says hello unless `greet` is False."""
+
+    def __init__(self, path, greet=True):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(harness.ANSWER_SECONDS)
+        self.socket.connect(str(path))
+        self.memory = None
+        if greet:
+            self.hello()
+
+    def close(self):
+        if self.memory:
+            self.memory.close()
+            self.memory = None
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def send(self, kind, body=b"", fds=()):
+        socket.send_fds(self.socket, [struct.pack("=II", MAGIC, kind) + body], fds)
+
+    def receive(self):
+        """The next reply's kind, all of its bytes, and the descriptors that came with it."""
+        data, fds, _, _ = socket.recv_fds(self.socket, MAX_MESSAGE, 4)
+        if not data:
+            raise EOFError("the agent has closed the connection")
+        magic, kind = struct.unpack_from("=II", data)
+        assert magic == MAGIC, data
+        if kind == ERROR:
+            for fd in fds:
+                os.close(fd)
+            code, = struct.unpack_from("=I", data, 8)
+            raise AgentError(code, data[12:].split(b"\0")[0].decode())
+        return kind, data, fds
+
+    def hello(self):
+        self.send(HELLO)
+        _, data, (memory,) = self.receive()
+        (_, _, self.version, self.api, self.pid, self.max_vcpus, self.n_regs, self.one_thread,
+         size, arch) = HELLO_REPLY.unpack(data)
+        self.arch = arch.split(b"\0")[0].decode()
+        self.memory = mmap.mmap(memory, size)
+        self.memory_size = size
+        os.close(memory)
+        self.names = [self.memory[i * REG_NAME:(i + 1) * REG_NAME].split(b"\0")[0].decode()
+                      for i in range(self.n_regs)]
+        self._number = 0
+
+    def word(self, vcpu, offset):
+        return struct.unpack_from("=I", self.memory, SLOTS + vcpu * SLOT + offset)[0]
+
+    def _want(self, vcpu, number):
+        offset = SLOTS + vcpu * SLOT + WANTED
+        struct.pack_into("=I", self.memory, offset, number)
+        word = ctypes.c_uint32.from_buffer(self.memory, offset)
+        _libc.syscall(FUTEX, ctypes.byref(word), FUTEX_WAKE, 1, None, None, 0)
+        del word
+
+    def state(self, vcpu):
+        return self.word(vcpu, STATE)
+
+    def broken(self, vcpu):
+        return self.word(vcpu, BROKEN)
+
+    def thread(self, vcpu):
+        return self.word(vcpu, THREAD)
+
+    def wanted(self, vcpu):
+        return self.word(vcpu, WANTED)
+
+    def ask(self, vcpu):
+        """Wants the vCPU; does not wait for it."""
+        self._number += 1
+        self._want(vcpu, self._number)
+        self.send(HOLD, struct.pack("=I", vcpu))
+        return self._number
+
+    def has(self, vcpu):
+        """Is it held?"""
+        wanted = self.wanted(vcpu)
+        return wanted != 0 and self.word(vcpu, HELD) == wanted
+
+    def registers(self, vcpu):
+        """What was given with the last hold."""
+        base = SLOTS + vcpu * SLOT
+        values = struct.unpack_from(f"={self.n_regs}Q", self.memory, base + REGS)
+        has = struct.unpack_from("=4I", self.memory, base + HAS_REGS)
+        return {name: values[i] for i, name in enumerate(self.names)
+                if has[i // 32] >> i % 32 & 1}
+
+    def hold(self, vcpu):
+        """Holds the vCPU; its registers."""
+        self.ask(vcpu)
+        harness.wait_for(lambda: self.has(vcpu), f"vCPU {vcpu} to be held")
+        return self.registers(vcpu)
+
+    def release(self, vcpu):
+        self._want(vcpu, 0)
+
+    @contextlib.contextmanager
+    def held(self, vcpu):
+        """Holds the vCPU in a `with` statement, and gives its registers."""
+        try:
+            yield self.hold(vcpu)
+        finally:
+            self.release(vcpu)
