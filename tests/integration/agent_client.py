@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 import struct
+import time
 
 import harness
 
@@ -139,9 +140,15 @@ class Agent:
                 if has[i // 32] >> i % 32 & 1}
 
     def hold(self, vcpu):
-        """Holds the vCPU; its registers."""
-        self.ask(vcpu)
-        harness.wait_for(lambda: self.has(vcpu), f"vCPU {vcpu} to be held")
+        """Holds the vCPU; its registers. One that halts may wake before it is seen: once more."""
+        def held():
+            if not self.wanted(vcpu):
+                self.ask(vcpu)
+            while self.wanted(vcpu) and not self.has(vcpu) and time.monotonic() < deadline:
+                time.sleep(0)
+            return self.has(vcpu)
+        deadline = time.monotonic() + harness.ANSWER_SECONDS
+        harness.wait_for(held, f"vCPU {vcpu} to be held")
         return self.registers(vcpu)
 
     def release(self, vcpu):

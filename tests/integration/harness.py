@@ -88,14 +88,16 @@ class Qmp:
             raise EOFError("QMP: the connection was closed")
         return json.loads(line)
 
-    def command(self, name, **arguments):
-        """The command's answer; raises RuntimeError with QEMU's words when it fails."""
+    def send(self, name, **arguments):
+        """Begins a command, to be ended with answer()."""
         request = {"execute": name}
         if arguments:
             request["arguments"] = {key.replace("_", "-"): value
                                     for key, value in arguments.items()}
         self._file.write(json.dumps(request) + "\n")
         self._file.flush()
+
+    def answer(self, name):
         while True:
             answer = self._receive()
             if "event" in answer:
@@ -104,6 +106,11 @@ class Qmp:
                 raise RuntimeError(f"QMP {name}: {answer['error']['desc']}")
             else:
                 return answer["return"]
+
+    def command(self, name, **arguments):
+        """The command's answer; raises RuntimeError with QEMU's words when it fails."""
+        self.send(name, **arguments)
+        return self.answer(name)
 
     def event_names(self):
         """Of all events up to now."""
