@@ -78,7 +78,9 @@ static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 void calls_translate(struct qemu_plugin_tb *tb)
 {
 	struct vcpu *vcpu = vcpu_current();
-	struct tracer *tracer = vcpu ? tracer_enter(vcpu->index) : NULL;
+	/* Before the first trace there is nothing to enter. */
+	struct tracer *tracer =
+		vcpu && atomic_load(&trace_current) ? tracer_enter(vcpu->index) : NULL;
 	if (!tracer)
 		return;
 	struct block block = {
