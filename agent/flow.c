@@ -16,8 +16,9 @@ static void take_options(struct flow_tracing *tracing, const struct vms_agent_ca
 		tracing->options.kernel = tracing->options.user = 1;
 	if (restart || !options->wait_for_start)
 		atomic_store(&tracing->started, !options->wait_for_start);
+	tracing->delays |= options->threshold > 0;
 	tracing->plain =
-		tracing->options.kernel && tracing->options.user && !options->threshold &&
+		tracing->options.kernel && tracing->options.user && !tracing->delays &&
 		!options->max_depth && !options->n_pids && !options->wait_for_start &&
 		!(tracing->functions.flags &
 		  (VMS_AGENT_FUNCTION_ONLY | VMS_AGENT_FUNCTION_NOT | VMS_AGENT_FUNCTION_STOP));
@@ -118,8 +119,10 @@ struct flow *flow_new(struct flow_tracing *tracing, unsigned vcpu, struct vms_ri
 	flow->context = &flow->own;
 	pthread_mutex_lock(&tracing->lock);
 	bool ok = streams_of_vcpu(flow);
-	if (ok)
+	if (ok) {
 		tracing->flows[vcpu] = flow;
+		tracing->n_flows++;
+	}
 	pthread_mutex_unlock(&tracing->lock);
 	if (!ok) {
 		free(flow);
@@ -148,6 +151,7 @@ void flow_free(struct flow *flow)
 		return;
 	pthread_mutex_lock(&flow->tracing->lock);
 	flow->tracing->flows[flow->vcpu] = NULL;
+	flow->tracing->n_flows -= !flow->finished;
 	flow->context->vcpu = NO_VCPU;
 	pthread_mutex_unlock(&flow->tracing->lock);
 	context_clear(&flow->own, &flow->pool);

@@ -65,6 +65,7 @@ struct flow_tracing {
 	struct flow_levels levels;
 	struct functions functions;
 	bool plain;	      /* no filter may be in force */
+	bool delays;	      /* entries may wait since there was a threshold */
 	_Atomic bool started; /* a START function was called, or none is waited for */
 	_Atomic bool stopped;
 	_Atomic uint64_t n_frames;
@@ -75,6 +76,7 @@ struct flow_tracing {
 	GHashTable *contexts; /* va of task → struct context */
 	GHashTable *streams;  /* id → struct stream */
 	uint64_t n_collisions;
+	unsigned n_flows; /* that are not finished */
 };
 
 struct flow {
@@ -223,7 +225,7 @@ void context_switch(struct flow *flow, const struct flow_task *task, uint64_t ti
  */
 struct context *context_to_seed(struct flow *flow, uint64_t va);
 void context_open(struct flow *flow, uint64_t time);
-/* Exits of all that is open in this flow's context and in those that are parked. */
+/* Exits of what is open in the vCPU's context; after the last vCPU, in those of all tasks. */
 void contexts_finish(struct flow *flow, uint64_t time);
 /* Whether the filter of processes wants it. */
 void context_filter(const struct flow_tracing *tracing, struct context *context);

@@ -35,28 +35,6 @@ static void take_flags(struct flow *flow, struct frame *frame)
 		atomic_store(&flow->tracing->stopped, true);
 }
 
-void frame_open_filtered(struct flow *flow, struct stack *stack, struct frame *frame, uint64_t time)
-{
-	struct context *context = flow->context;
-	frame->flags &= FRAME_ENTRY;
-	frame->time = time;
-	stack->settled = MIN(stack->settled, (uint32_t)(frame - stack->frames));
-	if (functions_hint(&flow->tracing->functions, frame->function))
-		take_flags(flow, frame);
-	context->only += !!(frame->flags & FRAME_ONLY);
-	context->without += !!(frame->flags & FRAME_NOT);
-	if (frame->flags & FRAME_TRANSPARENT || !wants(flow, stack->rank))
-		return;
-	frame->depth = flow->streams[stack->rank]->depth++;
-	frame->flags |= FRAME_WANTED;
-	if (flow->tracing->options.threshold)
-		return;
-	frame->flags |= FRAME_WRITTEN;
-	stream_record(flow, stack->rank, VMS_UFTRACE_ENTRY, frame, time);
-}
-
-/* ---- threshold ---------------------------------------------------------------- */
-
 /*
  * Entries that waited, of all that is open: calls that are open around a long one are long, too,
  * and began earlier.
@@ -73,6 +51,24 @@ static void write_entries(struct flow *flow, struct stack *stack)
 		stream_record(flow, stack->rank, VMS_UFTRACE_ENTRY, frame, frame->time);
 	}
 	stack->settled = stack->n;
+}
+
+void frame_open_filtered(struct flow *flow, struct stack *stack, struct frame *frame, uint64_t time)
+{
+	struct context *context = flow->context;
+	frame->flags &= FRAME_ENTRY;
+	frame->time = time;
+	stack->settled = MIN(stack->settled, (uint32_t)(frame - stack->frames));
+	if (functions_hint(&flow->tracing->functions, frame->function))
+		take_flags(flow, frame);
+	context->only += !!(frame->flags & FRAME_ONLY);
+	context->without += !!(frame->flags & FRAME_NOT);
+	if (frame->flags & FRAME_TRANSPARENT || !wants(flow, stack->rank))
+		return;
+	frame->depth = flow->streams[stack->rank]->depth++;
+	frame->flags |= FRAME_WANTED;
+	if (!flow->tracing->options.threshold)
+		write_entries(flow, stack);
 }
 
 static bool is_long(const struct flow *flow, const struct frame *frame, uint64_t time)

@@ -189,18 +189,23 @@ void context_switch(struct flow *flow, const struct flow_task *task, uint64_t ti
 
 /* ---- the end ------------------------------------------------------------------------ */
 
+/* What is parked may go on elsewhere as long as there is another vCPU. */
 void contexts_finish(struct flow *flow, uint64_t time)
 {
+	struct flow_tracing *tracing = flow->tracing;
 	struct context *context;
 	GHashTableIter iter;
-	pthread_mutex_lock(&flow->tracing->lock);
-	context_end(flow, flow->context, time);
+	leave(flow, time);
+	pthread_mutex_lock(&tracing->lock);
+	if (flow->context != &flow->own)
+		flow->context->vcpu = NO_VCPU;
+	context_use(flow, &flow->own);
 	context_end(flow, &flow->own, time);
-	g_hash_table_iter_init(&iter, flow->tracing->contexts);
-	while (g_hash_table_iter_next(&iter, NULL, (void **)&context))
-		if (!is_running(context))
-			context_end(flow, context, time);
-	pthread_mutex_unlock(&flow->tracing->lock);
+	g_hash_table_iter_init(&iter, tracing->contexts);
+	tracing->n_flows--;
+	while (tracing->n_flows == 0 && g_hash_table_iter_next(&iter, NULL, (void **)&context))
+		context_end(flow, context, time);
+	pthread_mutex_unlock(&tracing->lock);
 }
 
 void context_clear(struct context *context, struct stack_pool *pool)

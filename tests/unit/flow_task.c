@@ -120,6 +120,32 @@ static void test_migration(void)
 	end_with(101, expected->str);
 }
 
+/* A vCPU goes; what ran there goes on elsewhere. */
+static void test_unplug(void)
+{
+	begin(VMS_AGENT_BY_TASK, NULL);
+	switch_to(1);
+	call(KERNEL, stack_of(1), 'A');
+	call(KERNEL, stack_of(1) - 0x10, 'S');
+	switch_to(0);
+	call(KERNEL, stack_of(0), 'B');
+	flow_finish(world.flow[0], ++now);
+	call(KERNEL, stack_of(0), 'C'); /* not any more */
+	switch_to(2);
+	call(KERNEL, stack_of(2), 'C');
+	flow_free(world.flow[0]);
+	world.flow[0] = flow_new(world.tracing, 0, &world.ring[0]);
+	call(KERNEL, stack_of(0), 'D');
+	cpu = 1;
+	switch_to(1);
+	ret(KERNEL, stack_of(1) - 0x10);
+	call(KERNEL, stack_of(1) - 0x10, 'E');
+	end();
+	expect(101, "A(S()E())");
+	expect(IDLE(0), "B()D()");
+	world_tear_down();
+}
+
 /* ---- ids ------------------------------------------------------------------------ */
 
 static void switch_as(uint64_t va, uint32_t tid)
@@ -527,6 +553,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/flow-task/switch-by-call", test_switch_by_call);
 	g_test_add_func("/flow-task/idle", test_idle);
 	g_test_add_func("/flow-task/migration", test_migration);
+	g_test_add_func("/flow-task/unplug", test_unplug);
 	g_test_add_func("/flow-task/id-used-again", test_id_used_again);
 	g_test_add_func("/flow-task/task-used-again", test_task_used_again);
 	g_test_add_func("/flow-task/collisions", test_collisions);
