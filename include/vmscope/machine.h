@@ -143,14 +143,15 @@ bool vms_machine_holds_each(struct vms_machine *machine);
  * Holds one vCPU (or VMS_ALL_VCPUS): it executes nothing until released. Holds
  * nest. An engine that can only hold all at once does so for any `vcpu`. On a
  * machine that is paused already a hold succeeds and release leaves it paused.
- * A watchdog process releases the machine when this process dies or is stopped.
+ * A watchdog releases the machine when this process dies or is stopped.
  * Somebody who pauses it in the very moment of a hold is not noticed: release
  * resumes it.
- * Errors: TIMEOUT, CLOSED, PROTOCOL; nothing is held then.
+ * Errors: TIMEOUT, CLOSED, PROTOCOL, NOT_FOUND (the vCPU was unplugged), BUSY (vCPUs wait for one
+ * another all the time); nothing is held then.
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
 /*
- * Errors: as hold, and INVALID_STATE when the watchdog had released the machine
+ * Errors: as hold, and INVALID_STATE when the watchdog had released the machine, or the vCPU,
  * meanwhile: what was read during the hold may be torn.
  */
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error);

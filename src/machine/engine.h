@@ -12,7 +12,10 @@
 struct vms_engine {
 	const char *name;
 	bool holds_each;
-	/* vcpu is VMS_ALL_VCPUS, or one vCPU when holds_each. Never called nested. */
+	/*
+	 * vcpu is VMS_ALL_VCPUS, or one vCPU when holds_each. Never called nested. BUSY: it seems
+	 * to wait for another one that is held, and may be held when those have been let go.
+	 */
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,

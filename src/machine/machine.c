@@ -6,6 +6,10 @@
  */
 #include "machine/engine.h"
 
+/* How often it is tried to hold vCPUs that wait for one another, and when again. */
+#define HOLD_TRIES    100
+#define HOLD_PAUSE_US 1000
+
 /* Locks a mutex up to the end of the block. */
 #define HOLD_LOCK(mutex) G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(mutex)
 
@@ -194,11 +198,9 @@ static bool release_units(struct vms_machine *machine, unsigned first, unsigned 
 	return released;
 }
 
-bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
+/* All or none of them. */
+static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end, GError **error)
 {
-	unsigned first, end;
-	if (!find_units(machine, vcpu, &first, &end, error))
-		return false;
 	for (unsigned i = first; i < end; i++) {
 		if (!hold_unit(machine, i, error)) {
 			release_units(machine, first, i, NULL);
@@ -206,6 +208,24 @@ bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 		}
 	}
 	return true;
+}
+
+bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	unsigned first, end;
+	if (!find_units(machine, vcpu, &first, &end, error))
+		return false;
+	for (unsigned tries = 1;; tries++) {
+		GError *failure = NULL;
+		if (hold_units(machine, first, end, &failure))
+			return true;
+		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY) || tries == HOLD_TRIES) {
+			g_propagate_error(error, failure);
+			return false;
+		}
+		g_error_free(failure);
+		g_usleep(HOLD_PAUSE_US);
+	}
 }
 
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)

@@ -10,6 +10,7 @@ struct counting {
 	int fail_hold_of;    /* a vCPU, or INT_MIN */
 	bool fail_release;
 	unsigned closed;
+	unsigned busy; /* so many holds of vCPU 2 find it waiting for another that is held */
 	GMutex lock;
 	GCond changed;
 	int silent;	/* a vCPU that does not answer to being held, or INT_MIN */
@@ -40,6 +41,11 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	g_assert_cmpint(*counter(machine, vcpu), ==, 0); /* never nested */
 	if (((struct counting *)machine)->fail_hold_of == vcpu) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT, "told so");
+		return false;
+	}
+	if (vcpu == 2 && ((struct counting *)machine)->busy > 0) {
+		((struct counting *)machine)->busy--;
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY, "told so");
 		return false;
 	}
 	++*counter(machine, vcpu);
@@ -190,6 +196,24 @@ static void test_each(void)
 	vms_machine_unref(machine);
 }
 
+/* vCPUs that wait for one another are let go and held again. */
+static void test_busy(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &each);
+	g_autoptr(GError) error = NULL;
+	counting.busy = 3;
+	g_assert_true(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
+	g_assert_cmpuint(counting.busy, ==, 0);
+	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 3);
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	counting.busy = UINT_MAX;
+	g_assert_false(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
+	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 0);
+	vms_machine_unref(machine);
+}
+
 static gpointer hold_and_release(gpointer machine)
 {
 	g_assert_true(vms_machine_hold(machine, 0, NULL));
@@ -269,6 +293,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/machine/nested-holds", test_nested_holds);
 	g_test_add_func("/machine/epoch", test_epoch);
 	g_test_add_func("/machine/each", test_each);
+	g_test_add_func("/machine/busy", test_busy);
 	g_test_add_func("/machine/silent-vcpu", test_silent_vcpu);
 	g_test_add_func("/machine/arguments", test_arguments);
 	g_test_add_func("/machine/references", test_references);

@@ -14,8 +14,11 @@
 
 /* A vCPU that runs answers within this, usually; sleeping and waking up takes longer. */
 #define SPIN_NS (50 * 1000)
-/* How often is looked whether there is anybody to wait for. */
-#define SLICE_NS (100 * 1000 * 1000)
+/*
+ * How often is looked whether there is anybody to wait for. A vCPU may wait within QEMU for another
+ * one that we hold, to be alone or to flush its TLB: then that one has to be let go.
+ */
+#define SLICE_NS (50 * 1000 * 1000)
 
 /* What we want, or have, of a vCPU. */
 struct hold {
@@ -26,7 +29,8 @@ struct hold {
 struct agent_machine {
 	struct vms_qemu qemu;
 	struct vms_agent_link *link;
-	struct hold *holds;		   /* by vCPU, behind its lock */
+	struct hold *holds; /* by vCPU, behind its lock */
+	atomic_uint n_held;
 	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
 };
 
@@ -102,12 +106,16 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
+	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	while (!spin(hold, slot)) {
 		uint32_t held = atomic_load(&slot->held);
 		if (atomic_load(&slot->state) == VMS_AGENT_ABSENT)
 			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 		if (is_closed(agent->link))
 			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
+		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
+			return fail(agent, vcpu, VMS_ERROR_BUSY,
+				    "it seems to wait for another vCPU that is held", error);
 		if (vms_clock_now_ns() > deadline_ns)
 			return fail(
 				agent, vcpu, VMS_ERROR_TIMEOUT,
@@ -128,8 +136,11 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	struct agent_machine *agent = agent_of(machine);
 	if (atomic_load(&slot_of(agent, (unsigned)vcpu)->state) == VMS_AGENT_ABSENT)
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
-	if (request(agent, (unsigned)vcpu, error) && wait_until_held(agent, (unsigned)vcpu, error))
+	if (request(agent, (unsigned)vcpu, error) &&
+	    wait_until_held(agent, (unsigned)vcpu, error)) {
+		atomic_fetch_add(&agent->n_held, 1);
 		return true;
+	}
 	let_go(slot_of(agent, (unsigned)vcpu));
 	return false;
 }
@@ -149,6 +160,7 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	struct agent_machine *agent = agent_of(machine);
 	let_go(slot_of(agent, (unsigned)vcpu));
+	atomic_fetch_sub(&agent->n_held, 1);
 	return check_held(agent, (unsigned)vcpu, error);
 }
 
