@@ -141,7 +141,8 @@ struct vms_task {
 };
 
 /*
- * The task that a held vCPU runs. `memory` looks through the page tables of that vCPU's `regs`.
+ * The task that a held vCPU runs, but for its parent's id, which is 0: the vCPU stands still for
+ * every page that is read. `memory` looks through the page tables of that vCPU's `regs`.
  * False when it cannot be told (no types, the guest is booting, the memory is damaged).
  */
 bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,

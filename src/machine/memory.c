@@ -4,7 +4,7 @@
 #include <vmscope/memory.h>
 
 #define CACHE_PAGE  4096
-#define CACHE_PAGES 128
+#define CACHE_PAGES 512
 #define CACHE_WALKS 256
 
 struct cached_page {

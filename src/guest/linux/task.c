@@ -117,18 +117,15 @@ static char state_letter(uint64_t state, uint64_t exit_state)
 	return letters[reported ? g_bit_storage(reported) : 0];
 }
 
-static bool read_task(const struct vms_linux_tasks *tasks, struct vms_memory *memory, uint64_t va,
-		      struct vms_task *ret)
+/* Who it is; its state and its parent are not asked for. */
+static bool read_identity(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			  uint64_t va, struct vms_task *ret)
 {
-	uint64_t pid, tgid, mm, leader, parent, ppid, state, exit_state;
+	uint64_t pid, tgid, mm, leader;
 	if (!vms_member_read(memory, va, &tasks->pid, &pid) ||
 	    !vms_member_read(memory, va, &tasks->tgid, &tgid) ||
 	    !vms_member_read(memory, va, &tasks->mm, &mm) ||
-	    !vms_member_read(memory, va, &tasks->state, &state) ||
-	    !vms_member_read(memory, va, &tasks->exit_state, &exit_state) ||
 	    !vms_member_read(memory, va, &tasks->group_leader, &leader) ||
-	    !vms_member_read(memory, va, &tasks->real_parent, &parent) ||
-	    !vms_member_read(memory, parent, &tasks->tgid, &ppid) ||
 	    !vms_member_read_string(memory, va, &tasks->comm, ret->comm, sizeof(ret->comm)) ||
 	    !vms_member_read_string(memory, leader, &tasks->comm, ret->process_comm,
 				    sizeof(ret->process_comm)))
@@ -137,9 +134,24 @@ static bool read_task(const struct vms_linux_tasks *tasks, struct vms_memory *me
 	ret->mm = mm;
 	ret->tid = (uint32_t)pid;
 	ret->pid = (uint32_t)tgid;
+	ret->ppid = 0;
+	ret->state = 'R';
+	ret->is_idle = pid == 0;
+	return true;
+}
+
+static bool read_task(const struct vms_linux_tasks *tasks, struct vms_memory *memory, uint64_t va,
+		      struct vms_task *ret)
+{
+	uint64_t parent, ppid, state, exit_state;
+	if (!read_identity(tasks, memory, va, ret) ||
+	    !vms_member_read(memory, va, &tasks->state, &state) ||
+	    !vms_member_read(memory, va, &tasks->exit_state, &exit_state) ||
+	    !vms_member_read(memory, va, &tasks->real_parent, &parent) ||
+	    !vms_member_read(memory, parent, &tasks->tgid, &ppid))
+		return false;
 	ret->ppid = (uint32_t)ppid;
 	ret->state = state_letter(state, exit_state);
-	ret->is_idle = pid == 0;
 	return true;
 }
 
@@ -149,7 +161,7 @@ bool vms_linux_current(struct vms_linux *guest, struct vms_memory *memory,
 	const struct vms_linux_tasks *tasks = guest->tasks;
 	uint64_t va;
 	return tasks && tasks->arch->current(tasks, memory, regs, &va) &&
-	       read_task(tasks, memory, va, ret);
+	       read_identity(tasks, memory, va, ret);
 }
 
 /* ---- all tasks -------------------------------------------------------- */

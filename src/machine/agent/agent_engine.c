@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A vCPU that runs answers within this, usually; sleeping and waking up takes longer. */
-#define SPIN_NS (50 * 1000)
 /*
  * How often is looked whether there is anybody to wait for. A vCPU may wait within QEMU for another
  * one that we hold, to be alone or to flush its TLB: then that one has to be let go.
@@ -76,16 +74,6 @@ static bool is_broken(const struct hold *hold, struct vms_agent_vcpu *slot)
 	return atomic_load(&slot->broken) != hold->broken;
 }
 
-static bool spin(const struct hold *hold, struct vms_agent_vcpu *slot)
-{
-	uint64_t end_ns = vms_clock_now_ns() + SPIN_NS;
-	while (atomic_load(&slot->held) != hold->number) {
-		if (vms_clock_now_ns() > end_ns)
-			return false;
-	}
-	return true;
-}
-
 static bool is_closed(const struct vms_agent_link *link)
 {
 	char byte;
@@ -100,15 +88,18 @@ static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code
 	return false;
 }
 
-/* Waits for the vCPU to be held, as requested. */
+/*
+ * Waits for the vCPU to be held, as requested. Sleeping, since the agent's thread may need this CPU
+ * to pass the request on.
+ */
 static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError **error)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
 	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
-	while (!spin(hold, slot)) {
-		uint32_t held = atomic_load(&slot->held);
+	uint32_t held;
+	while ((held = atomic_load(&slot->held)) != hold->number) {
 		if (atomic_load(&slot->state) == VMS_AGENT_ABSENT)
 			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 		if (is_closed(agent->link))
@@ -125,8 +116,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 		/* It was, before we saw it: what it held in vain is asked for again. */
 		if (is_broken(hold, slot) && !request(agent, vcpu, error))
 			return false;
-		if (held != hold->number)
-			futex_wait(&slot->held, held);
+		futex_wait(&slot->held, held);
 	}
 	return true;
 }
