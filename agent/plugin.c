@@ -206,10 +206,11 @@ static const struct arch *find_arch(const qemu_info_t *info)
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
 				    char **argv)
 {
-	const char *path = socket_path(argc, argv);
-	const struct arch *arch = path ? find_arch(info) : NULL;
+	/* vmscope run tries an object without a socket: it must hear of the processor first. */
+	const struct arch *arch = find_arch(info);
+	const char *path = arch ? socket_path(argc, argv) : NULL;
 	plugin.id = id;
-	if (!arch || !vcpus_new(id, arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
+	if (!path || !vcpus_new(id, arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
 	    !server_start(path, (unsigned)info->version.cur))
 		return 1;
 	register_callbacks();

@@ -46,7 +46,7 @@ struct tracer_gate {
 };
 
 extern struct trace *_Atomic trace_current; /* NULL: none */
-extern struct tracer_gate *trace_gates;	    /* vcpus_max() of them */
+extern struct tracer_gate *trace_gates;	    /* vcpus_max() of them; NULL before the first trace */
 extern qemu_plugin_u64 trace_instructions;  /* that each vCPU has executed, where it is counted */
 
 static inline void tracer_leave(unsigned vcpu)
@@ -57,7 +57,7 @@ static inline void tracer_leave(unsigned vcpu)
 /* The vCPU's part of the trace, for its callback that runs; NULL: there is nothing to leave. */
 static inline struct tracer *tracer_enter(unsigned vcpu)
 {
-	if (vcpu >= vcpus_max())
+	if (vcpu >= vcpus_max() || !trace_gates)
 		return NULL;
 	atomic_store_explicit(&trace_gates[vcpu].inside, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); /* the other half is trace_take_away's */
