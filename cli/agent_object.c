@@ -8,7 +8,6 @@
 #include "agent_object.h"
 #include "base/text.h"
 #include "launch.h"
-#include "machine/qemu/host_process.h"
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -106,13 +105,14 @@ static char *run(char **words, GError **error)
 	return answer;
 }
 
-enum reaction { TAKEN, TOO_NEW, TOO_OLD, NO_PLUGINS, UNCLEAR };
+enum reaction { TAKEN, TOO_NEW, TOO_OLD, NO_PLUGINS, OTHER_MACHINE, UNCLEAR };
 
 /* What QEMU says of an object, and what of that it is known by. */
 static const struct {
 	const char *says;
 	enum reaction means;
 } reactions[] = {
+	{ "is not supported: machines of", OTHER_MACHINE }, /* our agent says */
 	{ "qemu_plugin_install returned error code", TAKEN },
 	{ "supports only a minimum version of", TOO_NEW },
 	{ "supports only up to version", TOO_OLD },
@@ -130,23 +130,12 @@ static enum reaction reaction_of(const char *answer)
 	return UNCLEAR;
 }
 
-/* How many words lead to QEMU's options: up to its name, or one, of a script of another name. */
-static size_t words_before_options(char *const *command)
-{
-	for (size_t i = 0; command[i]; i++) {
-		g_autofree char *name = g_path_get_basename(command[i]);
-		if (vms_host_process_is_qemu(name))
-			return i + 1;
-	}
-	return 1;
-}
-
 /* What the QEMU of the command says to an object, without the options of its machine. */
 static char *offer(char *const *command, const char *object, bool no_machine, GError **error)
 {
 	g_autoptr(GPtrArray) words = g_ptr_array_new();
 	g_autofree char *plugin = launch_escape(object);
-	for (size_t i = 0; i < words_before_options(command); i++)
+	for (size_t i = 0; i < launch_words_before_options(command); i++)
 		g_ptr_array_add(words, command[i]);
 	if (no_machine) {
 		g_ptr_array_add(words, (char *)"-machine");
@@ -175,6 +164,9 @@ static void set_refusal(const char *program, enum reaction reaction, const char 
 			    "%s was built without plugins (--enable-plugins), one of which the "
 			    "agent is",
 			    program);
+	else if (reaction == OTHER_MACHINE)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "%s has another processor than the agent knows: %s", program, quoted);
 	else if (reaction == TOO_OLD)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "%s is too old for the agent, which needs QEMU 9.2 or newer: %s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "launch.h"
 #include "agent_object.h"
-#include "machine/qemu/cmdline.h"
+#include "machine/qemu/host_process.h"
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <signal.h>
@@ -38,6 +38,16 @@ static char *socket_directory(GError **error)
 		return NULL;
 	}
 	return g_steal_pointer(&path);
+}
+
+size_t launch_words_before_options(char *const *command)
+{
+	for (size_t i = 0; command[i]; i++) {
+		g_autofree char *name = g_path_get_basename(command[i]);
+		if (vms_host_process_is_qemu(name))
+			return i + 1;
+	}
+	return 1;
 }
 
 char *launch_escape(const char *text)
@@ -95,6 +105,7 @@ static bool choose_agent(char *const *command, enum launch_agent wanted, char **
 static char *socket_path(const char *directory, const char *name, char **escaped)
 {
 	char *path = g_strdup_printf("%s/%d.%s", directory, (int)getpid(), name);
+	unlink(path); /* of a process that was killed and had our number */
 	*escaped = launch_escape(path);
 	return path;
 }
@@ -107,8 +118,10 @@ static void add_qmp(struct launch *launch, const char *directory)
 		g_autofree char *option = g_strdup_printf("unix:%s,server=on,wait=off", escaped);
 		launch_add(launch, "-qmp");
 		launch_add(launch, option);
-		if (!launch->qmp)
+		if (i == 0)
 			launch->qmp = g_steal_pointer(&path);
+		else if (i == QMP_SOCKETS - 1)
+			launch->qmp_last = g_steal_pointer(&path);
 	}
 }
 
@@ -141,14 +154,15 @@ void launch_clear(struct launch *launch)
 {
 	g_strfreev(launch->words);
 	g_free(launch->qmp);
+	g_free(launch->qmp_last);
 	g_free(launch->agent);
 }
 
-/* Leaves its exit status to whoever has started it. */
+/* Leaves its exit status to whoever waits for it, who may have got it already. */
 static bool has_ended(pid_t pid)
 {
 	siginfo_t info = { 0 };
-	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid;
 }
 
 bool launch_wait(const struct launch *launch, pid_t pid, GError **error)
@@ -171,13 +185,13 @@ bool launch_wait(const struct launch *launch, pid_t pid, GError **error)
 	return false;
 }
 
-static bool spawn(const struct launch *launch, pid_t *pid, GError **error)
+bool launch_spawn(const struct launch *launch, pid_t *pid, GError **error)
 {
 	g_autoptr(GError) cause = NULL;
 	GPid child;
 	if (!g_spawn_async(NULL, launch->words, NULL,
 			   G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_SEARCH_PATH |
-				   G_SPAWN_CHILD_INHERITS_STDIN,
+				   G_SPAWN_CHILD_INHERITS_STDIN | G_SPAWN_LEAVE_DESCRIPTORS_OPEN,
 			   NULL, NULL, &child, &cause)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", launch->words[0],
 			    cause->message);
@@ -191,9 +205,10 @@ struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **erro
 {
 	struct launch launch;
 	struct vms_machine *machine = NULL;
-	if (launch_prepare(command, LAUNCH_WITHOUT_AGENT, &launch, error) &&
-	    spawn(&launch, pid, error) && launch_wait(&launch, *pid, error))
-		machine = vms_machine_open_qmp(launch.qmp, error);
+	if (launch_prepare(command, LAUNCH_TRY_AGENT, &launch, error) &&
+	    launch_spawn(&launch, pid, error) && launch_wait(&launch, *pid, error))
+		machine = launch.agent ? vms_machine_open_agent(launch.agent, error)
+				       : vms_machine_open_qmp(launch.qmp, error);
 	launch_clear(&launch);
 	return machine;
 }

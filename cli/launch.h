@@ -12,9 +12,10 @@ enum launch_agent {
 
 /* A QEMU that can be reached. */
 struct launch {
-	char **words; /* the command with what was added */
-	char *qmp;    /* path of its first QMP socket */
-	char *agent;  /* path of the agent's socket, or NULL without agent */
+	char **words;	/* the command with what was added */
+	char *qmp;	/* path of its first QMP socket */
+	char *qmp_last; /* and of the last: who opens the machine takes the first that is free */
+	char *agent;	/* path of the agent's socket, or NULL without agent */
 };
 
 /*
@@ -26,6 +27,8 @@ bool launch_prepare(char *const *command, enum launch_agent agent, struct launch
 void launch_clear(struct launch *launch);
 /* Adds an option before the command is started. */
 void launch_add(struct launch *launch, const char *option);
+/* Starts it as a child, which has our standard files and those that are open for programs. */
+bool launch_spawn(const struct launch *launch, pid_t *pid, GError **error);
 /* Waits until the process `pid` of this command can be reached, or ends. */
 bool launch_wait(const struct launch *launch, pid_t pid, GError **error);
 
@@ -34,5 +37,7 @@ struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **erro
 /* Ends a QEMU that launch_start has started; 0 is ignored. */
 void launch_end(pid_t pid);
 
+/* How many words lead to QEMU's options: up to its name, or one, of a script of another name. */
+size_t launch_words_before_options(char *const *command);
 /* A text as the value of an option of QEMU: a comma is written twice. Newly allocated. */
 char *launch_escape(const char *text);

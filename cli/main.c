@@ -8,10 +8,10 @@
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const struct command *const commands[] = {
-	&command_sample, &command_list,	     &command_info,	    &command_stack,
-	&command_regs,	 &command_ps,	     &command_modules,	    &command_symbol,
-	&command_mem,	 &command_disas,     &command_dmesg,	    &command_run,
-	&command_core,	 &command_core_info, &command_core_convert,
+	&command_sample, &command_calls, &command_list,	     &command_info,
+	&command_stack,	 &command_regs,	 &command_ps,	     &command_modules,
+	&command_symbol, &command_mem,	 &command_disas,     &command_dmesg,
+	&command_run,	 &command_core,	 &command_core_info, &command_core_convert,
 };
 
 static void print_help(FILE *to)
@@ -63,7 +63,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 	bool done = command->run(&session, argc, argv, &error) && session_finish(&session, &error);
 	session_clear(&session);
 	if (done)
-		return EXIT_DONE;
+		return session.status;
 	fprintf(stderr, "vmscope: %s\n", error->message);
 	if (!is_usage(error))
 		return EXIT_FAILED;

@@ -2,24 +2,13 @@
 /* vmscope run: start QEMU so that vmscope can reach it. */
 #include "commands.h"
 #include "launch.h"
+#include "run_calls.h"
 #include <errno.h>
 #include <unistd.h>
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+/* Becomes QEMU. */
+static bool run_plainly(struct session *session, bool no_agent, GError **error)
 {
-	gboolean no_agent = FALSE;
-	const GOptionEntry entries[] = { { "no-agent", 0, 0, G_OPTION_ARG_NONE, &no_agent,
-					   "Start QEMU without vmscope's agent in it", NULL },
-					 /* Known only for saying why it is refused. */
-					 { "core", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME,
-					   &session->core, NULL, NULL },
-					 { NULL } };
-	if (!session_parse(session, entries, &argc, &argv, 0, 0, error))
-		return false;
-	if (!session->launch) {
-		usage_error(error, "no command: vmscope run -- qemu-system-x86_64 …");
-		return false;
-	}
 	struct launch launch;
 	if (launch_prepare(session->launch, no_agent ? LAUNCH_WITHOUT_AGENT : LAUNCH_TRY_AGENT,
 			   &launch, error)) {
@@ -31,10 +20,47 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	return false;
 }
 
+static bool check_options(const struct session *session, bool no_agent, const char *calls,
+			  const struct calls_words *words, GError **error)
+{
+	if (!session->launch)
+		usage_error(error, "no command: vmscope run -- qemu-system-x86_64 …");
+	else if (calls && no_agent)
+		usage_error(error, "--calls needs the agent: leave out --no-agent");
+	else if (!calls && (calls_words_given(words) || session->symbols))
+		usage_error(error, "without --calls DIR there is no trace for such an option");
+	else
+		return true;
+	return false;
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	gboolean no_agent = FALSE;
+	g_autofree char *calls = NULL;
+	struct calls_words words = { 0 };
+	const GOptionEntry own[] = { { "no-agent", 0, 0, G_OPTION_ARG_NONE, &no_agent,
+				       "Start QEMU without the agent in it", NULL },
+				     { "calls", 0, 0, G_OPTION_ARG_FILENAME, &calls,
+				       "Trace all calls from the first instruction, into DIR",
+				       "DIR" },
+				     /* Known only for saying why it is refused. */
+				     { "core", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME,
+				       &session->core, NULL, NULL },
+				     { NULL } };
+	g_autofree GOptionEntry *entries = calls_entries(&words, own);
+	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
+		    check_options(session, no_agent, calls, &words, error) &&
+		    (calls ? run_calls(session, &words, calls, error)
+			   : run_plainly(session, no_agent, error));
+	calls_words_clear(&words);
+	return done;
+}
+
 const struct command command_run = {
 	.name = "run",
 	.arguments = "-- qemu-system-x86_64 …",
 	.summary = "Start QEMU so that vmscope can reach it",
-	.options = SESSION_RUNNING,
+	.options = SESSION_GUEST | SESSION_RUNNING,
 	.run = run,
 };

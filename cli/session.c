@@ -45,14 +45,17 @@ static void add_target(GOptionContext *context, struct session *session)
 static GOptionContext *make_context(struct session *session, const GOptionEntry *own)
 {
 	const struct command *command = session->command;
-	const GOptionEntry common[] = { { "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY,
-					  &session->outputs,
-					  "Write to FILE instead of the terminal", "FILE" },
-					{ "quiet", 'q', 0, G_OPTION_ARG_NONE, &session->quiet,
-					  "No warnings, no progress", NULL },
-					{ "verbose", 'v', 0, G_OPTION_ARG_NONE, &session->verbose,
-					  "Say what is done and how long it takes", NULL },
-					{ NULL } };
+	const bool directory = command->options & SESSION_DIRECTORY;
+	const GOptionEntry common[] = {
+		{ "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &session->outputs,
+		  directory ? "The directory to write" : "Write to FILE instead of the terminal",
+		  directory ? "DIR" : "FILE" },
+		{ "quiet", 'q', 0, G_OPTION_ARG_NONE, &session->quiet, "No warnings, no progress",
+		  NULL },
+		{ "verbose", 'v', 0, G_OPTION_ARG_NONE, &session->verbose,
+		  "Say what is done and how long it takes", NULL },
+		{ NULL }
+	};
 	const GOptionEntry json[] = {
 		{ "json", 0, 0, G_OPTION_ARG_NONE, &session->json, "Print JSON", NULL }, { NULL }
 	};
@@ -101,6 +104,8 @@ static bool check_outputs(struct session *session, GError **error)
 			usage_error(error, "more than one --output");
 			return false;
 		}
+		if (session->command->options & SESSION_DIRECTORY)
+			continue;
 		const char *obstacle = output_obstacle(*path);
 		if (obstacle) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path,
@@ -176,7 +181,7 @@ static bool write_file(const char *path, const GString *text, GError **error)
 
 bool session_finish(struct session *session, GError **error)
 {
-	if (session->outputs)
+	if (session->outputs && !(session->command->options & SESSION_DIRECTORY))
 		return session->command->options & SESSION_OUTPUTS ||
 		       write_file(session->outputs[0], session->out, error);
 	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);

@@ -20,6 +20,7 @@ struct session {
 	struct vms_guest *guest;
 	pid_t launched; /* the QEMU that this session started, or 0 */
 	GString *out;
+	int status; /* to exit with when the command is done */
 };
 
 /* Which of the common options a command takes. */
@@ -29,7 +30,8 @@ enum session_options {
 	SESSION_JSON = 1 << 2,	 /* --json */
 	SESSION_OUTPUTS =
 		1 << 3, /* --output may be repeated; the command writes the files itself */
-	SESSION_RUNNING = 1 << 4, /* the machine must run: no --core */
+	SESSION_RUNNING = 1 << 4,   /* the machine must run: no --core */
+	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
 };
 
 struct command {
@@ -49,8 +51,9 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 
 /* target.c: opens the machine that the options name, or the only one of this host. */
 bool session_open(struct session *session, GError **error);
-/* The same, and finds out what runs in it. */
-bool session_open_guest(struct session *session, GError **error);
+/* Finds out what runs in the opened machine, and adds the symbols that the options name. */
+bool session_detect(struct session *session, GError **error);
+bool session_open_guest(struct session *session, GError **error); /* both */
 
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);

@@ -86,10 +86,8 @@ static bool add_symbols(struct session *session, const char *option, GError **er
 	       vms_guest_add_symbols(session->guest, file, has_address ? &address : NULL, error);
 }
 
-bool session_open_guest(struct session *session, GError **error)
+bool session_detect(struct session *session, GError **error)
 {
-	if (!session_open(session, error))
-		return false;
 	session->guest = vms_guest_detect(session->machine, error);
 	if (!session->guest)
 		return false;
@@ -98,4 +96,9 @@ bool session_open_guest(struct session *session, GError **error)
 			return false;
 	}
 	return true;
+}
+
+bool session_open_guest(struct session *session, GError **error)
+{
+	return session_open(session, error) && session_detect(session, error);
 }

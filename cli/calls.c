@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope calls: every call and return of a guest, as a data directory of uftrace. */
+#include "calls_options.h"
+#include "calls_trace.h"
+#include "commands.h"
+#include "values.h"
+#include <glib-unix.h>
+#include <unistd.h>
+
+/* Without its source a signal does again what it does by default. */
+static gboolean stop(gpointer data)
+{
+	struct calls_trace *trace = data;
+	trace->stopped = true;
+	return G_SOURCE_REMOVE;
+}
+
+static bool run_until_signal(struct calls_trace *trace, struct session *session, GError **error)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	GSource *sources[G_N_ELEMENTS(signals)];
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
+		sources[i] = g_unix_signal_source_new(signals[i]);
+		g_source_set_callback(sources[i], stop, trace, NULL);
+		g_source_attach(sources[i], NULL);
+	}
+	bool done = calls_trace_run(trace, session, error);
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
+		g_source_destroy(sources[i]);
+		g_source_unref(sources[i]);
+	}
+	return done;
+}
+
+static void add_json(struct session *session, const struct calls_trace *trace)
+{
+	static const struct vms_column columns[] = { { "directory", VMS_COLUMN_TEXT },
+						     { "records", VMS_COLUMN_NUMBER },
+						     { "bytes", VMS_COLUMN_BYTES },
+						     { "lost", VMS_COLUMN_NUMBER },
+						     { "files", VMS_COLUMN_NUMBER },
+						     { "end", VMS_COLUMN_TEXT },
+						     { NULL } };
+	static const char *const ends[] = { [VMS_CALLS_STOPPED] = "stopped",
+					    [VMS_CALLS_COMPLETE] = "complete",
+					    [VMS_CALLS_GONE] = "gone" };
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	vms_table_add(table, trace->options.directory, trace->stats.records, trace->stats.bytes,
+		      trace->stats.lost, (uint64_t)trace->stats.streams, ends[trace->end]);
+	session_table(session, table);
+}
+
+static bool calls(struct session *session, const struct calls_words *words, const char *seconds,
+		  GError **error)
+{
+	uint32_t pids[CALLS_PIDS_MAX];
+	struct calls_trace trace = { .show_progress = isatty(STDERR_FILENO) && !session->quiet };
+	if (!session->outputs) {
+		usage_error(error, "no output: --output DIR names the directory to write");
+		return false;
+	}
+	if (!calls_parse(words, &trace.options, pids, error) ||
+	    !value_seconds(seconds, &trace.options.duration_ns, error) ||
+	    !calls_check_directory(session->outputs[0], error) ||
+	    !session_open_guest(session, error))
+		return false;
+	trace.options.directory = session->outputs[0];
+	if (!run_until_signal(&trace, session, error))
+		return false;
+	if (session->json)
+		add_json(session, &trace);
+	else if (!session->quiet)
+		calls_trace_summary(&trace);
+	return true;
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	struct calls_words words = { 0 };
+	g_autofree char *seconds = NULL;
+	const GOptionEntry own[] = { { "time", 't', 0, G_OPTION_ARG_STRING, &seconds,
+				       "How long to trace (default: until Ctrl-C)", "SECONDS" },
+				     { NULL } };
+	g_autofree GOptionEntry *entries = calls_entries(&words, own);
+	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
+		    calls(session, &words, seconds, error);
+	calls_words_clear(&words);
+	return done;
+}
+
+const struct command command_calls = {
+	.name = "calls",
+	.arguments = "",
+	.summary = "Every call and return of a guest, for uftrace",
+	.options =
+		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_DIRECTORY | SESSION_RUNNING,
+	.run = run,
+};

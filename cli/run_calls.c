@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * QEMU has the terminal, so nothing is printed while it runs but what went wrong. Signals are
+ * QEMU's: one that is sent to us is sent on, and Ctrl-C, which a terminal sends to both, ends QEMU,
+ * or does not, as it would alone. The trace ends with QEMU, QEMU never with the trace.
+ */
+#include "run_calls.h"
+#include "calls_trace.h"
+#include "launch.h"
+#include "machine/qemu/qmp.h"
+#include <glib-unix.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define STATUS_FAILED	 1
+#define STATUS_OF_SIGNAL 128 /* as a shell tells it */
+
+struct child {
+	pid_t pid;  /* 0 once it has ended */
+	int status; /* then, as waitpid tells it */
+};
+
+struct forward {
+	struct child *child;
+	int number;
+};
+
+static gboolean send_on(gpointer data)
+{
+	const struct forward *forward = data;
+	if (forward->child->pid)
+		kill(forward->child->pid, forward->number);
+	return G_SOURCE_CONTINUE;
+}
+
+static void on_end(GPid pid, gint status, gpointer data)
+{
+	struct child *child = data;
+	(void)pid;
+	child->pid = 0;
+	child->status = status;
+}
+
+/* A machine that waits for it executes its first instruction. */
+static bool let_go(void *data, GError **error)
+{
+	const struct launch *launch = data;
+	struct vms_qmp qmp = { 0 };
+	vms_autojson *answer = NULL;
+	if (vms_stream_connect(&qmp.stream, "QMP socket", launch->qmp_last, error) &&
+	    vms_qmp_open(&qmp, error))
+		answer = vms_qmp_execute(&qmp, "cont", NULL, -1, error);
+	vms_qmp_close(&qmp);
+	return answer;
+}
+
+/* Starts the guest's trace and follows it to its end. */
+static bool trace_child(struct session *session, const struct launch *launch,
+			const struct child *child, struct calls_trace *trace, GError **error)
+{
+	if (!launch_wait(launch, child->pid, error))
+		return false;
+	session->machine = vms_machine_open_agent(launch->agent, error);
+	return session->machine && session_detect(session, error) &&
+	       calls_trace_run(trace, session, error);
+}
+
+static int exit_status(int status)
+{
+	return WIFSIGNALED(status) ? STATUS_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Has QEMU this option? What stands before its own may mean something else. */
+static bool has_option(char *const *command, const char *option)
+{
+	for (command += launch_words_before_options(command); *command; command++) {
+		if (g_str_has_prefix(*command, "-") &&
+		    strcmp(*command + 1 + ((*command)[1] == '-'), option) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Traces the child and waits for it. */
+static bool follow(struct session *session, const struct launch *launch, struct child *child,
+		   struct calls_trace *trace, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	bool traced = trace_child(session, launch, child, trace, &failure);
+	if (traced && !session->quiet)
+		calls_trace_summary(trace);
+	if (!traced && trace->has_started)
+		vms_log(VMS_LOG_WARNING, "the trace has ended, the guest runs on: %s",
+			failure->message);
+	else if (!traced && child->pid)
+		kill(child->pid, SIGTERM); /* it has not executed anything yet */
+	while (child->pid)
+		g_main_context_iteration(NULL, TRUE);
+	session->status = exit_status(child->status);
+	if (!traced && session->status == 0)
+		session->status = STATUS_FAILED;
+	if (traced || trace->has_started)
+		return true;
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return false;
+}
+
+/* Starts the command and follows it; signals are the child's from before it is there. */
+static bool start(struct session *session, const struct launch *launch, struct calls_trace *trace,
+		  GError **error)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct child child = { 0 };
+	struct forward forwards[G_N_ELEMENTS(signals)];
+	guint sources[G_N_ELEMENTS(signals)];
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
+		forwards[i] = (struct forward) { &child, signals[i] };
+		sources[i] = g_unix_signal_add(signals[i], send_on, &forwards[i]);
+	}
+	bool done = launch_spawn(launch, &child.pid, error);
+	if (done) {
+		g_child_watch_add(child.pid, on_end, &child);
+		done = follow(session, launch, &child, trace, error);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		g_source_remove(sources[i]);
+	return done;
+}
+
+bool run_calls(struct session *session, const struct calls_words *words, const char *directory,
+	       GError **error)
+{
+	uint32_t pids[CALLS_PIDS_MAX];
+	struct launch launch = { 0 };
+	struct calls_trace trace = { .data = &launch };
+	if (has_option(session->launch, "daemonize")) {
+		usage_error(error, "--calls stays beside QEMU: leave out -daemonize");
+		return false;
+	}
+	if (!calls_parse(words, &trace.options, pids, error) ||
+	    !calls_check_directory(directory, error) ||
+	    !launch_prepare(session->launch, LAUNCH_NEED_AGENT, &launch, error))
+		return false;
+	trace.options.directory = directory;
+	if (!has_option(session->launch, "S")) { /* else its user lets it go */
+		launch_add(&launch, "-S");
+		trace.started = let_go;
+	}
+	bool done = start(session, &launch, &trace, error);
+	launch_clear(&launch);
+	return done;
+}
