@@ -231,17 +231,16 @@ void flow_call(struct flow *flow, unsigned rank, uint64_t slot, uint64_t functio
 
 /* ---- jumps --------------------------------------------------------------------------- */
 
-/* Whether going on at `function` is a call, and no way out. */
+static bool is_way_out(int flags)
+{
+	return flags > 0 && flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY);
+}
+
+/* Whether going on at `function` is known to be a call. */
 static bool is_callee(const struct flow *flow, uint64_t function)
 {
 	int flags = functions_find(&flow->tracing->functions, function);
-	return flags >= 0 && !(flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
-}
-
-static bool is_way_out(const struct flow *flow, uint64_t function)
-{
-	return !is_callee(flow, function) &&
-	       functions_find(&flow->tracing->functions, function) >= 0;
+	return flags >= 0 && !is_way_out(flags);
 }
 
 /* The innermost call goes on as another one, which will return in its place. */
@@ -265,7 +264,8 @@ void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t tim
 		if (flow->rank != rank)
 			return;
 	}
-	if (!is_way_out(flow, function) && !stack_is_empty(flow->top))
+	if (!stack_is_empty(flow->top) &&
+	    !is_way_out(functions_find(&flow->tracing->functions, function)))
 		replace(flow, function, time);
 }
 
@@ -370,20 +370,26 @@ void flow_enter(struct flow *flow, enum flow_entry_kind kind, unsigned rank, uin
 	frame_push(flow, slot, function, FRAME_ENTRY, time);
 }
 
+/* Where the innermost entry with this very slot lies; 0: there is none. */
+static uint32_t entry_at(const struct stack *stack, uint64_t slot)
+{
+	uint32_t i = stack->n - 1;
+	while (i > 0 && stack->frames[i].slot == slot && !(stack->frames[i].flags & FRAME_ENTRY))
+		i--;
+	return stack->frames[i].slot == slot ? i : 0;
+}
+
 /* Back to what was interrupted, whose innermost call may have the entry's slot, too. */
 static void leave_interrupt(struct flow *flow, unsigned rank, uint64_t slot, uint64_t time)
 {
+	bool left = false;
 	if (!place_find(flow, rank, slot, slot, time))
 		return;
-	place_cut(flow, slot, time);
-	struct stack *stack = flow->top;
-	uint32_t entry = stack->n - 1;
-	while (entry > 0 && stack->frames[entry].slot == slot &&
-	       !(stack->frames[entry].flags & FRAME_ENTRY))
-		entry--;
-	if (entry > 0 && stack->frames[entry].slot == slot)
-		while (stack->n > entry)
-			frame_pop(flow, time);
+	for (; stack_last(flow->top)->slot < slot; frame_pop(flow, time))
+		left |= stack_last(flow->top)->flags & FRAME_ENTRY;
+	uint32_t entry = left ? 0 : entry_at(flow->top, slot);
+	while (entry > 0 && flow->top->n > entry)
+		frame_pop(flow, time);
 	place_drop_empty(flow);
 }
 

@@ -23,8 +23,10 @@ struct stream {
 	uint64_t id;
 	uint64_t sequence; /* of its next block, over all rings */
 	uint64_t time;	   /* of its last record */
-	uint64_t mm;	   /* whose user addresses it has, as far as the client was told */
-	uint32_t depth;	   /* calls open in it */
+	/* Whose user addresses it has, as far as the client was told. */
+	uint64_t mm;
+	uint32_t pid;	/* an address may be another one's mm_struct later */
+	uint32_t depth; /* calls open in it */
 	bool announced;
 	struct vms_calls_stream about;
 	struct context *context; /* BY_TASK: of which task it is */

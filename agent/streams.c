@@ -134,7 +134,12 @@ static bool announce(struct flow *flow, struct stream *stream, uint64_t time)
 			      sizeof(stream->about));
 }
 
-static bool tell_space(struct flow *flow, uint64_t time)
+static bool knows_space(const struct stream *stream, const struct flow_task *task)
+{
+	return task->mm == 0 || (stream->mm == task->mm && stream->pid == task->pid);
+}
+
+static void tell_space(struct flow *flow, struct stream *stream, uint64_t time)
 {
 	const struct flow_task *task = &flow->context->task;
 	struct vms_calls_space space = {
@@ -144,22 +149,25 @@ static bool tell_space(struct flow *flow, uint64_t time)
 		.pid = task->pid,
 	};
 	memcpy(space.name, task->name, sizeof(space.name));
-	return vms_ring_block(flow->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space));
+	if (!vms_ring_block(flow->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
+		return;
+	stream->mm = task->mm;
+	stream->pid = task->pid;
 }
 
 void stream_select(struct flow *flow, unsigned rank, uint64_t time)
 {
 	struct stream *stream = flow->streams[rank];
-	uint64_t mm = flow->context->task.mm;
+	const struct flow_task *task = &flow->context->task;
 	if (flow->selected != stream)
 		vms_ring_stream(flow->ring, stream->id, &stream->sequence);
 	flow->selected = stream;
 	time = MAX(time, stream->time);
 	if (!stream->announced)
 		stream->announced = announce(flow, stream, time);
-	if (rank == 0 && mm != 0 && stream->mm != mm && tell_space(flow, time))
-		stream->mm = mm;
+	if (rank == 0 && !knows_space(stream, task))
+		tell_space(flow, stream, time);
 	for (unsigned i = 0; i < FLOW_RANKS; i++)
 		flow->ready[i] = flow->streams[i] == stream && stream->announced &&
-				 (i != 0 || mm == 0 || stream->mm == mm);
+				 (i != 0 || knows_space(stream, task));
 }

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#define MAX_SIGNAL_FRAME                                                                           \
-	65536 /* between what was interrupted and its handler, with all registers */
+/* At most between what was interrupted and its handler on the same stack: all registers. */
+#define MAX_SIGNAL_FRAME 65536
 
 static void remember(struct context *context, const struct user_state *from)
 {

@@ -240,6 +240,23 @@ static void test_interrupted_leaf(void)
 	end_with(CPU(0), "A(B(I(C())I()))");
 }
 
+/* The entry of an interrupt lies below what it pushes; both it and a leaf's call are seen. */
+static void test_interrupted_leaf_below(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	call(KERNEL, KERNEL_SP, 'A');
+	interrupt(KERNEL_SP - 0x150, 'I', KERNEL_SP);
+	call(KERNEL, KERNEL_SP - 0x150, 'C'); /* with nothing between: the entry has ended */
+	interrupt(KERNEL_SP - 0x2a0, 'K', KERNEL_SP - 0x150);
+	back(KERNEL_SP - 0x150, KERNEL_SP - 0x150); /* C is still there */
+	call(KERNEL, KERNEL_SP - 0x180, 'D');
+	ret(KERNEL, KERNEL_SP - 0x180);
+	ret(KERNEL, KERNEL_SP - 0x150);
+	back(KERNEL_SP, KERNEL_SP);
+	ret(KERNEL, KERNEL_SP);
+	end_with(CPU(0), "A(I()C(K()D()))");
+}
+
 /* One for which the processor itself changes stacks, as for an NMI; tail calls of its entry. */
 static void test_own_stack(void)
 {
@@ -397,6 +414,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/flow/irq-stack", test_irq_stack);
 	g_test_add_func("/flow/irq-stack-cut", test_irq_stack_cut);
 	g_test_add_func("/flow/interrupted-leaf", test_interrupted_leaf);
+	g_test_add_func("/flow/interrupted-leaf-below", test_interrupted_leaf_below);
 	g_test_add_func("/flow/own-stack", test_own_stack);
 	g_test_add_func("/flow/iret-to-itself", test_iret_to_itself);
 	g_test_add_func("/flow/user-interrupted", test_user_interrupted);

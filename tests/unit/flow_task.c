@@ -248,6 +248,30 @@ static void test_spaces(void)
 	world_tear_down();
 }
 
+/* The memory that told one process's address space tells another one's. */
+static void test_space_used_again(void)
+{
+	struct flow_task task = {
+		.va = task_va(2), .mm = task_mm(1), .tid = 102, .pid = 102, .name = "other"
+	};
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	run_user_code(1, 'a');
+	flow_switch(world.flow[0], &task, ++now);
+	leave(in('b'), USER_SP - 0x100);
+	call(USER, USER_SP, 'b');
+	task.va = task_va(3);
+	task.tid = 103; /* a thread of it */
+	flow_switch(world.flow[0], &task, ++now);
+	leave(in('c'), USER_SP - 0x100);
+	call(USER, USER_SP, 'c');
+	end();
+	expect(CPU(0), "a(S())b()c()");
+	g_assert_cmpuint(world_stream(CPU(0))->spaces->len, ==, 2);
+	g_assert_cmpuint(g_array_index(world_stream(CPU(0))->spaces, struct vms_calls_space, 1).pid,
+			 ==, 102);
+	world_tear_down();
+}
+
 /* The child has none of its parent's calls: its returns out of them fit none. */
 static void test_fork(void)
 {
@@ -558,6 +582,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/flow-task/task-used-again", test_task_used_again);
 	g_test_add_func("/flow-task/collisions", test_collisions);
 	g_test_add_func("/flow-task/spaces", test_spaces);
+	g_test_add_func("/flow-task/space-used-again", test_space_used_again);
 	g_test_add_func("/flow-task/fork", test_fork);
 	g_test_add_func("/flow-task/exec", test_exec);
 	g_test_add_func("/flow-task/exec-switched", test_exec_switched);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any order of calls, returns, jumps, stacks, privilege and tasks on three vCPUs: the records of
+ * every stream nest, have the right depth, and times do not go back, which reading them checks.
+ */
+#include "../unit/flow_world.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct {
+	const uint8_t *at, *end;
+} input;
+
+static uint8_t byte(void)
+{
+	return input.at < input.end ? *input.at++ : 0;
+}
+
+static unsigned rank(void)
+{
+	static const unsigned ranks[] = { USER, KERNEL, KERNEL, 1 };
+	unsigned choice = byte();
+	return choice == 255 ? FLOW_RANKS : ranks[choice % G_N_ELEMENTS(ranks)];
+}
+
+/* Mostly on a few stacks that lie close together. */
+static uint64_t slot(void)
+{
+	uint64_t choice = byte();
+	if (choice == 255)
+		return UINT64_MAX - byte();
+	if (choice == 254)
+		return byte();
+	return KERNEL_SP + (choice >> 5) * 0x1800 - (choice & 31) * 8;
+}
+
+static char function(void)
+{
+	return (char)('A' + byte() % 26);
+}
+
+static void task(void)
+{
+	struct flow_task task = { .va = task_va(byte() % 8), .mm = byte() % 4 };
+	task.tid = byte() % 8;
+	task.pid = byte() % 8;
+	task.name[0] = (char)('a' + byte() % 4);
+	flow_switch(world.flow[cpu], &task, ++now);
+}
+
+static void seed(void)
+{
+	struct vms_agent_frame frames[8];
+	struct vms_agent_stack stack = {
+		.task = byte() % 2 ? task_va(byte() % 8) : 0,
+		.vcpu = cpu,
+		.n = byte() % G_N_ELEMENTS(frames),
+	};
+	for (unsigned i = 0; i < stack.n; i++)
+		frames[i] = (struct vms_agent_frame) { slot(), fn(function()), byte() % 2 };
+	flow_seed(world.flow[cpu], &stack, frames, ++now);
+}
+
+static const struct vms_agent_function *functions(void)
+{
+	static struct vms_agent_function all[27];
+	for (unsigned i = 0; i < 26; i++)
+		all[i] = (struct vms_agent_function) { fn((char)('A' + i)), 0 };
+	for (unsigned n = byte() % 8; n > 0; n--)
+		all[byte() % 26].flags = 1U << byte() % 9;
+	return all;
+}
+
+static struct vms_agent_calls options(void)
+{
+	unsigned filters = byte();
+	struct vms_agent_calls options = { .by = byte() % 3, .kernel = 1, .user = 1 };
+	if (filters & 1)
+		options.threshold = byte();
+	if (filters & 2)
+		options.max_depth = byte();
+	if (filters & 4)
+		options.user = 0;
+	if (filters & 8)
+		options.wait_for_start = 1;
+	if (filters & 16) {
+		options.n_pids = 1;
+		options.pids[0] = byte() % 8;
+	}
+	return options;
+}
+
+static void update(void)
+{
+	struct vms_agent_calls other = options();
+	world_update(&other, functions());
+}
+
+static void finish_one(void)
+{
+	flow_finish(world.flow[cpu], ++now);
+	if (byte() % 2) {
+		flow_free(world.flow[cpu]);
+		world.flow[cpu] = flow_new(world.tracing, cpu, &world.ring[cpu]);
+	}
+}
+
+static void event(void)
+{
+	struct flow *flow = world.flow[cpu];
+	static const char name[] = "abc";
+	unsigned at = rank();
+	uint64_t where = slot();
+	switch (byte() % 16) {
+	case 0:
+	case 1:
+	case 2:
+	case 3: flow_call(flow, at, where, fn(function()), ++now); break;
+	case 4:
+	case 5: flow_return(flow, at, where, in(function()), ++now); break;
+	case 6: flow_return(flow, at, where, fn(function()), ++now); break;
+	case 7: flow_jump(flow, at, fn(function()), ++now); break;
+	case 8: flow_stack_loaded(flow, at); break;
+	case 9:
+		flow_enter(flow, byte() % 2, rank(), slot(), fn(function()), at, in('a'), where,
+			   ++now);
+		break;
+	case 10: flow_leave(flow, at, slot(), rank(), in('a') + byte() % 2, where, ++now); break;
+	case 11: task(); break;
+	case 12: flow_space(flow, byte() % 4, &name[byte() % 4]); break;
+	case 13: cpu = byte() % WORLD_VCPUS; break;
+	case 14: now += 100ULL * byte() - 1000; break;
+	default:
+		switch (byte() % 8) {
+		case 0: update(); break;
+		case 1: seed(); break;
+		case 2: finish_one(); break;
+		default: flow_call(flow, at, where, fn(function()), ++now);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	input.at = data;
+	input.end = data + size;
+	const struct vms_agent_calls first = options();
+	begin_with(&first, functions());
+	now = 1000000;
+	while (input.at < input.end)
+		event();
+	end();
+	world_tear_down();
+	return 0;
+}
