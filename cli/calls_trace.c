@@ -2,6 +2,7 @@
 #include "calls_trace.h"
 #include "base/text.h"
 #include <stdio.h>
+#include <string.h>
 #include <vmscope/log.h>
 
 #define LINE_WIDTH 76
@@ -42,15 +43,26 @@ bool calls_trace_run(struct calls_trace *trace, struct session *session, GError 
 	return done;
 }
 
+/* As a shell takes it. */
+static char *quote(const char *path)
+{
+	static const char plain[] = G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "/._-+,:@%";
+	return path[strspn(path, plain)] ? g_shell_quote(path) : g_strdup(path);
+}
+
 void calls_trace_summary(const struct calls_trace *trace)
 {
 	const struct vms_calls_stats *stats = &trace->stats;
-	const char *directory = trace->options.directory;
-	g_autofree char *bytes = vms_text_bytes(stats->bytes), *quoted = g_shell_quote(directory);
-	fprintf(stderr, "vmscope: %" G_GUINT64_FORMAT " records (%s) in %s", stats->records, bytes,
-		directory);
+	g_autofree char *bytes = vms_text_bytes(stats->bytes);
+	g_autofree char *path = quote(trace->options.directory);
+	fprintf(stderr,
+		"vmscope: %" G_GUINT64_FORMAT
+		" records (%s) in %s: uftrace report -d %s, or replay, graph, tui\n",
+		stats->records, bytes, trace->options.directory, path);
 	if (stats->lost > 0)
-		fprintf(stderr, ", %" G_GUINT64_FORMAT " MORE ARE LOST: the disk was too slow",
+		fprintf(stderr,
+			"vmscope: %" G_GUINT64_FORMAT " more are lost, the disk was too slow for "
+						      "them: record less, or into memory "
+			"(/dev/shm)\n",
 			stats->lost);
-	fprintf(stderr, "; read them with: uftrace report -d %s\n", quoted);
 }

@@ -49,7 +49,7 @@ class Usage(Case):
         self.assertIn("sample", vmscope("--help").out)
         self.assertRegex(vmscope("--version").out, r"^vmscope \d+\.\d+")
         for command in ("list", "info", "regs", "stack", "ps", "dmesg", "modules", "symbol", "mem",
-                        "disas", "sample", "run", "core", "core info", "core convert"):
+                        "disas", "sample", "calls", "run", "core", "core info", "core convert"):
             self.assertIn("Usage:", vmscope(*command.split(), "--help").out, command)
 
 
