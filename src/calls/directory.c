@@ -170,6 +170,15 @@ static struct stream *new_stream(struct vms_calls_directory *directory, uint32_t
 	return stream;
 }
 
+/* uftrace looks for a session that has begun: none may begin after a record. */
+static void note_time(struct vms_calls_directory *directory, uint64_t time_ns)
+{
+	if (time_ns >= directory->start_ns)
+		return;
+	directory->start_ns = time_ns;
+	directory->tasks_changed = true;
+}
+
 void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t id,
 				const struct vms_calls_thread *thread)
 {
@@ -181,7 +190,7 @@ void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t 
 	stream->task.tid = (uint32_t)id;
 	stream->task.pid = thread->pid ? thread->pid : (uint32_t)id;
 	g_strlcpy(stream->task.name, thread->name, sizeof(stream->task.name));
-	directory->start_ns = MIN(directory->start_ns, thread->time_ns);
+	note_time(directory, thread->time_ns);
 	directory->tasks_changed = true;
 }
 
@@ -326,6 +335,7 @@ bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t 
 	for (size_t done = 0; done < size && !directory->failure;) {
 		size_t bytes = MIN(size - done, sizeof(directory->buffer));
 		memcpy(directory->buffer, (const char *)records + done, bytes);
+		note_time(directory, GUINT64_FROM_LE(directory->buffer[0]));
 		for (size_t i = 1; i < bytes / 8; i += 2)
 			directory->buffer[i] = GUINT64_TO_LE(translate(
 				directory, stream, GUINT64_FROM_LE(directory->buffer[i])));

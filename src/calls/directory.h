@@ -99,7 +99,7 @@ void vms_calls_directory_set_learn(struct vms_calls_directory *directory, vms_ca
 /* ---- streams -------------------------------------------------------------- */
 
 struct vms_calls_thread {
-	uint64_t time_ns; /* not after its first record */
+	uint64_t time_ns; /* when it begins */
 	uint32_t pid;	  /* streams with one pid are shown as threads of a process; else the id */
 	const char *name; /* copied; uftrace shows 15 bytes of it */
 };
