@@ -390,7 +390,7 @@ class Faults(TestCase):
         # A call that is open where records are lost counts when it returns, here never.
         seen = writer.calls + collections.Counter(f=2, g=1, h=1)
         self.assertEqual(self.report(), dict(seen))
-        self.assertIn("LOST 119 records", uftrace("replay", directory=self.directory))
+        self.assertIn("LOST 77 records", uftrace("replay", directory=self.directory))
 
 
 class Interactive(TestCase):
