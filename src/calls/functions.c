@@ -62,7 +62,7 @@ static int compare_functions(const void *a, const void *b)
 /* Symbols that share an address share its flags. */
 static void merge_aliases(GArray *functions)
 {
-	struct vms_agent_function *all = (struct vms_agent_function *)functions->data;
+	struct vms_agent_function *all = &g_array_index(functions, struct vms_agent_function, 0);
 	guint n = 0;
 	for (guint i = 0; i < functions->len; i++) {
 		if (n > 0 && all[n - 1].va == all[i].va)
