@@ -39,7 +39,8 @@ static struct {
 	int end; /* eventfd: the thread is to end */
 	unsigned api;
 	pthread_t thread;
-	struct client client[VMS_AGENT_MAX_CLIENTS];
+	/* The last is one too many: its first request is refused. */
+	struct client client[VMS_AGENT_MAX_CLIENTS + 1];
 } server;
 
 /* ---- replies ------------------------------------------------------------ */
@@ -96,8 +97,10 @@ static void close_fd(int *fd)
 static void drop_client(unsigned index)
 {
 	struct client *client = &server.client[index];
-	calls_client_gone(index);
-	hold_close(index);
+	if (index < VMS_AGENT_MAX_CLIENTS) {
+		calls_client_gone(index);
+		hold_close(index);
+	}
 	close_fd(&client->fd);
 	close_fd(&client->pidfd);
 }
@@ -105,15 +108,6 @@ static void drop_client(unsigned index)
 pid_t server_client_pid(unsigned client)
 {
 	return server.client[client].pid;
-}
-
-static void turn_away(int fd)
-{
-	struct reply reply = { 0 };
-	reply_error(&reply, VMS_ERROR_BUSY, "%u clients use the agent already: end one of them",
-		    VMS_AGENT_MAX_CLIENTS);
-	send_reply(fd, &reply);
-	close(fd);
 }
 
 static void accept_client(void)
@@ -126,10 +120,8 @@ static void accept_client(void)
 		return;
 	while (index < VMS_AGENT_MAX_CLIENTS && server.client[index].fd >= 0)
 		index++;
-	if (index == VMS_AGENT_MAX_CLIENTS) {
-		turn_away(fd);
-		return;
-	}
+	close_fd(&server.client[index].fd);
+	close_fd(&server.client[index].pidfd);
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	server.client[index] = (struct client) {
 		.fd = fd,
@@ -205,6 +197,11 @@ static void answer(unsigned index, const struct vms_agent_message *message, size
 		reply_error(reply, VMS_ERROR_PROTOCOL, "the message is not one of vmscope");
 		return;
 	}
+	if (index == VMS_AGENT_MAX_CLIENTS) {
+		reply_error(reply, VMS_ERROR_BUSY,
+			    "%u clients use the agent already: end one of them", index);
+		return;
+	}
 	switch (message->kind) {
 	case VMS_AGENT_HELLO: greet(index, reply, memory); break;
 	case VMS_AGENT_HOLD:
@@ -272,6 +269,7 @@ static bool serve(unsigned index)
 		answer(index, &request.message, (size_t)size, fd, &reply, &memory);
 	if (reply.size)
 		sound &= send_reply(server.client[index].fd, &reply);
+	sound &= index < VMS_AGENT_MAX_CLIENTS;
 	close_fd(&fd);
 	close_fd(&memory);
 	return sound;
@@ -282,11 +280,11 @@ static bool serve(unsigned index)
 static void *run(__attribute__((unused)) void *data)
 {
 	for (;;) {
-		struct pollfd polls[2 + 2 * VMS_AGENT_MAX_CLIENTS];
+		struct pollfd polls[2 + 2 * G_N_ELEMENTS(server.client)];
 		bool clients = false;
 		polls[0] = (struct pollfd) { .fd = server.end, .events = POLLIN };
 		polls[1] = (struct pollfd) { .fd = server.fd, .events = POLLIN };
-		for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {
 			const struct client *client = &server.client[i];
 			clients |= client->fd >= 0;
 			polls[2 + 2 * i] = (struct pollfd) { .fd = client->fd, .events = POLLIN };
@@ -297,7 +295,7 @@ static void *run(__attribute__((unused)) void *data)
 			continue;
 		if (polls[0].revents)
 			return NULL;
-		for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {
 			if (polls[3 + 2 * i].revents || (polls[2 + 2 * i].revents && !serve(i)))
 				drop_client(i);
 		}
@@ -370,7 +368,7 @@ static bool open_socket(const char *path)
 bool server_start(const char *path, unsigned api)
 {
 	server.api = api;
-	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
+	for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++)
 		server.client[i] = (struct client) { .fd = -1, .pidfd = -1 };
 	if (open_socket(path) && start_thread())
 		return true;

@@ -164,14 +164,17 @@ class Machine:
         self.process = subprocess.Popen(
             [*command, *map(str, arguments)], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
             stdout=self._log, stderr=subprocess.STDOUT, preexec_fn=self._die_with_parent)
-        self._all.append(self)
         theirs.close()
         try:
             self.qmp = Qmp(ours)
         except (EOFError, OSError):
             self.process.wait(ANSWER_SECONDS)
-            raise RuntimeError(f"QEMU did not start: {self.log()}") from None
+            log = self.log()
+            self._log.close()
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise RuntimeError(f"QEMU did not start: {log}") from None
         self._qemu = os.pidfd_open(self.pid)
+        self._all.append(self)
 
     def _serial(self, has_input):
         """QEMU's options for the serial port."""

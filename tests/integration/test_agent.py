@@ -317,5 +317,254 @@ class Aarch64(Holding, Guest):
         return qemu
 
 
+class Loops(Case):
+    """Code in which nothing but the loop itself is there to be held at."""
+
+    BOOTS = {
+        "backward jump": "eb fe",
+        "long backward jump": "90 e9 fc ff",
+        "backward jump on a condition": "b9 02 00  49  31 c0  74 fb",
+        "loop instruction": "66 b9 ff ff ff 7f  e2 fe  eb f6",
+        "call and return": "e8 02 00  eb fb  c3",
+        "jump through a register": "b8 03 7c  ff e0",
+        "jump through memory": "ff 26 04 7c  00 7c",
+        "far jump": "ea 00 7c 00 00",
+        "string instruction": "b9 ff ff  f3 ac  eb f9",
+        "interrupt and return": "c7 06 04 02 10 7c  c7 06 06 02 00 00  cd 81  eb fc  cf",
+        "halt": "fb  f4  eb fd",
+    }
+
+    def boot(self, code, *extra, **options):
+        """A machine that runs the code from its boot sector, at 0x7c00, in real mode."""
+        image = self.directory / "boot"
+        image.write_bytes(bytes.fromhex(code).ljust(510, b"\0") + b"\x55\xaa")
+        machine = harness.Machine("-drive", f"file={image},format=raw,if=ide", *self.plugin,
+                                  *extra, memory=64, **options)
+        self.addCleanup(machine.stop)
+        machine.wait_until(lambda: "EIP=00007c" in machine.qmp.hmp("info registers"),
+                           "the code to be reached")
+        return machine
+
+    @staticmethod
+    def is_held_there(agent):
+        """Not in the firmware, which the timer interrupts it for."""
+        with agent.held(0) as registers:
+            return registers["rip"] & ~0xff == 0x7c00
+
+    def test_each_is_held(self):
+        for name, code in self.BOOTS.items():
+            with self.subTest(name):
+                machine = self.boot(code, smp=1)
+                with Agent(self.path) as agent:
+                    for _ in range(3):
+                        harness.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
+                    machine.qmp.command("quit")
+                    machine.process.wait(harness.ANSWER_SECONDS)
+
+
+class Threads(Case):
+    """QEMU runs all vCPUs in one thread."""
+
+    def test_one_thread(self):
+        for accel, extra in (("tcg,thread=single", ()), ("tcg", ("-icount", "2"))):
+            for smp in (1, 2):
+                with self.subTest(accel=accel, smp=smp):
+                    machine = harness.LinuxGuest(extra=(*self.plugin, *extra), accel=accel,
+                                                 smp=smp)
+                    with Agent(self.path) as agent:
+                        self.assertEqual(agent.one_thread, 1)
+                        machine.run(BUSY)
+                        for i in range(10):
+                            with agent.held(i % smp) as registers:
+                                self.assertIn("rip", registers)
+                        self.assertEqual(machine.run("echo on").strip(), "on")
+                        machine.qmp.command("quit")
+                        machine.process.wait(harness.ANSWER_SECONDS)
+
+
+class Plug(Case):
+    """vCPUs come and go; QEMU gives their numbers again."""
+
+    def test_plug_and_unplug(self):
+        guest = harness.LinuxGuest("6.12", extra=self.plugin, smp="1,maxcpus=3")
+        self.addCleanup(guest.stop)
+        agent = self.agent()
+        self.assertEqual([agent.state(vcpu) for vcpu in (1, 2)], [ABSENT, ABSENT])
+        place = next(cpu for cpu in guest.qmp.command("query-hotpluggable-cpus")
+                     if "qom-path" not in cpu)
+        for round_ in range(2):
+            guest.qmp.command("device_add", driver=place["type"], id="added", **place["props"])
+            harness.wait_for(lambda: agent.state(1) != ABSENT, "the vCPU to be there")
+            guest.run("until echo 1 >/sys/devices/system/cpu/cpu1/online; do sleep 0.1; done; "
+                      "until grep -q 'processor.*1$' /proc/cpuinfo; do sleep 0.1; done")
+            guest.run("while :; do :; done >/dev/null 2>&1 & taskset -p 2 $!")
+            with agent.held(1) as registers:
+                self.assertIn("rip", registers)
+            agent.ask(1)
+            guest.qmp.command("device_del", id="added")
+            agent.release(1)
+            guest.wait_until(lambda: "DEVICE_DELETED" in guest.qmp.event_names(),
+                             "the vCPU to be unplugged")
+            guest.qmp.events.clear()
+            self.assertEqual(agent.state(1), ABSENT)
+            agent.ask(1)
+            with agent.held(0):
+                self.assertFalse(agent.has(1))
+            agent.release(1)
+        self.assertEqual(guest.run("echo on").strip(), "on")
+
+
+class Socket(Case):
+    """What comes through the socket, and how it is made."""
+
+    def machine(self, *extra, plugin=None, **options):
+        machine = harness.Machine("-S", *(plugin or self.plugin), *extra, smp=1, memory=64,
+                                  **options)
+        self.addCleanup(machine.stop)
+        return machine
+
+    def refused(self, *plugin):
+        """What QEMU says when it does not start with these arguments."""
+        with self.assertRaises(RuntimeError) as refusal:
+            self.machine(plugin=plugin)
+        return str(refusal.exception)
+
+    def plugin_with(self, arguments):
+        file = self.plugin[1].rsplit(",", 1)[0]
+        return "-plugin", f"{file}{arguments}"
+
+    def test_only_its_user_can_connect(self):
+        before = os.umask(0)
+        self.addCleanup(os.umask, before)
+        self.machine()
+        self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)
+
+    def test_arguments(self):
+        self.assertIn("unknown argument 'colour=red'",
+                      self.refused(*self.plugin_with(f",socket={self.path},colour=red")))
+        self.assertIn("no socket", self.refused(*self.plugin_with("")))
+        self.assertFalse(self.path.exists())
+
+    def test_places(self):
+        self.assertIn("cannot listen on the socket '/nowhere/agent': No such file",
+                      self.refused(*self.plugin_with(",socket=/nowhere/agent")))
+        self.assertIn("name too long", self.refused(*self.plugin_with(f",socket=/{'x' * 200}")))
+        file = self.directory / "file"
+        file.write_text("precious")
+        self.assertIn("in use", self.refused(*self.plugin_with(f",socket={file}")))
+        self.assertEqual(file.read_text(), "precious")
+
+    def test_in_use(self):
+        self.machine()
+        self.assertIn("in use", self.refused(*self.plugin))
+        self.agent()  # of the first still
+
+    def test_stale(self):
+        machine = self.machine()
+        machine.process.kill()
+        machine.process.wait()
+        self.assertTrue(self.path.exists())
+        self.machine()
+        self.agent()
+
+    def test_is_removed_at_the_end(self):
+        machine = self.machine()
+        agent = self.agent()
+        machine.qmp.command("quit")
+        machine.process.wait(harness.ANSWER_SECONDS)
+        self.assertEqual(machine.process.returncode, 0)
+        self.assertFalse(self.path.exists())
+        with self.assertRaises(EOFError):
+            agent.receive()
+
+    def test_another_version_of_the_interface(self):
+        """QEMU itself says no."""
+        other = 11 - api_of("qemu-system-x86_64")
+        self.assertIn(f"plugin requires API version {other}",
+                      self.refused(*agent_client.options(self.path, other)))
+
+    def test_another_processor(self):
+        qemu = shutil.which("qemu-system-i386")
+        if not qemu:
+            self.skipTest("there is no other emulator here")
+        run = subprocess.run([qemu, "-S", "-display", "none", *self.plugin], text=True,
+                             stderr=subprocess.PIPE, timeout=harness.ANSWER_SECONDS)
+        self.assertIn("i386 is not supported", run.stderr)
+
+    def test_clients_beyond_the_fourth(self):
+        self.machine()
+        agents = [self.agent() for _ in range(agent_client.MAX_CLIENTS)]
+        with self.assertRaisesRegex(AgentError, "4 clients use the agent already"):
+            self.agent()
+        agents[1].close()
+
+        def hello():
+            with contextlib.suppress(AgentError):
+                return self.agent()
+        harness.wait_for(hello, "the place of one that left")
+
+    def test_refusals(self):
+        self.machine()
+        agent = self.agent()
+        no_memory = self.agent(greet=False)
+        for sender, kind, body, words in (
+                (agent, agent_client.HELLO, b"", "hello before"),
+                (agent, agent_client.HOLD, struct.pack("=I", 1), "malformed"),
+                (agent, agent_client.HOLD, struct.pack("=I", 2**32 - 1), "malformed"),
+                (agent, agent_client.HOLD, b"", "malformed"),
+                (agent, agent_client.HOLD, bytes(5), "malformed"),
+                (no_memory, agent_client.HOLD, bytes(4), "too early"),
+                (agent, agent_client.OK, b"", "no request of kind"),
+                (agent, 2**32 - 1, b"", "no request of kind")):
+            sender.send(kind, body)
+            with self.assertRaisesRegex(AgentError, words):
+                sender.receive()
+        agent.socket.send(b"short")
+        with self.assertRaisesRegex(AgentError, "not one of vmscope"):
+            agent.receive()
+        with agent.held(0) as registers:
+            self.assertIn("rip", registers)
+
+    def test_garbage(self):
+        """Nothing that is sent harms QEMU, or costs it descriptors or memory."""
+        machine = self.machine()
+        chosen = random.Random(4)
+        with Agent(self.path):
+            pass
+        descriptors = lambda: len(os.listdir(f"/proc/{machine.pid}/fd"))
+        harness.wait_for(lambda: self._gone(machine), "the client to be gone")
+        before = descriptors()
+        for _ in range(300):
+            with Agent(self.path, greet=chosen.random() < 0.5) as agent:
+                agent.socket.settimeout(5)
+                with contextlib.suppress(OSError):
+                    for _ in range(chosen.randrange(20)):
+                        self._send_garbage(agent.socket, chosen)
+        agent = self.agent()
+        with agent.held(0) as registers:
+            self.assertIn("rip", registers)
+        agent.close()
+        harness.wait_for(lambda: descriptors() <= before, "the descriptors to be closed")
+        self.assertEqual(machine.qmp.status(), "prelaunch")
+
+    @staticmethod
+    def _gone(machine):
+        return not any("vmscope-agent" in os.readlink(f"/proc/{machine.pid}/fd/{fd}")
+                       for fd in os.listdir(f"/proc/{machine.pid}/fd")
+                       if os.path.lexists(f"/proc/{machine.pid}/fd/{fd}"))
+
+    @staticmethod
+    def _send_garbage(connection, chosen):
+        kind = chosen.choice((chosen.randrange(10), chosen.getrandbits(32)))
+        magic = agent_client.MAGIC if chosen.random() < 0.9 else chosen.getrandbits(32)
+        size = chosen.choice((0, 4, 8, 12, 16, 80, 352, 400, 4087, 4088, 4089, 60000))
+        body = struct.pack("=II", magic, kind) + chosen.randbytes(size)
+        with tempfile.TemporaryFile() as file:
+            file.write(chosen.randbytes(chosen.choice((0, 16, 160))))
+            fds = [file.fileno()] * chosen.choice((0, 0, 1, 2, 20))
+            socket.send_fds(connection, [body[:chosen.choice((len(body), 3, 7, 8, 12))]], fds,
+                            socket.MSG_DONTWAIT)
+
+
 if __name__ == "__main__":
     unittest.main()
