@@ -62,7 +62,7 @@ void calls_trace_summary(const struct calls_trace *trace)
 	if (stats->lost > 0)
 		fprintf(stderr,
 			"vmscope: %" G_GUINT64_FORMAT " more are lost, the disk was too slow for "
-						      "them: record less, or into memory "
+			"them: record less, or into memory "
 			"(/dev/shm)\n",
 			stats->lost);
 }

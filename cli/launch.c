@@ -165,24 +165,43 @@ static bool has_ended(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid;
 }
 
-bool launch_wait(const struct launch *launch, pid_t pid, GError **error)
+static struct vms_machine *try_to_open(const struct launch *launch, GError **error)
 {
+	return launch->agent ? vms_machine_open_agent(launch->agent, error)
+			     : vms_machine_open_qmp(launch->qmp, error);
+}
+
+/* Its sockets are not there yet, or nobody listens yet. */
+static bool is_early(const GError *error)
+{
+	return g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED) ||
+	       g_error_matches(error, VMS_ERROR, VMS_ERROR_NOT_FOUND);
+}
+
+struct vms_machine *launch_open(const struct launch *launch, pid_t pid, GError **error)
+{
+	g_autoptr(GError) obstacle = NULL;
 	for (unsigned i = 0; i < REACH_TRIES; i++) {
 		if (has_ended(pid)) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
 				    "%s ended before it could be reached: see what it printed",
 				    launch->words[0]);
-			return false;
+			return NULL;
 		}
-		if (g_file_test(launch->qmp, G_FILE_TEST_EXISTS) &&
-		    (!launch->agent || g_file_test(launch->agent, G_FILE_TEST_EXISTS)))
-			return true;
+		g_clear_error(&obstacle);
+		struct vms_machine *machine = try_to_open(launch, &obstacle);
+		if (machine)
+			return machine;
+		if (!is_early(obstacle)) {
+			g_propagate_error(error, g_steal_pointer(&obstacle));
+			return NULL;
+		}
 		g_usleep(REACH_PAUSE_US);
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-		    "%s did not open its sockets (%s) within 10 s: is it QEMU?", launch->words[0],
-		    launch->qmp);
-	return false;
+		    "%s cannot be reached within %d s: is it QEMU? %s", launch->words[0],
+		    REACH_TRIES * REACH_PAUSE_US / 1000000, obstacle->message);
+	return NULL;
 }
 
 bool launch_spawn(const struct launch *launch, pid_t *pid, GError **error)
@@ -206,9 +225,8 @@ struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **erro
 	struct launch launch;
 	struct vms_machine *machine = NULL;
 	if (launch_prepare(command, LAUNCH_TRY_AGENT, &launch, error) &&
-	    launch_spawn(&launch, pid, error) && launch_wait(&launch, *pid, error))
-		machine = launch.agent ? vms_machine_open_agent(launch.agent, error)
-				       : vms_machine_open_qmp(launch.qmp, error);
+	    launch_spawn(&launch, pid, error))
+		machine = launch_open(&launch, *pid, error);
 	launch_clear(&launch);
 	return machine;
 }

@@ -29,8 +29,8 @@ void launch_clear(struct launch *launch);
 void launch_add(struct launch *launch, const char *option);
 /* Starts it as a child, which has our standard files and those that are open for programs. */
 bool launch_spawn(const struct launch *launch, pid_t *pid, GError **error);
-/* Waits until the process `pid` of this command can be reached, or ends. */
-bool launch_wait(const struct launch *launch, pid_t pid, GError **error);
+/* Opens what runs as the process `pid`, waiting until it can be reached, or ends. */
+struct vms_machine *launch_open(const struct launch *launch, pid_t pid, GError **error);
 
 /* Starts a command as a child and opens it. */
 struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **error);

@@ -58,9 +58,7 @@ static bool let_go(void *data, GError **error)
 static bool trace_child(struct session *session, const struct launch *launch,
 			const struct child *child, struct calls_trace *trace, GError **error)
 {
-	if (!launch_wait(launch, child->pid, error))
-		return false;
-	session->machine = vms_machine_open_agent(launch->agent, error);
+	session->machine = launch_open(launch, child->pid, error);
 	return session->machine && session_detect(session, error) &&
 	       calls_trace_run(trace, session, error);
 }

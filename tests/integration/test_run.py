@@ -274,17 +274,20 @@ class RunCalls(Case):
             env=self.environment)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
-        return process, self.qemu_of(process.pid)
+        return process, self.qemu_of(process.pid, process=process)
 
-    def qemu_of(self, pid, status="running"):
+    def qemu_of(self, pid, status="running", process=None):
         """The child that is QEMU, once its machine runs; ended with the test."""
         def child():
+            if process and process.poll() is not None:
+                self.fail(f"vmscope has ended: {process.communicate()[1]}")
             for number in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
                 if "-S" in pathlib.Path(f"/proc/{number}/cmdline").read_text().split("\0"):
                     return int(number)
         qemu = harness.wait_for(child, "QEMU to be started")
         self.addCleanup(self.kill, qemu)
-        harness.wait_for(lambda: self.status(pid) == status, f"the machine to be {status}")
+        harness.wait_for(lambda: child() and self.status(pid) == status,
+                         f"the machine to be {status}")
         return qemu
 
     @staticmethod
