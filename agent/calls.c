@@ -219,14 +219,11 @@ static const char *check(const struct vms_agent_calls *options, size_t size)
 static bool make_trace(const struct vms_agent_calls *options, struct tables *tables,
 		       struct reply *reply)
 {
-	errno = ENOMEM;
-	if (trace_init()) {
-		calls.trace = trace_new(options, tables->functions, tables->n_functions);
-		tables->functions = NULL;
-	}
+	errno = 0;
+	calls.trace = trace_new(options, tables->functions, tables->n_functions);
+	tables->functions = NULL;
 	if (!calls.trace) {
-		reply_error(reply, VMS_ERROR_IO,
-			    "cannot trace calls: there is no memory for it in QEMU: %s",
+		reply_error(reply, VMS_ERROR_IO, "cannot trace calls: QEMU cannot make a trace: %s",
 			    g_strerror(errno));
 		return false;
 	}
@@ -354,10 +351,11 @@ void calls_request(unsigned client, const struct vms_agent_message *message, siz
 	}
 }
 
-/* ---- vCPUs ------------------------------------------------------------------------- */
+/* ---- QEMU ---------------------------------------------------------------------------- */
 
-void calls_vcpu_init(__attribute__((unused)) struct vcpu *vcpu)
+bool calls_init(void)
 {
+	return trace_init();
 }
 
 /* Its index may be used again. */

@@ -7,10 +7,10 @@
 #include "server.h"
 #include "vcpu.h"
 
+/* When QEMU installs the plugin, after vcpus_new. False: no memory. */
+bool calls_init(void);
 /* Of a block of code that is being translated. */
 void calls_translate(struct qemu_plugin_tb *tb);
-/* In the vCPU's thread. */
-void calls_vcpu_init(struct vcpu *vcpu);
 /* In QEMU's main thread. */
 void calls_vcpu_exit(struct vcpu *vcpu);
 /*

@@ -109,7 +109,6 @@ static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 	if (!vcpu)
 		return;
 	hold_vcpu_init(vcpu);
-	calls_vcpu_init(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
@@ -211,7 +210,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 	const char *path = arch ? socket_path(argc, argv) : NULL;
 	plugin.id = id;
 	if (!path || !vcpus_new(id, arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
-	    !server_start(path, (unsigned)info->version.cur))
+	    !calls_init() || !server_start(path, (unsigned)info->version.cur))
 		return 1;
 	register_callbacks();
 	return 0;

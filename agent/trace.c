@@ -7,6 +7,7 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -23,16 +24,13 @@ static int membarrier(int command)
 
 bool trace_init(void)
 {
-	if (trace_gates)
-		return true;
-	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) < 0)
+	size_t size = vcpus_max() * sizeof(*trace_gates);
+	trace_gates = aligned_alloc(_Alignof(struct tracer_gate), size);
+	if (!trace_gates)
 		return false;
+	memset(trace_gates, 0, size);
 	trace_instructions.score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
-	trace_gates =
-		aligned_alloc(_Alignof(struct tracer_gate), vcpus_max() * sizeof(*trace_gates));
-	for (unsigned i = 0; trace_gates && i < vcpus_max(); i++)
-		trace_gates[i].inside = false;
-	return trace_gates;
+	return trace_instructions.score;
 }
 
 struct trace *trace_take_away(void)
@@ -104,6 +102,11 @@ struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_
 	}
 	trace->options = *options;
 	trace->memfd = trace->eventfd = -1;
+	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) < 0) {
+		free(functions);
+		trace_free(trace);
+		return NULL;
+	}
 	set_functions(trace, functions, n_functions);
 	trace->flows = flow_tracing_new(options, &vcpu_arch()->levels, functions, n_functions, n);
 	trace->callees = callees_new();

@@ -75,7 +75,7 @@ static inline uint64_t tracer_time(struct tracer *tracer, unsigned vcpu)
 		       : clock_read(&tracer->clock);
 }
 
-/* Prepares all vCPUs' parts. False: errno tells. */
+/* Before anything else. False: no memory. */
 bool trace_init(void);
 /* Takes the `functions` (of malloc), also where it fails. NULL: errno tells. */
 struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_function *functions,
