@@ -92,7 +92,7 @@ const struct command command_calls = {
 	.name = "calls",
 	.arguments = "",
 	.summary = "Every call and return of a guest, for uftrace",
-	.options =
-		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_DIRECTORY | SESSION_RUNNING,
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_DIRECTORY |
+		   SESSION_RUNNING | SESSION_AGENT,
 	.run = run,
 };

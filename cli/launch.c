@@ -96,8 +96,8 @@ static bool choose_agent(char *const *command, enum launch_agent wanted, char **
 		g_propagate_error(error, g_steal_pointer(&obstacle));
 		return false;
 	}
-	vms_log(is_tcg ? VMS_LOG_WARNING : VMS_LOG_INFO, "QEMU is started without the agent: %s",
-		obstacle->message);
+	vms_log(is_tcg && wanted == LAUNCH_TRY_AGENT ? VMS_LOG_WARNING : VMS_LOG_INFO,
+		"QEMU is started without the agent: %s", obstacle->message);
 	return true;
 }
 
@@ -220,12 +220,12 @@ bool launch_spawn(const struct launch *launch, pid_t *pid, GError **error)
 	return true;
 }
 
-struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **error)
+struct vms_machine *launch_start(char *const *command, enum launch_agent agent, pid_t *pid,
+				 GError **error)
 {
 	struct launch launch;
 	struct vms_machine *machine = NULL;
-	if (launch_prepare(command, LAUNCH_TRY_AGENT, &launch, error) &&
-	    launch_spawn(&launch, pid, error))
+	if (launch_prepare(command, agent, &launch, error) && launch_spawn(&launch, pid, error))
 		machine = launch_open(&launch, *pid, error);
 	launch_clear(&launch);
 	return machine;

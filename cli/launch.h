@@ -4,10 +4,12 @@
 
 #include <vmscope/machine.h>
 
+/* Whether QEMU gets the agent, and what happens where it cannot take it. */
 enum launch_agent {
 	LAUNCH_WITHOUT_AGENT,
-	LAUNCH_TRY_AGENT, /* a QEMU that cannot take it is started without it, with a warning */
-	LAUNCH_NEED_AGENT,
+	LAUNCH_MAY_HAVE_AGENT, /* it is started without; said at -v */
+	LAUNCH_TRY_AGENT,      /* it is started without, with a warning */
+	LAUNCH_NEED_AGENT,     /* it is not started */
 };
 
 /* A QEMU that can be reached. */
@@ -33,7 +35,8 @@ bool launch_spawn(const struct launch *launch, pid_t *pid, GError **error);
 struct vms_machine *launch_open(const struct launch *launch, pid_t pid, GError **error);
 
 /* Starts a command as a child and opens it. */
-struct vms_machine *launch_start(char *const *command, pid_t *pid, GError **error);
+struct vms_machine *launch_start(char *const *command, enum launch_agent agent, pid_t *pid,
+				 GError **error);
 /* Ends a QEMU that launch_start has started; 0 is ignored. */
 void launch_end(pid_t pid);
 

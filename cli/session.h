@@ -31,6 +31,7 @@ enum session_options {
 	SESSION_OUTPUTS =
 		1 << 3, /* --output may be repeated; the command writes the files itself */
 	SESSION_RUNNING = 1 << 4,   /* the machine must run: no --core */
+	SESSION_AGENT = 1 << 6,	    /* it works through the agent alone */
 	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
 };
 

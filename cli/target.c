@@ -59,7 +59,11 @@ bool session_open(struct session *session, GError **error)
 	else if (session->core)
 		session->machine = vms_machine_open_core(session->core, error);
 	else if (session->launch)
-		session->machine = launch_start(session->launch, &session->launched, error);
+		session->machine = launch_start(session->launch,
+						session->command->options & SESSION_AGENT
+							? LAUNCH_NEED_AGENT
+							: LAUNCH_MAY_HAVE_AGENT,
+						&session->launched, error);
 	else
 		session->machine = open_only(error);
 	return session->machine;

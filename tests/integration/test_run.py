@@ -152,6 +152,15 @@ class WithoutAgent(Case):
         self.assertRegex(run.err, f"^vmscope: .*{says}.*\n$")
         self.assertFalse((self.directory / "trace").exists())
 
+    def test_target(self):
+        """A target that is started needs the agent only where the command does."""
+        fake = self.fake(REFUSALS["no plugins"][0])
+        run = vmscope("calls", "-o", self.directory / "trace", "--", fake, check=False,
+                      env=self.environment)
+        self.assertRegex(run.err, "^vmscope: .*without plugins.*\n$")
+        run = vmscope("stack", "--", fake, check=False, env=self.environment)
+        self.assertRegex(run.err, "^vmscope: .*ended before.*\n$")
+
     def test_refused(self):
         for name, (refusal, says) in REFUSALS.items():
             with self.subTest(name):
