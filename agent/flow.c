@@ -248,11 +248,20 @@ static void replace(struct flow *flow, uint64_t function, uint64_t time)
 {
 	struct frame *last = stack_last(flow->top);
 	uint64_t slot = last->slot;
-	uint32_t flags = last->flags & FRAME_ENTRY;
+	uint32_t flags = last->flags & FRAME_KIND;
 	if (last->function == function)
 		return;
 	frame_pop(flow, time);
 	frame_push(flow, slot, function, flags, time);
+}
+
+/* On a stack where no calls are known. */
+static void jump_from_nowhere(struct flow *flow, unsigned rank, uint64_t function, uint64_t time)
+{
+	const struct context *context = flow->context;
+	bool other = (context->top && context->top->rank == rank) || context->parked;
+	if (flow->rank == rank || (!other && place_nest(flow, rank, time)))
+		frame_push(flow, NO_SLOT, function, FRAME_JUMPED, time);
 }
 
 void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t time)
@@ -261,12 +270,13 @@ void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t tim
 		if (is_over(flow, rank))
 			return;
 		place_lower(flow, rank, time);
-		if (flow->rank != rank)
-			return;
 	}
-	if (!stack_is_empty(flow->top) &&
-	    !is_way_out(functions_find(&flow->tracing->functions, function)))
+	if (is_way_out(functions_find(&flow->tracing->functions, function)))
+		return;
+	if (flow->rank == rank && !stack_is_empty(flow->top))
 		replace(flow, function, time);
+	else
+		jump_from_nowhere(flow, rank, function, time);
 }
 
 /* ---- returns ------------------------------------------------------------------------- */
@@ -278,15 +288,35 @@ void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t tim
  */
 static void return_by_jump(struct flow *flow, uint64_t slot, uint64_t target, uint64_t time)
 {
-	if (stack_last(flow->top)->flags & FRAME_TRANSPARENT || is_callee(flow, target)) {
-		if (stack_is_empty(flow->top))
-			frame_push(flow, MIN(slot, NO_SLOT - 9) + 8, target, 0, time);
-		else
-			replace(flow, target, time);
-	}
+	bool transparent = stack_last(flow->top)->flags & FRAME_TRANSPARENT;
+	if (!transparent && stack_last(flow->top)->flags & FRAME_JUMPED)
+		frame_pop(flow, time);
+	if (!transparent && !is_callee(flow, target))
+		return;
+	if (stack_is_empty(flow->top))
+		frame_push(flow, MIN(slot, NO_SLOT - 9) + 8, target, 0, time);
+	else
+		replace(flow, target, time);
 }
 
-/* The stack below the one in use that has a call with this slot, which the program is back on. */
+/*
+ * A function may move its return address to where its own return finds it (error_entry of Linux, to
+ * another stack even): such a return leads into the function that the innermost call is from.
+ */
+static bool returns_to_caller(const struct flow *flow, unsigned rank, uint64_t target)
+{
+	const struct stack *top = flow->context->top;
+	if (!top || top->rank != rank || stack_is_empty(top))
+		return false;
+	const struct frame *last = stack_last(top), *caller = last - 1;
+	if (top->n == 2 && top->below && top->below->rank == rank)
+		caller = stack_last(top->below);
+	uint64_t function = functions_containing(&flow->tracing->functions, target);
+	return function != 0 && function != target && caller->function == function &&
+	       last->function != function;
+}
+
+/* A stack below the one in use has a call with this slot: the program is back on that. */
 static bool is_below(const struct flow *flow, uint64_t slot)
 {
 	const struct stack *stack = flow->top->below;
@@ -302,14 +332,17 @@ static void return_unmatched(struct flow *flow, unsigned rank, uint64_t slot, ui
 		return;
 	if (flow->rank == rank && !stack_has(flow->top, slot) && is_below(flow, slot))
 		place_forget(flow, rank);
-	if (!place_find(flow, rank, slot, slot, time) &&
-	    (!is_callee(flow, target) || !place_nest(flow, rank, time)))
-		return;
-	place_cut(flow, slot, time);
-	if (stack_last(flow->top)->slot == slot)
+	bool found = place_find(flow, rank, slot, slot, time);
+	if (found)
+		place_cut(flow, slot, time);
+	if (found && stack_last(flow->top)->slot == slot)
 		frame_pop(flow, time);
-	else
+	else if (returns_to_caller(flow, rank, target))
+		frame_pop(flow, time);
+	else if (found || (is_callee(flow, target) && place_nest(flow, rank, time)))
 		return_by_jump(flow, slot, target, time);
+	else
+		return;
 	place_drop_empty(flow);
 }
 

@@ -157,11 +157,11 @@ static inline void frame_open(struct flow *flow, struct stack *stack, struct fra
 static inline void frame_close(struct flow *flow, struct stack *stack, struct frame *frame,
 			       uint64_t time)
 {
-	if (unlikely((frame->flags & ~FRAME_ENTRY) != (FRAME_WANTED | FRAME_WRITTEN))) {
+	if (unlikely((frame->flags & ~FRAME_KIND) != (FRAME_WANTED | FRAME_WRITTEN))) {
 		frame_close_filtered(flow, stack, frame, time);
 		return;
 	}
-	frame->flags &= FRAME_ENTRY;
+	frame->flags &= FRAME_KIND;
 	flow->streams[stack->rank]->depth = frame->depth;
 	stream_record(flow, stack->rank, VMS_UFTRACE_EXIT, frame, time);
 }
@@ -209,6 +209,8 @@ bool place_nest(struct flow *flow, unsigned rank, uint64_t time);
 void place_cut(struct flow *flow, uint64_t slot, uint64_t time);
 /* Forgets the stack in use where nothing is open on it and the next one is of the same rank. */
 void place_drop_empty(struct flow *flow);
+/* The user's calls go on in the address space that was seen last. */
+void place_keep_program(struct flow *flow);
 /* Ends all that is open in the context or parked there. */
 void place_clear(struct flow *flow, uint64_t time);
 

@@ -11,8 +11,9 @@ static void add_hint(struct functions *functions, uint64_t va)
 }
 
 /* At least half of the index stays empty, so that a search ends soon. */
-static bool make_index(struct functions *functions, size_t n)
+static bool make_index(struct functions *functions)
 {
+	size_t n = functions->n;
 	unsigned bits = 1;
 	while (1ULL << bits < 2 * n)
 		bits++;
@@ -34,8 +35,8 @@ static bool make_index(struct functions *functions, size_t n)
 
 bool functions_init(struct functions *functions, struct vms_agent_function *all, size_t n)
 {
-	*functions = (struct functions) { .all = all };
-	if (n <= VMS_AGENT_MAX_FUNCTIONS && make_index(functions, n))
+	*functions = (struct functions) { .all = all, .n = n };
+	if (n <= VMS_AGENT_MAX_FUNCTIONS && make_index(functions))
 		return true;
 	functions_clear(functions);
 	return false;
@@ -59,4 +60,17 @@ int functions_find(const struct functions *functions, uint64_t va)
 			return (int)(function->flags & INT32_MAX);
 	}
 	return -1;
+}
+
+uint64_t functions_containing(const struct functions *functions, uint64_t va)
+{
+	size_t low = 0, high = functions->n;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (functions->all[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 ? functions->all[low - 1].va : 0;
 }

@@ -15,9 +15,10 @@
 
 struct functions {
 	struct vms_agent_function *all; /* sorted by address */
-	uint32_t *index;		/* hash of the address → place in `all` + 1, or 0 */
-	unsigned shift;			/* of the hash */
-	uint64_t flags;			/* of any of them */
+	size_t n;
+	uint32_t *index; /* hash of the address → place in `all` + 1, or 0 */
+	unsigned shift;	 /* of the hash */
+	uint64_t flags;	 /* of any of them */
 	/* Bit by hash: such a function may be special. Few are, and most calls are told by it. */
 	uint64_t hints[FUNCTIONS_HINTS / 64];
 };
@@ -27,6 +28,8 @@ bool functions_init(struct functions *functions, struct vms_agent_function *all,
 void functions_clear(struct functions *functions);
 /* Flags, or -1 where none begins at `va`. */
 int functions_find(const struct functions *functions, uint64_t va);
+/* The begin of the one that `va` lies in, as far as the table tells; 0: none. Takes longer. */
+uint64_t functions_containing(const struct functions *functions, uint64_t va);
 
 static inline uint64_t functions_hash(uint64_t va)
 {

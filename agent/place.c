@@ -78,6 +78,13 @@ static void end_above(struct flow *flow, unsigned rank, uint64_t time)
 		stack_release(&flow->pool, take_top(flow, time));
 }
 
+void place_keep_program(struct flow *flow)
+{
+	flow->context->has_new_space = false;
+	flow->context->task.mm = flow->context->new_mm;
+	stream_renew(flow);
+}
+
 /* The program has ended with its calls, and another one begins. */
 static void take_new_space(struct flow *flow, uint64_t time)
 {
@@ -91,9 +98,7 @@ static void take_new_space(struct flow *flow, uint64_t time)
 			link = &(*link)->below;
 	}
 	context->n_signals = 0;
-	context->has_new_space = false;
-	context->task.mm = context->new_mm;
-	stream_renew(flow);
+	place_keep_program(flow);
 }
 
 void place_lower(struct flow *flow, unsigned rank, uint64_t time)

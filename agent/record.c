@@ -56,7 +56,7 @@ static void write_entries(struct flow *flow, struct stack *stack)
 void frame_open_filtered(struct flow *flow, struct stack *stack, struct frame *frame, uint64_t time)
 {
 	struct context *context = flow->context;
-	frame->flags &= FRAME_ENTRY;
+	frame->flags &= FRAME_KIND;
 	frame->time = time;
 	stack->settled = MIN(stack->settled, (uint32_t)(frame - stack->frames));
 	if (functions_hint(&flow->tracing->functions, frame->function))
@@ -90,7 +90,7 @@ void frame_close_filtered(struct flow *flow, struct stack *stack, struct frame *
 	}
 	context->only -= !!(frame->flags & FRAME_ONLY);
 	context->without -= !!(frame->flags & FRAME_NOT);
-	frame->flags &= FRAME_ENTRY;
+	frame->flags &= FRAME_KIND;
 }
 
 /* ---- all frames of a stack ---------------------------------------------------- */

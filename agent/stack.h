@@ -27,9 +27,13 @@ enum frame_flags {
 	FRAME_WRITTEN = 1 << 1,	    /* its entry is recorded */
 	FRAME_TRANSPARENT = 1 << 2, /* goes on to the real callee */
 	FRAME_ENTRY = 1 << 3,	    /* the processor came here by itself */
+	FRAME_JUMPED = 1 << 6,	    /* by a jump from nowhere: its return shows the slot */
 	FRAME_ONLY = 1 << 4,	    /* of a function that a filter names */
 	FRAME_NOT = 1 << 5,
 };
+
+/* What a frame is, as opposed to what is made of it. */
+#define FRAME_KIND (FRAME_ENTRY | FRAME_JUMPED)
 
 struct frame {
 	uint64_t slot;

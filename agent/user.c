@@ -75,19 +75,26 @@ static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_
 	       go_to(flow, sp, sp, time) && stack_last(flow->top)->slot < sp;
 }
 
+static void begin_program(struct flow *flow, uint64_t pc, uint64_t time)
+{
+	place_lower(flow, 0, time);
+	if (place_nest(flow, 0, time))
+		frame_push(flow, NO_SLOT, pc, 0, time);
+}
+
 void user_resume(struct flow *flow, uint64_t pc, uint64_t sp, uint64_t time)
 {
 	struct context *context = flow->context;
 	const struct user_state from = context->user;
-	bool is_new = context->has_new_space;
 	context->user.known = false;
 	sp = MIN(sp, NO_SLOT - 1);
-	place_lower(flow, 0, time);
-	if (is_new) {
-		if (place_nest(flow, 0, time))
-			frame_push(flow, NO_SLOT, pc, 0, time);
+	if (context->has_new_space && from.known && from.pc == pc && from.sp == sp)
+		place_keep_program(flow); /* it has run before that was seen */
+	if (context->has_new_space) {
+		begin_program(flow, pc, time);
 		return;
 	}
+	place_lower(flow, 0, time);
 	if (from.known && from.sp == sp)
 		return;
 	if (!context->task.va)

@@ -68,7 +68,7 @@ static void test_longjmp(void)
 static void test_tail_calls(void)
 {
 	begin(VMS_AGENT_BY_VCPU, NULL);
-	jump(USER, 'x'); /* out of what is not known */
+	jump(USER, 'x'); /* out of what is not known; and then it does not return */
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'a');
 	jump(USER, 'b');
@@ -78,7 +78,7 @@ static void test_tail_calls(void)
 	ret(USER, USER_SP - 0x20);
 	ret(USER, USER_SP - 0x10);
 	ret(USER, USER_SP);
-	end_with(CPU(0), "m(a()b()c(d()))");
+	end_with(CPU(0), "x(m(a()b()c(d())))");
 }
 
 /* A million of them take no room. */
@@ -167,6 +167,42 @@ static void test_unmatched_returns(void)
 	ret(KERNEL, UINT64_MAX);
 	ret(KERNEL, UINT64_MAX);
 	end_with(CPU(0), "A(B()F())C()D()");
+}
+
+/* What is jumped to on a stack without calls returns sometime. */
+static void test_jump_from_nowhere(void)
+{
+	begin(VMS_AGENT_BY_VCPU, functions);
+	jump(KERNEL, 'A');
+	jump(KERNEL, 'B');
+	jump(KERNEL, 'R');
+	call(KERNEL, KERNEL_SP - 0x40, 'C');
+	ret(KERNEL, KERNEL_SP - 0x40);
+	ret(KERNEL, KERNEL_SP - 0x20); /* B's */
+	jump(KERNEL, 'T');
+	ret_to(KERNEL, KERNEL_SP - 0x20, 'G');
+	call(KERNEL, KERNEL_SP - 0x40, 'C');
+	ret_to(KERNEL, KERNEL_SP, 'F'); /* G's */
+	call(KERNEL, KERNEL_SP, 'D');
+	ret(KERNEL, KERNEL_SP + 8); /* F's */
+	end_with(CPU(0), "A()B(C())G(C())F(D())");
+}
+
+/* error_entry of Linux returns from another place than where it was called to. */
+static void test_moved_return_address(void)
+{
+	begin(VMS_AGENT_BY_VCPU, functions);
+	call(USER, USER_SP, 'm');
+	enter(FLOW_INTERRUPT, 'F', in('m'), USER_SP - 0x20);
+	call(KERNEL, IRQ_SP, 'G');
+	flow_return(world.flow[0], KERNEL, IRQ_SP - 0x78, in('F'), ++now);
+	call(KERNEL, IRQ_SP, 'G'); /* on the next stack, when it is loaded */
+	load_stack(KERNEL);
+	flow_return(world.flow[0], KERNEL, KERNEL_SP - 0x78, in('F'), ++now);
+	call(KERNEL, KERNEL_SP - 0x70, 'A');
+	ret(KERNEL, KERNEL_SP - 0x70);
+	leave(in('m'), USER_SP - 0x20);
+	end_with(CPU(0), "m(F(G()G()A()))");
 }
 
 /* Time that goes back is held. */
@@ -410,6 +446,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/flow/table", test_table);
 	g_test_add_func("/flow/retpoline", test_retpoline);
 	g_test_add_func("/flow/unmatched-returns", test_unmatched_returns);
+	g_test_add_func("/flow/jump-from-nowhere", test_jump_from_nowhere);
+	g_test_add_func("/flow/moved-return-address", test_moved_return_address);
 	g_test_add_func("/flow/time", test_time);
 	g_test_add_func("/flow/irq-stack", test_irq_stack);
 	g_test_add_func("/flow/irq-stack-cut", test_irq_stack_cut);

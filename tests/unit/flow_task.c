@@ -48,7 +48,7 @@ static void test_by_task(void)
 	run_two_tasks();
 	end();
 	expect(101, "A(S()W()C())S()"); /* waits in its second S at the end */
-	expect(102, "F(B(S()W()))");
+	expect(102, "W()F(B(S()W()))");
 	g_assert_cmpstr(world_stream(101)->about.name, ==, "task1");
 	g_assert_cmpuint(world_stream(101)->about.pid, ==, 101);
 	g_assert_cmpuint(world_stream(101)->spaces->len, ==, 0);
@@ -60,7 +60,7 @@ static void test_by_vcpu(void)
 {
 	begin(VMS_AGENT_BY_VCPU, functions);
 	run_two_tasks();
-	end_with(CPU(0), "A(S())F(B(S()))A(S()W()C())S()F(B(S()W()))");
+	end_with(CPU(0), "A(S())W()F(B(S()))A(S()W()C())S()F(B(S()W()))");
 }
 
 /* As on aarch64: cpu_switch_to is called, and returns on the other stack. */
@@ -349,6 +349,25 @@ static void test_exec_switched(void)
 	check_exec();
 }
 
+/* That it is another program was not seen before it ran. */
+static void test_exec_seen_late(void)
+{
+	struct flow_task task = {
+		.va = task_va(1), .mm = task_mm(9), .tid = 101, .pid = 101, .name = "new"
+	};
+	begin(VMS_AGENT_BY_TASK, NULL);
+	switch_to(1);
+	call(USER, USER_SP, 'm');
+	enter(FLOW_INTERRUPT, 'I', in('m'), USER_SP - 0x20);
+	flow_switch(world.flow[0], &task, ++now);
+	leave(in('m'), USER_SP - 0x20);
+	call(USER, USER_SP - 0x20, 'f');
+	end();
+	expect(101, "m(I()f())");
+	g_assert_cmpuint(space(101, 1), ==, task_mm(9));
+	world_tear_down();
+}
+
 /* One that ends has no memory any more; its calls are still of its program. */
 static void test_exit(void)
 {
@@ -586,6 +605,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/flow-task/fork", test_fork);
 	g_test_add_func("/flow-task/exec", test_exec);
 	g_test_add_func("/flow-task/exec-switched", test_exec_switched);
+	g_test_add_func("/flow-task/exec-seen-late", test_exec_seen_late);
 	g_test_add_func("/flow-task/exit", test_exit);
 	g_test_add_func("/flow-task/renamed", test_renamed);
 	g_test_add_func("/flow-task/signal", test_signal);
