@@ -274,7 +274,8 @@ static void on_iret(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t rsp = read_reg(vcpu, X86_RSP);
-	if (vcpu_read_memory(vcpu_get(vcpu), rsp, &frame, sizeof(frame)) && is_frame(&frame))
+	/* What the kernel made up for a new program has not all flags that the processor pushes. */
+	if (vcpu_read_memory(vcpu_get(vcpu), rsp, &frame, sizeof(frame)))
 		leave(tracer, vcpu, place_unpack(data).rank, rsp, &frame);
 	tracer_leave(vcpu);
 }
