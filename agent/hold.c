@@ -148,17 +148,6 @@ static bool is_wanted(const struct vcpu *vcpu)
 	return wanted;
 }
 
-void hold_vcpu_called(struct vcpu *vcpu)
-{
-	if (!is_wanted(vcpu))
-		return;
-	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
-	while (wait_once(vcpu))
-		;
-}
-
-/* ---- what vCPUs do ------------------------------------------------------ */
-
 /* With the vCPU's lock held. */
 static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
 {
@@ -173,12 +162,21 @@ static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
 	}
 }
 
-void hold_vcpu_init(struct vcpu *vcpu)
+void hold_vcpu_called(struct vcpu *vcpu)
 {
-	g_mutex_lock(&vcpu->lock);
-	set_state(vcpu, VMS_AGENT_RUNNING);
-	g_mutex_unlock(&vcpu->lock);
+	if (vcpu->state != VMS_AGENT_RUNNING) {
+		g_mutex_lock(&vcpu->lock);
+		set_state(vcpu, VMS_AGENT_RUNNING);
+		g_mutex_unlock(&vcpu->lock);
+	}
+	if (!is_wanted(vcpu))
+		return;
+	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
+	while (wait_once(vcpu))
+		;
 }
+
+/* ---- what vCPUs do ------------------------------------------------------ */
 
 void hold_vcpu_idle(struct vcpu *vcpu)
 {
@@ -187,6 +185,16 @@ void hold_vcpu_idle(struct vcpu *vcpu)
 	set_state(vcpu, VMS_AGENT_HALTED);
 	grant_all(vcpu);
 	g_mutex_unlock(&vcpu->lock);
+}
+
+/*
+ * Where QEMU starts paused, and all vCPUs are one thread, no callback tells that this one waits. So
+ * it counts as halted until it is called for the first time.
+ */
+void hold_vcpu_init(struct vcpu *vcpu)
+{
+	hold_vcpu_idle(vcpu);
+	vcpu_call(vcpu->index);
 }
 
 /* Waits for the release of what was granted while the vCPU was halted. False: it is held still. */
