@@ -205,7 +205,10 @@ static void add_symbol_files(struct vms_calls_names *names)
 void vms_calls_names_kernel(struct vms_calls_names *names)
 {
 	uint64_t start, end;
+	bool knew = names->recognised;
 	names->recognised = vms_guest_kind(names->guest) != VMS_GUEST_NONE;
+	if (names->recognised && !knew) /* user addresses are not everybody's any more */
+		vms_calls_mappings_clear(vms_calls_directory_kernel(names->directory));
 	g_autoptr(vms_symbol_table) table = vms_guest_kernel_symbols(names->guest, &start, &end);
 	if (table)
 		add_kernel_image(names, 0, "vmlinux", table, start, end);
