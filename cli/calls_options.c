@@ -46,6 +46,8 @@ GOptionEntry *calls_entries(struct calls_words *words, const GOptionEntry *own)
 		{ "user", 0, 0, G_OPTION_ARG_NONE, &words->user, "Only calls of user code", NULL },
 		{ "process", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->processes,
 		  "Only the guest's process PID; may be repeated", "PID" },
+		{ "sysroot", 0, 0, G_OPTION_ARG_FILENAME, &words->sysroot,
+		  "Directory with the guest's files, to name functions of its programs", "DIR" },
 	};
 	GArray *entries = g_array_new(TRUE, FALSE, sizeof(GOptionEntry));
 	g_array_append_vals(entries, shared, G_N_ELEMENTS(shared));
@@ -92,6 +94,7 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		.kernel_only = words->kernel,
 		.user_only = words->user,
 		.pids = pids,
+		.sysroot = words->sysroot,
 	};
 	if (words->kernel && words->user) {
 		usage_error(error, "--kernel and --user exclude each other");
@@ -116,7 +119,7 @@ bool calls_words_given(const struct calls_words *words)
 {
 	return words->by || words->clock || words->depth || words->min_time || words->only ||
 	       words->without || words->start_at || words->stop_at || words->processes ||
-	       words->kernel || words->user;
+	       words->sysroot || words->kernel || words->user;
 }
 
 void calls_words_clear(struct calls_words *words)
@@ -125,6 +128,7 @@ void calls_words_clear(struct calls_words *words)
 	g_free(words->clock);
 	g_free(words->depth);
 	g_free(words->min_time);
+	g_free(words->sysroot);
 	g_strfreev(words->only);
 	g_strfreev(words->without);
 	g_strfreev(words->start_at);

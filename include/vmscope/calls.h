@@ -36,6 +36,8 @@ struct vms_calls_options {
 	const uint32_t *pids; /* only these processes, by the guest's numbers */
 	size_t n_pids;	      /* at most 64 */
 	uint64_t duration_ns; /* 0: until stopped */
+	const char *sysroot;  /* directory with the guest's files, whose functions get names; or
+				 NULL */
 };
 
 struct vms_calls_stats {

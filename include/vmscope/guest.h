@@ -106,6 +106,12 @@ struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest,
  */
 struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, unsigned index,
 					       const char **name, uint64_t *base);
+/*
+ * Functions of the added symbol file `name` (without folders) by their offsets in the file: see
+ * vms_symbol_file_offsets. NULL where none was added that is called so.
+ */
+struct vms_symbol_table *vms_guest_symbol_file_offsets(const struct vms_guest *guest,
+						       const char *name);
 
 /* ---- modules ---------------------------------------------------------- */
 

@@ -56,6 +56,12 @@ typedef struct vms_symbol_file vms_symbol_file;
  * addresses to get the guest's. Errors: IO, MALFORMED (not ELF), NOT_FOUND (no symbols in it).
  */
 struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error);
+/*
+ * Opens the file that is called `path` where `root` is the root directory: no symbolic link leads
+ * out of it. Errors: as above.
+ */
+struct vms_symbol_file *vms_symbol_file_open_below(const char *root, const char *path,
+						   GError **error);
 void vms_symbol_file_close(struct vms_symbol_file *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_symbol_file, vms_symbol_file_close)
 

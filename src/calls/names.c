@@ -2,6 +2,7 @@
 #include "calls/names.h"
 
 #include <string.h>
+#include <vmscope/log.h>
 
 #define SPACES_LIMIT   (1u << 16)
 #define MAPPINGS_LIMIT (1u << 12) /* of one address space, with code */
@@ -17,7 +18,9 @@ struct vms_calls_names {
 	struct vms_calls_directory *directory;
 	struct vms_guest *guest;
 	bool recognised;
-	GTree *spaces; /* struct space, by mm: numbers that a guest chooses */
+	const char *sysroot;
+	GHashTable *searched; /* images whose symbols were looked for */
+	GTree *spaces;	      /* struct space, by mm: numbers that a guest chooses */
 };
 
 static int compare_spaces(const void *a, const void *b, void *data)
@@ -36,39 +39,46 @@ static void free_space(void *data)
 
 /* ---- user code -------------------------------------------------------- */
 
-static bool is_called(const char *path, const char *name)
+/* Functions of the guest's file, where the user has a copy. */
+static struct vms_symbol_table *sysroot_symbols(const struct vms_calls_names *names,
+						const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	return strcmp(slash ? slash + 1 : path, name) == 0;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_symbol_file) file =
+		names->sysroot ? vms_symbol_file_open_below(names->sysroot, path, &error) : NULL;
+	if (error)
+		vms_log(VMS_LOG_INFO, "%s", error->message);
+	return file ? vms_symbol_file_offsets(file) : NULL;
 }
 
-/* Gives a mapped file the symbols of the file that the user named, if it has the same name. */
+/*
+ * Gives a mapped file the symbols of the file of its name that the user named, or of the guest's
+ * own. Looks once: what has none is mapped by every process.
+ */
 static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_image *image,
 			     const char *path)
 {
-	const char *name;
-	uint64_t base;
-	for (unsigned i = 0;; i++) {
-		g_autoptr(vms_symbol_table) table =
-			vms_guest_symbol_file(names->guest, i, &name, &base);
-		if (!table)
-			return;
-		if (is_called(path, name)) {
-			vms_calls_image_set_symbols(image, table, base);
-			return;
-		}
-	}
+	if (!g_hash_table_add(names->searched, image))
+		return;
+	g_autofree char *name = g_path_get_basename(path);
+	g_autoptr(vms_symbol_table) table = vms_guest_symbol_file_offsets(names->guest, name);
+	if (!table)
+		table = sysroot_symbols(names, path);
+	if (table)
+		vms_calls_image_set_symbols(image, table, 0);
 }
 
 static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings *mappings,
 			const struct vms_mapping *mapping)
 {
+	/* Code without a file was made there: in another process, something else is there. */
+	if (!mapping->file && strcmp(mapping->name, "[vdso]") != 0)
+		return;
 	struct vms_calls_image *image =
 		vms_calls_directory_image(names->directory, mapping->file, mapping->name);
 	if (!image)
 		return;
-	if (!vms_calls_image_has_symbols(image))
-		set_file_symbols(names, image, mapping->name);
+	set_file_symbols(names, image, mapping->name);
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 
@@ -231,11 +241,13 @@ void vms_calls_names_kernel(struct vms_calls_names *names)
 /* ---- all -------------------------------------------------------------- */
 
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
-					    struct vms_guest *guest)
+					    struct vms_guest *guest, const char *sysroot)
 {
 	struct vms_calls_names *names = g_new0(struct vms_calls_names, 1);
 	names->directory = directory;
 	names->guest = guest;
+	names->sysroot = sysroot;
+	names->searched = g_hash_table_new(NULL, NULL);
 	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
 	vms_calls_directory_set_learn(directory, learn, names);
 	vms_calls_names_kernel(names);
@@ -248,5 +260,6 @@ void vms_calls_names_free(struct vms_calls_names *names)
 		return;
 	vms_calls_directory_set_learn(names->directory, NULL, NULL);
 	g_tree_unref(names->spaces);
+	g_hash_table_unref(names->searched);
 	g_free(names);
 }

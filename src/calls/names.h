@@ -11,9 +11,12 @@
 
 typedef struct vms_calls_names vms_calls_names;
 
-/* `directory` and `guest` are the caller's, and longer there. */
+/*
+ * `directory` and `guest` are the caller's, and longer there. `sysroot`: a directory with the
+ * guest's files, or NULL.
+ */
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
-					    struct vms_guest *guest);
+					    struct vms_guest *guest, const char *sysroot);
 void vms_calls_names_free(struct vms_calls_names *names);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls_names, vms_calls_names_free)
 

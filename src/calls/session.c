@@ -221,7 +221,8 @@ static bool begin(struct session *session, GError **error)
 	session->modules = modules_stamp(session->guest);
 	if (!vms_calls_trace_start(&session->trace, session->guest, session->options, error))
 		return false;
-	session->names = vms_calls_names_new(session->directory, session->guest);
+	session->names =
+		vms_calls_names_new(session->directory, session->guest, session->options->sysroot);
 	session->drain =
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)

@@ -310,6 +310,19 @@ struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, un
 	return NULL;
 }
 
+struct vms_symbol_table *vms_guest_symbol_file_offsets(const struct vms_guest *guest,
+						       const char *name)
+{
+	for (guint i = 0; i < guest->symbol_files->len; i++) {
+		const struct vms_guest_symbols *symbols =
+			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+		if (!symbols->is_kernel &&
+		    strcmp(vms_symbol_table_module(symbols->table), name) == 0)
+			return vms_symbol_file_offsets(symbols->file);
+	}
+	return NULL;
+}
+
 /* ---- modules ---------------------------------------------------------- */
 
 /* A guest that is not understood cannot be asked. */

@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <linux/openat2.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Of all names together: symbols may share one string, so the file's size is no bound. */
@@ -158,15 +161,10 @@ static bool check_elf(struct vms_symbol_file *file, GError **error)
 	return true;
 }
 
-struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
+/* Takes the file descriptor. */
+static struct vms_symbol_file *open_fd(int fd, const char *path, GError **error)
 {
 	elf_version(EV_CURRENT);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot open symbol file %s: %s", path,
-			    g_strerror(errno));
-		return NULL;
-	}
 	g_autoptr(vms_symbol_file) file = g_new0(struct vms_symbol_file, 1);
 	g_mutex_init(&file->lock);
 	file->path = g_strdup(path);
@@ -179,6 +177,48 @@ struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 	if (!load_table(file, error))
 		return NULL;
 	return g_steal_pointer(&file);
+}
+
+static struct vms_symbol_file *fail_to_open(const char *path, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot open symbol file %s: %s", path,
+		    g_strerror(errno));
+	return NULL;
+}
+
+struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? fail_to_open(path, error) : open_fd(fd, path, error);
+}
+
+/* Not a device or a pipe: the path comes from a guest. */
+static bool is_regular(int fd)
+{
+	struct stat status;
+	errno = EINVAL;
+	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+struct vms_symbol_file *vms_symbol_file_open_below(const char *root, const char *path,
+						   GError **error)
+{
+	const struct open_how how = {
+		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	g_autofree char *whole = g_build_filename(root, path, NULL);
+	int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return fail_to_open(root, error);
+	int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+	close(folder);
+	if (fd >= 0 && is_regular(fd))
+		return open_fd(fd, whole, error);
+	fail_to_open(whole, error);
+	if (fd >= 0)
+		close(fd);
+	return NULL;
 }
 
 void vms_symbol_file_close(struct vms_symbol_file *file)

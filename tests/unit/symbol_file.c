@@ -6,6 +6,7 @@
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const char __executable_start[];
 
@@ -90,6 +91,47 @@ static void test_offsets(void)
 		     1);
 	check_symbol(table, "hidden_function", mapped_offset(va_of_code(hidden_function)), 't', 1);
 	g_assert_false(vms_symbol_table_lookup(table, "visible_object", &symbol));
+}
+
+/* Links lead to files below the root directory, wherever they point. */
+static void test_below(void)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *root = g_dir_make_tmp("vmscope-root-XXXXXX", NULL);
+	g_autofree char *bin = g_build_filename(root, "bin", NULL);
+	g_autofree char *program = g_build_filename(bin, "program", NULL);
+	g_autofree char *link = g_build_filename(root, "link", NULL);
+	g_autofree char *outside = g_build_filename(root, "outside", NULL);
+	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+	g_autofree char *data = NULL;
+	gsize size;
+	g_assert_true(g_file_get_contents(self, &data, &size, NULL));
+	g_assert_cmpint(g_mkdir(bin, 0700), ==, 0);
+	g_assert_true(g_file_set_contents(program, data, (gssize)size, NULL));
+	g_assert_cmpint(symlink("/../../bin/program", link), ==, 0);
+	g_assert_cmpint(symlink(self, outside), ==, 0);
+
+	static const char *const found[] = { "/bin/program", "link", "/../bin/../link" };
+	for (unsigned i = 0; i < G_N_ELEMENTS(found); i++) {
+		g_autoptr(vms_symbol_file) file =
+			vms_symbol_file_open_below(root, found[i], &error);
+		g_assert_no_error(error);
+		g_assert_nonnull(file);
+	}
+	g_autofree char *way_out = g_strdup_printf("../../../..%s", self);
+	const char *const refused[] = { "outside", "/bin", way_out, self };
+	for (unsigned i = 0; i < G_N_ELEMENTS(refused); i++) {
+		g_assert_null(vms_symbol_file_open_below(root, refused[i], &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+		g_clear_error(&error);
+	}
+	g_unlink(program);
+	g_unlink(link);
+	g_unlink(outside);
+	g_rmdir(bin);
+	g_assert_cmpint(g_rmdir(root), ==, 0);
+	g_assert_null(vms_symbol_file_open_below(root, "x", &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
 }
 
 static void test_lines(void)
@@ -217,6 +259,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/symbol_file/symbols", test_symbols);
 	g_test_add_func("/symbol_file/offsets", test_offsets);
+	g_test_add_func("/symbol_file/below", test_below);
 	g_test_add_func("/symbol_file/lines", test_lines);
 	g_test_add_func("/symbol_file/not_elf", test_not_elf);
 	g_test_add_func("/symbol_file/unusable", test_unusable);
