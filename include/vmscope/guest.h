@@ -31,6 +31,19 @@ struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
  * called. Nobody else may use the guest meanwhile. Errors: none is also false.
  */
 bool vms_guest_detect_again(struct vms_guest *guest, GError **error);
+/*
+ * Was all of it understood that kernels have? One that boots may tell more later: detect it again
+ * into another guest of the same machine, and exchange what both know of it. Symbol files stay
+ * where they are. Nobody else may use the two meanwhile; all that `guest` gave before belongs to
+ * `other`.
+ */
+bool vms_guest_is_complete(const struct vms_guest *guest);
+/*
+ * A kernel that boots changes its page tables. Where its own are not known, those that a vCPU uses
+ * now are looked through from now on; it is held for a moment. Errors: those of the machine.
+ */
+bool vms_guest_follow_tables(struct vms_guest *guest, GError **error);
+void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other);
 struct vms_guest *vms_guest_ref(struct vms_guest *guest);
 void vms_guest_unref(struct vms_guest *guest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_guest, vms_guest_unref)

@@ -19,6 +19,7 @@
 #define TICK_MS	    100
 #define TICK_NS	    (TICK_MS * UINT64_C(1000000))
 #define INTERVAL_NS UINT64_C(1000000000) /* how often processes and modules are looked at */
+#define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
 
 struct session {
 	struct vms_guest *guest;
@@ -27,6 +28,10 @@ struct session {
 	struct vms_calls_trace trace;
 	uint64_t modules; /* which ones the agent knows */
 	uint64_t looked_ns;
+	bool is_settled;  /* looking at all of the guest again would not tell more */
+	unsigned n_looks; /* again at all of it */
+	uint64_t next_look_ns;
+	bool was_reset;
 
 	GMutex lock; /* of all below */
 	struct vms_calls_directory *directory;
@@ -34,6 +39,7 @@ struct session {
 	struct vms_calls_drain *drain;
 	GError *failure; /* of the thread that empties the rings: it has ended */
 	uint64_t updated_ns, refreshed_ns;
+	bool runs_programs; /* the guest does */
 
 	int stop_fd; /* readable when that thread is to end */
 	GThread *thread;
@@ -55,6 +61,7 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
 	struct session *session = data;
+	session->runs_programs = true;
 	vms_calls_names_space(session->names, id, space);
 }
 
@@ -131,12 +138,55 @@ static bool tell_code(struct session *session, GError **error)
 	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
 }
 
+/* Is it time to look at all of the guest again, in which something was recognised? */
+static bool is_due(struct session *session, uint64_t now_ns)
+{
+	if (!session->was_reset && vms_machine_ended(session->machine) == VMS_MACHINE_RESET) {
+		vms_log(VMS_LOG_WARNING, "the guest was reset: until its kernel is recognised "
+					 "again, functions have the names that they had before");
+		session->was_reset = true;
+		session->is_settled = session->runs_programs = false;
+		session->n_looks = 0;
+	}
+	g_mutex_lock(&session->lock);
+	bool runs_programs = session->runs_programs;
+	g_mutex_unlock(&session->lock);
+	return !session->is_settled && runs_programs && now_ns >= session->next_look_ns;
+}
+
+/*
+ * A kernel that was recognised while it booted may lack what it did not have then: modules, on some
+ * architectures the page tables that it uses in the end. It takes its time, and the rings are
+ * emptied meanwhile.
+ */
+static bool look_anew(struct session *session, GError **error)
+{
+	g_autoptr(vms_guest) anew = vms_guest_detect(session->machine, NULL);
+	session->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << session->n_looks++);
+	session->is_settled = session->n_looks == MAX_LOOKS;
+	if (!anew || vms_guest_kind(anew) == VMS_GUEST_NONE)
+		return true;
+	session->is_settled |= vms_guest_modules(anew) != NULL;
+	g_mutex_lock(&session->lock);
+	vms_guest_exchange(session->guest, anew);
+	g_mutex_unlock(&session->lock);
+	return tell_code(session, error);
+}
+
 /* Has the guest booted meanwhile, or loaded modules? What cannot be read now may be later. */
 static bool look(struct session *session, GError **error)
 {
-	if (vms_guest_kind(session->guest) == VMS_GUEST_NONE)
-		return !vms_guest_detect_again(session->guest, NULL) || tell_code(session, error);
-	uint64_t now_ns = vms_clock_now_ns();
+	const uint64_t now_ns = vms_clock_now_ns();
+	if (vms_guest_kind(session->guest) == VMS_GUEST_NONE) {
+		if (!vms_guest_detect_again(session->guest, NULL))
+			return true;
+		session->is_settled = vms_guest_is_complete(session->guest);
+		return tell_code(session, error);
+	}
+	if (!session->is_settled)
+		vms_guest_follow_tables(session->guest, NULL);
+	if (is_due(session, now_ns))
+		return look_anew(session, error);
 	if (now_ns - session->looked_ns < INTERVAL_NS)
 		return true;
 	session->looked_ns = now_ns;
@@ -279,6 +329,7 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		.machine = vms_guest_machine(guest),
 		.options = options,
 		.trace = { .eventfd = -1 },
+		.is_settled = vms_guest_kind(guest) != VMS_GUEST_NONE,
 		.stop_fd = eventfd(0, EFD_CLOEXEC),
 	};
 	GError *failure = NULL;

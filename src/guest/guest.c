@@ -69,6 +69,40 @@ bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
 	       guest->kind != VMS_GUEST_NONE;
 }
 
+/* A kernel is complete when all its parts were found, and its own page tables with them. */
+bool vms_guest_is_complete(const struct vms_guest *guest)
+{
+	const struct vms_linux *linux_guest = guest->linux_guest;
+	return linux_guest && linux_guest->has_own_tables && linux_guest->tasks &&
+	       linux_guest->modules;
+}
+
+bool vms_guest_follow_tables(struct vms_guest *guest, GError **error)
+{
+	struct vms_regs regs;
+	if (!guest->linux_guest || guest->linux_guest->has_own_tables)
+		return true;
+	if (!vms_machine_hold(guest->machine, 0, error))
+		return false;
+	bool read = vms_machine_regs(guest->machine, 0, &regs, error);
+	if (read)
+		vms_linux_renew_tables(guest->linux_guest, &regs);
+	return vms_machine_release(guest->machine, 0, read ? error : NULL) && read;
+}
+
+void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other)
+{
+	const struct vms_guest old = *guest;
+	guest->kind = other->kind;
+	guest->info = other->info;
+	guest->why = other->why;
+	guest->linux_guest = other->linux_guest;
+	other->kind = old.kind;
+	other->info = old.info;
+	other->why = old.why;
+	other->linux_guest = old.linux_guest;
+}
+
 struct vms_guest *vms_guest_ref(struct vms_guest *guest)
 {
 	g_atomic_ref_count_inc(&guest->refs);

@@ -135,8 +135,21 @@ static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_
 	arch->set_root(&regs, page.pa + (root - page.va));
 	g_autoptr(vms_memory) memory = vms_memory_new(guest->machine, &regs);
 	struct vms_page same;
-	if (vms_memory_translate(memory, root, &same) && same.pa == page.pa)
+	guest->has_own_tables = vms_memory_translate(memory, root, &same) && same.pa == page.pa;
+	if (guest->has_own_tables)
 		vms_memory_set_regs(guest->memory, &regs);
+}
+
+bool vms_linux_renew_tables(struct vms_linux *guest, const struct vms_regs *regs)
+{
+	struct vms_page page;
+	g_autoptr(vms_memory) memory = vms_memory_new(guest->machine, regs);
+	if (!vms_memory_translate(memory, guest->image, &page))
+		return false;
+	g_mutex_lock(&guest->lock);
+	vms_memory_set_regs(guest->memory, regs);
+	g_mutex_unlock(&guest->lock);
+	return true;
 }
 
 /*

@@ -19,6 +19,7 @@ struct vms_linux {
 	/* Kernel memory through the kernel's own page tables; for the detecting thread, or under
 	 * lock. */
 	struct vms_memory *memory;
+	bool has_own_tables;		  /* not those that a vCPU used when it was found */
 	struct vms_symbol_table *symbols; /* kallsyms of the kernel itself */
 	uint64_t image, image_end;	  /* where the kernel is mapped: _text, _end */
 	struct {
@@ -46,6 +47,8 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 void vms_linux_free(struct vms_linux *guest);
 /* Address of a kernel symbol, or of a variable found otherwise; false when none has that name. */
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
+/* Looks through the page tables of these registers from now on; false if no kernel is there. */
+bool vms_linux_renew_tables(struct vms_linux *guest, const struct vms_regs *regs);
 /* Is `va` code of the kernel or of a module? */
 bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va);
 /* Names a kernel address, by the symbols of the kernel, its modules and its BPF programs. */
