@@ -509,11 +509,8 @@ struct vms_calls_directory *vms_calls_directory_open(const char *path, GError **
 	return directory;
 }
 
-bool vms_calls_directory_close(struct vms_calls_directory *directory, GError **error)
+static void free_directory(struct vms_calls_directory *directory)
 {
-	if (!directory)
-		return true;
-	bool updated = update(directory, true, error);
 	while (directory->open.length > 0)
 		close_stream_file(directory, g_queue_peek_head(&directory->open));
 	g_hash_table_unref(directory->streams);
@@ -529,5 +526,25 @@ bool vms_calls_directory_close(struct vms_calls_directory *directory, GError **e
 	close(directory->fd);
 	g_free(directory->path);
 	g_free(directory);
+}
+
+bool vms_calls_directory_close(struct vms_calls_directory *directory, GError **error)
+{
+	if (!directory)
+		return true;
+	bool updated = update(directory, true, error);
+	free_directory(directory);
 	return updated;
+}
+
+void vms_calls_directory_discard(struct vms_calls_directory *directory)
+{
+	if (!directory)
+		return;
+	g_autoptr(GDir) folder = g_dir_open(directory->path, 0, NULL);
+	const char *name;
+	while (folder && (name = g_dir_read_name(folder)))
+		unlinkat(directory->fd, name, 0);
+	rmdir(directory->path);
+	free_directory(directory);
 }

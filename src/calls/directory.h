@@ -126,5 +126,7 @@ struct vms_calls_written {
 };
 struct vms_calls_written vms_calls_directory_written(const struct vms_calls_directory *directory);
 
+/* Frees, and removes the directory with what was written to it: there was no trace. */
+void vms_calls_directory_discard(struct vms_calls_directory *directory);
 /* Updates and frees. Errors: IO: what was written stays. NULL is nothing. */
 bool vms_calls_directory_close(struct vms_calls_directory *directory, GError **error);

@@ -340,6 +340,8 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		if (!started || started(data, &failure))
 			wait_for_end(&session, progress, data, stats, end, &failure);
 		stop(&session, *end);
+	} else if (!session.names) { /* the agent refused: nothing was traced */
+		vms_calls_directory_discard(g_steal_pointer(&session.directory));
 	}
 	finish(&session, stats, failure ? NULL : &failure);
 	if (failure)

@@ -252,6 +252,16 @@ class Options(Case):
                 self.assertEqual((run.status, run.out), (1, ""))
                 self.assertRegex(run.err, f"^vmscope: {re.escape(str(path))} is there already")
 
+    def test_no_such_function(self):
+        """Nothing is left behind that would be in the way of another try."""
+        guest = harness.BareGuest(launcher=(harness.VMSCOPE, "run", "--"))
+        self.addCleanup(guest.stop)
+        run = vmscope("calls", "-p", guest.pid, "--symbols", guest.elf,
+                      "--only", "no_such_function", "-o", self.directory / "trace", check=False)
+        self.assertEqual(run.status, 1)
+        self.assertRegex(run.err, "^vmscope: .*no_such_function")
+        self.assertFalse((self.directory / "trace").exists())
+
     def test_core_file(self):
         run = vmscope("calls", "-c", "/some/core", "-o", self.directory / "trace", check=False)
         self.assertEqual(run.status, 1)
