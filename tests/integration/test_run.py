@@ -254,10 +254,10 @@ class Options(Case):
 
     def test_no_such_function(self):
         """Nothing is left behind that would be in the way of another try."""
-        guest = harness.BareGuest(launcher=(harness.VMSCOPE, "run", "--"))
+        guest = harness.LinuxGuest("6.1", launcher=(harness.VMSCOPE, "run", "--"))
         self.addCleanup(guest.stop)
-        run = vmscope("calls", "-p", guest.pid, "--symbols", guest.elf,
-                      "--only", "no_such_function", "-o", self.directory / "trace", check=False)
+        run = vmscope("calls", "-p", guest.pid, "--only", "no_such_function",
+                      "-o", self.directory / "trace", check=False)
         self.assertEqual(run.status, 1)
         self.assertRegex(run.err, "^vmscope: .*no_such_function")
         self.assertFalse((self.directory / "trace").exists())
