@@ -65,6 +65,13 @@ void instrument_insns(const struct block *block,
 	}
 }
 
+void instrument_begin(const struct block *block, bool surely)
+{
+	static char mark;
+	qemu_plugin_register_vcpu_tb_exec_cb(block->tb, tracer_on_begin, QEMU_PLUGIN_CB_NO_REGS,
+					     surely ? &mark : NULL);
+}
+
 /* The call has been followed before. */
 static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 {

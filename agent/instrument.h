@@ -82,6 +82,9 @@ bool block_has_function(const struct block *block, uint64_t va);
 /* Flags of the function that begins there, 0 if none does. */
 unsigned block_function_flags(const struct block *block, uint64_t va);
 
+/* The block may be executed as a machine begins, and only then if it is `surely`. */
+void instrument_begin(const struct block *block, bool surely);
+
 /* Puts callbacks into the block; in whichever it is. */
 void instrument_x86(struct block *block);
 void instrument_aarch64(struct block *block);

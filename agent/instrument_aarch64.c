@@ -8,7 +8,9 @@
 
 #define EL1	     1
 #define SPSR_AARCH32 (UINT64_C(1) << 4)
-#define IP0	     16 /* registers that linkers' stubs jump through */
+#define SCTLR_M	     1
+#define VIRT_RAM     0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
+#define IP0	     16		/* registers that linkers' stubs jump through */
 #define IP1	     17
 
 static uint64_t read_reg(unsigned vcpu, unsigned reg)
@@ -157,6 +159,7 @@ static void on_entry(unsigned vcpu, void *data)
 	struct place at = place_unpack(data);
 	if (!tracer)
 		return;
+	tracer->has_system = true;
 	uint64_t slot = read_reg(vcpu, A64_SP);
 	unsigned from = rank_of(read_reg(vcpu, A64_SPSR_EL1));
 	/* A system call and what else leaves user code are told apart by ESR_EL1. */
@@ -262,10 +265,13 @@ static void hook(const struct block *block, const struct insn *insn)
 
 void instrument_aarch64(struct block *block)
 {
-	uint64_t cpsr = 0;
+	uint64_t cpsr = 0, sctlr = SCTLR_M;
 	vcpu_read(vcpu_current(), A64_CPSR, &cpsr);
+	vcpu_read(vcpu_current(), A64_SCTLR_EL1, &sctlr);
 	if (cpsr & SPSR_AARCH32)
 		return; /* another instruction set */
+	if (block->rank >= EL1 && !(sctlr & SCTLR_M))
+		instrument_begin(block, block->va == 0 || block->va == VIRT_RAM);
 	if (block->rank == EL1 && block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(block->va, block->rank));

@@ -249,6 +249,7 @@ static void on_entry(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t time = tracer_time(tracer, vcpu), rsp = read_reg(vcpu, X86_RSP);
+	tracer->has_system = true;
 	if ((int64_t)rsp >= 0)
 		flow_enter(tracer->flow, FLOW_SYSCALL, at.rank, rsp, at.va, 0,
 			   read_reg(vcpu, X86_RCX), rsp, time);
@@ -301,15 +302,6 @@ static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
 	if (!tracer)
 		return;
 	task_exit_mm(tracer, read_reg(vcpu, X86_RDI), tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
-static void on_reset(unsigned vcpu, __attribute__((unused)) void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	if (!tracer)
-		return;
-	tracer_restart(tracer, vcpu);
 	tracer_leave(vcpu);
 }
 
@@ -419,11 +411,10 @@ void instrument_x86(struct block *block)
 	uint64_t cr0 = CR0_PE, cs = 0;
 	vcpu_read(vcpu, X86_CR0, &cr0);
 	vcpu_read(vcpu, X86_CS, &cs);
-	if (!(cr0 & CR0_PE))
+	if (!(cr0 & CR0_PE)) {
 		block->segment = (uint16_t)cs;
-	if (block->va == RESET_VECTOR)
-		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_reset, QEMU_PLUGIN_CB_NO_REGS,
-						     NULL);
+		instrument_begin(block, block->va == RESET_VECTOR);
+	}
 	if (block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(block->va, block->rank));

@@ -160,7 +160,18 @@ void tracer_restart(struct tracer *tracer, unsigned vcpu)
 	flow_free(tracer->flow);
 	tracer->flow = flow_new(tracer->trace->flows, vcpu, &tracer->ring);
 	tracer->task = (struct flow_task) { .va = 0 };
+	tracer->has_system = false;
 	vms_ring_flush(&tracer->ring);
+}
+
+void tracer_on_begin(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	if (tracer->has_system || data)
+		tracer_restart(tracer, vcpu);
+	tracer_leave(vcpu);
 }
 
 void tracer_check_stop(struct tracer *tracer)

@@ -20,6 +20,7 @@ struct tracer {
 	struct vms_ring ring;
 	struct clock clock;
 	uint64_t target; /* of the indirect call that is being executed */
+	bool has_system; /* an operating system has been seen to run since the vCPU began */
 	/* The task that runs; va 0: not known. */
 	struct flow_task task;
 	uint32_t n_processes;
@@ -94,3 +95,6 @@ void trace_free(struct trace *trace);
 void tracer_check_stop(struct tracer *tracer);
 /* What the vCPU had open is over, and it begins anew. Whoever calls is inside or has it alone. */
 void tracer_restart(struct tracer *tracer, unsigned vcpu);
+/* A callback where a block begins that a machine executes as it begins: after a reset, on whichever
+ * vCPU, the operating system is over. `data`: not NULL where it surely was reset. */
+void tracer_on_begin(unsigned vcpu, void *data);
