@@ -180,44 +180,66 @@ static void add_area(struct process *process, const struct known_area *area)
 		g_array_insert_val(areas, begin, *area);
 }
 
-static void note_area(struct vms_linux_processes *processes, struct vms_memory *memory,
-		      struct process *process, uint64_t va)
+/* Is the area of `va` known, and was nothing mapped or unmapped since? */
+static bool is_up_to_date(struct vms_linux *guest, const struct process *process, uint64_t va,
+			  uint64_t stamp)
 {
-	uint64_t stamp = vms_areas_stamp(processes->areas, memory, process->mm);
-	struct known_area *known = known_area(process, va);
-	struct vms_area area;
-	if ((known && known->stamp == stamp) ||
-	    !vms_areas_find(processes->areas, memory, process->mm, va, &area))
-		return;
-	if (known && known->start == area.start && known->end == area.end &&
-	    known->file == area.file && known->offset == area.offset) {
-		known->stamp = stamp;
-		return;
-	}
-	char name[VMS_AREA_NAME_SIZE];
-	vms_areas_name(processes->areas, memory, process->mm, &area, name);
-	const struct known_area added = {
-		.start = area.start,
-		.end = area.end,
-		.file = area.file,
-		.offset = area.offset,
-		.stamp = stamp,
-		.name = intern_name(processes, name),
-	};
-	add_area(process, &added);
+	g_mutex_lock(&guest->lock);
+	const struct known_area *known = known_area(process, va);
+	bool up_to_date = known && known->stamp == stamp;
+	g_mutex_unlock(&guest->lock);
+	return up_to_date;
 }
 
+/* Is it this area? Then it is so still, as of `stamp`. */
+static bool confirm(struct vms_linux *guest, const struct process *process, uint64_t va,
+		    uint64_t stamp, const struct vms_area *area)
+{
+	g_mutex_lock(&guest->lock);
+	struct known_area *known = known_area(process, va);
+	bool same = known && known->start == area->start && known->end == area->end &&
+		    known->file == area->file && known->offset == area->offset;
+	if (same)
+		known->stamp = stamp;
+	g_mutex_unlock(&guest->lock);
+	return same;
+}
+
+static void note_area(struct vms_linux *guest, struct process *process, uint64_t stamp,
+		      const struct vms_area *area, const char *name)
+{
+	g_mutex_lock(&guest->lock);
+	const struct known_area added = {
+		.start = area->start,
+		.end = area->end,
+		.file = area->file,
+		.offset = area->offset,
+		.stamp = stamp,
+		.name = intern_name(guest->processes, name),
+	};
+	add_area(process, &added);
+	g_mutex_unlock(&guest->lock);
+}
+
+/* Memory is read without the lock: a vCPU stands still for it, others shall not wait as well. */
 void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
-	struct vms_linux_processes *processes = guest->processes;
-	if (!processes->areas)
-		return;
+	const struct vms_areas *areas = guest->processes->areas;
 	g_mutex_lock(&guest->lock);
-	struct process *noted = processes->list->pdata[process->index];
-	if (noted->mm)
-		note_area(processes, memory, noted, va);
+	struct process *noted = guest->processes->list->pdata[process->index];
 	g_mutex_unlock(&guest->lock);
+	if (!areas || noted->mm == 0)
+		return;
+	uint64_t stamp = vms_areas_stamp(areas, memory, noted->mm);
+	struct vms_area area;
+	if (is_up_to_date(guest, noted, va, stamp) ||
+	    !vms_areas_find(areas, memory, noted->mm, va, &area) ||
+	    confirm(guest, noted, va, stamp, &area))
+		return;
+	char name[VMS_AREA_NAME_SIZE];
+	vms_areas_name(areas, memory, noted->mm, &area, name);
+	note_area(guest, noted, stamp, &area, name);
 }
 
 bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *process, uint64_t va,
