@@ -191,8 +191,10 @@ class Idle(unittest.TestCase):
 class Bare(unittest.TestCase):
     """A guest of our own with a known call tree, and no operating system."""
 
+    guest_class = harness.BareGuest
+
     def check(self, **options):
-        guest = harness.BareGuest("bare", **options)
+        guest = self.guest_class("bare", **options)
         self.addCleanup(guest.stop)
         report = sample(guest, "--symbols", guest.elf, "-F", "199", seconds=4)
         self.assertEqual(guest.qmp.status(), "running")

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""Looking and sampling through the agent: it tells what QMP and the gdb stub tell, stops nobody."""
+import json
+import pathlib
+import re
+import signal
+import socket
+import tempfile
+import unittest
+
+import agent_client
+import harness
+from harness import vmscope
+from test_errors import Case as Errors
+from test_sample import Bare, Report, folded
+
+
+class WithAgent:
+    """A machine with the agent, reached through it, and with several QMP sockets."""
+
+    def __init__(self, *arguments, extra=(), sockets=3, **options):
+        self._sockets = tempfile.TemporaryDirectory(prefix="vmscope-agent-")
+        directory = pathlib.Path(self._sockets.name)
+        self.agent_path = directory / "agent"
+        monitors = [word for i in range(sockets - 1)
+                    for word in ("-qmp", f"unix:{directory}/qmp{i},server=on,wait=off")]
+        super().__init__(*arguments, extra=(*agent_client.options(self.agent_path), *monitors,
+                                            *extra), **options)
+
+    def stop(self):
+        super().stop()
+        self._sockets.cleanup()
+
+    @property
+    def target(self):
+        return ("--agent", self.agent_path)
+
+    @property
+    def by_qmp(self):
+        return ("--qmp", self.qmp_path)
+
+
+class LinuxGuest(WithAgent, harness.LinuxGuest):
+    pass
+
+
+class BareGuest(WithAgent, harness.BareGuest):
+    pass
+
+
+class Same:
+    """A guest that stands still in many places, seen through the agent and through the stub."""
+    arch = "x86_64"
+    commands = (
+        ("regs",), ("stack",), ("ps",), ("modules",), ("dmesg",), ("symbol", "schedule"),
+        ("info",), ("info", "cpus"), ("info", "memory"), ("info", "mappings"), ("info", "status"),
+    )
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = LinuxGuest("6.1", arch=cls.arch)
+        cls.addClassCleanup(cls.guest.stop)
+        cls.guest.start_workload("mix")
+
+    def test_all_commands(self):
+        for _ in range(3):
+            self.guest.run("sleep 0.2")
+            self.guest.qmp.command("stop")
+            try:
+                for command in self.commands:
+                    self.check(*command)
+                self.assertEqual(self.guest.qmp.status(), "paused")
+            finally:
+                self.guest.qmp.command("cont")
+
+    def check(self, *command):
+        with self.subTest(command=command):
+            ours, theirs = (vmscope(*command, *target).out
+                            for target in (self.guest.target, self.guest.by_qmp))
+            self.assertGreater(len(ours.splitlines()), 0)
+            self.assertEqual(ours, theirs)
+
+    def test_memory(self):
+        symbol = next(symbol for symbol in self.guest.kallsyms() if symbol.name == "schedule")
+        for command in ("mem", "disas"):
+            self.check(command, hex(symbol.va))
+
+    def test_nothing_stops(self):
+        """Neither to attach nor to look, by whatever names the machine."""
+        self.guest.qmp.event_names()
+        self.guest.qmp.events.clear()
+        for target in (self.guest.target, ("-p", self.guest.pid)):
+            for command in ("stack", "regs", "ps"):
+                vmscope(command, *target)
+            report = Report(vmscope("sample", "-t", "1", *target, timeout=60).out)
+            self.assertGreater(min(report.samples.values()), 0)
+            self.assertEqual(sum(report.failed.values()), 0)
+        self.assertEqual([name for name in self.guest.qmp.event_names()
+                          if name in ("STOP", "RESUME")], [])
+
+
+class SameOnX86(Same, unittest.TestCase):
+    def test_list(self):
+        rows = {row["pid"]: row for row in json.loads(vmscope("list", "--json").out)}
+        self.assertEqual(rows[self.guest.pid]["agent"], str(self.guest.agent_path))
+        self.assertIsNone(rows[self.guest.pid]["obstacle"])
+
+    def test_core_file(self):
+        """All vCPUs are held for as long as it takes, and are what is written."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "core"
+            vmscope("core", "-o", path, *self.guest.target, timeout=120)
+            self.assertEqual(len(vmscope("ps", "--core", path).out.splitlines()) > 50, True)
+            self.assertEqual(vmscope("stack", "--core", path).out.count("vCPU"), 2)
+        self.assertEqual(self.guest.run("echo alive").strip(), "alive")
+
+
+class SameOnAarch64(Same, unittest.TestCase):
+    arch = "aarch64"
+
+
+class Split(Bare):
+    """Who works how much is seen, as through the stub."""
+
+    guest_class = BareGuest
+    test_kvm = None
+    test_without_symbols = None
+
+
+class Work(unittest.TestCase):
+    """What a guest's processes do on two vCPUs, by the guest's own account."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = LinuxGuest("6.1")
+        cls.addClassCleanup(cls.guest.stop)
+
+    def ticks(self, pids):
+        """Time that the guest has given to its processes so far."""
+        stats = [self.guest.run(f"cat /proc/{pid}/stat").rsplit(")", 1)[1].split() for pid in pids]
+        return [int(stat[11]) + int(stat[12]) for stat in stats]
+
+    def test_shares(self):
+        """Three processes on vCPU 1, one of them with a larger share; nothing on vCPU 0."""
+        self.addCleanup(self.guest.stop_workload)
+        pids = [int(self.guest.run(f"nice -n {nice} taskset 2 workload deep >/dev/null 2>&1 & "
+                                   "echo $!")) for nice in (0, 0, 5)]
+        self.guest.run("sleep 1")
+        before = self.ticks(pids)
+        stacks = folded(self.guest, "-F", "499", seconds=5)
+        spent = [now - then for now, then in zip(self.ticks(pids), before)]
+        sampled = [sum(count for frames, count in stacks
+                       if frames[0].endswith("1") and frames[1] == f"workload ({pid})")
+                   for pid in pids]
+        self.assertGreater(sum(sampled), 200)
+        for ours, theirs in zip(sampled, spent):
+            self.assertAlmostEqual(ours / sum(sampled), theirs / sum(spent), delta=0.08)
+
+    def test_user_stacks(self):
+        """Whatever is sampled of a chain of calls, its callers are the right ones."""
+        self.addCleanup(self.guest.stop_workload)
+        self.guest.start_workload("deep")
+        stacks = folded(self.guest, "-F", "499", "--symbols",
+                        self.guest.arch.programs / "workload", seconds=4)
+        chain = ["main", "work_deep", *(f"deep_{i}" for i in range(1, 9)), "burn"]
+        whole = other = 0
+        for frames, count in stacks:
+            names = [name for name in frames if name in chain]
+            if names and names == chain[:len(names)]:
+                whole += count
+            elif names:
+                other += count
+        self.assertGreater(whole, 200)
+        # In a prologue the caller is not found by frame pointers.
+        self.assertLess(other, 0.1 * whole)
+
+
+class Ends(unittest.TestCase):
+    """However a run through the agent ends, the guest runs on; meanwhile it never stops."""
+
+    def setUp(self):
+        self.guest = LinuxGuest("6.1")
+        self.addCleanup(self.guest.stop)
+        self.guest.start_workload("count")
+
+    def start(self, *arguments):
+        """A run that is sampling when this returns."""
+        process = harness.start_vmscope("sample", "-F", "499", *self.guest.target, *arguments)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+
+        def waits(thread):
+            status = (thread / "status").read_text()
+            return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
+
+        def samples():
+            self.assertIsNone(process.poll(), "vmscope has ended")
+            threads = [thread for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+                       if (thread / "comm").read_text() == "vms-sampler\n"]
+            return len(threads) == 2 and min(map(waits, threads)) > 100
+        harness.wait_for(samples, "two threads to sample")
+        return process
+
+    def finish(self, process):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        return Report(out)
+
+    def works(self):
+        """The guest gets something done, on both vCPUs, and can be held by the next one."""
+        for vcpu in range(2):
+            mask = 1 << vcpu
+            self.assertEqual(self.guest.run(f"taskset {mask} echo alive").strip(), "alive")
+        self.assertEqual(vmscope("stack", *self.guest.target).out.count("vCPU"), 2)
+
+    def test_interrupt(self):
+        report = self.finish(self.start())
+        self.assertGreater(min(report.samples.values()), 10)
+        self.assertEqual(sum(report.failed.values()), 0)
+        self.works()
+
+    def test_kill(self):
+        """kill -9, many times, at any moment."""
+        for _ in range(5):
+            process = self.start()
+            process.kill()
+            process.communicate()
+            self.works()
+
+    def test_freeze(self):
+        """A vmscope that is stopped (Ctrl-Z) holds nothing."""
+        for _ in range(5):
+            process = self.start()
+            process.send_signal(signal.SIGSTOP)
+            self.works()
+            process.send_signal(signal.SIGCONT)
+            self.assertGreater(min(self.finish(process).samples.values()), 10)
+            self.works()
+
+    def test_two_at_once(self):
+        first, second = self.start(), self.start()
+        for process in (first, second):
+            report = self.finish(process)
+            self.assertGreater(min(report.samples.values()), 10)
+            self.assertEqual(sum(report.failed.values()), 0)
+        self.works()
+
+    def test_as_many_as_there_are_sockets(self):
+        for _ in range(3):
+            self.start()
+        run = vmscope("stack", *self.guest.target, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertRegex(run.err, "another client")
+
+    def test_reboot(self):
+        process = self.start("-t", "600")
+        self.guest.qmp.command("system_reset")
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*reset")
+
+    def test_crash(self):
+        process = self.start("-t", "600")
+        self.guest.process.kill()
+        out, err = process.communicate(timeout=60)
+        self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertRegex(out, "Run: .*went away")
+
+    def test_paused_by_its_user(self):
+        self.guest.qmp.command("stop")
+        vmscope("sample", "-t", "1", *self.guest.target, check=False)
+        vmscope("stack", *self.guest.target)
+        self.assertEqual(self.guest.qmp.status(), "paused")
+        self.guest.qmp.command("cont")
+        self.works()
+
+    def test_paused_and_resumed_while_sampled(self):
+        process = self.start()
+        for _ in range(5):
+            self.guest.qmp.command("stop")
+            self.assertEqual(self.guest.qmp.status(), "paused")
+            self.guest.qmp.command("cont")
+            self.works()
+        self.assertGreater(min(self.finish(process).samples.values()), 10)
+
+
+class Refused(Errors):
+    def test_no_such_socket(self):
+        self.fails("stack", "--agent", "/nowhere/agent", says="/nowhere/agent")
+
+    def test_two_targets(self):
+        self.fails("stack", "-p", "1", "--agent", "/nowhere/agent", status=2)
+
+    def test_no_agent(self):
+        """What listens there is something else."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "socket"
+            for kind, says in ((socket.SOCK_STREAM, str(path)), (socket.SOCK_SEQPACKET, "agent")):
+                with socket.socket(socket.AF_UNIX, kind) as listener:
+                    listener.bind(str(path))
+                    listener.listen()
+                    self.fails("stack", "--agent", path, says=says)
+                path.unlink()
+
+    def test_without_qmp(self):
+        guest = BareGuest(qmp=False, sockets=1)
+        self.addCleanup(guest.stop)
+        self.fails("stack", "--agent", guest.agent_path, says='QMP.*"vmscope run".*-qmp')
+
+    def test_one_thread_for_all(self):
+        """Where the agent cannot hold one vCPU, QEMU's stub holds all."""
+        guest = BareGuest(smp=2, accel="tcg,thread=single")
+        self.addCleanup(guest.stop)
+        self.assertEqual(vmscope("stack", *guest.target).out.count("vCPU"), 2)
+        self.assertEqual(guest.qmp.status(), "running")
+
+
+if __name__ == "__main__":
+    unittest.main()
