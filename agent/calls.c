@@ -244,6 +244,13 @@ static struct start *prepare(unsigned client, const struct vms_agent_calls *opti
 		reply_error(reply, VMS_ERROR_PROTOCOL, "cannot trace calls: %s", wrong);
 		return NULL;
 	}
+	if (vcpus_mixed_up()) {
+		reply_error(
+			reply, VMS_ERROR_UNSUPPORTED,
+			"cannot trace calls: this QEMU runs several vCPUs in one thread and mixes "
+			"them up: start it with -accel tcg,thread=multi, or with -smp 1");
+		return NULL;
+	}
 	if (calls.trace && calls.client != client) {
 		reply_error(reply, VMS_ERROR_BUSY,
 			    "cannot trace calls: process %d traces them already",

@@ -48,6 +48,11 @@ bool vcpus_one_thread(void)
 	return all.one_thread;
 }
 
+bool vcpus_mixed_up(void)
+{
+	return all.one_thread && all.max > 1;
+}
+
 struct vcpu *vcpu_current(void)
 {
 	return current;
@@ -152,7 +157,7 @@ void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called)
 {
 	uint8_t bytes[16];
 	size_t n = qemu_plugin_tb_n_insns(tb);
-	if (n == 0)
+	if (n == 0 || vcpus_mixed_up())
 		return;
 	const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
 	size_t size = qemu_plugin_insn_data(last, bytes, sizeof(bytes));

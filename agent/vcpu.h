@@ -31,6 +31,13 @@ unsigned vcpus_max(void);
 struct vcpu *vcpu_get(unsigned index);
 /* Does QEMU run several in one thread? */
 bool vcpus_one_thread(void);
+/*
+ * Does it run several in one thread? Then code must not be instrumented: QEMU up to 11.1 compiles
+ * the number of the vCPU for which it translates into code that all of them share, as a constant,
+ * and multiplying it to find a scoreboard's element changes that constant for the guest's own code,
+ * too.
+ */
+bool vcpus_mixed_up(void);
 /* In a vCPU's thread, NULL in others; where several are run in one, any of them. */
 struct vcpu *vcpu_current(void);
 const struct arch *vcpu_arch(void);

@@ -215,7 +215,7 @@ static const struct vms_engine engine = {
 
 bool vms_agent_can_hold(const struct vms_agent_link *link)
 {
-	return !link->hello.one_thread;
+	return !link->hello.one_thread || link->hello.max_vcpus == 1;
 }
 
 /* vCPUs are numbered in ascending order: those that the agent has no room for are the last. */

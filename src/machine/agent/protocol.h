@@ -61,7 +61,8 @@ struct vms_agent_hello {
 	uint32_t pid;	     /* of QEMU */
 	uint32_t max_vcpus;  /* elements of vms_agent_shared.vcpu */
 	uint32_t n_regs;     /* registers that a vCPU gives */
-	uint32_t one_thread; /* 1: QEMU runs all vCPUs in one thread: holding one holds all */
+	uint32_t one_thread; /* 1: QEMU runs all vCPUs in one thread; several cannot be held, nor
+				traced: it mixes them up */
 	uint64_t shared_size;
 	char arch[16]; /* as QEMU calls it: "x86_64", "aarch64" */
 };
