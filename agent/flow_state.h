@@ -203,6 +203,8 @@ void place_forget(struct flow *flow, unsigned rank);
  * over.
  */
 bool place_find(struct flow *flow, unsigned rank, uint64_t slot, uint64_t cut, uint64_t time);
+/* Is there a stack on which `slot` lies, or which ends near it, that is not parked? */
+bool place_is_open(const struct flow *flow, unsigned rank, uint64_t slot);
 /* Puts a new stack on top. False: no memory. */
 bool place_nest(struct flow *flow, unsigned rank, uint64_t time);
 /* Frames of the stack in use whose slots are below are over. */

@@ -200,6 +200,14 @@ static bool find_unplaced(const struct flow *flow, unsigned rank)
 	return top && top->rank == rank && stack_last(top)->slot == NO_SLOT;
 }
 
+bool place_is_open(const struct flow *flow, unsigned rank, uint64_t slot)
+{
+	const struct stack *stack = flow->context->top;
+	while (stack && stack->rank == rank && !stack_spans(stack, slot, MARGIN))
+		stack = stack->below;
+	return stack && stack->rank == rank;
+}
+
 bool place_find(struct flow *flow, unsigned rank, uint64_t slot, uint64_t cut, uint64_t time)
 {
 	place_lower(flow, rank, time);

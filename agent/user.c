@@ -13,6 +13,8 @@
 
 /* At most between what was interrupted and its handler on the same stack: all registers. */
 #define MAX_SIGNAL_FRAME 65536
+/* At most bytes of a system call. */
+#define SYSCALL_INSTRUCTION 4
 
 static void remember(struct context *context, const struct user_state *from)
 {
@@ -71,8 +73,21 @@ static void call_handler(struct flow *flow, const struct user_state *from, uint6
 /* Where a call of sigreturn may be what ended, and frames would be cut, it was one. */
 static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_t sp, uint64_t time)
 {
+	/* A stack that is parked has nothing that would be cut, and is not to be opened for this.
+	 */
 	return from->kind == FLOW_SYSCALL && flow->context->n_signals > 0 &&
-	       go_to(flow, sp, sp, time) && stack_last(flow->top)->slot < sp;
+	       place_is_open(flow, 0, sp) && go_to(flow, sp, sp, time) &&
+	       stack_last(flow->top)->slot < sp;
+}
+
+/*
+ * With what follows the system call, or with the call once more. Another place is a handler's: one
+ * that is called as sigreturn ends, at just where the last one began.
+ */
+static bool goes_on(const struct user_state *from, uint64_t pc, uint64_t sp)
+{
+	return from->sp == sp &&
+	       (from->kind != FLOW_SYSCALL || from->pc - pc <= SYSCALL_INSTRUCTION);
 }
 
 static void begin_program(struct flow *flow, uint64_t pc, uint64_t time)
@@ -95,7 +110,7 @@ void user_resume(struct flow *flow, uint64_t pc, uint64_t sp, uint64_t time)
 		return;
 	}
 	place_lower(flow, 0, time);
-	if (from.known && from.sp == sp)
+	if (from.known && goes_on(&from, pc, sp))
 		return;
 	if (!context->task.va)
 		place_forget(flow, 0);
