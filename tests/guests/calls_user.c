@@ -468,6 +468,9 @@ int main(int argc, char **argv)
 		after_exec();
 		return 0;
 	}
+	/* Nothing tells a trace where user code has functions but calls of them. */
+	below_handler();
+	tail_next(tail_end(0));
 	play_calls();
 	play_stacks();
 	play_signals();

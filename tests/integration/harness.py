@@ -148,6 +148,7 @@ class Machine:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-test-"))
         self.qmp_path = self.directory / "qmp"
         self.serial_path = self.directory / "serial.log"
+        self._qemu = None  # a pidfd
         ours, theirs = socket.socketpair()
         command = [
             *map(str, launcher), *ARCHS[arch].qemu, "-accel", accel, "-cpu", cpu, "-smp", str(smp),
@@ -243,12 +244,13 @@ class Machine:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        with contextlib.suppress(ProcessLookupError):  # where it was started by another
-            signal.pidfd_send_signal(self._qemu, signal.SIGKILL)
-        os.close(self._qemu)
+        if self._qemu is not None:
+            with contextlib.suppress(ProcessLookupError):  # where it was started by another
+                signal.pidfd_send_signal(self._qemu, signal.SIGKILL)
+            os.close(self._qemu)
+            self.qmp.close()
         if self._input is not None:
             os.close(self._input)
-        self.qmp.close()
         self._log.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         if self in self._all:

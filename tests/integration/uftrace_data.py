@@ -7,6 +7,7 @@ Written from the format, not from the writer that is tested: `info`, `task.txt`,
 import array
 import bisect
 import collections
+import operator
 import pathlib
 import re
 import struct
@@ -20,7 +21,15 @@ ERRORS_SHOWN = 10
 Task = collections.namedtuple("Task", "tid pid time")
 Session = collections.namedtuple("Session", "sid pid time exename")
 Map = collections.namedtuple("Map", "start end protection image")
-Place = collections.namedtuple("Place", "image name offset")  # offset: from the symbol's begin
+
+
+class Place(collections.namedtuple("Place", "image name offset")):
+    """Where an address lies: `offset` bytes from the symbol's begin."""
+
+    @property
+    def file(self):
+        return re.sub(r"~\d+$", "", self.image.rsplit("/", 1)[-1])
+
 
 
 class Symbols:
@@ -69,44 +78,49 @@ class Stream:
     def check(self):
         """Everything that is wrong with the records, as a list of words on it.
 
-        Sets `open`, the addresses of the calls without an exit, outermost first, `lost` and
-        `unopened`, exits without an entry (only LOST records excuse them).
+        Sets `open`, the addresses of the calls without an exit, outermost first, and `lost`: after
+        records of that kind, exits and entries need not meet.
         """
         errors = []
         stack = []
-        self.lost = self.unopened = 0
+        self.lost = 0
         excused = False  # by LOST, until calls and returns meet again
         if self.cut:
             errors.append(f"{self.tid}: {self.cut} bytes after the last whole record")
-        for i in range(1, len(self.times)):
-            if self.times[i] < self.times[i - 1]:
-                errors.append(f"{self.tid}: record {i} is {self.times[i - 1] - self.times[i]} ns "
-                              "before the one before it")
-                break
+        if not all(map(operator.le, self.times, self.times[1:])):
+            i = next(i for i in range(1, len(self)) if self.times[i] < self.times[i - 1])
+            errors.append(f"{self.tid}: record {i} is {self.times[i - 1] - self.times[i]} ns before "
+                          "the one before it")
         entry, leave = MAGIC << 3 | ENTRY, MAGIC << 3 | EXIT
+        push, pop = stack.append, stack.pop
+        depth = 0
         for i, word in enumerate(self.words):
             low = word & 0x3f
             if low == entry:
-                depth = len(stack)
-                if word >> 6 & 1023 != (depth if depth < MAX_DEPTH else MAX_DEPTH) and not excused:
+                if word >> 6 & 1023 != depth and (depth < MAX_DEPTH or
+                                                  word >> 6 & 1023 != MAX_DEPTH) and not excused:
                     errors.append(f"{self.tid}: record {i}: entry of {word >> 16:#x} at depth "
                                   f"{word >> 6 & 1023}, {depth} calls are open")
-                stack.append(word)
-            elif low == leave:
+                push(word)
+                depth += 1
+                continue
+            if low == leave:
                 if stack and stack[-1] == word - 1:
-                    stack.pop()
-                elif excused:
-                    while word - 1 in stack and stack.pop() != word - 1:
+                    pop()
+                    depth -= 1
+                    continue
+                if excused:
+                    while word - 1 in stack and pop() != word - 1:
                         pass
                 elif stack:
                     errors.append(f"{self.tid}: record {i}: exit of {word >> 16:#x} at depth "
                                   f"{word >> 6 & 1023}, open is {stack[-1] >> 16:#x} at "
                                   f"{stack[-1] >> 6 & 1023}")
-                    stack.pop()
+                    pop()
                 else:
-                    self.unopened += 1
                     errors.append(f"{self.tid}: record {i}: exit of {word >> 16:#x}, no call is "
                                   "open")
+                depth = len(stack)
             elif low == MAGIC << 3 | LOST:
                 self.lost += word >> 16
                 excused = True
@@ -126,21 +140,17 @@ class Stream:
                 counts[word >> 16] += n
         return counts
 
-    def calls(self):
-        """Every call as (time, addresses of the open calls and its own), in order."""
-        stack = []
-        for time, word in zip(self.times, self.words):
-            if word & 3 == ENTRY:
-                stack.append(word >> 16)
-                yield time, stack
-            elif word & 3 == EXIT and stack:
-                stack.pop()
-
     def edges(self):
         """Calls by (caller, callee); the caller of an outermost call is None."""
-        counts = collections.Counter()
-        for _, stack in self.calls():
-            counts[stack[-2] if len(stack) > 1 else None, stack[-1]] += 1
+        counts = collections.defaultdict(int)
+        stack = [None]
+        for word in self.words:
+            if word & 3 == ENTRY:
+                address = word >> 16
+                counts[stack[-1], address] += 1
+                stack.append(address)
+            elif word & 3 == EXIT and len(stack) > 1:
+                stack.pop()
         return counts
 
 
@@ -278,12 +288,15 @@ class Trace:
         return counts
 
     def calls(self, tids=None, image=None):
-        """Calls by name, over these tasks (all), in images of this name (all)."""
+        """Calls by name, over these tasks (all), in images of this name (all).
+
+        An image's name ends in ~2 and so on where several are called alike.
+        """
         counts = collections.Counter()
         for tid in self.ids if tids is None else tids:
             for address, n in self.entries_of(tid).items():
                 place = self.place(tid, address)
-                if place and place.name and image in (None, place.image.rsplit("/", 1)[-1]):
+                if place and place.name and image in (None, place.file):
                     counts[place.name if place.offset == 0 else
                            f"{place.name}+{place.offset:#x}"] += n
         return counts
