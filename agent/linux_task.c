@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MAX_WAIT_NS 50000000ULL /* for the client to read an address space that goes */
+#define MAX_WAIT_NS 500000000ULL /* for the client to read an address space that goes */
 
 static bool knows_tasks(const struct tracer *tracer)
 {
