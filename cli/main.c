@@ -23,9 +23,11 @@ static void print_help(FILE *to)
 	for (size_t i = 0; i < G_N_ELEMENTS(commands); i++)
 		fprintf(to, "  %-12s  %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\n"
-	      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --gdb ADDR, -c FILE (a core file),\n"
-	      "or, at the end, -- COMMAND to start a QEMU. With none: the only machine of this\n"
-	      "host.\n"
+	      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --agent PATH, --gdb ADDR, -c FILE "
+	      "(a\n"
+	      "core file), or, at the end, -- COMMAND to start a QEMU. With none: the only machine "
+	      "of\n"
+	      "this host.\n"
 	      "\"vmscope COMMAND --help\" tells the options of a command.\n",
 	      to);
 }

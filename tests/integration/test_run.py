@@ -421,12 +421,15 @@ class RunCalls(Case):
         self.assertRegex(run.err, "frobnicate.*\nvmscope: .*ended before")
         self.assertFalse(self.trace.exists())
 
-    @unittest.skipUnless(os.getuid() == 0, "only root can mount a small file system")
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount")
     def test_full_disk(self):
         """The trace ends with one message, the guest boots on."""
         disk = self.directory / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], check=True)
+        mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], text=True,
+                               stderr=subprocess.PIPE)
+        if mount.returncode:
+            self.skipTest(f"cannot mount a file system: {mount.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
         harness.build_guests()
         self.trace = disk / "trace"
