@@ -158,6 +158,11 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error);
 
 /* Is the machine paused by somebody else (its user, an I/O error, a panic)? */
 bool vms_machine_is_paused(struct vms_machine *machine);
+/*
+ * For how long, in ns, the machine had been paused at `time_ns` (CLOCK_MONOTONIC), since it was
+ * opened: what the guest's clock is behind the host's. 0 where the engine cannot tell.
+ */
+uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns);
 
 /* Why a machine does not go on as it was opened. */
 enum vms_machine_end {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "calls/drain.h"
+#include "calls/guest_clock.h"
 #include "calls/names.h"
 #include "calls/trace.h"
 #include <errno.h>
@@ -47,11 +48,24 @@ struct session {
 
 /* ---- what the rings tell ---------------------------------------------- */
 
+static uint64_t paused_ns(void *data, uint64_t time_ns)
+{
+	return vms_machine_paused_ns(((struct session *)data)->machine, time_ns);
+}
+
+/* A time of the clock that was asked for. */
+static uint64_t trace_time(struct session *session, uint64_t time_ns)
+{
+	if (session->options->clock != VMS_CALLS_CLOCK_GUEST)
+		return time_ns;
+	return time_ns - MIN(time_ns, paused_ns(session, time_ns));
+}
+
 static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *data)
 {
 	struct session *session = data;
 	const struct vms_calls_thread thread = {
-		.time_ns = stream->time_ns,
+		.time_ns = trace_time(session, stream->time_ns),
 		.pid = stream->pid,
 		.name = stream->name,
 	};
@@ -61,8 +75,10 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
 	struct session *session = data;
+	struct vms_calls_space timed = *space;
+	timed.time_ns = trace_time(session, space->time_ns);
 	session->runs_programs = true;
-	vms_calls_names_space(session->names, id, space);
+	vms_calls_names_space(session->names, id, &timed);
 }
 
 static void on_process(uint64_t id, const struct vms_calls_space *space, void *data)
@@ -75,7 +91,18 @@ static void on_process(uint64_t id, const struct vms_calls_space *space, void *d
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
 {
 	struct session *session = data;
-	return vms_calls_directory_append(session->directory, id, records, size, error);
+	unsigned char timed[64 * 1024];
+	bool guest = session->options->clock == VMS_CALLS_CLOCK_GUEST;
+	for (size_t done = 0, n; done < size; done += n) {
+		const void *part = (const unsigned char *)records + done;
+		n = guest ? MIN(size - done, sizeof(timed)) : size;
+		if (guest)
+			vms_calls_guest_times(part, n, paused_ns, session, timed);
+		if (!vms_calls_directory_append(session->directory, id, guest ? timed : part, n,
+						error))
+			return false;
+	}
+	return true;
 }
 
 /* ---- the thread that empties the rings -------------------------------- */

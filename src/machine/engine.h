@@ -40,6 +40,8 @@ struct vms_engine {
 	/* Optional with read_ram. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 	bool (*is_paused)(struct vms_machine *machine);
+	/* Optional: see vms_machine_paused_ns. */
+	uint64_t (*paused_ns)(struct vms_machine *machine, uint64_t time_ns);
 	enum vms_machine_end (*ended)(struct vms_machine *machine);
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
 	/* Releases, removes what was added, frees what the engine allocated in `machine`. */

@@ -250,6 +250,12 @@ bool vms_machine_is_paused(struct vms_machine *machine)
 	return machine->engine->is_paused(machine);
 }
 
+uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns)
+{
+	HOLD_LOCK(&machine->lock);
+	return machine->engine->paused_ns ? machine->engine->paused_ns(machine, time_ns) : 0;
+}
+
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine)
 {
 	HOLD_LOCK(&machine->lock);

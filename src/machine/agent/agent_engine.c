@@ -188,6 +188,14 @@ static bool is_paused(struct vms_machine *machine)
 	return !qmp->running;
 }
 
+/* QEMU tells of a pause before the guest runs on: what is asked of a time that is over is sure. */
+static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
+{
+	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;
+	vms_qmp_poll(qmp);
+	return vms_pauses_until(&qmp->pauses, time_ns);
+}
+
 /* The agent ends what is held when the link is closed. */
 static void close_machine(struct vms_machine *machine)
 {
@@ -208,6 +216,7 @@ static const struct vms_engine engine = {
 	.read_ram = vms_qemu_read_ram,
 	.next_data = vms_qemu_next_data,
 	.is_paused = is_paused,
+	.paused_ns = paused_ns,
 	.ended = vms_qemu_ended,
 	.item_text = vms_qemu_item_text,
 	.close = close_machine,

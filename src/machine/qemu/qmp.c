@@ -98,13 +98,28 @@ static bool next_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct json_
 	return true;
 }
 
-static void note_event(struct vms_qmp *qmp, const char *event)
+/* When an event happened, on CLOCK_MONOTONIC: QEMU stamps it with the wall clock. */
+static uint64_t event_time_ns(struct json_object *message)
+{
+	struct json_object *stamp = json_object_object_get(message, "timestamp");
+	uint64_t seconds, microseconds, now_ns = vms_clock_now_ns();
+	if (!stamp || !vms_json_uint(stamp, "seconds", G_MAXINT32 * UINT64_C(4), &seconds) ||
+	    !vms_json_uint(stamp, "microseconds", G_USEC_PER_SEC - 1, &microseconds))
+		return now_ns;
+	int64_t ago_us = g_get_real_time() - (int64_t)(seconds * G_USEC_PER_SEC + microseconds);
+	return ago_us > 0 && (uint64_t)ago_us * 1000 < now_ns ? now_ns - (uint64_t)ago_us * 1000
+							      : now_ns;
+}
+
+static void note_event(struct vms_qmp *qmp, const char *event, struct json_object *message)
 {
 	if (strcmp(event, "STOP") == 0) {
 		qmp->running = false;
+		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
 		qmp->running = true;
 		qmp->resumes++;
+		vms_pauses_end(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESET") == 0) {
 		qmp->was_reset = true;
 	} else if (strcmp(event, "SHUTDOWN") == 0) {
@@ -150,7 +165,7 @@ struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
 			return NULL;
 		const char *event = vms_json_string(message, "event");
 		if (event)
-			note_event(qmp, event);
+			note_event(qmp, event, message);
 		if (event || !is_answer(qmp, message))
 			continue;
 		struct json_object *value = NULL;
@@ -205,7 +220,7 @@ bool vms_qmp_poll(struct vms_qmp *qmp)
 			break;
 		const char *event = vms_json_string(message, "event");
 		if (event)
-			note_event(qmp, event);
+			note_event(qmp, event, message);
 	}
 	return !qmp->broken;
 }
@@ -271,6 +286,8 @@ bool vms_qmp_open(struct vms_qmp *qmp, GError **error)
 	if (!vms_json_bool(status, "running", &qmp->running))
 		return fail(qmp, VMS_ERROR_PROTOCOL, "query-status does not tell the status",
 			    error);
+	if (!qmp->running)
+		vms_pauses_begin(&qmp->pauses, vms_clock_now_ns());
 	return true;
 }
 
@@ -279,4 +296,5 @@ void vms_qmp_close(struct vms_qmp *qmp)
 	vms_stream_close(&qmp->stream);
 	g_clear_pointer(&qmp->tokener, json_tokener_free);
 	g_clear_pointer(&qmp->version, g_free);
+	vms_pauses_clear(&qmp->pauses);
 }

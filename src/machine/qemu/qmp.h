@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "machine/qemu/pauses.h"
 #include "machine/qemu/stream.h"
 #include <json-c/json.h>
 
@@ -26,6 +27,7 @@ struct vms_qmp {
 	bool was_reset;
 	bool has_shut_down;
 	uint64_t resumes; /* RESUME events seen */
+	struct vms_pauses pauses;
 };
 
 /*

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#include "calls/guest_clock.h"
+
+#include <string.h>
+
+struct record {
+	uint64_t time_ns, word;
+};
+
+/*
+ * Pauses only add up: where the first record and the last one have the same behind them, all
+ * between have. Nearly always that is all of them; else each half is looked at.
+ */
+static void shift(struct record *records, size_t n, vms_calls_paused paused, void *data)
+{
+	uint64_t first = paused(data, records[0].time_ns);
+	if (n > 1 && paused(data, records[n - 1].time_ns) != first) {
+		shift(records, n / 2, paused, data);
+		shift(records + n / 2, n - n / 2, paused, data);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		records[i].time_ns -= MIN(first, records[i].time_ns);
+}
+
+void vms_calls_guest_times(const void *records, size_t size, vms_calls_paused paused, void *data,
+			   void *ret)
+{
+	memcpy(ret, records, size);
+	if (size >= sizeof(struct record))
+		shift(ret, size / sizeof(struct record), paused, data);
+}

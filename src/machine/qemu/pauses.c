@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/pauses.h"
+
+static struct vms_pause *pause_at(const struct vms_pauses *pauses, guint index)
+{
+	return &g_array_index(pauses->pauses, struct vms_pause, index);
+}
+
+static struct vms_pause *last(const struct vms_pauses *pauses)
+{
+	guint n = pauses->pauses ? pauses->pauses->len : 0;
+	return n ? pause_at(pauses, n - 1) : NULL;
+}
+
+void vms_pauses_clear(struct vms_pauses *pauses)
+{
+	g_clear_pointer(&pauses->pauses, g_array_unref);
+}
+
+void vms_pauses_begin(struct vms_pauses *pauses, uint64_t time_ns)
+{
+	const struct vms_pause *before = last(pauses);
+	struct vms_pause pause = { .begin_ns = time_ns, .end_ns = UINT64_MAX };
+	if (before && before->end_ns == UINT64_MAX)
+		return;
+	if (before) {
+		pause.begin_ns = MAX(time_ns, before->end_ns);
+		pause.before_ns = before->before_ns + (before->end_ns - before->begin_ns);
+	}
+	if (!pauses->pauses)
+		pauses->pauses = g_array_new(FALSE, FALSE, sizeof(pause));
+	g_array_append_val(pauses->pauses, pause);
+}
+
+void vms_pauses_end(struct vms_pauses *pauses, uint64_t time_ns)
+{
+	struct vms_pause *pause = last(pauses);
+	if (pause && pause->end_ns == UINT64_MAX)
+		pause->end_ns = MAX(time_ns, pause->begin_ns);
+}
+
+uint64_t vms_pauses_until(const struct vms_pauses *pauses, uint64_t time_ns)
+{
+	guint low = 0, high = pauses->pauses ? pauses->pauses->len : 0;
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+		if (pause_at(pauses, middle)->begin_ns < time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return 0;
+	const struct vms_pause *pause = pause_at(pauses, low - 1);
+	return pause->before_ns + MIN(time_ns, pause->end_ns) - pause->begin_ns;
+}
