@@ -78,11 +78,13 @@ struct arch {
 	const char *const *regs; /* as QEMU's gdb descriptions name them; at most
 				    VMS_AGENT_MAX_REGS */
 	unsigned n_regs;
-	unsigned sp;
+	unsigned sp, pc;
 	/* Privilege of what the vCPU runs: 0 user, 3 the most. In a callback that may read
 	 * registers. */
 	unsigned (*rank)(struct vcpu *vcpu);
 	struct branch (*branch)(const uint8_t *bytes, size_t size);
+	/* Waits for an interrupt? */
+	bool (*halts)(const uint8_t *bytes, size_t size);
 	/* Puts a trace's callbacks into a block of code. */
 	void (*instrument)(struct block *block);
 	struct flow_levels levels;

@@ -3,6 +3,7 @@
 
 #include "instrument.h"
 #include "vcpu.h"
+#include <string.h>
 
 static const char *const registers[A64_N_REGS] = {
 	"x0",
@@ -73,13 +74,22 @@ static unsigned a64_rank(struct vcpu *vcpu)
 	return cpsr >> 2 & 3;
 }
 
+/* wfi; after wfe others get their turn, but it goes on by itself. */
+static bool a64_halts(const uint8_t *bytes, size_t size)
+{
+	static const uint8_t wfi[] = { 0x7f, 0x20, 0x03, 0xd5 };
+	return size == sizeof(wfi) && memcmp(bytes, wfi, sizeof(wfi)) == 0;
+}
+
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.regs = registers,
 	.n_regs = A64_N_REGS,
 	.sp = A64_SP,
+	.pc = A64_PC,
 	.rank = a64_rank,
 	.branch = branch_aarch64,
+	.halts = a64_halts,
 	.instrument = instrument_aarch64,
 	.levels = { .kernel = 1, .number = { 0, 1, 2, 3 } },
 };

@@ -28,13 +28,20 @@ static unsigned x86_rank(struct vcpu *vcpu)
 	return eflags & EFLAGS_VM ? 0 : 3 - (cs & 3);
 }
 
+static bool x86_halts(const uint8_t *bytes, size_t size)
+{
+	return size == 1 && bytes[0] == 0xf4;
+}
+
 const struct arch arch_x86_64 = {
 	.name = "x86_64",
 	.regs = registers,
 	.n_regs = X86_N_REGS,
 	.sp = X86_RSP,
+	.pc = X86_RIP,
 	.rank = x86_rank,
 	.branch = branch_x86,
+	.halts = x86_halts,
 	.instrument = instrument_x86,
 	.levels = { .kernel = 3, .number = { 3, 2, 1, 0 } },
 };

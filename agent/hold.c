@@ -162,13 +162,17 @@ static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
 	}
 }
 
+static void set_running(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	set_state(vcpu, VMS_AGENT_RUNNING);
+	g_mutex_unlock(&vcpu->lock);
+}
+
 void hold_vcpu_called(struct vcpu *vcpu)
 {
-	if (vcpu->state != VMS_AGENT_RUNNING) {
-		g_mutex_lock(&vcpu->lock);
-		set_state(vcpu, VMS_AGENT_RUNNING);
-		g_mutex_unlock(&vcpu->lock);
-	}
+	if (vcpu->state != VMS_AGENT_RUNNING)
+		set_running(vcpu);
 	if (!is_wanted(vcpu))
 		return;
 	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
@@ -178,12 +182,27 @@ void hold_vcpu_called(struct vcpu *vcpu)
 
 /* ---- what vCPUs do ------------------------------------------------------ */
 
+/* Its registers have been read. */
+static void idle(struct vcpu *vcpu)
+{
+	set_state(vcpu, VMS_AGENT_HALTED);
+	grant_all(vcpu);
+}
+
 void hold_vcpu_idle(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
 	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
-	set_state(vcpu, VMS_AGENT_HALTED);
-	grant_all(vcpu);
+	idle(vcpu);
+	g_mutex_unlock(&vcpu->lock);
+}
+
+void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next)
+{
+	g_mutex_lock(&vcpu->lock);
+	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
+	vcpu->regs[vcpu_arch()->pc] = next;
+	idle(vcpu);
 	g_mutex_unlock(&vcpu->lock);
 }
 
@@ -218,9 +237,7 @@ static bool end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
  */
 void hold_vcpu_resume(struct vcpu *vcpu)
 {
-	g_mutex_lock(&vcpu->lock);
-	set_state(vcpu, VMS_AGENT_RUNNING);
-	g_mutex_unlock(&vcpu->lock);
+	set_running(vcpu);
 	uint64_t deadline = now_ns() + RESUME_NS;
 	bool ended = true;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)

@@ -22,5 +22,7 @@ void hold_vcpu_init(struct vcpu *vcpu);
 void hold_vcpu_exit(struct vcpu *vcpu);
 void hold_vcpu_idle(struct vcpu *vcpu);
 void hold_vcpu_resume(struct vcpu *vcpu);
+/* Idles from here on, to go on at `next`; called by its flag when it does. */
+void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next);
 /* Called by its flag: waits while a client wants it held. */
 void hold_vcpu_called(struct vcpu *vcpu);

@@ -123,6 +123,7 @@ static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
 static void on_vcpu_idle QEMU_CALLBACK(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_get(index);
+	vcpus_idle();
 	if (vcpu)
 		hold_vcpu_idle(vcpu);
 }
@@ -147,11 +148,22 @@ static void on_call(unsigned index, __attribute__((unused)) void *data)
 	hold_vcpu_called(vcpu);
 }
 
+/* From translated code that halts. */
+static void on_halt(unsigned index, void *next)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (!vcpu)
+		return;
+	hold_vcpu_halts(vcpu, (uint64_t)(uintptr_t)next);
+	vcpu_call_self(vcpu);
+}
+
 static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 {
 	plugin.translated = true;
-	vcpu_translate(tb, on_call);
-	calls_translate(tb);
+	vcpu_translate(tb, on_call, on_halt);
+	if (!vcpus_mixed_up())
+		calls_translate(tb);
 }
 
 static void on_quit QEMU_CALLBACK()

@@ -362,7 +362,7 @@ static bool open_socket(const char *path)
 	server.end = eventfd(0, EFD_CLOEXEC);
 	server.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	return server.end >= 0 && server.fd >= 0 && bind_socket(&address) &&
-	       stat(path, &server.file) == 0 && listen(server.fd, VMS_AGENT_MAX_CLIENTS) == 0;
+	       stat(path, &server.file) == 0 && listen(server.fd, SOMAXCONN) == 0;
 }
 
 bool server_start(const char *path, unsigned api)

@@ -11,7 +11,7 @@ static struct {
 	const struct arch *arch;
 	struct vcpu *vcpu;
 	unsigned max;
-	_Atomic bool one_thread;
+	_Atomic bool one_thread, idles;
 	qemu_plugin_u64 flag;
 } all;
 
@@ -51,6 +51,11 @@ bool vcpus_one_thread(void)
 bool vcpus_mixed_up(void)
 {
 	return all.one_thread && all.max > 1;
+}
+
+void vcpus_idle(void)
+{
+	all.idles = true;
 }
 
 struct vcpu *vcpu_current(void)
@@ -153,17 +158,24 @@ static bool leaves(const uint8_t *bytes, size_t size)
 	}
 }
 
-void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called)
+void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called,
+		    qemu_plugin_vcpu_udata_cb halts)
 {
 	uint8_t bytes[16];
 	size_t n = qemu_plugin_tb_n_insns(tb);
+	if (all.max == 1 && !all.idles) /* several are told apart by their threads */
+		all.one_thread = true;
 	if (n == 0 || vcpus_mixed_up())
 		return;
-	const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
+	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
 	size_t size = qemu_plugin_insn_data(last, bytes, sizeof(bytes));
 	if (leaves(bytes, size))
 		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, called, QEMU_PLUGIN_CB_R_REGS,
 							  QEMU_PLUGIN_COND_NE, all.flag, 0, NULL);
+	if (all.one_thread && all.arch->halts(bytes, size))
+		qemu_plugin_register_vcpu_insn_exec_cb(
+			last, halts, QEMU_PLUGIN_CB_R_REGS,
+			(void *)(uintptr_t)(qemu_plugin_insn_vaddr(last) + size));
 }
 
 static _Thread_local unsigned calling; /* index, or ALL */
@@ -188,6 +200,11 @@ void vcpu_call(unsigned index)
 void vcpu_call_all(void)
 {
 	vcpu_call(ALL);
+}
+
+void vcpu_call_self(struct vcpu *vcpu)
+{
+	qemu_plugin_u64_set(all.flag, vcpu->index, 1);
 }
 
 void vcpu_called(struct vcpu *vcpu)

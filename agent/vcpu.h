@@ -29,7 +29,10 @@ bool vcpus_new(qemu_plugin_id_t id, const struct arch *arch, unsigned max);
 unsigned vcpus_max(void);
 /* NULL beyond that. */
 struct vcpu *vcpu_get(unsigned index);
-/* Does QEMU run several in one thread? */
+/*
+ * Does QEMU run all in one thread? Such a one is never reported to idle: what halts is seen by its
+ * instruction, what wakes up where it next looks at its flag.
+ */
 bool vcpus_one_thread(void);
 /*
  * Does it run several in one thread? Then code must not be instrumented: QEMU up to 11.1 compiles
@@ -38,6 +41,8 @@ bool vcpus_one_thread(void);
  * too.
  */
 bool vcpus_mixed_up(void);
+/* In a callback that says so. Threads of single vCPUs idle before they run any code. */
+void vcpus_idle(void);
 /* In a vCPU's thread, NULL in others; where several are run in one, any of them. */
 struct vcpu *vcpu_current(void);
 const struct arch *vcpu_arch(void);
@@ -53,10 +58,16 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size);
 /* In plugin.c's callbacks. */
 struct vcpu *vcpu_init(unsigned index);
 
-/* Makes the code of `tb` look at the flag. */
-void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called);
+/*
+ * Makes the code of `tb` look at the flag. Where all run in one thread, `halts` is called before
+ * one halts, with the address of the next instruction.
+ */
+void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called,
+		    qemu_plugin_vcpu_udata_cb halts);
 /* Sets the flag: of one, or of all. From any thread but with no vCPU's lock held. */
 void vcpu_call(unsigned index);
 void vcpu_call_all(void);
+/* Sets that of this vCPU, in its callback. */
+void vcpu_call_self(struct vcpu *vcpu);
 /* Takes the flag back. What was asked for before the call is seen after this. */
 void vcpu_called(struct vcpu *vcpu);
