@@ -22,8 +22,8 @@ struct vms_calls_image {
 /* `path`: what the guest calls it. */
 struct vms_calls_image *vms_calls_image_new(const char *path, const char *name);
 void vms_calls_image_free(struct vms_calls_image *image);
-/* A function at `offset` was entered; it is to have a name, symbol or not. */
-void vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset);
+/* A function at `offset` was entered that is to have a name, symbol or not. Is it a new one? */
+bool vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset);
 /* The symbol file's text; newly allocated. */
 GString *vms_calls_image_text(const struct vms_calls_image *image);
 /* A part of a path as uftrace can read it: no white space, no slash; at most 200 bytes. */
@@ -46,10 +46,11 @@ struct vms_calls_place {
 };
 
 struct vms_calls_places {
-	GArray *list;	    /* struct vms_calls_place, in the order of making */
-	GHashTable *strays; /* pieces in which records of nobody knows what were written */
-	uint64_t next;	    /* where to look for room for an image that cannot stay */
-	bool changed;	    /* since the map was written */
+	GArray *list;	     /* struct vms_calls_place, in the order of making */
+	GHashTable *strays;  /* pieces in which records of nobody knows what were written */
+	unsigned n_mappings; /* of all processes and the kernel */
+	uint64_t next;	     /* where to look for room for an image that cannot stay */
+	bool changed;	     /* since the map was written */
 };
 
 struct vms_calls_mappings {

@@ -12,12 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECORD_SIZE  16
-#define OPEN_FILES   200  /* of streams at once */
-#define CHUNK	     4096 /* records that are written at once */
-#define IMAGES_LIMIT (1 << 13)
-#define STACK_LIMIT  65000 /* deeper calls than uftrace can count are not followed */
-#define STACK_STEP   1024
+#define RECORD_SIZE   16
+#define OPEN_FILES    200  /* of streams at once */
+#define CHUNK	      4096 /* records that are written at once */
+#define IMAGES_LIMIT  (1 << 13)
+#define ENTRIES_LIMIT (1 << 21) /* functions of all images that are kept to be named */
+#define STACK_LIMIT   65000	/* deeper calls than uftrace can count are not followed */
+#define STACK_STEP    1024
 /* Files of symbols grow with every function that is new: not written anew all the time. */
 #define SYMBOLS_INTERVAL_US G_USEC_PER_SEC
 
@@ -56,6 +57,7 @@ struct vms_calls_directory {
 	vms_calls_learn learn;
 	void *learn_data;
 	uint64_t start_ns;
+	unsigned n_entries; /* of all images */
 	unsigned max_stack; /* calls that were open at once, rounded up */
 	struct vms_calls_written written;
 	GError *failure; /* of a data file */
@@ -265,9 +267,10 @@ static const struct vms_calls_mapping *find_mapping(struct vms_calls_directory *
 			directory->learn(stream->mappings, va, directory->learn_data);
 			mapping = vms_calls_mappings_find(stream->mappings, va);
 		}
-		if (mapping)
-			vms_calls_image_note_entry(mapping->image,
-						   mapping->offset + (va - mapping->start));
+		if (mapping && directory->n_entries < ENTRIES_LIMIT &&
+		    vms_calls_image_note_entry(mapping->image,
+					       mapping->offset + (va - mapping->start)))
+			directory->n_entries++;
 	}
 	return mapping;
 }

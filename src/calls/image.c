@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define ENTRIES_LIMIT (1 << 18) /* functions of an image that are kept to be named */
 #define NAME_LIMIT    200
 #define SYMBOL_LIMIT  2000
 #define FOLDERS_LIMIT 10
@@ -79,12 +78,13 @@ static bool has_symbol(const struct vms_calls_image *image, uint64_t offset)
 	       g_ascii_isalpha(symbol.type) && strchr("tTwWi", symbol.type);
 }
 
-void vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset)
+bool vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset)
 {
-	if (g_hash_table_size(image->entries) < ENTRIES_LIMIT &&
-	    g_hash_table_add(image->entries, (gpointer)(uintptr_t)offset) &&
-	    !has_symbol(image, offset))
+	if (!g_hash_table_add(image->entries, (gpointer)(uintptr_t)offset))
+		return false;
+	if (!has_symbol(image, offset))
 		image->changed = true;
+	return true;
 }
 
 /* ---- the file --------------------------------------------------------- */

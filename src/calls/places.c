@@ -17,7 +17,7 @@
 #define STRAY_SHIFT    21 /* pieces of 2 MiB */
 #define STRAYS_LIMIT   (1 << 16)
 #define PLACES_LIMIT   (1 << 14)
-#define MAPPINGS_LIMIT (1 << 14)
+#define MAPPINGS_LIMIT (1 << 20) /* of all processes */
 #define SIZE_LIMIT     (UINT64_C(1) << 36)
 #define ASK_SHIFT      16 /* pieces of 64 KiB */
 #define ASK_LIMIT      1024
@@ -167,6 +167,7 @@ void vms_calls_mappings_unref(struct vms_calls_mappings *mappings)
 {
 	if (!mappings || --mappings->refs > 0)
 		return;
+	vms_calls_mappings_clear(mappings);
 	g_array_unref(mappings->list);
 	g_hash_table_unref(mappings->asked);
 	g_free(mappings);
@@ -209,6 +210,7 @@ static void insert_mapping(struct vms_calls_mappings *mappings,
 		end++;
 	if (end > begin)
 		g_array_remove_range(mappings->list, begin, end - begin);
+	mappings->places->n_mappings += 1 - (end - begin);
 	g_array_insert_val(mappings->list, begin, *mapping);
 }
 
@@ -229,7 +231,7 @@ bool vms_calls_mappings_add(struct vms_calls_mappings *mappings, uint64_t start,
 	    known->offset == offset && known->image == image)
 		return true;
 	unsigned number;
-	if (mappings->list->len == MAPPINGS_LIMIT ||
+	if (mappings->places->n_mappings >= MAPPINGS_LIMIT ||
 	    (!known_place(mappings->places, image, offset + size, &mapping.place, &number) &&
 	     !add_place(mappings->places, &mapping, mappings->is_kernel, number, &mapping.place)))
 		return false;
@@ -240,6 +242,7 @@ bool vms_calls_mappings_add(struct vms_calls_mappings *mappings, uint64_t start,
 
 void vms_calls_mappings_clear(struct vms_calls_mappings *mappings)
 {
+	mappings->places->n_mappings -= mappings->list->len;
 	g_array_set_size(mappings->list, 0);
 	g_hash_table_remove_all(mappings->asked);
 }
