@@ -120,8 +120,6 @@ static void add_qmp(struct launch *launch, const char *directory)
 		launch_add(launch, option);
 		if (i == 0)
 			launch->qmp = g_steal_pointer(&path);
-		else if (i == QMP_SOCKETS - 1)
-			launch->qmp_last = g_steal_pointer(&path);
 	}
 }
 
@@ -154,7 +152,6 @@ void launch_clear(struct launch *launch)
 {
 	g_strfreev(launch->words);
 	g_free(launch->qmp);
-	g_free(launch->qmp_last);
 	g_free(launch->agent);
 }
 

@@ -14,10 +14,10 @@ enum launch_agent {
 
 /* A QEMU that can be reached. */
 struct launch {
-	char **words;	/* the command with what was added */
-	char *qmp;	/* path of its first QMP socket */
-	char *qmp_last; /* and of the last: who opens the machine takes the first that is free */
-	char *agent;	/* path of the agent's socket, or NULL without agent */
+	char **words; /* the command with what was added */
+	char *qmp;   /* path of the first of them; who opens the machine takes the last that is free
+		      */
+	char *agent; /* path of the agent's socket, or NULL without agent */
 };
 
 /*

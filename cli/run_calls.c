@@ -47,7 +47,7 @@ static bool let_go(void *data, GError **error)
 	const struct launch *launch = data;
 	struct vms_qmp qmp = { 0 };
 	vms_autojson *answer = NULL;
-	if (vms_stream_connect(&qmp.stream, "QMP socket", launch->qmp_last, error) &&
+	if (vms_stream_connect(&qmp.stream, "QMP socket", launch->qmp, error) &&
 	    vms_qmp_open(&qmp, error))
 		answer = vms_qmp_execute(&qmp, "cont", NULL, -1, error);
 	vms_qmp_close(&qmp);

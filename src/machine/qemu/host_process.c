@@ -274,19 +274,22 @@ static char *find_address(pid_t pid, const struct vms_cmdline_qmp *qmp, bool *va
 	return g_steal_pointer(&here);
 }
 
-/* Addresses that are free, then those that are not; the first error if there is none. */
+/*
+ * Addresses that are free, then those that are not; the first error if there is none. The last of
+ * the command line come first: by its first QMP socket, whoever started QEMU manages it.
+ */
 static GPtrArray *find_addresses(const struct vms_host_process *process, guint *n_free,
 				 GError **error)
 {
 	g_autoptr(GPtrArray) addresses = g_ptr_array_new_with_free_func(g_free);
 	g_autoptr(GError) first = NULL;
 	*n_free = 0;
-	for (guint i = 0; i < process->cmdline.qmp->len; i++) {
+	for (guint i = process->cmdline.qmp->len; i > 0; i--) {
 		bool vacant;
 		char *address = find_address(
 			process->pid,
-			&g_array_index(process->cmdline.qmp, struct vms_cmdline_qmp, i), &vacant,
-			first ? NULL : &first);
+			&g_array_index(process->cmdline.qmp, struct vms_cmdline_qmp, i - 1),
+			&vacant, first ? NULL : &first);
 		if (address)
 			g_ptr_array_insert(addresses, vacant ? (gint)(*n_free)++ : -1, address);
 	}

@@ -29,9 +29,9 @@ pid_t vms_host_process_of_connection(int fd);
 
 /*
  * Where to connect to the QMP sockets of a QEMU, as we see them: NULL-terminated, those that are
- * free at this moment first, newly allocated. Errors: UNSUPPORTED (not QEMU, or no socket),
- * NOT_FOUND, PERMISSION; where one must be free at this moment, BUSY. Who is going to wait for it
- * need not ask: it may become free meanwhile.
+ * free at this moment first, of these the last of its command line first, newly allocated. Errors:
+ * UNSUPPORTED (not QEMU, or no socket), NOT_FOUND, PERMISSION; where one must be free at this
+ * moment, BUSY. Who is going to wait for it need not ask: it may become free meanwhile.
  */
 char **vms_host_process_qmp(const struct vms_host_process *process, bool must_be_free,
 			    GError **error);
