@@ -17,6 +17,8 @@ from harness import vmscope
 
 QEMU = ("qemu-system-x86_64",)
 IDLE = ("-S", "-display", "none", "-nodefaults", "-m", "64")
+QEMU_11 = shlex.split(os.environ.get("VMSCOPE_TEST_QEMU_11", ""))
+needs_qemu_11 = unittest.skipUnless(QEMU_11, "VMSCOPE_TEST_QEMU_11 names no QEMU 11.1 or newer")
 # What QEMU says to a plugin (plugins/loader.c), and what vmscope makes of it.
 REFUSALS = {
     "no plugins": ("-plugin x: plugin interface not enabled in this build", "without plugins"),
@@ -100,11 +102,9 @@ class Agent(Case):
         script = self.script("start-vm", "exec qemu-system-x86_64 -machine pc,smm=off \"$@\"")
         self.check(script, of=QEMU)
 
-    @unittest.skipUnless(os.environ.get("VMSCOPE_TEST_QEMU_11"),
-                         "VMSCOPE_TEST_QEMU_11 names no QEMU 11.1 or newer")
+    @needs_qemu_11
     def test_qemu_11(self):
-        newer = shlex.split(os.environ["VMSCOPE_TEST_QEMU_11"])
-        self.check(*newer, of=newer)
+        self.check(*QEMU_11, of=QEMU_11)
 
     def test_commas(self):
         """In an option of QEMU a comma ends a value."""
@@ -339,6 +339,14 @@ class RunCalls(Case):
 
     def test_exit_status(self):
         run = vmscope("run", "--calls", self.trace, "--", *self.machine(self.EXIT_33), check=False,
+                      env=self.environment)
+        self.assertEqual(run.status, 33, run.err)
+        self.assertTrue((self.trace / "info").exists())
+
+    @needs_qemu_11
+    def test_qemu_11(self):
+        _, *options = self.machine(self.EXIT_33)
+        run = vmscope("run", "--calls", self.trace, "--", *QEMU_11, *options, check=False,
                       env=self.environment)
         self.assertEqual(run.status, 33, run.err)
         self.assertTrue((self.trace / "info").exists())

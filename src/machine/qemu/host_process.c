@@ -43,16 +43,35 @@ static char **read_arguments(pid_t pid)
 	return (char **)g_ptr_array_free(args, FALSE);
 }
 
+bool vms_host_process_is_qemu(const char *name)
+{
+	return g_str_has_prefix(name, "qemu-system-") || strcmp(name, "qemu-kvm") == 0;
+}
+
+/* A program that was started through its dynamic loader: the first argument that is a QEMU. */
+static char *loaded_program(char **args)
+{
+	for (; args && *args; args++) {
+		g_autofree char *name = g_path_get_basename(*args);
+		if (vms_host_process_is_qemu(name))
+			return g_steal_pointer(&name);
+	}
+	return NULL;
+}
+
 /* The executable's name; by the first argument where it may not be seen. */
-static char *program_name(pid_t pid, const char *argument)
+static char *program_name(pid_t pid, char **args)
 {
 	static const char deleted[] = " (deleted)";
 	g_autofree char *exe = proc_link(pid, "exe");
-	const char *path = exe ? exe : argument ? argument : "";
-	char *name = g_path_get_basename(path);
+	const char *path = exe ? exe : args && args[0] ? args[0] : "";
+	g_autofree char *name = g_path_get_basename(path);
+	char *loaded = g_str_has_prefix(name, "ld-linux") ? loaded_program(args) : NULL;
+	if (loaded)
+		return loaded;
 	if (g_str_has_suffix(name, deleted))
 		name[strlen(name) - strlen(deleted)] = 0;
-	return name;
+	return g_steal_pointer(&name);
 }
 
 /* Looks for KVM among the open files, where they may be seen. */
@@ -71,11 +90,6 @@ static void find_kvm(struct vms_host_process *process)
 	}
 }
 
-bool vms_host_process_is_qemu(const char *name)
-{
-	return g_str_has_prefix(name, "qemu-system-") || strcmp(name, "qemu-kvm") == 0;
-}
-
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error)
 {
 	g_auto(GStrv) args = read_arguments(pid);
@@ -86,7 +100,7 @@ bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **err
 			    gone ? "there is no such process" : g_strerror(errno));
 		return false;
 	}
-	*ret = (struct vms_host_process) { .pid = pid, .program = program_name(pid, args[0]) };
+	*ret = (struct vms_host_process) { .pid = pid, .program = program_name(pid, args) };
 	ret->is_qemu = vms_host_process_is_qemu(ret->program);
 	find_kvm(ret);
 	vms_cmdline_parse(args, &ret->cmdline);
