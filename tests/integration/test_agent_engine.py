@@ -223,7 +223,7 @@ class Ends(unittest.TestCase):
 
     def test_kill(self):
         """kill -9, many times, at any moment."""
-        for _ in range(5):
+        for _ in range(3):
             process = self.start()
             process.kill()
             process.communicate()
@@ -231,7 +231,7 @@ class Ends(unittest.TestCase):
 
     def test_freeze(self):
         """A vmscope that is stopped (Ctrl-Z) holds nothing."""
-        for _ in range(5):
+        for _ in range(3):
             process = self.start()
             process.send_signal(signal.SIGSTOP)
             self.works()
