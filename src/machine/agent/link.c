@@ -167,7 +167,7 @@ static bool check_hello(const struct vms_agent_link *link, GError **error)
 	const struct vms_agent_hello *hello = &link->hello;
 	if (hello->version != VMS_AGENT_VERSION) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "%s: it speaks version %u, this program version %u of their protocol: "
+			    "%s: it speaks version %u, this program version %d of their protocol: "
 			    "start QEMU with the agent of this vmscope",
 			    link->stream.peer, (unsigned)hello->version, VMS_AGENT_VERSION);
 		return false;
