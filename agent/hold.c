@@ -94,7 +94,8 @@ static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uin
 	if (!n_cpus)
 		n_cpus = g_get_num_processors();
 	uint64_t now = now_ns();
-	uint64_t spin_end = n_cpus > 1 ? now + SPIN_NS : now;
+	/* Where no CPU is to spare, the client needs this one. */
+	uint64_t spin_end = n_cpus > vcpus_max() ? now + SPIN_NS : now;
 	while (now < deadline && atomic_load(&view->shared) &&
 	       atomic_load(&slot->wanted) == wanted) {
 		if (now >= spin_end)

@@ -100,6 +100,9 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	uint32_t held;
 	while ((held = atomic_load(&slot->held)) != hold->number) {
+		futex_wait(&slot->held, held);
+		if (atomic_load(&slot->held) == hold->number)
+			return true;
 		if (atomic_load(&slot->state) == VMS_AGENT_ABSENT)
 			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 		if (is_closed(agent->link))
@@ -116,7 +119,6 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 		/* It was, before we saw it: what it held in vain is asked for again. */
 		if (is_broken(hold, slot) && !request(agent, vcpu, error))
 			return false;
-		futex_wait(&slot->held, held);
 	}
 	return true;
 }
