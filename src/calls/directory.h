@@ -63,8 +63,8 @@ struct vms_calls_image *vms_calls_directory_image(struct vms_calls_directory *di
 /*
  * The symbols of an image, in place of what it had: `base` is the address, in the table, of the
  * image's offset 0. Offsets of mapped files are those in the file: vms_symbol_file_offsets gives
- * such a table, with base 0. Functions of theirs without a symbol are called "name+0x123". References
- * the table.
+ * such a table, with base 0. Functions of theirs without a symbol are called "name+0x123".
+ * References the table.
  */
 void vms_calls_image_set_symbols(struct vms_calls_image *image, struct vms_symbol_table *table,
 				 uint64_t base);
