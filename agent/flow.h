@@ -83,7 +83,8 @@ void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t tim
 void flow_stack_loaded(struct flow *flow, unsigned rank);
 /*
  * The processor entered `function` at `rank` by itself; its stack pointer is `slot`. It came from
- * `from_rank`, where it would go on at `pc` with the stack pointer `sp`.
+ * `from_rank`, where it would go on at `pc` with the stack pointer `sp`. `function` 0: it is not
+ * known which; the one that is jumped to is recorded.
  */
 void flow_enter(struct flow *flow, enum flow_entry_kind kind, unsigned rank, uint64_t slot,
 		uint64_t function, unsigned from_rank, uint64_t pc, uint64_t sp, uint64_t time);

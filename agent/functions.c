@@ -36,6 +36,7 @@ static bool make_index(struct functions *functions)
 bool functions_init(struct functions *functions, struct vms_agent_function *all, size_t n)
 {
 	*functions = (struct functions) { .all = all, .n = n };
+	add_hint(functions, 0);
 	if (n <= VMS_AGENT_MAX_FUNCTIONS && make_index(functions))
 		return true;
 	functions_clear(functions);

@@ -9,6 +9,8 @@
 #define EL1	     1
 #define SPSR_AARCH32 (UINT64_C(1) << 4)
 #define SCTLR_M	     1
+#define VECTORS_SIZE 0x800
+#define VECTOR_SIZE  0x80
 #define VIRT_RAM     0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
 #define IP0	     16		/* registers that linkers' stubs jump through */
 #define IP1	     17
@@ -263,6 +265,15 @@ static void hook(const struct block *block, const struct insn *insn)
 	}
 }
 
+/* Of a system of which nothing is known; of Linux, the functions behind the vectors are. */
+static bool is_vector(const struct block *block)
+{
+	uint64_t vectors = 0;
+	vcpu_read(vcpu_current(), A64_VBAR_EL1, &vectors);
+	return !block->trace->options.task_pid && vectors != 0 && block->va >= vectors &&
+	       block->va - vectors < VECTORS_SIZE && block->va % VECTOR_SIZE == 0;
+}
+
 void instrument_aarch64(struct block *block)
 {
 	uint64_t cpsr = 0, sctlr = SCTLR_M;
@@ -275,5 +286,8 @@ void instrument_aarch64(struct block *block)
 	if (block->rank == EL1 && block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(block->va, block->rank));
+	else if (block->rank == EL1 && is_vector(block))
+		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
+						     place_pack(0, block->rank));
 	instrument_insns(block, branch_aarch64, hook);
 }

@@ -21,10 +21,10 @@ static bool wants(const struct flow *flow, unsigned rank)
 static void take_flags(struct flow *flow, struct frame *frame)
 {
 	int flags = functions_find(&flow->tracing->functions, frame->function);
+	if (frame->function == 0 || (flags > 0 && flags & VMS_AGENT_FUNCTION_TRANSPARENT))
+		frame->flags |= FRAME_TRANSPARENT;
 	if (flags <= 0)
 		return;
-	if (flags & VMS_AGENT_FUNCTION_TRANSPARENT)
-		frame->flags |= FRAME_TRANSPARENT;
 	if (flags & VMS_AGENT_FUNCTION_ONLY)
 		frame->flags |= FRAME_ONLY;
 	if (flags & VMS_AGENT_FUNCTION_NOT)

@@ -293,6 +293,26 @@ static void test_interrupted_leaf_below(void)
 	end_with(CPU(0), "A(I()C(K()D()))");
 }
 
+/* What jumps to its handler: as it is found from the processor's vectors. */
+static void test_vector(void)
+{
+	begin(VMS_AGENT_BY_VCPU, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		call(KERNEL, KERNEL_SP, 'A');
+		flow_enter(world.flow[0], FLOW_INTERRUPT, KERNEL, KERNEL_SP, 0, KERNEL, in('A'),
+			   KERNEL_SP, ++now);
+		if (i == 0)
+			jump(KERNEL, 'V');
+		call(KERNEL, KERNEL_SP - 0x40, 'H');
+		ret(KERNEL, KERNEL_SP - 0x40);
+		back(KERNEL_SP, KERNEL_SP);
+		call(KERNEL, KERNEL_SP - 0x20, 'B');
+		ret(KERNEL, KERNEL_SP - 0x20);
+		ret(KERNEL, KERNEL_SP);
+	}
+	end_with(CPU(0), "A(V(H())B())A(H()B())");
+}
+
 /* One for which the processor itself changes stacks, as for an NMI; tail calls of its entry. */
 static void test_own_stack(void)
 {
@@ -453,6 +473,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/flow/irq-stack-cut", test_irq_stack_cut);
 	g_test_add_func("/flow/interrupted-leaf", test_interrupted_leaf);
 	g_test_add_func("/flow/interrupted-leaf-below", test_interrupted_leaf_below);
+	g_test_add_func("/flow/vector", test_vector);
 	g_test_add_func("/flow/own-stack", test_own_stack);
 	g_test_add_func("/flow/iret-to-itself", test_iret_to_itself);
 	g_test_add_func("/flow/user-interrupted", test_user_interrupted);
