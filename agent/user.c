@@ -63,8 +63,10 @@ static void call_handler(struct flow *flow, const struct user_state *from, uint6
 		found = place_find(flow, 0, from->sp, from->sp, time);
 		if (found)
 			place_cut(flow, from->sp, time);
-	} else { /* on a stack of its own, or one that sigreturn goes back to */
-		found = go_to(flow, sp, sp + 1, time) && stack_last(flow->top)->slot > sp;
+	} else {
+		/* On a stack of its own, where an earlier handler may have been left by longjmp; or
+		 * on one that sigreturn goes back to. */
+		found = go_to(flow, sp, NO_SLOT, time) && stack_last(flow->top)->slot > sp;
 	}
 	if (found || place_nest(flow, 0, time))
 		frame_push(flow, sp, pc, 0, time);
@@ -73,8 +75,7 @@ static void call_handler(struct flow *flow, const struct user_state *from, uint6
 /* Where a call of sigreturn may be what ended, and frames would be cut, it was one. */
 static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_t sp, uint64_t time)
 {
-	/* A stack that is parked has nothing that would be cut, and is not to be opened for this.
-	 */
+	/* On one that is parked nothing is open that would be cut. */
 	return from->kind == FLOW_SYSCALL && flow->context->n_signals > 0 &&
 	       place_is_open(flow, 0, sp) && go_to(flow, sp, sp, time) &&
 	       stack_last(flow->top)->slot < sp;

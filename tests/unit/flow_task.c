@@ -507,8 +507,8 @@ static void check_jump_out(uint64_t sp)
 {
 	interrupt_f();
 	for (unsigned i = 0; i < 3; i++) {
-		leave(fn('h'), sp);
-		call(USER, sp - 0x20, 'l');
+		leave(fn('h'), sp - i * 0x40);
+		call(USER, sp - 0x100, 'l');
 		load_stack(USER);
 		call(USER, USER_SP - 0x10, 'f');
 		enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
