@@ -176,15 +176,10 @@ class Work(unittest.TestCase):
         self.assertLess(other, 0.1 * whole)
 
 
-class Ends(unittest.TestCase):
-    """However a run through the agent ends, the guest runs on; meanwhile it never stops."""
+class Runs(unittest.TestCase):
+    guest = None
 
-    def setUp(self):
-        self.guest = LinuxGuest("6.1")
-        self.addCleanup(self.guest.stop)
-        self.guest.start_workload("count")
-
-    def start(self, *arguments):
+    def start(self, *arguments, vcpus=2):
         """A run that is sampling when this returns."""
         process = harness.start_vmscope("sample", "-F", "499", *self.guest.target, *arguments)
         self.addCleanup(process.communicate)
@@ -198,8 +193,8 @@ class Ends(unittest.TestCase):
             self.assertIsNone(process.poll(), "vmscope has ended")
             threads = [thread for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir()
                        if (thread / "comm").read_text() == "vms-sampler\n"]
-            return len(threads) == 2 and min(map(waits, threads)) > 100
-        harness.wait_for(samples, "two threads to sample")
+            return len(threads) == vcpus and min(map(waits, threads)) > 100
+        harness.wait_for(samples, "a thread per vCPU to sample")
         return process
 
     def finish(self, process):
@@ -214,6 +209,15 @@ class Ends(unittest.TestCase):
             mask = 1 << vcpu
             self.assertEqual(self.guest.run(f"taskset {mask} echo alive").strip(), "alive")
         self.assertEqual(vmscope("stack", *self.guest.target).out.count("vCPU"), 2)
+
+
+class Ends(Runs):
+    """However a run through the agent ends, the guest runs on; meanwhile it never stops."""
+
+    def setUp(self):
+        self.guest = LinuxGuest("6.1")
+        self.addCleanup(self.guest.stop)
+        self.guest.start_workload("count")
 
     def test_interrupt(self):
         report = self.finish(self.start())
@@ -284,6 +288,29 @@ class Ends(unittest.TestCase):
             self.guest.qmp.command("cont")
             self.works()
         self.assertGreater(min(self.finish(process).samples.values()), 10)
+
+
+class Unplugged(Runs):
+    """A vCPU that goes while it is sampled fails; the others are sampled on."""
+
+    def setUp(self):
+        self.guest = LinuxGuest("6.1", smp="2,maxcpus=3")
+        self.addCleanup(self.guest.stop)
+        place = next(cpu for cpu in self.guest.qmp.command("query-hotpluggable-cpus")
+                     if "qom-path" not in cpu)
+        self.guest.qmp.command("device_add", driver=place["type"], id="added", **place["props"])
+        self.guest.run("until echo 1 >/sys/devices/system/cpu/cpu2/online; do sleep 0.1; done")
+
+    def test_unplugged(self):
+        process = self.start(vcpus=3)
+        self.guest.qmp.command("device_del", id="added")
+        self.guest.wait_until(lambda: "DEVICE_DELETED" in self.guest.qmp.event_names(),
+                              "the vCPU to be unplugged")
+        self.guest.run("sleep 1")
+        report = self.finish(process)
+        self.assertGreater(report.failed[2], 0)
+        self.assertEqual(report.failed[0] + report.failed[1], 0)
+        self.works()
 
 
 class Refused(Errors):
