@@ -59,14 +59,14 @@ void plugin_run_in_vcpu(void (*function)(void *data), void *data)
 	vcpu_call_all();
 }
 
-static void reset_done QEMU_CALLBACK();
+static void reset_done QEMU_CALLBACK_OF_NOTHING;
 
 static void reset(__attribute__((unused)) void *data)
 {
 	QEMU_REGISTER(qemu_plugin_reset, plugin.id, reset_done);
 }
 
-static void reset_done QEMU_CALLBACK()
+static void reset_done QEMU_CALLBACK_OF_NOTHING
 {
 	register_callbacks();
 	g_mutex_lock(&plugin.lock);
@@ -166,7 +166,7 @@ static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 		calls_translate(tb);
 }
 
-static void on_quit QEMU_CALLBACK()
+static void on_quit QEMU_CALLBACK_OF_NOTHING
 {
 	calls_exit();
 	server_stop();

@@ -19,11 +19,13 @@
 typedef uint64_t qemu_plugin_id_t;
 
 #if VMS_QEMU_API >= 7
-#define QEMU_CALLBACK(...)		 (__VA_ARGS__ __VA_OPT__(, ) __attribute__((unused)) void *userdata)
+#define QEMU_CALLBACK(...)		 (__VA_ARGS__, __attribute__((unused)) void *userdata)
+#define QEMU_CALLBACK_OF_NOTHING	 (__attribute__((unused)) void *userdata)
 #define QEMU_REGISTER(function, id, ...) function((id), __VA_ARGS__, NULL)
 #define QEMU_USERDATA			 , void *userdata
 #else
-#define QEMU_CALLBACK(...)		 (__attribute__((unused)) qemu_plugin_id_t id __VA_OPT__(, ) __VA_ARGS__)
+#define QEMU_CALLBACK(...)		 (__attribute__((unused)) qemu_plugin_id_t id, __VA_ARGS__)
+#define QEMU_CALLBACK_OF_NOTHING	 (__attribute__((unused)) qemu_plugin_id_t id)
 #define QEMU_REGISTER(function, id, ...) function((id), __VA_ARGS__)
 #define QEMU_USERDATA
 #endif
@@ -93,7 +95,7 @@ typedef struct {
 	const char *feature;
 } qemu_plugin_reg_descriptor;
 
-typedef void(*qemu_plugin_cb) QEMU_CALLBACK();
+typedef void(*qemu_plugin_cb) QEMU_CALLBACK_OF_NOTHING;
 typedef void(*qemu_plugin_vcpu_cb) QEMU_CALLBACK(unsigned vcpu);
 typedef void(*qemu_plugin_tb_cb) QEMU_CALLBACK(struct qemu_plugin_tb *tb);
 /* Those of code have had user data always. */
