@@ -5,6 +5,7 @@
 
 #define BITS 18
 #define WAYS 8 /* places for an address */
+#define FAR  65536
 
 _Atomic uint64_t *callees_new(void)
 {
@@ -42,5 +43,16 @@ bool callees_have(const _Atomic uint64_t *callees, uint64_t va)
 	for (unsigned i = 0; i < WAYS; i++)
 		if (atomic_load_explicit(place + i, memory_order_relaxed) == va)
 			return va != 0;
+	return false;
+}
+
+bool callees_have_between(const _Atomic uint64_t *callees, uint64_t low, uint64_t high,
+			  unsigned step)
+{
+	if (high - low > FAR)
+		return true;
+	for (uint64_t va = low + (step - low % step) % step; va <= high; va += step)
+		if (callees_have(callees, va))
+			return true;
 	return false;
 }

@@ -264,6 +264,15 @@ static void jump_from_nowhere(struct flow *flow, unsigned rank, uint64_t functio
 		frame_push(flow, NO_SLOT, function, FRAME_JUMPED, time);
 }
 
+bool flow_innermost(const struct flow *flow, unsigned rank, uint64_t *slot, uint64_t *function)
+{
+	if (flow->rank != rank || stack_is_empty(flow->top))
+		return false;
+	*slot = stack_last(flow->top)->slot;
+	*function = stack_last(flow->top)->function;
+	return true;
+}
+
 void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t time)
 {
 	if (unlikely(flow->rank != rank)) {

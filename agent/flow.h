@@ -77,6 +77,8 @@ void flow_seed(struct flow *flow, const struct vms_agent_stack *stack,
 void flow_call(struct flow *flow, unsigned rank, uint64_t slot, uint64_t function, uint64_t time);
 /* A return at `rank` through `slot` to `target`. Returns that no call fits may be jumps. */
 void flow_return(struct flow *flow, unsigned rank, uint64_t slot, uint64_t target, uint64_t time);
+/* The innermost call at `rank`; false: none is known. */
+bool flow_innermost(const struct flow *flow, unsigned rank, uint64_t *slot, uint64_t *function);
 /* A jump to the begin of another function: a tail call. */
 void flow_jump(struct flow *flow, unsigned rank, uint64_t function, uint64_t time);
 /* The stack pointer was loaded with something: the next slot may lie on another stack. */

@@ -24,6 +24,24 @@ bool block_has_function(const struct block *block, uint64_t va)
 	       !((unsigned)flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
 }
 
+/* Forward, a function that begins on the way tells that the jump leaves its own. */
+bool block_has_tail_call(const struct block *block, const struct insn *insn, unsigned align)
+{
+	uint64_t target = insn_target(insn);
+	return !block_covers(block, target) && !block->segment && target % align == 0 &&
+	       (target < insn->va ||
+		callees_have_between(block->trace->callees, insn->va, target, align));
+}
+
+bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
+		       uint64_t sp)
+{
+	uint64_t slot, function;
+	bool forward = site->displacement > (int32_t)site->offset;
+	return flow_innermost(flow, site->rank, &slot, &function) && slot == sp &&
+	       (forward || target < function);
+}
+
 bool site_pack(const struct block *block, const struct insn *insn, void **data)
 {
 	int64_t displacement = (int64_t)(insn_target(insn) - block->va);

@@ -79,6 +79,14 @@ static inline struct site site_unpack(void *data)
 bool block_covers(const struct block *block, uint64_t va);
 /* Would a jump to there be a tail call? */
 bool block_has_function(const struct block *block, uint64_t va);
+/*
+ * Might the direct jump be a tail call, although nothing tells that a function begins where it
+ * goes? Functions begin at multiples of `align`. When it is executed, site_is_tail_call tells.
+ */
+bool block_has_tail_call(const struct block *block, const struct insn *insn, unsigned align);
+/* The stack is as the innermost call found it, and the target is no part of its function. */
+bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
+		       uint64_t sp);
 /* Flags of the function that begins there, 0 if none does. */
 unsigned block_function_flags(const struct block *block, uint64_t va);
 

@@ -6,14 +6,15 @@
 
 #include "linux_task.h"
 
-#define EL1	     1
-#define SPSR_AARCH32 (UINT64_C(1) << 4)
-#define SCTLR_M	     1
-#define VECTORS_SIZE 0x800
-#define VECTOR_SIZE  0x80
-#define VIRT_RAM     0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
-#define IP0	     16		/* registers that linkers' stubs jump through */
-#define IP1	     17
+#define EL1	       1
+#define SPSR_AARCH32   (UINT64_C(1) << 4)
+#define SCTLR_M	       1
+#define FUNCTION_ALIGN 4
+#define VECTORS_SIZE   0x800
+#define VECTOR_SIZE    0x80
+#define VIRT_RAM       0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
+#define IP0	       16	  /* registers that linkers' stubs jump through */
+#define IP1	       17
 
 static uint64_t read_reg(unsigned vcpu, unsigned reg)
 {
@@ -120,6 +121,19 @@ static void on_jump_relative(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
+/* Where no table tells functions. */
+static void on_jump_perhaps(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t target = site_target(&site, read_reg(vcpu, A64_PC));
+	if (site_is_tail_call(&site, tracer->flow, target, read_reg(vcpu, A64_SP)))
+		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
 static void on_jump_register(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -223,14 +237,15 @@ static void hook_call(const struct block *block, const struct insn *insn)
 static void hook_jump(const struct block *block, const struct insn *insn)
 {
 	uint64_t target = insn_target(insn);
+	bool is_known = block_has_function(block, target);
 	void *data = place_pack(target, block->rank);
-	if (!block_has_function(block, target))
+	if (!is_known && !block_has_tail_call(block, insn, FUNCTION_ALIGN))
 		return;
-	if (block->rank > 0)
+	if (is_known && block->rank > 0)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
 						       data);
 	else if (site_pack(block, insn, &data))
-		hook_regs(insn, on_jump_relative, data);
+		hook_regs(insn, is_known ? on_jump_relative : on_jump_perhaps, data);
 }
 
 static void hook(const struct block *block, const struct insn *insn)

@@ -8,9 +8,10 @@
 
 #include "linux_task.h"
 
-#define RESET_VECTOR 0xfffffff0
-#define CR0_PE	     1
-#define LAST_NO_CALL 15 /* a call that far ahead is there to fill the return stack buffer */
+#define RESET_VECTOR   0xfffffff0
+#define CR0_PE	       1
+#define FUNCTION_ALIGN 16 /* as compilers place functions */
+#define LAST_NO_CALL   15 /* a call that far ahead is there to fill the return stack buffer */
 
 /* Of a call or return. */
 struct x86_site {
@@ -155,6 +156,19 @@ static void on_jump_relative(unsigned vcpu, void *data)
 		return;
 	flow_jump(tracer->flow, site.rank, site_target(&site, read_reg(vcpu, X86_RIP)),
 		  tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+/* Where no table tells functions. */
+static void on_jump_perhaps(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t target = site_target(&site, read_reg(vcpu, X86_RIP));
+	if (site_is_tail_call(&site, tracer->flow, target, read_reg(vcpu, X86_RSP)))
+		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -335,18 +349,20 @@ static void hook_call_indirect(const struct block *block, const struct insn *ins
 static void hook_jump(const struct block *block, const struct insn *insn)
 {
 	uint64_t target = insn_target(insn);
+	bool is_known = block_has_function(block, target);
 	void *data = place_pack(target, block->rank);
-	if (!block_has_function(block, target))
+	if (!is_known && !block_has_tail_call(block, insn, FUNCTION_ALIGN))
 		return;
 	if (block_function_flags(block, target) & VMS_AGENT_FUNCTION_SWITCH)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_switch,
 						       QEMU_PLUGIN_CB_R_REGS, data);
-	else if (block->rank > 0)
+	else if (is_known && block->rank > 0)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
 						       data);
 	else if (site_pack(block, insn, &data))
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_relative,
-						       QEMU_PLUGIN_CB_R_REGS, data);
+		qemu_plugin_register_vcpu_insn_exec_cb(
+			insn->qemu, is_known ? on_jump_relative : on_jump_perhaps,
+			QEMU_PLUGIN_CB_R_REGS, data);
 }
 
 static void hook_jump_memory(const struct block *block, struct insn insn)
