@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size == 0)
 		return 0;
-	struct branch branch = data[0] & 1 ? branch_aarch64(data + 1, size - 1)
-					   : branch_x86(data + 1, size - 1);
+	struct branch branch =
+		data[0] & 1 ? branch_aarch64(data + 1, size - 1) : branch_x86(data + 1, size - 1);
 	return branch.kind == BRANCH_NONE && branch.fixed;
 }
