@@ -23,12 +23,11 @@ static uint64_t read_reg(unsigned vcpu, unsigned reg)
 	return value;
 }
 
-/* An address in a register, without what pointer authentication adds. */
+/* An address in a register, without what pointer authentication and tags put above it. */
 static uint64_t read_address(unsigned vcpu, unsigned number)
 {
 	uint64_t va = number <= 30 ? read_reg(vcpu, A64_X0 + number) : 0;
-	return (uint64_t)((int64_t)(va << 8) >> 8 & (INT64_C(1) << 55) ? va | UINT64_C(0xff) << 56
-								       : va & UINT64_MAX >> 8);
+	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
 }
 
 static unsigned rank_of(uint64_t spsr)
