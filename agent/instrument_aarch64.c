@@ -174,7 +174,7 @@ static void on_entry(unsigned vcpu, void *data)
 	struct place at = place_unpack(data);
 	if (!tracer)
 		return;
-	tracer->has_system = true;
+	tracer->has_system |= at.va != 0;
 	uint64_t slot = read_reg(vcpu, A64_SP);
 	unsigned from = rank_of(read_reg(vcpu, A64_SPSR_EL1));
 	/* A system call and what else leaves user code are told apart by ESR_EL1. */
