@@ -10,6 +10,7 @@
 #include "plugin.h"
 #include "trace.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -363,6 +364,20 @@ void calls_request(unsigned client, const struct vms_agent_message *message, siz
 bool calls_init(void)
 {
 	return trace_init();
+}
+
+void calls_vcpu_init(struct vcpu *vcpu)
+{
+	struct tracer *tracer = tracer_enter(vcpu->index);
+	if (!tracer)
+		return;
+	if (!trace_reserve(tracer->trace, vcpu->index)) {
+		fprintf(stderr, "vmscope agent: calls of vCPU %u are not traced: %s\n", vcpu->index,
+			g_strerror(errno));
+		flow_free(tracer->flow);
+		tracer->flow = NULL;
+	}
+	tracer_leave(vcpu->index);
 }
 
 /* Its index may be used again. */

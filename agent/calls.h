@@ -11,7 +11,8 @@
 bool calls_init(void);
 /* Of a block of code that is being translated. */
 void calls_translate(struct qemu_plugin_tb *tb);
-/* In QEMU's main thread. */
+/* When a vCPU comes, in its thread, and when it goes, in QEMU's main thread. */
+void calls_vcpu_init(struct vcpu *vcpu);
 void calls_vcpu_exit(struct vcpu *vcpu);
 /*
  * Answers a message of kind VMS_AGENT_CALLS_…, which is `size` bytes long. `fd` is the file that

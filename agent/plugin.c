@@ -109,6 +109,7 @@ static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 	if (!vcpu)
 		return;
 	hold_vcpu_init(vcpu);
+	calls_vcpu_init(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)

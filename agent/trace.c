@@ -75,6 +75,23 @@ static void set_functions(struct trace *trace, const struct vms_agent_function *
 	trace->last_function = n ? functions[n - 1].va : 0;
 }
 
+bool trace_reserve(struct trace *trace, unsigned vcpu)
+{
+	uint64_t size = trace->shared->ring_size;
+	errno = posix_fallocate(trace->memfd, (off_t)(trace->shared->rings_offset + vcpu * size),
+				(off_t)size);
+	return errno == 0;
+}
+
+static bool is_there(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	g_mutex_lock(&vcpu->lock);
+	bool is_there = vcpu->state != VMS_AGENT_ABSENT;
+	g_mutex_unlock(&vcpu->lock);
+	return is_there;
+}
+
 static bool make_tracers(struct trace *trace, unsigned n)
 {
 	unsigned char *rings = (unsigned char *)trace->shared + trace->shared->rings_offset;
@@ -85,7 +102,7 @@ static bool make_tracers(struct trace *trace, unsigned n)
 		vms_ring_init(&tracer->ring, &trace->shared->ring[trace->n],
 			      rings + trace->n * size, size, trace->eventfd);
 		tracer->flow = flow_new(trace->flows, trace->n, &tracer->ring);
-		if (!tracer->flow)
+		if (!tracer->flow || (is_there(trace->n) && !trace_reserve(trace, trace->n)))
 			return false;
 	}
 	return true;

@@ -81,6 +81,11 @@ bool trace_init(void);
 /* Takes the `functions` (of malloc), also where it fails. NULL: errno tells. */
 struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_function *functions,
 			size_t n_functions);
+/*
+ * Takes the memory of a vCPU's ring: who writes where the host has none left is killed. Before the
+ * vCPU runs. False: errno tells.
+ */
+bool trace_reserve(struct trace *trace, unsigned vcpu);
 /* Other options and functions; nobody is inside. */
 void trace_update(struct trace *trace, const struct vms_agent_calls *options,
 		  struct vms_agent_function *functions, size_t n_functions);
