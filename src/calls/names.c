@@ -221,7 +221,7 @@ void vms_calls_names_kernel(struct vms_calls_names *names)
 		vms_calls_mappings_clear(vms_calls_directory_kernel(names->directory));
 	g_autoptr(vms_symbol_table) table = vms_guest_kernel_symbols(names->guest, &start, &end);
 	if (table)
-		add_kernel_image(names, 0, "vmlinux", table, start, end);
+		add_kernel_image(names, start, "vmlinux", table, start, end);
 	add_modules(names);
 	add_symbol_files(names);
 

@@ -165,6 +165,14 @@ static bool tell_code(struct session *session, GError **error)
 	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
 }
 
+static bool runs_programs(struct session *session)
+{
+	g_mutex_lock(&session->lock);
+	bool runs = session->runs_programs;
+	g_mutex_unlock(&session->lock);
+	return runs;
+}
+
 /* Is it time to look at all of the guest again, in which something was recognised? */
 static bool is_due(struct session *session, uint64_t now_ns)
 {
@@ -172,28 +180,30 @@ static bool is_due(struct session *session, uint64_t now_ns)
 		vms_log(VMS_LOG_WARNING, "the guest was reset: until its kernel is recognised "
 					 "again, functions have the names that they had before");
 		session->was_reset = true;
-		session->is_settled = session->runs_programs = false;
+		session->is_settled = false;
 		session->n_looks = 0;
+		g_mutex_lock(&session->lock);
+		session->runs_programs = false;
+		g_mutex_unlock(&session->lock);
 	}
-	g_mutex_lock(&session->lock);
-	bool runs_programs = session->runs_programs;
-	g_mutex_unlock(&session->lock);
-	return !session->is_settled && runs_programs && now_ns >= session->next_look_ns;
+	return !session->is_settled && (runs_programs(session) || session->was_reset) &&
+	       now_ns >= session->next_look_ns;
 }
 
 /*
  * A kernel that was recognised while it booted may lack what it did not have then: modules, on some
- * architectures the page tables that it uses in the end. It takes its time, and the rings are
+ * architectures the page tables that it uses in the end. After a reset what is left in memory of
+ * the last kernel may be taken for it, until it runs programs. It takes its time, and the rings are
  * emptied meanwhile.
  */
 static bool look_anew(struct session *session, GError **error)
 {
 	g_autoptr(vms_guest) anew = vms_guest_detect(session->machine, NULL);
-	session->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << session->n_looks++);
-	session->is_settled = session->n_looks == MAX_LOOKS;
+	session->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << session->n_looks);
 	if (!anew || vms_guest_kind(anew) == VMS_GUEST_NONE)
 		return true;
-	session->is_settled |= vms_guest_modules(anew) != NULL;
+	session->is_settled = ++session->n_looks == MAX_LOOKS ||
+			      (runs_programs(session) && vms_guest_modules(anew) != NULL);
 	g_mutex_lock(&session->lock);
 	vms_guest_exchange(session->guest, anew);
 	g_mutex_unlock(&session->lock);
@@ -214,7 +224,9 @@ static bool look(struct session *session, GError **error)
 		vms_guest_follow_tables(session->guest, NULL);
 	if (is_due(session, now_ns))
 		return look_anew(session, error);
-	if (now_ns - session->looked_ns < INTERVAL_NS)
+	/* After a reset, memory holds what is left of another kernel's modules. */
+	if (now_ns - session->looked_ns < INTERVAL_NS ||
+	    (session->was_reset && !session->is_settled))
 		return true;
 	session->looked_ns = now_ns;
 	return !vms_guest_refresh_modules(session->guest, NULL) ||
