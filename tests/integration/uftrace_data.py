@@ -75,16 +75,20 @@ class Stream:
     def __len__(self):
         return len(self.words)
 
-    def check(self):
+    def count_lost(self):
+        """What LOST records say."""
+        return sum(word >> 16 for word in self.words if word & 3 == LOST)
+
+    def check(self, excused=False):
         """Everything that is wrong with the records, as a list of words on it.
 
         Sets `open`, the addresses of the calls without an exit, outermost first, and `lost`: after
-        records of that kind, exits and entries need not meet.
+        records of that kind, or where some are missing as is known (`excused`), exits and entries
+        need not meet.
         """
         errors = []
         stack = []
         self.lost = 0
-        excused = False  # by LOST, until calls and returns meet again
         if self.cut:
             errors.append(f"{self.tid}: {self.cut} bytes after the last whole record")
         if not all(map(operator.le, self.times, self.times[1:])):
@@ -109,7 +113,7 @@ class Stream:
                     pop()
                     depth -= 1
                     continue
-                if excused:
+                if excused and stack:
                     while word - 1 in stack and pop() != word - 1:
                         pass
                 elif stack:
@@ -117,7 +121,7 @@ class Stream:
                                   f"{word >> 6 & 1023}, open is {stack[-1] >> 16:#x} at "
                                   f"{stack[-1] >> 6 & 1023}")
                     pop()
-                else:
+                elif not excused:
                     errors.append(f"{self.tid}: record {i}: exit of {word >> 16:#x}, no call is "
                                   "open")
                 depth = len(stack)
@@ -233,16 +237,19 @@ class Trace:
                 return session.exename.rsplit("/")[-1]
         return None
 
-    def check(self):
-        """What is wrong, in words; every data file has its task and all records are in order."""
+    def check(self, lost_some=False):
+        """What is wrong, in words; every data file has its task and all records are in order.
+
+        A ring holds records of several tasks; which of them it lost is told of one.
+        """
         errors = []
-        self.lost = 0
+        self.lost = sum(self.stream(tid).count_lost() for tid in self.ids) if lost_some else 0
         self.open = {}
         for stream in self.streams():
             if stream.tid not in self.tasks:
                 errors.append(f"{stream.tid}.dat: task.txt does not know this task")
-            errors += stream.check()
-            self.lost += stream.lost
+            errors += stream.check(excused=self.lost > 0)
+            self.lost += 0 if lost_some else stream.lost
             if stream.open:
                 self.open[stream.tid] = stream.open
         return errors

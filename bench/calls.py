@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What tracing all calls costs: a guest's boot, from QEMU's start until its first process says READY.
+
+Boots without a plugin, with the agent loaded but idle, and with every call of kernel and user
+recorded alternate; figures are medians.
+"""
+import argparse
+import pathlib
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
+import harness  # noqa: E402
+
+MIB = 1 << 20
+
+
+def boot(series, arch, launcher):
+    """Seconds until READY; QEMU and what launched it have ended when this returns."""
+    began = time.monotonic()
+    guest = harness.LinuxGuest(series, arch=arch, boot=True, launcher=launcher)
+    seconds = time.monotonic() - began
+    guest.qmp.command("quit")
+    guest.process.wait(harness.BOOT_SECONDS)
+    guest.stop()
+    return seconds
+
+
+def size_of(directory):
+    return sum(file.stat().st_size for file in directory.iterdir())
+
+
+def records_of(directory):
+    return sum(file.stat().st_size for file in directory.glob("*.dat")) // 16
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--series", default="6.1", choices=harness.SERIES)
+    parser.add_argument("--arch", default="x86_64", choices=harness.ARCHS)
+    parser.add_argument("--directory", default="/var/tmp", help="where the traces are written")
+    options = parser.parse_args()
+    harness.build_guests()
+    seconds = {}
+    with tempfile.TemporaryDirectory(dir=options.directory) as parent:
+        for number in range(options.rounds):
+            cases = {"without plugin": (), "agent, idle": (harness.VMSCOPE, "run", "--")}
+            for by in ("vcpu", "task"):
+                path = pathlib.Path(parent) / f"{by}-{number}"
+                cases[f"all calls, by {by}"] = (harness.VMSCOPE, "run", "--calls", path, "--by",
+                                                by, "--")
+            for kept in pathlib.Path(parent).iterdir():
+                shutil.rmtree(kept)
+            for case, launcher in cases.items():
+                seconds.setdefault(case, []).append(boot(options.series, options.arch, launcher))
+        base = statistics.median(seconds["without plugin"])
+        print(f"{'boot':24}{'median':>10}{'worst':>10}{'ratio':>8}{'data':>12}{'records':>12}")
+        for case, times in seconds.items():
+            path = pathlib.Path(parent) / f"{case.rpartition(' ')[2]}-{options.rounds - 1}"
+            data = (f"{size_of(path) / MIB:>8.0f} MiB{records_of(path):>12}"
+                    if path.exists() else "")
+            median = statistics.median(times)
+            print(f"{case:24}{median:>8.2f} s{max(times):>8.2f} s{median / base:>8.2f}{data}")
+
+
+if __name__ == "__main__":
+    main()
