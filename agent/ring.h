@@ -71,8 +71,7 @@ static inline void vms_ring_record(struct vms_ring *ring, uint64_t time_ns, uint
 {
 	if (__builtin_expect(ring->head == ring->limit, 0) && !vms_ring_prepare(ring, time_ns))
 		return;
-	struct vms_uftrace_record *record =
-		(struct vms_uftrace_record *)(ring->data + (ring->head & (ring->size - 1)));
+	struct vms_uftrace_record *record = (void *)(ring->data + (ring->head & (ring->size - 1)));
 	record->time_ns = time_ns;
 	record->word = word;
 	ring->head += sizeof(*record);
