@@ -349,7 +349,8 @@ static uint64_t last_word(unsigned back)
 {
 	const struct vms_ring *ring = &world.ring[0];
 	uint64_t at = ring->head - back * sizeof(struct vms_uftrace_record);
-	return ((const struct vms_uftrace_record *)(ring->data + at % ring->size))->word;
+	const struct vms_uftrace_record *record = (const void *)(ring->data + at % ring->size);
+	return record->word;
 }
 
 static void test_ring_full(void)

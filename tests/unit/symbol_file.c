@@ -170,6 +170,7 @@ static int try_file(const void *data, size_t size)
 		uint64_t va;
 		g_assert_cmpuint(vms_symbol_table_count(table), >, 0);
 		g_autoptr(vms_symbol_table) offsets = vms_symbol_file_offsets(file);
+		g_assert_nonnull(offsets);
 		vms_symbol_file_lookup(file, "visible_function", &va);
 		vms_symbol_file_line(file, vms_symbol_table_get(table, 0).va, &source, &line);
 	} else {
