@@ -29,6 +29,7 @@ VMSCOPE = BUILD / "cli" / "vmscope"
 GUESTS = BUILD / "guests"
 KERNELS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
                        "vmscope", "kernels")
+QEMU_NEW = KERNELS.parent / "qemu-new" / "qemu-system-x86_64"  # of plugin API 7, where it could be had
 SERIES = ("6.1", "6.12")
 BOOT_SECONDS = 180  # generous: a loaded machine must not fail a test
 ANSWER_SECONDS = 60

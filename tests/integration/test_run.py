@@ -5,7 +5,6 @@ import os
 import pathlib
 import pty
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -17,8 +16,9 @@ from harness import vmscope
 
 QEMU = ("qemu-system-x86_64",)
 IDLE = ("-S", "-display", "none", "-nodefaults", "-m", "64")
-QEMU_11 = shlex.split(os.environ.get("VMSCOPE_TEST_QEMU_11", ""))
-needs_qemu_11 = unittest.skipUnless(QEMU_11, "VMSCOPE_TEST_QEMU_11 names no QEMU 11.1 or newer")
+QEMU_11 = (str(harness.QEMU_NEW),)
+needs_qemu_11 = unittest.skipUnless(harness.QEMU_NEW.exists(),
+                                    "scripts/setup could not get QEMU 11.1 or newer")
 # What QEMU says to a plugin (plugins/loader.c), and what vmscope makes of it.
 REFUSALS = {
     "no plugins": ("-plugin x: plugin interface not enabled in this build", "without plugins"),
