@@ -368,6 +368,7 @@ static void test_grown(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	vms_calls_directory_switch(fixture->directory, 100, process);
 	append(fixture, 100, ENTRY, 0, 0x401010);
 	append(fixture, 100, ENTRY, 1, 0x405000);
+	g_clear_pointer(&process, vms_calls_mappings_unref);
 	close_directory(fixture);
 	assert_name(fixture, "100.dat", 0, "app+0x1010");
 	assert_name(fixture, "100.dat", 1, "late");
@@ -389,6 +390,8 @@ static void test_strays(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	uint64_t place = read_record(fixture, "100.dat", 1).address;
 	vms_calls_directory_switch(fixture->directory, 100, other);
 	append(fixture, 100, ENTRY, 2, place);
+	g_clear_pointer(&process, vms_calls_mappings_unref);
+	g_clear_pointer(&other, vms_calls_mappings_unref);
 	close_directory(fixture);
 	assert_name(fixture, "100.dat", 0, NULL);
 	assert_name(fixture, "100.dat", 1, "main");
@@ -423,6 +426,7 @@ static void test_learn(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 		append(fixture, 100, ENTRY, 0, 0x7f0000000000 + i);
 	}
 	g_assert_cmpuint(learning.asked, ==, 2);
+	g_clear_pointer(&process, vms_calls_mappings_unref);
 	close_directory(fixture);
 	assert_name(fixture, "100.dat", 1, "main");
 	assert_name(fixture, "100.dat", 2, NULL);

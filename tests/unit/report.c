@@ -28,7 +28,8 @@ struct fixture {
 	enum vms_machine_end ended;
 	unsigned ended_after; /* holds */
 	gulong hold_us;	      /* how long a hold takes */
-	unsigned holds, releases, held;
+	_Atomic unsigned holds, releases,
+		held; /* vCPUs that are held one by one: by many threads */
 
 	GArray *percents; /* int: what progress was told */
 	unsigned cancel_after;
@@ -52,10 +53,10 @@ static bool fails(struct fixture *fixture, unsigned number, enum vms_error code,
 static bool on_hold(void *data, GError **error)
 {
 	struct fixture *fixture = data;
-	__atomic_fetch_add(&fixture->holds, 1, __ATOMIC_RELEASE);
+	unsigned number = ++fixture->holds;
 	if (fixture->hold_us)
 		g_usleep(fixture->hold_us);
-	if (fails(fixture, fixture->holds, fixture->hold_error, error))
+	if (fails(fixture, number, fixture->hold_error, error))
 		return false;
 	fixture->held++;
 	return true;
@@ -66,8 +67,7 @@ static bool on_release(void *data, GError **error)
 	struct fixture *fixture = data;
 	g_assert_cmpuint(fixture->held, >, 0);
 	fixture->held--;
-	fixture->releases++;
-	return !fails(fixture, fixture->releases, fixture->release_error, error);
+	return !fails(fixture, ++fixture->releases, fixture->release_error, error);
 }
 
 static bool on_regs(void *data, unsigned vcpu, GError **error)
@@ -196,7 +196,7 @@ static void assert_sums(struct fixture *fixture)
 
 static unsigned count_holds(struct fixture *fixture)
 {
-	return __atomic_load_n(&fixture->holds, __ATOMIC_ACQUIRE);
+	return fixture->holds;
 }
 
 /* Sleeps until there were `n` holds. */
