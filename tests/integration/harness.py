@@ -144,16 +144,17 @@ class Machine:
     _all = []
 
     def __init__(self, *arguments, accel="tcg,thread=multi", cpu="max", smp=2, memory=512,
-                 qmp=True, name=None, arch="x86_64", launcher=(), has_input=False):
-        """`launcher`: the words before QEMU's own. `has_input`: send_byte() works."""
+                 qmp=True, name=None, arch="x86_64", qemu=None, launcher=(), has_input=False):
+        """`qemu`: another than the installed one. `launcher`: the words before QEMU's own.
+        `has_input`: send_byte() works."""
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-test-"))
         self.qmp_path = self.directory / "qmp"
         self.serial_path = self.directory / "serial.log"
         self._qemu = None  # a pidfd
         ours, theirs = socket.socketpair()
         command = [
-            *map(str, launcher), *ARCHS[arch].qemu, "-accel", accel, "-cpu", cpu, "-smp", str(smp),
-            "-m", str(memory), "-nodefaults", "-no-user-config", "-display", "none",
+            *map(str, launcher), *map(str, qemu or ARCHS[arch].qemu), "-accel", accel, "-cpu", cpu,
+            "-smp", str(smp), "-m", str(memory), "-nodefaults", "-no-user-config", "-display", "none",
             *self._serial(has_input),
             "-chardev", f"socket,id=harness,fd={theirs.fileno()},server=off",
             "-mon", "chardev=harness,mode=control",
@@ -200,11 +201,12 @@ class Machine:
 
     @functools.cached_property
     def pid(self):
-        """QEMU's, which is a child of what launched it, if that stays."""
+        """QEMU's, or its loader's, which is a child of what launched it, if that stays."""
         own = self.process.pid
         for child in pathlib.Path(f"/proc/{own}/task/{own}/children").read_text().split():
             with contextlib.suppress(FileNotFoundError):
-                if pathlib.Path(f"/proc/{child}/comm").read_text().startswith("qemu-system"):
+                if pathlib.Path(f"/proc/{child}/comm").read_text().startswith(
+                        ("qemu-system", "ld-linux")):
                     return int(child)
         return own
 

@@ -33,6 +33,7 @@ class Bare:
     """From the first instruction to the last, with a deep wait in between."""
 
     by = "vcpu"
+    qemu = None
 
     @classmethod
     def setUpClass(cls):
@@ -40,7 +41,7 @@ class Bare:
         harness.build_guests()
         cls.elf = harness.ARCHS[cls.arch].programs / "calls-waits.elf"
         guest = harness.BareGuest(
-            "calls-waits", arch=cls.arch, has_input=True,
+            "calls-waits", arch=cls.arch, qemu=cls.qemu, has_input=True,
             launcher=calls.launcher(cls.path, "--by", cls.by, "--symbols", cls.elf))
         cls.addClassCleanup(guest.stop)
         guest.send_byte()
@@ -103,6 +104,12 @@ class Bare:
 
 class Vcpu86(Bare, unittest.TestCase):
     arch = "x86_64"
+
+
+@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+class New86(Vcpu86):
+    """In a QEMU of the other plugin interface."""
+    qemu = (harness.QEMU_NEW,)
 
 
 class Vcpu64(Bare, unittest.TestCase):
