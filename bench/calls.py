@@ -19,10 +19,10 @@ import harness  # noqa: E402
 MIB = 1 << 20
 
 
-def boot(series, arch, launcher):
+def boot(series, arch, smp, launcher):
     """Seconds until READY; QEMU and what launched it have ended when this returns."""
     began = time.monotonic()
-    guest = harness.LinuxGuest(series, arch=arch, boot=True, launcher=launcher)
+    guest = harness.LinuxGuest(series, arch=arch, smp=smp, boot=True, launcher=launcher)
     seconds = time.monotonic() - began
     guest.qmp.command("quit")
     guest.process.wait(harness.BOOT_SECONDS)
@@ -43,6 +43,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--series", default="6.1", choices=harness.SERIES)
     parser.add_argument("--arch", default="x86_64", choices=harness.ARCHS)
+    parser.add_argument("--smp", type=int, default=1)
     parser.add_argument("--directory", default="/var/tmp", help="where the traces are written")
     options = parser.parse_args()
     harness.build_guests()
@@ -57,7 +58,8 @@ def main():
             for kept in pathlib.Path(parent).iterdir():
                 shutil.rmtree(kept)
             for case, launcher in cases.items():
-                seconds.setdefault(case, []).append(boot(options.series, options.arch, launcher))
+                seconds.setdefault(case, []).append(boot(options.series, options.arch, options.smp,
+                                                        launcher))
         base = statistics.median(seconds["without plugin"])
         print(f"{'boot':24}{'median':>10}{'worst':>10}{'ratio':>8}{'data':>12}{'records':>12}")
         for case, times in seconds.items():
