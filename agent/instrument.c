@@ -83,6 +83,50 @@ void instrument_insns(const struct block *block,
 	}
 }
 
+/* ---- callbacks that all processors have ------------------------------------------- */
+
+void instrument_on_jump(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+void instrument_on_jump_relative(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	flow_jump(tracer->flow, site.rank, site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc)),
+		  tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+void instrument_on_jump_perhaps(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct site site = site_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t target = site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc));
+	if (site_is_tail_call(&site, tracer->flow, target, vcpu_value(vcpu, vcpu_arch()->sp)))
+		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+void instrument_on_stack_load(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
+	tracer_leave(vcpu);
+}
+
 void instrument_begin(const struct block *block, bool surely)
 {
 	static char mark;

@@ -90,6 +90,14 @@ bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_
 /* Flags of the function that begins there, 0 if none does. */
 unsigned block_function_flags(const struct block *block, uint64_t va);
 
+/* Callbacks: a jump to a function, whose place they get. */
+void instrument_on_jump(unsigned vcpu, void *data);
+/* The same by site, where registers may be read: a jump to a function, or perhaps to one. */
+void instrument_on_jump_relative(unsigned vcpu, void *data);
+void instrument_on_jump_perhaps(unsigned vcpu, void *data);
+/* The stack pointer is loaded; of the place they get only the rank counts. */
+void instrument_on_stack_load(unsigned vcpu, void *data);
+
 /* The block may be executed as a machine begins, and only then if it is `surely`. */
 void instrument_begin(const struct block *block, bool surely);
 

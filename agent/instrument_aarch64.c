@@ -16,17 +16,10 @@
 #define IP0	       16	  /* registers that linkers' stubs jump through */
 #define IP1	       17
 
-static uint64_t read_reg(unsigned vcpu, unsigned reg)
-{
-	uint64_t value;
-	vcpu_read(vcpu_get(vcpu), reg, &value);
-	return value;
-}
-
 /* An address in a register, without what pointer authentication and tags put above it. */
 static uint64_t read_address(unsigned vcpu, unsigned number)
 {
-	uint64_t va = number <= 30 ? read_reg(vcpu, A64_X0 + number) : 0;
+	uint64_t va = number <= 30 ? vcpu_value(vcpu, A64_X0 + number) : 0;
 	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
 }
 
@@ -41,7 +34,7 @@ static unsigned rank_of(uint64_t spsr)
 
 static void call(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t to)
 {
-	flow_call(tracer->flow, rank, read_reg(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
+	flow_call(tracer->flow, rank, vcpu_value(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
 }
 
 static void on_call(unsigned vcpu, void *data)
@@ -60,7 +53,7 @@ static void on_call_relative(unsigned vcpu, void *data)
 	struct site site = site_unpack(data);
 	if (!tracer)
 		return;
-	call(tracer, vcpu, site.rank, site_target(&site, read_reg(vcpu, A64_PC)));
+	call(tracer, vcpu, site.rank, site_target(&site, vcpu_value(vcpu, A64_PC)));
 	tracer_leave(vcpu);
 }
 
@@ -82,7 +75,8 @@ static void on_call_switch(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	call(tracer, vcpu, to.rank, to.va);
-	task_switch(tracer, vcpu_get(vcpu), read_reg(vcpu, A64_X0 + 1), tracer_time(tracer, vcpu));
+	task_switch(tracer, vcpu_get(vcpu), vcpu_value(vcpu, A64_X0 + 1),
+		    tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -92,46 +86,12 @@ static void on_return(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_return(tracer->flow, number.rank, read_reg(vcpu, A64_SP),
+	flow_return(tracer->flow, number.rank, vcpu_value(vcpu, A64_SP),
 		    read_address(vcpu, (unsigned)number.va), tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
 /* ---- jumps -------------------------------------------------------------------- */
-
-static void on_jump(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct place to = place_unpack(data);
-	if (!tracer)
-		return;
-	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
-static void on_jump_relative(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct site site = site_unpack(data);
-	if (!tracer)
-		return;
-	flow_jump(tracer->flow, site.rank, site_target(&site, read_reg(vcpu, A64_PC)),
-		  tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
-/* Where no table tells functions. */
-static void on_jump_perhaps(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct site site = site_unpack(data);
-	if (!tracer)
-		return;
-	uint64_t target = site_target(&site, read_reg(vcpu, A64_PC));
-	if (site_is_tail_call(&site, tracer->flow, target, read_reg(vcpu, A64_SP)))
-		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
 
 static void on_jump_register(unsigned vcpu, void *data)
 {
@@ -158,15 +118,6 @@ static void on_jump_stub(unsigned vcpu, void *data)
 
 /* ---- what else changes the flow --------------------------------------------- */
 
-static void on_stack_load(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	if (!tracer)
-		return;
-	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
-	tracer_leave(vcpu);
-}
-
 /* Where an exception handler begins, the vector has made room below what was interrupted. */
 static void on_entry(unsigned vcpu, void *data)
 {
@@ -175,13 +126,13 @@ static void on_entry(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	tracer->has_system |= at.va != 0;
-	uint64_t slot = read_reg(vcpu, A64_SP);
-	unsigned from = rank_of(read_reg(vcpu, A64_SPSR_EL1));
+	uint64_t slot = vcpu_value(vcpu, A64_SP);
+	unsigned from = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
 	/* A system call and what else leaves user code are told apart by ESR_EL1. */
-	bool is_call = (read_reg(vcpu, A64_ESR_EL1) >> 26 & 0x3f) == 0x15;
+	bool is_call = (vcpu_value(vcpu, A64_ESR_EL1) >> 26 & 0x3f) == 0x15;
 	flow_enter(tracer->flow, from == 0 && is_call ? FLOW_SYSCALL : FLOW_INTERRUPT, at.rank,
-		   slot, at.va, from, read_reg(vcpu, A64_ELR_EL1),
-		   from == 0 ? read_reg(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
+		   slot, at.va, from, vcpu_value(vcpu, A64_ELR_EL1),
+		   from == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -190,9 +141,9 @@ static void on_exception_return(unsigned vcpu, void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	unsigned to = rank_of(read_reg(vcpu, A64_SPSR_EL1));
-	uint64_t slot = read_reg(vcpu, A64_SP), pc = read_reg(vcpu, A64_ELR_EL1);
-	uint64_t sp = to == 0 ? read_reg(vcpu, A64_SP_EL0) : slot;
+	unsigned to = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
+	uint64_t slot = vcpu_value(vcpu, A64_SP), pc = vcpu_value(vcpu, A64_ELR_EL1);
+	uint64_t sp = to == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot;
 	if (to == 0 && !flow_resumes(tracer->flow, pc, sp))
 		task_check_space(tracer, vcpu_get(vcpu));
 	flow_leave(tracer->flow, place_unpack(data).rank, slot, to, pc, sp,
@@ -205,7 +156,7 @@ static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	task_exit_mm(tracer, read_reg(vcpu, A64_X0), tracer_time(tracer, vcpu));
+	task_exit_mm(tracer, vcpu_value(vcpu, A64_X0), tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -241,10 +192,11 @@ static void hook_jump(const struct block *block, const struct insn *insn)
 	if (!is_known && !block_has_tail_call(block, insn, FUNCTION_ALIGN))
 		return;
 	if (is_known && block->rank > 0)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
-						       data);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_jump,
+						       QEMU_PLUGIN_CB_NO_REGS, data);
 	else if (site_pack(block, insn, &data))
-		hook_regs(insn, is_known ? on_jump_relative : on_jump_perhaps, data);
+		hook_regs(insn, is_known ? instrument_on_jump_relative : instrument_on_jump_perhaps,
+			  data);
 }
 
 static void hook(const struct block *block, const struct insn *insn)
@@ -266,7 +218,7 @@ static void hook(const struct block *block, const struct insn *insn)
 			hook_regs(insn, on_exception_return, rank);
 		break;
 	case BRANCH_STACK_LOAD:
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_stack_load,
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_stack_load,
 						       QEMU_PLUGIN_CB_NO_REGS, rank);
 		break;
 	case BRANCH_NONE:

@@ -67,19 +67,12 @@ static unsigned rank_of(uint64_t cs)
 	return 3 - (cs & 3);
 }
 
-static uint64_t read_reg(unsigned vcpu, unsigned reg)
-{
-	uint64_t value;
-	vcpu_read(vcpu_get(vcpu), reg, &value);
-	return value;
-}
-
 /* By the processor's number of the register. */
 static uint64_t read_numbered(unsigned vcpu, unsigned number)
 {
 	static const unsigned char low[] = { X86_RAX, X86_RCX, X86_RDX, X86_RBX,
 					     X86_RSP, X86_RBP, X86_RSI, X86_RDI };
-	return read_reg(vcpu, number < 8 ? low[number] : X86_R8 + number - 8);
+	return vcpu_value(vcpu, number < 8 ? low[number] : X86_R8 + number - 8);
 }
 
 /* ---- calls and returns ------------------------------------------------------ */
@@ -138,40 +131,6 @@ static void on_return(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, vo
 
 /* ---- jumps -------------------------------------------------------------------- */
 
-static void on_jump(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct place to = place_unpack(data);
-	if (!tracer)
-		return;
-	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
-static void on_jump_relative(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct site site = site_unpack(data);
-	if (!tracer)
-		return;
-	flow_jump(tracer->flow, site.rank, site_target(&site, read_reg(vcpu, X86_RIP)),
-		  tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
-/* Where no table tells functions. */
-static void on_jump_perhaps(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct site site = site_unpack(data);
-	if (!tracer)
-		return;
-	uint64_t target = site_target(&site, read_reg(vcpu, X86_RIP));
-	if (site_is_tail_call(&site, tracer->flow, target, read_reg(vcpu, X86_RSP)))
-		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
 /* Through memory: a table of a switch, or of functions. */
 static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
 			   __attribute__((unused)) uint64_t va, void *data)
@@ -221,21 +180,12 @@ static void on_jump_switch(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t time = tracer_time(tracer, vcpu);
-	task_switch(tracer, vcpu_get(vcpu), read_reg(vcpu, X86_RSI), time);
+	task_switch(tracer, vcpu_get(vcpu), vcpu_value(vcpu, X86_RSI), time);
 	flow_jump(tracer->flow, to.rank, to.va, time);
 	tracer_leave(vcpu);
 }
 
 /* ---- what else changes the flow --------------------------------------------- */
-
-static void on_stack_load(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	if (!tracer)
-		return;
-	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
-	tracer_leave(vcpu);
-}
 
 static bool is_frame(const struct x86_frame *frame)
 {
@@ -262,11 +212,11 @@ static void on_entry(unsigned vcpu, void *data)
 	struct x86_frame frame;
 	if (!tracer)
 		return;
-	uint64_t time = tracer_time(tracer, vcpu), rsp = read_reg(vcpu, X86_RSP);
+	uint64_t time = tracer_time(tracer, vcpu), rsp = vcpu_value(vcpu, X86_RSP);
 	tracer->has_system = true;
 	if ((int64_t)rsp >= 0)
 		flow_enter(tracer->flow, FLOW_SYSCALL, at.rank, rsp, at.va, 0,
-			   read_reg(vcpu, X86_RCX), rsp, time);
+			   vcpu_value(vcpu, X86_RCX), rsp, time);
 	else if (read_frame(vcpu, &rsp, &frame))
 		flow_enter(tracer->flow, FLOW_INTERRUPT, at.rank, rsp, at.va, rank_of(frame.cs),
 			   frame.rip, frame.rsp, time);
@@ -288,7 +238,7 @@ static void on_iret(unsigned vcpu, void *data)
 	struct x86_frame frame;
 	if (!tracer)
 		return;
-	uint64_t rsp = read_reg(vcpu, X86_RSP);
+	uint64_t rsp = vcpu_value(vcpu, X86_RSP);
 	/* What the kernel made up for a new program has not all flags that the processor pushes. */
 	if (vcpu_read_memory(vcpu_get(vcpu), rsp, &frame, sizeof(frame)))
 		leave(tracer, vcpu, place_unpack(data).rank, rsp, &frame);
@@ -302,8 +252,8 @@ static void on_sysret(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	struct x86_frame frame = {
-		.rip = read_reg(vcpu, X86_RCX),
-		.rsp = read_reg(vcpu, X86_RSP),
+		.rip = vcpu_value(vcpu, X86_RCX),
+		.rsp = vcpu_value(vcpu, X86_RSP),
 		.cs = 3,
 	};
 	leave(tracer, vcpu, place_unpack(data).rank, frame.rsp, &frame);
@@ -315,7 +265,7 @@ static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	task_exit_mm(tracer, read_reg(vcpu, X86_RDI), tracer_time(tracer, vcpu));
+	task_exit_mm(tracer, vcpu_value(vcpu, X86_RDI), tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -357,12 +307,13 @@ static void hook_jump(const struct block *block, const struct insn *insn)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_switch,
 						       QEMU_PLUGIN_CB_R_REGS, data);
 	else if (is_known && block->rank > 0)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
-						       data);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_jump,
+						       QEMU_PLUGIN_CB_NO_REGS, data);
 	else if (site_pack(block, insn, &data))
-		qemu_plugin_register_vcpu_insn_exec_cb(
-			insn->qemu, is_known ? on_jump_relative : on_jump_perhaps,
-			QEMU_PLUGIN_CB_R_REGS, data);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu,
+						       is_known ? instrument_on_jump_relative
+								: instrument_on_jump_perhaps,
+						       QEMU_PLUGIN_CB_R_REGS, data);
 }
 
 static void hook_jump_memory(const struct block *block, struct insn insn)
@@ -409,7 +360,7 @@ static void hook(const struct block *block, const struct insn *insn)
 	case BRANCH_JUMP_MEMORY: hook_jump_memory(block, *insn); break;
 	case BRANCH_EXCEPTION_RETURN: hook_exception_return(block, insn); break;
 	case BRANCH_STACK_LOAD:
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_stack_load,
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_stack_load,
 						       QEMU_PLUGIN_CB_NO_REGS,
 						       place_pack(0, block->rank));
 		break;

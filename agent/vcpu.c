@@ -113,6 +113,15 @@ bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret)
 	return true;
 }
 
+uint64_t vcpu_value(unsigned index, unsigned reg)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	uint64_t value = 0;
+	if (vcpu)
+		vcpu_read(vcpu, reg, &value);
+	return value;
+}
+
 void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32],
 		   uint64_t regs[VMS_AGENT_MAX_REGS])
 {

@@ -49,6 +49,8 @@ const struct arch *vcpu_arch(void);
 
 /* In a callback of the vCPU that may read registers. False: there is no such. */
 bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret);
+/* The same by index; 0 where there is no such. */
+uint64_t vcpu_value(unsigned index, unsigned reg);
 /* All of them. */
 void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32],
 		   uint64_t regs[VMS_AGENT_MAX_REGS]);

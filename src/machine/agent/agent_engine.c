@@ -123,10 +123,24 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 	return true;
 }
 
+/* QEMU tells its plugins of a vCPU a little after it has made it: one without a thread is to come.
+ */
+static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
+{
+	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
+	while (atomic_load(&slot->state) == VMS_AGENT_ABSENT) {
+		if (slot->thread != 0 || vms_clock_now_ns() > deadline_ns)
+			return false;
+		g_usleep(1000);
+	}
+	return true;
+}
+
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	struct agent_machine *agent = agent_of(machine);
-	if (atomic_load(&slot_of(agent, (unsigned)vcpu)->state) == VMS_AGENT_ABSENT)
+	if (!wait_until_there(agent, (unsigned)vcpu))
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 	if (request(agent, (unsigned)vcpu, error) &&
 	    wait_until_held(agent, (unsigned)vcpu, error)) {
