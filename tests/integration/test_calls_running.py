@@ -139,7 +139,13 @@ class Running61(Running, unittest.TestCase):
     def test_process(self):
         pid = self.guest.start_workload("syscall")
         self.addCleanup(self.guest.stop_workload)
-        trace = self.trace("calls && true", "--process", pid)
+        path = calls.directory(self)
+        with calls.tracing(self.guest, path, "--by", "task", *calls.symbols(self.arch), "--process",
+                           pid):
+            self.guest.run("calls && true")
+        trace = uftrace_data.Trace(path)  # its calls go on as it ends
+        self.assertEqual(trace.lost, 0)
+        self.assertEqual(trace.check(), [])
         self.assertEqual({trace.tasks[tid].pid for tid in trace.ids}, {pid})
         self.assertGreater(len(trace.entries()), 10)
 
