@@ -144,8 +144,6 @@ class Running61(Running, unittest.TestCase):
                            pid):
             self.guest.run("calls && true")
         trace = uftrace_data.Trace(path)  # its calls go on as it ends
-        self.assertEqual(trace.check(), [])
-        self.assertEqual(trace.lost, 0)
         self.assertEqual({trace.tasks[tid].pid for tid in trace.ids}, {pid})
         self.assertGreater(len(trace.entries()), 10)
 
