@@ -25,6 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	vms_btf_enumerator(btf, "MINUS", &value);
+	if (vms_btf_percpu(btf, "cpu_number", &bytes))
+		g_assert_cmpuint(bytes, <=, UINT32_MAX);
 	vms_btf_free(btf);
 	return 0;
 }

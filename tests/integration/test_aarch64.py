@@ -84,7 +84,6 @@ class Stacks(New, test_stacks.Stacks, unittest.TestCase):
 class GuestOfOld(Old, test_guest.Guest, unittest.TestCase):
     scheduler = ["__switch_to", "__schedule", "schedule"]
     test_log_that_has_wrapped = None
-    test_timers = test_clocks = None  # nothing tells where this kernel has them
 
 
 class StacksOfOld(Old, test_stacks.Stacks, unittest.TestCase):

@@ -116,6 +116,54 @@ static void test_enumerators(void)
 	vms_btf_free(btf);
 }
 
+static void test_percpu(void)
+{
+	struct encoder e = encoder_new();
+	uint32_t u32 = put_type(&e, "u32", INT, 0, false, 4);
+	put(&e, 32);
+	uint32_t number = put_variable(&e, "cpu_number", u32);
+	uint32_t other = put_variable(&e, "elsewhere", u32);
+	uint32_t bases = put_variable(&e, "hrtimer_bases", u32);
+	put_variable(&e, "nowhere", u32);
+	put_type(&e, ".data", DATASEC, 1, false, 4);
+	put_place(&e, other, 8, 4);
+	put_type(&e, ".data..percpu", DATASEC, 2, false, 0x5404);
+	put_place(&e, number, 8, 4);
+	put_place(&e, bases, 0x5400, 4);
+	struct vms_btf *btf = load(finish(&e));
+	uint64_t offset;
+	g_assert_true(vms_btf_percpu(btf, "cpu_number", &offset));
+	g_assert_cmpuint(offset, ==, 8);
+	g_assert_true(vms_btf_percpu(btf, "hrtimer_bases", &offset));
+	g_assert_cmpuint(offset, ==, 0x5400);
+	g_assert_false(vms_btf_percpu(btf, "elsewhere", &offset));
+	g_assert_false(vms_btf_percpu(btf, "nowhere", &offset));
+	g_assert_false(vms_btf_percpu(btf, "u32", &offset));
+	vms_btf_free(btf);
+}
+
+/* A section of what are no variables, of itself, and of types that are not there. */
+static void test_bad_percpu(void)
+{
+	struct encoder e = encoder_new();
+	uint32_t structure = put_type(&e, "cpu_number", STRUCT, 0, false, 4);
+	uint32_t variable = put_variable(&e, "late", structure);
+	put_type(&e, ".data..percpu", DATASEC, 5, false, 4);
+	put_place(&e, 0, 1, 4);
+	put_place(&e, structure, 2, 4);
+	put_place(&e, variable + 1, 3, 4);
+	put_place(&e, UINT32_MAX, 4, 4);
+	put_place(&e, variable, UINT32_MAX, UINT32_MAX);
+	struct vms_btf *btf = load(finish(&e));
+	uint64_t offset;
+	g_assert_false(vms_btf_percpu(btf, "cpu_number", &offset));
+	g_assert_false(vms_btf_percpu(btf, ".data..percpu", &offset));
+	g_assert_false(vms_btf_percpu(btf, "", &offset));
+	g_assert_true(vms_btf_percpu(btf, "late", &offset));
+	g_assert_cmpuint(offset, ==, UINT32_MAX);
+	vms_btf_free(btf);
+}
+
 /* Typedefs in a circle, an array of itself, an anonymous structure in itself. */
 static void test_cycles(void)
 {
@@ -271,6 +319,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/btf/members", test_members);
 	g_test_add_func("/btf/structure-before-typedef", test_structure_before_typedef);
 	g_test_add_func("/btf/enumerators", test_enumerators);
+	g_test_add_func("/btf/percpu", test_percpu);
+	g_test_add_func("/btf/bad-percpu", test_bad_percpu);
 	g_test_add_func("/btf/cycles", test_cycles);
 	g_test_add_func("/btf/bad-numbers", test_bad_numbers);
 	g_test_add_func("/btf/malformed", test_malformed);

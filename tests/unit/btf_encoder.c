@@ -33,6 +33,20 @@ void put_member(struct encoder *encoder, const char *name, uint32_t type, uint32
 	put(encoder, offset);
 }
 
+uint32_t put_variable(struct encoder *encoder, const char *name, uint32_t type)
+{
+	const uint32_t variable = put_type(encoder, name, VAR, 0, false, type);
+	put(encoder, 1); /* global */
+	return variable;
+}
+
+void put_place(struct encoder *encoder, uint32_t variable, uint32_t offset, uint32_t size)
+{
+	put(encoder, variable);
+	put(encoder, offset);
+	put(encoder, size);
+}
+
 struct encoder encoder_new(void)
 {
 	struct encoder encoder = { g_byte_array_new(), g_string_new(NULL), 0 };

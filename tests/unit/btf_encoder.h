@@ -7,7 +7,19 @@
 #include <stdint.h>
 
 /* Kinds of types. */
-enum { INT = 1, PTR, ARRAY, STRUCT, UNION, ENUM, TYPEDEF = 8, CONST = 10, ENUM64 = 19 };
+enum {
+	INT = 1,
+	PTR,
+	ARRAY,
+	STRUCT,
+	UNION,
+	ENUM,
+	TYPEDEF = 8,
+	CONST = 10,
+	VAR = 14,
+	DATASEC,
+	ENUM64 = 19
+};
 
 struct encoder {
 	GByteArray *types;
@@ -23,6 +35,9 @@ uint32_t name_offset(struct encoder *encoder, const char *name);
 uint32_t put_type(struct encoder *encoder, const char *name, unsigned kind, unsigned vlen,
 		  bool kflag, uint32_t size);
 void put_member(struct encoder *encoder, const char *name, uint32_t type, uint32_t offset);
+/* A variable of `type`; its number. It lies where a section (DATASEC) says. */
+uint32_t put_variable(struct encoder *encoder, const char *name, uint32_t type);
+void put_place(struct encoder *encoder, uint32_t variable, uint32_t offset, uint32_t size);
 /* The blob; consumes the encoder. */
 GByteArray *finish(struct encoder *encoder);
 

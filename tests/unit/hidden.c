@@ -2,6 +2,7 @@
 /* Variables that a kernel's symbols leave out, in an image laid out by hand. */
 #include "fake_linux.h"
 #include "guest/linux/kernel_image.h"
+#include "hidden_types.h"
 
 #define IMAGE	   UINT64_C(0xffff800080000000)
 #define IMAGE_SIZE 0x40000
@@ -22,23 +23,6 @@ struct fixture {
 	struct vms_kernel_image kernel_image;
 };
 
-/* A type of which struct module is made: a list, and within another structure its own address. */
-static GByteArray *types(void)
-{
-	struct encoder encoder = encoder_new();
-	const uint32_t number = put_type(&encoder, "u64", INT, 0, false, 8);
-	put(&encoder, 64);
-	const uint32_t head = put_type(&encoder, "list_head", STRUCT, 2, false, 16);
-	put_member(&encoder, "next", number, 0);
-	put_member(&encoder, "prev", number, 64);
-	const uint32_t object = put_type(&encoder, "module_kobject", STRUCT, 1, false, 16);
-	put_member(&encoder, "mod", number, 64);
-	put_type(&encoder, "module", STRUCT, 2, false, 0x80);
-	put_member(&encoder, "list", head, 0x10 * 8);
-	put_member(&encoder, "mkobj", object, 0x40 * 8);
-	return finish(&encoder);
-}
-
 static void set_up(struct fixture *f, gconstpointer data)
 {
 	static const struct fake_symbol functions[] = { { "schedule", IMAGE + 0x1000 },
@@ -50,7 +34,7 @@ static void set_up(struct fixture *f, gconstpointer data)
 	f->image = fake_machine_add_ram(f->machine, IMAGE, IMAGE_SIZE);
 	fake_machine_add_ram(f->machine, LINEAR, 0x4000);
 	fake_machine_add_ram(f->machine, MODULES, 0x1000);
-	f->guest = fake_linux_new(f->machine, data ? all : functions, types());
+	f->guest = fake_linux_new(f->machine, data ? all : functions, hidden_types());
 	f->guest->text[0].begin = IMAGE;
 	f->guest->text[0].end = IMAGE + TEXT_END;
 	f->kernel_image = (struct vms_kernel_image) { IMAGE, { f->image, IMAGE_SIZE } };
@@ -100,7 +84,7 @@ static void check_none(struct fixture *f, const char *name)
 static void find(struct fixture *f)
 {
 	vms_linux_find_hidden(f->guest, &f->kernel_image);
-	vms_linux_find_hidden_modules(f->guest, &f->kernel_image);
+	vms_linux_find_hidden_by_types(f->guest, &f->kernel_image);
 }
 
 static void test_exports(struct fixture *f, gconstpointer data)
@@ -174,6 +158,141 @@ static void test_btf(struct fixture *f, gconstpointer data)
 	check(f, "__stop_BTF", IMAGE + BTF + 24 + 0x12400);
 }
 
+/* Two variables of each CPU, whose places tell where the others are. */
+static void put_percpu(struct fixture *f, size_t section, size_t other_section)
+{
+	put_export(f, 0, "a_symbol", DATA);
+	put_export(f, 1, "cpu_number", section + PERCPU_CPU_NUMBER);
+	put_export(f, 2, "kstat", other_section + PERCPU_KSTAT);
+	put_export(f, 3, "zero", DATA);
+	find(f);
+}
+
+static void test_percpu(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	put_percpu(f, DATA + 0x1000, DATA + 0x1000);
+	check(f, "cpu_number", IMAGE + DATA + 0x1000 + PERCPU_CPU_NUMBER);
+	check(f, "hrtimer_bases", IMAGE + DATA + 0x1000 + PERCPU_HRTIMER_BASES);
+	check(f, "tick_cpu_device", IMAGE + DATA + 0x1000 + PERCPU_TICK_CPU_DEVICE);
+}
+
+static void test_bad_percpu(struct fixture *f, gconstpointer data)
+{
+	static const size_t sections[][2] = {
+		{ DATA + 0x1000, DATA + 0x2000 },	      /* they do not agree */
+		{ DATA + 0x1010, DATA + 0x1010 },	      /* not where a section begins */
+		{ IMAGE_SIZE + 0x1000, IMAGE_SIZE + 0x1000 }, /* not in the image */
+	};
+	(void)data;
+	for (size_t i = 0; i < G_N_ELEMENTS(sections); i++) {
+		put_percpu(f, sections[i][0], sections[i][1]);
+		check(f, "cpu_number", IMAGE + sections[i][0] + PERCPU_CPU_NUMBER);
+		check_none(f, "hrtimer_bases");
+		check_none(f, "tick_cpu_device");
+		g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+	}
+}
+
+/* A clock source, in the list that begins behind it, with its name behind that. */
+static void put_source(struct fixture *f, uint64_t va)
+{
+	const uint64_t list = va + 0x80, name = va + 0x90;
+	put_u64(f, va + SOURCE_MASK, 0xffffff);
+	put_u64(f, va + SOURCE_MULT, UINT64_C(5) << 32 | 1000);
+	put_u64(f, va + SOURCE_NAME, name);
+	put_u64(f, va + SOURCE_LIST, list);
+	put_u64(f, va + SOURCE_LIST + 8, list);
+	put_u64(f, va + SOURCE_RATING, 400);
+	put_u64(f, list, va + SOURCE_LIST);
+	put_u64(f, list + 8, va + SOURCE_LIST);
+	strcpy(fake_machine_at(f->machine, name), "clock-1");
+}
+
+static void put_keeper(struct fixture *f, size_t at, uint64_t source)
+{
+	static const uint64_t bases[] = { KEEPER_MONO, KEEPER_RAW };
+	const uint64_t va = IMAGE + at;
+	for (size_t i = 0; i < G_N_ELEMENTS(bases); i++) {
+		put_u64(f, va + bases[i] + READ_CLOCK, source);
+		put_u64(f, va + bases[i] + READ_MASK, 0xffffff);
+		put_u64(f, va + bases[i] + READ_MULT, UINT64_C(5) << 32 | 1000);
+	}
+	/* Time is slewed. */
+	put_u64(f, va + KEEPER_MONO + READ_MULT, UINT64_C(5) << 32 | 1003);
+	put_u64(f, va + KEEPER_CYCLES, 12345);
+	put_u64(f, va + KEEPER_SHIFTED_NS, 12345000);
+}
+
+static void find_keeper_again(struct fixture *f)
+{
+	g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+	find(f);
+}
+
+static void test_timekeeper(struct fixture *f, gconstpointer data)
+{
+	const size_t fast = DATA + 0x100, own = DATA + 0x208, shadow = DATA + 0x300;
+	(void)data;
+	put_source(f, LINEAR + 0x100);
+	put_source(f, IMAGE + DATA + 0x1000);
+	/* One for reading only has other data behind it. */
+	put_keeper(f, fast, LINEAR + 0x100);
+	put_u64(f, IMAGE + fast + KEEPER_CYCLES, 0);
+	put_u64(f, IMAGE + fast + KEEPER_SHIFTED_NS, 0);
+	put_keeper(f, 0x100, LINEAR + 0x100); /* in code: no variable */
+	find(f);
+	check_none(f, "timekeeper");
+	put_keeper(f, own, IMAGE + DATA + 0x1000);
+	put_keeper(f, shadow, IMAGE + DATA + 0x1000);
+	find_keeper_again(f);
+	check(f, "timekeeper", IMAGE + own);
+	/* Two that do not agree. */
+	put_keeper(f, shadow, LINEAR + 0x100);
+	find_keeper_again(f);
+	check_none(f, "timekeeper");
+}
+
+/* All that must be so for a clock source, and for what is kept by it. */
+static void test_bad_timekeeper(struct fixture *f, gconstpointer data)
+{
+	const uint64_t source = LINEAR + 0x100, keeper = IMAGE + DATA + 0x208, wrong = LINEAR + 8;
+	const struct {
+		uint64_t va, value;
+	} damage[] = {
+		{ source + SOURCE_NAME, 0 },
+		{ source + 0x90, 0 },			 /* an empty name */
+		{ source + 0x90, UINT64_C(0x00610a62) }, /* one of two lines */
+		{ source + SOURCE_RATING, 0 },
+		{ source + SOURCE_RATING, 500 },
+		{ source + SOURCE_LIST, wrong },
+		{ source + SOURCE_LIST, source + SOURCE_LIST },
+		{ source + SOURCE_LIST + 8, wrong },
+		{ source + SOURCE_MASK, 0xffff },
+		{ source + SOURCE_MULT, UINT64_C(5) << 32 | 1001 },
+		{ source + SOURCE_MULT, UINT64_C(6) << 32 | 1000 },
+		{ keeper + KEEPER_MONO + READ_CLOCK, wrong },
+		{ keeper + KEEPER_MONO + READ_MASK, 0xffff },
+		{ keeper + KEEPER_MONO + READ_MULT, UINT64_C(6) << 32 | 1000 },
+		{ keeper + KEEPER_CYCLES, 12346 },
+	};
+	(void)data;
+	for (size_t i = 0; i < G_N_ELEMENTS(damage); i++) {
+		put_source(f, source);
+		put_keeper(f, DATA + 0x208, source);
+		find_keeper_again(f);
+		check(f, "timekeeper", keeper);
+		put_u64(f, damage[i].va, damage[i].value);
+		find_keeper_again(f);
+		check_none(f, "timekeeper");
+	}
+	/* One that is not there, and one that is the user's. */
+	put_keeper(f, DATA + 0x208, LINEAR + 0x10000);
+	put_keeper(f, DATA + 0x300, 0x1000);
+	find_keeper_again(f);
+	check_none(f, "timekeeper");
+}
+
 static void test_modules(struct fixture *f, gconstpointer data)
 {
 	const uint64_t head = IMAGE + DATA + 0x40, module = MODULES + 0x100;
@@ -185,12 +304,12 @@ static void test_modules(struct fixture *f, gconstpointer data)
 	put_u64(f, MODULES + 0x818, IMAGE + DATA);
 	find(f);
 	check_none(f, "modules");
-	put_u64(f, head, module + 0x10);
-	put_u64(f, head + 8, module + 0x10);
-	put_u64(f, module + 0x10, head);
-	put_u64(f, module + 0x18, head);
-	put_u64(f, module + 0x48, module);
-	vms_linux_find_hidden_modules(f->guest, &f->kernel_image);
+	put_u64(f, head, module + MODULE_LIST);
+	put_u64(f, head + 8, module + MODULE_LIST);
+	put_u64(f, module + MODULE_LIST, head);
+	put_u64(f, module + MODULE_LIST + 8, head);
+	put_u64(f, module + MODULE_SELF, module);
+	vms_linux_find_hidden_by_types(f->guest, &f->kernel_image);
 	check(f, "modules", head);
 }
 
@@ -215,6 +334,10 @@ int main(int argc, char **argv)
 	ADD("/hidden/banner", test_banner);
 	ADD("/hidden/vmcoreinfo", test_vmcoreinfo);
 	ADD("/hidden/btf", test_btf);
+	ADD("/hidden/percpu", test_percpu);
+	ADD("/hidden/bad-percpu", test_bad_percpu);
+	ADD("/hidden/timekeeper", test_timekeeper);
+	ADD("/hidden/bad-timekeeper", test_bad_timekeeper);
 	ADD("/hidden/modules", test_modules);
 	g_test_add("/hidden/nothing", struct fixture, "all symbols", set_up, test_nothing_hidden,
 		   tear_down);

@@ -302,6 +302,36 @@ bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *re
 	return false;
 }
 
+/* ---- variables -------------------------------------------------------- */
+
+static bool find_variable(const struct vms_btf *btf, const struct btf_type *section,
+			  const char *name, uint64_t *ret)
+{
+	for (unsigned i = 0; i < section->vlen; i++) {
+		uint64_t part = section->parts + (uint64_t)i * kind_size[KIND_DATASEC].each;
+		uint32_t number, offset;
+		struct btf_type variable;
+		if (!vms_bytes_u32(btf->types, part, &number) ||
+		    !vms_bytes_u32(btf->types, part + 4, &offset) ||
+		    !type_by_number(btf, number, &variable) || variable.kind != KIND_VAR ||
+		    strcmp(variable.name, name) != 0)
+			continue;
+		*ret = offset;
+		return true;
+	}
+	return false;
+}
+
+bool vms_btf_percpu(const struct vms_btf *btf, const char *name, uint64_t *ret)
+{
+	struct btf_type type;
+	for (uint32_t number = 1; type_by_number(btf, number, &type); number++)
+		if (type.kind == KIND_DATASEC && strcmp(type.name, ".data..percpu") == 0 &&
+		    find_variable(btf, &type, name, ret))
+			return true;
+	return false;
+}
+
 /* ---- checking and indexing -------------------------------------------- */
 
 static bool malformed(GError **error, const char *why)

@@ -27,3 +27,5 @@ bool vms_btf_member(const struct vms_btf *btf, const char *type, const char *pat
 bool vms_btf_size(const struct vms_btf *btf, const char *type, uint64_t *ret);
 /* Value of an enumerator, of any enum. */
 bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *ret);
+/* Where in the section of per-CPU variables one of them is. */
+bool vms_btf_percpu(const struct vms_btf *btf, const char *name, uint64_t *ret);

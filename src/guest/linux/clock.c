@@ -8,7 +8,8 @@
 #include "guest/linux/percpu.h"
 
 struct layout {
-	struct vms_btf_member source_name, source_rating, device, device_name, device_rating, next;
+	struct vms_btf_member source_name, source_rating, device, device_name, device_rating, next,
+		kept;
 };
 
 #define AT(member) offsetof(struct layout, member)
@@ -20,6 +21,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "clock_event_device", "name", AT(device_name), false },
 	{ "clock_event_device", "rating", AT(device_rating), false },
 	{ "clock_event_device", "next_event", AT(next), false },
+	{ "timekeeper", "tkr_mono.clock", AT(kept), true },
 };
 
 /* The clock at `va`, whose name is behind a pointer. */
@@ -35,12 +37,21 @@ static bool read_clock(struct vms_memory *memory, uint64_t va, const struct vms_
 	return true;
 }
 
+/* Where the kernel's own pointer is not known, the one that it keeps time by. */
+static bool find_source(struct vms_linux *guest, const struct layout *layout, uint64_t *ret)
+{
+	uint64_t pointer, keeper;
+	if (vms_linux_symbol(guest, "curr_clocksource", &pointer))
+		return vms_memory_read_u64(guest->memory, pointer, ret);
+	return vms_member_there(&layout->kept) && vms_linux_symbol(guest, "timekeeper", &keeper) &&
+	       vms_member_read(guest->memory, keeper, &layout->kept, ret);
+}
+
 static void add_source(struct vms_linux *guest, const struct layout *layout, GArray *clocks)
 {
 	struct vms_clock clock = { .cpu = VMS_ALL_VCPUS };
-	uint64_t pointer, va;
-	if (vms_linux_symbol(guest, "curr_clocksource", &pointer) &&
-	    vms_memory_read_u64(guest->memory, pointer, &va) &&
+	uint64_t va;
+	if (find_source(guest, layout, &va) &&
 	    read_clock(guest->memory, va, &layout->source_name, &layout->source_rating, &clock))
 		g_array_append_val(clocks, clock);
 }

@@ -2,7 +2,7 @@
 /*
  * Variables of kernels whose kallsyms tells functions only (without CONFIG_KALLSYMS_ALL, as
  * Debian's 6.1 for arm64). Some are exported to modules, under their names; VMCOREINFO tells
- * others; what is left is recognised by what it holds.
+ * others; BTF says where those of each CPU are; what is left is recognised by what it holds.
  */
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/linux.h"
@@ -45,8 +45,10 @@ struct place {
 
 static size_t find_names(struct vms_bytes image, struct place places[PLACES_LIMIT])
 {
-	static const char *const wanted[] = { "init_task", "init_uts_ns", "nr_cpu_ids",
-					      "__per_cpu_offset", "__cpu_online_mask" };
+	static const char *const wanted[] = {
+		"init_task",	     "init_uts_ns", "nr_cpu_ids", "__per_cpu_offset",
+		"__cpu_online_mask", "cpu_number",  "kstat"
+	};
 	size_t n = 0;
 	for (size_t i = 0; i < G_N_ELEMENTS(wanted); i++) {
 		const size_t size = strlen(wanted[i]) + 1;
@@ -189,6 +191,39 @@ void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_imag
 	find_btf(guest, image);
 }
 
+/* ---- per-CPU variables ------------------------------------------------ */
+
+/* Where their section begins: all that are exported must agree about it. */
+static bool percpu_section(const struct vms_linux *guest, const struct vms_kernel_image *image,
+			   uint64_t *ret)
+{
+	static const char *const exported[] = { "cpu_number", "kstat" };
+	const uint64_t page_size = 4096;
+	bool found = false;
+	for (size_t i = 0; i < G_N_ELEMENTS(exported); i++) {
+		uint64_t va, offset;
+		if (!vms_linux_symbol(guest, exported[i], &va) ||
+		    !vms_btf_percpu(guest->btf, exported[i], &offset))
+			continue;
+		if (found && va - offset != *ret)
+			return false;
+		*ret = va - offset;
+		found = true;
+	}
+	return found && *ret % page_size == 0 && *ret - image->va < image->bytes.size;
+}
+
+static void find_percpu(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	static const char *const wanted[] = { "hrtimer_bases", "tick_cpu_device" };
+	uint64_t section, offset;
+	if (!percpu_section(guest, image, &section))
+		return;
+	for (size_t i = 0; i < G_N_ELEMENTS(wanted); i++)
+		if (vms_btf_percpu(guest->btf, wanted[i], &offset))
+			set_variable(guest, wanted[i], section + offset);
+}
+
 /* ---- modules ---------------------------------------------------------- */
 
 /* Does the node of a list, outside the image, belong to a struct module, which points to itself? */
@@ -201,12 +236,11 @@ static bool is_module(struct vms_linux *guest, const struct vms_btf_member *list
 	       va == node - list->offset;
 }
 
-void vms_linux_find_hidden_modules(struct vms_linux *guest, const struct vms_kernel_image *image)
+static void find_modules(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	struct vms_btf_member list, self;
 	uint64_t first, last;
-	if (!guest->variables || !guest->btf ||
-	    !vms_btf_member(guest->btf, "module", "list", &list) ||
+	if (!vms_btf_member(guest->btf, "module", "list", &list) ||
 	    !vms_btf_member(guest->btf, "module", "mkobj.mod", &self))
 		return;
 	const size_t begin = (guest->text[0].end - image->va) & ~(size_t)7;
@@ -222,4 +256,15 @@ void vms_linux_find_hidden_modules(struct vms_linux *guest, const struct vms_ker
 			return;
 		}
 	}
+}
+
+void vms_linux_find_hidden_by_types(struct vms_linux *guest, const struct vms_kernel_image *image)
+{
+	uint64_t va;
+	if (!guest->variables || !guest->btf)
+		return;
+	find_percpu(guest, image);
+	if (vms_linux_find_timekeeper(guest, image, &va))
+		set_variable(guest, "timekeeper", va);
+	find_modules(guest, image);
 }

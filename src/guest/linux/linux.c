@@ -286,7 +286,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		load_uts(guest);
 		load_kaslr_offset(guest, arch);
 		load_types(guest);
-		vms_linux_find_hidden_modules(guest, &image);
+		vms_linux_find_hidden_by_types(guest, &image);
 		log_phase("Kernel types", &phase_ns);
 		guest->orc = vms_linux_orc_load(guest);
 		log_phase("Unwind tables", &phase_ns);

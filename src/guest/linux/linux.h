@@ -59,10 +59,13 @@ bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct 
  */
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
 
-/* hidden.c: finds variables that a kernel's symbols leave out, the list of modules by types. */
+/* hidden.c: finds variables that a kernel's symbols leave out; with BTF, more of them. */
 struct vms_kernel_image;
 void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_image *image);
-void vms_linux_find_hidden_modules(struct vms_linux *guest, const struct vms_kernel_image *image);
+void vms_linux_find_hidden_by_types(struct vms_linux *guest, const struct vms_kernel_image *image);
+/* timekeeper.c: recognises one, where no symbol tells. */
+bool vms_linux_find_timekeeper(const struct vms_linux *guest, const struct vms_kernel_image *image,
+			       uint64_t *ret);
 bool vms_linux_hidden_variable(const struct vms_linux *guest, const char *name, uint64_t *ret);
 
 /* module.c */
