@@ -171,6 +171,8 @@ enum vms_machine_end {
 	VMS_MACHINE_RESET, /* rebooted since it was opened: what was learnt of its guest is void */
 };
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
+/* How often it was reset since it was opened, as far as the engine can tell. */
+uint64_t vms_machine_resets(struct vms_machine *machine);
 
 /*
  * A number that stands for one continuous hold, never used again; 0 while it is not held. Of the
@@ -207,6 +209,20 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
  * readable even then: vms_machine_ended tells). `buf` is undefined then.
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+
+/* A piece of guest-physical memory, and where to it is read. */
+struct vms_phys_part {
+	uint64_t pa;
+	size_t size; /* bytes */
+	void *buf;
+};
+
+/*
+ * Reads several parts in one go, where the engine can: how many were read, from the first on. The
+ * others are left for vms_machine_read_phys, their buffers undefined.
+ */
+size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,
+			      size_t n);
 
 /*
  * The first part [*begin, *stop) of [pa, end) that may hold anything but zeros: what lies before

@@ -31,6 +31,9 @@ struct vms_engine {
 	 * Tried before read_phys; what it cannot read, that one may.
 	 */
 	bool (*read_ram)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+	/* Optional, and as it: see vms_machine_read_parts. */
+	size_t (*read_parts)(struct vms_machine *machine, const struct vms_phys_part *parts,
+			     size_t n);
 	/*
 	 * Optional, from any thread: the first part of [pa, end) that may hold anything but zeros;
 	 * *begin == end where there is none. See vms_machine_next_data.
@@ -43,6 +46,8 @@ struct vms_engine {
 	/* Optional: see vms_machine_paused_ns. */
 	uint64_t (*paused_ns)(struct vms_machine *machine, uint64_t time_ns);
 	enum vms_machine_end (*ended)(struct vms_machine *machine);
+	/* Optional: see vms_machine_resets. */
+	uint64_t (*resets)(struct vms_machine *machine);
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
 	/* Releases, removes what was added, frees what the engine allocated in `machine`. */
 	void (*close)(struct vms_machine *machine);

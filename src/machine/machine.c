@@ -262,6 +262,12 @@ enum vms_machine_end vms_machine_ended(struct vms_machine *machine)
 	return machine->engine->ended(machine);
 }
 
+uint64_t vms_machine_resets(struct vms_machine *machine)
+{
+	HOLD_LOCK(&machine->lock);
+	return machine->engine->resets ? machine->engine->resets(machine) : 0;
+}
+
 /* Of several units the latest: since then all are held, and it is the epoch of no other moment. */
 uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu)
 {
@@ -346,6 +352,12 @@ bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, 
 		return true;
 	HOLD_LOCK(&machine->lock);
 	return engine->read_phys && engine->read_phys(machine, pa, buf, size);
+}
+
+size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,
+			      size_t n)
+{
+	return machine->engine->read_parts ? machine->engine->read_parts(machine, parts, n) : 0;
 }
 
 bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,

@@ -16,6 +16,7 @@ struct fake_machine {
 	struct vms_regs *regs; /* by vCPU */
 	GArray *ram;	       /* struct ram */
 	uint64_t reads;
+	size_t most_parts; /* that are read in one go */
 };
 
 static const struct fake_hooks *hooks_of(struct vms_machine *machine)
@@ -69,6 +70,19 @@ static bool fake_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, s
 {
 	const struct fake_hooks *hooks = hooks_of(machine);
 	return hooks->read(hooks->data, pa, size) && read_memory(machine, pa, buf, size);
+}
+
+static size_t fake_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,
+			      size_t n)
+{
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	uint64_t reads = fake->reads + (n > 0);
+	size_t done = 0;
+	while (done < MIN(n, fake->most_parts) &&
+	       read_memory(machine, parts[done].pa, parts[done].buf, parts[done].size))
+		done++;
+	fake->reads = reads;
+	return done;
 }
 
 static void fake_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
@@ -179,6 +193,13 @@ void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks
 void fake_machine_set_holds_each(struct vms_machine *machine)
 {
 	((struct fake_machine *)machine)->engine.holds_each = true;
+}
+
+void fake_machine_set_parts(struct vms_machine *machine, size_t most)
+{
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	fake->most_parts = most;
+	fake->engine.read_parts = most > 0 ? fake_read_parts : NULL;
 }
 
 uint64_t fake_machine_reads(struct vms_machine *machine)

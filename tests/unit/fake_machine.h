@@ -42,5 +42,8 @@ struct fake_hooks {
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);
 /* Makes it one whose vCPUs can be held one at a time. Before anything else. */
 void fake_machine_set_holds_each(struct vms_machine *machine);
-/* Reads of physical memory since the machine was made: bounds work without a clock. */
+/* Makes it one that reads several parts of memory in one go: how many, at most. */
+void fake_machine_set_parts(struct vms_machine *machine, size_t most);
+/* Reads of physical memory, parts in one go counting as one, since the machine was made: bounds
+ * work without a clock. */
 uint64_t fake_machine_reads(struct vms_machine *machine);

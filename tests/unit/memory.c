@@ -89,10 +89,56 @@ static void test_one_vcpu(void)
 	finish(&f);
 }
 
+static void read_pages(struct fixture *f, uint64_t first, uint64_t n, uint64_t expected)
+{
+	for (uint64_t i = first; i < first + n; i++) {
+		uint64_t value;
+		g_assert_true(vms_memory_read_u64(f->memory, i * 4096, &value));
+		g_assert_cmpuint(value, ==, expected);
+	}
+}
+
+static void write_pages(struct fixture *f, uint64_t value)
+{
+	for (uint64_t i = 0; i < 16; i++)
+		fake_machine_write_u64(f->machine, i * 4096, value);
+}
+
+/* What a hold has read is read at once in the next one; as it is then, and no more than once. */
+static void test_read_ahead(void)
+{
+	static const struct {
+		size_t most; /* parts that the machine reads in one go */
+		uint64_t reads;
+	} cases[] = { { 0, 8 }, { 3, 6 }, { 8, 1 }, { 100, 1 } };
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct fixture f;
+		start(&f, false);
+		fake_machine_set_parts(f.machine, cases[i].most);
+		for (uint64_t round = 1; round < 5; round++) {
+			write_pages(&f, round);
+			hold(&f, VMS_ALL_VCPUS);
+			uint64_t before = fake_machine_reads(f.machine);
+			read_pages(&f, 4, 8, round);
+			uint64_t reads = fake_machine_reads(f.machine) - before;
+			g_assert_cmpuint(reads, ==, round == 1 ? 8 : cases[i].reads);
+			read_pages(&f, 4, 8, round);
+			g_assert_cmpuint(fake_machine_reads(f.machine) - before, ==, reads);
+			release(&f, VMS_ALL_VCPUS);
+		}
+		write_pages(&f, 9);
+		hold(&f, VMS_ALL_VCPUS);
+		read_pages(&f, 0, 16, 9); /* others, too */
+		release(&f, VMS_ALL_VCPUS);
+		finish(&f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/memory/whole", test_whole);
 	g_test_add_func("/memory/one-vcpu", test_one_vcpu);
+	g_test_add_func("/memory/read-ahead", test_read_ahead);
 	return g_test_run();
 }

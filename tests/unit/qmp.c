@@ -118,7 +118,7 @@ static void test_conversation(void)
 		qmp.broken = false;
 		peer_wait(&peer);
 		g_assert_false(vms_qmp_poll(&qmp)); /* up to the end of the connection */
-		g_assert_true(qmp.running && qmp.was_reset && qmp.has_shut_down);
+		g_assert_true(qmp.running && qmp.resets == 1 && qmp.has_shut_down);
 		g_assert_cmpuint(qmp.resumes, ==, 1);
 		vms_qmp_close(&qmp);
 		g_autoptr(GString) heard = peer_stop(&peer);

@@ -142,6 +142,26 @@ static void check_bytes(const struct region *region)
 	}
 }
 
+/* What is read in one go is what is read one by one; files' pages are left for that. */
+static void check_parts(const struct region *region)
+{
+	enum vms_ram_kind kind = g_array_index(region->ram.parts, struct vms_ram_part, 0).kind;
+	struct vms_phys_part parts[10];
+	uint8_t bytes[10][100];
+	for (size_t i = 0; i < 10; i++)
+		parts[i] = (struct vms_phys_part) { REGION_PA + i * 3 * region->page + 8 * i,
+						    sizeof(bytes[i]), bytes[i] };
+	size_t n = vms_ram_read_parts(&region->ram, parts, 10);
+	g_assert_cmpuint(n, ==, kind == VMS_RAM_ANONYMOUS ? 10 : 0);
+	for (size_t i = 0; i < n; i++)
+		g_assert_cmpmem(bytes[i], 100, region->content + (parts[i].pa - REGION_PA), 100);
+	parts[4].pa = REGION_PA + region->size - 50;
+	g_assert_cmpuint(vms_ram_read_parts(&region->ram, parts, 10), ==, MIN(n, 4));
+	parts[2].pa = 0;
+	g_assert_cmpuint(vms_ram_read_parts(&region->ram, parts, 10), ==, MIN(n, 2));
+	g_assert_cmpuint(vms_ram_read_parts(&region->ram, parts, 0), ==, 0);
+}
+
 /* No byte that is not zero is left out of [from, end); holes are, beyond a limit. */
 static void check_stretches(const struct region *region, uint64_t from, uint64_t end)
 {
@@ -221,6 +241,7 @@ static void test_anonymous(void)
 	g_assert_cmpint((int)kind_of(&region), ==, VMS_RAM_ANONYMOUS);
 	check_holes(&region);
 	check_bytes(&region);
+	check_parts(&region);
 	region_end(&region);
 }
 
@@ -250,6 +271,7 @@ static void check_file(int fd)
 		g_test_message("this file system's holes are not relied on");
 	uint64_t before = allocated(&region);
 	check_bytes(&region);
+	check_parts(&region);
 	g_assert_cmpuint(allocated(&region), ==, before);
 	region_end(&region);
 }
@@ -280,6 +302,7 @@ static void test_given_back(void)
 	region_start(&region, punch_hole);
 	check_holes(&region);
 	check_bytes(&region);
+	check_parts(&region);
 	region_end(&region);
 }
 
@@ -307,6 +330,7 @@ static void test_copy(void)
 	check_holes(&region);
 	uint64_t before = allocated(&region);
 	check_bytes(&region);
+	check_parts(&region);
 	g_assert_cmpuint(allocated(&region), ==, before);
 	region_end(&region);
 }
@@ -319,6 +343,7 @@ static void test_shared_anonymous(void)
 	choose_pages(&region);
 	region_start(&region, write_pages);
 	check_bytes(&region);
+	check_parts(&region);
 	if (kind_of(&region) == VMS_RAM_FILE)
 		check_holes(&region);
 	region_end(&region);
@@ -389,6 +414,7 @@ static void test_userfaultfd(void)
 	g_assert_cmphex(begin, ==, REGION_PA);
 	g_assert_cmphex(stop, ==, REGION_PA + region.size);
 	check_bytes(&region);
+	check_parts(&region);
 	region_end(&region);
 }
 

@@ -35,6 +35,11 @@ bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size
 	return vms_ram_read(&qemu_of(machine)->ram, pa, buf, size);
 }
 
+size_t vms_qemu_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts, size_t n)
+{
+	return vms_ram_read_parts(&qemu_of(machine)->ram, parts, n);
+}
+
 void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			uint64_t *stop)
 {
@@ -46,7 +51,13 @@ enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 	struct vms_qmp *qmp = &qemu_of(machine)->qmp;
 	if (!vms_qmp_poll(qmp) || qmp->has_shut_down)
 		return VMS_MACHINE_GONE;
-	return qmp->was_reset ? VMS_MACHINE_RESET : VMS_MACHINE_GOES_ON;
+	return qmp->resets > 0 ? VMS_MACHINE_RESET : VMS_MACHINE_GOES_ON;
+}
+
+uint64_t vms_qemu_resets(struct vms_machine *machine)
+{
+	vms_qmp_poll(&qemu_of(machine)->qmp);
+	return qemu_of(machine)->qmp.resets;
 }
 
 /* A socket serves one client, and several may look for a free one at the same time. */

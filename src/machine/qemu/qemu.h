@@ -32,9 +32,12 @@ void vms_qemu_close(struct vms_qemu *qemu);
 
 /* What engines for a QEMU share of struct vms_engine. */
 bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+size_t vms_qemu_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,
+			   size_t n);
 void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			uint64_t *stop);
 enum vms_machine_end vms_qemu_ended(struct vms_machine *machine);
+uint64_t vms_qemu_resets(struct vms_machine *machine);
 char *vms_qemu_item_text(struct vms_machine *machine, const char *name, GError **error);
 /*
  * Those that the human monitor alone tells, of x86-64: segments, descriptor tables, debug

@@ -121,7 +121,7 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		qmp->resumes++;
 		vms_pauses_end(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESET") == 0) {
-		qmp->was_reset = true;
+		qmp->resets++;
 	} else if (strcmp(event, "SHUTDOWN") == 0) {
 		qmp->has_shut_down = true;
 	}

@@ -24,9 +24,8 @@ struct vms_qmp {
 
 	/* What events have told since the connection was opened. */
 	bool running; /* set from query-status by vms_qmp_open */
-	bool was_reset;
 	bool has_shut_down;
-	uint64_t resumes; /* RESUME events seen */
+	uint64_t resumes, resets; /* events seen */
 	struct vms_pauses pauses;
 };
 

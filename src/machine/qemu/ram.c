@@ -140,6 +140,33 @@ bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size
 	return true;
 }
 
+static bool find_in_process(const struct vms_ram *ram, const struct vms_phys_part *wanted,
+			    struct iovec *ret)
+{
+	const struct vms_ram_part *part = find(ram, wanted->pa);
+	if (!part || part->kind != VMS_RAM_ANONYMOUS ||
+	    part->size - (wanted->pa - part->pa) < wanted->size)
+		return false;
+	*ret = (struct iovec) { .iov_base = (void *)(uintptr_t)(part->hva + wanted->pa - part->pa),
+				.iov_len = wanted->size };
+	return true;
+}
+
+size_t vms_ram_read_parts(const struct vms_ram *ram, const struct vms_phys_part *parts, size_t n)
+{
+	struct iovec local[VMS_RAM_READ_PARTS] = { 0 }, remote[VMS_RAM_READ_PARTS] = { 0 };
+	size_t found = 0, read = 0;
+	while (found < MIN(n, VMS_RAM_READ_PARTS) &&
+	       find_in_process(ram, &parts[found], &remote[found])) {
+		local[found] = (struct iovec) { parts[found].buf, parts[found].size };
+		found++;
+	}
+	ssize_t bytes = found ? process_vm_readv(ram->pid, local, found, remote, found, 0) : 0;
+	while (read < found && bytes >= (ssize_t)parts[read].size)
+		bytes -= (ssize_t)parts[read++].size;
+	return read;
+}
+
 /* ---- holes ------------------------------------------------------------- */
 
 /* Guest-physical addresses. */

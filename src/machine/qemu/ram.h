@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <vmscope/machine.h>
 
 /* A range of guest-physical memory and its place in the process. */
 struct vms_ram_place {
@@ -70,6 +71,14 @@ bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size);
  * in a file can be read even after the process has ended.
  */
 bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size);
+
+/*
+ * Reads by a single system call, which takes little longer than one of vms_ram_read: how many, from
+ * the first on, up to one that is not anonymous memory, or cannot be read. At most
+ * VMS_RAM_READ_PARTS.
+ */
+#define VMS_RAM_READ_PARTS 64
+size_t vms_ram_read_parts(const struct vms_ram *ram, const struct vms_phys_part *parts, size_t n);
 
 /*
  * The first part [*begin, *stop) of [pa, end) that may hold anything but zeros; *begin == end where

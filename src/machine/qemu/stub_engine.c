@@ -223,10 +223,12 @@ static const struct vms_engine engine = {
 	.regs = regs,
 	.system_regs = system_regs,
 	.read_ram = vms_qemu_read_ram,
+	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
 	.read_phys = read_phys,
 	.is_paused = is_paused,
 	.ended = ended,
+	.resets = vms_qemu_resets,
 	.item_text = vms_qemu_item_text,
 	.close = close_machine,
 };
