@@ -79,10 +79,13 @@ struct arch {
 				    VMS_AGENT_MAX_REGS */
 	unsigned n_regs;
 	unsigned sp, pc;
+	unsigned function_align; /* functions begin at multiples of it */
 	/* Privilege of what the vCPU runs: 0 user, 3 the most. In a callback that may read
 	 * registers. */
 	unsigned (*rank)(struct vcpu *vcpu);
 	struct branch (*branch)(const uint8_t *bytes, size_t size);
+	/* The address of code that is in a register of this number of the processor's. */
+	uint64_t (*code_register)(unsigned vcpu, unsigned number);
 	/* Waits for an interrupt? */
 	bool (*halts)(const uint8_t *bytes, size_t size);
 	/* Puts a trace's callbacks into a block of code. */

@@ -81,14 +81,23 @@ static bool a64_halts(const uint8_t *bytes, size_t size)
 	return size == sizeof(wfi) && memcmp(bytes, wfi, sizeof(wfi)) == 0;
 }
 
+/* Without what pointer authentication and tags put above it. */
+static uint64_t a64_code_register(unsigned vcpu, unsigned number)
+{
+	uint64_t va = number <= 30 ? vcpu_value(vcpu, A64_X0 + number) : 0;
+	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
+}
+
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.regs = registers,
 	.n_regs = A64_N_REGS,
 	.sp = A64_SP,
 	.pc = A64_PC,
+	.function_align = 4,
 	.rank = a64_rank,
 	.branch = branch_aarch64,
+	.code_register = a64_code_register,
 	.halts = a64_halts,
 	.instrument = instrument_aarch64,
 	.levels = { .kernel = 1, .number = { 0, 1, 2, 3 } },

@@ -33,14 +33,23 @@ static bool x86_halts(const uint8_t *bytes, size_t size)
 	return size == 1 && bytes[0] == 0xf4;
 }
 
+static uint64_t x86_code_register(unsigned vcpu, unsigned number)
+{
+	static const unsigned char low[] = { X86_RAX, X86_RCX, X86_RDX, X86_RBX,
+					     X86_RSP, X86_RBP, X86_RSI, X86_RDI };
+	return vcpu_value(vcpu, number < 8 ? low[number] : X86_R8 + number - 8);
+}
+
 const struct arch arch_x86_64 = {
 	.name = "x86_64",
 	.regs = registers,
 	.n_regs = X86_N_REGS,
 	.sp = X86_RSP,
 	.pc = X86_RIP,
+	.function_align = 16, /* as compilers place them */
 	.rank = x86_rank,
 	.branch = branch_x86,
+	.code_register = x86_code_register,
 	.halts = x86_halts,
 	.instrument = instrument_x86,
 	.levels = { .kernel = 3, .number = { 3, 2, 1, 0 } },

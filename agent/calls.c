@@ -294,10 +294,6 @@ static void start(unsigned client, const struct vms_agent_message *message, size
 
 /* ---- ending ---------------------------------------------------------------------- */
 
-static void nothing(__attribute__((unused)) void *data)
-{
-}
-
 /* The client's trace, which is the caller's alone from here on; NULL: it has none. */
 static struct trace *take(unsigned client, bool abandon)
 {
@@ -324,7 +320,7 @@ static void stop(unsigned client, struct reply *reply)
 	}
 	trace_finish(trace);
 	trace_free(trace);
-	plugin_retranslate(nothing, NULL);
+	plugin_retranslate(NULL, NULL);
 	reply_ok(reply);
 }
 
@@ -335,7 +331,7 @@ void calls_client_gone(unsigned client)
 	if (!trace)
 		return;
 	trace_free(trace);
-	plugin_retranslate(nothing, NULL);
+	plugin_retranslate(NULL, NULL);
 }
 
 void calls_exit(void)

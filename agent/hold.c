@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold.h"
 
+#include "plugin.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -292,6 +293,17 @@ static int make_memory(size_t size, struct vms_agent_shared **shared)
 	return -1;
 }
 
+static void watch(bool on)
+{
+	if (vcpus_watch(on))
+		plugin_retranslate(NULL, NULL);
+}
+
+void hold_rest(void)
+{
+	watch(false);
+}
+
 int hold_open(unsigned client, uint64_t *size)
 {
 	struct view *view = &views[client];
@@ -303,6 +315,7 @@ int hold_open(unsigned client, uint64_t *size)
 		return -1;
 	for (unsigned i = 0; i < arch->n_regs; i++)
 		g_strlcpy(shared->reg_names[i], arch->regs[i], VMS_AGENT_REG_NAME);
+	watch(true);
 	atomic_store(&view->shared, shared);
 	for (unsigned i = 0; i < vcpus_max(); i++) {
 		struct vcpu *vcpu = vcpu_get(i);

@@ -8,6 +8,8 @@
 
 /* Makes the shared memory of client `client`; the descriptor is the caller's. -1: errno tells. */
 int hold_open(unsigned client, uint64_t *size);
+/* No client has been there for a while: vCPUs need not look for holds until one comes. */
+void hold_rest(void);
 /* The client has gone: its holds end. */
 void hold_close(unsigned client);
 /* The client is stopped: its holds end. */

@@ -15,33 +15,6 @@ unsigned block_function_flags(const struct block *block, uint64_t va)
 	return flags < 0 ? 0 : (unsigned)flags;
 }
 
-bool block_has_function(const struct block *block, uint64_t va)
-{
-	if (!block_covers(block, va))
-		return callees_have(block->trace->callees, va);
-	int flags = flow_function(block->trace->flows, va);
-	return flags >= 0 &&
-	       !((unsigned)flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
-}
-
-/* Forward, a function that begins on the way tells that the jump leaves its own. */
-bool block_has_tail_call(const struct block *block, const struct insn *insn, unsigned align)
-{
-	uint64_t target = insn_target(insn);
-	return !block_covers(block, target) && !block->segment && target % align == 0 &&
-	       (target < insn->va ||
-		callees_have_between(block->trace->callees, insn->va, target, align));
-}
-
-bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
-		       uint64_t sp)
-{
-	uint64_t slot, function;
-	bool forward = site->displacement > (int32_t)site->offset;
-	return flow_innermost(flow, site->rank, &slot, &function) && slot == sp &&
-	       (forward || target < function);
-}
-
 bool site_pack(const struct block *block, const struct insn *insn, void **data)
 {
 	int64_t displacement = (int64_t)(insn_target(insn) - block->va);
@@ -83,9 +56,9 @@ void instrument_insns(const struct block *block,
 	}
 }
 
-/* ---- callbacks that all processors have ------------------------------------------- */
+/* ---- jumps ------------------------------------------------------------------------ */
 
-void instrument_on_jump(unsigned vcpu, void *data)
+static void on_jump(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	struct place to = place_unpack(data);
@@ -95,7 +68,7 @@ void instrument_on_jump(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
-void instrument_on_jump_relative(unsigned vcpu, void *data)
+static void on_jump_relative(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	struct site site = site_unpack(data);
@@ -106,7 +79,17 @@ void instrument_on_jump_relative(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
-void instrument_on_jump_perhaps(unsigned vcpu, void *data)
+/* The stack is as the innermost call found it, and the target is no part of its function. */
+static bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
+			      uint64_t sp)
+{
+	uint64_t slot, function;
+	bool forward = site->displacement > (int32_t)site->offset;
+	return flow_innermost(flow, site->rank, &slot, &function) && slot == sp &&
+	       (forward || target < function);
+}
+
+static void on_jump_perhaps(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	struct site site = site_unpack(data);
@@ -118,13 +101,76 @@ void instrument_on_jump_perhaps(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
-void instrument_on_stack_load(unsigned vcpu, void *data)
+/* Would a jump to there be a tail call? */
+static bool block_has_function(const struct block *block, uint64_t va)
+{
+	if (!block_covers(block, va))
+		return callees_have(block->trace->callees, va);
+	int flags = flow_function(block->trace->flows, va);
+	return flags >= 0 &&
+	       !((unsigned)flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
+}
+
+/*
+ * Might it be a tail call, although nothing tells that a function begins where it goes? Forward, a
+ * function that begins on the way tells that the jump leaves its own. on_jump_perhaps() finds out.
+ */
+static bool may_be_tail_call(const struct block *block, const struct insn *insn)
+{
+	uint64_t target = insn_target(insn);
+	unsigned align = vcpu_arch()->function_align;
+	return !block_covers(block, target) && !block->segment && target % align == 0 &&
+	       (target < insn->va ||
+		callees_have_between(block->trace->callees, insn->va, target, align));
+}
+
+void instrument_jump(const struct block *block, const struct insn *insn)
+{
+	uint64_t target = insn_target(insn);
+	bool is_known = block_has_function(block, target);
+	void *data = place_pack(target, block->rank);
+	if (is_known && block->rank > 0)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump, QEMU_PLUGIN_CB_NO_REGS,
+						       data);
+	else if ((is_known || may_be_tail_call(block, insn)) && site_pack(block, insn, &data))
+		qemu_plugin_register_vcpu_insn_exec_cb(
+			insn->qemu, is_known ? on_jump_relative : on_jump_perhaps,
+			QEMU_PLUGIN_CB_R_REGS, data);
+}
+
+static void on_jump_register(unsigned vcpu, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place number = place_unpack(data);
+	if (!tracer)
+		return;
+	uint64_t to = vcpu_arch()->code_register(vcpu, (unsigned)number.va);
+	if (flow_function(tracer->trace->flows, to) >= 0)
+		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
+void instrument_jump_register(const struct block *block, const struct insn *insn)
+{
+	qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_register, QEMU_PLUGIN_CB_R_REGS,
+					       place_pack(insn->branch.reg, block->rank));
+}
+
+/* ---- what else all processors have ------------------------------------------------ */
+
+static void on_stack_load(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
 	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
 	tracer_leave(vcpu);
+}
+
+void instrument_stack_load(const struct block *block, const struct insn *insn)
+{
+	qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_stack_load, QEMU_PLUGIN_CB_NO_REGS,
+					       place_pack(0, block->rank));
 }
 
 void instrument_begin(const struct block *block, bool surely)

@@ -77,26 +77,13 @@ static inline struct site site_unpack(void *data)
 
 /* Does the client know all functions there? */
 bool block_covers(const struct block *block, uint64_t va);
-/* Would a jump to there be a tail call? */
-bool block_has_function(const struct block *block, uint64_t va);
-/*
- * Might the direct jump be a tail call, although nothing tells that a function begins where it
- * goes? Functions begin at multiples of `align`. When it is executed, site_is_tail_call tells.
- */
-bool block_has_tail_call(const struct block *block, const struct insn *insn, unsigned align);
-/* The stack is as the innermost call found it, and the target is no part of its function. */
-bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
-		       uint64_t sp);
 /* Flags of the function that begins there, 0 if none does. */
 unsigned block_function_flags(const struct block *block, uint64_t va);
 
-/* Callbacks: a jump to a function, whose place they get. */
-void instrument_on_jump(unsigned vcpu, void *data);
-/* The same by site, where registers may be read: a jump to a function, or perhaps to one. */
-void instrument_on_jump_relative(unsigned vcpu, void *data);
-void instrument_on_jump_perhaps(unsigned vcpu, void *data);
-/* The stack pointer is loaded; of the place they get only the rank counts. */
-void instrument_on_stack_load(unsigned vcpu, void *data);
+/* What processors have in common: a direct jump, one through a register, a loaded stack pointer. */
+void instrument_jump(const struct block *block, const struct insn *insn);
+void instrument_jump_register(const struct block *block, const struct insn *insn);
+void instrument_stack_load(const struct block *block, const struct insn *insn);
 
 /* The block may be executed as a machine begins, and only then if it is `surely`. */
 void instrument_begin(const struct block *block, bool surely);

@@ -6,22 +6,14 @@
 
 #include "linux_task.h"
 
-#define EL1	       1
-#define SPSR_AARCH32   (UINT64_C(1) << 4)
-#define SCTLR_M	       1
-#define FUNCTION_ALIGN 4
-#define VECTORS_SIZE   0x800
-#define VECTOR_SIZE    0x80
-#define VIRT_RAM       0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
-#define IP0	       16	  /* registers that linkers' stubs jump through */
-#define IP1	       17
-
-/* An address in a register, without what pointer authentication and tags put above it. */
-static uint64_t read_address(unsigned vcpu, unsigned number)
-{
-	uint64_t va = number <= 30 ? vcpu_value(vcpu, A64_X0 + number) : 0;
-	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
-}
+#define EL1	     1
+#define SPSR_AARCH32 (UINT64_C(1) << 4)
+#define SCTLR_M	     1
+#define VECTORS_SIZE 0x800
+#define VECTOR_SIZE  0x80
+#define VIRT_RAM     0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
+#define IP0	     16		/* registers that linkers' stubs jump through */
+#define IP1	     17
 
 static unsigned rank_of(uint64_t spsr)
 {
@@ -63,7 +55,7 @@ static void on_call_register(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	call(tracer, vcpu, number.rank, read_address(vcpu, (unsigned)number.va));
+	call(tracer, vcpu, number.rank, vcpu_arch()->code_register(vcpu, (unsigned)number.va));
 	tracer_leave(vcpu);
 }
 
@@ -87,23 +79,12 @@ static void on_return(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	flow_return(tracer->flow, number.rank, vcpu_value(vcpu, A64_SP),
-		    read_address(vcpu, (unsigned)number.va), tracer_time(tracer, vcpu));
+		    vcpu_arch()->code_register(vcpu, (unsigned)number.va),
+		    tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
 /* ---- jumps -------------------------------------------------------------------- */
-
-static void on_jump_register(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct place number = place_unpack(data);
-	if (!tracer)
-		return;
-	uint64_t to = read_address(vcpu, (unsigned)number.va);
-	if (flow_function(tracer->trace->flows, to) >= 0)
-		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
 
 static void on_jump_stub(unsigned vcpu, void *data)
 {
@@ -111,7 +92,7 @@ static void on_jump_stub(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, number.rank, read_address(vcpu, (unsigned)number.va),
+	flow_jump(tracer->flow, number.rank, vcpu_arch()->code_register(vcpu, (unsigned)number.va),
 		  tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
@@ -184,21 +165,6 @@ static void hook_call(const struct block *block, const struct insn *insn)
 		hook_regs(insn, on_call_relative, data);
 }
 
-static void hook_jump(const struct block *block, const struct insn *insn)
-{
-	uint64_t target = insn_target(insn);
-	bool is_known = block_has_function(block, target);
-	void *data = place_pack(target, block->rank);
-	if (!is_known && !block_has_tail_call(block, insn, FUNCTION_ALIGN))
-		return;
-	if (is_known && block->rank > 0)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_jump,
-						       QEMU_PLUGIN_CB_NO_REGS, data);
-	else if (site_pack(block, insn, &data))
-		hook_regs(insn, is_known ? instrument_on_jump_relative : instrument_on_jump_perhaps,
-			  data);
-}
-
 static void hook(const struct block *block, const struct insn *insn)
 {
 	void *rank = place_pack(0, block->rank), *reg = place_pack(insn->branch.reg, block->rank);
@@ -206,10 +172,10 @@ static void hook(const struct block *block, const struct insn *insn)
 	case BRANCH_CALL: hook_call(block, insn); break;
 	case BRANCH_CALL_REGISTER: hook_regs(insn, on_call_register, reg); break;
 	case BRANCH_RETURN: hook_regs(insn, on_return, reg); break;
-	case BRANCH_JUMP: hook_jump(block, insn); break;
+	case BRANCH_JUMP: instrument_jump(block, insn); break;
 	case BRANCH_JUMP_REGISTER:
 		if (block_covers(block, insn->va))
-			hook_regs(insn, on_jump_register, reg);
+			instrument_jump_register(block, insn);
 		else if (insn->branch.reg == IP0 || insn->branch.reg == IP1)
 			hook_regs(insn, on_jump_stub, reg);
 		break;
@@ -217,10 +183,7 @@ static void hook(const struct block *block, const struct insn *insn)
 		if (block->rank == EL1)
 			hook_regs(insn, on_exception_return, rank);
 		break;
-	case BRANCH_STACK_LOAD:
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_stack_load,
-						       QEMU_PLUGIN_CB_NO_REGS, rank);
-		break;
+	case BRANCH_STACK_LOAD: instrument_stack_load(block, insn); break;
 	case BRANCH_NONE:
 	case BRANCH_CALL_MEMORY:
 	case BRANCH_JUMP_MEMORY:

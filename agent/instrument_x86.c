@@ -8,10 +8,9 @@
 
 #include "linux_task.h"
 
-#define RESET_VECTOR   0xfffffff0
-#define CR0_PE	       1
-#define FUNCTION_ALIGN 16 /* as compilers place functions */
-#define LAST_NO_CALL   15 /* a call that far ahead is there to fill the return stack buffer */
+#define RESET_VECTOR 0xfffffff0
+#define CR0_PE	     1
+#define LAST_NO_CALL 15 /* a call that far ahead is there to fill the return stack buffer */
 
 /* Of a call or return. */
 struct x86_site {
@@ -67,14 +66,6 @@ static unsigned rank_of(uint64_t cs)
 	return 3 - (cs & 3);
 }
 
-/* By the processor's number of the register. */
-static uint64_t read_numbered(unsigned vcpu, unsigned number)
-{
-	static const unsigned char low[] = { X86_RAX, X86_RCX, X86_RDX, X86_RBX,
-					     X86_RSP, X86_RBP, X86_RSI, X86_RDI };
-	return vcpu_value(vcpu, number < 8 ? low[number] : X86_R8 + number - 8);
-}
-
 /* ---- calls and returns ------------------------------------------------------ */
 
 static void on_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
@@ -104,7 +95,7 @@ static void on_target_register(unsigned vcpu, void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	tracer->target = read_numbered(vcpu, (unsigned)(uintptr_t)data);
+	tracer->target = vcpu_arch()->code_register(vcpu, (unsigned)(uintptr_t)data);
 	tracer_leave(vcpu);
 }
 
@@ -142,18 +133,6 @@ static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
 	uint64_t to = code_address(info, &site, 0);
 	if (flow_function(tracer->trace->flows, to) >= 0)
 		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
-	tracer_leave(vcpu);
-}
-
-static void on_jump_register(unsigned vcpu, void *data)
-{
-	struct tracer *tracer = tracer_enter(vcpu);
-	struct place number = place_unpack(data);
-	if (!tracer)
-		return;
-	uint64_t to = read_numbered(vcpu, (unsigned)number.va);
-	if (flow_function(tracer->trace->flows, to) >= 0)
-		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -299,21 +278,12 @@ static void hook_call_indirect(const struct block *block, const struct insn *ins
 static void hook_jump(const struct block *block, const struct insn *insn)
 {
 	uint64_t target = insn_target(insn);
-	bool is_known = block_has_function(block, target);
-	void *data = place_pack(target, block->rank);
-	if (!is_known && !block_has_tail_call(block, insn, FUNCTION_ALIGN))
-		return;
 	if (block_function_flags(block, target) & VMS_AGENT_FUNCTION_SWITCH)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_jump_switch,
-						       QEMU_PLUGIN_CB_R_REGS, data);
-	else if (is_known && block->rank > 0)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_jump,
-						       QEMU_PLUGIN_CB_NO_REGS, data);
-	else if (site_pack(block, insn, &data))
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu,
-						       is_known ? instrument_on_jump_relative
-								: instrument_on_jump_perhaps,
-						       QEMU_PLUGIN_CB_R_REGS, data);
+						       QEMU_PLUGIN_CB_R_REGS,
+						       place_pack(target, block->rank));
+	else
+		instrument_jump(block, insn);
 }
 
 static void hook_jump_memory(const struct block *block, struct insn insn)
@@ -353,17 +323,11 @@ static void hook(const struct block *block, const struct insn *insn)
 	case BRANCH_JUMP: hook_jump(block, insn); break;
 	case BRANCH_JUMP_REGISTER:
 		if (block_covers(block, insn->va))
-			qemu_plugin_register_vcpu_insn_exec_cb(
-				insn->qemu, on_jump_register, QEMU_PLUGIN_CB_R_REGS,
-				place_pack(insn->branch.reg, block->rank));
+			instrument_jump_register(block, insn);
 		break;
 	case BRANCH_JUMP_MEMORY: hook_jump_memory(block, *insn); break;
 	case BRANCH_EXCEPTION_RETURN: hook_exception_return(block, insn); break;
-	case BRANCH_STACK_LOAD:
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, instrument_on_stack_load,
-						       QEMU_PLUGIN_CB_NO_REGS,
-						       place_pack(0, block->rank));
-		break;
+	case BRANCH_STACK_LOAD: instrument_stack_load(block, insn); break;
 	case BRANCH_NONE:
 	case BRANCH_JUMP_CONDITIONAL:
 	case BRANCH_FAR: /* switches between segments; what it pushes is no function's frame */

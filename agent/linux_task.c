@@ -78,10 +78,14 @@ void task_exit_mm(struct tracer *tracer, uint64_t mm, uint64_t time)
 	uint32_t behind = tracer->n_processes - atomic_load(&shared->answered);
 	bool answers = !tracer->unanswered || (int32_t)behind <= 0;
 	memcpy(space.name, tracer->task.name, sizeof(space.name));
-	if (!tracer->trace->options.user ||
-	    !vms_ring_block(&tracer->ring, VMS_CALLS_PROCESS, ++tracer->n_processes, &space,
-			    sizeof(space)))
+	if (!tracer->trace->options.user)
 		return;
-	vms_ring_flush(&tracer->ring);
-	tracer->unanswered = !answers || !wait_for_answer(shared, tracer->n_processes);
+	if (vms_ring_block(&tracer->ring, VMS_CALLS_PROCESS, ++tracer->n_processes, &space,
+			   sizeof(space))) {
+		vms_ring_flush(&tracer->ring);
+		tracer->unanswered = !answers || !wait_for_answer(shared, tracer->n_processes);
+		if (!tracer->unanswered)
+			return;
+	}
+	atomic_store(&shared->given_up, tracer->n_processes);
 }

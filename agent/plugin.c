@@ -19,7 +19,7 @@ static struct {
 	qemu_plugin_id_t id;
 	GMutex lock;
 	GQueue in_vcpu;	    /* struct job */
-	GQueue retranslate; /* struct job; the first is being done */
+	GQueue retranslate; /* struct job; QEMU has been asked to, unless it is empty */
 	_Atomic bool has_in_vcpu;
 	_Atomic bool translated; /* some code since the begin */
 } plugin = { .in_vcpu = G_QUEUE_INIT, .retranslate = G_QUEUE_INIT };
@@ -33,21 +33,24 @@ static void push(GQueue *queue, void (*function)(void *data), void *data)
 	g_queue_push_tail(queue, job);
 }
 
+/* False: there is none. */
+static bool run_next(GQueue *queue)
+{
+	g_mutex_lock(&plugin.lock);
+	g_autofree struct job *job = g_queue_pop_head(queue);
+	plugin.has_in_vcpu = !g_queue_is_empty(&plugin.in_vcpu);
+	g_mutex_unlock(&plugin.lock);
+	if (job && job->function)
+		job->function(job->data);
+	return job;
+}
+
 /* ---- work that needs a vCPU's thread ------------------------------------ */
 
 static void run_jobs(void)
 {
-	if (!plugin.has_in_vcpu)
-		return;
-	for (;;) {
-		g_mutex_lock(&plugin.lock);
-		g_autofree struct job *job = g_queue_pop_head(&plugin.in_vcpu);
-		plugin.has_in_vcpu = !g_queue_is_empty(&plugin.in_vcpu);
-		g_mutex_unlock(&plugin.lock);
-		if (!job)
-			return;
-		job->function(job->data);
-	}
+	while (plugin.has_in_vcpu && run_next(&plugin.in_vcpu))
+		;
 }
 
 void plugin_run_in_vcpu(void (*function)(void *data), void *data)
@@ -69,29 +72,18 @@ static void reset(__attribute__((unused)) void *data)
 static void reset_done QEMU_CALLBACK_OF_NOTHING
 {
 	register_callbacks();
-	g_mutex_lock(&plugin.lock);
-	g_autofree struct job *job = g_queue_peek_head(&plugin.retranslate);
-	g_mutex_unlock(&plugin.lock);
-	job->function(job->data);
-	g_mutex_lock(&plugin.lock);
-	g_queue_pop_head(&plugin.retranslate);
-	bool more = !g_queue_is_empty(&plugin.retranslate);
-	g_mutex_unlock(&plugin.lock);
-	if (more)
-		plugin_run_in_vcpu(reset, NULL);
-}
-
-static void nothing(__attribute__((unused)) void *data)
-{
+	while (run_next(&plugin.retranslate))
+		;
 }
 
 void plugin_retranslate(void (*done)(void *data), void *data)
 {
 	if (!plugin.translated) {
-		done(data);
+		if (done)
+			done(data);
 		if (!plugin.translated)
 			return;
-		done = nothing; /* code was translated meanwhile */
+		done = NULL; /* code was translated meanwhile */
 	}
 	g_mutex_lock(&plugin.lock);
 	bool idle = g_queue_is_empty(&plugin.retranslate);

@@ -12,7 +12,7 @@ void plugin_run_in_vcpu(void (*function)(void *data), void *data);
 /*
  * Has all code translated anew. `done` is called once, in some thread, when no vCPU is in guest
  * code, none is translated, and before any is again: soon, or when one of those that all are halted
- * goes on; at once (before this returns) where none was translated yet. One after the other. From
- * any thread.
+ * goes on; at once (before this returns) where none was translated yet. NULL: there is nothing to
+ * do. One after the other. From any thread.
  */
 void plugin_retranslate(void (*done)(void *data), void *data);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "server.h"
 
+#include "base/clock.h"
 #include "calls.h"
 #include "hold.h"
+#include "machine/agent/packet_fds.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,9 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often clients are looked at while they hold a vCPU: a client that is stopped must not stop
- * the guest. */
-#define WATCH_MS     100
+/* How often clients are looked at: one that is stopped and holds a vCPU must not stop the guest. */
+#define WATCH_MS 100
+/* Without clients vCPUs rest, but not at once: commands often follow on each other. */
+#define REST_MS	     2000
 #define EXIT_SECONDS 2
 /* File descriptors that a message may bring; all but the first are closed. */
 #define FDS_MAX 8
@@ -147,6 +150,11 @@ static bool is_stopped(pid_t pid)
 
 static void watch_clients(void)
 {
+	static uint64_t watched_ns;
+	uint64_t now_ns = vms_clock_now_ns();
+	if (now_ns - watched_ns < WATCH_MS * UINT64_C(1000000))
+		return;
+	watched_ns = now_ns;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
 		const struct client *client = &server.client[i];
 		if (client->fd >= 0 && client->pid > 0 && hold_any(i) && is_stopped(client->pid))
@@ -222,25 +230,6 @@ static void answer(unsigned index, const struct vms_agent_message *message, size
 	}
 }
 
-/* Takes the descriptors out of the message; the first is returned, others are closed. */
-static int take_fds(struct msghdr *message)
-{
-	int first = -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (first < 0)
-				first = fd;
-			else
-				close(fd);
-		}
-	}
-	return first;
-}
-
 /* One request. False: the client has gone, or is no client. */
 static bool serve(unsigned index)
 {
@@ -263,7 +252,8 @@ static bool serve(unsigned index)
 	ssize_t size = recvmsg(server.client[index].fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR;
-	int fd = take_fds(&message);
+	int fd = -1;
+	vms_agent_take_fds(&message, &fd, 1);
 	bool sound = size > 0 && !(message.msg_flags & MSG_TRUNC);
 	if (sound)
 		answer(index, &request.message, (size_t)size, fd, &reply, &memory);
@@ -277,22 +267,34 @@ static bool serve(unsigned index)
 
 /* ---- the thread --------------------------------------------------------- */
 
+#define N_POLLS (2 + 2 * G_N_ELEMENTS(server.client))
+
+/* True: there is a client. */
+static bool fill_polls(struct pollfd polls[N_POLLS])
+{
+	bool clients = false;
+	polls[0] = (struct pollfd) { .fd = server.end, .events = POLLIN };
+	polls[1] = (struct pollfd) { .fd = server.fd, .events = POLLIN };
+	for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {
+		const struct client *client = &server.client[i];
+		clients |= client->fd >= 0;
+		polls[2 + 2 * i] = (struct pollfd) { .fd = client->fd, .events = POLLIN };
+		polls[3 + 2 * i] = (struct pollfd) { .fd = client->pidfd, .events = POLLIN };
+	}
+	return clients;
+}
+
 static void *run(__attribute__((unused)) void *data)
 {
 	for (;;) {
-		struct pollfd polls[2 + 2 * G_N_ELEMENTS(server.client)];
-		bool clients = false;
-		polls[0] = (struct pollfd) { .fd = server.end, .events = POLLIN };
-		polls[1] = (struct pollfd) { .fd = server.fd, .events = POLLIN };
-		for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {
-			const struct client *client = &server.client[i];
-			clients |= client->fd >= 0;
-			polls[2 + 2 * i] = (struct pollfd) { .fd = client->fd, .events = POLLIN };
-			polls[3 + 2 * i] =
-				(struct pollfd) { .fd = client->pidfd, .events = POLLIN };
-		}
-		if (poll(polls, G_N_ELEMENTS(polls), clients ? WATCH_MS : -1) < 0)
+		struct pollfd polls[N_POLLS];
+		bool clients = fill_polls(polls);
+		int ms = clients ? WATCH_MS : vcpus_are_watched() ? REST_MS : -1;
+		int n = poll(polls, N_POLLS, ms);
+		if (n < 0)
 			continue;
+		if (n == 0 && !clients)
+			hold_rest();
 		if (polls[0].revents)
 			return NULL;
 		for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {

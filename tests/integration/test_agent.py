@@ -327,11 +327,12 @@ class Loops(Case):
         "halt": "fb  f4  eb fd",
     }
 
-    def boot(self, code, *extra, **options):
+    def boot(self, code, *extra, plugin=None, **options):
         """A machine that runs the code from its boot sector, at 0x7c00, in real mode."""
         image = self.directory / "boot"
         image.write_bytes(bytes.fromhex(code).ljust(510, b"\0") + b"\x55\xaa")
-        machine = harness.Machine("-drive", f"file={image},format=raw,if=ide", *self.plugin,
+        machine = harness.Machine("-drive", f"file={image},format=raw,if=ide",
+                                  *(self.plugin if plugin is None else plugin),
                                   *extra, memory=64, **options)
         self.addCleanup(machine.stop)
         machine.wait_until(lambda: "EIP=00007c" in machine.qmp.hmp("info registers"),
@@ -353,6 +354,50 @@ class Loops(Case):
                         harness.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
                     machine.qmp.command("quit")
                     machine.process.wait(harness.ANSWER_SECONDS)
+
+
+    def test_one_that_nothing_interrupts(self):
+        """It does not come to the agent by itself: vmscope has the machine stop for a moment."""
+        machine = self.boot("fa  eb fe", smp=1)
+        for options in (("-v",), ()):
+            run = harness.vmscope("regs", *options, "--agent", self.path)
+            self.assertRegex(run.out, r"(?m)^ +0 +rip +0x7c01$")
+            self.assertEqual("stopped the machine for a moment" in run.err, bool(options))
+            self.assertEqual(machine.qmp.status(), "running")
+
+    def host_code(self, code, plugin):
+        """How many bytes of host code QEMU makes of a loop, by its own account."""
+        log = self.directory / "log"
+        log.unlink(missing_ok=True)
+        machine = self.boot(code, "-d", "out_asm", "-dfilter", "0x7c00+0x200", "-D", log, smp=1,
+                            plugin=plugin)
+        machine.qmp.command("quit")
+        machine.process.wait(harness.ANSWER_SECONDS)
+        return re.findall(r"OUT: \[size=(\d+)\]", log.read_text())
+
+    def test_costs_nothing_at_rest(self):
+        """Without clients loops are the same code as without a plugin."""
+        for name in ("backward jump", "long backward jump", "backward jump on a condition"):
+            plain = self.host_code(self.BOOTS[name], ())
+            self.assertGreaterEqual(len(plain), 1)
+            self.assertEqual(self.host_code(self.BOOTS[name], self.plugin), plain, name)
+
+    def test_rests_without_clients(self):
+        """All code is translated anew when a client comes, and a while after the last has gone."""
+        machine = self.boot(self.BOOTS["backward jump"], smp=1)
+
+        def flushes():
+            return int(re.search(r"TB flush count\s+(\d+)", machine.qmp.hmp("info jit"))[1])
+        self.assertEqual(flushes(), 0)
+        for _ in range(3):
+            with Agent(self.path) as agent, agent.held(0):
+                pass
+        harness.wait_for(lambda: flushes() > 0, "a watched loop")
+        harness.wait_for(lambda: flushes() > 1, "a loop that is not watched")
+        time.sleep(3)
+        self.assertEqual(flushes(), 2)
+        with Agent(self.path):
+            harness.wait_for(lambda: flushes() > 2, "a loop that is watched again")
 
 
 class Threads(Case):

@@ -12,6 +12,7 @@ import agent_client
 import harness
 from harness import vmscope
 from test_errors import Case as Errors
+from test_runs import Killed
 from test_sample import Bare, Report, folded
 
 
@@ -211,7 +212,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(vmscope("stack", *self.guest.target).out.count("vCPU"), 2)
 
 
-class Ends(Runs):
+class Ends(Killed, Runs):
     """However a run through the agent ends, the guest runs on; meanwhile it never stops."""
 
     def setUp(self):
@@ -257,20 +258,6 @@ class Ends(Runs):
         run = vmscope("stack", *self.guest.target, check=False)
         self.assertEqual(run.status, 1)
         self.assertRegex(run.err, "another client")
-
-    def test_reboot(self):
-        process = self.start("-t", "600")
-        self.guest.qmp.command("system_reset")
-        out, err = process.communicate(timeout=60)
-        self.assertGreater(sum(Report(out).samples.values()), 10, err)
-        self.assertRegex(out, "Run: .*reset")
-
-    def test_crash(self):
-        process = self.start("-t", "600")
-        self.guest.process.kill()
-        out, err = process.communicate(timeout=60)
-        self.assertGreater(sum(Report(out).samples.values()), 10, err)
-        self.assertRegex(out, "Run: .*went away")
 
     def test_paused_by_its_user(self):
         self.guest.qmp.command("stop")

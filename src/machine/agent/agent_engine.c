@@ -6,6 +6,7 @@
 #include "machine/agent/agent_engine.h"
 
 #include "base/clock.h"
+#include "machine/agent/wake.h"
 #include "machine/qemu/qemu.h"
 #include <linux/futex.h>
 #include <string.h>
@@ -17,6 +18,8 @@
  * one that we hold, to be alone or to flush its TLB: then that one has to be let go.
  */
 #define SLICE_NS (50 * 1000 * 1000)
+/* A vCPU that has not answered for so long may run a loop that does not come to the agent. */
+#define WAKE_NS (10 * SLICE_NS)
 
 /* What we want, or have, of a vCPU. */
 struct hold {
@@ -29,6 +32,7 @@ struct agent_machine {
 	struct vms_agent_link *link;
 	struct hold *holds; /* by vCPU, behind its lock */
 	atomic_uint n_held;
+	atomic_bool woken;		   /* once is enough for as long as we are there */
 	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
 };
 
@@ -88,6 +92,17 @@ static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code
 	return false;
 }
 
+/* False: it was before. */
+static bool wake(struct agent_machine *agent)
+{
+	if (atomic_exchange(&agent->woken, true))
+		return false;
+	g_mutex_lock(&agent->qemu.machine.lock);
+	vms_agent_wake(&agent->qemu.qmp);
+	g_mutex_unlock(&agent->qemu.machine.lock);
+	return true;
+}
+
 /*
  * Waits for the vCPU to be held, as requested. Sleeping, since the agent's thread may need this CPU
  * to pass the request on.
@@ -97,7 +112,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
-	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
+	uint64_t begin_ns = vms_clock_now_ns();
 	uint32_t held;
 	while ((held = atomic_load(&slot->held)) != hold->number) {
 		futex_wait(&slot->held, held);
@@ -107,7 +122,8 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 		if (is_closed(agent->link))
 			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
-		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
+		uint64_t waited_ns = vms_clock_now_ns() - begin_ns;
+		if (waited_ns > SLICE_NS && atomic_load(&agent->n_held) > 0)
 			return fail(agent, vcpu, VMS_ERROR_BUSY,
 				    "it seems to wait for another vCPU that is held", error);
 		if (vms_clock_now_ns() > deadline_ns)
@@ -117,7 +133,8 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 				"for a disk or a host device",
 				error);
 		/* It was, before we saw it: what it held in vain is asked for again. */
-		if (is_broken(hold, slot) && !request(agent, vcpu, error))
+		bool again = is_broken(hold, slot) || (waited_ns > WAKE_NS && wake(agent));
+		if (again && !request(agent, vcpu, error))
 			return false;
 	}
 	return true;
@@ -230,10 +247,12 @@ static const struct vms_engine engine = {
 	.regs = regs,
 	.system_regs = vms_qemu_system_regs,
 	.read_ram = vms_qemu_read_ram,
+	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
 	.is_paused = is_paused,
 	.paused_ns = paused_ns,
 	.ended = vms_qemu_ended,
+	.resets = vms_qemu_resets,
 	.item_text = vms_qemu_item_text,
 	.close = close_machine,
 };

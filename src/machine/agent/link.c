@@ -2,6 +2,7 @@
 #include "machine/agent/link.h"
 
 #include "base/text.h"
+#include "machine/agent/packet_fds.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -50,23 +51,6 @@ static void close_fds(struct reply *reply)
 		close(reply->fds[--reply->n_fds]);
 }
 
-/* Takes the descriptors out of the message; closes those that are too many. */
-static void take_fds(struct msghdr *message, struct reply *reply)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (reply->n_fds < FDS_MAX)
-				reply->fds[reply->n_fds++] = fd;
-			else
-				close(fd);
-		}
-	}
-}
-
 static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct reply *ret,
 		    GError **error)
 {
@@ -88,7 +72,7 @@ static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct re
 	} while (size < 0 && (errno == EAGAIN || errno == EINTR));
 	if (size <= 0)
 		return fail(link, VMS_ERROR_CLOSED, "the connection was closed", error);
-	take_fds(&message, ret);
+	ret->n_fds = vms_agent_take_fds(&message, ret->fds, FDS_MAX);
 	ret->size = (size_t)size;
 	if (ret->size >= sizeof(ret->message) && ret->message.magic == VMS_AGENT_MAGIC)
 		return true;

@@ -166,6 +166,8 @@ struct vms_calls_ring {
 		64) _Atomic uint64_t tail; /* a futex on its low half: a full ring waits for room */
 	_Alignas(64) _Atomic uint64_t lost; /* records that found no room for too long */
 	_Atomic uint32_t answered; /* number of the last PROCESS block that was answered; a futex */
+	/* That of the last one whose answer was not waited for: what it told of may be gone. */
+	_Atomic uint32_t given_up;
 };
 
 struct vms_calls_shared {
@@ -195,7 +197,7 @@ enum vms_calls_block_kind {
 struct vms_calls_block {
 	uint32_t kind;
 	_Atomic uint32_t size; /* bytes of what follows */
-	uint64_t stream;       /* id, as in uftrace's file name */
+	uint64_t stream;       /* id, as in uftrace's file name; PROCESS is of none */
 	uint64_t sequence; /* RECORDS: counts the blocks of this stream, over all rings, from 0 */
 	uint64_t number;   /* PROCESS: to be answered in vms_calls_ring.answered */
 };

@@ -282,11 +282,12 @@ struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp, const char *ch
 	if (!guard)
 		return NULL;
 	guard->qmp = qmp->fd;
-	snprintf(guard->remove_stub, sizeof(guard->remove_stub),
-		 "{\"execute\":\"human-monitor-command\","
-		 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
-		 "{\"execute\":\"chardev-remove\",\"arguments\":{\"id\":\"%s\"}}\n",
-		 chardev);
+	if (chardev)
+		snprintf(guard->remove_stub, sizeof(guard->remove_stub),
+			 "{\"execute\":\"human-monitor-command\","
+			 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
+			 "{\"execute\":\"chardev-remove\",\"arguments\":{\"id\":\"%s\"}}\n",
+			 chardev);
 	return started(guard, error);
 }
 

@@ -14,7 +14,7 @@ struct vms_guard;
 
 /*
  * Starts a guard for a QEMU: it speaks QMP on `qmp`, or on a new connection to
- * the same address, and removes the gdb stub whose chardev is `chardev`.
+ * the same address, and removes the gdb stub whose chardev is `chardev`, unless that is NULL.
  */
 struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp, const char *chardev,
 				    GError **error);
