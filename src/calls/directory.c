@@ -168,8 +168,16 @@ static struct stream *new_stream(struct vms_calls_directory *directory, uint32_t
 	stream->calls = g_array_new(false, false, sizeof(struct call));
 	g_hash_table_insert(directory->streams, (gpointer)(uintptr_t)id, stream);
 	directory->written.streams++;
-	directory->info_changed = true;
+	directory->info_changed = directory->tasks_changed = true;
+	stream->task = (struct vms_calls_task) { .tid = id, .pid = id, .name = "unknown" };
 	return stream;
+}
+
+/* Of a full ring, what names a stream may come after its first records. NULL: there is none. */
+static struct stream *get_stream(struct vms_calls_directory *directory, uint64_t id)
+{
+	struct stream *stream = find_stream(directory, id);
+	return stream || id == 0 || id > INT32_MAX ? stream : new_stream(directory, (uint32_t)id);
 }
 
 /* uftrace looks for a session that has begun: none may begin after a record. */
@@ -184,12 +192,9 @@ static void note_time(struct vms_calls_directory *directory, uint64_t time_ns)
 void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t id,
 				const struct vms_calls_thread *thread)
 {
-	if (id == 0 || id > INT32_MAX)
-		return;
-	struct stream *stream = find_stream(directory, id);
+	struct stream *stream = get_stream(directory, id);
 	if (!stream)
-		stream = new_stream(directory, (uint32_t)id);
-	stream->task.tid = (uint32_t)id;
+		return;
 	stream->task.pid = thread->pid ? thread->pid : (uint32_t)id;
 	g_strlcpy(stream->task.name, thread->name, sizeof(stream->task.name));
 	note_time(directory, thread->time_ns);
@@ -199,7 +204,7 @@ void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t 
 void vms_calls_directory_switch(struct vms_calls_directory *directory, uint64_t id,
 				struct vms_calls_mappings *mappings)
 {
-	struct stream *stream = find_stream(directory, id);
+	struct stream *stream = get_stream(directory, id);
 	if (!stream)
 		return;
 	if (mappings)
@@ -328,11 +333,11 @@ static uint64_t translate(struct vms_calls_directory *directory, struct stream *
 bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t id,
 				const void *records, size_t size, GError **error)
 {
-	struct stream *stream = find_stream(directory, id);
+	struct stream *stream = get_stream(directory, id);
 	if (!stream || size % RECORD_SIZE) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
 			    "cannot add %zu bytes to the trace's stream %" G_GUINT64_FORMAT ": %s",
-			    size, id, stream ? "that is no whole record" : "there is none");
+			    size, id, stream ? "that is no whole record" : "there can be none");
 		return false;
 	}
 	for (size_t done = 0; done < size && !directory->failure;) {

@@ -104,7 +104,10 @@ struct vms_calls_thread {
 	uint32_t pid;	  /* streams with one pid are shown as threads of a process; else the id */
 	const char *name; /* copied; uftrace shows 15 bytes of it */
 };
-/* A stream begins, or is called otherwise now. Ids are from 1 to INT32_MAX. */
+/*
+ * A stream begins, or is called otherwise now; "unknown" if its records come first. Ids are from 1
+ * to INT32_MAX.
+ */
 void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t id,
 				const struct vms_calls_thread *thread);
 /* From its next record on the stream's user addresses are in `mappings` (NULL: nobody knows). */
@@ -113,7 +116,7 @@ void vms_calls_directory_switch(struct vms_calls_directory *directory, uint64_t 
 /*
  * Adds records, `size` bytes of 16 each, to a stream; they are in the file when this returns.
  * Errors: IO (the disk is full …): whole records up to there are kept, and every later call fails
- * with the same error; INVALID_ARGUMENT (no such stream, half a record).
+ * with the same error; INVALID_ARGUMENT (no valid id, half a record).
  */
 bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t id,
 				const void *records, size_t size, GError **error);

@@ -31,6 +31,7 @@ struct ring {
 	uint64_t block;	       /* where the header of the RECORDS block begins that is being read */
 	struct stream *stream; /* of that block; NULL: at the begin of a block */
 	uint64_t sequence;     /* of that block */
+	uint32_t process;      /* number of the last PROCESS block that was taken */
 	uint64_t waiting_ns;   /* since when the next block waits for an earlier one, or 0 */
 	bool broken;
 };
@@ -105,12 +106,37 @@ void vms_calls_drain_free(struct vms_calls_drain *drain)
 	g_free(drain);
 }
 
+/* Bytes that a ring holds. */
+static uint64_t untaken(const struct vms_calls_drain *drain, const struct ring *ring)
+{
+	uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+	return MIN(head - ring->position, drain->ring_size);
+}
+
 uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain)
 {
 	uint64_t lost = drain->dropped;
-	for (unsigned i = 0; i < drain->n_rings; i++)
-		lost += atomic_load_explicit(&drain->rings[i].shared->lost, memory_order_relaxed);
+	for (unsigned i = 0; i < drain->n_rings; i++) {
+		const struct ring *ring = &drain->rings[i];
+		lost += atomic_load_explicit(&ring->shared->lost, memory_order_relaxed);
+		if (ring->broken)
+			lost += untaken(drain, ring) / UNIT;
+	}
 	return lost;
+}
+
+/* Has the agent not waited for the answer to this block? */
+static bool has_given_up(const struct ring *ring, uint32_t number)
+{
+	return (int32_t)(atomic_load(&ring->shared->given_up) - number) >= 0;
+}
+
+bool vms_calls_drain_is_late(const struct vms_calls_drain *drain)
+{
+	for (unsigned i = 0; i < drain->n_rings; i++)
+		if (has_given_up(&drain->rings[i], drain->rings[i].process + 1))
+			return true;
+	return false;
 }
 
 bool vms_calls_drain_stopped(const struct vms_calls_drain *drain)
@@ -174,18 +200,29 @@ static void receive_stream(struct vms_calls_drain *drain, struct stream *stream,
 	drain->receiver.stream(stream->id, &told, drain->receiver.data);
 }
 
-static void receive_space(struct vms_calls_drain *drain, struct ring *ring, struct stream *stream,
-			  const struct vms_calls_block *block, const void *payload)
+static struct vms_calls_space space_of(const void *payload)
 {
 	struct vms_calls_space told;
 	memcpy(&told, payload, sizeof(told));
 	told.name[sizeof(told.name) - 1] = '\0';
-	if (block->kind == VMS_CALLS_SPACE) {
-		drain->receiver.space(stream->id, &told, drain->receiver.data);
-		return;
-	}
-	drain->receiver.process(stream->id, &told, drain->receiver.data);
-	atomic_store(&ring->shared->answered, (uint32_t)block->number);
+	return told;
+}
+
+static void receive_space(struct vms_calls_drain *drain, struct stream *stream, const void *payload)
+{
+	const struct vms_calls_space told = space_of(payload);
+	drain->receiver.space(stream->id, &told, drain->receiver.data);
+}
+
+static void receive_process(struct vms_calls_drain *drain, struct ring *ring, uint64_t number,
+			    const void *payload)
+{
+	const struct vms_calls_space told = space_of(payload), unknown = { 0 };
+	if (number != ring->process + UINT64_C(1)) /* some found no room */
+		drain->receiver.process(&unknown, true, drain->receiver.data);
+	drain->receiver.process(&told, has_given_up(ring, (uint32_t)number), drain->receiver.data);
+	ring->process = (uint32_t)number;
+	atomic_store(&ring->shared->answered, ring->process);
 	syscall(SYS_futex, &ring->shared->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -201,8 +238,8 @@ static bool take_block(struct vms_calls_drain *drain, struct ring *ring, struct 
 	copy_out(drain, ring, ring->position + HEADER, payload, MIN(size, sizeof(payload)));
 	switch ((enum vms_calls_block_kind)block->kind) {
 	case VMS_CALLS_STREAM: receive_stream(drain, stream, payload); break;
-	case VMS_CALLS_SPACE:
-	case VMS_CALLS_PROCESS: receive_space(drain, ring, stream, block, payload); break;
+	case VMS_CALLS_SPACE: receive_space(drain, stream, payload); break;
+	case VMS_CALLS_PROCESS: receive_process(drain, ring, block->number, payload); break;
 	case VMS_CALLS_RECORDS:
 	default: return false;
 	}
@@ -283,11 +320,13 @@ static bool enter_block(struct vms_calls_drain *drain, struct ring *ring, uint64
 {
 	struct vms_calls_block block;
 	struct stream *stream = NULL;
-	if (head - ring->position >= HEADER) {
+	bool ok = head - ring->position >= HEADER;
+	if (ok) {
 		copy_out(drain, ring, ring->position, &block, sizeof(block));
 		stream = find_stream(drain, block.stream);
+		ok = stream || block.kind == VMS_CALLS_PROCESS;
 	}
-	if (!stream ||
+	if (!ok ||
 	    (block.kind != VMS_CALLS_RECORDS && !take_block(drain, ring, stream, &block, head))) {
 		break_ring(drain, ring);
 		return false;

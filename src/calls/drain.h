@@ -14,9 +14,12 @@
 struct vms_calls_receiver {
 	void (*stream)(uint64_t id, const struct vms_calls_stream *stream, void *data);
 	void (*space)(uint64_t id, const struct vms_calls_space *space, void *data);
-	/* Answered when this returns: be quick. */
-	void (*process)(uint64_t id, const struct vms_calls_space *space, void *data);
-	/* `records` is memory that the agent may write to. Every stream was announced before. */
+	/*
+	 * Answered when this returns: be quick. `gone`: the agent has not waited for it. With an
+	 * `mm` of 0: others are gone of which nothing is known.
+	 */
+	void (*process)(const struct vms_calls_space *space, bool gone, void *data);
+	/* `records` is memory that the agent may write to. A stream may not have been announced. */
 	bool (*records)(uint64_t id, const void *records, size_t size, void *data, GError **error);
 	void *data;
 };
@@ -43,5 +46,10 @@ bool vms_calls_drain_finish(struct vms_calls_drain *drain, GError **error);
 
 /* Records that found no room, or whose ring made no sense. */
 uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain);
+/*
+ * Is something gone of which a block tells that was not taken yet? Then memory that belonged to a
+ * process may be another's. Asked after it was read.
+ */
+bool vms_calls_drain_is_late(const struct vms_calls_drain *drain);
 /* Has the agent come to where the trace was to stop by itself? */
 bool vms_calls_drain_stopped(const struct vms_calls_drain *drain);

@@ -11,7 +11,9 @@
 struct space {
 	uint64_t mm;
 	struct vms_calls_mappings *mappings;
-	uint64_t stamp; /* of what was read */
+	uint64_t stamp;	  /* of what was read */
+	uint64_t gone_ns; /* when it went, for what is told late of it; 0: it is there */
+	uint32_t gone_pid;
 };
 
 struct vms_calls_names {
@@ -21,6 +23,8 @@ struct vms_calls_names {
 	const char *sysroot;
 	GHashTable *searched; /* images whose symbols were looked for */
 	GTree *spaces;	      /* struct space, by mm: numbers that a guest chooses */
+	bool (*is_late)(void *data);
+	void *late_data;
 };
 
 static int compare_spaces(const void *a, const void *b, void *data)
@@ -82,16 +86,20 @@ static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 
+/* What may be another's is left for when it is looked for, or refreshed. */
 static void read_space(struct vms_calls_names *names, struct space *space)
 {
-	struct vms_mapping mapping;
-	uint64_t va = 0;
-	space->stamp = vms_guest_mappings_stamp(names->guest, space->mm);
-	for (unsigned i = 0; i < MAPPINGS_LIMIT; i++, va = mapping.end) {
-		if (!vms_guest_next_code(names->guest, space->mm, va, &mapping))
-			return;
-		add_mapping(names, space->mappings, &mapping);
-	}
+	g_autoptr(GArray) read = g_array_new(FALSE, FALSE, sizeof(struct vms_mapping));
+	const uint64_t stamp = vms_guest_mappings_stamp(names->guest, space->mm);
+	struct vms_mapping mapping = { 0 };
+	while (read->len < MAPPINGS_LIMIT &&
+	       vms_guest_next_code(names->guest, space->mm, mapping.end, &mapping))
+		g_array_append_val(read, mapping);
+	if (names->is_late(names->late_data))
+		return;
+	for (guint i = 0; i < read->len; i++)
+		add_mapping(names, space->mappings, &g_array_index(read, struct vms_mapping, i));
+	space->stamp = stamp;
 }
 
 struct search {
@@ -116,38 +124,53 @@ static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 	struct search search = { .mappings = mappings };
 	struct vms_mapping mapping;
 	g_tree_foreach(names->spaces, compare_mappings, &search);
-	if (search.found && vms_guest_next_code(names->guest, search.found->mm, va, &mapping) &&
-	    mapping.start <= va)
+	if (search.found && !search.found->gone_ns &&
+	    vms_guest_next_code(names->guest, search.found->mm, va, &mapping) &&
+	    mapping.start <= va && !names->is_late(names->late_data))
 		add_mapping(names, mappings, &mapping);
 }
 
-static struct space *find_space(struct vms_calls_names *names, uint64_t mm)
+/* One ring may tell of a space after another has told of its end. */
+static bool is_same(const struct space *space, const struct vms_calls_space *told)
 {
-	const struct space key = { .mm = mm };
+	return !space->gone_ns || (told->time_ns <= space->gone_ns && told->pid == space->gone_pid);
+}
+
+static struct space *find_space(struct vms_calls_names *names, const struct vms_calls_space *told)
+{
+	const struct space key = { .mm = told->mm };
 	struct space *space = g_tree_lookup(names->spaces, &key);
-	if (space || !names->recognised || (guint)g_tree_nnodes(names->spaces) >= SPACES_LIMIT)
+	if (space && is_same(space, told))
 		return space;
+	if (!told->mm || !names->recognised || (guint)g_tree_nnodes(names->spaces) >= SPACES_LIMIT)
+		return NULL;
 	space = g_memdup2(&key, sizeof(key));
 	space->mappings = vms_calls_mappings_new(names->directory);
-	g_tree_insert(names->spaces, space, space);
 	read_space(names, space);
+	g_tree_replace(names->spaces, space, space);
 	return space;
 }
 
 void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 			   const struct vms_calls_space *space)
 {
-	const struct space *found = space->mm ? find_space(names, space->mm) : NULL;
+	const struct space *found = find_space(names, space);
 	vms_calls_directory_switch(names->directory, id, found ? found->mappings : NULL);
 }
 
-void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space)
+void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
+			  bool gone)
 {
-	struct space *found = space->mm ? find_space(names, space->mm) : NULL;
+	const struct space key = { .mm = space->mm };
+	if (space->mm == 0)
+		g_tree_remove_all(names->spaces);
+	struct space *found = gone ? g_tree_lookup(names->spaces, &key) : find_space(names, space);
 	if (!found)
 		return;
-	read_space(names, found);
-	g_tree_remove(names->spaces, found);
+	if (!gone)
+		read_space(names, found);
+	found->gone_ns = MAX(space->time_ns, 1);
+	found->gone_pid = space->pid;
 }
 
 static gboolean refresh_space(void *key, void *value, void *data)
@@ -155,7 +178,7 @@ static gboolean refresh_space(void *key, void *value, void *data)
 	(void)key;
 	struct vms_calls_names *names = data;
 	struct space *space = value;
-	if (vms_guest_mappings_stamp(names->guest, space->mm) != space->stamp)
+	if (!space->gone_ns && vms_guest_mappings_stamp(names->guest, space->mm) != space->stamp)
 		read_space(names, space);
 	return FALSE;
 }
@@ -190,13 +213,13 @@ static void add_modules(struct vms_calls_names *names)
 }
 
 /*
- * Symbol files of the kernel's half; or, where nobody can tell whose a user address is, all.
+ * Symbol files of the kernel's half; or all, where there are no processes that a user address could
+ * be of. A kernel that boots is recognised before its tasks are: that is no such guest.
  */
 static void add_symbol_files(struct vms_calls_names *names)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_guest_machine(names->guest));
-	struct vms_task_layout layout;
-	const bool all = !vms_guest_task_layout(names->guest, &layout);
+	const bool all = !names->recognised;
 	const char *name;
 	uint64_t base;
 	for (unsigned i = 0;; i++) {
@@ -241,12 +264,15 @@ void vms_calls_names_kernel(struct vms_calls_names *names)
 /* ---- all -------------------------------------------------------------- */
 
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
-					    struct vms_guest *guest, const char *sysroot)
+					    struct vms_guest *guest, const char *sysroot,
+					    bool (*is_late)(void *data), void *data)
 {
 	struct vms_calls_names *names = g_new0(struct vms_calls_names, 1);
 	names->directory = directory;
 	names->guest = guest;
 	names->sysroot = sysroot;
+	names->is_late = is_late;
+	names->late_data = data;
 	names->searched = g_hash_table_new(NULL, NULL);
 	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
 	vms_calls_directory_set_learn(directory, learn, names);

@@ -13,10 +13,12 @@ typedef struct vms_calls_names vms_calls_names;
 
 /*
  * `directory` and `guest` are the caller's, and longer there. `sysroot`: a directory with the
- * guest's files, or NULL.
+ * guest's files, or NULL. `is_late`: may the address space that was just read be gone, and another
+ * in its place, before we were told?
  */
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
-					    struct vms_guest *guest, const char *sysroot);
+					    struct vms_guest *guest, const char *sysroot,
+					    bool (*is_late)(void *data), void *data);
 void vms_calls_names_free(struct vms_calls_names *names);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls_names, vms_calls_names_free)
 
@@ -26,7 +28,11 @@ void vms_calls_names_kernel(struct vms_calls_names *names);
 /* The user addresses of stream `id` are in this address space from here on. */
 void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 			   const struct vms_calls_space *space);
-/* The address space is about to go: all that it maps is read. */
-void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space);
+/*
+ * The address space is about to go: all that it maps is read, unless it is `gone` already. Where
+ * its `mm` is 0, any may be gone: none is read any more.
+ */
+void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
+			  bool gone);
 /* Reads again what living processes map, where that has changed. */
 void vms_calls_names_refresh(struct vms_calls_names *names);

@@ -21,6 +21,7 @@
 #define TICK_NS	    (TICK_MS * UINT64_C(1000000))
 #define INTERVAL_NS UINT64_C(1000000000) /* how often processes and modules are looked at */
 #define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
+#define MAX_EXIT_NS (5 * INTERVAL_NS) /* from QEMU's closing of its monitor to its last record */
 
 struct session {
 	struct vms_guest *guest;
@@ -32,7 +33,7 @@ struct session {
 	bool is_settled;  /* looking at all of the guest again would not tell more */
 	unsigned n_looks; /* again at all of it */
 	uint64_t next_look_ns;
-	bool was_reset;
+	uint64_t resets; /* that were told of */
 
 	GMutex lock; /* of all below */
 	struct vms_calls_directory *directory;
@@ -75,17 +76,20 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
 	struct session *session = data;
-	struct vms_calls_space timed = *space;
-	timed.time_ns = trace_time(session, space->time_ns);
 	session->runs_programs = true;
-	vms_calls_names_space(session->names, id, &timed);
+	vms_calls_names_space(session->names, id, space);
 }
 
-static void on_process(uint64_t id, const struct vms_calls_space *space, void *data)
+static void on_process(const struct vms_calls_space *space, bool gone, void *data)
 {
 	struct session *session = data;
-	(void)id;
-	vms_calls_names_last(session->names, space);
+	vms_calls_names_last(session->names, space, gone);
+}
+
+static bool is_late(void *data)
+{
+	const struct session *session = data;
+	return session->drain && vms_calls_drain_is_late(session->drain);
 }
 
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
@@ -173,20 +177,26 @@ static bool runs_programs(struct session *session)
 	return runs;
 }
 
+static void note_resets(struct session *session)
+{
+	const uint64_t resets = vms_machine_resets(session->machine);
+	if (resets == session->resets)
+		return;
+	vms_log(VMS_LOG_WARNING, "the guest was reset: until its kernel is recognised again, "
+				 "functions have the names that they had before");
+	session->resets = resets;
+	session->is_settled = false;
+	session->n_looks = 0;
+	g_mutex_lock(&session->lock);
+	session->runs_programs = false;
+	g_mutex_unlock(&session->lock);
+}
+
 /* Is it time to look at all of the guest again, in which something was recognised? */
 static bool is_due(struct session *session, uint64_t now_ns)
 {
-	if (!session->was_reset && vms_machine_ended(session->machine) == VMS_MACHINE_RESET) {
-		vms_log(VMS_LOG_WARNING, "the guest was reset: until its kernel is recognised "
-					 "again, functions have the names that they had before");
-		session->was_reset = true;
-		session->is_settled = false;
-		session->n_looks = 0;
-		g_mutex_lock(&session->lock);
-		session->runs_programs = false;
-		g_mutex_unlock(&session->lock);
-	}
-	return !session->is_settled && (runs_programs(session) || session->was_reset) &&
+	note_resets(session);
+	return !session->is_settled && (runs_programs(session) || session->resets > 0) &&
 	       now_ns >= session->next_look_ns;
 }
 
@@ -226,7 +236,7 @@ static bool look(struct session *session, GError **error)
 		return look_anew(session, error);
 	/* After a reset, memory holds what is left of another kernel's modules. */
 	if (now_ns - session->looked_ns < INTERVAL_NS ||
-	    (session->was_reset && !session->is_settled))
+	    (session->resets > 0 && !session->is_settled))
 		return true;
 	session->looked_ns = now_ns;
 	return !vms_guest_refresh_modules(session->guest, NULL) ||
@@ -255,11 +265,28 @@ static bool has_failed(struct session *session)
 }
 
 /* The agent sends nothing that it was not asked for: its connection tells only that it has gone. */
-static bool has_gone(struct session *session, int timeout_ms)
+static bool agent_has_gone(struct session *session, int timeout_ms)
 {
 	struct pollfd fd = { .fd = session->trace.link->stream.fd, .events = POLLIN };
-	return (poll(&fd, 1, timeout_ms) > 0 && fd.revents & (POLLHUP | POLLERR)) ||
+	return poll(&fd, 1, timeout_ms) > 0 && fd.revents & (POLLHUP | POLLERR);
+}
+
+static bool has_gone(struct session *session)
+{
+	return agent_has_gone(session, TICK_MS) ||
 	       vms_machine_ended(session->machine) == VMS_MACHINE_GONE;
+}
+
+/* A QEMU that quits closes its monitor first; the agent's last records come after that. */
+static void wait_for_last_records(struct session *session)
+{
+	const uint64_t begin_ns = vms_clock_now_ns();
+	while (!agent_has_gone(session, TICK_MS))
+		if (vms_clock_now_ns() - begin_ns > MAX_EXIT_NS) {
+			vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: QEMU has "
+						 "closed its monitor, but does not end");
+			return;
+		}
 }
 
 /* Waits for the end, telling of progress. False: an error, of which the thread may have the cause.
@@ -269,7 +296,7 @@ static bool wait_for_end(struct session *session, vms_calls_progress progress, v
 {
 	const uint64_t begin_ns = vms_clock_now_ns(), duration_ns = session->options->duration_ns;
 	while (!has_failed(session)) {
-		if (has_gone(session, TICK_MS)) {
+		if (has_gone(session)) {
 			*end = VMS_CALLS_GONE;
 			return true;
 		}
@@ -310,8 +337,8 @@ static bool begin(struct session *session, GError **error)
 	session->modules = modules_stamp(session->guest);
 	if (!vms_calls_trace_start(&session->trace, session->guest, session->options, error))
 		return false;
-	session->names =
-		vms_calls_names_new(session->directory, session->guest, session->options->sysroot);
+	session->names = vms_calls_names_new(session->directory, session->guest,
+					     session->options->sysroot, is_late, session);
 	session->drain =
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
@@ -325,8 +352,9 @@ static void stop(struct session *session, enum vms_calls_end end)
 {
 	const uint64_t one = 1;
 	g_autoptr(GError) error = NULL;
-	if (!has_failed(session) && end != VMS_CALLS_GONE &&
-	    !vms_calls_trace_stop(&session->trace, &error))
+	if (!has_failed(session) && end == VMS_CALLS_GONE)
+		wait_for_last_records(session);
+	else if (!has_failed(session) && !vms_calls_trace_stop(&session->trace, &error))
 		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
 	if (write(session->stop_fd, &one, sizeof(one)) < 0)
 		vms_log(VMS_LOG_WARNING, "cannot end a thread: %s", g_strerror(errno));

@@ -20,6 +20,12 @@ static void on_space(uint64_t id, const struct vms_calls_space *space, void *dat
 	g_assert(strlen(space->name) < sizeof(space->name));
 }
 
+static void on_process(const struct vms_calls_space *space, bool gone, void *data)
+{
+	(void)gone;
+	on_space(0, space, data);
+}
+
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
 {
 	uint8_t sum = 0;
@@ -39,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t heads[2][RINGS];
 	uint8_t sum;
-	const struct vms_calls_receiver receiver = { on_stream, on_space, on_space, on_records,
+	const struct vms_calls_receiver receiver = { on_stream, on_space, on_process, on_records,
 						     &sum };
 	if (size < sizeof(heads))
 		return 0;

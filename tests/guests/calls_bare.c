@@ -18,78 +18,11 @@
 CALLS(COUNTER)
 
 #define ENTERED(name) (count_##name++)
-/* What follows a call, so that it is not the function's last. */
-#define STAY() __asm__ volatile("" : : : "memory")
 
 /* ---- calls ---------------------------------------------------------------- */
 
-NOINLINE void leaf(void)
-{
-	ENTERED(leaf);
-}
-
-NOINLINE void middle(void)
-{
-	ENTERED(middle);
-	leaf();
-	leaf();
-	STAY();
-}
-
-NOINLINE void outer(void)
-{
-	ENTERED(outer);
-	middle();
-	leaf();
-	middle();
-	STAY();
-}
-
-NOINLINE void recurse(unsigned depth)
-{
-	ENTERED(recurse);
-	if (depth > 0)
-		recurse(depth - 1);
-	else
-		call_machine(2); /* an exception on a deep stack */
-	STAY();
-}
-
-NOINLINE unsigned tail_end(unsigned value)
-{
-	ENTERED(tail_end);
-	return value + 1;
-}
-
-NOINLINE unsigned tail_next(unsigned value)
-{
-	ENTERED(tail_next);
-	return tail_end(value + 1);
-}
-
-NOINLINE unsigned tail_begin(unsigned value)
-{
-	ENTERED(tail_begin);
-	leaf();
-	return tail_next(value + 1);
-}
-
-static unsigned (*volatile tail)(unsigned) = tail_begin;
-
-NOINLINE unsigned tail_pointer(unsigned value)
-{
-	ENTERED(tail_pointer);
-	return tail(value);
-}
-
-NOINLINE void pointed(void)
-{
-	ENTERED(pointed);
-	leaf();
-	STAY();
-}
-
-static void (*volatile pointer)(void) = pointed;
+#define AT_THE_BOTTOM() call_machine(2) /* an exception */
+#include "plain_calls_code.h"
 
 NOINLINE static void call_pointers(void)
 {

@@ -5,21 +5,12 @@
  */
 #pragma once
 
+#include "plain_calls.h"
 #include <stdint.h>
-
-#define NOINLINE __attribute__((noinline, noclone))
 
 /* Every function that a trace must show. Each keeps count_NAME, the times that it was entered. */
 #define CALLS(X)                                                                                   \
-	X(leaf)                                                                                    \
-	X(middle)                                                                                  \
-	X(outer)                                                                                   \
-	X(recurse)                                                                                 \
-	X(tail_begin)                                                                              \
-	X(tail_next)                                                                               \
-	X(tail_end)                                                                                \
-	X(tail_pointer)                                                                            \
-	X(pointed)                                                                                 \
+	PLAIN_CALLS(X)                                                                             \
 	X(climb)                                                                                   \
 	X(jump_back)                                                                               \
 	X(come_back)                                                                               \

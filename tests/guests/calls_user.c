@@ -4,6 +4,7 @@
  * threads and processes that the program makes, and the counts are written at its end, as truth for
  * call traces.
  */
+#include "plain_calls.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -21,19 +22,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
-
 /* Every function that a trace must show. */
 #define CALLS(X)                                                                                   \
-	X(leaf)                                                                                    \
-	X(middle)                                                                                  \
-	X(outer)                                                                                   \
-	X(recurse)                                                                                 \
-	X(tail_begin)                                                                              \
-	X(tail_next)                                                                               \
-	X(tail_end)                                                                                \
-	X(tail_pointer)                                                                            \
-	X(pointed)                                                                                 \
+	PLAIN_CALLS(X)                                                                             \
 	X(compare)                                                                                 \
 	X(climb)                                                                                   \
 	X(come_back)                                                                               \
@@ -61,8 +52,6 @@ static struct counts {
 static int counts_file;
 
 #define ENTERED(name) (counts->name++)
-/* What follows a call, so that it is not the function's last. */
-#define STAY() __asm__ volatile("" : : : "memory")
 
 static void must(int success, const char *what)
 {
@@ -74,73 +63,8 @@ static void must(int success, const char *what)
 
 /* ---- calls ---------------------------------------------------------------- */
 
-NOINLINE void leaf(void)
-{
-	ENTERED(leaf);
-}
-
-NOINLINE void middle(void)
-{
-	ENTERED(middle);
-	leaf();
-	leaf();
-	STAY();
-}
-
-NOINLINE void outer(void)
-{
-	ENTERED(outer);
-	middle();
-	leaf();
-	middle();
-	STAY();
-}
-
-NOINLINE void recurse(unsigned depth)
-{
-	ENTERED(recurse);
-	if (depth > 0)
-		recurse(depth - 1);
-	else
-		syscall(SYS_getppid); /* the kernel above a deep stack */
-	STAY();
-}
-
-NOINLINE unsigned tail_end(unsigned value)
-{
-	ENTERED(tail_end);
-	return value + 1;
-}
-
-NOINLINE unsigned tail_next(unsigned value)
-{
-	ENTERED(tail_next);
-	return tail_end(value + 1);
-}
-
-NOINLINE unsigned tail_begin(unsigned value)
-{
-	ENTERED(tail_begin);
-	leaf();
-	return tail_next(value + 1);
-}
-
-static unsigned (*volatile tail)(unsigned) = tail_begin;
-
-NOINLINE unsigned tail_pointer(unsigned value)
-{
-	ENTERED(tail_pointer);
-	return tail(value);
-}
-
-NOINLINE void pointed(void)
-{
-	ENTERED(pointed);
-	leaf();
-	STAY();
-}
-
-static void (*volatile pointer)(void) = pointed;
+#define AT_THE_BOTTOM() syscall(SYS_getppid) /* the kernel */
+#include "plain_calls_code.h"
 
 NOINLINE int compare(const void *a, const void *b)
 {

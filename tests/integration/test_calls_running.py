@@ -107,6 +107,14 @@ class Running61(Running, unittest.TestCase):
 
     # ---- filters --------------------------------------------------------------
 
+    def test_only(self):
+        for options in ((), ("--kernel",)):
+            trace = self.trace("calls && true", "--only", f"{self.prefix}getppid", *options)
+            outermost = {address for _, entry, address, stack in records(trace)
+                         if entry and len(stack) == 1}
+            self.assertEqual(outermost, {self.getppid})
+            self.assertEqual(self.getppids(trace), 1010)
+
     def test_not(self):
         trace = self.trace("calls && true", "--not", f"{self.prefix}futex")
         entries = trace.entries()
@@ -139,11 +147,7 @@ class Running61(Running, unittest.TestCase):
     def test_process(self):
         pid = self.guest.start_workload("syscall")
         self.addCleanup(self.guest.stop_workload)
-        path = calls.directory(self)
-        with calls.tracing(self.guest, path, "--by", "task", *calls.symbols(self.arch), "--process",
-                           pid):
-            self.guest.run("calls && true")
-        trace = uftrace_data.Trace(path)  # its calls go on as it ends
+        trace = self.trace("calls && true", "--process", pid)
         self.assertEqual({trace.tasks[tid].pid for tid in trace.ids}, {pid})
         self.assertGreater(len(trace.entries()), 10)
 
@@ -315,17 +319,19 @@ class Ends(unittest.TestCase):
         self.assertEqual([error for error in uftrace_data.Trace(path).check()
                           if "does not know" not in error], [])
 
-    def test_reset(self):
+    def test_resets(self):
         path = calls.directory(self)
         guest = self.guest(boot=True)
-        with calls.tracing(guest, path, "--by", "task", *calls.symbols()):
-            guest.qmp.command("system_reset")
-            guest.wait_until(lambda: guest.serial().count("READY") == 2, "the second boot")
+        with calls.tracing(guest, path, "--by", "task", *calls.symbols(),
+                           warning="the guest was reset"):
+            for boot in (2, 3):
+                guest.qmp.command("system_reset")
+                guest.wait_until(lambda boot=boot: guest.serial().count("READY") == boot,
+                                 "the next boot")
             counted = calls.counts(guest.run("calls"))[0]
         trace = uftrace_data.Trace(path)
         self.assertEqual(trace.check(), [])
         self.assertEqual(wrong(trace, "calls", counted), {})
-
 
     def test_hotplug(self):
         """A vCPU comes and goes. QEMU itself does not survive that it comes again."""

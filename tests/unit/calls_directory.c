@@ -278,6 +278,21 @@ static void test_threads(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 		g_assert_true(g_str_has_suffix(lines[i], expected[i]));
 }
 
+/* Its first records come before its name. */
+static void test_named_late(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	append(fixture, 7, ENTRY, 0, 0xffff800000001000);
+	update(fixture);
+	g_autofree char *before = read_file(fixture, "task.txt", NULL);
+	g_assert_nonnull(strstr(before, "tid=7 pid=7"));
+	g_assert_nonnull(strstr(before, "unknown\""));
+	stream(fixture, 7, 7, "late");
+	update(fixture);
+	g_autofree char *after = read_file(fixture, "task.txt", NULL);
+	g_assert_nonnull(strstr(after, "late\""));
+	g_assert_null(strstr(after, "unknown"));
+}
+
 static void test_not_empty(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
@@ -506,7 +521,7 @@ static void test_max_stack(struct fixture *fixture, gconstpointer data G_GNUC_UN
 static void test_bad_calls(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
-	g_assert_false(try_append(fixture, 1, ENTRY, 0, 0, &error));
+	g_assert_false(try_append(fixture, UINT64_C(1) << 31, ENTRY, 0, 0, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 	g_clear_error(&error);
 	stream(fixture, 0, 0, "none");
@@ -614,6 +629,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	ADD(format);
 	ADD(threads);
+	ADD(named_late);
 	ADD(not_empty);
 	ADD(kernel);
 	ADD(processes);

@@ -29,6 +29,7 @@ struct fixture {
 	uint64_t next[N_STREAMS]; /* the time that the next record of each stream must have */
 	GArray *told;
 	char name[32];
+	unsigned n_gone; /* processes whose end was told late */
 	bool fails;
 	int eventfd;
 };
@@ -56,12 +57,13 @@ static void on_space(uint64_t id, const struct vms_calls_space *space, void *dat
 	tell(f, VMS_CALLS_SPACE, id, space->pid, 0);
 }
 
-static void on_process(uint64_t id, const struct vms_calls_space *space, void *data)
+static void on_process(const struct vms_calls_space *space, bool gone, void *data)
 {
 	struct fixture *f = data;
+	f->n_gone += gone;
 	for (unsigned i = 0; i < RINGS; i++)
 		g_assert_cmpuint(f->shared->ring[i].answered, !=, 77);
-	tell(f, VMS_CALLS_PROCESS, id, space->pid, 0);
+	tell(f, VMS_CALLS_PROCESS, space->mm, space->pid, 0);
 }
 
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
@@ -204,7 +206,7 @@ static void test_missing(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 static void test_other_blocks(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	struct vms_calls_stream stream = { .vcpu = 5 };
-	struct vms_calls_space space = { .pid = 6 };
+	struct vms_calls_space space = { .pid = 6, .mm = 4096 };
 	memset(stream.name, 'n', sizeof(stream.name));
 	memset(space.name, 'm', sizeof(space.name));
 	write_stream(f, 0, 2, 0, 0);
@@ -220,11 +222,11 @@ static void test_other_blocks(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 	g_assert_cmpuint(f->shared->ring[1].answered, ==, 0);
 	g_assert_cmpuint(strlen(f->name), ==, sizeof(space.name) - 1);
 
-	static const struct told expected[] = { { VMS_CALLS_STREAM, 2, 5, 0 },
-						{ VMS_CALLS_RECORDS, 2, 0, 16 },
-						{ VMS_CALLS_SPACE, 2, 6, 0 },
-						{ VMS_CALLS_PROCESS, 2, 6, 0 },
-						{ VMS_CALLS_RECORDS, 2, 1, 16 } };
+	static const struct told expected[] = {
+		{ VMS_CALLS_STREAM, 2, 5, 0 },	   { VMS_CALLS_RECORDS, 2, 0, 16 },
+		{ VMS_CALLS_SPACE, 2, 6, 0 },	   { VMS_CALLS_PROCESS, 0, 0, 0 }, /* 1 to 76 */
+		{ VMS_CALLS_PROCESS, 4096, 6, 0 }, { VMS_CALLS_RECORDS, 2, 1, 16 }
+	};
 	g_assert_cmpuint(f->told->len, ==, G_N_ELEMENTS(expected));
 	for (guint i = 0; i < f->told->len; i++) {
 		const struct told *told = &g_array_index(f->told, struct told, i);
@@ -233,6 +235,48 @@ static void test_other_blocks(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 		g_assert_cmpuint(told->value, ==, expected[i].value);
 		g_assert_cmpuint(told->size, ==, expected[i].size);
 	}
+}
+
+/* A vCPU tells that an address space goes before it has recorded anything. */
+static void test_process_first(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_calls_space space = { .pid = 6, .mm = 4096 };
+	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_PROCESS, 1, &space, sizeof(space)));
+	write_stream(f, 0, 1, 0, 10);
+	run(f);
+	g_assert_cmpuint(f->shared->ring[0].answered, ==, 1);
+	g_assert_cmpuint(f->next[1], ==, 10);
+	g_assert_cmpuint(vms_calls_drain_lost(f->drain), ==, 0);
+}
+
+static void write_process(struct fixture *f, unsigned ring, uint64_t number, bool waits)
+{
+	const struct vms_calls_space space = { .pid = 6, .mm = 4096 };
+	g_assert_true(
+		vms_ring_block(&f->rings[ring], VMS_CALLS_PROCESS, number, &space, sizeof(space)));
+	if (!waits)
+		f->shared->ring[ring].given_up = (uint32_t)number;
+}
+
+/* The client is told what the agent has not waited for, and that there is such. */
+static void test_process_late(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	write_process(f, 0, 1, true);
+	g_assert_false(vms_calls_drain_is_late(f->drain));
+	run(f);
+	g_assert_cmpuint(f->n_gone, ==, 0);
+	write_process(f, 0, 2, false);
+	write_process(f, 0, 3, true);
+	g_assert_true(vms_calls_drain_is_late(f->drain));
+	run(f);
+	g_assert_false(vms_calls_drain_is_late(f->drain));
+	g_assert_cmpuint(f->n_gone, ==, 1);
+	write_process(f, 1, 1, false);
+	g_assert_true(vms_calls_drain_is_late(f->drain));
+	run(f);
+	g_assert_cmpuint(f->n_gone, ==, 2);
+	g_assert_cmpuint(f->shared->ring[0].answered, ==, 3);
+	g_assert_cmpuint(f->shared->ring[1].answered, ==, 1);
 }
 
 static gpointer write_much(gpointer data)
@@ -321,6 +365,7 @@ static void test_shrinking_block(struct fixture *f, gconstpointer data G_GNUC_UN
 	vms_ring_record(&f->rings[0], 10, 0);
 	run(f);
 	g_assert_cmpuint(f->next[1], ==, 10);
+	g_assert_cmpuint(vms_calls_drain_lost(f->drain), ==, 1);
 }
 
 static void test_layout(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
@@ -361,6 +406,8 @@ int main(int argc, char **argv)
 	ADD("wait", test_wait);
 	ADD("missing", test_missing);
 	ADD("other-blocks", test_other_blocks);
+	ADD("process-first", test_process_first);
+	ADD("process-late", test_process_late);
 	ADD("both-ends", test_both_ends);
 	ADD("failure", test_failure);
 	ADD("shrinking-block", test_shrinking_block);
