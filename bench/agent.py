@@ -16,6 +16,7 @@ from samplers import harness
 import agent_client
 
 HERTZ = 999
+REST = 3  # seconds after its last client in which the agent comes to rest
 HEADING = re.compile(r"vCPU \d+: (\d+) samples, .* (\d+) missed, (\d+) failed")
 HELD = re.compile(r"held for (.*) \(median\), (.*) \(99th percentile\), (.*) \(longest\)")
 
@@ -25,6 +26,12 @@ def rate(guest, seconds):
     count, began = int(guest.run("workload show")), time.monotonic()
     time.sleep(seconds)
     return (int(guest.run("workload show")) - count) / (time.monotonic() - began)
+
+
+def idle_rate(guest, seconds):
+    """The same with an agent that had clients."""
+    time.sleep(REST)
+    return rate(guest, seconds)
 
 
 def sampled_rate(guest, seconds, *target):
@@ -75,10 +82,10 @@ def bench(smp, options):
     ratios = {"agent idle": [], "sampling, agent": [], "sampling, gdb stub": []}
     for _ in range(options.rounds):
         plain = guests.measure(guests.plain, rate, options.seconds)
-        idle = guests.measure(guests.agent, rate, options.seconds)
+        idle = guests.measure(guests.agent, idle_rate, options.seconds)
         agent, report = guests.measure(guests.agent, sampled_rate, options.seconds, "--agent",
                                        guests.socket)
-        idle_again = guests.measure(guests.agent, rate, options.seconds)
+        idle_again = guests.measure(guests.agent, idle_rate, options.seconds)
         stub, stub_report = guests.measure(guests.agent, sampled_rate, options.seconds,
                                            *guests.agent.target)
         ratios["agent idle"].append(idle / plain)
