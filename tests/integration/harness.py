@@ -142,8 +142,10 @@ class Machine:
     its way.
     """
     _all = []
+    # Some hosts' KVM offers that register and refuses what QEMU writes into it.
+    _cpus = {"kvm": "host,arch-capabilities=off"}
 
-    def __init__(self, *arguments, accel="tcg,thread=multi", cpu="max", smp=2, memory=512,
+    def __init__(self, *arguments, accel="tcg,thread=multi", cpu=None, smp=2, memory=512,
                  qmp=True, name=None, arch="x86_64", qemu=None, launcher=(), has_input=False):
         """`qemu`: another than the installed one. `launcher`: the words before QEMU's own.
         `has_input`: send_byte() works."""
@@ -153,8 +155,9 @@ class Machine:
         self._qemu = None  # a pidfd
         ours, theirs = socket.socketpair()
         command = [
-            *map(str, launcher), *map(str, qemu or ARCHS[arch].qemu), "-accel", accel, "-cpu", cpu,
-            "-smp", str(smp), "-m", str(memory), "-nodefaults", "-no-user-config", "-display", "none",
+            *map(str, launcher), *map(str, qemu or ARCHS[arch].qemu), "-accel", accel,
+            "-cpu", cpu or self._cpus.get(accel, "max"), "-smp", str(smp), "-m", str(memory),
+            "-nodefaults", "-no-user-config", "-display", "none",
             *self._serial(has_input),
             "-chardev", f"socket,id=harness,fd={theirs.fileno()},server=off",
             "-mon", "chardev=harness,mode=control",

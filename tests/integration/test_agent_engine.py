@@ -11,9 +11,10 @@ import unittest
 import agent_client
 import harness
 from harness import vmscope
+import test_sample
 from test_errors import Case as Errors
 from test_runs import Killed
-from test_sample import Bare, Report, folded
+from test_sample import Report, folded
 
 
 class WithAgent:
@@ -120,7 +121,7 @@ class SameOnAarch64(Same, unittest.TestCase):
     arch = "aarch64"
 
 
-class Split(Bare):
+class Split(test_sample.Bare):
     """Who works how much is seen, as through the stub."""
 
     guest_class = BareGuest

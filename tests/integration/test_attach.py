@@ -736,7 +736,7 @@ class TcpMonitor(unittest.TestCase):
 @unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
 class Kvm(unittest.TestCase):
     def test_hold_under_kvm(self):
-        machine = BareGuest(accel="kvm", cpu="host")
+        machine = BareGuest(accel="kvm")
         self.addCleanup(machine.stop)
         with Tool("pid", machine.pid) as tool:
             self.assertIn("accelerator=kvm", tool.do("facts"))

@@ -221,7 +221,7 @@ class Bare(unittest.TestCase):
 
     @unittest.skipUnless(harness.have_kvm(), "no /dev/kvm on this machine")
     def test_kvm(self):
-        self.check(accel="kvm", cpu="host")
+        self.check(accel="kvm")
 
     def test_without_symbols(self):
         """Raw addresses, and a word on it."""
