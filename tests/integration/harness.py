@@ -239,6 +239,13 @@ class Machine:
         """Until the guest has written READY to its serial port."""
         self.wait_until(lambda: "READY" in self.serial(), "the guest to boot")
 
+    def wait_unplugged(self, vcpus):
+        """Until there are as few vCPUs; what QEMU sends when nothing refers to one any more may
+        never come."""
+        self.wait_until(lambda: sum("qom-path" in cpu for cpu in
+                                    self.qmp.command("query-hotpluggable-cpus")) == vcpus,
+                        "a vCPU to be unplugged")
+
     def save(self, path):
         """Writes the machine's state for another one's -incoming; the guest does not run on."""
         self.qmp.command("migrate-set-parameters", max_bandwidth=0)  # no limit

@@ -438,8 +438,8 @@ class Plug(Case):
         self.assertEqual([agent.state(vcpu) for vcpu in (2, 3)], [ABSENT, ABSENT])
         place = [cpu for cpu in guest.qmp.command("query-hotpluggable-cpus")
                  if "qom-path" not in cpu][-1]  # the first: they are listed backwards
-        for _ in range(2):
-            guest.qmp.command("device_add", driver=place["type"], id="added", **place["props"])
+        for name in ("first", "second"):
+            guest.qmp.command("device_add", driver=place["type"], id=name, **place["props"])
             harness.wait_for(lambda: agent.state(2) != ABSENT, "the vCPU to be there")
             guest.run("until [ -d /sys/devices/system/cpu/cpu2 ]; do sleep 0.1; done; "
                       "echo 1 >/sys/devices/system/cpu/cpu2/online")
@@ -447,12 +447,10 @@ class Plug(Case):
             with agent.held(2) as registers:
                 self.assertIn("rip", registers)
             agent.ask(2)
-            guest.qmp.command("device_del", id="added")
+            guest.qmp.command("device_del", id=name)
             agent.release(2)
-            guest.wait_until(lambda: "DEVICE_DELETED" in guest.qmp.event_names(),
-                             "the vCPU to be unplugged")
-            guest.qmp.events.clear()
-            self.assertEqual(agent.state(2), ABSENT)
+            guest.wait_unplugged(2)
+            harness.wait_for(lambda: agent.state(2) == ABSENT, "the agent to hear of it")
             agent.ask(2)
             with agent.held(0):
                 self.assertFalse(agent.has(2))

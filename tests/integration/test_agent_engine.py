@@ -292,8 +292,7 @@ class Unplugged(Runs):
     def test_unplugged(self):
         process = self.start(vcpus=3)
         self.guest.qmp.command("device_del", id="added")
-        self.guest.wait_until(lambda: "DEVICE_DELETED" in self.guest.qmp.event_names(),
-                              "the vCPU to be unplugged")
+        self.guest.wait_unplugged(2)
         self.guest.run("sleep 1")
         report = self.finish(process)
         self.assertGreater(report.failed[2], 0)
