@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """What the agent costs a guest: loaded and idle, and while it is sampled through.
 
-A guest counts the rounds of a loop on all of its vCPUs, once with the agent and once without; one
-stands still while the other is measured. Measurements alternate; figures are medians of ratios
+A guest counts the rounds of its work on all of its vCPUs, once with the agent and once without; one
+stands still while the other is measured. The work is a loop as tight as they get, or sorting. Measurements alternate; figures are medians of ratios
 between neighbours. For comparison the same guest is sampled through QEMU's gdb stub, too.
 """
 import argparse
@@ -47,11 +47,11 @@ def sampled_rate(guest, seconds, *target):
 class Guests:
     """One guest without and one with the agent, of which one runs."""
 
-    def __init__(self, smp, kernel):
+    def __init__(self, smp, kernel, work):
         self.socket = None
-        self.plain = self._boot(smp, kernel, ())
+        self.plain = self._boot(smp, kernel, work, ())
         self.plain.qmp.command("stop")
-        self.agent = self._boot(smp, kernel, self._plugin())
+        self.agent = self._boot(smp, kernel, work, self._plugin())
         self.agent.qmp.command("stop")
 
     def _plugin(self):
@@ -59,9 +59,9 @@ class Guests:
         return agent_client.options(self.socket)
 
     @staticmethod
-    def _boot(smp, kernel, extra):
+    def _boot(smp, kernel, work, extra):
         guest = harness.LinuxGuest(kernel, boot=True, smp=smp, memory=512, extra=extra)
-        guest.start_workload("count")
+        guest.start_workload(work)
         time.sleep(1)
         return guest
 
@@ -77,8 +77,8 @@ class Guests:
         self.agent.stop()
 
 
-def bench(smp, options):
-    guests = Guests(smp, options.kernel)
+def bench(smp, work, options):
+    guests = Guests(smp, options.kernel, work)
     ratios = {"agent idle": [], "sampling, agent": [], "sampling, gdb stub": []}
     for _ in range(options.rounds):
         plain = guests.measure(guests.plain, rate, options.seconds)
@@ -92,7 +92,7 @@ def bench(smp, options):
         ratios["sampling, agent"].append(agent * 2 / (idle + idle_again))
         ratios["sampling, gdb stub"].append(stub / idle_again)
     guests.stop()
-    print(f"{smp} vCPU{'s' if smp > 1 else ''}: work done")
+    print(f"{smp} vCPU{'s' if smp > 1 else ''}, {work}: work done")
     for (name, values), against in zip(ratios.items(), ("without plugin", "agent idle",
                                                         "agent idle")):
         print(f"    {name:20} {100 * statistics.median(values):6.1f} % of {against:15}"
@@ -109,9 +109,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--smp", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--work", nargs="*", default=["count", "sort"],
+                        help="of tests/guests/workload.c")
     options = parser.parse_args()
     for smp in options.smp:
-        bench(smp, options)
+        for work in options.work:
+            bench(smp, work, options)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ static volatile uint64_t *open_counts(int flags)
 	return counts;
 }
 
-static void work_count(void)
+static void count_on_all(void (*round)(void))
 {
 	volatile uint64_t *count = open_counts(O_RDWR | O_CREAT | O_TRUNC);
 	cpu_set_t cpus;
@@ -83,9 +83,47 @@ static void work_count(void)
 	CPU_SET((size_t)cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	for (;;) {
-		burn(1000);
+		round();
 		count[cpu * COUNT_STRIDE]++;
 	}
+}
+
+/* As tight as a loop gets. */
+static void burn_some(void)
+{
+	burn(1000);
+}
+
+static void work_count(void)
+{
+	count_on_all(burn_some);
+}
+
+static int compare_words(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* As programs are: functions that call each other, loops with something in them, memory. */
+static void sort_some(void)
+{
+	static uint32_t words[256];
+	uint32_t word = 1;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		word ^= word << 13;
+		word ^= word >> 17;
+		word ^= word << 5;
+		words[i] = word;
+	}
+	qsort(words, sizeof(words) / sizeof(*words), sizeof(*words), compare_words);
+}
+
+static void work_sort(void)
+{
+	count_on_all(sort_some);
 }
 
 static void show_count(void)
@@ -258,6 +296,7 @@ int main(int argc, char **argv)
 	} works[] = {
 		{ .name = "deep", .work = work_deep },
 		{ .name = "count", .work = work_count },
+		{ .name = "sort", .work = work_sort },
 		{ .name = "show", .work = show_count },
 		{ .name = "fork", .work_with_self = work_fork },
 		{ .name = "file", .work = work_file },
