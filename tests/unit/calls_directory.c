@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What was written is read back by a reader of the test's own, made from uftrace's format: it names
- * a record's address by the first mapping that has it, and a line of that mapping's symbol file.
- */
+/* What was written is read back by a reader of the tests' own. */
 #include "calls/directory.h"
+#include "uftrace_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -17,7 +14,6 @@
 #include <unistd.h>
 
 #define KERNEL UINT64_C(0xffffffff81000000)
-enum { ENTRY, EXIT, LOST };
 
 struct fixture {
 	char *folder, *path;
@@ -70,100 +66,6 @@ static void update(struct fixture *fixture)
 	g_autoptr(GError) error = NULL;
 	g_assert_true(vms_calls_directory_update(fixture->directory, &error));
 	g_assert_no_error(error);
-}
-
-/* ---- the reader --------------------------------------------------------- */
-
-static char *read_file(const struct fixture *fixture, const char *name, gsize *size)
-{
-	g_autofree char *path = g_build_filename(fixture->path, name, NULL);
-	g_autoptr(GError) error = NULL;
-	char *data;
-	g_file_get_contents(path, &data, size, &error);
-	g_assert_no_error(error);
-	return data;
-}
-
-struct record {
-	uint64_t time;
-	unsigned type, more, magic, depth;
-	uint64_t address;
-};
-
-static struct record read_record(const struct fixture *fixture, const char *name, size_t index)
-{
-	gsize size;
-	g_autofree char *data = read_file(fixture, name, &size);
-	uint64_t words[2];
-	g_assert_cmpuint(size % 16, ==, 0);
-	g_assert_cmpuint(size, >=, 16 * (index + 1));
-	memcpy(words, data + 16 * index, 16);
-	uint64_t word = GUINT64_FROM_LE(words[1]);
-	return (struct record) { GUINT64_FROM_LE(words[0]), word & 3,  word >> 2 & 1, word >> 3 & 7,
-				 word >> 6 & 0x3ff,	    word >> 16 };
-}
-
-/* The symbol at `offset` of a file of symbols; newly allocated, or NULL. */
-static char *find_symbol(const char *text, uint64_t offset)
-{
-	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-	for (unsigned i = 0; lines[i] && *lines[i] && lines[i + 1] && *lines[i + 1]; i++) {
-		char *name, *next;
-		uint64_t start = g_ascii_strtoull(lines[i], &name, 16);
-		uint64_t end = g_ascii_strtoull(lines[i + 1], &next, 16);
-		g_assert_cmpuint(end, >, start);
-		g_assert_true(name[0] == ' ' && name[1] && strchr("tT?", name[1]) &&
-			      name[2] == ' ' && name[3]);
-		if (start <= offset && offset < end)
-			return name[1] == '?' ? NULL : g_strdup(name + 3);
-	}
-	return NULL;
-}
-
-/* The mapping's path and the address' offset in it. */
-static char *find_mapping(const struct fixture *fixture, uint64_t address, uint64_t *offset)
-{
-	g_autofree char *text = read_file(fixture, "sid-0000000000000000.map", NULL);
-	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-	g_autofree char *previous = NULL;
-	for (char **line = lines; **line; line++) {
-		unsigned long start, end;
-		char protection[5], path[4096], more;
-		int n = sscanf(*line, "%lx-%lx %4s %*x %*x:%*x %*d %4095s%c", &start, &end,
-			       protection, path, &more);
-		g_assert_cmpint(n, ==, 4);
-		/* It would be taken for a part of the one before. */
-		g_assert_cmpstr(path, !=, previous);
-		g_free(previous);
-		previous = g_strdup(path);
-		if (path[0] != '[' && start <= address && address < end) {
-			*offset = address - start;
-			return g_steal_pointer(&previous);
-		}
-	}
-	return NULL;
-}
-
-static char *name_of(const struct fixture *fixture, uint64_t address)
-{
-	uint64_t offset;
-	g_autofree char *path = find_mapping(fixture, address, &offset);
-	if (!path)
-		return NULL;
-	g_autofree char *base = g_path_get_basename(path);
-	g_autofree char *file = g_strdup_printf("%s.sym", base);
-	g_autofree char *symbols = read_file(fixture, file, NULL);
-	return find_symbol(symbols, offset);
-}
-
-static void assert_name(const struct fixture *fixture, const char *file, size_t index,
-			const char *expected)
-{
-	struct record record = read_record(fixture, file, index);
-	g_autofree char *name = name_of(fixture, record.address);
-	g_assert_cmpstr(name, ==, expected);
-	g_assert_cmpuint(record.magic, ==, 5);
-	g_assert_cmpuint(record.more, ==, 0);
 }
 
 /* ---- what is written ---------------------------------------------------- */
@@ -222,11 +124,11 @@ static void test_format(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	vms_calls_directory_describe(fixture->directory, &about);
 	stream(fixture, 100, 0, "cpu0");
 	stream(fixture, 7, 0, "cpu\"1/x");
-	append(fixture, 100, ENTRY, 3, KERNEL);
+	append(fixture, 100, UFTRACE_ENTRY, 3, KERNEL);
 	update(fixture);
 
 	gsize size;
-	g_autofree char *info = read_file(fixture, "info", &size);
+	g_autofree char *info = uftrace_read_file(fixture->path, "info", &size);
 	static const uint8_t header[16] = "Ftrace!\0\4\0\0\0\x28\0\1\2";
 	g_assert_cmpmem(info, 16, header, 16);
 	uint64_t features;
@@ -238,7 +140,7 @@ static void test_format(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 			"exename:guest\ncmdline:a?command\nosinfo:lines=3\n"
 			"osinfo:kernel=unknown\nosinfo:hostname=guest\nosinfo:distro=unknown\n"
 			"taskinfo:lines=2\ntaskinfo:nr_tid=2\ntaskinfo:tids=7,100\n");
-	g_autofree char *tasks = read_file(fixture, "task.txt", NULL);
+	g_autofree char *tasks = uftrace_read_file(fixture->path, "task.txt", NULL);
 	g_assert_cmpstr(
 		tasks, ==,
 		"SESS timestamp=0.000001000 pid=7 sid=0000000000000000 exename=\"cpu:1:x\"\n"
@@ -246,8 +148,8 @@ static void test_format(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 		"SESS timestamp=0.000001000 pid=100 sid=0000000000000000 exename=\"cpu0\"\n"
 		"TASK timestamp=0.000001000 tid=100 pid=100\n");
 
-	struct record record = read_record(fixture, "100.dat", 0);
-	g_assert_cmpuint(record.type, ==, ENTRY);
+	struct uftrace_record record = uftrace_read_record(fixture->path, "100.dat", 0);
+	g_assert_cmpuint(record.type, ==, UFTRACE_ENTRY);
 	g_assert_cmpuint(record.depth, ==, 3);
 	g_assert_cmphex(record.address, ==, 0xffff81000000);
 	struct stat status;
@@ -269,7 +171,7 @@ static void test_threads(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	stream(fixture, 10, 10, "sh");
 	stream(fixture, 10, 10, "server");
 	update(fixture);
-	g_autofree char *tasks = read_file(fixture, "task.txt", NULL);
+	g_autofree char *tasks = uftrace_read_file(fixture->path, "task.txt", NULL);
 	g_auto(GStrv) lines = g_strsplit(tasks, "\n", -1);
 	static const char *const expected[] = { "server\"", "tid=10 pid=10", "tid=11 pid=10",
 						"worker\"", "tid=12 pid=10", "server\"" };
@@ -281,14 +183,14 @@ static void test_threads(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 /* Its first records come before its name. */
 static void test_named_late(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	append(fixture, 7, ENTRY, 0, 0xffff800000001000);
+	append(fixture, 7, UFTRACE_ENTRY, 0, 0xffff800000001000);
 	update(fixture);
-	g_autofree char *before = read_file(fixture, "task.txt", NULL);
+	g_autofree char *before = uftrace_read_file(fixture->path, "task.txt", NULL);
 	g_assert_nonnull(strstr(before, "tid=7 pid=7"));
 	g_assert_nonnull(strstr(before, "unknown\""));
 	stream(fixture, 7, 7, "late");
 	update(fixture);
-	g_autofree char *after = read_file(fixture, "task.txt", NULL);
+	g_autofree char *after = uftrace_read_file(fixture->path, "task.txt", NULL);
 	g_assert_nonnull(strstr(after, "late\""));
 	g_assert_null(strstr(after, "unknown"));
 }
@@ -320,23 +222,24 @@ static void test_kernel(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 {
 	struct vms_calls_mappings *kernel = vms_calls_directory_kernel(fixture->directory);
 	stream(fixture, 100, 0, "cpu0");
-	append(fixture, 100, ENTRY, 0, KERNEL + 0x200); /* before anybody knows */
+	append(fixture, 100, UFTRACE_ENTRY, 0, KERNEL + 0x200); /* before anybody knows */
 	map(kernel, KERNEL, 0x1000000, 0, image(fixture, 0, "vmlinux", "do_syscall", 0x200));
 	map(kernel, KERNEL + 0x3f000000, 0x4000, 0, image(fixture, 0, "ext4", "ext4_read", 0x10));
-	append(fixture, 100, ENTRY, 1, KERNEL + 0x3f000010);
-	append(fixture, 100, EXIT, 1, KERNEL + 0x3f000010);
-	append(fixture, 100, LOST, 1, 12345);
+	append(fixture, 100, UFTRACE_ENTRY, 1, KERNEL + 0x3f000010);
+	append(fixture, 100, UFTRACE_EXIT, 1, KERNEL + 0x3f000010);
+	append(fixture, 100, UFTRACE_LOST, 1, 12345);
 	/* Another module is loaded where the first was. */
 	map(kernel, KERNEL + 0x3f001000, 0x8000, 0, image(fixture, 0, "libc", "xfs_read", 0x20));
-	append(fixture, 100, ENTRY, 0, KERNEL + 0x3f001020);
+	append(fixture, 100, UFTRACE_ENTRY, 0, KERNEL + 0x3f001020);
 	close_directory(fixture);
-	assert_name(fixture, "100.dat", 0, "do_syscall");
-	assert_name(fixture, "100.dat", 1, "ext4_read");
-	assert_name(fixture, "100.dat", 2, "ext4_read");
-	g_assert_cmpuint(read_record(fixture, "100.dat", 3).address, ==, 12345);
-	assert_name(fixture, "100.dat", 4, "xfs_read");
+	uftrace_assert_name(fixture->path, "100.dat", 0, "do_syscall");
+	uftrace_assert_name(fixture->path, "100.dat", 1, "ext4_read");
+	uftrace_assert_name(fixture->path, "100.dat", 2, "ext4_read");
+	g_assert_cmpuint(uftrace_read_record(fixture->path, "100.dat", 3).address, ==, 12345);
+	uftrace_assert_name(fixture->path, "100.dat", 4, "xfs_read");
 	/* The kernel's records are where the kernel has them. */
-	g_assert_cmphex(read_record(fixture, "100.dat", 0).address, ==, 0xffff81000200);
+	g_assert_cmphex(uftrace_read_record(fixture->path, "100.dat", 0).address, ==,
+			0xffff81000200);
 }
 
 /* Programs at one address, files of one name, and a library that processes map elsewhere. */
@@ -356,20 +259,20 @@ static void test_processes(struct fixture *fixture, gconstpointer data G_GNUC_UN
 		map(process, 0x401000, 0x3000, 0x1000, programs[i]);
 		map(process, library, 0x4000, 0x1000, libc);
 		vms_calls_directory_switch(fixture->directory, 100, process);
-		append(fixture, 100, ENTRY, 0, 0x401000);
-		append(fixture, 100, ENTRY, 1, library + 0x1000);
-		append(fixture, 100, EXIT, 1, library + 0x1000);
+		append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000);
+		append(fixture, 100, UFTRACE_ENTRY, 1, library + 0x1000);
+		append(fixture, 100, UFTRACE_EXIT, 1, library + 0x1000);
 		vms_calls_directory_switch(fixture->directory, 100, NULL);
-		append(fixture, 100, EXIT, 0, 0x401000); /* of a process that is gone */
+		append(fixture, 100, UFTRACE_EXIT, 0, 0x401000); /* of a process that is gone */
 	}
 	update(fixture);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_name(fixture, "100.dat", 4 * i, names[i]);
-		assert_name(fixture, "100.dat", 4 * i + 1, "malloc");
-		assert_name(fixture, "100.dat", 4 * i + 2, "malloc");
-		assert_name(fixture, "100.dat", 4 * i + 3, names[i]);
+		uftrace_assert_name(fixture->path, "100.dat", 4 * i, names[i]);
+		uftrace_assert_name(fixture->path, "100.dat", 4 * i + 1, "malloc");
+		uftrace_assert_name(fixture->path, "100.dat", 4 * i + 2, "malloc");
+		uftrace_assert_name(fixture->path, "100.dat", 4 * i + 3, names[i]);
 	}
-	g_assert_cmphex(read_record(fixture, "100.dat", 0).address, ==, 0x401000);
+	g_assert_cmphex(uftrace_read_record(fixture->path, "100.dat", 0).address, ==, 0x401000);
 }
 
 /* A file that is mapped further than at first has a second place, and the same symbols. */
@@ -381,12 +284,12 @@ static void test_grown(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	map(process, 0x404000, 0x4000, 0x4000, app);
 	stream(fixture, 100, 0, "cpu0");
 	vms_calls_directory_switch(fixture->directory, 100, process);
-	append(fixture, 100, ENTRY, 0, 0x401010);
-	append(fixture, 100, ENTRY, 1, 0x405000);
+	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401010);
+	append(fixture, 100, UFTRACE_ENTRY, 1, 0x405000);
 	g_clear_pointer(&process, vms_calls_mappings_unref);
 	close_directory(fixture);
-	assert_name(fixture, "100.dat", 0, "app+0x1010");
-	assert_name(fixture, "100.dat", 1, "late");
+	uftrace_assert_name(fixture->path, "100.dat", 0, "app+0x1010");
+	uftrace_assert_name(fixture->path, "100.dat", 1, "late");
 }
 
 /* What ran before there were processes does not get a program's names, nor do unknown mappings. */
@@ -396,22 +299,22 @@ static void test_strays(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	g_autoptr(vms_calls_mappings) other = vms_calls_mappings_new(fixture->directory);
 	struct vms_calls_image *app = image(fixture, 1, "/bin/app", "main", 0x1000);
 	stream(fixture, 100, 0, "cpu0");
-	append(fixture, 100, ENTRY, 0, 0x401000); /* firmware */
+	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000); /* firmware */
 	map(process, 0x401000, 0x1000, 0x1000, app);
 	vms_calls_directory_switch(fixture->directory, 100, process);
-	append(fixture, 100, ENTRY, 1, 0x401000);
+	append(fixture, 100, UFTRACE_ENTRY, 1, 0x401000);
 	/* A jump to nowhere that is at the program's place in the trace. */
 	update(fixture);
-	uint64_t place = read_record(fixture, "100.dat", 1).address;
+	uint64_t place = uftrace_read_record(fixture->path, "100.dat", 1).address;
 	vms_calls_directory_switch(fixture->directory, 100, other);
-	append(fixture, 100, ENTRY, 2, place);
+	append(fixture, 100, UFTRACE_ENTRY, 2, place);
 	g_clear_pointer(&process, vms_calls_mappings_unref);
 	g_clear_pointer(&other, vms_calls_mappings_unref);
 	close_directory(fixture);
-	assert_name(fixture, "100.dat", 0, NULL);
-	assert_name(fixture, "100.dat", 1, "main");
-	assert_name(fixture, "100.dat", 2, NULL);
-	g_assert_cmphex(read_record(fixture, "100.dat", 0).address, ==, 0x401000);
+	uftrace_assert_name(fixture->path, "100.dat", 0, NULL);
+	uftrace_assert_name(fixture->path, "100.dat", 1, "main");
+	uftrace_assert_name(fixture->path, "100.dat", 2, NULL);
+	g_assert_cmphex(uftrace_read_record(fixture->path, "100.dat", 0).address, ==, 0x401000);
 }
 
 struct learning {
@@ -433,23 +336,23 @@ static void test_learn(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	struct learning learning = { .image = image(fixture, 1, "/bin/app", "main", 0x1000) };
 	vms_calls_directory_set_learn(fixture->directory, learn, &learning);
 	stream(fixture, 100, 0, "cpu0");
-	append(fixture, 100, ENTRY, 0, 0x401000);
+	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000);
 	g_assert_cmpuint(learning.asked, ==, 0); /* whose address is it? */
 	vms_calls_directory_switch(fixture->directory, 100, process);
 	for (unsigned i = 0; i < 3; i++) {
-		append(fixture, 100, ENTRY, 0, 0x401000);
-		append(fixture, 100, ENTRY, 0, 0x7f0000000000 + i);
+		append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000);
+		append(fixture, 100, UFTRACE_ENTRY, 0, 0x7f0000000000 + i);
 	}
 	g_assert_cmpuint(learning.asked, ==, 2);
 	g_clear_pointer(&process, vms_calls_mappings_unref);
 	close_directory(fixture);
-	assert_name(fixture, "100.dat", 1, "main");
-	assert_name(fixture, "100.dat", 2, NULL);
+	uftrace_assert_name(fixture->path, "100.dat", 1, "main");
+	uftrace_assert_name(fixture->path, "100.dat", 2, NULL);
 }
 
 static void assert_symbol(const char *text, uint64_t offset, const char *expected)
 {
-	g_autofree char *name = find_symbol(text, offset);
+	g_autofree char *name = uftrace_find_symbol(text, offset);
 	g_assert_cmpstr(name, ==, expected);
 }
 
@@ -467,7 +370,7 @@ static void test_symbols(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	vms_calls_image_set_symbols(m, table, KERNEL);
 	g_assert_true(vms_calls_image_has_symbols(m));
 	update(fixture);
-	g_autofree char *text = read_file(fixture, "m.sym", NULL);
+	g_autofree char *text = uftrace_read_file(fixture->path, "m.sym", NULL);
 	assert_symbol(text, 0, "two words?:::?");
 	assert_symbol(text, 0xf, "two words?:::?");
 	assert_symbol(text, 0x10, NULL);
@@ -497,20 +400,20 @@ static void test_hostile_mappings(struct fixture *fixture, gconstpointer data G_
 	g_assert_cmpuint(n, <, 2999);
 	stream(fixture, 100, 0, "cpu0");
 	vms_calls_directory_switch(fixture->directory, 100, process);
-	append(fixture, 100, ENTRY, 0, 0x1000);
-	append(fixture, 100, EXIT, 0, 0x2000); /* of another call */
-	append(fixture, 100, EXIT, 0, 0x2000); /* of none */
+	append(fixture, 100, UFTRACE_ENTRY, 0, 0x1000);
+	append(fixture, 100, UFTRACE_EXIT, 0, 0x2000); /* of another call */
+	append(fixture, 100, UFTRACE_EXIT, 0, 0x2000); /* of none */
 	for (unsigned i = 0; i < 70000; i++)
-		append(fixture, 100, ENTRY, 1023, 0x1000);
+		append(fixture, 100, UFTRACE_ENTRY, 1023, 0x1000);
 }
 
 static void test_max_stack(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	stream(fixture, 100, 0, "cpu0");
 	for (unsigned i = 0; i < 3000; i++)
-		append(fixture, 100, ENTRY, MIN(i, 1023), KERNEL);
+		append(fixture, 100, UFTRACE_ENTRY, MIN(i, 1023), KERNEL);
 	update(fixture);
-	g_autofree char *info = read_file(fixture, "info", NULL);
+	g_autofree char *info = uftrace_read_file(fixture->path, "info", NULL);
 	uint16_t max_stack;
 	memcpy(&max_stack, info + 32, 2);
 	g_assert_cmpuint(GUINT16_FROM_LE(max_stack), >=, 3000);
@@ -521,11 +424,11 @@ static void test_max_stack(struct fixture *fixture, gconstpointer data G_GNUC_UN
 static void test_bad_calls(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
-	g_assert_false(try_append(fixture, UINT64_C(1) << 31, ENTRY, 0, 0, &error));
+	g_assert_false(try_append(fixture, UINT64_C(1) << 31, UFTRACE_ENTRY, 0, 0, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 	g_clear_error(&error);
 	stream(fixture, 0, 0, "none");
-	g_assert_false(try_append(fixture, 0, ENTRY, 0, 0, NULL));
+	g_assert_false(try_append(fixture, 0, UFTRACE_ENTRY, 0, 0, NULL));
 	stream(fixture, 1, 0, "x");
 	g_assert_false(vms_calls_directory_append(fixture->directory, 1, "torn", 4, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
@@ -549,9 +452,9 @@ static void test_many_streams(struct fixture *fixture, gconstpointer data G_GNUC
 	for (uint32_t id = 1; id <= 1000; id += 111) {
 		g_autofree char *name = g_strdup_printf("%u.dat", id);
 		gsize size;
-		g_free(read_file(fixture, name, &size));
+		g_free(uftrace_read_file(fixture->path, name, &size));
 		g_assert_cmpuint(size, ==, 48);
-		g_assert_cmphex(read_record(fixture, name, 2).address, ==,
+		g_assert_cmphex(uftrace_read_record(fixture->path, name, 2).address, ==,
 				(KERNEL + id) & 0xffffffffffff);
 	}
 	struct vms_calls_written written = vms_calls_directory_written(fixture->directory);
@@ -567,7 +470,7 @@ static void test_full(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	struct rlimit old, low = { 100, 100 };
 	uint64_t records[20] = { 0 };
 	for (unsigned i = 0; i < 10; i++)
-		records[2 * i + 1] = GUINT64_TO_LE(ENTRY | 5 << 3 | KERNEL << 16);
+		records[2 * i + 1] = GUINT64_TO_LE(UFTRACE_ENTRY | 5 << 3 | KERNEL << 16);
 	stream(fixture, 100, 0, "cpu0");
 	update(fixture);
 
@@ -577,7 +480,7 @@ static void test_full(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &low), ==, 0);
 	bool done = vms_calls_directory_append(fixture->directory, 100, records, sizeof(records),
 					       &error);
-	bool again = try_append(fixture, 100, ENTRY, 0, KERNEL, NULL);
+	bool again = try_append(fixture, 100, UFTRACE_ENTRY, 0, KERNEL, NULL);
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &old), ==, 0);
 	signal(SIGXFSZ, SIG_DFL);
 
@@ -587,7 +490,7 @@ static void test_full(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	g_assert_nonnull(strstr(error->message, "/100.dat: File too large; 96 bytes"));
 	g_assert_nonnull(strstr(error->message, "64 more"));
 	gsize size;
-	g_free(read_file(fixture, "100.dat", &size));
+	g_free(uftrace_read_file(fixture->path, "100.dat", &size));
 	g_assert_cmpuint(size, ==, 96);
 	g_assert_cmpuint(vms_calls_directory_written(fixture->directory).records, ==, 6);
 }
@@ -599,7 +502,7 @@ static void test_full_names(struct fixture *fixture, gconstpointer data G_GNUC_U
 	struct rlimit old, low = { 100, 100 };
 	stream(fixture, 1, 0, "old");
 	update(fixture);
-	g_autofree char *before = read_file(fixture, "task.txt", NULL);
+	g_autofree char *before = uftrace_read_file(fixture->path, "task.txt", NULL);
 	for (uint32_t id = 2; id < 20; id++)
 		stream(fixture, id, 0, "new");
 
@@ -613,11 +516,11 @@ static void test_full_names(struct fixture *fixture, gconstpointer data G_GNUC_U
 
 	g_assert_false(done);
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
-	g_autofree char *after = read_file(fixture, "task.txt", NULL);
+	g_autofree char *after = uftrace_read_file(fixture->path, "task.txt", NULL);
 	g_assert_cmpstr(after, ==, before);
 	/* Written when there is room again. */
 	update(fixture);
-	g_autofree char *later = read_file(fixture, "task.txt", NULL);
+	g_autofree char *later = uftrace_read_file(fixture->path, "task.txt", NULL);
 	g_assert_nonnull(strstr(later, "tid=19 "));
 }
 
