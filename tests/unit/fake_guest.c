@@ -22,6 +22,20 @@ struct current {
 	struct vms_task task;
 };
 
+struct code {
+	uint64_t mm;
+	struct vms_mapping mapping;
+};
+
+struct stamp {
+	uint64_t mm, stamp;
+};
+
+struct symbol_file {
+	struct vms_symbol_table *table;
+	uint64_t base;
+};
+
 struct vms_guest {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
@@ -31,10 +45,30 @@ struct vms_guest {
 	guint n_known;
 	GPtrArray *processes;
 	GArray *currents; /* struct current */
+	struct vms_symbol_table *kernel;
+	uint64_t kernel_start, kernel_end;
+	GPtrArray *modules;
+	GArray *symbol_files; /* struct symbol_file */
+	GArray *code;	      /* struct code */
+	GArray *stamps;	      /* struct stamp */
+	unsigned code_reads;
 	const char *vmcoreinfo;
 	struct script scripts[MAX_VCPUS];
 	unsigned refreshes, all_known_at;
 };
+
+static void free_module(void *data)
+{
+	struct vms_module *module = data;
+	g_free(module->name);
+	vms_symbol_table_unref(module->symbols);
+	g_free(module);
+}
+
+static void clear_symbol_file(void *data)
+{
+	vms_symbol_table_unref(((struct symbol_file *)data)->table);
+}
 
 /* Found by vms_guest_detect: there is no machine's memory to find a guest in. */
 struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kind kind)
@@ -42,16 +76,26 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 	struct vms_guest *guest = g_new0(struct vms_guest, 1);
 	g_atomic_ref_count_init(&guest->refs);
 	guest->machine = vms_machine_ref(machine);
-	guest->kind = kind;
 	if (kind == VMS_GUEST_LINUX)
-		guest->info = (struct vms_guest_info) {
-			.name = "Linux", .release = "1.2.3", .version = "#1", .unwinder = "ORC"
-		};
+		fake_guest_recognise(guest);
 	guest->symbols = g_array_new(FALSE, FALSE, sizeof(struct symbol));
 	guest->n_known = G_MAXUINT;
 	guest->currents = g_array_new(FALSE, FALSE, sizeof(struct current));
 	guest->processes = g_ptr_array_new_with_free_func(g_free);
+	guest->modules = g_ptr_array_new_with_free_func(free_module);
+	guest->symbol_files = g_array_new(FALSE, FALSE, sizeof(struct symbol_file));
+	g_array_set_clear_func(guest->symbol_files, clear_symbol_file);
+	guest->code = g_array_new(FALSE, FALSE, sizeof(struct code));
+	guest->stamps = g_array_new(FALSE, FALSE, sizeof(struct stamp));
 	return guest;
+}
+
+void fake_guest_recognise(struct vms_guest *guest)
+{
+	guest->kind = VMS_GUEST_LINUX;
+	guest->info = (struct vms_guest_info) {
+		.name = "Linux", .release = "1.2.3", .version = "#1", .unwinder = "ORC"
+	};
 }
 
 void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char *module,
@@ -114,6 +158,58 @@ void fake_guest_set_vmcoreinfo(struct vms_guest *guest, const char *text)
 	guest->vmcoreinfo = text;
 }
 
+void fake_guest_set_kernel(struct vms_guest *guest, struct vms_symbol_table *table, uint64_t start,
+			   uint64_t end)
+{
+	guest->kernel = vms_symbol_table_ref(table);
+	guest->kernel_start = start;
+	guest->kernel_end = end;
+}
+
+void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
+			   struct vms_symbol_table *table)
+{
+	const struct vms_module module = {
+		.name = g_strdup(name),
+		.text = text,
+		.text_size = size,
+		.size = size,
+		.symbols = vms_symbol_table_ref(table),
+	};
+	g_ptr_array_add(guest->modules, g_memdup2(&module, sizeof(module)));
+}
+
+void fake_guest_add_symbol_file(struct vms_guest *guest, struct vms_symbol_table *table,
+				uint64_t base)
+{
+	const struct symbol_file file = { vms_symbol_table_ref(table), base };
+	g_array_append_val(guest->symbol_files, file);
+}
+
+void fake_guest_map(struct vms_guest *guest, uint64_t mm, const struct vms_mapping *mapping)
+{
+	const struct code code = { mm, *mapping };
+	g_array_append_val(guest->code, code);
+}
+
+void fake_guest_unmap(struct vms_guest *guest, uint64_t mm)
+{
+	for (guint i = guest->code->len; i-- > 0;)
+		if (g_array_index(guest->code, struct code, i).mm == mm)
+			g_array_remove_index(guest->code, i);
+}
+
+void fake_guest_set_stamp(struct vms_guest *guest, uint64_t mm, uint64_t stamp)
+{
+	const struct stamp set = { mm, stamp };
+	g_array_prepend_val(guest->stamps, set);
+}
+
+unsigned fake_guest_code_reads(const struct vms_guest *guest)
+{
+	return guest->code_reads;
+}
+
 /* ---- the guest layer -------------------------------------------------- */
 
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error G_GNUC_UNUSED)
@@ -134,6 +230,11 @@ void vms_guest_unref(struct vms_guest *guest)
 	g_array_unref(guest->symbols);
 	g_ptr_array_unref(guest->processes);
 	g_array_unref(guest->currents);
+	vms_symbol_table_unref(guest->kernel);
+	g_ptr_array_unref(guest->modules);
+	g_array_unref(guest->symbol_files);
+	g_array_unref(guest->code);
+	g_array_unref(guest->stamps);
 	vms_machine_unref(guest->machine);
 	g_free(guest);
 }
@@ -188,6 +289,82 @@ bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error G_GNUC_UN
 	if (guest->refreshes == guest->all_known_at)
 		guest->n_known = G_MAXUINT;
 	return true;
+}
+
+const GPtrArray *vms_guest_modules(const struct vms_guest *guest)
+{
+	return guest->modules;
+}
+
+struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
+						  uint64_t *end)
+{
+	*start = guest->kernel_start;
+	*end = guest->kernel_end;
+	return guest->kernel ? vms_symbol_table_ref(guest->kernel) : NULL;
+}
+
+struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, unsigned index,
+					       const char **name, uint64_t *base)
+{
+	if (index >= guest->symbol_files->len)
+		return NULL;
+	const struct symbol_file *file =
+		&g_array_index(guest->symbol_files, struct symbol_file, index);
+	*name = vms_symbol_table_module(file->table);
+	*base = file->base;
+	return vms_symbol_table_ref(file->table);
+}
+
+/* As if all of the file were one segment. */
+static struct vms_symbol_table *offsets_of(const struct symbol_file *file)
+{
+	struct vms_symbol_table *offsets =
+		vms_symbol_table_new(vms_symbol_table_module(file->table));
+	for (size_t i = 0; i < vms_symbol_table_count(file->table); i++) {
+		const struct vms_symbol symbol = vms_symbol_table_get(file->table, i);
+		vms_symbol_table_add(offsets, symbol.name, symbol.va - file->base, symbol.size,
+				     symbol.type);
+	}
+	vms_symbol_table_finish(offsets, UINT64_MAX);
+	return offsets;
+}
+
+struct vms_symbol_table *vms_guest_symbol_file_offsets(const struct vms_guest *guest,
+						       const char *name)
+{
+	for (guint i = 0; i < guest->symbol_files->len; i++) {
+		const struct symbol_file *file =
+			&g_array_index(guest->symbol_files, struct symbol_file, i);
+		if (strcmp(vms_symbol_table_module(file->table), name) == 0)
+			return offsets_of(file);
+	}
+	return NULL;
+}
+
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)
+{
+	const struct vms_mapping *first = NULL;
+	guest->code_reads++;
+	for (guint i = 0; i < guest->code->len; i++) {
+		const struct code *code = &g_array_index(guest->code, struct code, i);
+		if (code->mm == mm && code->mapping.end > va &&
+		    (!first || code->mapping.start < first->start))
+			first = &code->mapping;
+	}
+	if (first)
+		*ret = *first;
+	return first != NULL;
+}
+
+uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm)
+{
+	for (guint i = 0; i < guest->stamps->len; i++) {
+		const struct stamp *stamp = &g_array_index(guest->stamps, struct stamp, i);
+		if (stamp->mm == mm)
+			return stamp->stamp;
+	}
+	return 1;
 }
 
 bool vms_guest_detect_again(struct vms_guest *guest G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)

@@ -25,6 +25,25 @@ unsigned fake_guest_refreshes(const struct vms_guest *guest);
 /* Only so many symbols are known until modules are read for the second time from now on. */
 void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known);
 
+/* Makes a guest in which nothing was recognised a Linux guest. */
+void fake_guest_recognise(struct vms_guest *guest);
+/* The kernel's own symbols and image; `table` is referenced, here and below. */
+void fake_guest_set_kernel(struct vms_guest *guest, struct vms_symbol_table *table, uint64_t start,
+			   uint64_t end);
+void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
+			   struct vms_symbol_table *table);
+/* Called as its table's module. */
+void fake_guest_add_symbol_file(struct vms_guest *guest, struct vms_symbol_table *table,
+				uint64_t base);
+/* Code that `mm` maps from now on; `mapping->name` is the caller's. Its stamp stays. */
+void fake_guest_map(struct vms_guest *guest, uint64_t mm, const struct vms_mapping *mapping);
+/* Takes all code from `mm`. */
+void fake_guest_unmap(struct vms_guest *guest, uint64_t mm);
+/* The stamp of what `mm` maps: 1 until it is set. */
+void fake_guest_set_stamp(struct vms_guest *guest, uint64_t mm, uint64_t stamp);
+/* How often code that processes map was asked for. */
+unsigned fake_guest_code_reads(const struct vms_guest *guest);
+
 /* What one sample of a vCPU finds. The frames, leaf first, end with a pc of 0. */
 struct fake_sample {
 	bool idle;
