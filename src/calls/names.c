@@ -7,13 +7,19 @@
 #define SPACES_LIMIT   (1u << 16)
 #define MAPPINGS_LIMIT (1u << 12) /* of one address space, with code */
 
+/* When an address space went, for what is told late of it; a time of 0: it is there. */
+struct end {
+	uint64_t time_ns;
+	uint32_t pid;
+};
+
 /* An address space of the guest. */
 struct space {
 	uint64_t mm;
 	struct vms_calls_mappings *mappings;
-	uint64_t stamp;	  /* of what was read */
-	uint64_t gone_ns; /* when it went, for what is told late of it; 0: it is there */
-	uint32_t gone_pid;
+	uint64_t stamp; /* of what was read */
+	struct end end;
+	struct end before; /* of another that had this `mm` */
 };
 
 struct vms_calls_names {
@@ -124,29 +130,44 @@ static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 	struct search search = { .mappings = mappings };
 	struct vms_mapping mapping;
 	g_tree_foreach(names->spaces, compare_mappings, &search);
-	if (search.found && !search.found->gone_ns &&
+	if (search.found && !search.found->end.time_ns &&
 	    vms_guest_next_code(names->guest, search.found->mm, va, &mapping) &&
 	    mapping.start <= va && !names->is_late(names->late_data))
 		add_mapping(names, mappings, &mapping);
 }
 
 /* One ring may tell of a space after another has told of its end. */
-static bool is_same(const struct space *space, const struct vms_calls_space *told)
+static bool is_before(const struct vms_calls_space *told, const struct end *end)
 {
-	return !space->gone_ns || (told->time_ns <= space->gone_ns && told->pid == space->gone_pid);
+	return told->time_ns <= end->time_ns && told->pid == end->pid;
+}
+
+static struct space *find_mm(struct vms_calls_names *names, uint64_t mm)
+{
+	const struct space key = { .mm = mm };
+	return g_tree_lookup(names->spaces, &key);
 }
 
 static struct space *find_space(struct vms_calls_names *names, const struct vms_calls_space *told)
 {
-	const struct space key = { .mm = told->mm };
-	struct space *space = g_tree_lookup(names->spaces, &key);
-	if (space && is_same(space, told))
-		return space;
-	if (!told->mm || !names->recognised || (guint)g_tree_nnodes(names->spaces) >= SPACES_LIMIT)
+	struct space *space = find_mm(names, told->mm);
+	if (!space || is_before(told, &space->before))
 		return NULL;
-	space = g_memdup2(&key, sizeof(key));
+	return !space->end.time_ns || is_before(told, &space->end) ? space : NULL;
+}
+
+/* One that is not found, of which nothing was read. NULL: it is long gone, or there is no room. */
+static struct space *add_space(struct vms_calls_names *names, const struct vms_calls_space *told)
+{
+	const struct space *old = find_mm(names, told->mm);
+	if (!told->mm || !names->recognised || (old && is_before(told, &old->before)) ||
+	    (guint)g_tree_nnodes(names->spaces) >= SPACES_LIMIT)
+		return NULL;
+	struct space *space = g_new0(struct space, 1);
+	space->mm = told->mm;
 	space->mappings = vms_calls_mappings_new(names->directory);
-	read_space(names, space);
+	if (old)
+		space->before = old->end;
 	g_tree_replace(names->spaces, space, space);
 	return space;
 }
@@ -154,23 +175,27 @@ static struct space *find_space(struct vms_calls_names *names, const struct vms_
 void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 			   const struct vms_calls_space *space)
 {
-	const struct space *found = find_space(names, space);
+	struct space *found = find_space(names, space);
+	if (!found) {
+		found = add_space(names, space);
+		if (found)
+			read_space(names, found);
+	}
 	vms_calls_directory_switch(names->directory, id, found ? found->mappings : NULL);
 }
 
 void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
 			  bool gone)
 {
-	const struct space key = { .mm = space->mm };
 	if (space->mm == 0)
 		g_tree_remove_all(names->spaces);
-	struct space *found = gone ? g_tree_lookup(names->spaces, &key) : find_space(names, space);
+	/* Also where it is gone and was never read: what is told late of it is not another's. */
+	struct space *found = find_space(names, space) ?: add_space(names, space);
 	if (!found)
 		return;
 	if (!gone)
 		read_space(names, found);
-	found->gone_ns = MAX(space->time_ns, 1);
-	found->gone_pid = space->pid;
+	found->end = (struct end) { MAX(space->time_ns, 1), space->pid };
 }
 
 static gboolean refresh_space(void *key, void *value, void *data)
@@ -178,7 +203,8 @@ static gboolean refresh_space(void *key, void *value, void *data)
 	(void)key;
 	struct vms_calls_names *names = data;
 	struct space *space = value;
-	if (!space->gone_ns && vms_guest_mappings_stamp(names->guest, space->mm) != space->stamp)
+	if (!space->end.time_ns &&
+	    vms_guest_mappings_stamp(names->guest, space->mm) != space->stamp)
 		read_space(names, space);
 	return FALSE;
 }

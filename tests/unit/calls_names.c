@@ -326,6 +326,43 @@ static void test_gone_by_pid(struct fixture *fixture, gconstpointer data G_GNUC_
 	ASSERT_NAMES("in_second");
 }
 
+/* Gone before it was known: who tells of it late must not get what is there now. */
+static void test_gone_unread(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	replace(fixture, MM, SECOND);
+	tell_end(fixture, MM, PID, 20, true);
+	tell_space(fixture, MM, PID, 10);
+	CALL(APP);
+	tell_space(fixture, MM, OTHER_PID, 30);
+	CALL(APP);
+	/* Nor what was there before it. */
+	tell_end(fixture, MM, OTHER_PID, 40, false);
+	tell_end(fixture, MM, PID, 50, true);
+	tell_space(fixture, MM, PID, 45);
+	CALL(APP);
+	ASSERT_NAMES(NULL, "in_second", NULL);
+}
+
+/* Told of when another is known to be there: neither that one's names, nor those of the next. */
+static void test_gone_before(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	replace(fixture, MM, FIRST);
+	tell_space(fixture, MM, PID, 10);
+	tell_end(fixture, MM, PID, 20, true);
+	replace(fixture, MM, SECOND);
+	tell_space(fixture, MM, OTHER_PID, 21);
+	tell_space(fixture, MM, PID, 15);
+	CALL(APP);
+	tell_end(fixture, MM, OTHER_PID, 30, true);
+	tell_space(fixture, MM, PID, 15);
+	CALL(APP);
+	tell_space(fixture, MM, OTHER_PID, 25);
+	CALL(APP);
+	tell_space(fixture, MM, PID, 31);
+	CALL(APP);
+	ASSERT_NAMES(NULL, NULL, "in_second", "in_second");
+}
+
 /* All may be gone: what streams know is kept, nothing is read of old ones. */
 static void test_all_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -463,6 +500,8 @@ int main(int argc, char **argv)
 	ADD(end, &linux_guest);
 	ADD(gone, &linux_guest);
 	ADD(gone_by_pid, &linux_guest);
+	ADD(gone_unread, &linux_guest);
+	ADD(gone_before, &linux_guest);
 	ADD(all_gone, &linux_guest);
 	ADD(late, &linux_guest);
 	ADD(many_spaces, &linux_guest);
