@@ -28,6 +28,12 @@ static struct view {
 	size_t size;
 } views[VMS_AGENT_MAX_CLIENTS];
 
+/* Do vCPUs look whether they are to be held? */
+static struct {
+	_Atomic bool wanted;
+	_Atomic bool on; /* all code that there is does */
+} watch = { .wanted = true };
+
 static struct vms_agent_shared *enter(struct view *view)
 {
 	atomic_fetch_add(&view->users, 1);
@@ -262,6 +268,46 @@ void hold_vcpu_exit(struct vcpu *vcpu)
 	g_mutex_unlock(&vcpu->lock);
 }
 
+/* ---- watching ----------------------------------------------------------- */
+
+static void set_watch(bool on)
+{
+	if (atomic_exchange(&watch.wanted, on) != on)
+		plugin_retranslate(NULL, NULL);
+}
+
+/* Who does not tell when it goes on would never be heard of again. */
+void hold_rest(void)
+{
+	if (vcpus_have_idled() && plugin_has_translated())
+		set_watch(false);
+}
+
+bool hold_watches(void)
+{
+	return watch.wanted;
+}
+
+static void tell_watched(struct vms_agent_shared *shared, bool on)
+{
+	atomic_store(&shared->watched, on);
+	futex_wake(&shared->watched);
+}
+
+bool hold_settle(void)
+{
+	bool on = watch.wanted;
+	watch.on = on;
+	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
+		struct vms_agent_shared *shared = enter(&views[i]);
+		if (!shared)
+			continue;
+		tell_watched(shared, on);
+		leave(&views[i]);
+	}
+	return on;
+}
+
 /* ---- clients ------------------------------------------------------------ */
 
 void hold_request(unsigned index)
@@ -293,17 +339,6 @@ static int make_memory(size_t size, struct vms_agent_shared **shared)
 	return -1;
 }
 
-static void watch(bool on)
-{
-	if (vcpus_watch(on))
-		plugin_retranslate(NULL, NULL);
-}
-
-void hold_rest(void)
-{
-	watch(false);
-}
-
 int hold_open(unsigned client, uint64_t *size)
 {
 	struct view *view = &views[client];
@@ -315,8 +350,10 @@ int hold_open(unsigned client, uint64_t *size)
 		return -1;
 	for (unsigned i = 0; i < arch->n_regs; i++)
 		g_strlcpy(shared->reg_names[i], arch->regs[i], VMS_AGENT_REG_NAME);
-	watch(true);
+	set_watch(true);
 	atomic_store(&view->shared, shared);
+	if (watch.on)
+		tell_watched(shared, true);
 	for (unsigned i = 0; i < vcpus_max(); i++) {
 		struct vcpu *vcpu = vcpu_get(i);
 		g_mutex_lock(&vcpu->lock);

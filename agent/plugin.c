@@ -69,11 +69,21 @@ static void reset(__attribute__((unused)) void *data)
 	QEMU_REGISTER(qemu_plugin_reset, plugin.id, reset_done);
 }
 
+/* What is asked for while this runs may be too late for it: QEMU is asked once more. */
 static void reset_done QEMU_CALLBACK_OF_NOTHING
 {
+	g_mutex_lock(&plugin.lock);
+	GQueue jobs = plugin.retranslate;
+	g_queue_init(&plugin.retranslate);
+	g_mutex_unlock(&plugin.lock);
 	register_callbacks();
-	while (run_next(&plugin.retranslate))
+	while (run_next(&jobs))
 		;
+}
+
+bool plugin_has_translated(void)
+{
+	return plugin.translated;
 }
 
 void plugin_retranslate(void (*done)(void *data), void *data)
@@ -165,13 +175,18 @@ static void on_quit QEMU_CALLBACK_OF_NOTHING
 	server_stop();
 }
 
+/*
+ * Where anybody sees what is translated, QEMU's code for every access to memory is slower, whatever
+ * becomes of it.
+ */
 static void register_callbacks(void)
 {
 	QEMU_REGISTER(qemu_plugin_register_vcpu_init_cb, plugin.id, on_vcpu_init);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_exit_cb, plugin.id, on_vcpu_exit);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_idle_cb, plugin.id, on_vcpu_idle);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_resume_cb, plugin.id, on_vcpu_resume);
-	QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
+	if (hold_settle())
+		QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
 	QEMU_REGISTER(qemu_plugin_register_atexit_cb, plugin.id, on_quit);
 }
 

@@ -16,3 +16,5 @@ void plugin_run_in_vcpu(void (*function)(void *data), void *data);
  * do. One after the other. From any thread.
  */
 void plugin_retranslate(void (*done)(void *data), void *data);
+/* Some code, since the begin. */
+bool plugin_has_translated(void);

@@ -289,7 +289,7 @@ static void *run(__attribute__((unused)) void *data)
 	for (;;) {
 		struct pollfd polls[N_POLLS];
 		bool clients = fill_polls(polls);
-		int ms = clients ? WATCH_MS : vcpus_are_watched() ? REST_MS : -1;
+		int ms = clients ? WATCH_MS : hold_watches() ? REST_MS : -1;
 		int n = poll(polls, N_POLLS, ms);
 		if (n < 0)
 			continue;

@@ -11,7 +11,7 @@ static struct {
 	const struct arch *arch;
 	struct vcpu *vcpu;
 	unsigned max;
-	_Atomic bool one_thread, idles, watched;
+	_Atomic bool one_thread, idles;
 	qemu_plugin_u64 flag;
 } all;
 
@@ -56,6 +56,11 @@ bool vcpus_mixed_up(void)
 void vcpus_idle(void)
 {
 	all.idles = true;
+}
+
+bool vcpus_have_idled(void)
+{
+	return all.idles;
 }
 
 struct vcpu *vcpu_current(void)
@@ -145,27 +150,16 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size)
 
 /* ---- the flag ----------------------------------------------------------- */
 
-bool vcpus_watch(bool watched)
-{
-	return atomic_exchange(&all.watched, watched) != watched;
-}
-
-bool vcpus_are_watched(void)
-{
-	return all.watched;
-}
-
-/* Does code that ends in this instruction look? */
-static bool looks(const uint8_t *bytes, size_t size)
+/* May code that ends in this instruction leave a function or go round a loop? */
+static bool leaves(const uint8_t *bytes, size_t size)
 {
 	struct branch branch = all.arch->branch(bytes, size);
 	switch (branch.kind) {
 	case BRANCH_NONE:
 	case BRANCH_STACK_LOAD: return false;
 	case BRANCH_JUMP:
-	case BRANCH_JUMP_CONDITIONAL: return all.watched && branch.displacement < 0;
+	case BRANCH_JUMP_CONDITIONAL: return branch.displacement < 0;
 	case BRANCH_CALL:
-	case BRANCH_REPEAT: return all.watched;
 	case BRANCH_CALL_REGISTER:
 	case BRANCH_CALL_MEMORY:
 	case BRANCH_RETURN:
@@ -173,6 +167,7 @@ static bool looks(const uint8_t *bytes, size_t size)
 	case BRANCH_JUMP_MEMORY:
 	case BRANCH_FAR:
 	case BRANCH_EXCEPTION_RETURN:
+	case BRANCH_REPEAT:
 	default: return true;
 	}
 }
@@ -188,7 +183,7 @@ void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called,
 		return;
 	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
 	size_t size = qemu_plugin_insn_data(last, bytes, sizeof(bytes));
-	if (looks(bytes, size))
+	if (leaves(bytes, size))
 		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, called, QEMU_PLUGIN_CB_R_REGS,
 							  QEMU_PLUGIN_COND_NE, all.flag, 0, NULL);
 	if (all.one_thread && all.arch->halts(bytes, size))

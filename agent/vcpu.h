@@ -3,11 +3,6 @@
  * The vCPUs, by QEMU's index: which threads run them, their registers, whether they execute, and
  * how one is called: code that leaves a function or goes round a loop looks at a flag of its vCPU
  * where it begins, and comes to plugin.c when that is set.
- *
- * A look in every loop costs a tight one a tenth of its speed. So as long as nobody watches, only
- * code looks that returns, or goes to an address that is not written in it: that costs next to
- * nothing, and all code comes there soon, but for a loop that calls nothing and that no interrupt
- * reaches. Who watches has all code translated anew.
  */
 #pragma once
 
@@ -48,6 +43,8 @@ bool vcpus_one_thread(void);
 bool vcpus_mixed_up(void);
 /* In a callback that says so. Threads of single vCPUs idle before they run any code. */
 void vcpus_idle(void);
+/* False: none of QEMU's threads tells when its vCPU waits or goes on. */
+bool vcpus_have_idled(void);
 /* In a vCPU's thread, NULL in others; where several are run in one, any of them. */
 struct vcpu *vcpu_current(void);
 const struct arch *vcpu_arch(void);
@@ -71,9 +68,6 @@ struct vcpu *vcpu_init(unsigned index);
  */
 void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called,
 		    qemu_plugin_vcpu_udata_cb halts);
-/* How often code that is translated from now on looks. True: otherwise than before. */
-bool vcpus_watch(bool watched);
-bool vcpus_are_watched(void);
 /* Sets the flag: of one, or of all. From any thread but with no vCPU's lock held. */
 void vcpu_call(unsigned index);
 void vcpu_call_all(void);

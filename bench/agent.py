@@ -2,111 +2,138 @@
 # SPDX-License-Identifier: MIT
 """What the agent costs a guest: loaded and idle, and while it is sampled through.
 
-A guest counts the rounds of its work on all of its vCPUs, once with the agent and once without; one
-stands still while the other is measured. The work is a loop as tight as they get, or sorting. Measurements alternate; figures are medians of ratios
-between neighbours. For comparison the same guest is sampled through QEMU's gdb stub, too.
+Three guests count the rounds of the same work on all of their vCPUs: one without the agent, one with
+it, and one that is sampled through it. They take turns of a tenth of a second, the others standing
+still, so that a host whose speed varies is as fast for one as for the others in the end. For
+comparison the second is then sampled through QEMU's gdb stub, which a turn would end in the middle
+of a stop: there it works for a while with and for a while without. The work is a loop as tight as
+they get, or sorting.
 """
 import argparse
+import contextlib
+import pathlib
 import re
 import signal
 import statistics
+import tempfile
 import time
 
 from samplers import harness
 import agent_client
 
 HERTZ = 999
-REST = 3  # seconds after its last client in which the agent comes to rest
+TURN = 0.1  # seconds
+REST = 4
 HEADING = re.compile(r"vCPU \d+: (\d+) samples, .* (\d+) missed, (\d+) failed")
 HELD = re.compile(r"held for (.*) \(median\), (.*) \(99th percentile\), (.*) \(longest\)")
 
 
-def rate(guest, seconds):
-    """Rounds per second that the guest gets done."""
-    count, began = int(guest.run("workload show")), time.monotonic()
-    time.sleep(seconds)
-    return (int(guest.run("workload show")) - count) / (time.monotonic() - began)
+class Guest:
+    """One that works when it is its turn."""
 
-
-def idle_rate(guest, seconds):
-    """The same with an agent that had clients."""
-    time.sleep(REST)
-    return rate(guest, seconds)
-
-
-def sampled_rate(guest, seconds, *target):
-    """The same while it is sampled, and the report."""
-    with harness.start_vmscope("sample", "-F", HERTZ, "-q", *target) as sampler:
-        time.sleep(1.0)  # attaching is not measured here
-        got = rate(guest, seconds)
-        sampler.send_signal(signal.SIGINT)
-        report = sampler.communicate(timeout=60)[0]
-    return got, report
-
-
-class Guests:
-    """One guest without and one with the agent, of which one runs."""
-
-    def __init__(self, smp, kernel, work):
-        self.socket = None
-        self.plain = self._boot(smp, kernel, work, ())
-        self.plain.qmp.command("stop")
-        self.agent = self._boot(smp, kernel, work, self._plugin())
-        self.agent.qmp.command("stop")
-
-    def _plugin(self):
-        self.socket = self.plain.directory / "agent"
-        return agent_client.options(self.socket)
-
-    @staticmethod
-    def _boot(smp, kernel, work, extra):
-        guest = harness.LinuxGuest(kernel, boot=True, smp=smp, memory=512, extra=extra)
-        guest.start_workload(work)
-        time.sleep(1)
-        return guest
-
-    def measure(self, guest, function, *arguments):
-        guest.qmp.command("cont")
-        try:
-            return function(guest, *arguments)
-        finally:
-            guest.qmp.command("stop")
+    def __init__(self, options, smp, work, agent):
+        self._stack = contextlib.ExitStack()
+        directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vmscope-bench-"))
+        self.socket = pathlib.Path(directory) / "agent"
+        self.machine = harness.LinuxGuest(
+            options.kernel, boot=True, smp=smp, memory=512,
+            extra=agent_client.options(self.socket) if agent else ())
+        self._stack.callback(self.machine.stop)
+        self.machine.start_workload(work)
+        time.sleep(REST)  # until it counts, and the agent rests
+        self._worked = 0  # seconds
+        self.machine.qmp.command("stop")
 
     def stop(self):
-        self.plain.stop()
-        self.agent.stop()
+        self._stack.close()
+
+    def work(self, function, *arguments):
+        """Lets it work for as long as the function takes."""
+        self.machine.qmp.command("cont")
+        began = time.monotonic()
+        result = function(*arguments)
+        self._worked += time.monotonic() - began
+        self.machine.qmp.command("stop")
+        return result
+
+    def count(self):
+        """Rounds done so far, and the seconds that they took."""
+        return int(self.work(self.machine.run, "workload show")), self._worked
+
+
+class Sampler:
+    def __init__(self, *target):
+        self._process = harness.start_vmscope("sample", "-F", HERTZ, "-q", *target)
+        time.sleep(2)  # attaching is not measured here
+
+    def stop(self):
+        """The report."""
+        self._process.send_signal(signal.SIGINT)
+        with self._process as process:
+            return process.communicate(timeout=60)[0]
+
+
+def rates(guests, seconds):
+    """Rounds per second that each gets done."""
+    before = [guest.count() for guest in guests]
+    for _ in range(round(seconds / TURN)):
+        for guest in guests:
+            guest.work(time.sleep, TURN)
+    after = [guest.count() for guest in guests]
+    return [(rounds - rounds_before) / (worked - worked_before)
+            for (rounds_before, worked_before), (rounds, worked) in zip(before, after)]
+
+
+def stub_rates(guest, seconds):
+    """Rounds per second without and with a sampler at QEMU's gdb stub, and its report."""
+    def rate():
+        before = int(guest.machine.run("workload show"))
+        began = time.monotonic()
+        time.sleep(seconds)
+        return (int(guest.machine.run("workload show")) - before) / (time.monotonic() - began)
+
+    def both():
+        time.sleep(REST)
+        without = rate()
+        sampler = Sampler(*guest.machine.target)
+        return without, rate(), sampler.stop()
+    return guest.work(both)
+
+
+def print_ratios(name, ratios, against):
+    percent = [100 * ratio for ratio in ratios]
+    print(f"    {name:20} {statistics.median(percent):6.1f} % of {against:15}"
+          f" ({min(percent):.1f} to {max(percent):.1f})")
+
+
+def print_holds(name, report):
+    for heading, held in zip(HEADING.findall(report), HELD.findall(report)):
+        print(f"    {name}: {heading[0]} samples, {heading[1]} missed; held {held[0]} (median), "
+              f"{held[1]} (99 %), {held[2]} (longest)", flush=True)
 
 
 def bench(smp, work, options):
-    guests = Guests(smp, options.kernel, work)
-    ratios = {"agent idle": [], "sampling, agent": [], "sampling, gdb stub": []}
-    for _ in range(options.rounds):
-        plain = guests.measure(guests.plain, rate, options.seconds)
-        idle = guests.measure(guests.agent, idle_rate, options.seconds)
-        agent, report = guests.measure(guests.agent, sampled_rate, options.seconds, "--agent",
-                                       guests.socket)
-        idle_again = guests.measure(guests.agent, idle_rate, options.seconds)
-        stub, stub_report = guests.measure(guests.agent, sampled_rate, options.seconds,
-                                           *guests.agent.target)
-        ratios["agent idle"].append(idle / plain)
-        ratios["sampling, agent"].append(agent * 2 / (idle + idle_again))
-        ratios["sampling, gdb stub"].append(stub / idle_again)
-    guests.stop()
+    guests = [Guest(options, smp, work, agent=agent) for agent in (False, True, True)]
+    guests[2].machine.qmp.command("cont")
+    sampler = Sampler("--agent", guests[2].socket)
+    guests[2].machine.qmp.command("stop")
+    measured = [rates(guests, options.seconds) for _ in range(options.rounds)]
+    report = sampler.stop()
+    stub = [stub_rates(guests[1], options.seconds / 2) for _ in range(options.rounds)]
+    for guest in guests:
+        guest.stop()
     print(f"{smp} vCPU{'s' if smp > 1 else ''}, {work}: work done")
-    for (name, values), against in zip(ratios.items(), ("without plugin", "agent idle",
-                                                        "agent idle")):
-        print(f"    {name:20} {100 * statistics.median(values):6.1f} % of {against:15}"
-              f" ({100 * min(values):.1f} to {100 * max(values):.1f})")
-    for name, text in (("agent", report), ("gdb stub", stub_report)):
-        for heading, held in zip(HEADING.findall(text), HELD.findall(text)):
-            print(f"    {name}: {heading[0]} samples, {heading[1]} missed, {heading[2]} failed; "
-                  f"held {held[0]} (median), {held[1]} (99 %), {held[2]} (longest)")
+    print_ratios("agent idle", [idle / plain for plain, idle, _ in measured], "without plugin")
+    print_ratios("sampling, agent", [sampled / idle for _, idle, sampled in measured], "agent idle")
+    print_ratios("sampling, gdb stub", [sampled / idle for idle, sampled, _ in stub], "agent idle")
+    print_holds("agent", report)
+    print_holds("gdb stub", stub[-1][2])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--seconds", type=float, default=10, help="that each guest works in a round")
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--smp", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--work", nargs="*", default=["count", "sort"],

@@ -270,8 +270,13 @@ class Machine:
             self._all.remove(self)
 
     @classmethod
+    def all(cls):
+        """Those that run."""
+        return list(cls._all)
+
+    @classmethod
     def stop_all(cls):
-        for machine in list(cls._all):
+        for machine in cls.all():
             machine.stop()
 
 

@@ -86,7 +86,7 @@ class Holding:
     def test_hello(self):
         agent = self.agent()
         self.assertEqual((agent.version, agent.pid, agent.arch, agent.max_vcpus, agent.one_thread),
-                         (1, self.guest.pid, self.arch, 2, 0))
+                         (2, self.guest.pid, self.arch, 2, 0))
         self.assertEqual(len(set(agent.names)), agent.n_regs)
         self.assertGreaterEqual(agent.memory_size,
                                 agent_client.SLOTS + 2 * agent_client.SLOT)
@@ -323,6 +323,7 @@ class Loops(Case):
         "jump through memory": "ff 26 04 7c  00 7c",
         "far jump": "ea 00 7c 00 00",
         "string instruction": "b9 ff ff  f3 ac  eb f9",
+        "backward jump over memory": "ff 06 00 7e  eb fa",
         "interrupt and return": "c7 06 04 02 10 7c  c7 06 06 02 00 00  cd 81  eb fc  cf",
         "halt": "fb  f4  eb fd",
     }
@@ -355,49 +356,60 @@ class Loops(Case):
                     machine.qmp.command("quit")
                     machine.process.wait(harness.ANSWER_SECONDS)
 
+    @staticmethod
+    def flushes(machine):
+        """How often QEMU has begun to translate all code anew."""
+        return int(re.search(r"TB flush count\s+(\d+)", machine.qmp.hmp("info jit"))[1])
 
-    def test_one_that_nothing_interrupts(self):
+    def wait_for_rest(self, machine):
+        """Until nobody watches a machine that never had clients."""
+        harness.wait_for(lambda: self.flushes(machine) > 0, "an agent at rest")
+
+    def test_busy_at_rest(self):
         """It does not come to the agent by itself: vmscope has the machine stop for a moment."""
         machine = self.boot("fa  eb fe", smp=1)
+        self.wait_for_rest(machine)
         for options in (("-v",), ()):
             run = harness.vmscope("regs", *options, "--agent", self.path)
             self.assertRegex(run.out, r"(?m)^ +0 +rip +0x7c01$")
             self.assertEqual("stopped the machine for a moment" in run.err, bool(options))
             self.assertEqual(machine.qmp.status(), "running")
 
-    def host_code(self, code, plugin):
-        """How many bytes of host code QEMU makes of a loop, by its own account."""
+    def host_code(self, code, plugin, wait):
+        """How many bytes of host code QEMU makes of a loop, each time, by its own account."""
         log = self.directory / "log"
         log.unlink(missing_ok=True)
         machine = self.boot(code, "-d", "out_asm", "-dfilter", "0x7c00+0x200", "-D", log, smp=1,
                             plugin=plugin)
+        wait(machine)
         machine.qmp.command("quit")
         machine.process.wait(harness.ANSWER_SECONDS)
         return re.findall(r"OUT: \[size=(\d+)\]", log.read_text())
 
     def test_costs_nothing_at_rest(self):
         """Without clients loops are the same code as without a plugin."""
-        for name in ("backward jump", "long backward jump", "backward jump on a condition"):
-            plain = self.host_code(self.BOOTS[name], ())
+        for name in ("backward jump", "backward jump over memory", "call and return"):
+            plain = self.host_code(self.BOOTS[name], (), lambda _: None)
             self.assertGreaterEqual(len(plain), 1)
-            self.assertEqual(self.host_code(self.BOOTS[name], self.plugin), plain, name)
+            all_of_it = self.host_code(self.BOOTS[name], self.plugin, self.wait_for_rest)
+            self.assertNotIn(all_of_it[0], plain, name)
+            self.assertIn(all_of_it[-1], plain, name)
 
     def test_rests_without_clients(self):
         """All code is translated anew when a client comes, and a while after the last has gone."""
         machine = self.boot(self.BOOTS["backward jump"], smp=1)
-
-        def flushes():
-            return int(re.search(r"TB flush count\s+(\d+)", machine.qmp.hmp("info jit"))[1])
-        self.assertEqual(flushes(), 0)
-        for _ in range(3):
-            with Agent(self.path) as agent, agent.held(0):
-                pass
-        harness.wait_for(lambda: flushes() > 0, "a watched loop")
-        harness.wait_for(lambda: flushes() > 1, "a loop that is not watched")
+        self.wait_for_rest(machine)
+        with Agent(self.path) as agent:
+            harness.wait_for(lambda: agent.watched, "a loop that is watched")
+            watched = self.flushes(machine)
+            with agent.held(0) as registers:
+                self.assertIn("rip", registers)
+        harness.wait_for(lambda: self.flushes(machine) > watched, "a loop that is not watched")
         time.sleep(3)
-        self.assertEqual(flushes(), 2)
-        with Agent(self.path):
-            harness.wait_for(lambda: flushes() > 2, "a loop that is watched again")
+        self.assertEqual(self.flushes(machine), watched + 1)
+        with Agent(self.path) as agent:
+            harness.wait_for(lambda: agent.watched, "a loop that is watched again")
+            self.assertEqual(self.flushes(machine), watched + 2)
 
 
 class Threads(Case):

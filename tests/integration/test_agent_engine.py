@@ -88,7 +88,9 @@ class Same:
             self.check(command, hex(symbol.va))
 
     def test_nothing_stops(self):
-        """Neither to attach nor to look, by whatever names the machine."""
+        """Neither to attach nor to look, by whatever names the machine, as long as somebody does."""
+        watcher = agent_client.Agent(self.guest.agent_path)
+        self.addCleanup(watcher.close)
         self.guest.qmp.event_names()
         self.guest.qmp.events.clear()
         for target in (self.guest.target, ("-p", self.guest.pid)):

@@ -18,8 +18,8 @@
  * one that we hold, to be alone or to flush its TLB: then that one has to be let go.
  */
 #define SLICE_NS (50 * 1000 * 1000)
-/* A vCPU that has not answered for so long may run a loop that does not come to the agent. */
-#define WAKE_NS (10 * SLICE_NS)
+/* Where nobody was there before us, and all vCPUs are busy, they are stopped after so long. */
+#define WAKE_NS (5 * SLICE_NS)
 
 /* What we want, or have, of a vCPU. */
 struct hold {
@@ -32,7 +32,7 @@ struct agent_machine {
 	struct vms_agent_link *link;
 	struct hold *holds; /* by vCPU, behind its lock */
 	atomic_uint n_held;
-	atomic_bool woken;		   /* once is enough for as long as we are there */
+	atomic_bool woken;
 	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
 };
 
@@ -92,15 +92,35 @@ static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code
 	return false;
 }
 
-/* False: it was before. */
-static bool wake(struct agent_machine *agent)
+static bool any_runs(struct agent_machine *agent)
+{
+	for (unsigned i = 0; i < agent->qemu.machine.n_vcpus; i++)
+		if (atomic_load(&slot_of(agent, i)->state) == VMS_AGENT_RUNNING)
+			return true;
+	return false;
+}
+
+static void wake(struct agent_machine *agent)
 {
 	if (atomic_exchange(&agent->woken, true))
-		return false;
+		return;
 	g_mutex_lock(&agent->qemu.machine.lock);
 	vms_agent_wake(&agent->qemu.qmp);
 	g_mutex_unlock(&agent->qemu.machine.lock);
-	return true;
+}
+
+/* Until vCPUs that run come to the agent; those that wait are held by it. */
+static void wait_until_watched(struct agent_machine *agent)
+{
+	_Atomic uint32_t *watched = &agent->link->shared->watched;
+	uint64_t wake_ns = vms_clock_now_ns() + WAKE_NS;
+	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
+	while (!atomic_load(watched) && any_runs(agent) && !is_closed(agent->link) &&
+	       vms_clock_now_ns() < deadline_ns) {
+		futex_wait(watched, 0);
+		if (!atomic_load(watched) && vms_clock_now_ns() > wake_ns)
+			wake(agent);
+	}
 }
 
 /*
@@ -112,7 +132,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
-	uint64_t begin_ns = vms_clock_now_ns();
+	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	uint32_t held;
 	while ((held = atomic_load(&slot->held)) != hold->number) {
 		futex_wait(&slot->held, held);
@@ -122,8 +142,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 		if (is_closed(agent->link))
 			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
-		uint64_t waited_ns = vms_clock_now_ns() - begin_ns;
-		if (waited_ns > SLICE_NS && atomic_load(&agent->n_held) > 0)
+		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
 			return fail(agent, vcpu, VMS_ERROR_BUSY,
 				    "it seems to wait for another vCPU that is held", error);
 		if (vms_clock_now_ns() > deadline_ns)
@@ -133,8 +152,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 				"for a disk or a host device",
 				error);
 		/* It was, before we saw it: what it held in vain is asked for again. */
-		bool again = is_broken(hold, slot) || (waited_ns > WAKE_NS && wake(agent));
-		if (again && !request(agent, vcpu, error))
+		if (is_broken(hold, slot) && !request(agent, vcpu, error))
 			return false;
 	}
 	return true;
@@ -159,6 +177,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	struct agent_machine *agent = agent_of(machine);
 	if (!wait_until_there(agent, (unsigned)vcpu))
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
+	wait_until_watched(agent);
 	if (request(agent, (unsigned)vcpu, error) &&
 	    wait_until_held(agent, (unsigned)vcpu, error)) {
 		atomic_fetch_add(&agent->n_held, 1);

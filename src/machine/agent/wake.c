@@ -14,8 +14,7 @@ static void stop_and_go(struct vms_qmp *qmp, struct vms_guard *guard)
 	if (running)
 		vms_guard_release(guard);
 	vms_log(VMS_LOG_INFO, "%s",
-		stopped ? "stopped the machine for a moment: its vCPUs run loops that nothing "
-			  "interrupts"
+		stopped ? "stopped the machine for a moment: all of its vCPUs are busy"
 			: "the machine cannot be stopped for a moment");
 }
 
