@@ -14,8 +14,8 @@
 #define MICROSECOND 1000
 #define MILLISECOND (1000 * MICROSECOND)
 
-/* A vCPU spins so long for a release before it sleeps. */
-#define SPIN_NS (50 * MICROSECOND)
+/* A vCPU spins so long for a release before it sleeps: to wake it up takes as long as a sample. */
+#define SPIN_NS (300 * MICROSECOND)
 /* It looks so often whether its client is still there. */
 #define SLICE_NS (100 * MILLISECOND)
 /* QEMU's big lock is held by what goes on from a halt: it waits no longer for a release. */

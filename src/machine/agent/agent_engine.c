@@ -9,6 +9,7 @@
 #include "machine/agent/wake.h"
 #include "machine/qemu/qemu.h"
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@
  * one that we hold, to be alone or to flush its TLB: then that one has to be let go.
  */
 #define SLICE_NS (50 * 1000 * 1000)
+/* So long a vCPU's answer is looked for before sleeping: it stands still until that is seen. */
+#define SPIN_NS (100 * 1000)
 /* Where nobody was there before us, and all vCPUs are busy, they are stopped after so long. */
 #define WAKE_NS (5 * SLICE_NS)
 
@@ -33,6 +36,7 @@ struct agent_machine {
 	struct hold *holds; /* by vCPU, behind its lock */
 	atomic_uint n_held;
 	atomic_bool woken;
+	bool may_spin;			   /* each vCPU leaves a CPU to spare */
 	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
 };
 
@@ -124,9 +128,18 @@ static void wait_until_watched(struct agent_machine *agent)
 }
 
 /*
- * Waits for the vCPU to be held, as requested. Sleeping, since the agent's thread may need this CPU
- * to pass the request on.
+ * To wake this thread up takes longer than most samples, while the vCPU waits. The agent's thread
+ * may need this CPU to pass the request on.
  */
+static void look_until_held(struct agent_machine *agent, struct vms_agent_vcpu *slot,
+			    uint32_t number)
+{
+	uint64_t end_ns = vms_clock_now_ns() + SPIN_NS;
+	while (agent->may_spin && atomic_load(&slot->held) != number && vms_clock_now_ns() < end_ns)
+		sched_yield();
+}
+
+/* Waits for the vCPU to be held, as requested. */
 static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError **error)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
@@ -134,6 +147,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
 	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	uint32_t held;
+	look_until_held(agent, slot, hold->number);
 	while ((held = atomic_load(&slot->held)) != hold->number) {
 		futex_wait(&slot->held, held);
 		if (atomic_load(&slot->held) == hold->number)
@@ -312,6 +326,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 	limit_vcpus(agent);
 	machine->info.engine = "agent";
 	agent->holds = g_new0(struct hold, MAX(machine->n_vcpus, 1));
+	agent->may_spin = g_get_num_processors() >= 2 * machine->n_vcpus;
 	find_regs(agent);
 	return true;
 }
