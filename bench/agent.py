@@ -23,7 +23,7 @@ import agent_client
 
 HERTZ = 999
 TURN = 0.1  # seconds
-REST = 4
+REST = 4  # seconds after which an agent without clients rests, and work has begun
 HEADING = re.compile(r"vCPU \d+: (\d+) samples, .* (\d+) missed, (\d+) failed")
 HELD = re.compile(r"held for (.*) \(median\), (.*) \(99th percentile\), (.*) \(longest\)")
 
@@ -40,7 +40,7 @@ class Guest:
             extra=agent_client.options(self.socket) if agent else ())
         self._stack.callback(self.machine.stop)
         self.machine.start_workload(work)
-        time.sleep(REST)  # until it counts, and the agent rests
+        time.sleep(REST)
         self._worked = 0  # seconds
         self.machine.qmp.command("stop")
 
@@ -62,6 +62,8 @@ class Guest:
 
 
 class Sampler:
+    """A run of vmscope that samples from here on."""
+
     def __init__(self, *target):
         self._process = harness.start_vmscope("sample", "-F", HERTZ, "-q", *target)
         time.sleep(2)  # attaching is not measured here
@@ -114,9 +116,7 @@ def print_holds(name, report):
 
 def bench(smp, work, options):
     guests = [Guest(options, smp, work, agent=agent) for agent in (False, True, True)]
-    guests[2].machine.qmp.command("cont")
-    sampler = Sampler("--agent", guests[2].socket)
-    guests[2].machine.qmp.command("stop")
+    sampler = guests[2].work(Sampler, "--agent", guests[2].socket)
     measured = [rates(guests, options.seconds) for _ in range(options.rounds)]
     report = sampler.stop()
     stub = [stub_rates(guests[1], options.seconds / 2) for _ in range(options.rounds)]

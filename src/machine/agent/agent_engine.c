@@ -246,7 +246,7 @@ static void find_regs(struct agent_machine *agent)
 
 /* ---- the machine ------------------------------------------------------ */
 
-/* Events tell of every stop, and nothing that we do stops it. */
+/* Events tell of every stop. What we stop (wake.c) goes on before any vCPU is held. */
 static bool is_paused(struct vms_machine *machine)
 {
 	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;

@@ -9,12 +9,11 @@
  *
  * Holding a vCPU: the client writes a new number into its slot's `wanted` and sends HOLD. The vCPU
  * notices, once `watched` is 1, before the next block of code that may leave a function or go round
- * a loop, writes its
- * registers, then the number into `held`, and waits until no client wants it. A vCPU that is halted
- * is held by the agent on its behalf, with the registers that it halted with; where it is to go on
- * meanwhile, it comes as far as the next such block, which is an interrupt's entry. The client lets
- * go by writing 0 into `wanted`. Both words are futexes. When a client goes, or is stopped, the
- * agent writes that 0 and counts `broken`.
+ * a loop, writes its registers, then the number into `held`, and waits until no client wants it. A
+ * vCPU that is halted is held by the agent on its behalf, with the registers that it halted with;
+ * where it is to go on meanwhile, it comes as far as the next such block, which is an interrupt's
+ * entry. The client lets go by writing 0 into `wanted`. Both words are futexes. When a client goes,
+ * or is stopped, the agent writes that 0 and counts `broken`.
  */
 #pragma once
 
