@@ -362,6 +362,14 @@ bool calls_init(void)
 	return trace_init();
 }
 
+bool calls_need_code(void)
+{
+	g_mutex_lock(&calls.lock);
+	bool any = calls.trace;
+	g_mutex_unlock(&calls.lock);
+	return any;
+}
+
 void calls_vcpu_init(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);

@@ -9,6 +9,8 @@
 
 /* When QEMU installs the plugin, after vcpus_new. False: no memory. */
 bool calls_init(void);
+/* Is there a trace, for which code has to be instrumented? */
+bool calls_need_code(void);
 /* Of a block of code that is being translated. */
 void calls_translate(struct qemu_plugin_tb *tb);
 /* When a vCPU comes, in its thread, and when it goes, in QEMU's main thread. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold.h"
 
-#include "plugin.h"
+#include "call.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -18,7 +18,7 @@
 #define SPIN_NS (300 * MICROSECOND)
 /* It looks so often whether its client is still there. */
 #define SLICE_NS (100 * MILLISECOND)
-/* QEMU's big lock is held by what goes on from a halt: it waits no longer for a release. */
+/* QEMU's big lock is held by what goes on from a halt: it waits no longer for a release there. */
 #define RESUME_NS MILLISECOND
 
 /* What a client maps. Threads of vCPUs use it between enter() and leave() only. */
@@ -27,12 +27,6 @@ static struct view {
 	atomic_uint users;
 	size_t size;
 } views[VMS_AGENT_MAX_CLIENTS];
-
-/* Do vCPUs look whether they are to be held? */
-static struct {
-	_Atomic bool wanted;
-	_Atomic bool on; /* all code that there is does */
-} watch = { .wanted = true };
 
 static struct vms_agent_shared *enter(struct view *view)
 {
@@ -221,7 +215,7 @@ void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next)
 void hold_vcpu_init(struct vcpu *vcpu)
 {
 	hold_vcpu_idle(vcpu);
-	vcpu_call(vcpu->index);
+	call_vcpu(vcpu->index);
 }
 
 /* Waits for the release of what was granted while the vCPU was halted. False: it is held still. */
@@ -240,18 +234,18 @@ static bool end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
 }
 
 /*
- * What is held for long is held on where the code next looks at the flag: an interrupt's entry
- * does, before it executes anything.
+ * What is held for long is held on where the vCPU comes to: at once, by QEMU's queue, or where code
+ * next looks at the flag, as an interrupt's entry does before it executes anything.
  */
 void hold_vcpu_resume(struct vcpu *vcpu)
 {
 	set_running(vcpu);
-	uint64_t deadline = now_ns() + RESUME_NS;
+	uint64_t deadline = now_ns() + (call_needs_code() ? RESUME_NS : 0);
 	bool ended = true;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
 		ended &= end_grant(vcpu, &views[i], deadline);
 	if (!ended)
-		vcpu_call(vcpu->index);
+		call_vcpu(vcpu->index);
 }
 
 void hold_vcpu_exit(struct vcpu *vcpu)
@@ -268,46 +262,6 @@ void hold_vcpu_exit(struct vcpu *vcpu)
 	g_mutex_unlock(&vcpu->lock);
 }
 
-/* ---- watching ----------------------------------------------------------- */
-
-static void set_watch(bool on)
-{
-	if (atomic_exchange(&watch.wanted, on) != on)
-		plugin_retranslate(NULL, NULL);
-}
-
-/* Who does not tell when it goes on would never be heard of again. */
-void hold_rest(void)
-{
-	if (vcpus_have_idled() && plugin_has_translated())
-		set_watch(false);
-}
-
-bool hold_watches(void)
-{
-	return watch.wanted;
-}
-
-static void tell_watched(struct vms_agent_shared *shared, bool on)
-{
-	atomic_store(&shared->watched, on);
-	futex_wake(&shared->watched);
-}
-
-bool hold_settle(void)
-{
-	bool on = watch.wanted;
-	watch.on = on;
-	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
-		struct vms_agent_shared *shared = enter(&views[i]);
-		if (!shared)
-			continue;
-		tell_watched(shared, on);
-		leave(&views[i]);
-	}
-	return on;
-}
-
 /* ---- clients ------------------------------------------------------------ */
 
 void hold_request(unsigned index)
@@ -319,7 +273,7 @@ void hold_request(unsigned index)
 		grant_all(vcpu);
 	g_mutex_unlock(&vcpu->lock);
 	if (executes)
-		vcpu_call(index);
+		call_vcpu(index);
 }
 
 static int make_memory(size_t size, struct vms_agent_shared **shared)
@@ -350,10 +304,7 @@ int hold_open(unsigned client, uint64_t *size)
 		return -1;
 	for (unsigned i = 0; i < arch->n_regs; i++)
 		g_strlcpy(shared->reg_names[i], arch->regs[i], VMS_AGENT_REG_NAME);
-	set_watch(true);
 	atomic_store(&view->shared, shared);
-	if (watch.on)
-		tell_watched(shared, true);
 	for (unsigned i = 0; i < vcpus_max(); i++) {
 		struct vcpu *vcpu = vcpu_get(i);
 		g_mutex_lock(&vcpu->lock);

@@ -8,15 +8,6 @@
 
 /* Makes the shared memory of client `client`; the descriptor is the caller's. -1: errno tells. */
 int hold_open(unsigned client, uint64_t *size);
-/* No client has been there for a while: vCPUs need not look for holds until one comes. */
-void hold_rest(void);
-/* Do vCPUs look, or are they to? As a machine begins, they do. */
-bool hold_watches(void);
-/*
- * All code is about to be translated anew, and no vCPU is in any: tells clients whether it looks
- * from then on, and returns that.
- */
-bool hold_settle(void);
 /* The client has gone: its holds end. */
 void hold_close(unsigned client);
 /* The client is stopped: its holds end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plugin.h"
 
+#include "call.h"
 #include "calls.h"
 #include "hold.h"
 #include "server.h"
@@ -59,7 +60,7 @@ void plugin_run_in_vcpu(void (*function)(void *data), void *data)
 	push(&plugin.in_vcpu, function, data);
 	plugin.has_in_vcpu = true;
 	g_mutex_unlock(&plugin.lock);
-	vcpu_call_all();
+	call_all();
 }
 
 static void reset_done QEMU_CALLBACK_OF_NOTHING;
@@ -79,11 +80,6 @@ static void reset_done QEMU_CALLBACK_OF_NOTHING
 	register_callbacks();
 	while (run_next(&jobs))
 		;
-}
-
-bool plugin_has_translated(void)
-{
-	return plugin.translated;
 }
 
 void plugin_retranslate(void (*done)(void *data), void *data)
@@ -110,6 +106,7 @@ static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 	struct vcpu *vcpu = vcpu_init(index);
 	if (!vcpu)
 		return;
+	call_vcpu_init(vcpu);
 	hold_vcpu_init(vcpu);
 	calls_vcpu_init(vcpu);
 }
@@ -121,6 +118,7 @@ static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
 		return;
 	calls_vcpu_exit(vcpu);
 	hold_vcpu_exit(vcpu);
+	call_vcpu_exit(vcpu);
 }
 
 static void on_vcpu_idle QEMU_CALLBACK(unsigned index)
@@ -140,33 +138,28 @@ static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
 	run_jobs();
 }
 
-/* From translated code, when the vCPU's flag is set. */
-static void on_call(unsigned index, __attribute__((unused)) void *data)
+static void on_call(struct vcpu *vcpu)
 {
-	struct vcpu *vcpu = vcpu_get(index);
-	if (!vcpu)
-		return;
-	vcpu_called(vcpu);
 	run_jobs();
 	hold_vcpu_called(vcpu);
 }
 
-/* From translated code that halts. */
-static void on_halt(unsigned index, void *next)
+/* Has what is translated to be seen? */
+static bool needs_code(void)
 {
-	struct vcpu *vcpu = vcpu_get(index);
-	if (!vcpu)
-		return;
-	hold_vcpu_halts(vcpu, (uint64_t)(uintptr_t)next);
-	vcpu_call_self(vcpu);
+	return call_needs_code() || calls_need_code();
 }
 
 static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 {
-	plugin.translated = true;
-	vcpu_translate(tb, on_call, on_halt);
+	bool is_first = !atomic_exchange(&plugin.translated, true);
+	vcpus_run();
+	if (call_needs_code())
+		call_translate(tb);
 	if (!vcpus_mixed_up())
 		calls_translate(tb);
+	if (is_first && !needs_code())
+		plugin_retranslate(NULL, NULL);
 }
 
 static void on_quit QEMU_CALLBACK_OF_NOTHING
@@ -177,7 +170,7 @@ static void on_quit QEMU_CALLBACK_OF_NOTHING
 
 /*
  * Where anybody sees what is translated, QEMU's code for every access to memory is slower, whatever
- * becomes of it.
+ * becomes of it. Of the first code only that there is some has to be known.
  */
 static void register_callbacks(void)
 {
@@ -185,29 +178,45 @@ static void register_callbacks(void)
 	QEMU_REGISTER(qemu_plugin_register_vcpu_exit_cb, plugin.id, on_vcpu_exit);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_idle_cb, plugin.id, on_vcpu_idle);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_resume_cb, plugin.id, on_vcpu_resume);
-	if (hold_settle())
+	if (!plugin.translated || needs_code())
 		QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
 	QEMU_REGISTER(qemu_plugin_register_atexit_cb, plugin.id, on_quit);
 }
 
 /* ---- installation ------------------------------------------------------- */
 
-/* The value of the one argument that there is. */
-static const char *socket_path(int argc, char **argv)
+struct options {
+	const char *socket;
+	bool no_queue;
+};
+
+static bool take_option(struct options *options, const char *text)
 {
-	const char *path = NULL;
+	if (g_str_has_prefix(text, "socket="))
+		options->socket = text + strlen("socket=");
+	else if (strcmp(text, "queue=off") == 0)
+		options->no_queue = true;
+	else
+		return false;
+	return true;
+}
+
+/* False: it was told what is wrong. */
+static bool take_options(struct options *options, int argc, char **argv)
+{
 	for (int i = 0; i < argc; i++) {
-		if (!g_str_has_prefix(argv[i], "socket=")) {
+		if (!take_option(options, argv[i])) {
 			fprintf(stderr,
-				"vmscope agent: unknown argument '%s': there is socket=PATH\n",
+				"vmscope agent: unknown argument '%s': there are socket=PATH and "
+				"queue=off\n",
 				argv[i]);
-			return NULL;
+			return false;
 		}
-		path = argv[i] + strlen("socket=");
 	}
-	if (!path || !*path)
-		fprintf(stderr, "vmscope agent: no socket: -plugin FILE,socket=PATH\n");
-	return path && *path ? path : NULL;
+	if (options->socket && *options->socket)
+		return true;
+	fprintf(stderr, "vmscope agent: no socket: -plugin FILE,socket=PATH\n");
+	return false;
 }
 
 static const struct arch *find_arch(const qemu_info_t *info)
@@ -227,10 +236,13 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 {
 	/* vmscope run tries an object without a socket: it must hear of the processor first. */
 	const struct arch *arch = find_arch(info);
-	const char *path = arch ? socket_path(argc, argv) : NULL;
+	unsigned api = (unsigned)info->version.cur;
+	struct options options = { 0 };
 	plugin.id = id;
-	if (!path || !vcpus_new(id, arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
-	    !calls_init() || !server_start(path, (unsigned)info->version.cur))
+	if (!arch || !take_options(&options, argc, argv) ||
+	    !vcpus_new(arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
+	    !call_init(id, api, !options.no_queue, on_call, hold_vcpu_halts) || !calls_init() ||
+	    !server_start(options.socket, api))
 		return 1;
 	register_callbacks();
 	return 0;

@@ -16,5 +16,3 @@ void plugin_run_in_vcpu(void (*function)(void *data), void *data);
  * do. One after the other. From any thread.
  */
 void plugin_retranslate(void (*done)(void *data), void *data);
-/* Some code, since the begin. */
-bool plugin_has_translated(void);

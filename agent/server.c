@@ -22,8 +22,6 @@
 
 /* How often clients are looked at: one that is stopped and holds a vCPU must not stop the guest. */
 #define WATCH_MS 100
-/* Without clients vCPUs rest, but not at once: commands often follow on each other. */
-#define REST_MS	     2000
 #define EXIT_SECONDS 2
 /* File descriptors that a message may bring; all but the first are closed. */
 #define FDS_MAX 8
@@ -289,12 +287,8 @@ static void *run(__attribute__((unused)) void *data)
 	for (;;) {
 		struct pollfd polls[N_POLLS];
 		bool clients = fill_polls(polls);
-		int ms = clients ? WATCH_MS : hold_watches() ? REST_MS : -1;
-		int n = poll(polls, N_POLLS, ms);
-		if (n < 0)
+		if (poll(polls, N_POLLS, clients ? WATCH_MS : -1) < 0)
 			continue;
-		if (n == 0 && !clients)
-			hold_rest();
 		if (polls[0].revents)
 			return NULL;
 		for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {

@@ -4,22 +4,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ALL UINT_MAX
-
 static struct {
-	qemu_plugin_id_t id;
 	const struct arch *arch;
 	struct vcpu *vcpu;
 	unsigned max;
 	_Atomic bool one_thread, idles;
-	qemu_plugin_u64 flag;
 } all;
 
 static _Thread_local struct vcpu *current;
 
-bool vcpus_new(qemu_plugin_id_t id, const struct arch *arch, unsigned max)
+bool vcpus_new(const struct arch *arch, unsigned max)
 {
-	all.id = id;
 	all.arch = arch;
 	all.max = MIN(max, VMS_AGENT_MAX_VCPUS);
 	all.vcpu = g_try_new0(struct vcpu, all.max);
@@ -29,8 +24,7 @@ bool vcpus_new(qemu_plugin_id_t id, const struct arch *arch, unsigned max)
 		all.vcpu[i].index = i;
 		g_mutex_init(&all.vcpu[i].lock);
 	}
-	all.flag.score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
-	return all.flag.score;
+	return true;
 }
 
 unsigned vcpus_max(void)
@@ -58,9 +52,10 @@ void vcpus_idle(void)
 	all.idles = true;
 }
 
-bool vcpus_have_idled(void)
+void vcpus_run(void)
 {
-	return all.idles;
+	if (all.max == 1 && !all.idles) /* several are told apart by their threads */
+		all.one_thread = true;
 }
 
 struct vcpu *vcpu_current(void)
@@ -146,83 +141,4 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size)
 		return false;
 	memcpy(buf, vcpu->bytes->data, size);
 	return true;
-}
-
-/* ---- the flag ----------------------------------------------------------- */
-
-/* May code that ends in this instruction leave a function or go round a loop? */
-static bool leaves(const uint8_t *bytes, size_t size)
-{
-	struct branch branch = all.arch->branch(bytes, size);
-	switch (branch.kind) {
-	case BRANCH_NONE:
-	case BRANCH_STACK_LOAD: return false;
-	case BRANCH_JUMP:
-	case BRANCH_JUMP_CONDITIONAL: return branch.displacement < 0;
-	case BRANCH_CALL:
-	case BRANCH_CALL_REGISTER:
-	case BRANCH_CALL_MEMORY:
-	case BRANCH_RETURN:
-	case BRANCH_JUMP_REGISTER:
-	case BRANCH_JUMP_MEMORY:
-	case BRANCH_FAR:
-	case BRANCH_EXCEPTION_RETURN:
-	case BRANCH_REPEAT:
-	default: return true;
-	}
-}
-
-void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called,
-		    qemu_plugin_vcpu_udata_cb halts)
-{
-	uint8_t bytes[16];
-	size_t n = qemu_plugin_tb_n_insns(tb);
-	if (all.max == 1 && !all.idles) /* several are told apart by their threads */
-		all.one_thread = true;
-	if (n == 0 || vcpus_mixed_up())
-		return;
-	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
-	size_t size = qemu_plugin_insn_data(last, bytes, sizeof(bytes));
-	if (leaves(bytes, size))
-		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, called, QEMU_PLUGIN_CB_R_REGS,
-							  QEMU_PLUGIN_COND_NE, all.flag, 0, NULL);
-	if (all.one_thread && all.arch->halts(bytes, size))
-		qemu_plugin_register_vcpu_insn_exec_cb(
-			last, halts, QEMU_PLUGIN_CB_R_REGS,
-			(void *)(uintptr_t)(qemu_plugin_insn_vaddr(last) + size));
-}
-
-static _Thread_local unsigned calling; /* index, or ALL */
-
-static void set_flag QEMU_CALLBACK(unsigned index)
-{
-	if (calling == ALL || calling == index)
-		qemu_plugin_u64_set(all.flag, index, 1);
-}
-
-/*
- * The memory of scoreboards moves when vCPUs are added; the lock that qemu_plugin_vcpu_for_each
- * takes keeps it where it is.
- */
-void vcpu_call(unsigned index)
-{
-	calling = index;
-	atomic_thread_fence(memory_order_seq_cst);
-	QEMU_REGISTER(qemu_plugin_vcpu_for_each, all.id, set_flag);
-}
-
-void vcpu_call_all(void)
-{
-	vcpu_call(ALL);
-}
-
-void vcpu_call_self(struct vcpu *vcpu)
-{
-	qemu_plugin_u64_set(all.flag, vcpu->index, 1);
-}
-
-void vcpu_called(struct vcpu *vcpu)
-{
-	qemu_plugin_u64_set(all.flag, vcpu->index, 0);
-	atomic_thread_fence(memory_order_seq_cst);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The vCPUs, by QEMU's index: which threads run them, their registers, whether they execute, and
- * how one is called: code that leaves a function or goes round a loop looks at a flag of its vCPU
- * where it begins, and comes to plugin.c when that is set.
+ * The vCPUs, by QEMU's index: which threads run them, their registers, and whether they execute.
  */
 #pragma once
 
@@ -15,16 +13,19 @@ struct vcpu {
 	uint32_t thread; /* the host thread that runs it */
 	GMutex lock;	 /* of what follows, and of holds that are granted while it is halted */
 	enum vms_agent_vcpu_state state;
+	void *qemu; /* its CPUState, if QEMU's queue is used (call.c); NULL: there is none */
 	/* What it halted with. */
 	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32];
 	uint64_t regs[VMS_AGENT_MAX_REGS];
+
+	_Atomic bool is_called; /* and has not come yet */
 
 	/* Its own thread's. */
 	struct qemu_plugin_register *handles[VMS_AGENT_MAX_REGS]; /* NULL: QEMU has no such */
 	GByteArray *bytes;
 };
 
-bool vcpus_new(qemu_plugin_id_t id, const struct arch *arch, unsigned max);
+bool vcpus_new(const struct arch *arch, unsigned max);
 /* Up to `max` of vcpus_new. */
 unsigned vcpus_max(void);
 /* NULL beyond that. */
@@ -41,10 +42,9 @@ bool vcpus_one_thread(void);
  * too.
  */
 bool vcpus_mixed_up(void);
-/* In a callback that says so. Threads of single vCPUs idle before they run any code. */
+/* In callbacks that say so. Threads of single vCPUs idle before they run any code. */
 void vcpus_idle(void);
-/* False: none of QEMU's threads tells when its vCPU waits or goes on. */
-bool vcpus_have_idled(void);
+void vcpus_run(void);
 /* In a vCPU's thread, NULL in others; where several are run in one, any of them. */
 struct vcpu *vcpu_current(void);
 const struct arch *vcpu_arch(void);
@@ -61,17 +61,3 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size);
 
 /* In plugin.c's callbacks. */
 struct vcpu *vcpu_init(unsigned index);
-
-/*
- * Makes the code of `tb` look at the flag. Where all run in one thread, `halts` is called before
- * one halts, with the address of the next instruction.
- */
-void vcpu_translate(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb called,
-		    qemu_plugin_vcpu_udata_cb halts);
-/* Sets the flag: of one, or of all. From any thread but with no vCPU's lock held. */
-void vcpu_call(unsigned index);
-void vcpu_call_all(void);
-/* Sets that of this vCPU, in its callback. */
-void vcpu_call_self(struct vcpu *vcpu);
-/* Takes the flag back. What was asked for before the call is seen after this. */
-void vcpu_called(struct vcpu *vcpu);

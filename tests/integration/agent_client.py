@@ -21,8 +21,7 @@ ABSENT, RUNNING, HALTED = range(3)
 
 HELLO_REPLY = struct.Struct("=8I Q 16s")
 SLOT = 1088  # sizeof(struct vms_agent_vcpu)
-WATCHED = MAX_REGS * REG_NAME
-SLOTS = WATCHED + 64  # aligned
+SLOTS = MAX_REGS * REG_NAME
 WANTED, HELD, STATE, BROKEN, THREAD, HAS_REGS, REGS = 0, 4, 8, 12, 16, 20, 40
 
 FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
@@ -98,23 +97,6 @@ class Agent:
         self.names = [self.memory[i * REG_NAME:(i + 1) * REG_NAME].split(b"\0")[0].decode()
                       for i in range(self.n_regs)]
         self._number = 0
-        self._wake()
-
-    @property
-    def watched(self):
-        """Does the code that vCPUs run look whether they are to be held?"""
-        return struct.unpack_from("=I", self.memory, WATCHED)[0] == 1
-
-    def _wake(self):
-        """Stops a busy machine for a moment if nobody was there before, as vmscope does."""
-        machine = next((machine for machine in harness.Machine.all() if machine.pid == self.pid),
-                       None)
-        if self.watched or not machine or machine.qmp.status() != "running":
-            return
-        machine.qmp.command("stop")
-        machine.qmp.command("cont")
-        if any(self.state(vcpu) == RUNNING for vcpu in range(self.max_vcpus)):
-            harness.wait_for(lambda: self.watched, "code that comes to the agent")
 
     def word(self, vcpu, offset):
         return struct.unpack_from("=I", self.memory, SLOTS + vcpu * SLOT + offset)[0]

@@ -6,7 +6,6 @@
 #include "machine/agent/agent_engine.h"
 
 #include "base/clock.h"
-#include "machine/agent/wake.h"
 #include "machine/qemu/qemu.h"
 #include <linux/futex.h>
 #include <sched.h>
@@ -21,8 +20,6 @@
 #define SLICE_NS (50 * 1000 * 1000)
 /* So long a vCPU's answer is looked for before sleeping: it stands still until that is seen. */
 #define SPIN_NS (100 * 1000)
-/* Where nobody was there before us, and all vCPUs are busy, they are stopped after so long. */
-#define WAKE_NS (5 * SLICE_NS)
 
 /* What we want, or have, of a vCPU. */
 struct hold {
@@ -35,7 +32,6 @@ struct agent_machine {
 	struct vms_agent_link *link;
 	struct hold *holds; /* by vCPU, behind its lock */
 	atomic_uint n_held;
-	atomic_bool woken;
 	bool may_spin;			   /* each vCPU leaves a CPU to spare */
 	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
 };
@@ -94,37 +90,6 @@ static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code
 	g_set_error(error, VMS_ERROR, code, "cannot hold vCPU %u of %s: %s", vcpu,
 		    agent->qemu.machine.info.name, why);
 	return false;
-}
-
-static bool any_runs(struct agent_machine *agent)
-{
-	for (unsigned i = 0; i < agent->qemu.machine.n_vcpus; i++)
-		if (atomic_load(&slot_of(agent, i)->state) == VMS_AGENT_RUNNING)
-			return true;
-	return false;
-}
-
-static void wake(struct agent_machine *agent)
-{
-	if (atomic_exchange(&agent->woken, true))
-		return;
-	g_mutex_lock(&agent->qemu.machine.lock);
-	vms_agent_wake(&agent->qemu.qmp);
-	g_mutex_unlock(&agent->qemu.machine.lock);
-}
-
-/* Until vCPUs that run come to the agent; those that wait are held by it. */
-static void wait_until_watched(struct agent_machine *agent)
-{
-	_Atomic uint32_t *watched = &agent->link->shared->watched;
-	uint64_t wake_ns = vms_clock_now_ns() + WAKE_NS;
-	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
-	while (!atomic_load(watched) && any_runs(agent) && !is_closed(agent->link) &&
-	       vms_clock_now_ns() < deadline_ns) {
-		futex_wait(watched, 0);
-		if (!atomic_load(watched) && vms_clock_now_ns() > wake_ns)
-			wake(agent);
-	}
 }
 
 /*
@@ -191,7 +156,6 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	struct agent_machine *agent = agent_of(machine);
 	if (!wait_until_there(agent, (unsigned)vcpu))
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
-	wait_until_watched(agent);
 	if (request(agent, (unsigned)vcpu, error) &&
 	    wait_until_held(agent, (unsigned)vcpu, error)) {
 		atomic_fetch_add(&agent->n_held, 1);
@@ -246,7 +210,7 @@ static void find_regs(struct agent_machine *agent)
 
 /* ---- the machine ------------------------------------------------------ */
 
-/* Events tell of every stop. What we stop (wake.c) goes on before any vCPU is held. */
+/* Events tell of every stop. */
 static bool is_paused(struct vms_machine *machine)
 {
 	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;

@@ -7,13 +7,12 @@
  * make QEMU fault; tables that a client gives are read with pread. Numbers are in the host's byte
  * order: both ends are on one host. Neither end believes what the other writes.
  *
- * Holding a vCPU: the client writes a new number into its slot's `wanted` and sends HOLD. The vCPU
- * notices, once `watched` is 1, before the next block of code that may leave a function or go round
- * a loop, writes its registers, then the number into `held`, and waits until no client wants it. A
- * vCPU that is halted is held by the agent on its behalf, with the registers that it halted with;
- * where it is to go on meanwhile, it comes as far as the next such block, which is an interrupt's
- * entry. The client lets go by writing 0 into `wanted`. Both words are futexes. When a client goes,
- * or is stopped, the agent writes that 0 and counts `broken`.
+ * Holding a vCPU: the client writes a new number into its slot's `wanted` and sends HOLD. The agent
+ * calls the vCPU (agent/call.h), which writes its registers, then the number into `held`, and waits
+ * until no client wants it. A vCPU that is halted is held by the agent on its behalf, with the
+ * registers that it halted with; where it is to go on meanwhile, it is called. The client lets go by
+ * writing 0 into `wanted`. Both words are futexes. When a client goes, or is stopped, the agent
+ * writes that 0 and counts `broken`.
  */
 #pragma once
 
@@ -21,7 +20,7 @@
 #include <stdint.h>
 
 #define VMS_AGENT_MAGIC		0x316d6776 /* "vgm1" */
-#define VMS_AGENT_VERSION	2	   /* of this protocol */
+#define VMS_AGENT_VERSION	3	   /* of this protocol */
 #define VMS_AGENT_MAX_CLIENTS	4
 #define VMS_AGENT_MAX_VCPUS	1024
 #define VMS_AGENT_MAX_REGS	128
@@ -92,11 +91,6 @@ struct vms_agent_vcpu {
 
 struct vms_agent_shared {
 	char reg_names[VMS_AGENT_MAX_REGS][VMS_AGENT_REG_NAME]; /* as in QEMU's gdb descriptions */
-	/*
-	 * A futex. 0: code of vCPUs has not been translated so that they notice, since nobody was
-	 * there. It will be when one of them waits or goes on next, as by a stop of the machine.
-	 */
-	_Atomic uint32_t watched;
 	struct vms_agent_vcpu vcpu[]; /* by QEMU's index */
 };
 
