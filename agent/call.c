@@ -1,31 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "call.h"
 
-#include <dlfcn.h>
+#include "internals.h"
 #include <limits.h>
 #include <stdatomic.h>
 
-/* Of QEMU's interface up to which its queue is known to be as declared here: that of QEMU 11.1. */
-#define QUEUE_API 7
-#define ALL	  UINT_MAX
-
-/* QEMU's run_on_cpu_data, and its functions of the same names. Its CPUState is opaque. */
-union work_data {
-	void *pointer;
-	uint64_t number;
-};
-typedef void (*work)(void *cpu, union work_data data);
+#define ALL UINT_MAX
 
 static struct {
 	qemu_plugin_id_t id;
 	void (*called)(struct vcpu *vcpu);
 	void (*halts)(struct vcpu *vcpu, uint64_t next);
 	qemu_plugin_u64 flag; /* by vCPU; without a queue */
-	/* All or none. */
-	void *(*qemu_get_cpu)(int index);
-	void (*async_run_on_cpu)(void *cpu, work function, union work_data data);
-	void (*bql_unlock)(void);
-	void (*bql_lock_impl)(const char *file, int line);
 } call;
 
 bool call_needs_code(void)
@@ -35,37 +21,34 @@ bool call_needs_code(void)
 
 /* ---- QEMU's queue ------------------------------------------------------- */
 
-/* POSIX has dlsym give functions as pointers to data. */
-static bool find(const char *name, void *function)
-{
-	void *found = dlsym(RTLD_DEFAULT, name);
-	memcpy(function, &found, sizeof(found));
-	return found;
-}
+static _Thread_local bool waits_unlocked;
 
-static bool find_queue(void)
+static void come(unsigned index)
 {
-	return find("qemu_get_cpu", &call.qemu_get_cpu) &&
-	       find("async_run_on_cpu", &call.async_run_on_cpu) &&
-	       find("bql_unlock", &call.bql_unlock) && find("bql_lock_impl", &call.bql_lock_impl);
-}
-
-/* Its own thread has left the guest's code. QEMU does the same for work that is to be alone. */
-static void come(__attribute__((unused)) void *cpu, union work_data data)
-{
-	struct vcpu *vcpu = data.pointer;
+	struct vcpu *vcpu = vcpu_get(index);
 	atomic_store(&vcpu->is_called, false);
-	call.bql_unlock();
+	waits_unlocked = true;
 	call.called(vcpu);
-	call.bql_lock_impl(__FILE__, __LINE__);
+	waits_unlocked = false;
+}
+
+void call_begin_wait(void)
+{
+	if (waits_unlocked)
+		internals_unlock();
+}
+
+void call_end_wait(void)
+{
+	if (waits_unlocked)
+		internals_lock();
 }
 
 static void queue(struct vcpu *vcpu)
 {
-	union work_data data = { .pointer = vcpu };
 	g_mutex_lock(&vcpu->lock);
 	if (vcpu->qemu && !atomic_exchange(&vcpu->is_called, true))
-		call.async_run_on_cpu(vcpu->qemu, come, data);
+		internals_queue(vcpu->qemu, vcpu->index);
 	g_mutex_unlock(&vcpu->lock);
 }
 
@@ -152,13 +135,13 @@ static void set_flags(unsigned index)
 
 /* ---- both --------------------------------------------------------------- */
 
-bool call_init(qemu_plugin_id_t id, unsigned api, bool queue, void (*called)(struct vcpu *vcpu),
+bool call_init(qemu_plugin_id_t id, unsigned api, bool internals, void (*called)(struct vcpu *vcpu),
 	       void (*halts)(struct vcpu *vcpu, uint64_t next))
 {
 	call.id = id;
 	call.called = called;
 	call.halts = halts;
-	if (queue && api <= QUEUE_API && find_queue())
+	if (internals && internals_find(api, come))
 		return true;
 	call.flag.score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	return call.flag.score;
@@ -169,7 +152,7 @@ void call_vcpu_init(struct vcpu *vcpu)
 	if (call_needs_code())
 		return;
 	g_mutex_lock(&vcpu->lock);
-	vcpu->qemu = call.qemu_get_cpu((int)vcpu->index);
+	vcpu->qemu = internals_vcpu(vcpu->index);
 	atomic_store(&vcpu->is_called, false);
 	g_mutex_unlock(&vcpu->lock);
 }

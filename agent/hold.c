@@ -2,6 +2,7 @@
 #include "hold.h"
 
 #include "call.h"
+#include "internals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -73,18 +74,29 @@ static void break_hold(struct vms_agent_vcpu *slot)
 	futex_wake(&slot->held);
 }
 
-/* Tells a client that wants the vCPU that it has it. Returns what it wants. */
-static uint32_t grant(struct vms_agent_vcpu *slot, const uint32_t *has_regs, const uint64_t *regs,
-		      unsigned n_regs)
+/* Does the vCPU come by itself, and with QEMU's lock? Then it may bring memory along. */
+enum visit { COMES, IS_AWAY };
+
+static void bring(struct vms_agent_vcpu *slot, enum visit visit)
+{
+	bool may_read = visit == COMES && !call_needs_code();
+	uint32_t n = MIN(*(volatile uint32_t *)&slot->n_parts, VMS_AGENT_MAX_PARTS);
+	for (uint32_t i = 0; i < n; i++)
+		slot->brought[i] = may_read && internals_read_ram(slot->part[i], slot->content[i],
+								  VMS_AGENT_PART);
+}
+
+/* Tells a client that wants the vCPU that it has it. */
+static void grant(struct vms_agent_vcpu *slot, const struct vcpu *vcpu, enum visit visit)
 {
 	uint32_t wanted = atomic_load(&slot->wanted);
 	if (!wanted || wanted == atomic_load(&slot->held))
-		return wanted;
-	memcpy(slot->regs, regs, n_regs * sizeof(*regs));
-	memcpy(slot->has_regs, has_regs, sizeof(slot->has_regs));
+		return;
+	memcpy(slot->regs, vcpu->regs, vcpu_arch()->n_regs * sizeof(vcpu->regs[0]));
+	memcpy(slot->has_regs, vcpu->has_regs, sizeof(slot->has_regs));
+	bring(slot, visit);
 	atomic_store(&slot->held, wanted);
 	futex_wake(&slot->held);
-	return wanted;
 }
 
 /* Waits while the client of the view wants just this hold, at most until `deadline`. */
@@ -106,13 +118,13 @@ static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uin
 }
 
 /* Grants the vCPU, which executes nothing, to all that want it. */
-static void grant_all(struct vcpu *vcpu)
+static void grant_all(const struct vcpu *vcpu, enum visit visit)
 {
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
 		struct vms_agent_shared *shared = enter(&views[i]);
 		if (!shared)
 			continue;
-		grant(&shared->vcpu[vcpu->index], vcpu->has_regs, vcpu->regs, vcpu_arch()->n_regs);
+		grant(&shared->vcpu[vcpu->index], vcpu, visit);
 		leave(&views[i]);
 	}
 }
@@ -129,8 +141,10 @@ static bool wait_once(struct vcpu *vcpu)
 		uint32_t wanted = atomic_load(&slot->wanted);
 		waited = wanted;
 		if (waited) {
-			grant_all(vcpu);
+			grant_all(vcpu, COMES);
+			call_begin_wait();
 			wait_for_release(&views[i], slot, wanted, now_ns() + SLICE_NS);
+			call_end_wait();
 		}
 		leave(&views[i]);
 	}
@@ -188,7 +202,7 @@ void hold_vcpu_called(struct vcpu *vcpu)
 static void idle(struct vcpu *vcpu)
 {
 	set_state(vcpu, VMS_AGENT_HALTED);
-	grant_all(vcpu);
+	grant_all(vcpu, IS_AWAY);
 }
 
 void hold_vcpu_idle(struct vcpu *vcpu)
@@ -270,7 +284,7 @@ void hold_request(unsigned index)
 	g_mutex_lock(&vcpu->lock);
 	bool executes = vcpu->state == VMS_AGENT_RUNNING;
 	if (vcpu->state == VMS_AGENT_HALTED)
-		grant_all(vcpu);
+		grant_all(vcpu, IS_AWAY);
 	g_mutex_unlock(&vcpu->lock);
 	if (executes)
 		call_vcpu(index);

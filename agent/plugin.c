@@ -187,15 +187,15 @@ static void register_callbacks(void)
 
 struct options {
 	const char *socket;
-	bool no_queue;
+	bool no_internals;
 };
 
 static bool take_option(struct options *options, const char *text)
 {
 	if (g_str_has_prefix(text, "socket="))
 		options->socket = text + strlen("socket=");
-	else if (strcmp(text, "queue=off") == 0)
-		options->no_queue = true;
+	else if (strcmp(text, "internals=off") == 0)
+		options->no_internals = true;
 	else
 		return false;
 	return true;
@@ -208,7 +208,7 @@ static bool take_options(struct options *options, int argc, char **argv)
 		if (!take_option(options, argv[i])) {
 			fprintf(stderr,
 				"vmscope agent: unknown argument '%s': there are socket=PATH and "
-				"queue=off\n",
+				"internals=off\n",
 				argv[i]);
 			return false;
 		}
@@ -241,7 +241,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 	plugin.id = id;
 	if (!arch || !take_options(&options, argc, argv) ||
 	    !vcpus_new(arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
-	    !call_init(id, api, !options.no_queue, on_call, hold_vcpu_halts) || !calls_init() ||
+	    !call_init(id, api, !options.no_internals, on_call, hold_vcpu_halts) || !calls_init() ||
 	    !server_start(options.socket, api))
 		return 1;
 	register_callbacks();

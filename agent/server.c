@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* How often clients are looked at: one that is stopped and holds a vCPU must not stop the guest. */
-#define WATCH_MS 100
+#define WATCH_MS     100
 #define EXIT_SECONDS 2
 /* File descriptors that a message may bring; all but the first are closed. */
 #define FDS_MAX 8

@@ -35,6 +35,13 @@ struct vms_engine {
 	size_t (*read_parts)(struct vms_machine *machine, const struct vms_phys_part *parts,
 			     size_t n);
 	/*
+	 * Optional, both or none, where `holds_each`: adds VMS_EXPECTED_SIZE bytes at `pa` to what
+	 * is likely to be read in the next hold of this vCPU, so that they come along with it; and
+	 * gives such as came along with the one that goes on, until it ends, or NULL.
+	 */
+	void (*expect)(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+	const void *(*expected)(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+	/*
 	 * Optional, from any thread: the first part of [pa, end) that may hold anything but zeros;
 	 * *begin == end where there is none. See vms_machine_next_data.
 	 */
@@ -52,6 +59,13 @@ struct vms_engine {
 	/* Releases, removes what was added, frees what the engine allocated in `machine`. */
 	void (*close)(struct vms_machine *machine);
 };
+
+/* Of a piece of memory that is expected to be read; its address is a multiple of it. */
+#define VMS_EXPECTED_SIZE 256
+
+/* See `expect` and `expected` above; nothing and NULL where the engine has them not. */
+void vms_machine_expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+const void *vms_machine_expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
 
 /* What machine.c knows of a vCPU that is held by itself, or of all that are held together. */
 struct vms_hold_state {

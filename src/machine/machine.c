@@ -360,6 +360,19 @@ size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys
 	return machine->engine->read_parts ? machine->engine->read_parts(machine, parts, n) : 0;
 }
 
+void vms_machine_expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+{
+	HOLD_LOCK(lock_of(machine, vcpu));
+	if (machine->engine->expect)
+		machine->engine->expect(machine, vcpu, pa);
+}
+
+const void *vms_machine_expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+{
+	HOLD_LOCK(lock_of(machine, vcpu));
+	return machine->engine->expected ? machine->engine->expected(machine, vcpu, pa) : NULL;
+}
+
 bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			   uint64_t *stop)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
+#include "machine/engine.h"
 #include <string.h>
 #include <vmscope/memory.h>
 
-#define CACHE_PAGE  4096
-#define CACHE_PAGES 512
-#define CACHE_WALKS 256
-#define USED_MAX    64
+#define CACHE_PAGE   4096
+#define CACHE_BYTES  (512 * CACHE_PAGE)
+#define CACHE_PIECES (CACHE_BYTES / VMS_EXPECTED_SIZE) /* at most */
+#define CACHE_WALKS  256
+#define USED_MAX     64
 
-struct cached_page {
+/* A piece of memory: what is read at once. */
+struct cached_piece {
 	uint64_t epoch;
 	uint64_t used; /* the last epoch in which it was asked for */
 	uint64_t pa;
-	uint8_t data[CACHE_PAGE];
 };
 
 struct cached_walk {
@@ -20,8 +22,8 @@ struct cached_walk {
 	struct vms_page page;
 };
 
-/* The pages that were asked for in an epoch, in their order. */
-struct used_pages {
+/* The pieces that were asked for in an epoch, in their order. */
+struct used_pieces {
 	uint64_t epoch;
 	size_t n;
 	uint64_t pa[USED_MAX];
@@ -32,32 +34,53 @@ struct vms_memory {
 	struct vms_machine *machine;
 	const struct vms_arch *arch;
 	int vcpu; /* whose holds count, or VMS_ALL_VCPUS */
+	size_t piece_size;
 	struct vms_regs regs;
 	struct cached_walk walks[CACHE_WALKS];
-	struct cached_page pages[CACHE_PAGES];
-	struct used_pages used;
+	struct cached_piece pieces[CACHE_PIECES];
+	uint8_t bytes[CACHE_BYTES]; /* of the pieces */
+	struct used_pieces used;
 };
 
-static struct cached_page *slot_of(struct vms_memory *memory, uint64_t pa)
+static struct cached_piece *slot_of(struct vms_memory *memory, uint64_t pa)
 {
-	return &memory->pages[pa / CACHE_PAGE % CACHE_PAGES];
+	return &memory->pieces[pa % CACHE_BYTES / memory->piece_size];
+}
+
+static uint8_t *bytes_of(struct vms_memory *memory, const struct cached_piece *piece)
+{
+	return &memory->bytes[piece->pa % CACHE_BYTES];
+}
+
+/* Did it come along with the hold of a single vCPU? */
+static bool has_come(struct vms_memory *memory, const struct cached_piece *piece)
+{
+	const void *content =
+		memory->vcpu == VMS_ALL_VCPUS
+			? NULL
+			: vms_machine_expected(memory->machine, (unsigned)memory->vcpu, piece->pa);
+	if (content)
+		memcpy(bytes_of(memory, piece), content, memory->piece_size);
+	return content;
 }
 
 /*
  * One look at a machine is much like the one before: what that read is read at once, in a fraction
- * of the time that it takes page by page, for which the machine is held.
+ * of the time that it takes piece by piece, for which the machine is held.
  */
 static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 {
 	struct vms_phys_part parts[USED_MAX] = { 0 };
 	size_t n = 0;
 	for (size_t i = 0; i < memory->used.n; i++) {
-		struct cached_page *page = slot_of(memory, memory->used.pa[i]);
-		if (page->epoch == epoch)
+		struct cached_piece *piece = slot_of(memory, memory->used.pa[i]);
+		if (piece->epoch == epoch)
 			continue; /* another one of the same slot */
-		page->epoch = epoch;
-		page->pa = memory->used.pa[i];
-		parts[n++] = (struct vms_phys_part) { page->pa, CACHE_PAGE, page->data };
+		piece->epoch = epoch;
+		piece->pa = memory->used.pa[i];
+		if (!has_come(memory, piece))
+			parts[n++] = (struct vms_phys_part) { piece->pa, memory->piece_size,
+							      bytes_of(memory, piece) };
 	}
 	for (size_t i = vms_machine_read_parts(memory->machine, parts, n); i < n; i++)
 		slot_of(memory, parts[i].pa)->epoch = 0;
@@ -65,38 +88,43 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 	memory->used.n = 0;
 }
 
-static void note_use(struct vms_memory *memory, struct cached_page *page)
+static void note_use(struct vms_memory *memory, struct cached_piece *piece)
 {
-	if (page->used != page->epoch && memory->used.n < USED_MAX)
-		memory->used.pa[memory->used.n++] = page->pa;
-	page->used = page->epoch;
+	if (piece->used != piece->epoch && memory->used.n < USED_MAX) {
+		memory->used.pa[memory->used.n++] = piece->pa;
+		if (memory->vcpu != VMS_ALL_VCPUS)
+			vms_machine_expect(memory->machine, (unsigned)memory->vcpu, piece->pa);
+	}
+	piece->used = piece->epoch;
 }
 
-static const struct cached_page *cached_page(struct vms_memory *memory, uint64_t epoch, uint64_t pa)
+static const struct cached_piece *cached_piece(struct vms_memory *memory, uint64_t epoch,
+					       uint64_t pa)
 {
-	struct cached_page *page = slot_of(memory, pa);
+	struct cached_piece *piece = slot_of(memory, pa);
 	if (memory->used.epoch != epoch)
 		read_ahead(memory, epoch);
-	if (page->epoch != epoch || page->pa != pa) {
-		page->epoch = page->used = 0;
-		if (!vms_machine_read_phys(memory->machine, pa, page->data, CACHE_PAGE))
+	if (piece->epoch != epoch || piece->pa != pa) {
+		piece->epoch = piece->used = 0;
+		piece->pa = pa;
+		if (!vms_machine_read_phys(memory->machine, pa, bytes_of(memory, piece),
+					   memory->piece_size))
 			return NULL;
-		page->epoch = epoch;
-		page->pa = pa;
+		piece->epoch = epoch;
 	}
-	note_use(memory, page);
-	return page;
+	note_use(memory, piece);
+	return piece;
 }
 
 static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_memory *memory = data;
-	uint64_t offset = pa % CACHE_PAGE;
+	uint64_t offset = pa % memory->piece_size;
 	uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
-	if (epoch != 0 && size <= CACHE_PAGE - offset) {
-		const struct cached_page *page = cached_page(memory, epoch, pa - offset);
-		if (page) {
-			memcpy(buf, page->data + offset, size);
+	if (epoch != 0 && size <= memory->piece_size - offset) {
+		const struct cached_piece *piece = cached_piece(memory, epoch, pa - offset);
+		if (piece) {
+			memcpy(buf, bytes_of(memory, piece) + offset, size);
 			return true;
 		}
 	}
@@ -113,7 +141,7 @@ struct vms_memory *vms_memory_new(struct vms_machine *machine, const struct vms_
 	struct vms_memory *memory = g_new0(struct vms_memory, 1);
 	memory->machine = vms_machine_ref(machine);
 	memory->arch = vms_machine_arch(machine);
-	memory->vcpu = VMS_ALL_VCPUS;
+	vms_memory_set_vcpu(memory, VMS_ALL_VCPUS);
 	vms_memory_set_regs(memory, regs);
 	return memory;
 }
@@ -129,6 +157,9 @@ void vms_memory_free(struct vms_memory *memory)
 void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu)
 {
 	memory->vcpu = vcpu;
+	memory->piece_size = vcpu == VMS_ALL_VCPUS ? CACHE_PAGE : VMS_EXPECTED_SIZE;
+	memset(memory->pieces, 0, sizeof(memory->pieces));
+	memory->used.n = 0;
 }
 
 void vms_memory_set_regs(struct vms_memory *memory, const struct vms_regs *regs)

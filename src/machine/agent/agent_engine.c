@@ -21,11 +21,20 @@
 /* So long a vCPU's answer is looked for before sleeping: it stands still until that is seen. */
 #define SPIN_NS (100 * 1000)
 
+/* Guest-physical addresses of pieces of memory. */
+struct pieces {
+	unsigned n;
+	uint64_t pa[VMS_AGENT_MAX_PARTS];
+};
+
 /* What we want, or have, of a vCPU. */
 struct hold {
-	uint32_t number; /* of the last hold */
-	uint32_t broken; /* seen when it began */
+	uint32_t number;	      /* of the last hold */
+	uint32_t broken;	      /* seen when it began */
+	struct pieces expected, next; /* to be brought with that one, and with the next */
 };
+
+_Static_assert(VMS_AGENT_PART == VMS_EXPECTED_SIZE, "what is brought is what is expected");
 
 struct agent_machine {
 	struct vms_qemu qemu;
@@ -70,6 +79,21 @@ static bool request(struct agent_machine *agent, unsigned vcpu, GError **error)
 	hold->broken = atomic_load(&slot->broken);
 	atomic_store(&slot->wanted, hold->number);
 	return vms_agent_send(agent->link, &message.message, sizeof(message), -1, error);
+}
+
+/* Before the hold is requested: the vCPU is to bring along what has been asked for. */
+static void ask_for_pieces(struct agent_machine *agent, unsigned vcpu)
+{
+	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct hold *hold = &agent->holds[vcpu];
+	hold->expected = hold->next;
+	hold->next.n = 0;
+	for (unsigned i = 0; i < hold->expected.n; i++) {
+		slot->part[i] =
+			vms_ram_address(&agent->qemu.ram, hold->expected.pa[i], VMS_AGENT_PART);
+		slot->brought[i] = 0;
+	}
+	slot->n_parts = hold->expected.n;
 }
 
 /* Has the agent ended the hold? */
@@ -156,6 +180,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	struct agent_machine *agent = agent_of(machine);
 	if (!wait_until_there(agent, (unsigned)vcpu))
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
+	ask_for_pieces(agent, (unsigned)vcpu);
 	if (request(agent, (unsigned)vcpu, error) &&
 	    wait_until_held(agent, (unsigned)vcpu, error)) {
 		atomic_fetch_add(&agent->n_held, 1);
@@ -182,6 +207,26 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	let_go(slot_of(agent, (unsigned)vcpu));
 	atomic_fetch_sub(&agent->n_held, 1);
 	return check_held(agent, (unsigned)vcpu, error);
+}
+
+/* ---- memory that comes along ------------------------------------------ */
+
+static void expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+{
+	struct pieces *next = &agent_of(machine)->holds[vcpu].next;
+	if (next->n < VMS_AGENT_MAX_PARTS)
+		next->pa[next->n++] = pa;
+}
+
+static const void *expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+{
+	struct agent_machine *agent = agent_of(machine);
+	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	const struct pieces *pieces = &agent->holds[vcpu].expected;
+	for (unsigned i = 0; i < pieces->n; i++)
+		if (pieces->pa[i] == pa)
+			return slot->brought[i] ? slot->content[i] : NULL;
+	return NULL;
 }
 
 /* ---- registers -------------------------------------------------------- */
@@ -242,6 +287,8 @@ static const struct vms_engine engine = {
 	.hold = hold,
 	.release = release,
 	.regs = regs,
+	.expect = expect,
+	.expected = expected,
 	.system_regs = vms_qemu_system_regs,
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,

@@ -9,10 +9,11 @@
  *
  * Holding a vCPU: the client writes a new number into its slot's `wanted` and sends HOLD. The agent
  * calls the vCPU (agent/call.h), which writes its registers, then the number into `held`, and waits
- * until no client wants it. A vCPU that is halted is held by the agent on its behalf, with the
- * registers that it halted with; where it is to go on meanwhile, it is called. The client lets go by
- * writing 0 into `wanted`. Both words are futexes. When a client goes, or is stopped, the agent
- * writes that 0 and counts `broken`.
+ * until no client wants it. It may bring memory along that the client told in `part` before: to
+ * read that from another process takes longer than all else. A vCPU that is halted is held by the
+ * agent on its behalf, with the registers that it halted with; where it is to go on meanwhile, it
+ * is called. The client lets go by writing 0 into `wanted`. Both words are futexes. When a client
+ * goes, or is stopped, the agent writes that 0 and counts `broken`.
  */
 #pragma once
 
@@ -28,6 +29,8 @@
 #define VMS_AGENT_MAX_MESSAGE	4096 /* bytes of a request or reply */
 #define VMS_AGENT_MAX_FUNCTIONS (1 << 22)
 #define VMS_AGENT_MAX_STACK	1024 /* frames of a stack that a client tells */
+#define VMS_AGENT_MAX_PARTS	64   /* of memory that a vCPU brings along */
+#define VMS_AGENT_PART		256  /* bytes of each */
 
 enum vms_agent_kind {
 	VMS_AGENT_HELLO = 1, /* → struct vms_agent_hello, with the memfd of vms_agent_shared */
@@ -87,11 +90,16 @@ struct vms_agent_vcpu {
 	uint32_t thread;		      /* the host thread that runs it */
 	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32]; /* bit n: regs[n] could be read */
 	uint64_t regs[VMS_AGENT_MAX_REGS];
+	/* What the client is likely to read of the guest's memory, by its address in QEMU. */
+	uint32_t n_parts;
+	uint8_t brought[VMS_AGENT_MAX_PARTS]; /* 1: `content` is that of the hold */
+	uint64_t part[VMS_AGENT_MAX_PARTS];
+	uint8_t content[VMS_AGENT_MAX_PARTS][VMS_AGENT_PART];
 };
 
 struct vms_agent_shared {
 	char reg_names[VMS_AGENT_MAX_REGS][VMS_AGENT_REG_NAME]; /* as in QEMU's gdb descriptions */
-	struct vms_agent_vcpu vcpu[]; /* by QEMU's index */
+	struct vms_agent_vcpu vcpu[];				/* by QEMU's index */
 };
 
 /* ---- call traces ---------------------------------------------------------- */

@@ -64,6 +64,12 @@ bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size)
 	return size == 0;
 }
 
+uint64_t vms_ram_address(const struct vms_ram *ram, uint64_t pa, size_t size)
+{
+	const struct vms_ram_part *part = find(ram, pa);
+	return part && part->size - (pa - part->pa) >= size ? part->hva + (pa - part->pa) : 0;
+}
+
 /* ---- reading ---------------------------------------------------------- */
 
 static bool read_process(const struct vms_ram *ram, const struct vms_ram_part *part,
@@ -144,11 +150,10 @@ static bool find_in_process(const struct vms_ram *ram, const struct vms_phys_par
 			    struct iovec *ret)
 {
 	const struct vms_ram_part *part = find(ram, wanted->pa);
-	if (!part || part->kind != VMS_RAM_ANONYMOUS ||
-	    part->size - (wanted->pa - part->pa) < wanted->size)
+	uint64_t address = vms_ram_address(ram, wanted->pa, wanted->size);
+	if (!address || part->kind != VMS_RAM_ANONYMOUS)
 		return false;
-	*ret = (struct iovec) { .iov_base = (void *)(uintptr_t)(part->hva + wanted->pa - part->pa),
-				.iov_len = wanted->size };
+	*ret = (struct iovec) { .iov_base = (void *)(uintptr_t)address, .iov_len = wanted->size };
 	return true;
 }
 

@@ -72,6 +72,9 @@ bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size);
  */
 bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size);
 
+/* Where [pa, pa + size) is in the process; 0: it is not, or not in one piece. */
+uint64_t vms_ram_address(const struct vms_ram *ram, uint64_t pa, size_t size);
+
 /*
  * Reads by a single system call, which takes little longer than one of vms_ram_read: how many, from
  * the first on, up to one that is not anonymous memory, or cannot be read. At most
