@@ -18,6 +18,12 @@ struct vms_engine {
 	 */
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
+	/*
+	 * Optional, both or none, where `holds_each`: holds a vCPU that may go on by itself; and
+	 * makes it stay until it is released: false if it has gone on.
+	 */
+	bool (*glance)(struct vms_machine *machine, int vcpu, GError **error);
+	bool (*stay)(struct vms_machine *machine, int vcpu);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		     GError **error);
 	/*
@@ -63,6 +69,9 @@ struct vms_engine {
 /* Of a piece of memory that is expected to be read; its address is a multiple of it. */
 #define VMS_EXPECTED_SIZE 256
 
+/* Sees to it that a vCPU which is held stays so until it is released. False: it has gone on. */
+bool vms_machine_stay(struct vms_machine *machine, unsigned vcpu);
+
 /* See `expect` and `expected` above; nothing and NULL where the engine has them not. */
 void vms_machine_expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
 const void *vms_machine_expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
@@ -71,6 +80,7 @@ const void *vms_machine_expected(struct vms_machine *machine, unsigned vcpu, uin
 struct vms_hold_state {
 	GMutex lock;		/* held while the engine is asked to hold or release this vCPU */
 	unsigned depth;		/* of nested holds */
+	bool is_glance;		/* it may go on by itself */
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 

@@ -166,14 +166,38 @@ static GMutex *lock_of(struct vms_machine *machine, unsigned unit)
 	return machine->engine->holds_each ? &machine->holds[unit].lock : &machine->lock;
 }
 
-static bool hold_unit(struct vms_machine *machine, unsigned unit, GError **error)
+/* With the unit's lock. */
+static bool stay(struct vms_machine *machine, unsigned unit)
+{
+	struct vms_hold_state *state = &machine->holds[unit];
+	if (state->is_glance && machine->engine->stay(machine, vcpu_of(machine, unit)))
+		state->is_glance = false;
+	return !state->is_glance;
+}
+
+static bool begin_hold(struct vms_machine *machine, unsigned unit, bool glance, GError **error)
+{
+	struct vms_hold_state *state = &machine->holds[unit];
+	const struct vms_engine *engine = machine->engine;
+	state->is_glance = glance && engine->glance;
+	if (!(state->is_glance ? engine->glance : engine->hold)(machine, vcpu_of(machine, unit),
+								error))
+		return false;
+	atomic_store(&state->epoch, atomic_fetch_add(&machine->last_epoch, 1) + 1);
+	return true;
+}
+
+static bool hold_unit(struct vms_machine *machine, unsigned unit, bool glance, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
 	HOLD_LOCK(lock_of(machine, unit));
-	if (state->depth == 0) {
-		if (!machine->engine->hold(machine, vcpu_of(machine, unit), error))
-			return false;
-		atomic_store(&state->epoch, atomic_fetch_add(&machine->last_epoch, 1) + 1);
+	if (state->depth == 0 && !begin_hold(machine, unit, glance, error))
+		return false;
+	if (!glance && !stay(machine, unit)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "vCPU %u of %s was only glanced at, and has gone on", unit,
+			    machine->info.name);
+		return false;
 	}
 	state->depth++;
 	return true;
@@ -199,10 +223,11 @@ static bool release_units(struct vms_machine *machine, unsigned first, unsigned 
 }
 
 /* All or none of them. */
-static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end, GError **error)
+static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end, bool glance,
+		       GError **error)
 {
 	for (unsigned i = first; i < end; i++) {
-		if (!hold_unit(machine, i, error)) {
+		if (!hold_unit(machine, i, glance, error)) {
 			release_units(machine, first, i, NULL);
 			return false;
 		}
@@ -210,14 +235,14 @@ static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end
 	return true;
 }
 
-bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool hold(struct vms_machine *machine, int vcpu, bool glance, GError **error)
 {
 	unsigned first, end;
 	if (!find_units(machine, vcpu, &first, &end, error))
 		return false;
 	for (unsigned tries = 1;; tries++) {
 		GError *failure = NULL;
-		if (hold_units(machine, first, end, &failure))
+		if (hold_units(machine, first, end, glance, &failure))
 			return true;
 		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY) || tries == HOLD_TRIES) {
 			g_propagate_error(error, failure);
@@ -226,6 +251,22 @@ bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 		g_error_free(failure);
 		g_usleep(HOLD_PAUSE_US);
 	}
+}
+
+bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	return hold(machine, vcpu, false, error);
+}
+
+bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error)
+{
+	return hold(machine, vcpu, true, error);
+}
+
+bool vms_machine_stay(struct vms_machine *machine, unsigned vcpu)
+{
+	HOLD_LOCK(lock_of(machine, vcpu));
+	return stay(machine, vcpu);
 }
 
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)

@@ -52,13 +52,23 @@ static uint8_t *bytes_of(struct vms_memory *memory, const struct cached_piece *p
 	return &memory->bytes[piece->pa % CACHE_BYTES];
 }
 
-/* Did it come along with the hold of a single vCPU? */
+static bool is_of_one_vcpu(const struct vms_memory *memory)
+{
+	return memory->vcpu != VMS_ALL_VCPUS;
+}
+
+/* A vCPU that goes on would change what is read. */
+static bool may_read(const struct vms_memory *memory)
+{
+	return !is_of_one_vcpu(memory) || vms_machine_stay(memory->machine, (unsigned)memory->vcpu);
+}
+
+/* Did it come along with the hold? */
 static bool has_come(struct vms_memory *memory, const struct cached_piece *piece)
 {
-	const void *content =
-		memory->vcpu == VMS_ALL_VCPUS
-			? NULL
-			: vms_machine_expected(memory->machine, (unsigned)memory->vcpu, piece->pa);
+	const void *content = NULL;
+	if (is_of_one_vcpu(memory))
+		content = vms_machine_expected(memory->machine, (unsigned)memory->vcpu, piece->pa);
 	if (content)
 		memcpy(bytes_of(memory, piece), content, memory->piece_size);
 	return content;
@@ -82,7 +92,10 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 			parts[n++] = (struct vms_phys_part) { piece->pa, memory->piece_size,
 							      bytes_of(memory, piece) };
 	}
-	for (size_t i = vms_machine_read_parts(memory->machine, parts, n); i < n; i++)
+	size_t read = 0;
+	if (n > 0 && may_read(memory))
+		read = vms_machine_read_parts(memory->machine, parts, n);
+	for (size_t i = read; i < n; i++)
 		slot_of(memory, parts[i].pa)->epoch = 0;
 	memory->used.epoch = epoch;
 	memory->used.n = 0;
@@ -92,7 +105,7 @@ static void note_use(struct vms_memory *memory, struct cached_piece *piece)
 {
 	if (piece->used != piece->epoch && memory->used.n < USED_MAX) {
 		memory->used.pa[memory->used.n++] = piece->pa;
-		if (memory->vcpu != VMS_ALL_VCPUS)
+		if (is_of_one_vcpu(memory))
 			vms_machine_expect(memory->machine, (unsigned)memory->vcpu, piece->pa);
 	}
 	piece->used = piece->epoch;
@@ -107,7 +120,8 @@ static const struct cached_piece *cached_piece(struct vms_memory *memory, uint64
 	if (piece->epoch != epoch || piece->pa != pa) {
 		piece->epoch = piece->used = 0;
 		piece->pa = pa;
-		if (!vms_machine_read_phys(memory->machine, pa, bytes_of(memory, piece),
+		if (!may_read(memory) ||
+		    !vms_machine_read_phys(memory->machine, pa, bytes_of(memory, piece),
 					   memory->piece_size))
 			return NULL;
 		piece->epoch = epoch;
@@ -128,7 +142,8 @@ static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 			return true;
 		}
 	}
-	return vms_machine_read_phys(memory->machine, pa, buf, size);
+	return (epoch == 0 || may_read(memory)) &&
+	       vms_machine_read_phys(memory->machine, pa, buf, size);
 }
 
 static struct vms_reader phys_reader(struct vms_memory *memory)

@@ -73,26 +73,44 @@ static void drop_torn(struct vms_sampler *sampler)
 	}
 }
 
-/* Fills the records; false when the vCPUs could not be held. An error may be set all the same. */
-static bool hold_and_capture(struct vms_sampler *sampler, GError **error)
+typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **error);
+
+/*
+ * Fills the records; false when the vCPUs could not be held. An error may be set all the same.
+ * *torn: what was captured is worth nothing.
+ */
+static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bool *torn,
+			     GError **error)
 {
 	struct vms_machine *machine = sampler->run->options.machine;
 	GError *failure = NULL;
 
-	if (!vms_machine_hold(machine, sampler->vcpu, error)) {
+	*torn = false;
+	if (!hold(machine, sampler->vcpu, error)) {
 		fail_all(sampler, VMS_SAMPLE_FAIL_HOLD);
 		return false;
 	}
 	capture(sampler, error);
 	if (vms_machine_release(machine, sampler->vcpu, &failure))
 		return true;
-	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE)) {
-		drop_torn(sampler);
+	*torn = g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	if (*torn)
 		g_error_free(failure);
-	} else {
+	else
 		keep_error(error, failure);
-	}
 	return true;
+}
+
+/* Most samples need no more than a glance. */
+static bool look(struct vms_sampler *sampler, GError **error)
+{
+	bool torn, held = hold_and_capture(sampler, vms_machine_glance, &torn, error);
+
+	if (held && torn && !*error)
+		held = hold_and_capture(sampler, vms_machine_hold, &torn, error);
+	if (held && torn)
+		drop_torn(sampler);
+	return held;
 }
 
 static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *stack)
@@ -166,7 +184,7 @@ static void tick(struct vms_sampler *sampler)
 	g_rw_lock_reader_lock(&run->guest_lock);
 	/* From before the hold to after the release: the guest never stood still for longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
-	bool held = hold_and_capture(sampler, &error);
+	bool held = look(sampler, &error);
 	uint64_t held_ns = vms_clock_now_ns() - begin_ns;
 	if (held && keep(sampler, held_ns) > 0)
 		sampler->failures = 0;

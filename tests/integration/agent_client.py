@@ -123,14 +123,14 @@ class Agent:
     def ask(self, vcpu):
         """Wants the vCPU; does not wait for it."""
         self._number += 1
-        self._want(vcpu, self._number)
+        self._want(vcpu, STAY | self._number)
         self.send(HOLD, struct.pack("=I", vcpu))
         return self._number
 
     def has(self, vcpu):
         """Is it held?"""
         wanted = self.wanted(vcpu)
-        return wanted != 0 and self.word(vcpu, HELD) == wanted
+        return wanted != 0 and self.word(vcpu, HELD) == wanted & ~STAY
 
     def registers(self, vcpu):
         """What was given with the last hold."""

@@ -31,6 +31,7 @@ struct pieces {
 struct hold {
 	uint32_t number;	      /* of the last hold */
 	uint32_t broken;	      /* seen when it began */
+	bool torn;		      /* it was to stay, and had gone on */
 	struct pieces expected, next; /* to be brought with that one, and with the next */
 };
 
@@ -69,15 +70,17 @@ static void let_go(struct vms_agent_vcpu *slot)
 
 /* ---- hold and release ------------------------------------------------- */
 
-static bool request(struct agent_machine *agent, unsigned vcpu, GError **error)
+/* `flags`: VMS_AGENT_STAY or none. */
+static bool request(struct agent_machine *agent, unsigned vcpu, uint32_t flags, GError **error)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	struct vms_agent_hold message = { .message = { .kind = VMS_AGENT_HOLD },
 					  .vcpu = agent->qemu.cpu_index[vcpu] };
-	hold->number += hold->number == UINT32_MAX ? 2 : 1; /* never 0 */
+	hold->number = (hold->number + 1) % VMS_AGENT_STAY;
+	hold->number += hold->number == 0;
 	hold->broken = atomic_load(&slot->broken);
-	atomic_store(&slot->wanted, hold->number);
+	atomic_store(&slot->wanted, hold->number | flags);
 	return vms_agent_send(agent->link, &message.message, sizeof(message), -1, error);
 }
 
@@ -129,7 +132,8 @@ static void look_until_held(struct agent_machine *agent, struct vms_agent_vcpu *
 }
 
 /* Waits for the vCPU to be held, as requested. */
-static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError **error)
+static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t flags,
+			    GError **error)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
@@ -155,7 +159,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, GError *
 				"for a disk or a host device",
 				error);
 		/* It was, before we saw it: what it held in vain is asked for again. */
-		if (is_broken(hold, slot) && !request(agent, vcpu, error))
+		if (is_broken(hold, slot) && !request(agent, vcpu, flags, error))
 			return false;
 	}
 	return true;
@@ -175,14 +179,15 @@ static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
 	return true;
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool come(struct vms_machine *machine, int vcpu, uint32_t flags, GError **error)
 {
 	struct agent_machine *agent = agent_of(machine);
 	if (!wait_until_there(agent, (unsigned)vcpu))
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 	ask_for_pieces(agent, (unsigned)vcpu);
-	if (request(agent, (unsigned)vcpu, error) &&
-	    wait_until_held(agent, (unsigned)vcpu, error)) {
+	agent->holds[vcpu].torn = false;
+	if (request(agent, (unsigned)vcpu, flags, error) &&
+	    wait_until_held(agent, (unsigned)vcpu, flags, error)) {
 		atomic_fetch_add(&agent->n_held, 1);
 		return true;
 	}
@@ -190,8 +195,34 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	return false;
 }
 
+static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	return come(machine, vcpu, VMS_AGENT_STAY, error);
+}
+
+static bool glance(struct vms_machine *machine, int vcpu, GError **error)
+{
+	return come(machine, vcpu, 0, error);
+}
+
+static bool stay(struct vms_machine *machine, int vcpu)
+{
+	struct hold *hold = &agent_of(machine)->holds[vcpu];
+	struct vms_agent_vcpu *slot = slot_of(agent_of(machine), (unsigned)vcpu);
+	uint32_t wanted = hold->number;
+	hold->torn = !atomic_compare_exchange_strong(&slot->wanted, &wanted,
+						     hold->number | VMS_AGENT_STAY);
+	return !hold->torn;
+}
+
 static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **error)
 {
+	if (agent->holds[vcpu].torn) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "vCPU %u of %s went on before this program had seen all", vcpu,
+			    agent->qemu.machine.info.name);
+		return false;
+	}
 	if (!is_broken(&agent->holds[vcpu], slot_of(agent, vcpu)))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
@@ -286,6 +317,8 @@ static const struct vms_engine engine = {
 	.holds_each = true,
 	.hold = hold,
 	.release = release,
+	.glance = glance,
+	.stay = stay,
 	.regs = regs,
 	.expect = expect,
 	.expected = expected,

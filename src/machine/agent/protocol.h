@@ -7,13 +7,17 @@
  * make QEMU fault; tables that a client gives are read with pread. Numbers are in the host's byte
  * order: both ends are on one host. Neither end believes what the other writes.
  *
- * Holding a vCPU: the client writes a new number into its slot's `wanted` and sends HOLD. The agent
- * calls the vCPU (agent/call.h), which writes its registers, then the number into `held`, and waits
- * until no client wants it. It may bring memory along that the client told in `part` before: to
- * read that from another process takes longer than all else. A vCPU that is halted is held by the
- * agent on its behalf, with the registers that it halted with; where it is to go on meanwhile, it
- * is called. The client lets go by writing 0 into `wanted`. Both words are futexes. When a client
- * goes, or is stopped, the agent writes that 0 and counts `broken`.
+ * Holding a vCPU: the client writes a new number, with VMS_AGENT_STAY, into its slot's `wanted` and
+ * sends HOLD. The agent calls the vCPU (agent/call.h), which writes its registers, then the number
+ * into `held`, and waits until no client wants it. It may bring memory along that the client told
+ * in `part` before: to read that from another process takes longer than all else. A vCPU that is
+ * halted is held by the agent on its behalf, with the registers that it halted with; where it is to
+ * go on meanwhile, it is called. The client lets go by writing 0 into `wanted`. Both words are
+ * futexes. When a client goes, or is stopped, the agent writes that 0 and counts `broken`.
+ *
+ * Without VMS_AGENT_STAY it is a glance: the vCPU waits for some tens of microseconds, then writes
+ * that 0 itself. What it has brought remains true of the moment at which it came. A client that
+ * finds that it wants more adds the flag, by compare and swap: if that succeeds, the vCPU is held.
  */
 #pragma once
 
@@ -28,9 +32,10 @@
 #define VMS_AGENT_REG_NAME	24
 #define VMS_AGENT_MAX_MESSAGE	4096 /* bytes of a request or reply */
 #define VMS_AGENT_MAX_FUNCTIONS (1 << 22)
-#define VMS_AGENT_MAX_STACK	1024 /* frames of a stack that a client tells */
-#define VMS_AGENT_MAX_PARTS	64   /* of memory that a vCPU brings along */
-#define VMS_AGENT_PART		256  /* bytes of each */
+#define VMS_AGENT_MAX_STACK	1024		    /* frames of a stack that a client tells */
+#define VMS_AGENT_STAY		(UINT32_C(1) << 31) /* with the number of a hold */
+#define VMS_AGENT_MAX_PARTS	64		    /* of memory that a vCPU brings along */
+#define VMS_AGENT_PART		256		    /* bytes of each */
 
 enum vms_agent_kind {
 	VMS_AGENT_HELLO = 1, /* → struct vms_agent_hello, with the memfd of vms_agent_shared */
@@ -83,11 +88,12 @@ enum vms_agent_vcpu_state {
 };
 
 struct vms_agent_vcpu {
-	_Alignas(64) _Atomic uint32_t wanted; /* number of the hold that the client wants, or 0 */
-	_Atomic uint32_t held;		      /* number of the hold that was granted last */
-	_Atomic uint32_t state;		      /* enum vms_agent_vcpu_state */
-	_Atomic uint32_t broken;	      /* holds that the agent has ended */
-	uint32_t thread;		      /* the host thread that runs it */
+	/* Number of the hold that the client wants, perhaps with VMS_AGENT_STAY, or 0. */
+	_Alignas(64) _Atomic uint32_t wanted;
+	_Atomic uint32_t held;			    /* number of the hold that was granted last */
+	_Atomic uint32_t state;			    /* enum vms_agent_vcpu_state */
+	_Atomic uint32_t broken;		    /* holds that the agent has ended */
+	uint32_t thread;			    /* the host thread that runs it */
 	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32]; /* bit n: regs[n] could be read */
 	uint64_t regs[VMS_AGENT_MAX_REGS];
 	/* What the client is likely to read of the guest's memory, by its address in QEMU. */
