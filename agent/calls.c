@@ -6,6 +6,7 @@
  */
 #include "calls.h"
 
+#include "call.h"
 #include "linux_task.h"
 #include "plugin.h"
 #include "trace.h"
@@ -20,6 +21,7 @@
 #define MAX_RING	(64U << 20)
 #define MAX_OFFSET	(64U << 10) /* in a task_struct */
 #define MAX_STACKS_SIZE (64U << 20)
+#define BEGIN_US	G_TIME_SPAN_SECOND
 
 /* What the client sent before it starts: read and checked. */
 struct tables {
@@ -42,6 +44,7 @@ static struct {
 	unsigned client;     /* whose it is */
 	struct tables tables[VMS_AGENT_MAX_CLIENTS];
 	GSList *starts; /* struct start of this trace that are still to begin */
+	GCond begun;
 } calls;
 
 static void tables_clear(struct tables *tables)
@@ -190,6 +193,7 @@ static void begin(void *data)
 		}
 		seed(calls.trace, &start->tables);
 		atomic_store(&trace_current, calls.trace);
+		g_cond_broadcast(&calls.begun);
 	}
 	g_mutex_unlock(&calls.lock);
 	tables_clear(&start->tables);
@@ -282,14 +286,28 @@ static struct start *prepare(unsigned client, const struct vms_agent_calls *opti
 	return start;
 }
 
+/* So that who goes on with the machine when this is answered has all that it calls. */
+static void wait_until_begun(const struct start *start)
+{
+	gint64 end = g_get_monotonic_time() + BEGIN_US;
+	g_mutex_lock(&calls.lock);
+	while (g_slist_find(calls.starts, start) &&
+	       g_cond_wait_until(&calls.begun, &calls.lock, end))
+		;
+	g_mutex_unlock(&calls.lock);
+}
+
 static void start(unsigned client, const struct vms_agent_message *message, size_t size,
 		  struct reply *reply)
 {
 	g_mutex_lock(&calls.lock);
 	struct start *start = prepare(client, (const void *)message, size, reply);
 	g_mutex_unlock(&calls.lock);
-	if (start)
-		plugin_retranslate(begin, start);
+	if (!start)
+		return;
+	plugin_retranslate(begin, start);
+	if (!call_needs_code())
+		wait_until_begun(start);
 }
 
 /* ---- ending ---------------------------------------------------------------------- */

@@ -22,7 +22,8 @@ static struct {
 	GQueue in_vcpu;	    /* struct job */
 	GQueue retranslate; /* struct job; QEMU has been asked to, unless it is empty */
 	_Atomic bool has_in_vcpu;
-	_Atomic bool translated; /* some code since the begin */
+	_Atomic bool translated; /* some code since the begin, as far as it is seen */
+	bool sees_code;
 } plugin = { .in_vcpu = G_QUEUE_INIT, .retranslate = G_QUEUE_INIT };
 
 static void register_callbacks(void);
@@ -84,7 +85,7 @@ static void reset_done QEMU_CALLBACK_OF_NOTHING
 
 void plugin_retranslate(void (*done)(void *data), void *data)
 {
-	if (!plugin.translated) {
+	if (call_needs_code() && !plugin.translated) {
 		if (done)
 			done(data);
 		if (!plugin.translated)
@@ -144,22 +145,14 @@ static void on_call(struct vcpu *vcpu)
 	hold_vcpu_called(vcpu);
 }
 
-/* Has what is translated to be seen? */
-static bool needs_code(void)
-{
-	return call_needs_code() || calls_need_code();
-}
-
 static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 {
-	bool is_first = !atomic_exchange(&plugin.translated, true);
+	plugin.translated = true;
 	vcpus_run();
 	if (call_needs_code())
 		call_translate(tb);
 	if (!vcpus_mixed_up())
 		calls_translate(tb);
-	if (is_first && !needs_code())
-		plugin_retranslate(NULL, NULL);
 }
 
 static void on_quit QEMU_CALLBACK_OF_NOTHING
@@ -170,7 +163,9 @@ static void on_quit QEMU_CALLBACK_OF_NOTHING
 
 /*
  * Where anybody sees what is translated, QEMU's code for every access to memory is slower, whatever
- * becomes of it. Of the first code only that there is some has to be known.
+ * becomes of it. But who has seen it has to go on: a translation that a page fault ends leaves its
+ * mark in QEMU (up to 11.1, tcg_ctx->plugin_insn), and the next one of that vCPU crashes if nobody
+ * sees it.
  */
 static void register_callbacks(void)
 {
@@ -178,7 +173,8 @@ static void register_callbacks(void)
 	QEMU_REGISTER(qemu_plugin_register_vcpu_exit_cb, plugin.id, on_vcpu_exit);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_idle_cb, plugin.id, on_vcpu_idle);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_resume_cb, plugin.id, on_vcpu_resume);
-	if (!plugin.translated || needs_code())
+	plugin.sees_code |= call_needs_code() || calls_need_code();
+	if (plugin.sees_code)
 		QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
 	QEMU_REGISTER(qemu_plugin_register_atexit_cb, plugin.id, on_quit);
 }

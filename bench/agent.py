@@ -23,7 +23,7 @@ import agent_client
 
 HERTZ = 999
 TURN = 0.1  # seconds
-REST = 4  # seconds after which an agent without clients rests, and work has begun
+BEGIN = 2  # seconds after which work has begun
 HEADING = re.compile(r"vCPU \d+: (\d+) samples, .* (\d+) missed, (\d+) failed")
 HELD = re.compile(r"held for (.*) \(median\), (.*) \(99th percentile\), (.*) \(longest\)")
 
@@ -37,10 +37,10 @@ class Guest:
         self.socket = pathlib.Path(directory) / "agent"
         self.machine = harness.LinuxGuest(
             options.kernel, boot=True, smp=smp, memory=512,
-            extra=agent_client.options(self.socket) if agent else ())
+            extra=agent_client.options(self.socket, internals=options.internals) if agent else ())
         self._stack.callback(self.machine.stop)
         self.machine.start_workload(work)
-        time.sleep(REST)
+        time.sleep(BEGIN)
         self._worked = 0  # seconds
         self.machine.qmp.command("stop")
 
@@ -95,7 +95,6 @@ def stub_rates(guest, seconds):
         return (int(guest.machine.run("workload show")) - before) / (time.monotonic() - began)
 
     def both():
-        time.sleep(REST)
         without = rate()
         sampler = Sampler(*guest.machine.target)
         return without, rate(), sampler.stop()
@@ -138,6 +137,8 @@ def main():
     parser.add_argument("--smp", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--work", nargs="*", default=["count", "sort"],
                         help="of tests/guests/workload.c")
+    parser.add_argument("--no-internals", dest="internals", action="store_false",
+                        help="as in a QEMU that exports nothing but its interface for plugins")
     options = parser.parse_args()
     for smp in options.smp:
         for work in options.work:

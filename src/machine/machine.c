@@ -179,10 +179,10 @@ static bool begin_hold(struct vms_machine *machine, unsigned unit, bool glance, 
 {
 	struct vms_hold_state *state = &machine->holds[unit];
 	const struct vms_engine *engine = machine->engine;
-	state->is_glance = glance && engine->glance;
-	if (!(state->is_glance ? engine->glance : engine->hold)(machine, vcpu_of(machine, unit),
-								error))
+	bool can_glance = glance && engine->glance;
+	if (!(can_glance ? engine->glance : engine->hold)(machine, vcpu_of(machine, unit), error))
 		return false;
+	state->is_glance = can_glance;
 	atomic_store(&state->epoch, atomic_fetch_add(&machine->last_epoch, 1) + 1);
 	return true;
 }
@@ -209,6 +209,7 @@ static bool release_unit(struct vms_machine *machine, unsigned unit, GError **er
 	HOLD_LOCK(lock_of(machine, unit));
 	if (--state->depth > 0)
 		return true;
+	state->is_glance = false;
 	atomic_store(&state->epoch, 0);
 	return machine->engine->release(machine, vcpu_of(machine, unit), error);
 }

@@ -16,13 +16,20 @@ MAX_CLIENTS = 4
 MAX_REGS = 128
 REG_NAME = 24
 MAX_MESSAGE = 4096
+STAY = 1 << 31
+MAX_PARTS = 64
+PART = 256  # bytes
 HELLO, HOLD, CALLS_FUNCTIONS, CALLS_STACKS, CALLS_START, CALLS_STOP, OK, ERROR = range(1, 9)
 ABSENT, RUNNING, HALTED = range(3)
 
 HELLO_REPLY = struct.Struct("=8I Q 16s")
-SLOT = 1088  # sizeof(struct vms_agent_vcpu)
+SLOT = 18048  # sizeof(struct vms_agent_vcpu)
 SLOTS = MAX_REGS * REG_NAME
 WANTED, HELD, STATE, BROKEN, THREAD, HAS_REGS, REGS = 0, 4, 8, 12, 16, 20, 40
+N_PARTS = REGS + 8 * MAX_REGS
+BROUGHT = N_PARTS + 4
+PARTS = BROUGHT + MAX_PARTS + 4  # aligned
+CONTENT = PARTS + 8 * MAX_PARTS
 
 FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
 FUTEX_WAKE = 1
@@ -39,9 +46,9 @@ def plugin_of(api):
     return harness.BUILD / "agent" / f"libvmscope-agent-api{api}.so"
 
 
-def options(path, api=4):
+def options(path, api=4, internals=True):
     """The arguments that load the agent into QEMU."""
-    return "-plugin", f"{plugin_of(api)},socket={path}"
+    return "-plugin", f"{plugin_of(api)},socket={path}" + ("" if internals else ",internals=off")
 
 
 class Agent:
@@ -120,12 +127,35 @@ class Agent:
     def wanted(self, vcpu):
         return self.word(vcpu, WANTED)
 
-    def ask(self, vcpu):
-        """Wants the vCPU; does not wait for it."""
+    def ask(self, vcpu, flags=STAY):
+        """Wants the vCPU; does not wait for it. Without STAY for a glance."""
         self._number += 1
-        self._want(vcpu, STAY | self._number)
+        self._want(vcpu, flags | self._number)
         self.send(HOLD, struct.pack("=I", vcpu))
         return self._number
+
+    def glance(self, vcpu):
+        """Looks at the vCPU, which then goes on by itself: its registers."""
+        number = self.ask(vcpu, flags=0)
+        harness.wait_for(lambda: self.word(vcpu, HELD) == number, f"vCPU {vcpu} to come")
+        harness.wait_for(lambda: not self.wanted(vcpu), f"vCPU {vcpu} to go on")
+        return self.registers(vcpu)
+
+    def stay(self, vcpu):
+        """Makes a glance a hold; here, where the vCPU cannot go on just now."""
+        self._want(vcpu, STAY | self.wanted(vcpu))
+
+    def tell_parts(self, vcpu, addresses, n=None):
+        """Which memory of QEMU the vCPU is to bring along with the next holds."""
+        base = SLOTS + vcpu * SLOT
+        struct.pack_into("=I", self.memory, base + N_PARTS, len(addresses) if n is None else n)
+        struct.pack_into(f"={len(addresses)}Q", self.memory, base + PARTS, *addresses)
+
+    def brought(self, vcpu, n):
+        """The first n of these parts; None for one that was not brought."""
+        base = SLOTS + vcpu * SLOT
+        return [self.memory[base + CONTENT + i * PART:base + CONTENT + (i + 1) * PART]
+                if self.memory[base + BROUGHT + i] == 1 else None for i in range(n)]
 
     def has(self, vcpu):
         """Is it held?"""

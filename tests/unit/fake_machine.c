@@ -17,6 +17,15 @@ struct fake_machine {
 	GArray *ram;	       /* struct ram */
 	uint64_t reads;
 	size_t most_parts; /* that are read in one go */
+
+	/* With glances: what is expected in the next one, and what came along with this one. */
+	bool goes_on, torn;
+	GArray *next, *expected; /* struct piece */
+};
+
+struct piece {
+	uint64_t pa;
+	uint8_t content[VMS_EXPECTED_SIZE];
 };
 
 static const struct fake_hooks *hooks_of(struct vms_machine *machine)
@@ -27,12 +36,19 @@ static const struct fake_hooks *hooks_of(struct vms_machine *machine)
 static bool fake_hold(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GError **error)
 {
 	const struct fake_hooks *hooks = hooks_of(machine);
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	fake->goes_on = fake->torn = false;
+	g_array_set_size(fake->expected, 0);
 	return !hooks->hold || hooks->hold(hooks->data, error);
 }
 
 static bool fake_release(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GError **error)
 {
 	const struct fake_hooks *hooks = hooks_of(machine);
+	if (((struct fake_machine *)machine)->torn) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "it went on");
+		return false;
+	}
 	return !hooks->release || hooks->release(hooks->data, error);
 }
 
@@ -85,6 +101,43 @@ static size_t fake_read_parts(struct vms_machine *machine, const struct vms_phys
 	return done;
 }
 
+static bool fake_glance(struct vms_machine *machine, int vcpu, GError **error)
+{
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	if (!fake_hold(machine, vcpu, error))
+		return false;
+	for (guint i = 0; i < fake->next->len; i++) {
+		struct piece piece = g_array_index(fake->next, struct piece, i);
+		if (read_memory(machine, piece.pa, piece.content, sizeof(piece.content)))
+			g_array_append_val(fake->expected, piece);
+	}
+	g_array_set_size(fake->next, 0);
+	return true;
+}
+
+static bool fake_stay(struct vms_machine *machine, int vcpu G_GNUC_UNUSED)
+{
+	struct fake_machine *fake = (struct fake_machine *)machine;
+	fake->torn = fake->goes_on;
+	return !fake->torn;
+}
+
+static void fake_expect(struct vms_machine *machine, unsigned vcpu G_GNUC_UNUSED, uint64_t pa)
+{
+	struct piece piece = { .pa = pa };
+	g_array_append_val(((struct fake_machine *)machine)->next, piece);
+}
+
+static const void *fake_expected(struct vms_machine *machine, unsigned vcpu G_GNUC_UNUSED,
+				 uint64_t pa)
+{
+	const GArray *expected = ((struct fake_machine *)machine)->expected;
+	for (guint i = 0; i < expected->len; i++)
+		if (g_array_index(expected, struct piece, i).pa == pa)
+			return g_array_index(expected, struct piece, i).content;
+	return NULL;
+}
+
 static void fake_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			   uint64_t *stop)
 {
@@ -110,6 +163,8 @@ static void fake_close(struct vms_machine *machine)
 	for (guint i = 0; i < fake->ram->len; i++)
 		g_free(g_array_index(fake->ram, struct ram, i).data);
 	g_array_unref(fake->ram);
+	g_array_unref(fake->next);
+	g_array_unref(fake->expected);
 	g_array_unref(machine->ranges);
 	g_free(fake->regs);
 	g_free(fake);
@@ -131,6 +186,8 @@ struct vms_machine *fake_machine_new(const struct vms_arch *arch, unsigned n_vcp
 	struct fake_machine *fake = g_new0(struct fake_machine, 1);
 	fake->regs = g_new0(struct vms_regs, n_vcpus);
 	fake->ram = g_array_new(false, false, sizeof(struct ram));
+	fake->next = g_array_new(false, false, sizeof(struct piece));
+	fake->expected = g_array_new(false, false, sizeof(struct piece));
 	fake->machine.arch = arch;
 	fake->machine.n_vcpus = n_vcpus;
 	fake->machine.info.name = fake->machine.info.engine = "fake";
@@ -193,6 +250,21 @@ void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks
 void fake_machine_set_holds_each(struct vms_machine *machine)
 {
 	((struct fake_machine *)machine)->engine.holds_each = true;
+}
+
+void fake_machine_set_glances(struct vms_machine *machine)
+{
+	struct vms_engine *engine = &((struct fake_machine *)machine)->engine;
+	engine->holds_each = true;
+	engine->glance = fake_glance;
+	engine->stay = fake_stay;
+	engine->expect = fake_expect;
+	engine->expected = fake_expected;
+}
+
+void fake_machine_go_on(struct vms_machine *machine)
+{
+	((struct fake_machine *)machine)->goes_on = true;
 }
 
 void fake_machine_set_parts(struct vms_machine *machine, size_t most)
