@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -113,8 +114,10 @@ static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uin
 	uint64_t spin_end = n_cpus > vcpus_max() ? now + SPIN_NS : now;
 	while (now < deadline && atomic_load(&view->shared) &&
 	       atomic_load(&slot->wanted) == wanted) {
-		if (now >= spin_end)
+		if (now >= spin_end && wanted & VMS_AGENT_STAY)
 			futex_wait(&slot->wanted, wanted, deadline - now);
+		else if (now >= spin_end)
+			sched_yield(); /* a glance is over before who sleeps is woken up */
 		now = now_ns();
 	}
 }
