@@ -145,6 +145,17 @@ class Agent:
         """Makes a glance a hold; here, where the vCPU cannot go on just now."""
         self._want(vcpu, STAY | self.wanted(vcpu))
 
+    def trace(self):
+        """Begins to trace all calls by vCPU, without knowing any function."""
+        options = struct.pack("=8I Q 4I 64I", 0, 0, 1 << 16, 0, 1, 1, 0, 0, 0, *[0] * (4 + 64))
+        self.send(CALLS_START, options)
+        for fd in self.receive()[2]:
+            os.close(fd)
+
+    def end_trace(self):
+        self.send(CALLS_STOP)
+        self.receive()
+
     def tell_parts(self, vcpu, addresses, n=None):
         """Which memory of QEMU the vCPU is to bring along with the next holds."""
         base = SLOTS + vcpu * SLOT

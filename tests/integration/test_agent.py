@@ -472,6 +472,29 @@ class Loops(Case):
             self.assertGreaterEqual(len(plain), 1)
             self.assertIn(self.host_code(self.BOOTS[name], self.plugin, hold)[-1], plain, name)
 
+    def test_fault_ends_translation(self):
+        """
+        In 32-bit mode with paging (the tables are at 0x8000 and 0x9000): reads memory and jumps to
+        an instruction whose end is in a page that is not there; the handler goes back. So the last
+        translation is always one that was given up, and QEMU up to 11.1 crashes in the next one if
+        nobody sees that any more.
+        """
+        machine = self.boot(
+            "fa 31c0 8ed8 8ec0 8ed0 bc007c bf0080 b90008 f3ab 66c706008083000000 c7067090817c "
+            "66c706729008000000 c7067490008e c70676900000 0f0116a47c 0f011eaa7c 66b800800000 0f22d8 "
+            "0f20e0 0c10 0f22e0 0f20c0 660d01000080 0f22c0 ea647c0800 "
+            "66b81000 8ed8 8ed0 bc007c0000 b8ffff3f00 c600b8 8b0d007e0000 ffe0 "  # the loop: 8b…e0
+            "83c404 c70424797c0000 cf "
+            "0000000000000000 ffff0000009acf00 ffff00000092cf00 1700 8c7c0000 ff07 00900000", smp=1)
+        with Agent(self.path) as agent:
+            for _ in range(3):
+                agent.trace()
+                time.sleep(0.05)
+                agent.end_trace()
+                harness.wait_for(lambda: agent.glance(0)["rip"] in (0x7c79, 0x3fffff),
+                                 "the loop")
+        self.assertEqual(machine.qmp.status(), "running")
+
     def test_busy(self):
         """Held without a stop of the machine, and nothing is translated anew."""
         machine = self.boot("fa  eb fe", smp=1)
