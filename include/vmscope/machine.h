@@ -154,7 +154,7 @@ bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
  * Holds one vCPU to look at it as one has looked before: its registers, and memory that was asked
  * for in its last hold. Where the engine can, such a vCPU waits no longer than that usually takes:
  * when this process is late it goes on by itself. Memory that did not come along cannot be read
- * then, and release tells it by INVALID_STATE. Where all are held at once, and elsewhere, it is a
+ * then, and release tells it by BUSY. Where all are held at once, and elsewhere, it is a
  * hold like others. Errors: as vms_machine_hold.
  */
 bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error);

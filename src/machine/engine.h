@@ -20,7 +20,7 @@ struct vms_engine {
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
 	 * Optional, both or none, where `holds_each`: holds a vCPU that may go on by itself; and
-	 * makes it stay until it is released: false if it has gone on.
+	 * makes it stay until it is released: false if it has gone on, and release gives BUSY then.
 	 */
 	bool (*glance)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*stay)(struct vms_machine *machine, int vcpu);

@@ -57,8 +57,7 @@ static bool is_of_one_vcpu(const struct vms_memory *memory)
 	return memory->vcpu != VMS_ALL_VCPUS;
 }
 
-/* A vCPU that goes on would change what is read. */
-static bool may_read(const struct vms_memory *memory)
+bool vms_memory_stay(struct vms_memory *memory)
 {
 	return !is_of_one_vcpu(memory) || vms_machine_stay(memory->machine, (unsigned)memory->vcpu);
 }
@@ -93,7 +92,7 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 							      bytes_of(memory, piece) };
 	}
 	size_t read = 0;
-	if (n > 0 && may_read(memory))
+	if (n > 0 && vms_memory_stay(memory))
 		read = vms_machine_read_parts(memory->machine, parts, n);
 	for (size_t i = read; i < n; i++)
 		slot_of(memory, parts[i].pa)->epoch = 0;
@@ -120,7 +119,7 @@ static const struct cached_piece *cached_piece(struct vms_memory *memory, uint64
 	if (piece->epoch != epoch || piece->pa != pa) {
 		piece->epoch = piece->used = 0;
 		piece->pa = pa;
-		if (!may_read(memory) ||
+		if (!vms_memory_stay(memory) ||
 		    !vms_machine_read_phys(memory->machine, pa, bytes_of(memory, piece),
 					   memory->piece_size))
 			return NULL;
@@ -142,7 +141,7 @@ static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 			return true;
 		}
 	}
-	return (epoch == 0 || may_read(memory)) &&
+	return (epoch == 0 || vms_memory_stay(memory)) &&
 	       vms_machine_read_phys(memory->machine, pa, buf, size);
 }
 

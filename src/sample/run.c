@@ -77,15 +77,15 @@ typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **er
 
 /*
  * Fills the records; false when the vCPUs could not be held. An error may be set all the same.
- * *torn: what was captured is worth nothing.
+ * *gone_on: it was a glance that was too short.
  */
-static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bool *torn,
+static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bool *gone_on,
 			     GError **error)
 {
 	struct vms_machine *machine = sampler->run->options.machine;
 	GError *failure = NULL;
 
-	*torn = false;
+	*gone_on = false;
 	if (!hold(machine, sampler->vcpu, error)) {
 		fail_all(sampler, VMS_SAMPLE_FAIL_HOLD);
 		return false;
@@ -93,23 +93,24 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bo
 	capture(sampler, error);
 	if (vms_machine_release(machine, sampler->vcpu, &failure))
 		return true;
-	*torn = g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE);
-	if (*torn)
-		g_error_free(failure);
-	else
+	*gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+		drop_torn(sampler);
+	else if (!*gone_on) {
 		keep_error(error, failure);
+		return true;
+	}
+	g_error_free(failure);
 	return true;
 }
 
 /* Most samples need no more than a glance. */
 static bool look(struct vms_sampler *sampler, GError **error)
 {
-	bool torn, held = hold_and_capture(sampler, vms_machine_glance, &torn, error);
+	bool gone_on, held = hold_and_capture(sampler, vms_machine_glance, &gone_on, error);
 
-	if (held && torn && !*error)
-		held = hold_and_capture(sampler, vms_machine_hold, &torn, error);
-	if (held && torn)
-		drop_torn(sampler);
+	if (held && gone_on)
+		held = hold_and_capture(sampler, vms_machine_hold, &gone_on, error);
 	return held;
 }
 

@@ -177,16 +177,18 @@ static void test_glance_at_more(void)
 	check_glance(&f, PA, 1);
 	fake_machine_go_on(f.machine); /* too late */
 	check_glance(&f, 2 * PA, 2);
+	g_assert_true(vms_memory_stay(f.memory));
 	release(&f, 1);
 
 	g_assert_true(vms_machine_glance(f.machine, 1, NULL));
 	fake_machine_go_on(f.machine);
 	check_glance(&f, 2 * PA, 2);
+	g_assert_false(vms_memory_stay(f.memory));
 	g_assert_false(vms_memory_read_u64(f.memory, 3 * PA, &value));
 	uint8_t across[2 * PA];
 	g_assert_false(vms_memory_read(f.memory, 2 * PA, across, sizeof(across)));
 	g_assert_false(vms_machine_release(f.machine, 1, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
 	finish(&f);
 }
 

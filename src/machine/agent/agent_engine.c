@@ -218,7 +218,7 @@ static bool stay(struct vms_machine *machine, int vcpu)
 static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **error)
 {
 	if (agent->holds[vcpu].torn) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
 			    "vCPU %u of %s went on before this program had seen all", vcpu,
 			    agent->qemu.machine.info.name);
 		return false;
