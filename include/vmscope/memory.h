@@ -24,9 +24,9 @@ void vms_memory_free(struct vms_memory *memory);
 /* Makes it the memory of one vCPU (see above), or of the whole machine, which it is at first. */
 void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu);
 /*
- * Sees to it that a vCPU which is glanced at (vms_machine_glance) does not go on while more is read;
- * reading what did not come along does the same. False: it has gone on already, and nothing else
- * can be read.
+ * Sees to it that a vCPU which is glanced at (vms_machine_glance) does not go on while more is
+ * read; reading what did not come along does the same. False: it has gone on already, and nothing
+ * else can be read.
  */
 bool vms_memory_stay(struct vms_memory *memory);
 /* Looks through the page tables of other registers from now on. */

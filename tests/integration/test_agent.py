@@ -194,7 +194,8 @@ class Holding:
         """It ends by itself, and counts as no broken hold."""
         agent = self.agent()
         self.busy()
-        self.assertEqual(len({tuple(agent.glance(0).values()) for _ in range(20)}), 20)
+        seen = {tuple(agent.glance(0).values()) for _ in range(50)}
+        self.assertGreater(len(seen), 10)  # the loop is a short one
         self.assertEqual(agent.broken(0), 0)
         self.goes_on()
 
