@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * Finds all of it. `api` is QEMU's version of its interface: none later than those that are known
- * is trusted. `work` is what vCPUs are to do. False: nothing of what follows may be used.
+ * Finds all of it. `api` is QEMU's version of its interface: none later than 10.0's will do. `work`
+ * is what vCPUs are to do. False: nothing of what follows may be used.
  */
 bool internals_find(unsigned api, void (*work)(unsigned vcpu));
 

@@ -34,15 +34,16 @@ def api_of(qemu):
 
 class Case(unittest.TestCase):
     arch = "x86_64"
-    internals = True  # of QEMU are used
+    qemu = None  # the system's
+    internals = True  # of QEMU are used, if it has them
 
     @classmethod
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-agent-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.path = cls.directory / "agent"
-        cls.plugin = agent_client.options(cls.path, api_of(harness.ARCHS[cls.arch].qemu[0]),
-                                          cls.internals)
+        qemu = cls.qemu or harness.ARCHS[cls.arch].qemu
+        cls.plugin = agent_client.options(cls.path, api_of(qemu[0]), cls.internals)
 
     def agent(self, **options):
         agent = Agent(self.path, **options)
@@ -389,6 +390,13 @@ class Flags(X86):
     test_one_is_held_and_the_other_goes_on = test_two_clients_hold_the_same = None
     test_glance_becomes_a_hold = None
     test_reset_while_held = None  # takes long
+
+
+@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+class New(Flags):
+    """A QEMU that lets registers be read in callbacks of code alone."""
+    qemu = (str(harness.QEMU_NEW),)
+    options = {"qemu": qemu}
 
 
 class Loops(Case):
