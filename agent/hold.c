@@ -263,7 +263,8 @@ static bool end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
 			wait_for_release(view, slot, wanted, deadline);
 		go_on(slot, wanted);
 	}
-	bool ended = !wanted || atomic_load(&slot->wanted) != wanted;
+	/* The client may just have made its glance a hold: that is the same, and goes on. */
+	bool ended = !wanted || ((atomic_load(&slot->wanted) ^ wanted) & ~VMS_AGENT_STAY) != 0;
 	leave(view);
 	return ended;
 }
