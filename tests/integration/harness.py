@@ -295,6 +295,45 @@ class BareGuest(Machine):
         self.wait_ready()
 
 
+class Shell:
+    """What runs shell commands in a guest, behind its virtio port (tests/guests/agent.c)."""
+
+    def __init__(self, path):
+        self._port = socket.socket(socket.AF_UNIX)
+        self._port.settimeout(ANSWER_SECONDS)
+        self._port.connect(str(path))
+
+    def close(self):
+        self._port.close()
+
+    def _read_number(self):
+        return struct.unpack("<I", self._read(4))[0]
+
+    def _read(self, size):
+        data = bytearray()
+        while len(data) < size:
+            part = self._port.recv(size - len(data))
+            if not part:
+                raise EOFError("the guest has closed its port")
+            data += part
+        return bytes(data)
+
+    def send(self, command):
+        """Begins a shell command in the guest."""
+        self._port.sendall(command.encode() + b"\n")
+
+    def run_bytes(self, command, check=True):
+        """Runs a shell command in the guest; its output, stderr with it."""
+        self.send(command)
+        output = bytearray()
+        while size := self._read_number():
+            output += self._read(size)
+        status = self._read_number()
+        if check and status:
+            raise RuntimeError(f"in the guest: {command}: status {status}: {output.decode()}")
+        return bytes(output)
+
+
 class LinuxGuest(Machine):
     """Debian's cloud kernel of a series, with the initial file system of tests/guests.
 
@@ -335,40 +374,19 @@ class LinuxGuest(Machine):
             self._port.close()
         shutil.rmtree(self._port_directory, ignore_errors=True)
 
-    def _connect(self):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(ANSWER_SECONDS)
-        connection.connect(str(self._port_directory / "port"))
-        return connection
-
-    def _read_number(self):
-        return struct.unpack("<I", self._read(4))[0]
-
-    def _read(self, size):
-        data = bytearray()
-        while len(data) < size:
-            part = self._port.recv(size - len(data))
-            if not part:
-                raise EOFError("the guest has closed its port")
-            data += part
-        return bytes(data)
+    @property
+    def _shell(self):
+        if self._port is None:
+            self._port = Shell(self._port_directory / "port")
+        return self._port
 
     def send(self, command):
         """Begins a shell command in the guest."""
-        if self._port is None:
-            self._port = self._connect()
-        self._port.sendall(command.encode() + b"\n")
+        self._shell.send(command)
 
     def run_bytes(self, command, check=True):
         """Runs a shell command in the guest; its output, stderr with it."""
-        self.send(command)
-        output = bytearray()
-        while size := self._read_number():
-            output += self._read(size)
-        status = self._read_number()
-        if check and status:
-            raise RuntimeError(f"in the guest: {command}: status {status}: {output.decode()}")
-        return bytes(output)
+        return self._shell.run_bytes(command, check)
 
     def run(self, command, check=True):
         return self.run_bytes(command, check).decode(errors="replace")

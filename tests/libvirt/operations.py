@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""What an owner does to a domain with virsh, and what has to be done before and after.
+
+All operations find the domain running, and leave it running after `after`.
+"""
+import collections
+import time
+
+SNAPSHOT = "snapshot"
+
+# `prepare` and `after` are done with nothing beside them; each is called with the domain.
+Operation = collections.namedtuple("Operation", "name act prepare after",
+                                   defaults=(lambda domain: None, lambda domain: None))
+
+
+def nothing(domain):
+    time.sleep(2)
+
+
+def suspend(domain):
+    domain.virsh("suspend")
+
+
+def resume(domain):
+    domain.virsh("resume")
+
+
+def save(domain):
+    domain.virsh("save", domain.directory / "saved")
+
+
+def restore(domain):
+    domain.libvirt.virsh("restore", domain.directory / "saved")
+
+
+def managedsave(domain):
+    domain.virsh("managedsave")
+
+
+def start(domain):
+    domain.virsh("start")
+
+
+def create_snapshot(domain):
+    domain.virsh("snapshot-create-as", SNAPSHOT)
+
+
+def revert_snapshot(domain):
+    domain.virsh("snapshot-revert", SNAPSHOT)
+
+
+def delete_snapshot(domain):
+    domain.virsh("snapshot-delete", SNAPSHOT)
+
+
+def create_disk_snapshot(domain):
+    domain.virsh("snapshot-create-as", SNAPSHOT, "--no-metadata", "--disk-only",
+                 "--diskspec", f"vda,file={domain.directory}/disk-overlay.qcow2")
+
+
+def create_memory_snapshot(domain):
+    domain.virsh("snapshot-create-as", SNAPSHOT, "--no-metadata",
+                 "--memspec", f"file={domain.directory}/memory,snapshot=external",
+                 "--diskspec", f"vda,file={domain.directory}/disk-overlay.qcow2")
+
+
+def remove_overlay(domain):
+    """Back to the domain's own disk."""
+    domain.virsh("blockcommit", "vda", "--active", "--pivot", "--wait")
+    (domain.directory / "disk-overlay.qcow2").unlink()
+    (domain.directory / "memory").unlink(missing_ok=True)
+
+
+def copy_disk(domain):
+    domain.virsh("blockcopy", "vda", domain.directory / "disk-copy.qcow2", "--transient-job",
+                 "--wait", "--finish")
+
+
+def remove_copy(domain):
+    (domain.directory / "disk-copy.qcow2").unlink()
+
+
+def dump(domain):
+    domain.virsh("dump", domain.directory / "memory", "--memory-only")
+
+
+def remove_dump(domain):
+    (domain.directory / "memory").unlink()
+
+
+OPERATIONS = (
+    Operation("nothing", nothing),
+    Operation("suspend", suspend, after=resume),
+    Operation("resume", resume, prepare=suspend),
+    Operation("save", save, after=restore),
+    Operation("restore", restore, prepare=save),
+    Operation("managedsave", managedsave, after=start),
+    Operation("start, of what managedsave saved", start, prepare=managedsave),
+    Operation("snapshot-create", create_snapshot, after=delete_snapshot),
+    Operation("snapshot-create --memspec", create_memory_snapshot, after=remove_overlay),
+    Operation("snapshot-create --disk-only", create_disk_snapshot, after=remove_overlay),
+    Operation("snapshot-revert", revert_snapshot, prepare=create_snapshot, after=delete_snapshot),
+    Operation("blockcopy", copy_disk, after=remove_copy),
+    Operation("dump --memory-only", dump, after=remove_dump),
+)
