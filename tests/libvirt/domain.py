@@ -14,7 +14,7 @@ import harness
 NAME = "vmscope-test"
 DISK_SIZE = "64M"
 SETTLE_SECONDS = 10  # libvirt learns by events
-EVENT = re.compile(rb": event 'lifecycle' for domain '[^']*': (\w+)")
+EVENT = re.compile(rb"^event 'lifecycle' for domain '[^']*': (\w+)", re.M)
 # What `virsh domstate` calls QEMU's states.
 STATES = {"running": "running", "paused": "paused", "shut off": None}
 
@@ -53,14 +53,13 @@ XML = """\
 
 
 class Events:
-    """The domain's lifecycle events, as virsh hears of them."""
+    """The lifecycle events, as virsh hears of them."""
 
-    def __init__(self, libvirt, domain):
+    def __init__(self, libvirt):
         self._path = libvirt.directory / "events.log"
         with open(self._path, "w") as log:
             self._process = subprocess.Popen(
-                ["virsh", "-c", libvirt.uri, "event", "--domain", domain, "--event", "lifecycle",
-                 "--loop", "--timestamp"], stdin=subprocess.DEVNULL, stdout=log,
+                ["virsh", "-c", libvirt.uri, "event", "--event", "lifecycle", "--loop"], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT)
 
     def names(self, since=0):
@@ -92,7 +91,7 @@ class Domain:
             arguments="\n".join(f"    <qemu:arg value={quoteattr(argument)}/>"
                                 for argument in arguments))
         self.start()
-        self.events = Events(libvirt, NAME)
+        self.events = Events(libvirt)
 
     def virsh(self, command, *arguments):
         return self.libvirt.virsh(command, NAME, *arguments)

@@ -92,7 +92,7 @@ class Beside(threading.Thread):
         while self._begin():
             out, err = self._process.communicate()
             status = self._process.returncode
-            if status < 0:
+            if status < 0 and not (self._ended and status == -signal.SIGINT):
                 self.faults.append(f"vmscope ended by signal {-status}: {err.strip()[-300:]}")
             elif not self._ended:
                 self.runs.append(harness.Run(status, out, err))
@@ -111,6 +111,7 @@ class Beside(threading.Thread):
         self._output.unlink(missing_ok=True)
 
 
+# The state, why libvirt thinks that the domain does not run, and lifecycle events "Suspended".
 Outcome = collections.namedtuple("Outcome", "state believed stops")
 
 
@@ -152,8 +153,8 @@ class Matrix:
             if beside:
                 beside.stop()
         state = domain.settled_state()
-        return Outcome(state, domain.virsh("domstate", "--reason"),
-                       domain.events.names(known).count("Suspended"))
+        believed = domain.virsh("domstate", "--reason") if state != "running" else state
+        return Outcome(state, believed, domain.events.names(known).count("Suspended"))
 
     def check_afterwards(self, operation, is_done):
         domain = self.domain
