@@ -111,6 +111,10 @@ class Libvirt:
         return run.stdout.strip()
 
     def stop(self):
+        if not self._processes:
+            return
+        for domain in self.run("list", "--name").stdout.split():
+            self.run("destroy", domain)
         for name in ("libvirtd", "virtlogd"):
             try:
                 os.kill(int((self.directory / f"{name}.pid").read_text()), signal.SIGTERM)

@@ -146,7 +146,9 @@ class Domain:
         return answer["return"]
 
     def query_chardevs(self):
-        return sorted(chardev["label"] for chardev in self.query("query-chardev"))
+        """By their labels. QEMU's first gdb stub brings one without a name that QEMU keeps for ever."""
+        return sorted(chardev["label"] for chardev in self.query("query-chardev")
+                      if not chardev["label"].startswith("#chr"))
 
     def states(self):
         """What libvirt believes and what QEMU says."""
