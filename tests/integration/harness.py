@@ -61,6 +61,12 @@ def wait_for(condition, what, seconds=ANSWER_SECONDS):
         time.sleep(0.02)
 
 
+def die_with_parent():
+    """Run in a child before its program: it is killed when its parent ends."""
+    pr_set_pdeathsig = 1
+    _libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
 class Qmp:
     """A QMP client on a connected socket."""
 
@@ -169,7 +175,7 @@ class Machine:
         self._log = open(self.directory / "qemu.log", "w")
         self.process = subprocess.Popen(
             [*command, *map(str, arguments)], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-            stdout=self._log, stderr=subprocess.STDOUT, preexec_fn=self._die_with_parent)
+            stdout=self._log, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
         theirs.close()
         try:
             self.qmp = Qmp(ours)
@@ -196,11 +202,6 @@ class Machine:
     def send_byte(self):
         """To the serial port."""
         os.write(self._input, b".")
-
-    @staticmethod
-    def _die_with_parent():
-        pr_set_pdeathsig = 1
-        _libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
 
     @functools.cached_property
     def pid(self):

@@ -86,7 +86,8 @@ class Libvirt:
             self._processes.append(subprocess.Popen(
                 ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script],
                 env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", **environment},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT))
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                preexec_fn=harness.die_with_parent))
 
     def _answers(self):
         if self._processes[0].poll() is not None:

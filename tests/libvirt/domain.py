@@ -15,8 +15,8 @@ NAME = "vmscope-test"
 DISK_SIZE = "64M"
 SETTLE_SECONDS = 10  # libvirt learns by events
 EVENT = re.compile(rb"^event 'lifecycle' for domain '[^']*': (\w+)", re.M)
-# What `virsh domstate` calls QEMU's states.
-STATES = {"running": "running", "paused": "paused", "shut off": None}
+# What `virsh domstate` calls QEMU's states. A domain whose memory was saved may stay where that ended.
+STATES = {"running": "running", "paused": "paused", "postmigrate": "paused", None: "shut off"}
 
 XML = """\
 <domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -132,9 +132,6 @@ class Domain:
 
     # ---- what libvirt and QEMU say ----------------------------------------------
 
-    def is_active(self):
-        return self.virsh("domstate") != "shut off"
-
     def query(self, command, **arguments):
         """Asks QEMU through libvirt's own monitor: the second one is vmscope's."""
         request = {"execute": command}
@@ -150,18 +147,14 @@ class Domain:
         return sorted(chardev["label"] for chardev in self.query("query-chardev")
                       if not chardev["label"].startswith("#chr"))
 
-    def states(self):
-        """What libvirt believes and what QEMU says."""
-        believed = self.virsh("domstate", "--reason")
-        return believed, self.query("query-status")["status"] if self.is_active() else None
-
     def settled_state(self):
-        """The state that both agree on, None when the domain is off; raises where they do not."""
+        """The state that libvirt and QEMU agree on, in libvirt's words; raises where they do not."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
-            believed, actual = self.states()
-            if STATES.get(believed.split(" (")[0], believed) == actual:
-                return actual
+            believed = self.virsh("domstate")
+            actual = self.query("query-status")["status"] if believed != "shut off" else None
+            if STATES.get(actual) == believed:
+                return believed
             if time.monotonic() > deadline:
                 raise AssertionError(f"libvirt believes '{believed}', QEMU says '{actual}'")
             time.sleep(0.1)

@@ -236,8 +236,9 @@ class Matrix:
 
     def run(self, way, operations, rounds):
         output = self.domain.directory / "output"
-        for _ in range(rounds):
+        for i in range(rounds):
             for operation in operations:
+                print(f"{way.name}, round {i + 1}: {operation.name}", flush=True)
                 for name, words in COMMANDS.items():
                     if name != "stack":
                         words = (*words, "-o", output)
