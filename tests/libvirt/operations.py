@@ -8,9 +8,11 @@ import time
 
 SNAPSHOT = "snapshot"
 
-# `prepare` and `after` are done with nothing beside them; each is called with the domain.
-Operation = collections.namedtuple("Operation", "name act prepare after",
-                                   defaults=(lambda domain: None, lambda domain: None))
+# `prepare` and `after` are done with nothing beside them; each is called with the domain. `mistakable`:
+# what comes of it depends on whether the domain runs in that very moment, by libvirt's knowledge or
+# by QEMU's; so a stop of the machine by somebody else can change it.
+Operation = collections.namedtuple("Operation", "name act prepare after mistakable",
+                                   defaults=(lambda domain: None, lambda domain: None, False))
 
 
 def nothing(domain):
@@ -90,14 +92,15 @@ def remove_dump(domain):
 
 OPERATIONS = (
     Operation("nothing", nothing),
-    Operation("suspend", suspend, after=resume),
+    Operation("suspend", suspend, after=resume, mistakable=True),
     Operation("resume", resume, prepare=suspend),
-    Operation("save", save, after=restore),
+    Operation("save", save, after=restore, mistakable=True),
     Operation("restore", restore, prepare=save),
-    Operation("managedsave", managedsave, after=start),
+    Operation("managedsave", managedsave, after=start, mistakable=True),
     Operation("start, of what managedsave saved", start, prepare=managedsave),
     Operation("snapshot-create", create_snapshot, after=delete_snapshot),
-    Operation("snapshot-create --memspec", create_memory_snapshot, after=remove_overlay),
+    Operation("snapshot-create --memspec", create_memory_snapshot, after=remove_overlay,
+              mistakable=True),
     Operation("snapshot-create --disk-only", create_disk_snapshot, after=remove_overlay),
     Operation("snapshot-revert", revert_snapshot, prepare=create_snapshot, after=delete_snapshot),
     Operation("blockcopy", copy_disk, after=remove_copy),
