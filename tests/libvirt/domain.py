@@ -111,11 +111,15 @@ class Domain:
     def boot(self):
         (self.directory / "serial.log").unlink(missing_ok=True)
         self.virsh("start")
-        harness.wait_for(self._is_ready, "the guest to boot", harness.BOOT_SECONDS)
+        self.wait_booted(1)
         self.chardevs = self.query_chardevs()
 
-    def _is_ready(self):
-        return b"READY" in (self.directory / "serial.log").read_bytes()
+    def boots(self):
+        """How often the guest has booted since boot()."""
+        return (self.directory / "serial.log").read_bytes().count(b"READY")
+
+    def wait_booted(self, boots):
+        harness.wait_for(lambda: self.boots() >= boots, "the guest to boot", harness.BOOT_SECONDS)
 
     def remove(self):
         """Ends and forgets the domain, with its saved states and snapshots."""

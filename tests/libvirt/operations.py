@@ -27,6 +27,11 @@ def resume(domain):
     domain.virsh("resume")
 
 
+def resume_if_paused(domain):
+    if domain.settled_state() == "paused":
+        resume(domain)
+
+
 def save(domain):
     domain.virsh("save", domain.directory / "saved")
 
@@ -90,9 +95,24 @@ def remove_dump(domain):
     (domain.directory / "memory").unlink()
 
 
+def reset(domain):
+    """Until the guest has booted again."""
+    boots = domain.boots()
+    domain.virsh("reset")
+    domain.wait_booted(boots + 1)
+
+
+def destroy(domain):
+    domain.virsh("destroy")
+
+
+def boot(domain):
+    domain.boot()
+
+
 OPERATIONS = (
     Operation("nothing", nothing),
-    Operation("suspend", suspend, after=resume, mistakable=True),
+    Operation("suspend", suspend, after=resume_if_paused, mistakable=True),
     Operation("resume", resume, prepare=suspend),
     Operation("save", save, after=restore, mistakable=True),
     Operation("restore", restore, prepare=save),
@@ -105,4 +125,6 @@ OPERATIONS = (
     Operation("snapshot-revert", revert_snapshot, prepare=create_snapshot, after=delete_snapshot),
     Operation("blockcopy", copy_disk, after=remove_copy),
     Operation("dump --memory-only", dump, after=remove_dump),
+    Operation("reset", reset),
+    Operation("destroy", destroy, after=boot),
 )

@@ -35,7 +35,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration")
 import daemons
 import harness
 from domain import Domain
-from operations import OPERATIONS
+from operations import OPERATIONS, resume_if_paused
 
 END_SECONDS = 60  # in which an interrupted command has to be done
 DELAY_SECONDS = 1.5  # until the operation, at most: while vmscope attaches, or works, or leaves
@@ -70,7 +70,8 @@ def target(domain, way):
 
 
 class Beside(threading.Thread):
-    """Runs a command again and again until it is stopped; `runs` are those that ended by themselves."""
+    """Runs a command again and again until it is stopped. `runs` are those that ended by themselves or,
+    interrupted, with what they had found."""
 
     def __init__(self, words, output):
         super().__init__()
@@ -96,7 +97,7 @@ class Beside(threading.Thread):
             status = self._process.returncode
             if status < 0 and not (self._ended and status == -signal.SIGINT):
                 self.faults.append(f"vmscope ended by signal {-status}: {err.strip()[-300:]}")
-            elif not self._ended:
+            elif status == 0 or not self._ended:
                 self.runs.append(harness.Run(status, out, err))
             time.sleep(PAUSE_SECONDS)
 
@@ -121,7 +122,7 @@ class Cell:
     """The rounds of an operation beside a command."""
 
     def __init__(self):
-        self.rounds = self.mistaken = self.stops = 0
+        self.rounds = self.mistaken = self.stops = self.worked = self.ended = 0
         self.wrong = []
 
     def __str__(self):
@@ -157,15 +158,12 @@ class Matrix:
         believed = domain.virsh("domstate", "--reason") if state != "running" else state
         return Outcome(state, believed, domain.events.names(known).count("Suspended"))
 
-    def end(self, operation, outcome):
+    def end(self, operation):
         """Brings the domain back to where it runs. False: it had to be resumed."""
-        domain = self.domain
-        if outcome.state == self.expected[operation.name].state:
-            operation.after(domain)
-        if domain.settled_state() != "paused":
-            return True
-        domain.virsh("resume")
-        return False
+        operation.after(self.domain)
+        was_paused = self.domain.settled_state() == "paused"
+        resume_if_paused(self.domain)
+        return not was_paused
 
     def check_afterwards(self):
         domain = self.domain
@@ -209,8 +207,10 @@ class Matrix:
             beside = Beside((*words, *target(domain, way), *way.options),
                             domain.directory / "output")
             outcome = self.observe(operation, beside)
+            cell.worked += sum(run.status == 0 for run in beside.runs)
+            cell.ended += len(beside.runs)
             self.judge(cell, way, operation, outcome)
-            if not self.end(operation, outcome):
+            if not self.end(operation):
                 if not (way.stops and operation.mistakable):
                     raise AssertionError("the domain was paused in the end")
                 cell.mistaken += outcome.state == self.expected[operation.name].state
@@ -230,7 +230,7 @@ class Matrix:
         for operation in operations:
             operation.prepare(self.domain)
             outcome = self.expected[operation.name] = self.observe(operation, None)
-            if not self.end(operation, outcome):
+            if not self.end(operation):
                 raise RuntimeError(f"{operation.name} leaves the domain paused without vmscope")
             self.check_afterwards()
 
@@ -256,6 +256,17 @@ class Matrix:
             if run.status or events or not run.out:
                 cell.wrong.append(f"status {run.status}, events {events}: {run.err.strip()}")
                 print(f"WRONG: {name} ({way.name}): {cell.wrong[-1][-500:]}", flush=True)
+
+
+    def check_commands(self, way):
+        """A command that never did its work was not tested; one that must refuse has to be asked."""
+        for name in COMMANDS:
+            cells = [cell for key, cell in self.cells.items() if key[:2] == (way.name, name)]
+            worked, ended = (sum(getattr(cell, what) for cell in cells) for what in ("worked", "ended"))
+            print(f"{name} ({way.name}): worked {worked} times, failed or refused {ended - worked}")
+            if (worked if way.works else ended - worked) == 0:
+                self.cells[way.name, name, "all"].wrong.append("never")
+                print(f"WRONG: {name} ({way.name}) never {'worked' if way.works else 'refused'}")
 
 
 def is_refusal(run):
@@ -309,6 +320,7 @@ def main():
         matrix.expect(operations)
         for way in chosen:
             matrix.run(way, operations, arguments.rounds)
+            matrix.check_commands(way)
             if not way.stops:
                 matrix.check_quiet(way)
         domain.stop()
