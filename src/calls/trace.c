@@ -27,7 +27,7 @@ bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *mac
 				       : "its architecture is not supported");
 		return false;
 	}
-	trace->link = vms_agent_link_open(info->agent, error);
+	trace->link = vms_agent_link_open(info->agent, info->pid, error);
 	return trace->link != NULL;
 }
 

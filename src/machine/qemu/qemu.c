@@ -96,5 +96,6 @@ void vms_qemu_close(struct vms_qemu *qemu)
 	g_free(qemu->machine.vcpu_threads);
 	g_free(qemu->cpu_index);
 	vms_ram_close(&qemu->ram);
+	vms_host_identity_close(&qemu->process);
 	g_string_chunk_free(qemu->strings);
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "machine/engine.h"
+#include "machine/host/identity.h"
 #include "machine/qemu/qmp.h"
 #include "machine/qemu/ram.h"
 
@@ -16,6 +17,7 @@
 struct vms_qemu {
 	struct vms_machine machine;
 	struct vms_qmp qmp;
+	struct vms_host_identity process; /* that answers; nobody where it is not known */
 	struct vms_ram ram;
 	GStringChunk *strings; /* of info and ranges */
 	unsigned *cpu_index;   /* what QEMU calls the n_vcpus that were there at first, ascending */
