@@ -224,6 +224,7 @@ struct changing {
 	unsigned holds, valid_from; /* BTF makes sense from that hold on */
 	uint64_t tables, size;	    /* page tables that vanish with each release */
 	const enum vms_error *refusal;
+	unsigned torn; /* so many holds end before their release */
 };
 
 static bool on_hold(void *data, GError **error)
@@ -239,9 +240,13 @@ static bool on_hold(void *data, GError **error)
 	return true;
 }
 
-static bool on_release(void *data, GError **error G_GNUC_UNUSED)
+static bool on_release(void *data, GError **error)
 {
 	struct changing *changing = data;
+	if (changing->holds <= changing->torn) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "torn");
+		return false;
+	}
 	if (changing->tables)
 		memset(fake_machine_at(changing->machine, changing->tables), 0x6b, changing->size);
 	return true;
@@ -398,6 +403,21 @@ static void test_refused_hold(void)
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
 }
 
+static void test_torn_hold(void)
+{
+	struct changing changing = { .torn = 2 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.holds, ==, 3);
+
+	changing = (struct changing) { .machine = machine, .torn = 3 };
+	g_assert_null(vms_guest_detect(machine, &error));
+	g_assert_cmpstr(error->message, ==, "torn");
+	g_assert_cmpuint(changing.holds, ==, 3);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -415,5 +435,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/looks_again", test_looks_again);
 	g_test_add_func("/detect/says_what_is_missing", test_says_what_is_missing);
 	g_test_add_func("/detect/refused_hold", test_refused_hold);
+	g_test_add_func("/detect/torn_hold", test_torn_hold);
 	return g_test_run();
 }

@@ -313,8 +313,9 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		load_vmcoreinfo(guest);
 		use_own_page_tables(guest, arch, pages);
 		if (!guest->has_own_tables)
-			vms_log(VMS_LOG_DEBUG, "the kernel's own page tables are not known: it is "
-					       "looked at through those that %s showed",
+			vms_log(VMS_LOG_DEBUG,
+				"the kernel's own page tables are not known: it is "
+				"looked at through those that %s showed",
 				found_by);
 		load_uts(guest);
 		load_kaslr_offset(guest, arch);
@@ -357,23 +358,35 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 	return pages;
 }
 
-static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
-					 const struct vms_linux_arch *arch, bool *paging,
-					 GError **error)
+/* Is it the machine's state that is in the way, which may change? */
+static bool is_of_now(const GError *failure)
 {
-	uint64_t phase_ns = vms_clock_now_ns();
-	struct vms_regs regs;
-	GError *failure = NULL;
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
-		return NULL;
-	g_autoptr(GArray) pages = map_by_vcpus(machine, arch, &regs, paging, &failure);
-	vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
-	if (failure) {
-		g_propagate_error(error, failure);
-		return NULL;
+	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+}
+
+/*
+ * The same for a machine that is not held yet. When it went on before all was seen, as the watchdog
+ * may have it, it is looked at again. *refused: it could not be held.
+ */
+static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arch *arch,
+			 struct vms_regs *regs, bool *paging, bool *refused, GError **error)
+{
+	for (unsigned looks = 1;; looks++) {
+		GError *failure = NULL;
+		*refused = !vms_machine_hold(machine, VMS_ALL_VCPUS, &failure);
+		if (!*refused) {
+			g_autoptr(GArray) pages =
+				map_by_vcpus(machine, arch, regs, paging, &failure);
+			vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
+			if (!failure)
+				return g_steal_pointer(&pages);
+		}
+		if (*refused || !is_of_now(failure) || looks == LOOKS_LIMIT) {
+			g_propagate_error(error, failure);
+			return NULL;
+		}
+		g_error_free(failure);
 	}
-	log_phase("Finding the kernel's image", &phase_ns);
-	return pages ? load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL) : NULL;
 }
 
 /* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
@@ -460,14 +473,20 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 			      char **why, GError **error)
 {
 	GError *failure = NULL;
-	bool paging = false, is_core = vms_machine_info(machine)->is_core;
-	struct vms_linux *guest = detect_by_vcpus(machine, arch, &paging, &failure);
-	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+	struct vms_regs regs;
+	uint64_t phase_ns = vms_clock_now_ns();
+	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
+	g_autoptr(GArray) pages = map_image(machine, arch, &regs, &paging, &refused, &failure);
+	log_phase("Finding the kernel's image", &phase_ns);
+	if (refused && is_of_now(failure))
 		return detect_unheld(machine, arch, failure, error);
 	if (failure) {
 		g_propagate_error(error, failure);
 		return NULL;
 	}
+	struct vms_linux *guest = NULL;
+	if (pages)
+		guest = load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
 	/* A file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
