@@ -32,7 +32,7 @@ void kallsyms_put_number(struct kallsyms_blob *blob, uint64_t value, size_t byte
 	kallsyms_put(blob, &value, bytes);
 }
 
-static size_t align(struct kallsyms_blob *blob, size_t alignment)
+size_t kallsyms_align(struct kallsyms_blob *blob, size_t alignment)
 {
 	while (blob->bytes->len % alignment)
 		kallsyms_put_number(blob, 0, 1);
@@ -87,16 +87,16 @@ static void put_names_and_markers(struct kallsyms_blob *blob, const struct kalls
 				  const GPtrArray *sources)
 {
 	g_autoptr(GArray) marks = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	blob->num_syms = align(blob, shape->alignment);
+	blob->num_syms = kallsyms_align(blob, shape->alignment);
 	kallsyms_put_number(blob, sources->len, shape->mark_bytes);
-	blob->names = align(blob, shape->alignment);
+	blob->names = kallsyms_align(blob, shape->alignment);
 	for (guint i = 0; i < sources->len; i++) {
 		uint64_t mark = blob->bytes->len - blob->names;
 		if (i % 256 == 0)
 			g_array_append_val(marks, mark);
 		put_name(blob, sources->pdata[i]);
 	}
-	blob->markers = align(blob, shape->alignment);
+	blob->markers = kallsyms_align(blob, shape->alignment);
 	for (guint i = 0; i < marks->len; i++)
 		kallsyms_put_number(blob, g_array_index(marks, uint64_t, i), shape->mark_bytes);
 }
@@ -104,7 +104,7 @@ static void put_names_and_markers(struct kallsyms_blob *blob, const struct kalls
 static void put_seqs(struct kallsyms_blob *blob, const struct kallsyms_shape *shape,
 		     const GPtrArray *sources)
 {
-	align(blob, shape->alignment);
+	kallsyms_align(blob, shape->alignment);
 	for (guint i = 0; shape->seqs && i < sources->len; i++)
 		kallsyms_put_number(blob, (i * 7919u) % sources->len, 3);
 }
@@ -113,13 +113,13 @@ void kallsyms_put_tokens(struct kallsyms_blob *blob, const struct kallsyms_shape
 {
 	uint16_t offset[256];
 	char buf[2];
-	blob->tokens = align(blob, shape->alignment);
+	blob->tokens = kallsyms_align(blob, shape->alignment);
 	for (unsigned i = 0; i < 256; i++) {
 		const char *text = token_text(i, buf);
 		offset[i] = (uint16_t)(blob->bytes->len - blob->tokens);
 		kallsyms_put(blob, text, strlen(text) + 1);
 	}
-	blob->token_index = align(blob, shape->alignment);
+	blob->token_index = kallsyms_align(blob, shape->alignment);
 	for (unsigned i = 0; i < 256; i++)
 		kallsyms_put_number(blob, offset[i], 2);
 }
@@ -140,13 +140,13 @@ static uint64_t encode_address(const struct kallsyms_blob *blob, enum kallsyms_k
 static void put_addresses(struct kallsyms_blob *blob, const struct kallsyms_shape *shape,
 			  const GPtrArray *sources)
 {
-	blob->addresses = align(blob, shape->alignment);
+	blob->addresses = kallsyms_align(blob, shape->alignment);
 	for (guint i = 0; i < sources->len; i++) {
 		const struct kallsyms_source *symbol = sources->pdata[i];
 		kallsyms_put_number(blob, encode_address(blob, shape->kind, symbol->va),
 				    shape->kind == KIND_ABSOLUTE ? 8 : 4);
 	}
-	blob->base = align(blob, shape->alignment);
+	blob->base = kallsyms_align(blob, shape->alignment);
 	if (shape->kind == KIND_BASE_RELATIVE || shape->kind == KIND_PERCPU)
 		kallsyms_put_number(blob, blob->image_va, 8);
 }

@@ -56,4 +56,6 @@ void kallsyms_encode(struct kallsyms_blob *blob, const struct kallsyms_shape *sh
 /* Parts of that. */
 void kallsyms_put(struct kallsyms_blob *blob, const void *data, size_t size);
 void kallsyms_put_number(struct kallsyms_blob *blob, uint64_t value, size_t bytes);
+/* The offset of what is put next. */
+size_t kallsyms_align(struct kallsyms_blob *blob, size_t alignment);
 void kallsyms_put_tokens(struct kallsyms_blob *blob, const struct kallsyms_shape *shape);
