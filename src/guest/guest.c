@@ -31,6 +31,8 @@ static void take_linux(struct vms_guest *guest, struct vms_linux *linux_guest)
 	if (vms_symbol_table_count(linux_guest->symbols) == 0)
 		guest->why = g_strdup("the kernel carries no symbols (kallsyms): give its vmlinux "
 				      "with --symbols");
+	else if (linux_guest->missing)
+		guest->why = g_strdup(linux_guest->missing);
 	else if (!linux_guest->btf)
 		guest->why = g_strdup("the kernel carries no types (BTF): tasks, modules and "
 				      "memory areas cannot be read");
@@ -73,8 +75,8 @@ bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
 bool vms_guest_is_complete(const struct vms_guest *guest)
 {
 	const struct vms_linux *linux_guest = guest->linux_guest;
-	return linux_guest && linux_guest->has_own_tables && linux_guest->tasks &&
-	       linux_guest->modules;
+	return linux_guest && linux_guest->has_own_tables && !linux_guest->missing &&
+	       linux_guest->tasks && linux_guest->modules;
 }
 
 bool vms_guest_follow_tables(struct vms_guest *guest, GError **error)
