@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* BTF of any content, and the questions that are asked of it. */
+/*
+ * BTF of any content, and the questions that are asked of it.
+ *
+ * Covers: src/guest/linux/btf.c.
+ */
 #include "guest/linux/btf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,6 +2,8 @@
 /*
  * What an agent and a guest tell: names, mappings and records, a byte each for what follows. The
  * files must be such that uftrace, which has no limits of its own for lines, can read them.
+ *
+ * Covers: src/calls/directory.c src/calls/tasks.c src/calls/image.c.
  */
 #include "base/bytes.h"
 #include "calls/directory.h"

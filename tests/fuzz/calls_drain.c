@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings that a hostile QEMU has written: heads and contents are the fuzzer's. */
+/*
+ * Rings that a hostile QEMU has written: heads and contents are the fuzzer's.
+ *
+ * Covers: src/calls/drain.c.
+ */
 #include "calls/drain.h"
 #include <string.h>
 

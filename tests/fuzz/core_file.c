@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A core file's bytes: plain, or those that a flattened file stands for. */
+/*
+ * A core file's bytes: plain, or those that a flattened file stands for.
+ *
+ * Covers: src/machine/core/core_file.c.
+ */
 #include "machine/core/core_file.h"
 #include "../unit/memory_file.h"
 

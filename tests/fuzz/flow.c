@@ -2,6 +2,9 @@
 /*
  * Any order of calls, returns, jumps, stacks, privilege and tasks on three vCPUs: the records of
  * every stream nest, have the right depth, and times do not go back, which reading them checks.
+ *
+ * Covers: agent/flow.c agent/place.c agent/record.c agent/stack.c agent/streams.c agent/tasks.c
+ * agent/user.c agent/functions.c.
  */
 #include "../unit/flow_world.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* All that a gdb stub says, from the greeting to registers and memory. */
+/*
+ * All that a gdb stub says, from the greeting to registers and memory.
+ *
+ * Covers: src/machine/qemu/gdb.c.
+ */
 #include "machine/qemu/gdb.h"
 #include "peer.h"
 

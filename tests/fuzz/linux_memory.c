@@ -3,6 +3,8 @@
  * A kernel's structures over memory of any content: its log in both layouts, its tasks, modules,
  * areas and timers. Input: pairs of bytes that say which word of memory is set and to what; every
  * structure and pointer lies in these few pages, so that wild ones often meet.
+ *
+ * Covers: src/guest/linux/task.c.
  */
 #include "../unit/fake_linux.h"
 #include "arch/x86_64.h"

@@ -2,6 +2,8 @@
 /*
  * Page tables of any content. Input: which architecture and how much to list, the registers that
  * say how tables are laid out, an address, then physical memory from 0 on.
+ *
+ * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c.
  */
 #include <string.h>
 #include <vmscope/arch.h>

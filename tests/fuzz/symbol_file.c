@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A symbol file of any content. */
+/*
+ * A symbol file of any content.
+ *
+ * Covers: src/symbol/symbol_file.c.
+ */
 #include <vmscope/symbol.h>
 
 #include <sys/mman.h>

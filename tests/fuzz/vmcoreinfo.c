@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A page of any content, and what is asked of it at detection. */
+/*
+ * A page of any content, and what is asked of it at detection.
+ *
+ * Covers: src/guest/linux/vmcoreinfo.c.
+ */
 #include "guest/linux/vmcoreinfo.h"
 #include "guest/linux/kernel_image.h"
 
