@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/host_process.h"
 
+#include "base/proc_text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -115,7 +116,6 @@ void vms_host_process_clear(struct vms_host_process *process)
 
 /*
  * Looks through /proc/net/unix of the process for a socket, by inode or by path.
- * Lines are "ADDRESS: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH" (proc_net(5)).
  * *connected: a client is connected to a socket of that path.
  */
 static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool *connected)
@@ -123,18 +123,14 @@ static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool 
 	g_autofree char *list = vms_host_process_path(pid, "net/unix");
 	FILE *file = fopen(list, "re");
 	char line[512], *found = NULL;
+	struct vms_proc_unix entry;
 	while (file && fgets(line, sizeof(line), file)) {
-		unsigned long number;
-		unsigned state;
-		int start = 0;
-		line[strcspn(line, "\n")] = 0;
-		if (sscanf(line, "%*s %*x %*x %*x %*x %x %lu %n", &state, &number, &start) < 2 ||
-		    !start || !line[start])
+		if (!vms_proc_parse_unix(line, &entry))
 			continue;
-		if (number == inode && !found)
-			found = g_strdup(line + start);
-		if (path && strcmp(line + start, path) == 0)
-			*connected |= state == 3; /* SS_CONNECTED of the kernel */
+		if (entry.inode == inode && !found)
+			found = g_strdup(entry.path);
+		if (path && strcmp(entry.path, path) == 0)
+			*connected |= entry.is_connected;
 	}
 	if (file)
 		fclose(file);
@@ -162,22 +158,24 @@ static uint16_t port_of(const struct sockaddr_storage *address)
 	return 0;
 }
 
-/*
- * The inode of the socket bound to `local` and connected to `remote`, or 0. Lines are
- * "SLOT: ADDRESS:PORT ADDRESS:PORT STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE" (proc_net(5)).
- */
+/* Is it that port? */
+static bool has_port(const char *address, unsigned port)
+{
+	const char *colon = strrchr(address, ':');
+	return colon && g_ascii_strtoull(colon + 1, NULL, 16) == port;
+}
+
+/* The inode of the socket bound to `local` and connected to `remote`, or 0. */
 static uint64_t find_tcp_socket(const char *list, unsigned local, unsigned remote)
 {
 	FILE *file = fopen(list, "re");
 	char line[512];
+	struct vms_proc_tcp entry;
 	uint64_t found = 0;
 	while (file && !found && fgets(line, sizeof(line), file)) {
-		unsigned ports[2];
-		unsigned long inode;
-		if (sscanf(line, "%*s %*[^:]:%x %*[^:]:%x %*x %*s %*s %*x %*u %*u %lu", &ports[0],
-			   &ports[1], &inode) == 3 &&
-		    ports[0] == local && ports[1] == remote)
-			found = inode;
+		if (vms_proc_parse_tcp(line, &entry) && has_port(entry.local, local) &&
+		    has_port(entry.remote, remote))
+			found = entry.inode;
 	}
 	if (file)
 		fclose(file);
