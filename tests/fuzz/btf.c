@@ -29,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	vms_btf_enumerator(btf, "MINUS", &value);
+	vms_btf_enumerator(btf, "WIDE", &value);
 	if (vms_btf_percpu(btf, "cpu_number", &bytes))
 		g_assert_cmpuint(bytes, <=, UINT32_MAX);
 	vms_btf_free(btf);

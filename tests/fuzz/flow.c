@@ -113,7 +113,11 @@ static void event(void)
 	struct flow *flow = world.flow[cpu];
 	static const char name[] = "abc";
 	unsigned at = rank();
-	uint64_t where = slot();
+	uint64_t where = slot(), found, called;
+	if (flow_innermost(flow, at, &found, &called))
+		g_assert_cmpint(flow_function(world.tracing, called), >=, -1);
+	flow_resumes(flow, in('a'), where);
+	flow_tracing_stopped(world.tracing);
 	switch (byte() % 16) {
 	case 0:
 	case 1:

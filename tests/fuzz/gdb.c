@@ -26,6 +26,8 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_stop(gdb, NULL);
 	vms_gdb_probe(gdb, &was_running, NULL);
 	g_free(vms_gdb_monitor(gdb, "info mtree -f", NULL));
+	vms_gdb_system_regs(gdb, 0, &regs, NULL);
+	vms_gdb_detach(gdb, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
