@@ -76,10 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (drain) {
 		vms_calls_drain_is_late(drain);
 		g_assert_false(vms_calls_drain_stopped(drain));
-		vms_calls_drain_lost(drain);
 		vms_calls_drain_finish(drain, NULL);
+		vms_calls_drain_lost(drain);
 	}
-	vms_calls_drain_lost(drain);
 	g_aligned_free(shared);
 	return 0;
 }

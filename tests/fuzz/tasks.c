@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tasks of a kernel in memory of any content (words.h): the one that a vCPU runs, all of them, and
- * the registers of those that do not run.
+ * Tasks of a kernel in memory of any content (words.h): the one that a vCPU runs, all of them, the
+ * registers of those that do not run, and those that a core file's vCPUs lack.
  *
  * Covers: src/guest/linux/task.c src/guest/linux/task_x86_64.c src/guest/linux/task_aarch64.c
- * src/guest/linux/list.c src/guest/linux/member.c.
+ * src/guest/linux/list.c src/guest/linux/member.c src/guest/linux/vcpu.c
+ * src/guest/linux/linux_x86_64.c src/guest/linux/linux_aarch64.c.
  */
 #include "words.h"
 
@@ -16,6 +17,8 @@ enum {
 	NO_MEMBERS = 16, /* something is missing */
 	ENTRY_CODE = 32, /* the entry's code tells where the current task is */
 	USER = 64,	 /* the vCPU runs a user program */
+	NO_NOTES = 128,	 /* which CPUs crashed is not told */
+	HAS_ROOT = 256,	 /* the vCPU's page tables are known */
 };
 
 #define INIT_TASK (WORDS_RAM + 0x100)
@@ -69,6 +72,10 @@ static const struct words_symbol symbols[] = {
 	{ "__entry_task", 8, { AARCH64, ENTRY_CODE } },
 	{ "el0t_64_sync", WORDS_RAM + 0x800, { AARCH64 | ENTRY_CODE, 0 } },
 	{ "init_task", INIT_TASK, { 0, 0 } },
+	{ "__per_cpu_offset", WORDS_RAM + 0x900, { 0, ONE_CPU } },
+	{ "nr_cpu_ids", WORDS_RAM + 0x910, { 0, 0 } },
+	{ "crash_notes", WORDS_RAM + 0x918, { 0, NO_NOTES } },
+	{ "__cpu_online_mask", WORDS_RAM + 0x920, { 0, NO_NOTES } },
 	{ 0 },
 };
 
@@ -102,6 +109,17 @@ static void check_task(const struct vms_task *task)
 	g_assert_nonnull(strchr("RSDTtXZPI", task->state));
 }
 
+/* As of a core file, whose vCPUs have few registers. */
+static void complete(struct vms_linux *guest, unsigned options)
+{
+	const struct vms_arch *arch = guest->arch;
+	struct vms_regs *regs = fake_machine_regs(guest->machine, 0);
+	if (options & HAS_ROOT)
+		set_reg(arch, regs, options & AARCH64 ? "TTBR1_EL1" : "cr3", 0x1000);
+	set_reg(arch, regs, options & AARCH64 ? "cpsr" : "cs", options & AARCH64 ? 5 : 0x10);
+	vms_linux_complete_vcpus(guest);
+}
+
 static void ask(struct vms_linux *guest, const struct vms_regs *regs)
 {
 	struct vms_task task = { 0 };
@@ -130,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct vms_regs regs = make_regs(kernel.arch, options);
 	guest->tasks = vms_linux_tasks_new(guest);
 	ask(guest, &regs);
+	complete(guest, options);
 	words_linux_free(guest);
 	return 0;
 }

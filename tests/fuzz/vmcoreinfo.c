@@ -2,7 +2,8 @@
 /*
  * A page of any content, and what is asked of it at detection.
  *
- * Covers: src/guest/linux/vmcoreinfo.c.
+ * Covers: src/guest/linux/vmcoreinfo.c src/guest/linux/linux_x86_64.c
+ * src/guest/linux/linux_aarch64.c.
  */
 #include "guest/linux/vmcoreinfo.h"
 #include "../unit/fake_machine.h"
