@@ -227,17 +227,17 @@ static void test_token_flood(void)
 	static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
 	enum { STRING = 32 << 10, ROUNDS = 240, TOKENS_AFTER = 256 - '0' - 10 };
 	g_autoptr(GError) error = NULL;
-	struct blob blob = { .bytes = g_byte_array_new() };
+	struct kallsyms_blob blob = { .bytes = g_byte_array_new() };
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		g_autofree char *string = g_strnfill(STRING, 'x');
-		size_t begin = align(&blob, 8), index;
-		put(&blob, string, STRING + 1);
+		size_t begin = kallsyms_align(&blob, 8), index;
+		kallsyms_put(&blob, string, STRING + 1);
 		while (blob.bytes->len - begin < UINT16_MAX - 1024) {
-			size_t place = align(&blob, 8) - begin;
-			put(&blob, digits, sizeof(digits));
+			size_t place = kallsyms_align(&blob, 8) - begin;
+			kallsyms_put(&blob, digits, sizeof(digits));
 			for (unsigned i = 0; i < TOKENS_AFTER; i++)
-				put_number(&blob, 0, 1);
-			index = align(&blob, 8);
+				kallsyms_put_number(&blob, 0, 1);
+			index = kallsyms_align(&blob, 8);
 			g_byte_array_set_size(blob.bytes, (guint)index + 512);
 			memset(blob.bytes->data + index, 0, 512);
 			set_bytes(&blob, index + 2 * '0', place, 2);
@@ -253,12 +253,12 @@ static void test_token_flood(void)
 static void test_most_symbols(void)
 {
 	for (unsigned more = 0; more < 2; more++) {
-		const struct shape shape = {
+		const struct kallsyms_shape shape = {
 			ORDER_SEQS_LAST, KIND_BASE_RELATIVE, false, false, 8, 4, (2u << 20) + more
 		};
 		g_autoptr(GPtrArray) sources = make_sources(&shape);
-		struct blob blob;
-		encode(&blob, &shape, sources);
+		struct kallsyms_blob blob;
+		kallsyms_encode(&blob, &shape, sources, IMAGE_VA);
 		g_autoptr(vms_symbol_table) table = decode(blob.bytes, NULL);
 		g_assert_true((table == NULL) == (more == 1));
 		g_byte_array_unref(blob.bytes);
@@ -272,12 +272,12 @@ static void test_longest_name(void)
 	for (unsigned more = 0; more < 2; more++) {
 		char name[MOST + 1] = "x";
 		g_autoptr(GPtrArray) sources = make_sources(&plain);
-		struct source_symbol *symbol = sources->pdata[700];
-		struct blob blob;
+		struct kallsyms_source *symbol = sources->pdata[700];
+		struct kallsyms_blob blob;
 		memset(name + 1, 1, MOST - 2 + more); /* the type is a token, too */
 		g_free(symbol->name);
 		symbol->name = g_strdup(name);
-		encode(&blob, &plain, sources);
+		kallsyms_encode(&blob, &plain, sources, IMAGE_VA);
 		g_autoptr(vms_symbol_table) table = decode(blob.bytes, NULL);
 		g_assert_true((table == NULL) == (more == 1));
 		if (table)
