@@ -6,8 +6,6 @@
 /* Slots are made by the block, whose memory is mapped at once: in huge pages, where there are. */
 #define BLOCK_SLOTS 8
 #define BLOCK_SIZE  ((size_t)BLOCK_SLOTS * (VMS_DUMP_UNIT_MAX + 2 * VMS_DUMP_PAGE))
-/* A disk that makes a reader wait for so long does not keep up. */
-#define PATIENCE_US 5000
 
 struct entry {
 	uint64_t number;
@@ -24,7 +22,6 @@ struct vms_dump_backlog {
 	GCond room, work;
 	GPtrArray *blocks; /* struct block, owned */
 	guint max_blocks;
-	bool behind;	 /* the disk was too slow once */
 	GPtrArray *free; /* struct vms_dump_slot: the last one was used last */
 	GArray *entries; /* struct entry, of the whole dump: 16 bytes for each MiB of a guest */
 	guint next;	 /* of them that is to be taken */
@@ -78,7 +75,7 @@ static bool add_block(struct vms_dump_backlog *backlog)
 struct vms_dump_backlog *vms_dump_backlog_new(uint64_t limit, unsigned workers, GError **error)
 {
 	g_autoptr(vms_dump_backlog) backlog = g_new0(struct vms_dump_backlog, 1);
-	guint least = 2 * workers / BLOCK_SLOTS + 1;
+	guint least = workers / BLOCK_SLOTS + 1;
 	g_mutex_init(&backlog->lock);
 	g_cond_init(&backlog->room);
 	g_cond_init(&backlog->work);
@@ -97,24 +94,16 @@ struct vms_dump_backlog *vms_dump_backlog_new(uint64_t limit, unsigned workers, 
 	return g_steal_pointer(&backlog);
 }
 
-/* Under lock, when no slot is free: makes some, or waits. `until`: how long the disk may take. */
-static void wait_for_room(struct vms_dump_backlog *backlog, gint64 until)
-{
-	if (backlog->blocks->len == backlog->max_blocks)
-		g_cond_wait(&backlog->room, &backlog->lock);
-	else if (!backlog->behind)
-		backlog->behind = !g_cond_wait_until(&backlog->room, &backlog->lock, until);
-	else if (!add_block(backlog))
-		backlog->max_blocks = backlog->blocks->len;
-}
-
 struct vms_dump_slot *vms_dump_backlog_get(struct vms_dump_backlog *backlog)
 {
 	struct vms_dump_slot *slot = NULL;
-	gint64 until = g_get_monotonic_time() + PATIENCE_US;
 	g_mutex_lock(&backlog->lock);
-	while (!backlog->cancelled && backlog->free->len == 0)
-		wait_for_room(backlog, until);
+	while (!backlog->cancelled && backlog->free->len == 0) {
+		if (backlog->blocks->len == backlog->max_blocks)
+			g_cond_wait(&backlog->room, &backlog->lock);
+		else if (!add_block(backlog))
+			backlog->max_blocks = backlog->blocks->len;
+	}
 	if (!backlog->cancelled)
 		slot = g_ptr_array_steal_index(backlog->free, backlog->free->len - 1);
 	g_mutex_unlock(&backlog->lock);
@@ -144,18 +133,25 @@ void vms_dump_backlog_add(struct vms_dump_backlog *backlog, uint64_t number,
 	g_mutex_unlock(&backlog->lock);
 }
 
-bool vms_dump_backlog_take(struct vms_dump_backlog *backlog, uint64_t *number,
-			   struct vms_dump_slot **slot)
+enum vms_dump_backlog_taken vms_dump_backlog_take(struct vms_dump_backlog *backlog,
+						  uint64_t until_ns, uint64_t *number,
+						  struct vms_dump_slot **slot)
 {
+	enum vms_dump_backlog_taken taken = VMS_DUMP_BACKLOG_NOTHING;
+	bool in_time = true;
 	g_mutex_lock(&backlog->lock);
-	while (backlog->next == backlog->entries->len && !backlog->ended && !backlog->cancelled)
-		g_cond_wait(&backlog->work, &backlog->lock);
-	bool taken = backlog->next < backlog->entries->len && !backlog->cancelled;
-	if (taken) {
+	while (backlog->next == backlog->entries->len && !backlog->ended && !backlog->cancelled &&
+	       in_time)
+		in_time = g_cond_wait_until(&backlog->work, &backlog->lock,
+					    (gint64)(until_ns / 1000));
+	if (backlog->cancelled || (backlog->ended && backlog->next == backlog->entries->len)) {
+		taken = VMS_DUMP_BACKLOG_ENDED;
+	} else if (backlog->next < backlog->entries->len) {
 		const struct entry *entry =
 			&g_array_index(backlog->entries, struct entry, backlog->next++);
 		*number = entry->number;
 		*slot = entry->slot;
+		taken = VMS_DUMP_BACKLOG_UNIT;
 	}
 	g_mutex_unlock(&backlog->lock);
 	return taken;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Units that were read and are not written yet, in memory. Readers do not wait for the disk as long
- * as there is room. A disk that keeps up needs little: only when readers have waited for it once is
- * all of the room used.
+ * Units that were read and are not written yet, in memory: those that read do not wait for the disk
+ * as long as there is room.
  */
 #pragma once
 
@@ -18,7 +17,7 @@ struct vms_dump_slot {
 typedef struct vms_dump_backlog vms_dump_backlog;
 
 /*
- * `limit`: bytes of all slots at most, but for the few that as many readers and writers need at
+ * `limit`: bytes of all slots at most, but for the few that as many threads need at
  * least. Errors: IO, there is no memory.
  */
 struct vms_dump_backlog *vms_dump_backlog_new(uint64_t limit, unsigned workers, GError **error);
@@ -36,9 +35,15 @@ void vms_dump_backlog_put(struct vms_dump_backlog *backlog, struct vms_dump_slot
 /* Adds a unit, to be written; without a slot all of it is zeros. */
 void vms_dump_backlog_add(struct vms_dump_backlog *backlog, uint64_t number,
 			  struct vms_dump_slot *slot);
-/* The next unit to be written; waits for it. False: it was the last, or it was cancelled. */
-bool vms_dump_backlog_take(struct vms_dump_backlog *backlog, uint64_t *number,
-			   struct vms_dump_slot **slot);
+enum vms_dump_backlog_taken {
+	VMS_DUMP_BACKLOG_UNIT,
+	VMS_DUMP_BACKLOG_NOTHING, /* nothing has come in time */
+	VMS_DUMP_BACKLOG_ENDED,	  /* it was the last, or it was cancelled */
+};
+/* The next unit to be written; waits for it until `until_ns` (CLOCK_MONOTONIC). */
+enum vms_dump_backlog_taken vms_dump_backlog_take(struct vms_dump_backlog *backlog,
+						  uint64_t until_ns, uint64_t *number,
+						  struct vms_dump_slot **slot);
 
 /* No unit is added from now on: room is given back to the system. */
 void vms_dump_backlog_end(struct vms_dump_backlog *backlog);

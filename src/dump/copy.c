@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is handed out to readers in units by a counter. A unit goes to the writers in the slot of
- * the backlog that it was read into; a unit of zeros needs none.
+ * Memory is handed out in units by a counter. As long as the disk takes what it gets, a thread
+ * reads a unit and writes it: nothing is quicker, and needs less memory. When a write lasts too
+ * long, the disk is behind: from then on units go to the backlog in the slot that they were read
+ * into (a unit of zeros needs none), other threads write them, and the thread that was caught in
+ * that write is replaced.
+ *
+ * So there are two threads for each processor, in pairs: one reads, the other writes the backlog,
+ * and as long as there is none watches the first.
  */
 #include "dump/copy.h"
+#include "base/clock.h"
 #include "dump/backlog.h"
 #include "dump/units.h"
 #include <string.h>
@@ -12,16 +19,18 @@
 #define UNREADABLE_MAX (1U << 20)
 #define NOWHERE	       UINT64_MAX
 
+/* A write that lasts so long waits for the disk. */
+#define PATIENCE_NS (UINT64_C(50) * 1000 * 1000)
+
 struct worker {
 	struct vms_dump_copy *copy;
 	unsigned index;
 	GThread *thread;
-};
-
-struct reader {
-	struct vms_dump_copy *copy;
-	struct vms_dump_slot *slot; /* it reads into this one */
-	uint64_t unreadable;	    /* bytes of its unit */
+	struct worker *other;	    /* of the pair */
+	struct vms_dump_slot *slot; /* that it reads into, or NULL */
+	uint64_t unreadable;	    /* bytes of the unit that it reads */
+	bool writes;		    /* the backlog, in place of reading; under lock */
+	uint64_t write_ns; /* atomic: when its write of a unit that it has read began, or 0 */
 };
 
 struct vms_dump_copy {
@@ -30,15 +39,19 @@ struct vms_dump_copy {
 	struct vms_dump_sink *sink;
 	struct vms_dump_backlog *backlog;
 	struct vms_dump_units units;
+	uint64_t n_units;
 	/* Atomic. readable: an address that was. */
 	uint64_t next_unit, read, zeros, written, readable;
-	gint stop; /* atomic */
-	struct worker *workers[VMS_DUMP_COPY_WRITTEN + 1];
-	unsigned n_workers; /* of each kind */
+	gint behind; /* atomic: the disk is */
+	gint stop;   /* atomic */
+	struct worker *workers;
+	unsigned n_workers;
 
 	GMutex lock;
-	GCond ended;				     /* a worker has */
-	unsigned running[VMS_DUMP_COPY_WRITTEN + 1]; /* readers, writers */
+	GCond ended;			   /* a worker has, or all is read */
+	unsigned running;		   /* workers */
+	unsigned reading;		   /* workers that read a unit right now */
+	uint64_t units_read, units_passed; /* on: written, or in the backlog */
 	GError *error;
 	GArray *unreadable;  /* struct vms_range */
 	uint64_t not_listed; /* bytes that are missing in `unreadable` */
@@ -64,9 +77,9 @@ static bool is_zero(const uint8_t *data, size_t size)
 	return memcmp(data, zeros, head) == 0 && memcmp(data, data + head, size - head) == 0;
 }
 
-static void add_unreadable(struct reader *reader, uint64_t pa, uint64_t size)
+static void add_unreadable(struct worker *worker, uint64_t pa, uint64_t size)
 {
-	struct vms_dump_copy *copy = reader->copy;
+	struct vms_dump_copy *copy = worker->copy;
 	GArray *list = copy->unreadable;
 	g_mutex_lock(&copy->lock);
 	struct vms_range *last =
@@ -80,7 +93,7 @@ static void add_unreadable(struct reader *reader, uint64_t pa, uint64_t size)
 		copy->not_listed += size;
 	}
 	g_mutex_unlock(&copy->lock);
-	reader->unreadable += size;
+	worker->unreadable += size;
 }
 
 /* The end of the page that `pa` lies in, but not beyond `end`. */
@@ -90,27 +103,27 @@ static uint64_t page_end(uint64_t pa, uint64_t end)
 }
 
 /* What of [pa, end) can be read; the rest becomes zeros. */
-static void read_pages(struct reader *reader, uint64_t pa, uint64_t end)
+static void read_pages(struct worker *worker, uint64_t pa, uint64_t end)
 {
 	for (uint64_t next; pa < end; pa = next) {
-		uint8_t *to = reader->slot->data + (pa - reader->slot->unit.pa);
+		uint8_t *to = worker->slot->data + (pa - worker->slot->unit.pa);
 		next = page_end(pa, end);
-		if (!vms_machine_read_phys(reader->copy->source, pa, to, next - pa)) {
+		if (!vms_machine_read_phys(worker->copy->source, pa, to, next - pa)) {
 			memset(to, 0, next - pa);
-			add_unreadable(reader, pa, next - pa);
+			add_unreadable(worker, pa, next - pa);
 		}
 	}
 }
 
-static void read_part(struct reader *reader, uint64_t pa, uint64_t end)
+static void read_part(struct worker *worker, uint64_t pa, uint64_t end)
 {
-	struct vms_dump_copy *copy = reader->copy;
-	struct vms_dump_unit *unit = &reader->slot->unit;
-	uint8_t *data = reader->slot->data;
+	struct vms_dump_copy *copy = worker->copy;
+	struct vms_dump_unit *unit = &worker->slot->unit;
+	uint8_t *data = worker->slot->data;
 	if (vms_machine_read_phys(copy->source, pa, data + (pa - unit->pa), end - pa))
 		__atomic_store_n(&copy->readable, pa, __ATOMIC_RELAXED);
 	else
-		read_pages(reader, pa, end);
+		read_pages(worker, pa, end);
 	uint64_t first_page = unit->pa / VMS_DUMP_PAGE;
 	for (uint64_t next; pa < end; pa = next) {
 		next = page_end(pa, end);
@@ -122,15 +135,15 @@ static void read_part(struct reader *reader, uint64_t pa, uint64_t end)
 }
 
 /* Reads whole pages, and no more than what may hold something. */
-static void read_memory(struct reader *reader)
+static void read_memory(struct worker *worker)
 {
-	const struct vms_dump_unit *unit = &reader->slot->unit;
+	const struct vms_dump_unit *unit = &worker->slot->unit;
 	uint64_t pa = unit->pa, end = unit->pa + unit->size, begin, stop;
-	reader->unreadable = 0;
-	while (vms_machine_next_data(reader->copy->source, pa, end, &begin, &stop)) {
+	worker->unreadable = 0;
+	while (vms_machine_next_data(worker->copy->source, pa, end, &begin, &stop)) {
 		begin = MAX(begin / VMS_DUMP_PAGE * VMS_DUMP_PAGE, pa);
 		pa = page_end(MAX(stop, begin + 1) - 1, end);
-		read_part(reader, begin, pa);
+		read_part(worker, begin, pa);
 	}
 }
 
@@ -138,10 +151,10 @@ static void read_memory(struct reader *reader)
  * All of a page of which the unit has a part, and ranges behind the unit's have others; NULL where
  * a range before has the first part.
  */
-static const uint8_t *read_edge(struct reader *reader, uint64_t page_pa, uint8_t *to)
+static const uint8_t *read_edge(struct worker *worker, uint64_t page_pa, uint8_t *to)
 {
-	const struct vms_dump_copy *copy = reader->copy;
-	const struct vms_dump_unit *unit = &reader->slot->unit;
+	const struct vms_dump_copy *copy = worker->copy;
+	const struct vms_dump_unit *unit = &worker->slot->unit;
 	const GArray *memory = copy->state->memory;
 	uint64_t begin = MAX(page_pa, unit->pa);
 	uint64_t end = MIN(page_pa + VMS_DUMP_PAGE, unit->pa + unit->size);
@@ -150,7 +163,7 @@ static const uint8_t *read_edge(struct reader *reader, uint64_t page_pa, uint8_t
 		return NULL;
 	memset(to, 0, VMS_DUMP_PAGE);
 	if (!unit->zero[page_pa / VMS_DUMP_PAGE - unit->pa / VMS_DUMP_PAGE])
-		memcpy(to + (begin - page_pa), reader->slot->data + (begin - unit->pa),
+		memcpy(to + (begin - page_pa), worker->slot->data + (begin - unit->pa),
 		       end - begin);
 	for (guint i = own + 1; i < memory->len; i++) {
 		const struct vms_range *other = &g_array_index(memory, struct vms_range, i);
@@ -164,16 +177,16 @@ static const uint8_t *read_edge(struct reader *reader, uint64_t page_pa, uint8_t
 	return to;
 }
 
-static void read_edges(struct reader *reader)
+static void read_edges(struct worker *worker)
 {
-	struct vms_dump_slot *slot = reader->slot;
+	struct vms_dump_slot *slot = worker->slot;
 	struct vms_dump_unit *unit = &slot->unit;
 	uint64_t end = unit->pa + unit->size, first = unit->pa / VMS_DUMP_PAGE * VMS_DUMP_PAGE,
 		 last = (end - 1) / VMS_DUMP_PAGE * VMS_DUMP_PAGE;
 	if (first < unit->pa || first + VMS_DUMP_PAGE > end)
-		unit->edge[0] = read_edge(reader, first, slot->edge[0]);
+		unit->edge[0] = read_edge(worker, first, slot->edge[0]);
 	if (last > first && last + VMS_DUMP_PAGE > end)
-		unit->edge[1] = read_edge(reader, last, slot->edge[1]);
+		unit->edge[1] = read_edge(worker, last, slot->edge[1]);
 }
 
 /*
@@ -202,132 +215,247 @@ static void count(struct vms_dump_copy *copy, const struct vms_dump_unit *unit)
 	add(&copy->read, unit->size);
 }
 
-/* Reads the unit that the slot is for, and has it written. */
-static bool read_unit(struct reader *reader, uint64_t number, GError **error)
-{
-	struct vms_dump_copy *copy = reader->copy;
-	struct vms_dump_unit *unit = &reader->slot->unit;
-	read_memory(reader);
-	if (copy->sink->whole_pages)
-		read_edges(reader);
-	if (reader->unreadable && has_gone(copy)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
-			    "cannot dump %s: it has gone while its memory was copied",
-			    vms_machine_info(copy->source)->name);
-		return false;
-	}
-	count(copy, unit);
-	bool empty = !unit->data && !unit->edge[0] && !unit->edge[1];
-	vms_dump_backlog_add(copy->backlog, number, empty ? NULL : g_steal_pointer(&reader->slot));
-	return true;
-}
-
 static bool is_stopped(struct vms_dump_copy *copy)
 {
 	return g_atomic_int_get(&copy->stop);
 }
 
-static bool read_units(struct vms_dump_copy *copy, unsigned index G_GNUC_UNUSED, GError **error)
+/* Reads a unit into the worker's slot. */
+static bool read_unit(struct worker *worker, uint64_t number, GError **error)
 {
-	struct reader reader = { .copy = copy };
-	uint64_t n = vms_dump_units_count(&copy->units), number = 0;
-	bool good = true;
-	while (good && !is_stopped(copy) && (number = add(&copy->next_unit, 1)) < n) {
-		if (!reader.slot)
-			reader.slot = vms_dump_backlog_get(copy->backlog);
-		if (!reader.slot)
-			break;
-		vms_dump_units_get(&copy->units, number, &reader.slot->unit);
-		good = read_unit(&reader, number, error);
+	struct vms_dump_copy *copy = worker->copy;
+	vms_dump_units_get(&copy->units, number, &worker->slot->unit);
+	read_memory(worker);
+	if (copy->sink->whole_pages)
+		read_edges(worker);
+	if (worker->unreadable && has_gone(copy)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
+			    "cannot dump %s: it has gone while its memory was copied",
+			    vms_machine_info(copy->source)->name);
+		return false;
 	}
-	if (reader.slot)
-		vms_dump_backlog_put(copy->backlog, reader.slot);
+	count(copy, &worker->slot->unit);
+	return true;
+}
+
+/* Nobody reads the machine any more, now or later. Under lock. */
+static bool is_read(struct vms_dump_copy *copy)
+{
+	return copy->units_read == copy->n_units || (is_stopped(copy) && copy->reading == 0);
+}
+
+/* From the first on that is begun after a stop, nothing is read. */
+static bool begin_read(struct vms_dump_copy *copy)
+{
+	g_mutex_lock(&copy->lock);
+	bool begun = !is_stopped(copy);
+	copy->reading += begun;
+	g_mutex_unlock(&copy->lock);
+	return begun;
+}
+
+static void end_read(struct vms_dump_copy *copy, bool done)
+{
+	g_mutex_lock(&copy->lock);
+	copy->reading--;
+	copy->units_read += done;
+	if (is_read(copy))
+		g_cond_broadcast(&copy->ended);
+	g_mutex_unlock(&copy->lock);
+}
+
+/* ---- writing ---------------------------------------------------------- */
+
+static bool write_unit(struct worker *worker, const struct vms_dump_unit *unit, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	if (!copy->sink->write(copy->sink, worker->index, unit, error))
+		return false;
+	add(&copy->written, unit->size);
+	return true;
+}
+
+/* Writes what was just read, or leaves it to others. */
+static bool write_or_leave(struct worker *worker, uint64_t number, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	const struct vms_dump_unit *unit = &worker->slot->unit;
+	if (g_atomic_int_get(&copy->behind)) {
+		bool empty = !unit->data && !unit->edge[0] && !unit->edge[1];
+		vms_dump_backlog_add(copy->backlog, number,
+				     empty ? NULL : g_steal_pointer(&worker->slot));
+		return true;
+	}
+	__atomic_store_n(&worker->write_ns, vms_clock_now_ns(), __ATOMIC_RELAXED);
+	bool written = write_unit(worker, unit, error);
+	__atomic_store_n(&worker->write_ns, 0, __ATOMIC_RELAXED);
+	return written;
+}
+
+static bool pass_on(struct worker *worker, uint64_t number, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	if (!write_or_leave(worker, number, error))
+		return false;
+	g_mutex_lock(&copy->lock);
+	bool last = ++copy->units_passed == copy->n_units;
+	g_mutex_unlock(&copy->lock);
+	if (last)
+		vms_dump_backlog_end(copy->backlog);
+	return true;
+}
+
+/* Is the other one of the pair to be replaced, since its write lasts too long? */
+static bool replace_other(struct worker *worker)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	uint64_t write_ns = __atomic_load_n(&worker->other->write_ns, __ATOMIC_RELAXED);
+	if (write_ns == 0 || vms_clock_now_ns() - write_ns < PATIENCE_NS)
+		return false;
+	g_atomic_int_set(&copy->behind, 1);
+	g_mutex_lock(&copy->lock);
+	bool replaced = !worker->other->writes;
+	if (replaced) {
+		worker->other->writes = true;
+		worker->writes = false;
+	}
+	g_mutex_unlock(&copy->lock);
+	return replaced;
+}
+
+/* ---- workers ---------------------------------------------------------- */
+
+static bool is_writer(struct worker *worker)
+{
+	g_mutex_lock(&worker->copy->lock);
+	bool writes = worker->writes;
+	g_mutex_unlock(&worker->copy->lock);
+	return writes;
+}
+
+/* Reads units until there are none, or another one does it. */
+static bool read_units(struct worker *worker, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	bool good = true;
+	while (good && !is_writer(worker)) {
+		if (!worker->slot)
+			worker->slot = vms_dump_backlog_get(copy->backlog);
+		uint64_t number;
+		if (!worker->slot || !begin_read(copy))
+			break;
+		if ((number = add(&copy->next_unit, 1)) >= copy->n_units) {
+			end_read(copy, false);
+			break;
+		}
+		good = read_unit(worker, number, error);
+		end_read(copy, good);
+		good = good && pass_on(worker, number, error);
+	}
+	if (worker->slot)
+		vms_dump_backlog_put(copy->backlog, g_steal_pointer(&worker->slot));
 	return good;
 }
 
-/* ---- writers ---------------------------------------------------------- */
-
-static bool write_units(struct vms_dump_copy *copy, unsigned index, GError **error)
+static bool write_taken(struct worker *worker, uint64_t number, struct vms_dump_slot *slot,
+			GError **error)
 {
 	struct vms_dump_unit zeros;
-	struct vms_dump_slot *slot;
-	uint64_t number;
-	bool good = true;
-	while (good && vms_dump_backlog_take(copy->backlog, &number, &slot)) {
-		const struct vms_dump_unit *unit = slot ? &slot->unit : &zeros;
-		if (!slot)
-			vms_dump_units_get(&copy->units, number, &zeros);
-		good = copy->sink->write(copy->sink, index, unit, error);
-		if (good)
-			add(&copy->written, unit->size);
-		if (slot)
-			vms_dump_backlog_put(copy->backlog, slot);
+	if (!slot) {
+		vms_dump_units_get(&worker->copy->units, number, &zeros);
+		return write_unit(worker, &zeros, error);
 	}
-	return good;
+	bool written = write_unit(worker, &slot->unit, error);
+	vms_dump_backlog_put(worker->copy->backlog, slot);
+	return written;
 }
 
-/* ---- threads ---------------------------------------------------------- */
+/* Writes units until there are no more, or the other one's place is to be taken. */
+static bool write_units(struct worker *worker, bool *ended, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	for (;;) {
+		struct vms_dump_slot *slot = NULL;
+		uint64_t number = 0, until_ns = is_writer(worker->other)
+							? UINT64_MAX
+							: vms_clock_now_ns() + PATIENCE_NS / 2;
+		switch (vms_dump_backlog_take(copy->backlog, until_ns, &number, &slot)) {
+		case VMS_DUMP_BACKLOG_UNIT:
+			if (!write_taken(worker, number, slot, error))
+				return false;
+			break;
+		case VMS_DUMP_BACKLOG_NOTHING:
+			if (replace_other(worker))
+				return true;
+			break;
+		case VMS_DUMP_BACKLOG_ENDED:
+		default: *ended = true; return true;
+		}
+	}
+}
 
-/* The last reader has the writers end when they have written all. */
-static void end_worker(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage, GError *error)
+static void end_worker(struct vms_dump_copy *copy, GError *error)
 {
 	if (error)
 		vms_dump_copy_cancel(copy);
 	g_mutex_lock(&copy->lock);
 	if (error && !copy->error)
 		copy->error = g_steal_pointer(&error);
-	bool last = --copy->running[stage] == 0;
-	if (last && stage == VMS_DUMP_COPY_READ) {
-		g_clear_pointer(&copy->source, vms_machine_unref);
-		vms_dump_backlog_end(copy->backlog);
-	}
+	copy->running--;
 	g_cond_broadcast(&copy->ended);
 	g_mutex_unlock(&copy->lock);
 	g_clear_error(&error);
 }
 
-static void *read_in_thread(void *data)
+/* When there is nothing left to read, all write what is left. */
+static gpointer work(gpointer data)
 {
 	struct worker *worker = data;
 	GError *error = NULL;
-	read_units(worker->copy, worker->index, &error);
-	end_worker(worker->copy, VMS_DUMP_COPY_READ, error);
+	bool good = true, ended = false;
+	while (good && !ended) {
+		if (is_writer(worker)) {
+			good = write_units(worker, &ended, &error);
+			continue;
+		}
+		good = read_units(worker, &error);
+		g_mutex_lock(&worker->copy->lock);
+		worker->writes = true;
+		g_mutex_unlock(&worker->copy->lock);
+	}
+	end_worker(worker->copy, error);
 	return NULL;
 }
 
-static void *write_in_thread(void *data)
-{
-	struct worker *worker = data;
-	GError *error = NULL;
-	write_units(worker->copy, worker->index, &error);
-	end_worker(worker->copy, VMS_DUMP_COPY_WRITTEN, error);
-	return NULL;
-}
-
-/* With fewer threads than there might be it only takes longer. False if there is none. */
-static bool start_workers(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage,
-			  GThreadFunc work, GError **error)
+/* With fewer threads than there might be it only takes longer. False if nobody reads. */
+static bool start_workers(struct vms_dump_copy *copy, unsigned pairs, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
-	copy->workers[stage] = g_new0(struct worker, copy->n_workers);
-	for (unsigned i = 0; i < copy->n_workers && !failure; i++) {
-		struct worker *worker = &copy->workers[stage][i];
-		worker->copy = copy;
-		worker->index = i;
+	bool started = true;
+	copy->workers = g_new0(struct worker, 2 * pairs);
+	/* A writer, which watches, before its reader. */
+	for (unsigned i = 0; i < 2 * pairs; i++)
+		copy->workers[i] = (struct worker) { .copy = copy,
+						     .index = i,
+						     .other = &copy->workers[i ^ 1],
+						     .writes = i % 2 == 0 };
+	for (unsigned i = 0; i < 2 * pairs && started; i++) {
+		struct worker *worker = &copy->workers[i];
 		worker->thread = g_thread_try_new("vms-dump", work, worker, &failure);
-		copy->running[stage] += worker->thread != NULL;
+		started = worker->thread != NULL;
+		copy->running += started;
 	}
-	if (copy->running[stage] > 0)
+	if (copy->running > 1)
 		return true;
 	g_propagate_error(error, g_steal_pointer(&failure));
 	return false;
 }
 
 struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
-					  struct vms_dump_sink *sink, unsigned workers,
+					  struct vms_dump_sink *sink, unsigned pairs,
 					  uint64_t backlog, GError **error)
 {
-	g_autoptr(vms_dump_backlog) slots = vms_dump_backlog_new(backlog, workers, error);
+	g_autoptr(vms_dump_backlog) slots = vms_dump_backlog_new(backlog, 2 * pairs, error);
 	if (!slots)
 		return NULL;
 	g_autoptr(vms_dump_copy) copy = g_new0(struct vms_dump_copy, 1);
@@ -335,30 +463,47 @@ struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
 	copy->source = vms_machine_ref(state->source);
 	copy->sink = sink;
 	copy->backlog = g_steal_pointer(&slots);
-	copy->n_workers = workers;
+	copy->behind = sink->is_slow && backlog > 0;
+	copy->n_workers = 2 * pairs;
 	copy->readable = NOWHERE;
 	copy->unreadable = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
 	g_mutex_init(&copy->lock);
 	g_cond_init(&copy->ended);
 	vms_dump_units_init(&copy->units, state);
-	/* No thread ends before all have begun. */
+	copy->n_units = vms_dump_units_count(&copy->units);
+	/* No thread goes on before all have begun. */
 	g_mutex_lock(&copy->lock);
-	bool started = start_workers(copy, VMS_DUMP_COPY_WRITTEN, write_in_thread, error) &&
-		       start_workers(copy, VMS_DUMP_COPY_READ, read_in_thread, error);
+	bool started = start_workers(copy, pairs, error);
 	g_mutex_unlock(&copy->lock);
 	return started ? g_steal_pointer(&copy) : NULL;
+}
+
+static bool has_ended(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage)
+{
+	return copy->running == 0 || copy->error || (stage == VMS_DUMP_COPY_READ && is_read(copy));
 }
 
 bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage,
 			uint64_t until_ns)
 {
-	bool in_time = true;
+	bool ended, in_time = true;
 	g_mutex_lock(&copy->lock);
-	while (copy->running[stage] > 0 && !copy->error && in_time)
+	while (!(ended = has_ended(copy, stage)) && in_time)
 		in_time = g_cond_wait_until(&copy->ended, &copy->lock, (gint64)(until_ns / 1000));
-	bool ended = copy->running[stage] == 0 || copy->error;
 	g_mutex_unlock(&copy->lock);
 	return ended;
+}
+
+void vms_dump_copy_leave(struct vms_dump_copy *copy, uint64_t until_ns)
+{
+	bool in_time = true;
+	vms_dump_copy_cancel(copy);
+	g_mutex_lock(&copy->lock);
+	while (copy->reading > 0 && in_time)
+		in_time = g_cond_wait_until(&copy->ended, &copy->lock, (gint64)(until_ns / 1000));
+	if (copy->reading == 0)
+		g_clear_pointer(&copy->source, vms_machine_unref);
+	g_mutex_unlock(&copy->lock);
 }
 
 const GError *vms_dump_copy_error(struct vms_dump_copy *copy)
@@ -377,11 +522,9 @@ void vms_dump_copy_cancel(struct vms_dump_copy *copy)
 
 void vms_dump_copy_join(struct vms_dump_copy *copy)
 {
-	for (unsigned stage = 0; stage < G_N_ELEMENTS(copy->workers); stage++) {
-		for (unsigned i = 0; copy->workers[stage] && i < copy->n_workers; i++) {
-			if (copy->workers[stage][i].thread)
-				g_thread_join(g_steal_pointer(&copy->workers[stage][i].thread));
-		}
+	for (unsigned i = 0; i < copy->n_workers; i++) {
+		if (copy->workers[i].thread)
+			g_thread_join(g_steal_pointer(&copy->workers[i].thread));
 	}
 }
 
@@ -392,8 +535,7 @@ void vms_dump_copy_free(struct vms_dump_copy *copy)
 	vms_dump_copy_cancel(copy);
 	vms_dump_copy_join(copy);
 	g_clear_pointer(&copy->source, vms_machine_unref);
-	for (unsigned stage = 0; stage < G_N_ELEMENTS(copy->workers); stage++)
-		g_free(copy->workers[stage]);
+	g_free(copy->workers);
 	vms_dump_units_clear(&copy->units);
 	vms_dump_backlog_free(copy->backlog);
 	g_array_unref(copy->unreadable);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies a machine's memory into a sink: readers read units, writers write them, and between them
- * is a backlog, so that reading does not wait for the disk.
+ * Copies a machine's memory into a sink, by several threads. While the disk keeps up, they write
+ * what they have read; as soon as it does not, reading goes on and what is not written yet waits in
+ * memory (backlog.h).
  */
 #pragma once
 
@@ -10,12 +11,12 @@
 typedef struct vms_dump_copy vms_dump_copy;
 
 /*
- * Begins, with as many readers as writers. `state` and `sink` stay valid until it is freed, the
- * machine of `state` while there are readers. `backlog`: bytes of memory for what was read and is
- * not written yet. Errors: IO, there is no memory.
+ * Begins, with `pairs` of threads, half of which read; all may write: the sink is one for 2 * pairs
+ * workers. `state` and `sink` stay valid until it is freed. `backlog`: bytes of memory for what was
+ * read and is not written yet. Errors: IO, there is no memory; no thread can be had.
  */
 struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
-					  struct vms_dump_sink *sink, unsigned workers,
+					  struct vms_dump_sink *sink, unsigned pairs,
 					  uint64_t backlog, GError **error);
 
 enum vms_dump_copy_stage {
@@ -32,6 +33,11 @@ bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage sta
 const GError *vms_dump_copy_error(struct vms_dump_copy *copy);
 /* Ends it as soon as the machine and the disk answer, with what has been copied. */
 void vms_dump_copy_cancel(struct vms_dump_copy *copy);
+/*
+ * Cancels, and lets go of the machine as soon as nobody reads it; if that is not before `until_ns`,
+ * only when it is freed.
+ */
+void vms_dump_copy_leave(struct vms_dump_copy *copy, uint64_t until_ns);
 /* Waits for the threads. */
 void vms_dump_copy_join(struct vms_dump_copy *copy);
 /* Cancels, joins and frees. */

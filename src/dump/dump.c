@@ -20,10 +20,10 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-#define WORKERS_MAX 8
-#define MIB	    (1 << 20)
-#define SECOND_NS   (UINT64_C(1000) * 1000 * 1000)
-#define TICK_NS	    (SECOND_NS / 10)
+#define PAIRS_MAX 8
+#define MIB	  (1 << 20)
+#define SECOND_NS (UINT64_C(1000) * 1000 * 1000)
+#define TICK_NS	  (SECOND_NS / 10)
 /* How long threads that have nothing to do any more may take to end before others go on. */
 #define END_NS	SECOND_NS
 #define FREE_NS (2 * SECOND_NS)
@@ -72,10 +72,11 @@ static const char *name_of(const struct vms_dump *dump)
 	return vms_machine_info(dump->machine)->name;
 }
 
-static unsigned count_workers(void)
+/* Of threads that copy: one for each processor. */
+static unsigned count_pairs(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	return (unsigned)CLAMP(cpus, 1, WORKERS_MAX);
+	return (unsigned)CLAMP(cpus, 1, PAIRS_MAX);
 }
 
 /* ---- how far it is ---------------------------------------------------- */
@@ -246,7 +247,7 @@ static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error
 {
 	struct vms_dump_estimate estimate;
 	double limit_s = (double)hold_limit(dump) / 1e9;
-	vms_dump_estimate(&dump->state, count_workers(), &estimate);
+	vms_dump_estimate(&dump->state, count_pairs(), &estimate);
 	g_autofree char *bytes = vms_text_bytes(estimate.bytes);
 	g_autofree char *room = vms_text_bytes(buffer);
 	if (estimate.hold_ns / 1e9 > limit_s) {
@@ -330,12 +331,12 @@ static bool wait_for_copy(struct vms_dump *dump, enum vms_dump_copy_stage stage,
 static bool start_copy(struct vms_dump *dump, struct vms_outfile *file, vms_dump_open_sink *open,
 		       uint64_t buffer, GError **error)
 {
-	unsigned workers = count_workers();
-	dump->sink = open(&dump->state, file, workers, error);
+	unsigned pairs = count_pairs();
+	dump->sink = open(&dump->state, file, 2 * pairs, error);
 	if (!dump->sink)
 		return false;
 	struct vms_dump_copy *copy =
-		vms_dump_copy_start(&dump->state, dump->sink, workers, buffer, error);
+		vms_dump_copy_start(&dump->state, dump->sink, pairs, buffer, error);
 	set_copy(dump, copy);
 	return copy != NULL;
 }
@@ -507,10 +508,8 @@ static bool wait_for_step(struct vms_dump *dump)
 /* Lets go of machine and guest, unless threads need them that do not end. */
 static void let_go(struct vms_dump *dump)
 {
-	if (dump->copy) {
-		vms_dump_copy_cancel(dump->copy);
-		vms_dump_copy_wait(dump->copy, VMS_DUMP_COPY_READ, vms_clock_now_ns() + END_NS);
-	}
+	if (dump->copy)
+		vms_dump_copy_leave(dump->copy, vms_clock_now_ns() + END_NS);
 	if (wait_for_step(dump)) {
 		g_clear_pointer(&dump->guest, vms_guest_unref);
 		g_clear_pointer(&dump->machine, vms_machine_unref);

@@ -362,7 +362,7 @@ struct vms_dump_sink *vms_dump_open_kdump(const struct vms_dump_state *state,
 	struct kdump *kdump = g_new0(struct kdump, 1);
 	g_autoptr(vms_dump_sink) sink = &kdump->sink;
 
-	*kdump = (struct kdump) { .sink = { true, write_unit, finish, free_sink },
+	*kdump = (struct kdump) { .sink = { true, true, write_unit, finish, free_sink },
 				  .state = state,
 				  .file = file,
 				  .workers = g_new0(struct worker, workers),

@@ -83,6 +83,7 @@ typedef struct vms_dump_sink vms_dump_sink;
 /* A layout, embedded by its sinks as their first member. */
 struct vms_dump_sink {
 	bool whole_pages; /* of memory are written: see `edge` of a unit */
+	bool is_slow;	  /* writing takes much longer than reading, whatever the disk does */
 	bool (*write)(struct vms_dump_sink *sink, unsigned worker, const struct vms_dump_unit *unit,
 		      GError **error);
 	bool (*finish)(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
