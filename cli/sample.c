@@ -227,6 +227,26 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
 }
 
+/* Says what no output but the text tells: why samples are missing. False: there are none at all. */
+static bool warn_of_failures(struct vms_sample_report *report)
+{
+	static const enum vms_sample_failure reasons[] = { VMS_SAMPLE_FAIL_PAUSED,
+							   VMS_SAMPLE_FAIL_MIGRATING };
+	struct vms_sample_stats stats;
+	uint64_t samples = 0, failed[VMS_SAMPLE_N_FAILURES] = { 0 };
+	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
+		samples += stats.samples;
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
+			failed[j] += stats.failed[j];
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(reasons) && samples > 0; i++) {
+		if (failed[reasons[i]] > 0)
+			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " samples are missing: %s",
+				failed[reasons[i]], vms_sample_failure_name(reasons[i]));
+	}
+	return samples > 0;
+}
+
 static bool sample(struct session *session, const struct options *options, GError **error)
 {
 	uint64_t interval_us, duration_ns;
@@ -252,8 +272,9 @@ static bool sample(struct session *session, const struct options *options, GErro
 	if (!report ||
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
+	bool any = warn_of_failures(report);
 	const GError *ended = vms_sample_report_error(report);
-	if (ended)
+	if (ended && any)
 		vms_log(VMS_LOG_WARNING, "sampling ended early: %s", ended->message);
 	if (!export_report(session, report, options->format ? &format : NULL, &export, error))
 		return false;

@@ -336,7 +336,7 @@ class BlockedTerminal(Case):
         self.assert_runs()
         wait_for(self.path.exists, "the core file")
         self.assertIsNone(process.poll())
-        self.assertTrue(is_blocked(process, TERMINAL))
+        wait_for(lambda: is_blocked(process, TERMINAL), "the terminal to block it")
         termios.tcflow(terminal, termios.TCOON)
         self.assertEqual(process.wait(ANSWER_SECONDS), 0)
 
@@ -367,7 +367,7 @@ class BlockedTerminal(Case):
         self.assertIn("REGISTER", process.stdout.readline())
         self.assert_runs()
         self.assertIsNone(process.poll())
-        self.assertTrue(is_blocked(process, TERMINAL))
+        wait_for(lambda: is_blocked(process, TERMINAL), "the terminal to block it")
 
 
 class SlowDisk(Case):
