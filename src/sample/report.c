@@ -422,7 +422,7 @@ const char *vms_sample_failure_name(enum vms_sample_failure failure)
 		[VMS_SAMPLE_FAIL_REGS] = "registers could not be read",
 		[VMS_SAMPLE_FAIL_TORN] = "released too early",
 		[VMS_SAMPLE_FAIL_PAUSED] = "machine was paused",
-		[VMS_SAMPLE_FAIL_MIGRATING] = "machine was migrated",
+		[VMS_SAMPLE_FAIL_NOT_NOW] = "migration, snapshot or backup",
 	};
 	return names[failure];
 }
