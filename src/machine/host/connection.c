@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/host/connection.h"
 
+#include "base/bytes.h"
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -40,31 +41,41 @@ static bool ask_kernel(uint32_t inode, void *reply, size_t *size)
 	return n > 0;
 }
 
+/* Looks for the peer's inode among the attributes of a reply; 0 where it is not told. */
+static uint64_t find_peer_attribute(struct vms_bytes attributes)
+{
+	struct rtattr attribute;
+	uint32_t inode = 0;
+	for (uint64_t at = 0; vms_bytes_has(attributes, at, sizeof(attribute));
+	     at += RTA_ALIGN(attribute.rta_len)) {
+		memcpy(&attribute, attributes.data + at, sizeof(attribute));
+		if (!vms_bytes_has(attributes, at, attribute.rta_len) ||
+		    attribute.rta_len < sizeof(attribute))
+			break;
+		if (attribute.rta_type != UNIX_DIAG_PEER ||
+		    attribute.rta_len != RTA_LENGTH(sizeof(inode)))
+			continue;
+		memcpy(&inode, attributes.data + at + RTA_LENGTH(0), sizeof(inode));
+		break;
+	}
+	return inode;
+}
+
 static uint64_t find_unix_peer(int fd)
 {
 	struct stat own;
 	union {
 		struct nlmsghdr header;
-		char bytes[1024];
+		uint8_t bytes[1024];
 	} reply;
 	size_t size = sizeof(reply);
-	const size_t fixed = sizeof(struct unix_diag_msg);
+	const size_t before = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
 	if (fstat(fd, &own) < 0 || !ask_kernel((uint32_t)own.st_ino, &reply, &size) ||
 	    !NLMSG_OK(&reply.header, size) || reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    NLMSG_PAYLOAD(&reply.header, 0) < fixed)
+	    reply.header.nlmsg_len < before)
 		return 0;
-	const char *data = (const char *)NLMSG_DATA(&reply.header) + NLMSG_ALIGN(fixed);
-	const struct rtattr *attribute = (const void *)data;
-	size = (size_t)NLMSG_PAYLOAD(&reply.header, NLMSG_ALIGN(fixed));
-	for (; RTA_OK(attribute, size); attribute = RTA_NEXT(attribute, size)) {
-		uint32_t inode;
-		if (attribute->rta_type == UNIX_DIAG_PEER &&
-		    RTA_PAYLOAD(attribute) == sizeof(inode)) {
-			memcpy(&inode, RTA_DATA(attribute), sizeof(inode));
-			return inode;
-		}
-	}
-	return 0;
+	return find_peer_attribute(
+		(struct vms_bytes) { reply.bytes + before, reply.header.nlmsg_len - before });
 }
 
 /* ---- TCP: proc_net(5) ----------------------------------------------------- */
