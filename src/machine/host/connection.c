@@ -2,6 +2,7 @@
 #include "machine/host/connection.h"
 
 #include "base/bytes.h"
+#include "base/proc_text.h"
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -111,12 +112,10 @@ static uint64_t find_in_list(const char *list, const char *local, const char *re
 	char line[512];
 	uint64_t found = 0;
 	while (file && !found && fgets(line, sizeof(line), file)) {
-		char addresses[2][TCP_ADDRESS_SIZE];
-		unsigned long inode;
-		if (sscanf(line, "%*s %39s %39s %*x %*s %*s %*x %*u %*u %lu", addresses[0],
-			   addresses[1], &inode) == 3 &&
-		    strcmp(addresses[0], local) == 0 && strcmp(addresses[1], remote) == 0)
-			found = inode;
+		struct vms_proc_tcp entry;
+		if (vms_proc_parse_tcp(line, &entry) && strcmp(entry.local, local) == 0 &&
+		    strcmp(entry.remote, remote) == 0)
+			found = entry.inode;
 	}
 	if (file)
 		fclose(file);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/host_process.h"
 
+#include "base/proc_text.h"
 #include "machine/host/connection.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -117,7 +117,6 @@ void vms_host_process_clear(struct vms_host_process *process)
 
 /*
  * Looks through /proc/net/unix of the process for a socket, by inode or by path.
- * Lines are "ADDRESS: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH" (proc_net(5)).
  * *connected: a client is connected to a socket of that path.
  */
 static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool *connected)
@@ -125,18 +124,14 @@ static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool 
 	g_autofree char *list = vms_host_process_path(pid, "net/unix");
 	FILE *file = fopen(list, "re");
 	char line[512], *found = NULL;
+	struct vms_proc_unix entry;
 	while (file && fgets(line, sizeof(line), file)) {
-		unsigned long number;
-		unsigned state;
-		int start = 0;
-		line[strcspn(line, "\n")] = 0;
-		if (sscanf(line, "%*s %*x %*x %*x %*x %x %lu %n", &state, &number, &start) < 2 ||
-		    !start || !line[start])
+		if (!vms_proc_parse_unix(line, &entry))
 			continue;
-		if (number == inode && !found)
-			found = g_strdup(line + start);
-		if (path && strcmp(line + start, path) == 0)
-			*connected |= state == 3; /* SS_CONNECTED of the kernel */
+		if (entry.inode == inode && !found)
+			found = g_strdup(entry.path);
+		if (path && strcmp(entry.path, path) == 0)
+			*connected |= entry.is_connected;
 	}
 	if (file)
 		fclose(file);

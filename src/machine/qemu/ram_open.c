@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a guest's RAM is mapped in its process, by /proc/PID/maps (proc_pid_maps(5)). */
+#include "base/proc_text.h"
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/ram.h"
 
@@ -7,42 +8,20 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-struct mapping {
-	uint64_t start, end; /* addresses */
-	bool shared;
-	uint64_t file_offset, device, inode; /* inode 0: anonymous */
-};
-
-/* "7f63e7e00000-7f6427e00000 rw-s 00000000 00:1a 1034 /dev/shm/x" */
-static bool parse_mapping(const char *line, struct mapping *ret)
-{
-	unsigned long start, end, offset, inode;
-	unsigned major, minor;
-	char access[5];
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &start, &end, access, &offset, &major, &minor,
-		   &inode) != 7)
-		return false;
-	*ret =
-		(struct mapping) { start, end, access[3] == 's', offset, makedev(major, minor),
-				   inode };
-	return true;
-}
 
 /* All mappings, sorted; none where they may not be seen. */
 static GArray *read_mappings(pid_t pid)
 {
-	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct mapping));
+	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct vms_proc_mapping));
 	g_autofree char *path = vms_host_process_path(pid, "maps");
 	FILE *maps = fopen(path, "re");
 	char *line = NULL;
 	size_t size = 0;
-	struct mapping mapping;
+	struct vms_proc_mapping mapping;
 	while (maps && getline(&line, &size, maps) > 0) {
-		if (parse_mapping(line, &mapping))
+		if (vms_proc_parse_mapping(line, &mapping))
 			g_array_append_val(mappings, mapping);
 	}
 	free(line);
@@ -52,7 +31,7 @@ static GArray *read_mappings(pid_t pid)
 }
 
 /* Is an open file a regular one, and that which is mapped, unless `mapping` is NULL? */
-static bool is_right(int fd, const struct mapping *mapping)
+static bool is_right(int fd, const struct vms_proc_mapping *mapping)
 {
 	struct stat file;
 	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
@@ -64,7 +43,7 @@ static bool is_right(int fd, const struct mapping *mapping)
  * link may change at any time, and to open a pipe would wait, to open a device do anything. So the
  * file is first opened as a mere place, which does nothing, and for reading once it is known.
  */
-static int open_regular(const char *link, const struct mapping *must_be)
+static int open_regular(const char *link, const struct vms_proc_mapping *must_be)
 {
 	int place = open(link, O_PATH | O_CLOEXEC);
 	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", place);
@@ -80,7 +59,7 @@ static int open_regular(const char *link, const struct mapping *must_be)
  * By the mapping itself, for which one has to be root. Not every file system tells the same device
  * and inode here as in the list of mappings (btrfs, overlayfs).
  */
-static int open_by_mapping(pid_t pid, const struct mapping *mapping)
+static int open_by_mapping(pid_t pid, const struct vms_proc_mapping *mapping)
 {
 	g_autofree char *path = g_strdup_printf("/proc/%d/map_files/%" G_GINT64_MODIFIER
 						"x-%" G_GINT64_MODIFIER "x",
@@ -89,7 +68,7 @@ static int open_by_mapping(pid_t pid, const struct mapping *mapping)
 }
 
 /* The file among those that the process has open. */
-static int open_by_descriptor(pid_t pid, const struct mapping *mapping)
+static int open_by_descriptor(pid_t pid, const struct vms_proc_mapping *mapping)
 {
 	g_autofree char *path = vms_host_process_path(pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
@@ -123,7 +102,8 @@ static void free_file(gpointer data)
 	g_free(file);
 }
 
-static const struct vms_ram_file *find_file(struct vms_ram *ram, const struct mapping *mapping)
+static const struct vms_ram_file *find_file(struct vms_ram *ram,
+					    const struct vms_proc_mapping *mapping)
 {
 	for (guint i = 0; i < ram->files->len; i++) {
 		const struct vms_ram_file *file = ram->files->pdata[i];
@@ -162,7 +142,7 @@ static void add_part(struct vms_ram *ram, const struct vms_ram_part *part)
 
 /* What of the place lies in the mapping. */
 static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
-		       const struct mapping *mapping)
+		       const struct vms_proc_mapping *mapping)
 {
 	uint64_t start = MAX(place->hva, mapping->start);
 	uint64_t end = MIN(place->hva + place->size, mapping->end);
@@ -172,11 +152,11 @@ static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
 				     .size = end - start,
 				     .hva = start };
 	const struct vms_ram_file *file = mapping->inode ? find_file(ram, mapping) : NULL;
-	if (file && file->fd >= 0 && (mapping->shared || ram->pagemap >= 0)) {
-		part.kind = mapping->shared ? VMS_RAM_FILE : VMS_RAM_COPY;
+	if (file && file->fd >= 0 && (mapping->is_shared || ram->pagemap >= 0)) {
+		part.kind = mapping->is_shared ? VMS_RAM_FILE : VMS_RAM_COPY;
 		part.file = file;
 		part.file_offset = mapping->file_offset + (start - mapping->start);
-	} else if (!file && !mapping->shared && ram->pagemap >= 0) {
+	} else if (!file && !mapping->is_shared && ram->pagemap >= 0) {
 		part.kind = VMS_RAM_ANONYMOUS;
 	}
 	add_part(ram, &part);
@@ -220,7 +200,8 @@ void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
 	g_autoptr(GArray) mappings = read_mappings(process->pid);
 	for (size_t i = 0; i < n_places; i++) {
 		for (guint j = 0; j < mappings->len; j++)
-			add_mapped(ram, &places[i], &g_array_index(mappings, struct mapping, j));
+			add_mapped(ram, &places[i],
+				   &g_array_index(mappings, struct vms_proc_mapping, j));
 	}
 	if (has_userfaultfd(process->pid))
 		make_opaque(ram);
