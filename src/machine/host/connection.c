@@ -62,7 +62,8 @@ static uint64_t find_peer_attribute(struct vms_bytes attributes)
 	return inode;
 }
 
-static uint64_t find_unix_peer(int fd)
+/* *told: the kernel knows, also that there is none. */
+static uint64_t find_unix_peer(int fd, bool *told)
 {
 	struct stat own;
 	union {
@@ -75,6 +76,7 @@ static uint64_t find_unix_peer(int fd)
 	    !NLMSG_OK(&reply.header, size) || reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 	    reply.header.nlmsg_len < before)
 		return 0;
+	*told = true;
 	return find_peer_attribute(
 		(struct vms_bytes) { reply.bytes + before, reply.header.nlmsg_len - before });
 }
@@ -135,17 +137,23 @@ static uint64_t find_tcp_peer(const struct sockaddr_storage *ours,
 	return inode;
 }
 
-uint64_t vms_host_connection_inode(int fd)
+static uint64_t find_inode(int fd, bool *told)
 {
 	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
 	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
-	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0 ||
-	    getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) < 0)
+	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0)
 		return 0;
 	if (ours.ss_family == AF_UNIX)
-		return find_unix_peer(fd);
-	bool tcp = ours.ss_family == AF_INET || ours.ss_family == AF_INET6;
+		return find_unix_peer(fd, told);
+	bool tcp = (ours.ss_family == AF_INET || ours.ss_family == AF_INET6) &&
+		   getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0;
 	return tcp && ours.ss_family == theirs.ss_family ? find_tcp_peer(&ours, &theirs) : 0;
+}
+
+uint64_t vms_host_connection_inode(int fd)
+{
+	bool told;
+	return find_inode(fd, &told);
 }
 
 /* ---- processes ------------------------------------------------------------ */
@@ -176,9 +184,11 @@ bool vms_host_has_socket(pid_t pid, uint64_t inode)
 
 bool vms_host_identity_serves(const struct vms_host_identity *identity, int fd)
 {
-	uint64_t inode = vms_host_connection_inode(fd);
-	bool visible = false;
+	bool told = false, visible = false;
+	uint64_t inode = find_inode(fd, &told);
 	bool serves = inode && has_open(identity->pid, inode, &visible);
+	if (told && !inode) /* who has answered has gone, and may have been anybody */
+		return false;
 	if (!visible)
 		return vms_host_identity_is_peer(identity, fd);
 	return serves && vms_host_identity_is_alive(identity);
