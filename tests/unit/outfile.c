@@ -461,6 +461,7 @@ static int leave_behind(struct fixture *fixture)
 	/* One that is being written, one of a container, and what is none stay. */
 	struct vms_outfile *living = open_random(fixture, false);
 	g_autofree char *own = g_strdup(find_other(fixture));
+	vms_log_flush();
 	g_assert_nonnull(strstr(logged->str, left));
 	g_assert_cmpuint(count_files(fixture), ==, 1);
 	g_string_truncate(logged, 0);
@@ -476,6 +477,7 @@ static int leave_behind(struct fixture *fixture)
 	g_autofree char *second = g_build_filename(fixture->folder, "second", NULL);
 	write_text(second, "second");
 	g_assert_cmpuint(count_files(fixture), ==, 1 + G_N_ELEMENTS(others) + 1);
+	vms_log_flush();
 	g_assert_nonnull(strstr(logged->str, others[0]));
 	g_assert_null(strstr(logged->str, others[1]));
 	g_assert_null(strstr(logged->str, own));
