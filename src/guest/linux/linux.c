@@ -13,7 +13,7 @@
 
 /* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
 #define SCAN_HITS_LIMIT 16
-/* A kernel that is understood in part is looked at so often, and after so long. */
+/* How often a kernel that is understood in part is looked at, and the pause between two looks. */
 #define LOOKS_LIMIT    3
 #define LOOKS_PAUSE_US 20000
 /* On aarch64, of struct pt_regs up to 6.13. */
