@@ -413,7 +413,7 @@ bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, s
 
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task)
 {
-	return vms_linux_process(guest->linux_guest, task);
+	return guest->linux_guest ? vms_linux_process(guest->linux_guest, task) : NULL;
 }
 
 const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)
@@ -424,7 +424,8 @@ const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigne
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
-	vms_linux_note_address(guest->linux_guest, memory, process, va);
+	if (guest->linux_guest && process)
+		vms_linux_note_address(guest->linux_guest, memory, process, va);
 }
 
 bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)

@@ -183,6 +183,9 @@ int main(int argc, char **argv)
 	if (machine)
 		printf("ok pid %d\n", (int)getpid());
 	report(error);
+	/* The tests have a monitor of their own. */
+	if (machine)
+		vms_machine_allow_stop(machine, true);
 	char line[256];
 	while (machine && fgets(line, sizeof(line), stdin)) {
 		g_autoptr(GError) failure = NULL;
@@ -191,5 +194,8 @@ int main(int argc, char **argv)
 			execute(machine, words, &failure);
 		report(failure);
 	}
-	return machine ? 0 : 1;
+	bool opened = machine != NULL;
+	g_clear_pointer(&machine, vms_machine_unref);
+	vms_log_set_handler(NULL, NULL, VMS_LOG_INFO);
+	return opened ? 0 : 1;
 }

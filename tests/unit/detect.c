@@ -194,6 +194,28 @@ static void test_none(void)
 	expect_none(machine, "VMCOREINFO");
 }
 
+/* A guest that is not understood can be asked everything, and knows nothing. */
+static void test_none_answers(void)
+{
+	const struct vms_task task = { .tid = 1 };
+	const struct vms_process stranger = { .pid = 1 };
+	struct vms_regs regs = { 0 };
+	g_autoptr(vms_machine) machine = new_machine(1);
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+	g_autoptr(vms_guest) guest = vms_guest_detect(machine, NULL);
+	struct vms_task current;
+	g_assert_cmpint(vms_guest_kind(guest), ==, VMS_GUEST_NONE);
+	g_assert_false(vms_guest_current(guest, memory, &regs, &current));
+	g_assert_null(vms_guest_process(guest, &task));
+	g_assert_null(vms_guest_process_get(guest, 0));
+	vms_guest_note_address(guest, memory, NULL, 0x1000);
+	vms_guest_note_address(guest, memory, &stranger, 0x1000);
+	g_assert_null(vms_guest_timers(guest, NULL));
+	g_assert_null(vms_guest_clocks(guest, NULL));
+	g_assert_null(vms_guest_modules(guest));
+	g_assert_cmpuint(vms_guest_mappings_stamp(guest, 1), ==, 0);
+}
+
 /* One table that is its own entry, everywhere: a whole address space of the same page. */
 static void test_cyclic_tables(void)
 {
@@ -427,6 +449,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/core_without_note", test_core_without_note);
 	g_test_add_func("/detect/core_without_vcpus", test_core_without_vcpus);
 	g_test_add_func("/detect/none", test_none);
+	g_test_add_func("/detect/none_answers", test_none_answers);
 	g_test_add_func("/detect/cyclic_tables", test_cyclic_tables);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);
 	g_test_add_func("/detect/process_ends", test_process_ends);

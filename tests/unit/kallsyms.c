@@ -221,6 +221,71 @@ static void test_flood(void)
 	expect_nothing(&blob);
 }
 
+/* Strings that lead to a token index are as long as they can be, and none leads to one. */
+static void test_token_flood(void)
+{
+	static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
+	enum { STRING = 32 << 10, ROUNDS = 240, TOKENS_AFTER = 256 - '0' - 10 };
+	g_autoptr(GError) error = NULL;
+	struct kallsyms_blob blob = { .bytes = g_byte_array_new() };
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		g_autofree char *string = g_strnfill(STRING, 'x');
+		size_t begin = kallsyms_align(&blob, 8), index;
+		kallsyms_put(&blob, string, STRING + 1);
+		while (blob.bytes->len - begin < UINT16_MAX - 1024) {
+			size_t place = kallsyms_align(&blob, 8) - begin;
+			kallsyms_put(&blob, digits, sizeof(digits));
+			for (unsigned i = 0; i < TOKENS_AFTER; i++)
+				kallsyms_put_number(&blob, 0, 1);
+			index = kallsyms_align(&blob, 8);
+			g_byte_array_set_size(blob.bytes, (guint)index + 512);
+			memset(blob.bytes->data + index, 0, 512);
+			set_bytes(&blob, index + 2 * '0', place, 2);
+		}
+	}
+	g_assert_null(decode(blob.bytes, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND);
+	g_assert_nonnull(strstr(error->message, "too many things"));
+	g_byte_array_unref(blob.bytes);
+}
+
+/* As many symbols as are believed, and one more. */
+static void test_most_symbols(void)
+{
+	for (unsigned more = 0; more < 2; more++) {
+		const struct kallsyms_shape shape = {
+			ORDER_SEQS_LAST, KIND_BASE_RELATIVE, false, false, 8, 4, (2u << 20) + more
+		};
+		g_autoptr(GPtrArray) sources = make_sources(&shape);
+		struct kallsyms_blob blob;
+		kallsyms_encode(&blob, &shape, sources, IMAGE_VA);
+		g_autoptr(vms_symbol_table) table = decode(blob.bytes, NULL);
+		g_assert_true((table == NULL) == (more == 1));
+		g_byte_array_unref(blob.bytes);
+	}
+}
+
+/* A name of as many tokens as are believed, most of them empty, and of one more. */
+static void test_longest_name(void)
+{
+	enum { MOST = 512 };
+	for (unsigned more = 0; more < 2; more++) {
+		char name[MOST + 1] = "x";
+		g_autoptr(GPtrArray) sources = make_sources(&plain);
+		struct kallsyms_source *symbol = sources->pdata[700];
+		struct kallsyms_blob blob;
+		memset(name + 1, 1, MOST - 2 + more); /* the type is a token, too */
+		g_free(symbol->name);
+		symbol->name = g_strdup(name);
+		kallsyms_encode(&blob, &plain, sources, IMAGE_VA);
+		g_autoptr(vms_symbol_table) table = decode(blob.bytes, NULL);
+		g_assert_true((table == NULL) == (more == 1));
+		if (table)
+			g_assert_cmpstr(vms_symbol_table_get(table, 700).name, ==, "x");
+		g_byte_array_unref(blob.bytes);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -233,5 +298,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/kallsyms/addresses", test_addresses);
 	g_test_add_func("/kallsyms/truncated", test_truncated);
 	g_test_add_func("/kallsyms/flood", test_flood);
+	g_test_add_func("/kallsyms/token-flood", test_token_flood);
+	g_test_add_func("/kallsyms/most-symbols", test_most_symbols);
+	g_test_add_func("/kallsyms/longest-name", test_longest_name);
 	return g_test_run();
 }

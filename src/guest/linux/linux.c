@@ -183,10 +183,9 @@ bool vms_linux_renew_tables(struct vms_linux *guest, const struct vms_regs *regs
 static void load_banner(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	uint64_t va;
-	if (!vms_linux_symbol(guest, "linux_banner", &va) || va - image->va >= image->bytes.size)
+	if (!vms_linux_symbol(guest, "linux_banner", &va))
 		return;
-	char *banner = vms_linux_banner((struct vms_bytes) {
-		image->bytes.data + (va - image->va), image->bytes.size - (va - image->va) });
+	char *banner = vms_linux_banner_at(image->bytes, va - image->va);
 	if (banner) {
 		g_free(guest->banner);
 		guest->banner = banner;
