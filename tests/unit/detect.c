@@ -405,12 +405,12 @@ static void test_says_what_is_missing(void)
 /* A machine that cannot be held now is read all the same; one that has gone is not. */
 static void test_refused_hold(void)
 {
-	enum vms_error refusal = VMS_ERROR_INVALID_STATE;
+	enum vms_error refusal = VMS_ERROR_MIGRATING;
 	struct changing changing = { .refusal = &refusal };
 	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
 	g_autoptr(GError) error = NULL;
 	g_assert_null(vms_guest_detect(machine, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_MIGRATING);
 	g_assert_cmpstr(error->message, ==, "refused");
 	g_clear_error(&error);
 
