@@ -22,10 +22,11 @@ enum vms_guest_kind {
  * Finds out what runs in a machine. Never fails for a guest that is not understood: the kind is
  * NONE then, and vms_guest_why says what was missing. Errors: those of the machine only.
  * Holds the machine for as long as it takes to read the registers and to find the kernel's image by
- * them; where the machine refuses (INVALID_STATE), the kernel is searched for in memory instead.
- * The guest runs while the rest is read. A kernel of which a part cannot be read is looked at
- * again, three times in all. Guests that are not understood in part (no BTF, no ORC) are usable for
- * the rest.
+ * them. One that must not be held now is observed instead (vms_machine_observe), and where it
+ * cannot be, the kernel is searched for in memory; only when that fails, too, the refusal is the
+ * error. The guest runs while the rest is read. A kernel of which a part cannot be read is looked
+ * at again, three times in all. Guests that are not understood in part (no BTF, no ORC) are usable
+ * for the rest.
  */
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
 /*

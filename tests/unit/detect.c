@@ -243,6 +243,8 @@ static void test_many_vmcoreinfos(void)
 
 struct changing {
 	struct vms_machine *machine;
+	bool can_observe;
+	unsigned observed;
 	unsigned holds, valid_from; /* BTF makes sense from that hold on */
 	uint64_t tables, size;	    /* page tables that vanish with each release */
 	const enum vms_error *refusal;
@@ -274,6 +276,19 @@ static bool on_release(void *data, GError **error)
 	return true;
 }
 
+/* The process that is seen the first time has ended, and the one of the second has not. */
+static bool on_observe(void *data, GError **error G_GNUC_UNUSED)
+{
+	struct changing *changing = data;
+	const uint8_t *own = fake_machine_at(changing->machine, IMAGE_PA + OWN_ROOT);
+	uint8_t *root = fake_machine_at(changing->machine, ROOT);
+	if (++changing->observed == 1)
+		memset(root, 0, 4096);
+	else
+		memcpy(root, own, 4096);
+	return true;
+}
+
 static void write_kallsyms(struct vms_machine *machine, const char *root_symbol, size_t btf_size)
 {
 	const struct kallsyms_shape shape = {
@@ -299,9 +314,12 @@ static void write_kallsyms(struct vms_machine *machine, const char *root_symbol,
 /* A kernel with symbols, types and page tables of its own, which has those of `root` in common. */
 static struct vms_machine *new_changing(struct changing *changing, const char *root_symbol)
 {
-	const struct fake_hooks hooks = { .hold = on_hold,
-					  .release = on_release,
-					  .data = changing };
+	const struct fake_hooks hooks = {
+		.hold = on_hold,
+		.release = on_release,
+		.observe = changing->can_observe ? on_observe : NULL,
+		.data = changing,
+	};
 	struct encoder encoder = encoder_new();
 	const struct encoder_member member = { "pid", 0, 4 };
 	put_structure(&encoder, "task_struct", 8, 1, &member);
@@ -405,12 +423,12 @@ static void test_says_what_is_missing(void)
 /* A machine that cannot be held now is read all the same; one that has gone is not. */
 static void test_refused_hold(void)
 {
-	enum vms_error refusal = VMS_ERROR_INVALID_STATE;
+	enum vms_error refusal = VMS_ERROR_NOT_NOW;
 	struct changing changing = { .refusal = &refusal };
 	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
 	g_autoptr(GError) error = NULL;
 	g_assert_null(vms_guest_detect(machine, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW);
 	g_assert_cmpstr(error->message, ==, "refused");
 	g_clear_error(&error);
 
@@ -423,6 +441,18 @@ static void test_refused_hold(void)
 	refusal = VMS_ERROR_CLOSED;
 	g_assert_null(vms_guest_detect(machine, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
+}
+
+/* One that must not be held is observed, more than once where need be. */
+static void test_observed(void)
+{
+	enum vms_error refusal = VMS_ERROR_NOT_NOW;
+	struct changing changing = { .refusal = &refusal, .can_observe = true };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_true(vms_guest_info(guest)->types);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.observed, ==, 2);
 }
 
 static void test_torn_hold(void)
@@ -458,6 +488,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/looks_again", test_looks_again);
 	g_test_add_func("/detect/says_what_is_missing", test_says_what_is_missing);
 	g_test_add_func("/detect/refused_hold", test_refused_hold);
+	g_test_add_func("/detect/observed", test_observed);
 	g_test_add_func("/detect/torn_hold", test_torn_hold);
 	return g_test_run();
 }

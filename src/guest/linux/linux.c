@@ -13,7 +13,7 @@
 
 /* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
 #define SCAN_HITS_LIMIT 16
-/* A kernel that is understood in part is looked at so often, and after so long. */
+/* How often a kernel that is understood in part is looked at, and the pause between two looks. */
 #define LOOKS_LIMIT    3
 #define LOOKS_PAUSE_US 20000
 /* On aarch64, of struct pt_regs up to 6.13. */
@@ -360,31 +360,36 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 /* Is it the machine's state that is in the way, which may change? */
 static bool is_of_now(const GError *failure)
 {
-	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE) ||
+	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
+	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
 }
 
 /*
  * The same for a machine that is not held yet. When it went on before all was seen, as the watchdog
- * may have it, it is looked at again. *refused: it could not be held.
+ * may have it, it is looked at again; so it is when it could only be observed and showed no kernel:
+ * the process that ran may have ended meanwhile. *refused: it could not even be observed.
  */
 static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arch *arch,
 			 struct vms_regs *regs, bool *paging, bool *refused, GError **error)
 {
 	for (unsigned looks = 1;; looks++) {
 		GError *failure = NULL;
+		g_autoptr(GArray) pages = NULL;
+		bool is_held = false, is_last = looks == LOOKS_LIMIT;
 		*refused = !vms_machine_observe(machine, &failure);
 		if (!*refused) {
-			g_autoptr(GArray) pages =
-				map_by_vcpus(machine, arch, regs, paging, &failure);
+			is_held = vms_machine_epoch(machine, VMS_ALL_VCPUS) != 0;
+			pages = map_by_vcpus(machine, arch, regs, paging, &failure);
 			vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
-			if (!failure)
-				return g_steal_pointer(&pages);
 		}
-		if (*refused || !is_of_now(failure) || looks == LOOKS_LIMIT) {
+		if (!failure && (pages || is_held || is_last))
+			return g_steal_pointer(&pages);
+		if (failure && (*refused || !is_of_now(failure) || is_last)) {
 			g_propagate_error(error, failure);
 			return NULL;
 		}
-		g_error_free(failure);
+		g_clear_error(&failure);
 	}
 }
 
@@ -450,7 +455,8 @@ static struct vms_linux *detect_without_vcpus(struct vms_machine *machine,
 }
 
 /*
- * A machine that cannot be held now, as while it is migrated, can be read: its vCPUs are not asked.
+ * A machine that cannot be held now, as while it is migrated, and whose vCPUs cannot be observed
+ * either, can be read.
  */
 static struct vms_linux *detect_unheld(struct vms_machine *machine,
 				       const struct vms_linux_arch *arch, GError *refusal,
