@@ -16,6 +16,7 @@ static void talk(struct vms_qmp *qmp)
 	g_free(vms_qmp_hmp(qmp, "info mtree -f", NULL));
 	vms_autojson *answer = vms_qmp_execute(qmp, "query-cpus-fast", NULL, -1, NULL);
 	uint64_t number;
+	g_free(vms_qmp_hmp_vcpu(qmp, "info registers", 0, NULL));
 	vms_json_uint(answer, "thread-id", G_MAXINT, &number);
 	vms_qmp_poll(qmp);
 }
