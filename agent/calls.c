@@ -237,7 +237,7 @@ static bool make_trace(const struct vms_agent_calls *options, struct tables *tab
 	}
 	reply_ok(reply);
 	reply->fds[0] = calls.trace->memfd;
-	reply->fds[1] = calls.trace->eventfd;
+	reply->fds[1] = calls.trace->woken;
 	reply->n_fds = 2;
 	return true;
 }

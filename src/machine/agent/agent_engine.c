@@ -150,7 +150,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 		if (is_closed(agent->link))
 			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
 		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
-			return fail(agent, vcpu, VMS_ERROR_BUSY,
+			return fail(agent, vcpu, VMS_ERROR_WAITING,
 				    "it seems to wait for another vCPU that is held", error);
 		if (vms_clock_now_ns() > deadline_ns)
 			return fail(
@@ -218,7 +218,7 @@ static bool stay(struct vms_machine *machine, int vcpu)
 static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **error)
 {
 	if (agent->holds[vcpu].torn) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
 			    "vCPU %u of %s went on before this program had seen all", vcpu,
 			    agent->qemu.machine.info.name);
 		return false;
@@ -297,9 +297,7 @@ static bool is_paused(struct vms_machine *machine)
 /* QEMU tells of a pause before the guest runs on: what is asked of a time that is over is sure. */
 static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
 {
-	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;
-	vms_qmp_poll(qmp);
-	return vms_pauses_until(&qmp->pauses, time_ns);
+	return vms_qmp_paused_ns(&agent_of(machine)->qemu.qmp, time_ns);
 }
 
 /* The agent ends what is held when the link is closed. */
@@ -351,8 +349,15 @@ static void limit_vcpus(struct agent_machine *agent)
 static bool open_agent(struct agent_machine *agent, const char *const *qmp, GError **error)
 {
 	struct vms_machine *machine = &agent->qemu.machine;
-	if (!vms_qemu_open(&agent->qemu, qmp, agent->link->pid, error))
+	const struct vms_host_identity *process = &agent->link->process;
+	if (!vms_qemu_open(&agent->qemu, qmp, process->pid, error))
 		return false;
+	/* If it has ended, another process with its pid may have answered. */
+	if (!vms_host_identity_is_alive(process)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: the QEMU has ended",
+			    agent->link->stream.peer);
+		return false;
+	}
 	machine->arch = vms_arch_by_name(agent->link->hello.arch);
 	if (!machine->arch) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
@@ -364,7 +369,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "%s: the guest's memory cannot be read from QEMU, process %d: run as "
 			    "the same user, or as root",
-			    agent->link->stream.peer, (int)agent->link->pid);
+			    agent->link->stream.peer, (int)process->pid);
 		return false;
 	}
 	limit_vcpus(agent);

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define DEFAULT_MEMORY (128U << 20)
+/* Of each option. A monitor's chardev is looked for among all: any user may start a "QEMU". */
+#define MONITORS_MAX 16
 
 /* A copy of `text` up to the next single comma, and what follows that; ",," is a comma. */
 static char *next_part(const char **text)
@@ -177,7 +179,8 @@ static void add_chardev(char **args, const char *id, struct vms_cmdline *ret)
 static void parse_qmp(char **args, const char *option, struct vms_cmdline *ret)
 {
 	const char *device;
-	for (size_t i = 0; (device = next_option(args, &i, option));) {
+	unsigned n = 0;
+	for (size_t i = 0; n < MONITORS_MAX && (device = next_option(args, &i, option)); n++) {
 		if (g_str_has_prefix(device, "chardev:"))
 			add_chardev(args, device + strlen("chardev:"), ret);
 		else
@@ -188,11 +191,24 @@ static void parse_qmp(char **args, const char *option, struct vms_cmdline *ret)
 static void parse_mon(char **args, struct vms_cmdline *ret)
 {
 	const char *monitor;
-	for (size_t i = 0; (monitor = next_option(args, &i, "mon"));) {
+	unsigned n = 0;
+	for (size_t i = 0; n < MONITORS_MAX && (monitor = next_option(args, &i, "mon")); n++) {
 		g_autofree char *mode = option_value(monitor, "mode", false);
 		g_autofree char *id = option_value(monitor, "chardev", true);
 		if (id && g_strcmp0(mode, "control") == 0)
 			add_chardev(args, id, ret);
+		if (id)
+			g_ptr_array_add(ret->monitors, g_steal_pointer(&id));
+	}
+}
+
+/* Monitors on a character device that has an id: "-monitor chardev:ID". */
+static void parse_named_monitors(char **args, const char *option, struct vms_cmdline *ret)
+{
+	const char *device;
+	for (size_t i = 0; (device = next_option(args, &i, option));) {
+		if (g_str_has_prefix(device, "chardev:"))
+			g_ptr_array_add(ret->monitors, g_strdup(device + strlen("chardev:")));
 	}
 }
 
@@ -222,6 +238,7 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 	*ret = (struct vms_cmdline) { 0 };
 	ret->qmp = g_array_new(FALSE, FALSE, sizeof(struct vms_cmdline_qmp));
 	g_array_set_clear_func(ret->qmp, clear_qmp);
+	ret->monitors = g_ptr_array_new_with_free_func(g_free);
 	ret->name = name ? option_value(name, "guest", true) : NULL;
 	ret->accelerator = parse_accelerator(args);
 	ret->vcpus = parse_vcpus(first_option(args, "smp"));
@@ -229,6 +246,9 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 	parse_qmp(args, "qmp", ret);
 	parse_qmp(args, "qmp-pretty", ret);
 	parse_mon(args, ret);
+	parse_named_monitors(args, "qmp", ret);
+	parse_named_monitors(args, "qmp-pretty", ret);
+	parse_named_monitors(args, "monitor", ret);
 	ret->agent = parse_agent(args);
 	if (has_flag(args, "s"))
 		ret->gdb = g_strdup("localhost:1234");
@@ -241,6 +261,7 @@ void vms_cmdline_clear(struct vms_cmdline *cmdline)
 	g_free(cmdline->name);
 	g_free(cmdline->accelerator);
 	g_clear_pointer(&cmdline->qmp, g_array_unref);
+	g_clear_pointer(&cmdline->monitors, g_ptr_array_unref);
 	g_free(cmdline->gdb);
 	g_free(cmdline->agent);
 	*cmdline = (struct vms_cmdline) { 0 };
