@@ -55,13 +55,16 @@ static uint64_t find_unix_peer(int fd)
 	    NLMSG_PAYLOAD(&reply.header, 0) < fixed)
 		return 0;
 	const char *data = (const char *)NLMSG_DATA(&reply.header) + NLMSG_ALIGN(fixed);
-	const struct rtattr *attribute = (const void *)data;
+	struct rtattr attribute;
 	size = (size_t)NLMSG_PAYLOAD(&reply.header, NLMSG_ALIGN(fixed));
-	for (; RTA_OK(attribute, size); attribute = RTA_NEXT(attribute, size)) {
+	for (size_t at = 0; at + sizeof(attribute) <= size; at += RTA_ALIGN(attribute.rta_len)) {
 		uint32_t inode;
-		if (attribute->rta_type == UNIX_DIAG_PEER &&
-		    RTA_PAYLOAD(attribute) == sizeof(inode)) {
-			memcpy(&inode, RTA_DATA(attribute), sizeof(inode));
+		memcpy(&attribute, data + at, sizeof(attribute));
+		if (attribute.rta_len < RTA_LENGTH(0) || attribute.rta_len > size - at)
+			return 0;
+		if (attribute.rta_type == UNIX_DIAG_PEER &&
+		    attribute.rta_len == RTA_LENGTH(sizeof(inode))) {
+			memcpy(&inode, data + at + RTA_LENGTH(0), sizeof(inode));
 			return inode;
 		}
 	}
