@@ -23,6 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t hva;
 	vms_hmp_parse_gpa2hva(text, 0x100000, &hva);
 	struct vms_regs regs = { 0 }, none = { 0 };
+	if (!vms_hmp_parse_x86_64_general(text, &regs))
+		g_assert_cmpmem(&regs, sizeof(regs), &none, sizeof(none));
+	regs = none;
 	if (vms_hmp_parse_x86_64_registers(text, &regs))
 		g_assert_cmphex(regs.value[vms_arch_reg(&vms_arch_x86_64, "gdtr_limit")], <=,
 				0xffff);
