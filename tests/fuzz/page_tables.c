@@ -3,7 +3,8 @@
  * Page tables of any content. Input: which architecture and how much to list, the registers that
  * say how tables are laid out, an address, then physical memory from 0 on.
  *
- * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c.
+ * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c
+ * src/arch/aarch64_frame.c.
  */
 #include "arch/aarch64.h"
 #include <string.h>
@@ -70,8 +71,12 @@ static void ask(const struct vms_arch *arch, const struct vms_regs *regs,
 		g_assert_true(arch->in_kernel(regs));
 	vms_regs_set(&frame, arch->fp, va & 0xffff);
 	arch->step_frame_pointer(&frame, memory);
-	if (arch == &vms_arch_aarch64)
+	if (arch == &vms_arch_aarch64) {
 		vms_aarch64_set_root(&frame, TTBR1_EL1, va);
+		vms_regs_set(&frame, PC, va & 0xfffc);
+		vms_regs_set(&frame, X30, va >> 16 & 0xfffc);
+		arch->step_frame_pointer(&frame, memory);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
