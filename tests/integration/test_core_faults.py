@@ -28,7 +28,7 @@ MEMORY = 256 << 20
 RANDOM = 128 << 20  # bytes of it, behind what the guest itself uses
 COMPRESSED = ("--compress", "zlib")  # of a copy, when the guest runs again
 # The guest is held until all is compressed, for there is no memory for what is not.
-SLOW = (*COMPRESSED, "--compress-held", "--buffer", "1")
+SLOW = (*COMPRESSED, "--compress-held", "--buffer", "1", "--hold-limit", "1000")
 
 
 def has_nameless_files(directory):
