@@ -310,12 +310,13 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 			    struct vms_regs *regs, bool *paging, GError **error)
 {
 	GArray *pages = NULL;
-	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages; i++) {
+	uint64_t steps = VMS_PAGE_STEPS;
+	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages && steps > 0; i++) {
 		if (!vms_machine_regs(machine, i, regs, error))
 			return NULL;
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 		*paging |= has_paging(memory, arch);
-		pages = vms_kernel_image_map(memory, arch);
+		pages = vms_kernel_image_map(memory, arch, &steps);
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
 	}
@@ -344,26 +345,28 @@ static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
 /* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
 static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 					      const struct vms_linux_arch *arch,
-					      const char *vmcoreinfo, const char *found_by)
+					      const char *vmcoreinfo, const char *found_by,
+					      uint64_t *steps)
 {
 	struct vms_regs regs;
 	if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
 		return NULL;
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
-	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch, steps);
 	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 					const struct vms_linux_arch *arch)
 {
-	uint64_t phase_ns = vms_clock_now_ns(), pa = 0;
+	uint64_t phase_ns = vms_clock_now_ns(), pa = 0, steps = VMS_PAGE_STEPS;
 	struct vms_linux *guest = NULL;
 	for (unsigned i = 0; i < SCAN_HITS_LIMIT && !guest; i++) {
 		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
 		if (!vmcoreinfo)
 			break;
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory");
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory",
+					     &steps);
 	}
 	log_phase("Searching memory for VMCOREINFO", &phase_ns);
 	return guest;
@@ -394,6 +397,7 @@ struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **w
 struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 {
 	GError *failure = NULL;
+	uint64_t steps = VMS_PAGE_STEPS;
 	bool paging = false, is_core = vms_machine_info(machine)->is_core;
 	const struct vms_linux_arch *arch = known_arch(machine, why);
 	if (!arch)
@@ -405,7 +409,8 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 	}
 	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
 	if (!guest && vmcoreinfo)
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file");
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file",
+					     &steps);
 	/* A file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
