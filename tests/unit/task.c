@@ -2,6 +2,7 @@
 /* Tasks in memory laid out by hand, the way a kernel has them and in ways that none has. */
 #include "arch/x86_64.h"
 #include "fake_linux.h"
+#include "guest/linux/percpu.h"
 
 #define BASE	  UINT64_C(0xffff888000000000)
 #define RAM	  0x10000
@@ -372,6 +373,14 @@ static void test_vcpus_known_and_unknown(struct fixture *f, const void *data)
 	g_assert_false(vms_regs_have(&unknown, K_GS_BASE));
 }
 
+static void test_cpus(struct fixture *f, const void *data)
+{
+	(void)data;
+	g_assert_cmpuint(vms_linux_cpus(f->guest), ==, CPUS);
+	write_u32(f, NR_CPUS, UINT32_MAX); /* more than Linux can have */
+	g_assert_cmpuint(vms_linux_cpus(f->guest), ==, 8192);
+}
+
 static void test_no_types(struct fixture *f, const void *data)
 {
 	(void)data;
@@ -398,6 +407,7 @@ int main(int argc, char **argv)
 	ADD("/task/vcpus-by-notes", test_vcpus_by_notes);
 	ADD("/task/vcpus-online", test_vcpus_online);
 	ADD("/task/vcpus-known-and-unknown", test_vcpus_known_and_unknown);
+	ADD("/task/cpus", test_cpus);
 	ADD("/task/no-types", test_no_types);
 	return g_test_run();
 }

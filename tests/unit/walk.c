@@ -444,6 +444,12 @@ static void test_depth(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_DEPTH);
 	walk(f, code(0), 1);
 	CHECK(f, VMS_WALK_DEPTH, code(0));
+	/* More than there is room for. */
+	for (uint64_t va = sp; va < STACK + STACK_SIZE; va += 8)
+		put(f, va, code(0));
+	walk(f, code(0), UINT_MAX);
+	g_assert_cmpuint(f->stack.n, ==, VMS_STACK_LIMIT);
+	g_assert_cmpint(f->stack.end, ==, VMS_WALK_DEPTH);
 }
 
 /* ---- damaged and hostile stacks ---------------------------------------- */
