@@ -926,10 +926,9 @@ static void test_too_large_notes(void)
 		add_note_segments(&b, more);
 		g_autoptr(GByteArray) bytes = build(&b);
 		g_autoptr(vms_machine) machine = open_bytes(bytes, bytes->len, &error);
+		g_assert_true((machine == NULL) == (more == 1));
 		if (more)
 			g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
-		else
-			g_assert_no_error(error);
 	}
 }
 
