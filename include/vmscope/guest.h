@@ -217,12 +217,15 @@ struct vms_mapping {
 	uint64_t offset;     /* in the file, of the start */
 	const char *name;    /* the file's path, "[vdso]", "[anon]" …; owned by the guest */
 };
+/* Areas of one address space: the kernel's default limit. */
+#define VMS_AREAS_LIMIT (1u << 16)
 /*
  * Reads the first of the address space `mm` (of a struct vms_task) that ends beyond `va`. The guest
- * may run: what it says may be torn then. False when there is none or it cannot be read. For any
- * thread.
+ * may run: what it says may be torn then. Looks at `*areas` areas of any kind at most, and counts
+ * them down: whoever lists all gives VMS_AREAS_LIMIT for the whole list. False when there is none
+ * or it cannot be read. For any thread.
  */
-bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va,
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret);
 /* A number that changes when mappings of `mm` come or go, as far as two cheap reads can tell.
  * For any thread. */

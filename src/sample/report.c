@@ -454,8 +454,8 @@ static bool has_samples(struct vms_sample_report *report, const struct vms_run *
 		most = failed[i] > failed[most] ? i : most;
 	const GError *ended = vms_sample_report_error(report);
 	if (ended)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "nothing was sampled: %s", ended->message);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "nothing was sampled: %s",
+			    ended->message);
 	else if (failed[most] > 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 			    "nothing was sampled: %" PRIu64 " samples failed (%s)", failed[most],

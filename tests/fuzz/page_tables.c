@@ -14,6 +14,8 @@
 #define HEAD	   (1 + (N_REGS_SET + 1) * 8)
 #define PAGES	   4096 /* of a listing that are looked at */
 
+#define STEPS 4000000 /* entries that may be looked at */
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct memory {
@@ -106,6 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	g_assert_nonnull(arch->paging_mode(&regs));
 	ask(arch, &regs, &phys, va);
 	const uint64_t span = UINT64_C(1) << (20 + data[0] / 2 % 44);
-	arch->each_page(&regs, &phys, va, va + MIN(span, UINT64_MAX - va), see_page, &listing);
+	uint64_t steps = STEPS;
+	arch->each_page(&regs, &phys, va, va + MIN(span, UINT64_MAX - va), &steps, see_page,
+			&listing);
 	return 0;
 }

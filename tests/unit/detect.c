@@ -226,6 +226,33 @@ static void test_cyclic_tables(void)
 	expect_none(machine, "page tables");
 }
 
+static bool count_regs(void *data, unsigned vcpu, GError **error)
+{
+	(void)vcpu, (void)error;
+	++*(unsigned *)data;
+	return true;
+}
+
+/*
+ * A search in full tables that map no kernel takes its time, during which the guest is held:
+ * all vCPUs together get no more of it than one.
+ */
+static void test_cyclic_tables_of_many(void)
+{
+	enum { VCPUS = 2000 };
+	const uint64_t data_only = UINT64_C(1) << 63;
+	unsigned asked = 0;
+	const struct fake_hooks hooks = { .regs = count_regs, .data = &asked };
+	g_autoptr(vms_machine) machine = new_machine(VCPUS);
+	fake_machine_set_hooks(machine, &hooks);
+	for (unsigned i = 0; i < 512; i++)
+		fake_machine_write_u64(machine, ROOT + i * 8, ROOT | PRESENT | data_only);
+	for (unsigned i = 0; i < VCPUS; i++)
+		set_paging(machine, i, ROOT);
+	expect_none(machine, "page tables");
+	g_assert_cmpuint(asked, <, VCPUS / 2);
+}
+
 /* Every page of memory is a VMCOREINFO that leads to a large image: not all are tried. */
 static void test_many_vmcoreinfos(void)
 {
@@ -481,6 +508,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/none", test_none);
 	g_test_add_func("/detect/none_answers", test_none_answers);
 	g_test_add_func("/detect/cyclic_tables", test_cyclic_tables);
+	g_test_add_func("/detect/cyclic_tables_of_many", test_cyclic_tables_of_many);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);
 	g_test_add_func("/detect/process_ends", test_process_ends);
 	g_test_add_func("/detect/isolated_process_ends", test_isolated_process_ends);

@@ -344,13 +344,18 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 			    struct vms_regs *regs, bool *paging, GError **error)
 {
 	GArray *pages = NULL;
-	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages; i++) {
+	uint64_t steps = VMS_PAGE_STEPS;
+	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages && steps > 0; i++) {
 		if (!vms_machine_regs(machine, i, regs, error))
 			return NULL;
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 		*paging |= has_paging(memory, arch);
+<<<<<<< HEAD
 		pages = vms_kernel_image_map(memory, arch);
 		*regs = *vms_memory_regs(memory); /* of the kernel, where a user program runs */
+=======
+		pages = vms_kernel_image_map(memory, arch, &steps);
+>>>>>>> hostile
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
 	}
@@ -396,26 +401,28 @@ static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arc
 /* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
 static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 					      const struct vms_linux_arch *arch,
-					      const char *vmcoreinfo, const char *found_by)
+					      const char *vmcoreinfo, const char *found_by,
+					      uint64_t *steps)
 {
 	struct vms_regs regs;
 	if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
 		return NULL;
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
-	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch, steps);
 	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 					const struct vms_linux_arch *arch)
 {
-	uint64_t phase_ns = vms_clock_now_ns(), pa = 0;
+	uint64_t phase_ns = vms_clock_now_ns(), pa = 0, steps = VMS_PAGE_STEPS;
 	struct vms_linux *guest = NULL;
 	for (unsigned i = 0; i < SCAN_HITS_LIMIT && !guest; i++) {
 		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
 		if (!vmcoreinfo)
 			break;
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory");
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory",
+					     &steps);
 	}
 	log_phase("Searching memory for VMCOREINFO", &phase_ns);
 	return guest;
@@ -478,6 +485,7 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 			      char **why, GError **error)
 {
 	GError *failure = NULL;
+<<<<<<< HEAD
 	struct vms_regs regs;
 	uint64_t phase_ns = vms_clock_now_ns();
 	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
@@ -485,13 +493,28 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	log_phase("Finding the kernel's image", &phase_ns);
 	if (refused && is_of_now(failure))
 		return detect_unheld(machine, arch, failure, error);
+=======
+	uint64_t steps = VMS_PAGE_STEPS;
+	bool paging = false, is_core = vms_machine_info(machine)->is_core;
+	const struct vms_linux_arch *arch = known_arch(machine, why);
+	if (!arch)
+		return NULL;
+	struct vms_linux *guest = detect_by_vcpus(machine, arch, &paging, &failure);
+>>>>>>> hostile
 	if (failure) {
 		g_propagate_error(error, failure);
 		return NULL;
 	}
+<<<<<<< HEAD
 	struct vms_linux *guest = NULL;
 	if (pages)
 		guest = load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
+=======
+	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
+	if (!guest && vmcoreinfo)
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file",
+					     &steps);
+>>>>>>> hostile
 	/* A file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
