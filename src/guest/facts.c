@@ -2,6 +2,7 @@
 /* One function per item of a machine's facts. */
 #include <string.h>
 #include <vmscope/facts.h>
+#include <vmscope/log.h>
 
 /* Limits of what is listed: beyond any real guest, within reach of tables built to go on forever.
  */
@@ -78,7 +79,7 @@ static struct vms_table *for_vcpus(struct vms_guest *guest, const struct vms_col
 	struct vms_machine *machine = vms_guest_machine(guest);
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	bool done = true;
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(machine, error))
 		return NULL;
 	for (unsigned i = 0; done && i < vms_machine_vcpus(machine); i++) {
 		struct vms_regs regs;
@@ -228,7 +229,7 @@ static struct vms_table *get_mappings(struct vms_guest *guest, GError **error)
 	};
 	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_regs regs;
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(machine, error))
 		return NULL;
 	bool done = vms_machine_regs(machine, 0, &regs, error);
 	if (!vms_machine_release(machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
@@ -236,7 +237,10 @@ static struct vms_table *get_mappings(struct vms_guest *guest, GError **error)
 	/* The guest runs while its tables are read: there can be millions of entries. */
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
 	struct mapping_list list = { .table = vms_table_new(columns) };
-	vms_memory_each_page(memory, 0, UINT64_MAX, list_page, &list);
+	uint64_t steps = VMS_PAGE_STEPS;
+	vms_memory_each_page(memory, 0, UINT64_MAX, &steps, list_page, &list);
+	if (steps == 0)
+		vms_log(VMS_LOG_WARNING, "page tables of the guest: too many to list them all");
 	if (list.page_size)
 		add_mapping(list.table, &list.run, list.page_size);
 	return list.table;
@@ -268,7 +272,7 @@ static GArray *get_held(struct vms_guest *guest, GArray *(*get)(struct vms_guest
 			GError **error)
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(machine, error))
 		return NULL;
 	g_autoptr(GArray) found = get(guest, error);
 	if (!vms_machine_release(machine, VMS_ALL_VCPUS, found ? error : NULL))

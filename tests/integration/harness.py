@@ -498,10 +498,31 @@ def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, program=VMSCOPE, **o
     return Run(run.returncode, run.stdout, run.stderr)
 
 
-def start_vmscope(*arguments):
+def start_vmscope(*arguments, stderr=subprocess.PIPE):
     """The command as a running process, for tests that kill it."""
-    return subprocess.Popen([str(VMSCOPE), *map(str, allow_stop(arguments))], stdin=subprocess.DEVNULL,
-                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [str(VMSCOPE), *map(str, allow_stop(arguments))]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                            stderr=stderr)
+
+
+def full_pipe(case):
+    """The end of a pipe that takes nothing as long as the test runs: for what is printed."""
+    ours, theirs = os.pipe()
+    case.addCleanup(os.close, ours)
+    case.addCleanup(os.close, theirs)
+    os.set_blocking(theirs, False)
+    try:
+        while os.write(theirs, bytes(1 << 12)):
+            pass
+    except BlockingIOError:
+        os.set_blocking(theirs, True)
+    return theirs
+
+
+def is_blocked(process, where):
+    """Does one of its threads wait in one of these functions of the kernel, a regular expression?"""
+    tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")
+    return any(re.search(where, path.read_text()) for path in tasks)
 
 
 def have_kvm():
