@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What becomes of a libvirt domain that vmscope looks at while its owner works on it.
 
-    tests/libvirt/run.py [--rounds N] [--only WORD] [--seed N] [--table FILE]
+    tests/libvirt/run.py [--rounds N] [--only WORD] [--way WAY] [--seed N] [--table FILE]
 
 Runs every operation of operations.py beside every command, N times, at random moments, and first by
 itself: what libvirt believes then, and the lifecycle events that it sends, are what they have to be
@@ -61,7 +61,7 @@ Way = collections.namedtuple("Way", "name agent stops works options")
 WAYS = (
     Way("agent", agent=True, stops=False, works=True, options=()),
     Way("stub", agent=False, stops=False, works=False, options=()),
-    Way("stub, --allow-stop", agent=False, stops=True, works=True, options=("--allow-stop",)),
+    Way("allow-stop", agent=False, stops=True, works=True, options=("--allow-stop",)),
 )
 
 
@@ -299,7 +299,7 @@ def parse_arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="operations whose names have this in them")
-    parser.add_argument("--way", default="", help="ways whose names begin so: agent, stub")
+    parser.add_argument("--way", choices=[way.name for way in WAYS], help="this one alone")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--table", type=pathlib.Path, help="write the table there, too")
     return parser.parse_args()
@@ -308,7 +308,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     operations = [operation for operation in OPERATIONS if arguments.only in operation.name]
-    ways = [way for way in WAYS if way.name.startswith(arguments.way)]
+    ways = [way for way in WAYS if arguments.way in (None, way.name)]
     if os.geteuid() != 0 or daemons.missing():
         reason = f"not installed: {', '.join(daemons.missing())}" if daemons.missing() else "not root"
         print(f"libvirt: {reason}; scripts/setup --libvirt installs it\n0 passed, 1 failed")
