@@ -184,8 +184,8 @@ class Matrix:
     def judge(self, cell, way, operation, outcome):
         """Raises where the outcome is not what it is without vmscope."""
         expected = self.expected[operation.name]
+        cell.stops += max(outcome.stops - expected.stops, 0)
         if way.stops:
-            cell.stops += max(outcome.stops - expected.stops, 0)
             if operation.mistakable and {expected.state, outcome.state} == {"paused", "running"}:
                 cell.mistaken += 1
                 return
@@ -337,8 +337,9 @@ def main():
     print(text)
     if arguments.table:
         arguments.table.write_text(text + "\n")
-    stops = sum(cell.stops for cell in cells.values())
-    print(f"stops that libvirt was told of, without its own: {stops}")
+    for way in ways:
+        stops = sum(cell.stops for key, cell in cells.items() if key[0] == way.name)
+        print(f"{way.name}: stops that libvirt was told of, without its own: {stops}")
     failed = sum(bool(cell.wrong) for cell in cells.values())
     print(f"{len(cells) - failed} passed, {failed} failed")
     return 1 if failed else 0
