@@ -72,7 +72,8 @@ def create_memory_snapshot(domain):
 
 
 def remove_overlay(domain):
-    """Back to the domain's own disk."""
+    """Back to the domain's own disk, which a domain that stands still after a migration cannot write."""
+    resume_if_paused(domain)
     domain.virsh("blockcommit", "vda", "--active", "--pivot", "--wait")
     (domain.directory / "disk-overlay.qcow2").unlink()
     (domain.directory / "memory").unlink(missing_ok=True)
