@@ -400,7 +400,10 @@ static void clean_up_gdb(const struct vms_guard *guard)
 
 /* ---- in the guard: watching ------------------------------------------- */
 
-/* Is the holder stopped, by a signal or a debugger? (proc_pid_stat(5)) */
+/*
+ * Is the holder stopped, by a signal or a debugger (proc_pid_stat(5))? One that was killed while a
+ * thread of it waits for a disk is no better: it does not end before that, and does nothing more.
+ */
 static bool is_stopped(const struct vms_guard *guard)
 {
 	char stat[128];
@@ -412,7 +415,7 @@ static bool is_stopped(const struct vms_guard *guard)
 		return false;
 	stat[n] = 0;
 	const char *name_end = strrchr(stat, ')');
-	return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
+	return name_end && name_end[1] == ' ' && memchr("TtZX", name_end[2], 4);
 }
 
 static bool is_past_limit(const struct vms_hold *hold)

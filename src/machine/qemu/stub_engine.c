@@ -353,10 +353,10 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	vms_gdb_forget_regs(&stub->gdb);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
 		stub->asked_ns = vms_clock_now_ns();
-		if (!(round == 0 && stub->connected
-			      ? vms_qemu_ask_changes
-			      : vms_qemu_ask_condition)(&stub->qemu, &now, error) ||
-		    !mend_sleep(stub, now.state, error))
+		bool asked = round == 0 && stub->connected
+				     ? vms_qemu_ask_changes(&stub->qemu, &now, error)
+				     : vms_qemu_ask_condition(&stub->qemu, &now, error);
+		if (!asked || !mend_sleep(stub, now.state, error))
 			return false;
 		stub->state = now.state;
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {
