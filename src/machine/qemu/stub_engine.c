@@ -20,9 +20,10 @@
 #define RETRY_NS UINT64_C(100000000)
 /*
  * For so long after a look at the machine it is certain that no migration has begun and ended
- * since: those of the smallest guests take longer.
+ * since: a guest of 16 MiB took 4.4 ms for that, to a file in memory (QEMU 10.0, the quickest of
+ * many).
  */
-#define FRESH_NS UINT64_C(10000000)
+#define FRESH_NS UINT64_C(2000000)
 /* How long a job that makes a disk's image is waited for: to let the machine go on makes it fail.
  */
 #define NEW_IMAGE_NS	  UINT64_C(2000000000)
