@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""What must be true after a round: the state of every machine, its ticks, and that nothing is left.
+
+Nothing here asks vmscope: QEMU, the guest's own counters, /proc and the files tell.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import time
+
+import history
+from harness import vmscope
+from rounds import MARK, Wrong
+
+SECONDS = 60  # generous: what is to come back after a fault has done so by then
+SETTLE_SECONDS = 5  # what QEMU still has to do when nobody is left who asks it
+STANDS = 0.05  # seconds in which a machine that stands still does not tick
+
+
+def must_tick(round_, machine=None, why="", seconds=SECONDS):
+    """Every vCPU goes on, whoever else is still at work."""
+    machine = machine or round_.guest
+    before = machine.read_ticks().vcpus
+    deadline = time.monotonic() + seconds
+    while not all(now > then for now, then in zip(machine.read_ticks().vcpus, before)):
+        if time.monotonic() > deadline:
+            raise Wrong(f"the guest ({machine.qmp.status()}) has not ticked for {seconds} s {why}")
+        time.sleep(0.01)
+    round_.tell(f"ticks {why}")
+
+
+def must_stand(machine):
+    before = machine.read_ticks()
+    time.sleep(STANDS)
+    if machine.read_ticks() != before:
+        raise Wrong("the guest ticks, which its owner did not want")
+
+
+def processes_of(round_):
+    """Everything that vmscope has started in this round and that lives."""
+    mark = f"{MARK}={round_.mark}".encode()
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (path / "environ").read_bytes().split(b"\0"):
+                state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z":
+                    found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def judge(round_):
+    """Raises Wrong for the first thing that is not as it should be."""
+    round_.wait_ended()
+    for process in round_.processes:
+        if process not in round_.killed and process.returncode < 0:
+            raise Wrong(f"vmscope died of {signal.Signals(-process.returncode).name}")
+    round_.wait("all processes of vmscope to end", lambda: not processes_of(round_), SECONDS)
+    for expected in round_.expected.values():
+        if expected.status is None:
+            judge_gone(round_, expected)
+        else:
+            judge_machine(round_, expected)
+    judge_files(round_)
+
+
+def judge_gone(round_, expected):
+    process = expected.machine.process
+    round_.wait("QEMU to end", lambda: process.poll() is not None, SECONDS)
+    if process.returncode != expected.code:
+        raise Wrong(f"QEMU ended with status {process.returncode} in place of {expected.code}: "
+                    f"{expected.machine.log()[-500:]}")
+
+
+def judge_machine(round_, expected):
+    machine = expected.machine
+    if machine.process.poll() is not None:
+        raise Wrong(f"QEMU has gone with status {machine.process.returncode}: "
+                    f"{machine.log()[-500:]}")
+    judge_status(round_, machine, expected.status)
+    if expected.status == "running":
+        must_tick(round_, machine, "in the end")
+    else:
+        must_stand(machine)
+    judge_leftovers(round_, machine)
+    if expected.status in ("paused", "prelaunch"):
+        round_.owner("cont", machine)
+        must_tick(round_, machine, "when its owner lets it")
+    elif expected.status == "suspended":
+        wakes = machine.read_ticks().wakes
+        round_.owner("system_wakeup", machine)
+        round_.wait("the guest to wake up", lambda: machine.read_ticks().wakes > wakes)
+        must_tick(round_, machine, "after it was woken up")
+
+
+def judge_status(round_, machine, status):
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (found := machine.qmp.status()) != status and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if found == status:
+        return
+    if (status, found) == ("paused", "running") and round_.command.engine != "agent" and \
+            not history.last_stop_had_effect(round_.history(machine)):
+        round_.undetectable = True
+        round_.tell("undetectable: the owner's stop came in a hold")
+        round_.owner("stop", machine)  # for what follows
+        return
+    raise Wrong(f"the machine is {found} in place of {status}")
+
+
+def judge_leftovers(round_, machine):
+    def own(labels):  # QEMU keeps one monitor for gdb's stub for good
+        return [label for label in labels if not re.fullmatch(r"#chr\d+", label)]
+    try:
+        round_.wait("QEMU's chardevs to be the same",
+                    lambda: own(machine.list_chardevs()) == own(machine.chardevs), SETTLE_SECONDS)
+    except Wrong:
+        raise Wrong(f"chardevs {machine.list_chardevs()} in place of {machine.chardevs}") from None
+    if machine.descriptors is None:
+        return
+    try:
+        round_.wait("QEMU's descriptors to be the same",
+                    lambda: not machine.count_descriptors() - machine.descriptors, SETTLE_SECONDS)
+    except Wrong:
+        raise Wrong(f"QEMU keeps {dict(machine.count_descriptors() - machine.descriptors)} "
+                    "open") from None
+
+
+def judge_files(round_):
+    """What was to be written is complete, or is not there; nothing else is."""
+    made = round_.command.makes
+    names = sorted(os.listdir(round_.out))
+    allowed = {made} if made else set(names)
+    if not set(names) <= allowed:
+        raise Wrong(f"files are left: {names}")
+    if not made:
+        return
+    path = round_.out / made
+    if path.exists():
+        if problem := (core_problem(path) if made == "core" else report_problem(path)):
+            raise Wrong(f"{made} is not complete: {problem}")
+    elif any(process.returncode == 0 for process in round_.processes):
+        raise Wrong(f"vmscope says that it wrote {made}; it did not")
+
+
+def report_problem(path):
+    text = path.read_text()
+    return None if text.rstrip().endswith("</svg>") else f"it ends with {text[-60:]!r}"
+
+
+def core_problem(path):
+    with open(path, "rb") as file:
+        header = file.read(64)
+        if header[:4] == b"\x7fELF":
+            offset, size, n = (struct.unpack_from("<Q", header, 32)[0],
+                               *struct.unpack_from("<HH", header, 54))
+            file.seek(offset)
+            segments = [struct.unpack("<IIQQQQQQ", file.read(size)) for _ in range(n)]
+            end = max(segment[2] + segment[5] for segment in segments)
+            if end > path.stat().st_size:
+                return f"{path.stat().st_size} bytes, its segments end at {end}"
+    info = vmscope("core", "info", path, "--json", check=False)
+    if info.status:
+        return info.err
+    damage = json.loads(info.out)["damage"]
+    return "; ".join(map(str, damage)) or None
