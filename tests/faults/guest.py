@@ -72,12 +72,12 @@ class Ticker(harness.Machine):
             shutil.rmtree(self.place, ignore_errors=True)
             raise
         self.qmp_path = self.place / "qmp"
-        if not incoming:
-            self._fill_memory()
         if not paused and not incoming:
             self.wait_ready()
+            self._fill_memory()
         self.chardevs = self.list_chardevs()
-        self.descriptors = self.count_descriptors()
+        # What is open changes while the devices are set up and while a migration arrives.
+        self.descriptors = None if paused or incoming else self.count_descriptors()
 
     def _make_disk(self):
         path = self.place / "disk.qcow2"

@@ -91,8 +91,7 @@ class Player:
             outcome, reason = "wrong", f"{type(error).__name__}: {error}"
             round_.tell(traceback.format_exc())
         in_hold, stops = stops_without_effect(round_.history())
-        refused = any(process.returncode not in (None, 0) and process not in round_.killed
-                      for process in round_.processes)
+        refused = any((process.returncode or 0) > 0 for process in round_.processes)
         report = self._describe(round_) if outcome != "right" or self._options.verbose else ""
         round_.close()
         if outcome == "wrong" or task.fault.fresh:

@@ -37,9 +37,7 @@ def end_migration(round_):
 
 
 def destination(round_):
-    machine = round_.add(incoming=f"unix:{round_.directory}/migration", disk=round_.guest.disk)
-    machine.descriptors = None  # those of the migration come and go
-    return machine
+    return round_.add(incoming=f"unix:{round_.directory}/migration", disk=round_.guest.disk)
 
 
 def expect_moved(round_, machine):
@@ -125,7 +123,6 @@ def migrate_to_file(round_):
     round_.expect(round_.guest, "postmigrate")
     round_.wait_ended()
     machine = round_.add(incoming=f"file:{path}", disk=round_.guest.disk)
-    machine.descriptors = None
     expect_moved(round_, machine)
 
 

@@ -52,7 +52,7 @@ def kill_with_watchdog(round_):
     first_the_tool = round_.rng.random() < 0.5
     pids = sorted(processes_of(round_), reverse=first_the_tool)
     round_.tell(f"SIGKILL to {pids}")
-    round_.killed.add(round_.process)
+    round_.signals[round_.process].add(signal.SIGKILL)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

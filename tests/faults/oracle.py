@@ -58,8 +58,8 @@ def judge(round_):
     """Raises Wrong for the first thing that is not as it should be."""
     round_.wait_ended()
     for process in round_.processes:
-        if process not in round_.killed and process.returncode < 0:
-            raise Wrong(f"vmscope died of {signal.Signals(-process.returncode).name}")
+        if number := round_.died(process):
+            raise Wrong(f"vmscope died of {signal.Signals(number).name}")
     round_.wait("all processes of vmscope to end", lambda: not processes_of(round_), SECONDS)
     for expected in round_.expected.values():
         if expected.status is None:
@@ -144,7 +144,7 @@ def judge_files(round_):
     if path.exists():
         if problem := (core_problem(path) if made == "core" else report_problem(path)):
             raise Wrong(f"{made} is not complete: {problem}")
-    elif any(process.returncode == 0 for process in round_.processes):
+    elif any(process.returncode == 0 for process in round_.writers):
         raise Wrong(f"vmscope says that it wrote {made}; it did not")
 
 

@@ -47,7 +47,8 @@ class Round:
         self.out = self.directory / "out"
         self.out.mkdir()
         self.processes = []
-        self.killed = set()
+        self.writers = set()  # those that run the round's own command
+        self.signals = collections.defaultdict(set)  # by process, those that were sent to it
         self.expected = {}
         self.cleanups = contextlib.ExitStack()  # at the end of the round
         self._began = time.monotonic()
@@ -87,6 +88,7 @@ class Round:
 
     def start(self, machine=None, command=None, words=None, **options):
         """The command beside its guest, unless others are named."""
+        writes = not words and command in (None, self.command)
         words = words or commands.argv(command or self.command, machine or self.guest, self.out)
         number = len(self.processes)
         options.setdefault("stdout", open(self.directory / f"stdout{number}", "wb"))
@@ -99,6 +101,8 @@ class Round:
             if hasattr(options[stream], "close"):
                 options[stream].close()
         self.processes.append(process)
+        if writes:
+            self.writers.add(process)
         return process
 
     @property
@@ -109,8 +113,7 @@ class Round:
         process = process or self.process
         self.tell(f"{signal.Signals(number).name} to vmscope"
                   f"{'' if process.poll() is None else ' (it has ended)'}")
-        if number == signal.SIGKILL:
-            self.killed.add(process)
+        self.signals[process].add(number)
         process.send_signal(number)
 
     def kill(self, process=None):
@@ -130,6 +133,11 @@ class Round:
             except subprocess.TimeoutExpired:
                 raise Wrong(f"vmscope does not end in {END_SECONDS} s") from None
             self.tell(f"vmscope has ended: status {status}")
+
+    def died(self, process):
+        """The signal of which it died, other than one of ours; None where there is none."""
+        number = -(process.returncode or 0)
+        return number if number > 0 and number not in self.signals[process] else None
 
     def output(self):
         """What the processes wrote, as far as it went to files."""
