@@ -39,6 +39,8 @@ def lying_agent(round_):
     round_.cleanups.callback(liar.stdin.close)
     if liar.stdout.readline() != b"ready\n":
         raise RuntimeError("the liar does not listen")
+    if kind == "claims-dead":
+        liar.wait()  # the process that has listened; its child serves
     before = monitors_of(round_.guest)
     words = commands.argv(round_.command, round_.guest, round_.out)
     words[words.index("--agent") + 1] = str(place / "agent")
