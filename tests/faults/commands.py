@@ -29,7 +29,7 @@ COMMANDS = {command.name: command for command in (
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
     Command("core-agent", "agent", HELD, "core", 1, 1),
-    Command("calls-agent", "agent", CALLS, None, 2.2, 1),
+    Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
     Command("sample-gdb", "gdb", SAMPLE, "report.svg", 2.2, 2),
     Command("regs-gdb", "gdb", ("regs",), None, 0.1, 1),
     Command("core-gdb", "gdb", HELD, "core", 1, 1),

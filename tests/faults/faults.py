@@ -10,9 +10,9 @@ import commands
 
 # `engines`: those whose commands it concerns. `only`: a condition on a command, or None.
 # `fresh`: it needs a machine that nobody used before and nobody can use afterwards.
-# `evenly`: as often beside each command. `idle`: its rounds are mostly spent waiting.
+# `linux`: in a guest of that system, not in our own. `evenly`: as often beside each command. `idle`: its rounds are mostly spent waiting.
 # `short`, `long`: rounds in each form of the matrix.
-Fault = collections.namedtuple("Fault", "name act what engines only fresh evenly idle short long")
+Fault = collections.namedtuple("Fault", "name act what engines only fresh linux evenly idle short long")
 
 FAULTS = {}
 ALL = ("stub", "agent", "gdb")
@@ -23,13 +23,14 @@ class Skipped(Exception):
     """This host cannot do that; the reason."""
 
 
-def fault(engines=ALL, only=None, fresh=False, evenly=False, idle=False, short=3, long=100):
+def fault(engines=ALL, only=None, fresh=False, linux=False, evenly=False, idle=False,
+          short=3, long=100):
     """Enters a function into the table."""
     def enter(act):
         name = act.__name__.replace("_", "-")
         assert name not in FAULTS
         FAULTS[name] = Fault(name, act, act.__doc__.split("\n")[0].rstrip("."), engines, only,
-                             fresh, evenly, idle, short, long)
+                             fresh, linux, evenly, idle, short, long)
         return act
     return enter
 

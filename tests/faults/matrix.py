@@ -60,13 +60,15 @@ class Player:
 
     def __init__(self, options):
         self._options = options
-        self._guest = None
+        self._guest = self._kind = None
 
     def _take_guest(self, task):
-        if self._guest and (task.fault.fresh or self._guest.engine != task.command.engine):
+        kind = (task.fault.linux, task.command.engine)
+        if self._guest and (task.fault.fresh or self._kind != kind):
             self.close()
         if not self._guest:
-            self._guest = guest.Ticker(task.command.engine)
+            make = guest.LinuxTicker if task.fault.linux else guest.Ticker
+            self._guest, self._kind = make(task.command.engine), kind
         return self._guest
 
     def close(self):
@@ -130,7 +132,8 @@ def run(options, tasks, jobs, collect):
     context = multiprocessing.get_context("fork")
     queue, results = context.Queue(), context.Queue()
     # One engine after the other: guests are used again.
-    for task in sorted(tasks, key=lambda task: (task.fault.fresh, task.command.engine)):
+    for task in sorted(tasks, key=lambda task: (task.fault.linux, task.fault.fresh,
+                                              task.command.engine)):
         queue.put((task.fault.name, task.command, task.number))
     workers = [context.Process(target=work, args=(options, queue, results))
                for _ in range(min(jobs, len(tasks)))]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Migrations, snapshots, mirrors and sleep: QEMU's own work on the machine's state."""
 from faults import Skipped, fault
-from guest import DISK
+from guest import DISK, make_empty_disk
 from harness import wait_for
+from on_vmscope import kill
 from oracle import must_tick
 from rounds import Wrong
 
@@ -217,7 +218,7 @@ def mirror_pivot(round_):
     round_.start()
     round_.wait_moment()
     target = round_.directory / "target.qcow2"
-    round_.guest.make_empty_disk(target)
+    make_empty_disk(target)
     round_.owner("blockdev-add", driver="qcow2", node_name="target",
                  file={"driver": "file", "filename": str(target)})
     round_.owner("blockdev-mirror", job_id="mirror", device=DISK, target="target", sync="full",
@@ -231,7 +232,12 @@ def mirror_pivot(round_):
     round_.finish()
 
 
-# ---- sleep
+# ---- sleep, and Linux
+
+
+def looks(command):
+    """Not one that would write all of a larger guest's memory, and none but by the usual engines."""
+    return command.makes != "core" and command.engine != "gdb"
 
 
 @fault(short=3)
@@ -239,7 +245,7 @@ def sleep(round_):
     """The guest goes to sleep (S3)."""
     round_.start()
     round_.wait_moment()
-    round_.press_power_button()
+    round_.let_sleep()
     round_.expect(round_.guest, "suspended")
     round_.finish()
 
@@ -247,7 +253,7 @@ def sleep(round_):
 @fault(short=2)
 def asleep(round_):
     """A guest that sleeps (S3), with kill -9 of vmscope or without."""
-    round_.press_power_button()
+    round_.let_sleep()
     round_.start()
     round_.expect(round_.guest, "suspended")
     if round_.rng.random() < 0.5:
@@ -259,7 +265,7 @@ def asleep(round_):
 @fault(short=3)
 def wakeup(round_):
     """A guest that sleeps (S3); its owner wakes it up."""
-    round_.press_power_button()
+    round_.let_sleep()
     wakes = round_.guest.read_ticks().wakes
     round_.start()
     round_.wait_moment(running=False)
@@ -267,3 +273,27 @@ def wakeup(round_):
     round_.wait("the guest to wake up", lambda: round_.guest.read_ticks().wakes > wakes)
     must_tick(round_, why="after it was woken up")
     round_.finish()
+
+
+@fault(linux=True, only=looks, short=2)
+def linux_sleep(round_):
+    """A Linux guest goes to sleep (S3)."""
+    sleep(round_)
+
+
+@fault(linux=True, only=looks, short=2)
+def linux_asleep(round_):
+    """A Linux guest that sleeps (S3), with kill -9 of vmscope or without."""
+    asleep(round_)
+
+
+@fault(linux=True, only=looks, short=2)
+def linux_wakeup(round_):
+    """A Linux guest that sleeps (S3); its owner wakes it up."""
+    wakeup(round_)
+
+
+@fault(linux=True, only=looks, short=2, long=200)
+def linux_kill(round_):
+    """A Linux guest; kill -9 of vmscope."""
+    kill(round_)

@@ -73,9 +73,10 @@ class Round:
         self.tell(f"owner: {name} {arguments or ''}")
         return (machine or self.guest).qmp.command(name, **arguments)
 
-    def press_power_button(self):
-        """Upon which the guest goes to sleep (S3)."""
-        self.owner("system_powerdown")
+    def let_sleep(self):
+        """The guest goes to sleep (S3)."""
+        self.tell("the guest goes to sleep")
+        self.guest.fall_asleep()
         self.wait("the guest to sleep", lambda: self.qmp.status() == "suspended")
 
     def history(self, machine=None):
