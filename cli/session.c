@@ -29,6 +29,10 @@ static void add_target(GOptionContext *context, struct session *session)
 		  "The QEMU with vmscope's agent, by the agent's socket", "PATH" },
 		{ "gdb", 0, 0, G_OPTION_ARG_STRING, &session->gdb,
 		  "Any gdb remote stub: a path or HOST:PORT", "ADDR" },
+		{ "allow-stop", 0, 0, G_OPTION_ARG_NONE, &session->allow_stop,
+		  "Stop the machine by its gdb stub even if another client of its monitor, as "
+		  "libvirt, sees that",
+		  NULL },
 		/* Where the machine must run, known only for saying why it is refused. */
 		{ "core", 'c', running ? G_OPTION_FLAG_HIDDEN : 0, G_OPTION_ARG_FILENAME,
 		  &session->core, "A core file of vmscope, QEMU, VirtualBox or Linux", "FILE" },

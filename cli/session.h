@@ -13,7 +13,7 @@ struct session {
 	char *qmp, *agent, *gdb, *core;
 	char **symbols;
 	char **outputs; /* files of --output, or NULL */
-	gboolean json, quiet, verbose;
+	gboolean json, quiet, verbose, allow_stop;
 	char **launch; /* what stands after "--", or NULL */
 	/* What they led to. */
 	struct vms_machine *machine;

@@ -66,6 +66,8 @@ bool session_open(struct session *session, GError **error)
 						&session->launched, error);
 	else
 		session->machine = open_only(error);
+	if (session->machine)
+		vms_machine_allow_stop(session->machine, session->allow_stop);
 	return session->machine;
 }
 

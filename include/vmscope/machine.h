@@ -24,7 +24,7 @@ typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
  * Opens the QEMU of process `pid`, through the first free QMP socket that its command line
  * and its open files lead to. Registers and holds come from the agent in it, if there is one that
  * answers (see vms_machine_open_agent), else from a gdb stub. The guest runs on, except for the
- * moment in which the stub is added. Errors: NOT_FOUND (no such process), UNSUPPORTED (not
+ * moment in which it is first held. Errors: NOT_FOUND (no such process), UNSUPPORTED (not
  * QEMU, or no QMP socket), BUSY (the socket or the stub serves somebody else),
  * PERMISSION, TIMEOUT, PROTOCOL.
  */
@@ -136,6 +136,21 @@ char *vms_machine_item_text(struct vms_machine *machine, const char *name, GErro
 
 /* ---- holding ---------------------------------------------------------- */
 
+/*
+ * A hold through QEMU's gdb stub stops the whole machine: an event for every client of QEMU's
+ * monitors, which may take it for its user's own pause (libvirt does). So it is refused while
+ * another client is connected to one, unless it is allowed here. To be set before the first hold.
+ */
+void vms_machine_allow_stop(struct vms_machine *machine, bool allow);
+
+#define VMS_HOLD_LIMIT_NS UINT64_C(30000000000)
+/*
+ * How long a hold may last, in ns; VMS_HOLD_LIMIT_NS unless it is set. Past it the machine goes on:
+ * what is asked of it then, and its release, fails. To be set before the hold. It is in force where
+ * the whole machine is stopped; the agent limits holds of single vCPUs itself.
+ */
+void vms_machine_set_hold_limit(struct vms_machine *machine, uint64_t limit_ns);
+
 /* Can the engine hold one vCPU while the others run? */
 bool vms_machine_holds_each(struct vms_machine *machine);
 
@@ -143,18 +158,27 @@ bool vms_machine_holds_each(struct vms_machine *machine);
  * Holds one vCPU (or VMS_ALL_VCPUS): it executes nothing until released. Holds
  * nest. An engine that can only hold all at once does so for any `vcpu`. On a
  * machine that is paused already a hold succeeds and release leaves it paused.
- * A watchdog releases the machine when this process dies or is stopped.
+ * A watchdog releases the machine when this process dies or is stopped, and when a migration of it
+ * begins it is released, too: release tells that.
  * Somebody who pauses it in the very moment of a hold is not noticed: release
  * resumes it.
- * Errors: TIMEOUT, CLOSED, PROTOCOL, NOT_FOUND (the vCPU was unplugged), BUSY (vCPUs wait for one
- * another all the time); nothing is held then.
+ * Errors: TIMEOUT, CLOSED, PROTOCOL, NOT_FOUND (the vCPU was unplugged), WAITING (vCPUs wait for
+ * one another all the time), MIGRATING (the machine must not be stopped now), WATCHED (see
+ * vms_machine_allow_stop), BUSY (another program has its gdb stub); nothing is held then.
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
+/*
+ * Holds all vCPUs, or where they must not be stopped now (MIGRATING, WATCHED) looks at them while
+ * they run on: registers are those of some moment, as far as QEMU's monitor knows them, and memory
+ * changes while it is read. For who can do with that. Ended by vms_machine_release of
+ * VMS_ALL_VCPUS. Errors: as vms_machine_hold, where nothing can be seen without a hold.
+ */
+bool vms_machine_observe(struct vms_machine *machine, GError **error);
 /*
  * Holds one vCPU to look at it as one has looked before: its registers, and memory that was asked
  * for in its last hold. Where the engine can, such a vCPU waits no longer than that usually takes:
  * when this process is late it goes on by itself. Memory that did not come along cannot be read
- * then, and release tells it by BUSY. Where all are held at once, and elsewhere, it is a
+ * then, and release tells it by GONE_ON. Where all are held at once, and elsewhere, it is a
  * hold like others. Errors: as vms_machine_hold.
  */
 bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error);
@@ -164,7 +188,10 @@ bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error);
  */
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error);
 
-/* Is the machine paused by somebody else (its user, an I/O error, a panic)? */
+/*
+ * Does the machine stand still by somebody else's doing (its user, an I/O error, a panic, sleep)?
+ * Of a held machine it is as of the hold.
+ */
 bool vms_machine_is_paused(struct vms_machine *machine);
 /*
  * For how long, in ns, the machine had been paused at `time_ns` (CLOCK_MONOTONIC), since it was

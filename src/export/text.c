@@ -104,6 +104,7 @@ static void print_failures(GString *out, const struct vms_sample_stats *stats)
 		[VMS_SAMPLE_FAIL_REGS] = "registers could not be read",
 		[VMS_SAMPLE_FAIL_TORN] = "released too early",
 		[VMS_SAMPLE_FAIL_PAUSED] = "machine was paused",
+		[VMS_SAMPLE_FAIL_MIGRATING] = "machine was migrated",
 	};
 	uint64_t failed = 0;
 	const char *separator = " (";

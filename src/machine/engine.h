@@ -13,14 +13,20 @@ struct vms_engine {
 	const char *name;
 	bool holds_each;
 	/*
-	 * vcpu is VMS_ALL_VCPUS, or one vCPU when holds_each. Never called nested. BUSY: it seems
-	 * to wait for another one that is held, and may be held when those have been let go.
+	 * vcpu is VMS_ALL_VCPUS, or one vCPU when holds_each. Never called nested. WAITING: it
+	 * seems to wait for another one that is held, and may be held when those have been let go.
 	 */
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
+	 * Optional: in place of a hold that gave MIGRATING or WATCHED, see vms_machine_observe. It
+	 * is ended by `release`.
+	 */
+	bool (*observe)(struct vms_machine *machine, GError **error);
+	/*
 	 * Optional, both or none, where `holds_each`: holds a vCPU that may go on by itself; and
-	 * makes it stay until it is released: false if it has gone on, and release gives BUSY then.
+	 * makes it stay until it is released: false if it has gone on, and release gives GONE_ON
+	 * then.
 	 */
 	bool (*glance)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*stay)(struct vms_machine *machine, int vcpu);
@@ -55,6 +61,7 @@ struct vms_engine {
 			  uint64_t *stop);
 	/* Optional with read_ram. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+	/* The next four are called without a lock, at any time. */
 	bool (*is_paused)(struct vms_machine *machine);
 	/* Optional: see vms_machine_paused_ns. */
 	uint64_t (*paused_ns)(struct vms_machine *machine, uint64_t time_ns);
@@ -62,6 +69,8 @@ struct vms_engine {
 	/* Optional: see vms_machine_resets. */
 	uint64_t (*resets)(struct vms_machine *machine);
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
+	/* Optional: ends threads that use the machine's lock, before all else. */
+	void (*end_threads)(struct vms_machine *machine);
 	/* Releases, removes what was added, frees what the engine allocated in `machine`. */
 	void (*close)(struct vms_machine *machine);
 };
@@ -81,6 +90,7 @@ struct vms_hold_state {
 	GMutex lock;		/* held while the engine is asked to hold or release this vCPU */
 	unsigned depth;		/* of nested holds */
 	bool is_glance;		/* it may go on by itself */
+	bool is_observed;	/* it is not held, and runs on */
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 
@@ -96,6 +106,8 @@ struct vms_machine {
 	size_t n_items;
 	const struct vms_core *core; /* of a core file, owned by the engine; else NULL */
 	const char *vmcoreinfo;	     /* text, owned by the engine, or NULL */
+	uint64_t hold_limit_ns;
+	bool may_stop; /* see vms_machine_allow_stop */
 
 	/* Kept by machine.c. */
 	gatomicrefcount refs;

@@ -23,6 +23,7 @@ void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engi
 	machine->engine = engine;
 	g_atomic_ref_count_init(&machine->refs);
 	g_mutex_init(&machine->lock);
+	machine->hold_limit_ns = VMS_HOLD_LIMIT_NS;
 	machine->holds = g_new0(struct vms_hold_state, n_hold_states(machine));
 	for (unsigned i = 0; i < n_hold_states(machine); i++)
 		g_mutex_init(&machine->holds[i].lock);
@@ -38,6 +39,8 @@ void vms_machine_unref(struct vms_machine *machine)
 {
 	if (!g_atomic_ref_count_dec(&machine->refs))
 		return;
+	if (machine->engine->end_threads)
+		machine->engine->end_threads(machine);
 	g_mutex_clear(&machine->lock);
 	for (unsigned i = 0; i < n_hold_states(machine); i++)
 		g_mutex_clear(&machine->holds[i].lock);
@@ -133,6 +136,16 @@ char *vms_machine_item_text(struct vms_machine *machine, const char *name, GErro
 	return NULL;
 }
 
+void vms_machine_allow_stop(struct vms_machine *machine, bool allow)
+{
+	machine->may_stop = allow;
+}
+
+void vms_machine_set_hold_limit(struct vms_machine *machine, uint64_t limit_ns)
+{
+	machine->hold_limit_ns = limit_ns;
+}
+
 bool vms_machine_holds_each(struct vms_machine *machine)
 {
 	return machine->engine->holds_each;
@@ -187,14 +200,23 @@ static bool begin_hold(struct vms_machine *machine, unsigned unit, bool glance, 
 	return true;
 }
 
+static bool refuse_hold(struct vms_machine *machine, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "cannot hold %s while it is observed: end that first", machine->info.name);
+	return false;
+}
+
 static bool hold_unit(struct vms_machine *machine, unsigned unit, bool glance, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
 	HOLD_LOCK(lock_of(machine, unit));
 	if (state->depth == 0 && !begin_hold(machine, unit, glance, error))
 		return false;
+	if (state->is_observed)
+		return refuse_hold(machine, error);
 	if (!glance && !stay(machine, unit)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
 			    "vCPU %u of %s was only glanced at, and has gone on", unit,
 			    machine->info.name);
 		return false;
@@ -209,7 +231,7 @@ static bool release_unit(struct vms_machine *machine, unsigned unit, GError **er
 	HOLD_LOCK(lock_of(machine, unit));
 	if (--state->depth > 0)
 		return true;
-	state->is_glance = false;
+	state->is_glance = state->is_observed = false;
 	atomic_store(&state->epoch, 0);
 	return machine->engine->release(machine, vcpu_of(machine, unit), error);
 }
@@ -245,7 +267,8 @@ static bool hold(struct vms_machine *machine, int vcpu, bool glance, GError **er
 		GError *failure = NULL;
 		if (hold_units(machine, first, end, glance, &failure))
 			return true;
-		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY) || tries == HOLD_TRIES) {
+		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_WAITING) ||
+		    tries == HOLD_TRIES) {
 			g_propagate_error(error, failure);
 			return false;
 		}
@@ -257,6 +280,37 @@ static bool hold(struct vms_machine *machine, int vcpu, bool glance, GError **er
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	return hold(machine, vcpu, false, error);
+}
+
+/* Only engines that hold all vCPUs at once refuse to. */
+static bool begin_observing(struct vms_machine *machine, GError **error)
+{
+	struct vms_hold_state *state = &machine->holds[0];
+	HOLD_LOCK(lock_of(machine, 0));
+	if (state->depth > 0 && !state->is_observed)
+		return refuse_hold(machine, error);
+	if (state->depth == 0 && !machine->engine->observe(machine, error))
+		return false;
+	state->is_observed = true;
+	state->depth++;
+	return true;
+}
+
+bool vms_machine_observe(struct vms_machine *machine, GError **error)
+{
+	GError *failure = NULL;
+	if (machine->holds[0].is_observed)
+		return begin_observing(machine, error);
+	if (hold(machine, VMS_ALL_VCPUS, false, &failure))
+		return true;
+	bool refused = g_error_matches(failure, VMS_ERROR, VMS_ERROR_MIGRATING) ||
+		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
+	if (!refused || !machine->engine->observe || !begin_observing(machine, NULL)) {
+		g_propagate_error(error, failure);
+		return false;
+	}
+	g_error_free(failure);
+	return true;
 }
 
 bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error)
@@ -288,25 +342,21 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
 
 bool vms_machine_is_paused(struct vms_machine *machine)
 {
-	HOLD_LOCK(&machine->lock);
 	return machine->engine->is_paused(machine);
 }
 
 uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns)
 {
-	HOLD_LOCK(&machine->lock);
 	return machine->engine->paused_ns ? machine->engine->paused_ns(machine, time_ns) : 0;
 }
 
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine)
 {
-	HOLD_LOCK(&machine->lock);
 	return machine->engine->ended(machine);
 }
 
 uint64_t vms_machine_resets(struct vms_machine *machine)
 {
-	HOLD_LOCK(&machine->lock);
 	return machine->engine->resets ? machine->engine->resets(machine) : 0;
 }
 

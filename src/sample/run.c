@@ -73,6 +73,24 @@ static void drop_torn(struct vms_sampler *sampler)
 	}
 }
 
+static void forget(struct vms_sampler *sampler)
+{
+	for (unsigned i = 0; i < sampler->n; i++)
+		sampler->taken[i] = false;
+}
+
+/* Counts a sample that the engine refused. Takes the failure; it goes on to *error unless it
+ * passes. */
+static void refuse_sample(struct vms_sampler *sampler, GError *failure, GError **error)
+{
+	bool passes = g_error_matches(failure, VMS_ERROR, VMS_ERROR_MIGRATING);
+	fail_all(sampler, passes ? VMS_SAMPLE_FAIL_MIGRATING : VMS_SAMPLE_FAIL_HOLD);
+	if (passes)
+		g_error_free(failure);
+	else
+		keep_error(error, failure);
+}
+
 typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **error);
 
 /*
@@ -86,14 +104,19 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bo
 	GError *failure = NULL;
 
 	*gone_on = false;
-	if (!hold(machine, sampler->vcpu, error)) {
-		fail_all(sampler, VMS_SAMPLE_FAIL_HOLD);
+	if (!hold(machine, sampler->vcpu, &failure)) {
+		refuse_sample(sampler, failure, error);
 		return false;
 	}
-	capture(sampler, error);
+	if (vms_machine_is_paused(machine)) {
+		fail_all(sampler, VMS_SAMPLE_FAIL_PAUSED);
+		forget(sampler);
+	} else {
+		capture(sampler, error);
+	}
 	if (vms_machine_release(machine, sampler->vcpu, &failure))
 		return true;
-	*gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
+	*gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON);
 	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
 		drop_torn(sampler);
 	else if (!*gone_on) {
@@ -151,6 +174,8 @@ static void judge(struct vms_sampler *sampler, GError *error)
 
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED))
 		options->ended(VMS_SAMPLE_GONE, error, options->data);
+	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED))
+		options->ended(VMS_SAMPLE_FAILED, error, options->data);
 	else if ((g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT) ||
 		  g_error_matches(error, VMS_ERROR, VMS_ERROR_PROTOCOL)) &&
 		 ++sampler->failures >= FAILURES_LIMIT)
@@ -159,20 +184,17 @@ static void judge(struct vms_sampler *sampler, GError *error)
 		g_error_free(error);
 }
 
-/* Is there a running machine to be sampled? */
-static bool is_running(struct vms_sampler *sampler)
+/* Is the machine still the one that the run began with? */
+static bool goes_on(struct vms_sampler *sampler)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 
 	switch (vms_machine_ended(options->machine)) {
-	case VMS_MACHINE_GOES_ON: break;
 	case VMS_MACHINE_GONE: options->ended(VMS_SAMPLE_GONE, NULL, options->data); return false;
 	case VMS_MACHINE_RESET: options->ended(VMS_SAMPLE_RESET, NULL, options->data); return false;
+	case VMS_MACHINE_GOES_ON:
+	default: return true;
 	}
-	if (!vms_machine_is_paused(options->machine))
-		return true;
-	fail_all(sampler, VMS_SAMPLE_FAIL_PAUSED);
-	return false;
 }
 
 static void tick(struct vms_sampler *sampler)
@@ -180,7 +202,7 @@ static void tick(struct vms_sampler *sampler)
 	struct vms_run *run = sampler->run;
 	GError *error = NULL;
 
-	if (!is_running(sampler))
+	if (!goes_on(sampler))
 		return;
 	g_rw_lock_reader_lock(&run->guest_lock);
 	/* From before the hold to after the release: the guest never stood still for longer. */

@@ -231,7 +231,7 @@ class Machine:
     @property
     def target(self):
         """The options that name this machine to vmscope."""
-        return ("--qmp", self.qmp_path)
+        return ("--qmp", self.qmp_path, "--allow-stop")
 
     def log(self):
         return (self.directory / "qemu.log").read_text(errors="replace").strip()
@@ -469,9 +469,15 @@ def _stop_shared(key):
 Run = collections.namedtuple("Run", "status out err")
 
 
+def allow_stop(arguments):
+    """The harness is connected to a monitor of each machine: stops have to be allowed."""
+    named = {"--qmp", "-p"} & set(map(str, arguments))
+    return (*arguments, "--allow-stop") if named and "--" not in arguments else arguments
+
+
 def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, program=VMSCOPE, **options):
     """Runs the vmscope command. `check`: a failure raises with what it wrote."""
-    run = subprocess.run([str(program), *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
+    run = subprocess.run([str(program), *map(str, allow_stop(arguments))], stdin=subprocess.DEVNULL, text=True,
                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          timeout=timeout, **options)
     if check and run.returncode:
@@ -482,7 +488,7 @@ def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, program=VMSCOPE, **o
 
 def start_vmscope(*arguments):
     """The command as a running process, for tests that kill it."""
-    return subprocess.Popen([str(VMSCOPE), *map(str, arguments)], stdin=subprocess.DEVNULL,
+    return subprocess.Popen([str(VMSCOPE), *map(str, allow_stop(arguments))], stdin=subprocess.DEVNULL,
                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

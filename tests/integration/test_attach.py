@@ -376,6 +376,8 @@ class Killed(Attached):
     def test_guard_killed_too_early(self):
         """Its death alone does no harm: the next hold has a guard again."""
         tool = self.open()
+        tool.do("hold")
+        tool.do("release")
         os.kill(wait_for(lambda: guards(str(self.machine.qmp_path)), "the guard")[-1],
                 signal.SIGKILL)
         wait_for(lambda: len(guards(str(self.machine.qmp_path))) == 0, "the guard to die")
@@ -398,29 +400,56 @@ class Killed(Attached):
 class OthersStub(Attached):
     """A stub that another vmscope has added, or left."""
 
-    def add_stub_of(self, pid):
-        address = {"type": "unix", "data": {"path": str(self.machine.directory / "gdb")}}
-        self.machine.qmp.command("chardev-add", id=f"vmscope-{pid}", backend={
-            "type": "socket", "data": {"addr": address, "server": True, "wait": False}})
-        self.machine.qmp.hmp(f"gdbserver chardev:vmscope-{pid}")
+    @staticmethod
+    def label_of(pid):
+        """As src/base/owner.h tells it: pid, start time, PID namespace, boot."""
+        start = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        namespace = re.search(r"\d+", os.readlink(f"/proc/{pid}/ns/pid"))[0]
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().split("-")[0]
+        return f"vmscope-{pid}-{start}-{namespace}-{boot}"
 
-    def test_of_the_dead(self):
-        dead = subprocess.Popen(["true"])
-        dead.wait()
-        self.add_stub_of(dead.pid)
+    def add_stub(self, label):
+        address = {"type": "unix", "data": {"path": str(self.machine.directory / "gdb")}}
+        self.machine.qmp.command("chardev-add", id=label, backend={
+            "type": "socket", "data": {"addr": address, "server": True, "wait": False}})
+        self.machine.qmp.hmp(f"gdbserver chardev:{label}")
+
+    def check_removed(self, label):
+        self.add_stub(label)
         tool = self.open()
         self.assertEqual(tool.do("hold"), "ok")
         tool.end()
         self.assert_untouched()
 
-    def test_of_the_living(self):
-        self.add_stub_of(os.getpid())
-        tool = Tool("qmp", self.machine.qmp_path)
-        self.assertEqual(error_code(tool.opened), BUSY)
-        self.assertIn(str(os.getpid()), tool.opened)
+    def check_respected(self, label, says):
+        self.add_stub(label)
+        tool = self.open()
+        answer = tool.do("hold")
+        self.assertEqual(error_code(answer), BUSY)
+        self.assertIn(says, answer)
         tool.end()
-        self.assertIn(f"vmscope-{os.getpid()}", self.labels())
+        self.assertIn(label, self.labels())
         self.assertEqual(self.machine.qmp.status(), "running")
+
+    def test_of_the_dead(self):
+        dead = subprocess.Popen(["sleep", "1000"])
+        label = self.label_of(dead.pid)
+        dead.kill()
+        dead.wait()
+        self.check_removed(label)
+
+    def test_of_the_dead_whose_pid_is_used_again(self):
+        words = self.label_of(os.getpid()).split("-")
+        words[2] = str(int(words[2]) - 1)
+        self.check_removed("-".join(words))
+
+    def test_of_the_living(self):
+        self.check_respected(self.label_of(os.getpid()), str(os.getpid()))
+
+    def test_of_another_container(self):
+        words = self.label_of(os.getpid()).split("-")
+        words[3] = "1"
+        self.check_respected("-".join(words), "container")
 
 
 class Stopped(Attached):
@@ -484,8 +513,9 @@ class BareStub(Attached):
         self.assert_runs()
         tool.end()
         self.assert_runs()
-        Tool("gdb", self.address).end()
-        self.assert_runs()
+        for _ in range(4):
+            self.open("gdb", self.address).end()
+            self.assert_runs()
 
     def test_memory_mode_is_put_back(self):
         tool = self.open("gdb", self.address)
@@ -555,8 +585,8 @@ class BareStub(Attached):
     def test_user_pauses(self):
         tool = self.open("gdb", self.address)
         self.machine.qmp.command("stop")
-        wait_for(lambda: tool.do("paused") == "ok 1", "the pause to be noticed")
         self.assertEqual(tool.do("hold"), "ok")
+        self.assertEqual(tool.do("paused"), "ok 1")
         self.assertEqual(tool.do("release"), "ok")
         tool.end()
         self.assertEqual(self.machine.qmp.status(), "paused")
@@ -565,18 +595,23 @@ class BareStub(Attached):
         tool = self.open("gdb", self.address)
         for _ in range(3):
             self.machine.qmp.command("stop")
-            wait_for(lambda: tool.do("paused") == "ok 1", "the pause to be noticed")
-            self.machine.qmp.command("cont")
             self.assertEqual(tool.do("hold"), "ok")
+            self.assertEqual(tool.do("paused"), "ok 1")
+            self.machine.qmp.command("cont")
+            # This request stops it again, and release has it go on.
             self.assertIn("rip", registers(tool.do("regs 1")))
             self.assertEqual(tool.do("release"), "ok")
+            self.assert_runs()
+            self.assertEqual(tool.do("hold"), "ok")
             self.assertEqual(tool.do("paused"), "ok 0")
+            self.assertEqual(tool.do("release"), "ok")
             self.assert_runs()
 
     def test_users_stub_is_left_alone(self):
-        tool = Tool("qmp", self.machine.qmp_path)
-        self.assertEqual(error_code(tool.opened), BUSY)
-        self.assertIn("--gdb", tool.opened)
+        tool = self.open()
+        answer = tool.do("hold")
+        self.assertEqual(error_code(answer), BUSY)
+        self.assertIn("--gdb", answer)
         tool.end()
         self.assertIn("gdb", self.labels())
         self.assert_runs()

@@ -46,7 +46,7 @@ static bool fake_release(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GE
 {
 	const struct fake_hooks *hooks = hooks_of(machine);
 	if (((struct fake_machine *)machine)->torn) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY, "it went on");
+		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON, "it went on");
 		return false;
 	}
 	return !hooks->release || hooks->release(hooks->data, error);

@@ -45,7 +45,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	}
 	if (vcpu == 2 && ((struct counting *)machine)->busy > 0) {
 		((struct counting *)machine)->busy--;
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY, "told so");
+		g_set_error(error, VMS_ERROR, VMS_ERROR_WAITING, "told so");
 		return false;
 	}
 	++*counter(machine, vcpu);
@@ -209,7 +209,7 @@ static void test_busy(void)
 	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
 	counting.busy = UINT_MAX;
 	g_assert_false(vms_machine_hold(machine, VMS_ALL_VCPUS, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_WAITING);
 	g_assert_cmpint(counting.held[0] + counting.held[1] + counting.held[2], ==, 0);
 	vms_machine_unref(machine);
 }

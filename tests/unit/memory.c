@@ -188,7 +188,7 @@ static void test_glance_at_more(void)
 	uint8_t across[2 * PA];
 	g_assert_false(vms_memory_read(f.memory, 2 * PA, across, sizeof(across)));
 	g_assert_false(vms_machine_release(f.machine, 1, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_GONE_ON);
 	finish(&f);
 }
 
@@ -210,7 +210,7 @@ static void test_hold_in_glance(void)
 	g_assert_true(vms_machine_glance(f.machine, 1, NULL));
 	fake_machine_go_on(f.machine);
 	g_assert_false(vms_machine_hold(f.machine, 1, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_GONE_ON);
 	g_assert_false(vms_machine_release(f.machine, 1, NULL));
 	hold(&f, 1);
 	g_assert_cmpuint(read_after_write(&f, 2), ==, 2);

@@ -150,7 +150,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 		if (is_closed(agent->link))
 			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
 		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
-			return fail(agent, vcpu, VMS_ERROR_BUSY,
+			return fail(agent, vcpu, VMS_ERROR_WAITING,
 				    "it seems to wait for another vCPU that is held", error);
 		if (vms_clock_now_ns() > deadline_ns)
 			return fail(
@@ -218,7 +218,7 @@ static bool stay(struct vms_machine *machine, int vcpu)
 static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **error)
 {
 	if (agent->holds[vcpu].torn) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
 			    "vCPU %u of %s went on before this program had seen all", vcpu,
 			    agent->qemu.machine.info.name);
 		return false;
@@ -297,9 +297,7 @@ static bool is_paused(struct vms_machine *machine)
 /* QEMU tells of a pause before the guest runs on: what is asked of a time that is over is sure. */
 static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
 {
-	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;
-	vms_qmp_poll(qmp);
-	return vms_pauses_until(&qmp->pauses, time_ns);
+	return vms_qmp_paused_ns(&agent_of(machine)->qemu.qmp, time_ns);
 }
 
 /* The agent ends what is held when the link is closed. */

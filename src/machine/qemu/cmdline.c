@@ -193,6 +193,18 @@ static void parse_mon(char **args, struct vms_cmdline *ret)
 		g_autofree char *id = option_value(monitor, "chardev", true);
 		if (id && g_strcmp0(mode, "control") == 0)
 			add_chardev(args, id, ret);
+		if (id)
+			g_ptr_array_add(ret->monitors, g_steal_pointer(&id));
+	}
+}
+
+/* Monitors on a character device that has an id: "-monitor chardev:ID". */
+static void parse_named_monitors(char **args, const char *option, struct vms_cmdline *ret)
+{
+	const char *device;
+	for (size_t i = 0; (device = next_option(args, &i, option));) {
+		if (g_str_has_prefix(device, "chardev:"))
+			g_ptr_array_add(ret->monitors, g_strdup(device + strlen("chardev:")));
 	}
 }
 
@@ -222,6 +234,7 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 	*ret = (struct vms_cmdline) { 0 };
 	ret->qmp = g_array_new(FALSE, FALSE, sizeof(struct vms_cmdline_qmp));
 	g_array_set_clear_func(ret->qmp, clear_qmp);
+	ret->monitors = g_ptr_array_new_with_free_func(g_free);
 	ret->name = name ? option_value(name, "guest", true) : NULL;
 	ret->accelerator = parse_accelerator(args);
 	ret->vcpus = parse_vcpus(first_option(args, "smp"));
@@ -229,6 +242,9 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 	parse_qmp(args, "qmp", ret);
 	parse_qmp(args, "qmp-pretty", ret);
 	parse_mon(args, ret);
+	parse_named_monitors(args, "qmp", ret);
+	parse_named_monitors(args, "qmp-pretty", ret);
+	parse_named_monitors(args, "monitor", ret);
 	ret->agent = parse_agent(args);
 	if (has_flag(args, "s"))
 		ret->gdb = g_strdup("localhost:1234");
@@ -241,6 +257,7 @@ void vms_cmdline_clear(struct vms_cmdline *cmdline)
 	g_free(cmdline->name);
 	g_free(cmdline->accelerator);
 	g_clear_pointer(&cmdline->qmp, g_array_unref);
+	g_clear_pointer(&cmdline->monitors, g_ptr_array_unref);
 	g_free(cmdline->gdb);
 	g_free(cmdline->agent);
 	*cmdline = (struct vms_cmdline) { 0 };

@@ -19,9 +19,10 @@ struct vms_cmdline {
 	unsigned vcpus;
 	uint64_t memory; /* bytes */
 
-	GArray *qmp; /* struct vms_cmdline_qmp: monitors that a client can connect to */
-	char *gdb;   /* where -gdb or -s has put a stub, or NULL */
-	char *agent; /* the socket of our agent, as QEMU sees it, or NULL */
+	GArray *qmp;	     /* struct vms_cmdline_qmp: monitors that a client can connect to */
+	GPtrArray *monitors; /* char *: ids of the character devices of monitors that were named */
+	char *gdb;	     /* where -gdb or -s has put a stub, or NULL */
+	char *agent;	     /* the socket of our agent, as QEMU sees it, or NULL */
 };
 
 void vms_cmdline_parse(char **args, struct vms_cmdline *ret);

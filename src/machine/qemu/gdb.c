@@ -67,10 +67,19 @@ static void append_packet(GString *bytes, const char *payload)
 	g_string_append_printf(bytes, "$%s#%02x", payload, sum);
 }
 
+/* What goes before requests. */
+static GString *begin_requests(const struct vms_gdb *gdb)
+{
+	GString *bytes = g_string_sized_new(REQUEST_MAX);
+	if (gdb->interrupts)
+		g_string_append_c(bytes, INTERRUPT);
+	return bytes;
+}
+
 static bool send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadline_ns,
 			GError **error)
 {
-	g_autoptr(GString) bytes = g_string_sized_new(REQUEST_MAX);
+	g_autoptr(GString) bytes = begin_requests(gdb);
 	append_packet(bytes, payload);
 	return send_bytes(gdb, bytes, deadline_ns, error);
 }
@@ -194,12 +203,31 @@ static bool is_exit(struct vms_gdb *gdb)
 	       g_ascii_isxdigit(gdb->payload->str[1]);
 }
 
+/* The next answer, behind the news that the requests have stopped the machine. */
+static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
+{
+	if (!receive_packet(gdb, NULL, deadline_ns, error))
+		return false;
+	if (!note_stop(gdb))
+		return true;
+	gdb->stopped_by_request = true;
+	if (!gdb->interrupts)
+		return break_off(gdb, "it answers a request with a stop", error);
+	vms_gdb_forget_regs(gdb);
+	if (!receive_packet(gdb, NULL, deadline_ns, error))
+		return false;
+	return !note_stop(gdb) || break_off(gdb, "it answers a request with a stop", error);
+}
+
 bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
 {
 	bool expects_stop = request[0] == '?';
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	if (!check_open(gdb, error))
 		return false;
+	if (gdb->interrupts)
+		return send_packet(gdb, request, deadline_ns, error) &&
+		       receive_answer(gdb, deadline_ns, error);
 	for (int attempt = 0; attempt < 2; attempt++) {
 		if (!send_packet(gdb, request, deadline_ns, error) ||
 		    !receive_packet(gdb, request, deadline_ns, error))
@@ -358,11 +386,38 @@ static bool list_threads(struct vms_gdb *gdb, GError **error)
 	return true;
 }
 
-/* The first request. One that nobody answers waits behind another client. */
+/* How long a stub may take to answer a request that it has heard. */
+#define HEARD_NS UINT64_C(500000000)
+
+/*
+ * The first request. QEMU may tell before its answer that it has stopped the machine, for a client
+ * has come; older ones that a request has stopped it, which is lost then.
+ */
+static bool greet_stub(struct vms_gdb *gdb, const char *request, GError **error)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	g_autoptr(GError) failure = NULL;
+	if (!check_open(gdb, error) || !send_packet(gdb, request, deadline_ns, error) ||
+	    !receive_packet(gdb, request, deadline_ns, error))
+		return false;
+	if (!note_stop(gdb))
+		return true;
+	gdb->stopped_by_request = true;
+	if (receive_packet(gdb, NULL, vms_clock_now_ns() + HEARD_NS, &failure))
+		return true;
+	if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT)) {
+		g_propagate_error(error, g_steal_pointer(&failure));
+		return false;
+	}
+	gdb->broken = false;
+	return vms_gdb_request(gdb, request, error);
+}
+
+/* One that nobody answers waits behind another client. */
 static bool request_features(struct vms_gdb *gdb, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
-	if (vms_gdb_request(gdb, "qSupported:xmlRegisters=i386", &failure))
+	if (greet_stub(gdb, "qSupported:xmlRegisters=i386", &failure))
 		return true;
 	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT))
 		return vms_gdb_fail(gdb, VMS_ERROR_BUSY,
@@ -402,7 +457,10 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 	gdb->payload = g_string_new(NULL);
 	gdb->threads = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	gdb->stopped = true;
-	if (!read_features(gdb, error) || !vms_gdb_request(gdb, "?", error))
+	if (!read_features(gdb, error))
+		return false;
+	/* Other stubs may have something to tell before they listen. */
+	if (!gdb->interrupts && !vms_gdb_request(gdb, "?", error))
 		return false;
 	gdb->stopped_by_request = false;
 	if (!vms_gdb_read_target(gdb, error) || !list_threads(gdb, error))
@@ -541,17 +599,6 @@ static void append_requests(const struct vms_gdb *gdb, unsigned vcpu, GString *b
 	}
 }
 
-/* The next of several answers. A stop means that the machine ran, and that a request is lost. */
-static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
-{
-	if (!receive_packet(gdb, NULL, deadline_ns, error))
-		return false;
-	if (!note_stop(gdb))
-		return true;
-	gdb->stopped_by_request = true;
-	return break_off(gdb, "it answers a request with a stop", error);
-}
-
 /* A vCPU that is not there any more stays unknown; what answers the other requests is another's. */
 static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_regs *ret,
 			 GError **error)
@@ -586,7 +633,7 @@ static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_r
 static bool read_together(struct vms_gdb *gdb, unsigned first, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
-	g_autoptr(GString) bytes = g_string_new(NULL);
+	g_autoptr(GString) bytes = begin_requests(gdb);
 	unsigned end = first;
 	for (; end < gdb->threads->len && bytes->len < TOGETHER_BYTES; end++)
 		append_requests(gdb, end, bytes);
@@ -598,6 +645,41 @@ static bool read_together(struct vms_gdb *gdb, unsigned first, GError **error)
 	/* What is still to come would be taken for the answers of other requests. */
 	gdb->broken |= !received;
 	return received;
+}
+
+bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error)
+{
+	gdb->stopped_by_request = false;
+	vms_gdb_forget_regs(gdb);
+	bool done = gdb->has_phys_mode && gdb->general_size > 0 ? read_together(gdb, 0, error)
+								: vms_gdb_request(gdb, "qC", error);
+	*was_running = gdb->stopped_by_request;
+	gdb->stopped |= done;
+	gdb->stopped_by_request = false;
+	return done;
+}
+
+/* Packets that may lie about unread. */
+#define UNREAD_MAX 64
+
+bool vms_gdb_resync(struct vms_gdb *gdb, GError **error)
+{
+	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	g_autoptr(GString) bytes = g_string_new(NULL);
+	/* An empty request acknowledges what may be left, and stops a machine that runs. */
+	append_packet(bytes, "");
+	append_packet(bytes, "qC");
+	gdb->owes_ack = false;
+	vms_gdb_forget_regs(gdb);
+	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+		return false;
+	for (unsigned i = 0; i < UNREAD_MAX; i++) {
+		if (!receive_packet(gdb, NULL, deadline_ns, error))
+			return false;
+		if (g_str_has_prefix(gdb->payload->str, "QC"))
+			return true;
+	}
+	return break_off(gdb, "its answers are not those of the requests", error);
 }
 
 static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)

@@ -40,10 +40,15 @@ struct vms_gdb {
 	bool stopped;	 /* the machine does not run, as far as the stub has told */
 	unsigned signal; /* of the last stop */
 	/*
-	 * Any byte that reaches QEMU's stub stops a running machine. Set when a
-	 * request to a machine that was taken to be stopped did so: somebody
-	 * else had resumed it, and now it is us who stopped it.
+	 * Any byte that reaches QEMU's stub stops a running machine. So an interrupt request goes
+	 * before each row of requests (`interrupts`): it does nothing to a machine that stands
+	 * still, and where the machine runs the stub tells that it was us who stopped it, before it
+	 * answers. QEMU handles what arrives together without doing anything else between. It must
+	 * be let go by other means than the stub's (`cont` of QEMU's monitor): after a request to
+	 * continue the stub tells of everybody's stops.
 	 */
+	bool interrupts;
+	/* A request has stopped the machine: somebody else had resumed it, and now it is ours. */
 	bool stopped_by_request;
 	bool owes_ack;	  /* the last packet received is not acknowledged yet */
 	GString *payload; /* of the last packet received */
@@ -65,6 +70,17 @@ bool vms_gdb_detach(struct vms_gdb *gdb, GError **error);
 
 /* Stops the machine, or finds it stopped (see `signal`). */
 bool vms_gdb_stop(struct vms_gdb *gdb, GError **error);
+/*
+ * The same where `interrupts`: *was_running tells whether it was this request that stopped the
+ * machine. Registers come along.
+ */
+bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error);
+/*
+ * The same after somebody else has used this connection: what is unread is dropped. Nobody knows
+ * whether the machine ran.
+ */
+bool vms_gdb_resync(struct vms_gdb *gdb, GError **error);
+/* Not where `interrupts`. */
 bool vms_gdb_resume(struct vms_gdb *gdb, GError **error);
 /* Takes note of a stop that nobody here asked for, without waiting. */
 bool vms_gdb_poll(struct vms_gdb *gdb, GError **error);

@@ -3,10 +3,13 @@
  * The engine for a bare gdb stub: registers and physical memory come through it,
  * from QEMU's the memory map too, and nothing else is known of the machine.
  */
+#include "base/clock.h"
 #include "machine/engine.h"
 #include "machine/qemu/gdb.h"
 #include "machine/qemu/guard.h"
 #include "machine/qemu/hmp.h"
+#include "machine/qemu/run_state.h"
+#include <string.h>
 #include <vmscope/log.h>
 
 struct stub_machine {
@@ -15,53 +18,159 @@ struct stub_machine {
 	struct vms_guard *guard;
 	char *name;
 	GStringChunk *range_names;
+	bool has_monitor; /* QEMU's, behind the stub: it tells the state, and lets the machine go on
+			   */
 	bool holding;	  /* we have stopped the machine */
-	bool user_paused; /* it stopped without our doing */
+	atomic_bool user_paused; /* it stands still without our doing */
+	uint64_t wait_ns;	 /* no hold before that: a migration was under way */
 };
+
+/* A machine that is migrated is not stopped more often than this, to see whether that is over. */
+#define MIGRATION_WAIT_NS UINT64_C(1000000000)
+#define MIGRATION_POLL_US 50000
 
 static struct stub_machine *stub_of(struct vms_machine *machine)
 {
 	return (struct stub_machine *)machine;
 }
 
-/* Is the machine stopped, without our doing? It may be us who stop it, to find out. */
-static bool find_paused(struct stub_machine *stub, GError **error)
+static struct vms_hold *hold_of(struct stub_machine *stub)
 {
-	bool was_running = false;
-	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
+	return vms_guard_hold(stub->guard);
+}
+
+static bool was_taken(struct stub_machine *stub)
+{
+	return vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_TAKEN;
+}
+
+/* ---- by QEMU's monitor ------------------------------------------------- */
+
+/* The word behind `label` in what a command of the monitor prints; NULL where there is none. */
+static char *ask_monitor(struct stub_machine *stub, const char *command, const char *label,
+			 GError **error)
+{
+	g_autofree char *text = vms_gdb_monitor(&stub->gdb, command, error);
+	const char *found = text ? strstr(text, label) : NULL;
+	if (!found)
+		return NULL;
+	found += strlen(label);
+	return g_strndup(found, strcspn(found, "\r\n"));
+}
+
+/* "running", "paused", or "paused (suspended)". */
+static bool ask_state(struct stub_machine *stub, enum vms_run_state *ret, GError **error)
+{
+	g_autofree char *status = ask_monitor(stub, "info status", "VM status: ", error);
+	if (!status)
 		return false;
-	if (stub->gdb.stopped && (!vms_guard_hold(stub->guard, error) ||
-				  !vms_gdb_probe(&stub->gdb, &was_running, error)))
-		return false;
-	stub->holding = was_running;
-	stub->user_paused = stub->gdb.stopped && !was_running;
-	if (stub->user_paused)
-		vms_guard_release(stub->guard);
+	char *name = strchr(status, '(');
+	name = name ? name + 1 : status;
+	*ret = vms_run_state_parse(name, strcspn(name, ")"));
 	return true;
 }
 
+/* Is a migration under way? Without an answer it is not. */
+static bool is_migrating(struct stub_machine *stub, char **status)
+{
+	*status = ask_monitor(stub, "info migrate", "tatus: ", NULL);
+	if (*status)
+		g_strdelimit(*status, " \t", '\0');
+	return *status && vms_migration_is_active(*status);
+}
+
+static bool run_monitor(struct stub_machine *stub, const char *command, GError **error)
+{
+	g_autofree char *text = vms_gdb_monitor(&stub->gdb, command, error);
+	return text;
+}
+
+/*
+ * Undoes our stop, if it is still that by which the machine stands still. It waits for a migration
+ * that is about to end: nobody else can look at this stub meanwhile.
+ */
+static bool undo_stop(struct stub_machine *stub, GError **error)
+{
+	enum vms_run_state state;
+	enum vms_release_way way;
+	while (ask_state(stub, &state, error)) {
+		way = vms_run_state_release_way(state);
+		if (way == VMS_RELEASE_NOTHING)
+			return true;
+		if (way != VMS_RELEASE_LATER)
+			return (way != VMS_RELEASE_STOP_CONT || run_monitor(stub, "stop", error)) &&
+			       run_monitor(stub, "cont", error);
+		g_usleep(MIGRATION_POLL_US);
+	}
+	return false;
+}
+
+/* ---- hold and release -------------------------------------------------- */
+
+/* Is the machine stopped, without our doing? It may be us who stop it, to find out. */
+static bool stop(struct stub_machine *stub, bool *was_running, GError **error)
+{
+	*was_running = true;
+	if (stub->has_monitor)
+		return vms_gdb_interrupt(&stub->gdb, was_running, error);
+	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
+		return false;
+	return stub->gdb.stopped ? vms_gdb_probe(&stub->gdb, was_running, error)
+				 : vms_gdb_stop(&stub->gdb, error);
+}
+
+static bool refuse_migrating(struct stub_machine *stub, const char *status, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+		    "cannot hold %s while it is migrated (%s): try again when that is over",
+		    stub->name, status);
+	return false;
+}
+
+static bool release(struct vms_machine *machine, int vcpu, GError **error);
+
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
-	(void)vcpu;
 	struct stub_machine *stub = stub_of(machine);
+	g_autofree char *migration = NULL;
+	bool was_running;
+	if (vms_clock_now_ns() < stub->wait_ns)
+		return refuse_migrating(stub, "as of a second ago", error);
 	vms_gdb_forget_regs(&stub->gdb);
-	if (!find_paused(stub, error))
+	if (!vms_guard_check(stub->guard, error))
 		return false;
-	if (stub->user_paused || stub->holding)
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), machine->hold_limit_ns);
+	if (!stop(stub, &was_running, error))
+		return false;
+	stub->holding = was_running;
+	atomic_store(&stub->user_paused, !was_running);
+	if (!was_running) {
+		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
 		return true;
-	if (!vms_guard_hold(stub->guard, error))
-		return false;
-	stub->holding = true;
-	return vms_gdb_stop(&stub->gdb, error);
+	}
+	if (!stub->has_monitor || !is_migrating(stub, &migration))
+		return true;
+	stub->wait_ns = vms_clock_now_ns() + MIGRATION_WAIT_NS;
+	return release(machine, vcpu, error) && refuse_migrating(stub, migration, error);
 }
 
 static bool fail_released(struct stub_machine *stub, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "%s was resumed by the watchdog, since this program was stopped, while it was "
+		    "%s was resumed by the watchdog, since this program did not move, while it was "
 		    "held: what was read may be torn",
 		    stub->name);
 	return false;
+}
+
+/* By a stub of which no more is known than the protocol. */
+static bool resume_plainly(struct stub_machine *stub, GError **error)
+{
+	bool was_running;
+	if (!was_taken(stub))
+		return vms_gdb_resume(&stub->gdb, error);
+	/* A request that was sent since the guard released it may have stopped it again. */
+	return vms_gdb_probe(&stub->gdb, &was_running, error) && vms_gdb_resume(&stub->gdb, error);
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
@@ -70,15 +179,17 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	struct stub_machine *stub = stub_of(machine);
 	if (!stub->holding)
 		return true;
-	if (!vms_guard_has_released(stub->guard) && !vms_gdb_resume(&stub->gdb, error))
+	/* What the watchdog has let go, a request of ours may have stopped again. */
+	if (was_taken(stub) && stub->has_monitor && !vms_gdb_resync(&stub->gdb, error))
 		return false;
-	/* A request that was sent since the guard released it may have stopped it again. */
-	bool was_running;
-	if (vms_guard_has_released(stub->guard) &&
-	    (!vms_gdb_probe(&stub->gdb, &was_running, error) || !vms_gdb_resume(&stub->gdb, error)))
+	if (!vms_gdb_leave_phys_mode(&stub->gdb, error) ||
+	    !(stub->has_monitor ? undo_stop(stub, error) : resume_plainly(stub, error)))
 		return false;
-	stub->holding = false;
-	return vms_guard_release(stub->guard) || fail_released(stub, error);
+	stub->gdb.stopped = stub->holding = false;
+	if (vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE))
+		return true;
+	vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
+	return fail_released(stub, error);
 }
 
 /*
@@ -87,18 +198,20 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
  */
 static void take_over(struct stub_machine *stub)
 {
-	if (vms_guard_has_released(stub->guard))
+	bool lost = !stub->has_monitor && stub->user_paused && stub->gdb.broken;
+	if (was_taken(stub) || (!stub->gdb.stopped_by_request && !lost))
 		return;
-	if (!stub->gdb.stopped_by_request && !(stub->user_paused && stub->gdb.broken))
-		return;
-	stub->gdb.stopped_by_request = stub->user_paused = false;
-	stub->holding = vms_guard_hold(stub->guard, NULL);
+	stub->gdb.stopped_by_request = false;
+	atomic_store(&stub->user_paused, false);
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
+		       stub->machine.hold_limit_ns);
+	stub->holding = true;
 }
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct stub_machine *stub = stub_of(machine);
-	if (vms_guard_has_released(stub->guard))
+	if (was_taken(stub))
 		return fail_released(stub, error);
 	bool read = vms_gdb_regs(&stub->gdb, vcpu, ret, error);
 	take_over(stub);
@@ -108,40 +221,39 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct stub_machine *stub = stub_of(machine);
-	bool stopped = stub->gdb.stopped;
-	if (!vms_machine_is_memory(machine, pa, size) || vms_guard_has_released(stub->guard) ||
-	    (!stopped && !hold(machine, VMS_ALL_VCPUS, NULL)))
+	bool was_held = stub->holding || stub->user_paused;
+	if (!vms_machine_is_memory(machine, pa, size) || was_taken(stub) ||
+	    (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)))
 		return false;
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
+	/* No release does that for a machine that others have stopped. */
+	if (!stub->holding)
+		vms_gdb_leave_phys_mode(&stub->gdb, NULL);
 	take_over(stub);
-	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
+/* As of the last hold: to ask is to stop the machine. */
 static bool is_paused(struct vms_machine *machine)
 {
-	struct stub_machine *stub = stub_of(machine);
-	if (stub->holding)
-		return false;
-	find_paused(stub, NULL);
-	if (stub->holding)
-		release(machine, VMS_ALL_VCPUS, NULL);
-	return stub->user_paused;
+	return stub_of(machine)->user_paused;
 }
 
 static enum vms_machine_end ended(struct vms_machine *machine)
 {
-	is_paused(machine);
 	return stub_of(machine)->gdb.broken ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
 }
 
-/* A stub whose client just goes keeps a stopped machine stopped: what we hold, we detach from. */
+/*
+ * A stub whose client just goes keeps a stopped machine stopped: what we hold, we let go. One that
+ * knows no more than the protocol is detached from.
+ */
 static void close_machine(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
-	if (!stub->holding && stub->gdb.stopped)
-		vms_gdb_leave_phys_mode(&stub->gdb, NULL);
-	if (stub->holding && vms_gdb_detach(&stub->gdb, NULL))
-		vms_guard_release(stub->guard);
+	if (stub->holding && vms_gdb_leave_phys_mode(&stub->gdb, NULL) &&
+	    (stub->has_monitor ? undo_stop(stub, NULL) : vms_gdb_detach(&stub->gdb, NULL)))
+		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
 	vms_guard_free(stub->guard);
 	vms_gdb_close(&stub->gdb);
 	g_clear_pointer(&machine->ranges, g_array_unref);
@@ -172,16 +284,31 @@ static void read_map(struct stub_machine *stub)
 		vms_log(VMS_LOG_INFO, "no memory map: %s", failure->message);
 }
 
+/*
+ * With QEMU's monitor every request can go along with an interrupt request, and a release can look
+ * at the state before.
+ */
+static void find_monitor(struct stub_machine *stub)
+{
+	enum vms_run_state state;
+	stub->has_monitor = stub->gdb.has_phys_mode && ask_state(stub, &state, NULL);
+	stub->gdb.interrupts = stub->has_monitor;
+	if (stub->has_monitor)
+		vms_guard_set_monitor(stub->guard);
+}
+
 static bool open_connected(struct stub_machine *stub, GError **error)
 {
 	stub->guard = vms_guard_new_gdb(&stub->gdb.stream, error);
-	if (!stub->guard || !vms_guard_hold(stub->guard, error))
+	if (!stub->guard)
 		return false;
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), VMS_HOLD_LIMIT_NS);
 	stub->holding = true;
 	if (!vms_gdb_open(&stub->gdb, error))
 		return false;
 	stub->machine.arch = stub->gdb.arch;
 	stub->machine.n_vcpus = stub->gdb.threads->len;
+	find_monitor(stub);
 	read_map(stub);
 	return release(&stub->machine, VMS_ALL_VCPUS, error);
 }

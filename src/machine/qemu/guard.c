@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process is forked from a program that may have threads, so what runs in
- * it takes no lock and allocates nothing: system calls and fixed text only.
+ * it takes no lock and allocates nothing: system calls and fixed text only. It does not parse JSON
+ * either: QEMU's answers are found by the ids of the commands.
  *
  * Its name does not begin like the program's, so that killing all that is called
  * vmscope does not kill both.
  */
 #include "machine/qemu/guard.h"
 
+#include "base/clock.h"
+#include "machine/qemu/record.h"
+#include "machine/qemu/run_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -27,44 +29,55 @@
 #define PROCESS_NAME "vms-guard"
 /* How often a holder is looked at. Two looks that find it stopped release the machine. */
 #define LOOK_MS 200
-/* A QEMU that is very busy may take long to listen, but it must hear. */
-#define ANSWER_MS 30000
+/* How much longer than it said a holder may hold: it ends a hold itself, if it can. */
+#define GRACE_NS UINT64_C(2000000000)
+/* How long one answer is waited for before it is looked whether QEMU still lives. */
+#define ANSWER_MS 1000
+/* How often is tried what QEMU has refused, or where it could not be reached. */
+#define RETRY_MS 250
 /* An orderly end does not wait longer for a guard that has something left to do. */
-#define FAREWELL_MS   2000
-#define CONNECT_TRIES 5
-
-enum status { RUNS, HELD, RELEASED };
-#define STATUS_BITS   2
-#define STATUS(state) ((enum status)((state) & ((1U << STATUS_BITS) - 1)))
-
-/* Shared by both processes. */
-struct shared {
-	_Atomic uint64_t state; /* number of the hold << STATUS_BITS | enum status */
-	atomic_bool stub;	/* a stub was added, or is about to be */
-};
+#define FAREWELL_MS 2000
 
 struct vms_guard {
-	struct shared *shared;
-	pid_t pid;			 /* of the guard */
-	int keeper, kept;		 /* a pipe: its end tells the guard to finish */
-	int holder;			 /* pidfd of this process */
-	int qmp, gdb;			 /* borrowed; -1 where not used */
-	char stat_path[32];		 /* of this process, in /proc */
-	char remove_stub[320];		 /* QMP commands */
-	struct sockaddr_storage address; /* of the QMP socket */
+	struct vms_record *record;
+	int record_fd;
+	char *record_path;
+	pid_t pid;			      /* of the guard */
+	int keeper, kept;		      /* a pipe: its end tells the guard to finish */
+	int holder;			      /* pidfd of this process */
+	struct vms_host_identity process;     /* the QEMU's; its pidfd is borrowed */
+	int qmp, gdb;			      /* borrowed; -1 where not used */
+	char stat_path[32];		      /* of this process, in /proc */
+	char quoted_label[96];		      /* "\"LABEL\"" */
+	char close_fd[160], remove_stub[320]; /* QMP commands */
+	struct sockaddr_storage address;      /* of the QMP socket */
 	socklen_t address_size;
 };
 
-/* ---- in the guard ------------------------------------------------------ */
+/* ---- in the guard: texts ---------------------------------------------- */
 
 static const char qmp_resync[] = "\xff\n"; /* resets QMP's lexer, whatever came before */
 static const char qmp_enter[] = "{\"execute\":\"qmp_capabilities\"}\n";
 static const char qmp_cont[] = "{\"execute\":\"cont\"}\n";
-static const char qmp_done[] = "{\"execute\":\"query-status\",\"id\":\"guard-done\"}\n";
-static const char done_mark[] = "guard-done";
+static const char qmp_stop_cont[] = "{\"execute\":\"stop\"}\n{\"execute\":\"cont\"}\n";
+static const char qmp_chardevs[] = "{\"execute\":\"query-chardev\",\"id\":\"guard-list\"}\n";
+static const char qmp_chardevs_id[] = "\"guard-list\"";
 static const char gdb_resync[] = "+#00"; /* acknowledges an answer, ends half a packet */
 static const char gdb_continue[] = "$c#63";
 static const char gdb_detach[] = "$D#44";
+/* `info status` and `cont` of QEMU's monitor; an interrupt request goes before. */
+static const char gdb_status[] = "\003$qRcmd,696e666f20737461747573#14";
+static const char gdb_cont[] = "\003$qRcmd,636f6e74#2e";
+static const char gdb_status_text[] = "564d207374617475733a20"; /* "VM status: " */
+
+/* What a peer has said last. */
+struct heard {
+	size_t size;
+	char text[1 << 16];
+};
+
+/* A guard has one thread and little stack. */
+static struct heard heard;
 
 static bool send_all(int fd, const char *text)
 {
@@ -75,73 +88,305 @@ static bool send_all(int fd, const char *text)
 		if (n > 0) {
 			text += n;
 			size -= (size_t)n;
-		} else if (n == 0 || errno != EAGAIN || poll(&poller, 1, ANSWER_MS) <= 0) {
+		} else if (n == 0 || errno != EAGAIN || poll(&poller, 1, 30 * ANSWER_MS) <= 0) {
 			return false;
 		}
 	}
 	return true;
 }
 
-/* Reads until `mark` has come. False when the peer is silent or gone. */
-static bool wait_for_mark(int fd, const char *mark, int wait_ms)
+/*
+ * Adds what the peer says. `peek`: and leaves it to the holder, who may go on some time; then what
+ * was said before is among it.
+ */
+static bool hear(int fd, bool peek)
 {
-	size_t matched = 0;
-	for (;;) {
-		char buf[1024];
+	if (peek || heard.size > sizeof(heard.text) / 2) {
+		size_t kept = peek ? 0 : sizeof(heard.text) / 4;
+		memmove(heard.text, heard.text + heard.size - kept, kept);
+		heard.size = kept;
+	}
+	ssize_t n = recv(fd, heard.text + heard.size, sizeof(heard.text) - heard.size,
+			 MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+	if (n > 0)
+		heard.size += (size_t)n;
+	return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+/* Where `text` was said, or NULL. */
+static const char *find(const char *text)
+{
+	return memmem(heard.text, heard.size, text, strlen(text));
+}
+
+enum answer { ANSWERED, SILENT, CLOSED };
+
+/* Waits until the peer has said `mark`. */
+static enum answer wait_for_mark(int fd, const char *mark, bool peek, int wait_ms)
+{
+	uint64_t end_ns = vms_clock_now_ns() + (uint64_t)wait_ms * 1000000;
+	while (!find(mark)) {
+		uint64_t now_ns = vms_clock_now_ns();
 		struct pollfd poller = { .fd = fd, .events = POLLIN };
-		if (poll(&poller, 1, wait_ms) <= 0)
-			return false;
-		ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
-		if (n <= 0)
-			return false;
-		for (ssize_t i = 0; i < n; i++) {
-			/* No mark repeats its first character. */
-			matched = buf[i] == mark[matched] ? matched + 1 : buf[i] == mark[0];
-			if (!mark[matched])
-				return true;
-		}
+		if (now_ns >= end_ns)
+			return SILENT;
+		/* What was peeked at is still there: it does not wake anybody up. */
+		int left_ms = (int)((end_ns - now_ns) / 1000000) + 1;
+		if (poll(peek ? NULL : &poller, peek ? 0 : 1, peek ? 5 : left_ms) < 0)
+			continue;
+		if (!hear(fd, peek))
+			return CLOSED;
+	}
+	return ANSWERED;
+}
+
+static bool has_qemu_gone(const struct vms_guard *guard)
+{
+	return guard->process.pid && !vms_host_identity_is_alive(&guard->process);
+}
+
+/* The value of the last "status" before `end`. */
+static enum vms_run_state last_status(const char *end)
+{
+	static const char key[] = "\"status\": \"";
+	const char *value = NULL, *from = heard.text, *next;
+	while ((next = memmem(from, (size_t)(end - from), key, strlen(key)))) {
+		value = next + strlen(key);
+		from = value;
+	}
+	const char *quote = value ? memchr(value, '"', (size_t)(end - value)) : NULL;
+	return quote ? vms_run_state_parse(value, (size_t)(quote - value)) : VMS_RUN_UNKNOWN;
+}
+
+/* ---- in the guard: by QMP --------------------------------------------- */
+
+/* Asks for the run state until QEMU, which may be stalled for hours, answers or goes. */
+static enum answer ask_state(const struct vms_guard *guard, int fd, bool peek, int wait_ms,
+			     enum vms_run_state *ret)
+{
+	static unsigned number;
+	char command[96], mark[32];
+	enum answer answer;
+	snprintf(mark, sizeof(mark), "\"guard-%u\"", ++number);
+	snprintf(command, sizeof(command), "{\"execute\":\"query-status\",\"id\":%s}\n", mark);
+	if (!send_all(fd, command))
+		return CLOSED;
+	do {
+		answer = wait_for_mark(fd, mark, peek, ANSWER_MS);
+		wait_ms -= ANSWER_MS;
+	} while (answer == SILENT && !has_qemu_gone(guard) && wait_ms > 0);
+	if (answer == ANSWERED)
+		*ret = last_status(find(mark));
+	return answer;
+}
+
+/* Has the guest stopped itself meanwhile? Then it stays so: see vms_event_stops. */
+static bool has_guest_stopped(void)
+{
+	static const char *const actions[] = { "\"action\": \"pause\"", "\"action\": \"stop\"" };
+	static const char *const events[] = { "GUEST_PANICKED", "WATCHDOG", "BLOCK_IO_ERROR" };
+	bool acted = find(actions[0]) || find(actions[1]);
+	for (size_t i = 0; i < G_N_ELEMENTS(events); i++) {
+		char mark[48];
+		snprintf(mark, sizeof(mark), "\"event\": \"%s\"", events[i]);
+		if (acted && find(mark))
+			return true;
+	}
+	return find("\"event\": \"SHUTDOWN\"") != NULL;
+}
+
+/* May the machine stand still by a stop of the holder's? */
+static bool may_be_held(const struct vms_guard *guard)
+{
+	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&guard->record->hold.word));
+	return vms_hold_may_be_ours(phase) ||
+	       (phase == VMS_HOLD_LOOKING && find("\"event\": \"RESUME\""));
+}
+
+/* One step towards a machine that runs. False when QEMU is not to be reached by `fd`. */
+static bool undo_stop(const struct vms_guard *guard, int fd, bool peek, bool *done)
+{
+	enum vms_run_state state;
+	*done = false;
+	if (ask_state(guard, fd, peek, peek ? ANSWER_MS : G_MAXINT, &state) != ANSWERED)
+		return false;
+	if (!may_be_held(guard) || has_guest_stopped()) {
+		*done = true;
+		return true;
+	}
+	switch (vms_run_state_release_way(state)) {
+	case VMS_RELEASE_NOTHING: *done = true; return true;
+	case VMS_RELEASE_CONT: return send_all(fd, qmp_cont);
+	case VMS_RELEASE_STOP_CONT: *done = true; return send_all(fd, qmp_stop_cont);
+	case VMS_RELEASE_LATER:
+	default: poll(NULL, 0, RETRY_MS); return true;
 	}
 }
 
-static bool clean_up_on(const struct vms_guard *guard, int fd, const char *begin, bool held)
+/* Removes the stub and lets the machine go on. False when QEMU is not to be reached by `fd`. */
+static bool clean_up_on(const struct vms_guard *guard, int fd, const char *begin)
 {
-	bool stub = atomic_load(&guard->shared->stub);
-	return send_all(fd, begin) && (!stub || send_all(fd, guard->remove_stub)) &&
-	       (!held || send_all(fd, qmp_cont)) && send_all(fd, qmp_done) &&
-	       wait_for_mark(fd, done_mark, ANSWER_MS);
+	bool done = false;
+	enum vms_run_state state;
+	if (!send_all(fd, begin) || !send_all(fd, guard->close_fd) ||
+	    (atomic_load(&guard->record->hold.stub) && !send_all(fd, guard->remove_stub)))
+		return false;
+	for (unsigned tries = 0; !done; tries++) {
+		if (!undo_stop(guard, fd, false, &done))
+			return false;
+		/* It was refused: a dump of the owner's, for example, has to end before. */
+		if (tries > 0 && !done)
+			poll(NULL, 0, RETRY_MS);
+	}
+	/* Until all has been done that was sent. */
+	return ask_state(guard, fd, false, G_MAXINT, &state) == ANSWERED;
+}
+
+/* Is this the QEMU that the holder was connected to? Another one may have taken its place. */
+static bool is_same_qemu(const struct vms_guard *guard, int fd)
+{
+	if (guard->process.pid && guard->address.ss_family == AF_UNIX &&
+	    vms_host_identity_is_peer(&guard->process, fd))
+		return true;
+	heard.size = 0;
+	return send_all(fd, qmp_enter) && send_all(fd, qmp_chardevs) &&
+	       wait_for_mark(fd, qmp_chardevs_id, false, 30 * ANSWER_MS) == ANSWERED &&
+	       find(guard->quoted_label);
 }
 
 static int connect_again(const struct vms_guard *guard)
 {
 	int fd = socket(guard->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLOUT };
-	if (connect(fd, (const struct sockaddr *)&guard->address, guard->address_size) == 0 ||
-	    (errno == EINPROGRESS && poll(&poller, 1, LOOK_MS) > 0))
+	bool connected =
+		connect(fd, (const struct sockaddr *)&guard->address, guard->address_size) == 0 ||
+		(errno == EINPROGRESS && poll(&poller, 1, ANSWER_MS) > 0);
+	if (connected && is_same_qemu(guard, fd))
 		return fd;
 	close(fd);
 	return -1;
 }
 
-/* Removes the stub and resumes, on the holder's connection or, when that is broken, a new one. */
-static void clean_up_qmp(const struct vms_guard *guard, bool held)
+/* On the holder's connection or, when that is broken, new ones, for as long as QEMU lives. */
+static void clean_up_qmp(const struct vms_guard *guard)
 {
-	bool done = clean_up_on(guard, guard->qmp, qmp_resync, held);
+	bool done = clean_up_on(guard, guard->qmp, qmp_resync);
 	close(guard->qmp);
-	for (int i = 0; i < CONNECT_TRIES && !done; i++) {
+	while (!done && !has_qemu_gone(guard)) {
 		int fd = connect_again(guard);
-		done = fd >= 0 && clean_up_on(guard, fd, qmp_enter, held);
-		close(fd);
+		heard.size = 0;
+		done = fd >= 0 && clean_up_on(guard, fd, qmp_enter);
+		if (fd >= 0)
+			close(fd);
+		/* One that is not seen, and does not listen any more, has gone as far as one knows.
+		 */
+		if (!done && fd < 0 && !guard->process.pid)
+			return;
 		if (!done)
-			poll(NULL, 0, LOOK_MS);
+			poll(NULL, 0, RETRY_MS);
 	}
+}
+
+/* For a holder that is stopped, and may go on. */
+static void release_by_qmp(const struct vms_guard *guard)
+{
+	bool done = false;
+	heard.size = 0;
+	if (!send_all(guard->qmp, qmp_resync))
+		return;
+	for (unsigned i = 0; i < 3 && !done; i++) {
+		if (!undo_stop(guard, guard->qmp, true, &done))
+			return;
+	}
+}
+
+/* ---- in the guard: by a gdb stub -------------------------------------- */
+
+/* The text that follows `mark`, in hexadecimal. */
+static size_t decode_after(const char *mark, char *ret, size_t size)
+{
+	const char *hex = find(mark);
+	size_t n = 0;
+	if (!hex)
+		return 0;
+	hex += strlen(mark);
+	const char *end = heard.text + heard.size;
+	for (; n < size && end - hex >= 2 && g_ascii_isxdigit(hex[0]) && g_ascii_isxdigit(hex[1]);
+	     hex += 2)
+		ret[n++] = (char)(g_ascii_xdigit_value(hex[0]) * 16 + g_ascii_xdigit_value(hex[1]));
+	return n;
+}
+
+/* "running", "paused", or "paused (suspended)" */
+static enum vms_run_state monitor_state(void)
+{
+	char text[64];
+	size_t size = decode_after(gdb_status_text, text, sizeof(text));
+	char *line_end = memchr(text, '\r', size), *open = memchr(text, '(', size);
+	if (!line_end)
+		return VMS_RUN_UNKNOWN;
+	if (open && open < line_end)
+		return vms_run_state_parse(open + 1, (size_t)(line_end - open) - 2);
+	return vms_run_state_parse(text, (size_t)(line_end - text));
+}
+
+/* By QEMU's monitor behind the stub: no other request of a stub looks at the state first. */
+static void release_by_monitor(const struct vms_guard *guard)
+{
+	heard.size = 0;
+	if (!send_all(guard->gdb, gdb_resync))
+		return;
+	for (;;) {
+		enum answer answer;
+		heard.size = 0;
+		if (!send_all(guard->gdb, gdb_status))
+			return;
+		while ((answer = wait_for_mark(guard->gdb, "$OK#9a", false, ANSWER_MS)) == SILENT)
+			;
+		if (answer == CLOSED)
+			return;
+		send_all(guard->gdb, "+");
+		enum vms_release_way way = vms_run_state_release_way(monitor_state());
+		if (way == VMS_RELEASE_NOTHING)
+			return;
+		if (way != VMS_RELEASE_LATER) {
+			heard.size = 0;
+			send_all(guard->gdb, gdb_cont);
+			wait_for_mark(guard->gdb, "$OK#9a", false, ANSWER_MS);
+			return;
+		}
+		poll(NULL, 0, RETRY_MS);
+	}
+}
+
+/*
+ * The same for a holder that is stopped, and may go on: what the stub says is left to it, but
+ * acknowledged. It has to get into step again then (vms_gdb_resync).
+ */
+static void release_for_gdb_client(const struct vms_guard *guard)
+{
+	if (!send_all(guard->gdb, gdb_resync))
+		return;
+	if (!atomic_load(&guard->record->has_monitor)) {
+		send_all(guard->gdb, gdb_continue);
+		return;
+	}
+	heard.size = 0;
+	if (send_all(guard->gdb, gdb_cont) &&
+	    wait_for_mark(guard->gdb, "$OK#9a", true, ANSWER_MS) == ANSWERED)
+		send_all(guard->gdb, "+");
 }
 
 /* A stub that lost its client lets a running machine run, but a stopped one stay stopped. */
 static void clean_up_gdb(const struct vms_guard *guard)
 {
-	if (send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_detach))
-		wait_for_mark(guard->gdb, "OK", LOOK_MS);
+	if (atomic_load(&guard->record->has_monitor))
+		release_by_monitor(guard);
+	else if (send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_detach))
+		wait_for_mark(guard->gdb, "OK", false, LOOK_MS);
 }
+
+/* ---- in the guard: watching ------------------------------------------- */
 
 /* Is the holder stopped, by a signal or a debugger? (proc_pid_stat(5)) */
 static bool is_stopped(const struct vms_guard *guard)
@@ -158,31 +403,52 @@ static bool is_stopped(const struct vms_guard *guard)
 	return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
-/* The answers are left to the holder, who may go on some time. */
-static void release_from_stopped(const struct vms_guard *guard, uint64_t state)
+static bool is_past_limit(const struct vms_hold *hold)
 {
-	uint64_t released = (state & ~(uint64_t)HELD) | RELEASED;
-	if (!atomic_compare_exchange_strong(&guard->shared->state, &state, released))
+	uint64_t limit_ns = atomic_load(&hold->limit_ns);
+	return vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns + GRACE_NS;
+}
+
+/* Lets go what the holder, who does not move, holds. */
+static void release_for_holder(const struct vms_guard *guard, uint64_t word)
+{
+	if (!atomic_compare_exchange_strong(&guard->record->hold.word, &word,
+					    vms_hold_in_phase(word, VMS_HOLD_TAKEN)))
 		return;
-	if (guard->qmp >= 0) {
-		if (send_all(guard->qmp, qmp_resync))
-			send_all(guard->qmp, qmp_cont);
-	} else if (send_all(guard->gdb, gdb_resync)) {
-		send_all(guard->gdb, gdb_continue);
-	}
+	if (guard->qmp >= 0)
+		release_by_qmp(guard);
+	else
+		release_for_gdb_client(guard);
+}
+
+/* One look at a holder; `suspect` is the hold in which the last one found it stopped. */
+static uint64_t look_at_holder(const struct vms_guard *guard, uint64_t suspect)
+{
+	struct vms_hold *hold = &guard->record->hold;
+	uint64_t word = atomic_load(&hold->word);
+	bool stopped = vms_hold_may_be_ours(vms_hold_phase(word)) && is_stopped(guard);
+	bool held = vms_hold_phase(word) == VMS_HOLD_HELD;
+	if (held && ((stopped && suspect == word) || is_past_limit(hold)))
+		release_for_holder(guard, word);
+	else if (stopped && suspect == word && guard->qmp >= 0)
+		release_by_qmp(guard); /* it was not done at once */
+	return stopped ? atomic_load(&hold->word) : 0;
 }
 
 /* Closes all file descriptors but those that are needed. */
 static void keep_only(const struct vms_guard *guard)
 {
 	int last = STDIN_FILENO - 1;
-	int keep[] = { guard->kept, guard->holder, MAX(guard->qmp, guard->gdb) };
+	int keep[] = { guard->kept, guard->holder, MAX(guard->qmp, guard->gdb), guard->record_fd,
+		       guard->process.pid ? guard->process.pidfd : -1 };
 	for (size_t round = 0; round < G_N_ELEMENTS(keep); round++) {
 		int next = INT_MAX;
 		for (size_t i = 0; i < G_N_ELEMENTS(keep); i++) {
 			if (keep[i] > last && keep[i] < next)
 				next = keep[i];
 		}
+		if (next == INT_MAX)
+			break;
 		if (next > last + 1)
 			syscall(SYS_close_range, (unsigned)last + 1, (unsigned)next - 1, 0);
 		last = next;
@@ -190,35 +456,52 @@ static void keep_only(const struct vms_guard *guard)
 	syscall(SYS_close_range, (unsigned)last + 1, ~0U, 0);
 }
 
-G_NORETURN static void watch(const struct vms_guard *guard)
+/* Who kills the tool's control group, as systemd does, does not kill the guard then. */
+static void leave_control_group(void)
+{
+	int fd = open("/sys/fs/cgroup/cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t moved = write(fd, "0", 1);
+	(void)moved; /* where it is not allowed, the guard stays where it is */
+	close(fd);
+}
+
+/* `ready`: closed when no signal that is meant for the holder reaches the guard any more. */
+G_NORETURN static void watch(const struct vms_guard *guard, int ready)
 {
 	setsid();
 	prctl(PR_SET_NAME, PROCESS_NAME);
+	leave_control_group();
+	close(ready);
 	keep_only(guard);
 	uint64_t suspect = 0;
 	struct pollfd ends[] = {
 		{ .fd = guard->kept, .events = POLLIN },
 		{ .fd = guard->holder, .events = POLLIN },
 	};
-	while (poll(ends, G_N_ELEMENTS(ends), LOOK_MS) <= 0) {
-		uint64_t state = atomic_load(&guard->shared->state);
-		if (STATUS(state) != HELD || !is_stopped(guard))
-			suspect = 0;
-		else if (suspect == state)
-			release_from_stopped(guard, state);
-		else
-			suspect = state;
-	}
-	/* What was released from a holder that went on may have been stopped again by it. */
-	bool held = STATUS(atomic_load(&guard->shared->state)) != RUNS;
-	if (guard->qmp >= 0 && (held || atomic_load(&guard->shared->stub)))
-		clean_up_qmp(guard, held);
-	else if (guard->gdb >= 0 && held)
+	while (poll(ends, G_N_ELEMENTS(ends), LOOK_MS) <= 0)
+		suspect = look_at_holder(guard, suspect);
+	const struct vms_hold *hold = &guard->record->hold;
+	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
+	heard.size = 0;
+	if (guard->qmp >= 0 && (phase != VMS_HOLD_NONE || atomic_load(&hold->stub)))
+		clean_up_qmp(guard);
+	else if (guard->gdb >= 0 && phase != VMS_HOLD_NONE)
 		clean_up_gdb(guard);
+	if (guard->record_path)
+		unlink(guard->record_path);
 	_exit(0);
 }
 
 /* ---- in the holder ----------------------------------------------------- */
+
+static bool fail_to_start(int cause, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+		    "cannot start the process that guards the machine: %s", g_strerror(cause));
+	return false;
+}
 
 /*
  * A fork that runs no handlers of the C library's, and whose end raises no
@@ -227,21 +510,26 @@ G_NORETURN static void watch(const struct vms_guard *guard)
 static bool start(struct vms_guard *guard, GError **error)
 {
 	sigset_t all, before;
+	int ready[2];
+	char byte;
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return fail_to_start(errno, error);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	guard->pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
 	if (guard->pid == 0)
-		watch(guard);
+		watch(guard, ready[1]);
 	int cause = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (guard->pid > 0)
-		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-		    "cannot start the process that guards the machine: %s", g_strerror(cause));
-	return false;
+	close(ready[1]);
+	while (guard->pid > 0 && read(ready[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	close(ready[0]);
+	return guard->pid > 0 || fail_to_start(cause, error);
 }
 
-static struct vms_guard *new_guard(const struct vms_stream *stream, GError **error)
+static struct vms_guard *new_guard(const struct vms_stream *stream, const char *label,
+				   const struct vms_host_identity *process, GError **error)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -254,17 +542,14 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, GError **err
 	guard->keeper = ends[1];
 	guard->qmp = guard->gdb = -1;
 	guard->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1 where unknown */
+	guard->process = *process;
 	guard->address = stream->address;
 	guard->address_size = stream->address_size;
+	guard->record_path = label ? vms_record_path(label) : NULL;
 	snprintf(guard->stat_path, sizeof(guard->stat_path), "/proc/%d/stat", (int)getpid());
-	guard->shared = mmap(NULL, sizeof(*guard->shared), PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (guard->shared == MAP_FAILED) {
-		guard->shared = NULL;
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot map memory: %s",
-			    g_strerror(errno));
+	guard->record = vms_record_new(label, process, &guard->record_fd, error);
+	if (!guard->record)
 		vms_guard_free(g_steal_pointer(&guard));
-	}
 	return guard;
 }
 
@@ -275,33 +560,37 @@ static struct vms_guard *started(struct vms_guard *guard, GError **error)
 	return guard;
 }
 
-struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp, const char *chardev,
+struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp,
+				    const struct vms_host_identity *process, const char *label,
 				    GError **error)
 {
-	struct vms_guard *guard = new_guard(qmp, error);
+	struct vms_guard *guard = new_guard(qmp, label, process, error);
 	if (!guard)
 		return NULL;
 	guard->qmp = qmp->fd;
-	if (chardev)
-		snprintf(guard->remove_stub, sizeof(guard->remove_stub),
-			 "{\"execute\":\"human-monitor-command\","
-			 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
-			 "{\"execute\":\"chardev-remove\",\"arguments\":{\"id\":\"%s\"}}\n",
-			 chardev);
+	snprintf(guard->quoted_label, sizeof(guard->quoted_label), "\"%s\"", label);
+	snprintf(guard->close_fd, sizeof(guard->close_fd),
+		 "{\"execute\":\"closefd\",\"arguments\":{\"fdname\":\"%s\"}}\n", label);
+	snprintf(guard->remove_stub, sizeof(guard->remove_stub),
+		 "{\"execute\":\"human-monitor-command\","
+		 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
+		 "{\"execute\":\"chardev-remove\",\"arguments\":{\"id\":\"%s\"}}\n",
+		 label);
 	return started(guard, error);
 }
 
 struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error)
 {
-	struct vms_guard *guard = new_guard(gdb, error);
+	static const struct vms_host_identity nobody;
+	struct vms_guard *guard = new_guard(gdb, NULL, &nobody, error);
 	if (!guard)
 		return NULL;
 	guard->gdb = gdb->fd;
 	return started(guard, error);
 }
 
-/* Waits for the guard's end, not for ever. */
-static void reap(pid_t pid)
+/* Waits for the guard's end, not for ever. False: it goes on, as there is something to be done. */
+static bool reap(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
@@ -309,7 +598,7 @@ static void reap(pid_t pid)
 		poll(&poller, 1, FAREWELL_MS);
 		close(fd);
 	}
-	waitpid(pid, NULL, __WCLONE | WNOHANG);
+	return waitpid(pid, NULL, __WCLONE | WNOHANG) != 0;
 }
 
 void vms_guard_free(struct vms_guard *guard)
@@ -317,42 +606,31 @@ void vms_guard_free(struct vms_guard *guard)
 	if (!guard)
 		return;
 	close(guard->keeper);
-	if (guard->pid > 0)
-		reap(guard->pid);
+	bool ended = guard->pid <= 0 || reap(guard->pid);
+	if (ended && guard->record_path)
+		unlink(guard->record_path);
 	close(guard->kept);
 	if (guard->holder >= 0)
 		close(guard->holder);
-	if (guard->shared)
-		munmap(guard->shared, sizeof(*guard->shared));
+	if (guard->record_fd >= 0)
+		close(guard->record_fd);
+	vms_record_free(guard->record);
+	g_free(guard->record_path);
 	g_free(guard);
 }
 
-void vms_guard_set_stub(struct vms_guard *guard, bool added)
+void vms_guard_set_monitor(struct vms_guard *guard)
 {
-	atomic_store(&guard->shared->stub, added);
+	atomic_store(&guard->record->has_monitor, true);
 }
 
-bool vms_guard_hold(struct vms_guard *guard, GError **error)
+struct vms_hold *vms_guard_hold(struct vms_guard *guard)
+{
+	return &guard->record->hold;
+}
+
+bool vms_guard_check(struct vms_guard *guard, GError **error)
 {
 	bool lives = guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;
-	if (!lives && !start(guard, error))
-		return false;
-	uint64_t number = (atomic_load(&guard->shared->state) >> STATUS_BITS) + 1;
-	atomic_store(&guard->shared->state, number << STATUS_BITS | HELD);
-	return true;
-}
-
-bool vms_guard_release(struct vms_guard *guard)
-{
-	uint64_t state = atomic_load(&guard->shared->state);
-	uint64_t runs = state >> STATUS_BITS << STATUS_BITS | RUNS;
-	bool ours = STATUS(state) == HELD &&
-		    atomic_compare_exchange_strong(&guard->shared->state, &state, runs);
-	atomic_store(&guard->shared->state, runs);
-	return ours;
-}
-
-bool vms_guard_has_released(const struct vms_guard *guard)
-{
-	return STATUS(atomic_load(&guard->shared->state)) == RELEASED;
+	return lives || start(guard, error);
 }

@@ -29,3 +29,5 @@ bool vms_hmp_parse_gpa2hva(const char *text, uint64_t pa, uint64_t *ret);
  * understood.
  */
 bool vms_hmp_parse_x86_64_registers(const char *text, struct vms_regs *regs);
+/* Adds the general and control registers, and the bases of FS and GS, of the same text. */
+bool vms_hmp_parse_x86_64_general(const char *text, struct vms_regs *regs);

@@ -139,3 +139,70 @@ bool vms_hmp_parse_x86_64_registers(const char *text, struct vms_regs *regs)
 	*regs = parsed;
 	return true;
 }
+
+/* Of an item "RAX=0000000000000000"; outside of 64-bit code it is "EAX=00000000". */
+static const struct {
+	const char *label, *short_label;
+	unsigned reg;
+	bool optional; /* there is none outside of 64-bit code */
+} general_registers[] = {
+	{ "RAX=", "EAX=", RAX, false }, { "RBX=", "EBX=", RBX, false },
+	{ "RCX=", "ECX=", RCX, false }, { "RDX=", "EDX=", RDX, false },
+	{ "RSI=", "ESI=", RSI, false }, { "RDI=", "EDI=", RDI, false },
+	{ "RBP=", "EBP=", RBP, false }, { "RSP=", "ESP=", RSP, false },
+	{ "R8 =", NULL, R8, true },	{ "R9 =", NULL, R9, true },
+	{ "R10=", NULL, R10, true },	{ "R11=", NULL, R11, true },
+	{ "R12=", NULL, R12, true },	{ "R13=", NULL, R13, true },
+	{ "R14=", NULL, R14, true },	{ "R15=", NULL, R15, true },
+	{ "RIP=", "EIP=", RIP, false }, { "RFL=", "EFL=", EFLAGS, false },
+	{ "CR0=", NULL, CR0, false },	{ "CR2=", NULL, CR2, false },
+	{ "CR3=", NULL, CR3, false },	{ "CR4=", NULL, CR4, false },
+	{ "EFER=", NULL, EFER, false },
+};
+
+/* The number behind a label that begins a line or follows a space. */
+static bool find_item(const char *text, const char *label, uint64_t *ret)
+{
+	unsigned digits;
+	for (const char *at = text; label && (at = strstr(at, label)); at++) {
+		const char *number = at + strlen(label);
+		if ((at == text || at[-1] == ' ' || at[-1] == '\n') &&
+		    take_hex(&number, &digits, ret))
+			return true;
+	}
+	return false;
+}
+
+/* "FS =0000 00007f0000000000 00000000 00000000 …": the selector and the base. */
+static bool find_segment(const char *text, const char *label, uint64_t *selector, uint64_t *base)
+{
+	const char *line = find_line(text, label);
+	unsigned digits;
+	return line && take_hex(&line, &digits, selector) && take_hex(&line, &digits, base);
+}
+
+bool vms_hmp_parse_x86_64_general(const char *text, struct vms_regs *regs)
+{
+	static const struct {
+		const char *label;
+		unsigned selector, base;
+	} parts[] = { { "CS =", CS, N_REGS }, { "SS =", SS, N_REGS },  { "DS =", DS, N_REGS },
+		      { "ES =", ES, N_REGS }, { "FS =", FS, FS_BASE }, { "GS =", GS, GS_BASE } };
+	struct vms_regs parsed = *regs;
+	uint64_t value, selector;
+	for (size_t i = 0; i < G_N_ELEMENTS(general_registers); i++) {
+		if (find_item(text, general_registers[i].label, &value) ||
+		    find_item(text, general_registers[i].short_label, &value))
+			vms_regs_set(&parsed, general_registers[i].reg, value);
+		else if (!general_registers[i].optional)
+			return false;
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
+		if (!find_segment(text, parts[i].label, &selector, &value))
+			return false;
+		vms_regs_set(&parsed, parts[i].selector, selector);
+		set(&parsed, parts[i].base, value);
+	}
+	*regs = parsed;
+	return true;
+}

@@ -61,6 +61,20 @@ static void identify_machine(struct vms_qemu *qemu)
 	info->description = keep(qemu, description);
 	if (!info->pid)
 		info->pid = peer_pid(&qemu->qmp.stream);
+	if (info->pid)
+		vms_host_identity_open(&qemu->process, info->pid, NULL);
+}
+
+static bool identify_arch(struct vms_qemu *qemu, GError **error)
+{
+	vms_autojson *target = vms_qmp_execute(&qemu->qmp, "query-target", NULL, -1, error);
+	const char *name = vms_json_string(target, "arch");
+	qemu->machine.arch = name ? vms_arch_by_name(name) : NULL;
+	if (target && !qemu->machine.arch)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "%s: the architecture of this machine is not supported",
+			    qemu->qmp.stream.peer);
+	return qemu->machine.arch;
 }
 
 struct vcpu {
@@ -125,7 +139,7 @@ static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
 {
 	identify_machine(qemu);
-	if (!identify_vcpus(qemu, error))
+	if (!identify_arch(qemu, error) || !identify_vcpus(qemu, error))
 		return false;
 	g_autoptr(GError) failure = NULL;
 	g_autofree char *text = vms_qmp_hmp(&qemu->qmp, "info mtree -f", &failure);
@@ -144,6 +158,17 @@ static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
 	return text && vms_hmp_parse_gpa2hva(text, pa, ret);
 }
 
+/* Parts that may not be read are left to the engine. */
+static void drop_unreadable(struct vms_ram *ram)
+{
+	uint8_t byte;
+	for (guint i = 0; ram->parts && i < ram->parts->len; i++) {
+		if (!vms_ram_read(ram, g_array_index(ram->parts, struct vms_ram_part, i).pa, &byte,
+				  1))
+			g_array_remove_index(ram->parts, i--);
+	}
+}
+
 void vms_qemu_map_ram(struct vms_qemu *qemu)
 {
 	size_t n, n_places = 0;
@@ -157,4 +182,5 @@ void vms_qemu_map_ram(struct vms_qemu *qemu)
 			places[n_places++] = place;
 	}
 	vms_ram_open(&qemu->ram, qemu->machine.info.pid, places, n_places);
+	drop_unreadable(&qemu->ram);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/qemu.h"
+#include "base/text.h"
 #include "machine/qemu/hmp.h"
-
+#include "machine/qemu/recover.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -30,6 +31,24 @@ bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 	return true;
 }
 
+bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			   GError **error)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	g_autofree char *text =
+		vms_qmp_hmp_vcpu(&qemu->qmp, "info registers", qemu->cpu_index[vcpu], error);
+	*ret = (struct vms_regs) { 0 };
+	if (!text)
+		return false;
+	if (machine->arch == &vms_arch_x86_64 && vms_hmp_parse_x86_64_registers(text, ret) &&
+	    vms_hmp_parse_x86_64_general(text, ret))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "%s: cannot understand what QEMU's monitor tells of registers",
+		    machine->info.name);
+	return false;
+}
+
 bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	return vms_ram_read(&qemu_of(machine)->ram, pa, buf, size);
@@ -46,10 +65,60 @@ void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, 
 	vms_ram_next_data(&qemu_of(machine)->ram, pa, end, begin, stop);
 }
 
+/* QEMU's word for a state, from what query-status told. */
+static bool take_state(struct vms_qmp *qmp, struct json_object *status, enum vms_run_state *ret,
+		       GError **error)
+{
+	const char *name = vms_json_string(status, "status");
+	if (!name) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
+			    "%s: query-status does not tell the status", qmp->stream.peer);
+		return false;
+	}
+	*ret = vms_run_state_parse(name, strlen(name));
+	return true;
+}
+
+bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError **error)
+{
+	vms_autojson *status = vms_qmp_execute(&qemu->qmp, "query-status", NULL, -1, error);
+	return status && take_state(&qemu->qmp, status, ret, error);
+}
+
+bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+{
+	struct vms_qmp_command commands[] = { { .name = "query-status" },
+					      { .name = "query-migrate" } };
+	bool done = vms_qmp_execute_all(&qemu->qmp, commands, G_N_ELEMENTS(commands), error);
+	vms_autojson *status = commands[0].answer, *migrate = commands[1].answer;
+	const char *word = vms_json_string(migrate, "status");
+	*ret = (struct vms_qemu_condition) { 0 };
+	if (!done || !take_state(&qemu->qmp, status, &ret->state, error))
+		return false;
+	g_strlcpy(ret->migration, word ? word : "none", sizeof(ret->migration));
+	vms_text_clean(ret->migration);
+	ret->migrating = word && vms_migration_is_active(word);
+	return true;
+}
+
+bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error)
+{
+	struct vms_qmp_command commands[] = { { .name = "stop" }, { .name = "cont" } };
+	bool sleeps = vms_run_state_release_way(state) == VMS_RELEASE_STOP_CONT;
+	bool done = vms_qmp_execute_all(&qemu->qmp, sleeps ? commands : commands + 1,
+					sleeps ? 2 : 1, error);
+	json_object_put(commands[0].answer);
+	json_object_put(commands[1].answer);
+	return done;
+}
+
+/* A process that has ended is told of by its pidfd before its sockets are closed. */
 enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 {
-	struct vms_qmp *qmp = &qemu_of(machine)->qmp;
-	if (!vms_qmp_poll(qmp) || qmp->has_shut_down)
+	struct vms_qemu *qemu = qemu_of(machine);
+	struct vms_qmp *qmp = &qemu->qmp;
+	if (!vms_qmp_poll(qmp) || qmp->has_shut_down ||
+	    (qemu->process.pid && !vms_host_identity_is_alive(&qemu->process)))
 		return VMS_MACHINE_GONE;
 	return qmp->resets > 0 ? VMS_MACHINE_RESET : VMS_MACHINE_GOES_ON;
 }
@@ -86,12 +155,14 @@ bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pi
 	if (!connect_to_free(&qemu->qmp, addresses, error) || !vms_qemu_identify(qemu, error))
 		return false;
 	vms_qemu_map_ram(qemu);
+	vms_qemu_recover(qemu);
 	return true;
 }
 
 void vms_qemu_close(struct vms_qemu *qemu)
 {
 	vms_qmp_close(&qemu->qmp);
+	vms_host_identity_close(&qemu->process);
 	g_clear_pointer(&qemu->machine.ranges, g_array_unref);
 	g_free(qemu->machine.vcpu_threads);
 	g_free(qemu->cpu_index);

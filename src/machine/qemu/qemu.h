@@ -7,8 +7,10 @@
 #pragma once
 
 #include "machine/engine.h"
+#include "machine/host/identity.h"
 #include "machine/qemu/qmp.h"
 #include "machine/qemu/ram.h"
+#include "machine/qemu/run_state.h"
 
 /* vCPUs that are believed. */
 #define VMS_QEMU_VCPUS_MAX 4096
@@ -20,6 +22,15 @@ struct vms_qemu {
 	GStringChunk *strings; /* of info and ranges */
 	unsigned *cpu_index;   /* what QEMU calls the n_vcpus that were there at first, ascending */
 	bool told_registers;   /* logged that `info registers` is not understood */
+	/* The process at the other end of the QMP socket; nobody's where that is not seen. */
+	struct vms_host_identity process;
+};
+
+/* What QEMU says of its machine at some moment. */
+struct vms_qemu_condition {
+	enum vms_run_state state;
+	bool migrating;
+	char migration[32]; /* QEMU's word for how far it is */
 };
 
 /*
@@ -29,6 +40,24 @@ struct vms_qemu {
  */
 bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pid, GError **error);
 void vms_qemu_close(struct vms_qemu *qemu);
+
+/* Asks for the machine's condition. Errors: those of vms_qmp_execute. */
+bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
+/* Asks for the run state alone. */
+bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError **error);
+
+/*
+ * Lets a machine go on that a stop of ours has left in `state`: see vms_release_way. Errors: those
+ * of vms_qmp_execute, UNSUPPORTED when QEMU refuses, as it does while it writes a dump.
+ */
+bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error);
+
+/*
+ * Is another client connected to a monitor of this QEMU, who would see every stop of the machine
+ * (watchers.c)? *name is its character device then, newly allocated. A monitor on a terminal does
+ * not count: nobody can tell whether somebody sits there.
+ */
+bool vms_qemu_find_watcher(struct vms_qemu *qemu, char **name, GError **error);
 
 /* What engines for a QEMU share of struct vms_engine. */
 bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
@@ -45,6 +74,12 @@ char *vms_qemu_item_text(struct vms_machine *machine, const char *name, GError *
  */
 bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			  GError **error);
+/*
+ * What the human monitor tells of all registers, of x86-64: those above and the general ones, but
+ * not K_GS_BASE. Of a vCPU that runs, it is of some moment. UNSUPPORTED where it is not understood.
+ */
+bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			   GError **error);
 
 /* What the machine is, into `machine.info`, the vCPUs and the memory map (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "machine/qemu/hmp.h"
+#include "machine/qemu/run_state.h"
 #include <string.h>
 #include <vmscope/error.h>
 #include <vmscope/log.h>
@@ -83,8 +84,11 @@ static bool next_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct json_
 {
 	*ret = NULL;
 	while (!*ret) {
-		if (!vms_stream_fill(&qmp->stream, deadline_ns, error)) {
-			qmp->broken = true;
+		GError *failure = NULL;
+		if (!vms_stream_fill(&qmp->stream, deadline_ns, &failure)) {
+			/* What comes late is told by its id. */
+			qmp->broken |= !g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT);
+			g_propagate_error(error, failure);
 			return false;
 		}
 		if (vms_stream_unread(&qmp->stream) == 0)
@@ -117,71 +121,112 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		qmp->running = false;
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
-		qmp->running = true;
 		qmp->resumes++;
+		qmp->running = true;
 		vms_pauses_end(&qmp->pauses, event_time_ns(message));
+	} else if (strcmp(event, "SUSPEND") == 0) {
+		qmp->running = false;
+	} else if (strcmp(event, "WAKEUP") == 0) {
+		qmp->running = true;
 	} else if (strcmp(event, "RESET") == 0) {
 		qmp->resets++;
 	} else if (strcmp(event, "SHUTDOWN") == 0) {
 		qmp->has_shut_down = true;
 	}
+	if (vms_event_stops(event,
+			    vms_json_string(json_object_object_get(message, "data"), "action")))
+		qmp->guest_stops++;
 }
 
-/* Is the message the answer to the last command? */
-static bool is_answer(struct vms_qmp *qmp, struct json_object *message)
-{
-	uint64_t id;
-	return vms_json_uint(message, "id", G_MAXINT64, &id) && id == qmp->id;
-}
-
-static void send_command(struct json_object *request, const char *command,
-			 struct json_object *arguments, uint64_t id)
-{
-	json_object_object_add(request, "execute", json_object_new_string(command));
-	if (arguments)
-		json_object_object_add(request, "arguments", arguments);
-	json_object_object_add(request, "id", json_object_new_int64((int64_t)id));
-}
-
-struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
-				    struct json_object *arguments, int fd, GError **error)
+/* Sends a command; it has the next id. */
+static bool send_command(struct vms_qmp *qmp, const struct vms_qmp_command *command, int fd,
+			 uint64_t deadline_ns, GError **error)
 {
 	vms_autojson *request = json_object_new_object();
-	send_command(request, command, arguments, ++qmp->id);
-	if (qmp->broken) {
-		fail(qmp, VMS_ERROR_CLOSED, "the connection broke earlier", error);
-		return NULL;
-	}
+	json_object_object_add(request, "execute", json_object_new_string(command->name));
+	if (command->arguments)
+		json_object_object_add(request, "arguments", command->arguments);
+	json_object_object_add(request, "id", json_object_new_int64((int64_t)++qmp->id));
+	if (qmp->broken)
+		return fail(qmp, VMS_ERROR_CLOSED, "the connection broke earlier", error);
 	g_autofree char *line = g_strconcat(
 		json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN), "\n", NULL);
-	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream);
-	if (!vms_stream_write(&qmp->stream, line, strlen(line), fd, deadline_ns, error)) {
-		qmp->broken = true;
+	bool sent = vms_stream_write(&qmp->stream, line, strlen(line), fd, deadline_ns, error);
+	qmp->broken |= !sent;
+	return sent;
+}
+
+/* What an answer says: what the command returned, or NULL with QEMU's words. */
+static struct json_object *take_answer(struct vms_qmp *qmp, const char *command,
+				       struct json_object *message, GError **error)
+{
+	struct json_object *value = NULL;
+	if (json_object_object_get_ex(message, "return", &value) && value)
+		return json_object_get(value);
+	if (json_object_object_get_ex(message, "error", &value)) {
+		const char *words = vms_json_string(value, "desc");
+		g_autofree char *text = g_strdup(words ? words : "no reason given");
+		vms_text_clean(text);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: QEMU refused %s: %s",
+			    qmp->stream.peer, command, text);
 		return NULL;
 	}
+	fail(qmp, VMS_ERROR_PROTOCOL, "an answer has neither a result nor an error", error);
+	return NULL;
+}
+
+/* Waits for the answer to the command `id`; events come between. */
+static struct json_object *receive_answer(struct vms_qmp *qmp, const char *command, uint64_t id,
+					  uint64_t deadline_ns, GError **error)
+{
 	for (;;) {
 		vms_autojson *message = NULL;
+		uint64_t of;
 		if (!next_message(qmp, deadline_ns, &message, error))
 			return NULL;
 		const char *event = vms_json_string(message, "event");
 		if (event)
 			note_event(qmp, event, message);
-		if (event || !is_answer(qmp, message))
-			continue;
-		struct json_object *value = NULL;
-		if (json_object_object_get_ex(message, "return", &value) && value)
-			return json_object_get(value);
-		if (json_object_object_get_ex(message, "error", &value)) {
-			const char *words = vms_json_string(value, "desc");
-			g_autofree char *text = g_strdup(words ? words : "no reason given");
-			vms_text_clean(text);
-			g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-				    "%s: QEMU refused %s: %s", qmp->stream.peer, command, text);
-			return NULL;
-		}
-		fail(qmp, VMS_ERROR_PROTOCOL, "an answer has neither a result nor an error", error);
-		return NULL;
+		else if (vms_json_uint(message, "id", G_MAXINT64, &of) && of == id)
+			return take_answer(qmp, command, message, error);
 	}
+}
+
+/* `fd` goes with the first. */
+static bool execute(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n, int fd,
+		    GError **error)
+{
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&qmp->lock);
+	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream), first = qmp->id + 1;
+	size_t sent = 0;
+	bool done = true;
+	(void)locker;
+	for (; sent < n && done; sent++)
+		done = send_command(qmp, &commands[sent], sent == 0 ? fd : -1, deadline_ns, error);
+	for (size_t i = sent; i < n; i++)
+		json_object_put(commands[i].arguments);
+	if (!done)
+		return false;
+	for (size_t i = 0; i < n && !qmp->broken; i++) {
+		commands[i].answer = receive_answer(qmp, commands[i].name, first + i, deadline_ns,
+						    done ? error : NULL);
+		done &= commands[i].answer != NULL;
+	}
+	return done;
+}
+
+struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *name,
+				    struct json_object *arguments, int fd, GError **error)
+{
+	struct vms_qmp_command command = { .name = name, .arguments = arguments };
+	execute(qmp, &command, 1, fd, error);
+	return command.answer;
+}
+
+bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n,
+			 GError **error)
+{
+	return execute(qmp, commands, n, -1, error);
 }
 
 /* `vcpu` -1: whichever is the monitor's current one. */
@@ -214,6 +259,8 @@ char *vms_qmp_hmp_vcpu(struct vms_qmp *qmp, const char *command_line, unsigned v
 bool vms_qmp_poll(struct vms_qmp *qmp)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream);
+	if (!g_mutex_trylock(&qmp->lock))
+		return !qmp->broken;
 	while (!qmp->broken && vms_clock_now_ns() < deadline_ns) {
 		vms_autojson *message = NULL;
 		if (!next_message(qmp, 0, &message, NULL) || !message)
@@ -222,7 +269,16 @@ bool vms_qmp_poll(struct vms_qmp *qmp)
 		if (event)
 			note_event(qmp, event, message);
 	}
+	g_mutex_unlock(&qmp->lock);
 	return !qmp->broken;
+}
+
+uint64_t vms_qmp_paused_ns(struct vms_qmp *qmp, uint64_t time_ns)
+{
+	vms_qmp_poll(qmp);
+	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&qmp->lock);
+	(void)locker;
+	return vms_pauses_until(&qmp->pauses, time_ns);
 }
 
 /* The greeting names the version: {"QMP": {"version": {"qemu": {"major": …}, "package": …}}}. */
@@ -281,12 +337,14 @@ bool vms_qmp_open(struct vms_qmp *qmp, GError **error)
 	if (!ready)
 		return false;
 	vms_autojson *status = vms_qmp_execute(qmp, "query-status", NULL, -1, error);
+	bool running;
 	if (!status)
 		return false;
-	if (!vms_json_bool(status, "running", &qmp->running))
+	if (!vms_json_bool(status, "running", &running))
 		return fail(qmp, VMS_ERROR_PROTOCOL, "query-status does not tell the status",
 			    error);
-	if (!qmp->running)
+	qmp->running = running;
+	if (!running)
 		vms_pauses_begin(&qmp->pauses, vms_clock_now_ns());
 	return true;
 }

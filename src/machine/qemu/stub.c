@@ -2,27 +2,19 @@
 /* QEMU's gdb stub, added and removed while the machine runs. */
 #include "machine/qemu/stub.h"
 
+#include "base/owner.h"
 #include "base/text.h"
 #include <errno.h>
 #include <netdb.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define LABEL_PREFIX "vmscope-"
 
 static struct json_object *object_with(const char *key, struct json_object *value)
 {
 	struct json_object *object = json_object_new_object();
 	json_object_object_add(object, key, value);
 	return object;
-}
-
-/* Our chardev's label; it tells others whose it is. */
-static char *own_label(void)
-{
-	return g_strdup_printf(LABEL_PREFIX "%d", (int)getpid());
 }
 
 static bool run_gdbserver(struct vms_qemu *qemu, const char *device, const char *expected,
@@ -40,8 +32,16 @@ static bool run_gdbserver(struct vms_qemu *qemu, const char *device, const char 
 	return false;
 }
 
+bool vms_qemu_close_descriptor(struct vms_qemu *qemu, const char *label)
+{
+	vms_autojson *closed =
+		vms_qmp_execute(&qemu->qmp, "closefd",
+				object_with("fdname", json_object_new_string(label)), -1, NULL);
+	return closed || !qemu->qmp.broken;
+}
+
 /* The stub takes its chardev along; without a stub that is still there. */
-static bool remove_server(struct vms_qemu *qemu, const char *label, GError **error)
+bool vms_qemu_remove_server(struct vms_qemu *qemu, const char *label, GError **error)
 {
 	if (!run_gdbserver(qemu, "none", "Disabled gdbserver", error))
 		return false;
@@ -67,16 +67,27 @@ static bool check_chardev(struct vms_qemu *qemu, const char *label, const char *
 			    qemu->qmp.stream.peer, where);
 		return false;
 	}
-	uint64_t pid;
-	if (!g_str_has_prefix(label, LABEL_PREFIX) ||
-	    !g_ascii_string_to_unsigned(label + strlen(LABEL_PREFIX), 10, 1, G_MAXINT, &pid, NULL))
+	struct vms_owner owner;
+	if (!vms_owner_parse(label, &owner))
 		return true;
-	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
-		return remove_server(qemu, label, error);
-	g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
-		    "%s: process %u is looking at this machine already", qemu->qmp.stream.peer,
-		    (unsigned)pid);
-	return false;
+	switch (vms_owner_state(&owner)) {
+	case VMS_OWNER_DEAD: return vms_qemu_remove_server(qemu, label, error);
+	case VMS_OWNER_OURS:
+	case VMS_OWNER_ALIVE:
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "%s: process %d is looking at this machine already",
+			    qemu->qmp.stream.peer, (int)owner.pid);
+		return false;
+	case VMS_OWNER_UNKNOWN:
+	default:
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_BUSY,
+			"%s: a vmscope in another container is looking at this machine, as far "
+			"as one can see from here; if there is none, `gdbserver none` in QEMU's "
+			"monitor removes what it has left",
+			qemu->qmp.stream.peer);
+		return false;
+	}
 }
 
 static bool check_free(struct vms_qemu *qemu, GError **error)
@@ -134,12 +145,13 @@ static int add_pair(struct vms_qemu *qemu, const char *label, GError **error)
 		&qemu->qmp, "getfd", object_with("fdname", json_object_get(name)), ends[1], error);
 	close(ends[1]);
 	struct json_object *data = socket_data("fd", object_with("str", name), false);
-	if (passed && add_chardev(qemu, label, json_object_get(data), error))
-		ends[1] = ends[0];
-	else
-		close(ends[0]), ends[1] = -1;
+	bool added = passed && add_chardev(qemu, label, json_object_get(data), error);
 	json_object_put(data);
-	return ends[1];
+	if (added)
+		return ends[0];
+	close(ends[0]);
+	vms_qemu_close_descriptor(qemu, label);
+	return -1;
 }
 
 /* The port that QEMU chose: "disconnected:tcp:127.0.0.1:41234,server=on" of query-chardev. */
@@ -198,31 +210,25 @@ static bool connect_chardev(struct vms_qemu_stub *stub, const char *label, GErro
 
 bool vms_qemu_add_stub(struct vms_qemu_stub *stub, GError **error)
 {
-	g_autofree char *label = own_label();
-	g_autofree char *device = g_strconcat("chardev:", label, NULL);
+	g_autofree char *device = g_strconcat("chardev:", stub->label, NULL);
 	if (!check_free(&stub->qemu, error))
 		return false;
-	stub->guard = vms_guard_new_qmp(&stub->qemu.qmp.stream, label, error);
-	if (!stub->guard)
-		return false;
-	vms_guard_set_stub(stub->guard, true);
-	if (!connect_chardev(stub, label, error))
-		return false;
-	vms_qmp_poll(&stub->qemu.qmp);
-	stub->user_paused = !stub->qemu.qmp.running;
-	stub->holding = !stub->user_paused;
-	if (stub->holding && !vms_guard_hold(stub->guard, error))
-		return false;
-	return run_gdbserver(&stub->qemu, device, "Waiting for gdb connection", error) &&
+	atomic_store(&vms_guard_hold(stub->guard)->stub, true);
+	stub->connected = true;
+	stub->gdb = (struct vms_gdb) { .interrupts = true };
+	return connect_chardev(stub, stub->label, error) &&
+	       run_gdbserver(&stub->qemu, device, "Waiting for gdb connection", error) &&
 	       vms_gdb_open(&stub->gdb, error);
 }
 
 bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 {
-	g_autofree char *label = own_label();
+	if (!stub->connected)
+		return true;
 	vms_gdb_close(&stub->gdb);
-	if (!stub->guard || !remove_server(&stub->qemu, label, error))
-		return !stub->guard;
-	vms_guard_set_stub(stub->guard, false);
+	if (!vms_qemu_remove_server(&stub->qemu, stub->label, error))
+		return false;
+	stub->connected = false;
+	atomic_store(&vms_guard_hold(stub->guard)->stub, false);
 	return true;
 }

@@ -1,153 +1,429 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine for a QEMU whose registers, stops and goes come from a gdb stub that is added to it.
+/*
+ * The engine for a QEMU that its gdb stub holds: all vCPUs or none. Whether the machine may be
+ * stopped, and what undoes that, run_state.h tells; whose stop it is, hold.h keeps for the
+ * watchdog. docs/safety.md tells it as a whole.
+ *
+ * A stop is the stub's: it tells for certain whether it was us who stopped the machine. A release
+ * is QMP's: `cont` looks at the state before it acts, and the stub does not.
  */
 #include "machine/qemu/stub.h"
 
+#include "base/clock.h"
+#include "base/owner.h"
 #include <string.h>
 #include <vmscope/log.h>
+
+/* How often it is looked, in a hold that lasts, whether it has to end: a migration begins. */
+#define LOOK_NS UINT64_C(2000000)
+/* How often a release is tried again that QEMU did not take. */
+#define RETRY_NS UINT64_C(100000000)
+/* Rounds of a hold in which the machine changes its state between two looks. */
+#define ROUNDS_MAX 20
 
 static struct vms_qemu_stub *stub_of(struct vms_machine *machine)
 {
 	return (struct vms_qemu_stub *)machine;
 }
 
+static enum vms_standing standing_of(struct vms_qemu_stub *stub)
+{
+	return (enum vms_standing)atomic_load(&stub->standing);
+}
+
+static const char *name_of(const struct vms_qemu_stub *stub)
+{
+	return stub->qemu.machine.info.name;
+}
+
+static struct vms_hold *hold_of(struct vms_qemu_stub *stub)
+{
+	return vms_guard_hold(stub->guard);
+}
+
+/* What the counts of events are compared with later. */
+static void remember_events(struct vms_qemu_stub *stub)
+{
+	stub->resumes = stub->qemu.qmp.resumes;
+	stub->guest_stops = stub->qemu.qmp.guest_stops;
+	stub->resets = stub->qemu.qmp.resets;
+}
+
+/* ---- release ---------------------------------------------------------- */
+
+/* The hold is over, as far as the watchdog is concerned. False: the watchdog had ended it. */
+static bool end_hold(struct vms_qemu_stub *stub)
+{
+	bool ours = vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE) ||
+		    vms_hold_change(hold_of(stub), VMS_HOLD_OWED, VMS_HOLD_NONE);
+	if (!ours)
+		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
+	return ours;
+}
+
+enum undone { UNDONE, ENDED_BY_OTHERS, REFUSED };
+
+/* Undoes our stop, if it is still that by which the machine stands still. */
+static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
+{
+	enum vms_run_state state;
+	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
+		return REFUSED;
+	/* It would stand still without us, too. */
+	if (stub->qemu.qmp.guest_stops != stub->guest_stops)
+		return ENDED_BY_OTHERS;
+	switch (vms_run_state_release_way(state)) {
+	case VMS_RELEASE_NOTHING: return ENDED_BY_OTHERS;
+	case VMS_RELEASE_CONT:
+	case VMS_RELEASE_STOP_CONT:
+		return vms_qemu_cont(&stub->qemu, state, error) ? UNDONE : REFUSED;
+	case VMS_RELEASE_LATER:
+	default:
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+			    "%s is being migrated: it goes on if that fails", name_of(stub));
+		return REFUSED;
+	}
+}
+
 /*
- * Is the machine, which we do not hold, paused? A stop shows on either
- * connection, our own ones too, possibly late; the status, asked for, is sure
- * and comes after every earlier event.
+ * A release that QEMU did not take: it is stalled, or something has to end before. It is tried
+ * again by the timer, by every later hold, and by the watchdog when this program ends.
  */
+static void owe_release(struct vms_qemu_stub *stub)
+{
+	uint64_t word = atomic_load(&hold_of(stub)->word);
+	atomic_store(&hold_of(stub)->word, vms_hold_in_phase(word, VMS_HOLD_OWED));
+	vms_timer_set(stub->timer, RETRY_NS);
+}
+
+static bool is_owed(struct vms_qemu_stub *stub)
+{
+	return stub->guard && vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_OWED;
+}
+
+/* Does what was owed. A stub that does not answer goes first: a request on its way would stop
+ * again. */
 static bool settle(struct vms_qemu_stub *stub, GError **error)
 {
-	vms_qmp_poll(&stub->qemu.qmp);
-	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
+	if (stub->gdb.broken && !vms_qemu_remove_stub(stub, error))
 		return false;
-	if (!stub->gdb.stopped && stub->qemu.qmp.running)
+	if (!is_owed(stub))
 		return true;
-	vms_autojson *status = vms_qmp_execute(&stub->qemu.qmp, "query-status", NULL, -1, error);
-	if (!status)
+	if (undo_stop(stub, error) == REFUSED)
 		return false;
-	vms_json_bool(status, "running", &stub->qemu.qmp.running);
-	stub->user_paused = stub->gdb.stopped = !stub->qemu.qmp.running;
-	stub->resumes = stub->qemu.qmp.resumes;
+	end_hold(stub);
 	return true;
 }
 
-static bool resume_by_qmp(struct vms_qemu_stub *stub)
+static bool fail_ended(struct vms_qemu_stub *stub, const char *how, GError **error)
 {
-	vms_autojson *resumed = vms_qmp_execute(&stub->qemu.qmp, "cont", NULL, -1, NULL);
-	return resumed != NULL;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "%s %s while it was held: what was read may be torn", name_of(stub), how);
+	return false;
 }
 
-/*
- * After the stub failed: it goes, and the machine must run again. What does not
- * succeed here the guard does, when the machine is closed.
- */
+#define BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
+#define BY_OTHERS   "was resumed by somebody else"
+
+/* Lets go what we have stopped. */
+static bool let_go(struct vms_qemu_stub *stub, GError **error)
+{
+	vms_timer_set(stub->timer, 0);
+	atomic_store(&stub->standing, VMS_NOT_HELD);
+	stub->gdb.stopped = false;
+	switch (undo_stop(stub, error)) {
+	case UNDONE: return end_hold(stub) || fail_ended(stub, BY_WATCHDOG, error);
+	case ENDED_BY_OTHERS:
+		return fail_ended(stub, end_hold(stub) ? BY_OTHERS : BY_WATCHDOG, error);
+	case REFUSED:
+	default: owe_release(stub); return false;
+	}
+}
+
+/* After the stub failed: it goes, and the machine must run again. */
 static void abandon(struct vms_qemu_stub *stub)
 {
 	stub->gdb.broken = true;
-	vms_qemu_remove_stub(stub, NULL);
-	if (stub->holding && resume_by_qmp(stub)) {
-		stub->holding = false;
-		vms_guard_release(stub->guard);
+	atomic_store(&stub->standing, VMS_NOT_HELD);
+	owe_release(stub);
+	settle(stub, NULL);
+}
+
+/* ---- holds that have to end ------------------------------------------- */
+
+/* Why the hold has to end, newly allocated, or NULL. */
+static char *find_reason_to_end(struct vms_qemu_stub *stub)
+{
+	struct vms_qemu_condition now;
+	const struct vms_hold *hold = hold_of(stub);
+	uint64_t limit_ns = atomic_load(&hold->limit_ns);
+	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
+		return g_strdup_printf("was let go after %.1f s, the limit of a hold,",
+				       (double)limit_ns / 1e9);
+	if (vms_qemu_ask_condition(&stub->qemu, &now, NULL) && now.migrating)
+		return g_strdup_printf("was let go for a migration (%s)", now.migration);
+	return NULL;
+}
+
+/* Called by the timer, in its thread. */
+static void look_at_hold(void *data)
+{
+	struct vms_qemu_stub *stub = data;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->qemu.machine.lock);
+	if (is_owed(stub)) {
+		if (!settle(stub, NULL))
+			vms_timer_set(stub->timer, RETRY_NS);
+		return;
 	}
+	if (standing_of(stub) != VMS_STANDS_BY_US)
+		return;
+	char *reason = find_reason_to_end(stub);
+	if (!reason) {
+		vms_timer_set(stub->timer, LOOK_NS);
+		return;
+	}
+	let_go(stub, NULL);
+	g_free(stub->ended_by);
+	stub->ended_by = reason;
+}
+
+/* ---- hold ------------------------------------------------------------- */
+
+/* A stop is an event for everybody who watches the machine: they have to be asked. */
+static bool check_watcher(struct vms_qemu_stub *stub, GError **error)
+{
+	g_autofree char *name = NULL;
+	if (stub->checked_watcher || stub->qemu.machine.may_stop)
+		return true;
+	if (!vms_qemu_find_watcher(&stub->qemu, &name, error))
+		return false;
+	stub->checked_watcher = !name;
+	if (!name)
+		return true;
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_WATCHED,
+		"cannot hold %s: its gdb stub would stop the whole machine, which another client "
+		"of its monitor (%s) would take for a pause; allow it with --allow-stop, or start "
+		"QEMU with vmscope's agent, which stops nothing",
+		name_of(stub), name);
+	return false;
+}
+
+/* The watchdog, and what goes with it, before there is anything to watch. */
+static bool prepare(struct vms_qemu_stub *stub, GError **error)
+{
+	const struct vms_owner self = vms_owner_self();
+	if (stub->guard)
+		return vms_guard_check(stub->guard, error);
+	stub->label = vms_owner_label(&self);
+	stub->guard =
+		vms_guard_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process, stub->label, error);
+	if (stub->guard)
+		stub->timer = vms_timer_new("vms-hold", look_at_hold, stub, error);
+	return stub->timer;
+}
+
+/* Adds the stub; if it stopped the machine, it was us. */
+static bool connect_stub(struct vms_qemu_stub *stub, GError **error)
+{
+	if (!vms_qemu_add_stub(stub, error))
+		return false;
+	if (stub->gdb.arch == stub->qemu.machine.arch)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
+		    "%s: its gdb stub has other registers than %s has", name_of(stub),
+		    stub->qemu.machine.arch->name);
+	return false;
+}
+
+/* Stops a machine that runs. *stopped: it was us. */
+static bool stop(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+{
+	if (!check_watcher(stub, error) || !prepare(stub, error))
+		return false;
+	remember_events(stub);
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
+		       stub->qemu.machine.hold_limit_ns);
+	*stopped = true;
+	GError *failure = NULL;
+	bool done = stub->connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
+				    : connect_stub(stub, &failure);
+	if (!done) {
+		abandon(stub);
+		/* Somebody has removed the stub: the next hold adds it again. */
+		if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED) &&
+		    vms_qemu_ended(&stub->qemu.machine) != VMS_MACHINE_GONE)
+			failure->code = VMS_ERROR_PROTOCOL;
+		g_propagate_error(error, failure);
+	}
+	if (done && *stopped)
+		vms_timer_set(stub->timer, LOOK_NS);
+	else if (done)
+		end_hold(stub);
+	return done;
+}
+
+static bool refuse(struct vms_qemu_stub *stub, const struct vms_qemu_condition *now, GError **error)
+{
+	if (now->migrating)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+			    "cannot hold %s while it is migrated (%s): try again when that is over",
+			    name_of(stub), now->migration);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+			    "cannot hold %s in state %s: try again when that is over",
+			    name_of(stub), vms_run_state_name(now->state));
+	return false;
 }
 
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu_stub *stub = stub_of(machine);
-	vms_gdb_forget_regs(&stub->gdb);
+	struct vms_qemu_condition now;
+	bool stopped = false;
+	g_clear_pointer(&stub->ended_by, g_free);
 	if (!settle(stub, error))
 		return false;
-	if (stub->user_paused)
-		return true;
-	if (!vms_guard_hold(stub->guard, error))
-		return false;
-	stub->holding = true;
-	if (!vms_gdb_stop(&stub->gdb, error)) {
-		abandon(stub);
-		return false;
+	vms_gdb_forget_regs(&stub->gdb);
+	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+		if (!vms_qemu_ask_condition(&stub->qemu, &now, error))
+			return false;
+		stub->state = now.state;
+		switch (vms_run_state_hold_way(now.state, now.migrating)) {
+		case VMS_HOLD_NOT_NOW: return refuse(stub, &now, error);
+		case VMS_HOLD_AS_IT_IS:
+			remember_events(stub);
+			atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
+			return true;
+		case VMS_HOLD_BY_STOP:
+		default: break;
+		}
+		if (!stop(stub, &stopped, error))
+			return false;
+		if (stopped) {
+			atomic_store(&stub->standing, VMS_STANDS_BY_US);
+			return true;
+		}
 	}
-	/* Stopped by an I/O error or a panic of the guest: not ours to resume. */
-	if (stub->gdb.signal == VMS_GDB_SIGINT)
-		return true;
-	stub->holding = false;
-	vms_guard_release(stub->guard);
-	return settle(stub, error);
-}
-
-static bool fail_released(struct vms_qemu_stub *stub, const char *by, GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "%s was resumed by %s while it was held: what was read may be torn",
-		    stub->qemu.machine.info.name, by);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+		    "cannot hold %s: somebody stops it and lets it go on all the time",
+		    name_of(stub));
 	return false;
 }
 
-#define BY_WATCHDOG "the watchdog, since this program was stopped,"
-
-/* Does a machine that is held stand still, so that its stub can be asked? */
-static bool check_still(struct vms_qemu_stub *stub, GError **error)
+static bool observe(struct vms_machine *machine, GError **error)
 {
-	if (stub->holding)
-		return !vms_guard_has_released(stub->guard) ||
-		       fail_released(stub, BY_WATCHDOG, error);
-	vms_qmp_poll(&stub->qemu.qmp);
-	return !stub->qemu.qmp.running || fail_released(stub, "somebody else", error);
-}
-
-/*
- * After requests to the stub. When the user had paused the machine and resumed it
- * at the last moment, a request has stopped it, with or without a word from the
- * stub: now it is us who hold it.
- */
-static void take_over(struct vms_qemu_stub *stub)
-{
-	if (!stub->user_paused || (!stub->gdb.stopped_by_request && !stub->gdb.broken))
-		return;
-	vms_qmp_poll(&stub->qemu.qmp);
-	if (stub->qemu.qmp.resumes == stub->resumes)
-		return;
-	stub->gdb.stopped_by_request = false;
-	stub->user_paused = false;
-	stub->holding = vms_guard_hold(stub->guard, NULL);
+	if (machine->arch != &vms_arch_x86_64) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "QEMU's monitor does not tell enough registers of %s",
+			    machine->arch->name);
+		return false;
+	}
+	atomic_store(&stub_of(machine)->standing, VMS_RUNS_ON);
+	return true;
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (!stub->holding)
-		return check_still(stub, error) &&
-		       (stub->gdb.broken || vms_gdb_leave_phys_mode(&stub->gdb, error));
-	if (vms_guard_has_released(stub->guard)) {
-		/* A request that was sent since then has stopped it again. */
-		resume_by_qmp(stub);
-		stub->holding = stub->gdb.stopped = false;
-		vms_guard_release(stub->guard);
-		return fail_released(stub, BY_WATCHDOG, error);
-	}
-	if (!vms_gdb_resume(&stub->gdb, error)) {
+	enum vms_standing standing = standing_of(stub);
+	if (standing == VMS_STANDS_BY_US) {
+		if (vms_gdb_leave_phys_mode(&stub->gdb, error))
+			return let_go(stub, error);
 		abandon(stub);
 		return false;
 	}
-	stub->holding = false;
-	/* Had the guard resumed it just before, the stub has stopped it by our request. */
-	if (!vms_guard_release(stub->guard)) {
-		resume_by_qmp(stub);
-		return fail_released(stub, BY_WATCHDOG, error);
-	}
+	atomic_store(&stub->standing, VMS_NOT_HELD);
+	if (stub->ended_by)
+		return fail_ended(stub, stub->ended_by, error);
+	if (standing != VMS_STANDS_BY_OTHERS)
+		return true;
 	vms_qmp_poll(&stub->qemu.qmp);
-	return true;
+	return stub->qemu.qmp.resumes == stub->resumes || fail_ended(stub, BY_OTHERS, error);
+}
+
+/* ---- requests to the stub of a machine that is held ------------------- */
+
+/*
+ * After requests. When the owner has resumed a machine that he had paused, at the last moment, it
+ * is they that have stopped it: now it is ours.
+ */
+static void take_over(struct vms_qemu_stub *stub)
+{
+	if (!stub->gdb.stopped_by_request)
+		return;
+	stub->gdb.stopped_by_request = false;
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
+		       stub->qemu.machine.hold_limit_ns);
+	atomic_store(&stub->standing, VMS_STANDS_BY_US);
+	vms_timer_set(stub->timer, LOOK_NS);
+}
+
+/* Does a machine that is held stand still, so that its stub can be asked? */
+static bool check_still(struct vms_qemu_stub *stub, GError **error)
+{
+	if (stub->ended_by)
+		return fail_ended(stub, stub->ended_by, error);
+	if (standing_of(stub) == VMS_STANDS_BY_US)
+		return vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_TAKEN ||
+		       fail_ended(stub, BY_WATCHDOG, error);
+	vms_qmp_poll(&stub->qemu.qmp);
+	return stub->qemu.qmp.resumes == stub->resumes || fail_ended(stub, BY_OTHERS, error);
+}
+
+/* The stub of a machine that somebody else has stopped. It must not sleep: the stub would end that.
+ */
+static bool connect_standing(struct vms_qemu_stub *stub, GError **error)
+{
+	if (!prepare(stub, error))
+		return false;
+	vms_hold_begin(hold_of(stub), VMS_HOLD_LOOKING, 0, 0);
+	bool done = stub->connected || connect_stub(stub, error);
+	/* It may have been resumed just before the stub came. */
+	stub->gdb.stopped_by_request |= done && stub->qemu.qmp.resumes != stub->resumes;
+	if (!done) {
+		stub->gdb.broken = true;
+		if (stub->qemu.qmp.resumes != stub->resumes)
+			owe_release(stub);
+		settle(stub, NULL);
+	}
+	take_over(stub);
+	return done;
+}
+
+static void end_looking(struct vms_qemu_stub *stub)
+{
+	take_over(stub);
+	vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+}
+
+/* May the stub be asked? It is added where it is not yet. */
+static bool begin_requests(struct vms_qemu_stub *stub, GError **error)
+{
+	return check_still(stub, error) &&
+	       (standing_of(stub) == VMS_STANDS_BY_US || connect_standing(stub, error));
+}
+
+/* Is there no other way to registers than QEMU's monitor? */
+static bool is_monitor_only(struct vms_qemu_stub *stub)
+{
+	return standing_of(stub) == VMS_RUNS_ON || stub->state == VMS_RUN_SUSPENDED;
 }
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (!check_still(stub, error))
+	if (standing_of(stub) != VMS_STANDS_BY_US && is_monitor_only(stub))
+		return vms_qemu_monitor_regs(machine, vcpu, ret, error);
+	if (!begin_requests(stub, error))
 		return false;
-	bool read = vms_gdb_regs(&stub->gdb, vcpu, ret, error);
-	take_over(stub);
+	bool read = vcpu < stub->gdb.threads->len
+			    ? vms_gdb_regs(&stub->gdb, vcpu, ret, error)
+			    : vms_gdb_fail(&stub->gdb, VMS_ERROR_NOT_FOUND,
+					   "the vCPU is not there any more", error);
+	end_looking(stub);
 	return read;
 }
 
@@ -156,69 +432,93 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 			GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (!check_still(stub, error))
+	if (machine->arch == &vms_arch_x86_64)
+		return (standing_of(stub) == VMS_RUNS_ON || check_still(stub, error)) &&
+		       vms_qemu_system_regs(machine, vcpu, ret, error);
+	if (!begin_requests(stub, error))
 		return false;
-	if (machine->arch != &vms_arch_x86_64)
-		return vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
-	return vms_qemu_system_regs(machine, vcpu, ret, error);
+	bool read = vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
+	end_looking(stub);
+	return read;
 }
 
-/* Through the stub, which answers for a stopped machine only. */
-static bool read_by_stub(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+static void tell_slow(struct vms_qemu_stub *stub)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
-	if (!vms_machine_is_memory(machine, pa, size))
-		return false;
-	if (!stub->told_slow) {
-		stub->told_slow = true;
-		vms_log(VMS_LOG_WARNING,
-			"%s: memory is read through the gdb stub, which is slow; reading it from "
-			"QEMU itself needs the same user or root",
-			machine->info.name);
-	}
-	bool stopped = stub->gdb.stopped;
-	if (stopped ? !check_still(stub, NULL) : !hold(machine, VMS_ALL_VCPUS, NULL))
-		return false;
-	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
-	take_over(stub);
-	return (stopped || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+	if (stub->told_slow)
+		return;
+	stub->told_slow = true;
+	vms_log(VMS_LOG_WARNING,
+		"%s: memory is read through the gdb stub, which is slow; reading it from "
+		"QEMU itself needs the same user or root",
+		name_of(stub));
 }
 
-/* What cannot be read although its place in QEMU is known is gone with QEMU. */
+/*
+ * Through the stub, which answers for a machine that stands still only. What cannot be read
+ * although its place in QEMU is known is gone with QEMU.
+ */
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	return !vms_ram_covers(&stub_of(machine)->qemu.ram, pa, size) &&
-	       read_by_stub(machine, pa, buf, size);
+	struct vms_qemu_stub *stub = stub_of(machine);
+	bool was_held = standing_of(stub) != VMS_NOT_HELD;
+	if (stub->ended_by || vms_ram_covers(&stub->qemu.ram, pa, size) ||
+	    !vms_machine_is_memory(machine, pa, size))
+		return false;
+	tell_slow(stub);
+	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL))
+		return false;
+	bool read = (standing_of(stub) == VMS_STANDS_BY_US || !is_monitor_only(stub)) &&
+		    begin_requests(stub, NULL);
+	if (read) {
+		read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
+		/* A machine that others have stopped is not waited for until its release. */
+		if (standing_of(stub) == VMS_STANDS_BY_OTHERS)
+			vms_gdb_leave_phys_mode(&stub->gdb, NULL);
+		end_looking(stub);
+	}
+	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
+
+/* ---- the machine ------------------------------------------------------ */
 
 static bool is_paused(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (!stub->holding)
-		settle(stub, NULL);
-	return stub->user_paused;
+	enum vms_standing standing = standing_of(stub);
+	enum vms_run_state state;
+	if (standing == VMS_NOT_HELD)
+		return vms_qemu_ask_state(&stub->qemu, &state, NULL) && state != VMS_RUN_RUNNING;
+	return standing == VMS_STANDS_BY_OTHERS;
 }
 
-static enum vms_machine_end ended(struct vms_machine *machine)
+static void end_threads(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
-	return stub->gdb.broken ? VMS_MACHINE_GONE : vms_qemu_ended(machine);
+	vms_timer_free(g_steal_pointer(&stub_of(machine)->timer));
 }
 
 static void close_machine(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (stub->holding)
-		release(machine, VMS_ALL_VCPUS, NULL);
-	vms_qemu_remove_stub(stub, NULL);
+	if (standing_of(stub) == VMS_STANDS_BY_US) {
+		if (undo_stop(stub, NULL) != REFUSED)
+			end_hold(stub);
+		else
+			vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_OWED);
+	}
+	if (settle(stub, NULL))
+		vms_qemu_remove_stub(stub, NULL);
+	vms_gdb_close(&stub->gdb);
 	vms_guard_free(stub->guard);
 	vms_qemu_close(&stub->qemu);
+	g_free(stub->label);
+	g_free(stub->ended_by);
 	g_free(stub);
 }
 
 static const struct vms_engine engine = {
 	.name = "qemu",
 	.hold = hold,
+	.observe = observe,
 	.release = release,
 	.regs = regs,
 	.system_regs = system_regs,
@@ -227,42 +527,12 @@ static const struct vms_engine engine = {
 	.next_data = vms_qemu_next_data,
 	.read_phys = read_phys,
 	.is_paused = is_paused,
-	.ended = ended,
+	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
 	.item_text = vms_qemu_item_text,
+	.end_threads = end_threads,
 	.close = close_machine,
 };
-
-/*
- * Proves that the process and the places are right: what lies there must be
- * what the stub shows. The machine is stopped. A part that may not be read is left to the stub.
- */
-static void check_ram(struct vms_qemu_stub *stub)
-{
-	GArray *parts = stub->qemu.ram.parts;
-	for (guint i = 0; parts && i < parts->len; i++) {
-		const struct vms_ram_part *part = &g_array_index(parts, struct vms_ram_part, i);
-		uint8_t ours[64], theirs[64];
-		size_t size = MIN(sizeof(ours), part->size);
-		if (!vms_gdb_read_phys(&stub->gdb, part->pa, theirs, size, NULL))
-			continue;
-		if (!vms_ram_read(&stub->qemu.ram, part->pa, ours, size))
-			g_array_remove_index(parts, i--);
-		else if (memcmp(ours, theirs, size) != 0)
-			g_array_set_size(parts, 0);
-	}
-}
-
-static bool open_connected(struct vms_qemu_stub *stub, GError **error)
-{
-	struct vms_machine *machine = &stub->qemu.machine;
-	if (!vms_qemu_add_stub(stub, error))
-		return false;
-	check_ram(stub);
-	machine->arch = stub->gdb.arch;
-	machine->n_vcpus = MIN(machine->n_vcpus, stub->gdb.threads->len);
-	return !stub->holding || release(machine, VMS_ALL_VCPUS, error);
-}
 
 struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
 {
@@ -273,9 +543,7 @@ struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
 struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, GError **error)
 {
 	struct vms_qemu_stub *stub = g_new0(struct vms_qemu_stub, 1);
-	if (!vms_qemu_open(&stub->qemu, addresses, pid, error) || !open_connected(stub, error)) {
-		if (stub->holding)
-			abandon(stub);
+	if (!vms_qemu_open(&stub->qemu, addresses, pid, error)) {
 		close_machine(&stub->qemu.machine);
 		return NULL;
 	}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* From the state, field 3, to the start time, field 22. */
+#define FIELDS_BETWEEN 19
+
+/* Reads /proc/PID/stat. False where it cannot be read. */
+static bool read_stat(pid_t pid, char *text, size_t size)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret)
+{
+	char text[1024];
+	*ret = 0;
+	if (pid <= 0)
+		return VMS_PROCESS_GONE;
+	if (!read_stat(pid, text, sizeof(text)))
+		return kill(pid, 0) < 0 && errno == ESRCH ? VMS_PROCESS_GONE : VMS_PROCESS_HIDDEN;
+	/* The name is in parentheses and may contain some. Behind it there is none. */
+	const char *field = strrchr(text, ')');
+	if (!field || field[1] != ' ')
+		return VMS_PROCESS_HIDDEN;
+	field += 2;
+	if (*field == 'Z' || *field == 'X')
+		return VMS_PROCESS_GONE;
+	for (int i = 0; i < FIELDS_BETWEEN && field; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	*ret = field ? strtoull(field, NULL, 10) : 0;
+	return *ret ? VMS_PROCESS_ALIVE : VMS_PROCESS_HIDDEN;
+}

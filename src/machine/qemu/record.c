@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/record.h"
+
+#include "base/owner.h"
+#include "base/process.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vmscope/error.h>
+
+#define MAGIC	0x68736d76 /* "vmsh" */
+#define VERSION 1
+/* How long a watchdog whose tool has died may take before its record is left to it. */
+#define WATCHDOG_WAIT_US (10 * G_USEC_PER_SEC)
+#define WATCHDOG_LOOK_US 5000
+
+/* The folder of this user's records, made if need be; NULL where there is no place for it. */
+static char *make_folder(void)
+{
+	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
+	struct stat status;
+	if (geteuid() != 0 && !runtime)
+		return NULL;
+	g_autofree char *path =
+		g_build_filename(geteuid() == 0 ? "/run" : runtime, "vmscope", NULL);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return NULL;
+	/* What others may write to is not believed. */
+	if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+	    status.st_mode & (S_IWGRP | S_IWOTH))
+		return NULL;
+	return g_steal_pointer(&path);
+}
+
+char *vms_record_path(const char *label)
+{
+	g_autofree char *folder = make_folder();
+	return folder ? g_build_filename(folder, label, NULL) : NULL;
+}
+
+static int create_file(const char *label)
+{
+	g_autofree char *path = label ? vms_record_path(label) : NULL;
+	if (!path)
+		return -1;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -1;
+	if (flock(fd, LOCK_SH) == 0 && ftruncate(fd, sizeof(struct vms_record)) == 0)
+		return fd;
+	unlink(path);
+	close(fd);
+	return -1;
+}
+
+struct vms_record *vms_record_new(const char *label, const struct vms_host_identity *process,
+				  int *fd, GError **error)
+{
+	*fd = create_file(label);
+	int flags = *fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+	struct vms_record *record =
+		mmap(NULL, sizeof(*record), PROT_READ | PROT_WRITE, flags, *fd, 0);
+	if (record == MAP_FAILED) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot map memory: %s",
+			    g_strerror(errno));
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		return NULL;
+	}
+	record->magic = MAGIC;
+	record->version = VERSION;
+	record->pid = process->pid;
+	record->start_time = process->start_time;
+	return record;
+}
+
+void vms_record_free(struct vms_record *record)
+{
+	if (record)
+		munmap(record, sizeof(*record));
+}
+
+/* ---- what the dead have left ------------------------------------------ */
+
+static bool read_record(int fd, struct vms_record *ret)
+{
+	return pread(fd, ret, sizeof(*ret), 0) == sizeof(*ret) && ret->magic == MAGIC &&
+	       ret->version == VERSION;
+}
+
+/* True once the file's tool and watchdog have gone; false at once while the tool lives. */
+static bool wait_for_lock(int fd, const char *label)
+{
+	gint64 end_us = g_get_monotonic_time() + WATCHDOG_WAIT_US;
+	struct vms_owner owner;
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (!vms_owner_parse(label, &owner) || vms_owner_state(&owner) != VMS_OWNER_DEAD ||
+		    g_get_monotonic_time() > end_us)
+			return false;
+		g_usleep(WATCHDOG_LOOK_US);
+	}
+	return true;
+}
+
+static bool is_gone(const struct vms_record *record)
+{
+	uint64_t start_time;
+	return record->pid &&
+	       (vms_process_start_time(record->pid, &start_time) == VMS_PROCESS_GONE ||
+		start_time != record->start_time);
+}
+
+void vms_record_each_left(const struct vms_host_identity *process,
+			  bool (*each)(const struct vms_record *record, const char *label,
+				       void *data),
+			  void *data)
+{
+	g_autofree char *folder = make_folder();
+	g_autoptr(GDir) directory = folder ? g_dir_open(folder, 0, NULL) : NULL;
+	const char *label;
+	while (directory && (label = g_dir_read_name(directory))) {
+		g_autofree char *path = g_build_filename(folder, label, NULL);
+		struct vms_record record;
+		int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		bool known = g_str_has_prefix(label, VMS_OWNER_PREFIX) && read_record(fd, &record);
+		bool ours = known && process->pid && record.pid == process->pid &&
+			    record.start_time == process->start_time;
+		if (known && (ours || is_gone(&record)) && wait_for_lock(fd, label) &&
+		    read_record(fd, &record) && (!ours || each(&record, label, data)))
+			unlink(path);
+		close(fd);
+	}
+}

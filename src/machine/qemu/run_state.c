@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/qemu/run_state.h"
+
+#include <string.h>
+
+static const struct {
+	const char *name;
+	enum vms_hold_way hold;	      /* while no migration is under way */
+	enum vms_release_way release; /* after a stop of ours */
+} states[VMS_RUN_N_STATES] = {
+	[VMS_RUN_UNKNOWN] = { "unknown", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_RUNNING] = { "running", VMS_HOLD_BY_STOP, VMS_RELEASE_NOTHING },
+	[VMS_RUN_PAUSED] = { "paused", VMS_HOLD_AS_IT_IS, VMS_RELEASE_CONT },
+	[VMS_RUN_SUSPENDED] = { "suspended", VMS_HOLD_AS_IT_IS, VMS_RELEASE_STOP_CONT },
+	[VMS_RUN_PRELAUNCH] = { "prelaunch", VMS_HOLD_AS_IT_IS, VMS_RELEASE_CONT },
+	[VMS_RUN_INMIGRATE] = { "inmigrate", VMS_HOLD_NOT_NOW, VMS_RELEASE_NOTHING },
+	[VMS_RUN_FINISH_MIGRATE] = { "finish-migrate", VMS_HOLD_NOT_NOW, VMS_RELEASE_LATER },
+	[VMS_RUN_POSTMIGRATE] = { "postmigrate", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_SAVE_VM] = { "save-vm", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_RESTORE_VM] = { "restore-vm", VMS_HOLD_NOT_NOW, VMS_RELEASE_NOTHING },
+	[VMS_RUN_COLO] = { "colo", VMS_HOLD_NOT_NOW, VMS_RELEASE_NOTHING },
+	[VMS_RUN_IO_ERROR] = { "io-error", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_INTERNAL_ERROR] = { "internal-error", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_GUEST_PANICKED] = { "guest-panicked", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_WATCHDOG] = { "watchdog", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_SHUTDOWN] = { "shutdown", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+	[VMS_RUN_DEBUG] = { "debug", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
+};
+
+enum vms_run_state vms_run_state_parse(const char *name, size_t size)
+{
+	for (unsigned i = VMS_RUN_UNKNOWN + 1; i < VMS_RUN_N_STATES; i++) {
+		if (strlen(states[i].name) == size && memcmp(states[i].name, name, size) == 0)
+			return (enum vms_run_state)i;
+	}
+	return VMS_RUN_UNKNOWN;
+}
+
+const char *vms_run_state_name(enum vms_run_state state)
+{
+	return states[state].name;
+}
+
+bool vms_migration_is_active(const char *status)
+{
+	return strcmp(status, "none") != 0 && strcmp(status, "completed") != 0 &&
+	       strcmp(status, "failed") != 0 && strcmp(status, "cancelled") != 0;
+}
+
+enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool migrating)
+{
+	enum vms_hold_way way = states[state].hold;
+	return way == VMS_HOLD_BY_STOP && migrating ? VMS_HOLD_NOT_NOW : way;
+}
+
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state)
+{
+	return states[state].release;
+}
+
+bool vms_event_stops(const char *event, const char *action)
+{
+	if (strcmp(event, "SHUTDOWN") == 0)
+		return true;
+	if (!action)
+		return false;
+	return (strcmp(event, "GUEST_PANICKED") == 0 && strcmp(action, "pause") == 0) ||
+	       (strcmp(event, "WATCHDOG") == 0 && strcmp(action, "pause") == 0) ||
+	       (strcmp(event, "BLOCK_IO_ERROR") == 0 && strcmp(action, "stop") == 0);
+}

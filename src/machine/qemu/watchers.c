@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Who else is connected to the monitors of a QEMU. */
+#include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu.h"
+
+#include "base/text.h"
+#include <string.h>
+
+/*
+ * What query-chardev calls a socket that somebody is connected to (chardev/char-socket.c of QEMU);
+ * one that waits for a client is "disconnected:…".
+ */
+static bool is_connected_socket(const char *filename)
+{
+	static const char *const kinds[] = { "unix:",	   "tcp:", "telnet:", "tn3270:",
+					     "websocket:", "tls:", "vsock:",  "fd:" };
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		if (g_str_has_prefix(filename, kinds[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Those that were given no id are compat_monitor0 and so on. */
+static bool is_monitor(const GPtrArray *named, const char *label)
+{
+	for (guint i = 0; named && i < named->len; i++) {
+		if (strcmp(named->pdata[i], label) == 0)
+			return true;
+	}
+	return g_str_has_prefix(label, "compat_monitor");
+}
+
+/* The connected monitors among the character devices; *name is one of them. */
+static unsigned count_clients(struct json_object *chardevs, const GPtrArray *named, char **name)
+{
+	bool is_list = json_object_is_type(chardevs, json_type_array);
+	unsigned n = 0;
+	for (size_t i = 0; is_list && i < json_object_array_length(chardevs); i++) {
+		struct json_object *chardev = json_object_array_get_idx(chardevs, i);
+		const char *label = vms_json_string(chardev, "label");
+		const char *filename = vms_json_string(chardev, "filename");
+		if (!label || !filename || !is_monitor(named, label) ||
+		    !is_connected_socket(filename))
+			continue;
+		n++;
+		g_free(*name);
+		*name = g_strdup(label);
+		vms_text_clean(*name);
+	}
+	return n;
+}
+
+bool vms_qemu_find_watcher(struct vms_qemu *qemu, char **name, GError **error)
+{
+	struct vms_host_process process = { 0 };
+	vms_autojson *chardevs = vms_qmp_execute(&qemu->qmp, "query-chardev", NULL, -1, error);
+	*name = NULL;
+	if (!chardevs)
+		return false;
+	/* Where the process is not seen, the names that everybody uses are known all the same. */
+	bool seen = qemu->process.pid && vms_host_process_read(qemu->process.pid, &process, NULL);
+	unsigned n = count_clients(chardevs, seen ? process.cmdline.monitors : NULL, name);
+	if (seen)
+		vms_host_process_clear(&process);
+	/* One of them is this program. */
+	if (n < 2)
+		g_clear_pointer(name, g_free);
+	return true;
+}
