@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Every command beside every fault, at random moments, many times: no guest may be the worse for it.
 
-The last line is `N rounds, N wrong, N undetectable`. What was wrong is kept, with the words that
-repeat it.
+What was wrong is shown with the words that repeat it. The last line is `N passed, N failed`, with
+`, N skipped` where this host could not do what was to go wrong.
 """
 import argparse
 import collections
 import fnmatch
+import json
 import multiprocessing
 import pathlib
 import random
@@ -89,8 +90,9 @@ class Player:
             outcome, reason = "skipped", str(skipped)
         except Wrong as wrong:
             outcome, reason = "wrong", str(wrong)
-        except Exception as error:  # QEMU's end, seen by whoever asks it
-            outcome, reason = "wrong", f"{type(error).__name__}: {error}"
+        except Exception as error:
+            outcome = "wrong"
+            reason = oracle.explain_end(round_) or f"{type(error).__name__}: {error}"
             round_.tell(traceback.format_exc())
         in_hold, stops = stops_without_effect(round_.history())
         refused = any((process.returncode or 0) > 0 for process in round_.processes)
@@ -157,11 +159,9 @@ class Collector:
     def __init__(self, options):
         self.options = options
         self.results = []
-        self.broken = 0
 
     def __call__(self, result):
         if isinstance(result, str):
-            self.broken += 1
             print(result, file=sys.stderr, flush=True)
             return
         self.results.append(result)
@@ -193,7 +193,8 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=2, help="guests at a time")
     parser.add_argument("--keep", type=pathlib.Path, help="where to keep what was wrong")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the result as a page")
-    parser.add_argument("--list", action="store_true", help="show all faults")
+    parser.add_argument("--json", type=pathlib.Path, help="write the outcome of every round")
+    parser.add_argument("--list", action="store_true", help="show the faults of this form")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every round")
     options = parser.parse_args()
     options.only = options.only or ["*"]
@@ -204,11 +205,12 @@ def main():
     options = arguments()
     if options.list:
         for fault in faults.FAULTS.values():
-            print(f"{fault.name:24} {fault.what}")
+            if fault.long if options.long else fault.short:
+                print(f"{fault.name:24} {fault.what}")
         return 0
     tasks = plan(options)
     if not tasks:
-        print("matrix: no such cell; --list shows all faults", file=sys.stderr)
+        print("matrix: no such cell; --list and --long --list show the faults", file=sys.stderr)
         return 2
     harness.build_guests()
     guest.disk_template()
@@ -221,11 +223,17 @@ def main():
     print(table.as_text(collector.results))
     if options.markdown:
         options.markdown.write_text(table.as_page(collector.results, began))
-    missing = len(tasks) - len(collector.results)
-    print(f"{len(collector.results)} rounds, {collector.count('wrong') + collector.broken} wrong, "
-          f"{collector.count('undetectable')} undetectable, {collector.count('skipped')} skipped"
-          + (f", {missing} not run" if missing else ""))
-    return 1 if collector.count("wrong") or collector.broken or missing else 0
+    if options.json:
+        options.json.write_text(json.dumps([
+            {"fault": result.task.fault.name, "command": result.task.command.name,
+             "round": result.task.number, "outcome": result.outcome, "reason": result.reason,
+             "report": result.report} for result in collector.results]))
+    failed = collector.count("wrong") + len(tasks) - len(collector.results)
+    skipped = collector.count("skipped")
+    print(f"undetectable: {collector.count('undetectable')}")
+    print(f"{len(tasks) - failed - skipped} passed, {failed} failed"
+          + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

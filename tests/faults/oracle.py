@@ -69,6 +69,16 @@ def judge(round_):
     judge_files(round_)
 
 
+def explain_end(round_):
+    """What a QEMU that has ended, though nobody wanted that, said last; None where all live."""
+    for machine in (round_.guest, *round_.others):
+        expected = round_.expected.get(machine)
+        time.sleep(0.1)  # its sockets are closed a little earlier
+        if expected and expected.status is not None and machine.process.poll() is not None:
+            return f"QEMU has gone with status {machine.process.returncode}: {machine.log()[-500:]}"
+    return None
+
+
 def judge_gone(round_, expected):
     process = expected.machine.process
     round_.wait("QEMU to end", lambda: process.poll() is not None, SECONDS)
@@ -80,8 +90,7 @@ def judge_gone(round_, expected):
 def judge_machine(round_, expected):
     machine = expected.machine
     if machine.process.poll() is not None:
-        raise Wrong(f"QEMU has gone with status {machine.process.returncode}: "
-                    f"{machine.log()[-500:]}")
+        raise Wrong(explain_end(round_))
     judge_status(round_, machine, expected.status)
     if expected.status == "running":
         must_tick(round_, machine, "in the end")

@@ -60,11 +60,13 @@ def as_text(results):
 
 
 def undetectable(results):
-    """How likely a stop of the owner's is to come in a hold, by command."""
+    """How likely a stop of the owner's is to come in a hold, by command; where his stops come at any
+    moment, not where one is chosen."""
     stops = collections.defaultdict(lambda: [0, 0])
     for result in results:
-        stops[result.task.command.name][0] += result.stops
-        stops[result.task.command.name][1] += result.in_hold
+        if result.task.fault.name == "owner-keeps-on":
+            stops[result.task.command.name][0] += result.stops
+            stops[result.task.command.name][1] += result.in_hold
     return {name: counts for name, counts in stops.items() if counts[0]}
 
 
