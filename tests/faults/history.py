@@ -10,6 +10,9 @@ import re
 LINE = re.compile(r"^\d+@(\d+\.\d+):(\w+) ?(.*)$", re.MULTILINE)
 RUNSTATE = re.compile(r"current_run_state \d+ \((\S+)\) new_state \d+ \((\S+)\)")
 
+MIGRATE = re.compile(r'"execute": "migrate"')
+GRACE_SECONDS = 0.25  # a hold that was decided upon before
+
 Step = collections.namedtuple("Step", "time event text")
 
 
@@ -40,3 +43,23 @@ def last_stop_had_effect(steps):
     """False where the last `stop` found the machine stopped already; True where there is none."""
     begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
     return not begins or stops_without_effect(steps[begins[-1]:])[0] == 0
+
+
+def holds_beside_migration(steps, grace=GRACE_SECONDS):
+    """How often the machine was stopped by nobody's `stop` while a migration was under way; those
+    that come right behind the owner's `migrate` do not count."""
+    holds, begin, inside = 0, None, False
+    for step in steps:
+        if step.event == "handle_qmp_command" and MIGRATE.search(step.text):
+            begin = step.time
+        elif step.event == "handle_qmp_command" and '"migrate_cancel"' in step.text:
+            begin = None
+        elif step.event in ("qmp_enter_stop", "qmp_exit_stop"):
+            inside = step.event == "qmp_enter_stop"
+        elif step.event == "runstate_set" and begin is not None and not inside:
+            old, new = RUNSTATE.search(step.text).groups()
+            if new == "finish-migrate":
+                begin = None
+            elif (old, new) == ("running", "paused") and step.time > begin + grace:
+                holds += 1
+    return holds

@@ -36,8 +36,10 @@ IDLE_JOBS = 8  # rounds that mostly wait, beside each other, for each job
 
 Task = collections.namedtuple("Task", "fault command number")
 # `refused`: vmscope ended by itself and with an error. `stops`: of the owner's, `in_hold`: those of
-# them that came when the machine was stopped already.
-Result = collections.namedtuple("Result", "task outcome reason refused stops in_hold report")
+# them that came when the machine was stopped already. `longest`: seconds for which a tick was waited
+# for.
+Result = collections.namedtuple("Result",
+                                "task outcome reason refused stops in_hold longest report")
 
 
 def plan(options):
@@ -100,7 +102,8 @@ class Player:
         round_.close()
         if outcome == "wrong" or task.fault.fresh:
             self.close()
-        return Result(task, outcome, reason, refused, stops, in_hold, report)
+        return Result(task, outcome, reason, refused, stops, in_hold, round_.longest,
+                      report)
 
     @staticmethod
     def _describe(round_):

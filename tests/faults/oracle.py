@@ -24,11 +24,12 @@ def must_tick(round_, machine=None, why="", seconds=SECONDS):
     """Every vCPU goes on, whoever else is still at work."""
     machine = machine or round_.guest
     before = machine.read_ticks().vcpus
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not all(now > then for now, then in zip(machine.read_ticks().vcpus, before)):
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + seconds:
             raise Wrong(f"the guest ({machine.qmp.status()}) has not ticked for {seconds} s {why}")
         time.sleep(0.01)
+    round_.longest = max(round_.longest, time.monotonic() - began)
     round_.tell(f"ticks {why}")
 
 
@@ -66,6 +67,8 @@ def judge(round_):
             judge_gone(round_, expected)
         else:
             judge_machine(round_, expected)
+    if holds := history.holds_beside_migration(round_.history()):
+        raise Wrong(f"vmscope stopped the machine {holds} times while it was migrating")
     judge_files(round_)
 
 

@@ -41,6 +41,7 @@ class Round:
         self.qmp = machine.qmp  # its owner's
         self.others = []  # machines of this round alone
         self.undetectable = False
+        self.longest = 0.0  # seconds for which a tick of a guest that should run was waited for
         self.story = []  # what happened, with seconds since the round began
         self.mark = uuid.uuid4().hex
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-round-"))

@@ -59,6 +59,13 @@ def as_text(results):
                      for row in lines)
 
 
+def describe(results, name):
+    own = [result for result in results if result.task.fault.name == name]
+    return (f"| {name} | {faults.FAULTS[name].what} | "
+            f"{max(result.longest for result in own):.1f} s | "
+            f"{sum(result.refused for result in own)} |")
+
+
 def undetectable(results):
     """How likely a stop of the owner's is to come in a hold, by command; where his stops come at any
     moment, not where one is chosen."""
@@ -95,7 +102,10 @@ def as_page(results, began):
         "| " + " | ".join(head) + " |", "|" + "---|" * len(head),
         *("| " + " | ".join(row) + " |" for row in body), "",
         "## The faults", "",
-        *(f"- `{row[0]}`: {faults.FAULTS[row[0]].what}" for row in body), ""]
+        "With the longest time for which a guest that was to run did not, and how many rounds "
+        "vmscope ended with an error, as it may.", "",
+        "| fault | | waited for | errors |", "|---|---|---|---|",
+        *(describe(results, row[0]) for row in body), ""]
     if stops := undetectable(results):
         lines += ["## Stops that nobody can notice", "",
                   "Commands `stop` of the owner's while vmscope was at work, and those of them that "
