@@ -113,9 +113,12 @@ static void take_functions(struct tables *tables, size_t size, int fd, struct re
 /* The stack at `offset`, which moves on to the next; NULL: none is whole. */
 static const struct vms_agent_stack *next_stack(const struct tables *tables, size_t *offset)
 {
-	const struct vms_agent_stack *stack = (const void *)(tables->stacks + *offset);
+	const struct vms_agent_stack *stack;
 	size_t left = tables->stacks_size - *offset;
-	if (left < sizeof(*stack) || stack->n > VMS_AGENT_MAX_STACK ||
+	if (left < sizeof(*stack))
+		return NULL; /* also where there are no stacks at all */
+	stack = (const void *)(tables->stacks + *offset);
+	if (stack->n > VMS_AGENT_MAX_STACK ||
 	    left - sizeof(*stack) < stack->n * sizeof(struct vms_agent_frame))
 		return NULL;
 	*offset += sizeof(*stack) + stack->n * sizeof(struct vms_agent_frame);
@@ -234,7 +237,7 @@ static bool make_trace(const struct vms_agent_calls *options, struct tables *tab
 	}
 	reply_ok(reply);
 	reply->fds[0] = calls.trace->memfd;
-	reply->fds[1] = calls.trace->eventfd;
+	reply->fds[1] = calls.trace->woken;
 	reply->n_fds = 2;
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,19 +25,18 @@ static void *at(const struct vms_ring *ring, uint64_t position)
 }
 
 void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
-		   int eventfd)
+		   int wake)
 {
 	*ring = (struct vms_ring) {
-		.shared = shared, .data = data, .size = size, .open = NONE, .eventfd = eventfd
+		.shared = shared, .data = data, .size = size, .open = NONE, .wake = wake
 	};
 }
 
 void vms_ring_flush(struct vms_ring *ring)
 {
-	uint64_t one = 1;
 	ring->signalled = ring->head;
-	/* Fails only where the client has not taken what was signalled before. */
-	if (write(ring->eventfd, &one, sizeof(one)) < 0)
+	/* Fails where the client has gone, or has not taken what woke it before. */
+	if (send(ring->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }
 

@@ -42,7 +42,7 @@ struct vms_ring {
 	uint64_t stream;
 	uint64_t *sequence; /* of the next RECORDS block of `stream` */
 	uint64_t lost;	    /* since the last LOST record */
-	int eventfd;
+	int wake; /* a connected socket; nothing that the client does to it can block a write */
 	uint64_t signalled; /* `head` when the client was last woken */
 	bool stalled; /* the client did not make room in time: do not wait for it again until it has
 		       */
@@ -50,7 +50,7 @@ struct vms_ring {
 };
 
 void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
-		   int eventfd);
+		   int wake);
 /* Makes room, opens a block where none is open; false: no room, counted as lost. */
 bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns);
 /*

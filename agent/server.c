@@ -36,7 +36,9 @@ struct client {
 static struct {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	struct stat file;
-	int fd;	 /* that listens */
+	int fd; /* that listens */
+	/* No client is accepted until then, in ns: there was no descriptor, or memory, for one. */
+	uint64_t full_until_ns;
 	int end; /* eventfd: the thread is to end */
 	unsigned api;
 	pthread_t thread;
@@ -117,8 +119,12 @@ static void accept_client(void)
 	socklen_t size = sizeof(peer);
 	unsigned index = 0;
 	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0)
+	if (fd < 0) {
+		/* It goes on waiting, and poll would report it over and over. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			server.full_until_ns = vms_clock_now_ns() + WATCH_MS * UINT64_C(1000000);
 		return;
+	}
 	while (index < VMS_AGENT_MAX_CLIENTS && server.client[index].fd >= 0)
 		index++;
 	close_fd(&server.client[index].fd);
@@ -267,12 +273,13 @@ static bool serve(unsigned index)
 
 #define N_POLLS (2 + 2 * G_N_ELEMENTS(server.client))
 
-/* True: there is a client. */
+/* True: there is a client, or one that waits to be accepted. */
 static bool fill_polls(struct pollfd polls[N_POLLS])
 {
-	bool clients = false;
+	bool full = vms_clock_now_ns() < server.full_until_ns;
+	bool clients = full;
 	polls[0] = (struct pollfd) { .fd = server.end, .events = POLLIN };
-	polls[1] = (struct pollfd) { .fd = server.fd, .events = POLLIN };
+	polls[1] = (struct pollfd) { .fd = full ? -1 : server.fd, .events = POLLIN };
 	for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {
 		const struct client *client = &server.client[i];
 		clients |= client->fd >= 0;

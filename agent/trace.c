@@ -8,8 +8,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,8 +65,12 @@ static bool share_memory(struct trace *trace, unsigned n, uint64_t ring_size)
 	trace->shared->rings_offset = header;
 	trace->shared->ring_size = ring_size;
 	trace->shared->n_rings = n;
-	trace->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return trace->eventfd >= 0;
+	int wake[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wake) < 0)
+		return false;
+	trace->wake = wake[0];
+	trace->woken = wake[1];
+	return true;
 }
 
 static void set_functions(struct trace *trace, const struct vms_agent_function *functions, size_t n)
@@ -100,7 +104,7 @@ static bool make_tracers(struct trace *trace, unsigned n)
 		size_t size = trace->options.ring_size;
 		tracer->trace = trace;
 		vms_ring_init(&tracer->ring, &trace->shared->ring[trace->n],
-			      rings + trace->n * size, size, trace->eventfd);
+			      rings + trace->n * size, size, trace->wake);
 		tracer->flow = flow_new(trace->flows, trace->n, &tracer->ring);
 		if (!tracer->flow || (is_there(trace->n) && !trace_reserve(trace, trace->n)))
 			return false;
@@ -118,7 +122,7 @@ struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_
 		return NULL;
 	}
 	trace->options = *options;
-	trace->memfd = trace->eventfd = -1;
+	trace->memfd = trace->wake = trace->woken = -1;
 	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) < 0) {
 		free(functions);
 		trace_free(trace);
@@ -211,7 +215,9 @@ void trace_free(struct trace *trace)
 		munmap(trace->shared, trace->size);
 	if (trace->memfd >= 0)
 		close(trace->memfd);
-	if (trace->eventfd >= 0)
-		close(trace->eventfd);
+	if (trace->wake >= 0)
+		close(trace->wake);
+	if (trace->woken >= 0)
+		close(trace->woken);
 	free(trace);
 }

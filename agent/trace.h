@@ -36,7 +36,8 @@ struct trace {
 		*callees; /* of direct calls outside of them, as far as translated; a hash */
 	struct vms_calls_shared *shared;
 	size_t size;
-	int memfd, eventfd;
+	int memfd;
+	int wake, woken; /* two ends of a socket; `woken` is the client's */
 	unsigned n;
 	struct tracer tracer[];
 };

@@ -178,7 +178,7 @@ void session_table(struct session *session, const struct vms_table *table)
 
 static bool write_file(const char *path, const GString *text, GError **error)
 {
-	g_autoptr(vms_outfile) file = vms_outfile_open(path, 0666, error);
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
 	return file && vms_outfile_write(file, text->str, text->len, error) &&
 	       vms_outfile_commit(file, error);
 }

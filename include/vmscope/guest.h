@@ -21,8 +21,11 @@ enum vms_guest_kind {
 /*
  * Finds out what runs in a machine. Never fails for a guest that is not understood: the kind is
  * NONE then, and vms_guest_why says what was missing. Errors: those of the machine only.
- * Holds the machine for as long as it takes to read the registers.
- * Guests that are not understood in part (no BTF, no ORC) are usable for the rest.
+ * Holds the machine for as long as it takes to read the registers and to find the kernel's image by
+ * them; where the machine refuses (INVALID_STATE), the kernel is searched for in memory instead.
+ * The guest runs while the rest is read. A kernel of which a part cannot be read is looked at
+ * again, three times in all. Guests that are not understood in part (no BTF, no ORC) are usable for
+ * the rest.
  */
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
 /*
@@ -186,8 +189,7 @@ bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, s
 
 /*
  * A process whose addresses are to be named later. The guest keeps one for every (pid, name,
- * mm) that it was asked for. NULL for tasks without user memory is never returned: kernel
- * threads have a process without areas.
+ * mm) that it was asked for, and owns it. Kernel threads have a process without areas.
  */
 struct vms_process {
 	uint32_t pid;
@@ -195,12 +197,14 @@ struct vms_process {
 	unsigned index; /* counts from 0, in the order of first sight */
 	bool is_idle;
 };
+/* NULL where no operating system was recognised. */
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task);
 /* The process with an index; NULL beyond the last. */
 const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index);
 /*
  * Learns, from the memory of a held guest, which file backs the user address `va` of `process`,
- * so that vms_guest_locate can tell later. Cheap when known already.
+ * so that vms_guest_locate can tell later. Cheap when known already. Does nothing where `process`
+ * is NULL or no operating system was recognised.
  */
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);

@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/outfile.h"
+
+#include "base/owner.h"
+#include "base/path.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vmscope/error.h>
+#include <vmscope/log.h>
 
 #define NAME_TRIES 100
+/* What is found in a guest is nobody else's business. */
+#define MODE 0600
 /* How much is on its way to the disk at once, in pieces: a cancel waits for one piece. */
 #define SYNC_PIECE (UINT64_C(8) << 20)
 #define SYNC_DEPTH 4
 
 struct vms_outfile {
-	char *path;	 /* as asked for: for messages */
-	char *target;	 /* without symbolic links */
-	char *temporary; /* its name until it is committed; NULL: none */
+	char *path;		/* as asked for: for messages */
+	struct vms_place place; /* where it is to be */
+	char *temporary;	/* its name in that folder until it is committed; NULL: none */
 	int fd;
 	bool direct;	  /* written to the target itself */
 	bool overwrite;	  /* what has the target's name is replaced */
@@ -39,18 +47,74 @@ static bool fail(struct vms_outfile *file, const char *what, int number, GError 
 	return false;
 }
 
-/* Calls `make` with names beside the target until one is new. */
-static bool make_temporary(struct vms_outfile *file, int (*make)(const char *name, void *data),
-			   void *data, GError **error)
-{
-	g_autofree char *folder = g_path_get_dirname(file->target);
-	g_autofree char *name = g_path_get_basename(file->target);
+/* ---- temporary names ---------------------------------------------------- */
 
+/* ".NAME.LABEL.NUMBER", so that the next run can tell whose it is. */
+static char *temporary_name(const struct vms_outfile *file)
+{
+	struct vms_owner self = vms_owner_self();
+	g_autofree char *label = vms_owner_label(&self);
+	/* Cut, for the temporary name may not be longer than names may be. */
+	return g_strdup_printf(".%.160s.%s.%08x", file->place.name, label, g_random_int());
+}
+
+/* Whose temporary name is that? False where it is none. */
+static bool parse_temporary(const char *name, struct vms_owner *ret)
+{
+	g_autofree char *label = NULL;
+	const char *start = name[0] == '.' ? g_strrstr(name, "." VMS_OWNER_PREFIX) : NULL;
+	const char *end = start ? strchr(start + 1, '.') : NULL;
+	if (!end || strlen(end) != strlen(".01234567"))
+		return false;
+	label = g_strndup(start + 1, (gsize)(end - start - 1));
+	return vms_owner_parse(label, ret) && ret->pid > 0;
+}
+
+/* Removes what a process of vmscope has left that was killed; names what may be another's. */
+static void remove_leftover(const struct vms_outfile *file, const char *name,
+			    const struct vms_owner *owner)
+{
+	g_autofree char *folder = g_path_get_dirname(file->path);
+	enum vms_owner_state state = vms_owner_state(owner);
+	struct stat status;
+	if (fstatat(file->place.folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+		return;
+	if (state == VMS_OWNER_DEAD && unlinkat(file->place.folder, name, 0) == 0)
+		vms_log(VMS_LOG_WARNING,
+			"removed %s/%s, which an earlier vmscope that was killed has left", folder,
+			name);
+	else if (state == VMS_OWNER_UNKNOWN)
+		vms_log(VMS_LOG_WARNING,
+			"%s/%s is of a vmscope in another container, on another host, or before "
+			"the last boot: remove it unless that one still runs",
+			folder, name);
+}
+
+static void remove_leftovers(const struct vms_outfile *file)
+{
+	int fd = openat(file->place.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *entry;
+	struct vms_owner owner;
+	if (!folder)
+		return;
+	while ((entry = readdir(folder))) {
+		if (parse_temporary(entry->d_name, &owner))
+			remove_leftover(file, entry->d_name, &owner);
+	}
+	closedir(folder);
+}
+
+/* Calls `make` with names for the target's folder until one is new. */
+static bool make_temporary(struct vms_outfile *file,
+			   int (*make)(const struct vms_outfile *file, const char *name, int *ret),
+			   int *ret, GError **error)
+{
+	remove_leftovers(file);
 	for (int i = 0; i < NAME_TRIES; i++) {
-		/* Cut, for the temporary name may not be longer than names may be. */
-		g_autofree char *temporary =
-			g_strdup_printf("%s/.%.200s.%08x", folder, name, g_random_int());
-		if (make(temporary, data) == 0) {
+		g_autofree char *temporary = temporary_name(file);
+		if (make(file, temporary, ret) == 0) {
 			file->temporary = g_steal_pointer(&temporary);
 			return true;
 		}
@@ -60,17 +124,7 @@ static bool make_temporary(struct vms_outfile *file, int (*make)(const char *nam
 	return fail(file, "create", errno, error);
 }
 
-struct creation {
-	int fd;
-	mode_t mode;
-};
-
-static int create(const char *name, void *data)
-{
-	struct creation *creation = data;
-	creation->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, creation->mode);
-	return creation->fd < 0 ? -1 : 0;
-}
+/* ---- opening ------------------------------------------------------------ */
 
 static char *fd_path(int fd)
 {
@@ -83,10 +137,9 @@ char *vms_outfile_link(const struct vms_outfile *file)
 }
 
 /* A new file without a name: nothing is left of it however this process ends. */
-static int open_unnamed(const struct vms_outfile *file, mode_t mode)
+static int open_unnamed(const struct vms_outfile *file)
 {
-	g_autofree char *folder = g_path_get_dirname(file->target);
-	int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+	int fd = openat(file->place.folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
 	g_autofree char *link = fd_path(fd);
 	/* Without /proc it could not be named. */
 	if (fd >= 0 && access(link, F_OK) < 0) {
@@ -96,67 +149,84 @@ static int open_unnamed(const struct vms_outfile *file, mode_t mode)
 	return fd;
 }
 
-static bool open_new(struct vms_outfile *file, mode_t mode, GError **error)
+static int create(const struct vms_outfile *file, const char *name, int *ret)
 {
-	struct creation creation = { open_unnamed(file, mode), mode };
-	if (creation.fd < 0 && !make_temporary(file, create, &creation, error))
-		return false;
-	file->fd = creation.fd;
-	return true;
+	*ret = openat(file->place.folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+	return *ret < 0 ? -1 : 0;
 }
 
+static bool open_new(struct vms_outfile *file, GError **error)
+{
+	file->fd = open_unnamed(file);
+	return file->fd >= 0 || make_temporary(file, create, &file->fd, error);
+}
+
+/* A device, a pipe, or what is behind a link of /proc, at whose end is written. */
 static bool open_direct(struct vms_outfile *file, GError **error)
 {
 	file->direct = true;
-	file->fd = open(file->target, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	file->fd = openat(file->place.folder, file->place.name,
+			  O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
 	return file->fd >= 0 || fail(file, "open", errno, error);
 }
 
-static struct vms_outfile *new_outfile(const char *path, bool overwrite)
+/* What is at the place; `st_mode` 0: nothing. */
+static struct stat look(const struct vms_outfile *file)
 {
-	struct vms_outfile *file = g_new0(struct vms_outfile, 1);
-	g_autofree char *real = realpath(path, NULL);
-
-	file->fd = -1;
-	file->path = g_strdup(path);
-	file->target = g_strdup(real ? real : path);
-	file->overwrite = overwrite;
-	return file;
+	struct stat status = { 0 };
+	if (fstatat(file->place.folder, file->place.name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+		status.st_mode = 0;
+	return status;
 }
 
-struct vms_outfile *vms_outfile_open(const char *path, mode_t mode, GError **error)
+static struct vms_outfile *new_outfile(const char *path, bool overwrite, GError **error)
 {
-	g_autoptr(vms_outfile) file = new_outfile(path, true);
-	struct stat old;
-	bool exists = stat(path, &old) == 0;
+	struct vms_outfile *file = g_new0(struct vms_outfile, 1);
+	file->fd = -1;
+	file->path = g_strdup(path);
+	file->overwrite = overwrite;
+	if (vms_place_find(&file->place, path, error))
+		return file;
+	vms_outfile_close(file);
+	return NULL;
+}
 
-	if (exists && S_ISDIR(old.st_mode))
+struct vms_outfile *vms_outfile_open(const char *path, GError **error)
+{
+	g_autoptr(vms_outfile) file = new_outfile(path, true, error);
+	if (!file)
+		return NULL;
+	mode_t mode = look(file).st_mode;
+	if (S_ISDIR(mode))
 		fail(file, "write", EISDIR, error);
-	else if (exists && !S_ISREG(old.st_mode) ? open_direct(file, error)
-						 : open_new(file, mode, error))
+	else if (mode && !S_ISREG(mode) ? open_direct(file, error) : open_new(file, error))
 		return g_steal_pointer(&file);
 	return NULL;
 }
 
-struct vms_outfile *vms_outfile_open_random(const char *path, mode_t mode, bool overwrite,
-					    GError **error)
+struct vms_outfile *vms_outfile_open_random(const char *path, bool overwrite, GError **error)
 {
-	g_autoptr(vms_outfile) file = new_outfile(path, overwrite);
-	struct stat old;
-
-	if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) {
+	g_autoptr(vms_outfile) file = new_outfile(path, overwrite, error);
+	struct stat link;
+	if (!file)
+		return NULL;
+	mode_t mode = look(file).st_mode;
+	if (mode && !S_ISREG(mode)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "cannot write %s: it is no regular file, and this one is written at "
 			    "random",
 			    path);
 		return NULL;
 	}
-	if (!overwrite && lstat(path, &old) == 0) {
+	/* Not even what a link leads nowhere from is to be replaced. */
+	if (!overwrite && (mode || lstat(path, &link) == 0)) {
 		fail(file, "create", EEXIST, error);
 		return NULL;
 	}
-	return open_new(file, mode, error) ? g_steal_pointer(&file) : NULL;
+	return open_new(file, error) ? g_steal_pointer(&file) : NULL;
 }
+
+/* ---- writing ------------------------------------------------------------- */
 
 static bool write_all(struct vms_outfile *file, const off_t *offset, const void *data, size_t size,
 		      GError **error)
@@ -234,33 +304,37 @@ bool vms_outfile_sync(struct vms_outfile *file, const gint *cancelled, GError **
 	return fsync(file->fd) == 0 || fail(file, "write", errno, error);
 }
 
+/* ---- the end -------------------------------------------------------------- */
+
 /* Names a file that has no name. */
-static int link_to(const char *name, void *data)
+static int link_to(const struct vms_outfile *file, const char *name, int *ret G_GNUC_UNUSED)
 {
-	const struct vms_outfile *file = data;
 	g_autofree char *link = fd_path(file->fd);
-	return linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+	return linkat(AT_FDCWD, link, file->place.folder, name, AT_SYMLINK_FOLLOW);
 }
 
 /* As rename, but never over something. */
-static int rename_to_new(const char *old, const char *new)
+static int rename_to_new(const struct vms_outfile *file)
 {
-	int renamed = renameat2(AT_FDCWD, old, AT_FDCWD, new, RENAME_NOREPLACE);
+	int folder = file->place.folder;
+	int renamed =
+		renameat2(folder, file->temporary, folder, file->place.name, RENAME_NOREPLACE);
 	/* Not every file system can. */
-	if (renamed < 0 && errno == EINVAL && (renamed = link(old, new)) == 0)
-		unlink(old);
+	if (renamed < 0 && errno == EINVAL &&
+	    (renamed = linkat(folder, file->temporary, folder, file->place.name, 0)) == 0)
+		unlinkat(folder, file->temporary, 0);
 	return renamed;
 }
 
 static bool give_name(struct vms_outfile *file, GError **error)
 {
+	const struct vms_place *place = &file->place;
 	if (file->overwrite) {
-		if (!file->temporary && !make_temporary(file, link_to, file, error))
+		if (!file->temporary && !make_temporary(file, link_to, NULL, error))
 			return false;
-		if (rename(file->temporary, file->target) < 0)
+		if (renameat(place->folder, file->temporary, place->folder, place->name) < 0)
 			return fail(file, "replace", errno, error);
-	} else if ((file->temporary ? rename_to_new(file->temporary, file->target)
-				    : link_to(file->target, file)) < 0) {
+	} else if ((file->temporary ? rename_to_new(file) : link_to(file, place->name, NULL)) < 0) {
 		return fail(file, "create", errno, error);
 	}
 	g_clear_pointer(&file->temporary, g_free);
@@ -270,8 +344,7 @@ static bool give_name(struct vms_outfile *file, GError **error)
 /* The name is to outlive a crash of the host, too. Not every folder may be opened for that. */
 static void sync_folder(const struct vms_outfile *file)
 {
-	g_autofree char *folder = g_path_get_dirname(file->target);
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(file->place.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0) {
 		fsync(fd);
 		close(fd);
@@ -299,9 +372,9 @@ void vms_outfile_close(struct vms_outfile *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	if (file->temporary)
-		unlink(file->temporary);
+		unlinkat(file->place.folder, file->temporary, 0);
 	g_free(file->temporary);
-	g_free(file->target);
+	vms_place_clear(&file->place);
 	g_free(file->path);
 	g_free(file);
 }

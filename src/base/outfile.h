@@ -2,7 +2,13 @@
 /*
  * A file that is there whole or not at all: written under no name or a temporary one in the
  * target's folder, and named when it is complete. What cannot be replaced like that (a terminal, a
- * pipe, a device) is written directly. A symbolic link is followed: what it points to is replaced.
+ * pipe, a device, an open file by its link in /proc) is written directly, at its end.
+ *
+ * A symbolic link is followed, and what it points to is replaced, but for links of other users
+ * (base/path.h). Nobody but this user may read the file (mode 0600).
+ *
+ * Where a file cannot be without a name, one that was killed leaves its temporary file behind. The
+ * next that writes into that folder names and removes it.
  */
 #pragma once
 
@@ -13,14 +19,13 @@
 
 typedef struct vms_outfile vms_outfile;
 
-/* `mode`: permissions of a new file, before the umask. Errors: IO, PERMISSION. */
-struct vms_outfile *vms_outfile_open(const char *path, mode_t mode, GError **error);
+/* Errors: IO, PERMISSION. */
+struct vms_outfile *vms_outfile_open(const char *path, GError **error);
 /*
  * The same for a file that is written at random. Refuses a target that is no regular file, and
  * one that is there unless `overwrite`: EXISTS, here or when it is committed.
  */
-struct vms_outfile *vms_outfile_open_random(const char *path, mode_t mode, bool overwrite,
-					    GError **error);
+struct vms_outfile *vms_outfile_open_random(const char *path, bool overwrite, GError **error);
 /* Writes all of it. Errors: IO; the file is of no use then. */
 bool vms_outfile_write(struct vms_outfile *file, const void *data, size_t size, GError **error);
 /* Writes all of it at `offset`; what is never written reads as zeros. For any number of threads. */

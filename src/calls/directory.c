@@ -5,6 +5,8 @@
  */
 #include "calls/directory-private.h"
 
+#include "base/path.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,7 +46,8 @@ struct stream {
 };
 
 struct vms_calls_directory {
-	char *path;
+	char *path;		/* as asked for: for messages */
+	struct vms_place place; /* where it lies */
 	int fd;
 	struct vms_calls_about about; /* strings are owned */
 	GHashTable *streams;	      /* id → struct stream */
@@ -96,7 +99,8 @@ static bool replace_file(struct vms_calls_directory *directory, const char *name
 {
 	static const char temporary[] = ".new";
 	size_t done;
-	int fd = openat(directory->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int fd = openat(directory->fd, temporary,
+			O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	bool written = fd >= 0 && write_all(fd, text->str, text->len, &done);
 	if (fd >= 0 && close(fd) < 0)
 		written = false;
@@ -109,26 +113,64 @@ static bool replace_file(struct vms_calls_directory *directory, const char *name
 	return written;
 }
 
-static bool is_empty(int folder)
+static DIR *list_folder(int folder)
 {
-	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", folder);
-	g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
-	return dir && !g_dir_read_name(dir);
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+	if (fd >= 0 && !list)
+		close(fd);
+	return list;
 }
 
-static int open_folder(const char *path, GError **error)
+/* NULL: there is no more. */
+static const char *next_name(DIR *list)
 {
-	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+	const struct dirent *entry = list ? readdir(list) : NULL;
+	while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
+		entry = readdir(list);
+	return entry ? entry->d_name : NULL;
+}
+
+static bool is_empty(int folder)
+{
+	DIR *list = list_folder(folder);
+	bool empty = list && !next_name(list);
+	if (list)
+		closedir(list);
+	return empty;
+}
+
+/* Nobody else may put files, or links, where this process is going to write. */
+static bool check_folder(const char *path, int fd, GError **error)
+{
+	struct stat status;
+	if (fstat(fd, &status) < 0)
+		return fail("open", path, "", error);
+	if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH))) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "cannot write a trace to %s: %s; name a new directory", path,
+			    status.st_uid != geteuid() ? "it belongs to another user"
+						       : "others may write to it");
+		return false;
+	}
+	if (is_empty(fd))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
+		    "cannot write a trace to %s: it is not empty; name a new directory", path);
+	return false;
+}
+
+static int open_folder(const char *path, const struct vms_place *place, GError **error)
+{
+	if (mkdirat(place->folder, place->name, 0700) < 0 && errno != EEXIST) {
 		fail("create", path, "", error);
 		return -1;
 	}
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd =
+		openat(place->folder, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		fail("open", path, "", error);
-	} else if (!is_empty(fd)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
-			    "cannot write a trace to %s: it is not empty; name a new directory",
-			    path);
+	} else if (!check_folder(path, fd, error)) {
 		close(fd);
 		return -1;
 	}
@@ -226,7 +268,8 @@ static bool open_stream_file(struct vms_calls_directory *directory, struct strea
 		close_stream_file(directory, g_queue_peek_head(&directory->open));
 	char name[32];
 	snprintf(name, sizeof(name), "%u.dat", stream->id);
-	stream->fd = openat(directory->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	stream->fd = openat(directory->fd, name,
+			    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (stream->fd < 0)
 		return fail("open", directory->path, name, error);
 	g_queue_push_tail(&directory->open, stream);
@@ -499,10 +542,14 @@ struct vms_calls_written vms_calls_directory_written(const struct vms_calls_dire
 
 struct vms_calls_directory *vms_calls_directory_open(const char *path, GError **error)
 {
-	int fd = open_folder(path, error);
-	if (fd < 0)
+	struct vms_place place;
+	int fd = vms_place_find(&place, path, error) ? open_folder(path, &place, error) : -1;
+	if (fd < 0) {
+		vms_place_clear(&place);
 		return NULL;
+	}
 	struct vms_calls_directory *directory = g_new0(struct vms_calls_directory, 1);
+	directory->place = place;
 	directory->path = g_strdup(path);
 	directory->fd = fd;
 	directory->streams = g_hash_table_new_full(NULL, NULL, NULL, free_stream);
@@ -532,6 +579,7 @@ static void free_directory(struct vms_calls_directory *directory)
 	g_clear_error(&directory->failure);
 	free_about(&directory->about);
 	close(directory->fd);
+	vms_place_clear(&directory->place);
 	g_free(directory->path);
 	g_free(directory);
 }
@@ -549,10 +597,12 @@ void vms_calls_directory_discard(struct vms_calls_directory *directory)
 {
 	if (!directory)
 		return;
-	g_autoptr(GDir) folder = g_dir_open(directory->path, 0, NULL);
+	DIR *list = list_folder(directory->fd);
 	const char *name;
-	while (folder && (name = g_dir_read_name(folder)))
+	while ((name = next_name(list)))
 		unlinkat(directory->fd, name, 0);
-	rmdir(directory->path);
+	if (list)
+		closedir(list);
+	unlinkat(directory->place.folder, directory->place.name, AT_REMOVEDIR);
 	free_directory(directory);
 }

@@ -35,8 +35,9 @@ typedef struct vms_calls_mappings vms_calls_mappings;
 struct vms_calls_image;
 
 /*
- * Creates the directory (mode 0700), or takes an empty one. Errors: EXISTS (it is not empty), IO,
- * PERMISSION.
+ * Creates the directory (mode 0700), or takes an empty one that nobody but this user owns and may
+ * write to. Links of other users are not followed (base/path.h). Errors: EXISTS (it is not empty),
+ * IO, PERMISSION.
  */
 struct vms_calls_directory *vms_calls_directory_open(const char *path, GError **error);
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <vmscope/log.h>
 
@@ -126,17 +127,24 @@ static bool empty_rings(struct session *session, GError **error)
 	return vms_calls_directory_update(session->directory, error);
 }
 
+/* False where nothing will come any more. Never waits, whatever the agent does to the socket. */
+static bool take_wakings(int fd)
+{
+	char bytes[4096];
+	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
 static gpointer empty_always(gpointer data)
 {
 	struct session *session = data;
-	struct pollfd fds[] = { { .fd = session->trace.eventfd, .events = POLLIN },
+	struct pollfd fds[] = { { .fd = session->trace.woken, .events = POLLIN },
 				{ .fd = session->stop_fd, .events = POLLIN } };
 	bool working = true;
 	while (working && !fds[1].revents) {
-		uint64_t count;
 		if (poll(fds, G_N_ELEMENTS(fds), TICK_MS) < 0 && errno != EINTR)
 			break;
-		if (fds[0].revents && read(fds[0].fd, &count, sizeof(count)) < 0)
+		if (fds[0].revents && !take_wakings(fds[0].fd))
 			fds[0].fd = -1; /* the tick is left */
 		g_mutex_lock(&session->lock);
 		working = empty_rings(session, &session->failure);
@@ -395,7 +403,7 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		.guest = guest,
 		.machine = vms_guest_machine(guest),
 		.options = options,
-		.trace = { .eventfd = -1 },
+		.trace = { .woken = -1 },
 		.is_settled = vms_guest_kind(guest) != VMS_GUEST_NONE,
 		.stop_fd = eventfd(0, EFD_CLOEXEC),
 	};

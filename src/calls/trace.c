@@ -18,7 +18,7 @@ bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *mac
 	const struct vms_machine_info *info = vms_machine_info(machine);
 	*trace = (struct vms_calls_trace) {
 		.abi = vms_calls_abi_of(vms_machine_arch(machine)),
-		.eventfd = -1,
+		.woken = -1,
 	};
 	if (!trace->abi || !info->agent) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "cannot trace calls of %s: %s",
@@ -27,7 +27,7 @@ bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *mac
 				       : "its architecture is not supported");
 		return false;
 	}
-	trace->link = vms_agent_link_open(info->agent, error);
+	trace->link = vms_agent_link_open(info->agent, info->pid, error);
 	return trace->link != NULL;
 }
 
@@ -35,10 +35,10 @@ void vms_calls_trace_close(struct vms_calls_trace *trace)
 {
 	if (trace->memory)
 		munmap(trace->memory, trace->size);
-	if (trace->link && trace->eventfd >= 0)
-		close(trace->eventfd);
+	if (trace->link && trace->woken >= 0)
+		close(trace->woken);
 	vms_agent_link_close(trace->link);
-	*trace = (struct vms_calls_trace) { .eventfd = -1 };
+	*trace = (struct vms_calls_trace) { .woken = -1 };
 }
 
 /* ---- requests --------------------------------------------------------- */
@@ -152,7 +152,7 @@ static bool send_start(struct vms_calls_trace *trace, struct vms_agent_calls *st
 	if (!vms_agent_request(trace->link, &start->message, sizeof(*start), -1, fds,
 			       G_N_ELEMENTS(fds), error))
 		return false;
-	trace->eventfd = fds[1];
+	trace->woken = fds[1];
 	bool mapped = map_memory(trace, fds[0], error);
 	close(fds[0]);
 	return mapped;

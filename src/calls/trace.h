@@ -11,7 +11,7 @@ struct vms_calls_trace {
 	const struct vms_calls_abi *abi;
 	void *memory; /* struct vms_calls_shared; NULL until the trace is started */
 	size_t size;
-	int eventfd;
+	int woken;  /* a socket: what arrives means that there is something to do */
 	bool waits; /* for functions that filters name, until the guest or a module has them */
 };
 

@@ -307,7 +307,7 @@ static bool needs_spool(const struct dump *dump)
 /* A file beside the one to be written; it never gets a name that stays. */
 static bool open_spool(struct dump *dump, GError **error)
 {
-	dump->spool = vms_outfile_open_random(dump->path, 0600, true, error);
+	dump->spool = vms_outfile_open_random(dump->path, true, error);
 	return dump->spool != NULL;
 }
 
@@ -317,7 +317,7 @@ static bool write_core(struct dump *dump, struct vms_guest *guest, GError **erro
 	if (!vms_dump_state_init(&dump->state, dump->machine, dump->options, error))
 		return false;
 	result->memory = dump->state.bytes;
-	dump->file = vms_outfile_open_random(dump->path, 0600, dump->options->overwrite, error);
+	dump->file = vms_outfile_open_random(dump->path, dump->options->overwrite, error);
 	if (!dump->file || (needs_spool(dump) && !open_spool(dump, error)) ||
 	    !hold_and_copy(dump, guest, error))
 		return false;

@@ -84,7 +84,7 @@ bool vms_export_file(struct vms_sample_report *report, enum vms_format format,
 	GString *text = vms_export(report, format, options, error);
 	if (!text)
 		return false;
-	g_autoptr(vms_outfile) file = vms_outfile_open(path, 0666, error);
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
 	bool done = file && vms_outfile_write(file, text->str, text->len, error) &&
 		    vms_outfile_commit(file, error);
 	g_string_free(text, TRUE);

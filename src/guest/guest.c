@@ -31,6 +31,8 @@ static void take_linux(struct vms_guest *guest, struct vms_linux *linux_guest)
 	if (vms_symbol_table_count(linux_guest->symbols) == 0)
 		guest->why = g_strdup("the kernel carries no symbols (kallsyms): give its vmlinux "
 				      "with --symbols");
+	else if (linux_guest->missing)
+		guest->why = g_strdup(linux_guest->missing);
 	else if (!linux_guest->btf)
 		guest->why = g_strdup("the kernel carries no types (BTF): tasks, modules and "
 				      "memory areas cannot be read");
@@ -73,8 +75,8 @@ bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
 bool vms_guest_is_complete(const struct vms_guest *guest)
 {
 	const struct vms_linux *linux_guest = guest->linux_guest;
-	return linux_guest && linux_guest->has_own_tables && linux_guest->tasks &&
-	       linux_guest->modules;
+	return linux_guest && linux_guest->has_own_tables && !linux_guest->missing &&
+	       linux_guest->tasks && linux_guest->modules;
 }
 
 bool vms_guest_follow_tables(struct vms_guest *guest, GError **error)
@@ -411,7 +413,7 @@ bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, s
 
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task)
 {
-	return vms_linux_process(guest->linux_guest, task);
+	return guest->linux_guest ? vms_linux_process(guest->linux_guest, task) : NULL;
 }
 
 const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)
@@ -422,7 +424,8 @@ const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigne
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
-	vms_linux_note_address(guest->linux_guest, memory, process, va);
+	if (guest->linux_guest && process)
+		vms_linux_note_address(guest->linux_guest, memory, process, va);
 }
 
 bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)

@@ -12,6 +12,7 @@
 
 struct entry {
 	uint64_t va, size;
+	uint64_t reach;	    /* largest size of this entry and those before it at its address */
 	uint32_t name;	    /* offset in the block of names */
 	uint32_t same_hash; /* the next entry of the bucket, in the table's order */
 	char type;
@@ -24,6 +25,7 @@ struct vms_symbol_table {
 	GByteArray *names;
 	uint32_t *buckets; /* first entry of each; a power of two of them */
 	uint32_t n_buckets;
+	uint64_t key; /* of the hash */
 };
 
 struct vms_symbol_table *vms_symbol_table_new(const char *module)
@@ -112,13 +114,44 @@ static void fill_sizes(struct vms_symbol_table *table, uint64_t end)
 	}
 }
 
+static void fill_reach(struct vms_symbol_table *table)
+{
+	for (size_t i = 0; i < table->entries->len; i++) {
+		struct entry *entry = entry_at(table, i);
+		bool is_alias = i > 0 && entry[-1].va == entry->va;
+		entry->reach = is_alias ? MAX(entry[-1].reach, entry->size) : entry->size;
+	}
+}
+
+/*
+ * A guest chooses the names. So the hash is the value of a polynomial, whose coefficients are 7
+ * bytes of the name each, at a place that the guest does not know: two names have the same hash at
+ * few places only. Modulo the prime 2^61 - 1.
+ */
+static uint64_t hash_name(const char *name, uint64_t key)
+{
+	enum { WORD_BYTES = 7, PRIME_BITS = 61 };
+	uint64_t hash = 0;
+	for (size_t size = strlen(name), part; size > 0; size -= part, name += part) {
+		uint64_t word = 0;
+		part = MIN(size, WORD_BYTES);
+		for (size_t i = part; i > 0; i--)
+			word = word << 8 | (uint8_t)name[i - 1];
+		unsigned __int128 value = (unsigned __int128)hash * key + word;
+		hash = (uint64_t)(value >> PRIME_BITS) +
+		       (uint64_t)(value & ((UINT64_C(1) << PRIME_BITS) - 1));
+	}
+	return hash;
+}
+
 static uint32_t bucket_of(const struct vms_symbol_table *table, const char *name)
 {
-	return g_str_hash(name) & (table->n_buckets - 1);
+	return (uint32_t)hash_name(name, table->key) & (table->n_buckets - 1);
 }
 
 static void index_names(struct vms_symbol_table *table)
 {
+	table->key = ((uint64_t)g_random_int() << 32 | g_random_int()) >> 4;
 	table->n_buckets = 16;
 	while (table->n_buckets < table->entries->len)
 		table->n_buckets *= 2;
@@ -139,6 +172,7 @@ void vms_symbol_table_finish(struct vms_symbol_table *table, uint64_t end)
 	if (!is_sorted(table))
 		g_array_sort(table->entries, compare_entries);
 	fill_sizes(table, end);
+	fill_reach(table);
 	index_names(table);
 }
 
@@ -158,29 +192,34 @@ struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, siz
 	};
 }
 
-bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,
-			   struct vms_symbol *ret)
+/* The number of entries that begin before `va`, or at it and reach no further than `reach`. */
+static size_t count_below(const struct vms_symbol_table *table, uint64_t va, uint64_t reach)
 {
-	size_t low = 0, high = table->entries->len; /* entries below `low` begin at or before va */
+	size_t low = 0, high = table->entries->len;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (entry_at(table, middle)->va <= va)
+		const struct entry *entry = entry_at(table, middle);
+		if (entry->va < va || (entry->va == va && entry->reach <= reach))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (!low)
+	return low;
+}
+
+bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,
+			   struct vms_symbol *ret)
+{
+	size_t n = count_below(table, va, UINT64_MAX);
+	if (n == 0)
 		return false;
-	uint64_t begin = entry_at(table, low - 1)->va;
-	bool found = false;
-	/* Back over the aliases: the first of them that reaches to `va` is the answer. */
-	for (size_t i = low; i-- > 0 && entry_at(table, i)->va == begin;) {
-		if (va - begin < entry_at(table, i)->size) {
-			*ret = vms_symbol_table_get(table, i);
-			found = true;
-		}
-	}
-	return found;
+	/* Of the aliases there, which may be many, the first that reaches to `va` is the answer. */
+	uint64_t begin = entry_at(table, n - 1)->va;
+	size_t first = count_below(table, begin, va - begin);
+	if (first == n)
+		return false;
+	*ret = vms_symbol_table_get(table, first);
+	return true;
 }
 
 bool vms_symbol_table_next(const struct vms_symbol_table *table, const char *name, size_t *cursor,

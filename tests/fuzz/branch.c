@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions of a guest, as the agent decodes them; the first byte says which processor's. */
+/*
+ * Instructions of a guest, as the agent decodes them; the first byte says which processor's.
+ *
+ * Covers: agent/branch_x86.c agent/branch_aarch64.c.
+ */
 #include "../../agent/branch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

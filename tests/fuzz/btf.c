@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* BTF of any content, and the questions that are asked of it. */
+/*
+ * BTF of any content, and the questions that are asked of it.
+ *
+ * Covers: src/guest/linux/btf.c src/guest/linux/member.c.
+ */
 #include "guest/linux/btf.h"
+#include "guest/linux/member.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,9 +27,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				continue;
 			g_assert_cmpuint(member.bit_offset, <, 8);
 			g_assert_cmpuint(member.bits, <, 256);
+			if (vms_member_get((struct vms_bytes) { data, size }, &member, &bytes) &&
+			    member.bits > 0 && member.bits < 64)
+				g_assert_cmphex(bytes >> member.bits, ==, 0);
 		}
 	}
 	vms_btf_enumerator(btf, "MINUS", &value);
+	vms_btf_enumerator(btf, "WIDE", &value);
 	if (vms_btf_percpu(btf, "cpu_number", &bytes))
 		g_assert_cmpuint(bytes, <=, UINT32_MAX);
 	vms_btf_free(btf);

@@ -2,6 +2,8 @@
 /*
  * What an agent and a guest tell: names, mappings and records, a byte each for what follows. The
  * files must be such that uftrace, which has no limits of its own for lines, can read them.
+ *
+ * Covers: src/calls/directory.c src/calls/tasks.c src/calls/image.c.
  */
 #include "base/bytes.h"
 #include "calls/directory.h"
@@ -78,14 +80,30 @@ static void append(struct world *world)
 {
 	uint64_t id = take(world, 1);
 	size_t wanted = take(world, 1) * 16, size = MIN(wanted, world->input.size);
-	vms_calls_directory_append(world->directory, id, world->input.data, size, NULL);
+	const uint8_t *records = world->input.data;
 	world->input.data += size;
 	world->input.size -= size;
+	vms_calls_directory_append(world->directory, id, records, size, NULL);
+}
+
+static void describe(struct world *world)
+{
+	g_autofree char *name = take_name(world);
+	const struct vms_calls_about about = { name, name, name, name, (unsigned)take(world, 2) };
+	vms_calls_directory_describe(world->directory, &about);
+}
+
+/* Half of what is not known is in some image. */
+static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
+{
+	struct world *world = data;
+	if (va & 0x1000)
+		vms_calls_mappings_add(mappings, va, va + 0x100, 0, take_image(world));
 }
 
 static void act(struct world *world)
 {
-	switch (take(world, 1) % 7) {
+	switch (take(world, 1) % 8) {
 	case 0: take_image(world); break;
 	case 1: map(world); break;
 	case 2: {
@@ -108,6 +126,7 @@ static void act(struct world *world)
 	case 4: append(world); break;
 	case 5: set_symbols(world); break;
 	case 6: vms_calls_directory_update(world->directory, NULL); break;
+	case 7: describe(world); break;
 	default: break;
 	}
 }
@@ -195,6 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		path = g_dir_make_tmp("vmscope-fuzz-calls-XXXXXX", NULL);
 	world.directory = vms_calls_directory_open(path, NULL);
 	check(world.directory);
+	vms_calls_directory_set_learn(world.directory, learn, &world);
 	world.mappings[0] = vms_calls_directory_kernel(world.directory);
 	for (unsigned i = 1; i < N; i++)
 		world.mappings[i] = vms_calls_mappings_new(world.directory);
@@ -202,6 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		act(&world);
 	for (unsigned i = 1; i < N; i++)
 		vms_calls_mappings_unref(world.mappings[i]);
+	vms_calls_directory_written(world.directory);
 	vms_calls_directory_close(world.directory, NULL);
 	check_files(path);
 	return 0;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line of a process that says it is QEMU; arguments end by NUL. */
+/*
+ * The command line of a process that says it is QEMU; arguments end by NUL.
+ *
+ * Covers: src/machine/qemu/cmdline.c.
+ */
 #include "machine/qemu/cmdline.h"
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A core file as a machine: headers, notes, where its memory lies. */
+/*
+ * A core file as a machine: headers, notes, where its memory lies.
+ *
+ * Covers: src/machine/core/elf.c src/machine/core/extent.c src/machine/core/kdump.c
+ * src/machine/core/kdump_bitmap.c src/machine/core/kdump_page.c src/machine/core/notes.c
+ * src/machine/core/core_x86_64.c src/machine/core/writer_note.c.
+ */
 #include "../unit/memory_file.h"
 #include <string.h>
 #include <vmscope/core.h>

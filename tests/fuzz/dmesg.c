@@ -2,6 +2,8 @@
 /*
  * The ring of the kernel log with any content. Input: the head of the ring (bits of the number of
  * records and of text, ids of head and tail, 18 bytes), then descriptors, infos and text.
+ *
+ * Covers: src/guest/linux/dmesg.c.
  */
 #include "../unit/fake_linux.h"
 

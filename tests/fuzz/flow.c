@@ -2,6 +2,9 @@
 /*
  * Any order of calls, returns, jumps, stacks, privilege and tasks on three vCPUs: the records of
  * every stream nest, have the right depth, and times do not go back, which reading them checks.
+ *
+ * Covers: agent/flow.c agent/place.c agent/record.c agent/stack.c agent/streams.c agent/tasks.c
+ * agent/user.c agent/functions.c.
  */
 #include "../unit/flow_world.h"
 
@@ -110,7 +113,11 @@ static void event(void)
 	struct flow *flow = world.flow[cpu];
 	static const char name[] = "abc";
 	unsigned at = rank();
-	uint64_t where = slot();
+	uint64_t where = slot(), found, called;
+	if (flow_innermost(flow, at, &found, &called))
+		g_assert_cmpint(flow_function(world.tracing, called), >=, -1);
+	flow_resumes(flow, in('a'), where);
+	flow_tracing_stopped(world.tracing);
 	switch (byte() % 16) {
 	case 0:
 	case 1:

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* All that a gdb stub says, from the greeting to registers and memory. */
+/*
+ * All that a gdb stub says, from the greeting to registers and memory.
+ *
+ * Covers: src/machine/qemu/gdb.c.
+ */
 #include "machine/qemu/gdb.h"
 #include "peer.h"
 
@@ -22,6 +26,8 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_stop(gdb, NULL);
 	vms_gdb_probe(gdb, &was_running, NULL);
 	g_free(vms_gdb_monitor(gdb, "info mtree -f", NULL));
+	vms_gdb_system_regs(gdb, 0, &regs, NULL);
+	vms_gdb_detach(gdb, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

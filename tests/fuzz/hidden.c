@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The image of any content of a kernel whose symbols leave out its variables. */
+/*
+ * The image of any content of a kernel whose symbols leave out its variables.
+ *
+ * Covers: src/guest/linux/hidden.c src/guest/linux/timekeeper.c.
+ */
 #include "../unit/fake_linux.h"
 #include "../unit/hidden_types.h"
 #include "guest/linux/kernel_image.h"

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Text of the human monitor: a memory map, the answer about an address, registers. */
+/*
+ * Text of the human monitor: a memory map, the answer about an address, registers.
+ *
+ * Covers: src/machine/qemu/hmp.c src/machine/qemu/hmp_registers.c.
+ */
 #include "machine/qemu/hmp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel image of any content. */
+/*
+ * A kernel image of any content.
+ *
+ * Covers: src/guest/linux/kallsyms.c src/guest/linux/uts.c.
+ */
 #include "guest/linux/kallsyms.h"
 #include "guest/linux/uts.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* An ORC table of any content. Input: layout, address of the table, addresses, entries. */
+/*
+ * An ORC table of any content. Input: layout, address of the table, addresses, entries.
+ *
+ * Covers: src/guest/linux/orc.c.
+ */
 #include "guest/linux/orc.h"
 
 #define HEAD 9

@@ -2,7 +2,10 @@
 /*
  * Page tables of any content. Input: which architecture and how much to list, the registers that
  * say how tables are laid out, an address, then physical memory from 0 on.
+ *
+ * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c.
  */
+#include "arch/aarch64.h"
 #include <string.h>
 #include <vmscope/arch.h>
 
@@ -55,6 +58,22 @@ static uint64_t word(const uint8_t *bytes)
 	return value;
 }
 
+/* What does not need the tables; physical memory stands for code and stacks. */
+static void ask(const struct vms_arch *arch, const struct vms_regs *regs,
+		const struct vms_reader *memory, uint64_t va)
+{
+	uint8_t code[VMS_HALT_BYTES];
+	struct vms_regs frame = *regs;
+	g_assert_cmphex(va >> 63 || !arch->is_kernel_address(va), ==, true);
+	if (memory->read(memory->data, va & 0xffff, code, sizeof(code)) &&
+	    arch->is_halted(regs, code))
+		g_assert_true(arch->in_kernel(regs));
+	vms_regs_set(&frame, arch->fp, va & 0xffff);
+	arch->step_frame_pointer(&frame, memory);
+	if (arch == &vms_arch_aarch64)
+		vms_aarch64_set_root(&frame, TTBR1_EL1, va);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const x86_64[N_REGS_SET] = { "cr0", "cr3", "cr4", "efer", "cs" };
@@ -80,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		g_assert_cmphex(page.pa & (page.size - 1), ==, 0);
 	}
 	g_assert_nonnull(arch->paging_mode(&regs));
+	ask(arch, &regs, &phys, va);
 	const uint64_t span = UINT64_C(1) << (20 + data[0] / 2 % 44);
 	arch->each_page(&regs, &phys, va, va + MIN(span, UINT64_MAX - va), see_page, &listing);
 	return 0;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* All that a QMP peer says. */
+/*
+ * All that a QMP peer says.
+ *
+ * Covers: src/machine/qemu/qmp.c.
+ */
 #include "machine/qemu/qmp.h"
 #include "peer.h"
 

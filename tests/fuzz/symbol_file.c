@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A symbol file of any content. */
+/*
+ * A symbol file of any content.
+ *
+ * Covers: src/symbol/symbol_file.c.
+ */
 #include <vmscope/symbol.h>
 
 #include <sys/mman.h>
@@ -9,8 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void ask(struct vms_symbol_file *file)
 {
+	vms_symbol_file_base(file);
 	vms_symbol_file_set_bias(file, 0x1000);
+	g_autoptr(vms_symbol_table) offsets = vms_symbol_file_offsets(file);
 	g_autoptr(vms_symbol_table) table = vms_symbol_file_table(file);
+	g_assert_cmpuint(vms_symbol_table_count(offsets), <=, vms_symbol_table_count(table));
 	for (size_t i = 0; i < vms_symbol_table_count(table); i++) {
 		struct vms_symbol symbol = vms_symbol_table_get(table, i);
 		const char *source;

@@ -2,6 +2,8 @@
 /*
  * A walk through a stack of any content. Input: what kind of kernel, registers, 16 ORC entries,
  * words of the stack. A word is one byte that says what it points into, and two that say where.
+ *
+ * Covers: src/unwind/walk.c src/unwind/x86_64.c src/unwind/orc_step.c src/unwind/prologue.c.
  */
 #include "../unit/fake_machine.h"
 #include "arch/x86_64.h"
@@ -44,6 +46,35 @@ static struct vms_orc *make_orc(const uint8_t *entries, unsigned flags)
 			   flags & 4, NULL);
 }
 
+/* Every function has the same code: a prologue, calls of two kinds, an epilogue. */
+static void add_code(struct vms_machine *machine)
+{
+	static const uint8_t code[] = {
+		0x55,					  /* push %rbp */
+		0x41, 0x54,				  /* push %r12 */
+		0x48, 0x83, 0xec, 0x18,			  /* sub $0x18,%rsp */
+		0x48, 0x81, 0xec, 0x00, 0x01, 0x00, 0x00, /* sub $0x100,%rsp */
+		0x48, 0x81, 0xc4, 0x00, 0x01, 0x00, 0x00, /* add $0x100,%rsp */
+		0xe8, 0x00, 0x00, 0x00, 0x00,		  /* call */
+		0xff, 0xd0,				  /* call *%rax */
+		0x41, 0x5c,				  /* pop %r12 */
+		0x5d,					  /* pop %rbp */
+		0xc3,					  /* ret */
+	};
+	uint8_t *text = fake_machine_add_ram(machine, TEXT, RULES * RULE_BYTES);
+	for (unsigned i = 0; i < RULES; i++)
+		memcpy(text + i * RULE_BYTES, code, sizeof(code));
+}
+
+static struct vms_symbol_table *make_symbols(void)
+{
+	struct vms_symbol_table *symbols = vms_symbol_table_new("vmlinux");
+	for (unsigned i = 0; i < RULES; i++)
+		vms_symbol_table_add(symbols, "function", TEXT + i * RULE_BYTES, 0, 't');
+	vms_symbol_table_finish(symbols, TEXT + RULES * RULE_BYTES);
+	return symbols;
+}
+
 static void check(const struct vms_stack *stack, unsigned depth)
 {
 	g_assert_cmpuint(stack->n, >=, 1);
@@ -55,6 +86,7 @@ static void check(const struct vms_stack *stack, unsigned depth)
 	if (stack->n_kernel < stack->n)
 		g_assert_cmpint(stack->kernel_end, ==, VMS_WALK_ROOT);
 	g_assert_cmpint(stack->end == VMS_WALK_DEPTH && stack->n < depth, ==, false);
+	g_assert_nonnull(vms_walk_end_text(stack->end));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -83,6 +115,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.image_end = text_end,
 		.text = { { TEXT, text_end } },
 	};
+	g_autoptr(vms_symbol_table) symbols = make_symbols();
+	linux_guest.symbols = symbols;
+	if (data[0] & 64)
+		add_code(machine);
 	if (data[0] & 16)
 		linux_guest.orc = make_orc(data + 2 + N_REGS * WORD, data[0]);
 	g_autoptr(GArray) symbol_files =

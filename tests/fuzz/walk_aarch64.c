@@ -3,6 +3,8 @@
  * A walk through a stack of any content on aarch64. Input: what kind of guest, the depth,
  * registers, words of code, of the kernel's stack and of the user's. A word is one byte that says
  * what it points into, and two that say where.
+ *
+ * Covers: src/unwind/walk.c src/unwind/aarch64.c src/arch/aarch64_frame.c.
  */
 #include "../unit/fake_machine.h"
 #include "arch/aarch64.h"

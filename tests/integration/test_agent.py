@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The agent inside QEMU: its socket, and holding vCPUs, seen by a client that is not vmscope's."""
 import contextlib
+import fcntl
 import functools
+import itertools
+import mmap
 import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -497,12 +501,30 @@ class Loops(Case):
             "0000000000000000 ffff0000009acf00 ffff00000092cf00 1700 8c7c0000 ff07 00900000", smp=1)
         with Agent(self.path) as agent:
             for _ in range(3):
-                agent.trace()
+                for fd in agent.trace():
+                    os.close(fd)
                 time.sleep(0.05)
                 agent.end_trace()
                 harness.wait_for(lambda: agent.glance(0)["rip"] in (0x7c79, 0x3fffff),
                                  "the loop")
         self.assertEqual(machine.qmp.status(), "running")
+
+    def test_client_that_will_not_wake_up(self):
+        """It makes what wakes it wait for ever, as far as it can, and takes nothing."""
+        self.boot(self.BOOTS["call and return"], smp=1)
+        with Agent(self.path) as agent, Agent(self.path) as other:
+            memory, wake = agent.trace()
+            fcntl.fcntl(wake, fcntl.F_SETFL, fcntl.fcntl(wake, fcntl.F_GETFL) & ~os.O_NONBLOCK)
+            if "eventfd" in os.readlink(f"/proc/self/fd/{wake}"):
+                os.eventfd_write(wake, 2**64 - 2)
+            with mmap.mmap(memory, mmap.PAGESIZE) as shared:
+                header, lost = 64, 128  # of struct vms_calls_shared and vms_calls_ring
+                harness.wait_for(lambda: struct.unpack_from("=Q", shared, header + lost)[0],
+                                 "calls that find no room")
+            for _ in range(3):
+                other.glance(0)
+            os.close(memory)
+            os.close(wake)
 
     def test_busy(self):
         """Held without a stop of the machine, and nothing is translated anew."""
@@ -667,6 +689,24 @@ class Socket(Case):
             self.agent()
         agents[1].close()
         harness.wait_for(self.agent_if_free, "the place of one that left")
+
+    def test_no_descriptor_for_a_client(self):
+        """QEMU has as many open as it may: who comes waits, and costs nothing meanwhile."""
+        machine = self.machine()
+        thread, = (task for task in pathlib.Path(f"/proc/{machine.pid}/task").iterdir()
+                   if (task / "comm").read_text() == "vmscope-agent\n")
+        limits = resource.prlimit(machine.pid, resource.RLIMIT_NOFILE)
+        used = {int(fd) for fd in os.listdir(f"/proc/{machine.pid}/fd")}
+        first_free = next(fd for fd in itertools.count() if fd not in used)
+        resource.prlimit(machine.pid, resource.RLIMIT_NOFILE, (first_free, limits[1]))
+        agent = self.agent(greet=False)
+        runs = 0
+        for _ in range(100):
+            time.sleep(0.005)
+            runs += (thread / "stat").read_text().rpartition(")")[2].split()[0] == "R"
+        self.assertLess(runs, 50, "the agent does not rest")
+        resource.prlimit(machine.pid, resource.RLIMIT_NOFILE, limits)
+        agent.hello()
 
     def test_refusals(self):
         self.machine()

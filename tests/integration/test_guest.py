@@ -264,5 +264,24 @@ class Linux612(Guest, unittest.TestCase):
     series = "6.12"
 
 
+@harness.needs_newest
+class LinuxNewest(Guest, unittest.TestCase):
+    series = harness.NEWEST
+
+    def test_attach_while_processes_end(self):
+        """All of the kernel is found, though the process that a vCPU ran may end at once."""
+        pids = self.guest.run("for i in 1 2 3 4; do while :; do /bin/true; done >/dev/null 2>&1 & "
+                              "echo $!; done").split()
+        try:
+            for _ in range(20):
+                run = vmscope("info", *self.guest.target, "--json", "os")
+                os = json.loads(run.out)["os"]
+                self.assertEqual(run.err, "")
+                self.assertIn(["types", "BTF"], [list(row.values()) for row in os])
+                self.assertIn(["stacks by", "ORC"], [list(row.values()) for row in os])
+        finally:
+            self.guest.run(f"kill -9 {' '.join(pids)}")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -91,5 +91,10 @@ class Linux612(Stacks, unittest.TestCase):
     series = "6.12"
 
 
+@harness.needs_newest
+class LinuxNewest(Stacks, unittest.TestCase):
+    series = harness.NEWEST
+
+
 if __name__ == "__main__":
     unittest.main()

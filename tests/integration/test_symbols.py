@@ -152,6 +152,11 @@ class Debian612(Stock, unittest.TestCase):
     series = "6.12"
 
 
+@harness.needs_newest
+class DebianNewest(Symbols, unittest.TestCase):
+    series = harness.NEWEST
+
+
 class Isolated(Symbols, unittest.TestCase):
     """Page table isolation, 4 levels: a vCPU in user mode sees next to nothing of the kernel."""
     series = "6.1"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 
@@ -14,6 +15,9 @@
 struct fake {
 	char *directory, *path;
 	int listener;
+	pid_t expected; /* by the client; 0: anybody */
+	bool handed_on; /* to a child, which answers */
+	pid_t child;
 	GThread *thread;
 	struct vms_agent_hello hello;
 	size_t hello_size;    /* that is sent */
@@ -61,8 +65,9 @@ static gpointer serve(gpointer data)
 	const struct fake *fake = data;
 	char request[VMS_AGENT_MAX_MESSAGE];
 	int memory = make_memory(fake), client = accept(fake->listener, NULL, NULL);
+	bool is_expected = !fake->expected || fake->expected == getpid();
 	g_assert_cmpint(recv(client, request, sizeof(request), 0), ==,
-			sizeof(struct vms_agent_message));
+			is_expected ? sizeof(struct vms_agent_message) : 0);
 	send_packet(client, &fake->hello, fake->hello_size, &memory, !fake->no_file);
 	if (fake->answer_size && recv(client, request, sizeof(request), 0) > 0) {
 		const int fds[] = { memory, memory, memory };
@@ -101,14 +106,22 @@ static struct vms_agent_link *start(struct fake *fake, GError **error)
 	fake->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	g_assert_cmpint(bind(fake->listener, (struct sockaddr *)&address, sizeof(address)), ==, 0);
 	g_assert_cmpint(listen(fake->listener, 1), ==, 0);
-	fake->thread = g_thread_new("agent", serve, fake);
-	return vms_agent_link_open(fake->path, error);
+	if (!fake->handed_on) {
+		fake->thread = g_thread_new("agent", serve, fake);
+	} else if ((fake->child = fork()) == 0) {
+		serve(fake);
+		_exit(0);
+	}
+	return vms_agent_link_open(fake->path, fake->expected, error);
 }
 
 static void finish(struct fake *fake, struct vms_agent_link *link)
 {
 	vms_agent_link_close(link);
-	g_thread_join(fake->thread);
+	if (fake->thread)
+		g_thread_join(fake->thread);
+	else
+		g_assert_cmpint(waitpid(fake->child, NULL, 0), ==, fake->child);
 	close(fake->listener);
 	unlink(fake->path);
 	rmdir(fake->directory);
@@ -123,7 +136,7 @@ static void test_open(void)
 	init(&fake);
 	struct vms_agent_link *link = start(&fake, &error);
 	g_assert_no_error(error);
-	g_assert_cmpint(link->pid, ==, getpid());
+	g_assert_cmpint(link->process.pid, ==, getpid());
 	g_assert_cmpuint(link->hello.max_vcpus, ==, VCPUS);
 	link->shared->vcpu[VCPUS - 1].regs[VMS_AGENT_MAX_REGS - 1] = 1; /* is mapped */
 	finish(&fake, link);
@@ -166,6 +179,28 @@ static void test_lies(void)
 	REFUSES(VMS_ERROR_PROTOCOL, fake.sealed = false);
 	REFUSES(VMS_ERROR_PROTOCOL, memset(fake.hello.arch, 'x', sizeof(fake.hello.arch)));
 #undef REFUSES
+}
+
+/* Who listens is the QEMU, whatever it says of itself, and only if it answers itself. */
+static void test_process(void)
+{
+	struct fake fake;
+	g_autoptr(GError) error = NULL;
+	init(&fake);
+	fake.expected = getpid();
+	fake.hello.pid = 1;
+	struct vms_agent_link *link = start(&fake, &error);
+	g_assert_no_error(error);
+	g_assert_cmpint(link->process.pid, ==, getpid());
+	g_assert_true(vms_host_identity_is_alive(&link->process));
+	finish(&fake, link);
+
+	init(&fake);
+	fake.expected = getppid();
+	refuses(&fake, VMS_ERROR_PERMISSION);
+	init(&fake);
+	fake.handed_on = true;
+	refuses(&fake, VMS_ERROR_PERMISSION);
 }
 
 /* What comes of a request to an agent that answers so. */
@@ -239,6 +274,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/agent-link/open", test_open);
 	g_test_add_func("/agent-link/lies", test_lies);
+	g_test_add_func("/agent-link/process", test_process);
 	g_test_add_func("/agent-link/requests", test_requests);
 	g_test_add_func("/agent-link/failures", test_failures);
 	return g_test_run();

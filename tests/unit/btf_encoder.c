@@ -86,12 +86,21 @@ static uint32_t put_sized(struct encoder *encoder, uint32_t size)
 	return array;
 }
 
+static uint32_t put_member_type(struct encoder *encoder, const struct encoder_member *member)
+{
+	unsigned n = 0;
+	while (member->in && member->in[n].name)
+		n++;
+	return n ? put_structure(encoder, "", member->size, n, member->in)
+		 : put_sized(encoder, member->size);
+}
+
 uint32_t put_structure(struct encoder *encoder, const char *name, uint32_t size, unsigned n,
 		       const struct encoder_member *members)
 {
 	g_autofree uint32_t *types = g_new(uint32_t, n + 1);
 	for (unsigned i = 0; i < n; i++)
-		types[i] = put_sized(encoder, members[i].size);
+		types[i] = put_member_type(encoder, &members[i]);
 	uint32_t structure = put_type(encoder, name, STRUCT, n, false, size);
 	for (unsigned i = 0; i < n; i++)
 		put_member(encoder, members[i].name, types[i], members[i].offset * 8);

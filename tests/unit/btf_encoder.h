@@ -41,10 +41,14 @@ void put_place(struct encoder *encoder, uint32_t variable, uint32_t offset, uint
 /* The blob; consumes the encoder. */
 GByteArray *finish(struct encoder *encoder);
 
-/* A structure whose members are integers of 1, 2, 4 or 8 bytes, or arrays of bytes. */
+/*
+ * A structure whose members are integers of 1, 2, 4 or 8 bytes, arrays of bytes, or structures with
+ * members of their own.
+ */
 struct encoder_member {
 	const char *name;
-	uint32_t offset, size; /* bytes */
+	uint32_t offset, size;		 /* bytes */
+	const struct encoder_member *in; /* of a structure: its members, the last one nameless */
 };
 uint32_t put_structure(struct encoder *encoder, const char *name, uint32_t size, unsigned n,
 		       const struct encoder_member *members);

@@ -218,6 +218,66 @@ static void test_not_empty(struct fixture *fixture, gconstpointer data G_GNUC_UN
 	open_directory(fixture);
 }
 
+static void refuses(const char *path, const char *words)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_null(vms_calls_directory_open(path, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_PERMISSION);
+	g_assert_nonnull(strstr(error->message, words));
+}
+
+/* Nothing is written where another user may have put links, or through such a link. */
+static void test_others(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const uid_t other = 65534;
+	g_autofree char *folder = g_build_filename(fixture->folder, "others", NULL);
+	g_autofree char *link = g_build_filename(fixture->folder, "link", NULL);
+	g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
+	g_assert_cmpint(g_chmod(folder, 0720), ==, 0);
+	refuses(folder, "others may write to it");
+	g_assert_cmpint(g_chmod(folder, 0702), ==, 0);
+	refuses(folder, "others may write to it");
+	g_assert_cmpint(g_chmod(folder, 0755), ==, 0);
+	struct vms_calls_directory *taken = vms_calls_directory_open(folder, NULL);
+	g_assert_nonnull(taken);
+	vms_calls_directory_discard(taken);
+	g_assert_false(g_file_test(folder, G_FILE_TEST_EXISTS));
+	if (geteuid() == 0) {
+		g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
+		g_assert_cmpint(chown(folder, other, other), ==, 0);
+		refuses(folder, "it belongs to another user");
+		g_assert_cmpint(chown(folder, 0, 0), ==, 0);
+		g_assert_cmpint(symlink("others", link), ==, 0);
+		g_assert_cmpint(lchown(link, other, other), ==, 0);
+		refuses(link, "another user");
+		g_unlink(link);
+		g_rmdir(folder);
+	}
+}
+
+/* Not even a link of this user is followed inside of the directory. */
+static void test_planted_link(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *victim = g_build_filename(fixture->folder, "victim", NULL);
+	g_autofree char *records = g_build_filename(fixture->path, "7.dat", NULL);
+	g_autofree char *names = g_build_filename(fixture->path, ".new", NULL);
+	g_autofree char *content = NULL;
+	g_assert_true(g_file_set_contents(victim, "precious", -1, NULL));
+	g_assert_cmpint(symlink("../victim", names), ==, 0);
+	stream(fixture, 6, 0, "cpu0");
+	g_assert_false(vms_calls_directory_update(fixture->directory, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	g_clear_error(&error);
+	update(fixture); /* the link was removed, as what is left of a failure is */
+	g_assert_cmpint(symlink("../victim", records), ==, 0);
+	g_assert_false(try_append(fixture, 7, UFTRACE_ENTRY, 0, KERNEL, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	g_assert_true(g_file_get_contents(victim, &content, NULL, NULL));
+	g_assert_cmpstr(content, ==, "precious");
+	g_unlink(victim);
+}
+
 static void test_kernel(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	struct vms_calls_mappings *kernel = vms_calls_directory_kernel(fixture->directory);
@@ -534,6 +594,8 @@ int main(int argc, char **argv)
 	ADD(threads);
 	ADD(named_late);
 	ADD(not_empty);
+	ADD(others);
+	ADD(planted_link);
 	ADD(kernel);
 	ADD(processes);
 	ADD(grown);

@@ -3,7 +3,7 @@
 #include "../../agent/ring.h"
 #include "calls/drain.h"
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 
@@ -31,7 +31,7 @@ struct fixture {
 	char name[32];
 	unsigned n_gone; /* processes whose end was told late */
 	bool fails;
-	int eventfd;
+	int wake[2]; /* the ring's end, and ours */
 };
 
 /* ---- the receiver ------------------------------------------------------ */
@@ -93,11 +93,11 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	f->shared->n_rings = RINGS;
 	f->shared->ring_size = RING_SIZE;
 	f->shared->rings_offset = OFFSET;
-	f->eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->wake), ==, 0);
 	f->told = g_array_new(FALSE, FALSE, sizeof(struct told));
 	for (unsigned i = 0; i < RINGS; i++)
 		vms_ring_init(&f->rings[i], &f->shared->ring[i],
-			      (char *)f->shared + OFFSET + i * RING_SIZE, RING_SIZE, f->eventfd);
+			      (char *)f->shared + OFFSET + i * RING_SIZE, RING_SIZE, f->wake[0]);
 	const struct vms_calls_receiver receiver = { on_stream, on_space, on_process, on_records,
 						     f };
 	f->drain = vms_calls_drain_new(f->shared, MEMORY, &receiver, &error);
@@ -108,7 +108,8 @@ static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	vms_calls_drain_free(f->drain);
 	g_array_unref(f->told);
-	close(f->eventfd);
+	close(f->wake[0]);
+	close(f->wake[1]);
 	g_aligned_free(f->shared);
 }
 

@@ -127,6 +127,35 @@ static void test_machine(void)
 	}
 }
 
+/*
+ * As many monitors and chardevs as a command line of a MiB can have: each monitor has another look
+ * at all chardevs, so that not all are looked for.
+ */
+static void test_many_monitors(void)
+{
+	enum { N = 30000, MOST = 16 };
+	static const char *const monitors[][2] = { { "-qmp", "chardev:x" },
+						   { "-qmp-pretty", "chardev:x" },
+						   { "-mon", "x,mode=control" } };
+	for (size_t i = 0; i < G_N_ELEMENTS(monitors); i++) {
+		g_autoptr(GPtrArray) args = g_ptr_array_new();
+		struct vms_cmdline cmdline;
+		g_ptr_array_add(args, (char *)"qemu");
+		for (unsigned n = 0; n < N; n++) {
+			g_ptr_array_add(args, (char *)monitors[i][0]);
+			g_ptr_array_add(args, (char *)monitors[i][1]);
+			g_ptr_array_add(args, (char *)"-chardev");
+			g_ptr_array_add(args, (char *)"socket,id=y");
+		}
+		g_ptr_array_add(args, (char *)"-chardev");
+		g_ptr_array_add(args, (char *)"socket,id=x,path=/x,server=on");
+		g_ptr_array_add(args, NULL);
+		vms_cmdline_parse((char **)args->pdata, &cmdline);
+		g_assert_cmpuint(cmdline.qmp->len, ==, MOST);
+		vms_cmdline_clear(&cmdline);
+	}
+}
+
 static void test_no_arguments(void)
 {
 	char *none[] = { NULL };
@@ -142,6 +171,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cmdline/qmp", test_qmp);
 	g_test_add_func("/cmdline/agent", test_agent);
 	g_test_add_func("/cmdline/machine", test_machine);
+	g_test_add_func("/cmdline/many-monitors", test_many_monitors);
 	g_test_add_func("/cmdline/no-arguments", test_no_arguments);
 	return g_test_run();
 }

@@ -740,6 +740,25 @@ static void test_writer_note(void)
 	g_assert_cmpstr(core->facts->pdata[2], ==, "future=kept");
 }
 
+/* Names that are alike by the usual hash of strings, of which "ab" and "bA" have the same. */
+static void test_writer_note_alike(void)
+{
+	enum { PAIRS = 18, N = 1 << PAIRS };
+	g_auto(builder) b = builder_new();
+	g_autoptr(GString) text = g_string_new(NULL);
+	for (unsigned i = 0; i < N; i++) {
+		g_string_append(text, "range=0 1000 ram ");
+		for (unsigned pair = 0; pair < PAIRS; pair++)
+			g_string_append(text, i >> pair & 1 ? "ab" : "bA");
+		g_string_append_c(text, '\n');
+	}
+	add_prstatus(&b, 1, 0);
+	add_writer_note(&b, text->str);
+	add_memory(&b, 0, 0, PAGE, 1);
+	g_autoptr(vms_machine) machine = open_built(&b);
+	check_damage(machine, "memory map");
+}
+
 /* A map that is not that of the file's memory does not count. */
 static void test_writer_note_wrong(void)
 {
@@ -894,6 +913,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/core_elf/vbox-2010", test_vbox_2010);
 	g_test_add_func("/core_elf/vbox-unknown", test_vbox_unknown);
 	g_test_add_func("/core_elf/writer-note", test_writer_note);
+	g_test_add_func("/core_elf/writer-note-alike", test_writer_note_alike);
 	g_test_add_func("/core_elf/writer-note-wrong", test_writer_note_wrong);
 	g_test_add_func("/core_elf/writer-note-nonsense", test_writer_note_nonsense);
 	g_test_add_func("/core_elf/lying-sizes", test_lying_sizes);

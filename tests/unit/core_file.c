@@ -187,6 +187,45 @@ static void test_flattened_cut_off(void)
 	}
 }
 
+/* A hole of a sparse file is records of no bytes: it is not read to its end. */
+static void test_flattened_hole(void)
+{
+	const uint64_t records = UINT64_C(4) << 20;
+	for (unsigned more = 0; more < 2; more++) {
+		g_autoptr(GByteArray) bytes = flat_new(1, 1);
+		g_autoptr(GError) error = NULL;
+		g_autoptr(memory_file) memory = memory_file_new(bytes->data, bytes->len);
+		off_t size = (off_t)(bytes->len + (records + more) * 16);
+		g_assert_cmpint(ftruncate(memory->fd, size), ==, 0);
+		g_autoptr(vms_core_file) file = vms_core_file_open(memory->path, &error);
+		if (more) {
+			g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
+			g_assert_nonnull(strstr(error->message, "too many records"));
+		} else {
+			g_assert_no_error(error);
+			g_assert_cmpuint(vms_core_file_size(file), ==, 0);
+		}
+	}
+}
+
+/* Whoever goes through data step by step does not look through all of the rest at each of them. */
+static void test_flattened_many(void)
+{
+	enum { N = 100000 };
+	g_autoptr(GByteArray) bytes = flat_new(1, 1);
+	for (uint64_t i = 0; i < N; i++)
+		flat_record(bytes, i, "x");
+	flat_end(bytes);
+	g_autoptr(vms_core_file) file = open_bytes(bytes, NULL);
+	g_assert_cmpuint(vms_core_file_size(file), ==, N);
+	for (uint64_t at = 0; at < N; at++) {
+		uint64_t begin, stop;
+		vms_core_file_next_data(file, at, N, &begin, &stop);
+		g_assert_cmpuint(begin, ==, at);
+		g_assert_cmpuint(stop, >, at);
+	}
+}
+
 static void test_flattened_malformed(void)
 {
 	const struct {
@@ -224,5 +263,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/core_file/flattened", test_flattened);
 	g_test_add_func("/core_file/flattened-cut-off", test_flattened_cut_off);
 	g_test_add_func("/core_file/flattened-malformed", test_flattened_malformed);
+	g_test_add_func("/core_file/flattened-hole", test_flattened_hole);
+	g_test_add_func("/core_file/flattened-many", test_flattened_many);
 	return g_test_run();
 }

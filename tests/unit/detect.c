@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Detection of a Linux kernel in a machine of the test's own: page tables, image, VMCOREINFO. */
 #include "arch/x86_64.h"
+#include "btf_encoder.h"
 #include "fake_machine.h"
 #include "guest/linux/linux.h"
+#include "kallsyms_encoder.h"
 #include "machine/engine.h"
 
 #define TABLES	  UINT64_C(0x100000) /* page tables, one page each */
@@ -13,6 +15,10 @@
 #define N_PAGES	  3
 #define BANNER	  "Linux version 5.4.7-tiny (me@here) (cc) #3 SMP Mon Jan 1"
 #define INFO_PA	  UINT64_C(0x150000)
+#define KALLSYMS  0x10000 /* offsets in the image */
+#define BTF	  0x100000
+#define OWN_ROOT  (2 * PAGE_2M + 0x1000)
+#define OWN_INFO  (2 * PAGE_2M + 0x2000) /* a pointer to VMCOREINFO, and that */
 #define PRESENT	  3
 #define LARGE	  (1 << 7)
 #define PHYS_BASE (IMAGE_PA - (IMAGE_VA - UINT64_C(0xffffffff80000000)))
@@ -188,6 +194,28 @@ static void test_none(void)
 	expect_none(machine, "VMCOREINFO");
 }
 
+/* A guest that is not understood can be asked everything, and knows nothing. */
+static void test_none_answers(void)
+{
+	const struct vms_task task = { .tid = 1 };
+	const struct vms_process stranger = { .pid = 1 };
+	struct vms_regs regs = { 0 };
+	g_autoptr(vms_machine) machine = new_machine(1);
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+	g_autoptr(vms_guest) guest = vms_guest_detect(machine, NULL);
+	struct vms_task current;
+	g_assert_cmpint(vms_guest_kind(guest), ==, VMS_GUEST_NONE);
+	g_assert_false(vms_guest_current(guest, memory, &regs, &current));
+	g_assert_null(vms_guest_process(guest, &task));
+	g_assert_null(vms_guest_process_get(guest, 0));
+	vms_guest_note_address(guest, memory, NULL, 0x1000);
+	vms_guest_note_address(guest, memory, &stranger, 0x1000);
+	g_assert_null(vms_guest_timers(guest, NULL));
+	g_assert_null(vms_guest_clocks(guest, NULL));
+	g_assert_null(vms_guest_modules(guest));
+	g_assert_cmpuint(vms_guest_mappings_stamp(guest, 1), ==, 0);
+}
+
 /* One table that is its own entry, everywhere: a whole address space of the same page. */
 static void test_cyclic_tables(void)
 {
@@ -211,6 +239,207 @@ static void test_many_vmcoreinfos(void)
 	g_assert_cmpuint(fake_machine_reads(machine) - reads, <, 1000);
 }
 
+/* ---- a kernel that changes while it is looked at ---------------------- */
+
+struct changing {
+	struct vms_machine *machine;
+	unsigned holds, valid_from; /* BTF makes sense from that hold on */
+	uint64_t tables, size;	    /* page tables that vanish with each release */
+	const enum vms_error *refusal;
+	unsigned torn; /* so many holds end before their release */
+};
+
+static bool on_hold(void *data, GError **error)
+{
+	struct changing *changing = data;
+	changing->holds++;
+	if (changing->refusal) {
+		g_set_error(error, VMS_ERROR, (int)*changing->refusal, "refused");
+		return false;
+	}
+	if (changing->holds == changing->valid_from)
+		*(uint8_t *)fake_machine_at(changing->machine, IMAGE_PA + BTF) ^= 0xff;
+	return true;
+}
+
+static bool on_release(void *data, GError **error)
+{
+	struct changing *changing = data;
+	if (changing->holds <= changing->torn) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "torn");
+		return false;
+	}
+	if (changing->tables)
+		memset(fake_machine_at(changing->machine, changing->tables), 0x6b, changing->size);
+	return true;
+}
+
+static void write_kallsyms(struct vms_machine *machine, const char *root_symbol, size_t btf_size)
+{
+	const struct kallsyms_shape shape = {
+		ORDER_SEQS_LAST, KIND_BASE_RELATIVE, true, false, 8, 4, 0
+	};
+	g_autoptr(GPtrArray) sources = kallsyms_sources_new();
+	struct kallsyms_blob blob;
+	kallsyms_add_source(sources, "_text", 'T', IMAGE_VA);
+	for (unsigned i = 1; i < 300; i++) {
+		g_autofree char *name = g_strdup_printf("function_%u", i);
+		kallsyms_add_source(sources, name, 't', IMAGE_VA + i * 16);
+	}
+	kallsyms_add_source(sources, "__start_BTF", 'D', IMAGE_VA + BTF);
+	kallsyms_add_source(sources, "__stop_BTF", 'D', IMAGE_VA + BTF + btf_size);
+	kallsyms_add_source(sources, root_symbol, 'D', IMAGE_VA + OWN_ROOT);
+	kallsyms_add_source(sources, "vmcoreinfo_data", 'D', IMAGE_VA + OWN_INFO);
+	kallsyms_add_source(sources, "_end", 'B', IMAGE_VA + N_PAGES * PAGE_2M);
+	kallsyms_encode(&blob, &shape, sources, IMAGE_VA);
+	memcpy(fake_machine_at(machine, IMAGE_PA + KALLSYMS), blob.bytes->data, blob.bytes->len);
+	g_byte_array_unref(blob.bytes);
+}
+
+/* A kernel with symbols, types and page tables of its own, which has those of `root` in common. */
+static struct vms_machine *new_changing(struct changing *changing, const char *root_symbol)
+{
+	const struct fake_hooks hooks = { .hold = on_hold,
+					  .release = on_release,
+					  .data = changing };
+	struct encoder encoder = encoder_new();
+	const struct encoder_member member = { "pid", 0, 4 };
+	put_structure(&encoder, "task_struct", 8, 1, &member);
+	g_autoptr(GByteArray) btf = finish(&encoder);
+	struct vms_machine *machine = new_machine(2);
+	fake_machine_set_hooks(machine, &hooks);
+	changing->machine = machine;
+	map_image(machine);
+	write_banner(machine);
+	write_kallsyms(machine, root_symbol, btf->len);
+	memcpy(fake_machine_at(machine, IMAGE_PA + BTF), btf->data, btf->len);
+	memcpy(fake_machine_at(machine, IMAGE_PA + OWN_ROOT), fake_machine_at(machine, ROOT), 4096);
+	set_paging(machine, 0, ROOT);
+	return machine;
+}
+
+static void ignore_symbol(const struct vms_symbol *symbol G_GNUC_UNUSED,
+			  const char *module G_GNUC_UNUSED, void *data G_GNUC_UNUSED)
+{
+}
+
+static struct vms_guest *detect(struct vms_machine *machine)
+{
+	g_autoptr(GError) error = NULL;
+	struct vms_guest *guest = vms_guest_detect(machine, &error);
+	g_assert_no_error(error);
+	g_assert_cmpint(vms_guest_kind(guest), ==, VMS_GUEST_LINUX);
+	g_assert_cmpuint(vms_guest_lookup(guest, "function_7", ignore_symbol, NULL), ==, 1);
+	return guest;
+}
+
+/* The process that the vCPU runs ends when the vCPU goes on. */
+static void test_process_ends(void)
+{
+	struct changing changing = { .tables = ROOT, .size = 4096 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_true(vms_guest_info(guest)->types);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.holds, ==, 1);
+}
+
+/* The same in user mode, where page table isolation shows nothing of the kernel but its entry. */
+static void test_isolated_process_ends(void)
+{
+	struct changing changing = { .tables = TABLES, .size = 2 * 4096 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	memcpy(fake_machine_at(machine, TABLES), fake_machine_at(machine, ROOT), 4096);
+	memset(fake_machine_at(machine, ROOT), 0, 4096);
+	fake_machine_write_u64(machine, TABLES, IMAGE_PA | PRESENT);
+	fake_machine_write_u64(machine, ROOT, IMAGE_PA | PRESENT);
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_true(vms_guest_info(guest)->types);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.holds, ==, 1);
+}
+
+/* Symbols of functions only: where the kernel's tables are, VMCOREINFO tells. */
+static void test_root_by_vmcoreinfo(void)
+{
+	struct changing changing = { 0 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "another");
+	g_autofree char *why = NULL;
+	struct vms_linux *guest = vms_linux_detect(machine, &why, NULL);
+	g_assert_nonnull(guest);
+	g_assert_false(guest->has_own_tables);
+	vms_linux_free(guest);
+	write_vmcoreinfo(machine, IMAGE_PA + OWN_INFO + 0x1000, IMAGE_PA + OWN_ROOT);
+	fake_machine_write_u64(machine, IMAGE_PA + OWN_INFO, IMAGE_VA + OWN_INFO + 0x1000);
+	guest = vms_linux_detect(machine, &why, NULL);
+	g_assert_true(guest->has_own_tables);
+	g_assert_cmphex(vms_memory_regs(guest->memory)->value[CR3], ==, IMAGE_PA + OWN_ROOT);
+	vms_linux_free(guest);
+}
+
+/* What is not understood at first is looked at again, and found, or said to be missing. */
+static void test_looks_again(void)
+{
+	struct changing changing = { .valid_from = 3 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	*(uint8_t *)fake_machine_at(machine, IMAGE_PA + BTF) ^= 0xff;
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_true(vms_guest_info(guest)->types);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.holds, ==, 3);
+}
+
+static void test_says_what_is_missing(void)
+{
+	struct changing changing = { .valid_from = 4 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	*(uint8_t *)fake_machine_at(machine, IMAGE_PA + BTF) ^= 0xff;
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_false(vms_guest_info(guest)->types);
+	g_assert_nonnull(strstr(vms_guest_why(guest), "BTF"));
+	g_assert_nonnull(strstr(vms_guest_why(guest), "no tasks"));
+	g_assert_false(vms_guest_is_complete(guest));
+	g_assert_cmpuint(changing.holds, ==, 3);
+}
+
+/* A machine that cannot be held now is read all the same; one that has gone is not. */
+static void test_refused_hold(void)
+{
+	enum vms_error refusal = VMS_ERROR_INVALID_STATE;
+	struct changing changing = { .refusal = &refusal };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(GError) error = NULL;
+	g_assert_null(vms_guest_detect(machine, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_assert_cmpstr(error->message, ==, "refused");
+	g_clear_error(&error);
+
+	write_vmcoreinfo(machine, INFO_PA, IMAGE_PA + OWN_ROOT);
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_cmpstr(vms_guest_info(guest)->found_by, ==, "VMCOREINFO in memory");
+	g_assert_true(vms_guest_info(guest)->types);
+	g_assert_null(vms_guest_why(guest));
+
+	refusal = VMS_ERROR_CLOSED;
+	g_assert_null(vms_guest_detect(machine, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
+}
+
+static void test_torn_hold(void)
+{
+	struct changing changing = { .torn = 2 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.holds, ==, 3);
+
+	changing = (struct changing) { .machine = machine, .torn = 3 };
+	g_assert_null(vms_guest_detect(machine, &error));
+	g_assert_cmpstr(error->message, ==, "torn");
+	g_assert_cmpuint(changing.holds, ==, 3);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -220,7 +449,15 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/core_without_note", test_core_without_note);
 	g_test_add_func("/detect/core_without_vcpus", test_core_without_vcpus);
 	g_test_add_func("/detect/none", test_none);
+	g_test_add_func("/detect/none_answers", test_none_answers);
 	g_test_add_func("/detect/cyclic_tables", test_cyclic_tables);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);
+	g_test_add_func("/detect/process_ends", test_process_ends);
+	g_test_add_func("/detect/isolated_process_ends", test_isolated_process_ends);
+	g_test_add_func("/detect/root_by_vmcoreinfo", test_root_by_vmcoreinfo);
+	g_test_add_func("/detect/looks_again", test_looks_again);
+	g_test_add_func("/detect/says_what_is_missing", test_says_what_is_missing);
+	g_test_add_func("/detect/refused_hold", test_refused_hold);
+	g_test_add_func("/detect/torn_hold", test_torn_hold);
 	return g_test_run();
 }

@@ -225,6 +225,34 @@ static void test_hostile_sizes(struct fixture *f, const void *data)
 	assert_fails(f, VMS_ERROR_UNREADABLE);
 }
 
+static void add_size(uint64_t time_ns, unsigned level, const char *text, void *data)
+{
+	(void)time_ns, (void)level;
+	*(size_t *)data += strlen(text);
+}
+
+/*
+ * Every record claims all of the text that follows it, with ids that are text themselves: records
+ * of a kernel never overlap, so that no more is given than the ring holds.
+ */
+static void test_overlapping_records(struct fixture *f, const void *data)
+{
+	(void)data;
+	const uint64_t first = UINT64_C(0x2020202020202020);
+	g_autoptr(GError) error = NULL;
+	size_t size = 0;
+	memset(fake_machine_at(f->machine, TEXT), 'x', SIZE);
+	write_u64(f, PRB + 32, first);
+	for (uint64_t i = 0; i < 1 << COUNT_BITS; i++) {
+		write_u64(f, TEXT + i * 8, first + i);
+		write_record(f, first + i, FINALIZED, i * 8, SIZE, 6, SIZE);
+	}
+	g_assert_false(vms_linux_dmesg(f->guest, add_size, &size, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
+	g_assert_cmpuint(size, >, 0);
+	g_assert_cmpuint(size, <=, SIZE);
+}
+
 static void test_no_layout(struct fixture *f, const void *data)
 {
 	(void)data;
@@ -282,6 +310,9 @@ static void test_old_hostile(struct fixture *f, const void *data)
 	g_autoptr(GString) log = g_string_new(NULL);
 	vms_linux_dmesg(f->guest, add_line, log, NULL);
 	g_assert_cmpuint(log->len, <, 1000);
+	log_old(f, 0, 3, 24, "text that reaches into the next record");
+	set_old(f, 0, 24);
+	assert_fails(f, VMS_ERROR_MALFORMED);
 	set_old(f, SIZE, 0);
 	assert_fails(f, VMS_ERROR_MALFORMED);
 	write_u64(f, LOG_NUMBER + 8, UINT32_MAX);
@@ -297,6 +328,7 @@ int main(int argc, char **argv)
 	ADD("/dmesg/last-ids", ring_info, test_last_ids);
 	ADD("/dmesg/hostile-positions", ring_info, test_hostile_positions);
 	ADD("/dmesg/hostile-sizes", ring_info, test_hostile_sizes);
+	ADD("/dmesg/overlapping-records", ring_info, test_overlapping_records);
 	ADD("/dmesg/no-layout", ring_info, test_no_layout);
 	ADD("/dmesg/old", log_info, test_old);
 	ADD("/dmesg/old-hostile", log_info, test_old_hostile);

@@ -123,6 +123,8 @@ static void test_banner(struct fixture *f, gconstpointer data)
 	memcpy(f->image + BANNERS, preliminary, sizeof(preliminary));
 	find(f);
 	check_none(f, "linux_banner");
+	/* In the log: it has no newline. */
+	memcpy(f->image + BANNERS + 0x80, banner, strlen(banner) - 1);
 	memcpy(f->image + BANNERS + 0x100, banner, sizeof(banner));
 	g_clear_pointer(&f->guest->variables, g_hash_table_unref);
 	find(f);
@@ -313,6 +315,42 @@ static void test_modules(struct fixture *f, gconstpointer data)
 	check(f, "modules", head);
 }
 
+/* An image of words that all might be what is looked for: not all are looked at closely. */
+static void test_hostile_image(struct fixture *f, gconstpointer data)
+{
+	enum { LISTS = 1 << 16, EXPORT_NAMES = 1 << 20, SIZE = 8 << 20 };
+	(void)data;
+	g_autofree uint8_t *bytes = g_malloc0(SIZE);
+	const uint64_t node = MODULES + 0x810;
+	const size_t name = SIZE - 0x1000;
+	f->image = bytes;
+	f->kernel_image = (struct vms_kernel_image) { IMAGE, { bytes, SIZE } };
+	for (size_t at = TEXT_END; at < SIZE; at += 8)
+		memcpy(bytes + at, &node, sizeof(node));
+	find(f);
+	g_assert_cmpuint(fake_machine_reads(f->machine), <, 20 * LISTS);
+
+	/* An export behind as many words that lead to its name, and before one more. */
+	g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+	for (unsigned more = 0; more < 2; more++) {
+		memset(bytes, 0, SIZE);
+		strcpy((char *)bytes + name, "init_task");
+		for (size_t i = 0; i + 1 < EXPORT_NAMES + more; i++)
+			put_relative(f, 4 + i * 4, name);
+		const size_t entry = (EXPORT_NAMES + 8) * 4;
+		strcpy((char *)bytes + name + 0x100, "zero");
+		put_relative(f, entry, DATA);
+		put_relative(f, entry + 4, name);
+		put_relative(f, entry + 16, name + 0x100);
+		find(f);
+		if (more)
+			check_none(f, "init_task");
+		else
+			check(f, "init_task", IMAGE + DATA);
+		g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+	}
+}
+
 /* Kernels that have the symbols are believed. */
 static void test_nothing_hidden(struct fixture *f, gconstpointer data)
 {
@@ -339,6 +377,7 @@ int main(int argc, char **argv)
 	ADD("/hidden/timekeeper", test_timekeeper);
 	ADD("/hidden/bad-timekeeper", test_bad_timekeeper);
 	ADD("/hidden/modules", test_modules);
+	ADD("/hidden/hostile-image", test_hostile_image);
 	g_test_add("/hidden/nothing", struct fixture, "all symbols", set_up, test_nothing_hidden,
 		   tear_down);
 	return g_test_run();

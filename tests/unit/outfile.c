@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/outfile.h"
+#include "base/owner.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/error.h>
+#include <vmscope/log.h>
 
 struct fixture {
 	char *folder, *path;
@@ -55,7 +57,7 @@ static void assert_content(const char *path, const char *expected)
 static void write_text(const char *path, const char *text)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_outfile) file = vms_outfile_open(path, 0666, &error);
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, &error);
 	g_assert_no_error(error);
 	g_assert_true(vms_outfile_write(file, text, strlen(text), &error));
 	g_assert_true(vms_outfile_commit(file, &error));
@@ -65,12 +67,12 @@ static void write_text(const char *path, const char *text)
 static void test_new(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	struct stat stat_buf;
-	mode_t mask = umask(027);
+	mode_t mask = umask(0);
 	write_text(fixture->path, "new");
 	umask(mask);
 	assert_content(fixture->path, "new");
 	g_assert_cmpint(g_stat(fixture->path, &stat_buf), ==, 0);
-	g_assert_cmpuint(stat_buf.st_mode & 0777, ==, 0640);
+	g_assert_cmpuint(stat_buf.st_mode & 0777, ==, 0600);
 	g_assert_cmpuint(count_files(fixture), ==, 1);
 }
 
@@ -78,7 +80,7 @@ static void test_new(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 static void test_replace(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	write_text(fixture->path, "old");
-	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, NULL);
+	struct vms_outfile *file = vms_outfile_open(fixture->path, NULL);
 	g_assert_true(vms_outfile_write(file, "half", 4, NULL));
 	assert_content(fixture->path, "old");
 	vms_outfile_close(file);
@@ -97,6 +99,89 @@ static void test_symlink(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	write_text(link_path, "new");
 	assert_content(fixture->path, "new");
 	g_assert_true(g_file_test(link_path, G_FILE_TEST_IS_SYMLINK));
+}
+
+/* Through folders, links to folders, "..", and slashes too many: as the kernel finds it. */
+static void test_path(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const paths[] = { "folder/file",	   "folder//./file",
+					     "there/file",	   "there/../folder/file",
+					     "absolute/file",	   "there/./link",
+					     "folder/long/../file" };
+	g_autofree char *folder = g_build_filename(fixture->folder, "folder", NULL);
+	g_autofree char *below = g_build_filename(folder, "long", NULL);
+	g_autofree char *file = g_build_filename(folder, "file", NULL);
+	g_autofree char *link = g_build_filename(folder, "link", NULL);
+	g_autofree char *there = g_build_filename(fixture->folder, "there", NULL);
+	g_autofree char *absolute = g_build_filename(fixture->folder, "absolute", NULL);
+	g_autofree char *before = g_get_current_dir();
+	g_assert_cmpint(g_mkdir_with_parents(below, 0700), ==, 0);
+	g_assert_cmpint(symlink("folder/", there), ==, 0);
+	g_assert_cmpint(symlink(folder, absolute), ==, 0);
+	g_assert_cmpint(symlink("../there/file", link), ==, 0);
+	for (size_t i = 0; i < 2 * G_N_ELEMENTS(paths); i++) {
+		const char *relative = paths[i / 2];
+		g_autofree char *path = g_build_filename(fixture->folder, relative, NULL);
+		g_assert_cmpint(chdir(i % 2 ? fixture->folder : "/"), ==, 0);
+		write_text(i % 2 ? relative : path, relative);
+		assert_content(file, relative);
+		g_unlink(file);
+	}
+	g_assert_cmpint(chdir(before), ==, 0);
+	g_unlink(link);
+	g_rmdir(below);
+	g_rmdir(folder);
+}
+
+static void test_loop(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_cmpint(symlink("report.txt", fixture->path), ==, 0);
+	g_assert_null(vms_outfile_open(fixture->path, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+}
+
+/* Links of another user, at the end of the path and before, are not followed. */
+static void test_foreign_link(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const uid_t other = 65534;
+	g_autofree char *folder = g_build_filename(fixture->folder, "folder", NULL);
+	g_autofree char *file = g_build_filename(folder, "file", NULL);
+	const char *const links[] = { file, folder };
+	if (geteuid() != 0) {
+		g_test_skip("only root can make links of another user");
+		return;
+	}
+	g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
+	write_text(fixture->path, "precious");
+	g_assert_cmpint(symlink("../report.txt", file), ==, 0);
+	for (size_t i = 0; i < G_N_ELEMENTS(links); i++) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *path = i ? g_build_filename(folder, "new", NULL) : NULL;
+		if (i) { /* the folder itself is a link now */
+			g_unlink(file);
+			g_rmdir(folder);
+			g_assert_cmpint(symlink(".", folder), ==, 0);
+		}
+		g_assert_cmpint(lchown(links[i], other, other), ==, 0);
+		g_assert_null(vms_outfile_open(path ? path : file, &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_PERMISSION);
+		g_assert_nonnull(strstr(error->message, "another user"));
+		g_assert_null(vms_outfile_open_random(path ? path : file, true, NULL));
+		assert_content(fixture->path, "precious");
+	}
+}
+
+/* A file that is open already is written at its end, not replaced. */
+static void test_open_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	write_text(fixture->path, "before ");
+	int fd = open(fixture->path, O_RDWR | O_CLOEXEC);
+	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", fd);
+	write_text(path, "and after");
+	close(fd);
+	assert_content(fixture->path, "before and after");
+	g_assert_cmpuint(count_files(fixture), ==, 1);
 }
 
 /* A name as long as names may be has no room for more letters. */
@@ -121,7 +206,7 @@ static void test_full_device(struct fixture *fixture G_GNUC_UNUSED,
 			     gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_outfile) file = vms_outfile_open("/dev/full", 0666, &error);
+	g_autoptr(vms_outfile) file = vms_outfile_open("/dev/full", &error);
 	g_assert_no_error(error);
 	g_assert_false(vms_outfile_write(file, "x", 1, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
@@ -140,7 +225,7 @@ static void test_full_disk(struct fixture *fixture, gconstpointer data G_GNUC_UN
 	g_assert_cmpint(getrlimit(RLIMIT_FSIZE, &old), ==, 0);
 	small = (struct rlimit) { 1000, old.rlim_max };
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
-	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, &error);
+	struct vms_outfile *file = vms_outfile_open(fixture->path, &error);
 	g_assert_no_error(error);
 	g_assert_false(vms_outfile_write(file, much, 1 << 20, &error));
 	vms_outfile_close(file);
@@ -154,7 +239,7 @@ static void test_no_folder(struct fixture *fixture, gconstpointer data G_GNUC_UN
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *path = g_build_filename(fixture->folder, "no", "report", NULL);
-	g_assert_null(vms_outfile_open(path, 0666, &error));
+	g_assert_null(vms_outfile_open(path, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
 	g_assert_nonnull(strstr(error->message, path));
 }
@@ -162,7 +247,7 @@ static void test_no_folder(struct fixture *fixture, gconstpointer data G_GNUC_UN
 static void test_folder(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
-	g_assert_null(vms_outfile_open(fixture->folder, 0666, &error));
+	g_assert_null(vms_outfile_open(fixture->folder, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
 }
 
@@ -170,7 +255,7 @@ static void test_folder(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 static void test_rename_fails(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
-	struct vms_outfile *file = vms_outfile_open(fixture->path, 0666, NULL);
+	struct vms_outfile *file = vms_outfile_open(fixture->path, NULL);
 	g_assert_true(vms_outfile_write(file, "x", 1, NULL));
 	g_assert_cmpint(g_mkdir(fixture->path, 0700), ==, 0);
 	g_assert_false(vms_outfile_commit(file, &error));
@@ -183,7 +268,7 @@ static void test_rename_fails(struct fixture *fixture, gconstpointer data G_GNUC
 static struct vms_outfile *open_random(const struct fixture *fixture, bool overwrite)
 {
 	g_autoptr(GError) error = NULL;
-	struct vms_outfile *file = vms_outfile_open_random(fixture->path, 0600, overwrite, &error);
+	struct vms_outfile *file = vms_outfile_open_random(fixture->path, overwrite, &error);
 	g_assert_no_error(error);
 	return file;
 }
@@ -218,7 +303,7 @@ static void test_exists(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	struct vms_outfile *file = open_random(fixture, false);
 
 	write_text(fixture->path, "old");
-	g_assert_null(vms_outfile_open_random(fixture->path, 0600, false, &early));
+	g_assert_null(vms_outfile_open_random(fixture->path, false, &early));
 	g_assert_error(early, VMS_ERROR, VMS_ERROR_EXISTS);
 	g_assert_nonnull(strstr(early->message, fixture->path));
 	g_assert_false(vms_outfile_commit(file, &late));
@@ -233,7 +318,7 @@ static void test_dangling(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 {
 	g_autoptr(GError) error = NULL;
 	g_assert_cmpint(symlink("nowhere", fixture->path), ==, 0);
-	g_assert_null(vms_outfile_open_random(fixture->path, 0600, false, &error));
+	g_assert_null(vms_outfile_open_random(fixture->path, false, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_EXISTS);
 }
 
@@ -252,9 +337,9 @@ static void test_not_regular(struct fixture *fixture, gconstpointer data G_GNUC_
 {
 	g_autoptr(GError) error = NULL;
 	g_assert_cmpint(mkfifo(fixture->path, 0600), ==, 0);
-	g_assert_null(vms_outfile_open_random(fixture->path, 0600, true, &error));
+	g_assert_null(vms_outfile_open_random(fixture->path, true, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED);
-	g_assert_null(vms_outfile_open_random("/dev/null", 0600, true, NULL));
+	g_assert_null(vms_outfile_open_random("/dev/null", true, NULL));
 }
 
 static void test_sync_cancelled(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
@@ -311,8 +396,94 @@ static int without_proc(const struct fixture *fixture)
 	}
 	struct vms_outfile *file = open_random(fixture, true);
 	vms_outfile_close(file);
-	return count_files(fixture) != 1 ||
-	       vms_outfile_open_random(fixture->path, 0600, false, NULL);
+	return count_files(fixture) != 1 || vms_outfile_open_random(fixture->path, false, NULL);
+}
+
+static const char *find_other(const struct fixture *fixture)
+{
+	static char found[256];
+	g_autoptr(GDir) dir = g_dir_open(fixture->folder, 0, NULL);
+	for (const char *name = g_dir_read_name(dir); name; name = g_dir_read_name(dir)) {
+		if (strcmp(name, "report.txt") != 0)
+			return g_strlcpy(found, name, sizeof(found)) ? found : NULL;
+	}
+	return NULL;
+}
+
+static GString *logged;
+
+static void on_log(enum vms_log_level level G_GNUC_UNUSED, const char *message,
+		   void *data G_GNUC_UNUSED)
+{
+	g_string_append_printf(logged, "%s\n", message);
+}
+
+/* Makes a file without a name useless for this process, as on NFS or vfat. */
+static bool have_no_unnamed_files(void)
+{
+	return mount("none", "/proc/self/fd", "tmpfs", 0, NULL) == 0;
+}
+
+/* A child of this one begins a file and is killed. */
+static int leave_behind(struct fixture *fixture)
+{
+	int status;
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || !have_no_unnamed_files())
+		return 77;
+	pid_t child = fork();
+	if (child == 0) {
+		g_assert_true(have_no_unnamed_files());
+		open_random(fixture, false);
+		kill(getpid(), SIGKILL);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+	g_autofree char *left = g_strdup(find_other(fixture));
+
+	/* One that is being written, one of a container, and what is none stay. */
+	struct vms_outfile *living = open_random(fixture, false);
+	g_autofree char *own = g_strdup(find_other(fixture));
+	g_assert_nonnull(strstr(logged->str, left));
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+	g_string_truncate(logged, 0);
+	struct vms_owner elsewhere = vms_owner_self();
+	elsewhere.pid_namespace++;
+	g_autofree char *label = vms_owner_label(&elsewhere);
+	const char *const others[] = { g_strdup_printf(".report.txt.%s.01234567", label),
+				       ".report.txt.vmscope-1.01234567", ".vmscope-" };
+	for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+		g_autofree char *path = g_build_filename(fixture->folder, others[i], NULL);
+		g_assert_true(g_file_set_contents(path, "", 0, NULL));
+	}
+	g_autofree char *second = g_build_filename(fixture->folder, "second", NULL);
+	write_text(second, "second");
+	g_assert_cmpuint(count_files(fixture), ==, 1 + G_N_ELEMENTS(others) + 1);
+	g_assert_nonnull(strstr(logged->str, others[0]));
+	g_assert_null(strstr(logged->str, others[1]));
+	g_assert_null(strstr(logged->str, own));
+	g_assert_true(vms_outfile_commit(living, NULL));
+	vms_outfile_close(living);
+	return g_file_test(fixture->path, G_FILE_TEST_EXISTS) ? 0 : 1;
+}
+
+/* What was left where a file cannot be without a name is removed by the next that writes there. */
+static void test_leftover(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	int status;
+	pid_t child = fork();
+	g_assert_cmpint(child, >=, 0);
+	if (child == 0) {
+		logged = g_string_new(NULL);
+		vms_log_set_handler(on_log, NULL, VMS_LOG_WARNING);
+		_exit(leave_behind(fixture));
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		g_test_skip("this user may not have mounts of its own");
+	else
+		g_assert_cmpint(WEXITSTATUS(status), ==, 0);
 }
 
 /* Where a file cannot be without a name, it has a temporary one. */
@@ -342,6 +513,10 @@ int main(int argc, char **argv)
 		{ "/outfile/new", test_new },
 		{ "/outfile/replace", test_replace },
 		{ "/outfile/symlink", test_symlink },
+		{ "/outfile/path", test_path },
+		{ "/outfile/loop", test_loop },
+		{ "/outfile/foreign-link", test_foreign_link },
+		{ "/outfile/open-file", test_open_file },
 		{ "/outfile/long-name", test_long_name },
 		{ "/outfile/device", test_device },
 		{ "/outfile/full-device", test_full_device },
@@ -357,6 +532,7 @@ int main(int argc, char **argv)
 		{ "/outfile/sync-cancelled", test_sync_cancelled },
 		{ "/outfile/too-large", test_too_large },
 		{ "/outfile/named", test_named },
+		{ "/outfile/leftover", test_leftover },
 	};
 
 	g_test_init(&argc, &argv, NULL);

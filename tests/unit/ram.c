@@ -30,7 +30,8 @@ struct region {
 	bool written[PAGES];
 	size_t page, size;
 	pid_t child;
-	int fd; /* of its file, or -1 */
+	struct vms_host_identity process; /* the child */
+	int fd;				  /* of its file, or -1 */
 	struct vms_ram ram;
 };
 
@@ -93,12 +94,14 @@ static void region_start(struct region *region, action act)
 	}
 	struct vms_ram_place place = { REGION_PA, region->size,
 				       (uint64_t)(uintptr_t)region->memory };
-	vms_ram_open(&region->ram, region->child, &place, 1);
+	g_assert_true(vms_host_identity_open(&region->process, region->child, NULL));
+	vms_ram_open(&region->ram, &region->process, &place, 1);
 }
 
 static void region_end(struct region *region)
 {
 	vms_ram_close(&region->ram);
+	vms_host_identity_close(&region->process);
 	kill(region->child, SIGKILL);
 	g_assert_cmpint(waitpid(region->child, NULL, 0), ==, region->child);
 	munmap(region->memory, region->size);
@@ -418,6 +421,89 @@ static void test_userfaultfd(void)
 	region_end(&region);
 }
 
+/* Another process that has the pid now is not read. */
+static void test_reused_pid(void)
+{
+	struct region region;
+	uint8_t byte;
+	struct vms_phys_part part = { REGION_PA, 1, &byte };
+	region_map(&region, -1, MAP_PRIVATE | MAP_ANONYMOUS);
+	choose_pages(&region);
+	region_start(&region, write_pages);
+	g_assert_true(vms_ram_read(&region.ram, REGION_PA, &byte, 1));
+	struct vms_host_identity before = region.process;
+	before.pidfd = -1;
+	before.start_time--;
+	region.ram.process = &before;
+	g_assert_false(vms_ram_read(&region.ram, REGION_PA, &byte, 1));
+	g_assert_cmpuint(vms_ram_read_parts(&region.ram, &part, 1), ==, 0);
+	vms_ram_close(&region.ram);
+	struct vms_ram_place place = { REGION_PA, region.size, (uintptr_t)region.memory };
+	vms_ram_open(&region.ram, &before, &place, 1);
+	g_assert_cmpuint(region.ram.parts->len, ==, 0);
+	region_end(&region);
+}
+
+/* A descriptor leads now to the file, now to a pipe, of which opening it for reading would wait. */
+static gpointer swap_files(gpointer data)
+{
+	const struct region *region = data;
+	g_autofree char *folder = g_dir_make_tmp("vmscope-ram-XXXXXX", NULL);
+	g_autofree char *path = g_build_filename(folder, "pipe", NULL);
+	int file = dup(region->fd);
+	int pipe = mkfifo(path, 0600) == 0 ? open(path, O_RDONLY | O_NONBLOCK) : -1;
+	g_unlink(path);
+	g_rmdir(folder);
+	if (pipe < 0 || file < 0)
+		kill(getpid(), SIGKILL);
+	for (;;) {
+		dup2(pipe, region->fd);
+		dup2(file, region->fd);
+	}
+	return NULL;
+}
+
+static void write_and_swap(struct region *region)
+{
+	write_pages(region);
+	g_thread_new("swap", swap_files, region);
+}
+
+/* Root finds the file by the mapping itself; nobody has to look through descriptors. */
+static void become_nobody(void)
+{
+	if (getuid() == 0 && setresuid(65534, 65534, 65534) < 0)
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void open_many_times(void)
+{
+	struct region region;
+	become_nobody();
+	region_map(&region, open_memfd(), MAP_SHARED);
+	choose_pages(&region);
+	region_start(&region, write_and_swap);
+	struct vms_ram_place place = { REGION_PA, region.size, (uintptr_t)region.memory };
+	for (int i = 0; i < 3000; i++) {
+		vms_ram_close(&region.ram);
+		vms_ram_open(&region.ram, &region.process, &place, 1);
+		g_assert_cmpint((int)kind_of(&region), ==, VMS_RAM_FILE);
+	}
+	check_bytes(&region);
+	region_end(&region);
+}
+
+static void test_swapped_file(void)
+{
+	if (g_test_subprocess()) {
+		open_many_times();
+		return;
+	}
+	g_test_trap_subprocess(NULL, 100 * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+	g_test_trap_assert_passed();
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -430,5 +516,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/ram/shared-anonymous", test_shared_anonymous);
 	g_test_add_func("/ram/split", test_split);
 	g_test_add_func("/ram/userfaultfd", test_userfaultfd);
+	g_test_add_func("/ram/reused-pid", test_reused_pid);
+	g_test_add_func("/ram/swapped-file", test_swapped_file);
 	return g_test_run();
 }

@@ -107,6 +107,67 @@ static void test_many(void)
 	}
 }
 
+/* Of symbols of one address that do not reach equally far, the first that reaches is found. */
+static void test_aliases(void)
+{
+	static const uint64_t sizes[] = { 0x10, 0x8, 0x20, 0x18, 0x20, 0x40 };
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("aliases");
+	vms_symbol_table_add(table, "before", 0xf00, 0x400, 'T');
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		g_autofree char *name = g_strdup_printf("alias_%zu", i);
+		vms_symbol_table_add(table, name, 0x1000, sizes[i], 'T');
+	}
+	vms_symbol_table_add(table, "after", 0x1030, 0x4, 'T');
+	vms_symbol_table_finish(table, 0x2000);
+	check_found(table, 0xfff, "before");
+	check_found(table, 0x1000, "alias_0");
+	check_found(table, 0x100f, "alias_0");
+	check_found(table, 0x1010, "alias_2");
+	check_found(table, 0x101f, "alias_2");
+	check_found(table, 0x1020, "alias_5");
+	check_found(table, 0x102f, "alias_5");
+	check_found(table, 0x1030, "after");
+	check_found(table, 0x1034, NULL);
+}
+
+/* A million names of one address: looking at each of them would never end. */
+static void test_many_aliases(void)
+{
+	enum { N = 1 << 20 };
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("aliases");
+	for (unsigned i = 0; i < N; i++)
+		vms_symbol_table_add(table, "alias", 0x1000, i + 1, 'T');
+	vms_symbol_table_finish(table, 0);
+	for (unsigned i = 0; i < N; i++) {
+		struct vms_symbol symbol;
+		g_assert_true(vms_symbol_table_find(table, 0x1000 + i, &symbol));
+		g_assert_cmpuint(symbol.size, ==, i + 1);
+	}
+}
+
+/*
+ * Names that are alike by the usual hash of strings: "ab" and "bA" weigh the same, however they
+ * are put together.
+ */
+static void test_alike_names(void)
+{
+	enum { PAIRS = 18, N = 1 << PAIRS };
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("alike");
+	char name[2 * PAIRS + 1] = { 0 };
+	for (unsigned i = 0; i < N; i++) {
+		for (unsigned pair = 0; pair < PAIRS; pair++)
+			memcpy(name + 2 * pair, i >> pair & 1 ? "ab" : "bA", 2);
+		vms_symbol_table_add(table, name, i, 1, 'T');
+	}
+	g_assert_cmpuint(g_str_hash("ab"), ==, g_str_hash("bA"));
+	vms_symbol_table_finish(table, 0);
+	for (unsigned i = 0; i < N; i++) {
+		struct vms_symbol found, symbol = vms_symbol_table_get(table, i);
+		g_assert_true(vms_symbol_table_lookup(table, symbol.name, &found));
+		g_assert_cmpuint(found.va, ==, i);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -115,5 +176,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/symbol_table/lookup", test_lookup);
 	g_test_add_func("/symbol_table/empty", test_empty);
 	g_test_add_func("/symbol_table/many", test_many);
+	g_test_add_func("/symbol_table/aliases", test_aliases);
+	g_test_add_func("/symbol_table/many-aliases", test_many_aliases);
+	g_test_add_func("/symbol_table/alike-names", test_alike_names);
 	return g_test_run();
 }

@@ -177,8 +177,12 @@ static bool block_at(const struct ring *ring, uint64_t id, uint64_t begin, uint6
 	return true;
 }
 
-/* The record with a descriptor id, if it is complete and its text not overwritten. */
-static void give_by_id(const struct ring *ring, uint64_t id, each_record each, void *data)
+/*
+ * The record with a descriptor id, if it is complete and its text not overwritten. `*left` are the
+ * bytes of the ring that no record has taken yet. False: this record needs more of them.
+ */
+static bool give_by_id(const struct ring *ring, uint64_t id, uint64_t *left, each_record each,
+		       void *data)
 {
 	const struct log_layout *layout = ring->layout;
 	uint64_t index = id & ((UINT64_C(1) << ring->count_bits) - 1);
@@ -189,7 +193,7 @@ static void give_by_id(const struct ring *ring, uint64_t id, each_record each, v
 				  layout->info_stride };
 	struct vms_bytes block, lpos;
 	if (!vms_bytes_has(desc, layout->lpos.offset, 0))
-		return;
+		return true;
 	lpos = (struct vms_bytes) { desc.data + layout->lpos.offset,
 				    desc.size - layout->lpos.offset };
 	if (!vms_member_get(desc, &layout->state, &state) || (state & ID_MASK) != id ||
@@ -199,9 +203,13 @@ static void give_by_id(const struct ring *ring, uint64_t id, each_record each, v
 	    !vms_member_get(info, &layout->time, &time) ||
 	    !vms_member_get(info, &layout->text_size, &size) ||
 	    !block_at(ring, id, begin, next, &block))
-		return;
+		return true;
+	if (block.size > *left)
+		return false;
+	*left -= block.size;
 	block.size = MIN(block.size, size);
 	give_record(time, record_level(info, &layout->text_size), block, each, data);
+	return true;
 }
 
 /* Newly allocated bytes; the caller has checked the size. */
@@ -277,15 +285,25 @@ static bool give_ring(struct vms_linux *guest, const struct log_layout *layout, 
 	g_mutex_unlock(&guest->lock);
 	if (!read)
 		return false;
-	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK;
-	for (uint64_t i = 0; i <= last && i >> ring.count_bits == 0; i++)
-		give_by_id(&ring, (ring.tail_id + i) & ID_MASK, each, data);
+	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK, left = ring.text.size;
+	for (uint64_t i = 0; i <= last && i >> ring.count_bits == 0; i++) {
+		if (give_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each, data))
+			continue;
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "log of the guest's kernel: its records overlap, they claim more than "
+			    "the %zu bytes of text that it has; the rest is left out",
+			    ring.text.size);
+		return false;
+	}
 	return true;
 }
 
 /* ---- the ring of records, before 5.10 --------------------------------- */
 
-/* A record of size 0 says that the next one is at the ring's begin (log_next()). */
+/*
+ * A record of size 0 says that the next one is at the ring's begin (log_next()). The text lies
+ * within its record, so that all texts together are not longer than all records.
+ */
 static bool give_records(struct vms_bytes log, const struct old_layout *layout, uint64_t first,
 			 uint64_t next, each_record each, void *data, GError **error)
 {
@@ -297,7 +315,7 @@ static bool give_records(struct vms_bytes log, const struct old_layout *layout, 
 		    !vms_member_get(record, &layout->size, &size) ||
 		    !vms_member_get(record, &layout->text_size, &text_size) ||
 		    !vms_member_get(record, &layout->time, &time) ||
-		    (size && size < layout->stride) ||
+		    (size && (size < layout->stride || text_size > size - layout->stride)) ||
 		    !vms_bytes_slice(log, at + layout->stride, size ? text_size : 0, &text)) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
 				    "log of the guest's kernel: the record at %" PRIu64 " of %zu "

@@ -14,7 +14,10 @@
 #define NAME_LIMIT    512
 #define PLACES_LIMIT  64
 #define BANNERS_LIMIT 64
-#define POINTER_LIMIT (1u << 16) /* of those that may lead to VMCOREINFO */
+/* Words of the image that are looked at more closely. */
+#define POINTER_LIMIT (1u << 16) /* that may lead to VMCOREINFO */
+#define LIST_LIMIT    (1u << 16) /* that may be the list of modules */
+#define EXPORT_LIMIT  (1u << 20) /* that may lead to an export's name */
 
 static void set_variable(struct vms_linux *guest, const char *name, uint64_t va)
 {
@@ -100,10 +103,14 @@ static void find_exports(struct vms_linux *guest, const struct vms_kernel_image 
 		first = MIN(first, places[i].at);
 		last = MAX(last, places[i].at);
 	}
-	for (size_t entry = 0; vms_bytes_has(image->bytes, entry, EXPORT_SIZE);
+	unsigned budget = EXPORT_LIMIT;
+	for (size_t entry = 0; vms_bytes_has(image->bytes, entry, EXPORT_SIZE) && budget > 0;
 	     entry += EXPORT_ALIGNMENT) {
 		const size_t at = relative(image->bytes, entry + EXPORT_NAME);
-		for (size_t i = 0; at >= first && at <= last && i < n; i++)
+		if (at < first || at > last)
+			continue;
+		budget--;
+		for (size_t i = 0; i < n; i++)
 			if (at == places[i].at && is_export(image->bytes, entry, places[i].name))
 				set_variable(guest, places[i].name,
 					     image->va + relative(image->bytes, entry));
@@ -122,7 +129,7 @@ static void find_banner(struct vms_linux *guest, const struct vms_kernel_image *
 		if (!hit)
 			return;
 		g_autofree char *banner =
-			vms_linux_banner((struct vms_bytes) { hit, (size_t)(end - hit) });
+			vms_linux_banner_at(image->bytes, (size_t)(hit - image->bytes.data));
 		const char *version = banner ? g_strrstr(banner, number) : NULL;
 		if (version && g_ascii_isdigit(version[strlen(number)])) {
 			set_variable(guest, "linux_banner",
@@ -244,13 +251,15 @@ static void find_modules(struct vms_linux *guest, const struct vms_kernel_image 
 	    !vms_btf_member(guest->btf, "module", "mkobj.mod", &self))
 		return;
 	const size_t begin = (guest->text[0].end - image->va) & ~(size_t)7;
-	for (size_t at = begin; vms_bytes_u64(image->bytes, at + 8, &last); at += 8) {
+	unsigned budget = LIST_LIMIT;
+	for (size_t at = begin; vms_bytes_u64(image->bytes, at + 8, &last) && budget > 0; at += 8) {
 		const uint64_t head = image->va + at;
 		if (!vms_bytes_u64(image->bytes, at, &first) ||
 		    !guest->arch->is_kernel_address(first) ||
 		    !guest->arch->is_kernel_address(last) || first % 8 != 0 || last % 8 != 0 ||
 		    first - image->va < image->bytes.size || last - image->va < image->bytes.size)
 			continue;
+		budget--;
 		if (is_module(guest, &list, &self, head, first)) {
 			set_variable(guest, "modules", head);
 			return;

@@ -65,10 +65,12 @@ static bool check_token_index(struct search *search, size_t digits, size_t index
 			return false;
 		search->token[i] = (const char *)image.data + at;
 		/* What is not printable is in no symbol, and should reach no terminal. */
-		while (at < index && g_ascii_isgraph(image.data[at]))
-			at++;
-		if (at >= index || image.data[at++] != 0)
+		size_t end = at;
+		while (end < index && g_ascii_isgraph(image.data[end]))
+			end++;
+		if (!spend(search, end + 1 - at) || end >= index || image.data[end] != 0)
 			return false;
+		at = end + 1;
 	}
 	search->token_index = index;
 	search->after_tokens = index + 2 * N_TOKENS;

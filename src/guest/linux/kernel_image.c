@@ -75,6 +75,18 @@ GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_a
 	return pages->len ? g_steal_pointer(&pages) : NULL;
 }
 
+bool vms_kernel_image_translate(const GArray *pages, uint64_t va, uint64_t *ret)
+{
+	for (guint i = 0; i < pages->len; i++) {
+		const struct vms_page *page = &g_array_index(pages, struct vms_page, i);
+		if (va - page->va >= page->size)
+			continue;
+		*ret = page->pa + (va - page->va);
+		return true;
+	}
+	return false;
+}
+
 void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 			   struct vms_kernel_image *ret)
 {

@@ -36,6 +36,12 @@ const struct vms_linux_arch *vms_linux_arch_of(const struct vms_arch *arch);
  */
 GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_arch *arch);
 
+/*
+ * The physical address of `va`, by those pages; false when it is in none of them. The kernel does
+ * not move, so this is right when the page tables that told it are long gone.
+ */
+bool vms_kernel_image_translate(const GArray *pages, uint64_t va, uint64_t *ret);
+
 struct vms_kernel_image {
 	uint64_t va;
 	struct vms_bytes bytes; /* what is not mapped or not readable is zero */

@@ -13,6 +13,9 @@
 
 /* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
 #define SCAN_HITS_LIMIT 16
+/* A kernel that is understood in part is looked at so often, and after so long. */
+#define LOOKS_LIMIT    3
+#define LOOKS_PAUSE_US 20000
 /* On aarch64, of struct pt_regs up to 6.13. */
 #define USUAL_PT_REGS_RECORD 304
 
@@ -32,6 +35,13 @@ bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va)
 			return true;
 	const struct vms_module *module = vms_linux_module_at(guest, va, NULL);
 	return module && va - module->text < module->text_size;
+}
+
+void vms_linux_note_missing(struct vms_linux *guest, const char *what)
+{
+	char *before = guest->missing;
+	guest->missing = before ? g_strconcat(before, "; ", what, NULL) : g_strdup(what);
+	g_free(before);
 }
 
 static void set_symbol(struct vms_location *location, const struct vms_symbol *symbol, uint64_t va)
@@ -123,19 +133,32 @@ static void load_text(struct vms_linux *guest)
 	}
 }
 
-/* From a process's page tables, which may vanish, to the kernel's own. */
-static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_arch *arch)
+/* Where the kernel's own root page table is; symbols of functions only leave that to VMCOREINFO. */
+static bool find_root(const struct vms_linux *guest, const struct vms_linux_arch *arch,
+		      uint64_t *ret)
 {
-	uint64_t root;
+	return vms_linux_symbol(guest, arch->root_symbol, ret) ||
+	       (guest->vmcoreinfo &&
+		vms_vmcoreinfo_hex(guest->vmcoreinfo, "SYMBOL(swapper_pg_dir)", ret));
+}
+
+/*
+ * From a process's page tables to the kernel's own, by where the image was found: the process may
+ * have ended since, and its tables may hold anything.
+ */
+static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_arch *arch,
+				const GArray *pages)
+{
+	uint64_t root, pa;
 	struct vms_page page;
-	if (!vms_linux_symbol(guest, arch->root_symbol, &root) ||
-	    !vms_memory_translate(guest->memory, root, &page))
+	if (guest->has_own_tables || !find_root(guest, arch, &root) ||
+	    !vms_kernel_image_translate(pages, root, &pa))
 		return;
 	struct vms_regs regs = *vms_memory_regs(guest->memory);
-	arch->set_root(&regs, page.pa + (root - page.va));
+	arch->set_root(&regs, pa);
 	g_autoptr(vms_memory) memory = vms_memory_new(guest->machine, &regs);
-	struct vms_page same;
-	guest->has_own_tables = vms_memory_translate(memory, root, &same) && same.pa == page.pa;
+	guest->has_own_tables =
+		vms_memory_translate(memory, root, &page) && page.pa + (root - page.va) == pa;
 	if (guest->has_own_tables)
 		vms_memory_set_regs(guest->memory, &regs);
 }
@@ -160,10 +183,9 @@ bool vms_linux_renew_tables(struct vms_linux *guest, const struct vms_regs *regs
 static void load_banner(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	uint64_t va;
-	if (!vms_linux_symbol(guest, "linux_banner", &va) || va - image->va >= image->bytes.size)
+	if (!vms_linux_symbol(guest, "linux_banner", &va))
 		return;
-	char *banner = vms_linux_banner((struct vms_bytes) {
-		image->bytes.data + (va - image->va), image->bytes.size - (va - image->va) });
+	char *banner = vms_linux_banner_at(image->bytes, va - image->va);
 	if (banner) {
 		g_free(guest->banner);
 		guest->banner = banner;
@@ -233,9 +255,14 @@ static void load_types(struct vms_linux *guest)
 	guest->btf = load_btf(guest, &error);
 	if (guest->btf && vms_btf_member(guest->btf, "pt_regs", "stackframe", &record))
 		guest->pt_regs_record = record.offset;
-	if (!guest->btf)
-		vms_log(VMS_LOG_INFO, "no tasks, modules and memory areas can be read: %s",
-			error->message);
+	if (guest->btf)
+		return;
+	g_autofree char *text = g_strdup_printf(
+		"no tasks, modules and memory areas can be read: %s", error->message);
+	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_NOT_FOUND))
+		vms_log(VMS_LOG_INFO, "%s", text);
+	else
+		vms_linux_note_missing(guest, text);
 }
 
 /* After types and unwind tables, which they need. */
@@ -247,7 +274,7 @@ static void load_tasks_and_modules(struct vms_linux *guest)
 	guest->modules = vms_linux_modules_new(guest);
 	vms_linux_bpf_refresh(guest);
 	if (guest->modules && !vms_linux_modules_refresh(guest, &error))
-		vms_log(VMS_LOG_INFO, "%s", error->message);
+		vms_linux_note_missing(guest, error->message);
 }
 
 /* ---- finding it ------------------------------------------------------- */
@@ -281,8 +308,14 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		vms_linux_find_hidden(guest, &image);
 		load_banner(guest, &image);
 		log_phase("Kernel symbols", &phase_ns);
-		use_own_page_tables(guest, arch);
+		use_own_page_tables(guest, arch, pages);
 		load_vmcoreinfo(guest);
+		use_own_page_tables(guest, arch, pages);
+		if (!guest->has_own_tables)
+			vms_log(VMS_LOG_DEBUG,
+				"the kernel's own page tables are not known: it is "
+				"looked at through those that %s showed",
+				found_by);
 		load_uts(guest);
 		load_kaslr_offset(guest, arch);
 		load_types(guest);
@@ -317,29 +350,42 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 		*paging |= has_paging(memory, arch);
 		pages = vms_kernel_image_map(memory, arch);
+		*regs = *vms_memory_regs(memory); /* of the kernel, where a user program runs */
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
 	}
 	return pages;
 }
 
-static struct vms_linux *detect_by_vcpus(struct vms_machine *machine,
-					 const struct vms_linux_arch *arch, bool *paging,
-					 GError **error)
+/* Is it the machine's state that is in the way, which may change? */
+static bool is_of_now(const GError *failure)
 {
-	uint64_t phase_ns = vms_clock_now_ns();
-	struct vms_regs regs;
-	GError *failure = NULL;
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
-		return NULL;
-	g_autoptr(GArray) pages = map_by_vcpus(machine, arch, &regs, paging, &failure);
-	vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
-	if (failure) {
-		g_propagate_error(error, failure);
-		return NULL;
+	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+}
+
+/*
+ * The same for a machine that is not held yet. When it went on before all was seen, as the watchdog
+ * may have it, it is looked at again. *refused: it could not be held.
+ */
+static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arch *arch,
+			 struct vms_regs *regs, bool *paging, bool *refused, GError **error)
+{
+	for (unsigned looks = 1;; looks++) {
+		GError *failure = NULL;
+		*refused = !vms_machine_hold(machine, VMS_ALL_VCPUS, &failure);
+		if (!*refused) {
+			g_autoptr(GArray) pages =
+				map_by_vcpus(machine, arch, regs, paging, &failure);
+			vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
+			if (!failure)
+				return g_steal_pointer(&pages);
+		}
+		if (*refused || !is_of_now(failure) || looks == LOOKS_LIMIT) {
+			g_propagate_error(error, failure);
+			return NULL;
+		}
+		g_error_free(failure);
 	}
-	log_phase("Finding the kernel's image", &phase_ns);
-	return pages ? load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL) : NULL;
 }
 
 /* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
@@ -392,32 +438,96 @@ struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **w
 	return guest;
 }
 
-struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
+/* The kernel that a file's VMCOREINFO or a search of memory leads to. */
+static struct vms_linux *detect_without_vcpus(struct vms_machine *machine,
+					      const struct vms_linux_arch *arch, char **why)
+{
+	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
+	struct vms_linux *guest = NULL;
+	if (vmcoreinfo)
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file");
+	return guest ?: vms_linux_detect_by_scan(machine, why);
+}
+
+/*
+ * A machine that cannot be held now, as while it is migrated, can be read: its vCPUs are not asked.
+ */
+static struct vms_linux *detect_unheld(struct vms_machine *machine,
+				       const struct vms_linux_arch *arch, GError *refusal,
+				       GError **error)
+{
+	g_autofree char *why = NULL;
+	vms_log(VMS_LOG_INFO, "a kernel is searched for in memory alone: %s", refusal->message);
+	struct vms_linux *guest = detect_without_vcpus(machine, arch, &why);
+	if (guest) {
+		g_error_free(refusal);
+		return guest;
+	}
+	vms_log(VMS_LOG_INFO, "%s", why);
+	g_propagate_error(error, refusal);
+	return NULL;
+}
+
+static struct vms_linux *look(struct vms_machine *machine, const struct vms_linux_arch *arch,
+			      char **why, GError **error)
 {
 	GError *failure = NULL;
-	bool paging = false, is_core = vms_machine_info(machine)->is_core;
-	const struct vms_linux_arch *arch = known_arch(machine, why);
-	if (!arch)
-		return NULL;
-	struct vms_linux *guest = detect_by_vcpus(machine, arch, &paging, &failure);
+	struct vms_regs regs;
+	uint64_t phase_ns = vms_clock_now_ns();
+	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
+	g_autoptr(GArray) pages = map_image(machine, arch, &regs, &paging, &refused, &failure);
+	log_phase("Finding the kernel's image", &phase_ns);
+	if (refused && is_of_now(failure))
+		return detect_unheld(machine, arch, failure, error);
 	if (failure) {
 		g_propagate_error(error, failure);
 		return NULL;
 	}
-	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
-	if (!guest && vmcoreinfo)
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file");
+	struct vms_linux *guest = NULL;
+	if (pages)
+		guest = load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
 	/* A file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
 	} else if (!guest) {
 		g_autofree char *why_no_scan = NULL;
-		guest = vms_linux_detect_by_scan(machine, &why_no_scan);
+		guest = detect_without_vcpus(machine, arch, &why_no_scan);
 		if (!guest)
 			*why = g_strconcat("no vCPU's page tables map a Linux kernel, and ",
 					   why_no_scan, NULL);
 	}
-	if (guest && is_core)
+	return guest;
+}
+
+/* One that boots or loads modules is not the same a moment later; a file stays what it is. */
+static struct vms_linux *look_again(struct vms_linux *guest, const struct vms_linux_arch *arch)
+{
+	struct vms_machine *machine = guest->machine;
+	if (vms_machine_info(machine)->is_core)
+		return guest;
+	for (unsigned looks = 1; guest->missing && looks < LOOKS_LIMIT; looks++) {
+		g_autofree char *why = NULL;
+		vms_log(VMS_LOG_DEBUG, "The guest is looked at again: %s", guest->missing);
+		g_usleep(LOOKS_PAUSE_US);
+		struct vms_linux *anew = look(machine, arch, &why, NULL);
+		if (!anew)
+			continue;
+		vms_linux_free(guest);
+		guest = anew;
+	}
+	return guest;
+}
+
+struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
+{
+	const struct vms_linux_arch *arch = known_arch(machine, why);
+	struct vms_linux *guest = arch ? look(machine, arch, why, error) : NULL;
+	if (!guest)
+		return NULL;
+	guest = look_again(guest, arch);
+	if (guest->missing)
+		vms_log(VMS_LOG_WARNING, "%s", guest->missing);
+	if (vms_machine_info(machine)->is_core)
 		vms_linux_complete_vcpus(guest);
 	return guest;
 }
@@ -434,6 +544,7 @@ void vms_linux_free(struct vms_linux *guest)
 	vms_btf_free(guest->btf);
 	g_clear_pointer(&guest->variables, g_hash_table_unref);
 	g_free(guest->vmcoreinfo);
+	g_free(guest->missing);
 	g_free(guest->banner);
 	g_free(guest->release);
 	g_free(guest->version);

@@ -32,6 +32,7 @@ struct vms_linux {
 	const char *found_by;
 	uint64_t kaslr_offset;
 	char *vmcoreinfo; /* its text, or NULL */
+	char *missing;	  /* what this kernel has and could not be read, for a message; or NULL */
 
 	struct vms_btf *btf;		       /* btf.c */
 	struct vms_orc *orc;		       /* orc.c: the kernel's own table */
@@ -45,6 +46,8 @@ struct vms_linux {
 /* linux.c: finds a Linux kernel; NULL without error when there is none (why: newly allocated). */
 struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GError **error);
 void vms_linux_free(struct vms_linux *guest);
+/* Notes that a part of the kernel is there and could not be read; looking again may help. */
+void vms_linux_note_missing(struct vms_linux *guest, const char *what);
 /* Address of a kernel symbol, or of a variable found otherwise; false when none has that name. */
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
 /* Looks through the page tables of these registers from now on; false if no kernel is there. */

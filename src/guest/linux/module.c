@@ -319,8 +319,11 @@ static char symbol_type(const struct raw_symbols *raw, uint64_t index)
 	return g_ascii_isalpha(type) ? (char)type : '?';
 }
 
-/* Adds those that the kernel lists: with a name, and defined. */
-static void add_symbols(struct vms_linux_modules *modules, const struct raw_symbols *raw,
+/*
+ * Adds those that the kernel lists: with a name, and defined. Symbols may share their names' bytes,
+ * so that each pays for its name, also one that is not listed. False when the budget is spent.
+ */
+static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symbols *raw,
 			const struct exports *exports, struct vms_symbol_table *table)
 {
 	uint64_t n = raw->symtab.size / SYM_SIZE;
@@ -331,16 +334,21 @@ static void add_symbols(struct vms_linux_modules *modules, const struct raw_symb
 		vms_bytes_u32(raw->symtab, i * SYM_SIZE + SYM_NAME, &name_offset);
 		vms_bytes_u16(raw->symtab, i * SYM_SIZE + SYM_SHNDX, &section);
 		vms_bytes_u64(raw->symtab, i * SYM_SIZE + SYM_VALUE, &value);
-		char name[KSYM_SIZE];
-		g_strlcpy(name, (const char *)raw->strtab.data + name_offset, sizeof(name));
-		vms_text_clean(name);
-		if (!*name || !section || !spend(modules, strlen(name) + 1, 1))
+		char name[KSYM_SIZE] = { 0 };
+		const char *text = (const char *)raw->strtab.data + name_offset;
+		size_t length = strnlen(text, KSYM_SIZE - 1);
+		if (!spend(modules, length + 1, 1))
+			return false;
+		if (!length || !section)
 			continue;
+		memcpy(name, text, length);
+		vms_text_clean(name);
 		char type = symbol_type(raw, i);
 		type = is_exported(exports, name, value) ? g_ascii_toupper(type)
 							 : g_ascii_tolower(type);
 		vms_symbol_table_add(table, name, value, 0, type);
 	}
+	return true;
 }
 
 static uint64_t regions_end(const struct loaded_module *loaded)
@@ -362,7 +370,11 @@ static void read_symbols(struct vms_linux_modules *modules, struct vms_memory *m
 	loaded->module.symbols = vms_symbol_table_new(loaded->module.name);
 	if (read_raw_symbols(modules, memory, loaded, &raw)) {
 		read_exports(modules, memory, loaded->va, &exports);
-		add_symbols(modules, &raw, &exports, loaded->module.symbols);
+		if (!add_symbols(modules, &raw, &exports, loaded->module.symbols))
+			vms_log(VMS_LOG_WARNING,
+				"symbols of the guest's module %s are left out: all modules have "
+				"more than can be",
+				loaded->module.name);
 	} else {
 		vms_log(VMS_LOG_INFO, "symbols of the guest's module %s cannot be read",
 			loaded->module.name);

@@ -36,7 +36,7 @@ void vms_orc_free(struct vms_orc *orc);
  */
 bool vms_orc_find(const struct vms_orc *orc, uint64_t pc, struct vms_orc_entry *ret);
 
-/* The kernel's own table, or NULL with the reason in the log. */
+/* The kernel's own table; NULL where it has none (the log tells), or where it is missing. */
 struct vms_orc *vms_linux_orc_load(struct vms_linux *guest);
 /*
  * A module's table: its address and number of entries come from struct module. NULL where there is

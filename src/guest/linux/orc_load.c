@@ -136,9 +136,11 @@ struct vms_orc *vms_linux_orc_load(struct vms_linux *guest)
 			    "ORC table of the guest: its symbols contradict each other");
 	else
 		orc = load(guest, ip, entries, n, &error);
-	if (!orc)
-		vms_log(VMS_LOG_WARNING, "%s; the kernel's stacks are walked by frame pointers",
-			error->message);
+	if (!orc) {
+		g_autofree char *text = g_strdup_printf(
+			"the kernel's stacks are walked by frame pointers: %s", error->message);
+		vms_linux_note_missing(guest, text);
+	}
 	return orc;
 }
 

@@ -11,23 +11,32 @@ enum uts_field { UTS_SYSNAME, UTS_NODENAME, UTS_RELEASE, UTS_VERSION };
 /* What struct uts_namespace has before it: nothing from 5.11 on, a reference count before. */
 #define UTS_OFFSET_LIMIT 64
 
+char *vms_linux_banner_at(struct vms_bytes image, size_t offset)
+{
+	struct vms_bytes text;
+	if (offset > image.size || !vms_bytes_slice(image, offset, image.size - offset, &text) ||
+	    !vms_bytes_has(text, 0, strlen(PREFIX)) || memcmp(text.data, PREFIX, strlen(PREFIX)))
+		return NULL;
+	/* The log may hold a copy, but without the newline and the NUL. */
+	const uint8_t *newline = memchr(text.data, '\n', MIN(text.size, BANNER_LIMIT));
+	size_t size = newline ? (size_t)(newline - text.data) : 0;
+	if (!newline || size + 1 == text.size || newline[1] != 0 || memchr(text.data, 0, size) ||
+	    !memchr(text.data, '(', size))
+		return NULL;
+	char *banner = g_strndup((const char *)text.data, size);
+	vms_text_clean(banner);
+	return banner;
+}
+
 char *vms_linux_banner(struct vms_bytes image)
 {
 	const uint8_t *from = image.data, *end = image.data + image.size, *hit;
-	while ((hit = memmem(from, (size_t)(end - from), PREFIX, strlen(PREFIX)))) {
+	char *banner = NULL;
+	while (!banner && (hit = memmem(from, (size_t)(end - from), PREFIX, strlen(PREFIX)))) {
+		banner = vms_linux_banner_at(image, (size_t)(hit - image.data));
 		from = hit + 1;
-		/* The log may hold a copy, but without the newline and the NUL. */
-		size_t limit = MIN((size_t)(end - hit), BANNER_LIMIT);
-		const uint8_t *newline = memchr(hit, '\n', limit);
-		if (!newline || newline + 1 == end || newline[1] != 0 ||
-		    memchr(hit, 0, (size_t)(newline - hit)) ||
-		    !memchr(hit, '(', (size_t)(newline - hit)))
-			continue;
-		char *banner = g_strndup((const char *)hit, (size_t)(newline - hit));
-		vms_text_clean(banner);
-		return banner;
 	}
-	return NULL;
+	return banner;
 }
 
 void vms_uts_from_banner(const char *banner, struct vms_uts *ret)

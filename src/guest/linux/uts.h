@@ -6,6 +6,8 @@
 
 /* What /proc/version says, newly allocated, or NULL: the mark of a Linux kernel's image. */
 char *vms_linux_banner(struct vms_bytes image);
+/* The one that begins at `offset`; NULL where none does. */
+char *vms_linux_banner_at(struct vms_bytes image, size_t offset);
 
 struct vms_uts {
 	char *release, *version, *hostname; /* newly allocated; NULL where unknown */

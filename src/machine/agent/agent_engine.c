@@ -349,8 +349,15 @@ static void limit_vcpus(struct agent_machine *agent)
 static bool open_agent(struct agent_machine *agent, const char *const *qmp, GError **error)
 {
 	struct vms_machine *machine = &agent->qemu.machine;
-	if (!vms_qemu_open(&agent->qemu, qmp, agent->link->pid, error))
+	const struct vms_host_identity *process = &agent->link->process;
+	if (!vms_qemu_open(&agent->qemu, qmp, process->pid, error))
 		return false;
+	/* If it has ended, another process with its pid may have answered. */
+	if (!vms_host_identity_is_alive(process)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: the QEMU has ended",
+			    agent->link->stream.peer);
+		return false;
+	}
 	machine->arch = vms_arch_by_name(agent->link->hello.arch);
 	if (!machine->arch) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
@@ -362,7 +369,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "%s: the guest's memory cannot be read from QEMU, process %d: run as "
 			    "the same user, or as root",
-			    agent->link->stream.peer, (int)agent->link->pid);
+			    agent->link->stream.peer, (int)process->pid);
 		return false;
 	}
 	limit_vcpus(agent);

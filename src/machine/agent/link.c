@@ -3,10 +3,10 @@
 
 #include "base/text.h"
 #include "machine/agent/packet_fds.h"
+#include "machine/host/connection.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -166,14 +166,36 @@ static bool check_hello(const struct vms_agent_link *link, GError **error)
 	return true;
 }
 
-/* Who listens, seen from here; the agent's word where that process is none of ours. */
-static pid_t find_pid(const struct vms_agent_link *link)
+/*
+ * Who listens there must be the QEMU: what an agent says of itself, another program may say, too.
+ * Nothing is sent to any other.
+ */
+static bool find_process(struct vms_agent_link *link, pid_t pid, GError **error)
 {
-	struct ucred peer = { 0 };
-	socklen_t size = sizeof(peer);
-	getsockopt(link->stream.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	bool seen = peer.pid > 0 && (kill(peer.pid, 0) == 0 || errno != ESRCH);
-	return seen ? peer.pid : (pid_t)MIN(link->hello.pid, G_MAXINT);
+	if (!vms_host_identity_open_peer(&link->process, link->stream.fd)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "%s: cannot tell which process listens there: it has ended, or is in "
+			    "another PID namespace; run where that QEMU can be seen",
+			    link->stream.peer);
+		return false;
+	}
+	if (!pid || link->process.pid == pid)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+		    "%s: it is process %d that listens there, not process %d", link->stream.peer,
+		    (int)link->process.pid, (int)pid);
+	return false;
+}
+
+/* Who has answered must be who listens: the socket may have been handed on. */
+static bool check_server(const struct vms_agent_link *link, GError **error)
+{
+	if (vms_host_identity_serves(&link->process, link->stream.fd))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+		    "%s: it is not process %d that answers there, although it has made the socket",
+		    link->stream.peer, (int)link->process.pid);
+	return false;
 }
 
 static bool greet(struct vms_agent_link *link, GError **error)
@@ -185,17 +207,17 @@ static bool greet(struct vms_agent_link *link, GError **error)
 			  vms_stream_deadline(&link->stream), &reply, error))
 		return false;
 	link->hello = reply.hello;
-	link->pid = find_pid(link);
-	if (check_hello(link, error))
+	if (check_server(link, error) && check_hello(link, error))
 		link->shared = vms_agent_map(link, reply.fds[0], link->hello.shared_size, error);
 	close_fds(&reply);
 	return link->shared;
 }
 
-struct vms_agent_link *vms_agent_link_open(const char *path, GError **error)
+struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError **error)
 {
 	g_autoptr(vms_agent_link) link = g_new0(struct vms_agent_link, 1);
-	if (!vms_stream_connect_packets(&link->stream, "agent", path, error) || !greet(link, error))
+	if (!vms_stream_connect_packets(&link->stream, "agent", path, error) ||
+	    !find_process(link, pid, error) || !greet(link, error))
 		return NULL;
 	return g_steal_pointer(&link);
 }
@@ -206,6 +228,7 @@ void vms_agent_link_close(struct vms_agent_link *link)
 		return;
 	if (link->shared)
 		munmap(link->shared, link->hello.shared_size);
+	vms_host_identity_close(&link->process);
 	vms_stream_close(&link->stream);
 	g_free(link);
 }

@@ -8,21 +8,24 @@
 #pragma once
 
 #include "machine/agent/protocol.h"
+#include "machine/host/identity.h"
 #include "machine/qemu/stream.h"
 #include <sys/types.h>
 
 typedef struct vms_agent_link {
 	struct vms_stream stream;
 	struct vms_agent_hello hello;
-	pid_t pid; /* of the QEMU, as we see it */
+	struct vms_host_identity process; /* the QEMU */
 	struct vms_agent_shared *shared;
 } vms_agent_link;
 
 /*
- * Connects to the agent's socket. Errors: as vms_stream_connect, BUSY (it has as many clients as it
- * takes), UNSUPPORTED (it speaks another version), PROTOCOL, TIMEOUT, CLOSED.
+ * Connects to the agent's socket. `pid`: the process that must be there, 0 where it may be any.
+ * Errors: as vms_stream_connect, BUSY (it has as many clients as it takes), UNSUPPORTED (it speaks
+ * another version), PERMISSION (another process is there, or none that can be seen), PROTOCOL,
+ * TIMEOUT, CLOSED.
  */
-struct vms_agent_link *vms_agent_link_open(const char *path, GError **error);
+struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError **error);
 /* Ends all holds and the trace of this link. NULL is allowed. */
 void vms_agent_link_close(struct vms_agent_link *link);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_agent_link, vms_agent_link_close)

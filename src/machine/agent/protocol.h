@@ -42,7 +42,7 @@ enum vms_agent_kind {
 	VMS_AGENT_HOLD,	     /* struct vms_agent_hold; no reply */
 	VMS_AGENT_CALLS_FUNCTIONS, /* struct vms_agent_table, with a file of vms_agent_function */
 	VMS_AGENT_CALLS_STACKS,	   /* struct vms_agent_table, with a file of vms_agent_stack */
-	VMS_AGENT_CALLS_START,	   /* struct vms_agent_calls → OK, with memfd and eventfd; by the
+	VMS_AGENT_CALLS_START,	   /* struct vms_agent_calls → OK, with memfd and a socket; by the
 				      client that traces already: other tables and options */
 	VMS_AGENT_CALLS_STOP,	   /* → OK once the last record has been written */
 	VMS_AGENT_OK,		   /* struct vms_agent_message alone */
@@ -171,7 +171,7 @@ struct vms_agent_calls {
 /*
  * The memory of a trace: this, then a ring of `ring_size` bytes per vCPU, each at
  * `rings_offset + vcpu * ring_size`. The agent writes at `head`, the client reads at `tail`; both
- * count bytes and never go back. `eventfd` is signalled when an eighth of a ring has filled.
+ * count bytes and never go back. The socket brings a byte when an eighth of a ring has filled.
  */
 struct vms_calls_ring {
 	_Alignas(64) _Atomic uint64_t head;
@@ -187,7 +187,7 @@ struct vms_calls_shared {
 	uint64_t rings_offset;
 	uint64_t ring_size;
 	uint32_t n_rings;
-	_Atomic uint32_t stopped; /* 1: a STOP function was called; `eventfd` was signalled */
+	_Atomic uint32_t stopped; /* 1: a STOP function was called; the socket brought a byte */
 	struct vms_calls_ring ring[];
 };
 

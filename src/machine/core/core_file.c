@@ -18,7 +18,9 @@
 #define FLAT_VERSION	 1
 #define FLAT_HEADER	 4096
 #define FLAT_RECORD	 16
-#define FLAT_RECORDS_MAX (UINT32_C(4) << 20)
+#define FLAT_RECORDS_MAX (UINT32_C(4) << 20) /* makedumpfile and QEMU: one for a MiB or more */
+/* Neighbours that a stretch of data is made of; the next look goes on from there. */
+#define STRETCH_EXTENTS 64
 
 struct vms_core_file {
 	char *path;
@@ -26,6 +28,7 @@ struct vms_core_file {
 	uint64_t size; /* of the file itself */
 	uint64_t disk_size;
 	GArray *extents;       /* struct vms_extent of a flattened file, else NULL */
+	uint32_t n_records;    /* of a flattened file that were read */
 	uint64_t virtual_size; /* of what a flattened file stands for */
 	char *damage;
 };
@@ -63,7 +66,10 @@ static bool malformed(const struct vms_core_file *file, uint64_t offset, GError 
 	return false;
 }
 
-/* Reads the record at `*at` and steps to the next one; `*end` when it is the last. */
+/*
+ * Reads the record at `*at` and steps to the next one; `*end` when it is the last. Empty records
+ * count, too: a hole of a sparse file is nothing but these.
+ */
 static bool next_record(struct vms_core_file *file, uint64_t *at, bool *end, GError **error)
 {
 	uint64_t record[2];
@@ -83,7 +89,7 @@ static bool next_record(struct vms_core_file *file, uint64_t *at, bool *end, GEr
 		return true;
 	struct vms_extent extent = { offset, size, *at + FLAT_RECORD,
 				     UINT32_MAX - file->extents->len };
-	if (file->extents->len == FLAT_RECORDS_MAX)
+	if (file->n_records++ == FLAT_RECORDS_MAX)
 		return malformed(file, *at, error,
 				 "too many records (makedumpfile -R makes a plain file of it)");
 	if (size)
@@ -246,7 +252,9 @@ void vms_core_file_next_data(const struct vms_core_file *file, uint64_t offset, 
 	}
 	if (!vms_extents_at(file->extents, offset, end - offset, &part))
 		*begin = offset + part.size;
-	for (*stop = *begin;
-	     *stop < end && vms_extents_at(file->extents, *stop, end - *stop, &part);)
+	*stop = *begin;
+	for (unsigned i = 0; i < STRETCH_EXTENTS && *stop < end &&
+			     vms_extents_at(file->extents, *stop, end - *stop, &part);
+	     i++)
 		*stop += part.size;
 }

@@ -126,7 +126,7 @@ static const char *owner_of(struct vms_core_machine *core, struct vms_bytes name
 {
 	g_autofree char *owner = g_strndup((const char *)name.data, MIN(name.size, OWNER_MAX));
 	vms_text_clean(owner);
-	return g_string_chunk_insert_const(core->strings, owner);
+	return g_string_chunk_insert(core->strings, owner);
 }
 
 void vms_core_notes(struct vms_core_machine *core, struct vms_bytes notes, uint64_t file_offset,

@@ -31,7 +31,7 @@ static bool add_range(struct vms_core_machine *core, const char *text)
 		if (!g_str_has_prefix(rest, word))
 			continue;
 		range.kind = kind;
-		range.name = g_string_chunk_insert_const(core->strings, rest + strlen(word));
+		range.name = g_string_chunk_insert(core->strings, rest + strlen(word));
 		g_array_append_val(core->noted_ranges, range);
 		return true;
 	}

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define DEFAULT_MEMORY (128U << 20)
+/* Of each option. A monitor's chardev is looked for among all: any user may start a "QEMU". */
+#define MONITORS_MAX 16
 
 /* A copy of `text` up to the next single comma, and what follows that; ",," is a comma. */
 static char *next_part(const char **text)
@@ -177,7 +179,8 @@ static void add_chardev(char **args, const char *id, struct vms_cmdline *ret)
 static void parse_qmp(char **args, const char *option, struct vms_cmdline *ret)
 {
 	const char *device;
-	for (size_t i = 0; (device = next_option(args, &i, option));) {
+	unsigned n = 0;
+	for (size_t i = 0; n < MONITORS_MAX && (device = next_option(args, &i, option)); n++) {
 		if (g_str_has_prefix(device, "chardev:"))
 			add_chardev(args, device + strlen("chardev:"), ret);
 		else
@@ -188,7 +191,8 @@ static void parse_qmp(char **args, const char *option, struct vms_cmdline *ret)
 static void parse_mon(char **args, struct vms_cmdline *ret)
 {
 	const char *monitor;
-	for (size_t i = 0; (monitor = next_option(args, &i, "mon"));) {
+	unsigned n = 0;
+	for (size_t i = 0; n < MONITORS_MAX && (monitor = next_option(args, &i, "mon")); n++) {
 		g_autofree char *mode = option_value(monitor, "mode", false);
 		g_autofree char *id = option_value(monitor, "chardev", true);
 		if (id && g_strcmp0(mode, "control") == 0)

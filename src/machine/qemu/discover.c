@@ -49,7 +49,7 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 	if (!vms_host_process_read(pid, &process, error))
 		return NULL;
 	g_autofree char *path = vms_host_process_agent(&process);
-	struct vms_agent_link *link = path ? vms_agent_link_open(path, &failure) : NULL;
+	struct vms_agent_link *link = path ? vms_agent_link_open(path, pid, &failure) : NULL;
 	if (failure)
 		vms_log(VMS_LOG_INFO, "the gdb stub is used, not the agent: %s", failure->message);
 	struct vms_machine *machine = open_process(&process, link, path, error);
@@ -60,10 +60,10 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 struct vms_machine *vms_machine_open_agent(const char *path, GError **error)
 {
 	struct vms_host_process process;
-	struct vms_agent_link *link = vms_agent_link_open(path, error);
+	struct vms_agent_link *link = vms_agent_link_open(path, 0, error);
 	if (!link)
 		return NULL;
-	if (!vms_host_process_read(link->pid, &process, error)) {
+	if (!vms_host_process_read(link->process.pid, &process, error)) {
 		vms_agent_link_close(link);
 		return NULL;
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/host_process.h"
 
+#include "base/proc_text.h"
+#include "machine/host/connection.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vmscope/error.h>
@@ -45,7 +45,9 @@ static char **read_arguments(pid_t pid)
 
 bool vms_host_process_is_qemu(const char *name)
 {
-	return g_str_has_prefix(name, "qemu-system-") || strcmp(name, "qemu-kvm") == 0;
+	/* Nix has a wrapper of that name, and calls what it runs .qemu-system-x86_64-wrapped. */
+	return g_str_has_prefix(name + (name[0] == '.'), "qemu-system-") ||
+	       strcmp(name, "qemu-kvm") == 0;
 }
 
 /* A program that was started through its dynamic loader: the first argument that is a QEMU. */
@@ -115,7 +117,6 @@ void vms_host_process_clear(struct vms_host_process *process)
 
 /*
  * Looks through /proc/net/unix of the process for a socket, by inode or by path.
- * Lines are "ADDRESS: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH" (proc_net(5)).
  * *connected: a client is connected to a socket of that path.
  */
 static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool *connected)
@@ -123,18 +124,14 @@ static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool 
 	g_autofree char *list = vms_host_process_path(pid, "net/unix");
 	FILE *file = fopen(list, "re");
 	char line[512], *found = NULL;
+	struct vms_proc_unix entry;
 	while (file && fgets(line, sizeof(line), file)) {
-		unsigned long number;
-		unsigned state;
-		int start = 0;
-		line[strcspn(line, "\n")] = 0;
-		if (sscanf(line, "%*s %*x %*x %*x %*x %x %lu %n", &state, &number, &start) < 2 ||
-		    !start || !line[start])
+		if (!vms_proc_parse_unix(line, &entry))
 			continue;
-		if (number == inode && !found)
-			found = g_strdup(line + start);
-		if (path && strcmp(line + start, path) == 0)
-			*connected |= state == 3; /* SS_CONNECTED of the kernel */
+		if (entry.inode == inode && !found)
+			found = g_strdup(entry.path);
+		if (path && strcmp(entry.path, path) == 0)
+			*connected |= entry.is_connected;
 	}
 	if (file)
 		fclose(file);
@@ -153,74 +150,41 @@ static char *path_of_fd(pid_t pid, int fd)
 	return find_unix_socket(pid, inode, NULL, &connected);
 }
 
-static uint16_t port_of(const struct sockaddr_storage *address)
+/* Does the process run a QEMU? */
+static bool runs_qemu(pid_t pid)
 {
-	if (address->ss_family == AF_INET)
-		return ntohs(((const struct sockaddr_in *)address)->sin_port);
-	if (address->ss_family == AF_INET6)
-		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
-	return 0;
+	g_auto(GStrv) args = read_arguments(pid);
+	g_autofree char *program = program_name(pid, args);
+	return vms_host_process_is_qemu(program);
 }
 
-/*
- * The inode of the socket bound to `local` and connected to `remote`, or 0. Lines are
- * "SLOT: ADDRESS:PORT ADDRESS:PORT STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE" (proc_net(5)).
- */
-static uint64_t find_tcp_socket(const char *list, unsigned local, unsigned remote)
+/* The QEMU that has the socket open, whoever has called listen(2) for it. */
+static pid_t find_server(uint64_t inode)
 {
-	FILE *file = fopen(list, "re");
-	char line[512];
-	uint64_t found = 0;
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		unsigned ports[2];
-		unsigned long inode;
-		if (sscanf(line, "%*s %*[^:]:%x %*[^:]:%x %*x %*s %*s %*x %*u %*u %lu", &ports[0],
-			   &ports[1], &inode) == 3 &&
-		    ports[0] == local && ports[1] == remote)
-			found = inode;
-	}
-	if (file)
-		fclose(file);
-	return found;
-}
-
-/* Has the process this file open? */
-static bool has_open(pid_t pid, const char *file)
-{
-	g_autofree char *path = vms_host_process_path(pid, "fd");
-	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
-	const char *fd;
-	while (directory && (fd = g_dir_read_name(directory))) {
-		g_autofree char *link_path = g_build_filename(path, fd, NULL);
-		g_autofree char *target = g_file_read_link(link_path, NULL);
-		if (g_strcmp0(target, file) == 0)
-			return true;
-	}
-	return false;
-}
-
-pid_t vms_host_process_of_connection(int fd)
-{
-	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
-	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
-	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0 ||
-	    getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) < 0)
-		return 0;
-	uint64_t inode = find_tcp_socket("/proc/net/tcp", port_of(&theirs), port_of(&ours));
-	if (!inode)
-		inode = find_tcp_socket("/proc/net/tcp6", port_of(&theirs), port_of(&ours));
-	g_autofree char *file = g_strdup_printf("socket:[%" G_GUINT64_FORMAT "]", inode);
-	g_autoptr(GDir) directory = inode ? g_dir_open("/proc", 0, NULL) : NULL;
+	g_autoptr(GDir) directory = g_dir_open("/proc", 0, NULL);
 	const char *name;
 	while (directory && (name = g_dir_read_name(directory))) {
 		uint64_t pid;
-		if (!g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL))
-			continue;
-		g_autofree char *program = program_name((pid_t)pid, NULL);
-		if (vms_host_process_is_qemu(program) && has_open((pid_t)pid, file))
+		if (g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL) &&
+		    runs_qemu((pid_t)pid) && vms_host_has_socket((pid_t)pid, inode))
 			return (pid_t)pid;
 	}
 	return 0;
+}
+
+bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret)
+{
+	if (vms_host_identity_open_peer(ret, fd) && runs_qemu(ret->pid) &&
+	    vms_host_identity_serves(ret, fd))
+		return true;
+	vms_host_identity_close(ret);
+	uint64_t inode = vms_host_connection_inode(fd);
+	pid_t server = inode ? find_server(inode) : 0;
+	if (server && vms_host_identity_open(ret, server, NULL) && runs_qemu(ret->pid) &&
+	    vms_host_identity_serves(ret, fd))
+		return true;
+	vms_host_identity_close(ret);
+	return false;
 }
 
 /* How we reach a path of the process: from its directory, and through its mounts. */

@@ -2,6 +2,7 @@
 /* A process that may run a machine, as /proc shows it. */
 #pragma once
 
+#include "machine/host/identity.h"
 #include "machine/qemu/cmdline.h"
 #include <sys/types.h>
 
@@ -24,8 +25,12 @@ bool vms_host_process_is_qemu(const char *name);
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error);
 void vms_host_process_clear(struct vms_host_process *process);
 
-/* The QEMU at the other end of a local TCP connection, or 0. */
-pid_t vms_host_process_of_connection(int fd);
+/*
+ * The QEMU that serves a connection of this host (machine/host/connection.h). False, with nobody,
+ * where there is none, or none that may be seen; memory of any other process is not to be read at
+ * the word of who answers. To be closed when true.
+ */
+bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret);
 
 /*
  * Where to connect to the QMP sockets of a QEMU, as we see them: NULL-terminated, those that are

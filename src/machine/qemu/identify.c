@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What QEMU tells of its machine. */
+#include "machine/host/connection.h"
 #include "machine/qemu/hmp.h"
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/qemu.h"
 
 #include "base/text.h"
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <vmscope/log.h>
 
@@ -18,15 +18,28 @@ static const char *keep(struct vms_qemu *qemu, const char *text)
 	return g_string_chunk_insert(qemu->strings, copy);
 }
 
-/* The process at the other end; 0 when that is on another host or in another PID namespace. */
-static pid_t peer_pid(const struct vms_stream *stream)
+/*
+ * Finds out whose memory it is that QMP speaks of. A process that was asked for must be the one
+ * that answers: its command line, which another user may have written, proves nothing.
+ */
+static bool find_process(struct vms_qemu *qemu, GError **error)
 {
-	struct ucred peer = { 0 };
-	socklen_t size = sizeof(peer);
-	if (stream->address.ss_family != AF_UNIX)
-		return vms_host_process_of_connection(stream->fd);
-	getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	return peer.pid;
+	struct vms_machine_info *info = &qemu->machine.info;
+	const struct vms_stream *stream = &qemu->qmp.stream;
+	if (!info->pid) {
+		vms_host_process_of_connection(stream->fd, &qemu->process);
+		info->pid = qemu->process.pid;
+		return true;
+	}
+	if (!vms_host_identity_open(&qemu->process, info->pid, error))
+		return false;
+	if (vms_host_identity_serves(&qemu->process, stream->fd))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+		    "%s: it is not process %d that answers there, although its command line says "
+		    "so; give the address of the right QEMU's socket by --qmp",
+		    stream->peer, (int)info->pid);
+	return false;
 }
 
 /* Does QEMU know the machine type? "pc-i440fx-10.0-machine" without "-machine". */
@@ -59,10 +72,6 @@ static void identify_machine(struct vms_qemu *qemu)
 	info->accelerator = kvm ? "kvm" : "tcg";
 	info->name = keep(qemu, name ? name : "qemu");
 	info->description = keep(qemu, description);
-	if (!info->pid)
-		info->pid = peer_pid(&qemu->qmp.stream);
-	if (info->pid)
-		vms_host_identity_open(&qemu->process, info->pid, NULL);
 }
 
 static bool identify_arch(struct vms_qemu *qemu, GError **error)
@@ -138,6 +147,8 @@ static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
 
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
 {
+	if (!find_process(qemu, error))
+		return false;
 	identify_machine(qemu);
 	if (!identify_arch(qemu, error) || !identify_vcpus(qemu, error))
 		return false;
@@ -173,7 +184,7 @@ void vms_qemu_map_ram(struct vms_qemu *qemu)
 {
 	size_t n, n_places = 0;
 	const struct vms_range *ranges = vms_machine_ranges(&qemu->machine, &n);
-	if (qemu->machine.info.pid == 0)
+	if (qemu->process.pid == 0)
 		return;
 	g_autofree struct vms_ram_place *places = g_new(struct vms_ram_place, n);
 	for (size_t i = 0; i < n; i++) {
@@ -181,6 +192,6 @@ void vms_qemu_map_ram(struct vms_qemu *qemu)
 		if (ranges[i].kind != VMS_RANGE_MMIO && find_hva(qemu, place.pa, &place.hva))
 			places[n_places++] = place;
 	}
-	vms_ram_open(&qemu->ram, qemu->machine.info.pid, places, n_places);
+	vms_ram_open(&qemu->ram, &qemu->process, places, n_places);
 	drop_unreadable(&qemu->ram);
 }

@@ -162,10 +162,10 @@ bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pi
 void vms_qemu_close(struct vms_qemu *qemu)
 {
 	vms_qmp_close(&qemu->qmp);
-	vms_host_identity_close(&qemu->process);
 	g_clear_pointer(&qemu->machine.ranges, g_array_unref);
 	g_free(qemu->machine.vcpu_threads);
 	g_free(qemu->cpu_index);
 	vms_ram_close(&qemu->ram);
+	vms_host_identity_close(&qemu->process);
 	g_string_chunk_free(qemu->strings);
 }

@@ -72,13 +72,21 @@ uint64_t vms_ram_address(const struct vms_ram *ram, uint64_t pa, size_t size)
 
 /* ---- reading ---------------------------------------------------------- */
 
+/* Reads from the process, unless that has ended: then it may have been another one of its pid. */
+static ssize_t read_alive(const struct vms_ram *ram, const struct iovec *local,
+			  const struct iovec *remote, size_t n)
+{
+	ssize_t bytes = process_vm_readv(ram->process->pid, local, n, remote, n, 0);
+	return vms_host_identity_is_alive(ram->process) ? bytes : -1;
+}
+
 static bool read_process(const struct vms_ram *ram, const struct vms_ram_part *part,
 			 uint64_t offset, void *buf, size_t size)
 {
 	struct iovec local = { .iov_base = buf, .iov_len = size };
 	struct iovec remote = { .iov_base = (void *)(uintptr_t)(part->hva + offset),
 				.iov_len = size };
-	return process_vm_readv(ram->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+	return read_alive(ram, &local, &remote, 1) == (ssize_t)size;
 }
 
 static bool read_file(const struct vms_ram_part *part, uint64_t offset, void *buf, size_t size)
@@ -166,7 +174,7 @@ size_t vms_ram_read_parts(const struct vms_ram *ram, const struct vms_phys_part 
 		local[found] = (struct iovec) { parts[found].buf, parts[found].size };
 		found++;
 	}
-	ssize_t bytes = found ? process_vm_readv(ram->pid, local, found, remote, found, 0) : 0;
+	ssize_t bytes = found ? read_alive(ram, local, remote, found) : 0;
 	while (read < found && bytes >= (ssize_t)parts[read].size)
 		bytes -= (ssize_t)parts[read++].size;
 	return read;

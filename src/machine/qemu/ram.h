@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "machine/host/identity.h"
 #include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,7 +49,7 @@ struct vms_ram_part {
 };
 
 struct vms_ram {
-	pid_t pid;
+	const struct vms_host_identity *process; /* borrowed */
 	GArray *parts;	  /* struct vms_ram_part, sorted by pa, not overlapping; NULL: none */
 	GPtrArray *files; /* struct vms_ram_file, owned */
 	int pagemap;	  /* of the process, or -1 */
@@ -56,10 +57,11 @@ struct vms_ram {
 
 /*
  * Finds out how the places, sorted and not overlapping, are mapped in the process. What is not
- * mapped there, or may not be seen, becomes no part. To be closed in any case.
+ * mapped there, or may not be seen, becomes no part. `process` must live as long as this. To be
+ * closed in any case.
  */
-void vms_ram_open(struct vms_ram *ram, pid_t pid, const struct vms_ram_place *places,
-		  size_t n_places);
+void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
+		  const struct vms_ram_place *places, size_t n_places);
 /* May be called on a zeroed structure that was never opened. */
 void vms_ram_close(struct vms_ram *ram);
 
@@ -67,8 +69,8 @@ void vms_ram_close(struct vms_ram *ram);
 bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size);
 
 /*
- * False when any byte is outside of the parts, or the process does not let it be read. What lies
- * in a file can be read even after the process has ended.
+ * False when any byte is outside of the parts, or the process does not let it be read, or has
+ * ended: another may have its pid. What lies in a file can be read even then.
  */
 bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size);
 

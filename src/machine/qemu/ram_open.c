@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a guest's RAM is mapped in its process, by /proc/PID/maps (proc_pid_maps(5)). */
+#include "base/proc_text.h"
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/ram.h"
 
@@ -7,42 +8,20 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-struct mapping {
-	uint64_t start, end; /* addresses */
-	bool shared;
-	uint64_t file_offset, device, inode; /* inode 0: anonymous */
-};
-
-/* "7f63e7e00000-7f6427e00000 rw-s 00000000 00:1a 1034 /dev/shm/x" */
-static bool parse_mapping(const char *line, struct mapping *ret)
-{
-	unsigned long start, end, offset, inode;
-	unsigned major, minor;
-	char access[5];
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &start, &end, access, &offset, &major, &minor,
-		   &inode) != 7)
-		return false;
-	*ret =
-		(struct mapping) { start, end, access[3] == 's', offset, makedev(major, minor),
-				   inode };
-	return true;
-}
 
 /* All mappings, sorted; none where they may not be seen. */
 static GArray *read_mappings(pid_t pid)
 {
-	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct mapping));
+	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct vms_proc_mapping));
 	g_autofree char *path = vms_host_process_path(pid, "maps");
 	FILE *maps = fopen(path, "re");
 	char *line = NULL;
 	size_t size = 0;
-	struct mapping mapping;
+	struct vms_proc_mapping mapping;
 	while (maps && getline(&line, &size, maps) > 0) {
-		if (parse_mapping(line, &mapping))
+		if (vms_proc_parse_mapping(line, &mapping))
 			g_array_append_val(mappings, mapping);
 	}
 	free(line);
@@ -51,18 +30,45 @@ static GArray *read_mappings(pid_t pid)
 	return mappings;
 }
 
-/* A regular file for reading, or -1. Opening a pipe would wait, opening a device do anything. */
-static int open_regular(const char *path, const struct mapping *must_be)
+/* Is an open file a regular one, and that which is mapped, unless `mapping` is NULL? */
+static bool is_right(int fd, const struct vms_proc_mapping *mapping)
 {
 	struct stat file;
-	if (stat(path, &file) < 0 || !S_ISREG(file.st_mode) ||
-	    (must_be && (file.st_dev != must_be->device || file.st_ino != must_be->inode)))
-		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+	       (!mapping || (file.st_dev == mapping->device && file.st_ino == mapping->inode));
+}
+
+/*
+ * Opens a link of /proc that leads to a regular file for reading, or gives -1. What is behind the
+ * link may change at any time, and to open a pipe would wait, to open a device do anything. So the
+ * file is first opened as a mere place, which does nothing, and for reading once it is known.
+ */
+static int open_regular(const char *link, const struct vms_proc_mapping *must_be)
+{
+	int place = open(link, O_PATH | O_CLOEXEC);
+	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", place);
+	int fd = place >= 0 && is_right(place, must_be)
+			 ? open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+			 : -1;
+	if (place >= 0)
+		close(place);
+	return fd;
+}
+
+/*
+ * By the mapping itself, for which one has to be root. Not every file system tells the same device
+ * and inode here as in the list of mappings (btrfs, overlayfs).
+ */
+static int open_by_mapping(pid_t pid, const struct vms_proc_mapping *mapping)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/map_files/%" G_GINT64_MODIFIER
+						"x-%" G_GINT64_MODIFIER "x",
+						(int)pid, mapping->start, mapping->end);
+	return open_regular(path, NULL);
 }
 
 /* The file among those that the process has open. */
-static int open_by_descriptor(pid_t pid, const struct mapping *mapping)
+static int open_by_descriptor(pid_t pid, const struct vms_proc_mapping *mapping)
 {
 	g_autofree char *path = vms_host_process_path(pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
@@ -73,15 +79,6 @@ static int open_by_descriptor(pid_t pid, const struct mapping *mapping)
 		fd = open_regular(link, mapping);
 	}
 	return fd;
-}
-
-/* By the mapping itself, for which one has to be root; it need not be open in the process. */
-static int open_by_mapping(pid_t pid, const struct mapping *mapping)
-{
-	g_autofree char *path = g_strdup_printf("/proc/%d/map_files/%" G_GINT64_MODIFIER
-						"x-%" G_GINT64_MODIFIER "x",
-						(int)pid, mapping->start, mapping->end);
-	return open_regular(path, NULL);
 }
 
 /*
@@ -105,7 +102,8 @@ static void free_file(gpointer data)
 	g_free(file);
 }
 
-static const struct vms_ram_file *find_file(struct vms_ram *ram, const struct mapping *mapping)
+static const struct vms_ram_file *find_file(struct vms_ram *ram,
+					    const struct vms_proc_mapping *mapping)
 {
 	for (guint i = 0; i < ram->files->len; i++) {
 		const struct vms_ram_file *file = ram->files->pdata[i];
@@ -114,9 +112,9 @@ static const struct vms_ram_file *find_file(struct vms_ram *ram, const struct ma
 	}
 	struct vms_ram_file *file = g_new(struct vms_ram_file, 1);
 	*file = (struct vms_ram_file) { mapping->device, mapping->inode,
-					open_by_descriptor(ram->pid, mapping), false };
+					open_by_mapping(ram->process->pid, mapping), false };
 	if (file->fd < 0)
-		file->fd = open_by_mapping(ram->pid, mapping);
+		file->fd = open_by_descriptor(ram->process->pid, mapping);
 	file->knows_holes = knows_holes(file->fd);
 	g_ptr_array_add(ram->files, file);
 	return file;
@@ -144,7 +142,7 @@ static void add_part(struct vms_ram *ram, const struct vms_ram_part *part)
 
 /* What of the place lies in the mapping. */
 static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
-		       const struct mapping *mapping)
+		       const struct vms_proc_mapping *mapping)
 {
 	uint64_t start = MAX(place->hva, mapping->start);
 	uint64_t end = MIN(place->hva + place->size, mapping->end);
@@ -154,11 +152,11 @@ static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
 				     .size = end - start,
 				     .hva = start };
 	const struct vms_ram_file *file = mapping->inode ? find_file(ram, mapping) : NULL;
-	if (file && file->fd >= 0 && (mapping->shared || ram->pagemap >= 0)) {
-		part.kind = mapping->shared ? VMS_RAM_FILE : VMS_RAM_COPY;
+	if (file && file->fd >= 0 && (mapping->is_shared || ram->pagemap >= 0)) {
+		part.kind = mapping->is_shared ? VMS_RAM_FILE : VMS_RAM_COPY;
 		part.file = file;
 		part.file_offset = mapping->file_offset + (start - mapping->start);
-	} else if (!file && !mapping->shared && ram->pagemap >= 0) {
+	} else if (!file && !mapping->is_shared && ram->pagemap >= 0) {
 		part.kind = VMS_RAM_ANONYMOUS;
 	}
 	add_part(ram, &part);
@@ -191,21 +189,25 @@ static void make_opaque(struct vms_ram *ram)
 	}
 }
 
-void vms_ram_open(struct vms_ram *ram, pid_t pid, const struct vms_ram_place *places,
-		  size_t n_places)
+void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
+		  const struct vms_ram_place *places, size_t n_places)
 {
-	g_autofree char *pagemap = vms_host_process_path(pid, "pagemap");
-	*ram = (struct vms_ram) { .pid = pid, .pagemap = -1 };
+	g_autofree char *pagemap = vms_host_process_path(process->pid, "pagemap");
+	*ram = (struct vms_ram) { .process = process, .pagemap = -1 };
 	ram->parts = g_array_new(FALSE, FALSE, sizeof(struct vms_ram_part));
 	ram->files = g_ptr_array_new_with_free_func(free_file);
 	ram->pagemap = open(pagemap, O_RDONLY | O_CLOEXEC);
-	g_autoptr(GArray) mappings = read_mappings(pid);
+	g_autoptr(GArray) mappings = read_mappings(process->pid);
 	for (size_t i = 0; i < n_places; i++) {
 		for (guint j = 0; j < mappings->len; j++)
-			add_mapped(ram, &places[i], &g_array_index(mappings, struct mapping, j));
+			add_mapped(ram, &places[i],
+				   &g_array_index(mappings, struct vms_proc_mapping, j));
 	}
-	if (has_userfaultfd(pid))
+	if (has_userfaultfd(process->pid))
 		make_opaque(ram);
+	/* If it has ended, all that may have been of another process with its pid. */
+	if (!vms_host_identity_is_alive(process))
+		g_array_set_size(ram->parts, 0);
 }
 
 void vms_ram_close(struct vms_ram *ram)

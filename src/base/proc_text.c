@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/proc_text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#define CONNECTED 3 /* SS_CONNECTED of the kernel */
+
+/* "7f63e7e00000-7f6427e00000 rw-s 00000000 00:1a 1034 /dev/shm/x" */
+bool vms_proc_parse_mapping(const char *line, struct vms_proc_mapping *ret)
+{
+	unsigned long start, end, offset, inode;
+	unsigned major, minor;
+	char access[5];
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &start, &end, access, &offset, &major, &minor,
+		   &inode) != 7 ||
+	    strlen(access) != 4 || start >= end)
+		return false;
+	*ret = (struct vms_proc_mapping) {
+		.start = start,
+		.end = end,
+		.is_shared = access[3] == 's',
+		.file_offset = offset,
+		.device = makedev(major, minor),
+		.inode = inode,
+	};
+	return true;
+}
+
+/* "ADDRESS: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH" */
+bool vms_proc_parse_unix(char *line, struct vms_proc_unix *ret)
+{
+	unsigned long inode;
+	unsigned state;
+	int path = 0;
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%*s %*x %*x %*x %*x %x %lu %n", &state, &inode, &path) < 2 || !path ||
+	    !line[path])
+		return false;
+	*ret = (struct vms_proc_unix) { state == CONNECTED, inode, line + path };
+	return true;
+}
+
+/* "SLOT: ADDRESS:PORT ADDRESS:PORT STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE" */
+bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret)
+{
+	unsigned long inode;
+	if (sscanf(line, "%*s %39s %39s %*x %*s %*s %*x %*u %*u %lu", ret->local, ret->remote,
+		   &inode) != 3)
+		return false;
+	ret->inode = inode;
+	return true;
+}

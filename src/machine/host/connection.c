@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/host/connection.h"
+
+#include "base/proc_text.h"
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- unix sockets: sock_diag(7) ------------------------------------------ */
+
+/* Asks the kernel for one unix socket and its peer. False where it cannot tell. */
+static bool ask_kernel(uint32_t inode, void *reply, size_t *size)
+{
+	struct {
+		struct nlmsghdr header;
+		struct unix_diag_req socket;
+	} request = {
+		.header = { .nlmsg_len = sizeof(request),
+			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			    .nlmsg_flags = NLM_F_REQUEST },
+		.socket = { .sdiag_family = AF_UNIX,
+			    .udiag_states = ~0U,
+			    .udiag_ino = inode,
+			    .udiag_show = UDIAG_SHOW_PEER,
+			    .udiag_cookie = { ~0U, ~0U } },
+	};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	/* The reply is there as soon as the request has been sent. */
+	bool sent = fd >= 0 && send(fd, &request, sizeof(request), 0) == sizeof(request);
+	ssize_t n = sent ? recv(fd, reply, *size, MSG_DONTWAIT) : -1;
+	if (fd >= 0)
+		close(fd);
+	*size = (size_t)MAX(n, 0);
+	return n > 0;
+}
+
+static uint64_t find_unix_peer(int fd)
+{
+	struct stat own;
+	union {
+		struct nlmsghdr header;
+		char bytes[1024];
+	} reply;
+	size_t size = sizeof(reply);
+	const size_t fixed = sizeof(struct unix_diag_msg);
+	if (fstat(fd, &own) < 0 || !ask_kernel((uint32_t)own.st_ino, &reply, &size) ||
+	    !NLMSG_OK(&reply.header, size) || reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    NLMSG_PAYLOAD(&reply.header, 0) < fixed)
+		return 0;
+	const char *data = (const char *)NLMSG_DATA(&reply.header) + NLMSG_ALIGN(fixed);
+	const struct rtattr *attribute = (const void *)data;
+	size = (size_t)NLMSG_PAYLOAD(&reply.header, NLMSG_ALIGN(fixed));
+	for (; RTA_OK(attribute, size); attribute = RTA_NEXT(attribute, size)) {
+		uint32_t inode;
+		if (attribute->rta_type == UNIX_DIAG_PEER &&
+		    RTA_PAYLOAD(attribute) == sizeof(inode)) {
+			memcpy(&inode, RTA_DATA(attribute), sizeof(inode));
+			return inode;
+		}
+	}
+	return 0;
+}
+
+/* ---- TCP: proc_net(5) ----------------------------------------------------- */
+
+#define TCP_ADDRESS_SIZE 40
+
+/*
+ * An address as /proc/net/tcp and tcp6 write it: the words of the address as the host reads them,
+ * and the port. An IPv4 address in tcp6 is an IPv6 one that begins with ::ffff.
+ */
+static void write_address(const struct sockaddr_storage *address, bool in_tcp6, char *ret)
+{
+	if (address->ss_family == AF_INET) {
+		const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
+		snprintf(ret, TCP_ADDRESS_SIZE, "%s%08X:%04X",
+			 in_tcp6 ? "0000000000000000FFFF0000" : "", ipv4->sin_addr.s_addr,
+			 ntohs(ipv4->sin_port));
+	} else {
+		const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)address;
+		const uint32_t *words = ipv6->sin6_addr.s6_addr32;
+		snprintf(ret, TCP_ADDRESS_SIZE, "%08X%08X%08X%08X:%04X", words[0], words[1],
+			 words[2], words[3], ntohs(ipv6->sin6_port));
+	}
+}
+
+/*
+ * The inode of the socket bound to `local` and connected to `remote`, or 0. Lines are
+ * "SLOT: ADDRESS:PORT ADDRESS:PORT STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE".
+ */
+static uint64_t find_in_list(const char *list, const char *local, const char *remote)
+{
+	FILE *file = fopen(list, "re");
+	char line[512];
+	uint64_t found = 0;
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		struct vms_proc_tcp entry;
+		if (vms_proc_parse_tcp(line, &entry) && strcmp(entry.local, local) == 0 &&
+		    strcmp(entry.remote, remote) == 0)
+			found = entry.inode;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static uint64_t find_tcp_peer(const struct sockaddr_storage *ours,
+			      const struct sockaddr_storage *theirs)
+{
+	uint64_t inode = 0;
+	for (int in_tcp6 = ours->ss_family == AF_INET6; in_tcp6 <= 1 && !inode; in_tcp6++) {
+		char local[TCP_ADDRESS_SIZE], remote[TCP_ADDRESS_SIZE];
+		write_address(theirs, in_tcp6, local);
+		write_address(ours, in_tcp6, remote);
+		inode = find_in_list(in_tcp6 ? "/proc/net/tcp6" : "/proc/net/tcp", local, remote);
+	}
+	return inode;
+}
+
+uint64_t vms_host_connection_inode(int fd)
+{
+	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
+	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
+	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0 ||
+	    getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) < 0)
+		return 0;
+	if (ours.ss_family == AF_UNIX)
+		return find_unix_peer(fd);
+	bool tcp = ours.ss_family == AF_INET || ours.ss_family == AF_INET6;
+	return tcp && ours.ss_family == theirs.ss_family ? find_tcp_peer(&ours, &theirs) : 0;
+}
+
+/* ---- processes ------------------------------------------------------------ */
+
+/* *visible: may it be seen what its files are? */
+static bool has_open(pid_t pid, uint64_t inode, bool *visible)
+{
+	g_autofree char *file = g_strdup_printf("socket:[%" G_GUINT64_FORMAT "]", inode);
+	g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
+	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+	const char *name;
+	*visible = false;
+	while (directory && (name = g_dir_read_name(directory))) {
+		g_autofree char *link = g_build_filename(path, name, NULL);
+		g_autofree char *target = g_file_read_link(link, NULL);
+		*visible |= target != NULL;
+		if (g_strcmp0(target, file) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool vms_host_has_socket(pid_t pid, uint64_t inode)
+{
+	bool visible;
+	return inode && has_open(pid, inode, &visible);
+}
+
+bool vms_host_identity_serves(const struct vms_host_identity *identity, int fd)
+{
+	uint64_t inode = vms_host_connection_inode(fd);
+	bool visible = false;
+	bool serves = inode && has_open(identity->pid, inode, &visible);
+	if (!visible)
+		return vms_host_identity_is_peer(identity, fd);
+	return serves && vms_host_identity_is_alive(identity);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "fake_qemu.h"
+
+#include "call.h"
+#include "internals.h"
+#include "plugin.h"
+#include <string.h>
+
+struct job {
+	void (*function)(void *data);
+	void *data;
+};
+
+static struct {
+	GMutex lock;
+	GQueue jobs; /* struct job */
+	_Atomic bool needs_code;
+} fake = { .jobs = G_QUEUE_INIT };
+
+void fake_qemu_set_needs_code(bool needs_code)
+{
+	fake.needs_code = needs_code;
+}
+
+void fake_qemu_run(void)
+{
+	struct job *job;
+	g_mutex_lock(&fake.lock);
+	while ((job = g_queue_pop_head(&fake.jobs))) {
+		g_mutex_unlock(&fake.lock);
+		job->function(job->data);
+		g_free(job);
+		g_mutex_lock(&fake.lock);
+	}
+	g_mutex_unlock(&fake.lock);
+}
+
+/* ---- plugin.h ----------------------------------------------------------------- */
+
+void plugin_retranslate(void (*done)(void *data), void *data)
+{
+	if (!done)
+		return;
+	struct job *job = g_new(struct job, 1);
+	*job = (struct job) { done, data };
+	g_mutex_lock(&fake.lock);
+	g_queue_push_tail(&fake.jobs, job);
+	g_mutex_unlock(&fake.lock);
+	if (!fake.needs_code)
+		fake_qemu_run();
+}
+
+/* ---- call.h, internals.h -------------------------------------------------------- */
+
+bool call_needs_code(void)
+{
+	return fake.needs_code;
+}
+
+void call_begin_wait(void)
+{
+}
+
+void call_end_wait(void)
+{
+}
+
+void call_vcpu(unsigned index)
+{
+	g_assert_cmpuint(index, <, vcpus_max());
+}
+
+bool internals_read_ram(uint64_t address, void *buf, size_t size)
+{
+	if (address % 2)
+		return false;
+	memset(buf, (int)(address & 0xff), size);
+	return true;
+}
+
+/* ---- QEMU's own ------------------------------------------------------------------- */
+
+struct qemu_plugin_scoreboard {
+	uint64_t value[VMS_AGENT_MAX_VCPUS];
+};
+
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(__attribute__((unused)) size_t size)
+{
+	return g_new0(struct qemu_plugin_scoreboard, 1);
+}
+
+uint64_t qemu_plugin_u64_get(qemu_plugin_u64 entry, unsigned vcpu)
+{
+	return ++entry.score->value[vcpu];
+}
+
+GArray *qemu_plugin_get_registers(void)
+{
+	static const qemu_plugin_reg_descriptor regs[] = { { (void *)1, "pc", NULL },
+							   { (void *)2, "sp", NULL } };
+	GArray *found = g_array_new(FALSE, FALSE, sizeof(regs[0]));
+	g_array_append_vals(found, regs, G_N_ELEMENTS(regs));
+	return found;
+}
+
+void qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *bytes)
+{
+	const uint64_t value = (uintptr_t)handle;
+	g_byte_array_append(bytes, (const uint8_t *)&value, sizeof(value));
+}
+
+/* Each byte is that of its address. */
+bool qemu_plugin_read_memory_vaddr(uint64_t va, GByteArray *bytes, size_t size)
+{
+	g_byte_array_set_size(bytes, (guint)size);
+	for (size_t i = 0; i < size; i++)
+		bytes->data[i] = (uint8_t)(va + i);
+	return va >> 63;
+}

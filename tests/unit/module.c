@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Loaded modules in memory laid out by hand, the way a kernel has them and in ways that none has.
+ */
+#include "fake_linux.h"
+
+#define BASE	    UINT64_C(0xffff888000000000)
+#define HEAD	    (BASE + 0x10)
+#define MODULE(i)   (BASE + 0x1000 + (i)*0x100)
+#define KALLSYMS(i) (BASE + 0x4000 + (i)*0x40)
+#define EXPORTS	    (BASE + 0x5000)
+#define TYPES	    (BASE + 0x6000) /* a letter for each symbol */
+#define NAMES	    (BASE + 0x100000)
+#define SYMTAB	    (BASE + 0x1000000)
+#define RAM	    0x3000000
+#define TEXT(i)	    (UINT64_C(0xffffffffc0000000) + (i)*0x10000)
+#define LIMIT	    4096 /* modules that are believed */
+#define KSYM_SIZE   512
+#define BUDGET	    (UINT64_C(256) << 20) /* bytes that are read and kept of all modules */
+
+/* Where this kernel has its members. */
+enum {
+	STATE = 0,
+	LIST = 8,
+	NAME = 24,
+	KALLSYMS_POINTER = 80,
+	SYMS = 88,
+	NUM_SYMS = 96,
+	MEM = 104,
+	MEMORY_SIZE = 16,
+	MEMORIES = 3
+};
+
+struct fixture {
+	struct vms_machine *machine;
+	struct vms_linux *guest;
+};
+
+static GByteArray *types(void)
+{
+	static const struct encoder_member module[] = {
+		{ "state", STATE, 4 },
+		{ "list", LIST, 16 },
+		{ "name", NAME, 56 },
+		{ "kallsyms", KALLSYMS_POINTER, 8 },
+		{ "syms", SYMS, 8 },
+		{ "num_syms", NUM_SYMS, 4 },
+		{ "mem", MEM, MEMORIES * MEMORY_SIZE },
+	};
+	static const struct encoder_member memory[] = { { "base", 0, 8 }, { "size", 8, 4 } };
+	static const struct encoder_member kallsyms[] = {
+		{ "symtab", 0, 8 },
+		{ "num_symtab", 8, 4 },
+		{ "strtab", 16, 8 },
+		{ "typetab", 24, 8 },
+	};
+	static const struct encoder_member export[] = { { "value_offset", 0, 4 },
+							{ "name_offset", 4, 4 } };
+	struct encoder encoder = encoder_new();
+	put_structure(&encoder, "module", 0x100, G_N_ELEMENTS(module), module);
+	put_structure(&encoder, "module_memory", MEMORY_SIZE, G_N_ELEMENTS(memory), memory);
+	put_structure(&encoder, "mod_kallsyms", 0x20, G_N_ELEMENTS(kallsyms), kallsyms);
+	put_structure(&encoder, "kernel_symbol", 8, G_N_ELEMENTS(export), export);
+	return finish(&encoder);
+}
+
+static void write_u64(struct fixture *f, uint64_t va, uint64_t value)
+{
+	fake_machine_write_u64(f->machine, va, value);
+}
+
+static void write_u32(struct fixture *f, uint64_t va, uint32_t value)
+{
+	value = GUINT32_TO_LE(value);
+	memcpy(fake_machine_at(f->machine, va), &value, sizeof(value));
+}
+
+static void write_string(struct fixture *f, uint64_t va, const char *text)
+{
+	memcpy(fake_machine_at(f->machine, va), text, strlen(text) + 1);
+}
+
+/* A module without symbols, linked to the one after it, or to the head. */
+static void write_module(struct fixture *f, unsigned i, const char *name, uint64_t next)
+{
+	write_u64(f, MODULE(i) + LIST, next);
+	write_string(f, MODULE(i) + NAME, name);
+	write_u64(f, MODULE(i) + KALLSYMS_POINTER, KALLSYMS(i));
+	write_u64(f, MODULE(i) + MEM, TEXT(i));
+	write_u64(f, MODULE(i) + MEM + 8, 0x8000);
+}
+
+static void write_kallsyms(struct fixture *f, unsigned i, uint32_t n)
+{
+	write_u64(f, KALLSYMS(i), SYMTAB);
+	write_u32(f, KALLSYMS(i) + 8, n);
+	write_u64(f, KALLSYMS(i) + 16, NAMES);
+	write_u64(f, KALLSYMS(i) + 24, TYPES);
+}
+
+/* An Elf64_Sym. */
+static void write_symbol(struct fixture *f, uint32_t i, uint32_t name, uint16_t section,
+			 uint64_t value)
+{
+	const uint64_t va = SYMTAB + i * UINT64_C(24);
+	write_u32(f, va, name);
+	write_u32(f, va + 4, (uint32_t)section << 16);
+	write_u64(f, va + 8, value);
+}
+
+static void setup(struct fixture *f, const void *data)
+{
+	static const struct fake_symbol symbols[] = { { "modules", HEAD }, { NULL, 0 } };
+	(void)data;
+	f->machine = fake_machine_new(&vms_arch_x86_64, 1);
+	fake_machine_add_ram(f->machine, BASE, RAM);
+	f->guest = fake_linux_new(f->machine, symbols, types());
+	f->guest->modules = vms_linux_modules_new(f->guest);
+	g_assert_nonnull(f->guest->modules);
+	write_u64(f, HEAD, MODULE(0) + LIST);
+	write_module(f, 0, "first", HEAD);
+}
+
+static void teardown(struct fixture *f, const void *data)
+{
+	(void)data;
+	vms_linux_free(f->guest);
+	vms_machine_unref(f->machine);
+}
+
+static const struct vms_module *module_at(struct fixture *f, guint index)
+{
+	const GPtrArray *list = vms_linux_modules_list(f->guest);
+	g_assert_cmpuint(index, <, list->len);
+	return list->pdata[index];
+}
+
+static void refresh(struct fixture *f)
+{
+	GError *error = NULL;
+	g_assert_true(vms_linux_modules_refresh(f->guest, &error));
+	g_assert_no_error(error);
+}
+
+static void check_symbol(const struct vms_module *module, size_t index, const char *name,
+			 uint64_t va, char type)
+{
+	struct vms_symbol symbol = vms_symbol_table_get(module->symbols, index);
+	g_assert_cmpstr(symbol.name, ==, name);
+	g_assert_cmphex(symbol.va, ==, va);
+	g_assert_cmpint(symbol.type, ==, type);
+}
+
+static void write_export(struct fixture *f, uint64_t value, const char *name)
+{
+	write_u64(f, MODULE(0) + SYMS, EXPORTS);
+	write_u32(f, MODULE(0) + NUM_SYMS, 1);
+	write_u32(f, EXPORTS, (uint32_t)(value - EXPORTS));
+	write_u32(f, EXPORTS + 4, 0x100 - 4);
+	write_string(f, EXPORTS + 0x100, name);
+}
+
+static void test_symbols(struct fixture *f, const void *data)
+{
+	(void)data;
+	const uint64_t code = EXPORTS + 0x800; /* near enough for a relative reference */
+	write_module(f, 0, "first", MODULE(1) + LIST);
+	write_module(f, 1, "second", HEAD);
+	write_kallsyms(f, 0, 5);
+	memcpy(fake_machine_at(f->machine, NAMES), "\0open\0close\0elsewhere", 22);
+	write_string(f, TYPES, "ttTdu");
+	write_symbol(f, 1, 1, 1, code);
+	write_symbol(f, 2, 6, 1, code + 0x10);
+	write_symbol(f, 3, 0, 1, code + 0x20); /* has no name */
+	write_symbol(f, 4, 12, 0, 0);	       /* is another module's */
+	write_export(f, code, "open");
+	refresh(f);
+	g_assert_cmpuint(vms_linux_modules_list(f->guest)->len, ==, 2);
+	const struct vms_module *first = module_at(f, 0);
+	g_assert_cmpstr(first->name, ==, "first");
+	g_assert_cmphex(first->text, ==, TEXT(0));
+	g_assert_cmpuint(first->size, ==, 0x8000);
+	g_assert_cmpuint(vms_symbol_table_count(first->symbols), ==, 2);
+	check_symbol(first, 0, "open", code, 'T');
+	check_symbol(first, 1, "close", code + 0x10, 't');
+	g_assert_true(vms_linux_module_at(f->guest, TEXT(1) + 0x7fff, NULL) == module_at(f, 1));
+	g_assert_null(vms_linux_module_at(f->guest, TEXT(1) + 0x8000, NULL));
+	/* What has not changed is not read again. */
+	refresh(f);
+	g_assert_true(module_at(f, 0) == first);
+}
+
+/* All names begin before the same 14 MiB of text: who looks for its end each time never ends. */
+static void test_one_long_name(struct fixture *f, const void *data)
+{
+	enum { N = 400000, LENGTH = 14 << 20 };
+	(void)data;
+	memset(fake_machine_at(f->machine, NAMES), 'x', LENGTH);
+	write_kallsyms(f, 0, N);
+	for (uint32_t i = 0; i < N; i++)
+		write_symbol(f, i, i < N - 1 ? 0 : LENGTH, 1, TEXT(0) + i);
+	refresh(f);
+	const struct vms_symbol_table *symbols = module_at(f, 0)->symbols;
+	g_assert_cmpuint(vms_symbol_table_count(symbols), ==, N - 1);
+	g_assert_cmpuint(strlen(vms_symbol_table_get(symbols, 0).name), ==, KSYM_SIZE - 1);
+}
+
+/* Symbols of other modules are not kept, but their names are read: they count, too. */
+static void test_budget(struct fixture *f, const void *data)
+{
+	(void)data;
+	const uint32_t n = (uint32_t)(BUDGET / KSYM_SIZE);
+	memset(fake_machine_at(f->machine, NAMES), 'x', KSYM_SIZE);
+	write_kallsyms(f, 0, n);
+	write_symbol(f, 0, 0, 1, TEXT(0));
+	write_symbol(f, n - 1, 0, 1, TEXT(0) + 1);
+	refresh(f);
+	g_assert_cmpuint(vms_symbol_table_count(module_at(f, 0)->symbols), ==, 1);
+	/* A module after it has none. */
+	write_module(f, 0, "first", MODULE(1) + LIST);
+	write_module(f, 1, "second", HEAD);
+	write_u32(f, KALLSYMS(0) + 8, n - 1);
+	write_kallsyms(f, 1, 1);
+	refresh(f);
+	g_assert_cmpuint(vms_symbol_table_count(module_at(f, 1)->symbols), ==, 0);
+}
+
+static void assert_fails(struct fixture *f, int code)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_false(vms_linux_modules_refresh(f->guest, &error));
+	g_assert_error(error, VMS_ERROR, code);
+}
+
+/* Tables of a size that cannot be are not even allocated. */
+static void test_hostile_sizes(struct fixture *f, const void *data)
+{
+	static const uint32_t sizes[] = { BUDGET / 24 + 1, INT32_MAX, UINT32_MAX };
+	(void)data;
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		write_kallsyms(f, 0, sizes[i]);
+		refresh(f);
+		g_assert_cmpuint(vms_symbol_table_count(module_at(f, 0)->symbols), ==, 0);
+	}
+	write_kallsyms(f, 0, 1);
+	write_symbol(f, 0, UINT32_MAX, 1, TEXT(0)); /* a name at the end of 4 GiB of names */
+	refresh(f);
+	g_assert_cmpuint(vms_symbol_table_count(module_at(f, 0)->symbols), ==, 0);
+	write_symbol(f, 0, 0, 1, TEXT(0));
+	write_string(f, NAMES, "name");
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		write_u32(f, MODULE(0) + NUM_SYMS, sizes[i]);
+		write_u64(f, KALLSYMS(0), SYMTAB + 24 * (i + 1)); /* another than before */
+		write_symbol(f, (uint32_t)i + 1, 0, 1, TEXT(0));
+		refresh(f);
+		g_assert_cmpuint(vms_symbol_table_count(module_at(f, 0)->symbols), ==, 1);
+	}
+}
+
+static void test_hostile_list(struct fixture *f, const void *data)
+{
+	(void)data;
+	write_u64(f, MODULE(0) + LIST, MODULE(0) + LIST);
+	assert_fails(f, VMS_ERROR_MALFORMED);
+	write_u64(f, MODULE(0) + LIST, BASE + RAM - 4);
+	assert_fails(f, VMS_ERROR_UNREADABLE);
+	/* One module after the other, a word apart: they overlap. */
+	for (unsigned i = 0; i <= LIMIT; i++)
+		write_u64(f, SYMTAB + i * UINT64_C(8), SYMTAB + (i + 1) * UINT64_C(8));
+	write_u64(f, HEAD, SYMTAB);
+	assert_fails(f, VMS_ERROR_MALFORMED);
+	g_assert_cmpuint(vms_linux_modules_list(f->guest)->len, ==, LIMIT);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+#define ADD(path, test) g_test_add(path, struct fixture, NULL, setup, test, teardown)
+	ADD("/module/symbols", test_symbols);
+	ADD("/module/one-long-name", test_one_long_name);
+	ADD("/module/budget", test_budget);
+	ADD("/module/hostile-sizes", test_hostile_sizes);
+	ADD("/module/hostile-list", test_hostile_list);
+	return g_test_run();
+}
