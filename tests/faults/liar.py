@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """A process that listens where an agent should be, and says what is not true.
 
-Usage: liar.py SOCKET KIND PID. It writes a line when it listens, and ends with its standard input.
+Usage: liar.py SOCKET KIND PID [USER]. It writes a line when it listens, and ends with its standard
+input.
 """
 import fcntl
 import os
 import pathlib
+import pwd
 import re
 import socket
 import struct
@@ -51,6 +53,9 @@ def serve(connection, kind, pid):
 
 def main():
     path, kind, pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    if sys.argv[4:]:
+        os.setgroups([])
+        os.setuid(pwd.getpwnam(sys.argv[4]).pw_uid)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     os.chmod(path, 0o666)

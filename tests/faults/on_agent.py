@@ -29,11 +29,11 @@ def lying_agent(round_):
     round_.directory.chmod(0o755)
     place.mkdir()
     place.chmod(0o777)
-    other_user = os.geteuid() == 0 and round_.rng.random() < 0.5
-    round_.tell(f"a liar ({kind}){' of another user' if other_user else ''}")
+    user = ["nobody"] if round_.rng.random() < 0.5 and os.geteuid() == 0 else []
+    round_.tell(f"a liar ({kind}) {user}")
     liar = subprocess.Popen(
-        [sys.executable, "-B", LIAR, place / "agent", kind, str(round_.guest.pid)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **({"user": "nobody"} if other_user else {}))
+        [sys.executable, "-B", LIAR, place / "agent", kind, str(round_.guest.pid), *user],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     round_.cleanups.callback(liar.wait)
     round_.cleanups.callback(liar.stdout.close)
     round_.cleanups.callback(liar.stdin.close)

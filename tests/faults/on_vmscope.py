@@ -11,7 +11,7 @@ import threading
 
 import commands
 from faults import Skipped, fault
-from oracle import must_tick, processes_of
+from oracle import must_tick
 
 TRIALS = 3  # looks at a guest beside a terminal that stays blocked
 BLOCKED_SECONDS = 0.7  # between two of them
@@ -50,7 +50,7 @@ def kill_with_watchdog(round_):
     round_.start()
     round_.wait_moment()
     first_the_tool = round_.rng.random() < 0.5
-    pids = sorted(processes_of(round_), reverse=first_the_tool)
+    pids = sorted(round_.living(), reverse=first_the_tool)
     round_.tell(f"SIGKILL to {pids}")
     round_.signals[round_.process].add(signal.SIGKILL)
     for pid in pids:

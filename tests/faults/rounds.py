@@ -136,6 +136,20 @@ class Round:
                 raise Wrong(f"vmscope does not end in {END_SECONDS} s") from None
             self.tell(f"vmscope has ended: status {status}")
 
+    def living(self):
+        """All processes that vmscope has started in this round and that live."""
+        mark = f"{MARK}={self.mark}".encode()
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (path / "environ").read_bytes().split(b"\0"):
+                    state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+                    if state != "Z":
+                        found.append(int(path.name))
+            except OSError:
+                continue
+        return found
+
     def died(self, process):
         """The signal of which it died, other than one of ours; None where there is none."""
         number = -(process.returncode or 0)
@@ -187,6 +201,9 @@ class Round:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        for pid in self.living():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.cleanups.close()
         for machine in self.others:
             machine.stop()
