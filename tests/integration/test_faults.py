@@ -3,6 +3,7 @@
 
 `make check-long` has the long one; tests/faults/matrix.py repeats single rounds.
 """
+import importlib.util
 import json
 import os
 import pathlib
@@ -95,6 +96,50 @@ class Notices(unittest.TestCase):
 
     def test_qemu_ended(self):
         self.check("kill_qemu", "regs/nothing", "QEMU has gone")
+
+
+class History(unittest.TestCase):
+    """Whose stop it was, as QEMU's log tells."""
+    STOPPED = "runstate_set current_run_state 9 (running) new_state 4 (paused)"
+    RESUMED = "runstate_set current_run_state 4 (paused) new_state 9 (running)"
+    STOP = ("qmp_enter_stop {}", "qmp_exit_stop {} 1")
+
+    def setUp(self):
+        place = importlib.util.spec_from_file_location("history", DIRECTORY / "history.py")
+        self.history = importlib.util.module_from_spec(place)
+        place.loader.exec_module(self.history)
+
+    def steps(self, *lines):
+        """Read from a log whose lines are a tenth of a second apart."""
+        with tempfile.NamedTemporaryFile("w", prefix="vmscope-trace-") as file:
+            file.write("".join(f"12@{i / 10:.6f}:{line}\n" for i, line in enumerate(lines)))
+            file.flush()
+            return self.history.read(pathlib.Path(file.name))
+
+    def test_stop_that_stops(self):
+        steps = self.steps(self.STOP[0], self.STOPPED, self.STOP[1], self.RESUMED)
+        self.assertTrue(self.history.last_stop_had_effect(steps))
+        self.assertEqual(self.history.stops_without_effect(steps), (0, 1))
+
+    def test_stop_in_a_hold(self):
+        steps = self.steps(self.STOPPED, *self.STOP, self.RESUMED)
+        self.assertFalse(self.history.last_stop_had_effect(steps))
+        self.assertEqual(self.history.stops_without_effect(steps), (1, 1))
+
+    def test_stop_just_before_a_hold(self):
+        steps = self.steps(self.STOPPED, self.RESUMED, self.STOP[0], self.STOPPED, self.STOP[1])
+        self.assertTrue(self.history.last_stop_had_effect(steps))
+
+    def test_holds_beside_a_migration(self):
+        migrate = 'handle_qmp_command mon 0x1 req: {"execute": "migrate", "arguments": {}}'
+        finish = "runstate_set current_run_state 9 (running) new_state 7 (finish-migrate)"
+        hold = (self.STOPPED, self.RESUMED)
+        query = 'handle_qmp_command mon 0x1 req: {"execute": "query-migrate"}'
+        for holds, lines in ((0, (*hold, migrate, *hold, finish)),
+                             (1, (migrate, query, query, *hold, finish)),
+                             (0, (query, query, query, query, *hold)),
+                             (0, (migrate, query, query, finish, *hold))):
+            self.assertEqual(self.history.holds_beside_migration(self.steps(*lines)), holds, lines)
 
 
 if __name__ == "__main__":
