@@ -109,7 +109,8 @@ class Player:
     def _describe(round_):
         parts = ["\n".join(round_.story), round_.output()]
         for machine in (round_.guest, *round_.others):
-            steps = round_.history(machine)
+            steps = [step for step in round_.history(machine)
+                     if '"xp /' not in step.text]
             parts.append(f"QEMU {machine.process.pid}, status {machine.process.poll()}: "
                          f"{machine.log()[-1000:]}")
             parts += [f"{step.time:.6f} {step.event} {step.text}" for step in steps[-200:]]
