@@ -127,7 +127,7 @@ class Ticker(Watched, harness.Machine):
                   "-machine", "pc,memory-backend=mem",
                   "-blockdev", f"driver=qcow2,node-name={DISK},file.driver=file,"
                   f"file.filename={self.disk}",
-                  "-device", f"virtio-blk-pci,drive={DISK}"]
+                  "-device", f"virtio-blk-pci,drive={DISK}", "-device", "pvpanic"]
         if paused:
             words.append("-S")
         if incoming:

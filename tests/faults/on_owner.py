@@ -137,3 +137,31 @@ def owner_dump(round_):
                 lambda: round_.qmp.command("query-dump")["status"] == "completed")
     must_tick(round_, why="after its owner's dump")
     round_.finish()
+
+
+@fault(fresh=True, short=2)
+def guest_panics(round_):
+    """The guest panics, and its owner wants it to stay as it is then."""
+    round_.owner("set-action", panic="pause")
+    end_in(round_, "guest-panicked", "inject-nmi", "GUEST_PANICKED")
+
+
+@fault(fresh=True, short=2)
+def guest_shuts_down(round_):
+    """The guest shuts down, and its owner wants it to stay as it is then."""
+    round_.owner("set-action", reboot="shutdown", shutdown="pause")
+    end_in(round_, "shutdown", "system_reset", "SHUTDOWN")
+
+
+def end_in(round_, status, deed, event):
+    """The machine comes into a state that it does not leave, before vmscope comes or meanwhile."""
+    before = round_.rng.random() < 0.3
+    if not before:
+        round_.start()
+        round_.wait_moment()
+    round_.owner(deed)
+    round_.wait(event, lambda: event in round_.qmp.event_names())
+    if before:
+        round_.start()
+    round_.expect(round_.guest, status)
+    round_.finish()

@@ -18,6 +18,8 @@ from rounds import Wrong
 SECONDS = float(os.environ.get("FAULTS_SECONDS", 60))
 SETTLE_SECONDS = 5  # what QEMU still has to do when nobody is left who asks it
 STANDS = 0.05  # seconds in which a machine that stands still does not tick
+# Of the judge and of faults, in QEMU's log: they have no number.
+QUESTION = re.compile(r'"xp /|\{"execute": "query-(status|migrate|chardev|jobs|block-jobs|dump)"\}')
 
 
 def must_tick(round_, machine=None, why="", seconds=SECONDS):
@@ -106,6 +108,11 @@ def judge_status(round_, machine, status):
         round_.undetectable = True
         round_.tell("undetectable: the owner's stop came in a hold")
         round_.owner("stop", machine)  # for what follows
+        return
+    if found == "paused" and status in ("shutdown", "guest-panicked") and \
+            round_.command.engine != "agent":
+        round_.undetectable = True  # QEMU keeps no note of what stops a machine that is stopped
+        round_.tell(f"{status} in a hold: the machine stays paused")
         return
     raise Wrong(f"the machine is {found} in place of {status}")
 

@@ -7,6 +7,7 @@
 #include "ticker.h"
 #include "bare.h"
 
+#define NMI_VECTOR	 2
 #define TIMER_VECTOR	 0x40
 #define TIMER_PERIOD_NS	 2000000 /* QEMU's local APIC counts nanoseconds */
 #define DIRTY_PAGES	 256
@@ -23,6 +24,7 @@
 #define SEND_INIT	   0x000c4500 /* to all but this vCPU */
 #define SEND_STARTUP	   (0x000c4600 | TRAMPOLINE >> 12)
 
+#define PANIC_PORT   0x505 /* QEMU's pvpanic device */
 #define POWER_BUTTON 0x0100
 #define SLEEP_S3     0x2401 /* SLP_EN, SLP_TYP 1 as QEMU's tables say, SCI_EN */
 
@@ -83,12 +85,23 @@ __attribute__((interrupt)) static void count_tick(
 	*lapic(LAPIC_EOI) = 0;
 }
 
+__attribute__((interrupt)) static void panic(__attribute__((unused)) struct interrupt_frame *frame)
+{
+	out_byte(PANIC_PORT, 1);
+}
+
+static void set_interrupt(int vector, void (*function)(struct interrupt_frame *))
+{
+	uint64_t handler = (uint64_t)function;
+	idt[2 * vector] =
+		(handler & 0xffff) | 8 << 16 | 0x8e00ULL << 32 | (handler >> 16 & 0xffff) << 48;
+	idt[2 * vector + 1] = handler >> 32;
+}
+
 static void set_interrupt_table(void)
 {
-	uint64_t handler = (uint64_t)count_tick;
-	idt[2 * TIMER_VECTOR] =
-		(handler & 0xffff) | 8 << 16 | 0x8e00ULL << 32 | (handler >> 16 & 0xffff) << 48;
-	idt[2 * TIMER_VECTOR + 1] = handler >> 32;
+	set_interrupt(TIMER_VECTOR, count_tick);
+	set_interrupt(NMI_VECTOR, panic);
 	struct {
 		uint16_t limit;
 		uint64_t base;
