@@ -77,7 +77,7 @@ char *session_name(const struct vms_location *location)
 bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
 		  void *bytes, size_t size, GError **error)
 {
-	if (!vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(session->machine, error))
 		return false;
 	struct vms_regs regs;
 	bool done = vms_machine_regs(session->machine, vcpu, &regs, error);

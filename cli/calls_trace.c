@@ -1,34 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls_trace.h"
 #include "base/text.h"
+#include "progress.h"
 #include <stdio.h>
 #include <string.h>
 #include <vmscope/log.h>
 
-#define LINE_WIDTH 76
+struct run {
+	struct calls_trace *trace;
+	GMutex lock;
+	bool has_begun;		     /* under lock */
+	struct vms_calls_stats seen; /* of late; under lock */
+};
 
-static void print_progress(const struct vms_calls_stats *stats)
+static char *describe_progress(void *data)
 {
-	g_autofree char *bytes = vms_text_bytes(stats->bytes), *line = NULL;
-	line = g_strdup_printf("calls: %" G_GUINT64_FORMAT " records, %s, %" G_GUINT64_FORMAT
+	struct run *run = data;
+	g_mutex_lock(&run->lock);
+	struct vms_calls_stats stats = run->seen;
+	bool has_begun = run->has_begun;
+	g_mutex_unlock(&run->lock);
+	if (!has_begun)
+		return NULL;
+	g_autofree char *bytes = vms_text_bytes(stats.bytes);
+	return g_strdup_printf("calls: %" G_GUINT64_FORMAT " records, %s, %" G_GUINT64_FORMAT
 			       " lost; Ctrl-C ends it",
-			       stats->records, bytes, stats->lost);
-	fprintf(stderr, "\r%-*s", LINE_WIDTH, line);
+			       stats.records, bytes, stats.lost);
 }
 
-static bool progress(const struct vms_calls_stats *stats, void *data)
+static bool on_progress(const struct vms_calls_stats *stats, void *data)
 {
-	struct calls_trace *trace = data;
-	if (trace->show_progress)
-		print_progress(stats);
+	struct run *run = data;
+	g_mutex_lock(&run->lock);
+	run->seen = *stats;
+	run->has_begun = true;
+	g_mutex_unlock(&run->lock);
 	while (g_main_context_iteration(NULL, FALSE))
 		;
-	return !trace->stopped;
+	return !run->trace->stopped;
 }
 
 static bool started(void *data, GError **error)
 {
-	struct calls_trace *trace = data;
+	struct calls_trace *trace = ((struct run *)data)->trace;
 	vms_log(VMS_LOG_INFO, "every call is recorded from now on");
 	trace->has_started = !trace->started || trace->started(trace->data, error);
 	return trace->has_started;
@@ -36,10 +50,14 @@ static bool started(void *data, GError **error)
 
 bool calls_trace_run(struct calls_trace *trace, struct session *session, GError **error)
 {
-	bool done = vms_calls_run(session->guest, &trace->options, started, progress, trace,
+	struct run run = { .trace = trace };
+	g_mutex_init(&run.lock);
+	struct progress *line =
+		trace->show_progress ? progress_start(describe_progress, &run) : NULL;
+	bool done = vms_calls_run(session->guest, &trace->options, started, on_progress, &run,
 				  &trace->stats, &trace->end, error);
-	if (trace->show_progress)
-		fprintf(stderr, "\r%*s\r", LINE_WIDTH, "");
+	progress_end(line);
+	g_mutex_clear(&run.lock);
 	return done;
 }
 
@@ -55,6 +73,7 @@ void calls_trace_summary(const struct calls_trace *trace)
 	const struct vms_calls_stats *stats = &trace->stats;
 	g_autofree char *bytes = vms_text_bytes(stats->bytes);
 	g_autofree char *path = quote(trace->options.directory);
+	vms_log_flush();
 	fprintf(stderr,
 		"vmscope: %" G_GUINT64_FORMAT
 		" records (%s) in %s: uftrace report -d %s, or replay, graph, tui\n",

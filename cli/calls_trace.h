@@ -13,7 +13,7 @@ struct calls_trace {
 	bool show_progress;
 	bool stopped; /* set it, from a source of the main context, to end the trace */
 	bool has_started;
-	struct vms_calls_stats stats;
+	struct vms_calls_stats stats; /* at the end */
 	enum vms_calls_end end;
 };
 

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #define UNREADABLE_SHOWN 16
+#define HOLD_LIMIT_MAX	 86400	   /* seconds */
+#define BUFFER_MAX	 (1 << 24) /* MiB */
 
 struct options {
-	char *format, *compress, *thread_ids;
+	char *format, *compress, *thread_ids, *hold_limit, *buffer;
 	gboolean force, compress_held;
 };
 
@@ -28,9 +30,14 @@ static bool parse_options(const struct options *options, struct vms_dump_options
 {
 	int format = options->compress ? VMS_CORE_KDUMP : VMS_CORE_ELF;
 	int compression = VMS_DUMP_ZLIB, threads = VMS_DUMP_THREADS_TASK;
+	double hold_limit_s = 0;
+	unsigned buffer_mib = 0;
 	if (!value_choose("--format", options->format, formats, &format, error) ||
 	    !value_choose("--compress", options->compress, compressions, &compression, error) ||
-	    !value_choose("--thread-ids", options->thread_ids, thread_ids, &threads, error))
+	    !value_choose("--thread-ids", options->thread_ids, thread_ids, &threads, error) ||
+	    !value_number("--hold-limit", options->hold_limit, 0.001, HOLD_LIMIT_MAX,
+			  "from 0.001 to 86400 s", &hold_limit_s, error) ||
+	    !value_unsigned("--buffer", options->buffer, 1, BUFFER_MAX, &buffer_mib, error))
 		return false;
 	if (options->compress && format != VMS_CORE_KDUMP) {
 		usage_error(error, "--compress %s: only --format kdump has compressed pages",
@@ -44,6 +51,8 @@ static bool parse_options(const struct options *options, struct vms_dump_options
 		.threads = (enum vms_dump_threads)threads,
 		.overwrite = options->force,
 		.compress_held = options->compress_held,
+		.hold_limit_ns = (uint64_t)(hold_limit_s * 1e9),
+		.buffer = (uint64_t)buffer_mib << 20,
 	};
 	return true;
 }
@@ -196,7 +205,16 @@ static bool parse_and_do(struct session *session, int argc, char **argv, int arg
 		  "How kdump's pages are compressed (default zlib); alone it means kdump",
 		  "zlib|zstd" },
 		{ "compress-held", 0, 0, G_OPTION_ARG_NONE, &options.compress_held,
-		  "Compress while the guest is held: longer, but without room for a copy", NULL },
+		  "Compress at once, without a copy on the disk: the guest is held until what is "
+		  "left fits into the buffer",
+		  NULL },
+		{ "hold-limit", 0, 0, G_OPTION_ARG_STRING, &options.hold_limit,
+		  "How long the guest may be held; past it nothing is written (default 10)",
+		  "SECONDS" },
+		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options.buffer,
+		  "Memory for what the disk does not take at once (default: a quarter of what the "
+		  "host has available)",
+		  "MIB" },
 		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options.thread_ids,
 		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
 		  "task|vcpu" },
@@ -209,6 +227,8 @@ static bool parse_and_do(struct session *session, int argc, char **argv, int arg
 	g_free(options.format);
 	g_free(options.compress);
 	g_free(options.thread_ids);
+	g_free(options.hold_limit);
+	g_free(options.buffer);
 	return done;
 }
 

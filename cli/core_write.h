@@ -7,7 +7,7 @@
 
 /*
  * Writes the session's machine into the core file `path`. SIGINT, SIGTERM and SIGHUP cancel it, a
- * second one ends the process at once. `options->progress` is set here.
+ * second one ends the process at once.
  */
-bool core_write(struct session *session, const char *path, struct vms_dump_options *options,
+bool core_write(struct session *session, const char *path, const struct vms_dump_options *options,
 		struct vms_dump_result *ret, GError **error);

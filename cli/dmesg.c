@@ -28,8 +28,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 						     { "text", VMS_COLUMN_TEXT },
 						     { NULL } };
 	if (!session_parse(session, NULL, &argc, &argv, 0, 0, error) ||
-	    !session_open_guest(session, error) ||
-	    !vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
+	    !session_open_guest(session, error) || !vms_machine_observe(session->machine, error))
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	struct output output = { session->json ? g_string_new(NULL) : session->out, table };

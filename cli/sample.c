@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope sample: where a guest spends its time. */
 #include "commands.h"
+#include "progress.h"
 #include "values.h"
 #include <glib-unix.h>
 #include <math.h>
@@ -24,7 +25,7 @@ struct options {
 struct run {
 	struct vms_sample_report *report;
 	GMainLoop *loop;
-	bool show_progress;
+	uint64_t duration_ns; /* 0: until it is stopped */
 };
 
 static gboolean quit_loop(gpointer data)
@@ -34,19 +35,23 @@ static gboolean quit_loop(gpointer data)
 }
 
 /* From the sampling thread. */
-static bool progress(int percent, void *data)
+static bool on_progress(int percent, void *data)
 {
 	struct run *run = data;
-	if (run->show_progress && percent != 100) {
-		double seconds = (double)vms_sample_report_elapsed_ns(run->report) / 1e9;
-		if (percent == VMS_SAMPLE_PROGRESS_UNKNOWN)
-			fprintf(stderr, "\rsampling: %.0f s, Ctrl-C ends it ", seconds);
-		else
-			fprintf(stderr, "\rsampling: %d %% ", percent);
-	}
 	if (percent == 100)
 		g_idle_add(quit_loop, run->loop);
 	return true;
+}
+
+static char *describe_progress(void *data)
+{
+	const struct run *run = data;
+	uint64_t elapsed_ns = vms_sample_report_elapsed_ns(run->report);
+	if (!run->duration_ns)
+		return g_strdup_printf("sampling: %.0f s, Ctrl-C ends it",
+				       (double)elapsed_ns / 1e9);
+	double percent = 100 * (double)elapsed_ns / (double)run->duration_ns;
+	return g_strdup_printf("sampling: %.0f %%", MIN(percent, 99));
 }
 
 /* Ctrl-C and friends end the run; its results are kept. */
@@ -63,18 +68,19 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	guint sources[G_N_ELEMENTS(signals)];
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
-	struct run run = { report, loop, show_progress };
+	struct run run = { report, loop, duration_ns };
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
-	bool started = vms_sample_report_start(report, duration_ns, progress, &run, error);
+	bool started = vms_sample_report_start(report, duration_ns, on_progress, &run, error);
 	if (started) {
+		struct progress *line =
+			show_progress ? progress_start(describe_progress, &run) : NULL;
 		g_main_loop_run(loop);
 		vms_sample_report_wait(report);
+		progress_end(line);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
-	if (started && show_progress)
-		fprintf(stderr, "\r%40s\r", "");
 	return started;
 }
 
@@ -214,10 +220,31 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 			failed += stats.failed[j];
 	}
 	g_autofree char *files = g_strjoinv(", ", session->outputs);
+	vms_log_flush();
 	fprintf(stderr,
 		"vmscope: %" G_GUINT64_FORMAT " samples in %.1f s (%" G_GUINT64_FORMAT
 		" missed, %" G_GUINT64_FORMAT " failed) in %s\n",
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
+}
+
+/* Says what no output but the text tells: why samples are missing. False: there are none at all. */
+static bool warn_of_failures(struct vms_sample_report *report)
+{
+	static const enum vms_sample_failure reasons[] = { VMS_SAMPLE_FAIL_PAUSED,
+							   VMS_SAMPLE_FAIL_MIGRATING };
+	struct vms_sample_stats stats;
+	uint64_t samples = 0, failed[VMS_SAMPLE_N_FAILURES] = { 0 };
+	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
+		samples += stats.samples;
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
+			failed[j] += stats.failed[j];
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(reasons) && samples > 0; i++) {
+		if (failed[reasons[i]] > 0)
+			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " samples are missing: %s",
+				failed[reasons[i]], vms_sample_failure_name(reasons[i]));
+	}
+	return samples > 0;
 }
 
 static bool sample(struct session *session, const struct options *options, GError **error)
@@ -245,8 +272,9 @@ static bool sample(struct session *session, const struct options *options, GErro
 	if (!report ||
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
+	bool any = warn_of_failures(report);
 	const GError *ended = vms_sample_report_error(report);
-	if (ended)
+	if (ended && any)
 		vms_log(VMS_LOG_WARNING, "sampling ended early: %s", ended->message);
 	if (!export_report(session, report, options->format ? &format : NULL, &export, error))
 		return false;

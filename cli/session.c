@@ -209,6 +209,8 @@ void session_clear(struct session *session)
 	g_strfreev(session->outputs);
 	if (session->out)
 		g_string_free(session->out, TRUE);
+	/* Nothing is held any more, so this may wait for the terminal. */
+	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
 }
 
 bool session_vcpus(struct session *session, int cpu, unsigned *first, unsigned *last,

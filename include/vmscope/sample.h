@@ -40,6 +40,9 @@ enum vms_sample_failure {
 	VMS_SAMPLE_N_FAILURES,
 };
 
+/* "machine was paused" and the like. */
+const char *vms_sample_failure_name(enum vms_sample_failure failure);
+
 struct vms_sample_stats {
 	uint64_t samples; /* taken; failed ones are not among them */
 	uint64_t idle;	  /* how many of them found the vCPU halted */

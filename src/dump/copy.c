@@ -1,37 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is handed out in units by a counter. Each worker has one buffer, so that how much memory
- * this takes does not depend on the guest's.
+ * Memory is handed out in units by a counter. As long as the disk takes what it gets, a thread
+ * reads a unit and writes it: nothing is quicker, and needs less memory. When a write lasts too
+ * long, the disk is behind: from then on units go to the backlog in the slot that they were read
+ * into (a unit of zeros needs none), other threads write them, and the thread that was caught in
+ * that write is replaced.
+ *
+ * So there are two threads for each processor, in pairs: one reads, the other writes the backlog,
+ * and as long as there is none watches the first.
  */
 #include "dump/copy.h"
-#include <stdlib.h>
+#include "base/clock.h"
+#include "dump/backlog.h"
+#include "dump/units.h"
 #include <string.h>
 
 /* Ranges of unreadable memory that are kept before they are joined; the rest is only counted. */
 #define UNREADABLE_MAX (1U << 20)
 #define NOWHERE	       UINT64_MAX
 
+/* A write that lasts so long waits for the disk. */
+#define PATIENCE_NS (UINT64_C(50) * 1000 * 1000)
+
 struct worker {
 	struct vms_dump_copy *copy;
 	unsigned index;
 	GThread *thread;
-	uint8_t *buffer; /* VMS_DUMP_UNIT_MAX bytes */
-	struct vms_dump_unit unit;
-	uint64_t unreadable; /* bytes of the unit */
+	struct worker *other;	    /* of the pair */
+	struct vms_dump_slot *slot; /* that it reads into, or NULL */
+	uint64_t unreadable;	    /* bytes of the unit that it reads */
+	bool writes;		    /* the backlog, in place of reading; under lock */
+	uint64_t write_ns; /* atomic: when its write of a unit that it has read began, or 0 */
 };
 
 struct vms_dump_copy {
 	const struct vms_dump_state *state;
+	struct vms_machine *source; /* of the state */
 	struct vms_dump_sink *sink;
-	uint64_t *first_unit; /* of each range, and the number of all at the end */
-	uint64_t next_unit, done, zeros, readable; /* atomic; readable: an address that was */
-	gint stop;				   /* atomic */
+	struct vms_dump_backlog *backlog;
+	struct vms_dump_units units;
+	uint64_t n_units;
+	/* Atomic. readable: an address that was. */
+	uint64_t next_unit, read, zeros, written, readable;
+	gint behind; /* atomic: the disk is */
+	gint stop;   /* atomic */
 	struct worker *workers;
 	unsigned n_workers;
 
 	GMutex lock;
-	GCond ended; /* a worker has */
-	unsigned running;
+	GCond ended;			   /* a worker has, or all is read */
+	unsigned running;		   /* workers */
+	unsigned reading;		   /* workers that read a unit right now */
+	uint64_t units_read, units_passed; /* on: written, or in the backlog */
 	GError *error;
 	GArray *unreadable;  /* struct vms_range */
 	uint64_t not_listed; /* bytes that are missing in `unreadable` */
@@ -45,48 +65,6 @@ static uint64_t load(const uint64_t *counter)
 static uint64_t add(uint64_t *counter, uint64_t n)
 {
 	return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-}
-
-static const struct vms_range *memory_at(const struct vms_dump_copy *copy, guint i)
-{
-	return &g_array_index(copy->state->memory, struct vms_range, i);
-}
-
-/* ---- units ------------------------------------------------------------ */
-
-static void count_units(struct vms_dump_copy *copy)
-{
-	guint n = copy->state->memory->len;
-	copy->first_unit = g_new(uint64_t, n + 1);
-	copy->first_unit[0] = 0;
-	for (guint i = 0; i < n; i++) {
-		const struct vms_range *range = memory_at(copy, i);
-		uint64_t last = (range->pa + range->size - 1) / VMS_DUMP_UNIT_MAX;
-		copy->first_unit[i + 1] =
-			copy->first_unit[i] + last - range->pa / VMS_DUMP_UNIT_MAX + 1;
-	}
-}
-
-/* The unit with a number, all of it zeros still; false beyond the last. */
-static bool get_unit(const struct vms_dump_copy *copy, uint64_t number, struct vms_dump_unit *ret)
-{
-	guint low = 0, high = copy->state->memory->len;
-	if (number >= copy->first_unit[high])
-		return false;
-	while (high - low > 1) {
-		guint middle = low + (high - low) / 2;
-		if (copy->first_unit[middle] <= number)
-			low = middle;
-		else
-			high = middle;
-	}
-	const struct vms_range *range = memory_at(copy, low);
-	uint64_t slot = range->pa / VMS_DUMP_UNIT_MAX + (number - copy->first_unit[low]);
-	uint64_t end = MIN((slot + 1) * VMS_DUMP_UNIT_MAX, range->pa + range->size);
-	ret->pa = MAX(slot * VMS_DUMP_UNIT_MAX, range->pa);
-	ret->size = end - ret->pa;
-	memset(ret->zero, true, sizeof(ret->zero));
-	return true;
 }
 
 /* ---- reading ---------------------------------------------------------- */
@@ -128,9 +106,9 @@ static uint64_t page_end(uint64_t pa, uint64_t end)
 static void read_pages(struct worker *worker, uint64_t pa, uint64_t end)
 {
 	for (uint64_t next; pa < end; pa = next) {
-		uint8_t *to = worker->buffer + (pa - worker->unit.pa);
+		uint8_t *to = worker->slot->data + (pa - worker->slot->unit.pa);
 		next = page_end(pa, end);
-		if (!vms_machine_read_phys(worker->copy->state->source, pa, to, next - pa)) {
+		if (!vms_machine_read_phys(worker->copy->source, pa, to, next - pa)) {
 			memset(to, 0, next - pa);
 			add_unreadable(worker, pa, next - pa);
 		}
@@ -140,31 +118,75 @@ static void read_pages(struct worker *worker, uint64_t pa, uint64_t end)
 static void read_part(struct worker *worker, uint64_t pa, uint64_t end)
 {
 	struct vms_dump_copy *copy = worker->copy;
-	struct vms_dump_unit *unit = &worker->unit;
-	if (vms_machine_read_phys(copy->state->source, pa, worker->buffer + (pa - unit->pa),
-				  end - pa))
+	struct vms_dump_unit *unit = &worker->slot->unit;
+	uint8_t *data = worker->slot->data;
+	if (vms_machine_read_phys(copy->source, pa, data + (pa - unit->pa), end - pa))
 		__atomic_store_n(&copy->readable, pa, __ATOMIC_RELAXED);
 	else
 		read_pages(worker, pa, end);
 	uint64_t first_page = unit->pa / VMS_DUMP_PAGE;
 	for (uint64_t next; pa < end; pa = next) {
 		next = page_end(pa, end);
-		unit->zero[pa / VMS_DUMP_PAGE - first_page] =
-			is_zero(worker->buffer + (pa - unit->pa), next - pa);
+		if (is_zero(data + (pa - unit->pa), next - pa))
+			continue;
+		unit->zero[pa / VMS_DUMP_PAGE - first_page] = false;
+		unit->data = data;
 	}
 }
 
 /* Reads whole pages, and no more than what may hold something. */
-static void read_unit(struct worker *worker)
+static void read_memory(struct worker *worker)
 {
-	const struct vms_dump_unit *unit = &worker->unit;
+	const struct vms_dump_unit *unit = &worker->slot->unit;
 	uint64_t pa = unit->pa, end = unit->pa + unit->size, begin, stop;
 	worker->unreadable = 0;
-	while (vms_machine_next_data(worker->copy->state->source, pa, end, &begin, &stop)) {
+	while (vms_machine_next_data(worker->copy->source, pa, end, &begin, &stop)) {
 		begin = MAX(begin / VMS_DUMP_PAGE * VMS_DUMP_PAGE, pa);
 		pa = page_end(MAX(stop, begin + 1) - 1, end);
 		read_part(worker, begin, pa);
 	}
+}
+
+/*
+ * All of a page of which the unit has a part, and ranges behind the unit's have others; NULL where
+ * a range before has the first part.
+ */
+static const uint8_t *read_edge(struct worker *worker, uint64_t page_pa, uint8_t *to)
+{
+	const struct vms_dump_copy *copy = worker->copy;
+	const struct vms_dump_unit *unit = &worker->slot->unit;
+	const GArray *memory = copy->state->memory;
+	uint64_t begin = MAX(page_pa, unit->pa);
+	uint64_t end = MIN(page_pa + VMS_DUMP_PAGE, unit->pa + unit->size);
+	guint own = vms_dump_state_find(copy->state, unit->pa);
+	if (vms_dump_state_find(copy->state, page_pa) != own)
+		return NULL;
+	memset(to, 0, VMS_DUMP_PAGE);
+	if (!unit->zero[page_pa / VMS_DUMP_PAGE - unit->pa / VMS_DUMP_PAGE])
+		memcpy(to + (begin - page_pa), worker->slot->data + (begin - unit->pa),
+		       end - begin);
+	for (guint i = own + 1; i < memory->len; i++) {
+		const struct vms_range *other = &g_array_index(memory, struct vms_range, i);
+		if (other->pa >= page_pa + VMS_DUMP_PAGE)
+			break;
+		uint64_t size = MIN(other->size, page_pa + VMS_DUMP_PAGE - other->pa);
+		uint8_t *part = to + (other->pa - page_pa);
+		if (!vms_machine_read_phys(copy->source, other->pa, part, size))
+			memset(part, 0, size);
+	}
+	return to;
+}
+
+static void read_edges(struct worker *worker)
+{
+	struct vms_dump_slot *slot = worker->slot;
+	struct vms_dump_unit *unit = &slot->unit;
+	uint64_t end = unit->pa + unit->size, first = unit->pa / VMS_DUMP_PAGE * VMS_DUMP_PAGE,
+		 last = (end - 1) / VMS_DUMP_PAGE * VMS_DUMP_PAGE;
+	if (first < unit->pa || first + VMS_DUMP_PAGE > end)
+		unit->edge[0] = read_edge(worker, first, slot->edge[0]);
+	if (last > first && last + VMS_DUMP_PAGE > end)
+		unit->edge[1] = read_edge(worker, last, slot->edge[1]);
 }
 
 /*
@@ -175,11 +197,11 @@ static bool has_gone(struct vms_dump_copy *copy)
 {
 	uint64_t pa = load(&copy->readable);
 	uint8_t byte;
-	return vms_machine_ended(copy->state->source) == VMS_MACHINE_GONE ||
-	       (pa != NOWHERE && !vms_machine_read_phys(copy->state->source, pa, &byte, 1));
+	return vms_machine_ended(copy->source) == VMS_MACHINE_GONE ||
+	       (pa != NOWHERE && !vms_machine_read_phys(copy->source, pa, &byte, 1));
 }
 
-/* ---- workers ---------------------------------------------------------- */
+/* ---- readers ---------------------------------------------------------- */
 
 static void count(struct vms_dump_copy *copy, const struct vms_dump_unit *unit)
 {
@@ -190,104 +212,320 @@ static void count(struct vms_dump_copy *copy, const struct vms_dump_unit *unit)
 			zeros += next - pa;
 	}
 	add(&copy->zeros, zeros);
-	add(&copy->done, unit->size);
+	add(&copy->read, unit->size);
 }
 
-static bool copy_unit(struct worker *worker, GError **error)
+static bool is_stopped(struct vms_dump_copy *copy)
+{
+	return g_atomic_int_get(&copy->stop);
+}
+
+/* Reads a unit into the worker's slot. */
+static bool read_unit(struct worker *worker, uint64_t number, GError **error)
 {
 	struct vms_dump_copy *copy = worker->copy;
-	read_unit(worker);
+	vms_dump_units_get(&copy->units, number, &worker->slot->unit);
+	read_memory(worker);
+	if (copy->sink->whole_pages)
+		read_edges(worker);
 	if (worker->unreadable && has_gone(copy)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
 			    "cannot dump %s: it has gone while its memory was copied",
-			    vms_machine_info(copy->state->machine)->name);
+			    vms_machine_info(copy->source)->name);
 		return false;
 	}
-	if (!copy->sink->write(copy->sink, worker->index, &worker->unit, error))
-		return false;
-	count(copy, &worker->unit);
+	count(copy, &worker->slot->unit);
 	return true;
 }
 
-static void *work(void *data)
+/* Nobody reads the machine any more, now or later. Under lock. */
+static bool is_read(struct vms_dump_copy *copy)
 {
-	struct worker *worker = data;
-	struct vms_dump_copy *copy = worker->copy;
-	g_autoptr(GError) error = NULL;
+	return copy->units_read == copy->n_units || (is_stopped(copy) && copy->reading == 0);
+}
 
-	while (!g_atomic_int_get(&copy->stop) &&
-	       get_unit(copy, add(&copy->next_unit, 1), &worker->unit)) {
-		if (!copy_unit(worker, &error))
-			g_atomic_int_set(&copy->stop, 1);
+/* From the first on that is begun after a stop, nothing is read. */
+static bool begin_read(struct vms_dump_copy *copy)
+{
+	g_mutex_lock(&copy->lock);
+	bool begun = !is_stopped(copy);
+	copy->reading += begun;
+	g_mutex_unlock(&copy->lock);
+	return begun;
+}
+
+static void end_read(struct vms_dump_copy *copy, bool done)
+{
+	g_mutex_lock(&copy->lock);
+	copy->reading--;
+	copy->units_read += done;
+	if (is_read(copy))
+		g_cond_broadcast(&copy->ended);
+	g_mutex_unlock(&copy->lock);
+}
+
+/* ---- writing ---------------------------------------------------------- */
+
+static bool write_unit(struct worker *worker, const struct vms_dump_unit *unit, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	if (!copy->sink->write(copy->sink, worker->index, unit, error))
+		return false;
+	add(&copy->written, unit->size);
+	return true;
+}
+
+/* Writes what was just read, or leaves it to others. */
+static bool write_or_leave(struct worker *worker, uint64_t number, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	const struct vms_dump_unit *unit = &worker->slot->unit;
+	if (g_atomic_int_get(&copy->behind)) {
+		bool empty = !unit->data && !unit->edge[0] && !unit->edge[1];
+		vms_dump_backlog_add(copy->backlog, number,
+				     empty ? NULL : g_steal_pointer(&worker->slot));
+		return true;
 	}
+	__atomic_store_n(&worker->write_ns, vms_clock_now_ns(), __ATOMIC_RELAXED);
+	bool written = write_unit(worker, unit, error);
+	__atomic_store_n(&worker->write_ns, 0, __ATOMIC_RELAXED);
+	return written;
+}
+
+static bool pass_on(struct worker *worker, uint64_t number, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	if (!write_or_leave(worker, number, error))
+		return false;
+	g_mutex_lock(&copy->lock);
+	bool last = ++copy->units_passed == copy->n_units;
+	g_mutex_unlock(&copy->lock);
+	if (last)
+		vms_dump_backlog_end(copy->backlog);
+	return true;
+}
+
+/* Is the other one of the pair to be replaced, since its write lasts too long? */
+static bool replace_other(struct worker *worker)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	uint64_t write_ns = __atomic_load_n(&worker->other->write_ns, __ATOMIC_RELAXED);
+	if (write_ns == 0 || vms_clock_now_ns() - write_ns < PATIENCE_NS)
+		return false;
+	g_atomic_int_set(&copy->behind, 1);
+	g_mutex_lock(&copy->lock);
+	bool replaced = !worker->other->writes;
+	if (replaced) {
+		worker->other->writes = true;
+		worker->writes = false;
+	}
+	g_mutex_unlock(&copy->lock);
+	return replaced;
+}
+
+/* ---- workers ---------------------------------------------------------- */
+
+static bool is_writer(struct worker *worker)
+{
+	g_mutex_lock(&worker->copy->lock);
+	bool writes = worker->writes;
+	g_mutex_unlock(&worker->copy->lock);
+	return writes;
+}
+
+/* Reads units until there are none, or another one does it. */
+static bool read_units(struct worker *worker, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	bool good = true;
+	while (good && !is_writer(worker)) {
+		if (!worker->slot)
+			worker->slot = vms_dump_backlog_get(copy->backlog);
+		uint64_t number;
+		if (!worker->slot || !begin_read(copy))
+			break;
+		if ((number = add(&copy->next_unit, 1)) >= copy->n_units) {
+			end_read(copy, false);
+			break;
+		}
+		good = read_unit(worker, number, error);
+		end_read(copy, good);
+		good = good && pass_on(worker, number, error);
+	}
+	if (worker->slot)
+		vms_dump_backlog_put(copy->backlog, g_steal_pointer(&worker->slot));
+	return good;
+}
+
+static bool write_taken(struct worker *worker, uint64_t number, struct vms_dump_slot *slot,
+			GError **error)
+{
+	struct vms_dump_unit zeros;
+	if (!slot) {
+		vms_dump_units_get(&worker->copy->units, number, &zeros);
+		return write_unit(worker, &zeros, error);
+	}
+	bool written = write_unit(worker, &slot->unit, error);
+	vms_dump_backlog_put(worker->copy->backlog, slot);
+	return written;
+}
+
+/* Writes units until there are no more, or the other one's place is to be taken. */
+static bool write_units(struct worker *worker, bool *ended, GError **error)
+{
+	struct vms_dump_copy *copy = worker->copy;
+	for (;;) {
+		struct vms_dump_slot *slot = NULL;
+		uint64_t number = 0, until_ns = is_writer(worker->other)
+							? UINT64_MAX
+							: vms_clock_now_ns() + PATIENCE_NS / 2;
+		switch (vms_dump_backlog_take(copy->backlog, until_ns, &number, &slot)) {
+		case VMS_DUMP_BACKLOG_UNIT:
+			if (!write_taken(worker, number, slot, error))
+				return false;
+			break;
+		case VMS_DUMP_BACKLOG_NOTHING:
+			if (replace_other(worker))
+				return true;
+			break;
+		case VMS_DUMP_BACKLOG_ENDED:
+		default: *ended = true; return true;
+		}
+	}
+}
+
+static void end_worker(struct vms_dump_copy *copy, GError *error)
+{
+	if (error)
+		vms_dump_copy_cancel(copy);
 	g_mutex_lock(&copy->lock);
 	if (error && !copy->error)
 		copy->error = g_steal_pointer(&error);
 	copy->running--;
-	g_cond_signal(&copy->ended);
+	g_cond_broadcast(&copy->ended);
 	g_mutex_unlock(&copy->lock);
+	g_clear_error(&error);
+}
+
+/* When there is nothing left to read, all write what is left. */
+static gpointer work(gpointer data)
+{
+	struct worker *worker = data;
+	GError *error = NULL;
+	bool good = true, ended = false;
+	while (good && !ended) {
+		if (is_writer(worker)) {
+			good = write_units(worker, &ended, &error);
+			continue;
+		}
+		good = read_units(worker, &error);
+		g_mutex_lock(&worker->copy->lock);
+		worker->writes = true;
+		g_mutex_unlock(&worker->copy->lock);
+	}
+	end_worker(worker->copy, error);
 	return NULL;
 }
 
-static void start_worker(struct vms_dump_copy *copy, unsigned index)
+/* With fewer threads than there might be it only takes longer. False if nobody reads. */
+static bool start_workers(struct vms_dump_copy *copy, unsigned pairs, GError **error)
 {
-	struct worker *worker = &copy->workers[index];
-	worker->copy = copy;
-	worker->index = index;
-	worker->unit.data = worker->buffer = g_malloc(VMS_DUMP_UNIT_MAX);
-	worker->thread = g_thread_try_new("vms-dump", work, worker, &copy->error);
-	copy->running += worker->thread != NULL;
-	copy->n_workers++;
+	g_autoptr(GError) failure = NULL;
+	bool started = true;
+	copy->workers = g_new0(struct worker, 2 * pairs);
+	/* A writer, which watches, before its reader. */
+	for (unsigned i = 0; i < 2 * pairs; i++)
+		copy->workers[i] = (struct worker) { .copy = copy,
+						     .index = i,
+						     .other = &copy->workers[i ^ 1],
+						     .writes = i % 2 == 0 };
+	for (unsigned i = 0; i < 2 * pairs && started; i++) {
+		struct worker *worker = &copy->workers[i];
+		worker->thread = g_thread_try_new("vms-dump", work, worker, &failure);
+		started = worker->thread != NULL;
+		copy->running += started;
+	}
+	if (copy->running > 1)
+		return true;
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return false;
 }
 
 struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
-					  struct vms_dump_sink *sink, unsigned workers)
+					  struct vms_dump_sink *sink, unsigned pairs,
+					  uint64_t backlog, GError **error)
 {
-	struct vms_dump_copy *copy = g_new0(struct vms_dump_copy, 1);
+	g_autoptr(vms_dump_backlog) slots = vms_dump_backlog_new(backlog, 2 * pairs, error);
+	if (!slots)
+		return NULL;
+	g_autoptr(vms_dump_copy) copy = g_new0(struct vms_dump_copy, 1);
 	copy->state = state;
+	copy->source = vms_machine_ref(state->source);
 	copy->sink = sink;
+	copy->backlog = g_steal_pointer(&slots);
+	copy->behind = sink->is_slow && backlog > 0;
+	copy->n_workers = 2 * pairs;
 	copy->readable = NOWHERE;
 	copy->unreadable = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
-	copy->workers = g_new0(struct worker, workers);
 	g_mutex_init(&copy->lock);
 	g_cond_init(&copy->ended);
-	count_units(copy);
+	vms_dump_units_init(&copy->units, state);
+	copy->n_units = vms_dump_units_count(&copy->units);
+	/* No thread goes on before all have begun. */
 	g_mutex_lock(&copy->lock);
-	for (unsigned i = 0; i < workers && !copy->error; i++)
-		start_worker(copy, i);
-	/* With fewer threads than there might be it only takes longer. */
-	if (copy->running > 0)
-		g_clear_error(&copy->error);
+	bool started = start_workers(copy, pairs, error);
 	g_mutex_unlock(&copy->lock);
-	return copy;
+	return started ? g_steal_pointer(&copy) : NULL;
 }
 
-bool vms_dump_copy_wait(struct vms_dump_copy *copy, uint64_t until_ns)
+static bool has_ended(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage)
 {
-	bool in_time = true;
+	return copy->running == 0 || copy->error || (stage == VMS_DUMP_COPY_READ && is_read(copy));
+}
+
+bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage,
+			uint64_t until_ns)
+{
+	bool ended, in_time = true;
 	g_mutex_lock(&copy->lock);
-	while (copy->running > 0 && !copy->error && in_time)
+	while (!(ended = has_ended(copy, stage)) && in_time)
 		in_time = g_cond_wait_until(&copy->ended, &copy->lock, (gint64)(until_ns / 1000));
-	bool ended = copy->running == 0 || copy->error;
 	g_mutex_unlock(&copy->lock);
 	return ended;
+}
+
+void vms_dump_copy_leave(struct vms_dump_copy *copy, uint64_t until_ns)
+{
+	bool in_time = true;
+	vms_dump_copy_cancel(copy);
+	g_mutex_lock(&copy->lock);
+	while (copy->reading > 0 && in_time)
+		in_time = g_cond_wait_until(&copy->ended, &copy->lock, (gint64)(until_ns / 1000));
+	if (copy->reading == 0)
+		g_clear_pointer(&copy->source, vms_machine_unref);
+	g_mutex_unlock(&copy->lock);
+}
+
+const GError *vms_dump_copy_error(struct vms_dump_copy *copy)
+{
+	g_mutex_lock(&copy->lock);
+	const GError *error = copy->error;
+	g_mutex_unlock(&copy->lock);
+	return error;
 }
 
 void vms_dump_copy_cancel(struct vms_dump_copy *copy)
 {
 	g_atomic_int_set(&copy->stop, 1);
+	vms_dump_backlog_cancel(copy->backlog);
 }
 
-bool vms_dump_copy_join(struct vms_dump_copy *copy, GError **error)
+void vms_dump_copy_join(struct vms_dump_copy *copy)
 {
 	for (unsigned i = 0; i < copy->n_workers; i++) {
 		if (copy->workers[i].thread)
 			g_thread_join(g_steal_pointer(&copy->workers[i].thread));
 	}
-	bool copied = !copy->error;
-	if (!copied)
-		g_propagate_error(error, g_steal_pointer(&copy->error));
-	return copied;
 }
 
 void vms_dump_copy_free(struct vms_dump_copy *copy)
@@ -295,25 +533,31 @@ void vms_dump_copy_free(struct vms_dump_copy *copy)
 	if (!copy)
 		return;
 	vms_dump_copy_cancel(copy);
-	vms_dump_copy_join(copy, NULL);
-	for (unsigned i = 0; i < copy->n_workers; i++)
-		g_free(copy->workers[i].buffer);
+	vms_dump_copy_join(copy);
+	g_clear_pointer(&copy->source, vms_machine_unref);
 	g_free(copy->workers);
-	g_free(copy->first_unit);
+	vms_dump_units_clear(&copy->units);
+	vms_dump_backlog_free(copy->backlog);
 	g_array_unref(copy->unreadable);
+	g_clear_error(&copy->error);
 	g_cond_clear(&copy->ended);
 	g_mutex_clear(&copy->lock);
 	g_free(copy);
 }
 
-uint64_t vms_dump_copy_done(const struct vms_dump_copy *copy)
+uint64_t vms_dump_copy_read(const struct vms_dump_copy *copy)
 {
-	return load(&copy->done);
+	return load(&copy->read);
 }
 
 uint64_t vms_dump_copy_zeros(const struct vms_dump_copy *copy)
 {
 	return load(&copy->zeros);
+}
+
+uint64_t vms_dump_copy_written(const struct vms_dump_copy *copy)
+{
+	return load(&copy->written);
 }
 
 GArray *vms_dump_copy_unreadable(struct vms_dump_copy *copy, uint64_t *not_listed)

@@ -1,62 +1,278 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a core file comes about: the guest is held, its state is taken, its memory is copied, it runs
- * again, the file is completed. Other threads work while the calling one tells of the progress.
+ * How a core file comes about: it is found out how much there is to copy; the guest is held, its
+ * state is taken, its memory is read, it runs again; what the disk has not taken yet is written,
+ * the file is completed.
+ *
+ * The dump's own thread does all that holds the guest, and waits for nothing else: not for the
+ * caller, who asks how far it is, and not for the disk, which other threads wait for. When the dump
+ * fails or is stopped, it has ended once the guest runs, and its thread waits for the others then.
  *
  * Compressing takes longer than copying. So a layout with compression is made of a copy: an ELF
  * file without a name, in the same folder, that is read as any core file when the guest runs.
  */
 #include "base/clock.h"
+#include "base/text.h"
 #include "dump/copy.h"
+#include "dump/estimate.h"
 #include "dump/state.h"
 #include <string.h>
 #include <unistd.h>
+#include <vmscope/log.h>
 
-#define WORKERS_MAX 8
-#define MIB	    (1 << 20)
-#define TICK_NS	    (UINT64_C(100) * 1000 * 1000)
+#define PAIRS_MAX 8
+#define MIB	  (1 << 20)
+#define SECOND_NS (UINT64_C(1000) * 1000 * 1000)
+#define TICK_NS	  (SECOND_NS / 10)
+/* How long threads that have nothing to do any more may take to end before others go on. */
+#define END_NS	SECOND_NS
+#define FREE_NS (2 * SECOND_NS)
 
-struct dump {
+struct vms_dump {
+	gatomicrefcount refs; /* the caller's and the thread's */
+	GThread *thread;
+	char *path;
+	struct vms_dump_options options;
+	/* References, until the dump has ended. */
 	struct vms_machine *machine;
-	const char *path;
-	const struct vms_dump_options *options;
-	struct vms_dump_result *result;
+	struct vms_guest *guest;
+
+	/* Of the dump's thread, or of the thread on the disk while it waits for that one. */
 	struct vms_dump_state state;
+	struct vms_dump_result result;
 	struct vms_outfile *file;
-	struct vms_outfile *spool; /* what memory is copied to before it is compressed, or NULL */
+	struct vms_outfile *spool;  /* what memory is copied to before it is compressed, or NULL */
+	struct vms_machine *copied; /* the spool as a machine, or NULL */
 	struct vms_dump_sink *sink;
-	struct vms_dump_copy *copy;
 	struct vms_dump_outcome outcome;
+	bool stands;  /* the machine, without our doing: it is a file, or was paused */
+	bool is_held; /* by us */
+	uint64_t begin_ns, hold_end_ns;
+	GThread *on_disk;				     /* or NULL */
+	bool (*step)(struct vms_dump *dump, GError **error); /* that it does */
+
+	gint cancelled; /* atomic: as `stopped` */
+
+	GMutex lock; /* guards all below; kept for moments */
+	GCond changed;
+	struct vms_dump_copy *copy; /* changed by the dump's thread */
 	enum vms_dump_phase phase;
-	uint64_t begin_ns, phase_ns;
-	gint cancelled; /* atomic */
+	uint64_t phase_ns, phase_done, total;
+	bool stopped;	 /* the caller wants no more */
+	bool is_final;	 /* the file is about to get its name: too late to stop */
+	bool step_ended; /* the thread on the disk has done it, or failed */
+	GError *step_error;
+	bool ended; /* the machine is released, and `error` or `result` tells the rest */
+	GError *error;
+	bool gone; /* so are all threads */
 };
 
-static void dump_clear(struct dump *dump)
-{
-	vms_dump_copy_free(dump->copy);
-	vms_dump_sink_free(dump->sink);
-	if (dump->state.source != dump->machine)
-		g_clear_pointer(&dump->state.source, vms_machine_unref);
-	vms_outfile_close(dump->spool);
-	vms_outfile_close(dump->file);
-	vms_dump_state_clear(&dump->state);
-	g_clear_pointer(&dump->outcome.unreadable, g_array_unref);
-}
-
-static const char *name_of(const struct dump *dump)
+static const char *name_of(const struct vms_dump *dump)
 {
 	return vms_machine_info(dump->machine)->name;
 }
 
-static unsigned count_workers(void)
+/* Of threads that copy: one for each processor. */
+static unsigned count_pairs(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	return (unsigned)CLAMP(cpus, 1, WORKERS_MAX);
+	return (unsigned)CLAMP(cpus, 1, PAIRS_MAX);
 }
 
+/* ---- how far it is ---------------------------------------------------- */
+
+/* Bytes of memory that are dealt with in this phase. Under lock. */
+static uint64_t count_done(const struct vms_dump *dump)
+{
+	if (!dump->copy)
+		return 0;
+	return dump->phase == VMS_DUMP_COPYING ? vms_dump_copy_read(dump->copy)
+					       : vms_dump_copy_written(dump->copy);
+}
+
+static void begin_phase(struct vms_dump *dump, enum vms_dump_phase phase)
+{
+	g_mutex_lock(&dump->lock);
+	dump->phase = phase;
+	dump->phase_ns = vms_clock_now_ns();
+	dump->phase_done = count_done(dump);
+	dump->total = dump->state.bytes;
+	g_mutex_unlock(&dump->lock);
+}
+
+static void set_copy(struct vms_dump *dump, struct vms_dump_copy *copy)
+{
+	g_mutex_lock(&dump->lock);
+	struct vms_dump_copy *old = dump->copy;
+	dump->copy = copy;
+	g_mutex_unlock(&dump->lock);
+	vms_dump_copy_free(old);
+}
+
+void vms_dump_progress(struct vms_dump *dump, struct vms_dump_progress *ret)
+{
+	g_mutex_lock(&dump->lock);
+	uint64_t elapsed_ns = MAX(vms_clock_now_ns() - dump->phase_ns, 1);
+	uint64_t done = count_done(dump);
+	*ret = (struct vms_dump_progress) {
+		.phase = dump->phase,
+		.done = done,
+		.total = dump->total,
+		.elapsed_ns = elapsed_ns,
+		.bytes_per_second = (uint64_t)((double)(done - MIN(done, dump->phase_done)) * 1e9 /
+					       (double)elapsed_ns),
+	};
+	g_mutex_unlock(&dump->lock);
+}
+
+static bool is_stopped(struct vms_dump *dump, GError **error)
+{
+	g_mutex_lock(&dump->lock);
+	bool stopped = dump->stopped && !dump->is_final;
+	g_mutex_unlock(&dump->lock);
+	if (stopped)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CANCELLED, "the dump of %s was cancelled",
+			    name_of(dump));
+	return stopped;
+}
+
+/* ---- on the disk ------------------------------------------------------ */
+
+static gpointer take_step(gpointer data)
+{
+	struct vms_dump *dump = data;
+	GError *error = NULL;
+	bool done = dump->step(dump, &error);
+	g_mutex_lock(&dump->lock);
+	dump->step_ended = true;
+	dump->step_error = done ? NULL : error;
+	g_cond_broadcast(&dump->changed);
+	g_mutex_unlock(&dump->lock);
+	return NULL;
+}
+
+/* Has another thread do what may wait for the disk, until it has, or the dump is stopped. */
+static bool do_on_disk(struct vms_dump *dump, bool (*step)(struct vms_dump *dump, GError **error),
+		       GError **error)
+{
+	dump->step = step;
+	dump->step_ended = false;
+	dump->on_disk = g_thread_try_new("vms-dump", take_step, dump, error);
+	if (!dump->on_disk)
+		return false;
+	g_mutex_lock(&dump->lock);
+	while (!dump->step_ended && (!dump->stopped || dump->is_final))
+		g_cond_wait(&dump->changed, &dump->lock);
+	bool ended = dump->step_ended;
+	g_mutex_unlock(&dump->lock);
+	if (!ended)
+		return !is_stopped(dump, error);
+	g_thread_join(g_steal_pointer(&dump->on_disk));
+	if (!dump->step_error)
+		return true;
+	g_propagate_error(error, g_steal_pointer(&dump->step_error));
+	return false;
+}
+
+static bool needs_spool(const struct vms_dump *dump)
+{
+	return dump->options.format == VMS_CORE_KDUMP && !dump->options.compress_held &&
+	       !vms_machine_info(dump->machine)->is_core;
+}
+
+/*
+ * The file, and a spool beside it, which never gets a name that stays. What has the memory's size
+ * gets it now: if it is too large, the guest need not be held.
+ */
+static bool open_files(struct vms_dump *dump, GError **error)
+{
+	bool overwrite = dump->options.overwrite;
+	dump->file = vms_outfile_open_random(dump->path, overwrite, error);
+	if (!dump->file)
+		return false;
+	if (needs_spool(dump)) {
+		dump->spool = vms_outfile_open_random(dump->path, true, error);
+		return dump->spool && vms_outfile_set_size(dump->spool, dump->state.bytes, error);
+	}
+	return dump->options.format == VMS_CORE_KDUMP ||
+	       vms_outfile_set_size(dump->file, dump->state.bytes, error);
+}
+
+/* Makes a machine of the spool. */
+static bool open_copied(struct vms_dump *dump, GError **error)
+{
+	g_autofree char *path = vms_outfile_link(dump->spool);
+	if (!dump->sink->finish(dump->sink, &dump->outcome, error))
+		return false;
+	dump->copied = vms_machine_open_core(path, error);
+	return dump->copied != NULL;
+}
+
+/* From now on the file will be there, whatever the caller wants; false if he wants no more. */
+static bool make_final(struct vms_dump *dump, GError **error)
+{
+	g_mutex_lock(&dump->lock);
+	dump->is_final = !dump->stopped;
+	g_mutex_unlock(&dump->lock);
+	return !is_stopped(dump, error);
+}
+
+static bool complete_file(struct vms_dump *dump, GError **error)
+{
+	if (!dump->sink->finish(dump->sink, &dump->outcome, error) ||
+	    !vms_outfile_sync(dump->file, &dump->cancelled, error) || !make_final(dump, error))
+		return false;
+	dump->result.file_size = vms_outfile_size(dump->file);
+	return vms_outfile_commit(dump->file, error);
+}
+
+/* ---- before ----------------------------------------------------------- */
+
+static uint64_t hold_limit(const struct vms_dump *dump)
+{
+	uint64_t limit_ns = dump->options.hold_limit_ns;
+	return limit_ns ? limit_ns : VMS_DUMP_HOLD_LIMIT_NS;
+}
+
+/* A guest that stands still need not be spared, and memory is better used otherwise. */
+static uint64_t buffer_size(const struct vms_dump *dump)
+{
+	if (dump->stands)
+		return 0;
+	return dump->options.buffer ? dump->options.buffer : vms_dump_spare_memory();
+}
+
+/* Says how long the hold is going to last; false if that is longer than it may. */
+static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error)
+{
+	struct vms_dump_estimate estimate;
+	double limit_s = (double)hold_limit(dump) / 1e9;
+	vms_dump_estimate(&dump->state, count_pairs(), &estimate);
+	g_autofree char *bytes = vms_text_bytes(estimate.bytes);
+	g_autofree char *room = vms_text_bytes(buffer);
+	if (estimate.hold_ns / 1e9 > limit_s) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+			    "cannot dump %s: to copy %s would hold it for %.1f s or more, longer "
+			    "than the limit of %.1f s; a higher hold limit allows it",
+			    name_of(dump), bytes, estimate.hold_ns / 1e9, limit_s);
+		return false;
+	}
+	vms_log(VMS_LOG_INFO,
+		"%s is about to be held for %.1f s or more, to copy %s; %.1f s at most",
+		name_of(dump), estimate.hold_ns / 1e9, bytes, limit_s);
+	if (estimate.bytes > buffer)
+		vms_log(VMS_LOG_INFO,
+			"%s of memory is there for what is copied before the disk takes it: for "
+			"the "
+			"rest the guest waits for the disk",
+			room);
+	return true;
+}
+
+/* ---- copying ---------------------------------------------------------- */
+
 /* Is the machine still the one that was held? */
-static bool check_machine(const struct dump *dump, GError **error)
+static bool check_machine(const struct vms_dump *dump, GError **error)
 {
 	switch (vms_machine_ended(dump->machine)) {
 	case VMS_MACHINE_GONE:
@@ -74,98 +290,94 @@ static bool check_machine(const struct dump *dump, GError **error)
 	}
 }
 
-static void begin_phase(struct dump *dump, enum vms_dump_phase phase)
+/* Does the machine still stand still for us, is it still there, and may it be held on? */
+static bool check_held(struct vms_dump *dump, GError **error)
 {
-	dump->phase = phase;
-	dump->phase_ns = vms_clock_now_ns();
-}
-
-/* Tells the caller how far it is; false when it wants no more. */
-static bool tell(struct dump *dump, GError **error)
-{
-	uint64_t elapsed_ns = MAX(vms_clock_now_ns() - dump->phase_ns, 1);
-	uint64_t done = vms_dump_copy_done(dump->copy);
-	struct vms_dump_progress progress = {
-		.phase = dump->phase,
-		.done = done,
-		.total = dump->state.bytes,
-		.elapsed_ns = elapsed_ns,
-		.bytes_per_second = (uint64_t)((double)done * 1e9 / (double)elapsed_ns),
-	};
-	if (!dump->options->progress || dump->options->progress(&progress, dump->options->data))
-		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_CANCELLED, "the dump of %s was cancelled",
-		    name_of(dump));
+	struct vms_regs regs;
+	if (vms_clock_now_ns() < dump->hold_end_ns)
+		return check_machine(dump, error) &&
+		       vms_machine_regs(dump->machine, 0, &regs, error);
+	g_autofree char *read = vms_text_bytes(vms_dump_copy_read(dump->copy));
+	g_autofree char *written = vms_text_bytes(vms_dump_copy_written(dump->copy));
+	g_autofree char *total = vms_text_bytes(dump->state.bytes);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+		    "cannot dump %s: it was held up to the limit of %.1f s, when %s of %s were "
+		    "copied and %s of them written; a larger buffer, a quicker disk or a higher "
+		    "hold limit helps",
+		    name_of(dump), (double)hold_limit(dump) / 1e9, read, total, written);
 	return false;
 }
 
-/* Does the machine stand still, and is it still there? */
-static bool check_held(const struct dump *dump, GError **error)
+/* Waits for a stage of the copy, for an error, or until the dump is stopped. */
+static bool wait_for_copy(struct vms_dump *dump, enum vms_dump_copy_stage stage, GError **error)
 {
-	struct vms_regs regs;
-	return check_machine(dump, error) && vms_machine_regs(dump->machine, 0, &regs, error);
-}
-
-/* ---- copying ---------------------------------------------------------- */
-
-/* Waits until everything is copied, something fails or the caller wants no more. */
-static bool wait_for_copy(struct dump *dump, GError **error)
-{
-	while (!vms_dump_copy_wait(dump->copy, vms_clock_now_ns() + TICK_NS)) {
-		if ((dump->phase == VMS_DUMP_COPYING && !check_held(dump, error)) ||
-		    !tell(dump, error)) {
-			vms_dump_copy_cancel(dump->copy);
+	bool ended;
+	do {
+		uint64_t until_ns = vms_clock_now_ns() + TICK_NS;
+		if (dump->is_held)
+			until_ns = MIN(until_ns, dump->hold_end_ns);
+		ended = vms_dump_copy_wait(dump->copy, stage, until_ns);
+		if (!ended &&
+		    (is_stopped(dump, error) || (dump->is_held && !check_held(dump, error))))
 			return false;
-		}
-	}
-	return true;
+	} while (!ended);
+	const GError *failure = vms_dump_copy_error(dump->copy);
+	if (failure)
+		g_propagate_error(error, g_error_copy(failure));
+	return !failure;
 }
 
-/* Copies the memory of the state's source. */
-static bool copy_into(struct dump *dump, struct vms_outfile *file, vms_dump_open_sink *open,
-		      GError **error)
+/* Begins to copy the memory of the state's source. */
+static bool start_copy(struct vms_dump *dump, struct vms_outfile *file, vms_dump_open_sink *open,
+		       uint64_t buffer, GError **error)
 {
-	unsigned workers = count_workers();
-	dump->sink = open(&dump->state, file, workers, error);
+	unsigned pairs = count_pairs();
+	dump->sink = open(&dump->state, file, 2 * pairs, error);
 	if (!dump->sink)
 		return false;
-	dump->copy = vms_dump_copy_start(&dump->state, dump->sink, workers);
-	return wait_for_copy(dump, error);
+	struct vms_dump_copy *copy =
+		vms_dump_copy_start(&dump->state, dump->sink, pairs, buffer, error);
+	set_copy(dump, copy);
+	return copy != NULL;
 }
 
-static vms_dump_open_sink *layout_of(const struct dump *dump)
+static vms_dump_open_sink *layout_of(const struct vms_dump *dump)
 {
-	bool compressed = dump->options->format == VMS_CORE_KDUMP;
+	bool compressed = dump->options.format == VMS_CORE_KDUMP;
 	return compressed && !dump->spool ? vms_dump_open_kdump : vms_dump_open_elf;
 }
 
-static bool copy_held(struct dump *dump, struct vms_guest *guest, GError **error)
+static bool copy_held(struct vms_dump *dump, uint64_t buffer, GError **error)
 {
-	if (!check_machine(dump, error) || !vms_dump_state_take(&dump->state, guest, error))
+	if (!check_machine(dump, error) ||
+	    !vms_dump_state_take(&dump->state, dump->guest, dump->hold_end_ns, error))
 		return false;
-	dump->result->vcpus = dump->state.vcpus->len;
-	return copy_into(dump, dump->spool ? dump->spool : dump->file, layout_of(dump), error);
+	dump->result.vcpus = dump->state.vcpus->len;
+	return start_copy(dump, dump->spool ? dump->spool : dump->file, layout_of(dump), buffer,
+			  error) &&
+	       wait_for_copy(dump, VMS_DUMP_COPY_READ, error);
 }
 
-/*
- * The guest runs again before anything else is done, the threads' end included: on an error they
- * may take their time.
- */
-static bool hold_and_copy(struct dump *dump, struct vms_guest *guest, GError **error)
+/* The guest runs again before anything else is done. */
+static bool hold_and_copy(struct vms_dump *dump, GError **error)
 {
 	g_autoptr(GError) torn = NULL;
-	bool stands =
-		vms_machine_info(dump->machine)->is_core || vms_machine_is_paused(dump->machine);
+	uint64_t buffer = buffer_size(dump), limit_ns = hold_limit(dump);
+	if (!dump->stands && !announce_hold(dump, buffer, error))
+		return false;
 	dump->begin_ns = vms_clock_now_ns();
 	begin_phase(dump, VMS_DUMP_COPYING);
 	if (!vms_machine_hold(dump->machine, VMS_ALL_VCPUS, error))
 		return false;
-	bool copied = copy_held(dump, guest, error);
+	dump->is_held = true;
+	dump->hold_end_ns = dump->stands || limit_ns > UINT64_MAX - dump->begin_ns
+				    ? UINT64_MAX
+				    : dump->begin_ns + limit_ns;
+	bool copied = copy_held(dump, buffer, error);
 	bool released = vms_machine_release(dump->machine, VMS_ALL_VCPUS, &torn);
-	if (!stands)
+	dump->is_held = false;
+	if (!dump->stands)
 		dump->outcome.held_ns = vms_clock_now_ns() - dump->begin_ns;
-	if (copied)
-		copied = vms_dump_copy_join(dump->copy, error);
 	if (copied && !released) {
 		g_propagate_error(error, g_steal_pointer(&torn));
 		copied = false;
@@ -176,10 +388,10 @@ static bool hold_and_copy(struct dump *dump, struct vms_guest *guest, GError **e
 /* ---- afterwards ------------------------------------------------------- */
 
 /* Joins what the copy could not read and what the dump of a core file could not before. */
-static void collect_unreadable(struct dump *dump)
+static void collect_unreadable(struct vms_dump *dump)
 {
 	const struct vms_core *core = vms_machine_core(dump->machine);
-	struct vms_dump_result *result = dump->result;
+	struct vms_dump_result *result = &dump->result;
 	GArray *ranges = vms_dump_copy_unreadable(dump->copy, &result->unreadable);
 	GArray *joined = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
 
@@ -199,79 +411,57 @@ static void collect_unreadable(struct dump *dump)
 	}
 	for (guint i = 0; i < joined->len; i++)
 		result->unreadable += g_array_index(joined, struct vms_range, i).size;
-	dump->outcome.unreadable = g_array_ref(joined);
-	result->unreadable_at = joined;
+	dump->outcome.unreadable = joined;
+	result->unreadable_at = g_array_ref(joined);
+}
+
+/* Has the rest of the memory written; the guest runs. */
+static bool write_rest(struct vms_dump *dump, GError **error)
+{
+	if (!wait_for_copy(dump, VMS_DUMP_COPY_WRITTEN, error))
+		return false;
+	vms_dump_copy_join(dump->copy);
+	return true;
 }
 
 /* Makes the file of what was copied into the spool; the guest runs. */
-static bool compress_spool(struct dump *dump, GError **error)
+static bool compress_spool(struct vms_dump *dump, GError **error)
 {
-	g_autofree char *path = vms_outfile_link(dump->spool);
-	if (!dump->sink->finish(dump->sink, &dump->outcome, error))
+	if (!do_on_disk(dump, open_copied, error))
 		return false;
-	g_clear_pointer(&dump->copy, vms_dump_copy_free);
+	set_copy(dump, NULL);
 	g_clear_pointer(&dump->sink, vms_dump_sink_free);
-	dump->state.source = vms_machine_open_core(path, error);
+	dump->state.source = dump->copied;
 	begin_phase(dump, VMS_DUMP_COMPRESSING);
-	return dump->state.source && copy_into(dump, dump->file, vms_dump_open_kdump, error) &&
-	       vms_dump_copy_join(dump->copy, error);
+	return start_copy(dump, dump->file, vms_dump_open_kdump, 0, error) &&
+	       write_rest(dump, error);
 }
 
-struct completion {
-	struct dump *dump;
-	GMutex lock;
-	GCond ended;
-	bool has_ended, complete;
-	GError *error;
-};
-
-static void *complete(void *data)
+static bool write_core(struct vms_dump *dump, GError **error)
 {
-	struct completion *completion = data;
-	struct dump *dump = completion->dump;
-	bool done = dump->sink->finish(dump->sink, &dump->outcome, &completion->error) &&
-		    vms_outfile_sync(dump->file, &dump->cancelled, &completion->error);
-	g_mutex_lock(&completion->lock);
-	completion->complete = done;
-	completion->has_ended = true;
-	g_cond_signal(&completion->ended);
-	g_mutex_unlock(&completion->lock);
-	return NULL;
-}
-
-/* Completes the file on the disk, in a thread, for the disk may take its time. */
-static bool complete_file(struct dump *dump, GError **error)
-{
-	struct completion completion = { .dump = dump };
-	g_autoptr(GError) cancelled = NULL;
-	g_mutex_init(&completion.lock);
-	g_cond_init(&completion.ended);
+	struct vms_dump_result *result = &dump->result;
+	if (!vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
+		return false;
+	result->memory = dump->state.bytes;
+	dump->stands =
+		vms_machine_info(dump->machine)->is_core || vms_machine_is_paused(dump->machine);
+	begin_phase(dump, VMS_DUMP_PREPARING);
+	if (!do_on_disk(dump, open_files, error) || !hold_and_copy(dump, error))
+		return false;
+	begin_phase(dump, VMS_DUMP_WRITING);
+	if (!write_rest(dump, error))
+		return false;
+	collect_unreadable(dump);
+	if (dump->spool && !compress_spool(dump, error))
+		return false;
 	begin_phase(dump, VMS_DUMP_SYNCING);
-	GThread *thread = g_thread_try_new("vms-dump", complete, &completion, error);
-	if (!thread)
+	if (!do_on_disk(dump, complete_file, error))
 		return false;
-	g_mutex_lock(&completion.lock);
-	while (!completion.has_ended) {
-		gint64 until = (gint64)((vms_clock_now_ns() + TICK_NS) / 1000);
-		if (g_cond_wait_until(&completion.ended, &completion.lock, until) || cancelled)
-			continue;
-		g_mutex_unlock(&completion.lock);
-		if (!tell(dump, &cancelled))
-			g_atomic_int_set(&dump->cancelled, 1);
-		g_mutex_lock(&completion.lock);
-	}
-	g_mutex_unlock(&completion.lock);
-	g_thread_join(thread);
-	g_mutex_clear(&completion.lock);
-	g_cond_clear(&completion.ended);
-	if (cancelled) {
-		g_clear_error(&completion.error);
-		g_propagate_error(error, g_steal_pointer(&cancelled));
-		return false;
-	}
-	if (!completion.complete)
-		g_propagate_error(error, completion.error);
-	return completion.complete;
+	result->zeros = vms_dump_copy_zeros(dump->copy);
+	result->written = vms_outfile_written(dump->file);
+	result->held_ns = dump->outcome.held_ns;
+	result->elapsed_ns = vms_clock_now_ns() - dump->begin_ns;
+	return true;
 }
 
 static bool is_full(const struct vms_outfile *file)
@@ -280,13 +470,14 @@ static bool is_full(const struct vms_outfile *file)
 }
 
 /* Adds to the message of a write that failed what would have been needed. */
-static void explain_full(const struct dump *dump, GError **error)
+static void explain_full(const struct vms_dump *dump, GError **error)
 {
-	const struct vms_outfile *full = is_full(dump->spool) ? dump->spool : dump->file;
-	if (!is_full(full))
+	if (!g_error_matches(*error, VMS_ERROR, VMS_ERROR_IO) ||
+	    (!is_full(dump->spool) && !is_full(dump->file)))
 		return;
+	bool is_spool = is_full(dump->spool);
+	const struct vms_outfile *full = is_spool ? dump->spool : dump->file;
 	uint64_t zeros = dump->copy ? vms_dump_copy_zeros(dump->copy) : 0;
-	bool is_spool = full == dump->spool;
 	GError *explained = g_error_new(
 		VMS_ERROR, (gint)(*error)->code,
 		"%s; %s needs up to %.1f MiB, of which %.1f were written: make room, %s",
@@ -298,61 +489,157 @@ static void explain_full(const struct dump *dump, GError **error)
 	*error = explained;
 }
 
-static bool needs_spool(const struct dump *dump)
+/* ---- the thread ------------------------------------------------------- */
+
+/* Waits a moment for the thread on the disk; false if it is still there. */
+static bool wait_for_step(struct vms_dump *dump)
 {
-	return dump->options->format == VMS_CORE_KDUMP && !dump->options->compress_held &&
-	       !vms_machine_info(dump->machine)->is_core;
+	gint64 until = (gint64)((vms_clock_now_ns() + END_NS) / 1000);
+	if (!dump->on_disk)
+		return true;
+	g_mutex_lock(&dump->lock);
+	while (!dump->step_ended && g_cond_wait_until(&dump->changed, &dump->lock, until))
+		;
+	bool ended = dump->step_ended;
+	g_mutex_unlock(&dump->lock);
+	return ended;
 }
 
-/* A file beside the one to be written; it never gets a name that stays. */
-static bool open_spool(struct dump *dump, GError **error)
+/* Lets go of machine and guest, unless threads need them that do not end. */
+static void let_go(struct vms_dump *dump)
 {
-	dump->spool = vms_outfile_open_random(dump->path, true, error);
-	return dump->spool != NULL;
+	if (dump->copy)
+		vms_dump_copy_leave(dump->copy, vms_clock_now_ns() + END_NS);
+	if (wait_for_step(dump)) {
+		g_clear_pointer(&dump->guest, vms_guest_unref);
+		g_clear_pointer(&dump->machine, vms_machine_unref);
+	}
 }
 
-static bool write_core(struct dump *dump, struct vms_guest *guest, GError **error)
+/* Waits for all threads, as long as they take, and frees what they need. */
+static void end_threads(struct vms_dump *dump)
 {
-	struct vms_dump_result *result = dump->result;
-	if (!vms_dump_state_init(&dump->state, dump->machine, dump->options, error))
+	if (dump->on_disk)
+		g_thread_join(g_steal_pointer(&dump->on_disk));
+	set_copy(dump, NULL);
+	g_clear_pointer(&dump->sink, vms_dump_sink_free);
+	g_clear_pointer(&dump->copied, vms_machine_unref);
+	g_clear_pointer(&dump->guest, vms_guest_unref);
+	g_clear_pointer(&dump->machine, vms_machine_unref);
+	vms_outfile_close(g_steal_pointer(&dump->spool));
+	vms_outfile_close(g_steal_pointer(&dump->file));
+	vms_dump_state_clear(&dump->state);
+	g_clear_pointer(&dump->outcome.unreadable, g_array_unref);
+}
+
+static void dump_unref(struct vms_dump *dump)
+{
+	if (!g_atomic_ref_count_dec(&dump->refs))
+		return;
+	vms_dump_result_clear(&dump->result);
+	g_clear_error(&dump->step_error);
+	g_clear_error(&dump->error);
+	g_cond_clear(&dump->changed);
+	g_mutex_clear(&dump->lock);
+	g_free(dump->path);
+	g_free(dump);
+}
+
+static gpointer run(gpointer data)
+{
+	struct vms_dump *dump = data;
+	GError *error = NULL;
+	if (!write_core(dump, &error))
+		explain_full(dump, &error);
+	let_go(dump);
+	g_mutex_lock(&dump->lock);
+	dump->error = error;
+	dump->ended = true;
+	g_cond_broadcast(&dump->changed);
+	g_mutex_unlock(&dump->lock);
+	end_threads(dump);
+	g_mutex_lock(&dump->lock);
+	dump->gone = true;
+	g_cond_broadcast(&dump->changed);
+	g_mutex_unlock(&dump->lock);
+	dump_unref(dump);
+	return NULL;
+}
+
+/* ---- for the caller --------------------------------------------------- */
+
+struct vms_dump *vms_dump_start(struct vms_machine *machine, struct vms_guest *guest,
+				const char *path, const struct vms_dump_options *options,
+				GError **error)
+{
+	struct vms_dump *dump = g_new0(struct vms_dump, 1);
+	g_atomic_ref_count_init(&dump->refs);
+	g_atomic_ref_count_inc(&dump->refs);
+	g_mutex_init(&dump->lock);
+	g_cond_init(&dump->changed);
+	dump->machine = vms_machine_ref(machine);
+	dump->guest = vms_guest_ref(guest);
+	dump->path = g_strdup(path);
+	dump->options = *options;
+	dump->phase_ns = vms_clock_now_ns();
+	dump->thread = g_thread_try_new("vms-dump", run, dump, error);
+	if (dump->thread)
+		return dump;
+	end_threads(dump);
+	dump_unref(dump);
+	dump_unref(dump);
+	return NULL;
+}
+
+void vms_dump_stop(struct vms_dump *dump)
+{
+	g_atomic_int_set(&dump->cancelled, 1);
+	g_mutex_lock(&dump->lock);
+	dump->stopped = true;
+	g_cond_broadcast(&dump->changed);
+	g_mutex_unlock(&dump->lock);
+}
+
+/* Waits for something that the dump's thread sets under lock. */
+static bool wait_for(struct vms_dump *dump, const bool *happened, uint64_t until_ns)
+{
+	bool in_time = true;
+	g_mutex_lock(&dump->lock);
+	while (!*happened && in_time)
+		in_time = g_cond_wait_until(&dump->changed, &dump->lock, (gint64)(until_ns / 1000));
+	bool has_happened = *happened;
+	g_mutex_unlock(&dump->lock);
+	return has_happened;
+}
+
+bool vms_dump_wait(struct vms_dump *dump, uint64_t until_ns)
+{
+	return wait_for(dump, &dump->ended, until_ns);
+}
+
+bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError **error)
+{
+	vms_dump_wait(dump, UINT64_MAX);
+	*ret = (struct vms_dump_result) { 0 };
+	if (dump->error) {
+		g_propagate_error(error, g_error_copy(dump->error));
 		return false;
-	result->memory = dump->state.bytes;
-	dump->file = vms_outfile_open_random(dump->path, dump->options->overwrite, error);
-	if (!dump->file || (needs_spool(dump) && !open_spool(dump, error)) ||
-	    !hold_and_copy(dump, guest, error))
-		return false;
-	collect_unreadable(dump);
-	if ((dump->spool && !compress_spool(dump, error)) || !complete_file(dump, error))
-		return false;
-	result->file_size = vms_outfile_size(dump->file);
-	if (!vms_outfile_commit(dump->file, error))
-		return false;
-	result->zeros = vms_dump_copy_zeros(dump->copy);
-	result->written = vms_outfile_written(dump->file);
-	result->held_ns = dump->outcome.held_ns;
-	result->elapsed_ns = vms_clock_now_ns() - dump->begin_ns;
+	}
+	*ret = dump->result;
+	g_array_ref(ret->unreadable_at);
 	return true;
 }
 
-bool vms_dump(struct vms_machine *machine, struct vms_guest *guest, const char *path,
-	      const struct vms_dump_options *options, struct vms_dump_result *ret, GError **error)
+void vms_dump_free(struct vms_dump *dump)
 {
-	struct dump dump = {
-		.machine = machine,
-		.path = path,
-		.options = options,
-		.result = ret,
-	};
-	GError *failure = NULL;
-	*ret = (struct vms_dump_result) { 0 };
-	bool written = write_core(&dump, guest, &failure);
-	if (!written) {
-		explain_full(&dump, &failure);
-		g_propagate_error(error, failure);
-		vms_dump_result_clear(ret);
-	}
-	dump_clear(&dump);
-	return written;
+	if (!dump)
+		return;
+	vms_dump_stop(dump);
+	if (wait_for(dump, &dump->gone, vms_clock_now_ns() + FREE_NS))
+		g_thread_join(dump->thread);
+	else
+		g_thread_unref(dump->thread);
+	dump_unref(dump);
 }
 
 void vms_dump_result_clear(struct vms_dump_result *result)

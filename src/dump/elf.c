@@ -66,7 +66,7 @@ static bool needs_section(const struct elf_sink *elf)
 	return n_segments(elf) >= PN_XNUM;
 }
 
-static bool lay_out(struct elf_sink *elf, GError **error)
+static void lay_out(struct elf_sink *elf)
 {
 	g_autoptr(GByteArray) notes = make_notes(elf, NULL);
 	place_memory(&elf->layout);
@@ -78,7 +78,6 @@ static bool lay_out(struct elf_sink *elf, GError **error)
 			(needs_section(elf) ? sizeof(Elf64_Shdr) : 0);
 	elf->memory_at = elf->notes_at + notes->len + VMS_DUMP_UNREADABLE_TEXT;
 	elf->memory_at += -elf->memory_at % VMS_DUMP_PAGE;
-	return vms_outfile_set_size(elf->file, elf->memory_at + elf->layout.size, error);
 }
 
 /* ---- memory ----------------------------------------------------------- */
@@ -158,7 +157,8 @@ static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *ou
 {
 	struct elf_sink *elf = (struct elf_sink *)sink;
 	g_autoptr(GByteArray) notes = make_notes(elf, outcome);
-	return vms_outfile_write_at(elf->file, elf->notes_at, notes->data, notes->len, error) &&
+	return vms_outfile_set_size(elf->file, elf->memory_at + elf->layout.size, error) &&
+	       vms_outfile_write_at(elf->file, elf->notes_at, notes->data, notes->len, error) &&
 	       write_headers(elf, notes->len, error);
 }
 
@@ -172,15 +172,14 @@ static void free_sink(struct vms_dump_sink *sink)
 
 struct vms_dump_sink *vms_dump_open_elf(const struct vms_dump_state *state,
 					struct vms_outfile *file, unsigned workers G_GNUC_UNUSED,
-					GError **error)
+					GError **error G_GNUC_UNUSED)
 {
 	struct elf_sink *elf = g_new0(struct elf_sink, 1);
-	elf->sink = (struct vms_dump_sink) { write_unit, finish, free_sink };
+	elf->sink =
+		(struct vms_dump_sink) { .write = write_unit, .finish = finish, .free = free_sink };
 	elf->state = elf->layout.state = state;
 	elf->file = file;
 	elf->layout.segments = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
-	if (lay_out(elf, error))
-		return &elf->sink;
-	free_sink(&elf->sink);
-	return NULL;
+	lay_out(elf);
+	return &elf->sink;
 }

@@ -28,7 +28,6 @@ struct worker {
 	ZSTD_CCtx *zstd;
 	z_stream zlib;
 	bool has_zlib;
-	uint8_t page[BLOCK];			   /* one that is partly memory */
 	uint8_t data[VMS_DUMP_UNIT_PAGES * BLOCK]; /* of a unit, as it goes into the file */
 	struct vms_kdump_page descriptors[VMS_DUMP_UNIT_PAGES];
 };
@@ -46,8 +45,9 @@ struct kdump {
 	uint32_t sub_header_blocks;    /* with room for the notes */
 	uint64_t bitmaps, bitmap_size; /* offset in the file; bytes of each, whole blocks */
 	uint64_t descriptors;	       /* offset in the file */
-	struct vms_kdump_page zero;
-	_Atomic uint64_t end; /* of what is in use of the file */
+	struct vms_kdump_page zero;    /* the page that all pages of zeros share, */
+	uint8_t zero_data[BLOCK];      /* as it goes into the file */
+	_Atomic uint64_t end;	       /* of what is in use of the file */
 };
 
 /* ---- which pages there are -------------------------------------------- */
@@ -159,34 +159,17 @@ static struct vms_kdump_page pack(const struct kdump *kdump, struct worker *work
 	return descriptor;
 }
 
-/*
- * A page that memory does not fill: what the unit has of it, zeros, and what other ranges have,
- * whose units leave it to this one.
- */
-static const uint8_t *edge_page(const struct kdump *kdump, struct worker *worker,
-				const struct vms_dump_unit *unit, unsigned range, uint64_t pfn)
-{
-	uint64_t pa = pfn * BLOCK, begin = MAX(pa, unit->pa);
-	uint64_t end = MIN(pa + BLOCK, unit->pa + unit->size);
-
-	memset(worker->page, 0, BLOCK);
-	if (!unit->zero[pfn - unit->pa / BLOCK])
-		memcpy(worker->page + (begin - pa), unit->data + (begin - unit->pa), end - begin);
-	for (unsigned i = range + 1; i < kdump->state->memory->len; i++) {
-		const struct vms_range *other = range_at(kdump, i);
-		if (other->pa >= pa + BLOCK)
-			break;
-		uint64_t size = MIN(other->size, pa + BLOCK - other->pa);
-		uint8_t *to = worker->page + (other->pa - pa);
-		if (!vms_machine_read_phys(kdump->state->source, other->pa, to, size))
-			memset(to, 0, size);
-	}
-	return worker->page;
-}
-
 static bool is_edge(const struct vms_dump_unit *unit, uint64_t pfn)
 {
 	return pfn * BLOCK < unit->pa || pfn * BLOCK + BLOCK > unit->pa + unit->size;
+}
+
+/* The content of a page of a unit; NULL: zeros. */
+static const uint8_t *page_of(const struct vms_dump_unit *unit, uint64_t pfn)
+{
+	if (is_edge(unit, pfn))
+		return unit->edge[pfn != unit->pa / BLOCK];
+	return unit->zero[pfn - unit->pa / BLOCK] ? NULL : unit->data + (pfn * BLOCK - unit->pa);
 }
 
 static void write_descriptor(struct vms_kdump_page *descriptor)
@@ -210,11 +193,7 @@ static bool write_unit(struct vms_dump_sink *sink, unsigned number,
 	uint64_t index = kdump->pages_before[range] + (pfn - first);
 	bool stored[VMS_DUMP_UNIT_PAGES] = { false };
 	for (; pfn < end; pfn++, n++) {
-		const uint8_t *page = NULL;
-		if (is_edge(unit, pfn))
-			page = edge_page(kdump, worker, unit, range, pfn);
-		else if (!unit->zero[pfn - unit->pa / BLOCK])
-			page = unit->data + (pfn * BLOCK - unit->pa);
+		const uint8_t *page = page_of(unit, pfn);
 		stored[n] = page != NULL;
 		worker->descriptors[n] = page ? pack(kdump, worker, page, &used) : kdump->zero;
 	}
@@ -232,16 +211,14 @@ static bool write_unit(struct vms_dump_sink *sink, unsigned number,
 				     worker->descriptors, n * sizeof(*worker->descriptors), error));
 }
 
-/* The page that all pages of zeros share. */
-static bool write_zero_page(struct kdump *kdump, GError **error)
+static void place_zero_page(struct kdump *kdump)
 {
 	static const uint8_t zeros[BLOCK];
 	size_t used = 0;
 
 	kdump->zero = pack(kdump, &kdump->workers[0], zeros, &used);
 	kdump->zero.offset = atomic_fetch_add(&kdump->end, used);
-	return vms_outfile_write_at(kdump->file, kdump->zero.offset, kdump->workers[0].data, used,
-				    error);
+	memcpy(kdump->zero_data, kdump->workers[0].data, used);
 }
 
 /* ---- the rest --------------------------------------------------------- */
@@ -356,6 +333,8 @@ static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *ou
 	memcpy(header.signature, VMS_KDUMP_SIGNATURE, sizeof(header.signature));
 	describe_guest(kdump, &header, &sub);
 	return write_notes(kdump, outcome, &sub, error) && write_bitmaps(kdump, error) &&
+	       vms_outfile_write_at(kdump->file, kdump->zero.offset, kdump->zero_data,
+				    kdump->zero.size, error) &&
 	       vms_outfile_write_at(kdump->file, 0, &header, sizeof(header), error) &&
 	       vms_outfile_write_at(kdump->file, BLOCK, &sub, sizeof(sub), error);
 }
@@ -383,12 +362,14 @@ struct vms_dump_sink *vms_dump_open_kdump(const struct vms_dump_state *state,
 	struct kdump *kdump = g_new0(struct kdump, 1);
 	g_autoptr(vms_dump_sink) sink = &kdump->sink;
 
-	*kdump = (struct kdump) { .sink = { write_unit, finish, free_sink },
+	*kdump = (struct kdump) { .sink = { true, true, write_unit, finish, free_sink },
 				  .state = state,
 				  .file = file,
 				  .workers = g_new0(struct worker, workers),
 				  .n_workers = workers,
 				  .flags = flags[state->options->compression] };
-	return lay_out(kdump, error) && write_zero_page(kdump, error) ? g_steal_pointer(&sink)
-								      : NULL;
+	if (!lay_out(kdump, error))
+		return NULL;
+	place_zero_page(kdump);
+	return g_steal_pointer(&sink);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the layouts of core files have in common. vms_dump takes the machine's state, opens the
- * layout's sink, has several threads copy memory into it in units, and finishes it when the guest
+ * What the layouts of core files have in common. A dump takes the machine's state, opens the
+ * layout's sink, has several threads write memory into it in units, and finishes it when the guest
  * runs again:
  *
- *   open     while the guest is held: lays the file out; should not write much
- *   write    while the guest is held: a unit of memory, from several threads at once
+ *   open     while the guest is held, by the thread that holds it: lays the file out, and neither
+ *            reads nor writes a file
+ *   write    a unit of memory, from several threads at once, whether the guest is held or runs
  *   finish   headers, notes, all that is known only now; the guest runs
  *   free     in any case
+ *
+ * Where the sink writes, the disk may take for ever: it reads nothing of the machine there.
  */
 #pragma once
 
@@ -54,8 +57,14 @@ struct vms_dump_state {
 struct vms_dump_unit {
 	uint64_t pa;
 	size_t size;
-	/* Those of zero pages are not set. */
+	/* Those of zero pages are not set. NULL: all are zeros. */
 	const uint8_t *data;
+	/*
+	 * For a sink of whole pages, where the unit has a part of its first or last page only, and
+	 * no range before has a part of it: all of that page, with what the ranges behind have of
+	 * it. Else NULL.
+	 */
+	const uint8_t *edge[2];
 	/*
 	 * Which pages hold nothing but zeros: [0] is the page that `pa` lies in. A unit may consist
 	 * of such pages alone; each unit of `memory` is written, exactly once.
@@ -73,6 +82,8 @@ typedef struct vms_dump_sink vms_dump_sink;
 
 /* A layout, embedded by its sinks as their first member. */
 struct vms_dump_sink {
+	bool whole_pages; /* of memory are written: see `edge` of a unit */
+	bool is_slow;	  /* writing takes much longer than reading, whatever the disk does */
 	bool (*write)(struct vms_dump_sink *sink, unsigned worker, const struct vms_dump_unit *unit,
 		      GError **error);
 	bool (*finish)(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,

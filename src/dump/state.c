@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "dump/state.h"
+#include "base/clock.h"
 #include <stdlib.h>
 #include <vmscope/log.h>
 
@@ -8,6 +9,8 @@
 /* Pages that a kernel may map for each page of memory: one in its direct map, few others. */
 #define MAPPED_FACTOR 4
 #define MAPPED_MIN    (UINT64_C(1) << 20)
+/* How many of them are listed between two looks at the clock. */
+#define CLOCK_PAGES 65536
 /* No processor has physical addresses as long as this. */
 #define PA_LIMIT    (UINT64_C(1) << 63)
 #define KERNEL_HALF (UINT64_C(1) << 63)
@@ -150,6 +153,7 @@ struct walk {
 	const struct vms_arch *arch;
 	GArray *runs; /* struct vms_dump_mapping */
 	uint64_t pages, max_pages;
+	uint64_t until_ns;
 	bool cut;
 };
 
@@ -162,7 +166,8 @@ static bool add_page(const struct vms_page *page, void *data)
 			: NULL;
 	if (page->user || !walk->arch->is_kernel_address(page->va))
 		return true;
-	walk->cut = walk->pages++ >= walk->max_pages;
+	walk->cut = walk->pages++ >= walk->max_pages ||
+		    (walk->pages % CLOCK_PAGES == 0 && vms_clock_now_ns() >= walk->until_ns);
 	if (last && last->va + last->size == page->va && last->pa + last->size == page->pa) {
 		last->size += page->size;
 	} else if (walk->runs->len < MAPPINGS_MAX) {
@@ -196,13 +201,14 @@ static bool add_mapped_memory(struct vms_dump_state *state, const struct vms_dum
 }
 
 /* What the first vCPU that has a kernel maps in the kernel's half. */
-static void take_mappings(struct vms_dump_state *state)
+static void take_mappings(struct vms_dump_state *state, uint64_t until_ns)
 {
 	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(struct vms_dump_mapping));
 	struct walk walk = {
 		.arch = vms_machine_arch(state->machine),
 		.runs = runs,
 		.max_pages = MAPPED_MIN + state->bytes / VMS_DUMP_PAGE * MAPPED_FACTOR,
+		.until_ns = until_ns,
 	};
 	for (guint i = 0; runs->len == 0 && i < state->vcpus->len; i++) {
 		const struct vms_dump_vcpu *vcpu =
@@ -213,7 +219,7 @@ static void take_mappings(struct vms_dump_state *state)
 	for (guint i = 0; i < runs->len; i++)
 		walk.cut |=
 			!add_mapped_memory(state, &g_array_index(runs, struct vms_dump_mapping, i));
-	if (walk.cut)
+	if (walk.cut && vms_clock_now_ns() < until_ns)
 		vms_log(VMS_LOG_WARNING,
 			"%s: its kernel maps more than can be listed: some kernel addresses will "
 			"be missing in the core file, the memory behind them will not",
@@ -252,12 +258,26 @@ static uint64_t find_direct_map(const struct vms_dump_state *state)
 	return best.offset;
 }
 
-bool vms_dump_state_take(struct vms_dump_state *state, struct vms_guest *guest, GError **error)
+static bool check_clock(const struct vms_dump_state *state, uint64_t until_ns, GError **error)
+{
+	if (vms_clock_now_ns() < until_ns)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+		    "cannot dump %s: it was held up to the limit before its registers and page "
+		    "tables were read; a higher hold limit helps",
+		    vms_machine_info(state->machine)->name);
+	return false;
+}
+
+bool vms_dump_state_take(struct vms_dump_state *state, struct vms_guest *guest, uint64_t until_ns,
+			 GError **error)
 {
 	state->time = g_get_real_time() / G_USEC_PER_SEC;
-	if (!take_vcpus(state, guest, error))
+	if (!take_vcpus(state, guest, error) || !check_clock(state, until_ns, error))
 		return false;
-	take_mappings(state);
+	take_mappings(state, until_ns);
+	if (!check_clock(state, until_ns, error))
+		return false;
 	if (vms_guest_kind(guest) == VMS_GUEST_LINUX)
 		state->direct_map = find_direct_map(state);
 	state->guest = vms_guest_info(guest);

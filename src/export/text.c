@@ -99,13 +99,6 @@ static void print_end(GString *out, struct vms_sample_report *report)
 /* "3 failed (2 not held, 1 torn)" */
 static void print_failures(GString *out, const struct vms_sample_stats *stats)
 {
-	static const char *const reasons[VMS_SAMPLE_N_FAILURES] = {
-		[VMS_SAMPLE_FAIL_HOLD] = "could not be held",
-		[VMS_SAMPLE_FAIL_REGS] = "registers could not be read",
-		[VMS_SAMPLE_FAIL_TORN] = "released too early",
-		[VMS_SAMPLE_FAIL_PAUSED] = "machine was paused",
-		[VMS_SAMPLE_FAIL_MIGRATING] = "machine was migrated",
-	};
 	uint64_t failed = 0;
 	const char *separator = " (";
 
@@ -116,7 +109,7 @@ static void print_failures(GString *out, const struct vms_sample_stats *stats)
 		if (stats->failed[i] == 0)
 			continue;
 		g_string_append_printf(out, "%s%" PRIu64 " %s", separator, stats->failed[i],
-				       reasons[i]);
+				       vms_sample_failure_name((enum vms_sample_failure)i));
 		separator = ", ";
 	}
 	g_string_append(out, failed ? ")" : "");

@@ -78,7 +78,7 @@ static struct vms_table *for_vcpus(struct vms_guest *guest, const struct vms_col
 	struct vms_machine *machine = vms_guest_machine(guest);
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	bool done = true;
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(machine, error))
 		return NULL;
 	for (unsigned i = 0; done && i < vms_machine_vcpus(machine); i++) {
 		struct vms_regs regs;
@@ -228,7 +228,7 @@ static struct vms_table *get_mappings(struct vms_guest *guest, GError **error)
 	};
 	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_regs regs;
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(machine, error))
 		return NULL;
 	bool done = vms_machine_regs(machine, 0, &regs, error);
 	if (!vms_machine_release(machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
@@ -268,7 +268,7 @@ static GArray *get_held(struct vms_guest *guest, GArray *(*get)(struct vms_guest
 			GError **error)
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
-	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+	if (!vms_machine_observe(machine, error))
 		return NULL;
 	g_autoptr(GArray) found = get(guest, error);
 	if (!vms_machine_release(machine, VMS_ALL_VCPUS, found ? error : NULL))

@@ -415,23 +415,54 @@ static char *make_title(struct vms_sample_report *report, const struct vms_run *
 			       hz);
 }
 
-/* Are there any samples? If not, an error says what there is instead. */
-static bool has_samples(const struct vms_run *run, GError **error)
+const char *vms_sample_failure_name(enum vms_sample_failure failure)
 {
-	uint64_t samples = 0, failed = 0;
+	static const char *const names[VMS_SAMPLE_N_FAILURES] = {
+		[VMS_SAMPLE_FAIL_HOLD] = "could not be held",
+		[VMS_SAMPLE_FAIL_REGS] = "registers could not be read",
+		[VMS_SAMPLE_FAIL_TORN] = "released too early",
+		[VMS_SAMPLE_FAIL_PAUSED] = "machine was paused",
+		[VMS_SAMPLE_FAIL_MIGRATING] = "machine was migrated",
+	};
+	return names[failure];
+}
+
+/* Samples of all vCPUs, and failures by their reason. */
+static uint64_t count_samples(const struct vms_run *run, uint64_t failed[VMS_SAMPLE_N_FAILURES])
+{
+	uint64_t samples = 0;
 
 	for (unsigned i = 0; run && i < run->n_vcpus; i++) {
 		struct vms_sample_stats stats;
 		vms_samples_stats(&run->vcpus[i], &stats);
 		samples += stats.samples;
 		for (unsigned reason = 0; reason < VMS_SAMPLE_N_FAILURES; reason++)
-			failed += stats.failed[reason];
+			failed[reason] += stats.failed[reason];
 	}
-	if (samples > 0)
+	return samples;
+}
+
+/* Are there any samples? If not, an error says why. */
+static bool has_samples(struct vms_sample_report *report, const struct vms_run *run, GError **error)
+{
+	uint64_t failed[VMS_SAMPLE_N_FAILURES] = { 0 };
+	unsigned most = 0;
+
+	if (count_samples(run, failed) > 0)
 		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "there is nothing to report: nothing was sampled, %" PRIu64 " samples failed",
-		    failed);
+	for (unsigned i = 1; i < VMS_SAMPLE_N_FAILURES; i++)
+		most = failed[i] > failed[most] ? i : most;
+	const GError *ended = vms_sample_report_error(report);
+	if (ended)
+		g_set_error(error, VMS_ERROR, ended->code, "nothing was sampled: %s",
+			    ended->message);
+	else if (failed[most] > 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "nothing was sampled: %" PRIu64 " samples failed (%s)", failed[most],
+			    vms_sample_failure_name((enum vms_sample_failure)most));
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "nothing was sampled: the run was too short");
 	return false;
 }
 
@@ -446,7 +477,7 @@ struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, 
 			    "there is nothing to report yet: sampling is still going on");
 		return NULL;
 	}
-	if (!has_samples(run, error))
+	if (!has_samples(report, run, error))
 		return NULL;
 	g_autofree const struct vms_tree **trees = g_new(const struct vms_tree *, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)

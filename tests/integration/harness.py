@@ -494,10 +494,11 @@ def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, program=VMSCOPE, **o
     return Run(run.returncode, run.stdout, run.stderr)
 
 
-def start_vmscope(*arguments):
+def start_vmscope(*arguments, stderr=subprocess.PIPE):
     """The command as a running process, for tests that kill it."""
-    return subprocess.Popen([str(VMSCOPE), *map(str, allow_stop(arguments))], stdin=subprocess.DEVNULL,
-                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [str(VMSCOPE), *map(str, allow_stop(arguments))]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                            stderr=stderr)
 
 
 def have_kvm():

@@ -17,6 +17,8 @@ import stat
 import struct
 import subprocess
 import tempfile
+import termios
+import tty
 import unittest
 
 import harness
@@ -25,7 +27,8 @@ from harness import ANSWER_SECONDS, VMSCOPE, vmscope, wait_for
 MEMORY = 256 << 20
 RANDOM = 128 << 20  # bytes of it, behind what the guest itself uses
 COMPRESSED = ("--compress", "zlib")  # of a copy, when the guest runs again
-SLOW = (*COMPRESSED, "--compress-held")
+# The guest is held until all is compressed, for there is no memory for what is not.
+SLOW = (*COMPRESSED, "--compress-held", "--buffer", "1")
 
 
 def has_nameless_files(directory):
@@ -42,6 +45,16 @@ def catches(pid, number):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     caught = re.search(r"SigCgt:\s*(\w+)", status)
     return caught is not None and int(caught[1], 16) >> (number - 1) & 1 == 1
+
+
+def is_blocked(process, where):
+    """Does one of its threads wait in one of these functions of the kernel?"""
+    tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")
+    return any(re.search(where, path.read_text()) for path in tasks)
+
+
+TERMINAL = "tty|pipe|wait_woken"
+FROZEN = "percpu|freeze|jbd2|start_this_handle"
 
 
 def start_guest():
@@ -88,11 +101,11 @@ class Case(unittest.TestCase):
     def assert_runs(self):
         wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 
-    def start(self, *options):
+    def start(self, *options, **popen):
         """A dump that has begun: the guest is held, and memory is being copied."""
         self.assertEqual(self.guest.qmp.status(), "running")
         process = harness.start_vmscope("core", "-o", self.path, *SLOW, *options,
-                                        *self.guest.target)
+                                        *self.guest.target, **popen)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         # It is held for a moment before, too, to be looked at.
@@ -289,6 +302,166 @@ class Interrupted(Case):
             process.send_signal(signal.SIGTERM)  # before or after it has begun
         self.assertEqual(self.guest.qmp.status(), "paused")
         self.assertEqual(self.path.read_bytes()[:4], b"\x7fELF", "the first one")
+
+
+class BlockedTerminal(Case):
+    """Nobody takes what vmscope prints: the guest has nothing to do with it."""
+
+    def open_terminal(self):
+        """A terminal after Ctrl-S."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        tty.setraw(theirs)
+        termios.tcflow(theirs, termios.TCOOFF)
+        self.addCleanup(termios.tcflow, theirs, termios.TCOON)
+        return theirs
+
+    def open_pipe(self):
+        """A pipe that is full."""
+        ours, theirs = os.pipe()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        os.set_blocking(theirs, False)
+        try:
+            while os.write(theirs, bytes(1 << 12)):
+                pass
+        except BlockingIOError:
+            os.set_blocking(theirs, True)
+        return theirs
+
+    def test_dump_ends(self):
+        terminal = self.open_terminal()
+        process = self.start(stderr=terminal)
+        self.assert_runs()
+        wait_for(self.path.exists, "the core file")
+        self.assertIsNone(process.poll())
+        wait_for(lambda: is_blocked(process, TERMINAL), "the terminal to block it")
+        termios.tcflow(terminal, termios.TCOON)
+        self.assertEqual(process.wait(ANSWER_SECONDS), 0)
+
+    def test_interrupted(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                terminal = self.open_terminal()
+                process = self.start(stderr=terminal)
+                wait_for(lambda p=process: is_blocked(p, TERMINAL), "the terminal to block it")
+                process.send_signal(number)
+                self.assert_runs()
+                termios.tcflow(terminal, termios.TCOON)
+                self.assertEqual(process.wait(ANSWER_SECONDS), 1)
+                self.assertEqual(self.left(), [])
+
+    def test_verbose(self):
+        process = self.start("-v", stderr=self.open_pipe())
+        self.assert_runs()
+        wait_for(self.path.exists, "the core file")
+        self.assertIsNone(process.poll())
+
+    def test_short_holds(self):
+        """Messages of a command that looks at the guest while it holds it."""
+        process = harness.start_vmscope("regs", "-v", *self.guest.target,
+                                        stderr=self.open_pipe())
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertIn("REGISTER", process.stdout.readline())
+        self.assert_runs()
+        self.assertIsNone(process.poll())
+        wait_for(lambda: is_blocked(process, TERMINAL), "the terminal to block it")
+
+
+class SlowDisk(Case):
+    def test_limit(self):
+        """What takes too long ends: the guest runs, and there is no file."""
+        self.assert_one_line(self.dump(*SLOW, "--hold-limit", "0.3"), "limit of 0.3 s")
+        self.assertEqual(self.left(), [])
+        self.assert_runs()
+
+    def test_too_long(self):
+        """A limit that cannot be kept: the guest is not even held."""
+        self.guest.qmp.command("query-status")
+        self.guest.qmp.events.clear()
+        self.assert_one_line(self.dump("--hold-limit", "0.001"), "longer than the limit")
+        self.assertEqual(self.left(), [])
+
+    def test_options(self):
+        for options in (("--hold-limit", "0"), ("--hold-limit", "soon"), ("--buffer", "0")):
+            self.assert_one_line(self.dump(*options), options[0], status=2)
+
+    def test_announced(self):
+        run = self.dump("-v", check=True)
+        self.assertRegex(run.err, r"is about to be held for .* to copy 1[23]\d.* MiB; 10.0 s")
+        run = self.dump("-v", "--force", "--buffer", "1", check=True)
+        self.assertRegex(run.err, "the guest waits for the disk")
+
+
+class HungDisk(Case):
+    """A file system that takes nothing any more, until it is thawed."""
+
+    def setUp(self):
+        super().setUp()
+        image, disk = self.directory / "image", self.directory / "disk"
+        with open(image, "wb") as file:
+            file.truncate(1 << 30)
+        disk.mkdir()
+        for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, disk]):
+            run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+            if run.returncode:
+                self.skipTest(f"no file system can be made here: {run.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        self.disk = disk
+        self.path = disk / "core"
+
+    def freeze(self):
+        subprocess.run(["fsfreeze", "-f", self.disk], check=True)
+        self.addCleanup(subprocess.run, ["fsfreeze", "-u", self.disk],
+                        stderr=subprocess.DEVNULL)
+
+    def thaw(self):
+        subprocess.run(["fsfreeze", "-u", self.disk], check=True)
+
+    def left(self):
+        return [name for name in sorted(os.listdir(self.disk)) if name != "lost+found"]
+
+    def test_limit(self):
+        process = self.start("--hold-limit", "2")
+        self.freeze()
+        self.assert_runs()
+        self.assertFalse(self.path.exists())
+        self.thaw()
+        self.assert_one_line(self.end(process), "limit of 2.0 s")
+        self.assertEqual(self.left(), [])
+
+    def test_interrupted(self):
+        process = self.start("--hold-limit", "1000")
+        self.freeze()
+        process.send_signal(signal.SIGINT)
+        self.assert_runs()
+        self.thaw()
+        self.assert_one_line(self.end(process), re.escape(str(self.path)))
+        self.assertEqual(self.left(), [])
+
+    def test_room_in_memory(self):
+        """What the disk does not take goes to memory, and to the disk when it can."""
+        for options in ((), ("--compress", "zlib", "--compress-held")):
+            with self.subTest(options):
+                process = harness.start_vmscope("core", "-o", self.path, "--hold-limit", "1000",
+                                                *options, *self.guest.target)
+                self.addCleanup(process.communicate)
+                self.addCleanup(process.kill)
+                files = pathlib.Path(f"/proc/{process.pid}/fd")
+                wait_for(lambda f=files: any(os.readlink(path).startswith(str(self.disk))
+                                             for path in f.iterdir()), "the file")
+                self.freeze()
+                wait_for(lambda p=process: is_blocked(p, FROZEN), "the disk to block it")
+                self.assert_runs()
+                self.assertIsNone(process.poll(), "the disk takes nothing")
+                self.thaw()
+                run = self.end(process)
+                self.assertEqual((run.status, run.err), (0, ""))
+                core = json.loads(vmscope("core", "info", self.path, "--json").out)
+                self.assertEqual(core["damage"], [])
+                self.path.unlink()
 
 
 class Compressing(Case):

@@ -194,5 +194,8 @@ int main(int argc, char **argv)
 			execute(machine, words, &failure);
 		report(failure);
 	}
-	return machine ? 0 : 1;
+	bool opened = machine != NULL;
+	g_clear_pointer(&machine, vms_machine_unref);
+	vms_log_set_handler(NULL, NULL, VMS_LOG_INFO);
+	return opened ? 0 : 1;
 }

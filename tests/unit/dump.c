@@ -36,8 +36,9 @@ struct fixture {
 	struct vms_guest *guest;
 	struct vms_dump_options options;
 	struct vms_dump_result result;
-	unsigned holds, releases, ticks;
-	gint cancel; /* atomic: the progress callback has said no */
+	unsigned holds, releases;
+	gint is_held; /* atomic */
+	gint cancel;  /* atomic: nothing blocks, or can be read, any more */
 	uint64_t unreadable, readable_again;
 	bool gone;
 };
@@ -90,13 +91,17 @@ static void set_up_vcpus(struct fixture *fixture)
 
 static bool count_hold(void *data, GError **error G_GNUC_UNUSED)
 {
-	((struct fixture *)data)->holds++;
+	struct fixture *fixture = data;
+	fixture->holds++;
+	g_atomic_int_set(&fixture->is_held, 1);
 	return true;
 }
 
 static bool count_release(void *data, GError **error G_GNUC_UNUSED)
 {
-	((struct fixture *)data)->releases++;
+	struct fixture *fixture = data;
+	fixture->releases++;
+	g_atomic_int_set(&fixture->is_held, 0);
 	return true;
 }
 
@@ -154,8 +159,9 @@ static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 static bool dump(struct fixture *fixture, GError **error)
 {
 	vms_dump_result_clear(&fixture->result);
-	return vms_dump(fixture->machine, fixture->guest, fixture->path, &fixture->options,
-			&fixture->result, error);
+	g_autoptr(vms_dump) job = vms_dump_start(fixture->machine, fixture->guest, fixture->path,
+						 &fixture->options, error);
+	return job && vms_dump_finish(job, &fixture->result, error);
 }
 
 static void dump_well(struct fixture *fixture)
@@ -680,7 +686,7 @@ static void test_machine_refuses(struct fixture *fixture, gconstpointer data G_G
 static bool die_at(void *data, uint64_t pa, size_t size)
 {
 	struct fixture *fixture = data;
-	if (pa + size > fixture->unreadable)
+	if (g_atomic_int_get(&fixture->is_held) && pa + size > fixture->unreadable)
 		g_atomic_int_set(&fixture->cancel, 1);
 	return !g_atomic_int_get(&fixture->cancel);
 }
@@ -712,36 +718,79 @@ static void test_ended(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	dump_badly(fixture, VMS_ERROR_INVALID_STATE, "reset");
 }
 
-/* The copy does not end before the second call; then it is cancelled. */
-static bool cancel_second(const struct vms_dump_progress *progress, void *data)
+/* A guest's memory that cannot be read as long as it is held, and nobody says so. */
+static bool block_held(void *data, uint64_t pa, size_t size G_GNUC_UNUSED)
 {
 	struct fixture *fixture = data;
-	g_assert_cmpuint(progress->total, ==, LOW_SIZE + HIGH_SIZE);
-	g_assert_cmpuint(progress->done, <=, progress->total);
-	g_assert_cmpuint(progress->elapsed_ns, >, 0);
-	if (++fixture->ticks == 2)
-		g_atomic_int_set(&fixture->cancel, 1);
-	return fixture->ticks < 2;
-}
-
-static bool wait_for_cancel(void *data, uint64_t pa, size_t size G_GNUC_UNUSED)
-{
-	struct fixture *fixture = data;
-	while (pa >= HIGH_PA && !g_atomic_int_get(&fixture->cancel))
+	while (pa >= HIGH_PA && g_atomic_int_get(&fixture->is_held) &&
+	       !g_atomic_int_get(&fixture->cancel))
 		g_thread_yield();
 	return true;
 }
 
-static void test_cancel(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+static void set_blocking(struct fixture *fixture)
 {
 	struct fake_hooks hooks = counting;
-	hooks.read = wait_for_cancel;
+	hooks.read = block_held;
 	set_hooks(fixture, hooks);
-	fixture->options.progress = cancel_second;
-	fixture->options.data = fixture;
-	dump_badly(fixture, VMS_ERROR_CANCELLED, "cancelled");
+}
+
+/* Who asks for the progress and stops the dump is not waited for, nor does he wait. */
+static void test_stop(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	struct vms_dump_progress progress = { 0 };
+	set_blocking(fixture);
+	g_autoptr(vms_dump) job = vms_dump_start(fixture->machine, fixture->guest, fixture->path,
+						 &fixture->options, &error);
+	g_assert_no_error(error);
+	while (progress.phase != VMS_DUMP_COPYING || progress.done < LOW_SIZE) {
+		g_assert_false(vms_dump_wait(job, vms_clock_now_ns()));
+		vms_dump_progress(job, &progress);
+		g_assert_cmpuint(progress.done, <=, progress.total);
+		g_assert_cmpuint(progress.elapsed_ns, >, 0);
+	}
+	g_assert_cmpuint(progress.total, ==, LOW_SIZE + HIGH_SIZE);
+	vms_dump_stop(job);
+	g_assert_true(vms_dump_wait(job, UINT64_MAX));
+	g_assert_cmpuint(fixture->releases, ==, 1);
+	g_assert_false(vms_dump_finish(job, &fixture->result, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_CANCELLED);
+	g_clear_pointer(&job, vms_dump_free);
 	g_assert_cmpuint(fixture->holds, ==, 1);
-	g_assert_cmpuint(fixture->ticks, ==, 2);
+	g_assert_cmpuint(count_files(fixture), ==, 0);
+}
+
+/* At its limit the hold ends, whatever the threads wait for. */
+static void test_hold_limit(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	set_blocking(fixture);
+	fixture->options.hold_limit_ns = 100 * 1000000;
+	dump_badly(fixture, VMS_ERROR_TIMEOUT, "up to the limit of 0.1 s");
+	g_assert_cmpuint(fixture->holds, ==, 1);
+	/* A guest that its user has paused is not spared. */
+	g_atomic_int_set(&fixture->cancel, 1);
+	fixture->machine->info.is_core = true;
+	g_assert_true(dump(fixture, NULL));
+}
+
+static bool read_slowly(void *data, uint64_t pa G_GNUC_UNUSED, size_t size G_GNUC_UNUSED)
+{
+	const struct fixture *fixture = data;
+	if (!g_atomic_int_get(&fixture->is_held))
+		g_usleep(1000);
+	return true;
+}
+
+/* What would take too long is not even begun. */
+static void test_too_long(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	struct fake_hooks hooks = counting;
+	hooks.read = read_slowly;
+	set_hooks(fixture, hooks);
+	fixture->options.hold_limit_ns = 1000000;
+	dump_badly(fixture, VMS_ERROR_TIMEOUT, "longer than the limit");
+	g_assert_cmpuint(fixture->holds, ==, 0);
 }
 
 /* ---- VirtualBox ------------------------------------------------------- */
@@ -826,7 +875,9 @@ int main(int argc, char **argv)
 		{ "/dump/machine-refuses", test_machine_refuses },
 		{ "/dump/gone", test_gone },
 		{ "/dump/ended", test_ended },
-		{ "/dump/cancel", test_cancel },
+		{ "/dump/stop", test_stop },
+		{ "/dump/hold-limit", test_hold_limit },
+		{ "/dump/too-long", test_too_long },
 		{ "/dump/vbox", test_vbox },
 	};
 

@@ -165,7 +165,10 @@ static void dump_make(struct dump *dump, enum vms_dump_compression compression)
 	fake_machine_set_hooks(dump->machine, &hooks);
 	dump->guest = fake_guest_new(dump->machine, VMS_GUEST_LINUX);
 	fake_guest_set_vmcoreinfo(dump->guest, VMCOREINFO);
-	vms_dump(dump->machine, dump->guest, dump->path, &options, &dump->result, &error);
+	g_autoptr(vms_dump) job =
+		vms_dump_start(dump->machine, dump->guest, dump->path, &options, &error);
+	g_assert_no_error(error);
+	vms_dump_finish(job, &dump->result, &error);
 	g_assert_no_error(error);
 	g_assert_true(
 		g_file_get_contents(dump->path, (char **)&dump->file.data, &dump->file.size, NULL));

@@ -37,6 +37,8 @@ static const char *result_of(const char *line, const char *memory)
 			 "  0000000000000000-0000000000000fff (prio 0, ram): ram\\r\\n\"");
 	else if (strstr(line, "query-cpus-fast"))
 		return "[{\"cpu-index\": 0, \"thread-id\": 1}]";
+	else if (strstr(line, "query-target"))
+		return "{\"arch\": \"x86_64\"}";
 	else if (strstr(line, "query-status"))
 		return "{\"running\": true}";
 	else

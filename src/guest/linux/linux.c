@@ -372,7 +372,7 @@ static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arc
 {
 	for (unsigned looks = 1;; looks++) {
 		GError *failure = NULL;
-		*refused = !vms_machine_hold(machine, VMS_ALL_VCPUS, &failure);
+		*refused = !vms_machine_observe(machine, &failure);
 		if (!*refused) {
 			g_autoptr(GArray) pages =
 				map_by_vcpus(machine, arch, regs, paging, &failure);

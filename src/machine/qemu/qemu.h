@@ -53,11 +53,11 @@ bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError *
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error);
 
 /*
- * Is another client connected to a monitor of this QEMU, who would see every stop of the machine
- * (watchers.c)? *name is its character device then, newly allocated. A monitor on a terminal does
- * not count: nobody can tell whether somebody sits there.
+ * Finds out whether another client is connected to a monitor of this QEMU, who would see every stop
+ * of the machine (watchers.c). A monitor on a terminal does not count: nobody can tell whether
+ * somebody sits there. Errors: those of vms_qmp_execute.
  */
-bool vms_qemu_find_watcher(struct vms_qemu *qemu, char **name, GError **error);
+bool vms_qemu_find_watcher(struct vms_qemu *qemu, bool *found, GError **error);
 
 /* What engines for a QEMU share of struct vms_engine. */
 bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);

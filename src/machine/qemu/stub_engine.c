@@ -192,21 +192,21 @@ static void look_at_hold(void *data)
 /* A stop is an event for everybody who watches the machine: they have to be asked. */
 static bool check_watcher(struct vms_qemu_stub *stub, GError **error)
 {
-	g_autofree char *name = NULL;
+	bool watched;
 	if (stub->checked_watcher || stub->qemu.machine.may_stop)
 		return true;
-	if (!vms_qemu_find_watcher(&stub->qemu, &name, error))
+	if (!vms_qemu_find_watcher(&stub->qemu, &watched, error))
 		return false;
-	stub->checked_watcher = !name;
-	if (!name)
-		return true;
-	g_set_error(
-		error, VMS_ERROR, VMS_ERROR_WATCHED,
-		"cannot hold %s: its gdb stub would stop the whole machine, which another client "
-		"of its monitor (%s) would take for a pause; allow it with --allow-stop, or start "
-		"QEMU with vmscope's agent, which stops nothing",
-		name_of(stub), name);
-	return false;
+	stub->checked_watcher = !watched;
+	if (watched)
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_WATCHED,
+			"cannot hold %s: its gdb stub would stop the whole machine, and another "
+			"client of its monitor (libvirt?) would take that for a pause; allow it "
+			"with --allow-stop, or start QEMU with vmscope's agent, which stops "
+			"nothing",
+			name_of(stub));
+	return !watched;
 }
 
 /* The watchdog, and what goes with it, before there is anything to watch. */

@@ -3,7 +3,6 @@
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/qemu.h"
 
-#include "base/text.h"
 #include <string.h>
 
 /*
@@ -31,8 +30,8 @@ static bool is_monitor(const GPtrArray *named, const char *label)
 	return g_str_has_prefix(label, "compat_monitor");
 }
 
-/* The connected monitors among the character devices; *name is one of them. */
-static unsigned count_clients(struct json_object *chardevs, const GPtrArray *named, char **name)
+/* How many monitors have a client, by what query-chardev tells. */
+static unsigned count_clients(struct json_object *chardevs, const GPtrArray *named)
 {
 	bool is_list = json_object_is_type(chardevs, json_type_array);
 	unsigned n = 0;
@@ -40,31 +39,22 @@ static unsigned count_clients(struct json_object *chardevs, const GPtrArray *nam
 		struct json_object *chardev = json_object_array_get_idx(chardevs, i);
 		const char *label = vms_json_string(chardev, "label");
 		const char *filename = vms_json_string(chardev, "filename");
-		if (!label || !filename || !is_monitor(named, label) ||
-		    !is_connected_socket(filename))
-			continue;
-		n++;
-		g_free(*name);
-		*name = g_strdup(label);
-		vms_text_clean(*name);
+		n += label && filename && is_monitor(named, label) && is_connected_socket(filename);
 	}
 	return n;
 }
 
-bool vms_qemu_find_watcher(struct vms_qemu *qemu, char **name, GError **error)
+bool vms_qemu_find_watcher(struct vms_qemu *qemu, bool *found, GError **error)
 {
 	struct vms_host_process process = { 0 };
 	vms_autojson *chardevs = vms_qmp_execute(&qemu->qmp, "query-chardev", NULL, -1, error);
-	*name = NULL;
 	if (!chardevs)
 		return false;
 	/* Where the process is not seen, the names that everybody uses are known all the same. */
 	bool seen = qemu->process.pid && vms_host_process_read(qemu->process.pid, &process, NULL);
-	unsigned n = count_clients(chardevs, seen ? process.cmdline.monitors : NULL, name);
+	/* One of them is this program. */
+	*found = count_clients(chardevs, seen ? process.cmdline.monitors : NULL) > 1;
 	if (seen)
 		vms_host_process_clear(&process);
-	/* One of them is this program. */
-	if (n < 2)
-		g_clear_pointer(name, g_free);
 	return true;
 }

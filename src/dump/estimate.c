@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "dump/estimate.h"
+#include "base/clock.h"
+#include "dump/units.h"
+#include <string.h>
+
+/* Units that are looked at, evenly spread. */
+#define LOOKS UINT64_C(1024)
+/* How much of them is read, for how long, and how much at once: a stub reads slowly. */
+#define READ_MAX   (UINT64_C(32) << 20)
+#define READ_NS	   (UINT64_C(20) * 1000 * 1000)
+#define READ_PIECE (UINT64_C(64) << 10)
+/* The part of the available memory that is taken. */
+#define SHARE 4
+
+struct look {
+	struct vms_machine *source;
+	uint8_t *piece; /* READ_PIECE bytes */
+	uint64_t seen, present;
+	uint64_t read, read_ns;
+};
+
+static void read_some(struct look *look, uint64_t pa, uint64_t end)
+{
+	while (pa < end && look->read < READ_MAX && look->read_ns < READ_NS) {
+		uint64_t begin_ns = vms_clock_now_ns(), size = MIN(end - pa, READ_PIECE);
+		vms_machine_read_phys(look->source, pa, look->piece, size);
+		look->read_ns += vms_clock_now_ns() - begin_ns;
+		look->read += size;
+		pa += size;
+	}
+}
+
+static void look_at(struct look *look, const struct vms_dump_unit *unit)
+{
+	uint64_t pa = unit->pa, end = unit->pa + unit->size, begin, stop;
+	while (vms_machine_next_data(look->source, pa, end, &begin, &stop)) {
+		read_some(look, begin, stop);
+		look->present += stop - begin;
+		pa = stop;
+	}
+	look->seen += unit->size;
+}
+
+void vms_dump_estimate(const struct vms_dump_state *state, unsigned workers,
+		       struct vms_dump_estimate *ret)
+{
+	g_autofree uint8_t *piece = g_malloc(READ_PIECE);
+	struct look look = { .source = state->source, .piece = piece };
+	struct vms_dump_units units;
+	vms_dump_units_init(&units, state);
+	uint64_t n = vms_dump_units_count(&units), looks = MIN(n, LOOKS);
+	for (uint64_t i = 0; i < looks; i++) {
+		struct vms_dump_unit unit;
+		vms_dump_units_get(&units, (uint64_t)((double)i / (double)looks * (double)n),
+				   &unit);
+		look_at(&look, &unit);
+	}
+	vms_dump_units_clear(&units);
+	ret->bytes =
+		(uint64_t)((double)look.present / (double)MAX(look.seen, 1) * (double)state->bytes);
+	ret->hold_ns =
+		look.read ? (double)ret->bytes / (double)look.read * (double)look.read_ns / workers
+			  : 0;
+}
+
+/* ---- memory of the host ----------------------------------------------- */
+
+/* The number behind a word of a file, in its unit; `none` where it cannot be told. */
+static uint64_t read_number(const char *path, const char *word, uint64_t none)
+{
+	g_autofree char *text = NULL;
+	if (!g_file_get_contents(path, &text, NULL, NULL))
+		return none;
+	const char *at = strstr(text, word);
+	char *end;
+	if (!at)
+		return none;
+	at += strlen(word);
+	uint64_t number = g_ascii_strtoull(at, &end, 10);
+	return end == at ? none : number; /* "max" is no number */
+}
+
+/* What the limits of the control groups (version 2) that this process is in leave. */
+static uint64_t left_in_groups(void)
+{
+	static const char root[] = "/sys/fs/cgroup";
+	g_autofree char *text = NULL;
+	uint64_t left = UINT64_MAX;
+	if (!g_file_get_contents("/proc/self/cgroup", &text, NULL, NULL) ||
+	    !g_str_has_prefix(text, "0::"))
+		return left;
+	text[strcspn(text, "\n")] = '\0';
+	g_autofree char *path = g_strconcat(root, text + strlen("0::"), NULL);
+	for (char *end; (end = strrchr(path, '/')) >= path + strlen(root); *end = '\0') {
+		g_autofree char *max_path = g_strconcat(path, "/memory.max", NULL);
+		g_autofree char *used_path = g_strconcat(path, "/memory.current", NULL);
+		uint64_t max = read_number(max_path, "", UINT64_MAX);
+		uint64_t used = read_number(used_path, "", 0);
+		if (max != UINT64_MAX)
+			left = MIN(left, max > used ? max - used : 0);
+	}
+	return left;
+}
+
+uint64_t vms_dump_spare_memory(void)
+{
+	uint64_t available = read_number("/proc/meminfo", "MemAvailable:", 0) * 1024;
+	return MIN(available, left_in_groups()) / SHARE;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "dump/units.h"
+#include <string.h>
+
+static const struct vms_range *range_at(const struct vms_dump_units *units, guint i)
+{
+	return &g_array_index(units->memory, struct vms_range, i);
+}
+
+void vms_dump_units_init(struct vms_dump_units *units, const struct vms_dump_state *state)
+{
+	guint n = state->memory->len;
+	units->memory = state->memory;
+	units->first = g_new(uint64_t, n + 1);
+	units->first[0] = 0;
+	for (guint i = 0; i < n; i++) {
+		const struct vms_range *range = range_at(units, i);
+		uint64_t last = (range->pa + range->size - 1) / VMS_DUMP_UNIT_MAX;
+		units->first[i + 1] = units->first[i] + last - range->pa / VMS_DUMP_UNIT_MAX + 1;
+	}
+}
+
+void vms_dump_units_clear(struct vms_dump_units *units)
+{
+	g_clear_pointer(&units->first, g_free);
+}
+
+uint64_t vms_dump_units_count(const struct vms_dump_units *units)
+{
+	return units->first[units->memory->len];
+}
+
+bool vms_dump_units_get(const struct vms_dump_units *units, uint64_t number,
+			struct vms_dump_unit *ret)
+{
+	guint low = 0, high = units->memory->len;
+	if (number >= units->first[high])
+		return false;
+	while (high - low > 1) {
+		guint middle = low + (high - low) / 2;
+		if (units->first[middle] <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	const struct vms_range *range = range_at(units, low);
+	uint64_t slot = range->pa / VMS_DUMP_UNIT_MAX + (number - units->first[low]);
+	uint64_t end = MIN((slot + 1) * VMS_DUMP_UNIT_MAX, range->pa + range->size);
+	ret->pa = MAX(slot * VMS_DUMP_UNIT_MAX, range->pa);
+	ret->size = end - ret->pa;
+	ret->data = ret->edge[0] = ret->edge[1] = NULL;
+	memset(ret->zero, true, sizeof(ret->zero));
+	return true;
+}
