@@ -10,9 +10,11 @@ import commands
 
 # `engines`: those whose commands it concerns. `only`: a condition on a command, or None.
 # `fresh`: it needs a machine that nobody used before and nobody can use afterwards.
-# `linux`: in a guest of that system, not in our own. `evenly`: as often beside each command. `idle`: its rounds are mostly spent waiting.
+# `linux`: in a guest of that system, not in our own. `evenly`: as often beside each command.
+# `idle`: its rounds are mostly spent waiting.
 # `short`, `long`: rounds in each form of the matrix.
-Fault = collections.namedtuple("Fault", "name act what engines only fresh linux evenly idle short long")
+Fault = collections.namedtuple("Fault", "name act what engines only fresh linux evenly idle short "
+                               "long")
 
 FAULTS = {}
 ALL = ("stub", "agent", "gdb")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What QEMU itself wrote down of stops and continues: who they were, and whether they had an effect.
+"""What QEMU itself wrote down of stops and continues: whose they were, and which had an effect.
 
 A `stop` that comes while vmscope holds the machine through its stub changes nothing, as the machine
 is stopped; QEMU tells nobody of it. That one vmscope cannot respect. All others it must.
@@ -24,7 +24,7 @@ def read(path, offset=0):
 
 
 def stops_without_effect(steps):
-    """How many `stop` commands found the machine stopped already, of how many that came through QMP."""
+    """How many `stop` commands found the machine stopped already, and how many there were."""
     total = ineffective = 0
     inside = changed = False
     for step in steps:

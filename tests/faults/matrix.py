@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Every command beside every fault, at random moments, many times: no guest may be the worse for it.
+"""Every command beside every fault, at random moments, many times: no guest may suffer.
 
 What was wrong is shown with the words that repeat it. The last line is `N passed, N failed`, with
 `, N skipped` where this host could not do what was to go wrong.
@@ -36,8 +36,7 @@ IDLE_JOBS = 8  # rounds that mostly wait, beside each other, for each job
 
 Task = collections.namedtuple("Task", "fault command number")
 # `refused`: vmscope ended by itself and with an error. `stops`: of the owner's, `in_hold`: those of
-# them that came when the machine was stopped already. `longest`: seconds for which a tick was waited
-# for.
+# them that came when the machine was stopped already. `longest`: seconds that a tick was waited for.
 Result = collections.namedtuple("Result",
                                 "task outcome reason refused stops in_hold longest report")
 

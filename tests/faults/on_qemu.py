@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What happens to QEMU's process: it is stopped for a while, it dies, another one takes its place."""
+"""What happens to QEMU's process: it stands still, it dies, another one takes its place."""
 import os
 import signal
 

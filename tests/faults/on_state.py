@@ -236,7 +236,7 @@ def mirror_pivot(round_):
 
 
 def looks(command):
-    """Not one that would write all of a larger guest's memory, and none but by the usual engines."""
+    """Not one that would write all of a larger guest's memory; none by the slowest engine."""
     return command.makes != "core" and command.engine != "gdb"
 
 

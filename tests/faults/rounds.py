@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One round: a command that runs beside a guest, what happens to both, and what must be true then."""
+"""One round: a command beside a guest, what happens to both, and what must be true then."""
 import collections
 import contextlib
 import os
@@ -17,7 +17,7 @@ import guest
 import history
 from harness import wait_for
 
-MARK = "VMSCOPE_FAULTS_ROUND"  # an environment variable, by which all processes of a round are known
+MARK = "VMSCOPE_FAULTS_ROUND"  # a variable by which all processes of a round are known
 HOLD_SECONDS = 10  # how long to wait for a command to hold the machine, where that moment is wanted
 END_SECONDS = 120  # a command that nobody disturbs any more has ended by then
 

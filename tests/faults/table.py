@@ -61,14 +61,15 @@ def as_text(results):
 
 def describe(results, name):
     own = [result for result in results if result.task.fault.name == name]
+    slowest = max(own, key=lambda result: result.longest)
     return (f"| {name} | {faults.FAULTS[name].what} | "
-            f"{max(result.longest for result in own):.1f} s | "
+            f"{slowest.longest:.1f} s ({slowest.task.command.name}) | "
             f"{sum(result.refused for result in own)} |")
 
 
 def undetectable(results):
-    """How likely a stop of the owner's is to come in a hold, by command; where his stops come at any
-    moment, not where one is chosen."""
+    """How many stops of the owner's came in a hold, by command; of those that come at any moment, not
+    at a chosen one."""
     stops = collections.defaultdict(lambda: [0, 0])
     for result in results:
         if result.task.fault.name == "owner-keeps-on":
@@ -108,8 +109,8 @@ def as_page(results, began):
         *(describe(results, row[0]) for row in body), ""]
     if stops := undetectable(results):
         lines += ["## Stops that nobody can notice", "",
-                  "Commands `stop` of the owner's while vmscope was at work, and those of them that "
-                  "found the machine stopped already (QEMU's own log tells).", "",
+                  "Commands `stop` of the owner's at any moment (`owner-keeps-on`), and those that "
+                  "found the machine stopped already, as QEMU's own log tells.", "",
                   "| command | stops | in a hold | share |", "|---|---|---|---|",
                   *(f"| {name} | {n} | {held} | {held / n:.1%} |"
                     for name, (n, held) in sorted(stops.items())), ""]
