@@ -11,7 +11,7 @@ LINE = re.compile(r"^\d+@(\d+\.\d+):(\w+) ?(.*)$", re.MULTILINE)
 RUNSTATE = re.compile(r"current_run_state \d+ \((\S+)\) new_state \d+ \((\S+)\)")
 
 MIGRATE = re.compile(r'"execute": "migrate"')
-GRACE_SECONDS = 0.25  # a hold that was decided upon before
+GRACE_SECONDS = 0.5  # a hold that was decided upon before
 
 Step = collections.namedtuple("Step", "time event text")
 

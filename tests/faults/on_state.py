@@ -9,10 +9,18 @@ from rounds import Wrong
 
 # ---- migration
 
+BANDWIDTH = 6 << 20  # bytes per second, the smallest
 
-def begin_migration(round_, uri, slowest=20 << 20):
+
+def limit_bandwidth(round_):
+    """Such that the migration takes some hundredths of a second, or some seconds."""
+    round_.owner("migrate-set-parameters",
+                 max_bandwidth=int(BANDWIDTH * 2 ** round_.rng.uniform(0, 6)))
+
+
+def begin_migration(round_, uri):
     """While vmscope runs, or before it comes."""
-    round_.owner("migrate-set-parameters", max_bandwidth=round_.rng.randrange(slowest, 400 << 20))
+    limit_bandwidth(round_)
     first_migrate = round_.rng.random() < 0.25
     if not first_migrate:
         round_.start()
@@ -72,7 +80,7 @@ def migrate_and_kill(round_):
 def migrate_cancel(round_):
     """Live migration that is cancelled."""
     machine = destination(round_)
-    begin_migration(round_, f"unix:{round_.directory}/migration", slowest=10 << 20)
+    begin_migration(round_, f"unix:{round_.directory}/migration")
     round_.sleep(0.8)
     round_.owner("migrate_cancel")
     if end_migration(round_) == "completed":
@@ -92,7 +100,7 @@ def migrate_postcopy(round_):
             round_.owner("migrate-set-capabilities", each, capabilities=[capability])
     except RuntimeError as error:
         raise Skipped(str(error)) from None
-    begin_migration(round_, f"unix:{round_.directory}/migration", slowest=10 << 20)
+    begin_migration(round_, f"unix:{round_.directory}/migration")
     wait_for(lambda: migration_status(round_) not in (None, "setup"), "the migration to be active")
     round_.sleep(0.3)
     round_.owner("migrate-start-postcopy")
@@ -105,7 +113,7 @@ def migrate_postcopy(round_):
 def migrate_to_destination(round_):
     """Live migration, and vmscope looks at the destination."""
     machine = destination(round_)
-    round_.owner("migrate-set-parameters", max_bandwidth=round_.rng.randrange(20 << 20, 400 << 20))
+    limit_bandwidth(round_)
     round_.start(machine)
     round_.wait_moment(running=False)
     round_.owner("migrate", uri=f"unix:{round_.directory}/migration")

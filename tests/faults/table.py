@@ -68,8 +68,7 @@ def describe(results, name):
 
 
 def undetectable(results):
-    """How many stops of the owner's came in a hold, by command; of those that come at any moment, not
-    at a chosen one."""
+    """How many stops of the owner's came in a hold, by command; of those that come at any moment."""
     stops = collections.defaultdict(lambda: [0, 0])
     for result in results:
         if result.task.fault.name == "owner-keeps-on":

@@ -136,9 +136,9 @@ class History(unittest.TestCase):
         hold = (self.STOPPED, self.RESUMED)
         query = 'handle_qmp_command mon 0x1 req: {"execute": "query-migrate"}'
         for holds, lines in ((0, (*hold, migrate, *hold, finish)),
-                             (1, (migrate, query, query, *hold, finish)),
-                             (0, (query, query, query, query, *hold)),
-                             (0, (migrate, query, query, finish, *hold))):
+                             (1, (migrate, *5 * [query], *hold, finish)),
+                             (0, (*6 * [query], *hold)),
+                             (0, (migrate, *5 * [query], finish, *hold))):
             self.assertEqual(self.history.holds_beside_migration(self.steps(*lines)), holds, lines)
 
 
