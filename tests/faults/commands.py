@@ -16,6 +16,7 @@ Command = collections.namedtuple("Command", "name engine words makes seconds wei
 SAMPLE = ("sample", "-F", "499", "-t", "2", "-o", "{out}/report.svg")
 CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
+PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
 CALLS = ("calls", "-t", "2", "-o", "{out}/calls")
 
 COMMANDS = {command.name: command for command in (
@@ -32,7 +33,7 @@ COMMANDS = {command.name: command for command in (
     Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
     Command("sample-gdb", "gdb", SAMPLE, "report.svg", 2.2, 2),
     Command("regs-gdb", "gdb", ("regs",), None, 0.1, 1),
-    Command("core-gdb", "gdb", HELD, "core", 1, 1),
+    Command("core-gdb", "gdb", PATIENT, "core", 1, 1),
 )}
 
 
