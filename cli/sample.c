@@ -231,7 +231,7 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 static bool warn_of_failures(struct vms_sample_report *report)
 {
 	static const enum vms_sample_failure reasons[] = { VMS_SAMPLE_FAIL_PAUSED,
-							   VMS_SAMPLE_FAIL_MIGRATING };
+							   VMS_SAMPLE_FAIL_NOT_NOW };
 	struct vms_sample_stats stats;
 	uint64_t samples = 0, failed[VMS_SAMPLE_N_FAILURES] = { 0 };
 	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {

@@ -65,6 +65,9 @@ struct vms_page {
 	bool executable;
 };
 
+/* Entries of page tables that one question looks at: what any kernel needs, in a second or two. */
+#define VMS_PAGE_STEPS (UINT64_C(1) << 26)
+
 struct vms_arch {
 	const char *name;     /* as `uname -m` names it */
 	const char *gdb_name; /* as gdb's target descriptions name it */
@@ -82,12 +85,12 @@ struct vms_arch {
 			  struct vms_page *ret);
 	/*
 	 * Calls `each` for every mapped page from `va` up to and including `last`, in order, until
-	 * it returns false. Gives up in tables built to keep a reader busy (more than a million
-	 * entries in a row without a page).
+	 * it returns false. Tables may be built to keep a reader busy: it gives up after `*steps`
+	 * entries of tables, which it counts down.
 	 */
 	void (*each_page)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
-			  uint64_t last, bool (*each)(const struct vms_page *page, void *data),
-			  void *data);
+			  uint64_t last, uint64_t *steps,
+			  bool (*each)(const struct vms_page *page, void *data), void *data);
 	/* The kernel's half of the address space (by the usual convention). */
 	bool (*is_kernel_address)(uint64_t va);
 	/* Is the vCPU in kernel mode, by its registers? */

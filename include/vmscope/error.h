@@ -30,11 +30,11 @@ enum vms_error {
 	VMS_ERROR_MALFORMED,	 /* data from a guest or a file that contradicts itself */
 	VMS_ERROR_IO,		 /* a file or a system call failed */
 	VMS_ERROR_CANCELLED,	 /* the caller no longer wants it */
-	VMS_ERROR_MIGRATING, /* the machine is on its way to or from somewhere: try again later */
-	VMS_ERROR_WATCHED,   /* it may be stopped only if that is allowed: another client watches it
-			      */
-	VMS_ERROR_WAITING,   /* a vCPU waits for one that is held: let that go, and try again */
-	VMS_ERROR_GONE_ON,   /* a brief hold was over before all had been read: hold again */
+	VMS_ERROR_NOT_NOW,	 /* a migration, snapshot or backup is under way: try again later */
+	VMS_ERROR_WATCHED, /* it may be stopped only if that is allowed: another client watches it
+			    */
+	VMS_ERROR_WAITING, /* a vCPU waits for one that is held: let that go, and try again */
+	VMS_ERROR_GONE_ON, /* a brief hold was over before all had been read: hold again */
 };
 
 G_END_DECLS

@@ -24,8 +24,9 @@ struct vms_export_options {
 GString *vms_export(struct vms_sample_report *report, enum vms_format format,
 		    const struct vms_export_options *options, GError **error);
 /*
- * The same into a file: written under a temporary name beside `path` and renamed, so that no half
- * file ever has the final name. An existing file is replaced. Errors: IO and those of vms_export.
+ * The same into a file of mode 0600: written without a name, or under a temporary one beside
+ * `path`, so that no half file ever has the final name. An existing file is replaced. A symbolic
+ * link of another user is not followed. Errors: IO, PERMISSION and those of vms_export.
  */
 bool vms_export_file(struct vms_sample_report *report, enum vms_format format,
 		     const struct vms_export_options *options, const char *path, GError **error);

@@ -22,10 +22,11 @@ enum vms_guest_kind {
  * Finds out what runs in a machine. Never fails for a guest that is not understood: the kind is
  * NONE then, and vms_guest_why says what was missing. Errors: those of the machine only.
  * Holds the machine for as long as it takes to read the registers and to find the kernel's image by
- * them; where the machine refuses (INVALID_STATE), the kernel is searched for in memory instead.
- * The guest runs while the rest is read. A kernel of which a part cannot be read is looked at
- * again, three times in all. Guests that are not understood in part (no BTF, no ORC) are usable for
- * the rest.
+ * them. One that must not be held now is observed instead (vms_machine_observe), and where it
+ * cannot be, the kernel is searched for in memory; only when that fails, too, the refusal is the
+ * error. The guest runs while the rest is read. A kernel of which a part cannot be read is looked
+ * at again, three times in all. Guests that are not understood in part (no BTF, no ORC) are usable
+ * for the rest.
  */
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
 /*
@@ -216,12 +217,15 @@ struct vms_mapping {
 	uint64_t offset;     /* in the file, of the start */
 	const char *name;    /* the file's path, "[vdso]", "[anon]" …; owned by the guest */
 };
+/* Areas of one address space: the kernel's default limit. */
+#define VMS_AREAS_LIMIT (1u << 16)
 /*
  * Reads the first of the address space `mm` (of a struct vms_task) that ends beyond `va`. The guest
- * may run: what it says may be torn then. False when there is none or it cannot be read. For any
- * thread.
+ * may run: what it says may be torn then. Looks at `*areas` areas of any kind at most, and counts
+ * them down: whoever lists all gives VMS_AREAS_LIMIT for the whole list. False when there is none
+ * or it cannot be read. For any thread.
  */
-bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va,
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret);
 /* A number that changes when mappings of `mm` come or go, as far as two cheap reads can tell.
  * For any thread. */

@@ -163,12 +163,13 @@ bool vms_machine_holds_each(struct vms_machine *machine);
  * Somebody who pauses it in the very moment of a hold is not noticed: release
  * resumes it.
  * Errors: TIMEOUT, CLOSED, PROTOCOL, NOT_FOUND (the vCPU was unplugged), WAITING (vCPUs wait for
- * one another all the time), MIGRATING (the machine must not be stopped now), WATCHED (see
- * vms_machine_allow_stop), BUSY (another program has its gdb stub); nothing is held then.
+ * one another all the time), NOT_NOW (a migration, a snapshot or a backup of it is under way),
+ * WATCHED (see vms_machine_allow_stop), BUSY (another program has its gdb stub); nothing is held
+ * then.
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
 /*
- * Holds all vCPUs, or where they must not be stopped now (MIGRATING, WATCHED) looks at them while
+ * Holds all vCPUs, or where they must not be stopped now (NOT_NOW, WATCHED) looks at them while
  * they run on: registers are those of some moment, as far as QEMU's monitor knows them, and memory
  * changes while it is read. For who can do with that. Ended by vms_machine_release of
  * VMS_ALL_VCPUS. Errors: as vms_machine_hold, where nothing can be seen without a hold.

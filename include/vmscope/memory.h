@@ -45,8 +45,11 @@ bool vms_memory_read_u32(struct vms_memory *memory, uint64_t va, uint32_t *ret);
  */
 bool vms_memory_read_string(struct vms_memory *memory, uint64_t va, char *buf, size_t size);
 bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_page *ret);
-/* Calls `each` for every mapped page from `va` to `last`, until it returns false. */
-void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last,
+/*
+ * Calls `each` for every mapped page from `va` to `last`, until it returns false or `*steps`
+ * entries of page tables were looked at, which it counts down: VMS_PAGE_STEPS are many.
+ */
+void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last, uint64_t *steps,
 			  bool (*each)(const struct vms_page *page, void *data), void *data);
 /* This memory as a reader; valid as long as the memory. */
 struct vms_reader vms_memory_reader(struct vms_memory *memory);

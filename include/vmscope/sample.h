@@ -32,11 +32,11 @@ enum vms_sample_end {
 
 /* Why a sample of a vCPU gave no stack. */
 enum vms_sample_failure {
-	VMS_SAMPLE_FAIL_HOLD,	   /* the vCPU could not be held */
-	VMS_SAMPLE_FAIL_REGS,	   /* its registers could not be read */
-	VMS_SAMPLE_FAIL_TORN,	   /* the watchdog had released it meanwhile */
-	VMS_SAMPLE_FAIL_PAUSED,	   /* the machine was paused by somebody else, or slept */
-	VMS_SAMPLE_FAIL_MIGRATING, /* it was on its way to or from somewhere */
+	VMS_SAMPLE_FAIL_HOLD,	 /* the vCPU could not be held */
+	VMS_SAMPLE_FAIL_REGS,	 /* its registers could not be read */
+	VMS_SAMPLE_FAIL_TORN,	 /* the watchdog had released it meanwhile */
+	VMS_SAMPLE_FAIL_PAUSED,	 /* the machine was paused by somebody else, or slept */
+	VMS_SAMPLE_FAIL_NOT_NOW, /* a migration, a snapshot or a backup was under way */
 	VMS_SAMPLE_N_FAILURES,
 };
 

@@ -307,19 +307,22 @@ static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *n
 }
 
 static void aarch64_each_page(const struct vms_regs *regs, const struct vms_reader *phys,
-			      uint64_t va, uint64_t last,
+			      uint64_t va, uint64_t last, uint64_t *steps,
 			      bool (*each)(const struct vms_page *page, void *data), void *data)
 {
 	struct walk walk = walk_begin(regs, phys);
 	walk.tables.keeps_tables = true;
 	if (has_mmu(regs))
-		vms_page_walk_each(va, last, find_page, &walk, each, data);
+		vms_page_walk_each(va, last, steps, find_page, &walk, each, data);
 	else
 		each(&(struct vms_page) { 0, 0, UINT64_C(1) << 48, true, true, true }, data);
 	vms_page_walk_clear(&walk.tables);
 }
 
 /* ---- page table isolation --------------------------------------------- */
+
+/* Entries that the tables of the entry code may have before its first page: all of four levels. */
+#define TRAMP_STEPS (4 << 13)
 
 static unsigned count_valid(const struct half *half, const struct vms_reader *phys)
 {
@@ -348,11 +351,12 @@ static bool take_first(const struct vms_page *page, void *data)
 static void aarch64_kernel_root(struct vms_regs *regs, const struct vms_reader *phys)
 {
 	const struct half tramp = half_of(regs, true);
+	uint64_t steps = TRAMP_STEPS;
 	struct vms_page code = { 0 }, same;
 	if (!has_mmu(regs) || tramp.is_off || count_valid(&tramp, phys) != 1)
 		return;
-	aarch64_each_page(regs, phys, ~vms_aarch64_low_bits(tramp.bits), UINT64_MAX, take_first,
-			  &code);
+	aarch64_each_page(regs, phys, ~vms_aarch64_low_bits(tramp.bits), UINT64_MAX, &steps,
+			  take_first, &code);
 	for (uint64_t distance = 1; distance <= 2 && code.size; distance++) {
 		struct vms_regs kernel = *regs;
 		kernel.value[TTBR1_EL1] += distance << tramp.page_shift;

@@ -2,8 +2,6 @@
 #include "arch/page_walk.h"
 #include <string.h>
 
-#define MAX_EMPTY 1000000
-
 bool vms_page_walk_entry(struct vms_page_walk *walk, unsigned level, uint64_t pa, size_t size,
 			 size_t offset, size_t entry_size, uint64_t *ret)
 {
@@ -29,19 +27,18 @@ void vms_page_walk_clear(struct vms_page_walk *walk)
 		g_free(walk->table[level].bytes);
 }
 
-void vms_page_walk_each(uint64_t va, uint64_t last,
+void vms_page_walk_each(uint64_t va, uint64_t last, uint64_t *steps,
 			bool (*find)(void *walk, uint64_t va, struct vms_page *ret, uint64_t *next),
 			void *walk, bool (*each)(const struct vms_page *page, void *data),
 			void *data)
 {
-	for (unsigned empty = 0; empty < MAX_EMPTY && va <= last; empty++) {
+	for (; *steps > 0 && va <= last; --*steps) {
 		struct vms_page page;
 		uint64_t next = 0;
 		if (find(walk, va, &page, &next)) {
 			if (!each(&page, data))
 				return;
 			next = page.va + page.size;
-			empty = 0;
 		}
 		if (next <= va)
 			return;

@@ -29,11 +29,11 @@ bool vms_page_walk_entry(struct vms_page_walk *walk, unsigned level, uint64_t pa
 void vms_page_walk_clear(struct vms_page_walk *walk);
 
 /*
- * Calls `each` for every page from `va` up to and including `last` until it returns false. `find`
- * looks for the page of `va`, and where there is none says in *next where there may be one, 0 for
- * nowhere.
+ * Calls `each` for every page from `va` up to and including `last` until it returns false, or
+ * `*steps` is used up. `find` looks for the page of `va`, and where there is none says in *next
+ * where there may be one, 0 for nowhere.
  */
-void vms_page_walk_each(uint64_t va, uint64_t last,
+void vms_page_walk_each(uint64_t va, uint64_t last, uint64_t *steps,
 			bool (*find)(void *walk, uint64_t va, struct vms_page *ret, uint64_t *next),
 			void *walk, bool (*each)(const struct vms_page *page, void *data),
 			void *data);

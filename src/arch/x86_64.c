@@ -239,15 +239,15 @@ static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *n
 }
 
 static void x86_each_page(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
-			  uint64_t last, bool (*each)(const struct vms_page *page, void *data),
-			  void *data)
+			  uint64_t last, uint64_t *steps,
+			  bool (*each)(const struct vms_page *page, void *data), void *data)
 {
 	struct walk walk = walk_begin(regs, phys);
 	walk.tables.keeps_tables = true;
 	if (walk.paging->levels == 0)
 		each(&(struct vms_page) { 0, 0, UINT64_C(1) << 32, true, true, true }, data);
 	else
-		vms_page_walk_each(va, last, find_page, &walk, each, data);
+		vms_page_walk_each(va, last, steps, find_page, &walk, each, data);
 	vms_page_walk_clear(&walk.tables);
 }
 

@@ -191,17 +191,31 @@ static struct vms_outfile *new_outfile(const char *path, bool overwrite, GError 
 	return NULL;
 }
 
+/* Who has made a named pipe reads what is written into it. */
+static bool fail_foreign(const struct vms_outfile *file, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+		    "cannot write %s: it is a named pipe of another user; name another file",
+		    file->path);
+	return false;
+}
+
 struct vms_outfile *vms_outfile_open(const char *path, GError **error)
 {
 	g_autoptr(vms_outfile) file = new_outfile(path, true, error);
 	if (!file)
 		return NULL;
-	mode_t mode = look(file).st_mode;
-	if (S_ISDIR(mode))
-		fail(file, "write", EISDIR, error);
-	else if (mode && !S_ISREG(mode) ? open_direct(file, error) : open_new(file, error))
-		return g_steal_pointer(&file);
-	return NULL;
+	struct stat there = look(file);
+	bool opened;
+	if (S_ISDIR(there.st_mode))
+		opened = fail(file, "write", EISDIR, error);
+	else if (S_ISFIFO(there.st_mode) && !vms_place_trusts(there.st_uid))
+		opened = fail_foreign(file, error);
+	else if (there.st_mode && !S_ISREG(there.st_mode))
+		opened = open_direct(file, error);
+	else
+		opened = open_new(file, error);
+	return opened ? g_steal_pointer(&file) : NULL;
 }
 
 struct vms_outfile *vms_outfile_open_random(const char *path, bool overwrite, GError **error)

@@ -83,11 +83,16 @@ static bool fail(const char *path, int number, GError **error)
 	return false;
 }
 
+bool vms_place_trusts(uid_t owner)
+{
+	return owner == 0 || owner == geteuid();
+}
+
 /* *done: the link is the place itself. */
 static bool pass_link(struct walk *walk, const char *path, int link, uid_t owner, bool *done,
 		      GError **error)
 {
-	if (owner != 0 && owner != geteuid()) {
+	if (!vms_place_trusts(owner)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "cannot use %s: it leads through the symbolic link %s of another user "
 			    "(%u); name the place where that leads",

@@ -8,6 +8,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* The folder of a file, and the file's name in it. */
 struct vms_place {
@@ -15,6 +16,9 @@ struct vms_place {
 	char *name; /* without slashes; what has it may be missing, but is no link that was followed
 		     */
 };
+
+/* Is that this user or root? What they have made is followed. */
+bool vms_place_trusts(uid_t owner);
 
 /*
  * Finds the place of a path. Its last part need not exist; a link there is followed, too, but for

@@ -98,8 +98,9 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 	g_autoptr(GArray) read = g_array_new(FALSE, FALSE, sizeof(struct vms_mapping));
 	const uint64_t stamp = vms_guest_mappings_stamp(names->guest, space->mm);
 	struct vms_mapping mapping = { 0 };
+	unsigned areas = VMS_AREAS_LIMIT;
 	while (read->len < MAPPINGS_LIMIT &&
-	       vms_guest_next_code(names->guest, space->mm, mapping.end, &mapping))
+	       vms_guest_next_code(names->guest, space->mm, mapping.end, &areas, &mapping))
 		g_array_append_val(read, mapping);
 	if (names->is_late(names->late_data))
 		return;
@@ -129,9 +130,10 @@ static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 	struct vms_calls_names *names = data;
 	struct search search = { .mappings = mappings };
 	struct vms_mapping mapping;
+	unsigned areas = VMS_AREAS_LIMIT;
 	g_tree_foreach(names->spaces, compare_mappings, &search);
 	if (search.found && !search.found->end.time_ns &&
-	    vms_guest_next_code(names->guest, search.found->mm, va, &mapping) &&
+	    vms_guest_next_code(names->guest, search.found->mm, va, &areas, &mapping) &&
 	    mapping.start <= va && !names->is_late(names->late_data))
 		add_mapping(names, mappings, &mapping);
 }

@@ -280,15 +280,17 @@ static bool write_or_leave(struct worker *worker, uint64_t number, GError **erro
 {
 	struct vms_dump_copy *copy = worker->copy;
 	const struct vms_dump_unit *unit = &worker->slot->unit;
+	/* Told before the question: whoever knows that the disk is behind sees this write. */
+	__atomic_store_n(&worker->write_ns, vms_clock_now_ns(), __ATOMIC_SEQ_CST);
+	bool written = true;
 	if (g_atomic_int_get(&copy->behind)) {
 		bool empty = !unit->data && !unit->edge[0] && !unit->edge[1];
 		vms_dump_backlog_add(copy->backlog, number,
 				     empty ? NULL : g_steal_pointer(&worker->slot));
-		return true;
+	} else {
+		written = write_unit(worker, unit, error);
 	}
-	__atomic_store_n(&worker->write_ns, vms_clock_now_ns(), __ATOMIC_RELAXED);
-	bool written = write_unit(worker, unit, error);
-	__atomic_store_n(&worker->write_ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&worker->write_ns, 0, __ATOMIC_SEQ_CST);
 	return written;
 }
 
@@ -305,12 +307,16 @@ static bool pass_on(struct worker *worker, uint64_t number, GError **error)
 	return true;
 }
 
-/* Is the other one of the pair to be replaced, since its write lasts too long? */
+/*
+ * Takes the place of the other one of the pair, if it waits for the disk: its write lasts too long,
+ * or it is in one when the disk is known to be behind.
+ */
 static bool replace_other(struct worker *worker)
 {
 	struct vms_dump_copy *copy = worker->copy;
-	uint64_t write_ns = __atomic_load_n(&worker->other->write_ns, __ATOMIC_RELAXED);
-	if (write_ns == 0 || vms_clock_now_ns() - write_ns < PATIENCE_NS)
+	bool behind = g_atomic_int_get(&copy->behind);
+	uint64_t write_ns = __atomic_load_n(&worker->other->write_ns, __ATOMIC_SEQ_CST);
+	if (write_ns == 0 || (!behind && vms_clock_now_ns() < write_ns + PATIENCE_NS))
 		return false;
 	g_atomic_int_set(&copy->behind, 1);
 	g_mutex_lock(&copy->lock);
@@ -376,6 +382,9 @@ static bool write_units(struct worker *worker, bool *ended, GError **error)
 	struct vms_dump_copy *copy = worker->copy;
 	for (;;) {
 		struct vms_dump_slot *slot = NULL;
+		/* Before a write that this one may be caught in itself. */
+		if (replace_other(worker))
+			return true;
 		uint64_t number = 0, until_ns = is_writer(worker->other)
 							? UINT64_MAX
 							: vms_clock_now_ns() + PATIENCE_NS / 2;
@@ -384,10 +393,7 @@ static bool write_units(struct worker *worker, bool *ended, GError **error)
 			if (!write_taken(worker, number, slot, error))
 				return false;
 			break;
-		case VMS_DUMP_BACKLOG_NOTHING:
-			if (replace_other(worker))
-				return true;
-			break;
+		case VMS_DUMP_BACKLOG_NOTHING: break;
 		case VMS_DUMP_BACKLOG_ENDED:
 		default: *ended = true; return true;
 		}

@@ -210,12 +210,14 @@ static void take_mappings(struct vms_dump_state *state, uint64_t until_ns)
 		.max_pages = MAPPED_MIN + state->bytes / VMS_DUMP_PAGE * MAPPED_FACTOR,
 		.until_ns = until_ns,
 	};
+	uint64_t steps = VMS_PAGE_STEPS + 2 * walk.max_pages;
 	for (guint i = 0; runs->len == 0 && i < state->vcpus->len; i++) {
 		const struct vms_dump_vcpu *vcpu =
 			&g_array_index(state->vcpus, struct vms_dump_vcpu, i);
 		g_autoptr(vms_memory) memory = vms_memory_new(state->machine, &vcpu->regs);
-		vms_memory_each_page(memory, KERNEL_HALF, UINT64_MAX, add_page, &walk);
+		vms_memory_each_page(memory, KERNEL_HALF, UINT64_MAX, &steps, add_page, &walk);
 	}
+	walk.cut |= steps == 0;
 	for (guint i = 0; i < runs->len; i++)
 		walk.cut |=
 			!add_mapped_memory(state, &g_array_index(runs, struct vms_dump_mapping, i));

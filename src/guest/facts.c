@@ -2,6 +2,7 @@
 /* One function per item of a machine's facts. */
 #include <string.h>
 #include <vmscope/facts.h>
+#include <vmscope/log.h>
 
 /* Limits of what is listed: beyond any real guest, within reach of tables built to go on forever.
  */
@@ -236,7 +237,10 @@ static struct vms_table *get_mappings(struct vms_guest *guest, GError **error)
 	/* The guest runs while its tables are read: there can be millions of entries. */
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
 	struct mapping_list list = { .table = vms_table_new(columns) };
-	vms_memory_each_page(memory, 0, UINT64_MAX, list_page, &list);
+	uint64_t steps = VMS_PAGE_STEPS;
+	vms_memory_each_page(memory, 0, UINT64_MAX, &steps, list_page, &list);
+	if (steps == 0)
+		vms_log(VMS_LOG_WARNING, "page tables of the guest: too many to list them all");
 	if (list.page_size)
 		add_mapping(list.table, &list.run, list.page_size);
 	return list.table;

@@ -428,9 +428,10 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 		vms_linux_note_address(guest->linux_guest, memory, process, va);
 }
 
-bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
+			 struct vms_mapping *ret)
 {
-	return guest->linux_guest && vms_linux_next_code(guest->linux_guest, mm, va, ret);
+	return guest->linux_guest && vms_linux_next_code(guest->linux_guest, mm, va, areas, ret);
 }
 
 uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm)

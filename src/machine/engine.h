@@ -19,7 +19,7 @@ struct vms_engine {
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
-	 * Optional: in place of a hold that gave MIGRATING or WATCHED, see vms_machine_observe. It
+	 * Optional: in place of a hold that gave NOT_NOW or WATCHED, see vms_machine_observe. It
 	 * is ended by `release`.
 	 */
 	bool (*observe)(struct vms_machine *machine, GError **error);
@@ -78,6 +78,9 @@ struct vms_engine {
 /* Of a piece of memory that is expected to be read; its address is a multiple of it. */
 #define VMS_EXPECTED_SIZE 256
 
+/* When the machine, which is held, was stopped at the earliest (CLOCK_MONOTONIC); 0: not known. */
+uint64_t vms_machine_held_from_ns(const struct vms_machine *machine);
+
 /* Sees to it that a vCPU which is held stays so until it is released. False: it has gone on. */
 bool vms_machine_stay(struct vms_machine *machine, unsigned vcpu);
 
@@ -108,6 +111,8 @@ struct vms_machine {
 	const char *vmcoreinfo;	     /* text, owned by the engine, or NULL */
 	uint64_t hold_limit_ns;
 	bool may_stop; /* see vms_machine_allow_stop */
+	uint64_t
+		held_from_ns; /* when the last hold began to stop it; 0: the engine does not tell */
 
 	/* Kept by machine.c. */
 	gatomicrefcount refs;

@@ -146,6 +146,11 @@ void vms_machine_set_hold_limit(struct vms_machine *machine, uint64_t limit_ns)
 	machine->hold_limit_ns = limit_ns;
 }
 
+uint64_t vms_machine_held_from_ns(const struct vms_machine *machine)
+{
+	return machine->held_from_ns;
+}
+
 bool vms_machine_holds_each(struct vms_machine *machine)
 {
 	return machine->engine->holds_each;
@@ -303,7 +308,7 @@ bool vms_machine_observe(struct vms_machine *machine, GError **error)
 		return begin_observing(machine, error);
 	if (hold(machine, VMS_ALL_VCPUS, false, &failure))
 		return true;
-	bool refused = g_error_matches(failure, VMS_ERROR, VMS_ERROR_MIGRATING) ||
+	bool refused = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
 		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
 	if (!refused || !machine->engine->observe || !begin_observing(machine, NULL)) {
 		g_propagate_error(error, failure);

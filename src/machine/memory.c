@@ -211,11 +211,11 @@ bool vms_memory_translate(struct vms_memory *memory, uint64_t va, struct vms_pag
 	return true;
 }
 
-void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last,
+void vms_memory_each_page(struct vms_memory *memory, uint64_t va, uint64_t last, uint64_t *steps,
 			  bool (*each)(const struct vms_page *page, void *data), void *data)
 {
 	struct vms_reader phys = phys_reader(memory);
-	memory->arch->each_page(&memory->regs, &phys, va, last, each, data);
+	memory->arch->each_page(&memory->regs, &phys, va, last, steps, each, data);
 }
 
 bool vms_memory_read(struct vms_memory *memory, uint64_t va, void *buf, size_t size)

@@ -422,7 +422,7 @@ const char *vms_sample_failure_name(enum vms_sample_failure failure)
 		[VMS_SAMPLE_FAIL_REGS] = "registers could not be read",
 		[VMS_SAMPLE_FAIL_TORN] = "released too early",
 		[VMS_SAMPLE_FAIL_PAUSED] = "machine was paused",
-		[VMS_SAMPLE_FAIL_MIGRATING] = "machine was migrated",
+		[VMS_SAMPLE_FAIL_NOT_NOW] = "migration, snapshot or backup",
 	};
 	return names[failure];
 }
@@ -454,7 +454,7 @@ static bool has_samples(struct vms_sample_report *report, const struct vms_run *
 		most = failed[i] > failed[most] ? i : most;
 	const GError *ended = vms_sample_report_error(report);
 	if (ended)
-		g_set_error(error, VMS_ERROR, ended->code, "nothing was sampled: %s",
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "nothing was sampled: %s",
 			    ended->message);
 	else if (failed[most] > 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,

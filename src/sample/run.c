@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/run.h"
 #include "base/clock.h"
+#include "machine/engine.h"
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -83,8 +84,8 @@ static void forget(struct vms_sampler *sampler)
  * passes. */
 static void refuse_sample(struct vms_sampler *sampler, GError *failure, GError **error)
 {
-	bool passes = g_error_matches(failure, VMS_ERROR, VMS_ERROR_MIGRATING);
-	fail_all(sampler, passes ? VMS_SAMPLE_FAIL_MIGRATING : VMS_SAMPLE_FAIL_HOLD);
+	bool passes = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW);
+	fail_all(sampler, passes ? VMS_SAMPLE_FAIL_NOT_NOW : VMS_SAMPLE_FAIL_HOLD);
 	if (passes)
 		g_error_free(failure);
 	else
@@ -208,6 +209,7 @@ static void tick(struct vms_sampler *sampler)
 	/* From before the hold to after the release: the guest never stood still for longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
 	bool held = look(sampler, &error);
+	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
 	uint64_t held_ns = vms_clock_now_ns() - begin_ns;
 	if (held && keep(sampler, held_ns) > 0)
 		sampler->failures = 0;

@@ -15,6 +15,7 @@
 
 /* Of all names together: symbols may share one string, so the file's size is no bound. */
 #define NAME_BYTES_LIMIT (UINT64_C(512) << 20)
+#define CODE_LIMIT	 64 /* segments with code */
 
 struct vms_symbol_file {
 	char *path;
@@ -45,7 +46,7 @@ static Elf_Data *symbol_data(Elf *elf, GElf_Shdr *header)
 	Elf_Scn *section = section_of_type(elf, SHT_SYMTAB, header);
 	if (!section)
 		section = section_of_type(elf, SHT_DYNSYM, header);
-	return section && header->sh_entsize ? elf_getdata(section, NULL) : NULL;
+	return section ? elf_getdata(section, NULL) : NULL;
 }
 
 /* Functions and objects, and what assembly code makes visible without saying what it is. */
@@ -78,7 +79,8 @@ static char symbol_type(Elf *elf, const GElf_Sym *symbol)
 static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf_Shdr *header,
 			enum symbol_pass pass, uint64_t *name_bytes)
 {
-	size_t n = MIN(data->d_size / header->sh_entsize, INT_MAX);
+	size_t size = gelf_fsize(file->elf, ELF_T_SYM, 1, EV_CURRENT);
+	size_t n = size ? MIN(data->d_size / size, INT_MAX) : 0;
 	for (size_t i = 0; i < n; i++) {
 		GElf_Sym symbol;
 		if (!gelf_getsym(data, (int)i, &symbol) || !is_of_pass(&symbol, pass))
@@ -263,34 +265,46 @@ struct vms_symbol_table *vms_symbol_file_table(struct vms_symbol_file *file)
 	return vms_symbol_table_ref(file->table);
 }
 
-/* The segment with code that an address without bias lies in. */
-static bool find_code(Elf *elf, uint64_t va, GElf_Phdr *ret)
+/* The segments with code. A file has one or two: more than CODE_LIMIT are not looked at. */
+static unsigned list_code(Elf *elf, GElf_Phdr ret[CODE_LIMIT])
 {
 	size_t n;
+	unsigned n_code = 0;
 	if (elf_getphdrnum(elf, &n))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (gelf_getphdr(elf, (int)i, ret) && ret->p_type == PT_LOAD &&
-		    (ret->p_flags & PF_X) && va >= ret->p_vaddr &&
-		    va - ret->p_vaddr < ret->p_filesz)
-			return true;
-	return false;
+		return 0;
+	for (size_t i = 0; i < n && n_code < CODE_LIMIT; i++)
+		if (gelf_getphdr(elf, (int)i, &ret[n_code]) && ret[n_code].p_type == PT_LOAD &&
+		    (ret[n_code].p_flags & PF_X))
+			n_code++;
+	return n_code;
+}
+
+/* The segment of these that an address without bias lies in; NULL for none. */
+static const GElf_Phdr *find_code(const GElf_Phdr *code, unsigned n, uint64_t va)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (va >= code[i].p_vaddr && va - code[i].p_vaddr < code[i].p_filesz)
+			return &code[i];
+	return NULL;
 }
 
 struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *file)
 {
 	struct vms_symbol_table *offsets = vms_symbol_table_new(file->module);
 	size_t n = vms_symbol_table_count(file->table);
+	GElf_Phdr code[CODE_LIMIT];
+	unsigned n_code = list_code(file->elf, code);
 	uint64_t end = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct vms_symbol symbol = vms_symbol_table_get(file->table, i);
 		uint64_t va = symbol.va - file->bias;
-		GElf_Phdr segment;
-		if (!find_code(file->elf, va, &segment))
+		const GElf_Phdr *segment = find_code(code, n_code, va);
+		if (!segment)
 			continue;
-		end = MAX(end, segment.p_offset + segment.p_filesz);
-		vms_symbol_table_add(offsets, symbol.name, va - segment.p_vaddr + segment.p_offset,
-				     symbol.size, symbol.type);
+		end = MAX(end, segment->p_offset + segment->p_filesz);
+		vms_symbol_table_add(offsets, symbol.name,
+				     va - segment->p_vaddr + segment->p_offset, symbol.size,
+				     symbol.type);
 	}
 	vms_symbol_table_finish(offsets, end);
 	return offsets;

@@ -164,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	agent.at = data;
 	agent.end = data + size;
 	GThread *thread = g_thread_new("agent", serve, NULL);
-	struct vms_agent_link *link = vms_agent_link_open(agent.path, &error);
+	struct vms_agent_link *link = vms_agent_link_open(agent.path, 0, &error);
 	if (link)
 		check_link(link);
 	else

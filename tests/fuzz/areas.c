@@ -82,7 +82,9 @@ static void ask(struct vms_linux *guest, uint64_t mm)
 	uint64_t va = 0;
 	g_assert_true(process == vms_linux_process(guest, &task));
 	g_assert_true(process == vms_linux_process_get(guest, process->index));
-	g_assert_null(vms_linux_process_get(guest, process->index + 2));
+	g_assert_null(vms_linux_process_get(guest, process->index + 4));
+	const struct vms_task other = { .mm = mm, .pid = 2, .process_comm = "other" };
+	g_assert_true(process != vms_linux_process(guest, &other));
 	vms_linux_mappings_stamp(guest, mm);
 	for (unsigned i = 0; i < AREAS && vms_linux_next_code(guest, mm, va, &mapping); i++) {
 		g_assert_cmphex(mapping.start, <, mapping.end);

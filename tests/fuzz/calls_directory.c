@@ -185,11 +185,11 @@ static void check_records(const char *data, size_t size)
 		check(((uint8_t)data[i] & 0x3c) == 5 << 3);
 }
 
-static void check_files(const char *path)
+static void check_files(const char *folder)
 {
-	g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
+	g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
 	for (const char *name = g_dir_read_name(dir); name; name = g_dir_read_name(dir)) {
-		g_autofree char *file = g_build_filename(path, name, NULL);
+		g_autofree char *file = g_build_filename(folder, name, NULL);
 		g_autofree char *text = NULL;
 		gsize size;
 		check(g_file_get_contents(file, &text, &size, NULL));
@@ -206,12 +206,20 @@ static void check_files(const char *path)
 	}
 }
 
+static char *path; /* of the directory, which is empty between two inputs */
+
+static void remove_directory(void)
+{
+	g_rmdir(path);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static char *path;
 	struct world world = { .input = { data, MIN(size, 4096) } };
-	if (!path)
+	if (!path) {
 		path = g_dir_make_tmp("vmscope-fuzz-calls-XXXXXX", NULL);
+		atexit(remove_directory);
+	}
 	world.directory = vms_calls_directory_open(path, NULL);
 	check(world.directory);
 	vms_calls_directory_set_learn(world.directory, learn, &world);

@@ -4,7 +4,7 @@
  *
  * Covers: src/machine/core/elf.c src/machine/core/extent.c src/machine/core/kdump.c
  * src/machine/core/kdump_bitmap.c src/machine/core/kdump_page.c src/machine/core/notes.c
- * src/machine/core/core_x86_64.c src/machine/core/writer_note.c.
+ * src/machine/core/writer_note.c.
  */
 #include "../unit/memory_file.h"
 #include <string.h>

@@ -27,6 +27,8 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_probe(gdb, &was_running, NULL);
 	g_free(vms_gdb_monitor(gdb, "info mtree -f", NULL));
 	vms_gdb_system_regs(gdb, 0, &regs, NULL);
+	vms_gdb_interrupt(gdb, &was_running, NULL);
+	vms_gdb_resync(gdb, NULL);
 	vms_gdb_detach(gdb, NULL);
 }
 

@@ -5,6 +5,7 @@
  * Covers: src/machine/qemu/hmp.c src/machine/qemu/hmp_registers.c.
  */
 #include "machine/qemu/hmp.h"
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,9 +18,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct vms_range *range = &g_array_index(ranges, struct vms_range, i);
 		g_assert_cmphex(range[-1].pa + range[-1].size - 1, <, range->pa);
 	}
+	g_autofree char *clean = vms_hmp_text(text);
+	g_assert_null(strpbrk(clean, "\t\033"));
 	uint64_t hva;
 	vms_hmp_parse_gpa2hva(text, 0x100000, &hva);
 	struct vms_regs regs = { 0 }, none = { 0 };
+	if (!vms_hmp_parse_x86_64_general(text, &regs))
+		g_assert_cmpmem(&regs, sizeof(regs), &none, sizeof(none));
+	regs = none;
 	if (vms_hmp_parse_x86_64_registers(text, &regs))
 		g_assert_cmphex(regs.value[vms_arch_reg(&vms_arch_x86_64, "gdtr_limit")], <=,
 				0xffff);

@@ -36,8 +36,13 @@ static void check(const GArray *pages, const struct vms_kernel_image *image)
 	g_assert_cmphex(image->va, ==, first->va);
 	g_assert_cmpuint(image->bytes.size, ==, last->va + last->size - first->va);
 	g_assert_cmpuint(image->bytes.size, <=, IMAGE_LIMIT);
-	for (const struct vms_page *page = first; page < last; page++)
+	for (const struct vms_page *page = first; page < last; page++) {
+		uint64_t pa;
 		g_assert_cmphex(page->va + page->size, <=, page[1].va);
+		g_assert_true(vms_kernel_image_translate(pages, page->va + 1, &pa));
+		g_assert_cmphex(pa, ==, page->pa + 1);
+	}
+	g_assert_false(vms_kernel_image_translate(pages, last->va + last->size, &(uint64_t) { 0 }));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

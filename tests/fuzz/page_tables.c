@@ -3,7 +3,8 @@
  * Page tables of any content. Input: which architecture and how much to list, the registers that
  * say how tables are laid out, an address, then physical memory from 0 on.
  *
- * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c.
+ * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c
+ * src/arch/aarch64_frame.c.
  */
 #include "arch/aarch64.h"
 #include <string.h>
@@ -12,6 +13,8 @@
 #define N_REGS_SET 5
 #define HEAD	   (1 + (N_REGS_SET + 1) * 8)
 #define PAGES	   4096 /* of a listing that are looked at */
+
+#define STEPS 4000000 /* entries that may be looked at */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -70,8 +73,12 @@ static void ask(const struct vms_arch *arch, const struct vms_regs *regs,
 		g_assert_true(arch->in_kernel(regs));
 	vms_regs_set(&frame, arch->fp, va & 0xffff);
 	arch->step_frame_pointer(&frame, memory);
-	if (arch == &vms_arch_aarch64)
+	if (arch == &vms_arch_aarch64) {
 		vms_aarch64_set_root(&frame, TTBR1_EL1, va);
+		vms_regs_set(&frame, PC, va & 0xfffc);
+		vms_regs_set(&frame, X30, va >> 16 & 0xfffc);
+		arch->step_frame_pointer(&frame, memory);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -101,6 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	g_assert_nonnull(arch->paging_mode(&regs));
 	ask(arch, &regs, &phys, va);
 	const uint64_t span = UINT64_C(1) << (20 + data[0] / 2 % 44);
-	arch->each_page(&regs, &phys, va, va + MIN(span, UINT64_MAX - va), see_page, &listing);
+	uint64_t steps = STEPS;
+	arch->each_page(&regs, &phys, va, va + MIN(span, UINT64_MAX - va), &steps, see_page,
+			&listing);
 	return 0;
 }

@@ -16,8 +16,14 @@ static void talk(struct vms_qmp *qmp)
 	g_free(vms_qmp_hmp(qmp, "info mtree -f", NULL));
 	vms_autojson *answer = vms_qmp_execute(qmp, "query-cpus-fast", NULL, -1, NULL);
 	uint64_t number;
+	g_free(vms_qmp_hmp_vcpu(qmp, "info registers", 0, NULL));
 	vms_json_uint(answer, "thread-id", G_MAXINT, &number);
+	struct vms_qmp_command commands[] = { { .name = "stop" }, { .name = "cont" } };
+	vms_qmp_execute_all(qmp, commands, G_N_ELEMENTS(commands), NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(commands); i++)
+		json_object_put(commands[i].answer);
 	vms_qmp_poll(qmp);
+	vms_qmp_paused_ns(qmp, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -501,5 +501,25 @@ def start_vmscope(*arguments, stderr=subprocess.PIPE):
                             stderr=stderr)
 
 
+def full_pipe(case):
+    """The end of a pipe that takes nothing as long as the test runs: for what is printed."""
+    ours, theirs = os.pipe()
+    case.addCleanup(os.close, ours)
+    case.addCleanup(os.close, theirs)
+    os.set_blocking(theirs, False)
+    try:
+        while os.write(theirs, bytes(1 << 12)):
+            pass
+    except BlockingIOError:
+        os.set_blocking(theirs, True)
+    return theirs
+
+
+def is_blocked(process, where):
+    """Does one of its threads wait in one of these functions of the kernel, a regular expression?"""
+    tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")
+    return any(re.search(where, path.read_text()) for path in tasks)
+
+
 def have_kvm():
     return os.access("/dev/kvm", os.R_OK | os.W_OK)

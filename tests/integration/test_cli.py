@@ -158,6 +158,24 @@ class Stacks(Case):
         self.assertEqual([name for name in ours if name in theirs], theirs, ours)
 
 
+class BlockedLog(Case):
+    """Nobody takes the log lines: the guest has nothing to do with it."""
+
+    def test_commands(self):
+        for command in ("stack", "ps", "modules", "dmesg"):
+            with self.subTest(command):
+                process = harness.start_vmscope(command, "-v", *self.target,
+                                                stderr=harness.full_pipe(self))
+                with process:
+                    self.addCleanup(process.kill)
+                    self.assertTrue(process.stdout.read(1), "the output, after all holds")
+                    harness.wait_for(lambda: self.guest.qmp.status() == "running",
+                                     "the guest to run")
+                    self.assertIsNone(process.poll())
+                    self.assertTrue(harness.is_blocked(process, "pipe"))
+                    process.kill()
+
+
 class Info(Case):
     def test_every_item(self):
         """Each item has something to say, as text and as JSON, and leaves the guest running."""

@@ -22,13 +22,13 @@ import tty
 import unittest
 
 import harness
-from harness import ANSWER_SECONDS, VMSCOPE, vmscope, wait_for
+from harness import ANSWER_SECONDS, VMSCOPE, is_blocked, vmscope, wait_for
 
 MEMORY = 256 << 20
 RANDOM = 128 << 20  # bytes of it, behind what the guest itself uses
 COMPRESSED = ("--compress", "zlib")  # of a copy, when the guest runs again
 # The guest is held until all is compressed, for there is no memory for what is not.
-SLOW = (*COMPRESSED, "--compress-held", "--buffer", "1")
+SLOW = (*COMPRESSED, "--compress-held", "--buffer", "1", "--hold-limit", "1000")
 
 
 def has_nameless_files(directory):
@@ -47,13 +47,8 @@ def catches(pid, number):
     return caught is not None and int(caught[1], 16) >> (number - 1) & 1 == 1
 
 
-def is_blocked(process, where):
-    """Does one of its threads wait in one of these functions of the kernel?"""
-    tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")
-    return any(re.search(where, path.read_text()) for path in tasks)
-
-
-TERMINAL = "tty|pipe|wait_woken"
+# What a thread that waits for one of these does in the kernel.
+TERMINAL = "tty|wait_woken"
 FROZEN = "percpu|freeze|jbd2|start_this_handle"
 
 
@@ -317,19 +312,6 @@ class BlockedTerminal(Case):
         self.addCleanup(termios.tcflow, theirs, termios.TCOON)
         return theirs
 
-    def open_pipe(self):
-        """A pipe that is full."""
-        ours, theirs = os.pipe()
-        self.addCleanup(os.close, ours)
-        self.addCleanup(os.close, theirs)
-        os.set_blocking(theirs, False)
-        try:
-            while os.write(theirs, bytes(1 << 12)):
-                pass
-        except BlockingIOError:
-            os.set_blocking(theirs, True)
-        return theirs
-
     def test_dump_ends(self):
         terminal = self.open_terminal()
         process = self.start(stderr=terminal)
@@ -353,21 +335,10 @@ class BlockedTerminal(Case):
                 self.assertEqual(self.left(), [])
 
     def test_verbose(self):
-        process = self.start("-v", stderr=self.open_pipe())
+        process = self.start("-v", stderr=harness.full_pipe(self))
         self.assert_runs()
         wait_for(self.path.exists, "the core file")
         self.assertIsNone(process.poll())
-
-    def test_short_holds(self):
-        """Messages of a command that looks at the guest while it holds it."""
-        process = harness.start_vmscope("regs", "-v", *self.guest.target,
-                                        stderr=self.open_pipe())
-        self.addCleanup(process.communicate)
-        self.addCleanup(process.kill)
-        self.assertIn("REGISTER", process.stdout.readline())
-        self.assert_runs()
-        self.assertIsNone(process.poll())
-        wait_for(lambda: is_blocked(process, TERMINAL), "the terminal to block it")
 
 
 class SlowDisk(Case):

@@ -190,6 +190,43 @@ static void test_cycles(void)
 }
 
 /* Type numbers that name nothing, sizes whose product does not fit. */
+/* An array of itself has no size; names are as long as the kernel's may be, and no longer. */
+static void test_limits(void)
+{
+	enum { LONGEST = 127 };
+	const size_t largest = 64 << 20;
+	struct encoder e = encoder_new();
+	struct vms_btf_member member;
+	g_autofree char *longest = g_strnfill(LONGEST, 'x'), *longer = g_strnfill(LONGEST + 1, 'x');
+	uint32_t self = put_type(&e, "", ARRAY, 0, false, 0);
+	put(&e, self), put(&e, self), put(&e, 1);
+	put_type(&e, "looped", STRUCT, 3, false, 16);
+	put_member(&e, "array", self, 0);
+	put_member(&e, longest, self, 0);
+	put_member(&e, longer, self, 0);
+	put_type(&e, longest, STRUCT, 0, false, 4);
+	put_type(&e, longer, STRUCT, 0, false, 4);
+	g_autoptr(GByteArray) blob = finish(&e);
+	guint end = blob->len;
+	g_byte_array_set_size(blob, (guint)largest + 1);
+	memset(blob->data + end, 0, blob->len - end);
+	for (unsigned more = 0; more < 2; more++) {
+		uint64_t size;
+		struct vms_btf *btf =
+			vms_btf_new((struct vms_bytes) { blob->data, largest + more }, NULL);
+		g_assert_true((btf == NULL) == (more == 1));
+		if (!btf)
+			continue;
+		g_assert_true(vms_btf_member(btf, "looped", "array", &member));
+		g_assert_cmpuint(member.size, ==, 0);
+		g_assert_true(vms_btf_member(btf, "looped", longest, &member));
+		g_assert_false(vms_btf_member(btf, "looped", longer, &member));
+		g_assert_true(vms_btf_size(btf, longest, &size));
+		g_assert_false(vms_btf_size(btf, longer, &size));
+		vms_btf_free(btf);
+	}
+}
+
 static void test_bad_numbers(void)
 {
 	struct encoder e = encoder_new();
@@ -320,6 +357,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/btf/structure-before-typedef", test_structure_before_typedef);
 	g_test_add_func("/btf/enumerators", test_enumerators);
 	g_test_add_func("/btf/percpu", test_percpu);
+	g_test_add_func("/btf/limits", test_limits);
 	g_test_add_func("/btf/bad-percpu", test_bad_percpu);
 	g_test_add_func("/btf/cycles", test_cycles);
 	g_test_add_func("/btf/bad-numbers", test_bad_numbers);

@@ -131,8 +131,11 @@ static void test_not_accepted(void)
 	g_assert_cmpint(fstat(pair[1], &other), ==, 0);
 	g_assert_cmpuint(vms_host_connection_inode(pair[0]), ==, other.st_ino);
 	g_assert_true(vms_host_identity_serves(&self, pair[0]));
-	close(pair[0]);
+	/* It has gone; whoever it was, nobody serves any more. */
 	close(pair[1]);
+	g_assert_true(vms_host_identity_is_peer(&self, pair[0]));
+	g_assert_false(vms_host_identity_serves(&self, pair[0]));
+	close(pair[0]);
 	vms_host_identity_close(&self);
 }
 

@@ -879,6 +879,71 @@ static void test_too_many_notes(void)
 }
 
 /* A file with much damage tells the first of it, and how much more there is. */
+static void test_too_many_vcpus(void)
+{
+	g_auto(builder) b = builder_new();
+	for (unsigned i = 0; i < 8200; i++)
+		add_text_note(&b, "CORE", NT_PRSTATUS, "");
+	add_memory(&b, PAGE, 0, PAGE, 1);
+	g_autoptr(vms_machine) machine = open_built(&b);
+	g_assert_cmpuint(vms_machine_vcpus(machine), ==, 8192);
+}
+
+/* `n` more segments with the same notes. */
+static void add_note_segments(builder *b, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		add_load(b, 0, 0, 0, 0, 0)->p_type = PT_NOTE;
+	for (guint i = 0; i < b->segments->len; i++) {
+		Elf64_Phdr *segment = &g_array_index(b->segments, Elf64_Phdr, i);
+		if (segment->p_type != PT_NOTE)
+			continue;
+		segment->p_offset = sizeof(Elf64_Ehdr) + (b->segments->len + 1) * sizeof(*segment);
+		segment->p_filesz = b->notes->len;
+	}
+}
+
+static void test_too_many_note_segments(void)
+{
+	g_auto(builder) b = builder_new();
+	add_text_note(&b, "x", 1, "");
+	add_memory(&b, PAGE, 0, PAGE, 1);
+	add_note_segments(&b, 1100);
+	g_autoptr(vms_machine) machine = open_built(&b);
+	g_assert_cmpuint(vms_machine_core(machine)->notes->len, ==, 1024);
+}
+
+/* All notes together may have 64 MiB. */
+static void test_too_large_notes(void)
+{
+	const uint32_t size = 40 << 20;
+	g_autofree uint8_t *content = g_malloc0(size);
+	for (unsigned more = 0; more < 2; more++) {
+		g_auto(builder) b = builder_new();
+		g_autoptr(GError) error = NULL;
+		add_note(&b, "x", 2, 1, content, size);
+		add_memory(&b, PAGE, 0, PAGE, 1);
+		add_note_segments(&b, more);
+		g_autoptr(GByteArray) bytes = build(&b);
+		g_autoptr(vms_machine) machine = open_bytes(bytes, bytes->len, &error);
+		g_assert_true((machine == NULL) == (more == 1));
+		if (more)
+			g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
+	}
+}
+
+static void test_too_many_facts(void)
+{
+	g_auto(builder) b = builder_new();
+	g_autoptr(GString) text = g_string_new(NULL);
+	for (unsigned i = 0; i < 100; i++)
+		g_string_append_printf(text, "key%u=value\n", i);
+	add_writer_note(&b, text->str);
+	add_memory(&b, PAGE, 0, PAGE, 1);
+	g_autoptr(vms_machine) machine = open_built(&b);
+	g_assert_cmpuint(vms_machine_core(machine)->facts->len, ==, 64);
+}
+
 static void test_much_damage(void)
 {
 	g_auto(builder) b = builder_new();
@@ -920,6 +985,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/core_elf/short-note", test_short_note);
 	g_test_add_func("/core_elf/note-alignment", test_note_alignment);
 	g_test_add_func("/core_elf/too-many-notes", test_too_many_notes);
+	g_test_add_func("/core_elf/too-many-vcpus", test_too_many_vcpus);
+	g_test_add_func("/core_elf/too-many-note-segments", test_too_many_note_segments);
+	g_test_add_func("/core_elf/too-large-notes", test_too_large_notes);
+	g_test_add_func("/core_elf/too-many-facts", test_too_many_facts);
 	g_test_add_func("/core_elf/much-damage", test_much_damage);
 	return g_test_run();
 }

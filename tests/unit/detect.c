@@ -226,6 +226,33 @@ static void test_cyclic_tables(void)
 	expect_none(machine, "page tables");
 }
 
+static bool count_regs(void *data, unsigned vcpu, GError **error)
+{
+	(void)vcpu, (void)error;
+	++*(unsigned *)data;
+	return true;
+}
+
+/*
+ * A search in full tables that map no kernel takes its time, during which the guest is held:
+ * all vCPUs together get no more of it than one.
+ */
+static void test_cyclic_tables_of_many(void)
+{
+	enum { VCPUS = 2000 };
+	const uint64_t data_only = UINT64_C(1) << 63;
+	unsigned asked = 0;
+	const struct fake_hooks hooks = { .regs = count_regs, .data = &asked };
+	g_autoptr(vms_machine) machine = new_machine(VCPUS);
+	fake_machine_set_hooks(machine, &hooks);
+	for (unsigned i = 0; i < 512; i++)
+		fake_machine_write_u64(machine, ROOT + i * 8, ROOT | PRESENT | data_only);
+	for (unsigned i = 0; i < VCPUS; i++)
+		set_paging(machine, i, ROOT);
+	expect_none(machine, "page tables");
+	g_assert_cmpuint(asked, <, VCPUS / 2);
+}
+
 /* Every page of memory is a VMCOREINFO that leads to a large image: not all are tried. */
 static void test_many_vmcoreinfos(void)
 {
@@ -243,6 +270,8 @@ static void test_many_vmcoreinfos(void)
 
 struct changing {
 	struct vms_machine *machine;
+	bool can_observe;
+	unsigned observed;
 	unsigned holds, valid_from; /* BTF makes sense from that hold on */
 	uint64_t tables, size;	    /* page tables that vanish with each release */
 	const enum vms_error *refusal;
@@ -274,6 +303,19 @@ static bool on_release(void *data, GError **error)
 	return true;
 }
 
+/* The process that is seen the first time has ended, and the one of the second has not. */
+static bool on_observe(void *data, GError **error G_GNUC_UNUSED)
+{
+	struct changing *changing = data;
+	const uint8_t *own = fake_machine_at(changing->machine, IMAGE_PA + OWN_ROOT);
+	uint8_t *root = fake_machine_at(changing->machine, ROOT);
+	if (++changing->observed == 1)
+		memset(root, 0, 4096);
+	else
+		memcpy(root, own, 4096);
+	return true;
+}
+
 static void write_kallsyms(struct vms_machine *machine, const char *root_symbol, size_t btf_size)
 {
 	const struct kallsyms_shape shape = {
@@ -299,9 +341,12 @@ static void write_kallsyms(struct vms_machine *machine, const char *root_symbol,
 /* A kernel with symbols, types and page tables of its own, which has those of `root` in common. */
 static struct vms_machine *new_changing(struct changing *changing, const char *root_symbol)
 {
-	const struct fake_hooks hooks = { .hold = on_hold,
-					  .release = on_release,
-					  .data = changing };
+	const struct fake_hooks hooks = {
+		.hold = on_hold,
+		.release = on_release,
+		.observe = changing->can_observe ? on_observe : NULL,
+		.data = changing,
+	};
 	struct encoder encoder = encoder_new();
 	const struct encoder_member member = { "pid", 0, 4 };
 	put_structure(&encoder, "task_struct", 8, 1, &member);
@@ -405,12 +450,12 @@ static void test_says_what_is_missing(void)
 /* A machine that cannot be held now is read all the same; one that has gone is not. */
 static void test_refused_hold(void)
 {
-	enum vms_error refusal = VMS_ERROR_INVALID_STATE;
+	enum vms_error refusal = VMS_ERROR_NOT_NOW;
 	struct changing changing = { .refusal = &refusal };
 	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
 	g_autoptr(GError) error = NULL;
 	g_assert_null(vms_guest_detect(machine, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW);
 	g_assert_cmpstr(error->message, ==, "refused");
 	g_clear_error(&error);
 
@@ -423,6 +468,18 @@ static void test_refused_hold(void)
 	refusal = VMS_ERROR_CLOSED;
 	g_assert_null(vms_guest_detect(machine, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
+}
+
+/* One that must not be held is observed, more than once where need be. */
+static void test_observed(void)
+{
+	enum vms_error refusal = VMS_ERROR_NOT_NOW;
+	struct changing changing = { .refusal = &refusal, .can_observe = true };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_assert_true(vms_guest_info(guest)->types);
+	g_assert_null(vms_guest_why(guest));
+	g_assert_cmpuint(changing.observed, ==, 2);
 }
 
 static void test_torn_hold(void)
@@ -451,6 +508,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/none", test_none);
 	g_test_add_func("/detect/none_answers", test_none_answers);
 	g_test_add_func("/detect/cyclic_tables", test_cyclic_tables);
+	g_test_add_func("/detect/cyclic_tables_of_many", test_cyclic_tables_of_many);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);
 	g_test_add_func("/detect/process_ends", test_process_ends);
 	g_test_add_func("/detect/isolated_process_ends", test_isolated_process_ends);
@@ -458,6 +516,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/looks_again", test_looks_again);
 	g_test_add_func("/detect/says_what_is_missing", test_says_what_is_missing);
 	g_test_add_func("/detect/refused_hold", test_refused_hold);
+	g_test_add_func("/detect/observed", test_observed);
 	g_test_add_func("/detect/torn_hold", test_torn_hold);
 	return g_test_run();
 }

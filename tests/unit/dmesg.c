@@ -28,6 +28,15 @@ static const char ring_info[] =
 	"OFFSET(prb_data_blk_lpos.next)=8\nSIZE(printk_info)=88\nOFFSET(printk_info.ts_nsec)=8\n"
 	"OFFSET(printk_info.text_len)=16\nOFFSET(prb_data_ring.size_bits)=0\n"
 	"OFFSET(prb_data_ring.data)=8\n";
+static const char large_info[] =
+	"OFFSET(printk_ringbuffer.desc_ring)=0\nOFFSET(printk_ringbuffer.text_data_ring)=64\n"
+	"OFFSET(prb_desc_ring.count_bits)=0\nOFFSET(prb_desc_ring.descs)=8\n"
+	"OFFSET(prb_desc_ring.infos)=16\nOFFSET(prb_desc_ring.head_id)=24\n"
+	"OFFSET(prb_desc_ring.tail_id)=32\nSIZE(prb_desc)=24\nOFFSET(prb_desc.state_var)=0\n"
+	"OFFSET(prb_desc.text_blk_lpos)=8\nOFFSET(prb_data_blk_lpos.begin)=0\n"
+	"OFFSET(prb_data_blk_lpos.next)=8\nSIZE(printk_info)=129\nOFFSET(printk_info.ts_nsec)=8\n"
+	"OFFSET(printk_info.text_len)=16\nOFFSET(prb_data_ring.size_bits)=0\n"
+	"OFFSET(prb_data_ring.data)=8\n";
 static const char log_info[] =
 	"SIZE(printk_log)=16\nOFFSET(printk_log.ts_nsec)=0\nOFFSET(printk_log.len)=8\n"
 	"OFFSET(printk_log.text_len)=10\nOFFSET(printk_log.dict_len)=12\n";
@@ -253,6 +262,13 @@ static void test_overlapping_records(struct fixture *f, const void *data)
 	g_assert_cmpuint(size, <=, SIZE);
 }
 
+/* Records larger than a kernel's are no records. */
+static void test_large_records(struct fixture *f, const void *data)
+{
+	(void)data;
+	assert_fails(f, VMS_ERROR_UNSUPPORTED);
+}
+
 static void test_no_layout(struct fixture *f, const void *data)
 {
 	(void)data;
@@ -319,6 +335,20 @@ static void test_old_hostile(struct fixture *f, const void *data)
 	assert_fails(f, VMS_ERROR_UNREADABLE);
 }
 
+/* As large a log as a kernel can have, and a larger one. */
+static void test_old_size(struct fixture *f, const void *data)
+{
+	const uint64_t place = PRB + 0x100000, most = 1 << 25;
+	(void)data;
+	fake_machine_add_ram(f->machine, place, most + 8);
+	write_u64(f, LOG_NUMBER, place);
+	set_old(f, 0, 0);
+	write_u64(f, LOG_NUMBER + 8, most);
+	assert_log(f, "");
+	write_u64(f, LOG_NUMBER + 8, most + 8);
+	assert_fails(f, VMS_ERROR_UNREADABLE);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -329,8 +359,10 @@ int main(int argc, char **argv)
 	ADD("/dmesg/hostile-positions", ring_info, test_hostile_positions);
 	ADD("/dmesg/hostile-sizes", ring_info, test_hostile_sizes);
 	ADD("/dmesg/overlapping-records", ring_info, test_overlapping_records);
+	ADD("/dmesg/large-records", large_info, test_large_records);
 	ADD("/dmesg/no-layout", ring_info, test_no_layout);
 	ADD("/dmesg/old", log_info, test_old);
+	ADD("/dmesg/old-size", log_info, test_old_size);
 	ADD("/dmesg/old-hostile", log_info, test_old_hostile);
 	return g_test_run();
 }

@@ -342,7 +342,8 @@ struct vms_symbol_table *vms_guest_symbol_file_offsets(const struct vms_guest *g
 	return NULL;
 }
 
-bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)
+bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va,
+			 unsigned *areas G_GNUC_UNUSED, struct vms_mapping *ret)
 {
 	const struct vms_mapping *first = NULL;
 	guest->code_reads++;

@@ -52,6 +52,12 @@ static bool fake_release(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GE
 	return !hooks->release || hooks->release(hooks->data, error);
 }
 
+static bool fake_observe(struct vms_machine *machine, GError **error)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->observe(hooks->data, error);
+}
+
 static bool fake_get_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			  GError **error)
 {
@@ -242,6 +248,7 @@ void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks
 {
 	struct fake_machine *fake = (struct fake_machine *)machine;
 	fake->hooks = *hooks;
+	fake->engine.observe = hooks->observe ? fake_observe : NULL;
 	fake->engine.next_data = hooks->next_data ? fake_next_data : NULL;
 	fake->engine.read_ram = hooks->read ? fake_read_ram : NULL;
 	fake->engine.read_phys = hooks->read ? NULL : read_memory;

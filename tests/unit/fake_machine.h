@@ -37,6 +37,7 @@ struct fake_hooks {
 	bool (*read)(void *data, uint64_t pa, size_t size);
 	void (*next_data)(void *data, uint64_t pa, uint64_t end, uint64_t *begin, uint64_t *stop);
 	void *data;
+	bool (*observe)(void *data, GError **error); /* without it, the machine cannot be */
 };
 /* Before anything else is done with the machine. */
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);

@@ -131,6 +131,28 @@ static void test_banner(struct fixture *f, gconstpointer data)
 	check(f, "linux_banner", IMAGE + BANNERS + 0x100);
 }
 
+/* So many names of one variable, and beginnings of banners, are looked at. */
+static void test_many_places(struct fixture *f, gconstpointer data)
+{
+	static const char banner[] = BANNER "1 SMP\n";
+	enum { PLACES = 200, BANNERS_MOST = 64 };
+	(void)data;
+	for (unsigned i = 0; i < PLACES; i++)
+		strcpy((char *)f->image + NAMES + 16 * i, "nr_cpu_ids");
+	for (unsigned more = 0; more < 2; more++) {
+		for (unsigned i = 0; i < BANNERS_MOST - 1 + more; i++)
+			memcpy(f->image + BANNERS + 16 * i, banner, 14);
+		memcpy(f->image + BANNERS + 16 * BANNERS_MOST, banner, sizeof(banner));
+		g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+		find(f);
+		check_none(f, "nr_cpu_ids");
+		if (more)
+			check_none(f, "linux_banner");
+		else
+			check(f, "linux_banner", IMAGE + BANNERS + 16 * BANNERS_MOST);
+	}
+}
+
 static void test_vmcoreinfo(struct fixture *f, gconstpointer data)
 {
 	(void)data;
@@ -327,8 +349,18 @@ static void test_hostile_image(struct fixture *f, gconstpointer data)
 	f->kernel_image = (struct vms_kernel_image) { IMAGE, { bytes, SIZE } };
 	for (size_t at = TEXT_END; at < SIZE; at += 8)
 		memcpy(bytes + at, &node, sizeof(node));
+	uint64_t reads = fake_machine_reads(f->machine);
 	find(f);
-	g_assert_cmpuint(fake_machine_reads(f->machine), <, 20 * LISTS);
+	g_assert_cmpuint(fake_machine_reads(f->machine) - reads, <, 2 * LISTS);
+
+	/* … and pointers to what might be VMCOREINFO. */
+	const uint64_t page = LINEAR + 0x1000;
+	for (size_t at = TEXT_END; at < SIZE; at += 8)
+		memcpy(bytes + at, &page, sizeof(page));
+	reads = fake_machine_reads(f->machine);
+	g_clear_pointer(&f->guest->variables, g_hash_table_unref);
+	find(f);
+	g_assert_cmpuint(fake_machine_reads(f->machine) - reads, <, 3 * LISTS);
 
 	/* An export behind as many words that lead to its name, and before one more. */
 	g_clear_pointer(&f->guest->variables, g_hash_table_unref);
@@ -370,6 +402,7 @@ int main(int argc, char **argv)
 	ADD("/hidden/exports", test_exports);
 	ADD("/hidden/unsorted-exports", test_unsorted_exports);
 	ADD("/hidden/banner", test_banner);
+	ADD("/hidden/many-places", test_many_places);
 	ADD("/hidden/vmcoreinfo", test_vmcoreinfo);
 	ADD("/hidden/btf", test_btf);
 	ADD("/hidden/percpu", test_percpu);

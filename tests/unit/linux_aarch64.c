@@ -360,6 +360,7 @@ static void test_image(void)
 {
 	g_autoptr(vms_machine) machine = fake_machine_new(&vms_arch_aarch64, 1);
 	struct vms_regs regs = { 0 };
+	uint64_t steps = VMS_PAGE_STEPS;
 	fake_machine_add_ram(machine, TABLES, 0x3000);
 	fake_machine_write_u64(machine, TABLES + 256 * 8, (TABLES + 0x1000) | TABLE);
 	fake_machine_write_u64(machine, TABLES + 0x1000, (TABLES + 0x2000) | TABLE);
@@ -367,7 +368,7 @@ static void test_image(void)
 	vms_regs_set(&regs, TCR_EL1, 16 | 16 << 16 | UINT64_C(2) << 30);
 	vms_regs_set(&regs, TTBR1_EL1, TABLES);
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
-	g_assert_null(vms_kernel_image_map(memory, &vms_linux_aarch64));
+	g_assert_null(vms_kernel_image_map(memory, &vms_linux_aarch64, &steps));
 
 	map_block(machine, 1, 0x50000000, true); /* a module */
 	map_block(machine, 2, 0x60000000, true); /* its neighbour, from elsewhere */
@@ -380,11 +381,31 @@ static void test_image(void)
 	map_block(machine, 14, 0x50200000, true);
 	map_block(machine, 200, IMAGE_PA + 192 * BLOCK, false); /* too far away */
 	static const unsigned expected[] = { 8, 9, 10, 13 };
-	g_autoptr(GArray) pages = vms_kernel_image_map(memory, &vms_linux_aarch64);
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, &vms_linux_aarch64, &steps);
 	g_assert_cmpuint(pages->len, ==, G_N_ELEMENTS(expected));
 	for (size_t i = 0; i < G_N_ELEMENTS(expected); i++)
 		g_assert_cmphex(g_array_index(pages, struct vms_page, i).va, ==,
 				0xffff800000000000 + expected[i] * BLOCK);
+}
+
+/* One that is larger than any kernel's ends where that would. */
+static void test_large_image(void)
+{
+	enum { MOST = 128 }; /* blocks: 256 MiB */
+	g_autoptr(vms_machine) machine = fake_machine_new(&vms_arch_aarch64, 1);
+	struct vms_regs regs = { 0 };
+	uint64_t steps = VMS_PAGE_STEPS;
+	fake_machine_add_ram(machine, TABLES, 0x3000);
+	fake_machine_write_u64(machine, TABLES + 256 * 8, (TABLES + 0x1000) | TABLE);
+	fake_machine_write_u64(machine, TABLES + 0x1000, (TABLES + 0x2000) | TABLE);
+	vms_regs_set(&regs, SCTLR_EL1, 1);
+	vms_regs_set(&regs, TCR_EL1, 16 | 16 << 16 | UINT64_C(2) << 30);
+	vms_regs_set(&regs, TTBR1_EL1, TABLES);
+	for (unsigned i = 0; i < MOST + 2; i++)
+		map_block(machine, i, IMAGE_PA + i * BLOCK, i < 2);
+	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, &vms_linux_aarch64, &steps);
+	g_assert_cmpuint(pages->len, ==, MOST);
 }
 
 /* Registers that VMCOREINFO makes lead to the same image. */
@@ -430,6 +451,7 @@ int main(int argc, char **argv)
 	ADD("/linux_aarch64/damage", test_damage);
 	g_test_add_func("/linux_aarch64/current", test_current);
 	g_test_add_func("/linux_aarch64/image", test_image);
+	g_test_add_func("/linux_aarch64/large-image", test_large_image);
 	g_test_add_func("/linux_aarch64/vmcoreinfo", test_vmcoreinfo);
 	return g_test_run();
 }

@@ -7,6 +7,7 @@
 
 static struct vms_machine *machine;
 static struct vms_memory *memory;
+static unsigned walked; /* nodes of the last walk */
 
 static void link_node(unsigned from, unsigned to)
 {
@@ -25,6 +26,7 @@ static int walk(void)
 		g_assert_cmpint(n, <, LIMIT);
 	if (error)
 		g_assert_nonnull(strstr(error->message, "list of the test"));
+	walked = (unsigned)n;
 	return error ? -error->code : n;
 }
 
@@ -46,6 +48,7 @@ static void test_circles(void)
 				link_node(i, i + 1);
 			link_node(last, before + 1);
 			g_assert_cmpint(walk(), ==, -VMS_ERROR_MALFORMED);
+			g_assert_cmpuint(walked, <=, MIN(LIMIT, 3 * (last + 1)));
 		}
 	}
 }

@@ -5,7 +5,7 @@
 
 #define BASE	    UINT64_C(0xffff888000000000)
 #define HEAD	    (BASE + 0x10)
-#define MODULE(i)   (BASE + 0x1000 + (i)*0x100)
+#define MODULE(i)   (BASE + 0x1000 + (i)*0x400)
 #define KALLSYMS(i) (BASE + 0x4000 + (i)*0x40)
 #define EXPORTS	    (BASE + 0x5000)
 #define TYPES	    (BASE + 0x6000) /* a letter for each symbol */
@@ -27,7 +27,7 @@ enum {
 	NUM_SYMS = 96,
 	MEM = 104,
 	MEMORY_SIZE = 16,
-	MEMORIES = 3
+	MEMORIES = 20 /* more than any kernel has */
 };
 
 struct fixture {
@@ -56,7 +56,7 @@ static GByteArray *types(void)
 	static const struct encoder_member export[] = { { "value_offset", 0, 4 },
 							{ "name_offset", 4, 4 } };
 	struct encoder encoder = encoder_new();
-	put_structure(&encoder, "module", 0x100, G_N_ELEMENTS(module), module);
+	put_structure(&encoder, "module", 0x400, G_N_ELEMENTS(module), module);
 	put_structure(&encoder, "module_memory", MEMORY_SIZE, G_N_ELEMENTS(memory), memory);
 	put_structure(&encoder, "mod_kallsyms", 0x20, G_N_ELEMENTS(kallsyms), kallsyms);
 	put_structure(&encoder, "kernel_symbol", 8, G_N_ELEMENTS(export), export);
@@ -224,6 +224,42 @@ static void test_budget(struct fixture *f, const void *data)
 	g_assert_cmpuint(vms_symbol_table_count(module_at(f, 1)->symbols), ==, 0);
 }
 
+/* Parts that are too large, and more of them than a module can have. */
+static void test_hostile_regions(struct fixture *f, const void *data)
+{
+	enum { MOST = 16 };
+	const uint32_t largest = 1 << 30;
+	(void)data;
+	for (unsigned i = 0; i < MEMORIES; i++) {
+		write_u64(f, MODULE(0) + MEM + i * MEMORY_SIZE, TEXT(i));
+		write_u32(f, MODULE(0) + MEM + i * MEMORY_SIZE + 8, 0x8000);
+	}
+	refresh(f);
+	g_assert_nonnull(vms_linux_module_at(f->guest, TEXT(MOST - 1), NULL));
+	g_assert_null(vms_linux_module_at(f->guest, TEXT(MOST), NULL));
+	for (unsigned more = 0; more < 2; more++) {
+		write_u64(f, MODULE(0) + MEM, BASE);
+		write_u32(f, MODULE(0) + MEM + 8, largest + more);
+		refresh(f);
+		g_assert_true(!vms_linux_module_at(f->guest, BASE, NULL) == (more == 1));
+	}
+}
+
+/* More exports than are believed: none is. */
+static void test_many_exports(struct fixture *f, const void *data)
+{
+	const uint64_t code = EXPORTS + 0x800;
+	(void)data;
+	write_kallsyms(f, 0, 1);
+	write_string(f, NAMES, "open");
+	write_string(f, TYPES, "t");
+	write_symbol(f, 0, 0, 1, code);
+	write_export(f, code, "open");
+	write_u32(f, MODULE(0) + NUM_SYMS, BUDGET / KSYM_SIZE);
+	refresh(f);
+	check_symbol(module_at(f, 0), 0, "open", code, 't');
+}
+
 static void assert_fails(struct fixture *f, int code)
 {
 	g_autoptr(GError) error = NULL;
@@ -279,6 +315,8 @@ int main(int argc, char **argv)
 	ADD("/module/one-long-name", test_one_long_name);
 	ADD("/module/budget", test_budget);
 	ADD("/module/hostile-sizes", test_hostile_sizes);
+	ADD("/module/hostile-regions", test_hostile_regions);
+	ADD("/module/many-exports", test_many_exports);
 	ADD("/module/hostile-list", test_hostile_list);
 	return g_test_run();
 }

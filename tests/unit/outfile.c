@@ -172,6 +172,23 @@ static void test_foreign_link(struct fixture *fixture, gconstpointer data G_GNUC
 	}
 }
 
+/* Another user would read what is written into a pipe of his. */
+static void test_foreign_pipe(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_cmpint(mkfifo(fixture->path, 0600), ==, 0);
+	int reader = open(fixture->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct vms_outfile *own = vms_outfile_open(fixture->path, &error);
+	g_assert_no_error(error);
+	vms_outfile_close(own);
+	if (geteuid() == 0) {
+		g_assert_cmpint(chown(fixture->path, 65534, 65534), ==, 0);
+		g_assert_null(vms_outfile_open(fixture->path, &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_PERMISSION);
+	}
+	close(reader);
+}
+
 /* A file that is open already is written at its end, not replaced. */
 static void test_open_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -444,6 +461,7 @@ static int leave_behind(struct fixture *fixture)
 	/* One that is being written, one of a container, and what is none stay. */
 	struct vms_outfile *living = open_random(fixture, false);
 	g_autofree char *own = g_strdup(find_other(fixture));
+	vms_log_flush();
 	g_assert_nonnull(strstr(logged->str, left));
 	g_assert_cmpuint(count_files(fixture), ==, 1);
 	g_string_truncate(logged, 0);
@@ -459,6 +477,7 @@ static int leave_behind(struct fixture *fixture)
 	g_autofree char *second = g_build_filename(fixture->folder, "second", NULL);
 	write_text(second, "second");
 	g_assert_cmpuint(count_files(fixture), ==, 1 + G_N_ELEMENTS(others) + 1);
+	vms_log_flush();
 	g_assert_nonnull(strstr(logged->str, others[0]));
 	g_assert_null(strstr(logged->str, others[1]));
 	g_assert_null(strstr(logged->str, own));
@@ -516,6 +535,7 @@ int main(int argc, char **argv)
 		{ "/outfile/path", test_path },
 		{ "/outfile/loop", test_loop },
 		{ "/outfile/foreign-link", test_foreign_link },
+		{ "/outfile/foreign-pipe", test_foreign_pipe },
 		{ "/outfile/open-file", test_open_file },
 		{ "/outfile/long-name", test_long_name },
 		{ "/outfile/device", test_device },

@@ -255,11 +255,51 @@ static void test_hostile_sections(void)
 	g_assert_cmpint(try_file(data, size), ==, -1);
 }
 
+/* This program with other segments with code before its own, which hold nothing. */
+static bool has_offsets_behind(unsigned n_others)
+{
+	static const char name[] = "visible_function";
+	size_t size;
+	g_autofree uint8_t *data = read_self(&size);
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	Elf64_Ehdr header;
+	memcpy(&header, data, sizeof(header));
+	g_byte_array_append(bytes, data, (guint)size);
+	for (unsigned i = 0; i < n_others; i++) {
+		const Elf64_Phdr other = { .p_type = PT_LOAD, .p_flags = PF_X };
+		g_byte_array_append(bytes, (const guint8 *)&other, sizeof(other));
+	}
+	g_byte_array_append(bytes, data + header.e_phoff,
+			    (guint)(header.e_phnum * sizeof(Elf64_Phdr)));
+	header.e_phoff = size;
+	header.e_phnum += n_others;
+	memcpy(bytes->data, &header, sizeof(header));
+
+	g_autofree char *path = g_build_filename(g_get_tmp_dir(), "vmscope-segments-XXXXXX", NULL);
+	close(g_mkstemp(path));
+	g_assert_true(g_file_set_contents(path, (char *)bytes->data, bytes->len, NULL));
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(path, NULL);
+	g_assert_nonnull(file);
+	unlink(path);
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_offsets(file);
+	struct vms_symbol symbol;
+	return vms_symbol_table_lookup(table, name, &symbol);
+}
+
+/* Each symbol is looked for in each segment with code: in so many of them only. */
+static void test_many_segments(void)
+{
+	g_assert_true(has_offsets_behind(0));
+	g_assert_true(has_offsets_behind(63));
+	g_assert_false(has_offsets_behind(64));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/symbol_file/symbols", test_symbols);
 	g_test_add_func("/symbol_file/offsets", test_offsets);
+	g_test_add_func("/symbol_file/many_segments", test_many_segments);
 	g_test_add_func("/symbol_file/below", test_below);
 	g_test_add_func("/symbol_file/lines", test_lines);
 	g_test_add_func("/symbol_file/not_elf", test_not_elf);

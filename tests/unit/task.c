@@ -2,6 +2,7 @@
 /* Tasks in memory laid out by hand, the way a kernel has them and in ways that none has. */
 #include "arch/x86_64.h"
 #include "fake_linux.h"
+#include "guest/linux/percpu.h"
 
 #define BASE	  UINT64_C(0xffff888000000000)
 #define RAM	  0x10000
@@ -253,6 +254,36 @@ static void test_hostile_lists(struct fixture *f, const void *data)
 	assert_list_fails(f, VMS_ERROR_UNREADABLE);
 }
 
+/*
+ * Nine processes of 131072 threads each: more than are believed of all together. The threads are a
+ * word apart, in memory in which every word leads to the next.
+ */
+static void test_many_threads(struct fixture *f, const void *data)
+{
+	enum { N = 131072, MOST = 8 };
+	const uint64_t words = BASE + 0x100000, end = words + N * UINT64_C(8);
+	(void)data;
+	fake_machine_add_ram(f->machine, words - 0x1000, N * 8 + 0x3000);
+	for (uint64_t va = words - 0x1000; va < end + 0x1000; va += 8)
+		write_u64(f, va, va + 8);
+	link_nodes(f, SIGNAL(1) + THREAD_HEAD, words + 8);
+	link_nodes(f, end, SIGNAL(1) + THREAD_HEAD);
+	for (unsigned n = MOST; n <= MOST + 1; n++) {
+		for (unsigned i = 1; i <= n; i++) {
+			write_task(f, i, 1, "many");
+			link_nodes(f, TASK(i - 1) + TASKS, TASK(i) + TASKS);
+		}
+		link_nodes(f, TASK(n) + TASKS, TASK(0) + TASKS);
+		if (n > MOST) {
+			assert_list_fails(f, VMS_ERROR_MALFORMED);
+			continue;
+		}
+		g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, NULL);
+		g_assert_nonnull(tasks);
+		g_assert_cmpuint(tasks->len, ==, MOST * N);
+	}
+}
+
 static void test_running_task_has_no_regs(struct fixture *f, const void *data)
 {
 	(void)data;
@@ -342,6 +373,14 @@ static void test_vcpus_known_and_unknown(struct fixture *f, const void *data)
 	g_assert_false(vms_regs_have(&unknown, K_GS_BASE));
 }
 
+static void test_cpus(struct fixture *f, const void *data)
+{
+	(void)data;
+	g_assert_cmpuint(vms_linux_cpus(f->guest), ==, CPUS);
+	write_u32(f, NR_CPUS, UINT32_MAX); /* more than Linux can have */
+	g_assert_cmpuint(vms_linux_cpus(f->guest), ==, 8192);
+}
+
 static void test_no_types(struct fixture *f, const void *data)
 {
 	(void)data;
@@ -363,10 +402,12 @@ int main(int argc, char **argv)
 	ADD("/task/states", test_states);
 	ADD("/task/current", test_current);
 	ADD("/task/hostile-lists", test_hostile_lists);
+	ADD("/task/many-threads", test_many_threads);
 	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);
 	ADD("/task/vcpus-by-notes", test_vcpus_by_notes);
 	ADD("/task/vcpus-online", test_vcpus_online);
 	ADD("/task/vcpus-known-and-unknown", test_vcpus_known_and_unknown);
+	ADD("/task/cpus", test_cpus);
 	ADD("/task/no-types", test_no_types);
 	return g_test_run();
 }

@@ -318,6 +318,21 @@ static void test_prologue(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	CHECK(f, VMS_WALK_ROOT, TEXT + 64 + sizeof(with_rbp), caller, code(2));
 }
 
+/* What lies below the stack pointer is left from calls that are over, however good it looks. */
+static void test_stale_words(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	static const uint8_t call[] = { 0xe8, 0, 0, 0, 0 };
+	const uint64_t sp = STACK + 0x1000;
+	SET_RULES(f, call_8, end_here, end_here);
+	fake_machine_add_ram(f->machine, TEXT, 0x1000);
+	memcpy(fake_machine_at(f->machine, code(2) - sizeof(call)), call, sizeof(call));
+	put(f, sp, code(1));
+	put(f, sp - 8, code(2));
+	put(f, sp - 16, code(2));
+	walk(f, code(0), 128);
+	CHECK(f, VMS_WALK_ROOT, code(0), code(1));
+}
+
 /* The first instructions of a system call's entry: the stack is the user's still. */
 static void test_no_call_found(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
@@ -429,6 +444,12 @@ static void test_depth(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_DEPTH);
 	walk(f, code(0), 1);
 	CHECK(f, VMS_WALK_DEPTH, code(0));
+	/* More than there is room for. */
+	for (uint64_t va = sp; va < STACK + STACK_SIZE; va += 8)
+		put(f, va, code(0));
+	walk(f, code(0), UINT_MAX);
+	g_assert_cmpuint(f->stack.n, ==, VMS_STACK_LIMIT);
+	g_assert_cmpint(f->stack.end, ==, VMS_WALK_DEPTH);
 }
 
 /* ---- damaged and hostile stacks ---------------------------------------- */
@@ -692,6 +713,7 @@ int main(int argc, char **argv)
 	TEST("orc/completed-regs", test_completed_regs);
 	TEST("orc/retpoline", test_retpoline);
 	TEST("orc/prologue", test_prologue);
+	TEST("orc/stale-words", test_stale_words);
 	TEST("orc/no-call-found", test_no_call_found);
 	TEST("orc/stack-switch", test_stack_switch);
 	TEST("orc/realigned", test_realigned);

@@ -17,7 +17,7 @@
 #define NESTING_LIMIT 16	 /* anonymous structures in each other */
 #define PATH_LIMIT    8		 /* names in a member's path */
 #define NAME_LIMIT    128	 /* bytes of one of them */
-#define MEMBERS_LIMIT (1u << 20) /* looked at for one question */
+#define MEMBERS_LIMIT (1u << 16) /* looked at for one question; hundreds are asked */
 #define POINTER_SIZE  8
 
 enum btf_kind {

@@ -7,8 +7,7 @@
  * The image begins with its code, which is larger than any other code around it: that of modules
  * and programs that BPF compiled. A search ends where it has found this much.
  */
-#define CODE_ENOUGH  (UINT64_C(4) << 20)
-#define SEARCH_LIMIT (1u << 20) /* pages looked at */
+#define CODE_ENOUGH (UINT64_C(4) << 20)
 /* Holes: memory of __init that was freed, alignment between code and data. */
 #define HOLE_LIMIT (UINT64_C(32) << 20)
 
@@ -29,7 +28,6 @@ struct code {
 
 struct code_search {
 	struct code at, largest;
-	unsigned budget; /* pages that may yet be looked at */
 };
 
 static bool find_code(const struct vms_page *page, void *data)
@@ -42,7 +40,7 @@ static bool find_code(const struct vms_page *page, void *data)
 		at->size += page->size;
 	if (at->size > search->largest.size)
 		search->largest = *at;
-	return at->size < CODE_ENOUGH && search->budget-- > 0;
+	return at->size < CODE_ENOUGH;
 }
 
 /* Is `page` one more of the image that `pages` map so far? The image is one piece of memory. */
@@ -65,13 +63,16 @@ static bool add_page(const struct vms_page *page, void *data)
 	return true;
 }
 
-GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_arch *arch)
+GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_arch *arch,
+			     uint64_t *steps)
 {
 	g_autoptr(GArray) pages = g_array_new(FALSE, FALSE, sizeof(struct vms_page));
-	struct code_search search = { .budget = SEARCH_LIMIT };
-	vms_memory_each_page(memory, arch->image_first, arch->image_last, find_code, &search);
+	struct code_search search = { 0 };
+	vms_memory_each_page(memory, arch->image_first, arch->image_last, steps, find_code,
+			     &search);
 	if (search.largest.size)
-		vms_memory_each_page(memory, search.largest.va, arch->image_last, add_page, pages);
+		vms_memory_each_page(memory, search.largest.va, arch->image_last, steps, add_page,
+				     pages);
 	return pages->len ? g_steal_pointer(&pages) : NULL;
 }
 

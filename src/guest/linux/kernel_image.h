@@ -32,9 +32,11 @@ const struct vms_linux_arch *vms_linux_arch_of(const struct vms_arch *arch);
 
 /*
  * The pages that the kernel's image is mapped by, as an array of struct vms_page in ascending
- * order; NULL when none are. For a held machine: page tables of a process may vanish.
+ * order; NULL when none are. For a held machine: page tables of a process may vanish. `*steps` as
+ * vms_memory_each_page takes it: all that is tried for one guest shares them.
  */
-GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_arch *arch);
+GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_arch *arch,
+			     uint64_t *steps);
 
 /*
  * The physical address of `va`, by those pages; false when it is in none of them. The kernel does

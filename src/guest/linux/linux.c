@@ -13,7 +13,7 @@
 
 /* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
 #define SCAN_HITS_LIMIT 16
-/* A kernel that is understood in part is looked at so often, and after so long. */
+/* How often a kernel that is understood in part is looked at, and the pause between two looks. */
 #define LOOKS_LIMIT    3
 #define LOOKS_PAUSE_US 20000
 /* On aarch64, of struct pt_regs up to 6.13. */
@@ -344,13 +344,18 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 			    struct vms_regs *regs, bool *paging, GError **error)
 {
 	GArray *pages = NULL;
-	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages; i++) {
+	uint64_t steps = VMS_PAGE_STEPS;
+	for (unsigned i = 0; i < vms_machine_vcpus(machine) && !pages && steps > 0; i++) {
 		if (!vms_machine_regs(machine, i, regs, error))
 			return NULL;
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 		*paging |= has_paging(memory, arch);
+<<<<<<< HEAD
 		pages = vms_kernel_image_map(memory, arch);
 		*regs = *vms_memory_regs(memory); /* of the kernel, where a user program runs */
+=======
+		pages = vms_kernel_image_map(memory, arch, &steps);
+>>>>>>> hostile
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
 	}
@@ -360,57 +365,64 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 /* Is it the machine's state that is in the way, which may change? */
 static bool is_of_now(const GError *failure)
 {
-	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE) ||
+	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
+	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
 }
 
 /*
  * The same for a machine that is not held yet. When it went on before all was seen, as the watchdog
- * may have it, it is looked at again. *refused: it could not be held.
+ * may have it, it is looked at again; so it is when it could only be observed and showed no kernel:
+ * the process that ran may have ended meanwhile. *refused: it could not even be observed.
  */
 static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arch *arch,
 			 struct vms_regs *regs, bool *paging, bool *refused, GError **error)
 {
 	for (unsigned looks = 1;; looks++) {
 		GError *failure = NULL;
+		g_autoptr(GArray) pages = NULL;
+		bool is_held = false, is_last = looks == LOOKS_LIMIT;
 		*refused = !vms_machine_observe(machine, &failure);
 		if (!*refused) {
-			g_autoptr(GArray) pages =
-				map_by_vcpus(machine, arch, regs, paging, &failure);
+			is_held = vms_machine_epoch(machine, VMS_ALL_VCPUS) != 0;
+			pages = map_by_vcpus(machine, arch, regs, paging, &failure);
 			vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
-			if (!failure)
-				return g_steal_pointer(&pages);
 		}
-		if (*refused || !is_of_now(failure) || looks == LOOKS_LIMIT) {
+		if (!failure && (pages || is_held || is_last))
+			return g_steal_pointer(&pages);
+		if (failure && (*refused || !is_of_now(failure) || is_last)) {
 			g_propagate_error(error, failure);
 			return NULL;
 		}
-		g_error_free(failure);
+		g_clear_error(&failure);
 	}
 }
 
 /* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
 static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 					      const struct vms_linux_arch *arch,
-					      const char *vmcoreinfo, const char *found_by)
+					      const char *vmcoreinfo, const char *found_by,
+					      uint64_t *steps)
 {
 	struct vms_regs regs;
 	if (!arch->regs_from_vmcoreinfo(vmcoreinfo, &regs))
 		return NULL;
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
-	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch);
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch, steps);
 	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 					const struct vms_linux_arch *arch)
 {
-	uint64_t phase_ns = vms_clock_now_ns(), pa = 0;
+	uint64_t phase_ns = vms_clock_now_ns(), pa = 0, steps = VMS_PAGE_STEPS;
 	struct vms_linux *guest = NULL;
 	for (unsigned i = 0; i < SCAN_HITS_LIMIT && !guest; i++) {
 		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
 		if (!vmcoreinfo)
 			break;
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory");
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory",
+					     &steps);
 	}
 	log_phase("Searching memory for VMCOREINFO", &phase_ns);
 	return guest;
@@ -450,7 +462,8 @@ static struct vms_linux *detect_without_vcpus(struct vms_machine *machine,
 }
 
 /*
- * A machine that cannot be held now, as while it is migrated, can be read: its vCPUs are not asked.
+ * A machine that cannot be held now, as while it is migrated, and whose vCPUs cannot be observed
+ * either, can be read.
  */
 static struct vms_linux *detect_unheld(struct vms_machine *machine,
 				       const struct vms_linux_arch *arch, GError *refusal,
@@ -472,6 +485,7 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 			      char **why, GError **error)
 {
 	GError *failure = NULL;
+<<<<<<< HEAD
 	struct vms_regs regs;
 	uint64_t phase_ns = vms_clock_now_ns();
 	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
@@ -479,13 +493,28 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	log_phase("Finding the kernel's image", &phase_ns);
 	if (refused && is_of_now(failure))
 		return detect_unheld(machine, arch, failure, error);
+=======
+	uint64_t steps = VMS_PAGE_STEPS;
+	bool paging = false, is_core = vms_machine_info(machine)->is_core;
+	const struct vms_linux_arch *arch = known_arch(machine, why);
+	if (!arch)
+		return NULL;
+	struct vms_linux *guest = detect_by_vcpus(machine, arch, &paging, &failure);
+>>>>>>> hostile
 	if (failure) {
 		g_propagate_error(error, failure);
 		return NULL;
 	}
+<<<<<<< HEAD
 	struct vms_linux *guest = NULL;
 	if (pages)
 		guest = load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
+=======
+	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
+	if (!guest && vmcoreinfo)
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file",
+					     &steps);
+>>>>>>> hostile
 	/* A file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");

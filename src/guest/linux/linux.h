@@ -109,7 +109,7 @@ void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
 /* The file that backs `va` of a process and the offset in it; false when not noted before. */
 bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *process, uint64_t va,
 			   const char **file, uint64_t *offset);
-bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va,
+bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret);
 uint64_t vms_linux_mappings_stamp(struct vms_linux *guest, uint64_t mm);
 

@@ -128,10 +128,10 @@ static uint8_t *read_array(struct vms_linux_modules *modules, struct vms_memory 
 
 /* ---- parts of a module ------------------------------------------------ */
 
+/* The caller adds at most REGIONS_LIMIT. */
 static void add_region(struct loaded_module *loaded, uint64_t va, uint64_t size)
 {
-	if (!va || !size || size > REGION_LIMIT || va + size < va ||
-	    loaded->n_regions == REGIONS_LIMIT)
+	if (!va || !size || size > REGION_LIMIT || va + size < va)
 		return;
 	loaded->regions[loaded->n_regions++] = (struct region) { va, size };
 	loaded->module.size += size;

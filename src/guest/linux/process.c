@@ -10,7 +10,6 @@
 #include "guest/linux/linux.h"
 
 #define PROCESSES_LIMIT (1u << 20)
-#define AREAS_LIMIT	(1u << 16)  /* of one process: the kernel's default limit */
 #define NAMES_LIMIT	(64u << 20) /* bytes of all names of files */
 
 struct known_area {
@@ -176,7 +175,7 @@ static void add_area(struct process *process, const struct known_area *area)
 		end++;
 	if (end > begin)
 		g_array_remove_range(areas, begin, end - begin);
-	if (areas->len < AREAS_LIMIT)
+	if (areas->len < VMS_AREAS_LIMIT)
 		g_array_insert_val(areas, begin, *area);
 }
 
@@ -258,11 +257,12 @@ bool vms_linux_locate_user(struct vms_linux *guest, const struct vms_process *pr
 
 /* ---- mappings --------------------------------------------------------- */
 
-static bool next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, struct vms_area *ret)
+static bool next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigned *areas,
+		      struct vms_area *ret)
 {
-	const struct vms_areas *areas = guest->processes->areas;
-	for (unsigned i = 0; areas && i < AREAS_LIMIT; i++) {
-		if (!vms_areas_next(areas, guest->memory, mm, va, ret))
+	const struct vms_areas *layout = guest->processes->areas;
+	for (; layout && *areas > 0; --*areas) {
+		if (!vms_areas_next(layout, guest->memory, mm, va, ret))
 			return false;
 		if (ret->executable)
 			return true;
@@ -271,19 +271,20 @@ static bool next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, struct 
 	return false;
 }
 
-bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, struct vms_mapping *ret)
+bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigned *areas,
+			 struct vms_mapping *ret)
 {
+	const struct vms_areas *layout = guest->processes->areas;
 	struct vms_area area;
 	char name[VMS_AREA_NAME_SIZE];
 	g_mutex_lock(&guest->lock);
-	bool found = next_code(guest, mm, va, &area);
+	bool found = next_code(guest, mm, va, areas, &area);
 	if (found) {
-		const struct vms_areas *areas = guest->processes->areas;
-		vms_areas_name(areas, guest->memory, mm, &area, name);
+		vms_areas_name(layout, guest->memory, mm, &area, name);
 		*ret = (struct vms_mapping) {
 			.start = area.start,
 			.end = area.end,
-			.file = vms_areas_file(areas, guest->memory, &area),
+			.file = vms_areas_file(layout, guest->memory, &area),
 			.offset = area.offset,
 			.name = intern_name(guest->processes, name),
 		};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/host/connection.h"
 
+#include "base/bytes.h"
 #include "base/proc_text.h"
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -41,31 +42,43 @@ static bool ask_kernel(uint32_t inode, void *reply, size_t *size)
 	return n > 0;
 }
 
-static uint64_t find_unix_peer(int fd)
+/* Looks for the peer's inode among the attributes of a reply; 0 where it is not told. */
+static uint64_t find_peer_attribute(struct vms_bytes attributes)
+{
+	struct rtattr attribute;
+	uint32_t inode = 0;
+	for (uint64_t at = 0; vms_bytes_has(attributes, at, sizeof(attribute));
+	     at += RTA_ALIGN(attribute.rta_len)) {
+		memcpy(&attribute, attributes.data + at, sizeof(attribute));
+		if (!vms_bytes_has(attributes, at, attribute.rta_len) ||
+		    attribute.rta_len < sizeof(attribute))
+			break;
+		if (attribute.rta_type != UNIX_DIAG_PEER ||
+		    attribute.rta_len != RTA_LENGTH(sizeof(inode)))
+			continue;
+		memcpy(&inode, attributes.data + at + RTA_LENGTH(0), sizeof(inode));
+		break;
+	}
+	return inode;
+}
+
+/* *told: the kernel knows, also that there is none. */
+static uint64_t find_unix_peer(int fd, bool *told)
 {
 	struct stat own;
 	union {
 		struct nlmsghdr header;
-		char bytes[1024];
+		uint8_t bytes[1024];
 	} reply;
 	size_t size = sizeof(reply);
-	const size_t fixed = sizeof(struct unix_diag_msg);
+	const size_t before = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
 	if (fstat(fd, &own) < 0 || !ask_kernel((uint32_t)own.st_ino, &reply, &size) ||
 	    !NLMSG_OK(&reply.header, size) || reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    NLMSG_PAYLOAD(&reply.header, 0) < fixed)
+	    reply.header.nlmsg_len < before)
 		return 0;
-	const char *data = (const char *)NLMSG_DATA(&reply.header) + NLMSG_ALIGN(fixed);
-	const struct rtattr *attribute = (const void *)data;
-	size = (size_t)NLMSG_PAYLOAD(&reply.header, NLMSG_ALIGN(fixed));
-	for (; RTA_OK(attribute, size); attribute = RTA_NEXT(attribute, size)) {
-		uint32_t inode;
-		if (attribute->rta_type == UNIX_DIAG_PEER &&
-		    RTA_PAYLOAD(attribute) == sizeof(inode)) {
-			memcpy(&inode, RTA_DATA(attribute), sizeof(inode));
-			return inode;
-		}
-	}
-	return 0;
+	*told = true;
+	return find_peer_attribute(
+		(struct vms_bytes) { reply.bytes + before, reply.header.nlmsg_len - before });
 }
 
 /* ---- TCP: proc_net(5) ----------------------------------------------------- */
@@ -124,17 +137,23 @@ static uint64_t find_tcp_peer(const struct sockaddr_storage *ours,
 	return inode;
 }
 
-uint64_t vms_host_connection_inode(int fd)
+static uint64_t find_inode(int fd, bool *told)
 {
 	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
 	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
-	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0 ||
-	    getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) < 0)
+	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0)
 		return 0;
 	if (ours.ss_family == AF_UNIX)
-		return find_unix_peer(fd);
-	bool tcp = ours.ss_family == AF_INET || ours.ss_family == AF_INET6;
+		return find_unix_peer(fd, told);
+	bool tcp = (ours.ss_family == AF_INET || ours.ss_family == AF_INET6) &&
+		   getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0;
 	return tcp && ours.ss_family == theirs.ss_family ? find_tcp_peer(&ours, &theirs) : 0;
+}
+
+uint64_t vms_host_connection_inode(int fd)
+{
+	bool told;
+	return find_inode(fd, &told);
 }
 
 /* ---- processes ------------------------------------------------------------ */
@@ -165,9 +184,11 @@ bool vms_host_has_socket(pid_t pid, uint64_t inode)
 
 bool vms_host_identity_serves(const struct vms_host_identity *identity, int fd)
 {
-	uint64_t inode = vms_host_connection_inode(fd);
-	bool visible = false;
+	bool told = false, visible = false;
+	uint64_t inode = find_inode(fd, &told);
 	bool serves = inode && has_open(identity->pid, inode, &visible);
+	if (told && !inode) /* who has answered has gone, and may have been anybody */
+		return false;
 	if (!visible)
 		return vms_host_identity_is_peer(identity, fd);
 	return serves && vms_host_identity_is_alive(identity);

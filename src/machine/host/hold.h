@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 enum vms_hold_phase {
-	VMS_HOLD_NONE,	  /* nothing of ours: never touch the machine */
-	VMS_HOLD_HELD,	  /* a stop of ours is in force, or was asked for and may be still to come */
+	VMS_HOLD_NONE, /* nothing of ours: never touch the machine */
+	VMS_HOLD_HELD, /* a stop of ours is in force, or was asked for and may be still to come */
 	VMS_HOLD_LOOKING, /* somebody else's stop; a request on its way would stop a machine that
 			     its owner has resumed */
 	VMS_HOLD_TAKEN,	  /* the watchdog has let it go on, for a tool that did not move */

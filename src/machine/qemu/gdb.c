@@ -460,9 +460,11 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 	if (!read_features(gdb, error))
 		return false;
 	/* Other stubs may have something to tell before they listen. */
-	if (!gdb->interrupts && !vms_gdb_request(gdb, "?", error))
-		return false;
-	gdb->stopped_by_request = false;
+	if (!gdb->interrupts) {
+		if (!vms_gdb_request(gdb, "?", error))
+			return false;
+		gdb->stopped_by_request = false;
+	}
 	if (!vms_gdb_read_target(gdb, error) || !list_threads(gdb, error))
 		return false;
 	gdb->known = g_new0(struct vms_regs, gdb->threads->len);

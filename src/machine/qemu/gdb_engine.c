@@ -121,7 +121,7 @@ static bool stop(struct stub_machine *stub, bool *was_running, GError **error)
 
 static bool refuse_migrating(struct stub_machine *stub, const char *status, GError **error)
 {
-	g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
 		    "cannot hold %s while it is migrated (%s): try again when that is over",
 		    stub->name, status);
 	return false;

@@ -18,6 +18,22 @@ static const char *keep(struct vms_qemu *qemu, const char *text)
 	return g_string_chunk_insert(qemu->strings, copy);
 }
 
+static bool fail_process(const struct vms_stream *stream, pid_t pid, GError **error)
+{
+	g_autofree char *files = vms_host_process_path(pid, "fd");
+	if (access(files, R_OK | X_OK) == 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "%s: it is not process %d that answers there, although its command "
+			    "line says so; use --qmp with the socket of the right QEMU",
+			    stream->peer, (int)pid);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "%s: cannot tell whether it is process %d that answers there: what it "
+			    "has open may not be seen; run as the user that runs it, or as root",
+			    stream->peer, (int)pid);
+	return false;
+}
+
 /*
  * Finds out whose memory it is that QMP speaks of. A process that was asked for must be the one
  * that answers: its command line, which another user may have written, proves nothing.
@@ -35,11 +51,7 @@ static bool find_process(struct vms_qemu *qemu, GError **error)
 		return false;
 	if (vms_host_identity_serves(&qemu->process, stream->fd))
 		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-		    "%s: it is not process %d that answers there, although its command line says "
-		    "so; give the address of the right QEMU's socket by --qmp",
-		    stream->peer, (int)info->pid);
-	return false;
+	return fail_process(stream, info->pid, error);
 }
 
 /* Does QEMU know the machine type? "pc-i440fx-10.0-machine" without "-machine". */

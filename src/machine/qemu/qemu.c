@@ -85,19 +85,39 @@ bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError *
 	return status && take_state(&qemu->qmp, status, ret, error);
 }
 
+/* A snapshot, a backup, a mirror, a new image: any job that is not over. The first one's kind, or
+ * NULL. */
+static const char *find_job(struct json_object *jobs)
+{
+	size_t n = json_object_is_type(jobs, json_type_array) ? json_object_array_length(jobs) : 0;
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *job = json_object_array_get_idx(jobs, i);
+		const char *status = vms_json_string(job, "status");
+		const char *type = vms_json_string(job, "type");
+		if (status && type && strcmp(status, "concluded") != 0 &&
+		    strcmp(status, "null") != 0)
+			return type;
+	}
+	return NULL;
+}
+
 bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
 	struct vms_qmp_command commands[] = { { .name = "query-status" },
-					      { .name = "query-migrate" } };
+					      { .name = "query-migrate" },
+					      { .name = "query-jobs" } };
 	bool done = vms_qmp_execute_all(&qemu->qmp, commands, G_N_ELEMENTS(commands), error);
-	vms_autojson *status = commands[0].answer, *migrate = commands[1].answer;
-	const char *word = vms_json_string(migrate, "status");
+	vms_autojson *status = commands[0].answer, *migrate = commands[1].answer,
+		     *jobs = commands[2].answer;
+	const char *migration = vms_json_string(migrate, "status"), *job = find_job(jobs);
 	*ret = (struct vms_qemu_condition) { 0 };
 	if (!done || !take_state(&qemu->qmp, status, &ret->state, error))
 		return false;
-	g_strlcpy(ret->migration, word ? word : "none", sizeof(ret->migration));
-	vms_text_clean(ret->migration);
-	ret->migrating = word && vms_migration_is_active(word);
+	if (migration && vms_migration_is_active(migration))
+		g_snprintf(ret->busy, sizeof(ret->busy), "a migration (%s)", migration);
+	else if (job)
+		g_snprintf(ret->busy, sizeof(ret->busy), "a job on its disks (%s)", job);
+	vms_text_clean(ret->busy);
 	return true;
 }
 

@@ -29,8 +29,8 @@ struct vms_qemu {
 /* What QEMU says of its machine at some moment. */
 struct vms_qemu_condition {
 	enum vms_run_state state;
-	bool migrating;
-	char migration[32]; /* QEMU's word for how far it is */
+	/* "a migration (active)": what is under way that must not be disturbed, or "". */
+	char busy[64];
 };
 
 /*

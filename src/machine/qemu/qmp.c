@@ -118,6 +118,7 @@ static uint64_t event_time_ns(struct json_object *message)
 static void note_event(struct vms_qmp *qmp, const char *event, struct json_object *message)
 {
 	if (strcmp(event, "STOP") == 0) {
+		qmp->stops++;
 		qmp->running = false;
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
@@ -130,6 +131,8 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		qmp->running = true;
 	} else if (strcmp(event, "RESET") == 0) {
 		qmp->resets++;
+	} else if (strcmp(event, "JOB_STATUS_CHANGE") == 0) {
+		qmp->jobs++;
 	} else if (strcmp(event, "SHUTDOWN") == 0) {
 		qmp->has_shut_down = true;
 	}
@@ -211,6 +214,7 @@ static bool execute(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_
 		commands[i].answer = receive_answer(qmp, commands[i].name, first + i, deadline_ns,
 						    done ? error : NULL);
 		done &= commands[i].answer != NULL;
+		commands[i].stops = qmp->stops;
 	}
 	return done;
 }

@@ -21,6 +21,7 @@ struct vms_qmp_command {
 	const char *name;
 	struct json_object *arguments; /* taken over; or NULL */
 	struct json_object *answer;    /* set when it succeeded, to be put */
+	uint64_t stops;		       /* set: of the counts below, when it was answered */
 };
 
 struct vms_qmp {
@@ -35,7 +36,8 @@ struct vms_qmp {
 	/* What events have told since the connection was opened. */
 	atomic_bool running; /* set from query-status by vms_qmp_open */
 	atomic_bool has_shut_down;
-	_Atomic uint64_t resumes, resets; /* events seen */
+	_Atomic uint64_t stops, resumes, resets; /* events seen */
+	_Atomic uint64_t jobs;			 /* and those that a job has begun, or ended */
 	_Atomic uint64_t
 		guest_stops; /* events of what stops a running machine, see vms_event_stops */
 	struct vms_pauses pauses;

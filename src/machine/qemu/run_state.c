@@ -5,7 +5,7 @@
 
 static const struct {
 	const char *name;
-	enum vms_hold_way hold;	      /* while no migration is under way */
+	enum vms_hold_way hold;	      /* while nothing is under way */
 	enum vms_release_way release; /* after a stop of ours */
 } states[VMS_RUN_N_STATES] = {
 	[VMS_RUN_UNKNOWN] = { "unknown", VMS_HOLD_AS_IT_IS, VMS_RELEASE_NOTHING },
@@ -47,10 +47,10 @@ bool vms_migration_is_active(const char *status)
 	       strcmp(status, "failed") != 0 && strcmp(status, "cancelled") != 0;
 }
 
-enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool migrating)
+enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool busy)
 {
 	enum vms_hold_way way = states[state].hold;
-	return way == VMS_HOLD_BY_STOP && migrating ? VMS_HOLD_NOT_NOW : way;
+	return way == VMS_HOLD_BY_STOP && busy ? VMS_HOLD_NOT_NOW : way;
 }
 
 enum vms_release_way vms_run_state_release_way(enum vms_run_state state)

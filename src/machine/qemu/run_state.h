@@ -50,7 +50,8 @@ enum vms_hold_way {
 	VMS_HOLD_NOT_NOW,  /* its memory is on its way from or to somewhere: wait until that is over
 			    */
 };
-enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool migrating);
+/* `busy`: a migration, a snapshot or a backup is set up or under way. */
+enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool busy);
 
 /* What undoes a stop of ours. */
 enum vms_release_way {

@@ -208,17 +208,53 @@ static bool connect_chardev(struct vms_qemu_stub *stub, const char *label, GErro
 	return true;
 }
 
-bool vms_qemu_add_stub(struct vms_qemu_stub *stub, GError **error)
+/* The arguments of human-monitor-command. */
+static struct json_object *monitor_line(const char *line)
 {
-	g_autofree char *device = g_strconcat("chardev:", stub->label, NULL);
+	return object_with("command-line", json_object_new_string(line));
+}
+
+/*
+ * Starts the stub, whose client is there already: that stops the machine. Whether it ran before,
+ * QEMU is asked by a command that goes along: between the two nothing else is done. A machine that
+ * stood still before gives no event of its stop.
+ */
+static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+{
+	g_autofree char *line = g_strdup_printf("gdbserver chardev:%s", stub->label);
+	struct vms_qmp_command commands[] = {
+		{ .name = "query-status" },
+		{ .name = "human-monitor-command", .arguments = monitor_line(line) },
+	};
+	bool done = vms_qmp_execute_all(&stub->qemu.qmp, commands, G_N_ELEMENTS(commands), error);
+	vms_autojson *status = commands[0].answer, *text = commands[1].answer;
+	/* Without an answer it may have, or may do so still. */
+	*stopped = !text || commands[1].stops != commands[0].stops;
+	if (!done)
+		return false;
+	if (strstr(json_object_get_string(text), "Waiting for gdb connection"))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: QEMU refused `%s`",
+		    stub->qemu.qmp.stream.peer, line);
+	(void)status;
+	return false;
+}
+
+bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+{
+	*stopped = false;
 	if (!check_free(&stub->qemu, error))
 		return false;
 	atomic_store(&vms_guard_hold(stub->guard)->stub, true);
 	stub->connected = true;
 	stub->gdb = (struct vms_gdb) { .interrupts = true };
-	return connect_chardev(stub, stub->label, error) &&
-	       run_gdbserver(&stub->qemu, device, "Waiting for gdb connection", error) &&
-	       vms_gdb_open(&stub->gdb, error);
+	if (!connect_chardev(stub, stub->label, error) || !start_stub(stub, stopped, error) ||
+	    !vms_gdb_open(&stub->gdb, error))
+		return false;
+	/* Its owner has let it go on before the first request came: that has stopped it. */
+	*stopped |= stub->gdb.stopped_by_request;
+	stub->gdb.stopped_by_request = false;
+	return true;
 }
 
 bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)

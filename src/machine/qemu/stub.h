@@ -29,7 +29,8 @@ struct vms_qemu_stub {
 	enum vms_run_state state; /* in which it was found */
 	uint64_t resumes;	  /* of QMP's counts, when it was found so */
 	uint64_t guest_stops;
-	uint64_t resets;
+	uint64_t jobs;
+	uint64_t asked_ns;    /* when its condition was asked for last */
 	char *ended_by;	      /* why our hold ended before its release, or NULL */
 	bool told_slow;	      /* logged that memory is read through the stub */
 	bool checked_watcher; /* nobody else is connected to a monitor, or may be disturbed */
@@ -41,10 +42,10 @@ struct vms_qemu_stub {
 struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, GError **error);
 
 /*
- * Adds the gdb stub and connects to it, which stops a machine that runs, or sleeps (stub.c). The
- * guard is there, and knows of the hold.
+ * Adds the gdb stub and connects to it, which stops a machine that runs, or sleeps (stub.c).
+ * *stopped: it has; set on failure, too. The guard is there, and knows of the hold.
  */
-bool vms_qemu_add_stub(struct vms_qemu_stub *stub, GError **error);
+bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error);
 /* Closes the connection and removes the stub, if there is one. */
 bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error);
 

@@ -14,10 +14,19 @@
 #include <string.h>
 #include <vmscope/log.h>
 
-/* How often it is looked, in a hold that lasts, whether it has to end: a migration begins. */
+/* How often it is looked, in a hold that lasts, whether it has to end: a migration, say, begins. */
 #define LOOK_NS UINT64_C(2000000)
 /* How often a release is tried again that QEMU did not take. */
 #define RETRY_NS UINT64_C(100000000)
+/*
+ * For so long after a look at the machine it is certain that no migration has begun and ended
+ * since: those of the smallest guests take longer.
+ */
+#define FRESH_NS UINT64_C(10000000)
+/* How long a job that makes a disk's image is waited for: to let the machine go on makes it fail.
+ */
+#define NEW_IMAGE_NS	  UINT64_C(2000000000)
+#define NEW_IMAGE_LOOK_US 5000
 /* Rounds of a hold in which the machine changes its state between two looks. */
 #define ROUNDS_MAX 20
 
@@ -46,7 +55,7 @@ static void remember_events(struct vms_qemu_stub *stub)
 {
 	stub->resumes = stub->qemu.qmp.resumes;
 	stub->guest_stops = stub->qemu.qmp.guest_stops;
-	stub->resets = stub->qemu.qmp.resets;
+	stub->jobs = stub->qemu.qmp.jobs;
 }
 
 /* ---- release ---------------------------------------------------------- */
@@ -63,10 +72,41 @@ static bool end_hold(struct vms_qemu_stub *stub)
 
 enum undone { UNDONE, ENDED_BY_OTHERS, REFUSED };
 
+/*
+ * A hold that was short needs no look at the state: `cont` is refused while a migration ends, does
+ * nothing for a machine that sleeps or runs, and tells of each that it resumes. False: it takes a
+ * look.
+ */
+static bool cont_quickly(struct vms_qemu_stub *stub)
+{
+	struct vms_qmp *qmp = &stub->qemu.qmp;
+	vms_qmp_poll(qmp);
+	uint64_t resumes = qmp->resumes;
+	if (vms_clock_now_ns() > stub->asked_ns + FRESH_NS || resumes != stub->resumes ||
+	    qmp->guest_stops != stub->guest_stops || qmp->jobs != stub->jobs ||
+	    vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_HELD)
+		return false;
+	return vms_qemu_cont(&stub->qemu, VMS_RUN_PAUSED, NULL) && qmp->resumes == resumes + 1;
+}
+
+/* A job that makes an image has begun meanwhile. */
+static void wait_for_new_image(struct vms_qemu_stub *stub)
+{
+	uint64_t end_ns = vms_clock_now_ns() + NEW_IMAGE_NS;
+	struct vms_qemu_condition now;
+	while (vms_clock_now_ns() < end_ns && vms_qemu_ask_condition(&stub->qemu, &now, NULL) &&
+	       strstr(now.busy, "(create)"))
+		g_usleep(NEW_IMAGE_LOOK_US);
+}
+
 /* Undoes our stop, if it is still that by which the machine stands still. */
 static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 {
 	enum vms_run_state state;
+	if (cont_quickly(stub))
+		return UNDONE;
+	if (stub->qemu.qmp.jobs != stub->jobs)
+		wait_for_new_image(stub);
 	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
 		return REFUSED;
 	/* It would stand still without us, too. */
@@ -79,7 +119,7 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 		return vms_qemu_cont(&stub->qemu, state, error) ? UNDONE : REFUSED;
 	case VMS_RELEASE_LATER:
 	default:
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
 			    "%s is being migrated: it goes on if that fails", name_of(stub));
 		return REFUSED;
 	}
@@ -140,12 +180,15 @@ static bool let_go(struct vms_qemu_stub *stub, GError **error)
 	}
 }
 
-/* After the stub failed: it goes, and the machine must run again. */
-static void abandon(struct vms_qemu_stub *stub)
+/* After the stub failed: it goes, and the machine must run again, if it `may_stand` by us. */
+static void abandon(struct vms_qemu_stub *stub, bool may_stand)
 {
 	stub->gdb.broken = true;
 	atomic_store(&stub->standing, VMS_NOT_HELD);
-	owe_release(stub);
+	if (may_stand)
+		owe_release(stub);
+	else
+		end_hold(stub);
 	settle(stub, NULL);
 }
 
@@ -160,8 +203,8 @@ static char *find_reason_to_end(struct vms_qemu_stub *stub)
 	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
 		return g_strdup_printf("was let go after %.1f s, the limit of a hold,",
 				       (double)limit_ns / 1e9);
-	if (vms_qemu_ask_condition(&stub->qemu, &now, NULL) && now.migrating)
-		return g_strdup_printf("was let go for a migration (%s)", now.migration);
+	if (vms_qemu_ask_condition(&stub->qemu, &now, NULL) && *now.busy)
+		return g_strdup_printf("was let go for %s", now.busy);
 	return NULL;
 }
 
@@ -223,10 +266,10 @@ static bool prepare(struct vms_qemu_stub *stub, GError **error)
 	return stub->timer;
 }
 
-/* Adds the stub; if it stopped the machine, it was us. */
-static bool connect_stub(struct vms_qemu_stub *stub, GError **error)
+/* Adds the stub. *stopped: it has stopped the machine. */
+static bool connect_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
-	if (!vms_qemu_add_stub(stub, error))
+	if (!vms_qemu_add_stub(stub, stopped, error))
 		return false;
 	if (stub->gdb.arch == stub->qemu.machine.arch)
 		return true;
@@ -244,12 +287,14 @@ static bool stop(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 	remember_events(stub);
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
 		       stub->qemu.machine.hold_limit_ns);
-	*stopped = true;
+	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
 	GError *failure = NULL;
-	bool done = stub->connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
-				    : connect_stub(stub, &failure);
+	bool connected = stub->connected;
+	bool done = connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
+			      : connect_stub(stub, stopped, &failure);
 	if (!done) {
-		abandon(stub);
+		/* A request without an answer may be on its way still. */
+		abandon(stub, connected || *stopped);
 		/* Somebody has removed the stub: the next hold adds it again. */
 		if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED) &&
 		    vms_qemu_ended(&stub->qemu.machine) != VMS_MACHINE_GONE)
@@ -265,12 +310,12 @@ static bool stop(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 
 static bool refuse(struct vms_qemu_stub *stub, const struct vms_qemu_condition *now, GError **error)
 {
-	if (now->migrating)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
-			    "cannot hold %s while it is migrated (%s): try again when that is over",
-			    name_of(stub), now->migration);
+	if (*now->busy)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
+			    "cannot hold %s while %s is under way: try again when that is over",
+			    name_of(stub), now->busy);
 	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MIGRATING,
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
 			    "cannot hold %s in state %s: try again when that is over",
 			    name_of(stub), vms_run_state_name(now->state));
 	return false;
@@ -287,10 +332,11 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		return false;
 	vms_gdb_forget_regs(&stub->gdb);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+		stub->asked_ns = vms_clock_now_ns();
 		if (!vms_qemu_ask_condition(&stub->qemu, &now, error))
 			return false;
 		stub->state = now.state;
-		switch (vms_run_state_hold_way(now.state, now.migrating)) {
+		switch (vms_run_state_hold_way(now.state, *now.busy)) {
 		case VMS_HOLD_NOT_NOW: return refuse(stub, &now, error);
 		case VMS_HOLD_AS_IT_IS:
 			remember_events(stub);
@@ -332,7 +378,7 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	if (standing == VMS_STANDS_BY_US) {
 		if (vms_gdb_leave_phys_mode(&stub->gdb, error))
 			return let_go(stub, error);
-		abandon(stub);
+		abandon(stub, true);
 		return false;
 	}
 	atomic_store(&stub->standing, VMS_NOT_HELD);
@@ -355,6 +401,7 @@ static void take_over(struct vms_qemu_stub *stub)
 	if (!stub->gdb.stopped_by_request)
 		return;
 	stub->gdb.stopped_by_request = false;
+	stub->asked_ns = 0;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
 		       stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
@@ -377,16 +424,18 @@ static bool check_still(struct vms_qemu_stub *stub, GError **error)
  */
 static bool connect_standing(struct vms_qemu_stub *stub, GError **error)
 {
+	bool stopped = false;
 	if (!prepare(stub, error))
 		return false;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_LOOKING, 0, 0);
-	bool done = stub->connected || connect_stub(stub, error);
+	bool done = stub->connected || connect_stub(stub, &stopped, error);
 	/* It may have been resumed just before the stub came. */
-	stub->gdb.stopped_by_request |= done && stub->qemu.qmp.resumes != stub->resumes;
+	stub->gdb.stopped_by_request |= stopped;
 	if (!done) {
 		stub->gdb.broken = true;
-		if (stub->qemu.qmp.resumes != stub->resumes)
+		if (stub->gdb.stopped_by_request)
 			owe_release(stub);
+		stub->gdb.stopped_by_request = false;
 		settle(stub, NULL);
 	}
 	take_over(stub);
