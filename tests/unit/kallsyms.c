@@ -206,20 +206,13 @@ static void test_truncated(void)
 static void test_flood(void)
 {
 	static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
-<<<<<<< HEAD
-	struct kallsyms_blob blob = { .bytes = g_byte_array_new() };
-	while (blob.bytes->len < 8 << 20)
-		kallsyms_put(&blob, digits, sizeof(digits));
-	expect_nothing(&blob);
-=======
 	g_autoptr(GError) error = NULL;
-	struct blob blob = { .bytes = g_byte_array_new() };
+	struct kallsyms_blob blob = { .bytes = g_byte_array_new() };
 	while (blob.bytes->len < 32 << 20)
-		put(&blob, digits, sizeof(digits));
+		kallsyms_put(&blob, digits, sizeof(digits));
 	g_assert_null(decode(blob.bytes, &error));
 	g_assert_nonnull(strstr(error->message, "too many things"));
 	g_byte_array_unref(blob.bytes);
->>>>>>> hostile
 
 	/* A good token table behind what could be a million beginnings of markers. */
 	blob = (struct kallsyms_blob) { .bytes = g_byte_array_new() };
@@ -302,16 +295,16 @@ static void test_most_characters(void)
 	enum { MOST = 512, WORDS = 56 };
 	for (unsigned more = 0; more < 2; more++) {
 		g_autoptr(GPtrArray) sources = make_sources(&plain);
-		struct source_symbol *symbol = sources->pdata[700];
+		struct kallsyms_source *symbol = sources->pdata[700];
 		g_autoptr(GString) name = g_string_new(NULL);
-		struct blob blob;
+		struct kallsyms_blob blob;
 		for (unsigned i = 0; i < WORDS; i++)
 			g_string_append(name, "function_");
 		while (name->len < MOST - 1 + more) /* and the type */
 			g_string_append_c(name, 'x');
 		g_free(symbol->name);
 		symbol->name = g_strdup(name->str);
-		encode(&blob, &plain, sources);
+		kallsyms_encode(&blob, &plain, sources, IMAGE_VA);
 		g_autoptr(vms_symbol_table) table = decode(blob.bytes, NULL);
 		g_assert_true((table == NULL) == (more == 1));
 		g_byte_array_unref(blob.bytes);
@@ -321,7 +314,7 @@ static void test_most_characters(void)
 /* Names that are short in the image and long outside of it: 64 MiB are believed. */
 static void test_name_bytes(void)
 {
-	static const struct shape shape = {
+	static const struct kallsyms_shape shape = {
 		ORDER_SEQS_LAST, KIND_BASE_RELATIVE, false, false, 8, 4, 0
 	};
 	const unsigned counts[] = { 130000, 140000 };
@@ -329,12 +322,12 @@ static void test_name_bytes(void)
 	for (unsigned i = 0; i < 55; i++)
 		g_string_append(name, "function_");
 	for (size_t i = 0; i < G_N_ELEMENTS(counts); i++) {
-		g_autoptr(GPtrArray) sources = g_ptr_array_new_with_free_func(free_source);
-		struct blob blob;
-		add_source(sources, "_stext", 'T', IMAGE_VA);
+		g_autoptr(GPtrArray) sources = kallsyms_sources_new();
+		struct kallsyms_blob blob;
+		kallsyms_add_source(sources, "_stext", 'T', IMAGE_VA);
 		for (unsigned n = 0; n < counts[i]; n++)
-			add_source(sources, name->str, 't', IMAGE_VA + n * 16);
-		encode(&blob, &shape, sources);
+			kallsyms_add_source(sources, name->str, 't', IMAGE_VA + n * 16);
+		kallsyms_encode(&blob, &shape, sources, IMAGE_VA);
 		g_autoptr(vms_symbol_table) table = decode(blob.bytes, NULL);
 		g_assert_true((table == NULL) == (counts[i] * name->len > 64 << 20));
 		g_byte_array_unref(blob.bytes);

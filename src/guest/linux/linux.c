@@ -350,12 +350,8 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 			return NULL;
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 		*paging |= has_paging(memory, arch);
-<<<<<<< HEAD
-		pages = vms_kernel_image_map(memory, arch);
-		*regs = *vms_memory_regs(memory); /* of the kernel, where a user program runs */
-=======
 		pages = vms_kernel_image_map(memory, arch, &steps);
->>>>>>> hostile
+		*regs = *vms_memory_regs(memory); /* of the kernel, where a user program runs */
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
 	}
@@ -456,8 +452,10 @@ static struct vms_linux *detect_without_vcpus(struct vms_machine *machine,
 {
 	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
 	struct vms_linux *guest = NULL;
+	uint64_t steps = VMS_PAGE_STEPS;
 	if (vmcoreinfo)
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file");
+		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file",
+					     &steps);
 	return guest ?: vms_linux_detect_by_scan(machine, why);
 }
 
@@ -485,7 +483,6 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 			      char **why, GError **error)
 {
 	GError *failure = NULL;
-<<<<<<< HEAD
 	struct vms_regs regs;
 	uint64_t phase_ns = vms_clock_now_ns();
 	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
@@ -493,28 +490,13 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	log_phase("Finding the kernel's image", &phase_ns);
 	if (refused && is_of_now(failure))
 		return detect_unheld(machine, arch, failure, error);
-=======
-	uint64_t steps = VMS_PAGE_STEPS;
-	bool paging = false, is_core = vms_machine_info(machine)->is_core;
-	const struct vms_linux_arch *arch = known_arch(machine, why);
-	if (!arch)
-		return NULL;
-	struct vms_linux *guest = detect_by_vcpus(machine, arch, &paging, &failure);
->>>>>>> hostile
 	if (failure) {
 		g_propagate_error(error, failure);
 		return NULL;
 	}
-<<<<<<< HEAD
 	struct vms_linux *guest = NULL;
 	if (pages)
 		guest = load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
-=======
-	const char *vmcoreinfo = vms_machine_vmcoreinfo(machine);
-	if (!guest && vmcoreinfo)
-		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO of the file",
-					     &steps);
->>>>>>> hostile
 	/* A file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");

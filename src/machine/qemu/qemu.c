@@ -101,24 +101,45 @@ static const char *find_job(struct json_object *jobs)
 	return NULL;
 }
 
-bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+/* What is under way, by the answers of query-migrate and query-jobs. */
+static void take_busy(struct json_object *migrate, const char *job, struct vms_qemu_condition *ret)
 {
-	struct vms_qmp_command commands[] = { { .name = "query-status" },
-					      { .name = "query-migrate" },
-					      { .name = "query-jobs" } };
-	bool done = vms_qmp_execute_all(&qemu->qmp, commands, G_N_ELEMENTS(commands), error);
-	vms_autojson *status = commands[0].answer, *migrate = commands[1].answer,
-		     *jobs = commands[2].answer;
-	const char *migration = vms_json_string(migrate, "status"), *job = find_job(jobs);
-	*ret = (struct vms_qemu_condition) { 0 };
-	if (!done || !take_state(&qemu->qmp, status, &ret->state, error))
-		return false;
+	const char *migration = vms_json_string(migrate, "status");
 	if (migration && vms_migration_is_active(migration))
 		g_snprintf(ret->busy, sizeof(ret->busy), "a migration (%s)", migration);
 	else if (job)
 		g_snprintf(ret->busy, sizeof(ret->busy), "a job on its disks (%s)", job);
 	vms_text_clean(ret->busy);
+}
+
+bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+{
+	struct vms_qmp_command commands[] = { { .name = "query-status" },
+					      { .name = "query-migrate" },
+					      { .name = "query-jobs" } };
+	uint64_t events = qemu->qmp.jobs;
+	bool done = vms_qmp_execute_all(&qemu->qmp, commands, G_N_ELEMENTS(commands), error);
+	vms_autojson *status = commands[0].answer, *migrate = commands[1].answer,
+		     *jobs = commands[2].answer;
+	const char *job = find_job(jobs);
+	*ret = (struct vms_qemu_condition) { 0 };
+	if (!done || !take_state(&qemu->qmp, status, &ret->state, error))
+		return false;
+	take_busy(migrate, job, ret);
+	qemu->has_no_job = !job;
+	qemu->jobs = events;
 	return true;
+}
+
+bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+{
+	vms_qmp_poll(&qemu->qmp);
+	if (!qemu->qmp.running || !qemu->has_no_job || qemu->jobs != qemu->qmp.jobs)
+		return vms_qemu_ask_condition(qemu, ret, error);
+	vms_autojson *migrate = vms_qmp_execute(&qemu->qmp, "query-migrate", NULL, -1, error);
+	*ret = (struct vms_qemu_condition) { .state = VMS_RUN_RUNNING };
+	take_busy(migrate, NULL, ret);
+	return migrate;
 }
 
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error)

@@ -22,6 +22,8 @@ struct vms_qemu {
 	GStringChunk *strings; /* of info and ranges */
 	unsigned *cpu_index;   /* what QEMU calls the n_vcpus that were there at first, ascending */
 	bool told_registers;   /* logged that `info registers` is not understood */
+	bool has_no_job;       /* there was none when `jobs` events had come */
+	uint64_t jobs;
 	/* The process at the other end of the QMP socket; nobody's where that is not seen. */
 	struct vms_host_identity process;
 };
@@ -43,6 +45,11 @@ void vms_qemu_close(struct vms_qemu *qemu);
 
 /* Asks for the machine's condition. Errors: those of vms_qmp_execute. */
 bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
+/*
+ * The same, asking for no more than what events do not tell: a machine that runs, as far as they
+ * have told, may have been stopped just now.
+ */
+bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
 /* Asks for the run state alone. */
 bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError **error);
 

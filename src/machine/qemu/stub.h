@@ -30,6 +30,7 @@ struct vms_qemu_stub {
 	uint64_t resumes;	  /* of QMP's counts, when it was found so */
 	uint64_t guest_stops;
 	uint64_t jobs;
+	bool must_resume;     /* an event is to tell of the last release */
 	uint64_t asked_ns;    /* when its condition was asked for last */
 	char *ended_by;	      /* why our hold ended before its release, or NULL */
 	bool told_slow;	      /* logged that memory is read through the stub */

@@ -73,20 +73,34 @@ static bool end_hold(struct vms_qemu_stub *stub)
 enum undone { UNDONE, ENDED_BY_OTHERS, REFUSED };
 
 /*
- * A hold that was short needs no look at the state: `cont` is refused while a migration ends, does
- * nothing for a machine that sleeps or runs, and tells of each that it resumes. False: it takes a
- * look.
+ * A hold that was short needs no look at the state: `cont` of QEMU's monitor is refused while a
+ * migration ends. The stub's way to the monitor is quicker than QMP. It does nothing for a machine
+ * that has fallen asleep in the moment of the hold: see mend_sleep. False: it takes a look.
  */
 static bool cont_quickly(struct vms_qemu_stub *stub)
 {
 	struct vms_qmp *qmp = &stub->qemu.qmp;
 	vms_qmp_poll(qmp);
-	uint64_t resumes = qmp->resumes;
-	if (vms_clock_now_ns() > stub->asked_ns + FRESH_NS || resumes != stub->resumes ||
-	    qmp->guest_stops != stub->guest_stops || qmp->jobs != stub->jobs ||
+	if (stub->gdb.broken || vms_clock_now_ns() > stub->asked_ns + FRESH_NS ||
+	    qmp->resumes != stub->resumes || qmp->guest_stops != stub->guest_stops ||
+	    qmp->jobs != stub->jobs ||
 	    vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_HELD)
 		return false;
-	return vms_qemu_cont(&stub->qemu, VMS_RUN_PAUSED, NULL) && qmp->resumes == resumes + 1;
+	g_autofree char *refusal = vms_gdb_monitor(&stub->gdb, "cont", NULL);
+	stub->must_resume = refusal && !*refusal;
+	return stub->must_resume;
+}
+
+/*
+ * Has the last release taken effect? One that fell asleep just then, with its clocks stopped by us,
+ * has not resumed; all events of that time have been read.
+ */
+static bool mend_sleep(struct vms_qemu_stub *stub, enum vms_run_state state, GError **error)
+{
+	bool slept = stub->must_resume && stub->qemu.qmp.resumes == stub->resumes &&
+		     state == VMS_RUN_SUSPENDED;
+	stub->must_resume = false;
+	return !slept || vms_qemu_cont(&stub->qemu, state, error);
 }
 
 /* A job that makes an image has begun meanwhile. */
@@ -333,7 +347,10 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	vms_gdb_forget_regs(&stub->gdb);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
 		stub->asked_ns = vms_clock_now_ns();
-		if (!vms_qemu_ask_condition(&stub->qemu, &now, error))
+		if (!(round == 0 && stub->connected
+			      ? vms_qemu_ask_changes
+			      : vms_qemu_ask_condition)(&stub->qemu, &now, error) ||
+		    !mend_sleep(stub, now.state, error))
 			return false;
 		stub->state = now.state;
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {
@@ -548,6 +565,9 @@ static void end_threads(struct vms_machine *machine)
 static void close_machine(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
+	enum vms_run_state state;
+	if (stub->must_resume && vms_qemu_ask_state(&stub->qemu, &state, NULL))
+		mend_sleep(stub, state, NULL);
 	if (standing_of(stub) == VMS_STANDS_BY_US) {
 		if (undo_stop(stub, NULL) != REFUSED)
 			end_hold(stub);
