@@ -82,6 +82,17 @@ def version_of(*words):
     return run.stdout.splitlines()[0] if run.returncode == 0 and run.stdout else "unknown"
 
 
+def words_of_run():
+    """The options of this run, without the places of its files."""
+    words, rest = [], iter(sys.argv[1:])
+    for word in rest:
+        if word in ("--keep", "--markdown", "--json"):
+            next(rest)
+        else:
+            words.append(word)
+    return " ".join(words)
+
+
 def as_page(results, began):
     """A page in Markdown: what was run where and when, the table, and what the words mean."""
     date = datetime.datetime.fromtimestamp(began).strftime("%Y-%m-%d %H:%M")
@@ -93,7 +104,7 @@ def as_page(results, began):
         f"{date}, commit {commit}, {version_of(str(harness.VMSCOPE), '--version')}, "
         f"{version_of('qemu-system-x86_64', '--version')}, Linux {platform.release()}, "
         f"{os.cpu_count()} processors.", "",
-        f"    {' '.join(['tests/faults/matrix.py', *sys.argv[1:]])}", "",
+        f"    tests/faults/matrix.py {words_of_run()}", "",
         f"**{total.rounds} rounds, {total.wrong} wrong, {total.undetectable} undetectable**, "
         f"{total.skipped} skipped.", "",
         "A cell has the number of rounds, with `!` those after which a guest was not as it would "
