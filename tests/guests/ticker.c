@@ -13,6 +13,7 @@
 #define DIRTY_PAGES	 256
 #define DIRTIED_PER_TICK 8
 #define WORK_ROUNDS	 100000
+#define START_TRIES	 100
 
 #define LAPIC		   0xfee00000
 #define LAPIC_EOI	   0x0b0
@@ -40,6 +41,7 @@ static uint8_t dirty[DIRTY_PAGES][4096];
 static uint64_t idt[2 * 256];
 static uint16_t power_event, power_control;
 static uint32_t *waking_vector;
+static volatile uint64_t others_run;
 
 extern const uint8_t trampoline_code[], trampoline_end[];
 
@@ -168,6 +170,18 @@ static void dirty_pages(uint64_t tick)
 		dirty[(tick * DIRTIED_PER_TICK + i) % DIRTY_PAGES][0]++;
 }
 
+/* A startup that comes too soon behind the reset is lost: until one of them has come. */
+static void start_others(void)
+{
+	others_run = 0;
+	for (int try = 0; try < START_TRIES && !others_run; try++) {
+		*lapic(LAPIC_COMMAND) = SEND_INIT;
+		work(WORK_ROUNDS);
+		*lapic(LAPIC_COMMAND) = SEND_STARTUP;
+		work(10 * WORK_ROUNDS);
+	}
+}
+
 static void start_machine(uint64_t woken)
 {
 	upper_table[3] = 0xc0000083; /* the fourth GiB as a page: there is the local APIC */
@@ -175,8 +189,7 @@ static void start_machine(uint64_t woken)
 	out_byte(0xa1, 0xff);
 	copy((uint8_t *)TRAMPOLINE, trampoline_code, trampoline_end);
 	watch_power_button();
-	*lapic(LAPIC_COMMAND) = SEND_INIT;
-	*lapic(LAPIC_COMMAND) = SEND_STARTUP;
+	start_others();
 	if (woken) {
 		ticker->wakes++;
 		return;
@@ -193,6 +206,8 @@ void run_vcpu(uint64_t through_trampoline)
 	uint64_t vcpu = this_vcpu();
 	if (vcpu == 0)
 		start_machine(through_trampoline);
+	else
+		others_run = 1;
 	set_interrupt_table();
 	start_timer();
 	for (uint64_t tick = 0;; tick++) {
