@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
+/* How much longer than the limit of a dump its hold may last for the machine. */
+#define SPARE_NS  UINT64_C(2000000000)
 #define PAIRS_MAX 8
 #define MIB	  (1 << 20)
 #define SECOND_NS (UINT64_C(1000) * 1000 * 1000)
@@ -365,6 +367,8 @@ static bool hold_and_copy(struct vms_dump *dump, GError **error)
 	uint64_t buffer = buffer_size(dump), limit_ns = hold_limit(dump);
 	if (!dump->stands && !announce_hold(dump, buffer, error))
 		return false;
+	/* This limit is kept here; the machine's, and the watchdog's, are for when that fails. */
+	vms_machine_set_hold_limit(dump->machine, MIN(limit_ns, UINT64_MAX / 4) + SPARE_NS);
 	dump->begin_ns = vms_clock_now_ns();
 	begin_phase(dump, VMS_DUMP_COPYING);
 	if (!vms_machine_hold(dump->machine, VMS_ALL_VCPUS, error))

@@ -208,8 +208,11 @@ static void test_flood(void)
 	static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
 	g_autoptr(GError) error = NULL;
 	struct kallsyms_blob blob = { .bytes = g_byte_array_new() };
-	while (blob.bytes->len < 32 << 20)
+	g_autofree char *string = g_strnfill(500, 'x');
+	while (blob.bytes->len < 16 << 20) {
 		kallsyms_put(&blob, digits, sizeof(digits));
+		kallsyms_put(&blob, string, strlen(string) + 1);
+	}
 	g_assert_null(decode(blob.bytes, &error));
 	g_assert_nonnull(strstr(error->message, "too many things"));
 	g_byte_array_unref(blob.bytes);

@@ -4,11 +4,13 @@
  * from QEMU's the memory map too, and nothing else is known of the machine.
  */
 #include "base/clock.h"
+#include "base/timer.h"
 #include "machine/engine.h"
 #include "machine/qemu/gdb.h"
 #include "machine/qemu/guard.h"
 #include "machine/qemu/hmp.h"
 #include "machine/qemu/run_state.h"
+#include <errno.h>
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -23,11 +25,15 @@ struct stub_machine {
 	bool holding;	  /* we have stopped the machine */
 	atomic_bool user_paused; /* it stands still without our doing */
 	uint64_t wait_ns;	 /* no hold before that: a migration was under way */
+	struct vms_timer *timer; /* looks at holds that last; with a monitor */
+	bool was_ended;		 /* a hold, by it */
 };
 
 /* A machine that is migrated is not stopped more often than this, to see whether that is over. */
 #define MIGRATION_WAIT_NS UINT64_C(1000000000)
 #define MIGRATION_POLL_US 50000
+/* How often it is looked, in a hold that lasts, whether a migration begins. */
+#define LOOK_NS UINT64_C(5000000)
 
 static struct stub_machine *stub_of(struct vms_machine *machine)
 {
@@ -129,6 +135,23 @@ static bool refuse_migrating(struct stub_machine *stub, const char *status, GErr
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error);
 
+/* Called by the timer, in its thread: a migration that begins, or the limit, ends a hold. */
+static void look_at_hold(void *data)
+{
+	struct stub_machine *stub = data;
+	const struct vms_hold *hold = hold_of(stub);
+	g_autofree char *status = NULL;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->machine.lock);
+	if (!stub->holding || was_taken(stub))
+		return;
+	bool is_long =
+		vms_clock_now_ns() > atomic_load(&hold->begin_ns) + atomic_load(&hold->limit_ns);
+	if (is_long || is_migrating(stub, &status))
+		stub->was_ended = release(&stub->machine, VMS_ALL_VCPUS, NULL);
+	else
+		vms_timer_set(stub->timer, LOOK_NS);
+}
+
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	struct stub_machine *stub = stub_of(machine);
@@ -136,6 +159,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	bool was_running;
 	if (vms_clock_now_ns() < stub->wait_ns)
 		return refuse_migrating(stub, "as of a second ago", error);
+	stub->was_ended = false;
 	vms_gdb_forget_regs(&stub->gdb);
 	if (!vms_guard_check(stub->guard, error))
 		return false;
@@ -148,10 +172,23 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
 		return true;
 	}
-	if (!stub->has_monitor || !is_migrating(stub, &migration))
+	if (!stub->has_monitor)
 		return true;
+	if (!is_migrating(stub, &migration)) {
+		vms_timer_set(stub->timer, LOOK_NS);
+		return true;
+	}
 	stub->wait_ns = vms_clock_now_ns() + MIGRATION_WAIT_NS;
 	return release(machine, vcpu, error) && refuse_migrating(stub, migration, error);
+}
+
+static bool fail_ended(struct stub_machine *stub, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "%s was let go for a migration, or at the limit of a hold, while it was held: "
+		    "what was read may be torn",
+		    stub->name);
+	return false;
 }
 
 static bool fail_released(struct stub_machine *stub, GError **error)
@@ -178,7 +215,7 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	(void)vcpu;
 	struct stub_machine *stub = stub_of(machine);
 	if (!stub->holding)
-		return true;
+		return !stub->was_ended || fail_ended(stub, error);
 	/* What the watchdog has let go, a request of ours may have stopped again. */
 	if (was_taken(stub) && stub->has_monitor && !vms_gdb_resync(&stub->gdb, error))
 		return false;
@@ -186,6 +223,8 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	    !(stub->has_monitor ? undo_stop(stub, error) : resume_plainly(stub, error)))
 		return false;
 	stub->gdb.stopped = stub->holding = false;
+	if (stub->timer)
+		vms_timer_set(stub->timer, 0);
 	if (vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE))
 		return true;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
@@ -211,6 +250,8 @@ static void take_over(struct stub_machine *stub)
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct stub_machine *stub = stub_of(machine);
+	if (stub->was_ended)
+		return fail_ended(stub, error);
 	if (was_taken(stub))
 		return fail_released(stub, error);
 	bool read = vms_gdb_regs(&stub->gdb, vcpu, ret, error);
@@ -222,7 +263,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 {
 	struct stub_machine *stub = stub_of(machine);
 	bool was_held = stub->holding || stub->user_paused;
-	if (!vms_machine_is_memory(machine, pa, size) || was_taken(stub) ||
+	if (stub->was_ended || !vms_machine_is_memory(machine, pa, size) || was_taken(stub) ||
 	    (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)))
 		return false;
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
@@ -248,6 +289,11 @@ static enum vms_machine_end ended(struct vms_machine *machine)
  * A stub whose client just goes keeps a stopped machine stopped: what we hold, we let go. One that
  * knows no more than the protocol is detached from.
  */
+static void end_threads(struct vms_machine *machine)
+{
+	vms_timer_free(g_steal_pointer(&stub_of(machine)->timer));
+}
+
 static void close_machine(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
@@ -270,6 +316,7 @@ static const struct vms_engine engine = {
 	.read_phys = read_phys,
 	.is_paused = is_paused,
 	.ended = ended,
+	.end_threads = end_threads,
 	.close = close_machine,
 };
 
@@ -286,29 +333,45 @@ static void read_map(struct stub_machine *stub)
 
 /*
  * With QEMU's monitor every request can go along with an interrupt request, and a release can look
- * at the state before.
+ * at the state before. It also tells of a machine that our connection has not stopped.
  */
-static void find_monitor(struct stub_machine *stub)
+static bool find_monitor(struct stub_machine *stub, GError **error)
 {
 	enum vms_run_state state;
 	stub->has_monitor = stub->gdb.has_phys_mode && ask_state(stub, &state, NULL);
 	stub->gdb.interrupts = stub->has_monitor;
-	if (stub->has_monitor)
-		vms_guard_set_monitor(stub->guard);
+	if (!stub->has_monitor)
+		return true;
+	vms_guard_set_monitor(stub->guard);
+	stub->timer = vms_timer_new("vms-hold", look_at_hold, stub, error);
+	stub->holding = state == VMS_RUN_PAUSED;
+	atomic_store(&stub->user_paused, !stub->holding);
+	if (!stub->holding)
+		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
+	return stub->timer;
+}
+
+/* A stub stops its machine as soon as somebody connects: the watchdog is there before. */
+static int start_guard(struct vms_stream *stream, void *data)
+{
+	struct stub_machine *stub = data;
+	vms_guard_free(stub->guard);
+	stub->guard = vms_guard_new_gdb(stream, NULL);
+	if (!stub->guard)
+		return EAGAIN;
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), VMS_HOLD_LIMIT_NS);
+	return 0;
 }
 
 static bool open_connected(struct stub_machine *stub, GError **error)
 {
-	stub->guard = vms_guard_new_gdb(&stub->gdb.stream, error);
-	if (!stub->guard)
-		return false;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), VMS_HOLD_LIMIT_NS);
 	stub->holding = true;
 	if (!vms_gdb_open(&stub->gdb, error))
 		return false;
 	stub->machine.arch = stub->gdb.arch;
 	stub->machine.n_vcpus = stub->gdb.threads->len;
-	find_monitor(stub);
+	if (!find_monitor(stub, error))
+		return false;
 	read_map(stub);
 	return release(&stub->machine, VMS_ALL_VCPUS, error);
 }
@@ -321,6 +384,8 @@ struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
 	stub->machine.info = (struct vms_machine_info) { .name = stub->name,
 							 .engine = "gdb",
 							 .description = "gdb remote stub" };
+	stub->gdb.stream.before_connect = start_guard;
+	stub->gdb.stream.data = stub;
 	if (!vms_stream_connect(&stub->gdb.stream, "gdb stub", address, error) ||
 	    !open_connected(stub, error)) {
 		close_machine(&stub->machine);

@@ -377,10 +377,22 @@ static void release_for_gdb_client(const struct vms_guard *guard)
 		send_all(guard->gdb, "+");
 }
 
+/* Does QEMU's monitor answer behind the stub? The holder may not have asked yet. */
+static bool has_monitor(const struct vms_guard *guard)
+{
+	if (atomic_load(&guard->record->has_monitor))
+		return true;
+	heard.size = 0;
+	/* Another stub answers an empty packet. */
+	return send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_status) &&
+	       wait_for_mark(guard->gdb, gdb_status_text, false, ANSWER_MS) == ANSWERED &&
+	       wait_for_mark(guard->gdb, "$OK#9a", false, ANSWER_MS) == ANSWERED;
+}
+
 /* A stub that lost its client lets a running machine run, but a stopped one stay stopped. */
 static void clean_up_gdb(const struct vms_guard *guard)
 {
-	if (atomic_load(&guard->record->has_monitor))
+	if (has_monitor(guard))
 		release_by_monitor(guard);
 	else if (send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_detach))
 		wait_for_mark(guard->gdb, "OK", false, LOOK_MS);

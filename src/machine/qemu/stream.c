@@ -169,9 +169,12 @@ static int connect_by(struct vms_stream *stream, int type, const struct sockaddr
 	stream->fd = socket(address->sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (stream->fd < 0)
 		return errno;
-	if (connect(stream->fd, address, size) == 0)
-		return 0;
-	int cause = errno;
+	int cause = stream->before_connect ? stream->before_connect(stream, stream->data) : 0;
+	if (cause == 0) {
+		if (connect(stream->fd, address, size) == 0)
+			return 0;
+		cause = errno;
+	}
 	if (cause == EINPROGRESS) {
 		socklen_t length = sizeof(cause);
 		if (!vms_stream_wait(stream, POLLOUT, deadline_ns, NULL))

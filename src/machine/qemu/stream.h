@@ -20,6 +20,10 @@ struct vms_stream {
 	struct sockaddr_storage address; /* connected to, by vms_stream_connect */
 	socklen_t address_size;
 	size_t start, end; /* of what is unread in `buffer` */
+	/* Called, unless NULL, with the socket before it is connected: 0, or why that must not be.
+	 */
+	int (*before_connect)(struct vms_stream *stream, void *data);
+	void *data;
 	uint8_t buffer[16384];
 };
 

@@ -178,6 +178,7 @@ static bool fail_ended(struct vms_qemu_stub *stub, const char *how, GError **err
 
 #define BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
 #define BY_OTHERS   "was resumed by somebody else"
+#define BY_ITSELF   "was to stop for its guest's sake (a shutdown, a panic or an I/O error)"
 
 /* Lets go what we have stopped. */
 static bool let_go(struct vms_qemu_stub *stub, GError **error)
@@ -188,7 +189,12 @@ static bool let_go(struct vms_qemu_stub *stub, GError **error)
 	switch (undo_stop(stub, error)) {
 	case UNDONE: return end_hold(stub) || fail_ended(stub, BY_WATCHDOG, error);
 	case ENDED_BY_OTHERS:
-		return fail_ended(stub, end_hold(stub) ? BY_OTHERS : BY_WATCHDOG, error);
+		if (!end_hold(stub))
+			return fail_ended(stub, BY_WATCHDOG, error);
+		return fail_ended(stub,
+				  stub->qemu.qmp.guest_stops == stub->guest_stops ? BY_OTHERS
+										  : BY_ITSELF,
+				  error);
 	case REFUSED:
 	default: owe_release(stub); return false;
 	}
@@ -472,17 +478,24 @@ static bool begin_requests(struct vms_qemu_stub *stub, GError **error)
 	       (standing_of(stub) == VMS_STANDS_BY_US || connect_standing(stub, error));
 }
 
-/* Is there no other way to registers than QEMU's monitor? */
+/*
+ * Is there no other way to registers than QEMU's monitor? The stub would end the sleep of a
+ * machine, and its requests stop one that its owner resumes.
+ */
 static bool is_monitor_only(struct vms_qemu_stub *stub)
 {
-	return standing_of(stub) == VMS_RUNS_ON || stub->state == VMS_RUN_SUSPENDED;
+	if (standing_of(stub) == VMS_STANDS_BY_US)
+		return false;
+	return standing_of(stub) == VMS_RUNS_ON || stub->state == VMS_RUN_SUSPENDED ||
+	       !check_watcher(stub, NULL);
 }
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (standing_of(stub) != VMS_STANDS_BY_US && is_monitor_only(stub))
-		return vms_qemu_monitor_regs(machine, vcpu, ret, error);
+	if (is_monitor_only(stub))
+		return (machine->arch == &vms_arch_x86_64 || check_watcher(stub, error)) &&
+		       vms_qemu_monitor_regs(machine, vcpu, ret, error);
 	if (!begin_requests(stub, error))
 		return false;
 	bool read = vcpu < stub->gdb.threads->len
@@ -533,8 +546,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 	tell_slow(stub);
 	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
-	bool read = (standing_of(stub) == VMS_STANDS_BY_US || !is_monitor_only(stub)) &&
-		    begin_requests(stub, NULL);
+	bool read = !is_monitor_only(stub) && begin_requests(stub, NULL);
 	if (read) {
 		read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
 		/* A machine that others have stopped is not waited for until its release. */
