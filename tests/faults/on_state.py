@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Migrations, snapshots, mirrors and sleep: QEMU's own work on the machine's state."""
-from faults import Skipped, fault
+from faults import QMP, Skipped, fault
 from guest import DISK, make_empty_disk
 from harness import wait_for
 from on_vmscope import kill
@@ -135,7 +135,7 @@ def migrate_to_file(round_):
     expect_moved(round_, machine)
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate_paused(round_):
     """Migration of a guest that its owner has paused."""
     machine = destination(round_)

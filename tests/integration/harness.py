@@ -479,7 +479,7 @@ Run = collections.namedtuple("Run", "status out err")
 
 def allow_stop(arguments):
     """The harness is connected to a monitor of each machine: stops have to be allowed."""
-    named = {"--qmp", "-p"} & set(map(str, arguments))
+    named = {"--qmp", "-p", "--agent"} & set(map(str, arguments))
     return (*arguments, "--allow-stop") if named and "--" not in arguments else arguments
 
 
