@@ -14,6 +14,10 @@ setup:
 check: | setup
 	@scripts/check
 
+# What takes hours; one part of it alone: scripts/check-long faults, libvirt, gdb or fuzz.
+check-long: all
+	@scripts/check-long
+
 # Compared with gdb, crash and drgn on the kernels' debug symbols (280 MB per kernel to download).
 check-gdb: all
 	@scripts/setup --debug-symbols
@@ -37,4 +41,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: all setup check check-gdb demo bench install format clean
+.PHONY: all setup check check-long check-gdb demo bench install format clean

@@ -149,7 +149,8 @@ static bool is_stopped(pid_t pid)
 	close(fd);
 	text[MAX(size, 0)] = 0;
 	const char *name_end = strrchr(text, ')');
-	return name_end && (g_str_has_prefix(name_end, ") T") || g_str_has_prefix(name_end, ") t"));
+	/* Killed, too, if a thread of it still waits for a disk. */
+	return name_end && size > name_end + 2 - text && memchr("TtZX", name_end[2], 4);
 }
 
 static void watch_clients(void)

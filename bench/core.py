@@ -56,7 +56,7 @@ def longest_stop(guest):
 
 def dump_by_vmscope(guest, path, options):
     """Seconds of the longest stop and of the whole command, its file on the disk; its peak RSS."""
-    command = [str(harness.VMSCOPE), "core", "-q", "-p", str(guest.pid), "-o", str(path), *options]
+    command = [str(harness.VMSCOPE), "core", "-q", "--allow-stop", "-p", str(guest.pid), "-o", str(path), *options]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

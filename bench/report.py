@@ -24,7 +24,7 @@ HERTZ = 499
 def end_of_run_ms(guest, seconds, directory):
     outputs = [word for name in ("report.txt", "report.folded", "report.svg")
                for word in ("-o", str(directory / name))]
-    process = subprocess.Popen([harness.VMSCOPE, "sample", "-p", str(guest.pid), "-q",
+    process = subprocess.Popen([harness.VMSCOPE, "sample", "--allow-stop", "-p", str(guest.pid), "-q",
                                 "-F", str(HERTZ), *outputs])
     time.sleep(seconds)
     began = time.monotonic()

@@ -58,7 +58,7 @@ def nothing(_guest, _hertz):
 @contextlib.contextmanager
 def vmscope(guest, hertz):
     """vmscope sample, writing its report to a file."""
-    with subprocess.Popen([harness.VMSCOPE, "sample", "-p", str(guest.pid), "-F", str(hertz), "-q",
+    with subprocess.Popen([harness.VMSCOPE, "sample", "--allow-stop", "-p", str(guest.pid), "-F", str(hertz), "-q",
                            "-o", guest.directory / "report"]) as process:
         try:
             yield

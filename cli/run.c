@@ -12,6 +12,8 @@ static bool run_plainly(struct session *session, bool no_agent, GError **error)
 	struct launch launch;
 	if (launch_prepare(session->launch, no_agent ? LAUNCH_WITHOUT_AGENT : LAUNCH_TRY_AGENT,
 			   &launch, error)) {
+		/* What is still to be said, nobody says for QEMU. */
+		vms_log_flush();
 		execvp(launch.words[0], launch.words);
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", launch.words[0],
 			    g_strerror(errno));

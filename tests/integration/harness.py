@@ -74,8 +74,7 @@ class Qmp:
     def __init__(self, connection):
         self.events = []  # every event received so far, as QEMU sent it
         self._socket = connection
-        self._socket.settimeout(ANSWER_SECONDS)
-        self._file = connection.makefile("rw", encoding="utf-8", newline="\n")
+        self._received = b""  # of the next message
         self._receive()  # the greeting
         self.command("qmp_capabilities")
 
@@ -87,13 +86,18 @@ class Qmp:
         return cls(connection)
 
     def close(self):
-        self._file.close()
         self._socket.close()
 
-    def _receive(self):
-        line = self._file.readline()
-        if not line:
-            raise EOFError("QMP: the connection was closed")
+    def _receive(self, seconds=ANSWER_SECONDS):
+        """The next message; raises TimeoutError where none comes in time."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            self._socket.settimeout(max(deadline - time.monotonic(), 1e-6))
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise EOFError("QMP: the connection was closed")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
         return json.loads(line)
 
     def send(self, name, **arguments):
@@ -102,8 +106,8 @@ class Qmp:
         if arguments:
             request["arguments"] = {key.replace("_", "-"): value
                                     for key, value in arguments.items()}
-        self._file.write(json.dumps(request) + "\n")
-        self._file.flush()
+        self._socket.settimeout(ANSWER_SECONDS)
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
 
     def answer(self, name):
         while True:
@@ -119,6 +123,17 @@ class Qmp:
         """The command's answer; raises RuntimeError with QEMU's words when it fails."""
         self.send(name, **arguments)
         return self.answer(name)
+
+    def wait_event(self, name, seconds):
+        """The next event of that name; None where it does not come in time."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(TimeoutError):
+            while True:
+                event = self._receive(deadline - time.monotonic())
+                self.events.append(event)
+                if event["event"] == name:
+                    return event
+        return None
 
     def event_names(self):
         """Of all events up to now."""
@@ -483,7 +498,7 @@ Run = collections.namedtuple("Run", "status out err")
 
 def allow_stop(arguments):
     """The harness is connected to a monitor of each machine: stops have to be allowed."""
-    named = {"--qmp", "-p"} & set(map(str, arguments))
+    named = {"--qmp", "-p", "--agent"} & set(map(str, arguments))
     return (*arguments, "--allow-stop") if named and "--" not in arguments else arguments
 
 

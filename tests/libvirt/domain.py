@@ -14,6 +14,7 @@ import harness
 NAME = "vmscope-test"
 DISK_SIZE = "64M"
 SETTLE_SECONDS = 10  # libvirt learns by events
+SETTLE_EVENTS_SECONDS = 0.3
 EVENT = re.compile(rb"^event 'lifecycle' for domain '[^']*': (\w+)", re.M)
 # What `virsh domstate` calls QEMU's states. A domain whose memory was saved may stay where that ended.
 STATES = {"running": "running", "paused": "paused", "postmigrate": "paused", None: "shut off"}
@@ -63,7 +64,15 @@ class Events:
                 stderr=subprocess.STDOUT)
 
     def names(self, since=0):
+        """Those that have arrived, but for the first `since`."""
         return [name.decode() for name in EVENT.findall(self._path.read_bytes())[since:]]
+
+    def settled_names(self, since):
+        """Those that arrive until none has come for a while."""
+        names = None
+        while names != (names := self.names(since)):
+            time.sleep(SETTLE_EVENTS_SECONDS)
+        return names
 
     def stop(self):
         self._process.terminate()
@@ -90,8 +99,9 @@ class Domain:
             initrd=harness.GUESTS / f"initramfs-{series}.gz",
             arguments="\n".join(f"    <qemu:arg value={quoteattr(argument)}/>"
                                 for argument in arguments))
-        self.start()
         self.events = Events(libvirt)
+        self.start()
+        harness.wait_for(lambda: "Started" in self.events.names(), "libvirt's events to arrive")
 
     def virsh(self, command, *arguments):
         return self.libvirt.virsh(command, NAME, *arguments)

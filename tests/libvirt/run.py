@@ -163,7 +163,7 @@ class Matrix:
                 beside.stop()
         state = domain.settled_state()
         believed = domain.virsh("domstate", "--reason") if state != "running" else state
-        return Outcome(state, believed, domain.events.names(known).count("Suspended"))
+        return Outcome(state, believed, domain.events.settled_names(known).count("Suspended"))
 
     def end(self, operation):
         """Brings the domain back to where it runs. False: it had to be resumed."""
@@ -259,8 +259,7 @@ class Matrix:
             known = len(self.domain.events.names())
             process = start_vmscope(*words, *target(self.domain, way))
             out, err = process.communicate(timeout=END_SECONDS)
-            time.sleep(0.2)
-            events = self.domain.events.names(known)
+            events = self.domain.events.settled_names(known)
             if process.returncode or events or not out:
                 cell.wrong.append(f"status {process.returncode}, events {events}: {err.strip()}")
                 print(f"WRONG: {name} ({way.name}): {cell.wrong[-1][-500:]}", flush=True)

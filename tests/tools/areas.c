@@ -52,6 +52,10 @@ int main(int argc, char **argv)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(vms_machine) machine = argc == 2 ? vms_machine_open_qmp(argv[1], &error) : NULL;
+
+	/* The tests have a monitor of their own. */
+	if (machine)
+		vms_machine_allow_stop(machine, true);
 	bool done = machine && run(machine, &error);
 
 	if (!done)

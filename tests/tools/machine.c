@@ -155,6 +155,9 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 		save_memory(machine, words[1]);
 	} else if (strcmp(verb, "item") == 0) {
 		print_item(machine, words[1], error);
+	} else if (strcmp(verb, "limit") == 0) {
+		vms_machine_set_hold_limit(machine, strtoull(words[1], NULL, 0));
+		printf("ok\n");
 	} else if (strcmp(verb, "paused") == 0) {
 		printf("ok %d\n", vms_machine_is_paused(machine));
 	} else if (strcmp(verb, "ended") == 0) {

@@ -59,6 +59,10 @@ int main(int argc, char **argv)
 	} modes[] = { { "scan", write_all }, { "banner", write_banner }, { "names", write_names } };
 	g_autoptr(GError) error = NULL;
 	g_autoptr(vms_machine) machine = argc == 3 ? vms_machine_open_qmp(argv[1], &error) : NULL;
+
+	/* The tests have a monitor of their own. */
+	if (machine)
+		vms_machine_allow_stop(machine, true);
 	bool done = false;
 	for (size_t i = 0; machine && i < G_N_ELEMENTS(modes); i++)
 		if (!strcmp(argv[2], modes[i].name))

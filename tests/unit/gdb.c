@@ -153,6 +153,66 @@ static void test_probe(void)
 	}
 }
 
+/* An interrupt request goes along with the requests: the stub tells first if it has stopped
+ * anything. */
+static void test_interrupts(void)
+{
+	static const struct {
+		const char *lines;
+		bool works, was_running;
+	} cases[] = {
+		{ "$T02thread:01;#04+$QC01#f5", true, true },
+		{ "+$QC01#f5", true, false },
+		{ "$T02#b6$T02#b6+$QC01#f5", false, false },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct peer peer;
+		struct vms_gdb gdb;
+		bool was_running = !cases[i].was_running;
+		g_autoptr(GError) error = NULL;
+		start(&peer, &gdb, cases[i].lines, PEER_CLOSES);
+		gdb.interrupts = true;
+		g_assert_cmpint(vms_gdb_interrupt(&gdb, &was_running, &error), ==, cases[i].works);
+		if (cases[i].works)
+			g_assert_cmpint(was_running, ==, cases[i].was_running);
+		vms_gdb_close(&gdb);
+		g_autoptr(GString) heard = peer_stop(&peer);
+		g_assert_true(g_str_has_prefix(heard->str, "\003$qC#b4"));
+	}
+}
+
+/* A request that stops a machine whose owner had resumed it is answered all the same, once. */
+static void test_interrupting_request(void)
+{
+	struct peer peer;
+	struct vms_gdb gdb;
+	g_autoptr(GError) error = NULL;
+	start(&peer, &gdb, "$T02thread:01;#04+$OK#9a", PEER_CLOSES);
+	gdb.interrupts = true;
+	g_assert_true(vms_gdb_request(&gdb, "Hg1", &error));
+	g_assert_cmpstr(gdb.payload->str, ==, "OK");
+	g_assert_true(gdb.stopped_by_request);
+	vms_gdb_close(&gdb);
+	g_autoptr(GString) heard = peer_stop(&peer);
+	g_assert_cmpstr(heard->str, ==, "\003$Hg1#e0+");
+}
+
+/* What somebody else has left unread on the connection is dropped. */
+static void test_resync(void)
+{
+	struct peer peer;
+	struct vms_gdb gdb;
+	g_autoptr(GError) error = NULL;
+	start(&peer, &gdb, "+$O4f#e9+$OK#9a$T02#b6+$#00+$QC01#f5", PEER_CLOSES);
+	gdb.interrupts = true;
+	gdb.owes_ack = true;
+	g_assert_true(vms_gdb_resync(&gdb, &error));
+	g_assert_cmpstr(gdb.payload->str, ==, "QC01");
+	vms_gdb_close(&gdb);
+	g_autoptr(GString) heard = peer_stop(&peer);
+	g_assert_true(g_str_has_prefix(heard->str, "$#00$qC#b4"));
+}
+
 /* Packets "O…" with text in hexadecimal, then one that says how it went. */
 static void test_monitor(void)
 {
@@ -518,6 +578,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/gdb/bad-packets", test_bad_packets);
 	g_test_add_func("/gdb/stop", test_stop);
 	g_test_add_func("/gdb/probe", test_probe);
+	g_test_add_func("/gdb/interrupts", test_interrupts);
+	g_test_add_func("/gdb/interrupting-request", test_interrupting_request);
+	g_test_add_func("/gdb/resync", test_resync);
 	g_test_add_func("/gdb/monitor", test_monitor);
 	g_test_add_func("/gdb/monitor-without-end", test_monitor_without_end);
 	g_test_add_func("/gdb/registers-by-name", test_registers_by_name);

@@ -268,6 +268,54 @@ static void test_registers_misunderstood(void)
 	}
 }
 
+static void test_general_registers(void)
+{
+	static const char text[] =
+		"\nCPU#0\n"
+		"RAX=0000000000000040 RBX=00007ffe542902f8 RCX=0000000000000001 "
+		"RDX=0000000000000002\n"
+		"RSI=0000000000000003 RDI=0000000000000004 RBP=0000000000000005 "
+		"RSP=00007ffe54290200\n"
+		"R8 =0000000000000008 R9 =0000000000000009 R10=000000000000000a "
+		"R11=000000000000000b\n"
+		"R12=000000000000000c R13=000000000000000d R14=000000000000000e "
+		"R15=000000000000000f\n"
+		"RIP=000000000057aac6 RFL=00000202 [-------] CPL=3 II=0 A20=1 SMM=0 "
+		"HLT=0\n" SEGMENTS_64 TABLES_64 CONTROL_64 DEBUG_64 REST;
+	static const struct {
+		unsigned reg;
+		uint64_t value;
+	} expected[] = {
+		{ RAX, 0x40 },	     { RBX, 0x7ffe542902f8 },
+		{ RCX, 1 },	     { RDX, 2 },
+		{ RSI, 3 },	     { RDI, 4 },
+		{ RBP, 5 },	     { RSP, 0x7ffe54290200 },
+		{ R8, 8 },	     { R9, 9 },
+		{ R10, 10 },	     { R11, 11 },
+		{ R12, 12 },	     { R13, 13 },
+		{ R14, 14 },	     { R15, 15 },
+		{ RIP, 0x57aac6 },   { EFLAGS, 0x202 },
+		{ CS, 0x33 },	     { SS, 0x2b },
+		{ DS, 0 },	     { FS_BASE, 0x10bbf3c0 },
+		{ GS_BASE, 0 },	     { CR0, 0x80050033 },
+		{ CR2, 0x10bc2b98 }, { CR3, 0x139c000 },
+		{ CR4, 0x751ea0 },   { EFER, 0xd01 },
+	};
+	struct vms_regs regs = { 0 };
+	g_assert_true(vms_hmp_parse_x86_64_general(text, &regs));
+	for (size_t i = 0; i < G_N_ELEMENTS(expected); i++) {
+		g_assert_true(vms_regs_have(&regs, expected[i].reg));
+		g_assert_cmphex(regs.value[expected[i].reg], ==, expected[i].value);
+	}
+	g_assert_false(vms_regs_have(&regs, K_GS_BASE));
+	for (size_t size = 0; size < strlen(text) - strlen(REST); size++) {
+		struct vms_regs none = { 0 };
+		g_autofree char *cut = g_strndup(text, size);
+		g_assert_false(vms_hmp_parse_x86_64_general(cut, &none));
+		g_assert_false(vms_regs_have(&none, RAX));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -276,6 +324,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/hmp/mtree-limit", test_mtree_limit);
 	g_test_add_func("/hmp/gpa2hva", test_gpa2hva);
 	g_test_add_func("/hmp/registers", test_registers);
+	g_test_add_func("/hmp/general-registers", test_general_registers);
 	g_test_add_func("/hmp/registers-misunderstood", test_registers_misunderstood);
 	return g_test_run();
 }

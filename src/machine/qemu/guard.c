@@ -63,11 +63,16 @@ static const char qmp_stop_cont[] = "{\"execute\":\"stop\"}\n{\"execute\":\"cont
 static const char qmp_chardevs[] = "{\"execute\":\"query-chardev\",\"id\":\"guard-list\"}\n";
 static const char qmp_chardevs_id[] = "\"guard-list\"";
 static const char gdb_resync[] = "+#00"; /* acknowledges an answer, ends half a packet */
+static const char gdb_who[] = "$#00$qC#b4";
 static const char gdb_continue[] = "$c#63";
 static const char gdb_detach[] = "$D#44";
-/* `info status` and `cont` of QEMU's monitor; an interrupt request goes before. */
-static const char gdb_status[] = "\003$qRcmd,696e666f20737461747573#14";
-static const char gdb_cont[] = "\003$qRcmd,636f6e74#2e";
+/*
+ * Commands of QEMU's monitor. An empty request goes before each: it acknowledges what came last,
+ * and stops a machine that its owner has let go on, so that the command itself is heard.
+ */
+static const char gdb_status[] = "$#00$qRcmd,696e666f20737461747573#14";
+static const char gdb_stop[] = "$#00$qRcmd,73746f70#fb";
+static const char gdb_cont[] = "$#00$qRcmd,636f6e74#2e";
 static const char gdb_status_text[] = "564d207374617475733a20"; /* "VM status: " */
 
 /* What a peer has said last. */
@@ -117,6 +122,17 @@ static bool hear(int fd, bool peek)
 static const char *find(const char *text)
 {
 	return memmem(heard.text, heard.size, text, strlen(text));
+}
+
+static unsigned count(const char *text)
+{
+	const char *at = heard.text, *end = heard.text + heard.size;
+	unsigned n = 0;
+	while ((at = memmem(at, (size_t)(end - at), text, strlen(text)))) {
+		at += strlen(text);
+		n++;
+	}
+	return n;
 }
 
 enum answer { ANSWERED, SILENT, CLOSED };
@@ -330,31 +346,47 @@ static enum vms_run_state monitor_state(void)
 	return vms_run_state_parse(text, (size_t)(line_end - text));
 }
 
+/* Waits until the stub, whose QEMU may be stalled for hours, has said `mark`; false: it has gone.
+ */
+static bool wait_for_stub(const struct vms_guard *guard, const char *mark)
+{
+	enum answer answer;
+	do
+		answer = wait_for_mark(guard->gdb, mark, false, ANSWER_MS);
+	while (answer == SILENT);
+	return answer == ANSWERED;
+}
+
+/*
+ * Nothing that was said before is waited for any more. An empty request acknowledges what may be
+ * left; the machine stands still then.
+ */
+static bool get_into_step(const struct vms_guard *guard)
+{
+	heard.size = 0;
+	return send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_who) &&
+	       wait_for_stub(guard, "$QC");
+}
+
 /* By QEMU's monitor behind the stub: no other request of a stub looks at the state first. */
 static void release_by_monitor(const struct vms_guard *guard)
 {
-	heard.size = 0;
-	if (!send_all(guard->gdb, gdb_resync))
-		return;
 	for (;;) {
-		enum answer answer;
 		heard.size = 0;
-		if (!send_all(guard->gdb, gdb_status))
+		if (!send_all(guard->gdb, gdb_status) || !wait_for_stub(guard, "$OK#9a"))
 			return;
-		while ((answer = wait_for_mark(guard->gdb, "$OK#9a", false, ANSWER_MS)) == SILENT)
-			;
-		if (answer == CLOSED)
-			return;
-		send_all(guard->gdb, "+");
 		enum vms_release_way way = vms_run_state_release_way(monitor_state());
-		if (way == VMS_RELEASE_NOTHING)
+		heard.size = 0;
+		if (way == VMS_RELEASE_STOP_CONT &&
+		    (!send_all(guard->gdb, gdb_stop) || !wait_for_stub(guard, "$OK#9a")))
 			return;
-		if (way != VMS_RELEASE_LATER) {
-			heard.size = 0;
+		heard.size = 0;
+		if (way == VMS_RELEASE_CONT || way == VMS_RELEASE_STOP_CONT) {
 			send_all(guard->gdb, gdb_cont);
-			wait_for_mark(guard->gdb, "$OK#9a", false, ANSWER_MS);
-			return;
+			wait_for_stub(guard, "$OK#9a");
 		}
+		if (way != VMS_RELEASE_LATER)
+			return;
 		poll(NULL, 0, RETRY_MS);
 	}
 }
@@ -380,27 +412,35 @@ static void release_for_gdb_client(const struct vms_guard *guard)
 /* Does QEMU's monitor answer behind the stub? The holder may not have asked yet. */
 static bool has_monitor(const struct vms_guard *guard)
 {
+	enum answer answer = SILENT;
 	if (atomic_load(&guard->record->has_monitor))
 		return true;
 	heard.size = 0;
-	/* Another stub answers an empty packet. */
-	return send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_status) &&
-	       wait_for_mark(guard->gdb, gdb_status_text, false, ANSWER_MS) == ANSWERED &&
-	       wait_for_mark(guard->gdb, "$OK#9a", false, ANSWER_MS) == ANSWERED;
+	if (!send_all(guard->gdb, gdb_status))
+		return false;
+	/* Another stub answers by an empty packet, as to the empty request before, or an error. */
+	while (answer == SILENT && !find("$E") && count("$#00") < 2)
+		answer = wait_for_mark(guard->gdb, "$OK#9a", false, LOOK_MS);
+	return answer == ANSWERED && find(gdb_status_text);
 }
 
 /* A stub that lost its client lets a running machine run, but a stopped one stay stopped. */
 static void clean_up_gdb(const struct vms_guard *guard)
 {
+	if (!get_into_step(guard))
+		return;
 	if (has_monitor(guard))
 		release_by_monitor(guard);
-	else if (send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_detach))
-		wait_for_mark(guard->gdb, "OK", false, LOOK_MS);
+	else if (send_all(guard->gdb, gdb_detach))
+		wait_for_stub(guard, "OK");
 }
 
 /* ---- in the guard: watching ------------------------------------------- */
 
-/* Is the holder stopped, by a signal or a debugger? (proc_pid_stat(5)) */
+/*
+ * Is the holder stopped, by a signal or a debugger (proc_pid_stat(5))? One that was killed while a
+ * thread of it waits for a disk is no better: it does not end before that, and does nothing more.
+ */
 static bool is_stopped(const struct vms_guard *guard)
 {
 	char stat[128];
@@ -412,7 +452,7 @@ static bool is_stopped(const struct vms_guard *guard)
 		return false;
 	stat[n] = 0;
 	const char *name_end = strrchr(stat, ')');
-	return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
+	return name_end && name_end[1] == ' ' && memchr("TtZX", name_end[2], 4);
 }
 
 static bool is_past_limit(const struct vms_hold *hold)

@@ -11,6 +11,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Files that are searched for among all that the process has open; a QEMU's memory lies in a few.
+ */
+#define SEARCHES_MAX 64
+
 /* All mappings, sorted; none where they may not be seen. */
 static GArray *read_mappings(pid_t pid)
 {
@@ -113,7 +117,7 @@ static const struct vms_ram_file *find_file(struct vms_ram *ram,
 	struct vms_ram_file *file = g_new(struct vms_ram_file, 1);
 	*file = (struct vms_ram_file) { mapping->device, mapping->inode,
 					open_by_mapping(ram->process->pid, mapping), false };
-	if (file->fd < 0)
+	if (file->fd < 0 && ram->files->len < SEARCHES_MAX)
 		file->fd = open_by_descriptor(ram->process->pid, mapping);
 	file->knows_holes = knows_holes(file->fd);
 	g_ptr_array_add(ram->files, file);
@@ -162,6 +166,32 @@ static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
 	add_part(ram, &part);
 }
 
+/* The first mapping that ends behind `hva`. */
+static guint find_mapping(const GArray *mappings, uint64_t hva)
+{
+	guint low = 0, high = mappings->len;
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+		if (g_array_index(mappings, struct vms_proc_mapping, middle).end > hva)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+static void add_place(struct vms_ram *ram, const struct vms_ram_place *place,
+		      const GArray *mappings)
+{
+	for (guint i = find_mapping(mappings, place->hva); i < mappings->len; i++) {
+		const struct vms_proc_mapping *mapping =
+			&g_array_index(mappings, struct vms_proc_mapping, i);
+		if (mapping->start > place->hva && mapping->start - place->hva >= place->size)
+			break;
+		add_mapped(ram, place, mapping);
+	}
+}
+
 /*
  * Does somebody fill in pages that are not there when they are first used (userfaultfd(2); a
  * migration that fetches them from afar)? Then only the process itself can be asked for them.
@@ -198,11 +228,8 @@ void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
 	ram->files = g_ptr_array_new_with_free_func(free_file);
 	ram->pagemap = open(pagemap, O_RDONLY | O_CLOEXEC);
 	g_autoptr(GArray) mappings = read_mappings(process->pid);
-	for (size_t i = 0; i < n_places; i++) {
-		for (guint j = 0; j < mappings->len; j++)
-			add_mapped(ram, &places[i],
-				   &g_array_index(mappings, struct vms_proc_mapping, j));
-	}
+	for (size_t i = 0; i < n_places; i++)
+		add_place(ram, &places[i], mappings);
 	if (has_userfaultfd(process->pid))
 		make_opaque(ram);
 	/* If it has ended, all that may have been of another process with its pid. */

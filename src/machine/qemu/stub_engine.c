@@ -20,9 +20,10 @@
 #define RETRY_NS UINT64_C(100000000)
 /*
  * For so long after a look at the machine it is certain that no migration has begun and ended
- * since: those of the smallest guests take longer.
+ * since: a guest of 16 MiB took 4.4 ms for that, to a file in memory (QEMU 10.0, the quickest of
+ * many).
  */
-#define FRESH_NS UINT64_C(10000000)
+#define FRESH_NS UINT64_C(2000000)
 /* How long a job that makes a disk's image is waited for: to let the machine go on makes it fail.
  */
 #define NEW_IMAGE_NS	  UINT64_C(2000000000)
@@ -353,10 +354,10 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	vms_gdb_forget_regs(&stub->gdb);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
 		stub->asked_ns = vms_clock_now_ns();
-		if (!(round == 0 && stub->connected
-			      ? vms_qemu_ask_changes
-			      : vms_qemu_ask_condition)(&stub->qemu, &now, error) ||
-		    !mend_sleep(stub, now.state, error))
+		bool asked = round == 0 && stub->connected
+				     ? vms_qemu_ask_changes(&stub->qemu, &now, error)
+				     : vms_qemu_ask_condition(&stub->qemu, &now, error);
+		if (!asked || !mend_sleep(stub, now.state, error))
 			return false;
 		stub->state = now.state;
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {

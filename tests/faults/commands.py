@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""What is run beside a guest while something goes wrong."""
+import collections
+import functools
+
+import guest
+import harness
+
+# `makes`: the file that it writes, complete or not at all. `seconds`: about as long as it takes;
+# moments at which something happens are spread over that time. `status`: its own where nothing
+# goes wrong; the guest has no operating system whose tasks could be shown. `weight`: how much more
+# often it is run than others.
+Command = collections.namedtuple("Command", "name engine words makes seconds weight status",
+                                 defaults=(0,))
+
+SAMPLE = ("sample", "-F", "499", "-t", "2", "-o", "{out}/report.svg")
+CORE = ("core", "-o", "{out}/core")
+HELD = (*CORE, "--format", "kdump", "--compress-held")
+PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
+CALLS = ("calls", "-t", "2", "-o", "{out}/calls")
+
+COMMANDS = {command.name: command for command in (
+    Command("sample", "stub", SAMPLE, "report.svg", 2.2, 6),
+    Command("stack", "stub", ("stack",), None, 0.15, 1),
+    Command("regs", "stub", ("regs",), None, 0.1, 1),
+    Command("ps", "stub", ("ps",), None, 0.2, 1, status=1),
+    Command("info", "stub", ("info",), None, 0.2, 1),
+    Command("core", "stub", CORE, "core", 0.4, 2),
+    Command("core-held", "stub", HELD, "core", 1, 3),
+    Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
+    Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
+    Command("core-agent", "agent", HELD, "core", 1, 1),
+    Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
+    Command("sample-gdb", "gdb", SAMPLE, "report.svg", 2.2, 2),
+    Command("regs-gdb", "gdb", ("regs",), None, 0.1, 1),
+    Command("core-gdb", "gdb", PATIENT, "core", 1, 1),
+)}
+
+
+@functools.cache
+def has_option(word, option):
+    """True if that command of the vmscope that is tested knows the option."""
+    return option in harness.vmscope(word, "--help-all").out
+
+
+def argv(command, machine, out):
+    """The command line for a guest; what it writes goes to the directory `out`."""
+    words = [word.format(out=out) for word in command.words]
+    if machine.engine != "agent" and has_option(words[0], "--allow-stop"):
+        words.append("--allow-stop")  # we are another client of its QEMU, and watch it
+    return [str(word) for word in (harness.VMSCOPE, *words, *machine.target)]
+
+
+def of_engine(engine):
+    return [command for command in COMMANDS.values() if command.engine == engine]
+
+
+assert {command.engine for command in COMMANDS.values()} == set(guest.ENGINES)

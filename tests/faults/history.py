@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""What QEMU itself wrote down of stops and continues: whose they were, and which had an effect.
+
+A `stop` that comes while vmscope holds the machine through its stub changes nothing, as the machine
+is stopped; QEMU tells nobody of it. That one vmscope cannot respect. All others it must.
+"""
+import collections
+import re
+
+LINE = re.compile(r"^\d+@(\d+\.\d+):(\w+) ?(.*)$", re.MULTILINE)
+RUNSTATE = re.compile(r"current_run_state \d+ \((\S+)\) new_state \d+ \((\S+)\)")
+
+MIGRATE = re.compile(r'"execute": "migrate"')
+GRACE_SECONDS = 0.5  # a hold that was decided upon before
+
+Step = collections.namedtuple("Step", "time event text")
+
+
+def read(path, offset=0):
+    """All steps so far, from an offset into the file on."""
+    with open(path, errors="replace") as file:
+        file.seek(offset)
+        return [Step(float(match[1]), match[2], match[3]) for match in LINE.finditer(file.read())]
+
+
+def stops_without_effect(steps):
+    """How many `stop` commands found the machine stopped already, and how many there were."""
+    total = ineffective = 0
+    inside = changed = False
+    for step in steps:
+        if step.event == "qmp_enter_stop":
+            inside, changed = True, False
+        elif step.event == "qmp_exit_stop" and inside:
+            inside = False
+            total += 1
+            ineffective += not changed
+        elif step.event == "runstate_set" and inside:
+            changed = changed or RUNSTATE.search(step.text)[2] == "paused"
+    return ineffective, total
+
+
+def last_stop_had_effect(steps):
+    """False where the last `stop` found the machine stopped already; True where there is none."""
+    begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
+    return not begins or stops_without_effect(steps[begins[-1]:])[0] == 0
+
+
+def holds_beside_migration(steps, grace=GRACE_SECONDS):
+    """How often the machine was stopped by nobody's `stop` while a migration was under way; those
+    that come right behind the owner's `migrate` do not count."""
+    holds, begin, inside = 0, None, False
+    for step in steps:
+        if step.event == "handle_qmp_command" and MIGRATE.search(step.text):
+            begin = step.time
+        elif step.event == "handle_qmp_command" and '"migrate_cancel"' in step.text:
+            begin = None
+        elif step.event in ("qmp_enter_stop", "qmp_exit_stop"):
+            inside = step.event == "qmp_enter_stop"
+        elif step.event == "runstate_set" and begin is not None and not inside:
+            old, new = RUNSTATE.search(step.text).groups()
+            if new == "finish-migrate":
+                begin = None
+            elif (old, new) == ("running", "paused") and step.time > begin + grace:
+                holds += 1
+    return holds
