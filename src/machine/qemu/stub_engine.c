@@ -394,17 +394,23 @@ static bool observe(struct vms_machine *machine, GError **error)
 	return true;
 }
 
+/* Of a machine that we have stopped. */
+static bool release_ours(struct vms_qemu_stub *stub, GError **error)
+{
+	if (!vms_gdb_leave_phys_mode(&stub->gdb, error)) {
+		abandon(stub, true);
+		return false;
+	}
+	return let_go(stub, error) && (!stub->ended_by || fail_ended(stub, stub->ended_by, error));
+}
+
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu_stub *stub = stub_of(machine);
 	enum vms_standing standing = standing_of(stub);
-	if (standing == VMS_STANDS_BY_US) {
-		if (vms_gdb_leave_phys_mode(&stub->gdb, error))
-			return let_go(stub, error);
-		abandon(stub, true);
-		return false;
-	}
+	if (standing == VMS_STANDS_BY_US)
+		return release_ours(stub, error);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	if (stub->ended_by)
 		return fail_ended(stub, stub->ended_by, error);
@@ -417,13 +423,16 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 /* ---- requests to the stub of a machine that is held ------------------- */
 
 /*
- * After requests. When the owner has resumed a machine that he had paused, at the last moment, it
- * is they that have stopped it: now it is ours.
+ * After requests. When somebody has resumed the machine at the last moment, its owner or the
+ * watchdog, it is they that have stopped it: now it is ours.
  */
 static void take_over(struct vms_qemu_stub *stub)
 {
 	if (!stub->gdb.stopped_by_request)
 		return;
+	bool taken = vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_TAKEN;
+	if (standing_of(stub) == VMS_STANDS_BY_US && !stub->ended_by)
+		stub->ended_by = g_strdup(taken ? BY_WATCHDOG : BY_OTHERS);
 	stub->gdb.stopped_by_request = false;
 	stub->asked_ns = 0;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
