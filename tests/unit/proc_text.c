@@ -69,8 +69,8 @@ static void test_tcp(void)
 {
 	static const char *const wrong[] = {
 		"",
-		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
-		"  timeout inode\n",
+		("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
+		 "  timeout inode\n"),
 		"   0: 0100007F:115C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0",
 	};
 	struct vms_proc_tcp entry;
