@@ -86,7 +86,9 @@ static void ask(struct vms_linux *guest, uint64_t mm)
 	const struct vms_task other = { .mm = mm, .pid = 2, .process_comm = "other" };
 	g_assert_true(process != vms_linux_process(guest, &other));
 	vms_linux_mappings_stamp(guest, mm);
-	for (unsigned i = 0; i < AREAS && vms_linux_next_code(guest, mm, va, &mapping); i++) {
+	unsigned areas = VMS_AREAS_LIMIT;
+	for (unsigned i = 0; i < AREAS && vms_linux_next_code(guest, mm, va, &areas, &mapping);
+	     i++) {
 		g_assert_cmphex(mapping.start, <, mapping.end);
 		g_assert_cmphex(va, <, mapping.end);
 		words_check_name(mapping.name);

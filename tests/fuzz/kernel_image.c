@@ -56,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(fake_machine_add_ram(machine, 0, RAM_SIZE), data + HEAD, MIN(size - HEAD, RAM_SIZE));
 	set_regs(arch, data + 1, &regs);
 	struct vms_memory *memory = vms_memory_new(machine, &regs);
-	g_autoptr(GArray) pages = vms_kernel_image_map(memory, vms_linux_arch_of(arch));
+	uint64_t steps = VMS_PAGE_STEPS;
+	g_autoptr(GArray) pages = vms_kernel_image_map(memory, vms_linux_arch_of(arch), &steps);
 	if (pages) {
 		vms_kernel_image_read(machine, pages, &image);
 		check(pages, &image);
