@@ -67,6 +67,8 @@ static void check_failure(const char *lines, enum peer_end end, enum vms_error c
 	g_autofree char *shown = g_strescape(lines, NULL);
 	g_test_message("%s", shown);
 	start(&peer, &gdb, lines, end);
+	if (code != VMS_ERROR_TIMEOUT)
+		gdb.stream.timeout_ms = PEER_PATIENCE_MS;
 	g_assert_false(vms_gdb_request(&gdb, "qC", &error));
 	g_assert_error(error, VMS_ERROR, (int)code);
 	g_assert_true(gdb.broken);
