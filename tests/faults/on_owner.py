@@ -19,7 +19,8 @@ def nothing(round_):
         raise Wrong(f"the command failed with status {round_.process.returncode}")
 
 
-# A bare stub cannot tell whether a machine was paused when it was connected to: docs/safety.md.
+# With engines=QMP: what a bare stub cannot tell, as whether a machine was paused when it was connected
+# to, or that its guest was to stop in a hold (docs/safety.md). What it can, test_attach.py tests.
 @fault(engines=QMP, short=4)
 def owner_cont(round_):
     """A paused guest; its owner continues it."""
@@ -31,7 +32,7 @@ def owner_cont(round_):
     round_.finish()
 
 
-@fault(short=4)
+@fault(engines=QMP, short=4)
 def owner_stop(round_):
     """Its owner stops the guest."""
     round_.start()
@@ -53,7 +54,7 @@ def owner_stop_cont(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(engines=QMP, short=2)
 def owner_stop_kill(round_):
     """Its owner stops the guest, and vmscope is killed."""
     round_.start()
@@ -64,7 +65,7 @@ def owner_stop_kill(round_):
     round_.expect(round_.guest, "paused")
 
 
-@fault(short=2)
+@fault(engines=QMP, short=2)
 def owner_keeps_on(round_):
     """Another client keeps doing stop and cont."""
     round_.start()
@@ -93,7 +94,7 @@ def owner_paused(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def owner_prelaunch(round_):
     """A guest that was started with -S, and that its owner lets go."""
     machine = round_.add(paused=True)
@@ -140,14 +141,14 @@ def owner_dump(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def guest_panics(round_):
     """The guest panics, and its owner wants it to stay as it is then."""
     round_.owner("set-action", panic="pause")
     end_in(round_, "guest-panicked", "inject-nmi", "GUEST_PANICKED")
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def guest_shuts_down(round_):
     """The guest shuts down, and its owner wants it to stay as it is then."""
     round_.owner("set-action", reboot="shutdown", shutdown="pause")
