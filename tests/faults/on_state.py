@@ -55,7 +55,8 @@ def expect_moved(round_, machine):
     must_tick(round_, machine, "at the destination")
 
 
-@fault(fresh=True, short=4)
+# A bare stub has to stop a machine to see that it is migrated (docs/safety.md): engines=QMP.
+@fault(engines=QMP, fresh=True, short=4)
 def migrate(round_):
     """Live migration to another QEMU of this host."""
     machine = destination(round_)
@@ -65,7 +66,7 @@ def migrate(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate_and_kill(round_):
     """Live migration, and kill -9 of vmscope meanwhile."""
     machine = destination(round_)
@@ -76,7 +77,7 @@ def migrate_and_kill(round_):
     expect_moved(round_, machine)
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate_cancel(round_):
     """Live migration that is cancelled."""
     machine = destination(round_)
@@ -90,7 +91,7 @@ def migrate_cancel(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate_postcopy(round_):
     """Live migration that ends as postcopy."""
     machine = destination(round_)
@@ -109,7 +110,7 @@ def migrate_postcopy(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate_to_destination(round_):
     """Live migration, and vmscope looks at the destination."""
     machine = destination(round_)
@@ -122,7 +123,7 @@ def migrate_to_destination(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate_to_file(round_):
     """Migration to a file, from which another QEMU goes on."""
     path = round_.directory / "state"
