@@ -26,7 +26,7 @@ class Skipped(Exception):
 
 
 def fault(engines=ALL, only=None, fresh=False, linux=False, evenly=False, idle=False,
-          short=3, long=100):
+          short=2, long=100):
     """Enters a function into the table."""
     def enter(act):
         name = act.__name__.replace("_", "-")

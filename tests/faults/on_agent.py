@@ -21,7 +21,7 @@ def monitors_of(machine):
     return machine.trace_path.read_text(errors="replace").count('"qmp_capabilities"')
 
 
-@fault(engines=("agent",), short=4)
+@fault(engines=("agent",), short=2)
 def lying_agent(round_):
     """A process that says that it is the agent of a QEMU."""
     kind = round_.rng.choice(KINDS)
@@ -52,7 +52,7 @@ def lying_agent(round_):
         raise Wrong("vmscope went to the QEMU that the liar had named")
 
 
-@fault(engines=("agent",), fresh=True, short=2)
+@fault(engines=("agent",), fresh=True, short=1)
 def swapped_agent(round_):
     """At the agent's socket listens the agent of another QEMU, which is not the one of that PID."""
     other = round_.add(paused=True)

@@ -21,7 +21,7 @@ def nothing(round_):
 
 # With engines=QMP: what a bare stub cannot tell, as whether a machine was paused when it was connected
 # to, or that its guest was to stop in a hold (docs/safety.md). What it can, test_attach.py tests.
-@fault(engines=QMP, short=4)
+@fault(engines=QMP, short=2)
 def owner_cont(round_):
     """A paused guest; its owner continues it."""
     round_.owner("stop")
@@ -32,7 +32,7 @@ def owner_cont(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=4)
+@fault(engines=QMP, short=2)
 def owner_stop(round_):
     """Its owner stops the guest."""
     round_.start()
@@ -42,7 +42,7 @@ def owner_stop(round_):
     round_.finish()
 
 
-@fault(short=3)
+@fault(short=2)
 def owner_stop_cont(round_):
     """Its owner stops the guest and continues it at once."""
     round_.start()
@@ -54,7 +54,7 @@ def owner_stop_cont(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=2)
+@fault(engines=QMP, short=1)
 def owner_stop_kill(round_):
     """Its owner stops the guest, and vmscope is killed."""
     round_.start()
@@ -65,7 +65,7 @@ def owner_stop_kill(round_):
     round_.expect(round_.guest, "paused")
 
 
-@fault(engines=QMP, short=2)
+@fault(engines=QMP, short=1)
 def owner_keeps_on(round_):
     """Another client keeps doing stop and cont."""
     round_.start()
@@ -82,7 +82,7 @@ def owner_keeps_on(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=2)
+@fault(engines=QMP, short=1)
 def owner_paused(round_):
     """A guest that its owner has paused."""
     round_.owner("stop")
@@ -94,7 +94,7 @@ def owner_paused(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def owner_prelaunch(round_):
     """A guest that was started with -S, and that its owner lets go."""
     machine = round_.add(paused=True)
@@ -108,7 +108,7 @@ def owner_prelaunch(round_):
     round_.finish()
 
 
-@fault(short=3)
+@fault(short=2)
 def owner_reset(round_):
     """system_reset."""
     round_.start()
@@ -118,7 +118,7 @@ def owner_reset(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(fresh=True, short=1)
 def owner_quit(round_):
     """quit."""
     round_.start()
@@ -128,7 +128,7 @@ def owner_quit(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=2)
+@fault(engines=QMP, short=1)
 def owner_dump(round_):
     """dump-guest-memory, in the background."""
     round_.start()
@@ -141,14 +141,14 @@ def owner_dump(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def guest_panics(round_):
     """The guest panics, and its owner wants it to stay as it is then."""
     round_.owner("set-action", panic="pause")
     end_in(round_, "guest-panicked", "inject-nmi", "GUEST_PANICKED")
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def guest_shuts_down(round_):
     """The guest shuts down, and its owner wants it to stay as it is then."""
     round_.owner("set-action", reboot="shutdown", shutdown="pause")

@@ -29,7 +29,7 @@ def stall(round_, least, most):
     round_.finish()
 
 
-@fault(short=3)
+@fault(short=2)
 def qemu_stalls(round_):
     """QEMU stands still for seconds, with kill -9 of vmscope or without."""
     stall(round_, 0.5, 5)
@@ -41,7 +41,7 @@ def qemu_stalls_long(round_):
     stall(round_, 60, 150)
 
 
-@fault(fresh=True, short=2)
+@fault(fresh=True, short=1)
 def qemu_killed(round_):
     """kill -9 of QEMU."""
     round_.start()
@@ -52,7 +52,7 @@ def qemu_killed(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=3)
+@fault(fresh=True, short=2)
 def qemu_replaced(round_):
     """Another QEMU at the same sockets, started with -S."""
     other = round_.add(paused=True)

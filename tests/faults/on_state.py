@@ -56,7 +56,7 @@ def expect_moved(round_, machine):
 
 
 # A bare stub has to stop a machine to see that it is migrated (docs/safety.md): engines=QMP.
-@fault(engines=QMP, fresh=True, short=4)
+@fault(engines=QMP, fresh=True, short=2)
 def migrate(round_):
     """Live migration to another QEMU of this host."""
     machine = destination(round_)
@@ -66,7 +66,7 @@ def migrate(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate_and_kill(round_):
     """Live migration, and kill -9 of vmscope meanwhile."""
     machine = destination(round_)
@@ -77,7 +77,7 @@ def migrate_and_kill(round_):
     expect_moved(round_, machine)
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate_cancel(round_):
     """Live migration that is cancelled."""
     machine = destination(round_)
@@ -91,7 +91,7 @@ def migrate_cancel(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate_postcopy(round_):
     """Live migration that ends as postcopy."""
     machine = destination(round_)
@@ -110,7 +110,7 @@ def migrate_postcopy(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate_to_destination(round_):
     """Live migration, and vmscope looks at the destination."""
     machine = destination(round_)
@@ -123,7 +123,7 @@ def migrate_to_destination(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate_to_file(round_):
     """Migration to a file, from which another QEMU goes on."""
     path = round_.directory / "state"
@@ -136,7 +136,7 @@ def migrate_to_file(round_):
     expect_moved(round_, machine)
 
 
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate_paused(round_):
     """Migration of a guest that its owner has paused."""
     machine = destination(round_)
@@ -163,7 +163,7 @@ def run_job(round_, name, **arguments):
         raise Wrong(f"{name}: {job['error']}")
 
 
-@fault(short=3)
+@fault(short=2)
 def snapshot_jobs(round_):
     """snapshot-save and snapshot-load."""
     place = {"tag": "snapshot", "devices": [DISK]}
@@ -185,7 +185,7 @@ def run_monitor_line(round_, line):
         raise Wrong(f"{line}: {text}")
 
 
-@fault(short=3)
+@fault(short=2)
 def snapshot_monitor(round_):
     """savevm and loadvm."""
     round_.start()
@@ -203,7 +203,7 @@ def snapshot_monitor(round_):
 # ---- disks
 
 
-@fault(short=2)
+@fault(short=1)
 def mirror(round_):
     """drive-mirror or drive-backup of the guest's disk."""
     name = round_.rng.choice(("drive-mirror", "drive-backup"))
@@ -249,7 +249,7 @@ def looks(command):
     return command.makes != "core" and command.engine != "gdb"
 
 
-@fault(short=3)
+@fault(short=2)
 def sleep(round_):
     """The guest goes to sleep (S3)."""
     round_.start()
@@ -259,7 +259,7 @@ def sleep(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(short=1)
 def asleep(round_):
     """A guest that sleeps (S3), with kill -9 of vmscope or without."""
     round_.let_sleep()
@@ -271,7 +271,7 @@ def asleep(round_):
     round_.finish()
 
 
-@fault(short=3)
+@fault(short=2)
 def wakeup(round_):
     """A guest that sleeps (S3); its owner wakes it up."""
     round_.let_sleep()
@@ -284,25 +284,25 @@ def wakeup(round_):
     round_.finish()
 
 
-@fault(linux=True, only=looks, short=2)
+@fault(linux=True, only=looks, short=1)
 def linux_sleep(round_):
     """A Linux guest goes to sleep (S3)."""
     sleep(round_)
 
 
-@fault(linux=True, only=looks, short=2)
+@fault(linux=True, only=looks, short=1)
 def linux_asleep(round_):
     """A Linux guest that sleeps (S3), with kill -9 of vmscope or without."""
     asleep(round_)
 
 
-@fault(linux=True, only=looks, short=2)
+@fault(linux=True, only=looks, short=1)
 def linux_wakeup(round_):
     """A Linux guest that sleeps (S3); its owner wakes it up."""
     wakeup(round_)
 
 
-@fault(linux=True, only=looks, short=2, long=200)
+@fault(linux=True, only=looks, short=1, long=200)
 def linux_kill(round_):
     """A Linux guest; kill -9 of vmscope."""
     kill(round_)

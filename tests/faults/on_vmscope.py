@@ -32,7 +32,7 @@ def kill(round_):
     must_tick(round_, why="after kill -9")
 
 
-@fault(short=3)
+@fault(short=2)
 def kill_and_next(round_):
     """kill -9, and the next vmscope comes at once."""
     round_.start()
@@ -44,7 +44,7 @@ def kill_and_next(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(short=1)
 def kill_with_watchdog(round_):
     """kill -9 of vmscope and its watchdog; the next vmscope puts right what is left."""
     round_.start()
@@ -61,7 +61,7 @@ def kill_with_watchdog(round_):
                                             "gdb": "regs-gdb"}[round_.command.engine]])
 
 
-@fault(short=3)
+@fault(short=2)
 def stop_tool(round_):
     """SIGSTOP, as Ctrl-Z does, and SIGCONT."""
     round_.start()
@@ -72,7 +72,7 @@ def stop_tool(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(short=1)
 def stop_and_kill_tool(round_):
     """SIGSTOP and kill -9."""
     round_.start()
@@ -94,7 +94,7 @@ def drain(master):
     return thread
 
 
-@fault(short=3)
+@fault(short=2)
 def blocked_terminal(round_):
     """Ctrl-S: nothing that is written to the terminal arrives."""
     master, slave = pty.openpty()
@@ -119,7 +119,7 @@ def blocked_terminal(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(short=1)
 def full_pipe(round_):
     """A pipe that nobody reads: `vmscope | less`."""
     ours, theirs = os.pipe()
@@ -148,7 +148,7 @@ def look_on(round_, why):
         must_tick(round_, why=why)
 
 
-@fault(only=writes_file, short=2)
+@fault(only=writes_file, short=1)
 def file_limit(round_):
     """A limit on a file's size that is met in the middle."""
     limit = round_.rng.randrange(CORE_BYTES) if round_.command.makes == "core" else 100
@@ -169,7 +169,7 @@ def mount(round_, *arguments):
     round_.cleanups.callback(subprocess.run, ["umount", "--lazy", round_.out])
 
 
-@fault(only=writes_file, short=2)
+@fault(only=writes_file, short=1)
 def full_disk(round_):
     """A disk that is full in the middle."""
     size = round_.rng.randrange(4096, CORE_BYTES) if round_.command.makes == "core" else 4096
@@ -179,7 +179,7 @@ def full_disk(round_):
     round_.finish()
 
 
-@fault(only=writes_file, short=2)
+@fault(only=writes_file, short=1)
 def hung_disk(round_):
     """A disk that does not answer any more, and later does."""
     image = round_.directory / "disk"
@@ -204,7 +204,7 @@ def hung_disk(round_):
     round_.finish()
 
 
-@fault(short=3)
+@fault(short=2)
 def second_vmscope(round_):
     """A second vmscope, on the same guest."""
     others = [command for command in commands.of_engine(round_.command.engine)
