@@ -17,9 +17,6 @@
 /* Bytes of a monitor's answer. */
 #define VMS_GDB_TEXT_MAX (4U << 20)
 
-/* Signal of a stop that an interrupt request (0x03) or a user's `stop` caused. */
-#define VMS_GDB_SIGINT 2
-
 /* Where a register is: in `g` at `offset` when the packet reaches so far, else by `p`. */
 struct vms_gdb_slot {
 	unsigned number;

@@ -4,8 +4,8 @@
  * stopped, and what undoes that, run_state.h tells; whose stop it is, hold.h keeps for the
  * watchdog. docs/safety.md tells it as a whole.
  *
- * A stop is the stub's: it tells for certain whether it was us who stopped the machine. A release
- * is QMP's: `cont` looks at the state before it acts, and the stub does not.
+ * The stub stops the machine: it tells for certain whether it was us. QEMU's monitor lets it go on:
+ * its `cont` looks at the state before it acts, and the stub's own continue does not.
  */
 #include "machine/qemu/stub.h"
 
@@ -14,9 +14,9 @@
 #include <string.h>
 #include <vmscope/log.h>
 
-/* How often it is looked, in a hold that lasts, whether it has to end: a migration, say, begins. */
+/* How often a hold that lasts is checked: a migration that begins ends it, for example. */
 #define LOOK_NS UINT64_C(2000000)
-/* How often a release is tried again that QEMU did not take. */
+/* How often a release that QEMU did not take is tried again. */
 #define RETRY_NS UINT64_C(100000000)
 /*
  * For so long after a look at the machine it is certain that no migration has begun and ended
