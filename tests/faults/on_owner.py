@@ -4,7 +4,7 @@ import time
 
 import history
 from faults import QMP, fault
-from oracle import must_tick
+from oracle import must_restart, must_tick
 from rounds import Wrong
 
 STORM_SECONDS = 1.5
@@ -113,8 +113,9 @@ def owner_reset(round_):
     """system_reset."""
     round_.start()
     round_.wait_moment()
+    before = round_.guest.read_ticks()
     round_.owner("system_reset")
-    must_tick(round_, why="after the reset", seconds=60)
+    must_restart(round_, before)
     round_.finish()
 
 

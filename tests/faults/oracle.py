@@ -35,6 +35,13 @@ def must_tick(round_, machine=None, why="", seconds=SECONDS):
     round_.tell(f"ticks {why}")
 
 
+def must_restart(round_, before):
+    """After a reset, its counters begin again, and go on. `before`: what they were."""
+    round_.wait("the guest to begin again", lambda: all(
+        now < then for now, then in zip(round_.guest.read_ticks().vcpus, before.vcpus)), SECONDS)
+    must_tick(round_, why="after the reset")
+
+
 def must_stand(machine):
     before = machine.read_ticks()
     time.sleep(STANDS)

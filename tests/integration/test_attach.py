@@ -567,6 +567,25 @@ class BareStub(Attached):
         self.assertEqual(tool.do("release"), "ok")
         self.assert_runs()
 
+    def test_stopped_again_and_again(self):
+        """A hold that the watchdog has ended can be meant to go on: that one is watched, too."""
+        tool = self.open("gdb", self.address)
+        for number in range(10):
+            self.assertEqual(tool.do("hold"), "ok")
+            tool.send(f"read 0x100000 {8 << 20}")
+            for _ in range(3):
+                tool.process.send_signal(signal.SIGSTOP)
+                self.assert_runs()
+                tool.process.send_signal(signal.SIGCONT)
+                time.sleep(0.001 * number)
+            tool.read()
+            self.assertIn(error_code(tool.do("release")), (None, INVALID_STATE))
+            self.assertEqual(self.machine.qmp.status(), "running")
+        self.assertEqual(tool.do("hold"), "ok")
+        self.assertIn("rip", registers(tool.do("regs 0")))
+        self.assertEqual(tool.do("release"), "ok")
+        self.assert_runs()
+
     def test_memory_map(self):
         tool = self.open("gdb", self.address)
         ours = tool.do("ranges").split()

@@ -671,9 +671,9 @@ bool vms_gdb_resync(struct vms_gdb *gdb, GError **error)
 	/* An empty request acknowledges what may be left, and stops a machine that runs. */
 	append_packet(bytes, "");
 	append_packet(bytes, "qC");
-	gdb->owes_ack = false;
+	gdb->owes_ack = gdb->broken = false;
 	vms_gdb_forget_regs(gdb);
-	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+	if (!send_bytes(gdb, bytes, deadline_ns, error))
 		return false;
 	for (unsigned i = 0; i < UNREAD_MAX; i++) {
 		if (!receive_packet(gdb, NULL, deadline_ns, error))
@@ -731,6 +731,11 @@ static bool read_part(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t siz
 	return true;
 }
 
+static bool was_let_go(const struct vms_gdb *gdb)
+{
+	return gdb->hold && vms_hold_phase(atomic_load(&gdb->hold->word)) == VMS_HOLD_TAKEN;
+}
+
 bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size, GError **error)
 {
 	if (!gdb->has_phys_mode)
@@ -742,6 +747,9 @@ bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size,
 	size_t part_max = (gdb->packet_size - 8) / 2;
 	for (size_t done = 0; done < size;) {
 		size_t part = MIN(size - done, part_max);
+		if (was_let_go(gdb))
+			return vms_gdb_fail(gdb, VMS_ERROR_INVALID_STATE,
+					    "the watchdog has let the machine go", error);
 		if (!read_part(gdb, pa + done, (uint8_t *)buf + done, part, error))
 			return false;
 		done += part;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "machine/host/hold.h"
 #include "machine/qemu/stream.h"
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
@@ -47,6 +48,9 @@ struct vms_gdb {
 	bool interrupts;
 	/* A request has stopped the machine: somebody else had resumed it, and now it is ours. */
 	bool stopped_by_request;
+	/* What the watchdog knows; when that has let the machine go, a long row ends. May be NULL.
+	 */
+	const struct vms_hold *hold;
 	bool owes_ack;	  /* the last packet received is not acknowledged yet */
 	GString *payload; /* of the last packet received */
 
@@ -73,8 +77,8 @@ bool vms_gdb_stop(struct vms_gdb *gdb, GError **error);
  */
 bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error);
 /*
- * The same after somebody else has used this connection: what is unread is dropped. Nobody knows
- * whether the machine ran.
+ * The same after somebody else has used this connection, and answers could not be told from each
+ * other any more: what is unread is dropped. Nobody knows whether the machine ran.
  */
 bool vms_gdb_resync(struct vms_gdb *gdb, GError **error);
 /* Not where `interrupts`. */
@@ -98,7 +102,10 @@ bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GErr
 void vms_gdb_forget_regs(struct vms_gdb *gdb);
 /* Adds to `ret` the registers that are seldom needed. */
 bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
-/* UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode. */
+/*
+ * UNREADABLE when any byte cannot be read; UNSUPPORTED without physical mode; INVALID_STATE when
+ * the watchdog has let the machine go meanwhile.
+ */
 bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size, GError **error);
 /*
  * Back to what `m` usually reads, if it was changed: the mode outlives the

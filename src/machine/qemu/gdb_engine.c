@@ -26,12 +26,14 @@ struct stub_machine {
 	atomic_bool user_paused; /* it stands still without our doing */
 	uint64_t wait_ns;	 /* no hold before that: a migration was under way */
 	struct vms_timer *timer; /* looks at holds that last; with a monitor */
-	bool was_ended;		 /* a hold, by it */
+	const char *end_cause;	 /* how a hold has ended, without its holder; NULL */
 };
 
 /* A machine that is migrated is not stopped more often than this, to see whether that is over. */
 #define MIGRATION_WAIT_NS UINT64_C(1000000000)
 #define MIGRATION_POLL_US 50000
+static const char by_timer[] = "let go for a migration, or at the limit of a hold,";
+static const char by_watchdog[] = "resumed by the watchdog, since this program did not move,";
 /* How often it is looked, in a hold that lasts, whether a migration begins. */
 #define LOOK_NS UINT64_C(5000000)
 
@@ -58,8 +60,12 @@ static char *ask_monitor(struct stub_machine *stub, const char *command, const c
 {
 	g_autofree char *text = vms_gdb_monitor(&stub->gdb, command, error);
 	const char *found = text ? strstr(text, label) : NULL;
-	if (!found)
+	if (!found) {
+		if (text)
+			vms_gdb_fail(&stub->gdb, VMS_ERROR_PROTOCOL,
+				     "its monitor's answer is not understood", error);
 		return NULL;
+	}
 	found += strlen(label);
 	return g_strndup(found, strcspn(found, "\r\n"));
 }
@@ -134,6 +140,7 @@ static bool refuse_migrating(struct stub_machine *stub, const char *status, GErr
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error);
+static bool yield(struct stub_machine *stub, GError **error);
 
 /* Called by the timer, in its thread: a migration that begins, or the limit, ends a hold. */
 static void look_at_hold(void *data)
@@ -146,10 +153,10 @@ static void look_at_hold(void *data)
 		return;
 	bool is_long =
 		vms_clock_now_ns() > atomic_load(&hold->begin_ns) + atomic_load(&hold->limit_ns);
-	if (is_long || is_migrating(stub, &status))
-		stub->was_ended = release(&stub->machine, VMS_ALL_VCPUS, NULL);
-	else
+	if (!is_long && !is_migrating(stub, &status))
 		vms_timer_set(stub->timer, LOOK_NS);
+	else if (release(&stub->machine, VMS_ALL_VCPUS, NULL))
+		stub->end_cause = by_timer;
 }
 
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
@@ -159,12 +166,15 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	bool was_running;
 	if (vms_clock_now_ns() < stub->wait_ns)
 		return refuse_migrating(stub, "as of a second ago", error);
-	stub->was_ended = false;
+	stub->end_cause = NULL;
 	vms_gdb_forget_regs(&stub->gdb);
 	if (!vms_guard_check(stub->guard, error))
 		return false;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), machine->hold_limit_ns);
-	if (!stop(stub, &was_running, error))
+	bool stopped = stop(stub, &was_running, error);
+	if (was_taken(stub))
+		return yield(stub, error);
+	if (!stopped)
 		return false;
 	stub->holding = was_running;
 	atomic_store(&stub->user_paused, !was_running);
@@ -185,60 +195,71 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 static bool fail_ended(struct stub_machine *stub, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "%s was let go for a migration, or at the limit of a hold, while it was held: "
-		    "what was read may be torn",
-		    stub->name);
+		    "%s was %s while it was held: what was read may be torn", stub->name,
+		    stub->end_cause);
 	return false;
 }
 
-static bool fail_released(struct stub_machine *stub, GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "%s was resumed by the watchdog, since this program did not move, while it was "
-		    "held: what was read may be torn",
-		    stub->name);
-	return false;
-}
-
-/* By a stub of which no more is known than the protocol. */
-static bool resume_plainly(struct stub_machine *stub, GError **error)
+/*
+ * The watchdog has let the machine go through our connection. Answers are out of step since then,
+ * and what we have said may have stopped the machine again.
+ */
+static bool get_into_step(struct stub_machine *stub, GError **error)
 {
 	bool was_running;
-	if (!was_taken(stub))
-		return vms_gdb_resume(&stub->gdb, error);
-	/* A request that was sent since the guard released it may have stopped it again. */
-	return vms_gdb_probe(&stub->gdb, &was_running, error) && vms_gdb_resume(&stub->gdb, error);
+	stub->end_cause = by_watchdog;
+	vms_guard_wait(stub->guard);
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
+		       stub->machine.hold_limit_ns);
+	return stub->has_monitor ? vms_gdb_resync(&stub->gdb, error)
+				 : vms_gdb_probe(&stub->gdb, &was_running, error);
+}
+
+static bool let_go(struct stub_machine *stub, GError **error)
+{
+	return vms_gdb_leave_phys_mode(&stub->gdb, error) &&
+	       (stub->has_monitor ? undo_stop(stub, error) : vms_gdb_resume(&stub->gdb, error));
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct stub_machine *stub = stub_of(machine);
-	if (!stub->holding)
-		return !stub->was_ended || fail_ended(stub, error);
-	/* What the watchdog has let go, a request of ours may have stopped again. */
-	if (was_taken(stub) && stub->has_monitor && !vms_gdb_resync(&stub->gdb, error))
-		return false;
-	if (!vms_gdb_leave_phys_mode(&stub->gdb, error) ||
-	    !(stub->has_monitor ? undo_stop(stub, error) : resume_plainly(stub, error)))
-		return false;
+	bool done = !stub->holding;
+	while (!done) {
+		g_autoptr(GError) failure = NULL;
+		if (was_taken(stub) && !get_into_step(stub, error))
+			return false;
+		done = let_go(stub, &failure) &&
+		       vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
+		/* The watchdog may have come between. */
+		if (!done && !was_taken(stub)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return false;
+		}
+	}
 	stub->gdb.stopped = stub->holding = false;
 	if (stub->timer)
 		vms_timer_set(stub->timer, 0);
-	if (vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE))
-		return true;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
-	return fail_released(stub, error);
+	return !stub->end_cause || fail_ended(stub, error);
+}
+
+/* The watchdog has taken the machine in the middle of a request, which says false with that. */
+static bool yield(struct stub_machine *stub, GError **error)
+{
+	g_clear_error(error);
+	stub->holding = true; /* nobody knows better */
+	return release(&stub->machine, VMS_ALL_VCPUS, error);
 }
 
 /*
  * A request to a machine that somebody else had resumed has stopped it, with or
- * without a word: now we hold it. One that the guard has released, release() sees to.
+ * without a word: now we hold it.
  */
 static void take_over(struct stub_machine *stub)
 {
 	bool lost = !stub->has_monitor && stub->user_paused && stub->gdb.broken;
-	if (was_taken(stub) || (!stub->gdb.stopped_by_request && !lost))
+	if (!stub->gdb.stopped_by_request && !lost)
 		return;
 	stub->gdb.stopped_by_request = false;
 	atomic_store(&stub->user_paused, false);
@@ -250,11 +271,11 @@ static void take_over(struct stub_machine *stub)
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct stub_machine *stub = stub_of(machine);
-	if (stub->was_ended)
+	if (stub->end_cause)
 		return fail_ended(stub, error);
-	if (was_taken(stub))
-		return fail_released(stub, error);
 	bool read = vms_gdb_regs(&stub->gdb, vcpu, ret, error);
+	if (was_taken(stub))
+		return yield(stub, error);
 	take_over(stub);
 	return read;
 }
@@ -263,15 +284,25 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 {
 	struct stub_machine *stub = stub_of(machine);
 	bool was_held = stub->holding || stub->user_paused;
-	if (stub->was_ended || !vms_machine_is_memory(machine, pa, size) || was_taken(stub) ||
-	    (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)))
+	if (stub->end_cause || !vms_machine_is_memory(machine, pa, size))
 		return false;
+	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)) {
+		stub->end_cause = NULL;
+		return false;
+	}
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
 	/* No release does that for a machine that others have stopped. */
 	if (!stub->holding)
 		vms_gdb_leave_phys_mode(&stub->gdb, NULL);
-	take_over(stub);
-	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+	if (was_taken(stub))
+		read = yield(stub, NULL);
+	else
+		take_over(stub);
+	if (was_held)
+		return read;
+	read &= release(machine, VMS_ALL_VCPUS, NULL);
+	stub->end_cause = NULL;
+	return read;
 }
 
 /* As of the last hold: to ask is to stop the machine. */
@@ -366,6 +397,7 @@ static int start_guard(struct vms_stream *stream, void *data)
 static bool open_connected(struct stub_machine *stub, GError **error)
 {
 	stub->holding = true;
+	stub->gdb.hold = hold_of(stub);
 	if (!vms_gdb_open(&stub->gdb, error))
 		return false;
 	stub->machine.arch = stub->gdb.arch;

@@ -35,6 +35,8 @@
 #define ANSWER_MS 1000
 /* How often is tried what QEMU has refused, or where it could not be reached. */
 #define RETRY_MS 250
+/* How often it is looked whether the guard has done with the connection. */
+#define BUSY_US 1000
 /* An orderly end does not wait longer for a guard that has something left to do. */
 #define FAREWELL_MS 2000
 
@@ -392,21 +394,15 @@ static void release_by_monitor(const struct vms_guard *guard)
 }
 
 /*
- * The same for a holder that is stopped, and may go on: what the stub says is left to it, but
- * acknowledged. It has to get into step again then (vms_gdb_resync).
+ * The same for a holder that is stopped, and may go on. What the stub says is left to it, and
+ * nothing is sent later: it gets into step again (vms_gdb_resync), and any byte of ours would stop
+ * the machine without a word to it.
  */
 static void release_for_gdb_client(const struct vms_guard *guard)
 {
-	if (!send_all(guard->gdb, gdb_resync))
-		return;
-	if (!atomic_load(&guard->record->has_monitor)) {
-		send_all(guard->gdb, gdb_continue);
-		return;
-	}
-	heard.size = 0;
-	if (send_all(guard->gdb, gdb_cont) &&
-	    wait_for_mark(guard->gdb, "$OK#9a", true, ANSWER_MS) == ANSWERED)
-		send_all(guard->gdb, "+");
+	bool has_monitor = atomic_load(&guard->record->has_monitor);
+	if (send_all(guard->gdb, gdb_resync))
+		send_all(guard->gdb, has_monitor ? gdb_cont : gdb_continue);
 }
 
 /* Does QEMU's monitor answer behind the stub? The holder may not have asked yet. */
@@ -464,13 +460,14 @@ static bool is_past_limit(const struct vms_hold *hold)
 /* Lets go what the holder, who does not move, holds. */
 static void release_for_holder(const struct vms_guard *guard, uint64_t word)
 {
-	if (!atomic_compare_exchange_strong(&guard->record->hold.word, &word,
-					    vms_hold_in_phase(word, VMS_HOLD_TAKEN)))
-		return;
-	if (guard->qmp >= 0)
+	atomic_store(&guard->record->is_guard_busy, true);
+	bool taken = atomic_compare_exchange_strong(&guard->record->hold.word, &word,
+						    vms_hold_in_phase(word, VMS_HOLD_TAKEN));
+	if (taken && guard->qmp >= 0)
 		release_by_qmp(guard);
-	else
+	else if (taken)
 		release_for_gdb_client(guard);
+	atomic_store(&guard->record->is_guard_busy, false);
 }
 
 /* One look at a holder; `suspect` is the hold in which the last one found it stopped. */
@@ -681,8 +678,19 @@ struct vms_hold *vms_guard_hold(struct vms_guard *guard)
 	return &guard->record->hold;
 }
 
+static bool is_alive(const struct vms_guard *guard)
+{
+	return guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;
+}
+
 bool vms_guard_check(struct vms_guard *guard, GError **error)
 {
-	bool lives = guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;
-	return lives || start(guard, error);
+	return is_alive(guard) || start(guard, error);
+}
+
+void vms_guard_wait(struct vms_guard *guard)
+{
+	while (atomic_load(&guard->record->is_guard_busy) && is_alive(guard))
+		g_usleep(BUSY_US);
+	atomic_store(&guard->record->is_guard_busy, false);
 }

@@ -40,3 +40,8 @@ void vms_guard_free(struct vms_guard *guard);
 struct vms_hold *vms_guard_hold(struct vms_guard *guard);
 /* Starts the guard again if it was killed. To be called before the machine is stopped. */
 bool vms_guard_check(struct vms_guard *guard, GError **error);
+/*
+ * After the watchdog has let go what was held (VMS_HOLD_TAKEN): waits until it has written what it
+ * has to say to the connection.
+ */
+void vms_guard_wait(struct vms_guard *guard);

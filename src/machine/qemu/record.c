@@ -13,7 +13,7 @@
 #include <vmscope/error.h>
 
 #define MAGIC	0x68736d76 /* "vmsh" */
-#define VERSION 1
+#define VERSION 2
 /* How long a watchdog whose tool has died may take before its record is left to it. */
 #define WATCHDOG_WAIT_US (10 * G_USEC_PER_SEC)
 #define WATCHDOG_LOOK_US 5000

@@ -14,7 +14,8 @@ struct vms_record {
 	uint32_t magic, version;
 	pid_t pid; /* of the QEMU; 0: not known */
 	uint64_t start_time;
-	atomic_bool has_monitor; /* a bare stub's: see vms_guard_set_monitor */
+	atomic_bool has_monitor;   /* a bare stub's: see vms_guard_set_monitor */
+	atomic_bool is_guard_busy; /* the watchdog writes to the tool's connection */
 	struct vms_hold hold;
 };
 
