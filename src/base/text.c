@@ -31,3 +31,13 @@ char *vms_text_bytes(uint64_t bytes)
 	return g_strdup_printf(value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value,
 			       units[unit]);
 }
+
+char *vms_text_clean_lines(const char *sent)
+{
+	g_auto(GStrv) lines = g_strsplit(sent, "\r\n", -1);
+	for (char **line = lines; *line; line++) {
+		g_strdelimit(*line, "\t", ' ');
+		vms_text_clean(*line);
+	}
+	return g_strjoinv("\n", lines);
+}

@@ -2,9 +2,9 @@
 /*
  * All that a gdb stub says, from the greeting to registers and memory.
  *
- * Covers: src/machine/qemu/gdb.c.
+ * Covers: src/machine/gdb/gdb.c.
  */
-#include "machine/qemu/gdb.h"
+#include "machine/gdb/gdb.h"
 #include "peer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

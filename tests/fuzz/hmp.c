@@ -5,6 +5,7 @@
  * Covers: src/machine/qemu/hmp.c src/machine/qemu/hmp_registers.c.
  */
 #include "machine/qemu/hmp.h"
+#include "base/text.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct vms_range *range = &g_array_index(ranges, struct vms_range, i);
 		g_assert_cmphex(range[-1].pa + range[-1].size - 1, <, range->pa);
 	}
-	g_autofree char *clean = vms_hmp_text(text);
+	g_autofree char *clean = vms_text_clean_lines(text);
 	g_assert_null(strpbrk(clean, "\t\033"));
 	uint64_t hva;
 	vms_hmp_parse_gpa2hva(text, 0x100000, &hva);

@@ -2,7 +2,7 @@
 /* A peer that says what a fuzzer has found, and then nothing more. */
 #pragma once
 
-#include "machine/qemu/stream.h"
+#include "base/stream.h"
 #include <sys/socket.h>
 #include <unistd.h>
 

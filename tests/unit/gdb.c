@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/gdb.h"
+#include "machine/gdb/gdb.h"
 #include "peer.h"
 #include <string.h>
 #include <sys/socket.h>

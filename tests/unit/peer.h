@@ -2,7 +2,7 @@
 /* The other end of a socket, played by a test: it says its lines whatever it hears. */
 #pragma once
 
-#include "machine/qemu/stream.h"
+#include "base/stream.h"
 
 /* So long does a client wait for a peer that stays silent on purpose. */
 #define PEER_SILENCE_MS 100

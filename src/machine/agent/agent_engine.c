@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "machine/qemu/qemu.h"
+#include "machine/qemu/recover.h"
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
@@ -358,6 +359,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 			    agent->link->stream.peer);
 		return false;
 	}
+	vms_qemu_recover(&agent->qemu);
 	machine->arch = vms_arch_by_name(agent->link->hello.arch);
 	if (!machine->arch) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,

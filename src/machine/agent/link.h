@@ -7,9 +7,9 @@
  */
 #pragma once
 
+#include "base/stream.h"
 #include "machine/agent/protocol.h"
 #include "machine/host/identity.h"
-#include "machine/qemu/stream.h"
 #include <sys/types.h>
 
 typedef struct vms_agent_link {

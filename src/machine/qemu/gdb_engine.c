@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/timer.h"
 #include "machine/engine.h"
-#include "machine/qemu/gdb.h"
+#include "machine/gdb/gdb.h"
 #include "machine/qemu/guard.h"
 #include "machine/qemu/hmp.h"
 #include "machine/qemu/run_state.h"

@@ -10,9 +10,9 @@
  */
 #pragma once
 
+#include "base/stream.h"
 #include "machine/host/hold.h"
 #include "machine/host/identity.h"
-#include "machine/qemu/stream.h"
 
 struct vms_guard;
 

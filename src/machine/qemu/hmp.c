@@ -4,16 +4,6 @@
 #include "base/text.h"
 #include <string.h>
 
-char *vms_hmp_text(const char *sent)
-{
-	g_auto(GStrv) lines = g_strsplit(sent, "\r\n", -1);
-	for (char **line = lines; *line; line++) {
-		g_strdelimit(*line, "\t", ' ');
-		vms_text_clean(*line);
-	}
-	return g_strjoinv("\n", lines);
-}
-
 /* Takes `prefix` off the beginning of *text. */
 static bool skip(const char **text, const char *prefix)
 {

@@ -10,9 +10,6 @@
 
 #define VMS_HMP_RANGES_MAX 4096
 
-/* What the monitor has sent, newly allocated, fit for a terminal, with lines that end in '\n'. */
-char *vms_hmp_text(const char *sent);
-
 /*
  * The guest-physical memory map from `info mtree -f` (the flat view of the
  * address space "memory"), as sorted struct vms_range. Names live in `names`.

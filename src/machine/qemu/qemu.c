@@ -2,7 +2,6 @@
 #include "machine/qemu/qemu.h"
 #include "base/text.h"
 #include "machine/qemu/hmp.h"
-#include "machine/qemu/recover.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -196,7 +195,6 @@ bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pi
 	if (!connect_to_free(&qemu->qmp, addresses, error) || !vms_qemu_identify(qemu, error))
 		return false;
 	vms_qemu_map_ram(qemu);
-	vms_qemu_recover(qemu);
 	return true;
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "machine/qemu/hmp.h"
 #include "machine/qemu/run_state.h"
 #include <string.h>
 #include <vmscope/error.h>
@@ -247,7 +246,7 @@ static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GE
 		fail(qmp, VMS_ERROR_PROTOCOL, "the human monitor's answer is not text", error);
 		return NULL;
 	}
-	return vms_hmp_text(json_object_get_string(answer));
+	return vms_text_clean_lines(json_object_get_string(answer));
 }
 
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)

@@ -6,8 +6,8 @@
  */
 #pragma once
 
+#include "base/stream.h"
 #include "machine/qemu/pauses.h"
-#include "machine/qemu/stream.h"
 #include <json-c/json.h>
 #include <stdatomic.h>
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/timer.h"
-#include "machine/qemu/gdb.h"
+#include "machine/gdb/gdb.h"
 #include "machine/qemu/guard.h"
 #include "machine/qemu/qemu.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/owner.h"
+#include "machine/qemu/recover.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -638,6 +639,7 @@ struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, 
 		close_machine(&stub->qemu.machine);
 		return NULL;
 	}
+	vms_qemu_recover(&stub->qemu);
 	vms_machine_init(&stub->qemu.machine, &engine);
 	return &stub->qemu.machine;
 }

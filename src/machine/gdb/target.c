@@ -4,7 +4,7 @@
  * and its registers, in the order of their numbers
  * (https://sourceware.org/gdb/current/onlinedocs/gdb.html/Target-Descriptions.html).
  */
-#include "machine/qemu/gdb.h"
+#include "machine/gdb/gdb.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/stream.h"
+#include "base/stream.h"
 
 #include "base/clock.h"
 #include <errno.h>

@@ -7,8 +7,8 @@
  */
 #pragma once
 
+#include "base/stream.h"
 #include "machine/host/hold.h"
-#include "machine/qemu/stream.h"
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
 
@@ -115,7 +115,7 @@ bool vms_gdb_leave_phys_mode(struct vms_gdb *gdb, GError **error);
 
 /*
  * What the stub's monitor answers to a command (in QEMU, the human monitor), newly allocated, as
- * vms_hmp_text. UNSUPPORTED when the stub has none, or refuses.
+ * vms_text_clean_lines. UNSUPPORTED when the stub has none, or refuses.
  */
 char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/gdb.h"
+#include "machine/gdb/gdb.h"
 
 #include "base/clock.h"
-#include "machine/qemu/hmp.h"
+#include "base/text.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -790,5 +790,5 @@ char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error)
 			     "it has no monitor (qRcmd), or that refuses the command", error);
 		return NULL;
 	}
-	return vms_hmp_text(text->str);
+	return vms_text_clean_lines(text->str);
 }
