@@ -50,7 +50,7 @@ struct vms_gdb {
 	bool stopped_by_request;
 	/* What the watchdog knows; when that has let the machine go, a long row ends. May be NULL.
 	 */
-	const struct vms_hold *hold;
+	struct vms_hold *hold;
 	bool owes_ack;	  /* the last packet received is not acknowledged yet */
 	GString *payload; /* of the last packet received */
 

@@ -25,6 +25,8 @@ struct vms_hold {
 	_Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC, when the hold began */
 	_Atomic uint64_t limit_ns; /* how long it may last */
 	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be */
+	/* Of a bare stub's client: one more before each request is sent, and one more after. */
+	_Atomic uint64_t requests;
 };
 
 static inline enum vms_hold_phase vms_hold_phase(uint64_t word)

@@ -457,17 +457,31 @@ static bool is_past_limit(const struct vms_hold *hold)
 	return vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns + GRACE_NS;
 }
 
+/* Requests that a bare stub's client had sent when the machine was let go for it. */
+static uint64_t released_requests;
+
 /* Lets go what the holder, who does not move, holds. */
 static void release_for_holder(const struct vms_guard *guard, uint64_t word)
 {
+	struct vms_hold *hold = &guard->record->hold;
 	atomic_store(&guard->record->is_guard_busy, true);
-	bool taken = atomic_compare_exchange_strong(&guard->record->hold.word, &word,
+	bool taken = atomic_compare_exchange_strong(&hold->word, &word,
 						    vms_hold_in_phase(word, VMS_HOLD_TAKEN));
+	released_requests = atomic_load(&hold->requests);
 	if (taken && guard->qmp >= 0)
 		release_by_qmp(guard);
 	else if (taken)
 		release_for_gdb_client(guard);
 	atomic_store(&guard->record->is_guard_busy, false);
+}
+
+/* After the release the holder may have sent one more request, and have been stopped again. */
+static void release_again(const struct vms_guard *guard, uint64_t word)
+{
+	if (guard->qmp >= 0)
+		release_by_qmp(guard); /* it was not done at once, either */
+	else if (atomic_load(&guard->record->hold.requests) != released_requests)
+		release_for_holder(guard, word);
 }
 
 /* One look at a holder; `suspect` is the hold in which the last one found it stopped. */
@@ -479,8 +493,8 @@ static uint64_t look_at_holder(const struct vms_guard *guard, uint64_t suspect)
 	bool held = vms_hold_phase(word) == VMS_HOLD_HELD;
 	if (held && ((stopped && suspect == word) || is_past_limit(hold)))
 		release_for_holder(guard, word);
-	else if (stopped && suspect == word && guard->qmp >= 0)
-		release_by_qmp(guard); /* it was not done at once */
+	else if (stopped && suspect == word)
+		release_again(guard, word);
 	return stopped ? atomic_load(&hold->word) : 0;
 }
 
