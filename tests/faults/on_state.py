@@ -271,6 +271,21 @@ def asleep(round_):
     round_.finish()
 
 
+def wake_up(round_):
+    """QEMU's own stub stops a sleeping guest when a client connects, and QEMU refuses to wake it
+    until vmscope has undone that: the owner of a guest that has such a stub tries again."""
+    def accepted():
+        try:
+            round_.owner("system_wakeup")
+        except RuntimeError:
+            if round_.guest.engine != "gdb":
+                raise
+            return False
+        return True
+
+    round_.wait("QEMU to wake the guest up", accepted, 5)
+
+
 @fault(short=2)
 def wakeup(round_):
     """A guest that sleeps (S3); its owner wakes it up."""
@@ -278,7 +293,7 @@ def wakeup(round_):
     wakes = round_.guest.read_ticks().wakes
     round_.start()
     round_.wait_moment(running=False)
-    round_.owner("system_wakeup")
+    wake_up(round_)
     round_.wait("the guest to wake up", lambda: round_.guest.read_ticks().wakes > wakes)
     must_tick(round_, why="after it was woken up")
     round_.finish()

@@ -215,6 +215,8 @@ static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **e
 	if (!note_stop(gdb))
 		return true;
 	gdb->stopped_by_request = true;
+	if (gdb->hold)
+		vms_hold_change(gdb->hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
 	if (!gdb->interrupts)
 		return break_off(gdb, "it answers a request with a stop", error);
 	vms_gdb_forget_regs(gdb);

@@ -48,7 +48,9 @@ struct vms_gdb {
 	bool interrupts;
 	/* A request has stopped the machine: somebody else had resumed it, and now it is ours. */
 	bool stopped_by_request;
-	/* What the watchdog knows; when that has let the machine go, a long row ends. May be NULL.
+	/*
+	 * What the watchdog knows: it is told of a stop by a request at once, and when it has let
+	 * the machine go, a long row ends. May be NULL.
 	 */
 	struct vms_hold *hold;
 	bool owes_ack;	  /* the last packet received is not acknowledged yet */

@@ -22,6 +22,7 @@ struct stub_machine {
 	GStringChunk *range_names;
 	bool has_monitor; /* QEMU's, behind the stub: it tells the state, and lets the machine go on
 			   */
+	bool held;	  /* from hold() to release() */
 	bool holding;	  /* we have stopped the machine */
 	atomic_bool user_paused; /* it stands still without our doing */
 	uint64_t wait_ns;	 /* no hold before that: a migration was under way */
@@ -50,6 +51,12 @@ static struct vms_hold *hold_of(struct stub_machine *stub)
 static bool was_taken(struct stub_machine *stub)
 {
 	return vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_TAKEN;
+}
+
+/* While others have stopped the machine. A plain stub does not tell whose a stop is. */
+static enum vms_hold_phase looking_phase(const struct stub_machine *stub)
+{
+	return stub->has_monitor ? VMS_HOLD_LOOKING : VMS_HOLD_NONE;
 }
 
 /* ---- by QEMU's monitor ------------------------------------------------- */
@@ -139,7 +146,7 @@ static bool refuse_migrating(struct stub_machine *stub, const char *status, GErr
 	return false;
 }
 
-static bool release(struct vms_machine *machine, int vcpu, GError **error);
+static bool end_hold(struct stub_machine *stub, GError **error);
 static bool yield(struct stub_machine *stub, GError **error);
 
 /* Called by the timer, in its thread: a migration that begins, or the limit, ends a hold. */
@@ -155,13 +162,12 @@ static void look_at_hold(void *data)
 		vms_clock_now_ns() > atomic_load(&hold->begin_ns) + atomic_load(&hold->limit_ns);
 	if (!is_long && !is_migrating(stub, &status))
 		vms_timer_set(stub->timer, LOOK_NS);
-	else if (release(&stub->machine, VMS_ALL_VCPUS, NULL))
+	else if (end_hold(stub, NULL))
 		stub->end_cause = by_timer;
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool begin_hold(struct stub_machine *stub, GError **error)
 {
-	struct stub_machine *stub = stub_of(machine);
 	g_autofree char *migration = NULL;
 	bool was_running;
 	if (vms_clock_now_ns() < stub->wait_ns)
@@ -170,7 +176,8 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	vms_gdb_forget_regs(&stub->gdb);
 	if (!vms_guard_check(stub->guard, error))
 		return false;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), machine->hold_limit_ns);
+	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
+		       stub->machine.hold_limit_ns);
 	bool stopped = stop(stub, &was_running, error);
 	if (was_taken(stub))
 		return yield(stub, error);
@@ -179,7 +186,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	stub->holding = was_running;
 	atomic_store(&stub->user_paused, !was_running);
 	if (!was_running) {
-		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
+		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, looking_phase(stub));
 		return true;
 	}
 	if (!stub->has_monitor)
@@ -189,7 +196,14 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		return true;
 	}
 	stub->wait_ns = vms_clock_now_ns() + MIGRATION_WAIT_NS;
-	return release(machine, vcpu, error) && refuse_migrating(stub, migration, error);
+	return end_hold(stub, error) && refuse_migrating(stub, migration, error);
+}
+
+static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+{
+	(void)vcpu;
+	stub_of(machine)->held = begin_hold(stub_of(machine), error);
+	return stub_of(machine)->held;
 }
 
 static bool fail_ended(struct stub_machine *stub, GError **error)
@@ -221,11 +235,11 @@ static bool let_go(struct stub_machine *stub, GError **error)
 	       (stub->has_monitor ? undo_stop(stub, error) : vms_gdb_resume(&stub->gdb, error));
 }
 
-static bool release(struct vms_machine *machine, int vcpu, GError **error)
+static bool end_hold(struct stub_machine *stub, GError **error)
 {
-	(void)vcpu;
-	struct stub_machine *stub = stub_of(machine);
 	bool done = !stub->holding;
+	if (done)
+		vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
 	while (!done) {
 		g_autoptr(GError) failure = NULL;
 		if (was_taken(stub) && !get_into_step(stub, error))
@@ -244,12 +258,19 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	return !stub->end_cause || fail_ended(stub, error);
 }
 
+static bool release(struct vms_machine *machine, int vcpu, GError **error)
+{
+	(void)vcpu;
+	stub_of(machine)->held = false;
+	return end_hold(stub_of(machine), error);
+}
+
 /* The watchdog has taken the machine in the middle of a request, which says false with that. */
 static bool yield(struct stub_machine *stub, GError **error)
 {
 	g_clear_error(error);
 	stub->holding = true; /* nobody knows better */
-	return release(&stub->machine, VMS_ALL_VCPUS, error);
+	return end_hold(stub, error);
 }
 
 /*
@@ -283,13 +304,10 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct stub_machine *stub = stub_of(machine);
-	bool was_held = stub->holding || stub->user_paused;
-	if (stub->end_cause || !vms_machine_is_memory(machine, pa, size))
+	bool was_held = stub->held;
+	if ((was_held && stub->end_cause) || !vms_machine_is_memory(machine, pa, size) ||
+	    (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)))
 		return false;
-	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)) {
-		stub->end_cause = NULL;
-		return false;
-	}
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
 	/* No release does that for a machine that others have stopped. */
 	if (!stub->holding)
@@ -298,11 +316,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 		read = yield(stub, NULL);
 	else
 		take_over(stub);
-	if (was_held)
-		return read;
-	read &= release(machine, VMS_ALL_VCPUS, NULL);
-	stub->end_cause = NULL;
-	return read;
+	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
 /* As of the last hold: to ask is to stop the machine. */
@@ -331,8 +345,8 @@ static void close_machine(struct vms_machine *machine)
 	if (stub->holding && vms_gdb_leave_phys_mode(&stub->gdb, NULL) &&
 	    (stub->has_monitor ? undo_stop(stub, NULL) : vms_gdb_detach(&stub->gdb, NULL)))
 		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
+	vms_gdb_close(&stub->gdb); /* it knows the watchdog's hold */
 	vms_guard_free(stub->guard);
-	vms_gdb_close(&stub->gdb);
 	g_clear_pointer(&machine->ranges, g_array_unref);
 	g_string_chunk_free(stub->range_names);
 	g_free(stub->name);
@@ -378,7 +392,7 @@ static bool find_monitor(struct stub_machine *stub, GError **error)
 	stub->holding = state == VMS_RUN_PAUSED;
 	atomic_store(&stub->user_paused, !stub->holding);
 	if (!stub->holding)
-		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
+		vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_LOOKING);
 	return stub->timer;
 }
 
@@ -405,7 +419,7 @@ static bool open_connected(struct stub_machine *stub, GError **error)
 	if (!find_monitor(stub, error))
 		return false;
 	read_map(stub);
-	return release(&stub->machine, VMS_ALL_VCPUS, error);
+	return end_hold(stub, error);
 }
 
 struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)

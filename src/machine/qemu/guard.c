@@ -65,6 +65,9 @@ static const char qmp_stop_cont[] = "{\"execute\":\"stop\"}\n{\"execute\":\"cont
 static const char qmp_chardevs[] = "{\"execute\":\"query-chardev\",\"id\":\"guard-list\"}\n";
 static const char qmp_chardevs_id[] = "\"guard-list\"";
 static const char gdb_resync[] = "+#00"; /* acknowledges an answer, ends half a packet */
+/* A stop by it is told, if it acknowledges the last answer: the tool has always left that to do. */
+static const char gdb_interrupt[] = "+\003$qC#b4";
+static const char gdb_told_stop[] = "$T02";
 static const char gdb_who[] = "$#00$qC#b4";
 static const char gdb_continue[] = "$c#63";
 static const char gdb_detach[] = "$D#44";
@@ -420,9 +423,25 @@ static bool has_monitor(const struct vms_guard *guard)
 	return answer == ANSWERED && find(gdb_status_text);
 }
 
+/*
+ * The machine stood still by others' doing. If they have let it go on, the last request of the tool
+ * may have stopped it, or ours does.
+ */
+static void clean_up_looking(const struct vms_guard *guard)
+{
+	heard.size = 0;
+	if (send_all(guard->gdb, gdb_interrupt) && wait_for_stub(guard, "$QC") &&
+	    find(gdb_told_stop))
+		release_by_monitor(guard);
+}
+
 /* A stub that lost its client lets a running machine run, but a stopped one stay stopped. */
 static void clean_up_gdb(const struct vms_guard *guard)
 {
+	if (vms_hold_phase(atomic_load(&guard->record->hold.word)) == VMS_HOLD_LOOKING) {
+		clean_up_looking(guard);
+		return;
+	}
 	if (!get_into_step(guard))
 		return;
 	if (has_monitor(guard))
@@ -484,16 +503,27 @@ static void release_again(const struct vms_guard *guard, uint64_t word)
 		release_for_holder(guard, word);
 }
 
+/* Has the holder, who looks at a machine of others, not read yet that it has stopped that itself?
+ */
+static bool has_stopped_unread(const struct vms_guard *guard)
+{
+	heard.size = 0;
+	return guard->gdb >= 0 && hear(guard->gdb, true) && find(gdb_told_stop);
+}
+
 /* One look at a holder; `suspect` is the hold in which the last one found it stopped. */
 static uint64_t look_at_holder(const struct vms_guard *guard, uint64_t suspect)
 {
 	struct vms_hold *hold = &guard->record->hold;
 	uint64_t word = atomic_load(&hold->word);
-	bool stopped = vms_hold_may_be_ours(vms_hold_phase(word)) && is_stopped(guard);
-	bool held = vms_hold_phase(word) == VMS_HOLD_HELD;
-	if (held && ((stopped && suspect == word) || is_past_limit(hold)))
+	enum vms_hold_phase phase = vms_hold_phase(word);
+	bool stopped = phase != VMS_HOLD_NONE && is_stopped(guard);
+	bool stuck = stopped && suspect == word;
+	if (phase == VMS_HOLD_HELD
+		    ? stuck || is_past_limit(hold)
+		    : phase == VMS_HOLD_LOOKING && stuck && has_stopped_unread(guard))
 		release_for_holder(guard, word);
-	else if (stopped && suspect == word)
+	else if (stuck && vms_hold_may_be_ours(phase))
 		release_again(guard, word);
 	return stopped ? atomic_load(&hold->word) : 0;
 }
