@@ -80,6 +80,12 @@ struct vms_dump_result {
 	uint64_t held_ns;      /* how long the guest was held; 0: it was paused, or a core file */
 	uint64_t elapsed_ns;   /* until the file was complete on the disk */
 	unsigned vcpus;
+	/*
+	 * const char *, static: registers that the layout shows of every vCPU, and that are not
+	 * known of all. Readers of other makers see zeros, or what is usual; a note in the file
+	 * tells ours.
+	 */
+	GPtrArray *made_up;
 };
 
 /*

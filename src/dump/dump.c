@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "dump/copy.h"
 #include "dump/estimate.h"
+#include "dump/notes.h"
 #include "dump/state.h"
 #include <string.h>
 #include <unistd.h>
@@ -419,6 +420,26 @@ static void collect_unreadable(struct vms_dump *dump)
 	result->unreadable_at = g_array_ref(joined);
 }
 
+static bool is_made_up(const struct vms_dump_state *state, unsigned reg)
+{
+	for (guint i = 0; i < state->vcpus->len; i++) {
+		if (vms_dump_is_made_up(state,
+					&g_array_index(state->vcpus, struct vms_dump_vcpu, i), reg))
+			return true;
+	}
+	return false;
+}
+
+static void collect_made_up(struct vms_dump *dump)
+{
+	const struct vms_arch *arch = dump->state.arch->arch;
+	dump->result.made_up = g_ptr_array_new();
+	for (unsigned i = 0; i < arch->n_regs; i++) {
+		if (is_made_up(&dump->state, i))
+			g_ptr_array_add(dump->result.made_up, (void *)arch->regs[i].name);
+	}
+}
+
 /* Has the rest of the memory written; the guest runs. */
 static bool write_rest(struct vms_dump *dump, GError **error)
 {
@@ -456,6 +477,7 @@ static bool write_core(struct vms_dump *dump, GError **error)
 	if (!write_rest(dump, error))
 		return false;
 	collect_unreadable(dump);
+	collect_made_up(dump);
 	if (dump->spool && !compress_spool(dump, error))
 		return false;
 	begin_phase(dump, VMS_DUMP_SYNCING);
@@ -631,6 +653,7 @@ bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError 
 	}
 	*ret = dump->result;
 	g_array_ref(ret->unreadable_at);
+	g_ptr_array_ref(ret->made_up);
 	return true;
 }
 
@@ -649,4 +672,5 @@ void vms_dump_free(struct vms_dump *dump)
 void vms_dump_result_clear(struct vms_dump_result *result)
 {
 	g_clear_pointer(&result->unreadable_at, g_array_unref);
+	g_clear_pointer(&result->made_up, g_ptr_array_unref);
 }
