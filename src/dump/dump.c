@@ -495,6 +495,13 @@ static bool is_full(const struct vms_outfile *file)
 	return file && vms_outfile_is_full(file);
 }
 
+/* Bytes that the file takes on the disk at most; before anything is read, as many as it has. */
+static uint64_t count_needed(const struct vms_dump *dump)
+{
+	return dump->copy ? vms_dump_copy_nonzero(dump->copy, vms_clock_now_ns() + SECOND_NS)
+			  : dump->state.bytes;
+}
+
 /* Adds to the message of a write that failed what would have been needed. */
 static void explain_full(const struct vms_dump *dump, GError **error)
 {
@@ -503,12 +510,11 @@ static void explain_full(const struct vms_dump *dump, GError **error)
 		return;
 	bool is_spool = is_full(dump->spool);
 	const struct vms_outfile *full = is_spool ? dump->spool : dump->file;
-	uint64_t zeros = dump->copy ? vms_dump_copy_zeros(dump->copy) : 0;
 	GError *explained = g_error_new(
 		VMS_ERROR, (gint)(*error)->code,
 		"%s; %s needs up to %.1f MiB, of which %.1f were written: make room, %s",
 		(*error)->message, is_spool ? "the copy that is to be compressed" : "it",
-		(double)(dump->state.bytes - zeros) / MIB, (double)vms_outfile_written(full) / MIB,
+		(double)count_needed(dump) / MIB, (double)vms_outfile_written(full) / MIB,
 		is_spool ? "write it elsewhere, or compress while the guest is held"
 			 : "or write it elsewhere");
 	g_error_free(*error);
