@@ -115,7 +115,8 @@ bool vms_dump_wait(struct vms_dump *dump, uint64_t until_ns);
  * Waits until it has ended; true if the file is written. Errors: EXISTS (and not `overwrite`),
  * PERMISSION, IO (a full disk: what was needed), UNSUPPORTED (the machine's memory map is unknown;
  * a format that does not know the architecture), CLOSED (the machine has gone), INVALID_STATE (it
- * was resumed by somebody while it was copied: the copy would be torn), TIMEOUT (it would have
+ * was resumed by somebody while it was copied: the copy would be torn; memory was plugged since it
+ * was opened), TIMEOUT (it would have
  * been, or was, held up to the limit), CANCELLED.
  */
 bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError **error);
