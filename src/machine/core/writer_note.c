@@ -98,8 +98,8 @@ void vms_core_adopt_noted_vcpus(struct vms_core_machine *core)
 	guint n = MIN(core->noted_vcpus->len, core->vcpus->len);
 	if (n < core->noted_vcpus->len)
 		vms_core_damage(core,
-				"the writer noted registers of vCPU %u, but there are %u vCPUs",
-				core->noted_vcpus->len - 1, core->vcpus->len);
+				"the writer noted registers of vCPU %u, which no other note has",
+				core->noted_vcpus->len - 1);
 	for (guint i = 0; i < n; i++) {
 		const struct vms_core_noted_vcpu *noted =
 			&g_array_index(core->noted_vcpus, struct vms_core_noted_vcpu, i);
