@@ -39,6 +39,18 @@ enum {
 	X86_CR4,
 	X86_CR8,
 	X86_EFER,
+	/* QEMU keeps these, and has no handle for them. */
+	X86_STAR,
+	X86_LSTAR,
+	X86_CSTAR,
+	X86_SFMASK,
+	X86_PAT,
+	X86_APIC_BASE,
+	X86_TSC_AUX,
+	X86_SYSENTER_CS,
+	X86_SYSENTER_ESP,
+	X86_SYSENTER_EIP,
+	X86_XCR0,
 	X86_N_REGS
 };
 enum {
@@ -77,6 +89,11 @@ struct arch {
 	const char *name;	 /* as QEMU calls it */
 	const char *const *regs; /* as QEMU's gdb descriptions name them; at most
 				    VMS_AGENT_MAX_REGS */
+	/*
+	 * Reads a register that QEMU has no handle for from its state of the vCPU (internals.h).
+	 * False: it is not there. NULL: there are no such registers.
+	 */
+	bool (*read_state)(void *qemu_vcpu, unsigned reg, uint64_t *ret);
 	unsigned n_regs;
 	unsigned sp, pc;
 	unsigned function_align; /* functions begin at multiples of it */

@@ -2,14 +2,55 @@
 #include "arch.h"
 
 #include "instrument.h"
+#include "internals.h"
 #include "vcpu.h"
 
+#include <pthread.h>
+
 static const char *const registers[X86_N_REGS] = {
-	"rax", "rbx", "rcx", "rdx", "rsi", "rdi",  "rbp",     "rsp",	 "r8",
-	"r9",  "r10", "r11", "r12", "r13", "r14",  "r15",     "rip",	 "eflags",
-	"cs",  "ss",  "ds",  "es",  "fs",  "gs",   "fs_base", "gs_base", "k_gs_base",
-	"cr0", "cr2", "cr3", "cr4", "cr8", "efer",
+	"rax",		"rbx",	  "rcx", "rdx",	      "rsi",	 "rdi",		"rbp",
+	"rsp",		"r8",	  "r9",	 "r10",	      "r11",	 "r12",		"r13",
+	"r14",		"r15",	  "rip", "eflags",    "cs",	 "ss",		"ds",
+	"es",		"fs",	  "gs",	 "fs_base",   "gs_base", "k_gs_base",	"cr0",
+	"cr2",		"cr3",	  "cr4", "cr8",	      "efer",	 "star",	"lstar",
+	"cstar",	"sfmask", "pat", "apic_base", "tsc_aux", "sysenter_cs", "sysenter_esp",
+	"sysenter_eip", "xcr0",
 };
+
+/* What QEMU's table for migrations calls those that it has no handle for. */
+static const char *const states[X86_N_REGS] = {
+	[X86_STAR] = "env.star",
+	[X86_LSTAR] = "env.lstar",
+	[X86_CSTAR] = "env.cstar",
+	[X86_SFMASK] = "env.fmask",
+	[X86_PAT] = "env.pat",
+	[X86_TSC_AUX] = "env.tsc_aux",
+	[X86_SYSENTER_CS] = "env.sysenter_cs",
+	[X86_SYSENTER_ESP] = "env.sysenter_esp",
+	[X86_SYSENTER_EIP] = "env.sysenter_eip",
+	[X86_XCR0] = "env.xcr0",
+};
+static struct internals_state state[X86_N_REGS];
+
+static void find_states(void)
+{
+	for (unsigned i = 0; i < X86_N_REGS; i++) {
+		if (states[i])
+			state[i] = internals_find_state("vmstate_x86_cpu", states[i]);
+	}
+}
+
+static bool x86_read_state(void *qemu_vcpu, unsigned reg, uint64_t *ret)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, find_states);
+	if (reg == X86_APIC_BASE)
+		return internals_read_apic_base(qemu_vcpu, ret);
+	if (!state[reg].size)
+		return false;
+	*ret = internals_read_state(qemu_vcpu, state[reg]);
+	return true;
+}
 
 #define CR0_PE	  (UINT64_C(1) << 0)
 #define EFLAGS_VM (UINT64_C(1) << 17)
@@ -44,6 +85,7 @@ const struct arch arch_x86_64 = {
 	.name = "x86_64",
 	.regs = registers,
 	.n_regs = X86_N_REGS,
+	.read_state = x86_read_state,
 	.sp = X86_RSP,
 	.pc = X86_RIP,
 	.function_align = 16, /* as compilers place them */

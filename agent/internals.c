@@ -2,6 +2,7 @@
 #include "internals.h"
 
 #include <dlfcn.h>
+#include <glib.h>
 #include <string.h>
 
 /* QEMU 10.0's: later ones let registers be read in callbacks of code alone. */
@@ -14,6 +15,27 @@ union work_data {      /* run_on_cpu_data */
 	uint64_t number;
 };
 
+/* QEMU's description of a part of its state, and of one of its numbers (VMStateDescription). */
+struct state_field {
+	const char *name; /* NULL: behind the last */
+	const char *hint;
+	size_t offset, size, start;
+	int n;
+	size_t n_offset, size_offset;
+	const void *kind;
+	unsigned flags;
+	const void *table;
+	int version, table_version;
+	void (*exists)(void);
+};
+struct state_table {
+	const char *name;
+	bool is_not_migrated, is_early;
+	int version, minimum_version, priority;
+	void (*functions[6])(void);
+	const struct state_field *fields;
+};
+
 static struct {
 	struct qemu_vcpu *(*get_cpu)(int index);
 	void (*async_run_on_cpu)(struct qemu_vcpu *vcpu,
@@ -23,6 +45,9 @@ static struct {
 	void (*bql_lock)(const char *file, int line);
 	/* Of the block that `address` lies in: NULL if in none. */
 	struct qemu_ram_block *(*ram_block_from_host)(void *address, bool round, uint64_t *offset);
+	/* Not every QEMU has these. */
+	void *(*find_child)(void *object, const char *name);
+	uint64_t (*get_apic_base)(void *apic);
 	void (*work)(unsigned vcpu);
 } qemu;
 
@@ -37,10 +62,54 @@ static bool find(const char *name, void *function)
 bool internals_find(unsigned api, void (*work)(unsigned vcpu))
 {
 	qemu.work = work;
+	find("object_resolve_path_component", &qemu.find_child);
+	find("cpu_get_apic_base", &qemu.get_apic_base);
 	return api <= LAST_API && find("qemu_get_cpu", &qemu.get_cpu) &&
 	       find("async_run_on_cpu", &qemu.async_run_on_cpu) &&
 	       find("bql_unlock", &qemu.bql_unlock) && find("bql_lock_impl", &qemu.bql_lock) &&
 	       find("qemu_ram_block_from_host", &qemu.ram_block_from_host);
+}
+
+/* Is it where a variable of the same program may refer to? */
+static bool is_beside(const void *pointer, const void *variable)
+{
+	Dl_info one, other;
+	return dladdr(pointer, &one) && dladdr(variable, &other) &&
+	       one.dli_fbase == other.dli_fbase;
+}
+
+struct internals_state internals_find_state(const char *name_of_table, const char *name)
+{
+	const struct internals_state none = { 0, 0 };
+	const struct state_table *table;
+	if (!find(name_of_table, &table) || !is_beside(table->name, table) ||
+	    strcmp(table->name, "cpu") != 0 || !is_beside(table->fields, table))
+		return none;
+	for (const struct state_field *field = table->fields; field->name; field++) {
+		if (!is_beside(field->name, table))
+			return none;
+		if (strcmp(field->name, name) == 0 &&
+		    (field->size == sizeof(uint32_t) || field->size == sizeof(uint64_t)))
+			return (struct internals_state) { field->offset, field->size };
+	}
+	return none;
+}
+
+uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state)
+{
+	uint64_t value = 0;
+	memcpy(&value, (const uint8_t *)qemu_vcpu + state.offset, MIN(state.size, sizeof(value)));
+	return value;
+}
+
+bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret)
+{
+	void *apic = NULL;
+	if (qemu.find_child && qemu.get_apic_base)
+		apic = qemu.find_child(qemu_vcpu, "lapic");
+	if (apic)
+		*ret = qemu.get_apic_base(apic);
+	return apic;
 }
 
 void *internals_vcpu(unsigned index)

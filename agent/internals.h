@@ -29,5 +29,19 @@ void internals_queue(void *qemu_vcpu, unsigned index);
 void internals_unlock(void);
 void internals_lock(void);
 
+/* A number of a vCPU's state in QEMU. */
+struct internals_state {
+	size_t offset, size; /* in bytes, in QEMU's vCPU; size 0: there is no such */
+};
+
+/*
+ * Finds what QEMU's table for migrations (a variable of QEMU's) calls `name`, such as "env.star".
+ * Only what QEMU itself keeps there at any time: not what it computes for a migration.
+ */
+struct internals_state internals_find_state(const char *table, const char *name);
+uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state);
+/* IA32_APIC_BASE of a vCPU of x86; false if it has no APIC. */
+bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret);
+
 /* Reads guest memory by its address in QEMU, under the lock. False: it is not all guest memory. */
 bool internals_read_ram(uint64_t address, void *buf, size_t size);

@@ -104,7 +104,8 @@ bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret)
 {
 	*ret = 0;
 	if (!vcpu->handles[reg])
-		return false;
+		return vcpu->qemu && all.arch->read_state &&
+		       all.arch->read_state(vcpu->qemu, reg, ret);
 	g_byte_array_set_size(vcpu->bytes, 0);
 	qemu_plugin_read_register(vcpu->handles[reg], vcpu->bytes);
 	if (vcpu->bytes->len == 0 || vcpu->bytes->len > sizeof(*ret))

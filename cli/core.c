@@ -75,6 +75,15 @@ static void print_unreadable(GString *out, const struct vms_dump_result *result)
 				       result->unreadable_at->len - UNREADABLE_SHOWN);
 }
 
+/* What the layout shows all the same. */
+static void print_made_up(GString *out, const struct vms_dump_result *result)
+{
+	for (size_t i = 0; i < result->made_up->len; i++)
+		g_string_append_printf(out, "%s%s", i ? ", " : "unknown     ",
+				       (const char *)result->made_up->pdata[i]);
+	g_string_append(out, ":\n            other tools read zeros or usual values of them\n");
+}
+
 static void print_summary(GString *out, const char *path, const struct vms_dump_options *options,
 			  const struct vms_dump_result *result)
 {
@@ -94,6 +103,8 @@ static void print_summary(GString *out, const char *path, const struct vms_dump_
 	if (result->held_ns)
 		g_string_append_printf(out, "guest held  %.1f ms\n", (double)result->held_ns / 1e6);
 	g_string_append_printf(out, "time        %.2f s\n", (double)result->elapsed_ns / 1e9);
+	if (result->made_up->len > 0)
+		print_made_up(out, result);
 	if (result->unreadable)
 		print_unreadable(out, result);
 }
@@ -112,8 +123,11 @@ static void json_summary(GString *out, const char *path, const struct vms_dump_o
 	static const struct vms_column range_columns[] = { { "address", VMS_COLUMN_ADDRESS },
 							   { "size", VMS_COLUMN_BYTES },
 							   { NULL } };
+	static const struct vms_column register_columns[] = { { "register", VMS_COLUMN_TEXT },
+							      { NULL } };
 	g_autoptr(vms_table) core = vms_table_new(columns);
 	g_autoptr(vms_table) unreadable = vms_table_new(range_columns);
+	g_autoptr(vms_table) unknown = vms_table_new(register_columns);
 	vms_table_add(core, path, value_word(formats, (int)options->format),
 		      options->compression != VMS_DUMP_PLAIN
 			      ? value_word(compressions, (int)options->compression)
@@ -126,10 +140,14 @@ static void json_summary(GString *out, const char *path, const struct vms_dump_o
 			&g_array_index(result->unreadable_at, struct vms_range, i);
 		vms_table_add(unreadable, range->pa, range->size);
 	}
+	for (size_t i = 0; i < result->made_up->len; i++)
+		vms_table_add(unknown, (const char *)result->made_up->pdata[i]);
 	g_string_append(out, "{\n\"core\": ");
 	vms_table_json(core, out);
 	g_string_append(out, ",\n\"unreadable\": ");
 	vms_table_json(unreadable, out);
+	g_string_append(out, ",\n\"unknown\": ");
+	vms_table_json(unknown, out);
 	g_string_append(out, "}\n");
 }
 

@@ -80,6 +80,12 @@ struct vms_dump_result {
 	uint64_t held_ns;      /* how long the guest was held; 0: it was paused, or a core file */
 	uint64_t elapsed_ns;   /* until the file was complete on the disk */
 	unsigned vcpus;
+	/*
+	 * const char *, static: registers that the layout shows of every vCPU, and that are not
+	 * known of all. Readers of other makers see zeros, or what is usual; a note in the file
+	 * tells ours.
+	 */
+	GPtrArray *made_up;
 };
 
 /*
@@ -109,7 +115,8 @@ bool vms_dump_wait(struct vms_dump *dump, uint64_t until_ns);
  * Waits until it has ended; true if the file is written. Errors: EXISTS (and not `overwrite`),
  * PERMISSION, IO (a full disk: what was needed), UNSUPPORTED (the machine's memory map is unknown;
  * a format that does not know the architecture), CLOSED (the machine has gone), INVALID_STATE (it
- * was resumed by somebody while it was copied: the copy would be torn), TIMEOUT (it would have
+ * was resumed by somebody while it was copied: the copy would be torn; memory was plugged since it
+ * was opened), TIMEOUT (it would have
  * been, or was, held up to the limit), CANCELLED.
  */
 bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError **error);

@@ -118,6 +118,12 @@ unsigned vms_machine_vcpus(struct vms_machine *machine);
 pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
 /* Sorted, not overlapping. Behind a gdb stub that is not QEMU's the map is unknown: *n is 0. */
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
+/*
+ * Is memory still where the ranges say? Memory may be plugged and unplugged while a machine is
+ * open; what came since is not among them. Asks QEMU; of other machines it cannot be told: true.
+ * Errors: INVALID_STATE, it is not; those of the connection. From any thread.
+ */
+bool vms_machine_check_ranges(struct vms_machine *machine, GError **error);
 
 /*
  * The text of a Linux guest's VMCOREINFO where it came with the machine (a core file's note), else

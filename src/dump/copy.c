@@ -566,6 +566,46 @@ uint64_t vms_dump_copy_written(const struct vms_dump_copy *copy)
 	return load(&copy->written);
 }
 
+/* Bytes of [pa, end) in pages of zeros. `buf` has room for all of it. */
+static uint64_t count_zeros(const struct vms_dump_copy *copy, uint64_t pa, uint64_t end,
+			    uint8_t *buf)
+{
+	uint64_t zeros = 0, first = pa, next;
+	if (!vms_machine_read_phys(copy->source, pa, buf, end - pa))
+		return 0;
+	for (; pa < end; pa = next) {
+		next = page_end(pa, end);
+		if (is_zero(buf + (pa - first), next - pa))
+			zeros += next - pa;
+	}
+	return zeros;
+}
+
+/* Bytes of a unit that the machine has never used, or that are zeros now. */
+static uint64_t count_unit_zeros(const struct vms_dump_copy *copy, const struct vms_dump_unit *unit,
+				 uint8_t *buf)
+{
+	uint64_t pa = unit->pa, end = unit->pa + unit->size, zeros = 0, begin, stop;
+	while (vms_machine_next_data(copy->source, pa, end, &begin, &stop)) {
+		zeros += begin - pa + count_zeros(copy, begin, stop, buf);
+		pa = stop;
+	}
+	return zeros + end - pa;
+}
+
+uint64_t vms_dump_copy_nonzero(const struct vms_dump_copy *copy, uint64_t until_ns)
+{
+	g_autofree uint8_t *buf = g_malloc(VMS_DUMP_UNIT_MAX);
+	struct vms_dump_unit unit;
+	/* In this order a unit that is read meanwhile has no zeros, rather than twice as many. */
+	uint64_t zeros = load(&copy->zeros);
+	for (uint64_t number = load(&copy->next_unit);
+	     vms_dump_units_get(&copy->units, number, &unit) && vms_clock_now_ns() < until_ns;
+	     number++)
+		zeros += count_unit_zeros(copy, &unit, buf);
+	return copy->state->bytes - zeros;
+}
+
 GArray *vms_dump_copy_unreadable(struct vms_dump_copy *copy, uint64_t *not_listed)
 {
 	*not_listed = copy->not_listed;

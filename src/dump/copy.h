@@ -49,6 +49,11 @@ uint64_t vms_dump_copy_read(const struct vms_dump_copy *copy);
 uint64_t vms_dump_copy_zeros(const struct vms_dump_copy *copy);
 uint64_t vms_dump_copy_written(const struct vms_dump_copy *copy);
 /*
+ * Bytes of memory that are not known to be zeros. What was not copied is looked at for that until
+ * `until_ns`, as it is now, as the machine may run. Not after a leave.
+ */
+uint64_t vms_dump_copy_nonzero(const struct vms_dump_copy *copy, uint64_t until_ns);
+/*
  * After the join: what could not be read, struct vms_range in no order, owned by the copy;
  * *not_listed: bytes that are missing there because the list is too long.
  */

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "dump/copy.h"
 #include "dump/estimate.h"
+#include "dump/notes.h"
 #include "dump/state.h"
 #include <string.h>
 #include <unistd.h>
@@ -351,7 +352,7 @@ static vms_dump_open_sink *layout_of(const struct vms_dump *dump)
 
 static bool copy_held(struct vms_dump *dump, uint64_t buffer, GError **error)
 {
-	if (!check_machine(dump, error) ||
+	if (!check_machine(dump, error) || !vms_machine_check_ranges(dump->machine, error) ||
 	    !vms_dump_state_take(&dump->state, dump->guest, dump->hold_end_ns, error))
 		return false;
 	dump->result.vcpus = dump->state.vcpus->len;
@@ -419,6 +420,26 @@ static void collect_unreadable(struct vms_dump *dump)
 	result->unreadable_at = g_array_ref(joined);
 }
 
+static bool is_made_up(const struct vms_dump_state *state, unsigned reg)
+{
+	for (guint i = 0; i < state->vcpus->len; i++) {
+		if (vms_dump_is_made_up(state,
+					&g_array_index(state->vcpus, struct vms_dump_vcpu, i), reg))
+			return true;
+	}
+	return false;
+}
+
+static void collect_made_up(struct vms_dump *dump)
+{
+	const struct vms_arch *arch = dump->state.arch->arch;
+	dump->result.made_up = g_ptr_array_new();
+	for (unsigned i = 0; i < arch->n_regs; i++) {
+		if (is_made_up(&dump->state, i))
+			g_ptr_array_add(dump->result.made_up, (void *)arch->regs[i].name);
+	}
+}
+
 /* Has the rest of the memory written; the guest runs. */
 static bool write_rest(struct vms_dump *dump, GError **error)
 {
@@ -456,6 +477,7 @@ static bool write_core(struct vms_dump *dump, GError **error)
 	if (!write_rest(dump, error))
 		return false;
 	collect_unreadable(dump);
+	collect_made_up(dump);
 	if (dump->spool && !compress_spool(dump, error))
 		return false;
 	begin_phase(dump, VMS_DUMP_SYNCING);
@@ -473,6 +495,13 @@ static bool is_full(const struct vms_outfile *file)
 	return file && vms_outfile_is_full(file);
 }
 
+/* Bytes that the file takes on the disk at most; before anything is read, as many as it has. */
+static uint64_t count_needed(const struct vms_dump *dump)
+{
+	return dump->copy ? vms_dump_copy_nonzero(dump->copy, vms_clock_now_ns() + SECOND_NS)
+			  : dump->state.bytes;
+}
+
 /* Adds to the message of a write that failed what would have been needed. */
 static void explain_full(const struct vms_dump *dump, GError **error)
 {
@@ -481,12 +510,11 @@ static void explain_full(const struct vms_dump *dump, GError **error)
 		return;
 	bool is_spool = is_full(dump->spool);
 	const struct vms_outfile *full = is_spool ? dump->spool : dump->file;
-	uint64_t zeros = dump->copy ? vms_dump_copy_zeros(dump->copy) : 0;
 	GError *explained = g_error_new(
 		VMS_ERROR, (gint)(*error)->code,
 		"%s; %s needs up to %.1f MiB, of which %.1f were written: make room, %s",
 		(*error)->message, is_spool ? "the copy that is to be compressed" : "it",
-		(double)(dump->state.bytes - zeros) / MIB, (double)vms_outfile_written(full) / MIB,
+		(double)count_needed(dump) / MIB, (double)vms_outfile_written(full) / MIB,
 		is_spool ? "write it elsewhere, or compress while the guest is held"
 			 : "or write it elsewhere");
 	g_error_free(*error);
@@ -631,6 +659,7 @@ bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError 
 	}
 	*ret = dump->result;
 	g_array_ref(ret->unreadable_at);
+	g_ptr_array_ref(ret->made_up);
 	return true;
 }
 
@@ -649,4 +678,5 @@ void vms_dump_free(struct vms_dump *dump)
 void vms_dump_result_clear(struct vms_dump_result *result)
 {
 	g_clear_pointer(&result->unreadable_at, g_array_unref);
+	g_clear_pointer(&result->made_up, g_ptr_array_unref);
 }

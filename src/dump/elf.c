@@ -48,11 +48,8 @@ static void place_memory(struct vms_dump_layout *layout)
 
 static GByteArray *make_notes(const struct elf_sink *elf, const struct vms_dump_outcome *outcome)
 {
-	if (is_vbox(elf))
-		return vms_dump_vbox_notes(elf->state);
-	GByteArray *notes = vms_dump_state_notes(elf->state);
-	vms_dump_add_own_note(notes, elf->state, outcome);
-	return notes;
+	return is_vbox(elf) ? vms_dump_vbox_notes(elf->state, outcome)
+			    : vms_dump_notes(elf->state, outcome);
 }
 
 /* All of them, PT_NOTE included. */

@@ -81,10 +81,9 @@ static uint32_t reserve_notes(const struct kdump *kdump)
 {
 	g_autoptr(GArray) unreadable = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
 	struct vms_dump_outcome outcome = { .unreadable = unreadable };
-	g_autoptr(GByteArray) notes = vms_dump_state_notes(kdump->state);
+	g_autoptr(GByteArray) notes = vms_dump_notes(kdump->state, &outcome);
 	const char *vmcoreinfo = kdump->state->vmcoreinfo;
 
-	vms_dump_add_own_note(notes, kdump->state, &outcome);
 	size_t size = sizeof(struct vms_kdump_sub_header) + notes->len +
 		      (vmcoreinfo ? strlen(vmcoreinfo) : 0);
 	return (uint32_t)(size / BLOCK + 2);
@@ -275,10 +274,9 @@ static bool write_notes(struct kdump *kdump, const struct vms_dump_outcome *outc
 			struct vms_kdump_sub_header *sub, GError **error)
 {
 	const char *vmcoreinfo = kdump->state->vmcoreinfo;
-	g_autoptr(GByteArray) notes = vms_dump_state_notes(kdump->state);
+	g_autoptr(GByteArray) notes = vms_dump_notes(kdump->state, outcome);
 	uint64_t at = BLOCK + sizeof(*sub);
 
-	vms_dump_add_own_note(notes, kdump->state, outcome);
 	size_t size = notes->len, text_size = vmcoreinfo ? strlen(vmcoreinfo) : 0;
 	if (text_size)
 		g_byte_array_append(notes, (const uint8_t *)vmcoreinfo, (guint)text_size);

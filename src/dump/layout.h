@@ -27,4 +27,5 @@ void vms_dump_elf_segments(struct vms_dump_layout *layout);
 
 /* vbox.c: VirtualBox's format version 6. */
 void vms_dump_vbox_segments(struct vms_dump_layout *layout);
-GByteArray *vms_dump_vbox_notes(const struct vms_dump_state *state);
+GByteArray *vms_dump_vbox_notes(const struct vms_dump_state *state,
+				const struct vms_dump_outcome *outcome);

@@ -7,6 +7,9 @@
 
 /* Longer than any other line of our note about what was unreadable. */
 #define LONGEST_LINE 128
+/* Of notes. */
+#define LINUX_ALIGN 4
+#define VBOX_ALIGN  8
 
 static void add_padded(GByteArray *notes, const void *bytes, size_t size, size_t align)
 {
@@ -31,7 +34,7 @@ void vms_dump_add_note(GByteArray *notes, const char *owner, size_t owner_size, 
 static void add_linux_note(GByteArray *notes, const char *owner, uint32_t type, const void *content,
 			   size_t size)
 {
-	vms_dump_add_note(notes, owner, strlen(owner) + 1, type, content, size, 4);
+	vms_dump_add_note(notes, owner, strlen(owner) + 1, type, content, size, LINUX_ALIGN);
 }
 
 static void add_vcpu_note(GByteArray *notes, const struct vms_core_arch *arch,
@@ -45,21 +48,6 @@ static void add_vcpu_note(GByteArray *notes, const struct vms_core_arch *arch,
 	} else {
 		add_linux_note(notes, "QEMU", 0, content, arch->notes[kind].size);
 	}
-}
-
-GByteArray *vms_dump_state_notes(const struct vms_dump_state *state)
-{
-	static const enum vms_note_kind kinds[] = { VMS_NOTE_PRSTATUS, VMS_NOTE_QEMU };
-	GByteArray *notes = g_byte_array_new();
-	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
-		for (guint j = 0; state->arch->notes[kinds[i]].size && j < state->vcpus->len; j++)
-			add_vcpu_note(notes, state->arch, kinds[i],
-				      &g_array_index(state->vcpus, struct vms_dump_vcpu, j));
-	}
-	if (state->vmcoreinfo)
-		add_linux_note(notes, "VMCOREINFO", 0, state->vmcoreinfo,
-			       strlen(state->vmcoreinfo));
-	return notes;
 }
 
 /* A value that stays on its line. */
@@ -83,18 +71,52 @@ static void add_ranges(GString *text, struct vms_machine *machine)
 	}
 }
 
-/* What NT_PRSTATUS and QEMU's note have no place for. */
-static void add_registers(GString *text, const struct vms_core_arch *arch, guint index,
-			  const struct vms_regs *regs)
+/* Do the vCPUs' notes of this file's layout have a place for it? */
+static bool has_place(const struct vms_dump_state *state, unsigned reg)
 {
+	if (state->options->format == VMS_CORE_VBOX)
+		return vms_note_tells(state->arch, VMS_NOTE_VBOX_6, reg);
+	return vms_note_tells(state->arch, VMS_NOTE_PRSTATUS, reg) ||
+	       vms_note_tells(state->arch, VMS_NOTE_QEMU, reg);
+}
+
+bool vms_dump_is_made_up(const struct vms_dump_state *state, const struct vms_dump_vcpu *vcpu,
+			 unsigned reg)
+{
+	return has_place(state, reg) && !vms_regs_have(&vcpu->regs, reg);
+}
+
+/* What those notes lack. */
+static void add_registers(GString *text, const struct vms_dump_state *state, guint index)
+{
+	const struct vms_dump_vcpu *vcpu =
+		&g_array_index(state->vcpus, struct vms_dump_vcpu, index);
+	const struct vms_arch *arch = state->arch->arch;
 	g_string_append_printf(text, "registers=%u", index);
-	for (unsigned i = 0; i < arch->arch->n_regs; i++) {
-		if (vms_regs_have(regs, i) && !vms_note_tells(arch, VMS_NOTE_PRSTATUS, i) &&
-		    !vms_note_tells(arch, VMS_NOTE_QEMU, i))
+	for (unsigned i = 0; i < arch->n_regs; i++) {
+		if (vms_regs_have(&vcpu->regs, i) && !has_place(state, i))
 			g_string_append_printf(text, " %s=%" G_GINT64_MODIFIER "x",
-					       arch->arch->regs[i].name, regs->value[i]);
+					       arch->regs[i].name, vcpu->regs.value[i]);
 	}
 	g_string_append_c(text, '\n');
+}
+
+/* What they show, though nobody knows it. */
+static void add_made_up(GString *text, const struct vms_dump_state *state, guint index)
+{
+	const struct vms_dump_vcpu *vcpu =
+		&g_array_index(state->vcpus, struct vms_dump_vcpu, index);
+	size_t start = text->len;
+	g_string_append_printf(text, "unknown=%u", index);
+	size_t end = text->len;
+	for (unsigned i = 0; i < state->arch->arch->n_regs; i++) {
+		if (vms_dump_is_made_up(state, vcpu, i))
+			g_string_append_printf(text, " %s", state->arch->arch->regs[i].name);
+	}
+	if (text->len == end)
+		g_string_truncate(text, start);
+	else
+		g_string_append_c(text, '\n');
 }
 
 static void add_outcome(GString *text, const struct vms_dump_outcome *outcome)
@@ -130,9 +152,33 @@ void vms_dump_add_own_note(GByteArray *notes, const struct vms_dump_state *state
 				       (unsigned)(outcome->held_ns / 1000 % 1000));
 	add_ranges(text, state->machine);
 	for (guint i = 0; i < state->vcpus->len; i++)
-		add_registers(text, state->arch, i,
-			      &g_array_index(state->vcpus, struct vms_dump_vcpu, i).regs);
+		add_registers(text, state, i);
+	for (guint i = 0; i < state->vcpus->len; i++)
+		add_made_up(text, state, i);
 	if (outcome)
 		add_outcome(text, outcome);
-	add_linux_note(notes, VMS_NOTE_OWNER, VMS_NOTE_TYPE, text->str, text->len);
+	bool is_vbox = state->options->format == VMS_CORE_VBOX;
+	/* As VirtualBox's notes: the name's size counts no NUL, the content's is a multiple of 8.
+	 */
+	while (is_vbox && text->len % VBOX_ALIGN)
+		g_string_append_c(text, '\n');
+	vms_dump_add_note(notes, VMS_NOTE_OWNER, strlen(VMS_NOTE_OWNER) + !is_vbox, VMS_NOTE_TYPE,
+			  text->str, text->len, LINUX_ALIGN);
+}
+
+GByteArray *vms_dump_notes(const struct vms_dump_state *state,
+			   const struct vms_dump_outcome *outcome)
+{
+	static const enum vms_note_kind kinds[] = { VMS_NOTE_PRSTATUS, VMS_NOTE_QEMU };
+	GByteArray *notes = g_byte_array_new();
+	vms_dump_add_own_note(notes, state, outcome);
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		for (guint j = 0; state->arch->notes[kinds[i]].size && j < state->vcpus->len; j++)
+			add_vcpu_note(notes, state->arch, kinds[i],
+				      &g_array_index(state->vcpus, struct vms_dump_vcpu, j));
+	}
+	if (state->vmcoreinfo)
+		add_linux_note(notes, "VMCOREINFO", 0, state->vmcoreinfo,
+			       strlen(state->vmcoreinfo));
+	return notes;
 }

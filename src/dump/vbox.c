@@ -52,7 +52,8 @@ static void add_note(GByteArray *notes, const char *name, uint32_t type, const v
 	vms_dump_add_note(notes, name, strlen(name), type, content, size, NOTE_ALIGN);
 }
 
-GByteArray *vms_dump_vbox_notes(const struct vms_dump_state *state)
+GByteArray *vms_dump_vbox_notes(const struct vms_dump_state *state,
+				const struct vms_dump_outcome *outcome)
 {
 	GByteArray *notes = g_byte_array_new();
 	const uint32_t descriptor[] = {
@@ -72,5 +73,6 @@ GByteArray *vms_dump_vbox_notes(const struct vms_dump_state *state)
 		add_note(notes, VMS_VBOX_CPU, VMS_VBOX_CPU_TYPE, content,
 			 state->arch->notes[VMS_NOTE_VBOX_6].size);
 	}
+	vms_dump_add_own_note(notes, state, outcome);
 	return notes;
 }

@@ -496,6 +496,26 @@ def _stop_shared(key):
 Run = collections.namedtuple("Run", "status out err")
 
 
+def monitor_registers(guest, cpu):
+    """Of a vCPU of x86-64, by vmscope's names, as QEMU's monitor shows them; segment attributes in
+    the form of the VMCS."""
+    text = guest.qmp.command("human-monitor-command", command_line="info registers", cpu_index=cpu)
+    registers = {name.strip().lower(): int(value, 16) for name, value in re.findall(
+        r"\b(R[A-Z0-9]{1,2} ?|CR[0234]|DR[012367]|EFER)=([0-9a-f]+)\b", text)}
+    registers["eflags"] = registers.pop("rfl")
+    for name, selector, base, limit, flags in re.findall(
+            r"^(ES|CS|SS|DS|FS|GS|LDT|TR) *=(\w{4}) (\w+) (\w+) (\w+)", text, re.MULTILINE):
+        name = {"LDT": "ldtr"}.get(name, name.lower())
+        registers[name] = int(selector, 16)
+        registers[f"{name}_base"] = int(base, 16)
+        registers[f"{name}_limit"] = int(limit, 16)
+        registers[f"{name}_attr"] = int(flags, 16) >> 8 & 0xF0FF
+    for name, base, limit in re.findall(r"^(GDT|IDT)= +(\w+) (\w+)", text, re.MULTILINE):
+        registers[f"{name.lower()}r_base"] = int(base, 16)
+        registers[f"{name.lower()}r_limit"] = int(limit, 16)
+    return registers
+
+
 def allow_stop(arguments):
     """The harness is connected to a monitor of each machine: stops have to be allowed."""
     named = {"--qmp", "-p", "--agent"} & set(map(str, arguments))

@@ -53,8 +53,9 @@ class BareGuest(WithAgent, harness.BareGuest):
 class Same:
     """A guest that stands still in many places, seen through the agent and through the stub."""
     arch = "x86_64"
+    only_ours = set()
     commands = (
-        ("regs",), ("stack",), ("ps",), ("modules",), ("dmesg",), ("symbol", "schedule"),
+        ("stack",), ("ps",), ("modules",), ("dmesg",), ("symbol", "schedule"),
         ("info",), ("info", "cpus"), ("info", "memory"), ("info", "mappings"), ("info", "status"),
     )
 
@@ -71,6 +72,7 @@ class Same:
             try:
                 for command in self.commands:
                     self.check(*command)
+                self.check_registers()
                 self.assertEqual(self.guest.qmp.status(), "paused")
             finally:
                 self.guest.qmp.command("cont")
@@ -81,6 +83,14 @@ class Same:
                             for target in (self.guest.target, self.guest.by_qmp))
             self.assertGreater(len(ours.splitlines()), 0)
             self.assertEqual(ours, theirs)
+
+    def check_registers(self):
+        """The agent knows more of them."""
+        ours, theirs = ({(row["vcpu"], row["register"]): row["value"] for row in
+                         json.loads(vmscope("regs", *target, "--json").out)}
+                        for target in (self.guest.target, self.guest.by_qmp))
+        self.assertEqual({key: ours.get(key) for key in theirs}, theirs)
+        self.assertEqual({name for _, name in set(ours) - set(theirs)}, self.only_ours)
 
     def test_memory(self):
         symbol = next(symbol for symbol in self.guest.kallsyms() if symbol.name == "schedule")
@@ -104,6 +114,42 @@ class Same:
 
 
 class SameOnX86(Same, unittest.TestCase):
+    only_ours = {"star", "lstar", "cstar", "sfmask", "pat", "apic_base", "tsc_aux", "sysenter_cs",
+                 "sysenter_esp", "sysenter_eip", "xcr0"}
+
+    def expected_msrs(self, vcpu):
+        """What Linux 6.1 has written (syscall_init), by its own symbols and messages."""
+        symbols = {symbol.name: symbol.va for symbol in self.guest.kallsyms()}
+        features = re.search(r"Enabled xstate features (0x\w+),", self.guest.run("dmesg"))
+        return {
+            "star": 0x23 << 48 | 0x10 << 32, "sfmask": 0x257FD5, "pat": 0x0407050600070106,
+            "lstar": symbols["entry_SYSCALL_64"], "cstar": symbols["entry_SYSCALL_compat"],
+            "sysenter_cs": 0x10, "sysenter_eip": symbols["entry_SYSENTER_compat"],
+            "tsc_aux": vcpu, "apic_base": 0xFEE00800 | (0 if vcpu else 0x100),
+            "xcr0": int(features[1], 16)}
+
+    def check_msrs(self, rows):
+        for vcpu in range(2):
+            ours = {row["register"]: int(row["value"], 16) for row in rows if row["vcpu"] == vcpu}
+            expected = self.expected_msrs(vcpu)
+            self.assertEqual({name: ours.get(name) for name in expected}, expected)
+
+    def test_msrs(self):
+        self.check_msrs(json.loads(vmscope("regs", "--json", *self.guest.target).out))
+
+    def test_msrs_in_core_files(self):
+        """Through every layout; nothing is unknown."""
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+            source = None
+            for layout in ("vbox", "kdump", "elf"):
+                path = pathlib.Path(directory) / layout
+                options = ("convert", source, path) if source else (
+                    "-o", path, *self.guest.target)
+                told = json.loads(vmscope("core", *options, "--format", layout, "--json").out)
+                self.assertEqual(told["unknown"], [])
+                self.check_msrs(json.loads(vmscope("regs", "--json", "-c", path).out))
+                source = path
+
     def test_list(self):
         rows = {row["pid"]: row for row in json.loads(vmscope("list", "--json").out)}
         self.assertEqual(rows[self.guest.pid]["agent"], str(self.guest.agent_path))

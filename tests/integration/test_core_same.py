@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A paused machine shown live, and the same shown from a core file of that pause: equal."""
+"""A paused machine shown live, and the same shown from a core file of that pause, and from what
+`core convert` makes of it: equal."""
 import json
 import pathlib
 import tempfile
@@ -10,6 +11,9 @@ from harness import vmscope
 
 LAYOUTS = ("elf", "vbox", "kdump")
 COMMANDS = (("stack",), ("ps",), ("dmesg",), ("modules",), ("info", "os", "cpus", "timers"))
+# What VirtualBox's layout shows, and neither QEMU's stub nor its monitor tells.
+UNTOLD = {"star", "lstar", "cstar", "sfmask", "pat", "apic_base", "xcr0", "tsc_aux", "sysenter_cs",
+          "sysenter_esp", "sysenter_eip"}
 # What a file cannot know, or tells of itself.
 OWN_FACTS = ("found by",)
 OWN_COLUMNS = ("thread",)  # the host's
@@ -31,6 +35,7 @@ class CoreSame(unittest.TestCase):
         cls.guest.qmp.command("stop")
         try:
             cls.live = cls.show(*cls.guest.target)
+            cls.monitor = [harness.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
             for layout in LAYOUTS:
                 vmscope("core", *cls.guest.target, "-o", cls.path(layout), "--format", layout)
         finally:
@@ -60,6 +65,41 @@ class CoreSame(unittest.TestCase):
             for command in COMMANDS:
                 with self.subTest(layout=layout, command=command):
                     self.assertEqual(shown[command], self.live[command])
+
+    @staticmethod
+    def registers(path):
+        """Of each vCPU, by name: only those that are known."""
+        rows = json.loads(vmscope("regs", "-c", path, "--json").out)
+        return [{row["register"]: int(row["value"], 16) for row in rows if row["vcpu"] == vcpu}
+                for vcpu in range(2)]
+
+    def check_registers(self, path):
+        """By value against QEMU's monitor; what it does not tell is not made up either."""
+        for ours, theirs in zip(self.registers(path), self.monitor, strict=True):
+            self.assertGreater(len(theirs), 60)
+            self.assertEqual({name: ours.get(name) for name in theirs}, theirs)
+            self.assertEqual(UNTOLD & set(ours), set())
+            self.assertIn("cr8", ours)
+
+    def test_registers(self):
+        for layout in LAYOUTS:
+            with self.subTest(layout=layout):
+                self.check_registers(self.path(layout))
+
+    def test_converted(self):
+        """From every layout to every other; each conversion says what other tools do not learn."""
+        for way in (("vbox", "kdump", "elf"), ("kdump", "vbox", "elf")):
+            source = self.path("elf")
+            for layout in way:
+                target = self.path(f"{layout}, converted")
+                told = json.loads(vmscope("core", "convert", "--force", "--json",
+                                          "--format", layout, source, target).out)
+                with self.subTest(source=source.name, layout=layout):
+                    self.check_registers(target)
+                    self.assertEqual(self.registers(target), self.registers(self.path("elf")))
+                    self.assertEqual({row["register"] for row in told["unknown"]},
+                                     UNTOLD if layout == "vbox" else set())
+                source = target
 
 
 if __name__ == "__main__":

@@ -16,25 +16,6 @@ import vbox
 from harness import vmscope
 
 
-def qemu_registers(guest, cpu):
-    """Registers as QEMU's monitor shows them; segment attributes in the form of the VMCS."""
-    text = guest.qmp.command("human-monitor-command", command_line="info registers", cpu_index=cpu)
-    registers = {name.strip().lower(): int(value, 16) for name, value in re.findall(
-        r"\b(R[A-Z0-9]{1,2} ?|CR[0234]|DR[012367]|EFER)=([0-9a-f]+)\b", text)}
-    registers["eflags"] = registers.pop("rfl")
-    for name, selector, base, limit, flags in re.findall(
-            r"^(ES|CS|SS|DS|FS|GS|LDT|TR) *=(\w{4}) (\w+) (\w+) (\w+)", text, re.MULTILINE):
-        name = {"LDT": "ldtr"}.get(name, name.lower())
-        registers[name] = int(selector, 16)
-        registers[f"{name}_base"] = int(base, 16)
-        registers[f"{name}_limit"] = int(limit, 16)
-        registers[f"{name}_attr"] = int(flags, 16) >> 8 & 0xF0FF
-    for name, base, limit in re.findall(r"^(GDT|IDT)= +(\w+) (\w+)", text, re.MULTILINE):
-        registers[f"{name.lower()}r_base"] = int(base, 16)
-        registers[f"{name.lower()}r_limit"] = int(limit, 16)
-    return registers
-
-
 def qemu_ranges(guest):
     """(first, size, is_memory) of what lies in the guest's address space, by QEMU's monitor."""
     view = next(view for view in guest.qmp.hmp("info mtree -f").split("FlatView #")
@@ -64,7 +45,7 @@ class Case(unittest.TestCase):
         cls.guest = harness.shared_guest("6.1")
         cls.guest.qmp.command("stop")
         cls.addClassCleanup(cls.guest.qmp.command, "cont")
-        cls.cpus = [qemu_registers(cls.guest, cpu) for cpu in range(2)]
+        cls.cpus = [harness.monitor_registers(cls.guest, cpu) for cpu in range(2)]
         cls.ranges = qemu_ranges(cls.guest)
 
     @classmethod
@@ -131,8 +112,7 @@ class Written(Case):
         vmscope("core", "convert", self.path, elf)
         vmscope("core", "convert", "--format", "vbox", elf, back)
         again = vbox.read(back)
-        self.assertEqual([cpu["rip"] for cpu in again.cpus], [cpu["rip"] for cpu in self.core.cpus])
-        self.assertEqual([cpu["cr3"] for cpu in again.cpus], [cpu["cr3"] for cpu in self.core.cpus])
+        self.assertEqual(again.cpus, self.core.cpus)
         self.assertEqual(self.devices(again), self.devices(self.core))
         with open(self.path, "rb") as ours, open(back, "rb") as theirs:
             for load, other in zip(self.memory_loads(self.core), self.memory_loads(again),

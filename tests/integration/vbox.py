@@ -170,7 +170,9 @@ def read(path):
     version = {number: key for key, number in VERSIONS.items()}[version]
     fields, size, _ = LAYOUTS[version]
     cpus = []
-    for name, kind, content in notes[1:]:
+    # Whatever somebody else has to add comes last.
+    assert {note[0] for note in notes[1 + n_cpus:]} <= {b"VMSCOPE"}
+    for name, kind, content in notes[1:1 + n_cpus]:
         assert (name, kind, len(content)) == (b"VBCPU", NT_CPU, size)
         cpus.append({register: struct.unpack_from("<" + code, content, offset)[0]
                      for register, (offset, code) in fields.items()})

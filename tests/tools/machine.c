@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <vmscope/dump.h>
+#include <vmscope/guest.h>
 #include <vmscope/log.h>
-#include <vmscope/machine.h>
 
 static void on_log(enum vms_log_level level, const char *message, void *data)
 {
@@ -123,6 +124,17 @@ static void save_memory(struct vms_machine *machine, const char *path)
 	printf(saved ? "ok\n" : "not saved\n");
 }
 
+static void dump(struct vms_machine *machine, const char *path, GError **error)
+{
+	const struct vms_dump_options options = { .overwrite = true };
+	g_auto(vms_dump_result) result = { 0 };
+	g_autoptr(vms_guest) guest = vms_guest_detect(machine, error);
+	g_autoptr(vms_dump) job =
+		guest ? vms_dump_start(machine, guest, path, &options, error) : NULL;
+	if (job && vms_dump_finish(job, &result, error))
+		printf("ok %" G_GUINT64_FORMAT " bytes\n", result.memory);
+}
+
 static void print_item(struct vms_machine *machine, const char *name, GError **error)
 {
 	g_autofree char *text = vms_machine_item_text(machine, name, error);
@@ -153,6 +165,8 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 		print_data(machine);
 	} else if (strcmp(verb, "save") == 0) {
 		save_memory(machine, words[1]);
+	} else if (strcmp(verb, "dump") == 0) {
+		dump(machine, words[1], error);
 	} else if (strcmp(verb, "item") == 0) {
 		print_item(machine, words[1], error);
 	} else if (strcmp(verb, "limit") == 0) {

@@ -740,6 +740,35 @@ static void test_writer_note(void)
 	g_assert_cmpstr(core->facts->pdata[2], ==, "future=kept");
 }
 
+/* Before or after the notes that it speaks of; a vCPU that is in no other note is none. */
+static void check_noted_registers(bool first)
+{
+	const char *text = "registers=0 lstar=123\nunknown=0 cr3 rsp\nunknown=1 rip\n";
+	g_auto(builder) b = builder_new();
+	if (first)
+		add_writer_note(&b, text);
+	add_prstatus(&b, 1, 0x111);
+	add_qemu(&b, 0x111, 0x1000);
+	if (!first)
+		add_writer_note(&b, text);
+	add_memory(&b, 0, 0, PAGE, 1);
+	g_autoptr(vms_machine) machine = open_built(&b);
+	check_damage(machine, "noted registers of vCPU 1, which no other note has");
+	g_assert_cmpuint(vms_machine_vcpus(machine), ==, 1);
+	struct vms_regs regs = regs_of(machine, 0);
+	g_assert_cmphex(regs.value[RIP], ==, 0x111);
+	g_assert_cmphex(regs.value[LSTAR], ==, 0x123);
+	g_assert_false(vms_regs_have(&regs, CR3));
+	g_assert_false(vms_regs_have(&regs, RSP));
+	g_assert_true(vms_regs_have(&regs, RAX));
+}
+
+static void test_noted_registers(void)
+{
+	check_noted_registers(true);
+	check_noted_registers(false);
+}
+
 /* Names that are alike by the usual hash of strings, of which "ab" and "bA" have the same. */
 static void test_writer_note_alike(void)
 {
@@ -798,7 +827,10 @@ static void test_writer_note_nonsense(void)
 		"unreadable=5 5 x\n",
 		"registers=\n",
 		"registers=x rip=1\n",
-		"registers=1 rip=1\n", /* there is no second vCPU */
+		"registers=8192 rip=1\n",
+		"unknown=\n",
+		"unknown=0 nothing\n",
+		"unknown=0 rip=1\n",
 		"registers=-1 rip=1\n",
 		"registers=0 nothing=1\n",
 		"registers=0 rip\n",
@@ -978,6 +1010,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/core_elf/vbox-2010", test_vbox_2010);
 	g_test_add_func("/core_elf/vbox-unknown", test_vbox_unknown);
 	g_test_add_func("/core_elf/writer-note", test_writer_note);
+	g_test_add_func("/core_elf/noted-registers", test_noted_registers);
 	g_test_add_func("/core_elf/writer-note-alike", test_writer_note_alike);
 	g_test_add_func("/core_elf/writer-note-wrong", test_writer_note_wrong);
 	g_test_add_func("/core_elf/writer-note-nonsense", test_writer_note_nonsense);

@@ -229,7 +229,7 @@ static const char *find_note(const struct core *core, const char *owner, unsigne
 	g_assert_nonnull(data);
 	while ((offset = gelf_getnote(data, offset, &note, &name, &content)) > 0) {
 		const char *bytes = data->d_buf;
-		if (note.n_type == type && note.n_namesz == strlen(owner) + 1 &&
+		if (note.n_type == type && note.n_namesz - strlen(owner) <= 1 &&
 		    strcmp(bytes + name, owner) == 0 && n-- == 0) {
 			*size = note.n_descsz;
 			return bytes + content;
@@ -355,13 +355,97 @@ static void test_notes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	g_assert_cmpstr(lines[6], ==, "range=0 800000 ram ram");
 	g_assert_cmpstr(lines[7], ==, "range=1000000 103064 ram ram");
 	g_assert_cmpstr(lines[8], ==, "range=fee00000 1000 mmio apic");
-	/* Only what NT_PRSTATUS and QEMU's note lack. */
+	/* What NT_PRSTATUS and QEMU's note lack; then what they show and the machine does not tell.
+	 */
 	for (unsigned i = 0; i < 3; i++) {
 		g_autofree char *registers = g_strdup_printf("registers=%u efer=400", i);
+		g_autofree char *unknown = g_strdup_printf("unknown=%u rax rbx ", i);
 		g_assert_cmpstr(lines[9 + i], ==, registers);
+		g_assert_true(g_str_has_prefix(lines[12 + i], unknown));
+		g_assert_nonnull(strstr(lines[12 + i], " r14 eflags "));
+		g_assert_null(strstr(lines[12 + i], "lstar"));
 	}
-	g_assert_cmpstr(lines[12], ==, "");
+	g_assert_cmpstr(lines[15], ==, "");
+	/* It comes first. */
+	const char *first = core.bytes + core.segments[0].p_offset + sizeof(Elf64_Nhdr);
+	g_assert_cmpstr(first, ==, "VMSCOPE");
 	close_core(&core);
+}
+
+/* What is known of a vCPU is known with its value, what is not is not. */
+static void check_registers(struct vms_machine *machine, const struct fixture *fixture)
+{
+	g_assert_cmpuint(vms_machine_vcpus(machine), ==, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct vms_regs *before = fake_machine_regs(fixture->machine, i);
+		struct vms_regs after;
+		g_assert_true(vms_machine_all_regs(machine, i, &after, NULL));
+		for (unsigned reg = 0; reg < N_REGS; reg++) {
+			g_assert_cmpint(vms_regs_have(&after, reg), ==, vms_regs_have(before, reg));
+			if (vms_regs_have(before, reg))
+				g_assert_cmphex(after.value[reg], ==, before->value[reg]);
+		}
+	}
+}
+
+/* Through files of all layouts, each made of the one before. */
+static void check_layouts(struct fixture *fixture)
+{
+	static const enum vms_core_format formats[] = { VMS_CORE_ELF, VMS_CORE_VBOX, VMS_CORE_KDUMP,
+							VMS_CORE_VBOX, VMS_CORE_ELF };
+	g_autoptr(vms_machine) machine = vms_machine_ref(fixture->machine);
+	fixture->options.overwrite = true;
+	for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
+		g_autoptr(GError) error = NULL;
+		g_auto(vms_dump_result) result = { 0 };
+		fixture->options.format = formats[i];
+		g_autoptr(vms_dump) dump = vms_dump_start(machine, fixture->guest, fixture->path,
+							  &fixture->options, &error);
+		vms_dump_finish(dump, &result, &error);
+		g_assert_no_error(error);
+		vms_machine_unref(machine);
+		machine = vms_machine_open_core(fixture->path, &error);
+		g_assert_no_error(error);
+		g_assert_cmpuint(vms_machine_core(machine)->damage->len, ==, 0);
+		check_registers(machine, fixture);
+	}
+}
+
+static void test_unknown_registers(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	check_layouts(fixture);
+	/* CR8 has no place in any of them but in our note. */
+	vms_regs_set(fake_machine_regs(fixture->machine, 1), CR8, 7);
+	vms_regs_set(fake_machine_regs(fixture->machine, 2), LSTAR, IMAGE_VA);
+	check_layouts(fixture);
+}
+
+static bool is_made_up(const struct fixture *fixture, const char *name)
+{
+	return g_ptr_array_find_with_equal_func(fixture->result.made_up, name, g_str_equal, NULL);
+}
+
+/* What is not known of every vCPU and shown of all, is told. */
+static void test_made_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	for (unsigned vcpu = 0; vcpu < 3; vcpu++) {
+		for (unsigned reg = 0; reg < N_REGS; reg++)
+			vms_regs_set(fake_machine_regs(fixture->machine, vcpu), reg, reg);
+	}
+	fixture->options.format = VMS_CORE_VBOX;
+	dump_well(fixture);
+	g_assert_cmpuint(fixture->result.made_up->len, ==, 0);
+
+	vms_regs_forget(fake_machine_regs(fixture->machine, 1), LSTAR);
+	vms_regs_forget(fake_machine_regs(fixture->machine, 2), CR8);
+	fixture->options.overwrite = true;
+	g_assert_true(dump(fixture, NULL));
+	g_assert_cmpuint(fixture->result.made_up->len, ==, 1);
+	g_assert_true(is_made_up(fixture, "lstar"));
+
+	fixture->options.format = VMS_CORE_ELF;
+	g_assert_true(dump(fixture, NULL));
+	g_assert_cmpuint(fixture->result.made_up->len, ==, 0);
 }
 
 /* How threads are called where nothing, or not everything, is known of them. */
@@ -642,12 +726,43 @@ static bool have_own_mounts(void)
 	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
-/* On a disk that has room for less than what is not zero. */
+#define USED_SIZE (6 * MIB)
+
+/* The machine has never used memory from here on. */
+static void know_no_data_above(void *data G_GNUC_UNUSED, uint64_t pa, uint64_t end, uint64_t *begin,
+			       uint64_t *stop)
+{
+	*begin = pa < USED_SIZE ? pa : end;
+	*stop = pa < USED_SIZE ? MIN(end, USED_SIZE) : end;
+}
+
+/* Of an error that says so, in MiB. */
+static double needed_of(const GError *error)
+{
+	const char *at = strstr(error->message, "No space left on device; it needs up to ");
+	g_assert_nonnull(at);
+	return g_ascii_strtod(at + strlen("No space left on device; it needs up to "), NULL);
+}
+
+/*
+ * On a disk that has room for less than what is not zero. Needed is no less than what the file
+ * would take, and nothing is counted of what was never used.
+ */
 static int dump_to_small_disk(struct fixture *fixture)
 {
+	struct fake_hooks hooks = counting;
+	GError *error = NULL;
+	hooks.next_data = know_no_data_above;
+	set_hooks(fixture, hooks);
+	fake_machine_add_range(fixture->machine, 4096 * MIB, 65536 * MIB, VMS_RANGE_RAM, "unused");
 	if (!have_own_mounts() || mount("none", fixture->folder, "tmpfs", 0, "size=1m") < 0)
 		return 77;
-	dump_badly(fixture, VMS_ERROR_IO, "No space left on device; it needs up to ");
+	g_assert_false(dump(fixture, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	/* A quarter of 1 to 6 MiB; what is read while this is counted, counts as a whole. */
+	g_assert_cmpfloat(needed_of(error), >=, 5.0 / 4 - 0.05);
+	g_assert_cmpfloat(needed_of(error), <=, 32);
+	g_error_free(error);
 	return fixture->releases != 1;
 }
 
@@ -861,7 +976,11 @@ static void test_vbox(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 		g_assert_cmphex(word_at(content, 0x130), ==, ROOT);
 		note = content + 8776;
 	}
-	g_assert_true(note == core.bytes + core.segments[0].p_offset + core.segments[0].p_filesz);
+	/* VirtualBox's notes come first; ours tells what they cannot. */
+	check_vbox_note(note, "VMSCOPE", 0x564d5301, (word32_at(note, 4) + 7) / 8 * 8);
+	g_autofree char *own = own_note(&core);
+	g_assert_nonnull(strstr(own, "\nrange=fee00000 1000 mmio apic\n"));
+	g_assert_nonnull(strstr(own, " lstar "));
 	g_assert_cmpuint(core.n, ==, 4);
 	check_vbox_segment(&core, 1, 0, LOW_SIZE, LOW_SIZE);
 	check_vbox_segment(&core, 2, HIGH_PA, HIGH_SIZE, HIGH_SIZE);
@@ -879,6 +998,8 @@ int main(int argc, char **argv)
 	} tests[] = {
 		{ "/dump/segments", test_segments },
 		{ "/dump/notes", test_notes },
+		{ "/dump/unknown-registers", test_unknown_registers },
+		{ "/dump/made-up", test_made_up },
 		{ "/dump/thread-ids", test_thread_ids },
 		{ "/dump/bare", test_bare },
 		{ "/dump/holes", test_holes },

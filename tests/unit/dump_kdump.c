@@ -244,6 +244,8 @@ static void test_headers(void)
 	g_assert_cmpmem(file->data + at, get64(file, PAGE + 40), text, strlen(text));
 	at = get64(file, PAGE + 48);
 	g_assert_cmpuint(at + get64(file, PAGE + 56), <=, bitmaps_of(file));
+	g_assert_cmpstr((const char *)file->data + at + 12, ==, "VMSCOPE");
+	at += 12 + 8 + (get32(file, at + 4) + 3) / 4 * 4; /* header, owner, content */
 	g_assert_cmpuint(get32(file, at + 4), ==, 336);
 	g_assert_cmpstr((const char *)file->data + at + 12, ==, "CORE");
 	dump_clear(&dump);

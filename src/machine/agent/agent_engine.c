@@ -322,6 +322,7 @@ static const struct vms_engine engine = {
 	.expect = expect,
 	.expected = expected,
 	.system_regs = vms_qemu_system_regs,
+	.check_ranges = vms_qemu_check_ranges,
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,

@@ -73,6 +73,7 @@ static void close_core(struct vms_machine *machine)
 	vms_core_file_close(core->file);
 	g_array_unref(core->vcpus);
 	g_array_unref(core->noted_ranges);
+	g_array_unref(core->noted_vcpus);
 	g_array_unref(machine->ranges);
 	g_clear_pointer(&core->parts, g_array_unref);
 	g_array_unref(core->core.notes);
@@ -104,6 +105,7 @@ static struct vms_core_machine *new_core(struct vms_core_file *file)
 	core->strings = g_string_chunk_new(4096);
 	core->vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_core_vcpu));
 	core->noted_ranges = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
+	core->noted_vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_core_noted_vcpu));
 	core->vbox = VMS_NOTE_VBOX_2010;
 	core->machine.ranges = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
 	core->core.notes = g_array_new(FALSE, FALSE, sizeof(struct vms_core_note));
@@ -172,6 +174,7 @@ static void complete_vcpus(struct vms_core_machine *core)
 		vms_core_damage(core, "no registers of any vCPU");
 		g_array_set_size(core->vcpus, 1);
 	}
+	vms_core_adopt_noted_vcpus(core);
 	for (guint i = 0; core->arch->infer && i < core->vcpus->len; i++)
 		core->arch->infer(&g_array_index(core->vcpus, struct vms_core_vcpu, i).regs);
 	core->machine.n_vcpus = core->vcpus->len;

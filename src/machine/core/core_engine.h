@@ -24,6 +24,12 @@ struct vms_core_vcpu {
 	uint32_t tid; /* pr_pid; 0 where the file has none */
 };
 
+/* What the writer noted of a vCPU (vmscope_note.h). */
+struct vms_core_noted_vcpu {
+	struct vms_regs known;
+	uint64_t unknown[VMS_REGS_MAX / 64]; /* bits as of `valid` in struct vms_regs */
+};
+
 struct vms_kdump; /* kdump.c */
 
 struct vms_core_machine {
@@ -37,6 +43,7 @@ struct vms_core_machine {
 	enum vms_note_kind vbox;       /* kind of VirtualBox's notes */
 	GArray *parts;		       /* struct vms_extent, by physical address; NULL for kdump */
 	GArray *noted_ranges;	       /* struct vms_range: what the writer noted, unchecked */
+	GArray *noted_vcpus;	       /* struct vms_core_noted_vcpu, by vCPU */
 	struct vms_kdump *kdump;       /* NULL for ELF */
 	char *vmcoreinfo;
 	GStringChunk *strings;
@@ -72,5 +79,9 @@ void vms_core_notes(struct vms_core_machine *core, struct vms_bytes notes, uint6
 void vms_core_vmcoreinfo(struct vms_core_machine *core, struct vms_bytes text);
 /* Is there a note of this owner? */
 bool vms_core_has_note(const struct vms_core_machine *core, const char *owner);
-/* Takes in the text of a note of our own (writer_note.c). */
+/*
+ * writer_note.c: takes in the text of a note of our own. What it tells of registers waits for the
+ * notes that make vCPUs, whichever come first; adopt gives it to the vCPUs.
+ */
 void vms_core_writer_note(struct vms_core_machine *core, struct vms_bytes text);
+void vms_core_adopt_noted_vcpus(struct vms_core_machine *core);

@@ -49,7 +49,8 @@ static bool add_unreadable(struct vms_core_machine *core, const char *text)
 }
 
 /* "NAME=VALUE" */
-static bool add_register(const struct vms_arch *arch, const char *text, struct vms_regs *regs)
+static bool add_known(const struct vms_arch *arch, const char *text,
+		      struct vms_core_noted_vcpu *vcpu)
 {
 	g_auto(GStrv) parts = g_strsplit(text, "=", 2);
 	int reg = parts[0] ? vms_arch_reg(arch, parts[0]) : -1;
@@ -57,23 +58,59 @@ static bool add_register(const struct vms_arch *arch, const char *text, struct v
 	if (reg < 0 || !parts[1] ||
 	    !g_ascii_string_to_unsigned(parts[1], 16, 0, G_MAXUINT64, &value, NULL))
 		return false;
-	vms_regs_set(regs, (unsigned)reg, value);
+	vms_regs_set(&vcpu->known, (unsigned)reg, value);
 	return true;
 }
 
-/* "VCPU NAME=VALUE …": a vCPU that other notes have told of. */
-static bool add_registers(struct vms_core_machine *core, const char *text)
+/* "NAME" */
+static bool add_unknown(const struct vms_arch *arch, const char *text,
+			struct vms_core_noted_vcpu *vcpu)
+{
+	int reg = vms_arch_reg(arch, text);
+	if (reg < 0)
+		return false;
+	vcpu->unknown[reg / 64] |= UINT64_C(1) << reg % 64;
+	return true;
+}
+
+/* "VCPU REGISTER …" */
+static bool add_registers(struct vms_core_machine *core, const char *text,
+			  bool (*add)(const struct vms_arch *arch, const char *text,
+				      struct vms_core_noted_vcpu *vcpu))
 {
 	g_auto(GStrv) words = g_strsplit(text, " ", -1);
 	uint64_t index;
-	bool understood =
-		words[0] && core->vcpus->len &&
-		g_ascii_string_to_unsigned(words[0], 10, 0, core->vcpus->len - 1, &index, NULL);
+	if (!words[0] ||
+	    !g_ascii_string_to_unsigned(words[0], 10, 0, VMS_CORE_VCPUS_MAX - 1, &index, NULL))
+		return false;
+	if (core->noted_vcpus->len <= index)
+		g_array_set_size(core->noted_vcpus, (guint)index + 1);
+	bool understood = true;
 	for (char **word = words + 1; understood && *word; word++)
 		understood =
-			add_register(core->arch->arch, *word,
-				     &g_array_index(core->vcpus, struct vms_core_vcpu, index).regs);
+			add(core->arch->arch, *word,
+			    &g_array_index(core->noted_vcpus, struct vms_core_noted_vcpu, index));
 	return understood;
+}
+
+void vms_core_adopt_noted_vcpus(struct vms_core_machine *core)
+{
+	guint n = MIN(core->noted_vcpus->len, core->vcpus->len);
+	if (n < core->noted_vcpus->len)
+		vms_core_damage(core,
+				"the writer noted registers of vCPU %u, which no other note has",
+				core->noted_vcpus->len - 1);
+	for (guint i = 0; i < n; i++) {
+		const struct vms_core_noted_vcpu *noted =
+			&g_array_index(core->noted_vcpus, struct vms_core_noted_vcpu, i);
+		struct vms_regs *regs = &g_array_index(core->vcpus, struct vms_core_vcpu, i).regs;
+		for (size_t word = 0; word < G_N_ELEMENTS(noted->unknown); word++)
+			regs->valid[word] &= ~noted->unknown[word];
+		for (unsigned reg = 0; reg < core->arch->arch->n_regs; reg++) {
+			if (vms_regs_have(&noted->known, reg))
+				vms_regs_set(regs, reg, noted->known.value[reg]);
+		}
+	}
 }
 
 static void add_line(struct vms_core_machine *core, const char *line)
@@ -84,7 +121,9 @@ static void add_line(struct vms_core_machine *core, const char *line)
 	else if (g_str_has_prefix(line, "unreadable="))
 		understood = add_unreadable(core, line + strlen("unreadable="));
 	else if (g_str_has_prefix(line, "registers="))
-		understood = add_registers(core, line + strlen("registers="));
+		understood = add_registers(core, line + strlen("registers="), add_known);
+	else if (g_str_has_prefix(line, "unknown="))
+		understood = add_registers(core, line + strlen("unknown="), add_unknown);
 	else if (*line && core->core.facts->len < VMS_CORE_FACTS_MAX)
 		g_ptr_array_add(core->core.facts, g_strdup(line));
 	if (!understood)

@@ -173,6 +173,58 @@ bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
 	return true;
 }
 
+/* What is memory of a map, joined where it goes on under the same name. */
+static GArray *join_memory(const GArray *ranges)
+{
+	GArray *memory = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
+	for (guint i = 0; i < ranges->len; i++) {
+		const struct vms_range *range = &g_array_index(ranges, struct vms_range, i);
+		struct vms_range *last =
+			memory->len ? &g_array_index(memory, struct vms_range, memory->len - 1)
+				    : NULL;
+		if (range->kind == VMS_RANGE_MMIO)
+			continue;
+		if (last && last->pa + last->size == range->pa &&
+		    strcmp(last->name, range->name) == 0)
+			last->size += range->size;
+		else
+			g_array_append_vals(memory, range, 1);
+	}
+	return memory;
+}
+
+/* Devices come and go, and memory becomes writable, as the guest likes. */
+static bool have_same_memory(const GArray *before, const GArray *now)
+{
+	g_autoptr(GArray) x = join_memory(before), y = join_memory(now);
+	bool same = x->len == y->len;
+	for (guint i = 0; same && i < x->len; i++) {
+		const struct vms_range *a = &g_array_index(x, struct vms_range, i);
+		const struct vms_range *b = &g_array_index(y, struct vms_range, i);
+		same = a->pa == b->pa && a->size == b->size && strcmp(a->name, b->name) == 0;
+	}
+	return same;
+}
+
+bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error)
+{
+	struct vms_qemu *qemu = (struct vms_qemu *)machine;
+	g_autofree char *text =
+		machine->ranges ? vms_qmp_hmp(&qemu->qmp, "info mtree -f", error) : NULL;
+	if (!machine->ranges || !text)
+		return !machine->ranges;
+	GStringChunk *names = g_string_chunk_new(1024);
+	g_autoptr(GArray) now = vms_hmp_parse_mtree(text, names, error);
+	bool changed = now && !have_same_memory(machine->ranges, now);
+	g_string_chunk_free(names);
+	if (changed)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "%s has other memory than when it was attached: some was plugged, "
+			    "unplugged or moved since; attach anew",
+			    machine->info.name);
+	return now && !changed;
+}
+
 /* Where QEMU has mapped the memory at `pa`, asked for every range: names are not unique. */
 static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
 {

@@ -90,6 +90,7 @@ bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 
 /* What the machine is, into `machine.info`, the vCPUs and the memory map (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
+bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error);
 /* Places the guest's RAM in QEMU's memory; leaves `ram` empty where that cannot be. */
 void vms_qemu_map_ram(struct vms_qemu *qemu);
 
