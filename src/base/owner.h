@@ -24,8 +24,7 @@ enum vms_owner_state {
 	VMS_OWNER_OURS, /* this very process */
 	VMS_OWNER_ALIVE,
 	VMS_OWNER_DEAD,
-	/* Nobody can tell: another PID namespace, boot or host, or /proc does not show the process.
-	 */
+	/* Another PID namespace, boot or host, or /proc does not show it: nobody can tell. */
 	VMS_OWNER_UNKNOWN,
 };
 

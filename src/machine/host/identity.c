@@ -63,8 +63,7 @@ bool vms_host_identity_open(struct vms_host_identity *ret, pid_t pid, GError **e
 		*ret = (struct vms_host_identity) { 0 };
 		return false;
 	}
-	/* Other errors: no such process, which add_start_time notices, or a kernel without pidfds.
-	 */
+	/* Other errors: no pidfds, or no such process, which add_start_time notices. */
 	enum vms_process_state state = add_start_time(ret);
 	return state == VMS_PROCESS_ALIVE || set_state_error(pid, state, error);
 }
