@@ -46,8 +46,12 @@ static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns
 	if (gdb->owes_ack)
 		g_string_prepend_c(bytes, '+');
 	gdb->owes_ack = false;
+	if (gdb->hold)
+		atomic_fetch_add(&gdb->hold->requests, 1);
 	gdb->broken |=
 		!vms_stream_write(&gdb->stream, bytes->str, bytes->len, -1, deadline_ns, error);
+	if (gdb->hold)
+		atomic_fetch_add(&gdb->hold->requests, 1);
 	return !gdb->broken;
 }
 

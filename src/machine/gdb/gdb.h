@@ -51,7 +51,7 @@ struct vms_gdb {
 	/* A request has stopped the machine, which somebody else had resumed: the stop is ours. */
 	bool stopped_by_request;
 	/* What the watchdog knows. A long read ends when that has released the machine. Or NULL. */
-	const struct vms_hold *hold;
+	struct vms_hold *hold;
 	bool owes_ack;	  /* the last packet received is not acknowledged yet */
 	GString *payload; /* of the last packet received */
 

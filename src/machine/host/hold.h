@@ -32,6 +32,8 @@ struct vms_hold {
 	_Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC, when the hold began */
 	_Atomic uint64_t limit_ns; /* how long the hold may last */
 	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be added */
+	/* A bare stub's client counts one before it sends a request, and one after. */
+	_Atomic uint64_t requests;
 };
 
 static inline enum vms_hold_phase vms_hold_phase(uint64_t word)

@@ -461,17 +461,34 @@ static bool is_past_limit(const struct vms_hold *hold)
 	return vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns + GRACE_NS;
 }
 
+/* How many requests a bare stub's client had counted when the machine was released for it. */
+static uint64_t released_requests;
+
 /* Takes the hold from a holder that does not move, and releases the machine. */
 static void release_for_holder(const struct vms_guard *guard, uint64_t word)
 {
+	struct vms_hold *hold = &guard->record->hold;
 	atomic_store(&guard->record->is_guard_busy, true);
-	bool taken = atomic_compare_exchange_strong(&guard->record->hold.word, &word,
+	bool taken = atomic_compare_exchange_strong(&hold->word, &word,
 						    vms_hold_in_phase(word, VMS_HOLD_TAKEN));
+	released_requests = atomic_load(&hold->requests);
 	if (taken && guard->qmp >= 0)
 		release_by_qmp(guard);
 	else if (taken)
 		release_for_gdb_client(guard);
 	atomic_store(&guard->record->is_guard_busy, false);
+}
+
+/*
+ * Releases the machine again for a holder that is still stopped. The first release may have failed,
+ * or the holder may have sent one more request after it, which stopped the machine again.
+ */
+static void release_again(const struct vms_guard *guard, uint64_t word)
+{
+	if (guard->qmp >= 0)
+		release_by_qmp(guard);
+	else if (atomic_load(&guard->record->hold.requests) != released_requests)
+		release_for_holder(guard, word);
 }
 
 /*
@@ -486,8 +503,8 @@ static uint64_t check_holder(const struct vms_guard *guard, uint64_t suspect)
 	bool held = vms_hold_phase(word) == VMS_HOLD_HELD;
 	if (held && ((stopped && suspect == word) || is_past_limit(hold)))
 		release_for_holder(guard, word);
-	else if (stopped && suspect == word && guard->qmp >= 0)
-		release_by_qmp(guard); /* QEMU did not do it at the first try */
+	else if (stopped && suspect == word)
+		release_again(guard, word);
 	return stopped ? atomic_load(&hold->word) : 0;
 }
 
