@@ -336,8 +336,8 @@ static void close_machine(struct vms_machine *machine)
 	if (stub->holding && vms_gdb_leave_phys_mode(&stub->gdb, NULL) &&
 	    (stub->has_monitor ? undo_stop(stub, NULL) : vms_gdb_detach(&stub->gdb, NULL)))
 		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
+	vms_gdb_close(&stub->gdb); /* it knows the watchdog's hold */
 	vms_guard_free(stub->guard);
-	vms_gdb_close(&stub->gdb);
 	g_clear_pointer(&machine->ranges, g_array_unref);
 	g_string_chunk_free(stub->range_names);
 	g_free(stub->name);
