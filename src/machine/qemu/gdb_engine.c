@@ -321,9 +321,12 @@ static enum vms_machine_end ended(struct vms_machine *machine)
 	return stub_of(machine)->gdb.broken ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
 }
 
+/* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
 static void end_threads(struct vms_machine *machine)
 {
-	vms_timer_free(g_steal_pointer(&stub_of(machine)->timer));
+	struct stub_machine *stub = stub_of(machine);
+	vms_timer_free(stub->timer);
+	stub->timer = NULL;
 }
 
 /*

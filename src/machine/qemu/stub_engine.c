@@ -592,9 +592,12 @@ static bool is_paused(struct vms_machine *machine)
 	return standing == VMS_STANDS_BY_OTHERS;
 }
 
+/* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
 static void end_threads(struct vms_machine *machine)
 {
-	vms_timer_free(g_steal_pointer(&stub_of(machine)->timer));
+	struct vms_qemu_stub *stub = stub_of(machine);
+	vms_timer_free(stub->timer);
+	stub->timer = NULL;
 }
 
 static void close_machine(struct vms_machine *machine)
