@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A machine: something with vCPUs, registers and memory. Each kind of machine
- * is reached by an engine (src/machine/<engine>/); callers see only this.
+ * A machine: something with vCPUs, registers and memory. An engine reaches each kind of machine
+ * (src/machine/<engine>/). Callers see only this interface.
  *
- * Threads: a machine may be used from several threads. Registers are asked for
- * by the thread that holds the vCPU.
+ * Threads: several threads may use a machine. Only the thread that holds a vCPU reads its
+ * registers.
  */
 #pragma once
 
@@ -21,50 +21,49 @@ typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
 /* ---- opening ---------------------------------------------------------- */
 
 /*
- * Opens the QEMU of process `pid`, through the first free QMP socket that its command line
- * and its open files lead to. Registers and holds come from the agent in it, if there is one that
- * answers (see vms_machine_open_agent), else from a gdb stub. The guest runs on, except for the
- * moment in which it is first held. Errors: NOT_FOUND (no such process), UNSUPPORTED (not
- * QEMU, or no QMP socket), BUSY (the socket or the stub serves somebody else),
- * PERMISSION, TIMEOUT, PROTOCOL.
+ * Opens the QEMU of process `pid`, through the first free QMP socket that its command line and its
+ * open files name. Registers and holds come from the agent in it, if an agent answers (see
+ * vms_machine_open_agent), else from a gdb stub. Opening does not stop the guest. Errors: NOT_FOUND
+ * (no such process), UNSUPPORTED (not QEMU, or no QMP socket), BUSY (the socket serves another
+ * client), PERMISSION, TIMEOUT, PROTOCOL.
  */
 struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error);
 
-/* The same by QMP address: the path of a unix socket, or HOST:PORT. */
+/* Opens a QEMU by its QMP address: the path of a unix socket, or HOST:PORT. Errors: as above. */
 struct vms_machine *vms_machine_open_qmp(const char *address, GError **error);
 
 /*
- * Opens the QEMU that has an agent, a plugin of vmscope, by the path of the agent's socket. Its
- * vCPUs are held one by one, without stopping the machine. The memory map comes from QMP: the
- * process must be one of this host that may be looked at, with a QMP socket that is free. Where
- * QEMU runs several vCPUs in one thread they are held by its gdb stub all the same. Errors: as
- * vms_machine_open_pid.
+ * Opens a QEMU that runs vmscope's agent, a plugin, by the path of the agent's socket. The agent
+ * holds vCPUs one by one, without stopping the machine. The memory map comes from QMP. So the QEMU
+ * must be a process of this host that this user may read, with a free QMP socket. If QEMU runs all
+ * vCPUs in one thread, its gdb stub holds them, not the agent. Errors: as vms_machine_open_pid.
  */
 struct vms_machine *vms_machine_open_agent(const char *path, GError **error);
 
 /*
- * Opens any gdb remote stub: the path of a unix socket, or HOST:PORT. A stub
- * stops its machine while a client connects; if the machine was running it runs
- * again when this returns. A stub does not tell whether the machine was running:
- * it is taken to have been.
+ * Opens any gdb remote stub by its address: the path of a unix socket, or HOST:PORT. A stub stops
+ * its machine when a client connects. If the machine was running, it runs again when this returns.
+ * A stub does not tell whether the machine was running: unless QEMU's monitor behind the stub
+ * tells, this assumes that it was. Errors: UNSUPPORTED (the stub does not describe its registers,
+ * or an unknown architecture), BUSY (the stub serves another client), TIMEOUT, CLOSED, PROTOCOL.
  */
 struct vms_machine *vms_machine_open_gdb(const char *address, GError **error);
 
 struct vms_machine *vms_machine_ref(struct vms_machine *machine);
-/* The last reference releases every vCPU, removes what was added, and closes. */
+/* Dropping the last reference releases every vCPU, removes what was added to QEMU, and closes. */
 void vms_machine_unref(struct vms_machine *machine);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_machine, vms_machine_unref)
 
 /*
- * Opens a core file as a machine that does not run: those of vms_dump, of QEMU's
- * dump-guest-memory (ELF and kdump-compressed), VirtualBox (formats 5, 6 and that of 2010), and
- * Linux's /proc/vmcore and makedumpfile. Its vCPUs are held without being asked to; what else the
- * file tells, vms_machine_core has. Errors: NOT_FOUND, PERMISSION, IO, UNSUPPORTED (no core file,
- * an unknown architecture), MALFORMED (with the offset in the file).
+ * Opens a core file as a machine that does not run. It reads files of vms_dump, of QEMU's
+ * dump-guest-memory (ELF and kdump-compressed), of VirtualBox (formats 5, 6 and that of 2010), and
+ * of Linux's /proc/vmcore and makedumpfile. To hold it costs nothing. vms_machine_core gives what
+ * else the file tells. Errors: NOT_FOUND, PERMISSION, IO, UNSUPPORTED (no core file, an unknown
+ * architecture), MALFORMED (with the offset in the file).
  */
 struct vms_machine *vms_machine_open_core(const char *path, GError **error);
 
-/* ---- discovering ------------------------------------------------------ */
+/* ---- discovery -------------------------------------------------------- */
 
 struct vms_found_machine {
 	pid_t pid;
@@ -74,12 +73,12 @@ struct vms_found_machine {
 	uint64_t memory;   /* bytes; 0 when unknown */
 	char *qmp;	   /* address of its QMP socket, or NULL */
 	char *agent;	   /* path of its agent's socket, or NULL */
-	char *obstacle;	   /* why it cannot be looked at, or NULL when it can */
+	char *obstacle;	   /* why it cannot be opened; NULL: it can */
 };
 
 /*
- * Every virtual machine of this host, as an array of struct vms_found_machine *
- * that frees its elements. Asks no machine anything: only /proc is read.
+ * Lists the virtual machines of this host, as an array of struct vms_found_machine * that frees its
+ * elements. It reads only /proc, and connects to no machine. Errors: IO.
  */
 GPtrArray *vms_machine_discover(GError **error);
 
@@ -90,9 +89,9 @@ struct vms_machine_info {
 	const char *engine;	 /* "qemu", "agent", "gdb" … */
 	const char *description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
 	const char *accelerator; /* "kvm", "tcg", or NULL when unknown */
-	const char *agent;	 /* path of the socket of QEMU's agent, or NULL */
-	pid_t pid;		 /* 0 when unknown */
-	bool is_core;		 /* a file: it does not run, and never will */
+	const char *agent;	 /* path of the agent's socket, or NULL */
+	pid_t pid;		 /* of the process that runs the machine; 0 when unknown */
+	bool is_core;		 /* it is a core file, which never runs */
 };
 
 enum vms_range_kind { VMS_RANGE_RAM, VMS_RANGE_ROM, VMS_RANGE_MMIO };
@@ -102,7 +101,7 @@ struct vms_range {
 	uint64_t pa;
 	uint64_t size; /* bytes */
 	enum vms_range_kind kind;
-	const char *name; /* who answers there: RAM block, ROM, device */
+	const char *name; /* of the RAM block, ROM or device at these addresses */
 };
 
 /* "ram", "rom" or "mmio". */
@@ -110,13 +109,13 @@ const char *vms_range_kind_name(enum vms_range_kind kind);
 /* Compares two struct vms_range by address, for sorting. */
 int vms_range_compare(const void *a, const void *b);
 
-/* Owned by the machine, constant while it is open. */
+/* The machine owns all that these functions give. It is constant while the machine is open. */
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine);
 const struct vms_arch *vms_machine_arch(struct vms_machine *machine);
 unsigned vms_machine_vcpus(struct vms_machine *machine);
 /* The host thread that runs a vCPU, or 0 when unknown. */
 pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
-/* Sorted, not overlapping. Behind a gdb stub that is not QEMU's the map is unknown: *n is 0. */
+/* The memory map, sorted, without overlaps. A gdb stub other than QEMU's has none: *n is 0. */
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
 /*
  * Is memory still where the ranges say? Memory may be plugged and unplugged while a machine is
@@ -126,133 +125,142 @@ const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *
 bool vms_machine_check_ranges(struct vms_machine *machine, GError **error);
 
 /*
- * The text of a Linux guest's VMCOREINFO where it came with the machine (a core file's note), else
- * NULL. Owned by the machine.
+ * The text of a Linux guest's VMCOREINFO, if it came with the machine (in a core file's note), else
+ * NULL. The machine owns it.
  */
 const char *vms_machine_vmcoreinfo(struct vms_machine *machine);
 
-/* Items that only this engine can tell (interrupt controllers, devices …). */
+/* A text that only this engine can give (interrupt controllers, devices …). */
 struct vms_machine_item {
 	const char *name;
 	const char *help;
 };
 const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n);
-/* Text of an item, newly allocated. Errors: NOT_FOUND and what the engine says. */
+/* The text of an item, newly allocated. Errors: NOT_FOUND, and those of the engine. */
 char *vms_machine_item_text(struct vms_machine *machine, const char *name, GError **error);
 
 /* ---- holding ---------------------------------------------------------- */
 
 /*
- * A hold through QEMU's gdb stub stops the whole machine: an event for every client of QEMU's
- * monitors, which may take it for its user's own pause (libvirt does). So it is refused while
- * another client is connected to one, unless it is allowed here. To be set before the first hold.
+ * Allows to stop a machine that another client watches. A hold through QEMU's gdb stub stops the
+ * whole machine. Every client of QEMU's monitors sees an event of it, and may take it for a pause
+ * by its own user (libvirt does). So a hold is refused (WATCHED) while another client is connected
+ * to a monitor, unless it is allowed here. Call it before the first hold.
  */
 void vms_machine_allow_stop(struct vms_machine *machine, bool allow);
 
 #define VMS_HOLD_LIMIT_NS UINT64_C(30000000000)
 /*
- * How long a hold may last, in ns; VMS_HOLD_LIMIT_NS unless it is set. Past it the machine goes on:
- * what is asked of it then, and its release, fails. To be set before the hold. It is in force where
- * the whole machine is stopped; the agent limits holds of single vCPUs itself.
+ * Sets how long a hold may last, in ns; VMS_HOLD_LIMIT_NS by default. When the limit is reached,
+ * the machine runs again: later reads of registers and the release fail (INVALID_STATE). Call it
+ * before the hold. It applies to engines that stop the whole machine. The agent has a limit of its
+ * own for holds of single vCPUs.
  */
 void vms_machine_set_hold_limit(struct vms_machine *machine, uint64_t limit_ns);
 
-/* Can the engine hold one vCPU while the others run? */
+/* True if the engine can hold one vCPU while the others run. */
 bool vms_machine_holds_each(struct vms_machine *machine);
 
 /*
- * Holds one vCPU (or VMS_ALL_VCPUS): it executes nothing until released. Holds
- * nest. An engine that can only hold all at once does so for any `vcpu`. On a
- * machine that is paused already a hold succeeds and release leaves it paused.
- * A watchdog releases the machine when this process dies or is stopped, and when a migration of it
- * begins it is released, too: release tells that.
- * Somebody who pauses it in the very moment of a hold is not noticed: release
- * resumes it.
- * Errors: TIMEOUT, CLOSED, PROTOCOL, NOT_FOUND (the vCPU was unplugged), WAITING (vCPUs wait for
- * one another all the time), NOT_NOW (a migration, a snapshot or a backup of it is under way),
- * WATCHED (see vms_machine_allow_stop), BUSY (another program has its gdb stub); nothing is held
- * then.
+ * Holds one vCPU, or all (VMS_ALL_VCPUS): it executes nothing until it is released. Holds nest. An
+ * engine that can only hold all at once does so for any `vcpu`. If somebody else has paused the
+ * machine, the hold succeeds, and the release leaves it paused. A watchdog releases the machine
+ * when this process dies or is stopped. A migration that begins ends the hold, too: then the
+ * release fails. A `stop` by somebody else in the very moment of a hold cannot be noticed: the
+ * release undoes it.
+ *
+ * When it fails, nothing is held. Errors: TIMEOUT, CLOSED, PROTOCOL, NOT_FOUND (the vCPU was
+ * unplugged), WAITING (vCPUs wait for one another all the time), NOT_NOW (a migration, a snapshot
+ * or a backup of the machine is under way), WATCHED (see vms_machine_allow_stop), BUSY (another
+ * program uses the gdb stub).
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
 /*
- * Holds all vCPUs, or where they must not be stopped now (NOT_NOW, WATCHED) looks at them while
- * they run on: registers are those of some moment, as far as QEMU's monitor knows them, and memory
- * changes while it is read. For who can do with that. Ended by vms_machine_release of
- * VMS_ALL_VCPUS. Errors: as vms_machine_hold, where nothing can be seen without a hold.
+ * Holds all vCPUs. If they must not be stopped now (NOT_NOW, WATCHED), it observes them while they
+ * run: registers are of some moment, as far as QEMU's monitor knows them, and memory changes while
+ * it is read. vms_machine_release of VMS_ALL_VCPUS ends it. Errors: as vms_machine_hold, if the
+ * engine cannot observe a machine that runs.
  */
 bool vms_machine_observe(struct vms_machine *machine, GError **error);
 /*
- * Holds one vCPU to look at it as one has looked before: its registers, and memory that was asked
- * for in its last hold. Where the engine can, such a vCPU waits no longer than that usually takes:
- * when this process is late it goes on by itself. Memory that did not come along cannot be read
- * then, and release tells it by GONE_ON. Where all are held at once, and elsewhere, it is a
- * hold like others. Errors: as vms_machine_hold.
+ * Holds one vCPU briefly, to read what was read in its last hold: registers, and memory that was
+ * prefetched. If the engine can do that, the vCPU waits only as long as this usually takes, and
+ * goes on by itself when this process is late. After that, memory that was not prefetched cannot be
+ * read, and the release fails with GONE_ON. Other engines, and all that hold all vCPUs at once,
+ * make an ordinary hold of it. Errors: as vms_machine_hold.
  */
-bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error);
+bool vms_machine_hold_briefly(struct vms_machine *machine, int vcpu, GError **error);
 /*
- * Errors: as hold, and INVALID_STATE when the watchdog had released the machine, or the vCPU,
- * meanwhile: what was read during the hold may be torn.
+ * Ends a hold. Errors: as vms_machine_hold; GONE_ON (see vms_machine_hold_briefly); INVALID_STATE
+ * if the hold had ended before, because of the watchdog, the limit, a migration or somebody else:
+ * what was read during the hold may be of several moments.
  */
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error);
 
 /*
- * Does the machine stand still by somebody else's doing (its user, an I/O error, a panic, sleep)?
- * Of a held machine it is as of the hold.
+ * True if the machine stands still for another reason than a hold of ours: its user paused it, or
+ * it sleeps, or because of an I/O error or a panic. While the machine is held, the answer is that
+ * of the moment in which the hold began.
  */
 bool vms_machine_is_paused(struct vms_machine *machine);
 /*
- * For how long, in ns, the machine had been paused at `time_ns` (CLOCK_MONOTONIC), since it was
- * opened: what the guest's clock is behind the host's. 0 where the engine cannot tell.
+ * How long, in ns, the machine had been paused in all between its opening and `time_ns`
+ * (CLOCK_MONOTONIC). The guest's clock has lost as much against the host's. 0 if the engine cannot
+ * tell.
  */
 uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns);
 
-/* Why a machine does not go on as it was opened. */
+/* What has become of a machine since it was opened. */
 enum vms_machine_end {
 	VMS_MACHINE_GOES_ON,
-	VMS_MACHINE_GONE,  /* exited, or the connection to it broke */
-	VMS_MACHINE_RESET, /* rebooted since it was opened: what was learnt of its guest is void */
+	VMS_MACHINE_GONE,  /* it has exited, or the connection to it broke */
+	VMS_MACHINE_RESET, /* it was reset: what was learnt of its guest does not hold any more */
 };
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
-/* How often it was reset since it was opened, as far as the engine can tell. */
+/* How often the machine was reset since it was opened; 0 if the engine cannot tell. */
 uint64_t vms_machine_resets(struct vms_machine *machine);
 
 /*
- * A number that stands for one continuous hold, never used again; 0 while it is not held. Of the
- * whole machine (VMS_ALL_VCPUS): what was read under a number stays true under it. Of one vCPU:
- * what was read is as of some moment of this hold. Only what no other vCPU writes to (its
- * registers, usually its stack) stays true; the others may run, and change what they share with it.
- * Where all are held at once, every vCPU has the machine's.
+ * The epoch: a number that stands for one continuous hold and is never used again; 0 while nothing
+ * is held. In an epoch of the whole machine (VMS_ALL_VCPUS) whatever was read stays true. In an
+ * epoch of one vCPU whatever was read was true at some moment of this hold. Only what no other vCPU
+ * writes to (its registers, usually its stack) stays true: other vCPUs may run, and change what
+ * they share with it. If the engine holds all vCPUs at once, every vCPU has the machine's epoch.
  */
 uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu);
 
 /* ---- registers and memory --------------------------------------------- */
 
-/* Registers of a held vCPU. Errors: INVALID_STATE when not held; CLOSED, PROTOCOL. */
+/*
+ * Reads the registers of a held vCPU. A register that the engine does not know stays invalid.
+ * Errors: INVALID_STATE (the vCPU is not held, or not any more), NOT_FOUND (it was unplugged),
+ * CLOSED, PROTOCOL, TIMEOUT.
+ */
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		      GError **error);
 
 /*
- * The same with all registers that the engine knows, those included that are slow to ask for: on
- * x86-64 segment limits, descriptor tables, debug registers. What cannot be told stays invalid.
+ * Reads all registers that the engine knows, including those that are slow to read: on x86-64
+ * segment limits, descriptor tables, debug registers. Errors: as above.
  */
 bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			  GError **error);
 /*
- * Adds what was learnt of a vCPU's registers from elsewhere (a core file of a Linux kernel has no
- * control registers; the kernel's own memory tells them). From now on the calls above give these
- * where the engine does not know better. Call it before other threads use the machine.
+ * Adds registers of a vCPU that were learnt elsewhere. (A core file that a Linux kernel wrote has
+ * no control registers, but the kernel's memory tells them.) From now on the calls above give them
+ * for registers that the engine does not know. Call it before other threads use the machine.
  */
 void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
 			  const struct vms_regs *learnt);
 
 /*
- * Reads guest-physical memory; works held or running. False when any byte of
- * the range is not RAM or ROM, or the machine has gone (memory that QEMU has in a file stays
- * readable even then: vms_machine_ended tells). `buf` is undefined then.
+ * Reads guest-physical memory, whether the machine is held or runs. False if any byte of the range
+ * is neither RAM nor ROM, or the machine has gone; `buf` is undefined then. Memory that QEMU has in
+ * a file can be read even after the machine has gone: see vms_machine_ended.
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 
-/* A piece of guest-physical memory, and where to it is read. */
+/* A part of guest-physical memory, and the buffer to read it into. */
 struct vms_phys_part {
 	uint64_t pa;
 	size_t size; /* bytes */
@@ -260,17 +268,17 @@ struct vms_phys_part {
 };
 
 /*
- * Reads several parts in one go, where the engine can: how many were read, from the first on. The
- * others are left for vms_machine_read_phys, their buffers undefined.
+ * Reads several parts at once, if the engine can. Returns how many it has read, from the first on.
+ * The buffers of the others are undefined: the caller reads them by vms_machine_read_phys.
  */
 size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,
 			      size_t n);
 
 /*
- * The first part [*begin, *stop) of [pa, end) that may hold anything but zeros: what lies before
- * is memory that nobody has ever written to, or was left out of a core file. Where the engine
- * cannot tell, it is all of [pa, end). False when nothing is left: all zeros. Hold the machine for
- * an answer that stays true.
+ * Finds the first part [*begin, *stop) of [pa, end) that may hold anything but zeros. Memory before
+ * it was never written to, or was left out of a core file. If the engine cannot tell, the part is
+ * all of [pa, end). False if there is no such part. While the machine runs, the answer may be
+ * outdated at once.
  */
 bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			   uint64_t *stop);

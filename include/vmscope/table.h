@@ -10,26 +10,26 @@ G_BEGIN_DECLS
 typedef struct vms_table vms_table;
 
 enum vms_column_kind {
-	VMS_COLUMN_TEXT,    /* const char *; NULL prints as "-" and is null in JSON */
-	VMS_COLUMN_NUMBER,  /* uint64_t, decimal, right-aligned */
-	VMS_COLUMN_ADDRESS, /* uint64_t, hexadecimal with 0x; a string in JSON */
-	VMS_COLUMN_BYTES,   /* uint64_t, "4.0 GiB" in text, the number in JSON */
+	VMS_COLUMN_TEXT,    /* const char *; NULL is "-" in text and null in JSON */
+	VMS_COLUMN_NUMBER,  /* uint64_t; decimal, right-aligned */
+	VMS_COLUMN_ADDRESS, /* uint64_t; hexadecimal with 0x; a string in JSON */
+	VMS_COLUMN_BYTES,   /* uint64_t; "4.0 GiB" in text, a number in JSON */
 };
 
 struct vms_column {
-	const char *name; /* JSON key; upper-cased it is the heading */
+	const char *name; /* the key in JSON; in upper case, the heading in text */
 	enum vms_column_kind kind;
 };
 
-/* `columns` ends with a NULL name and is copied. */
+/* Makes an empty table. `columns` ends with a NULL name and is copied; the names are not. */
 struct vms_table *vms_table_new(const struct vms_column *columns);
 void vms_table_free(struct vms_table *table);
-/* Adds a row: one argument per column, of the type that its kind says. Strings are copied. */
+/* Adds a row: one argument per column, of the type that the column's kind says. Copies strings. */
 void vms_table_add(struct vms_table *table, ...);
 size_t vms_table_rows(const struct vms_table *table);
-/* Text with a heading line; lines end without trailing blanks. */
+/* Appends the table as text with a heading line. No line ends in blanks. */
 void vms_table_text(const struct vms_table *table, GString *out);
-/* A JSON array with an object per row. */
+/* Appends the table as a JSON array with an object per row. */
 void vms_table_json(const struct vms_table *table, GString *out);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_table, vms_table_free)

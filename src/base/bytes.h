@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bounded reading of bytes that nobody vouches for. */
+/* Bounded reading of bytes that are not trusted: from a guest, a file or a peer. */
 #pragma once
 
 #include <glib.h>
@@ -7,19 +7,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A block of bytes; not owned. */
+/* A block of bytes, which somebody else owns. */
 struct vms_bytes {
 	const uint8_t *data;
 	size_t size;
 };
 
-/* Is [offset, offset + size) inside? */
+/* True if all of [offset, offset + size) lies inside the block. */
 static inline bool vms_bytes_has(struct vms_bytes bytes, uint64_t offset, uint64_t size)
 {
 	return offset <= bytes.size && size <= bytes.size - offset;
 }
 
-/* The part [offset, offset + size); false when it is not all inside. */
+/* Gives the part [offset, offset + size). False if it does not lie inside the block. */
 static inline bool vms_bytes_slice(struct vms_bytes bytes, uint64_t offset, uint64_t size,
 				   struct vms_bytes *ret)
 {
@@ -29,7 +29,7 @@ static inline bool vms_bytes_slice(struct vms_bytes bytes, uint64_t offset, uint
 	return true;
 }
 
-/* Little-endian integers at any alignment; false when outside. */
+/* Read a little-endian integer at any alignment. False if it does not lie inside the block. */
 #define VMS_BYTES_GETTER(bits, convert)                                                            \
 	static inline bool vms_bytes_u##bits(struct vms_bytes bytes, uint64_t offset,              \
 					     uint##bits##_t *ret)                                  \

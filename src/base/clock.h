@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* CLOCK_MONOTONIC in ns. */
+/* The time of CLOCK_MONOTONIC, in ns. */
 static inline uint64_t vms_clock_now_ns(void)
 {
 	struct timespec now;

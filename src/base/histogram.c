@@ -2,8 +2,11 @@
 #include "base/histogram.h"
 #include <math.h>
 
-/* Values below 16 have a bucket each; above, the four bits below the highest choose one. */
-static unsigned bucket_of(uint64_t value)
+/*
+ * Values below 16 have a bucket each. For larger values, the position of the highest bit and the
+ * four bits below it choose the bucket.
+ */
+static unsigned find_bucket(uint64_t value)
 {
 	if (value < VMS_HISTOGRAM_SUB)
 		return (unsigned)value;
@@ -11,8 +14,8 @@ static unsigned bucket_of(uint64_t value)
 	return (shift + 1) * VMS_HISTOGRAM_SUB + (unsigned)(value >> shift & 15);
 }
 
-/* The middle of a bucket. */
-static uint64_t value_of(unsigned bucket)
+/* The value in the middle of a bucket. */
+static uint64_t middle_of_bucket(unsigned bucket)
 {
 	if (bucket < VMS_HISTOGRAM_SUB)
 		return bucket;
@@ -23,7 +26,7 @@ static uint64_t value_of(unsigned bucket)
 
 void vms_histogram_add(struct vms_histogram *histogram, uint64_t value)
 {
-	histogram->count[bucket_of(value)]++;
+	histogram->count[find_bucket(value)]++;
 	histogram->n++;
 	if (value > histogram->max)
 		histogram->max = value;
@@ -34,8 +37,10 @@ uint64_t vms_histogram_quantile(const struct vms_histogram *histogram, double q)
 	uint64_t rank = (uint64_t)ceil(q * (double)histogram->n), seen = 0;
 	for (unsigned i = 0; i < VMS_HISTOGRAM_BUCKETS; i++) {
 		seen += histogram->count[i];
-		if (seen >= rank && seen > 0)
-			return value_of(i) < histogram->max ? value_of(i) : histogram->max;
+		if (seen >= rank && seen > 0) {
+			uint64_t middle = middle_of_bucket(i);
+			return middle < histogram->max ? middle : histogram->max;
+		}
 	}
 	return histogram->max;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A histogram of fixed size over all 64-bit numbers: sixteen buckets to each power of two, so that
- * a quantile is right to about three percent, whatever the numbers are.
+ * A histogram of fixed size over all 64-bit numbers. Each power of two has sixteen buckets. So the
+ * error of a quantile is about three percent, whatever the numbers are.
  */
 #pragma once
 
@@ -17,5 +17,8 @@ struct vms_histogram {
 };
 
 void vms_histogram_add(struct vms_histogram *histogram, uint64_t value);
-/* The value that a share of `q` (0 to 1) of the values do not exceed; 0 when there are none. */
+/*
+ * The `q` quantile (0 to 1): the value that this share of the values does not exceed. 0 if the
+ * histogram is empty.
+ */
 uint64_t vms_histogram_quantile(const struct vms_histogram *histogram, double q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages wait in a ring, which a thread empties into the handler. Whoever logs takes a lock that
- * nobody keeps while a message is written.
+ * Messages wait in a ring. A thread of the log takes them out and calls the handler. A thread that
+ * logs takes the lock of the ring, which is never held while the handler runs.
  */
 #include <vmscope/log.h>
 
@@ -12,20 +12,20 @@ struct message {
 
 /* The only global state of the library. */
 static struct {
-	GMutex lock; /* guards all below */
-	GCond changed;
+	GMutex lock;   /* guards all below */
+	GCond changed; /* signalled when anything below changes */
 	vms_log_handler handler;
 	void *data;
 	enum vms_log_level level;
-	GThread *thread; /* calls the handler, or NULL */
-	gboolean ending; /* the thread is to end when nothing is left */
-	gboolean busy;	 /* it has taken a message that the handler has not had yet */
+	GThread *thread; /* calls the handler; NULL: there is no handler */
+	gboolean ending; /* the thread ends as soon as the ring is empty */
+	gboolean busy;	 /* the handler is running */
 	struct message ring[VMS_LOG_WAITING];
-	guint first, n;
-	guint lost; /* messages since the ring was last empty */
+	guint first, n; /* of the messages that wait in the ring */
+	guint lost;	/* messages that did not fit, and that the handler has not been told of */
 } sink;
 
-/* The next message for the handler; NULL text when there is none. Under lock. */
+/* Takes the next message for the handler. Its text is NULL if there is none. Under the lock. */
 static struct message take_message(void)
 {
 	struct message message = { VMS_LOG_WARNING, NULL };
@@ -35,7 +35,7 @@ static struct message take_message(void)
 		sink.n--;
 	} else if (sink.lost > 0) {
 		message.text = g_strdup_printf(
-			"%u messages are lost: they came faster than they could be written",
+			"%u messages were lost: they came faster than they could be written",
 			sink.lost);
 		sink.lost = 0;
 	}

@@ -14,26 +14,30 @@
 #include <vmscope/error.h>
 #include <vmscope/log.h>
 
+/* How many temporary names to try until one is free. */
 #define NAME_TRIES 100
-/* What is found in a guest is nobody else's business. */
-#define MODE 0600
-/* How much is on its way to the disk at once, in pieces: a cancel waits for one piece. */
+/* Nobody else may read what was found in a guest. */
+#define FILE_MODE 0600
+/*
+ * How many bytes to hand to the disk at once, and how many such pieces may be on their way to it. A
+ * cancel waits for one piece.
+ */
 #define SYNC_PIECE (UINT64_C(8) << 20)
 #define SYNC_DEPTH 4
 
 struct vms_outfile {
-	char *path;		/* as asked for: for messages */
-	struct vms_place place; /* where it is to be */
-	char *temporary;	/* its name in that folder until it is committed; NULL: none */
+	char *path;		/* as the caller gave it; for messages */
+	struct vms_place place; /* of the target */
+	char *temporary;	/* the file's name in that folder until the commit; NULL: no name */
 	int fd;
-	bool direct;	  /* written to the target itself */
-	bool overwrite;	  /* what has the target's name is replaced */
-	uint64_t written; /* atomic */
-	gint full;	  /* atomic */
+	bool direct;	  /* `fd` is the target itself */
+	bool overwrite;	  /* the commit replaces what has the target's name */
+	uint64_t written; /* bytes; atomic */
+	gint full;	  /* atomic; see vms_outfile_is_full */
 };
 
-/* Records what kept a file from being written; the code is for a reaction, the text for people. */
-static bool fail(struct vms_outfile *file, const char *what, int number, GError **error)
+/* Sets the error for `number` of errno(3), and notes whether the disk is full. Returns false. */
+static bool set_file_error(struct vms_outfile *file, const char *what, int number, GError **error)
 {
 	enum vms_error code = VMS_ERROR_IO;
 	if (number == EACCES || number == EPERM || number == EROFS)
@@ -49,17 +53,17 @@ static bool fail(struct vms_outfile *file, const char *what, int number, GError 
 
 /* ---- temporary names ---------------------------------------------------- */
 
-/* ".NAME.LABEL.NUMBER", so that the next run can tell whose it is. */
+/* ".NAME.LABEL.NUMBER". The label tells the next run whose file it is. */
 static char *temporary_name(const struct vms_outfile *file)
 {
 	struct vms_owner self = vms_owner_self();
 	g_autofree char *label = vms_owner_label(&self);
-	/* Cut, for the temporary name may not be longer than names may be. */
+	/* The target's name is cut, because a file's name may have at most 255 bytes. */
 	return g_strdup_printf(".%.160s.%s.%08x", file->place.name, label, g_random_int());
 }
 
-/* Whose temporary name is that? False where it is none. */
-static bool parse_temporary(const char *name, struct vms_owner *ret)
+/* Gives the owner of a temporary name. False if `name` is no temporary name. */
+static bool parse_temporary_name(const char *name, struct vms_owner *ret)
 {
 	g_autofree char *label = NULL;
 	const char *start = name[0] == '.' ? g_strrstr(name, "." VMS_OWNER_PREFIX) : NULL;
@@ -70,7 +74,7 @@ static bool parse_temporary(const char *name, struct vms_owner *ret)
 	return vms_owner_parse(label, ret) && ret->pid > 0;
 }
 
-/* Removes what a process of vmscope has left that was killed; names what may be another's. */
+/* Removes the file if its owner is dead. Logs its name if nobody can tell whether it is. */
 static void remove_leftover(const struct vms_outfile *file, const char *name,
 			    const struct vms_owner *owner)
 {
@@ -82,12 +86,12 @@ static void remove_leftover(const struct vms_outfile *file, const char *name,
 		return;
 	if (state == VMS_OWNER_DEAD && unlinkat(file->place.folder, name, 0) == 0)
 		vms_log(VMS_LOG_WARNING,
-			"removed %s/%s, which an earlier vmscope that was killed has left", folder,
+			"removed %s/%s, which an earlier vmscope left when it was killed", folder,
 			name);
 	else if (state == VMS_OWNER_UNKNOWN)
 		vms_log(VMS_LOG_WARNING,
-			"%s/%s is of a vmscope in another container, on another host, or before "
-			"the last boot: remove it unless that one still runs",
+			"%s/%s belongs to a vmscope in another container, on another host, or from "
+			"before the last boot: remove it unless that vmscope still runs",
 			folder, name);
 }
 
@@ -100,13 +104,13 @@ static void remove_leftovers(const struct vms_outfile *file)
 	if (!folder)
 		return;
 	while ((entry = readdir(folder))) {
-		if (parse_temporary(entry->d_name, &owner))
+		if (parse_temporary_name(entry->d_name, &owner))
 			remove_leftover(file, entry->d_name, &owner);
 	}
 	closedir(folder);
 }
 
-/* Calls `make` with names for the target's folder until one is new. */
+/* Calls `make` with temporary names until one does not exist yet. */
 static bool make_temporary(struct vms_outfile *file,
 			   int (*make)(const struct vms_outfile *file, const char *name, int *ret),
 			   int *ret, GError **error)
@@ -121,7 +125,7 @@ static bool make_temporary(struct vms_outfile *file,
 		if (errno != EEXIST)
 			break;
 	}
-	return fail(file, "create", errno, error);
+	return set_file_error(file, "create", errno, error);
 }
 
 /* ---- opening ------------------------------------------------------------ */
@@ -136,12 +140,12 @@ char *vms_outfile_link(const struct vms_outfile *file)
 	return fd_path(file->fd);
 }
 
-/* A new file without a name: nothing is left of it however this process ends. */
+/* A new file without a name. Nothing is left of it, however this process ends. */
 static int open_unnamed(const struct vms_outfile *file)
 {
-	int fd = openat(file->place.folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
+	int fd = openat(file->place.folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, FILE_MODE);
 	g_autofree char *link = fd_path(fd);
-	/* Without /proc it could not be named. */
+	/* The commit names the file through /proc. */
 	if (fd >= 0 && access(link, F_OK) < 0) {
 		close(fd);
 		fd = -1;
@@ -149,29 +153,29 @@ static int open_unnamed(const struct vms_outfile *file)
 	return fd;
 }
 
-static int create(const struct vms_outfile *file, const char *name, int *ret)
+static int create_file(const struct vms_outfile *file, const char *name, int *ret)
 {
-	*ret = openat(file->place.folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+	*ret = openat(file->place.folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	return *ret < 0 ? -1 : 0;
 }
 
 static bool open_new(struct vms_outfile *file, GError **error)
 {
 	file->fd = open_unnamed(file);
-	return file->fd >= 0 || make_temporary(file, create, &file->fd, error);
+	return file->fd >= 0 || make_temporary(file, create_file, &file->fd, error);
 }
 
-/* A device, a pipe, or what is behind a link of /proc, at whose end is written. */
+/* Opens the target itself: a device, a pipe, or an open file behind a link of /proc. */
 static bool open_direct(struct vms_outfile *file, GError **error)
 {
 	file->direct = true;
 	file->fd = openat(file->place.folder, file->place.name,
 			  O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
-	return file->fd >= 0 || fail(file, "open", errno, error);
+	return file->fd >= 0 || set_file_error(file, "open", errno, error);
 }
 
-/* What is at the place; `st_mode` 0: nothing. */
-static struct stat look(const struct vms_outfile *file)
+/* The status of what has the target's name. Its `st_mode` is 0 if there is nothing. */
+static struct stat read_target_status(const struct vms_outfile *file)
 {
 	struct stat status = { 0 };
 	if (fstatat(file->place.folder, file->place.name, &status, AT_SYMLINK_NOFOLLOW) < 0)
@@ -191,30 +195,26 @@ static struct vms_outfile *new_outfile(const char *path, bool overwrite, GError 
 	return NULL;
 }
 
-/* Who has made a named pipe reads what is written into it. */
-static bool fail_foreign(const struct vms_outfile *file, GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-		    "cannot write %s: it is a named pipe of another user; name another file",
-		    file->path);
-	return false;
-}
-
 struct vms_outfile *vms_outfile_open(const char *path, GError **error)
 {
 	g_autoptr(vms_outfile) file = new_outfile(path, true, error);
 	if (!file)
 		return NULL;
-	struct stat there = look(file);
-	bool opened;
-	if (S_ISDIR(there.st_mode))
-		opened = fail(file, "write", EISDIR, error);
-	else if (S_ISFIFO(there.st_mode) && !vms_place_trusts(there.st_uid))
-		opened = fail_foreign(file, error);
-	else if (there.st_mode && !S_ISREG(there.st_mode))
+	struct stat target = read_target_status(file);
+	bool opened = false;
+	if (S_ISDIR(target.st_mode)) {
+		set_file_error(file, "write", EISDIR, error);
+	} else if (S_ISFIFO(target.st_mode) && !vms_place_trusts(target.st_uid)) {
+		/* The user who made the pipe can read what is written into it. */
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			"cannot write %s: it is a named pipe of another user; name another file",
+			path);
+	} else if (target.st_mode && !S_ISREG(target.st_mode)) {
 		opened = open_direct(file, error);
-	else
+	} else {
 		opened = open_new(file, error);
+	}
 	return opened ? g_steal_pointer(&file) : NULL;
 }
 
@@ -224,17 +224,17 @@ struct vms_outfile *vms_outfile_open_random(const char *path, bool overwrite, GE
 	struct stat link;
 	if (!file)
 		return NULL;
-	mode_t mode = look(file).st_mode;
+	mode_t mode = read_target_status(file).st_mode;
 	if (mode && !S_ISREG(mode)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "cannot write %s: it is no regular file, and this one is written at "
-			    "random",
+			    "cannot write %s: this file is not written in order, which needs a "
+			    "regular file",
 			    path);
 		return NULL;
 	}
-	/* Not even what a link leads nowhere from is to be replaced. */
+	/* A link that leads nowhere is not replaced either. */
 	if (!overwrite && (mode || lstat(path, &link) == 0)) {
-		fail(file, "create", EEXIST, error);
+		set_file_error(file, "create", EEXIST, error);
 		return NULL;
 	}
 	return open_new(file, error) ? g_steal_pointer(&file) : NULL;
@@ -242,6 +242,7 @@ struct vms_outfile *vms_outfile_open_random(const char *path, bool overwrite, GE
 
 /* ---- writing ------------------------------------------------------------- */
 
+/* Writes at `offset`, or where the last write ended if that is NULL. */
 static bool write_all(struct vms_outfile *file, const off_t *offset, const void *data, size_t size,
 		      GError **error)
 {
@@ -255,7 +256,7 @@ static bool write_all(struct vms_outfile *file, const off_t *offset, const void 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return fail(file, "write", errno, error);
+			return set_file_error(file, "write", errno, error);
 		done += (size_t)n;
 	}
 	__atomic_fetch_add(&file->written, size, __ATOMIC_RELAXED);
@@ -271,15 +272,16 @@ bool vms_outfile_write_at(struct vms_outfile *file, uint64_t offset, const void 
 			  GError **error)
 {
 	if (offset > G_MAXINT64 - size)
-		return fail(file, "write", EFBIG, error);
+		return set_file_error(file, "write", EFBIG, error);
 	return write_all(file, &(off_t) { (off_t)offset }, data, size, error);
 }
 
 bool vms_outfile_set_size(struct vms_outfile *file, uint64_t size, GError **error)
 {
 	if (size > G_MAXINT64)
-		return fail(file, "lengthen", EFBIG, error);
-	return ftruncate(file->fd, (off_t)size) == 0 || fail(file, "lengthen", errno, error);
+		return set_file_error(file, "lengthen", EFBIG, error);
+	return ftruncate(file->fd, (off_t)size) == 0 ||
+	       set_file_error(file, "lengthen", errno, error);
 }
 
 uint64_t vms_outfile_size(const struct vms_outfile *file)
@@ -309,31 +311,31 @@ bool vms_outfile_sync(struct vms_outfile *file, const gint *cancelled, GError **
 				    "writing %s was cancelled", file->path);
 			return false;
 		}
-		/* Only to get ahead: whether all is well, fsync tells. */
+		/* This only starts the writing early. Its errors are left to fsync. */
 		sync_file_range(file->fd, (off_t)at, SYNC_PIECE, SYNC_FILE_RANGE_WRITE);
 		if (at >= SYNC_DEPTH * SYNC_PIECE)
 			sync_file_range(file->fd, (off_t)(at - SYNC_DEPTH * SYNC_PIECE), SYNC_PIECE,
 					wait);
 	}
-	return fsync(file->fd) == 0 || fail(file, "write", errno, error);
+	return fsync(file->fd) == 0 || set_file_error(file, "write", errno, error);
 }
 
-/* ---- the end -------------------------------------------------------------- */
+/* ---- committing ----------------------------------------------------------- */
 
-/* Names a file that has no name. */
-static int link_to(const struct vms_outfile *file, const char *name, int *ret G_GNUC_UNUSED)
+/* Gives a name to a file that has none. */
+static int link_file(const struct vms_outfile *file, const char *name, int *ret G_GNUC_UNUSED)
 {
 	g_autofree char *link = fd_path(file->fd);
 	return linkat(AT_FDCWD, link, file->place.folder, name, AT_SYMLINK_FOLLOW);
 }
 
-/* As rename, but never over something. */
+/* Renames the temporary file, but never replaces another file. */
 static int rename_to_new(const struct vms_outfile *file)
 {
 	int folder = file->place.folder;
 	int renamed =
 		renameat2(folder, file->temporary, folder, file->place.name, RENAME_NOREPLACE);
-	/* Not every file system can. */
+	/* A file system without RENAME_NOREPLACE. */
 	if (renamed < 0 && errno == EINVAL &&
 	    (renamed = linkat(folder, file->temporary, folder, file->place.name, 0)) == 0)
 		unlinkat(folder, file->temporary, 0);
@@ -344,18 +346,23 @@ static bool give_name(struct vms_outfile *file, GError **error)
 {
 	const struct vms_place *place = &file->place;
 	if (file->overwrite) {
-		if (!file->temporary && !make_temporary(file, link_to, NULL, error))
+		/* linkat(2) does not replace a file, but renameat(2) does. */
+		if (!file->temporary && !make_temporary(file, link_file, NULL, error))
 			return false;
 		if (renameat(place->folder, file->temporary, place->folder, place->name) < 0)
-			return fail(file, "replace", errno, error);
-	} else if ((file->temporary ? rename_to_new(file) : link_to(file, place->name, NULL)) < 0) {
-		return fail(file, "create", errno, error);
+			return set_file_error(file, "replace", errno, error);
+	} else if ((file->temporary ? rename_to_new(file) : link_file(file, place->name, NULL)) <
+		   0) {
+		return set_file_error(file, "create", errno, error);
 	}
 	g_clear_pointer(&file->temporary, g_free);
 	return true;
 }
 
-/* The name is to outlive a crash of the host, too. Not every folder may be opened for that. */
+/*
+ * Brings the name to the disk, so that it outlives a crash of the host. A folder that may not be
+ * read cannot be synced, which is no error.
+ */
 static void sync_folder(const struct vms_outfile *file)
 {
 	int fd = openat(file->place.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -369,14 +376,14 @@ bool vms_outfile_commit(struct vms_outfile *file, GError **error)
 {
 	if (!file->direct) {
 		if (fsync(file->fd) < 0)
-			return fail(file, "write", errno, error);
+			return set_file_error(file, "write", errno, error);
 		if (!give_name(file, error))
 			return false;
 		sync_folder(file);
 	}
 	int closed = close(file->fd);
-	file->fd = -1; /* closed even where an error is reported */
-	return closed == 0 || fail(file, "close", errno, error);
+	file->fd = -1; /* close(2) closes it even when it fails */
+	return closed == 0 || set_file_error(file, "close", errno, error);
 }
 
 void vms_outfile_close(struct vms_outfile *file)

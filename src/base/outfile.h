@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that is there whole or not at all: written under no name or a temporary one in the
- * target's folder, and named when it is complete. What cannot be replaced like that (a terminal, a
- * pipe, a device, an open file by its link in /proc) is written directly, at its end.
+ * A file that appears complete or not at all. It is written into the target's folder, without a
+ * name or under a temporary one, and gets the target's name when it is complete. A target that
+ * cannot be replaced like that (a terminal, a pipe, a device, an open file by its link in /proc) is
+ * written directly, at its end.
  *
- * A symbolic link is followed, and what it points to is replaced, but for links of other users
- * (base/path.h). Nobody but this user may read the file (mode 0600).
+ * A symbolic link is followed, and the file that it points to is replaced. A link of another user
+ * is refused (base/path.h). Only this user may read the file (mode 0600).
  *
- * Where a file cannot be without a name, one that was killed leaves its temporary file behind. The
- * next that writes into that folder names and removes it.
+ * On a file system without O_TMPFILE a process that is killed leaves its temporary file behind. The
+ * next process that writes into that folder logs its name and removes it.
  */
 #pragma once
 
@@ -19,35 +20,39 @@
 
 typedef struct vms_outfile vms_outfile;
 
-/* Errors: IO, PERMISSION. */
+/* Opens a file that is written in order. Errors: IO, PERMISSION. */
 struct vms_outfile *vms_outfile_open(const char *path, GError **error);
 /*
- * The same for a file that is written at random. Refuses a target that is no regular file, and
- * one that is there unless `overwrite`: EXISTS, here or when it is committed.
+ * Opens a file that is written in any order. Errors: IO, PERMISSION, UNSUPPORTED (the target is no
+ * regular file), EXISTS (the target exists, and `overwrite` is false; the commit may find that,
+ * too).
  */
 struct vms_outfile *vms_outfile_open_random(const char *path, bool overwrite, GError **error);
-/* Writes all of it. Errors: IO; the file is of no use then. */
+/* Writes all of `data`. Errors: IO; the file cannot be used any more then. */
 bool vms_outfile_write(struct vms_outfile *file, const void *data, size_t size, GError **error);
-/* Writes all of it at `offset`; what is never written reads as zeros. For any number of threads. */
+/*
+ * Writes all of `data` at `offset`, in bytes. Bytes that are never written read as zeros. Several
+ * threads may call it at once.
+ */
 bool vms_outfile_write_at(struct vms_outfile *file, uint64_t offset, const void *data, size_t size,
 			  GError **error);
-/* A path that leads to the file while it is open, whatever it is called. Newly allocated. */
+/* A path in /proc that leads to the file while it is open. Newly allocated. */
 char *vms_outfile_link(const struct vms_outfile *file);
-/* Cuts or lengthens the file. Errors: IO. */
+/* Cuts or lengthens the file to `size` bytes. Errors: IO. */
 bool vms_outfile_set_size(struct vms_outfile *file, uint64_t size, GError **error);
-/* Bytes of the file until it is committed, holes included. */
+/* The size of the file in bytes, holes included. Not after the commit. */
 uint64_t vms_outfile_size(const struct vms_outfile *file);
-/* Bytes that were written so far. For any thread. */
+/* How many bytes have been written so far. For any thread. */
 uint64_t vms_outfile_written(const struct vms_outfile *file);
-/* Has a write failed because the disk, a quota or the largest size of a file is exhausted? */
+/* True if a write failed because the disk is full, or a quota or a file's size limit is reached. */
 bool vms_outfile_is_full(const struct vms_outfile *file);
 /*
- * Brings what was written to the disk, piece by piece, until `*cancelled` (atomic) is set; for a
- * commit that does not take long then. Errors: IO, CANCELLED.
+ * Brings what was written to the disk, piece by piece, so that the commit is quick. Ends early when
+ * `*cancelled` (atomic) is set. Errors: IO, CANCELLED.
  */
 bool vms_outfile_sync(struct vms_outfile *file, const gint *cancelled, GError **error);
-/* Gives the file its name, once everything is on the disk. Errors: IO, EXISTS. */
+/* Brings everything to the disk, then gives the file its name. Errors: IO, EXISTS. */
 bool vms_outfile_commit(struct vms_outfile *file, GError **error);
-/* Removes what was not committed. */
+/* Closes the file, and removes it if it was not committed. NULL is allowed. */
 void vms_outfile_close(struct vms_outfile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_outfile, vms_outfile_close)

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first digits of the host's boot id; 0 where it may not be read. */
-static uint32_t read_boot(void)
+/* The first eight digits of the host's boot id; 0 if it cannot be read. */
+static uint32_t read_boot_id(void)
 {
 	char text[16] = "";
 	uint32_t boot = 0;
@@ -26,7 +26,7 @@ static uint32_t read_boot(void)
 
 struct vms_owner vms_owner_self(void)
 {
-	struct vms_owner owner = { .pid = getpid(), .boot = read_boot() };
+	struct vms_owner owner = { .pid = getpid(), .boot = read_boot_id() };
 	struct stat pid_namespace;
 	vms_process_start_time(owner.pid, &owner.start_time);
 	if (stat("/proc/self/ns/pid", &pid_namespace) == 0)
@@ -50,7 +50,7 @@ bool vms_owner_parse(const char *label, struct vms_owner *ret)
 	if (sscanf(label, VMS_OWNER_PREFIX "%9d-%19" SCNu64 "-%19" SCNu64 "-%8" SCNx32, &owner.pid,
 		   &owner.start_time, &owner.pid_namespace, &owner.boot) != 4)
 		return true;
-	/* Signs and spaces are read, too; a label has none. */
+	/* sscanf(3) accepts signs and spaces, which no label has. */
 	g_autofree char *again = vms_owner_label(&owner);
 	if (owner.pid > 0 && strcmp(again, label) == 0)
 		*ret = owner;

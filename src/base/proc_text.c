@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#define CONNECTED 3 /* SS_CONNECTED of the kernel */
+#define CONNECTED 3 /* the kernel's SS_CONNECTED */
 
 /* "7f63e7e00000-7f6427e00000 rw-s 00000000 00:1a 1034 /dev/shm/x" */
 bool vms_proc_parse_mapping(const char *line, struct vms_proc_mapping *ret)

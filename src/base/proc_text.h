@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lines of the texts that the kernel shows of a process in /proc (proc_pid_maps(5), proc_net(5)).
- * The kernel writes them, but about names that any user may choose.
+ * Parsers for lines of files in /proc (proc_pid_maps(5), proc_net(5)). The kernel writes these
+ * files, but any user may choose the names in them.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of /proc/PID/maps. */
+/* A line of /proc/PID/maps. */
 struct vms_proc_mapping {
-	uint64_t start, end; /* addresses; the end is outside */
+	uint64_t start, end; /* addresses: [start, end) */
 	bool is_shared;
-	uint64_t file_offset, device, inode; /* bytes; as stat(2) tells them. inode 0: anonymous */
+	uint64_t file_offset;	/* bytes */
+	uint64_t device, inode; /* as stat(2) gives them; inode 0: anonymous memory */
 };
-/* False for a line that is none of a mapping with a size. */
+/* False if the line is no mapping, or a mapping without a size. */
 bool vms_proc_parse_mapping(const char *line, struct vms_proc_mapping *ret);
 
-/* Of /proc/PID/net/unix. */
+/* A line of /proc/PID/net/unix. */
 struct vms_proc_unix {
 	bool is_connected;
 	uint64_t inode;
-	const char *path; /* in the line */
+	const char *path; /* points into the line */
 };
-/* Takes the newline off the line. False also for a socket without a path. */
+/* Cuts the newline off the line. False if the line is no socket, or a socket without a path. */
 bool vms_proc_parse_unix(char *line, struct vms_proc_unix *ret);
 
-/* Of /proc/net/tcp and tcp6. */
+/* A line of /proc/net/tcp or /proc/net/tcp6. */
 struct vms_proc_tcp {
-	char local[40], remote[40]; /* ADDRESS:PORT as written there: words in hexadecimal */
+	char local[40], remote[40]; /* ADDRESS:PORT as the file has it, in hexadecimal */
 	uint64_t inode;
 };
+/* False if the line is no socket. */
 bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret);

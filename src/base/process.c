@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From the state, field 3, to the start time, field 22. */
+/* How many fields to skip from the state (field 3) to the start time (field 22). */
 #define FIELDS_BETWEEN 19
 
-/* Reads /proc/PID/stat. False where it cannot be read. */
+/* Reads /proc/PID/stat. False if it cannot be read. */
 static bool read_stat(pid_t pid, char *text, size_t size)
 {
 	char path[32];
@@ -34,7 +34,10 @@ enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret)
 		return VMS_PROCESS_GONE;
 	if (!read_stat(pid, text, sizeof(text)))
 		return kill(pid, 0) < 0 && errno == ESRCH ? VMS_PROCESS_GONE : VMS_PROCESS_HIDDEN;
-	/* The name is in parentheses and may contain some. Behind it there is none. */
+	/*
+	 * The program's name is in parentheses, and may contain some itself. No later field has
+	 * any.
+	 */
 	const char *field = strrchr(text, ')');
 	if (!field || field[1] != ' ')
 		return VMS_PROCESS_HIDDEN;

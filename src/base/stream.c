@@ -55,7 +55,7 @@ bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t dea
 		if (ready < 0 && errno == EINTR)
 			continue;
 		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-			    "%s: no answer in time (it may be overloaded or stopped)",
+			    "%s did not answer in time: it may be overloaded or stopped",
 			    stream->peer);
 		return false;
 	}
@@ -160,9 +160,9 @@ static void set_connect_error(const struct vms_stream *stream, int cause, GError
 		    g_strerror(cause), hint);
 }
 
-/* Returns 0, or why not. */
-static int connect_by(struct vms_stream *stream, int type, const struct sockaddr *address,
-		      socklen_t size, uint64_t deadline_ns)
+/* Opens a socket and connects it. Returns 0 or a number of errno(3). */
+static int connect_socket(struct vms_stream *stream, int type, const struct sockaddr *address,
+			  socklen_t size, uint64_t deadline_ns)
 {
 	memcpy(&stream->address, address, size);
 	stream->address_size = size;
@@ -194,14 +194,14 @@ static bool connect_unix(struct vms_stream *stream, int type, const char *path, 
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	if (strlen(path) >= sizeof(address.sun_path)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "%s: the path is longer than the %zu bytes that a socket's may have; "
-			    "use a relative one",
+			    "cannot connect to %s: its path is longer than %zu bytes, the limit of "
+			    "unix sockets; use a relative path",
 			    stream->peer, sizeof(address.sun_path) - 1);
 		return false;
 	}
 	strcpy(address.sun_path, path);
-	int cause = connect_by(stream, type, (struct sockaddr *)&address, sizeof(address),
-			       vms_stream_deadline(stream));
+	int cause = connect_socket(stream, type, (struct sockaddr *)&address, sizeof(address),
+				   vms_stream_deadline(stream));
 	if (cause)
 		set_connect_error(stream, cause, error);
 	return cause == 0;
@@ -226,7 +226,7 @@ static bool connect_tcp(struct vms_stream *stream, const char *address, GError *
 	int cause = ECONNREFUSED;
 	uint64_t deadline_ns = vms_stream_deadline(stream);
 	for (struct addrinfo *i = found; i && cause; i = i->ai_next)
-		cause = connect_by(stream, SOCK_STREAM, i->ai_addr, i->ai_addrlen, deadline_ns);
+		cause = connect_socket(stream, SOCK_STREAM, i->ai_addr, i->ai_addrlen, deadline_ns);
 	freeaddrinfo(found);
 	if (cause)
 		set_connect_error(stream, cause, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A connected socket to a peer that is not trusted: every read and write ends
- * by a deadline, and what has been read but not used is bounded.
+ * A connected socket whose peer is not trusted. Every read and write has a deadline, and the buffer
+ * of what was received has a fixed size.
  */
 #pragma once
 
@@ -10,17 +10,19 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* How long a peer may take for one answer, unless a stream says otherwise. */
+/* How long to wait for a peer's answer, unless `timeout_ms` of the stream is changed. */
 #define VMS_STREAM_TIMEOUT_MS 5000
 
 struct vms_stream {
 	int fd;	    /* -1 once closed */
-	char *peer; /* what messages call it, e.g. "QMP socket /run/vm.qmp" */
+	char *peer; /* the peer's name in messages, e.g. "QMP socket /run/vm.qmp" */
 	unsigned timeout_ms;
-	struct sockaddr_storage address; /* connected to, by vms_stream_connect */
+	struct sockaddr_storage address; /* of the peer, set by vms_stream_connect */
 	socklen_t address_size;
-	size_t start, end; /* of what is unread in `buffer` */
-	/* Called, unless NULL, with the socket before it is connected: 0, or why that must not be.
+	size_t start, end; /* of the unread bytes in `buffer` */
+	/*
+	 * Called before the socket is connected, unless NULL. Returns 0, or a number of errno(3) to
+	 * refuse the connection.
 	 */
 	int (*before_connect)(struct vms_stream *stream, void *data);
 	void *data;
@@ -28,13 +30,13 @@ struct vms_stream {
 };
 
 /*
- * Connects to `address`: HOST:PORT, or the path of a unix socket. `what` names
- * the kind of peer. Errors: NOT_FOUND, PERMISSION, BUSY (its queue of clients
- * is full), CLOSED (nobody listens there), TIMEOUT, IO.
+ * Connects to `address`: HOST:PORT, or the path of a unix socket. `what` names the kind of peer.
+ * Errors: INVALID_ARGUMENT (the path is too long), NOT_FOUND, PERMISSION, BUSY (the peer's queue of
+ * clients is full), CLOSED (nobody listens there), TIMEOUT, IO.
  */
 bool vms_stream_connect(struct vms_stream *stream, const char *what, const char *address,
 			GError **error);
-/* The same for a unix socket that keeps packets apart (SOCK_SEQPACKET). */
+/* Connects to a unix socket that keeps packets apart (SOCK_SEQPACKET). Errors: as above. */
 bool vms_stream_connect_packets(struct vms_stream *stream, const char *what, const char *path,
 				GError **error);
 /* Takes over a connected socket and the name of its peer. */
@@ -42,31 +44,32 @@ void vms_stream_init(struct vms_stream *stream, int fd, char *peer);
 /* May be called twice, or on a zeroed stream that was never opened. */
 void vms_stream_close(struct vms_stream *stream);
 
-/* Is `address` a path rather than HOST:PORT? */
+/* True if `address` is a path, false if it is HOST:PORT. */
 bool vms_address_is_path(const char *address);
 
-/* CLOCK_MONOTONIC in ns at which a request that begins now has taken too long. */
+/* The deadline of a request that begins now, in ns of CLOCK_MONOTONIC. */
 uint64_t vms_stream_deadline(const struct vms_stream *stream);
 
-/* Waits for `events` of poll(2). Errors: TIMEOUT. */
+/* Waits until one of the `events` of poll(2) has happened. Errors: TIMEOUT. */
 bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t deadline_ns,
 		     GError **error);
 
 /*
- * Errors: TIMEOUT, CLOSED. `fd` is passed along with the data unless it is -1. Packets may be
- * written by several threads at once, bytes not.
+ * Writes all of `data`, and sends the descriptor `fd` along with it unless that is -1. Several
+ * threads may write at once if the socket keeps packets apart. Errors: TIMEOUT, CLOSED.
  */
 bool vms_stream_write(const struct vms_stream *stream, const void *data, size_t size, int fd,
 		      uint64_t deadline_ns, GError **error);
 
 /*
- * Waits until something is unread. With deadline 0 it does not wait, and
- * nothing unread is no error. Errors: TIMEOUT, CLOSED.
+ * Waits until there are unread bytes. With deadline 0 it receives what is there, without waiting,
+ * and it is no error if there is nothing. Errors: TIMEOUT, CLOSED.
  */
 bool vms_stream_fill(struct vms_stream *stream, uint64_t deadline_ns, GError **error);
+/* How many received bytes are unread. */
 static inline size_t vms_stream_unread(const struct vms_stream *stream)
 {
 	return stream->end - stream->start;
 }
-/* The next byte, waiting for it. */
+/* Waits for the next byte, and takes it. Errors: TIMEOUT, CLOSED. */
 bool vms_stream_byte(struct vms_stream *stream, uint64_t deadline_ns, uint8_t *ret, GError **error);

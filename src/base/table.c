@@ -84,7 +84,7 @@ static void append_padded(GString *out, const char *text, size_t width, bool to_
 			       to_the_right ? 0 : padding, "");
 }
 
-/* Cells as text, with the headings as the first row. */
+/* All cells as text, with the headings as the first row; `widths` of the columns in characters. */
 static char **format_cells(const struct vms_table *table, size_t *widths)
 {
 	size_t n = table->n_columns, total = n + table->cells->len;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Text for a terminal. */
+/* Makes text fit for a terminal. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of text from a guest: replaces every byte that is not printable ASCII or valid UTF-8 by '?', in
- * place. */
+/* Replaces, in place, every byte that is not part of a printable UTF-8 character by '?'. */
 void vms_text_clean(char *text);
-/* Of lines from a remote that end in "\r\n": newly allocated, clean, without tabs, ending in '\n'.
+/*
+ * Cleans lines that end in "\r\n", as a remote sends them: each is cleaned as above, tabs become
+ * blanks, and lines end in '\n'. Newly allocated.
  */
 char *vms_text_clean_lines(const char *sent);
-/* A number of bytes as people read it: "4.0 GiB"; newly allocated. */
+/* A number of bytes in a form that people read, such as "4.0 GiB". Newly allocated. */
 char *vms_text_bytes(uint64_t bytes);

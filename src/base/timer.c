@@ -16,7 +16,7 @@ struct vms_timer {
 	GThread *thread;
 };
 
-static gpointer run(gpointer data)
+static gpointer run_timer(gpointer data)
 {
 	struct vms_timer *timer = data;
 	struct pollfd polls[] = { { .fd = timer->timer, .events = POLLIN },
@@ -27,7 +27,7 @@ static gpointer run(gpointer data)
 			continue;
 		if (polls[1].revents)
 			return NULL;
-		/* It may have been set anew since. */
+		/* The read fails if the timer was set again meanwhile. */
 		if (read(timer->timer, &times, sizeof(times)) == sizeof(times))
 			timer->expired(timer->data);
 	}
@@ -42,10 +42,10 @@ struct vms_timer *vms_timer_new(const char *name, void (*expired)(void *data), v
 	timer->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	timer->end = eventfd(0, EFD_CLOEXEC);
 	if (timer->timer < 0 || timer->end < 0)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a timer: %s",
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot create a timer: %s",
 			    g_strerror(errno));
 	else
-		timer->thread = g_thread_try_new(name, run, timer, error);
+		timer->thread = g_thread_try_new(name, run_timer, timer, error);
 	if (!timer->thread)
 		g_clear_pointer(&timer, vms_timer_free);
 	return timer;

@@ -8,12 +8,12 @@
 struct vms_timer;
 
 /*
- * `expired` is called from the timer's thread, whenever the timer that was set has run down; it may
- * set the timer again. Errors: IO.
+ * Makes a timer that is not set yet. Whenever it expires, its thread calls `expired`, which may set
+ * it again. `name` is the thread's. Errors: IO.
  */
 struct vms_timer *vms_timer_new(const char *name, void (*expired)(void *data), void *data,
 				GError **error);
-/* Waits for a call that is under way. Not from the timer's thread. NULL is allowed. */
+/* Waits until a running call of `expired` has returned. Not from `expired`. NULL is allowed. */
 void vms_timer_free(struct vms_timer *timer);
-/* Lets the timer run down once in `ns` nanoseconds; 0: never. From any thread; one system call. */
+/* Makes the timer expire once, in `ns` nanoseconds; 0: never. For any thread. One system call. */
 void vms_timer_set(struct vms_timer *timer, uint64_t ns);

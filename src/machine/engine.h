@@ -1,65 +1,65 @@
 /* SPDX-License-Identifier: MIT */
-/* What an engine implements. */
+/* What an engine implements, and what all machines have. */
 #pragma once
 
 #include <stdatomic.h>
 #include <vmscope/core.h>
 
 /*
- * Calls are made one at a time, but for what says that it needs no lock, and where `holds_each`:
- * then hold, release and regs of different vCPUs are called at once, and at once with all else.
+ * machine.c makes one call at a time, under the machine's lock. There are two exceptions. Functions
+ * that say so are called without a lock. If `holds_each` is set, functions about one vCPU are
+ * called under a lock of that vCPU: those of different vCPUs run at the same time, and beside all
+ * others.
  */
 struct vms_engine {
 	const char *name;
-	bool holds_each;
+	bool holds_each; /* it can hold one vCPU while the others run */
 	/*
-	 * vcpu is VMS_ALL_VCPUS, or one vCPU when holds_each. Never called nested. WAITING: it
-	 * seems to wait for another one that is held, and may be held when those have been let go.
+	 * Holds `vcpu`: one vCPU if `holds_each`, else VMS_ALL_VCPUS. Calls are never nested. It
+	 * fails with WAITING if the vCPU seems to wait for another one that is held: it can be held
+	 * as soon as that one has been released.
 	 */
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
-	 * Optional: in place of a hold that gave NOT_NOW or WATCHED, see vms_machine_observe. It
-	 * is ended by `release`.
+	 * Optional. Called when a hold has failed with NOT_NOW or WATCHED: see vms_machine_observe.
+	 * `release` ends it.
 	 */
 	bool (*observe)(struct vms_machine *machine, GError **error);
 	/*
-	 * Optional, both or none, where `holds_each`: holds a vCPU that may go on by itself; and
-	 * makes it stay until it is released: false if it has gone on, and release gives GONE_ON
-	 * then.
+	 * Optional, both or none; only with `holds_each`. `hold_briefly` begins a hold that may end
+	 * by itself. `pin` makes it last until it is released. `pin` returns false if the vCPU has
+	 * gone on already; `release` fails with GONE_ON then.
 	 */
-	bool (*glance)(struct vms_machine *machine, int vcpu, GError **error);
-	bool (*stay)(struct vms_machine *machine, int vcpu);
+	bool (*hold_briefly)(struct vms_machine *machine, int vcpu, GError **error);
+	bool (*pin)(struct vms_machine *machine, int vcpu);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		     GError **error);
-	/*
-	 * Optional: the registers of `regs` and those that are slow to ask for; `ret` holds the
-	 * former when it is called.
-	 */
+	/* Optional. Adds the registers that are slow to read to `ret`, which holds the others. */
 	bool (*system_regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			    GError **error);
 	/*
-	 * Optional: reads memory in a way that needs no lock, from any number of threads at once.
-	 * Tried before read_phys; what it cannot read, that one may.
+	 * Optional. Reads memory without a lock; any number of threads call it at once. It is tried
+	 * first. Memory that it cannot read is left to `read_phys`.
 	 */
 	bool (*read_ram)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
-	/* Optional, and as it: see vms_machine_read_parts. */
+	/* Optional, called without a lock: see vms_machine_read_parts. */
 	size_t (*read_parts)(struct vms_machine *machine, const struct vms_phys_part *parts,
 			     size_t n);
 	/*
-	 * Optional, both or none, where `holds_each`: adds VMS_EXPECTED_SIZE bytes at `pa` to what
-	 * is likely to be read in the next hold of this vCPU, so that they come along with it; and
-	 * gives such as came along with the one that goes on, until it ends, or NULL.
+	 * Optional, both or none; only with `holds_each`. `prefetch` asks for VMS_PREFETCH_SIZE
+	 * bytes at `pa` to come along with the next hold of this vCPU. `prefetched` gives the bytes
+	 * at `pa` that came along with the present hold, or NULL. They are valid until it ends.
 	 */
-	void (*expect)(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
-	const void *(*expected)(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+	void (*prefetch)(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+	const void *(*prefetched)(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
 	/*
-	 * Optional, from any thread: the first part of [pa, end) that may hold anything but zeros;
-	 * *begin == end where there is none. See vms_machine_next_data.
+	 * Optional, called without a lock. Finds the first part of [pa, end) that may hold anything
+	 * but zeros; *begin is `end` if there is none. See vms_machine_next_data.
 	 */
 	void (*next_data)(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			  uint64_t *stop);
-	/* Optional with read_ram. */
+	/* Optional if there is `read_ram`. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 	/* Optional: see vms_machine_check_ranges. */
 	bool (*check_ranges)(struct vms_machine *machine, GError **error);
@@ -70,32 +70,36 @@ struct vms_engine {
 	enum vms_machine_end (*ended)(struct vms_machine *machine);
 	/* Optional: see vms_machine_resets. */
 	uint64_t (*resets)(struct vms_machine *machine);
+	/* Called for names of `items` only: see vms_machine_item_text. */
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
-	/* Optional: ends threads that use the machine's lock, before all else. */
+	/* Optional. Ends threads that use the machine's lock. Called before `close`. */
 	void (*end_threads)(struct vms_machine *machine);
-	/* Releases, removes what was added, frees what the engine allocated in `machine`. */
+	/* Releases, removes what was added to the machine, and frees `machine`. */
 	void (*close)(struct vms_machine *machine);
 };
 
-/* Of a piece of memory that is expected to be read; its address is a multiple of it. */
-#define VMS_EXPECTED_SIZE 256
+/* The size of a block of prefetched memory, in bytes. Its address is a multiple of this. */
+#define VMS_PREFETCH_SIZE 256
 
-/* When the machine, which is held, was stopped at the earliest (CLOCK_MONOTONIC); 0: not known. */
+/*
+ * The earliest time at which the held machine may have stopped, in ns of CLOCK_MONOTONIC; 0: not
+ * known.
+ */
 uint64_t vms_machine_held_from_ns(const struct vms_machine *machine);
 
-/* Sees to it that a vCPU which is held stays so until it is released. False: it has gone on. */
-bool vms_machine_stay(struct vms_machine *machine, unsigned vcpu);
+/* Makes a held vCPU stay held until it is released. False if it has gone on already. */
+bool vms_machine_pin(struct vms_machine *machine, unsigned vcpu);
 
-/* See `expect` and `expected` above; nothing and NULL where the engine has them not. */
-void vms_machine_expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
-const void *vms_machine_expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+/* See `prefetch` and `prefetched` above. If the engine has neither, nothing is prefetched. */
+void vms_machine_prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
+const void *vms_machine_prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
 
-/* What machine.c knows of a vCPU that is held by itself, or of all that are held together. */
+/* The hold of one vCPU, if the engine holds each by itself, or of all vCPUs. Kept by machine.c. */
 struct vms_hold_state {
-	GMutex lock;		/* held while the engine is asked to hold or release this vCPU */
+	GMutex lock;		/* taken for every call of the engine about this vCPU */
 	unsigned depth;		/* of nested holds */
-	bool is_glance;		/* it may go on by itself */
-	bool is_observed;	/* it is not held, and runs on */
+	bool is_brief;		/* the hold may end by itself */
+	bool is_observed;	/* it is not held but observed, and runs */
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 
@@ -113,22 +117,22 @@ struct vms_machine {
 	const char *vmcoreinfo;	     /* text, owned by the engine, or NULL */
 	uint64_t hold_limit_ns;
 	bool may_stop; /* see vms_machine_allow_stop */
-	uint64_t
-		held_from_ns; /* when the last hold began to stop it; 0: the engine does not tell */
+	/* When the last hold began to stop the machine; 0: the engine does not tell. */
+	uint64_t held_from_ns;
 
 	/* Kept by machine.c. */
 	gatomicrefcount refs;
-	GMutex lock; /* taken last; held in all calls, but those of one vCPU where `holds_each` */
-	struct vms_hold_state *holds; /* by vCPU; [0] alone for all-at-once engines */
+	GMutex lock;		      /* taken last; see struct vms_engine */
+	struct vms_hold_state *holds; /* one per vCPU if `holds_each`, else one */
 	_Atomic uint64_t last_epoch;
-	struct vms_regs *learnt; /* n_vcpus register files that a guest has added to, or NULL */
+	struct vms_regs *learnt; /* by vCPU, see vms_machine_add_regs; NULL: none */
 };
 
-/* To be called once by an engine when arch, n_vcpus and ranges are set. */
+/* An engine calls it once, as soon as arch, n_vcpus and ranges are set. */
 void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engine);
 
 /*
- * Is all of [pa, pa + size) RAM or ROM, as far as the map is known? Reading devices may have
- * effects.
+ * True if all of [pa, pa + size) is RAM or ROM, or there is no memory map. To read a device's
+ * memory may have effects.
  */
 bool vms_machine_is_memory(struct vms_machine *machine, uint64_t pa, size_t size);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all engines share: references, nested holds and their numbers, and the locks around calls of
- * an engine. What is held together is a unit: a vCPU where the engine holds each by itself, else
- * all of them.
+ * What all engines share: references, nested holds, epochs, and the locks around calls of an
+ * engine. A unit is what is held together: one vCPU if the engine holds each by itself, else all
+ * vCPUs.
  */
 #include "machine/engine.h"
 
-/* How often it is tried to hold vCPUs that wait for one another, and when again. */
+/* How often to try to hold vCPUs that wait for one another, and how long to wait in between. */
 #define HOLD_TRIES    100
 #define HOLD_PAUSE_US 1000
 
-/* Locks a mutex up to the end of the block. */
+/* Locks a mutex until the end of the block. */
 #define HOLD_LOCK(mutex) G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(mutex)
 
 static unsigned n_hold_states(const struct vms_machine *machine)
@@ -162,7 +162,7 @@ bool vms_machine_holds_each(struct vms_machine *machine)
 	return machine->engine->holds_each;
 }
 
-/* The units that `vcpu` stands for: [*first, *end). */
+/* Gives the units [*first, *end) that `vcpu` stands for. */
 static bool find_units(struct vms_machine *machine, int vcpu, unsigned *first, unsigned *end,
 		       GError **error)
 {
@@ -178,35 +178,36 @@ static bool find_units(struct vms_machine *machine, int vcpu, unsigned *first, u
 	return true;
 }
 
-/* What a unit is called in calls of the engine. */
+/* The vCPU by which an engine's functions know a unit. */
 static int vcpu_of(const struct vms_machine *machine, unsigned unit)
 {
 	return machine->engine->holds_each ? (int)unit : VMS_ALL_VCPUS;
 }
 
-/* One vCPU that does not answer delays no other; an engine without such is called by one thread. */
+/* If the engine holds each vCPU, one that does not answer delays no other one. */
 static GMutex *lock_of(struct vms_machine *machine, unsigned unit)
 {
 	return machine->engine->holds_each ? &machine->holds[unit].lock : &machine->lock;
 }
 
-/* With the unit's lock. */
-static bool stay(struct vms_machine *machine, unsigned unit)
+/* Pins a brief hold. Under the unit's lock. */
+static bool pin_unit(struct vms_machine *machine, unsigned unit)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
-	if (state->is_glance && machine->engine->stay(machine, vcpu_of(machine, unit)))
-		state->is_glance = false;
-	return !state->is_glance;
+	if (state->is_brief && machine->engine->pin(machine, vcpu_of(machine, unit)))
+		state->is_brief = false;
+	return !state->is_brief;
 }
 
-static bool begin_hold(struct vms_machine *machine, unsigned unit, bool glance, GError **error)
+static bool begin_hold(struct vms_machine *machine, unsigned unit, bool brief, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
 	const struct vms_engine *engine = machine->engine;
-	bool can_glance = glance && engine->glance;
-	if (!(can_glance ? engine->glance : engine->hold)(machine, vcpu_of(machine, unit), error))
+	bool is_brief = brief && engine->hold_briefly;
+	if (!(is_brief ? engine->hold_briefly : engine->hold)(machine, vcpu_of(machine, unit),
+							      error))
 		return false;
-	state->is_glance = can_glance;
+	state->is_brief = is_brief;
 	atomic_store(&state->epoch, atomic_fetch_add(&machine->last_epoch, 1) + 1);
 	return true;
 }
@@ -214,22 +215,22 @@ static bool begin_hold(struct vms_machine *machine, unsigned unit, bool glance, 
 static bool refuse_hold(struct vms_machine *machine, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "cannot hold %s while it is observed: end that first", machine->info.name);
+		    "cannot hold %s while it is observed: release it first", machine->info.name);
 	return false;
 }
 
-static bool hold_unit(struct vms_machine *machine, unsigned unit, bool glance, GError **error)
+static bool hold_unit(struct vms_machine *machine, unsigned unit, bool brief, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
 	HOLD_LOCK(lock_of(machine, unit));
-	if (state->depth == 0 && !begin_hold(machine, unit, glance, error))
+	if (state->depth == 0 && !begin_hold(machine, unit, brief, error))
 		return false;
 	if (state->is_observed)
 		return refuse_hold(machine, error);
-	if (!glance && !stay(machine, unit)) {
+	if (!brief && !pin_unit(machine, unit)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
-			    "vCPU %u of %s was only glanced at, and has gone on", unit,
-			    machine->info.name);
+			    "vCPU %u of %s was held only briefly, and has gone on: hold it again",
+			    unit, machine->info.name);
 		return false;
 	}
 	state->depth++;
@@ -242,12 +243,12 @@ static bool release_unit(struct vms_machine *machine, unsigned unit, GError **er
 	HOLD_LOCK(lock_of(machine, unit));
 	if (--state->depth > 0)
 		return true;
-	state->is_glance = state->is_observed = false;
+	state->is_brief = state->is_observed = false;
 	atomic_store(&state->epoch, 0);
 	return machine->engine->release(machine, vcpu_of(machine, unit), error);
 }
 
-/* The first error counts. */
+/* Releases all units. Gives the first error. */
 static bool release_units(struct vms_machine *machine, unsigned first, unsigned end, GError **error)
 {
 	bool released = true;
@@ -256,12 +257,12 @@ static bool release_units(struct vms_machine *machine, unsigned first, unsigned 
 	return released;
 }
 
-/* All or none of them. */
-static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end, bool glance,
+/* Holds all units, or none of them. */
+static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end, bool brief,
 		       GError **error)
 {
 	for (unsigned i = first; i < end; i++) {
-		if (!hold_unit(machine, i, glance, error)) {
+		if (!hold_unit(machine, i, brief, error)) {
 			release_units(machine, first, i, NULL);
 			return false;
 		}
@@ -269,14 +270,15 @@ static bool hold_units(struct vms_machine *machine, unsigned first, unsigned end
 	return true;
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, bool glance, GError **error)
+/* Holds the units of `vcpu`, and tries again as long as they wait for one another. */
+static bool hold_vcpu(struct vms_machine *machine, int vcpu, bool brief, GError **error)
 {
 	unsigned first, end;
 	if (!find_units(machine, vcpu, &first, &end, error))
 		return false;
 	for (unsigned tries = 1;; tries++) {
 		GError *failure = NULL;
-		if (hold_units(machine, first, end, glance, &failure))
+		if (hold_units(machine, first, end, brief, &failure))
 			return true;
 		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_WAITING) ||
 		    tries == HOLD_TRIES) {
@@ -290,10 +292,10 @@ static bool hold(struct vms_machine *machine, int vcpu, bool glance, GError **er
 
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
-	return hold(machine, vcpu, false, error);
+	return hold_vcpu(machine, vcpu, false, error);
 }
 
-/* Only engines that hold all vCPUs at once refuse to. */
+/* Only engines that hold all vCPUs at once can observe them: there is one unit. */
 static bool begin_observing(struct vms_machine *machine, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[0];
@@ -312,7 +314,7 @@ bool vms_machine_observe(struct vms_machine *machine, GError **error)
 	GError *failure = NULL;
 	if (machine->holds[0].is_observed)
 		return begin_observing(machine, error);
-	if (hold(machine, VMS_ALL_VCPUS, false, &failure))
+	if (hold_vcpu(machine, VMS_ALL_VCPUS, false, &failure))
 		return true;
 	bool refused = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
 		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
@@ -324,15 +326,15 @@ bool vms_machine_observe(struct vms_machine *machine, GError **error)
 	return true;
 }
 
-bool vms_machine_glance(struct vms_machine *machine, int vcpu, GError **error)
+bool vms_machine_hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 {
-	return hold(machine, vcpu, true, error);
+	return hold_vcpu(machine, vcpu, true, error);
 }
 
-bool vms_machine_stay(struct vms_machine *machine, unsigned vcpu)
+bool vms_machine_pin(struct vms_machine *machine, unsigned vcpu)
 {
 	HOLD_LOCK(lock_of(machine, vcpu));
-	return stay(machine, vcpu);
+	return pin_unit(machine, vcpu);
 }
 
 bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
@@ -344,7 +346,7 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
 		HOLD_LOCK(lock_of(machine, i));
 		if (machine->holds[i].depth == 0) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-				    "%s is released but was not held", machine->info.name);
+				    "cannot release %s: it is not held", machine->info.name);
 			return false;
 		}
 	}
@@ -371,7 +373,7 @@ uint64_t vms_machine_resets(struct vms_machine *machine)
 	return machine->engine->resets ? machine->engine->resets(machine) : 0;
 }
 
-/* Of several units the latest: since then all are held, and it is the epoch of no other moment. */
+/* The epoch of several units is the latest one of theirs: since it began, all of them are held. */
 uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu)
 {
 	unsigned first, end;
@@ -394,7 +396,7 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu, const stru
 	machine->learnt[vcpu] = *learnt;
 }
 
-/* What was learnt elsewhere, where the engine has not told. */
+/* Adds the registers that the engine does not know but that were learnt elsewhere. */
 static void complete_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *regs)
 {
 	for (unsigned i = 0; machine->learnt && i < machine->arch->n_regs; i++) {
@@ -403,7 +405,10 @@ static void complete_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 	}
 }
 
-/* Those that are slow to ask for, the engine asks for by the ways that are shared by all vCPUs. */
+/*
+ * Reads the registers that are slow to read. The engine gets them by a connection that all vCPUs
+ * share, so this takes the machine's lock, too.
+ */
 static bool get_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			    GError **error)
 {
@@ -463,17 +468,17 @@ size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys
 	return machine->engine->read_parts ? machine->engine->read_parts(machine, parts, n) : 0;
 }
 
-void vms_machine_expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+void vms_machine_prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
 	HOLD_LOCK(lock_of(machine, vcpu));
-	if (machine->engine->expect)
-		machine->engine->expect(machine, vcpu, pa);
+	if (machine->engine->prefetch)
+		machine->engine->prefetch(machine, vcpu, pa);
 }
 
-const void *vms_machine_expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+const void *vms_machine_prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
 	HOLD_LOCK(lock_of(machine, vcpu));
-	return machine->engine->expected ? machine->engine->expected(machine, vcpu, pa) : NULL;
+	return machine->engine->prefetched ? machine->engine->prefetched(machine, vcpu, pa) : NULL;
 }
 
 bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,

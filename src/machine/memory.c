@@ -6,50 +6,52 @@
 
 #define CACHE_PAGE   4096
 #define CACHE_BYTES  (512 * CACHE_PAGE)
-#define CACHE_PIECES (CACHE_BYTES / VMS_EXPECTED_SIZE) /* at most */
+#define CACHE_BLOCKS (CACHE_BYTES / VMS_PREFETCH_SIZE) /* at most */
 #define CACHE_WALKS  256
-#define USED_MAX     64
+/* How many blocks of an epoch to read ahead in the next one. */
+#define USED_MAX 64
 
-/* A piece of memory: what is read at once. */
-struct cached_piece {
-	uint64_t epoch;
-	uint64_t used; /* the last epoch in which it was asked for */
+/* A block of physical memory. The cache reads a block as a whole. */
+struct cached_block {
+	uint64_t epoch; /* in which it was read */
+	uint64_t used;	/* the last epoch in which it was used */
 	uint64_t pa;
 };
 
+/* A translated address. */
 struct cached_walk {
-	uint64_t epoch;
+	uint64_t epoch; /* in which it was translated */
 	struct vms_page page;
 };
 
-/* The pieces that were asked for in an epoch, in their order. */
-struct used_pieces {
+/* The blocks that were used in an epoch, in the order of their first use. */
+struct used_blocks {
 	uint64_t epoch;
 	size_t n;
 	uint64_t pa[USED_MAX];
 };
 
-/* Both caches are direct-mapped; an entry counts only under the epoch in which it was made. */
+/* Both caches are direct-mapped. An entry is valid only in the epoch in which it was made. */
 struct vms_memory {
 	struct vms_machine *machine;
 	const struct vms_arch *arch;
-	int vcpu; /* whose holds count, or VMS_ALL_VCPUS */
-	size_t piece_size;
+	int vcpu; /* whose epochs count, or VMS_ALL_VCPUS */
+	size_t block_size;
 	struct vms_regs regs;
 	struct cached_walk walks[CACHE_WALKS];
-	struct cached_piece pieces[CACHE_PIECES];
-	uint8_t bytes[CACHE_BYTES]; /* of the pieces */
-	struct used_pieces used;
+	struct cached_block blocks[CACHE_BLOCKS];
+	uint8_t bytes[CACHE_BYTES]; /* of the blocks */
+	struct used_blocks used;
 };
 
-static struct cached_piece *slot_of(struct vms_memory *memory, uint64_t pa)
+static struct cached_block *slot_of(struct vms_memory *memory, uint64_t pa)
 {
-	return &memory->pieces[pa % CACHE_BYTES / memory->piece_size];
+	return &memory->blocks[pa % CACHE_BYTES / memory->block_size];
 }
 
-static uint8_t *bytes_of(struct vms_memory *memory, const struct cached_piece *piece)
+static uint8_t *bytes_of(struct vms_memory *memory, const struct cached_block *block)
 {
-	return &memory->bytes[piece->pa % CACHE_BYTES];
+	return &memory->bytes[block->pa % CACHE_BYTES];
 }
 
 static bool is_of_one_vcpu(const struct vms_memory *memory)
@@ -57,42 +59,44 @@ static bool is_of_one_vcpu(const struct vms_memory *memory)
 	return memory->vcpu != VMS_ALL_VCPUS;
 }
 
-bool vms_memory_stay(struct vms_memory *memory)
+bool vms_memory_pin(struct vms_memory *memory)
 {
-	return !is_of_one_vcpu(memory) || vms_machine_stay(memory->machine, (unsigned)memory->vcpu);
+	return !is_of_one_vcpu(memory) || vms_machine_pin(memory->machine, (unsigned)memory->vcpu);
 }
 
-/* Did it come along with the hold? */
-static bool has_come(struct vms_memory *memory, const struct cached_piece *piece)
+/* Copies a block into the cache if it was prefetched. False if it was not. */
+static bool take_prefetched(struct vms_memory *memory, const struct cached_block *block)
 {
 	const void *content = NULL;
 	if (is_of_one_vcpu(memory))
-		content = vms_machine_expected(memory->machine, (unsigned)memory->vcpu, piece->pa);
+		content =
+			vms_machine_prefetched(memory->machine, (unsigned)memory->vcpu, block->pa);
 	if (content)
-		memcpy(bytes_of(memory, piece), content, memory->piece_size);
+		memcpy(bytes_of(memory, block), content, memory->block_size);
 	return content;
 }
 
 /*
- * One look at a machine is much like the one before: what that read is read at once, in a fraction
- * of the time that it takes piece by piece, for which the machine is held.
+ * Reads all blocks that were used in the last epoch. One sample of a machine reads much the same
+ * memory as the one before. To read all of it at once takes a fraction of the time that it takes
+ * block by block, and during that time the machine is held.
  */
 static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 {
 	struct vms_phys_part parts[USED_MAX] = { 0 };
 	size_t n = 0;
 	for (size_t i = 0; i < memory->used.n; i++) {
-		struct cached_piece *piece = slot_of(memory, memory->used.pa[i]);
-		if (piece->epoch == epoch)
-			continue; /* another one of the same slot */
-		piece->epoch = epoch;
-		piece->pa = memory->used.pa[i];
-		if (!has_come(memory, piece))
-			parts[n++] = (struct vms_phys_part) { piece->pa, memory->piece_size,
-							      bytes_of(memory, piece) };
+		struct cached_block *block = slot_of(memory, memory->used.pa[i]);
+		if (block->epoch == epoch)
+			continue; /* another block has the slot already */
+		block->epoch = epoch;
+		block->pa = memory->used.pa[i];
+		if (!take_prefetched(memory, block))
+			parts[n++] = (struct vms_phys_part) { block->pa, memory->block_size,
+							      bytes_of(memory, block) };
 	}
 	size_t read = 0;
-	if (n > 0 && vms_memory_stay(memory))
+	if (n > 0 && vms_memory_pin(memory))
 		read = vms_machine_read_parts(memory->machine, parts, n);
 	for (size_t i = read; i < n; i++)
 		slot_of(memory, parts[i].pa)->epoch = 0;
@@ -100,48 +104,49 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 	memory->used.n = 0;
 }
 
-static void note_use(struct vms_memory *memory, struct cached_piece *piece)
+/* Notes that a block was used in this epoch, for the next one to read it ahead. */
+static void note_use(struct vms_memory *memory, struct cached_block *block)
 {
-	if (piece->used != piece->epoch && memory->used.n < USED_MAX) {
-		memory->used.pa[memory->used.n++] = piece->pa;
+	if (block->used != block->epoch && memory->used.n < USED_MAX) {
+		memory->used.pa[memory->used.n++] = block->pa;
 		if (is_of_one_vcpu(memory))
-			vms_machine_expect(memory->machine, (unsigned)memory->vcpu, piece->pa);
+			vms_machine_prefetch(memory->machine, (unsigned)memory->vcpu, block->pa);
 	}
-	piece->used = piece->epoch;
+	block->used = block->epoch;
 }
 
-static const struct cached_piece *cached_piece(struct vms_memory *memory, uint64_t epoch,
-					       uint64_t pa)
+/* The block at `pa`, read if need be; NULL if it cannot be read. */
+static const struct cached_block *get_block(struct vms_memory *memory, uint64_t epoch, uint64_t pa)
 {
-	struct cached_piece *piece = slot_of(memory, pa);
+	struct cached_block *block = slot_of(memory, pa);
 	if (memory->used.epoch != epoch)
 		read_ahead(memory, epoch);
-	if (piece->epoch != epoch || piece->pa != pa) {
-		piece->epoch = piece->used = 0;
-		piece->pa = pa;
-		if (!vms_memory_stay(memory) ||
-		    !vms_machine_read_phys(memory->machine, pa, bytes_of(memory, piece),
-					   memory->piece_size))
+	if (block->epoch != epoch || block->pa != pa) {
+		block->epoch = block->used = 0;
+		block->pa = pa;
+		if (!vms_memory_pin(memory) ||
+		    !vms_machine_read_phys(memory->machine, pa, bytes_of(memory, block),
+					   memory->block_size))
 			return NULL;
-		piece->epoch = epoch;
+		block->epoch = epoch;
 	}
-	note_use(memory, piece);
-	return piece;
+	note_use(memory, block);
+	return block;
 }
 
 static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_memory *memory = data;
-	uint64_t offset = pa % memory->piece_size;
+	uint64_t offset = pa % memory->block_size;
 	uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
-	if (epoch != 0 && size <= memory->piece_size - offset) {
-		const struct cached_piece *piece = cached_piece(memory, epoch, pa - offset);
-		if (piece) {
-			memcpy(buf, bytes_of(memory, piece) + offset, size);
+	if (epoch != 0 && size <= memory->block_size - offset) {
+		const struct cached_block *block = get_block(memory, epoch, pa - offset);
+		if (block) {
+			memcpy(buf, bytes_of(memory, block) + offset, size);
 			return true;
 		}
 	}
-	return (epoch == 0 || vms_memory_stay(memory)) &&
+	return (epoch == 0 || vms_memory_pin(memory)) &&
 	       vms_machine_read_phys(memory->machine, pa, buf, size);
 }
 
@@ -171,8 +176,8 @@ void vms_memory_free(struct vms_memory *memory)
 void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu)
 {
 	memory->vcpu = vcpu;
-	memory->piece_size = vcpu == VMS_ALL_VCPUS ? CACHE_PAGE : VMS_EXPECTED_SIZE;
-	memset(memory->pieces, 0, sizeof(memory->pieces));
+	memory->block_size = vcpu == VMS_ALL_VCPUS ? CACHE_PAGE : VMS_PREFETCH_SIZE;
+	memset(memory->blocks, 0, sizeof(memory->blocks));
 	memory->used.n = 0;
 }
 
@@ -257,7 +262,7 @@ bool vms_memory_read_string(struct vms_memory *memory, uint64_t va, char *buf, s
 	size_t length = 0;
 	bool ended = false;
 	while (!ended && length < size - 1) {
-		/* Not across a page in one read: the next one may not be there. */
+		/* One read does not cross a page: the next page may not be mapped. */
 		size_t part = MIN(size - 1 - length, CACHE_PAGE - va % CACHE_PAGE);
 		if (!vms_memory_read(memory, va, buf + length, part))
 			break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Machines of this host by their processes. */
+/* Finds the machines of this host, and chooses the engine for one of them. */
 #include "machine/agent/agent_engine.h"
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/stub.h"
@@ -9,17 +9,16 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-/* The engine for a QEMU with an agent: it, or the gdb stub where the agent cannot hold. */
-static struct vms_machine *open_linked(struct vms_agent_link *link, const char *path,
-				       const char *const *qmp, pid_t pid, GError **error)
+/* Opens a QEMU with an agent: by the agent, or by the gdb stub if the agent cannot hold vCPUs. */
+static struct vms_machine *open_with_agent(struct vms_agent_link *link, const char *path,
+					   const char *const *qmp, pid_t pid, GError **error)
 {
 	struct vms_machine *machine;
 	if (vms_agent_can_hold(link)) {
 		machine = vms_agent_machine_open(link, qmp, error);
 	} else {
-		vms_log(VMS_LOG_INFO,
-			"QEMU runs all vCPUs in one thread: they are held by the gdb stub, not by "
-			"the agent");
+		vms_log(VMS_LOG_INFO, "QEMU runs all vCPUs in one thread: the gdb stub holds them, "
+				      "not the agent");
 		vms_agent_link_close(link);
 		machine = vms_qemu_stub_open(qmp, pid, error);
 	}
@@ -29,7 +28,7 @@ static struct vms_machine *open_linked(struct vms_agent_link *link, const char *
 	return machine;
 }
 
-/* `link`, taken over, may be NULL: without an agent. */
+/* Opens the QEMU of a process. Takes `link` over; that is NULL if there is no agent. */
 static struct vms_machine *open_process(const struct vms_host_process *process,
 					struct vms_agent_link *link, const char *path,
 					GError **error)
@@ -37,7 +36,7 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	g_auto(GStrv) addresses = vms_host_process_qmp(process, false, error);
 	const char *const *qmp = (const char *const *)addresses;
 	if (qmp && link)
-		return open_linked(link, path, qmp, process->pid, error);
+		return open_with_agent(link, path, qmp, process->pid, error);
 	vms_agent_link_close(link);
 	return qmp ? vms_qemu_stub_open(qmp, process->pid, error) : NULL;
 }
@@ -51,7 +50,8 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 	g_autofree char *path = vms_host_process_agent(&process);
 	struct vms_agent_link *link = path ? vms_agent_link_open(path, pid, &failure) : NULL;
 	if (failure)
-		vms_log(VMS_LOG_INFO, "the gdb stub is used, not the agent: %s", failure->message);
+		vms_log(VMS_LOG_INFO, "vmscope uses the gdb stub, not the agent: %s",
+			failure->message);
 	struct vms_machine *machine = open_process(&process, link, path, error);
 	vms_host_process_clear(&process);
 	return machine;
@@ -93,7 +93,7 @@ static char *clean_copy(const char *text)
 	return copy;
 }
 
-static struct vms_found_machine *describe(const struct vms_host_process *process)
+static struct vms_found_machine *describe_process(const struct vms_host_process *process)
 {
 	const struct vms_cmdline *cmdline = &process->cmdline;
 	struct vms_found_machine *found = g_new0(struct vms_found_machine, 1);
@@ -142,7 +142,7 @@ GPtrArray *vms_machine_discover(GError **error)
 		    !vms_host_process_read((pid_t)pid, &process, NULL))
 			continue;
 		if (process.is_qemu || process.uses_kvm)
-			g_ptr_array_add(machines, describe(&process));
+			g_ptr_array_add(machines, describe_process(&process));
 		vms_host_process_clear(&process);
 	}
 	return g_steal_pointer(&machines);

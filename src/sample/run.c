@@ -96,7 +96,7 @@ typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **er
 
 /*
  * Fills the records; false when the vCPUs could not be held. An error may be set all the same.
- * *gone_on: it was a glance that was too short.
+ * *gone_on: it was a brief hold that was too short.
  */
 static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bool *gone_on,
 			     GError **error)
@@ -128,10 +128,10 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bo
 	return true;
 }
 
-/* Most samples need no more than a glance. */
+/* Most samples need no more than a brief hold. */
 static bool look(struct vms_sampler *sampler, GError **error)
 {
-	bool gone_on, held = hold_and_capture(sampler, vms_machine_glance, &gone_on, error);
+	bool gone_on, held = hold_and_capture(sampler, vms_machine_hold_briefly, &gone_on, error);
 
 	if (held && gone_on)
 		held = hold_and_capture(sampler, vms_machine_hold, &gone_on, error);

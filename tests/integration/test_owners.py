@@ -5,6 +5,7 @@ machine is afterwards as it would have been. docs/safety.md tells the rules.
 import os
 import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -272,6 +273,20 @@ class Stalled(Attached):
         self.assertIsNotNone(error_code(answer))
         wait_for(lambda: is_running(self.machine), "the guest to run")
         tool.end()
+        self.assert_untouched()
+
+    def test_end_meanwhile(self):
+        """The tool ends in order while its timer tries a release again that QEMU does not answer."""
+        tool = self.open()
+        tool.do("hold")
+        os.kill(self.machine.pid, signal.SIGSTOP)
+        try:
+            tool.do("release")
+            time.sleep(0.5)  # the timer has begun by then
+            tool.end()
+        finally:
+            os.kill(self.machine.pid, signal.SIGCONT)
+        self.assertEqual(tool.process.returncode, 0)
         self.assert_untouched()
 
     def test_another_in_its_place(self):

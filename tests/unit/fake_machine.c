@@ -18,14 +18,14 @@ struct fake_machine {
 	uint64_t reads;
 	size_t most_parts; /* that are read in one go */
 
-	/* With glances: what is expected in the next one, and what came along with this one. */
+	/* Brief holds: blocks to prefetch with the next one, and those that came with this one. */
 	bool goes_on, torn;
-	GArray *next, *expected; /* struct piece */
+	GArray *next, *prefetched; /* struct block */
 };
 
-struct piece {
+struct block {
 	uint64_t pa;
-	uint8_t content[VMS_EXPECTED_SIZE];
+	uint8_t content[VMS_PREFETCH_SIZE];
 };
 
 static const struct fake_hooks *hooks_of(struct vms_machine *machine)
@@ -38,7 +38,7 @@ static bool fake_hold(struct vms_machine *machine, int vcpu G_GNUC_UNUSED, GErro
 	const struct fake_hooks *hooks = hooks_of(machine);
 	struct fake_machine *fake = (struct fake_machine *)machine;
 	fake->goes_on = fake->torn = false;
-	g_array_set_size(fake->expected, 0);
+	g_array_set_size(fake->prefetched, 0);
 	return !hooks->hold || hooks->hold(hooks->data, error);
 }
 
@@ -107,40 +107,40 @@ static size_t fake_read_parts(struct vms_machine *machine, const struct vms_phys
 	return done;
 }
 
-static bool fake_glance(struct vms_machine *machine, int vcpu, GError **error)
+static bool fake_hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 {
 	struct fake_machine *fake = (struct fake_machine *)machine;
 	if (!fake_hold(machine, vcpu, error))
 		return false;
 	for (guint i = 0; i < fake->next->len; i++) {
-		struct piece piece = g_array_index(fake->next, struct piece, i);
-		if (read_memory(machine, piece.pa, piece.content, sizeof(piece.content)))
-			g_array_append_val(fake->expected, piece);
+		struct block block = g_array_index(fake->next, struct block, i);
+		if (read_memory(machine, block.pa, block.content, sizeof(block.content)))
+			g_array_append_val(fake->prefetched, block);
 	}
 	g_array_set_size(fake->next, 0);
 	return true;
 }
 
-static bool fake_stay(struct vms_machine *machine, int vcpu G_GNUC_UNUSED)
+static bool fake_pin(struct vms_machine *machine, int vcpu G_GNUC_UNUSED)
 {
 	struct fake_machine *fake = (struct fake_machine *)machine;
 	fake->torn = fake->goes_on;
 	return !fake->torn;
 }
 
-static void fake_expect(struct vms_machine *machine, unsigned vcpu G_GNUC_UNUSED, uint64_t pa)
+static void fake_prefetch(struct vms_machine *machine, unsigned vcpu G_GNUC_UNUSED, uint64_t pa)
 {
-	struct piece piece = { .pa = pa };
-	g_array_append_val(((struct fake_machine *)machine)->next, piece);
+	struct block block = { .pa = pa };
+	g_array_append_val(((struct fake_machine *)machine)->next, block);
 }
 
-static const void *fake_expected(struct vms_machine *machine, unsigned vcpu G_GNUC_UNUSED,
-				 uint64_t pa)
+static const void *fake_prefetched(struct vms_machine *machine, unsigned vcpu G_GNUC_UNUSED,
+				   uint64_t pa)
 {
-	const GArray *expected = ((struct fake_machine *)machine)->expected;
-	for (guint i = 0; i < expected->len; i++)
-		if (g_array_index(expected, struct piece, i).pa == pa)
-			return g_array_index(expected, struct piece, i).content;
+	const GArray *blocks = ((struct fake_machine *)machine)->prefetched;
+	for (guint i = 0; i < blocks->len; i++)
+		if (g_array_index(blocks, struct block, i).pa == pa)
+			return g_array_index(blocks, struct block, i).content;
 	return NULL;
 }
 
@@ -170,7 +170,7 @@ static void fake_close(struct vms_machine *machine)
 		g_free(g_array_index(fake->ram, struct ram, i).data);
 	g_array_unref(fake->ram);
 	g_array_unref(fake->next);
-	g_array_unref(fake->expected);
+	g_array_unref(fake->prefetched);
 	g_array_unref(machine->ranges);
 	g_free(fake->regs);
 	g_free(fake);
@@ -192,8 +192,8 @@ struct vms_machine *fake_machine_new(const struct vms_arch *arch, unsigned n_vcp
 	struct fake_machine *fake = g_new0(struct fake_machine, 1);
 	fake->regs = g_new0(struct vms_regs, n_vcpus);
 	fake->ram = g_array_new(false, false, sizeof(struct ram));
-	fake->next = g_array_new(false, false, sizeof(struct piece));
-	fake->expected = g_array_new(false, false, sizeof(struct piece));
+	fake->next = g_array_new(false, false, sizeof(struct block));
+	fake->prefetched = g_array_new(false, false, sizeof(struct block));
 	fake->machine.arch = arch;
 	fake->machine.n_vcpus = n_vcpus;
 	fake->machine.info.name = fake->machine.info.engine = "fake";
@@ -259,14 +259,14 @@ void fake_machine_set_holds_each(struct vms_machine *machine)
 	((struct fake_machine *)machine)->engine.holds_each = true;
 }
 
-void fake_machine_set_glances(struct vms_machine *machine)
+void fake_machine_set_brief_holds(struct vms_machine *machine)
 {
 	struct vms_engine *engine = &((struct fake_machine *)machine)->engine;
 	engine->holds_each = true;
-	engine->glance = fake_glance;
-	engine->stay = fake_stay;
-	engine->expect = fake_expect;
-	engine->expected = fake_expected;
+	engine->hold_briefly = fake_hold_briefly;
+	engine->pin = fake_pin;
+	engine->prefetch = fake_prefetch;
+	engine->prefetched = fake_prefetched;
 }
 
 void fake_machine_go_on(struct vms_machine *machine)

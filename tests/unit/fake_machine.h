@@ -43,9 +43,9 @@ struct fake_hooks {
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);
 /* Makes it one whose vCPUs can be held one at a time. Before anything else. */
 void fake_machine_set_holds_each(struct vms_machine *machine);
-/* Makes it one whose vCPUs can be glanced at, too; memory that is expected comes along. */
-void fake_machine_set_glances(struct vms_machine *machine);
-/* Has all vCPUs go on that are glanced at. */
+/* Makes it one whose vCPUs can also be held briefly, with prefetched memory. */
+void fake_machine_set_brief_holds(struct vms_machine *machine);
+/* Ends all brief holds. */
 void fake_machine_go_on(struct vms_machine *machine);
 /* Makes it one that reads several parts of memory in one go: how many, at most. */
 void fake_machine_set_parts(struct vms_machine *machine, size_t most);

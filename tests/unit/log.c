@@ -100,7 +100,8 @@ static void test_blocked(struct reader *reader, gconstpointer data G_GNUC_UNUSED
 	g_assert_cmpstr(seen(reader, 1), ==, "1 0");
 	g_autofree char *last = g_strdup_printf("1 %d", VMS_LOG_WAITING - 1);
 	g_assert_cmpstr(seen(reader, VMS_LOG_WAITING), ==, last);
-	g_assert_true(g_str_has_prefix(seen(reader, VMS_LOG_WAITING + 1), "0 3 messages are lost"));
+	g_assert_true(
+		g_str_has_prefix(seen(reader, VMS_LOG_WAITING + 1), "0 3 messages were lost"));
 }
 
 int main(int argc, char **argv)

@@ -134,56 +134,59 @@ static void test_read_ahead(void)
 	}
 }
 
-static void check_glance(struct fixture *f, uint64_t pa, uint64_t expected)
+static void check_value(struct fixture *f, uint64_t pa, uint64_t expected)
 {
 	uint64_t value;
 	g_assert_true(vms_memory_read_u64(f->memory, pa, &value));
 	g_assert_cmpuint(value, ==, expected);
 }
 
-/* What a glance has read comes along with the next one, and is as it was then. */
-static void test_glance(void)
+/* Memory that a brief hold has read is prefetched with the next one, as it was when that began. */
+static void test_brief_hold(void)
 {
 	struct fixture f;
 	start(&f, true);
-	fake_machine_set_glances(f.machine);
+	fake_machine_set_brief_holds(f.machine);
 	vms_memory_set_vcpu(f.memory, 1);
 	for (uint64_t round = 1; round < 5; round++) {
 		fake_machine_write_u64(f.machine, PA, round);
-		g_assert_true(vms_machine_glance(f.machine, 1, NULL));
-		if (round > 1) { /* it need not stay for that */
+		g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
+		if (round > 1) { /* prefetched memory can be read even then */
 			fake_machine_go_on(f.machine);
 			fake_machine_write_u64(f.machine, PA, 99);
 		}
-		check_glance(&f, PA, round);
-		check_glance(&f, PA, round);
+		check_value(&f, PA, round);
+		check_value(&f, PA, round);
 		release(&f, 1);
 	}
 	finish(&f);
 }
 
-/* It stays while something else is read; if it has gone on, that cannot be read, and is told. */
-static void test_glance_at_more(void)
+/*
+ * A vCPU is pinned while other memory is read. If it has gone on before, that memory cannot be
+ * read, and the release tells it.
+ */
+static void test_pin(void)
 {
 	struct fixture f;
 	g_autoptr(GError) error = NULL;
 	uint64_t value;
 	start(&f, true);
-	fake_machine_set_glances(f.machine);
+	fake_machine_set_brief_holds(f.machine);
 	vms_memory_set_vcpu(f.memory, 1);
 	fake_machine_write_u64(f.machine, PA, 1);
 	fake_machine_write_u64(f.machine, 2 * PA, 2);
-	g_assert_true(vms_machine_glance(f.machine, 1, NULL));
-	check_glance(&f, PA, 1);
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
+	check_value(&f, PA, 1);
 	fake_machine_go_on(f.machine); /* too late */
-	check_glance(&f, 2 * PA, 2);
-	g_assert_true(vms_memory_stay(f.memory));
+	check_value(&f, 2 * PA, 2);
+	g_assert_true(vms_memory_pin(f.memory));
 	release(&f, 1);
 
-	g_assert_true(vms_machine_glance(f.machine, 1, NULL));
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
 	fake_machine_go_on(f.machine);
-	check_glance(&f, 2 * PA, 2);
-	g_assert_false(vms_memory_stay(f.memory));
+	check_value(&f, 2 * PA, 2);
+	g_assert_false(vms_memory_pin(f.memory));
 	g_assert_false(vms_memory_read_u64(f.memory, 3 * PA, &value));
 	uint8_t across[2 * PA];
 	g_assert_false(vms_memory_read(f.memory, 2 * PA, across, sizeof(across)));
@@ -192,22 +195,22 @@ static void test_glance_at_more(void)
 	finish(&f);
 }
 
-/* A hold within a glance is one. */
-static void test_hold_in_glance(void)
+/* A hold within a brief hold pins the vCPU. */
+static void test_hold_in_brief_hold(void)
 {
 	struct fixture f;
 	g_autoptr(GError) error = NULL;
 	start(&f, true);
-	fake_machine_set_glances(f.machine);
+	fake_machine_set_brief_holds(f.machine);
 	vms_memory_set_vcpu(f.memory, 1);
-	g_assert_true(vms_machine_glance(f.machine, 1, NULL));
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
 	hold(&f, 1);
 	fake_machine_go_on(f.machine); /* too late */
 	g_assert_cmpuint(read_after_write(&f, 1), ==, 1);
 	release(&f, 1);
 	release(&f, 1);
 
-	g_assert_true(vms_machine_glance(f.machine, 1, NULL));
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
 	fake_machine_go_on(f.machine);
 	g_assert_false(vms_machine_hold(f.machine, 1, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_GONE_ON);
@@ -224,8 +227,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/memory/whole", test_whole);
 	g_test_add_func("/memory/one-vcpu", test_one_vcpu);
 	g_test_add_func("/memory/read-ahead", test_read_ahead);
-	g_test_add_func("/memory/glance", test_glance);
-	g_test_add_func("/memory/glance/more", test_glance_at_more);
-	g_test_add_func("/memory/glance/hold", test_hold_in_glance);
+	g_test_add_func("/memory/brief-hold", test_brief_hold);
+	g_test_add_func("/memory/brief-hold/pin", test_pin);
+	g_test_add_func("/memory/brief-hold/hold", test_hold_in_brief_hold);
 	return g_test_run();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples by glances at vCPUs that never wait: each is taken, and none is of two moments. */
+/* Samples by brief holds of vCPUs that never wait: each is taken, and none is of two moments. */
 #include "sample/run.h"
 #include "arch/x86_64.h"
 #include "fake_machine.h"
@@ -63,14 +63,14 @@ static void test_late(void)
 				   .kind = VMS_GUEST_NONE,
 				   .symbol_files = no_files };
 	g_atomic_ref_count_init(&guest.refs);
-	fake_machine_set_glances(f.machine);
+	fake_machine_set_brief_holds(f.machine);
 	fake_machine_set_hooks(f.machine, &(struct fake_hooks) { .regs = regs, .data = &f });
 	fake_machine_add_ram(f.machine, CODE, 0x1000);
 	fake_machine_add_ram(f.machine, STACK, 0x2000);
 	struct vms_sample_stats stats = sample(&f, &guest);
 	for (int i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		g_assert_cmpuint(stats.failed[i], ==, 0);
-	g_assert_cmpuint(f.n, >=, stats.samples + SAMPLES); /* glances, and then holds */
+	g_assert_cmpuint(f.n, >=, stats.samples + SAMPLES); /* brief holds, and then others */
 	vms_machine_unref(f.machine);
 }
 

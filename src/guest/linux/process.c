@@ -234,7 +234,7 @@ void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
 	struct vms_area area;
 	if (is_up_to_date(guest, noted, va, stamp) ||
 	    !vms_areas_find(areas, memory, noted->mm, va, &area) ||
-	    confirm(guest, noted, va, stamp, &area) || !vms_memory_stay(memory))
+	    confirm(guest, noted, va, stamp, &area) || !vms_memory_pin(memory))
 		return;
 	char name[VMS_AREA_NAME_SIZE];
 	vms_areas_name(areas, memory, noted->mm, &area, name);

@@ -36,7 +36,7 @@ struct hold {
 	struct pieces expected, next; /* to be brought with that one, and with the next */
 };
 
-_Static_assert(VMS_AGENT_PART == VMS_EXPECTED_SIZE, "what is brought is what is expected");
+_Static_assert(VMS_AGENT_PART == VMS_PREFETCH_SIZE, "what is brought is what is expected");
 
 struct agent_machine {
 	struct vms_qemu qemu;
@@ -201,12 +201,12 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	return come(machine, vcpu, VMS_AGENT_STAY, error);
 }
 
-static bool glance(struct vms_machine *machine, int vcpu, GError **error)
+static bool hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 {
 	return come(machine, vcpu, 0, error);
 }
 
-static bool stay(struct vms_machine *machine, int vcpu)
+static bool pin(struct vms_machine *machine, int vcpu)
 {
 	struct hold *hold = &agent_of(machine)->holds[vcpu];
 	struct vms_agent_vcpu *slot = slot_of(agent_of(machine), (unsigned)vcpu);
@@ -243,14 +243,14 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 
 /* ---- memory that comes along ------------------------------------------ */
 
-static void expect(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+static void prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
 	struct pieces *next = &agent_of(machine)->holds[vcpu].next;
 	if (next->n < VMS_AGENT_MAX_PARTS)
 		next->pa[next->n++] = pa;
 }
 
-static const void *expected(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+static const void *prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
 	struct agent_machine *agent = agent_of(machine);
 	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
@@ -316,11 +316,11 @@ static const struct vms_engine engine = {
 	.holds_each = true,
 	.hold = hold,
 	.release = release,
-	.glance = glance,
-	.stay = stay,
+	.hold_briefly = hold_briefly,
+	.pin = pin,
 	.regs = regs,
-	.expect = expect,
-	.expected = expected,
+	.prefetch = prefetch,
+	.prefetched = prefetched,
 	.system_regs = vms_qemu_system_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.read_ram = vms_qemu_read_ram,

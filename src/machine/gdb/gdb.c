@@ -6,13 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A request is short: the longest names a document of the target description. */
+/* The longest request, in bytes: it names a document of the target description. */
 #define REQUEST_MAX 160
-/* Bytes of requests that are sent before any is answered: every socket takes so many at once. */
-#define TOGETHER_BYTES 2048
-#define INTERRUPT      '\003'
-/* How often a damaged packet is asked for again. */
+/* How many bytes of requests to send before any answer. Every socket takes so many at once. */
+#define BATCH_BYTES 2048
+#define INTERRUPT   '\003'
+/* How often to send a packet again, or to ask for one again, that arrived damaged. */
 #define RETRIES_MAX 3
+/* How long to wait for the answer of a stub that has received a request. */
+#define HEARD_NS UINT64_C(500000000)
+/* How many unread packets of somebody else to skip. */
+#define UNREAD_MAX 64
 
 bool vms_gdb_fail(struct vms_gdb *gdb, enum vms_error code, const char *what, GError **error)
 {
@@ -20,8 +24,8 @@ bool vms_gdb_fail(struct vms_gdb *gdb, enum vms_error code, const char *what, GE
 	return false;
 }
 
-/* An error after which nothing more can be believed. Returns false. */
-static bool break_off(struct vms_gdb *gdb, const char *what, GError **error)
+/* Sets an error after which no answer of the stub can be trusted any more. Returns false. */
+static bool fail_connection(struct vms_gdb *gdb, const char *what, GError **error)
 {
 	gdb->broken = true;
 	return vms_gdb_fail(gdb, VMS_ERROR_PROTOCOL, what, error);
@@ -34,8 +38,8 @@ static bool check_open(struct vms_gdb *gdb, GError **error)
 }
 
 /*
- * The acknowledgement of what came last goes before it: one message less, which the stub would have
- * to wake up for. `bytes` is changed.
+ * Sends bytes, and changes `bytes`. The acknowledgement of the last packet goes before them: a
+ * message of its own would wake the stub once more.
  */
 static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns, GError **error)
 {
@@ -71,7 +75,7 @@ static void append_packet(GString *bytes, const char *payload)
 	g_string_append_printf(bytes, "$%s#%02x", payload, sum);
 }
 
-/* What goes before requests. */
+/* The bytes that precede a row of requests. */
 static GString *begin_requests(const struct vms_gdb *gdb)
 {
 	GString *bytes = g_string_sized_new(REQUEST_MAX);
@@ -88,12 +92,13 @@ static bool send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadl
 	return send_bytes(gdb, bytes, deadline_ns, error);
 }
 
-/* Appends one raw byte, which may be part of an escape or a run, to the payload. */
+/* What the byte before says of the next one: it is escaped, or the length of a run. */
 struct decoder {
 	bool escaped, run;
 };
 
-static bool decode(struct decoder *decoder, GString *payload, uint8_t byte)
+/* Decodes one byte of a packet and appends it to the payload. False if it is malformed. */
+static bool decode_byte(struct decoder *decoder, GString *payload, uint8_t byte)
 {
 	size_t count = 1;
 	if (decoder->run) {
@@ -119,7 +124,7 @@ static bool decode(struct decoder *decoder, GString *payload, uint8_t byte)
 	return true;
 }
 
-/* From behind '$' to the end of the checksum. *intact tells whether that is right. */
+/* Receives a packet from behind '$' to its checksum. Sets *intact if the checksum is right. */
 static bool receive_payload(struct vms_gdb *gdb, uint64_t deadline_ns, bool *intact, GError **error)
 {
 	struct decoder decoder = { 0 };
@@ -130,16 +135,16 @@ static bool receive_payload(struct vms_gdb *gdb, uint64_t deadline_ns, bool *int
 			return false;
 		if (byte == '#')
 			break;
-		if (byte == '$') { /* what came before was cut off */
+		if (byte == '$') { /* a new packet: the one before was cut off */
 			g_string_truncate(gdb->payload, 0);
 			decoder = (struct decoder) { 0 };
 			sum = 0;
 			continue;
 		}
 		sum += byte;
-		if (!decode(&decoder, gdb->payload, byte))
-			return break_off(gdb, "it sent a packet that is malformed or too long",
-					 error);
+		if (!decode_byte(&decoder, gdb->payload, byte))
+			return fail_connection(
+				gdb, "it sent a packet that is malformed or too long", error);
 	}
 	for (int i = 0; i < 2; i++) {
 		if (!receive_byte(gdb, deadline_ns, &digits[i], error))
@@ -152,8 +157,10 @@ static bool receive_payload(struct vms_gdb *gdb, uint64_t deadline_ns, bool *int
 	return true;
 }
 
-/* The next packet into `payload`, to be acknowledged. `request` is sent again when the stub asks
- * so. */
+/*
+ * Receives the next packet into `payload`. It is acknowledged later. When the stub asks for it,
+ * `request` is sent again, unless that is NULL.
+ */
 static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t deadline_ns,
 			   GError **error)
 {
@@ -173,21 +180,23 @@ static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t de
 			if (!send_byte(gdb, '-', deadline_ns, error))
 				return false;
 			if (++retries > RETRIES_MAX)
-				return break_off(gdb, "its packets have wrong checksums", error);
+				return fail_connection(gdb, "its packets have wrong checksums",
+						       error);
 		} else if (byte == '-' && request) {
 			if (++retries > RETRIES_MAX)
-				return break_off(gdb, "it does not accept our packets", error);
+				return fail_connection(gdb, "it does not accept our packets",
+						       error);
 			if (!send_packet(gdb, request, deadline_ns, error))
 				return false;
 		} else if (++skipped > VMS_GDB_PAYLOAD_MAX) {
-			return break_off(gdb,
-					 "it sent something else than packets; is this a gdb stub?",
-					 error);
+			return fail_connection(
+				gdb, "it sent something else than packets; is this a gdb stub?",
+				error);
 		}
 	}
 }
 
-/* Is the payload a stop reply? If so, notes the signal. */
+/* True if the payload is a stop reply, whose signal is noted. */
 static bool note_stop(struct vms_gdb *gdb)
 {
 	const char *text = gdb->payload->str;
@@ -200,14 +209,15 @@ static bool note_stop(struct vms_gdb *gdb)
 	return true;
 }
 
-/* Is the payload the news that the machine has exited? */
+/* True if the payload says that the machine has exited. */
 static bool is_exit(struct vms_gdb *gdb)
 {
 	return (gdb->payload->str[0] == 'W' || gdb->payload->str[0] == 'X') &&
 	       g_ascii_isxdigit(gdb->payload->str[1]);
 }
 
-/* The next answer, behind the news that the requests have stopped the machine. */
+/* Receives the next answer. Before it, the stub may say that the request has stopped the machine.
+ */
 static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
 {
 	if (!receive_packet(gdb, NULL, deadline_ns, error))
@@ -218,11 +228,11 @@ static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **e
 	if (gdb->hold)
 		vms_hold_change(gdb->hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
 	if (!gdb->interrupts)
-		return break_off(gdb, "it answers a request with a stop", error);
+		return fail_connection(gdb, "it answers a request with a stop", error);
 	vms_gdb_forget_regs(gdb);
 	if (!receive_packet(gdb, NULL, deadline_ns, error))
 		return false;
-	return !note_stop(gdb) || break_off(gdb, "it answers a request with a stop", error);
+	return !note_stop(gdb) || fail_connection(gdb, "it answers a request with a stop", error);
 }
 
 bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
@@ -243,10 +253,10 @@ bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
 		gdb->stopped_by_request = true; /* the request was lost: send it again */
 		vms_gdb_forget_regs(gdb);
 	}
-	return break_off(gdb, "it answers a request with a stop", error);
+	return fail_connection(gdb, "it answers a request with a stop", error);
 }
 
-/* Waits for a stop reply; what else comes is late or console output. */
+/* Waits for a stop reply. Other packets are late answers or console output. */
 static bool wait_for_stop(struct vms_gdb *gdb, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
@@ -259,7 +269,7 @@ static bool wait_for_stop(struct vms_gdb *gdb, GError **error)
 		}
 	} while (!note_stop(gdb) && vms_clock_now_ns() < deadline_ns);
 	if (!gdb->stopped)
-		return break_off(gdb, "it does not tell that the machine has stopped", error);
+		return fail_connection(gdb, "it does not tell that the machine has stopped", error);
 	return true;
 }
 
@@ -274,8 +284,9 @@ bool vms_gdb_stop(struct vms_gdb *gdb, GError **error)
 }
 
 /*
- * An interrupt request is answered by a machine that runs only; `?` always. What
- * answers qC is no stop reply, and so ends them.
+ * The stub of a machine that runs answers an interrupt request by a stop reply, that of a stopped
+ * machine does not. It always answers `?` by a stop reply. So one stop reply says that the machine
+ * was stopped, and two that it ran. The answer to qC, which is no stop reply, ends them.
  */
 bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error)
 {
@@ -292,7 +303,7 @@ bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error)
 			return false;
 	} while (note_stop(gdb) && ++stops <= 2);
 	if (stops < 1 || stops > 2)
-		return break_off(gdb, "it does not tell whether the machine runs", error);
+		return fail_connection(gdb, "it does not tell whether the machine runs", error);
 	*was_running = stops == 2;
 	return true;
 }
@@ -329,7 +340,7 @@ bool vms_gdb_resume(struct vms_gdb *gdb, GError **error)
 		if (!receive_byte(gdb, deadline_ns, &byte, error))
 			return false;
 		if (byte == '-')
-			return break_off(gdb, "it does not accept our packets", error);
+			return fail_connection(gdb, "it does not accept our packets", error);
 	} while (byte != '+');
 	return true;
 }
@@ -342,7 +353,7 @@ bool vms_gdb_poll(struct vms_gdb *gdb, GError **error)
 		gdb->broken = true;
 		return false;
 	}
-	/* Acknowledgements that came late announce nothing. */
+	/* Late acknowledgements are no news. */
 	while (vms_stream_unread(&gdb->stream) && gdb->stream.buffer[gdb->stream.start] == '+')
 		gdb->stream.start++;
 	return vms_stream_unread(&gdb->stream) == 0 || wait_for_stop(gdb, error);
@@ -357,8 +368,8 @@ bool vms_gdb_detach(struct vms_gdb *gdb, GError **error)
 }
 
 /*
- * A thread by its id: "1", or "p1.1" from a stub that a client before us asked for its multiprocess
- * extension, which QEMU's keeps to.
+ * Parses the id of a thread: "1" or "p1.1". QEMU's stub writes the latter if an earlier client
+ * asked for the multiprocess extension, which the stub keeps using.
  */
 static bool parse_thread(const char *id, uint64_t *ret)
 {
@@ -366,7 +377,7 @@ static bool parse_thread(const char *id, uint64_t *ret)
 	return g_ascii_string_to_unsigned(dot ? dot + 1 : id, 16, 1, G_MAXINT64, ret, NULL);
 }
 
-/* Asks for the threads, which are the vCPUs, in order. */
+/* Lists the threads, which are the vCPUs, in their order. */
 static bool list_threads(struct vms_gdb *gdb, GError **error)
 {
 	const char *request = "qfThreadInfo";
@@ -376,28 +387,26 @@ static bool list_threads(struct vms_gdb *gdb, GError **error)
 		if (gdb->payload->str[0] == 'l')
 			break;
 		if (gdb->payload->str[0] != 'm')
-			return break_off(gdb, "it does not list its vCPUs", error);
+			return fail_connection(gdb, "it does not list its vCPUs", error);
 		g_auto(GStrv) ids = g_strsplit(gdb->payload->str + 1, ",", -1);
 		for (char **id = ids; *id; id++) {
 			uint64_t number;
 			if (gdb->threads->len >= VMS_GDB_THREADS_MAX || !parse_thread(*id, &number))
-				return break_off(gdb, "its list of vCPUs is malformed or too long",
-						 error);
+				return fail_connection(
+					gdb, "its list of vCPUs is malformed or too long", error);
 			g_array_append_val(gdb->threads, number);
 		}
 		request = "qsThreadInfo";
 	}
 	if (gdb->threads->len == 0)
-		return break_off(gdb, "it lists no vCPU", error);
+		return fail_connection(gdb, "it lists no vCPU", error);
 	return true;
 }
 
-/* How long a stub may take to answer a request that it has heard. */
-#define HEARD_NS UINT64_C(500000000)
-
 /*
- * The first request. QEMU may tell before its answer that it has stopped the machine, for a client
- * has come; older ones that a request has stopped it, which is lost then.
+ * Sends the first request. Before its answer QEMU may say that it has stopped the machine because a
+ * client has come. An older QEMU says that the request has stopped the machine, and forgets the
+ * request: it is sent again.
  */
 static bool greet_stub(struct vms_gdb *gdb, const char *request, GError **error)
 {
@@ -419,7 +428,7 @@ static bool greet_stub(struct vms_gdb *gdb, const char *request, GError **error)
 	return vms_gdb_request(gdb, request, error);
 }
 
-/* One that nobody answers waits behind another client. */
+/* A stub that does not answer serves another client, behind which this one waits. */
 static bool request_features(struct vms_gdb *gdb, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
@@ -440,7 +449,7 @@ static bool read_features(struct vms_gdb *gdb, GError **error)
 		return false;
 	g_auto(GStrv) features = g_strsplit(gdb->payload->str, ";", 64);
 	bool describes = false;
-	gdb->packet_size = 400; /* what every stub can, by the protocol's manual */
+	gdb->packet_size = 400; /* every stub accepts this size, by the protocol's manual */
 	for (char **feature = features; *feature; feature++) {
 		uint64_t size;
 		if (strcmp(*feature, "qXfer:features:read+") == 0)
@@ -465,7 +474,7 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 	gdb->stopped = true;
 	if (!read_features(gdb, error))
 		return false;
-	/* Other stubs may have something to tell before they listen. */
+	/* A stub that is not QEMU's may have to report a stop before it answers requests. */
 	if (!gdb->interrupts) {
 		if (!vms_gdb_request(gdb, "?", error))
 			return false;
@@ -495,7 +504,7 @@ void vms_gdb_close(struct vms_gdb *gdb)
 	g_clear_pointer(&gdb->known, g_free);
 }
 
-/* `size` bytes in hexadecimal, as a little-endian number cut to 64 bits. False for "xx". */
+/* Parses `size` bytes in hexadecimal as a little-endian number, cut to 64 bits. False for "xx". */
 static bool parse_register(const char *hex, unsigned size, uint64_t *ret)
 {
 	*ret = 0;
@@ -511,7 +520,7 @@ static bool parse_register(const char *hex, unsigned size, uint64_t *ret)
 
 /* ---- registers -------------------------------------------------------- */
 
-/* The payload is what answers `g`: it has its registers in the order of their numbers. */
+/* Parses the answer to `g`, which has the registers in the order of their numbers. */
 static void parse_general(struct vms_gdb *gdb, struct vms_regs *ret)
 {
 	gdb->general_size = gdb->payload->len / 2;
@@ -525,7 +534,7 @@ static void parse_general(struct vms_gdb *gdb, struct vms_regs *ret)
 	}
 }
 
-/* The payload is what answers `p`. A register that the stub refuses stays invalid. */
+/* Parses the answer to `p`. A register that the stub refuses stays invalid. */
 static void parse_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *ret)
 {
 	const struct vms_gdb_slot *slot = &gdb->slots[index];
@@ -535,7 +544,10 @@ static void parse_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *r
 		vms_regs_set(ret, index, value);
 }
 
-/* Is the register one that `g` does not hold, of those that are seldom needed or not? */
+/*
+ * True if the register has to be read by `p`. With `seldom`: if it is one that is seldom needed.
+ * Without: if it is another one, and the answer to `g` does not have it.
+ */
 static bool is_single(const struct vms_gdb *gdb, unsigned index, bool seldom)
 {
 	const struct vms_gdb_slot *slot = &gdb->slots[index];
@@ -583,7 +595,7 @@ static bool read_singles(struct vms_gdb *gdb, bool seldom, struct vms_regs *ret,
 	return true;
 }
 
-/* Step by step, as any stub can do it. */
+/* Reads one vCPU request by request, which works with any stub. */
 static bool read_vcpu(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	if (!select_vcpu(gdb, vcpu, error) || !vms_gdb_request(gdb, "g", error))
@@ -592,7 +604,7 @@ static bool read_vcpu(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, 
 	return read_singles(gdb, false, ret, error);
 }
 
-/* What read_vcpu asks for. */
+/* Appends the requests that read_vcpu sends. */
 static void append_requests(const struct vms_gdb *gdb, unsigned vcpu, GString *bytes)
 {
 	char request[REQUEST_MAX];
@@ -607,7 +619,10 @@ static void append_requests(const struct vms_gdb *gdb, unsigned vcpu, GString *b
 	}
 }
 
-/* A vCPU that is not there any more stays unknown; what answers the other requests is another's. */
+/*
+ * Receives the answers to append_requests. If the stub refused to select the vCPU, which has been
+ * unplugged then, the other answers are of another vCPU: the registers stay unknown.
+ */
 static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_regs *ret,
 			 GError **error)
 {
@@ -616,12 +631,12 @@ static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_r
 		return false;
 	bool selected = is_ok(gdb);
 	if (!selected && gdb->payload->len > 0 && gdb->payload->str[0] != 'E')
-		return break_off(gdb, "its answers are not those of the requests", error);
+		return fail_connection(gdb, "its answers do not belong to the requests", error);
 	if (!receive_answer(gdb, deadline_ns, error))
 		return false;
 	parse_general(gdb, ret);
 	if (gdb->general_size != size)
-		return break_off(gdb, "its vCPUs differ in their registers", error);
+		return fail_connection(gdb, "its vCPUs differ in their registers", error);
 	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
 		if (!is_single(gdb, i, false))
 			continue;
@@ -635,22 +650,23 @@ static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_r
 }
 
 /*
- * The vCPUs from `first` on, all requests before any answer: one round trip. QEMU's stub takes a
- * request for the acknowledgement of what it has answered before.
+ * Reads the vCPUs from `first` on in one round trip: all requests are sent before the first answer
+ * is received. That works because QEMU's stub takes a request as the acknowledgement of its last
+ * answer.
  */
-static bool read_together(struct vms_gdb *gdb, unsigned first, GError **error)
+static bool read_batch(struct vms_gdb *gdb, unsigned first, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	g_autoptr(GString) bytes = begin_requests(gdb);
 	unsigned end = first;
-	for (; end < gdb->threads->len && bytes->len < TOGETHER_BYTES; end++)
+	for (; end < gdb->threads->len && bytes->len < BATCH_BYTES; end++)
 		append_requests(gdb, end, bytes);
 	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
 		return false;
 	bool received = true;
 	for (unsigned i = first; received && i < end; i++)
 		received = receive_vcpu(gdb, deadline_ns, &gdb->known[i], error);
-	/* What is still to come would be taken for the answers of other requests. */
+	/* Answers that are still to come would be taken for answers to later requests. */
 	gdb->broken |= !received;
 	return received;
 }
@@ -659,7 +675,7 @@ bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error)
 {
 	gdb->stopped_by_request = false;
 	vms_gdb_forget_regs(gdb);
-	bool done = gdb->has_phys_mode && gdb->general_size > 0 ? read_together(gdb, 0, error)
+	bool done = gdb->has_phys_mode && gdb->general_size > 0 ? read_batch(gdb, 0, error)
 								: vms_gdb_request(gdb, "qC", error);
 	*was_running = gdb->stopped_by_request;
 	gdb->stopped |= done;
@@ -667,14 +683,11 @@ bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error)
 	return done;
 }
 
-/* Packets that may lie about unread. */
-#define UNREAD_MAX 64
-
 bool vms_gdb_resync(struct vms_gdb *gdb, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	g_autoptr(GString) bytes = g_string_new(NULL);
-	/* An empty request acknowledges what may be left, and stops a machine that runs. */
+	/* An empty request acknowledges a packet that may be left, and stops a running machine. */
 	append_packet(bytes, "");
 	append_packet(bytes, "qC");
 	gdb->owes_ack = gdb->broken = false;
@@ -687,7 +700,7 @@ bool vms_gdb_resync(struct vms_gdb *gdb, GError **error)
 		if (g_str_has_prefix(gdb->payload->str, "QC"))
 			return true;
 	}
-	return break_off(gdb, "its answers are not those of the requests", error);
+	return fail_connection(gdb, "its answers do not belong to the requests", error);
 }
 
 static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)
@@ -697,8 +710,8 @@ static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)
 
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	bool together = gdb->has_phys_mode && gdb->general_size > 0;
-	bool read = is_known(gdb, vcpu) || !together || read_together(gdb, vcpu, error);
+	bool in_batch = gdb->has_phys_mode && gdb->general_size > 0;
+	bool read = is_known(gdb, vcpu) || !in_batch || read_batch(gdb, vcpu, error);
 	if (read && !is_known(gdb, vcpu))
 		read = read_vcpu(gdb, vcpu, &gdb->known[vcpu], error);
 	if (read)
@@ -719,7 +732,7 @@ bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *re
 	return select_vcpu(gdb, vcpu, error) && read_singles(gdb, true, ret, error);
 }
 
-/* A part of memory that fits into one packet. */
+/* Reads a part of memory that fits into one packet. */
 static bool read_part(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t size, GError **error)
 {
 	char request[REQUEST_MAX];
@@ -727,17 +740,19 @@ static bool read_part(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t siz
 	if (!vms_gdb_request(gdb, request, error))
 		return false;
 	if (gdb->payload->len != 2 * size)
-		return vms_gdb_fail(gdb, VMS_ERROR_UNREADABLE, "there is no memory", error);
+		return vms_gdb_fail(gdb, VMS_ERROR_UNREADABLE, "there is no memory at this address",
+				    error);
 	for (size_t i = 0; i < size; i++) {
 		uint64_t value;
 		if (!parse_register(gdb->payload->str + 2 * i, 1, &value))
-			return break_off(gdb, "it sent memory that is not hexadecimal", error);
+			return fail_connection(gdb, "it sent memory that is not hexadecimal",
+					       error);
 		buf[i] = (uint8_t)value;
 	}
 	return true;
 }
 
-static bool was_let_go(const struct vms_gdb *gdb)
+static bool was_taken_by_watchdog(const struct vms_gdb *gdb)
 {
 	return gdb->hold && vms_hold_phase(atomic_load(&gdb->hold->word)) == VMS_HOLD_TAKEN;
 }
@@ -753,9 +768,9 @@ bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size,
 	size_t part_max = (gdb->packet_size - 8) / 2;
 	for (size_t done = 0; done < size;) {
 		size_t part = MIN(size - done, part_max);
-		if (was_let_go(gdb))
+		if (was_taken_by_watchdog(gdb))
 			return vms_gdb_fail(gdb, VMS_ERROR_INVALID_STATE,
-					    "the watchdog has let the machine go", error);
+					    "the watchdog has released the machine", error);
 		if (!read_part(gdb, pa + done, (uint8_t *)buf + done, part, error))
 			return false;
 		done += part;
@@ -763,16 +778,16 @@ bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size,
 	return true;
 }
 
-/* Appends the hexadecimal text of a packet "O…". */
-static bool add_text(struct vms_gdb *gdb, GString *text, GError **error)
+/* Appends the text of a packet "O…", which is in hexadecimal. */
+static bool append_console_text(struct vms_gdb *gdb, GString *text, GError **error)
 {
 	const GString *payload = gdb->payload;
 	if (payload->len % 2 == 0 || text->len + payload->len / 2 > VMS_GDB_TEXT_MAX)
-		return break_off(gdb, "its monitor's text is malformed or too long", error);
+		return fail_connection(gdb, "its monitor's text is malformed or too long", error);
 	for (size_t i = 1; i < payload->len; i += 2) {
 		uint64_t byte;
 		if (!parse_register(payload->str + i, 1, &byte))
-			return break_off(gdb, "its monitor's text is not hexadecimal", error);
+			return fail_connection(gdb, "its monitor's text is not hexadecimal", error);
 		g_string_append_c(text, (char)byte);
 	}
 	return true;
@@ -788,12 +803,14 @@ char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error)
 		return NULL;
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	while (gdb->payload->str[0] == 'O' && gdb->payload->str[1] != 'K') {
-		if (!add_text(gdb, text, error) || !receive_packet(gdb, NULL, deadline_ns, error))
+		if (!append_console_text(gdb, text, error) ||
+		    !receive_packet(gdb, NULL, deadline_ns, error))
 			return NULL;
 	}
 	if (strcmp(gdb->payload->str, "OK") != 0) {
 		vms_gdb_fail(gdb, VMS_ERROR_UNSUPPORTED,
-			     "it has no monitor (qRcmd), or that refuses the command", error);
+			     "it has no monitor (qRcmd), or its monitor refuses the command",
+			     error);
 		return NULL;
 	}
 	return vms_text_clean_lines(text->str);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gdb target descriptions: XML documents of a stub that name its architecture
- * and its registers, in the order of their numbers
+ * Reads gdb target descriptions: XML documents of a stub that name its architecture and its
+ * registers, in the order of their numbers
  * (https://sourceware.org/gdb/current/onlinedocs/gdb.html/Target-Descriptions.html).
  */
 #include "machine/gdb/gdb.h"
@@ -14,24 +14,26 @@
 #define REGISTERS_MAX	  4096
 #define REGISTER_BITS_MAX 65536
 
-/* What has been read of a description. */
+/* What has been read of a description so far. */
 struct target {
 	struct vms_gdb *gdb;
-	unsigned documents, depth;
-	bool in_architecture;
+	unsigned documents, depth; /* of documents that include each other */
+	bool in_architecture;	   /* inside the element <architecture> */
 	char *architecture;
-	unsigned next_number;
-	GArray *registers; /* struct described */
+	unsigned next_number; /* of the next register without a number of its own */
+	GArray *registers;    /* struct described */
 };
 
+/* A register of the description. */
 struct described {
-	unsigned number, size;
+	unsigned number;
+	unsigned size; /* bytes */
 	char name[32];
 };
 
 static bool read_document(struct target *target, const char *name, GError **error);
 
-static GString *fetch(struct vms_gdb *gdb, const char *name, GError **error)
+static GString *fetch_document(struct vms_gdb *gdb, const char *name, GError **error)
 {
 	g_autoptr(GString) document = g_string_new(NULL);
 	for (;;) {
@@ -54,13 +56,13 @@ static GString *fetch(struct vms_gdb *gdb, const char *name, GError **error)
 	}
 }
 
-static bool malformed(struct target *target, GError **error)
+static bool fail_malformed(struct target *target, GError **error)
 {
 	return vms_gdb_fail(target->gdb, VMS_ERROR_PROTOCOL,
 			    "its target description is malformed or too long", error);
 }
 
-/* Is `name` fit to be put into a request? */
+/* True if `name` can be part of a request. */
 static bool is_plain_name(const char *name)
 {
 	return *name && strlen(name) <= 64 &&
@@ -73,9 +75,9 @@ static bool add_register(struct target *target, const char *name, const char *bi
 	uint64_t bits, number = target->next_number;
 	if (!name || !bitsize || target->registers->len >= REGISTERS_MAX ||
 	    !g_ascii_string_to_unsigned(bitsize, 10, 1, REGISTER_BITS_MAX, &bits, NULL))
-		return malformed(target, error);
+		return fail_malformed(target, error);
 	if (regnum && !g_ascii_string_to_unsigned(regnum, 10, 0, G_MAXUINT16, &number, NULL))
-		return malformed(target, error);
+		return fail_malformed(target, error);
 	struct described described = { .number = (unsigned)number, .size = (unsigned)bits / 8 };
 	g_strlcpy(described.name, name, sizeof(described.name));
 	g_array_append_val(target->registers, described);
@@ -83,7 +85,7 @@ static bool add_register(struct target *target, const char *name, const char *bi
 	return true;
 }
 
-static const char *attribute(const char **names, const char **values, const char *name)
+static const char *find_attribute(const char **names, const char **values, const char *name)
 {
 	for (; *names; names++, values++) {
 		if (strcmp(*names, name) == 0)
@@ -100,15 +102,15 @@ static void on_element(GMarkupParseContext *context, const char *element, const 
 	if (strcmp(element, "architecture") == 0) {
 		target->in_architecture = true;
 	} else if (strcmp(element, "xi:include") == 0) {
-		const char *name = attribute(names, values, "href");
+		const char *name = find_attribute(names, values, "href");
 		if (!name || !is_plain_name(name))
-			malformed(target, error);
+			fail_malformed(target, error);
 		else
 			read_document(target, name, error);
 	} else if (strcmp(element, "reg") == 0) {
-		add_register(target, attribute(names, values, "name"),
-			     attribute(names, values, "bitsize"),
-			     attribute(names, values, "regnum"), error);
+		add_register(target, find_attribute(names, values, "name"),
+			     find_attribute(names, values, "bitsize"),
+			     find_attribute(names, values, "regnum"), error);
 	}
 }
 
@@ -134,8 +136,8 @@ static bool read_document(struct target *target, const char *name, GError **erro
 					      .end_element = on_end,
 					      .text = on_text };
 	if (target->depth >= INCLUDE_DEPTH_MAX || ++target->documents > DOCUMENTS_MAX)
-		return malformed(target, error);
-	g_autoptr(GString) document = fetch(target->gdb, name, error);
+		return fail_malformed(target, error);
+	g_autoptr(GString) document = fetch_document(target->gdb, name, error);
 	if (!document)
 		return false;
 	g_autoptr(GMarkupParseContext) context =
@@ -149,22 +151,23 @@ static bool read_document(struct target *target, const char *name, GError **erro
 	if (parsed)
 		return true;
 	if (failure->domain != VMS_ERROR)
-		return malformed(target, error);
+		return fail_malformed(target, error);
 	g_propagate_error(error, g_steal_pointer(&failure));
 	return false;
 }
 
-static int by_number(gconstpointer a, gconstpointer b)
+static int compare_numbers(gconstpointer a, gconstpointer b)
 {
 	const struct described *left = a, *right = b;
 	return left->number < right->number ? -1 : left->number > right->number;
 }
 
-/* `g` holds the registers in the order of their numbers, without gaps. */
+/* Finds each register's place in the answer to `g`: they follow each other by number, without gaps.
+ */
 static void place_registers(struct target *target)
 {
 	unsigned offset = 0;
-	g_array_sort(target->registers, by_number);
+	g_array_sort(target->registers, compare_numbers);
 	for (unsigned i = 0; i < target->registers->len; i++) {
 		const struct described *described =
 			&g_array_index(target->registers, struct described, i);

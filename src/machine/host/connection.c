@@ -16,8 +16,8 @@
 
 /* ---- unix sockets: sock_diag(7) ------------------------------------------ */
 
-/* Asks the kernel for one unix socket and its peer. False where it cannot tell. */
-static bool ask_kernel(uint32_t inode, void *reply, size_t *size)
+/* Asks the kernel about one unix socket and its peer. False if it does not answer. */
+static bool request_unix_socket(uint32_t inode, void *reply, size_t *size)
 {
 	struct {
 		struct nlmsghdr header;
@@ -42,7 +42,7 @@ static bool ask_kernel(uint32_t inode, void *reply, size_t *size)
 	return n > 0;
 }
 
-/* Looks for the peer's inode among the attributes of a reply; 0 where it is not told. */
+/* The peer's inode among the attributes of a reply; 0 if it is not among them. */
 static uint64_t find_peer_attribute(struct vms_bytes attributes)
 {
 	struct rtattr attribute;
@@ -62,7 +62,8 @@ static uint64_t find_peer_attribute(struct vms_bytes attributes)
 	return inode;
 }
 
-/* *told: the kernel knows, also that there is none. */
+/* The inode of the peer, or 0. Sets *told if the kernel knows: then 0 says that there is no peer.
+ */
 static uint64_t find_unix_peer(int fd, bool *told)
 {
 	struct stat own;
@@ -72,7 +73,7 @@ static uint64_t find_unix_peer(int fd, bool *told)
 	} reply;
 	size_t size = sizeof(reply);
 	const size_t before = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
-	if (fstat(fd, &own) < 0 || !ask_kernel((uint32_t)own.st_ino, &reply, &size) ||
+	if (fstat(fd, &own) < 0 || !request_unix_socket((uint32_t)own.st_ino, &reply, &size) ||
 	    !NLMSG_OK(&reply.header, size) || reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 	    reply.header.nlmsg_len < before)
 		return 0;
@@ -86,10 +87,10 @@ static uint64_t find_unix_peer(int fd, bool *told)
 #define TCP_ADDRESS_SIZE 40
 
 /*
- * An address as /proc/net/tcp and tcp6 write it: the words of the address as the host reads them,
- * and the port. An IPv4 address in tcp6 is an IPv6 one that begins with ::ffff.
+ * Writes an address as /proc/net/tcp and tcp6 have it: the words of the address in the host's byte
+ * order, and the port. In tcp6 an IPv4 address is an IPv6 address that begins with ::ffff.
  */
-static void write_address(const struct sockaddr_storage *address, bool in_tcp6, char *ret)
+static void print_address(const struct sockaddr_storage *address, bool in_tcp6, char *ret)
 {
 	if (address->ss_family == AF_INET) {
 		const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
@@ -130,14 +131,15 @@ static uint64_t find_tcp_peer(const struct sockaddr_storage *ours,
 	uint64_t inode = 0;
 	for (int in_tcp6 = ours->ss_family == AF_INET6; in_tcp6 <= 1 && !inode; in_tcp6++) {
 		char local[TCP_ADDRESS_SIZE], remote[TCP_ADDRESS_SIZE];
-		write_address(theirs, in_tcp6, local);
-		write_address(ours, in_tcp6, remote);
+		print_address(theirs, in_tcp6, local);
+		print_address(ours, in_tcp6, remote);
 		inode = find_in_list(in_tcp6 ? "/proc/net/tcp6" : "/proc/net/tcp", local, remote);
 	}
 	return inode;
 }
 
-static uint64_t find_inode(int fd, bool *told)
+/* The inode of the socket at the other end. *told: see find_unix_peer. */
+static uint64_t find_peer(int fd, bool *told)
 {
 	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
 	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
@@ -153,13 +155,13 @@ static uint64_t find_inode(int fd, bool *told)
 uint64_t vms_host_connection_inode(int fd)
 {
 	bool told;
-	return find_inode(fd, &told);
+	return find_peer(fd, &told);
 }
 
 /* ---- processes ------------------------------------------------------------ */
 
-/* *visible: may it be seen what its files are? */
-static bool has_open(pid_t pid, uint64_t inode, bool *visible)
+/* True if the process has the socket open. Sets *visible if this user may see its open files. */
+static bool has_socket_open(pid_t pid, uint64_t inode, bool *visible)
 {
 	g_autofree char *file = g_strdup_printf("socket:[%" G_GUINT64_FORMAT "]", inode);
 	g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
@@ -179,15 +181,16 @@ static bool has_open(pid_t pid, uint64_t inode, bool *visible)
 bool vms_host_has_socket(pid_t pid, uint64_t inode)
 {
 	bool visible;
-	return inode && has_open(pid, inode, &visible);
+	return inode && has_socket_open(pid, inode, &visible);
 }
 
 bool vms_host_identity_serves(const struct vms_host_identity *identity, int fd)
 {
 	bool told = false, visible = false;
-	uint64_t inode = find_inode(fd, &told);
-	bool serves = inode && has_open(identity->pid, inode, &visible);
-	if (told && !inode) /* who has answered has gone, and may have been anybody */
+	uint64_t inode = find_peer(fd, &told);
+	bool serves = inode && has_socket_open(identity->pid, inode, &visible);
+	/* The process that answered has closed its end. It may have been any process. */
+	if (told && !inode)
 		return false;
 	if (!visible)
 		return vms_host_identity_is_peer(identity, fd);

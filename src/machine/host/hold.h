@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whose stop it is that a machine stands still by, and what is still to be done about it: one small
- * state machine that the tool and its watchdog share in memory, and, where both have died, the next
- * tool finds in a file (docs/safety.md has a drawing). Each change is one compare and swap, so that
- * of two who would let a machine go on, one does.
+ * A small state machine that says whose stop a machine stands still by, and what is left to do
+ * about it (docs/safety.md has a drawing). The tool and its watchdog share it in memory. If both
+ * have died, the next tool finds it in a file. Each change is one compare and swap: when tool and
+ * watchdog both want to release a machine, only one of them does.
  */
 #pragma once
 
@@ -12,20 +12,27 @@
 #include <stdint.h>
 
 enum vms_hold_phase {
-	VMS_HOLD_NONE, /* nothing of ours: never touch the machine */
-	VMS_HOLD_HELD, /* a stop of ours is in force, or was asked for and may be still to come */
-	VMS_HOLD_LOOKING, /* somebody else's stop; a request on its way would stop a machine that
-			     its owner has resumed */
-	VMS_HOLD_TAKEN,	  /* the watchdog has let it go on, for a tool that did not move */
-	VMS_HOLD_OWED,	  /* our stop is to be undone, and QEMU has not done that yet */
+	/* No stop is ours. The watchdog does not touch the machine. */
+	VMS_HOLD_NONE,
+	/* A stop of ours is in force, or was requested and may still come. */
+	VMS_HOLD_HELD,
+	/*
+	 * Somebody else has stopped the machine. A request to the stub is under way, which would
+	 * stop the machine again if its owner had just resumed it.
+	 */
+	VMS_HOLD_LOOKING,
+	/* The watchdog has released the machine, because the tool did not move. */
+	VMS_HOLD_TAKEN,
+	/* A stop of ours has to be undone, and QEMU has not done so yet. */
+	VMS_HOLD_OWED,
 };
 
 struct vms_hold {
 	_Atomic uint64_t word;	   /* number of the hold << 3 | enum vms_hold_phase */
 	_Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC, when the hold began */
-	_Atomic uint64_t limit_ns; /* how long it may last */
-	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be */
-	/* Of a bare stub's client: one more before each request is sent, and one more after. */
+	_Atomic uint64_t limit_ns; /* how long the hold may last */
+	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be added */
+	/* A bare stub's client counts one before it sends a request, and one after. */
 	_Atomic uint64_t requests;
 };
 
@@ -39,13 +46,13 @@ static inline uint64_t vms_hold_in_phase(uint64_t word, enum vms_hold_phase phas
 	return (word & ~UINT64_C(7)) | (uint64_t)phase;
 }
 
-/* Is there a stop that may be ours? */
+/* True if the machine may stand still by a stop of ours. */
 static inline bool vms_hold_may_be_ours(enum vms_hold_phase phase)
 {
 	return phase == VMS_HOLD_HELD || phase == VMS_HOLD_TAKEN || phase == VMS_HOLD_OWED;
 }
 
-/* The next hold begins. */
+/* Begins the next hold, in this phase. */
 static inline void vms_hold_begin(struct vms_hold *hold, enum vms_hold_phase phase, uint64_t now_ns,
 				  uint64_t limit_ns)
 {
@@ -55,7 +62,7 @@ static inline void vms_hold_begin(struct vms_hold *hold, enum vms_hold_phase pha
 	atomic_store(&hold->word, number << 3 | (uint64_t)phase);
 }
 
-/* To another phase, unless the phase is not `from` any more. */
+/* Changes the phase. False, without a change, if the phase is not `from` any more. */
 static inline bool vms_hold_change(struct vms_hold *hold, enum vms_hold_phase from,
 				   enum vms_hold_phase to)
 {

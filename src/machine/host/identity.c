@@ -10,7 +10,7 @@
 #include <vmscope/error.h>
 
 #ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* of include/uapi/asm-generic/socket.h, Linux 6.5 */
+#define SO_PEERPIDFD 77 /* include/uapi/asm-generic/socket.h of Linux 6.5 */
 #endif
 
 bool vms_host_identity_is_alive(const struct vms_host_identity *identity)
@@ -26,10 +26,10 @@ bool vms_host_identity_is_alive(const struct vms_host_identity *identity)
 }
 
 /*
- * Adds the start time to a pid and its pidfd. The pid was this process's all the time, if the
- * process is still alive when the time has been read.
+ * Adds the start time to a pid and its pidfd. If the process is still alive afterwards, the pid was
+ * that process's all the time, and so the start time is its own.
  */
-static enum vms_process_state complete(struct vms_host_identity *identity)
+static enum vms_process_state add_start_time(struct vms_host_identity *identity)
 {
 	enum vms_process_state state = vms_process_start_time(identity->pid, &identity->start_time);
 	if (state == VMS_PROCESS_ALIVE && !vms_host_identity_is_alive(identity))
@@ -39,8 +39,8 @@ static enum vms_process_state complete(struct vms_host_identity *identity)
 	return state;
 }
 
-/* Fails for a process of which `complete` said so. */
-static bool fail_state(pid_t pid, enum vms_process_state state, GError **error)
+/* Sets the error for a process in a state that is not ALIVE. Returns false. */
+static bool set_state_error(pid_t pid, enum vms_process_state state, GError **error)
 {
 	if (state == VMS_PROCESS_GONE)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
@@ -63,9 +63,9 @@ bool vms_host_identity_open(struct vms_host_identity *ret, pid_t pid, GError **e
 		*ret = (struct vms_host_identity) { 0 };
 		return false;
 	}
-	/* Other errors: no such process, which `complete` finds out, too; or a kernel without. */
-	enum vms_process_state state = complete(ret);
-	return state == VMS_PROCESS_ALIVE || fail_state(pid, state, error);
+	/* Other errors: no pidfds, or no such process, which add_start_time notices. */
+	enum vms_process_state state = add_start_time(ret);
+	return state == VMS_PROCESS_ALIVE || set_state_error(pid, state, error);
 }
 
 bool vms_host_identity_open_peer(struct vms_host_identity *ret, int socket_fd)
@@ -77,7 +77,7 @@ bool vms_host_identity_open_peer(struct vms_host_identity *ret, int socket_fd)
 		return false;
 	ret->pid = peer.pid;
 	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &ret->pidfd, &fd_size) < 0) {
-		/* Where the kernel has it, it refuses a peer that has ended. */
+		/* A kernel that has the option fails in another way, for a peer that has ended. */
 		bool old = errno == ENOPROTOOPT;
 		ret->pidfd = old ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
 		if (!old || (ret->pidfd < 0 && errno != ENOSYS && errno != EPERM)) {
@@ -85,7 +85,7 @@ bool vms_host_identity_open_peer(struct vms_host_identity *ret, int socket_fd)
 			return false;
 		}
 	}
-	return complete(ret) == VMS_PROCESS_ALIVE;
+	return add_start_time(ret) == VMS_PROCESS_ALIVE;
 }
 
 void vms_host_identity_close(struct vms_host_identity *identity)

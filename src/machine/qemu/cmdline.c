@@ -4,11 +4,14 @@
 #include <string.h>
 
 #define DEFAULT_MEMORY (128U << 20)
-/* Of each option. A monitor's chardev is looked for among all: any user may start a "QEMU". */
+/*
+ * How many monitors of each option to read. The chardev of each is searched for among all
+ * arguments, and any user may start a "QEMU" with a long command line.
+ */
 #define MONITORS_MAX 16
 
-/* A copy of `text` up to the next single comma, and what follows that; ",," is a comma. */
-static char *next_part(const char **text)
+/* Takes the part of an option up to the next single comma; ",," stands for a comma. */
+static char *take_part(const char **text)
 {
 	GString *part = g_string_new(NULL);
 	const char *c = *text;
@@ -22,14 +25,14 @@ static char *next_part(const char **text)
 }
 
 /*
- * The value of `key` in an option like "4,maxcpus=8" or "cpus=4,maxcpus=8". The
- * first part may go without its key, if that is `key` (`first`).
+ * The value of `key` in an option like "4,maxcpus=8" or "cpus=4,maxcpus=8". With `first`, `key` is
+ * the one that the first part may leave out.
  */
 static char *option_value(const char *option, const char *key, bool first)
 {
 	size_t length = strlen(key);
 	for (const char *rest = option; *rest; first = false) {
-		g_autofree char *part = next_part(&rest);
+		g_autofree char *part = take_part(&rest);
 		if (strncmp(part, key, length) == 0 && part[length] == '=')
 			return g_strdup(part + length + 1);
 		if (first && !strchr(part, '='))
@@ -44,7 +47,7 @@ static uint64_t option_number(const char *option, const char *key, bool first)
 	return value ? g_ascii_strtoull(value, NULL, 10) : 0;
 }
 
-/* The argument of the option `name`, from args[*i] on; moves *i behind it. */
+/* The argument of the next option `name`, from args[*i] on. Moves *i behind it. */
 static const char *next_option(char **args, size_t *i, const char *name)
 {
 	while (args[*i] && args[*i + 1]) {
@@ -85,7 +88,7 @@ static unsigned parse_vcpus(const char *option)
 	return (unsigned)MIN(n, G_MAXUINT);
 }
 
-/* "4G", "size=4096M,slots=2"; MiB without a suffix. */
+/* Bytes of "4G" or "size=4096M,slots=2". A number without a suffix is in MiB. */
 static uint64_t parse_memory(const char *option)
 {
 	g_autofree char *size = option ? option_value(option, "size", true) : NULL;
@@ -114,20 +117,20 @@ static char *parse_accelerator(char **args)
 	return list ? g_strndup(list, strcspn(list, ":")) : g_strdup("tcg");
 }
 
-/* Does this end of the socket listen? */
+/* True if QEMU listens on the socket. */
 static bool is_server(const char *option)
 {
 	g_autofree char *server = option_value(option, "server", false);
 	for (const char *rest = option; !server && *rest;) {
-		g_autofree char *part = next_part(&rest);
+		g_autofree char *part = take_part(&rest);
 		if (strcmp(part, "server") == 0)
 			return true;
 	}
 	return server && strcmp(server, "on") == 0;
 }
 
-/* HOST:PORT to connect to, where QEMU listens on HOST. */
-static char *reachable(const char *host, const char *port)
+/* The address HOST:PORT to connect to when QEMU listens on `host`. */
+static char *make_tcp_address(const char *host, const char *port)
 {
 	bool any = !host || !*host || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 	return g_strdup_printf("%s:%s", any ? "localhost" : host, port);
@@ -140,11 +143,11 @@ static void add_qmp(struct vms_cmdline *ret, char *path, char *tcp, int fd)
 		g_array_append_val(ret->qmp, qmp);
 }
 
-/* "unix:PATH,server=on" or "tcp:HOST:PORT,server=on" */
+/* Adds the monitor of "unix:PATH,server=on" or "tcp:HOST:PORT,server=on". */
 static void add_device(const char *device, struct vms_cmdline *ret)
 {
 	const char *rest = device;
-	g_autofree char *address = next_part(&rest);
+	g_autofree char *address = take_part(&rest);
 	if (!is_server(device))
 		return;
 	if (g_str_has_prefix(address, "unix:")) {
@@ -153,12 +156,13 @@ static void add_device(const char *device, struct vms_cmdline *ret)
 		char *host = address + strlen("tcp:"), *colon = strrchr(host, ':');
 		if (colon) {
 			*colon = 0;
-			add_qmp(ret, NULL, reachable(host, colon + 1), -1);
+			add_qmp(ret, NULL, make_tcp_address(host, colon + 1), -1);
 		}
 	}
 }
 
-/* The chardev of that id: "socket,id=mon,path=PATH,server=on", or host and port, or fd. */
+/* Adds the monitor on chardev `id`: "socket,id=mon,path=PATH,server=on", or host and port, or fd.
+ */
 static void add_chardev(char **args, const char *id, struct vms_cmdline *ret)
 {
 	const char *chardev;
@@ -170,7 +174,7 @@ static void add_chardev(char **args, const char *id, struct vms_cmdline *ret)
 		g_autofree char *port = option_value(chardev, "port", false);
 		g_autofree char *fd = option_value(chardev, "fd", false);
 		add_qmp(ret, option_value(chardev, "path", false),
-			port ? reachable(host, port) : NULL,
+			port ? make_tcp_address(host, port) : NULL,
 			fd ? (int)MIN(g_ascii_strtoull(fd, NULL, 10), G_MAXINT) : -1);
 		return;
 	}
@@ -202,7 +206,7 @@ static void parse_mon(char **args, struct vms_cmdline *ret)
 	}
 }
 
-/* Monitors on a character device that has an id: "-monitor chardev:ID". */
+/* Notes monitors on a character device that has an id: "-monitor chardev:ID". */
 static void parse_named_monitors(char **args, const char *option, struct vms_cmdline *ret)
 {
 	const char *device;
@@ -212,7 +216,7 @@ static void parse_named_monitors(char **args, const char *option, struct vms_cmd
 	}
 }
 
-/* "DIRECTORY/libvmscope-agent-api4.so,socket=PATH" */
+/* The agent's socket in "DIRECTORY/libvmscope-agent-api4.so,socket=PATH". */
 static char *parse_agent(char **args)
 {
 	const char *plugin;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a QMP monitor listens: one of three. */
+/* Where a QMP monitor listens. One of the three members is set. */
 struct vms_cmdline_qmp {
 	char *path; /* as QEMU sees it, maybe relative; or NULL */
 	char *tcp;  /* HOST:PORT, or NULL */
@@ -15,14 +15,14 @@ struct vms_cmdline_qmp {
 
 struct vms_cmdline {
 	char *name;	   /* NULL when it has none */
-	char *accelerator; /* the first that QEMU is to try */
+	char *accelerator; /* the first one that QEMU tries */
 	unsigned vcpus;
 	uint64_t memory; /* bytes */
 
 	GArray *qmp;	     /* struct vms_cmdline_qmp: monitors that a client can connect to */
-	GPtrArray *monitors; /* char *: ids of the character devices of monitors that were named */
-	char *gdb;	     /* where -gdb or -s has put a stub, or NULL */
-	char *agent;	     /* the socket of our agent, as QEMU sees it, or NULL */
+	GPtrArray *monitors; /* char *: ids of character devices that monitors use */
+	char *gdb;	     /* address of the stub that -gdb or -s adds, or NULL */
+	char *agent;	     /* path of the agent's socket, as QEMU sees it, or NULL */
 };
 
 void vms_cmdline_parse(char **args, struct vms_cmdline *ret);

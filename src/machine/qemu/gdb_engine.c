@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine for a bare gdb stub: registers and physical memory come through it,
- * from QEMU's the memory map too, and nothing else is known of the machine.
+ * The engine for a bare gdb stub. Registers and physical memory come from the stub. QEMU's stub
+ * also gives the memory map, by the monitor behind it. Nothing else is known of the machine.
  */
 #include "base/clock.h"
 #include "base/timer.h"
@@ -20,23 +20,24 @@ struct stub_machine {
 	struct vms_guard *guard;
 	char *name;
 	GStringChunk *range_names;
-	bool has_monitor; /* QEMU's, behind the stub: it tells the state, and lets the machine go on
-			   */
-	bool held;	  /* from hold() to release() */
-	bool holding;	  /* we have stopped the machine */
-	atomic_bool user_paused; /* it stands still without our doing */
-	uint64_t wait_ns;	 /* no hold before that: a migration was under way */
-	struct vms_timer *timer; /* looks at holds that last; with a monitor */
-	const char *end_cause;	 /* how a hold has ended, without its holder; NULL */
+	/* QEMU's monitor answers behind the stub: it tells the state, and releases the machine. */
+	bool has_monitor;
+	bool held;		 /* between hold() and release() */
+	bool holding;		 /* the machine stands still by a stop of ours */
+	atomic_bool user_paused; /* the machine stands still by somebody else's stop */
+	uint64_t wait_ns;	 /* hold nothing before that time: a migration was under way */
+	struct vms_timer *timer; /* checks holds that last; only with a monitor */
+	const char *end_cause;	 /* what has ended the hold before its release, or NULL */
 };
 
-/* A machine that is migrated is not stopped more often than this, to see whether that is over. */
+/* How long to leave a machine that is migrated alone: only a stop shows whether that is over. */
 #define MIGRATION_WAIT_NS UINT64_C(1000000000)
+/* Poll interval for the end of a migration that has stopped the machine. */
 #define MIGRATION_POLL_US 50000
-static const char by_timer[] = "let go for a migration, or at the limit of a hold,";
+/* How often to check, during a hold, whether a migration begins. */
+#define CHECK_NS UINT64_C(5000000)
+static const char by_timer[] = "released for a migration, or at the limit of a hold,";
 static const char by_watchdog[] = "resumed by the watchdog, since this program did not move,";
-/* How often it is looked, in a hold that lasts, whether a migration begins. */
-#define LOOK_NS UINT64_C(5000000)
 
 static struct stub_machine *stub_of(struct vms_machine *machine)
 {
@@ -48,7 +49,7 @@ static struct vms_hold *hold_of(struct stub_machine *stub)
 	return vms_guard_hold(stub->guard);
 }
 
-static bool was_taken(struct stub_machine *stub)
+static bool was_taken_by_watchdog(struct stub_machine *stub)
 {
 	return vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_TAKEN;
 }
@@ -61,7 +62,7 @@ static enum vms_hold_phase looking_phase(const struct stub_machine *stub)
 
 /* ---- by QEMU's monitor ------------------------------------------------- */
 
-/* The word behind `label` in what a command of the monitor prints; NULL where there is none. */
+/* Runs a command of the monitor. Returns the rest of the line after `label` in its answer. */
 static char *ask_monitor(struct stub_machine *stub, const char *command, const char *label,
 			 GError **error)
 {
@@ -70,14 +71,14 @@ static char *ask_monitor(struct stub_machine *stub, const char *command, const c
 	if (!found) {
 		if (text)
 			vms_gdb_fail(&stub->gdb, VMS_ERROR_PROTOCOL,
-				     "its monitor's answer is not understood", error);
+				     "cannot understand its monitor's answer", error);
 		return NULL;
 	}
 	found += strlen(label);
 	return g_strndup(found, strcspn(found, "\r\n"));
 }
 
-/* "running", "paused", or "paused (suspended)". */
+/* Asks for the run state: "running", "paused", or "paused (suspended)". */
 static bool ask_state(struct stub_machine *stub, enum vms_run_state *ret, GError **error)
 {
 	g_autofree char *status = ask_monitor(stub, "info status", "VM status: ", error);
@@ -89,7 +90,7 @@ static bool ask_state(struct stub_machine *stub, enum vms_run_state *ret, GError
 	return true;
 }
 
-/* Is a migration under way? Without an answer it is not. */
+/* True if a migration is under way. False also if the monitor does not answer. */
 static bool is_migrating(struct stub_machine *stub, char **status)
 {
 	*status = ask_monitor(stub, "info migrate", "tatus: ", NULL);
@@ -105,8 +106,8 @@ static bool run_monitor(struct stub_machine *stub, const char *command, GError *
 }
 
 /*
- * Undoes our stop, if it is still that by which the machine stands still. It waits for a migration
- * that is about to end: nobody else can look at this stub meanwhile.
+ * Undoes our stop, if the machine still stands still because of it. If a migration is about to end,
+ * it waits for that end: the stub serves one client, so nobody else can release the machine later.
  */
 static bool undo_stop(struct stub_machine *stub, GError **error)
 {
@@ -126,8 +127,8 @@ static bool undo_stop(struct stub_machine *stub, GError **error)
 
 /* ---- hold and release -------------------------------------------------- */
 
-/* Is the machine stopped, without our doing? It may be us who stop it, to find out. */
-static bool stop(struct stub_machine *stub, bool *was_running, GError **error)
+/* Stops the machine. *was_running is false if somebody else had stopped it already. */
+static bool stop_machine(struct stub_machine *stub, bool *was_running, GError **error)
 {
 	*was_running = true;
 	if (stub->has_monitor)
@@ -147,21 +148,21 @@ static bool refuse_migrating(struct stub_machine *stub, const char *status, GErr
 }
 
 static bool end_hold(struct stub_machine *stub, GError **error);
-static bool yield(struct stub_machine *stub, GError **error);
+static bool yield_to_watchdog(struct stub_machine *stub, GError **error);
 
-/* Called by the timer, in its thread: a migration that begins, or the limit, ends a hold. */
-static void look_at_hold(void *data)
+/* Called by the timer, in its thread. Ends a hold if a migration begins, or at the limit. */
+static void check_hold(void *data)
 {
 	struct stub_machine *stub = data;
 	const struct vms_hold *hold = hold_of(stub);
 	g_autofree char *status = NULL;
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->machine.lock);
-	if (!stub->holding || was_taken(stub))
+	if (!stub->holding || was_taken_by_watchdog(stub))
 		return;
 	bool is_long =
 		vms_clock_now_ns() > atomic_load(&hold->begin_ns) + atomic_load(&hold->limit_ns);
 	if (!is_long && !is_migrating(stub, &status))
-		vms_timer_set(stub->timer, LOOK_NS);
+		vms_timer_set(stub->timer, CHECK_NS);
 	else if (end_hold(stub, NULL))
 		stub->end_cause = by_timer;
 }
@@ -178,9 +179,9 @@ static bool begin_hold(struct stub_machine *stub, GError **error)
 		return false;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
 		       stub->machine.hold_limit_ns);
-	bool stopped = stop(stub, &was_running, error);
-	if (was_taken(stub))
-		return yield(stub, error);
+	bool stopped = stop_machine(stub, &was_running, error);
+	if (was_taken_by_watchdog(stub))
+		return yield_to_watchdog(stub, error);
 	if (!stopped)
 		return false;
 	stub->holding = was_running;
@@ -192,7 +193,7 @@ static bool begin_hold(struct stub_machine *stub, GError **error)
 	if (!stub->has_monitor)
 		return true;
 	if (!is_migrating(stub, &migration)) {
-		vms_timer_set(stub->timer, LOOK_NS);
+		vms_timer_set(stub->timer, CHECK_NS);
 		return true;
 	}
 	stub->wait_ns = vms_clock_now_ns() + MIGRATION_WAIT_NS;
@@ -206,7 +207,8 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	return stub_of(machine)->held;
 }
 
-static bool fail_ended(struct stub_machine *stub, GError **error)
+/* Sets the error for a hold that ended before its release. Returns false. */
+static bool set_ended_error(struct stub_machine *stub, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 		    "%s was %s while it was held: what was read may be torn", stub->name,
@@ -215,10 +217,10 @@ static bool fail_ended(struct stub_machine *stub, GError **error)
 }
 
 /*
- * The watchdog has let the machine go through our connection. Answers are out of step since then,
- * and what we have said may have stopped the machine again.
+ * Stops the machine again after the watchdog has released it through our connection. Since then
+ * answers cannot be told from each other, and a request of ours may have stopped the machine again.
  */
-static bool get_into_step(struct stub_machine *stub, GError **error)
+static bool resync_after_watchdog(struct stub_machine *stub, GError **error)
 {
 	bool was_running;
 	stub->end_cause = by_watchdog;
@@ -229,7 +231,7 @@ static bool get_into_step(struct stub_machine *stub, GError **error)
 				 : vms_gdb_probe(&stub->gdb, &was_running, error);
 }
 
-static bool let_go(struct stub_machine *stub, GError **error)
+static bool resume_machine(struct stub_machine *stub, GError **error)
 {
 	return vms_gdb_leave_phys_mode(&stub->gdb, error) &&
 	       (stub->has_monitor ? undo_stop(stub, error) : vms_gdb_resume(&stub->gdb, error));
@@ -242,12 +244,12 @@ static bool end_hold(struct stub_machine *stub, GError **error)
 		vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
 	while (!done) {
 		g_autoptr(GError) failure = NULL;
-		if (was_taken(stub) && !get_into_step(stub, error))
+		if (was_taken_by_watchdog(stub) && !resync_after_watchdog(stub, error))
 			return false;
-		done = let_go(stub, &failure) &&
+		done = resume_machine(stub, &failure) &&
 		       vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE);
-		/* The watchdog may have come between. */
-		if (!done && !was_taken(stub)) {
+		/* If the watchdog has taken the hold meanwhile, start again. */
+		if (!done && !was_taken_by_watchdog(stub)) {
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return false;
 		}
@@ -255,7 +257,7 @@ static bool end_hold(struct stub_machine *stub, GError **error)
 	stub->gdb.stopped = stub->holding = false;
 	if (stub->timer)
 		vms_timer_set(stub->timer, 0);
-	return !stub->end_cause || fail_ended(stub, error);
+	return !stub->end_cause || set_ended_error(stub, error);
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
@@ -265,19 +267,22 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	return end_hold(stub_of(machine), error);
 }
 
-/* The watchdog has taken the machine in the middle of a request, which says false with that. */
-static bool yield(struct stub_machine *stub, GError **error)
+/*
+ * Ends the hold after the watchdog has taken the machine in the middle of a request. Returns false,
+ * with the error of that.
+ */
+static bool yield_to_watchdog(struct stub_machine *stub, GError **error)
 {
 	g_clear_error(error);
-	stub->holding = true; /* nobody knows better */
+	stub->holding = true; /* the request may have stopped the machine again */
 	return end_hold(stub, error);
 }
 
 /*
- * A request to a machine that somebody else had resumed has stopped it, with or
- * without a word: now we hold it.
+ * Makes a stop ours that a request has caused: somebody else had stopped the machine and resumed it
+ * again. QEMU's stub says so; another stub may only leave the connection broken.
  */
-static void take_over(struct stub_machine *stub)
+static void take_over_stop(struct stub_machine *stub)
 {
 	bool lost = !stub->has_monitor && stub->user_paused && stub->gdb.broken;
 	if (!stub->gdb.stopped_by_request && !lost)
@@ -293,11 +298,11 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 {
 	struct stub_machine *stub = stub_of(machine);
 	if (stub->end_cause)
-		return fail_ended(stub, error);
+		return set_ended_error(stub, error);
 	bool read = vms_gdb_regs(&stub->gdb, vcpu, ret, error);
-	if (was_taken(stub))
-		return yield(stub, error);
-	take_over(stub);
+	if (was_taken_by_watchdog(stub))
+		return yield_to_watchdog(stub, error);
+	take_over_stop(stub);
 	return read;
 }
 
@@ -309,17 +314,17 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 	    (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)))
 		return false;
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
-	/* No release does that for a machine that others have stopped. */
+	/* The release does not do that for a machine that others have stopped. */
 	if (!stub->holding)
 		vms_gdb_leave_phys_mode(&stub->gdb, NULL);
-	if (was_taken(stub))
-		read = yield(stub, NULL);
+	if (was_taken_by_watchdog(stub))
+		read = yield_to_watchdog(stub, NULL);
 	else
-		take_over(stub);
+		take_over_stop(stub);
 	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
-/* As of the last hold: to ask is to stop the machine. */
+/* As of the last hold, because a request would stop the machine. */
 static bool is_paused(struct vms_machine *machine)
 {
 	return stub_of(machine)->user_paused;
@@ -330,15 +335,18 @@ static enum vms_machine_end ended(struct vms_machine *machine)
 	return stub_of(machine)->gdb.broken ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
 }
 
-/*
- * A stub whose client just goes keeps a stopped machine stopped: what we hold, we let go. One that
- * knows no more than the protocol is detached from.
- */
+/* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
 static void end_threads(struct vms_machine *machine)
 {
-	vms_timer_free(g_steal_pointer(&stub_of(machine)->timer));
+	struct stub_machine *stub = stub_of(machine);
+	vms_timer_free(stub->timer);
+	stub->timer = NULL;
 }
 
+/*
+ * Releases a machine that we hold: when its client just goes, a stub leaves a stopped machine
+ * stopped. A stub without QEMU's monitor resumes it when the client detaches.
+ */
 static void close_machine(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
@@ -365,20 +373,22 @@ static const struct vms_engine engine = {
 	.close = close_machine,
 };
 
-/* QEMU's monitor answers behind its stub too. Other stubs have another, or none. */
-static void read_map(struct stub_machine *stub)
+/* Reads the memory map by QEMU's monitor behind the stub. Other stubs have another one, or none. */
+static void read_memory_map(struct stub_machine *stub)
 {
 	g_autoptr(GError) failure = NULL;
 	g_autofree char *text = vms_gdb_monitor(&stub->gdb, "info mtree -f", &failure);
 	if (text)
 		stub->machine.ranges = vms_hmp_parse_mtree(text, stub->range_names, &failure);
 	if (!stub->machine.ranges)
-		vms_log(VMS_LOG_INFO, "no memory map: %s", failure->message);
+		vms_log(VMS_LOG_INFO, "%s: there is no memory map: %s", stub->name,
+			failure->message);
 }
 
 /*
- * With QEMU's monitor every request can go along with an interrupt request, and a release can look
- * at the state before. It also tells of a machine that our connection has not stopped.
+ * Finds out whether QEMU's monitor answers behind the stub. With it an interrupt request can
+ * precede every request, and a release can look at the state first. It also tells whether the
+ * machine stood still before our connection came.
  */
 static bool find_monitor(struct stub_machine *stub, GError **error)
 {
@@ -388,7 +398,7 @@ static bool find_monitor(struct stub_machine *stub, GError **error)
 	if (!stub->has_monitor)
 		return true;
 	vms_guard_set_monitor(stub->guard);
-	stub->timer = vms_timer_new("vms-hold", look_at_hold, stub, error);
+	stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
 	stub->holding = state == VMS_RUN_PAUSED;
 	atomic_store(&stub->user_paused, !stub->holding);
 	if (!stub->holding)
@@ -396,7 +406,8 @@ static bool find_monitor(struct stub_machine *stub, GError **error)
 	return stub->timer;
 }
 
-/* A stub stops its machine as soon as somebody connects: the watchdog is there before. */
+/* Starts the watchdog before the connection, because a stub stops its machine when a client comes.
+ */
 static int start_guard(struct vms_stream *stream, void *data)
 {
 	struct stub_machine *stub = data;
@@ -418,7 +429,7 @@ static bool open_connected(struct stub_machine *stub, GError **error)
 	stub->machine.n_vcpus = stub->gdb.threads->len;
 	if (!find_monitor(stub, error))
 		return false;
-	read_map(stub);
+	read_memory_map(stub);
 	return end_hold(stub, error);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process is forked from a program that may have threads, so what runs in
- * it takes no lock and allocates nothing: system calls and fixed text only. It does not parse JSON
- * either: QEMU's answers are found by the ids of the commands.
+ * The watchdog is forked from a program that may have threads. So its code takes no lock and
+ * allocates nothing: it uses system calls and fixed text only. It does not parse JSON either: it
+ * finds QEMU's answers by the ids of the commands.
  *
- * Its name does not begin like the program's, so that killing all that is called
- * vmscope does not kill both.
+ * Its name does not begin like the program's, so that `pkill vmscope` does not kill both.
  */
 #include "machine/qemu/guard.h"
 
@@ -27,67 +26,67 @@
 #include <vmscope/error.h>
 
 #define PROCESS_NAME "vms-guard"
-/* How often a holder is looked at. Two looks that find it stopped release the machine. */
-#define LOOK_MS 200
-/* How much longer than it said a holder may hold: it ends a hold itself, if it can. */
+/* Poll interval for the holder. The machine is released if two polls in a row find it stopped. */
+#define POLL_MS 200
+/* How long to wait, past a hold's limit, for the holder to end the hold itself. */
 #define GRACE_NS UINT64_C(2000000000)
-/* How long one answer is waited for before it is looked whether QEMU still lives. */
+/* How long to wait for an answer before checking whether QEMU is still alive. */
 #define ANSWER_MS 1000
-/* How often is tried what QEMU has refused, or where it could not be reached. */
+/* How long to wait before trying again what QEMU refused, or when it cannot be reached. */
 #define RETRY_MS 250
-/* How often it is looked whether the guard has done with the connection. */
+/* Poll interval of the holder while the watchdog uses the connection. */
 #define BUSY_US 1000
-/* An orderly end does not wait longer for a guard that has something left to do. */
+/* How long vms_guard_free waits for a watchdog that still has something to do. */
 #define FAREWELL_MS 2000
 
 struct vms_guard {
 	struct vms_record *record;
 	int record_fd;
 	char *record_path;
-	pid_t pid;			      /* of the guard */
-	int keeper, kept;		      /* a pipe: its end tells the guard to finish */
-	int holder;			      /* pidfd of this process */
-	struct vms_host_identity process;     /* the QEMU's; its pidfd is borrowed */
-	int qmp, gdb;			      /* borrowed; -1 where not used */
-	char stat_path[32];		      /* of this process, in /proc */
-	char quoted_label[96];		      /* "\"LABEL\"" */
+	pid_t pid;			  /* of the watchdog */
+	int keeper, kept;		  /* a pipe: when `keeper` is closed, the watchdog ends */
+	int holder;			  /* pidfd of this process */
+	struct vms_host_identity process; /* the QEMU's; its pidfd is borrowed */
+	int qmp, gdb;			  /* borrowed; -1: not used */
+	char stat_path[32];		  /* of this process, in /proc */
+	char quoted_label[96];		  /* "\"LABEL\"" */
 	char close_fd[160], remove_stub[320]; /* QMP commands */
 	struct sockaddr_storage address;      /* of the QMP socket */
 	socklen_t address_size;
 };
 
-/* ---- in the guard: texts ---------------------------------------------- */
+/* ---- in the watchdog: texts -------------------------------------------- */
 
-static const char qmp_resync[] = "\xff\n"; /* resets QMP's lexer, whatever came before */
+static const char qmp_resync[] = "\xff\n"; /* resets QMP's lexer, whatever was sent before */
 static const char qmp_enter[] = "{\"execute\":\"qmp_capabilities\"}\n";
 static const char qmp_cont[] = "{\"execute\":\"cont\"}\n";
 static const char qmp_stop_cont[] = "{\"execute\":\"stop\"}\n{\"execute\":\"cont\"}\n";
 static const char qmp_chardevs[] = "{\"execute\":\"query-chardev\",\"id\":\"guard-list\"}\n";
 static const char qmp_chardevs_id[] = "\"guard-list\"";
-static const char gdb_resync[] = "+#00"; /* acknowledges an answer, ends half a packet */
-/* A stop by it is told, if it acknowledges the last answer: the tool has always left that to do. */
+static const char gdb_resync[] = "+#00"; /* acknowledges an answer, and ends half a packet */
+/* The stub reports this stop, because the tool always leaves the last answer to be acknowledged. */
 static const char gdb_interrupt[] = "+\003$qC#b4";
 static const char gdb_told_stop[] = "$T02";
 static const char gdb_who[] = "$#00$qC#b4";
 static const char gdb_continue[] = "$c#63";
 static const char gdb_detach[] = "$D#44";
 /*
- * Commands of QEMU's monitor. An empty request goes before each: it acknowledges what came last,
- * and stops a machine that its owner has let go on, so that the command itself is heard.
+ * Commands of QEMU's monitor. An empty request precedes each: it acknowledges the last packet, and
+ * stops a machine that its owner has resumed, so that the stub handles the command itself.
  */
 static const char gdb_status[] = "$#00$qRcmd,696e666f20737461747573#14";
 static const char gdb_stop[] = "$#00$qRcmd,73746f70#fb";
 static const char gdb_cont[] = "$#00$qRcmd,636f6e74#2e";
 static const char gdb_status_text[] = "564d207374617475733a20"; /* "VM status: " */
 
-/* What a peer has said last. */
-struct heard {
+/* What a peer has sent last. */
+struct received {
 	size_t size;
 	char text[1 << 16];
 };
 
-/* A guard has one thread and little stack. */
-static struct heard heard;
+/* Static, because the watchdog has little stack. It has one thread. */
+static struct received received;
 
 static bool send_all(int fd, const char *text)
 {
@@ -106,32 +105,32 @@ static bool send_all(int fd, const char *text)
 }
 
 /*
- * Adds what the peer says. `peek`: and leaves it to the holder, who may go on some time; then what
- * was said before is among it.
+ * Receives what the peer has sent. With `peek`, it stays in the socket for the holder, which may go
+ * on some time; then what was received before is received once more. False if the connection broke.
  */
-static bool hear(int fd, bool peek)
+static bool receive_text(int fd, bool peek)
 {
-	if (peek || heard.size > sizeof(heard.text) / 2) {
-		size_t kept = peek ? 0 : sizeof(heard.text) / 4;
-		memmove(heard.text, heard.text + heard.size - kept, kept);
-		heard.size = kept;
+	if (peek || received.size > sizeof(received.text) / 2) {
+		size_t kept = peek ? 0 : sizeof(received.text) / 4;
+		memmove(received.text, received.text + received.size - kept, kept);
+		received.size = kept;
 	}
-	ssize_t n = recv(fd, heard.text + heard.size, sizeof(heard.text) - heard.size,
+	ssize_t n = recv(fd, received.text + received.size, sizeof(received.text) - received.size,
 			 MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
 	if (n > 0)
-		heard.size += (size_t)n;
+		received.size += (size_t)n;
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
-/* Where `text` was said, or NULL. */
-static const char *find(const char *text)
+/* Where `text` is among what was received, or NULL. */
+static const char *find_text(const char *text)
 {
-	return memmem(heard.text, heard.size, text, strlen(text));
+	return memmem(received.text, received.size, text, strlen(text));
 }
 
-static unsigned count(const char *text)
+static unsigned count_text(const char *text)
 {
-	const char *at = heard.text, *end = heard.text + heard.size;
+	const char *at = received.text, *end = received.text + received.size;
 	unsigned n = 0;
 	while ((at = memmem(at, (size_t)(end - at), text, strlen(text)))) {
 		at += strlen(text);
@@ -142,20 +141,20 @@ static unsigned count(const char *text)
 
 enum answer { ANSWERED, SILENT, CLOSED };
 
-/* Waits until the peer has said `mark`. */
+/* Waits until the peer has sent `mark`. */
 static enum answer wait_for_mark(int fd, const char *mark, bool peek, int wait_ms)
 {
 	uint64_t end_ns = vms_clock_now_ns() + (uint64_t)wait_ms * 1000000;
-	while (!find(mark)) {
+	while (!find_text(mark)) {
 		uint64_t now_ns = vms_clock_now_ns();
 		struct pollfd poller = { .fd = fd, .events = POLLIN };
 		if (now_ns >= end_ns)
 			return SILENT;
-		/* What was peeked at is still there: it does not wake anybody up. */
+		/* What was peeked at stays in the socket, so poll would return at once. */
 		int left_ms = (int)((end_ns - now_ns) / 1000000) + 1;
 		if (poll(peek ? NULL : &poller, peek ? 0 : 1, peek ? 5 : left_ms) < 0)
 			continue;
-		if (!hear(fd, peek))
+		if (!receive_text(fd, peek))
 			return CLOSED;
 	}
 	return ANSWERED;
@@ -166,11 +165,11 @@ static bool has_qemu_gone(const struct vms_guard *guard)
 	return guard->process.pid && !vms_host_identity_is_alive(&guard->process);
 }
 
-/* The value of the last "status" before `end`. */
-static enum vms_run_state last_status(const char *end)
+/* The value of the last "status" that was received before `end`. */
+static enum vms_run_state find_last_status(const char *end)
 {
 	static const char key[] = "\"status\": \"";
-	const char *value = NULL, *from = heard.text, *next;
+	const char *value = NULL, *from = received.text, *next;
 	while ((next = memmem(from, (size_t)(end - from), key, strlen(key)))) {
 		value = next + strlen(key);
 		from = value;
@@ -179,9 +178,9 @@ static enum vms_run_state last_status(const char *end)
 	return quote ? vms_run_state_parse(value, (size_t)(quote - value)) : VMS_RUN_UNKNOWN;
 }
 
-/* ---- in the guard: by QMP --------------------------------------------- */
+/* ---- in the watchdog: QMP ----------------------------------------------- */
 
-/* Asks for the run state until QEMU, which may be stalled for hours, answers or goes. */
+/* Asks for the run state, until QEMU answers or ends. It may be stalled for hours. */
 static enum answer ask_state(const struct vms_guard *guard, int fd, bool peek, int wait_ms,
 			     enum vms_run_state *ret)
 {
@@ -197,34 +196,37 @@ static enum answer ask_state(const struct vms_guard *guard, int fd, bool peek, i
 		wait_ms -= ANSWER_MS;
 	} while (answer == SILENT && !has_qemu_gone(guard) && wait_ms > 0);
 	if (answer == ANSWERED)
-		*ret = last_status(find(mark));
+		*ret = find_last_status(find_text(mark));
 	return answer;
 }
 
-/* Has the guest stopped itself meanwhile? Then it stays so: see vms_event_stops. */
+/* True if the guest has stopped itself meanwhile. Then it stays stopped: see vms_event_stops. */
 static bool has_guest_stopped(void)
 {
 	static const char *const actions[] = { "\"action\": \"pause\"", "\"action\": \"stop\"" };
 	static const char *const events[] = { "GUEST_PANICKED", "WATCHDOG", "BLOCK_IO_ERROR" };
-	bool acted = find(actions[0]) || find(actions[1]);
+	bool acted = find_text(actions[0]) || find_text(actions[1]);
 	for (size_t i = 0; i < G_N_ELEMENTS(events); i++) {
 		char mark[48];
 		snprintf(mark, sizeof(mark), "\"event\": \"%s\"", events[i]);
-		if (acted && find(mark))
+		if (acted && find_text(mark))
 			return true;
 	}
-	return find("\"event\": \"SHUTDOWN\"") != NULL;
+	return find_text("\"event\": \"SHUTDOWN\"") != NULL;
 }
 
-/* May the machine stand still by a stop of the holder's? */
+/* True if the machine may stand still by a stop of the holder's. */
 static bool may_be_held(const struct vms_guard *guard)
 {
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&guard->record->hold.word));
 	return vms_hold_may_be_ours(phase) ||
-	       (phase == VMS_HOLD_LOOKING && find("\"event\": \"RESUME\""));
+	       (phase == VMS_HOLD_LOOKING && find_text("\"event\": \"RESUME\""));
 }
 
-/* One step towards a machine that runs. False when QEMU is not to be reached by `fd`. */
+/*
+ * Tries once to undo the holder's stop. Sets *done if nothing is left to do. False if QEMU cannot
+ * be reached by `fd`.
+ */
 static bool undo_stop(const struct vms_guard *guard, int fd, bool peek, bool *done)
 {
 	enum vms_run_state state;
@@ -244,7 +246,7 @@ static bool undo_stop(const struct vms_guard *guard, int fd, bool peek, bool *do
 	}
 }
 
-/* Removes the stub and lets the machine go on. False when QEMU is not to be reached by `fd`. */
+/* Removes the stub and releases the machine. False if QEMU cannot be reached by `fd`. */
 static bool clean_up_on(const struct vms_guard *guard, int fd, const char *begin)
 {
 	bool done = false;
@@ -255,24 +257,25 @@ static bool clean_up_on(const struct vms_guard *guard, int fd, const char *begin
 	for (unsigned tries = 0; !done; tries++) {
 		if (!undo_stop(guard, fd, false, &done))
 			return false;
-		/* It was refused: a dump of the owner's, for example, has to end before. */
+		/* QEMU refused it: for example, a dump by the owner has to end first. */
 		if (tries > 0 && !done)
 			poll(NULL, 0, RETRY_MS);
 	}
-	/* Until all has been done that was sent. */
+	/* An answer to this says that QEMU has handled all that was sent before. */
 	return ask_state(guard, fd, false, G_MAXINT, &state) == ANSWERED;
 }
 
-/* Is this the QEMU that the holder was connected to? Another one may have taken its place. */
+/* True if this is the QEMU that the holder was connected to. Another one may have taken its place.
+ */
 static bool is_same_qemu(const struct vms_guard *guard, int fd)
 {
 	if (guard->process.pid && guard->address.ss_family == AF_UNIX &&
 	    vms_host_identity_is_peer(&guard->process, fd))
 		return true;
-	heard.size = 0;
+	received.size = 0;
 	return send_all(fd, qmp_enter) && send_all(fd, qmp_chardevs) &&
 	       wait_for_mark(fd, qmp_chardevs_id, false, 30 * ANSWER_MS) == ANSWERED &&
-	       find(guard->quoted_label);
+	       find_text(guard->quoted_label);
 }
 
 static int connect_again(const struct vms_guard *guard)
@@ -288,19 +291,19 @@ static int connect_again(const struct vms_guard *guard)
 	return -1;
 }
 
-/* On the holder's connection or, when that is broken, new ones, for as long as QEMU lives. */
+/* Cleans up by the holder's connection or, if that broke, by new ones, for as long as QEMU lives.
+ */
 static void clean_up_qmp(const struct vms_guard *guard)
 {
 	bool done = clean_up_on(guard, guard->qmp, qmp_resync);
 	close(guard->qmp);
 	while (!done && !has_qemu_gone(guard)) {
 		int fd = connect_again(guard);
-		heard.size = 0;
+		received.size = 0;
 		done = fd >= 0 && clean_up_on(guard, fd, qmp_enter);
 		if (fd >= 0)
 			close(fd);
-		/* One that is not seen, and does not listen any more, has gone as far as one knows.
-		 */
+		/* The process is not known, and nobody listens: QEMU seems to have ended. */
 		if (!done && fd < 0 && !guard->process.pid)
 			return;
 		if (!done)
@@ -308,11 +311,11 @@ static void clean_up_qmp(const struct vms_guard *guard)
 	}
 }
 
-/* For a holder that is stopped, and may go on. */
+/* Releases the machine for a holder that is stopped, and may go on to use the connection. */
 static void release_by_qmp(const struct vms_guard *guard)
 {
 	bool done = false;
-	heard.size = 0;
+	received.size = 0;
 	if (!send_all(guard->qmp, qmp_resync))
 		return;
 	for (unsigned i = 0; i < 3 && !done; i++) {
@@ -321,25 +324,25 @@ static void release_by_qmp(const struct vms_guard *guard)
 	}
 }
 
-/* ---- in the guard: by a gdb stub -------------------------------------- */
+/* ---- in the watchdog: a gdb stub ---------------------------------------- */
 
-/* The text that follows `mark`, in hexadecimal. */
+/* Decodes the hexadecimal text that follows `mark`. Returns its size. */
 static size_t decode_after(const char *mark, char *ret, size_t size)
 {
-	const char *hex = find(mark);
+	const char *hex = find_text(mark);
 	size_t n = 0;
 	if (!hex)
 		return 0;
 	hex += strlen(mark);
-	const char *end = heard.text + heard.size;
+	const char *end = received.text + received.size;
 	for (; n < size && end - hex >= 2 && g_ascii_isxdigit(hex[0]) && g_ascii_isxdigit(hex[1]);
 	     hex += 2)
 		ret[n++] = (char)(g_ascii_xdigit_value(hex[0]) * 16 + g_ascii_xdigit_value(hex[1]));
 	return n;
 }
 
-/* "running", "paused", or "paused (suspended)" */
-static enum vms_run_state monitor_state(void)
+/* The state in the monitor's answer: "running", "paused", or "paused (suspended)". */
+static enum vms_run_state parse_monitor_state(void)
 {
 	char text[64];
 	size_t size = decode_after(gdb_status_text, text, sizeof(text));
@@ -351,8 +354,7 @@ static enum vms_run_state monitor_state(void)
 	return vms_run_state_parse(text, (size_t)(line_end - text));
 }
 
-/* Waits until the stub, whose QEMU may be stalled for hours, has said `mark`; false: it has gone.
- */
+/* Waits until the stub has sent `mark`. Its QEMU may be stalled for hours. False if it has gone. */
 static bool wait_for_stub(const struct vms_guard *guard, const char *mark)
 {
 	enum answer answer;
@@ -363,29 +365,30 @@ static bool wait_for_stub(const struct vms_guard *guard, const char *mark)
 }
 
 /*
- * Nothing that was said before is waited for any more. An empty request acknowledges what may be
- * left; the machine stands still then.
+ * Skips all that the stub has sent before. An empty request acknowledges a packet that may be left.
+ * The machine stands still afterwards.
  */
-static bool get_into_step(const struct vms_guard *guard)
+static bool resync_stub(const struct vms_guard *guard)
 {
-	heard.size = 0;
+	received.size = 0;
 	return send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_who) &&
 	       wait_for_stub(guard, "$QC");
 }
 
-/* By QEMU's monitor behind the stub: no other request of a stub looks at the state first. */
+/* Releases the machine by QEMU's monitor: the stub's own requests do not look at the state first.
+ */
 static void release_by_monitor(const struct vms_guard *guard)
 {
 	for (;;) {
-		heard.size = 0;
+		received.size = 0;
 		if (!send_all(guard->gdb, gdb_status) || !wait_for_stub(guard, "$OK#9a"))
 			return;
-		enum vms_release_way way = vms_run_state_release_way(monitor_state());
-		heard.size = 0;
+		enum vms_release_way way = vms_run_state_release_way(parse_monitor_state());
+		received.size = 0;
 		if (way == VMS_RELEASE_STOP_CONT &&
 		    (!send_all(guard->gdb, gdb_stop) || !wait_for_stub(guard, "$OK#9a")))
 			return;
-		heard.size = 0;
+		received.size = 0;
 		if (way == VMS_RELEASE_CONT || way == VMS_RELEASE_STOP_CONT) {
 			send_all(guard->gdb, gdb_cont);
 			wait_for_stub(guard, "$OK#9a");
@@ -397,9 +400,9 @@ static void release_by_monitor(const struct vms_guard *guard)
 }
 
 /*
- * The same for a holder that is stopped, and may go on. What the stub says is left to it, and
- * nothing is sent later: it gets into step again (vms_gdb_resync), and any byte of ours would stop
- * the machine without a word to it.
+ * Releases the machine for a holder that is stopped, and may go on. The stub's answers are left to
+ * the holder, which skips them (vms_gdb_resync). Nothing is sent later: any further byte would stop
+ * the machine, and the holder would not know.
  */
 static void release_for_gdb_client(const struct vms_guard *guard)
 {
@@ -408,41 +411,41 @@ static void release_for_gdb_client(const struct vms_guard *guard)
 		send_all(guard->gdb, has_monitor ? gdb_cont : gdb_continue);
 }
 
-/* Does QEMU's monitor answer behind the stub? The holder may not have asked yet. */
+/* True if QEMU's monitor answers behind the stub. The holder may not have found out yet. */
 static bool has_monitor(const struct vms_guard *guard)
 {
 	enum answer answer = SILENT;
 	if (atomic_load(&guard->record->has_monitor))
 		return true;
-	heard.size = 0;
+	received.size = 0;
 	if (!send_all(guard->gdb, gdb_status))
 		return false;
-	/* Another stub answers by an empty packet, as to the empty request before, or an error. */
-	while (answer == SILENT && !find("$E") && count("$#00") < 2)
-		answer = wait_for_mark(guard->gdb, "$OK#9a", false, LOOK_MS);
-	return answer == ANSWERED && find(gdb_status_text);
+	/* Another stub answers by an error or, as to the empty request, by an empty packet. */
+	while (answer == SILENT && !find_text("$E") && count_text("$#00") < 2)
+		answer = wait_for_mark(guard->gdb, "$OK#9a", false, POLL_MS);
+	return answer == ANSWERED && find_text(gdb_status_text);
 }
 
 /*
- * The machine stood still by others' doing. If they have let it go on, the last request of the tool
- * may have stopped it, or ours does.
+ * Releases a machine that stood still by somebody else's stop, if it stands still by ours now: its
+ * owner has resumed it, and the tool's last request, or our interrupt, has stopped it.
  */
 static void clean_up_looking(const struct vms_guard *guard)
 {
-	heard.size = 0;
+	received.size = 0;
 	if (send_all(guard->gdb, gdb_interrupt) && wait_for_stub(guard, "$QC") &&
-	    find(gdb_told_stop))
+	    find_text(gdb_told_stop))
 		release_by_monitor(guard);
 }
 
-/* A stub that lost its client lets a running machine run, but a stopped one stay stopped. */
+/* Releases the machine. A stub that loses its client does not: a stopped machine stays stopped. */
 static void clean_up_gdb(const struct vms_guard *guard)
 {
 	if (vms_hold_phase(atomic_load(&guard->record->hold.word)) == VMS_HOLD_LOOKING) {
 		clean_up_looking(guard);
 		return;
 	}
-	if (!get_into_step(guard))
+	if (!resync_stub(guard))
 		return;
 	if (has_monitor(guard))
 		release_by_monitor(guard);
@@ -450,13 +453,14 @@ static void clean_up_gdb(const struct vms_guard *guard)
 		wait_for_stub(guard, "OK");
 }
 
-/* ---- in the guard: watching ------------------------------------------- */
+/* ---- in the watchdog: watching ------------------------------------------ */
 
 /*
- * Is the holder stopped, by a signal or a debugger (proc_pid_stat(5))? One that was killed while a
- * thread of it waits for a disk is no better: it does not end before that, and does nothing more.
+ * True if the holder is stopped, by a signal or a debugger (proc_pid_stat(5)). So is a holder that
+ * was killed while one of its threads waits for a disk: it does not end before that thread does,
+ * and does nothing any more.
  */
-static bool is_stopped(const struct vms_guard *guard)
+static bool is_holder_stopped(const struct vms_guard *guard)
 {
 	char stat[128];
 	int fd = open(guard->stat_path, O_RDONLY | O_CLOEXEC);
@@ -476,10 +480,10 @@ static bool is_past_limit(const struct vms_hold *hold)
 	return vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns + GRACE_NS;
 }
 
-/* Requests that a bare stub's client had sent when the machine was let go for it. */
+/* How many requests a bare stub's client had counted when the machine was released for it. */
 static uint64_t released_requests;
 
-/* Lets go what the holder, who does not move, holds. */
+/* Takes the hold from a holder that does not move, and releases the machine. */
 static void release_for_holder(const struct vms_guard *guard, uint64_t word)
 {
 	struct vms_hold *hold = &guard->record->hold;
@@ -494,30 +498,38 @@ static void release_for_holder(const struct vms_guard *guard, uint64_t word)
 	atomic_store(&guard->record->is_guard_busy, false);
 }
 
-/* After the release the holder may have sent one more request, and have been stopped again. */
+/*
+ * Releases the machine again for a holder that is still stopped. The first release may have failed,
+ * or the holder may have sent one more request after it, which stopped the machine again.
+ */
 static void release_again(const struct vms_guard *guard, uint64_t word)
 {
 	if (guard->qmp >= 0)
-		release_by_qmp(guard); /* it was not done at once, either */
+		release_by_qmp(guard);
 	else if (atomic_load(&guard->record->hold.requests) != released_requests)
 		release_for_holder(guard, word);
 }
 
-/* Has the holder, who looks at a machine of others, not read yet that it has stopped that itself?
+/*
+ * True if a request of the holder, who looks at a machine that somebody else has stopped, has
+ * stopped it, and the holder has not read that yet.
  */
 static bool has_stopped_unread(const struct vms_guard *guard)
 {
-	heard.size = 0;
-	return guard->gdb >= 0 && hear(guard->gdb, true) && find(gdb_told_stop);
+	received.size = 0;
+	return guard->gdb >= 0 && receive_text(guard->gdb, true) && find_text(gdb_told_stop);
 }
 
-/* One look at a holder; `suspect` is the hold in which the last one found it stopped. */
-static uint64_t look_at_holder(const struct vms_guard *guard, uint64_t suspect)
+/*
+ * Checks the holder once. `suspect` is the hold in which the last check found it stopped, or 0.
+ * Returns the same for this check.
+ */
+static uint64_t check_holder(const struct vms_guard *guard, uint64_t suspect)
 {
 	struct vms_hold *hold = &guard->record->hold;
 	uint64_t word = atomic_load(&hold->word);
 	enum vms_hold_phase phase = vms_hold_phase(word);
-	bool stopped = phase != VMS_HOLD_NONE && is_stopped(guard);
+	bool stopped = phase != VMS_HOLD_NONE && is_holder_stopped(guard);
 	bool stuck = stopped && suspect == word;
 	if (phase == VMS_HOLD_HELD
 		    ? stuck || is_past_limit(hold)
@@ -528,8 +540,8 @@ static uint64_t look_at_holder(const struct vms_guard *guard, uint64_t suspect)
 	return stopped ? atomic_load(&hold->word) : 0;
 }
 
-/* Closes all file descriptors but those that are needed. */
-static void keep_only(const struct vms_guard *guard)
+/* Closes all file descriptors that the watchdog does not need. */
+static void close_other_files(const struct vms_guard *guard)
 {
 	int last = STDIN_FILENO - 1;
 	int keep[] = { guard->kept, guard->holder, MAX(guard->qmp, guard->gdb), guard->record_fd,
@@ -549,35 +561,38 @@ static void keep_only(const struct vms_guard *guard)
 	syscall(SYS_close_range, (unsigned)last + 1, ~0U, 0);
 }
 
-/* Who kills the tool's control group, as systemd does, does not kill the guard then. */
+/* Leaves the tool's control group: systemd may kill that as a whole. */
 static void leave_control_group(void)
 {
 	int fd = open("/sys/fs/cgroup/cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	ssize_t moved = write(fd, "0", 1);
-	(void)moved; /* where it is not allowed, the guard stays where it is */
+	(void)moved; /* if it is not allowed, the watchdog stays in the group */
 	close(fd);
 }
 
-/* `ready`: closed when no signal that is meant for the holder reaches the guard any more. */
-G_NORETURN static void watch(const struct vms_guard *guard, int ready)
+/*
+ * The life of the watchdog. It closes `ready` as soon as signals that are meant for the holder do
+ * not reach it any more.
+ */
+G_NORETURN static void run_watchdog(const struct vms_guard *guard, int ready)
 {
 	setsid();
 	prctl(PR_SET_NAME, PROCESS_NAME);
 	leave_control_group();
 	close(ready);
-	keep_only(guard);
+	close_other_files(guard);
 	uint64_t suspect = 0;
 	struct pollfd ends[] = {
 		{ .fd = guard->kept, .events = POLLIN },
 		{ .fd = guard->holder, .events = POLLIN },
 	};
-	while (poll(ends, G_N_ELEMENTS(ends), LOOK_MS) <= 0)
-		suspect = look_at_holder(guard, suspect);
+	while (poll(ends, G_N_ELEMENTS(ends), POLL_MS) <= 0)
+		suspect = check_holder(guard, suspect);
 	const struct vms_hold *hold = &guard->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
-	heard.size = 0;
+	received.size = 0;
 	if (guard->qmp >= 0 && (phase != VMS_HOLD_NONE || atomic_load(&hold->stub)))
 		clean_up_qmp(guard);
 	else if (guard->gdb >= 0 && phase != VMS_HOLD_NONE)
@@ -589,36 +604,37 @@ G_NORETURN static void watch(const struct vms_guard *guard, int ready)
 
 /* ---- in the holder ----------------------------------------------------- */
 
-static bool fail_to_start(int cause, GError **error)
+static bool set_start_error(int cause, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-		    "cannot start the process that guards the machine: %s", g_strerror(cause));
+		    "cannot start the watchdog process, without which the machine is not held: %s",
+		    g_strerror(cause));
 	return false;
 }
 
 /*
- * A fork that runs no handlers of the C library's, and whose end raises no
- * SIGCHLD. Signals are blocked before it begins, and stay so in the guard.
+ * Forks the watchdog. The fork runs no handlers of the C library, and its end raises no SIGCHLD.
+ * Signals are blocked before the fork, and stay blocked in the watchdog.
  */
-static bool start(struct vms_guard *guard, GError **error)
+static bool start_watchdog(struct vms_guard *guard, GError **error)
 {
 	sigset_t all, before;
 	int ready[2];
 	char byte;
 	if (pipe2(ready, O_CLOEXEC) < 0)
-		return fail_to_start(errno, error);
+		return set_start_error(errno, error);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	guard->pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
 	if (guard->pid == 0)
-		watch(guard, ready[1]);
+		run_watchdog(guard, ready[1]);
 	int cause = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	close(ready[1]);
 	while (guard->pid > 0 && read(ready[0], &byte, 1) < 0 && errno == EINTR)
 		;
 	close(ready[0]);
-	return guard->pid > 0 || fail_to_start(cause, error);
+	return guard->pid > 0 || set_start_error(cause, error);
 }
 
 static struct vms_guard *new_guard(const struct vms_stream *stream, const char *label,
@@ -626,15 +642,15 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a pipe: %s",
-			    g_strerror(errno));
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot make a pipe to the watchdog: %s", g_strerror(errno));
 		return NULL;
 	}
 	struct vms_guard *guard = g_new0(struct vms_guard, 1);
 	guard->kept = ends[0];
 	guard->keeper = ends[1];
 	guard->qmp = guard->gdb = -1;
-	guard->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1 where unknown */
+	guard->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1: no pidfds */
 	guard->process = *process;
 	guard->address = stream->address;
 	guard->address_size = stream->address_size;
@@ -646,9 +662,10 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 	return guard;
 }
 
-static struct vms_guard *started(struct vms_guard *guard, GError **error)
+/* Starts the watchdog. Frees `guard` if that fails. */
+static struct vms_guard *start_or_free(struct vms_guard *guard, GError **error)
 {
-	if (!start(guard, error))
+	if (!start_watchdog(guard, error))
 		vms_guard_free(g_steal_pointer(&guard));
 	return guard;
 }
@@ -669,7 +686,7 @@ struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp,
 		 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
 		 "{\"execute\":\"chardev-remove\",\"arguments\":{\"id\":\"%s\"}}\n",
 		 label);
-	return started(guard, error);
+	return start_or_free(guard, error);
 }
 
 struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error)
@@ -679,11 +696,11 @@ struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error
 	if (!guard)
 		return NULL;
 	guard->gdb = gdb->fd;
-	return started(guard, error);
+	return start_or_free(guard, error);
 }
 
-/* Waits for the guard's end, not for ever. False: it goes on, as there is something to be done. */
-static bool reap(pid_t pid)
+/* Waits for the watchdog's end, FAREWELL_MS at most. False if it still has something to do. */
+static bool reap_watchdog(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
@@ -699,7 +716,7 @@ void vms_guard_free(struct vms_guard *guard)
 	if (!guard)
 		return;
 	close(guard->keeper);
-	bool ended = guard->pid <= 0 || reap(guard->pid);
+	bool ended = guard->pid <= 0 || reap_watchdog(guard->pid);
 	if (ended && guard->record_path)
 		unlink(guard->record_path);
 	close(guard->kept);
@@ -722,19 +739,19 @@ struct vms_hold *vms_guard_hold(struct vms_guard *guard)
 	return &guard->record->hold;
 }
 
-static bool is_alive(const struct vms_guard *guard)
+static bool is_watchdog_alive(const struct vms_guard *guard)
 {
 	return guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;
 }
 
 bool vms_guard_check(struct vms_guard *guard, GError **error)
 {
-	return is_alive(guard) || start(guard, error);
+	return is_watchdog_alive(guard) || start_watchdog(guard, error);
 }
 
 void vms_guard_wait(struct vms_guard *guard)
 {
-	while (atomic_load(&guard->record->is_guard_busy) && is_alive(guard))
+	while (atomic_load(&guard->record->is_guard_busy) && is_watchdog_alive(guard))
 		g_usleep(BUSY_US);
 	atomic_store(&guard->record->is_guard_busy, false);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watchdog: a small process beside this one that lets a held machine run on when this one dies,
- * by whatever signal, is stopped while it holds, or holds for longer than it said. What it has to
- * do it tries for as long as that very QEMU lives.
+ * The watchdog: a small process beside this one. It releases a held machine when this process dies
+ * by any signal, is stopped while it holds the machine, or holds it for longer than the limit. It
+ * tries that for as long as that very QEMU lives.
  *
- * It is a child in a session of its own that signals no exit, so neither a program's own waiting
- * nor its terminal or process group have to do with it; where that is allowed, it leaves the tool's
- * control group, too.
+ * It is a child process in a session of its own, and its exit sends no signal. So it does not
+ * disturb a program that waits for its own children, and signals to the program's terminal or
+ * process group do not reach it. If it is allowed to, it also leaves the tool's control group.
  */
 #pragma once
 
@@ -17,31 +17,34 @@
 struct vms_guard;
 
 /*
- * Starts a guard for a QEMU: it speaks QMP on `qmp`, or on a new connection to the same address, if
- * that leads to the same process; `process` is nobody's identity where it is not seen. It removes
- * the gdb stub whose chardev, and the descriptor whose name, is `label`. What both processes know
- * lies in a file that is called `label`, where there is a folder for that (record.h).
+ * Starts a watchdog for a QEMU. It speaks QMP on `qmp`, or on a new connection to the same address
+ * if that leads to the same process. `process` is the QEMU, or the identity of nobody if that is
+ * not known. The watchdog removes the gdb stub whose chardev is called `label`, and the descriptor
+ * of that name. The memory that both processes share is a file called `label`, if there is a folder
+ * for it (record.h). Errors: IO.
  */
 struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp,
 				    const struct vms_host_identity *process, const char *label,
 				    GError **error);
-/* Starts a guard for a bare gdb stub, to whose client the stream belongs. */
+/* Starts a watchdog for a bare gdb stub, which it reaches by the client's stream. Errors: IO. */
 struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error);
-/* The stub has QEMU's monitor: by that the machine is let go on, since it looks at the state first.
+/*
+ * Tells the watchdog that QEMU's monitor answers behind the stub. Then it releases the machine by
+ * the monitor, which looks at the state first.
  */
 void vms_guard_set_monitor(struct vms_guard *guard);
 /*
- * Ends the guard. What is still held then, or left of the stub, is cleaned up by
- * it: for that it may live on for a while.
+ * Ends the watchdog. It first releases a machine that is still held, and removes a stub that is
+ * left: for that it may live on for a while.
  */
 void vms_guard_free(struct vms_guard *guard);
 
-/* What it shares with this process. */
+/* The state of the hold, which the watchdog shares with this process. */
 struct vms_hold *vms_guard_hold(struct vms_guard *guard);
-/* Starts the guard again if it was killed. To be called before the machine is stopped. */
+/* Starts the watchdog again if it was killed. Call it before the machine is stopped. Errors: IO. */
 bool vms_guard_check(struct vms_guard *guard, GError **error);
 /*
- * After the watchdog has let go what was held (VMS_HOLD_TAKEN): waits until it has written what it
- * has to say to the connection.
+ * Waits until a watchdog that has released the machine (VMS_HOLD_TAKEN) has written to the
+ * connection all that it has to write.
  */
 void vms_guard_wait(struct vms_guard *guard);

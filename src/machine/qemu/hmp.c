@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include <string.h>
 
-/* Takes `prefix` off the beginning of *text. */
+/* Takes `prefix` off the beginning of *text. False if it is not there. */
 static bool skip(const char **text, const char *prefix)
 {
 	if (!g_str_has_prefix(*text, prefix))
@@ -13,7 +13,7 @@ static bool skip(const char **text, const char *prefix)
 	return true;
 }
 
-/* Takes hexadecimal digits off the beginning of *text. */
+/* Takes a hexadecimal number off the beginning of *text. False if there is none. */
 static bool skip_hex(const char **text, uint64_t *ret)
 {
 	char *end;
@@ -25,7 +25,7 @@ static bool skip_hex(const char **text, uint64_t *ret)
 	return digits <= 16 && end == *text;
 }
 
-/* The types as memory_region_type() of QEMU names them. */
+/* Parses a type, by the names of QEMU's memory_region_type(). */
 static bool parse_type(const char *type, enum vms_range_kind *ret)
 {
 	static const struct {
@@ -48,7 +48,7 @@ static bool parse_type(const char *type, enum vms_range_kind *ret)
 	return false;
 }
 
-/* "  0000000000100000-000000003fffffff (prio 0, ram): pc.ram @0000000000100000" */
+/* Parses "  0000000000100000-000000003fffffff (prio 0, ram): pc.ram @0000000000100000". */
 static bool parse_range(const char *line, GStringChunk *names, struct vms_range *ret)
 {
 	uint64_t first, last;
@@ -73,7 +73,7 @@ static bool parse_range(const char *line, GStringChunk *names, struct vms_range 
 	return true;
 }
 
-/* The lines of the view that " AS "memory", root: …" is among; NULL when there is none. */
+/* Finds the lines of the view that has a line " AS "memory", root: …"; NULL if there is none. */
 static char **find_memory_view(char **lines)
 {
 	char **view = NULL;
@@ -93,7 +93,7 @@ GArray *vms_hmp_parse_mtree(const char *text, GStringChunk *names, GError **erro
 	char **line = find_memory_view(lines);
 	uint64_t end = 0; /* of the last range; 0 after one that ends with the address space */
 	while (line && *line && g_str_has_prefix(*line, " ") && !g_str_has_prefix(*line, "  "))
-		line++; /* names of address spaces, and of the root region */
+		line++; /* skip the names of address spaces and of the root region */
 	for (; line && *line && **line; line++) {
 		struct vms_range range = { 0 };
 		if (ranges->len >= VMS_HMP_RANGES_MAX || !parse_range(*line, names, &range) ||
@@ -111,7 +111,7 @@ GArray *vms_hmp_parse_mtree(const char *text, GStringChunk *names, GError **erro
 	return NULL;
 }
 
-/* "Host virtual address for 0x100000 (pc.ram) is 0x7f3e2bf00000" */
+/* Parses "Host virtual address for 0x100000 (pc.ram) is 0x7f3e2bf00000". */
 bool vms_hmp_parse_gpa2hva(const char *text, uint64_t pa, uint64_t *ret)
 {
 	uint64_t address;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `info registers` of x86-64. In 64-bit code addresses have 16 digits; in all other code those of
- * segments have 8, which cuts them off where the processor is in long mode, and those of the
- * descriptor tables have 16 in long mode.
+ * Parses `info registers` of x86-64. In 64-bit code addresses have 16 digits. In other code the
+ * addresses of segments have 8 digits, which cuts them off if the processor is in long mode. The
+ * addresses of descriptor tables have 16 digits in long mode.
  */
 #include "machine/qemu/hmp.h"
 
@@ -12,8 +12,8 @@
 /* Registers of a line "ES =0000 0000000000000000 ffffffff 00c09300 DPL=0 DS   [-WA]". */
 struct segment {
 	const char *label;
-	unsigned selector, base, limit, attr; /* N_REGS: known from elsewhere */
-	bool is_system;			      /* its base is never one of 32-bit code */
+	unsigned selector, base, limit, attr; /* N_REGS: not set, as it is known from elsewhere */
+	bool is_system; /* in long mode its base has 64 bits, even while 32-bit code runs */
 };
 
 static const struct segment segments[] = {
@@ -27,7 +27,7 @@ static const struct segment segments[] = {
 	{ "TR =", TR, TR_BASE, TR_LIMIT, TR_ATTR, true },
 };
 
-/* Of a line "GDT=     fffffe000003c000 0000007f". */
+/* Registers of a line "GDT=     fffffe000003c000 0000007f". */
 static const struct {
 	const char *label;
 	unsigned base, limit;
@@ -36,7 +36,7 @@ static const struct {
 	{ "IDT=     ", IDTR_BASE, IDTR_LIMIT },
 };
 
-/* Of an item "DR0=0000000000000000". */
+/* The register of an item "DR0=0000000000000000". */
 static const struct {
 	const char *label;
 	unsigned reg;
@@ -45,7 +45,7 @@ static const struct {
 	{ " DR3=", DR3 },  { "\nDR6=", DR6 }, { " DR7=", DR7 },
 };
 
-/* What follows a label at the beginning of a line, or NULL. */
+/* The text that follows a label at the beginning of a line, or NULL. */
 static const char *find_line(const char *text, const char *label)
 {
 	g_autofree char *start = g_strconcat("\n", label, NULL);
@@ -53,7 +53,7 @@ static const char *find_line(const char *text, const char *label)
 	return line ? line + strlen(start) : NULL;
 }
 
-/* A number of 4, 8 or 16 digits at *text, and the space or the line's end that follows. */
+/* Takes a number of 4, 8 or 16 digits off *text, and the space that follows, if there is one. */
 static bool take_hex(const char **text, unsigned *digits, uint64_t *ret)
 {
 	size_t n = strspn(*text, G_CSET_DIGITS "abcdef");
@@ -90,7 +90,7 @@ static bool parse_segment(const char *text, const struct segment *segment, bool 
 	return true;
 }
 
-/* *digits: of the address. */
+/* Parses the line of a descriptor table. Gives how many digits its address has. */
 static bool parse_table(const char *text, size_t index, unsigned *digits, struct vms_regs *regs)
 {
 	uint64_t base, limit;
@@ -104,7 +104,7 @@ static bool parse_table(const char *text, size_t index, unsigned *digits, struct
 	return true;
 }
 
-/* They follow each other on two lines. */
+/* Parses the debug registers, which follow each other on two lines. */
 static bool parse_debug_registers(const char *text, struct vms_regs *regs)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(debug_registers); i++) {
@@ -140,11 +140,11 @@ bool vms_hmp_parse_x86_64_registers(const char *text, struct vms_regs *regs)
 	return true;
 }
 
-/* Of an item "RAX=0000000000000000"; outside of 64-bit code it is "EAX=00000000". */
+/* The register of an item "RAX=0000000000000000". Outside of 64-bit code it is "EAX=00000000". */
 static const struct {
 	const char *label, *short_label;
 	unsigned reg;
-	bool optional; /* there is none outside of 64-bit code */
+	bool optional; /* it is missing outside of 64-bit code */
 } general_registers[] = {
 	{ "RAX=", "EAX=", RAX, false }, { "RBX=", "EBX=", RBX, false },
 	{ "RCX=", "ECX=", RCX, false }, { "RDX=", "EDX=", RDX, false },
@@ -160,7 +160,7 @@ static const struct {
 	{ "EFER=", NULL, EFER, false },
 };
 
-/* The number behind a label that begins a line or follows a space. */
+/* Finds the number behind a label that begins a line or follows a space. */
 static bool find_item(const char *text, const char *label, uint64_t *ret)
 {
 	unsigned digits;
@@ -173,7 +173,7 @@ static bool find_item(const char *text, const char *label, uint64_t *ret)
 	return false;
 }
 
-/* "FS =0000 00007f0000000000 00000000 00000000 …": the selector and the base. */
+/* Finds the selector and the base in "FS =0000 00007f0000000000 00000000 00000000 …". */
 static bool find_segment(const char *text, const char *label, uint64_t *selector, uint64_t *base)
 {
 	const char *line = find_line(text, label);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vmscope/error.h>
 
-/* More than any QEMU is started with. */
+/* How many bytes of a command line to read: more than any QEMU has. */
 #define CMDLINE_MAX (1U << 20)
 
 char *vms_host_process_path(pid_t pid, const char *name)
@@ -25,7 +25,7 @@ static char *proc_link(pid_t pid, const char *name)
 	return g_file_read_link(path, NULL);
 }
 
-/* The arguments, or NULL with errno set. A kernel thread and a zombie have none. */
+/* The arguments, or NULL with errno set. The list of a kernel thread or a zombie is empty. */
 static char **read_arguments(pid_t pid)
 {
 	g_autofree char *path = vms_host_process_path(pid, "cmdline");
@@ -45,13 +45,13 @@ static char **read_arguments(pid_t pid)
 
 bool vms_host_process_is_qemu(const char *name)
 {
-	/* Nix has a wrapper of that name, and calls what it runs .qemu-system-x86_64-wrapped. */
+	/* Nix runs QEMU by a wrapper, and calls the program itself .qemu-system-x86_64-wrapped. */
 	return g_str_has_prefix(name + (name[0] == '.'), "qemu-system-") ||
 	       strcmp(name, "qemu-kvm") == 0;
 }
 
-/* A program that was started through its dynamic loader: the first argument that is a QEMU. */
-static char *loaded_program(char **args)
+/* The name of a QEMU that was started through its dynamic loader: the first such argument. */
+static char *find_loaded_qemu(char **args)
 {
 	for (; args && *args; args++) {
 		g_autofree char *name = g_path_get_basename(*args);
@@ -61,14 +61,14 @@ static char *loaded_program(char **args)
 	return NULL;
 }
 
-/* The executable's name; by the first argument where it may not be seen. */
+/* The executable's name. If this user may not see that, the name in the first argument. */
 static char *program_name(pid_t pid, char **args)
 {
 	static const char deleted[] = " (deleted)";
 	g_autofree char *exe = proc_link(pid, "exe");
 	const char *path = exe ? exe : args && args[0] ? args[0] : "";
 	g_autofree char *name = g_path_get_basename(path);
-	char *loaded = g_str_has_prefix(name, "ld-linux") ? loaded_program(args) : NULL;
+	char *loaded = g_str_has_prefix(name, "ld-linux") ? find_loaded_qemu(args) : NULL;
 	if (loaded)
 		return loaded;
 	if (g_str_has_suffix(name, deleted))
@@ -76,7 +76,7 @@ static char *program_name(pid_t pid, char **args)
 	return g_steal_pointer(&name);
 }
 
-/* Looks for KVM among the open files, where they may be seen. */
+/* Looks for KVM among the open files, if this user may see them. */
 static void find_kvm(struct vms_host_process *process)
 {
 	g_autofree char *path = vms_host_process_path(process->pid, "fd");
@@ -116,8 +116,8 @@ void vms_host_process_clear(struct vms_host_process *process)
 }
 
 /*
- * Looks through /proc/net/unix of the process for a socket, by inode or by path.
- * *connected: a client is connected to a socket of that path.
+ * Searches the process's list of unix sockets. Returns the path of the one with that inode, or
+ * NULL. Sets *connected if a client is connected to one with that path, unless `path` is NULL.
  */
 static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool *connected)
 {
@@ -138,7 +138,7 @@ static char *find_unix_socket(pid_t pid, uint64_t inode, const char *path, bool 
 	return found;
 }
 
-/* The path of a unix socket that the process has open. */
+/* The path of the unix socket that the process has open as `fd`, or NULL. */
 static char *path_of_fd(pid_t pid, int fd)
 {
 	g_autofree char *name = g_strdup_printf("fd/%d", fd);
@@ -150,7 +150,7 @@ static char *path_of_fd(pid_t pid, int fd)
 	return find_unix_socket(pid, inode, NULL, &connected);
 }
 
-/* Does the process run a QEMU? */
+/* True if the process is a QEMU. */
 static bool runs_qemu(pid_t pid)
 {
 	g_auto(GStrv) args = read_arguments(pid);
@@ -158,7 +158,7 @@ static bool runs_qemu(pid_t pid)
 	return vms_host_process_is_qemu(program);
 }
 
-/* The QEMU that has the socket open, whoever has called listen(2) for it. */
+/* The QEMU that has the socket open, whichever process called listen(2) for it; 0: none. */
 static pid_t find_server(uint64_t inode)
 {
 	g_autoptr(GDir) directory = g_dir_open("/proc", 0, NULL);
@@ -187,14 +187,14 @@ bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret)
 	return false;
 }
 
-/* How we reach a path of the process: from its directory, and through its mounts. */
+/* The path by which this process reaches a path of another: by its directory and its mounts. */
 static char *path_from_here(pid_t pid, const char *path, GError **error)
 {
 	g_autofree char *cwd = proc_link(pid, "cwd");
 	if (!g_path_is_absolute(path) && !cwd) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-			    "cannot tell where the socket %s of process %d is: its directory "
-			    "may not be seen; run as the user that runs it, or as root",
+			    "cannot find the socket %s of process %d: this user may not see its "
+			    "directory; run as the user that runs it, or as root",
 			    path, (int)pid);
 		return NULL;
 	}
@@ -208,7 +208,7 @@ static char *path_from_here(pid_t pid, const char *path, GError **error)
 	return g_build_filename(root, absolute, NULL);
 }
 
-/* May we connect there? */
+/* Fails if this user may not connect to the socket. */
 static bool check_access(pid_t pid, const char *path, GError **error)
 {
 	struct stat status;
@@ -230,7 +230,7 @@ static bool is_free(pid_t pid, const char *path_of_process)
 	return !connected;
 }
 
-/* The address of one socket, as we see it. *vacant: is nobody connected, as far as that is seen? */
+/* The address of one socket, as this process sees it. *vacant is false if a client is connected. */
 static char *find_address(pid_t pid, const struct vms_cmdline_qmp *qmp, bool *vacant,
 			  GError **error)
 {
@@ -240,8 +240,8 @@ static char *find_address(pid_t pid, const struct vms_cmdline_qmp *qmp, bool *va
 	g_autofree char *path = qmp->fd >= 0 ? path_of_fd(pid, qmp->fd) : g_strdup(qmp->path);
 	if (!path) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "cannot tell where the QMP socket that process %d was given as file %d "
-			    "is",
+			    "cannot find the path of the QMP socket that process %d was given as "
+			    "descriptor %d",
 			    (int)pid, qmp->fd);
 		return NULL;
 	}
@@ -253,8 +253,9 @@ static char *find_address(pid_t pid, const struct vms_cmdline_qmp *qmp, bool *va
 }
 
 /*
- * Addresses that are free, then those that are not; the first error if there is none. The last of
- * the command line come first: by its first QMP socket, whoever started QEMU manages it.
+ * Finds the addresses of free sockets, then those of others; the first error if there is none. The
+ * last socket of the command line comes first, because the program that started QEMU usually
+ * manages it by the first one.
  */
 static GPtrArray *find_addresses(const struct vms_host_process *process, guint *n_free,
 				 GError **error)
@@ -300,7 +301,7 @@ char **vms_host_process_qmp(const struct vms_host_process *process, bool must_be
 	if (must_be_free && n_free == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
 			    "another client is using the QMP socket %s of process %d, which serves "
-			    "one at a time; libvirt holds those of its own guests; start QEMU "
+			    "one at a time; libvirt uses those of its own guests; start QEMU "
 			    "with a second -qmp",
 			    (const char *)addresses->pdata[0], (int)process->pid);
 		return NULL;

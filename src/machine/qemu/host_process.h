@@ -10,35 +10,43 @@ struct vms_host_process {
 	pid_t pid;
 	char *program; /* name of its executable */
 	bool is_qemu;
-	bool uses_kvm;	/* as far as its files may be seen */
-	unsigned vcpus; /* KVM's, as far as its files may be seen */
+	bool uses_kvm;	/* false if this user may not see its open files */
+	unsigned vcpus; /* of KVM; 0 if this user may not see its open files */
 	struct vms_cmdline cmdline;
 };
 
 /* "/proc/PID/NAME", newly allocated. */
 char *vms_host_process_path(pid_t pid, const char *name);
 
-/* Is that the name of a QEMU that runs machines? */
+/* True if a program of this name is a QEMU that runs machines. */
 bool vms_host_process_is_qemu(const char *name);
 
-/* Errors: NOT_FOUND (no such process), PERMISSION. To be cleared when true. */
+/*
+ * Reads what /proc shows of a process. The caller clears it when this returns true. Errors:
+ * NOT_FOUND (no such process), PERMISSION.
+ */
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error);
 void vms_host_process_clear(struct vms_host_process *process);
 
 /*
- * The QEMU that serves a connection of this host (machine/host/connection.h). False, with nobody,
- * where there is none, or none that may be seen; memory of any other process is not to be read at
- * the word of who answers. To be closed when true.
+ * Finds the QEMU that serves a connection of this host (machine/host/connection.h). The caller
+ * closes its identity when this returns true. False, with the identity of nobody, if there is none,
+ * or none that this user may see. Then the memory of no process may be read, whatever the peer
+ * says.
  */
 bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret);
 
 /*
- * Where to connect to the QMP sockets of a QEMU, as we see them: NULL-terminated, those that are
- * free at this moment first, of these the last of its command line first, newly allocated. Errors:
- * UNSUPPORTED (not QEMU, or no socket), NOT_FOUND, PERMISSION; where one must be free at this
- * moment, BUSY. Who is going to wait for it need not ask: it may become free meanwhile.
+ * The addresses of a QEMU's QMP sockets, as this process sees them: NULL-terminated, newly
+ * allocated. Sockets that are free at this moment come first, and of these the last one of the
+ * command line. With `must_be_free` it fails if none is free; a caller that can wait for a socket
+ * does not set it. Errors: UNSUPPORTED (not QEMU, or no socket), NOT_FOUND, PERMISSION, BUSY (none
+ * is free).
  */
 char **vms_host_process_qmp(const struct vms_host_process *process, bool must_be_free,
 			    GError **error);
-/* The socket of the agent that it was started with, as we see it, newly allocated, or NULL. */
+/*
+ * The path of the socket of the agent that QEMU was started with, as this process sees it. Newly
+ * allocated, or NULL.
+ */
 char *vms_host_process_agent(const struct vms_host_process *process);

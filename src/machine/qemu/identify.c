@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What QEMU tells of its machine. */
+/* Asks QEMU what its machine is. */
 #include "machine/host/connection.h"
 #include "machine/qemu/hmp.h"
 #include "machine/qemu/host_process.h"
@@ -10,15 +10,16 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-/* A copy that lives as long as the machine, fit for a terminal. */
-static const char *keep(struct vms_qemu *qemu, const char *text)
+/* A copy of `text` that lives as long as the machine, fit for a terminal. */
+static const char *keep_text(struct vms_qemu *qemu, const char *text)
 {
 	g_autofree char *copy = g_strdup(text);
 	vms_text_clean(copy);
 	return g_string_chunk_insert(qemu->strings, copy);
 }
 
-static bool fail_process(const struct vms_stream *stream, pid_t pid, GError **error)
+/* Sets the error for a process that does not serve the QMP socket. Returns false. */
+static bool set_process_error(const struct vms_stream *stream, pid_t pid, GError **error)
 {
 	g_autofree char *files = vms_host_process_path(pid, "fd");
 	if (access(files, R_OK | X_OK) == 0)
@@ -27,16 +28,17 @@ static bool fail_process(const struct vms_stream *stream, pid_t pid, GError **er
 			    "line says so; use --qmp with the socket of the right QEMU",
 			    stream->peer, (int)pid);
 	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-			    "%s: cannot tell whether it is process %d that answers there: what it "
-			    "has open may not be seen; run as the user that runs it, or as root",
-			    stream->peer, (int)pid);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			"%s: cannot tell whether it is process %d that answers there: this user "
+			"may not see its open files; run as the user that runs it, or as root",
+			stream->peer, (int)pid);
 	return false;
 }
 
 /*
- * Finds out whose memory it is that QMP speaks of. A process that was asked for must be the one
- * that answers: its command line, which another user may have written, proves nothing.
+ * Finds the process whose memory QMP tells about. If the caller named a process, that must be the
+ * one that answers: its command line proves nothing, because another user may have written that.
  */
 static bool find_process(struct vms_qemu *qemu, GError **error)
 {
@@ -51,11 +53,11 @@ static bool find_process(struct vms_qemu *qemu, GError **error)
 		return false;
 	if (vms_host_identity_serves(&qemu->process, stream->fd))
 		return true;
-	return fail_process(stream, info->pid, error);
+	return set_process_error(stream, info->pid, error);
 }
 
-/* Does QEMU know the machine type? "pc-i440fx-10.0-machine" without "-machine". */
-static char *machine_type(struct vms_qemu *qemu)
+/* The machine type, or NULL: "pc-i440fx-10.0-machine" without "-machine". */
+static char *ask_machine_type(struct vms_qemu *qemu)
 {
 	struct json_object *arguments = json_object_new_object();
 	json_object_object_add(arguments, "path", json_object_new_string("/machine"));
@@ -75,15 +77,15 @@ static void identify_machine(struct vms_qemu *qemu)
 	vms_autojson *acceleration = vms_qmp_execute(&qemu->qmp, "query-kvm", NULL, -1, NULL);
 	vms_autojson *named = vms_qmp_execute(&qemu->qmp, "query-name", NULL, -1, NULL);
 	vms_json_bool(acceleration, "enabled", &kvm);
-	g_autofree char *type = machine_type(qemu);
+	g_autofree char *type = ask_machine_type(qemu);
 	g_autofree char *description =
 		g_strdup_printf("QEMU %s, %s%s%s", qemu->qmp.version, kvm ? "KVM" : "TCG",
 				type ? ", " : "", type ? type : "");
 	const char *name = vms_json_string(named, "name");
 	info->engine = "qemu";
 	info->accelerator = kvm ? "kvm" : "tcg";
-	info->name = keep(qemu, name ? name : "qemu");
-	info->description = keep(qemu, description);
+	info->name = keep_text(qemu, name ? name : "qemu");
+	info->description = keep_text(qemu, description);
 }
 
 static bool identify_arch(struct vms_qemu *qemu, GError **error)
@@ -99,7 +101,8 @@ static bool identify_arch(struct vms_qemu *qemu, GError **error)
 }
 
 struct vcpu {
-	uint64_t index, thread; /* 0: unknown */
+	uint64_t index;	 /* QEMU's */
+	uint64_t thread; /* 0: unknown */
 };
 
 static int compare_vcpus(const void *a, const void *b)
@@ -108,7 +111,7 @@ static int compare_vcpus(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* A thread of the process; 0 when that is in another PID namespace. */
+/* Gives `thread` if the process has it, else 0: the process is in another PID namespace then. */
 static pid_t check_thread(pid_t pid, uint64_t thread)
 {
 	g_autofree char *path = g_strdup_printf("/proc/%d/task/%d", (int)pid, (int)thread);
@@ -169,11 +172,12 @@ bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
 	if (text)
 		qemu->machine.ranges = vms_hmp_parse_mtree(text, qemu->strings, &failure);
 	if (!qemu->machine.ranges)
-		vms_log(VMS_LOG_WARNING, "no memory map: %s", failure->message);
+		vms_log(VMS_LOG_WARNING, "%s: there is no memory map: %s", qemu->machine.info.name,
+			failure->message);
 	return true;
 }
 
-/* What is memory of a map, joined where it goes on under the same name. */
+/* The memory of a map. Adjacent ranges of one name become one range. */
 static GArray *join_memory(const GArray *ranges)
 {
 	GArray *memory = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
@@ -193,7 +197,7 @@ static GArray *join_memory(const GArray *ranges)
 	return memory;
 }
 
-/* Devices come and go, and memory becomes writable, as the guest likes. */
+/* Compares the memory alone: the guest itself moves devices and makes memory writable. */
 static bool have_same_memory(const GArray *before, const GArray *now)
 {
 	g_autoptr(GArray) x = join_memory(before), y = join_memory(now);
@@ -225,7 +229,7 @@ bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error)
 	return now && !changed;
 }
 
-/* Where QEMU has mapped the memory at `pa`, asked for every range: names are not unique. */
+/* Asks where QEMU has mapped the memory at `pa`. Each range is asked for: names are not unique. */
 static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
 {
 	g_autofree char *command = g_strdup_printf("gpa2hva 0x%" G_GINT64_MODIFIER "x", pa);
@@ -233,7 +237,7 @@ static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
 	return text && vms_hmp_parse_gpa2hva(text, pa, ret);
 }
 
-/* Parts that may not be read are left to the engine. */
+/* Drops parts that this user may not read. The engine reads them in another way. */
 static void drop_unreadable(struct vms_ram *ram)
 {
 	uint8_t byte;

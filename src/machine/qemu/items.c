@@ -2,7 +2,7 @@
 #include "machine/qemu/qemu.h"
 #include <string.h>
 
-/* Each is `info NAME` of the human monitor. */
+/* The text of each is the answer to `info NAME` of the human monitor. */
 const struct vms_machine_item vms_qemu_items[] = {
 	{ "block", "block devices and their images" },
 	{ "chardev", "character devices" },

@@ -6,7 +6,7 @@ static struct vms_pause *pause_at(const struct vms_pauses *pauses, guint index)
 	return &g_array_index(pauses->pauses, struct vms_pause, index);
 }
 
-static struct vms_pause *last(const struct vms_pauses *pauses)
+static struct vms_pause *last_pause(const struct vms_pauses *pauses)
 {
 	guint n = pauses->pauses ? pauses->pauses->len : 0;
 	return n ? pause_at(pauses, n - 1) : NULL;
@@ -19,7 +19,7 @@ void vms_pauses_clear(struct vms_pauses *pauses)
 
 void vms_pauses_begin(struct vms_pauses *pauses, uint64_t time_ns)
 {
-	const struct vms_pause *before = last(pauses);
+	const struct vms_pause *before = last_pause(pauses);
 	struct vms_pause pause = { .begin_ns = time_ns, .end_ns = UINT64_MAX };
 	if (before && before->end_ns == UINT64_MAX)
 		return;
@@ -34,7 +34,7 @@ void vms_pauses_begin(struct vms_pauses *pauses, uint64_t time_ns)
 
 void vms_pauses_end(struct vms_pauses *pauses, uint64_t time_ns)
 {
-	struct vms_pause *pause = last(pauses);
+	struct vms_pause *pause = last_pause(pauses);
 	if (pause && pause->end_ns == UINT64_MAX)
 		pause->end_ns = MAX(time_ns, pause->begin_ns);
 }

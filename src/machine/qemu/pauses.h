@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a machine stood still. Times are ns of CLOCK_MONOTONIC and never go back. */
+/* Keeps when a machine stood still. Times are in ns of CLOCK_MONOTONIC, and never go back. */
 #pragma once
 
 #include <glib.h>
@@ -8,7 +8,7 @@
 struct vms_pause {
 	uint64_t begin_ns;
 	uint64_t end_ns;    /* UINT64_MAX while it goes on */
-	uint64_t before_ns; /* all pauses before this one took so long */
+	uint64_t before_ns; /* how long all pauses before this one lasted */
 };
 
 struct vms_pauses {
@@ -16,8 +16,8 @@ struct vms_pauses {
 };
 
 void vms_pauses_clear(struct vms_pauses *pauses);
-/* The machine was stopped, or runs again; that it did already is ignored. */
+/* Note that the machine was stopped, or resumed. A note that changes nothing is ignored. */
 void vms_pauses_begin(struct vms_pauses *pauses, uint64_t time_ns);
 void vms_pauses_end(struct vms_pauses *pauses, uint64_t time_ns);
-/* How long it had stood still, in all, at `time_ns`. */
+/* How long, in ns, the machine had stood still in all at `time_ns`. */
 uint64_t vms_pauses_until(const struct vms_pauses *pauses, uint64_t time_ns);

@@ -23,7 +23,7 @@ bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 	if (!vms_hmp_parse_x86_64_registers(text, ret) && !qemu->told_registers) {
 		qemu->told_registers = true;
 		vms_log(VMS_LOG_INFO,
-			"%s: no segments and debug registers: cannot understand QEMU's "
+			"%s: segments and debug registers are missing: cannot understand QEMU's "
 			"`info registers`",
 			machine->info.name);
 	}
@@ -64,7 +64,7 @@ void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, 
 	vms_ram_next_data(&qemu_of(machine)->ram, pa, end, begin, stop);
 }
 
-/* QEMU's word for a state, from what query-status told. */
+/* Takes the run state from the answer of query-status. */
 static bool take_state(struct vms_qmp *qmp, struct json_object *status, enum vms_run_state *ret,
 		       GError **error)
 {
@@ -84,8 +84,8 @@ bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError *
 	return status && take_state(&qemu->qmp, status, ret, error);
 }
 
-/* A snapshot, a backup, a mirror, a new image: any job that is not over. The first one's kind, or
- * NULL. */
+/* The kind of the first job that is not over, or NULL: a snapshot, a backup, a mirror, a new image.
+ */
 static const char *find_job(struct json_object *jobs)
 {
 	size_t n = json_object_is_type(jobs, json_type_array) ? json_object_array_length(jobs) : 0;
@@ -100,7 +100,7 @@ static const char *find_job(struct json_object *jobs)
 	return NULL;
 }
 
-/* What is under way, by the answers of query-migrate and query-jobs. */
+/* Fills in what is under way, by the answer of query-migrate and the kind of a job, or NULL. */
 static void take_busy(struct json_object *migrate, const char *job, struct vms_qemu_condition *ret)
 {
 	const char *migration = vms_json_string(migrate, "status");
@@ -152,7 +152,7 @@ bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **err
 	return done;
 }
 
-/* A process that has ended is told of by its pidfd before its sockets are closed. */
+/* The pidfd tells the end of a process before its sockets are closed. */
 enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 {
 	struct vms_qemu *qemu = qemu_of(machine);
@@ -169,7 +169,7 @@ uint64_t vms_qemu_resets(struct vms_machine *machine)
 	return qemu_of(machine)->qmp.resets;
 }
 
-/* A socket serves one client, and several may look for a free one at the same time. */
+/* Tries one socket after the other. Each serves one client, and others look for a free one, too. */
 static bool connect_to_free(struct vms_qmp *qmp, const char *const *addresses, GError **error)
 {
 	for (;; addresses++) {

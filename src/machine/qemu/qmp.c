@@ -8,7 +8,7 @@
 #include <vmscope/error.h>
 #include <vmscope/log.h>
 
-/* Deeper than any answer that is used here. */
+/* How deep a message may be nested. No answer that is used here is as deep. */
 #define JSON_DEPTH_MAX 32
 
 const char *vms_json_string(struct json_object *object, const char *key)
@@ -46,15 +46,17 @@ bool vms_json_uint(struct json_object *object, const char *key, uint64_t max, ui
 	return true;
 }
 
-static bool fail(struct vms_qmp *qmp, enum vms_error code, const char *what, GError **error)
+/* Sets an error after which the connection cannot be used any more. Returns false. */
+static bool fail_connection(struct vms_qmp *qmp, enum vms_error code, const char *what,
+			    GError **error)
 {
 	qmp->broken = true;
 	g_set_error(error, VMS_ERROR, code, "%s: %s", qmp->stream.peer, what);
 	return false;
 }
 
-/* Feeds what is unread to the tokener. *ret is a whole message, or NULL as yet. */
-static bool parse(struct vms_qmp *qmp, struct json_object **ret, GError **error)
+/* Feeds the unread bytes to the tokener. *ret is a message, or NULL if it is not complete yet. */
+static bool parse_unread(struct vms_qmp *qmp, struct json_object **ret, GError **error)
 {
 	struct vms_stream *stream = &qmp->stream;
 	size_t unread = vms_stream_unread(stream);
@@ -72,36 +74,38 @@ static bool parse(struct vms_qmp *qmp, struct json_object **ret, GError **error)
 	}
 	json_object_put(g_steal_pointer(ret));
 	if (outcome == json_tokener_continue)
-		return fail(qmp, VMS_ERROR_PROTOCOL, "it sent a message longer than 16 MiB", error);
-	return fail(qmp, VMS_ERROR_PROTOCOL,
-		    "it sent something that is not QMP; is this address a QMP socket?", error);
+		return fail_connection(qmp, VMS_ERROR_PROTOCOL,
+				       "it sent a message longer than 16 MiB", error);
+	return fail_connection(qmp, VMS_ERROR_PROTOCOL,
+			       "it sent something that is not QMP; is this address a QMP socket?",
+			       error);
 }
 
-/* The next message. With deadline 0 it does not wait, and none is no error. */
-static bool next_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct json_object **ret,
-			 GError **error)
+/* Receives a message. With deadline 0 it does not wait, and it is no error if there is none. */
+static bool receive_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct json_object **ret,
+			    GError **error)
 {
 	*ret = NULL;
 	while (!*ret) {
 		GError *failure = NULL;
 		if (!vms_stream_fill(&qmp->stream, deadline_ns, &failure)) {
-			/* What comes late is told by its id. */
+			/* The connection survives a timeout: a late answer is known by its id. */
 			qmp->broken |= !g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT);
 			g_propagate_error(error, failure);
 			return false;
 		}
 		if (vms_stream_unread(&qmp->stream) == 0)
 			return true;
-		/* A peer that sends without end must not keep us here. */
+		/* A peer that sends without end must not keep this loop running. */
 		if (deadline_ns && vms_clock_now_ns() > deadline_ns)
-			return fail(qmp, VMS_ERROR_TIMEOUT, "no answer in time", error);
-		if (!parse(qmp, ret, error))
+			return fail_connection(qmp, VMS_ERROR_TIMEOUT, "no answer in time", error);
+		if (!parse_unread(qmp, ret, error))
 			return false;
 	}
 	return true;
 }
 
-/* When an event happened, on CLOCK_MONOTONIC: QEMU stamps it with the wall clock. */
+/* The time of an event, in ns of CLOCK_MONOTONIC. QEMU's time stamp is that of the wall clock. */
 static uint64_t event_time_ns(struct json_object *message)
 {
 	struct json_object *stamp = json_object_object_get(message, "timestamp");
@@ -140,7 +144,7 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		qmp->guest_stops++;
 }
 
-/* Sends a command; it has the next id. */
+/* Sends a command with the next id. */
 static bool send_command(struct vms_qmp *qmp, const struct vms_qmp_command *command, int fd,
 			 uint64_t deadline_ns, GError **error)
 {
@@ -150,7 +154,8 @@ static bool send_command(struct vms_qmp *qmp, const struct vms_qmp_command *comm
 		json_object_object_add(request, "arguments", command->arguments);
 	json_object_object_add(request, "id", json_object_new_int64((int64_t)++qmp->id));
 	if (qmp->broken)
-		return fail(qmp, VMS_ERROR_CLOSED, "the connection broke earlier", error);
+		return fail_connection(qmp, VMS_ERROR_CLOSED, "the connection broke earlier",
+				       error);
 	g_autofree char *line = g_strconcat(
 		json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN), "\n", NULL);
 	bool sent = vms_stream_write(&qmp->stream, line, strlen(line), fd, deadline_ns, error);
@@ -158,7 +163,7 @@ static bool send_command(struct vms_qmp *qmp, const struct vms_qmp_command *comm
 	return sent;
 }
 
-/* What an answer says: what the command returned, or NULL with QEMU's words. */
+/* Takes the result from an answer. NULL, with QEMU's words as the error, if QEMU refused. */
 static struct json_object *take_answer(struct vms_qmp *qmp, const char *command,
 				       struct json_object *message, GError **error)
 {
@@ -173,18 +178,19 @@ static struct json_object *take_answer(struct vms_qmp *qmp, const char *command,
 			    qmp->stream.peer, command, text);
 		return NULL;
 	}
-	fail(qmp, VMS_ERROR_PROTOCOL, "an answer has neither a result nor an error", error);
+	fail_connection(qmp, VMS_ERROR_PROTOCOL, "an answer has neither a result nor an error",
+			error);
 	return NULL;
 }
 
-/* Waits for the answer to the command `id`; events come between. */
+/* Waits for the answer to the command `id`, and notes events that come before it. */
 static struct json_object *receive_answer(struct vms_qmp *qmp, const char *command, uint64_t id,
 					  uint64_t deadline_ns, GError **error)
 {
 	for (;;) {
 		vms_autojson *message = NULL;
 		uint64_t of;
-		if (!next_message(qmp, deadline_ns, &message, error))
+		if (!receive_message(qmp, deadline_ns, &message, error))
 			return NULL;
 		const char *event = vms_json_string(message, "event");
 		if (event)
@@ -194,9 +200,9 @@ static struct json_object *receive_answer(struct vms_qmp *qmp, const char *comma
 	}
 }
 
-/* `fd` goes with the first. */
-static bool execute(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n, int fd,
-		    GError **error)
+/* Executes commands. Sends `fd` along with the first one, unless that is -1. */
+static bool execute_commands(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n,
+			     int fd, GError **error)
 {
 	g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&qmp->lock);
 	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream), first = qmp->id + 1;
@@ -222,17 +228,17 @@ struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *name,
 				    struct json_object *arguments, int fd, GError **error)
 {
 	struct vms_qmp_command command = { .name = name, .arguments = arguments };
-	execute(qmp, &command, 1, fd, error);
+	execute_commands(qmp, &command, 1, fd, error);
 	return command.answer;
 }
 
 bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n,
 			 GError **error)
 {
-	return execute(qmp, commands, n, -1, error);
+	return execute_commands(qmp, commands, n, -1, error);
 }
 
-/* `vcpu` -1: whichever is the monitor's current one. */
+/* Runs a command of the human monitor; `vcpu` -1: about the monitor's current vCPU. */
 static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GError **error)
 {
 	struct json_object *arguments = json_object_new_object();
@@ -243,7 +249,8 @@ static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GE
 	if (!answer)
 		return NULL;
 	if (!json_object_is_type(answer, json_type_string)) {
-		fail(qmp, VMS_ERROR_PROTOCOL, "the human monitor's answer is not text", error);
+		fail_connection(qmp, VMS_ERROR_PROTOCOL, "the human monitor's answer is not text",
+				error);
 		return NULL;
 	}
 	return vms_text_clean_lines(json_object_get_string(answer));
@@ -266,7 +273,7 @@ bool vms_qmp_poll(struct vms_qmp *qmp)
 		return !qmp->broken;
 	while (!qmp->broken && vms_clock_now_ns() < deadline_ns) {
 		vms_autojson *message = NULL;
-		if (!next_message(qmp, 0, &message, NULL) || !message)
+		if (!receive_message(qmp, 0, &message, NULL) || !message)
 			break;
 		const char *event = vms_json_string(message, "event");
 		if (event)
@@ -307,34 +314,35 @@ static bool read_greeting(struct vms_qmp *qmp, struct json_object *message)
 	return true;
 }
 
-static bool greet(struct vms_qmp *qmp, GError **error)
+static bool receive_greeting(struct vms_qmp *qmp, GError **error)
 {
 	unsigned wait_ms = MIN(qmp->stream.timeout_ms, VMS_QMP_GREETING_MS);
 	vms_autojson *greeting = NULL;
 	g_autoptr(GError) failure = NULL;
-	if (!next_message(qmp, vms_clock_now_ns() + (uint64_t)wait_ms * 1000000, &greeting,
-			  &failure)) {
+	if (!receive_message(qmp, vms_clock_now_ns() + (uint64_t)wait_ms * 1000000, &greeting,
+			     &failure)) {
 		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT)) {
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return false;
 		}
 		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
-			    "%s: it does not greet: another client is using it (a QMP socket "
-			    "serves one at a time), or it is no QMP socket; libvirt holds the "
-			    "sockets of its own guests, which need a second -qmp",
+			    "%s does not greet: another client is using it (a QMP socket serves "
+			    "one at a time), or it is no QMP socket; libvirt uses the sockets of "
+			    "its own guests, which need a second -qmp",
 			    qmp->stream.peer);
 		return false;
 	}
 	if (!read_greeting(qmp, greeting))
-		return fail(qmp, VMS_ERROR_PROTOCOL,
-			    "it does not greet as QMP does; is this address a QMP socket?", error);
+		return fail_connection(
+			qmp, VMS_ERROR_PROTOCOL,
+			"it does not greet as QMP does; is this address a QMP socket?", error);
 	return true;
 }
 
 bool vms_qmp_open(struct vms_qmp *qmp, GError **error)
 {
 	qmp->tokener = json_tokener_new_ex(JSON_DEPTH_MAX);
-	if (!greet(qmp, error))
+	if (!receive_greeting(qmp, error))
 		return false;
 	vms_autojson *ready = vms_qmp_execute(qmp, "qmp_capabilities", NULL, -1, error);
 	if (!ready)
@@ -344,8 +352,8 @@ bool vms_qmp_open(struct vms_qmp *qmp, GError **error)
 	if (!status)
 		return false;
 	if (!vms_json_bool(status, "running", &running))
-		return fail(qmp, VMS_ERROR_PROTOCOL, "query-status does not tell the status",
-			    error);
+		return fail_connection(qmp, VMS_ERROR_PROTOCOL,
+				       "query-status does not tell the status", error);
 	qmp->running = running;
 	if (!running)
 		vms_pauses_begin(&qmp->pauses, vms_clock_now_ns());

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A QMP client: QEMU's machine protocol, one JSON object per message
- * (https://www.qemu.org/docs/master/interop/qmp-spec.html). Any thread may execute commands, one at
- * a time. What events have told is there for everybody at once, whoever read them.
+ * (https://www.qemu.org/docs/master/interop/qmp-spec.html). Any thread may execute commands; they
+ * are executed one at a time. What events tell can be read by all threads, whichever has received
+ * them.
  */
 #pragma once
 
@@ -11,17 +12,17 @@
 #include <json-c/json.h>
 #include <stdatomic.h>
 
-/* No message is longer, in bytes: `info mtree` of a machine with hundreds of devices is 1 MiB. */
+/* The longest message, in bytes. `info mtree` of a machine with hundreds of devices has 1 MiB. */
 #define VMS_QMP_MESSAGE_MAX (16U << 20)
-/* A monitor that is free greets at once; one that serves another client is silent. */
+/* How long to wait for the greeting. A free monitor greets at once, one in use does not greet. */
 #define VMS_QMP_GREETING_MS 2000
 
-/* A command, and what it returned. */
+/* A command and its answer. */
 struct vms_qmp_command {
 	const char *name;
 	struct json_object *arguments; /* taken over; or NULL */
-	struct json_object *answer;    /* set when it succeeded, to be put */
-	uint64_t stops;		       /* set: of the counts below, when it was answered */
+	struct json_object *answer;    /* set if it succeeded; the caller puts it */
+	uint64_t stops;		       /* set: `stops` of struct vms_qmp when the answer came */
 };
 
 struct vms_qmp {
@@ -31,53 +32,52 @@ struct vms_qmp {
 	size_t message_size; /* bytes of the message that is being read */
 	uint64_t id;	     /* of the last command */
 	char *version;	     /* "10.0.2 (Debian …)" */
-	atomic_bool broken;  /* after an error that leaves the stream out of step */
+	atomic_bool broken;  /* answers cannot be told from each other any more */
 
 	/* What events have told since the connection was opened. */
-	atomic_bool running; /* set from query-status by vms_qmp_open */
+	atomic_bool running; /* vms_qmp_open takes the first value from query-status */
 	atomic_bool has_shut_down;
 	_Atomic uint64_t stops, resumes, resets; /* events seen */
-	_Atomic uint64_t jobs;			 /* and those that a job has begun, or ended */
-	_Atomic uint64_t
-		guest_stops; /* events of what stops a running machine, see vms_event_stops */
+	_Atomic uint64_t jobs;			 /* events of jobs that begin or end */
+	_Atomic uint64_t guest_stops;		 /* events for which vms_event_stops is true */
 	struct vms_pauses pauses;
 };
 
 /*
  * Reads the greeting from the connected `qmp->stream`, and enters command mode.
- * Errors: BUSY (no greeting), PROTOCOL, TIMEOUT, CLOSED. To be closed in any case.
+ * The caller closes it even if this fails. Errors: BUSY (no greeting), PROTOCOL, TIMEOUT, CLOSED.
  */
 bool vms_qmp_open(struct vms_qmp *qmp, GError **error);
 void vms_qmp_close(struct vms_qmp *qmp);
 
 /*
- * Executes a command and returns what it returns. `arguments` (or NULL) is
- * taken over. `fd`, unless -1, is passed along. Errors: UNSUPPORTED with QEMU's
- * words when QEMU refuses, PROTOCOL, CLOSED, and TIMEOUT: QEMU may still execute it; other
- * commands may be tried.
+ * Executes a command and returns its answer. Takes `arguments` (or NULL) over. Sends the descriptor
+ * `fd` along, unless that is -1. Errors: UNSUPPORTED (QEMU refuses; the message has QEMU's words),
+ * PROTOCOL, CLOSED, TIMEOUT. After a TIMEOUT QEMU may still execute the command, and other commands
+ * may be tried.
  */
 struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
 				    struct json_object *arguments, int fd, GError **error);
 /*
- * Executes `n` commands, all sent before any is answered. False when one fails, with its error; the
- * answers of others are there all the same.
+ * Executes `n` commands. All are sent before the first answer is received. If any command fails, it
+ * gives false and the first error; the answers to the others are set all the same.
  */
 bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n,
 			 GError **error);
-/* A command of the human monitor; its text, newly allocated, fit for a terminal. */
+/* Runs a command of the human monitor. Returns its text, newly allocated, fit for a terminal. */
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error);
-/* The same for a command about one vCPU. */
+/* Runs a command of the human monitor about one vCPU. */
 char *vms_qmp_hmp_vcpu(struct vms_qmp *qmp, const char *command_line, unsigned vcpu,
 		       GError **error);
 /*
- * Takes note of events that have arrived, without waiting: where another thread executes a command,
- * it is that one that reads them. False when the connection broke.
+ * Notes events that have arrived, without waiting. While another thread executes a command, that
+ * thread notes them instead. False if the connection is broken.
  */
 bool vms_qmp_poll(struct vms_qmp *qmp);
-/* For how long the machine had stood still at `time_ns`, as far as events have told. */
+/* How long, in ns, the machine had stood still at `time_ns`, as far as events have told. */
 uint64_t vms_qmp_paused_ns(struct vms_qmp *qmp, uint64_t time_ns);
 
-/* Members of an object; NULL, or false, when missing or of another type. */
+/* Give a member of an object; NULL or false if it is missing or of another type. */
 const char *vms_json_string(struct json_object *object, const char *key);
 bool vms_json_bool(struct json_object *object, const char *key, bool *ret);
 bool vms_json_uint(struct json_object *object, const char *key, uint64_t max, uint64_t *ret);

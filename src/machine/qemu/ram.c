@@ -5,14 +5,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The kernel reads no more than 2 GiB at once. */
+/* How many bytes to read at once. The kernel reads at most 2 GiB. */
 #define READ_MAX (UINT64_C(1) << 30)
-/* A shorter hole is not worth a stretch of its own. */
+/* The shortest hole that ends a stretch of data, in bytes. */
 #define HOLE_MIN (UINT64_C(64) << 10)
 
-/* An entry of /proc/PID/pagemap: the page is in memory, or in the swap. */
-#define PAGEMAP_THERE (UINT64_C(3) << 62)
-/* Entries to read at once: few where data and holes take turns, many in long stretches. */
+/* Bits of an entry of /proc/PID/pagemap: the page is in memory, or in the swap. */
+#define PAGEMAP_PRESENT (UINT64_C(3) << 62)
+/* How many entries to read at first, and at most: few if data and holes take turns. */
 #define PAGEMAP_FIRST 64
 #define PAGEMAP_MOST  4096
 
@@ -47,7 +47,7 @@ static size_t find_index(const struct vms_ram *ram, uint64_t pa)
 }
 
 /* The part that holds `pa`, or NULL. */
-static const struct vms_ram_part *find(const struct vms_ram *ram, uint64_t pa)
+static const struct vms_ram_part *find_part(const struct vms_ram *ram, uint64_t pa)
 {
 	size_t index = find_index(ram, pa);
 	return index < n_parts(ram) && pa >= part_at(ram, index)->pa ? part_at(ram, index) : NULL;
@@ -56,7 +56,7 @@ static const struct vms_ram_part *find(const struct vms_ram *ram, uint64_t pa)
 bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size)
 {
 	const struct vms_ram_part *part = NULL;
-	while (size && (part = find(ram, pa))) {
+	while (size && (part = find_part(ram, pa))) {
 		uint64_t n = MIN(size, part->size - (pa - part->pa));
 		pa += n;
 		size -= n;
@@ -66,13 +66,13 @@ bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size)
 
 uint64_t vms_ram_address(const struct vms_ram *ram, uint64_t pa, size_t size)
 {
-	const struct vms_ram_part *part = find(ram, pa);
+	const struct vms_ram_part *part = find_part(ram, pa);
 	return part && part->size - (pa - part->pa) >= size ? part->hva + (pa - part->pa) : 0;
 }
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Reads from the process, unless that has ended: then it may have been another one of its pid. */
+/* Reads from the process. Fails if it has ended: another one with its pid may have been read. */
 static ssize_t read_alive(const struct vms_ram *ram, const struct iovec *local,
 			  const struct iovec *remote, size_t n)
 {
@@ -95,7 +95,7 @@ static bool read_file(const struct vms_ram_part *part, uint64_t offset, void *bu
 	       (ssize_t)size;
 }
 
-/* Entries of the page that holds `va` and of those after it. */
+/* Reads the entries of the page that holds `va` and of the pages after it. */
 static bool read_pagemap(const struct vms_ram *ram, uint64_t va, uint64_t *entries, size_t n)
 {
 	size_t size = n * sizeof(*entries);
@@ -103,7 +103,7 @@ static bool read_pagemap(const struct vms_ram *ram, uint64_t va, uint64_t *entri
 	return pread(ram->pagemap, entries, size, offset) == (ssize_t)size;
 }
 
-/* The pages that the process has copied are its own, all others are the file's. */
+/* Reads a private mapping: pages that the process has copied from it, all others from the file. */
 static bool read_copy(const struct vms_ram *ram, const struct vms_ram_part *part, uint64_t offset,
 		      void *buf, size_t size)
 {
@@ -113,8 +113,8 @@ static bool read_copy(const struct vms_ram *ram, const struct vms_ram_part *part
 		size_t n = MIN(PAGEMAP_FIRST, (in_page + size + page - 1) / page), alike = 1;
 		if (!read_pagemap(ram, part->hva + offset, entries, n))
 			return false;
-		bool own = entries[0] & PAGEMAP_THERE;
-		while (alike < n && own == !!(entries[alike] & PAGEMAP_THERE))
+		bool own = entries[0] & PAGEMAP_PRESENT;
+		while (alike < n && own == !!(entries[alike] & PAGEMAP_PRESENT))
 			alike++;
 		size_t bytes = MIN(size, alike * page - in_page);
 		if (!(own ? read_process(ram, part, offset, buf, bytes)
@@ -140,7 +140,7 @@ static bool read_part(const struct vms_ram *ram, const struct vms_ram_part *part
 bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size)
 {
 	while (size) {
-		const struct vms_ram_part *part = find(ram, pa);
+		const struct vms_ram_part *part = find_part(ram, pa);
 		if (!part)
 			return false;
 		uint64_t offset = pa - part->pa;
@@ -157,7 +157,7 @@ bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size
 static bool find_in_process(const struct vms_ram *ram, const struct vms_phys_part *wanted,
 			    struct iovec *ret)
 {
-	const struct vms_ram_part *part = find(ram, wanted->pa);
+	const struct vms_ram_part *part = find_part(ram, wanted->pa);
 	uint64_t address = vms_ram_address(ram, wanted->pa, wanted->size);
 	if (!address || part->kind != VMS_RAM_ANONYMOUS)
 		return false;
@@ -182,14 +182,14 @@ size_t vms_ram_read_parts(const struct vms_ram *ram, const struct vms_phys_part 
 
 /* ---- holes ------------------------------------------------------------- */
 
-/* Guest-physical addresses. */
+/* A range [begin, stop) of guest-physical addresses. */
 struct stretch {
 	uint64_t begin, stop;
 };
 
 /*
- * The first stretch of [from, end) of a part with pages that the process has; what cannot be told
- * counts as such. [end, end) where there is none.
+ * The first stretch of [from, end) of a part with pages that the process has; [end, end) if there
+ * is none. Pages of which nothing is known count as pages that it has.
  */
 static struct stretch next_present(const struct vms_ram *ram, const struct vms_ram_part *part,
 				   uint64_t from, uint64_t end)
@@ -202,7 +202,7 @@ static struct stretch next_present(const struct vms_ram *ram, const struct vms_r
 		if (!read_pagemap(ram, pa + to_va, entries, n))
 			return (struct stretch) { MIN(found.begin, MAX(pa, from)), end };
 		for (size_t i = 0; i < n; i++, pa += page) {
-			if (entries[i] & PAGEMAP_THERE) {
+			if (entries[i] & PAGEMAP_PRESENT) {
 				found.begin = MIN(found.begin, MAX(pa, from));
 				found.stop = MIN(pa + page, end);
 			} else if (found.begin < end && pa + page - found.stop >= HOLE_MIN) {
@@ -213,7 +213,7 @@ static struct stretch next_present(const struct vms_ram *ram, const struct vms_r
 	return found;
 }
 
-/* Where data begins in a file, at or after `from`; G_MAXUINT64 when there is no more. */
+/* Where data begins in a file, at or after `from`; G_MAXUINT64 if there is no more. */
 static uint64_t seek_data(const struct vms_ram_file *file, uint64_t from)
 {
 	off_t data = lseek(file->fd, (off_t)from, SEEK_DATA);
@@ -223,8 +223,9 @@ static uint64_t seek_data(const struct vms_ram_file *file, uint64_t from)
 }
 
 /*
- * The same for a file's data. SEEK_HOLE would look for the end of a long stretch over and over,
- * when it is gone through piece by piece.
+ * The first stretch of [from, end) with data in the part's file. It does not use SEEK_HOLE: a
+ * caller that takes a long stretch in small steps would make the kernel search for its end at every
+ * step.
  */
 static struct stretch next_written(const struct vms_ram_part *part, uint64_t from, uint64_t end)
 {

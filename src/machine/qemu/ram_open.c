@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a guest's RAM is mapped in its process, by /proc/PID/maps (proc_pid_maps(5)). */
+/* Finds out by /proc/PID/maps (proc_pid_maps(5)) how a guest's RAM is mapped in its process. */
 #include "base/proc_text.h"
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/ram.h"
@@ -11,11 +11,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Files that are searched for among all that the process has open; a QEMU's memory lies in a few.
- */
+/* How many files to search for among all that the process has open. QEMU's memory is in a few. */
 #define SEARCHES_MAX 64
 
-/* All mappings, sorted; none where they may not be seen. */
+/* All mappings, sorted; none if this user may not see them. */
 static GArray *read_mappings(pid_t pid)
 {
 	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct vms_proc_mapping));
@@ -34,8 +33,8 @@ static GArray *read_mappings(pid_t pid)
 	return mappings;
 }
 
-/* Is an open file a regular one, and that which is mapped, unless `mapping` is NULL? */
-static bool is_right(int fd, const struct vms_proc_mapping *mapping)
+/* True if an open file is a regular one, and the one that is mapped, unless `mapping` is NULL. */
+static bool is_mapped_file(int fd, const struct vms_proc_mapping *mapping)
 {
 	struct stat file;
 	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
@@ -43,15 +42,16 @@ static bool is_right(int fd, const struct vms_proc_mapping *mapping)
 }
 
 /*
- * Opens a link of /proc that leads to a regular file for reading, or gives -1. What is behind the
- * link may change at any time, and to open a pipe would wait, to open a device do anything. So the
- * file is first opened as a mere place, which does nothing, and for reading once it is known.
+ * Opens the regular file behind a link of /proc for reading; -1 if it is none. The file behind the
+ * link may change at any time. To open a pipe could wait, and to open a device could do anything.
+ * So the file is first opened with O_PATH, which does nothing, and then for reading if it is
+ * regular.
  */
 static int open_regular(const char *link, const struct vms_proc_mapping *must_be)
 {
 	int place = open(link, O_PATH | O_CLOEXEC);
 	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", place);
-	int fd = place >= 0 && is_right(place, must_be)
+	int fd = place >= 0 && is_mapped_file(place, must_be)
 			 ? open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 			 : -1;
 	if (place >= 0)
@@ -60,8 +60,8 @@ static int open_regular(const char *link, const struct vms_proc_mapping *must_be
 }
 
 /*
- * By the mapping itself, for which one has to be root. Not every file system tells the same device
- * and inode here as in the list of mappings (btrfs, overlayfs).
+ * Opens the file by the mapping itself, which only root may. The device and inode are not compared:
+ * some file systems (btrfs, overlayfs) give others here than in the list of mappings.
  */
 static int open_by_mapping(pid_t pid, const struct vms_proc_mapping *mapping)
 {
@@ -71,7 +71,7 @@ static int open_by_mapping(pid_t pid, const struct vms_proc_mapping *mapping)
 	return open_regular(path, NULL);
 }
 
-/* The file among those that the process has open. */
+/* Opens the file by one of the descriptors that the process has open. */
 static int open_by_descriptor(pid_t pid, const struct vms_proc_mapping *mapping)
 {
 	g_autofree char *path = vms_host_process_path(pid, "fd");
@@ -86,8 +86,8 @@ static int open_by_descriptor(pid_t pid, const struct vms_proc_mapping *mapping)
 }
 
 /*
- * File systems whose SEEK_DATA knows of what was written through a mapping and is not on the disk
- * yet. Huge pages' has none: it says that all is data.
+ * True for a file system whose SEEK_DATA knows data that was written through a mapping and is not
+ * on the disk yet. hugetlbfs has no SEEK_DATA of its own: it says that everything is data.
  */
 static bool knows_holes(int fd)
 {
@@ -124,7 +124,7 @@ static const struct vms_ram_file *find_file(struct vms_ram *ram,
 	return file;
 }
 
-/* Does `next` go on where `part` ends, mapped alike? */
+/* True if `next` begins where `part` ends, and is mapped in the same way. */
 static bool continues(const struct vms_ram_part *part, const struct vms_ram_part *next)
 {
 	return part->pa + part->size == next->pa && part->hva + part->size == next->hva &&
@@ -144,9 +144,9 @@ static void add_part(struct vms_ram *ram, const struct vms_ram_part *part)
 		g_array_append_vals(ram->parts, part, 1);
 }
 
-/* What of the place lies in the mapping. */
-static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
-		       const struct vms_proc_mapping *mapping)
+/* Adds the part of the place that lies in the mapping. */
+static void add_mapped_part(struct vms_ram *ram, const struct vms_ram_place *place,
+			    const struct vms_proc_mapping *mapping)
 {
 	uint64_t start = MAX(place->hva, mapping->start);
 	uint64_t end = MIN(place->hva + place->size, mapping->end);
@@ -166,7 +166,7 @@ static void add_mapped(struct vms_ram *ram, const struct vms_ram_place *place,
 	add_part(ram, &part);
 }
 
-/* The first mapping that ends behind `hva`. */
+/* The index of the first mapping that ends behind `hva`. */
 static guint find_mapping(const GArray *mappings, uint64_t hva)
 {
 	guint low = 0, high = mappings->len;
@@ -188,13 +188,13 @@ static void add_place(struct vms_ram *ram, const struct vms_ram_place *place,
 			&g_array_index(mappings, struct vms_proc_mapping, i);
 		if (mapping->start > place->hva && mapping->start - place->hva >= place->size)
 			break;
-		add_mapped(ram, place, mapping);
+		add_mapped_part(ram, place, mapping);
 	}
 }
 
 /*
- * Does somebody fill in pages that are not there when they are first used (userfaultfd(2); a
- * migration that fetches them from afar)? Then only the process itself can be asked for them.
+ * True if pages that are not present are filled in when they are first used (userfaultfd(2)), as by
+ * a migration that fetches them from the source. Then they can only be read through the process.
  */
 static bool has_userfaultfd(pid_t pid)
 {
@@ -232,7 +232,7 @@ void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
 		add_place(ram, &places[i], mappings);
 	if (has_userfaultfd(process->pid))
 		make_opaque(ram);
-	/* If it has ended, all that may have been of another process with its pid. */
+	/* If it has ended, what was read may be about another process with its pid. */
 	if (!vms_host_identity_is_alive(process))
 		g_array_set_size(ram->parts, 0);
 }

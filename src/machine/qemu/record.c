@@ -14,11 +14,11 @@
 
 #define MAGIC	0x68736d76 /* "vmsh" */
 #define VERSION 2
-/* How long a watchdog whose tool has died may take before its record is left to it. */
+/* How long to wait for a watchdog whose tool has died, and how often to check. */
 #define WATCHDOG_WAIT_US (10 * G_USEC_PER_SEC)
-#define WATCHDOG_LOOK_US 5000
+#define WATCHDOG_POLL_US 5000
 
-/* The folder of this user's records, made if need be; NULL where there is no place for it. */
+/* The folder of this user's records. Makes it if need be; NULL if there is no place for it. */
 static char *make_folder(void)
 {
 	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
@@ -29,7 +29,7 @@ static char *make_folder(void)
 		g_build_filename(geteuid() == 0 ? "/run" : runtime, "vmscope", NULL);
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return NULL;
-	/* What others may write to is not believed. */
+	/* A folder that others may write to is not trusted. */
 	if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
 	    status.st_mode & (S_IWGRP | S_IWOTH))
 		return NULL;
@@ -65,7 +65,8 @@ struct vms_record *vms_record_new(const char *label, const struct vms_host_ident
 	struct vms_record *record =
 		mmap(NULL, sizeof(*record), PROT_READ | PROT_WRITE, flags, *fd, 0);
 	if (record == MAP_FAILED) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot map memory: %s",
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot map the memory that is shared with the watchdog: %s",
 			    g_strerror(errno));
 		if (*fd >= 0)
 			close(*fd);
@@ -85,7 +86,7 @@ void vms_record_free(struct vms_record *record)
 		munmap(record, sizeof(*record));
 }
 
-/* ---- what the dead have left ------------------------------------------ */
+/* ---- records of dead processes ----------------------------------------- */
 
 static bool read_record(int fd, struct vms_record *ret)
 {
@@ -93,7 +94,7 @@ static bool read_record(int fd, struct vms_record *ret)
 	       ret->version == VERSION;
 }
 
-/* True once the file's tool and watchdog have gone; false at once while the tool lives. */
+/* Waits until the file's tool and watchdog have ended. False, at once, if the tool is alive. */
 static bool wait_for_lock(int fd, const char *label)
 {
 	gint64 end_us = g_get_monotonic_time() + WATCHDOG_WAIT_US;
@@ -102,12 +103,13 @@ static bool wait_for_lock(int fd, const char *label)
 		if (!vms_owner_parse(label, &owner) || vms_owner_state(&owner) != VMS_OWNER_DEAD ||
 		    g_get_monotonic_time() > end_us)
 			return false;
-		g_usleep(WATCHDOG_LOOK_US);
+		g_usleep(WATCHDOG_POLL_US);
 	}
 	return true;
 }
 
-static bool is_gone(const struct vms_record *record)
+/* True if the QEMU of the record has ended. */
+static bool has_qemu_ended(const struct vms_record *record)
 {
 	uint64_t start_time;
 	return record->pid &&
@@ -132,7 +134,7 @@ void vms_record_each_left(const struct vms_host_identity *process,
 		bool known = g_str_has_prefix(label, VMS_OWNER_PREFIX) && read_record(fd, &record);
 		bool ours = known && process->pid && record.pid == process->pid &&
 			    record.start_time == process->start_time;
-		if (known && (ours || is_gone(&record)) && wait_for_lock(fd, label) &&
+		if (known && (ours || has_qemu_ended(&record)) && wait_for_lock(fd, label) &&
 		    read_record(fd, &record) && (!ours || each(&record, label, data)))
 			unlink(path);
 		close(fd);

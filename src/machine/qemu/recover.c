@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Puts right what a tool has left in a QEMU that died together with its watchdog. */
+/* Puts right what a tool that died together with its watchdog has left in a QEMU. */
 #include "machine/qemu/recover.h"
 
 #include "machine/qemu/record.h"
 #include "machine/qemu/stub.h"
 #include <vmscope/log.h>
 
-/* A machine that stands still by a stop of the dead goes on. False: not now. */
-static bool let_go_on(struct vms_qemu *qemu)
+/* Resumes a machine that stands still by the dead tool's stop. False if that cannot be done now. */
+static bool resume_machine(struct vms_qemu *qemu)
 {
 	enum vms_run_state state;
 	if (!vms_qemu_ask_state(qemu, &state, NULL))
@@ -22,7 +22,8 @@ static bool let_go_on(struct vms_qemu *qemu)
 	return vms_qemu_cont(qemu, state, NULL);
 }
 
-static bool put_right(const struct vms_record *record, const char *label, void *data)
+/* Cleans up by one record. True if nothing is left to do. */
+static bool recover_record(const struct vms_record *record, const char *label, void *data)
 {
 	struct vms_qemu *qemu = data;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&record->hold.word));
@@ -31,15 +32,16 @@ static bool put_right(const struct vms_record *record, const char *label, void *
 		return false;
 	if (!vms_hold_may_be_ours(phase))
 		return true;
-	if (!let_go_on(qemu))
+	if (!resume_machine(qemu))
 		return false;
 	vms_log(VMS_LOG_WARNING,
-		"a vmscope that was killed together with its watchdog had stopped this machine: "
-		"it runs again");
+		"%s runs again: a vmscope that was killed together with its watchdog had stopped "
+		"it",
+		qemu->machine.info.name);
 	return true;
 }
 
 void vms_qemu_recover(struct vms_qemu *qemu)
 {
-	vms_record_each_left(&qemu->process, put_right, qemu);
+	vms_record_each_left(&qemu->process, recover_record, qemu);
 }

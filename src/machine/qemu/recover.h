@@ -4,7 +4,7 @@
 #include "machine/qemu/qemu.h"
 
 /*
- * Removes what vmscope's processes that died together with their watchdogs have left in this QEMU,
- * and lets a machine go on that they held.
+ * Removes what processes of vmscope have left in this QEMU that died together with their watchdogs.
+ * Releases the machine if they held it.
  */
 void vms_qemu_recover(struct vms_qemu *qemu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* QEMU's gdb stub, added and removed while the machine runs. */
+/* Adds QEMU's gdb stub while the machine runs, and removes it. */
 #include "machine/qemu/stub.h"
 
 #include "base/owner.h"
@@ -40,7 +40,7 @@ bool vms_qemu_close_descriptor(struct vms_qemu *qemu, const char *label)
 	return closed || !qemu->qmp.broken;
 }
 
-/* The stub takes its chardev along; without a stub that is still there. */
+/* QEMU removes the chardev together with its stub. If there was no stub, it is removed here. */
 bool vms_qemu_remove_server(struct vms_qemu *qemu, const char *label, GError **error)
 {
 	if (!run_gdbserver(qemu, "none", "Disabled gdbserver", error))
@@ -52,8 +52,8 @@ bool vms_qemu_remove_server(struct vms_qemu *qemu, const char *label, GError **e
 }
 
 /*
- * QEMU has one gdb stub at a time. One that belongs to somebody alive is left
- * alone; what a process that has died left behind is removed.
+ * Checks one chardev. QEMU has only one gdb stub at a time. A stub of a process that is alive is
+ * left alone, and a stub of a process that has died is removed.
  */
 static bool check_chardev(struct vms_qemu *qemu, const char *label, const char *filename,
 			  GError **error)
@@ -82,9 +82,8 @@ static bool check_chardev(struct vms_qemu *qemu, const char *label, const char *
 	default:
 		g_set_error(
 			error, VMS_ERROR, VMS_ERROR_BUSY,
-			"%s: a vmscope in another container is looking at this machine, as far "
-			"as one can see from here; if there is none, `gdbserver none` in QEMU's "
-			"monitor removes what it has left",
+			"%s: a vmscope in another container seems to be looking at this machine; "
+			"if there is none, `gdbserver none` in QEMU's monitor removes what it left",
 			qemu->qmp.stream.peer);
 		return false;
 	}
@@ -107,7 +106,7 @@ static bool check_free(struct vms_qemu *qemu, GError **error)
 	return true;
 }
 
-/* A socket chardev; takes `data` over. */
+/* Adds a socket chardev. Takes `data` over. */
 static bool add_chardev(struct vms_qemu *qemu, const char *label, struct json_object *data,
 			GError **error)
 {
@@ -131,13 +130,13 @@ static struct json_object *socket_data(const char *type, struct json_object *dat
 	return socket;
 }
 
-/* One end of a socket pair becomes the chardev `label`; returns the other, or -1. */
-static int add_pair(struct vms_qemu *qemu, const char *label, GError **error)
+/* Makes one end of a socket pair the chardev `label`. Returns the other end, or -1. */
+static int add_socket_pair(struct vms_qemu *qemu, const char *label, GError **error)
 {
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a socket pair: %s",
-			    g_strerror(errno));
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot make a socket pair for QEMU's gdb stub: %s", g_strerror(errno));
 		return -1;
 	}
 	struct json_object *name = json_object_new_string(label);
@@ -154,7 +153,8 @@ static int add_pair(struct vms_qemu *qemu, const char *label, GError **error)
 	return -1;
 }
 
-/* The port that QEMU chose: "disconnected:tcp:127.0.0.1:41234,server=on" of query-chardev. */
+/* Finds the port that QEMU chose. query-chardev has "disconnected:tcp:127.0.0.1:41234,server=on".
+ */
 static bool find_port(struct vms_qemu *qemu, const char *label, uint64_t *ret)
 {
 	vms_autojson *chardevs = vms_qmp_execute(&qemu->qmp, "query-chardev", NULL, -1, NULL);
@@ -173,7 +173,10 @@ static bool find_port(struct vms_qemu *qemu, const char *label, uint64_t *ret)
 	return false;
 }
 
-/* File descriptors cannot be passed over TCP: the chardev listens where QMP does, on a new port. */
+/*
+ * Makes a chardev that listens on QMP's host, on a new port, and connects to it. This is for QMP
+ * over TCP, which cannot pass file descriptors.
+ */
 static bool add_listener(struct vms_qemu_stub *stub, const char *label, GError **error)
 {
 	const struct vms_stream *qmp = &stub->qemu.qmp.stream;
@@ -195,12 +198,12 @@ static bool add_listener(struct vms_qemu_stub *stub, const char *label, GError *
 	return vms_stream_connect(&stub->gdb.stream, "gdb stub", where, error);
 }
 
-/* The chardev `label`, connected to `gdb.stream`. */
+/* Adds the chardev `label`, and connects `gdb.stream` to it. */
 static bool connect_chardev(struct vms_qemu_stub *stub, const char *label, GError **error)
 {
 	if (stub->qemu.qmp.stream.address.ss_family != AF_UNIX)
 		return add_listener(stub, label, error);
-	int fd = add_pair(&stub->qemu, label, error);
+	int fd = add_socket_pair(&stub->qemu, label, error);
 	if (fd < 0)
 		return false;
 	vms_stream_init(&stub->gdb.stream, fd,
@@ -215,9 +218,9 @@ static struct json_object *monitor_line(const char *line)
 }
 
 /*
- * Starts the stub, whose client is there already: that stops the machine. Whether it ran before,
- * QEMU is asked by a command that goes along: between the two nothing else is done. A machine that
- * stood still before gives no event of its stop.
+ * Starts the stub. Its client is connected already, so this stops the machine. A query goes along
+ * with the command, and QEMU does nothing in between. So *stopped is exact: only a machine that ran
+ * sends an event of its stop between the two answers.
  */
 static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
@@ -228,7 +231,7 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 	};
 	bool done = vms_qmp_execute_all(&stub->qemu.qmp, commands, G_N_ELEMENTS(commands), error);
 	vms_autojson *status = commands[0].answer, *text = commands[1].answer;
-	/* Without an answer it may have, or may do so still. */
+	/* Without an answer the machine may have stopped, or may still do so. */
 	*stopped = !text || commands[1].stops != commands[0].stops;
 	if (!done)
 		return false;
@@ -251,7 +254,7 @@ bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 	if (!connect_chardev(stub, stub->label, error) || !start_stub(stub, stopped, error) ||
 	    !vms_gdb_open(&stub->gdb, error))
 		return false;
-	/* Its owner has let it go on before the first request came: that has stopped it. */
+	/* The owner resumed the machine before the first request, which has stopped it again. */
 	*stopped |= stub->gdb.stopped_by_request;
 	stub->gdb.stopped_by_request = false;
 	return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine for a QEMU that its gdb stub holds: all vCPUs or none. Whether the machine may be
- * stopped, and what undoes that, run_state.h tells; whose stop it is, hold.h keeps for the
- * watchdog. docs/safety.md tells it as a whole.
+ * The engine for a QEMU whose gdb stub holds all vCPUs or none. run_state.h says whether the
+ * machine may be stopped, and what undoes a stop. hold.h keeps whose stop it is, for the watchdog.
+ * docs/safety.md explains it as a whole.
  *
- * The stub stops the machine: it tells for certain whether it was us. QEMU's monitor lets it go on:
- * its `cont` looks at the state before it acts, and the stub's own continue does not.
+ * The stub stops the machine, because it tells for certain whether the stop is ours. QEMU's monitor
+ * releases it, because `cont` looks at the state first, and the stub's own continue does not.
  */
 #include "machine/qemu/stub.h"
 
@@ -15,21 +15,20 @@
 #include <string.h>
 #include <vmscope/log.h>
 
-/* How often a hold that lasts is checked: a migration that begins ends it, for example. */
-#define LOOK_NS UINT64_C(2000000)
-/* How often a release that QEMU did not take is tried again. */
+/* How often to check, during a hold, whether it has to end, for example for a migration. */
+#define CHECK_NS UINT64_C(2000000)
+/* How long to wait before trying again a release that QEMU did not carry out. */
 #define RETRY_NS UINT64_C(100000000)
 /*
- * For so long after a look at the machine it is certain that no migration has begun and ended
- * since: a guest of 16 MiB took 4.4 ms for that, to a file in memory (QEMU 10.0, the quickest of
- * many).
+ * How long a condition stays valid after QEMU was asked for it: in that time no migration can begin
+ * and end. The quickest of many migrations, of a guest of 16 MiB to a file in memory, took 4.4 ms
+ * (QEMU 10.0).
  */
 #define FRESH_NS UINT64_C(2000000)
-/* How long a job that makes a disk's image is waited for: to let the machine go on makes it fail.
- */
+/* How long to wait for a job that creates a disk's image. To resume the machine makes it fail. */
 #define NEW_IMAGE_NS	  UINT64_C(2000000000)
-#define NEW_IMAGE_LOOK_US 5000
-/* Rounds of a hold in which the machine changes its state between two looks. */
+#define NEW_IMAGE_POLL_US 5000
+/* How often to try a hold of a machine that changes its state all the time. */
 #define ROUNDS_MAX 20
 
 static struct vms_qemu_stub *stub_of(struct vms_machine *machine)
@@ -52,7 +51,7 @@ static struct vms_hold *hold_of(struct vms_qemu_stub *stub)
 	return vms_guard_hold(stub->guard);
 }
 
-/* What the counts of events are compared with later. */
+/* Remembers the counts of events, to see later what has happened since. */
 static void remember_events(struct vms_qemu_stub *stub)
 {
 	stub->resumes = stub->qemu.qmp.resumes;
@@ -62,7 +61,7 @@ static void remember_events(struct vms_qemu_stub *stub)
 
 /* ---- release ---------------------------------------------------------- */
 
-/* The hold is over, as far as the watchdog is concerned. False: the watchdog had ended it. */
+/* Tells the watchdog that the hold is over. False if the watchdog had ended the hold already. */
 static bool end_hold(struct vms_qemu_stub *stub)
 {
 	bool ours = vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE) ||
@@ -75,9 +74,10 @@ static bool end_hold(struct vms_qemu_stub *stub)
 enum undone { UNDONE, ENDED_BY_OTHERS, REFUSED };
 
 /*
- * A hold that was short needs no look at the state: `cont` of QEMU's monitor is refused while a
- * migration ends. The stub's way to the monitor is quicker than QMP. It does nothing for a machine
- * that has fallen asleep in the moment of the hold: see mend_sleep. False: it takes a look.
+ * Undoes the stop of a short hold, without asking for the state first: QEMU's monitor refuses
+ * `cont` while a migration ends. The monitor behind the stub is quicker than QMP. For a machine
+ * that fell asleep in the moment of the hold `cont` does nothing: see mend_sleep. False if the
+ * state has to be asked for.
  */
 static bool cont_quickly(struct vms_qemu_stub *stub)
 {
@@ -94,8 +94,9 @@ static bool cont_quickly(struct vms_qemu_stub *stub)
 }
 
 /*
- * Has the last release taken effect? One that fell asleep just then, with its clocks stopped by us,
- * has not resumed; all events of that time have been read.
+ * Resumes a machine that fell asleep in the moment of the last hold. Its clocks are still stopped
+ * by us, and `cont` had no effect: no event has told that it resumed, and all events of that time
+ * have been read.
  */
 static bool mend_sleep(struct vms_qemu_stub *stub, enum vms_run_state state, GError **error)
 {
@@ -105,17 +106,17 @@ static bool mend_sleep(struct vms_qemu_stub *stub, enum vms_run_state state, GEr
 	return !slept || vms_qemu_cont(&stub->qemu, state, error);
 }
 
-/* A job that makes an image has begun meanwhile. */
+/* Waits for a job that creates an image, which has begun meanwhile. */
 static void wait_for_new_image(struct vms_qemu_stub *stub)
 {
 	uint64_t end_ns = vms_clock_now_ns() + NEW_IMAGE_NS;
 	struct vms_qemu_condition now;
 	while (vms_clock_now_ns() < end_ns && vms_qemu_ask_condition(&stub->qemu, &now, NULL) &&
 	       strstr(now.busy, "(create)"))
-		g_usleep(NEW_IMAGE_LOOK_US);
+		g_usleep(NEW_IMAGE_POLL_US);
 }
 
-/* Undoes our stop, if it is still that by which the machine stands still. */
+/* Undoes our stop, if the machine still stands still because of it. */
 static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 {
 	enum vms_run_state state;
@@ -125,7 +126,7 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 		wait_for_new_image(stub);
 	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
 		return REFUSED;
-	/* It would stand still without us, too. */
+	/* The guest has stopped itself: it would stand still without our stop, too. */
 	if (stub->qemu.qmp.guest_stops != stub->guest_stops)
 		return ENDED_BY_OTHERS;
 	switch (vms_run_state_release_way(state)) {
@@ -135,15 +136,19 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 		return vms_qemu_cont(&stub->qemu, state, error) ? UNDONE : REFUSED;
 	case VMS_RELEASE_LATER:
 	default:
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
-			    "%s is being migrated: it goes on if that fails", name_of(stub));
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_NOT_NOW,
+			"cannot release %s yet: a migration is about to end; it goes on if that "
+			"fails",
+			name_of(stub));
 		return REFUSED;
 	}
 }
 
 /*
- * A release that QEMU did not take: it is stalled, or something has to end before. It is tried
- * again by the timer, by every later hold, and by the watchdog when this program ends.
+ * Notes a release that QEMU did not carry out, because it is stalled or something else has to end
+ * first. The timer tries it again, and so does every later hold, and the watchdog when this program
+ * ends.
  */
 static void owe_release(struct vms_qemu_stub *stub)
 {
@@ -157,9 +162,11 @@ static bool is_owed(struct vms_qemu_stub *stub)
 	return stub->guard && vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_OWED;
 }
 
-/* Does what was owed. A stub that does not answer goes first: a request on its way would stop
- * again. */
-static bool settle(struct vms_qemu_stub *stub, GError **error)
+/*
+ * Carries out a release that is owed. A stub that does not answer is removed first: a request that
+ * is still under way would stop the machine again.
+ */
+static bool settle_release(struct vms_qemu_stub *stub, GError **error)
 {
 	if (stub->gdb.broken && !vms_qemu_remove_stub(stub, error))
 		return false;
@@ -171,7 +178,8 @@ static bool settle(struct vms_qemu_stub *stub, GError **error)
 	return true;
 }
 
-static bool fail_ended(struct vms_qemu_stub *stub, const char *how, GError **error)
+/* Sets the error for a hold that ended before its release. Returns false. */
+static bool set_ended_error(struct vms_qemu_stub *stub, const char *how, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 		    "%s %s while it was held: what was read may be torn", name_of(stub), how);
@@ -180,63 +188,63 @@ static bool fail_ended(struct vms_qemu_stub *stub, const char *how, GError **err
 
 #define BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
 #define BY_OTHERS   "was resumed by somebody else"
-#define BY_ITSELF   "was to stop for its guest's sake (a shutdown, a panic or an I/O error)"
+#define BY_ITSELF   "stopped by itself (a shutdown, a panic or an I/O error)"
 
-/* Lets go what we have stopped. */
-static bool let_go(struct vms_qemu_stub *stub, GError **error)
+/* Releases a machine that we have stopped. */
+static bool release_stop(struct vms_qemu_stub *stub, GError **error)
 {
 	vms_timer_set(stub->timer, 0);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	stub->gdb.stopped = false;
 	switch (undo_stop(stub, error)) {
-	case UNDONE: return end_hold(stub) || fail_ended(stub, BY_WATCHDOG, error);
+	case UNDONE: return end_hold(stub) || set_ended_error(stub, BY_WATCHDOG, error);
 	case ENDED_BY_OTHERS:
 		if (!end_hold(stub))
-			return fail_ended(stub, BY_WATCHDOG, error);
-		return fail_ended(stub,
-				  stub->qemu.qmp.guest_stops == stub->guest_stops ? BY_OTHERS
-										  : BY_ITSELF,
-				  error);
+			return set_ended_error(stub, BY_WATCHDOG, error);
+		return set_ended_error(stub,
+				       stub->qemu.qmp.guest_stops == stub->guest_stops ? BY_OTHERS
+										       : BY_ITSELF,
+				       error);
 	case REFUSED:
 	default: owe_release(stub); return false;
 	}
 }
 
-/* After the stub failed: it goes, and the machine must run again, if it `may_stand` by us. */
-static void abandon(struct vms_qemu_stub *stub, bool may_stand)
+/* Gives up a stub that failed. Releases the machine if it may stand still by our stop. */
+static void abandon_stub(struct vms_qemu_stub *stub, bool may_be_ours)
 {
 	stub->gdb.broken = true;
 	atomic_store(&stub->standing, VMS_NOT_HELD);
-	if (may_stand)
+	if (may_be_ours)
 		owe_release(stub);
 	else
 		end_hold(stub);
-	settle(stub, NULL);
+	settle_release(stub, NULL);
 }
 
 /* ---- holds that have to end ------------------------------------------- */
 
-/* Why the hold has to end, newly allocated, or NULL. */
+/* Why the hold has to end, newly allocated; NULL: it may go on. */
 static char *find_reason_to_end(struct vms_qemu_stub *stub)
 {
 	struct vms_qemu_condition now;
 	const struct vms_hold *hold = hold_of(stub);
 	uint64_t limit_ns = atomic_load(&hold->limit_ns);
 	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
-		return g_strdup_printf("was let go after %.1f s, the limit of a hold,",
+		return g_strdup_printf("was released after %.1f s, the limit of a hold,",
 				       (double)limit_ns / 1e9);
 	if (vms_qemu_ask_condition(&stub->qemu, &now, NULL) && *now.busy)
-		return g_strdup_printf("was let go for %s", now.busy);
+		return g_strdup_printf("was released for %s", now.busy);
 	return NULL;
 }
 
-/* Called by the timer, in its thread. */
-static void look_at_hold(void *data)
+/* Called by the timer, in its thread. Tries again what is owed, and ends a hold that has to end. */
+static void check_hold(void *data)
 {
 	struct vms_qemu_stub *stub = data;
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->qemu.machine.lock);
 	if (is_owed(stub)) {
-		if (!settle(stub, NULL))
+		if (!settle_release(stub, NULL))
 			vms_timer_set(stub->timer, RETRY_NS);
 		return;
 	}
@@ -244,17 +252,17 @@ static void look_at_hold(void *data)
 		return;
 	char *reason = find_reason_to_end(stub);
 	if (!reason) {
-		vms_timer_set(stub->timer, LOOK_NS);
+		vms_timer_set(stub->timer, CHECK_NS);
 		return;
 	}
-	let_go(stub, NULL);
+	release_stop(stub, NULL);
 	g_free(stub->ended_by);
 	stub->ended_by = reason;
 }
 
 /* ---- hold ------------------------------------------------------------- */
 
-/* A stop is an event for everybody who watches the machine: they have to be asked. */
+/* Refuses to stop a machine that another client watches, unless that is allowed. */
 static bool check_watcher(struct vms_qemu_stub *stub, GError **error)
 {
 	bool watched;
@@ -274,8 +282,8 @@ static bool check_watcher(struct vms_qemu_stub *stub, GError **error)
 	return !watched;
 }
 
-/* The watchdog, and what goes with it, before there is anything to watch. */
-static bool prepare(struct vms_qemu_stub *stub, GError **error)
+/* Starts the watchdog and the timer, before there is a stop that they have to end. */
+static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 {
 	const struct vms_owner self = vms_owner_self();
 	if (stub->guard)
@@ -284,11 +292,11 @@ static bool prepare(struct vms_qemu_stub *stub, GError **error)
 	stub->guard =
 		vms_guard_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process, stub->label, error);
 	if (stub->guard)
-		stub->timer = vms_timer_new("vms-hold", look_at_hold, stub, error);
+		stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
 	return stub->timer;
 }
 
-/* Adds the stub. *stopped: it has stopped the machine. */
+/* Adds the stub. Sets *stopped if that has stopped the machine. */
 static bool connect_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
 	if (!vms_qemu_add_stub(stub, stopped, error))
@@ -296,15 +304,15 @@ static bool connect_stub(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	if (stub->gdb.arch == stub->qemu.machine.arch)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
-		    "%s: its gdb stub has other registers than %s has", name_of(stub),
+		    "%s: its gdb stub does not have the registers of %s", name_of(stub),
 		    stub->qemu.machine.arch->name);
 	return false;
 }
 
-/* Stops a machine that runs. *stopped: it was us. */
-static bool stop(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+/* Stops a machine that runs. Sets *stopped if the stop is ours. */
+static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
-	if (!check_watcher(stub, error) || !prepare(stub, error))
+	if (!check_watcher(stub, error) || !prepare_watchdog(stub, error))
 		return false;
 	remember_events(stub);
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
@@ -315,22 +323,23 @@ static bool stop(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 	bool done = connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
 			      : connect_stub(stub, stopped, &failure);
 	if (!done) {
-		/* A request without an answer may be on its way still. */
-		abandon(stub, connected || *stopped);
-		/* Somebody has removed the stub: the next hold adds it again. */
+		/* A request without an answer may still be under way, and stop the machine. */
+		abandon_stub(stub, connected || *stopped);
+		/* Only the stub has gone, not the machine: the next hold adds it again. */
 		if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED) &&
 		    vms_qemu_ended(&stub->qemu.machine) != VMS_MACHINE_GONE)
 			failure->code = VMS_ERROR_PROTOCOL;
 		g_propagate_error(error, failure);
 	}
 	if (done && *stopped)
-		vms_timer_set(stub->timer, LOOK_NS);
+		vms_timer_set(stub->timer, CHECK_NS);
 	else if (done)
 		end_hold(stub);
 	return done;
 }
 
-static bool refuse(struct vms_qemu_stub *stub, const struct vms_qemu_condition *now, GError **error)
+static bool refuse_hold(struct vms_qemu_stub *stub, const struct vms_qemu_condition *now,
+			GError **error)
 {
 	if (*now->busy)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
@@ -350,7 +359,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	struct vms_qemu_condition now;
 	bool stopped = false;
 	g_clear_pointer(&stub->ended_by, g_free);
-	if (!settle(stub, error))
+	if (!settle_release(stub, error))
 		return false;
 	vms_gdb_forget_regs(&stub->gdb);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
@@ -362,7 +371,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 			return false;
 		stub->state = now.state;
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {
-		case VMS_HOLD_NOT_NOW: return refuse(stub, &now, error);
+		case VMS_HOLD_NOT_NOW: return refuse_hold(stub, &now, error);
 		case VMS_HOLD_AS_IT_IS:
 			remember_events(stub);
 			atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
@@ -370,7 +379,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		case VMS_HOLD_BY_STOP:
 		default: break;
 		}
-		if (!stop(stub, &stopped, error))
+		if (!stop_machine(stub, &stopped, error))
 			return false;
 		if (stopped) {
 			atomic_store(&stub->standing, VMS_STANDS_BY_US);
@@ -378,7 +387,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		}
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-		    "cannot hold %s: somebody stops it and lets it go on all the time",
+		    "cannot hold %s: another client stops and resumes it all the time",
 		    name_of(stub));
 	return false;
 }
@@ -395,14 +404,15 @@ static bool observe(struct vms_machine *machine, GError **error)
 	return true;
 }
 
-/* Of a machine that we have stopped. */
+/* Ends the hold of a machine that we have stopped. */
 static bool release_ours(struct vms_qemu_stub *stub, GError **error)
 {
 	if (!vms_gdb_leave_phys_mode(&stub->gdb, error)) {
-		abandon(stub, true);
+		abandon_stub(stub, true);
 		return false;
 	}
-	return let_go(stub, error) && (!stub->ended_by || fail_ended(stub, stub->ended_by, error));
+	return release_stop(stub, error) &&
+	       (!stub->ended_by || set_ended_error(stub, stub->ended_by, error));
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
@@ -414,20 +424,20 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 		return release_ours(stub, error);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	if (stub->ended_by)
-		return fail_ended(stub, stub->ended_by, error);
+		return set_ended_error(stub, stub->ended_by, error);
 	if (standing != VMS_STANDS_BY_OTHERS)
 		return true;
 	vms_qmp_poll(&stub->qemu.qmp);
-	return stub->qemu.qmp.resumes == stub->resumes || fail_ended(stub, BY_OTHERS, error);
+	return stub->qemu.qmp.resumes == stub->resumes || set_ended_error(stub, BY_OTHERS, error);
 }
 
 /* ---- requests to the stub of a machine that is held ------------------- */
 
 /*
- * After requests. When somebody has resumed the machine at the last moment, its owner or the
- * watchdog, it is they that have stopped it: now it is ours.
+ * Makes a stop ours that requests have caused: the owner or the watchdog had resumed the machine
+ * just before they arrived.
  */
-static void take_over(struct vms_qemu_stub *stub)
+static void take_over_stop(struct vms_qemu_stub *stub)
 {
 	if (!stub->gdb.stopped_by_request)
 		return;
@@ -439,59 +449,61 @@ static void take_over(struct vms_qemu_stub *stub)
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
 		       stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
-	vms_timer_set(stub->timer, LOOK_NS);
+	vms_timer_set(stub->timer, CHECK_NS);
 }
 
-/* Does a machine that is held stand still, so that its stub can be asked? */
+/* Fails if the held machine does not stand still any more, so that its stub must not be used. */
 static bool check_still(struct vms_qemu_stub *stub, GError **error)
 {
 	if (stub->ended_by)
-		return fail_ended(stub, stub->ended_by, error);
+		return set_ended_error(stub, stub->ended_by, error);
 	if (standing_of(stub) == VMS_STANDS_BY_US)
 		return vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_TAKEN ||
-		       fail_ended(stub, BY_WATCHDOG, error);
+		       set_ended_error(stub, BY_WATCHDOG, error);
 	vms_qmp_poll(&stub->qemu.qmp);
-	return stub->qemu.qmp.resumes == stub->resumes || fail_ended(stub, BY_OTHERS, error);
+	return stub->qemu.qmp.resumes == stub->resumes || set_ended_error(stub, BY_OTHERS, error);
 }
 
-/* The stub of a machine that somebody else has stopped. It must not sleep: the stub would end that.
+/*
+ * Connects to the stub of a machine that somebody else has stopped. The machine must not sleep: the
+ * stub would wake it up.
  */
-static bool connect_standing(struct vms_qemu_stub *stub, GError **error)
+static bool connect_to_stopped(struct vms_qemu_stub *stub, GError **error)
 {
 	bool stopped = false;
-	if (!prepare(stub, error))
+	if (!prepare_watchdog(stub, error))
 		return false;
 	vms_hold_begin(hold_of(stub), VMS_HOLD_LOOKING, 0, 0);
 	bool done = stub->connected || connect_stub(stub, &stopped, error);
-	/* It may have been resumed just before the stub came. */
+	/* The owner may have resumed the machine just before the stub was added. */
 	stub->gdb.stopped_by_request |= stopped;
 	if (!done) {
 		stub->gdb.broken = true;
 		if (stub->gdb.stopped_by_request)
 			owe_release(stub);
 		stub->gdb.stopped_by_request = false;
-		settle(stub, NULL);
+		settle_release(stub, NULL);
 	}
-	take_over(stub);
+	take_over_stop(stub);
 	return done;
 }
 
-static void end_looking(struct vms_qemu_stub *stub)
+static void end_requests(struct vms_qemu_stub *stub)
 {
-	take_over(stub);
+	take_over_stop(stub);
 	vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
 }
 
-/* May the stub be asked? It is added where it is not yet. */
+/* Makes sure that the stub can be used, and adds it if it is not there yet. */
 static bool begin_requests(struct vms_qemu_stub *stub, GError **error)
 {
 	return check_still(stub, error) &&
-	       (standing_of(stub) == VMS_STANDS_BY_US || connect_standing(stub, error));
+	       (standing_of(stub) == VMS_STANDS_BY_US || connect_to_stopped(stub, error));
 }
 
 /*
- * Is there no other way to registers than QEMU's monitor? The stub would end the sleep of a
- * machine, and its requests stop one that its owner resumes.
+ * True if only QEMU's monitor may be used to read registers. The stub would wake up a machine that
+ * sleeps, and its requests would stop a machine that its owner resumes.
  */
 static bool is_monitor_only(struct vms_qemu_stub *stub)
 {
@@ -513,11 +525,11 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 			    ? vms_gdb_regs(&stub->gdb, vcpu, ret, error)
 			    : vms_gdb_fail(&stub->gdb, VMS_ERROR_NOT_FOUND,
 					   "the vCPU is not there any more", error);
-	end_looking(stub);
+	end_requests(stub);
 	return read;
 }
 
-/* On x86-64 the stub does not tell them; the monitor is exact while the machine is stopped. */
+/* On x86-64 only the monitor has these. What it tells is exact while the machine is stopped. */
 static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			GError **error)
 {
@@ -528,24 +540,24 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 	if (!begin_requests(stub, error))
 		return false;
 	bool read = vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
-	end_looking(stub);
+	end_requests(stub);
 	return read;
 }
 
-static void tell_slow(struct vms_qemu_stub *stub)
+static void warn_of_slow_memory(struct vms_qemu_stub *stub)
 {
 	if (stub->told_slow)
 		return;
 	stub->told_slow = true;
 	vms_log(VMS_LOG_WARNING,
-		"%s: memory is read through the gdb stub, which is slow; reading it from "
-		"QEMU itself needs the same user or root",
+		"%s: memory is read through the gdb stub, which is slow; run as the user that "
+		"runs QEMU, or as root, to read it from QEMU's process",
 		name_of(stub));
 }
 
 /*
- * Through the stub, which answers for a machine that stands still only. What cannot be read
- * although its place in QEMU is known is gone with QEMU.
+ * Reads memory through the stub, which works only while the machine stands still. Memory whose
+ * place in QEMU's process is known is not read here: if that cannot be read, QEMU has ended.
  */
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
@@ -554,16 +566,16 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 	if (stub->ended_by || vms_ram_covers(&stub->qemu.ram, pa, size) ||
 	    !vms_machine_is_memory(machine, pa, size))
 		return false;
-	tell_slow(stub);
+	warn_of_slow_memory(stub);
 	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
 	bool read = !is_monitor_only(stub) && begin_requests(stub, NULL);
 	if (read) {
 		read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
-		/* A machine that others have stopped is not waited for until its release. */
+		/* The release does not do that for a machine that others have stopped. */
 		if (standing_of(stub) == VMS_STANDS_BY_OTHERS)
 			vms_gdb_leave_phys_mode(&stub->gdb, NULL);
-		end_looking(stub);
+		end_requests(stub);
 	}
 	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
@@ -580,9 +592,12 @@ static bool is_paused(struct vms_machine *machine)
 	return standing == VMS_STANDS_BY_OTHERS;
 }
 
+/* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
 static void end_threads(struct vms_machine *machine)
 {
-	vms_timer_free(g_steal_pointer(&stub_of(machine)->timer));
+	struct vms_qemu_stub *stub = stub_of(machine);
+	vms_timer_free(stub->timer);
+	stub->timer = NULL;
 }
 
 static void close_machine(struct vms_machine *machine)
@@ -597,7 +612,7 @@ static void close_machine(struct vms_machine *machine)
 		else
 			vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_OWED);
 	}
-	if (settle(stub, NULL))
+	if (settle_release(stub, NULL))
 		vms_qemu_remove_stub(stub, NULL);
 	vms_gdb_close(&stub->gdb);
 	vms_guard_free(stub->guard);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Who else is connected to the monitors of a QEMU. */
+/* Finds out who else is connected to the monitors of a QEMU. */
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/qemu.h"
 
 #include <string.h>
 
 /*
- * What query-chardev calls a socket that somebody is connected to (chardev/char-socket.c of QEMU);
- * one that waits for a client is "disconnected:…".
+ * True if query-chardev's `filename` is that of a socket with a client (QEMU's
+ * chardev/char-socket.c). A socket that waits for a client is "disconnected:…".
  */
 static bool is_connected_socket(const char *filename)
 {
@@ -20,7 +20,7 @@ static bool is_connected_socket(const char *filename)
 	return false;
 }
 
-/* Those that were given no id are compat_monitor0 and so on. */
+/* True for the chardev of a monitor. QEMU calls those without an id compat_monitor0 and so on. */
 static bool is_monitor(const GPtrArray *named, const char *label)
 {
 	for (guint i = 0; named && i < named->len; i++) {
@@ -30,7 +30,7 @@ static bool is_monitor(const GPtrArray *named, const char *label)
 	return g_str_has_prefix(label, "compat_monitor");
 }
 
-/* How many monitors have a client, by what query-chardev tells. */
+/* How many monitors have a client, by the answer of query-chardev. */
 static unsigned count_clients(struct json_object *chardevs, const GPtrArray *named)
 {
 	bool is_list = json_object_is_type(chardevs, json_type_array);
@@ -50,9 +50,9 @@ bool vms_qemu_find_watcher(struct vms_qemu *qemu, bool *found, GError **error)
 	vms_autojson *chardevs = vms_qmp_execute(&qemu->qmp, "query-chardev", NULL, -1, error);
 	if (!chardevs)
 		return false;
-	/* Where the process is not seen, the names that everybody uses are known all the same. */
+	/* Without the process's command line, only monitors without an id are counted. */
 	bool seen = qemu->process.pid && vms_host_process_read(qemu->process.pid, &process, NULL);
-	/* One of them is this program. */
+	/* One of the clients is this program. */
 	*found = count_clients(chardevs, seen ? process.cmdline.monitors : NULL) > 1;
 	if (seen)
 		vms_host_process_clear(&process);
