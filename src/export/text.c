@@ -63,7 +63,8 @@ static void print_machine(GString *out, struct vms_machine *machine)
 	g_string_append_printf(out, "Machine:  %s", info->description);
 	if (info->name)
 		g_string_append_printf(out, ", %s", info->name);
-	g_string_append_printf(out, ", %u vCPUs", vms_machine_vcpus(machine));
+	unsigned vcpus = vms_machine_vcpus(machine);
+	g_string_append_printf(out, ", %u vCPU%s", vcpus, vcpus == 1 ? "" : "s");
 	if (info->pid)
 		g_string_append_printf(out, ", process %d", (int)info->pid);
 	g_string_append_c(out, '\n');
@@ -311,9 +312,11 @@ bool vms_export_text(struct vms_sample_report *report, const struct vms_profile 
 	print_machine(out, vms_guest_machine(guest));
 	print_guest(out, guest);
 	print_end(out, report);
-	g_string_append_printf(out, "Trees:    %s, percentages of a vCPU's samples\n",
+	bool merged = options->profile_flags & VMS_PROFILE_MERGE_VCPUS;
+	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",
 			       vms_profile_leaf_first(profile) ? "leaf first, its callers below it"
-							       : "outermost caller first");
+							       : "outermost caller first",
+			       merged ? "all vCPUs'" : "a vCPU's");
 	if (options->min_percent > 0)
 		g_string_append_printf(out, "Left out: what has less than %g%%\n",
 				       options->min_percent);

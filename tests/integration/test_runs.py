@@ -132,11 +132,12 @@ class Arguments(unittest.TestCase):
         self.assertEqual(self.guest.qmp.status(), "running")
 
     def test_interval(self):
-        for interval in ("0", "9", "10000001", "-5"):
-            self.refused("--interval", interval, "-t", "1", says="10.*10000000|10 us.*10 s")
+        for interval in ("0", "9", "10000001", "-5", "-1", "nan", "1" + 30 * "0", "ten", ""):
+            self.refused("--interval", interval, "-t", "1",
+                         says=f"--interval {interval}: .*10 to 10000000 us")
 
     def test_frequency(self):
-        for frequency in ("0", "-1", "1e9"):
+        for frequency in ("0", "-1", "1e9", "nan", "inf"):
             self.refused("-F", frequency, "-t", "1", says="100000")
 
     def test_depth(self):
@@ -144,8 +145,12 @@ class Arguments(unittest.TestCase):
             self.refused("--depth", depth, "-t", "1", says="1024|range")
 
     def test_duration(self):
-        for duration in ("0", "-1", "1e300"):
+        for duration in ("0", "-1", "1e300", "nan", "inf"):
             self.refused("-t", duration, says="more than 0")
+
+    def test_min_percent(self):
+        for share in ("-1", "101", "nan", "half"):
+            self.refused("--min-percent", share, "-t", "1", says=f"{share}: .*0 to 100")
 
     def test_format_and_order(self):
         self.refused("--format", "gif", says="text.*folded.*svg")
@@ -154,6 +159,7 @@ class Arguments(unittest.TestCase):
     def test_output_that_cannot_be_written(self):
         for path in ("/nowhere/report", "/proc/report", str(self.guest.directory)):
             self.refused("-t", "1", "-o", path, says=path, status=1)
+        self.refused("-t", "600", "-o", "", says="name of a file")
 
     def test_standard_output_that_is_full(self):
         with open("/dev/full", "w") as full:

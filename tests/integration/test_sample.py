@@ -223,11 +223,27 @@ class Bare(unittest.TestCase):
     def test_kvm(self):
         self.check(accel="kvm")
 
+    def test_facts(self):
+        """An item that is not wanted is taken from those that are there without being asked for."""
+        guest = harness.BareGuest("bare")
+        self.addCleanup(guest.stop)
+
+        def headings(*arguments):
+            return re.findall(r"\n\n(.*)\n-+\n", sample(guest, *arguments, seconds=0.1).text)
+        usual = headings()
+        self.assertIn("Memory", usual)
+        self.assertEqual(headings("--facts=-memory"), [name for name in usual if name != "Memory"])
+        own = headings("--facts=none")
+        self.assertEqual(headings("--facts=modules,memory,-modules"), [*own, "Memory"])
+        self.assertEqual(headings("--facts=-memory,modules"),
+                         [*(name for name in usual if name != "Memory"), "Modules"])
+
     def test_without_symbols(self):
         """Raw addresses, and a word on it."""
         guest = harness.BareGuest("bare")
         self.addCleanup(guest.stop)
         report = sample(guest, seconds=1)
+        self.assertRegex(report.text, "Machine: .*, 1 vCPU, process")
         self.assertTrue(any(re.fullmatch(r"\[0x1[0-9a-f]{5}\]", node.label)
                             for node in report.nodes), report.text[:2000])
 
