@@ -236,11 +236,12 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
 }
 
-/* Says what no output but the text tells: why samples are missing. False: there are none at all. */
-static bool warn_of_failures(struct vms_sample_report *report)
+/*
+ * Says what no output but the text tells: why samples are missing, and why the run ended before its
+ * time, which the exit status tells a script. Where nothing was sampled, that is an error anyway.
+ */
+static void warn_of_losses(struct session *session, struct vms_sample_report *report)
 {
-	static const enum vms_sample_failure reasons[] = { VMS_SAMPLE_FAIL_PAUSED,
-							   VMS_SAMPLE_FAIL_NOT_NOW };
 	struct vms_sample_stats stats;
 	uint64_t samples = 0, failed[VMS_SAMPLE_N_FAILURES] = { 0 };
 	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
@@ -248,12 +249,23 @@ static bool warn_of_failures(struct vms_sample_report *report)
 		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
 			failed[j] += stats.failed[j];
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(reasons) && samples > 0; i++) {
-		if (failed[reasons[i]] > 0)
-			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " samples are missing: %s",
-				failed[reasons[i]], vms_sample_failure_name(reasons[i]));
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES && samples > 0; i++) {
+		enum vms_sample_failure failure = (enum vms_sample_failure)i;
+		g_autofree char *reason = vms_sample_report_reason(report, failure);
+		if (failed[i] > 0)
+			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " sample%s missing (%s)%s%s",
+				failed[i], failed[i] == 1 ? " is" : "s are",
+				vms_sample_failure_name(failure), reason ? ": " : "",
+				reason ? reason : "");
 	}
-	return samples > 0;
+	enum vms_sample_end end = vms_sample_report_end(report);
+	const GError *error = vms_sample_report_error(report);
+	if (!vms_sample_ended_early(end) || samples == 0)
+		return;
+	session->status = 1;
+	vms_log(VMS_LOG_WARNING, "sampling ended early, after %.1f s: %s",
+		(double)vms_sample_report_elapsed_ns(report) / 1e9,
+		error ? error->message : vms_sample_end_text(end));
 }
 
 static bool sample(struct session *session, const struct options *options, GError **error)
@@ -282,10 +294,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	if (!report ||
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
-	bool any = warn_of_failures(report);
-	const GError *ended = vms_sample_report_error(report);
-	if (ended && any)
-		vms_log(VMS_LOG_WARNING, "sampling ended early: %s", ended->message);
+	warn_of_losses(session, report);
 	if (!export_report(session, report, options->format ? &format : NULL, &export, error))
 		return false;
 	if (session->outputs && !session->quiet)

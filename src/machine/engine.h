@@ -68,6 +68,8 @@ struct vms_engine {
 	enum vms_machine_end (*ended)(struct vms_machine *machine);
 	/* Optional: see vms_machine_resets. */
 	uint64_t (*resets)(struct vms_machine *machine);
+	/* Optional: see vms_machine_pause_reason. */
+	char *(*pause_reason)(struct vms_machine *machine);
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
 	/* Optional: ends threads that use the machine's lock, before all else. */
 	void (*end_threads)(struct vms_machine *machine);
@@ -77,6 +79,17 @@ struct vms_engine {
 
 /* Of a piece of memory that is expected to be read; its address is a multiple of it. */
 #define VMS_EXPECTED_SIZE 256
+
+/*
+ * From now on nothing waits for the machine beyond that moment (ns of CLOCK_MONOTONIC; 0: as
+ * usual): what still waits then fails by TIMEOUT. For any thread.
+ */
+void vms_machine_give_up_at(struct vms_machine *machine, uint64_t time_ns);
+/*
+ * Why the machine stands still by somebody else's doing, and what helps; newly allocated, or NULL
+ * where it does not, or that is not known. It may take a question to the machine.
+ */
+char *vms_machine_pause_reason(struct vms_machine *machine);
 
 /* When the machine, which is held, was stopped at the earliest (CLOCK_MONOTONIC); 0: not known. */
 uint64_t vms_machine_held_from_ns(const struct vms_machine *machine);
@@ -110,7 +123,8 @@ struct vms_machine {
 	const struct vms_core *core; /* of a core file, owned by the engine; else NULL */
 	const char *vmcoreinfo;	     /* text, owned by the engine, or NULL */
 	uint64_t hold_limit_ns;
-	bool may_stop; /* see vms_machine_allow_stop */
+	_Atomic uint64_t give_up_ns; /* what engines' streams go by: see vms_machine_give_up_at */
+	bool may_stop;		     /* see vms_machine_allow_stop */
 	uint64_t
 		held_from_ns; /* when the last hold began to stop it; 0: the engine does not tell */
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import harness
@@ -36,6 +37,26 @@ class Killed:
         process = self.start("-t", "600")
         self.guest.process.kill()
         self.assertRegex(self.report(process), "Run: .*went away")
+
+
+    def test_stalled(self):
+        """QEMU stops answering, and does not begin again: the run ends and says so."""
+        process = self.start("-F", "90")
+        os.kill(self.guest.pid, signal.SIGSTOP)
+        try:
+            time.sleep(1)  # some ticks
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            os.kill(self.guest.pid, signal.SIGCONT)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertRegex(err, r"missing \(could not be held\): .*answer")
+        self.assertRegex(out, "Failed: .*could not be held: .*answer")
+        report = Report(out)
+        self.assertGreater(min(report.samples.values()), 10)
+        self.assertGreater(min(report.missed.values()), 10)
+        report.check_ticks(self)
+        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 
 
 class Ends(Killed, unittest.TestCase):
@@ -97,8 +118,12 @@ class Ends(Killed, unittest.TestCase):
 
     def test_paused_by_its_user(self):
         self.guest.qmp.command("stop")
-        run = vmscope("sample", "-t", "1", *self.guest.target, check=False)
-        self.assertNotIn("-11", str(run.status))
+        path = self.guest.directory / "report.svg"
+        for output in ((), ("-o", path)):
+            run = vmscope("sample", "-t", "0.5", *output, *self.guest.target, check=False)
+            self.assertEqual((run.status, run.out), (1, ""))
+            self.assertRegex(run.err, r"nothing was sampled: .*machine was paused.*paused.*cont")
+        self.assertFalse(path.exists())
         self.assertEqual(self.guest.qmp.status(), "paused")
         self.guest.qmp.command("cont")
         self.works()
@@ -111,6 +136,28 @@ class Ends(Killed, unittest.TestCase):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
+
+
+class StandsStill(unittest.TestCase):
+    """A machine that does not run: nothing is sampled, and its state says why."""
+
+    def check(self, machine, state, says):
+        self.assertEqual(machine.qmp.status(), state)
+        run = vmscope("sample", "-t", "0.2", *machine.target, check=False)
+        self.assertEqual((run.status, run.out), (1, ""))
+        self.assertRegex(run.err, f"nothing was sampled: .*its state is {state}: .*{says}")
+        self.assertEqual(machine.qmp.status(), state)
+
+    def test_never_started(self):
+        machine = harness.Machine("-S", smp=1, memory=64)
+        self.addCleanup(machine.stop)
+        self.check(machine, "prelaunch", "-S")
+
+    def test_migrated(self):
+        guest = harness.BareGuest("bare")
+        self.addCleanup(guest.stop)
+        guest.save(guest.directory / "state")
+        self.check(guest, "postmigrate", "migrated or saved")
 
 
 class Arguments(unittest.TestCase):

@@ -598,14 +598,14 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 	snprintf(guard->stat_path, sizeof(guard->stat_path), "/proc/%d/stat", (int)getpid());
 	guard->record = vms_record_new(label, process, &guard->record_fd, error);
 	if (!guard->record)
-		vms_guard_free(g_steal_pointer(&guard));
+		vms_guard_free(g_steal_pointer(&guard), false);
 	return guard;
 }
 
 static struct vms_guard *started(struct vms_guard *guard, GError **error)
 {
 	if (!start(guard, error))
-		vms_guard_free(g_steal_pointer(&guard));
+		vms_guard_free(g_steal_pointer(&guard), false);
 	return guard;
 }
 
@@ -639,23 +639,23 @@ struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error
 }
 
 /* Waits for the guard's end, not for ever. False: it goes on, as there is something to be done. */
-static bool reap(pid_t pid)
+static bool reap(pid_t pid, int timeout_ms)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
 	if (fd >= 0) {
-		poll(&poller, 1, FAREWELL_MS);
+		poll(&poller, 1, timeout_ms);
 		close(fd);
 	}
 	return waitpid(pid, NULL, __WCLONE | WNOHANG) != 0;
 }
 
-void vms_guard_free(struct vms_guard *guard)
+void vms_guard_free(struct vms_guard *guard, bool is_late)
 {
 	if (!guard)
 		return;
 	close(guard->keeper);
-	bool ended = guard->pid <= 0 || reap(guard->pid);
+	bool ended = guard->pid <= 0 || reap(guard->pid, is_late ? 0 : FAREWELL_MS);
 	if (ended && guard->record_path)
 		unlink(guard->record_path);
 	close(guard->kept);

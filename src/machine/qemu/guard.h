@@ -32,9 +32,10 @@ struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error
 void vms_guard_set_monitor(struct vms_guard *guard);
 /*
  * Ends the guard. What is still held then, or left of the stub, is cleaned up by
- * it: for that it may live on for a while.
+ * it: for that it may live on for a while. It is waited for, unless `is_late`: QEMU does not answer
+ * now, so that it cannot end soon.
  */
-void vms_guard_free(struct vms_guard *guard);
+void vms_guard_free(struct vms_guard *guard, bool is_late);
 
 /* What it shares with this process. */
 struct vms_hold *vms_guard_hold(struct vms_guard *guard);

@@ -153,6 +153,15 @@ bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **err
 	return done;
 }
 
+char *vms_qemu_pause_reason(struct vms_machine *machine)
+{
+	enum vms_run_state state;
+	if (!vms_qemu_ask_state(qemu_of(machine), &state, NULL) || state == VMS_RUN_RUNNING)
+		return NULL;
+	return g_strdup_printf("its state is %s: %s", vms_run_state_name(state),
+			       vms_run_state_advice(state));
+}
+
 /* A process that has ended is told of by its pidfd before its sockets are closed. */
 enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 {
@@ -193,7 +202,10 @@ bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pi
 	qemu->machine.items = vms_qemu_items;
 	qemu->machine.n_items = vms_qemu_n_items;
 	qemu->strings = g_string_chunk_new(1024);
-	if (!connect_to_free(&qemu->qmp, addresses, error) || !vms_qemu_identify(qemu, error))
+	if (!connect_to_free(&qemu->qmp, addresses, error))
+		return false;
+	qemu->qmp.stream.give_up_ns = &qemu->machine.give_up_ns;
+	if (!vms_qemu_identify(qemu, error))
 		return false;
 	vms_qemu_map_ram(qemu);
 	vms_qemu_recover(qemu);

@@ -93,9 +93,13 @@ static bool next_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct json_
 		}
 		if (vms_stream_unread(&qmp->stream) == 0)
 			return true;
-		/* A peer that sends without end must not keep us here. */
-		if (deadline_ns && vms_clock_now_ns() > deadline_ns)
-			return fail(qmp, VMS_ERROR_TIMEOUT, "no answer in time", error);
+		/* A peer that sends without end must not keep us here; what it has sent is for the
+		 * next call. */
+		if (deadline_ns && vms_clock_now_ns() > deadline_ns) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT, "%s: no answer in time",
+				    qmp->stream.peer);
+			return false;
+		}
 		if (!parse(qmp, ret, error))
 			return false;
 	}

@@ -40,6 +40,9 @@ enum vms_run_state vms_run_state_parse(const char *name, size_t size);
 /* What QEMU calls it. */
 const char *vms_run_state_name(enum vms_run_state state);
 
+/* What a machine in that state, which does not run, waits for, and how it is made to go on. */
+const char *vms_run_state_advice(enum vms_run_state state);
+
 /* Is a migration of this status of query-migrate (qapi/migration.json) set up or under way? */
 bool vms_migration_is_active(const char *status);
 

@@ -6,17 +6,26 @@
 #pragma once
 
 #include <glib.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 /* How long a peer may take for one answer, unless a stream says otherwise. */
 #define VMS_STREAM_TIMEOUT_MS 5000
+/* The same for one that owes an answer that was not waited for any longer. */
+#define VMS_STREAM_LATE_MS 100
 
 struct vms_stream {
 	int fd;	    /* -1 once closed */
 	char *peer; /* what messages call it, e.g. "QMP socket /run/vm.qmp" */
 	unsigned timeout_ms;
+	/*
+	 * Unless NULL, when whoever looks at the peer gives up (ns of CLOCK_MONOTONIC; 0: never):
+	 * no wait lasts longer. It may change at any time, in waits, too.
+	 */
+	const _Atomic uint64_t *give_up_ns;
+	atomic_bool is_late;		 /* it did not answer in time, and has sent nothing since */
 	struct sockaddr_storage address; /* connected to, by vms_stream_connect */
 	socklen_t address_size;
 	size_t start, end; /* of what is unread in `buffer` */
@@ -45,18 +54,20 @@ void vms_stream_close(struct vms_stream *stream);
 /* Is `address` a path rather than HOST:PORT? */
 bool vms_address_is_path(const char *address);
 
-/* CLOCK_MONOTONIC in ns at which a request that begins now has taken too long. */
+/*
+ * CLOCK_MONOTONIC in ns at which a request that begins now has taken too long. A peer that is late
+ * gets little time until something comes from it: what follows a timeout is over soon.
+ */
 uint64_t vms_stream_deadline(const struct vms_stream *stream);
 
 /* Waits for `events` of poll(2). Errors: TIMEOUT. */
-bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t deadline_ns,
-		     GError **error);
+bool vms_stream_wait(struct vms_stream *stream, short events, uint64_t deadline_ns, GError **error);
 
 /*
  * Errors: TIMEOUT, CLOSED. `fd` is passed along with the data unless it is -1. Packets may be
  * written by several threads at once, bytes not.
  */
-bool vms_stream_write(const struct vms_stream *stream, const void *data, size_t size, int fd,
+bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, int fd,
 		      uint64_t deadline_ns, GError **error);
 
 /*
