@@ -203,11 +203,13 @@ uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns);
 /* Why a machine does not go on as it was opened. */
 enum vms_machine_end {
 	VMS_MACHINE_GOES_ON,
-	VMS_MACHINE_GONE,  /* exited, or the connection to it broke */
-	VMS_MACHINE_RESET, /* rebooted since it was opened: what was learnt of its guest is void */
+	VMS_MACHINE_GONE, /* exited, or the connection to it broke */
 };
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
-/* How often it was reset since it was opened, as far as the engine can tell. */
+/*
+ * How often it was reset since it was opened, as far as the engine can tell. What was learnt of its
+ * guest before is void then: see vms_guest_is_stale.
+ */
 uint64_t vms_machine_resets(struct vms_machine *machine);
 
 /*

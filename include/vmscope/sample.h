@@ -77,7 +77,9 @@ typedef bool (*vms_sample_progress)(int percent, void *data);
 
 /*
  * A report on `machine`, sampled every `interval_us`. `guest` may be NULL: it is detected at
- * start then. Errors: INVALID_ARGUMENT (interval out of range, unknown flags).
+ * start then. One that is given is used until the machine is reset: the next start detects the
+ * guest anew, and adds the same symbol files to it. Errors: INVALID_ARGUMENT (interval out of
+ * range, unknown flags).
  */
 struct vms_sample_report *vms_sample_report_new(struct vms_machine *machine,
 						struct vms_guest *guest, uint64_t interval_us,

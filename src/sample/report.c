@@ -184,14 +184,17 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 {
 	g_autoptr(GError) failure = NULL;
 
-	if (report->detect) {
-		struct vms_guest *guest = vms_guest_detect(report->machine, error);
+	if (report->detect || vms_guest_is_stale(report->guest)) {
+		struct vms_guest *guest = report->detect
+						  ? vms_guest_detect(report->machine, error)
+						  : vms_guest_detect_anew(report->guest, error);
 		if (!guest)
 			g_prefix_error(error, "cannot start to sample: ");
 		return guest;
 	}
-	if (vms_guest_kind(report->guest) != VMS_GUEST_NONE &&
-	    !vms_guest_refresh_modules(report->guest, &failure))
+	if (vms_guest_kind(report->guest) == VMS_GUEST_NONE)
+		vms_guest_detect_again(report->guest, NULL);
+	else if (!vms_guest_refresh_modules(report->guest, &failure))
 		vms_log(VMS_LOG_INFO, "the list of modules may be old: %s", failure->message);
 	return vms_guest_ref(report->guest);
 }

@@ -208,12 +208,11 @@ static bool goes_on(struct vms_sampler *sampler)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 
-	switch (vms_machine_ended(options->machine)) {
-	case VMS_MACHINE_GONE: options->ended(VMS_SAMPLE_GONE, NULL, options->data); return false;
-	case VMS_MACHINE_RESET: options->ended(VMS_SAMPLE_RESET, NULL, options->data); return false;
-	case VMS_MACHINE_GOES_ON:
-	default: return true;
-	}
+	bool gone = vms_machine_ended(options->machine) == VMS_MACHINE_GONE;
+	bool reset = !gone && vms_guest_is_stale(options->guest);
+	if (gone || reset)
+		options->ended(gone ? VMS_SAMPLE_GONE : VMS_SAMPLE_RESET, NULL, options->data);
+	return !gone && !reset;
 }
 
 static void tick(struct vms_sampler *sampler)

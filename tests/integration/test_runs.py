@@ -11,6 +11,7 @@ import unittest
 
 import harness
 from harness import vmscope
+from test_attach import Tool
 from test_sample import Report
 
 
@@ -20,6 +21,8 @@ class Killed:
     def report(self, process):
         out, err = process.communicate(timeout=60)
         self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertRegex(err, "sampling ended early, after .*: .*(reset|went away|closed|gone)")
         return out
 
     def test_reboot(self):
@@ -53,7 +56,7 @@ class Killed:
         self.assertRegex(err, r"missing \(could not be held\): .*answer")
         self.assertRegex(out, "Failed: .*could not be held: .*answer")
         report = Report(out)
-        self.assertGreater(min(report.samples.values()), 10)
+        self.assertGreater(min(report.samples.values()), 0)
         self.assertGreater(min(report.missed.values()), 10)
         report.check_ticks(self)
         harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
@@ -81,6 +84,30 @@ class Ends(Killed, unittest.TestCase):
             return self.guest.qmp.event_names().count("STOP") > 30
         harness.wait_for(samples, "30 stops of the guest")
         return process
+
+    def test_reboot_in_every_format(self):
+        files = [self.guest.directory / f"report.{suffix}" for suffix in ("txt", "svg", "folded")]
+        process = self.start("-t", "600", *(word for path in files for word in ("-o", path)))
+        self.guest.qmp.command("system_reset")
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertRegex(err, "ended early, .*the guest was reset")
+        for path in files:
+            self.assertIn("the guest was reset", path.read_text(), path)
+        head, *stacks = files[-1].read_text().splitlines()
+        self.assertNotRegex(head, r"\d$")  # what ends in a number is a stack to other tools
+        self.assertTrue(stacks and all(line.rsplit(" ", 1)[1].isdigit() for line in stacks))
+
+    def test_next_run_after_a_reboot(self):
+        """A report whose run a reboot has ended samples what has booted."""
+        tool = Tool("qmp", self.guest.qmp_path)
+        self.addCleanup(tool.end)
+        self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=Linux end=complete")
+        self.guest.qmp.command("system_reset")
+        harness.wait_for(lambda: tool.do("resets") == "ok 1", "the reset to be noticed")
+        self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=none end=complete")
+        self.guest.wait_ready()
+        self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=Linux end=complete")
 
     def works(self):
         """The guest runs, and gets something done."""

@@ -158,6 +158,12 @@ static bool fake_is_paused(struct vms_machine *machine)
 	return hooks->is_paused && hooks->is_paused(hooks->data);
 }
 
+static uint64_t fake_resets(struct vms_machine *machine)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->resets ? hooks->resets(hooks->data) : 0;
+}
+
 static char *fake_pause_reason(struct vms_machine *machine)
 {
 	const struct fake_hooks *hooks = hooks_of(machine);
@@ -202,6 +208,7 @@ static const struct vms_engine fake_engine = {
 	.read_phys = read_memory,
 	.is_paused = fake_is_paused,
 	.ended = fake_ended,
+	.resets = fake_resets,
 	.pause_reason = fake_pause_reason,
 	.close = fake_close,
 };

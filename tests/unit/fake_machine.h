@@ -39,6 +39,7 @@ struct fake_hooks {
 	void *data;
 	bool (*observe)(void *data, GError **error); /* without it, the machine cannot be */
 	char *(*pause_reason)(void *data);
+	uint64_t (*resets)(void *data);
 };
 /* Before anything else is done with the machine. */
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);

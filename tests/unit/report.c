@@ -27,7 +27,8 @@ struct fixture {
 	unsigned bad_every;  /* fails but every so often; 0: always */
 	int paused;	     /* atomic */
 	enum vms_machine_end ended;
-	unsigned ended_after; /* holds */
+	uint64_t resets;
+	unsigned ended_after; /* holds: then it has ended, or was reset */
 	gulong hold_us;	      /* how long a hold takes */
 	bool hangs;	      /* a hold takes as long as anybody waits */
 	_Atomic unsigned holds, releases,
@@ -103,6 +104,12 @@ static enum vms_machine_end on_ended(void *data)
 	return fixture->holds >= fixture->ended_after ? fixture->ended : VMS_MACHINE_GOES_ON;
 }
 
+static uint64_t on_resets(void *data)
+{
+	struct fixture *fixture = data;
+	return fixture->holds >= fixture->ended_after ? fixture->resets : 0;
+}
+
 static void set_up(struct fixture *fixture, gconstpointer each)
 {
 	struct fake_hooks hooks = { on_hold,
@@ -111,7 +118,8 @@ static void set_up(struct fixture *fixture, gconstpointer each)
 				    on_is_paused,
 				    on_ended,
 				    .data = fixture,
-				    .pause_reason = on_pause_reason };
+				    .pause_reason = on_pause_reason,
+				    .resets = on_resets };
 
 	g_mutex_init(&fixture->lock);
 	g_cond_init(&fixture->changed);
@@ -426,23 +434,35 @@ static void test_unref_running(struct fixture *fixture, gconstpointer data G_GNU
 	g_assert_cmpint(g_array_index(fixture->percents, int, fixture->percents->len - 1), ==, 100);
 }
 
-static void test_ended(struct fixture *fixture, enum vms_machine_end how, enum vms_sample_end end)
+static void test_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	fixture->ended = how;
+	fixture->ended = VMS_MACHINE_GONE;
 	fixture->ended_after = 4;
 	run(fixture, 0);
-	assert_ended(fixture, end);
+	assert_ended(fixture, VMS_SAMPLE_GONE);
 	assert_sums(fixture);
 }
 
-static void test_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
-{
-	test_ended(fixture, VMS_MACHINE_GONE, VMS_SAMPLE_GONE);
-}
-
+/* A reset ends the run in which it happens, and no other: the next one finds the guest anew. */
 static void test_reset(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	test_ended(fixture, VMS_MACHINE_RESET, VMS_SAMPLE_RESET);
+	fixture->resets = 1;
+	fixture->ended_after = 4;
+	run(fixture, 0);
+	assert_ended(fixture, VMS_SAMPLE_RESET);
+	assert_sums(fixture);
+	struct vms_guest *before = vms_sample_report_guest(fixture->report);
+	g_assert_true(before == fixture->guest);
+	for (int i = 0; i < 2; i++) {
+		unsigned holds = fixture->holds;
+		start(fixture, 0);
+		wait_for_holds(fixture, holds + 5);
+		vms_sample_report_stop(fixture->report, NULL);
+		vms_sample_report_wait(fixture->report);
+		assert_ended(fixture, VMS_SAMPLE_STOPPED);
+		assert_sums(fixture);
+		g_assert_true(vms_sample_report_guest(fixture->report) != fixture->guest);
+	}
 }
 
 /* A connection that breaks ends the run at once, and the error says so. */

@@ -170,7 +170,7 @@ enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 	if (!vms_qmp_poll(qmp) || qmp->has_shut_down ||
 	    (qemu->process.pid && !vms_host_identity_is_alive(&qemu->process)))
 		return VMS_MACHINE_GONE;
-	return qmp->resets > 0 ? VMS_MACHINE_RESET : VMS_MACHINE_GOES_ON;
+	return VMS_MACHINE_GOES_ON;
 }
 
 uint64_t vms_qemu_resets(struct vms_machine *machine)
