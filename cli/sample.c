@@ -12,12 +12,11 @@
 #define DEFAULT_HZ 99
 
 struct options {
-	char *hz, *seconds;
-	gint64 interval_us;
+	char *hz, *interval_us, *seconds;
 	gboolean reverse, merge;
 	char *by, *format;
 	int depth;
-	double min_percent;
+	char *min_percent;
 	char *facts;
 };
 
@@ -86,16 +85,17 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 
 static bool parse_interval(const struct options *options, uint64_t *interval_us, GError **error)
 {
-	double hz = DEFAULT_HZ;
-	if (options->hz && options->interval_us != -1) {
+	double hz = DEFAULT_HZ, us = 0;
+	if (options->hz && options->interval_us) {
 		usage_error(error, "--frequency and --interval exclude each other");
 		return false;
 	}
 	if (!value_number("--frequency", options->hz, 0.1, 100000, "from 0.1 to 100000 Hz", &hz,
-			  error))
+			  error) ||
+	    !value_number("--interval", options->interval_us, VMS_SAMPLE_INTERVAL_MIN_US,
+			  VMS_SAMPLE_INTERVAL_MAX_US, "from 10 to 10000000 us", &us, error))
 		return false;
-	*interval_us = options->interval_us != -1 ? (uint64_t)MAX(options->interval_us, 0)
-						  : (uint64_t)llround(1e6 / hz);
+	*interval_us = (uint64_t)llround(options->interval_us ? us : 1e6 / hz);
 	return true;
 }
 
@@ -120,6 +120,16 @@ static bool is_fact(GArray *facts, const char *name)
 	return false;
 }
 
+/* All items, or those that a report has unless asked otherwise. */
+static void add_facts(GPtrArray *chosen, GArray *facts, bool all)
+{
+	for (size_t i = 0; i < facts->len; i++) {
+		const struct vms_fact *fact = &g_array_index(facts, struct vms_fact, i);
+		if (all || fact->in_report)
+			g_ptr_array_add(chosen, g_strdup(fact->name));
+	}
+}
+
 static void remove_fact(GPtrArray *chosen, const char *name)
 {
 	guint index;
@@ -128,9 +138,9 @@ static void remove_fact(GPtrArray *chosen, const char *name)
 }
 
 /*
- * What of the machine a report adds: items, "all", "-ITEM" for what is not wanted of them, "none".
- * Checked before the run: a report that lacks what was asked for is no use after it. NULL stands
- * for the usual items, with no error, too.
+ * What of the machine a report adds: items, "all", "-ITEM" for what is not wanted of them (of the
+ * usual items where nothing stands before it), "none". Checked before the run: a report that lacks
+ * what was asked for is no use after it. NULL stands for the usual items, with no error, too.
  */
 static char **choose_facts(struct session *session, const char *option, GError **error)
 {
@@ -139,15 +149,14 @@ static char **choose_facts(struct session *session, const char *option, GError *
 	g_autoptr(GArray) facts = vms_facts_list(session->guest);
 	g_autoptr(GPtrArray) chosen = g_ptr_array_new_with_free_func(g_free);
 	g_auto(GStrv) items = g_strsplit(option, ",", -1);
+	if (option[0] == '-')
+		add_facts(chosen, facts, false);
 	for (char **item = items; *item; item++) {
 		bool unwanted = (*item)[0] == '-';
 		if (strcmp(*item, "none") == 0)
 			g_ptr_array_set_size(chosen, 0);
 		else if (strcmp(*item, "all") == 0)
-			for (size_t i = 0; i < facts->len; i++)
-				g_ptr_array_add(
-					chosen,
-					g_strdup(g_array_index(facts, struct vms_fact, i).name));
+			add_facts(chosen, facts, true);
 		else if (!is_fact(facts, *item + unwanted)) {
 			usage_error(error,
 				    "--facts: no item \"%s\": \"vmscope info help\" lists them",
@@ -227,11 +236,12 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
 }
 
-/* Says what no output but the text tells: why samples are missing. False: there are none at all. */
-static bool warn_of_failures(struct vms_sample_report *report)
+/*
+ * Says what no output but the text tells: why samples are missing, and why the run ended before its
+ * time, which the exit status tells a script. Where nothing was sampled, that is an error anyway.
+ */
+static void warn_of_losses(struct session *session, struct vms_sample_report *report)
 {
-	static const enum vms_sample_failure reasons[] = { VMS_SAMPLE_FAIL_PAUSED,
-							   VMS_SAMPLE_FAIL_NOT_NOW };
 	struct vms_sample_stats stats;
 	uint64_t samples = 0, failed[VMS_SAMPLE_N_FAILURES] = { 0 };
 	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
@@ -239,12 +249,23 @@ static bool warn_of_failures(struct vms_sample_report *report)
 		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
 			failed[j] += stats.failed[j];
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(reasons) && samples > 0; i++) {
-		if (failed[reasons[i]] > 0)
-			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " samples are missing: %s",
-				failed[reasons[i]], vms_sample_failure_name(reasons[i]));
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES && samples > 0; i++) {
+		enum vms_sample_failure failure = (enum vms_sample_failure)i;
+		g_autofree char *reason = vms_sample_report_reason(report, failure);
+		if (failed[i] > 0)
+			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " sample%s missing (%s)%s%s",
+				failed[i], failed[i] == 1 ? " is" : "s are",
+				vms_sample_failure_name(failure), reason ? ": " : "",
+				reason ? reason : "");
 	}
-	return samples > 0;
+	enum vms_sample_end end = vms_sample_report_end(report);
+	const GError *error = vms_sample_report_error(report);
+	if (!vms_sample_ended_early(end) || samples == 0)
+		return;
+	session->status = 1;
+	vms_log(VMS_LOG_WARNING, "sampling ended early, after %.1f s: %s",
+		(double)vms_sample_report_elapsed_ns(report) / 1e9,
+		error ? error->message : vms_sample_end_text(end));
 }
 
 static bool sample(struct session *session, const struct options *options, GError **error)
@@ -253,9 +274,10 @@ static bool sample(struct session *session, const struct options *options, GErro
 	enum vms_format format = VMS_FORMAT_TEXT;
 	struct vms_export_options export = {
 		.profile_flags = options->merge ? VMS_PROFILE_MERGE_VCPUS : 0,
-		.min_percent = options->min_percent,
 	};
 	if (!parse_interval(options, &interval_us, error) ||
+	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
+			  &export.min_percent, error) ||
 	    !value_seconds(options->seconds, &duration_ns, error) ||
 	    !parse_by(options->by, &export.profile_flags, error) ||
 	    (options->format && !vms_format_by_name(options->format, &format, error)) ||
@@ -272,10 +294,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	if (!report ||
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
-	bool any = warn_of_failures(report);
-	const GError *ended = vms_sample_report_error(report);
-	if (ended && any)
-		vms_log(VMS_LOG_WARNING, "sampling ended early: %s", ended->message);
+	warn_of_losses(session, report);
 	if (!export_report(session, report, options->format ? &format : NULL, &export, error))
 		return false;
 	if (session->outputs && !session->quiet)
@@ -285,11 +304,11 @@ static bool sample(struct session *session, const struct options *options, GErro
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	struct options options = { .interval_us = -1, .depth = VMS_STACK_DEFAULT };
+	struct options options = { .depth = VMS_STACK_DEFAULT };
 	const GOptionEntry entries[] = {
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
 		  "Samples per second and vCPU (default 99)", "HZ" },
-		{ "interval", 0, 0, G_OPTION_ARG_INT64, &options.interval_us,
+		{ "interval", 0, 0, G_OPTION_ARG_STRING, &options.interval_us,
 		  "Microseconds between samples, 10 to 10000000", "US" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to sample (default: until Ctrl-C)", "SECONDS" },
@@ -304,20 +323,22 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		  "text|folded|svg" },
 		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
 		  "Frames per stack, 1 to 1024 (default 128)", "N" },
-		{ "min-percent", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_percent,
+		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
 		  "Leave out what has less of the samples (text)", "P" },
 		{ "facts", 0, 0, G_OPTION_ARG_STRING, &options.facts,
 		  "What of the machine to add to a text report: items of \"vmscope info help\", "
-		  "all, -ITEM, none",
+		  "all, none; -ITEM leaves one out",
 		  "ITEM,…" },
 		{ NULL }
 	};
 	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
 		    sample(session, &options, error);
 	g_free(options.hz);
+	g_free(options.interval_us);
 	g_free(options.seconds);
 	g_free(options.by);
 	g_free(options.format);
+	g_free(options.min_percent);
 	g_free(options.facts);
 	return done;
 }

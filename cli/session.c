@@ -108,6 +108,12 @@ static bool check_outputs(struct session *session, GError **error)
 			usage_error(error, "more than one --output");
 			return false;
 		}
+		if (**path == '\0') {
+			usage_error(error, "--output \"\": it must be the name of a %s",
+				    session->command->options & SESSION_DIRECTORY ? "directory"
+										  : "file");
+			return false;
+		}
 		if (session->command->options & SESSION_DIRECTORY)
 			continue;
 		const char *obstacle = output_obstacle(*path);

@@ -30,6 +30,17 @@ enum vms_guest_kind {
  */
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
 /*
+ * Was the machine reset since it was looked for (vms_guest_detect)? What is known of the guest is
+ * void then. For any thread.
+ */
+bool vms_guest_is_stale(const struct vms_guest *guest);
+/*
+ * Finds out what runs in the same machine now: a guest of its own, to which the same symbol files
+ * are added. One that cannot be used any more is left out, with a warning. Errors: those of
+ * vms_guest_detect.
+ */
+struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error);
+/*
  * Looks again at a machine in which nothing was recognised: it may have booted since. True when an
  * operating system was recognised now. Looks for at most a tenth of the time, however often it is
  * called. Nobody else may use the guest meanwhile. Errors: none is also false.

@@ -213,11 +213,13 @@ uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns);
 /* What has become of a machine since it was opened. */
 enum vms_machine_end {
 	VMS_MACHINE_GOES_ON,
-	VMS_MACHINE_GONE,  /* it has exited, or the connection to it broke */
-	VMS_MACHINE_RESET, /* it was reset: what was learnt of its guest does not hold any more */
+	VMS_MACHINE_GONE, /* it has exited, or the connection to it broke */
 };
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
-/* How often the machine was reset since it was opened; 0 if the engine cannot tell. */
+/*
+ * How often the machine was reset since it was opened; 0 if the engine cannot tell. What was learnt
+ * of its guest before a reset is void: see vms_guest_is_stale.
+ */
 uint64_t vms_machine_resets(struct vms_machine *machine);
 
 /*

@@ -30,6 +30,11 @@ enum vms_sample_end {
 	VMS_SAMPLE_FAILED,    /* an engine error; see vms_sample_report_error */
 };
 
+/* "complete", "the guest was reset" and the like. */
+const char *vms_sample_end_text(enum vms_sample_end end);
+/* Did the run end by itself, before its time (GONE, RESET, FAILED)? */
+bool vms_sample_ended_early(enum vms_sample_end end);
+
 /* Why a sample of a vCPU gave no stack. */
 enum vms_sample_failure {
 	VMS_SAMPLE_FAIL_HOLD,	 /* the vCPU could not be held */
@@ -46,7 +51,12 @@ const char *vms_sample_failure_name(enum vms_sample_failure failure);
 struct vms_sample_stats {
 	uint64_t samples; /* taken; failed ones are not among them */
 	uint64_t idle;	  /* how many of them found the vCPU halted */
-	uint64_t missed;  /* ticks that found the last request pending */
+	/*
+	 * Ticks that found the last request pending. A run has a tick at its begin and after every
+	 * interval: samples + missed + failed = 1 + elapsed / interval. While it runs, ticks whose
+	 * sample is being taken are among these.
+	 */
+	uint64_t missed;
 	uint64_t failed[VMS_SAMPLE_N_FAILURES];
 	uint64_t kernel_walks; /* stacks with kernel frames, idle ones aside */
 	uint64_t kernel_walks_by_end[VMS_WALK_N_ENDS]; /* ROOT: reached an entry or a thread's start
@@ -67,7 +77,9 @@ typedef bool (*vms_sample_progress)(int percent, void *data);
 
 /*
  * A report on `machine`, sampled every `interval_us`. `guest` may be NULL: it is detected at
- * start then. Errors: INVALID_ARGUMENT (interval out of range, unknown flags).
+ * start then. One that is given is used until the machine is reset: the next start detects the
+ * guest anew, and adds the same symbol files to it. Errors: INVALID_ARGUMENT (interval out of
+ * range, unknown flags).
  */
 struct vms_sample_report *vms_sample_report_new(struct vms_machine *machine,
 						struct vms_guest *guest, uint64_t interval_us,
@@ -87,7 +99,11 @@ bool vms_sample_report_set_depth(struct vms_sample_report *report, unsigned dept
  */
 bool vms_sample_report_start(struct vms_sample_report *report, uint64_t duration_ns,
 			     vms_sample_progress progress, void *data, GError **error);
-/* Ends a run early; returns at once. Errors: INVALID_STATE (not RUNNING). */
+/*
+ * Ends a run early; returns at once. The report is READY soon after: a machine that does not answer
+ * is waited for no longer than a second, as at the end of a timed run. Errors: INVALID_STATE (not
+ * RUNNING).
+ */
 bool vms_sample_report_stop(struct vms_sample_report *report, GError **error);
 /* Blocks until the report is READY. Not from the progress callback. */
 void vms_sample_report_wait(struct vms_sample_report *report);
@@ -97,6 +113,11 @@ enum vms_sample_end vms_sample_report_end(struct vms_sample_report *report);
 /* Why a run FAILED or the machine is GONE: owned by the report, or NULL. */
 const GError *vms_sample_report_error(struct vms_sample_report *report);
 uint64_t vms_sample_report_elapsed_ns(struct vms_sample_report *report);
+/*
+ * What the first failure of that kind said, and what helps, where it is known: newly allocated, or
+ * NULL.
+ */
+char *vms_sample_report_reason(struct vms_sample_report *report, enum vms_sample_failure failure);
 struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report);
 bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
 			     struct vms_sample_stats *ret);

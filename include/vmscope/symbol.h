@@ -63,6 +63,8 @@ struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error);
 struct vms_symbol_file *vms_symbol_file_open_below(const char *root, const char *path,
 						   GError **error);
 void vms_symbol_file_close(struct vms_symbol_file *file);
+/* As it was opened by; owned by the file. */
+const char *vms_symbol_file_path(const struct vms_symbol_file *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_symbol_file, vms_symbol_file_close)
 
 void vms_symbol_file_set_bias(struct vms_symbol_file *file, uint64_t bias);

@@ -12,6 +12,9 @@
 #include <unistd.h>
 #include <vmscope/error.h>
 
+/* How often a wait looks whether it is given up. */
+#define LOOK_NS UINT64_C(50000000)
+
 bool vms_address_is_path(const char *address)
 {
 	return strchr(address, '/') || !strchr(address, ':');
@@ -23,6 +26,8 @@ void vms_stream_init(struct vms_stream *stream, int fd, char *peer)
 	stream->peer = peer;
 	stream->timeout_ms = VMS_STREAM_TIMEOUT_MS;
 	stream->start = stream->end = 0;
+	stream->give_up_ns = NULL;
+	stream->is_late = false;
 }
 
 void vms_stream_close(struct vms_stream *stream)
@@ -37,23 +42,33 @@ void vms_stream_close(struct vms_stream *stream)
 
 uint64_t vms_stream_deadline(const struct vms_stream *stream)
 {
-	return vms_clock_now_ns() + (uint64_t)stream->timeout_ms * 1000000;
+	unsigned ms =
+		stream->is_late ? MIN(stream->timeout_ms, VMS_STREAM_LATE_MS) : stream->timeout_ms;
+	return vms_clock_now_ns() + (uint64_t)ms * 1000000;
 }
 
-bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t deadline_ns,
-		     GError **error)
+/* How long there is to wait, in ns. */
+static uint64_t time_left(const struct vms_stream *stream, uint64_t deadline_ns)
+{
+	uint64_t now_ns = vms_clock_now_ns();
+	uint64_t give_up_ns = stream->give_up_ns ? atomic_load(stream->give_up_ns) : 0;
+	if (give_up_ns > 0)
+		deadline_ns = MIN(deadline_ns, give_up_ns);
+	return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+bool vms_stream_wait(struct vms_stream *stream, short events, uint64_t deadline_ns, GError **error)
 {
 	for (;;) {
-		uint64_t now = vms_clock_now_ns();
-		int left_ms = 0;
-		if (deadline_ns > now)
-			left_ms = (int)MIN((deadline_ns - now + 999999) / 1000000, G_MAXINT);
+		uint64_t left_ns = time_left(stream, deadline_ns);
+		uint64_t slice_ns = stream->give_up_ns ? MIN(left_ns, LOOK_NS) : left_ns;
 		struct pollfd poller = { .fd = stream->fd, .events = events };
-		int ready = poll(&poller, 1, left_ms);
+		int ready = poll(&poller, 1, (int)MIN((slice_ns + 999999) / 1000000, G_MAXINT));
 		if (ready > 0)
 			return true;
-		if (ready < 0 && errno == EINTR)
+		if (left_ns > 0)
 			continue;
+		stream->is_late = true;
 		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
 			    "%s did not answer in time: it may be overloaded or stopped",
 			    stream->peer);
@@ -87,7 +102,7 @@ static ssize_t send_with_fd(int socket_fd, const void *data, size_t size, int fd
 	return sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-bool vms_stream_write(const struct vms_stream *stream, const void *data, size_t size, int fd,
+bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, int fd,
 		      uint64_t deadline_ns, GError **error)
 {
 	const uint8_t *bytes = data;
@@ -117,6 +132,7 @@ bool vms_stream_fill(struct vms_stream *stream, uint64_t deadline_ns, GError **e
 		if (n > 0) {
 			stream->start = 0;
 			stream->end = (size_t)n;
+			stream->is_late = false;
 			return true;
 		}
 		if (n == 0 || (errno != EAGAIN && errno != EINTR)) {

@@ -6,17 +6,26 @@
 #pragma once
 
 #include <glib.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 /* How long to wait for a peer's answer, unless `timeout_ms` of the stream is changed. */
 #define VMS_STREAM_TIMEOUT_MS 5000
+/* The same for one that owes an answer that was not waited for any longer. */
+#define VMS_STREAM_LATE_MS 100
 
 struct vms_stream {
 	int fd;	    /* -1 once closed */
 	char *peer; /* the peer's name in messages, e.g. "QMP socket /run/vm.qmp" */
 	unsigned timeout_ms;
+	/*
+	 * When to give up waiting for the peer, in ns of CLOCK_MONOTONIC; 0: never. No wait lasts
+	 * longer. It may change at any time, even during a wait. NULL: never.
+	 */
+	const _Atomic uint64_t *give_up_ns;
+	atomic_bool is_late; /* the peer did not answer in time, and has sent nothing since */
 	struct sockaddr_storage address; /* of the peer, set by vms_stream_connect */
 	socklen_t address_size;
 	size_t start, end; /* of the unread bytes in `buffer` */
@@ -47,18 +56,20 @@ void vms_stream_close(struct vms_stream *stream);
 /* True if `address` is a path, false if it is HOST:PORT. */
 bool vms_address_is_path(const char *address);
 
-/* The deadline of a request that begins now, in ns of CLOCK_MONOTONIC. */
+/*
+ * The deadline of a request that begins now, in ns of CLOCK_MONOTONIC. A peer that is late gets
+ * little time until it sends something again, so that whatever follows a timeout ends soon.
+ */
 uint64_t vms_stream_deadline(const struct vms_stream *stream);
 
 /* Waits until one of the `events` of poll(2) has happened. Errors: TIMEOUT. */
-bool vms_stream_wait(const struct vms_stream *stream, short events, uint64_t deadline_ns,
-		     GError **error);
+bool vms_stream_wait(struct vms_stream *stream, short events, uint64_t deadline_ns, GError **error);
 
 /*
  * Writes all of `data`, and sends the descriptor `fd` along with it unless that is -1. Several
  * threads may write at once if the socket keeps packets apart. Errors: TIMEOUT, CLOSED.
  */
-bool vms_stream_write(const struct vms_stream *stream, const void *data, size_t size, int fd,
+bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, int fd,
 		      uint64_t deadline_ns, GError **error);
 
 /*

@@ -277,20 +277,19 @@ static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error
 /* Is the machine still the one that was held? */
 static bool check_machine(const struct vms_dump *dump, GError **error)
 {
-	switch (vms_machine_ended(dump->machine)) {
-	case VMS_MACHINE_GONE:
+	if (vms_machine_ended(dump->machine) == VMS_MACHINE_GONE) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
 			    "cannot dump %s: it has gone meanwhile", name_of(dump));
 		return false;
-	case VMS_MACHINE_RESET:
+	}
+	if (vms_guest_is_stale(dump->guest)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 			    "cannot dump %s: it was reset meanwhile, so what is known of its guest "
-			    "is void; try again",
+			    "is void; detect that anew and try again",
 			    name_of(dump));
 		return false;
-	case VMS_MACHINE_GOES_ON:
-	default: return true;
 	}
+	return true;
 }
 
 /* Does the machine still stand still for us, is it still there, and may it be held on? */

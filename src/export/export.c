@@ -68,7 +68,7 @@ GString *vms_export(struct vms_sample_report *report, enum vms_format format,
 	bool done = true;
 	switch (format) {
 	case VMS_FORMAT_TEXT: done = vms_export_text(report, profile, options, out, error); break;
-	case VMS_FORMAT_FOLDED: vms_export_folded(profile, out); break;
+	case VMS_FORMAT_FOLDED: vms_export_folded(report, profile, out); break;
 	case VMS_FORMAT_SVG: vms_export_flamegraph(profile, out); break;
 	}
 	if (!done) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Folded stacks: a line per distinct path, its frames joined by semicolons, then how often it was
- * seen. The format of Brendan Gregg's stackcollapse tools, which many others read.
+ * seen. The format of Brendan Gregg's stackcollapse tools, which many others read. A line that does
+ * not end in a number is none to all of them: so a run that ended early says so.
  */
 #include "export/export-private.h"
 #include "sample/tree.h"
@@ -87,7 +88,8 @@ static void print(const struct folder *folder, GString *out)
 	}
 }
 
-void vms_export_folded(const struct vms_profile *profile, GString *out)
+void vms_export_folded(struct vms_sample_report *report, const struct vms_profile *profile,
+		       GString *out)
 {
 	struct folder folder = {
 		.profile = profile,
@@ -95,6 +97,8 @@ void vms_export_folded(const struct vms_profile *profile, GString *out)
 		.texts = g_ptr_array_new(),
 		.tree = vms_tree_new(VMS_TREE_LIMIT),
 	};
+	if (vms_sample_ended_early(vms_sample_report_end(report)))
+		g_string_append_printf(out, "# %s\n", vms_profile_title(profile));
 	for (size_t i = 0; i < vms_profile_n_trees(profile); i++)
 		fold(&folder, vms_profile_tree_get(profile, i));
 	print(&folder, out);

@@ -63,35 +63,30 @@ static void print_machine(GString *out, struct vms_machine *machine)
 	g_string_append_printf(out, "Machine:  %s", info->description);
 	if (info->name)
 		g_string_append_printf(out, ", %s", info->name);
-	g_string_append_printf(out, ", %u vCPUs", vms_machine_vcpus(machine));
+	unsigned vcpus = vms_machine_vcpus(machine);
+	g_string_append_printf(out, ", %u vCPU%s", vcpus, vcpus == 1 ? "" : "s");
 	if (info->pid)
 		g_string_append_printf(out, ", process %d", (int)info->pid);
 	g_string_append_c(out, '\n');
-}
-
-static const char *end_text(enum vms_sample_end end)
-{
-	switch (end) {
-	case VMS_SAMPLE_COMPLETE: return "complete";
-	case VMS_SAMPLE_STOPPED: return "stopped";
-	case VMS_SAMPLE_CANCELLED: return "cancelled";
-	case VMS_SAMPLE_GONE: return "the machine went away";
-	case VMS_SAMPLE_RESET: return "the guest was reset";
-	case VMS_SAMPLE_FAILED: return "failed";
-	case VMS_SAMPLE_NOT_RUN: break;
-	}
-	return "not run";
 }
 
 static void print_end(GString *out, struct vms_sample_report *report)
 {
 	const GError *error = vms_sample_report_error(report);
 
-	g_string_append_printf(out, "Run:      %s after ", end_text(vms_sample_report_end(report)));
+	g_string_append_printf(out, "Run:      %s after ",
+			       vms_sample_end_text(vms_sample_report_end(report)));
 	append_time(out, vms_sample_report_elapsed_ns(report));
 	if (error)
 		g_string_append_printf(out, ": %s", error->message);
 	g_string_append_c(out, '\n');
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++) {
+		enum vms_sample_failure failure = (enum vms_sample_failure)i;
+		g_autofree char *reason = vms_sample_report_reason(report, failure);
+		if (reason)
+			g_string_append_printf(out, "Failed:   %s: %s\n",
+					       vms_sample_failure_name(failure), reason);
+	}
 }
 
 /* ---- trees ------------------------------------------------------------ */
@@ -311,9 +306,11 @@ bool vms_export_text(struct vms_sample_report *report, const struct vms_profile 
 	print_machine(out, vms_guest_machine(guest));
 	print_guest(out, guest);
 	print_end(out, report);
-	g_string_append_printf(out, "Trees:    %s, percentages of a vCPU's samples\n",
+	bool merged = options->profile_flags & VMS_PROFILE_MERGE_VCPUS;
+	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",
 			       vms_profile_leaf_first(profile) ? "leaf first, its callers below it"
-							       : "outermost caller first");
+							       : "outermost caller first",
+			       merged ? "all vCPUs'" : "a vCPU's");
 	if (options->min_percent > 0)
 		g_string_append_printf(out, "Left out: what has less than %g%%\n",
 				       options->min_percent);

@@ -12,6 +12,7 @@ struct vms_guest_symbols {
 	struct vms_symbol_table *table;
 	uint64_t base;	/* address of the file's begin */
 	bool is_kernel; /* it is the guest kernel's own */
+	bool is_placed; /* at an address that was given */
 };
 
 struct vms_guest {
@@ -23,4 +24,5 @@ struct vms_guest {
 	GArray *symbol_files;		  /* struct vms_guest_symbols, in the order of adding */
 	struct vms_linux *linux_guest;	  /* NULL unless the kind is LINUX */
 	uint64_t looked_ns, look_took_ns; /* when it was last looked for, and for how long */
+	uint64_t resets;		  /* of the machine, when it was looked for first */
 };

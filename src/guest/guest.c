@@ -58,9 +58,44 @@ struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error)
 	g_autoptr(vms_guest) guest = g_new0(struct vms_guest, 1);
 	g_atomic_ref_count_init(&guest->refs);
 	guest->machine = vms_machine_ref(machine);
+	guest->resets = vms_machine_resets(machine);
 	guest->symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
 	g_array_set_clear_func(guest->symbol_files, clear_symbols);
 	return look(guest, error) ? g_steal_pointer(&guest) : NULL;
+}
+
+bool vms_guest_is_stale(const struct vms_guest *guest)
+{
+	return vms_machine_resets(guest->machine) != guest->resets;
+}
+
+/* Adds another guest's symbol file. Where no kernel is known yet, nor is where its vmlinux lies. */
+static bool add_again(struct vms_guest *guest, const struct vms_guest_symbols *symbols,
+		      GError **error)
+{
+	if (symbols->is_kernel && !guest->linux_guest) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "the guest's kernel is not recognised any more");
+		return false;
+	}
+	struct vms_symbol_file *file =
+		vms_symbol_file_open(vms_symbol_file_path(symbols->file), error);
+	return file && vms_guest_add_symbols(guest, file,
+					     symbols->is_placed ? &symbols->base : NULL, error);
+}
+
+struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error)
+{
+	g_autoptr(vms_guest) anew = vms_guest_detect(guest->machine, error);
+	for (guint i = 0; anew && i < guest->symbol_files->len; i++) {
+		const struct vms_guest_symbols *symbols =
+			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+		g_autoptr(GError) failure = NULL;
+		if (!add_again(anew, symbols, &failure))
+			vms_log(VMS_LOG_WARNING, "without the symbols of %s: %s",
+				vms_symbol_file_path(symbols->file), failure->message);
+	}
+	return g_steal_pointer(&anew);
 }
 
 bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
@@ -99,6 +134,8 @@ void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other)
 	guest->info = other->info;
 	guest->why = other->why;
 	guest->linux_guest = other->linux_guest;
+	guest->resets = other->resets;
+	other->resets = old.resets;
 	other->kind = old.kind;
 	other->info = old.info;
 	other->why = old.why;
@@ -199,7 +236,7 @@ static bool is_same_build(const struct vms_linux *guest, const struct vms_symbol
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error)
 {
-	struct vms_guest_symbols symbols = { .file = file };
+	struct vms_guest_symbols symbols = { .file = file, .is_placed = address != NULL };
 	uint64_t bias = 0;
 	if (guest->linux_guest)
 		symbols.is_kernel = is_kernel_file(guest->linux_guest, file, &bias);

@@ -70,6 +70,8 @@ struct vms_engine {
 	enum vms_machine_end (*ended)(struct vms_machine *machine);
 	/* Optional: see vms_machine_resets. */
 	uint64_t (*resets)(struct vms_machine *machine);
+	/* Optional: see vms_machine_pause_reason. */
+	char *(*pause_reason)(struct vms_machine *machine);
 	/* Called for names of `items` only: see vms_machine_item_text. */
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
 	/* Optional. Ends threads that use the machine's lock. Called before `close`. */
@@ -80,6 +82,17 @@ struct vms_engine {
 
 /* The size of a block of prefetched memory, in bytes. Its address is a multiple of this. */
 #define VMS_PREFETCH_SIZE 256
+
+/*
+ * Sets when to give up waiting for the machine, in ns of CLOCK_MONOTONIC; 0: never. What still
+ * waits then fails with TIMEOUT. For any thread.
+ */
+void vms_machine_give_up_at(struct vms_machine *machine, uint64_t time_ns);
+/*
+ * Why somebody else's stop lasts, and what helps: newly allocated, or NULL if the machine runs, or
+ * that is not known. It may ask the machine.
+ */
+char *vms_machine_pause_reason(struct vms_machine *machine);
 
 /*
  * The earliest time at which the held machine may have stopped, in ns of CLOCK_MONOTONIC; 0: not
@@ -116,7 +129,8 @@ struct vms_machine {
 	const struct vms_core *core; /* of a core file, owned by the engine; else NULL */
 	const char *vmcoreinfo;	     /* text, owned by the engine, or NULL */
 	uint64_t hold_limit_ns;
-	bool may_stop; /* see vms_machine_allow_stop */
+	_Atomic uint64_t give_up_ns; /* for the engine's streams: see vms_machine_give_up_at */
+	bool may_stop;		     /* see vms_machine_allow_stop */
 	/* When the last hold began to stop the machine; 0: the engine does not tell. */
 	uint64_t held_from_ns;
 

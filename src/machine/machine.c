@@ -4,11 +4,15 @@
  * engine. A unit is what is held together: one vCPU if the engine holds each by itself, else all
  * vCPUs.
  */
+#include "base/clock.h"
 #include "machine/engine.h"
 
 /* How often to try to hold vCPUs that wait for one another, and how long to wait in between. */
 #define HOLD_TRIES    100
 #define HOLD_PAUSE_US 1000
+
+/* How long to wait for a machine that is closed. What is left to do then, its watchdog does. */
+#define CLOSE_NS UINT64_C(2000000000)
 
 /* Locks a mutex until the end of the block. */
 #define HOLD_LOCK(mutex) G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(mutex)
@@ -39,6 +43,7 @@ void vms_machine_unref(struct vms_machine *machine)
 {
 	if (!g_atomic_ref_count_dec(&machine->refs))
 		return;
+	vms_machine_give_up_at(machine, vms_clock_now_ns() + CLOSE_NS);
 	if (machine->engine->end_threads)
 		machine->engine->end_threads(machine);
 	g_mutex_clear(&machine->lock);
@@ -150,6 +155,11 @@ void vms_machine_allow_stop(struct vms_machine *machine, bool allow)
 void vms_machine_set_hold_limit(struct vms_machine *machine, uint64_t limit_ns)
 {
 	machine->hold_limit_ns = limit_ns;
+}
+
+void vms_machine_give_up_at(struct vms_machine *machine, uint64_t time_ns)
+{
+	atomic_store(&machine->give_up_ns, time_ns);
 }
 
 uint64_t vms_machine_held_from_ns(const struct vms_machine *machine)
@@ -356,6 +366,12 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error)
 bool vms_machine_is_paused(struct vms_machine *machine)
 {
 	return machine->engine->is_paused(machine);
+}
+
+char *vms_machine_pause_reason(struct vms_machine *machine)
+{
+	HOLD_LOCK(&machine->lock);
+	return machine->engine->pause_reason ? machine->engine->pause_reason(machine) : NULL;
 }
 
 uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns)

@@ -100,8 +100,7 @@ static void finish(struct vms_sample_report *report, enum vms_sample_end end, GE
 	report->state = VMS_SAMPLE_STOPPING;
 	report->end = end;
 	report->error = error;
-	report->elapsed_ns = vms_clock_now_ns() - report->begin_ns;
-	vms_run_stop(report->run);
+	report->elapsed_ns = vms_run_stop(report->run) - report->begin_ns;
 	g_cond_broadcast(&report->changed);
 }
 
@@ -156,7 +155,7 @@ static gpointer run_thread(gpointer data)
 	uint64_t modules_ns = 0;
 	GError *error = NULL;
 
-	if (!vms_run_begin(report->run, &error))
+	if (!vms_run_begin(report->run, report->begin_ns, report->duration_ns, &error))
 		on_ended(VMS_SAMPLE_FAILED, error, report);
 	g_mutex_lock(&report->lock);
 	while (report->state == VMS_SAMPLE_RUNNING)
@@ -185,14 +184,17 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 {
 	g_autoptr(GError) failure = NULL;
 
-	if (report->detect) {
-		struct vms_guest *guest = vms_guest_detect(report->machine, error);
+	if (report->detect || vms_guest_is_stale(report->guest)) {
+		struct vms_guest *guest = report->detect
+						  ? vms_guest_detect(report->machine, error)
+						  : vms_guest_detect_anew(report->guest, error);
 		if (!guest)
 			g_prefix_error(error, "cannot start to sample: ");
 		return guest;
 	}
-	if (vms_guest_kind(report->guest) != VMS_GUEST_NONE &&
-	    !vms_guest_refresh_modules(report->guest, &failure))
+	if (vms_guest_kind(report->guest) == VMS_GUEST_NONE)
+		vms_guest_detect_again(report->guest, NULL);
+	else if (!vms_guest_refresh_modules(report->guest, &failure))
 		vms_log(VMS_LOG_INFO, "the list of modules may be old: %s", failure->message);
 	return vms_guest_ref(report->guest);
 }
@@ -395,8 +397,16 @@ bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
 
 	if (!run || vcpu >= run->n_vcpus)
 		return false;
-	vms_samples_stats(&run->vcpus[vcpu], ret);
+	vms_run_stats(run, vcpu, ret);
 	return true;
+}
+
+char *vms_sample_report_reason(struct vms_sample_report *report, enum vms_sample_failure failure)
+{
+	enum vms_sample_state state;
+	g_autoptr(vms_run) run = last_run(report, &state);
+
+	return run ? vms_run_reason(run, failure) : NULL;
 }
 
 static char *make_title(struct vms_sample_report *report, const struct vms_run *run)
@@ -409,10 +419,32 @@ static char *make_title(struct vms_sample_report *report, const struct vms_run *
 			: g_strdup_printf("%s %s", guest->name, known_or(guest->release, ""));
 
 	double hz = 1e9 / (double)report->interval_ns;
-	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.*f Hz", system,
+	enum vms_sample_end end = vms_sample_report_end(report);
+	bool early = vms_sample_ended_early(end);
+	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.*f Hz%s%s%s", system,
 			       machine->description, run->n_vcpus, run->n_vcpus == 1 ? "" : "s",
 			       (double)vms_sample_report_elapsed_ns(report) / 1e9, hz < 10 ? 1 : 0,
-			       hz);
+			       hz, early ? " (ended early: " : "",
+			       early ? vms_sample_end_text(end) : "", early ? ")" : "");
+}
+
+const char *vms_sample_end_text(enum vms_sample_end end)
+{
+	static const char *const texts[] = {
+		[VMS_SAMPLE_NOT_RUN] = "not run",
+		[VMS_SAMPLE_COMPLETE] = "complete",
+		[VMS_SAMPLE_STOPPED] = "stopped",
+		[VMS_SAMPLE_CANCELLED] = "cancelled",
+		[VMS_SAMPLE_GONE] = "the machine went away",
+		[VMS_SAMPLE_RESET] = "the guest was reset",
+		[VMS_SAMPLE_FAILED] = "failed",
+	};
+	return texts[end];
+}
+
+bool vms_sample_ended_early(enum vms_sample_end end)
+{
+	return end == VMS_SAMPLE_GONE || end == VMS_SAMPLE_RESET || end == VMS_SAMPLE_FAILED;
 }
 
 const char *vms_sample_failure_name(enum vms_sample_failure failure)
@@ -428,13 +460,13 @@ const char *vms_sample_failure_name(enum vms_sample_failure failure)
 }
 
 /* Samples of all vCPUs, and failures by their reason. */
-static uint64_t count_samples(const struct vms_run *run, uint64_t failed[VMS_SAMPLE_N_FAILURES])
+static uint64_t count_samples(struct vms_run *run, uint64_t failed[VMS_SAMPLE_N_FAILURES])
 {
 	uint64_t samples = 0;
 
 	for (unsigned i = 0; run && i < run->n_vcpus; i++) {
 		struct vms_sample_stats stats;
-		vms_samples_stats(&run->vcpus[i], &stats);
+		vms_run_stats(run, i, &stats);
 		samples += stats.samples;
 		for (unsigned reason = 0; reason < VMS_SAMPLE_N_FAILURES; reason++)
 			failed[reason] += stats.failed[reason];
@@ -442,27 +474,40 @@ static uint64_t count_samples(const struct vms_run *run, uint64_t failed[VMS_SAM
 	return samples;
 }
 
+/* Says why there are no samples: all of it, as there is nothing else to tell. */
+static void set_nothing(struct vms_sample_report *report, const uint64_t *failed, GError **error)
+{
+	const GError *ended = vms_sample_report_error(report);
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	if (ended)
+		g_string_append_printf(text, ": %s", ended->message);
+	else if (vms_sample_report_end(report) == VMS_SAMPLE_GONE ||
+		 vms_sample_report_end(report) == VMS_SAMPLE_RESET)
+		g_string_append_printf(text, ": %s",
+				       vms_sample_end_text(vms_sample_report_end(report)));
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES && !ended; i++) {
+		enum vms_sample_failure failure = (enum vms_sample_failure)i;
+		g_autofree char *reason = vms_sample_report_reason(report, failure);
+		if (failed[i] > 0)
+			g_string_append_printf(text, "%s %" PRIu64 " sample%s failed (%s)%s%s",
+					       text->len ? ";" : ":", failed[i],
+					       failed[i] == 1 ? "" : "s",
+					       vms_sample_failure_name(failure), reason ? ": " : "",
+					       known_or(reason, ""));
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "nothing was sampled%s",
+		    text->len ? text->str : ": the run was too short");
+}
+
 /* Are there any samples? If not, an error says why. */
-static bool has_samples(struct vms_sample_report *report, const struct vms_run *run, GError **error)
+static bool has_samples(struct vms_sample_report *report, struct vms_run *run, GError **error)
 {
 	uint64_t failed[VMS_SAMPLE_N_FAILURES] = { 0 };
-	unsigned most = 0;
 
 	if (count_samples(run, failed) > 0)
 		return true;
-	for (unsigned i = 1; i < VMS_SAMPLE_N_FAILURES; i++)
-		most = failed[i] > failed[most] ? i : most;
-	const GError *ended = vms_sample_report_error(report);
-	if (ended)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "nothing was sampled: %s",
-			    ended->message);
-	else if (failed[most] > 0)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "nothing was sampled: %" PRIu64 " samples failed (%s)", failed[most],
-			    vms_sample_failure_name((enum vms_sample_failure)most));
-	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "nothing was sampled: the run was too short");
+	set_nothing(report, failed, error);
 	return false;
 }
 

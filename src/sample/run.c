@@ -12,9 +12,16 @@
 
 /* Nodes of all trees of a run together. */
 #define NODE_LIMIT (UINT32_C(16) << 20)
-/* Failures of the engine, one after the other without a single sample, that end a run. */
+/* Wrong answers, one after the other without a single sample, that end a run. */
 #define FAILURES_LIMIT 5
-#define SAMPLER_NICE   (-10)
+/* How long a machine may give no answer before that ends a run: storage stalls, hosts swap. */
+#define SILENCE_LIMIT_NS UINT64_C(30000000000)
+/* How long a sample that is being taken when a run ends is waited for. */
+#define GRACE_NS     UINT64_C(1000000000)
+#define SAMPLER_NICE (-10)
+
+/* What came of a vCPU's tick; else an enum vms_sample_failure. */
+#define TAKEN (-1)
 
 struct vms_sampler {
 	struct vms_run *run;
@@ -23,17 +30,18 @@ struct vms_sampler {
 	int timer_fd;
 	struct vms_memory *memory;
 	struct vms_sample_record *records; /* n of them */
-	bool *taken;			   /* is the record a sample? */
+	int *outcomes;			   /* n of them, of this tick */
 	unsigned failures;		   /* since the last sample */
+	uint64_t answered_ns;		   /* when the machine gave a sample last, or the begin */
 	GThread *thread;
 };
 
 /* ---- a tick ----------------------------------------------------------- */
 
-static void fail_all(struct vms_sampler *sampler, enum vms_sample_failure reason)
+static void set_outcomes(struct vms_sampler *sampler, int outcome)
 {
 	for (unsigned i = 0; i < sampler->n; i++)
-		vms_samples_fail(&sampler->run->vcpus[sampler->first + i], reason);
+		sampler->outcomes[i] = outcome;
 }
 
 /* Keeps the first of several errors. */
@@ -45,47 +53,60 @@ static void keep_error(GError **kept, GError *error)
 		*kept = error;
 }
 
+/* Keeps what the first failure of each kind says; NULL says nothing. */
+static void note_reason(struct vms_run *run, enum vms_sample_failure failure, const char *reason)
+{
+	g_mutex_lock(&run->lock);
+	if (!run->reasons[failure])
+		run->reasons[failure] = g_strdup(reason);
+	g_mutex_unlock(&run->lock);
+}
+
+/* Why a machine is paused, it is asked once: asking takes time. */
+static void note_pause(struct vms_run *run)
+{
+	g_autofree char *known = vms_run_reason(run, VMS_SAMPLE_FAIL_PAUSED);
+	g_autofree char *reason = known ? NULL : vms_machine_pause_reason(run->options.machine);
+
+	note_reason(run, VMS_SAMPLE_FAIL_PAUSED, reason);
+}
+
 /* Samples the held vCPUs. */
 static void capture(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 
 	for (unsigned i = 0; i < sampler->n; i++) {
-		unsigned vcpu = sampler->first + i;
 		GError *failure = NULL;
-		sampler->taken[i] =
-			vms_capture_vcpu(options->machine, options->guest, sampler->memory, vcpu,
-					 options->depth, &sampler->records[i], &failure);
-		if (!sampler->taken[i]) {
-			vms_samples_fail(&sampler->run->vcpus[vcpu], VMS_SAMPLE_FAIL_REGS);
-			keep_error(error, failure);
-		}
+		sampler->outcomes[i] = TAKEN;
+		if (vms_capture_vcpu(options->machine, options->guest, sampler->memory,
+				     sampler->first + i, options->depth, &sampler->records[i],
+				     &failure))
+			continue;
+		sampler->outcomes[i] = VMS_SAMPLE_FAIL_REGS;
+		note_reason(sampler->run, VMS_SAMPLE_FAIL_REGS, failure->message);
+		keep_error(error, failure);
 	}
 }
 
-/* What was read while the watchdog let the guest run is worth nothing. */
-static void drop_torn(struct vms_sampler *sampler)
-{
-	for (unsigned i = 0; i < sampler->n; i++) {
-		if (sampler->taken[i])
-			vms_samples_fail(&sampler->run->vcpus[sampler->first + i],
-					 VMS_SAMPLE_FAIL_TORN);
-		sampler->taken[i] = false;
-	}
-}
-
-static void forget(struct vms_sampler *sampler)
+/* What was read while the watchdog let the guest run is worth nothing. Takes the failure. */
+static void drop_torn(struct vms_sampler *sampler, GError *failure)
 {
 	for (unsigned i = 0; i < sampler->n; i++)
-		sampler->taken[i] = false;
+		if (sampler->outcomes[i] == TAKEN)
+			sampler->outcomes[i] = VMS_SAMPLE_FAIL_TORN;
+	note_reason(sampler->run, VMS_SAMPLE_FAIL_TORN, failure->message);
+	g_error_free(failure);
 }
 
-/* Counts a sample that the engine refused. Takes the failure; it goes on to *error unless it
- * passes. */
+/* A sample that the engine refused. Takes the failure; it goes on to *error unless it passes. */
 static void refuse_sample(struct vms_sampler *sampler, GError *failure, GError **error)
 {
 	bool passes = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW);
-	fail_all(sampler, passes ? VMS_SAMPLE_FAIL_NOT_NOW : VMS_SAMPLE_FAIL_HOLD);
+	enum vms_sample_failure reason = passes ? VMS_SAMPLE_FAIL_NOT_NOW : VMS_SAMPLE_FAIL_HOLD;
+
+	set_outcomes(sampler, (int)reason);
+	note_reason(sampler->run, reason, failure->message);
 	if (passes)
 		g_error_free(failure);
 	else
@@ -95,47 +116,41 @@ static void refuse_sample(struct vms_sampler *sampler, GError *failure, GError *
 typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **error);
 
 /*
- * Fills the records; false when the vCPUs could not be held. An error may be set all the same.
- * *gone_on: it was a brief hold that was too short.
+ * Fills the records and the outcomes. False if the brief hold was too short: then nothing is known.
  */
-static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, bool *gone_on,
-			     GError **error)
+static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GError **error)
 {
 	struct vms_machine *machine = sampler->run->options.machine;
 	GError *failure = NULL;
 
-	*gone_on = false;
 	if (!hold(machine, sampler->vcpu, &failure)) {
 		refuse_sample(sampler, failure, error);
-		return false;
+		return true;
 	}
-	if (vms_machine_is_paused(machine)) {
-		fail_all(sampler, VMS_SAMPLE_FAIL_PAUSED);
-		forget(sampler);
-	} else {
+	bool paused = vms_machine_is_paused(machine);
+	if (paused)
+		set_outcomes(sampler, VMS_SAMPLE_FAIL_PAUSED);
+	else
 		capture(sampler, error);
-	}
-	if (vms_machine_release(machine, sampler->vcpu, &failure))
-		return true;
-	*gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON);
-	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
-		drop_torn(sampler);
-	else if (!*gone_on) {
+	bool released = vms_machine_release(machine, sampler->vcpu, &failure);
+	bool gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON);
+	if (paused)
+		note_pause(sampler->run);
+	if (gone_on)
+		g_error_free(failure);
+	else if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+		drop_torn(sampler, failure);
+	else if (!released)
 		keep_error(error, failure);
-		return true;
-	}
-	g_error_free(failure);
-	return true;
+	return !gone_on;
 }
 
 /* Most samples need no more than a brief hold. */
-static bool look(struct vms_sampler *sampler, GError **error)
+static void look(struct vms_sampler *sampler, GError **error)
 {
-	bool gone_on, held = hold_and_capture(sampler, vms_machine_hold_briefly, &gone_on, error);
-
-	if (held && gone_on)
-		held = hold_and_capture(sampler, vms_machine_hold, &gone_on, error);
-	return held;
+	if (!hold_and_capture(sampler, vms_machine_hold_briefly, error) &&
+	    !hold_and_capture(sampler, vms_machine_hold, error))
+		set_outcomes(sampler, VMS_SAMPLE_FAIL_TORN);
 }
 
 static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *stack)
@@ -149,37 +164,39 @@ static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *st
 	return false;
 }
 
-/* Adds what was captured to the trees: how many samples it was. */
-static unsigned keep(struct vms_sampler *sampler, uint64_t held_ns)
+/* Counts what came of a tick, and adds what was captured to the trees: how many samples it was. */
+static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 {
 	struct vms_run *run = sampler->run;
-	unsigned kept = 0;
+	unsigned taken = 0;
 
 	for (unsigned i = 0; i < sampler->n; i++) {
 		const struct vms_sample_record *record = &sampler->records[i];
-		if (!sampler->taken[i])
+		struct vms_samples *samples = &run->vcpus[sampler->first + i];
+		if (sampler->outcomes[i] != TAKEN) {
+			vms_samples_fail(samples, (enum vms_sample_failure)sampler->outcomes[i]);
 			continue;
-		kept++;
-		if (vms_samples_add(&run->vcpus[sampler->first + i], record,
-				    run->options.leaf_first, held_ns) &&
+		}
+		taken++;
+		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}
-	return kept;
+	return taken;
 }
 
 /* Ends the run when the engine's errors say that nothing will come of it. Takes the error. */
 static void judge(struct vms_sampler *sampler, GError *error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
+	bool is_silent = g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT) &&
+			 vms_clock_now_ns() - sampler->answered_ns > SILENCE_LIMIT_NS;
+	bool is_wrong = g_error_matches(error, VMS_ERROR, VMS_ERROR_PROTOCOL) &&
+			++sampler->failures >= FAILURES_LIMIT;
 
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED))
 		options->ended(VMS_SAMPLE_GONE, error, options->data);
-	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED))
-		options->ended(VMS_SAMPLE_FAILED, error, options->data);
-	else if ((g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT) ||
-		  g_error_matches(error, VMS_ERROR, VMS_ERROR_PROTOCOL)) &&
-		 ++sampler->failures >= FAILURES_LIMIT)
+	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) || is_silent || is_wrong)
 		options->ended(VMS_SAMPLE_FAILED, error, options->data);
 	else
 		g_error_free(error);
@@ -190,12 +207,11 @@ static bool goes_on(struct vms_sampler *sampler)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 
-	switch (vms_machine_ended(options->machine)) {
-	case VMS_MACHINE_GONE: options->ended(VMS_SAMPLE_GONE, NULL, options->data); return false;
-	case VMS_MACHINE_RESET: options->ended(VMS_SAMPLE_RESET, NULL, options->data); return false;
-	case VMS_MACHINE_GOES_ON:
-	default: return true;
-	}
+	bool gone = vms_machine_ended(options->machine) == VMS_MACHINE_GONE;
+	bool reset = !gone && vms_guest_is_stale(options->guest);
+	if (gone || reset)
+		options->ended(gone ? VMS_SAMPLE_GONE : VMS_SAMPLE_RESET, NULL, options->data);
+	return !gone && !reset;
 }
 
 static void tick(struct vms_sampler *sampler)
@@ -208,11 +224,13 @@ static void tick(struct vms_sampler *sampler)
 	g_rw_lock_reader_lock(&run->guest_lock);
 	/* From before the hold to after the release: the guest never stood still for longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
-	bool held = look(sampler, &error);
+	look(sampler, &error);
 	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
-	uint64_t held_ns = vms_clock_now_ns() - begin_ns;
-	if (held && keep(sampler, held_ns) > 0)
+	uint64_t released_ns = vms_clock_now_ns();
+	if (count_tick(sampler, released_ns - begin_ns) > 0) {
 		sampler->failures = 0;
+		sampler->answered_ns = released_ns;
+	}
 	g_rw_lock_reader_unlock(&run->guest_lock);
 	if (error)
 		judge(sampler, error);
@@ -230,38 +248,42 @@ static bool set_timer(int fd, uint64_t first_ns, uint64_t interval_ns)
 	return timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0;
 }
 
-/* Ticks since the last call. */
-static uint64_t ticks(const struct vms_sampler *sampler)
+/* Forgets that the timer has expired: what ticked meanwhile is missed, not caught up with. */
+static void clear_timer(const struct vms_sampler *sampler)
 {
 	uint64_t n;
-	return read(sampler->timer_fd, &n, sizeof(n)) == sizeof(n) ? n : 0;
+	G_GNUC_UNUSED ssize_t size = read(sampler->timer_fd, &n, sizeof(n));
 }
 
-static void miss(struct vms_sampler *sampler, uint64_t n)
+/* A tick after the end is none of the run's. */
+static bool has_ended(struct vms_run *run)
 {
-	for (unsigned i = 0; n > 0 && i < sampler->n; i++)
-		vms_samples_miss(&sampler->run->vcpus[sampler->first + i], n);
+	g_mutex_lock(&run->lock);
+	bool ended = run->end_ns != 0;
+	g_mutex_unlock(&run->lock);
+	return ended;
 }
 
 static gpointer sampler_thread(gpointer data)
 {
 	struct vms_sampler *sampler = data;
-	uint64_t interval_ns = sampler->run->options.interval_ns;
+	struct vms_run *run = sampler->run;
+	uint64_t interval_ns = run->options.interval_ns;
 	struct pollfd fds[] = { { .fd = sampler->timer_fd, .events = POLLIN },
-				{ .fd = sampler->run->stop_fd, .events = POLLIN } };
+				{ .fd = run->stop_fd, .events = POLLIN } };
 
 	/* Where it is allowed: a guest that keeps all CPUs busy would make its own samples late. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), SAMPLER_NICE);
-	set_timer(sampler->timer_fd, vms_clock_now_ns() + interval_ns, interval_ns);
+	sampler->answered_ns = run->begin_ns;
+	set_timer(sampler->timer_fd, run->begin_ns + interval_ns, interval_ns);
 	tick(sampler);
 	for (;;) {
-		/* What ticked meanwhile is missed, not caught up with. */
-		miss(sampler, ticks(sampler));
+		clear_timer(sampler);
 		if (poll(fds, G_N_ELEMENTS(fds), -1) < 0)
 			continue;
-		if (fds[1].revents)
+		clear_timer(sampler);
+		if (has_ended(run))
 			return NULL;
-		miss(sampler, ticks(sampler) - 1);
 		tick(sampler);
 	}
 }
@@ -280,7 +302,7 @@ static bool init_sampler(struct vms_sampler *sampler, struct vms_run *run, int v
 	sampler->memory = vms_memory_new(run->options.machine, &no_regs);
 	vms_memory_set_vcpu(sampler->memory, vcpu);
 	sampler->records = g_new0(struct vms_sample_record, sampler->n);
-	sampler->taken = g_new0(bool, sampler->n);
+	sampler->outcomes = g_new0(int, sampler->n);
 	if (sampler->timer_fd < 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a timer to sample by: %s",
 			    g_strerror(errno));
@@ -295,7 +317,7 @@ static void clear_sampler(struct vms_sampler *sampler)
 		close(sampler->timer_fd);
 	vms_memory_free(sampler->memory);
 	g_free(sampler->records);
-	g_free(sampler->taken);
+	g_free(sampler->outcomes);
 }
 
 struct vms_run *vms_run_new(const struct vms_run_options *options, GError **error)
@@ -307,6 +329,7 @@ struct vms_run *vms_run_new(const struct vms_run_options *options, GError **erro
 	vms_machine_ref(run->options.machine);
 	vms_guest_ref(run->options.guest);
 	g_rw_lock_init(&run->guest_lock);
+	g_mutex_init(&run->lock);
 	run->n_vcpus = vms_machine_vcpus(options->machine);
 	run->vcpus = g_new0(struct vms_samples, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)
@@ -338,6 +361,9 @@ static void run_free(gpointer data)
 		vms_samples_clear(&run->vcpus[i]);
 	g_free(run->vcpus);
 	g_rw_lock_clear(&run->guest_lock);
+	g_mutex_clear(&run->lock);
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
+		g_free(run->reasons[i]);
 	vms_guest_unref(run->options.guest);
 	vms_machine_unref(run->options.machine);
 }
@@ -353,8 +379,20 @@ void vms_run_unref(struct vms_run *run)
 		g_atomic_rc_box_release_full(run, run_free);
 }
 
-bool vms_run_begin(struct vms_run *run, GError **error)
+static void set_begin(struct vms_run *run, uint64_t begin_ns, uint64_t duration_ns)
 {
+	uint64_t limit_ns = UINT64_MAX - GRACE_NS - begin_ns;
+
+	g_mutex_lock(&run->lock);
+	run->begin_ns = begin_ns;
+	if (duration_ns > 0 && duration_ns < limit_ns && run->end_ns == 0)
+		vms_machine_give_up_at(run->options.machine, begin_ns + duration_ns + GRACE_NS);
+	g_mutex_unlock(&run->lock);
+}
+
+bool vms_run_begin(struct vms_run *run, uint64_t begin_ns, uint64_t duration_ns, GError **error)
+{
+	set_begin(run, begin_ns, duration_ns);
 	for (unsigned i = 0; i < run->n_samplers; i++) {
 		struct vms_sampler *sampler = &run->samplers[i];
 		sampler->thread = g_thread_try_new("vms-sampler", sampler_thread, sampler, error);
@@ -364,9 +402,16 @@ bool vms_run_begin(struct vms_run *run, GError **error)
 	return true;
 }
 
-void vms_run_stop(struct vms_run *run)
+uint64_t vms_run_stop(struct vms_run *run)
 {
+	g_mutex_lock(&run->lock);
+	if (run->end_ns == 0)
+		run->end_ns = vms_clock_now_ns();
+	uint64_t end_ns = run->end_ns;
+	vms_machine_give_up_at(run->options.machine, end_ns + GRACE_NS);
+	g_mutex_unlock(&run->lock);
 	eventfd_write(run->stop_fd, 1);
+	return end_ns;
 }
 
 void vms_run_join(struct vms_run *run)
@@ -374,6 +419,37 @@ void vms_run_join(struct vms_run *run)
 	for (unsigned i = 0; i < run->n_samplers; i++)
 		if (run->samplers[i].thread)
 			g_thread_join(g_steal_pointer(&run->samplers[i].thread));
+	vms_machine_give_up_at(run->options.machine, 0);
+}
+
+/* ---- what was sampled ------------------------------------------------- */
+
+static uint64_t count_ticks(struct vms_run *run)
+{
+	g_mutex_lock(&run->lock);
+	uint64_t begin_ns = run->begin_ns, end_ns = run->end_ns;
+	g_mutex_unlock(&run->lock);
+	if (begin_ns == 0)
+		return 0;
+	if (end_ns == 0)
+		end_ns = vms_clock_now_ns();
+	return 1 + (end_ns - begin_ns) / run->options.interval_ns;
+}
+
+void vms_run_stats(struct vms_run *run, unsigned vcpu, struct vms_sample_stats *ret)
+{
+	vms_samples_stats(&run->vcpus[vcpu], ret);
+	ret->missed = count_ticks(run) - ret->samples;
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
+		ret->missed -= ret->failed[i];
+}
+
+char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure)
+{
+	g_mutex_lock(&run->lock);
+	char *reason = g_strdup(run->reasons[failure]);
+	g_mutex_unlock(&run->lock);
+	return reason;
 }
 
 void vms_run_refresh_guest(struct vms_run *run)
@@ -391,5 +467,8 @@ void vms_run_refresh_guest(struct vms_run *run)
 			vms_guest_info(guest)->release);
 	if (error)
 		vms_log(VMS_LOG_DEBUG, "code without a name, and: %s", error->message);
+	/* A machine that did not answer may do so later. */
+	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT))
+		g_atomic_int_set(&run->unnamed, 1);
 	g_rw_lock_writer_unlock(&run->guest_lock);
 }

@@ -94,13 +94,6 @@ void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reaso
 	g_mutex_unlock(&samples->lock);
 }
 
-void vms_samples_miss(struct vms_samples *samples, uint64_t ticks)
-{
-	g_mutex_lock(&samples->lock);
-	samples->stats.missed += ticks;
-	g_mutex_unlock(&samples->lock);
-}
-
 void vms_samples_stats(struct vms_samples *samples, struct vms_sample_stats *ret)
 {
 	g_mutex_lock(&samples->lock);

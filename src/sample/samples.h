@@ -10,7 +10,7 @@
 struct vms_samples {
 	GMutex lock;
 	struct vms_tree *tree;
-	struct vms_sample_stats stats; /* its hold times are filled in when asked for */
+	struct vms_sample_stats stats; /* without hold times, and what was missed */
 	struct vms_histogram held_ns;
 };
 
@@ -22,5 +22,5 @@ void vms_samples_clear(struct vms_samples *samples);
 bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
 		     bool leaf_first, uint64_t held_ns);
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason);
-void vms_samples_miss(struct vms_samples *samples, uint64_t ticks);
+/* All but what was missed: see vms_run_stats. */
 void vms_samples_stats(struct vms_samples *samples, struct vms_sample_stats *ret);

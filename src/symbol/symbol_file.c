@@ -238,6 +238,11 @@ void vms_symbol_file_close(struct vms_symbol_file *file)
 	g_free(file);
 }
 
+const char *vms_symbol_file_path(const struct vms_symbol_file *file)
+{
+	return file->path;
+}
+
 void vms_symbol_file_set_bias(struct vms_symbol_file *file, uint64_t bias)
 {
 	if (bias == file->bias)

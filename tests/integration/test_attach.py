@@ -224,10 +224,12 @@ class Orderly(Attached):
         self.assert_untouched()
 
     def test_reset_is_noticed(self):
+        """It is no end of the machine."""
         tool = self.open()
-        self.assertEqual(tool.do("ended"), "ok 0")
+        self.assertEqual(tool.do("resets"), "ok 0")
         self.machine.qmp.command("system_reset")
-        wait_for(lambda: tool.do("ended") == "ok 2", "the reset to be noticed")
+        wait_for(lambda: tool.do("resets") == "ok 1", "the reset to be noticed")
+        self.assertEqual(tool.do("ended"), "ok 0")
 
     def test_exit_is_noticed(self):
         tool = self.open()

@@ -6,10 +6,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import harness
 from harness import vmscope
+from test_attach import Tool
 from test_sample import Report
 
 
@@ -19,6 +21,8 @@ class Killed:
     def report(self, process):
         out, err = process.communicate(timeout=60)
         self.assertGreater(sum(Report(out).samples.values()), 10, err)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertRegex(err, "sampling ended early, after .*: .*(reset|went away|closed|gone)")
         return out
 
     def test_reboot(self):
@@ -36,6 +40,26 @@ class Killed:
         process = self.start("-t", "600")
         self.guest.process.kill()
         self.assertRegex(self.report(process), "Run: .*went away")
+
+
+    def test_stalled(self):
+        """QEMU stops answering, and does not begin again: the run ends and says so."""
+        process = self.start("-F", "90")
+        os.kill(self.guest.pid, signal.SIGSTOP)
+        try:
+            time.sleep(1)  # some ticks
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            os.kill(self.guest.pid, signal.SIGCONT)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertRegex(err, r"missing \(could not be held\): .*answer")
+        self.assertRegex(out, "Failed: .*could not be held: .*answer")
+        report = Report(out)
+        self.assertGreater(min(report.samples.values()), 0)
+        self.assertGreater(min(report.missed.values()), 10)
+        report.check_ticks(self)
+        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 
 
 class Ends(Killed, unittest.TestCase):
@@ -60,6 +84,30 @@ class Ends(Killed, unittest.TestCase):
             return self.guest.qmp.event_names().count("STOP") > 30
         harness.wait_for(samples, "30 stops of the guest")
         return process
+
+    def test_reboot_in_every_format(self):
+        files = [self.guest.directory / f"report.{suffix}" for suffix in ("txt", "svg", "folded")]
+        process = self.start("-t", "600", *(word for path in files for word in ("-o", path)))
+        self.guest.qmp.command("system_reset")
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertRegex(err, "ended early, .*the guest was reset")
+        for path in files:
+            self.assertIn("the guest was reset", path.read_text(), path)
+        head, *stacks = files[-1].read_text().splitlines()
+        self.assertNotRegex(head, r"\d$")  # what ends in a number is a stack to other tools
+        self.assertTrue(stacks and all(line.rsplit(" ", 1)[1].isdigit() for line in stacks))
+
+    def test_next_run_after_a_reboot(self):
+        """A report whose run a reboot has ended samples what has booted."""
+        tool = Tool("qmp", self.guest.qmp_path)
+        self.addCleanup(tool.end)
+        self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=Linux end=complete")
+        self.guest.qmp.command("system_reset")
+        harness.wait_for(lambda: tool.do("resets") == "ok 1", "the reset to be noticed")
+        self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=none end=complete")
+        self.guest.wait_ready()
+        self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=Linux end=complete")
 
     def works(self):
         """The guest runs, and gets something done."""
@@ -97,8 +145,12 @@ class Ends(Killed, unittest.TestCase):
 
     def test_paused_by_its_user(self):
         self.guest.qmp.command("stop")
-        run = vmscope("sample", "-t", "1", *self.guest.target, check=False)
-        self.assertNotIn("-11", str(run.status))
+        path = self.guest.directory / "report.svg"
+        for output in ((), ("-o", path)):
+            run = vmscope("sample", "-t", "0.5", *output, *self.guest.target, check=False)
+            self.assertEqual((run.status, run.out), (1, ""))
+            self.assertRegex(run.err, r"nothing was sampled: .*machine was paused.*paused.*cont")
+        self.assertFalse(path.exists())
         self.assertEqual(self.guest.qmp.status(), "paused")
         self.guest.qmp.command("cont")
         self.works()
@@ -111,6 +163,28 @@ class Ends(Killed, unittest.TestCase):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
+
+
+class StandsStill(unittest.TestCase):
+    """A machine that does not run: nothing is sampled, and its state says why."""
+
+    def check(self, machine, state, says):
+        self.assertEqual(machine.qmp.status(), state)
+        run = vmscope("sample", "-t", "0.2", *machine.target, check=False)
+        self.assertEqual((run.status, run.out), (1, ""))
+        self.assertRegex(run.err, f"nothing was sampled: .*its state is {state}: .*{says}")
+        self.assertEqual(machine.qmp.status(), state)
+
+    def test_never_started(self):
+        machine = harness.Machine("-S", smp=1, memory=64)
+        self.addCleanup(machine.stop)
+        self.check(machine, "prelaunch", "-S")
+
+    def test_migrated(self):
+        guest = harness.BareGuest("bare")
+        self.addCleanup(guest.stop)
+        guest.save(guest.directory / "state")
+        self.check(guest, "postmigrate", "migrated or saved")
 
 
 class Arguments(unittest.TestCase):
@@ -132,11 +206,12 @@ class Arguments(unittest.TestCase):
         self.assertEqual(self.guest.qmp.status(), "running")
 
     def test_interval(self):
-        for interval in ("0", "9", "10000001", "-5"):
-            self.refused("--interval", interval, "-t", "1", says="10.*10000000|10 us.*10 s")
+        for interval in ("0", "9", "10000001", "-5", "-1", "nan", "1" + 30 * "0", "ten", ""):
+            self.refused("--interval", interval, "-t", "1",
+                         says=f"--interval {interval}: .*10 to 10000000 us")
 
     def test_frequency(self):
-        for frequency in ("0", "-1", "1e9"):
+        for frequency in ("0", "-1", "1e9", "nan", "inf"):
             self.refused("-F", frequency, "-t", "1", says="100000")
 
     def test_depth(self):
@@ -144,8 +219,12 @@ class Arguments(unittest.TestCase):
             self.refused("--depth", depth, "-t", "1", says="1024|range")
 
     def test_duration(self):
-        for duration in ("0", "-1", "1e300"):
+        for duration in ("0", "-1", "1e300", "nan", "inf"):
             self.refused("-t", duration, says="more than 0")
+
+    def test_min_percent(self):
+        for share in ("-1", "101", "nan", "half"):
+            self.refused("--min-percent", share, "-t", "1", says=f"{share}: .*0 to 100")
 
     def test_format_and_order(self):
         self.refused("--format", "gif", says="text.*folded.*svg")
@@ -154,6 +233,7 @@ class Arguments(unittest.TestCase):
     def test_output_that_cannot_be_written(self):
         for path in ("/nowhere/report", "/proc/report", str(self.guest.directory)):
             self.refused("-t", "1", "-o", path, says=path, status=1)
+        self.refused("-t", "600", "-o", "", says="name of a file")
 
     def test_standard_output_that_is_full(self):
         with open("/dev/full", "w") as full:

@@ -12,7 +12,9 @@ from harness import vmscope
 
 TREE_LINE = re.compile(r"( *)(\d+) (\d+\.\d+)% (.*)")
 FRAME = re.compile(r"(?:(\S+?)(?:\+(0x[0-9a-f]+))? \((\S+)\) )?\[(0x[0-9a-f]+)\]")
-HEADING = re.compile(r"vCPU (\d+): (\d+) samples, .* (\d+) missed, (\d+) failed")
+HEADING = re.compile(r"vCPU (\d+): (\d+) samples, one every (\d+) us for ([\d.]+) (us|ms|s), "
+                     r"(\d+) missed, (\d+) failed")
+UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 
 Node = collections.namedtuple("Node", "depth count percent label children")
 
@@ -24,7 +26,9 @@ class Report:
         self.text = text
         self.trees = {}  # by vCPU: its roots
         self.samples = {}
+        self.missed = {}
         self.failed = {}
+        self.ticks = {}  # of the time that the run took
         self.nodes = []
         stack = None
         for line in text.splitlines():
@@ -33,7 +37,9 @@ class Report:
             if heading:
                 vcpu = int(heading[1])
                 self.samples[vcpu] = int(heading[2])
-                self.failed[vcpu] = int(heading[4])
+                self.ticks[vcpu] = 1 + float(heading[4]) * UNITS[heading[5]] / int(heading[3])
+                self.missed[vcpu] = int(heading[6])
+                self.failed[vcpu] = int(heading[7])
                 self.trees[vcpu] = []
                 stack = [Node(-1, None, None, None, self.trees[vcpu])]
             elif node and stack:
@@ -48,6 +54,12 @@ class Report:
                 self.nodes.append(made)
             elif line.startswith("Functions"):
                 stack = None
+
+    def check_ticks(self, case):
+        """Each tick of the time that the run took is a sample, a failure, or was missed."""
+        for vcpu, ticks in self.ticks.items():
+            told = self.samples[vcpu] + self.missed[vcpu] + self.failed[vcpu]
+            case.assertAlmostEqual(told, ticks, delta=2)  # the time is rounded
 
     def processes(self):
         """Samples by the name of a root, "md5sum (12)" as md5sum."""
@@ -84,6 +96,7 @@ class Busy:
     def test_sums(self):
         report = sample(self.guest)
         self.assertEqual(set(report.trees), {0, 1})
+        report.check_ticks(self)
         for vcpu, roots in report.trees.items():
             self.assertGreater(report.samples[vcpu], 0)
             self.assertEqual(sum(root.count for root in roots), report.samples[vcpu])
@@ -223,11 +236,27 @@ class Bare(unittest.TestCase):
     def test_kvm(self):
         self.check(accel="kvm")
 
+    def test_facts(self):
+        """An item that is not wanted is taken from those that are there without being asked for."""
+        guest = harness.BareGuest("bare")
+        self.addCleanup(guest.stop)
+
+        def headings(*arguments):
+            return re.findall(r"\n\n(.*)\n-+\n", sample(guest, *arguments, seconds=0.1).text)
+        usual = headings()
+        self.assertIn("Memory", usual)
+        self.assertEqual(headings("--facts=-memory"), [name for name in usual if name != "Memory"])
+        own = headings("--facts=none")
+        self.assertEqual(headings("--facts=modules,memory,-modules"), [*own, "Memory"])
+        self.assertEqual(headings("--facts=-memory,modules"),
+                         [*(name for name in usual if name != "Memory"), "Modules"])
+
     def test_without_symbols(self):
         """Raw addresses, and a word on it."""
         guest = harness.BareGuest("bare")
         self.addCleanup(guest.stop)
         report = sample(guest, seconds=1)
+        self.assertRegex(report.text, "Machine: .*, 1 vCPU, process")
         self.assertTrue(any(re.fullmatch(r"\[0x1[0-9a-f]{5}\]", node.label)
                             for node in report.nodes), report.text[:2000])
 

@@ -12,6 +12,7 @@
 #include <vmscope/dump.h>
 #include <vmscope/guest.h>
 #include <vmscope/log.h>
+#include <vmscope/sample.h>
 
 static void on_log(enum vms_log_level level, const char *message, void *data)
 {
@@ -142,6 +143,28 @@ static void print_item(struct vms_machine *machine, const char *name, GError **e
 		printf("ok %zu bytes\n", strlen(text));
 }
 
+static struct vms_sample_report *report; /* of the machine, once it was sampled */
+
+/* Samples for so many ms, by the same report each time, with the guest that was found first. */
+static void sample(struct vms_machine *machine, uint64_t ms, GError **error)
+{
+	if (!report) {
+		g_autoptr(vms_guest) guest = vms_guest_detect(machine, error);
+		report = guest ? vms_sample_report_new(machine, guest, 10000, 0, error) : NULL;
+	}
+	if (!report || !vms_sample_report_start(report, ms * 1000000, NULL, NULL, error))
+		return;
+	vms_sample_report_wait(report);
+	uint64_t samples = 0;
+	struct vms_sample_stats stats;
+	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++)
+		samples += stats.samples;
+	printf("ok samples=%" G_GUINT64_FORMAT " guest=%s end=%s\n", samples,
+	       vms_guest_kind(vms_sample_report_guest(report)) == VMS_GUEST_LINUX ? "Linux"
+										  : "none",
+	       vms_sample_end_text(vms_sample_report_end(report)));
+}
+
 static void execute(struct vms_machine *machine, char **words, GError **error)
 {
 	const char *verb = words[0];
@@ -176,6 +199,10 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 		printf("ok %d\n", vms_machine_is_paused(machine));
 	} else if (strcmp(verb, "ended") == 0) {
 		printf("ok %d\n", (int)vms_machine_ended(machine));
+	} else if (strcmp(verb, "resets") == 0) {
+		printf("ok %" G_GUINT64_FORMAT "\n", vms_machine_resets(machine));
+	} else if (strcmp(verb, "sample") == 0) {
+		sample(machine, a, error);
 	} else if (strcmp(verb, "epoch") == 0) {
 		printf("ok %" G_GUINT64_FORMAT "\n", vms_machine_epoch(machine, VMS_ALL_VCPUS));
 	} else {
@@ -183,7 +210,7 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 	}
 }
 
-static void report(GError *error)
+static void print_error(GError *error)
 {
 	if (error)
 		printf("error %d %s\n", error->code, error->message);
@@ -199,7 +226,7 @@ int main(int argc, char **argv)
 	g_autoptr(vms_machine) machine = open_machine(argv[1], argv[2], &error);
 	if (machine)
 		printf("ok pid %d\n", (int)getpid());
-	report(error);
+	print_error(error);
 	/* The tests have a monitor of their own. */
 	if (machine)
 		vms_machine_allow_stop(machine, true);
@@ -209,9 +236,10 @@ int main(int argc, char **argv)
 		g_auto(GStrv) words = g_strsplit(g_strstrip(line), " ", -1);
 		if (words[0])
 			execute(machine, words, &failure);
-		report(failure);
+		print_error(failure);
 	}
 	bool opened = machine != NULL;
+	g_clear_pointer(&report, vms_sample_report_unref);
 	g_clear_pointer(&machine, vms_machine_unref);
 	vms_log_set_handler(NULL, NULL, VMS_LOG_INFO);
 	return opened ? 0 : 1;

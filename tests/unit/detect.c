@@ -111,6 +111,41 @@ static void test_by_vcpu(void)
 	g_assert_null(vms_guest_vmcoreinfo(guest)); /* without symbols it is not found */
 }
 
+static uint64_t get_resets(void *data)
+{
+	return *(const uint64_t *)data;
+}
+
+/* After a reset all that is known is void; the symbol files are for what runs then. */
+static void test_reset(void)
+{
+	const uint64_t address = UINT64_C(0x123000);
+	uint64_t resets = 0, base = 0;
+	const char *name;
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_machine) machine = new_machine(1);
+	fake_machine_set_hooks(machine,
+			       &(struct fake_hooks) { .resets = get_resets, .data = &resets });
+	map_image(machine);
+	write_banner(machine);
+	set_paging(machine, 0, ROOT);
+	g_autoptr(vms_guest) guest = vms_guest_detect(machine, NULL);
+	struct vms_symbol_file *file = vms_symbol_file_open("/proc/self/exe", &error);
+	g_assert_no_error(error);
+	g_assert_true(vms_guest_add_symbols(guest, file, &address, NULL));
+	g_assert_false(vms_guest_is_stale(guest));
+	resets++;
+	g_assert_true(vms_guest_is_stale(guest));
+
+	g_autoptr(vms_guest) anew = vms_guest_detect_anew(guest, &error);
+	g_assert_no_error(error);
+	g_assert_false(vms_guest_is_stale(anew));
+	check_linux(anew, "page tables of a vCPU");
+	vms_symbol_table_unref(vms_guest_symbol_file(anew, 0, &name, &base));
+	g_assert_cmpstr(name, ==, "exe");
+	g_assert_cmphex(base, ==, address);
+}
+
 /* The vCPUs look through other page tables; a stale VMCOREINFO leads nowhere. */
 static void test_by_scan(void)
 {
@@ -501,6 +536,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/detect/by_vcpu", test_by_vcpu);
+	g_test_add_func("/detect/reset", test_reset);
 	g_test_add_func("/detect/by_scan", test_by_scan);
 	g_test_add_func("/detect/core_note", test_core_note);
 	g_test_add_func("/detect/core_without_note", test_core_without_note);

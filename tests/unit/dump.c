@@ -838,18 +838,25 @@ static void test_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 static enum vms_machine_end ended(void *data)
 {
 	const struct fixture *fixture = data;
-	return fixture->gone ? VMS_MACHINE_GONE : VMS_MACHINE_RESET;
+	return fixture->gone ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
 }
 
+static uint64_t resets(void *data)
+{
+	const struct fixture *fixture = data;
+	return !fixture->gone;
+}
+
+/* A machine that was reset since its guest was looked for, and one that has gone. */
 static void test_ended(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	struct fake_hooks hooks = counting;
 	hooks.ended = ended;
+	hooks.resets = resets;
 	set_hooks(fixture, hooks);
+	dump_badly(fixture, VMS_ERROR_INVALID_STATE, "reset");
 	fixture->gone = true;
 	dump_badly(fixture, VMS_ERROR_CLOSED, "gone");
-	fixture->gone = false;
-	dump_badly(fixture, VMS_ERROR_INVALID_STATE, "reset");
 }
 
 /* A guest's memory that cannot be read as long as it is held, and nobody says so. */

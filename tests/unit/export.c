@@ -98,6 +98,8 @@ static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
 	assert_contains(text, "Linux 1.2.3 on a fake machine, 4 vCPUs, 0.0 s at 0.1 Hz\n");
 	assert_contains(text, "Linux 1.2.3 #1\n");
+	assert_contains(text, "Machine:  a fake machine, fake, 4 vCPUs\n");
+	assert_contains(text, "outermost caller first, percentages of a vCPU's samples\n");
 	assert_contains(text, " complete after ");
 	assert_contains(text, "vCPU 0: 1 samples, one every 10000000 us for ");
 	assert_contains(text, ", 0 missed, 0 failed\n");
@@ -121,6 +123,7 @@ static void test_text_by_address(struct fixture *fixture, gconstpointer data G_G
 {
 	g_autofree char *text =
 		export(fixture, VMS_FORMAT_TEXT, VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS);
+	assert_contains(text, ", percentages of all vCPUs' samples\n");
 	assert_contains(text,
 			"\n3 75.00% sh (7)\n"
 			"    2 50.00% outer+0x5 (vmlinux) [0xffff800000001005]\n"

@@ -55,6 +55,7 @@ struct vms_guest {
 	const char *vmcoreinfo;
 	struct script scripts[MAX_VCPUS];
 	unsigned refreshes, all_known_at;
+	uint64_t resets; /* of the machine, when it was made */
 };
 
 static void free_module(void *data)
@@ -76,6 +77,7 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 	struct vms_guest *guest = g_new0(struct vms_guest, 1);
 	g_atomic_ref_count_init(&guest->refs);
 	guest->machine = vms_machine_ref(machine);
+	guest->resets = vms_machine_resets(machine);
 	if (kind == VMS_GUEST_LINUX)
 		fake_guest_recognise(guest);
 	guest->symbols = g_array_new(FALSE, FALSE, sizeof(struct symbol));
@@ -215,6 +217,16 @@ unsigned fake_guest_code_reads(const struct vms_guest *guest)
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error G_GNUC_UNUSED)
 {
 	return fake_guest_new(machine, VMS_GUEST_NONE);
+}
+
+bool vms_guest_is_stale(const struct vms_guest *guest)
+{
+	return vms_machine_resets(guest->machine) != guest->resets;
+}
+
+struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error G_GNUC_UNUSED)
+{
+	return fake_guest_new(guest->machine, guest->kind);
 }
 
 struct vms_guest *vms_guest_ref(struct vms_guest *guest)

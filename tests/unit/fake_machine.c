@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_machine.h"
+#include "base/clock.h"
 #include "machine/engine.h"
 #include <string.h>
 
@@ -157,6 +158,29 @@ static bool fake_is_paused(struct vms_machine *machine)
 	return hooks->is_paused && hooks->is_paused(hooks->data);
 }
 
+static uint64_t fake_resets(struct vms_machine *machine)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->resets ? hooks->resets(hooks->data) : 0;
+}
+
+static char *fake_pause_reason(struct vms_machine *machine)
+{
+	const struct fake_hooks *hooks = hooks_of(machine);
+	return hooks->pause_reason ? hooks->pause_reason(hooks->data) : NULL;
+}
+
+uint64_t fake_machine_give_up_ns(struct vms_machine *machine)
+{
+	return atomic_load(&machine->give_up_ns);
+}
+
+bool fake_machine_is_given_up(struct vms_machine *machine)
+{
+	uint64_t give_up_ns = fake_machine_give_up_ns(machine);
+	return give_up_ns > 0 && vms_clock_now_ns() > give_up_ns;
+}
+
 static enum vms_machine_end fake_ended(struct vms_machine *machine)
 {
 	const struct fake_hooks *hooks = hooks_of(machine);
@@ -184,6 +208,8 @@ static const struct vms_engine fake_engine = {
 	.read_phys = read_memory,
 	.is_paused = fake_is_paused,
 	.ended = fake_ended,
+	.resets = fake_resets,
+	.pause_reason = fake_pause_reason,
 	.close = fake_close,
 };
 

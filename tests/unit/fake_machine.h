@@ -38,6 +38,8 @@ struct fake_hooks {
 	void (*next_data)(void *data, uint64_t pa, uint64_t end, uint64_t *begin, uint64_t *stop);
 	void *data;
 	bool (*observe)(void *data, GError **error); /* without it, the machine cannot be */
+	char *(*pause_reason)(void *data);
+	uint64_t (*resets)(void *data);
 };
 /* Before anything else is done with the machine. */
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);
@@ -47,6 +49,9 @@ void fake_machine_set_holds_each(struct vms_machine *machine);
 void fake_machine_set_brief_holds(struct vms_machine *machine);
 /* Ends all brief holds. */
 void fake_machine_go_on(struct vms_machine *machine);
+/* See vms_machine_give_up_at: when; and is that moment past? */
+uint64_t fake_machine_give_up_ns(struct vms_machine *machine);
+bool fake_machine_is_given_up(struct vms_machine *machine);
 /* Makes it one that reads several parts of memory in one go: how many, at most. */
 void fake_machine_set_parts(struct vms_machine *machine, size_t most);
 /* Reads of physical memory, parts in one go counting as one, since the machine was made: bounds

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/qmp.h"
+#include "base/clock.h"
 #include "peer.h"
+#include <string.h>
+#include <unistd.h>
 #include <vmscope/error.h>
 
 #define GREETING                                                                                   \
@@ -145,6 +148,44 @@ static void test_broken_stays_broken(void)
 	g_assert_null(strstr(heard->str, "cont"));
 }
 
+/*
+ * Who gives up waits no longer, whatever time a peer has otherwise. It is late then, and gets
+ * little time, until something comes from it: an answer that is not waited for any more, too.
+ */
+static void test_given_up(void)
+{
+	struct peer peer;
+	struct vms_qmp qmp = { 0 };
+	g_autoptr(GError) error = NULL;
+	_Atomic uint64_t give_up_ns = 0;
+	peer_start(&peer, &qmp.stream, OPENED, PEER_STAYS);
+	g_assert_true(vms_qmp_open(&qmp, &error));
+	peer_wait(&peer);
+	qmp.stream.timeout_ms = G_MAXINT; /* three weeks */
+	qmp.stream.give_up_ns = &give_up_ns;
+	g_assert_cmpuint(vms_stream_deadline(&qmp.stream), >,
+			 vms_clock_now_ns() + UINT64_C(1000000000000));
+	give_up_ns = 1;
+	g_assert_null(vms_qmp_execute(&qmp, "stop", NULL, -1, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT);
+	g_clear_error(&error);
+
+	give_up_ns = 0;
+	g_assert_cmpuint(vms_stream_deadline(&qmp.stream), <,
+			 vms_clock_now_ns() + UINT64_C(1000000000));
+	g_assert_null(vms_qmp_execute(&qmp, "cont", NULL, -1, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT);
+	g_clear_error(&error);
+
+	static const char late[] = "{\"return\": {}, \"id\": 3}\n";
+	g_assert_cmpint(write(peer.fd, late, strlen(late)), ==, strlen(late));
+	g_assert_true(vms_qmp_poll(&qmp));
+	g_assert_cmpuint(vms_stream_deadline(&qmp.stream), >,
+			 vms_clock_now_ns() + UINT64_C(1000000000000));
+	vms_qmp_close(&qmp);
+	g_string_free(peer_stop(&peer), TRUE);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -152,5 +193,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/qmp/excess", test_excess);
 	g_test_add_func("/qmp/conversation", test_conversation);
 	g_test_add_func("/qmp/broken-stays-broken", test_broken_stays_broken);
+	g_test_add_func("/qmp/given-up", test_given_up);
 	return g_test_run();
 }

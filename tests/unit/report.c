@@ -17,6 +17,7 @@ struct fixture {
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	struct vms_sample_report *report;
+	uint64_t interval_us; /* the report's */
 	GMutex lock;
 	GCond changed;
 
@@ -26,8 +27,10 @@ struct fixture {
 	unsigned bad_every;  /* fails but every so often; 0: always */
 	int paused;	     /* atomic */
 	enum vms_machine_end ended;
-	unsigned ended_after; /* holds */
+	uint64_t resets;
+	unsigned ended_after; /* holds: then it has ended, or was reset */
 	gulong hold_us;	      /* how long a hold takes */
+	bool hangs;	      /* a hold takes as long as anybody waits */
 	_Atomic unsigned holds, releases,
 		held; /* vCPUs that are held one by one: by many threads */
 
@@ -56,6 +59,12 @@ static bool on_hold(void *data, GError **error)
 	unsigned number = ++fixture->holds;
 	if (fixture->hold_us)
 		g_usleep(fixture->hold_us);
+	if (fixture->hangs) {
+		while (!fake_machine_is_given_up(fixture->machine))
+			g_usleep(FAST_US);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT, "no answer");
+		return false;
+	}
 	if (fails(fixture, number, fixture->hold_error, error))
 		return false;
 	fixture->held++;
@@ -84,16 +93,33 @@ static bool on_is_paused(void *data)
 	return g_atomic_int_get(&fixture->paused);
 }
 
+static char *on_pause_reason(void *data G_GNUC_UNUSED)
+{
+	return g_strdup("it is on strike");
+}
+
 static enum vms_machine_end on_ended(void *data)
 {
 	struct fixture *fixture = data;
 	return fixture->holds >= fixture->ended_after ? fixture->ended : VMS_MACHINE_GOES_ON;
 }
 
+static uint64_t on_resets(void *data)
+{
+	struct fixture *fixture = data;
+	return fixture->holds >= fixture->ended_after ? fixture->resets : 0;
+}
+
 static void set_up(struct fixture *fixture, gconstpointer each)
 {
-	struct fake_hooks hooks = { on_hold,	  on_release, on_regs,
-				    on_is_paused, on_ended,   .data = fixture };
+	struct fake_hooks hooks = { on_hold,
+				    on_release,
+				    on_regs,
+				    on_is_paused,
+				    on_ended,
+				    .data = fixture,
+				    .pause_reason = on_pause_reason,
+				    .resets = on_resets };
 
 	g_mutex_init(&fixture->lock);
 	g_cond_init(&fixture->changed);
@@ -104,6 +130,7 @@ static void set_up(struct fixture *fixture, gconstpointer each)
 		fake_machine_set_holds_each(fixture->machine);
 	fixture->guest = fake_guest_new(fixture->machine, VMS_GUEST_LINUX);
 	fixture->report = vms_sample_report_new(fixture->machine, fixture->guest, FAST_US, 0, NULL);
+	fixture->interval_us = FAST_US;
 	fixture->cancel_after = FAR_TOO_MANY;
 }
 
@@ -147,23 +174,6 @@ static void run(struct fixture *fixture, uint64_t duration_ns)
 	vms_sample_report_wait(fixture->report);
 }
 
-/* However a run ended: it is ready, 100 was told once, at the end, and nothing is held. */
-static void assert_ended(struct fixture *fixture, enum vms_sample_end end)
-{
-	g_assert_cmpint(vms_sample_report_state(fixture->report), ==, VMS_SAMPLE_READY);
-	g_assert_cmpint(vms_sample_report_end(fixture->report), ==, end);
-	g_assert_cmpuint(fixture->held, ==, 0);
-	g_assert_true(fixture->ready_at_100);
-	g_assert_cmpuint(fixture->percents->len, >=, 1);
-	for (guint i = 0; i < fixture->percents->len; i++) {
-		int percent = g_array_index(fixture->percents, int, i);
-		if (i + 1 == fixture->percents->len)
-			g_assert_cmpint(percent, ==, 100);
-		else
-			g_assert_cmpint(percent, <, 100);
-	}
-}
-
 static struct vms_sample_stats stats_of(struct fixture *fixture, unsigned vcpu)
 {
 	struct vms_sample_stats stats;
@@ -177,6 +187,38 @@ static uint64_t failures_of(const struct vms_sample_stats *stats)
 	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		n += stats->failed[i];
 	return n;
+}
+
+/* Each tick of the time that the run took is a sample, a failure, or was missed. */
+static void assert_ticks(struct fixture *fixture)
+{
+	uint64_t elapsed_us = vms_sample_report_elapsed_ns(fixture->report) / 1000;
+	for (unsigned i = 0; i < N_VCPUS; i++) {
+		struct vms_sample_stats stats = stats_of(fixture, i);
+		g_assert_cmpuint(stats.samples + stats.missed + failures_of(&stats), ==,
+				 1 + elapsed_us / fixture->interval_us);
+	}
+}
+
+/*
+ * However a run ended: it is ready, 100 was told once, at the end, nothing is held, and its ticks
+ * are accounted for.
+ */
+static void assert_ended(struct fixture *fixture, enum vms_sample_end end)
+{
+	g_assert_cmpint(vms_sample_report_state(fixture->report), ==, VMS_SAMPLE_READY);
+	g_assert_cmpint(vms_sample_report_end(fixture->report), ==, end);
+	g_assert_cmpuint(fixture->held, ==, 0);
+	g_assert_true(fixture->ready_at_100);
+	assert_ticks(fixture);
+	g_assert_cmpuint(fixture->percents->len, >=, 1);
+	for (guint i = 0; i < fixture->percents->len; i++) {
+		int percent = g_array_index(fixture->percents, int, i);
+		if (i + 1 == fixture->percents->len)
+			g_assert_cmpint(percent, ==, 100);
+		else
+			g_assert_cmpint(percent, <, 100);
+	}
 }
 
 /* Every vCPU's tree sums up to its samples. */
@@ -288,6 +330,7 @@ static void test_shortest(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 		vms_sample_report_unref(fixture->report);
 		fixture->report = vms_sample_report_new(fixture->machine, fixture->guest,
 							intervals[i], 0, NULL);
+		fixture->interval_us = intervals[i];
 		run(fixture, 1);
 		assert_ended(fixture, VMS_SAMPLE_COMPLETE);
 		assert_sums(fixture);
@@ -391,23 +434,35 @@ static void test_unref_running(struct fixture *fixture, gconstpointer data G_GNU
 	g_assert_cmpint(g_array_index(fixture->percents, int, fixture->percents->len - 1), ==, 100);
 }
 
-static void test_ended(struct fixture *fixture, enum vms_machine_end how, enum vms_sample_end end)
+static void test_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	fixture->ended = how;
+	fixture->ended = VMS_MACHINE_GONE;
 	fixture->ended_after = 4;
 	run(fixture, 0);
-	assert_ended(fixture, end);
+	assert_ended(fixture, VMS_SAMPLE_GONE);
 	assert_sums(fixture);
 }
 
-static void test_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
-{
-	test_ended(fixture, VMS_MACHINE_GONE, VMS_SAMPLE_GONE);
-}
-
+/* A reset ends the run in which it happens, and no other: the next one finds the guest anew. */
 static void test_reset(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	test_ended(fixture, VMS_MACHINE_RESET, VMS_SAMPLE_RESET);
+	fixture->resets = 1;
+	fixture->ended_after = 4;
+	run(fixture, 0);
+	assert_ended(fixture, VMS_SAMPLE_RESET);
+	assert_sums(fixture);
+	struct vms_guest *before = vms_sample_report_guest(fixture->report);
+	g_assert_true(before == fixture->guest);
+	for (int i = 0; i < 2; i++) {
+		unsigned holds = fixture->holds;
+		start(fixture, 0);
+		wait_for_holds(fixture, holds + 5);
+		vms_sample_report_stop(fixture->report, NULL);
+		vms_sample_report_wait(fixture->report);
+		assert_ended(fixture, VMS_SAMPLE_STOPPED);
+		assert_sums(fixture);
+		g_assert_true(vms_sample_report_guest(fixture->report) != fixture->guest);
+	}
 }
 
 /* A connection that breaks ends the run at once, and the error says so. */
@@ -425,15 +480,15 @@ static void test_closed(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	g_assert_null(vms_sample_report_error(fixture->report));
 }
 
-/* Nothing but failures ends the run; some between samples do not. */
+/* Nothing but wrong answers ends the run; some between samples do not. */
 static void test_hold_fails(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
 
-	fixture->hold_error = ERROR_CODE(VMS_ERROR_TIMEOUT);
+	fixture->hold_error = ERROR_CODE(VMS_ERROR_PROTOCOL);
 	run(fixture, 0);
 	assert_ended(fixture, VMS_SAMPLE_FAILED);
-	g_assert_error(vms_sample_report_error(fixture->report), VMS_ERROR, VMS_ERROR_TIMEOUT);
+	g_assert_error(vms_sample_report_error(fixture->report), VMS_ERROR, VMS_ERROR_PROTOCOL);
 	g_assert_cmpuint(stats_of(fixture, 0).samples, ==, 0);
 	g_assert_null(vms_sample_report_profile(fixture->report, 0, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
@@ -442,6 +497,60 @@ static void test_hold_fails(struct fixture *fixture, gconstpointer data G_GNUC_U
 	run(fixture, SHORT_NS);
 	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
 	assert_sums(fixture);
+}
+
+static void assert_reason(struct fixture *fixture, enum vms_sample_failure failure,
+			  const char *reason)
+{
+	g_autofree char *told = vms_sample_report_reason(fixture->report, failure);
+	g_assert_cmpstr(told, ==, reason);
+}
+
+/* The error of a run without samples. Free it. */
+static GError *nothing_sampled(struct fixture *fixture)
+{
+	GError *error = NULL;
+	g_assert_null(vms_sample_report_profile(fixture->report, 0, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	return error;
+}
+
+/* A machine that does not answer for a while is no reason to end; why, is told. */
+static void test_silent(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	fixture->hold_error = ERROR_CODE(VMS_ERROR_TIMEOUT);
+	run(fixture, SHORT_NS);
+	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
+	assert_reason(fixture, VMS_SAMPLE_FAIL_HOLD, "made to fail");
+	assert_reason(fixture, VMS_SAMPLE_FAIL_PAUSED, NULL);
+	g_autoptr(GError) error = nothing_sampled(fixture);
+	g_assert_nonnull(strstr(error->message, "(could not be held): made to fail"));
+
+	fixture->hold_error = 0;
+	run(fixture, 1);
+	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
+	assert_sums(fixture);
+	assert_reason(fixture, VMS_SAMPLE_FAIL_HOLD, NULL);
+}
+
+/* One that does not answer when the run ends is given up. */
+static void test_given_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const uint64_t durations[] = { 0, SHORT_NS };
+	for (size_t i = 0; i < G_N_ELEMENTS(durations); i++) {
+		fixture->hangs = true;
+		start(fixture, durations[i]);
+		wait_for_holds(fixture, 1);
+		if (durations[i] == 0)
+			vms_sample_report_stop(fixture->report, NULL);
+		vms_sample_report_wait(fixture->report);
+		assert_ended(fixture, durations[i] ? VMS_SAMPLE_COMPLETE : VMS_SAMPLE_STOPPED);
+		g_assert_cmpuint(stats_of(fixture, 0).samples, ==, 0);
+		g_assert_cmpuint(stats_of(fixture, 0).failed[VMS_SAMPLE_FAIL_HOLD], ==, 1);
+		/* Only until the run's end. */
+		g_assert_cmpuint(fake_machine_give_up_ns(fixture->machine), ==, 0);
+		fixture->holds = 0;
+	}
 }
 
 /* One vCPU whose registers cannot be read does not take the others' samples away. */
@@ -491,6 +600,7 @@ static void test_paused(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	while (stats_of(fixture, 0).failed[VMS_SAMPLE_FAIL_PAUSED] < 3)
 		g_usleep(100);
 	g_assert_cmpuint(stats_of(fixture, 0).samples, ==, 0);
+	assert_reason(fixture, VMS_SAMPLE_FAIL_PAUSED, "it is on strike");
 	g_atomic_int_set(&fixture->paused, 0);
 	while (stats_of(fixture, 0).samples < 1)
 		g_usleep(100);
@@ -498,6 +608,12 @@ static void test_paused(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	vms_sample_report_wait(fixture->report);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	assert_sums(fixture);
+
+	g_atomic_int_set(&fixture->paused, 1);
+	run(fixture, SHORT_NS);
+	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
+	g_autoptr(GError) error = nothing_sampled(fixture);
+	g_assert_nonnull(strstr(error->message, "(machine was paused): it is on strike"));
 }
 
 /* Ticks that pass while a sample is being taken are missed, not piled up. */
@@ -511,8 +627,9 @@ static void test_missed(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	for (unsigned i = 0; i < N_VCPUS; i++) {
 		struct vms_sample_stats stats = stats_of(fixture, i);
-		/* The hold outlasts twenty ticks: nineteen, to allow for where it began. */
-		g_assert_cmpuint(stats.missed, >=, stats.samples * 19);
+		/* The hold outlasts twenty ticks: nineteen, to allow for where it began. The last
+		 * one outlasts the run. */
+		g_assert_cmpuint(stats.missed, >=, (stats.samples - 1) * 19);
 		g_assert_cmpuint(stats.hold_ns_median, >=, FAST_US * 20 * 1000 * 9 / 10);
 	}
 }
@@ -603,6 +720,7 @@ int main(int argc, char **argv)
 		{ "restart", test_restart },	 { "unref-running", test_unref_running },
 		{ "gone", test_gone },		 { "reset", test_reset },
 		{ "closed", test_closed },	 { "hold-fails", test_hold_fails },
+		{ "silent", test_silent },	 { "given-up", test_given_up },
 		{ "regs-fail", test_regs_fail }, { "torn", test_torn },
 		{ "paused", test_paused },	 { "missed", test_missed },
 		{ "depth", test_depth },	 { "modules", test_modules },

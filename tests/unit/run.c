@@ -2,6 +2,7 @@
 /* Samples by brief holds of vCPUs that never wait: each is taken, and none is of two moments. */
 #include "sample/run.h"
 #include "arch/x86_64.h"
+#include "base/clock.h"
 #include "fake_machine.h"
 #include "guest/guest-private.h"
 
@@ -44,7 +45,7 @@ static struct vms_sample_stats sample(struct fixture *f, struct vms_guest *guest
 						 .ended = ended };
 	struct vms_sample_stats stats;
 	g_autoptr(vms_run) run = vms_run_new(&options, NULL);
-	g_assert_true(vms_run_begin(run, NULL));
+	g_assert_true(vms_run_begin(run, vms_clock_now_ns(), 0, NULL));
 	do {
 		g_usleep(1000);
 		vms_samples_stats(&run->vcpus[0], &stats);

@@ -24,6 +24,7 @@ static void test_names(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
 		g_assert_cmpint(parse(all[i]), !=, VMS_RUN_UNKNOWN);
 		g_assert_cmpstr(vms_run_state_name(parse(all[i])), ==, all[i]);
+		g_assert_nonnull(vms_run_state_advice(parse(all[i])));
 		g_assert_cmpint(vms_run_state_parse(all[i], strlen(all[i]) - 1), ==,
 				VMS_RUN_UNKNOWN);
 	}

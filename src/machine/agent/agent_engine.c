@@ -30,9 +30,10 @@ struct pieces {
 
 /* What we want, or have, of a vCPU. */
 struct hold {
-	uint32_t number;	      /* of the last hold */
-	uint32_t broken;	      /* seen when it began */
-	bool torn;		      /* it was to stay, and had gone on */
+	uint32_t number; /* of the last hold */
+	uint32_t broken; /* seen when it began */
+	bool torn;	 /* it was to stay, and had gone on */
+	bool is_late;	 /* the vCPU was not waited for any longer, and has not come since */
 	struct pieces expected, next; /* to be brought with that one, and with the next */
 };
 
@@ -132,13 +133,29 @@ static void look_until_held(struct agent_machine *agent, struct vms_agent_vcpu *
 		sched_yield();
 }
 
+/* When a vCPU that is asked now has taken too long. One that is late gets little time. */
+static uint64_t deadline_of(const struct agent_machine *agent, const struct hold *hold)
+{
+	const uint64_t late_ns = VMS_STREAM_LATE_MS * UINT64_C(1000000);
+	return hold->is_late ? vms_clock_now_ns() + late_ns
+			     : vms_stream_deadline(&agent->link->stream);
+}
+
+/* Has it taken too long, or does nobody wait any more? */
+static bool is_over(struct agent_machine *agent, uint64_t deadline_ns)
+{
+	uint64_t now_ns = vms_clock_now_ns();
+	uint64_t give_up_ns = atomic_load(&agent->qemu.machine.give_up_ns);
+	return now_ns > deadline_ns || (give_up_ns > 0 && now_ns > give_up_ns);
+}
+
 /* Waits for the vCPU to be held, as requested. */
 static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t flags,
 			    GError **error)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
-	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
+	uint64_t deadline_ns = deadline_of(agent, hold);
 	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	uint32_t held;
 	look_until_held(agent, slot, hold->number);
@@ -153,12 +170,14 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
 			return fail(agent, vcpu, VMS_ERROR_WAITING,
 				    "it seems to wait for another vCPU that is held", error);
-		if (vms_clock_now_ns() > deadline_ns)
+		if (is_over(agent, deadline_ns)) {
+			hold->is_late = true;
 			return fail(
 				agent, vcpu, VMS_ERROR_TIMEOUT,
 				"it does not answer; QEMU may be stopped or overloaded, or wait "
 				"for a disk or a host device",
 				error);
+		}
 		/* It was, before we saw it: what it held in vain is asked for again. */
 		if (is_broken(hold, slot) && !request(agent, vcpu, flags, error))
 			return false;
@@ -173,7 +192,7 @@ static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
 	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
 	while (atomic_load(&slot->state) == VMS_AGENT_ABSENT) {
-		if (slot->thread != 0 || vms_clock_now_ns() > deadline_ns)
+		if (slot->thread != 0 || is_over(agent, deadline_ns))
 			return false;
 		g_usleep(1000);
 	}
@@ -190,6 +209,7 @@ static bool come(struct vms_machine *machine, int vcpu, uint32_t flags, GError *
 	if (request(agent, (unsigned)vcpu, flags, error) &&
 	    wait_until_held(agent, (unsigned)vcpu, flags, error)) {
 		atomic_fetch_add(&agent->n_held, 1);
+		agent->holds[vcpu].is_late = false;
 		return true;
 	}
 	let_go(slot_of(agent, (unsigned)vcpu));
@@ -330,6 +350,7 @@ static const struct vms_engine engine = {
 	.paused_ns = paused_ns,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
+	.pause_reason = vms_qemu_pause_reason,
 	.item_text = vms_qemu_item_text,
 	.close = close_machine,
 };
@@ -376,6 +397,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 		return false;
 	}
 	limit_vcpus(agent);
+	agent->link->stream.give_up_ns = &machine->give_up_ns;
 	machine->info.engine = "agent";
 	agent->holds = g_new0(struct hold, MAX(machine->n_vcpus, 1));
 	agent->may_spin = g_get_num_processors() >= 2 * machine->n_vcpus;

@@ -72,6 +72,7 @@ static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct re
 	} while (size < 0 && (errno == EAGAIN || errno == EINTR));
 	if (size <= 0)
 		return fail(link, VMS_ERROR_CLOSED, "the connection was closed", error);
+	link->stream.is_late = false;
 	ret->n_fds = vms_agent_take_fds(&message, ret->fds, FDS_MAX);
 	ret->size = (size_t)size;
 	if (ret->size >= sizeof(ret->message) && ret->message.magic == VMS_AGENT_MAGIC)

@@ -353,8 +353,9 @@ static void close_machine(struct vms_machine *machine)
 	if (stub->holding && vms_gdb_leave_phys_mode(&stub->gdb, NULL) &&
 	    (stub->has_monitor ? undo_stop(stub, NULL) : vms_gdb_detach(&stub->gdb, NULL)))
 		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
+	bool is_late = stub->gdb.stream.is_late;
 	vms_gdb_close(&stub->gdb); /* it knows the watchdog's hold */
-	vms_guard_free(stub->guard);
+	vms_guard_free(stub->guard, is_late);
 	g_clear_pointer(&machine->ranges, g_array_unref);
 	g_string_chunk_free(stub->range_names);
 	g_free(stub->name);
@@ -411,7 +412,7 @@ static bool find_monitor(struct stub_machine *stub, GError **error)
 static int start_guard(struct vms_stream *stream, void *data)
 {
 	struct stub_machine *stub = data;
-	vms_guard_free(stub->guard);
+	vms_guard_free(stub->guard, stub->gdb.stream.is_late);
 	stub->guard = vms_guard_new_gdb(stream, NULL);
 	if (!stub->guard)
 		return EAGAIN;
@@ -448,6 +449,7 @@ struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
 		close_machine(&stub->machine);
 		return NULL;
 	}
+	stub->gdb.stream.give_up_ns = &stub->machine.give_up_ns;
 	vms_machine_init(&stub->machine, &engine);
 	return &stub->machine;
 }

@@ -658,7 +658,7 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 	snprintf(guard->stat_path, sizeof(guard->stat_path), "/proc/%d/stat", (int)getpid());
 	guard->record = vms_record_new(label, process, &guard->record_fd, error);
 	if (!guard->record)
-		vms_guard_free(g_steal_pointer(&guard));
+		vms_guard_free(g_steal_pointer(&guard), false);
 	return guard;
 }
 
@@ -666,7 +666,7 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 static struct vms_guard *start_or_free(struct vms_guard *guard, GError **error)
 {
 	if (!start_watchdog(guard, error))
-		vms_guard_free(g_steal_pointer(&guard));
+		vms_guard_free(g_steal_pointer(&guard), false);
 	return guard;
 }
 
@@ -699,24 +699,24 @@ struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error
 	return start_or_free(guard, error);
 }
 
-/* Waits for the watchdog's end, FAREWELL_MS at most. False if it still has something to do. */
-static bool reap_watchdog(pid_t pid)
+/* Waits for the watchdog's end, `timeout_ms` at most. False if it still has something to do. */
+static bool reap_watchdog(pid_t pid, int timeout_ms)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
 	if (fd >= 0) {
-		poll(&poller, 1, FAREWELL_MS);
+		poll(&poller, 1, timeout_ms);
 		close(fd);
 	}
 	return waitpid(pid, NULL, __WCLONE | WNOHANG) != 0;
 }
 
-void vms_guard_free(struct vms_guard *guard)
+void vms_guard_free(struct vms_guard *guard, bool is_late)
 {
 	if (!guard)
 		return;
 	close(guard->keeper);
-	bool ended = guard->pid <= 0 || reap_watchdog(guard->pid);
+	bool ended = guard->pid <= 0 || reap_watchdog(guard->pid, is_late ? 0 : FAREWELL_MS);
 	if (ended && guard->record_path)
 		unlink(guard->record_path);
 	close(guard->kept);

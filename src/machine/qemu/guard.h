@@ -35,9 +35,10 @@ struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error
 void vms_guard_set_monitor(struct vms_guard *guard);
 /*
  * Ends the watchdog. It first releases a machine that is still held, and removes a stub that is
- * left: for that it may live on for a while.
+ * left: for that it may live on for a while. This waits for its end, unless `is_late`: QEMU does
+ * not answer at the moment, so that the watchdog cannot end soon.
  */
-void vms_guard_free(struct vms_guard *guard);
+void vms_guard_free(struct vms_guard *guard, bool is_late);
 
 /* The state of the hold, which the watchdog shares with this process. */
 struct vms_hold *vms_guard_hold(struct vms_guard *guard);

@@ -152,6 +152,15 @@ bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **err
 	return done;
 }
 
+char *vms_qemu_pause_reason(struct vms_machine *machine)
+{
+	enum vms_run_state state;
+	if (!vms_qemu_ask_state(qemu_of(machine), &state, NULL) || state == VMS_RUN_RUNNING)
+		return NULL;
+	return g_strdup_printf("its state is %s: %s", vms_run_state_name(state),
+			       vms_run_state_advice(state));
+}
+
 /* The pidfd tells the end of a process before its sockets are closed. */
 enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 {
@@ -160,7 +169,7 @@ enum vms_machine_end vms_qemu_ended(struct vms_machine *machine)
 	if (!vms_qmp_poll(qmp) || qmp->has_shut_down ||
 	    (qemu->process.pid && !vms_host_identity_is_alive(&qemu->process)))
 		return VMS_MACHINE_GONE;
-	return qmp->resets > 0 ? VMS_MACHINE_RESET : VMS_MACHINE_GOES_ON;
+	return VMS_MACHINE_GOES_ON;
 }
 
 uint64_t vms_qemu_resets(struct vms_machine *machine)
@@ -192,7 +201,10 @@ bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pi
 	qemu->machine.items = vms_qemu_items;
 	qemu->machine.n_items = vms_qemu_n_items;
 	qemu->strings = g_string_chunk_new(1024);
-	if (!connect_to_free(&qemu->qmp, addresses, error) || !vms_qemu_identify(qemu, error))
+	if (!connect_to_free(&qemu->qmp, addresses, error))
+		return false;
+	qemu->qmp.stream.give_up_ns = &qemu->machine.give_up_ns;
+	if (!vms_qemu_identify(qemu, error))
 		return false;
 	vms_qemu_map_ram(qemu);
 	return true;

@@ -72,6 +72,7 @@ size_t vms_qemu_read_parts(struct vms_machine *machine, const struct vms_phys_pa
 			   size_t n);
 void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			uint64_t *stop);
+char *vms_qemu_pause_reason(struct vms_machine *machine);
 enum vms_machine_end vms_qemu_ended(struct vms_machine *machine);
 uint64_t vms_qemu_resets(struct vms_machine *machine);
 char *vms_qemu_item_text(struct vms_machine *machine, const char *name, GError **error);

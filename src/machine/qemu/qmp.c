@@ -96,9 +96,15 @@ static bool receive_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct js
 		}
 		if (vms_stream_unread(&qmp->stream) == 0)
 			return true;
-		/* A peer that sends without end must not keep this loop running. */
-		if (deadline_ns && vms_clock_now_ns() > deadline_ns)
-			return fail_connection(qmp, VMS_ERROR_TIMEOUT, "no answer in time", error);
+		/*
+		 * A peer that sends without end must not keep this loop running. What it has sent
+		 * is left for the next call.
+		 */
+		if (deadline_ns && vms_clock_now_ns() > deadline_ns) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT, "%s: no answer in time",
+				    qmp->stream.peer);
+			return false;
+		}
 		if (!parse_unread(qmp, ret, error))
 			return false;
 	}

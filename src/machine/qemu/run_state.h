@@ -40,6 +40,9 @@ enum vms_run_state vms_run_state_parse(const char *name, size_t size);
 /* QEMU's name of a state. */
 const char *vms_run_state_name(enum vms_run_state state);
 
+/* What a machine in that state, which does not run, waits for, and what makes it go on. */
+const char *vms_run_state_advice(enum vms_run_state state);
+
 /* True if a migration with this status (query-migrate, qapi/migration.json) is under way. */
 bool vms_migration_is_active(const char *status);
 

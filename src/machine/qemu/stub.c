@@ -251,8 +251,10 @@ bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 	atomic_store(&vms_guard_hold(stub->guard)->stub, true);
 	stub->connected = true;
 	stub->gdb = (struct vms_gdb) { .interrupts = true };
-	if (!connect_chardev(stub, stub->label, error) || !start_stub(stub, stopped, error) ||
-	    !vms_gdb_open(&stub->gdb, error))
+	if (!connect_chardev(stub, stub->label, error))
+		return false;
+	stub->gdb.stream.give_up_ns = &stub->qemu.machine.give_up_ns;
+	if (!start_stub(stub, stopped, error) || !vms_gdb_open(&stub->gdb, error))
 		return false;
 	/* The owner resumed the machine before the first request, which has stopped it again. */
 	*stopped |= stub->gdb.stopped_by_request;

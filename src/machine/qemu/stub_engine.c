@@ -615,7 +615,7 @@ static void close_machine(struct vms_machine *machine)
 	if (settle_release(stub, NULL))
 		vms_qemu_remove_stub(stub, NULL);
 	vms_gdb_close(&stub->gdb);
-	vms_guard_free(stub->guard);
+	vms_guard_free(stub->guard, stub->qemu.qmp.stream.is_late);
 	vms_qemu_close(&stub->qemu);
 	g_free(stub->label);
 	g_free(stub->ended_by);
@@ -637,6 +637,7 @@ static const struct vms_engine engine = {
 	.is_paused = is_paused,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
+	.pause_reason = vms_qemu_pause_reason,
 	.item_text = vms_qemu_item_text,
 	.end_threads = end_threads,
 	.close = close_machine,
