@@ -221,7 +221,11 @@ uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu);
 
 /* ---- registers and memory --------------------------------------------- */
 
-/* Registers of a held vCPU. Errors: INVALID_STATE when not held; CLOSED, PROTOCOL. */
+/*
+ * Registers of a held vCPU. Outside of 64-bit mode with its segments, where the engine knows them
+ * (see vms_arch_code_mode). Errors: INVALID_STATE when not held; CLOSED, PROTOCOL; GONE_ON when it
+ * was only glanced at.
+ */
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		      GError **error);
 

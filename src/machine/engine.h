@@ -120,6 +120,7 @@ struct vms_machine {
 	struct vms_hold_state *holds; /* by vCPU; [0] alone for all-at-once engines */
 	_Atomic uint64_t last_epoch;
 	struct vms_regs *learnt; /* n_vcpus register files that a guest has added to, or NULL */
+	atomic_bool told_mode;	 /* that a vCPU's mode is not known */
 };
 
 /* To be called once by an engine when arch, n_vcpus and ranges are set. */

@@ -5,6 +5,7 @@
  * all of them.
  */
 #include "machine/engine.h"
+#include <vmscope/log.h>
 
 /* How often it is tried to hold vCPUs that wait for one another, and when again. */
 #define HOLD_TRIES    100
@@ -212,6 +213,13 @@ static bool refuse_hold(struct vms_machine *machine, GError **error)
 	return false;
 }
 
+static bool fail_gone_on(struct vms_machine *machine, unsigned unit, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
+		    "vCPU %u of %s was only glanced at, and has gone on", unit, machine->info.name);
+	return false;
+}
+
 static bool hold_unit(struct vms_machine *machine, unsigned unit, bool glance, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
@@ -220,12 +228,8 @@ static bool hold_unit(struct vms_machine *machine, unsigned unit, bool glance, G
 		return false;
 	if (state->is_observed)
 		return refuse_hold(machine, error);
-	if (!glance && !stay(machine, unit)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
-			    "vCPU %u of %s was only glanced at, and has gone on", unit,
-			    machine->info.name);
-		return false;
-	}
+	if (!glance && !stay(machine, unit))
+		return fail_gone_on(machine, unit, error);
 	state->depth++;
 	return true;
 }
@@ -407,6 +411,37 @@ static bool get_system_regs(struct vms_machine *machine, unsigned vcpu, struct v
 	return !engine->system_regs || engine->system_regs(machine, vcpu, ret, error);
 }
 
+static void tell_assumed_mode(struct vms_machine *machine, unsigned vcpu,
+			      const struct vms_regs *regs)
+{
+	struct vms_code_mode mode;
+	vms_arch_code_mode(machine->arch, regs, &mode);
+	if (!mode.is_certain && !atomic_exchange(&machine->told_mode, true))
+		vms_log(VMS_LOG_WARNING,
+			"%s: vCPU %u is not in 64-bit mode, and its segments cannot be asked for: "
+			"taken for %u-bit code whose addresses count from 0",
+			machine->info.name, vcpu, mode.bits);
+}
+
+/*
+ * Outside of 64-bit mode addresses count from segments: nothing can be understood without them.
+ * Where the engine does not tell them, the usual is assumed. To ask takes longer than a glance.
+ */
+static bool add_segments(struct vms_machine *machine, unsigned vcpu, unsigned unit,
+			 struct vms_regs *regs, GError **error)
+{
+	const struct vms_arch *arch = machine->arch;
+	struct vms_regs more = *regs;
+	if (!arch->lacks_segments || !arch->lacks_segments(regs))
+		return true;
+	if (!stay(machine, unit))
+		return fail_gone_on(machine, unit, error);
+	if (get_system_regs(machine, vcpu, &more, NULL))
+		*regs = more;
+	tell_assumed_mode(machine, vcpu, regs);
+	return true;
+}
+
 static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struct vms_regs *ret,
 		     GError **error)
 {
@@ -425,7 +460,7 @@ static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struc
 	    (all && !get_system_regs(machine, vcpu, ret, error)))
 		return false;
 	complete_regs(machine, vcpu, ret);
-	return true;
+	return all || add_segments(machine, vcpu, unit, ret, error);
 }
 
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
