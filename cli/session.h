@@ -50,6 +50,8 @@ struct command {
 bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
 		   int min, int max, GError **error);
 
+/* target.c: do the options name a machine? */
+bool session_names_target(const struct session *session);
 /* target.c: opens the machine that the options name, or the only one of this host. */
 bool session_open(struct session *session, GError **error);
 /* Finds out what runs in the opened machine, and adds the symbols that the options name. */

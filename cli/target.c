@@ -40,11 +40,20 @@ static struct vms_machine *open_only(GError **error)
 	return NULL;
 }
 
+static int count_targets(const struct session *session)
+{
+	return (session->pid != 0) + (session->qmp != NULL) + (session->agent != NULL) +
+	       (session->gdb != NULL) + (session->core != NULL) + (session->launch != NULL);
+}
+
+bool session_names_target(const struct session *session)
+{
+	return count_targets(session) > 0;
+}
+
 bool session_open(struct session *session, GError **error)
 {
-	int given = (session->pid != 0) + (session->qmp != NULL) + (session->agent != NULL) +
-		    (session->gdb != NULL) + (session->core != NULL) + (session->launch != NULL);
-	if (given > 1)
+	if (count_targets(session) > 1)
 		usage_error(error,
 			    "more than one target: give one of --pid, --qmp, --agent, --gdb, "
 			    "--core, -- COMMAND");

@@ -131,6 +131,8 @@ struct vms_machine_item {
 	const char *help;
 };
 const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n);
+/* Those that any engine can tell, without a machine. */
+const struct vms_machine_item *vms_machine_known_items(size_t *n);
 /* Text of an item, newly allocated. Errors: NOT_FOUND and what the engine says. */
 char *vms_machine_item_text(struct vms_machine *machine, const char *name, GError **error);
 

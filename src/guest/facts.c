@@ -355,7 +355,8 @@ GArray *vms_facts_list(struct vms_guest *guest)
 {
 	GArray *list = g_array_new(FALSE, FALSE, sizeof(struct vms_fact));
 	size_t n;
-	const struct vms_machine_item *own = vms_machine_items(vms_guest_machine(guest), &n);
+	const struct vms_machine_item *own = guest ? vms_machine_items(vms_guest_machine(guest), &n)
+						   : vms_machine_known_items(&n);
 	for (size_t i = 0; i < G_N_ELEMENTS(items); i++)
 		g_array_append_val(list, items[i].fact);
 	for (size_t i = 0; i < n; i++) {

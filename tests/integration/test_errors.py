@@ -21,8 +21,7 @@ class Case(unittest.TestCase):
         self.assertEqual(run.status, status, f"{arguments}: {run.out}{run.err}")
         lines = run.err.strip().splitlines()
         self.assertTrue(lines and lines[0].startswith("vmscope: "), run.err)
-        if status == 1:
-            self.assertEqual(len(lines), 1, run.err)
+        self.assertEqual(len(lines), 1, run.err)
         if says:
             self.assertRegex(lines[0], says)
         self.assertNotIn("runtime error", run.err)
@@ -65,6 +64,12 @@ class NoMachine(Case):
                 self.fails("stack", "-p", process.pid, says="QEMU")
             finally:
                 process.kill()
+
+    def test_not_reaped(self):
+        with subprocess.Popen(["sleep", "1000"]) as process:
+            process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            self.fails("stack", "-p", process.pid, says=f"process {process.pid} has ended")
 
     def test_qemu_without_qmp(self):
         machine = harness.Machine("-S", smp=1, memory=64, qmp=False)

@@ -124,14 +124,17 @@ class ByMonitor(Live):
         self.assertFalse([hex(address) for address in addresses if 0x1000 <= address < 0xc0000], text)
 
     def test_core(self):
-        with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory) / "core"
-            vmscope("core", "--format", "vbox", "-o", path, *self.target)
-            case = Case()
-            case.target = ("-c", path)
-            case.check_addresses(self.truth)
-            case.check_modes()
-            case.check_reset_vector()
+        for layout in ("elf", "vbox", "kdump"):
+            with self.subTest(layout), tempfile.TemporaryDirectory() as directory:
+                path = pathlib.Path(directory) / "core"
+                vmscope("core", "--format", layout, "-o", path, *self.target)
+                case = Case()
+                case.target = ("-c", path)
+                case.check_addresses(self.truth)
+                case.check_modes()
+                case.check_reset_vector()
+                rows = json.loads(vmscope("core", "info", "--json", path).out)["vcpus"]
+                self.assertEqual([int(row["pc"], 16) for row in rows], self.truth)
 
     def test_told_width(self):
         """The vCPU that is in real mode need not be the one whose code is shown."""

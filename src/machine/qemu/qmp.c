@@ -320,9 +320,9 @@ static bool greet(struct vms_qmp *qmp, GError **error)
 			return false;
 		}
 		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
-			    "%s: it does not greet: another client is using it (a QMP socket "
-			    "serves one at a time), or it is no QMP socket; libvirt holds the "
-			    "sockets of its own guests, which need a second -qmp",
+			    "%s: it does not greet: QEMU hangs or is stopped, or another client is "
+			    "using it (a QMP socket serves one at a time; a guest of libvirt "
+			    "needs a second -qmp), or it is no QMP socket",
 			    qmp->stream.peer);
 		return false;
 	}
