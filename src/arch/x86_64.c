@@ -97,6 +97,8 @@ static const struct vms_reg_desc registers[N_REGS] = {
 #define ATTR_LONG   (UINT64_C(1) << 13) /* of a code segment: 64-bit code */
 #define ATTR_WIDE   (UINT64_C(1) << 14) /* of any segment: 32 bits, else 16 */
 #define SEGMENT_PER 16			/* bytes from one segment of real mode to the next */
+#define RESET_CS    0xf000
+#define RESET_IP    0xfff0
 
 #define PTE_PRESENT (UINT64_C(1) << 0)
 #define PTE_WRITE   (UINT64_C(1) << 1)
@@ -283,9 +285,15 @@ static bool x86_in_kernel(const struct vms_regs *regs)
 	return (regs->value[CS] & 3) == 0;
 }
 
+/*
+ * In real mode the selector tells the base, but after a reset, until the first far jump: of that
+ * time only the first instruction is recognised.
+ */
 static bool x86_lacks_segments(const struct vms_regs *regs)
 {
-	return !is_long_mode(regs) && !vms_regs_have(regs, CS_ATTR);
+	const bool is_reset = regs->value[CS] == RESET_CS && regs->value[RIP] == RESET_IP;
+	return !is_long_mode(regs) && !vms_regs_have(regs, CS_ATTR) &&
+	       (!is_8086_mode(regs) || is_reset);
 }
 
 /* The base of a segment that lies at `base` once it is known. */

@@ -97,6 +97,11 @@ struct vms_hold_state {
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 
+/* Registers that the engine gave, and the same with what it was asked for then. */
+struct vms_seen_regs {
+	struct vms_regs given, all;
+};
+
 /* The part of a machine that all engines share; an engine embeds it as its first member. */
 struct vms_machine {
 	const struct vms_engine *engine;
@@ -121,6 +126,8 @@ struct vms_machine {
 	_Atomic uint64_t last_epoch;
 	struct vms_regs *learnt; /* n_vcpus register files that a guest has added to, or NULL */
 	atomic_bool told_mode;	 /* that a vCPU's mode is not known */
+	/* By vCPU, behind its lock: what was last seen outside of 64-bit mode; NULL: nothing. */
+	struct vms_seen_regs **seen;
 };
 
 /* To be called once by an engine when arch, n_vcpus and ranges are set. */

@@ -5,6 +5,7 @@
  * all of them.
  */
 #include "machine/engine.h"
+#include <string.h>
 #include <vmscope/log.h>
 
 /* How often it is tried to hold vCPUs that wait for one another, and when again. */
@@ -26,6 +27,7 @@ void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engi
 	g_mutex_init(&machine->lock);
 	machine->hold_limit_ns = VMS_HOLD_LIMIT_NS;
 	machine->holds = g_new0(struct vms_hold_state, n_hold_states(machine));
+	machine->seen = g_new0(struct vms_seen_regs *, machine->n_vcpus);
 	for (unsigned i = 0; i < n_hold_states(machine); i++)
 		g_mutex_init(&machine->holds[i].lock);
 }
@@ -47,6 +49,9 @@ void vms_machine_unref(struct vms_machine *machine)
 		g_mutex_clear(&machine->holds[i].lock);
 	g_clear_pointer(&machine->holds, g_free);
 	g_clear_pointer(&machine->learnt, g_free);
+	for (unsigned i = 0; i < machine->n_vcpus; i++)
+		g_free(machine->seen[i]);
+	g_clear_pointer(&machine->seen, g_free);
 	machine->engine->close(machine);
 }
 
@@ -423,6 +428,24 @@ static void tell_assumed_mode(struct vms_machine *machine, unsigned vcpu,
 			machine->info.name, vcpu, mode.bits);
 }
 
+/* A vCPU that has not moved since, as one that waits for good, has the same segments. */
+static bool recall_segments(struct vms_machine *machine, unsigned vcpu, struct vms_regs *regs)
+{
+	const struct vms_seen_regs *seen = machine->seen[vcpu];
+	if (!seen || memcmp(&seen->given, regs, sizeof(*regs)) != 0)
+		return false;
+	*regs = seen->all;
+	return true;
+}
+
+static void remember_segments(struct vms_machine *machine, unsigned vcpu,
+			      const struct vms_regs *given, const struct vms_regs *all)
+{
+	if (!machine->seen[vcpu])
+		machine->seen[vcpu] = g_new(struct vms_seen_regs, 1);
+	*machine->seen[vcpu] = (struct vms_seen_regs) { *given, *all };
+}
+
 /*
  * Outside of 64-bit mode addresses count from segments: nothing can be understood without them.
  * Where the engine does not tell them, the usual is assumed. To ask takes longer than a glance.
@@ -432,12 +455,15 @@ static bool add_segments(struct vms_machine *machine, unsigned vcpu, unsigned un
 {
 	const struct vms_arch *arch = machine->arch;
 	struct vms_regs more = *regs;
-	if (!arch->lacks_segments || !arch->lacks_segments(regs))
+	if (!arch->lacks_segments || !arch->lacks_segments(regs) ||
+	    recall_segments(machine, vcpu, regs))
 		return true;
 	if (!stay(machine, unit))
 		return fail_gone_on(machine, unit, error);
-	if (get_system_regs(machine, vcpu, &more, NULL))
+	if (get_system_regs(machine, vcpu, &more, NULL)) {
+		remember_segments(machine, vcpu, regs, &more);
 		*regs = more;
+	}
 	tell_assumed_mode(machine, vcpu, regs);
 	return true;
 }

@@ -120,8 +120,19 @@ class ByMonitor(Live):
             vmscope("sample", "-t", "1", "-o", path, *self.target)
             text = path.read_text()
         self.assertIn("[idle]", text)
-        addresses = [int(word, 16) for word in re.findall(r"\[(0x[0-9a-f]+)\]", text)]
+        addresses = [int(word, 16) for word in re.findall(r"\b0x([0-9a-f]+)", text)]
         self.assertFalse([hex(address) for address in addresses if 0x1000 <= address < 0xc0000], text)
+
+    def test_reset(self):
+        """After a reset the base is not that of the selector: QEMU knows it."""
+        guest = harness.Machine("-S", smp=1, memory=16)
+        self.addCleanup(guest.stop)
+        pc = int(guest.qmp.hmp("print $pc"), 16)
+        self.assertEqual(pc, 0xfffffff0)
+        rows = json.loads(vmscope("stack", "--json", *guest.target).out)
+        self.assertEqual([int(row["address"], 16) for row in rows], [pc])
+        rows = json.loads(vmscope("disas", hex(pc), "--json", *guest.target).out)
+        self.assertEqual(rows[0]["text"], "ljmp 0xf000:0xe05b")
 
     def test_core(self):
         for layout in ("elf", "vbox", "kdump"):

@@ -18,6 +18,7 @@ struct counting {
 	bool asked;	/* has it been asked to? */
 	bool timed_out; /* nobody made it answer in time */
 	bool is_narrow; /* vCPUs are in 32-bit mode */
+	uint64_t rax;
 	int asked_for_segments;
 	bool fail_segments;
 };
@@ -69,7 +70,7 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 {
 	(void)error;
 	*ret = (struct vms_regs) { 0 };
-	vms_regs_set(ret, RAX, vcpu);
+	vms_regs_set(ret, RAX, vcpu + ((struct counting *)machine)->rax);
 	vms_regs_set(ret, CR0, 0x11);
 	vms_regs_set(ret, EFER, ((struct counting *)machine)->is_narrow ? 0 : 0x500);
 	return true;
@@ -160,8 +161,14 @@ static void test_segments(void)
 	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
 	g_assert_cmpint(counting.asked_for_segments, ==, 1);
 	g_assert_true(vms_regs_have(&regs, CS_ATTR));
+	/* It has not moved; then it has, and they cannot be had. */
+	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
+	g_assert_cmpint(counting.asked_for_segments, ==, 1);
+	g_assert_true(vms_regs_have(&regs, CS_ATTR));
+	counting.rax = 10;
 	counting.fail_segments = true;
 	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
+	g_assert_cmpint(counting.asked_for_segments, ==, 2);
 	g_assert_false(vms_regs_have(&regs, CS_ATTR));
 	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, NULL));
 	vms_machine_unref(machine);

@@ -335,12 +335,16 @@ static void test_real_mode(void)
 	vms_regs_set(&regs, RSP, 0x1000);
 	vms_regs_set(&regs, RBP, 0x1010);
 	g_assert_true(vms_arch_x86_64.in_kernel(&regs));
-	g_assert_true(vms_arch_x86_64.lacks_segments(&regs));
+	g_assert_false(vms_arch_x86_64.lacks_segments(&regs)); /* the selector tells */
 	g_assert_cmpuint(mode_of(&regs).bits, ==, 16);
 	g_assert_true(mode_of(&regs).is_certain);
 	g_assert_cmphex(vms_arch_code_address(&vms_arch_x86_64, &regs), ==, 0xc9830 + 0xb7ee);
 
-	/* As after a reset: the base is not that of the selector. */
+	/* After a reset the base is not that of the selector. */
+	vms_regs_set(&regs, CS, 0xf000);
+	vms_regs_set(&regs, RIP, 0xfff0);
+	g_assert_true(vms_arch_x86_64.lacks_segments(&regs));
+	vms_regs_set(&regs, RIP, 0xb7ee);
 	vms_regs_set(&regs, CS_BASE, 0xffff0000);
 	vms_regs_set(&regs, CS_ATTR, 0x9b);
 	vms_regs_set(&regs, SS_BASE, 0x80000);
@@ -359,6 +363,7 @@ static void test_protected_mode(void)
 	vms_regs_set(&regs, CS, 0x1b);
 	vms_regs_set(&regs, RIP, 0x1234);
 	g_assert_false(vms_arch_x86_64.in_kernel(&regs));
+	g_assert_true(vms_arch_x86_64.lacks_segments(&regs));
 	g_assert_cmpuint(mode_of(&regs).bits, ==, 32);
 	g_assert_false(mode_of(&regs).is_certain);
 	vms_regs_set(&regs, CS_BASE, 0xf0000);
