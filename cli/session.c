@@ -21,7 +21,7 @@ static void add_target(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
 	const GOptionEntry entries[] = {
-		{ "pid", 'p', 0, G_OPTION_ARG_INT, &session->pid, "The QEMU of process PID",
+		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid, "The QEMU of process PID",
 		  "PID" },
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
@@ -201,6 +201,7 @@ void session_clear(struct session *session)
 	g_clear_pointer(&session->guest, vms_guest_unref);
 	g_clear_pointer(&session->machine, vms_machine_unref);
 	launch_end(session->launched);
+	g_free(session->pid);
 	g_free(session->qmp);
 	g_free(session->agent);
 	g_free(session->gdb);

@@ -9,8 +9,7 @@ struct command;
 struct session {
 	const struct command *command;
 	/* Options. */
-	int pid;
-	char *qmp, *agent, *gdb, *core;
+	char *pid, *qmp, *agent, *gdb, *core;
 	char **symbols;
 	char **outputs; /* files of --output, or NULL */
 	gboolean json, quiet, verbose, allow_stop;
