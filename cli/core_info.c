@@ -160,7 +160,7 @@ static void add_vcpu(struct session *session, unsigned vcpu, const struct vms_re
 	const struct vms_process *process = NULL;
 	struct vms_task task = { 0 };
 	struct vms_location location;
-	uint64_t pc = regs->value[arch->pc];
+	uint64_t pc = vms_arch_code_address(arch, regs);
 	if (vms_guest_current(session->guest, memory, regs, &task)) {
 		process = vms_guest_process(session->guest, &task);
 		vms_guest_note_address(session->guest, memory, process, pc);

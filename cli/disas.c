@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope disas: instructions of a function of the guest. */
 #include "commands.h"
+#include "values.h"
 
-#define MAX_FUNCTION (1 << 20) /* bytes */
-#define NO_SYMBOL    64	       /* bytes shown where no symbol tells the length */
+#define MAX_FUNCTION (1 << 20)		 /* bytes */
+#define NO_SYMBOL    64			 /* bytes shown where no symbol tells the length */
+#define PAGE	     4096		 /* no memory is mapped in smaller pieces */
+#define SEGMENT	     (UINT64_C(1) << 16) /* the most bytes that 16-bit code reaches */
+
+/* The code to show. Of an instruction that begins in it and ends behind it, all is shown. */
+struct code {
+	uint64_t va, size;
+	bool has_symbol;
+	uint8_t *bytes;
+	size_t n_read; /* up to VMS_INSN_MAX - 1 more than `size`; less where no symbol tells it */
+};
 
 struct output {
 	struct session *session;
 	struct vms_table *table;
+	uint64_t end; /* no instruction at it or behind it is shown */
 };
 
 static bool add_instruction(const struct vms_insn *insn, void *data)
@@ -15,6 +27,8 @@ static bool add_instruction(const struct vms_insn *insn, void *data)
 	struct output *output = data;
 	struct vms_location location = { 0 };
 	g_autofree char *target = NULL;
+	if (insn->va >= output->end)
+		return false;
 	if (insn->branch_target &&
 	    session_locate(output->session, NULL, insn->branch_target, false, &location))
 		target = session_name(&location);
@@ -28,39 +42,138 @@ static bool add_instruction(const struct vms_insn *insn, void *data)
 }
 
 /* Where the function around `va` begins and how long it is. */
-static void find_function(struct session *session, uint64_t *va, uint64_t *size)
+static void find_function(struct session *session, struct code *code)
 {
 	struct vms_location location;
-	*size = NO_SYMBOL;
-	if (!session_locate(session, NULL, *va, false, &location) || !location.symbol)
-		return;
-	*va = location.start;
-	*size = location.size;
+	code->size = NO_SYMBOL;
+	code->has_symbol =
+		session_locate(session, NULL, code->va, false, &location) && location.symbol;
+	if (code->has_symbol) {
+		code->va = location.start;
+		code->size = CLAMP(location.size, 1, MAX_FUNCTION);
+	}
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+/* Tries to read the bytes up to `end`. */
+static bool read_to(struct session *session, unsigned vcpu, struct code *code, uint64_t end,
+		    GError **error)
+{
+	code->n_read = end - code->va;
+	return session_read(session, false, vcpu, code->va, code->bytes, code->n_read, error);
+}
+
+/* With the machine held. The instruction at the end may reach into a page that is not there. */
+static bool read_code(struct session *session, unsigned vcpu, struct code *code, GError **error)
+{
+	uint64_t end = code->va + code->size;
+	code->bytes = g_malloc(code->size + VMS_INSN_MAX - 1);
+	if (read_to(session, vcpu, code, end + VMS_INSN_MAX - 1, NULL))
+		return true;
+	uint64_t page_end = (code->va | (PAGE - 1)) + 1;
+	if (!code->has_symbol && page_end < end)
+		end = page_end;
+	return read_to(session, vcpu, code, end, error);
+}
+
+/* How the vCPU executes now, with the machine held. */
+static bool get_mode(struct session *session, unsigned vcpu, struct vms_code_mode *ret,
+		     GError **error)
+{
+	struct vms_regs regs;
+	if (!vms_machine_all_regs(session->machine, vcpu, &regs, error))
+		return false;
+	vms_arch_code_mode(vms_machine_arch(session->machine), &regs, ret);
+	return true;
+}
+
+/*
+ * How the code at `va` is executed: as `bits` says, else as by the vCPU. Only 64-bit code lies
+ * beyond 4 GiB. 16-bit code that is not in the vCPU's segment is taken to be in one of 64 KiB.
+ */
+static void choose_mode(unsigned vcpu, uint64_t va, unsigned bits, struct vms_code_mode *mode)
+{
+	const bool is_told = bits || va > UINT32_MAX;
+	if (is_told)
+		mode->bits = bits ? bits : 64;
+	if (!is_told && !mode->is_certain)
+		vms_log(VMS_LOG_WARNING,
+			"how vCPU %u executes is not known: its code is taken to be %u-bit code; "
+			"--bits tells it",
+			vcpu, mode->bits);
+	if (mode->bits == 64)
+		mode->code_base = 0;
+	else if (mode->bits == 16 && va - mode->code_base >= SEGMENT)
+		mode->code_base = va & ~(SEGMENT - 1);
+}
+
+static bool get_code(struct session *session, unsigned vcpu, struct code *code,
+		     struct vms_code_mode *mode, GError **error)
+{
+	if (!vms_machine_observe(session->machine, error))
+		return false;
+	bool done = get_mode(session, vcpu, mode, error) && read_code(session, vcpu, code, error);
+	return vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
+}
+
+static bool show(struct session *session, const struct code *code, const struct vms_code_mode *mode,
+		 GError **error)
 {
 	static const struct vms_column columns[] = { { "address", VMS_COLUMN_ADDRESS },
 						     { "size", VMS_COLUMN_NUMBER },
 						     { "text", VMS_COLUMN_TEXT },
 						     { "target", VMS_COLUMN_TEXT },
 						     { NULL } };
-	uint64_t va, size;
-	if (!session_parse(session, NULL, &argc, &argv, 1, 1, error) ||
-	    !session_open_guest(session, error) || !session_address(session, argv[1], &va, error))
-		return false;
-	find_function(session, &va, &size);
-	size = CLAMP(size, 1, MAX_FUNCTION);
-	g_autofree uint8_t *code = g_malloc(size);
-	if (!session_read(session, false, 0, va, code, size, error))
-		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
-	struct output output = { session, table };
-	bool whole = vms_disassemble(vms_machine_arch(session->machine), va, code, size,
-				     add_instruction, &output, error);
+	struct output output = { session, table, code->va + MIN(code->size, code->n_read) };
+	if (!vms_disassemble(vms_machine_arch(session->machine), mode->bits, mode->code_base,
+			     code->va, code->bytes, code->n_read, add_instruction, &output, error))
+		return false;
 	if (session->json)
 		session_table(session, table);
-	return whole;
+	return true;
+}
+
+static bool check_bits(struct session *session, int bits, GError **error)
+{
+	const struct vms_arch *arch = vms_machine_arch(session->machine);
+	if (!bits || arch->code_mode)
+		return true;
+	usage_error(error, "--bits %d: all code of %s is 64-bit code", bits, arch->name);
+	return false;
+}
+
+static bool run(struct session *session, int argc, char **argv, GError **error)
+{
+	static const struct choice widths[] = {
+		{ "16", 16 }, { "32", 32 }, { "64", 64 }, { NULL }
+	};
+	g_autofree char *cpu = NULL, *width = NULL;
+	const GOptionEntry options[] = {
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu,
+		  "By the page tables and the mode of vCPU N", "N" },
+		{ "bits", 0, 0, G_OPTION_ARG_STRING, &width,
+		  "Code of x86-64 that is so wide; unless told, as the vCPU executes now",
+		  "16|32|64" },
+		{ NULL }
+	};
+	unsigned vcpu = 0;
+	int bits = 0;
+	struct code code = { 0 };
+	struct vms_code_mode mode;
+	if (!session_parse(session, options, &argc, &argv, 1, 1, error) ||
+	    !value_choose("--bits", width, widths, &bits, error) ||
+	    !session_open_guest(session, error) || !check_bits(session, bits, error) ||
+	    !session_vcpu(session, cpu, &vcpu, error) ||
+	    !session_address(session, argv[1], &code.va, error))
+		return false;
+	find_function(session, &code);
+	bool done = get_code(session, vcpu, &code, &mode, error);
+	if (done) {
+		choose_mode(vcpu, code.va, (unsigned)bits, &mode);
+		done = show(session, &code, &mode, error);
+	}
+	g_free(code.bytes);
+	return done;
 }
 
 const struct command command_disas = {

@@ -8,17 +8,18 @@ struct output {
 	struct vms_table *table;
 };
 
-/* As dmesg prints it: every line of a record under its time. */
+/* As dmesg prints it: every line of a record under its time; one that is empty has a line, too. */
 static void add_record(uint64_t time_ns, unsigned level, const char *text, void *data)
 {
 	struct output *output = data;
 	uint64_t us = time_ns / 1000;
 	vms_table_add(output->table, time_ns, (uint64_t)level, text);
-	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-	for (char **line = lines; *line; line++)
+	for (const char *line = text, *end; line; line = *end ? end + 1 : NULL) {
+		end = strchrnul(line, '\n');
 		g_string_append_printf(output->text,
-				       "[%5" G_GUINT64_FORMAT ".%06" G_GUINT64_FORMAT "] %s\n",
-				       us / 1000000, us % 1000000, *line);
+				       "[%5" G_GUINT64_FORMAT ".%06" G_GUINT64_FORMAT "] %.*s\n",
+				       us / 1000000, us % 1000000, (int)(end - line), line);
+	}
 }
 
 static bool run(struct session *session, int argc, char **argv, GError **error)

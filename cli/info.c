@@ -45,11 +45,14 @@ static bool add_item(struct session *session, GArray *facts, const char *name, b
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
 	const char *const standard[] = { "os", "cpus", "memory" };
-	if (!session_parse(session, NULL, &argc, &argv, 0, -1, error) ||
-	    !session_open_guest(session, error))
+	if (!session_parse(session, NULL, &argc, &argv, 0, -1, error))
+		return false;
+	bool help = argc == 2 && strcmp(argv[1], "help") == 0;
+	bool needs_machine = !help || session_names_target(session);
+	if (needs_machine && !session_open_guest(session, error))
 		return false;
 	g_autoptr(GArray) facts = vms_facts_list(session->guest);
-	if (argc == 2 && strcmp(argv[1], "help") == 0) {
+	if (help) {
 		list_items(session, facts);
 		return true;
 	}

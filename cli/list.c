@@ -2,14 +2,17 @@
 /* vmscope list: the virtual machines of this host. */
 #include "commands.h"
 
-/* What runs in a machine: "Linux 6.1.0"; newly allocated. Also why it cannot be told. */
-static char *detect_guest(const struct vms_found_machine *found)
+/* What runs in a machine: "Linux 6.1.0"; newly allocated. NULL with *obstacle: it cannot be told.
+ */
+static char *detect_guest(const struct vms_found_machine *found, char **obstacle)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(vms_machine) machine = vms_machine_open_pid(found->pid, &error);
 	g_autoptr(vms_guest) guest = machine ? vms_guest_detect(machine, &error) : NULL;
-	if (!guest)
-		return g_strdup_printf("? (%s)", error->message);
+	if (!guest) {
+		*obstacle = g_strdup(error->message);
+		return NULL;
+	}
 	const struct vms_guest_info *info = vms_guest_info(guest);
 	if (vms_guest_kind(guest) == VMS_GUEST_NONE)
 		return g_strdup("none detected");
@@ -39,10 +42,12 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	for (size_t i = 0; i < machines->len; i++) {
 		const struct vms_found_machine *found = machines->pdata[i];
-		g_autofree char *guest = guests && !found->obstacle ? detect_guest(found) : NULL;
+		g_autofree char *obstacle = g_strdup(found->obstacle);
+		g_autofree char *guest =
+			guests && !obstacle ? detect_guest(found, &obstacle) : NULL;
 		vms_table_add(table, (uint64_t)found->pid, found->name, found->accelerator,
 			      (uint64_t)found->vcpus, found->memory, guest, found->qmp,
-			      found->agent, found->obstacle);
+			      found->agent, obstacle);
 	}
 	session_table(session, table);
 	return true;

@@ -66,11 +66,10 @@ static int run_command(const struct command *command, int argc, char **argv)
 	session_clear(&session);
 	if (done)
 		return session.status;
-	fprintf(stderr, "vmscope: %s\n", error->message);
-	if (!is_usage(error))
-		return EXIT_FAILED;
-	fprintf(stderr, "Try \"%s --help\".\n", program);
-	return EXIT_USAGE;
+	bool usage = is_usage(error);
+	g_autofree char *help = usage ? g_strdup_printf(" (see \"%s --help\")", program) : NULL;
+	fprintf(stderr, "vmscope: %s%s\n", error->message, usage ? help : "");
+	return usage ? EXIT_USAGE : EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -92,7 +91,8 @@ int main(int argc, char **argv)
 	if (command)
 		return run_command(command, argc - words, argv + words);
 	if (name[0])
-		fprintf(stderr, "vmscope: no command \"%s\"\n", name);
-	print_help(stderr);
+		fprintf(stderr, "vmscope: no command \"%s\" (see \"vmscope --help\")\n", name);
+	else
+		print_help(stderr);
 	return EXIT_USAGE;
 }

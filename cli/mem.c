@@ -6,6 +6,7 @@
 #define MAX_LENGTH     (UINT64_C(256) << 20)
 #define LINE	       16
 
+/* The bytes of one line, in hexadecimal with a gap in the middle, and as far as they are text. */
 static void add_line(GString *out, uint64_t address, const uint8_t *bytes, size_t n)
 {
 	g_string_append_printf(out, "%016" G_GINT64_MODIFIER "x ", address);
@@ -21,22 +22,50 @@ static void add_line(GString *out, uint64_t address, const uint8_t *bytes, size_
 	g_string_append(out, "|\n");
 }
 
+static void add_row(struct vms_table *table, uint64_t address, const uint8_t *bytes, size_t n)
+{
+	char hex[2 * LINE + 1];
+	for (size_t i = 0; i < n; i++)
+		g_snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+	vms_table_add(table, address, hex);
+}
+
+static void add_lines(struct session *session, uint64_t address, const uint8_t *bytes, size_t size)
+{
+	static const struct vms_column columns[] = { { "address", VMS_COLUMN_ADDRESS },
+						     { "bytes", VMS_COLUMN_TEXT },
+						     { NULL } };
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	for (size_t i = 0; i < size; i += LINE) {
+		if (session->json)
+			add_row(table, address + i, bytes + i, MIN(LINE, size - i));
+		else
+			add_line(session->out, address + i, bytes + i, MIN(LINE, size - i));
+	}
+	if (session->json)
+		session_table(session, table);
+}
+
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
 	gboolean physical = FALSE, raw = FALSE;
-	int cpu = 0;
+	g_autofree char *cpu = NULL;
 	const GOptionEntry options[] = {
 		{ "physical", 0, 0, G_OPTION_ARG_NONE, &physical, "ADDRESS is guest-physical",
 		  NULL },
-		{ "cpu", 0, 0, G_OPTION_ARG_INT, &cpu, "By the page tables of vCPU N", "N" },
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "By the page tables of vCPU N", "N" },
 		{ "raw", 0, 0, G_OPTION_ARG_NONE, &raw, "The bytes themselves", NULL },
 		{ NULL }
 	};
-	unsigned vcpu, last;
+	unsigned vcpu = 0;
 	uint64_t address, length = DEFAULT_LENGTH;
-	if (!session_parse(session, options, &argc, &argv, 1, 2, error) ||
-	    !session_open_guest(session, error) ||
-	    !session_vcpus(session, MAX(cpu, 0), &vcpu, &last, error) ||
+	if (!session_parse(session, options, &argc, &argv, 1, 2, error))
+		return false;
+	if (raw && session->json) {
+		usage_error(error, "give one of --raw and --json");
+		return false;
+	}
+	if (!session_open_guest(session, error) || !session_vcpu(session, cpu, &vcpu, error) ||
 	    !session_address(session, argv[1], &address, error) ||
 	    (argc > 2 && !session_address(session, argv[2], &length, error)))
 		return false;
@@ -49,8 +78,8 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		return false;
 	if (raw)
 		g_string_append_len(session->out, (const char *)bytes, (gssize)length);
-	for (uint64_t i = 0; !raw && i < length; i += LINE)
-		add_line(session->out, address + i, bytes + i, MIN(LINE, length - i));
+	else
+		add_lines(session, address, bytes, length);
 	return true;
 }
 
@@ -58,6 +87,6 @@ const struct command command_mem = {
 	.name = "mem",
 	.arguments = "ADDRESS|SYMBOL [LENGTH]",
 	.summary = "Guest memory in hexadecimal",
-	.options = SESSION_TARGET | SESSION_GUEST,
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
 	.run = run,
 };

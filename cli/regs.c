@@ -29,9 +29,9 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 						     { "register", VMS_COLUMN_TEXT },
 						     { "value", VMS_COLUMN_ADDRESS },
 						     { NULL } };
-	int cpu = -1;
+	g_autofree char *cpu = NULL;
 	const GOptionEntry options[] = {
-		{ "cpu", 0, 0, G_OPTION_ARG_INT, &cpu, "Only vCPU N", "N" }, { NULL }
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "Only vCPU N", "N" }, { NULL }
 	};
 	unsigned first, last;
 	if (!session_parse(session, options, &argc, &argv, 0, -1, error) ||

@@ -21,7 +21,7 @@ static void add_target(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
 	const GOptionEntry entries[] = {
-		{ "pid", 'p', 0, G_OPTION_ARG_INT, &session->pid, "The QEMU of process PID",
+		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid, "The QEMU of process PID",
 		  "PID" },
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
@@ -207,6 +207,7 @@ void session_clear(struct session *session)
 	g_clear_pointer(&session->guest, vms_guest_unref);
 	g_clear_pointer(&session->machine, vms_machine_unref);
 	launch_end(session->launched);
+	g_free(session->pid);
 	g_free(session->qmp);
 	g_free(session->agent);
 	g_free(session->gdb);
@@ -219,20 +220,31 @@ void session_clear(struct session *session)
 	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
 }
 
-bool session_vcpus(struct session *session, int cpu, unsigned *first, unsigned *last,
-		   GError **error)
+bool session_vcpu(struct session *session, const char *text, unsigned *ret, GError **error)
 {
-	int n = (int)vms_machine_vcpus(session->machine);
+	unsigned n = vms_machine_vcpus(session->machine);
+	guint64 number;
 	if (n == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "%s tells of no vCPUs",
 			    vms_machine_info(session->machine)->name);
 		return false;
 	}
-	if (cpu < -1 || cpu >= n) {
-		usage_error(error, "no vCPU %d: this machine has 0 to %d", cpu, n - 1);
+	if (!text)
+		return true;
+	if (!g_ascii_string_to_unsigned(text, 10, 0, n - 1, &number, NULL)) {
+		usage_error(error, "no vCPU %s: this machine has 0 to %u", text, n - 1);
 		return false;
 	}
-	*first = cpu < 0 ? 0 : (unsigned)cpu;
-	*last = cpu < 0 ? (unsigned)n - 1 : (unsigned)cpu;
+	*ret = (unsigned)number;
+	return true;
+}
+
+bool session_vcpus(struct session *session, const char *text, unsigned *first, unsigned *last,
+		   GError **error)
+{
+	*first = 0;
+	if (!session_vcpu(session, text, first, error))
+		return false;
+	*last = text ? *first : vms_machine_vcpus(session->machine) - 1;
 	return true;
 }

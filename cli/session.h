@@ -9,8 +9,7 @@ struct command;
 struct session {
 	const struct command *command;
 	/* Options. */
-	int pid;
-	char *qmp, *agent, *gdb, *core;
+	char *pid, *qmp, *agent, *gdb, *core;
 	char **symbols;
 	char **outputs; /* files of --output, or NULL */
 	gboolean json, quiet, verbose, allow_stop;
@@ -50,6 +49,8 @@ struct command {
 bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
 		   int min, int max, GError **error);
 
+/* target.c: do the options name a machine? */
+bool session_names_target(const struct session *session);
 /* target.c: opens the machine that the options name, or the only one of this host. */
 bool session_open(struct session *session, GError **error);
 /* Finds out what runs in the opened machine, and adds the symbols that the options name. */
@@ -64,8 +65,10 @@ void session_clear(struct session *session);
 
 /* A usage error: exit status 2. */
 void usage_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-/* Checks a --cpu option: -1 for all, else a vCPU of the machine. */
-bool session_vcpus(struct session *session, int cpu, unsigned *first, unsigned *last,
+/* The text of a --cpu option: a vCPU of the machine; `*ret` stays where it is NULL. */
+bool session_vcpu(struct session *session, const char *text, unsigned *ret, GError **error);
+/* The same, all vCPUs where `text` is NULL. */
+bool session_vcpus(struct session *session, const char *text, unsigned *first, unsigned *last,
 		   GError **error);
 /* A number in C notation, or a symbol with an optional offset: "0x10", "jiffies", "do_idle+8". */
 bool session_address(struct session *session, const char *text, uint64_t *ret, GError **error);
@@ -77,8 +80,6 @@ bool session_locate(struct session *session, const struct vms_process *process, 
 		    bool is_return, struct vms_location *ret);
 /* "do_idle+0x8 (module) at file.c:1"; newly allocated; "?" without a name. */
 char *session_name(const struct vms_location *location);
-/*
- * Reads memory of the held machine: guest-physical, or virtual by the page tables of a vCPU.
- */
+/* Reads memory of the held machine: guest-physical, or virtual by the page tables of a vCPU. */
 bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
 		  void *bytes, size_t size, GError **error);

@@ -2,6 +2,7 @@
 /* vmscope stack: what every vCPU executes, or where a task waits. */
 #include "capture/capture.h"
 #include "commands.h"
+#include "values.h"
 
 /* One walked stack, to be printed when the guest runs again. */
 struct walked {
@@ -27,7 +28,7 @@ static bool walk_vcpu(struct session *session, unsigned vcpu, GPtrArray *stacks,
 	return true;
 }
 
-static bool walk_vcpus(struct session *session, int cpu, GPtrArray *stacks, GError **error)
+static bool walk_vcpus(struct session *session, const char *cpu, GPtrArray *stacks, GError **error)
 {
 	unsigned first, last;
 	bool done = session_vcpus(session, cpu, &first, &last, error);
@@ -130,23 +131,30 @@ static void output_stacks(struct session *session, GPtrArray *stacks, bool is_ta
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	int cpu = -1, task = -1;
-	const GOptionEntry options[] = { { "cpu", 0, 0, G_OPTION_ARG_INT, &cpu, "Only vCPU N",
+	g_autofree char *cpu = NULL, *task = NULL;
+	const GOptionEntry options[] = { { "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "Only vCPU N",
 					   "N" },
-					 { "task", 0, 0, G_OPTION_ARG_INT, &task,
+					 { "task", 0, 0, G_OPTION_ARG_STRING, &task,
 					   "Where thread TID of the guest waits", "TID" },
 					 { NULL } };
+	unsigned tid = 0;
 	if (!session_parse(session, options, &argc, &argv, 0, 0, error) ||
-	    !session_open_guest(session, error) ||
+	    !value_unsigned("--task", task, 0, G_MAXINT, &tid, error))
+		return false;
+	if (cpu && task) {
+		usage_error(error, "give one of --cpu and --task: a thread waits on no vCPU");
+		return false;
+	}
+	if (!session_open_guest(session, error) ||
 	    !vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
 		return false;
 	g_autoptr(GPtrArray) stacks = g_ptr_array_new_with_free_func(g_free);
-	bool done = task >= 0 ? walk_task(session, (unsigned)task, stacks, error)
-			      : walk_vcpus(session, cpu, stacks, error);
+	bool done = task ? walk_task(session, tid, stacks, error)
+			 : walk_vcpus(session, cpu, stacks, error);
 	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL))
 		return false;
 	if (done)
-		output_stacks(session, stacks, task >= 0);
+		output_stacks(session, stacks, task);
 	return done;
 }
 

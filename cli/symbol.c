@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope symbol: addresses of names, names of addresses, or all symbols. */
 #include "commands.h"
+#include <string.h>
 
 struct output {
 	struct session *session;
@@ -30,7 +31,7 @@ static bool add_address(struct output *output, uint64_t va, GError **error)
 		return false;
 	}
 	if (output->session->json) {
-		struct vms_symbol symbol = { location.symbol, location.start, 0, '?' };
+		struct vms_symbol symbol = { location.symbol, location.start, location.size, '?' };
 		add_symbol(&symbol, location.module, output);
 	} else {
 		g_autofree char *name = session_name(&location);
@@ -53,7 +54,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	struct output output = { session, table };
 	bool done = true;
 	const char *what = argc > 1 ? argv[1] : NULL;
-	if (what && g_ascii_isdigit(what[0])) {
+	if (what && (g_ascii_isdigit(what[0]) || strchr(what, '+'))) {
 		uint64_t va;
 		done = session_address(session, what, &va, error) &&
 		       add_address(&output, va, error);
@@ -70,7 +71,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 
 const struct command command_symbol = {
 	.name = "symbol",
-	.arguments = "[NAME|ADDRESS]",
+	.arguments = "[NAME|NAME+OFFSET|ADDRESS]",
 	.summary = "The address of a name, the name of an address, or all symbols",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
 	.run = run,

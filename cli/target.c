@@ -2,7 +2,23 @@
 /* Opens what the target options name. */
 #include "launch.h"
 #include "session.h"
+#include "values.h"
 #include <string.h>
+
+/* "12 (name), 13 (name)" of those that can be looked at, or why the others cannot. */
+static char *name_machines(const GPtrArray *machines, bool usable)
+{
+	GString *names = g_string_new(NULL);
+	for (size_t i = 0; i < machines->len; i++) {
+		const struct vms_found_machine *found = machines->pdata[i];
+		if (usable != !found->obstacle)
+			continue;
+		g_string_append_printf(names, "%s%d (%s%s%s)", names->len ? ", " : "",
+				       (int)found->pid, found->name, usable ? "" : ": ",
+				       usable ? "" : found->obstacle);
+	}
+	return g_string_free(names, FALSE);
+}
 
 /* The only machine of this host that can be looked at. */
 static struct vms_machine *open_only(GError **error)
@@ -11,13 +27,9 @@ static struct vms_machine *open_only(GError **error)
 	if (!machines)
 		return NULL;
 	const struct vms_found_machine *only = NULL;
-	g_autoptr(GString) list = g_string_new(NULL);
 	unsigned n = 0;
 	for (size_t i = 0; i < machines->len; i++) {
 		const struct vms_found_machine *found = machines->pdata[i];
-		g_string_append_printf(list, "%s%d (%s%s%s)", i > 0 ? ", " : "", (int)found->pid,
-				       found->name, found->obstacle ? ": " : "",
-				       found->obstacle ? found->obstacle : "");
 		if (!found->obstacle) {
 			only = found;
 			n++;
@@ -25,6 +37,7 @@ static struct vms_machine *open_only(GError **error)
 	}
 	if (n == 1)
 		return vms_machine_open_pid(only->pid, error);
+	g_autofree char *names = name_machines(machines, n > 0);
 	if (machines->len == 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no virtual machine runs here: start one with \"vmscope run -- "
@@ -33,23 +46,39 @@ static struct vms_machine *open_only(GError **error)
 			    "--core");
 	else if (n == 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "no virtual machine here can be looked at: %s", list->str);
+			    "no virtual machine here can be looked at: %s", names);
 	else
-		usage_error(error, "there are %u machines: choose one with --pid: %s", n,
-			    list->str);
+		usage_error(error, "there are %u machines: choose one with --pid: %s", n, names);
 	return NULL;
+}
+
+static struct vms_machine *open_pid(const char *text, GError **error)
+{
+	unsigned pid;
+	if (!value_unsigned("--pid", text, 1, G_MAXINT, &pid, error))
+		return NULL;
+	return vms_machine_open_pid((pid_t)pid, error);
+}
+
+static int count_targets(const struct session *session)
+{
+	return (session->pid != NULL) + (session->qmp != NULL) + (session->agent != NULL) +
+	       (session->gdb != NULL) + (session->core != NULL) + (session->launch != NULL);
+}
+
+bool session_names_target(const struct session *session)
+{
+	return count_targets(session) > 0;
 }
 
 bool session_open(struct session *session, GError **error)
 {
-	int given = (session->pid != 0) + (session->qmp != NULL) + (session->agent != NULL) +
-		    (session->gdb != NULL) + (session->core != NULL) + (session->launch != NULL);
-	if (given > 1)
+	if (count_targets(session) > 1)
 		usage_error(error,
 			    "more than one target: give one of --pid, --qmp, --agent, --gdb, "
 			    "--core, -- COMMAND");
-	else if (session->pid != 0)
-		session->machine = vms_machine_open_pid(session->pid, error);
+	else if (session->pid)
+		session->machine = open_pid(session->pid, error);
 	else if (session->qmp)
 		session->machine = vms_machine_open_qmp(session->qmp, error);
 	else if (session->agent)

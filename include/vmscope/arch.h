@@ -65,6 +65,14 @@ struct vms_page {
 	bool executable;
 };
 
+/* How a vCPU executes: how wide its code is, and what its addresses count from. */
+struct vms_code_mode {
+	unsigned bits;	     /* of its code: 64, 32 or 16 */
+	uint64_t code_base;  /* of the code segment: the next instruction is at this plus pc */
+	uint64_t stack_base; /* of the stack segment, likewise */
+	bool is_certain;     /* false: the known registers do not tell; this is the usual */
+};
+
 /* Entries of page tables that one question looks at: what any kernel needs, in a second or two. */
 #define VMS_PAGE_STEPS (UINT64_C(1) << 26)
 
@@ -93,8 +101,15 @@ struct vms_arch {
 			  bool (*each)(const struct vms_page *page, void *data), void *data);
 	/* The kernel's half of the address space (by the usual convention). */
 	bool (*is_kernel_address)(uint64_t va);
-	/* Is the vCPU in kernel mode, by its registers? */
+	/* Is the vCPU in kernel mode, by its registers? Firmware is, in real mode too. */
 	bool (*in_kernel)(const struct vms_regs *regs);
+	/* Optional: without it code is always 64 bits wide, and addresses count from 0. */
+	void (*code_mode)(const struct vms_regs *regs, struct vms_code_mode *ret);
+	/*
+	 * Optional: do addresses count from segments, and are those still to be asked for? They
+	 * are seldom needed, and slow to ask for.
+	 */
+	bool (*lacks_segments)(const struct vms_regs *regs);
 	/*
 	 * Is the vCPU waiting in its halt instruction? `code` is the
 	 * VMS_HALT_BYTES bytes that end just before the program counter.
@@ -108,9 +123,10 @@ struct vms_arch {
 	/* The paging mode in words, e.g. "5-level paging, 57-bit virtual addresses". */
 	const char *(*paging_mode)(const struct vms_regs *regs);
 	/*
-	 * One frame outwards by the frame-pointer convention. Changes pc, sp
-	 * and fp of `regs`; false when there is no caller to be found. Whether
-	 * the new frame pointer leads on is for the next step to find out.
+	 * One frame outwards by the frame-pointer convention of 64-bit or 32-bit code. Changes pc,
+	 * sp and fp of `regs`, which are addresses (see vms_arch_flatten) before and after; false
+	 * when there is no caller to be found. Whether the new frame pointer leads on is for the
+	 * next step to find out.
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
 
@@ -128,6 +144,17 @@ const struct vms_arch *vms_arch_by_name(const char *name);
 /* The index of the register called `name`, or -1. */
 int vms_arch_reg(const struct vms_arch *arch, const char *name);
 
+/* How the vCPU with these registers executes. */
+void vms_arch_code_mode(const struct vms_arch *arch, const struct vms_regs *regs,
+			struct vms_code_mode *ret);
+/* The virtual address of the next instruction, whatever segment it is in. */
+uint64_t vms_arch_code_address(const struct vms_arch *arch, const struct vms_regs *regs);
+/*
+ * Turns pc, sp and fp into virtual addresses, where they are offsets in segments. A frame pointer
+ * of 0 stays: there is no frame. To be done once.
+ */
+void vms_arch_flatten(const struct vms_arch *arch, struct vms_regs *regs);
+
 /* One decoded instruction. */
 struct vms_insn {
 	uint64_t va;
@@ -136,14 +163,21 @@ struct vms_insn {
 	char text[192];		/* mnemonic and operands */
 	uint64_t branch_target; /* of a direct jump or call, else 0 */
 	bool is_return;
+	bool is_data; /* these bytes are no instruction */
 };
 
+/* No instruction is longer, in bytes. */
+#define VMS_INSN_MAX 15
+
 /*
- * Decodes `size` bytes of code that lie at `va` and calls `each` for every
- * instruction, until the bytes end, `each` returns false or (returning false
- * with an error) an instruction cannot be decoded. For any thread.
+ * Decodes `size` bytes of code that lie at `va`, and calls `each` for every instruction, until the
+ * bytes end or `each` returns false. What is no instruction is given as data, ".byte 0x06". The
+ * code is `bits` wide: 64, or on x86-64 also 32 or 16. Of code that is not in 64-bit mode, `base`
+ * is where its segment begins: targets of jumps are addresses, not offsets in the segment.
+ * Errors: UNSUPPORTED. For any thread.
  */
-bool vms_disassemble(const struct vms_arch *arch, uint64_t va, const uint8_t *code, size_t size,
+bool vms_disassemble(const struct vms_arch *arch, unsigned bits, uint64_t base, uint64_t va,
+		     const uint8_t *code, size_t size,
 		     bool (*each)(const struct vms_insn *insn, void *data), void *data,
 		     GError **error);
 

@@ -14,7 +14,10 @@ struct vms_fact {
 	bool in_report; /* written into sample reports unless asked otherwise */
 };
 
-/* All items: the general ones, then those of the machine's engine. Owned by the array. */
+/*
+ * All items: the general ones, then those of the machine's engine; where `guest` is NULL, those of
+ * any engine. The strings are constant.
+ */
 GArray *vms_facts_list(struct vms_guest *guest);
 /*
  * One item as a table; holds the machine where it reads registers or lists. Errors:

@@ -136,6 +136,8 @@ struct vms_machine_item {
 	const char *help;
 };
 const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n);
+/* The items that any engine may have, `*n` of them; needs no machine. */
+const struct vms_machine_item *vms_machine_known_items(size_t *n);
 /* The text of an item, newly allocated. Errors: NOT_FOUND, and those of the engine. */
 char *vms_machine_item_text(struct vms_machine *machine, const char *name, GError **error);
 
@@ -235,8 +237,9 @@ uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu);
 
 /*
  * Reads the registers of a held vCPU. A register that the engine does not know stays invalid.
- * Errors: INVALID_STATE (the vCPU is not held, or not any more), NOT_FOUND (it was unplugged),
- * CLOSED, PROTOCOL, TIMEOUT.
+ * Outside of 64-bit mode the segments are among them, if the engine knows them
+ * (vms_arch_code_mode). Errors: INVALID_STATE (the vCPU is not held, or not any more), NOT_FOUND
+ * (it was unplugged), GONE_ON (a brief hold has ended), CLOSED, PROTOCOL, TIMEOUT.
  */
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		      GError **error);

@@ -19,51 +19,60 @@ static uint64_t branch_target(csh handle, const struct vms_arch *arch, const cs_
 		       : 0;
 }
 
-static void describe(csh handle, const struct vms_arch *arch, const cs_insn *insn,
+static void describe(csh handle, const struct vms_arch *arch, uint64_t base, const cs_insn *insn,
 		     struct vms_insn *ret)
 {
 	*ret = (struct vms_insn) {
-		.va = insn->address,
+		.va = base + insn->address,
 		.size = insn->size,
 	};
-	/* Data between instructions of a fixed size is shown and passed over. */
-	if (insn->id != 0) {
+	ret->is_data = insn->id == X86_INS_INVALID;
+	if (!ret->is_data) {
 		ret->branch_target = branch_target(handle, arch, insn);
 		ret->is_return = cs_insn_group(handle, insn, CS_GRP_RET);
 	}
 	memcpy(ret->bytes, insn->bytes, MIN(insn->size, sizeof(ret->bytes)));
 	g_snprintf(ret->text, sizeof(ret->text), "%s%s%s", insn->mnemonic,
 		   insn->op_str[0] ? " " : "", insn->op_str);
+	if (base && ret->branch_target) {
+		ret->branch_target += base;
+		g_snprintf(ret->text, sizeof(ret->text), "%s 0x%" G_GINT64_MODIFIER "x",
+			   insn->mnemonic, ret->branch_target);
+	}
 }
 
-bool vms_disassemble(const struct vms_arch *arch, uint64_t va, const uint8_t *code, size_t size,
+static bool open_handle(const struct vms_arch *arch, unsigned bits, csh *handle)
+{
+	int mode = arch->capstone_mode;
+	if (arch->capstone_arch == CS_ARCH_X86)
+		mode = bits == 16 ? CS_MODE_16 : bits == 32 ? CS_MODE_32 : CS_MODE_64;
+	if (cs_open((cs_arch)arch->capstone_arch, (cs_mode)mode, handle))
+		return false;
+	cs_option(*handle, CS_OPT_DETAIL, CS_OPT_ON);
+	cs_option(*handle, CS_OPT_SKIPDATA, CS_OPT_ON);
+	return true;
+}
+
+bool vms_disassemble(const struct vms_arch *arch, unsigned bits, uint64_t base, uint64_t va,
+		     const uint8_t *code, size_t size,
 		     bool (*each)(const struct vms_insn *insn, void *data), void *data,
 		     GError **error)
 {
 	csh handle;
-	if (cs_open((cs_arch)arch->capstone_arch, (cs_mode)arch->capstone_mode, &handle)) {
+	uint64_t offset = va - base;
+	if (!open_handle(arch, bits, &handle)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "cannot disassemble %s: this libcapstone does not know it", arch->name);
 		return false;
 	}
-	cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON);
-	if (arch->capstone_arch == CS_ARCH_ARM64)
-		cs_option(handle, CS_OPT_SKIPDATA, CS_OPT_ON);
 	cs_insn *insn = cs_malloc(handle);
 	bool go_on = true;
-	while (go_on && size > 0 && cs_disasm_iter(handle, &code, &size, &va, insn)) {
+	while (go_on && size > 0 && cs_disasm_iter(handle, &code, &size, &offset, insn)) {
 		struct vms_insn described;
-		describe(handle, arch, insn, &described);
+		describe(handle, arch, base, insn, &described);
 		go_on = each(&described, data);
 	}
 	cs_free(insn, 1);
 	cs_close(&handle);
-	if (go_on && size > 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "no instruction at 0x%" G_GINT64_MODIFIER
-			    "x: these bytes are not %s code",
-			    va, arch->name);
-		return false;
-	}
 	return true;
 }

@@ -87,10 +87,18 @@ static const struct vms_reg_desc registers[N_REGS] = {
 	[XCR0] = { "xcr0", 64 },
 };
 
+#define CR0_PE	 (UINT64_C(1) << 0)
 #define CR0_PG	 (UINT64_C(1) << 31)
 #define CR4_PAE	 (UINT64_C(1) << 5)
 #define CR4_LA57 (UINT64_C(1) << 12)
 #define EFER_LMA (UINT64_C(1) << 10)
+
+#define EFLAGS_VM   (UINT64_C(1) << 17)
+#define ATTR_LONG   (UINT64_C(1) << 13) /* of a code segment: 64-bit code */
+#define ATTR_WIDE   (UINT64_C(1) << 14) /* of any segment: 32 bits, else 16 */
+#define SEGMENT_PER 16			/* bytes from one segment of real mode to the next */
+#define RESET_CS    0xf000
+#define RESET_IP    0xfff0
 
 #define PTE_PRESENT (UINT64_C(1) << 0)
 #define PTE_WRITE   (UINT64_C(1) << 1)
@@ -256,9 +264,63 @@ static bool x86_is_kernel_address(uint64_t va)
 	return va >> 63;
 }
 
+/* Where the control registers are not known, it is the mode of all operating systems. */
+static bool is_long_mode(const struct vms_regs *regs)
+{
+	return !vms_regs_have(regs, CR0) || !vms_regs_have(regs, EFER) ||
+	       (regs->value[EFER] & EFER_LMA);
+}
+
+/* Is CS no selector, but a sixteenth of the base: in real mode and in virtual-8086 mode? */
+static bool is_8086_mode(const struct vms_regs *regs)
+{
+	return !is_long_mode(regs) &&
+	       (!(regs->value[CR0] & CR0_PE) || (regs->value[EFLAGS] & EFLAGS_VM));
+}
+
 static bool x86_in_kernel(const struct vms_regs *regs)
 {
+	if (is_8086_mode(regs))
+		return !(regs->value[CR0] & CR0_PE);
 	return (regs->value[CS] & 3) == 0;
+}
+
+/*
+ * In real mode the selector tells the base, but after a reset, until the first far jump: of that
+ * time only the first instruction is recognised.
+ */
+static bool x86_lacks_segments(const struct vms_regs *regs)
+{
+	const bool is_reset = regs->value[CS] == RESET_CS && regs->value[RIP] == RESET_IP;
+	return !is_long_mode(regs) && !vms_regs_have(regs, CS_ATTR) &&
+	       (!is_8086_mode(regs) || is_reset);
+}
+
+/* The base of a segment that lies at `base` once it is known. */
+static uint64_t segment_base(const struct vms_regs *regs, unsigned selector, unsigned base)
+{
+	if (vms_regs_have(regs, base))
+		return regs->value[base];
+	return is_8086_mode(regs) ? regs->value[selector] * SEGMENT_PER : 0;
+}
+
+/*
+ * Intel SDM volume 3, "Code Segment Descriptor in 64-bit Mode" and "Real-Address Mode Operation". A
+ * segment's base outlives a change of the mode: that it is a multiple of the selector is the usual.
+ */
+static void x86_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret)
+{
+	const bool known = vms_regs_have(regs, CS_ATTR);
+	const uint64_t attr = regs->value[CS_ATTR];
+	ret->is_certain = known || is_8086_mode(regs);
+	if (is_long_mode(regs) && (!known || (attr & ATTR_LONG)))
+		return;
+	if (known)
+		ret->bits = attr & ATTR_WIDE ? 32 : 16;
+	else
+		ret->bits = is_8086_mode(regs) ? 16 : 32;
+	ret->code_base = segment_base(regs, CS, CS_BASE);
+	ret->stack_base = segment_base(regs, SS, SS_BASE);
 }
 
 static bool x86_is_halted(const struct vms_regs *regs, const uint8_t *code)
@@ -299,17 +361,36 @@ static const char *x86_paging_mode(const struct vms_regs *regs)
 	return paging_of(regs)->text;
 }
 
+/* Two words of the stack, of 4 or 8 bytes each. */
+static bool read_words(const struct vms_reader *virt, uint64_t va, size_t size, uint64_t words[2])
+{
+	uint32_t narrow[2];
+	if (size == sizeof(*words))
+		return virt->read(virt->data, va, words, 2 * size);
+	if (!virt->read(virt->data, va, narrow, 2 * size))
+		return false;
+	words[0] = GUINT32_FROM_LE(narrow[0]);
+	words[1] = GUINT32_FROM_LE(narrow[1]);
+	return true;
+}
+
 static bool x86_step_frame_pointer(struct vms_regs *regs, const struct vms_reader *virt)
 {
+	struct vms_code_mode mode = { .bits = 64 };
 	uint64_t frame[2]; /* the caller's frame pointer, the return address */
 	uint64_t fp = regs->value[RBP];
-	if (fp == 0 || fp % 8 != 0 || !virt->read(virt->data, fp, frame, sizeof(frame)))
+	x86_code_mode(regs, &mode);
+	size_t word = mode.bits / 8;
+	if (word < sizeof(uint32_t) || fp == 0 || fp % word != 0 ||
+	    !read_words(virt, fp, word, frame))
 		return false;
 	if (frame[1] == 0)
 		return false;
 	vms_regs_set(regs, RBP, frame[0]);
-	vms_regs_set(regs, RSP, fp + sizeof(frame));
 	vms_regs_set(regs, RIP, frame[1]);
+	if (mode.bits != 64)
+		vms_arch_flatten(&vms_arch_x86_64, regs);
+	vms_regs_set(regs, RSP, fp + 2 * word);
 	return true;
 }
 
@@ -325,6 +406,8 @@ const struct vms_arch vms_arch_x86_64 = {
 	.each_page = x86_each_page,
 	.is_kernel_address = x86_is_kernel_address,
 	.in_kernel = x86_in_kernel,
+	.code_mode = x86_code_mode,
+	.lacks_segments = x86_lacks_segments,
 	.is_halted = x86_is_halted,
 	.kernel_root = x86_kernel_root,
 	.paging_mode = x86_paging_mode,

@@ -13,7 +13,8 @@ static bool is_idle(const struct vms_arch *arch, struct vms_memory *memory,
 
 	if (task && !task->is_idle)
 		return false;
-	return vms_memory_read(memory, regs->value[arch->pc] - sizeof(code), code, sizeof(code)) &&
+	return vms_memory_read(memory, vms_arch_code_address(arch, regs) - sizeof(code), code,
+			       sizeof(code)) &&
 	       arch->is_halted(regs, code);
 }
 

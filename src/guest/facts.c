@@ -100,7 +100,7 @@ static void add_cpu(struct vms_guest *guest, unsigned vcpu, const struct vms_reg
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 	struct vms_task task = { 0 };
 	struct vms_location location = { 0 };
-	uint64_t pc = regs->value[arch->pc];
+	uint64_t pc = vms_arch_code_address(arch, regs);
 	bool known = vms_guest_current(guest, memory, regs, &task);
 	vms_guest_locate(guest, NULL, pc, &location);
 	vms_table_add(table, (uint64_t)vcpu, (uint64_t)vms_machine_vcpu_thread(machine, vcpu),
@@ -123,14 +123,19 @@ static void add_mode(struct vms_guest *guest, unsigned vcpu, const struct vms_re
 		     struct vms_table *table)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_guest_machine(guest));
-	vms_table_add(table, (uint64_t)vcpu, arch->paging_mode(regs));
+	struct vms_code_mode mode;
+	vms_arch_code_mode(arch, regs, &mode);
+	vms_table_add(table, (uint64_t)vcpu, arch->paging_mode(regs), (uint64_t)mode.bits,
+		      mode.code_base, mode.is_certain ? NULL : "assumed");
 }
 
 static struct vms_table *get_mode(struct vms_guest *guest, GError **error)
 {
-	static const struct vms_column columns[] = { { "vcpu", VMS_COLUMN_NUMBER },
-						     { "mode", VMS_COLUMN_TEXT },
-						     { NULL } };
+	static const struct vms_column columns[] = {
+		{ "vcpu", VMS_COLUMN_NUMBER },	    { "mode", VMS_COLUMN_TEXT },
+		{ "code_bits", VMS_COLUMN_NUMBER }, { "code_base", VMS_COLUMN_ADDRESS },
+		{ "note", VMS_COLUMN_TEXT },	    { NULL }
+	};
 	return for_vcpus(guest, columns, add_mode, error);
 }
 
@@ -330,7 +335,7 @@ static const struct item items[] = {
 	{ { "machine", "Machine", "what runs the guest", true }, get_machine },
 	{ { "cpus", "vCPUs", "what every vCPU does now", true }, get_cpus },
 	{ { "memory", "Memory", "RAM, by guest-physical address", true }, get_memory },
-	{ { "mode", "Paging mode", "of every vCPU", true }, get_mode },
+	{ { "mode", "Mode", "paging, and how wide the code is, of every vCPU", true }, get_mode },
 	{ { "mappings", "Memory mappings", "virtual addresses that vCPU 0 has mapped", false },
 	  get_mappings },
 	{ { "handlers", "Memory handlers", "RAM, ROM and MMIO ranges and who answers there",
@@ -350,7 +355,8 @@ GArray *vms_facts_list(struct vms_guest *guest)
 {
 	GArray *list = g_array_new(FALSE, FALSE, sizeof(struct vms_fact));
 	size_t n;
-	const struct vms_machine_item *own = vms_machine_items(vms_guest_machine(guest), &n);
+	const struct vms_machine_item *own = guest ? vms_machine_items(vms_guest_machine(guest), &n)
+						   : vms_machine_known_items(&n);
 	for (size_t i = 0; i < G_N_ELEMENTS(items); i++)
 		g_array_append_val(list, items[i].fact);
 	for (size_t i = 0; i < n; i++) {

@@ -116,6 +116,11 @@ struct vms_hold_state {
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 
+/* Registers that the engine gave, and the same with what it was asked for then. */
+struct vms_seen_regs {
+	struct vms_regs given, all;
+};
+
 /* The part of a machine that all engines share; an engine embeds it as its first member. */
 struct vms_machine {
 	const struct vms_engine *engine;
@@ -140,6 +145,9 @@ struct vms_machine {
 	struct vms_hold_state *holds; /* one per vCPU if `holds_each`, else one */
 	_Atomic uint64_t last_epoch;
 	struct vms_regs *learnt; /* by vCPU, see vms_machine_add_regs; NULL: none */
+	atomic_bool told_mode;	 /* it was logged that a vCPU's mode is not known */
+	/* By vCPU, behind its lock: the vCPU when last seen outside of 64-bit mode; NULL: never. */
+	struct vms_seen_regs **seen;
 };
 
 /* An engine calls it once, as soon as arch, n_vcpus and ranges are set. */

@@ -6,6 +6,8 @@
  */
 #include "base/clock.h"
 #include "machine/engine.h"
+#include <string.h>
+#include <vmscope/log.h>
 
 /* How often to try to hold vCPUs that wait for one another, and how long to wait in between. */
 #define HOLD_TRIES    100
@@ -29,6 +31,7 @@ void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engi
 	g_mutex_init(&machine->lock);
 	machine->hold_limit_ns = VMS_HOLD_LIMIT_NS;
 	machine->holds = g_new0(struct vms_hold_state, n_hold_states(machine));
+	machine->seen = g_new0(struct vms_seen_regs *, machine->n_vcpus);
 	for (unsigned i = 0; i < n_hold_states(machine); i++)
 		g_mutex_init(&machine->holds[i].lock);
 }
@@ -51,6 +54,9 @@ void vms_machine_unref(struct vms_machine *machine)
 		g_mutex_clear(&machine->holds[i].lock);
 	g_clear_pointer(&machine->holds, g_free);
 	g_clear_pointer(&machine->learnt, g_free);
+	for (unsigned i = 0; i < machine->n_vcpus; i++)
+		g_free(machine->seen[i]);
+	g_clear_pointer(&machine->seen, g_free);
 	machine->engine->close(machine);
 }
 
@@ -229,6 +235,15 @@ static bool refuse_hold(struct vms_machine *machine, GError **error)
 	return false;
 }
 
+/* Returns false. */
+static bool set_gone_on(struct vms_machine *machine, unsigned unit, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
+		    "vCPU %u of %s was held only briefly, and has gone on: hold it again", unit,
+		    machine->info.name);
+	return false;
+}
+
 static bool hold_unit(struct vms_machine *machine, unsigned unit, bool brief, GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
@@ -237,12 +252,8 @@ static bool hold_unit(struct vms_machine *machine, unsigned unit, bool brief, GE
 		return false;
 	if (state->is_observed)
 		return refuse_hold(machine, error);
-	if (!brief && !pin_unit(machine, unit)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
-			    "vCPU %u of %s was held only briefly, and has gone on: hold it again",
-			    unit, machine->info.name);
-		return false;
-	}
+	if (!brief && !pin_unit(machine, unit))
+		return set_gone_on(machine, unit, error);
 	state->depth++;
 	return true;
 }
@@ -434,6 +445,58 @@ static bool get_system_regs(struct vms_machine *machine, unsigned vcpu, struct v
 	return !engine->system_regs || engine->system_regs(machine, vcpu, ret, error);
 }
 
+static void tell_assumed_mode(struct vms_machine *machine, unsigned vcpu,
+			      const struct vms_regs *regs)
+{
+	struct vms_code_mode mode;
+	vms_arch_code_mode(machine->arch, regs, &mode);
+	if (!mode.is_certain && !atomic_exchange(&machine->told_mode, true))
+		vms_log(VMS_LOG_WARNING,
+			"%s: vCPU %u is not in 64-bit mode, and its segments cannot be asked for: "
+			"taken for %u-bit code whose addresses count from 0",
+			machine->info.name, vcpu, mode.bits);
+}
+
+/* A vCPU that has not moved since, as one that waits for good, has the same segments. */
+static bool recall_segments(struct vms_machine *machine, unsigned vcpu, struct vms_regs *regs)
+{
+	const struct vms_seen_regs *seen = machine->seen[vcpu];
+	if (!seen || memcmp(&seen->given, regs, sizeof(*regs)) != 0)
+		return false;
+	*regs = seen->all;
+	return true;
+}
+
+static void remember_segments(struct vms_machine *machine, unsigned vcpu,
+			      const struct vms_regs *given, const struct vms_regs *all)
+{
+	if (!machine->seen[vcpu])
+		machine->seen[vcpu] = g_new(struct vms_seen_regs, 1);
+	*machine->seen[vcpu] = (struct vms_seen_regs) { *given, *all };
+}
+
+/*
+ * Outside of 64-bit mode addresses count from segments: nothing can be understood without them.
+ * Where the engine does not tell them, the usual is assumed. Asking takes longer than a brief hold.
+ */
+static bool add_segments(struct vms_machine *machine, unsigned vcpu, unsigned unit,
+			 struct vms_regs *regs, GError **error)
+{
+	const struct vms_arch *arch = machine->arch;
+	struct vms_regs more = *regs;
+	if (!arch->lacks_segments || !arch->lacks_segments(regs) ||
+	    recall_segments(machine, vcpu, regs))
+		return true;
+	if (!pin_unit(machine, unit))
+		return set_gone_on(machine, unit, error);
+	if (get_system_regs(machine, vcpu, &more, NULL)) {
+		remember_segments(machine, vcpu, regs, &more);
+		*regs = more;
+	}
+	tell_assumed_mode(machine, vcpu, regs);
+	return true;
+}
+
 static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struct vms_regs *ret,
 		     GError **error)
 {
@@ -452,7 +515,7 @@ static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struc
 	    (all && !get_system_regs(machine, vcpu, ret, error)))
 		return false;
 	complete_regs(machine, vcpu, ret);
-	return true;
+	return all || add_segments(machine, vcpu, unit, ret, error);
 }
 
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,

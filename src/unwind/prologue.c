@@ -44,6 +44,8 @@ static int subtracted(const struct vms_insn *insn)
 static bool add_instruction(const struct vms_insn *insn, void *data)
 {
 	struct frame *frame = data;
+	if (insn->is_data)
+		return false;
 	if (is_push_or_pop(insn, PUSH)) {
 		frame->pushed += 8;
 		if (insn->bytes[0] == PUSH_RBP)
@@ -66,7 +68,8 @@ bool vms_x86_64_prologue(struct vms_cursor *cursor, struct vms_orc_entry *ret)
 	if (!cursor->virt.read(cursor->virt.data, location.start, code, size))
 		return false;
 	/* The last instruction may be cut; none of a prologue's is. */
-	vms_disassemble(cursor->arch, location.start, code, size, add_instruction, &frame, NULL);
+	vms_disassemble(cursor->arch, 64, 0, location.start, code, size, add_instruction, &frame,
+			NULL);
 	*ret = (struct vms_orc_entry) {
 		.type = VMS_ORC_TYPE_CALL,
 		.sp_reg = VMS_ORC_SP,

@@ -47,13 +47,17 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 	const struct vms_arch *arch = cursor->arch;
 	struct vms_regs *regs = &cursor->regs;
 	uint64_t pc = regs->value[arch->pc], sp = regs->value[arch->sp], fp = regs->value[arch->fp];
+	struct vms_code_mode mode;
 	uint64_t word;
 
-	if (fp == 0)
+	vms_arch_code_mode(arch, regs, &mode);
+	if (mode.bits == 16)
+		*end = VMS_WALK_NO_INFO; /* its calls leave frames of two sizes, near and far */
+	else if (fp == 0)
 		*end = VMS_WALK_ROOT;
-	else if (fp % sizeof(word) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
+	else if (fp % (mode.bits / 8) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
 		*end = VMS_WALK_NO_INFO;
-	else if (!cursor->virt.read(cursor->virt.data, fp, &word, sizeof(word)))
+	else if (!cursor->virt.read(cursor->virt.data, fp, &word, mode.bits / 8))
 		*end = VMS_WALK_UNREADABLE;
 	else if (!arch->step_frame_pointer(regs, &cursor->virt))
 		*end = VMS_WALK_ROOT;
@@ -137,6 +141,7 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 	struct left from;
 	unsigned switches = 0;
 
+	vms_arch_flatten(arch, &cursor.regs);
 	ret->n = ret->n_kernel = 0;
 	ret->kernel_end = VMS_WALK_ROOT;
 	add_frame(ret, &cursor);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The commands that look inside, against what QEMU and the guest say themselves."""
 import json
+import os
 import re
+import subprocess
 import unittest
 
 import harness
@@ -42,6 +44,34 @@ class List(Case):
         rows = {row["pid"]: row for row in json.loads(vmscope("list", "--json").out)}
         self.assertEqual(rows[machine.pid]["name"], "closed")
         self.assertIn("QMP", rows[machine.pid]["obstacle"])
+
+    def test_guest_of_one_that_hangs(self):
+        """Why it cannot be told is an obstacle, no guest. Other machines are not looked at here:
+        this is a PID namespace of its own."""
+        directory = self.guest.directory
+        script = f"""
+            for name in hangs works; do
+                {harness.ARCHS["x86_64"].qemu[0]} -S -accel tcg -m 16 -nodefaults -display none \\
+                    -name $name -qmp unix:{directory}/$name,server=on,wait=off >&2 &
+                test $name = works || hangs=$!
+            done
+            until test -S {directory}/hangs -a -S {directory}/works; do sleep 0.1; done
+            sleep 0.5
+            kill -STOP $hangs
+            {harness.VMSCOPE} list --guest --json --output {directory}/json
+            {harness.VMSCOPE} list --guest --output {directory}/text
+            kill -KILL 0"""
+        unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
+        if subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this user may not make a PID namespace")
+        subprocess.run([*unshare, script], stderr=subprocess.DEVNULL, start_new_session=True,
+                       timeout=harness.ANSWER_SECONDS)
+        rows = {row["name"]: row for row in json.loads((directory / "json").read_text())}
+        self.assertEqual((rows["works"]["guest"], rows["works"]["obstacle"]), ("none detected", None))
+        self.assertIsNone(rows["hangs"]["guest"])
+        self.assertIn("hang", rows["hangs"]["obstacle"])
+        lines = (directory / "text").read_text().splitlines()
+        self.assertTrue(all(len(line) < 200 for line in lines if rows["hangs"]["obstacle"] not in line))
 
 
 class Registers(Case):
@@ -85,8 +115,11 @@ class Registers(Case):
         run = vmscope("regs", "no_register", *self.target, check=False)
         self.assertEqual(run.status, 1)
         self.assertIn("no_register", run.err)
-        run = vmscope("regs", "--cpu", "7", *self.target, check=False)
-        self.assertEqual(run.status, 2)
+        for cpu in ("7", "2", "-1", "1x", ""):
+            for command in (("regs",), ("stack",), ("mem", "linux_banner"), ("disas", "vfs_read")):
+                run = vmscope(*command, "--cpu", cpu, *self.target, check=False)
+                self.assertEqual((run.status, run.out), (2, ""), (command, cpu))
+                self.assertIn(f"no vCPU {cpu}: this machine has 0 to 1", run.err)
 
 
 class Memory(Case):
@@ -113,6 +146,16 @@ class Memory(Case):
         for address, size in ((0, 4096), (0x100000, 1 << 20), ((512 << 20) - 4096, 4096)):
             self.assertEqual(self.ours("--physical", hex(address), size),
                              self.saved("pmemsave", address, size))
+
+    def test_json(self):
+        self.pause()
+        rows = self.json("mem", "linux_banner", "40")
+        start = int(rows[0]["address"], 16)
+        self.assertEqual([int(row["address"], 16) - start for row in rows], [0, 16, 32])
+        self.assertEqual(bytes.fromhex("".join(row["bytes"] for row in rows)),
+                         self.saved("memsave", start, 40))
+        run = vmscope("mem", "0", "--raw", "--json", *self.target, check=False)
+        self.assertEqual(run.status, 2)
 
     def test_text(self):
         version = self.guest.run("cat /proc/version").strip()
@@ -156,6 +199,69 @@ class Stacks(Case):
         ours = [row["symbol"] for row in self.json("stack", "--task", pid)]
         self.assertTrue(theirs)
         self.assertEqual([name for name in ours if name in theirs], theirs, ours)
+
+
+    def test_vcpu_or_task(self):
+        for wrong in (("--task", "1", "--cpu", "0"), ("--task", "-1"), ("--task", "init")):
+            run = vmscope("stack", *wrong, *self.target, check=False)
+            self.assertEqual((run.status, run.out), (2, ""), wrong)
+            self.assertIn("--task", run.err)
+
+
+class Symbols(Case):
+    def test_offset(self):
+        start, size = next((row["address"], row["size"])
+                           for row in self.json("symbol", "vfs_read"))
+        inside = hex(int(start, 16) + 0x10)
+        self.assertGreater(size, 0x10)
+        out = vmscope("symbol", "vfs_read+0x10", *self.target).out
+        self.assertEqual(out, "vfs_read+0x10\n")
+        self.assertEqual(vmscope("symbol", inside, *self.target).out, out)
+        rows = self.json("symbol", "vfs_read+0x10")
+        self.assertEqual((rows[0]["name"], rows[0]["address"], rows[0]["size"]),
+                         ("vfs_read", start, size))
+        for wrong, status in (("no_such_symbol+1", 1), ("vfs_read+", 2), ("vfs_read+x", 2)):
+            run = vmscope("symbol", wrong, *self.target, check=False)
+            self.assertEqual((run.status, run.out), (status, ""), wrong)
+
+
+class Log(Case):
+    def test_empty_record(self):
+        """It has a line, in the guest's own dmesg too, and as many as in JSON."""
+        self.guest.run("printf 'before\\n' >/dev/kmsg; printf '\\n' >/dev/kmsg; printf 'after\\n' >/dev/kmsg")
+        texts = [row["text"] for row in self.json("dmesg")]
+        at = texts.index("before")
+        self.assertEqual(texts[at:at + 3], ["before", "", "after"])
+        lines = [re.sub(r"^\[ *\d+\.\d+\] ?", "", line)
+                 for line in vmscope("dmesg", *self.target).out.splitlines()]
+        self.assertEqual(lines, "\n".join(texts).split("\n"))
+
+
+class Completion(unittest.TestCase):
+    def complete(self, *words):
+        """What bash offers for the last of these words."""
+        script = f"""
+            source {harness.ROOT}/cli/completion/vmscope
+            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+            _vmscope
+            printf '%s\\n' "${{COMPREPLY[@]}}" """
+        path = f"{harness.VMSCOPE.parent}:{os.environ['PATH']}"
+        return subprocess.run(["bash", "-c", script, "bash", *words], text=True, check=True,
+                              stdout=subprocess.PIPE, env=os.environ | {"PATH": path}).stdout.split()
+
+    def test_items(self):
+        items = [row["item"] for row in json.loads(vmscope("info", "help", "--json").out)]
+        self.assertIn("pci", items)
+        self.assertEqual(self.complete("vmscope", "info", ""), [*items, "help"])
+        self.assertEqual(self.complete("vmscope", "info", "os", "cp"), ["cpus"])
+        self.assertEqual(self.complete("vmscope", "sample", "--facts", ""), [*items, "all", "none"])
+        self.assertEqual(self.complete("vmscope", "sample", "--facts", "os,cp"), ["os,cpus"])
+        self.assertEqual(self.complete("vmscope", "sample", "--facts", "=", "-cp"), ["-cpus"])
+
+    def test_options(self):
+        self.assertIn("--json", self.complete("vmscope", "info", "--"))
+        self.assertEqual(self.complete("vmscope", "core", "--format", "v"), ["vbox"])
+        self.assertEqual(self.complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
 
 
 class BlockedLog(Case):

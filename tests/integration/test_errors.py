@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Targets that cannot be opened: each has its own error, in time, and nothing hangs or crashes."""
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -21,8 +22,7 @@ class Case(unittest.TestCase):
         self.assertEqual(run.status, status, f"{arguments}: {run.out}{run.err}")
         lines = run.err.strip().splitlines()
         self.assertTrue(lines and lines[0].startswith("vmscope: "), run.err)
-        if status == 1:
-            self.assertEqual(len(lines), 1, run.err)
+        self.assertEqual(len(lines), 1, run.err)
         if says:
             self.assertRegex(lines[0], says)
         self.assertNotIn("runtime error", run.err)
@@ -65,6 +65,29 @@ class NoMachine(Case):
                 self.fails("stack", "-p", process.pid, says="QEMU")
             finally:
                 process.kill()
+
+    def test_no_process_number(self):
+        """Least of all does it mean the only machine."""
+        for wrong in ("0", "-1", "", "x"):
+            self.fails("stack", "-p", wrong, status=2, says=f"--pid {wrong}: ")
+
+    def test_choice(self):
+        """Those that cannot be looked at are no choice."""
+        machines = [harness.Machine("-S", smp=1, memory=16, qmp=qmp) for qmp in (True, True, False)]
+        for machine in machines:
+            self.addCleanup(machine.stop)
+        line = self.fails("regs", status=2, says="choose one with --pid")
+        count, names = re.search(r"there are (\d+) machines: .*?: (.*) \(see", line).groups()
+        self.assertEqual(len(names.split(", ")), int(count))
+        for machine in machines[:2]:
+            self.assertIn(f"{machine.pid} (", names)
+        self.assertNotIn(f"{machines[2].pid} (", names)
+
+    def test_not_reaped(self):
+        with subprocess.Popen(["sleep", "1000"]) as process:
+            process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            self.fails("stack", "-p", process.pid, says=f"process {process.pid} has ended")
 
     def test_qemu_without_qmp(self):
         machine = harness.Machine("-S", smp=1, memory=64, qmp=False)

@@ -211,7 +211,7 @@ class Options(Case):
     def refused(self, *arguments):
         run = vmscope(*arguments, check=False, env=self.environment)
         self.assertEqual((run.status, run.out), (2, ""), run.err)
-        self.assertRegex(run.err, r"^vmscope: .*\nTry ")
+        self.assertRegex(run.err, r"\Avmscope: .* \(see \"vmscope (run|calls) --help\"\)\n\Z")
         self.assertFalse((self.directory / "trace").exists())
         return run.err
 

@@ -503,8 +503,8 @@ static void test_disassembly(void)
 	const uint32_t code[] = { (uint32_t)BL_LEAF, 0xb4000080 /* cbz x0, 16 ahead */,
 				  (uint32_t)RET, 0xffffffff /* no instruction */, (uint32_t)NOP };
 	g_autoptr(GArray) insns = g_array_new(FALSE, FALSE, sizeof(struct vms_insn));
-	g_assert_true(vms_disassemble(&vms_arch_aarch64, CODE, (const uint8_t *)code, sizeof(code),
-				      keep_insn, insns, NULL));
+	g_assert_true(vms_disassemble(&vms_arch_aarch64, 64, 0, CODE, (const uint8_t *)code,
+				      sizeof(code), keep_insn, insns, NULL));
 	const struct vms_insn *insn = &g_array_index(insns, struct vms_insn, 0);
 	g_assert_cmpuint(insns->len, ==, 5);
 	g_assert_cmpstr(insn[0].text, ==, "bl #0x4100");

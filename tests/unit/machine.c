@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "arch/x86_64.h"
 #include "machine/engine.h"
 
 #define VCPUS 3
@@ -16,6 +17,10 @@ struct counting {
 	int silent;	/* a vCPU that does not answer to being held, or INT_MIN */
 	bool asked;	/* has it been asked to? */
 	bool timed_out; /* nobody made it answer in time */
+	bool is_narrow; /* vCPUs are in 32-bit mode */
+	uint64_t rax;
+	int asked_for_segments;
+	bool fail_segments;
 };
 
 static int *counter(struct vms_machine *machine, int vcpu)
@@ -63,10 +68,24 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	(void)machine, (void)error;
+	(void)error;
 	*ret = (struct vms_regs) { 0 };
-	vms_regs_set(ret, 0, vcpu);
+	vms_regs_set(ret, RAX, vcpu + ((struct counting *)machine)->rax);
+	vms_regs_set(ret, CR0, 0x11);
+	vms_regs_set(ret, EFER, ((struct counting *)machine)->is_narrow ? 0 : 0x500);
 	return true;
+}
+
+static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			GError **error)
+{
+	(void)vcpu;
+	((struct counting *)machine)->asked_for_segments++;
+	vms_regs_set(ret, CS_ATTR, 0xc09b);
+	if (!((struct counting *)machine)->fail_segments)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL, "told so");
+	return false;
 }
 
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
@@ -90,6 +109,7 @@ static void close_machine(struct vms_machine *machine)
 static const struct vms_engine all_at_once = { .hold = hold,
 					       .release = release,
 					       .regs = regs,
+					       .system_regs = system_regs,
 					       .read_phys = read_phys,
 					       .close = close_machine };
 static const struct vms_engine each = { .holds_each = true,
@@ -103,6 +123,7 @@ static const struct vms_engine each = { .holds_each = true,
 static struct vms_machine *start(struct counting *counting, const struct vms_engine *engine)
 {
 	*counting = (struct counting) { .fail_hold_of = INT_MIN, .silent = INT_MIN };
+	counting->machine.arch = &vms_arch_x86_64;
 	counting->machine.n_vcpus = VCPUS;
 	counting->machine.info.name = "counting";
 	vms_machine_init(&counting->machine, engine);
@@ -125,6 +146,32 @@ static void test_nested_holds(void)
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 	vms_machine_unref(machine);
 	g_assert_cmpuint(counting.closed, ==, 1);
+}
+
+/* Segments are asked for where addresses count from them, and nowhere else. */
+static void test_segments(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &all_at_once);
+	struct vms_regs regs;
+	g_assert_true(vms_machine_hold(machine, VMS_ALL_VCPUS, NULL));
+	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
+	g_assert_cmpint(counting.asked_for_segments, ==, 0);
+	counting.is_narrow = true;
+	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
+	g_assert_cmpint(counting.asked_for_segments, ==, 1);
+	g_assert_true(vms_regs_have(&regs, CS_ATTR));
+	/* It has not moved; then it has, and they cannot be had. */
+	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
+	g_assert_cmpint(counting.asked_for_segments, ==, 1);
+	g_assert_true(vms_regs_have(&regs, CS_ATTR));
+	counting.rax = 10;
+	counting.fail_segments = true;
+	g_assert_true(vms_machine_regs(machine, 0, &regs, NULL));
+	g_assert_cmpint(counting.asked_for_segments, ==, 2);
+	g_assert_false(vms_regs_have(&regs, CS_ATTR));
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, NULL));
+	vms_machine_unref(machine);
 }
 
 static void test_epoch(void)
@@ -291,6 +338,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/machine/nested-holds", test_nested_holds);
+	g_test_add_func("/machine/segments", test_segments);
 	g_test_add_func("/machine/epoch", test_epoch);
 	g_test_add_func("/machine/each", test_each);
 	g_test_add_func("/machine/busy", test_busy);

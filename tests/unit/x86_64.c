@@ -316,6 +316,153 @@ static void test_frame_pointer(void)
 	g_assert_false(vms_arch_x86_64.step_frame_pointer(&regs, &memory));
 }
 
+static struct vms_code_mode mode_of(const struct vms_regs *regs)
+{
+	struct vms_code_mode mode;
+	vms_arch_code_mode(&vms_arch_x86_64, regs, &mode);
+	return mode;
+}
+
+/* Firmware: CS is no selector there, and its low bits are no privilege. */
+static void test_real_mode(void)
+{
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CR0, 0x10);
+	vms_regs_set(&regs, EFER, 0);
+	vms_regs_set(&regs, CS, 0xc983);
+	vms_regs_set(&regs, SS, 0x9000);
+	vms_regs_set(&regs, RIP, 0xb7ee);
+	vms_regs_set(&regs, RSP, 0x1000);
+	vms_regs_set(&regs, RBP, 0x1010);
+	g_assert_true(vms_arch_x86_64.in_kernel(&regs));
+	g_assert_false(vms_arch_x86_64.lacks_segments(&regs)); /* the selector tells */
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 16);
+	g_assert_true(mode_of(&regs).is_certain);
+	g_assert_cmphex(vms_arch_code_address(&vms_arch_x86_64, &regs), ==, 0xc9830 + 0xb7ee);
+
+	/* After a reset the base is not that of the selector. */
+	vms_regs_set(&regs, CS, 0xf000);
+	vms_regs_set(&regs, RIP, 0xfff0);
+	g_assert_true(vms_arch_x86_64.lacks_segments(&regs));
+	vms_regs_set(&regs, RIP, 0xb7ee);
+	vms_regs_set(&regs, CS_BASE, 0xffff0000);
+	vms_regs_set(&regs, CS_ATTR, 0x9b);
+	vms_regs_set(&regs, SS_BASE, 0x80000);
+	g_assert_false(vms_arch_x86_64.lacks_segments(&regs));
+	vms_arch_flatten(&vms_arch_x86_64, &regs);
+	g_assert_cmphex(regs.value[RIP], ==, 0xffffb7ee);
+	g_assert_cmphex(regs.value[RSP], ==, 0x81000);
+	g_assert_cmphex(regs.value[RBP], ==, 0x81010);
+}
+
+static void test_protected_mode(void)
+{
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CR0, 0x11);
+	vms_regs_set(&regs, EFER, 0);
+	vms_regs_set(&regs, CS, 0x1b);
+	vms_regs_set(&regs, RIP, 0x1234);
+	g_assert_false(vms_arch_x86_64.in_kernel(&regs));
+	g_assert_true(vms_arch_x86_64.lacks_segments(&regs));
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 32);
+	g_assert_false(mode_of(&regs).is_certain);
+	vms_regs_set(&regs, CS_BASE, 0xf0000);
+	vms_regs_set(&regs, CS_ATTR, 0x9b); /* a descriptor of 16-bit code */
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 16);
+	g_assert_true(mode_of(&regs).is_certain);
+	g_assert_cmphex(vms_arch_code_address(&vms_arch_x86_64, &regs), ==, 0xf1234);
+	vms_regs_set(&regs, CS_ATTR, 0xc09b);
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 32);
+	vms_regs_set(&regs, EFLAGS, 1 << 17); /* virtual-8086 mode, of a user */
+	vms_regs_forget(&regs, CS_ATTR);
+	vms_regs_forget(&regs, CS_BASE);
+	vms_regs_set(&regs, CS, 0x1000);
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 16);
+	g_assert_cmphex(mode_of(&regs).code_base, ==, 0x10000);
+	g_assert_false(vms_arch_x86_64.in_kernel(&regs));
+}
+
+static void test_long_mode(void)
+{
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, RIP, UINT64_C(0xffffffff81000000));
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 64); /* nothing else is known */
+	vms_regs_set(&regs, CR0, 0x80000011);
+	vms_regs_set(&regs, EFER, 0x500);
+	vms_regs_set(&regs, CS_BASE, 0x1000); /* without effect */
+	g_assert_false(vms_arch_x86_64.lacks_segments(&regs));
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 64);
+	vms_regs_set(&regs, CS_ATTR, 0xa09b);
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 64);
+	g_assert_cmphex(vms_arch_code_address(&vms_arch_x86_64, &regs), ==,
+			UINT64_C(0xffffffff81000000));
+	vms_regs_set(&regs, CS_ATTR, 0xc0fb); /* a 32-bit program */
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 32);
+}
+
+static void test_narrow_frame_pointer(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_reader memory = { ram_read, ram };
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CR0, 0x11);
+	vms_regs_set(&regs, EFER, 0);
+	vms_regs_set(&regs, RBP, 0x2004);
+	vms_regs_set(&regs, CS_BASE, 0x10000);
+	vms_regs_set(&regs, SS_BASE, 0x1000);
+	put64(ram, 0x2000, UINT64_C(0x1040) << 32); /* the frame pointer, an offset as it is */
+	put64(ram, 0x2008, UINT64_C(0xffffffff00001234));
+	g_assert_true(vms_arch_x86_64.step_frame_pointer(&regs, &memory));
+	g_assert_cmphex(regs.value[RIP], ==, 0x11234);
+	g_assert_cmphex(regs.value[RSP], ==, 0x200c);
+	g_assert_cmphex(regs.value[RBP], ==, 0x2040);
+	vms_regs_set(&regs, CS_ATTR, 0x9b); /* 16-bit code has frames of two sizes */
+	vms_regs_set(&regs, RBP, 0x2004);
+	g_assert_false(vms_arch_x86_64.step_frame_pointer(&regs, &memory));
+}
+
+static bool keep_insn(const struct vms_insn *insn, void *data)
+{
+	g_array_append_vals(data, insn, 1);
+	return true;
+}
+
+static GArray *disassemble(unsigned bits, uint64_t base, uint64_t va, const char *code, size_t size)
+{
+	GArray *insns = g_array_new(FALSE, FALSE, sizeof(struct vms_insn));
+	g_assert_true(vms_disassemble(&vms_arch_x86_64, bits, base, va, (const uint8_t *)code, size,
+				      keep_insn, insns, NULL));
+	return insns;
+}
+
+static void test_disassembly(void)
+{
+	g_autoptr(GArray) far = disassemble(16, 0xf0000, 0xffff0, "\xea\x5b\xe0\x00\xf0", 5);
+	const struct vms_insn *insn = &g_array_index(far, struct vms_insn, 0);
+	g_assert_cmpuint(far->len, ==, 1);
+	g_assert_cmpstr(insn->text, ==, "ljmp 0xf000:0xe05b");
+	g_assert_cmphex(insn->va, ==, 0xffff0);
+
+	/* A segment that does not begin at 64 KiB: what is shown are addresses all the same. */
+	g_autoptr(GArray) near = disassemble(16, 0xc9830, 0xc9840, "\xe8\x10\x00\xc3", 4);
+	insn = &g_array_index(near, struct vms_insn, 0);
+	g_assert_cmpuint(near->len, ==, 2);
+	g_assert_cmpstr(insn[0].text, ==, "call 0xc9853");
+	g_assert_cmphex(insn[0].branch_target, ==, 0xc9853);
+	g_assert_cmphex(insn[1].va, ==, 0xc9843);
+	g_assert_true(insn[1].is_return);
+
+	g_autoptr(GArray) wide = disassemble(32, 0, 0x1000, "\xb8\x01\x00\x00\x00\x90", 6);
+	g_assert_cmpuint(wide->len, ==, 2);
+
+	/* What is no instruction is data, and what follows is shown. */
+	g_autoptr(GArray) data = disassemble(64, 0, 0x1000, "\x06\x90", 2);
+	insn = &g_array_index(data, struct vms_insn, 0);
+	g_assert_cmpuint(data->len, ==, 2);
+	g_assert_true(insn[0].is_data);
+	g_assert_cmpstr(insn[1].text, ==, "nop");
+}
+
 static void test_names(void)
 {
 	g_assert_true(vms_arch_by_name("x86_64") == &vms_arch_x86_64);
@@ -341,6 +488,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/x86_64/isolated-kernel", test_isolated_kernel);
 	g_test_add_func("/x86_64/halted", test_halted);
 	g_test_add_func("/x86_64/frame-pointer", test_frame_pointer);
+	g_test_add_func("/x86_64/real-mode", test_real_mode);
+	g_test_add_func("/x86_64/protected-mode", test_protected_mode);
+	g_test_add_func("/x86_64/long-mode", test_long_mode);
+	g_test_add_func("/x86_64/narrow-frame-pointer", test_narrow_frame_pointer);
+	g_test_add_func("/x86_64/disassembly", test_disassembly);
 	g_test_add_func("/x86_64/names", test_names);
 	return g_test_run();
 }

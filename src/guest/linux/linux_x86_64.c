@@ -40,8 +40,10 @@ static bool has_root(const struct vms_regs *regs)
 static void share_root(const struct vms_regs *kernel, struct vms_regs *regs)
 {
 	static const unsigned control[] = { CR0, CR3, CR4, EFER };
-	for (unsigned i = 0; i < G_N_ELEMENTS(control); i++)
-		vms_regs_set(regs, control[i], kernel->value[control[i]]);
+	for (unsigned i = 0; i < G_N_ELEMENTS(control); i++) {
+		if (vms_regs_have(kernel, control[i]))
+			vms_regs_set(regs, control[i], kernel->value[control[i]]);
+	}
 }
 
 static void set_percpu_base(struct vms_regs *regs, uint64_t base)

@@ -3,6 +3,7 @@
  * The engine for a bare gdb stub. Registers and physical memory come from the stub. QEMU's stub
  * also gives the memory map, by the monitor behind it. Nothing else is known of the machine.
  */
+#include "arch/x86_64.h"
 #include "base/clock.h"
 #include "base/timer.h"
 #include "machine/engine.h"
@@ -306,6 +307,41 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	return read;
 }
 
+/* Are these, as the monitor prints them, the registers that the stub has given for the vCPU? */
+static bool are_same(const struct vms_regs *told, const struct vms_regs *regs)
+{
+	static const unsigned compared[] = { RIP, RSP, CS, CR0, CR3 };
+	for (size_t i = 0; i < G_N_ELEMENTS(compared); i++) {
+		unsigned reg = compared[i];
+		if (!vms_regs_have(regs, reg) || told->value[reg] != regs->value[reg])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Segments, which the stub does not tell, by QEMU's monitor behind it: since 7.2 it takes a vCPU's
+ * number. Where it does not, or numbers them in another way, they stay unknown.
+ */
+static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			GError **error)
+{
+	struct stub_machine *stub = stub_of(machine);
+	struct vms_regs told = { 0 };
+	if (stub->end_cause)
+		return fail_ended(stub, error);
+	if (!stub->has_monitor || machine->arch != &vms_arch_x86_64)
+		return true;
+	g_autofree char *command = g_strdup_printf("info registers %u", vcpu);
+	g_autofree char *text = vms_gdb_monitor(&stub->gdb, command, error);
+	if (was_taken(stub))
+		return yield(stub, error);
+	take_over(stub);
+	if (text && vms_hmp_parse_x86_64_general(text, &told) && are_same(&told, ret))
+		vms_hmp_parse_x86_64_registers(text, ret);
+	return text;
+}
+
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct stub_machine *stub = stub_of(machine);
@@ -367,6 +403,7 @@ static const struct vms_engine engine = {
 	.hold = hold,
 	.release = release,
 	.regs = regs,
+	.system_regs = system_regs,
 	.read_phys = read_phys,
 	.is_paused = is_paused,
 	.ended = ended,

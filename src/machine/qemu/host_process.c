@@ -2,6 +2,7 @@
 #include "machine/qemu/host_process.h"
 
 #include "base/proc_text.h"
+#include "base/process.h"
 #include "machine/host/connection.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -61,12 +62,22 @@ static char *find_loaded_qemu(char **args)
 	return NULL;
 }
 
+/* The kernel's name of the process: a thread of the kernel has no other. */
+static char *read_comm(pid_t pid)
+{
+	g_autofree char *path = vms_host_process_path(pid, "comm");
+	char *comm = NULL;
+	return g_file_get_contents(path, &comm, NULL, NULL) ? g_strchomp(comm) : g_strdup("?");
+}
+
 /* The executable's name. If this user may not see that, the name in the first argument. */
 static char *program_name(pid_t pid, char **args)
 {
 	static const char deleted[] = " (deleted)";
 	g_autofree char *exe = proc_link(pid, "exe");
-	const char *path = exe ? exe : args && args[0] ? args[0] : "";
+	const char *path = exe ? exe : args && args[0] ? args[0] : NULL;
+	if (!path)
+		return read_comm(pid);
 	g_autofree char *name = g_path_get_basename(path);
 	char *loaded = g_str_has_prefix(name, "ld-linux") ? find_loaded_qemu(args) : NULL;
 	if (loaded)
@@ -94,7 +105,14 @@ static void find_kvm(struct vms_host_process *process)
 
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error)
 {
+	uint64_t started;
 	g_auto(GStrv) args = read_arguments(pid);
+	/* What has ended and is not reaped has neither arguments nor a program. */
+	if (args && vms_process_start_time(pid, &started) == VMS_PROCESS_GONE) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "process %d has ended; who started it has not noticed yet", (int)pid);
+		return false;
+	}
 	if (!args) {
 		bool gone = errno == ENOENT || errno == ESRCH;
 		g_set_error(error, VMS_ERROR, gone ? VMS_ERROR_NOT_FOUND : VMS_ERROR_PERMISSION,

@@ -21,6 +21,13 @@ const struct vms_machine_item vms_qemu_items[] = {
 };
 const size_t vms_qemu_n_items = G_N_ELEMENTS(vms_qemu_items);
 
+/* No other engine has items of its own. */
+const struct vms_machine_item *vms_machine_known_items(size_t *n)
+{
+	*n = vms_qemu_n_items;
+	return vms_qemu_items;
+}
+
 char *vms_qemu_item_text(struct vms_machine *machine, const char *name, GError **error)
 {
 	struct vms_qemu *qemu = (struct vms_qemu *)machine;

@@ -331,11 +331,12 @@ static bool receive_greeting(struct vms_qmp *qmp, GError **error)
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return false;
 		}
-		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
-			    "%s does not greet: another client is using it (a QMP socket serves "
-			    "one at a time), or it is no QMP socket; libvirt uses the sockets of "
-			    "its own guests, which need a second -qmp",
-			    qmp->stream.peer);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_BUSY,
+			"%s does not greet: QEMU hangs or is stopped, or another client is using "
+			"it (a QMP socket serves one at a time; a guest of libvirt needs a "
+			"second -qmp), or it is no QMP socket",
+			qmp->stream.peer);
 		return false;
 	}
 	if (!read_greeting(qmp, greeting))
