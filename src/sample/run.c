@@ -15,6 +15,8 @@
 /* Failures of the engine, one after the other without a single sample, that end a run. */
 #define FAILURES_LIMIT 5
 #define SAMPLER_NICE   (-10)
+/* Of the time, the part that reading modules anew may take while they come and go. */
+#define REFRESH_SHARE 4
 
 struct vms_sampler {
 	struct vms_run *run;
@@ -160,7 +162,7 @@ static unsigned keep(struct vms_sampler *sampler, uint64_t held_ns)
 		if (!sampler->taken[i])
 			continue;
 		kept++;
-		if (vms_samples_add(&run->vcpus[sampler->first + i], record,
+		if (vms_samples_add(&run->vcpus[sampler->first + i], run->options.guest, record,
 				    run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
@@ -198,6 +200,45 @@ static bool goes_on(struct vms_sampler *sampler)
 	}
 }
 
+/* Reads the lists of code that is loaded into the kernel. Under lock, for writing. */
+static void read_code(struct vms_run *run, GError **error)
+{
+	uint64_t begin_ns = vms_clock_now_ns();
+
+	vms_guest_refresh_modules(run->options.guest, error);
+	run->refreshed_ns = vms_clock_now_ns();
+	run->refresh_took_ns = run->refreshed_ns - begin_ns;
+	vms_log(VMS_LOG_DEBUG, "reading anew what code is loaded: %.1f ms",
+		(double)run->refresh_took_ns / 1e6);
+}
+
+/*
+ * Did the records meet modules that have just come or gone? Then reads what there is now, which
+ * takes too long for a vCPU to be held: it has to be sampled again. Goes without if another thread
+ * is sampling right now. Under lock, which is released meanwhile.
+ */
+static bool follow_code(struct vms_sampler *sampler)
+{
+	struct vms_run *run = sampler->run;
+	bool all_taken = true, changed = false, read = false;
+
+	for (unsigned i = 0; i < sampler->n; i++) {
+		all_taken &= sampler->taken[i];
+		changed |= sampler->taken[i] && sampler->records[i].code_changed;
+	}
+	if (!all_taken || !changed ||
+	    vms_clock_now_ns() - run->refreshed_ns < REFRESH_SHARE * run->refresh_took_ns)
+		return false;
+	g_rw_lock_reader_unlock(&run->guest_lock);
+	if (g_rw_lock_writer_trylock(&run->guest_lock)) {
+		read_code(run, NULL);
+		read = true;
+		g_rw_lock_writer_unlock(&run->guest_lock);
+	}
+	g_rw_lock_reader_lock(&run->guest_lock);
+	return read;
+}
+
 static void tick(struct vms_sampler *sampler)
 {
 	struct vms_run *run = sampler->run;
@@ -209,6 +250,10 @@ static void tick(struct vms_sampler *sampler)
 	/* From before the hold to after the release: the guest never stood still for longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
 	bool held = look(sampler, &error);
+	if (held && !error && follow_code(sampler)) {
+		begin_ns = vms_clock_now_ns();
+		held = look(sampler, &error);
+	}
 	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
 	uint64_t held_ns = vms_clock_now_ns() - begin_ns;
 	if (held && keep(sampler, held_ns) > 0)
@@ -385,7 +430,7 @@ void vms_run_refresh_guest(struct vms_run *run)
 		return;
 	g_atomic_int_set(&run->unnamed, 0);
 	if (vms_guest_kind(guest) != VMS_GUEST_NONE)
-		vms_guest_refresh_modules(guest, &error);
+		read_code(run, &error);
 	else if (vms_guest_detect_again(guest, &error))
 		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
 			vms_guest_info(guest)->release);

@@ -46,9 +46,16 @@ void vms_linux_bpf_refresh(struct vms_linux *guest)
 	if (!guest->btf || !vms_linux_symbol(guest, "bpf_kallsyms", &head) ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &layout))
 		return;
-	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
 	struct vms_list list;
 	g_mutex_lock(&guest->lock);
+	if (guest->bpf && guest->bpf_stamp.va &&
+	    !vms_stamp_is_old(&guest->bpf_stamp, guest->memory)) {
+		g_mutex_unlock(&guest->lock);
+		return;
+	}
+	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
+	vms_stamp_find(guest, "bpf_tree", "latch_tree_root", "seq", &guest->bpf_stamp);
+	vms_stamp_take(&guest->bpf_stamp, guest->memory);
 	vms_list_begin(&list, guest->memory, head, PROGRAMS_LIMIT, "list of BPF programs");
 	while (vms_list_next(&list, &node, &error))
 		add_program(guest, &layout, node - layout.node.offset, table);
