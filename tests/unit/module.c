@@ -184,9 +184,10 @@ static void test_symbols(struct fixture *f, const void *data)
 	const uint64_t code = EXPORTS + 0x800; /* near enough for a relative reference */
 	write_module(f, 0, "first", MODULE(1) + LIST);
 	write_module(f, 1, "second", HEAD);
-	write_kallsyms(f, 0, 5);
-	memcpy(fake_machine_at(f->machine, NAMES), "\0open\0close\0elsewhere", 22);
-	write_string(f, TYPES, "ttTdu");
+	write_kallsyms(f, 0, 6);
+	memcpy(fake_machine_at(f->machine, NAMES), "\0open\0close\0elsewhere\0$x", 25);
+	write_string(f, TYPES, "ttTdut");
+	write_symbol(f, 5, 22, 1, code); /* marks code */
 	write_symbol(f, 1, 1, 1, code);
 	write_symbol(f, 2, 6, 1, code + 0x10);
 	write_symbol(f, 3, 0, 1, code + 0x20); /* has no name */

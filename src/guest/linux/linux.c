@@ -272,7 +272,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
 		load_symbols(guest, &image);
 		load_text(guest);
-		vms_linux_find_trampoline(guest, pages);
+		vms_linux_find_image_pa(guest, pages);
 		vms_linux_find_hidden(guest, &image);
 		load_banner(guest, &image);
 		log_phase("Kernel symbols", &phase_ns);

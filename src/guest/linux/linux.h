@@ -27,10 +27,11 @@ struct vms_linux {
 		uint64_t begin, end;
 	} text[2], /* its code, and what is code only while it boots; empty where unknown */
 		entry_text;
+	uint64_t image_pa; /* physical address of the image's begin; 0: unknown */
 	struct {
-		uint64_t begin, end, pa;
-		uint64_t alias;	 /* atomic: where user page tables have it; 0: not seen yet */
-	} trampoline;		 /* trampoline.c; empty where the kernel has none */
+		uint64_t va; /* atomic, set last; 0: not seen yet */
+		uint64_t size, in_image;
+	} trampoline;		 /* trampoline.c: code of the image that runs at another address */
 	uint64_t pt_regs_record; /* aarch64: offset of the frame record in struct pt_regs */
 	GHashTable *variables; /* hidden.c: addresses by name, as uint64_t; NULL: none are hidden */
 	char *banner, *release, *version, *hostname;
@@ -77,15 +78,17 @@ bool vms_linux_code_changed(const struct vms_linux *guest, struct vms_memory *me
  */
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
 
-/* trampoline.c: where the entry trampoline is, by the pages of the image. */
-void vms_linux_find_trampoline(struct vms_linux *guest, const GArray *pages);
+/* trampoline.c: finds where the image is in physical memory, by its pages. */
+void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages);
 /*
  * Learns from `memory`, of a vCPU that executes the kernel at `va`, where the entry trampoline is
  * mapped a second time. For any thread.
  */
 void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va);
-/* The address of `va` in the kernel's image: another where `va` is in that second mapping. */
-uint64_t vms_linux_image_address(const struct vms_linux *guest, uint64_t va);
+bool vms_linux_in_trampoline(const struct vms_linux *guest, uint64_t va);
+/* Names an address there, without a symbol of its own by the trampoline's begin. */
+bool vms_linux_locate_trampoline(const struct vms_linux *guest, uint64_t va,
+				 struct vms_location *ret);
 
 /* hidden.c: finds variables that a kernel's symbols leave out; with BTF, more of them. */
 struct vms_kernel_image;

@@ -345,8 +345,18 @@ static char symbol_type(const struct raw_symbols *raw, uint64_t index)
 }
 
 /*
- * Adds those that the kernel lists: with a name, and defined. Symbols may share their names' bytes,
- * so that each pays for its name, also one that is not listed. False when the budget is spent.
+ * Does it mark where code and data begin within functions, rather than name one? The kernel skips
+ * these when it names an address (is_mapping_symbol() in include/linux/module_symbol.h).
+ */
+static bool is_mark(const char *name)
+{
+	return name[0] == '$' || g_str_has_prefix(name, ".L") || g_str_has_prefix(name, "L0");
+}
+
+/*
+ * Adds those that the kernel calls code and data by: with a name, and defined. Symbols may share
+ * their names' bytes, so that each pays for its name, also one that is not listed. False when the
+ * budget is spent.
  */
 static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symbols *raw,
 			const struct exports *exports, struct vms_symbol_table *table)
@@ -364,9 +374,9 @@ static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symb
 		size_t length = strnlen(text, KSYM_SIZE - 1);
 		if (!spend(modules, length + 1, 1))
 			return false;
-		if (!length || !section)
-			continue;
 		memcpy(name, text, length);
+		if (!length || !section || is_mark(name))
+			continue;
 		vms_text_clean(name);
 		char type = symbol_type(raw, i);
 		type = is_exported(exports, name, value) ? g_ascii_toupper(type)

@@ -32,9 +32,10 @@ void vms_linux_noted_free(struct vms_linux_noted *noted)
 	g_free(noted);
 }
 
-static bool is_in_image(const struct vms_linux *guest, uint64_t va)
+/* Is it code that the kernel does not have for ever? */
+static bool is_loaded(const struct vms_linux *guest, uint64_t va)
 {
-	return va >= guest->image && va < guest->image_end;
+	return (va < guest->image || va >= guest->image_end) && !vms_linux_in_trampoline(guest, va);
 }
 
 /* What tells of `va`, which is not in the kernel's image. The table is NULL where nothing does. */
@@ -62,12 +63,9 @@ static bool locate(const struct vms_symbol_table *symbols, uint64_t va, struct v
 
 bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret)
 {
-	const uint64_t in_image = vms_linux_image_address(guest, va);
-	if (is_in_image(guest, in_image)) {
-		bool known = locate(guest->symbols, in_image, ret);
-		ret->start += known ? va - in_image : 0;
-		return known;
-	}
+	if (!is_loaded(guest, va))
+		return vms_linux_locate_trampoline(guest, va, ret) ||
+		       locate(guest->symbols, va, ret);
 	const struct noted_code code = code_at(guest, va);
 	if (!locate(code.symbols, va, ret))
 		return false;
@@ -105,7 +103,7 @@ static uint32_t number_of(struct vms_linux *guest, const struct noted_code *code
 uint32_t vms_linux_note_code(struct vms_linux *guest, uint64_t va)
 {
 	struct vms_symbol symbol;
-	if (is_in_image(guest, vms_linux_image_address(guest, va)))
+	if (!is_loaded(guest, va))
 		return 0;
 	const struct noted_code code = code_at(guest, va);
 	/* Without a stamp each reading of the list of BPF programs makes another table. */
@@ -135,7 +133,7 @@ bool vms_linux_locate_noted(struct vms_linux *guest, uint32_t number, uint64_t v
 
 bool vms_linux_code_changed(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
 {
-	return !is_in_image(guest, vms_linux_image_address(guest, va)) &&
+	return is_loaded(guest, va) &&
 	       (vms_linux_modules_changed(guest, memory) ||
 		(guest->bpf && vms_stamp_is_old(&guest->bpf_stamp, memory)));
 }

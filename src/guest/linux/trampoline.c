@@ -2,42 +2,80 @@
 /*
  * The entry trampoline of aarch64 with page table isolation (CONFIG_UNMAP_KERNEL_AT_EL0): code that
  * switches between the page tables of kernel and user. While user code runs nothing else of the
- * kernel is mapped, and it is mapped at an address of its own, to hide the kernel's
- * (map_entry_trampoline() in arch/arm64/mm/mmu.c). That address no symbol tells; a vCPU that
- * executes there shows it.
+ * kernel is mapped, and to hide where the kernel is, it runs at another address than the image's
+ * (map_entry_trampoline() in arch/arm64/mm/mmu.c). No symbol tells that address. A vCPU that
+ * executes there shows it: it is code of the image, by its physical address, mapped again.
  */
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/linux.h"
 
-void vms_linux_find_trampoline(struct vms_linux *guest, const GArray *pages)
+#define TRAMPOLINE "__entry_tramp_text_start"
+/* Pages before and behind the one that was seen; the kernel has room for 4 in all. */
+#define PAGES_LIMIT 4
+
+void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages)
 {
-	uint64_t begin, end, pa;
-	if (!vms_linux_symbol(guest, "__entry_tramp_text_start", &begin) ||
-	    !vms_linux_symbol(guest, "__entry_tramp_text_end", &end) || end <= begin ||
-	    !vms_kernel_image_translate(pages, begin, &pa))
-		return;
-	guest->trampoline.begin = begin;
-	guest->trampoline.end = end;
-	guest->trampoline.pa = pa;
+	if (!vms_kernel_image_translate(pages, guest->image, &guest->image_pa))
+		guest->image_pa = 0;
+}
+
+/* Is `va` the image's code, mapped somewhere else? Then `*ret` is its page. */
+static bool is_image_again(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va,
+			   struct vms_page *ret)
+{
+	return vms_memory_translate(memory, va, ret) && ret->executable && !ret->user &&
+	       ret->pa - guest->image_pa < guest->image_end - guest->image;
 }
 
 void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
 {
-	struct vms_page page;
-	const uint64_t size = guest->trampoline.end - guest->trampoline.begin;
-	if (!size || __atomic_load_n(&guest->trampoline.alias, __ATOMIC_RELAXED) ||
-	    (va >= guest->image && va < guest->image_end) ||
-	    !vms_memory_translate(memory, va, &page))
+	struct vms_page seen, page;
+	if (!guest->image_pa || __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE) ||
+	    (va >= guest->image && va < guest->image_end) || vms_linux_module_at(guest, va, NULL) ||
+	    !is_image_again(guest, memory, va, &seen))
 		return;
-	uint64_t offset = page.pa + (va - page.va) - guest->trampoline.pa;
-	if (offset < size)
-		__atomic_store_n(&guest->trampoline.alias, va - offset, __ATOMIC_RELAXED);
+	uint64_t begin = seen.va, end = seen.va + seen.size;
+	for (int i = 1; i < PAGES_LIMIT && is_image_again(guest, memory, begin - 1, &page) &&
+			page.pa + (begin - page.va) == seen.pa - (seen.va - begin);
+	     i++)
+		begin = page.va;
+	for (int i = 1; i < PAGES_LIMIT && is_image_again(guest, memory, end, &page) &&
+			page.pa - seen.pa == page.va - seen.va;
+	     i++)
+		end = page.va + page.size;
+	g_mutex_lock(&guest->lock);
+	if (!guest->trampoline.va) {
+		guest->trampoline.size = end - begin;
+		guest->trampoline.in_image =
+			guest->image + (seen.pa - (seen.va - begin) - guest->image_pa);
+		__atomic_store_n(&guest->trampoline.va, begin, __ATOMIC_RELEASE);
+	}
+	g_mutex_unlock(&guest->lock);
 }
 
-uint64_t vms_linux_image_address(const struct vms_linux *guest, uint64_t va)
+bool vms_linux_in_trampoline(const struct vms_linux *guest, uint64_t va)
 {
-	uint64_t alias = __atomic_load_n(&guest->trampoline.alias, __ATOMIC_RELAXED);
-	if (!alias || va - alias >= guest->trampoline.end - guest->trampoline.begin)
-		return va;
-	return guest->trampoline.begin + (va - alias);
+	uint64_t begin = __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE);
+	return begin && va - begin < guest->trampoline.size;
+}
+
+bool vms_linux_locate_trampoline(const struct vms_linux *guest, uint64_t va,
+				 struct vms_location *ret)
+{
+	struct vms_symbol symbol;
+	if (!vms_linux_in_trampoline(guest, va))
+		return false;
+	const uint64_t begin = guest->trampoline.va, moved = begin - guest->trampoline.in_image;
+	ret->symbol = TRAMPOLINE;
+	ret->start = begin;
+	ret->size = guest->trampoline.size;
+	/* It lies among read-only data, so symbols of functions alone leave it out. */
+	if (vms_symbol_table_lookup(guest->symbols, TRAMPOLINE, &symbol) &&
+	    vms_symbol_table_find(guest->symbols, va - moved, &symbol)) {
+		ret->symbol = symbol.name;
+		ret->start = symbol.va + moved;
+		ret->size = symbol.size;
+	}
+	ret->offset = va - ret->start;
+	return true;
 }
