@@ -19,36 +19,58 @@ void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages)
 		guest->image_pa = 0;
 }
 
-/* Is `va` the image's code, mapped somewhere else? Then `*ret` is its page. */
-static bool is_image_again(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va,
-			   struct vms_page *ret)
+/* A part of the image that is mapped somewhere else. */
+struct part {
+	uint64_t begin, end;
+	uint64_t offset; /* of its begin, in the image */
+};
+
+/* Is `va` the image's code, mapped somewhere else? Then `*ret` is what its page shows of that. */
+static bool part_at(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va,
+		    struct part *ret)
 {
-	return vms_memory_translate(memory, va, ret) && ret->executable && !ret->user &&
-	       ret->pa - guest->image_pa < guest->image_end - guest->image;
+	struct vms_page page;
+	const uint64_t size = guest->image_end - guest->image;
+	if (!vms_memory_translate(memory, va, &page) || !page.executable)
+		return false;
+	const uint64_t before = va - page.va, offset = page.pa + before - guest->image_pa;
+	if (offset >= size)
+		return false;
+	ret->begin = va - MIN(before, offset);
+	ret->end = va + MIN(page.size - before, size - offset);
+	ret->offset = offset - (va - ret->begin);
+	return true;
+}
+
+/* Extends the part by those that go on before and behind it. */
+static void extend(const struct vms_linux *guest, struct vms_memory *memory, struct part *part)
+{
+	struct part next;
+	for (int i = 1; i < PAGES_LIMIT && part_at(guest, memory, part->begin - 1, &next) &&
+			next.offset + (next.end - next.begin) == part->offset;
+	     i++) {
+		part->begin = next.begin;
+		part->offset = next.offset;
+	}
+	for (int i = 1; i < PAGES_LIMIT && part_at(guest, memory, part->end, &next) &&
+			next.offset == part->offset + (part->end - part->begin);
+	     i++)
+		part->end = next.end;
 }
 
 void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
 {
-	struct vms_page seen, page;
+	struct part part;
 	if (!guest->image_pa || __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE) ||
 	    (va >= guest->image && va < guest->image_end) || vms_linux_module_at(guest, va, NULL) ||
-	    !is_image_again(guest, memory, va, &seen))
+	    !part_at(guest, memory, va, &part))
 		return;
-	uint64_t begin = seen.va, end = seen.va + seen.size;
-	for (int i = 1; i < PAGES_LIMIT && is_image_again(guest, memory, begin - 1, &page) &&
-			page.pa + (begin - page.va) == seen.pa - (seen.va - begin);
-	     i++)
-		begin = page.va;
-	for (int i = 1; i < PAGES_LIMIT && is_image_again(guest, memory, end, &page) &&
-			page.pa - seen.pa == page.va - seen.va;
-	     i++)
-		end = page.va + page.size;
+	extend(guest, memory, &part);
 	g_mutex_lock(&guest->lock);
 	if (!guest->trampoline.va) {
-		guest->trampoline.size = end - begin;
-		guest->trampoline.in_image =
-			guest->image + (seen.pa - (seen.va - begin) - guest->image_pa);
-		__atomic_store_n(&guest->trampoline.va, begin, __ATOMIC_RELEASE);
+		guest->trampoline.size = part.end - part.begin;
+		guest->trampoline.in_image = guest->image + part.offset;
+		__atomic_store_n(&guest->trampoline.va, part.begin, __ATOMIC_RELEASE);
 	}
 	g_mutex_unlock(&guest->lock);
 }
