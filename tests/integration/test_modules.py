@@ -117,6 +117,17 @@ class Modules:
         self.guest.run("rmmod xor && rmmod raid6_pq")
         self.check_init(seen)
 
+    def test_programs(self):
+        """A BPF program is code that comes and goes, too."""
+        report = self.sample_while("workload filter >/dev/null 2>&1 & sleep 5; kill -9 $!")
+        names = set()
+        for node in report.nodes:
+            match = FRAME.fullmatch(node.label)
+            if match and int(match[4], 16) >> 63:
+                self.assertIsNotNone(match[1], f"{node.label} has no name")
+                names.add((re.sub("_[0-9a-f]{16}_", "_", match[1]), match[3]))
+        self.assertIn(("bpf_prog_test_filter", "bpf"), names)
+
 
 class Modules61(Modules, unittest.TestCase):
     series = "6.1"
