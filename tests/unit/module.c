@@ -309,6 +309,12 @@ static void test_parts(struct fixture *f, const void *data)
 	g_assert_false(vms_linux_is_text(f->guest, TEXT(0) + 0x87ff));
 	g_assert_false(vms_linux_locate_kernel(f->guest, TEXT(0) + 0x8800, &location));
 	g_assert_false(vms_linux_locate_kernel(f->guest, init, &location));
+
+	write_u64(f, MODULE(0) + MEM, 0); /* it has no code */
+	write_init(f, 0, 0, 0);
+	refresh(f);
+	g_assert_cmphex(module_at(f, 0)->text, ==, TEXT(0) + 0x8000);
+	g_assert_cmpuint(module_at(f, 0)->text_size, ==, 0);
 }
 
 /* What was noted of a module is called the same when another lies where it was. */

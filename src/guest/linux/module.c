@@ -191,7 +191,10 @@ static void read_layouts(const struct vms_linux_modules *modules, struct vms_byt
 		add_layout(loaded, base, size, text);
 }
 
-/* The first part holds the code: MOD_TEXT is 0, and the core layout begins with it. */
+/*
+ * The first part holds the code, if there is any: MOD_TEXT is 0, and the core layout begins with
+ * it.
+ */
 static void read_regions(const struct vms_linux_modules *modules, struct vms_bytes raw,
 			 struct loaded_module *loaded, bool *has_init)
 {
@@ -202,7 +205,7 @@ static void read_regions(const struct vms_linux_modules *modules, struct vms_byt
 	if (!loaded->n_regions)
 		return;
 	loaded->module.text = loaded->regions[0].va;
-	loaded->module.text_size = loaded->regions[0].size;
+	loaded->module.text_size = loaded->regions[0].is_text ? loaded->regions[0].size : 0;
 }
 
 /* ---- exported symbols ------------------------------------------------- */
