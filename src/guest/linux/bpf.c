@@ -41,7 +41,7 @@ static void add_program(struct vms_linux *guest, const struct layout *layout, ui
 void vms_linux_bpf_refresh(struct vms_linux *guest)
 {
 	struct layout layout;
-	uint64_t head, node;
+	uint64_t head, node, tree;
 	g_autoptr(GError) error = NULL;
 	if (!guest->btf || !vms_linux_symbol(guest, "bpf_kallsyms", &head) ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &layout))
@@ -54,7 +54,8 @@ void vms_linux_bpf_refresh(struct vms_linux *guest)
 		return;
 	}
 	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
-	vms_stamp_find(guest, "bpf_tree", "latch_tree_root", "seq", &guest->bpf_stamp);
+	if (vms_linux_symbol(guest, "bpf_tree", &tree))
+		vms_stamp_find(guest->btf, tree, "latch_tree_root", "seq", &guest->bpf_stamp);
 	vms_stamp_take(&guest->bpf_stamp, guest->memory);
 	vms_list_begin(&list, guest->memory, head, PROGRAMS_LIMIT, "list of BPF programs");
 	while (vms_list_next(&list, &node, &error))

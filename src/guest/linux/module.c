@@ -646,8 +646,10 @@ const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest,
  */
 static void find_stamp(const struct vms_linux *guest, struct vms_linux_modules *modules)
 {
+	uint64_t tree;
 	modules->counts_parts =
-		vms_stamp_find(guest, "mod_tree", "mod_tree_root", "root.seq", &modules->stamp);
+		vms_linux_symbol(guest, "mod_tree", &tree) &&
+		vms_stamp_find(guest->btf, tree, "mod_tree_root", "root.seq", &modules->stamp);
 	if (!modules->counts_parts)
 		modules->stamp =
 			(struct vms_stamp) { .va = modules->head, .size = 2 * sizeof(uint64_t) };

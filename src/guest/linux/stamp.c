@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/stamp.h"
-#include "guest/linux/linux.h"
 
-bool vms_stamp_find(const struct vms_linux *guest, const char *variable, const char *type,
-		    const char *path, struct vms_stamp *ret)
+bool vms_stamp_find(const struct vms_btf *btf, uint64_t va, const char *type, const char *path,
+		    struct vms_stamp *ret)
 {
 	struct vms_btf_member counter;
-	uint64_t va;
-	if (!guest->btf || !vms_linux_symbol(guest, variable, &va) ||
-	    !vms_btf_member(guest->btf, type, path, &counter))
+	if (!vms_btf_member(btf, type, path, &counter))
 		return false;
 	*ret = (struct vms_stamp) { .va = va + counter.offset, .size = sizeof(uint32_t) };
 	return true;

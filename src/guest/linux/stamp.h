@@ -5,9 +5,8 @@
  */
 #pragma once
 
+#include "guest/linux/btf.h"
 #include <vmscope/memory.h>
-
-struct vms_linux;
 
 #define VMS_STAMP_SIZE 16 /* bytes, at most */
 
@@ -19,11 +18,11 @@ struct vms_stamp {
 
 /*
  * The counter of a struct latch_tree_root, in which the kernel also keeps what the list has
- * (include/linux/rbtree_latch.h): it counts every change. `variable` is of structure `type`, whose
- * member `path` is the counter.
+ * (include/linux/rbtree_latch.h): it counts every change. At `va` lies a structure `type`, whose
+ * member `path` is the counter. False where there is no such member.
  */
-bool vms_stamp_find(const struct vms_linux *guest, const char *variable, const char *type,
-		    const char *path, struct vms_stamp *ret);
+bool vms_stamp_find(const struct vms_btf *btf, uint64_t va, const char *type, const char *path,
+		    struct vms_stamp *ret);
 /* Keeps what the bytes are now: before the list is read. */
 void vms_stamp_take(struct vms_stamp *stamp, struct vms_memory *memory);
 /* Are the bytes others than were taken last? False where that cannot be told. */
