@@ -106,6 +106,7 @@ struct vms_location {
 	uint64_t offset;    /* from the symbol; from the file's begin where symbol is NULL */
 	uint64_t start;	    /* address of the symbol, where there is one */
 	uint64_t size;	    /* bytes of the symbol */
+	uint64_t part;	    /* address of the kernel module's part that it is in, or 0 */
 	const char *source; /* source file, or NULL */
 	unsigned line;
 };
@@ -116,6 +117,23 @@ struct vms_location {
  */
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
 		      struct vms_location *ret);
+/*
+ * Modules and BPF programs come and go. Whoever keeps a kernel address `va` to name it later notes
+ * it: the number of the loaded code that it lies in now, 0 where it is the kernel's own or nothing
+ * is known of it. The guest keeps the names of what was noted (64 MiB of them at most, 0 beyond).
+ * For any thread as long as nobody refreshes the modules.
+ */
+uint32_t vms_guest_note_code(struct vms_guest *guest, uint64_t va);
+/* As vms_guest_locate for a kernel address that was noted: what it was called then. */
+bool vms_guest_locate_noted(struct vms_guest *guest, uint32_t number, uint64_t va,
+			    struct vms_location *ret);
+/*
+ * Has code been loaded into the kernel, or taken out, since the modules were read, so that what is
+ * known of the kernel address `va` may be old? For the kernel's own code that is free, else it
+ * costs a read or two of `memory`, of a held vCPU. For any thread as long as nobody refreshes the
+ * modules.
+ */
+bool vms_guest_code_changed(struct vms_guest *guest, struct vms_memory *memory, uint64_t va);
 /* All symbols called `name`, in all tables (NULL: all symbols): calls `each`; their number. */
 size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 			void (*each)(const struct vms_symbol *symbol, const char *module,
@@ -213,6 +231,11 @@ struct vms_process {
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task);
 /* The process with an index; NULL beyond the last. */
 const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index);
+/*
+ * Learns, from the memory of a held vCPU, what is needed to name the kernel address `va` that it
+ * executes: an entry trampoline has an address that no symbol tells.
+ */
+void vms_guest_note_kernel_pc(struct vms_guest *guest, struct vms_memory *memory, uint64_t va);
 /*
  * Learns, from the memory of a held guest, which file backs the user address `va` of `process`,
  * so that vms_guest_locate can tell later. Cheap when known already. Does nothing where `process`

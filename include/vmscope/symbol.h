@@ -30,12 +30,19 @@ const char *vms_symbol_table_module(const struct vms_symbol_table *table);
 void vms_symbol_table_add(struct vms_symbol_table *table, const char *name, uint64_t va,
 			  uint64_t size, char type);
 /*
+ * Where a part of the module begins or ends: symbols without a size that begin below `va` do not
+ * reach beyond it.
+ */
+void vms_symbol_table_add_bound(struct vms_symbol_table *table, uint64_t va);
+/*
  * Call once after the last add: sorts by address. Symbols of one address stay in the order
  * they were added; a look-up by address gives the first of them. `end` bounds the last symbol.
  */
 void vms_symbol_table_finish(struct vms_symbol_table *table, uint64_t end);
 
 size_t vms_symbol_table_count(const struct vms_symbol_table *table);
+/* Bytes of memory that the table takes, about. */
+size_t vms_symbol_table_bytes(const struct vms_symbol_table *table);
 struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, size_t index);
 /* The symbol that `va` lies in. */
 bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,

@@ -26,11 +26,23 @@ static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memo
 				       stack->frame[i].pc - stack->frame[i].is_return);
 }
 
+static bool has_changed_code(struct vms_guest *guest, struct vms_memory *memory,
+			     const struct vms_stack *stack)
+{
+	for (unsigned i = 0; i < stack->n_kernel; i++)
+		if (vms_guest_code_changed(guest, memory,
+					   stack->frame[i].pc - stack->frame[i].is_return))
+			return true;
+	return false;
+}
+
 void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 		       const struct vms_process *process, const struct vms_regs *regs,
 		       unsigned depth, struct vms_stack *ret)
 {
 	vms_walk(guest, memory, regs, depth, ret);
+	if (ret->n_kernel > 0)
+		vms_guest_note_kernel_pc(guest, memory, ret->frame[0].pc);
 	if (process)
 		note_user_addresses(guest, memory, process, ret);
 }
@@ -47,6 +59,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		return false;
 	ret->vcpu = vcpu;
 	ret->time_ns = vms_clock_now_ns();
+	ret->code_changed = false;
 
 	vms_memory_set_regs(memory, &regs);
 
@@ -59,5 +72,6 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		return true;
 	}
 	vms_capture_stack(guest, memory, ret->process, &regs, depth, &ret->stack);
+	ret->code_changed = has_changed_code(guest, memory, &ret->stack);
 	return true;
 }

@@ -9,6 +9,9 @@ struct vms_sample_record {
 	uint64_t time_ns;		   /* CLOCK_MONOTONIC */
 	bool idle;			   /* halted: the stack is empty */
 	const struct vms_process *process; /* owned by the guest; NULL: unknown */
+	/* It meets code that was loaded into the kernel, and what is known of such code is old:
+	 * the stack may be wrong. */
+	bool code_changed;
 	struct vms_stack stack;
 };
 

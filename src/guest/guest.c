@@ -292,6 +292,26 @@ static bool locate_in_files(const struct vms_guest *guest, uint64_t va, struct v
 	return false;
 }
 
+uint32_t vms_guest_note_code(struct vms_guest *guest, uint64_t va)
+{
+	return guest->linux_guest ? vms_linux_note_code(guest->linux_guest, va) : 0;
+}
+
+bool vms_guest_locate_noted(struct vms_guest *guest, uint32_t number, uint64_t va,
+			    struct vms_location *ret)
+{
+	*ret = (struct vms_location) { 0 };
+	bool in_guest =
+		guest->linux_guest && vms_linux_locate_noted(guest->linux_guest, number, va, ret);
+	bool in_files = locate_in_files(guest, va, ret);
+	return in_guest || in_files;
+}
+
+bool vms_guest_code_changed(struct vms_guest *guest, struct vms_memory *memory, uint64_t va)
+{
+	return guest->linux_guest && vms_linux_code_changed(guest->linux_guest, memory, va);
+}
+
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
 		      struct vms_location *ret)
 {
@@ -456,6 +476,12 @@ const struct vms_process *vms_guest_process(struct vms_guest *guest, const struc
 const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)
 {
 	return guest->linux_guest ? vms_linux_process_get(guest->linux_guest, index) : NULL;
+}
+
+void vms_guest_note_kernel_pc(struct vms_guest *guest, struct vms_memory *memory, uint64_t va)
+{
+	if (guest->linux_guest)
+		vms_linux_note_trampoline(guest->linux_guest, memory, va);
 }
 
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,

@@ -75,9 +75,9 @@ static const char *intern_printf(struct builder *builder, const char *format, ..
 static const struct vms_process *process_of(const struct builder *builder,
 					    const struct vms_tree_key *key)
 {
-	if (key->process == VMS_TREE_KERNEL || key->process == VMS_TREE_NO_PROCESS)
+	if (key->owner == VMS_TREE_KERNEL || key->owner == VMS_TREE_NO_PROCESS)
 		return NULL;
-	return vms_guest_process_get(builder->source->guest, key->process);
+	return vms_guest_process_get(builder->source->guest, key->owner);
 }
 
 static const char *process_name(struct builder *builder, const struct vms_process *process)
@@ -96,10 +96,26 @@ static const char *marker_name(struct builder *builder, uint64_t value)
 	return intern_printf(builder, "[%s]", vms_walk_end_text((enum vms_walk_end)value));
 }
 
-/* Code with a symbol: the function, or the address in it. */
+static bool is_loaded(const struct vms_tree_key *key)
+{
+	return key->kind == VMS_TREE_LOADED_PC || key->kind == VMS_TREE_LOADED_RETURN;
+}
+
+static bool locate(struct builder *builder, const struct vms_tree_key *key, uint64_t va,
+		   struct vms_location *ret)
+{
+	if (is_loaded(key))
+		return vms_guest_locate_noted(builder->source->guest, key->owner, va, ret);
+	return vms_guest_locate(builder->source->guest, process_of(builder, key), va, ret);
+}
+
+/*
+ * Code with a symbol: the function, or the address in it. A function of a module is the same
+ * wherever the module was loaded.
+ */
 static void label_symbol(struct builder *builder, const struct vms_tree_key *key,
-			 const struct vms_process *process, struct vms_location *location,
-			 struct vms_label *label, struct identity *id)
+			 struct vms_location *location, struct vms_label *label,
+			 struct identity *id)
 {
 	bool by_address = builder->source->flags & VMS_PROFILE_BY_ADDRESS;
 
@@ -112,9 +128,9 @@ static void label_symbol(struct builder *builder, const struct vms_tree_key *key
 	if (by_address)
 		return;
 	label->offset = 0;
-	id->va = label->is_user ? 0 : label->va;
+	id->va = label->is_user ? 0 : label->va - location->part;
 	if (location->source) /* of the function, not of the one address that came first */
-		vms_guest_locate(builder->source->guest, process, location->start, location);
+		locate(builder, key, location->start, location);
 }
 
 static const char *file_name(const char *path)
@@ -126,20 +142,19 @@ static const char *file_name(const char *path)
 static void label_code(struct builder *builder, const struct vms_tree_key *key,
 		       struct vms_label *label, struct identity *id)
 {
-	const struct vms_process *process = process_of(builder, key);
 	/* A call may be the last instruction of its function, or even of its line. */
-	unsigned back = key->kind == VMS_TREE_RETURN ? 1 : 0;
+	unsigned back = key->kind == VMS_TREE_RETURN || key->kind == VMS_TREE_LOADED_RETURN;
 	struct vms_location location;
 
 	label->kind = VMS_LABEL_ADDRESS;
-	label->is_user = key->process != VMS_TREE_KERNEL;
+	label->is_user = !is_loaded(key) && key->owner != VMS_TREE_KERNEL;
 	label->va = id->va = key->value;
-	id->process = key->process;
-	if (!vms_guest_locate(builder->source->guest, process, key->value - back, &location))
+	id->process = key->owner;
+	if (!locate(builder, key, key->value - back, &location))
 		return;
 	label->module = intern(builder, location.module);
 	if (location.symbol)
-		label_symbol(builder, key, process, &location, label, id);
+		label_symbol(builder, key, &location, label, id);
 	else if (location.module)
 		label->name = intern_printf(builder, "%s+0x%" PRIx64, file_name(location.module),
 					    location.offset + back);
@@ -168,7 +183,9 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 		label.name = intern(builder, "[idle]");
 		break;
 	case VMS_TREE_PC:
-	case VMS_TREE_RETURN: label_code(builder, key, &label, &id); break;
+	case VMS_TREE_RETURN:
+	case VMS_TREE_LOADED_PC:
+	case VMS_TREE_LOADED_RETURN: label_code(builder, key, &label, &id); break;
 	case VMS_TREE_MARKER: label.name = marker_name(builder, key->value); break;
 	case VMS_TREE_LABEL: g_assert_not_reached();
 	}

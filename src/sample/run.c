@@ -19,6 +19,8 @@
 /* How long a sample that is being taken when a run ends is waited for. */
 #define GRACE_NS     UINT64_C(1000000000)
 #define SAMPLER_NICE (-10)
+/* Reading modules anew, while they come and go, may take one part in so many of the time. */
+#define REFRESH_SHARE 4
 
 /* What came of a vCPU's tick; else an enum vms_sample_failure. */
 #define TAKEN (-1)
@@ -178,7 +180,8 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 			continue;
 		}
 		taken++;
-		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
+		if (vms_samples_add(samples, run->options.guest, record, run->options.leaf_first,
+				    held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}
@@ -214,6 +217,46 @@ static bool goes_on(struct vms_sampler *sampler)
 	return !gone && !reset;
 }
 
+/* Reads the lists of code that is loaded into the kernel. Under lock, for writing. */
+static void read_code(struct vms_run *run, GError **error)
+{
+	uint64_t begin_ns = vms_clock_now_ns();
+
+	vms_guest_refresh_modules(run->options.guest, error);
+	run->refreshed_ns = vms_clock_now_ns();
+	run->refresh_took_ns = run->refreshed_ns - begin_ns;
+	vms_log(VMS_LOG_DEBUG, "reading anew what code is loaded: %.1f ms",
+		(double)run->refresh_took_ns / 1e6);
+}
+
+/*
+ * Did the records meet modules that have just come or gone? Then reads what there is now, which
+ * takes too long for a vCPU to be held: it has to be sampled again. Goes without if another thread
+ * is sampling right now. Under lock, which is released meanwhile.
+ */
+static bool follow_code(struct vms_sampler *sampler)
+{
+	struct vms_run *run = sampler->run;
+	bool all_taken = true, changed = false, read = false;
+
+	for (unsigned i = 0; i < sampler->n; i++) {
+		bool taken = sampler->outcomes[i] == TAKEN;
+		all_taken &= taken;
+		changed |= taken && sampler->records[i].code_changed;
+	}
+	if (!all_taken || !changed ||
+	    vms_clock_now_ns() - run->refreshed_ns < REFRESH_SHARE * run->refresh_took_ns)
+		return false;
+	g_rw_lock_reader_unlock(&run->guest_lock);
+	if (g_rw_lock_writer_trylock(&run->guest_lock)) {
+		read_code(run, NULL);
+		read = true;
+		g_rw_lock_writer_unlock(&run->guest_lock);
+	}
+	g_rw_lock_reader_lock(&run->guest_lock);
+	return read;
+}
+
 static void tick(struct vms_sampler *sampler)
 {
 	struct vms_run *run = sampler->run;
@@ -225,6 +268,10 @@ static void tick(struct vms_sampler *sampler)
 	/* From before the hold to after the release: the guest never stood still for longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
 	look(sampler, &error);
+	if (!error && follow_code(sampler)) {
+		begin_ns = vms_clock_now_ns();
+		look(sampler, &error);
+	}
 	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
 	uint64_t released_ns = vms_clock_now_ns();
 	if (count_tick(sampler, released_ns - begin_ns) > 0) {
@@ -461,7 +508,7 @@ void vms_run_refresh_guest(struct vms_run *run)
 		return;
 	g_atomic_int_set(&run->unnamed, 0);
 	if (vms_guest_kind(guest) != VMS_GUEST_NONE)
-		vms_guest_refresh_modules(guest, &error);
+		read_code(run, &error);
 	else if (vms_guest_detect_again(guest, &error))
 		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
 			vms_guest_info(guest)->release);

@@ -32,6 +32,8 @@ typedef struct vms_run {
 	unsigned n_samplers;
 	GRWLock guest_lock; /* read by the sampling threads, written when the guest is refreshed */
 	int unnamed;	    /* atomic: kernel code without a name was seen */
+	/* When modules were read anew last, and for how long; guarded by the lock. */
+	uint64_t refreshed_ns, refresh_took_ns;
 } vms_run;
 
 /* Keeps references to machine and guest. Errors: IO. */

@@ -43,7 +43,7 @@ static uint64_t mix(uint64_t x)
 
 static bool key_equal(const struct vms_tree_key *a, const struct vms_tree_key *b)
 {
-	return a->value == b->value && a->kind == b->kind && a->process == b->process;
+	return a->value == b->value && a->kind == b->kind && a->owner == b->owner;
 }
 
 /* The slot that holds the child of `parent` with that key, or the free one where it belongs. */
@@ -51,7 +51,7 @@ static uint32_t *slot_of(const struct vms_tree *tree, uint32_t parent,
 			 const struct vms_tree_key *key)
 {
 	uint64_t place = mix((uint64_t)tree->seed << 32 ^ parent);
-	uint64_t hash = mix(key->value ^ mix(place ^ (uint64_t)key->kind << 32 ^ key->process));
+	uint64_t hash = mix(key->value ^ mix(place ^ (uint64_t)key->kind << 32 ^ key->owner));
 	for (uint32_t i = (uint32_t)hash;; i++) {
 		uint32_t *slot = &tree->slots[i & (tree->n_slots - 1)];
 		if (*slot == 0)
@@ -82,7 +82,7 @@ static bool grow(struct vms_tree *tree)
 static const struct vms_tree_key out_of_nodes = {
 	.kind = VMS_TREE_MARKER,
 	.value = VMS_TREE_OUT_OF_NODES,
-	.process = VMS_TREE_KERNEL,
+	.owner = VMS_TREE_KERNEL,
 };
 
 /* Is there room for a node? The last place is kept for the marker that says that there is none. */

@@ -15,8 +15,10 @@ enum vms_tree_kind {
 	VMS_TREE_IDLE,
 	VMS_TREE_PC,	 /* value: the program counter */
 	VMS_TREE_RETURN, /* value: a return address */
-	VMS_TREE_MARKER, /* value: enum vms_walk_end, or VMS_TREE_OUT_OF_NODES */
-	VMS_TREE_LABEL,	 /* value: what the user of the tree likes */
+	VMS_TREE_LOADED_PC,
+	VMS_TREE_LOADED_RETURN, /* the same in loaded kernel code */
+	VMS_TREE_MARKER,	/* value: enum vms_walk_end, or VMS_TREE_OUT_OF_NODES */
+	VMS_TREE_LABEL,		/* value: what the user of the tree likes */
 };
 
 #define VMS_TREE_OUT_OF_NODES UINT64_MAX
@@ -27,8 +29,10 @@ enum vms_tree_kind {
 /* What a node stands for. Without padding, compared member by member nevertheless. */
 struct vms_tree_key {
 	uint64_t value;
-	uint32_t kind;	  /* enum vms_tree_kind */
-	uint32_t process; /* of processes and user addresses: its index */
+	uint32_t kind; /* enum vms_tree_kind */
+	/* Of processes and user addresses the process's index, of loaded kernel code its number
+	 * (vms_guest_note_code). */
+	uint32_t owner;
 };
 
 #define VMS_TREE_ROOT UINT32_MAX       /* as a parent: the node is outermost */

@@ -23,6 +23,7 @@ struct vms_symbol_table {
 	char *module;
 	GArray *entries; /* struct entry */
 	GByteArray *names;
+	GArray *bounds;	   /* uint64_t, ascending once finished */
 	uint32_t *buckets; /* first entry of each; a power of two of them */
 	uint32_t n_buckets;
 	uint64_t key; /* of the hash */
@@ -35,6 +36,7 @@ struct vms_symbol_table *vms_symbol_table_new(const char *module)
 	table->module = g_strdup(module);
 	table->entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
 	table->names = g_byte_array_new();
+	table->bounds = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	return table;
 }
 
@@ -51,6 +53,7 @@ void vms_symbol_table_unref(struct vms_symbol_table *table)
 	g_free(table->module);
 	g_array_unref(table->entries);
 	g_byte_array_unref(table->names);
+	g_array_unref(table->bounds);
 	g_free(table->buckets);
 	g_free(table);
 }
@@ -84,6 +87,17 @@ void vms_symbol_table_add(struct vms_symbol_table *table, const char *name, uint
 	g_array_append_val(table->entries, entry);
 }
 
+void vms_symbol_table_add_bound(struct vms_symbol_table *table, uint64_t va)
+{
+	g_array_append_val(table->bounds, va);
+}
+
+static int compare_bounds(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	const struct entry *left = a, *right = b;
@@ -104,11 +118,18 @@ static bool is_sorted(const struct vms_symbol_table *table)
 static void fill_sizes(struct vms_symbol_table *table, uint64_t end)
 {
 	uint64_t next = end, begin = 0;
+	guint n_bounds = table->bounds->len; /* those above the entry */
 	for (size_t i = table->entries->len; i-- > 0;) {
 		struct entry *entry = entry_at(table, i);
 		if (i + 1 < table->entries->len && entry->va != begin)
 			next = begin;
 		begin = entry->va;
+		for (; n_bounds > 0; n_bounds--) {
+			uint64_t bound = g_array_index(table->bounds, uint64_t, n_bounds - 1);
+			if (bound <= begin)
+				break;
+			next = MIN(next, bound);
+		}
 		if (!entry->size && next > entry->va)
 			entry->size = next - entry->va;
 	}
@@ -171,6 +192,8 @@ void vms_symbol_table_finish(struct vms_symbol_table *table, uint64_t end)
 {
 	if (!is_sorted(table))
 		g_array_sort(table->entries, compare_entries);
+	if (table->bounds->len > 1)
+		g_array_sort(table->bounds, compare_bounds);
 	fill_sizes(table, end);
 	fill_reach(table);
 	index_names(table);
@@ -179,6 +202,12 @@ void vms_symbol_table_finish(struct vms_symbol_table *table, uint64_t end)
 size_t vms_symbol_table_count(const struct vms_symbol_table *table)
 {
 	return table->entries->len;
+}
+
+size_t vms_symbol_table_bytes(const struct vms_symbol_table *table)
+{
+	return table->entries->len * sizeof(struct entry) + table->names->len +
+	       table->n_buckets * sizeof(*table->buckets);
 }
 
 struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, size_t index)

@@ -3,7 +3,8 @@
  * Modules of a kernel in memory of any content (words.h): their parts, symbols, exports and unwind
  * tables, as kernels old and new keep them; and the kernel's own unwind table.
  *
- * Covers: src/guest/linux/module.c src/guest/linux/orc_load.c.
+ * Covers: src/guest/linux/module.c src/guest/linux/naming.c src/guest/linux/orc_load.c
+ * src/guest/linux/stamp.c.
  */
 #include "words.h"
 
@@ -19,9 +20,11 @@ enum {
 	ODD_ORC = 256,	 /* its symbols contradict each other */
 	NO_EXPORTS = 512,
 	KNOWN_HEADER = 1024, /* of Linux 6.4 */
+	COUNTED = 2048,	     /* the kernel counts changes of its modules */
 };
 
 #define LIST	   (WORDS_RAM + 0x10)
+#define TREE	   (WORDS_RAM + 0x30)
 #define ORC_HEADER (WORDS_RAM + 0x40)
 #define ORC_IP	   (WORDS_RAM + 0x1000)
 #define ORC_ENTRY  (WORDS_RAM + 0x1100)
@@ -43,7 +46,10 @@ static const struct encoder_member layout[] = {
 	{ "base", 0, 8 }, { "size", 8, 4 }, { "text_size", 12, 4 }, { 0 }
 };
 
+static const struct encoder_member counter[] = { { "seq", 0, 4 }, { 0 } };
+
 static const struct words_structure structures[] = {
+	{ "mod_tree_root", { 0, 0 }, { { "root", 0, 8, counter } } },
 	{ "module", { 0, LAYOUTS | NO_MEMBERS }, { MODULE_MEMBERS, { "mem", 128, 48 } } },
 	{ "module",
 	  { LAYOUTS, NO_MEMBERS },
@@ -69,6 +75,7 @@ static const struct words_structure structures[] = {
 
 static const struct words_symbol symbols[] = {
 	{ "modules", LIST, { 0, 0 } },
+	{ "mod_tree", TREE, { COUNTED, 0 } },
 	{ "__start_orc_unwind_ip", ORC_IP, { 0, NO_ORC } },
 	{ "__stop_orc_unwind_ip", ORC_IP + ORC_COUNT *VMS_ORC_IP_SIZE, { 0, ODD_ORC } },
 	{ "__stop_orc_unwind_ip", ORC_IP + 3, { ODD_ORC, 0 } },
@@ -79,6 +86,19 @@ static const struct words_symbol symbols[] = {
 	{ 0 },
 };
 
+/* What is noted of an address is what it is called now. */
+static void check_noted(struct vms_linux *guest, uint64_t va)
+{
+	struct vms_location now = { 0 }, noted = { 0 };
+	const uint32_t number = vms_linux_note_code(guest, va);
+	const bool known = vms_linux_locate_kernel(guest, va, &now);
+	if (number == 0)
+		return;
+	g_assert_true(known && vms_linux_locate_noted(guest, number, va, &noted));
+	g_assert_cmpstr(noted.symbol, ==, now.symbol);
+	g_assert_cmphex(noted.start, ==, now.start);
+}
+
 static void check_modules(struct vms_linux *guest)
 {
 	const GPtrArray *modules = vms_linux_modules_list(guest);
@@ -87,9 +107,14 @@ static void check_modules(struct vms_linux *guest)
 	for (guint i = 0; modules && i < modules->len; i++) {
 		const struct vms_module *module = modules->pdata[i];
 		words_check_name(module->name);
-		for (size_t n = 0; n < vms_symbol_table_count(module->symbols); n++)
-			words_check_name(vms_symbol_table_get(module->symbols, n).name);
+		for (size_t n = 0; n < vms_symbol_table_count(module->symbols); n++) {
+			const struct vms_symbol symbol = vms_symbol_table_get(module->symbols, n);
+			words_check_name(symbol.name);
+			check_noted(guest, symbol.va);
+		}
 		vms_linux_module_at(guest, module->text, &orc);
+		vms_linux_is_text(guest, module->text);
+		check_noted(guest, module->text);
 		vms_linux_orc_at(guest, module->text, &entry);
 	}
 	vms_linux_module_at(guest, 0, NULL);
@@ -104,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const struct words_kernel kernel = { &vms_arch_x86_64,
 						    symbols,
 						    structures,
-						    { "MODULE_STATE_LIVE", "MODULE_STATE_COMING",
+						    { "MODULE_STATE_LIVE", "MOD_INIT_TEXT",
 						      "MODULE_STATE_UNFORMED" } };
 	const unsigned options = words_options(data, size);
 	struct vms_linux *guest = words_linux_new(&kernel, data, size);
@@ -118,6 +143,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 2; i++) {
 		vms_linux_modules_refresh(guest, NULL);
 		check_modules(guest);
+		vms_linux_code_changed(guest, guest->memory, 0);
+		fake_machine_write_u64(guest->machine, TREE, i);
 	}
 	words_linux_free(guest);
 	return 0;

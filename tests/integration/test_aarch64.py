@@ -13,6 +13,8 @@ import unittest
 
 import harness
 import test_guest
+import test_modules
+import test_sample
 import test_stacks
 import test_symbols
 from test_pages import our_walks, qemu_walk
@@ -84,6 +86,37 @@ class Stacks(New, test_stacks.Stacks, unittest.TestCase):
 class GuestOfOld(Old, test_guest.Guest, unittest.TestCase):
     scheduler = ["__switch_to", "__schedule", "schedule"]
     test_log_that_has_wrapped = None
+
+
+class Modules(New, test_modules.Modules, unittest.TestCase):
+    @classmethod
+    def kernel(cls):
+        return cls.series + "-arm64"
+
+
+class ModulesOfOld(Old, test_modules.Modules, unittest.TestCase):
+    kernel = Modules.kernel
+    test_programs = None  # no symbol leads to what counts changes of these
+
+
+class Isolated(Old, unittest.TestCase):
+    """User code runs without the kernel's page tables."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = cls.start_guest()
+
+    def test_trampoline(self):
+        """Code of the kernel that runs at another address than its image's has a name."""
+        self.guest.start_workload("mix")
+        report = test_sample.sample(self.guest, "-F", "199", seconds=15)
+        names = set()
+        for node in report.nodes:
+            match = test_sample.FRAME.fullmatch(node.label)
+            if match and int(match[4], 16) >> 63:
+                self.assertIsNotNone(match[1], node.label)
+                names.add(match[1])
+        self.assertIn("__entry_tramp_text_start", names)
 
 
 class StacksOfOld(Old, test_stacks.Stacks, unittest.TestCase):

@@ -10,6 +10,8 @@ struct symbol {
 	const char *name, *module, *source;
 	uint64_t va, size;
 	unsigned line;
+	uint32_t loaded; /* number of its module's code; 0: it stays for ever */
+	bool is_gone;
 };
 
 struct script {
@@ -56,6 +58,7 @@ struct vms_guest {
 	struct script scripts[MAX_VCPUS];
 	unsigned refreshes, all_known_at;
 	uint64_t resets; /* of the machine, when it was made */
+	uint32_t unloads;
 };
 
 static void free_module(void *data)
@@ -104,7 +107,18 @@ void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char
 			   uint64_t va, uint64_t size)
 {
 	struct symbol symbol = { .name = name, .module = module, .va = va, .size = size };
+	if (module && vms_machine_arch(guest->machine)->is_kernel_address(va))
+		symbol.loaded = guest->unloads + 1;
 	g_array_append_val(guest->symbols, symbol);
+}
+
+void fake_guest_unload(struct vms_guest *guest)
+{
+	guest->unloads++;
+	for (guint i = 0; i < guest->symbols->len; i++) {
+		struct symbol *symbol = &g_array_index(guest->symbols, struct symbol, i);
+		symbol->is_gone = symbol->loaded > 0;
+	}
 }
 
 void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
@@ -385,23 +399,46 @@ bool vms_guest_detect_again(struct vms_guest *guest G_GNUC_UNUSED, GError **erro
 	return false;
 }
 
+/* The symbol at `va` of the code with that number, or where it is 0 of what is there now; or NULL.
+ */
+static const struct symbol *symbol_at(const struct vms_guest *guest, uint32_t loaded, uint64_t va)
+{
+	for (guint i = 0; i < MIN(guest->symbols->len, guest->n_known); i++) {
+		const struct symbol *symbol = &g_array_index(guest->symbols, struct symbol, i);
+		if (va >= symbol->va && va - symbol->va < symbol->size &&
+		    (loaded ? symbol->loaded == loaded : !symbol->is_gone))
+			return symbol;
+	}
+	return NULL;
+}
+
+uint32_t vms_guest_note_code(struct vms_guest *guest, uint64_t va)
+{
+	const struct symbol *symbol = symbol_at(guest, 0, va);
+	return symbol ? symbol->loaded : 0;
+}
+
+bool vms_guest_locate_noted(struct vms_guest *guest, uint32_t number, uint64_t va,
+			    struct vms_location *ret)
+{
+	const struct symbol *symbol = symbol_at(guest, number, va);
+	*ret = (struct vms_location) { 0 };
+	if (!symbol)
+		return false;
+	ret->symbol = symbol->name;
+	ret->module = symbol->module;
+	ret->offset = va - symbol->va;
+	ret->start = symbol->name ? symbol->va : 0;
+	ret->part = symbol->loaded ? symbol->va & ~(uint64_t)0xfff : 0;
+	ret->source = symbol->source;
+	ret->line = symbol->line - (va == symbol->va);
+	return true;
+}
+
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process G_GNUC_UNUSED,
 		      uint64_t va, struct vms_location *ret)
 {
-	*ret = (struct vms_location) { 0 };
-	for (guint i = 0; i < MIN(guest->symbols->len, guest->n_known); i++) {
-		const struct symbol *symbol = &g_array_index(guest->symbols, struct symbol, i);
-		if (va < symbol->va || va - symbol->va >= symbol->size)
-			continue;
-		ret->symbol = symbol->name;
-		ret->module = symbol->module;
-		ret->offset = va - symbol->va;
-		ret->start = symbol->name ? symbol->va : 0;
-		ret->source = symbol->source;
-		ret->line = symbol->line - (va == symbol->va);
-		return true;
-	}
-	return false;
+	return vms_guest_locate_noted(guest, 0, va, ret);
 }
 
 /* ---- the capture layer ------------------------------------------------ */
@@ -421,6 +458,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	struct vms_stack *stack = &ret->stack;
 
 	ret->vcpu = vcpu;
+	ret->code_changed = sample->code_changed;
 	ret->idle = sample->idle;
 	ret->process = sample->process;
 	stack->n = stack->n_kernel = 0;

@@ -11,6 +11,8 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 /* `module` NULL: the kernel's own. `name` NULL: a mapped file or module without symbols. */
 void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char *module,
 			   uint64_t va, uint64_t size);
+/* The modules that have symbols so far go. What was noted of their code keeps its names. */
+void fake_guest_unload(struct vms_guest *guest);
 /* The source line of all of the symbol's code is `line`, of its first byte `line` - 1. */
 void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
 			   unsigned line);
@@ -47,6 +49,7 @@ unsigned fake_guest_code_reads(const struct vms_guest *guest);
 /* What one sample of a vCPU finds. The frames, leaf first, end with a pc of 0. */
 struct fake_sample {
 	bool idle;
+	bool code_changed;
 	const struct vms_process *process;
 	struct vms_frame frames[12];
 	enum vms_walk_end end;

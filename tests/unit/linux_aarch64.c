@@ -16,6 +16,7 @@
 #define STACK_SIZE 0x4000
 #define USER_CODE  UINT64_C(0x0000aaaab0000000)
 #define USER_STACK UINT64_C(0x0000fffff0000000)
+#define TRAMPOLINE UINT64_C(0xfffffbfffdbf6000)
 #define RECORD	   304 /* of the frame record in struct pt_regs */
 #define PAC	   UINT64_C(0x0055000000000000)
 
@@ -439,6 +440,49 @@ static void test_vmcoreinfo(void)
 		&regs));
 }
 
+/* Executes at `va`: what is the symbol there, and how far does it begin before? */
+static void check_executed(struct fixture *f, uint64_t va, const char *name, uint64_t offset)
+{
+	struct vms_location location;
+	vms_guest_note_kernel_pc(&f->guest, f->memory, va);
+	g_assert_cmpuint(vms_guest_note_code(&f->guest, va), ==, 0);
+	bool known = vms_guest_locate(&f->guest, NULL, va, &location);
+	g_assert_true(known == (name != NULL));
+	if (!name)
+		return;
+	g_assert_cmpstr(location.symbol, ==, name);
+	g_assert_cmphex(location.offset, ==, offset);
+	g_assert_cmphex(location.start, ==, va - offset);
+	g_assert_null(location.module);
+}
+
+/*
+ * Code of the image that executes at another address. Addresses are physical here: the image's
+ * memory is where the trampoline is mapped.
+ */
+static void test_trampoline(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_linux *guest = &f->linux_guest;
+	check_executed(f, TRAMPOLINE + 0x1c80, NULL, 0); /* where memory is nothing tells */
+	guest->image_pa = TRAMPOLINE;
+	check_executed(f, TRAMPOLINE - 0x10, NULL, 0);
+	check_executed(f, in_function(1), "function", 0x24);
+	g_assert_cmphex(guest->trampoline.va, ==, 0);
+	/* A kernel without symbols of its data. */
+	check_executed(f, TRAMPOLINE + 0x1c80, "__entry_tramp_text_start", 0x1c80);
+	check_executed(f, TRAMPOLINE - 0x10, NULL, 0);
+	check_executed(f, TRAMPOLINE + TEXT_SIZE, NULL, 0);
+
+	vms_symbol_table_unref(guest->symbols);
+	guest->symbols = vms_symbol_table_new("vmlinux");
+	vms_symbol_table_add(guest->symbols, "tramp_vectors", TEXT, 0, 't');
+	vms_symbol_table_add(guest->symbols, "__entry_tramp_text_start", TEXT, 0, 'T');
+	vms_symbol_table_add(guest->symbols, "tramp_exit", TEXT + 0x2000, 0, 't');
+	vms_symbol_table_finish(guest->symbols, TEXT + TEXT_SIZE);
+	check_executed(f, TRAMPOLINE + 0x1c80, "tramp_vectors", 0x1c80);
+	check_executed(f, TRAMPOLINE + 0x2024, "tramp_exit", 0x24);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -449,6 +493,7 @@ int main(int argc, char **argv)
 	ADD("/linux_aarch64/system-call", test_system_call);
 	ADD("/linux_aarch64/entry-code", test_entry_code);
 	ADD("/linux_aarch64/damage", test_damage);
+	ADD("/linux_aarch64/trampoline", test_trampoline);
 	g_test_add_func("/linux_aarch64/current", test_current);
 	g_test_add_func("/linux_aarch64/image", test_image);
 	g_test_add_func("/linux_aarch64/large-image", test_large_image);

@@ -5,6 +5,7 @@
 
 #define BASE	    UINT64_C(0xffff888000000000)
 #define HEAD	    (BASE + 0x10)
+#define TREE	    (BASE + 0x40) /* by which the kernel finds modules */
 #define MODULE(i)   (BASE + 0x1000 + (i)*0x400)
 #define KALLSYMS(i) (BASE + 0x4000 + (i)*0x40)
 #define EXPORTS	    (BASE + 0x5000)
@@ -27,7 +28,12 @@ enum {
 	NUM_SYMS = 96,
 	MEM = 104,
 	MEMORY_SIZE = 16,
-	MEMORIES = 20 /* more than any kernel has */
+	MEMORIES = 20, /* more than any kernel has */
+	COUNTER = 8,   /* where the tree counts its changes */
+	INIT_TEXT = 4, /* which part that is; the number of its enumerator */
+	LIVE = 0,
+	COMING = 1,
+	UNFORMED = 3
 };
 
 struct fixture {
@@ -55,7 +61,18 @@ static GByteArray *types(void)
 	};
 	static const struct encoder_member export[] = { { "value_offset", 0, 4 },
 							{ "name_offset", 4, 4 } };
+	static const struct encoder_member counter[] = { { "seq", 0, 4 }, { 0 } };
+	static const struct encoder_member tree[] = { { "root", COUNTER, 24, counter } };
+	static const char *const enumerators[] = { "MODULE_STATE_LIVE", "MODULE_STATE_COMING",
+						   "MODULE_STATE_GOING", "MODULE_STATE_UNFORMED",
+						   "MOD_INIT_TEXT" };
 	struct encoder encoder = encoder_new();
+	put_type(&encoder, "states", ENUM, G_N_ELEMENTS(enumerators), false, 4);
+	for (uint32_t i = 0; i < G_N_ELEMENTS(enumerators); i++) {
+		put(&encoder, name_offset(&encoder, enumerators[i]));
+		put(&encoder, i);
+	}
+	put_structure(&encoder, "mod_tree_root", 0x40, G_N_ELEMENTS(tree), tree);
 	put_structure(&encoder, "module", 0x400, G_N_ELEMENTS(module), module);
 	put_structure(&encoder, "module_memory", MEMORY_SIZE, G_N_ELEMENTS(memory), memory);
 	put_structure(&encoder, "mod_kallsyms", 0x20, G_N_ELEMENTS(kallsyms), kallsyms);
@@ -109,8 +126,10 @@ static void write_symbol(struct fixture *f, uint32_t i, uint32_t name, uint16_t 
 
 static void setup(struct fixture *f, const void *data)
 {
-	static const struct fake_symbol symbols[] = { { "modules", HEAD }, { NULL, 0 } };
-	(void)data;
+	/* Without the tree's symbol, for kernels that leave out data. */
+	const struct fake_symbol symbols[] = { { "modules", HEAD },
+					       { data ? "other" : "mod_tree", TREE },
+					       { NULL, 0 } };
 	f->machine = fake_machine_new(&vms_arch_x86_64, 1);
 	fake_machine_add_ram(f->machine, BASE, RAM);
 	f->guest = fake_linux_new(f->machine, symbols, types());
@@ -165,9 +184,10 @@ static void test_symbols(struct fixture *f, const void *data)
 	const uint64_t code = EXPORTS + 0x800; /* near enough for a relative reference */
 	write_module(f, 0, "first", MODULE(1) + LIST);
 	write_module(f, 1, "second", HEAD);
-	write_kallsyms(f, 0, 5);
-	memcpy(fake_machine_at(f->machine, NAMES), "\0open\0close\0elsewhere", 22);
-	write_string(f, TYPES, "ttTdu");
+	write_kallsyms(f, 0, 6);
+	memcpy(fake_machine_at(f->machine, NAMES), "\0open\0close\0elsewhere\0$x", 25);
+	write_string(f, TYPES, "ttTdut");
+	write_symbol(f, 5, 22, 1, code); /* marks code */
 	write_symbol(f, 1, 1, 1, code);
 	write_symbol(f, 2, 6, 1, code + 0x10);
 	write_symbol(f, 3, 0, 1, code + 0x20); /* has no name */
@@ -187,6 +207,145 @@ static void test_symbols(struct fixture *f, const void *data)
 	/* What has not changed is not read again. */
 	refresh(f);
 	g_assert_true(module_at(f, 0) == first);
+}
+
+static bool has_changed(struct fixture *f)
+{
+	return vms_linux_modules_changed(f->guest, f->guest->memory);
+}
+
+static void write_init(struct fixture *f, unsigned i, uint64_t va, uint32_t size)
+{
+	write_u64(f, MODULE(i) + MEM + INIT_TEXT * MEMORY_SIZE, va);
+	write_u32(f, MODULE(i) + MEM + INIT_TEXT * MEMORY_SIZE + 8, size);
+}
+
+/* A module comes, its init function runs and returns, its init part goes, it goes. */
+static void test_life(struct fixture *f, const void *data)
+{
+	const uint32_t changes[] = { 2, 4, 6 };
+	const uint64_t init = TEXT(1) + 0x8000, counter = TREE + COUNTER;
+	(void)data;
+	refresh(f);
+	g_assert_false(has_changed(f));
+
+	write_module(f, 1, "second", MODULE(0) + LIST);
+	write_init(f, 1, init, 0x1000);
+	write_u32(f, MODULE(1) + STATE, UNFORMED);
+	write_u64(f, HEAD, MODULE(1) + LIST);
+	write_u32(f, counter, changes[0]);
+	g_assert_true(has_changed(f));
+	refresh(f);
+	g_assert_cmpuint(vms_linux_modules_list(f->guest)->len, ==, 1);
+	g_assert_true(has_changed(f)); /* it is one at any moment */
+
+	write_u32(f, MODULE(1) + STATE, COMING);
+	refresh(f);
+	g_assert_cmpuint(vms_linux_modules_list(f->guest)->len, ==, 2);
+	g_assert_true(vms_linux_module_at(f->guest, init, NULL) == module_at(f, 0));
+	g_assert_true(vms_linux_is_text(f->guest, init + 0xfff));
+	g_assert_true(vms_linux_is_text(f->guest, TEXT(1)));
+	g_assert_cmphex(module_at(f, 0)->text, ==, TEXT(1));
+	g_assert_false(has_changed(f));
+
+	write_u32(f, MODULE(1) + STATE, LIVE);
+	write_u32(f, counter, changes[1]);
+	g_assert_true(has_changed(f));
+	refresh(f);
+	g_assert_true(has_changed(f)); /* the init part goes at any moment */
+	write_init(f, 1, 0, 0);
+	refresh(f);
+	g_assert_false(vms_linux_is_text(f->guest, init));
+	g_assert_false(has_changed(f));
+
+	write_u64(f, HEAD, MODULE(0) + LIST);
+	write_u32(f, counter, changes[2]);
+	g_assert_true(has_changed(f));
+	refresh(f);
+	g_assert_null(vms_linux_module_at(f->guest, TEXT(1), NULL));
+	g_assert_false(has_changed(f));
+}
+
+/* Where nothing counts, the list's head tells what comes, and what has an init part may change. */
+static void test_uncounted(struct fixture *f, const void *data)
+{
+	(void)data;
+	refresh(f);
+	g_assert_false(has_changed(f));
+	write_u32(f, TREE + COUNTER, 1);
+	g_assert_false(has_changed(f));
+	write_module(f, 1, "second", MODULE(0) + LIST);
+	write_init(f, 1, TEXT(1) + 0x8000, 0x1000);
+	write_u32(f, MODULE(1) + STATE, COMING);
+	write_u64(f, HEAD, MODULE(1) + LIST);
+	g_assert_true(has_changed(f));
+	refresh(f);
+	g_assert_true(has_changed(f));
+	write_init(f, 1, 0, 0);
+	refresh(f);
+	g_assert_false(has_changed(f));
+}
+
+/* Data is no name for code of another part, nor for what lies between. */
+static void test_parts(struct fixture *f, const void *data)
+{
+	const uint64_t code = TEXT(0) + 0x10, init = TEXT(0) + 0x9000;
+	struct vms_location location = { 0 };
+	(void)data;
+	write_init(f, 0, init, 0x1000);
+	write_u64(f, MODULE(0) + MEM + MEMORY_SIZE, TEXT(0) + 0x8000);
+	write_u32(f, MODULE(0) + MEM + MEMORY_SIZE + 8, 0x800);
+	write_kallsyms(f, 0, 3);
+	memcpy(fake_machine_at(f->machine, NAMES), "\0open\0__this_module", 20);
+	write_string(f, TYPES, "ttd");
+	write_symbol(f, 1, 1, 1, code);
+	write_symbol(f, 2, 6, 1, TEXT(0) + 0x8100);
+	refresh(f);
+	g_assert_true(vms_linux_locate_kernel(f->guest, code + 1, &location));
+	g_assert_cmpstr(location.symbol, ==, "open");
+	g_assert_cmphex(location.part, ==, TEXT(0));
+	g_assert_true(vms_linux_locate_kernel(f->guest, TEXT(0) + 0x87ff, &location));
+	g_assert_cmpstr(location.symbol, ==, "__this_module");
+	g_assert_false(vms_linux_is_text(f->guest, TEXT(0) + 0x87ff));
+	g_assert_false(vms_linux_locate_kernel(f->guest, TEXT(0) + 0x8800, &location));
+	g_assert_false(vms_linux_locate_kernel(f->guest, init, &location));
+
+	write_u64(f, MODULE(0) + MEM, 0); /* it has no code */
+	write_init(f, 0, 0, 0);
+	refresh(f);
+	g_assert_cmphex(module_at(f, 0)->text, ==, TEXT(0) + 0x8000);
+	g_assert_cmpuint(module_at(f, 0)->text_size, ==, 0);
+}
+
+/* What was noted of a module is called the same when another lies where it was. */
+static void test_noted(struct fixture *f, const void *data)
+{
+	struct vms_location location = { 0 };
+	(void)data;
+	write_kallsyms(f, 0, 2);
+	memcpy(fake_machine_at(f->machine, NAMES), "\0open", 6);
+	write_string(f, TYPES, "tt");
+	write_symbol(f, 1, 1, 1, TEXT(0));
+	g_assert_cmpuint(vms_linux_note_code(f->guest, TEXT(0)), ==, 0);
+	refresh(f);
+	const uint32_t first = vms_linux_note_code(f->guest, TEXT(0));
+	g_assert_cmpuint(first, >, 0);
+	g_assert_cmpuint(vms_linux_note_code(f->guest, TEXT(0) + 8), ==, first);
+
+	write_string(f, MODULE(0) + NAME, "other");
+	write_string(f, NAMES + 1, "read");
+	refresh(f);
+	const uint32_t second = vms_linux_note_code(f->guest, TEXT(0));
+	g_assert_cmpuint(second, !=, first);
+	g_assert_true(vms_linux_locate_noted(f->guest, first, TEXT(0) + 4, &location));
+	g_assert_cmpstr(location.symbol, ==, "open");
+	g_assert_cmpstr(location.module, ==, "first");
+	g_assert_cmpuint(location.offset, ==, 4);
+	g_assert_true(vms_linux_locate_noted(f->guest, second, TEXT(0), &location));
+	g_assert_cmpstr(location.symbol, ==, "read");
+	g_assert_cmpstr(location.module, ==, "other");
+	g_assert_false(vms_linux_locate_noted(f->guest, second + 1, TEXT(0), &location));
+	g_assert_false(vms_linux_locate_noted(f->guest, 0, TEXT(0), &location));
 }
 
 /* All names begin before the same 14 MiB of text: who looks for its end each time never ends. */
@@ -312,6 +471,11 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 #define ADD(path, test) g_test_add(path, struct fixture, NULL, setup, test, teardown)
 	ADD("/module/symbols", test_symbols);
+	ADD("/module/life", test_life);
+	g_test_add("/module/uncounted", struct fixture, "uncounted", setup, test_uncounted,
+		   teardown);
+	ADD("/module/parts", test_parts);
+	ADD("/module/noted", test_noted);
 	ADD("/module/one-long-name", test_one_long_name);
 	ADD("/module/budget", test_budget);
 	ADD("/module/hostile-sizes", test_hostile_sizes);

@@ -12,6 +12,7 @@
 #define INNER  UINT64_C(0xffff800000001100)
 #define MODULE UINT64_C(0xffff900000000000)
 #define NOBODY UINT64_C(0xffffa00000000000)
+#define LOADED UINT64_C(0xffffb00000000000)
 /* User code: a function at another address in each process, and a file without symbols. */
 #define MAIN_A UINT64_C(0x400000)
 #define MAIN_B UINT64_C(0x500000)
@@ -63,7 +64,7 @@ static void add(struct fixture *fixture, unsigned vcpu, bool leaf_first, unsigne
 		record->stack.frame[record->stack.n++] = *frame;
 	}
 	for (unsigned i = 0; i < times; i++)
-		vms_samples_add(&fixture->samples[vcpu], record, leaf_first, 1000);
+		vms_samples_add(&fixture->samples[vcpu], fixture->guest, record, leaf_first, 1000);
 }
 
 static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool leaf_first)
@@ -250,6 +251,31 @@ static void test_nameless(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 	g_assert_false(label->is_user);
 }
 
+/* Code of modules keeps the name that it had when it was sampled. */
+static void test_unloaded(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct fake_sample leaf = { .frames = { { LOADED + 0x10 } } };
+	const struct fake_sample caller = { .frames = { { LOADED + 0x100, true } } };
+	const struct fake_sample moved = { .frames = { { LOADED + 0x3010 } } };
+
+	fake_guest_add_symbol(fixture->guest, "probe", "first", LOADED, 0x100);
+	add(fixture, 0, true, 4, &leaf);
+	add(fixture, 0, true, 3, &caller);
+	fake_guest_unload(fixture->guest);
+	fake_guest_add_symbol(fixture->guest, "work", "second", LOADED, 0x100);
+	add(fixture, 0, true, 5, &leaf);
+	fake_guest_unload(fixture->guest);
+	add(fixture, 0, true, 1, &leaf); /* nobody's */
+	fake_guest_add_symbol(fixture->guest, "probe", "first", LOADED + 0x3000, 0x100);
+	add(fixture, 0, true, 2, &moved);
+	fake_guest_unload(fixture->guest);
+	g_autoptr(vms_profile) by_function = make(fixture, 0, true);
+	assert_tree(by_function, 0, "probe 9 9\nwork 5 5\n? 1 1\n");
+	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, true);
+	assert_tree(by_address, 0,
+		    "work+0x10 5 5\nprobe+0x10 4 4\nprobe+0x100 3 3\nprobe+0x10 2 2\n? 1 1\n");
+}
+
 /* One function of two processes, at different addresses, is one function. */
 static void test_shared_code(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -320,7 +346,7 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 {
 	const uint32_t n = 1000000;
 	g_autoptr(vms_tree) tree = vms_tree_new(VMS_TREE_LIMIT);
-	struct vms_tree_key key = { .kind = VMS_TREE_PC, .process = VMS_TREE_KERNEL };
+	struct vms_tree_key key = { .kind = VMS_TREE_PC, .owner = VMS_TREE_KERNEL };
 	uint32_t node = VMS_TREE_ROOT;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -371,6 +397,7 @@ int main(int argc, char **argv)
 		{ "/profile/leaf-first", test_leaf_first },
 		{ "/profile/processes", test_processes },
 		{ "/profile/nameless", test_nameless },
+		{ "/profile/unloaded", test_unloaded },
 		{ "/profile/shared-code", test_shared_code },
 		{ "/profile/vcpus", test_vcpus },
 		{ "/profile/order", test_order },

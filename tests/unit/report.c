@@ -671,6 +671,36 @@ static void test_modules(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	g_assert_cmpstr(vms_profile_label(profile, tree->nodes[0].label)->name, ==, "late");
 }
 
+/* A sample that meets modules that have come or gone is taken again, when they have been read. */
+static void test_code_changes(struct fixture *fixture, gconstpointer each)
+{
+	static const struct fake_sample samples[] = {
+		{ .frames = { { KERNEL } }, .code_changed = true },
+		{ .frames = { { KERNEL + 16 } } },
+	};
+
+	fake_guest_add_symbol(fixture->guest, "torn", NULL, KERNEL, 16);
+	fake_guest_add_symbol(fixture->guest, "whole", NULL, KERNEL + 16, 16);
+	fake_guest_set_samples(fixture->guest, 0, samples, G_N_ELEMENTS(samples));
+	run(fixture, SHORT_NS);
+	const struct vms_sample_stats stats = stats_of(fixture, 0);
+	g_assert_cmpuint(stats.samples, >, 0);
+	g_assert_cmpuint(failures_of(&stats), ==, 0);
+	assert_sums(fixture);
+	/* Once at the start. Not while another thread samples, if there is one. */
+	if (each) {
+		g_assert_cmpuint(fake_guest_refreshes(fixture->guest), <=, 1 + stats.samples);
+		return;
+	}
+	g_assert_cmpuint(fake_guest_refreshes(fixture->guest), >, 1);
+	g_autoptr(vms_profile) profile = vms_sample_report_profile(fixture->report, 0, NULL);
+	/* The one that most samples have. */
+	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, 0);
+	g_assert_cmpstr(vms_profile_label(profile, tree->nodes[tree->first_root].label)->name, ==,
+			"whole");
+	g_assert_cmpuint(tree->nodes[tree->first_root].total, >, stats.samples / 2);
+}
+
 /* Without a guest one is looked for; none is no error. */
 static void test_detect(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -713,18 +743,31 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(struct fixture *fixture, gconstpointer data);
 	} tests[] = {
-		{ "arguments", test_arguments }, { "not-run", test_not_run },
-		{ "complete", test_complete },	 { "shortest", test_shortest },
-		{ "longest", test_longest },	 { "endless", test_endless },
-		{ "cancel", test_cancel },	 { "wrong-state", test_wrong_state },
-		{ "restart", test_restart },	 { "unref-running", test_unref_running },
-		{ "gone", test_gone },		 { "reset", test_reset },
-		{ "closed", test_closed },	 { "hold-fails", test_hold_fails },
-		{ "silent", test_silent },	 { "given-up", test_given_up },
-		{ "regs-fail", test_regs_fail }, { "torn", test_torn },
-		{ "paused", test_paused },	 { "missed", test_missed },
-		{ "depth", test_depth },	 { "modules", test_modules },
-		{ "detect", test_detect },	 { "stop-any-time", test_stop_any_time },
+		{ "arguments", test_arguments },
+		{ "not-run", test_not_run },
+		{ "complete", test_complete },
+		{ "shortest", test_shortest },
+		{ "longest", test_longest },
+		{ "endless", test_endless },
+		{ "cancel", test_cancel },
+		{ "wrong-state", test_wrong_state },
+		{ "restart", test_restart },
+		{ "unref-running", test_unref_running },
+		{ "gone", test_gone },
+		{ "reset", test_reset },
+		{ "closed", test_closed },
+		{ "hold-fails", test_hold_fails },
+		{ "silent", test_silent },
+		{ "given-up", test_given_up },
+		{ "regs-fail", test_regs_fail },
+		{ "torn", test_torn },
+		{ "paused", test_paused },
+		{ "missed", test_missed },
+		{ "depth", test_depth },
+		{ "modules", test_modules },
+		{ "detect", test_detect },
+		{ "stop-any-time", test_stop_any_time },
+		{ "code-changes", test_code_changes },
 	};
 
 	g_test_init(&argc, &argv, NULL);

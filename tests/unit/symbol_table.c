@@ -74,6 +74,29 @@ static void test_lookup(void)
 	g_assert_false(vms_symbol_table_next(table, "twice", &cursor, &symbol));
 }
 
+/* Symbols do not reach into another part of their module; those with a size say so themselves. */
+static void test_bounds(void)
+{
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("mod");
+	vms_symbol_table_add_bound(table, 0x6000);
+	vms_symbol_table_add_bound(table, 0x3000);
+	vms_symbol_table_add_bound(table, 0x2000);
+	vms_symbol_table_add_bound(table, 0x1000);
+	vms_symbol_table_add(table, "first", 0x1000, 0, 't');
+	vms_symbol_table_add(table, "alias", 0x1000, 0, 't');
+	vms_symbol_table_add(table, "second", 0x1800, 0, 't');
+	vms_symbol_table_add(table, "sized", 0x2ff0, 0x20, 't');
+	vms_symbol_table_add(table, "last", 0x5000, 0, 'd');
+	vms_symbol_table_finish(table, 0x7000);
+	check_found(table, 0x17ff, "first");
+	g_assert_cmpuint(vms_symbol_table_get(table, 1).size, ==, 0x800);
+	check_found(table, 0x1fff, "second");
+	check_found(table, 0x2000, NULL);
+	check_found(table, 0x300f, "sized");
+	check_found(table, 0x5fff, "last");
+	check_found(table, 0x6000, NULL);
+}
+
 static void test_empty(void)
 {
 	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("empty");
@@ -174,6 +197,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/symbol_table/find", test_find);
 	g_test_add_func("/symbol_table/order", test_order);
 	g_test_add_func("/symbol_table/lookup", test_lookup);
+	g_test_add_func("/symbol_table/bounds", test_bounds);
 	g_test_add_func("/symbol_table/empty", test_empty);
 	g_test_add_func("/symbol_table/many", test_many);
 	g_test_add_func("/symbol_table/aliases", test_aliases);

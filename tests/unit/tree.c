@@ -4,9 +4,7 @@
 
 static struct vms_tree_key pc(uint64_t va)
 {
-	return (struct vms_tree_key) { .kind = VMS_TREE_PC,
-				       .value = va,
-				       .process = VMS_TREE_KERNEL };
+	return (struct vms_tree_key) { .kind = VMS_TREE_PC, .value = va, .owner = VMS_TREE_KERNEL };
 }
 
 /* A node as the keys from the root to it. */
@@ -16,7 +14,7 @@ static char *path_text(const struct vms_tree *tree, uint32_t node)
 	for (; node != VMS_TREE_ROOT; node = tree->nodes[node].parent) {
 		const struct vms_tree_key *key = &tree->nodes[node].key;
 		g_autofree char *one =
-			g_strdup_printf("/%u:%" PRIx64 ":%x", key->kind, key->value, key->process);
+			g_strdup_printf("/%u:%" PRIx64 ":%x", key->kind, key->value, key->owner);
 		g_string_prepend(text, one);
 	}
 	return g_string_free(text, FALSE);
@@ -29,7 +27,7 @@ static void test_counts(void)
 	g_autoptr(GHashTable) expected =
 		g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	static const uint64_t values[] = { 0, 1, UINT64_C(1) << 32, UINT64_MAX };
-	static const uint32_t processes[] = { 0, 1, VMS_TREE_KERNEL, VMS_TREE_NO_PROCESS };
+	static const uint32_t owners[] = { 0, 1, VMS_TREE_KERNEL, VMS_TREE_NO_PROCESS };
 
 	for (int i = 0; i < 20000; i++) {
 		struct vms_tree_key path[6];
@@ -40,10 +38,10 @@ static void test_counts(void)
 			path[j] = (struct vms_tree_key) {
 				.kind = (uint32_t)g_test_rand_int_range(0, 4),
 				.value = values[g_test_rand_int_range(0, 4)],
-				.process = processes[g_test_rand_int_range(0, 4)],
+				.owner = owners[g_test_rand_int_range(0, 4)],
 			};
 			g_string_append_printf(text, "/%u:%" PRIx64 ":%x", path[j].kind,
-					       path[j].value, path[j].process);
+					       path[j].value, path[j].owner);
 		}
 		vms_tree_add(tree, path, (size_t)n, (uint64_t)weight);
 		char *key = g_string_free(text, FALSE);

@@ -41,14 +41,22 @@ static void add_program(struct vms_linux *guest, const struct layout *layout, ui
 void vms_linux_bpf_refresh(struct vms_linux *guest)
 {
 	struct layout layout;
-	uint64_t head, node;
+	uint64_t head, node, tree;
 	g_autoptr(GError) error = NULL;
 	if (!guest->btf || !vms_linux_symbol(guest, "bpf_kallsyms", &head) ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &layout))
 		return;
-	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
 	struct vms_list list;
 	g_mutex_lock(&guest->lock);
+	if (guest->bpf && guest->bpf_stamp.va &&
+	    !vms_stamp_is_old(&guest->bpf_stamp, guest->memory)) {
+		g_mutex_unlock(&guest->lock);
+		return;
+	}
+	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
+	if (vms_linux_symbol(guest, "bpf_tree", &tree))
+		vms_stamp_find(guest->btf, tree, "latch_tree_root", "seq", &guest->bpf_stamp);
+	vms_stamp_take(&guest->bpf_stamp, guest->memory);
 	vms_list_begin(&list, guest->memory, head, PROGRAMS_LIMIT, "list of BPF programs");
 	while (vms_list_next(&list, &node, &error))
 		add_program(guest, &layout, node - layout.node.offset, table);

@@ -33,8 +33,9 @@ bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va)
 	for (size_t i = 0; i < G_N_ELEMENTS(guest->text); i++)
 		if (va >= guest->text[i].begin && va < guest->text[i].end)
 			return true;
-	const struct vms_module *module = vms_linux_module_at(guest, va, NULL);
-	return module && va - module->text < module->text_size;
+	uint64_t part;
+	bool is_text;
+	return vms_linux_module_part_at(guest, va, &part, &is_text) && is_text;
 }
 
 void vms_linux_note_missing(struct vms_linux *guest, const char *what)
@@ -42,40 +43,6 @@ void vms_linux_note_missing(struct vms_linux *guest, const char *what)
 	char *before = guest->missing;
 	guest->missing = before ? g_strconcat(before, "; ", what, NULL) : g_strdup(what);
 	g_free(before);
-}
-
-static void set_symbol(struct vms_location *location, const struct vms_symbol *symbol, uint64_t va)
-{
-	location->symbol = symbol->name;
-	location->offset = va - symbol->va;
-	location->start = symbol->va;
-	location->size = symbol->size;
-}
-
-/* The table that tells of `va`, and the module that it is of; NULL: the kernel itself. */
-static const struct vms_symbol_table *symbols_at(const struct vms_linux *guest, uint64_t va,
-						 const char **module)
-{
-	const struct vms_module *loaded = vms_linux_module_at(guest, va, NULL);
-	*module = loaded ? loaded->name : NULL;
-	if (loaded)
-		return loaded->symbols;
-	if (va >= guest->image && va < guest->image_end)
-		return guest->symbols;
-	*module = guest->bpf ? vms_symbol_table_module(guest->bpf) : NULL;
-	return guest->bpf;
-}
-
-bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret)
-{
-	const char *module;
-	struct vms_symbol symbol;
-	const struct vms_symbol_table *symbols = symbols_at(guest, va, &module);
-	if (!symbols || !vms_symbol_table_find(symbols, va, &symbol))
-		return false;
-	set_symbol(ret, &symbol, va);
-	ret->module = module;
-	return true;
 }
 
 /* Logs what a phase of the detection took, and begins the next. */
@@ -305,6 +272,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
 		load_symbols(guest, &image);
 		load_text(guest);
+		vms_linux_find_image_pa(guest, pages);
 		vms_linux_find_hidden(guest, &image);
 		load_banner(guest, &image);
 		log_phase("Kernel symbols", &phase_ns);
@@ -548,6 +516,7 @@ void vms_linux_free(struct vms_linux *guest)
 	if (!guest)
 		return;
 	vms_symbol_table_unref(guest->bpf);
+	vms_linux_noted_free(guest->noted);
 	vms_linux_modules_free(guest->modules);
 	vms_linux_processes_free(guest->processes);
 	vms_linux_tasks_free(guest->tasks);

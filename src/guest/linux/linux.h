@@ -11,6 +11,7 @@
 
 #include "guest/linux/btf.h"
 #include "guest/linux/orc.h"
+#include "guest/linux/stamp.h"
 #include <vmscope/guest.h>
 
 struct vms_linux {
@@ -26,6 +27,11 @@ struct vms_linux {
 		uint64_t begin, end;
 	} text[2], /* its code, and what is code only while it boots; empty where unknown */
 		entry_text;
+	uint64_t image_pa; /* physical address of the image's begin; 0: unknown */
+	struct {
+		uint64_t va; /* atomic, set last; 0: not seen yet */
+		uint64_t size, in_image;
+	} trampoline;		 /* trampoline.c: code of the image that runs at another address */
 	uint64_t pt_regs_record; /* aarch64: offset of the frame record in struct pt_regs */
 	GHashTable *variables; /* hidden.c: addresses by name, as uint64_t; NULL: none are hidden */
 	char *banner, *release, *version, *hostname;
@@ -37,9 +43,11 @@ struct vms_linux {
 	struct vms_btf *btf;		       /* btf.c */
 	struct vms_orc *orc;		       /* orc.c: the kernel's own table */
 	struct vms_symbol_table *bpf;	       /* bpf.c: compiled BPF programs; NULL: none known */
+	struct vms_stamp bpf_stamp;	       /* bpf.c: of the list of these */
 	struct vms_linux_modules *modules;     /* module.c */
 	struct vms_linux_tasks *tasks;	       /* task.c: offsets and the per-CPU bases */
 	struct vms_linux_processes *processes; /* process.c: processes and their areas */
+	struct vms_linux_noted *noted;	       /* naming.c: names of code that may go; or NULL */
 	GMutex lock;
 };
 
@@ -54,13 +62,33 @@ bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t 
 bool vms_linux_renew_tables(struct vms_linux *guest, const struct vms_regs *regs);
 /* Is `va` code of the kernel or of a module? */
 bool vms_linux_is_text(const struct vms_linux *guest, uint64_t va);
-/* Names a kernel address, by the symbols of the kernel, its modules and its BPF programs. */
+
+/* naming.c: names a kernel address, by the symbols of the kernel, its modules and BPF programs. */
 bool vms_linux_locate_kernel(const struct vms_linux *guest, uint64_t va, struct vms_location *ret);
+/* See vms_guest_note_code and vms_guest_locate_noted. */
+uint32_t vms_linux_note_code(struct vms_linux *guest, uint64_t va);
+bool vms_linux_locate_noted(struct vms_linux *guest, uint32_t number, uint64_t va,
+			    struct vms_location *ret);
+void vms_linux_noted_free(struct vms_linux_noted *noted);
+/* See vms_guest_code_changed. */
+bool vms_linux_code_changed(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va);
 /*
  * vms_linux_detect without looking at any vCPU: by the VMCOREINFO that a search of all memory
  * finds, as it does when no vCPU's registers lead to a kernel.
  */
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
+
+/* trampoline.c: finds where the image is in physical memory, by its pages. */
+void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages);
+/*
+ * Learns from `memory`, of a vCPU that executes the kernel at `va`, where the entry trampoline is
+ * mapped a second time. For any thread.
+ */
+void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va);
+bool vms_linux_in_trampoline(const struct vms_linux *guest, uint64_t va);
+/* Names an address there, without a symbol of its own by the trampoline's begin. */
+bool vms_linux_locate_trampoline(const struct vms_linux *guest, uint64_t va,
+				 struct vms_location *ret);
 
 /* hidden.c: finds variables that a kernel's symbols leave out; with BTF, more of them. */
 struct vms_kernel_image;
@@ -76,9 +104,15 @@ struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest);
 void vms_linux_modules_free(struct vms_linux_modules *modules);
 bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error);
 const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest);
+/* Have modules come or gone since the list was read? Reads a few bytes of `memory`. */
+bool vms_linux_modules_changed(const struct vms_linux *guest, struct vms_memory *memory);
 /* The module whose code or data `va` lies in, or NULL; its ORC table, or NULL. */
 const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
 					     const struct vms_orc **orc);
+
+/* The same; where the part of it begins that `va` lies in, and whether that is code. */
+const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest, uint64_t va,
+						  uint64_t *part, bool *is_text);
 
 /* bpf.c: reads the list of BPF programs anew. */
 void vms_linux_bpf_refresh(struct vms_linux *guest);

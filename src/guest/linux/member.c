@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/member.h"
+#include "base/text.h"
 
 #include <vmscope/log.h>
 
@@ -60,6 +61,20 @@ bool vms_member_get(struct vms_bytes object, const struct vms_btf_member *member
 	if (!size || !vms_bytes_has(object, member->offset, size))
 		return false;
 	*ret = integer(member, object.data + member->offset, size);
+	return true;
+}
+
+bool vms_member_get_string(struct vms_bytes object, const struct vms_btf_member *member, char *buf,
+			   size_t size)
+{
+	struct vms_bytes text;
+	if (!vms_member_there(member) ||
+	    !vms_bytes_slice(object, member->offset, member->size, &text))
+		return false;
+	size_t length = strnlen((const char *)text.data, MIN(text.size, size - 1));
+	memset(buf, 0, size);
+	memcpy(buf, text.data, length);
+	vms_text_clean(buf);
 	return true;
 }
 

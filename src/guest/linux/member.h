@@ -30,6 +30,9 @@ bool vms_member_read(struct vms_memory *memory, uint64_t va, const struct vms_bt
 		     uint64_t *ret);
 /* The same out of a structure that was read before. */
 bool vms_member_get(struct vms_bytes object, const struct vms_btf_member *member, uint64_t *ret);
-/* A string in a char array; `size` bytes of `buf` are written, NUL and zeros included. */
+/* A string in a char array of a structure that was read before: at most `size` - 1 bytes. */
+bool vms_member_get_string(struct vms_bytes object, const struct vms_btf_member *member, char *buf,
+			   size_t size);
+/* The same, read; `size` bytes of `buf` are written, NUL and zeros included. */
 bool vms_member_read_string(struct vms_memory *memory, uint64_t va,
 			    const struct vms_btf_member *member, char *buf, size_t size);

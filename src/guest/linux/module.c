@@ -8,6 +8,7 @@
 #include "guest/linux/linux.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
+#include "guest/linux/stamp.h"
 #include <stdlib.h>
 #include <vmscope/log.h>
 
@@ -17,6 +18,7 @@
 #define KSYM_SIZE     512	   /* of a symbol: KSYM_NAME_LEN */
 #define REGIONS_LIMIT 16	   /* parts of a module; the kernel has 7 kinds */
 #define REGION_LIMIT  (1u << 30)   /* bytes of one */
+#define MODULE_SIZE   (64u << 10)  /* of a struct module; it has about 1300 bytes */
 
 #define ORC_SIZE 10 /* bytes of an unwind table's entry: 6 and its address */
 
@@ -29,6 +31,7 @@
 
 struct region {
 	uint64_t va, size;
+	bool is_text;
 };
 
 /* A module with what only this file and the unwinder know of it. */
@@ -37,22 +40,30 @@ struct loaded_module {
 	uint64_t va;		  /* of its struct module */
 	struct region regions[REGIONS_LIMIT];
 	unsigned n_regions;
+	bool is_settled; /* it stays as it is until the list's stamp changes */
+	bool is_torn;	 /* it may have changed while it was read */
 	uint64_t symtab, n_symbols;
 	struct vms_orc *orc;
 };
 
 struct vms_linux_modules {
 	uint64_t head;
-	int64_t unformed; /* MODULE_STATE_UNFORMED: not yet to be looked at */
+	int64_t unformed;  /* MODULE_STATE_UNFORMED: not yet to be looked at, or not any more */
+	int64_t live;	   /* MODULE_STATE_LIVE: its init function has returned */
+	int64_t init_text; /* MOD_INIT_TEXT: which of `mem` that is; -1: none is known */
+	struct vms_stamp stamp;
+	bool counts_parts; /* the stamp changes also when a module's init parts are freed */
+	bool is_settled;   /* no module is about to change without the stamp changing */
 	GPtrArray *list;
 	GArray *regions; /* struct placed_region of all modules, by address */
 	size_t budget;	 /* bytes that may yet be read and kept in this reading of the list */
+	uint64_t size;	 /* of a struct module */
 
 	struct vms_btf_member node, name, state, kallsyms, syms, num_syms;
 	struct vms_btf_member symtab, num_symtab, strtab, typetab;
 	struct vms_btf_member mem, mem_base, mem_size;		    /* from 6.4 on */
 	struct vms_btf_member core_base, core_size, core_text_size; /* until 6.3 */
-	struct vms_btf_member init_base, init_size;
+	struct vms_btf_member init_base, init_size, init_text_size;
 	struct vms_btf_member num_orcs, orc_ip, orc_entries; /* CONFIG_UNWINDER_ORC */
 	struct vms_btf_member value, name_pointer;	 /* of struct kernel_symbol, or, relative */
 	struct vms_btf_member value_offset, name_offset; /* to their own addresses, these */
@@ -60,7 +71,7 @@ struct vms_linux_modules {
 };
 
 struct placed_region {
-	uint64_t va, size;
+	struct region region;
 	const struct loaded_module *module;
 };
 
@@ -85,6 +96,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "module", "core_layout.text_size", AT(core_text_size), true },
 	{ "module", "init_layout.base", AT(init_base), true },
 	{ "module", "init_layout.size", AT(init_size), true },
+	{ "module", "init_layout.text_size", AT(init_text_size), true },
 	{ "module", "arch.num_orcs", AT(num_orcs), true },
 	{ "module", "arch.orc_unwind_ip", AT(orc_ip), true },
 	{ "module", "arch.orc_unwind", AT(orc_entries), true },
@@ -128,56 +140,72 @@ static uint8_t *read_array(struct vms_linux_modules *modules, struct vms_memory 
 
 /* ---- parts of a module ------------------------------------------------ */
 
-/* The caller adds at most REGIONS_LIMIT. */
-static void add_region(struct loaded_module *loaded, uint64_t va, uint64_t size)
+static void add_region(struct loaded_module *loaded, uint64_t va, uint64_t size, bool is_text)
 {
-	if (!va || !size || size > REGION_LIMIT || va + size < va)
+	if (!va || !size || size > REGION_LIMIT || va + size < va ||
+	    loaded->n_regions == REGIONS_LIMIT)
 		return;
-	loaded->regions[loaded->n_regions++] = (struct region) { va, size };
+	loaded->regions[loaded->n_regions++] = (struct region) { va, size, is_text };
 	loaded->module.size += size;
 }
 
 /* Since ac3b43283923 ("module: replace module_layout with module_memory") (in v6.4). */
-static void read_memories(const struct vms_linux_modules *modules, struct vms_memory *memory,
-			  struct loaded_module *loaded)
+static void read_memories(const struct vms_linux_modules *modules, struct vms_bytes raw,
+			  struct loaded_module *loaded, bool *has_init)
 {
 	for (unsigned i = 0; i < REGIONS_LIMIT && i * modules->mem_stride < modules->mem.size;
 	     i++) {
-		uint64_t at = i * modules->mem_stride;
-		uint64_t part = loaded->va + modules->mem.offset + at, base, size;
-		if (!vms_member_read(memory, part, &modules->mem_base, &base) ||
-		    !vms_member_read(memory, part, &modules->mem_size, &size))
+		const bool is_init = (int64_t)i == modules->init_text;
+		uint64_t at = modules->mem.offset + i * modules->mem_stride, base, size;
+		if (!vms_bytes_has(raw, at, modules->mem_stride))
 			return;
-		add_region(loaded, base, size);
+		struct vms_bytes part = { raw.data + at, modules->mem_stride };
+		if (!vms_member_get(part, &modules->mem_base, &base) ||
+		    !vms_member_get(part, &modules->mem_size, &size))
+			return;
+		add_region(loaded, base, size, i == 0 || is_init);
+		*has_init |= is_init && base;
 	}
 }
 
-static void read_layouts(const struct vms_linux_modules *modules, struct vms_memory *memory,
-			 struct loaded_module *loaded)
+/* A layout begins with its code. */
+static void add_layout(struct loaded_module *loaded, uint64_t base, uint64_t size, uint64_t text)
 {
-	uint64_t base, size;
-	if (vms_member_read(memory, loaded->va, &modules->core_base, &base) &&
-	    vms_member_read(memory, loaded->va, &modules->core_size, &size))
-		add_region(loaded, base, size);
-	if (vms_member_read(memory, loaded->va, &modules->init_base, &base) &&
-	    vms_member_read(memory, loaded->va, &modules->init_size, &size))
-		add_region(loaded, base, size);
+	text = MIN(text, size);
+	add_region(loaded, base, text, true);
+	add_region(loaded, base + text, size - text, false);
 }
 
-/* The first part holds the code: MOD_TEXT is 0, and the core layout begins with it. */
-static void read_regions(const struct vms_linux_modules *modules, struct vms_memory *memory,
-			 struct loaded_module *loaded)
+static void read_layouts(const struct vms_linux_modules *modules, struct vms_bytes raw,
+			 struct loaded_module *loaded, bool *has_init)
+{
+	uint64_t base, size, text;
+	if (vms_member_get(raw, &modules->core_base, &base) &&
+	    vms_member_get(raw, &modules->core_size, &size) &&
+	    vms_member_get(raw, &modules->core_text_size, &text))
+		add_layout(loaded, base, size, text);
+	*has_init = vms_member_get(raw, &modules->init_base, &base) &&
+		    vms_member_get(raw, &modules->init_size, &size) &&
+		    vms_member_get(raw, &modules->init_text_size, &text) && base;
+	if (*has_init)
+		add_layout(loaded, base, size, text);
+}
+
+/*
+ * The first part holds the code, if there is any: MOD_TEXT is 0, and the core layout begins with
+ * it.
+ */
+static void read_regions(const struct vms_linux_modules *modules, struct vms_bytes raw,
+			 struct loaded_module *loaded, bool *has_init)
 {
 	if (vms_member_there(&modules->mem))
-		read_memories(modules, memory, loaded);
+		read_memories(modules, raw, loaded, has_init);
 	else
-		read_layouts(modules, memory, loaded);
+		read_layouts(modules, raw, loaded, has_init);
 	if (!loaded->n_regions)
 		return;
 	loaded->module.text = loaded->regions[0].va;
-	if (!vms_member_read(memory, loaded->va, &modules->core_text_size,
-			     &loaded->module.text_size))
-		loaded->module.text_size = loaded->regions[0].size;
+	loaded->module.text_size = loaded->regions[0].is_text ? loaded->regions[0].size : 0;
 }
 
 /* ---- exported symbols ------------------------------------------------- */
@@ -320,8 +348,18 @@ static char symbol_type(const struct raw_symbols *raw, uint64_t index)
 }
 
 /*
- * Adds those that the kernel lists: with a name, and defined. Symbols may share their names' bytes,
- * so that each pays for its name, also one that is not listed. False when the budget is spent.
+ * Does it mark where code and data begin within functions, rather than name one? The kernel skips
+ * these when it names an address (is_mapping_symbol() in include/linux/module_symbol.h).
+ */
+static bool is_mark(const char *name)
+{
+	return name[0] == '$' || g_str_has_prefix(name, ".L") || g_str_has_prefix(name, "L0");
+}
+
+/*
+ * Adds those that the kernel calls code and data by: with a name, and defined. Symbols may share
+ * their names' bytes, so that each pays for its name, also one that is not listed. False when the
+ * budget is spent.
  */
 static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symbols *raw,
 			const struct exports *exports, struct vms_symbol_table *table)
@@ -339,9 +377,9 @@ static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symb
 		size_t length = strnlen(text, KSYM_SIZE - 1);
 		if (!spend(modules, length + 1, 1))
 			return false;
-		if (!length || !section)
-			continue;
 		memcpy(name, text, length);
+		if (!length || !section || is_mark(name))
+			continue;
 		vms_text_clean(name);
 		char type = symbol_type(raw, i);
 		type = is_exported(exports, name, value) ? g_ascii_toupper(type)
@@ -379,6 +417,11 @@ static void read_symbols(struct vms_linux_modules *modules, struct vms_memory *m
 		vms_log(VMS_LOG_INFO, "symbols of the guest's module %s cannot be read",
 			loaded->module.name);
 	}
+	for (unsigned i = 0; i < loaded->n_regions; i++) {
+		const struct region *region = &loaded->regions[i];
+		vms_symbol_table_add_bound(loaded->module.symbols, region->va);
+		vms_symbol_table_add_bound(loaded->module.symbols, region->va + region->size);
+	}
 	vms_symbol_table_finish(loaded->module.symbols, regions_end(loaded));
 	g_array_unref(exports.array);
 	g_string_chunk_free(exports.names);
@@ -397,32 +440,57 @@ static void read_orc(struct vms_linux *guest, struct loaded_module *loaded)
 		loaded->orc = vms_linux_orc_load_module(guest, ip, entries, n);
 }
 
-/* The module at `va` without its tables; NULL when it cannot be read or is not yet one. */
+/*
+ * Does the module change only with the stamp? While its init function runs it does. When that has
+ * returned its init parts are freed, first in the tree that counts and then in the module.
+ */
+static bool is_settled(const struct vms_linux_modules *modules, int64_t state, bool has_init)
+{
+	return !has_init || (state != modules->live && modules->counts_parts);
+}
+
+/*
+ * The module at `va` without its tables; NULL when it cannot be read or is none yet. What the
+ * module is, one read tells: lists are read again and again while modules come and go.
+ */
 static struct loaded_module *read_module(const struct vms_linux_modules *modules,
 					 struct vms_memory *memory, uint64_t va)
 {
 	char name[NAME_SIZE];
 	uint64_t state, kallsyms;
-	if (!vms_member_read(memory, va, &modules->state, &state) ||
-	    (int64_t)state == modules->unformed ||
-	    !vms_member_read_string(memory, va, &modules->name, name, sizeof(name)))
+	bool has_init = false;
+	g_autofree uint8_t *data = g_malloc(modules->size);
+	const struct vms_bytes raw = { data, modules->size };
+	if (!vms_memory_read(memory, va, data, modules->size) ||
+	    !vms_member_get(raw, &modules->state, &state) || (int64_t)state == modules->unformed ||
+	    !vms_member_get_string(raw, &modules->name, name, sizeof(name)))
 		return NULL;
 	struct loaded_module *loaded = g_new0(struct loaded_module, 1);
 	loaded->va = va;
 	loaded->module.name = g_strdup(name);
-	read_regions(modules, memory, loaded);
-	if (!vms_member_read(memory, va, &modules->kallsyms, &kallsyms) ||
+	read_regions(modules, raw, loaded, &has_init);
+	loaded->is_settled = is_settled(modules, (int64_t)state, has_init);
+	if (!vms_member_get(raw, &modules->kallsyms, &kallsyms) ||
 	    !vms_member_read(memory, kallsyms, &modules->symtab, &loaded->symtab) ||
 	    !vms_member_read(memory, kallsyms, &modules->num_symtab, &loaded->n_symbols))
 		loaded->n_symbols = 0;
 	return loaded;
 }
 
+static bool has_same_regions(const struct loaded_module *a, const struct loaded_module *b)
+{
+	for (unsigned i = 0; i < a->n_regions; i++)
+		if (a->regions[i].va != b->regions[i].va ||
+		    a->regions[i].size != b->regions[i].size)
+			return false;
+	return true;
+}
+
 static bool is_same(const struct loaded_module *a, const struct loaded_module *b)
 {
-	return a->va == b->va && a->symtab == b->symtab && a->n_symbols == b->n_symbols &&
-	       memcmp(a->regions, b->regions, sizeof(a->regions)) == 0 &&
-	       strcmp(a->module.name, b->module.name) == 0;
+	return !a->is_torn && a->va == b->va && a->symtab == b->symtab &&
+	       a->n_symbols == b->n_symbols && a->n_regions == b->n_regions &&
+	       has_same_regions(a, b) && strcmp(a->module.name, b->module.name) == 0;
 }
 
 /* Takes the one that was there before out of the old list, NULL when it is new or changed. */
@@ -440,7 +508,7 @@ static struct loaded_module *take_known(GPtrArray *old, const struct loaded_modu
 static int compare_regions(const void *a, const void *b)
 {
 	const struct placed_region *x = a, *y = b;
-	return x->va < y->va ? -1 : x->va > y->va;
+	return x->region.va < y->region.va ? -1 : x->region.va > y->region.va;
 }
 
 static void place_regions(struct vms_linux_modules *modules)
@@ -449,37 +517,52 @@ static void place_regions(struct vms_linux_modules *modules)
 	for (guint i = 0; i < modules->list->len; i++) {
 		const struct loaded_module *loaded = modules->list->pdata[i];
 		for (unsigned j = 0; j < loaded->n_regions; j++) {
-			struct placed_region region = { loaded->regions[j].va,
-							loaded->regions[j].size, loaded };
+			struct placed_region region = { loaded->regions[j], loaded };
 			g_array_append_val(modules->regions, region);
 		}
 	}
 	g_array_sort(modules->regions, compare_regions);
 }
 
+/* Adds the module at `va` to the list: the one that was there before, or what is read of it now. */
+static void add_module(struct vms_linux *guest, uint64_t va, GPtrArray *old, GPtrArray *added)
+{
+	struct vms_linux_modules *modules = guest->modules;
+	struct loaded_module *loaded = read_module(modules, guest->memory, va);
+	if (!loaded) {
+		modules->is_settled = false;
+		return;
+	}
+	modules->is_settled &= loaded->is_settled;
+	struct loaded_module *known = take_known(old, loaded);
+	if (known) {
+		known->is_settled = loaded->is_settled;
+		free_module(loaded);
+		loaded = known;
+	} else {
+		read_symbols(modules, guest->memory, loaded);
+		read_orc(guest, loaded);
+		g_ptr_array_add(added, loaded);
+	}
+	g_ptr_array_add(modules->list, loaded);
+}
+
 static bool read_list(struct vms_linux *guest, GPtrArray *old, GError **error)
 {
 	struct vms_linux_modules *modules = guest->modules;
+	g_autoptr(GPtrArray) added = g_ptr_array_new();
 	struct vms_list list;
 	uint64_t node;
 	GError *list_error = NULL;
 	modules->budget = BYTES_LIMIT;
+	modules->is_settled = true;
+	vms_stamp_take(&modules->stamp, guest->memory);
 	vms_list_begin(&list, guest->memory, modules->head, MODULES_LIMIT, "list of modules");
-	while (vms_list_next(&list, &node, &list_error)) {
-		struct loaded_module *loaded =
-			read_module(modules, guest->memory, node - modules->node.offset);
-		if (!loaded)
-			continue;
-		struct loaded_module *known = take_known(old, loaded);
-		if (known) {
-			free_module(loaded);
-			loaded = known;
-		} else {
-			read_symbols(modules, guest->memory, loaded);
-			read_orc(guest, loaded);
-		}
-		g_ptr_array_add(modules->list, loaded);
-	}
+	while (vms_list_next(&list, &node, &list_error))
+		add_module(guest, node - modules->node.offset, old, added);
+	if (list_error || vms_stamp_is_old(&modules->stamp, guest->memory))
+		for (guint i = 0; i < added->len; i++)
+			((struct loaded_module *)added->pdata[i])->is_torn = true;
 	if (list_error)
 		g_propagate_error(error, list_error);
 	return !list_error;
@@ -508,47 +591,84 @@ const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest)
 	return guest->modules ? guest->modules->list : NULL;
 }
 
+bool vms_linux_modules_changed(const struct vms_linux *guest, struct vms_memory *memory)
+{
+	const struct vms_linux_modules *modules = guest->modules;
+	return modules && (!modules->is_settled || vms_stamp_is_old(&modules->stamp, memory));
+}
+
 /* The last region that begins at or before `va`, if `va` lies in it. */
 static const struct placed_region *region_at(const struct vms_linux_modules *modules, uint64_t va)
 {
-	guint low = 0, high = modules->regions->len;
+	guint low = 0, high = modules ? modules->regions->len : 0;
 	while (low < high) {
 		guint middle = low + (high - low) / 2;
-		if (g_array_index(modules->regions, struct placed_region, middle).va <= va)
+		if (g_array_index(modules->regions, struct placed_region, middle).region.va <= va)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	if (!low)
 		return NULL;
-	const struct placed_region *region =
+	const struct placed_region *placed =
 		&g_array_index(modules->regions, struct placed_region, low - 1);
-	return va - region->va < region->size ? region : NULL;
+	return va - placed->region.va < placed->region.size ? placed : NULL;
 }
 
 const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
 					     const struct vms_orc **orc)
 {
-	const struct placed_region *region = guest->modules ? region_at(guest->modules, va) : NULL;
-	if (!region)
+	const struct placed_region *placed = region_at(guest->modules, va);
+	if (!placed)
 		return NULL;
 	if (orc)
-		*orc = region->module->orc;
-	return &region->module->module;
+		*orc = placed->module->orc;
+	return &placed->module->module;
+}
+
+const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest, uint64_t va,
+						  uint64_t *part, bool *is_text)
+{
+	const struct placed_region *placed = region_at(guest->modules, va);
+	if (!placed)
+		return NULL;
+	*part = placed->region.va;
+	*is_text = placed->region.is_text;
+	return &placed->module->module;
 }
 
 /* ---- the part --------------------------------------------------------- */
 
+/*
+ * What changes with the list: the counter of the tree that the kernel finds modules by (struct
+ * mod_tree_root in kernel/module/), which also changes when init parts are freed; else the list's
+ * head, to which modules are added.
+ */
+static void find_stamp(const struct vms_linux *guest, struct vms_linux_modules *modules)
+{
+	uint64_t tree;
+	modules->counts_parts =
+		vms_linux_symbol(guest, "mod_tree", &tree) &&
+		vms_stamp_find(guest->btf, tree, "mod_tree_root", "root.seq", &modules->stamp);
+	if (!modules->counts_parts)
+		modules->stamp =
+			(struct vms_stamp) { .va = modules->head, .size = 2 * sizeof(uint64_t) };
+}
+
 struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest)
 {
-	struct vms_linux_modules modules = { .unformed = -1 };
+	struct vms_linux_modules modules = { .unformed = -1, .init_text = -1 };
 	if (!guest->btf || !vms_linux_symbol(guest, "modules", &modules.head) ||
-	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &modules))
+	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &modules) ||
+	    !vms_btf_size(guest->btf, "module", &modules.size) || modules.size > MODULE_SIZE)
 		return NULL;
 	vms_btf_enumerator(guest->btf, "MODULE_STATE_UNFORMED", &modules.unformed);
+	vms_btf_enumerator(guest->btf, "MODULE_STATE_LIVE", &modules.live);
+	vms_btf_enumerator(guest->btf, "MOD_INIT_TEXT", &modules.init_text);
 	vms_btf_size(guest->btf, "kernel_symbol", &modules.export_stride);
 	if (!vms_btf_size(guest->btf, "module_memory", &modules.mem_stride) || !modules.mem_stride)
 		modules.mem = (struct vms_btf_member) { 0 };
+	find_stamp(guest, &modules);
 	modules.list = g_ptr_array_new_with_free_func(free_module);
 	modules.regions = g_array_new(false, false, sizeof(struct placed_region));
 	return g_memdup2(&modules, sizeof(modules));

@@ -329,14 +329,14 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 	struct stub_machine *stub = stub_of(machine);
 	struct vms_regs told = { 0 };
 	if (stub->end_cause)
-		return fail_ended(stub, error);
+		return set_ended_error(stub, error);
 	if (!stub->has_monitor || machine->arch != &vms_arch_x86_64)
 		return true;
 	g_autofree char *command = g_strdup_printf("info registers %u", vcpu);
 	g_autofree char *text = vms_gdb_monitor(&stub->gdb, command, error);
-	if (was_taken(stub))
-		return yield(stub, error);
-	take_over(stub);
+	if (was_taken_by_watchdog(stub))
+		return yield_to_watchdog(stub, error);
+	take_over_stop(stub);
 	if (text && vms_hmp_parse_x86_64_general(text, &told) && are_same(&told, ret))
 		vms_hmp_parse_x86_64_registers(text, ret);
 	return text;

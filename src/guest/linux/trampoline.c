@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The entry trampoline of aarch64 with page table isolation (CONFIG_UNMAP_KERNEL_AT_EL0): code that
+ * switches between the page tables of kernel and user. While user code runs nothing else of the
+ * kernel is mapped, and to hide where the kernel is, it runs at another address than the image's
+ * (map_entry_trampoline() in arch/arm64/mm/mmu.c). No symbol tells that address. A vCPU that
+ * executes there shows it: it is code of the image, by its physical address, mapped again.
+ */
+#include "guest/linux/kernel_image.h"
+#include "guest/linux/linux.h"
+
+#define TRAMPOLINE "__entry_tramp_text_start"
+/* Pages before and behind the one that was seen; the kernel has room for 4 in all. */
+#define PAGES_LIMIT 4
+
+void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages)
+{
+	if (!vms_kernel_image_translate(pages, guest->image, &guest->image_pa))
+		guest->image_pa = 0;
+}
+
+/* A part of the image that is mapped somewhere else. */
+struct part {
+	uint64_t begin, end;
+	uint64_t offset; /* of its begin, in the image */
+};
+
+/* Is `va` the image's code, mapped somewhere else? Then `*ret` is what its page shows of that. */
+static bool part_at(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va,
+		    struct part *ret)
+{
+	struct vms_page page;
+	const uint64_t size = guest->image_end - guest->image;
+	if (!vms_memory_translate(memory, va, &page) || !page.executable)
+		return false;
+	const uint64_t before = va - page.va, offset = page.pa + before - guest->image_pa;
+	if (offset >= size)
+		return false;
+	ret->begin = va - MIN(before, offset);
+	ret->end = va + MIN(page.size - before, size - offset);
+	ret->offset = offset - (va - ret->begin);
+	return true;
+}
+
+/* Extends the part by those that go on before and behind it. */
+static void extend(const struct vms_linux *guest, struct vms_memory *memory, struct part *part)
+{
+	struct part next;
+	for (int i = 1; i < PAGES_LIMIT && part_at(guest, memory, part->begin - 1, &next) &&
+			next.offset + (next.end - next.begin) == part->offset;
+	     i++) {
+		part->begin = next.begin;
+		part->offset = next.offset;
+	}
+	for (int i = 1; i < PAGES_LIMIT && part_at(guest, memory, part->end, &next) &&
+			next.offset == part->offset + (part->end - part->begin);
+	     i++)
+		part->end = next.end;
+}
+
+void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
+{
+	struct part part;
+	if (!guest->image_pa || __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE) ||
+	    (va >= guest->image && va < guest->image_end) || vms_linux_module_at(guest, va, NULL) ||
+	    !part_at(guest, memory, va, &part))
+		return;
+	extend(guest, memory, &part);
+	g_mutex_lock(&guest->lock);
+	if (!guest->trampoline.va) {
+		guest->trampoline.size = part.end - part.begin;
+		guest->trampoline.in_image = guest->image + part.offset;
+		__atomic_store_n(&guest->trampoline.va, part.begin, __ATOMIC_RELEASE);
+	}
+	g_mutex_unlock(&guest->lock);
+}
+
+bool vms_linux_in_trampoline(const struct vms_linux *guest, uint64_t va)
+{
+	uint64_t begin = __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE);
+	return begin && va - begin < guest->trampoline.size;
+}
+
+bool vms_linux_locate_trampoline(const struct vms_linux *guest, uint64_t va,
+				 struct vms_location *ret)
+{
+	struct vms_symbol symbol;
+	if (!vms_linux_in_trampoline(guest, va))
+		return false;
+	const uint64_t begin = guest->trampoline.va, moved = begin - guest->trampoline.in_image;
+	ret->symbol = TRAMPOLINE;
+	ret->start = begin;
+	ret->size = guest->trampoline.size;
+	/* It lies among read-only data, so symbols of functions alone leave it out. */
+	if (vms_symbol_table_lookup(guest->symbols, TRAMPOLINE, &symbol) &&
+	    vms_symbol_table_find(guest->symbols, va - moved, &symbol)) {
+		ret->symbol = symbol.name;
+		ret->start = symbol.va + moved;
+		ret->size = symbol.size;
+	}
+	ret->offset = va - ret->start;
+	return true;
+}
