@@ -3,6 +3,7 @@
 
 #include "callees.h"
 #include "calls.h"
+#include "look.h"
 
 bool block_covers(const struct block *block, uint64_t va)
 {
@@ -173,6 +174,14 @@ void instrument_stack_load(const struct block *block, const struct insn *insn)
 					       place_pack(0, block->rank));
 }
 
+void instrument_look(const struct block *block, const struct insn *insn)
+{
+	if (block->trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS &&
+	    block_function_flags(block, insn_target(insn)) & VMS_AGENT_FUNCTION_LOOK)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, look_on_call,
+						       QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
 void instrument_begin(const struct block *block, bool surely)
 {
 	static char mark;
@@ -211,6 +220,7 @@ void calls_translate(struct qemu_plugin_tb *tb)
 	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_STOP)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_stop_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
+	look_at_block(tracer, vcpu->index, block.va, block.rank);
 	vcpu_arch()->instrument(&block);
 	tracer_leave(vcpu->index);
 }

@@ -9,7 +9,7 @@
 
 #define MAX_WAIT_NS 500000000ULL /* for the client to read an address space that goes */
 
-static bool knows_tasks(const struct tracer *tracer)
+bool task_is_known(const struct tracer *tracer)
 {
 	const struct vms_agent_calls *options = &tracer->trace->options;
 	return options->task_pid || options->task_tgid || options->task_mm || options->task_comm;
@@ -31,7 +31,7 @@ void task_switch(struct tracer *tracer, struct vcpu *vcpu, uint64_t va, uint64_t
 {
 	const struct vms_agent_calls *options = &tracer->trace->options;
 	struct flow_task task = { .va = va };
-	if (!knows_tasks(tracer) ||
+	if (!task_is_known(tracer) ||
 	    !vcpu_read_memory(vcpu, va + options->task_pid, &task.tid, sizeof(task.tid)) ||
 	    !vcpu_read_memory(vcpu, va + options->task_tgid, &task.pid, sizeof(task.pid)) ||
 	    !read_mm(tracer, vcpu, va, &task.mm) || !read_name(tracer, vcpu, va, task.name))

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define VMS_AGENT_MAGIC		0x316d6776 /* "vgm1" */
-#define VMS_AGENT_VERSION	3	   /* of this protocol */
+#define VMS_AGENT_VERSION	4	   /* of this protocol */
 #define VMS_AGENT_MAX_CLIENTS	4
 #define VMS_AGENT_MAX_VCPUS	1024
 #define VMS_AGENT_MAX_REGS	128
@@ -121,6 +121,7 @@ enum vms_agent_function_flags {
 	VMS_AGENT_FUNCTION_NOT = 1 << 6,     /* filter: neither this nor what it calls */
 	VMS_AGENT_FUNCTION_START = 1 << 7,   /* tracing begins when this is called */
 	VMS_AGENT_FUNCTION_STOP = 1 << 8,    /* tracing ends when this is called */
+	VMS_AGENT_FUNCTION_LOOK = 1 << 9,    /* a look is asked for when this is called */
 };
 
 /* The first instruction of a function, sorted by address in the file. */
@@ -188,6 +189,12 @@ struct vms_calls_shared {
 	uint64_t ring_size;
 	uint32_t n_rings;
 	_Atomic uint32_t stopped; /* 1: a STOP function was called; the socket brought a byte */
+	/*
+	 * A vCPU that counts `looks` up waits, for some seconds at most, until the client has
+	 * looked at the guest and START has told the agent what is new, or `looked` is the same:
+	 * the client writes that where there is nothing new. The socket brought a byte.
+	 */
+	_Atomic uint32_t looks, looked;
 	struct vms_calls_ring ring[];
 };
 
