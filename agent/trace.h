@@ -23,8 +23,6 @@ struct tracer {
 	bool has_system; /* an operating system has been seen to run since the vCPU began */
 	/* The task that runs; va 0: not known. */
 	struct flow_task task;
-	uint32_t n_processes;
-	bool unanswered;      /* the client did not answer the last PROCESS block in time */
 	uint64_t look_end_ns; /* until when its last look is waited for; 0: there was none */
 };
 

@@ -118,7 +118,9 @@ static bool empty_rings(struct session *session, GError **error)
 	uint64_t now_ns = vms_clock_now_ns();
 	if (!vms_calls_drain_run(session->drain, error))
 		return false;
-	if (now_ns - session->refreshed_ns >= INTERVAL_NS) {
+	/* By the clock of instructions nothing depends on the host's time. */
+	if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
+	    now_ns - session->refreshed_ns >= INTERVAL_NS) {
 		session->refreshed_ns = now_ns;
 		vms_calls_names_refresh(session->names);
 	}
@@ -273,7 +275,7 @@ static bool look_now_and_then(struct session *session, GError **error)
 	return look_for_modules(session, error);
 }
 
-/* By the clock of instructions nothing depends on the host's time, but for what resets leave. */
+/* By the clock of instructions it looks only when asked, but for what resets leave. */
 static bool look(struct session *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace), done = true;

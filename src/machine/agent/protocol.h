@@ -179,7 +179,7 @@ struct vms_calls_ring {
 	_Alignas(
 		64) _Atomic uint64_t tail; /* a futex on its low half: a full ring waits for room */
 	_Alignas(64) _Atomic uint64_t lost; /* records that found no room for too long */
-	_Atomic uint32_t answered; /* number of the last PROCESS block that was answered; a futex */
+	_Atomic uint32_t answered; /* number of the last block that was answered; a futex */
 	/* That of the last one whose answer was not waited for: what it told of may be gone. */
 	_Atomic uint32_t given_up;
 };
@@ -219,7 +219,8 @@ struct vms_calls_block {
 	_Atomic uint32_t size; /* bytes of what follows */
 	uint64_t stream;       /* id, as in uftrace's file name; PROCESS is of none */
 	uint64_t sequence; /* RECORDS: counts the blocks of this stream, over all rings, from 0 */
-	uint64_t number;   /* PROCESS: to be answered in vms_calls_ring.answered */
+	uint64_t number;   /* PROCESS, and SPACE where it is not 0: to be answered in
+			      vms_calls_ring.answered */
 };
 
 struct vms_calls_stream {
