@@ -174,14 +174,6 @@ void instrument_stack_load(const struct block *block, const struct insn *insn)
 					       place_pack(0, block->rank));
 }
 
-void instrument_look(const struct block *block, const struct insn *insn)
-{
-	if (block->trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS &&
-	    block_function_flags(block, insn_target(insn)) & VMS_AGENT_FUNCTION_LOOK)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, look_on_call,
-						       QEMU_PLUGIN_CB_NO_REGS, NULL);
-}
-
 void instrument_begin(const struct block *block, bool surely)
 {
 	static char mark;
@@ -219,6 +211,11 @@ void calls_translate(struct qemu_plugin_tb *tb)
 								  qemu_plugin_tb_n_insns(tb));
 	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_STOP)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_stop_function, QEMU_PLUGIN_CB_NO_REGS,
+						     NULL);
+	/* By the host's time that costs more than it tells: the client looks now and then. */
+	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_LOOK &&
+	    block.trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, look_at_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
 	look_at_block(tracer, vcpu->index, block.va, block.rank);
 	vcpu_arch()->instrument(&block);

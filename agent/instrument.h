@@ -85,10 +85,6 @@ void instrument_jump(const struct block *block, const struct insn *insn);
 void instrument_jump_register(const struct block *block, const struct insn *insn);
 void instrument_stack_load(const struct block *block, const struct insn *insn);
 
-/* A call of `target`, where its function is one to look at. By the host's time that costs more than
- * it tells: the client looks now and then. */
-void instrument_look(const struct block *block, const struct insn *insn);
-
 /* The block may be executed as a machine begins, and only then if it is `surely`. */
 void instrument_begin(const struct block *block, bool surely);
 

@@ -155,7 +155,6 @@ static void hook_call(const struct block *block, const struct insn *insn)
 	void *data = place_pack(target, block->rank);
 	if (insn->branch.displacement == 0)
 		return; /* asks where it is */
-	instrument_look(block, insn);
 	if (flags & VMS_AGENT_FUNCTION_EXIT_MM)
 		hook_regs(insn, on_exit_mm, NULL);
 	if (flags & VMS_AGENT_FUNCTION_SWITCH)

@@ -255,7 +255,6 @@ static void hook_call(const struct block *block, const struct insn *insn)
 	int64_t displacement = insn->branch.displacement;
 	if (displacement >= 0 && displacement <= LAST_NO_CALL)
 		return;
-	instrument_look(block, insn);
 	if (block_function_flags(block, insn_target(insn)) & VMS_AGENT_FUNCTION_EXIT_MM)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_exit_mm,
 						       QEMU_PLUGIN_CB_R_REGS, NULL);

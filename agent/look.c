@@ -7,13 +7,11 @@
 
 /*
  * A kernel is looked for when so much of it has been translated, and again each time that it is
- * twice as much. By the first one, aarch64's kernel has found its place, to which it moves itself
- * while it runs already (up to 6.5); the last one is more than a boot.
+ * twice as much; this is more than a boot.
  */
-#define FIRST_BLOCKS 1024
-#define LAST_BLOCKS  (1U << 20)
-#define PAUSE_US     500
-#define MAX_WAIT_NS  3000000000ULL
+#define LAST_BLOCKS (1U << 20)
+#define PAUSE_US    500
+#define MAX_WAIT_NS 3000000000ULL
 
 /* A client that did not answer is not waited for until it has done so. */
 static void ask(struct tracer *tracer, unsigned vcpu)
@@ -30,7 +28,7 @@ static void ask(struct tracer *tracer, unsigned vcpu)
 
 static bool is_due(uint32_t n_blocks)
 {
-	return n_blocks >= FIRST_BLOCKS && n_blocks <= LAST_BLOCKS &&
+	return n_blocks >= vcpu_arch()->first_look && n_blocks <= LAST_BLOCKS &&
 	       (n_blocks & (n_blocks - 1)) == 0;
 }
 
@@ -45,7 +43,7 @@ void look_at_block(struct tracer *tracer, unsigned vcpu, uint64_t va, unsigned r
 		ask(tracer, vcpu);
 }
 
-void look_on_call(unsigned vcpu, __attribute__((unused)) void *data)
+void look_at_function(unsigned vcpu, __attribute__((unused)) void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)

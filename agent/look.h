@@ -11,8 +11,8 @@
 
 /* Of a block that is translated. Whoever calls is inside. */
 void look_at_block(struct tracer *tracer, unsigned vcpu, uint64_t va, unsigned rank);
-/* A callback of a call to a function with VMS_AGENT_FUNCTION_LOOK. */
-void look_on_call(unsigned vcpu, void *data);
+/* A callback where a function begins that has VMS_AGENT_FUNCTION_LOOK. */
+void look_at_function(unsigned vcpu, void *data);
 /* The client has looked, and what it tells is on its way. From any thread that has the trace. */
 void look_answer(struct trace *trace);
 /* Waits a little where a look of this vCPU is to be answered still. False: there is none. */
