@@ -279,6 +279,8 @@ static bool look_now_and_then(struct session *session, GError **error)
 static bool look(struct session *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace), done = true;
+	if (is_asked)
+		vms_log(VMS_LOG_DEBUG, "the guest has come to where it is to be looked at");
 	if (is_recognised(session) && !session->is_settled)
 		vms_guest_follow_tables(session->guest, NULL);
 	note_resets(session);
@@ -346,6 +348,11 @@ static void wait_for_last_records(struct session *session)
 		}
 }
 
+static bool is_full(const struct session *session, const struct vms_calls_stats *stats)
+{
+	return session->options->max_bytes && stats->bytes >= session->options->max_bytes;
+}
+
 /* Waits for the end, telling of progress. False: an error, of which the thread may have the cause.
  */
 static bool wait_for_end(struct session *session, vms_calls_progress progress, void *data,
@@ -360,6 +367,9 @@ static bool wait_for_end(struct session *session, vms_calls_progress progress, v
 		read_stats(session, stats);
 		*end = VMS_CALLS_STOPPED;
 		if (progress && !progress(stats, data))
+			return true;
+		*end = VMS_CALLS_FULL;
+		if (is_full(session, stats))
 			return true;
 		*end = VMS_CALLS_COMPLETE;
 		if ((duration_ns && vms_clock_now_ns() - begin_ns >= duration_ns) ||
