@@ -36,9 +36,9 @@ struct vms_calls_options {
 	const uint32_t *pids; /* only these processes, by the guest's numbers */
 	size_t n_pids;	      /* at most 64 */
 	uint64_t duration_ns; /* 0: until stopped */
-	uint64_t max_bytes;   /* of data files: the trace ends soon after it has them; 0: no limit */
-	const char *sysroot;  /* directory with the guest's files, whose functions get names; or
-				 NULL */
+	uint64_t max_bytes;  /* of data files: the trace ends soon after it has them; 0: no limit */
+	const char *sysroot; /* directory with the guest's files, whose functions get names; or
+				NULL */
 };
 
 struct vms_calls_stats {
