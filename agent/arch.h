@@ -97,6 +97,8 @@ struct arch {
 	unsigned n_regs;
 	unsigned sp, pc;
 	unsigned function_align; /* functions begin at multiples of it */
+	/* Blocks of a kernel that are translated before it is looked for; a power of two. */
+	unsigned first_look;
 	/* Privilege of what the vCPU runs: 0 user, 3 the most. In a callback that may read
 	 * registers. */
 	unsigned (*rank)(struct vcpu *vcpu);

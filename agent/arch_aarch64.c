@@ -95,6 +95,7 @@ const struct arch arch_aarch64 = {
 	.sp = A64_SP,
 	.pc = A64_PC,
 	.function_align = 4,
+	.first_look = 1024, /* it moves itself while it runs already (up to Linux 6.5) */
 	.rank = a64_rank,
 	.branch = branch_aarch64,
 	.code_register = a64_code_register,

@@ -89,6 +89,7 @@ const struct arch arch_x86_64 = {
 	.sp = X86_RSP,
 	.pc = X86_RIP,
 	.function_align = 16, /* as compilers place them */
+	.first_look = 16,     /* it has been moved to its place before */
 	.rank = x86_rank,
 	.branch = branch_x86,
 	.code_register = x86_code_register,

@@ -8,6 +8,7 @@
 
 #include "call.h"
 #include "linux_task.h"
+#include "look.h"
 #include "plugin.h"
 #include "trace.h"
 #include <errno.h>
@@ -300,6 +301,15 @@ static void wait_until_begun(const struct start *start)
 	g_mutex_unlock(&calls.lock);
 }
 
+/* A vCPU that waits for it goes on with what the client has just told. */
+static void answer_look(unsigned client)
+{
+	g_mutex_lock(&calls.lock);
+	if (calls.trace && calls.client == client)
+		look_answer(calls.trace);
+	g_mutex_unlock(&calls.lock);
+}
+
 static void start(unsigned client, const struct vms_agent_message *message, size_t size,
 		  struct reply *reply)
 {
@@ -309,6 +319,7 @@ static void start(unsigned client, const struct vms_agent_message *message, size
 	if (!start)
 		return;
 	plugin_retranslate(begin, start);
+	answer_look(client);
 	if (!call_needs_code())
 		wait_until_begun(start);
 }

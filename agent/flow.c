@@ -64,6 +64,8 @@ bool flow_tracing_update(struct flow_tracing *tracing, const struct vms_agent_ca
 	}
 	functions_clear(&old);
 	same.by = tracing->options.by;
+	/* Whoever has an update empties the rings already. */
+	tracing->asks = options->clock == VMS_AGENT_CLOCK_INSTRUCTIONS;
 	take_options(tracing, &same);
 	g_hash_table_iter_init(&iter, tracing->contexts);
 	while (g_hash_table_iter_next(&iter, NULL, (void **)&context))

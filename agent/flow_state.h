@@ -67,6 +67,7 @@ struct flow_tracing {
 	struct flow_levels levels;
 	struct functions functions;
 	bool plain;	      /* no filter may be in force */
+	bool asks;	      /* a vCPU waits until the client knows an address space */
 	bool delays;	      /* entries may wait since there was a threshold */
 	_Atomic bool started; /* a START function was called, or none is waited for */
 	_Atomic bool stopped;

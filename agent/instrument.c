@@ -3,6 +3,7 @@
 
 #include "callees.h"
 #include "calls.h"
+#include "look.h"
 
 bool block_covers(const struct block *block, uint64_t va)
 {
@@ -211,6 +212,12 @@ void calls_translate(struct qemu_plugin_tb *tb)
 	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_STOP)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_stop_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
+	/* By the host's time that costs more than it tells: the client looks now and then. */
+	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_LOOK &&
+	    block.trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, look_at_function, QEMU_PLUGIN_CB_NO_REGS,
+						     NULL);
+	look_at_block(tracer, vcpu->index, block.va, block.rank);
 	vcpu_arch()->instrument(&block);
 	tracer_leave(vcpu->index);
 }

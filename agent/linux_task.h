@@ -8,6 +8,8 @@
 
 #include "trace.h"
 
+/* Did the client tell how tasks are known? It has recognised the guest then. */
+bool task_is_known(const struct tracer *tracer);
 /* The vCPU goes on with the task whose task_struct lies at `va`. */
 void task_switch(struct tracer *tracer, struct vcpu *vcpu, uint64_t va, uint64_t time);
 /* The kernel is left for user code: has the task another address space than when it was entered? */

@@ -4,6 +4,7 @@
 #include "call.h"
 #include "calls.h"
 #include "hold.h"
+#include "look.h"
 #include "server.h"
 #include "vcpu.h"
 #include <stdio.h>
@@ -139,10 +140,15 @@ static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
 	run_jobs();
 }
 
+/* What a look leads to is done before the vCPU executes more. */
 static void on_call(struct vcpu *vcpu)
 {
-	run_jobs();
-	hold_vcpu_called(vcpu);
+	bool waited;
+	do {
+		waited = look_wait(vcpu);
+		run_jobs();
+		hold_vcpu_called(vcpu);
+	} while (waited);
 }
 
 static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)

@@ -11,6 +11,8 @@
 
 #define NONE	    UINT64_MAX
 #define MAX_WAIT_NS 2000000000ULL
+#define ANSWER_NS   500000000ULL
+#define PATIENCE_NS 5000000000ULL
 #define RECORD	    sizeof(struct vms_uftrace_record)
 #define HEADER	    sizeof(struct vms_calls_block)
 
@@ -190,4 +192,37 @@ bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint6
 	publish(ring, ring->head + HEADER + padded);
 	ring->limit = ring->head;
 	return true;
+}
+
+/* ---- questions --------------------------------------------------------- */
+
+/* Waits for the answer to the last block that asks for one. */
+static bool wait_for_answer(struct vms_ring *ring, uint64_t ns)
+{
+	struct vms_calls_ring *shared = ring->shared;
+	uint64_t now = vms_clock_now_ns(), end = now + ns;
+	for (; now < end && !atomic_load(&ring->abandoned); now = vms_clock_now_ns()) {
+		uint32_t answered = atomic_load(&shared->answered);
+		struct timespec timeout = { 0, ANSWER_NS };
+		if ((int32_t)(answered - ring->n_asked) >= 0)
+			return true;
+		syscall(SYS_futex, &shared->answered, FUTEX_WAIT, answered, &timeout, NULL, 0);
+	}
+	return false;
+}
+
+void vms_ring_ask(struct vms_ring *ring, enum vms_calls_block_kind kind, const void *payload,
+		  size_t size, bool patient)
+{
+	struct vms_calls_ring *shared = ring->shared;
+	uint32_t behind = ring->n_asked - atomic_load(&shared->answered);
+	bool answers = !ring->unanswered || (int32_t)behind <= 0;
+	if (vms_ring_block(ring, kind, ++ring->n_asked, payload, size)) {
+		vms_ring_flush(ring);
+		ring->unanswered =
+			!answers || !wait_for_answer(ring, patient ? PATIENCE_NS : ANSWER_NS);
+		if (!ring->unanswered)
+			return;
+	}
+	atomic_store(&shared->given_up, ring->n_asked);
 }

@@ -47,6 +47,8 @@ struct vms_ring {
 	bool stalled; /* the client did not make room in time: do not wait for it again until it has
 		       */
 	atomic_bool abandoned; /* nobody will make room any more */
+	uint32_t n_asked;      /* blocks that are to be answered */
+	bool unanswered;       /* the last one was not, in time */
 };
 
 void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
@@ -62,6 +64,12 @@ void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence)
 /* Writes a block that is not RECORDS; false: no room. `number` as in struct vms_calls_block. */
 bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint64_t number,
 		    const void *payload, size_t size);
+/*
+ * Writes a block and waits until the client has answered it: for half a second, or for some more
+ * where it is `patient`. Who does not answer is not waited for until it has done so again.
+ */
+void vms_ring_ask(struct vms_ring *ring, enum vms_calls_block_kind kind, const void *payload,
+		  size_t size, bool patient);
 /* Wakes the client. */
 void vms_ring_flush(struct vms_ring *ring);
 /* The client is gone: what finds no room is lost at once. From any thread. */

@@ -149,7 +149,9 @@ static void tell_space(struct flow *flow, struct stream *stream, uint64_t time)
 		.pid = task->pid,
 	};
 	memcpy(space.name, task->name, sizeof(space.name));
-	if (!vms_ring_block(flow->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
+	if (flow->tracing->asks)
+		vms_ring_ask(flow->ring, VMS_CALLS_SPACE, &space, sizeof(space), true);
+	else if (!vms_ring_block(flow->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
 		return;
 	stream->mm = task->mm;
 	stream->pid = task->pid;

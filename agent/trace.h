@@ -23,8 +23,7 @@ struct tracer {
 	bool has_system; /* an operating system has been seen to run since the vCPU began */
 	/* The task that runs; va 0: not known. */
 	struct flow_task task;
-	uint32_t n_processes;
-	bool unanswered; /* the client did not answer the last PROCESS block in time */
+	uint64_t look_end_ns; /* until when its last look is waited for; 0: there was none */
 };
 
 struct trace {
@@ -34,6 +33,8 @@ struct trace {
 	uint64_t first_function, last_function;
 	_Atomic uint64_t
 		*callees; /* of direct calls outside of them, as far as translated; a hash */
+	_Atomic uint32_t n_kernel_blocks; /* translated while the client knew no tasks */
+	_Atomic bool has_programs;	  /* user code was translated since */
 	struct vms_calls_shared *shared;
 	size_t size;
 	int memfd;

@@ -7,6 +7,8 @@
 #include <glib-unix.h>
 #include <unistd.h>
 
+#define STATUS_GONE 1 /* the machine ended before the trace was to */
+
 /* Without its source a signal does again what it does by default. */
 static gboolean stop(gpointer data)
 {
@@ -43,7 +45,8 @@ static void add_json(struct session *session, const struct calls_trace *trace)
 						     { NULL } };
 	static const char *const ends[] = { [VMS_CALLS_STOPPED] = "stopped",
 					    [VMS_CALLS_COMPLETE] = "complete",
-					    [VMS_CALLS_GONE] = "gone" };
+					    [VMS_CALLS_GONE] = "gone",
+					    [VMS_CALLS_FULL] = "full" };
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	vms_table_add(table, trace->options.directory, trace->stats.records, trace->stats.bytes,
 		      trace->stats.lost, (uint64_t)trace->stats.streams, ends[trace->end]);
@@ -54,7 +57,10 @@ static bool calls(struct session *session, const struct calls_words *words, cons
 		  GError **error)
 {
 	uint32_t pids[CALLS_PIDS_MAX];
-	struct calls_trace trace = { .show_progress = isatty(STDERR_FILENO) && !session->quiet };
+	struct calls_trace trace = {
+		.show_progress = isatty(STDERR_FILENO) && !session->quiet,
+		.warn_of_cost = true,
+	};
 	if (!session->outputs) {
 		usage_error(error, "no output: --output DIR names the directory to write");
 		return false;
@@ -67,6 +73,12 @@ static bool calls(struct session *session, const struct calls_words *words, cons
 	trace.options.directory = session->outputs[0];
 	if (!run_until_signal(&trace, session, error))
 		return false;
+	if (trace.end == VMS_CALLS_GONE) {
+		const struct vms_machine_info *info = vms_machine_info(session->machine);
+		vms_log(VMS_LOG_WARNING, "%s (process %d) has ended, and the trace with it",
+			info->name, (int)info->pid);
+		session->status = STATUS_GONE;
+	}
 	if (session->json)
 		add_json(session, &trace);
 	else if (!session->quiet)

@@ -7,8 +7,9 @@
 #include "session.h"
 #include "values.h"
 
-#define DEPTH_MAX 1024	     /* as deep as uftrace's records tell */
-#define PID_MAX	  (1U << 22) /* PID_MAX_LIMIT of Linux on 64-bit machines */
+#define MAX_BYTES (UINT64_C(10) << 30) /* unless told: a minute or more of a busy guest */
+#define DEPTH_MAX 1024		       /* as deep as uftrace's records tell */
+#define PID_MAX	  (1U << 22)	       /* PID_MAX_LIMIT of Linux on 64-bit machines */
 
 static const struct choice bys[] = { { "vcpu", VMS_CALLS_BY_VCPU },
 				     { "level", VMS_CALLS_BY_LEVEL },
@@ -41,6 +42,8 @@ GOptionEntry *calls_entries(struct calls_words *words, const GOptionEntry *own)
 		  "Levels of calls to record, 1 to 1024", "N" },
 		{ "min-time", 0, 0, G_OPTION_ARG_STRING, &words->min_time,
 		  "Leave out calls that take less, like 10us", "TIME" },
+		{ "max-size", 0, 0, G_OPTION_ARG_STRING, &words->max_size,
+		  "Size at which the trace ends, like 500M or 10G (default), or none", "SIZE" },
 		{ "kernel", 0, 0, G_OPTION_ARG_NONE, &words->kernel, "Only the kernel's calls",
 		  NULL },
 		{ "user", 0, 0, G_OPTION_ARG_NONE, &words->user, "Only calls of user code", NULL },
@@ -82,6 +85,14 @@ static bool check_functions(const char *option, char **names, GError **error)
 	return true;
 }
 
+static bool parse_max_size(const char *word, uint64_t *ret, GError **error)
+{
+	if (g_strcmp0(word, "none") != 0)
+		return value_size("--max-size", word, ret, error);
+	*ret = 0;
+	return true;
+}
+
 bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		 uint32_t pids[CALLS_PIDS_MAX], GError **error)
 {
@@ -95,6 +106,7 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		.user_only = words->user,
 		.pids = pids,
 		.sysroot = words->sysroot,
+		.max_bytes = MAX_BYTES,
 	};
 	if (words->kernel && words->user) {
 		usage_error(error, "--kernel and --user exclude each other");
@@ -103,6 +115,7 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 	if (!value_choose("--by", words->by, bys, &by, error) ||
 	    !value_choose("--clock", words->clock, clocks, &clock, error) ||
 	    !value_unsigned("--depth", words->depth, 1, DEPTH_MAX, &ret->max_depth, error) ||
+	    !parse_max_size(words->max_size, &ret->max_bytes, error) ||
 	    !value_duration("--min-time", words->min_time, &ret->threshold_ns, error) ||
 	    !check_functions("--only", words->only, error) ||
 	    !check_functions("--not", words->without, error) ||
@@ -119,7 +132,7 @@ bool calls_words_given(const struct calls_words *words)
 {
 	return words->by || words->clock || words->depth || words->min_time || words->only ||
 	       words->without || words->start_at || words->stop_at || words->processes ||
-	       words->sysroot || words->kernel || words->user;
+	       words->sysroot || words->max_size || words->kernel || words->user;
 }
 
 void calls_words_clear(struct calls_words *words)
@@ -129,6 +142,7 @@ void calls_words_clear(struct calls_words *words)
 	g_free(words->depth);
 	g_free(words->min_time);
 	g_free(words->sysroot);
+	g_free(words->max_size);
 	g_strfreev(words->only);
 	g_strfreev(words->without);
 	g_strfreev(words->start_at);

@@ -8,7 +8,7 @@
 
 /* As they stand on the command line. */
 struct calls_words {
-	char *by, *clock, *depth, *min_time, *sysroot;
+	char *by, *clock, *depth, *min_time, *sysroot, *max_size;
 	char **only, **without, **start_at, **stop_at, **processes;
 	gboolean kernel, user;
 };

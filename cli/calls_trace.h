@@ -11,7 +11,8 @@ struct calls_trace {
 	bool (*started)(void *data, GError **error);
 	void *data; /* of `started` */
 	bool show_progress;
-	bool stopped; /* set it, from a source of the main context, to end the trace */
+	bool warn_of_cost; /* once it is known what a second takes */
+	bool stopped;	   /* set it, from a source of the main context, to end the trace */
 	bool has_started;
 	struct vms_calls_stats stats; /* at the end */
 	enum vms_calls_end end;

@@ -2,10 +2,8 @@
 #include "launch.h"
 #include "agent_object.h"
 #include "machine/qemu/host_process.h"
-#include <errno.h>
-#include <glib/gstdio.h>
+#include "socket_directory.h"
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/log.h>
@@ -16,29 +14,6 @@
 #define REACH_TRIES    1000
 #define REACH_PAUSE_US 10000
 #define END_TRIES      500
-
-/* A directory of ours with mode 0700, made if it is not there. */
-static char *socket_directory(GError **error)
-{
-	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
-	g_autofree char *path =
-		runtime ? g_build_filename(runtime, "vmscope", NULL)
-			: g_strdup_printf("%s/vmscope-%u", g_get_tmp_dir(), (unsigned)getuid());
-	struct stat status;
-	if (g_mkdir_with_parents(path, 0700) != 0 || lstat(path, &status) != 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make %s for QMP sockets: %s",
-			    path, g_strerror(errno));
-		return NULL;
-	}
-	if (!S_ISDIR(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 0077)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-			    "cannot use %s for QMP sockets: it must be a directory of yours that "
-			    "nobody else can enter (mode 0700)",
-			    path);
-		return NULL;
-	}
-	return g_steal_pointer(&path);
-}
 
 size_t launch_words_before_options(char *const *command)
 {
@@ -101,20 +76,12 @@ static bool choose_agent(char *const *command, enum launch_agent wanted, char **
 	return true;
 }
 
-/* A socket of ours, by process and name; and what it is called in an option of QEMU. */
-static char *socket_path(const char *directory, const char *name, char **escaped)
-{
-	char *path = g_strdup_printf("%s/%d.%s", directory, (int)getpid(), name);
-	unlink(path); /* of a process that was killed and had our number */
-	*escaped = launch_escape(path);
-	return path;
-}
-
 static void add_qmp(struct launch *launch, const char *directory)
 {
 	for (unsigned i = 0; i < QMP_SOCKETS; i++) {
-		g_autofree char *name = g_strdup_printf("qmp%u", i), *escaped = NULL;
-		g_autofree char *path = socket_path(directory, name, &escaped);
+		g_autofree char *name = g_strdup_printf("qmp%u", i);
+		g_autofree char *path = socket_directory_path(directory, name);
+		g_autofree char *escaped = launch_escape(path);
 		g_autofree char *option = g_strdup_printf("unix:%s,server=on,wait=off", escaped);
 		launch_add(launch, "-qmp");
 		launch_add(launch, option);
@@ -125,8 +92,8 @@ static void add_qmp(struct launch *launch, const char *directory)
 
 static void add_agent(struct launch *launch, const char *directory, const char *object)
 {
-	g_autofree char *file = launch_escape(object), *escaped = NULL;
-	launch->agent = socket_path(directory, "agent", &escaped);
+	launch->agent = socket_directory_path(directory, "agent");
+	g_autofree char *file = launch_escape(object), *escaped = launch_escape(launch->agent);
 	g_autofree char *option = g_strdup_printf("%s,socket=%s", file, escaped);
 	launch_add(launch, "-plugin");
 	launch_add(launch, option);
@@ -135,7 +102,7 @@ static void add_agent(struct launch *launch, const char *directory, const char *
 bool launch_prepare(char *const *command, enum launch_agent agent, struct launch *ret,
 		    GError **error)
 {
-	g_autofree char *directory = socket_directory(error), *object = NULL;
+	g_autofree char *directory = socket_directory_open(error), *object = NULL;
 	*ret = (struct launch) { 0 };
 	if (!directory || !choose_agent(command, agent, &object, error))
 		return false;

@@ -3,6 +3,7 @@
 #include "session.h"
 #include <string.h>
 
+#define BYTES_MAX   1e18
 #define SECONDS_MAX 1e9
 
 bool value_choose(const char *option, const char *word, const struct choice *choices, int *ret,
@@ -66,24 +67,45 @@ bool value_seconds(const char *text, uint64_t *ret_ns, GError **error)
 	return true;
 }
 
+/* A unit, and what one of it is. */
+struct unit {
+	const char *name;
+	double size;
+};
+
+/* A number with one of the units; the last of them has no name. False: it is none up to `max`. */
+static bool parse_with_unit(const char *text, const struct unit *units, double max, uint64_t *ret)
+{
+	char *unit;
+	double value = g_ascii_strtod(text, &unit);
+	while (*units->name && strcmp(unit, units->name) != 0)
+		units++;
+	value *= units->size;
+	if (unit == text || strcmp(unit, units->name) != 0 || !(value >= 1 && value <= max))
+		return false;
+	*ret = (uint64_t)value;
+	return true;
+}
+
+bool value_size(const char *option, const char *text, uint64_t *ret, GError **error)
+{
+	static const struct unit units[] = {
+		{ "K", 0x1p10 }, { "M", 0x1p20 }, { "G", 0x1p30 }, { "T", 0x1p40 }, { "", 1 }
+	};
+	if (!text || parse_with_unit(text, units, BYTES_MAX, ret))
+		return true;
+	usage_error(error, "%s %s: it must be a size like 500M, 10G or 1T", option, text);
+	return false;
+}
+
 bool value_duration(const char *option, const char *text, uint64_t *ret_ns, GError **error)
 {
-	static const struct {
-		const char *name;
-		double ns;
-	} units[] = { { "", 1 }, { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
-	char *unit = NULL;
-	double value = text ? g_ascii_strtod(text, &unit) : 0;
+	static const struct unit units[] = {
+		{ "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "", 1 }
+	};
 	*ret_ns = 0;
-	if (!text)
+	if (!text || parse_with_unit(text, units, SECONDS_MAX * 1e9, ret_ns))
 		return true;
-	for (size_t i = 0; unit != text && value > 0 && i < G_N_ELEMENTS(units); i++) {
-		double ns = value * units[i].ns;
-		if (strcmp(unit, units[i].name) == 0 && ns >= 1 && ns <= SECONDS_MAX * 1e9) {
-			*ret_ns = (uint64_t)ns;
-			return true;
-		}
-	}
 	usage_error(error, "%s %s: it must be a time like 800ns, 10us, 2.5ms or 1s", option, text);
 	return false;
 }

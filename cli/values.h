@@ -24,5 +24,7 @@ bool value_unsigned(const char *option, const char *text, unsigned min, unsigned
 		    GError **error);
 /* Seconds of --time; 0 without it: until stopped. */
 bool value_seconds(const char *text, uint64_t *ret_ns, GError **error);
+/* A number of bytes with its unit, "500M" or "10G"; `*ret` stays where `text` is NULL. */
+bool value_size(const char *option, const char *text, uint64_t *ret, GError **error);
 /* A time with its unit, "10us"; ns without. 0 where `text` is NULL. */
 bool value_duration(const char *option, const char *text, uint64_t *ret_ns, GError **error);

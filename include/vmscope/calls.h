@@ -36,8 +36,9 @@ struct vms_calls_options {
 	const uint32_t *pids; /* only these processes, by the guest's numbers */
 	size_t n_pids;	      /* at most 64 */
 	uint64_t duration_ns; /* 0: until stopped */
-	const char *sysroot;  /* directory with the guest's files, whose functions get names; or
-				 NULL */
+	uint64_t max_bytes;  /* of data files: the trace ends soon after it has them; 0: no limit */
+	const char *sysroot; /* directory with the guest's files, whose functions get names; or
+				NULL */
 };
 
 struct vms_calls_stats {
@@ -51,6 +52,7 @@ enum vms_calls_end {
 	VMS_CALLS_STOPPED,  /* vms_calls_stop, or cancelled by progress */
 	VMS_CALLS_COMPLETE, /* its time had passed, or a `stop_at` was called */
 	VMS_CALLS_GONE,	    /* the machine went away; the trace up to then is kept */
+	VMS_CALLS_FULL,	    /* it has reached `max_bytes` */
 };
 
 /* About ten times a second, from the thread of vms_calls_run; false ends the trace. */

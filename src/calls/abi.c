@@ -30,6 +30,7 @@ static const struct vms_calls_name x86_64_names[] = {
 	{ "srso_safe_ret", VMS_AGENT_FUNCTION_RETURN },
 	{ "__switch_to", VMS_AGENT_FUNCTION_SWITCH },
 	{ "exit_mmap", VMS_AGENT_FUNCTION_EXIT_MM },
+	{ "do_init_module", VMS_AGENT_FUNCTION_LOOK },
 };
 
 /* Entries: arch/arm64/kernel/entry.S; the last four before 5.13. */
@@ -44,6 +45,7 @@ static const struct vms_calls_name aarch64_names[] = {
 	{ "el[01]_error", VMS_AGENT_FUNCTION_ENTRY },
 	{ "cpu_switch_to", VMS_AGENT_FUNCTION_SWITCH },
 	{ "exit_mmap", VMS_AGENT_FUNCTION_EXIT_MM },
+	{ "do_init_module", VMS_AGENT_FUNCTION_LOOK },
 };
 
 static const struct vms_calls_abi abis[] = {

@@ -16,7 +16,7 @@ struct vms_calls_image {
 	uint64_t base;	     /* of the table's addresses */
 	GHashTable *entries; /* offsets at which functions were entered; of mapped files */
 	bool changed;	     /* since the symbol file was written */
-	gint64 written_us;   /* when that was; 0: never */
+	gint64 due_us;	     /* when it may be written again, after what that took */
 };
 
 /* `path`: what the guest calls it. */

@@ -21,8 +21,8 @@
 #define ENTRIES_LIMIT (1 << 21) /* functions of all images that are kept to be named */
 #define STACK_LIMIT   65000	/* deeper calls than uftrace can count are not followed */
 #define STACK_STEP    1024
-/* Files of symbols grow with every function that is new: not written anew all the time. */
-#define SYMBOLS_INTERVAL_US G_USEC_PER_SEC
+/* Files of symbols grow with every function that is new: they get this part of the time. */
+#define SYMBOLS_SHARE 20
 
 /* A record's second word: type:2 more:1 magic:3 depth:10 address:48. */
 #define TYPE(word)    ((unsigned)((word)&3))
@@ -64,7 +64,7 @@ struct vms_calls_directory {
 	unsigned max_stack; /* calls that were open at once, rounded up */
 	struct vms_calls_written written;
 	GError *failure; /* of a data file */
-	bool tasks_changed, info_changed;
+	bool tasks_changed, info_changed, images_changed;
 	uint64_t buffer[2 * CHUNK];
 };
 
@@ -317,8 +317,10 @@ static const struct vms_calls_mapping *find_mapping(struct vms_calls_directory *
 		}
 		if (mapping && directory->n_entries < ENTRIES_LIMIT &&
 		    vms_calls_image_note_entry(mapping->image,
-					       mapping->offset + (va - mapping->start)))
+					       mapping->offset + (va - mapping->start))) {
 			directory->n_entries++;
+			directory->images_changed = true;
+		}
 	}
 	return mapping;
 }
@@ -373,6 +375,45 @@ static uint64_t translate(struct vms_calls_directory *directory, struct stream *
 	return (word & 0xffff & ~FIXED) | MAGIC | place << 16;
 }
 
+static bool write_image(struct vms_calls_directory *directory, struct vms_calls_image *image,
+			GError **error)
+{
+	const gint64 begin = g_get_monotonic_time();
+	g_autofree char *name = g_strdup_printf("%s.sym", image->name);
+	if (!replace_file(directory, name, vms_calls_image_text(image), error))
+		return false;
+	image->changed = false;
+	const gint64 end = g_get_monotonic_time();
+	image->due_us = end + SYMBOLS_SHARE * (end - begin);
+	return true;
+}
+
+static bool write_images(struct vms_calls_directory *directory, bool all, GError **error)
+{
+	directory->images_changed = false;
+	for (guint i = 0; i < directory->images->len; i++) {
+		struct vms_calls_image *image = directory->images->pdata[i];
+		bool is_due = all || g_get_monotonic_time() >= image->due_us;
+		if (image->changed && is_due && !write_image(directory, image, error))
+			return false;
+		directory->images_changed |= image->changed;
+	}
+	return true;
+}
+
+/* What records will mean stands in the directory before they do: whoever is killed leaves both. */
+static bool write_names(struct vms_calls_directory *directory, bool all, GError **error)
+{
+	if (!write_images(directory, all, error))
+		return false;
+	if (directory->places->changed &&
+	    !replace_file(directory, "sid-0000000000000000.map",
+			  vms_calls_places_text(directory->places), error))
+		return false;
+	directory->places->changed = false;
+	return true;
+}
+
 bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t id,
 				const void *records, size_t size, GError **error)
 {
@@ -390,7 +431,10 @@ bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t 
 		for (size_t i = 1; i < bytes / 8; i += 2)
 			directory->buffer[i] = GUINT64_TO_LE(translate(
 				directory, stream, GUINT64_FROM_LE(directory->buffer[i])));
-		write_records(directory, stream, directory->buffer, bytes, &directory->failure);
+		if ((!directory->images_changed && !directory->places->changed) ||
+		    write_names(directory, false, &directory->failure))
+			write_records(directory, stream, directory->buffer, bytes,
+				      &directory->failure);
 		done += bytes;
 	}
 	if (directory->failure && error)
@@ -471,24 +515,6 @@ void vms_calls_directory_describe(struct vms_calls_directory *directory,
 
 /* ---- bringing names up to date ------------------------------------------ */
 
-static bool write_images(struct vms_calls_directory *directory, bool all, GError **error)
-{
-	gint64 now = g_get_monotonic_time();
-	for (guint i = 0; i < directory->images->len; i++) {
-		struct vms_calls_image *image = directory->images->pdata[i];
-		bool due = all || image->written_us == 0 ||
-			   now - image->written_us >= SYMBOLS_INTERVAL_US;
-		if (!image->changed || !due)
-			continue;
-		g_autofree char *name = g_strdup_printf("%s.sym", image->name);
-		if (!replace_file(directory, name, vms_calls_image_text(image), error))
-			return false;
-		image->changed = false;
-		image->written_us = now;
-	}
-	return true;
-}
-
 static GArray *list_tasks(const struct vms_calls_directory *directory)
 {
 	GArray *tasks = g_array_new(false, false, sizeof(struct vms_calls_task));
@@ -516,14 +542,8 @@ static bool write_tasks(struct vms_calls_directory *directory, GError **error)
 
 static bool update(struct vms_calls_directory *directory, bool all, GError **error)
 {
-	if (!write_images(directory, all, error))
+	if (!write_names(directory, all, error))
 		return false;
-	if (directory->places->changed) {
-		if (!replace_file(directory, "sid-0000000000000000.map",
-				  vms_calls_places_text(directory->places), error))
-			return false;
-		directory->places->changed = false;
-	}
 	return (!directory->tasks_changed && !directory->info_changed) ||
 	       write_tasks(directory, error);
 }

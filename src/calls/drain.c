@@ -31,7 +31,7 @@ struct ring {
 	uint64_t block;	       /* where the header of the RECORDS block begins that is being read */
 	struct stream *stream; /* of that block; NULL: at the begin of a block */
 	uint64_t sequence;     /* of that block */
-	uint32_t process;      /* number of the last PROCESS block that was taken */
+	uint32_t asked;	       /* number of the last block that was answered */
 	uint64_t waiting_ns;   /* since when the next block waits for an earlier one, or 0 */
 	bool broken;
 };
@@ -134,7 +134,7 @@ static bool has_given_up(const struct ring *ring, uint32_t number)
 bool vms_calls_drain_is_late(const struct vms_calls_drain *drain)
 {
 	for (unsigned i = 0; i < drain->n_rings; i++)
-		if (has_given_up(&drain->rings[i], drain->rings[i].process + 1))
+		if (has_given_up(&drain->rings[i], drain->rings[i].asked + 1))
 			return true;
 	return false;
 }
@@ -208,22 +208,39 @@ static struct vms_calls_space space_of(const void *payload)
 	return told;
 }
 
-static void receive_space(struct vms_calls_drain *drain, struct stream *stream, const void *payload)
+/* Some that ask may have found no room before the one of this number. */
+static void note_missing(struct vms_calls_drain *drain, const struct ring *ring, uint64_t number)
+{
+	const struct vms_calls_space unknown = { 0 };
+	if (number != ring->asked + UINT64_C(1))
+		drain->receiver.process(&unknown, true, drain->receiver.data);
+}
+
+static void answer(struct ring *ring, uint64_t number)
+{
+	ring->asked = (uint32_t)number;
+	atomic_store(&ring->shared->answered, ring->asked);
+	syscall(SYS_futex, &ring->shared->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void receive_space(struct vms_calls_drain *drain, struct ring *ring, struct stream *stream,
+			  uint64_t number, const void *payload)
 {
 	const struct vms_calls_space told = space_of(payload);
+	if (number)
+		note_missing(drain, ring, number);
 	drain->receiver.space(stream->id, &told, drain->receiver.data);
+	if (number)
+		answer(ring, number);
 }
 
 static void receive_process(struct vms_calls_drain *drain, struct ring *ring, uint64_t number,
 			    const void *payload)
 {
-	const struct vms_calls_space told = space_of(payload), unknown = { 0 };
-	if (number != ring->process + UINT64_C(1)) /* some found no room */
-		drain->receiver.process(&unknown, true, drain->receiver.data);
+	const struct vms_calls_space told = space_of(payload);
+	note_missing(drain, ring, number);
 	drain->receiver.process(&told, has_given_up(ring, (uint32_t)number), drain->receiver.data);
-	ring->process = (uint32_t)number;
-	atomic_store(&ring->shared->answered, ring->process);
-	syscall(SYS_futex, &ring->shared->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	answer(ring, number);
 }
 
 /* A block that came all at once; false: it makes no sense. */
@@ -238,7 +255,7 @@ static bool take_block(struct vms_calls_drain *drain, struct ring *ring, struct 
 	copy_out(drain, ring, ring->position + HEADER, payload, MIN(size, sizeof(payload)));
 	switch ((enum vms_calls_block_kind)block->kind) {
 	case VMS_CALLS_STREAM: receive_stream(drain, stream, payload); break;
-	case VMS_CALLS_SPACE: receive_space(drain, stream, payload); break;
+	case VMS_CALLS_SPACE: receive_space(drain, ring, stream, block->number, payload); break;
 	case VMS_CALLS_PROCESS: receive_process(drain, ring, block->number, payload); break;
 	case VMS_CALLS_RECORDS:
 	default: return false;

@@ -45,6 +45,7 @@ struct session {
 	bool runs_programs; /* the guest does */
 
 	int stop_fd; /* readable when that thread is to end */
+	int look_fd; /* readable when the agent has asked for a look */
 	GThread *thread;
 };
 
@@ -117,7 +118,9 @@ static bool empty_rings(struct session *session, GError **error)
 	uint64_t now_ns = vms_clock_now_ns();
 	if (!vms_calls_drain_run(session->drain, error))
 		return false;
-	if (now_ns - session->refreshed_ns >= INTERVAL_NS) {
+	/* By the clock of instructions nothing depends on the host's time. */
+	if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
+	    now_ns - session->refreshed_ns >= INTERVAL_NS) {
 		session->refreshed_ns = now_ns;
 		vms_calls_names_refresh(session->names);
 	}
@@ -146,6 +149,8 @@ static gpointer empty_always(gpointer data)
 			break;
 		if (fds[0].revents && !take_wakings(fds[0].fd))
 			fds[0].fd = -1; /* the tick is left */
+		if (vms_calls_trace_wants_look(&session->trace))
+			eventfd_write(session->look_fd, 1);
 		g_mutex_lock(&session->lock);
 		working = empty_rings(session, &session->failure);
 		g_mutex_unlock(&session->lock);
@@ -203,7 +208,6 @@ static void note_resets(struct session *session)
 /* Is it time to look at all of the guest again, in which something was recognised? */
 static bool is_due(struct session *session, uint64_t now_ns)
 {
-	note_resets(session);
 	return !session->is_settled && (runs_programs(session) || session->resets > 0) &&
 	       now_ns >= session->next_look_ns;
 }
@@ -228,18 +232,39 @@ static bool look_anew(struct session *session, GError **error)
 	return tell_code(session, error);
 }
 
+static bool look_for_kernel(struct session *session, GError **error)
+{
+	if (!vms_guest_detect_again(session->guest, NULL))
+		return true;
+	session->is_settled = vms_guest_is_complete(session->guest);
+	return tell_code(session, error);
+}
+
+static bool look_for_modules(struct session *session, GError **error)
+{
+	return !vms_guest_refresh_modules(session->guest, NULL) ||
+	       modules_stamp(session->guest) == session->modules || tell_code(session, error);
+}
+
+static bool is_recognised(const struct session *session)
+{
+	return vms_guest_kind(session->guest) != VMS_GUEST_NONE;
+}
+
+/* The guest has come to where more is to be seen of it. */
+static bool look_as_asked(struct session *session, GError **error)
+{
+	if (!is_recognised(session))
+		return look_for_kernel(session, error);
+	return session->is_settled ? look_for_modules(session, error) : look_anew(session, error);
+}
+
 /* Has the guest booted meanwhile, or loaded modules? What cannot be read now may be later. */
-static bool look(struct session *session, GError **error)
+static bool look_now_and_then(struct session *session, GError **error)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
-	if (vms_guest_kind(session->guest) == VMS_GUEST_NONE) {
-		if (!vms_guest_detect_again(session->guest, NULL))
-			return true;
-		session->is_settled = vms_guest_is_complete(session->guest);
-		return tell_code(session, error);
-	}
-	if (!session->is_settled)
-		vms_guest_follow_tables(session->guest, NULL);
+	if (!is_recognised(session))
+		return look_for_kernel(session, error);
 	if (is_due(session, now_ns))
 		return look_anew(session, error);
 	/* After a reset, memory holds what is left of another kernel's modules. */
@@ -247,8 +272,25 @@ static bool look(struct session *session, GError **error)
 	    (session->resets > 0 && !session->is_settled))
 		return true;
 	session->looked_ns = now_ns;
-	return !vms_guest_refresh_modules(session->guest, NULL) ||
-	       modules_stamp(session->guest) == session->modules || tell_code(session, error);
+	return look_for_modules(session, error);
+}
+
+/* By the clock of instructions it looks only when asked, but for what resets leave. */
+static bool look(struct session *session, GError **error)
+{
+	bool is_asked = vms_calls_trace_wants_look(&session->trace), done = true;
+	if (is_asked)
+		vms_log(VMS_LOG_DEBUG, "the guest has come to where it is to be looked at");
+	if (is_recognised(session) && !session->is_settled)
+		vms_guest_follow_tables(session->guest, NULL);
+	note_resets(session);
+	if (is_asked)
+		done = look_as_asked(session, error);
+	else if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS || session->resets > 0)
+		done = look_now_and_then(session, error);
+	if (is_asked)
+		vms_calls_trace_answer_look(&session->trace);
+	return done;
 }
 
 static void read_stats(struct session *session, struct vms_calls_stats *stats)
@@ -272,11 +314,20 @@ static bool has_failed(struct session *session)
 	return failed;
 }
 
-/* The agent sends nothing that it was not asked for: its connection tells only that it has gone. */
+/*
+ * The agent sends nothing that it was not asked for: its connection tells only that it has gone.
+ * Returns early where it has asked for a look.
+ */
 static bool agent_has_gone(struct session *session, int timeout_ms)
 {
-	struct pollfd fd = { .fd = session->trace.link->stream.fd, .events = POLLIN };
-	return poll(&fd, 1, timeout_ms) > 0 && fd.revents & (POLLHUP | POLLERR);
+	struct pollfd fds[] = { { .fd = session->trace.link->stream.fd, .events = POLLIN },
+				{ .fd = session->look_fd, .events = POLLIN } };
+	eventfd_t asked;
+	if (poll(fds, G_N_ELEMENTS(fds), timeout_ms) <= 0)
+		return false;
+	if (fds[1].revents)
+		eventfd_read(session->look_fd, &asked);
+	return fds[0].revents & (POLLHUP | POLLERR);
 }
 
 static bool has_gone(struct session *session)
@@ -297,6 +348,11 @@ static void wait_for_last_records(struct session *session)
 		}
 }
 
+static bool is_full(const struct session *session, const struct vms_calls_stats *stats)
+{
+	return session->options->max_bytes && stats->bytes >= session->options->max_bytes;
+}
+
 /* Waits for the end, telling of progress. False: an error, of which the thread may have the cause.
  */
 static bool wait_for_end(struct session *session, vms_calls_progress progress, void *data,
@@ -311,6 +367,9 @@ static bool wait_for_end(struct session *session, vms_calls_progress progress, v
 		read_stats(session, stats);
 		*end = VMS_CALLS_STOPPED;
 		if (progress && !progress(stats, data))
+			return true;
+		*end = VMS_CALLS_FULL;
+		if (is_full(session, stats))
 			return true;
 		*end = VMS_CALLS_COMPLETE;
 		if ((duration_ns && vms_clock_now_ns() - begin_ns >= duration_ns) ||
@@ -384,6 +443,7 @@ static bool finish(struct session *session, struct vms_calls_stats *stats, GErro
 	vms_calls_directory_close(session->directory, failure ? NULL : &failure);
 	vms_calls_trace_close(&session->trace);
 	close(session->stop_fd);
+	close(session->look_fd);
 	g_mutex_clear(&session->lock);
 	if (!failure)
 		return true;
@@ -406,6 +466,7 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		.trace = { .woken = -1 },
 		.is_settled = vms_guest_kind(guest) != VMS_GUEST_NONE,
 		.stop_fd = eventfd(0, EFD_CLOEXEC),
+		.look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
 	GError *failure = NULL;
 	*stats = (struct vms_calls_stats) { 0 };

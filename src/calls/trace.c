@@ -38,6 +38,8 @@ void vms_calls_trace_close(struct vms_calls_trace *trace)
 	if (trace->link && trace->woken >= 0)
 		close(trace->woken);
 	vms_agent_link_close(trace->link);
+	if (trace->functions)
+		g_array_unref(trace->functions);
 	*trace = (struct vms_calls_trace) { .woken = -1 };
 }
 
@@ -66,15 +68,34 @@ static bool send_table(struct vms_calls_trace *trace, enum vms_agent_kind kind, 
 	return sent;
 }
 
-/* Functions, with the marks of filters. While `trace` waits for those, without. */
-static bool send_functions(struct vms_calls_trace *trace, struct vms_guest *guest,
-			   const struct vms_calls_options *options, GError **error)
+/* With the marks of filters. While `trace` waits for those, without. */
+static GArray *find_functions(const struct vms_calls_trace *trace, struct vms_guest *guest,
+			      const struct vms_calls_options *options, GError **error)
 {
 	const struct vms_calls_options none = { 0 };
-	g_autoptr(GArray) functions =
-		vms_calls_functions(guest, trace->abi, trace->waits ? &none : options, error);
-	return functions && send_table(trace, VMS_AGENT_CALLS_FUNCTIONS, functions->data,
-				       functions->len * sizeof(struct vms_agent_function), error);
+	return vms_calls_functions(guest, trace->abi, trace->waits ? &none : options, error);
+}
+
+/* Takes the functions; what follows goes with this table. */
+static bool send_functions(struct vms_calls_trace *trace, GArray *functions,
+			   const struct vms_agent_calls *start, GError **error)
+{
+	if (trace->functions)
+		g_array_unref(trace->functions);
+	trace->functions = functions;
+	trace->start = *start;
+	return send_table(trace, VMS_AGENT_CALLS_FUNCTIONS, functions->data,
+			  functions->len * sizeof(struct vms_agent_function), error);
+}
+
+static bool knows_all(const struct vms_calls_trace *trace, const GArray *functions,
+		      const struct vms_agent_calls *start)
+{
+	const GArray *known = trace->functions;
+	return known && known->len == functions->len &&
+	       memcmp(known->data, functions->data,
+		      known->len * sizeof(struct vms_agent_function)) == 0 &&
+	       memcmp(&trace->start, start, sizeof(*start)) == 0;
 }
 
 static enum vms_agent_by agent_by(enum vms_calls_by by)
@@ -176,8 +197,9 @@ bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *gues
 	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_agent_calls start;
 	trace->waits = vms_guest_kind(guest) == VMS_GUEST_NONE && vms_calls_has_names(options);
-	if (!fill_start(trace, guest, options, &start, error) ||
-	    !send_functions(trace, guest, options, error) ||
+	g_autoptr(GArray) functions = find_functions(trace, guest, options, error);
+	if (!functions || !fill_start(trace, guest, options, &start, error) ||
+	    !send_functions(trace, g_steal_pointer(&functions), &start, error) ||
 	    !vms_machine_hold(machine, VMS_ALL_VCPUS, error))
 		return false;
 	bool started = start_held(trace, guest, &start, error);
@@ -192,17 +214,33 @@ bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *gue
 	g_autoptr(GError) missing = NULL;
 	bool waited = trace->waits;
 	trace->waits = false;
-	bool sent = send_functions(trace, guest, options, &missing);
-	if (!sent && g_error_matches(missing, VMS_ERROR, VMS_ERROR_NOT_FOUND)) {
+	g_autoptr(GArray) functions = find_functions(trace, guest, options, &missing);
+	if (g_error_matches(missing, VMS_ERROR, VMS_ERROR_NOT_FOUND)) {
 		trace->waits = true;
 		if (!waited)
 			vms_log(VMS_LOG_WARNING, "%s", missing->message);
-		sent = send_functions(trace, guest, options, error);
-	} else if (!sent) {
+		functions = find_functions(trace, guest, options, error);
+	} else if (!functions) {
 		g_propagate_error(error, g_steal_pointer(&missing));
 	}
-	return sent && fill_start(trace, guest, options, &start, error) &&
+	if (!functions || !fill_start(trace, guest, options, &start, error))
+		return false;
+	if (knows_all(trace, functions, &start))
+		return true;
+	return send_functions(trace, g_steal_pointer(&functions), &start, error) &&
 	       vms_agent_request(trace->link, &start.message, sizeof(start), -1, NULL, 0, error);
+}
+
+bool vms_calls_trace_wants_look(const struct vms_calls_trace *trace)
+{
+	const struct vms_calls_shared *shared = trace->memory;
+	return atomic_load(&shared->looks) != atomic_load(&shared->looked);
+}
+
+void vms_calls_trace_answer_look(const struct vms_calls_trace *trace)
+{
+	struct vms_calls_shared *shared = trace->memory;
+	atomic_store(&shared->looked, atomic_load(&shared->looks));
 }
 
 bool vms_calls_trace_stop(struct vms_calls_trace *trace, GError **error)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Call traces that begin and end while a Linux guest runs: filters, clocks, faults."""
+import json
 import os
 import re
 import signal
@@ -208,6 +209,32 @@ class Running61(Running, unittest.TestCase):
         self.assertIn(word, run.err)
         self.assertEqual(len(run.err.splitlines()), 1, run.err)
 
+    def test_max_size(self):
+        """The trace ends where it has reached its limit; the guest goes on."""
+        path = calls.directory(self)
+        self.guest.start_workload("mix")
+        self.addCleanup(self.guest.stop_workload)
+        run = harness.vmscope("calls", "-p", self.guest.pid, "-o", path, "--max-size", "2M",
+                              "--json", timeout=harness.BOOT_SECONDS)
+        self.assertRegex(run.err, r"warning: the trace has reached 2 MiB .*--max-size")
+        [told] = json.loads(run.out)
+        self.assertEqual(told["end"], "full")
+        self.assertGreaterEqual(told["bytes"], 2 << 20)
+        trace = uftrace_data.Trace(path)
+        self.assertEqual(trace.check(), [])
+        self.assertEqual(sum(map(len, trace.streams())), told["records"])
+        self.assertIn("DONE", self.guest.run("calls"))
+
+    def test_cost(self):
+        """Who does not say how long is told what a second takes, and when the trace ends."""
+        for limit, expected in (("3G", r"ends at 3 GiB \(--max-size\), after some \d+ s"),
+                                ("none", "has no limit")):
+            with calls.tracing(self.guest, calls.directory(self), "--max-size", limit) as tracer:
+                line = harness.wait_for(
+                    lambda: [line for line in tracer.said().splitlines() if calls.COST in line],
+                    "the cost to be told")
+                self.assertRegex(line[0], f"warning: {calls.COST} [0-9.]+ .iB.*{expected}")
+
     def test_no_function(self):
         self.refused("no_such_function", "-o", calls.directory(self), "--only",
                      "no_such_function")
@@ -287,7 +314,7 @@ class Ends(unittest.TestCase):
         self.addCleanup(tracer.kill)
         counted = calls.counts(guest.run("calls"))[0]
         os.kill(guest.pid, signal.SIGKILL)
-        tracer.wait()
+        self.assertRegex(tracer.wait(expected=1), f"warning: .*{guest.pid}.* has ended")
         trace = uftrace_data.Trace(path)
         self.assertEqual(trace.check(), [])
         self.assertEqual(wrong(trace, "calls", counted), {})

@@ -128,6 +128,30 @@ class Agent(Case):
         place = f"/{first.parent.relative_to(self.directory)}"
         self.assertIn(f"\0{place}\0".encode(), program.read_bytes())
 
+    def test_sockets_of_the_dead(self):
+        """The next run removes those of a QEMU that was killed, and nothing else."""
+        def sockets():
+            return {path.name for path in (self.directory / "vmscope").iterdir()}
+        alive, _ = self.start(*QEMU)
+        dead, _ = self.start(*QEMU)
+        names = [f"{{}}.{name}" for name in ("qmp0", "qmp1", "qmp2", "qmp3", "agent")]
+        harness.wait_for(lambda: len(sockets()) == 10, "the sockets of two QEMUs")
+        dead.kill()
+        dead.wait()
+        # That of somebody who lives, under the name of one who does not; and what is no socket.
+        taken = self.directory / "vmscope" / f"{dead.pid}.agent"
+        taken.unlink()
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(str(taken))
+        (self.directory / "vmscope" / f"{dead.pid}.qmp9").touch()
+        (self.directory / "vmscope" / "notes").touch()
+        last, _ = self.start(*QEMU)
+        harness.wait_for(lambda: f"{last.pid}.agent" in sockets(), "the last one's sockets")
+        self.assertEqual(sockets(), {name.format(process.pid) for process in (alive, last)
+                                     for name in names} |
+                         {f"{dead.pid}.agent", f"{dead.pid}.qmp9", "notes"})
+
     def test_not_wanted(self):
         _, plugin = self.start(*QEMU, options=("--no-agent",))
         self.assertIsNone(plugin)
@@ -204,6 +228,8 @@ class Options(Case):
         ("--min-time", "us"), ("--min-time", "1e30s"), ("--min-time", "nan"), ("--min-time", ""),
         ("--process", "0"), ("--process", "-1"), ("--process", "init"),
         ("--process", "4194305"), (*("--process", "1") * 65,),
+        ("--max-size", "0"), ("--max-size", "-1G"), ("--max-size", "10X"), ("--max-size", "1GG"),
+        ("--max-size", "nan"), ("--max-size", ""), ("--max-size", "all"),
         ("--only", ""), ("--not", ""), ("--start-at", ""), ("--stop-at", ""),
         ("--kernel", "--user"), ("--frobnicate",), ("argument",),
     )

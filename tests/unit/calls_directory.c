@@ -441,6 +441,29 @@ static void test_symbols(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	g_assert_null(strstr(text, "below"));
 }
 
+/* Nobody has asked for an update when the process is killed. */
+static void test_killed(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_calls_mappings) process = vms_calls_mappings_new(fixture->directory);
+	struct vms_calls_image *program = image(fixture, 1, "/bin/app", NULL, 0);
+	stream(fixture, 100, 0, "cpu0");
+	map(process, 0x401000, 0x3000, 0x1000, program);
+	update(fixture);
+	vms_calls_directory_switch(fixture->directory, 100, process);
+	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401230);
+	uftrace_assert_name(fixture->path, "100.dat", 0, "app+0x1230");
+	/* Files that grow are not written all the time, but as soon as they may be. */
+	append(fixture, 100, UFTRACE_ENTRY, 1, 0x401340);
+	g_autofree char *name = NULL;
+	for (unsigned i = 0; i < 10000 && !name; i++) {
+		g_usleep(1000);
+		append(fixture, 100, UFTRACE_ENTRY, 2, 0x401230);
+		g_autofree char *text = uftrace_read_file(fixture->path, "app.sym", NULL);
+		name = uftrace_find_symbol(text, 0x1340);
+	}
+	g_assert_cmpstr(name, ==, "app+0x1340");
+}
+
 static void test_hostile_mappings(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(vms_calls_mappings) process = vms_calls_mappings_new(fixture->directory);
@@ -603,6 +626,7 @@ int main(int argc, char **argv)
 	ADD(learn);
 	ADD(symbols);
 	ADD(hostile_mappings);
+	ADD(killed);
 	ADD(max_stack);
 	ADD(bad_calls);
 	ADD(many_streams);

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define VMS_AGENT_MAGIC		0x316d6776 /* "vgm1" */
-#define VMS_AGENT_VERSION	3	   /* of this protocol */
+#define VMS_AGENT_VERSION	4	   /* of this protocol */
 #define VMS_AGENT_MAX_CLIENTS	4
 #define VMS_AGENT_MAX_VCPUS	1024
 #define VMS_AGENT_MAX_REGS	128
@@ -121,6 +121,7 @@ enum vms_agent_function_flags {
 	VMS_AGENT_FUNCTION_NOT = 1 << 6,     /* filter: neither this nor what it calls */
 	VMS_AGENT_FUNCTION_START = 1 << 7,   /* tracing begins when this is called */
 	VMS_AGENT_FUNCTION_STOP = 1 << 8,    /* tracing ends when this is called */
+	VMS_AGENT_FUNCTION_LOOK = 1 << 9,    /* a look is asked for when this is called */
 };
 
 /* The first instruction of a function, sorted by address in the file. */
@@ -178,7 +179,7 @@ struct vms_calls_ring {
 	_Alignas(
 		64) _Atomic uint64_t tail; /* a futex on its low half: a full ring waits for room */
 	_Alignas(64) _Atomic uint64_t lost; /* records that found no room for too long */
-	_Atomic uint32_t answered; /* number of the last PROCESS block that was answered; a futex */
+	_Atomic uint32_t answered; /* number of the last block that was answered; a futex */
 	/* That of the last one whose answer was not waited for: what it told of may be gone. */
 	_Atomic uint32_t given_up;
 };
@@ -188,6 +189,12 @@ struct vms_calls_shared {
 	uint64_t ring_size;
 	uint32_t n_rings;
 	_Atomic uint32_t stopped; /* 1: a STOP function was called; the socket brought a byte */
+	/*
+	 * A vCPU that counts `looks` up waits, for some seconds at most, until the client has
+	 * looked at the guest and START has told the agent what is new, or `looked` is the same:
+	 * the client writes that where there is nothing new. The socket brought a byte.
+	 */
+	_Atomic uint32_t looks, looked;
 	struct vms_calls_ring ring[];
 };
 
@@ -212,7 +219,8 @@ struct vms_calls_block {
 	_Atomic uint32_t size; /* bytes of what follows */
 	uint64_t stream;       /* id, as in uftrace's file name; PROCESS is of none */
 	uint64_t sequence; /* RECORDS: counts the blocks of this stream, over all rings, from 0 */
-	uint64_t number;   /* PROCESS: to be answered in vms_calls_ring.answered */
+	uint64_t number;   /* PROCESS, and SPACE where it is not 0: to be answered in
+			      vms_calls_ring.answered */
 };
 
 struct vms_calls_stream {

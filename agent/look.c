@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "look.h"
+
+#include "base/clock.h"
+#include "call.h"
+#include "linux_task.h"
+
+/*
+ * A kernel is looked for when so much of it has been translated, and again each time that it is
+ * twice as much; this is more than a boot.
+ */
+#define LAST_BLOCKS (1U << 20)
+#define PAUSE_US    500
+#define MAX_WAIT_NS 3000000000ULL
+
+/* A client that did not answer is not waited for until it has done so. */
+static void ask(struct tracer *tracer, unsigned vcpu)
+{
+	struct vms_calls_shared *shared = tracer->trace->shared;
+	uint64_t now = vms_clock_now_ns();
+	if (tracer->look_end_ns && atomic_load(&shared->looked) != atomic_load(&shared->looks))
+		return;
+	atomic_fetch_add(&shared->looks, 1);
+	tracer->look_end_ns = now + MAX_WAIT_NS;
+	vms_ring_flush(&tracer->ring);
+	call_vcpu(vcpu);
+}
+
+static bool is_due(uint32_t n_blocks)
+{
+	return n_blocks >= vcpu_arch()->first_look && n_blocks <= LAST_BLOCKS &&
+	       (n_blocks & (n_blocks - 1)) == 0;
+}
+
+void look_at_block(struct tracer *tracer, unsigned vcpu, uint64_t va, unsigned rank)
+{
+	struct trace *trace = tracer->trace;
+	bool knows_tasks = task_is_known(tracer);
+	bool is_kernel = (int64_t)va < 0 && rank == vcpu_arch()->levels.kernel;
+	if (!knows_tasks && is_kernel && is_due(atomic_fetch_add(&trace->n_kernel_blocks, 1) + 1))
+		ask(tracer, vcpu);
+	else if (knows_tasks && rank == 0 && !atomic_exchange(&trace->has_programs, true))
+		ask(tracer, vcpu);
+}
+
+void look_at_function(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	if (!tracer)
+		return;
+	ask(tracer, vcpu);
+	tracer_leave(vcpu);
+}
+
+void look_answer(struct trace *trace)
+{
+	atomic_store(&trace->shared->looked, atomic_load(&trace->shared->looks));
+}
+
+/* Its look is open, and its time has not passed. */
+static bool is_awaited(const struct tracer *tracer)
+{
+	const struct vms_calls_shared *shared = tracer->trace->shared;
+	return tracer->look_end_ns > vms_clock_now_ns() &&
+	       atomic_load(&shared->looked) != atomic_load(&shared->looks);
+}
+
+bool look_wait(struct vcpu *vcpu)
+{
+	struct tracer *tracer = tracer_enter(vcpu->index);
+	if (!tracer)
+		return false;
+	bool waits = is_awaited(tracer);
+	tracer_leave(vcpu->index);
+	if (!waits)
+		return false;
+	call_begin_wait();
+	g_usleep(PAUSE_US);
+	call_end_wait();
+	return true;
+}
