@@ -7,6 +7,7 @@
 #include "calls.h"
 
 #include "call.h"
+#include "hold.h"
 #include "linux_task.h"
 #include "look.h"
 #include "plugin.h"
@@ -290,10 +291,23 @@ static struct start *prepare(unsigned client, const struct vms_agent_calls *opti
 	return start;
 }
 
-/* So that who goes on with the machine when this is answered has all that it calls. */
+static bool is_any_vcpu_held(void)
+{
+	bool held = false;
+	for (unsigned i = 0; !held && i < VMS_AGENT_MAX_CLIENTS; i++)
+		held = hold_any(i);
+	return held;
+}
+
+/*
+ * Waits until the trace has begun, so that a client that resumes the machine then misses no call.
+ * A vCPU that is held begins it when it is released, before it executes anything.
+ */
 static void wait_until_begun(const struct start *start)
 {
 	gint64 end = g_get_monotonic_time() + BEGIN_US;
+	if (is_any_vcpu_held())
+		return;
 	g_mutex_lock(&calls.lock);
 	while (g_slist_find(calls.starts, start) &&
 	       g_cond_wait_until(&calls.begun, &calls.lock, end))
