@@ -5,9 +5,13 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <vmscope/error.h>
+
+/* The nice value of the threads: a guest that keeps all CPUs busy must not make them late. */
+#define TIMER_NICE (-10)
 
 struct vms_timer {
 	void (*expired)(void *data);
@@ -21,6 +25,7 @@ static gpointer run_timer(gpointer data)
 	struct vms_timer *timer = data;
 	struct pollfd polls[] = { { .fd = timer->timer, .events = POLLIN },
 				  { .fd = timer->end, .events = POLLIN } };
+	setpriority(PRIO_PROCESS, (id_t)gettid(), TIMER_NICE); /* only root may */
 	for (;;) {
 		uint64_t times;
 		if (poll(polls, G_N_ELEMENTS(polls), -1) < 0)

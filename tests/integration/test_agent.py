@@ -94,7 +94,7 @@ class Holding:
     def test_hello(self):
         agent = self.agent()
         self.assertEqual((agent.version, agent.pid, agent.arch, agent.max_vcpus, agent.one_thread),
-                         (3, self.guest.pid, self.arch, 2, 0))
+                         (4, self.guest.pid, self.arch, 2, 0))
         self.assertEqual(len(set(agent.names)), agent.n_regs)
         self.assertGreaterEqual(agent.memory_size,
                                 agent_client.SLOTS + 2 * agent_client.SLOT)

@@ -88,7 +88,7 @@ class Case(unittest.TestCase):
     def assert_one_line(self, run, says=None, status=1):
         self.assertEqual(run.status, status, run.out + run.err)
         lines = run.err.strip().splitlines()
-        self.assertEqual(len(lines), 1 if status == 1 else 2, run.err)
+        self.assertEqual(len(lines), 1, run.err)
         self.assertTrue(lines[0].startswith("vmscope: "), run.err)
         if says:
             self.assertRegex(lines[0], says)

@@ -179,9 +179,11 @@ class Guest:
         self.assert_modules()
 
     def test_module_symbols(self):
-        """All of them, with the types that tell which ones are exported."""
+        """All of them, with the types that tell which ones are exported. Not what only marks a
+        place in a function: the kernel lists that, but calls nothing by it."""
         names = {name for name, _ in self.own_modules()}
-        own = [symbol for symbol in self.own_module_symbols() if symbol.module in names]
+        own = [symbol for symbol in self.own_module_symbols()
+               if symbol.module in names and not symbol.name.startswith(("$", ".L", "L0"))]
         ours = [harness.Symbol.parse(line) for line in vmscope(
             "symbol", "--qmp", self.guest.qmp_path).out.splitlines() if "\t[" in line]
         self.assertGreater(len(own), 100)

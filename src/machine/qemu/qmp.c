@@ -132,8 +132,9 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
 		qmp->resumes++;
+		qmp->resumed_ns = event_time_ns(message);
 		qmp->running = true;
-		vms_pauses_end(&qmp->pauses, event_time_ns(message));
+		vms_pauses_end(&qmp->pauses, qmp->resumed_ns);
 	} else if (strcmp(event, "SUSPEND") == 0) {
 		qmp->running = false;
 	} else if (strcmp(event, "WAKEUP") == 0) {

@@ -2,6 +2,7 @@
 /* Adds QEMU's gdb stub while the machine runs, and removes it. */
 #include "machine/qemu/stub.h"
 
+#include "base/clock.h"
 #include "base/owner.h"
 #include "base/text.h"
 #include <errno.h>
@@ -229,6 +230,11 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 		{ .name = "query-status" },
 		{ .name = "human-monitor-command", .arguments = monitor_line(line) },
 	};
+	struct vms_hold *hold = vms_guard_hold(stub->guard);
+	/* From here on the machine may stand still by our stop. */
+	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_NONE)
+		vms_hold_begin(hold, VMS_HOLD_HELD, vms_clock_now_ns(),
+			       stub->qemu.machine.hold_limit_ns);
 	bool done = vms_qmp_execute_all(&stub->qemu.qmp, commands, G_N_ELEMENTS(commands), error);
 	vms_autojson *status = commands[0].answer, *text = commands[1].answer;
 	/* Without an answer the machine may have stopped, or may still do so. */

@@ -27,7 +27,8 @@ struct vms_qemu_stub {
 
 	_Atomic int standing;	  /* enum vms_standing */
 	enum vms_run_state state; /* of the machine when the hold began */
-	/* QMP's counts of events at that time. */
+	uint64_t stopped_ns;	  /* when our stop was known (CLOCK_MONOTONIC) */
+	/* QMP's counts of events when the hold began. */
 	uint64_t resumes, guest_stops, jobs;
 	bool must_resume;     /* an event has to tell that the last release took effect */
 	uint64_t asked_ns;    /* when QEMU was asked for its condition last */

@@ -59,6 +59,24 @@ static void remember_events(struct vms_qemu_stub *stub)
 	stub->jobs = stub->qemu.qmp.jobs;
 }
 
+/* To be called when the machine is known to stand still by our stop. */
+static void remember_stop(struct vms_qemu_stub *stub)
+{
+	stub->stopped_ns = vms_clock_now_ns();
+	vms_timer_set(stub->timer, CHECK_NS);
+}
+
+/*
+ * True if somebody has resumed the machine since our stop: what it stands still by now is not ours.
+ * The times of QEMU's events are those of its host's clock, which may be another than ours.
+ */
+static bool was_resumed_by_others(const struct vms_qemu_stub *stub)
+{
+	const struct vms_qmp *qmp = &stub->qemu.qmp;
+	return stub->qemu.process.pid && qmp->resumes != stub->resumes &&
+	       qmp->resumed_ns > stub->stopped_ns;
+}
+
 /* ---- release ---------------------------------------------------------- */
 
 /* Tells the watchdog that the hold is over. False if the watchdog had ended the hold already. */
@@ -127,7 +145,7 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
 		return REFUSED;
 	/* The guest has stopped itself: it would stand still without our stop, too. */
-	if (stub->qemu.qmp.guest_stops != stub->guest_stops)
+	if (stub->qemu.qmp.guest_stops != stub->guest_stops || was_resumed_by_others(stub))
 		return ENDED_BY_OTHERS;
 	switch (vms_run_state_release_way(state)) {
 	case VMS_RELEASE_NOTHING: return ENDED_BY_OTHERS;
@@ -314,12 +332,13 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 {
 	if (!check_watcher(stub, error) || !prepare_watchdog(stub, error))
 		return false;
+	bool connected = stub->connected;
 	remember_events(stub);
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
-		       stub->qemu.machine.hold_limit_ns);
+	if (connected)
+		vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
+			       stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
 	GError *failure = NULL;
-	bool connected = stub->connected;
 	bool done = connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
 			      : connect_stub(stub, stopped, &failure);
 	if (!done) {
@@ -332,7 +351,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 		g_propagate_error(error, failure);
 	}
 	if (done && *stopped)
-		vms_timer_set(stub->timer, CHECK_NS);
+		remember_stop(stub);
 	else if (done)
 		end_hold(stub);
 	return done;
@@ -449,7 +468,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
 		       stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
-	vms_timer_set(stub->timer, CHECK_NS);
+	remember_stop(stub);
 }
 
 /* Fails if the held machine does not stand still any more, so that its stub must not be used. */
