@@ -115,6 +115,24 @@ class Owners(Attached):
             tool.end()
             self.assertTrue(is_running(self.machine))
 
+    def test_cont_and_stop_in_a_hold(self):
+        """What the machine stands still by then is its owner's stop."""
+        tool = self.open()
+        for _ in range(3):
+            self.assertEqual(tool.do("hold"), "ok")
+            time.sleep(0.01)
+            self.machine.qmp.command("cont")
+            self.machine.qmp.command("stop")
+            answer = tool.do("release")
+            self.assertEqual(error_code(answer), INVALID_STATE)
+            self.assertIn("somebody else", answer)
+            self.assertEqual(self.machine.qmp.status(), "paused")
+            self.machine.qmp.command("cont")
+        self.assertEqual(tool.do("hold"), "ok")
+        self.assertEqual(tool.do("release"), "ok")
+        tool.end()
+        self.assert_untouched()
+
     def test_stop_while_attaching(self):
         """Before the stub is there: nobody has a right to undo it."""
         tool = self.open()
