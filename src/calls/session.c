@@ -275,7 +275,10 @@ static bool look_now_and_then(struct session *session, GError **error)
 	return look_for_modules(session, error);
 }
 
-/* By the clock of instructions it looks only when asked, but for what resets leave. */
+/*
+ * By the clock of instructions it looks only when asked. After a reset that would be too early: the
+ * memory still holds the last kernel.
+ */
 static bool look(struct session *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace), done = true;
@@ -284,7 +287,7 @@ static bool look(struct session *session, GError **error)
 	if (is_recognised(session) && !session->is_settled)
 		vms_guest_follow_tables(session->guest, NULL);
 	note_resets(session);
-	if (is_asked)
+	if (is_asked && session->resets == 0)
 		done = look_as_asked(session, error);
 	else if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS || session->resets > 0)
 		done = look_now_and_then(session, error);

@@ -504,8 +504,10 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 	if (!guest)
 		return NULL;
 	guest = look_again(guest, arch);
+	/* After a reset, what is left of the last kernel may be found, and that lacks a lot. */
 	if (guest->missing)
-		vms_log(VMS_LOG_WARNING, "%s", guest->missing);
+		vms_log(vms_machine_resets(machine) > 0 ? VMS_LOG_INFO : VMS_LOG_WARNING, "%s",
+			guest->missing);
 	if (vms_machine_info(machine)->is_core)
 		vms_linux_complete_vcpus(guest);
 	return guest;
