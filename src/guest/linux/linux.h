@@ -27,7 +27,7 @@ struct vms_linux {
 		uint64_t begin, end;
 	} text[2], /* its code, and what is code only while it boots; empty where unknown */
 		entry_text;
-	uint64_t image_pa; /* physical address of the image's begin; 0: unknown */
+	uint64_t image_pa; /* aarch64: physical address of the image's begin; 0: unknown */
 	struct {
 		uint64_t va; /* atomic, set last; 0: not seen yet */
 		uint64_t size, in_image;

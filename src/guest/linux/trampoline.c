@@ -15,8 +15,20 @@
 
 void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages)
 {
-	if (!vms_kernel_image_translate(pages, guest->image, &guest->image_pa))
+	if (guest->arch != &vms_arch_aarch64 ||
+	    !vms_kernel_image_translate(pages, guest->image, &guest->image_pa))
 		guest->image_pa = 0;
+}
+
+/*
+ * True for memory of the image that the kernel frees when it has booted: whatever is mapped
+ * elsewhere there is something else, a module for example.
+ */
+static bool is_freed(const struct vms_linux *guest, uint64_t va)
+{
+	uint64_t begin, end;
+	return vms_linux_symbol(guest, "__init_begin", &begin) &&
+	       vms_linux_symbol(guest, "__init_end", &end) && va >= begin && va < end;
 }
 
 /* A part of the image that is mapped somewhere else. */
@@ -34,7 +46,7 @@ static bool part_at(const struct vms_linux *guest, struct vms_memory *memory, ui
 	if (!vms_memory_translate(memory, va, &page) || !page.executable)
 		return false;
 	const uint64_t before = va - page.va, offset = page.pa + before - guest->image_pa;
-	if (offset >= size)
+	if (offset >= size || is_freed(guest, guest->image + offset))
 		return false;
 	ret->begin = va - MIN(before, offset);
 	ret->end = va + MIN(page.size - before, size - offset);
