@@ -45,6 +45,19 @@ def last_stop_had_effect(steps):
     return not begins or stops_without_effect(steps[begins[-1]:])[0] == 0
 
 
+def last_stop_met_the_stub(steps):
+    """True where QEMU did the last `stop` between two commands that vmscope had sent together: its
+    last look, and the one that adds the stub, which stops a machine that runs. Then nobody can tell
+    whose stop it was (docs/safety.md)."""
+    commands = [(i, step.text) for i, step in enumerate(steps)
+                if step.event == "handle_qmp_command" and '"execute": "stop"' not in step.text]
+    begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
+    before = [text for i, text in commands if begins and i < begins[-1]]
+    after = [text for i, text in commands if begins and i > begins[-1]]
+    return bool(before and after and '"query-status"' in before[-1] and
+                "gdbserver chardev:vmscope" in after[0])
+
+
 def holds_beside_migration(steps, grace=GRACE_SECONDS):
     """How often the machine was stopped by nobody's `stop` while a migration was under way; those
     that come right behind the owner's `migrate` do not count."""

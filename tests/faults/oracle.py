@@ -110,10 +110,11 @@ def judge_status(round_, machine, status):
         time.sleep(0.02)
     if found == status:
         return
+    steps = round_.history(machine)
     if (status, found) == ("paused", "running") and round_.command.engine != "agent" and \
-            not history.last_stop_had_effect(round_.history(machine)):
+            (not history.last_stop_had_effect(steps) or history.last_stop_met_the_stub(steps)):
         round_.undetectable = True
-        round_.tell("undetectable: the owner's stop came in a hold")
+        round_.tell("undetectable: the owner's stop came in a hold, or with the stub")
         round_.owner("stop", machine)  # for what follows
         return
     if found == "paused" and status in ("shutdown", "guest-panicked") and \
