@@ -178,8 +178,7 @@ static bool begin_hold(struct stub_machine *stub, GError **error)
 	vms_gdb_forget_regs(&stub->gdb);
 	if (!vms_guard_check(stub->guard, error))
 		return false;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
-		       stub->machine.hold_limit_ns);
+	vms_guard_begin_stop(stub->guard, stub->machine.hold_limit_ns);
 	bool stopped = stop_machine(stub, &was_running, error);
 	if (was_taken_by_watchdog(stub))
 		return yield_to_watchdog(stub, error);
@@ -226,8 +225,7 @@ static bool resync_after_watchdog(struct stub_machine *stub, GError **error)
 	bool was_running;
 	stub->end_cause = by_watchdog;
 	vms_guard_wait(stub->guard);
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
-		       stub->machine.hold_limit_ns);
+	vms_guard_begin_stop(stub->guard, stub->machine.hold_limit_ns);
 	return stub->has_monitor ? vms_gdb_resync(&stub->gdb, error)
 				 : vms_gdb_probe(&stub->gdb, &was_running, error);
 }
@@ -290,8 +288,7 @@ static void take_over_stop(struct stub_machine *stub)
 		return;
 	stub->gdb.stopped_by_request = false;
 	atomic_store(&stub->user_paused, false);
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
-		       stub->machine.hold_limit_ns);
+	vms_guard_begin_stop(stub->guard, stub->machine.hold_limit_ns);
 	stub->holding = true;
 }
 
@@ -453,7 +450,7 @@ static int start_guard(struct vms_stream *stream, void *data)
 	stub->guard = vms_guard_new_gdb(stream, NULL);
 	if (!stub->guard)
 		return EAGAIN;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(), VMS_HOLD_LIMIT_NS);
+	vms_guard_begin_stop(stub->guard, VMS_HOLD_LIMIT_NS);
 	return 0;
 }
 

@@ -739,6 +739,11 @@ struct vms_hold *vms_guard_hold(struct vms_guard *guard)
 	return &guard->record->hold;
 }
 
+void vms_guard_begin_stop(struct vms_guard *guard, uint64_t limit_ns)
+{
+	vms_hold_begin(vms_guard_hold(guard), VMS_HOLD_HELD, vms_clock_now_ns(), limit_ns);
+}
+
 static bool is_watchdog_alive(const struct vms_guard *guard)
 {
 	return guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;

@@ -42,6 +42,11 @@ void vms_guard_free(struct vms_guard *guard, bool is_late);
 
 /* The state of the hold, which the watchdog shares with this process. */
 struct vms_hold *vms_guard_hold(struct vms_guard *guard);
+/*
+ * Begins the next hold: from now on a stop of ours is in force, or may come. It may last
+ * `limit_ns`.
+ */
+void vms_guard_begin_stop(struct vms_guard *guard, uint64_t limit_ns);
 /* Starts the watchdog again if it was killed. Call it before the machine is stopped. Errors: IO. */
 bool vms_guard_check(struct vms_guard *guard, GError **error);
 /*

@@ -2,7 +2,6 @@
 /* Adds QEMU's gdb stub while the machine runs, and removes it. */
 #include "machine/qemu/stub.h"
 
-#include "base/clock.h"
 #include "base/owner.h"
 #include "base/text.h"
 #include <errno.h>
@@ -220,8 +219,9 @@ static struct json_object *monitor_line(const char *line)
 
 /*
  * Starts the stub. Its client is connected already, so this stops the machine. A query goes along
- * with the command, and QEMU does nothing in between. So *stopped is exact: only a machine that ran
- * sends an event of its stop between the two answers.
+ * with the command: only a machine that runs sends an event of its stop between the two answers. So
+ * *stopped is exact, unless QEMU, which serves its monitors in turn, does an owner's `stop` in
+ * between: that one is taken for ours (docs/safety.md).
  */
 static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
@@ -230,11 +230,10 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 		{ .name = "query-status" },
 		{ .name = "human-monitor-command", .arguments = monitor_line(line) },
 	};
-	struct vms_hold *hold = vms_guard_hold(stub->guard);
+	const struct vms_hold *hold = vms_guard_hold(stub->guard);
 	/* From here on the machine may stand still by our stop. */
 	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_NONE)
-		vms_hold_begin(hold, VMS_HOLD_HELD, vms_clock_now_ns(),
-			       stub->qemu.machine.hold_limit_ns);
+		vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	bool done = vms_qmp_execute_all(&stub->qemu.qmp, commands, G_N_ELEMENTS(commands), error);
 	vms_autojson *status = commands[0].answer, *text = commands[1].answer;
 	/* Without an answer the machine may have stopped, or may still do so. */

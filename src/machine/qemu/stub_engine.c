@@ -335,8 +335,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	bool connected = stub->connected;
 	remember_events(stub);
 	if (connected)
-		vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
-			       stub->qemu.machine.hold_limit_ns);
+		vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
 	GError *failure = NULL;
 	bool done = connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
@@ -465,8 +464,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 		stub->ended_by = g_strdup(taken ? BY_WATCHDOG : BY_OTHERS);
 	stub->gdb.stopped_by_request = false;
 	stub->asked_ns = 0;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_HELD, vms_clock_now_ns(),
-		       stub->qemu.machine.hold_limit_ns);
+	vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
 	remember_stop(stub);
 }
