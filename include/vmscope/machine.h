@@ -178,10 +178,10 @@ bool vms_machine_holds_each(struct vms_machine *machine);
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
 /*
- * Holds all vCPUs. If they must not be stopped now (NOT_NOW, WATCHED), it observes them while they
- * run: registers are of some moment, as far as QEMU's monitor knows them, and memory changes while
- * it is read. vms_machine_release of VMS_ALL_VCPUS ends it. Errors: as vms_machine_hold, if the
- * engine cannot observe a machine that runs.
+ * Holds all vCPUs. If they must not be stopped now (NOT_NOW, WATCHED, BUSY), it observes them while
+ * they run: registers are of some moment, as far as QEMU's monitor knows them, and memory changes
+ * while it is read. vms_machine_release of VMS_ALL_VCPUS ends it. Errors: as vms_machine_hold, if
+ * the engine cannot observe a machine that runs.
  */
 bool vms_machine_observe(struct vms_machine *machine, GError **error);
 /*

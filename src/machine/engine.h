@@ -22,8 +22,8 @@ struct vms_engine {
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
-	 * Optional. Called when a hold has failed with NOT_NOW or WATCHED: see vms_machine_observe.
-	 * `release` ends it.
+	 * Optional. Called when a hold has failed with NOT_NOW, WATCHED or BUSY: see
+	 * vms_machine_observe. `release` ends it.
 	 */
 	bool (*observe)(struct vms_machine *machine, GError **error);
 	/*

@@ -199,7 +199,8 @@ static void judge(struct vms_sampler *sampler, GError *error)
 
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED))
 		options->ended(VMS_SAMPLE_GONE, error, options->data);
-	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) || is_silent || is_wrong)
+	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) ||
+		 g_error_matches(error, VMS_ERROR, VMS_ERROR_BUSY) || is_silent || is_wrong)
 		options->ended(VMS_SAMPLE_FAILED, error, options->data);
 	else
 		g_error_free(error);
