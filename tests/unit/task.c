@@ -402,7 +402,8 @@ int main(int argc, char **argv)
 	ADD("/task/states", test_states);
 	ADD("/task/current", test_current);
 	ADD("/task/hostile-lists", test_hostile_lists);
-	ADD("/task/many-threads", test_many_threads);
+	if (g_test_slow())
+		ADD("/task/many-threads", test_many_threads);
 	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);
 	ADD("/task/vcpus-by-notes", test_vcpus_by_notes);
 	ADD("/task/vcpus-online", test_vcpus_online);
