@@ -197,6 +197,7 @@ bool session_finish(struct session *session, GError **error)
 	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);
 	if (written == session->out->len && fflush(stdout) == 0)
 		return true;
+	session->reader_gone = errno == EPIPE;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write to standard output: %s",
 		    g_strerror(errno));
 	return false;
