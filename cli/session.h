@@ -40,6 +40,8 @@ struct command {
 	const char *arguments; /* for the usage line */
 	const char *summary;
 	unsigned options; /* enum session_options */
+	/* Optional: a part of its help that stands behind the options; newly allocated. */
+	char *(*explain)(void);
 	bool (*run)(struct session *session, int argc, char **argv, GError **error);
 };
 

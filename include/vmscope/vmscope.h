@@ -13,6 +13,7 @@
 #include <vmscope/machine.h>
 #include <vmscope/memory.h>
 #include <vmscope/profile.h>
+#include <vmscope/run_facts.h>
 #include <vmscope/sample.h>
 #include <vmscope/symbol.h>
 #include <vmscope/table.h>

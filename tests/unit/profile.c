@@ -76,8 +76,6 @@ static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool le
 		.n_trees = 2,
 		.flags = flags,
 		.leaf_first = leaf_first,
-		.interval_ns = 1000,
-		.title = "title",
 	};
 	return vms_profile_new(&source);
 }
@@ -149,6 +147,7 @@ static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	assert_tree(by_address, 0,
 		    "outer+0x8 5 0\n.inner+0x4 3 3\n.inner+0x6 2 2\n"
 		    "outer+0x9 1 0\n.inner+0x6 1 1\n");
+	assert_functions(by_address, "inner 6 6\nouter 0 6\n");
 
 	const struct vms_profile_tree *tree = vms_profile_tree_get(by_function, 0);
 	const struct vms_label *outer =
@@ -359,9 +358,9 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 		tree->nodes[leaf].self = 1;
 	}
 	const struct vms_tree *trees[] = { tree };
-	struct vms_profile_source source = {
-		.guest = fixture->guest, .trees = trees, .n_trees = 1, .title = ""
-	};
+	struct vms_profile_source source = { .guest = fixture->guest,
+					     .trees = trees,
+					     .n_trees = 1 };
 	g_autoptr(vms_profile) profile = vms_profile_new(&source);
 	const struct vms_profile_tree *made = vms_profile_tree_get(profile, 0);
 	g_assert_cmpuint(made->n_nodes, ==, 2 * n);
