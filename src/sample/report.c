@@ -6,6 +6,7 @@
  * run's thread does the rest.
  */
 #include "base/clock.h"
+#include "guest/follower.h"
 #include "sample/profile-private.h"
 #include "sample/run.h"
 #include "sample/run_facts.h"
@@ -193,10 +194,10 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 			g_prefix_error(error, "cannot start to sample: ");
 		return guest;
 	}
-	if (vms_guest_kind(report->guest) == VMS_GUEST_NONE)
-		vms_guest_detect_again(report->guest, NULL);
-	else if (!vms_guest_refresh_modules(report->guest, &failure))
-		vms_log(VMS_LOG_INFO, "the list of modules may be old: %s", failure->message);
+	vms_guest_refresh(report->guest, &failure);
+	if (failure)
+		vms_log(VMS_LOG_INFO, "what is known of the guest may be old: %s",
+			failure->message);
 	return vms_guest_ref(report->guest);
 }
 
