@@ -15,6 +15,7 @@
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
 #include <vmscope/sample.h>
+#include <vmscope/sample_record.h>
 #include <vmscope/symbol.h>
 #include <vmscope/table.h>
 #include <vmscope/unwind.h>

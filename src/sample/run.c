@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/run.h"
 #include "base/clock.h"
+#include "capture/capture.h"
 #include "guest/follower.h"
 #include "machine/engine.h"
 #include <errno.h>
@@ -174,15 +175,15 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < sampler->n; i++) {
-		const struct vms_sample_record *record = &sampler->records[i];
+		struct vms_sample_record *record = &sampler->records[i];
 		struct vms_samples *samples = &run->vcpus[sampler->first + i];
 		if (sampler->outcomes[i] != TAKEN) {
 			vms_samples_fail(samples, (enum vms_sample_failure)sampler->outcomes[i]);
 			continue;
 		}
 		taken++;
-		if (vms_samples_add(samples, run->options.guest, record, run->options.leaf_first,
-				    held_ns) &&
+		vms_capture_note_code(run->options.guest, &record->stack);
+		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}

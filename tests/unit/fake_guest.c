@@ -531,7 +531,9 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->vcpu = vcpu;
 	ret->code_changed = sample->code_changed;
 	ret->idle = sample->idle;
-	ret->process = sample->process;
+	ret->pid = sample->process ? sample->process->pid : 0;
+	ret->tid = ret->pid;
+	ret->space = sample->process ? sample->process->index : VMS_NO_SPACE;
 	stack->n = stack->n_kernel = 0;
 	stack->end = stack->kernel_end = sample->end;
 	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {

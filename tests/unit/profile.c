@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Profiles of trees that are filled by hand, with counts and names worked out by hand. */
+#include "capture/capture.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
 #include "sample/profile-private.h"
@@ -57,14 +58,15 @@ static void add(struct fixture *fixture, unsigned vcpu, bool leaf_first, unsigne
 {
 	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
 	record->idle = sample->idle;
-	record->process = sample->process;
+	record->space = sample->process ? sample->process->index : VMS_NO_SPACE;
 	record->stack.end = record->stack.kernel_end = sample->end;
 	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {
 		record->stack.n_kernel += !frame->is_user;
 		record->stack.frame[record->stack.n++] = *frame;
 	}
+	vms_capture_note_code(fixture->guest, &record->stack);
 	for (unsigned i = 0; i < times; i++)
-		vms_samples_add(&fixture->samples[vcpu], fixture->guest, record, leaf_first, 1000);
+		vms_samples_add(&fixture->samples[vcpu], record, leaf_first, 1000);
 }
 
 static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool leaf_first)
