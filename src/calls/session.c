@@ -37,7 +37,6 @@ struct session {
 	struct vms_calls_drain *drain;
 	GError *failure; /* of the thread that empties the rings: it has ended */
 	uint64_t updated_ns, refreshed_ns;
-	bool runs_programs; /* the guest does */
 
 	int stop_fd; /* readable when that thread is to end */
 	int look_fd; /* readable when the agent has asked for a look */
@@ -73,7 +72,7 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
 	struct session *session = data;
-	session->runs_programs = true;
+	session->follower.runs_programs = true;
 	vms_calls_names_space(session->names, id, space);
 }
 
@@ -164,36 +163,21 @@ static bool tell_code(struct session *session, GError **error)
 	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
 }
 
-static void warn_of_reset(struct session *session)
-{
-	vms_log(VMS_LOG_WARNING, "the guest was reset: until its kernel is recognised again, "
-				 "functions have the names that they had before");
-	g_mutex_lock(&session->lock);
-	session->runs_programs = false;
-	g_mutex_unlock(&session->lock);
-}
-
-/* By the clock of instructions the guest is looked at only when it asks. */
-static unsigned read_signs(struct session *session)
-{
-	bool by_time = session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
-	unsigned signs = by_time ? VMS_GUEST_GOES_ON : 0;
-	g_mutex_lock(&session->lock);
-	if (session->runs_programs)
-		signs |= VMS_GUEST_RUNS_PROGRAMS;
-	g_mutex_unlock(&session->lock);
-	return signs;
-}
-
-/* Looks at the guest, while the rings are emptied: it may have booted meanwhile, or been reset. */
+/*
+ * Looks at the guest, while the rings are emptied: it may have booted meanwhile, or been reset. By
+ * the clock of instructions it is looked at only when it asks.
+ */
 static bool look(struct session *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace);
+	bool by_time = session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
 	if (is_asked)
 		vms_log(VMS_LOG_DEBUG, "the guest has come to where it is to be looked at");
 	if (vms_guest_follower_was_reset(&session->follower))
-		warn_of_reset(session);
-	unsigned signs = read_signs(session) | (is_asked ? VMS_GUEST_ASKS : 0);
+		vms_log(VMS_LOG_WARNING,
+			"the guest was reset: until its kernel is recognised again, functions have "
+			"the names that they had before");
+	unsigned signs = (is_asked ? VMS_GUEST_ASKS : 0) | (by_time ? VMS_GUEST_GOES_ON : 0);
 	bool done = !vms_guest_follow(&session->follower, signs) || tell_code(session, error);
 	if (is_asked)
 		vms_calls_trace_answer_look(&session->trace);

@@ -51,10 +51,21 @@ bool vms_guest_follower_was_reset(struct vms_guest_follower *follower)
 {
 	if (!vms_guest_take_reset(follower->guest))
 		return false;
-	follower->was_reset = true;
+	follower->was_reset = follower->is_void = true;
 	follower->is_settled = false;
 	follower->n_looks = 0;
+	g_mutex_lock(follower->lock);
+	follower->runs_programs = false;
+	g_mutex_unlock(follower->lock);
 	return true;
+}
+
+static bool runs_programs(const struct vms_guest_follower *follower)
+{
+	g_mutex_lock(follower->lock);
+	bool runs = follower->runs_programs;
+	g_mutex_unlock(follower->lock);
+	return runs;
 }
 
 static bool refresh(struct vms_guest_follower *follower)
@@ -69,9 +80,10 @@ static bool refresh(struct vms_guest_follower *follower)
 /*
  * A kernel that was recognised while it booted may lack what it did not have then: modules, on some
  * architectures the page tables that it uses in the end. After a reset what is left in memory of
- * the last kernel may be taken for it, until it runs programs. All this takes its time.
+ * the last kernel may be taken for it, until it runs programs. Looking takes its time, in which it
+ * may begin to.
  */
-static bool look_anew(struct vms_guest_follower *follower, unsigned signs)
+static bool look_anew(struct vms_guest_follower *follower)
 {
 	struct vms_machine *machine = vms_guest_machine(follower->guest);
 	g_autoptr(vms_guest) anew = vms_guest_detect(machine, NULL);
@@ -80,34 +92,35 @@ static bool look_anew(struct vms_guest_follower *follower, unsigned signs)
 	if (!anew || !is_recognised(anew))
 		return false;
 	follower->is_settled = ++follower->n_looks == MAX_LOOKS ||
-			       (signs & VMS_GUEST_RUNS_PROGRAMS && vms_guest_modules(anew) != NULL);
+			       (runs_programs(follower) && vms_guest_modules(anew) != NULL);
 	g_mutex_lock(follower->lock);
 	vms_guest_exchange(follower->guest, anew);
 	g_mutex_unlock(follower->lock);
+	follower->is_void = false;
 	return true;
 }
 
-static bool look_as_asked(struct vms_guest_follower *follower, unsigned signs)
+static bool look_as_asked(struct vms_guest_follower *follower)
 {
-	return is_recognised(follower->guest) && !follower->is_settled ? look_anew(follower, signs)
+	return is_recognised(follower->guest) && !follower->is_settled ? look_anew(follower)
 								       : refresh(follower);
 }
 
 /* Is it time to look at all of a guest again, in which something was recognised? */
-static bool is_due(const struct vms_guest_follower *follower, unsigned signs, uint64_t now_ns)
+static bool is_due(const struct vms_guest_follower *follower, uint64_t now_ns)
 {
-	return !follower->is_settled && (signs & VMS_GUEST_RUNS_PROGRAMS || follower->was_reset) &&
+	return !follower->is_settled && (runs_programs(follower) || follower->was_reset) &&
 	       now_ns >= follower->next_look_ns;
 }
 
-static bool look_now_and_then(struct vms_guest_follower *follower, unsigned signs)
+static bool look_now_and_then(struct vms_guest_follower *follower)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
 
 	if (!is_recognised(follower->guest))
 		return refresh(follower);
-	if (is_due(follower, signs, now_ns))
-		return look_anew(follower, signs);
+	if (is_due(follower, now_ns))
+		return look_anew(follower);
 	/* After a reset, memory holds what is left of another kernel's modules. */
 	if (now_ns - follower->refreshed_ns < INTERVAL_NS ||
 	    (follower->was_reset && !follower->is_settled))
@@ -119,10 +132,9 @@ static bool look_now_and_then(struct vms_guest_follower *follower, unsigned sign
 /* After a reset, when the guest asks is too early: its memory still holds the last kernel. */
 bool vms_guest_follow(struct vms_guest_follower *follower, unsigned signs)
 {
-	if (is_recognised(follower->guest) && !follower->is_settled)
+	if (is_recognised(follower->guest) && !follower->is_settled && !follower->is_void)
 		vms_guest_follow_tables(follower->guest, NULL);
 	if (signs & VMS_GUEST_ASKS && !follower->was_reset)
-		return look_as_asked(follower, signs);
-	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) &&
-	       look_now_and_then(follower, signs);
+		return look_as_asked(follower);
+	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) && look_now_and_then(follower);
 }

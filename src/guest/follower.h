@@ -27,7 +27,9 @@ enum vms_guest_news vms_guest_refresh(struct vms_guest *guest, GError **error);
 struct vms_guest_follower {
 	struct vms_guest *guest; /* not owned */
 	GMutex *lock;		 /* held while the guest is exchanged for what was found anew */
+	bool runs_programs;	 /* since its last reset: set by the job, under the lock */
 	bool was_reset;		 /* once at least */
+	bool is_void;		 /* nothing was recognised since */
 	bool is_settled;	 /* looking at all of the guest again would not tell more */
 	unsigned n_looks;	 /* at all of it */
 	uint64_t next_look_ns;	 /* when the next one is due */
@@ -36,9 +38,8 @@ struct vms_guest_follower {
 
 /* Why to look at a guest. */
 enum vms_guest_sign {
-	VMS_GUEST_ASKS = 1 << 0,	  /* it has come to where more is to be seen of it */
-	VMS_GUEST_RUNS_PROGRAMS = 1 << 1, /* since its last reset */
-	VMS_GUEST_GOES_ON = 1 << 2,	  /* time passes: look now and then, whatever it does */
+	VMS_GUEST_ASKS = 1 << 0,    /* it has come to where more is to be seen of it */
+	VMS_GUEST_GOES_ON = 1 << 1, /* time passes: look now and then, whatever it does */
 };
 
 /* Begins with what is known of the guest, and reads what code is loaded. */

@@ -67,6 +67,7 @@ struct vms_guest {
 
 /* What vms_guest_detect finds next, or NULL. */
 static struct vms_guest *next_found;
+static bool *next_begins;
 
 static void free_module(void *data)
 {
@@ -108,9 +109,10 @@ void fake_guest_boot(struct vms_guest *guest, bool completely)
 	guest->is_incomplete = !completely;
 }
 
-void fake_guest_find(struct vms_guest *guest)
+void fake_guest_find(struct vms_guest *guest, bool *begins)
 {
 	next_found = guest;
+	next_begins = begins;
 }
 
 unsigned fake_guest_table_follows(const struct vms_guest *guest)
@@ -266,6 +268,8 @@ unsigned fake_guest_code_reads(const struct vms_guest *guest)
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error G_GNUC_UNUSED)
 {
 	struct vms_guest *found = g_steal_pointer(&next_found);
+	if (next_begins)
+		*g_steal_pointer(&next_begins) = true;
 	return found ? found : fake_guest_new(machine, VMS_GUEST_NONE);
 }
 

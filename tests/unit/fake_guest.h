@@ -29,8 +29,9 @@ void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known);
 
 /* A guest in which nothing was recognised is one of Linux when it is looked for again. */
 void fake_guest_boot(struct vms_guest *guest, bool completely);
-/* What vms_guest_detect finds next, which takes it; nothing is recognised else. */
-void fake_guest_find(struct vms_guest *guest);
+/* What vms_guest_detect finds next, which takes it; nothing is recognised else. `*begins`, if any,
+ * becomes true while it looks. */
+void fake_guest_find(struct vms_guest *guest, bool *begins);
 /* How often the page tables of its vCPU were followed. */
 unsigned fake_guest_table_follows(const struct vms_guest *guest);
 /* Makes a guest in which nothing was recognised a Linux guest. */

@@ -47,6 +47,12 @@ static void load(struct fixture *f, struct vms_guest *guest, const char *name)
 	fake_guest_add_module(guest, name, TEXT, 0x1000, f->symbols);
 }
 
+/* A kernel is found next; `*begins` becomes true meanwhile. */
+static void find(struct fixture *f, bool *begins)
+{
+	fake_guest_find(fake_guest_new(f->machine, VMS_GUEST_LINUX), begins);
+}
+
 /* Looks as if the times that it waits for had passed. */
 static bool follow_later(struct fixture *f, unsigned signs)
 {
@@ -102,12 +108,12 @@ static void test_boot(void)
 
 	struct vms_guest *whole = fake_guest_new(f.machine, VMS_GUEST_LINUX);
 	load(&f, whole, "late");
-	fake_guest_find(whole);
-	unsigned signs = VMS_GUEST_GOES_ON | VMS_GUEST_RUNS_PROGRAMS;
-	g_assert_true(follow_later(&f, signs));
+	fake_guest_find(whole, NULL);
+	f.follower.runs_programs = true;
+	g_assert_true(follow_later(&f, VMS_GUEST_GOES_ON));
 	g_assert_true(f.follower.is_settled);
 	g_assert_cmpuint(vms_guest_modules(f.guest)->len, ==, 1);
-	g_assert_false(follow_later(&f, signs)); /* the modules, and these are known */
+	g_assert_false(follow_later(&f, VMS_GUEST_GOES_ON)); /* the modules, and these are known */
 	tear_down(&f);
 }
 
@@ -127,12 +133,16 @@ static void test_reset(void)
 	g_assert_false(vms_guest_follow(&f.follower, VMS_GUEST_GOES_ON)); /* too soon */
 	g_assert_cmpuint(fake_guest_refreshes(f.guest), ==, refreshes);
 
-	fake_guest_find(fake_guest_new(f.machine, VMS_GUEST_LINUX));   /* what was there before */
+	f.follower.runs_programs = true;
+	f.resets++;
+	g_assert_true(vms_guest_follower_was_reset(&f.follower));
+	find(&f, NULL);						       /* what was there before */
 	g_assert_false(vms_guest_follow(&f.follower, VMS_GUEST_ASKS)); /* too soon as well */
+	g_assert_cmpuint(fake_guest_table_follows(f.guest), ==, 0);
 	g_assert_true(follow_later(&f, VMS_GUEST_GOES_ON));
 	g_assert_false(f.follower.is_settled);
-	fake_guest_find(fake_guest_new(f.machine, VMS_GUEST_LINUX));
-	g_assert_true(follow_later(&f, VMS_GUEST_ASKS | VMS_GUEST_RUNS_PROGRAMS));
+	find(&f, &f.follower.runs_programs);
+	g_assert_true(follow_later(&f, VMS_GUEST_ASKS));
 	g_assert_true(f.follower.is_settled);
 	g_assert_false(vms_guest_follower_was_reset(&f.follower));
 	g_assert_cmpuint(fake_guest_refreshes(f.guest), ==, refreshes);
@@ -162,7 +172,7 @@ static void test_limit(void)
 		f.resets++;
 		g_assert_true(vms_guest_follower_was_reset(&f.follower));
 		for (; !f.follower.is_settled && looks < 100; looks++) {
-			fake_guest_find(fake_guest_new(f.machine, VMS_GUEST_LINUX));
+			find(&f, NULL);
 			g_assert_true(follow_later(&f, VMS_GUEST_GOES_ON));
 		}
 		g_assert_cmpuint(looks, ==, 6);
