@@ -42,8 +42,17 @@ static void add_target(GOptionContext *context, struct session *session)
 	GOptionGroup *group = g_option_group_new("target", title, title, NULL, NULL);
 	g_option_group_add_entries(group, entries);
 	g_option_context_add_group(context, group);
-	g_option_context_set_description(
-		context, "In place of a target, \"-- qemu-system-x86_64 …\" starts one.");
+}
+
+static void add_description(GOptionContext *context, const struct command *command)
+{
+	g_autofree char *own = command->explain ? command->explain() : NULL;
+	const char *launch =
+		command->options & SESSION_TARGET
+			? "In place of a target, \"-- qemu-system-x86_64 …\" starts one."
+			: NULL;
+	g_autofree char *both = own && launch ? g_strconcat(own, "\n", launch, NULL) : NULL;
+	g_option_context_set_description(context, both ? both : own ? own : launch);
 }
 
 static GOptionContext *make_context(struct session *session, const GOptionEntry *own)
@@ -79,6 +88,7 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 		g_option_context_add_main_entries(context, guest, NULL);
 	if (command->options & SESSION_TARGET)
 		add_target(context, session);
+	add_description(context, command);
 	return context;
 }
 
@@ -197,6 +207,7 @@ bool session_finish(struct session *session, GError **error)
 	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);
 	if (written == session->out->len && fflush(stdout) == 0)
 		return true;
+	session->reader_gone = errno == EPIPE;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write to standard output: %s",
 		    g_strerror(errno));
 	return false;

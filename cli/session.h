@@ -19,7 +19,8 @@ struct session {
 	struct vms_guest *guest;
 	pid_t launched; /* the QEMU that this session started, or 0 */
 	GString *out;
-	int status; /* to exit with when the command is done */
+	int status;	  /* to exit with when the command is done */
+	bool reader_gone; /* nobody reads the standard output any more */
 };
 
 /* Which of the common options a command takes. */
@@ -39,6 +40,8 @@ struct command {
 	const char *arguments; /* for the usage line */
 	const char *summary;
 	unsigned options; /* enum session_options */
+	/* Optional: a part of its help that stands behind the options; newly allocated. */
+	char *(*explain)(void);
 	bool (*run)(struct session *session, int argc, char **argv, GError **error);
 };
 
@@ -59,7 +62,7 @@ bool session_open_guest(struct session *session, GError **error); /* both */
 
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);
-/* Prints the output, or writes it to the file of --output. */
+/* Prints the output, or writes it to the file of --output. Errors: IO; sets `reader_gone`. */
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);
 

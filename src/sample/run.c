@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/run.h"
 #include "base/clock.h"
+#include "capture/capture.h"
+#include "guest/follower.h"
 #include "machine/engine.h"
 #include <errno.h>
 #include <poll.h>
@@ -173,15 +175,15 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < sampler->n; i++) {
-		const struct vms_sample_record *record = &sampler->records[i];
+		struct vms_sample_record *record = &sampler->records[i];
 		struct vms_samples *samples = &run->vcpus[sampler->first + i];
 		if (sampler->outcomes[i] != TAKEN) {
 			vms_samples_fail(samples, (enum vms_sample_failure)sampler->outcomes[i]);
 			continue;
 		}
 		taken++;
-		if (vms_samples_add(samples, run->options.guest, record, run->options.leaf_first,
-				    held_ns) &&
+		vms_capture_note_code(run->options.guest, &record->stack);
+		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}
@@ -218,12 +220,18 @@ static bool goes_on(struct vms_sampler *sampler)
 	return !gone && !reset;
 }
 
-/* Reads the lists of code that is loaded into the kernel. Under lock, for writing. */
-static void read_code(struct vms_run *run, GError **error)
+/* Under lock, for writing. */
+static void refresh_guest(struct vms_run *run, GError **error)
 {
+	struct vms_guest *guest = run->options.guest;
+	bool is_recognised = vms_guest_kind(guest) != VMS_GUEST_NONE;
 	uint64_t begin_ns = vms_clock_now_ns();
 
-	vms_guest_refresh_modules(run->options.guest, error);
+	if (vms_guest_refresh(guest, error) == VMS_GUEST_NEW_KERNEL)
+		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
+			vms_guest_info(guest)->release);
+	if (!is_recognised)
+		return;
 	run->refreshed_ns = vms_clock_now_ns();
 	run->refresh_took_ns = run->refreshed_ns - begin_ns;
 	vms_log(VMS_LOG_DEBUG, "reading anew what code is loaded: %.1f ms",
@@ -250,7 +258,7 @@ static bool follow_code(struct vms_sampler *sampler)
 		return false;
 	g_rw_lock_reader_unlock(&run->guest_lock);
 	if (g_rw_lock_writer_trylock(&run->guest_lock)) {
-		read_code(run, NULL);
+		refresh_guest(run, NULL);
 		read = true;
 		g_rw_lock_writer_unlock(&run->guest_lock);
 	}
@@ -502,17 +510,12 @@ char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure)
 
 void vms_run_refresh_guest(struct vms_run *run)
 {
-	struct vms_guest *guest = run->options.guest;
 	g_autoptr(GError) error = NULL;
 
 	if (!g_atomic_int_get(&run->unnamed) || !g_rw_lock_writer_trylock(&run->guest_lock))
 		return;
 	g_atomic_int_set(&run->unnamed, 0);
-	if (vms_guest_kind(guest) != VMS_GUEST_NONE)
-		read_code(run, &error);
-	else if (vms_guest_detect_again(guest, &error))
-		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
-			vms_guest_info(guest)->release);
+	refresh_guest(run, &error);
 	if (error)
 		vms_log(VMS_LOG_DEBUG, "code without a name, and: %s", error->message);
 	/* A machine that did not answer may do so later. */

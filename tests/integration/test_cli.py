@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -237,31 +238,55 @@ class Log(Case):
         self.assertEqual(lines, "\n".join(texts).split("\n"))
 
 
-class Completion(unittest.TestCase):
-    def complete(self, *words):
-        """What bash offers for the last of these words."""
-        script = f"""
-            source {harness.ROOT}/cli/completion/vmscope
-            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-            _vmscope
-            printf '%s\\n' "${{COMPREPLY[@]}}" """
-        path = f"{harness.VMSCOPE.parent}:{os.environ['PATH']}"
-        return subprocess.run(["bash", "-c", script, "bash", *words], text=True, check=True,
-                              stdout=subprocess.PIPE, env=os.environ | {"PATH": path}).stdout.split()
+def complete(*words):
+    """What bash offers for the last of these words."""
+    script = f"""
+        source {harness.ROOT}/cli/completion/vmscope
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _vmscope
+        printf '%s\\n' "${{COMPREPLY[@]}}" """
+    path = f"{harness.VMSCOPE.parent}:{os.environ['PATH']}"
+    return subprocess.run(["bash", "-c", script, "bash", *words], text=True, check=True,
+                          stdout=subprocess.PIPE, env=os.environ | {"PATH": path}).stdout.split()
 
+
+class Completion(unittest.TestCase):
     def test_items(self):
         items = [row["item"] for row in json.loads(vmscope("info", "help", "--json").out)]
         self.assertIn("pci", items)
-        self.assertEqual(self.complete("vmscope", "info", ""), [*items, "help"])
-        self.assertEqual(self.complete("vmscope", "info", "os", "cp"), ["cpus"])
-        self.assertEqual(self.complete("vmscope", "sample", "--facts", ""), [*items, "all", "none"])
-        self.assertEqual(self.complete("vmscope", "sample", "--facts", "os,cp"), ["os,cpus"])
-        self.assertEqual(self.complete("vmscope", "sample", "--facts", "=", "-cp"), ["-cpus"])
+        self.assertEqual(complete("vmscope", "info", ""), [*items, "help"])
+        self.assertEqual(complete("vmscope", "info", "os", "cp"), ["cpus"])
+        self.assertEqual(complete("vmscope", "sample", "--facts", ""), [*items, "all", "none"])
+        self.assertEqual(complete("vmscope", "sample", "--facts", "os,cp"), ["os,cpus"])
+        self.assertEqual(complete("vmscope", "sample", "--facts", "=", "-cp"), ["-cpus"])
 
     def test_options(self):
-        self.assertIn("--json", self.complete("vmscope", "info", "--"))
-        self.assertEqual(self.complete("vmscope", "core", "--format", "v"), ["vbox"])
-        self.assertEqual(self.complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
+        self.assertIn("--json", complete("vmscope", "info", "--"))
+        self.assertEqual(complete("vmscope", "core", "--format", "v"), ["vbox"])
+        self.assertEqual(complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
+
+
+class Formats(unittest.TestCase):
+    """Wherever formats of a sample report are listed, there are those of the table in src/export."""
+
+    def test_lists(self):
+        # With no machine, as a format is looked at before one is opened.
+        said = vmscope("sample", "--format", "no_format", "-p", "1", check=False)
+        self.assertEqual(said.status, 2)
+        names = re.split(", | or ", re.search(r": choose (.*) \(see", said.err).group(1))
+        sources = "".join(file.read_text() for file in (harness.ROOT / "src/export").glob("*.c"))
+        written = re.findall(r'^const struct vms_exporter .*\n\t\.name = "(\w+)"', sources, re.MULTILINE)
+        self.assertEqual(sorted(names), sorted(written))
+
+        usage = vmscope("sample", "--help").out
+        self.assertEqual(re.search(r"--format=(\S+)", usage).group(1).split("|"), names)
+        listed = re.findall(r"^  (\w+) +(\.\w+) +\S", usage.partition("\nFormats")[2], re.MULTILINE)
+        self.assertEqual([name for name, _ in listed], names)
+        self.assertEqual(complete("vmscope", "sample", "--format", ""), names)
+
+        page = (harness.BUILD / "docs/man/vmscope.1").read_text()
+        self.assertIn(f".It Fl -format Ar {' | '.join(names)}\n", page)
+        self.assertEqual(re.findall(r"^\.It Ar (\w+) Pq (\.\w+)$", page, re.MULTILINE), listed)
 
 
 class BlockedLog(Case):
@@ -280,6 +305,35 @@ class BlockedLog(Case):
                     self.assertIsNone(process.poll())
                     self.assertTrue(harness.is_blocked(process, "pipe"))
                     process.kill()
+
+
+class ClosedPipe(Case):
+    """`vmscope … | head`: the reader has gone before all is written."""
+
+    def write(self, *command, **options):
+        """The command, whose standard output nobody reads: its status and what it says."""
+        ours, theirs = os.pipe()
+        os.close(ours)
+        with harness.start_vmscope(*command, *self.target, stdout=theirs, **options) as process:
+            os.close(theirs)
+            _, said = process.communicate(timeout=harness.ANSWER_SECONDS)
+        self.assertEqual(self.guest.qmp.status(), "running")
+        labels = [device["label"] for device in self.guest.qmp.command("query-chardev")]
+        self.assertFalse([label for label in labels if "vmscope" in label], labels)
+        return process.returncode, said
+
+    def test_ends_by_signal(self):
+        for command in (("stack",), ("sample", "-t", "0.2")):
+            with self.subTest(command):
+                self.assertEqual(self.write(*command), (-signal.SIGPIPE, ""))
+
+    def test_signal_is_ignored(self):
+        """Who ignores the signal is told."""
+        inherited = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGPIPE, inherited)
+        status, said = self.write("stack", restore_signals=False)
+        self.assertEqual(status, 1)
+        self.assertRegex(said, "^vmscope: cannot write to standard output: Broken pipe\n$")
 
 
 class Info(Case):
