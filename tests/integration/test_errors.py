@@ -42,6 +42,11 @@ class Usage(Case):
     def test_two_targets(self):
         self.fails("stack", "-p", "1", "--qmp", "/nowhere", status=2)
 
+    def test_time(self):
+        for wrong in ("soon", "0", "-1", "nan", "inf", "1e400", "1e10"):
+            self.fails("sample", "-t", wrong, "-p", "1", status=2,
+                       says=f"--time {wrong}: it must be a number of seconds.* at most")
+
     def test_missing_argument(self):
         self.fails("mem", "-p", "1", status=2)
 
@@ -106,6 +111,13 @@ class NoMachine(Case):
             address = f"127.0.0.1:{bound.getsockname()[1]}"
             self.fails("stack", "--qmp", address, says=address)
             self.fails("stack", "--gdb", address, says=address)
+
+    def test_no_port(self):
+        """Of a number that is none, no other port is made."""
+        for option in ("--qmp", "--gdb"):
+            for port in ("65536", "99999", "0", "4294967377"):
+                self.fails("stack", option, f"localhost:{port}", status=2,
+                           says=f"localhost:{port}: its port must be from 1 to 65535")
 
     def test_not_a_socket(self):
         self.fails("stack", "--qmp", "/etc/passwd", says="/etc/passwd")
