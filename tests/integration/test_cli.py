@@ -296,6 +296,7 @@ class Completion(unittest.TestCase):
         self.assertIn("--json", self.complete("vmscope", "info", "--"))
         self.assertEqual(self.complete("vmscope", "core", "--format", "v"), ["vbox"])
         self.assertEqual(self.complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
+        self.assertEqual(self.complete("vmscope", "disas", "--bits", ""), ["16", "32", "64"])
 
 
 class BlockedLog(Case):

@@ -58,6 +58,31 @@ class Usage(Case):
             self.assertIn("Usage:", vmscope(*command.split(), "--help").out, command)
 
 
+    def test_help_of_command(self):
+        for words in (("sample",), ("core",), ("core", "convert")):
+            self.assertEqual(vmscope("help", *words).out, vmscope(*words, "--help").out)
+        self.assertEqual(vmscope("help").out, vmscope("--help").out)
+        self.fails("help", "frobnicate", status=2, says="frobnicate")
+
+    def test_manual(self):
+        """It knows every command and every option that there is."""
+        manual = re.sub(r"\\?Fl -?", "-", (harness.ROOT / "docs/man/vmscope.1").read_text())
+        commands = re.findall(r"^  (\w+(?: \w+)?)  ", vmscope("--help").out, re.M)
+        self.assertIn("core convert", commands)
+        for command in commands:
+            self.assertRegex(manual, rf"Cm {command}\b")
+            out = vmscope(*command.split(), "--help-all", check=False).out or \
+                vmscope(*command.split(), "--help").out
+            options = set(re.findall(r"^  (?:-\w, )?-(-[\w-]+)", out, re.M))
+            self.assertIn("-help", options)
+            missing = [name for name in options
+                       if not re.search(rf"(?<!\w){name}(?![\w-])", manual)]
+            self.assertEqual(missing, [], command)
+
+    def test_run_prints_nothing(self):
+        self.fails("run", "-o", "/tmp/x", "--", "qemu-system-x86_64", status=2, says="-o")
+
+
 class NoMachine(Case):
     def test_no_such_process(self):
         with subprocess.Popen(["/bin/true"]) as process:
