@@ -376,19 +376,22 @@ static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
+/* *is_cut: not all memory could be searched. */
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
-					const struct vms_linux_arch *arch)
+					const struct vms_linux_arch *arch, bool *is_cut)
 {
-	uint64_t phase_ns = vms_clock_now_ns(), pa = 0, steps = VMS_PAGE_STEPS;
+	uint64_t phase_ns = vms_clock_now_ns(), steps = VMS_PAGE_STEPS;
+	struct vms_vmcoreinfo_search search = { 0 };
 	struct vms_linux *guest = NULL;
 	for (unsigned i = 0; i < SCAN_HITS_LIMIT && !guest; i++) {
-		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
+		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &search);
 		if (!vmcoreinfo)
 			break;
 		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory",
 					     &steps);
 	}
 	log_phase("Searching memory for VMCOREINFO", &phase_ns);
+	*is_cut = search.is_cut;
 	return guest;
 }
 
@@ -404,14 +407,22 @@ static const struct vms_linux_arch *known_arch(struct vms_machine *machine, char
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why)
 {
 	const struct vms_linux_arch *arch = known_arch(machine, why);
-	struct vms_linux *guest = arch ? detect_by_scan(machine, arch) : NULL;
+	bool is_cut = false;
+	struct vms_linux *guest = arch ? detect_by_scan(machine, arch, &is_cut) : NULL;
 	size_t n_ranges;
 	vms_machine_ranges(machine, &n_ranges);
-	if (arch && !guest)
+	if (!arch || guest)
+		return guest;
+	if (is_cut)
+		*why = g_strdup_printf(
+			"the first %u MiB of memory hold no VMCOREINFO that leads to one; the "
+			"rest is not searched, as the guest stands still while a gdb stub reads it",
+			(unsigned)(VMS_VMCOREINFO_STOPPED_MAX >> 20));
+	else
 		*why = g_strdup(n_ranges ? "no page of memory holds a VMCOREINFO that leads to one"
 					 : "it is not known where the machine has memory, so that "
 					   "VMCOREINFO cannot be searched for");
-	return guest;
+	return NULL;
 }
 
 /* The kernel that a file's VMCOREINFO or a search of memory leads to. */
