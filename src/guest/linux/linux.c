@@ -195,6 +195,15 @@ static void load_kaslr_offset(struct vms_linux *guest, const struct vms_linux_ar
 		guest->kaslr_offset = guest->image - arch->link_text;
 }
 
+bool vms_linux_read_constant(const struct vms_linux *guest, uint64_t va, void *buf, size_t size)
+{
+	const struct vms_kernel_image *image = guest->read_image;
+	if (!image || va < image->va || !vms_bytes_has(image->bytes, va - image->va, size))
+		return vms_memory_read(guest->memory, va, buf, size);
+	memcpy(buf, image->bytes.data + (va - image->va), size);
+	return true;
+}
+
 static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 {
 	/* The kernel's is about 5 MiB. */
@@ -206,7 +215,7 @@ static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 		return NULL;
 	}
 	g_autofree uint8_t *data = g_malloc(end - begin);
-	if (!vms_memory_read(guest->memory, begin, data, end - begin)) {
+	if (!vms_linux_read_constant(guest, begin, data, end - begin)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 			    "the kernel's BTF cannot be read");
 		return NULL;
@@ -270,6 +279,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->banner = banner;
 		guest->found_by = found_by;
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
+		guest->read_image = image.is_complete ? &image : NULL;
 		load_symbols(guest, &image);
 		load_text(guest);
 		vms_linux_find_image_pa(guest, pages);
@@ -291,6 +301,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		log_phase("Kernel types", &phase_ns);
 		guest->orc = vms_linux_orc_load(guest);
 		log_phase("Unwind tables", &phase_ns);
+		guest->read_image = NULL;
 		load_tasks_and_modules(guest);
 		log_phase("Modules", &phase_ns);
 	}
