@@ -91,7 +91,8 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
 	const char *name = argc > 1 ? argv[1] : "";
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+	const bool help = strcmp(name, "help") == 0;
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) {
 		print_help(stdout);
 		return EXIT_DONE;
 	}
@@ -99,8 +100,15 @@ int main(int argc, char **argv)
 		puts("vmscope " VMS_VERSION);
 		return EXIT_DONE;
 	}
+	if (help) { /* "help COMMAND" is "COMMAND --help" */
+		argc--;
+		argv++;
+		name = argv[1];
+	}
 	int words;
 	const struct command *command = argc > 1 ? parse_command(argc, argv, &words) : NULL;
+	if (command && help)
+		return run_command(command, 2, (char *[]) { argv[0], (char[]) { "--help" }, NULL });
 	if (command)
 		return run_command(command, argc - words, argv + words);
 	if (name[0])

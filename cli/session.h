@@ -33,6 +33,7 @@ enum session_options {
 	SESSION_RUNNING = 1 << 4,   /* the machine must run: no --core */
 	SESSION_AGENT = 1 << 6,	    /* it works through the agent alone */
 	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
+	SESSION_NO_OUTPUT = 1 << 7, /* it prints nothing: no --output */
 };
 
 struct command {

@@ -264,6 +264,11 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
  * a file can be read even after the machine has gone: see vms_machine_ended.
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+/*
+ * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs stands
+ * still again and again meanwhile.
+ */
+bool vms_machine_read_stops(struct vms_machine *machine, uint64_t pa);
 
 /* A part of guest-physical memory, and the buffer to read it into. */
 struct vms_phys_part {

@@ -61,6 +61,11 @@ struct vms_engine {
 			  uint64_t *stop);
 	/* Optional if there is `read_ram`. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+	/*
+	 * The most bytes to ask `read_phys` for at once, where it makes a running machine stand
+	 * still meanwhile; 0 where it does not.
+	 */
+	size_t held_read_max;
 	/* Optional: see vms_machine_check_ranges. */
 	bool (*check_ranges)(struct vms_machine *machine, GError **error);
 	/* The next four are called without a lock, at any time. */

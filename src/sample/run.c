@@ -75,7 +75,7 @@ static void note_pause(struct vms_run *run)
 	note_reason(run, VMS_SAMPLE_FAIL_PAUSED, reason);
 }
 
-/* Samples the held vCPUs. */
+/* Samples the held vCPUs. The first failure is the error's. */
 static void capture(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
@@ -88,7 +88,6 @@ static void capture(struct vms_sampler *sampler, GError **error)
 				     &failure))
 			continue;
 		sampler->outcomes[i] = VMS_SAMPLE_FAIL_REGS;
-		note_reason(sampler->run, VMS_SAMPLE_FAIL_REGS, failure->message);
 		keep_error(error, failure);
 	}
 }
@@ -125,7 +124,7 @@ typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **er
 static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GError **error)
 {
 	struct vms_machine *machine = sampler->run->options.machine;
-	GError *failure = NULL;
+	GError *failure = NULL, *unread = NULL;
 
 	if (!hold(machine, sampler->vcpu, &failure)) {
 		refuse_sample(sampler, failure, error);
@@ -135,18 +134,24 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 	if (paused)
 		set_outcomes(sampler, VMS_SAMPLE_FAIL_PAUSED);
 	else
-		capture(sampler, error);
+		capture(sampler, &unread);
 	bool released = vms_machine_release(machine, sampler->vcpu, &failure);
-	bool gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON);
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON)) {
+		g_error_free(failure);
+		g_clear_error(&unread);
+		return false;
+	}
 	if (paused)
 		note_pause(sampler->run);
-	if (gone_on)
-		g_error_free(failure);
-	else if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+	if (unread) {
+		note_reason(sampler->run, VMS_SAMPLE_FAIL_REGS, unread->message);
+		keep_error(error, unread);
+	}
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
 		drop_torn(sampler, failure);
 	else if (!released)
 		keep_error(error, failure);
-	return !gone_on;
+	return true;
 }
 
 /* Most samples need no more than a brief hold. */

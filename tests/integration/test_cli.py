@@ -112,6 +112,11 @@ class Registers(Case):
         rows = self.json("regs", "--cpu", "1", "rip")
         self.assertEqual([(row["vcpu"], row["register"]) for row in rows], [(1, "rip")])
 
+    def test_case(self):
+        """Names as QEMU's monitor writes them, too."""
+        self.pause()
+        self.assertEqual(self.json("regs", "RIP", "Cr3"), self.json("regs", "rip", "cr3"))
+
     def test_unknown(self):
         run = vmscope("regs", "no_register", *self.target, check=False)
         self.assertEqual(run.status, 1)
@@ -164,6 +169,21 @@ class Memory(Case):
         shown = "".join(re.findall(r"\|(.*)\|", out))
         self.assertTrue(version.startswith(shown[:60]), out)
 
+    def test_length(self):
+        for wrong in ("0", "1k", "linux_banner", "99999999999999999999", "0x10000001"):
+            run = vmscope("mem", "linux_banner", wrong, *self.target, check=False)
+            self.assertEqual((run.status, run.out), (2, ""), wrong)
+            self.assertIn(f"LENGTH {wrong}: ", run.err)
+        self.assertEqual(len(self.json("mem", "linux_banner", "0x20")), 2)
+
+    def test_address(self):
+        for wrong in ("12x", "99999999999999999999"):
+            run = vmscope("mem", wrong, *self.target, check=False)
+            self.assertEqual((run.status, run.out), (2, ""), wrong)
+            self.assertIn(f'"{wrong}" is no address', run.err)
+        run = vmscope("mem", "--physical", "--cpu", "0", "0", *self.target, check=False)
+        self.assertEqual((run.status, run.out), (2, ""))
+
     def test_unreadable(self):
         for arguments in (("0x800000000000",), ("--physical", "0x7fffffff0000"),
                           ("0xfffffffffffffff0", "32")):
@@ -201,6 +221,18 @@ class Stacks(Case):
         self.assertTrue(theirs)
         self.assertEqual([name for name in ours if name in theirs], theirs, ours)
 
+    def test_of_a_running_thread(self):
+        """It is that of its vCPU."""
+        pid = self.guest.start_workload("deep")
+        self.addCleanup(self.guest.stop_workload)
+        harness.wait_for(lambda: pid in {row["pid"] for row in self.json("info", "cpus")["cpus"]},
+                         "the thread to run")
+        self.pause()
+        running = {row["tid"]: row["vcpu"] for row in self.json("stack")}
+        for tid in running.keys() - {0}:
+            rows = [{**row, "thread": None} for row in self.json("stack", "--task", tid)]
+            vcpu = self.json("stack", "--cpu", running[tid])
+            self.assertEqual([row["address"] for row in rows], [row["address"] for row in vcpu])
 
     def test_vcpu_or_task(self):
         for wrong in (("--task", "1", "--cpu", "0"), ("--task", "-1"), ("--task", "init")):
@@ -216,11 +248,13 @@ class Symbols(Case):
         inside = hex(int(start, 16) + 0x10)
         self.assertGreater(size, 0x10)
         out = vmscope("symbol", "vfs_read+0x10", *self.target).out
-        self.assertEqual(out, "vfs_read+0x10\n")
+        self.assertEqual(out, f"{int(inside, 16):016x} vfs_read+0x10\n")
         self.assertEqual(vmscope("symbol", inside, *self.target).out, out)
         rows = self.json("symbol", "vfs_read+0x10")
-        self.assertEqual((rows[0]["name"], rows[0]["address"], rows[0]["size"]),
-                         ("vfs_read", start, size))
+        self.assertEqual(rows, [{**row, "offset": 0x10} for row in self.json("symbol", "vfs_read")
+                                if row["address"] == start])
+        self.assertEqual((rows[0]["name"], rows[0]["size"], rows[0]["type"]),
+                         ("vfs_read", size, "T"))
         for wrong, status in (("no_such_symbol+1", 1), ("vfs_read+", 2), ("vfs_read+x", 2)):
             run = vmscope("symbol", wrong, *self.target, check=False)
             self.assertEqual((run.status, run.out), (status, ""), wrong)
@@ -264,6 +298,7 @@ class Completion(unittest.TestCase):
         self.assertIn("--json", complete("vmscope", "info", "--"))
         self.assertEqual(complete("vmscope", "core", "--format", "v"), ["vbox"])
         self.assertEqual(complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
+        self.assertEqual(complete("vmscope", "disas", "--bits", ""), ["16", "32", "64"])
 
 
 class Formats(unittest.TestCase):

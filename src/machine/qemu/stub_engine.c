@@ -661,6 +661,7 @@ static const struct vms_engine engine = {
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
 	.read_phys = read_phys,
+	.held_read_max = VMS_GDB_HELD_READ_MAX,
 	.is_paused = is_paused,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
