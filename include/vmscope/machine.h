@@ -252,8 +252,9 @@ bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 			  GError **error);
 /*
  * Adds registers of a vCPU that were learnt elsewhere. (A core file that a Linux kernel wrote has
- * no control registers, but the kernel's memory tells them.) From now on the calls above give them
- * for registers that the engine does not know. Call it before other threads use the machine.
+ * no control registers, but the kernel's memory tells what matters of them.) From now on the calls
+ * above give them for registers that the engine does not know; those that are assumed there
+ * (vms_regs_assume) stay unknown. Call it before other threads use the machine.
  */
 void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
 			  const struct vms_regs *learnt);

@@ -423,12 +423,12 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu, const stru
 	machine->learnt[vcpu] = *learnt;
 }
 
-/* Adds the registers that the engine does not know but that were learnt elsewhere. */
+/* Adds the registers that the engine does not know but that were learnt, or assumed, elsewhere. */
 static void complete_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *regs)
 {
 	for (unsigned i = 0; machine->learnt && i < machine->arch->n_regs; i++) {
-		if (!vms_regs_have(regs, i) && vms_regs_have(&machine->learnt[vcpu], i))
-			vms_regs_set(regs, i, machine->learnt[vcpu].value[i]);
+		if (!vms_regs_have(regs, i))
+			vms_regs_copy(regs, &machine->learnt[vcpu], i);
 	}
 }
 
