@@ -464,7 +464,8 @@ static bool compress_spool(struct vms_dump *dump, GError **error)
 static bool write_core(struct vms_dump *dump, GError **error)
 {
 	struct vms_dump_result *result = &dump->result;
-	if (!vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
+	if (!vms_machine_update_ranges(dump->machine, error) ||
+	    !vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
 		return false;
 	result->memory = dump->state.bytes;
 	dump->stands =

@@ -11,6 +11,7 @@ import unittest
 import agent_client
 import harness
 from harness import vmscope
+import test_attach
 import test_sample
 from test_errors import Case as Errors
 from test_runs import Killed
@@ -48,6 +49,16 @@ class LinuxGuest(WithAgent, harness.LinuxGuest):
 
 class BareGuest(WithAgent, harness.BareGuest):
     pass
+
+
+class PluggedMemory(test_attach.PluggedMemory):
+    bare, linux = BareGuest, LinuxGuest
+
+    def open(self, machine):
+        tool = test_attach.Tool("pid", machine.pid)
+        self.addCleanup(tool.end)
+        self.assertIn("engine=agent", tool.do("facts"))
+        return tool
 
 
 class Same:
