@@ -214,6 +214,7 @@ void vms_qemu_close(struct vms_qemu *qemu)
 {
 	vms_qmp_close(&qemu->qmp);
 	vms_qemu_close_map(qemu);
+	vms_vcpu_state_free(qemu->vcpu_state);
 	g_free(qemu->machine.vcpu_threads);
 	g_free(qemu->cpu_index);
 	vms_host_identity_close(&qemu->process);

@@ -23,6 +23,7 @@ struct vms_qemu {
 	uint64_t followed_changes, followed_ns; /* events of memory, and time, of the last look */
 	GStringChunk *strings;			/* of info */
 	unsigned *cpu_index; /* QEMU's indices of the vCPUs at the opening, ascending */
+	struct vms_vcpu_state *vcpu_state; /* NULL: not looked for yet */
 	bool told_registers; /* it was logged that `info registers` is not understood */
 	bool has_no_job;     /* there was no job when there had been `jobs` events */
 	uint64_t jobs;
@@ -91,6 +92,13 @@ bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms
  */
 bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			   GError **error);
+/*
+ * Adds the registers of x86-64 that the monitor does not tell either, such as STAR, if this QEMU
+ * lets find them in its memory (vcpu_state.c). `regs` has the others. The vCPU is held, and QEMU
+ * was asked for its registers in this hold: with KVM it has them only then.
+ */
+void vms_qemu_add_state_regs(struct vms_qemu *qemu, unsigned vcpu, struct vms_regs *regs);
+void vms_vcpu_state_free(struct vms_vcpu_state *state);
 
 /* Fills in `machine.info`, the architecture and the vCPUs (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);

@@ -552,9 +552,15 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 			GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (machine->arch == &vms_arch_x86_64)
-		return (standing_of(stub) == VMS_RUNS_ON || check_still(stub, error)) &&
-		       vms_qemu_system_regs(machine, vcpu, ret, error);
+	if (machine->arch == &vms_arch_x86_64) {
+		bool runs_on = standing_of(stub) == VMS_RUNS_ON;
+		if ((!runs_on && !check_still(stub, error)) ||
+		    !vms_qemu_system_regs(machine, vcpu, ret, error))
+			return false;
+		if (!runs_on)
+			vms_qemu_add_state_regs(&stub->qemu, vcpu, ret);
+		return true;
+	}
 	if (!begin_requests(stub, error))
 		return false;
 	bool read = vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
