@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "progress.h"
 #include <glib-unix.h>
+#include <math.h>
 #include <unistd.h>
 
 #define TICK_NS (UINT64_C(50) * 1000 * 1000)
@@ -25,10 +26,15 @@ static char *describe_progress(void *data)
 	g_autofree char *rate = vms_text_bytes(now.bytes_per_second);
 	if (now.phase == VMS_DUMP_SYNCING)
 		return g_strdup_printf("core: %s copied, waiting for the disk", total);
-	return g_strdup_printf("core: %s %.0f %%, %s of %s, %s/s, %" G_GUINT64_FORMAT " s left",
-			       doing[now.phase], 100 * (double)now.done / (double)now.total, done,
-			       total, rate,
-			       (now.total - now.done) / MAX(now.bytes_per_second, 1) + 1);
+	/* Nothing is known of the time that is left before the first byte is copied. */
+	g_autofree char *left =
+		now.bytes_per_second == 0
+			? g_strdup("")
+			: g_strdup_printf(", %s/s, %" G_GUINT64_FORMAT " s left", rate,
+					  (now.total - now.done) / now.bytes_per_second + 1);
+	return g_strdup_printf("core: %s %.0f %%, %s of %s%s", doing[now.phase],
+			       floor(100 * (double)now.done / (double)now.total), done, total,
+			       left);
 }
 
 /* Without its source a signal does again what it does by default. */

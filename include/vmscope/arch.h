@@ -38,6 +38,22 @@ static inline void vms_regs_forget(struct vms_regs *regs, unsigned index)
 	regs->valid[index / 64] &= ~(UINT64_C(1) << index % 64);
 }
 
+/* Gives a register that nobody knows the value that translation and other readers go on with. */
+static inline void vms_regs_assume(struct vms_regs *regs, unsigned index, uint64_t value)
+{
+	regs->value[index] = value;
+	vms_regs_forget(regs, index);
+}
+
+/* Takes over a register, known or assumed. */
+static inline void vms_regs_copy(struct vms_regs *to, const struct vms_regs *from, unsigned index)
+{
+	if (vms_regs_have(from, index))
+		vms_regs_set(to, index, from->value[index]);
+	else
+		vms_regs_assume(to, index, from->value[index]);
+}
+
 struct vms_reg_desc {
 	const char *name; /* as gdb names it */
 	unsigned bits;

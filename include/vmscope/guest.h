@@ -206,7 +206,9 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
 		       const struct vms_regs *regs, struct vms_task *ret);
 /*
  * Every thread of the guest: an array of struct vms_task, by pid and tid. Hold the machine for a
- * consistent picture. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end).
+ * consistent picture. Where memory cannot be read, as in a file that is cut off: those that are
+ * found, and a warning. Errors: UNSUPPORTED (no types), UNREADABLE (none is found), MALFORMED (a
+ * list that does not end).
  */
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **error);
 /* Where in a task_struct some of this is: offsets of `pid`, `tgid`, `mm` and `comm`. */

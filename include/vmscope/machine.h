@@ -109,7 +109,7 @@ const char *vms_range_kind_name(enum vms_range_kind kind);
 /* Compares two struct vms_range by address, for sorting. */
 int vms_range_compare(const void *a, const void *b);
 
-/* The machine owns all that these functions give. It is constant while the machine is open. */
+/* The machine owns all that these functions give. It stays while the machine is open. */
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine);
 const struct vms_arch *vms_machine_arch(struct vms_machine *machine);
 unsigned vms_machine_vcpus(struct vms_machine *machine);
@@ -119,10 +119,16 @@ pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
 /*
  * Is memory still where the ranges say? Memory may be plugged and unplugged while a machine is
- * open; what came since is not among them. Asks QEMU; of other machines it cannot be told: true.
- * Errors: INVALID_STATE, it is not; those of the connection. From any thread.
+ * open. Asks QEMU; of other machines it cannot be told: true. Errors: INVALID_STATE, it is not;
+ * those of the connection. From any thread.
  */
 bool vms_machine_check_ranges(struct vms_machine *machine, GError **error);
+/*
+ * Reads the map again: vms_machine_ranges gives what is there now, and that can be read. A hold
+ * does so by itself after an event that tells of other memory. A few milliseconds, during which the
+ * guest runs. Errors: those of the connection. From any thread.
+ */
+bool vms_machine_update_ranges(struct vms_machine *machine, GError **error);
 
 /*
  * The text of a Linux guest's VMCOREINFO, if it came with the machine (in a core file's note), else
@@ -252,8 +258,9 @@ bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 			  GError **error);
 /*
  * Adds registers of a vCPU that were learnt elsewhere. (A core file that a Linux kernel wrote has
- * no control registers, but the kernel's memory tells them.) From now on the calls above give them
- * for registers that the engine does not know. Call it before other threads use the machine.
+ * no control registers, but the kernel's memory tells what matters of them.) From now on the calls
+ * above give them for registers that the engine does not know; those that are assumed there
+ * (vms_regs_assume) stay unknown. Call it before other threads use the machine.
  */
 void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
 			  const struct vms_regs *learnt);

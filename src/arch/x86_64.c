@@ -129,11 +129,23 @@ static const struct paging paging_5 = {
 	"5-level paging, 57-bit virtual addresses", 5, 9, 8, 3, PTE_ADDRESS
 };
 
+/*
+ * Where no control register is known, it is the mode of all operating systems. Where EFER alone is
+ * not, as in QEMU's core files, PAE paging tells: a file or a stub of x86-64 has 64-bit guests.
+ */
+bool vms_x86_64_is_long_mode(const struct vms_regs *regs)
+{
+	if (vms_regs_have(regs, EFER))
+		return regs->value[EFER] & EFER_LMA;
+	return !vms_regs_have(regs, CR0) ||
+	       ((regs->value[CR0] & CR0_PG) && (regs->value[CR4] & CR4_PAE));
+}
+
 static const struct paging *paging_of(const struct vms_regs *regs)
 {
 	if (!(regs->value[CR0] & CR0_PG))
 		return &paging_off;
-	if (regs->value[EFER] & EFER_LMA)
+	if (vms_x86_64_is_long_mode(regs))
 		return regs->value[CR4] & CR4_LA57 ? &paging_5 : &paging_4;
 	return regs->value[CR4] & CR4_PAE ? &paging_pae : &paging_32;
 }
@@ -264,17 +276,10 @@ static bool x86_is_kernel_address(uint64_t va)
 	return va >> 63;
 }
 
-/* Where the control registers are not known, it is the mode of all operating systems. */
-static bool is_long_mode(const struct vms_regs *regs)
-{
-	return !vms_regs_have(regs, CR0) || !vms_regs_have(regs, EFER) ||
-	       (regs->value[EFER] & EFER_LMA);
-}
-
 /* Is CS no selector, but a sixteenth of the base: in real mode and in virtual-8086 mode? */
 static bool is_8086_mode(const struct vms_regs *regs)
 {
-	return !is_long_mode(regs) &&
+	return !vms_x86_64_is_long_mode(regs) &&
 	       (!(regs->value[CR0] & CR0_PE) || (regs->value[EFLAGS] & EFLAGS_VM));
 }
 
@@ -292,7 +297,7 @@ static bool x86_in_kernel(const struct vms_regs *regs)
 static bool x86_lacks_segments(const struct vms_regs *regs)
 {
 	const bool is_reset = regs->value[CS] == RESET_CS && regs->value[RIP] == RESET_IP;
-	return !is_long_mode(regs) && !vms_regs_have(regs, CS_ATTR) &&
+	return !vms_x86_64_is_long_mode(regs) && !vms_regs_have(regs, CS_ATTR) &&
 	       (!is_8086_mode(regs) || is_reset);
 }
 
@@ -313,7 +318,7 @@ static void x86_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret
 	const bool known = vms_regs_have(regs, CS_ATTR);
 	const uint64_t attr = regs->value[CS_ATTR];
 	ret->is_certain = known || is_8086_mode(regs);
-	if (is_long_mode(regs) && (!known || (attr & ATTR_LONG)))
+	if (vms_x86_64_is_long_mode(regs) && (!known || (attr & ATTR_LONG)))
 		return;
 	if (known)
 		ret->bits = attr & ATTR_WIDE ? 32 : 16;
@@ -343,7 +348,7 @@ static void x86_kernel_root(struct vms_regs *regs, const struct vms_reader *phys
 	const uint64_t user_bit = 1 << 12;
 	uint64_t user_root[256], kernel_root[256], any = 0;
 	uint64_t root = regs->value[CR3] & PTE_ADDRESS;
-	if (!(root & user_bit) || !(regs->value[EFER] & EFER_LMA) ||
+	if (!(root & user_bit) || !vms_x86_64_is_long_mode(regs) ||
 	    !phys->read(phys->data, root, user_root, sizeof(user_root)) ||
 	    !phys->read(phys->data, root & ~user_bit, kernel_root, sizeof(kernel_root)))
 		return;

@@ -93,3 +93,6 @@ enum vms_x86_64_reg {
 	XCR0,
 	N_REGS
 };
+
+/* True if the vCPU is in long mode: 64-bit code, or 32-bit code of a 64-bit system. */
+bool vms_x86_64_is_long_mode(const struct vms_regs *regs);

@@ -14,3 +14,5 @@ void vms_text_clean(char *text);
 char *vms_text_clean_lines(const char *sent);
 /* A number of bytes in a form that people read, such as "4.0 GiB". Newly allocated. */
 char *vms_text_bytes(uint64_t bytes);
+/* A time in a form that people read, such as "10.0 s" or "12.3 ms". Newly allocated. */
+char *vms_text_time(uint64_t time_ns);

@@ -249,20 +249,20 @@ static uint64_t buffer_size(const struct vms_dump *dump)
 static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error)
 {
 	struct vms_dump_estimate estimate;
-	double limit_s = (double)hold_limit(dump) / 1e9;
 	vms_dump_estimate(&dump->state, count_pairs(), &estimate);
+	g_autofree char *limit = vms_text_time(hold_limit(dump));
+	g_autofree char *hold = vms_text_time((uint64_t)MIN(estimate.hold_ns, 1e18));
 	g_autofree char *bytes = vms_text_bytes(estimate.bytes);
 	g_autofree char *room = vms_text_bytes(buffer);
-	if (estimate.hold_ns / 1e9 > limit_s) {
+	if (estimate.hold_ns > (double)hold_limit(dump)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-			    "cannot dump %s: to copy %s would hold it for %.1f s or more, longer "
-			    "than the limit of %.1f s; a higher hold limit allows it",
-			    name_of(dump), bytes, estimate.hold_ns / 1e9, limit_s);
+			    "cannot dump %s: to copy %s would hold it for %s or more, longer "
+			    "than the limit of %s; a higher hold limit allows it",
+			    name_of(dump), bytes, hold, limit);
 		return false;
 	}
-	vms_log(VMS_LOG_INFO,
-		"%s is about to be held for %.1f s or more, to copy %s; %.1f s at most",
-		name_of(dump), estimate.hold_ns / 1e9, bytes, limit_s);
+	vms_log(VMS_LOG_INFO, "%s is about to be held for %s or more, to copy %s; %s at most",
+		name_of(dump), hold, bytes, limit);
 	if (estimate.bytes > buffer)
 		vms_log(VMS_LOG_INFO,
 			"%s of memory is there for what is copied before the disk takes it: for "
@@ -302,11 +302,12 @@ static bool check_held(struct vms_dump *dump, GError **error)
 	g_autofree char *read = vms_text_bytes(vms_dump_copy_read(dump->copy));
 	g_autofree char *written = vms_text_bytes(vms_dump_copy_written(dump->copy));
 	g_autofree char *total = vms_text_bytes(dump->state.bytes);
+	g_autofree char *limit = vms_text_time(hold_limit(dump));
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-		    "cannot dump %s: it was held up to the limit of %.1f s, when %s of %s were "
+		    "cannot dump %s: it was held up to the limit of %s, when %s of %s were "
 		    "copied and %s of them written; a larger buffer, a quicker disk or a higher "
 		    "hold limit helps",
-		    name_of(dump), (double)hold_limit(dump) / 1e9, read, total, written);
+		    name_of(dump), limit, read, total, written);
 	return false;
 }
 
@@ -464,7 +465,8 @@ static bool compress_spool(struct vms_dump *dump, GError **error)
 static bool write_core(struct vms_dump *dump, GError **error)
 {
 	struct vms_dump_result *result = &dump->result;
-	if (!vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
+	if (!vms_machine_update_ranges(dump->machine, error) ||
+	    !vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
 		return false;
 	result->memory = dump->state.bytes;
 	dump->stands =

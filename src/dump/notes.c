@@ -134,22 +134,54 @@ static void add_outcome(GString *text, const struct vms_dump_outcome *outcome)
 		g_string_append_printf(text, "unreadable_more=%u\n", outcome->unreadable->len - i);
 }
 
+/* What a file of ours that is converted says by this key; NULL: nothing, or it is none. */
+static const char *find_noted(const struct vms_dump_state *state, const char *key)
+{
+	const struct vms_core *core = vms_machine_core(state->machine);
+	bool is_ours = false;
+	for (guint i = 0; core && i < core->facts->len; i++) {
+		const char *fact = core->facts->pdata[i];
+		is_ours |= g_str_has_prefix(fact, "writer=vmscope ");
+		if (is_ours && g_str_has_prefix(fact, key) && fact[strlen(key)] == '=')
+			return fact + strlen(key) + 1;
+	}
+	return NULL;
+}
+
+static void add_noted(GString *text, const struct vms_dump_state *state, const char *key,
+		      const char *otherwise)
+{
+	const char *noted = find_noted(state, key);
+	if (noted || otherwise)
+		add_line(text, key, noted ? noted : otherwise);
+}
+
+/* Of what machine the memory is, and of when. A file that is converted is no machine. */
+static void add_origin(GString *text, const struct vms_dump_state *state,
+		       const struct vms_dump_outcome *outcome)
+{
+	const struct vms_machine_info *info = vms_machine_info(state->machine);
+	g_autoptr(GDateTime) time = g_date_time_new_from_unix_utc(state->time);
+	g_autofree char *now = g_date_time_format(time, "%Y-%m-%dT%H:%M:%SZ");
+	g_autofree char *held = NULL;
+	if (outcome)
+		held = g_strdup_printf("%" G_GUINT64_FORMAT ".%03u", outcome->held_ns / 1000000,
+				       (unsigned)(outcome->held_ns / 1000 % 1000));
+	add_noted(text, state, "time", info->is_core ? NULL : now);
+	add_noted(text, state, "machine", info->name);
+	add_noted(text, state, "description", info->description);
+	add_noted(text, state, "engine", info->engine);
+	add_noted(text, state, "held_ms", info->is_core ? NULL : held);
+	if (info->is_core)
+		add_line(text, "converted", now);
+}
+
 void vms_dump_add_own_note(GByteArray *notes, const struct vms_dump_state *state,
 			   const struct vms_dump_outcome *outcome)
 {
-	const struct vms_machine_info *info = vms_machine_info(state->machine);
 	g_autoptr(GString) text = g_string_new("writer=vmscope " VMS_VERSION "\n");
-	g_autoptr(GDateTime) time = g_date_time_new_from_unix_utc(state->time);
-	g_autofree char *time_text = g_date_time_format(time, "%Y-%m-%dT%H:%M:%SZ");
 
-	add_line(text, "time", time_text);
-	add_line(text, "machine", info->name);
-	add_line(text, "description", info->description);
-	add_line(text, "engine", info->engine);
-	if (outcome)
-		g_string_append_printf(text, "held_ms=%" G_GUINT64_FORMAT ".%03u\n",
-				       outcome->held_ns / 1000000,
-				       (unsigned)(outcome->held_ns / 1000 % 1000));
+	add_origin(text, state, outcome);
 	add_ranges(text, state->machine);
 	for (guint i = 0; i < state->vcpus->len; i++)
 		add_registers(text, state, i);

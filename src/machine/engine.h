@@ -66,8 +66,9 @@ struct vms_engine {
 	 * still meanwhile; 0 where it does not.
 	 */
 	size_t held_read_max;
-	/* Optional: see vms_machine_check_ranges. */
+	/* Optional, both or none: see vms_machine_check_ranges and vms_machine_update_ranges. */
 	bool (*check_ranges)(struct vms_machine *machine, GError **error);
+	bool (*update_ranges)(struct vms_machine *machine, GError **error);
 	/* The next four are called without a lock, at any time. */
 	bool (*is_paused)(struct vms_machine *machine);
 	/* Optional: see vms_machine_paused_ns. */
@@ -133,7 +134,11 @@ struct vms_machine {
 	struct vms_machine_info info; /* strings owned by the engine */
 	unsigned n_vcpus;
 	pid_t *vcpu_threads; /* n_vcpus of them, or NULL */
-	GArray *ranges;	     /* struct vms_range, sorted */
+	/*
+	 * struct vms_range, sorted. `update_ranges` may replace it atomically; the old one stays
+	 * until the machine is closed.
+	 */
+	GArray *ranges;
 	const struct vms_machine_item *items;
 	size_t n_items;
 	const struct vms_core *core; /* of a core file, owned by the engine; else NULL */

@@ -98,14 +98,21 @@ pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu)
 
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n)
 {
-	*n = machine->ranges ? machine->ranges->len : 0;
-	return *n ? &g_array_index(machine->ranges, struct vms_range, 0) : NULL;
+	GArray *ranges = g_atomic_pointer_get(&machine->ranges);
+	*n = ranges ? ranges->len : 0;
+	return *n ? &g_array_index(ranges, struct vms_range, 0) : NULL;
 }
 
 bool vms_machine_check_ranges(struct vms_machine *machine, GError **error)
 {
 	HOLD_LOCK(&machine->lock);
 	return !machine->engine->check_ranges || machine->engine->check_ranges(machine, error);
+}
+
+bool vms_machine_update_ranges(struct vms_machine *machine, GError **error)
+{
+	HOLD_LOCK(&machine->lock);
+	return !machine->engine->update_ranges || machine->engine->update_ranges(machine, error);
 }
 
 bool vms_machine_is_memory(struct vms_machine *machine, uint64_t pa, size_t size)
@@ -424,12 +431,12 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu, const stru
 	machine->learnt[vcpu] = *learnt;
 }
 
-/* Adds the registers that the engine does not know but that were learnt elsewhere. */
+/* Adds the registers that the engine does not know but that were learnt, or assumed, elsewhere. */
 static void complete_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *regs)
 {
 	for (unsigned i = 0; machine->learnt && i < machine->arch->n_regs; i++) {
-		if (!vms_regs_have(regs, i) && vms_regs_have(&machine->learnt[vcpu], i))
-			vms_regs_set(regs, i, machine->learnt[vcpu].value[i]);
+		if (!vms_regs_have(regs, i))
+			vms_regs_copy(regs, &machine->learnt[vcpu], i);
 	}
 }
 

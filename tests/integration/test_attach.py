@@ -16,8 +16,8 @@ import threading
 import time
 import unittest
 
-from harness import (ANSWER_SECONDS, BUILD, GUESTS, BareGuest, Machine, build_guests, have_kvm,
-                     wait_for)
+from harness import (ANSWER_SECONDS, BUILD, GUESTS, VMSCOPE, BareGuest, LinuxGuest, Machine,
+                     build_guests, have_kvm, wait_for)
 
 TOOL = BUILD / "tests" / "tools" / "machine-tool"
 # enum vms_error
@@ -251,6 +251,63 @@ class Orderly(Attached):
         tool = self.open()
         self.assertIn("bytes", tool.do("item mtree"))
         self.assertEqual(error_code(tool.do("item nothing")), NOT_FOUND)
+
+
+class PluggedMemory(unittest.TestCase):
+    """Memory that comes and goes while the machine is open."""
+    SIZE = 128 << 20
+    PA = 1 << 32  # where QEMU puts the first module
+    MARK = PA + SIZE // 2
+    options = {"memory": "128,slots=1,maxmem=1G"}
+    bare, linux = BareGuest, LinuxGuest
+
+    def open(self, machine):
+        tool = Tool("qmp", machine.qmp_path)
+        self.addCleanup(tool.end)
+        return tool
+
+    def plug(self, machine):
+        with open(machine.directory / "module", "wb") as file:
+            file.truncate(self.SIZE)
+            file.seek(self.MARK - self.PA)
+            file.write(b"plugged!")
+        machine.qmp.command("object-add", qom_type="memory-backend-file", id="backend",
+                            size=self.SIZE, mem_path=file.name, share=True)
+        machine.qmp.command("device_add", driver="pc-dimm", id="module", memdev="backend")
+
+    def read(self, tool):
+        """Of the mark, in a hold."""
+        self.assertEqual(tool.do("ended"), "ok 0")  # as whoever holds often asks now and then
+        self.assertEqual(tool.do("hold"), "ok")
+        answer = tool.do(f"read {self.MARK:#x} 8")
+        self.assertEqual(tool.do("release"), "ok")
+        return answer
+
+    def test_dump(self):
+        """Of a guest that takes no notice, so that QEMU says nothing either."""
+        machine = self.bare(**self.options)
+        self.addCleanup(machine.stop)
+        tool = self.open(machine)
+        path = machine.directory / "core"
+        before = int(tool.do(f"dump {path}").split()[1])
+        self.plug(machine)
+        self.assertEqual(self.read(tool), "ok unreadable")
+        self.assertEqual(tool.do(f"dump {path}"), f"ok {before + self.SIZE} bytes")
+        self.assertEqual(self.read(tool), f"ok {b'plugged!'.hex()}")
+        self.assertIn(b"plugged!", subprocess.run(
+            [VMSCOPE, "mem", "--physical", hex(self.MARK), "8", "--raw", "-c", path],
+            check=True, stdout=subprocess.PIPE).stdout)
+
+    def test_holds(self):
+        """They see it as soon as the guest does."""
+        machine = self.linux("6.12", append="memhp_default_state=offline", **self.options)
+        self.addCleanup(machine.stop)
+        tool = self.open(machine)
+        self.assertEqual(self.read(tool), "ok unreadable")
+        self.plug(machine)
+        wait_for(lambda: self.read(tool) == f"ok {b'plugged!'.hex()}", "plugged memory")
+        machine.qmp.command("device_del", id="module")
+        wait_for(lambda: self.read(tool) == "ok unreadable", "memory to go")
 
 
 class BackedMemory(unittest.TestCase):

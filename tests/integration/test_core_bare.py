@@ -2,6 +2,7 @@
 """Core files of a guest without an operating system, under TCG and KVM: gdb, with the guest's own
 ELF file, sees in them what it is known to do.
 """
+import json
 import pathlib
 import subprocess
 import tempfile
@@ -12,6 +13,13 @@ from harness import vmscope
 
 # What tests/guests/bare.c does all of its time, but for a few instructions.
 STACKS = (["work", "major", "guest_main"], ["work", "helper", "minor", "guest_main"])
+
+
+# What it has set before.
+REGISTERS = {"sysenter_cs": 0x1230, "sysenter_esp": 0xffff800011112200,
+             "sysenter_eip": 0x7fff11112222, "pat": 0x0006040100070406,
+             "star": 0x0023001000001234, "lstar": 0xffff812345678900, "cstar": 0xffff81abcdef0000,
+             "sfmask": 0x47700, "xcr0": 1, "tsc_aux": 0}
 
 
 class BareCore(unittest.TestCase):
@@ -32,6 +40,9 @@ class BareCore(unittest.TestCase):
             core = pathlib.Path(directory, "core")
             vmscope("core", *guest.target, "-o", core)
             self.assertEqual(guest.qmp.status(), "running")
+            rows = json.loads(vmscope("regs", "-c", core, "--json").out)
+            registers = {row["register"]: int(row["value"], 16) for row in rows}
+            self.assertEqual({name: registers.get(name) for name in REGISTERS}, REGISTERS)
             functions = self.gdb_functions(guest.elf, core)
             ours = vmscope("stack", "-c", core, "--symbols", guest.elf).out
         self.assertIn(functions, STACKS)

@@ -148,6 +148,16 @@ class Vmcore(unittest.TestCase):
         self.assertEqual(calls[at + 1], "main")
         self.assertEqual(calls[at - 1], "deep_1")
 
+    def test_registers_that_nobody_noted(self):
+        """The kernel's memory tells some, which a converted file has. What is assumed of others,
+        to walk page tables, is told by nobody."""
+        converted = pathlib.Path(self.directory.name, "converted")
+        vmscope("core", "convert", self.path, converted, "--force", "-q")
+        names = {row["register"] for row in self.ask("regs", path=converted)}
+        self.assertLess({"rip", "cr3", "gs_base"}, names)
+        self.assertFalse(names & {"cr0", "cr4", "efer"})
+        self.assertEqual(self.ask("stack", path=converted), self.ask("stack"))
+
     def test_files_of_makedumpfile(self):
         commands = (("ps",), ("dmesg",), ("modules",), ("stack", "--cpu", "0"))
         expected = [self.kernel_part(self.ask(*command)) for command in commands]

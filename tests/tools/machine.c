@@ -63,10 +63,11 @@ static void print_facts(struct vms_machine *machine)
 	const struct vms_machine_info *info = vms_machine_info(machine);
 	size_t n;
 	vms_machine_ranges(machine, &n);
-	printf("ok name=%s pid=%d accelerator=%s vcpus=%u thread=%d ranges=%zu description=%s\n",
-	       info->name, (int)info->pid, info->accelerator ? info->accelerator : "none",
-	       vms_machine_vcpus(machine), (int)vms_machine_vcpu_thread(machine, 0), n,
-	       info->description);
+	printf("ok name=%s engine=%s pid=%d accelerator=%s vcpus=%u thread=%d ranges=%zu "
+	       "description=%s\n",
+	       info->name, info->engine, (int)info->pid,
+	       info->accelerator ? info->accelerator : "none", vms_machine_vcpus(machine),
+	       (int)vms_machine_vcpu_thread(machine, 0), n, info->description);
 }
 
 static void print_ranges(struct vms_machine *machine)

@@ -584,7 +584,8 @@ static void test_unreadable_before(struct fixture *fixture, gconstpointer data G
 {
 	const struct vms_range before[] = { { 5 * MIB, 2 * PAGE, VMS_RANGE_RAM, NULL },
 					    { 3 * MIB, PAGE, VMS_RANGE_RAM, NULL } };
-	struct vms_core source = { .unreadable = g_array_new(FALSE, FALSE, sizeof(*before)) };
+	struct vms_core source = { .unreadable = g_array_new(FALSE, FALSE, sizeof(*before)),
+				   .facts = g_ptr_array_new() };
 	struct fake_hooks hooks = counting;
 	struct core core;
 	g_array_append_vals(source.unreadable, before, G_N_ELEMENTS(before));
@@ -600,11 +601,52 @@ static void test_unreadable_before(struct fixture *fixture, gconstpointer data G
 	g_assert_cmpuint(fixture->result.unreadable_at->len, ==, 2);
 	open_core(&core, fixture->path);
 	g_autofree char *own = own_note(&core);
-	g_assert_nonnull(strstr(own, "\nheld_ms=0.000\n"));
 	g_assert_nonnull(strstr(own, "\nunreadable=300000 3000\nunreadable=500000 2000\n"));
 	close_core(&core);
 	fixture->machine->core = NULL;
 	g_array_unref(source.unreadable);
+	g_ptr_array_unref(source.facts);
+}
+
+/* What is noted of the machine, and when, stays known; of a file of others it never was. */
+static void check_origin(struct fixture *fixture, const char *writer, const char *expected)
+{
+	const char *facts[] = { "machine=utsname's",
+				writer,
+				"time=2001-02-03T04:05:06Z",
+				"machine=guest",
+				"description=a guest",
+				"engine=qemu",
+				"held_ms=7.001" };
+	struct vms_core source = { .unreadable =
+					   g_array_new(FALSE, FALSE, sizeof(struct vms_range)),
+				   .facts = g_ptr_array_new() };
+	struct core core;
+	for (size_t i = 0; i < G_N_ELEMENTS(facts); i++)
+		g_ptr_array_add(source.facts, (void *)facts[i]);
+	fixture->machine->core = &source;
+	fixture->machine->info.is_core = true;
+	dump_well(fixture);
+	open_core(&core, fixture->path);
+	g_autofree char *own = own_note(&core);
+	g_assert_nonnull(strstr(own, expected));
+	close_core(&core);
+	fixture->machine->core = NULL;
+	g_array_unref(source.unreadable);
+	g_ptr_array_unref(source.facts);
+}
+
+static void test_origin(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	check_origin(fixture, "writer=vmscope 0.0.9",
+		     "\ntime=2001-02-03T04:05:06Z\nmachine=guest\ndescription=a guest\n"
+		     "engine=qemu\nheld_ms=7.001\nconverted=20");
+}
+
+static void test_origin_of_others(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	check_origin(fixture, "writer=other",
+		     "\nmachine=fake\ndescription=a fake machine\nengine=fake\nconverted=20");
 }
 
 static void check_many_ranges(struct fixture *fixture, unsigned n)
@@ -907,7 +949,7 @@ static void test_hold_limit(struct fixture *fixture, gconstpointer data G_GNUC_U
 {
 	set_blocking(fixture);
 	fixture->options.hold_limit_ns = 100 * 1000000;
-	dump_badly(fixture, VMS_ERROR_TIMEOUT, "up to the limit of 0.1 s");
+	dump_badly(fixture, VMS_ERROR_TIMEOUT, "up to the limit of 100.0 ms");
 	g_assert_cmpuint(fixture->holds, ==, 1);
 	/* A guest that its user has paused is not spared. */
 	g_atomic_int_set(&fixture->cancel, 1);
@@ -1013,6 +1055,8 @@ int main(int argc, char **argv)
 		{ "/dump/known-zeros", test_known_zeros },
 		{ "/dump/unreadable", test_unreadable },
 		{ "/dump/unreadable-before", test_unreadable_before },
+		{ "/dump/origin", test_origin },
+		{ "/dump/origin-of-others", test_origin_of_others },
 		{ "/dump/many-ranges", test_many_ranges },
 		{ "/dump/touching", test_touching },
 		{ "/dump/no-map", test_no_map },

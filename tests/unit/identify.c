@@ -113,7 +113,7 @@ static void test_memory(void)
 	g_assert_true(open_as(&qemu, &fake, fake.child, &error));
 	g_assert_no_error(error);
 	g_assert_cmpint(qemu.process.pid, ==, fake.child);
-	g_assert_true(vms_ram_read(&qemu.ram, 0, &byte, 1));
+	g_assert_true(vms_ram_read(vms_qemu_ram(&qemu), 0, &byte, 1));
 	g_assert_cmpint(byte, ==, 'c');
 	vms_qemu_close(&qemu);
 
@@ -121,7 +121,7 @@ static void test_memory(void)
 	g_assert_false(open_as(&qemu, &fake, getpid(), &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_PERMISSION);
 	g_assert_nonnull(strstr(error->message, fake.path));
-	g_assert_false(vms_ram_read(&qemu.ram, 0, &byte, 1));
+	g_assert_false(vms_ram_read(vms_qemu_ram(&qemu), 0, &byte, 1));
 	vms_qemu_close(&qemu);
 	g_clear_error(&error);
 
@@ -134,7 +134,7 @@ static void test_memory(void)
 	g_assert_true(open_as(&qemu, &fake, 0, &error));
 	g_assert_no_error(error);
 	g_assert_cmpint(qemu.machine.info.pid, ==, 0);
-	g_assert_false(vms_ram_read(&qemu.ram, 0, &byte, 1));
+	g_assert_false(vms_ram_read(vms_qemu_ram(&qemu), 0, &byte, 1));
 	vms_qemu_close(&qemu);
 	finish(&fake);
 }

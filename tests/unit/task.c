@@ -274,10 +274,27 @@ static void test_hostile_lists(struct fixture *f, const void *data)
 	link_nodes(f, TASK(1) + TASKS, TASK(0) + TASKS);
 	link_nodes(f, TASK(4) + THREAD_NODE, TASK(4) + THREAD_NODE);
 	assert_list_fails(f, VMS_ERROR_MALFORMED);
-	link_nodes(f, TASK(4) + THREAD_NODE, 0);
+	write_u64(f, TASK(0) + TASKS, BASE + RAM - 4);
 	assert_list_fails(f, VMS_ERROR_UNREADABLE);
+}
+
+static void assert_listed(struct fixture *f, guint n)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, &error);
+	g_assert_no_error(error);
+	g_assert_cmpuint(tasks->len, ==, n);
+}
+
+/* What a process lacks is no reason not to tell the others. */
+static void test_missing_memory(struct fixture *f, const void *data)
+{
+	(void)data;
+	assert_listed(f, 3);
+	link_nodes(f, TASK(4) + THREAD_NODE, 0); /* before the process's other thread */
+	assert_listed(f, 2);
 	write_u64(f, TASK(1) + SIGNAL_POINTER, UINT64_MAX - 4);
-	assert_list_fails(f, VMS_ERROR_UNREADABLE);
+	assert_listed(f, 1);
 	write_u64(f, TASK(0) + TASKS, BASE + RAM - 4);
 	assert_list_fails(f, VMS_ERROR_UNREADABLE);
 }
@@ -431,6 +448,7 @@ int main(int argc, char **argv)
 	ADD("/task/current", test_current);
 	ADD("/task/record", test_record);
 	ADD("/task/hostile-lists", test_hostile_lists);
+	ADD("/task/missing-memory", test_missing_memory);
 	if (g_test_slow())
 		ADD("/task/many-threads", test_many_threads);
 	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);

@@ -21,9 +21,25 @@ static void test_clean(void)
 	check("", "");
 }
 
+static void check_time(uint64_t time_ns, const char *expected)
+{
+	g_autofree char *text = vms_text_time(time_ns);
+	g_assert_cmpstr(text, ==, expected);
+}
+
+static void test_time(void)
+{
+	check_time(0, "0.0 ms");
+	check_time(50 * 1000 * 1000, "50.0 ms");
+	check_time(999949999, "999.9 ms");
+	check_time(999960000, "1.0 s");
+	check_time(UINT64_C(86400) * 1000 * 1000 * 1000, "86400.0 s");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/text/clean", test_clean);
+	g_test_add_func("/text/time", test_time);
 	return g_test_run();
 }

@@ -52,8 +52,8 @@ static bool regs_from_vmcoreinfo(const char *vmcoreinfo, struct vms_regs *ret)
 	if (!make_tcr(size_offset, page_size, &tcr))
 		return false;
 	*ret = (struct vms_regs) { 0 };
-	vms_regs_set(ret, SCTLR_EL1, SCTLR_EL1_M);
-	vms_regs_set(ret, TCR_EL1, tcr);
+	vms_regs_assume(ret, SCTLR_EL1, SCTLR_EL1_M);
+	vms_regs_assume(ret, TCR_EL1, tcr);
 	set_root(ret, root - (uint64_t)voffset);
 	return true;
 }
@@ -67,7 +67,7 @@ static void share_root(const struct vms_regs *kernel, struct vms_regs *regs)
 {
 	static const unsigned control[] = { SCTLR_EL1, TCR_EL1, TTBR1_EL1 };
 	for (unsigned i = 0; i < G_N_ELEMENTS(control); i++)
-		vms_regs_set(regs, control[i], kernel->value[control[i]]);
+		vms_regs_copy(regs, kernel, control[i]);
 }
 
 static void set_percpu_base(struct vms_regs *regs, uint64_t base)

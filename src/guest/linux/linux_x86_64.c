@@ -26,24 +26,22 @@ static bool regs_from_vmcoreinfo(const char *vmcoreinfo, struct vms_regs *ret)
 	vms_vmcoreinfo_number(vmcoreinfo, "NUMBER(pgtable_l5_enabled)", &five_levels);
 	*ret = (struct vms_regs) { 0 };
 	set_root(ret, root - START_KERNEL_MAP + (uint64_t)phys_base);
-	vms_regs_set(ret, CR0, CR0_PG);
-	vms_regs_set(ret, CR4, CR4_PAE | (five_levels ? CR4_LA57 : 0));
-	vms_regs_set(ret, EFER, EFER_LMA);
+	vms_regs_assume(ret, CR0, CR0_PG);
+	vms_regs_assume(ret, CR4, CR4_PAE | (five_levels ? CR4_LA57 : 0));
+	vms_regs_assume(ret, EFER, EFER_LMA);
 	return true;
 }
 
 static bool has_root(const struct vms_regs *regs)
 {
-	return vms_regs_have(regs, CR3);
+	return vms_regs_have(regs, CR3) && vms_regs_have(regs, CR0);
 }
 
 static void share_root(const struct vms_regs *kernel, struct vms_regs *regs)
 {
 	static const unsigned control[] = { CR0, CR3, CR4, EFER };
-	for (unsigned i = 0; i < G_N_ELEMENTS(control); i++) {
-		if (vms_regs_have(kernel, control[i]))
-			vms_regs_set(regs, control[i], kernel->value[control[i]]);
-	}
+	for (unsigned i = 0; i < G_N_ELEMENTS(control); i++)
+		vms_regs_copy(regs, kernel, control[i]);
 }
 
 static void set_percpu_base(struct vms_regs *regs, uint64_t base)

@@ -204,21 +204,37 @@ static bool list_threads(struct vms_linux *guest, uint64_t leader, GArray *ret, 
 	return !list_error;
 }
 
-static bool list_processes(struct vms_linux *guest, GArray *ret, GError **error)
+/* Memory is missing, as in a damaged file: what is there may still be told. Keeps the first such.
+ */
+static bool take_missing(GError **failure, GError **missing)
+{
+	if (!g_error_matches(*failure, VMS_ERROR, VMS_ERROR_UNREADABLE))
+		return false;
+	if (*missing)
+		g_clear_error(failure);
+	else
+		*missing = g_steal_pointer(failure);
+	return true;
+}
+
+/* Fails if a list is malformed. Sets *missing if some are not in `ret`. */
+static bool list_processes(struct vms_linux *guest, GArray *ret, GError **missing, GError **error)
 {
 	const struct vms_linux_tasks *tasks = guest->tasks;
 	struct vms_list list;
 	uint64_t node;
 	vms_list_begin(&list, guest->memory, tasks->init_task + tasks->tasks.offset, TASKS_LIMIT,
 		       "list of processes");
-	GError *list_error = NULL;
-	while (vms_list_next(&list, &node, &list_error)) {
-		if (!list_threads(guest, node - tasks->tasks.offset, ret, error))
-			return false;
+	GError *failure = NULL;
+	while (vms_list_next(&list, &node, &failure)) {
+		if (!list_threads(guest, node - tasks->tasks.offset, ret, &failure) &&
+		    !take_missing(&failure, missing))
+			break;
 	}
-	if (list_error)
-		g_propagate_error(error, list_error);
-	return !list_error;
+	if (!failure || take_missing(&failure, missing))
+		return true;
+	g_propagate_error(error, failure);
+	return false;
 }
 
 static bool understood(const struct vms_linux *guest, GError **error)
@@ -237,11 +253,19 @@ GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **error)
 	if (!understood(guest, error))
 		return NULL;
 	g_autoptr(GArray) ret = g_array_new(false, false, sizeof(struct vms_task));
+	g_autoptr(GError) missing = NULL;
 	g_mutex_lock(&guest->lock);
-	bool listed = list_processes(guest, ret, error);
+	bool listed = list_processes(guest, ret, &missing, error);
 	g_mutex_unlock(&guest->lock);
 	if (!listed)
 		return NULL;
+	if (missing && ret->len == 0) {
+		g_propagate_error(error, g_steal_pointer(&missing));
+		return NULL;
+	}
+	if (missing)
+		vms_log(VMS_LOG_WARNING, "some of the guest's threads are missing: %s",
+			missing->message);
 	g_array_sort(ret, compare_tasks);
 	return g_steal_pointer(&ret);
 }

@@ -94,8 +94,8 @@ static void ask_for_pieces(struct agent_machine *agent, unsigned vcpu)
 	hold->expected = hold->next;
 	hold->next.n = 0;
 	for (unsigned i = 0; i < hold->expected.n; i++) {
-		slot->part[i] =
-			vms_ram_address(&agent->qemu.ram, hold->expected.pa[i], VMS_AGENT_PART);
+		slot->part[i] = vms_ram_address(vms_qemu_ram(&agent->qemu), hold->expected.pa[i],
+						VMS_AGENT_PART);
 		slot->brought[i] = 0;
 	}
 	slot->n_parts = hold->expected.n;
@@ -199,9 +199,21 @@ static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
 	return true;
 }
 
+/* Not while vCPUs are held, nor while another thread asks QEMU something: the next hold will do. */
+static void follow_ranges(struct agent_machine *agent)
+{
+	GMutex *lock = &agent->qemu.machine.lock;
+	if (agent->qemu.qmp.memory_changes == 0 || atomic_load(&agent->n_held) > 0 ||
+	    !g_mutex_trylock(lock))
+		return;
+	vms_qemu_follow_ranges(&agent->qemu);
+	g_mutex_unlock(lock);
+}
+
 static bool come(struct vms_machine *machine, int vcpu, uint32_t flags, GError **error)
 {
 	struct agent_machine *agent = agent_of(machine);
+	follow_ranges(agent);
 	if (!wait_until_there(agent, (unsigned)vcpu))
 		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
 	ask_for_pieces(agent, (unsigned)vcpu);
@@ -343,6 +355,7 @@ static const struct vms_engine engine = {
 	.prefetched = prefetched,
 	.system_regs = vms_qemu_system_regs,
 	.check_ranges = vms_qemu_check_ranges,
+	.update_ranges = vms_qemu_update_ranges,
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
@@ -389,7 +402,8 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 			    agent->link->stream.peer);
 		return false;
 	}
-	if (!agent->qemu.ram.parts || agent->qemu.ram.parts->len == 0) {
+	const struct vms_ram *ram = vms_qemu_ram(&agent->qemu);
+	if (!ram->parts || ram->parts->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "%s: the guest's memory cannot be read from QEMU, process %d: run as "
 			    "the same user, or as root",

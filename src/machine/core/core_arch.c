@@ -96,7 +96,7 @@ uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind ki
 	}
 	for (size_t i = 0; i < layout->n_fields; i++) {
 		const struct vms_note_field *field = &layout->fields[i];
-		uint64_t value = vms_regs_have(&all, field->reg) ? all.value[field->reg] : 0;
+		uint64_t value = all.value[field->reg]; /* known or assumed, else 0 */
 		if (field->is_descriptor)
 			value = (value & X86_64_ATTR_MASK) << X86_64_DESCRIPTOR_SHIFT;
 		put(content, field->offset, field->size, value);

@@ -59,11 +59,6 @@ struct vms_core_arch {
 	struct vms_note_layout notes[VMS_NOTE_KINDS];
 	size_t prstatus_pid; /* offset of pr_pid, a u32, in PRSTATUS */
 	/*
-	 * Adds registers that no note of a vCPU has told, and that follow from those that did.
-	 * NULL: none do.
-	 */
-	void (*infer)(struct vms_regs *regs);
-	/*
 	 * Adds plausible values of registers that nobody knows, and a note's readers need. NULL:
 	 * there are none.
 	 */

@@ -175,8 +175,6 @@ static void complete_vcpus(struct vms_core_machine *core)
 		g_array_set_size(core->vcpus, 1);
 	}
 	vms_core_adopt_noted_vcpus(core);
-	for (guint i = 0; core->arch->infer && i < core->vcpus->len; i++)
-		core->arch->infer(&g_array_index(core->vcpus, struct vms_core_vcpu, i).regs);
 	core->machine.n_vcpus = core->vcpus->len;
 }
 

@@ -224,22 +224,8 @@ static const struct vms_note_field vbox_2010[] = {
 	CPUMCTX_HIDDEN(1008, TR_BASE, TR_LIMIT, TR_ATTR),
 };
 
-#define CR0_PG	 (UINT64_C(1) << 31)
-#define CR4_PAE	 (UINT64_C(1) << 5)
 #define EFER_LME (UINT64_C(1) << 8)
 #define EFER_LMA (UINT64_C(1) << 10)
-
-/*
- * QEMU's note has no EFER. A file for x86-64 is written when the machine is in 64-bit mode, so a
- * vCPU with PAE paging is.
- */
-static void infer(struct vms_regs *regs)
-{
-	if (vms_regs_have(regs, EFER) || !vms_regs_have(regs, CR0))
-		return;
-	bool paging = (regs->value[CR0] & CR0_PG) && (regs->value[CR4] & CR4_PAE);
-	vms_regs_set(regs, EFER, paging ? EFER_LME | EFER_LMA : 0);
-}
 
 /* Access rights, Intel SDM volume 3, "Guest Register State". */
 #define ATTR_CODE_64   0xa09b
@@ -262,11 +248,13 @@ static void assume_segment(struct vms_regs *regs, unsigned selector, unsigned li
 			     : rights | RPL(regs->value[selector]) << ATTR_DPL_SHIFT);
 }
 
-/* Segments as every 64-bit operating system has them, in 64-bit mode. */
+/* What every 64-bit operating system has in 64-bit mode. */
 static void assume(struct vms_regs *regs)
 {
-	if (vms_regs_have(regs, EFER) && !(regs->value[EFER] & EFER_LMA))
+	if (!vms_x86_64_is_long_mode(regs))
 		return;
+	if (!vms_regs_have(regs, EFER))
+		vms_regs_set(regs, EFER, EFER_LME | EFER_LMA);
 	assume_segment(regs, CS, CS_LIMIT, CS_ATTR, ATTR_CODE_64);
 	assume_segment(regs, SS, SS_LIMIT, SS_ATTR, ATTR_DATA);
 	assume_segment(regs, DS, DS_LIMIT, DS_ATTR, ATTR_DATA);
@@ -291,6 +279,5 @@ const struct vms_core_arch vms_core_x86_64 = {
 		[VMS_NOTE_VBOX_2010] = { 1024, 1024, FIELDS(vbox_2010) },
 	},
 	.prstatus_pid = 32,
-	.infer = infer,
 	.assume = assume,
 };

@@ -50,18 +50,18 @@ bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 
 bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	return vms_ram_read(&qemu_of(machine)->ram, pa, buf, size);
+	return vms_ram_read(vms_qemu_ram(qemu_of(machine)), pa, buf, size);
 }
 
 size_t vms_qemu_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts, size_t n)
 {
-	return vms_ram_read_parts(&qemu_of(machine)->ram, parts, n);
+	return vms_ram_read_parts(vms_qemu_ram(qemu_of(machine)), parts, n);
 }
 
 void vms_qemu_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			uint64_t *stop)
 {
-	vms_ram_next_data(&qemu_of(machine)->ram, pa, end, begin, stop);
+	vms_ram_next_data(vms_qemu_ram(qemu_of(machine)), pa, end, begin, stop);
 }
 
 /* Takes the run state from the answer of query-status. */
@@ -206,17 +206,17 @@ bool vms_qemu_open(struct vms_qemu *qemu, const char *const *addresses, pid_t pi
 	qemu->qmp.stream.give_up_ns = &qemu->machine.give_up_ns;
 	if (!vms_qemu_identify(qemu, error))
 		return false;
-	vms_qemu_map_ram(qemu);
+	vms_qemu_open_map(qemu);
 	return true;
 }
 
 void vms_qemu_close(struct vms_qemu *qemu)
 {
 	vms_qmp_close(&qemu->qmp);
-	g_clear_pointer(&qemu->machine.ranges, g_array_unref);
+	vms_qemu_close_map(qemu);
+	vms_vcpu_state_free(qemu->vcpu_state);
 	g_free(qemu->machine.vcpu_threads);
 	g_free(qemu->cpu_index);
-	vms_ram_close(&qemu->ram);
 	vms_host_identity_close(&qemu->process);
 	g_string_chunk_free(qemu->strings);
 }

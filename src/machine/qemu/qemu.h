@@ -18,11 +18,14 @@
 struct vms_qemu {
 	struct vms_machine machine;
 	struct vms_qmp qmp;
-	struct vms_ram ram;
-	GStringChunk *strings; /* of info and ranges */
-	unsigned *cpu_index;   /* QEMU's indices of the vCPUs at the opening, ascending */
-	bool told_registers;   /* it was logged that `info registers` is not understood */
-	bool has_no_job;       /* there was no job when there had been `jobs` events */
+	struct vms_qemu_map *map; /* the present one of `maps`; NULL: none. See vms_qemu_ram. */
+	GPtrArray *maps;	  /* struct vms_qemu_map: whatever was the map since the opening */
+	uint64_t followed_changes, followed_ns; /* events of memory, and time, of the last look */
+	GStringChunk *strings;			/* of info */
+	unsigned *cpu_index; /* QEMU's indices of the vCPUs at the opening, ascending */
+	struct vms_vcpu_state *vcpu_state; /* NULL: not looked for yet */
+	bool told_registers; /* it was logged that `info registers` is not understood */
+	bool has_no_job;     /* there was no job when there had been `jobs` events */
 	uint64_t jobs;
 	/* The process at the other end of the QMP socket; nobody if that is not known. */
 	struct vms_host_identity process;
@@ -89,13 +92,30 @@ bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms
  */
 bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			   GError **error);
+/*
+ * Adds the registers of x86-64 that the monitor does not tell either, such as STAR, if this QEMU
+ * lets find them in its memory (vcpu_state.c). `regs` has the others. The vCPU is held, and QEMU
+ * was asked for its registers in this hold: with KVM it has them only then.
+ */
+void vms_qemu_add_state_regs(struct vms_qemu *qemu, unsigned vcpu, struct vms_regs *regs);
+void vms_vcpu_state_free(struct vms_vcpu_state *state);
 
-/* Fills in `machine.info`, the architecture, the vCPUs and the memory map (identify.c). */
+/* Fills in `machine.info`, the architecture and the vCPUs (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
-/* INVALID_STATE if memory has been plugged, unplugged or moved since the machine was opened. */
+
+/* Reads the memory map, and finds the guest's RAM in QEMU's process (memory_map.c). */
+void vms_qemu_open_map(struct vms_qemu *qemu);
+void vms_qemu_close_map(struct vms_qemu *qemu);
+/* The guest's RAM in QEMU's process; empty if that cannot be read. It stays until the close. */
+const struct vms_ram *vms_qemu_ram(struct vms_qemu *qemu);
+/* Functions of struct vms_engine. */
 bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error);
-/* Finds the guest's RAM in QEMU's process. `ram` stays empty if that cannot be read. */
-void vms_qemu_map_ram(struct vms_qemu *qemu);
+bool vms_qemu_update_ranges(struct vms_machine *machine, GError **error);
+/*
+ * Updates the map after events of memory that was plugged or unplugged, once a second at most. For
+ * the begin of a hold, before anything stands still; under the machine's lock.
+ */
+void vms_qemu_follow_ranges(struct vms_qemu *qemu);
 
 /* Items whose text comes from the human monitor (items.c). */
 extern const struct vms_machine_item vms_qemu_items[];

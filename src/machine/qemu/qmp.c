@@ -124,6 +124,17 @@ static uint64_t event_time_ns(struct json_object *message)
 							      : now_ns;
 }
 
+/*
+ * Does it follow that the guest may have other memory? The guest has dealt with a plugged device
+ * (QEMU sends nothing when one is plugged), has given one back, or has changed the size of its
+ * virtio-mem.
+ */
+static bool is_about_memory(const char *event)
+{
+	return strcmp(event, "ACPI_DEVICE_OST") == 0 || strcmp(event, "DEVICE_DELETED") == 0 ||
+	       strcmp(event, "MEMORY_DEVICE_SIZE_CHANGE") == 0;
+}
+
 static void note_event(struct vms_qmp *qmp, const char *event, struct json_object *message)
 {
 	if (strcmp(event, "STOP") == 0) {
@@ -145,6 +156,8 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		qmp->jobs++;
 	} else if (strcmp(event, "SHUTDOWN") == 0) {
 		qmp->has_shut_down = true;
+	} else if (is_about_memory(event)) {
+		qmp->memory_changes++;
 	}
 	if (vms_event_stops(event,
 			    vms_json_string(json_object_object_get(message, "data"), "action")))

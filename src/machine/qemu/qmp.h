@@ -39,6 +39,7 @@ struct vms_qmp {
 	atomic_bool has_shut_down;
 	_Atomic uint64_t stops, resumes, resets; /* events seen */
 	_Atomic uint64_t jobs;			 /* events of jobs that begin or end */
+	_Atomic uint64_t memory_changes;	 /* events after which there may be other memory */
 	_Atomic uint64_t resumed_ns;		 /* the last RESUME, CLOCK_MONOTONIC; 0: none */
 	_Atomic uint64_t guest_stops;		 /* events for which vms_event_stops is true */
 	struct vms_pauses pauses;

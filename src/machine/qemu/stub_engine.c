@@ -380,6 +380,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	if (!settle_release(stub, error))
 		return false;
 	vms_gdb_forget_regs(&stub->gdb);
+	vms_qemu_follow_ranges(&stub->qemu);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
 		stub->asked_ns = vms_clock_now_ns();
 		bool asked = round == 0 && stub->connected
@@ -561,9 +562,15 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 			GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (machine->arch == &vms_arch_x86_64)
-		return (standing_of(stub) == VMS_RUNS_ON || check_still(stub, error)) &&
-		       vms_qemu_system_regs(machine, vcpu, ret, error);
+	if (machine->arch == &vms_arch_x86_64) {
+		bool runs_on = standing_of(stub) == VMS_RUNS_ON;
+		if ((!runs_on && !check_still(stub, error)) ||
+		    !vms_qemu_system_regs(machine, vcpu, ret, error))
+			return false;
+		if (!runs_on)
+			vms_qemu_add_state_regs(&stub->qemu, vcpu, ret);
+		return true;
+	}
 	if (!begin_requests(stub, error))
 		return false;
 	bool read = vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
@@ -590,7 +597,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
 	bool was_held = standing_of(stub) != VMS_NOT_HELD;
-	if (stub->ended_by || vms_ram_covers(&stub->qemu.ram, pa, size) ||
+	if (stub->ended_by || vms_ram_covers(vms_qemu_ram(&stub->qemu), pa, size) ||
 	    !vms_machine_is_memory(machine, pa, size))
 		return false;
 	warn_of_slow_memory(stub);
@@ -657,6 +664,7 @@ static const struct vms_engine engine = {
 	.regs = regs,
 	.system_regs = system_regs,
 	.check_ranges = vms_qemu_check_ranges,
+	.update_ranges = vms_qemu_update_ranges,
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,

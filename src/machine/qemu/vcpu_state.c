@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Registers of x86-64 that neither QEMU's gdb stub nor its monitor tells, read from QEMU's memory.
+ *
+ * QEMU has a table that says for migrations where in a vCPU's state each register is
+ * (vmstate_x86_cpu), and a list of its vCPUs (cpus_queue). A QEMU that can load modules, as those
+ * of distributions can, names both to the dynamic linker. Of other QEMUs these registers stay
+ * unknown. Nothing is guessed: a vCPU's state is believed if the registers that are known otherwise
+ * are in it, by the same table.
+ */
+#include "arch/x86_64.h"
+#include "base/proc_text.h"
+#include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define FIELDS_MAX  512 /* of the table; QEMU 10.0 has 90 */
+#define LEADING_MAX 16	/* words before the table's pointer to its fields */
+#define NAME_BYTES  32
+#define SYMBOLS_MAX (1 << 20) /* QEMU 10.0 has 19,000 */
+#define PAGE_MASK   UINT64_C(0xfff)
+
+/* What QEMU calls a register in its table. */
+struct name {
+	const char *name;
+	unsigned reg;
+};
+
+/* Known otherwise. They are first of all the general registers: env.regs, in QEMU's order. */
+static const struct name known[] = {
+	{ "env.eip", RIP },
+	{ "env.cr[3]", CR3 },
+	{ "env.efer", EFER },
+	{ "env.kernelgsbase", K_GS_BASE },
+};
+static const unsigned general[] = { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI,
+				    R8,	 R9,  R10, R11, R12, R13, R14, R15 };
+#define GENERAL "env.regs"
+
+static const struct name wanted[] = {
+	{ "env.star", STAR },
+	{ "env.lstar", LSTAR },
+	{ "env.cstar", CSTAR },
+	{ "env.fmask", SFMASK },
+	{ "env.pat", PAT },
+	{ "env.tsc_aux", TSC_AUX },
+	{ "env.sysenter_cs", SYSENTER_CS },
+	{ "env.sysenter_esp", SYSENTER_ESP },
+	{ "env.sysenter_eip", SYSENTER_EIP },
+	{ "env.xcr0", XCR0 },
+};
+
+/* VMStateField of QEMU, as far as it matters (include/migration/vmstate.h). */
+struct field {
+	uint64_t name, hint, offset, size, start;
+	int32_t n, padding;
+	uint64_t n_offset, size_offset, kind;
+	uint32_t flags, more_padding;
+	uint64_t table;
+	int32_t version, table_version;
+	uint64_t exists;
+};
+
+/* Where in a vCPU's state a register is, in bytes; size 0: not known. */
+struct place {
+	uint64_t offset, size;
+};
+
+struct vms_vcpu_state {
+	uint64_t queue; /* address of cpus_queue; 0: this QEMU does not tell */
+	struct place general, known[G_N_ELEMENTS(known)], wanted[G_N_ELEMENTS(wanted)];
+	GArray *vcpus; /* uint64_t: addresses of their states, in QEMU's order */
+};
+
+/* ---- QEMU's memory ----------------------------------------------------- */
+
+static bool read_qemu(const struct vms_qemu *qemu, uint64_t va, void *buf, size_t size)
+{
+	struct iovec local = { buf, size }, remote = { (void *)(uintptr_t)va, size };
+	return process_vm_readv(qemu->process.pid, &local, 1, &remote, 1, 0) == (ssize_t)size &&
+	       vms_host_identity_is_alive(&qemu->process);
+}
+
+/* Reads a name of the table; "" if there is none. It may be the last on its page. */
+static void read_name(const struct vms_qemu *qemu, uint64_t va, char buf[NAME_BYTES])
+{
+	size_t size = (size_t)MIN(NAME_BYTES - 1, PAGE_MASK + 1 - (va & PAGE_MASK));
+	memset(buf, 0, NAME_BYTES);
+	if (!read_qemu(qemu, va, buf, size))
+		*buf = '\0';
+}
+
+/* Where QEMU's executable is loaded; 0: nobody knows. A program of another user is not looked at.
+ */
+static uint64_t find_executable(const struct vms_qemu *qemu, const char *path)
+{
+	g_autofree char *maps_path = vms_host_process_path(qemu->process.pid, "maps");
+	struct vms_proc_mapping mapping;
+	struct stat file;
+	char *line = NULL;
+	size_t size = 0;
+	uint64_t found = 0;
+	if (stat(path, &file) != 0 || (file.st_uid != 0 && file.st_uid != geteuid()))
+		return 0;
+	FILE *maps = fopen(maps_path, "re");
+	while (maps && !found && getline(&line, &size, maps) > 0) {
+		if (vms_proc_parse_mapping(line, &mapping) && mapping.inode == file.st_ino &&
+		    mapping.device == file.st_dev && mapping.file_offset == 0)
+			found = mapping.start;
+	}
+	free(line);
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+/* Where the table's fields are: the first has the general registers. 0: there are none. */
+static uint64_t find_fields(const struct vms_qemu *qemu, uint64_t table)
+{
+	uint64_t words[LEADING_MAX], at;
+	char name[NAME_BYTES];
+	if (!read_qemu(qemu, table, words, sizeof(words)))
+		return 0;
+	read_name(qemu, words[0], name);
+	for (size_t i = 1; strcmp(name, "cpu") == 0 && i < G_N_ELEMENTS(words); i++) {
+		char first[NAME_BYTES] = "";
+		if (read_qemu(qemu, words[i], &at, sizeof(at)))
+			read_name(qemu, at, first);
+		if (strcmp(first, GENERAL) == 0)
+			return words[i];
+	}
+	return 0;
+}
+
+static void take_field(const struct field *field, const char *name, const struct name *names,
+		       size_t n, struct place *places)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(name, names[i].name) == 0 &&
+		    (field->size == sizeof(uint32_t) || field->size == sizeof(uint64_t)))
+			places[i] = (struct place) { field->offset, field->size };
+	}
+}
+
+static bool read_table(const struct vms_qemu *qemu, uint64_t table, struct vms_vcpu_state *state)
+{
+	static const struct name registers = { GENERAL, RAX };
+	uint64_t at = find_fields(qemu, table);
+	struct field field = { 0 };
+	char name[NAME_BYTES];
+	for (unsigned i = 0; at && i < FIELDS_MAX; i++, at += sizeof(field)) {
+		if (!read_qemu(qemu, at, &field, sizeof(field)) || field.name == 0)
+			break;
+		read_name(qemu, field.name, name);
+		take_field(&field, name, &registers, 1, &state->general);
+		take_field(&field, name, known, G_N_ELEMENTS(known), state->known);
+		take_field(&field, name, wanted, G_N_ELEMENTS(wanted), state->wanted);
+	}
+	return state->general.size == sizeof(uint64_t) && state->known[0].size;
+}
+
+/* Where symbols for the dynamic linker are, as the file counts; 0: it has none of that name. */
+static void find_symbols(Elf *elf, const char *const *names, uint64_t *ret, size_t n)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header = { 0 };
+	while ((section = elf_nextscn(elf, section)) && gelf_getshdr(section, &header) &&
+	       header.sh_type != SHT_DYNSYM)
+		;
+	Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
+	size_t size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+	size_t n_symbols = data && size ? MIN(data->d_size / size, SYMBOLS_MAX) : 0;
+	for (size_t i = 0; i < n_symbols; i++) {
+		GElf_Sym symbol;
+		const char *name = gelf_getsym(data, (int)i, &symbol)
+					   ? elf_strptr(elf, header.sh_link, symbol.st_name)
+					   : NULL;
+		for (size_t j = 0; name && j < n; j++) {
+			if (symbol.st_shndx != SHN_UNDEF && strcmp(name, names[j]) == 0)
+				ret[j] = symbol.st_value;
+		}
+	}
+}
+
+static uint64_t first_address(Elf *elf)
+{
+	GElf_Phdr header;
+	for (int i = 0; gelf_getphdr(elf, i, &header); i++) {
+		if (header.p_type == PT_LOAD)
+			return header.p_vaddr & ~PAGE_MASK;
+	}
+	return 0;
+}
+
+/* Looks QEMU's table and list up, a few milliseconds. */
+static struct vms_vcpu_state *find_state(const struct vms_qemu *qemu)
+{
+	static const char *const names[] = { "vmstate_x86_cpu", "cpus_queue" };
+	uint64_t symbols[G_N_ELEMENTS(names)] = { 0 };
+	struct vms_vcpu_state *state = g_new0(struct vms_vcpu_state, 1);
+	g_autofree char *path = vms_host_process_path(qemu->process.pid, "exe");
+	uint64_t loaded = qemu->process.pid ? find_executable(qemu, path) : 0;
+	int fd = loaded ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	elf_version(EV_CURRENT);
+	Elf *elf = fd >= 0 ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+	state->vcpus = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	if (elf && elf_kind(elf) == ELF_K_ELF) {
+		find_symbols(elf, names, symbols, G_N_ELEMENTS(names));
+		loaded -= first_address(elf);
+	}
+	if (symbols[0] && symbols[1] && read_table(qemu, symbols[0] + loaded, state))
+		state->queue = symbols[1] + loaded;
+	elf_end(elf);
+	if (fd >= 0)
+		close(fd);
+	return state;
+}
+
+void vms_vcpu_state_free(struct vms_vcpu_state *state)
+{
+	if (state)
+		g_array_unref(state->vcpus);
+	g_free(state);
+}
+
+/* ---- vCPUs ------------------------------------------------------------- */
+
+/*
+ * Lists the vCPUs. The list's head has the addresses of the first vCPU and of the last one's link;
+ * a link those of the next vCPU and of the link before (QTAILQ). Links lie at one offset in a vCPU.
+ */
+static void list_vcpus(const struct vms_qemu *qemu, struct vms_vcpu_state *state)
+{
+	uint64_t head[2], link[2], links[VMS_QEMU_VCPUS_MAX];
+	size_t n = 0;
+	g_array_set_size(state->vcpus, 0);
+	if (!read_qemu(qemu, state->queue, head, sizeof(head)))
+		return;
+	for (uint64_t at = head[1]; at != state->queue; at = link[1]) {
+		if (n == VMS_QEMU_VCPUS_MAX || !read_qemu(qemu, at, link, sizeof(link)))
+			return;
+		links[n++] = at;
+	}
+	for (size_t i = n; i > 0; i--) {
+		uint64_t vcpu = links[i - 1] - (links[n - 1] - head[0]);
+		g_array_append_val(state->vcpus, vcpu);
+	}
+}
+
+static bool read_place(const struct vms_qemu *qemu, uint64_t vcpu, struct place place,
+		       uint64_t *ret)
+{
+	*ret = 0;
+	return place.size && read_qemu(qemu, vcpu + place.offset, ret, place.size);
+}
+
+/* Has this state the registers that are known? */
+static bool is_state_of(const struct vms_qemu *qemu, const struct vms_vcpu_state *state,
+			uint64_t vcpu, const struct vms_regs *regs)
+{
+	uint64_t values[G_N_ELEMENTS(general)], value;
+	if (!read_qemu(qemu, vcpu + state->general.offset, values, sizeof(values)))
+		return false;
+	for (size_t i = 0; i < G_N_ELEMENTS(general); i++) {
+		if (!vms_regs_have(regs, general[i]) || values[i] != regs->value[general[i]])
+			return false;
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+		if (vms_regs_have(regs, known[i].reg) && state->known[i].size &&
+		    (!read_place(qemu, vcpu, state->known[i], &value) ||
+		     value != regs->value[known[i].reg]))
+			return false;
+	}
+	return true;
+}
+
+/* The vCPU's state, 0 if it cannot be told. QEMU lists vCPUs as they were made, so mostly in order.
+ */
+static uint64_t find_vcpu(const struct vms_qemu *qemu, const struct vms_vcpu_state *state,
+			  unsigned vcpu, const struct vms_regs *regs)
+{
+	for (guint i = 0; i < state->vcpus->len; i++) {
+		uint64_t at = g_array_index(state->vcpus, uint64_t, (vcpu + i) % state->vcpus->len);
+		if (is_state_of(qemu, state, at, regs))
+			return at;
+	}
+	return 0;
+}
+
+void vms_qemu_add_state_regs(struct vms_qemu *qemu, unsigned vcpu, struct vms_regs *regs)
+{
+	uint64_t value;
+	if (!qemu->vcpu_state)
+		qemu->vcpu_state = find_state(qemu);
+	struct vms_vcpu_state *state = qemu->vcpu_state;
+	if (!state->queue)
+		return;
+	uint64_t at = find_vcpu(qemu, state, vcpu, regs);
+	if (!at) {
+		list_vcpus(qemu, state);
+		at = find_vcpu(qemu, state, vcpu, regs);
+	}
+	for (size_t i = 0; at && i < G_N_ELEMENTS(wanted); i++) {
+		if (read_place(qemu, at, state->wanted[i], &value))
+			vms_regs_set(regs, wanted[i].reg, value);
+	}
+}
