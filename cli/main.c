@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "commands.h"
+#include "streams.h"
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -62,9 +63,10 @@ static int run_command(const struct command *command, int argc, char **argv)
 	g_autoptr(GError) error = NULL;
 	g_autofree char *program = g_strconcat("vmscope ", command->name, NULL);
 	g_set_prgname(program);
-	bool done = command->run(&session, argc, argv, &error) && session_finish(&session, &error);
+	if (command->run(&session, argc, argv, &error) && session_finish(&session, &error))
+		error = g_steal_pointer(&session.loss);
 	session_clear(&session);
-	if (done)
+	if (!error)
 		return session.status;
 	bool usage = is_usage(error);
 	g_autofree char *help = usage ? g_strdup_printf(" (see \"%s --help\")", program) : NULL;
@@ -74,6 +76,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (!streams_reserve())
+		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */

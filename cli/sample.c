@@ -70,16 +70,17 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	struct run run = { report, loop, duration_ns };
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
+	struct progress *line = NULL;
 	bool started = vms_sample_report_start(report, duration_ns, on_progress, &run, error);
 	if (started) {
-		struct progress *line =
-			show_progress ? progress_start(describe_progress, &run) : NULL;
+		line = show_progress ? progress_start(describe_progress, &run) : NULL;
 		g_main_loop_run(loop);
 		vms_sample_report_wait(report);
-		progress_end(line);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
+	/* It may wait for the terminal: Ctrl-C ends this process again. */
+	progress_end(line);
 	return started;
 }
 
@@ -207,7 +208,7 @@ static bool export_report(struct session *session, struct vms_sample_report *rep
 				     error))
 			return false;
 	}
-	if (session->outputs)
+	if (!session->prints)
 		return true;
 	GString *text = vms_export(report, format ? *format : VMS_FORMAT_TEXT, options, error);
 	if (!text)

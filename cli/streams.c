@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#include "streams.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <vmscope/error.h>
+#include <vmscope/log.h>
+
+bool streams_reserve(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		/* open() takes the lowest number that is free, which is this one. */
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			return false;
+	}
+	return true;
+}
+
+static void end_by_sigpipe(void)
+{
+	vms_log_flush();
+	signal(SIGPIPE, SIG_DFL);
+	raise(SIGPIPE);
+}
+
+bool streams_print(const GString *text, GError **error)
+{
+	if (fwrite(text->str, 1, text->len, stdout) == text->len && fflush(stdout) == 0)
+		return true;
+	int number = errno;
+	if (number == EPIPE)
+		end_by_sigpipe();
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write to standard output: %s",
+		    g_strerror(number));
+	return false;
+}
