@@ -39,7 +39,8 @@ static bool walk_vcpus(struct session *session, const char *cpu, GPtrArray *stac
 
 static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, GError **error)
 {
-	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, error);
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, &loss, error);
 	if (!tasks)
 		return false;
 	for (size_t i = 0; i < tasks->len; i++) {
@@ -59,8 +60,11 @@ static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, 
 				  &walked->stack);
 		return true;
 	}
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
+	if (loss)
+		g_propagate_error(error, g_steal_pointer(&loss));
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
 	return false;
 }
 
