@@ -237,6 +237,15 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
 }
 
+/* A run samples the vCPUs that there are when the machine is opened. */
+static void warn_of_plugged_parts(struct session *session)
+{
+	g_autoptr(GError) error = NULL;
+	vms_machine_check_parts(session->machine, &error);
+	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+		vms_log(VMS_LOG_WARNING, "what is new was not sampled: %s", error->message);
+}
+
 /*
  * Says what no output but the text tells: why samples are missing, and why the run ended before its
  * time, which the exit status tells a script. Where nothing was sampled, that is an error anyway.
@@ -261,8 +270,12 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 	}
 	enum vms_sample_end end = vms_sample_report_end(report);
 	const GError *error = vms_sample_report_error(report);
-	if (!vms_sample_ended_early(end) || samples == 0)
+	if (samples == 0)
 		return;
+	if (!vms_sample_ended_early(end)) {
+		warn_of_plugged_parts(session);
+		return;
+	}
 	session->status = 1;
 	vms_log(VMS_LOG_WARNING, "sampling ended early, after %.1f s: %s",
 		(double)vms_sample_report_elapsed_ns(report) / 1e9,

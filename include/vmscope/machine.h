@@ -118,11 +118,11 @@ pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
 /* The memory map, sorted, without overlaps. A gdb stub other than QEMU's has none: *n is 0. */
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
 /*
- * Is memory still where the ranges say? Memory may be plugged and unplugged while a machine is
- * open; what came since is not among them. Asks QEMU; of other machines it cannot be told: true.
- * Errors: INVALID_STATE, it is not; those of the connection. From any thread.
+ * Does the machine have the vCPUs and the memory that it had when it was opened? Both may be
+ * plugged and unplugged; what came since is not known here. Asks QEMU; of other machines it cannot
+ * be told: true. Errors: INVALID_STATE, it has others; those of the connection. From any thread.
  */
-bool vms_machine_check_ranges(struct vms_machine *machine, GError **error);
+bool vms_machine_check_parts(struct vms_machine *machine, GError **error);
 
 /*
  * The text of a Linux guest's VMCOREINFO, if it came with the machine (in a core file's note), else

@@ -61,8 +61,8 @@ struct vms_engine {
 			  uint64_t *stop);
 	/* Optional if there is `read_ram`. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
-	/* Optional: see vms_machine_check_ranges. */
-	bool (*check_ranges)(struct vms_machine *machine, GError **error);
+	/* Optional: see vms_machine_check_parts. */
+	bool (*check_parts)(struct vms_machine *machine, GError **error);
 	/* The next four are called without a lock, at any time. */
 	bool (*is_paused)(struct vms_machine *machine);
 	/* Optional: see vms_machine_paused_ns. */

@@ -102,10 +102,10 @@ const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *
 	return *n ? &g_array_index(machine->ranges, struct vms_range, 0) : NULL;
 }
 
-bool vms_machine_check_ranges(struct vms_machine *machine, GError **error)
+bool vms_machine_check_parts(struct vms_machine *machine, GError **error)
 {
 	HOLD_LOCK(&machine->lock);
-	return !machine->engine->check_ranges || machine->engine->check_ranges(machine, error);
+	return !machine->engine->check_parts || machine->engine->check_parts(machine, error);
 }
 
 bool vms_machine_is_memory(struct vms_machine *machine, uint64_t pa, size_t size)

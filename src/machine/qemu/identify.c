@@ -152,6 +152,7 @@ static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
 	machine->n_vcpus = vcpus->len;
 	machine->vcpu_threads = g_new0(pid_t, vcpus->len);
 	qemu->cpu_index = g_new0(unsigned, vcpus->len);
+	qemu->n_cpu_indices = vcpus->len;
 	for (guint i = 0; i < vcpus->len; i++) {
 		const struct vcpu *vcpu = &g_array_index(vcpus, struct vcpu, i);
 		machine->vcpu_threads[i] = check_thread(machine->info.pid, vcpu->thread);
@@ -210,9 +211,25 @@ static bool have_same_memory(const GArray *before, const GArray *now)
 	return same;
 }
 
-bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error)
+static bool check_vcpus(struct vms_qemu *qemu, GError **error)
 {
-	struct vms_qemu *qemu = (struct vms_qemu *)machine;
+	g_autoptr(GArray) now = list_vcpus(qemu, error);
+	if (!now)
+		return false;
+	bool same = now->len == qemu->n_cpu_indices;
+	for (guint i = 0; same && i < now->len; i++)
+		same = g_array_index(now, struct vcpu, i).index == qemu->cpu_index[i];
+	if (!same)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "%s has other vCPUs than when it was attached, %u instead of %u: some "
+			    "were plugged or unplugged since; attach anew",
+			    qemu->machine.info.name, now->len, qemu->n_cpu_indices);
+	return same;
+}
+
+static bool check_memory(struct vms_qemu *qemu, GError **error)
+{
+	struct vms_machine *machine = &qemu->machine;
 	g_autofree char *text =
 		machine->ranges ? vms_qmp_hmp(&qemu->qmp, "info mtree -f", error) : NULL;
 	if (!machine->ranges || !text)
@@ -227,6 +244,12 @@ bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error)
 			    "unplugged or moved since; attach anew",
 			    machine->info.name);
 	return now && !changed;
+}
+
+bool vms_qemu_check_parts(struct vms_machine *machine, GError **error)
+{
+	struct vms_qemu *qemu = (struct vms_qemu *)machine;
+	return check_vcpus(qemu, error) && check_memory(qemu, error);
 }
 
 /* Asks where QEMU has mapped the memory at `pa`. Each range is asked for: names are not unique. */

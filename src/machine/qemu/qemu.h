@@ -21,8 +21,9 @@ struct vms_qemu {
 	struct vms_ram ram;
 	GStringChunk *strings; /* of info and ranges */
 	unsigned *cpu_index;   /* QEMU's indices of the vCPUs at the opening, ascending */
-	bool told_registers;   /* it was logged that `info registers` is not understood */
-	bool has_no_job;       /* there was no job when there had been `jobs` events */
+	unsigned n_cpu_indices;
+	bool told_registers; /* it was logged that `info registers` is not understood */
+	bool has_no_job;     /* there was no job when there had been `jobs` events */
 	uint64_t jobs;
 	/* The process at the other end of the QMP socket; nobody if that is not known. */
 	struct vms_host_identity process;
@@ -92,8 +93,8 @@ bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 
 /* Fills in `machine.info`, the architecture, the vCPUs and the memory map (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
-/* INVALID_STATE if memory has been plugged, unplugged or moved since the machine was opened. */
-bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error);
+/* INVALID_STATE if vCPUs or memory were plugged, unplugged or moved since the machine was opened. */
+bool vms_qemu_check_parts(struct vms_machine *machine, GError **error);
 /* Finds the guest's RAM in QEMU's process. `ram` stays empty if that cannot be read. */
 void vms_qemu_map_ram(struct vms_qemu *qemu);
 
