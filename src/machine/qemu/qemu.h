@@ -93,7 +93,7 @@ bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 
 /* Fills in `machine.info`, the architecture, the vCPUs and the memory map (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
-/* INVALID_STATE if vCPUs or memory were plugged, unplugged or moved since the machine was opened. */
+/* INVALID_STATE if vCPUs or memory were plugged or unplugged since the machine was opened. */
 bool vms_qemu_check_parts(struct vms_machine *machine, GError **error);
 /* Finds the guest's RAM in QEMU's process. `ram` stays empty if that cannot be read. */
 void vms_qemu_map_ram(struct vms_qemu *qemu);
