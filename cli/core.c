@@ -195,6 +195,7 @@ static bool dump(struct session *session, const struct options *options, char **
 	}
 	/* The summary goes to the terminal. */
 	g_auto(GStrv) outputs = g_steal_pointer(&session->outputs);
+	session->prints = true;
 	return write_core(session, options, outputs[0], error);
 }
 

@@ -33,13 +33,13 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	struct output output = { session->json ? g_string_new(NULL) : session->out, table };
-	bool done = vms_guest_dmesg(session->guest, add_record, &output, error);
-	done = vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
+	bool all = vms_guest_dmesg(session->guest, add_record, &output, &session->loss);
 	if (session->json) {
+		if (all || output.text->len > 0)
+			session_table(session, table);
 		g_string_free(output.text, TRUE);
-		session_table(session, table);
 	}
-	return done;
+	return vms_machine_release(session->machine, VMS_ALL_VCPUS, error);
 }
 
 const struct command command_dmesg = {

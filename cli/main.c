@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "commands.h"
+#include "streams.h"
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,30 +57,17 @@ static bool is_usage(const GError *error)
 	       g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 }
 
-/*
- * Ends by SIGPIPE, as a program does that writes into a closed pipe: the shell says nothing of it.
- * Returns if whoever started vmscope ignores that signal.
- */
-static void end_by_closed_pipe(void (*inherited)(int))
-{
-	signal(SIGPIPE, inherited);
-	raise(SIGPIPE);
-}
-
 static int run_command(const struct command *command, int argc, char **argv)
 {
-	/* A closed pipe must not kill vmscope while it holds a guest. */
-	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	struct session session = { .command = command };
 	g_autoptr(GError) error = NULL;
 	g_autofree char *program = g_strconcat("vmscope ", command->name, NULL);
 	g_set_prgname(program);
-	bool done = command->run(&session, argc, argv, &error) && session_finish(&session, &error);
+	if (command->run(&session, argc, argv, &error) && session_finish(&session, &error))
+		error = g_steal_pointer(&session.loss);
 	session_clear(&session);
-	if (done)
+	if (!error)
 		return session.status;
-	if (session.reader_gone)
-		end_by_closed_pipe(on_pipe);
 	bool usage = is_usage(error);
 	g_autofree char *help = usage ? g_strdup_printf(" (see \"%s --help\")", program) : NULL;
 	fprintf(stderr, "vmscope: %s%s\n", error->message, usage ? help : "");
@@ -88,6 +76,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (!streams_prepare())
+		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");
 	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
 	const char *name = argc > 1 ? argv[1] : "";

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define LINE_WIDTH 76
 #define PERIOD_US  100000
@@ -27,17 +29,25 @@ static bool wait_period(struct progress *progress)
 	return !ended;
 }
 
+/* False while the terminal is stopped (Ctrl-S) or full: then nobody sees the line anyway. */
+static bool terminal_takes_more(void)
+{
+	struct pollfd terminal = { .fd = STDERR_FILENO, .events = POLLOUT };
+	return poll(&terminal, 1, 0) == 1 && terminal.revents == POLLOUT;
+}
+
 static gpointer show_lines(gpointer data)
 {
 	struct progress *progress = data;
 	bool shown = false;
 	while (wait_period(progress)) {
 		g_autofree char *line = progress->describe(progress->data);
-		if (line)
-			fprintf(stderr, "\r%-*s", LINE_WIDTH, line);
-		shown |= line != NULL;
+		if (!line || !terminal_takes_more())
+			continue;
+		fprintf(stderr, "\r%-*s", LINE_WIDTH, line);
+		shown = true;
 	}
-	if (shown)
+	if (shown && terminal_takes_more())
 		fprintf(stderr, "\r%*s\r", LINE_WIDTH, "");
 	return NULL;
 }

@@ -14,5 +14,5 @@ struct progress;
  * thread; NULL shows nothing yet.
  */
 struct progress *progress_start(char *(*describe)(void *data), void *data);
-/* Removes the line. Waits for the terminal: not before the job has ended. NULL is none. */
+/* Removes the line. It may wait for the terminal: not before the job has ended. NULL is none. */
 void progress_end(struct progress *progress);

@@ -14,7 +14,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	if (!session_parse(session, NULL, &argc, &argv, 0, 0, error) ||
 	    !session_open_guest(session, error) || !vms_machine_observe(session->machine, error))
 		return false;
-	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, error);
+	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, &session->loss, error);
 	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, tasks ? error : NULL) || !tasks)
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);

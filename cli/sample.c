@@ -70,16 +70,17 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	struct run run = { report, loop, duration_ns };
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
+	struct progress *line = NULL;
 	bool started = vms_sample_report_start(report, duration_ns, on_progress, &run, error);
 	if (started) {
-		struct progress *line =
-			show_progress ? progress_start(describe_progress, &run) : NULL;
+		line = show_progress ? progress_start(describe_progress, &run) : NULL;
 		g_main_loop_run(loop);
 		vms_sample_report_wait(report);
-		progress_end(line);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
+	/* It may wait for the terminal: Ctrl-C ends this process again. */
+	progress_end(line);
 	return started;
 }
 
@@ -203,7 +204,7 @@ static const struct vms_exporter *exporter_of(const struct results *results, con
 
 static bool shows_items(const struct session *session, const struct results *results)
 {
-	bool shown = !session->outputs && exporter_of(results, NULL)->shows_items;
+	bool shown = session->prints && exporter_of(results, NULL)->shows_items;
 	for (char **path = session->outputs; path && *path; path++)
 		shown |= exporter_of(results, *path)->shows_items;
 	return shown;
@@ -224,7 +225,7 @@ static bool export_report(struct session *session, struct vms_sample_report *rep
 				     *path, error))
 			return false;
 	}
-	if (!session->outputs)
+	if (session->prints)
 		exporter_of(results, NULL)->write(profile, facts, &results->options, session->out);
 	return true;
 }
@@ -246,6 +247,15 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		"vmscope: %" G_GUINT64_FORMAT " samples in %.1f s (%" G_GUINT64_FORMAT
 		" missed, %" G_GUINT64_FORMAT " failed) in %s\n",
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
+}
+
+/* A run samples the vCPUs that there are when the machine is opened. */
+static void warn_of_plugged_vcpus(struct session *session)
+{
+	g_autoptr(GError) error = NULL;
+	vms_machine_check_vcpus(session->machine, &error);
+	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+		vms_log(VMS_LOG_WARNING, "what is new was not sampled: %s", error->message);
 }
 
 /*
@@ -272,8 +282,12 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 	}
 	enum vms_sample_end end = vms_sample_report_end(report);
 	const GError *error = vms_sample_report_error(report);
-	if (!vms_sample_ended_early(end) || samples == 0)
+	if (samples == 0)
 		return;
+	if (!vms_sample_ended_early(end)) {
+		warn_of_plugged_vcpus(session);
+		return;
+	}
 	session->status = 1;
 	vms_log(VMS_LOG_WARNING, "sampling ended early, after %.1f s: %s",
 		(double)vms_sample_report_elapsed_ns(report) / 1e9,

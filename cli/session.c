@@ -2,6 +2,7 @@
 #include "session.h"
 #include "base/outfile.h"
 #include "launch.h"
+#include "streams.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +116,31 @@ static const char *output_obstacle(const char *path)
 	return access(replaced ? directory : path, W_OK) == 0 ? NULL : g_strerror(errno);
 }
 
+static bool is_stdout(const char *path)
+{
+	return strcmp(path, "-") == 0;
+}
+
+/* Leaves the names of files in `outputs`. */
+static void take_stdout_out(struct session *session)
+{
+	char **kept = session->outputs;
+	session->prints = !session->outputs || session->command->options & SESSION_DIRECTORY;
+	if (session->prints)
+		return;
+	for (char **path = session->outputs; *path; path++) {
+		if (is_stdout(*path)) {
+			session->prints = true;
+			g_free(*path);
+		} else {
+			*kept++ = *path;
+		}
+	}
+	*kept = NULL;
+	if (kept == session->outputs)
+		g_clear_pointer(&session->outputs, g_strfreev);
+}
+
 /* A run that cannot be written at its end should not begin. */
 static bool check_outputs(struct session *session, GError **error)
 {
@@ -131,13 +157,14 @@ static bool check_outputs(struct session *session, GError **error)
 		}
 		if (session->command->options & SESSION_DIRECTORY)
 			continue;
-		const char *obstacle = output_obstacle(*path);
+		const char *obstacle = is_stdout(*path) ? NULL : output_obstacle(*path);
 		if (obstacle) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path,
 				    obstacle);
 			return false;
 		}
 	}
+	take_stdout_out(session);
 	return true;
 }
 
@@ -204,25 +231,30 @@ static bool write_file(const char *path, const GString *text, GError **error)
 	       vms_outfile_commit(file, error);
 }
 
-bool session_finish(struct session *session, GError **error)
-{
-	if (session->outputs && !(session->command->options & SESSION_DIRECTORY))
-		return session->command->options & SESSION_OUTPUTS ||
-		       write_file(session->outputs[0], session->out, error);
-	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);
-	if (written == session->out->len && fflush(stdout) == 0)
-		return true;
-	session->reader_gone = errno == EPIPE;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write to standard output: %s",
-		    g_strerror(errno));
-	return false;
-}
-
-void session_clear(struct session *session)
+/* Nothing is held any more after this: it may wait for a terminal. */
+static void close_machine(struct session *session)
 {
 	g_clear_pointer(&session->guest, vms_guest_unref);
 	g_clear_pointer(&session->machine, vms_machine_unref);
 	launch_end(session->launched);
+	session->launched = 0;
+}
+
+bool session_finish(struct session *session, GError **error)
+{
+	/* The reader may be a pager that stays for hours. */
+	close_machine(session);
+	if (session->loss && session->out->len == 0)
+		return true;
+	if (session->outputs &&
+	    !(session->command->options & (SESSION_OUTPUTS | SESSION_DIRECTORY)))
+		return write_file(session->outputs[0], session->out, error);
+	return !session->prints || streams_print(session->out, error);
+}
+
+void session_clear(struct session *session)
+{
+	close_machine(session);
 	g_free(session->pid);
 	g_free(session->qmp);
 	g_free(session->agent);
@@ -230,9 +262,9 @@ void session_clear(struct session *session)
 	g_free(session->core);
 	g_strfreev(session->symbols);
 	g_strfreev(session->outputs);
+	g_clear_error(&session->loss);
 	if (session->out)
 		g_string_free(session->out, TRUE);
-	/* Nothing is held any more, so this may wait for the terminal. */
 	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
 }
 

@@ -11,7 +11,8 @@ struct session {
 	/* Options. */
 	char *pid, *qmp, *agent, *gdb, *core;
 	char **symbols;
-	char **outputs; /* files of --output, or NULL */
+	char **outputs; /* files of --output without "-", or NULL */
+	bool prints;	/* to standard output: no --output, or one that is "-" */
 	gboolean json, quiet, verbose, allow_stop;
 	char **launch; /* what stands after "--", or NULL */
 	/* What they led to. */
@@ -19,8 +20,8 @@ struct session {
 	struct vms_guest *guest;
 	pid_t launched; /* the QEMU that this session started, or 0 */
 	GString *out;
-	int status;	  /* to exit with when the command is done */
-	bool reader_gone; /* nobody reads the standard output any more */
+	int status;   /* to exit with when the command is done */
+	GError *loss; /* why `out` lacks something, or NULL; printed last, and the status is 1 */
 };
 
 /* Which of the common options a command takes. */
@@ -63,7 +64,7 @@ bool session_open_guest(struct session *session, GError **error); /* both */
 
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);
-/* Prints the output, or writes it to the file of --output. Errors: IO; sets `reader_gone`. */
+/* Lets the machine go, then prints the output, or writes it to the file of --output. */
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);
 

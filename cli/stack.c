@@ -64,7 +64,8 @@ static bool find_vcpu(struct session *session, const struct vms_task *task, stru
 
 static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, GError **error)
 {
-	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, error);
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, &loss, error);
 	if (!tasks)
 		return false;
 	for (size_t i = 0; i < tasks->len; i++) {
@@ -79,8 +80,11 @@ static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, 
 		walk_stack(session, tid, task, &regs, memory, stacks);
 		return true;
 	}
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
+	if (loss)
+		g_propagate_error(error, g_steal_pointer(&loss));
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
 	return false;
 }
 

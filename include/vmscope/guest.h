@@ -206,11 +206,11 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
 		       const struct vms_regs *regs, struct vms_task *ret);
 /*
  * Every thread of the guest: an array of struct vms_task, by pid and tid. Hold the machine for a
- * consistent picture. Where memory cannot be read, as in a file that is cut off: those that are
- * found, and a warning. Errors: UNSUPPORTED (no types), UNREADABLE (none is found), MALFORMED (a
- * list that does not end).
+ * consistent picture. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end),
+ * UNREADABLE. Lists of a guest that has crashed may be damaged: `*loss` then says what is missing,
+ * and the threads that can be read are returned; without `loss` that is an error.
  */
-GArray *vms_guest_tasks(struct vms_guest *guest, GError **error);
+GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error);
 /* Where in a task_struct some of this is: offsets of `pid`, `tgid`, `mm` and `comm`. */
 struct vms_task_layout {
 	uint32_t tid, pid, mm, comm;
@@ -346,7 +346,8 @@ GArray *vms_guest_clocks(struct vms_guest *guest, GError **error);
 
 /*
  * The kernel log: calls `each` for every record, oldest first: time in ns since boot, level
- * 0–7, text without newline at the end. Errors: UNSUPPORTED, MALFORMED, UNREADABLE.
+ * 0–7, text without newline at the end. Errors: UNSUPPORTED, MALFORMED (some records are damaged;
+ * the others were given), UNREADABLE.
  */
 bool vms_guest_dmesg(struct vms_guest *guest,
 		     void (*each)(uint64_t time_ns, unsigned level, const char *text, void *data),

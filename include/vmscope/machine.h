@@ -129,6 +129,12 @@ bool vms_machine_check_ranges(struct vms_machine *machine, GError **error);
  * guest runs. Errors: those of the connection. From any thread.
  */
 bool vms_machine_update_ranges(struct vms_machine *machine, GError **error);
+/*
+ * Does the machine have the vCPUs that it had when it was opened? They may be plugged and
+ * unplugged; those that came since are not known here. Asks QEMU; of other machines it cannot be
+ * told: true. Errors: INVALID_STATE, it has others; those of the connection. From any thread.
+ */
+bool vms_machine_check_vcpus(struct vms_machine *machine, GError **error);
 
 /*
  * The text of a Linux guest's VMCOREINFO, if it came with the machine (in a core file's note), else
@@ -272,8 +278,8 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 /*
- * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs stands
- * still again and again meanwhile.
+ * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs
+ * stands still again and again meanwhile.
  */
 bool vms_machine_read_stops(struct vms_machine *machine, uint64_t pa);
 

@@ -137,7 +137,7 @@ static bool add_vcpu(struct stacks *stacks, unsigned vcpu, GError **error)
 static void add_tasks(struct stacks *stacks)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(GArray) tasks = vms_guest_tasks(stacks->guest, &error);
+	g_autoptr(GArray) tasks = vms_guest_tasks(stacks->guest, NULL, &error);
 	if (!tasks)
 		vms_log(VMS_LOG_INFO, "calls that wait on other stacks are not known: %s",
 			error->message);

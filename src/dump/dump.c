@@ -353,6 +353,7 @@ static vms_dump_open_sink *layout_of(const struct vms_dump *dump)
 static bool copy_held(struct vms_dump *dump, uint64_t buffer, GError **error)
 {
 	if (!check_machine(dump, error) || !vms_machine_check_ranges(dump->machine, error) ||
+	    !vms_machine_check_vcpus(dump->machine, error) ||
 	    !vms_dump_state_take(&dump->state, dump->guest, dump->hold_end_ns, error))
 		return false;
 	dump->result.vcpus = dump->state.vcpus->len;

@@ -458,10 +458,11 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
 	return guest->linux_guest && vms_linux_current(guest->linux_guest, memory, regs, ret);
 }
 
-GArray *vms_guest_tasks(struct vms_guest *guest, GError **error)
+GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error)
 {
-	return is_linux(guest, "tasks", error) ? vms_linux_tasks_list(guest->linux_guest, error)
-					       : NULL;
+	return is_linux(guest, "tasks", error)
+		       ? vms_linux_tasks_list(guest->linux_guest, loss, error)
+		       : NULL;
 }
 
 bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret)

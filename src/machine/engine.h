@@ -69,6 +69,8 @@ struct vms_engine {
 	/* Optional, both or none: see vms_machine_check_ranges and vms_machine_update_ranges. */
 	bool (*check_ranges)(struct vms_machine *machine, GError **error);
 	bool (*update_ranges)(struct vms_machine *machine, GError **error);
+	/* Optional: see vms_machine_check_vcpus. */
+	bool (*check_vcpus)(struct vms_machine *machine, GError **error);
 	/* The next four are called without a lock, at any time. */
 	bool (*is_paused)(struct vms_machine *machine);
 	/* Optional: see vms_machine_paused_ns. */

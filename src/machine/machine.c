@@ -109,6 +109,12 @@ bool vms_machine_check_ranges(struct vms_machine *machine, GError **error)
 	return !machine->engine->check_ranges || machine->engine->check_ranges(machine, error);
 }
 
+bool vms_machine_check_vcpus(struct vms_machine *machine, GError **error)
+{
+	HOLD_LOCK(&machine->lock);
+	return !machine->engine->check_vcpus || machine->engine->check_vcpus(machine, error);
+}
+
 bool vms_machine_update_ranges(struct vms_machine *machine, GError **error)
 {
 	HOLD_LOCK(&machine->lock);

@@ -129,7 +129,8 @@ static void ask(struct vms_linux *guest, const struct vms_regs *regs)
 	if (vms_linux_current(guest, guest->memory, regs, &task))
 		check_task(&task);
 	vms_linux_task_regs(guest, &task, &switched, NULL);
-	g_autoptr(GArray) tasks = vms_linux_tasks_list(guest, NULL);
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(guest, &loss, NULL);
 	for (guint i = 0; tasks && i < tasks->len; i++) {
 		const struct vms_task *one = &g_array_index(tasks, struct vms_task, i);
 		check_task(one);

@@ -62,6 +62,23 @@ class Killed:
         harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 
 
+class Plugged(unittest.TestCase):
+    def test_new_vcpu(self):
+        """A vCPU that is plugged in during a run is not sampled, which is said."""
+        guest = harness.BareGuest(smp="1,maxcpus=2")
+        self.addCleanup(guest.stop)
+        process = harness.start_vmscope("sample", "-F", "200", *guest.target)
+        self.addCleanup(process.kill)
+        harness.wait_for(lambda: guest.qmp.event_names().count("STOP") > 30, "the run to begin")
+        place = next(cpu for cpu in guest.qmp.command("query-hotpluggable-cpus")
+                     if "qom-path" not in cpu)
+        guest.qmp.command("device_add", driver=place["type"], id="added", **place["props"])
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertRegex(err, "not sampled: .* other vCPUs .* 2 instead of 1")
+
+
 class Ends(Killed, unittest.TestCase):
     """However a run ends, the guest runs on and what was sampled is reported."""
 

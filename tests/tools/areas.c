@@ -40,7 +40,7 @@ static bool run(struct vms_machine *machine, GError **error)
 	    !vms_machine_regs(machine, 0, &regs, error))
 		return false;
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
-	g_autoptr(GArray) tasks = vms_guest_tasks(guest, error);
+	g_autoptr(GArray) tasks = vms_guest_tasks(guest, NULL, error);
 	unsigned pid;
 	uint64_t va;
 	while (tasks && scanf("%u %" SCNx64, &pid, &va) == 2)

@@ -311,7 +311,14 @@ struct changing {
 	uint64_t tables, size;	    /* page tables that vanish with each release */
 	const enum vms_error *refusal;
 	unsigned torn; /* so many holds end before their release */
+	bool has_ended;
 };
+
+static enum vms_machine_end on_ended(void *data)
+{
+	const struct changing *changing = data;
+	return changing->has_ended ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
+}
 
 static bool on_hold(void *data, GError **error)
 {
@@ -380,6 +387,7 @@ static struct vms_machine *new_changing(struct changing *changing, const char *r
 		.hold = on_hold,
 		.release = on_release,
 		.observe = changing->can_observe ? on_observe : NULL,
+		.ended = on_ended,
 		.data = changing,
 	};
 	struct encoder encoder = encoder_new();
@@ -482,6 +490,18 @@ static void test_says_what_is_missing(void)
 	g_assert_cmpuint(changing.holds, ==, 3);
 }
 
+/* A kernel is not blamed for what a machine that ends meanwhile does not show. */
+static void test_machine_ends(void)
+{
+	struct changing changing = { .valid_from = 4, .has_ended = true };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(GError) error = NULL;
+	*(uint8_t *)fake_machine_at(machine, IMAGE_PA + BTF) ^= 0xff;
+	g_assert_null(vms_guest_detect(machine, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
+	g_assert_cmpuint(changing.holds, ==, 1);
+}
+
 /* A machine that cannot be held now is read all the same; one that has gone is not. */
 static void test_refused_hold(void)
 {
@@ -552,6 +572,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/root_by_vmcoreinfo", test_root_by_vmcoreinfo);
 	g_test_add_func("/detect/looks_again", test_looks_again);
 	g_test_add_func("/detect/says_what_is_missing", test_says_what_is_missing);
+	g_test_add_func("/detect/machine_ends", test_machine_ends);
 	g_test_add_func("/detect/refused_hold", test_refused_hold);
 	g_test_add_func("/detect/observed", test_observed);
 	g_test_add_func("/detect/torn_hold", test_torn_hold);

@@ -38,28 +38,43 @@ static void add_program(struct vms_linux *guest, const struct layout *layout, ui
 		vms_symbol_table_add(table, name, start, end - start, SYMBOL_TYPE);
 }
 
+/* What a program is added with. */
+struct adding {
+	struct vms_linux *guest;
+	struct layout layout;
+	struct vms_symbol_table *table;
+};
+
+static bool visit_program(uint64_t node, void *data)
+{
+	const struct adding *adding = data;
+	add_program(adding->guest, &adding->layout, node - adding->layout.node.offset,
+		    adding->table);
+	return true;
+}
+
 void vms_linux_bpf_refresh(struct vms_linux *guest)
 {
-	struct layout layout;
-	uint64_t head, node, tree;
+	struct adding adding = { .guest = guest };
+	uint64_t head, tree;
 	g_autoptr(GError) error = NULL;
 	if (!guest->btf || !vms_linux_symbol(guest, "bpf_kallsyms", &head) ||
-	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &layout))
+	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members),
+			      &adding.layout))
 		return;
-	struct vms_list list;
 	g_mutex_lock(&guest->lock);
 	if (guest->bpf && guest->bpf_stamp.va &&
 	    !vms_stamp_is_old(&guest->bpf_stamp, guest->memory)) {
 		g_mutex_unlock(&guest->lock);
 		return;
 	}
-	struct vms_symbol_table *table = vms_symbol_table_new("bpf");
+	struct vms_symbol_table *table = adding.table = vms_symbol_table_new("bpf");
 	if (vms_linux_symbol(guest, "bpf_tree", &tree))
 		vms_stamp_find(guest->btf, tree, "latch_tree_root", "seq", &guest->bpf_stamp);
 	vms_stamp_take(&guest->bpf_stamp, guest->memory);
-	vms_list_begin(&list, guest->memory, head, PROGRAMS_LIMIT, "list of BPF programs");
-	while (vms_list_next(&list, &node, &error))
-		add_program(guest, &layout, node - layout.node.offset, table);
+	const struct vms_list list = { guest->memory, "list of BPF programs", head,
+				       PROGRAMS_LIMIT };
+	vms_list_walk(&list, visit_program, &adding, &error);
 	vms_symbol_table_finish(table, 0);
 	vms_symbol_table_unref(guest->bpf);
 	guest->bpf = table;

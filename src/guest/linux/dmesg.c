@@ -158,9 +158,9 @@ static bool block_at(const struct ring *ring, uint64_t id, uint64_t begin, uint6
 {
 	uint64_t mask = (UINT64_C(1) << ring->size_bits) - 1, block_id;
 	uint64_t at = begin & mask, size = next - begin;
-	if (begin & LPOS_DATALESS) {
+	if (begin == LPOS_EMPTY_LINE) {
 		*ret = (struct vms_bytes) { ring->text.data, 0 };
-		return begin == LPOS_EMPTY_LINE;
+		return true;
 	}
 	/* A block that would not fit before the ring's end lies at its begin. */
 	if (begin >> ring->size_bits != (next - 1) >> ring->size_bits) {
@@ -177,12 +177,18 @@ static bool block_at(const struct ring *ring, uint64_t id, uint64_t begin, uint6
 	return true;
 }
 
+enum record_state {
+	RECORD_GIVEN,
+	RECORD_ABSENT, /* its text is still being written, or the kernel has dropped it */
+	RECORD_DAMAGED,
+};
+
 /*
- * The record with a descriptor id, if it is complete and its text not overwritten. `*left` are the
- * bytes of the ring that no record has taken yet. False: this record needs more of them.
+ * Gives the record with a descriptor id. `*left` are the bytes of the ring that no record has taken
+ * yet: a kernel's records do not overlap.
  */
-static bool give_by_id(const struct ring *ring, uint64_t id, uint64_t *left, each_record each,
-		       void *data)
+static enum record_state give_by_id(const struct ring *ring, uint64_t id, uint64_t *left,
+				    each_record each, void *data)
 {
 	const struct log_layout *layout = ring->layout;
 	uint64_t index = id & ((UINT64_C(1) << ring->count_bits) - 1);
@@ -192,24 +198,26 @@ static bool give_by_id(const struct ring *ring, uint64_t id, uint64_t *left, eac
 	struct vms_bytes info = { ring->infos.data + index * layout->info_stride,
 				  layout->info_stride };
 	struct vms_bytes block, lpos;
-	if (!vms_bytes_has(desc, layout->lpos.offset, 0))
-		return true;
+	if (!vms_bytes_has(desc, layout->lpos.offset, 0) ||
+	    !vms_member_get(desc, &layout->state, &state) || (state & ID_MASK) != id)
+		return RECORD_DAMAGED;
+	if (state >> STATE_SHIFT != STATE_COMMITTED && state >> STATE_SHIFT != STATE_FINALIZED)
+		return RECORD_ABSENT;
 	lpos = (struct vms_bytes) { desc.data + layout->lpos.offset,
 				    desc.size - layout->lpos.offset };
-	if (!vms_member_get(desc, &layout->state, &state) || (state & ID_MASK) != id ||
-	    (state >> STATE_SHIFT != STATE_COMMITTED && state >> STATE_SHIFT != STATE_FINALIZED) ||
-	    !vms_member_get(lpos, &layout->begin, &begin) ||
+	if (!vms_member_get(lpos, &layout->begin, &begin) ||
 	    !vms_member_get(lpos, &layout->next, &next) ||
 	    !vms_member_get(info, &layout->time, &time) ||
-	    !vms_member_get(info, &layout->text_size, &size) ||
-	    !block_at(ring, id, begin, next, &block))
-		return true;
-	if (block.size > *left)
-		return false;
+	    !vms_member_get(info, &layout->text_size, &size))
+		return RECORD_DAMAGED;
+	if (begin & LPOS_DATALESS && begin != LPOS_EMPTY_LINE)
+		return RECORD_ABSENT;
+	if (!block_at(ring, id, begin, next, &block) || block.size > *left)
+		return RECORD_DAMAGED;
 	*left -= block.size;
 	block.size = MIN(block.size, size);
 	give_record(time, record_level(info, &layout->text_size), block, each, data);
-	return true;
+	return RECORD_GIVEN;
 }
 
 /* Newly allocated bytes; the caller has checked the size. */
@@ -286,16 +294,17 @@ static bool give_ring(struct vms_linux *guest, const struct log_layout *layout, 
 	if (!read)
 		return false;
 	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK, left = ring.text.size;
-	for (uint64_t i = 0; i <= last && i >> ring.count_bits == 0; i++) {
-		if (give_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each, data))
-			continue;
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "log of the guest's kernel: its records overlap, they claim more than "
-			    "the %zu bytes of text that it has; the rest is left out",
-			    ring.text.size);
-		return false;
-	}
-	return true;
+	uint64_t n = MIN(last, (UINT64_C(1) << ring.count_bits) - 1) + 1, damaged = 0;
+	for (uint64_t i = 0; i < n; i++)
+		damaged += give_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each, data) ==
+			   RECORD_DAMAGED;
+	if (damaged == 0)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+		    "log of the guest's kernel: %" PRIu64 " of %" PRIu64 " records cannot be read: "
+		    "they are damaged, or were overwritten meanwhile",
+		    damaged, n);
+	return false;
 }
 
 /* ---- the ring of records, before 5.10 --------------------------------- */

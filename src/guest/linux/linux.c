@@ -508,6 +508,8 @@ static struct vms_linux *look_again(struct vms_linux *guest, const struct vms_li
 		return guest;
 	for (unsigned looks = 1; guest->missing && looks < LOOKS_LIMIT; looks++) {
 		g_autofree char *why = NULL;
+		if (vms_machine_ended(machine) == VMS_MACHINE_GONE)
+			break;
 		vms_log(VMS_LOG_DEBUG, "The guest is looked at again: %s", guest->missing);
 		g_usleep(LOOKS_PAUSE_US);
 		struct vms_linux *anew = look(machine, arch, &why, NULL);
@@ -526,6 +528,12 @@ struct vms_linux *vms_linux_detect(struct vms_machine *machine, char **why, GErr
 	if (!guest)
 		return NULL;
 	guest = look_again(guest, arch);
+	if (guest->missing && vms_machine_ended(machine) == VMS_MACHINE_GONE) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s has ended, or hung up",
+			    vms_machine_info(machine)->name);
+		vms_linux_free(guest);
+		return NULL;
+	}
 	/* After a reset, what is left of the last kernel may be found, and that lacks a lot. */
 	if (guest->missing)
 		vms_log(vms_machine_resets(machine) > 0 ? VMS_LOG_INFO : VMS_LOG_WARNING, "%s",

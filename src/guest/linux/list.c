@@ -3,42 +3,55 @@
 
 #include <inttypes.h>
 
-void vms_list_begin(struct vms_list *list, struct vms_memory *memory, uint64_t head, uint64_t limit,
-		    const char *name)
+/* Where in a struct list_head the pointers are. */
+#define NEXT 0
+#define PREV sizeof(uint64_t)
+
+struct walk {
+	const struct vms_list *list;
+	vms_list_visit *visit;
+	void *data;
+	GHashTable *seen; /* addresses of the nodes that were visited */
+};
+
+static bool fail(const struct vms_list *list, int code, const char *what, uint64_t va,
+		 GError **error)
 {
-	*list = (struct vms_list) {
-		.memory = memory,
-		.name = name,
-		.head = head,
-		.at = head,
-		.seen = head,
-		.limit = limit,
-	};
+	g_set_error(error, VMS_ERROR, code, "%s of the guest%s 0x%" PRIx64, list->name, what, va);
+	return false;
 }
 
-bool vms_list_next(struct vms_list *list, uint64_t *ret, GError **error)
+/* From the head to the head again, or to what is no node or was visited before. */
+static bool walk_one_way(struct walk *walk, uint64_t pointer, GError **error)
 {
-	uint64_t next;
-	if (!vms_memory_read_u64(list->memory, list->at, &next)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-			    "%s of the guest: cannot read its node at 0x%" PRIx64, list->name,
-			    list->at);
-		return false;
+	const struct vms_list *list = walk->list;
+	uint64_t at = list->head, node;
+	for (;; at = node) {
+		if (!vms_memory_read_u64(list->memory, at + pointer, &node))
+			return fail(list, VMS_ERROR_UNREADABLE, ": cannot read its node at", at,
+				    error);
+		if (node == list->head)
+			return true;
+		void *key = GSIZE_TO_POINTER(node);
+		if (g_hash_table_size(walk->seen) == list->limit ||
+		    g_hash_table_contains(walk->seen, key)) {
+			g_autofree char *what = g_strdup_printf(" does not end: %u nodes, then",
+								g_hash_table_size(walk->seen));
+			return fail(list, VMS_ERROR_MALFORMED, what, node, error);
+		}
+		if (!walk->visit(node, walk->data))
+			return fail(list, VMS_ERROR_UNREADABLE,
+				    ": cannot read what belongs to its node at", node, error);
+		g_hash_table_add(walk->seen, key);
 	}
-	if (next == list->head)
-		return false;
-	if (next == list->seen || list->n == list->limit) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "%s of the guest does not end: %" PRIu64 " nodes, then 0x%" PRIx64,
-			    list->name, list->n, next);
-		return false;
-	}
-	/* Brent's way to notice a circle: remember a node after 1, 2, 4, 8 … nodes. */
-	if (++list->n >= 2 * list->seen_at + 1) {
-		list->seen = next;
-		list->seen_at = list->n;
-	}
-	list->at = next;
-	*ret = next;
-	return true;
+}
+
+bool vms_list_walk(const struct vms_list *list, vms_list_visit *visit, void *data, GError **error)
+{
+	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+	struct walk walk = { list, visit, data, seen };
+	if (walk_one_way(&walk, NEXT, error))
+		return true;
+	walk_one_way(&walk, PREV, NULL);
+	return false;
 }

@@ -4,21 +4,23 @@
 
 #include <vmscope/memory.h>
 
-/* A walk. A list in guest memory may lead anywhere and never end. */
+/* A list in guest memory: it may lead anywhere and never end. */
 struct vms_list {
 	struct vms_memory *memory;
 	const char *name; /* for messages: "list of modules" */
 	uint64_t head;	  /* address of the struct list_head that the list begins with */
-	uint64_t at;
-	uint64_t seen, seen_at; /* a node passed, and after how many nodes: tells circles */
-	uint64_t n, limit;
+	uint64_t limit;	  /* the largest number of nodes believed */
 };
 
-/* `limit` is the largest number of nodes believed. */
-void vms_list_begin(struct vms_list *list, struct vms_memory *memory, uint64_t head, uint64_t limit,
-		    const char *name);
 /*
- * The next node's struct list_head. False at the end of the list, and with an error: UNREADABLE,
+ * Takes a node by the address of its struct list_head. False: what it belongs to cannot be read, so
+ * that it is none.
+ */
+typedef bool vms_list_visit(uint64_t node, void *data);
+
+/*
+ * Visits every node, each once. Where the list is damaged, it is walked from its other end, too:
+ * all nodes on both sides of the damage are visited, and the damage is the error: UNREADABLE,
  * MALFORMED (a circle that leaves out the head, or more nodes than the limit).
  */
-bool vms_list_next(struct vms_list *list, uint64_t *ret, GError **error);
+bool vms_list_walk(const struct vms_list *list, vms_list_visit *visit, void *data, GError **error);

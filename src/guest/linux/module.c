@@ -524,17 +524,27 @@ static void place_regions(struct vms_linux_modules *modules)
 	g_array_sort(modules->regions, compare_regions);
 }
 
-/* Adds the module at `va` to the list: the one that was there before, or what is read of it now. */
-static void add_module(struct vms_linux *guest, uint64_t va, GPtrArray *old, GPtrArray *added)
+/* A list that is being read. */
+struct listing {
+	struct vms_linux *guest;
+	GPtrArray *old;	  /* the modules of the last list that are not in this one so far */
+	GPtrArray *added; /* those of this list that were not in the last one */
+};
+
+/* Adds a module to the list: the one that was there before, or what is read of it now. */
+static bool visit_module(uint64_t node, void *data)
 {
+	const struct listing *listing = data;
+	struct vms_linux *guest = listing->guest;
 	struct vms_linux_modules *modules = guest->modules;
-	struct loaded_module *loaded = read_module(modules, guest->memory, va);
+	struct loaded_module *loaded =
+		read_module(modules, guest->memory, node - modules->node.offset);
 	if (!loaded) {
 		modules->is_settled = false;
-		return;
+		return true;
 	}
 	modules->is_settled &= loaded->is_settled;
-	struct loaded_module *known = take_known(old, loaded);
+	struct loaded_module *known = take_known(listing->old, loaded);
 	if (known) {
 		known->is_settled = loaded->is_settled;
 		free_module(loaded);
@@ -542,30 +552,27 @@ static void add_module(struct vms_linux *guest, uint64_t va, GPtrArray *old, GPt
 	} else {
 		read_symbols(modules, guest->memory, loaded);
 		read_orc(guest, loaded);
-		g_ptr_array_add(added, loaded);
+		g_ptr_array_add(listing->added, loaded);
 	}
 	g_ptr_array_add(modules->list, loaded);
+	return true;
 }
 
 static bool read_list(struct vms_linux *guest, GPtrArray *old, GError **error)
 {
 	struct vms_linux_modules *modules = guest->modules;
 	g_autoptr(GPtrArray) added = g_ptr_array_new();
-	struct vms_list list;
-	uint64_t node;
-	GError *list_error = NULL;
+	const struct vms_list list = { guest->memory, "list of modules", modules->head,
+				       MODULES_LIMIT };
+	struct listing listing = { guest, old, added };
 	modules->budget = BYTES_LIMIT;
 	modules->is_settled = true;
 	vms_stamp_take(&modules->stamp, guest->memory);
-	vms_list_begin(&list, guest->memory, modules->head, MODULES_LIMIT, "list of modules");
-	while (vms_list_next(&list, &node, &list_error))
-		add_module(guest, node - modules->node.offset, old, added);
-	if (list_error || vms_stamp_is_old(&modules->stamp, guest->memory))
+	bool walked = vms_list_walk(&list, visit_module, &listing, error);
+	if (!walked || vms_stamp_is_old(&modules->stamp, guest->memory))
 		for (guint i = 0; i < added->len; i++)
 			((struct loaded_module *)added->pdata[i])->is_torn = true;
-	if (list_error)
-		g_propagate_error(error, list_error);
-	return !list_error;
+	return walked;
 }
 
 bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error)

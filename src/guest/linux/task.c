@@ -174,67 +174,68 @@ static int compare_tasks(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-static bool unreadable(uint64_t va, GError **error)
-{
-	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-		    "tasks of the guest: cannot read the one at 0x%" PRIx64, va);
-	return false;
-}
+/* A list of tasks that is being read. */
+struct listing {
+	struct vms_linux *guest;
+	GArray *tasks;
+	GHashTable *seen; /* addresses of those in `tasks` */
+	GError *loss;	  /* the first reason why some are missing, or NULL */
+};
 
-/* Adds the threads of the process whose leader is at `leader`. */
-static bool list_threads(struct vms_linux *guest, uint64_t leader, GArray *ret, GError **error)
+static void note_loss(struct listing *listing, GError *loss)
 {
-	const struct vms_linux_tasks *tasks = guest->tasks;
-	struct vms_list list;
-	uint64_t signal, node;
-	if (!vms_member_read(guest->memory, leader, &tasks->signal, &signal))
-		return unreadable(leader, error);
-	vms_list_begin(&list, guest->memory, signal + tasks->thread_head.offset,
-		       TASKS_LIMIT - ret->len, "list of a process's threads");
-	GError *list_error = NULL;
-	while (vms_list_next(&list, &node, &list_error)) {
-		struct vms_task task = { 0 };
-		uint64_t va = node - tasks->thread_node.offset;
-		if (!read_task(tasks, guest->memory, va, &task))
-			return unreadable(va, error);
-		g_array_append_val(ret, task);
-	}
-	if (list_error)
-		g_propagate_error(error, list_error);
-	return !list_error;
-}
-
-/* Memory is missing, as in a damaged file: what is there may still be told. Keeps the first such.
- */
-static bool take_missing(GError **failure, GError **missing)
-{
-	if (!g_error_matches(*failure, VMS_ERROR, VMS_ERROR_UNREADABLE))
-		return false;
-	if (*missing)
-		g_clear_error(failure);
+	if (listing->loss)
+		g_clear_error(&loss);
 	else
-		*missing = g_steal_pointer(failure);
+		listing->loss = loss;
+}
+
+/* Of a damaged list the same task may be on several, or a task may be none. */
+static bool add_task(struct listing *listing, uint64_t va)
+{
+	struct vms_task task = { 0 };
+	if (!read_task(listing->guest->tasks, listing->guest->memory, va, &task) ||
+	    !g_hash_table_add(listing->seen, GSIZE_TO_POINTER(va)))
+		return false;
+	g_array_append_val(listing->tasks, task);
 	return true;
 }
 
-/* Fails if a list is malformed. Sets *missing if some are not in `ret`. */
-static bool list_processes(struct vms_linux *guest, GArray *ret, GError **missing, GError **error)
+static bool visit_thread(uint64_t node, void *data)
 {
+	struct listing *listing = data;
+	return add_task(listing, node - listing->guest->tasks->thread_node.offset);
+}
+
+/* Adds the threads of a process, at least its leader. */
+static bool visit_process(uint64_t node, void *data)
+{
+	struct listing *listing = data;
+	struct vms_linux *guest = listing->guest;
 	const struct vms_linux_tasks *tasks = guest->tasks;
-	struct vms_list list;
-	uint64_t node;
-	vms_list_begin(&list, guest->memory, tasks->init_task + tasks->tasks.offset, TASKS_LIMIT,
-		       "list of processes");
-	GError *failure = NULL;
-	while (vms_list_next(&list, &node, &failure)) {
-		if (!list_threads(guest, node - tasks->tasks.offset, ret, &failure) &&
-		    !take_missing(&failure, missing))
-			break;
-	}
-	if (!failure || take_missing(&failure, missing))
+	uint64_t leader = node - tasks->tasks.offset, signal;
+	GError *loss = NULL;
+	if (!vms_member_read(guest->memory, leader, &tasks->signal, &signal))
+		return false;
+	const struct vms_list list = { guest->memory, "list of a process's threads",
+				       signal + tasks->thread_head.offset,
+				       TASKS_LIMIT - listing->tasks->len };
+	if (vms_list_walk(&list, visit_thread, listing, &loss))
 		return true;
-	g_propagate_error(error, failure);
-	return false;
+	note_loss(listing, loss);
+	return g_hash_table_contains(listing->seen, GSIZE_TO_POINTER(leader)) ||
+	       add_task(listing, leader);
+}
+
+/* Fills listing->tasks, and listing->loss if it is not all of them. */
+static void list_processes(struct listing *listing)
+{
+	const struct vms_linux_tasks *tasks = listing->guest->tasks;
+	const struct vms_list list = { listing->guest->memory, "list of processes",
+				       tasks->init_task + tasks->tasks.offset, TASKS_LIMIT };
+	GError *loss = NULL;
+	if (!vms_list_walk(&list, visit_process, listing, &loss))
+		note_loss(listing, loss);
 }
 
 static bool understood(const struct vms_linux *guest, GError **error)
@@ -248,26 +249,24 @@ static bool understood(const struct vms_linux *guest, GError **error)
 	return false;
 }
 
-GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **error)
+GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **loss, GError **error)
 {
 	if (!understood(guest, error))
 		return NULL;
-	g_autoptr(GArray) ret = g_array_new(false, false, sizeof(struct vms_task));
-	g_autoptr(GError) missing = NULL;
+	g_autoptr(GArray) tasks = g_array_new(false, false, sizeof(struct vms_task));
+	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+	struct listing listing = { guest, tasks, seen, NULL };
 	g_mutex_lock(&guest->lock);
-	bool listed = list_processes(guest, ret, &missing, error);
+	list_processes(&listing);
 	g_mutex_unlock(&guest->lock);
-	if (!listed)
-		return NULL;
-	if (missing && ret->len == 0) {
-		g_propagate_error(error, g_steal_pointer(&missing));
+	if (listing.loss && (!loss || tasks->len == 0)) {
+		g_propagate_error(error, listing.loss);
 		return NULL;
 	}
-	if (missing)
-		vms_log(VMS_LOG_WARNING, "some of the guest's threads are missing: %s",
-			missing->message);
-	g_array_sort(ret, compare_tasks);
-	return g_steal_pointer(&ret);
+	if (listing.loss)
+		g_propagate_error(loss, listing.loss);
+	g_array_sort(tasks, compare_tasks);
+	return g_steal_pointer(&tasks);
 }
 
 /* ---- a task that does not run ----------------------------------------- */

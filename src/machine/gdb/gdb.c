@@ -36,7 +36,8 @@ static bool fail_connection(struct vms_gdb *gdb, const char *what, GError **erro
 static bool check_open(struct vms_gdb *gdb, GError **error)
 {
 	return !gdb->broken ||
-	       vms_gdb_fail(gdb, VMS_ERROR_CLOSED, "the connection broke earlier", error);
+	       vms_gdb_fail(gdb, VMS_ERROR_CLOSED,
+			    "the connection is broken: the stub has ended, or hung up", error);
 }
 
 /*

@@ -141,7 +141,7 @@ static bool read_document(struct target *target, const char *name, GError **erro
 	if (!document)
 		return false;
 	g_autoptr(GMarkupParseContext) context =
-		g_markup_parse_context_new(&parser, G_MARKUP_PREFIX_ERROR_POSITION, target, NULL);
+		g_markup_parse_context_new(&parser, 0, target, NULL);
 	g_autoptr(GError) failure = NULL;
 	target->depth++;
 	bool parsed = g_markup_parse_context_parse(context, document->str, (gssize)document->len,

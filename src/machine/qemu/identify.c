@@ -152,6 +152,7 @@ static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
 	machine->n_vcpus = vcpus->len;
 	machine->vcpu_threads = g_new0(pid_t, vcpus->len);
 	qemu->cpu_index = g_new0(unsigned, vcpus->len);
+	qemu->n_cpu_indices = vcpus->len;
 	for (guint i = 0; i < vcpus->len; i++) {
 		const struct vcpu *vcpu = &g_array_index(vcpus, struct vcpu, i);
 		machine->vcpu_threads[i] = check_thread(machine->info.pid, vcpu->thread);
@@ -168,4 +169,21 @@ bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
 	if (!identify_arch(qemu, error) || !identify_vcpus(qemu, error))
 		return false;
 	return true;
+}
+
+bool vms_qemu_check_vcpus(struct vms_machine *machine, GError **error)
+{
+	struct vms_qemu *qemu = (struct vms_qemu *)machine;
+	g_autoptr(GArray) now = list_vcpus(qemu, error);
+	if (!now)
+		return false;
+	bool same = now->len == qemu->n_cpu_indices;
+	for (guint i = 0; same && i < now->len; i++)
+		same = g_array_index(now, struct vcpu, i).index == qemu->cpu_index[i];
+	if (!same)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "%s has other vCPUs than when it was attached, %u instead of %u: some "
+			    "were plugged or unplugged since; attach anew",
+			    machine->info.name, now->len, qemu->n_cpu_indices);
+	return same;
 }

@@ -23,6 +23,7 @@ struct vms_qemu {
 	uint64_t followed_changes, followed_ns; /* events of memory, and time, of the last look */
 	GStringChunk *strings;			/* of info */
 	unsigned *cpu_index; /* QEMU's indices of the vCPUs at the opening, ascending */
+	unsigned n_cpu_indices;
 	struct vms_vcpu_state *vcpu_state; /* NULL: not looked for yet */
 	bool told_registers; /* it was logged that `info registers` is not understood */
 	bool has_no_job;     /* there was no job when there had been `jobs` events */
@@ -102,6 +103,8 @@ void vms_vcpu_state_free(struct vms_vcpu_state *state);
 
 /* Fills in `machine.info`, the architecture and the vCPUs (identify.c). */
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error);
+/* A function of struct vms_engine (identify.c). */
+bool vms_qemu_check_vcpus(struct vms_machine *machine, GError **error);
 
 /* Reads the memory map, and finds the guest's RAM in QEMU's process (memory_map.c). */
 void vms_qemu_open_map(struct vms_qemu *qemu);

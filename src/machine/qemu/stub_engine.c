@@ -665,6 +665,7 @@ static const struct vms_engine engine = {
 	.system_regs = system_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
+	.check_vcpus = vms_qemu_check_vcpus,
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""Where a command's output goes: pipes that close, streams that are closed, terminals that stop."""
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import tempfile
+import termios
+import unittest
+
+import harness
+from harness import VMSCOPE, vmscope, wait_for
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = harness.shared_guest("6.1")
+        cls.target = cls.guest.target
+
+    def start(self, *arguments, **options):
+        process = subprocess.Popen([VMSCOPE, *arguments, *self.target], stdin=subprocess.DEVNULL,
+                                   **options)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+
+class Pipes(Case):
+    def test_reader_goes_away(self):
+        """As `| head`: an end by SIGPIPE, without a word."""
+        for command in (("symbol",), ("ps", "--json"), ("dmesg",)):
+            with self.subTest(command):
+                process = self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                process.stdout.close()
+                self.assertEqual(process.stderr.read(), b"")
+                process.stderr.close()
+                self.assertEqual(process.wait(), -signal.SIGPIPE)
+
+    def test_disk_is_full(self):
+        with open("/dev/full", "w") as full:
+            process = self.start("regs", stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertIn("No space left on device", process.stderr.read())
+            process.stderr.close()
+            self.assertEqual(process.wait(), 1)
+
+    def test_reader_that_waits(self):
+        """A pager may stay for hours: meanwhile nothing is left in QEMU, and others can use it."""
+        pipe = harness.full_pipe(self)
+        process = self.start("symbol", stdout=pipe)
+        wait_for(lambda: harness.is_blocked(process, "pipe_write"), "the output to fill the pipe")
+        self.assertEqual([device["label"] for device in self.guest.qmp.command("query-chardev")
+                          if device["label"].startswith("vmscope")], [])
+        self.assertIn("rip", vmscope("regs", "rip", *self.target).out)
+        self.assertIsNone(process.poll())
+
+
+class Closed(Case):
+    def run_closed(self, streams, *arguments):
+        """With these streams closed; what is left of its output, and its status."""
+        def close():
+            for stream in streams:
+                os.close(stream)
+        return subprocess.run([VMSCOPE, *arguments, *self.target], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, preexec_fn=close, text=True)
+
+    def test_not_into_qemu(self):
+        """What the guest writes must not come to QEMU's monitor, which would do it."""
+        self.guest.run("echo '{\"execute\":\"stop\"}' >/dev/kmsg")
+        for streams in ((1,), (2,), (0, 1), (0, 1, 2)):
+            for command in ("dmesg", "regs"):
+                with self.subTest(streams=streams, command=command):
+                    run = self.run_closed(streams, command)
+                    self.assertEqual(self.guest.qmp.status(), "running")
+                    self.assertEqual(run.returncode, 1 if 1 in streams else 0)
+                    if 2 not in streams and 1 in streams:
+                        self.assertIn("standard output: Bad file descriptor", run.stderr)
+
+    def test_into_a_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "out")
+            run = self.run_closed((0, 1, 2), "ps", "--json", "-o", path)
+            self.assertEqual(run.returncode, 0)
+            self.assertIn("kthreadd", [row["comm"] for row in json.loads(path.read_text())])
+
+
+class Dash(Case):
+    def test_standard_output(self):
+        with tempfile.TemporaryDirectory() as directory:
+            here = {"cwd": directory}
+            self.assertIn("kthreadd", vmscope("ps", "-o", "-", *self.target, **here).out)
+            run = vmscope("sample", "-t", "0.2", "--facts", "none", "-o", "-", "-o", "x.svg",
+                          *self.target, **here)
+            self.assertIn("vCPU 0:", run.out)
+            self.assertEqual(os.listdir(directory), ["x.svg"])
+
+    def test_core_file(self):
+        run = vmscope("core", "-o", "-", *self.target, check=False)
+        self.assertEqual(run.status, 2)
+
+
+class StoppedTerminal(Case):
+    def test_result_is_written(self):
+        """Progress is shown on a terminal only while that takes it."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        termios.tcflow(theirs, termios.TCOOFF)
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "out")
+            process = self.start("sample", "-t", "0.5", "-o", path, stderr=theirs,
+                                 stdout=subprocess.DEVNULL)
+            wait_for(path.exists, "the report")
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(harness.ANSWER_SECONDS)
+        self.assertEqual(process.poll(), -signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main()
