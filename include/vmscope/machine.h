@@ -265,8 +265,8 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 /*
- * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs stands
- * still again and again meanwhile.
+ * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs
+ * stands still again and again meanwhile.
  */
 bool vms_machine_read_stops(struct vms_machine *machine, uint64_t pa);
 
