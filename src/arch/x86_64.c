@@ -317,7 +317,9 @@ static void x86_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret
 {
 	const bool known = vms_regs_have(regs, CS_ATTR);
 	const uint64_t attr = regs->value[CS_ATTR];
-	ret->is_certain = known || is_8086_mode(regs);
+	/* Only 64-bit code lies beyond 4 GiB. */
+	const bool is_high = vms_x86_64_is_long_mode(regs) && regs->value[RIP] > UINT32_MAX;
+	ret->is_certain = known || is_high || is_8086_mode(regs);
 	if (vms_x86_64_is_long_mode(regs) && (!known || (attr & ATTR_LONG)))
 		return;
 	if (known)

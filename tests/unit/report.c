@@ -779,7 +779,6 @@ int main(int argc, char **argv)
 		{ "hold-fails", test_hold_fails },
 		{ "silent", test_silent },
 		{ "given-up", test_given_up },
-		{ "gone-on", test_gone_on },
 		{ "regs-fail", test_regs_fail },
 		{ "torn", test_torn },
 		{ "paused", test_paused },
@@ -799,5 +798,7 @@ int main(int argc, char **argv)
 		g_test_add(path, struct fixture, each ? tests : NULL, set_up, tests[i / 2].run,
 			   tear_down);
 	}
+	/* Every second hold is too short: with threads these are not every vCPU's second ones. */
+	g_test_add("/report/gone-on", struct fixture, NULL, set_up, test_gone_on, tear_down);
 	return g_test_run();
 }

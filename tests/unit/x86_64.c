@@ -355,6 +355,20 @@ static void test_real_mode(void)
 	g_assert_cmphex(regs.value[RBP], ==, 0x81010);
 }
 
+/* Of code that no segment tells: compatibility mode has 32-bit code below 4 GiB. */
+static void test_beyond_4_gib(void)
+{
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CR0, 0x80000011);
+	vms_regs_set(&regs, EFER, 0x500);
+	vms_regs_set(&regs, RIP, 0xffffffff);
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 64);
+	g_assert_false(mode_of(&regs).is_certain);
+	vms_regs_set(&regs, RIP, 0xffffffff81000000);
+	g_assert_cmpuint(mode_of(&regs).bits, ==, 64);
+	g_assert_true(mode_of(&regs).is_certain);
+}
+
 static void test_protected_mode(void)
 {
 	struct vms_regs regs = { 0 };
@@ -490,6 +504,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/x86_64/halted", test_halted);
 	g_test_add_func("/x86_64/frame-pointer", test_frame_pointer);
 	g_test_add_func("/x86_64/real-mode", test_real_mode);
+	g_test_add_func("/x86_64/beyond-4-gib", test_beyond_4_gib);
 	g_test_add_func("/x86_64/protected-mode", test_protected_mode);
 	g_test_add_func("/x86_64/long-mode", test_long_mode);
 	g_test_add_func("/x86_64/narrow-frame-pointer", test_narrow_frame_pointer);
