@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Addresses as people write and read them, and what lies there. */
 #include "session.h"
-#include <errno.h>
+#include "values.h"
 #include <string.h>
 
 struct found {
@@ -17,21 +17,17 @@ static void keep_first(const struct vms_symbol *symbol, const char *module, void
 		found->va = symbol->va;
 }
 
-static bool parse_number(const char *text, uint64_t *ret)
-{
-	char *end;
-	errno = 0;
-	*ret = g_ascii_strtoull(text, &end, 0);
-	return g_ascii_isdigit(text[0]) && *end == '\0' && errno == 0;
-}
-
 bool session_address(struct session *session, const char *text, uint64_t *ret, GError **error)
 {
-	if (parse_number(text, ret))
+	if (value_in_c(text, ret))
 		return true;
+	if (g_ascii_isdigit(text[0])) {
+		usage_error(error, "\"%s\" is no address: it must be a number up to 64 bits", text);
+		return false;
+	}
 	const char *plus = strchr(text, '+');
 	uint64_t offset = 0;
-	if (plus && !parse_number(plus + 1, &offset)) {
+	if (plus && !value_in_c(plus + 1, &offset)) {
 		usage_error(error, "\"%s\" is no address: after \"+\" comes a number", text);
 		return false;
 	}

@@ -56,8 +56,20 @@ static bool is_usage(const GError *error)
 	       g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 }
 
+/*
+ * Ends by SIGPIPE, as a program does that writes into a closed pipe: the shell says nothing of it.
+ * Returns if whoever started vmscope ignores that signal.
+ */
+static void end_by_closed_pipe(void (*inherited)(int))
+{
+	signal(SIGPIPE, inherited);
+	raise(SIGPIPE);
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
+	/* A closed pipe must not kill vmscope while it holds a guest. */
+	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	struct session session = { .command = command };
 	g_autoptr(GError) error = NULL;
 	g_autofree char *program = g_strconcat("vmscope ", command->name, NULL);
@@ -66,6 +78,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 	session_clear(&session);
 	if (done)
 		return session.status;
+	if (session.reader_gone)
+		end_by_closed_pipe(on_pipe);
 	bool usage = is_usage(error);
 	g_autofree char *help = usage ? g_strdup_printf(" (see \"%s --help\")", program) : NULL;
 	fprintf(stderr, "vmscope: %s%s\n", error->message, usage ? help : "");
@@ -75,10 +89,10 @@ static int run_command(const struct command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	setlocale(LC_CTYPE, "");
-	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
 	const char *name = argc > 1 ? argv[1] : "";
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+	const bool help = strcmp(name, "help") == 0;
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) {
 		print_help(stdout);
 		return EXIT_DONE;
 	}
@@ -86,8 +100,15 @@ int main(int argc, char **argv)
 		puts("vmscope " VMS_VERSION);
 		return EXIT_DONE;
 	}
+	if (help) { /* "help COMMAND" is "COMMAND --help" */
+		argc--;
+		argv++;
+		name = argv[1];
+	}
 	int words;
 	const struct command *command = argc > 1 ? parse_command(argc, argv, &words) : NULL;
+	if (command && help)
+		return run_command(command, 2, (char *[]) { argv[0], (char[]) { "--help" }, NULL });
 	if (command)
 		return run_command(command, argc - words, argv + words);
 	if (name[0])

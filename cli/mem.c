@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope mem: guest memory in hexadecimal. */
 #include "commands.h"
+#include "values.h"
 
 #define DEFAULT_LENGTH 256
 #define MAX_LENGTH     (UINT64_C(256) << 20)
@@ -46,6 +47,15 @@ static void add_lines(struct session *session, uint64_t address, const uint8_t *
 		session_table(session, table);
 }
 
+static bool parse_length(const char *text, uint64_t *ret, GError **error)
+{
+	if (value_in_c(text, ret) && *ret > 0 && *ret <= MAX_LENGTH)
+		return true;
+	usage_error(error, "LENGTH %s: it must be from 1 to %" G_GUINT64_FORMAT " bytes", text,
+		    MAX_LENGTH);
+	return false;
+}
+
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
 	gboolean physical = FALSE, raw = FALSE;
@@ -65,14 +75,15 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		usage_error(error, "give one of --raw and --json");
 		return false;
 	}
-	if (!session_open_guest(session, error) || !session_vcpu(session, cpu, &vcpu, error) ||
-	    !session_address(session, argv[1], &address, error) ||
-	    (argc > 2 && !session_address(session, argv[2], &length, error)))
-		return false;
-	if (length == 0 || length > MAX_LENGTH) {
-		usage_error(error, "LENGTH must be from 1 to %" G_GUINT64_FORMAT, MAX_LENGTH);
+	if (physical && cpu) {
+		usage_error(error, "give one of --physical and --cpu: all vCPUs have the same "
+				   "guest-physical memory");
 		return false;
 	}
+	if ((argc > 2 && !parse_length(argv[2], &length, error)) ||
+	    !session_open_guest(session, error) || !session_vcpu(session, cpu, &vcpu, error) ||
+	    !session_address(session, argv[1], &address, error))
+		return false;
 	g_autofree uint8_t *bytes = g_malloc(length);
 	if (!session_read(session, physical, vcpu, address, bytes, length, error))
 		return false;

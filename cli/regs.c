@@ -18,7 +18,7 @@ static bool add_registers(const struct vms_arch *arch, unsigned cpu, const struc
 				    *names, arch->name);
 			return false;
 		}
-		vms_table_add(table, (uint64_t)cpu, *names, regs->value[i]);
+		vms_table_add(table, (uint64_t)cpu, arch->regs[i].name, regs->value[i]);
 	}
 	return true;
 }

@@ -63,6 +63,6 @@ const struct command command_run = {
 	.name = "run",
 	.arguments = "-- qemu-system-x86_64 …",
 	.summary = "Start QEMU so that vmscope can reach it",
-	.options = SESSION_GUEST | SESSION_RUNNING,
+	.options = SESSION_GUEST | SESSION_RUNNING | SESSION_NO_OUTPUT,
 	.run = run,
 };

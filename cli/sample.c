@@ -187,33 +187,45 @@ static struct vms_sample_report *make_report(struct session *session, const stru
 	return report;
 }
 
-/* The format that a file's name asks for. */
-static enum vms_format format_of(const char *path)
+/* What is to be written of a run. */
+struct results {
+	const struct vms_exporter *exporter; /* NULL: each output's name tells */
+	unsigned profile_flags;
+	const char *const *items; /* of the machine; NULL: the usual ones */
+	struct vms_export_options options;
+};
+
+/* The exporter of an output; of the terminal where `path` is NULL. */
+static const struct vms_exporter *exporter_of(const struct results *results, const char *path)
 {
-	if (g_str_has_suffix(path, ".svg"))
-		return VMS_FORMAT_SVG;
-	if (g_str_has_suffix(path, ".folded"))
-		return VMS_FORMAT_FOLDED;
-	return VMS_FORMAT_TEXT;
+	return results->exporter ? results->exporter : vms_exporter_by_path(path ? path : "");
 }
 
-/* `format` is NULL where each file's name is to tell. */
-static bool export_report(struct session *session, struct vms_sample_report *report,
-			  const enum vms_format *format, const struct vms_export_options *options,
-			  GError **error)
+static bool shows_items(const struct session *session, const struct results *results)
 {
+	bool shown = !session->outputs && exporter_of(results, NULL)->shows_items;
+	for (char **path = session->outputs; path && *path; path++)
+		shown |= exporter_of(results, *path)->shows_items;
+	return shown;
+}
+
+static bool export_report(struct session *session, struct vms_sample_report *report,
+			  const struct results *results, GError **error)
+{
+	g_autoptr(vms_profile) profile =
+		vms_sample_report_profile(report, results->profile_flags, error);
+	if (!profile)
+		return false;
+	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
+	if (shows_items(session, results))
+		vms_run_facts_read_items(facts, vms_sample_report_guest(report), results->items);
 	for (char **path = session->outputs; path && *path; path++) {
-		if (!vms_export_file(report, format ? *format : format_of(*path), options, *path,
-				     error))
+		if (!vms_export_file(exporter_of(results, *path), profile, facts, &results->options,
+				     *path, error))
 			return false;
 	}
-	if (session->outputs)
-		return true;
-	GString *text = vms_export(report, format ? *format : VMS_FORMAT_TEXT, options, error);
-	if (!text)
-		return false;
-	g_string_append_len(session->out, text->str, (gssize)text->len);
-	g_string_free(text, TRUE);
+	if (!session->outputs)
+		exporter_of(results, NULL)->write(profile, facts, &results->options, session->out);
 	return true;
 }
 
@@ -271,21 +283,21 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 static bool sample(struct session *session, const struct options *options, GError **error)
 {
 	uint64_t interval_us, duration_ns;
-	enum vms_format format = VMS_FORMAT_TEXT;
-	struct vms_export_options export = {
+	struct results results = {
 		.profile_flags = options->merge ? VMS_PROFILE_MERGE_VCPUS : 0,
 	};
 	if (!parse_interval(options, &interval_us, error) ||
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
-			  &export.min_percent, error) ||
+			  &results.options.min_percent, error) ||
 	    !value_seconds(options->seconds, &duration_ns, error) ||
-	    !parse_by(options->by, &export.profile_flags, error) ||
-	    (options->format && !vms_format_by_name(options->format, &format, error)) ||
+	    !parse_by(options->by, &results.profile_flags, error) ||
+	    (options->format &&
+	     !(results.exporter = vms_exporter_by_name(options->format, error))) ||
 	    !session_open_guest(session, error))
 		return false;
 	GError *refused = NULL;
 	g_auto(GStrv) facts = choose_facts(session, options->facts, &refused);
-	export.facts = (const char *const *)facts;
+	results.items = (const char *const *)facts;
 	if (refused) {
 		g_propagate_error(error, refused);
 		return false;
@@ -295,16 +307,42 @@ static bool sample(struct session *session, const struct options *options, GErro
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
 	warn_of_losses(session, report);
-	if (!export_report(session, report, options->format ? &format : NULL, &export, error))
+	if (!export_report(session, report, &results, error))
 		return false;
 	if (session->outputs && !session->quiet)
 		print_summary(session, report);
 	return true;
 }
 
+/* "text|folded|svg" */
+static char *list_formats(void)
+{
+	const struct vms_exporter *exporter;
+	GString *names = g_string_new(NULL);
+	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++)
+		g_string_append_printf(names, "%s%s", i ? "|" : "", exporter->name);
+	return g_string_free(names, FALSE);
+}
+
+/* docs/man/add_formats.py reads this, too. */
+static char *explain_formats(void)
+{
+	const struct vms_exporter *exporter;
+	GString *text = g_string_new(NULL);
+	g_string_append_printf(text,
+			       "Formats, and the endings of file names that choose them (else "
+			       "%s):\n",
+			       vms_exporter_get(0)->name);
+	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++)
+		g_string_append_printf(text, "  %-10s %-10s %s\n", exporter->name, exporter->suffix,
+				       exporter->help);
+	return g_string_free(text, FALSE);
+}
+
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
 	struct options options = { .depth = VMS_STACK_DEFAULT };
+	g_autofree char *formats = list_formats();
 	const GOptionEntry entries[] = {
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
 		  "Samples per second and vCPU (default 99)", "HZ" },
@@ -319,8 +357,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		{ "merge", 0, 0, G_OPTION_ARG_NONE, &options.merge, "One tree for all vCPUs",
 		  NULL },
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
-		  "What to write (default: by the output's name, .svg or .folded, else text)",
-		  "text|folded|svg" },
+		  "What to write (default: as the name of the output tells, see below)", formats },
 		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
 		  "Frames per stack, 1 to 1024 (default 128)", "N" },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
@@ -348,5 +385,6 @@ const struct command command_sample = {
 	.arguments = "",
 	.summary = "Where a guest spends its time: call trees of every vCPU",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_OUTPUTS | SESSION_RUNNING,
+	.explain = explain_formats,
 	.run = run,
 };

@@ -38,28 +38,40 @@ static void add_target(GOptionContext *context, struct session *session)
 		  &session->core, "A core file of vmscope, QEMU, VirtualBox or Linux", "FILE" },
 		{ NULL }
 	};
-	const char *title = "Target options (none: the only machine here):";
-	GOptionGroup *group = g_option_group_new("target", title, title, NULL, NULL);
+	GOptionGroup *group = g_option_group_new("target", "Target options:",
+						 "Show the options that name a target (without "
+						 "one: the only machine here)",
+						 NULL, NULL);
 	g_option_group_add_entries(group, entries);
 	g_option_context_add_group(context, group);
-	g_option_context_set_description(
-		context, "In place of a target, \"-- qemu-system-x86_64 …\" starts one.");
+}
+
+static void add_description(GOptionContext *context, const struct command *command)
+{
+	g_autofree char *own = command->explain ? command->explain() : NULL;
+	const char *launch =
+		command->options & SESSION_TARGET
+			? "In place of a target, \"-- qemu-system-x86_64 …\" starts one."
+			: NULL;
+	g_autofree char *both = own && launch ? g_strconcat(own, "\n", launch, NULL) : NULL;
+	g_option_context_set_description(context, both ? both : own ? own : launch);
 }
 
 static GOptionContext *make_context(struct session *session, const GOptionEntry *own)
 {
 	const struct command *command = session->command;
 	const bool directory = command->options & SESSION_DIRECTORY;
-	const GOptionEntry common[] = {
+	const GOptionEntry output[] = {
 		{ "output", 'o', 0, G_OPTION_ARG_FILENAME_ARRAY, &session->outputs,
 		  directory ? "The directory to write" : "Write to FILE instead of the terminal",
 		  directory ? "DIR" : "FILE" },
-		{ "quiet", 'q', 0, G_OPTION_ARG_NONE, &session->quiet, "No warnings, no progress",
-		  NULL },
-		{ "verbose", 'v', 0, G_OPTION_ARG_NONE, &session->verbose,
-		  "Say what is done and how long it takes", NULL },
 		{ NULL }
 	};
+	const GOptionEntry common[] = { { "quiet", 'q', 0, G_OPTION_ARG_NONE, &session->quiet,
+					  "No warnings, no progress", NULL },
+					{ "verbose", 'v', 0, G_OPTION_ARG_NONE, &session->verbose,
+					  "Say what is done and how long it takes", NULL },
+					{ NULL } };
 	const GOptionEntry json[] = {
 		{ "json", 0, 0, G_OPTION_ARG_NONE, &session->json, "Print JSON", NULL }, { NULL }
 	};
@@ -74,11 +86,14 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 		g_option_context_add_main_entries(context, own, NULL);
 	if (command->options & SESSION_JSON)
 		g_option_context_add_main_entries(context, json, NULL);
+	if (!(command->options & SESSION_NO_OUTPUT))
+		g_option_context_add_main_entries(context, output, NULL);
 	g_option_context_add_main_entries(context, common, NULL);
 	if (command->options & SESSION_GUEST)
 		g_option_context_add_main_entries(context, guest, NULL);
 	if (command->options & SESSION_TARGET)
 		add_target(context, session);
+	add_description(context, command);
 	return context;
 }
 
@@ -197,6 +212,7 @@ bool session_finish(struct session *session, GError **error)
 	size_t written = fwrite(session->out->str, 1, session->out->len, stdout);
 	if (written == session->out->len && fflush(stdout) == 0)
 		return true;
+	session->reader_gone = errno == EPIPE;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write to standard output: %s",
 		    g_strerror(errno));
 	return false;

@@ -19,7 +19,8 @@ struct session {
 	struct vms_guest *guest;
 	pid_t launched; /* the QEMU that this session started, or 0 */
 	GString *out;
-	int status; /* to exit with when the command is done */
+	int status;	  /* to exit with when the command is done */
+	bool reader_gone; /* nobody reads the standard output any more */
 };
 
 /* Which of the common options a command takes. */
@@ -32,6 +33,7 @@ enum session_options {
 	SESSION_RUNNING = 1 << 4,   /* the machine must run: no --core */
 	SESSION_AGENT = 1 << 6,	    /* it works through the agent alone */
 	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
+	SESSION_NO_OUTPUT = 1 << 7, /* it prints nothing: no --output */
 };
 
 struct command {
@@ -39,6 +41,8 @@ struct command {
 	const char *arguments; /* for the usage line */
 	const char *summary;
 	unsigned options; /* enum session_options */
+	/* Optional: a part of its help that stands behind the options; newly allocated. */
+	char *(*explain)(void);
 	bool (*run)(struct session *session, int argc, char **argv, GError **error);
 };
 
@@ -59,7 +63,7 @@ bool session_open_guest(struct session *session, GError **error); /* both */
 
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);
-/* Prints the output, or writes it to the file of --output. */
+/* Prints the output, or writes it to the file of --output. Errors: IO; sets `reader_gone`. */
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope stack: what every vCPU executes, or where a task waits. */
+/* vmscope stack: what every vCPU executes, or where a thread executes or waits. */
 #include "capture/capture.h"
 #include "commands.h"
 #include "values.h"
@@ -12,19 +12,30 @@ struct walked {
 	struct vms_stack stack;
 };
 
+/* Walks the stack that `regs` begin. `task` is who runs or waits there; NULL: unknown. */
+static void walk_stack(struct session *session, unsigned id, const struct vms_task *task,
+		       const struct vms_regs *regs, struct vms_memory *memory, GPtrArray *stacks)
+{
+	struct walked *walked = g_new0(struct walked, 1);
+	g_ptr_array_add(stacks, walked);
+	walked->id = id;
+	if (task) {
+		walked->task = *task;
+		walked->process = vms_guest_process(session->guest, task);
+	}
+	vms_capture_stack(session->guest, memory, walked->process, regs, VMS_STACK_LIMIT,
+			  &walked->stack);
+}
+
 static bool walk_vcpu(struct session *session, unsigned vcpu, GPtrArray *stacks, GError **error)
 {
 	struct vms_regs regs;
+	struct vms_task task;
 	if (!vms_machine_regs(session->machine, vcpu, &regs, error))
 		return false;
 	g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
-	struct walked *walked = g_new0(struct walked, 1);
-	g_ptr_array_add(stacks, walked);
-	walked->id = vcpu;
-	if (vms_guest_current(session->guest, memory, &regs, &walked->task))
-		walked->process = vms_guest_process(session->guest, &walked->task);
-	vms_capture_stack(session->guest, memory, walked->process, &regs, VMS_STACK_LIMIT,
-			  &walked->stack);
+	bool known = vms_guest_current(session->guest, memory, &regs, &task);
+	walk_stack(session, vcpu, known ? &task : NULL, &regs, memory, stacks);
 	return true;
 }
 
@@ -37,6 +48,20 @@ static bool walk_vcpus(struct session *session, const char *cpu, GPtrArray *stac
 	return done;
 }
 
+/* The registers of the vCPU that runs the task, if one does. */
+static bool find_vcpu(struct session *session, const struct vms_task *task, struct vms_regs *ret)
+{
+	const unsigned n = vms_machine_vcpus(session->machine);
+	for (unsigned i = 0; i < n && vms_machine_regs(session->machine, i, ret, NULL); i++) {
+		struct vms_task current;
+		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, ret);
+		if (vms_guest_current(session->guest, memory, ret, &current) &&
+		    current.va == task->va)
+			return true;
+	}
+	return false;
+}
+
 static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, GError **error)
 {
 	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, error);
@@ -47,16 +72,11 @@ static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, 
 		struct vms_regs regs;
 		if (task->tid != tid)
 			continue;
-		if (!vms_guest_task_regs(session->guest, task, &regs, error))
+		if (!find_vcpu(session, task, &regs) &&
+		    !vms_guest_task_regs(session->guest, task, &regs, error))
 			return false;
 		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
-		struct walked *walked = g_new0(struct walked, 1);
-		g_ptr_array_add(stacks, walked);
-		walked->id = tid;
-		walked->task = *task;
-		walked->process = vms_guest_process(session->guest, task);
-		vms_capture_stack(session->guest, memory, walked->process, &regs, VMS_STACK_LIMIT,
-				  &walked->stack);
+		walk_stack(session, tid, task, &regs, memory, stacks);
 		return true;
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
@@ -91,13 +111,15 @@ static void tabulate_stack(struct session *session, struct vms_table *table,
 	for (unsigned i = 0; i < walked->stack.n; i++) {
 		const struct vms_frame *frame = &walked->stack.frame[i];
 		struct vms_location location;
-		session_locate(session, process, frame->pc, frame->is_return, &location);
+		const bool has_place =
+			session_locate(session, process, frame->pc, frame->is_return, &location);
 		bool last = i == walked->stack.n - 1;
 		vms_table_add(table, (uint64_t)walked->id, (uint64_t)walked->task.pid,
 			      (uint64_t)walked->task.tid, process ? process->comm : NULL,
 			      (uint64_t)i, frame->pc, frame->is_user ? "user" : "kernel",
-			      location.symbol, location.offset, location.module, location.source,
-			      (uint64_t)location.line,
+			      location.symbol, has_place ? location.offset : VMS_TABLE_UNKNOWN,
+			      location.module, location.source,
+			      location.source ? (uint64_t)location.line : VMS_TABLE_UNKNOWN,
 			      last ? vms_walk_end_text(walked->stack.end) : NULL);
 	}
 }
@@ -132,17 +154,18 @@ static void output_stacks(struct session *session, GPtrArray *stacks, bool is_ta
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
 	g_autofree char *cpu = NULL, *task = NULL;
-	const GOptionEntry options[] = { { "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "Only vCPU N",
-					   "N" },
-					 { "task", 0, 0, G_OPTION_ARG_STRING, &task,
-					   "Where thread TID of the guest waits", "TID" },
-					 { NULL } };
+	const GOptionEntry options[] = {
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "Only vCPU N", "N" },
+		{ "task", 0, 0, G_OPTION_ARG_STRING, &task,
+		  "Where thread TID of the guest executes or waits", "TID" },
+		{ NULL }
+	};
 	unsigned tid = 0;
 	if (!session_parse(session, options, &argc, &argv, 0, 0, error) ||
 	    !value_unsigned("--task", task, 0, G_MAXINT, &tid, error))
 		return false;
 	if (cpu && task) {
-		usage_error(error, "give one of --cpu and --task: a thread waits on no vCPU");
+		usage_error(error, "give one of --cpu and --task");
 		return false;
 	}
 	if (!session_open_guest(session, error) ||

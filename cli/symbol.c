@@ -6,20 +6,39 @@
 struct output {
 	struct session *session;
 	struct vms_table *table;
+	uint64_t asked; /* the address whose name is asked for */
+	bool done;	/* it was found among the symbols */
 };
+
+static void add_row(struct vms_table *table, const struct vms_symbol *symbol, const char *module,
+		    uint64_t offset)
+{
+	const char type[] = { symbol->type, '\0' };
+	vms_table_add(table, symbol->va, symbol->size, symbol->type ? type : NULL, symbol->name,
+		      offset, module);
+}
 
 /* Text as /proc/kallsyms has it. */
 static void add_symbol(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	struct output *output = data;
-	const char type[] = { symbol->type, '\0' };
 	if (output->session->json)
-		vms_table_add(output->table, symbol->va, symbol->size, type, symbol->name, module);
+		add_row(output->table, symbol, module, 0);
 	else
 		g_string_append_printf(output->session->out,
-				       "%016" G_GINT64_MODIFIER "x %s %s%s%s%s\n", symbol->va, type,
-				       symbol->name, module ? "\t[" : "", module ? module : "",
-				       module ? "]" : "");
+				       "%016" G_GINT64_MODIFIER "x %c %s%s%s%s\n", symbol->va,
+				       symbol->type, symbol->name, module ? "\t[" : "",
+				       module ? module : "", module ? "]" : "");
+}
+
+/* Of the symbols of one name, the one that the address is in. */
+static void add_if_asked(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	struct output *output = data;
+	if (output->done || output->asked - symbol->va >= MAX(symbol->size, 1))
+		return;
+	add_row(output->table, symbol, module, output->asked - symbol->va);
+	output->done = true;
 }
 
 static bool add_address(struct output *output, uint64_t va, GError **error)
@@ -30,28 +49,36 @@ static bool add_address(struct output *output, uint64_t va, GError **error)
 			    "nothing is known at 0x%" G_GINT64_MODIFIER "x in this guest", va);
 		return false;
 	}
-	if (output->session->json) {
-		struct vms_symbol symbol = { location.symbol, location.start, location.size, '?' };
-		add_symbol(&symbol, location.module, output);
-	} else {
+	if (!output->session->json) {
 		g_autofree char *name = session_name(&location);
-		g_string_append_printf(output->session->out, "%s\n", name);
+		g_string_append_printf(output->session->out, "%016" G_GINT64_MODIFIER "x %s\n", va,
+				       name);
+		return true;
+	}
+	output->asked = va;
+	if (location.symbol)
+		vms_guest_lookup(output->session->guest, location.symbol, add_if_asked, output);
+	if (!output->done) { /* known by another way than a symbol of its own */
+		struct vms_symbol symbol = { location.symbol, location.start, location.size, 0 };
+		add_row(output->table, &symbol, location.module, location.offset);
 	}
 	return true;
 }
 
 static bool run(struct session *session, int argc, char **argv, GError **error)
 {
-	static const struct vms_column columns[] = {
-		{ "address", VMS_COLUMN_ADDRESS }, { "size", VMS_COLUMN_NUMBER },
-		{ "type", VMS_COLUMN_TEXT },	   { "name", VMS_COLUMN_TEXT },
-		{ "module", VMS_COLUMN_TEXT },	   { NULL }
-	};
+	static const struct vms_column columns[] = { { "address", VMS_COLUMN_ADDRESS },
+						     { "size", VMS_COLUMN_NUMBER },
+						     { "type", VMS_COLUMN_TEXT },
+						     { "name", VMS_COLUMN_TEXT },
+						     { "offset", VMS_COLUMN_NUMBER },
+						     { "module", VMS_COLUMN_TEXT },
+						     { NULL } };
 	if (!session_parse(session, NULL, &argc, &argv, 0, 1, error) ||
 	    !session_open_guest(session, error))
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
-	struct output output = { session, table };
+	struct output output = { .session = session, .table = table };
 	bool done = true;
 	const char *what = argc > 1 ? argv[1] : NULL;
 	if (what && (g_ascii_isdigit(what[0]) || strchr(what, '+'))) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "values.h"
 #include "session.h"
+#include <errno.h>
 #include <string.h>
 
 #define BYTES_MAX   1e18
@@ -57,11 +58,21 @@ bool value_unsigned(const char *option, const char *text, unsigned min, unsigned
 	return true;
 }
 
+bool value_in_c(const char *text, uint64_t *ret)
+{
+	char *end;
+	errno = 0;
+	*ret = g_ascii_strtoull(text, &end, 0);
+	return g_ascii_isdigit(text[0]) && *end == '\0' && errno == 0;
+}
+
 bool value_seconds(const char *text, uint64_t *ret_ns, GError **error)
 {
 	double seconds = 0;
 	if (!value_number("--time", text, 1e-6, SECONDS_MAX,
-			  "more than 0 s; leave it out to go on until Ctrl-C", &seconds, error))
+			  "a number of seconds, more than 0 and at most 1000000000; leave it out "
+			  "to go on until Ctrl-C",
+			  &seconds, error))
 		return false;
 	*ret_ns = (uint64_t)(seconds * 1e9);
 	return true;

@@ -22,6 +22,8 @@ bool value_number(const char *option, const char *text, double min, double max, 
 /* A whole number likewise. */
 bool value_unsigned(const char *option, const char *text, unsigned min, unsigned max, unsigned *ret,
 		    GError **error);
+/* A whole number as C writes it, 0x10 too. False: it is none, or more than 64 bits. */
+bool value_in_c(const char *text, uint64_t *ret);
 /* Seconds of --time; 0 without it: until stopped. */
 bool value_seconds(const char *text, uint64_t *ret_ns, GError **error);
 /* A number of bytes with its unit, "500M" or "10G"; `*ret` stays where `text` is NULL. */

@@ -1,34 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing sample reports: text, folded stacks, flame graph. */
+/* Writing profiles: text, folded stacks, flame graph. */
 #pragma once
 
-#include <vmscope/sample.h>
+#include <vmscope/profile.h>
+#include <vmscope/run_facts.h>
 
 G_BEGIN_DECLS
 
-enum vms_format {
-	VMS_FORMAT_TEXT,   /* call trees and functions, then the machine's facts */
-	VMS_FORMAT_FOLDED, /* frame;frame;frame COUNT, for flamegraph.pl, speedscope … */
-	VMS_FORMAT_SVG,	   /* an interactive flame graph in one file */
-};
-/* The format called `name` ("text", "folded", "svg"). Errors: INVALID_ARGUMENT, lists them. */
-bool vms_format_by_name(const char *name, enum vms_format *ret, GError **error);
-
 struct vms_export_options {
-	unsigned profile_flags;	  /* enum vms_profile_flags */
-	const char *const *facts; /* NULL-terminated items for the text report; NULL: the default */
-	double min_percent;	  /* text: leave out nodes below this share; 0: none */
+	double min_percent; /* text: leave out nodes below this share; 0: none */
 };
 
-/* The report as text of the given format. Errors: INVALID_STATE as vms_sample_report_profile. */
-GString *vms_export(struct vms_sample_report *report, enum vms_format format,
-		    const struct vms_export_options *options, GError **error);
+/* A format. All are constant and in one table. */
+struct vms_exporter {
+	const char *name;   /* "svg" */
+	const char *suffix; /* of its files: ".svg" */
+	const char *help;   /* what it is, in a few words */
+	bool shows_items;   /* it shows the items of the facts: they are worth reading */
+	/* Appends the profile to `out`. `facts` are those of the run that it is of. */
+	void (*write)(const struct vms_profile *profile, const struct vms_run_facts *facts,
+		      const struct vms_export_options *options, GString *out);
+};
+
+/* The formats in the order of the table; NULL beyond the last. The first is the default. */
+const struct vms_exporter *vms_exporter_get(size_t index);
+/* The format of that name. Errors: INVALID_ARGUMENT, lists them. */
+const struct vms_exporter *vms_exporter_by_name(const char *name, GError **error);
+/* The format that the suffix of a file's name asks for, else the default. */
+const struct vms_exporter *vms_exporter_by_path(const char *path);
+
 /*
- * The same into a file of mode 0600: written without a name, or under a temporary one beside
- * `path`, so that no half file ever has the final name. An existing file is replaced. A symbolic
- * link of another user is not followed. Errors: IO, PERMISSION and those of vms_export.
+ * Writes a profile into a file of mode 0600: written without a name, or under a temporary one
+ * beside `path`, so that no half file ever has the final name. An existing file is replaced. A
+ * symbolic link of another user is not followed. Errors: IO, PERMISSION.
  */
-bool vms_export_file(struct vms_sample_report *report, enum vms_format format,
-		     const struct vms_export_options *options, const char *path, GError **error);
+bool vms_export_file(const struct vms_exporter *exporter, const struct vms_profile *profile,
+		     const struct vms_run_facts *facts, const struct vms_export_options *options,
+		     const char *path, GError **error);
 
 G_END_DECLS

@@ -35,6 +35,11 @@ struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
  */
 bool vms_guest_is_stale(const struct vms_guest *guest);
 /*
+ * For a job that goes on through resets: the same, but true once for each. It is stale no more
+ * then, though all that is known of it is as void.
+ */
+bool vms_guest_take_reset(struct vms_guest *guest);
+/*
  * Finds out what runs in the same machine now: a guest of its own, to which the same symbol files
  * are added. One that cannot be used any more is left out, with a warning. Errors: those of
  * vms_guest_detect.

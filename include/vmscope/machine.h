@@ -184,10 +184,10 @@ bool vms_machine_holds_each(struct vms_machine *machine);
  */
 bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error);
 /*
- * Holds all vCPUs. If they must not be stopped now (NOT_NOW, WATCHED), it observes them while they
- * run: registers are of some moment, as far as QEMU's monitor knows them, and memory changes while
- * it is read. vms_machine_release of VMS_ALL_VCPUS ends it. Errors: as vms_machine_hold, if the
- * engine cannot observe a machine that runs.
+ * Holds all vCPUs. If they must not be stopped now (NOT_NOW, WATCHED, BUSY), it observes them while
+ * they run: registers are of some moment, as far as QEMU's monitor knows them, and memory changes
+ * while it is read. vms_machine_release of VMS_ALL_VCPUS ends it. Errors: as vms_machine_hold, if
+ * the engine cannot observe a machine that runs.
  */
 bool vms_machine_observe(struct vms_machine *machine, GError **error);
 /*
@@ -271,6 +271,11 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
  * a file can be read even after the machine has gone: see vms_machine_ended.
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+/*
+ * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs stands
+ * still again and again meanwhile.
+ */
+bool vms_machine_read_stops(struct vms_machine *machine, uint64_t pa);
 
 /* A part of guest-physical memory, and the buffer to read it into. */
 struct vms_phys_part {

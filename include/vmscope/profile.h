@@ -43,7 +43,8 @@ struct vms_profile_node {
 	uint64_t self;				    /* samples that end here */
 };
 
-/* A function by the samples in which it appears. */
+/* A function by the samples in which it appears. Its label is that of a function, whatever the
+ * nodes of the trees stand for. */
 struct vms_profile_function {
 	uint32_t label;
 	uint64_t self;	/* samples in which it is the leaf */
@@ -70,9 +71,5 @@ const struct vms_profile_tree *vms_profile_tree_get(const struct vms_profile *pr
 /* By self, highest first; over all trees. */
 const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,
 							 size_t *n);
-/* ns between two samples; what a sample weighs. */
-uint64_t vms_profile_interval_ns(const struct vms_profile *profile);
-/* "Linux 6.1.0 on QEMU 10.0.2, 2 vCPUs, 10.0 s at 99 Hz": a title for pictures. */
-const char *vms_profile_title(const struct vms_profile *profile);
 
 G_END_DECLS

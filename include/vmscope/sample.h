@@ -4,7 +4,7 @@
 
 #include <vmscope/guest.h>
 #include <vmscope/profile.h>
-#include <vmscope/unwind.h>
+#include <vmscope/run_facts.h>
 
 G_BEGIN_DECLS
 
@@ -18,52 +18,6 @@ enum vms_sample_flags {
 };
 
 enum vms_sample_state { VMS_SAMPLE_READY, VMS_SAMPLE_RUNNING, VMS_SAMPLE_STOPPING };
-
-/* How a run ended. */
-enum vms_sample_end {
-	VMS_SAMPLE_NOT_RUN,
-	VMS_SAMPLE_COMPLETE,  /* its time had passed */
-	VMS_SAMPLE_STOPPED,   /* vms_sample_report_stop */
-	VMS_SAMPLE_CANCELLED, /* the progress callback said so */
-	VMS_SAMPLE_GONE,      /* the machine went away; samples until then are kept */
-	VMS_SAMPLE_RESET,     /* the guest rebooted; samples until then are kept */
-	VMS_SAMPLE_FAILED,    /* an engine error; see vms_sample_report_error */
-};
-
-/* "complete", "the guest was reset" and the like. */
-const char *vms_sample_end_text(enum vms_sample_end end);
-/* Did the run end by itself, before its time (GONE, RESET, FAILED)? */
-bool vms_sample_ended_early(enum vms_sample_end end);
-
-/* Why a sample of a vCPU gave no stack. */
-enum vms_sample_failure {
-	VMS_SAMPLE_FAIL_HOLD,	 /* the vCPU could not be held */
-	VMS_SAMPLE_FAIL_REGS,	 /* its registers could not be read */
-	VMS_SAMPLE_FAIL_TORN,	 /* the watchdog had released it meanwhile */
-	VMS_SAMPLE_FAIL_PAUSED,	 /* the machine was paused by somebody else, or slept */
-	VMS_SAMPLE_FAIL_NOT_NOW, /* a migration, a snapshot or a backup was under way */
-	VMS_SAMPLE_N_FAILURES,
-};
-
-/* "machine was paused" and the like. */
-const char *vms_sample_failure_name(enum vms_sample_failure failure);
-
-struct vms_sample_stats {
-	uint64_t samples; /* taken; failed ones are not among them */
-	uint64_t idle;	  /* how many of them found the vCPU halted */
-	/*
-	 * Ticks that found the last request pending. A run has a tick at its begin and after every
-	 * interval: samples + missed + failed = 1 + elapsed / interval. While it runs, ticks whose
-	 * sample is being taken are among these.
-	 */
-	uint64_t missed;
-	uint64_t failed[VMS_SAMPLE_N_FAILURES];
-	uint64_t kernel_walks; /* stacks with kernel frames, idle ones aside */
-	uint64_t kernel_walks_by_end[VMS_WALK_N_ENDS]; /* ROOT: reached an entry or a thread's start
-							*/
-	uint64_t hold_ns_median, hold_ns_p99,
-		hold_ns_max; /* how long the vCPU was held per sample */
-};
 
 #define VMS_SAMPLE_PROGRESS_UNKNOWN (-1) /* an endless run */
 
@@ -121,6 +75,8 @@ char *vms_sample_report_reason(struct vms_sample_report *report, enum vms_sample
 struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report);
 bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
 			     struct vms_sample_stats *ret);
+/* The facts of the last run, without items. While it goes on, they are those until now. */
+struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report);
 
 enum vms_profile_flags {
 	VMS_PROFILE_BY_ADDRESS = 1 << 0,  /* a node per address; else per function */

@@ -11,10 +11,13 @@ typedef struct vms_table vms_table;
 
 enum vms_column_kind {
 	VMS_COLUMN_TEXT,    /* const char *; NULL is "-" in text and null in JSON */
-	VMS_COLUMN_NUMBER,  /* uint64_t; decimal, right-aligned */
+	VMS_COLUMN_NUMBER,  /* uint64_t; decimal, right-aligned; VMS_TABLE_UNKNOWN as NULL above */
 	VMS_COLUMN_ADDRESS, /* uint64_t; hexadecimal with 0x; a string in JSON */
 	VMS_COLUMN_BYTES,   /* uint64_t; "4.0 GiB" in text, a number in JSON */
 };
+
+/* A number that is not known. */
+#define VMS_TABLE_UNKNOWN UINT64_MAX
 
 struct vms_column {
 	const char *name; /* the key in JSON; in upper case, the heading in text */

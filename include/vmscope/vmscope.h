@@ -13,7 +13,9 @@
 #include <vmscope/machine.h>
 #include <vmscope/memory.h>
 #include <vmscope/profile.h>
+#include <vmscope/run_facts.h>
 #include <vmscope/sample.h>
+#include <vmscope/sample_record.h>
 #include <vmscope/symbol.h>
 #include <vmscope/table.h>
 #include <vmscope/unwind.h>

@@ -49,7 +49,7 @@ void vms_arch_flatten(const struct vms_arch *arch, struct vms_regs *regs)
 int vms_arch_reg(const struct vms_arch *arch, const char *name)
 {
 	for (unsigned i = 0; i < arch->n_regs; i++) {
-		if (strcmp(name, arch->regs[i].name) == 0)
+		if (g_ascii_strcasecmp(name, arch->regs[i].name) == 0)
 			return (int)i;
 	}
 	return -1;

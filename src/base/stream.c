@@ -168,7 +168,7 @@ static void set_connect_error(const struct vms_stream *stream, int cause, GError
 		hint = "; another client is using it, and more are waiting";
 	} else if (cause == ECONNREFUSED) {
 		code = VMS_ERROR_CLOSED;
-		hint = "; nothing listens there any more";
+		hint = "; nothing listens there";
 	} else if (cause == ETIMEDOUT) {
 		code = VMS_ERROR_TIMEOUT;
 	}
@@ -231,6 +231,15 @@ static bool connect_tcp(struct vms_stream *stream, const char *address, GError *
 	if (length >= 2 && host[0] == '[' && host[length - 1] == ']') { /* [::1]:4444 */
 		host[length - 1] = 0;
 		memmove(host, host + 1, length - 1);
+	}
+	/* getaddrinfo() takes any number, and the connection its last 16 bits. */
+	guint64 port;
+	if (g_ascii_isdigit(colon[1]) &&
+	    !g_ascii_string_to_unsigned(colon + 1, 10, 1, UINT16_MAX, &port, NULL)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "cannot connect to %s: its port must be from 1 to %u", stream->peer,
+			    UINT16_MAX);
+		return false;
 	}
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
 	int failed = getaddrinfo(*host ? host : "localhost", colon + 1, &hints, &found);

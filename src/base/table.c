@@ -64,16 +64,27 @@ size_t vms_table_rows(const struct vms_table *table)
 	return table->cells->len / table->n_columns;
 }
 
+static bool is_unknown(const struct vms_table *table, size_t i)
+{
+	union cell cell = g_array_index(table->cells, union cell, i);
+	enum vms_column_kind kind = table->columns[i % table->n_columns].kind;
+	return kind == VMS_COLUMN_TEXT
+		       ? !cell.text
+		       : kind == VMS_COLUMN_NUMBER && cell.number == VMS_TABLE_UNKNOWN;
+}
+
 static char *format_cell(const struct vms_table *table, size_t i)
 {
 	union cell cell = g_array_index(table->cells, union cell, i);
+	if (is_unknown(table, i))
+		return g_strdup("-");
 	switch (table->columns[i % table->n_columns].kind) {
 	case VMS_COLUMN_NUMBER: return g_strdup_printf("%" G_GUINT64_FORMAT, cell.number);
 	case VMS_COLUMN_ADDRESS: return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", cell.number);
 	case VMS_COLUMN_BYTES: return vms_text_bytes(cell.number);
 	case VMS_COLUMN_TEXT: break;
 	}
-	return g_strdup(cell.text ? cell.text : "-");
+	return g_strdup(cell.text);
 }
 
 static void append_padded(GString *out, const char *text, size_t width, bool to_the_right)
@@ -114,6 +125,8 @@ void vms_table_text(const struct vms_table *table, GString *out)
 static json_object *cell_json(const struct vms_table *table, size_t i)
 {
 	union cell cell = g_array_index(table->cells, union cell, i);
+	if (is_unknown(table, i))
+		return NULL;
 	switch (table->columns[i % table->n_columns].kind) {
 	case VMS_COLUMN_NUMBER:
 	case VMS_COLUMN_BYTES: return json_object_new_uint64(cell.number);
@@ -123,7 +136,7 @@ static json_object *cell_json(const struct vms_table *table, size_t i)
 	}
 	case VMS_COLUMN_TEXT: break;
 	}
-	return cell.text ? json_object_new_string(cell.text) : NULL;
+	return json_object_new_string(cell.text);
 }
 
 void vms_table_json(const struct vms_table *table, GString *out)

@@ -11,6 +11,7 @@
 #include "calls/guest_clock.h"
 #include "calls/names.h"
 #include "calls/trace.h"
+#include "guest/follower.h"
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -20,21 +21,15 @@
 
 #define TICK_MS	    100
 #define TICK_NS	    (TICK_MS * UINT64_C(1000000))
-#define INTERVAL_NS UINT64_C(1000000000) /* how often processes and modules are looked at */
-#define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
-#define MAX_EXIT_NS (5 * INTERVAL_NS) /* from QEMU's closing of its monitor to its last record */
+#define INTERVAL_NS UINT64_C(1000000000) /* how often processes are looked at */
+#define MAX_EXIT_NS (5 * INTERVAL_NS)	 /* from QEMU's closing of its monitor to its last record */
 
 struct session {
 	struct vms_guest *guest;
 	struct vms_machine *machine;
 	const struct vms_calls_options *options;
 	struct vms_calls_trace trace;
-	uint64_t modules; /* which ones the agent knows */
-	uint64_t looked_ns;
-	bool is_settled;  /* looking at all of the guest again would not tell more */
-	unsigned n_looks; /* again at all of it */
-	uint64_t next_look_ns;
-	uint64_t resets; /* that were told of */
+	struct vms_guest_follower follower;
 
 	GMutex lock; /* of all below */
 	struct vms_calls_directory *directory;
@@ -42,7 +37,6 @@ struct session {
 	struct vms_calls_drain *drain;
 	GError *failure; /* of the thread that empties the rings: it has ended */
 	uint64_t updated_ns, refreshed_ns;
-	bool runs_programs; /* the guest does */
 
 	int stop_fd; /* readable when that thread is to end */
 	int look_fd; /* readable when the agent has asked for a look */
@@ -78,7 +72,7 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
 	struct session *session = data;
-	session->runs_programs = true;
+	session->follower.runs_programs = true;
 	vms_calls_names_space(session->names, id, space);
 }
 
@@ -160,137 +154,31 @@ static gpointer empty_always(gpointer data)
 
 /* ---- looking after the guest ------------------------------------------ */
 
-/* Other modules give another number. */
-static uint64_t modules_stamp(struct vms_guest *guest)
-{
-	const GPtrArray *modules = vms_guest_modules(guest);
-	uint64_t stamp = modules ? modules->len : 0;
-	for (guint i = 0; modules && i < modules->len; i++) {
-		const struct vms_module *module = modules->pdata[i];
-		stamp = stamp * 31 + module->text + g_str_hash(module->name);
-	}
-	return stamp;
-}
-
 /* More is known of the guest's code than was. */
 static bool tell_code(struct session *session, GError **error)
 {
 	g_mutex_lock(&session->lock);
 	vms_calls_names_kernel(session->names);
 	g_mutex_unlock(&session->lock);
-	session->modules = modules_stamp(session->guest);
 	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
 }
 
-static bool runs_programs(struct session *session)
-{
-	g_mutex_lock(&session->lock);
-	bool runs = session->runs_programs;
-	g_mutex_unlock(&session->lock);
-	return runs;
-}
-
-static void note_resets(struct session *session)
-{
-	const uint64_t resets = vms_machine_resets(session->machine);
-	if (resets == session->resets)
-		return;
-	vms_log(VMS_LOG_WARNING, "the guest was reset: until its kernel is recognised again, "
-				 "functions have the names that they had before");
-	session->resets = resets;
-	session->is_settled = false;
-	session->n_looks = 0;
-	g_mutex_lock(&session->lock);
-	session->runs_programs = false;
-	g_mutex_unlock(&session->lock);
-}
-
-/* Is it time to look at all of the guest again, in which something was recognised? */
-static bool is_due(struct session *session, uint64_t now_ns)
-{
-	return !session->is_settled && (runs_programs(session) || session->resets > 0) &&
-	       now_ns >= session->next_look_ns;
-}
-
 /*
- * A kernel that was recognised while it booted may lack what it did not have then: modules, on some
- * architectures the page tables that it uses in the end. After a reset what is left in memory of
- * the last kernel may be taken for it, until it runs programs. It takes its time, and the rings are
- * emptied meanwhile.
- */
-static bool look_anew(struct session *session, GError **error)
-{
-	g_autoptr(vms_guest) anew = vms_guest_detect(session->machine, NULL);
-	session->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << session->n_looks);
-	if (!anew || vms_guest_kind(anew) == VMS_GUEST_NONE)
-		return true;
-	session->is_settled = ++session->n_looks == MAX_LOOKS ||
-			      (runs_programs(session) && vms_guest_modules(anew) != NULL);
-	g_mutex_lock(&session->lock);
-	vms_guest_exchange(session->guest, anew);
-	g_mutex_unlock(&session->lock);
-	return tell_code(session, error);
-}
-
-static bool look_for_kernel(struct session *session, GError **error)
-{
-	if (!vms_guest_detect_again(session->guest, NULL))
-		return true;
-	session->is_settled = vms_guest_is_complete(session->guest);
-	return tell_code(session, error);
-}
-
-static bool look_for_modules(struct session *session, GError **error)
-{
-	return !vms_guest_refresh_modules(session->guest, NULL) ||
-	       modules_stamp(session->guest) == session->modules || tell_code(session, error);
-}
-
-static bool is_recognised(const struct session *session)
-{
-	return vms_guest_kind(session->guest) != VMS_GUEST_NONE;
-}
-
-/* The guest has come to where more is to be seen of it. */
-static bool look_as_asked(struct session *session, GError **error)
-{
-	if (!is_recognised(session))
-		return look_for_kernel(session, error);
-	return session->is_settled ? look_for_modules(session, error) : look_anew(session, error);
-}
-
-/* Has the guest booted meanwhile, or loaded modules? What cannot be read now may be later. */
-static bool look_now_and_then(struct session *session, GError **error)
-{
-	const uint64_t now_ns = vms_clock_now_ns();
-	if (!is_recognised(session))
-		return look_for_kernel(session, error);
-	if (is_due(session, now_ns))
-		return look_anew(session, error);
-	/* After a reset, memory holds what is left of another kernel's modules. */
-	if (now_ns - session->looked_ns < INTERVAL_NS ||
-	    (session->resets > 0 && !session->is_settled))
-		return true;
-	session->looked_ns = now_ns;
-	return look_for_modules(session, error);
-}
-
-/*
- * By the clock of instructions it looks only when asked. After a reset that would be too early: the
- * memory still holds the last kernel.
+ * Looks at the guest, while the rings are emptied: it may have booted meanwhile, or been reset. By
+ * the clock of instructions it is looked at only when it asks.
  */
 static bool look(struct session *session, GError **error)
 {
-	bool is_asked = vms_calls_trace_wants_look(&session->trace), done = true;
+	bool is_asked = vms_calls_trace_wants_look(&session->trace);
+	bool by_time = session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
 	if (is_asked)
 		vms_log(VMS_LOG_DEBUG, "the guest has come to where it is to be looked at");
-	if (is_recognised(session) && !session->is_settled)
-		vms_guest_follow_tables(session->guest, NULL);
-	note_resets(session);
-	if (is_asked && session->resets == 0)
-		done = look_as_asked(session, error);
-	else if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS || session->resets > 0)
-		done = look_now_and_then(session, error);
+	if (vms_guest_follower_was_reset(&session->follower))
+		vms_log(VMS_LOG_WARNING,
+			"the guest was reset: until its kernel is recognised again, functions have "
+			"the names that they had before");
+	unsigned signs = (is_asked ? VMS_GUEST_ASKS : 0) | (by_time ? VMS_GUEST_GOES_ON : 0);
+	bool done = !vms_guest_follow(&session->follower, signs) || tell_code(session, error);
 	if (is_asked)
 		vms_calls_trace_answer_look(&session->trace);
 	return done;
@@ -402,9 +290,7 @@ static bool begin(struct session *session, GError **error)
 	session->directory = vms_calls_directory_open(session->options->directory, error);
 	if (!session->directory)
 		return false;
-	if (vms_guest_kind(session->guest) != VMS_GUEST_NONE)
-		vms_guest_refresh_modules(session->guest, NULL);
-	session->modules = modules_stamp(session->guest);
+	vms_guest_follower_init(&session->follower, session->guest, &session->lock);
 	if (!vms_calls_trace_start(&session->trace, session->guest, session->options, error))
 		return false;
 	session->names = vms_calls_names_new(session->directory, session->guest,
@@ -467,7 +353,6 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		.machine = vms_guest_machine(guest),
 		.options = options,
 		.trace = { .woken = -1 },
-		.is_settled = vms_guest_kind(guest) != VMS_GUEST_NONE,
 		.stop_fd = eventfd(0, EFD_CLOEXEC),
 		.look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};

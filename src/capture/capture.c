@@ -64,14 +64,17 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	vms_memory_set_regs(memory, &regs);
 
 	bool known = vms_guest_current(guest, memory, &regs, &task);
-	ret->process = known ? vms_guest_process(guest, &task) : NULL;
+	const struct vms_process *process = known ? vms_guest_process(guest, &task) : NULL;
+	ret->pid = known ? task.pid : 0;
+	ret->tid = known ? task.tid : 0;
+	ret->space = process ? process->index : VMS_NO_SPACE;
 	ret->idle = is_idle(arch, memory, &regs, known ? &task : NULL);
 	if (ret->idle) {
 		ret->stack.n = ret->stack.n_kernel = 0;
 		ret->stack.kernel_end = ret->stack.end = VMS_WALK_ROOT;
 		return true;
 	}
-	vms_capture_stack(guest, memory, ret->process, &regs, depth, &ret->stack);
+	vms_capture_stack(guest, memory, process, &regs, depth, &ret->stack);
 	ret->code_changed = has_changed_code(guest, memory, &ret->stack);
 	return true;
 }

@@ -2,18 +2,7 @@
 /* Taking one sample of one vCPU: what it ran, for whom, and who called it. */
 #pragma once
 
-#include <vmscope/unwind.h>
-
-struct vms_sample_record {
-	unsigned vcpu;
-	uint64_t time_ns;		   /* CLOCK_MONOTONIC */
-	bool idle;			   /* halted: the stack is empty */
-	const struct vms_process *process; /* owned by the guest; NULL: unknown */
-	/* It meets code that was loaded into the kernel, and what is known of such code is old:
-	 * the stack may be wrong. */
-	bool code_changed;
-	struct vms_stack stack;
-};
+#include <vmscope/sample_record.h>
 
 /*
  * Walks a stack of a held machine from `regs` outwards, and notes its user addresses so that
@@ -33,3 +22,10 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
 		      struct vms_sample_record *ret, GError **error);
+
+/*
+ * Notes what is loaded where a stack meets the kernel, so that its addresses can be named when
+ * other code lies there. The machine may run. For any thread as long as nobody refreshes the
+ * modules.
+ */
+void vms_capture_note_code(struct vms_guest *guest, struct vms_stack *stack);

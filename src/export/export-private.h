@@ -15,10 +15,3 @@ char *vms_export_tree_name(const struct vms_profile_tree *tree);
  */
 uint32_t vms_export_next(const struct vms_profile_tree *tree, uint32_t node, bool skip_children,
 			 unsigned *depth);
-
-/* One function per format; `out` is appended to. */
-bool vms_export_text(struct vms_sample_report *report, const struct vms_profile *profile,
-		     const struct vms_export_options *options, GString *out, GError **error);
-void vms_export_folded(struct vms_sample_report *report, const struct vms_profile *profile,
-		       GString *out);
-void vms_export_flamegraph(const struct vms_profile *profile, GString *out);

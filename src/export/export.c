@@ -1,27 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/outfile.h"
 #include "export/export-private.h"
+#include "export/formats.h" /* made by meson.build: VMS_EXPORT_FORMATS */
 #include <inttypes.h>
 #include <string.h>
 #include <vmscope/machine.h>
 
-static const char *const format_names[] = {
-	[VMS_FORMAT_TEXT] = "text",
-	[VMS_FORMAT_FOLDED] = "folded",
-	[VMS_FORMAT_SVG] = "svg",
-};
+#define FORMAT(name) extern const struct vms_exporter vms_exporter_##name;
+VMS_EXPORT_FORMATS
+#undef FORMAT
+#define FORMAT(name) &vms_exporter_##name,
+static const struct vms_exporter *const exporters[] = { VMS_EXPORT_FORMATS };
+#undef FORMAT
 
-bool vms_format_by_name(const char *name, enum vms_format *ret, GError **error)
+const struct vms_exporter *vms_exporter_get(size_t index)
 {
-	for (size_t i = 0; i < G_N_ELEMENTS(format_names); i++) {
-		if (strcmp(name, format_names[i]) == 0) {
-			*ret = (enum vms_format)i;
-			return true;
-		}
+	return index < G_N_ELEMENTS(exporters) ? exporters[index] : NULL;
+}
+
+const struct vms_exporter *vms_exporter_by_name(const char *name, GError **error)
+{
+	g_autoptr(GString) names = g_string_new(NULL);
+
+	for (size_t i = 0; i < G_N_ELEMENTS(exporters); i++) {
+		if (strcmp(name, exporters[i]->name) == 0)
+			return exporters[i];
+		bool last = i == G_N_ELEMENTS(exporters) - 1;
+		const char *separator = i == 0 ? "" : last ? " or " : ", ";
+		g_string_append_printf(names, "%s%s", separator, exporters[i]->name);
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "there is no format called \"%s\": choose text, folded or svg", name);
-	return false;
+		    "there is no format called \"%s\": choose %s", name, names->str);
+	return NULL;
+}
+
+const struct vms_exporter *vms_exporter_by_path(const char *path)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(exporters); i++)
+		if (g_str_has_suffix(path, exporters[i]->suffix))
+			return exporters[i];
+	return exporters[0];
 }
 
 void vms_export_name(GString *out, const struct vms_label *label)
@@ -56,37 +74,14 @@ uint32_t vms_export_next(const struct vms_profile_tree *tree, uint32_t node, boo
 	return tree->nodes[node].next_sibling;
 }
 
-GString *vms_export(struct vms_sample_report *report, enum vms_format format,
-		    const struct vms_export_options *options, GError **error)
+bool vms_export_file(const struct vms_exporter *exporter, const struct vms_profile *profile,
+		     const struct vms_run_facts *facts, const struct vms_export_options *options,
+		     const char *path, GError **error)
 {
-	g_autoptr(vms_profile) profile =
-		vms_sample_report_profile(report, options->profile_flags, error);
-	if (!profile)
-		return NULL;
+	g_autoptr(GString) text = g_string_new(NULL);
 
-	GString *out = g_string_new(NULL);
-	bool done = true;
-	switch (format) {
-	case VMS_FORMAT_TEXT: done = vms_export_text(report, profile, options, out, error); break;
-	case VMS_FORMAT_FOLDED: vms_export_folded(report, profile, out); break;
-	case VMS_FORMAT_SVG: vms_export_flamegraph(profile, out); break;
-	}
-	if (!done) {
-		g_string_free(out, TRUE);
-		return NULL;
-	}
-	return out;
-}
-
-bool vms_export_file(struct vms_sample_report *report, enum vms_format format,
-		     const struct vms_export_options *options, const char *path, GError **error)
-{
-	GString *text = vms_export(report, format, options, error);
-	if (!text)
-		return false;
+	exporter->write(profile, facts, options, text);
 	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
-	bool done = file && vms_outfile_write(file, text->str, text->len, error) &&
-		    vms_outfile_commit(file, error);
-	g_string_free(text, TRUE);
-	return done;
+	return file && vms_outfile_write(file, text->str, text->len, error) &&
+	       vms_outfile_commit(file, error);
 }

@@ -30,6 +30,7 @@ struct frame {
 
 struct graph {
 	const struct vms_profile *profile;
+	const char *title;
 	GArray *frames;	  /* struct frame, parents before their children */
 	GArray *edges;	  /* by depth: uint64_t, where the next frame begins */
 	GPtrArray *extra; /* names of the frames that hold the trees */
@@ -259,7 +260,7 @@ static void print(GString *out, const struct graph *graph)
 		"<text id=\"subtitle\" x=\"%d\" y=\"48\">",
 		WIDTH, height, WIDTH, height, vms_flamegraph_css, WIDTH, height, SIDE,
 		vms_profile_leaf_first(graph->profile) ? ", leaf first" : "", SIDE);
-	append_escaped(out, vms_profile_title(graph->profile), false);
+	append_escaped(out, graph->title, false);
 	g_string_append(
 		out,
 		"</text>\n<g id=\"buttons\" style=\"display:none\">\n"
@@ -281,10 +282,12 @@ static void print(GString *out, const struct graph *graph)
 			       vms_flamegraph_js);
 }
 
-void vms_export_flamegraph(const struct vms_profile *profile, GString *out)
+static void write_flamegraph(const struct vms_profile *profile, const struct vms_run_facts *facts,
+			     const struct vms_export_options *options G_GNUC_UNUSED, GString *out)
 {
 	struct graph graph = {
 		.profile = profile,
+		.title = facts->title,
 		.frames = g_array_new(FALSE, FALSE, sizeof(struct frame)),
 		.edges = g_array_new(FALSE, TRUE, sizeof(uint64_t)),
 		.extra = g_ptr_array_new_with_free_func(g_free),
@@ -295,3 +298,10 @@ void vms_export_flamegraph(const struct vms_profile *profile, GString *out)
 	g_array_unref(graph.edges);
 	g_ptr_array_unref(graph.extra);
 }
+
+const struct vms_exporter vms_exporter_flamegraph = {
+	.name = "svg",
+	.suffix = ".svg",
+	.help = "an interactive flame graph in one file",
+	.write = write_flamegraph,
+};

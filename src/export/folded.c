@@ -88,8 +88,8 @@ static void print(const struct folder *folder, GString *out)
 	}
 }
 
-void vms_export_folded(struct vms_sample_report *report, const struct vms_profile *profile,
-		       GString *out)
+static void write_folded(const struct vms_profile *profile, const struct vms_run_facts *facts,
+			 const struct vms_export_options *options G_GNUC_UNUSED, GString *out)
 {
 	struct folder folder = {
 		.profile = profile,
@@ -97,8 +97,8 @@ void vms_export_folded(struct vms_sample_report *report, const struct vms_profil
 		.texts = g_ptr_array_new(),
 		.tree = vms_tree_new(VMS_TREE_LIMIT),
 	};
-	if (vms_sample_ended_early(vms_sample_report_end(report)))
-		g_string_append_printf(out, "# %s\n", vms_profile_title(profile));
+	if (vms_sample_ended_early(facts->end))
+		g_string_append_printf(out, "# %s\n", facts->title);
 	for (size_t i = 0; i < vms_profile_n_trees(profile); i++)
 		fold(&folder, vms_profile_tree_get(profile, i));
 	print(&folder, out);
@@ -106,3 +106,11 @@ void vms_export_folded(struct vms_sample_report *report, const struct vms_profil
 	g_ptr_array_unref(folder.texts);
 	g_hash_table_unref(folder.ids);
 }
+
+const struct vms_exporter vms_exporter_folded = {
+	.name = "folded",
+	.suffix = ".folded",
+	.help = "a line per stack, \"frame;frame;frame COUNT\", for flamegraph.pl, speedscope and "
+		"others",
+	.write = write_folded,
+};

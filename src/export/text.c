@@ -6,7 +6,6 @@
 #include "export/export-private.h"
 #include <inttypes.h>
 #include <string.h>
-#include <vmscope/facts.h>
 
 #define INDENT 4
 
@@ -35,58 +34,48 @@ static double percent(uint64_t part, uint64_t whole)
 
 /* ---- the head --------------------------------------------------------- */
 
-static void print_guest(GString *out, const struct vms_guest *guest)
+static void print_guest(GString *out, const struct vms_run_facts *facts)
 {
-	const struct vms_guest_info *info = vms_guest_info(guest);
-	const char *why = vms_guest_why(guest);
-
 	g_string_append(out, "Guest:    ");
-	if (vms_guest_kind(guest) == VMS_GUEST_NONE) {
+	if (!facts->system) {
 		g_string_append_printf(out, "no operating system detected: %s\n",
-				       why ? why : "none that is known");
+				       facts->why ? facts->why : "none that is known");
 		return;
 	}
-	g_string_append_printf(out, "%s %s %s\n", info->name, info->release ? info->release : "",
-			       info->version ? info->version : "");
-	if (info->hostname)
-		g_string_append_printf(out, "Hostname: %s\n", info->hostname);
-	if (info->unwinder)
-		g_string_append_printf(out, "Stacks:   by %s\n", info->unwinder);
-	if (why)
-		g_string_append_printf(out, "Missing:  %s\n", why);
+	g_string_append_printf(out, "%s %s %s\n", facts->system,
+			       facts->release ? facts->release : "",
+			       facts->version ? facts->version : "");
+	if (facts->hostname)
+		g_string_append_printf(out, "Hostname: %s\n", facts->hostname);
+	if (facts->unwinder)
+		g_string_append_printf(out, "Stacks:   by %s\n", facts->unwinder);
+	if (facts->why)
+		g_string_append_printf(out, "Missing:  %s\n", facts->why);
 }
 
-static void print_machine(GString *out, struct vms_machine *machine)
+static void print_machine(GString *out, const struct vms_run_facts *facts)
 {
-	const struct vms_machine_info *info = vms_machine_info(machine);
-
-	g_string_append_printf(out, "Machine:  %s", info->description);
-	if (info->name)
-		g_string_append_printf(out, ", %s", info->name);
-	unsigned vcpus = vms_machine_vcpus(machine);
-	g_string_append_printf(out, ", %u vCPU%s", vcpus, vcpus == 1 ? "" : "s");
-	if (info->pid)
-		g_string_append_printf(out, ", process %d", (int)info->pid);
+	g_string_append_printf(out, "Machine:  %s", facts->machine_description);
+	if (facts->machine_name)
+		g_string_append_printf(out, ", %s", facts->machine_name);
+	g_string_append_printf(out, ", %u vCPU%s", facts->n_vcpus, facts->n_vcpus == 1 ? "" : "s");
+	if (facts->pid)
+		g_string_append_printf(out, ", process %d", (int)facts->pid);
 	g_string_append_c(out, '\n');
 }
 
-static void print_end(GString *out, struct vms_sample_report *report)
+static void print_end(GString *out, const struct vms_run_facts *facts)
 {
-	const GError *error = vms_sample_report_error(report);
-
-	g_string_append_printf(out, "Run:      %s after ",
-			       vms_sample_end_text(vms_sample_report_end(report)));
-	append_time(out, vms_sample_report_elapsed_ns(report));
-	if (error)
-		g_string_append_printf(out, ": %s", error->message);
+	g_string_append_printf(out, "Run:      %s after ", vms_sample_end_text(facts->end));
+	append_time(out, facts->elapsed_ns);
+	if (facts->error)
+		g_string_append_printf(out, ": %s", facts->error);
 	g_string_append_c(out, '\n');
-	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++) {
-		enum vms_sample_failure failure = (enum vms_sample_failure)i;
-		g_autofree char *reason = vms_sample_report_reason(report, failure);
-		if (reason)
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
+		if (facts->reasons[i])
 			g_string_append_printf(out, "Failed:   %s: %s\n",
-					       vms_sample_failure_name(failure), reason);
-	}
+					       vms_sample_failure_name((enum vms_sample_failure)i),
+					       facts->reasons[i]);
 }
 
 /* ---- trees ------------------------------------------------------------ */
@@ -124,26 +113,24 @@ static void print_walks(GString *out, const struct vms_sample_stats *stats)
 					       vms_walk_end_text((enum vms_walk_end)i));
 }
 
-static void print_stats(GString *out, struct vms_sample_report *report, unsigned vcpu,
-			uint64_t interval_ns)
+static void print_stats(GString *out, const struct vms_run_facts *facts, unsigned vcpu)
 {
-	struct vms_sample_stats stats;
+	const struct vms_sample_stats *stats = &facts->vcpus[vcpu];
 
-	if (!vms_sample_report_stats(report, vcpu, &stats))
-		return;
 	g_string_append_printf(out, "vCPU %u: %" PRIu64 " samples, one every %" PRIu64 " us for ",
-			       vcpu, stats.samples, interval_ns / 1000);
-	append_time(out, vms_sample_report_elapsed_ns(report));
-	g_string_append_printf(out, ", %" PRIu64 " missed, ", stats.missed);
-	print_failures(out, &stats);
-	g_string_append_printf(out, "\n        idle %.2f%%, ", percent(stats.idle, stats.samples));
-	print_walks(out, &stats);
+			       vcpu, stats->samples, facts->interval_ns / 1000);
+	append_time(out, facts->elapsed_ns);
+	g_string_append_printf(out, ", %" PRIu64 " missed, ", stats->missed);
+	print_failures(out, stats);
+	g_string_append_printf(out, "\n        idle %.2f%%, ",
+			       percent(stats->idle, stats->samples));
+	print_walks(out, stats);
 	g_string_append(out, "\n        held for ");
-	append_time(out, stats.hold_ns_median);
+	append_time(out, stats->hold_ns_median);
 	g_string_append(out, " (median), ");
-	append_time(out, stats.hold_ns_p99);
+	append_time(out, stats->hold_ns_p99);
 	g_string_append(out, " (99th percentile), ");
-	append_time(out, stats.hold_ns_max);
+	append_time(out, stats->hold_ns_max);
 	g_string_append(out, " (longest)\n");
 }
 
@@ -182,23 +169,17 @@ static void print_tree(GString *out, const struct vms_profile *profile,
 	}
 }
 
-static void print_trees(GString *out, struct vms_sample_report *report,
+static void print_trees(GString *out, const struct vms_run_facts *facts,
 			const struct vms_profile *profile, double min_percent)
 {
-	uint64_t interval_ns = vms_profile_interval_ns(profile);
-
 	for (size_t i = 0; i < vms_profile_n_trees(profile); i++) {
 		const struct vms_profile_tree *tree = vms_profile_tree_get(profile, i);
 		g_autofree char *name = vms_export_tree_name(tree);
-		struct vms_sample_stats stats;
 
 		heading(out, name);
-		if (tree->vcpu != VMS_ALL_VCPUS)
-			print_stats(out, report, (unsigned)tree->vcpu, interval_ns);
-		else
-			for (unsigned vcpu = 0; vms_sample_report_stats(report, vcpu, &stats);
-			     vcpu++)
-				print_stats(out, report, vcpu, interval_ns);
+		for (unsigned vcpu = 0; vcpu < facts->n_vcpus; vcpu++)
+			if (tree->vcpu == VMS_ALL_VCPUS || tree->vcpu == (int)vcpu)
+				print_stats(out, facts, vcpu);
 		g_string_append_c(out, '\n');
 		print_tree(out, profile, tree, min_percent);
 	}
@@ -252,71 +233,47 @@ static void print_functions(GString *out, const struct vms_profile *profile, dou
 			print_function(out, profile, sorted[i], samples);
 }
 
-/* ---- facts ------------------------------------------------------------ */
-
-static void print_fact(GString *out, struct vms_guest *guest, const char *name, const char *title)
-{
-	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_table) table = vms_facts_get(guest, name, &error);
-
-	heading(out, title);
-	if (table)
-		vms_table_text(table, out);
-	else
-		g_string_append_printf(out, "not available: %s\n", error->message);
-}
-
-static void print_facts(GString *out, struct vms_guest *guest, const char *const *wanted)
-{
-	g_autoptr(GArray) facts = vms_facts_list(guest);
-
-	for (guint i = 0; i < facts->len; i++) {
-		const struct vms_fact *fact = &g_array_index(facts, struct vms_fact, i);
-		if (wanted ? g_strv_contains(wanted, fact->name) : fact->in_report)
-			print_fact(out, guest, fact->name, fact->title);
-	}
-}
-
-/* Does every wanted item exist? Sampling took its time: nothing is left out without a word. */
-static void note_unknown_facts(GString *out, struct vms_guest *guest, const char *const *wanted)
-{
-	g_autoptr(GArray) facts = vms_facts_list(guest);
-
-	for (; wanted && *wanted; wanted++) {
-		bool known = false;
-		for (guint i = 0; i < facts->len && !known; i++)
-			known = strcmp(g_array_index(facts, struct vms_fact, i).name, *wanted) == 0;
-		if (!known)
-			print_fact(out, guest, *wanted, *wanted);
-	}
-}
-
 /* ---- the report ------------------------------------------------------- */
 
-bool vms_export_text(struct vms_sample_report *report, const struct vms_profile *profile,
-		     const struct vms_export_options *options, GString *out, GError **error)
+static void print_item(GString *out, const struct vms_run_item *item)
 {
-	struct vms_guest *guest = vms_sample_report_guest(report);
-	unsigned by_function = options->profile_flags & ~(unsigned)VMS_PROFILE_BY_ADDRESS;
-	g_autoptr(vms_profile) functions = vms_sample_report_profile(report, by_function, error);
+	heading(out, item->title);
+	if (item->table)
+		vms_table_text(item->table, out);
+	else
+		g_string_append_printf(out, "not available: %s\n", item->error);
+}
 
-	if (!functions)
-		return false;
-	g_string_append_printf(out, "%s\n\n", vms_profile_title(profile));
-	print_machine(out, vms_guest_machine(guest));
-	print_guest(out, guest);
-	print_end(out, report);
-	bool merged = options->profile_flags & VMS_PROFILE_MERGE_VCPUS;
+static bool is_merged(const struct vms_profile *profile)
+{
+	return vms_profile_n_trees(profile) == 1 &&
+	       vms_profile_tree_get(profile, 0)->vcpu == VMS_ALL_VCPUS;
+}
+
+static void write_text(const struct vms_profile *profile, const struct vms_run_facts *facts,
+		       const struct vms_export_options *options, GString *out)
+{
+	g_string_append_printf(out, "%s\n\n", facts->title);
+	print_machine(out, facts);
+	print_guest(out, facts);
+	print_end(out, facts);
 	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",
 			       vms_profile_leaf_first(profile) ? "leaf first, its callers below it"
 							       : "outermost caller first",
-			       merged ? "all vCPUs'" : "a vCPU's");
+			       is_merged(profile) ? "all vCPUs'" : "a vCPU's");
 	if (options->min_percent > 0)
 		g_string_append_printf(out, "Left out: what has less than %g%%\n",
 				       options->min_percent);
-	print_trees(out, report, profile, options->min_percent);
-	print_functions(out, functions, options->min_percent);
-	print_facts(out, guest, options->facts);
-	note_unknown_facts(out, guest, options->facts);
-	return true;
+	print_trees(out, facts, profile, options->min_percent);
+	print_functions(out, profile, options->min_percent);
+	for (guint i = 0; i < facts->items->len; i++)
+		print_item(out, facts->items->pdata[i]);
 }
+
+const struct vms_exporter vms_exporter_text = {
+	.name = "text",
+	.suffix = ".txt",
+	.help = "call trees and functions, then facts of the machine",
+	.shows_items = true,
+	.write = write_text,
+};

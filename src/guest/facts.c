@@ -100,12 +100,16 @@ static void add_cpu(struct vms_guest *guest, unsigned vcpu, const struct vms_reg
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 	struct vms_task task = { 0 };
 	struct vms_location location = { 0 };
-	uint64_t pc = vms_arch_code_address(arch, regs);
+	const uint64_t pc = vms_arch_code_address(arch, regs);
+	const uint64_t thread = (uint64_t)vms_machine_vcpu_thread(machine, vcpu);
+	const bool in_kernel = arch->in_kernel(regs);
 	bool known = vms_guest_current(guest, memory, regs, &task);
+	if (in_kernel)
+		vms_guest_note_kernel_pc(guest, memory, pc);
 	vms_guest_locate(guest, NULL, pc, &location);
-	vms_table_add(table, (uint64_t)vcpu, (uint64_t)vms_machine_vcpu_thread(machine, vcpu),
-		      arch->in_kernel(regs) ? "kernel" : "user", pc, location.symbol,
-		      (uint64_t)task.pid, known ? task.comm : NULL);
+	vms_table_add(table, (uint64_t)vcpu, thread ? thread : VMS_TABLE_UNKNOWN,
+		      in_kernel ? "kernel" : "user", pc, location.symbol,
+		      known ? (uint64_t)task.pid : VMS_TABLE_UNKNOWN, known ? task.comm : NULL);
 }
 
 static struct vms_table *get_cpus(struct vms_guest *guest, GError **error)
@@ -288,7 +292,7 @@ static GArray *get_held(struct vms_guest *guest, GArray *(*get)(struct vms_guest
 static struct vms_table *get_timers(struct vms_guest *guest, GError **error)
 {
 	static const struct vms_column columns[] = {
-		{ "kind", VMS_COLUMN_TEXT },	  { "cpu", VMS_COLUMN_TEXT },
+		{ "kind", VMS_COLUMN_TEXT },	  { "cpu", VMS_COLUMN_NUMBER },
 		{ "name", VMS_COLUMN_TEXT },	  { "rating", VMS_COLUMN_NUMBER },
 		{ "next_ns", VMS_COLUMN_NUMBER }, { NULL }
 	};
@@ -298,10 +302,13 @@ static struct vms_table *get_timers(struct vms_guest *guest, GError **error)
 	struct vms_table *table = vms_table_new(columns);
 	for (size_t i = 0; i < clocks->len; i++) {
 		const struct vms_clock *clock = &g_array_index(clocks, struct vms_clock, i);
-		bool device = clock->cpu != VMS_ALL_VCPUS;
-		g_autofree char *cpu = device ? g_strdup_printf("%d", clock->cpu) : NULL;
-		vms_table_add(table, device ? "event device" : "clock source", cpu, clock->name,
-			      (uint64_t)clock->rating, clock->next_event_ns);
+		const bool device = clock->cpu != VMS_ALL_VCPUS;
+		/* The kernel's KTIME_MAX: the device is not to interrupt. */
+		const bool waits = device && clock->next_event_ns < INT64_MAX;
+		vms_table_add(table, device ? "event device" : "clock source",
+			      device ? (uint64_t)clock->cpu : VMS_TABLE_UNKNOWN, clock->name,
+			      (uint64_t)clock->rating,
+			      waits ? clock->next_event_ns : VMS_TABLE_UNKNOWN);
 	}
 	return table;
 }

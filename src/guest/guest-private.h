@@ -24,5 +24,5 @@ struct vms_guest {
 	GArray *symbol_files;		  /* struct vms_guest_symbols, in the order of adding */
 	struct vms_linux *linux_guest;	  /* NULL unless the kind is LINUX */
 	uint64_t looked_ns, look_took_ns; /* when it was last looked for, and for how long */
-	uint64_t resets;		  /* of the machine, when it was looked for first */
+	uint64_t resets;		  /* of the machine, when it was looked for, or told of */
 };

@@ -69,6 +69,14 @@ bool vms_guest_is_stale(const struct vms_guest *guest)
 	return vms_machine_resets(guest->machine) != guest->resets;
 }
 
+bool vms_guest_take_reset(struct vms_guest *guest)
+{
+	uint64_t resets = vms_machine_resets(guest->machine);
+	bool was_reset = resets != guest->resets;
+	guest->resets = resets;
+	return was_reset;
+}
+
 /* Adds another guest's symbol file. Where no kernel is known yet, nor is where its vmlinux lies. */
 static bool add_again(struct vms_guest *guest, const struct vms_guest_symbols *symbols,
 		      GError **error)

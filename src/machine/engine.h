@@ -22,8 +22,8 @@ struct vms_engine {
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
-	 * Optional. Called when a hold has failed with NOT_NOW or WATCHED: see vms_machine_observe.
-	 * `release` ends it.
+	 * Optional. Called when a hold has failed with NOT_NOW, WATCHED or BUSY: see
+	 * vms_machine_observe. `release` ends it.
 	 */
 	bool (*observe)(struct vms_machine *machine, GError **error);
 	/*
@@ -61,6 +61,11 @@ struct vms_engine {
 			  uint64_t *stop);
 	/* Optional if there is `read_ram`. */
 	bool (*read_phys)(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
+	/*
+	 * The most bytes to ask `read_phys` for at once, where it makes a running machine stand
+	 * still meanwhile; 0 where it does not.
+	 */
+	size_t held_read_max;
 	/* Optional, both or none: see vms_machine_check_ranges and vms_machine_update_ranges. */
 	bool (*check_ranges)(struct vms_machine *machine, GError **error);
 	bool (*update_ranges)(struct vms_machine *machine, GError **error);

@@ -345,7 +345,8 @@ bool vms_machine_observe(struct vms_machine *machine, GError **error)
 	if (hold_vcpu(machine, VMS_ALL_VCPUS, false, &failure))
 		return true;
 	bool refused = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
-		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
+		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED) ||
+		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
 	if (!refused || !machine->engine->observe || !begin_observing(machine, NULL)) {
 		g_propagate_error(error, failure);
 		return false;
@@ -545,7 +546,25 @@ bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, 
 	if (engine->read_ram && engine->read_ram(machine, pa, buf, size))
 		return true;
 	HOLD_LOCK(&machine->lock);
-	return engine->read_phys && engine->read_phys(machine, pa, buf, size);
+	if (!engine->read_phys)
+		return false;
+	const size_t piece = engine->held_read_max ? engine->held_read_max : MAX(size, 1);
+	size_t done = 0;
+	do {
+		if (!engine->read_phys(machine, pa + done, (uint8_t *)buf + done,
+				       MIN(piece, size - done)))
+			return false;
+		done += MIN(piece, size - done);
+	} while (done < size);
+	return true;
+}
+
+bool vms_machine_read_stops(struct vms_machine *machine, uint64_t pa)
+{
+	const struct vms_engine *engine = machine->engine;
+	uint8_t byte;
+	return engine->held_read_max &&
+	       !(engine->read_ram && engine->read_ram(machine, pa, &byte, sizeof(byte)));
 }
 
 size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,

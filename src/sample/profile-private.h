@@ -11,8 +11,6 @@ struct vms_profile_source {
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */
 	bool leaf_first;
-	uint64_t interval_ns;
-	const char *title; /* copied, as all that the profile keeps */
 };
 
 struct vms_profile *vms_profile_new(const struct vms_profile_source *source);

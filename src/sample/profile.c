@@ -16,8 +16,6 @@ struct vms_profile {
 	struct vms_profile_function *functions;
 	size_t n_functions;
 	bool leaf_first;
-	uint64_t interval_ns;
-	const char *title;
 };
 
 /* ---- labels ----------------------------------------------------------- */
@@ -37,6 +35,7 @@ struct builder {
 	struct vms_tree *keys;	/* every key seen, to look it up once only … */
 	GArray *label_of_key;	/* … and its label, by node of `keys` */
 	GHashTable *identities; /* struct identity to label + 1 */
+	GArray *key_of_label;	/* struct vms_tree_key: the first that had the label */
 };
 
 static guint identity_hash(gconstpointer data)
@@ -113,12 +112,10 @@ static bool locate(struct builder *builder, const struct vms_tree_key *key, uint
  * Code with a symbol: the function, or the address in it. A function of a module is the same
  * wherever the module was loaded.
  */
-static void label_symbol(struct builder *builder, const struct vms_tree_key *key,
+static void label_symbol(struct builder *builder, const struct vms_tree_key *key, bool by_address,
 			 struct vms_location *location, struct vms_label *label,
 			 struct identity *id)
 {
-	bool by_address = builder->source->flags & VMS_PROFILE_BY_ADDRESS;
-
 	label->name = intern(builder, location->symbol);
 	label->va = by_address ? key->value : location->start;
 	label->offset = key->value - location->start;
@@ -139,7 +136,7 @@ static const char *file_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static void label_code(struct builder *builder, const struct vms_tree_key *key,
+static void label_code(struct builder *builder, const struct vms_tree_key *key, bool by_address,
 		       struct vms_label *label, struct identity *id)
 {
 	/* A call may be the last instruction of its function, or even of its line. */
@@ -154,7 +151,7 @@ static void label_code(struct builder *builder, const struct vms_tree_key *key,
 		return;
 	label->module = intern(builder, location.module);
 	if (location.symbol)
-		label_symbol(builder, key, &location, label, id);
+		label_symbol(builder, key, by_address, &location, label, id);
 	else if (location.module)
 		label->name = intern_printf(builder, "%s+0x%" PRIx64, file_name(location.module),
 					    location.offset + back);
@@ -168,7 +165,8 @@ static void label_code(struct builder *builder, const struct vms_tree_key *key,
 	label->line = location.line;
 }
 
-static uint32_t make_label(struct builder *builder, const struct vms_tree_key *key)
+/* The label of a key, which may be that of another key. */
+static uint32_t make_label(struct builder *builder, const struct vms_tree_key *key, bool by_address)
 {
 	struct vms_label label = { .kind = VMS_LABEL_MARKER };
 	struct identity id = { 0 };
@@ -185,7 +183,7 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	case VMS_TREE_PC:
 	case VMS_TREE_RETURN:
 	case VMS_TREE_LOADED_PC:
-	case VMS_TREE_LOADED_RETURN: label_code(builder, key, &label, &id); break;
+	case VMS_TREE_LOADED_RETURN: label_code(builder, key, by_address, &label, &id); break;
 	case VMS_TREE_MARKER: label.name = marker_name(builder, key->value); break;
 	case VMS_TREE_LABEL: g_assert_not_reached();
 	}
@@ -199,6 +197,7 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 		return GPOINTER_TO_UINT(found) - 1;
 	GArray *labels = builder->profile->labels;
 	g_array_append_val(labels, label);
+	g_array_append_vals(builder->key_of_label, key, 1);
 	g_hash_table_insert(builder->identities, g_memdup2(&id, sizeof(id)),
 			    GUINT_TO_POINTER(labels->len));
 	return labels->len - 1;
@@ -209,7 +208,8 @@ static uint32_t label_of(struct builder *builder, const struct vms_tree_key *key
 	uint32_t index = vms_tree_child(builder->keys, VMS_TREE_ROOT, *key);
 	if (index < builder->label_of_key->len)
 		return g_array_index(builder->label_of_key, uint32_t, index);
-	uint32_t label = make_label(builder, key);
+	bool by_address = builder->source->flags & VMS_PROFILE_BY_ADDRESS;
+	uint32_t label = make_label(builder, key, by_address);
 	if (index == builder->label_of_key->len) /* FULL is not */
 		g_array_append_val(builder->label_of_key, label);
 	return label;
@@ -331,13 +331,40 @@ static void build_trees(struct builder *builder)
 
 /* ---- functions -------------------------------------------------------- */
 
+/*
+ * The function of each label of the trees: the label itself if those are by function. The labels of
+ * functions that are made here lie behind all labels of the trees.
+ */
+static uint32_t *find_functions(struct builder *builder)
+{
+	bool by_address = builder->source->flags & VMS_PROFILE_BY_ADDRESS;
+	guint n = builder->profile->labels->len;
+	uint32_t *function_of = g_new(uint32_t, n);
+
+	g_hash_table_remove_all(builder->identities);
+	for (uint32_t i = 0; i < n; i++) {
+		struct vms_tree_key key =
+			g_array_index(builder->key_of_label, struct vms_tree_key, i);
+		function_of[i] = by_address ? make_label(builder, &key, false) : i;
+	}
+	return function_of;
+}
+
+/* A walk through a tree that adds up the samples of every function. */
+struct summing {
+	const uint32_t *function_of;	   /* by label of the tree */
+	uint32_t *open;			   /* how often a function is on the path to the node */
+	struct vms_profile_function *sums; /* by function */
+};
+
 /* The node after `node` on a walk that sees parents first; closes those that it leaves behind. */
-static uint32_t next_node(const struct vms_profile_tree *tree, uint32_t node, uint32_t *open)
+static uint32_t next_node(const struct vms_profile_tree *tree, uint32_t node,
+			  const struct summing *summing)
 {
 	if (tree->nodes[node].first_child != VMS_NO_NODE)
 		return tree->nodes[node].first_child;
 	while (node != VMS_NO_NODE) {
-		open[tree->nodes[node].label]--;
+		summing->open[summing->function_of[tree->nodes[node].label]]--;
 		if (tree->nodes[node].next_sibling != VMS_NO_NODE)
 			return tree->nodes[node].next_sibling;
 		node = tree->nodes[node].parent;
@@ -345,18 +372,18 @@ static uint32_t next_node(const struct vms_profile_tree *tree, uint32_t node, ui
 	return VMS_NO_NODE;
 }
 
-/* Adds up every label's samples; `open`: how often it is on the path to the current node. */
-static void sum_labels(const struct vms_profile *profile, const struct vms_profile_tree *tree,
-		       struct vms_profile_function *sums, uint32_t *open)
+static void sum_functions(const struct vms_profile *profile, const struct vms_profile_tree *tree,
+			  const struct summing *summing)
 {
-	for (uint32_t i = tree->first_root; i != VMS_NO_NODE; i = next_node(tree, i, open)) {
+	for (uint32_t i = tree->first_root; i != VMS_NO_NODE; i = next_node(tree, i, summing)) {
 		const struct vms_profile_node *node = &tree->nodes[i];
-		if (open[node->label]++ == 0)
-			sums[node->label].total += node->total;
+		uint32_t function = summing->function_of[node->label];
+		if (summing->open[function]++ == 0)
+			summing->sums[function].total += node->total;
 		if (!profile->leaf_first)
-			sums[node->label].self += node->self;
+			summing->sums[function].self += node->self;
 		else if (node->parent == VMS_NO_NODE)
-			sums[node->label].self += node->total;
+			summing->sums[function].self += node->total;
 	}
 }
 
@@ -370,13 +397,16 @@ static int compare_functions(const void *a, const void *b, void *profile)
 	return compare_labels(profile, x->label, y->label);
 }
 
-static void build_functions(struct vms_profile *profile)
+static void build_functions(struct builder *builder)
 {
+	struct vms_profile *profile = builder->profile;
+	g_autofree uint32_t *function_of = find_functions(builder);
 	guint n_labels = profile->labels->len;
 	g_autofree uint32_t *open = g_new0(uint32_t, n_labels);
 	profile->functions = g_new0(struct vms_profile_function, n_labels);
+	struct summing summing = { function_of, open, profile->functions };
 	for (guint i = 0; i < profile->trees->len; i++)
-		sum_labels(profile, vms_profile_tree_get(profile, i), profile->functions, open);
+		sum_functions(profile, vms_profile_tree_get(profile, i), &summing);
 	for (uint32_t i = 0; i < n_labels; i++) {
 		enum vms_label_kind kind = vms_profile_label(profile, i)->kind;
 		struct vms_profile_function function = profile->functions[i];
@@ -397,8 +427,6 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 	profile->labels = g_array_new(FALSE, FALSE, sizeof(struct vms_label));
 	profile->trees = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_tree));
 	profile->leaf_first = source->leaf_first;
-	profile->interval_ns = source->interval_ns;
-	profile->title = g_string_chunk_insert(profile->strings, source->title);
 
 	struct builder builder = {
 		.source = source,
@@ -406,10 +434,12 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 		.keys = vms_tree_new(VMS_TREE_LIMIT),
 		.label_of_key = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
 		.identities = g_hash_table_new_full(identity_hash, identity_equal, g_free, NULL),
+		.key_of_label = g_array_new(FALSE, FALSE, sizeof(struct vms_tree_key)),
 	};
 	build_trees(&builder);
-	build_functions(profile);
+	build_functions(&builder);
 	g_hash_table_unref(builder.identities);
+	g_array_unref(builder.key_of_label);
 	g_array_unref(builder.label_of_key);
 	vms_tree_free(builder.keys);
 	return profile;
@@ -453,14 +483,4 @@ const struct vms_profile_function *vms_profile_functions(const struct vms_profil
 {
 	*n = profile->n_functions;
 	return profile->functions;
-}
-
-uint64_t vms_profile_interval_ns(const struct vms_profile *profile)
-{
-	return profile->interval_ns;
-}
-
-const char *vms_profile_title(const struct vms_profile *profile)
-{
-	return profile->title;
 }

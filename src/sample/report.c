@@ -6,8 +6,10 @@
  * run's thread does the rest.
  */
 #include "base/clock.h"
+#include "guest/follower.h"
 #include "sample/profile-private.h"
 #include "sample/run.h"
+#include "sample/run_facts.h"
 #include <inttypes.h>
 #include <vmscope/log.h>
 
@@ -192,10 +194,10 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 			g_prefix_error(error, "cannot start to sample: ");
 		return guest;
 	}
-	if (vms_guest_kind(report->guest) == VMS_GUEST_NONE)
-		vms_guest_detect_again(report->guest, NULL);
-	else if (!vms_guest_refresh_modules(report->guest, &failure))
-		vms_log(VMS_LOG_INFO, "the list of modules may be old: %s", failure->message);
+	vms_guest_refresh(report->guest, &failure);
+	if (failure)
+		vms_log(VMS_LOG_INFO, "what is known of the guest may be old: %s",
+			failure->message);
 	return vms_guest_ref(report->guest);
 }
 
@@ -409,54 +411,26 @@ char *vms_sample_report_reason(struct vms_sample_report *report, enum vms_sample
 	return run ? vms_run_reason(run, failure) : NULL;
 }
 
-static char *make_title(struct vms_sample_report *report, const struct vms_run *run)
+struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report)
 {
-	const struct vms_machine_info *machine = vms_machine_info(report->machine);
-	const struct vms_guest_info *guest = vms_guest_info(run->options.guest);
-	g_autofree char *system =
-		vms_guest_kind(run->options.guest) == VMS_GUEST_NONE
-			? g_strdup("Unknown guest")
-			: g_strdup_printf("%s %s", guest->name, known_or(guest->release, ""));
+	enum vms_sample_state state;
+	g_autoptr(vms_run) run = last_run(report, &state);
+	struct vms_run_facts *facts =
+		vms_run_facts_new(report->machine, vms_sample_report_guest(report));
+	const GError *error = vms_sample_report_error(report);
 
-	double hz = 1e9 / (double)report->interval_ns;
-	enum vms_sample_end end = vms_sample_report_end(report);
-	bool early = vms_sample_ended_early(end);
-	return g_strdup_printf("%s on %s, %u vCPU%s, %.1f s at %.*f Hz%s%s%s", system,
-			       machine->description, run->n_vcpus, run->n_vcpus == 1 ? "" : "s",
-			       (double)vms_sample_report_elapsed_ns(report) / 1e9, hz < 10 ? 1 : 0,
-			       hz, early ? " (ended early: " : "",
-			       early ? vms_sample_end_text(end) : "", early ? ")" : "");
-}
-
-const char *vms_sample_end_text(enum vms_sample_end end)
-{
-	static const char *const texts[] = {
-		[VMS_SAMPLE_NOT_RUN] = "not run",
-		[VMS_SAMPLE_COMPLETE] = "complete",
-		[VMS_SAMPLE_STOPPED] = "stopped",
-		[VMS_SAMPLE_CANCELLED] = "cancelled",
-		[VMS_SAMPLE_GONE] = "the machine went away",
-		[VMS_SAMPLE_RESET] = "the guest was reset",
-		[VMS_SAMPLE_FAILED] = "failed",
-	};
-	return texts[end];
-}
-
-bool vms_sample_ended_early(enum vms_sample_end end)
-{
-	return end == VMS_SAMPLE_GONE || end == VMS_SAMPLE_RESET || end == VMS_SAMPLE_FAILED;
-}
-
-const char *vms_sample_failure_name(enum vms_sample_failure failure)
-{
-	static const char *const names[VMS_SAMPLE_N_FAILURES] = {
-		[VMS_SAMPLE_FAIL_HOLD] = "could not be held",
-		[VMS_SAMPLE_FAIL_REGS] = "registers could not be read",
-		[VMS_SAMPLE_FAIL_TORN] = "released too early",
-		[VMS_SAMPLE_FAIL_PAUSED] = "machine was paused",
-		[VMS_SAMPLE_FAIL_NOT_NOW] = "migration, snapshot or backup",
-	};
-	return names[failure];
+	facts->interval_ns = report->interval_ns;
+	facts->elapsed_ns = vms_sample_report_elapsed_ns(report);
+	facts->end = vms_sample_report_end(report);
+	facts->error = error ? g_strdup(error->message) : NULL;
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
+		facts->reasons[i] = vms_sample_report_reason(report, (enum vms_sample_failure)i);
+	facts->n_vcpus = run ? run->n_vcpus : 0;
+	facts->vcpus = g_new0(struct vms_sample_stats, facts->n_vcpus);
+	for (unsigned i = 0; i < facts->n_vcpus; i++)
+		vms_run_stats(run, i, &facts->vcpus[i]);
+	vms_run_facts_set_title(facts);
+	return facts;
 }
 
 /* Samples of all vCPUs, and failures by their reason. */
@@ -527,15 +501,12 @@ struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, 
 	g_autofree const struct vms_tree **trees = g_new(const struct vms_tree *, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)
 		trees[i] = run->vcpus[i].tree;
-	g_autofree char *title = make_title(report, run);
 	struct vms_profile_source source = {
 		.guest = run->options.guest,
 		.trees = trees,
 		.n_trees = run->n_vcpus,
 		.flags = flags,
 		.leaf_first = report->leaf_first,
-		.interval_ns = report->interval_ns,
-		.title = title,
 	};
 	return vms_profile_new(&source);
 }

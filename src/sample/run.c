@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/run.h"
 #include "base/clock.h"
+#include "capture/capture.h"
+#include "guest/follower.h"
 #include "machine/engine.h"
 #include <errno.h>
 #include <poll.h>
@@ -73,7 +75,7 @@ static void note_pause(struct vms_run *run)
 	note_reason(run, VMS_SAMPLE_FAIL_PAUSED, reason);
 }
 
-/* Samples the held vCPUs. */
+/* Samples the held vCPUs. The first failure is the error's. */
 static void capture(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
@@ -86,7 +88,6 @@ static void capture(struct vms_sampler *sampler, GError **error)
 				     &failure))
 			continue;
 		sampler->outcomes[i] = VMS_SAMPLE_FAIL_REGS;
-		note_reason(sampler->run, VMS_SAMPLE_FAIL_REGS, failure->message);
 		keep_error(error, failure);
 	}
 }
@@ -123,7 +124,7 @@ typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **er
 static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GError **error)
 {
 	struct vms_machine *machine = sampler->run->options.machine;
-	GError *failure = NULL;
+	GError *failure = NULL, *unread = NULL;
 
 	if (!hold(machine, sampler->vcpu, &failure)) {
 		refuse_sample(sampler, failure, error);
@@ -133,18 +134,24 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 	if (paused)
 		set_outcomes(sampler, VMS_SAMPLE_FAIL_PAUSED);
 	else
-		capture(sampler, error);
+		capture(sampler, &unread);
 	bool released = vms_machine_release(machine, sampler->vcpu, &failure);
-	bool gone_on = g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON);
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON)) {
+		g_error_free(failure);
+		g_clear_error(&unread);
+		return false;
+	}
 	if (paused)
 		note_pause(sampler->run);
-	if (gone_on)
-		g_error_free(failure);
-	else if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+	if (unread) {
+		note_reason(sampler->run, VMS_SAMPLE_FAIL_REGS, unread->message);
+		keep_error(error, unread);
+	}
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
 		drop_torn(sampler, failure);
 	else if (!released)
 		keep_error(error, failure);
-	return !gone_on;
+	return true;
 }
 
 /* Most samples need no more than a brief hold. */
@@ -173,15 +180,15 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < sampler->n; i++) {
-		const struct vms_sample_record *record = &sampler->records[i];
+		struct vms_sample_record *record = &sampler->records[i];
 		struct vms_samples *samples = &run->vcpus[sampler->first + i];
 		if (sampler->outcomes[i] != TAKEN) {
 			vms_samples_fail(samples, (enum vms_sample_failure)sampler->outcomes[i]);
 			continue;
 		}
 		taken++;
-		if (vms_samples_add(samples, run->options.guest, record, run->options.leaf_first,
-				    held_ns) &&
+		vms_capture_note_code(run->options.guest, &record->stack);
+		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}
@@ -199,7 +206,8 @@ static void judge(struct vms_sampler *sampler, GError *error)
 
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED))
 		options->ended(VMS_SAMPLE_GONE, error, options->data);
-	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) || is_silent || is_wrong)
+	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) ||
+		 g_error_matches(error, VMS_ERROR, VMS_ERROR_BUSY) || is_silent || is_wrong)
 		options->ended(VMS_SAMPLE_FAILED, error, options->data);
 	else
 		g_error_free(error);
@@ -217,12 +225,18 @@ static bool goes_on(struct vms_sampler *sampler)
 	return !gone && !reset;
 }
 
-/* Reads the lists of code that is loaded into the kernel. Under lock, for writing. */
-static void read_code(struct vms_run *run, GError **error)
+/* Under lock, for writing. */
+static void refresh_guest(struct vms_run *run, GError **error)
 {
+	struct vms_guest *guest = run->options.guest;
+	bool is_recognised = vms_guest_kind(guest) != VMS_GUEST_NONE;
 	uint64_t begin_ns = vms_clock_now_ns();
 
-	vms_guest_refresh_modules(run->options.guest, error);
+	if (vms_guest_refresh(guest, error) == VMS_GUEST_NEW_KERNEL)
+		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
+			vms_guest_info(guest)->release);
+	if (!is_recognised)
+		return;
 	run->refreshed_ns = vms_clock_now_ns();
 	run->refresh_took_ns = run->refreshed_ns - begin_ns;
 	vms_log(VMS_LOG_DEBUG, "reading anew what code is loaded: %.1f ms",
@@ -249,7 +263,7 @@ static bool follow_code(struct vms_sampler *sampler)
 		return false;
 	g_rw_lock_reader_unlock(&run->guest_lock);
 	if (g_rw_lock_writer_trylock(&run->guest_lock)) {
-		read_code(run, NULL);
+		refresh_guest(run, NULL);
 		read = true;
 		g_rw_lock_writer_unlock(&run->guest_lock);
 	}
@@ -501,17 +515,12 @@ char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure)
 
 void vms_run_refresh_guest(struct vms_run *run)
 {
-	struct vms_guest *guest = run->options.guest;
 	g_autoptr(GError) error = NULL;
 
 	if (!g_atomic_int_get(&run->unnamed) || !g_rw_lock_writer_trylock(&run->guest_lock))
 		return;
 	g_atomic_int_set(&run->unnamed, 0);
-	if (vms_guest_kind(guest) != VMS_GUEST_NONE)
-		read_code(run, &error);
-	else if (vms_guest_detect_again(guest, &error))
-		vms_log(VMS_LOG_INFO, "the guest has booted: %s %s", vms_guest_info(guest)->name,
-			vms_guest_info(guest)->release);
+	refresh_guest(run, &error);
 	if (error)
 		vms_log(VMS_LOG_DEBUG, "code without a name, and: %s", error->message);
 	/* A machine that did not answer may do so later. */

@@ -16,33 +16,29 @@ void vms_samples_clear(struct vms_samples *samples)
 	g_mutex_clear(&samples->lock);
 }
 
-static struct vms_tree_key user_key(const struct vms_sample_record *record,
-				    const struct vms_frame *frame)
+static uint32_t owner_of(const struct vms_sample_record *record)
 {
+	return record->space == VMS_NO_SPACE ? VMS_TREE_NO_PROCESS : record->space;
+}
+
+static struct vms_tree_key frame_key(const struct vms_sample_record *record,
+				     const struct vms_frame *frame)
+{
+	if (!frame->is_user && frame->code > 0)
+		return (struct vms_tree_key) {
+			.kind = frame->is_return ? VMS_TREE_LOADED_RETURN : VMS_TREE_LOADED_PC,
+			.value = frame->pc,
+			.owner = frame->code,
+		};
 	return (struct vms_tree_key) {
 		.kind = frame->is_return ? VMS_TREE_RETURN : VMS_TREE_PC,
 		.value = frame->pc,
-		.owner = record->process ? record->process->index : VMS_TREE_NO_PROCESS,
+		.owner = frame->is_user ? owner_of(record) : VMS_TREE_KERNEL,
 	};
 }
 
-static struct vms_tree_key kernel_key(struct vms_guest *guest, const struct vms_frame *frame)
-{
-	uint32_t loaded = vms_guest_note_code(guest, frame->pc - frame->is_return);
-	struct vms_tree_key key = { .value = frame->pc };
-	if (loaded > 0) {
-		key.kind = frame->is_return ? VMS_TREE_LOADED_RETURN : VMS_TREE_LOADED_PC;
-		key.owner = loaded;
-	} else {
-		key.kind = frame->is_return ? VMS_TREE_RETURN : VMS_TREE_PC;
-		key.owner = VMS_TREE_KERNEL;
-	}
-	return key;
-}
-
 /* The way from the leaf outwards: frames, why there are no more, the process. */
-static size_t path_of(struct vms_guest *guest, const struct vms_sample_record *record,
-		      struct vms_tree_key *path)
+static size_t path_of(const struct vms_sample_record *record, struct vms_tree_key *path)
 {
 	const struct vms_stack *stack = &record->stack;
 	size_t n = 0;
@@ -51,17 +47,15 @@ static size_t path_of(struct vms_guest *guest, const struct vms_sample_record *r
 		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_IDLE };
 		return n;
 	}
-	for (unsigned i = 0; i < MIN(stack->n, VMS_STACK_LIMIT); i++) {
-		const struct vms_frame *frame = &stack->frame[i];
-		path[n++] = frame->is_user ? user_key(record, frame) : kernel_key(guest, frame);
-	}
+	for (unsigned i = 0; i < MIN(stack->n, VMS_STACK_LIMIT); i++)
+		path[n++] = frame_key(record, &stack->frame[i]);
 	if (stack->end != VMS_WALK_ROOT || n == 0)
 		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_MARKER,
 						    .value = stack->end,
 						    .owner = VMS_TREE_KERNEL };
-	if (record->process)
-		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_PROCESS,
-						    .owner = record->process->index };
+	if (record->space != VMS_NO_SPACE)
+		path[n++] =
+			(struct vms_tree_key) { .kind = VMS_TREE_PROCESS, .owner = record->space };
 	return n;
 }
 
@@ -85,11 +79,11 @@ static void count(struct vms_sample_stats *stats, const struct vms_sample_record
 	}
 }
 
-bool vms_samples_add(struct vms_samples *samples, struct vms_guest *guest,
-		     const struct vms_sample_record *record, bool leaf_first, uint64_t held_ns)
+bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
+		     bool leaf_first, uint64_t held_ns)
 {
 	struct vms_tree_key path[PATH_LIMIT];
-	size_t n = path_of(guest, record, path);
+	size_t n = path_of(record, path);
 
 	if (!leaf_first)
 		reverse(path, n);

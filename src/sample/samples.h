@@ -3,9 +3,9 @@
 #pragma once
 
 #include "base/histogram.h"
-#include "capture/capture.h"
 #include "sample/tree.h"
 #include <vmscope/sample.h>
+#include <vmscope/sample_record.h>
 
 struct vms_samples {
 	GMutex lock;
@@ -18,9 +18,9 @@ struct vms_samples {
 void vms_samples_init(struct vms_samples *samples, uint32_t limit);
 void vms_samples_clear(struct vms_samples *samples);
 
-/* Counts a sample of `guest`, whose code it notes; did the tree learn anything new by it? */
-bool vms_samples_add(struct vms_samples *samples, struct vms_guest *guest,
-		     const struct vms_sample_record *record, bool leaf_first, uint64_t held_ns);
+/* Counts a sample, whose code was noted; did the tree learn anything new by it? */
+bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
+		     bool leaf_first, uint64_t held_ns);
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason);
 /* All but what was missed: see vms_run_stats. */
 void vms_samples_stats(struct vms_samples *samples, struct vms_sample_stats *ret);

@@ -18,15 +18,16 @@ static void scan(const uint8_t *data, size_t size)
 {
 	struct vms_machine *machine = fake_machine_new(&vms_arch_x86_64, 1);
 	const size_t ram = size / VMS_VMCOREINFO_SIZE * VMS_VMCOREINFO_SIZE + VMS_VMCOREINFO_SIZE;
-	uint64_t pa = 0, last = 0;
+	struct vms_vmcoreinfo_search search = { 0 };
+	uint64_t last = 0;
 	char *text;
 	memcpy(fake_machine_add_ram(machine, 0x800, ram + 0x800) + 0x800, data, size);
 	fake_machine_add_range(machine, ram + 0x1000, GAP, VMS_RANGE_ROM, "rom");
 	memcpy(fake_machine_add_ram(machine, ram + GAP, ram), data, size);
 	fake_machine_add_range(machine, 4 * (ram + GAP), ram, VMS_RANGE_RAM, "missing");
-	while ((text = vms_vmcoreinfo_scan(machine, &pa))) {
-		g_assert_cmphex(pa, >, last);
-		last = pa;
+	while ((text = vms_vmcoreinfo_scan(machine, &search))) {
+		g_assert_cmphex(search.pa, >, last);
+		last = search.pa;
 		g_free(text);
 	}
 	vms_machine_unref(machine);

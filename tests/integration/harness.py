@@ -538,11 +538,11 @@ def vmscope(*arguments, timeout=ANSWER_SECONDS, check=True, program=VMSCOPE, **o
     return Run(run.returncode, run.stdout, run.stderr)
 
 
-def start_vmscope(*arguments, stderr=subprocess.PIPE):
+def start_vmscope(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options):
     """The command as a running process, for tests that kill it."""
     command = [str(VMSCOPE), *map(str, allow_stop(arguments))]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
-                            stderr=stderr)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, stdout=stdout, stderr=stderr,
+                            **options)
 
 
 def full_pipe(case):

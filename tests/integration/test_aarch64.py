@@ -99,8 +99,10 @@ class ModulesOfOld(Old, test_modules.Modules, unittest.TestCase):
     test_programs = None  # no symbol leads to what counts changes of these
 
 
-class Isolated(Old, unittest.TestCase):
-    """User code runs without the kernel's page tables."""
+class Isolated(New):
+    """User code runs without the kernel's page tables: a processor that has no E0PD."""
+    cpu = "cortex-a76"
+    tramp = "tramp_vectors"  # its symbol; without those of data, the mark at the code's begin
 
     @classmethod
     def setUpClass(cls):
@@ -116,7 +118,21 @@ class Isolated(Old, unittest.TestCase):
             if match and int(match[4], 16) >> 63:
                 self.assertIsNotNone(match[1], node.label)
                 names.add(match[1])
-        self.assertIn("__entry_tramp_text_start", names)
+        self.assertIn(self.tramp, names)
+
+
+class IsolatedOfNew(Isolated, unittest.TestCase):
+    """The image's head is no code there."""
+
+    @classmethod
+    def start_guest(cls):
+        guest = harness.LinuxGuest(cls.series, arch="aarch64", cpu=cls.cpu)
+        cls.addClassCleanup(guest.stop)
+        return guest
+
+
+class IsolatedOfOld(Isolated, unittest.TestCase):
+    series, cpu, tramp = Old.series, Old.cpu, "__entry_tramp_text_start"
 
 
 class StacksOfOld(Old, test_stacks.Stacks, unittest.TestCase):

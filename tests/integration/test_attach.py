@@ -576,6 +576,20 @@ class BareStub(Attached):
             self.open("gdb", self.address).end()
             self.assert_runs()
 
+    def test_runs_between(self):
+        """A long read stops the machine once for each piece of it, not for all; held, not at all."""
+        tool = self.open("gdb", self.address)
+        size = 1 << 20
+        events = self.machine.qmp.event_names
+        before = events().count("STOP")
+        self.assertEqual(len(tool.do(f"read 0x0 {size}")), 3 + 2 * size)
+        self.assertGreaterEqual(events().count("STOP") - before, 16)
+        self.assertEqual(tool.do("hold"), "ok")
+        before = events().count("STOP")
+        self.assertEqual(len(tool.do(f"read 0x0 {size}")), 3 + 2 * size)
+        self.assertEqual(events().count("STOP"), before)
+        self.assertEqual(tool.do("release"), "ok")
+
     def test_memory_mode_is_put_back(self):
         tool = self.open("gdb", self.address)
         tool.do("read 0xf0000 16")

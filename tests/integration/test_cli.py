@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -111,6 +112,11 @@ class Registers(Case):
         rows = self.json("regs", "--cpu", "1", "rip")
         self.assertEqual([(row["vcpu"], row["register"]) for row in rows], [(1, "rip")])
 
+    def test_case(self):
+        """Names as QEMU's monitor writes them, too."""
+        self.pause()
+        self.assertEqual(self.json("regs", "RIP", "Cr3"), self.json("regs", "rip", "cr3"))
+
     def test_unknown(self):
         run = vmscope("regs", "no_register", *self.target, check=False)
         self.assertEqual(run.status, 1)
@@ -163,6 +169,21 @@ class Memory(Case):
         shown = "".join(re.findall(r"\|(.*)\|", out))
         self.assertTrue(version.startswith(shown[:60]), out)
 
+    def test_length(self):
+        for wrong in ("0", "1k", "linux_banner", "99999999999999999999", "0x10000001"):
+            run = vmscope("mem", "linux_banner", wrong, *self.target, check=False)
+            self.assertEqual((run.status, run.out), (2, ""), wrong)
+            self.assertIn(f"LENGTH {wrong}: ", run.err)
+        self.assertEqual(len(self.json("mem", "linux_banner", "0x20")), 2)
+
+    def test_address(self):
+        for wrong in ("12x", "99999999999999999999"):
+            run = vmscope("mem", wrong, *self.target, check=False)
+            self.assertEqual((run.status, run.out), (2, ""), wrong)
+            self.assertIn(f'"{wrong}" is no address', run.err)
+        run = vmscope("mem", "--physical", "--cpu", "0", "0", *self.target, check=False)
+        self.assertEqual((run.status, run.out), (2, ""))
+
     def test_unreadable(self):
         for arguments in (("0x800000000000",), ("--physical", "0x7fffffff0000"),
                           ("0xfffffffffffffff0", "32")):
@@ -200,6 +221,18 @@ class Stacks(Case):
         self.assertTrue(theirs)
         self.assertEqual([name for name in ours if name in theirs], theirs, ours)
 
+    def test_of_a_running_thread(self):
+        """It is that of its vCPU."""
+        pid = self.guest.start_workload("deep")
+        self.addCleanup(self.guest.stop_workload)
+        harness.wait_for(lambda: pid in {row["pid"] for row in self.json("info", "cpus")["cpus"]},
+                         "the thread to run")
+        self.pause()
+        running = {row["tid"]: row["vcpu"] for row in self.json("stack")}
+        for tid in running.keys() - {0}:
+            rows = [{**row, "thread": None} for row in self.json("stack", "--task", tid)]
+            vcpu = self.json("stack", "--cpu", running[tid])
+            self.assertEqual([row["address"] for row in rows], [row["address"] for row in vcpu])
 
     def test_vcpu_or_task(self):
         for wrong in (("--task", "1", "--cpu", "0"), ("--task", "-1"), ("--task", "init")):
@@ -215,11 +248,13 @@ class Symbols(Case):
         inside = hex(int(start, 16) + 0x10)
         self.assertGreater(size, 0x10)
         out = vmscope("symbol", "vfs_read+0x10", *self.target).out
-        self.assertEqual(out, "vfs_read+0x10\n")
+        self.assertEqual(out, f"{int(inside, 16):016x} vfs_read+0x10\n")
         self.assertEqual(vmscope("symbol", inside, *self.target).out, out)
         rows = self.json("symbol", "vfs_read+0x10")
-        self.assertEqual((rows[0]["name"], rows[0]["address"], rows[0]["size"]),
-                         ("vfs_read", start, size))
+        self.assertEqual(rows, [{**row, "offset": 0x10} for row in self.json("symbol", "vfs_read")
+                                if row["address"] == start])
+        self.assertEqual((rows[0]["name"], rows[0]["size"], rows[0]["type"]),
+                         ("vfs_read", size, "T"))
         for wrong, status in (("no_such_symbol+1", 1), ("vfs_read+", 2), ("vfs_read+x", 2)):
             run = vmscope("symbol", wrong, *self.target, check=False)
             self.assertEqual((run.status, run.out), (status, ""), wrong)
@@ -237,31 +272,56 @@ class Log(Case):
         self.assertEqual(lines, "\n".join(texts).split("\n"))
 
 
-class Completion(unittest.TestCase):
-    def complete(self, *words):
-        """What bash offers for the last of these words."""
-        script = f"""
-            source {harness.ROOT}/cli/completion/vmscope
-            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-            _vmscope
-            printf '%s\\n' "${{COMPREPLY[@]}}" """
-        path = f"{harness.VMSCOPE.parent}:{os.environ['PATH']}"
-        return subprocess.run(["bash", "-c", script, "bash", *words], text=True, check=True,
-                              stdout=subprocess.PIPE, env=os.environ | {"PATH": path}).stdout.split()
+def complete(*words):
+    """What bash offers for the last of these words."""
+    script = f"""
+        source {harness.ROOT}/cli/completion/vmscope
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _vmscope
+        printf '%s\\n' "${{COMPREPLY[@]}}" """
+    path = f"{harness.VMSCOPE.parent}:{os.environ['PATH']}"
+    return subprocess.run(["bash", "-c", script, "bash", *words], text=True, check=True,
+                          stdout=subprocess.PIPE, env=os.environ | {"PATH": path}).stdout.split()
 
+
+class Completion(unittest.TestCase):
     def test_items(self):
         items = [row["item"] for row in json.loads(vmscope("info", "help", "--json").out)]
         self.assertIn("pci", items)
-        self.assertEqual(self.complete("vmscope", "info", ""), [*items, "help"])
-        self.assertEqual(self.complete("vmscope", "info", "os", "cp"), ["cpus"])
-        self.assertEqual(self.complete("vmscope", "sample", "--facts", ""), [*items, "all", "none"])
-        self.assertEqual(self.complete("vmscope", "sample", "--facts", "os,cp"), ["os,cpus"])
-        self.assertEqual(self.complete("vmscope", "sample", "--facts", "=", "-cp"), ["-cpus"])
+        self.assertEqual(complete("vmscope", "info", ""), [*items, "help"])
+        self.assertEqual(complete("vmscope", "info", "os", "cp"), ["cpus"])
+        self.assertEqual(complete("vmscope", "sample", "--facts", ""), [*items, "all", "none"])
+        self.assertEqual(complete("vmscope", "sample", "--facts", "os,cp"), ["os,cpus"])
+        self.assertEqual(complete("vmscope", "sample", "--facts", "=", "-cp"), ["-cpus"])
 
     def test_options(self):
-        self.assertIn("--json", self.complete("vmscope", "info", "--"))
-        self.assertEqual(self.complete("vmscope", "core", "--format", "v"), ["vbox"])
-        self.assertEqual(self.complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
+        self.assertIn("--json", complete("vmscope", "info", "--"))
+        self.assertEqual(complete("vmscope", "core", "--format", "v"), ["vbox"])
+        self.assertEqual(complete("vmscope", "core", "--format", "=", "v"), ["vbox"])
+        self.assertEqual(complete("vmscope", "disas", "--bits", ""), ["16", "32", "64"])
+
+
+class Formats(unittest.TestCase):
+    """Wherever formats of a sample report are listed, there are those of the table in src/export."""
+
+    def test_lists(self):
+        # With no machine, as a format is looked at before one is opened.
+        said = vmscope("sample", "--format", "no_format", "-p", "1", check=False)
+        self.assertEqual(said.status, 2)
+        names = re.split(", | or ", re.search(r": choose (.*) \(see", said.err).group(1))
+        sources = "".join(file.read_text() for file in (harness.ROOT / "src/export").glob("*.c"))
+        written = re.findall(r'^const struct vms_exporter .*\n\t\.name = "(\w+)"', sources, re.MULTILINE)
+        self.assertEqual(sorted(names), sorted(written))
+
+        usage = vmscope("sample", "--help").out
+        self.assertEqual(re.search(r"--format=(\S+)", usage).group(1).split("|"), names)
+        listed = re.findall(r"^  (\w+) +(\.\w+) +\S", usage.partition("\nFormats")[2], re.MULTILINE)
+        self.assertEqual([name for name, _ in listed], names)
+        self.assertEqual(complete("vmscope", "sample", "--format", ""), names)
+
+        page = (harness.BUILD / "docs/man/vmscope.1").read_text()
+        self.assertIn(f".It Fl -format Ar {' | '.join(names)}\n", page)
+        self.assertEqual(re.findall(r"^\.It Ar (\w+) Pq (\.\w+)$", page, re.MULTILINE), listed)
 
 
 class BlockedLog(Case):
@@ -280,6 +340,35 @@ class BlockedLog(Case):
                     self.assertIsNone(process.poll())
                     self.assertTrue(harness.is_blocked(process, "pipe"))
                     process.kill()
+
+
+class ClosedPipe(Case):
+    """`vmscope … | head`: the reader has gone before all is written."""
+
+    def write(self, *command, **options):
+        """The command, whose standard output nobody reads: its status and what it says."""
+        ours, theirs = os.pipe()
+        os.close(ours)
+        with harness.start_vmscope(*command, *self.target, stdout=theirs, **options) as process:
+            os.close(theirs)
+            _, said = process.communicate(timeout=harness.ANSWER_SECONDS)
+        self.assertEqual(self.guest.qmp.status(), "running")
+        labels = [device["label"] for device in self.guest.qmp.command("query-chardev")]
+        self.assertFalse([label for label in labels if "vmscope" in label], labels)
+        return process.returncode, said
+
+    def test_ends_by_signal(self):
+        for command in (("stack",), ("sample", "-t", "0.2")):
+            with self.subTest(command):
+                self.assertEqual(self.write(*command), (-signal.SIGPIPE, ""))
+
+    def test_signal_is_ignored(self):
+        """Who ignores the signal is told."""
+        inherited = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGPIPE, inherited)
+        status, said = self.write("stack", restore_signals=False)
+        self.assertEqual(status, 1)
+        self.assertRegex(said, "^vmscope: cannot write to standard output: Broken pipe\n$")
 
 
 class Info(Case):

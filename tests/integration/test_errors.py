@@ -42,6 +42,11 @@ class Usage(Case):
     def test_two_targets(self):
         self.fails("stack", "-p", "1", "--qmp", "/nowhere", status=2)
 
+    def test_time(self):
+        for wrong in ("soon", "0", "-1", "nan", "inf", "1e400", "1e10"):
+            self.fails("sample", "-t", wrong, "-p", "1", status=2,
+                       says=f"--time {wrong}: it must be a number of seconds.* at most")
+
     def test_missing_argument(self):
         self.fails("mem", "-p", "1", status=2)
 
@@ -51,6 +56,31 @@ class Usage(Case):
         for command in ("list", "info", "regs", "stack", "ps", "dmesg", "modules", "symbol", "mem",
                         "disas", "sample", "calls", "run", "core", "core info", "core convert"):
             self.assertIn("Usage:", vmscope(*command.split(), "--help").out, command)
+
+
+    def test_help_of_command(self):
+        for words in (("sample",), ("core",), ("core", "convert")):
+            self.assertEqual(vmscope("help", *words).out, vmscope(*words, "--help").out)
+        self.assertEqual(vmscope("help").out, vmscope("--help").out)
+        self.fails("help", "frobnicate", status=2, says="frobnicate")
+
+    def test_manual(self):
+        """It knows every command and every option that there is."""
+        manual = re.sub(r"\\?Fl -?", "-", (harness.ROOT / "docs/man/vmscope.1").read_text())
+        commands = re.findall(r"^  (\w+(?: \w+)?)  ", vmscope("--help").out, re.M)
+        self.assertIn("core convert", commands)
+        for command in commands:
+            self.assertRegex(manual, rf"Cm {command}\b")
+            out = vmscope(*command.split(), "--help-all", check=False).out or \
+                vmscope(*command.split(), "--help").out
+            options = set(re.findall(r"^  (?:-\w, )?-(-[\w-]+)", out, re.M))
+            self.assertIn("-help", options)
+            missing = [name for name in options
+                       if not re.search(rf"(?<!\w){name}(?![\w-])", manual)]
+            self.assertEqual(missing, [], command)
+
+    def test_run_prints_nothing(self):
+        self.fails("run", "-o", "/tmp/x", "--", "qemu-system-x86_64", status=2, says="-o")
 
 
 class NoMachine(Case):
@@ -106,6 +136,13 @@ class NoMachine(Case):
             address = f"127.0.0.1:{bound.getsockname()[1]}"
             self.fails("stack", "--qmp", address, says=address)
             self.fails("stack", "--gdb", address, says=address)
+
+    def test_no_port(self):
+        """Of a number that is none, no other port is made."""
+        for option in ("--qmp", "--gdb"):
+            for port in ("65536", "99999", "0", "4294967377"):
+                self.fails("stack", option, f"localhost:{port}", status=2,
+                           says=f"localhost:{port}: its port must be from 1 to 65535")
 
     def test_not_a_socket(self):
         self.fails("stack", "--qmp", "/etc/passwd", says="/etc/passwd")

@@ -207,10 +207,13 @@ class Guest:
         devices = re.findall(r"Per CPU device: (\d+)\nClock Event Device: (.*)",
                              self.guest.run("cat /proc/timer_list"))
         self.assertEqual(len(devices), 2)
-        own = {("clock source", None, source)} | {("event device", *device) for device in devices}
+        own = {("clock source", None, source)} | {("event device", int(cpu), name) for cpu, name in devices}
         ours = {(row["kind"], row["cpu"], row["name"])
                 for row in self.ask("info", "timers")["timers"]}
         self.assertEqual(ours, own)
+        # A source expires never, and a device that is not to interrupt has no time.
+        self.assertEqual({row["next_ns"] for row in self.ask("info", "timers")["timers"]
+                          if row["kind"] == "clock source"}, {None})
 
     # ---- log
 

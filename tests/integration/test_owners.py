@@ -4,6 +4,7 @@ machine is afterwards as it would have been. docs/safety.md tells the rules.
 """
 import os
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -217,23 +218,52 @@ class Watched(Attached):
         self.assert_untouched("paused")
 
 
-class WatchedLinux(unittest.TestCase):
-    def test_what_needs_no_hold(self):
-        guest = harness.LinuxGuest("6.1")
-        self.addCleanup(guest.stop)
-        guest.run("true")
-        guest.qmp.event_names()
-        guest.qmp.events.clear()
+class UnheldLinux(unittest.TestCase):
+    """What needs no hold works where vmscope may not stop the machine, and stops nothing."""
+
+    def setUp(self):
+        self.guest = harness.LinuxGuest("6.1")
+        self.addCleanup(self.guest.stop)
+        self.guest.run("true")
+        self.guest.qmp.event_names()
+        self.guest.qmp.events.clear()
+
+    def run_beside(self, *arguments):
+        return subprocess.run([harness.VMSCOPE, *arguments, "--qmp", self.guest.qmp_path],
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def check(self):
         for command, says in ((("ps",), "kthreadd"), (("dmesg",), "Linux version"),
                               (("modules",), "virtio"), (("symbol", "schedule"), "schedule"),
                               (("mem", "linux_banner", "32"), "Linux version"),
                               (("info", "cpus"), "vCPUs")):
             with self.subTest(command[0]):
-                run = subprocess.run([harness.VMSCOPE, *command, "--qmp", guest.qmp_path],
-                                     text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                run = self.run_beside(*command)
                 self.assertEqual(run.returncode, 0, run.stderr)
                 self.assertIn(says, run.stdout)
-        self.assertNotIn("STOP", guest.qmp.event_names())
+        self.assertNotIn("STOP", self.guest.qmp.event_names())
+
+    def test_watched(self):
+        self.check()
+
+    def test_stub_of_another(self):
+        """QEMU has one gdb stub at a time. A debugger's stays his, and what it stopped stopped."""
+        path = self.guest.directory / "gdb"
+        self.guest.qmp.hmp(f"gdbserver unix:{path},server=on,wait=off")
+        self.check()
+        for command in (("regs",), ("sample", "-t", "99")):
+            run = self.run_beside(*command, "--allow-stop")
+            self.assertEqual(run.returncode, 1, run.stdout)
+            self.assertIn("has a gdb stub already", run.stderr)
+        self.assertNotIn("STOP", self.guest.qmp.event_names())
+        with socket.socket(socket.AF_UNIX) as debugger:
+            debugger.connect(str(path))
+            wait_for(lambda: self.guest.qmp.status() == "paused", "the debugger's stop")
+            run = self.run_beside("regs", "rip", "--cpu", "0", "--allow-stop")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("RIP=" + run.stdout.split("0x")[1].strip(),
+                          self.guest.qmp.hmp("info registers"))
+            self.assertEqual(self.guest.qmp.status(), "paused")
 
 
 class BothKilled(Attached):

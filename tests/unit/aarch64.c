@@ -536,7 +536,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/aarch64/tags", test_tags);
 	g_test_add_func("/aarch64/off", test_off);
 	g_test_add_func("/aarch64/list", test_list);
-	g_test_add_func("/aarch64/endless-tables", test_endless_tables);
+	if (g_test_slow())
+		g_test_add_func("/aarch64/endless-tables", test_endless_tables);
 	g_test_add_func("/aarch64/isolated-kernel", test_isolated_kernel);
 	g_test_add_func("/aarch64/isolated-endless", test_isolated_endless);
 	g_test_add_func("/aarch64/frame-records", test_frame_records);

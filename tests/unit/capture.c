@@ -45,7 +45,8 @@ static void capture(struct fixture *f, unsigned depth)
 		vms_capture_vcpu(f->machine, &f->guest, f->memory, 1, depth, &f->record, &error));
 	g_assert_no_error(error);
 	g_assert_cmpuint(f->record.vcpu, ==, 1);
-	g_assert_null(f->record.process);
+	g_assert_cmpuint(f->record.space, ==, VMS_NO_SPACE);
+	g_assert_cmpuint(f->record.pid + f->record.tid, ==, 0);
 }
 
 static void put_code_before_pc(struct fixture *f, const uint8_t *code, size_t size)

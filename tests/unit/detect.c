@@ -544,7 +544,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/none", test_none);
 	g_test_add_func("/detect/none_answers", test_none_answers);
 	g_test_add_func("/detect/cyclic_tables", test_cyclic_tables);
-	g_test_add_func("/detect/cyclic_tables_of_many", test_cyclic_tables_of_many);
+	if (g_test_slow())
+		g_test_add_func("/detect/cyclic_tables_of_many", test_cyclic_tables_of_many);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);
 	g_test_add_func("/detect/process_ends", test_process_ends);
 	g_test_add_func("/detect/isolated_process_ends", test_isolated_process_ends);

@@ -1058,7 +1058,6 @@ int main(int argc, char **argv)
 		{ "/dump/origin", test_origin },
 		{ "/dump/origin-of-others", test_origin_of_others },
 		{ "/dump/many-ranges", test_many_ranges },
-		{ "/dump/endless-tables", test_endless_tables },
 		{ "/dump/touching", test_touching },
 		{ "/dump/no-map", test_no_map },
 		{ "/dump/exists", test_exists },
@@ -1076,5 +1075,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	for (size_t i = 0; i < G_N_ELEMENTS(tests); i++)
 		g_test_add(tests[i].name, struct fixture, NULL, set_up, tests[i].run, tear_down);
+	if (g_test_slow())
+		g_test_add("/dump/endless-tables", struct fixture, NULL, set_up,
+			   test_endless_tables, tear_down);
 	return g_test_run();
 }

@@ -5,6 +5,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 #include <vmscope/export.h>
+#include <vmscope/sample.h>
 
 #define N_VCPUS 4
 #define OUTER	UINT64_C(0xffff800000001000)
@@ -52,18 +53,50 @@ static void set_up(struct fixture *fixture, gconstpointer leaf_first)
 
 static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	vms_sample_report_unref(fixture->report);
-	vms_guest_unref(fixture->guest);
-	vms_machine_unref(fixture->machine);
+	g_clear_pointer(&fixture->report, vms_sample_report_unref);
+	g_clear_pointer(&fixture->guest, vms_guest_unref);
+	g_clear_pointer(&fixture->machine, vms_machine_unref);
 }
 
-static char *export(struct fixture *fixture, enum vms_format format, unsigned flags)
+/* The profile and the facts of a run, for all formats alike. */
+struct result {
+	struct vms_profile *profile;
+	struct vms_run_facts *facts;
+};
+
+static struct result get_result(struct fixture *fixture, unsigned flags, const char *const *items)
 {
 	g_autoptr(GError) error = NULL;
-	struct vms_export_options options = { .profile_flags = flags };
-	GString *text = vms_export(fixture->report, format, &options, &error);
+	struct result result = {
+		.profile = vms_sample_report_profile(fixture->report, flags, &error),
+		.facts = vms_sample_report_facts(fixture->report),
+	};
 	g_assert_no_error(error);
+	vms_run_facts_read_items(result.facts, vms_sample_report_guest(fixture->report), items);
+	return result;
+}
+
+static void clear_result(struct result *result)
+{
+	vms_profile_free(result->profile);
+	vms_run_facts_free(result->facts);
+}
+
+static char *export_with(struct fixture *fixture, const char *format, unsigned flags,
+			 const char *const *items, double min_percent)
+{
+	const struct vms_exporter *exporter = vms_exporter_by_name(format, NULL);
+	const struct vms_export_options options = { .min_percent = min_percent };
+	struct result result = get_result(fixture, flags, items);
+	GString *text = g_string_new(NULL);
+	exporter->write(result.profile, result.facts, &options, text);
+	clear_result(&result);
 	return g_string_free(text, FALSE);
+}
+
+static char *export(struct fixture *fixture, const char *format, unsigned flags)
+{
+	return export_with(fixture, format, flags, NULL, 0);
 }
 
 static void assert_contains(const char *text, const char *part)
@@ -78,24 +111,32 @@ static void assert_lacks(const char *text, const char *part)
 		g_error("\"%s\"\nshould not be in\n%s", part, text);
 }
 
+/* Each is found by its name and by its suffix, and only it; who asks for another is told of all. */
 static void test_formats(struct fixture *fixture G_GNUC_UNUSED, gconstpointer data G_GNUC_UNUSED)
 {
-	enum vms_format format = VMS_FORMAT_SVG;
+	const struct vms_exporter *exporter;
+	g_autoptr(GString) choice = g_string_new("choose ");
 	g_autoptr(GError) error = NULL;
-	g_assert_true(vms_format_by_name("text", &format, NULL));
-	g_assert_cmpint(format, ==, VMS_FORMAT_TEXT);
-	g_assert_true(vms_format_by_name("folded", &format, NULL));
-	g_assert_cmpint(format, ==, VMS_FORMAT_FOLDED);
-	g_assert_true(vms_format_by_name("svg", &format, NULL));
-	g_assert_cmpint(format, ==, VMS_FORMAT_SVG);
-	g_assert_false(vms_format_by_name("pdf", &format, &error));
+	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++) {
+		g_autofree char *path = g_strconcat("a.b/c", exporter->suffix, NULL);
+		g_assert_true(vms_exporter_by_name(exporter->name, NULL) == exporter);
+		g_assert_true(vms_exporter_by_path(path) == exporter);
+		g_assert_cmpint(exporter->suffix[0], ==, '.');
+		bool last = !vms_exporter_get(i + 1);
+		const char *separator = i == 0 ? "" : last ? " or " : ", ";
+		g_string_append_printf(choice, "%s%s", separator, exporter->name);
+	}
+	g_assert_null(vms_exporter_by_name("pdf", &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
-	g_assert_nonnull(strstr(error->message, "text, folded or svg"));
+	g_assert_true(g_str_has_suffix(error->message, choice->str));
+	g_assert_cmpstr(vms_exporter_get(0)->name, ==, "text");
+	g_assert_true(vms_exporter_by_path("svg") == vms_exporter_get(0));
+	g_assert_true(vms_exporter_by_path("") == vms_exporter_get(0));
 }
 
 static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	g_autofree char *text = export(fixture, "text", 0);
 	assert_contains(text, "Linux 1.2.3 on a fake machine, 4 vCPUs, 0.0 s at 0.1 Hz\n");
 	assert_contains(text, "Linux 1.2.3 #1\n");
 	assert_contains(text, "Machine:  a fake machine, fake, 4 vCPUs\n");
@@ -122,7 +163,7 @@ static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 static void test_text_by_address(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autofree char *text =
-		export(fixture, VMS_FORMAT_TEXT, VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS);
+		export(fixture, "text", VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS);
 	assert_contains(text, ", percentages of all vCPUs' samples\n");
 	assert_contains(text,
 			"\n3 75.00% sh (7)\n"
@@ -142,38 +183,54 @@ static void test_text_by_address(struct fixture *fixture, gconstpointer data G_G
 
 static void test_min_percent(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	struct vms_export_options options = { .profile_flags = VMS_PROFILE_MERGE_VCPUS,
-					      .min_percent = 50 };
-	GString *text = vms_export(fixture->report, VMS_FORMAT_TEXT, &options, NULL);
-	assert_contains(text->str, "\n3 75.00% sh (7)\n    2 50.00% outer");
-	assert_contains(text->str, "less than 50%");
-	assert_lacks(text->str, "25.00%");
-	g_string_free(text, TRUE);
+	g_autofree char *text = export_with(fixture, "text", VMS_PROFILE_MERGE_VCPUS, NULL, 50);
+	assert_contains(text, "\n3 75.00% sh (7)\n    2 50.00% outer");
+	assert_contains(text, "less than 50%");
+	assert_lacks(text, "25.00%");
 }
 
-/* Facts: those of the default, those asked for; and none is left out without a word. */
-static void test_facts(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+/* Items: those of the default, those asked for; and none is left out without a word. */
+static void test_items(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	static const char *const wanted[] = { "weight", "sound", NULL };
 	static const char *const none[] = { NULL };
-	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	g_autofree char *text = export(fixture, "text", 0);
 	assert_contains(text, "\nWhat colour it is\n-----------------\n");
 	assert_contains(text, "green\n");
 	assert_contains(text,
 			"\nHow old it is\n-------------\nnot available: nobody knows the age\n");
 	assert_lacks(text, "heavy");
 
-	struct vms_export_options options = { .facts = wanted };
-	GString *asked = vms_export(fixture->report, VMS_FORMAT_TEXT, &options, NULL);
-	assert_contains(asked->str, "heavy\n");
-	assert_contains(asked->str, "not available: nobody knows the sound\n");
-	assert_lacks(asked->str, "green");
-	g_string_free(asked, TRUE);
+	g_autofree char *asked = export_with(fixture, "text", 0, wanted, 0);
+	assert_contains(asked, "heavy\n");
+	assert_contains(asked, "not available: nobody knows the sound\n");
+	assert_lacks(asked, "green");
 
-	options.facts = none;
-	GString *bare = vms_export(fixture->report, VMS_FORMAT_TEXT, &options, NULL);
-	assert_lacks(bare->str, "green");
-	g_string_free(bare, TRUE);
+	g_autofree char *bare = export_with(fixture, "text", 0, none, 0);
+	assert_lacks(bare, "green");
+}
+
+/* A profile and its facts outlive the machine, the guest and the report. */
+static void test_value(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_exporter *exporter;
+	const struct vms_export_options options = { 0 };
+	struct result result = get_result(fixture, 0, NULL);
+	g_autoptr(GPtrArray) before = g_ptr_array_new_with_free_func(g_free);
+	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++) {
+		GString *text = g_string_new(NULL);
+		exporter->write(result.profile, result.facts, &options, text);
+		g_ptr_array_add(before, g_string_free(text, FALSE));
+	}
+	g_clear_pointer(&fixture->report, vms_sample_report_unref);
+	g_clear_pointer(&fixture->guest, vms_guest_unref);
+	g_clear_pointer(&fixture->machine, vms_machine_unref);
+	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++) {
+		g_autoptr(GString) text = g_string_new(NULL);
+		exporter->write(result.profile, result.facts, &options, text);
+		g_assert_cmpstr(text->str, ==, before->pdata[i]);
+	}
+	clear_result(&result);
 }
 
 /* Lines in any order. */
@@ -194,9 +251,9 @@ static void test_folded(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 					    "vCPU 1;sh (7);outer+0x5;inner:?+0x4 1",
 					    "vCPU 2;[idle] 1",
 					    "vCPU 3;sh (7);[truncated];0x400001;probe+0x1 1" };
-	g_autofree char *all = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_MERGE_VCPUS);
+	g_autofree char *all = export(fixture, "folded", VMS_PROFILE_MERGE_VCPUS);
 	assert_lines(all, merged, G_N_ELEMENTS(merged));
-	g_autofree char *by_vcpu = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_BY_ADDRESS);
+	g_autofree char *by_vcpu = export(fixture, "folded", VMS_PROFILE_BY_ADDRESS);
 	assert_lines(by_vcpu, each, G_N_ELEMENTS(each));
 }
 
@@ -211,7 +268,7 @@ static void test_folded_same_name(struct fixture *fixture, gconstpointer data G_
 	fixture->samples[1] = (struct fake_sample) { .frames = { { DRIVER + 0x2000 } } };
 	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
 	vms_sample_report_wait(fixture->report);
-	g_autofree char *text = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_MERGE_VCPUS);
+	g_autofree char *text = export(fixture, "folded", VMS_PROFILE_MERGE_VCPUS);
 	assert_lines(text, lines, G_N_ELEMENTS(lines));
 }
 
@@ -219,9 +276,9 @@ static void test_leaf_first(struct fixture *fixture, gconstpointer data G_GNUC_U
 {
 	static const char *const lines[] = { "inner:?;outer;sh (7) 2", "[idle] 1",
 					     "probe;0x400001;[truncated];sh (7) 1" };
-	g_autofree char *folded = export(fixture, VMS_FORMAT_FOLDED, VMS_PROFILE_MERGE_VCPUS);
+	g_autofree char *folded = export(fixture, "folded", VMS_PROFILE_MERGE_VCPUS);
 	assert_lines(folded, lines, G_N_ELEMENTS(lines));
-	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	g_autofree char *text = export(fixture, "text", 0);
 	assert_contains(text, "leaf first");
 	assert_contains(text, "\n1 100.00% inner;? (vmlinux) [0xffff800000001100]\n"
 			      "    1 100.00% outer (vmlinux) [0xffff800000001000]\n"
@@ -237,35 +294,40 @@ static void test_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	g_autofree char *folder = g_dir_make_tmp("vmscope-export-XXXXXX", NULL);
 	g_autofree char *path = g_build_filename(folder, "report.folded", NULL);
 	g_autofree char *written = NULL;
-	g_autofree char *expected = export(fixture, VMS_FORMAT_FOLDED, 0);
+	g_autofree char *expected = export(fixture, "folded", 0);
+	const struct vms_exporter *exporter = vms_exporter_by_path(path);
+	struct result result = get_result(fixture, 0, NULL);
 
-	g_assert_true(vms_export_file(fixture->report, VMS_FORMAT_FOLDED, &options, path, &error));
+	g_assert_true(
+		vms_export_file(exporter, result.profile, result.facts, &options, path, &error));
 	g_assert_no_error(error);
 	g_assert_true(g_file_get_contents(path, &written, NULL, NULL));
 	g_assert_cmpstr(written, ==, expected);
-	g_assert_false(
-		vms_export_file(fixture->report, VMS_FORMAT_TEXT, &options, folder, &folder_error));
+	g_assert_false(vms_export_file(exporter, result.profile, result.facts, &options, folder,
+				       &folder_error));
 	g_assert_error(folder_error, VMS_ERROR, VMS_ERROR_IO);
-	g_assert_false(vms_export_file(fixture->report, VMS_FORMAT_TEXT, &options, "/dev/full",
-				       &full_error));
+	g_assert_false(vms_export_file(exporter, result.profile, result.facts, &options,
+				       "/dev/full", &full_error));
 	g_assert_error(full_error, VMS_ERROR, VMS_ERROR_IO);
+	clear_result(&result);
 	g_unlink(path);
 	g_assert_cmpint(g_rmdir(folder), ==, 0); /* nothing else was left in it */
 }
 
-/* Before anything was sampled there is no file either. */
+/* Before anything was sampled there is no profile; the facts say that nothing was run. */
 static void test_nothing(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	static const struct vms_export_options options = { 0 };
 	g_autoptr(vms_sample_report) report =
-		vms_sample_report_new(fixture->machine, fixture->guest, 1000, 0, NULL);
+		vms_sample_report_new(fixture->machine, NULL, 1000, 0, NULL);
+	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
+	g_autoptr(GError) error = NULL;
 
-	for (int format = VMS_FORMAT_TEXT; format <= VMS_FORMAT_SVG; format++) {
-		g_autoptr(GError) error = NULL;
-		g_assert_false(vms_export_file(report, (enum vms_format)format, &options,
-					       "/dev/null", &error));
-		g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
-	}
+	g_assert_null(vms_sample_report_profile(report, 0, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+	g_assert_cmpint(facts->end, ==, VMS_SAMPLE_NOT_RUN);
+	g_assert_cmpuint(facts->n_vcpus, ==, 0);
+	g_assert_cmpstr(facts->system, ==, NULL);
+	g_assert_cmpstr(facts->machine_name, ==, "fake");
 }
 
 /* Without an operating system: said as such. */
@@ -276,7 +338,7 @@ static void test_no_guest(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 		vms_sample_report_new(fixture->machine, NULL, VMS_SAMPLE_INTERVAL_MAX_US, 0, NULL);
 	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
 	vms_sample_report_wait(fixture->report);
-	g_autofree char *text = export(fixture, VMS_FORMAT_TEXT, 0);
+	g_autofree char *text = export(fixture, "text", 0);
 	assert_contains(text, "no operating system detected: its memory is a fake\n");
 	assert_contains(text, "Unknown guest on a fake machine");
 }
@@ -292,7 +354,8 @@ int main(int argc, char **argv)
 		{ "/export/text", test_text },
 		{ "/export/text-by-address", test_text_by_address },
 		{ "/export/min-percent", test_min_percent },
-		{ "/export/facts", test_facts },
+		{ "/export/items", test_items },
+		{ "/export/value", test_value },
 		{ "/export/folded", test_folded },
 		{ "/export/folded-same-name", test_folded_same_name },
 		{ "/export/leaf-first", test_leaf_first, true },

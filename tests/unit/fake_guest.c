@@ -57,9 +57,17 @@ struct vms_guest {
 	const char *vmcoreinfo;
 	struct script scripts[MAX_VCPUS];
 	unsigned refreshes, all_known_at;
-	uint64_t resets; /* of the machine, when it was made */
+	uint64_t resets;	  /* of the machine, when it was made */
+	bool is_incomplete;	  /* more of it will be known later */
+	struct vms_module *later; /* a module that the next refresh finds, or NULL */
+	bool boots;		  /* it is recognised when it is looked for again */
+	unsigned table_follows;	  /* how often its page tables were followed */
 	uint32_t unloads;
 };
+
+/* What vms_guest_detect finds next, or NULL. */
+static struct vms_guest *next_found;
+static bool *next_begins;
 
 static void free_module(void *data)
 {
@@ -93,6 +101,23 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 	guest->code = g_array_new(FALSE, FALSE, sizeof(struct code));
 	guest->stamps = g_array_new(FALSE, FALSE, sizeof(struct stamp));
 	return guest;
+}
+
+void fake_guest_boot(struct vms_guest *guest, bool completely)
+{
+	guest->boots = true;
+	guest->is_incomplete = !completely;
+}
+
+void fake_guest_find(struct vms_guest *guest, bool *begins)
+{
+	next_found = guest;
+	next_begins = begins;
+}
+
+unsigned fake_guest_table_follows(const struct vms_guest *guest)
+{
+	return guest->table_follows;
 }
 
 void fake_guest_recognise(struct vms_guest *guest)
@@ -182,8 +207,8 @@ void fake_guest_set_kernel(struct vms_guest *guest, struct vms_symbol_table *tab
 	guest->kernel_end = end;
 }
 
-void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
-			   struct vms_symbol_table *table)
+static struct vms_module *make_module(const char *name, uint64_t text, uint64_t size,
+				      struct vms_symbol_table *table)
 {
 	const struct vms_module module = {
 		.name = g_strdup(name),
@@ -192,7 +217,19 @@ void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t t
 		.size = size,
 		.symbols = vms_symbol_table_ref(table),
 	};
-	g_ptr_array_add(guest->modules, g_memdup2(&module, sizeof(module)));
+	return g_memdup2(&module, sizeof(module));
+}
+
+void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
+			   struct vms_symbol_table *table)
+{
+	g_ptr_array_add(guest->modules, make_module(name, text, size, table));
+}
+
+void fake_guest_load_later(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
+			   struct vms_symbol_table *table)
+{
+	guest->later = make_module(name, text, size, table);
 }
 
 void fake_guest_add_symbol_file(struct vms_guest *guest, struct vms_symbol_table *table,
@@ -230,7 +267,41 @@ unsigned fake_guest_code_reads(const struct vms_guest *guest)
 
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error G_GNUC_UNUSED)
 {
-	return fake_guest_new(machine, VMS_GUEST_NONE);
+	struct vms_guest *found = g_steal_pointer(&next_found);
+	if (next_begins)
+		*g_steal_pointer(&next_begins) = true;
+	return found ? found : fake_guest_new(machine, VMS_GUEST_NONE);
+}
+
+bool vms_guest_take_reset(struct vms_guest *guest)
+{
+	bool was_reset = vms_guest_is_stale(guest);
+	guest->resets = vms_machine_resets(guest->machine);
+	return was_reset;
+}
+
+bool vms_guest_is_complete(const struct vms_guest *guest)
+{
+	return !guest->is_incomplete;
+}
+
+bool vms_guest_follow_tables(struct vms_guest *guest, GError **error G_GNUC_UNUSED)
+{
+	guest->table_follows++;
+	return true;
+}
+
+void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other)
+{
+	struct vms_guest old = *guest;
+	guest->kind = other->kind;
+	guest->info = other->info;
+	guest->modules = other->modules;
+	guest->resets = other->resets;
+	other->kind = old.kind;
+	other->info = old.info;
+	other->modules = old.modules;
+	other->resets = old.resets;
 }
 
 bool vms_guest_is_stale(const struct vms_guest *guest)
@@ -312,6 +383,8 @@ const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigne
 bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error G_GNUC_UNUSED)
 {
 	guest->refreshes++;
+	if (guest->later)
+		g_ptr_array_add(guest->modules, g_steal_pointer(&guest->later));
 	if (guest->refreshes == guest->all_known_at)
 		guest->n_known = G_MAXUINT;
 	return true;
@@ -394,9 +467,11 @@ uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm)
 	return 1;
 }
 
-bool vms_guest_detect_again(struct vms_guest *guest G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
+bool vms_guest_detect_again(struct vms_guest *guest, GError **error G_GNUC_UNUSED)
 {
-	return false;
+	if (guest->boots)
+		fake_guest_recognise(guest);
+	return guest->boots;
 }
 
 /* The symbol at `va` of the code with that number, or where it is 0 of what is there now; or NULL.
@@ -460,7 +535,9 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->vcpu = vcpu;
 	ret->code_changed = sample->code_changed;
 	ret->idle = sample->idle;
-	ret->process = sample->process;
+	ret->pid = sample->process ? sample->process->pid : 0;
+	ret->tid = ret->pid;
+	ret->space = sample->process ? sample->process->index : VMS_NO_SPACE;
 	stack->n = stack->n_kernel = 0;
 	stack->end = stack->kernel_end = sample->end;
 	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {

@@ -27,12 +27,22 @@ unsigned fake_guest_refreshes(const struct vms_guest *guest);
 /* Only so many symbols are known until modules are read for the second time from now on. */
 void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known);
 
+/* A guest in which nothing was recognised is one of Linux when it is looked for again. */
+void fake_guest_boot(struct vms_guest *guest, bool completely);
+/* What vms_guest_detect finds next, which takes it; nothing is recognised else. `*begins`, if any,
+ * becomes true while it looks. */
+void fake_guest_find(struct vms_guest *guest, bool *begins);
+/* How often the page tables of its vCPU were followed. */
+unsigned fake_guest_table_follows(const struct vms_guest *guest);
 /* Makes a guest in which nothing was recognised a Linux guest. */
 void fake_guest_recognise(struct vms_guest *guest);
 /* The kernel's own symbols and image; `table` is referenced, here and below. */
 void fake_guest_set_kernel(struct vms_guest *guest, struct vms_symbol_table *table, uint64_t start,
 			   uint64_t end);
 void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
+			   struct vms_symbol_table *table);
+/* The same once modules are read anew. */
+void fake_guest_load_later(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
 			   struct vms_symbol_table *table);
 /* Called as its table's module. */
 void fake_guest_add_symbol_file(struct vms_guest *guest, struct vms_symbol_table *table,

@@ -285,6 +285,11 @@ void fake_machine_set_holds_each(struct vms_machine *machine)
 	((struct fake_machine *)machine)->engine.holds_each = true;
 }
 
+void fake_machine_set_held_reads(struct vms_machine *machine, size_t max)
+{
+	((struct fake_machine *)machine)->engine.held_read_max = max;
+}
+
 void fake_machine_set_brief_holds(struct vms_machine *machine)
 {
 	struct vms_engine *engine = &((struct fake_machine *)machine)->engine;

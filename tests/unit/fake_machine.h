@@ -45,6 +45,8 @@ struct fake_hooks {
 void fake_machine_set_hooks(struct vms_machine *machine, const struct fake_hooks *hooks);
 /* Makes it one whose vCPUs can be held one at a time. Before anything else. */
 void fake_machine_set_holds_each(struct vms_machine *machine);
+/* Makes it one that is read in pieces of so many bytes, and stands still meanwhile; 0: not. */
+void fake_machine_set_held_reads(struct vms_machine *machine, size_t max);
 /* Makes it one whose vCPUs can also be held briefly, with prefetched memory. */
 void fake_machine_set_brief_holds(struct vms_machine *machine);
 /* Ends all brief holds. */

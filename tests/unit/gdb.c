@@ -509,6 +509,44 @@ static void test_physical_memory(void)
 	stub_stop(&stub, &gdb);
 }
 
+/* Memory that takes several packets, of which all are asked for before the first answer. */
+static void test_rows_of_memory(void)
+{
+	static const struct answer answers[] = {
+		{ "qSupported", "PacketSize=40;qXfer:features:read+" }, /* 28 bytes in each */
+		{ "qXfer:features:read:target.xml:0,", TARGET("") },
+		QUERIES,
+		{ "qqemu", "0" },
+		{ "Qqemu.PhyMemMode:1", "OK" },
+		{ "m1000,1c", "00112233445566778899aabbccddeeff00112233445566778899aabb" },
+		{ "m101c,1c", "ffeeddccbbaa99887766554433221100ffeeddccbbaa998877665544" },
+		{ "m1038,2", "abcd" },
+		{ "m2000,1c", "00112233445566778899aabbccddeeff00112233445566778899aabb" },
+		{ "m201c,1c", "E14" },
+		{ "m2038,2", "0123" },
+		{ "m1010,2", "3344" },
+		{ NULL, NULL },
+	};
+	static const uint8_t expected[] = { 0xaa, 0xbb, 0xff, 0xee }, next[] = { 0x33, 0x44 };
+	struct stub stub;
+	struct vms_gdb gdb;
+	uint8_t buf[58];
+	g_autoptr(GError) error = NULL;
+	stub_start(&stub, &gdb, answers);
+	g_assert_true(vms_gdb_open(&gdb, &error));
+	g_assert_true(vms_gdb_read_phys(&gdb, 0x1000, buf, sizeof(buf), &error));
+	g_assert_cmpmem(buf + 26, 4, expected, 4);
+	g_assert_cmphex(buf[0], ==, 0);
+	g_assert_cmphex(buf[57], ==, 0xcd);
+	g_assert_false(vms_gdb_read_phys(&gdb, 0x2000, buf, sizeof(buf), &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE);
+	g_clear_error(&error);
+	/* The answers behind the refused part are none of the next request's. */
+	g_assert_true(vms_gdb_read_phys(&gdb, 0x1010, buf, 2, &error));
+	g_assert_cmpmem(buf, 2, next, 2);
+	stub_stop(&stub, &gdb);
+}
+
 /* Descriptions, and lists of threads, that no stub should send. */
 static void check_refused(const struct answer *first, const struct answer *second,
 			  enum vms_error code)
@@ -589,6 +627,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/gdb/registers-together", test_registers_together);
 	g_test_add_func("/gdb/registers-out-of-step", test_registers_out_of_step);
 	g_test_add_func("/gdb/physical-memory", test_physical_memory);
+	g_test_add_func("/gdb/rows-of-memory", test_rows_of_memory);
 	g_test_add_func("/gdb/refused-stubs", test_refused_stubs);
 	return g_test_run();
 }

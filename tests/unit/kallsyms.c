@@ -350,9 +350,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/kallsyms/truncated", test_truncated);
 	g_test_add_func("/kallsyms/flood", test_flood);
 	g_test_add_func("/kallsyms/token-flood", test_token_flood);
-	g_test_add_func("/kallsyms/most-symbols", test_most_symbols);
+	if (g_test_slow())
+		g_test_add_func("/kallsyms/most-symbols", test_most_symbols);
 	g_test_add_func("/kallsyms/most-characters", test_most_characters);
-	g_test_add_func("/kallsyms/name-bytes", test_name_bytes);
+	if (g_test_slow())
+		g_test_add_func("/kallsyms/name-bytes", test_name_bytes);
 	g_test_add_func("/kallsyms/longest-name", test_longest_name);
 	return g_test_run();
 }

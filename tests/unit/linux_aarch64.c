@@ -485,6 +485,46 @@ static void test_trampoline(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	check_executed(f, TRAMPOLINE + 0x2024, "tramp_exit", 0x24);
 }
 
+/* While the guest is detected, what its image never changes is not read again. */
+static void test_constants(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_linux *guest = &f->linux_guest;
+	static const uint8_t bytes[16] = "of the image";
+	const struct vms_kernel_image image = { TEXT + 8, { bytes, sizeof(bytes) }, true };
+	uint8_t first[4], read[4];
+	guest->memory = f->memory;
+	g_assert_true(vms_memory_read(f->memory, TEXT + 8, first, sizeof(first)));
+	g_assert_true(vms_linux_read_constant(guest, TEXT + 8, read, sizeof(read)));
+	g_assert_cmpmem(read, sizeof(read), first, sizeof(first));
+	guest->read_image = &image;
+	g_assert_true(vms_linux_read_constant(guest, TEXT + 8 + 12, read, sizeof(read)));
+	g_assert_cmpmem(read, sizeof(read), bytes + 12, 4);
+	g_assert_true(vms_linux_read_constant(guest, TEXT + 8 + 16, read, sizeof(read)));
+	g_assert_cmpmem(read, sizeof(read), first, sizeof(first)); /* not of the image's bytes */
+	g_assert_true(vms_linux_read_constant(guest, TEXT, read, sizeof(read)));
+	g_assert_cmpmem(read, sizeof(read), first, sizeof(first));
+	guest->read_image = NULL;
+	guest->memory = NULL;
+}
+
+/* Where the image begins in memory, of pages that may begin behind its head, which is no code. */
+static void test_image_pa(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_linux *guest = &f->linux_guest;
+	const uint64_t pa = 0x41a00000;
+	g_autoptr(GArray) pages = g_array_new(FALSE, FALSE, sizeof(struct vms_page));
+	vms_linux_find_image_pa(guest, pages);
+	g_assert_cmphex(guest->image_pa, ==, 0);
+	const struct vms_page behind[] = {
+		{ .va = guest->image - 0x1000, .pa = 0x7000, .size = 0x1000 }, /* not the image's */
+		{ .va = guest->image + 0x2000, .pa = 0x1000, .size = 0x1000 }, /* cannot be */
+		{ .va = guest->image + 0x2000, .pa = pa + 0x2000, .size = 0x1000 },
+	};
+	g_array_append_vals(pages, behind, G_N_ELEMENTS(behind));
+	vms_linux_find_image_pa(guest, pages);
+	g_assert_cmphex(guest->image_pa, ==, pa);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -496,6 +536,8 @@ int main(int argc, char **argv)
 	ADD("/linux_aarch64/entry-code", test_entry_code);
 	ADD("/linux_aarch64/damage", test_damage);
 	ADD("/linux_aarch64/trampoline", test_trampoline);
+	ADD("/linux_aarch64/image-pa", test_image_pa);
+	ADD("/linux_aarch64/constants", test_constants);
 	g_test_add_func("/linux_aarch64/current", test_current);
 	g_test_add_func("/linux_aarch64/image", test_image);
 	g_test_add_func("/linux_aarch64/large-image", test_large_image);

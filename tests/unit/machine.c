@@ -323,6 +323,45 @@ static void test_arguments(void)
 	vms_machine_unref(machine);
 }
 
+static GArray *pieces; /* size_t: what read_in_pieces was asked for */
+
+static bool read_in_pieces(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+{
+	(void)machine;
+	g_array_append_val(pieces, size);
+	for (size_t i = 0; i < size; i++)
+		((uint8_t *)buf)[i] = (uint8_t)(pa + i);
+	return pa + size <= 100;
+}
+
+/* Where a machine stands still for what is read, it runs in between. */
+static void test_pieces(void)
+{
+	static const struct vms_engine engine = { .hold = hold,
+						  .release = release,
+						  .regs = regs,
+						  .read_phys = read_in_pieces,
+						  .held_read_max = 10,
+						  .close = close_machine };
+	static const size_t expected[] = { 10, 10, 5 };
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &engine);
+	uint8_t buf[25];
+	pieces = g_array_new(FALSE, FALSE, sizeof(size_t));
+	g_assert_true(vms_machine_read_phys(machine, 70, buf, sizeof(buf)));
+	g_assert_cmpmem(pieces->data, pieces->len * sizeof(size_t), expected, sizeof(expected));
+	for (unsigned i = 0; i < sizeof(buf); i++)
+		g_assert_cmpuint(buf[i], ==, 70 + i);
+	g_assert_false(vms_machine_read_phys(machine, 80, buf, sizeof(buf)));
+	g_assert_true(vms_machine_read_stops(machine, 0));
+	vms_machine_unref(machine);
+	g_array_unref(pieces);
+
+	machine = start(&counting, &all_at_once);
+	g_assert_false(vms_machine_read_stops(machine, 0));
+	vms_machine_unref(machine);
+}
+
 static void test_references(void)
 {
 	struct counting counting;
@@ -344,6 +383,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/machine/busy", test_busy);
 	g_test_add_func("/machine/silent-vcpu", test_silent_vcpu);
 	g_test_add_func("/machine/arguments", test_arguments);
+	g_test_add_func("/machine/pieces", test_pieces);
 	g_test_add_func("/machine/references", test_references);
 	return g_test_run();
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <vmscope/export.h>
+#include <vmscope/sample.h>
 
 #define KERNEL	UINT64_C(0xffff800000001000)
 #define SAMPLES 250 /* of each vCPU */
@@ -63,7 +64,10 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	vms_sample_report_wait(report);
 	struct vms_export_options options = { 0 };
-	GString *svg = vms_export(report, VMS_FORMAT_SVG, &options, NULL);
+	g_autoptr(vms_profile) profile = vms_sample_report_profile(report, 0, NULL);
+	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
+	GString *svg = g_string_new(NULL);
+	vms_exporter_by_name("svg", NULL)->write(profile, facts, &options, svg);
 	fwrite(svg->str, 1, svg->len, stdout);
 	g_string_free(svg, TRUE);
 	return EXIT_SUCCESS;

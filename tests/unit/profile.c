@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Profiles of trees that are filled by hand, with counts and names worked out by hand. */
+#include "capture/capture.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
 #include "sample/profile-private.h"
@@ -57,14 +58,15 @@ static void add(struct fixture *fixture, unsigned vcpu, bool leaf_first, unsigne
 {
 	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
 	record->idle = sample->idle;
-	record->process = sample->process;
+	record->space = sample->process ? sample->process->index : VMS_NO_SPACE;
 	record->stack.end = record->stack.kernel_end = sample->end;
 	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {
 		record->stack.n_kernel += !frame->is_user;
 		record->stack.frame[record->stack.n++] = *frame;
 	}
+	vms_capture_note_code(fixture->guest, &record->stack);
 	for (unsigned i = 0; i < times; i++)
-		vms_samples_add(&fixture->samples[vcpu], fixture->guest, record, leaf_first, 1000);
+		vms_samples_add(&fixture->samples[vcpu], record, leaf_first, 1000);
 }
 
 static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool leaf_first)
@@ -76,8 +78,6 @@ static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool le
 		.n_trees = 2,
 		.flags = flags,
 		.leaf_first = leaf_first,
-		.interval_ns = 1000,
-		.title = "title",
 	};
 	return vms_profile_new(&source);
 }
@@ -149,6 +149,7 @@ static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	assert_tree(by_address, 0,
 		    "outer+0x8 5 0\n.inner+0x4 3 3\n.inner+0x6 2 2\n"
 		    "outer+0x9 1 0\n.inner+0x6 1 1\n");
+	assert_functions(by_address, "inner 6 6\nouter 0 6\n");
 
 	const struct vms_profile_tree *tree = vms_profile_tree_get(by_function, 0);
 	const struct vms_label *outer =
@@ -359,9 +360,9 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 		tree->nodes[leaf].self = 1;
 	}
 	const struct vms_tree *trees[] = { tree };
-	struct vms_profile_source source = {
-		.guest = fixture->guest, .trees = trees, .n_trees = 1, .title = ""
-	};
+	struct vms_profile_source source = { .guest = fixture->guest,
+					     .trees = trees,
+					     .n_trees = 1 };
 	g_autoptr(vms_profile) profile = vms_profile_new(&source);
 	const struct vms_profile_tree *made = vms_profile_tree_get(profile, 0);
 	g_assert_cmpuint(made->n_nodes, ==, 2 * n);

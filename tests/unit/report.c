@@ -494,8 +494,12 @@ static void test_hold_fails(struct fixture *fixture, gconstpointer data G_GNUC_U
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 
 	fixture->bad_every = 3;
-	run(fixture, SHORT_NS);
-	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
+	unsigned holds = count_holds(fixture);
+	start(fixture, 0);
+	wait_for_holds(fixture, holds + 4);
+	g_assert_true(vms_sample_report_stop(fixture->report, NULL));
+	vms_sample_report_wait(fixture->report);
+	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	assert_sums(fixture);
 }
 
@@ -531,6 +535,22 @@ static void test_silent(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
 	assert_sums(fixture);
 	assert_reason(fixture, VMS_SAMPLE_FAIL_HOLD, NULL);
+}
+
+/* A brief hold that was too short is repeated: what it could not read is no failure. */
+static void test_gone_on(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_sample_stats stats;
+	fixture->regs_error = fixture->release_error = ERROR_CODE(VMS_ERROR_GONE_ON);
+	fixture->bad_every = 2;
+	run(fixture, SHORT_NS);
+	assert_ended(fixture, VMS_SAMPLE_COMPLETE);
+	assert_sums(fixture);
+	g_assert_cmpuint(fixture->holds, >, 2);
+	for (unsigned i = 0; vms_sample_report_stats(fixture->report, i, &stats); i++)
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
+			g_assert_cmpuint(stats.failed[j], ==, 0);
+	assert_reason(fixture, VMS_SAMPLE_FAIL_REGS, NULL);
 }
 
 /* One that does not answer when the run ends is given up. */
@@ -759,6 +779,7 @@ int main(int argc, char **argv)
 		{ "hold-fails", test_hold_fails },
 		{ "silent", test_silent },
 		{ "given-up", test_given_up },
+		{ "gone-on", test_gone_on },
 		{ "regs-fail", test_regs_fail },
 		{ "torn", test_torn },
 		{ "paused", test_paused },

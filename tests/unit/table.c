@@ -46,6 +46,25 @@ static void test_json(void)
 	json_object_put(rows);
 }
 
+/* A number that is not known is none of the numbers that are. */
+static void test_unknown_number(void)
+{
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	g_autoptr(GString) text = g_string_new(NULL), json = g_string_new(NULL);
+	vms_table_add(table, "a", VMS_TABLE_UNKNOWN, UINT64_MAX, UINT64_C(0));
+	vms_table_text(table, text);
+	g_assert_cmpstr(text->str, ==,
+			"NAME  N                  VA  SIZE\n"
+			"a     -  0xffffffffffffffff   0 B\n");
+	vms_table_json(table, json);
+	json_object *rows = json_tokener_parse(json->str), *n;
+	json_object *row = json_object_array_get_idx(rows, 0);
+	g_assert_true(json_object_object_get_ex(row, "n", &n) && n == NULL);
+	g_assert_cmpstr(json_object_get_string(json_object_object_get(row, "va")), ==,
+			"0xffffffffffffffff");
+	json_object_put(rows);
+}
+
 static void test_hostile_text(void)
 {
 	g_autoptr(vms_table) table = vms_table_new(columns);
@@ -64,6 +83,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/table/text", test_text);
 	g_test_add_func("/table/json", test_json);
+	g_test_add_func("/table/unknown-number", test_unknown_number);
 	g_test_add_func("/table/hostile-text", test_hostile_text);
 	return g_test_run();
 }

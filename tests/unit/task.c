@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tasks in memory laid out by hand, the way a kernel has them and in ways that none has. */
 #include "arch/x86_64.h"
+#include "capture/capture.h"
 #include "fake_linux.h"
+#include "guest/guest-private.h"
 #include "guest/linux/percpu.h"
 
 #define BASE	  UINT64_C(0xffff888000000000)
@@ -231,6 +233,32 @@ static void test_current(struct fixture *f, const void *data)
 	g_assert_cmpint(current(f, KERNEL_CS, PERCPU(1), 0), ==, -1);
 }
 
+/* A sample's record says which thread ran, and by which number its process is known. */
+static void test_record(struct fixture *f, const void *data)
+{
+	struct vms_guest guest = { .machine = f->machine,
+				   .kind = VMS_GUEST_LINUX,
+				   .linux_guest = f->guest };
+	g_autoptr(vms_memory) memory = vms_memory_new(f->machine, fake_machine_regs(f->machine, 1));
+	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
+	struct vms_regs *regs = fake_machine_regs(f->machine, 1);
+	GError *error = NULL;
+	(void)data;
+	f->guest->processes = vms_linux_processes_new(f->guest);
+	vms_regs_set(regs, CS, KERNEL_CS);
+	vms_regs_set(regs, GS_BASE, PERCPU(1));
+	vms_regs_set(regs, RIP, BASE);
+	g_assert_true(vms_machine_hold(f->machine, 1, NULL));
+	vms_capture_vcpu(f->machine, &guest, memory, 1, 16, record, &error);
+	g_assert_no_error(error);
+	g_assert_true(vms_machine_release(f->machine, 1, NULL));
+	g_assert_cmpuint(record->vcpu, ==, 1);
+	g_assert_cmpuint(record->pid, ==, 1);
+	g_assert_cmpuint(record->tid, ==, 4);
+	g_assert_cmpstr(vms_guest_process_get(&guest, record->space)->comm, ==, "first");
+	g_assert_cmpuint(record->stack.n, >, 0);
+}
+
 static void assert_list_fails(struct fixture *f, int code)
 {
 	g_autoptr(GError) error = NULL;
@@ -418,9 +446,11 @@ int main(int argc, char **argv)
 	ADD("/task/layout", test_layout);
 	ADD("/task/states", test_states);
 	ADD("/task/current", test_current);
+	ADD("/task/record", test_record);
 	ADD("/task/hostile-lists", test_hostile_lists);
 	ADD("/task/missing-memory", test_missing_memory);
-	ADD("/task/many-threads", test_many_threads);
+	if (g_test_slow())
+		ADD("/task/many-threads", test_many_threads);
 	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);
 	ADD("/task/vcpus-by-notes", test_vcpus_by_notes);
 	ADD("/task/vcpus-online", test_vcpus_online);

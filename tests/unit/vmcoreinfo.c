@@ -93,16 +93,37 @@ static void test_scan(void)
 		g_autofree char *text = g_strdup_printf("OSRELEASE=%zu\n", i);
 		memcpy(fake_machine_at(machine, places[i].pa), text, strlen(text));
 	}
-	uint64_t pa = 0;
+	struct vms_vmcoreinfo_search search = { 0 };
 	for (size_t i = 0; i < G_N_ELEMENTS(places); i++) {
 		if (!places[i].found)
 			continue;
-		g_autofree char *text = vms_vmcoreinfo_scan(machine, &pa);
+		g_autofree char *text = vms_vmcoreinfo_scan(machine, &search);
 		g_autofree char *expected = g_strdup_printf("OSRELEASE=%zu\n", i);
 		g_assert_cmpstr(text, ==, expected);
 	}
-	g_assert_null(vms_vmcoreinfo_scan(machine, &pa));
-	g_assert_null(vms_vmcoreinfo_scan(machine, &pa));
+	g_assert_null(vms_vmcoreinfo_scan(machine, &search));
+	g_assert_null(vms_vmcoreinfo_scan(machine, &search));
+}
+
+/* A machine that stands still while it is read is not searched to the end. */
+static void test_stopping(void)
+{
+	g_autoptr(vms_machine) machine = fake_machine_new(&vms_arch_x86_64, 1);
+	struct vms_vmcoreinfo_search search = { 0 };
+	char *ram = fake_machine_add_ram(machine, 0, VMS_VMCOREINFO_STOPPED_MAX + (8 << 20));
+	strcpy(ram + VMS_VMCOREINFO_STOPPED_MAX - 4096, "OSRELEASE=near\n");
+	strcpy(ram + VMS_VMCOREINFO_STOPPED_MAX + 4096, "OSRELEASE=far\n");
+	fake_machine_set_held_reads(machine, 1 << 20);
+	g_autofree char *near = vms_vmcoreinfo_scan(machine, &search);
+	g_assert_cmpstr(near, ==, "OSRELEASE=near\n");
+	g_assert_false(search.is_cut);
+	g_assert_null(vms_vmcoreinfo_scan(machine, &search));
+	g_assert_true(search.is_cut);
+	g_assert_cmpuint(search.stopped, <=, VMS_VMCOREINFO_STOPPED_MAX);
+	search = (struct vms_vmcoreinfo_search) { .pa = VMS_VMCOREINFO_STOPPED_MAX };
+	fake_machine_set_held_reads(machine, 0);
+	g_autofree char *far = vms_vmcoreinfo_scan(machine, &search);
+	g_assert_cmpstr(far, ==, "OSRELEASE=far\n");
 }
 
 int main(int argc, char **argv)
@@ -112,5 +133,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/vmcoreinfo/missing", test_missing);
 	g_test_add_func("/vmcoreinfo/no_text", test_no_text);
 	g_test_add_func("/vmcoreinfo/scan", test_scan);
+	g_test_add_func("/vmcoreinfo/stopping", test_stopping);
 	return g_test_run();
 }

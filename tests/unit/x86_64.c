@@ -482,7 +482,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/x86_64/32-bit", test_32_bit);
 	g_test_add_func("/x86_64/paging-off", test_paging_off);
 	g_test_add_func("/x86_64/list", test_list);
-	g_test_add_func("/x86_64/endless-tables", test_endless_tables);
+	if (g_test_slow())
+		g_test_add_func("/x86_64/endless-tables", test_endless_tables);
 	g_test_add_func("/x86_64/sparse-tables", test_sparse_tables);
 	g_test_add_func("/x86_64/cyclic-tables", test_cyclic_tables);
 	g_test_add_func("/x86_64/isolated-kernel", test_isolated_kernel);

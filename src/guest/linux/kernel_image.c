@@ -97,6 +97,7 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 	ret->bytes.size = end[-1].va + end[-1].size - page->va;
 	uint8_t *data = g_malloc0(ret->bytes.size);
 	ret->bytes.data = data;
+	ret->is_complete = true;
 	while (page < end) {
 		/* Neighbours in both address spaces are read at once. */
 		const struct vms_page *run = page;
@@ -105,8 +106,10 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 			size += page->size;
 			page++;
 		} while (page < end && page->va == run->va + size && page->pa == run->pa + size);
-		if (!vms_machine_read_phys(machine, run->pa, data + (run->va - ret->va), size))
-			memset(data + (run->va - ret->va), 0, size);
+		if (vms_machine_read_phys(machine, run->pa, data + (run->va - ret->va), size))
+			continue;
+		memset(data + (run->va - ret->va), 0, size);
+		ret->is_complete = false;
 	}
 }
 

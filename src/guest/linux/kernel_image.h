@@ -47,6 +47,7 @@ bool vms_kernel_image_translate(const GArray *pages, uint64_t va, uint64_t *ret)
 struct vms_kernel_image {
 	uint64_t va;
 	struct vms_bytes bytes; /* what is not mapped or not readable is zero */
+	bool is_complete;	/* all that is mapped could be read */
 };
 /* Reads the image. The machine may run: the kernel does not move in physical memory. */
 void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,

@@ -195,6 +195,15 @@ static void load_kaslr_offset(struct vms_linux *guest, const struct vms_linux_ar
 		guest->kaslr_offset = guest->image - arch->link_text;
 }
 
+bool vms_linux_read_constant(const struct vms_linux *guest, uint64_t va, void *buf, size_t size)
+{
+	const struct vms_kernel_image *image = guest->read_image;
+	if (!image || va < image->va || !vms_bytes_has(image->bytes, va - image->va, size))
+		return vms_memory_read(guest->memory, va, buf, size);
+	memcpy(buf, image->bytes.data + (va - image->va), size);
+	return true;
+}
+
 static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 {
 	/* The kernel's is about 5 MiB. */
@@ -206,7 +215,7 @@ static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 		return NULL;
 	}
 	g_autofree uint8_t *data = g_malloc(end - begin);
-	if (!vms_memory_read(guest->memory, begin, data, end - begin)) {
+	if (!vms_linux_read_constant(guest, begin, data, end - begin)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 			    "the kernel's BTF cannot be read");
 		return NULL;
@@ -270,6 +279,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->banner = banner;
 		guest->found_by = found_by;
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
+		guest->read_image = image.is_complete ? &image : NULL;
 		load_symbols(guest, &image);
 		load_text(guest);
 		vms_linux_find_image_pa(guest, pages);
@@ -291,6 +301,7 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		log_phase("Kernel types", &phase_ns);
 		guest->orc = vms_linux_orc_load(guest);
 		log_phase("Unwind tables", &phase_ns);
+		guest->read_image = NULL;
 		load_tasks_and_modules(guest);
 		log_phase("Modules", &phase_ns);
 	}
@@ -376,19 +387,22 @@ static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
+/* *is_cut: not all memory could be searched. */
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
-					const struct vms_linux_arch *arch)
+					const struct vms_linux_arch *arch, bool *is_cut)
 {
-	uint64_t phase_ns = vms_clock_now_ns(), pa = 0, steps = VMS_PAGE_STEPS;
+	uint64_t phase_ns = vms_clock_now_ns(), steps = VMS_PAGE_STEPS;
+	struct vms_vmcoreinfo_search search = { 0 };
 	struct vms_linux *guest = NULL;
 	for (unsigned i = 0; i < SCAN_HITS_LIMIT && !guest; i++) {
-		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &pa);
+		g_autofree char *vmcoreinfo = vms_vmcoreinfo_scan(machine, &search);
 		if (!vmcoreinfo)
 			break;
 		guest = detect_by_vmcoreinfo(machine, arch, vmcoreinfo, "VMCOREINFO in memory",
 					     &steps);
 	}
 	log_phase("Searching memory for VMCOREINFO", &phase_ns);
+	*is_cut = search.is_cut;
 	return guest;
 }
 
@@ -404,14 +418,22 @@ static const struct vms_linux_arch *known_arch(struct vms_machine *machine, char
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why)
 {
 	const struct vms_linux_arch *arch = known_arch(machine, why);
-	struct vms_linux *guest = arch ? detect_by_scan(machine, arch) : NULL;
+	bool is_cut = false;
+	struct vms_linux *guest = arch ? detect_by_scan(machine, arch, &is_cut) : NULL;
 	size_t n_ranges;
 	vms_machine_ranges(machine, &n_ranges);
-	if (arch && !guest)
+	if (!arch || guest)
+		return guest;
+	if (is_cut)
+		*why = g_strdup_printf(
+			"the first %u MiB of memory hold no VMCOREINFO that leads to one; the "
+			"rest is not searched, as the guest stands still while a gdb stub reads it",
+			(unsigned)(VMS_VMCOREINFO_STOPPED_MAX >> 20));
+	else
 		*why = g_strdup(n_ranges ? "no page of memory holds a VMCOREINFO that leads to one"
 					 : "it is not known where the machine has memory, so that "
 					   "VMCOREINFO cannot be searched for");
-	return guest;
+	return NULL;
 }
 
 /* The kernel that a file's VMCOREINFO or a search of memory leads to. */

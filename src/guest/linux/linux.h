@@ -23,6 +23,7 @@ struct vms_linux {
 	bool has_own_tables;		  /* not those that a vCPU used when it was found */
 	struct vms_symbol_table *symbols; /* kallsyms of the kernel itself */
 	uint64_t image, image_end;	  /* where the kernel is mapped: _text, _end */
+	const struct vms_kernel_image *read_image; /* its bytes, while it is detected; or NULL */
 	struct {
 		uint64_t begin, end;
 	} text[2], /* its code, and what is code only while it boots; empty where unknown */
@@ -77,6 +78,9 @@ bool vms_linux_code_changed(const struct vms_linux *guest, struct vms_memory *me
  * finds, as it does when no vCPU's registers lead to a kernel.
  */
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
+
+/* Reads what the kernel never changes: of its image it is at hand while the guest is detected. */
+bool vms_linux_read_constant(const struct vms_linux *guest, uint64_t va, void *buf, size_t size);
 
 /* trampoline.c: finds where the image is in physical memory, by its pages. */
 void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages);

@@ -41,7 +41,7 @@ static bool layout_by_header(struct vms_linux *guest, enum vms_orc_layout *ret)
 	uint8_t header[HEADER_SIZE];
 	uint64_t va;
 	if (!vms_linux_symbol(guest, "__start_orc_header", &va) ||
-	    !vms_memory_read(guest->memory, va, header, sizeof(header)))
+	    !vms_linux_read_constant(guest, va, header, sizeof(header)))
 		return false;
 	for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
 		if (memcmp(header, known[i].hash, sizeof(header)) == 0) {
@@ -65,7 +65,7 @@ static bool layout_by_fp_entry(struct vms_linux *guest, enum vms_orc_layout *ret
 	uint8_t bytes[VMS_ORC_ENTRY_SIZE];
 	uint64_t va;
 	if (!vms_linux_symbol(guest, "orc_fp_entry", &va) ||
-	    !vms_memory_read(guest->memory, va, bytes, sizeof(bytes)))
+	    !vms_linux_read_constant(guest, va, bytes, sizeof(bytes)))
 		return false;
 	for (size_t i = 0; i < G_N_ELEMENTS(candidates); i++) {
 		struct vms_orc *orc = vms_orc_new((struct vms_bytes) { ip, sizeof(ip) }, 0,
@@ -103,8 +103,8 @@ static struct vms_orc *load(struct vms_linux *guest, uint64_t ip_va, uint64_t en
 	size_t ip_size = n * VMS_ORC_IP_SIZE, entries_size = n * VMS_ORC_ENTRY_SIZE;
 	g_autofree uint8_t *ip = g_malloc(ip_size);
 	g_autofree uint8_t *entries = g_malloc(entries_size);
-	if (!vms_memory_read(guest->memory, ip_va, ip, ip_size) ||
-	    !vms_memory_read(guest->memory, entries_va, entries, entries_size)) {
+	if (!vms_linux_read_constant(guest, ip_va, ip, ip_size) ||
+	    !vms_linux_read_constant(guest, entries_va, entries, entries_size)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 			    "ORC table of the guest: %" PRIu64 " entries at 0x%" PRIx64
 			    " cannot be read",

@@ -15,9 +15,19 @@
 
 void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages)
 {
-	if (guest->arch != &vms_arch_aarch64 ||
-	    !vms_kernel_image_translate(pages, guest->image, &guest->image_pa))
-		guest->image_pa = 0;
+	guest->image_pa = 0;
+	if (guest->arch != &vms_arch_aarch64)
+		return;
+	/* The image is in one piece of memory. Its head is no code since 6.9 and not among the
+	 * pages. */
+	for (guint i = 0; i < pages->len; i++) {
+		const struct vms_page *page = &g_array_index(pages, struct vms_page, i);
+		if (page->va < guest->image || page->va >= guest->image_end ||
+		    page->pa <= page->va - guest->image)
+			continue;
+		guest->image_pa = page->pa - (page->va - guest->image);
+		return;
+	}
 }
 
 /*

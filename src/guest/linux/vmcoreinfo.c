@@ -81,9 +81,21 @@ static char *scan_chunk(struct vms_machine *machine, uint64_t *pa, uint64_t size
 	return NULL;
 }
 
-char *vms_vmcoreinfo_scan(struct vms_machine *machine, uint64_t *pa)
+/* True if the memory at `pa` may be read: a machine must not stand still for all that it has. */
+static bool may_read(struct vms_machine *machine, struct vms_vmcoreinfo_search *search, uint64_t pa,
+		     uint64_t size)
+{
+	if (!vms_machine_read_stops(machine, pa))
+		return true;
+	search->is_cut = search->stopped >= VMS_VMCOREINFO_STOPPED_MAX;
+	search->stopped += search->is_cut ? 0 : size;
+	return !search->is_cut;
+}
+
+char *vms_vmcoreinfo_scan(struct vms_machine *machine, struct vms_vmcoreinfo_search *search)
 {
 	g_autofree uint8_t *buf = g_malloc(SCAN_CHUNK);
+	uint64_t *pa = &search->pa;
 	size_t n_ranges;
 	const struct vms_range *ranges = vms_machine_ranges(machine, &n_ranges);
 	for (size_t i = 0; i < n_ranges; i++) {
@@ -94,7 +106,10 @@ char *vms_vmcoreinfo_scan(struct vms_machine *machine, uint64_t *pa)
 		while (vms_machine_next_data(machine, *pa, end, &begin, &stop)) {
 			*pa = MAX(*pa, begin & PAGE_MASK);
 			stop = MIN(end, (stop + PAGE - 1) & PAGE_MASK);
-			char *text = scan_chunk(machine, pa, MIN(SCAN_CHUNK, stop - *pa), buf);
+			const uint64_t size = MIN(SCAN_CHUNK, stop - *pa);
+			if (!may_read(machine, search, *pa, size))
+				return NULL;
+			char *text = scan_chunk(machine, pa, size, buf);
 			if (text)
 				return text;
 		}

@@ -23,8 +23,17 @@ bool vms_vmcoreinfo_number(const char *text, const char *key, int64_t *ret);
 /* The value as text, newly allocated, or NULL: "OSRELEASE". */
 char *vms_vmcoreinfo_string(const char *text, const char *key);
 
+/* A search of all RAM for the page; begins as zeros. */
+struct vms_vmcoreinfo_search {
+	uint64_t pa;	  /* where to go on */
+	uint64_t stopped; /* bytes that were read while the machine stood still for it */
+	bool is_cut;	  /* more of these there were: they were left out */
+};
+/* How many of these bytes are read: some seconds of a gdb stub. */
+#define VMS_VMCOREINFO_STOPPED_MAX (UINT64_C(64) << 20)
+
 /*
- * Searches all RAM for the page, from `*pa` on, which is where to go on from afterwards: reads
- * as much as the machine has, so it is for when nothing else leads to a kernel. NULL at the end.
+ * Finds the next page: reads as much as the machine has, so it is for when nothing else leads to a
+ * kernel. NULL at the end.
  */
-char *vms_vmcoreinfo_scan(struct vms_machine *machine, uint64_t *pa);
+char *vms_vmcoreinfo_scan(struct vms_machine *machine, struct vms_vmcoreinfo_search *search);

@@ -10,7 +10,9 @@
 #define REQUEST_MAX 160
 /* How many bytes of requests to send before any answer. Every socket takes so many at once. */
 #define BATCH_BYTES 2048
-#define INTERRUPT   '\003'
+/* How many packets of memory to ask for at once: 32 KiB of QEMU's. */
+#define ROW_PARTS 16
+#define INTERRUPT '\003'
 /* How often to send a packet again, or to ask for one again, that arrived damaged. */
 #define RETRIES_MAX 3
 /* How long to wait for the answer of a stub that has received a request. */
@@ -732,12 +734,17 @@ bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *re
 	return select_vcpu(gdb, vcpu, error) && read_singles(gdb, true, ret, error);
 }
 
-/* Reads a part of memory that fits into one packet. */
-static bool read_part(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t size, GError **error)
+/* The bytes of memory whose answer fits into one packet. */
+static size_t part_size(const struct vms_gdb *gdb)
 {
-	char request[REQUEST_MAX];
-	snprintf(request, sizeof(request), "m%" G_GINT64_MODIFIER "x,%zx", pa, size);
-	if (!vms_gdb_request(gdb, request, error))
+	return (gdb->packet_size - 8) / 2;
+}
+
+/* Receives the memory that was asked for by one packet. */
+static bool receive_part(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *buf, size_t size,
+			 GError **error)
+{
+	if (!receive_answer(gdb, deadline_ns, error))
 		return false;
 	if (gdb->payload->len != 2 * size)
 		return vms_gdb_fail(gdb, VMS_ERROR_UNREADABLE, "there is no memory at this address",
@@ -750,6 +757,43 @@ static bool read_part(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t siz
 		buf[i] = (uint8_t)value;
 	}
 	return true;
+}
+
+/*
+ * Reads memory by a row of packets in one round trip, as read_batch does. All answers are received
+ * even if one tells that there is no memory.
+ */
+static bool read_row(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t size, GError **error)
+{
+	const uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	const size_t part_max = part_size(gdb);
+	g_autoptr(GString) bytes = begin_requests(gdb);
+	g_autoptr(GError) failure = NULL;
+	for (size_t done = 0; done < size; done += part_max) {
+		char request[REQUEST_MAX];
+		snprintf(request, sizeof(request), "m%" G_GINT64_MODIFIER "x,%zx", pa + done,
+			 MIN(size - done, part_max));
+		append_packet(bytes, request);
+	}
+	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+		return false;
+	for (size_t done = 0; done < size; done += part_max) {
+		g_autoptr(GError) of_part = NULL;
+		if (receive_part(gdb, deadline_ns, buf + done, MIN(size - done, part_max),
+				 &of_part))
+			continue;
+		/* Answers that are still to come would be taken for answers to later requests. */
+		const bool is_answer = g_error_matches(of_part, VMS_ERROR, VMS_ERROR_UNREADABLE);
+		gdb->broken |= !is_answer;
+		if (!failure)
+			failure = g_steal_pointer(&of_part);
+		if (!is_answer)
+			break;
+	}
+	if (!failure)
+		return true;
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return false;
 }
 
 static bool was_taken_by_watchdog(const struct vms_gdb *gdb)
@@ -765,15 +809,14 @@ bool vms_gdb_read_phys(struct vms_gdb *gdb, uint64_t pa, void *buf, size_t size,
 				    error);
 	if (!set_phys_mode(gdb, true, error))
 		return false;
-	size_t part_max = (gdb->packet_size - 8) / 2;
 	for (size_t done = 0; done < size;) {
-		size_t part = MIN(size - done, part_max);
+		const size_t row = MIN(size - done, ROW_PARTS * part_size(gdb));
 		if (was_taken_by_watchdog(gdb))
 			return vms_gdb_fail(gdb, VMS_ERROR_INVALID_STATE,
 					    "the watchdog has released the machine", error);
-		if (!read_part(gdb, pa + done, (uint8_t *)buf + done, part, error))
+		if (!read_row(gdb, pa + done, (uint8_t *)buf + done, row, error))
 			return false;
-		done += part;
+		done += row;
 	}
 	return true;
 }

@@ -110,6 +110,8 @@ bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GErr
 void vms_gdb_forget_regs(struct vms_gdb *gdb);
 /* Adds to `ret` the registers that are seldom needed. */
 bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
+/* The most memory to read in one hold of a machine that runs: some milliseconds. */
+#define VMS_GDB_HELD_READ_MAX (64u << 10)
 /*
  * Reads physical memory of the stopped machine. Errors: UNREADABLE (any byte cannot be read),
  * UNSUPPORTED (the stub cannot read physical memory), INVALID_STATE (the watchdog has released the

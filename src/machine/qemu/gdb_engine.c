@@ -402,6 +402,7 @@ static const struct vms_engine engine = {
 	.regs = regs,
 	.system_regs = system_regs,
 	.read_phys = read_phys,
+	.held_read_max = VMS_GDB_HELD_READ_MAX,
 	.is_paused = is_paused,
 	.ended = ended,
 	.end_threads = end_threads,

@@ -534,11 +534,21 @@ static bool is_monitor_only(struct vms_qemu_stub *stub)
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
+	bool monitor_knows = machine->arch == &vms_arch_x86_64;
+	GError *failure = NULL;
 	if (is_monitor_only(stub))
-		return (machine->arch == &vms_arch_x86_64 || check_watcher(stub, error)) &&
+		return (monitor_knows || check_watcher(stub, error)) &&
 		       vms_qemu_monitor_regs(machine, vcpu, ret, error);
-	if (!begin_requests(stub, error))
+	if (!begin_requests(stub, &failure)) {
+		/* QEMU's only stub is somebody else's: a debugger has stopped the machine. */
+		bool taken = g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
+		if (taken && monitor_knows && vms_qemu_monitor_regs(machine, vcpu, ret, NULL)) {
+			g_error_free(failure);
+			return true;
+		}
+		g_propagate_error(error, failure);
 		return false;
+	}
 	bool read = vcpu < stub->gdb.threads->len
 			    ? vms_gdb_regs(&stub->gdb, vcpu, ret, error)
 			    : vms_gdb_fail(&stub->gdb, VMS_ERROR_NOT_FOUND,
@@ -659,6 +669,7 @@ static const struct vms_engine engine = {
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
 	.read_phys = read_phys,
+	.held_read_max = VMS_GDB_HELD_READ_MAX,
 	.is_paused = is_paused,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "guest/follower.h"
+#include "base/clock.h"
+
+#define INTERVAL_NS UINT64_C(1000000000) /* how often modules are looked at */
+#define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
+
+/* Other modules give another number. */
+static uint64_t hash_modules(const struct vms_guest *guest)
+{
+	const GPtrArray *modules = vms_guest_modules(guest);
+	uint64_t hash = modules ? modules->len : 0;
+
+	for (guint i = 0; modules && i < modules->len; i++) {
+		const struct vms_module *module = modules->pdata[i];
+		hash = hash * 31 + module->text + g_str_hash(module->name);
+	}
+	return hash;
+}
+
+static bool is_recognised(const struct vms_guest *guest)
+{
+	return vms_guest_kind(guest) != VMS_GUEST_NONE;
+}
+
+enum vms_guest_news vms_guest_refresh(struct vms_guest *guest, GError **error)
+{
+	if (!is_recognised(guest))
+		return vms_guest_detect_again(guest, error) ? VMS_GUEST_NEW_KERNEL
+							    : VMS_GUEST_NO_NEWS;
+	uint64_t before = hash_modules(guest);
+	bool is_other = vms_guest_refresh_modules(guest, error) && hash_modules(guest) != before;
+	return is_other ? VMS_GUEST_NEW_CODE : VMS_GUEST_NO_NEWS;
+}
+
+/* ---- from one kernel to the next --------------------------------------- */
+
+void vms_guest_follower_init(struct vms_guest_follower *follower, struct vms_guest *guest,
+			     GMutex *lock)
+{
+	*follower = (struct vms_guest_follower) {
+		.guest = guest,
+		.lock = lock,
+		.is_settled = is_recognised(guest),
+	};
+	if (is_recognised(guest))
+		vms_guest_refresh_modules(guest, NULL);
+}
+
+bool vms_guest_follower_was_reset(struct vms_guest_follower *follower)
+{
+	if (!vms_guest_take_reset(follower->guest))
+		return false;
+	follower->was_reset = follower->is_void = true;
+	follower->is_settled = false;
+	follower->n_looks = 0;
+	g_mutex_lock(follower->lock);
+	follower->runs_programs = false;
+	g_mutex_unlock(follower->lock);
+	return true;
+}
+
+static bool runs_programs(const struct vms_guest_follower *follower)
+{
+	g_mutex_lock(follower->lock);
+	bool runs = follower->runs_programs;
+	g_mutex_unlock(follower->lock);
+	return runs;
+}
+
+static bool refresh(struct vms_guest_follower *follower)
+{
+	enum vms_guest_news news = vms_guest_refresh(follower->guest, NULL);
+
+	if (news == VMS_GUEST_NEW_KERNEL)
+		follower->is_settled = vms_guest_is_complete(follower->guest);
+	return news != VMS_GUEST_NO_NEWS;
+}
+
+/*
+ * A kernel that was recognised while it booted may lack what it did not have then: modules, on some
+ * architectures the page tables that it uses in the end. After a reset what is left in memory of
+ * the last kernel may be taken for it, until it runs programs. Looking takes its time, in which it
+ * may begin to.
+ */
+static bool look_anew(struct vms_guest_follower *follower)
+{
+	struct vms_machine *machine = vms_guest_machine(follower->guest);
+	g_autoptr(vms_guest) anew = vms_guest_detect(machine, NULL);
+
+	follower->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << follower->n_looks);
+	if (!anew || !is_recognised(anew))
+		return false;
+	follower->is_settled = ++follower->n_looks == MAX_LOOKS ||
+			       (runs_programs(follower) && vms_guest_modules(anew) != NULL);
+	g_mutex_lock(follower->lock);
+	vms_guest_exchange(follower->guest, anew);
+	g_mutex_unlock(follower->lock);
+	follower->is_void = false;
+	return true;
+}
+
+static bool look_as_asked(struct vms_guest_follower *follower)
+{
+	return is_recognised(follower->guest) && !follower->is_settled ? look_anew(follower)
+								       : refresh(follower);
+}
+
+/* Is it time to look at all of a guest again, in which something was recognised? */
+static bool is_due(const struct vms_guest_follower *follower, uint64_t now_ns)
+{
+	return !follower->is_settled && (runs_programs(follower) || follower->was_reset) &&
+	       now_ns >= follower->next_look_ns;
+}
+
+static bool look_now_and_then(struct vms_guest_follower *follower)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+
+	if (!is_recognised(follower->guest))
+		return refresh(follower);
+	if (is_due(follower, now_ns))
+		return look_anew(follower);
+	/* After a reset, memory holds what is left of another kernel's modules. */
+	if (now_ns - follower->refreshed_ns < INTERVAL_NS ||
+	    (follower->was_reset && !follower->is_settled))
+		return false;
+	follower->refreshed_ns = now_ns;
+	return refresh(follower);
+}
+
+/* After a reset, when the guest asks is too early: its memory still holds the last kernel. */
+bool vms_guest_follow(struct vms_guest_follower *follower, unsigned signs)
+{
+	if (is_recognised(follower->guest) && !follower->is_settled && !follower->is_void)
+		vms_guest_follow_tables(follower->guest, NULL);
+	if (signs & VMS_GUEST_ASKS && !follower->was_reset)
+		return look_as_asked(follower);
+	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) && look_now_and_then(follower);
+}
