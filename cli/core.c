@@ -210,19 +210,27 @@ static bool convert(struct session *session, const struct options *options, char
 	return write_core(session, options, argv[2], error);
 }
 
+#define HOLD_OPTIONS 4 /* index of the first */
+
 static bool parse_and_do(struct session *session, int argc, char **argv, int arguments,
 			 bool (*act)(struct session *session, const struct options *options,
 				     char **argv, GError **error),
 			 GError **error)
 {
 	struct options options = { 0 };
-	const GOptionEntry entries[] = {
+	GOptionEntry entries[] = {
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
 		  "Layout: ELF (default), VirtualBox's, or kdump, with compressed pages",
 		  "elf|vbox|kdump" },
 		{ "compress", 0, 0, G_OPTION_ARG_STRING, &options.compress,
 		  "How kdump's pages are compressed (default zlib); alone it means kdump",
 		  "zlib|zstd" },
+		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options.thread_ids,
+		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
+		  "task|vcpu" },
+		{ "force", 0, 0, G_OPTION_ARG_NONE, &options.force, "Replace a file that is there",
+		  NULL },
+		/* What is about holding a guest: HOLD_OPTIONS. */
 		{ "compress-held", 0, 0, G_OPTION_ARG_NONE, &options.compress_held,
 		  "Compress at once, without a copy on the disk: the guest is held until what is "
 		  "left fits into the buffer",
@@ -234,13 +242,10 @@ static bool parse_and_do(struct session *session, int argc, char **argv, int arg
 		  "Memory for what the disk does not take at once (default: a quarter of what the "
 		  "host has available)",
 		  "MIB" },
-		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options.thread_ids,
-		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
-		  "task|vcpu" },
-		{ "force", 0, 0, G_OPTION_ARG_NONE, &options.force, "Replace a file that is there",
-		  NULL },
 		{ NULL }
 	};
+	if (act == convert)
+		entries[HOLD_OPTIONS] = (GOptionEntry) { NULL };
 	bool done = session_parse(session, entries, &argc, &argv, arguments, arguments, error) &&
 		    act(session, &options, argv, error);
 	g_free(options.format);

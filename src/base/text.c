@@ -35,7 +35,7 @@ char *vms_text_bytes(uint64_t bytes)
 char *vms_text_time(uint64_t time_ns)
 {
 	double ms = (double)time_ns / 1e6;
-	return ms < 999.95 ? g_strdup_printf("%.1f ms", ms) : g_strdup_printf("%.1f s", ms / 1e3);
+	return ms < 999.5 ? g_strdup_printf("%.3g ms", ms) : g_strdup_printf("%.1f s", ms / 1e3);
 }
 
 char *vms_text_clean_lines(const char *sent)

@@ -143,9 +143,19 @@ class Output(Case):
         self.assertEqual(process.returncode, 0)
         return shown.decode(), out.decode()
 
+    def test_options_of_a_conversion(self):
+        """It holds nobody."""
+        self.dump(check=True)
+        for option in ("--hold-limit=1", "--buffer=9", "--compress-held"):
+            run = vmscope("core", "convert", option, self.path, f"{self.path}2", check=False)
+            self.assertEqual(run.status, 2)
+            self.assertIn(option.partition("=")[0], run.err)
+        self.assertEqual(self.left(), ["core"])
+
     def test_progress_on_a_terminal(self):
         shown, out = self.on_terminal(*SLOW)
         self.assertRegex(shown, r"copying \d+ %, .* of 25\d(\.\d)? MiB, .*/s, \d+ s left")
+        self.assertNotIn(" 0 B/s", shown)
         self.assertIn("guest held", out)
         self.assertEqual(self.on_terminal("--force", "-q"), ("", ""))
 
@@ -344,7 +354,7 @@ class BlockedTerminal(Case):
 class SlowDisk(Case):
     def test_limit(self):
         """What takes too long ends: the guest runs, and there is no file."""
-        self.assert_one_line(self.dump(*SLOW, "--hold-limit", "0.3"), "limit of 0.3 s")
+        self.assert_one_line(self.dump(*SLOW, "--hold-limit", "0.3"), "limit of 300 ms")
         self.assertEqual(self.left(), [])
         self.assert_runs()
 
