@@ -29,7 +29,8 @@ struct session {
 	struct vms_machine *machine;
 	const struct vms_calls_options *options;
 	struct vms_calls_trace trace;
-	uint64_t modules; /* which ones the agent knows */
+	uint64_t modules;	/* which ones the agent knows */
+	uint64_t named_modules; /* whose functions have names */
 	uint64_t looked_ns;
 	bool is_settled;  /* looking at all of the guest again would not tell more */
 	unsigned n_looks; /* again at all of it */
@@ -152,7 +153,7 @@ static gpointer empty_always(gpointer data)
 		if (vms_calls_trace_wants_look(&session->trace))
 			eventfd_write(session->look_fd, 1);
 		g_mutex_lock(&session->lock);
-		working = empty_rings(session, &session->failure);
+		working = !session->failure && empty_rings(session, &session->failure);
 		g_mutex_unlock(&session->lock);
 	}
 	return NULL;
@@ -168,18 +169,42 @@ static uint64_t modules_stamp(struct vms_guest *guest)
 	for (guint i = 0; modules && i < modules->len; i++) {
 		const struct vms_module *module = modules->pdata[i];
 		stamp = stamp * 31 + module->text + g_str_hash(module->name);
+		stamp = stamp * 31 + module->init_text;
 	}
 	return stamp;
+}
+
+/* Takes what is in the rings. The lock is held. */
+static void take_records(struct session *session)
+{
+	if (!session->failure)
+		vms_calls_drain_run(session->drain, &session->failure);
+}
+
+/*
+ * The guest's code is other than it was. What was recorded until now has the names of until now: a
+ * module may lie where another one was.
+ */
+static void name_code(struct session *session)
+{
+	g_mutex_lock(&session->lock);
+	take_records(session);
+	vms_calls_names_kernel(session->names);
+	g_mutex_unlock(&session->lock);
+	session->named_modules = modules_stamp(session->guest);
+}
+
+static bool tell_agent(struct session *session, GError **error)
+{
+	session->modules = modules_stamp(session->guest);
+	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
 }
 
 /* More is known of the guest's code than was. */
 static bool tell_code(struct session *session, GError **error)
 {
-	g_mutex_lock(&session->lock);
-	vms_calls_names_kernel(session->names);
-	g_mutex_unlock(&session->lock);
-	session->modules = modules_stamp(session->guest);
-	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
+	name_code(session);
+	return tell_agent(session, error);
 }
 
 static bool runs_programs(struct session *session)
@@ -240,10 +265,15 @@ static bool look_for_kernel(struct session *session, GError **error)
 	return tell_code(session, error);
 }
 
-static bool look_for_modules(struct session *session, GError **error)
+/* To tell the agent has QEMU translate all code anew: by the host's time that is not done often. */
+static bool look_for_modules(struct session *session, bool tells_agent, GError **error)
 {
-	return !vms_guest_refresh_modules(session->guest, NULL) ||
-	       modules_stamp(session->guest) == session->modules || tell_code(session, error);
+	if (!vms_guest_refresh_modules(session->guest, NULL))
+		return true;
+	const uint64_t modules = modules_stamp(session->guest);
+	if (modules != session->named_modules)
+		name_code(session);
+	return !tells_agent || modules == session->modules || tell_agent(session, error);
 }
 
 static bool is_recognised(const struct session *session)
@@ -256,7 +286,10 @@ static bool look_as_asked(struct session *session, GError **error)
 {
 	if (!is_recognised(session))
 		return look_for_kernel(session, error);
-	return session->is_settled ? look_for_modules(session, error) : look_anew(session, error);
+	if (!session->is_settled)
+		return look_anew(session, error);
+	return look_for_modules(session, session->options->clock == VMS_CALLS_CLOCK_INSTRUCTIONS,
+				error);
 }
 
 /* Has the guest booted meanwhile, or loaded modules? What cannot be read now may be later. */
@@ -272,12 +305,12 @@ static bool look_now_and_then(struct session *session, GError **error)
 	    (session->resets > 0 && !session->is_settled))
 		return true;
 	session->looked_ns = now_ns;
-	return look_for_modules(session, error);
+	return look_for_modules(session, true, error);
 }
 
 /*
- * By the clock of instructions it looks only when asked. After a reset that would be too early: the
- * memory still holds the last kernel.
+ * By the clock of instructions it looks only when asked. After a reset that would be too early
+ * until the kernel is recognised: the memory still holds the last one.
  */
 static bool look(struct session *session, GError **error)
 {
@@ -287,7 +320,7 @@ static bool look(struct session *session, GError **error)
 	if (is_recognised(session) && !session->is_settled)
 		vms_guest_follow_tables(session->guest, NULL);
 	note_resets(session);
-	if (is_asked && session->resets == 0)
+	if (is_asked && (session->resets == 0 || session->is_settled))
 		done = look_as_asked(session, error);
 	else if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS || session->resets > 0)
 		done = look_now_and_then(session, error);
@@ -404,11 +437,13 @@ static bool begin(struct session *session, GError **error)
 		return false;
 	if (vms_guest_kind(session->guest) != VMS_GUEST_NONE)
 		vms_guest_refresh_modules(session->guest, NULL);
-	session->modules = modules_stamp(session->guest);
-	if (!vms_calls_trace_start(&session->trace, session->guest, session->options, error))
-		return false;
+	session->modules = session->named_modules = modules_stamp(session->guest);
+	/* What takes long is done before vCPUs wait for answers. */
 	session->names = vms_calls_names_new(session->directory, session->guest,
 					     session->options->sysroot, is_late, session);
+	if (!vms_calls_directory_update(session->directory, error) ||
+	    !vms_calls_trace_start(&session->trace, session->guest, session->options, error))
+		return false;
 	session->drain =
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
@@ -417,18 +452,35 @@ static bool begin(struct session *session, GError **error)
 	return true;
 }
 
+/* Nobody waits for us any more when a process ends: those that run are looked at before. */
+static void stop_recording(struct session *session)
+{
+	g_autoptr(GError) error = NULL;
+	g_mutex_lock(&session->lock);
+	take_records(session);
+	g_mutex_unlock(&session->lock);
+	if (!vms_calls_trace_stop(&session->trace, &error))
+		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
+}
+
 /* The thread goes on emptying the rings until the agent has written all. */
 static void stop(struct session *session, enum vms_calls_end end)
 {
 	const uint64_t one = 1;
-	g_autoptr(GError) error = NULL;
 	if (!has_failed(session) && end == VMS_CALLS_GONE)
 		wait_for_last_records(session);
-	else if (!has_failed(session) && !vms_calls_trace_stop(&session->trace, &error))
-		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
+	else if (!has_failed(session))
+		stop_recording(session);
 	if (write(session->stop_fd, &one, sizeof(one)) < 0)
 		vms_log(VMS_LOG_WARNING, "cannot end a thread: %s", g_strerror(errno));
 	g_thread_join(session->thread);
+}
+
+/* The agent refused: nothing was traced. */
+static void discard(struct session *session)
+{
+	g_clear_pointer(&session->names, vms_calls_names_free);
+	vms_calls_directory_discard(g_steal_pointer(&session->directory));
 }
 
 /* Writes what is left; the first error is told. */
@@ -479,8 +531,8 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		if (!started || started(data, &failure))
 			wait_for_end(&session, progress, data, stats, end, &failure);
 		stop(&session, *end);
-	} else if (!session.names) { /* the agent refused: nothing was traced */
-		vms_calls_directory_discard(g_steal_pointer(&session.directory));
+	} else {
+		discard(&session);
 	}
 	finish(&session, stats, failure ? NULL : &failure);
 	if (failure)
