@@ -256,6 +256,16 @@ class Running61(Running, unittest.TestCase):
         self.refused("no_such_function", "-o", calls.directory(self), "--only",
                      "no_such_function")
 
+    def test_no_sysroot(self):
+        path = calls.directory(self)
+        self.refused("--sysroot /nowhere", "-o", path, "--sysroot", "/nowhere")
+        self.assertFalse(path.exists())
+
+    def test_no_process(self):
+        run = harness.vmscope("calls", "-p", self.guest.pid, "-o", calls.directory(self),
+                              "--time", "0.2", "--process", 4194304)
+        self.assertIn("nothing was recorded: no process", run.err)
+
     def test_directory_in_use(self):
         path = calls.directory(self)
         path.mkdir()
