@@ -212,9 +212,7 @@ void calls_translate(struct qemu_plugin_tb *tb)
 	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_STOP)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_stop_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
-	/* By the host's time that costs more than it tells: the client looks now and then. */
-	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_LOOK &&
-	    block.trace->options.clock == VMS_AGENT_CLOCK_INSTRUCTIONS)
+	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_LOOK)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, look_at_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
 	look_at_block(tracer, vcpu->index, block.va, block.rank);

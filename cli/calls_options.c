@@ -93,6 +93,15 @@ static bool parse_max_size(const char *word, uint64_t *ret, GError **error)
 	return true;
 }
 
+static bool check_sysroot(const char *path, GError **error)
+{
+	if (!path || g_file_test(path, G_FILE_TEST_IS_DIR))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		    "--sysroot %s: it must be a directory with the guest's files", path);
+	return false;
+}
+
 bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		 uint32_t pids[CALLS_PIDS_MAX], GError **error)
 {
@@ -121,7 +130,8 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 	    !check_functions("--not", words->without, error) ||
 	    !check_functions("--start-at", words->start_at, error) ||
 	    !check_functions("--stop-at", words->stop_at, error) ||
-	    !parse_processes(words->processes, pids, &ret->n_pids, error))
+	    !parse_processes(words->processes, pids, &ret->n_pids, error) ||
+	    !check_sysroot(words->sysroot, error))
 		return false;
 	ret->by = (enum vms_calls_by)by;
 	ret->clock = (enum vms_calls_clock)clock;

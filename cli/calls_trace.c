@@ -122,10 +122,14 @@ void calls_trace_summary(const struct calls_trace *trace)
 		"vmscope: %" G_GUINT64_FORMAT
 		" records (%s) in %s: uftrace report -d %s, or replay, graph, tui\n",
 		stats->records, bytes, trace->options.directory, path);
+	if (stats->records == 0 && trace->options.n_pids > 0)
+		fprintf(stderr,
+			"vmscope: nothing was recorded: no process of the guest that --process "
+			"names has run (vmscope ps shows them)\n");
 	if (stats->lost > 0)
 		fprintf(stderr,
-			"vmscope: %" G_GUINT64_FORMAT " more are lost, the disk was too slow for "
-			"them: record less, or into memory "
-			"(/dev/shm)\n",
+			"vmscope: %" G_GUINT64_FORMAT
+			" more are lost, as vmscope or its disk was too slow for them: record "
+			"less, or into memory (/dev/shm)\n",
 			stats->lost);
 }

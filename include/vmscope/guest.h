@@ -170,6 +170,8 @@ struct vms_module {
 	char *name;
 	uint64_t text; /* address and bytes of its code */
 	uint64_t text_size;
+	uint64_t init_text; /* of what is freed when its init function has returned; 0: it was */
+	uint64_t init_text_size;
 	uint64_t size;			  /* bytes of all its parts */
 	struct vms_symbol_table *symbols; /* may be empty, never NULL */
 };

@@ -229,14 +229,21 @@ static void add_kernel_image(struct vms_calls_names *names, uint64_t key, const 
 	vms_calls_mappings_add(vms_calls_directory_kernel(names->directory), start, end, 0, image);
 }
 
+static void add_module_code(struct vms_calls_names *names, const struct vms_module *module,
+			    const char *name, uint64_t va, uint64_t size)
+{
+	if (size > 0)
+		add_kernel_image(names, va, name, module->symbols, va, va + size);
+}
+
 static void add_modules(struct vms_calls_names *names)
 {
 	const GPtrArray *modules = vms_guest_modules(names->guest);
 	for (guint i = 0; modules && i < modules->len; i++) {
 		const struct vms_module *module = modules->pdata[i];
-		if (module->text_size > 0)
-			add_kernel_image(names, module->text, module->name, module->symbols,
-					 module->text, module->text + module->text_size);
+		g_autofree char *init = g_strdup_printf("%s.init", module->name);
+		add_module_code(names, module, module->name, module->text, module->text_size);
+		add_module_code(names, module, init, module->init_text, module->init_text_size);
 	}
 }
 
@@ -266,10 +273,9 @@ static void add_symbol_files(struct vms_calls_names *names)
 void vms_calls_names_kernel(struct vms_calls_names *names)
 {
 	uint64_t start, end;
-	bool knew = names->recognised;
 	names->recognised = vms_guest_kind(names->guest) != VMS_GUEST_NONE;
-	if (names->recognised && !knew) /* user addresses are not everybody's any more */
-		vms_calls_mappings_clear(vms_calls_directory_kernel(names->directory));
+	/* What is not there any more, a module for instance, gives its name to nothing else. */
+	vms_calls_mappings_clear(vms_calls_directory_kernel(names->directory));
 	g_autoptr(vms_symbol_table) table = vms_guest_kernel_symbols(names->guest, &start, &end);
 	if (table)
 		add_kernel_image(names, start, "vmlinux", table, start, end);

@@ -19,10 +19,11 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-#define TICK_MS	    100
-#define TICK_NS	    (TICK_MS * UINT64_C(1000000))
-#define INTERVAL_NS UINT64_C(1000000000) /* how often processes are looked at */
-#define MAX_EXIT_NS (5 * INTERVAL_NS)	 /* from QEMU's closing of its monitor to its last record */
+#define TICK_MS 100
+#define TICK_NS (TICK_MS * UINT64_C(1000000))
+#define INTERVAL_NS                                                                                \
+	UINT64_C(1000000000)	      /* how often processes are looked at, and the agent is told */
+#define MAX_EXIT_NS (5 * INTERVAL_NS) /* from QEMU's closing of its monitor to its last record */
 
 struct session {
 	struct vms_guest *guest;
@@ -30,6 +31,8 @@ struct session {
 	const struct vms_calls_options *options;
 	struct vms_calls_trace trace;
 	struct vms_guest_follower follower;
+	bool agent_is_behind; /* it does not know the code yet that has names here */
+	uint64_t told_ns;     /* when it was told of code last */
 
 	GMutex lock; /* of all below */
 	struct vms_calls_directory *directory;
@@ -146,7 +149,7 @@ static gpointer empty_always(gpointer data)
 		if (vms_calls_trace_wants_look(&session->trace))
 			eventfd_write(session->look_fd, 1);
 		g_mutex_lock(&session->lock);
-		working = empty_rings(session, &session->failure);
+		working = !session->failure && empty_rings(session, &session->failure);
 		g_mutex_unlock(&session->lock);
 	}
 	return NULL;
@@ -154,12 +157,38 @@ static gpointer empty_always(gpointer data)
 
 /* ---- looking after the guest ------------------------------------------ */
 
-/* More is known of the guest's code than was. */
-static bool tell_code(struct session *session, GError **error)
+/* Takes what is in the rings. The lock is held. */
+static void take_records(struct session *session)
+{
+	if (!session->failure)
+		vms_calls_drain_run(session->drain, &session->failure);
+}
+
+/*
+ * The guest's code is other than it was. What was recorded until now has the names of until now: a
+ * module may lie where another one was.
+ */
+static void name_code(struct session *session)
 {
 	g_mutex_lock(&session->lock);
+	take_records(session);
 	vms_calls_names_kernel(session->names);
 	g_mutex_unlock(&session->lock);
+	session->agent_is_behind = true;
+}
+
+/* It has QEMU translate all code anew: by the host's time that is not done often. */
+static bool is_agent_due(const struct session *session)
+{
+	return session->agent_is_behind &&
+	       (session->options->clock == VMS_CALLS_CLOCK_INSTRUCTIONS ||
+		vms_clock_now_ns() - session->told_ns >= INTERVAL_NS);
+}
+
+static bool tell_agent(struct session *session, GError **error)
+{
+	session->agent_is_behind = false;
+	session->told_ns = vms_clock_now_ns();
 	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
 }
 
@@ -178,7 +207,9 @@ static bool look(struct session *session, GError **error)
 			"the guest was reset: until its kernel is recognised again, functions have "
 			"the names that they had before");
 	unsigned signs = (is_asked ? VMS_GUEST_ASKS : 0) | (by_time ? VMS_GUEST_GOES_ON : 0);
-	bool done = !vms_guest_follow(&session->follower, signs) || tell_code(session, error);
+	if (vms_guest_follow(&session->follower, signs))
+		name_code(session);
+	bool done = !is_agent_due(session) || tell_agent(session, error);
 	if (is_asked)
 		vms_calls_trace_answer_look(&session->trace);
 	return done;
@@ -291,10 +322,12 @@ static bool begin(struct session *session, GError **error)
 	if (!session->directory)
 		return false;
 	vms_guest_follower_init(&session->follower, session->guest, &session->lock);
-	if (!vms_calls_trace_start(&session->trace, session->guest, session->options, error))
-		return false;
+	/* What takes long is done before vCPUs wait for answers. */
 	session->names = vms_calls_names_new(session->directory, session->guest,
 					     session->options->sysroot, is_late, session);
+	if (!vms_calls_directory_update(session->directory, error) ||
+	    !vms_calls_trace_start(&session->trace, session->guest, session->options, error))
+		return false;
 	session->drain =
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
@@ -303,18 +336,35 @@ static bool begin(struct session *session, GError **error)
 	return true;
 }
 
+/* Nobody waits for us any more when a process ends: those that run are looked at before. */
+static void stop_recording(struct session *session)
+{
+	g_autoptr(GError) error = NULL;
+	g_mutex_lock(&session->lock);
+	take_records(session);
+	g_mutex_unlock(&session->lock);
+	if (!vms_calls_trace_stop(&session->trace, &error))
+		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
+}
+
 /* The thread goes on emptying the rings until the agent has written all. */
 static void stop(struct session *session, enum vms_calls_end end)
 {
 	const uint64_t one = 1;
-	g_autoptr(GError) error = NULL;
 	if (!has_failed(session) && end == VMS_CALLS_GONE)
 		wait_for_last_records(session);
-	else if (!has_failed(session) && !vms_calls_trace_stop(&session->trace, &error))
-		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
+	else if (!has_failed(session))
+		stop_recording(session);
 	if (write(session->stop_fd, &one, sizeof(one)) < 0)
 		vms_log(VMS_LOG_WARNING, "cannot end a thread: %s", g_strerror(errno));
 	g_thread_join(session->thread);
+}
+
+/* The agent refused: nothing was traced. */
+static void discard(struct session *session)
+{
+	g_clear_pointer(&session->names, vms_calls_names_free);
+	vms_calls_directory_discard(g_steal_pointer(&session->directory));
 }
 
 /* Writes what is left; the first error is told. */
@@ -364,8 +414,8 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		if (!started || started(data, &failure))
 			wait_for_end(&session, progress, data, stats, end, &failure);
 		stop(&session, *end);
-	} else if (!session.names) { /* the agent refused: nothing was traced */
-		vms_calls_directory_discard(g_steal_pointer(&session.directory));
+	} else {
+		discard(&session);
 	}
 	finish(&session, stats, failure ? NULL : &failure);
 	if (failure)

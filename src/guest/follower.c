@@ -14,6 +14,7 @@ static uint64_t hash_modules(const struct vms_guest *guest)
 	for (guint i = 0; modules && i < modules->len; i++) {
 		const struct vms_module *module = modules->pdata[i];
 		hash = hash * 31 + module->text + g_str_hash(module->name);
+		hash = hash * 31 + module->init_text;
 	}
 	return hash;
 }
@@ -129,12 +130,15 @@ static bool look_now_and_then(struct vms_guest_follower *follower)
 	return refresh(follower);
 }
 
-/* After a reset, when the guest asks is too early: its memory still holds the last kernel. */
+/*
+ * After a reset, until the next kernel is known, when the guest asks is too early: its memory still
+ * holds the last one.
+ */
 bool vms_guest_follow(struct vms_guest_follower *follower, unsigned signs)
 {
 	if (is_recognised(follower->guest) && !follower->is_settled && !follower->is_void)
 		vms_guest_follow_tables(follower->guest, NULL);
-	if (signs & VMS_GUEST_ASKS && !follower->was_reset)
+	if (signs & VMS_GUEST_ASKS && (!follower->was_reset || follower->is_settled))
 		return look_as_asked(follower);
 	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) && look_now_and_then(follower);
 }

@@ -13,6 +13,7 @@ import uftrace_data
 from test_calls import KERNEL, Symbols, wrong
 
 AGENT = (harness.VMSCOPE, "run", "--")
+INIT = {"init_module", "raid6_select_algo"}  # of raid6_pq, until it has returned
 WAIT = 5  # seconds for which something stands still
 
 
@@ -67,6 +68,22 @@ class Running:
             self.assertEqual(wrong(trace, program, counted), {})
             right, total, others = self.symbols.first_instructions(trace.entries())
             self.assertGreaterEqual(right / total, 0.995, others)
+
+    def test_modules(self):
+        """A module that comes to where another one was has names of its own, from its begin on."""
+        self.guest.run("modprobe loop")
+        self.addCleanup(self.guest.run, "rmmod raid6_pq && modprobe loop", check=False)
+        trace = self.trace("rmmod loop; modprobe raid6_pq; grep raid6_pq /proc/kallsyms", "--kernel")
+        own = {line.split()[2] for line in self.output.splitlines()} | INIT
+        parts = {image: trace.calls(image=image) for image in ("raid6_pq", "raid6_pq.init")}
+        for image, called in parts.items():
+            self.assertTrue(called, image)
+            self.assertLessEqual({name.partition("+")[0] for name in called}, own, image)
+        self.assertGreater(sum(n for name, n in parts["raid6_pq"].items() if "gen" in name), 100)
+        self.assertTrue(INIT & set(parts["raid6_pq.init"]))
+        # On aarch64, code that leads to far functions lies behind the last one, and has no name.
+        if self.arch == "x86_64":
+            self.assertEqual([name for name in trace.calls(image="loop") if "+" in name], [])
 
 
 class Running61(Running, unittest.TestCase):
@@ -238,6 +255,16 @@ class Running61(Running, unittest.TestCase):
     def test_no_function(self):
         self.refused("no_such_function", "-o", calls.directory(self), "--only",
                      "no_such_function")
+
+    def test_no_sysroot(self):
+        path = calls.directory(self)
+        self.refused("--sysroot /nowhere", "-o", path, "--sysroot", "/nowhere")
+        self.assertFalse(path.exists())
+
+    def test_no_process(self):
+        run = harness.vmscope("calls", "-p", self.guest.pid, "-o", calls.directory(self),
+                              "--time", "0.2", "--process", 4194304)
+        self.assertIn("nothing was recorded: no process", run.err)
 
     def test_directory_in_use(self):
         path = calls.directory(self)

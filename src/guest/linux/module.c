@@ -206,6 +206,11 @@ static void read_regions(const struct vms_linux_modules *modules, struct vms_byt
 		return;
 	loaded->module.text = loaded->regions[0].va;
 	loaded->module.text_size = loaded->regions[0].is_text ? loaded->regions[0].size : 0;
+	for (unsigned i = 1; i < loaded->n_regions; i++)
+		if (loaded->regions[i].is_text) {
+			loaded->module.init_text = loaded->regions[i].va;
+			loaded->module.init_text_size = loaded->regions[i].size;
+		}
 }
 
 /* ---- exported symbols ------------------------------------------------- */
