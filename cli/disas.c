@@ -11,7 +11,8 @@
 /* The code to show. Of an instruction that begins in it and ends behind it, all is shown. */
 struct code {
 	uint64_t va, size;
-	bool has_symbol;
+	uint64_t asked; /* the address that was asked for, in it */
+	char *name;	/* of the function; NULL: no symbol tells it */
 	uint8_t *bytes;
 	size_t n_read; /* up to VMS_INSN_MAX - 1 more than `size`; less where no symbol tells it */
 };
@@ -19,7 +20,8 @@ struct code {
 struct output {
 	struct session *session;
 	struct vms_table *table;
-	uint64_t end; /* no instruction at it or behind it is shown */
+	uint64_t end;	/* no instruction at it or behind it is shown */
+	uint64_t asked; /* is marked */
 };
 
 static bool add_instruction(const struct vms_insn *insn, void *data)
@@ -35,9 +37,10 @@ static bool add_instruction(const struct vms_insn *insn, void *data)
 	if (output->session->json)
 		vms_table_add(output->table, insn->va, (uint64_t)insn->size, insn->text, target);
 	else
-		g_string_append_printf(output->session->out, "%016" G_GINT64_MODIFIER "x  %s%s%s\n",
-				       insn->va, insn->text, target ? "  # " : "",
-				       target ? target : "");
+		g_string_append_printf(
+			output->session->out, "%s%016" G_GINT64_MODIFIER "x  %s%s%s\n",
+			output->asked - insn->va < insn->size ? "=> " : "   ", insn->va, insn->text,
+			target ? "  # " : "", target ? target : "");
 	return true;
 }
 
@@ -45,10 +48,10 @@ static bool add_instruction(const struct vms_insn *insn, void *data)
 static void find_function(struct session *session, struct code *code)
 {
 	struct vms_location location;
+	code->asked = code->va;
 	code->size = NO_SYMBOL;
-	code->has_symbol =
-		session_locate(session, NULL, code->va, false, &location) && location.symbol;
-	if (code->has_symbol) {
+	if (session_locate(session, NULL, code->va, false, &location) && location.symbol) {
+		code->name = session_name(&location);
 		code->va = location.start;
 		code->size = CLAMP(location.size, 1, MAX_FUNCTION);
 	}
@@ -70,7 +73,7 @@ static bool read_code(struct session *session, unsigned vcpu, struct code *code,
 	if (read_to(session, vcpu, code, end + VMS_INSN_MAX - 1, NULL))
 		return true;
 	uint64_t page_end = (code->va | (PAGE - 1)) + 1;
-	if (!code->has_symbol && page_end < end)
+	if (!code->name && page_end < end)
 		end = page_end;
 	return read_to(session, vcpu, code, end, error);
 }
@@ -124,7 +127,10 @@ static bool show(struct session *session, const struct code *code, const struct 
 						     { "target", VMS_COLUMN_TEXT },
 						     { NULL } };
 	g_autoptr(vms_table) table = vms_table_new(columns);
-	struct output output = { session, table, code->va + MIN(code->size, code->n_read) };
+	struct output output = { session, table, code->va + MIN(code->size, code->n_read),
+				 code->asked };
+	if (code->name && !session->json)
+		g_string_append_printf(session->out, "%s:\n", code->name);
 	if (!vms_disassemble(vms_machine_arch(session->machine), mode->bits, mode->code_base,
 			     code->va, code->bytes, code->n_read, add_instruction, &output, error))
 		return false;
@@ -173,6 +179,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		done = show(session, &code, &mode, error);
 	}
 	g_free(code.bytes);
+	g_free(code.name);
 	return done;
 }
 

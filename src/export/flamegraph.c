@@ -192,9 +192,9 @@ static void print_frame(GString *out, const struct graph *graph, const struct fr
 	g_string_append(out, "<g><title>");
 	append_escaped(out, name, false);
 	g_string_append_printf(out,
-			       " (%" PRIu64 " samples, %.2f %%)</title><rect x=\"%.2f\" y=\"%u\" "
+			       " (%" PRIu64 " %s, %.2f %%)</title><rect x=\"%.2f\" y=\"%u\" "
 			       "width=\"%.2f\" height=\"%d\" rx=\"2\" class=\"",
-			       frame->total,
+			       frame->total, frame->total == 1 ? "sample" : "samples",
 			       100.0 * (double)frame->total / (double)MAX(graph->samples, 1), x, y,
 			       width, ROW - 1);
 	append_class(out, graph, frame->label, name);

@@ -139,7 +139,7 @@
 		const lines = [name(i)];
 		if (where(i))
 			lines.push(where(i));
-		lines.push(total[i] + " samples, " + percent(total[i], total[0]) + " of all");
+		lines.push(total[i] + (total[i] == 1 ? " sample, " : " samples, ") + percent(total[i], total[0]) + " of all");
 		if (parent[i] > 0)
 			lines.push(percent(total[i], total[parent[i]]) + " of " + name(parent[i]));
 		return lines;

@@ -206,6 +206,17 @@ class Disassembly(Case):
         self.assertEqual(end, symbols[symbols.index(start) + 1])
 
 
+    def test_mark(self):
+        """Which function it is, and where in it the address is, if not at its begin."""
+        start = int(self.json("disas", "vfs_read")[0]["address"], 16)
+        third = int(self.json("disas", "vfs_read")[2]["address"], 16)
+        for asked, heading, marked in (("vfs_read", "vfs_read:", f"=> {start:016x}"),
+                                       (hex(third), f"vfs_read+{third - start:#x}:", f"=> {third:016x}")):
+            lines = vmscope("disas", asked, *self.target).out.splitlines()
+            self.assertEqual(lines[0], heading)
+            self.assertEqual([line[:19] for line in lines if line.startswith("=>")], [marked])
+
+
 class Stacks(Case):
     def test_of_vcpus(self):
         rows = self.json("stack")

@@ -110,9 +110,9 @@ static void test_stopping(void)
 {
 	g_autoptr(vms_machine) machine = fake_machine_new(&vms_arch_x86_64, 1);
 	struct vms_vmcoreinfo_search search = { 0 };
-	char *ram = fake_machine_add_ram(machine, 0, VMS_VMCOREINFO_STOPPED_MAX + (8 << 20));
-	strcpy(ram + VMS_VMCOREINFO_STOPPED_MAX - 4096, "OSRELEASE=near\n");
-	strcpy(ram + VMS_VMCOREINFO_STOPPED_MAX + 4096, "OSRELEASE=far\n");
+	uint8_t *ram = fake_machine_add_ram(machine, 0, VMS_VMCOREINFO_STOPPED_MAX + (8 << 20));
+	strcpy((char *)ram + VMS_VMCOREINFO_STOPPED_MAX - 4096, "OSRELEASE=near\n");
+	strcpy((char *)ram + VMS_VMCOREINFO_STOPPED_MAX + 4096, "OSRELEASE=far\n");
 	fake_machine_set_held_reads(machine, 1 << 20);
 	g_autofree char *near = vms_vmcoreinfo_scan(machine, &search);
 	g_assert_cmpstr(near, ==, "OSRELEASE=near\n");
