@@ -45,17 +45,28 @@ def last_stop_had_effect(steps):
     return not begins or stops_without_effect(steps[begins[-1]:])[0] == 0
 
 
+ADDS_STUB = "gdbserver chardev:vmscope"
+
+
 def last_stop_met_the_stub(steps):
     """True where QEMU did the last `stop` between two commands that vmscope had sent together: its
     last look, and the one that adds the stub, which stops a machine that runs. Then nobody can tell
     whose stop it was (docs/safety.md)."""
+    begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
+    if not begins:
+        return False
     commands = [(i, step.text) for i, step in enumerate(steps)
                 if step.event == "handle_qmp_command" and '"execute": "stop"' not in step.text]
-    begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
-    before = [text for i, text in commands if begins and i < begins[-1]]
-    after = [text for i, text in commands if begins and i > begins[-1]]
-    return bool(before and after and '"query-status"' in before[-1] and
-                "gdbserver chardev:vmscope" in after[0])
+    before = [command for command in commands if command[0] < begins[-1]]
+    after = [command for command in commands if command[0] > begins[-1]]
+    # QEMU notes a command when it arrives; it may do another client's before it.
+    if before and ADDS_STUB in before[-1][1]:
+        arrived = before[-1][0]
+        if any(step.event == "runstate_set" for step in steps[arrived:begins[-1]]):
+            return False
+        before, after = before[:-1], before[-1:] + after
+    return bool(before and after and '"query-status"' in before[-1][1] and
+                ADDS_STUB in after[0][1])
 
 
 def holds_beside_migration(steps, grace=GRACE_SECONDS):

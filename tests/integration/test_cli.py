@@ -210,7 +210,7 @@ class Disassembly(Case):
         """Which function it is, and where in it the address is, if not at its begin."""
         start = int(self.json("disas", "vfs_read")[0]["address"], 16)
         third = int(self.json("disas", "vfs_read")[2]["address"], 16)
-        for asked, heading, marked in (("vfs_read", "vfs_read:", f"=> {start:016x}"),
+        for asked, heading, marked in (("vfs_read", "vfs_read+0x0:", f"=> {start:016x}"),
                                        (hex(third), f"vfs_read+{third - start:#x}:", f"=> {third:016x}")):
             lines = vmscope("disas", asked, *self.target).out.splitlines()
             self.assertEqual(lines[0], heading)

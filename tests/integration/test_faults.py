@@ -40,7 +40,10 @@ class Short(unittest.TestCase):
     def check(self, fault):
         results = [result for result in self.results if result["fault"] == fault]
         self.assertGreater(len(results), 0, self.output)
-        self.assertEqual([result for result in results if result["outcome"] == "wrong"], [])
+        wrong = [f"{result['command']}: {result['reason']}\n{result['report']}"
+                 for result in results if result["outcome"] == "wrong"]
+        if wrong:
+            self.fail("\n".join(wrong))
         if all(result["outcome"] == "skipped" for result in results):
             self.skipTest(results[0]["reason"])
 

@@ -53,6 +53,7 @@ static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns
 		atomic_fetch_add(&gdb->hold->requests, 1);
 	gdb->broken |=
 		!vms_stream_write(&gdb->stream, bytes->str, bytes->len, -1, deadline_ns, error);
+	gdb->sent_us = g_get_real_time();
 	if (gdb->hold)
 		atomic_fetch_add(&gdb->hold->requests, 1);
 	return !gdb->broken;

@@ -111,15 +111,23 @@ static bool receive_message(struct vms_qmp *qmp, uint64_t deadline_ns, struct js
 	return true;
 }
 
-/* The time of an event, in ns of CLOCK_MONOTONIC. QEMU's time stamp is that of the wall clock. */
-static uint64_t event_time_ns(struct json_object *message)
+/* The time of an event by QEMU's wall clock, in us; 0: it does not tell. */
+static int64_t event_stamp_us(struct json_object *message)
 {
 	struct json_object *stamp = json_object_object_get(message, "timestamp");
-	uint64_t seconds, microseconds, now_ns = vms_clock_now_ns();
+	uint64_t seconds, microseconds;
 	if (!stamp || !vms_json_uint(stamp, "seconds", G_MAXINT32 * UINT64_C(4), &seconds) ||
 	    !vms_json_uint(stamp, "microseconds", G_USEC_PER_SEC - 1, &microseconds))
-		return now_ns;
-	int64_t ago_us = g_get_real_time() - (int64_t)(seconds * G_USEC_PER_SEC + microseconds);
+		return 0;
+	return (int64_t)(seconds * G_USEC_PER_SEC + microseconds);
+}
+
+/* The time of an event, in ns of CLOCK_MONOTONIC; now, where it is not known. */
+static uint64_t event_time_ns(struct json_object *message)
+{
+	uint64_t now_ns = vms_clock_now_ns();
+	int64_t stamp_us = event_stamp_us(message);
+	int64_t ago_us = stamp_us ? g_get_real_time() - stamp_us : 0;
 	return ago_us > 0 && (uint64_t)ago_us * 1000 < now_ns ? now_ns - (uint64_t)ago_us * 1000
 							      : now_ns;
 }
@@ -139,13 +147,14 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 {
 	if (strcmp(event, "STOP") == 0) {
 		qmp->stops++;
+		if (qmp->first_stop_us == 0)
+			qmp->first_stop_us = event_stamp_us(message);
 		qmp->running = false;
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
 		qmp->resumes++;
-		qmp->resumed_ns = event_time_ns(message);
 		qmp->running = true;
-		vms_pauses_end(&qmp->pauses, qmp->resumed_ns);
+		vms_pauses_end(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "SUSPEND") == 0) {
 		qmp->running = false;
 	} else if (strcmp(event, "WAKEUP") == 0) {

@@ -27,9 +27,9 @@ struct vms_qemu_stub {
 
 	_Atomic int standing;	  /* enum vms_standing */
 	enum vms_run_state state; /* of the machine when the hold began */
-	uint64_t stopped_ns;	  /* when our stop was known (CLOCK_MONOTONIC) */
 	/* QMP's counts of events when the hold began. */
 	uint64_t resumes, guest_stops, jobs;
+	bool ran;	      /* as far as events had told then */
 	bool must_resume;     /* an event has to tell that the last release took effect */
 	uint64_t asked_ns;    /* when QEMU was asked for its condition last */
 	char *ended_by;	      /* why our hold ended before its release, or NULL */

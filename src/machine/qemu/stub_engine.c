@@ -57,24 +57,14 @@ static void remember_events(struct vms_qemu_stub *stub)
 	stub->resumes = stub->qemu.qmp.resumes;
 	stub->guest_stops = stub->qemu.qmp.guest_stops;
 	stub->jobs = stub->qemu.qmp.jobs;
+	stub->ran = stub->qemu.qmp.running;
+	stub->qemu.qmp.first_stop_us = 0;
 }
 
-/* To be called when the machine is known to stand still by our stop. */
-static void remember_stop(struct vms_qemu_stub *stub)
-{
-	stub->stopped_ns = vms_clock_now_ns();
-	vms_timer_set(stub->timer, CHECK_NS);
-}
-
-/*
- * True if somebody has resumed the machine since our stop: what it stands still by now is not ours.
- * The times of QEMU's events are those of its host's clock, which may be another than ours.
- */
+/* True if somebody has resumed the machine since our stop: what it stands still by is not ours. */
 static bool was_resumed_by_others(const struct vms_qemu_stub *stub)
 {
-	const struct vms_qmp *qmp = &stub->qemu.qmp;
-	return stub->qemu.process.pid && qmp->resumes != stub->resumes &&
-	       qmp->resumed_ns > stub->stopped_ns;
+	return stub->qemu.qmp.resumes != stub->resumes;
 }
 
 /* ---- release ---------------------------------------------------------- */
@@ -144,6 +134,8 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 		wait_for_new_image(stub);
 	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
 		return REFUSED;
+	/* What has come after the answer, if this thread has waited for its processor. */
+	vms_qmp_poll(&stub->qemu.qmp);
 	/* The guest has stopped itself: it would stand still without our stop, too. */
 	if (stub->qemu.qmp.guest_stops != stub->guest_stops || was_resumed_by_others(stub))
 		return ENDED_BY_OTHERS;
@@ -327,6 +319,38 @@ static bool connect_stub(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	return false;
 }
 
+/*
+ * True if the machine ran at the last look, and its first stop came after our request: it is ours.
+ * Between a request's arrival and its effect QEMU does not both stop and resume for others. Times
+ * of QEMU's events are those of its host's clock.
+ */
+static bool is_first_stop_ours(const struct vms_qemu_stub *stub)
+{
+	return stub->ran && stub->qemu.process.pid &&
+	       stub->qemu.qmp.first_stop_us > stub->gdb.sent_us;
+}
+
+/*
+ * Looks whether somebody has resumed the machine since our stop; then *stopped is cleared. What
+ * QEMU did before the stop it has told before the stub told of the stop: a resume that is seen only
+ * later came after it. Of one that is seen here the order may be unknown: then a machine that
+ * stands still is taken to do so by our stop. With `is_new` the stub has just been added, and may
+ * have stopped the machine more than once.
+ */
+static bool check_resumes(struct vms_qemu_stub *stub, bool is_new, bool *stopped, GError **error)
+{
+	enum vms_run_state state = VMS_RUN_RUNNING;
+	vms_qmp_poll(&stub->qemu.qmp);
+	if (!was_resumed_by_others(stub))
+		return true;
+	if ((is_new || !is_first_stop_ours(stub)) &&
+	    !vms_qemu_ask_state(&stub->qemu, &state, error))
+		return false;
+	stub->resumes = stub->qemu.qmp.resumes;
+	*stopped = stub->gdb.stopped = state != VMS_RUN_RUNNING;
+	return true;
+}
+
 /* Stops a machine that runs. Sets *stopped if the stop is ours. */
 static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
@@ -340,6 +364,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	GError *failure = NULL;
 	bool done = connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
 			      : connect_stub(stub, stopped, &failure);
+	done = done && (!*stopped || check_resumes(stub, !connected, stopped, &failure));
 	if (!done) {
 		/* A request without an answer may still be under way, and stop the machine. */
 		abandon_stub(stub, connected || *stopped);
@@ -350,7 +375,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 		g_propagate_error(error, failure);
 	}
 	if (done && *stopped)
-		remember_stop(stub);
+		vms_timer_set(stub->timer, CHECK_NS);
 	else if (done)
 		end_hold(stub);
 	return done;
@@ -467,7 +492,10 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 	stub->asked_ns = 0;
 	vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
-	remember_stop(stub);
+	/* The resume that came before it has been told by now. */
+	vms_qmp_poll(&stub->qemu.qmp);
+	stub->resumes = stub->qemu.qmp.resumes;
+	vms_timer_set(stub->timer, CHECK_NS);
 }
 
 /* Fails if the held machine does not stand still any more, so that its stub must not be used. */
