@@ -249,7 +249,6 @@ static bool execute_commands(struct vms_qmp *qmp, struct vms_qmp_command *comman
 		commands[i].answer = receive_answer(qmp, commands[i].name, first + i, deadline_ns,
 						    done ? error : NULL);
 		done &= commands[i].answer != NULL;
-		commands[i].stops = qmp->stops;
 	}
 	return done;
 }

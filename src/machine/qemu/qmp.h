@@ -22,7 +22,6 @@ struct vms_qmp_command {
 	const char *name;
 	struct json_object *arguments; /* taken over; or NULL */
 	struct json_object *answer;    /* set if it succeeded; the caller puts it */
-	uint64_t stops;		       /* set: `stops` of struct vms_qmp when the answer came */
 };
 
 struct vms_qmp {

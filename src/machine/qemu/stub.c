@@ -211,40 +211,47 @@ static bool connect_chardev(struct vms_qemu_stub *stub, const char *label, GErro
 	return true;
 }
 
-/* The arguments of human-monitor-command. */
-static struct json_object *monitor_line(const char *line)
+/*
+ * True if the stop that QEMU has told of is not from before the request. That is exact but for an
+ * owner's `stop` that QEMU does while the request is under way (docs/safety.md). Times of QEMU's
+ * events are those of its host's clock.
+ */
+static bool has_stopped_since(const struct vms_qemu *qemu, int64_t requested_us)
 {
-	return object_with("command-line", json_object_new_string(line));
+	int64_t first_us = qemu->qmp.first_stop_us;
+	return first_us != 0 && (!qemu->process.pid || first_us >= requested_us);
 }
 
 /*
- * Starts the stub. Its client is connected already, so this stops the machine. A query goes along
- * with the command: only a machine that runs sends an event of its stop between the two answers. So
- * *stopped is exact, unless QEMU, which serves its monitors in turn, does an owner's `stop` in
- * between: that one is taken for ours (docs/safety.md).
+ * Starts the stub. Its client is connected already, so this stops the machine if it runs; QEMU
+ * tells of that stop before it answers. A query goes before, whose answer comes after all older
+ * events.
  */
 static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
+	struct vms_qemu *qemu = &stub->qemu;
 	g_autofree char *line = g_strdup_printf("gdbserver chardev:%s", stub->label);
-	struct vms_qmp_command commands[] = {
-		{ .name = "query-status" },
-		{ .name = "human-monitor-command", .arguments = monitor_line(line) },
-	};
 	const struct vms_hold *hold = vms_guard_hold(stub->guard);
+	vms_autojson *status = vms_qmp_execute(&qemu->qmp, "query-status", NULL, -1, error);
+	if (!status)
+		return false;
 	/* From here on the machine may stand still by our stop. */
 	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_NONE)
-		vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
-	bool done = vms_qmp_execute_all(&stub->qemu.qmp, commands, G_N_ELEMENTS(commands), error);
-	vms_autojson *status = commands[0].answer, *text = commands[1].answer;
+		vms_guard_begin_stop(stub->guard, qemu->machine.hold_limit_ns);
+	vms_qmp_poll(&qemu->qmp);
+	qemu->qmp.first_stop_us = 0;
+	int64_t requested_us = g_get_real_time();
+	vms_autojson *text = vms_qmp_execute(
+		&qemu->qmp, "human-monitor-command",
+		object_with("command-line", json_object_new_string(line)), -1, error);
 	/* Without an answer the machine may have stopped, or may still do so. */
-	*stopped = !text || commands[1].stops != commands[0].stops;
-	if (!done)
+	*stopped = !text || has_stopped_since(qemu, requested_us);
+	if (!text)
 		return false;
 	if (strstr(json_object_get_string(text), "Waiting for gdb connection"))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: QEMU refused `%s`",
-		    stub->qemu.qmp.stream.peer, line);
-	(void)status;
+		    qemu->qmp.stream.peer, line);
 	return false;
 }
 
