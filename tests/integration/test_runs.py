@@ -177,7 +177,7 @@ class Ends(Killed, unittest.TestCase):
         process = self.start("-t", "600")
         run = vmscope("sample", "-t", "1", "-p", self.guest.pid, check=False)
         self.assertEqual(run.status, 1)
-        self.assertRegex(run.err, "in use|busy|another|other client")
+        self.assertRegex(run.err, rf"process {process.pid} \(vmscope\) is using it")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
