@@ -294,6 +294,19 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 		error ? error->message : vms_sample_end_text(end));
 }
 
+/* One format for all outputs would write the same text into each, whatever their names tell. */
+static bool check_format(const struct session *session, const char *format, GError **error)
+{
+	unsigned n = (session->outputs ? g_strv_length(session->outputs) : 0) + session->prints;
+	if (!format || n == 1)
+		return true;
+	usage_error(error,
+		    "--format %s: there is more than one --output; without --format the "
+		    "name of each tells what to write",
+		    format);
+	return false;
+}
+
 static bool sample(struct session *session, const struct options *options, GError **error)
 {
 	uint64_t interval_us, duration_ns;
@@ -307,7 +320,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	    !parse_by(options->by, &results.profile_flags, error) ||
 	    (options->format &&
 	     !(results.exporter = vms_exporter_by_name(options->format, error))) ||
-	    !session_open_guest(session, error))
+	    !check_format(session, options->format, error) || !session_open_guest(session, error))
 		return false;
 	GError *refused = NULL;
 	g_auto(GStrv) facts = choose_facts(session, options->facts, &refused);

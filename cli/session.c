@@ -141,6 +141,18 @@ static void take_stdout_out(struct session *session)
 		g_clear_pointer(&session->outputs, g_strfreev);
 }
 
+/* Is the same file named before `path`? One would replace the other. */
+static bool is_repeated(char **outputs, char *const *path)
+{
+	g_autofree char *name = g_canonicalize_filename(*path, NULL);
+	for (char **earlier = outputs; earlier < path; earlier++) {
+		g_autofree char *other = g_canonicalize_filename(*earlier, NULL);
+		if (strcmp(other, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A run that cannot be written at its end should not begin. */
 static bool check_outputs(struct session *session, GError **error)
 {
@@ -153,6 +165,10 @@ static bool check_outputs(struct session *session, GError **error)
 			usage_error(error, "--output \"\": it must be the name of a %s",
 				    session->command->options & SESSION_DIRECTORY ? "directory"
 										  : "file");
+			return false;
+		}
+		if (is_repeated(session->outputs, path)) {
+			usage_error(error, "--output %s is given twice", *path);
 			return false;
 		}
 		if (session->command->options & SESSION_DIRECTORY)

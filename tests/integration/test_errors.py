@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -47,6 +48,18 @@ class Usage(Case):
         for wrong in ("soon", "0", "-1", "nan", "inf", "1e400", "1e10"):
             self.fails("sample", "-t", wrong, "-p", "1", status=2,
                        says=f"--time {wrong}: it must be a number of seconds.* at most")
+
+    def test_outputs(self):
+        """Each output has a file and a format of its own."""
+        with tempfile.TemporaryDirectory() as here:
+            for paths in (("y", "y"), ("-", "-"), ("y", f"{here}/./y")):
+                outputs = [word for path in paths for word in ("-o", path)]
+                self.fails("sample", "-t", "1", *outputs, "-p", "1", status=2, cwd=here,
+                           says="given twice")
+            for first in ("y.svg", "-"):
+                self.fails("sample", "-t", "1", "-o", first, "-o", "y.txt", "--format", "folded",
+                           "-p", "1", status=2, cwd=here, says="--format folded: .*more than one")
+            self.assertEqual(os.listdir(here), [])
 
     def test_missing_argument(self):
         self.fails("mem", "-p", "1", status=2)
