@@ -147,6 +147,10 @@ static char **choose_facts(struct session *session, const char *option, GError *
 {
 	if (!option)
 		return NULL;
+	if (!option[0]) {
+		usage_error(error, "--facts \"\": it must name items, all or none");
+		return NULL;
+	}
 	g_autoptr(GArray) facts = vms_facts_list(session->guest);
 	g_autoptr(GPtrArray) chosen = g_ptr_array_new_with_free_func(g_free);
 	g_auto(GStrv) items = g_strsplit(option, ",", -1);

@@ -248,6 +248,10 @@ class Arguments(unittest.TestCase):
         self.refused("--format", "gif", says="text.*folded.*svg")
         self.refused("--by", "colour", says="function.*address")
 
+    def test_facts(self):
+        self.refused("--facts=", "-t", "1", says='--facts "": .*items')
+        self.refused("--facts=os,", "-t", "1", says='no item ""')
+
     def test_output_that_cannot_be_written(self):
         for path in ("/nowhere/report", "/proc/report", str(self.guest.directory)):
             self.refused("-t", "1", "-o", path, says=path, status=1)
