@@ -81,7 +81,10 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 		  "ELF file with symbols, loaded at ADDR; may be repeated", "FILE[@ADDR]" },
 		{ NULL }
 	};
-	GOptionContext *context = g_option_context_new(command->arguments);
+	const bool target = command->options & SESSION_TARGET;
+	g_autofree char *usage = g_strconcat(target ? "[TARGET] " : "", command->arguments, NULL);
+	g_strchomp(usage);
+	GOptionContext *context = g_option_context_new(usage);
 	g_option_context_set_summary(context, command->summary);
 	if (own)
 		g_option_context_add_main_entries(context, own, NULL);
