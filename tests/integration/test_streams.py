@@ -47,6 +47,16 @@ class Pipes(Case):
             process.stderr.close()
             self.assertEqual(process.wait(), 1)
 
+    def test_help_into_a_full_disk(self):
+        for words in (("--help",), ("help",), ("--version",), ("sample", "--help"),
+                      ("core", "--help-all"), ("help", "ps")):
+            with self.subTest(words), open("/dev/full", "w") as full:
+                run = subprocess.run([VMSCOPE, *words], stdout=full, stderr=subprocess.PIPE,
+                                     text=True)
+                self.assertEqual(run.stderr, "vmscope: cannot write to standard output: "
+                                 "No space left on device\n")
+                self.assertEqual(run.returncode, 1)
+
     def test_reader_that_waits(self):
         """A pager may stay for hours: meanwhile nothing is left in QEMU, and others can use it."""
         pipe = harness.full_pipe(self)
