@@ -96,7 +96,8 @@ static bool parse_interval(const struct options *options, uint64_t *interval_us,
 	    !value_number("--interval", options->interval_us, VMS_SAMPLE_INTERVAL_MIN_US,
 			  VMS_SAMPLE_INTERVAL_MAX_US, "from 10 to 10000000 us", &us, error))
 		return false;
-	*interval_us = (uint64_t)llround(options->interval_us ? us : 1e6 / hz);
+	/* Rounded up: a second must not have more samples than was asked for. */
+	*interval_us = (uint64_t)(options->interval_us ? llround(us) : ceil(1e6 / hz - 1e-6));
 	return true;
 }
 

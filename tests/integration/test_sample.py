@@ -236,6 +236,16 @@ class Bare(unittest.TestCase):
     def test_kvm(self):
         self.check(accel="kvm")
 
+    def test_number_of_ticks(self):
+        """A tick at the very end is none of the run's."""
+        guest = self.guest_class("bare")
+        self.addCleanup(guest.stop)
+        for hz, seconds in ((20, 1), (99, 3)):
+            report = sample(guest, "-F", hz, seconds=seconds)
+            for vcpu in report.samples:
+                self.assertEqual(report.samples[vcpu] + report.missed[vcpu] + report.failed[vcpu],
+                                 hz * seconds)
+
     def test_facts(self):
         """An item that is not wanted is taken from those that are there without being asked for."""
         guest = harness.BareGuest("bare")
