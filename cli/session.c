@@ -235,6 +235,18 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 	return check_running(session, error) && check_outputs(session, error);
 }
 
+void session_note_loss(struct session *session, GError *loss)
+{
+	const char *warned = session->quiet || vms_machine_resets(session->machine) > 0
+				     ? NULL
+				     : vms_guest_why(session->guest);
+	session->status = 1;
+	if (session->loss || (warned && strstr(warned, loss->message)))
+		g_error_free(loss);
+	else
+		session->loss = loss;
+}
+
 void session_table(struct session *session, const struct vms_table *table)
 {
 	if (session->json)

@@ -62,6 +62,11 @@ bool session_open(struct session *session, GError **error);
 bool session_detect(struct session *session, GError **error);
 bool session_open_guest(struct session *session, GError **error); /* both */
 
+/*
+ * Notes why the output lacks something, of which the status tells. Takes the error. What a warning
+ * has said when the guest was detected is not said again.
+ */
+void session_note_loss(struct session *session, GError *loss);
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);
 /* Lets the machine go, then prints the output, or writes it to the file of --output. */

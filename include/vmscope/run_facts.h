@@ -60,7 +60,7 @@ struct vms_sample_stats {
 		hold_ns_max; /* how long the vCPU was held per sample */
 };
 
-/* An item of <vmscope/facts.h> as it was read: a table, or why there is none. */
+/* An item of <vmscope/facts.h> as it was read: a table, and why it is not complete or not there. */
 struct vms_run_item {
 	char *title;
 	struct vms_table *table; /* or NULL */
