@@ -156,32 +156,30 @@ static bool is_repeated(char **outputs, char *const *path)
 	return false;
 }
 
+static bool check_output(const struct session *session, char *const *path, GError **error)
+{
+	const bool directory = session->command->options & SESSION_DIRECTORY;
+	const char *obstacle = directory || is_stdout(*path) ? NULL : output_obstacle(*path);
+	if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS))
+		usage_error(error, "more than one --output");
+	else if (**path == '\0' || (directory && is_stdout(*path)))
+		usage_error(error, "--output \"%s\": it must be the name of a %s", *path,
+			    directory ? "directory" : "file");
+	else if (is_repeated(session->outputs, path))
+		usage_error(error, "--output %s is given twice", *path);
+	else if (obstacle)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path, obstacle);
+	else
+		return true;
+	return false;
+}
+
 /* A run that cannot be written at its end should not begin. */
 static bool check_outputs(struct session *session, GError **error)
 {
 	for (char **path = session->outputs; path && *path; path++) {
-		if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS)) {
-			usage_error(error, "more than one --output");
+		if (!check_output(session, path, error))
 			return false;
-		}
-		if (**path == '\0') {
-			usage_error(error, "--output \"\": it must be the name of a %s",
-				    session->command->options & SESSION_DIRECTORY ? "directory"
-										  : "file");
-			return false;
-		}
-		if (is_repeated(session->outputs, path)) {
-			usage_error(error, "--output %s is given twice", *path);
-			return false;
-		}
-		if (session->command->options & SESSION_DIRECTORY)
-			continue;
-		const char *obstacle = is_stdout(*path) ? NULL : output_obstacle(*path);
-		if (obstacle) {
-			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path,
-				    obstacle);
-			return false;
-		}
 	}
 	take_stdout_out(session);
 	return true;

@@ -108,8 +108,21 @@ class Dash(Case):
             self.assertEqual(os.listdir(directory), ["x.svg"])
 
     def test_core_file(self):
-        run = vmscope("core", "-o", "-", *self.target, check=False)
-        self.assertEqual(run.status, 2)
+        """It is no stream: parts of it are written later than what lies behind them."""
+        with tempfile.TemporaryDirectory() as directory:
+            for command in (("core", "-o", "-", *self.target),
+                            ("core", "convert", "/dev/null", "-")):
+                run = vmscope(*command, check=False, cwd=directory)
+                self.assertEqual((run.status, run.out), (2, ""))
+                self.assertIn("not written to standard output", run.err)
+            self.assertEqual(os.listdir(directory), [])
+
+    def test_directory(self):
+        with tempfile.TemporaryDirectory() as directory:
+            run = vmscope("calls", "-o", "-", *self.target, check=False, cwd=directory)
+            self.assertEqual((run.status, run.out), (2, ""))
+            self.assertIn('--output "-": it must be the name of a directory', run.err)
+            self.assertEqual(os.listdir(directory), [])
 
 
 class StoppedTerminal(Case):
