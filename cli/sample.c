@@ -254,6 +254,33 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
 }
 
+/* Says the likely reason where more samples were missed than not. */
+static void warn_of_missed(struct vms_sample_report *report)
+{
+	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
+	uint64_t missed = 0, others = 0;
+	double load;
+	for (unsigned i = 0; i < facts->n_vcpus; i++) {
+		missed += facts->vcpus[i].missed;
+		others += facts->vcpus[i].samples;
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
+			others += facts->vcpus[i].failed[j];
+	}
+	if (missed <= others)
+		return;
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	const bool is_busy = getloadavg(&load, 1) == 1 && load > (double)cpus;
+	g_autofree char *reason =
+		is_busy ? g_strdup_printf("this host is busy, its load is %.1f with %ld CPUs", load,
+					  cpus)
+			: g_strdup_printf("a sample takes longer than the %" G_GUINT64_FORMAT
+					  " us between two, a lower --frequency has fewer gaps",
+					  facts->interval_ns / 1000);
+	vms_log(VMS_LOG_WARNING,
+		"%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " samples were missed, likely as %s",
+		missed, missed + others, reason);
+}
+
 /* A run samples the vCPUs that there are when the machine is opened. */
 static void warn_of_plugged_vcpus(struct session *session)
 {
@@ -290,6 +317,7 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 	if (samples == 0)
 		return;
 	if (!vms_sample_ended_early(end)) {
+		warn_of_missed(report);
 		warn_of_plugged_vcpus(session);
 		return;
 	}
