@@ -83,7 +83,7 @@ class Usage(Case):
 
     def test_manual(self):
         """It knows every command and every option that there is."""
-        manual = re.sub(r"\\?Fl -?", "-", (harness.ROOT / "docs/man/vmscope.1").read_text())
+        manual = re.sub(r"\\?Fl -?", "-", (harness.BUILD / "docs/man/vmscope.1").read_text())
         commands = re.findall(r"^  (\w+(?: \w+)?)  ", vmscope("--help").out, re.M)
         self.assertIn("core convert", commands)
         for command in commands:

@@ -21,11 +21,12 @@ INIT = {"init_module", "raid6_init", "xor_init"}
 WANTED_PERCENT = 98
 
 
-def functions(kernel, nm):
+def functions(kernel, nm, modules=MODULES):
     """By module: the names of its code."""
     names = {}
-    for module in MODULES:
-        file = next(path for path in (harness.KERNELS / kernel).rglob(f"{module}.ko*"))
+    for module in modules:
+        pattern = module.replace("_", "?") + ".ko*"  # of a file's name it may be a "-"
+        file = next(path for path in (harness.KERNELS / kernel).rglob(pattern))
         data = file.read_bytes()
         with tempfile.NamedTemporaryFile() as plain:
             plain.write(lzma.decompress(data) if file.suffix == ".xz" else data)
