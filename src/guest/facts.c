@@ -405,10 +405,10 @@ static struct vms_table *get_item(const struct item *item, struct vms_guest *gue
 				  GError **error)
 {
 	GError *failure = NULL;
-	struct vms_table *table = item->get(guest, &failure);
+	g_autoptr(vms_table) table = item->get(guest, &failure);
 	if (failure)
 		g_propagate_error(table ? loss : error, failure);
-	return table;
+	return g_steal_pointer(&table);
 }
 
 struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **loss,
