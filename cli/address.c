@@ -4,6 +4,8 @@
 #include "values.h"
 #include <string.h>
 
+#define PAGE 4096 /* no memory begins or ends within one */
+
 struct found {
 	uint64_t va;
 	size_t n;
@@ -70,24 +72,62 @@ char *session_name(const struct vms_location *location)
 	return g_string_free(name, FALSE);
 }
 
+/* What is read: guest-physical memory, or virtual memory. */
+struct place {
+	struct vms_machine *machine;
+	struct vms_memory *memory; /* NULL: guest-physical */
+};
+
+static bool read_place(const struct place *place, uint64_t address, uint8_t *bytes, size_t size)
+{
+	return place->memory ? vms_memory_read(place->memory, address, bytes, size)
+			     : vms_machine_read_phys(place->machine, address, bytes, size);
+}
+
+/* How many of the bytes there are, from the first on. */
+static size_t read_first(const struct place *place, uint64_t address, uint8_t *bytes, size_t size)
+{
+	size_t done = 0;
+	if (size - 1 > G_MAXUINT64 - address)
+		size = G_MAXUINT64 - address + 1;
+	if (read_place(place, address, bytes, size))
+		return size;
+	while (done < size) {
+		size_t part = MIN(size - done, PAGE - (address + done) % PAGE);
+		if (!read_place(place, address + done, bytes + done, part))
+			break;
+		done += part;
+	}
+	return done;
+}
+
+size_t session_read_first(struct session *session, bool physical, unsigned vcpu, uint64_t address,
+			  void *bytes, size_t size, GError **error)
+{
+	if (!vms_machine_observe(session->machine, error))
+		return 0;
+	struct vms_regs regs;
+	size_t n = 0;
+	if (vms_machine_regs(session->machine, vcpu, &regs, error)) {
+		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
+		const struct place place = { session->machine, physical ? NULL : memory };
+		n = read_first(&place, address, bytes, size);
+		if (n < size)
+			g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
+				    "cannot read %zu%s bytes at %s address 0x%" G_GINT64_MODIFIER
+				    "x: %s",
+				    size - n, n ? " more" : "",
+				    physical ? "guest-physical" : "virtual", address + n,
+				    physical ? "no RAM or ROM is there (see \"info handlers\")"
+					     : "it is not mapped");
+	}
+	bool released =
+		vms_machine_release(session->machine, VMS_ALL_VCPUS, n == size ? error : NULL);
+	return released ? n : 0;
+}
+
 bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
 		  void *bytes, size_t size, GError **error)
 {
-	if (!vms_machine_observe(session->machine, error))
-		return false;
-	struct vms_regs regs;
-	bool done = vms_machine_regs(session->machine, vcpu, &regs, error);
-	if (done) {
-		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
-		done = physical ? vms_machine_read_phys(session->machine, address, bytes, size)
-				: vms_memory_read(memory, address, bytes, size);
-		if (!done)
-			g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-				    "cannot read %zu bytes at %s address 0x%" G_GINT64_MODIFIER
-				    "x: %s",
-				    size, physical ? "guest-physical" : "virtual", address,
-				    physical ? "no RAM or ROM is there (see \"info handlers\")"
-					     : "not all of it is mapped");
-	}
-	return vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
+	return session_read_first(session, physical, vcpu, address, bytes, size, error) == size;
 }

@@ -190,7 +190,8 @@ static bool dump(struct session *session, const struct options *options, char **
 {
 	(void)argv;
 	if (!session->outputs) {
-		usage_error(error, "no output: --output FILE names the core file to write");
+		usage_error(error, "no output: --output FILE names the core file to write; it is "
+				   "not written to standard output");
 		return false;
 	}
 	/* The summary goes to the terminal. */
@@ -204,6 +205,10 @@ static bool convert(struct session *session, const struct options *options, char
 {
 	if (session->outputs) {
 		usage_error(error, "--output: the file to write is the second argument here");
+		return false;
+	}
+	if (strcmp(argv[2], "-") == 0) {
+		usage_error(error, "OUT -: a core file is not written to standard output");
 		return false;
 	}
 	session->core = g_strdup(argv[1]);

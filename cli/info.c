@@ -30,9 +30,12 @@ static const char *title_of(GArray *facts, const char *name)
 static bool add_item(struct session *session, GArray *facts, const char *name, bool first,
 		     GError **error)
 {
-	g_autoptr(vms_table) table = vms_facts_get(session->guest, name, error);
+	GError *loss = NULL;
+	g_autoptr(vms_table) table = vms_facts_get(session->guest, name, &loss, error);
 	if (!table)
 		return false;
+	if (loss)
+		session_note_loss(session, loss);
 	if (session->json)
 		g_string_append_printf(session->out, "%s\"%s\": ", first ? "{\n" : ",\n", name);
 	else

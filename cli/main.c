@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
@@ -15,22 +16,38 @@ static const struct command *const commands[] = {
 	&command_run,	 &command_core,	 &command_core_info, &command_core_convert,
 };
 
-static void print_help(FILE *to)
+/* Newly allocated. */
+static char *make_help(void)
 {
-	fputs("Usage: vmscope COMMAND [TARGET] [OPTIONS]\n"
-	      "Looks into running virtual machines, with nothing installed in them.\n\n"
-	      "Commands:\n",
-	      to);
+	GString *text = g_string_new("Usage: vmscope COMMAND [TARGET] [OPTIONS]\n"
+				     "Looks into running virtual machines, with nothing installed "
+				     "in them.\n\n"
+				     "Commands:\n");
 	for (size_t i = 0; i < G_N_ELEMENTS(commands); i++)
-		fprintf(to, "  %-12s  %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\n"
-	      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --agent PATH, --gdb ADDR, -c FILE "
-	      "(a\n"
-	      "core file), or, at the end, -- COMMAND to start a QEMU. With none: the only machine "
-	      "of\n"
-	      "this host.\n"
-	      "\"vmscope COMMAND --help\" tells the options of a command.\n",
-	      to);
+		g_string_append_printf(text, "  %-12s  %s\n", commands[i]->name,
+				       commands[i]->summary);
+	g_string_append(
+		text,
+		"\n"
+		"TARGET is one of: -p PID (a QEMU), --qmp ADDR, --agent PATH, --gdb ADDR, -c FILE "
+		"(a\n"
+		"core file), or, at the end, -- COMMAND to start a QEMU. With none: the only "
+		"machine "
+		"of\n"
+		"this host.\n"
+		"\"vmscope COMMAND --help\" tells the options of a command.\n");
+	return g_string_free(text, FALSE);
+}
+
+/* For g_print. GLib prints a command's help and ends with status 0, whatever has become of it. */
+static void print_or_end(const char *text)
+{
+	g_autoptr(GString) whole = g_string_new(text);
+	g_autoptr(GError) error = NULL;
+	if (streams_print(whole, &error))
+		return;
+	fprintf(stderr, "vmscope: %s\n", error->message);
+	exit(EXIT_FAILED);
 }
 
 static const struct command *find_command(const char *name)
@@ -82,12 +99,14 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
 	const char *name = argc > 1 ? argv[1] : "";
 	const bool help = strcmp(name, "help") == 0;
+	g_autofree char *all_help = make_help();
+	g_set_print_handler(print_or_end);
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) {
-		print_help(stdout);
+		g_print("%s", all_help);
 		return EXIT_DONE;
 	}
 	if (strcmp(name, "--version") == 0) {
-		puts("vmscope " VMS_VERSION);
+		g_print("vmscope " VMS_VERSION "\n");
 		return EXIT_DONE;
 	}
 	if (help) { /* "help COMMAND" is "COMMAND --help" */
@@ -104,6 +123,6 @@ int main(int argc, char **argv)
 	if (name[0])
 		fprintf(stderr, "vmscope: no command \"%s\" (see \"vmscope --help\")\n", name);
 	else
-		print_help(stderr);
+		fputs(all_help, stderr);
 	return EXIT_USAGE;
 }

@@ -85,12 +85,16 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	    !session_address(session, argv[1], &address, error))
 		return false;
 	g_autofree uint8_t *bytes = g_malloc(length);
-	if (!session_read(session, physical, vcpu, address, bytes, length, error))
+	size_t n =
+		session_read_first(session, physical, vcpu, address, bytes, length, &session->loss);
+	if (n == 0) {
+		g_propagate_error(error, g_steal_pointer(&session->loss));
 		return false;
+	}
 	if (raw)
-		g_string_append_len(session->out, (const char *)bytes, (gssize)length);
+		g_string_append_len(session->out, (const char *)bytes, (gssize)n);
 	else
-		add_lines(session, address, bytes, length);
+		add_lines(session, address, bytes, n);
 	return true;
 }
 

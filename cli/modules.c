@@ -13,12 +13,15 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	    !session_open_guest(session, error))
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
-	bool read = vms_guest_refresh_modules(session->guest, &session->loss);
+	GError *loss = NULL;
+	bool read = vms_guest_refresh_modules(session->guest, &loss);
 	const GPtrArray *modules = vms_guest_modules(session->guest);
 	if (!read && (!modules || modules->len == 0)) {
-		g_propagate_error(error, g_steal_pointer(&session->loss));
+		g_propagate_error(error, loss);
 		return false;
 	}
+	if (!read)
+		session_note_loss(session, loss);
 	for (size_t i = 0; i < modules->len; i++) {
 		const struct vms_module *module = modules->pdata[i];
 		vms_table_add(table, module->name, module->text, module->size,

@@ -96,7 +96,8 @@ static bool parse_interval(const struct options *options, uint64_t *interval_us,
 	    !value_number("--interval", options->interval_us, VMS_SAMPLE_INTERVAL_MIN_US,
 			  VMS_SAMPLE_INTERVAL_MAX_US, "from 10 to 10000000 us", &us, error))
 		return false;
-	*interval_us = (uint64_t)llround(options->interval_us ? us : 1e6 / hz);
+	/* Rounded up: a second must not have more samples than was asked for. */
+	*interval_us = (uint64_t)(options->interval_us ? llround(us) : ceil(1e6 / hz - 1e-6));
 	return true;
 }
 
@@ -147,6 +148,10 @@ static char **choose_facts(struct session *session, const char *option, GError *
 {
 	if (!option)
 		return NULL;
+	if (!option[0]) {
+		usage_error(error, "--facts \"\": it must name items, all or none");
+		return NULL;
+	}
 	g_autoptr(GArray) facts = vms_facts_list(session->guest);
 	g_autoptr(GPtrArray) chosen = g_ptr_array_new_with_free_func(g_free);
 	g_auto(GStrv) items = g_strsplit(option, ",", -1);
@@ -249,6 +254,33 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
 }
 
+/* Says the likely reason where more samples were missed than not. */
+static void warn_of_missed(struct vms_sample_report *report)
+{
+	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
+	uint64_t missed = 0, others = 0;
+	double load;
+	for (unsigned i = 0; i < facts->n_vcpus; i++) {
+		missed += facts->vcpus[i].missed;
+		others += facts->vcpus[i].samples;
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
+			others += facts->vcpus[i].failed[j];
+	}
+	if (missed <= others)
+		return;
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	const bool is_busy = getloadavg(&load, 1) == 1 && load > (double)cpus;
+	g_autofree char *reason =
+		is_busy ? g_strdup_printf("this host is busy, its load is %.1f with %ld CPUs", load,
+					  cpus)
+			: g_strdup_printf("a sample takes longer than the %" G_GUINT64_FORMAT
+					  " us between two, a lower --frequency has fewer gaps",
+					  facts->interval_ns / 1000);
+	vms_log(VMS_LOG_WARNING,
+		"%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " samples were missed, likely as %s",
+		missed, missed + others, reason);
+}
+
 /* A run samples the vCPUs that there are when the machine is opened. */
 static void warn_of_plugged_vcpus(struct session *session)
 {
@@ -285,6 +317,7 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 	if (samples == 0)
 		return;
 	if (!vms_sample_ended_early(end)) {
+		warn_of_missed(report);
 		warn_of_plugged_vcpus(session);
 		return;
 	}
@@ -292,6 +325,19 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 	vms_log(VMS_LOG_WARNING, "sampling ended early, after %.1f s: %s",
 		(double)vms_sample_report_elapsed_ns(report) / 1e9,
 		error ? error->message : vms_sample_end_text(end));
+}
+
+/* One format for all outputs would write the same text into each, whatever their names tell. */
+static bool check_format(const struct session *session, const char *format, GError **error)
+{
+	unsigned n = (session->outputs ? g_strv_length(session->outputs) : 0) + session->prints;
+	if (!format || n == 1)
+		return true;
+	usage_error(error,
+		    "--format %s: there is more than one --output; without --format the "
+		    "name of each tells what to write",
+		    format);
+	return false;
 }
 
 static bool sample(struct session *session, const struct options *options, GError **error)
@@ -307,7 +353,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	    !parse_by(options->by, &results.profile_flags, error) ||
 	    (options->format &&
 	     !(results.exporter = vms_exporter_by_name(options->format, error))) ||
-	    !session_open_guest(session, error))
+	    !check_format(session, options->format, error) || !session_open_guest(session, error))
 		return false;
 	GError *refused = NULL;
 	g_auto(GStrv) facts = choose_facts(session, options->facts, &refused);

@@ -81,7 +81,10 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 		  "ELF file with symbols, loaded at ADDR; may be repeated", "FILE[@ADDR]" },
 		{ NULL }
 	};
-	GOptionContext *context = g_option_context_new(command->arguments);
+	const bool target = command->options & SESSION_TARGET;
+	g_autofree char *usage = g_strconcat(target ? "[TARGET] " : "", command->arguments, NULL);
+	g_strchomp(usage);
+	GOptionContext *context = g_option_context_new(usage);
 	g_option_context_set_summary(context, command->summary);
 	if (own)
 		g_option_context_add_main_entries(context, own, NULL);
@@ -141,28 +144,42 @@ static void take_stdout_out(struct session *session)
 		g_clear_pointer(&session->outputs, g_strfreev);
 }
 
+/* Is the same file named before `path`? One would replace the other. */
+static bool is_repeated(char **outputs, char *const *path)
+{
+	g_autofree char *name = g_canonicalize_filename(*path, NULL);
+	for (char **earlier = outputs; earlier < path; earlier++) {
+		g_autofree char *other = g_canonicalize_filename(*earlier, NULL);
+		if (strcmp(other, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool check_output(const struct session *session, char *const *path, GError **error)
+{
+	const bool directory = session->command->options & SESSION_DIRECTORY;
+	const char *obstacle = directory || is_stdout(*path) ? NULL : output_obstacle(*path);
+	if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS))
+		usage_error(error, "more than one --output");
+	else if (**path == '\0' || (directory && is_stdout(*path)))
+		usage_error(error, "--output \"%s\": it must be the name of a %s", *path,
+			    directory ? "directory" : "file");
+	else if (is_repeated(session->outputs, path))
+		usage_error(error, "--output %s is given twice", *path);
+	else if (obstacle)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path, obstacle);
+	else
+		return true;
+	return false;
+}
+
 /* A run that cannot be written at its end should not begin. */
 static bool check_outputs(struct session *session, GError **error)
 {
 	for (char **path = session->outputs; path && *path; path++) {
-		if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS)) {
-			usage_error(error, "more than one --output");
+		if (!check_output(session, path, error))
 			return false;
-		}
-		if (**path == '\0') {
-			usage_error(error, "--output \"\": it must be the name of a %s",
-				    session->command->options & SESSION_DIRECTORY ? "directory"
-										  : "file");
-			return false;
-		}
-		if (session->command->options & SESSION_DIRECTORY)
-			continue;
-		const char *obstacle = is_stdout(*path) ? NULL : output_obstacle(*path);
-		if (obstacle) {
-			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s: %s", *path,
-				    obstacle);
-			return false;
-		}
 	}
 	take_stdout_out(session);
 	return true;
@@ -214,6 +231,18 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 				    session->verbose ? VMS_LOG_DEBUG : VMS_LOG_WARNING);
 	session->out = g_string_new(NULL);
 	return check_running(session, error) && check_outputs(session, error);
+}
+
+void session_note_loss(struct session *session, GError *loss)
+{
+	const char *warned = session->quiet || vms_machine_resets(session->machine) > 0
+				     ? NULL
+				     : vms_guest_why(session->guest);
+	session->status = 1;
+	if (session->loss || (warned && strstr(warned, loss->message)))
+		g_error_free(loss);
+	else
+		session->loss = loss;
 }
 
 void session_table(struct session *session, const struct vms_table *table)

@@ -62,6 +62,11 @@ bool session_open(struct session *session, GError **error);
 bool session_detect(struct session *session, GError **error);
 bool session_open_guest(struct session *session, GError **error); /* both */
 
+/*
+ * Notes why the output lacks something, of which the status tells. Takes the error. What a warning
+ * has said when the guest was detected is not said again.
+ */
+void session_note_loss(struct session *session, GError *loss);
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);
 /* Lets the machine go, then prints the output, or writes it to the file of --output. */
@@ -85,6 +90,13 @@ bool session_locate(struct session *session, const struct vms_process *process, 
 		    bool is_return, struct vms_location *ret);
 /* "do_idle+0x8 (module) at file.c:1"; newly allocated; "?" without a name. */
 char *session_name(const struct vms_location *location);
-/* Reads memory of the held machine: guest-physical, or virtual by the page tables of a vCPU. */
+/*
+ * Reads memory of the held machine, guest-physical, or virtual by the page tables of a vCPU: how
+ * many bytes there are, from the first on. Errors: UNREADABLE, they are fewer than `size`; those of
+ * the machine, and it is 0.
+ */
+size_t session_read_first(struct session *session, bool physical, unsigned vcpu, uint64_t address,
+			  void *bytes, size_t size, GError **error);
+/* The same, and false where it is not all of it. */
 bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
 		  void *bytes, size_t size, GError **error);

@@ -20,9 +20,11 @@ struct vms_fact {
  */
 GArray *vms_facts_list(struct vms_guest *guest);
 /*
- * One item as a table; holds the machine where it reads registers or lists. Errors:
+ * One item as a table; holds the machine where it reads registers or lists. Where the table lacks
+ * something, as of a damaged list, *loss says what (unless `loss` is NULL). Errors:
  * INVALID_ARGUMENT (no such item; the message lists them), and what the item needs.
  */
-struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **error);
+struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **loss,
+				GError **error);
 
 G_END_DECLS

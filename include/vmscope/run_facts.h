@@ -47,8 +47,9 @@ struct vms_sample_stats {
 	uint64_t idle;	  /* how many of them found the vCPU halted */
 	/*
 	 * Ticks that found the last request pending. A run has a tick at its begin and after every
-	 * interval: samples + missed + failed = 1 + elapsed / interval. While it runs, ticks whose
-	 * sample is being taken are among these.
+	 * interval, but none at the very end of its duration: samples + missed + failed are
+	 * duration / interval, rounded up; of a run that ends sooner 1 + elapsed / interval,
+	 * rounded down. While it runs, ticks whose sample is being taken are among these.
 	 */
 	uint64_t missed;
 	uint64_t failed[VMS_SAMPLE_N_FAILURES];
@@ -59,7 +60,7 @@ struct vms_sample_stats {
 		hold_ns_max; /* how long the vCPU was held per sample */
 };
 
-/* An item of <vmscope/facts.h> as it was read: a table, or why there is none. */
+/* An item of <vmscope/facts.h> as it was read: a table, and why it is not complete or not there. */
 struct vms_run_item {
 	char *title;
 	struct vms_table *table; /* or NULL */

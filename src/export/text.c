@@ -240,8 +240,9 @@ static void print_item(GString *out, const struct vms_run_item *item)
 	heading(out, item->title);
 	if (item->table)
 		vms_table_text(item->table, out);
-	else
-		g_string_append_printf(out, "not available: %s\n", item->error);
+	if (item->error)
+		g_string_append_printf(out, "%s: %s\n",
+				       item->table ? "incomplete" : "not available", item->error);
 }
 
 static bool is_merged(const struct vms_profile *profile)

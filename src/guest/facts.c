@@ -9,6 +9,7 @@
 #define MAX_MAPPINGS 100000
 #define MAX_PAGES    (1 << 24)
 
+/* Where it gives a table, the error says what that lacks. */
 typedef struct vms_table *(*fact_function)(struct vms_guest *guest, GError **error);
 
 struct item {
@@ -263,10 +264,11 @@ static struct vms_table *get_modules(struct vms_guest *guest, GError **error)
 						     { "text", VMS_COLUMN_ADDRESS },
 						     { "size", VMS_COLUMN_BYTES },
 						     { NULL } };
-	if (!vms_guest_refresh_modules(guest, error))
+	bool read = vms_guest_refresh_modules(guest, error);
+	const GPtrArray *modules = vms_guest_modules(guest);
+	if (!read && (!modules || modules->len == 0))
 		return NULL;
 	struct vms_table *table = vms_table_new(columns);
-	const GPtrArray *modules = vms_guest_modules(guest);
 	for (size_t i = 0; i < modules->len; i++) {
 		const struct vms_module *module = modules->pdata[i];
 		vms_table_add(table, module->name, module->text, module->size);
@@ -399,12 +401,23 @@ static struct vms_table *get_engine_item(struct vms_machine *machine, const char
 	return table;
 }
 
-struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **error)
+static struct vms_table *get_item(const struct item *item, struct vms_guest *guest, GError **loss,
+				  GError **error)
+{
+	GError *failure = NULL;
+	g_autoptr(vms_table) table = item->get(guest, &failure);
+	if (failure)
+		g_propagate_error(table ? loss : error, failure);
+	return g_steal_pointer(&table);
+}
+
+struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **loss,
+				GError **error)
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
 	for (size_t i = 0; i < G_N_ELEMENTS(items); i++) {
 		if (strcmp(items[i].fact.name, name) == 0)
-			return items[i].get(guest, error);
+			return get_item(&items[i], guest, loss, error);
 	}
 	if (is_engine_item(machine, name))
 		return get_engine_item(machine, name, error);

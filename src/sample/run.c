@@ -316,11 +316,11 @@ static void clear_timer(const struct vms_sampler *sampler)
 	G_GNUC_UNUSED ssize_t size = read(sampler->timer_fd, &n, sizeof(n));
 }
 
-/* A tick after the end is none of the run's. */
+/* A tick at the end of the run's time, or after it, is none of the run's. */
 static bool has_ended(struct vms_run *run)
 {
 	g_mutex_lock(&run->lock);
-	bool ended = run->end_ns != 0;
+	bool ended = run->end_ns != 0 || vms_clock_now_ns() >= run->limit_ns;
 	g_mutex_unlock(&run->lock);
 	return ended;
 }
@@ -391,6 +391,7 @@ struct vms_run *vms_run_new(const struct vms_run_options *options, GError **erro
 	vms_guest_ref(run->options.guest);
 	g_rw_lock_init(&run->guest_lock);
 	g_mutex_init(&run->lock);
+	run->limit_ns = UINT64_MAX;
 	run->n_vcpus = vms_machine_vcpus(options->machine);
 	run->vcpus = g_new0(struct vms_samples, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)
@@ -442,12 +443,13 @@ void vms_run_unref(struct vms_run *run)
 
 static void set_begin(struct vms_run *run, uint64_t begin_ns, uint64_t duration_ns)
 {
-	uint64_t limit_ns = UINT64_MAX - GRACE_NS - begin_ns;
-
 	g_mutex_lock(&run->lock);
 	run->begin_ns = begin_ns;
-	if (duration_ns > 0 && duration_ns < limit_ns && run->end_ns == 0)
-		vms_machine_give_up_at(run->options.machine, begin_ns + duration_ns + GRACE_NS);
+	if (duration_ns > 0 && duration_ns < UINT64_MAX - GRACE_NS - begin_ns) {
+		run->limit_ns = begin_ns + duration_ns;
+		if (run->end_ns == 0)
+			vms_machine_give_up_at(run->options.machine, run->limit_ns + GRACE_NS);
+	}
 	g_mutex_unlock(&run->lock);
 }
 
@@ -467,7 +469,7 @@ uint64_t vms_run_stop(struct vms_run *run)
 {
 	g_mutex_lock(&run->lock);
 	if (run->end_ns == 0)
-		run->end_ns = vms_clock_now_ns();
+		run->end_ns = MIN(vms_clock_now_ns(), run->limit_ns);
 	uint64_t end_ns = run->end_ns;
 	vms_machine_give_up_at(run->options.machine, end_ns + GRACE_NS);
 	g_mutex_unlock(&run->lock);
@@ -488,13 +490,13 @@ void vms_run_join(struct vms_run *run)
 static uint64_t count_ticks(struct vms_run *run)
 {
 	g_mutex_lock(&run->lock);
-	uint64_t begin_ns = run->begin_ns, end_ns = run->end_ns;
+	uint64_t begin_ns = run->begin_ns, end_ns = run->end_ns, limit_ns = run->limit_ns;
 	g_mutex_unlock(&run->lock);
 	if (begin_ns == 0)
 		return 0;
 	if (end_ns == 0)
 		end_ns = vms_clock_now_ns();
-	return 1 + (end_ns - begin_ns) / run->options.interval_ns;
+	return 1 + (MIN(end_ns, limit_ns - 1) - begin_ns) / run->options.interval_ns;
 }
 
 void vms_run_stats(struct vms_run *run, unsigned vcpu, struct vms_sample_stats *ret)

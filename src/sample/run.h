@@ -24,8 +24,9 @@ typedef struct vms_run {
 	struct vms_run_options options;
 	struct vms_samples *vcpus;
 	unsigned n_vcpus;
-	GMutex lock;			      /* guards the next three; taken last */
+	GMutex lock;			      /* guards all up to `reasons`; taken last */
 	uint64_t begin_ns, end_ns;	      /* CLOCK_MONOTONIC; 0: not yet */
+	uint64_t limit_ns;		      /* when its time is over; UINT64_MAX: never */
 	char *reasons[VMS_SAMPLE_N_FAILURES]; /* what the first failure of each kind said */
 	int stop_fd; /* an eventfd, readable when the threads are to stop */
 	struct vms_sampler *samplers;
@@ -45,21 +46,24 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_run, vms_run_unref)
 
 /*
  * Starts the threads; each takes a first sample at once, however soon the run ends. The run began
- * at `begin_ns` (CLOCK_MONOTONIC) and is to be stopped `duration_ns` later, or some time if that is
- * 0: a machine that does not answer is not waited for much beyond its end. Errors: IO; those that
- * were started are joined by vms_run_join.
+ * at `begin_ns` (CLOCK_MONOTONIC) and lasts for `duration_ns` or until it is stopped, if that is
+ * sooner or the duration is 0. It has to be stopped in any case. A machine that does not answer is
+ * not waited for much beyond its end. Errors: IO; those that were started are joined by
+ * vms_run_join.
  */
 bool vms_run_begin(struct vms_run *run, uint64_t begin_ns, uint64_t duration_ns, GError **error);
-/* Ends the run's time and tells the threads to stop; returns at once: when the run ended, in ns of
- * CLOCK_MONOTONIC. For any thread. */
+/*
+ * Ends the run's time, unless it is over already, and tells the threads to stop. Returns at once:
+ * when the run ended, in ns of CLOCK_MONOTONIC. For any thread.
+ */
 uint64_t vms_run_stop(struct vms_run *run);
 /* Waits for the threads: a second at most, where the machine does not answer. */
 void vms_run_join(struct vms_run *run);
 
 /*
- * What was sampled of a vCPU. The run's time has a tick at its begin and after every interval:
- * samples, failures and what was missed add up to these. While it runs, a tick whose sample is
- * still being taken is among those that were missed. For any thread.
+ * What was sampled of a vCPU. The run's time has a tick at its begin and after every interval, as
+ * long as its duration is not over: samples, failures and what was missed add up to these. While it
+ * runs, a tick whose sample is still being taken is among those that were missed. For any thread.
  */
 void vms_run_stats(struct vms_run *run, unsigned vcpu, struct vms_sample_stats *ret);
 /* What the first failure of that kind said; newly allocated, or NULL. For any thread. */

@@ -115,12 +115,12 @@ void vms_run_facts_set_title(struct vms_run_facts *facts)
 static void read_item(struct vms_run_facts *facts, struct vms_guest *guest, const char *name,
 		      const char *title)
 {
-	g_autoptr(GError) error = NULL;
+	g_autoptr(GError) error = NULL, loss = NULL;
 	struct vms_run_item *item = g_new0(struct vms_run_item, 1);
 
 	item->title = g_strdup(title);
-	item->table = vms_facts_get(guest, name, &error);
-	item->error = error ? g_strdup(error->message) : NULL;
+	item->table = vms_facts_get(guest, name, &loss, &error);
+	item->error = loss || error ? g_strdup((loss ? loss : error)->message) : NULL;
 	g_ptr_array_add(facts->items, item);
 }
 

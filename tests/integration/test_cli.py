@@ -184,6 +184,24 @@ class Memory(Case):
         run = vmscope("mem", "--physical", "--cpu", "0", "0", *self.target, check=False)
         self.assertEqual((run.status, run.out), (2, ""))
 
+    def test_end(self):
+        """Of RAM, and of what is mapped: what lies before it is shown."""
+        self.pause()
+        end = 512 << 20
+        run = vmscope("mem", "--physical", hex(end - 40), "100", "--json", *self.target,
+                      check=False)
+        self.assertEqual(run.status, 1)
+        self.assertIn(f"cannot read 60 more bytes at guest-physical address {end:#x}", run.err)
+        self.assertEqual(bytes.fromhex("".join(row["bytes"] for row in json.loads(run.out))),
+                         self.saved("pmemsave", end - 40, 40))
+        direct_map = int.from_bytes(self.ours("page_offset_base", 8), "little")
+        mappings = [(int(row["address"], 16), int(row["bytes"], 16))
+                    for row in self.json("info", "mappings")["mappings"]]
+        end = max(va + size for va, size in mappings if 0 <= va - direct_map < end)
+        run = vmscope("mem", hex(end - 0x20), "0x30", *self.target, check=False)
+        self.assertEqual((run.status, len(run.out.splitlines())), (1, 2), run.err)
+        self.assertIn(f"cannot read 16 more bytes at virtual address {end:#x}", run.err)
+
     def test_unreadable(self):
         for arguments in (("0x800000000000",), ("--physical", "0x7fffffff0000"),
                           ("0xfffffffffffffff0", "32")):

@@ -81,7 +81,13 @@ class Damaged(unittest.TestCase):
         self.damage(link, link)
         found, error = self.rows("modules", status=1)
         self.assertCountEqual(found, whole)
-        self.assertIn("list of modules", error)
+        self.assertEqual(error.count("list of modules"), 1, error)
+        for how in ("--quiet",), ():
+            items, error = self.rows("info", "modules", "os", *how, status=1)
+            self.assertCountEqual([row["name"] for row in items["modules"]],
+                                  [row["name"] for row in whole])
+            self.assertTrue(items["os"])
+            self.assertEqual(error.count("list of modules"), 1, error)
 
     def test_log(self):
         """Words of the ring that the kernel's log begins with: its size, the oldest, the newest."""

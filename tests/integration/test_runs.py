@@ -177,7 +177,7 @@ class Ends(Killed, unittest.TestCase):
         process = self.start("-t", "600")
         run = vmscope("sample", "-t", "1", "-p", self.guest.pid, check=False)
         self.assertEqual(run.status, 1)
-        self.assertRegex(run.err, "in use|busy|another|other client")
+        self.assertRegex(run.err, rf"process {process.pid} \(vmscope\) is using it")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
@@ -247,6 +247,10 @@ class Arguments(unittest.TestCase):
     def test_format_and_order(self):
         self.refused("--format", "gif", says="text.*folded.*svg")
         self.refused("--by", "colour", says="function.*address")
+
+    def test_facts(self):
+        self.refused("--facts=", "-t", "1", says='--facts "": .*items')
+        self.refused("--facts=os,", "-t", "1", says='no item ""')
 
     def test_output_that_cannot_be_written(self):
         for path in ("/nowhere/report", "/proc/report", str(self.guest.directory)):

@@ -3,6 +3,7 @@
 import bisect
 import collections
 import pathlib
+import os
 import re
 import tempfile
 import unittest
@@ -235,6 +236,32 @@ class Bare(unittest.TestCase):
     @unittest.skipUnless(harness.have_kvm(), "no /dev/kvm on this machine")
     def test_kvm(self):
         self.check(accel="kvm")
+
+    def test_number_of_ticks(self):
+        """A tick at the very end is none of the run's."""
+        guest = self.guest_class("bare")
+        self.addCleanup(guest.stop)
+        for hz, seconds in ((20, 1), (99, 3)):
+            report = sample(guest, "-F", hz, seconds=seconds)
+            for vcpu in report.samples:
+                self.assertEqual(report.samples[vcpu] + report.missed[vcpu] + report.failed[vcpu],
+                                 hz * seconds)
+
+    def test_missed(self):
+        """Where most are missed, the likely reason is said: the host's load, or the frequency."""
+        guest = self.guest_class("bare")
+        self.addCleanup(guest.stop)
+        loads = [os.getloadavg()[0]]
+        run = vmscope("sample", "-t", "1", "-F", "100000", *guest.target)
+        loads.append(os.getloadavg()[0])
+        report = Report(run.out)
+        missed = sum(report.missed.values())
+        busy, fast = "this host is busy, its load is ", "a sample takes longer than the 10 us "
+        wanted = {busy if load > os.cpu_count() else fast for load in loads}
+        self.assertRegex(run.err, f"{missed} of {100000 * len(report.samples)} samples were missed, "
+                                  f"likely as ({'|'.join(wanted)})")
+        run = vmscope("sample", "-t", "2", "-F", "1", *guest.target)
+        self.assertNotIn("missed", run.err)
 
     def test_facts(self):
         """An item that is not wanted is taken from those that are there without being asked for."""

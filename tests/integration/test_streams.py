@@ -47,6 +47,16 @@ class Pipes(Case):
             process.stderr.close()
             self.assertEqual(process.wait(), 1)
 
+    def test_help_into_a_full_disk(self):
+        for words in (("--help",), ("help",), ("--version",), ("sample", "--help"),
+                      ("core", "--help-all"), ("help", "ps")):
+            with self.subTest(words), open("/dev/full", "w") as full:
+                run = subprocess.run([VMSCOPE, *words], stdout=full, stderr=subprocess.PIPE,
+                                     text=True)
+                self.assertEqual(run.stderr, "vmscope: cannot write to standard output: "
+                                 "No space left on device\n")
+                self.assertEqual(run.returncode, 1)
+
     def test_reader_that_waits(self):
         """A pager may stay for hours: meanwhile nothing is left in QEMU, and others can use it."""
         pipe = harness.full_pipe(self)
@@ -98,8 +108,21 @@ class Dash(Case):
             self.assertEqual(os.listdir(directory), ["x.svg"])
 
     def test_core_file(self):
-        run = vmscope("core", "-o", "-", *self.target, check=False)
-        self.assertEqual(run.status, 2)
+        """It is no stream: parts of it are written later than what lies behind them."""
+        with tempfile.TemporaryDirectory() as directory:
+            for command in (("core", "-o", "-", *self.target),
+                            ("core", "convert", "/dev/null", "-")):
+                run = vmscope(*command, check=False, cwd=directory)
+                self.assertEqual((run.status, run.out), (2, ""))
+                self.assertIn("not written to standard output", run.err)
+            self.assertEqual(os.listdir(directory), [])
+
+    def test_directory(self):
+        with tempfile.TemporaryDirectory() as directory:
+            run = vmscope("calls", "-o", "-", *self.target, check=False, cwd=directory)
+            self.assertEqual((run.status, run.out), (2, ""))
+            self.assertIn('--output "-": it must be the name of a directory', run.err)
+            self.assertEqual(os.listdir(directory), [])
 
 
 class StoppedTerminal(Case):

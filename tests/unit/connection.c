@@ -139,6 +139,50 @@ static void test_not_accepted(void)
 	vms_host_identity_close(&self);
 }
 
+static void connect_and_stay(const struct sockaddr_un *address)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "a\033[m client");
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* A server that has accepted one client lets the next one wait. */
+static void test_rival(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	g_autofree char *folder = g_dir_make_tmp("vmscope-XXXXXX", NULL);
+	g_autofree char *path = g_build_filename(folder, "s", NULL);
+	g_strlcpy(address.sun_path, path, sizeof(address.sun_path));
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, sizeof(address)), ==, 0);
+	g_assert_cmpint(listen(listener, 2), ==, 0);
+	pid_t child = fork();
+	if (child == 0)
+		connect_and_stay(&address);
+	int accepted = accept(listener, NULL, NULL);
+	g_assert_cmpint(accepted, >=, 0);
+	g_assert_cmpint(connect(fd, (struct sockaddr *)&address, sizeof(address)), ==, 0);
+	g_autofree char *expected = g_strdup_printf("process %d (a?[m client)", (int)child);
+	g_autofree char *rival = vms_host_connection_rival(fd);
+	g_assert_cmpstr(rival, ==, expected);
+
+	kill(child, SIGKILL);
+	g_assert_cmpint(waitpid(child, NULL, 0), ==, child);
+	g_assert_null(vms_host_connection_rival(fd));
+	g_assert_null(vms_host_connection_rival(-1));
+	close(accepted);
+	g_assert_null(vms_host_connection_rival(fd));
+	close(fd);
+	close(listener);
+	unlink(path);
+	rmdir(folder);
+}
+
 static struct sockaddr_in make_loopback(void)
 {
 	return (struct sockaddr_in) { .sin_family = AF_INET,
@@ -190,6 +234,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/connection/stream", GINT_TO_POINTER(SOCK_STREAM), test_unix);
 	g_test_add_data_func("/connection/packets", GINT_TO_POINTER(SOCK_SEQPACKET), test_unix);
 	g_test_add_func("/connection/not-accepted", test_not_accepted);
+	g_test_add_func("/connection/rival", test_rival);
 	g_test_add_func("/connection/tcp", test_tcp);
 	g_test_add_func("/connection/tcp6", test_tcp6);
 	return g_test_run();

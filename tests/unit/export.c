@@ -202,7 +202,7 @@ static void test_items(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	assert_lacks(text, "heavy");
 
 	g_autofree char *asked = export_with(fixture, "text", 0, wanted, 0);
-	assert_contains(asked, "heavy\n");
+	assert_contains(asked, "heavy\nincomplete: its feet are not weighed\n");
 	assert_contains(asked, "not available: nobody knows the sound\n");
 	assert_lacks(asked, "green");
 

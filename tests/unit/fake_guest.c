@@ -573,10 +573,12 @@ GArray *vms_facts_list(struct vms_guest *guest G_GNUC_UNUSED)
 }
 
 struct vms_table *vms_facts_get(struct vms_guest *guest G_GNUC_UNUSED, const char *name,
-				GError **error)
+				GError **loss, GError **error)
 {
 	static const struct vms_column columns[] = { { "what", VMS_COLUMN_TEXT }, { NULL } };
 
+	if (strcmp(name, "weight") == 0)
+		g_set_error(loss, VMS_ERROR, VMS_ERROR_UNREADABLE, "its feet are not weighed");
 	if (strcmp(name, "colour") != 0 && strcmp(name, "weight") != 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "nobody knows the %s", name);
 		return NULL;

@@ -18,6 +18,7 @@ struct fixture {
 	struct vms_guest *guest;
 	struct vms_sample_report *report;
 	uint64_t interval_us; /* the report's */
+	uint64_t duration_ns; /* of the last run; 0: until it was stopped */
 	GMutex lock;
 	GCond changed;
 
@@ -161,6 +162,7 @@ static bool on_progress(int percent, void *data)
 
 static void start(struct fixture *fixture, uint64_t duration_ns)
 {
+	fixture->duration_ns = duration_ns;
 	g_autoptr(GError) error = NULL;
 	g_array_set_size(fixture->percents, 0);
 	g_assert_true(vms_sample_report_start(fixture->report, duration_ns, on_progress, fixture,
@@ -192,11 +194,15 @@ static uint64_t failures_of(const struct vms_sample_stats *stats)
 /* Each tick of the time that the run took is a sample, a failure, or was missed. */
 static void assert_ticks(struct fixture *fixture)
 {
-	uint64_t elapsed_us = vms_sample_report_elapsed_ns(fixture->report) / 1000;
+	uint64_t elapsed_ns = vms_sample_report_elapsed_ns(fixture->report);
+	uint64_t interval_ns = fixture->interval_us * 1000;
+	/* A tick at the end of a run's duration is none of the run's. */
+	bool is_over = fixture->duration_ns && elapsed_ns >= fixture->duration_ns;
+	uint64_t ticks = is_over ? (fixture->duration_ns + interval_ns - 1) / interval_ns
+				 : 1 + elapsed_ns / interval_ns;
 	for (unsigned i = 0; i < N_VCPUS; i++) {
 		struct vms_sample_stats stats = stats_of(fixture, i);
-		g_assert_cmpuint(stats.samples + stats.missed + failures_of(&stats), ==,
-				 1 + elapsed_us / fixture->interval_us);
+		g_assert_cmpuint(stats.samples + stats.missed + failures_of(&stats), ==, ticks);
 	}
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/proc_text.h"
+#include "base/text.h"
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* ---- unix sockets: sock_diag(7) ------------------------------------------ */
@@ -62,18 +64,19 @@ static uint64_t find_peer_attribute(struct vms_bytes attributes)
 	return inode;
 }
 
-/* The inode of the peer, or 0. Sets *told if the kernel knows: then 0 says that there is no peer.
+/*
+ * The inode of the peer of a unix socket, or 0. Sets *told if the kernel knows: then 0 says that
+ * there is no peer.
  */
-static uint64_t find_unix_peer(int fd, bool *told)
+static uint64_t find_unix_peer(uint64_t socket_inode, bool *told)
 {
-	struct stat own;
 	union {
 		struct nlmsghdr header;
 		uint8_t bytes[1024];
 	} reply;
 	size_t size = sizeof(reply);
 	const size_t before = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
-	if (fstat(fd, &own) < 0 || !request_unix_socket((uint32_t)own.st_ino, &reply, &size) ||
+	if (!request_unix_socket((uint32_t)socket_inode, &reply, &size) ||
 	    !NLMSG_OK(&reply.header, size) || reply.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 	    reply.header.nlmsg_len < before)
 		return 0;
@@ -143,10 +146,11 @@ static uint64_t find_peer(int fd, bool *told)
 {
 	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
 	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
+	struct stat own;
 	if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) < 0)
 		return 0;
 	if (ours.ss_family == AF_UNIX)
-		return find_unix_peer(fd, told);
+		return fstat(fd, &own) == 0 ? find_unix_peer(own.st_ino, told) : 0;
 	bool tcp = (ours.ss_family == AF_INET || ours.ss_family == AF_INET6) &&
 		   getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0;
 	return tcp && ours.ss_family == theirs.ss_family ? find_tcp_peer(&ours, &theirs) : 0;
@@ -182,6 +186,67 @@ bool vms_host_has_socket(pid_t pid, uint64_t inode)
 {
 	bool visible;
 	return inode && has_socket_open(pid, inode, &visible);
+}
+
+pid_t vms_host_find_process_with_socket(uint64_t inode, bool (*is_wanted)(pid_t pid))
+{
+	g_autoptr(GDir) directory = g_dir_open("/proc", 0, NULL);
+	const char *name;
+	while (directory && (name = g_dir_read_name(directory))) {
+		uint64_t pid;
+		if (g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL) &&
+		    (!is_wanted || is_wanted((pid_t)pid)) && vms_host_has_socket((pid_t)pid, inode))
+			return (pid_t)pid;
+	}
+	return 0;
+}
+
+/*
+ * The inode of the socket of a client that the server has accepted at its unix socket of this name,
+ * or 0. Another server may have a socket of the same name: it may be relative to a directory.
+ */
+static uint64_t find_client(pid_t server, const char *name)
+{
+	FILE *file = fopen("/proc/net/unix", "re");
+	char line[512];
+	uint64_t client = 0;
+	bool told;
+	while (file && !client && fgets(line, sizeof(line), file)) {
+		struct vms_proc_unix entry;
+		if (vms_proc_parse_unix(line, &entry) && entry.is_connected &&
+		    strcmp(entry.path, name) == 0 && vms_host_has_socket(server, entry.inode))
+			client = find_unix_peer(entry.inode, &told);
+	}
+	if (file)
+		fclose(file);
+	return client;
+}
+
+/* "process PID (NAME)", newly allocated. */
+static char *name_process(pid_t pid)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/comm", (int)pid);
+	g_autofree char *name = NULL;
+	if (!g_file_get_contents(path, &name, NULL, NULL))
+		return g_strdup_printf("process %d", (int)pid);
+	vms_text_clean(g_strchomp(name));
+	return g_strdup_printf("process %d (%s)", (int)pid, name);
+}
+
+char *vms_host_connection_rival(int fd)
+{
+	struct sockaddr_storage zeros_follow = { 0 };
+	struct sockaddr_un *address = (struct sockaddr_un *)&zeros_follow;
+	socklen_t size = sizeof(zeros_follow);
+	struct vms_host_identity server;
+	if (getpeername(fd, (struct sockaddr *)address, &size) < 0 ||
+	    address->sun_family != AF_UNIX || !address->sun_path[0] ||
+	    !vms_host_identity_open_peer(&server, fd))
+		return NULL;
+	uint64_t client = find_client(server.pid, address->sun_path);
+	vms_host_identity_close(&server);
+	pid_t pid = client ? vms_host_find_process_with_socket(client, NULL) : 0;
+	return pid ? name_process(pid) : NULL;
 }
 
 bool vms_host_identity_serves(const struct vms_host_identity *identity, int fd)

@@ -19,6 +19,20 @@ uint64_t vms_host_connection_inode(int fd);
 bool vms_host_has_socket(pid_t pid, uint64_t inode);
 
 /*
+ * The first process that has that socket open and is wanted, as far as this user may see;
+ * `is_wanted` NULL: any. 0: none.
+ */
+pid_t vms_host_find_process_with_socket(uint64_t inode, bool (*is_wanted)(pid_t pid));
+
+/*
+ * Says who is served while this connection to a unix socket waits: "process 1234 (libvirtd)", newly
+ * allocated, fit for a terminal. NULL if it is nobody, or is not known: see
+ * vms_host_connection_inode; this user may not see it; or the socket was handed on by the process
+ * that called listen(2).
+ */
+char *vms_host_connection_rival(int fd);
+
+/*
  * True if that process serves the connection. Call it after the process has answered: before, it
  * need not have accepted the connection. If this user may not see its open files, or the inode is
  * not known, it is enough that the process is the peer of the unix socket.

@@ -176,20 +176,6 @@ static bool runs_qemu(pid_t pid)
 	return vms_host_process_is_qemu(program);
 }
 
-/* The QEMU that has the socket open, whichever process called listen(2) for it; 0: none. */
-static pid_t find_server(uint64_t inode)
-{
-	g_autoptr(GDir) directory = g_dir_open("/proc", 0, NULL);
-	const char *name;
-	while (directory && (name = g_dir_read_name(directory))) {
-		uint64_t pid;
-		if (g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL) &&
-		    runs_qemu((pid_t)pid) && vms_host_has_socket((pid_t)pid, inode))
-			return (pid_t)pid;
-	}
-	return 0;
-}
-
 bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret)
 {
 	if (vms_host_identity_open_peer(ret, fd) && runs_qemu(ret->pid) &&
@@ -197,7 +183,8 @@ bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret)
 		return true;
 	vms_host_identity_close(ret);
 	uint64_t inode = vms_host_connection_inode(fd);
-	pid_t server = inode ? find_server(inode) : 0;
+	/* Whichever process called listen(2) for it. */
+	pid_t server = inode ? vms_host_find_process_with_socket(inode, runs_qemu) : 0;
 	if (server && vms_host_identity_open(ret, server, NULL) && runs_qemu(ret->pid) &&
 	    vms_host_identity_serves(ret, fd))
 		return true;

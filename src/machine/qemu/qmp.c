@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "machine/host/connection.h"
 #include "machine/qemu/run_state.h"
 #include <string.h>
 #include <vmscope/error.h>
@@ -343,6 +344,22 @@ static bool read_greeting(struct vms_qmp *qmp, struct json_object *message)
 	return true;
 }
 
+static void set_no_greeting(const struct vms_qmp *qmp, GError **error)
+{
+	static const char hint[] = "a QMP socket serves one client at a time; a guest of libvirt "
+				   "needs a second -qmp";
+	g_autofree char *rival = vms_host_connection_rival(qmp->stream.fd);
+	if (rival)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "%s does not greet: %s is using it (%s)", qmp->stream.peer, rival,
+			    hint);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "%s does not greet: QEMU hangs or is stopped, or another client is "
+			    "using it (%s), or it is no QMP socket",
+			    qmp->stream.peer, hint);
+}
+
 static bool receive_greeting(struct vms_qmp *qmp, GError **error)
 {
 	unsigned wait_ms = MIN(qmp->stream.timeout_ms, VMS_QMP_GREETING_MS);
@@ -354,12 +371,7 @@ static bool receive_greeting(struct vms_qmp *qmp, GError **error)
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return false;
 		}
-		g_set_error(
-			error, VMS_ERROR, VMS_ERROR_BUSY,
-			"%s does not greet: QEMU hangs or is stopped, or another client is using "
-			"it (a QMP socket serves one at a time; a guest of libvirt needs a "
-			"second -qmp), or it is no QMP socket",
-			qmp->stream.peer);
+		set_no_greeting(qmp, error);
 		return false;
 	}
 	if (!read_greeting(qmp, greeting))
