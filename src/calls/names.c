@@ -16,6 +16,8 @@ struct end {
 /* An address space of the guest. */
 struct space {
 	uint64_t mm;
+	uint64_t task; /* one that has it */
+	uint32_t pid;
 	struct vms_calls_mappings *mappings;
 	uint64_t stamp; /* of what was read */
 	struct end end;
@@ -29,7 +31,7 @@ struct vms_calls_names {
 	const char *sysroot;
 	GHashTable *searched; /* images whose symbols were looked for */
 	GTree *spaces;	      /* struct space, by mm: numbers that a guest chooses */
-	bool (*is_late)(void *data);
+	bool (*is_late)(uint64_t mm, void *data);
 	void *late_data;
 };
 
@@ -102,7 +104,7 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 	while (read->len < MAPPINGS_LIMIT &&
 	       vms_guest_next_code(names->guest, space->mm, mapping.end, &areas, &mapping))
 		g_array_append_val(read, mapping);
-	if (names->is_late(names->late_data))
+	if (names->is_late(space->mm, names->late_data))
 		return;
 	for (guint i = 0; i < read->len; i++)
 		add_mapping(names, space->mappings, &g_array_index(read, struct vms_mapping, i));
@@ -134,7 +136,7 @@ static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 	g_tree_foreach(names->spaces, compare_mappings, &search);
 	if (search.found && !search.found->end.time_ns &&
 	    vms_guest_next_code(names->guest, search.found->mm, va, &areas, &mapping) &&
-	    mapping.start <= va && !names->is_late(names->late_data))
+	    mapping.start <= va && !names->is_late(search.found->mm, names->late_data))
 		add_mapping(names, mappings, &mapping);
 }
 
@@ -167,6 +169,7 @@ static struct space *add_space(struct vms_calls_names *names, const struct vms_c
 		return NULL;
 	struct space *space = g_new0(struct space, 1);
 	space->mm = told->mm;
+	space->pid = told->pid;
 	space->mappings = vms_calls_mappings_new(names->directory);
 	if (old)
 		space->before = old->end;
@@ -183,14 +186,41 @@ void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 		if (found)
 			read_space(names, found);
 	}
+	if (found)
+		found->task = space->task;
 	vms_calls_directory_switch(names->directory, id, found ? found->mappings : NULL);
+}
+
+struct lost {
+	struct vms_calls_names *names;
+	GPtrArray *spaces;
+};
+
+static gboolean list_lost(void *key, void *value, void *data)
+{
+	(void)key;
+	const struct lost *lost = data;
+	struct space *space = value;
+	if (!space->end.time_ns &&
+	    !vms_guest_task_has(lost->names->guest, space->task, space->pid, space->mm))
+		g_ptr_array_add(lost->spaces, space);
+	return FALSE;
+}
+
+/* Some have gone, nobody knows which: those stay that the guest shows to be there. */
+static void forget_lost(struct vms_calls_names *names)
+{
+	g_autoptr(GPtrArray) spaces = g_ptr_array_new();
+	g_tree_foreach(names->spaces, list_lost, &(struct lost) { names, spaces });
+	for (guint i = 0; i < spaces->len; i++)
+		g_tree_remove(names->spaces, spaces->pdata[i]);
 }
 
 void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
 			  bool gone)
 {
 	if (space->mm == 0)
-		g_tree_remove_all(names->spaces);
+		forget_lost(names);
 	/* Also where it is gone and was never read: what is told late of it is not another's. */
 	struct space *found = find_space(names, space) ?: add_space(names, space);
 	if (!found)
@@ -299,7 +329,7 @@ void vms_calls_names_kernel(struct vms_calls_names *names)
 
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
 					    struct vms_guest *guest, const char *sysroot,
-					    bool (*is_late)(void *data), void *data)
+					    bool (*is_late)(uint64_t mm, void *data), void *data)
 {
 	struct vms_calls_names *names = g_new0(struct vms_calls_names, 1);
 	names->directory = directory;

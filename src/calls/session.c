@@ -85,10 +85,10 @@ static void on_process(const struct vms_calls_space *space, bool gone, void *dat
 	vms_calls_names_last(session->names, space, gone);
 }
 
-static bool is_late(void *data)
+static bool is_late(uint64_t mm, void *data)
 {
 	const struct session *session = data;
-	return session->drain && vms_calls_drain_is_late(session->drain);
+	return session->drain && vms_calls_drain_is_late(session->drain, mm);
 }
 
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
