@@ -19,7 +19,7 @@ struct space {
 	uint64_t task; /* one that has it */
 	uint32_t pid;
 	struct vms_calls_mappings *mappings;
-	uint64_t stamp; /* of what was read */
+	uint64_t stamp; /* of what was read; 0: it is to be read again */
 	struct end end;
 	struct end before; /* of another that had this `mm` */
 };
@@ -33,6 +33,7 @@ struct vms_calls_names {
 	GTree *spaces;	      /* struct space, by mm: numbers that a guest chooses */
 	bool (*is_late)(uint64_t mm, void *data);
 	void *late_data;
+	bool doubted; /* something was read and not believed, since all was last refreshed */
 };
 
 static int compare_spaces(const void *a, const void *b, void *data)
@@ -94,7 +95,16 @@ static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 
-/* What may be another's is left for when it is looked for, or refreshed. */
+/* What may be another's is read again when that is known. */
+static bool believe(struct vms_calls_names *names, struct space *space)
+{
+	if (!names->is_late(space->mm, names->late_data))
+		return true;
+	space->stamp = 0;
+	names->doubted = true;
+	return false;
+}
+
 static void read_space(struct vms_calls_names *names, struct space *space)
 {
 	g_autoptr(GArray) read = g_array_new(FALSE, FALSE, sizeof(struct vms_mapping));
@@ -104,7 +114,7 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 	while (read->len < MAPPINGS_LIMIT &&
 	       vms_guest_next_code(names->guest, space->mm, mapping.end, &areas, &mapping))
 		g_array_append_val(read, mapping);
-	if (names->is_late(space->mm, names->late_data))
+	if (!believe(names, space))
 		return;
 	for (guint i = 0; i < read->len; i++)
 		add_mapping(names, space->mappings, &g_array_index(read, struct vms_mapping, i));
@@ -113,14 +123,14 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 
 struct search {
 	const struct vms_calls_mappings *mappings;
-	const struct space *found;
+	struct space *found;
 };
 
 static gboolean compare_mappings(void *key, void *value, void *data)
 {
 	(void)key;
 	struct search *search = data;
-	const struct space *space = value;
+	struct space *space = value;
 	if (space->mappings == search->mappings)
 		search->found = space;
 	return search->found != NULL;
@@ -136,7 +146,7 @@ static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 	g_tree_foreach(names->spaces, compare_mappings, &search);
 	if (search.found && !search.found->end.time_ns &&
 	    vms_guest_next_code(names->guest, search.found->mm, va, &areas, &mapping) &&
-	    mapping.start <= va && !names->is_late(search.found->mm, names->late_data))
+	    mapping.start <= va && believe(names, search.found))
 		add_mapping(names, mappings, &mapping);
 }
 
@@ -243,7 +253,14 @@ static gboolean refresh_space(void *key, void *value, void *data)
 
 void vms_calls_names_refresh(struct vms_calls_names *names)
 {
+	names->doubted = false;
 	g_tree_foreach(names->spaces, refresh_space, names);
+}
+
+void vms_calls_names_retry(struct vms_calls_names *names)
+{
+	if (names->doubted)
+		vms_calls_names_refresh(names);
 }
 
 /* ---- kernel code ------------------------------------------------------ */

@@ -37,3 +37,5 @@ void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_
 			  bool gone);
 /* Reads again what living processes map, where that has changed. */
 void vms_calls_names_refresh(struct vms_calls_names *names);
+/* The same, where something was read that `is_late` has put in doubt: when less may be late. */
+void vms_calls_names_retry(struct vms_calls_names *names);

@@ -118,6 +118,7 @@ static bool empty_rings(struct session *session, GError **error)
 	uint64_t now_ns = vms_clock_now_ns();
 	if (!vms_calls_drain_run(session->drain, error))
 		return false;
+	vms_calls_names_retry(session->names);
 	/* By the clock of instructions nothing depends on the host's time. */
 	if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
 	    now_ns - session->refreshed_ns >= INTERVAL_NS) {

@@ -432,6 +432,29 @@ static void test_late(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	ASSERT_NAMES(NULL, NULL, "in_first", "in_first", "in_second");
 }
 
+/* What was not believed is read again, also what nobody looks for again. */
+static void test_retry(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	fixture->late_from = 0;
+	map(fixture, OTHER_MM, APP, SECOND);
+	tell_space(fixture, OTHER_MM, OTHER_PID, 10);
+	CALL(APP);
+	fixture->late_from = UINT_MAX;
+	vms_calls_names_retry(fixture->names);
+	CALL(APP);
+
+	tell_space(fixture, MM, PID, 10);
+	map(fixture, MM, LIB, LIBC);
+	fixture->late_from = 0;
+	CALL(LIB);
+	vms_calls_names_retry(fixture->names);
+	CALL(LIB);
+	fixture->late_from = UINT_MAX;
+	vms_calls_names_retry(fixture->names);
+	CALL(LIB);
+	ASSERT_NAMES(NULL, "in_second", NULL, NULL, "malloc");
+}
+
 /* A guest may tell of spaces that it does not have: what is known stays. */
 static void test_many_spaces(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -525,6 +548,7 @@ int main(int argc, char **argv)
 	ADD(all_gone, &linux_guest);
 	ADD(others_gone, &linux_guest);
 	ADD(late, &linux_guest);
+	ADD(retry, &linux_guest);
 	ADD(many_spaces, &linux_guest);
 	ADD(kernel, &linux_guest);
 	ADD(recognised, &none);
