@@ -44,6 +44,8 @@ struct vms_calls_drain {
 	unsigned n_rings;
 	GTree *streams; /* struct stream, by id: numbers that a guest chooses */
 	bool finishing;
+	const struct ring *ending; /* whose PROCESS block is under way, or NULL; of this `mm` */
+	uint64_t ending_mm;
 	uint64_t dropped; /* records that came too late for their place */
 };
 
@@ -239,7 +241,10 @@ static void receive_process(struct vms_calls_drain *drain, struct ring *ring, ui
 {
 	const struct vms_calls_space told = space_of(payload);
 	note_missing(drain, ring, number - 1);
+	drain->ending = ring;
+	drain->ending_mm = told.mm;
 	drain->receiver.process(&told, has_given_up(ring, number), drain->receiver.data);
+	drain->ending = NULL;
 	answer(ring, number);
 }
 
@@ -491,6 +496,9 @@ static bool may_end(const struct vms_calls_drain *drain, const struct ring *ring
 
 bool vms_calls_drain_is_late(const struct vms_calls_drain *drain, uint64_t mm)
 {
+	/* Its vCPU waits for the answer: it is there, whatever others have missed. */
+	if (drain->ending && mm == drain->ending_mm)
+		return may_end(drain, drain->ending, mm);
 	for (unsigned i = 0; i < drain->n_rings; i++)
 		if (may_end(drain, &drain->rings[i], mm))
 			return true;

@@ -308,6 +308,22 @@ static void test_late_other(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpuint(f->next[1], ==, 12);
 }
 
+/* A vCPU that waits keeps its address space there, whatever another has not waited for. */
+static void test_late_elsewhere(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	f->shared->ring[1].given_up = 1; /* found no room */
+	write_process(f, 0, 1, true);
+	g_assert_true(is_late(f));
+	run(f);
+	g_assert_cmpuint(f->n_late, ==, 0);
+	g_assert_cmpuint(f->n_gone, ==, 1);
+	write_process(f, 1, 2, false);
+	write_process(f, 0, 2, true);
+	run(f);
+	g_assert_cmpuint(f->n_late, ==, 1); /* by the block that was not waited for */
+	g_assert_cmpuint(f->n_gone, ==, 2);
+}
+
 /* One that found no room may have told of any; when the ring is empty, it is known to be missing.
  */
 static void test_process_missing(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
@@ -461,6 +477,7 @@ int main(int argc, char **argv)
 	ADD("process-first", test_process_first);
 	ADD("process-late", test_process_late);
 	ADD("late-other", test_late_other);
+	ADD("late-elsewhere", test_late_elsewhere);
 	ADD("process-missing", test_process_missing);
 	ADD("both-ends", test_both_ends);
 	ADD("failure", test_failure);
