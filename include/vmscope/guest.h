@@ -273,6 +273,11 @@ bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsi
 /* A number that changes when mappings of `mm` come or go, as far as two cheap reads can tell.
  * For any thread. */
 uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm);
+/*
+ * Does the task_struct at `task` belong to process `pid`, and has it the address space `mm` now?
+ * False also where that cannot be told. For any thread.
+ */
+bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm);
 
 /* ---- unwinding -------------------------------------------------------- */
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,16 @@ static bool read_stat(pid_t pid, char *text, size_t size)
 	return n > 0;
 }
 
+/*
+ * The first field behind the program's name: the state. The name is in parentheses, and may contain
+ * some itself. No later field has any. NULL: the text is none of /proc/PID/stat.
+ */
+static const char *find_state(const char *text)
+{
+	const char *end = strrchr(text, ')');
+	return end && end[1] == ' ' ? end + 2 : NULL;
+}
+
 enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret)
 {
 	char text[1024];
@@ -34,14 +43,9 @@ enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret)
 		return VMS_PROCESS_GONE;
 	if (!read_stat(pid, text, sizeof(text)))
 		return kill(pid, 0) < 0 && errno == ESRCH ? VMS_PROCESS_GONE : VMS_PROCESS_HIDDEN;
-	/*
-	 * The program's name is in parentheses, and may contain some itself. No later field has
-	 * any.
-	 */
-	const char *field = strrchr(text, ')');
-	if (!field || field[1] != ' ')
+	const char *field = find_state(text);
+	if (!field)
 		return VMS_PROCESS_HIDDEN;
-	field += 2;
 	if (*field == 'Z' || *field == 'X')
 		return VMS_PROCESS_GONE;
 	for (int i = 0; i < FIELDS_BETWEEN && field; i++) {
@@ -50,4 +54,11 @@ enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret)
 	}
 	*ret = field ? strtoull(field, NULL, 10) : 0;
 	return *ret ? VMS_PROCESS_ALIVE : VMS_PROCESS_HIDDEN;
+}
+
+bool vms_process_is_stopped(pid_t pid)
+{
+	char text[1024];
+	const char *state = pid > 0 && read_stat(pid, text, sizeof(text)) ? find_state(text) : NULL;
+	return state && (*state == 'T' || *state == 't');
 }

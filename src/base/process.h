@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The start time of a process. A pid and a start time together name one process: no other process
- * has had both since the host's boot.
+ * The start time and the state of a process. A pid and a start time together name one process: no
+ * other process has had both since the host's boot.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,3 +21,5 @@ enum vms_process_state {
  * allocates nothing. For any thread.
  */
 enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret);
+/* Is it stopped, by a signal (SIGSTOP, Ctrl-Z) or by a debugger? For any thread. */
+bool vms_process_is_stopped(pid_t pid);

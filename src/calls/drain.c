@@ -44,6 +44,8 @@ struct vms_calls_drain {
 	unsigned n_rings;
 	GTree *streams; /* struct stream, by id: numbers that a guest chooses */
 	bool finishing;
+	const struct ring *ending; /* whose PROCESS block is under way, or NULL; of this `mm` */
+	uint64_t ending_mm;
 	uint64_t dropped; /* records that came too late for their place */
 };
 
@@ -125,18 +127,16 @@ uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain)
 	return lost;
 }
 
+/* Is a block's number that of `last`, or of one before? */
+static bool is_up_to(uint32_t number, uint32_t last)
+{
+	return (int32_t)(last - number) >= 0;
+}
+
 /* Has the agent not waited for the answer to this block? */
 static bool has_given_up(const struct ring *ring, uint32_t number)
 {
-	return (int32_t)(atomic_load(&ring->shared->given_up) - number) >= 0;
-}
-
-bool vms_calls_drain_is_late(const struct vms_calls_drain *drain)
-{
-	for (unsigned i = 0; i < drain->n_rings; i++)
-		if (has_given_up(&drain->rings[i], drain->rings[i].asked + 1))
-			return true;
-	return false;
+	return is_up_to(number, atomic_load(&ring->shared->given_up));
 }
 
 bool vms_calls_drain_stopped(const struct vms_calls_drain *drain)
@@ -208,38 +208,43 @@ static struct vms_calls_space space_of(const void *payload)
 	return told;
 }
 
-/* Some that ask may have found no room before the one of this number. */
-static void note_missing(struct vms_calls_drain *drain, const struct ring *ring, uint64_t number)
+/* Blocks that ask have found no room, up to the one of this number: what they tell of has gone. */
+static void note_missing(struct vms_calls_drain *drain, struct ring *ring, uint32_t last)
 {
 	const struct vms_calls_space unknown = { 0 };
-	if (number != ring->asked + UINT64_C(1))
-		drain->receiver.process(&unknown, true, drain->receiver.data);
+	if (last == ring->asked)
+		return;
+	ring->asked = last;
+	drain->receiver.process(&unknown, true, drain->receiver.data);
 }
 
-static void answer(struct ring *ring, uint64_t number)
+static void answer(struct ring *ring, uint32_t number)
 {
-	ring->asked = (uint32_t)number;
-	atomic_store(&ring->shared->answered, ring->asked);
+	ring->asked = number;
+	atomic_store(&ring->shared->answered, number);
 	syscall(SYS_futex, &ring->shared->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void receive_space(struct vms_calls_drain *drain, struct ring *ring, struct stream *stream,
-			  uint64_t number, const void *payload)
+			  uint32_t number, const void *payload)
 {
 	const struct vms_calls_space told = space_of(payload);
 	if (number)
-		note_missing(drain, ring, number);
+		note_missing(drain, ring, number - 1);
 	drain->receiver.space(stream->id, &told, drain->receiver.data);
 	if (number)
 		answer(ring, number);
 }
 
-static void receive_process(struct vms_calls_drain *drain, struct ring *ring, uint64_t number,
+static void receive_process(struct vms_calls_drain *drain, struct ring *ring, uint32_t number,
 			    const void *payload)
 {
 	const struct vms_calls_space told = space_of(payload);
-	note_missing(drain, ring, number);
-	drain->receiver.process(&told, has_given_up(ring, (uint32_t)number), drain->receiver.data);
+	note_missing(drain, ring, number - 1);
+	drain->ending = ring;
+	drain->ending_mm = told.mm;
+	drain->receiver.process(&told, has_given_up(ring, number), drain->receiver.data);
+	drain->ending = NULL;
 	answer(ring, number);
 }
 
@@ -249,14 +254,14 @@ static bool take_block(struct vms_calls_drain *drain, struct ring *ring, struct 
 {
 	_Alignas(8) uint8_t payload[MAX(sizeof(struct vms_calls_stream),
 					sizeof(struct vms_calls_space))] = { 0 };
-	const uint32_t size = block->size;
+	const uint32_t size = block->size, number = (uint32_t)block->number;
 	if (size % UNIT || size > head - ring->position - HEADER)
 		return false;
 	copy_out(drain, ring, ring->position + HEADER, payload, MIN(size, sizeof(payload)));
 	switch ((enum vms_calls_block_kind)block->kind) {
 	case VMS_CALLS_STREAM: receive_stream(drain, stream, payload); break;
-	case VMS_CALLS_SPACE: receive_space(drain, ring, stream, block->number, payload); break;
-	case VMS_CALLS_PROCESS: receive_process(drain, ring, block->number, payload); break;
+	case VMS_CALLS_SPACE: receive_space(drain, ring, stream, number, payload); break;
+	case VMS_CALLS_PROCESS: receive_process(drain, ring, number, payload); break;
 	case VMS_CALLS_RECORDS:
 	default: return false;
 	}
@@ -359,12 +364,23 @@ static bool enter_block(struct vms_calls_drain *drain, struct ring *ring, uint64
 	return true;
 }
 
+/* What the agent had given up on when the ring was this far, and is not in it. */
+static void end_missing(struct vms_calls_drain *drain, struct ring *ring, uint32_t given_up)
+{
+	if (is_up_to(given_up, ring->asked))
+		return;
+	note_missing(drain, ring, given_up);
+	answer(ring, given_up);
+}
+
 /*
  * Takes what was in the ring when it began. A block that was taken whole may be closed later than
  * that.
  */
 static bool drain_ring(struct vms_calls_drain *drain, struct ring *ring, GError **error)
 {
+	/* A block is in the ring before it is given up. */
+	const uint32_t given_up = atomic_load(&ring->shared->given_up);
 	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
 	if (head - ring->position > drain->ring_size || head % UNIT)
 		break_ring(drain, ring);
@@ -377,6 +393,8 @@ static bool drain_ring(struct vms_calls_drain *drain, struct ring *ring, GError 
 		if (ring->stream)
 			break; /* the block goes on beyond the head */
 	}
+	if (!ring->broken && ring->position >= head)
+		end_missing(drain, ring, given_up);
 	return true;
 }
 
@@ -418,4 +436,71 @@ bool vms_calls_drain_finish(struct vms_calls_drain *drain, GError **error)
 		return false;
 	drain->finishing = true;
 	return vms_calls_drain_run(drain, error);
+}
+
+/* ---- what has gone ------------------------------------------------------ */
+
+/* Where the first block begins that was not begun with; `head` where there is none. */
+static uint64_t next_block(const struct vms_calls_drain *drain, const struct ring *ring,
+			   uint64_t head)
+{
+	if (!ring->stream)
+		return ring->position;
+	const struct vms_calls_block *block = at(drain, ring, ring->block);
+	const uint32_t size = atomic_load_explicit(&block->size, memory_order_acquire);
+	return size ? ring->block + HEADER + size : head;
+}
+
+/*
+ * Goes on to behind the next block that asks. False where there is none, or where the ring makes no
+ * sense. *mm: the address space that ends with it, or 0.
+ */
+static bool next_question(const struct vms_calls_drain *drain, const struct ring *ring,
+			  uint64_t head, uint64_t *position, uint32_t *number, uint64_t *mm)
+{
+	while (head - *position >= HEADER && head - *position <= drain->ring_size) {
+		struct vms_calls_block block;
+		struct vms_calls_space told = { 0 };
+		copy_out(drain, ring, *position, &block, sizeof(block));
+		const uint32_t size = block.size;
+		if (size > head - *position - HEADER || (block.kind == VMS_CALLS_RECORDS && !size))
+			return false;
+		*position += HEADER + size;
+		if (block.kind == VMS_CALLS_RECORDS || !block.number)
+			continue;
+		copy_out(drain, ring, *position - size, &told, MIN(size, sizeof(told)));
+		*number = (uint32_t)block.number;
+		*mm = block.kind == VMS_CALLS_PROCESS ? told.mm : 0;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Does a block that the agent has given up on, and that was not taken yet, tell of the end of this
+ * address space? One that has found no room may.
+ */
+static bool may_end(const struct vms_calls_drain *drain, const struct ring *ring, uint64_t mm)
+{
+	/* A block is in the ring before it is given up. */
+	const uint32_t given_up = atomic_load(&ring->shared->given_up);
+	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
+	uint64_t position = next_block(drain, ring, head), ended;
+	uint32_t number;
+	for (uint32_t asked = ring->asked; !is_up_to(given_up, asked); asked = number)
+		if (!next_question(drain, ring, head, &position, &number, &ended) ||
+		    number != asked + 1 || ended == mm)
+			return true;
+	return false;
+}
+
+bool vms_calls_drain_is_late(const struct vms_calls_drain *drain, uint64_t mm)
+{
+	/* Its vCPU waits for the answer: it is there, whatever others have missed. */
+	if (drain->ending && mm == drain->ending_mm)
+		return may_end(drain, drain->ending, mm);
+	for (unsigned i = 0; i < drain->n_rings; i++)
+		if (may_end(drain, &drain->rings[i], mm))
+			return true;
+	return false;
 }

@@ -47,9 +47,9 @@ bool vms_calls_drain_finish(struct vms_calls_drain *drain, GError **error);
 /* Records that found no room, or whose ring made no sense. */
 uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain);
 /*
- * Is something gone of which a block tells that was not taken yet? Then memory that belonged to a
- * process may be another's. Asked after it was read.
+ * May this address space be gone, as a block tells that was not taken yet, or that has found no
+ * room? Then memory that belonged to it may be another's. Asked after it was read.
  */
-bool vms_calls_drain_is_late(const struct vms_calls_drain *drain);
+bool vms_calls_drain_is_late(const struct vms_calls_drain *drain, uint64_t mm);
 /* Has the agent come to where the trace was to stop by itself? */
 bool vms_calls_drain_stopped(const struct vms_calls_drain *drain);

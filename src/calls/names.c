@@ -16,8 +16,10 @@ struct end {
 /* An address space of the guest. */
 struct space {
 	uint64_t mm;
+	uint64_t task; /* one that has it */
+	uint32_t pid;
 	struct vms_calls_mappings *mappings;
-	uint64_t stamp; /* of what was read */
+	uint64_t stamp; /* of what was read; 0: it is to be read again */
 	struct end end;
 	struct end before; /* of another that had this `mm` */
 };
@@ -29,8 +31,9 @@ struct vms_calls_names {
 	const char *sysroot;
 	GHashTable *searched; /* images whose symbols were looked for */
 	GTree *spaces;	      /* struct space, by mm: numbers that a guest chooses */
-	bool (*is_late)(void *data);
+	bool (*is_late)(uint64_t mm, void *data);
 	void *late_data;
+	bool doubted; /* something was read and not believed, since all was last refreshed */
 };
 
 static int compare_spaces(const void *a, const void *b, void *data)
@@ -92,7 +95,16 @@ static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 
-/* What may be another's is left for when it is looked for, or refreshed. */
+/* What may be another's is read again when that is known. */
+static bool believe(struct vms_calls_names *names, struct space *space)
+{
+	if (!names->is_late(space->mm, names->late_data))
+		return true;
+	space->stamp = 0;
+	names->doubted = true;
+	return false;
+}
+
 static void read_space(struct vms_calls_names *names, struct space *space)
 {
 	g_autoptr(GArray) read = g_array_new(FALSE, FALSE, sizeof(struct vms_mapping));
@@ -102,7 +114,7 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 	while (read->len < MAPPINGS_LIMIT &&
 	       vms_guest_next_code(names->guest, space->mm, mapping.end, &areas, &mapping))
 		g_array_append_val(read, mapping);
-	if (names->is_late(names->late_data))
+	if (!believe(names, space))
 		return;
 	for (guint i = 0; i < read->len; i++)
 		add_mapping(names, space->mappings, &g_array_index(read, struct vms_mapping, i));
@@ -111,14 +123,14 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 
 struct search {
 	const struct vms_calls_mappings *mappings;
-	const struct space *found;
+	struct space *found;
 };
 
 static gboolean compare_mappings(void *key, void *value, void *data)
 {
 	(void)key;
 	struct search *search = data;
-	const struct space *space = value;
+	struct space *space = value;
 	if (space->mappings == search->mappings)
 		search->found = space;
 	return search->found != NULL;
@@ -134,7 +146,7 @@ static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 	g_tree_foreach(names->spaces, compare_mappings, &search);
 	if (search.found && !search.found->end.time_ns &&
 	    vms_guest_next_code(names->guest, search.found->mm, va, &areas, &mapping) &&
-	    mapping.start <= va && !names->is_late(names->late_data))
+	    mapping.start <= va && believe(names, search.found))
 		add_mapping(names, mappings, &mapping);
 }
 
@@ -167,6 +179,7 @@ static struct space *add_space(struct vms_calls_names *names, const struct vms_c
 		return NULL;
 	struct space *space = g_new0(struct space, 1);
 	space->mm = told->mm;
+	space->pid = told->pid;
 	space->mappings = vms_calls_mappings_new(names->directory);
 	if (old)
 		space->before = old->end;
@@ -183,14 +196,41 @@ void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 		if (found)
 			read_space(names, found);
 	}
+	if (found)
+		found->task = space->task;
 	vms_calls_directory_switch(names->directory, id, found ? found->mappings : NULL);
+}
+
+struct lost {
+	struct vms_calls_names *names;
+	GPtrArray *spaces;
+};
+
+static gboolean list_lost(void *key, void *value, void *data)
+{
+	(void)key;
+	const struct lost *lost = data;
+	struct space *space = value;
+	if (!space->end.time_ns &&
+	    !vms_guest_task_has(lost->names->guest, space->task, space->pid, space->mm))
+		g_ptr_array_add(lost->spaces, space);
+	return FALSE;
+}
+
+/* Some have gone, nobody knows which: those stay that the guest shows to be there. */
+static void forget_lost(struct vms_calls_names *names)
+{
+	g_autoptr(GPtrArray) spaces = g_ptr_array_new();
+	g_tree_foreach(names->spaces, list_lost, &(struct lost) { names, spaces });
+	for (guint i = 0; i < spaces->len; i++)
+		g_tree_remove(names->spaces, spaces->pdata[i]);
 }
 
 void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
 			  bool gone)
 {
 	if (space->mm == 0)
-		g_tree_remove_all(names->spaces);
+		forget_lost(names);
 	/* Also where it is gone and was never read: what is told late of it is not another's. */
 	struct space *found = find_space(names, space) ?: add_space(names, space);
 	if (!found)
@@ -213,7 +253,14 @@ static gboolean refresh_space(void *key, void *value, void *data)
 
 void vms_calls_names_refresh(struct vms_calls_names *names)
 {
+	names->doubted = false;
 	g_tree_foreach(names->spaces, refresh_space, names);
+}
+
+void vms_calls_names_retry(struct vms_calls_names *names)
+{
+	if (names->doubted)
+		vms_calls_names_refresh(names);
 }
 
 /* ---- kernel code ------------------------------------------------------ */
@@ -299,7 +346,7 @@ void vms_calls_names_kernel(struct vms_calls_names *names)
 
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
 					    struct vms_guest *guest, const char *sysroot,
-					    bool (*is_late)(void *data), void *data)
+					    bool (*is_late)(uint64_t mm, void *data), void *data)
 {
 	struct vms_calls_names *names = g_new0(struct vms_calls_names, 1);
 	names->directory = directory;

@@ -7,11 +7,13 @@
 #include <vmscope/calls.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "calls/drain.h"
 #include "calls/guest_clock.h"
 #include "calls/names.h"
 #include "calls/trace.h"
 #include "guest/follower.h"
+#include "machine/engine.h"
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -22,8 +24,9 @@
 #define TICK_MS 100
 #define TICK_NS (TICK_MS * UINT64_C(1000000))
 #define INTERVAL_NS                                                                                \
-	UINT64_C(1000000000)	      /* how often processes are looked at, and the agent is told */
-#define MAX_EXIT_NS (5 * INTERVAL_NS) /* from QEMU's closing of its monitor to its last record */
+	UINT64_C(1000000000) /* how often processes are looked at, and the agent is told */
+#define GRACE_NS    UINT64_C(1000000000) /* for the last answer of a QEMU that is stopped */
+#define MAX_EXIT_NS (5 * INTERVAL_NS)	 /* from QEMU's closing of its monitor to its last record */
 
 struct session {
 	struct vms_guest *guest;
@@ -85,10 +88,10 @@ static void on_process(const struct vms_calls_space *space, bool gone, void *dat
 	vms_calls_names_last(session->names, space, gone);
 }
 
-static bool is_late(void *data)
+static bool is_late(uint64_t mm, void *data)
 {
 	const struct session *session = data;
-	return session->drain && vms_calls_drain_is_late(session->drain);
+	return session->drain && vms_calls_drain_is_late(session->drain, mm);
 }
 
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
@@ -115,6 +118,7 @@ static bool empty_rings(struct session *session, GError **error)
 	uint64_t now_ns = vms_clock_now_ns();
 	if (!vms_calls_drain_run(session->drain, error))
 		return false;
+	vms_calls_names_retry(session->names);
 	/* By the clock of instructions nothing depends on the host's time. */
 	if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
 	    now_ns - session->refreshed_ns >= INTERVAL_NS) {
@@ -190,6 +194,12 @@ static bool tell_agent(struct session *session, GError **error)
 	session->agent_is_behind = false;
 	session->told_ns = vms_clock_now_ns();
 	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
+}
+
+/* By a signal: then nothing happens in it, and it answers nothing. */
+static bool is_stopped(const struct session *session)
+{
+	return vms_process_is_stopped(vms_machine_info(session->machine)->pid);
 }
 
 /*
@@ -298,7 +308,7 @@ static bool wait_for_end(struct session *session, vms_calls_progress progress, v
 		    vms_calls_drain_stopped(session->drain))
 			return true;
 		g_autoptr(GError) why = NULL;
-		if (look(session, &why))
+		if (is_stopped(session) || look(session, &why))
 			continue;
 		if (g_error_matches(why, VMS_ERROR, VMS_ERROR_CLOSED)) {
 			*end = VMS_CALLS_GONE;
@@ -343,6 +353,8 @@ static void stop_recording(struct session *session)
 	g_mutex_lock(&session->lock);
 	take_records(session);
 	g_mutex_unlock(&session->lock);
+	if (is_stopped(session))
+		vms_machine_give_up_at(session->machine, vms_clock_now_ns() + GRACE_NS);
 	if (!vms_calls_trace_stop(&session->trace, &error))
 		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
 }

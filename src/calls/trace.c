@@ -3,6 +3,7 @@
 
 #include "calls/functions.h"
 #include "calls/stacks.h"
+#include "machine/engine.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +29,10 @@ bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *mac
 		return false;
 	}
 	trace->link = vms_agent_link_open(info->agent, info->pid, error);
-	return trace->link != NULL;
+	if (!trace->link)
+		return false;
+	trace->link->stream.give_up_ns = &machine->give_up_ns;
+	return true;
 }
 
 void vms_calls_trace_close(struct vms_calls_trace *trace)

@@ -511,6 +511,11 @@ uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm)
 	return guest->linux_guest ? vms_linux_mappings_stamp(guest->linux_guest, mm) : 0;
 }
 
+bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm)
+{
+	return guest->linux_guest && vms_linux_task_has(guest->linux_guest, task, pid, mm);
+}
+
 GArray *vms_guest_timers(struct vms_guest *guest, GError **error)
 {
 	return is_linux(guest, "timers", error) ? vms_linux_timers(guest->linux_guest, error)

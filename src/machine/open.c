@@ -4,10 +4,14 @@
 #include "machine/qemu/host_process.h"
 #include "machine/qemu/stub.h"
 
+#include "base/process.h"
 #include "base/text.h"
 #include <string.h>
 #include <unistd.h>
 #include <vmscope/log.h>
+
+#define STOPPED_MS 1000 /* for which a process that is stopped may go on */
+#define LOOK_MS	   20
 
 /* Opens a QEMU with an agent: by the agent, or by the gdb stub if the agent cannot hold vCPUs. */
 static struct vms_machine *open_with_agent(struct vms_agent_link *link, const char *path,
@@ -41,11 +45,27 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	return qmp ? vms_qemu_stub_open(qmp, process->pid, error) : NULL;
 }
 
+/* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */
+static bool check_runs(pid_t pid, GError **error)
+{
+	for (unsigned ms = 0; vms_process_is_stopped(pid); ms += LOOK_MS) {
+		if (ms >= STOPPED_MS) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+				    "process %d is stopped, by a signal or a debugger, and answers "
+				    "nothing: kill -CONT %d lets it go on",
+				    (int)pid, (int)pid);
+			return false;
+		}
+		g_usleep(LOOK_MS * 1000);
+	}
+	return true;
+}
+
 struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 {
 	struct vms_host_process process;
 	g_autoptr(GError) failure = NULL;
-	if (!vms_host_process_read(pid, &process, error))
+	if (!check_runs(pid, error) || !vms_host_process_read(pid, &process, error))
 		return NULL;
 	g_autofree char *path = vms_host_process_agent(&process);
 	struct vms_agent_link *link = path ? vms_agent_link_open(path, pid, &failure) : NULL;

@@ -116,6 +116,24 @@ static void segment_bounds(Elf *elf, uint64_t *first, uint64_t *end)
 		*first = 0;
 }
 
+/*
+ * A symbol without a size, as assembly code has them, ends with its section: what follows may have
+ * no symbols, like .plt behind .init. Sections of threads are not where they say.
+ */
+static void add_bounds(struct vms_symbol_file *file)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	while ((section = elf_nextscn(file->elf, section))) {
+		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_ALLOC) ||
+		    (header.sh_flags & SHF_TLS))
+			continue;
+		vms_symbol_table_add_bound(file->table, header.sh_addr + file->bias);
+		vms_symbol_table_add_bound(file->table,
+					   header.sh_addr + header.sh_size + file->bias);
+	}
+}
+
 /* Reads the symbols, with the bias as it is now. */
 static bool load_table(struct vms_symbol_file *file, GError **error)
 {
@@ -133,6 +151,7 @@ static bool load_table(struct vms_symbol_file *file, GError **error)
 			    file->path, NAME_BYTES_LIMIT);
 		return false;
 	}
+	add_bounds(file);
 	vms_symbol_table_finish(file->table, file->end + file->bias);
 	if (vms_symbol_table_count(file->table) == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,

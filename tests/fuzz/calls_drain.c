@@ -69,12 +69,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	       MIN(size - sizeof(heads), RINGS * RING_SIZE));
 	g_autoptr(vms_calls_drain) drain = vms_calls_drain_new(shared, MEMORY, &receiver, NULL);
 	for (unsigned i = 0; drain && i < 2; i++) {
-		for (unsigned ring = 0; ring < RINGS; ring++)
+		for (unsigned ring = 0; ring < RINGS; ring++) {
+			atomic_store(&shared->ring[ring].given_up, 2 * i + 2);
 			atomic_store(&shared->ring[ring].head, heads[i][ring]);
+		}
+		vms_calls_drain_is_late(drain, 1);
 		vms_calls_drain_run(drain, NULL);
 	}
 	if (drain) {
-		vms_calls_drain_is_late(drain);
+		vms_calls_drain_is_late(drain, 1);
 		g_assert_false(vms_calls_drain_stopped(drain));
 		vms_calls_drain_finish(drain, NULL);
 		vms_calls_drain_lost(drain);

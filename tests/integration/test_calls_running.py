@@ -311,6 +311,22 @@ class Running61(Running, unittest.TestCase):
         self.assertEqual(trace.check(lost_some=True), [])
         self.assertGreater(trace.lost, 0)
 
+    def test_qemu_stopped(self):
+        """A trace of it ends, the next one says why it does not begin; then the guest goes on."""
+        pid, path = self.guest.pid, calls.directory(self)
+        tracer = calls.Tracer(self.guest, path, "--by", "task")
+        self.guest.run("calls && true")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.assertIn("the end of the trace may be missing", tracer.stop())
+            self.refused(f"kill -CONT {pid}", "-o", calls.directory(self))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertGreater(len(uftrace_data.Trace(path).entries()), 100)
+        self.guest.run("true")
+        with calls.tracing(self.guest, calls.directory(self)):
+            self.guest.run("true")
+
     def test_quit_by_signals(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             path = calls.directory(self)

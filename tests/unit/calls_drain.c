@@ -12,6 +12,8 @@
 #define OFFSET	  4096
 #define MEMORY	  (OFFSET + RINGS * RING_SIZE)
 #define N_STREAMS 4
+#define MM	  4096 /* the address space that goes */
+#define OTHER_MM  8192
 
 /* What the receiver was told, in its order. */
 struct told {
@@ -30,6 +32,7 @@ struct fixture {
 	GArray *told;
 	char name[32];
 	unsigned n_gone; /* processes whose end was told late */
+	unsigned n_late; /* of which that is said while they are told of */
 	bool fails;
 	int wake[2]; /* the ring's end, and ours */
 };
@@ -61,6 +64,7 @@ static void on_process(const struct vms_calls_space *space, bool gone, void *dat
 {
 	struct fixture *f = data;
 	f->n_gone += gone;
+	f->n_late += space->mm && vms_calls_drain_is_late(f->drain, space->mm);
 	for (unsigned i = 0; i < RINGS; i++)
 		g_assert_cmpuint(f->shared->ring[i].answered, !=, 77);
 	tell(f, VMS_CALLS_PROCESS, space->mm, space->pid, 0);
@@ -252,32 +256,95 @@ static void test_process_first(struct fixture *f, gconstpointer data G_GNUC_UNUS
 
 static void write_process(struct fixture *f, unsigned ring, uint64_t number, bool waits)
 {
-	const struct vms_calls_space space = { .pid = 6, .mm = 4096 };
+	const struct vms_calls_space space = { .pid = 6, .mm = MM };
 	g_assert_true(
 		vms_ring_block(&f->rings[ring], VMS_CALLS_PROCESS, number, &space, sizeof(space)));
 	if (!waits)
 		f->shared->ring[ring].given_up = (uint32_t)number;
 }
 
+static bool is_late(struct fixture *f)
+{
+	return vms_calls_drain_is_late(f->drain, MM);
+}
+
 /* The client is told what the agent has not waited for, and that there is such. */
 static void test_process_late(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	write_process(f, 0, 1, true);
-	g_assert_false(vms_calls_drain_is_late(f->drain));
+	g_assert_false(is_late(f));
 	run(f);
 	g_assert_cmpuint(f->n_gone, ==, 0);
 	write_process(f, 0, 2, false);
 	write_process(f, 0, 3, true);
-	g_assert_true(vms_calls_drain_is_late(f->drain));
+	g_assert_true(is_late(f));
 	run(f);
-	g_assert_false(vms_calls_drain_is_late(f->drain));
+	g_assert_false(is_late(f));
 	g_assert_cmpuint(f->n_gone, ==, 1);
 	write_process(f, 1, 1, false);
-	g_assert_true(vms_calls_drain_is_late(f->drain));
+	g_assert_true(is_late(f));
 	run(f);
 	g_assert_cmpuint(f->n_gone, ==, 2);
+	g_assert_cmpuint(f->n_late, ==, 2);
 	g_assert_cmpuint(f->shared->ring[0].answered, ==, 3);
 	g_assert_cmpuint(f->shared->ring[1].answered, ==, 1);
+}
+
+/* What a vCPU has not waited for makes nothing else doubtful, also in the middle of a block. */
+static void test_late_other(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_calls_space other = { .pid = 7, .mm = OTHER_MM };
+	write_stream(f, 0, 1, 0, 5);
+	run(f);
+	vms_ring_record(&f->rings[0], 5, 0);
+	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_SPACE, 1, &other, sizeof(other)));
+	write_stream(f, 0, 1, 6, 5);
+	write_process(f, 0, 2, false);
+	write_stream(f, 0, 1, 11, 1);
+	g_assert_true(is_late(f));
+	g_assert_false(vms_calls_drain_is_late(f->drain, OTHER_MM));
+	run(f);
+	g_assert_false(is_late(f));
+	g_assert_cmpuint(f->next[1], ==, 12);
+}
+
+/* A vCPU that waits keeps its address space there, whatever another has not waited for. */
+static void test_late_elsewhere(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	f->shared->ring[1].given_up = 1; /* found no room */
+	write_process(f, 0, 1, true);
+	g_assert_true(is_late(f));
+	run(f);
+	g_assert_cmpuint(f->n_late, ==, 0);
+	g_assert_cmpuint(f->n_gone, ==, 1);
+	write_process(f, 1, 2, false);
+	write_process(f, 0, 2, true);
+	run(f);
+	g_assert_cmpuint(f->n_late, ==, 1); /* by the block that was not waited for */
+	g_assert_cmpuint(f->n_gone, ==, 2);
+}
+
+/* One that found no room may have told of any; when the ring is empty, it is known to be missing.
+ */
+static void test_process_missing(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	write_stream(f, 0, 1, 0, 5);
+	f->shared->ring[0].given_up = 1;
+	g_assert_true(vms_calls_drain_is_late(f->drain, OTHER_MM));
+	run(f);
+	g_assert_false(vms_calls_drain_is_late(f->drain, OTHER_MM));
+	g_assert_cmpuint(f->n_gone, ==, 1);
+	g_assert_cmpuint(f->shared->ring[0].answered, ==, 1);
+	/* The one behind it is waited for. */
+	f->shared->ring[0].given_up = 2;
+	write_process(f, 0, 3, true);
+	g_assert_true(vms_calls_drain_is_late(f->drain, OTHER_MM));
+	run(f);
+	g_assert_cmpuint(f->n_gone, ==, 2);
+	g_assert_cmpuint(f->n_late, ==, 0);
+	g_assert_cmpuint(f->shared->ring[0].answered, ==, 3);
+	run(f);
+	g_assert_cmpuint(f->n_gone, ==, 2);
 }
 
 static gpointer write_much(gpointer data)
@@ -409,6 +476,9 @@ int main(int argc, char **argv)
 	ADD("other-blocks", test_other_blocks);
 	ADD("process-first", test_process_first);
 	ADD("process-late", test_process_late);
+	ADD("late-other", test_late_other);
+	ADD("late-elsewhere", test_late_elsewhere);
+	ADD("process-missing", test_process_missing);
 	ADD("both-ends", test_both_ends);
 	ADD("failure", test_failure);
 	ADD("shrinking-block", test_shrinking_block);

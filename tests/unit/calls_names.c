@@ -22,6 +22,7 @@
 #define OTHER_MM  UINT64_C(0xffff888000200000)
 #define PID	  7
 #define OTHER_PID 8
+#define TASK	  UINT64_C(0xffff888000400000) /* of PID */
 #define INIT_MM	  UINT64_C(0xffff888000300000)
 #define INIT	  UINT64_C(0x555555000000)
 /* Where they map files. */
@@ -51,7 +52,7 @@ struct fixture {
 	unsigned late_from; /* reads of code, after which something has gone that nobody told of */
 };
 
-static bool is_late(void *data)
+static bool is_late(uint64_t mm G_GNUC_UNUSED, void *data)
 {
 	const struct fixture *fixture = data;
 	return fake_guest_code_reads(fixture->guest) >= fixture->late_from;
@@ -93,7 +94,9 @@ static void replace(struct fixture *fixture, uint64_t mm, enum file file)
 
 static void tell_space(struct fixture *fixture, uint64_t mm, uint32_t pid, uint64_t time_ns)
 {
-	const struct vms_calls_space space = { .time_ns = time_ns, .mm = mm, .pid = pid };
+	const struct vms_calls_space space = {
+		.time_ns = time_ns, .mm = mm, .task = TASK, .pid = pid
+	};
 	vms_calls_names_space(fixture->names, STREAM, &space);
 }
 
@@ -380,9 +383,26 @@ static void test_all_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 	CALL(APP, LIB);
 	tell_space(fixture, MM, PID, 10);
 	CALL(APP);
+	/* Of one that has ended before, all is known: a vCPU that is behind tells of it. */
 	tell_space(fixture, OTHER_MM, OTHER_PID, 10);
 	CALL(APP);
-	ASSERT_NAMES("in_first", NULL, "in_second", "in_second");
+	ASSERT_NAMES("in_first", NULL, "in_second", "in_first");
+}
+
+/* Others are gone: what a process that goes on maps later is found. Nobody tells of it again. */
+static void test_others_gone(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	replace(fixture, MM, FIRST);
+	fake_guest_set_task(fixture->guest, TASK, PID, MM);
+	tell_space(fixture, MM, PID, 10);
+	tell_end(fixture, 0, 0, 0, true);
+	map(fixture, MM, LIB, LIBC);
+	CALL(APP, LIB);
+	replace(fixture, MM, SECOND);
+	fake_guest_set_stamp(fixture->guest, MM, 2);
+	vms_calls_names_refresh(fixture->names);
+	CALL(APP);
+	ASSERT_NAMES("in_first", "malloc", "in_second");
 }
 
 /* What was read while something went is not believed; what was read before is. */
@@ -410,6 +430,29 @@ static void test_late(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	vms_calls_names_refresh(fixture->names);
 	CALL(APP);
 	ASSERT_NAMES(NULL, NULL, "in_first", "in_first", "in_second");
+}
+
+/* What was not believed is read again, also what nobody looks for again. */
+static void test_retry(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	fixture->late_from = 0;
+	map(fixture, OTHER_MM, APP, SECOND);
+	tell_space(fixture, OTHER_MM, OTHER_PID, 10);
+	CALL(APP);
+	fixture->late_from = UINT_MAX;
+	vms_calls_names_retry(fixture->names);
+	CALL(APP);
+
+	tell_space(fixture, MM, PID, 10);
+	map(fixture, MM, LIB, LIBC);
+	fixture->late_from = 0;
+	CALL(LIB);
+	vms_calls_names_retry(fixture->names);
+	CALL(LIB);
+	fixture->late_from = UINT_MAX;
+	vms_calls_names_retry(fixture->names);
+	CALL(LIB);
+	ASSERT_NAMES(NULL, "in_second", NULL, NULL, "malloc");
 }
 
 /* A guest may tell of spaces that it does not have: what is known stays. */
@@ -503,7 +546,9 @@ int main(int argc, char **argv)
 	ADD(gone_unread, &linux_guest);
 	ADD(gone_before, &linux_guest);
 	ADD(all_gone, &linux_guest);
+	ADD(others_gone, &linux_guest);
 	ADD(late, &linux_guest);
+	ADD(retry, &linux_guest);
 	ADD(many_spaces, &linux_guest);
 	ADD(kernel, &linux_guest);
 	ADD(recognised, &none);

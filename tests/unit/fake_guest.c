@@ -33,6 +33,11 @@ struct stamp {
 	uint64_t mm, stamp;
 };
 
+struct owner {
+	uint64_t task, mm;
+	uint32_t pid;
+};
+
 struct symbol_file {
 	struct vms_symbol_table *table;
 	uint64_t base;
@@ -53,6 +58,7 @@ struct vms_guest {
 	GArray *symbol_files; /* struct symbol_file */
 	GArray *code;	      /* struct code */
 	GArray *stamps;	      /* struct stamp */
+	GArray *owners;	      /* struct owner, the latest first */
 	unsigned code_reads;
 	const char *vmcoreinfo;
 	struct script scripts[MAX_VCPUS];
@@ -100,6 +106,7 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 	g_array_set_clear_func(guest->symbol_files, clear_symbol_file);
 	guest->code = g_array_new(FALSE, FALSE, sizeof(struct code));
 	guest->stamps = g_array_new(FALSE, FALSE, sizeof(struct stamp));
+	guest->owners = g_array_new(FALSE, FALSE, sizeof(struct owner));
 	return guest;
 }
 
@@ -258,6 +265,12 @@ void fake_guest_set_stamp(struct vms_guest *guest, uint64_t mm, uint64_t stamp)
 	g_array_prepend_val(guest->stamps, set);
 }
 
+void fake_guest_set_task(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm)
+{
+	const struct owner owner = { task, mm, pid };
+	g_array_prepend_val(guest->owners, owner);
+}
+
 unsigned fake_guest_code_reads(const struct vms_guest *guest)
 {
 	return guest->code_reads;
@@ -332,6 +345,7 @@ void vms_guest_unref(struct vms_guest *guest)
 	g_array_unref(guest->symbol_files);
 	g_array_unref(guest->code);
 	g_array_unref(guest->stamps);
+	g_array_unref(guest->owners);
 	vms_machine_unref(guest->machine);
 	g_free(guest);
 }
@@ -465,6 +479,16 @@ uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm)
 			return stamp->stamp;
 	}
 	return 1;
+}
+
+bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm)
+{
+	for (guint i = 0; i < guest->owners->len; i++) {
+		const struct owner *owner = &g_array_index(guest->owners, struct owner, i);
+		if (owner->task == task)
+			return owner->pid == pid && owner->mm == mm;
+	}
+	return false;
 }
 
 bool vms_guest_detect_again(struct vms_guest *guest, GError **error G_GNUC_UNUSED)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/host/identity.h"
 
+#include "base/process.h"
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <signal.h>
@@ -62,6 +63,23 @@ static void test_start_time(void)
 	vms_host_identity_close(&self);
 	vms_host_identity_close(&renamed);
 	vms_host_identity_close(&child);
+}
+
+static void test_stopped(void)
+{
+	siginfo_t change;
+	pid_t pid = start_child();
+	g_assert_false(vms_process_is_stopped(pid));
+	g_assert_cmpint(kill(pid, SIGSTOP), ==, 0);
+	g_assert_cmpint(waitid(P_PID, (id_t)pid, &change, WSTOPPED), ==, 0);
+	g_assert_true(vms_process_is_stopped(pid));
+	g_assert_cmpint(kill(pid, SIGCONT), ==, 0);
+	g_assert_cmpint(waitid(P_PID, (id_t)pid, &change, WCONTINUED), ==, 0);
+	g_assert_false(vms_process_is_stopped(pid));
+	kill_child(pid);
+	waitpid(pid, NULL, 0);
+	g_assert_false(vms_process_is_stopped(pid));
+	g_assert_false(vms_process_is_stopped(0));
 }
 
 static void test_life(void)
@@ -222,6 +240,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/identity/start-time", test_start_time);
 	g_test_add_func("/identity/life", test_life);
+	g_test_add_func("/identity/stopped", test_stopped);
 	g_test_add_func("/identity/peer", test_peer);
 	g_test_add_func("/identity/no-peer", test_no_peer);
 	return g_test_run();

@@ -24,6 +24,14 @@ __attribute__((noinline, used)) static int hidden_function(int value)
 	return value - visible_object;
 }
 
+/* A symbol without a size, and behind its section one without symbols. */
+__asm__(".pushsection .sizeless,\"ax\"\n"
+	".globl sizeless\n"
+	"sizeless: .zero 8\n"
+	".section .nameless,\"ax\"\n"
+	".zero 8\n"
+	".popsection\n");
+
 static uint64_t va_of_code(int (*function)(int))
 {
 	return (uint64_t)(uintptr_t)function;
@@ -66,6 +74,37 @@ static void test_symbols(void)
 	g_assert_false(vms_symbol_file_lookup(file, "no_function", &va));
 	/* Defined elsewhere. */
 	g_assert_false(vms_symbol_file_lookup(file, "g_test_run", &va));
+}
+
+/* As it is in the file, without bias. */
+static uint64_t section_va(const char *name)
+{
+	g_autofree char *data = NULL;
+	Elf64_Ehdr header;
+	Elf64_Shdr section, names;
+	g_assert_true(g_file_get_contents("/proc/self/exe", &data, NULL, NULL));
+	memcpy(&header, data, sizeof(header));
+	const char *sections = data + header.e_shoff;
+	memcpy(&names, sections + header.e_shstrndx * sizeof(names), sizeof(names));
+	for (unsigned i = 0; i < header.e_shnum; i++) {
+		memcpy(&section, sections + i * sizeof(section), sizeof(section));
+		if (strcmp(data + names.sh_offset + section.sh_name, name) == 0)
+			return section.sh_addr;
+	}
+	g_assert_not_reached();
+}
+
+static void test_sizeless(void)
+{
+	g_autoptr(vms_symbol_file) file = open_self();
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_table(file);
+	const uint64_t bias = (uint64_t)(uintptr_t)__executable_start - vms_symbol_file_base(file);
+	const uint64_t va = section_va(".sizeless") + bias, next = section_va(".nameless") + bias;
+	struct vms_symbol symbol;
+	g_assert_cmphex(next, ==, va + 8);
+	check_symbol(table, "sizeless", va, 'T', 7);
+	for (unsigned i = 0; i < 8; i++)
+		g_assert_false(vms_symbol_table_find(table, next + i, &symbol));
 }
 
 /* Where an address of this program lies in its file, as the kernel says. */
@@ -298,6 +337,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/symbol_file/symbols", test_symbols);
+	g_test_add_func("/symbol_file/sizeless", test_sizeless);
 	g_test_add_func("/symbol_file/offsets", test_offsets);
 	g_test_add_func("/symbol_file/many_segments", test_many_segments);
 	g_test_add_func("/symbol_file/below", test_below);

@@ -183,6 +183,19 @@ static void test_layout(struct fixture *f, const void *data)
 	g_assert_false(vms_linux_task_layout(f->guest, &layout));
 }
 
+static void test_has(struct fixture *f, const void *data)
+{
+	(void)data;
+	g_assert_true(vms_linux_task_has(f->guest, TASK(4), 1, MM));
+	g_assert_false(vms_linux_task_has(f->guest, TASK(4), 4, MM));
+	g_assert_false(vms_linux_task_has(f->guest, TASK(4), 1, MM + 8));
+	g_assert_false(vms_linux_task_has(f->guest, 8, 1, MM)); /* cannot be read */
+	write_u64(f, TASK(4) + MM_POINTER, 0);			/* it ends */
+	g_assert_false(vms_linux_task_has(f->guest, TASK(4), 1, MM));
+	vms_linux_tasks_free(g_steal_pointer(&f->guest->tasks));
+	g_assert_false(vms_linux_task_has(f->guest, TASK(1), 1, MM));
+}
+
 /* Values from include/linux/sched.h, letters from ps(1). */
 static void test_states(struct fixture *f, const void *data)
 {
@@ -465,6 +478,7 @@ int main(int argc, char **argv)
 	ADD("/task/list", test_list);
 	ADD("/task/damaged-lists", test_damaged_lists);
 	ADD("/task/layout", test_layout);
+	ADD("/task/has", test_has);
 	ADD("/task/states", test_states);
 	ADD("/task/current", test_current);
 	ADD("/task/record", test_record);

@@ -128,6 +128,7 @@ bool vms_linux_current(struct vms_linux *guest, struct vms_memory *memory,
 		       const struct vms_regs *regs, struct vms_task *ret);
 GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **loss, GError **error);
 bool vms_linux_task_layout(const struct vms_linux *guest, struct vms_task_layout *ret);
+bool vms_linux_task_has(struct vms_linux *guest, uint64_t task, uint32_t pid, uint64_t mm);
 bool vms_linux_task_regs(struct vms_linux *guest, const struct vms_task *task, struct vms_regs *ret,
 			 GError **error);
 

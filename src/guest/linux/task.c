@@ -98,6 +98,18 @@ bool vms_linux_task_layout(const struct vms_linux *guest, struct vms_task_layout
 
 /* ---- one task --------------------------------------------------------- */
 
+bool vms_linux_task_has(struct vms_linux *guest, uint64_t task, uint32_t pid, uint64_t mm)
+{
+	const struct vms_linux_tasks *tasks = guest->tasks;
+	uint64_t its_pid, its_mm;
+	g_mutex_lock(&guest->lock);
+	bool has = tasks && vms_member_read(guest->memory, task, &tasks->tgid, &its_pid) &&
+		   vms_member_read(guest->memory, task, &tasks->mm, &its_mm) && its_pid == pid &&
+		   its_mm == mm;
+	g_mutex_unlock(&guest->lock);
+	return has;
+}
+
 /* As the kernel reports it: __task_state_index() in include/linux/sched.h. */
 static char state_letter(uint64_t state, uint64_t exit_state)
 {
