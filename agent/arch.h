@@ -5,7 +5,7 @@
 #pragma once
 
 #include "branch.h"
-#include "flow.h"
+#include "privilege.h"
 
 struct block;
 struct vcpu;
@@ -109,7 +109,7 @@ struct arch {
 	bool (*halts)(const uint8_t *bytes, size_t size);
 	/* Puts a trace's callbacks into a block of code. */
 	void (*instrument)(struct block *block);
-	struct flow_levels levels;
+	struct privilege_levels levels;
 };
 
 extern const struct arch arch_x86_64, arch_aarch64;

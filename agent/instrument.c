@@ -12,7 +12,7 @@ bool block_covers(const struct block *block, uint64_t va)
 
 unsigned block_function_flags(const struct block *block, uint64_t va)
 {
-	int flags = flow_function(block->trace->flows, va);
+	int flags = call_trackers_find_function(block->trace->trackers, va);
 	return flags < 0 ? 0 : (unsigned)flags;
 }
 
@@ -65,7 +65,7 @@ static void on_jump(unsigned vcpu, void *data)
 	struct place to = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
+	track_jump(tracer->tracker, to.rank, to.va, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -75,18 +75,19 @@ static void on_jump_relative(unsigned vcpu, void *data)
 	struct site site = site_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, site.rank, site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc)),
-		  tracer_time(tracer, vcpu));
+	track_jump(tracer->tracker, site.rank,
+		   site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc)),
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
 /* The stack is as the innermost call found it, and the target is no part of its function. */
-static bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
-			      uint64_t sp)
+static bool site_is_tail_call(const struct site *site, const struct call_tracker *tracker,
+			      uint64_t target, uint64_t sp)
 {
 	uint64_t slot, function;
 	bool forward = site->displacement > (int32_t)site->offset;
-	return flow_innermost(flow, site->rank, &slot, &function) && slot == sp &&
+	return call_tracker_find_innermost(tracker, site->rank, &slot, &function) && slot == sp &&
 	       (forward || target < function);
 }
 
@@ -97,8 +98,8 @@ static void on_jump_perhaps(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t target = site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc));
-	if (site_is_tail_call(&site, tracer->flow, target, vcpu_value(vcpu, vcpu_arch()->sp)))
-		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
+	if (site_is_tail_call(&site, tracer->tracker, target, vcpu_value(vcpu, vcpu_arch()->sp)))
+		track_jump(tracer->tracker, site.rank, target, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -107,7 +108,7 @@ static bool block_has_function(const struct block *block, uint64_t va)
 {
 	if (!block_covers(block, va))
 		return callees_have(block->trace->callees, va);
-	int flags = flow_function(block->trace->flows, va);
+	int flags = call_trackers_find_function(block->trace->trackers, va);
 	return flags >= 0 &&
 	       !((unsigned)flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
 }
@@ -146,8 +147,8 @@ static void on_jump_register(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t to = vcpu_arch()->code_register(vcpu, (unsigned)number.va);
-	if (flow_function(tracer->trace->flows, to) >= 0)
-		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
+	if (call_trackers_find_function(tracer->trace->trackers, to) >= 0)
+		track_jump(tracer->tracker, number.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -164,7 +165,7 @@ static void on_stack_load(unsigned vcpu, void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
+	track_stack_load(tracer->tracker, place_unpack(data).rank);
 	tracer_leave(vcpu);
 }
 

@@ -26,7 +26,7 @@ static unsigned rank_of(uint64_t spsr)
 
 static void call(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t to)
 {
-	flow_call(tracer->flow, rank, vcpu_value(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, rank, vcpu_value(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
 }
 
 static void on_call(unsigned vcpu, void *data)
@@ -78,9 +78,9 @@ static void on_return(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_return(tracer->flow, number.rank, vcpu_value(vcpu, A64_SP),
-		    vcpu_arch()->code_register(vcpu, (unsigned)number.va),
-		    tracer_time(tracer, vcpu));
+	track_return(tracer->tracker, number.rank, vcpu_value(vcpu, A64_SP),
+		     vcpu_arch()->code_register(vcpu, (unsigned)number.va),
+		     tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -92,8 +92,9 @@ static void on_jump_stub(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, number.rank, vcpu_arch()->code_register(vcpu, (unsigned)number.va),
-		  tracer_time(tracer, vcpu));
+	track_jump(tracer->tracker, number.rank,
+		   vcpu_arch()->code_register(vcpu, (unsigned)number.va),
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -111,9 +112,9 @@ static void on_entry(unsigned vcpu, void *data)
 	unsigned from = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
 	/* A system call and what else leaves user code are told apart by ESR_EL1. */
 	bool is_call = (vcpu_value(vcpu, A64_ESR_EL1) >> 26 & 0x3f) == 0x15;
-	flow_enter(tracer->flow, from == 0 && is_call ? FLOW_SYSCALL : FLOW_INTERRUPT, at.rank,
-		   slot, at.va, from, vcpu_value(vcpu, A64_ELR_EL1),
-		   from == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
+	track_entry(tracer->tracker, from == 0 && is_call ? ENTRY_SYSCALL : ENTRY_INTERRUPT,
+		    at.rank, slot, at.va, from, vcpu_value(vcpu, A64_ELR_EL1),
+		    from == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -125,9 +126,9 @@ static void on_exception_return(unsigned vcpu, void *data)
 	unsigned to = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
 	uint64_t slot = vcpu_value(vcpu, A64_SP), pc = vcpu_value(vcpu, A64_ELR_EL1);
 	uint64_t sp = to == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot;
-	if (to == 0 && !flow_resumes(tracer->flow, pc, sp))
+	if (to == 0 && !call_tracker_resumes_user(tracer->tracker, pc, sp))
 		task_check_space(tracer, vcpu_get(vcpu));
-	flow_leave(tracer->flow, place_unpack(data).rank, slot, to, pc, sp,
+	track_exit(tracer->tracker, place_unpack(data).rank, slot, to, pc, sp,
 		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }

@@ -74,8 +74,8 @@ static void on_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void
 	struct x86_site site = unpack(data);
 	if (!tracer)
 		return;
-	flow_call(tracer->flow, site.rank, va, code_address(info, &site, site.displacement),
-		  tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, site.rank, va, code_address(info, &site, site.displacement),
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -105,7 +105,8 @@ static void on_call_indirect(unsigned vcpu, __attribute__((unused)) qemu_plugin_
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	flow_call(tracer->flow, unpack(data).rank, va, tracer->target, tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, unpack(data).rank, va, tracer->target,
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -115,8 +116,8 @@ static void on_return(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, vo
 	struct x86_site site = unpack(data);
 	if (!tracer)
 		return;
-	flow_return(tracer->flow, site.rank, va, code_address(info, &site, 0),
-		    tracer_time(tracer, vcpu));
+	track_return(tracer->tracker, site.rank, va, code_address(info, &site, 0),
+		     tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -131,8 +132,8 @@ static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
 	if (!tracer)
 		return;
 	uint64_t to = code_address(info, &site, 0);
-	if (flow_function(tracer->trace->flows, to) >= 0)
-		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
+	if (call_trackers_find_function(tracer->trace->trackers, to) >= 0)
+		track_jump(tracer->tracker, site.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -147,7 +148,7 @@ static void on_jump_stub(unsigned vcpu, qemu_plugin_meminfo_t info,
 		return;
 	uint64_t to = code_address(info, &site, 0);
 	if ((to & 0xfff) != (uint64_t)site.displacement)
-		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
+		track_jump(tracer->tracker, site.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -160,7 +161,7 @@ static void on_jump_switch(unsigned vcpu, void *data)
 		return;
 	uint64_t time = tracer_time(tracer, vcpu);
 	task_switch(tracer, vcpu_get(vcpu), vcpu_value(vcpu, X86_RSI), time);
-	flow_jump(tracer->flow, to.rank, to.va, time);
+	track_jump(tracer->tracker, to.rank, to.va, time);
 	tracer_leave(vcpu);
 }
 
@@ -194,11 +195,11 @@ static void on_entry(unsigned vcpu, void *data)
 	uint64_t time = tracer_time(tracer, vcpu), rsp = vcpu_value(vcpu, X86_RSP);
 	tracer->has_system = true;
 	if ((int64_t)rsp >= 0)
-		flow_enter(tracer->flow, FLOW_SYSCALL, at.rank, rsp, at.va, 0,
-			   vcpu_value(vcpu, X86_RCX), rsp, time);
+		track_entry(tracer->tracker, ENTRY_SYSCALL, at.rank, rsp, at.va, 0,
+			    vcpu_value(vcpu, X86_RCX), rsp, time);
 	else if (read_frame(vcpu, &rsp, &frame))
-		flow_enter(tracer->flow, FLOW_INTERRUPT, at.rank, rsp, at.va, rank_of(frame.cs),
-			   frame.rip, frame.rsp, time);
+		track_entry(tracer->tracker, ENTRY_INTERRUPT, at.rank, rsp, at.va,
+			    rank_of(frame.cs), frame.rip, frame.rsp, time);
 	tracer_leave(vcpu);
 }
 
@@ -206,9 +207,9 @@ static void leave(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t 
 		  const struct x86_frame *to)
 {
 	uint64_t time = tracer_time(tracer, vcpu);
-	if (rank_of(to->cs) == 0 && !flow_resumes(tracer->flow, to->rip, to->rsp))
+	if (rank_of(to->cs) == 0 && !call_tracker_resumes_user(tracer->tracker, to->rip, to->rsp))
 		task_check_space(tracer, vcpu_get(vcpu));
-	flow_leave(tracer->flow, rank, slot, rank_of(to->cs), to->rip, to->rsp, time);
+	track_exit(tracer->tracker, rank, slot, rank_of(to->cs), to->rip, to->rsp, time);
 }
 
 static void on_iret(unsigned vcpu, void *data)

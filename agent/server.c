@@ -5,6 +5,7 @@
 #include "calls.h"
 #include "hold.h"
 #include "machine/agent/packet_fds.h"
+#include "request.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -48,25 +49,6 @@ static struct {
 
 /* ---- replies ------------------------------------------------------------ */
 
-void reply_ok(struct reply *reply)
-{
-	reply->message = (struct vms_agent_message) { VMS_AGENT_MAGIC, VMS_AGENT_OK };
-	reply->size = sizeof(reply->message);
-}
-
-void reply_error(struct reply *reply, enum vms_error code, const char *format, ...)
-{
-	va_list arguments;
-	memset(&reply->failure, 0, sizeof(reply->failure));
-	reply->message = (struct vms_agent_message) { VMS_AGENT_MAGIC, VMS_AGENT_ERROR };
-	reply->failure.code = code;
-	reply->size = sizeof(reply->failure);
-	reply->n_fds = 0;
-	va_start(arguments, format);
-	vsnprintf(reply->failure.text, sizeof(reply->failure.text), format, arguments);
-	va_end(arguments);
-}
-
 /* Without waiting: who does not read its replies is no client. */
 static bool send_reply(int fd, struct reply *reply)
 {
@@ -74,8 +56,8 @@ static bool send_reply(int fd, struct reply *reply)
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(reply->fds))];
 	} control = { 0 };
-	struct iovec part = { &reply->message, reply->size };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct iovec buffer = { &reply->message, reply->size };
+	struct msghdr message = { .msg_iov = &buffer, .msg_iovlen = 1 };
 	if (reply->n_fds) {
 		size_t size = reply->n_fds * sizeof(reply->fds[0]);
 		message.msg_control = &control;
@@ -106,11 +88,6 @@ static void drop_client(unsigned index)
 	}
 	close_fd(&client->fd);
 	close_fd(&client->pidfd);
-}
-
-pid_t server_client_pid(unsigned client)
-{
-	return server.client[client].pid;
 }
 
 static void accept_client(void)
@@ -201,71 +178,80 @@ static void greet(unsigned index, struct reply *reply, int *memory)
 	reply->n_fds = 1;
 }
 
-/* `fd` came with the message, or is -1. */
-static void answer(unsigned index, const struct vms_agent_message *message, size_t size, int fd,
-		   struct reply *reply, int *memory)
+static void answer_hold(const struct request *request, struct reply *reply)
 {
-	const struct vms_agent_hold *hold = (const void *)message;
-	if (size < sizeof(*message) || message->magic != VMS_AGENT_MAGIC) {
+	const struct vms_agent_hold *hold = (const void *)request->message;
+	if (request->size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
+	    !server.client[request->client].greeted)
+		reply_error(reply, VMS_ERROR_PROTOCOL,
+			    "the request to hold a vCPU is malformed, or comes too early");
+	else
+		hold_request(hold->vcpu);
+}
+
+/* `memory`: as greet. */
+static void answer(const struct request *request, struct reply *reply, int *memory)
+{
+	const struct vms_agent_message *message = request->message;
+	if (request->size < sizeof(*message) || message->magic != VMS_AGENT_MAGIC) {
 		reply_error(reply, VMS_ERROR_PROTOCOL, "the message is not one of vmscope");
 		return;
 	}
-	if (index == VMS_AGENT_MAX_CLIENTS) {
+	if (request->client == VMS_AGENT_MAX_CLIENTS) {
 		reply_error(reply, VMS_ERROR_BUSY,
-			    "%u clients use the agent already: end one of them", index);
+			    "%u clients use the agent already: end one of them", request->client);
 		return;
 	}
 	switch (message->kind) {
-	case VMS_AGENT_HELLO: greet(index, reply, memory); break;
-	case VMS_AGENT_HOLD:
-		if (size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
-		    !server.client[index].greeted)
-			reply_error(reply, VMS_ERROR_PROTOCOL,
-				    "the request to hold a vCPU is malformed, or comes too early");
-		else
-			hold_request(hold->vcpu);
-		break;
+	case VMS_AGENT_HELLO: greet(request->client, reply, memory); break;
+	case VMS_AGENT_HOLD: answer_hold(request, reply); break;
 	case VMS_AGENT_CALLS_FUNCTIONS:
 	case VMS_AGENT_CALLS_STACKS:
 	case VMS_AGENT_CALLS_START:
-	case VMS_AGENT_CALLS_STOP: calls_request(index, message, size, fd, reply); break;
+	case VMS_AGENT_CALLS_STOP: calls_request(request, reply); break;
 	default:
 		reply_error(reply, VMS_ERROR_PROTOCOL, "the agent knows no request of kind %u",
 			    message->kind);
 	}
 }
 
-/* One request. False: the client has gone, or is no client. */
+/* Receives and answers one request. False: the client is to be dropped. */
 static bool serve(unsigned index)
 {
 	union {
 		struct vms_agent_message message;
 		uint64_t align;
 		char bytes[VMS_AGENT_MAX_MESSAGE];
-	} request;
+	} bytes;
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	} control;
-	struct iovec part = { &request, sizeof(request) };
-	struct msghdr message = { .msg_iov = &part,
+	struct iovec buffer = { &bytes, sizeof(bytes) };
+	struct msghdr message = { .msg_iov = &buffer,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
+	struct request request = {
+		.client = index,
+		.pid = server.client[index].pid,
+		.message = &bytes.message,
+		.fd = -1,
+	};
 	struct reply reply = { 0 };
 	int memory = -1;
 	ssize_t size = recvmsg(server.client[index].fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR;
-	int fd = -1;
-	vms_agent_take_fds(&message, &fd, 1);
+	request.size = (size_t)size;
+	vms_agent_take_fds(&message, &request.fd, 1);
 	bool sound = size > 0 && !(message.msg_flags & MSG_TRUNC);
 	if (sound)
-		answer(index, &request.message, (size_t)size, fd, &reply, &memory);
+		answer(&request, &reply, &memory);
 	if (reply.size)
 		sound &= send_reply(server.client[index].fd, &reply);
 	sound &= index < VMS_AGENT_MAX_CLIENTS;
-	close_fd(&fd);
+	close_fd(&request.fd);
 	close_fd(&memory);
 	return sound;
 }

@@ -9,26 +9,26 @@
  */
 #pragma once
 
+#include "call_tracker.h"
 #include "clock.h"
-#include "flow.h"
 #include "vcpu.h"
 
 /* Of a vCPU. */
 struct tracer {
 	struct trace *trace;
-	struct flow *flow; /* NULL: no memory was left for it */
+	struct call_tracker *tracker; /* NULL: no memory was left for it */
 	struct vms_ring ring;
 	struct clock clock;
 	uint64_t target; /* of the indirect call that is being executed */
 	bool has_system; /* an operating system has been seen to run since the vCPU began */
 	/* The task that runs; va 0: not known. */
-	struct flow_task task;
+	struct tracked_task task;
 	uint64_t look_end_ns; /* until when its last look is waited for; 0: there was none */
 };
 
 struct trace {
 	struct vms_agent_calls options;
-	struct flow_tracing *flows;
+	struct call_trackers *trackers;
 	/* Addresses between these that are no function's begin are none's: the client told all. */
 	uint64_t first_function, last_function;
 	_Atomic uint64_t
@@ -65,7 +65,7 @@ static inline struct tracer *tracer_enter(unsigned vcpu)
 	atomic_store_explicit(&trace_gates[vcpu].inside, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); /* the other half is trace_take_away's */
 	struct trace *trace = atomic_load_explicit(&trace_current, memory_order_acquire);
-	if (trace && trace->tracer[vcpu].flow)
+	if (trace && trace->tracer[vcpu].tracker)
 		return &trace->tracer[vcpu];
 	tracer_leave(vcpu);
 	return NULL;

@@ -7,7 +7,7 @@
  * address lies there, on aarch64 the stack pointer is back there when it returns. What it returns
  * to asks the kernel to go on with what was interrupted, which is remembered.
  */
-#include "flow_state.h"
+#include "call_tracker-private.h"
 
 #include <string.h>
 
@@ -40,45 +40,46 @@ static bool is_interrupted(struct context *context, uint64_t pc, uint64_t sp)
 }
 
 /* Finds the stack anew; false where it has no frames. */
-static bool go_to(struct flow *flow, uint64_t sp, uint64_t cut, uint64_t time)
+static bool go_to(struct call_tracker *tracker, uint64_t sp, uint64_t cut, uint64_t time)
 {
-	place_forget(flow, 0);
-	return place_find(flow, 0, sp, cut, time);
+	place_forget(tracker, 0);
+	return place_find(tracker, 0, sp, cut, time);
 }
 
-static void go_back(struct flow *flow, uint64_t sp, uint64_t time)
+static void go_back(struct call_tracker *tracker, uint64_t sp, uint64_t time)
 {
-	if (!go_to(flow, sp, sp, time))
+	if (!go_to(tracker, sp, sp, time))
 		return;
-	place_cut(flow, sp, time);
-	place_drop_empty(flow);
+	place_cut(tracker, sp, time);
+	place_drop_empty(tracker);
 }
 
-static void call_handler(struct flow *flow, const struct user_state *from, uint64_t pc, uint64_t sp,
-			 uint64_t time)
+static void call_handler(struct call_tracker *tracker, const struct user_state *from, uint64_t pc,
+			 uint64_t sp, uint64_t time)
 {
 	bool found = false;
-	remember(flow->context, from);
+	remember(tracker->context, from);
 	if (sp < from->sp && from->sp - sp <= MAX_SIGNAL_FRAME) {
-		found = place_find(flow, 0, from->sp, from->sp, time);
+		found = place_find(tracker, 0, from->sp, from->sp, time);
 		if (found)
-			place_cut(flow, from->sp, time);
+			place_cut(tracker, from->sp, time);
 	} else {
 		/* On a stack of its own, where an earlier handler may have been left by longjmp; or
 		 * on one that sigreturn goes back to. */
-		found = go_to(flow, sp, NO_SLOT, time) && stack_last(flow->top)->slot > sp;
+		found = go_to(tracker, sp, NO_SLOT, time) && stack_last(tracker->top)->slot > sp;
 	}
-	if (found || place_nest(flow, 0, time))
-		frame_push(flow, sp, pc, 0, time);
+	if (found || place_nest(tracker, 0, time))
+		frame_push(tracker, sp, pc, 0, time);
 }
 
 /* Where a call of sigreturn may be what ended, and frames would be cut, it was one. */
-static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_t sp, uint64_t time)
+static bool is_unwound(struct call_tracker *tracker, const struct user_state *from, uint64_t sp,
+		       uint64_t time)
 {
 	/* On one that is parked nothing is open that would be cut. */
-	return from->kind == FLOW_SYSCALL && flow->context->n_signals > 0 &&
-	       place_is_open(flow, 0, sp) && go_to(flow, sp, sp, time) &&
-	       stack_last(flow->top)->slot < sp;
+	return from->kind == ENTRY_SYSCALL && tracker->context->n_signals > 0 &&
+	       place_is_open(tracker, 0, sp) && go_to(tracker, sp, sp, time) &&
+	       stack_last(tracker->top)->slot < sp;
 }
 
 /*
@@ -88,37 +89,37 @@ static bool is_unwound(struct flow *flow, const struct user_state *from, uint64_
 static bool goes_on(const struct user_state *from, uint64_t pc, uint64_t sp)
 {
 	return from->sp == sp &&
-	       (from->kind != FLOW_SYSCALL || from->pc - pc <= SYSCALL_INSTRUCTION);
+	       (from->kind != ENTRY_SYSCALL || from->pc - pc <= SYSCALL_INSTRUCTION);
 }
 
-static void begin_program(struct flow *flow, uint64_t pc, uint64_t time)
+static void begin_program(struct call_tracker *tracker, uint64_t pc, uint64_t time)
 {
-	place_lower(flow, 0, time);
-	if (place_nest(flow, 0, time))
-		frame_push(flow, NO_SLOT, pc, 0, time);
+	place_lower(tracker, 0, time);
+	if (place_nest(tracker, 0, time))
+		frame_push(tracker, NO_SLOT, pc, 0, time);
 }
 
-void user_resume(struct flow *flow, uint64_t pc, uint64_t sp, uint64_t time)
+void user_resume(struct call_tracker *tracker, uint64_t pc, uint64_t sp, uint64_t time)
 {
-	struct context *context = flow->context;
+	struct context *context = tracker->context;
 	const struct user_state from = context->user;
 	context->user.known = false;
 	sp = MIN(sp, NO_SLOT - 1);
 	if (context->has_new_space && from.known && from.pc == pc && from.sp == sp)
-		place_keep_program(flow); /* it has run before that was seen */
+		place_keep_program(tracker); /* it has run before that was seen */
 	if (context->has_new_space) {
-		begin_program(flow, pc, time);
+		begin_program(tracker, pc, time);
 		return;
 	}
-	place_lower(flow, 0, time);
+	place_lower(tracker, 0, time);
 	if (from.known && goes_on(&from, pc, sp))
 		return;
 	if (!context->task.va)
-		place_forget(flow, 0);
+		place_forget(tracker, 0);
 	if (!context->task.va || !from.known)
 		return;
-	if (is_interrupted(context, pc, sp) || is_unwound(flow, &from, sp, time))
-		go_back(flow, sp, time);
+	if (is_interrupted(context, pc, sp) || is_unwound(tracker, &from, sp, time))
+		go_back(tracker, sp, time);
 	else
-		call_handler(flow, &from, pc, sp, time);
+		call_handler(tracker, &from, pc, sp, time);
 }

@@ -13,12 +13,12 @@ struct vcpu {
 	uint32_t thread; /* the host thread that runs it */
 	GMutex lock;	 /* of what follows, and of holds that are granted while it is halted */
 	enum vms_agent_vcpu_state state;
-	void *qemu; /* its CPUState, if QEMU's internals are used (call.c); NULL: there is none */
+	void *qemu; /* its CPUState, if QEMU's internals are used (kick.c); NULL: there is none */
 	/* What it halted with. */
 	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32];
 	uint64_t regs[VMS_AGENT_MAX_REGS];
 
-	_Atomic bool is_called; /* and has not come yet */
+	_Atomic bool is_kicked; /* and has not come yet */
 
 	/* Its own thread's. */
 	struct qemu_plugin_register *handles[VMS_AGENT_MAX_REGS]; /* NULL: QEMU has no such */

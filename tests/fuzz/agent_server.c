@@ -265,8 +265,8 @@ static void write_vcpu(struct client *client)
 	switch (word % 4) {
 	case 0: atomic_store(&slot->wanted, (uint32_t)value); break;
 	case 1: atomic_store(&slot->held, (uint32_t)value); break;
-	case 2: slot->n_parts = (uint32_t)value; break;
-	default: slot->part[word / 4 % VMS_AGENT_MAX_PARTS] = value;
+	case 2: slot->n_prefetch = (uint32_t)value; break;
+	default: slot->prefetch_hva[word / 4 % VMS_AGENT_MAX_PREFETCH] = value;
 	}
 }
 
@@ -284,7 +284,7 @@ static void end_holds(unsigned vcpu)
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		struct vms_agent_shared *shared = world.client[i].shared;
 		if (shared)
-			atomic_fetch_and(&shared->vcpu[vcpu].wanted, ~VMS_AGENT_STAY);
+			atomic_fetch_and(&shared->vcpu[vcpu].wanted, ~VMS_AGENT_PIN);
 	}
 }
 
@@ -297,7 +297,7 @@ static void act(unsigned index, unsigned what)
 	case 2: hold_vcpu_halts(vcpu, 0x1000); break;
 	case 3:
 		end_holds(index);
-		hold_vcpu_called(vcpu);
+		hold_vcpu_kicked(vcpu);
 		break;
 	case 4:
 		calls_vcpu_exit(vcpu);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_qemu.h"
 
-#include "call.h"
 #include "internals.h"
-#include "plugin.h"
+#include "kick.h"
+#include "retranslate.h"
 #include <string.h>
 
 struct job {
@@ -35,9 +35,9 @@ void fake_qemu_run(void)
 	g_mutex_unlock(&fake.lock);
 }
 
-/* ---- plugin.h ----------------------------------------------------------------- */
+/* ---- retranslate.h ----------------------------------------------------------------- */
 
-void plugin_retranslate(void (*done)(void *data), void *data)
+void retranslate_code(void (*done)(void *data), void *data)
 {
 	if (!done)
 		return;
@@ -50,22 +50,22 @@ void plugin_retranslate(void (*done)(void *data), void *data)
 		fake_qemu_run();
 }
 
-/* ---- call.h, internals.h -------------------------------------------------------- */
+/* ---- kick.h, internals.h -------------------------------------------------------- */
 
-bool call_needs_code(void)
+bool kick_needs_code(void)
 {
 	return fake.needs_code;
 }
 
-void call_begin_wait(void)
+void kick_begin_wait(void)
 {
 }
 
-void call_end_wait(void)
+void kick_end_wait(void)
 {
 }
 
-void call_vcpu(unsigned index)
+void kick_vcpu(unsigned index)
 {
 	g_assert_cmpuint(index, <, vcpus_max());
 }

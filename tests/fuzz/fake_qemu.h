@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the agent asks of QEMU, of plugin.h and of call.h, for a target whose one thread is the
+ * What the agent asks of QEMU, of retranslate.h and of kick.h, for a target whose one thread is the
  * clients and all vCPUs at once: nothing waits for a vCPU.
  */
 #pragma once
