@@ -6,9 +6,9 @@
 
 #define MAX_INTERRUPT_FRAME 512 /* bytes that the processor pushes on the stack it interrupts */
 
-/* ---- what all vCPUs share -------------------------------------------------------- */
+/* ---- all trackers of a trace -------------------------------------------------------- */
 
-static void take_options(struct call_trackers *trackers, const struct vms_agent_calls *options)
+static void set_options(struct call_trackers *trackers, const struct vms_agent_calls *options)
 {
 	bool restart = trackers->options.wait_for_start != options->wait_for_start;
 	trackers->options = *options;
@@ -47,7 +47,7 @@ struct call_trackers *call_trackers_new(const struct vms_agent_calls *options,
 		call_trackers_free(trackers);
 		return NULL;
 	}
-	take_options(trackers, options);
+	set_options(trackers, options);
 	return trackers;
 }
 
@@ -64,9 +64,9 @@ bool call_trackers_update(struct call_trackers *trackers, const struct vms_agent
 	}
 	functions_clear(&old);
 	same.by = trackers->options.by;
-	/* Whoever has an update empties the rings already. */
+	/* A client that sends an update empties the rings already, so it can answer. */
 	trackers->asks = options->clock == VMS_AGENT_CLOCK_INSTRUCTIONS;
-	take_options(trackers, &same);
+	set_options(trackers, &same);
 	g_hash_table_iter_init(&iter, trackers->contexts);
 	while (g_hash_table_iter_next(&iter, NULL, (void **)&context))
 		context_filter(trackers, context);
@@ -163,16 +163,17 @@ void call_tracker_free(struct call_tracker *tracker)
 	free(tracker);
 }
 
+/* True if nothing is recorded any more, or the rank is no rank. */
 static bool is_over(const struct call_tracker *tracker, unsigned rank)
 {
 	return tracker->finished || rank >= N_RANKS;
 }
 
-/* ---- what is open at the begin ------------------------------------------------------ */
+/* ---- calls that are open at the begin ------------------------------------------------------ */
 
-/* A frame that is not opened yet. */
-static bool seed_frame(struct call_tracker *tracker, struct context *context, unsigned rank,
-		       uint64_t slot, uint64_t function)
+/* Adds a frame that is not open yet. False: it does not fit, or there is no memory. */
+static bool add_frame(struct call_tracker *tracker, struct context *context, unsigned rank,
+		      uint64_t slot, uint64_t function)
 {
 	struct stack *top = context->top;
 	if (top && top->rank > rank)
@@ -198,13 +199,13 @@ void track_open_calls(struct call_tracker *tracker, const struct vms_agent_stack
 		return;
 	pthread_mutex_lock(&tracker->all->lock);
 	if (stack->task && stack->task != context->task.va)
-		context = context_to_seed(tracker, stack->task);
+		context = context_without_calls(tracker, stack->task);
 	else if (context->top)
 		context = NULL;
 	for (uint32_t i = 0; context && i < MIN(stack->n, VMS_AGENT_MAX_STACK); i++) {
 		unsigned rank = frames[i].is_user ? 0 : tracker->all->levels.kernel;
-		if (!seed_frame(tracker, context, rank, MIN(frames[i].slot, NO_SLOT - 1),
-				frames[i].function))
+		if (!add_frame(tracker, context, rank, MIN(frames[i].slot, NO_SLOT - 1),
+			       frames[i].function))
 			break;
 	}
 	pthread_mutex_unlock(&tracker->all->lock);
@@ -217,6 +218,7 @@ void track_open_calls(struct call_tracker *tracker, const struct vms_agent_stack
 
 /* ---- calls --------------------------------------------------------------------------- */
 
+/* Finds the stack that the call's slot lies on, or puts a new one in use. */
 static bool place_call(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t time)
 {
 	return !is_over(tracker, rank) &&
@@ -241,15 +243,15 @@ static bool is_way_out(int flags)
 	return flags > 0 && flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY);
 }
 
-/* Whether going on at `function` is known to be a call. */
+/* True if code that continues at `function` is known to have called it. */
 static bool is_callee(const struct call_tracker *tracker, uint64_t function)
 {
 	int flags = functions_find(&tracker->all->functions, function);
 	return flags >= 0 && !is_way_out(flags);
 }
 
-/* The innermost call goes on as another one, which will return in its place. */
-static void replace(struct call_tracker *tracker, uint64_t function, uint64_t time)
+/* A tail call: the innermost call ends, and `function` will return in its place. */
+static void replace_innermost(struct call_tracker *tracker, uint64_t function, uint64_t time)
 {
 	struct frame *last = stack_last(tracker->top);
 	uint64_t slot = last->slot;
@@ -260,7 +262,7 @@ static void replace(struct call_tracker *tracker, uint64_t function, uint64_t ti
 	frame_push(tracker, slot, function, flags, time);
 }
 
-/* On a stack where no calls are known. */
+/* A jump on a stack where no calls are known. */
 static void jump_from_nowhere(struct call_tracker *tracker, unsigned rank, uint64_t function,
 			      uint64_t time)
 {
@@ -290,7 +292,7 @@ void track_jump(struct call_tracker *tracker, unsigned rank, uint64_t function, 
 	if (is_way_out(functions_find(&tracker->all->functions, function)))
 		return;
 	if (tracker->rank == rank && !stack_is_empty(tracker->top))
-		replace(tracker, function, time);
+		replace_innermost(tracker, function, time);
 	else
 		jump_from_nowhere(tracker, rank, function, time);
 }
@@ -298,9 +300,9 @@ void track_jump(struct call_tracker *tracker, unsigned rank, uint64_t function, 
 /* ---- returns ------------------------------------------------------------------------- */
 
 /*
- * A return that no call fits is a jump where it leads to the begin of a function, or out of a
- * transparent one: its address was pushed for that. On a stack without calls it begins one, and
- * what lies above the slot would be its return address.
+ * A return that fits no call is a jump if it goes to the begin of a function, or out of a
+ * transparent one: its address was pushed for that. On a stack without calls it begins one, whose
+ * return address would lie above the slot.
  */
 static void return_by_jump(struct call_tracker *tracker, uint64_t slot, uint64_t target,
 			   uint64_t time)
@@ -313,12 +315,12 @@ static void return_by_jump(struct call_tracker *tracker, uint64_t slot, uint64_t
 	if (stack_is_empty(tracker->top))
 		frame_push(tracker, MIN(slot, NO_SLOT - 9) + 8, target, 0, time);
 	else
-		replace(tracker, target, time);
+		replace_innermost(tracker, target, time);
 }
 
 /*
- * A function may move its return address to where its own return finds it (error_entry of Linux, to
- * another stack even): such a return leads into the function that the innermost call is from.
+ * True if a return goes into the function that made the innermost call. A function may move its
+ * return address to where its own return finds it, even to another stack (error_entry of Linux).
  */
 static bool returns_to_caller(const struct call_tracker *tracker, unsigned rank, uint64_t target)
 {
@@ -333,7 +335,7 @@ static bool returns_to_caller(const struct call_tracker *tracker, unsigned rank,
 	       last->function != function;
 }
 
-/* A stack below the one in use has a call with this slot: the program is back on that. */
+/* True if a stack below the one in use has a call with this slot: the program is back on it. */
 static bool is_below(const struct call_tracker *tracker, uint64_t slot)
 {
 	const struct stack *stack = tracker->top->below;
@@ -342,8 +344,8 @@ static bool is_below(const struct call_tracker *tracker, uint64_t slot)
 	return stack && stack->rank == tracker->rank;
 }
 
-static void return_unmatched(struct call_tracker *tracker, unsigned rank, uint64_t slot,
-			     uint64_t target, uint64_t time)
+static void track_unmatched_return(struct call_tracker *tracker, unsigned rank, uint64_t slot,
+				   uint64_t target, uint64_t time)
 {
 	if (is_over(tracker, rank))
 		return;
@@ -368,7 +370,7 @@ void track_return(struct call_tracker *tracker, unsigned rank, uint64_t slot, ui
 {
 	slot = MIN(slot, NO_SLOT - 1);
 	if (unlikely(tracker->rank != rank) || unlikely(stack_last(tracker->top)->slot != slot)) {
-		return_unmatched(tracker, rank, slot, target, time);
+		track_unmatched_return(tracker, rank, slot, target, time);
 		return;
 	}
 	frame_pop(tracker, time);
@@ -385,8 +387,8 @@ void track_stack_load(struct call_tracker *tracker, unsigned rank)
 }
 
 /*
- * On the stack of what it interrupts, where the processor pushed what it needs; or on one that the
- * processor took for it.
+ * Finds the stack of an interrupt. It is the stack of what was interrupted, if the processor pushed
+ * its frame there, or another one that the processor has switched to.
  */
 static bool place_interrupt(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t sp,
 			    uint64_t time)
@@ -411,7 +413,7 @@ void track_entry(struct call_tracker *tracker, enum entry_kind kind, unsigned ra
 	if (from_rank == 0 && rank > 0)
 		tracker->context->user = (struct user_state) { kind, true, pc, sp };
 	if (from_rank < rank) {
-		/* Nothing that the stack does ends it, and the entry code will change stacks. */
+		/* The entry code will change stacks: no movement of the stack ends this call. */
 		slot = NO_SLOT;
 		if (!place_nest(tracker, rank, time))
 			return;
@@ -421,7 +423,7 @@ void track_entry(struct call_tracker *tracker, enum entry_kind kind, unsigned ra
 	frame_push(tracker, slot, function, FRAME_ENTRY, time);
 }
 
-/* Where the innermost entry with this very slot lies; 0: there is none. */
+/* Returns the index of the innermost entry with this very slot; 0: there is none. */
 static uint32_t entry_at(const struct stack *stack, uint64_t slot)
 {
 	uint32_t i = stack->n - 1;
@@ -430,7 +432,7 @@ static uint32_t entry_at(const struct stack *stack, uint64_t slot)
 	return stack->frames[i].slot == slot ? i : 0;
 }
 
-/* Back to what was interrupted, whose innermost call may have the entry's slot, too. */
+/* Returns to what was interrupted, whose innermost call may have the same slot as the entry. */
 static void leave_interrupt(struct call_tracker *tracker, unsigned rank, uint64_t slot,
 			    uint64_t time)
 {

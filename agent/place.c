@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which stack is in use. Where the stack pointer was loaded with something, that is not known until
- * the next slot is seen. It lies on the stack that has frames on both sides of it, or within a page
- * of them; or else on a new one. A new one is nested on the one in use, as an interrupt's stack is:
- * what is called there are children of what was interrupted. Going back to a stack below parks
- * those above that have open calls: coroutines, threads of an unknown kernel. Their calls get
- * exits, and entries again when it is gone back to them.
+ * Which stack is in use. After the stack pointer was loaded, that is not known until the next slot
+ * is seen. The slot lies on the stack that has frames on both sides of it, or within a page of
+ * them, or else on a new stack. A new stack is nested on the one in use, like an interrupt's: calls
+ * on it are children of what was interrupted. When the program goes back to a stack below, those
+ * above that have open calls are parked: coroutines, threads of an unknown kernel. Their calls get
+ * exits, and entries again when the program goes back to them.
  */
 #include "call_tracker-private.h"
 
-#define MARGIN	   4096
-#define MAX_NESTED 8 /* stacks of a rank: more are no interrupts' stacks, but threads' */
+#define MARGIN	   4096 /* bytes from the last frame; a slot that near is on the same stack */
+#define MAX_NESTED 8	/* stacks of a rank; more are threads' stacks, not interrupts' */
 #define MAX_PARKED 64
 
 void place_refresh(struct call_tracker *tracker)
@@ -29,7 +29,8 @@ void place_forget(struct call_tracker *tracker, unsigned rank)
 	place_refresh(tracker);
 }
 
-static void decide(struct call_tracker *tracker, unsigned rank)
+/* The top stack of `rank` is in use. */
+static void set_decided(struct call_tracker *tracker, unsigned rank)
 {
 	tracker->context->undecided &= ~(1U << rank);
 	place_refresh(tracker);
@@ -72,7 +73,7 @@ static void park_top(struct call_tracker *tracker, uint64_t time)
 	context->n_parked++;
 }
 
-static void end_above(struct call_tracker *tracker, unsigned rank, uint64_t time)
+static void end_ranks_above(struct call_tracker *tracker, unsigned rank, uint64_t time)
 {
 	while (tracker->context->top && tracker->context->top->rank > rank)
 		stack_release(&tracker->pool, take_top(tracker, time));
@@ -85,7 +86,7 @@ void place_keep_program(struct call_tracker *tracker)
 	stream_renew(tracker);
 }
 
-/* The program has ended with its calls, and another one begins. */
+/* Ends the calls of a program that another one has replaced. */
 static void take_new_space(struct call_tracker *tracker, uint64_t time)
 {
 	struct context *context = tracker->context;
@@ -103,7 +104,7 @@ static void take_new_space(struct call_tracker *tracker, uint64_t time)
 
 void place_lower(struct call_tracker *tracker, unsigned rank, uint64_t time)
 {
-	end_above(tracker, rank, time);
+	end_ranks_above(tracker, rank, time);
 	if (rank == 0 && tracker->context->has_new_space)
 		take_new_space(tracker, time);
 	place_refresh(tracker);
@@ -122,7 +123,7 @@ bool place_nest(struct call_tracker *tracker, unsigned rank, uint64_t time)
 		stack->below = context->top;
 		context->top = stack;
 	}
-	decide(tracker, rank);
+	set_decided(tracker, rank);
 	return stack;
 }
 
@@ -154,8 +155,8 @@ void place_clear(struct call_tracker *tracker, uint64_t time)
 
 /* ---- finding ------------------------------------------------------------------ */
 
-/* Frames below `cut` are over without having been open again. */
-static void resume(struct call_tracker *tracker, struct stack **link, uint64_t cut, uint64_t time)
+/* Puts a parked stack on top. Its frames below `cut` end without being opened again. */
+static void unpark(struct call_tracker *tracker, struct stack **link, uint64_t cut, uint64_t time)
 {
 	struct context *context = tracker->context;
 	struct stack *stack = *link;
@@ -187,14 +188,14 @@ static bool find_parked(struct call_tracker *tracker, unsigned rank, uint64_t sl
 	for (struct stack **link = &tracker->context->parked; *link; link = &(*link)->below) {
 		if ((*link)->rank != rank || !stack_spans(*link, slot, margin))
 			continue;
-		resume(tracker, link, cut, time);
+		unpark(tracker, link, cut, time);
 		return true;
 	}
 	return false;
 }
 
-/* One whose place nothing has shown yet. */
-static bool find_unplaced(const struct call_tracker *tracker, unsigned rank)
+/* True if the top stack has no slot yet: it may lie anywhere. */
+static bool has_unplaced_top(const struct call_tracker *tracker, unsigned rank)
 {
 	const struct stack *top = tracker->context->top;
 	return top && top->rank == rank && stack_last(top)->slot == NO_SLOT;
@@ -218,8 +219,8 @@ bool place_find(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint
 		     find_parked(tracker, rank, slot, 0, cut, time) ||
 		     find_open(tracker, rank, slot, MARGIN, time) ||
 		     find_parked(tracker, rank, slot, MARGIN, cut, time) ||
-		     find_unplaced(tracker, rank);
+		     has_unplaced_top(tracker, rank);
 	if (found)
-		decide(tracker, rank);
+		set_decided(tracker, rank);
 	return found;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters. A frame is wanted or not when it is opened, and is closed as it was opened, whatever has
- * changed since: what filters do, entries and exits balance.
+ * Filters. Whether a frame is wanted is decided when it is opened. It is closed as it was opened,
+ * whatever has changed since. So entries and exits balance, whatever the filters do.
  */
 #include "call_tracker-private.h"
 
-static bool wants(const struct call_tracker *tracker, unsigned rank)
+/* True if the filters let a call at `rank` pass. */
+static bool passes_filters(const struct call_tracker *tracker, unsigned rank)
 {
 	const struct call_trackers *trackers = tracker->all;
 	const struct vms_agent_calls *options = &trackers->options;
@@ -18,8 +19,8 @@ static bool wants(const struct call_tracker *tracker, unsigned rank)
 	       (!options->max_depth || tracker->streams[rank]->depth < options->max_depth);
 }
 
-/* What a call of a special function sets off. */
-static void take_flags(struct call_tracker *tracker, struct frame *frame)
+/* Does what the call of a special function causes. */
+static void apply_flags(struct call_tracker *tracker, struct frame *frame)
 {
 	int flags = functions_find(&tracker->all->functions, frame->function);
 	if (frame->function == 0 || (flags > 0 && flags & VMS_AGENT_FUNCTION_TRANSPARENT))
@@ -37,13 +38,13 @@ static void take_flags(struct call_tracker *tracker, struct frame *frame)
 }
 
 /*
- * Entries that waited, of all that is open: calls that are open around a long one are long, too,
- * and began earlier.
+ * Writes the entries that waited, of all open calls: a call around a long one is long too, and
+ * began earlier.
  */
-static void write_entries(struct call_tracker *tracker, struct stack *stack)
+static void write_waiting_entries(struct call_tracker *tracker, struct stack *stack)
 {
 	if (stack->below)
-		write_entries(tracker, stack->below);
+		write_waiting_entries(tracker, stack->below);
 	for (uint32_t i = stack->settled; i < stack->n; i++) {
 		struct frame *frame = &stack->frames[i];
 		if ((frame->flags & (FRAME_WANTED | FRAME_WRITTEN)) != FRAME_WANTED)
@@ -62,15 +63,15 @@ void frame_open_filtered(struct call_tracker *tracker, struct stack *stack, stru
 	frame->time = time;
 	stack->settled = MIN(stack->settled, (uint32_t)(frame - stack->frames));
 	if (functions_hint(&tracker->all->functions, frame->function))
-		take_flags(tracker, frame);
+		apply_flags(tracker, frame);
 	context->only += !!(frame->flags & FRAME_ONLY);
 	context->without += !!(frame->flags & FRAME_NOT);
-	if (frame->flags & FRAME_TRANSPARENT || !wants(tracker, stack->rank))
+	if (frame->flags & FRAME_TRANSPARENT || !passes_filters(tracker, stack->rank))
 		return;
 	frame->depth = tracker->streams[stack->rank]->depth++;
 	frame->flags |= FRAME_WANTED;
 	if (!tracker->all->options.threshold)
-		write_entries(tracker, stack);
+		write_waiting_entries(tracker, stack);
 }
 
 static bool is_long(const struct call_tracker *tracker, const struct frame *frame, uint64_t time)
@@ -85,7 +86,7 @@ void frame_close_filtered(struct call_tracker *tracker, struct stack *stack, str
 	struct context *context = tracker->context;
 	if (frame->flags & FRAME_WANTED) {
 		if (!(frame->flags & FRAME_WRITTEN) && is_long(tracker, frame, time))
-			write_entries(tracker, stack);
+			write_waiting_entries(tracker, stack);
 		if (frame->flags & FRAME_WRITTEN)
 			stream_record(tracker, stack->rank, VMS_UFTRACE_EXIT, frame, time);
 		tracker->streams[stack->rank]->depth = frame->depth;

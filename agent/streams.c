@@ -6,12 +6,12 @@
 #include <string.h>
 
 #define MAX_STREAMS (1U << 17)
-/* Ids that no task of Linux has: of idle vCPUs, and of tasks whose id another one has. */
+/* Ids that no task of Linux has: for idle tasks, and for tasks whose id another task uses. */
 #define FIRST_IDLE	(1ULL << 22)
 #define FIRST_COLLISION (1ULL << 23)
 
-/* The one that is there goes on, whatever it was called. */
-static struct stream *get(struct call_trackers *trackers, uint64_t id)
+/* Finds or makes the stream of an id. An existing one continues, whatever its name was. */
+static struct stream *get_stream(struct call_trackers *trackers, uint64_t id)
 {
 	struct stream *stream = g_hash_table_lookup(trackers->streams, &id);
 	if (stream || g_hash_table_size(trackers->streams) >= MAX_STREAMS ||
@@ -24,9 +24,9 @@ static struct stream *get(struct call_trackers *trackers, uint64_t id)
 
 /* ---- of a vCPU -------------------------------------------------------------- */
 
-static struct stream *get_idle(struct call_tracker *tracker)
+static struct stream *get_idle_stream(struct call_tracker *tracker)
 {
-	struct stream *stream = get(tracker->all, FIRST_IDLE + tracker->vcpu);
+	struct stream *stream = get_stream(tracker->all, FIRST_IDLE + tracker->vcpu);
 	if (!stream)
 		return NULL;
 	stream->about.tid = stream->about.pid = (uint32_t)stream->id;
@@ -35,11 +35,11 @@ static struct stream *get_idle(struct call_tracker *tracker)
 	return stream;
 }
 
-static struct stream *get_level(struct call_tracker *tracker, unsigned rank)
+static struct stream *get_level_stream(struct call_tracker *tracker, unsigned rank)
 {
 	const struct privilege_levels *levels = &tracker->all->levels;
 	unsigned level = levels->number[rank];
-	struct stream *stream = get(tracker->all, (tracker->vcpu + 1ULL) * 100 + level);
+	struct stream *stream = get_stream(tracker->all, (tracker->vcpu + 1ULL) * 100 + level);
 	if (!stream)
 		return NULL;
 	stream->about.vcpu = tracker->vcpu;
@@ -53,9 +53,9 @@ static struct stream *get_level(struct call_tracker *tracker, unsigned rank)
 	return stream;
 }
 
-static struct stream *get_vcpu(struct call_tracker *tracker)
+static struct stream *get_vcpu_stream(struct call_tracker *tracker)
 {
-	struct stream *stream = get(tracker->all, (tracker->vcpu + 1ULL) * 100);
+	struct stream *stream = get_stream(tracker->all, (tracker->vcpu + 1ULL) * 100);
 	if (!stream)
 		return NULL;
 	stream->about.vcpu = tracker->vcpu;
@@ -68,9 +68,9 @@ bool streams_of_vcpu(struct call_tracker *tracker)
 	for (unsigned rank = 0; rank < N_RANKS; rank++) {
 		struct stream *stream = NULL;
 		switch (tracker->all->options.by) {
-		case VMS_AGENT_BY_TASK: stream = get_idle(tracker); break;
-		case VMS_AGENT_BY_LEVEL: stream = get_level(tracker, rank); break;
-		default: stream = get_vcpu(tracker); break;
+		case VMS_AGENT_BY_TASK: stream = get_idle_stream(tracker); break;
+		case VMS_AGENT_BY_LEVEL: stream = get_level_stream(tracker, rank); break;
+		default: stream = get_vcpu_stream(tracker); break;
 		}
 		if (!stream)
 			return false;
@@ -82,16 +82,16 @@ bool streams_of_vcpu(struct call_tracker *tracker)
 /* ---- of a task ---------------------------------------------------------------- */
 
 /*
- * A task that has the id of one before it goes on with its stream, which is ended first. That of a
- * task that runs elsewhere is left to that.
+ * A task that has the id of an earlier one continues its stream; the caller ends the earlier task's
+ * calls first. If that task runs on another vCPU, it keeps its stream.
  */
 struct stream *stream_of_task(struct call_tracker *tracker, uint32_t tid)
 {
 	struct call_trackers *trackers = tracker->all;
-	struct stream *stream = tid < FIRST_IDLE ? get(trackers, tid) : NULL;
+	struct stream *stream = tid < FIRST_IDLE ? get_stream(trackers, tid) : NULL;
 	if (stream && (!stream->context || stream->context->vcpu == NO_VCPU))
 		return stream;
-	return get(trackers, FIRST_COLLISION + trackers->n_collisions++);
+	return get_stream(trackers, FIRST_COLLISION + trackers->n_collisions++);
 }
 
 void streams_use(struct call_tracker *tracker, struct context *context)
@@ -125,9 +125,9 @@ void stream_renew(struct call_tracker *tracker)
 	memset(tracker->ready, 0, sizeof(tracker->ready));
 }
 
-/* ---- what the client is told -------------------------------------------------- */
+/* ---- blocks for the client -------------------------------------------------- */
 
-static bool announce(struct call_tracker *tracker, struct stream *stream, uint64_t time)
+static bool write_stream_block(struct call_tracker *tracker, struct stream *stream, uint64_t time)
 {
 	stream->about.time_ns = time;
 	return vms_ring_block(tracker->ring, VMS_CALLS_STREAM, 0, &stream->about,
@@ -139,7 +139,7 @@ static bool knows_space(const struct stream *stream, const struct tracked_task *
 	return task->mm == 0 || (stream->mm == task->mm && stream->pid == task->pid);
 }
 
-static void tell_space(struct call_tracker *tracker, struct stream *stream, uint64_t time)
+static void write_space_block(struct call_tracker *tracker, struct stream *stream, uint64_t time)
 {
 	const struct tracked_task *task = &tracker->context->task;
 	struct vms_calls_space space = {
@@ -166,9 +166,9 @@ void stream_select(struct call_tracker *tracker, unsigned rank, uint64_t time)
 	tracker->selected = stream;
 	time = MAX(time, stream->time);
 	if (!stream->announced)
-		stream->announced = announce(tracker, stream, time);
+		stream->announced = write_stream_block(tracker, stream, time);
 	if (rank == 0 && !knows_space(stream, task))
-		tell_space(tracker, stream, time);
+		write_space_block(tracker, stream, time);
 	for (unsigned i = 0; i < N_RANKS; i++)
 		tracker->ready[i] = tracker->streams[i] == stream && stream->announced &&
 				    (i != 0 || knows_space(stream, task));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts: that of the vCPU, which is the idle task's, too, and those of tasks, which may go on on
- * another vCPU. Who has `vcpu` set works on a context without the lock.
+ * Contexts: each vCPU has one, which its idle task uses too, and each task has one, which another
+ * vCPU may continue. The tracker of the vCPU that `vcpu` names works on a context without the lock.
  */
 #include "call_tracker-private.h"
 
@@ -44,7 +44,7 @@ static void context_close(struct call_tracker *tracker, uint64_t time)
 	context->opened = false;
 }
 
-/* Works on another context, which nobody runs. */
+/* Works on another context, which no vCPU runs. */
 static void context_use(struct call_tracker *tracker, struct context *context)
 {
 	tracker->context = context;
@@ -52,7 +52,7 @@ static void context_use(struct call_tracker *tracker, struct context *context)
 	place_refresh(tracker);
 }
 
-/* Its task is no more. What was open has ended when it last ran. */
+/* Ends a context whose task has ended. Its calls ended when it ran last. */
 static void context_end(struct call_tracker *tracker, struct context *context, uint64_t time)
 {
 	struct context *current = tracker->context;
@@ -85,7 +85,7 @@ static bool is_running(const struct context *context)
 	return context->vcpu != NO_VCPU;
 }
 
-/* Whoever had the id before has ended. */
+/* Gives the context the stream of `tid`. The task that had the id before has ended. */
 static bool take_stream(struct call_tracker *tracker, struct context *context, uint32_t tid)
 {
 	struct stream *stream = stream_of_task(tracker, tid);
@@ -98,7 +98,10 @@ static bool take_stream(struct call_tracker *tracker, struct context *context, u
 	return true;
 }
 
-/* NULL: it cannot be followed: too many, or it runs elsewhere, which no task does. */
+/*
+ * Returns the task's context. NULL: it cannot be followed. There are too many, or it seems to run
+ * on another vCPU, which no task does.
+ */
 static struct context *context_of(struct call_tracker *tracker, const struct tracked_task *task)
 {
 	struct call_trackers *trackers = tracker->all;
@@ -113,7 +116,7 @@ static struct context *context_of(struct call_tracker *tracker, const struct tra
 	return context;
 }
 
-struct context *context_to_seed(struct call_tracker *tracker, uint64_t va)
+struct context *context_without_calls(struct call_tracker *tracker, uint64_t va)
 {
 	struct context *context = context_get(tracker->all, va);
 	return context && !is_running(context) && !context->top && !context->opened ? context
@@ -123,10 +126,11 @@ struct context *context_to_seed(struct call_tracker *tracker, uint64_t va)
 /* ---- switches --------------------------------------------------------------------- */
 
 /*
- * A task is on its kernel stack where it was when it is switched to again. What the vCPU's context
- * is may have been other tasks before they were known.
+ * Leaves the vCPU's context. A task is where it was on its kernel stack when it runs again. The
+ * vCPU's own context may have been several tasks before they were known, so its stacks are
+ * undecided.
  */
-static void leave(struct call_tracker *tracker, uint64_t time)
+static void leave_context(struct call_tracker *tracker, uint64_t time)
 {
 	struct context *context = tracker->context;
 	context->left = time;
@@ -137,8 +141,8 @@ static void leave(struct call_tracker *tracker, uint64_t time)
 		streams_leave(tracker);
 }
 
-/* False: the task cannot be followed. */
-static bool exchange(struct call_tracker *tracker, const struct tracked_task *task)
+/* Exchanges the context for that of `task`. False: the task cannot be followed. */
+static bool exchange_context(struct call_tracker *tracker, const struct tracked_task *task)
 {
 	pthread_mutex_lock(&tracker->all->lock);
 	struct context *next = task->tid ? context_of(tracker, task) : &tracker->own;
@@ -153,8 +157,8 @@ static bool exchange(struct call_tracker *tracker, const struct tracked_task *ta
 }
 
 /*
- * A known task that has another address space than before will run another program. One that has
- * none any more ends; its calls are still of the old one.
+ * A known task that has another address space than before will run another program. A task that has
+ * lost its address space ends; its calls are still in the old one.
  */
 void context_renew(struct call_tracker *tracker, const struct tracked_task *task)
 {
@@ -178,8 +182,8 @@ void context_switch(struct call_tracker *tracker, const struct tracked_task *tas
 		context_renew(tracker, task);
 		return;
 	}
-	leave(tracker, time);
-	bool follows = exchange(tracker, task);
+	leave_context(tracker, time);
+	bool follows = exchange_context(tracker, task);
 	streams_use(tracker, tracker->context);
 	if (follows)
 		context_renew(tracker, task);
@@ -189,13 +193,13 @@ void context_switch(struct call_tracker *tracker, const struct tracked_task *tas
 
 /* ---- the end ------------------------------------------------------------------------ */
 
-/* What is parked may go on elsewhere as long as there is another vCPU. */
+/* Contexts of tasks stay as long as there is another vCPU that may continue them. */
 void contexts_finish(struct call_tracker *tracker, uint64_t time)
 {
 	struct call_trackers *trackers = tracker->all;
 	struct context *context;
 	GHashTableIter iter;
-	leave(tracker, time);
+	leave_context(tracker, time);
 	pthread_mutex_lock(&trackers->lock);
 	if (tracker->context != &tracker->own)
 		tracker->context->vcpu = NO_VCPU;

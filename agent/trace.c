@@ -166,7 +166,7 @@ void trace_finish(struct trace *trace)
 	bool stalled = false;
 	for (unsigned i = 0; i < trace->n; i++) {
 		struct tracer *tracer = &trace->tracer[i];
-		/* Who made one ring wait in vain is not waited for once per ring. */
+		/* A client that let one ring wait in vain gets no more time for the next. */
 		tracer->ring.stalled |= stalled;
 		if (tracer->tracker)
 			call_tracker_finish(tracer->tracker, tracer_time(tracer, i));
