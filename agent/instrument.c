@@ -81,7 +81,7 @@ static void on_jump_relative(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
-/* The stack is as the innermost call found it, and the target is no part of its function. */
+/* True if the stack is as the innermost call found it, and the target is outside its function. */
 static bool site_is_tail_call(const struct site *site, const struct call_tracker *tracker,
 			      uint64_t target, uint64_t sp)
 {
@@ -103,7 +103,7 @@ static void on_jump_perhaps(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
-/* Would a jump to there be a tail call? */
+/* True if a jump to this address would be a tail call. */
 static bool block_has_function(const struct block *block, uint64_t va)
 {
 	if (!block_covers(block, va))
@@ -114,8 +114,9 @@ static bool block_has_function(const struct block *block, uint64_t va)
 }
 
 /*
- * Might it be a tail call, although nothing tells that a function begins where it goes? Forward, a
- * function that begins on the way tells that the jump leaves its own. on_jump_perhaps() finds out.
+ * True if a jump may be a tail call, although its target is not known to begin a function. A
+ * forward jump leaves its function if another one begins on the way. on_jump_perhaps() decides at
+ * run time.
  */
 static bool may_be_tail_call(const struct block *block, const struct insn *insn)
 {
@@ -158,7 +159,7 @@ void instrument_jump_register(const struct block *block, const struct insn *insn
 					       place_pack(insn->branch.reg, block->rank));
 }
 
-/* ---- what else all processors have ------------------------------------------------ */
+/* ---- stack loads, start, stop ------------------------------------------------ */
 
 static void on_stack_load(unsigned vcpu, void *data)
 {
@@ -182,7 +183,7 @@ void instrument_begin(const struct block *block, bool surely)
 					     surely ? &mark : NULL);
 }
 
-/* The call has been followed before. */
+/* The call itself has been tracked before this. */
 static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
