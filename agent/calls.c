@@ -318,7 +318,7 @@ static void wait_until_begun(const struct start *start)
 	g_mutex_unlock(&calls.lock);
 }
 
-/* Lets a vCPU go on that waits until the client has looked. */
+/* Ends the wait of a vCPU that asked the client for a look. */
 static void answer_look_of(unsigned client)
 {
 	g_mutex_lock(&calls.lock);

@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often clients are looked at: one that is stopped and holds a vCPU must not stop the guest. */
+/* How often clients are checked: one that is stopped and holds a vCPU must not stop the guest. */
 #define WATCH_MS     100
 #define EXIT_SECONDS 2
-/* File descriptors that a message may bring; all but the first are closed. */
+/* The most file descriptors of a message that are received. All but the first are closed. */
 #define FDS_MAX 8
 
 struct client {
@@ -38,18 +38,18 @@ static struct {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	struct stat file;
 	int fd; /* that listens */
-	/* No client is accepted until then, in ns: there was no descriptor, or memory, for one. */
+	/* Until when no client is accepted, in ns: there was no descriptor or memory for one. */
 	uint64_t full_until_ns;
-	int end; /* eventfd: the thread is to end */
+	int end; /* an eventfd that ends the thread */
 	unsigned api;
 	pthread_t thread;
-	/* The last is one too many: its first request is refused. */
+	/* The last is one too many: its requests are refused. */
 	struct client client[VMS_AGENT_MAX_CLIENTS + 1];
 } server;
 
 /* ---- replies ------------------------------------------------------------ */
 
-/* Without waiting: who does not read its replies is no client. */
+/* Does not wait. False: the client does not read its replies, or has gone. */
 static bool send_reply(int fd, struct reply *reply)
 {
 	union {
@@ -97,7 +97,7 @@ static void accept_client(void)
 	unsigned index = 0;
 	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
-		/* It goes on waiting, and poll would report it over and over. */
+		/* The connection still waits, and poll would report it over and over. */
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			server.full_until_ns = vms_clock_now_ns() + WATCH_MS * UINT64_C(1000000);
 		return;
@@ -114,7 +114,7 @@ static void accept_client(void)
 	};
 }
 
-/* Stopped by a signal or a debugger? */
+/* True if a signal or a debugger has stopped the process. */
 static bool is_stopped(pid_t pid)
 {
 	char path[32], text[512];
@@ -126,7 +126,7 @@ static bool is_stopped(pid_t pid)
 	close(fd);
 	text[MAX(size, 0)] = 0;
 	const char *name_end = strrchr(text, ')');
-	/* Killed, too, if a thread of it still waits for a disk. */
+	/* Z and X: it was killed, but a thread of it still waits for a disk. */
 	return name_end && size > name_end + 2 - text && memchr("TtZX", name_end[2], 4);
 }
 
@@ -146,7 +146,7 @@ static void watch_clients(void)
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* The shared memory's descriptor is sent and closed by the caller. */
+/* `memory`: the descriptor of the shared memory, which the caller sends and closes. */
 static void greet(unsigned index, struct reply *reply, int *memory)
 {
 	struct client *client = &server.client[index];
@@ -260,7 +260,7 @@ static bool serve(unsigned index)
 
 #define N_POLLS (2 + 2 * G_N_ELEMENTS(server.client))
 
-/* True: there is a client, or one that waits to be accepted. */
+/* False: there is no client, and none waits to be accepted. */
 static bool fill_polls(struct pollfd polls[N_POLLS])
 {
 	bool full = vms_clock_now_ns() < server.full_until_ns;
@@ -311,7 +311,7 @@ static bool start_thread(void)
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* Is the file the socket of a program that has gone? */
+/* True if the file is a socket on which no program listens any more. */
 static bool is_stale(const struct sockaddr_un *address)
 {
 	struct stat file;
@@ -328,7 +328,7 @@ static bool is_stale(const struct sockaddr_un *address)
 static bool bind_socket(const struct sockaddr_un *address)
 {
 	const struct sockaddr *generic = (const struct sockaddr *)address;
-	/* The mode of the socket becomes that of the file: nobody else can connect meanwhile. */
+	/* The file gets the mode of the socket: no other user can ever connect. */
 	if (fchmod(server.fd, S_IRUSR | S_IWUSR) < 0)
 		return false;
 	if (bind(server.fd, generic, sizeof(*address)) == 0)
@@ -376,7 +376,7 @@ void server_stop(void)
 	deadline.tv_sec += EXIT_SECONDS;
 	if (write(server.end, &one, sizeof(one)) == sizeof(one))
 		pthread_timedjoin_np(server.thread, NULL, &deadline);
-	/* Somebody else may have taken the name. */
+	/* Another program may have put its own socket there. */
 	if (lstat(server.path, &file) == 0 && file.st_dev == server.file.st_dev &&
 	    file.st_ino == server.file.st_ino)
 		unlink(server.path);
