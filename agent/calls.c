@@ -7,6 +7,7 @@
 #include "calls.h"
 
 #include "hold.h"
+#include "instrument.h"
 #include "kick.h"
 #include "linux_task.h"
 #include "look.h"
@@ -375,7 +376,7 @@ static void stop_trace(unsigned client, struct reply *reply)
 	reply_ok(reply);
 }
 
-void calls_client_gone(unsigned client)
+static void end_client(unsigned client)
 {
 	struct trace *trace = take_trace(client, true);
 	tables_clear(&calls.tables[client]);
@@ -394,9 +395,9 @@ void calls_exit(void)
 	trace_free(trace);
 }
 
-/* ---- requests -------------------------------------------------------------------- */
+/* ---- the service -------------------------------------------------------------------- */
 
-void calls_request(const struct request *request, struct reply *reply)
+static void answer(const struct request *request, struct reply *reply)
 {
 	switch (request->message->kind) {
 	case VMS_AGENT_CALLS_START: start_trace(request, reply); break;
@@ -412,7 +413,7 @@ bool calls_init(void)
 	return trace_init();
 }
 
-bool calls_need_code(void)
+static bool needs_code(void)
 {
 	g_mutex_lock(&calls.lock);
 	bool any = calls.trace;
@@ -420,7 +421,7 @@ bool calls_need_code(void)
 	return any;
 }
 
-void calls_vcpu_init(struct vcpu *vcpu)
+static void begin_vcpu(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
@@ -435,7 +436,7 @@ void calls_vcpu_init(struct vcpu *vcpu)
 }
 
 /* Ends what is open: another vCPU may get the index. */
-void calls_vcpu_exit(struct vcpu *vcpu)
+static void end_vcpu(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
@@ -443,3 +444,14 @@ void calls_vcpu_exit(struct vcpu *vcpu)
 	tracer_restart(tracer, vcpu->index);
 	tracer_leave(vcpu->index);
 }
+
+const struct service calls_service = {
+	.first_kind = VMS_AGENT_CALLS_FUNCTIONS,
+	.last_kind = VMS_AGENT_CALLS_STOP,
+	.answer = answer,
+	.client_gone = end_client,
+	.needs_code = needs_code,
+	.translate = instrument_block,
+	.vcpu_begins = begin_vcpu,
+	.vcpu_ends = end_vcpu,
+};

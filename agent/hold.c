@@ -251,7 +251,7 @@ void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next)
  * If QEMU starts paused and runs all vCPUs in one thread, no callback tells that this vCPU waits.
  * So it counts as halted until it comes for the first time.
  */
-void hold_vcpu_init(struct vcpu *vcpu)
+static void begin_vcpu(struct vcpu *vcpu)
 {
 	hold_vcpu_idle(vcpu);
 	kick_vcpu(vcpu->index);
@@ -291,7 +291,7 @@ void hold_vcpu_resume(struct vcpu *vcpu)
 		kick_vcpu(vcpu->index);
 }
 
-void hold_vcpu_exit(struct vcpu *vcpu)
+static void end_vcpu(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
 	set_state(vcpu, VMS_AGENT_ABSENT);
@@ -307,7 +307,8 @@ void hold_vcpu_exit(struct vcpu *vcpu)
 
 /* ---- clients ------------------------------------------------------------ */
 
-void hold_request(unsigned index)
+/* Kicks the vCPU, or grants it if it is halted. */
+static void request_hold(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_get(index);
 	g_mutex_lock(&vcpu->lock);
@@ -317,6 +318,17 @@ void hold_request(unsigned index)
 	g_mutex_unlock(&vcpu->lock);
 	if (executes)
 		kick_vcpu(index);
+}
+
+static void answer(const struct request *request, struct reply *reply)
+{
+	const struct vms_agent_hold *hold = (const void *)request->message;
+	if (request->size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
+	    !atomic_load(&views[request->client].shared))
+		reply_error(reply, VMS_ERROR_PROTOCOL,
+			    "the request to hold a vCPU is malformed, or comes too early");
+	else
+		request_hold(hold->vcpu);
 }
 
 static int make_memory(size_t size, struct vms_agent_shared **shared)
@@ -374,7 +386,7 @@ bool hold_any(unsigned client)
 	return any;
 }
 
-void hold_close(unsigned client)
+static void end_client(unsigned client)
 {
 	struct view *view = &views[client];
 	struct vms_agent_shared *shared = atomic_exchange(&view->shared, NULL);
@@ -388,3 +400,12 @@ void hold_close(unsigned client)
 	}
 	munmap(shared, view->size);
 }
+
+const struct service hold_service = {
+	.first_kind = VMS_AGENT_HOLD,
+	.last_kind = VMS_AGENT_HOLD,
+	.answer = answer,
+	.client_gone = end_client,
+	.vcpu_begins = begin_vcpu,
+	.vcpu_ends = end_vcpu,
+};

@@ -4,25 +4,20 @@
  */
 #pragma once
 
-#include "vcpu.h"
+#include "service.h"
+
+extern const struct service hold_service;
 
 /*
  * Makes the shared memory of a client. Returns its descriptor, which is the caller's. -1: errno
  * tells.
  */
 int hold_open(unsigned client, uint64_t *size);
-/* Ends the holds of a client that has gone, and frees its memory. */
-void hold_close(unsigned client);
 /* Ends the holds of a client that is stopped. */
 void hold_break(unsigned client);
 /* True if the client wants or holds any vCPU. */
 bool hold_any(unsigned client);
-/* Kicks the vCPU, or grants it if it is halted. Called when a client has requested a hold. */
-void hold_request(unsigned vcpu);
-
 /* In the vCPU's callbacks of the same names. */
-void hold_vcpu_init(struct vcpu *vcpu);
-void hold_vcpu_exit(struct vcpu *vcpu);
 void hold_vcpu_idle(struct vcpu *vcpu);
 void hold_vcpu_resume(struct vcpu *vcpu);
 /* See `on_halt` in kick.h. */

@@ -2,7 +2,6 @@
 #include "instrument.h"
 
 #include "callees.h"
-#include "calls.h"
 #include "look.h"
 
 bool block_covers(const struct block *block, uint64_t va)
@@ -193,7 +192,7 @@ static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 	tracer_leave(vcpu);
 }
 
-void calls_translate(struct qemu_plugin_tb *tb)
+void instrument_block(struct qemu_plugin_tb *tb)
 {
 	struct vcpu *vcpu = vcpu_current();
 	/* Before the first trace there is nothing to enter. */

@@ -75,6 +75,9 @@ static inline struct site site_unpack(void *data)
 	return packed.site;
 }
 
+/* Instruments a block if there is a trace. In the callback of translation. */
+void instrument_block(struct qemu_plugin_tb *tb);
+
 /* True if the client knows all functions around this address. */
 bool block_covers(const struct block *block, uint64_t va);
 /* Returns the flags of the function that begins at `va`; 0: none does. */

@@ -8,6 +8,7 @@
 #include "look.h"
 #include "retranslate.h"
 #include "server.h"
+#include "services.h"
 #include "vcpu.h"
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +28,7 @@ static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 	if (!vcpu)
 		return;
 	kick_vcpu_init(vcpu);
-	hold_vcpu_init(vcpu);
-	calls_vcpu_init(vcpu);
+	services_vcpu_begins(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
@@ -36,8 +36,7 @@ static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
 	struct vcpu *vcpu = vcpu_get(index);
 	if (!vcpu)
 		return;
-	calls_vcpu_exit(vcpu);
-	hold_vcpu_exit(vcpu);
+	services_vcpu_ends(vcpu);
 	kick_vcpu_exit(vcpu);
 }
 
@@ -76,7 +75,7 @@ static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 	if (kick_needs_code())
 		kick_translate(tb);
 	if (!vcpus_mixed_up())
-		calls_translate(tb);
+		services_translate(tb);
 }
 
 static void on_quit QEMU_CALLBACK_OF_NOTHING
@@ -97,7 +96,7 @@ static void register_callbacks(void)
 	QEMU_REGISTER(qemu_plugin_register_vcpu_exit_cb, plugin.id, on_vcpu_exit);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_idle_cb, plugin.id, on_vcpu_idle);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_resume_cb, plugin.id, on_vcpu_resume);
-	plugin.sees_code |= kick_needs_code() || calls_need_code();
+	plugin.sees_code |= kick_needs_code() || services_need_code();
 	if (plugin.sees_code)
 		QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
 	QEMU_REGISTER(qemu_plugin_register_atexit_cb, plugin.id, on_quit);

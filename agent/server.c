@@ -2,10 +2,9 @@
 #include "server.h"
 
 #include "base/clock.h"
-#include "calls.h"
 #include "hold.h"
 #include "machine/agent/packet_fds.h"
-#include "request.h"
+#include "services.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -82,10 +81,8 @@ static void close_fd(int *fd)
 static void drop_client(unsigned index)
 {
 	struct client *client = &server.client[index];
-	if (index < VMS_AGENT_MAX_CLIENTS) {
-		calls_client_gone(index);
-		hold_close(index);
-	}
+	if (index < VMS_AGENT_MAX_CLIENTS)
+		services_client_gone(index);
 	close_fd(&client->fd);
 	close_fd(&client->pidfd);
 }
@@ -178,17 +175,6 @@ static void greet(unsigned index, struct reply *reply, int *memory)
 	reply->n_fds = 1;
 }
 
-static void answer_hold(const struct request *request, struct reply *reply)
-{
-	const struct vms_agent_hold *hold = (const void *)request->message;
-	if (request->size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
-	    !server.client[request->client].greeted)
-		reply_error(reply, VMS_ERROR_PROTOCOL,
-			    "the request to hold a vCPU is malformed, or comes too early");
-	else
-		hold_request(hold->vcpu);
-}
-
 /* `memory`: as greet. */
 static void answer(const struct request *request, struct reply *reply, int *memory)
 {
@@ -202,17 +188,14 @@ static void answer(const struct request *request, struct reply *reply, int *memo
 			    "%u clients use the agent already: end one of them", request->client);
 		return;
 	}
-	switch (message->kind) {
-	case VMS_AGENT_HELLO: greet(request->client, reply, memory); break;
-	case VMS_AGENT_HOLD: answer_hold(request, reply); break;
-	case VMS_AGENT_CALLS_FUNCTIONS:
-	case VMS_AGENT_CALLS_STACKS:
-	case VMS_AGENT_CALLS_START:
-	case VMS_AGENT_CALLS_STOP: calls_request(request, reply); break;
-	default:
+	const struct service *service = services_find(message->kind);
+	if (message->kind == VMS_AGENT_HELLO)
+		greet(request->client, reply, memory);
+	else if (service)
+		service->answer(request, reply);
+	else
 		reply_error(reply, VMS_ERROR_PROTOCOL, "the agent knows no request of kind %u",
 			    message->kind);
-	}
 }
 
 /* Receives and answers one request. False: the client is to be dropped. */

@@ -8,6 +8,8 @@
  */
 #include "../../agent/calls.h"
 #include "../../agent/hold.h"
+#include "../../agent/server.h"
+#include "../../agent/services.h"
 #include "base/bytes.h"
 #include "fake_qemu.h"
 #include "machine/agent/packet_fds.h"
@@ -299,11 +301,8 @@ static void act(unsigned index, unsigned what)
 		end_holds(index);
 		hold_vcpu_kicked(vcpu);
 		break;
-	case 4:
-		calls_vcpu_exit(vcpu);
-		hold_vcpu_exit(vcpu);
-		break;
-	default: hold_vcpu_init(vcpu); calls_vcpu_init(vcpu);
+	case 4: services_vcpu_ends(vcpu); break;
+	default: services_vcpu_begins(vcpu);
 	}
 }
 
@@ -331,7 +330,7 @@ static void take_step(void)
 		break;
 	}
 	case RUN:
-		if (calls_need_code())
+		if (services_need_code())
 			fake_qemu_run();
 		break;
 	case QUIT: calls_exit(); break;
@@ -404,7 +403,7 @@ static void start(void)
 	g_assert_true(calls_init());
 	init_vcpu(GUINT_TO_POINTER(0));
 	g_thread_join(g_thread_new("vCPU 1", init_vcpu, GUINT_TO_POINTER(1)));
-	hold_vcpu_init(vcpu_get(0));
+	hold_service.vcpu_begins(vcpu_get(0));
 	leave_socket();
 	g_assert_true(server_start(world.path, 4));
 	atexit(stop);
