@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What differs between the guests' processors: registers, privilege, and how code goes on.
+ * What differs between the guests' processors: registers, privilege, and branches.
  */
 #pragma once
 
 #include "branch.h"
-#include "flow.h"
+#include "privilege.h"
 
 struct block;
 struct vcpu;
@@ -39,7 +39,7 @@ enum {
 	X86_CR4,
 	X86_CR8,
 	X86_EFER,
-	/* QEMU keeps these, and has no handle for them. */
+	/* QEMU keeps these, but has no handle for them. */
 	X86_STAR,
 	X86_LSTAR,
 	X86_CSTAR,
@@ -90,26 +90,26 @@ struct arch {
 	const char *const *regs; /* as QEMU's gdb descriptions name them; at most
 				    VMS_AGENT_MAX_REGS */
 	/*
-	 * Reads a register that QEMU has no handle for from its state of the vCPU (internals.h).
-	 * False: it is not there. NULL: there are no such registers.
+	 * Reads a register that QEMU has no handle for (internals.h). False: QEMU does not have it.
+	 * NULL: there are no such registers.
 	 */
 	bool (*read_state)(void *qemu_vcpu, unsigned reg, uint64_t *ret);
 	unsigned n_regs;
 	unsigned sp, pc;
-	unsigned function_align; /* functions begin at multiples of it */
-	/* Blocks of a kernel that are translated before it is looked for; a power of two. */
+	unsigned function_align; /* functions begin at multiples of this */
+	/* After how many translated blocks of a kernel the first look is asked for; a power of two.
+	 */
 	unsigned first_look;
-	/* Privilege of what the vCPU runs: 0 user, 3 the most. In a callback that may read
-	 * registers. */
+	/* Returns the rank of what the vCPU runs. In a callback that may read registers. */
 	unsigned (*rank)(struct vcpu *vcpu);
 	struct branch (*branch)(const uint8_t *bytes, size_t size);
-	/* The address of code that is in a register of this number of the processor's. */
+	/* Returns the address of code in the register that the processor numbers like this. */
 	uint64_t (*code_register)(unsigned vcpu, unsigned number);
-	/* Waits for an interrupt? */
+	/* True if the instruction waits for an interrupt. */
 	bool (*halts)(const uint8_t *bytes, size_t size);
-	/* Puts a trace's callbacks into a block of code. */
+	/* Puts the callbacks of a trace into a block. */
 	void (*instrument)(struct block *block);
-	struct flow_levels levels;
+	struct privilege_levels levels;
 };
 
 extern const struct arch arch_x86_64, arch_aarch64;

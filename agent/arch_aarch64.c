@@ -64,7 +64,7 @@ static const char *const registers[A64_N_REGS] = {
 	[A64_ID_AA64MMFR2_EL1] = "ID_AA64MMFR2_EL1",
 };
 
-/* In AArch32, which has no EL0 … EL3 in these bits, user mode is 0 there, too. */
+/* AArch32 has no EL0 … EL3 in these bits, but user mode is 0 there too. */
 static unsigned a64_rank(struct vcpu *vcpu)
 {
 	uint64_t cpsr = 0;
@@ -74,14 +74,14 @@ static unsigned a64_rank(struct vcpu *vcpu)
 	return cpsr >> 2 & 3;
 }
 
-/* wfi; after wfe others get their turn, but it goes on by itself. */
+/* wfi. After wfe a vCPU continues by itself. */
 static bool a64_halts(const uint8_t *bytes, size_t size)
 {
 	static const uint8_t wfi[] = { 0x7f, 0x20, 0x03, 0xd5 };
 	return size == sizeof(wfi) && memcmp(bytes, wfi, sizeof(wfi)) == 0;
 }
 
-/* Without what pointer authentication and tags put above it. */
+/* Removes what pointer authentication and tags put into the upper bits. */
 static uint64_t a64_code_register(unsigned vcpu, unsigned number)
 {
 	uint64_t va = number <= 30 ? vcpu_value(vcpu, A64_X0 + number) : 0;
@@ -95,7 +95,7 @@ const struct arch arch_aarch64 = {
 	.sp = A64_SP,
 	.pc = A64_PC,
 	.function_align = 4,
-	.first_look = 1024, /* it moves itself while it runs already (up to Linux 6.5) */
+	.first_look = 1024, /* the kernel moves itself while it runs (up to Linux 6.5) */
 	.rank = a64_rank,
 	.branch = branch_aarch64,
 	.code_register = a64_code_register,

@@ -17,7 +17,7 @@ static const char *const registers[X86_N_REGS] = {
 	"sysenter_eip", "xcr0",
 };
 
-/* What QEMU's table for migrations calls those that it has no handle for. */
+/* Names in QEMU's table for migrations of registers that have no handle. */
 static const char *const states[X86_N_REGS] = {
 	[X86_STAR] = "env.star",
 	[X86_LSTAR] = "env.lstar",
@@ -61,7 +61,7 @@ static unsigned x86_rank(struct vcpu *vcpu)
 	vcpu_read(vcpu, X86_CS, &cs);
 	if ((cs & 3) == 0)
 		return 3;
-	/* In real mode and virtual-8086 mode it is no selector. */
+	/* In real mode and virtual-8086 mode cs is no selector. */
 	vcpu_read(vcpu, X86_CR0, &cr0);
 	vcpu_read(vcpu, X86_EFLAGS, &eflags);
 	if (!(cr0 & CR0_PE))
@@ -89,7 +89,7 @@ const struct arch arch_x86_64 = {
 	.sp = X86_RSP,
 	.pc = X86_RIP,
 	.function_align = 16, /* as compilers place them */
-	.first_look = 16,     /* it has been moved to its place before */
+	.first_look = 16,     /* the kernel has been moved to its place before */
 	.rank = x86_rank,
 	.branch = branch_x86,
 	.code_register = x86_code_register,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one instruction does to the flow of calls, by its bytes alone. The length of the bytes,
- * which QEMU knows, tells 16, 32 and 64-bit x86 code apart as far as is needed here.
+ * What one instruction does to the calls, by its bytes alone. QEMU knows how many bytes it has, and
+ * their number tells 16, 32 and 64-bit x86 code apart as far as is needed here.
  */
 #pragma once
 
@@ -21,18 +21,19 @@ enum branch_kind {
 	BRANCH_JUMP_MEMORY,
 	BRANCH_FAR,		 /* x86: a call, jump or return that loads cs */
 	BRANCH_EXCEPTION_RETURN, /* iret, sysret, sysexit; eret */
-	BRANCH_STACK_LOAD,	 /* the stack pointer gets a value that is not made of itself or of
-				    the frame pointer */
-	BRANCH_REPEAT,		 /* x86: a string instruction with rep */
+	BRANCH_STACK_LOAD, /* sets the stack pointer from neither itself nor the frame pointer */
+	BRANCH_REPEAT,	   /* x86: a string instruction with rep */
 };
 
 struct branch {
 	enum branch_kind kind;
-	/* Register that holds the target, as the instruction numbers it; RETURN: aarch64's x30 */
+	/* The register that holds the target, as the instruction numbers it. aarch64's RETURN: x30
+	 */
 	uint8_t reg;
-	bool fixed; /* CALL_MEMORY, JUMP_MEMORY: no register but the pc tells where the target lies
-		     */
-	int64_t displacement; /* direct: of the target from the next instruction */
+	/* CALL_MEMORY, JUMP_MEMORY: the address of the target in memory depends on no register but
+	 * pc */
+	bool fixed;
+	int64_t displacement; /* direct branches: of the target from the next instruction */
 };
 
 struct branch branch_x86(const uint8_t *bytes, size_t size);

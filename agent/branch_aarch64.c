@@ -4,7 +4,7 @@
 #define SP 31
 #define FP 29
 
-/* Displacements are of the instruction itself and count words. */
+/* The instruction holds the displacement from itself, in words. */
 static struct branch direct(enum branch_kind kind, uint32_t insn, unsigned shift, unsigned bits)
 {
 	uint64_t sign = 1ULL << (bits - 1);

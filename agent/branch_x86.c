@@ -33,7 +33,7 @@ static struct insn skip_prefixes(const uint8_t *bytes, size_t size)
 	return insn;
 }
 
-/* The rest of the instruction, from `from` on, is a signed number. */
+/* Returns the rest of the instruction, from `from` on, as a signed number. */
 static int64_t displacement(const struct insn *insn, size_t from)
 {
 	uint64_t value = 0;
@@ -57,7 +57,7 @@ static struct branch of_kind(enum branch_kind kind)
 	return (struct branch) { .kind = kind };
 }
 
-/* Opcode ff: what it does is told by its second byte. */
+/* Opcode ff: its second byte says what it does. */
 static struct branch group5(const struct insn *insn)
 {
 	uint8_t modrm = insn->bytes[1], operation = modrm >> 3 & 7;
@@ -78,7 +78,7 @@ static struct branch group5(const struct insn *insn)
 	return of_kind(operation == 3 || operation == 5 ? BRANCH_FAR : BRANCH_NONE);
 }
 
-/* mov and xchg whose destination may be rsp; lea is a computation with rsp or rbp. */
+/* mov and xchg may load rsp; lea computes from rsp or rbp. */
 static struct branch stack_load(const struct insn *insn)
 {
 	uint8_t opcode = insn->bytes[0], modrm = insn->bytes[1];

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for traces. A trace is made in the server's thread; it begins, or changes, when QEMU has
- * stopped all vCPUs for us and forgotten all translated code. It ends at once: what is still
- * translated finds no trace, and is forgotten when QEMU gets to it.
+ * Requests for traces. The server's thread makes a trace. It begins, or changes, when QEMU has
+ * stopped all vCPUs and forgotten all translated code. It ends at once: code that is still
+ * instrumented finds no trace, and is forgotten when QEMU gets to it.
  */
 #include "calls.h"
 
-#include "call.h"
 #include "hold.h"
+#include "instrument.h"
+#include "kick.h"
 #include "linux_task.h"
 #include "look.h"
-#include "plugin.h"
+#include "retranslate.h"
 #include "trace.h"
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 #define MAX_STACKS_SIZE (64U << 20)
 #define BEGIN_US	G_TIME_SPAN_SECOND
 
-/* What the client sent before it starts: read and checked. */
+/* Tables that a client sends before START. They are read and checked. */
 struct tables {
 	struct vms_agent_function *functions;
 	size_t n_functions;
@@ -33,19 +34,20 @@ struct tables {
 	size_t stacks_size;
 };
 
-/* What begins when the code is translated anew. */
+/* A START that takes effect when the code is translated anew. */
 struct start {
-	bool update; /* the trace that goes on gets other options and functions */
+	bool update; /* gives the current trace other options and functions */
 	struct vms_agent_calls options;
 	struct tables tables;
 };
 
 static struct {
 	GMutex lock;
-	struct trace *trace; /* the one that goes on, or waits to begin */
-	unsigned client;     /* whose it is */
+	struct trace *trace; /* the current one, or one that waits to begin; NULL: none */
+	unsigned client;     /* that traces */
+	pid_t pid;	     /* of that client; 0: unknown */
 	struct tables tables[VMS_AGENT_MAX_CLIENTS];
-	GSList *starts; /* struct start of this trace that are still to begin */
+	GSList *starts; /* struct start of this trace that have not taken effect */
 	GCond begun;
 } calls;
 
@@ -58,7 +60,7 @@ static void tables_clear(struct tables *tables)
 
 /* ---- tables ------------------------------------------------------------------ */
 
-/* The file's content, of malloc; NULL: errno tells. */
+/* Returns the first `size` bytes of a file, from malloc. NULL: errno tells. */
 static void *read_file(int fd, size_t size)
 {
 	struct stat stat;
@@ -89,7 +91,7 @@ static bool are_sorted(const struct vms_agent_function *functions, size_t n)
 	return true;
 }
 
-static void take_functions(struct tables *tables, size_t size, int fd, struct reply *reply)
+static void receive_functions(struct tables *tables, size_t size, int fd, struct reply *reply)
 {
 	size_t n = size / sizeof(struct vms_agent_function);
 	struct vms_agent_function *functions;
@@ -112,7 +114,7 @@ static void take_functions(struct tables *tables, size_t size, int fd, struct re
 	}
 }
 
-/* The stack at `offset`, which moves on to the next; NULL: none is whole. */
+/* Returns the stack at `offset` and moves `offset` past it. NULL: no whole stack is left. */
 static const struct vms_agent_stack *next_stack(const struct tables *tables, size_t *offset)
 {
 	const struct vms_agent_stack *stack;
@@ -127,7 +129,7 @@ static const struct vms_agent_stack *next_stack(const struct tables *tables, siz
 	return stack;
 }
 
-static void take_stacks(struct tables *tables, size_t size, int fd, struct reply *reply)
+static void receive_stacks(struct tables *tables, size_t size, int fd, struct reply *reply)
 {
 	size_t end = 0;
 	struct tables read = { .stacks_size = size };
@@ -154,21 +156,22 @@ static void take_stacks(struct tables *tables, size_t size, int fd, struct reply
 	reply_ok(reply);
 }
 
-static void take_table(struct tables *tables, const struct vms_agent_message *message, size_t size,
-		       int fd, struct reply *reply)
+static void receive_table(const struct request *request, struct reply *reply)
 {
-	const struct vms_agent_table *table = (const void *)message;
-	if (size != sizeof(*table) || fd < 0)
+	const struct vms_agent_table *table = (const void *)request->message;
+	struct tables *tables = &calls.tables[request->client];
+	if (request->size != sizeof(*table) || request->fd < 0)
 		reply_error(reply, VMS_ERROR_PROTOCOL, "a table's message has no file with it");
-	else if (message->kind == VMS_AGENT_CALLS_FUNCTIONS)
-		take_functions(tables, table->size, fd, reply);
+	else if (table->message.kind == VMS_AGENT_CALLS_FUNCTIONS)
+		receive_functions(tables, table->size, request->fd, reply);
 	else
-		take_stacks(tables, table->size, fd, reply);
+		receive_stacks(tables, table->size, request->fd, reply);
 }
 
 /* ---- beginning ----------------------------------------------------------------- */
 
-static void seed(struct trace *trace, const struct tables *tables)
+/* Opens the calls of the client's stacks. No vCPU is in guest code. */
+static void open_stacks(struct trace *trace, const struct tables *tables)
 {
 	struct vcpu *here = vcpu_current();
 	const struct vms_agent_stack *stack;
@@ -176,16 +179,16 @@ static void seed(struct trace *trace, const struct tables *tables)
 		unsigned vcpu = stack->vcpu < trace->n ? stack->vcpu : 0;
 		struct tracer *tracer = &trace->tracer[vcpu];
 		uint64_t time = tracer_time(tracer, vcpu);
-		if (!tracer->flow)
+		if (!tracer->tracker)
 			continue;
 		if (stack->task && stack->vcpu < trace->n && here)
 			task_switch(tracer, here, stack->task, time);
-		flow_seed(tracer->flow, stack, (const void *)(stack + 1), time);
+		track_open_calls(tracer->tracker, stack, (const void *)(stack + 1), time);
 	}
 }
 
-/* No vCPU is in guest code. */
-static void begin(void *data)
+/* Makes a START take effect. No vCPU is in guest code. */
+static void begin_trace(void *data)
 {
 	struct start *start = data;
 	g_mutex_lock(&calls.lock);
@@ -196,7 +199,7 @@ static void begin(void *data)
 				     start->tables.n_functions);
 			start->tables.functions = NULL;
 		}
-		seed(calls.trace, &start->tables);
+		open_stacks(calls.trace, &start->tables);
 		atomic_store(&trace_current, calls.trace);
 		g_cond_broadcast(&calls.begun);
 	}
@@ -205,8 +208,8 @@ static void begin(void *data)
 	free(start);
 }
 
-/* NULL: they are in order. */
-static const char *check(const struct vms_agent_calls *options, size_t size)
+/* Returns what is wrong with the options; NULL: nothing. */
+static const char *check_options(const struct vms_agent_calls *options, size_t size)
 {
 	const uint32_t offsets[] = { options->task_pid, options->task_tgid, options->task_mm,
 				     options->task_comm };
@@ -245,11 +248,11 @@ static bool make_trace(const struct vms_agent_calls *options, struct tables *tab
 }
 
 /* The lock is held. NULL: the reply says why. */
-static struct start *prepare(unsigned client, const struct vms_agent_calls *options, size_t size,
-			     struct reply *reply)
+static struct start *prepare_start(const struct request *request, struct reply *reply)
 {
-	struct tables *tables = &calls.tables[client];
-	const char *wrong = check(options, size);
+	const struct vms_agent_calls *options = (const void *)request->message;
+	struct tables *tables = &calls.tables[request->client];
+	const char *wrong = check_options(options, request->size);
 	if (wrong) {
 		reply_error(reply, VMS_ERROR_PROTOCOL, "cannot trace calls: %s", wrong);
 		return NULL;
@@ -261,10 +264,9 @@ static struct start *prepare(unsigned client, const struct vms_agent_calls *opti
 			"them up: start it with -accel tcg,thread=multi, or with -smp 1");
 		return NULL;
 	}
-	if (calls.trace && calls.client != client) {
+	if (calls.trace && calls.client != request->client) {
 		reply_error(reply, VMS_ERROR_BUSY,
-			    "cannot trace calls: process %d traces them already",
-			    (int)server_client_pid(calls.client));
+			    "cannot trace calls: process %d traces them already", (int)calls.pid);
 		return NULL;
 	}
 	struct start *start = calloc(1, sizeof(*start));
@@ -275,7 +277,7 @@ static struct start *prepare(unsigned client, const struct vms_agent_calls *opti
 	start->update = calls.trace;
 	start->options = *options;
 	if (start->update) {
-		/* What the streams, the memory and the times are of stays. */
+		/* Streams, memory and clock stay as they are. */
 		start->options.by = calls.trace->options.by;
 		start->options.clock = calls.trace->options.clock;
 		start->options.ring_size = calls.trace->options.ring_size;
@@ -286,7 +288,8 @@ static struct start *prepare(unsigned client, const struct vms_agent_calls *opti
 	}
 	start->tables = *tables;
 	*tables = (struct tables) { 0 };
-	calls.client = client;
+	calls.client = request->client;
+	calls.pid = request->pid;
 	calls.starts = g_slist_append(calls.starts, start);
 	return start;
 }
@@ -300,8 +303,9 @@ static bool is_any_vcpu_held(void)
 }
 
 /*
- * Waits until the trace has begun, so that a client that resumes the machine then misses no call.
- * A vCPU that is held begins it when it is released, before it executes anything.
+ * Waits until the trace has begun, so that a client that resumes the machine afterwards misses no
+ * call. While a vCPU is held this does not wait: that vCPU begins the trace when it is released,
+ * before it executes anything.
  */
 static void wait_until_begun(const struct start *start)
 {
@@ -315,8 +319,8 @@ static void wait_until_begun(const struct start *start)
 	g_mutex_unlock(&calls.lock);
 }
 
-/* A vCPU that waits for it goes on with what the client has just told. */
-static void answer_look(unsigned client)
+/* Ends the wait of a vCPU that asked the client for a look. */
+static void answer_look_of(unsigned client)
 {
 	g_mutex_lock(&calls.lock);
 	if (calls.trace && calls.client == client)
@@ -324,24 +328,26 @@ static void answer_look(unsigned client)
 	g_mutex_unlock(&calls.lock);
 }
 
-static void start(unsigned client, const struct vms_agent_message *message, size_t size,
-		  struct reply *reply)
+static void start_trace(const struct request *request, struct reply *reply)
 {
 	g_mutex_lock(&calls.lock);
-	struct start *start = prepare(client, (const void *)message, size, reply);
+	struct start *start = prepare_start(request, reply);
 	g_mutex_unlock(&calls.lock);
 	if (!start)
 		return;
-	plugin_retranslate(begin, start);
-	answer_look(client);
-	if (!call_needs_code())
+	retranslate_code(begin_trace, start);
+	answer_look_of(request->client);
+	if (!kick_needs_code())
 		wait_until_begun(start);
 }
 
 /* ---- ending ---------------------------------------------------------------------- */
 
-/* The client's trace, which is the caller's alone from here on; NULL: it has none. */
-static struct trace *take(unsigned client, bool abandon)
+/*
+ * Takes the client's trace away from all vCPUs: it is the caller's alone from here on. `abandon`:
+ * nobody reads its rings any more. NULL: the client has no trace.
+ */
+static struct trace *take_trace(unsigned client, bool abandon)
 {
 	struct trace *trace = NULL;
 	g_mutex_lock(&calls.lock);
@@ -357,47 +363,46 @@ static struct trace *take(unsigned client, bool abandon)
 	return trace;
 }
 
-static void stop(unsigned client, struct reply *reply)
+static void stop_trace(unsigned client, struct reply *reply)
 {
-	struct trace *trace = take(client, false);
+	struct trace *trace = take_trace(client, false);
 	if (!trace) {
 		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client traces no calls");
 		return;
 	}
 	trace_finish(trace);
 	trace_free(trace);
-	plugin_retranslate(NULL, NULL);
+	retranslate_code(NULL, NULL);
 	reply_ok(reply);
 }
 
-void calls_client_gone(unsigned client)
+static void end_client(unsigned client)
 {
-	struct trace *trace = take(client, true);
+	struct trace *trace = take_trace(client, true);
 	tables_clear(&calls.tables[client]);
 	if (!trace)
 		return;
 	trace_free(trace);
-	plugin_retranslate(NULL, NULL);
+	retranslate_code(NULL, NULL);
 }
 
 void calls_exit(void)
 {
-	struct trace *trace = take(calls.client, false);
+	struct trace *trace = take_trace(calls.client, false);
 	if (!trace)
 		return;
 	trace_finish(trace);
 	trace_free(trace);
 }
 
-/* ---- requests -------------------------------------------------------------------- */
+/* ---- the service -------------------------------------------------------------------- */
 
-void calls_request(unsigned client, const struct vms_agent_message *message, size_t size, int fd,
-		   struct reply *reply)
+static void answer(const struct request *request, struct reply *reply)
 {
-	switch (message->kind) {
-	case VMS_AGENT_CALLS_START: start(client, message, size, reply); break;
-	case VMS_AGENT_CALLS_STOP: stop(client, reply); break;
-	default: take_table(&calls.tables[client], message, size, fd, reply);
+	switch (request->message->kind) {
+	case VMS_AGENT_CALLS_START: start_trace(request, reply); break;
+	case VMS_AGENT_CALLS_STOP: stop_trace(request->client, reply); break;
+	default: receive_table(request, reply);
 	}
 }
 
@@ -408,7 +413,7 @@ bool calls_init(void)
 	return trace_init();
 }
 
-bool calls_need_code(void)
+static bool needs_code(void)
 {
 	g_mutex_lock(&calls.lock);
 	bool any = calls.trace;
@@ -416,7 +421,7 @@ bool calls_need_code(void)
 	return any;
 }
 
-void calls_vcpu_init(struct vcpu *vcpu)
+static void begin_vcpu(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
@@ -424,14 +429,14 @@ void calls_vcpu_init(struct vcpu *vcpu)
 	if (!trace_reserve(tracer->trace, vcpu->index)) {
 		fprintf(stderr, "vmscope agent: calls of vCPU %u are not traced: %s\n", vcpu->index,
 			g_strerror(errno));
-		flow_free(tracer->flow);
-		tracer->flow = NULL;
+		call_tracker_free(tracer->tracker);
+		tracer->tracker = NULL;
 	}
 	tracer_leave(vcpu->index);
 }
 
-/* Its index may be used again. */
-void calls_vcpu_exit(struct vcpu *vcpu)
+/* Ends what is open: another vCPU may get the index. */
+static void end_vcpu(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
@@ -439,3 +444,14 @@ void calls_vcpu_exit(struct vcpu *vcpu)
 	tracer_restart(tracer, vcpu->index);
 	tracer_leave(vcpu->index);
 }
+
+const struct service calls_service = {
+	.first_kind = VMS_AGENT_CALLS_FUNCTIONS,
+	.last_kind = VMS_AGENT_CALLS_STOP,
+	.answer = answer,
+	.client_gone = end_client,
+	.needs_code = needs_code,
+	.translate = instrument_block,
+	.vcpu_begins = begin_vcpu,
+	.vcpu_ends = end_vcpu,
+};

@@ -24,7 +24,7 @@ static bool is_invariant(void)
 	return known > 0;
 }
 
-/* Both at one moment: of some tries the one that took the least. */
+/* Reads counter and CLOCK_MONOTONIC at one moment. Of some tries it takes the shortest. */
 static uint64_t read_both(uint64_t *ns)
 {
 	uint64_t best = UINT64_MAX, ticks = 0;
@@ -40,15 +40,16 @@ static uint64_t read_both(uint64_t *ns)
 	return ticks;
 }
 
-static uint64_t at(const struct clock *clock, uint64_t ticks)
+/* What this clock says at `ticks`. */
+static uint64_t ns_at(const struct clock *clock, uint64_t ticks)
 {
 	return clock->base_ns + (uint64_t)((wide)(ticks - clock->base_ticks) * clock->rate >> 32);
 }
 
-/* Goes on evenly where the clock was nearly right, so that it does not step. */
-static void steer(struct clock *clock, uint64_t ticks, uint64_t ns)
+/* Corrects the rate. A clock that was nearly right does not step, but catches up evenly. */
+static void correct_rate(struct clock *clock, uint64_t ticks, uint64_t ns)
 {
-	uint64_t elapsed = ticks - clock->base_ticks, says = at(clock, ticks);
+	uint64_t elapsed = ticks - clock->base_ticks, says = ns_at(clock, ticks);
 	int64_t error = (int64_t)(ns - says);
 	uint64_t rate = (uint64_t)(((wide)(ns - clock->true_ns) << 32) / elapsed);
 	clock->interval = (uint64_t)(((wide)INTERVAL_NS << 32) / (rate ? rate : 1));
@@ -60,14 +61,15 @@ static void steer(struct clock *clock, uint64_t ticks, uint64_t ns)
 	}
 }
 
-static uint64_t compare(struct clock *clock)
+/* Compares the clock with CLOCK_MONOTONIC and corrects it. Returns the time. */
+static uint64_t compare_with_monotonic(struct clock *clock)
 {
 	uint64_t ns, ticks = read_both(&ns);
 	bool usable = clock->interval && ticks > clock->base_ticks && ns >= clock->true_ns;
 	if (usable && ns - clock->true_ns < FIRST_NS)
 		return ns;
 	if (usable) {
-		steer(clock, ticks, ns);
+		correct_rate(clock, ticks, ns);
 	} else {
 		clock->base_ns = ns;
 		clock->interval = 1;
@@ -83,7 +85,7 @@ uint64_t clock_read(struct clock *clock)
 		return vms_clock_now_ns();
 	uint64_t elapsed = __rdtsc() - clock->base_ticks;
 	if (__builtin_expect(elapsed >= clock->interval, 0))
-		return compare(clock);
+		return compare_with_monotonic(clock);
 	return clock->base_ns + (elapsed * clock->rate >> 32);
 }
 

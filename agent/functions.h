@@ -8,7 +8,7 @@
 
 #define FUNCTIONS_HINTS 4096 /* bits */
 
-/* What makes a call of a function other than any call. */
+/* Flags with which a call is more than a call. */
 #define FUNCTIONS_SPECIAL                                                                          \
 	(VMS_AGENT_FUNCTION_TRANSPARENT | VMS_AGENT_FUNCTION_ONLY | VMS_AGENT_FUNCTION_NOT |       \
 	 VMS_AGENT_FUNCTION_START | VMS_AGENT_FUNCTION_STOP)
@@ -18,17 +18,17 @@ struct functions {
 	size_t n;
 	uint32_t *index; /* hash of the address → place in `all` + 1, or 0 */
 	unsigned shift;	 /* of the hash */
-	uint64_t flags;	 /* of any of them */
-	/* Bit by hash: such a function may be special. Few are, and most calls are told by it. */
+	uint64_t flags;	 /* of all of them together */
+	/* Bit by hash: a function with that hash may be special. Decides for most calls at once. */
 	uint64_t hints[FUNCTIONS_HINTS / 64];
 };
 
-/* Takes `all` (of malloc), also where it fails for want of memory. */
+/* Takes ownership of `all` (from malloc), also on failure. False: no memory. */
 bool functions_init(struct functions *functions, struct vms_agent_function *all, size_t n);
 void functions_clear(struct functions *functions);
-/* Flags, or -1 where none begins at `va`. */
+/* Returns the flags of the function that begins at `va`; -1: none does. */
 int functions_find(const struct functions *functions, uint64_t va);
-/* The begin of the one that `va` lies in, as far as the table tells; 0: none. Takes longer. */
+/* Returns the begin of the function that `va` seems to lie in; 0: none. Slower than a find. */
 uint64_t functions_containing(const struct functions *functions, uint64_t va);
 
 static inline uint64_t functions_hash(uint64_t va)
@@ -36,7 +36,7 @@ static inline uint64_t functions_hash(uint64_t va)
 	return va * 0x9e3779b97f4a7c15ULL;
 }
 
-/* False: `va` is no special function. */
+/* False: `va` is certainly no special function. */
 static inline bool functions_hint(const struct functions *functions, uint64_t va)
 {
 	uint64_t bit = functions_hash(va) / (UINT64_MAX / FUNCTIONS_HINTS + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold.h"
 
-#include "call.h"
 #include "internals.h"
+#include "kick.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -16,23 +16,24 @@
 #define MICROSECOND 1000
 #define MILLISECOND (1000 * MICROSECOND)
 
-/* A vCPU spins so long for a release before it sleeps: to wake it up takes as long as a sample. */
+/* How long a vCPU spins for its release before it sleeps: waking it takes as long as a sample. */
 #define SPIN_NS (300 * MICROSECOND)
-/* A glance of a client that is where it should be takes a third of this. */
-#define GLANCE_NS (30 * MICROSECOND)
-/* It looks so often whether its client is still there. */
+/* How long a brief hold lasts. A client that runs without delay needs a third of this. */
+#define BRIEF_NS (30 * MICROSECOND)
+/* How long a vCPU sleeps before it checks whether its client is still there. */
 #define SLICE_NS (100 * MILLISECOND)
-/* QEMU's big lock is held by what goes on from a halt: it waits no longer for a release there. */
+/* How long a vCPU that goes on from a halt waits for its release: it holds QEMU's big lock. */
 #define RESUME_NS MILLISECOND
 
-/* What a client maps. Threads of vCPUs use it between enter() and leave() only. */
+/* The memory of a client. Threads use it only between view_enter and view_leave. */
 static struct view {
 	_Atomic(struct vms_agent_shared *) shared; /* NULL: no client */
 	atomic_uint users;
 	size_t size;
 } views[VMS_AGENT_MAX_CLIENTS];
 
-static struct vms_agent_shared *enter(struct view *view)
+/* NULL: there is no client, and nothing to leave. */
+static struct vms_agent_shared *view_enter(struct view *view)
 {
 	atomic_fetch_add(&view->users, 1);
 	struct vms_agent_shared *shared = atomic_load(&view->shared);
@@ -41,7 +42,7 @@ static struct vms_agent_shared *enter(struct view *view)
 	return shared;
 }
 
-static void leave(struct view *view)
+static void view_leave(struct view *view)
 {
 	atomic_fetch_sub(&view->users, 1);
 }
@@ -77,32 +78,37 @@ static void break_hold(struct vms_agent_vcpu *slot)
 	futex_wake(&slot->held);
 }
 
-/* Does the vCPU come by itself, and with QEMU's lock? Then it may bring memory along. */
-enum visit { COMES, IS_AWAY };
+/* Who grants a hold: the vCPU in its own thread, or the agent for a vCPU that is halted. */
+enum granted_by { BY_VCPU, FOR_HALTED };
 
-static void bring(struct vms_agent_vcpu *slot, enum visit visit)
+/*
+ * Copies the memory that the client wants along. Only a vCPU that was kicked by QEMU's queue can do
+ * that, because it holds QEMU's big lock.
+ */
+static void copy_prefetch(struct vms_agent_vcpu *slot, enum granted_by by)
 {
-	bool may_read = visit == COMES && !call_needs_code();
-	uint32_t n = MIN(*(volatile uint32_t *)&slot->n_parts, VMS_AGENT_MAX_PARTS);
+	bool may_read = by == BY_VCPU && !kick_needs_code();
+	uint32_t n = MIN(*(volatile uint32_t *)&slot->n_prefetch, VMS_AGENT_MAX_PREFETCH);
 	for (uint32_t i = 0; i < n; i++)
-		slot->brought[i] = may_read && internals_read_ram(slot->part[i], slot->content[i],
-								  VMS_AGENT_PART);
+		slot->is_prefetched[i] =
+			may_read && internals_read_ram(slot->prefetch_hva[i], slot->prefetched[i],
+						       VMS_AGENT_PREFETCH_SIZE);
 }
 
-/* Tells a client that wants the vCPU that it has it. */
-static void grant(struct vms_agent_vcpu *slot, const struct vcpu *vcpu, enum visit visit)
+/* Tells a client that wants the vCPU that it is held. */
+static void grant(struct vms_agent_vcpu *slot, const struct vcpu *vcpu, enum granted_by by)
 {
-	uint32_t wanted = atomic_load(&slot->wanted) & ~VMS_AGENT_STAY;
+	uint32_t wanted = atomic_load(&slot->wanted) & ~VMS_AGENT_PIN;
 	if (!wanted || wanted == atomic_load(&slot->held))
 		return;
 	memcpy(slot->regs, vcpu->regs, vcpu_arch()->n_regs * sizeof(vcpu->regs[0]));
 	memcpy(slot->has_regs, vcpu->has_regs, sizeof(slot->has_regs));
-	bring(slot, visit);
+	copy_prefetch(slot, by);
 	atomic_store(&slot->held, wanted);
 	futex_wake(&slot->held);
 }
 
-/* Waits while the client of the view wants just this hold, at most until `deadline`. */
+/* Waits while the view's client wants this very hold, until `deadline` at most. */
 static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uint32_t wanted,
 			     uint64_t deadline)
 {
@@ -110,61 +116,62 @@ static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uin
 	if (!n_cpus)
 		n_cpus = g_get_num_processors();
 	uint64_t now = now_ns();
-	/* Where no CPU is to spare, the client needs this one. */
+	/* If the host has no spare CPU, the client needs this one. */
 	uint64_t spin_end = n_cpus > vcpus_max() ? now + SPIN_NS : now;
 	while (now < deadline && atomic_load(&view->shared) &&
 	       atomic_load(&slot->wanted) == wanted) {
-		if (now >= spin_end && wanted & VMS_AGENT_STAY)
+		if (now >= spin_end && wanted & VMS_AGENT_PIN)
 			futex_wait(&slot->wanted, wanted, deadline - now);
 		else if (now >= spin_end)
-			sched_yield(); /* a glance is over before who sleeps is woken up */
+			sched_yield(); /* a brief hold ends before a sleeper would wake up */
 		now = now_ns();
 	}
 }
 
-/* Grants the vCPU, which executes nothing, to all that want it. */
-static void grant_all(const struct vcpu *vcpu, enum visit visit)
+/* Grants the vCPU to all clients that want it. It executes nothing meanwhile. */
+static void grant_all(const struct vcpu *vcpu, enum granted_by by)
 {
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
-		struct vms_agent_shared *shared = enter(&views[i]);
+		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
 			continue;
-		grant(&shared->vcpu[vcpu->index], vcpu, visit);
-		leave(&views[i]);
+		grant(&shared->vcpu[vcpu->index], vcpu, by);
+		view_leave(&views[i]);
 	}
 }
 
-static uint64_t patience_ns(uint32_t wanted)
+/* How long a hold lasts before the vCPU checks again, or ends it if it is brief. */
+static uint64_t duration_ns(uint32_t wanted)
 {
-	return wanted & VMS_AGENT_STAY ? SLICE_NS : GLANCE_NS;
+	return wanted & VMS_AGENT_PIN ? SLICE_NS : BRIEF_NS;
 }
 
-/* The end of a glance, unless its client has just changed its mind. */
-static void go_on(struct vms_agent_vcpu *slot, uint32_t wanted)
+/* Ends a brief hold, unless its client has just pinned the vCPU. */
+static void end_brief_hold(struct vms_agent_vcpu *slot, uint32_t wanted)
 {
-	if (!(wanted & VMS_AGENT_STAY))
+	if (!(wanted & VMS_AGENT_PIN))
 		atomic_compare_exchange_strong(&slot->wanted, &wanted, 0);
 }
 
-/* Is it held, or to be held? Then waits for the end of one client's hold. */
+/* Waits for the end of one client's hold. False: no client wants the vCPU. */
 static bool wait_once(struct vcpu *vcpu)
 {
 	bool waited = false;
 	for (unsigned i = 0; !waited && i < VMS_AGENT_MAX_CLIENTS; i++) {
-		struct vms_agent_shared *shared = enter(&views[i]);
+		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
 			continue;
 		struct vms_agent_vcpu *slot = &shared->vcpu[vcpu->index];
 		uint32_t wanted = atomic_load(&slot->wanted);
 		waited = wanted;
 		if (waited) {
-			grant_all(vcpu, COMES);
-			call_begin_wait();
-			wait_for_release(&views[i], slot, wanted, now_ns() + patience_ns(wanted));
-			call_end_wait();
-			go_on(slot, wanted);
+			grant_all(vcpu, BY_VCPU);
+			kick_begin_wait();
+			wait_for_release(&views[i], slot, wanted, now_ns() + duration_ns(wanted));
+			kick_end_wait();
+			end_brief_hold(slot, wanted);
 		}
-		leave(&views[i]);
+		view_leave(&views[i]);
 	}
 	return waited;
 }
@@ -173,26 +180,26 @@ static bool is_wanted(const struct vcpu *vcpu)
 {
 	bool wanted = false;
 	for (unsigned i = 0; !wanted && i < VMS_AGENT_MAX_CLIENTS; i++) {
-		struct vms_agent_shared *shared = enter(&views[i]);
+		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
 			continue;
 		wanted = atomic_load(&shared->vcpu[vcpu->index].wanted);
-		leave(&views[i]);
+		view_leave(&views[i]);
 	}
 	return wanted;
 }
 
-/* With the vCPU's lock held. */
+/* Sets the vCPU's state here and for all clients. The vCPU's lock is held. */
 static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
 {
 	vcpu->state = state;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
-		struct vms_agent_shared *shared = enter(&views[i]);
+		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
 			continue;
 		shared->vcpu[vcpu->index].thread = vcpu->thread;
 		atomic_store(&shared->vcpu[vcpu->index].state, state);
-		leave(&views[i]);
+		view_leave(&views[i]);
 	}
 }
 
@@ -203,7 +210,7 @@ static void set_running(struct vcpu *vcpu)
 	g_mutex_unlock(&vcpu->lock);
 }
 
-void hold_vcpu_called(struct vcpu *vcpu)
+void hold_vcpu_kicked(struct vcpu *vcpu)
 {
 	if (vcpu->state != VMS_AGENT_RUNNING)
 		set_running(vcpu);
@@ -214,20 +221,20 @@ void hold_vcpu_called(struct vcpu *vcpu)
 		;
 }
 
-/* ---- what vCPUs do ------------------------------------------------------ */
+/* ---- callbacks of vCPUs ------------------------------------------------------ */
 
-/* Its registers have been read. */
-static void idle(struct vcpu *vcpu)
+/* The vCPU's registers have been read, and its lock is held. */
+static void set_halted(struct vcpu *vcpu)
 {
 	set_state(vcpu, VMS_AGENT_HALTED);
-	grant_all(vcpu, IS_AWAY);
+	grant_all(vcpu, FOR_HALTED);
 }
 
 void hold_vcpu_idle(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
 	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
-	idle(vcpu);
+	set_halted(vcpu);
 	g_mutex_unlock(&vcpu->lock);
 }
 
@@ -236,80 +243,92 @@ void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next)
 	g_mutex_lock(&vcpu->lock);
 	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
 	vcpu->regs[vcpu_arch()->pc] = next;
-	idle(vcpu);
+	set_halted(vcpu);
 	g_mutex_unlock(&vcpu->lock);
 }
 
 /*
- * Where QEMU starts paused, and all vCPUs are one thread, no callback tells that this one waits. So
- * it counts as halted until it is called for the first time.
+ * If QEMU starts paused and runs all vCPUs in one thread, no callback tells that this vCPU waits.
+ * So it counts as halted until it comes for the first time.
  */
-void hold_vcpu_init(struct vcpu *vcpu)
+static void begin_vcpu(struct vcpu *vcpu)
 {
 	hold_vcpu_idle(vcpu);
-	call_vcpu(vcpu->index);
+	kick_vcpu(vcpu->index);
 }
 
-/* Waits for the release of what was granted while the vCPU was halted. False: it is held still. */
-static bool end_grant(struct vcpu *vcpu, struct view *view, uint64_t deadline)
+/* Waits for the end of a hold that was granted while the vCPU was halted. False: it lasts. */
+static bool end_hold_of_halted(struct vcpu *vcpu, struct view *view, uint64_t deadline)
 {
-	struct vms_agent_shared *shared = enter(view);
+	struct vms_agent_shared *shared = view_enter(view);
 	if (!shared)
 		return true;
 	struct vms_agent_vcpu *slot = &shared->vcpu[vcpu->index];
 	uint32_t wanted = atomic_load(&slot->wanted);
-	if (wanted && (wanted & ~VMS_AGENT_STAY) == atomic_load(&slot->held)) {
-		if (wanted & VMS_AGENT_STAY)
+	if (wanted && (wanted & ~VMS_AGENT_PIN) == atomic_load(&slot->held)) {
+		if (wanted & VMS_AGENT_PIN)
 			wait_for_release(view, slot, wanted, deadline);
-		go_on(slot, wanted);
+		end_brief_hold(slot, wanted);
 	}
-	/* The client may just have made its glance a hold: that is the same, and goes on. */
-	bool ended = !wanted || ((atomic_load(&slot->wanted) ^ wanted) & ~VMS_AGENT_STAY) != 0;
-	leave(view);
+	/* The client may just have pinned the vCPU: it is the same hold, and lasts. */
+	bool ended = !wanted || ((atomic_load(&slot->wanted) ^ wanted) & ~VMS_AGENT_PIN) != 0;
+	view_leave(view);
 	return ended;
 }
 
 /*
- * What is held for long is held on where the vCPU comes to: at once, by QEMU's queue, or where code
- * next looks at the flag, as an interrupt's entry does before it executes anything.
+ * A hold that lasts longer continues where the kicked vCPU comes: at once by QEMU's queue, or where
+ * code checks the flag next. The entry of an interrupt checks it before it executes anything.
  */
 void hold_vcpu_resume(struct vcpu *vcpu)
 {
 	set_running(vcpu);
-	uint64_t deadline = now_ns() + (call_needs_code() ? RESUME_NS : 0);
+	uint64_t deadline = now_ns() + (kick_needs_code() ? RESUME_NS : 0);
 	bool ended = true;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
-		ended &= end_grant(vcpu, &views[i], deadline);
+		ended &= end_hold_of_halted(vcpu, &views[i], deadline);
 	if (!ended)
-		call_vcpu(vcpu->index);
+		kick_vcpu(vcpu->index);
 }
 
-void hold_vcpu_exit(struct vcpu *vcpu)
+static void end_vcpu(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
 	set_state(vcpu, VMS_AGENT_ABSENT);
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
-		struct vms_agent_shared *shared = enter(&views[i]);
+		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
 			continue;
 		break_hold(&shared->vcpu[vcpu->index]);
-		leave(&views[i]);
+		view_leave(&views[i]);
 	}
 	g_mutex_unlock(&vcpu->lock);
 }
 
 /* ---- clients ------------------------------------------------------------ */
 
-void hold_request(unsigned index)
+/* Kicks the vCPU, or grants it if it is halted. */
+static void request_hold(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_get(index);
 	g_mutex_lock(&vcpu->lock);
 	bool executes = vcpu->state == VMS_AGENT_RUNNING;
 	if (vcpu->state == VMS_AGENT_HALTED)
-		grant_all(vcpu, IS_AWAY);
+		grant_all(vcpu, FOR_HALTED);
 	g_mutex_unlock(&vcpu->lock);
 	if (executes)
-		call_vcpu(index);
+		kick_vcpu(index);
+}
+
+static void answer(const struct request *request, struct reply *reply)
+{
+	const struct vms_agent_hold *hold = (const void *)request->message;
+	if (request->size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
+	    !atomic_load(&views[request->client].shared))
+		reply_error(reply, VMS_ERROR_PROTOCOL,
+			    "the request to hold a vCPU is malformed, or comes too early");
+	else
+		request_hold(hold->vcpu);
 }
 
 static int make_memory(size_t size, struct vms_agent_shared **shared)
@@ -367,13 +386,13 @@ bool hold_any(unsigned client)
 	return any;
 }
 
-void hold_close(unsigned client)
+static void end_client(unsigned client)
 {
 	struct view *view = &views[client];
 	struct vms_agent_shared *shared = atomic_exchange(&view->shared, NULL);
 	if (!shared)
 		return;
-	/* Who still has the memory may still write there: only that nobody waits is sure soon. */
+	/* The client may still write to the memory, so holds are ended until no thread uses it. */
 	while (atomic_load(&view->users)) {
 		for (unsigned i = 0; i < vcpus_max(); i++)
 			break_hold(&shared->vcpu[i]);
@@ -381,3 +400,12 @@ void hold_close(unsigned client)
 	}
 	munmap(shared, view->size);
 }
+
+const struct service hold_service = {
+	.first_kind = VMS_AGENT_HOLD,
+	.last_kind = VMS_AGENT_HOLD,
+	.answer = answer,
+	.client_gone = end_client,
+	.vcpu_begins = begin_vcpu,
+	.vcpu_ends = end_vcpu,
+};

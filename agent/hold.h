@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding vCPUs for clients, as machine/agent/protocol.h tells.
+ * Holds vCPUs for clients, as machine/agent/protocol.h says.
  */
 #pragma once
 
-#include "vcpu.h"
+#include "service.h"
 
-/* Makes the shared memory of client `client`; the descriptor is the caller's. -1: errno tells. */
+extern const struct service hold_service;
+
+/*
+ * Makes the shared memory of a client. Returns its descriptor, which is the caller's. -1: errno
+ * tells.
+ */
 int hold_open(unsigned client, uint64_t *size);
-/* The client has gone: its holds end. */
-void hold_close(unsigned client);
-/* The client is stopped: its holds end. */
+/* Ends the holds of a client that is stopped. */
 void hold_break(unsigned client);
-/* Does the client want any vCPU? */
+/* True if the client wants or holds any vCPU. */
 bool hold_any(unsigned client);
-/* The client has asked for a vCPU. */
-void hold_request(unsigned vcpu);
-
-/* What vCPUs do, in their callbacks. */
-void hold_vcpu_init(struct vcpu *vcpu);
-void hold_vcpu_exit(struct vcpu *vcpu);
+/* In the vCPU's callbacks of the same names. */
 void hold_vcpu_idle(struct vcpu *vcpu);
 void hold_vcpu_resume(struct vcpu *vcpu);
-/* Idles from here on, to go on at `next`; called by its flag when it does. */
+/* See `on_halt` in kick.h. */
 void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next);
-/* Called by its flag: waits while a client wants it held. */
-void hold_vcpu_called(struct vcpu *vcpu);
+/* Waits while a client wants the vCPU held. See `on_kick` in kick.h. */
+void hold_vcpu_kicked(struct vcpu *vcpu);

@@ -2,7 +2,6 @@
 #include "instrument.h"
 
 #include "callees.h"
-#include "calls.h"
 #include "look.h"
 
 bool block_covers(const struct block *block, uint64_t va)
@@ -12,7 +11,7 @@ bool block_covers(const struct block *block, uint64_t va)
 
 unsigned block_function_flags(const struct block *block, uint64_t va)
 {
-	int flags = flow_function(block->trace->flows, va);
+	int flags = call_trackers_find_function(block->trace->trackers, va);
 	return flags < 0 ? 0 : (unsigned)flags;
 }
 
@@ -65,7 +64,7 @@ static void on_jump(unsigned vcpu, void *data)
 	struct place to = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, to.rank, to.va, tracer_time(tracer, vcpu));
+	track_jump(tracer->tracker, to.rank, to.va, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -75,18 +74,19 @@ static void on_jump_relative(unsigned vcpu, void *data)
 	struct site site = site_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, site.rank, site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc)),
-		  tracer_time(tracer, vcpu));
+	track_jump(tracer->tracker, site.rank,
+		   site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc)),
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
-/* The stack is as the innermost call found it, and the target is no part of its function. */
-static bool site_is_tail_call(const struct site *site, const struct flow *flow, uint64_t target,
-			      uint64_t sp)
+/* True if the stack is as the innermost call found it, and the target is outside its function. */
+static bool site_is_tail_call(const struct site *site, const struct call_tracker *tracker,
+			      uint64_t target, uint64_t sp)
 {
 	uint64_t slot, function;
 	bool forward = site->displacement > (int32_t)site->offset;
-	return flow_innermost(flow, site->rank, &slot, &function) && slot == sp &&
+	return call_tracker_find_innermost(tracker, site->rank, &slot, &function) && slot == sp &&
 	       (forward || target < function);
 }
 
@@ -97,24 +97,25 @@ static void on_jump_perhaps(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t target = site_target(&site, vcpu_value(vcpu, vcpu_arch()->pc));
-	if (site_is_tail_call(&site, tracer->flow, target, vcpu_value(vcpu, vcpu_arch()->sp)))
-		flow_jump(tracer->flow, site.rank, target, tracer_time(tracer, vcpu));
+	if (site_is_tail_call(&site, tracer->tracker, target, vcpu_value(vcpu, vcpu_arch()->sp)))
+		track_jump(tracer->tracker, site.rank, target, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
-/* Would a jump to there be a tail call? */
+/* True if a jump to this address would be a tail call. */
 static bool block_has_function(const struct block *block, uint64_t va)
 {
 	if (!block_covers(block, va))
 		return callees_have(block->trace->callees, va);
-	int flags = flow_function(block->trace->flows, va);
+	int flags = call_trackers_find_function(block->trace->trackers, va);
 	return flags >= 0 &&
 	       !((unsigned)flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY));
 }
 
 /*
- * Might it be a tail call, although nothing tells that a function begins where it goes? Forward, a
- * function that begins on the way tells that the jump leaves its own. on_jump_perhaps() finds out.
+ * True if a jump may be a tail call, although its target is not known to begin a function. A
+ * forward jump leaves its function if another one begins on the way. on_jump_perhaps() decides at
+ * run time.
  */
 static bool may_be_tail_call(const struct block *block, const struct insn *insn)
 {
@@ -146,8 +147,8 @@ static void on_jump_register(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t to = vcpu_arch()->code_register(vcpu, (unsigned)number.va);
-	if (flow_function(tracer->trace->flows, to) >= 0)
-		flow_jump(tracer->flow, number.rank, to, tracer_time(tracer, vcpu));
+	if (call_trackers_find_function(tracer->trace->trackers, to) >= 0)
+		track_jump(tracer->tracker, number.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -157,14 +158,14 @@ void instrument_jump_register(const struct block *block, const struct insn *insn
 					       place_pack(insn->branch.reg, block->rank));
 }
 
-/* ---- what else all processors have ------------------------------------------------ */
+/* ---- stack loads, start, stop ------------------------------------------------ */
 
 static void on_stack_load(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	flow_stack_loaded(tracer->flow, place_unpack(data).rank);
+	track_stack_load(tracer->tracker, place_unpack(data).rank);
 	tracer_leave(vcpu);
 }
 
@@ -181,7 +182,7 @@ void instrument_begin(const struct block *block, bool surely)
 					     surely ? &mark : NULL);
 }
 
-/* The call has been followed before. */
+/* The call itself has been tracked before this. */
 static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -191,7 +192,7 @@ static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 	tracer_leave(vcpu);
 }
 
-void calls_translate(struct qemu_plugin_tb *tb)
+void instrument_block(struct qemu_plugin_tb *tb)
 {
 	struct vcpu *vcpu = vcpu_current();
 	/* Before the first trace there is nothing to enter. */

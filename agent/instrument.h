@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callbacks for a trace in code that is being translated.
+ * Puts the callbacks of a trace into code that is being translated.
  *
- * What a callback has to know of its instruction lies in the pointer that QEMU hands it: there is
- * nothing to free when the code goes. A block's rank never changes, so it is found once. QEMU uses
- * a block again where the same memory is seen at another address: only what lies at one address
- * alone, as a kernel does, has an address that is known when it is translated.
+ * What a callback must know of its instruction lies in the pointer that QEMU passes to it, so
+ * nothing must be freed when the code goes. The rank of a block never changes, so it is found once.
+ * QEMU uses a block again if the same memory is executed at another address. Only code that is at
+ * one address alone, like a kernel, has an address that is known when it is translated.
  */
 #pragma once
 
 #include "branch.h"
 #include "trace.h"
 
-/* A block of code. */
+/* A block of code that is being translated. */
 struct block {
 	struct qemu_plugin_tb *tb;
 	struct trace *trace;
@@ -21,7 +21,7 @@ struct block {
 	uint16_t segment; /* x86 in real mode: what cs adds to addresses, / 16 */
 };
 
-/* An instruction of it. */
+/* An instruction of a block. */
 struct insn {
 	struct qemu_plugin_insn *qemu;
 	uint64_t va;
@@ -36,11 +36,11 @@ struct place {
 	unsigned rank;
 };
 
-/* Where an instruction lies, for blocks that may be seen at several addresses. */
+/* Where an instruction lies in a block that may be executed at several addresses. */
 struct site {
 	int32_t displacement; /* of the target from the block's begin */
 	uint32_t rank : 2;
-	uint32_t begin : 12;  /* the block's, in its page */
+	uint32_t begin : 12;  /* of the block in its page */
 	uint32_t offset : 13; /* of the instruction in its block */
 };
 
@@ -55,15 +55,15 @@ static inline struct place place_unpack(const void *data)
 	return (struct place) { (uint64_t)((int64_t)packed >> 2), packed & 3 };
 }
 
-/* Where the direct branch goes to, in the block as it is seen now. */
+/* Returns where a direct branch goes to, at the address of this translation. */
 static inline uint64_t insn_target(const struct insn *insn)
 {
 	return insn->va + insn->size + (uint64_t)insn->branch.displacement;
 }
 
-/* False: it is too far. */
+/* False: the target is too far away. */
 bool site_pack(const struct block *block, const struct insn *insn, void **data);
-/* The target, as the program counter of the block, or of the instruction, tells. */
+/* Returns the target. `pc` is that of the block or of the instruction. */
 uint64_t site_target(const struct site *site, uint64_t pc);
 
 static inline struct site site_unpack(void *data)
@@ -75,20 +75,23 @@ static inline struct site site_unpack(void *data)
 	return packed.site;
 }
 
-/* Does the client know all functions there? */
+/* Instruments a block if there is a trace. In the callback of translation. */
+void instrument_block(struct qemu_plugin_tb *tb);
+
+/* True if the client knows all functions around this address. */
 bool block_covers(const struct block *block, uint64_t va);
-/* Flags of the function that begins there, 0 if none does. */
+/* Returns the flags of the function that begins at `va`; 0: none does. */
 unsigned block_function_flags(const struct block *block, uint64_t va);
 
-/* What processors have in common: a direct jump, one through a register, a loaded stack pointer. */
+/* What processors have in common: direct jumps, jumps through a register, stack loads. */
 void instrument_jump(const struct block *block, const struct insn *insn);
 void instrument_jump_register(const struct block *block, const struct insn *insn);
 void instrument_stack_load(const struct block *block, const struct insn *insn);
 
-/* The block may be executed as a machine begins, and only then if it is `surely`. */
+/* The machine may execute this block when it starts. `surely`: and only then. */
 void instrument_begin(const struct block *block, bool surely);
 
-/* Puts callbacks into the block; in whichever it is. */
+/* Put callbacks into the block, by processor. */
 void instrument_x86(struct block *block);
 void instrument_aarch64(struct block *block);
 /* Calls `each` with the instructions of the block that matter. */

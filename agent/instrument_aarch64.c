@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64. Calls and returns access no memory; the slot is the stack pointer, which is read.
+ * aarch64. Calls and returns access no memory, so the stack pointer is read: it is the slot.
  */
 #include "instrument.h"
 
@@ -24,9 +24,9 @@ static unsigned rank_of(uint64_t spsr)
 
 /* ---- calls and returns ------------------------------------------------------ */
 
-static void call(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t to)
+static void track_call_to(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t to)
 {
-	flow_call(tracer->flow, rank, vcpu_value(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, rank, vcpu_value(vcpu, A64_SP), to, tracer_time(tracer, vcpu));
 }
 
 static void on_call(unsigned vcpu, void *data)
@@ -35,7 +35,7 @@ static void on_call(unsigned vcpu, void *data)
 	struct place to = place_unpack(data);
 	if (!tracer)
 		return;
-	call(tracer, vcpu, to.rank, to.va);
+	track_call_to(tracer, vcpu, to.rank, to.va);
 	tracer_leave(vcpu);
 }
 
@@ -45,7 +45,7 @@ static void on_call_relative(unsigned vcpu, void *data)
 	struct site site = site_unpack(data);
 	if (!tracer)
 		return;
-	call(tracer, vcpu, site.rank, site_target(&site, vcpu_value(vcpu, A64_PC)));
+	track_call_to(tracer, vcpu, site.rank, site_target(&site, vcpu_value(vcpu, A64_PC)));
 	tracer_leave(vcpu);
 }
 
@@ -55,18 +55,19 @@ static void on_call_register(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	call(tracer, vcpu, number.rank, vcpu_arch()->code_register(vcpu, (unsigned)number.va));
+	track_call_to(tracer, vcpu, number.rank,
+		      vcpu_arch()->code_register(vcpu, (unsigned)number.va));
 	tracer_leave(vcpu);
 }
 
-/* cpu_switch_to(prev, next), which comes back on next's stack. */
+/* A call of cpu_switch_to(prev, next), which returns on the stack of `next`. */
 static void on_call_switch(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
 	struct place to = place_unpack(data);
 	if (!tracer)
 		return;
-	call(tracer, vcpu, to.rank, to.va);
+	track_call_to(tracer, vcpu, to.rank, to.va);
 	task_switch(tracer, vcpu_get(vcpu), vcpu_value(vcpu, A64_X0 + 1),
 		    tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
@@ -78,9 +79,9 @@ static void on_return(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_return(tracer->flow, number.rank, vcpu_value(vcpu, A64_SP),
-		    vcpu_arch()->code_register(vcpu, (unsigned)number.va),
-		    tracer_time(tracer, vcpu));
+	track_return(tracer->tracker, number.rank, vcpu_value(vcpu, A64_SP),
+		     vcpu_arch()->code_register(vcpu, (unsigned)number.va),
+		     tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -92,14 +93,15 @@ static void on_jump_stub(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	flow_jump(tracer->flow, number.rank, vcpu_arch()->code_register(vcpu, (unsigned)number.va),
-		  tracer_time(tracer, vcpu));
+	track_jump(tracer->tracker, number.rank,
+		   vcpu_arch()->code_register(vcpu, (unsigned)number.va),
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
-/* ---- what else changes the flow --------------------------------------------- */
+/* ---- entry and exit of the kernel --------------------------------------------- */
 
-/* Where an exception handler begins, the vector has made room below what was interrupted. */
+/* An exception handler begins. The vector has made room on the stack of what it interrupted. */
 static void on_entry(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -109,11 +111,11 @@ static void on_entry(unsigned vcpu, void *data)
 	tracer->has_system |= at.va != 0;
 	uint64_t slot = vcpu_value(vcpu, A64_SP);
 	unsigned from = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
-	/* A system call and what else leaves user code are told apart by ESR_EL1. */
+	/* ESR_EL1 tells a system call from other exceptions. */
 	bool is_call = (vcpu_value(vcpu, A64_ESR_EL1) >> 26 & 0x3f) == 0x15;
-	flow_enter(tracer->flow, from == 0 && is_call ? FLOW_SYSCALL : FLOW_INTERRUPT, at.rank,
-		   slot, at.va, from, vcpu_value(vcpu, A64_ELR_EL1),
-		   from == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
+	track_entry(tracer->tracker, from == 0 && is_call ? ENTRY_SYSCALL : ENTRY_INTERRUPT,
+		    at.rank, slot, at.va, from, vcpu_value(vcpu, A64_ELR_EL1),
+		    from == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -125,9 +127,9 @@ static void on_exception_return(unsigned vcpu, void *data)
 	unsigned to = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
 	uint64_t slot = vcpu_value(vcpu, A64_SP), pc = vcpu_value(vcpu, A64_ELR_EL1);
 	uint64_t sp = to == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot;
-	if (to == 0 && !flow_resumes(tracer->flow, pc, sp))
+	if (to == 0 && !call_tracker_resumes_user(tracer->tracker, pc, sp))
 		task_check_space(tracer, vcpu_get(vcpu));
-	flow_leave(tracer->flow, place_unpack(data).rank, slot, to, pc, sp,
+	track_exit(tracer->tracker, place_unpack(data).rank, slot, to, pc, sp,
 		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
@@ -143,45 +145,46 @@ static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
 
 /* ---- translation -------------------------------------------------------------- */
 
-static void hook_regs(const struct insn *insn, qemu_plugin_vcpu_udata_cb callback, void *data)
+static void register_with_regs(const struct insn *insn, qemu_plugin_vcpu_udata_cb callback,
+			       void *data)
 {
 	qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, callback, QEMU_PLUGIN_CB_R_REGS, data);
 }
 
-static void hook_call(const struct block *block, const struct insn *insn)
+static void instrument_call(const struct block *block, const struct insn *insn)
 {
 	uint64_t target = insn_target(insn);
 	unsigned flags = block_function_flags(block, target);
 	void *data = place_pack(target, block->rank);
 	if (insn->branch.displacement == 0)
-		return; /* asks where it is */
+		return; /* code that asks where it is */
 	if (flags & VMS_AGENT_FUNCTION_EXIT_MM)
-		hook_regs(insn, on_exit_mm, NULL);
+		register_with_regs(insn, on_exit_mm, NULL);
 	if (flags & VMS_AGENT_FUNCTION_SWITCH)
-		hook_regs(insn, on_call_switch, data);
+		register_with_regs(insn, on_call_switch, data);
 	else if (block->rank > 0)
-		hook_regs(insn, on_call, data);
+		register_with_regs(insn, on_call, data);
 	else if (site_pack(block, insn, &data))
-		hook_regs(insn, on_call_relative, data);
+		register_with_regs(insn, on_call_relative, data);
 }
 
-static void hook(const struct block *block, const struct insn *insn)
+static void instrument_insn(const struct block *block, const struct insn *insn)
 {
 	void *rank = place_pack(0, block->rank), *reg = place_pack(insn->branch.reg, block->rank);
 	switch (insn->branch.kind) {
-	case BRANCH_CALL: hook_call(block, insn); break;
-	case BRANCH_CALL_REGISTER: hook_regs(insn, on_call_register, reg); break;
-	case BRANCH_RETURN: hook_regs(insn, on_return, reg); break;
+	case BRANCH_CALL: instrument_call(block, insn); break;
+	case BRANCH_CALL_REGISTER: register_with_regs(insn, on_call_register, reg); break;
+	case BRANCH_RETURN: register_with_regs(insn, on_return, reg); break;
 	case BRANCH_JUMP: instrument_jump(block, insn); break;
 	case BRANCH_JUMP_REGISTER:
 		if (block_covers(block, insn->va))
 			instrument_jump_register(block, insn);
 		else if (insn->branch.reg == IP0 || insn->branch.reg == IP1)
-			hook_regs(insn, on_jump_stub, reg);
+			register_with_regs(insn, on_jump_stub, reg);
 		break;
 	case BRANCH_EXCEPTION_RETURN:
 		if (block->rank == EL1)
-			hook_regs(insn, on_exception_return, rank);
+			register_with_regs(insn, on_exception_return, rank);
 		break;
 	case BRANCH_STACK_LOAD: instrument_stack_load(block, insn); break;
 	case BRANCH_NONE:
@@ -194,7 +197,7 @@ static void hook(const struct block *block, const struct insn *insn)
 	}
 }
 
-/* Of a system of which nothing is known; of Linux, the functions behind the vectors are. */
+/* True if this is a vector of an unknown system. Of Linux, the client knows the entry functions. */
 static bool is_vector(const struct block *block)
 {
 	uint64_t vectors = 0;
@@ -218,5 +221,5 @@ void instrument_aarch64(struct block *block)
 	else if (block->rank == EL1 && is_vector(block))
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(0, block->rank));
-	instrument_insns(block, branch_aarch64, hook);
+	instrument_insns(block, branch_aarch64, instrument_insn);
 }

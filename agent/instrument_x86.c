@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86. Calls and returns tell what they do by the memory that they access: the address is the slot,
- * the value the return address, and no register has to be read. What takes an interrupt or a system
- * call leaves its frame where the processor put it.
+ * x86. The memory that calls and returns access tells what they do: the address is the slot, the
+ * value is the return address. No register must be read. For interrupts and system calls, the frame
+ * is read from where the processor put it.
  */
 #include "instrument.h"
 
@@ -10,9 +10,9 @@
 
 #define RESET_VECTOR 0xfffffff0
 #define CR0_PE	     1
-#define LAST_NO_CALL 15 /* a call that far ahead is there to fill the return stack buffer */
+#define LAST_NO_CALL 15 /* a call that goes only so far ahead fills the return stack buffer */
 
-/* Of a call or return. */
+/* A call, return or jump through memory. */
 struct x86_site {
 	int32_t displacement;
 	uint16_t segment;
@@ -45,7 +45,7 @@ static struct x86_site unpack(void *data)
 	return packed.site;
 }
 
-/* The code address that was read or written, `displacement` further on. */
+/* Returns the code address that was read or written, plus `displacement`. */
 static uint64_t code_address(qemu_plugin_meminfo_t info, const struct x86_site *site,
 			     int32_t displacement)
 {
@@ -74,8 +74,8 @@ static void on_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void
 	struct x86_site site = unpack(data);
 	if (!tracer)
 		return;
-	flow_call(tracer->flow, site.rank, va, code_address(info, &site, site.displacement),
-		  tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, site.rank, va, code_address(info, &site, site.displacement),
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -105,7 +105,8 @@ static void on_call_indirect(unsigned vcpu, __attribute__((unused)) qemu_plugin_
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	flow_call(tracer->flow, unpack(data).rank, va, tracer->target, tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, unpack(data).rank, va, tracer->target,
+		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -115,14 +116,14 @@ static void on_return(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, vo
 	struct x86_site site = unpack(data);
 	if (!tracer)
 		return;
-	flow_return(tracer->flow, site.rank, va, code_address(info, &site, 0),
-		    tracer_time(tracer, vcpu));
+	track_return(tracer->tracker, site.rank, va, code_address(info, &site, 0),
+		     tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
 /* ---- jumps -------------------------------------------------------------------- */
 
-/* Through memory: a table of a switch, or of functions. */
+/* A jump through memory: by a table of a switch, or of functions. */
 static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
 			   __attribute__((unused)) uint64_t va, void *data)
 {
@@ -131,13 +132,15 @@ static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
 	if (!tracer)
 		return;
 	uint64_t to = code_address(info, &site, 0);
-	if (flow_function(tracer->trace->flows, to) >= 0)
-		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
+	if (call_trackers_find_function(tracer->trace->trackers, to) >= 0)
+		track_jump(tracer->tracker, site.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
-/* A linker's stub. Before the symbol is bound it jumps to its own next instruction, which lies
- * `displacement` bytes into some page. */
+/*
+ * A linker's stub. Before its symbol is bound it jumps to its own next instruction. That lies
+ * `displacement` bytes into a page.
+ */
 static void on_jump_stub(unsigned vcpu, qemu_plugin_meminfo_t info,
 			 __attribute__((unused)) uint64_t va, void *data)
 {
@@ -147,11 +150,11 @@ static void on_jump_stub(unsigned vcpu, qemu_plugin_meminfo_t info,
 		return;
 	uint64_t to = code_address(info, &site, 0);
 	if ((to & 0xfff) != (uint64_t)site.displacement)
-		flow_jump(tracer->flow, site.rank, to, tracer_time(tracer, vcpu));
+		track_jump(tracer->tracker, site.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
-/* __switch_to(prev, next), jumped to when the stack is next's already. */
+/* A jump to __switch_to(prev, next), with the stack of `next`. */
 static void on_jump_switch(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -160,11 +163,11 @@ static void on_jump_switch(unsigned vcpu, void *data)
 		return;
 	uint64_t time = tracer_time(tracer, vcpu);
 	task_switch(tracer, vcpu_get(vcpu), vcpu_value(vcpu, X86_RSI), time);
-	flow_jump(tracer->flow, to.rank, to.va, time);
+	track_jump(tracer->tracker, to.rank, to.va, time);
 	tracer_leave(vcpu);
 }
 
-/* ---- what else changes the flow --------------------------------------------- */
+/* ---- entry and exit of the kernel --------------------------------------------- */
 
 static bool is_frame(const struct x86_frame *frame)
 {
@@ -172,7 +175,7 @@ static bool is_frame(const struct x86_frame *frame)
 	       frame->ss <= UINT16_MAX;
 }
 
-/* The frame at `*rsp`, which may have an error code before it: then `*rsp` is moved past it. */
+/* Reads the frame at `*rsp`. If an error code lies before it, moves `*rsp` past that. */
 static bool read_frame(unsigned vcpu, uint64_t *rsp, struct x86_frame *frame)
 {
 	for (unsigned i = 0; i < 2; i++, *rsp += sizeof(uint64_t))
@@ -182,8 +185,7 @@ static bool read_frame(unsigned vcpu, uint64_t *rsp, struct x86_frame *frame)
 	return false;
 }
 
-/* An interrupt, which has a stack in the kernel at once, or a system call, which has the user's
- * still. */
+/* After an interrupt, rsp is on a kernel stack. After a system call, it is the user's still. */
 static void on_entry(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -194,21 +196,21 @@ static void on_entry(unsigned vcpu, void *data)
 	uint64_t time = tracer_time(tracer, vcpu), rsp = vcpu_value(vcpu, X86_RSP);
 	tracer->has_system = true;
 	if ((int64_t)rsp >= 0)
-		flow_enter(tracer->flow, FLOW_SYSCALL, at.rank, rsp, at.va, 0,
-			   vcpu_value(vcpu, X86_RCX), rsp, time);
+		track_entry(tracer->tracker, ENTRY_SYSCALL, at.rank, rsp, at.va, 0,
+			    vcpu_value(vcpu, X86_RCX), rsp, time);
 	else if (read_frame(vcpu, &rsp, &frame))
-		flow_enter(tracer->flow, FLOW_INTERRUPT, at.rank, rsp, at.va, rank_of(frame.cs),
-			   frame.rip, frame.rsp, time);
+		track_entry(tracer->tracker, ENTRY_INTERRUPT, at.rank, rsp, at.va,
+			    rank_of(frame.cs), frame.rip, frame.rsp, time);
 	tracer_leave(vcpu);
 }
 
-static void leave(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t slot,
-		  const struct x86_frame *to)
+static void track_exit_to(struct tracer *tracer, unsigned vcpu, unsigned rank, uint64_t slot,
+			  const struct x86_frame *to)
 {
 	uint64_t time = tracer_time(tracer, vcpu);
-	if (rank_of(to->cs) == 0 && !flow_resumes(tracer->flow, to->rip, to->rsp))
+	if (rank_of(to->cs) == 0 && !call_tracker_resumes_user(tracer->tracker, to->rip, to->rsp))
 		task_check_space(tracer, vcpu_get(vcpu));
-	flow_leave(tracer->flow, rank, slot, rank_of(to->cs), to->rip, to->rsp, time);
+	track_exit(tracer->tracker, rank, slot, rank_of(to->cs), to->rip, to->rsp, time);
 }
 
 static void on_iret(unsigned vcpu, void *data)
@@ -218,13 +220,13 @@ static void on_iret(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t rsp = vcpu_value(vcpu, X86_RSP);
-	/* What the kernel made up for a new program has not all flags that the processor pushes. */
+	/* No is_frame: a frame that the kernel made for a new program lacks flags. */
 	if (vcpu_read_memory(vcpu_get(vcpu), rsp, &frame, sizeof(frame)))
-		leave(tracer, vcpu, place_unpack(data).rank, rsp, &frame);
+		track_exit_to(tracer, vcpu, place_unpack(data).rank, rsp, &frame);
 	tracer_leave(vcpu);
 }
 
-/* Of sysret, when the stack is the user's again. */
+/* sysret. The stack is the user's already. */
 static void on_sysret(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -235,7 +237,7 @@ static void on_sysret(unsigned vcpu, void *data)
 		.rsp = vcpu_value(vcpu, X86_RSP),
 		.cs = 3,
 	};
-	leave(tracer, vcpu, place_unpack(data).rank, frame.rsp, &frame);
+	track_exit_to(tracer, vcpu, place_unpack(data).rank, frame.rsp, &frame);
 	tracer_leave(vcpu);
 }
 
@@ -250,7 +252,7 @@ static void on_exit_mm(unsigned vcpu, __attribute__((unused)) void *data)
 
 /* ---- translation -------------------------------------------------------------- */
 
-static void hook_call(const struct block *block, const struct insn *insn)
+static void instrument_call(const struct block *block, const struct insn *insn)
 {
 	int64_t displacement = insn->branch.displacement;
 	if (displacement >= 0 && displacement <= LAST_NO_CALL)
@@ -262,7 +264,7 @@ static void hook_call(const struct block *block, const struct insn *insn)
 					 QEMU_PLUGIN_MEM_W, pack(block, insn));
 }
 
-static void hook_call_indirect(const struct block *block, const struct insn *insn)
+static void instrument_call_indirect(const struct block *block, const struct insn *insn)
 {
 	if (insn->branch.kind == BRANCH_CALL_REGISTER)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn->qemu, on_target_register,
@@ -275,7 +277,7 @@ static void hook_call_indirect(const struct block *block, const struct insn *ins
 					 QEMU_PLUGIN_MEM_W, pack(block, insn));
 }
 
-static void hook_jump(const struct block *block, const struct insn *insn)
+static void instrument_jump_or_switch(const struct block *block, const struct insn *insn)
 {
 	uint64_t target = insn_target(insn);
 	if (block_function_flags(block, target) & VMS_AGENT_FUNCTION_SWITCH)
@@ -286,7 +288,7 @@ static void hook_jump(const struct block *block, const struct insn *insn)
 		instrument_jump(block, insn);
 }
 
-static void hook_jump_memory(const struct block *block, struct insn insn)
+static void instrument_jump_memory(const struct block *block, struct insn insn)
 {
 	qemu_plugin_mem_cb callback = NULL;
 	if (block_covers(block, insn.va)) {
@@ -300,7 +302,7 @@ static void hook_jump_memory(const struct block *block, struct insn insn)
 						 QEMU_PLUGIN_MEM_R, pack(block, &insn));
 }
 
-static void hook_exception_return(const struct block *block, const struct insn *insn)
+static void instrument_exception_return(const struct block *block, const struct insn *insn)
 {
 	bool is_sysret = insn->bytes[insn->size - 1] == 0x07;
 	bool is_long = insn->size > 1 && (insn->bytes[insn->size - 2] & 0xf8) == 0x48;
@@ -310,23 +312,23 @@ static void hook_exception_return(const struct block *block, const struct insn *
 						       place_pack(0, block->rank));
 }
 
-static void hook(const struct block *block, const struct insn *insn)
+static void instrument_insn(const struct block *block, const struct insn *insn)
 {
 	switch (insn->branch.kind) {
-	case BRANCH_CALL: hook_call(block, insn); break;
+	case BRANCH_CALL: instrument_call(block, insn); break;
 	case BRANCH_CALL_REGISTER:
-	case BRANCH_CALL_MEMORY: hook_call_indirect(block, insn); break;
+	case BRANCH_CALL_MEMORY: instrument_call_indirect(block, insn); break;
 	case BRANCH_RETURN:
 		qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_return, QEMU_PLUGIN_CB_NO_REGS,
 						 QEMU_PLUGIN_MEM_R, pack(block, insn));
 		break;
-	case BRANCH_JUMP: hook_jump(block, insn); break;
+	case BRANCH_JUMP: instrument_jump_or_switch(block, insn); break;
 	case BRANCH_JUMP_REGISTER:
 		if (block_covers(block, insn->va))
 			instrument_jump_register(block, insn);
 		break;
-	case BRANCH_JUMP_MEMORY: hook_jump_memory(block, *insn); break;
-	case BRANCH_EXCEPTION_RETURN: hook_exception_return(block, insn); break;
+	case BRANCH_JUMP_MEMORY: instrument_jump_memory(block, *insn); break;
+	case BRANCH_EXCEPTION_RETURN: instrument_exception_return(block, insn); break;
 	case BRANCH_STACK_LOAD: instrument_stack_load(block, insn); break;
 	case BRANCH_NONE:
 	case BRANCH_JUMP_CONDITIONAL:
@@ -349,5 +351,5 @@ void instrument_x86(struct block *block)
 	if (block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(block->va, block->rank));
-	instrument_insns(block, branch_x86, hook);
+	instrument_insns(block, branch_x86, instrument_insn);
 }

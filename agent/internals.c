@@ -5,7 +5,7 @@
 #include <glib.h>
 #include <string.h>
 
-/* QEMU 10.0's: later ones let registers be read in callbacks of code alone. */
+/* QEMU 10.0's. Later versions allow reading registers only in callbacks of code. */
 #define LAST_API 4
 
 struct qemu_vcpu;      /* CPUState */
@@ -15,9 +15,9 @@ union work_data {      /* run_on_cpu_data */
 	uint64_t number;
 };
 
-/* QEMU's description of a part of its state, and of one of its numbers (VMStateDescription). */
+/* QEMU's descriptions of a table of its state and of one field (VMStateDescription). */
 struct state_field {
-	const char *name; /* NULL: behind the last */
+	const char *name; /* NULL: the end of the table */
 	const char *hint;
 	size_t offset, size, start;
 	int n;
@@ -43,7 +43,7 @@ static struct {
 				 union work_data data);
 	void (*bql_unlock)(void);
 	void (*bql_lock)(const char *file, int line);
-	/* Of the block that `address` lies in: NULL if in none. */
+	/* Returns the block that `address` lies in, or NULL. */
 	struct qemu_ram_block *(*ram_block_from_host)(void *address, bool round, uint64_t *offset);
 	/* Not every QEMU has these. */
 	void *(*find_child)(void *object, const char *name);
@@ -51,8 +51,8 @@ static struct {
 	void (*work)(unsigned vcpu);
 } qemu;
 
-/* POSIX has dlsym give functions as pointers to data. */
-static bool find(const char *name, void *function)
+/* Writes the address to `function`, a pointer to a function: dlsym gives pointers to data. */
+static bool find_symbol(const char *name, void *function)
 {
 	void *found = dlsym(RTLD_DEFAULT, name);
 	memcpy(function, &found, sizeof(found));
@@ -62,15 +62,16 @@ static bool find(const char *name, void *function)
 bool internals_find(unsigned api, void (*work)(unsigned vcpu))
 {
 	qemu.work = work;
-	find("object_resolve_path_component", &qemu.find_child);
-	find("cpu_get_apic_base", &qemu.get_apic_base);
-	return api <= LAST_API && find("qemu_get_cpu", &qemu.get_cpu) &&
-	       find("async_run_on_cpu", &qemu.async_run_on_cpu) &&
-	       find("bql_unlock", &qemu.bql_unlock) && find("bql_lock_impl", &qemu.bql_lock) &&
-	       find("qemu_ram_block_from_host", &qemu.ram_block_from_host);
+	find_symbol("object_resolve_path_component", &qemu.find_child);
+	find_symbol("cpu_get_apic_base", &qemu.get_apic_base);
+	return api <= LAST_API && find_symbol("qemu_get_cpu", &qemu.get_cpu) &&
+	       find_symbol("async_run_on_cpu", &qemu.async_run_on_cpu) &&
+	       find_symbol("bql_unlock", &qemu.bql_unlock) &&
+	       find_symbol("bql_lock_impl", &qemu.bql_lock) &&
+	       find_symbol("qemu_ram_block_from_host", &qemu.ram_block_from_host);
 }
 
-/* Is it where a variable of the same program may refer to? */
+/* True if both lie in the same program or library. */
 static bool is_beside(const void *pointer, const void *variable)
 {
 	Dl_info one, other;
@@ -82,7 +83,7 @@ struct internals_state internals_find_state(const char *name_of_table, const cha
 {
 	const struct internals_state none = { 0, 0 };
 	const struct state_table *table;
-	if (!find(name_of_table, &table) || !is_beside(table->name, table) ||
+	if (!find_symbol(name_of_table, &table) || !is_beside(table->name, table) ||
 	    strcmp(table->name, "cpu") != 0 || !is_beside(table->fields, table))
 		return none;
 	for (const struct state_field *field = table->fields; field->name; field++) {
@@ -117,14 +118,14 @@ void *internals_vcpu(unsigned index)
 	return qemu.get_cpu((int)index);
 }
 
-static void come(__attribute__((unused)) struct qemu_vcpu *vcpu, union work_data data)
+static void on_work(__attribute__((unused)) struct qemu_vcpu *vcpu, union work_data data)
 {
 	qemu.work(data.index);
 }
 
 void internals_queue(void *qemu_vcpu, unsigned index)
 {
-	qemu.async_run_on_cpu(qemu_vcpu, come, (union work_data) { .index = index });
+	qemu.async_run_on_cpu(qemu_vcpu, on_work, (union work_data) { .index = index });
 }
 
 void internals_unlock(void)

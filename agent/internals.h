@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What of QEMU itself the agent uses beside the interface for plugins, in a QEMU that exports it:
- * one whose parts may be modules, as those of distributions. How QEMU declares these functions is
- * known to internals.c alone.
+ * The parts of QEMU itself that the agent uses besides the interface for plugins. A QEMU exports
+ * them if its parts may be modules, as those of distributions do. Only internals.c knows how QEMU
+ * declares them.
  */
 #pragma once
 
@@ -11,37 +11,41 @@
 #include <stdint.h>
 
 /*
- * Finds all of it. `api` is QEMU's version of its interface: none later than 10.0's will do. `work`
- * is what vCPUs are to do. False: nothing of what follows may be used.
+ * Finds all of them. `api` is the version of QEMU's plugin interface, at most that of QEMU 10.0.
+ * `work` is what vCPUs do when they are kicked. False: nothing here may be used.
  */
 bool internals_find(unsigned api, void (*work)(unsigned vcpu));
 
-/* QEMU's vCPU of this index, in a callback of that vCPU. */
+/* Returns QEMU's CPUState of this index. In a callback of that vCPU. */
 void *internals_vcpu(unsigned index);
 
 /*
- * Has a vCPU do its work in its own thread, with QEMU's big lock, before it executes more: soon,
- * even if it is halted or the machine is paused. From any thread.
+ * Queues `work` for a vCPU. The vCPU does it in its own thread, with QEMU's big lock, before it
+ * executes more: soon, even if it is halted or the machine is paused. From any thread.
  */
 void internals_queue(void *qemu_vcpu, unsigned index);
 
-/* QEMU's big lock, in vCPUs' threads. */
+/* Give up and take QEMU's big lock, in threads of vCPUs. */
 void internals_unlock(void);
 void internals_lock(void);
 
-/* A number of a vCPU's state in QEMU. */
+/* Where QEMU keeps a number of a vCPU's state. */
 struct internals_state {
-	size_t offset, size; /* in bytes, in QEMU's vCPU; size 0: there is no such */
+	size_t offset, size; /* in bytes, in CPUState; size 0: there is no such number */
 };
 
 /*
- * Finds what QEMU's table for migrations (a variable of QEMU's) calls `name`, such as "env.star".
- * Only what QEMU itself keeps there at any time: not what it computes for a migration.
+ * Finds the number that QEMU's table for migrations calls `name`, such as "env.star". `table` is
+ * the name of that variable of QEMU. Finds only what QEMU keeps up to date at any time, not what it
+ * computes for a migration.
  */
 struct internals_state internals_find_state(const char *table, const char *name);
 uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state);
-/* IA32_APIC_BASE of a vCPU of x86; false if it has no APIC. */
+/* Reads IA32_APIC_BASE of an x86 vCPU. False: it has no APIC. */
 bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret);
 
-/* Reads guest memory by its address in QEMU, under the lock. False: it is not all guest memory. */
+/*
+ * Reads guest memory by its address in QEMU, with the big lock held. False: not all of the range is
+ * guest memory.
+ */
 bool internals_read_ram(uint64_t address, void *buf, size_t size);

@@ -24,25 +24,25 @@ static bool read_name(struct tracer *tracer, struct vcpu *vcpu, uint64_t va, cha
 void task_switch(struct tracer *tracer, struct vcpu *vcpu, uint64_t va, uint64_t time)
 {
 	const struct vms_agent_calls *options = &tracer->trace->options;
-	struct flow_task task = { .va = va };
+	struct tracked_task task = { .va = va };
 	if (!task_is_known(tracer) ||
 	    !vcpu_read_memory(vcpu, va + options->task_pid, &task.tid, sizeof(task.tid)) ||
 	    !vcpu_read_memory(vcpu, va + options->task_tgid, &task.pid, sizeof(task.pid)) ||
 	    !read_mm(tracer, vcpu, va, &task.mm) || !read_name(tracer, vcpu, va, task.name))
 		return;
 	tracer->task = task;
-	flow_switch(tracer->flow, &task, time);
+	track_switch(tracer->tracker, &task, time);
 }
 
 void task_check_space(struct tracer *tracer, struct vcpu *vcpu)
 {
-	struct flow_task *task = &tracer->task;
+	struct tracked_task *task = &tracer->task;
 	uint64_t mm;
 	if (!task->va || !read_mm(tracer, vcpu, task->va, &mm) || mm == task->mm || mm == 0)
 		return;
 	task->mm = mm;
 	read_name(tracer, vcpu, task->va, task->name);
-	flow_space(tracer->flow, mm, task->name);
+	track_new_space(tracer->tracker, mm, task->name);
 }
 
 void task_exit_mm(struct tracer *tracer, uint64_t mm, uint64_t time)

@@ -2,19 +2,20 @@
 #include "look.h"
 
 #include "base/clock.h"
-#include "call.h"
+#include "kick.h"
 #include "linux_task.h"
 
 /*
- * A kernel is looked for when so much of it has been translated, and again each time that it is
- * twice as much; this is more than a boot.
+ * How many blocks of a kernel may be translated before the agent stops asking for looks: more than
+ * a boot. The client is asked after the first blocks (`first_look` of struct arch), and again each
+ * time that their number has doubled.
  */
 #define LAST_BLOCKS (1U << 20)
-#define PAUSE_US    500
-#define MAX_WAIT_NS 3000000000ULL
+#define PAUSE_US    500		  /* between two checks for the answer */
+#define MAX_WAIT_NS 3000000000ULL /* how long a vCPU waits for the answer */
 
-/* A client that did not answer is not waited for until it has done so. */
-static void ask(struct tracer *tracer, unsigned vcpu)
+/* Asks the client. If it has not answered the vCPU's last look, the vCPU does not ask again. */
+static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 {
 	struct vms_calls_shared *shared = tracer->trace->shared;
 	uint64_t now = vms_clock_now_ns();
@@ -23,7 +24,7 @@ static void ask(struct tracer *tracer, unsigned vcpu)
 	atomic_fetch_add(&shared->looks, 1);
 	tracer->look_end_ns = now + MAX_WAIT_NS;
 	vms_ring_flush(&tracer->ring);
-	call_vcpu(vcpu);
+	kick_vcpu(vcpu);
 }
 
 static bool is_due(uint32_t n_blocks)
@@ -38,9 +39,9 @@ void look_at_block(struct tracer *tracer, unsigned vcpu, uint64_t va, unsigned r
 	bool knows_tasks = task_is_known(tracer);
 	bool is_kernel = (int64_t)va < 0 && rank == vcpu_arch()->levels.kernel;
 	if (!knows_tasks && is_kernel && is_due(atomic_fetch_add(&trace->n_kernel_blocks, 1) + 1))
-		ask(tracer, vcpu);
+		ask_for_look(tracer, vcpu);
 	else if (knows_tasks && rank == 0 && !atomic_exchange(&trace->has_programs, true))
-		ask(tracer, vcpu);
+		ask_for_look(tracer, vcpu);
 }
 
 void look_at_function(unsigned vcpu, __attribute__((unused)) void *data)
@@ -48,7 +49,7 @@ void look_at_function(unsigned vcpu, __attribute__((unused)) void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	ask(tracer, vcpu);
+	ask_for_look(tracer, vcpu);
 	tracer_leave(vcpu);
 }
 
@@ -57,7 +58,7 @@ void look_answer(struct trace *trace)
 	atomic_store(&trace->shared->looked, atomic_load(&trace->shared->looks));
 }
 
-/* Its look is open, and its time has not passed. */
+/* True if the vCPU's look is not answered and its time is not over. */
 static bool is_awaited(const struct tracer *tracer)
 {
 	const struct vms_calls_shared *shared = tracer->trace->shared;
@@ -74,8 +75,8 @@ bool look_wait(struct vcpu *vcpu)
 	tracer_leave(vcpu->index);
 	if (!waits)
 		return false;
-	call_begin_wait();
+	kick_begin_wait();
 	g_usleep(PAUSE_US);
-	call_end_wait();
+	kick_end_wait();
 	return true;
 }

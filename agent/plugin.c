@@ -1,105 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "plugin.h"
-
-#include "call.h"
+/*
+ * The plugin as QEMU sees it: installs itself, takes QEMU's callbacks and passes them on.
+ */
 #include "calls.h"
 #include "hold.h"
+#include "kick.h"
 #include "look.h"
+#include "retranslate.h"
 #include "server.h"
+#include "services.h"
 #include "vcpu.h"
 #include <stdio.h>
 #include <string.h>
 
 QEMU_EXPORT int qemu_plugin_version = VMS_QEMU_API;
 
-struct job {
-	void (*function)(void *data);
-	void *data;
-};
-
 static struct {
 	qemu_plugin_id_t id;
-	GMutex lock;
-	GQueue in_vcpu;	    /* struct job */
-	GQueue retranslate; /* struct job; QEMU has been asked to, unless it is empty */
-	_Atomic bool has_in_vcpu;
-	_Atomic bool translated; /* some code since the begin, as far as it is seen */
-	bool sees_code;
-} plugin = { .in_vcpu = G_QUEUE_INIT, .retranslate = G_QUEUE_INIT };
-
-static void register_callbacks(void);
-
-static void push(GQueue *queue, void (*function)(void *data), void *data)
-{
-	struct job *job = g_new(struct job, 1);
-	*job = (struct job) { function, data };
-	g_queue_push_tail(queue, job);
-}
-
-/* False: there is none. */
-static bool run_next(GQueue *queue)
-{
-	g_mutex_lock(&plugin.lock);
-	g_autofree struct job *job = g_queue_pop_head(queue);
-	plugin.has_in_vcpu = !g_queue_is_empty(&plugin.in_vcpu);
-	g_mutex_unlock(&plugin.lock);
-	if (job && job->function)
-		job->function(job->data);
-	return job;
-}
-
-/* ---- work that needs a vCPU's thread ------------------------------------ */
-
-static void run_jobs(void)
-{
-	while (plugin.has_in_vcpu && run_next(&plugin.in_vcpu))
-		;
-}
-
-void plugin_run_in_vcpu(void (*function)(void *data), void *data)
-{
-	g_mutex_lock(&plugin.lock);
-	push(&plugin.in_vcpu, function, data);
-	plugin.has_in_vcpu = true;
-	g_mutex_unlock(&plugin.lock);
-	call_all();
-}
-
-static void reset_done QEMU_CALLBACK_OF_NOTHING;
-
-static void reset(__attribute__((unused)) void *data)
-{
-	QEMU_REGISTER(qemu_plugin_reset, plugin.id, reset_done);
-}
-
-/* What is asked for while this runs may be too late for it: QEMU is asked once more. */
-static void reset_done QEMU_CALLBACK_OF_NOTHING
-{
-	g_mutex_lock(&plugin.lock);
-	GQueue jobs = plugin.retranslate;
-	g_queue_init(&plugin.retranslate);
-	g_mutex_unlock(&plugin.lock);
-	register_callbacks();
-	while (run_next(&jobs))
-		;
-}
-
-void plugin_retranslate(void (*done)(void *data), void *data)
-{
-	if (call_needs_code() && !plugin.translated) {
-		if (done)
-			done(data);
-		if (!plugin.translated)
-			return;
-		done = NULL; /* code was translated meanwhile */
-	}
-	g_mutex_lock(&plugin.lock);
-	bool idle = g_queue_is_empty(&plugin.retranslate);
-	push(&plugin.retranslate, done, data);
-	g_mutex_unlock(&plugin.lock);
-	if (idle)
-		plugin_run_in_vcpu(reset, NULL);
-}
+	bool sees_code; /* the callback of translation was registered once */
+} plugin;
 
 /* ---- QEMU's callbacks --------------------------------------------------- */
 
@@ -108,9 +27,8 @@ static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 	struct vcpu *vcpu = vcpu_init(index);
 	if (!vcpu)
 		return;
-	call_vcpu_init(vcpu);
-	hold_vcpu_init(vcpu);
-	calls_vcpu_init(vcpu);
+	kick_vcpu_init(vcpu);
+	services_vcpu_begins(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
@@ -118,9 +36,8 @@ static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
 	struct vcpu *vcpu = vcpu_get(index);
 	if (!vcpu)
 		return;
-	calls_vcpu_exit(vcpu);
-	hold_vcpu_exit(vcpu);
-	call_vcpu_exit(vcpu);
+	services_vcpu_ends(vcpu);
+	kick_vcpu_exit(vcpu);
 }
 
 static void on_vcpu_idle QEMU_CALLBACK(unsigned index)
@@ -137,28 +54,28 @@ static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
 	if (!vcpu)
 		return;
 	hold_vcpu_resume(vcpu);
-	run_jobs();
+	retranslate_in_vcpu();
 }
 
-/* What a look leads to is done before the vCPU executes more. */
-static void on_call(struct vcpu *vcpu)
+/* What the client asks for after a look is done before the vCPU executes more. */
+static void on_kick(struct vcpu *vcpu)
 {
 	bool waited;
 	do {
 		waited = look_wait(vcpu);
-		run_jobs();
-		hold_vcpu_called(vcpu);
+		retranslate_in_vcpu();
+		hold_vcpu_kicked(vcpu);
 	} while (waited);
 }
 
 static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 {
-	plugin.translated = true;
+	retranslate_note_code();
 	vcpus_run();
-	if (call_needs_code())
-		call_translate(tb);
+	if (kick_needs_code())
+		kick_translate(tb);
 	if (!vcpus_mixed_up())
-		calls_translate(tb);
+		services_translate(tb);
 }
 
 static void on_quit QEMU_CALLBACK_OF_NOTHING
@@ -168,10 +85,10 @@ static void on_quit QEMU_CALLBACK_OF_NOTHING
 }
 
 /*
- * Where anybody sees what is translated, QEMU's code for every access to memory is slower, whatever
- * becomes of it. But who has seen it has to go on: a translation that a page fault ends leaves its
- * mark in QEMU (up to 11.1, tcg_ctx->plugin_insn), and the next one of that vCPU crashes if nobody
- * sees it.
+ * While a plugin sees what is translated, QEMU's code for every access to memory is slower,
+ * whatever the plugin does. So the agent registers for it only when code must be instrumented, and
+ * then for good: a translation that a page fault ends leaves its mark in QEMU (up to 11.1,
+ * tcg_ctx->plugin_insn), and the next translation of that vCPU crashes if no plugin sees it.
  */
 static void register_callbacks(void)
 {
@@ -179,7 +96,7 @@ static void register_callbacks(void)
 	QEMU_REGISTER(qemu_plugin_register_vcpu_exit_cb, plugin.id, on_vcpu_exit);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_idle_cb, plugin.id, on_vcpu_idle);
 	QEMU_REGISTER(qemu_plugin_register_vcpu_resume_cb, plugin.id, on_vcpu_resume);
-	plugin.sees_code |= call_needs_code() || calls_need_code();
+	plugin.sees_code |= kick_needs_code() || services_need_code();
 	if (plugin.sees_code)
 		QEMU_REGISTER(qemu_plugin_register_vcpu_tb_trans_cb, plugin.id, on_translation);
 	QEMU_REGISTER(qemu_plugin_register_atexit_cb, plugin.id, on_quit);
@@ -203,7 +120,7 @@ static bool take_option(struct options *options, const char *text)
 	return true;
 }
 
-/* False: it was told what is wrong. */
+/* False: a message was printed. */
 static bool take_options(struct options *options, int argc, char **argv)
 {
 	for (int i = 0; i < argc; i++) {
@@ -236,14 +153,15 @@ static const struct arch *find_arch(const qemu_info_t *info)
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
 				    char **argv)
 {
-	/* vmscope run tries an object without a socket: it must hear of the processor first. */
+	/* vmscope run tries the agent without a socket: the processor must be checked first. */
 	const struct arch *arch = find_arch(info);
 	unsigned api = (unsigned)info->version.cur;
 	struct options options = { 0 };
 	plugin.id = id;
+	retranslate_init(id, register_callbacks);
 	if (!arch || !take_options(&options, argc, argv) ||
 	    !vcpus_new(arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
-	    !call_init(id, api, !options.no_internals, on_call, hold_vcpu_halts) || !calls_init() ||
+	    !kick_init(id, api, !options.no_internals, on_kick, hold_vcpu_halts) || !calls_init() ||
 	    !server_start(options.socket, api))
 		return 1;
 	register_callbacks();

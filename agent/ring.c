@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #define NONE	    UINT64_MAX
-#define MAX_WAIT_NS 2000000000ULL
-#define ANSWER_NS   500000000ULL
-#define PATIENCE_NS 5000000000ULL
+#define MAX_WAIT_NS 2000000000ULL /* for room */
+#define ANSWER_NS   500000000ULL  /* for an answer */
+#define PATIENCE_NS 5000000000ULL /* for an answer, if patient */
 #define RECORD	    sizeof(struct vms_uftrace_record)
 #define HEADER	    sizeof(struct vms_calls_block)
 
@@ -21,7 +21,7 @@ static uint64_t max_block(const struct vms_ring *ring)
 	return ring->size / 8;
 }
 
-static void *at(const struct vms_ring *ring, uint64_t position)
+static void *ring_at(const struct vms_ring *ring, uint64_t position)
 {
 	return ring->data + (position & (ring->size - 1));
 }
@@ -37,13 +37,13 @@ void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *d
 void vms_ring_flush(struct vms_ring *ring)
 {
 	ring->signalled = ring->head;
-	/* Fails where the client has gone, or has not taken what woke it before. */
+	/* Fails if the client has gone, or has not read the last byte yet. */
 	if (send(ring->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }
 
-/* Up to where there is room: an eighth before the client's tail stays as it is. */
-static uint64_t room_end(struct vms_ring *ring)
+/* Returns up to where there is room. The eighth before the client's tail stays as it is. */
+static uint64_t find_room_end(struct vms_ring *ring)
 {
 	uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_acquire);
 	if (tail >= ring->tail && tail <= ring->head && tail % RECORD == 0)
@@ -57,7 +57,7 @@ static uint32_t *tail_futex(struct vms_ring *ring)
 	return halves + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
-/* Returns when the tail may have moved from where it is believed to be, or after `ns`. */
+/* Waits until the tail may have moved, for `ns` at most. */
 static void wait_for_tail(struct vms_ring *ring, uint64_t ns)
 {
 	struct timespec timeout = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
@@ -66,7 +66,7 @@ static void wait_for_tail(struct vms_ring *ring, uint64_t ns)
 
 static bool has_room(struct vms_ring *ring, uint64_t need)
 {
-	return ring->head + need <= room_end(ring);
+	return ring->head + need <= find_room_end(ring);
 }
 
 static bool make_room(struct vms_ring *ring, uint64_t need)
@@ -94,8 +94,8 @@ void vms_ring_abandon(struct vms_ring *ring)
 	syscall(SYS_futex, tail_futex(ring), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Writes beyond the head, which does not move yet. */
-static void put(struct vms_ring *ring, uint64_t position, const void *bytes, size_t size)
+/* Writes bytes at a position beyond the head. The head does not move. */
+static void write_at(struct vms_ring *ring, uint64_t position, const void *bytes, size_t size)
 {
 	size_t begin = position & (ring->size - 1);
 	size_t first = size < ring->size - begin ? size : ring->size - begin;
@@ -103,18 +103,18 @@ static void put(struct vms_ring *ring, uint64_t position, const void *bytes, siz
 	memcpy(ring->data, (const unsigned char *)bytes + first, size - first);
 }
 
-static void publish(struct vms_ring *ring, uint64_t head)
+static void publish_head(struct vms_ring *ring, uint64_t head)
 {
 	ring->head = head;
 	atomic_store_explicit(&ring->shared->head, head, memory_order_release);
 }
 
-/* The size, in the header's first 16 bytes, never wraps. */
+/* The size lies in the first 16 bytes of the header, which never wrap. */
 static void close_block(struct vms_ring *ring)
 {
 	if (ring->open == NONE)
 		return;
-	struct vms_calls_block *block = at(ring, ring->open);
+	struct vms_calls_block *block = ring_at(ring, ring->open);
 	atomic_store_explicit(&block->size, (uint32_t)(ring->head - ring->open - HEADER),
 			      memory_order_release);
 	ring->open = NONE;
@@ -128,9 +128,9 @@ static void open_block(struct vms_ring *ring)
 		.stream = ring->stream,
 		.sequence = (*ring->sequence)++,
 	};
-	put(ring, ring->head, &block, sizeof(block));
+	write_at(ring, ring->head, &block, sizeof(block));
 	ring->open = ring->head;
-	publish(ring, ring->head + HEADER);
+	publish_head(ring, ring->head + HEADER);
 }
 
 static void write_lost(struct vms_ring *ring, uint64_t time_ns)
@@ -139,8 +139,8 @@ static void write_lost(struct vms_ring *ring, uint64_t time_ns)
 		.time_ns = time_ns,
 		.word = vms_uftrace_word(VMS_UFTRACE_LOST, 0, ring->lost),
 	};
-	put(ring, ring->head, &record, sizeof(record));
-	publish(ring, ring->head + RECORD);
+	write_at(ring, ring->head, &record, sizeof(record));
+	publish_head(ring, ring->head + RECORD);
 	ring->lost = 0;
 }
 
@@ -158,7 +158,7 @@ bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns)
 		open_block(ring);
 	if (ring->lost)
 		write_lost(ring, time_ns);
-	uint64_t room = room_end(ring), block = ring->open + max_block(ring);
+	uint64_t room = find_room_end(ring), block = ring->open + max_block(ring);
 	ring->limit = room < block ? room : block;
 	if (ring->head - ring->signalled >= ring->size / 8)
 		vms_ring_flush(ring);
@@ -186,17 +186,17 @@ bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint6
 	if (HEADER + padded > max_block(ring) || !make_room(ring, HEADER + padded))
 		return false;
 	close_block(ring);
-	put(ring, ring->head, &block, sizeof(block));
-	put(ring, ring->head + HEADER, payload, size);
-	put(ring, ring->head + HEADER + size, padding, padded - size);
-	publish(ring, ring->head + HEADER + padded);
+	write_at(ring, ring->head, &block, sizeof(block));
+	write_at(ring, ring->head + HEADER, payload, size);
+	write_at(ring, ring->head + HEADER + size, padding, padded - size);
+	publish_head(ring, ring->head + HEADER + padded);
 	ring->limit = ring->head;
 	return true;
 }
 
-/* ---- questions --------------------------------------------------------- */
+/* ---- blocks with an answer --------------------------------------------------------- */
 
-/* Waits for the answer to the last block that asks for one. */
+/* Waits for the answer to the last block that asks for one. False: it did not come. */
 static bool wait_for_answer(struct vms_ring *ring, uint64_t ns)
 {
 	struct vms_calls_ring *shared = ring->shared;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring of one vCPU into which a trace is written (machine/agent/protocol.h), from the vCPU's
- * thread. A full ring waits for its client, but never for long: then records are counted as lost
- * and a LOST record says so when there is room again.
+ * The ring of one vCPU (machine/agent/protocol.h), into which the vCPU's thread writes a trace. A
+ * full ring waits for its client, but never for long. Then records are counted as lost, and a LOST
+ * record says so when there is room again.
  *
- * Nothing that the client writes into the shared memory is believed: a tail that went back, or
- * beyond what was written, is as if the client did not read.
+ * What the client writes into the shared memory is not trusted. A tail that goes back, or beyond
+ * what was written, counts as a client that does not read.
  */
 #pragma once
 
@@ -35,44 +35,43 @@ struct vms_ring {
 	struct vms_calls_ring *shared;
 	unsigned char *data;
 	uint64_t size;	/* a power of two */
-	uint64_t head;	/* as the client sees it */
-	uint64_t tail;	/* the last one of the client that could be right */
-	uint64_t limit; /* records can be written up to here */
-	uint64_t open;	/* where the header of the open RECORDS block lies, or UINT64_MAX */
+	uint64_t head;	/* the same as in the shared memory */
+	uint64_t tail;	/* the client's last one that can be right */
+	uint64_t limit; /* up to where records can be written without a check */
+	uint64_t open;	/* position of the open RECORDS block's header; UINT64_MAX: none is open */
 	uint64_t stream;
 	uint64_t *sequence; /* of the next RECORDS block of `stream` */
 	uint64_t lost;	    /* since the last LOST record */
-	int wake; /* a connected socket; nothing that the client does to it can block a write */
+	int wake;	    /* a connected socket; a write to it never blocks */
 	uint64_t signalled; /* `head` when the client was last woken */
-	bool stalled; /* the client did not make room in time: do not wait for it again until it has
-		       */
-	atomic_bool abandoned; /* nobody will make room any more */
-	uint32_t n_asked;      /* blocks that are to be answered */
-	bool unanswered;       /* the last one was not, in time */
+	bool stalled; /* the client did not make room in time; the next record does not wait */
+	atomic_bool abandoned; /* nobody makes room any more */
+	uint32_t n_asked;      /* blocks that the client is to answer */
+	bool unanswered;       /* the last one was not answered in time */
 };
 
 void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
 		   int wake);
-/* Makes room, opens a block where none is open; false: no room, counted as lost. */
+/* Makes room for a record, and opens a block if none is open. False: counted as lost. */
 bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns);
 /*
- * Ends the open block; what follows belongs to `stream`. Its blocks take their numbers from
- * `sequence`, which goes on counting when the stream moves to another vCPU's ring, and must live as
- * long as it is this ring's.
+ * Ends the open block. Records that follow belong to `stream`. Its blocks are numbered by
+ * `sequence`, which also counts blocks of this stream in other rings. `sequence` must exist until
+ * the ring gets another stream.
  */
 void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence);
-/* Writes a block that is not RECORDS; false: no room. `number` as in struct vms_calls_block. */
+/* Writes a block that is not RECORDS. `number`: see struct vms_calls_block. False: no room. */
 bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint64_t number,
 		    const void *payload, size_t size);
 /*
- * Writes a block and waits until the client has answered it: for half a second, or for some more
- * where it is `patient`. Who does not answer is not waited for until it has done so again.
+ * Writes a block and waits until the client has answered it: for half a second, or for some seconds
+ * if `patient`. If a client does not answer, the next blocks do not wait until it has answered.
  */
 void vms_ring_ask(struct vms_ring *ring, enum vms_calls_block_kind kind, const void *payload,
 		  size_t size, bool patient);
 /* Wakes the client. */
 void vms_ring_flush(struct vms_ring *ring);
-/* The client is gone: what finds no room is lost at once. From any thread. */
+/* Notes that nobody reads: records that find no room are lost at once. From any thread. */
 void vms_ring_abandon(struct vms_ring *ring);
 
 static inline void vms_ring_record(struct vms_ring *ring, uint64_t time_ns, uint64_t word)

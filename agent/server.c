@@ -2,9 +2,9 @@
 #include "server.h"
 
 #include "base/clock.h"
-#include "calls.h"
 #include "hold.h"
 #include "machine/agent/packet_fds.h"
+#include "services.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often clients are looked at: one that is stopped and holds a vCPU must not stop the guest. */
+/* How often clients are checked: one that is stopped and holds a vCPU must not stop the guest. */
 #define WATCH_MS     100
 #define EXIT_SECONDS 2
-/* File descriptors that a message may bring; all but the first are closed. */
+/* The most file descriptors of a message that are received. All but the first are closed. */
 #define FDS_MAX 8
 
 struct client {
@@ -37,45 +37,26 @@ static struct {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	struct stat file;
 	int fd; /* that listens */
-	/* No client is accepted until then, in ns: there was no descriptor, or memory, for one. */
+	/* Until when no client is accepted, in ns: there was no descriptor or memory for one. */
 	uint64_t full_until_ns;
-	int end; /* eventfd: the thread is to end */
+	int end; /* an eventfd that ends the thread */
 	unsigned api;
 	pthread_t thread;
-	/* The last is one too many: its first request is refused. */
+	/* The last is one too many: its requests are refused. */
 	struct client client[VMS_AGENT_MAX_CLIENTS + 1];
 } server;
 
 /* ---- replies ------------------------------------------------------------ */
 
-void reply_ok(struct reply *reply)
-{
-	reply->message = (struct vms_agent_message) { VMS_AGENT_MAGIC, VMS_AGENT_OK };
-	reply->size = sizeof(reply->message);
-}
-
-void reply_error(struct reply *reply, enum vms_error code, const char *format, ...)
-{
-	va_list arguments;
-	memset(&reply->failure, 0, sizeof(reply->failure));
-	reply->message = (struct vms_agent_message) { VMS_AGENT_MAGIC, VMS_AGENT_ERROR };
-	reply->failure.code = code;
-	reply->size = sizeof(reply->failure);
-	reply->n_fds = 0;
-	va_start(arguments, format);
-	vsnprintf(reply->failure.text, sizeof(reply->failure.text), format, arguments);
-	va_end(arguments);
-}
-
-/* Without waiting: who does not read its replies is no client. */
+/* Does not wait. False: the client does not read its replies, or has gone. */
 static bool send_reply(int fd, struct reply *reply)
 {
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(reply->fds))];
 	} control = { 0 };
-	struct iovec part = { &reply->message, reply->size };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct iovec buffer = { &reply->message, reply->size };
+	struct msghdr message = { .msg_iov = &buffer, .msg_iovlen = 1 };
 	if (reply->n_fds) {
 		size_t size = reply->n_fds * sizeof(reply->fds[0]);
 		message.msg_control = &control;
@@ -100,17 +81,10 @@ static void close_fd(int *fd)
 static void drop_client(unsigned index)
 {
 	struct client *client = &server.client[index];
-	if (index < VMS_AGENT_MAX_CLIENTS) {
-		calls_client_gone(index);
-		hold_close(index);
-	}
+	if (index < VMS_AGENT_MAX_CLIENTS)
+		services_client_gone(index);
 	close_fd(&client->fd);
 	close_fd(&client->pidfd);
-}
-
-pid_t server_client_pid(unsigned client)
-{
-	return server.client[client].pid;
 }
 
 static void accept_client(void)
@@ -120,7 +94,7 @@ static void accept_client(void)
 	unsigned index = 0;
 	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
-		/* It goes on waiting, and poll would report it over and over. */
+		/* The connection still waits, and poll would report it over and over. */
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			server.full_until_ns = vms_clock_now_ns() + WATCH_MS * UINT64_C(1000000);
 		return;
@@ -137,7 +111,7 @@ static void accept_client(void)
 	};
 }
 
-/* Stopped by a signal or a debugger? */
+/* True if a signal or a debugger has stopped the process. */
 static bool is_stopped(pid_t pid)
 {
 	char path[32], text[512];
@@ -149,7 +123,7 @@ static bool is_stopped(pid_t pid)
 	close(fd);
 	text[MAX(size, 0)] = 0;
 	const char *name_end = strrchr(text, ')');
-	/* Killed, too, if a thread of it still waits for a disk. */
+	/* Z and X: it was killed, but a thread of it still waits for a disk. */
 	return name_end && size > name_end + 2 - text && memchr("TtZX", name_end[2], 4);
 }
 
@@ -169,7 +143,7 @@ static void watch_clients(void)
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* The shared memory's descriptor is sent and closed by the caller. */
+/* `memory`: the descriptor of the shared memory, which the caller sends and closes. */
 static void greet(unsigned index, struct reply *reply, int *memory)
 {
 	struct client *client = &server.client[index];
@@ -201,71 +175,66 @@ static void greet(unsigned index, struct reply *reply, int *memory)
 	reply->n_fds = 1;
 }
 
-/* `fd` came with the message, or is -1. */
-static void answer(unsigned index, const struct vms_agent_message *message, size_t size, int fd,
-		   struct reply *reply, int *memory)
+/* `memory`: as greet. */
+static void answer(const struct request *request, struct reply *reply, int *memory)
 {
-	const struct vms_agent_hold *hold = (const void *)message;
-	if (size < sizeof(*message) || message->magic != VMS_AGENT_MAGIC) {
+	const struct vms_agent_message *message = request->message;
+	if (request->size < sizeof(*message) || message->magic != VMS_AGENT_MAGIC) {
 		reply_error(reply, VMS_ERROR_PROTOCOL, "the message is not one of vmscope");
 		return;
 	}
-	if (index == VMS_AGENT_MAX_CLIENTS) {
+	if (request->client == VMS_AGENT_MAX_CLIENTS) {
 		reply_error(reply, VMS_ERROR_BUSY,
-			    "%u clients use the agent already: end one of them", index);
+			    "%u clients use the agent already: end one of them", request->client);
 		return;
 	}
-	switch (message->kind) {
-	case VMS_AGENT_HELLO: greet(index, reply, memory); break;
-	case VMS_AGENT_HOLD:
-		if (size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
-		    !server.client[index].greeted)
-			reply_error(reply, VMS_ERROR_PROTOCOL,
-				    "the request to hold a vCPU is malformed, or comes too early");
-		else
-			hold_request(hold->vcpu);
-		break;
-	case VMS_AGENT_CALLS_FUNCTIONS:
-	case VMS_AGENT_CALLS_STACKS:
-	case VMS_AGENT_CALLS_START:
-	case VMS_AGENT_CALLS_STOP: calls_request(index, message, size, fd, reply); break;
-	default:
+	const struct service *service = services_find(message->kind);
+	if (message->kind == VMS_AGENT_HELLO)
+		greet(request->client, reply, memory);
+	else if (service)
+		service->answer(request, reply);
+	else
 		reply_error(reply, VMS_ERROR_PROTOCOL, "the agent knows no request of kind %u",
 			    message->kind);
-	}
 }
 
-/* One request. False: the client has gone, or is no client. */
+/* Receives and answers one request. False: the client is to be dropped. */
 static bool serve(unsigned index)
 {
 	union {
 		struct vms_agent_message message;
 		uint64_t align;
 		char bytes[VMS_AGENT_MAX_MESSAGE];
-	} request;
+	} bytes;
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	} control;
-	struct iovec part = { &request, sizeof(request) };
-	struct msghdr message = { .msg_iov = &part,
+	struct iovec buffer = { &bytes, sizeof(bytes) };
+	struct msghdr message = { .msg_iov = &buffer,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
+	struct request request = {
+		.client = index,
+		.pid = server.client[index].pid,
+		.message = &bytes.message,
+		.fd = -1,
+	};
 	struct reply reply = { 0 };
 	int memory = -1;
 	ssize_t size = recvmsg(server.client[index].fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR;
-	int fd = -1;
-	vms_agent_take_fds(&message, &fd, 1);
+	request.size = (size_t)size;
+	vms_agent_take_fds(&message, &request.fd, 1);
 	bool sound = size > 0 && !(message.msg_flags & MSG_TRUNC);
 	if (sound)
-		answer(index, &request.message, (size_t)size, fd, &reply, &memory);
+		answer(&request, &reply, &memory);
 	if (reply.size)
 		sound &= send_reply(server.client[index].fd, &reply);
 	sound &= index < VMS_AGENT_MAX_CLIENTS;
-	close_fd(&fd);
+	close_fd(&request.fd);
 	close_fd(&memory);
 	return sound;
 }
@@ -274,7 +243,7 @@ static bool serve(unsigned index)
 
 #define N_POLLS (2 + 2 * G_N_ELEMENTS(server.client))
 
-/* True: there is a client, or one that waits to be accepted. */
+/* False: there is no client, and none waits to be accepted. */
 static bool fill_polls(struct pollfd polls[N_POLLS])
 {
 	bool full = vms_clock_now_ns() < server.full_until_ns;
@@ -325,7 +294,7 @@ static bool start_thread(void)
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* Is the file the socket of a program that has gone? */
+/* True if the file is a socket on which no program listens any more. */
 static bool is_stale(const struct sockaddr_un *address)
 {
 	struct stat file;
@@ -342,7 +311,7 @@ static bool is_stale(const struct sockaddr_un *address)
 static bool bind_socket(const struct sockaddr_un *address)
 {
 	const struct sockaddr *generic = (const struct sockaddr *)address;
-	/* The mode of the socket becomes that of the file: nobody else can connect meanwhile. */
+	/* The file gets the mode of the socket: no other user can ever connect. */
 	if (fchmod(server.fd, S_IRUSR | S_IWUSR) < 0)
 		return false;
 	if (bind(server.fd, generic, sizeof(*address)) == 0)
@@ -390,7 +359,7 @@ void server_stop(void)
 	deadline.tv_sec += EXIT_SECONDS;
 	if (write(server.end, &one, sizeof(one)) == sizeof(one))
 		pthread_timedjoin_np(server.thread, NULL, &deadline);
-	/* Somebody else may have taken the name. */
+	/* Another program may have put its own socket there. */
 	if (lstat(server.path, &file) == 0 && file.st_dev == server.file.st_dev &&
 	    file.st_ino == server.file.st_ino)
 		unlink(server.path);

@@ -6,7 +6,7 @@
 #define FIRST_FRAMES 64
 #define MAX_FREE     64 /* stacks of FIRST_FRAMES that a pool keeps */
 
-static bool resize(struct stack_pool *pool, struct stack *stack, uint32_t size)
+static bool resize_stack(struct stack_pool *pool, struct stack *stack, uint32_t size)
 {
 	uint64_t more = size - stack->size;
 	struct frame *frames = NULL;
@@ -21,17 +21,17 @@ static bool resize(struct stack_pool *pool, struct stack *stack, uint32_t size)
 	return true;
 }
 
-static void destroy(struct stack_pool *pool, struct stack *stack)
+static void destroy_stack(struct stack_pool *pool, struct stack *stack)
 {
 	atomic_fetch_sub(pool->n_frames, stack->size);
 	free(stack->frames);
 	free(stack);
 }
 
-static struct stack *make(struct stack_pool *pool)
+static struct stack *make_stack(struct stack_pool *pool)
 {
 	struct stack *stack = calloc(1, sizeof(*stack));
-	if (stack && !resize(pool, stack, FIRST_FRAMES)) {
+	if (stack && !resize_stack(pool, stack, FIRST_FRAMES)) {
 		free(stack);
 		return NULL;
 	}
@@ -44,7 +44,7 @@ struct stack *stack_new(struct stack_pool *pool, unsigned rank)
 	if (stack) {
 		pool->free = stack->below;
 		pool->n_free--;
-	} else if (!(stack = make(pool))) {
+	} else if (!(stack = make_stack(pool))) {
 		return NULL;
 	}
 	stack->frames[0] = (struct frame) { .slot = NO_SLOT };
@@ -57,7 +57,7 @@ struct stack *stack_new(struct stack_pool *pool, unsigned rank)
 void stack_release(struct stack_pool *pool, struct stack *stack)
 {
 	if (stack->size > FIRST_FRAMES || pool->n_free == MAX_FREE) {
-		destroy(pool, stack);
+		destroy_stack(pool, stack);
 		return;
 	}
 	stack->below = pool->free;
@@ -70,7 +70,7 @@ void stack_pool_clear(struct stack_pool *pool)
 	while (pool->free) {
 		struct stack *stack = pool->free;
 		pool->free = stack->below;
-		destroy(pool, stack);
+		destroy_stack(pool, stack);
 	}
 	pool->n_free = 0;
 }
@@ -78,11 +78,11 @@ void stack_pool_clear(struct stack_pool *pool)
 bool stack_grow(struct stack_pool *pool, struct stack *stack)
 {
 	return stack->n < stack->size ||
-	       (stack->size < STACK_MAX_FRAMES && resize(pool, stack, stack->size * 2));
+	       (stack->size < STACK_MAX_FRAMES && resize_stack(pool, stack, stack->size * 2));
 }
 
-/* The outermost frame that has a slot, or NULL. */
-static const struct frame *outermost(const struct stack *stack)
+/* Returns the outermost frame that has a slot, or NULL. */
+static const struct frame *find_outermost(const struct stack *stack)
 {
 	for (uint32_t i = 1; i < stack->n; i++)
 		if (stack->frames[i].slot != NO_SLOT)
@@ -105,7 +105,7 @@ bool stack_has(const struct stack *stack, uint64_t slot)
 
 bool stack_spans(const struct stack *stack, uint64_t slot, uint64_t margin)
 {
-	const struct frame *first = outermost(stack);
+	const struct frame *first = find_outermost(stack);
 	if (!first)
 		return false;
 	uint64_t low = stack_last(stack)->slot, high = first->slot;

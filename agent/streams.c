@@ -1,80 +1,80 @@
 /* SPDX-License-Identifier: MIT */
-#include "flow_state.h"
+#include "call_tracker-private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_STREAMS (1U << 17)
-/* Ids that no task of Linux has: of idle vCPUs, and of tasks whose id another one has. */
+/* Ids that no task of Linux has: for idle tasks, and for tasks whose id another task uses. */
 #define FIRST_IDLE	(1ULL << 22)
 #define FIRST_COLLISION (1ULL << 23)
 
-/* The one that is there goes on, whatever it was called. */
-static struct stream *get(struct flow_tracing *tracing, uint64_t id)
+/* Finds or makes the stream of an id. An existing one continues, whatever its name was. */
+static struct stream *get_stream(struct call_trackers *trackers, uint64_t id)
 {
-	struct stream *stream = g_hash_table_lookup(tracing->streams, &id);
-	if (stream || g_hash_table_size(tracing->streams) >= MAX_STREAMS ||
+	struct stream *stream = g_hash_table_lookup(trackers->streams, &id);
+	if (stream || g_hash_table_size(trackers->streams) >= MAX_STREAMS ||
 	    !(stream = calloc(1, sizeof(*stream))))
 		return stream;
 	stream->id = id;
-	g_hash_table_insert(tracing->streams, &stream->id, stream);
+	g_hash_table_insert(trackers->streams, &stream->id, stream);
 	return stream;
 }
 
 /* ---- of a vCPU -------------------------------------------------------------- */
 
-static struct stream *get_idle(struct flow *flow)
+static struct stream *get_idle_stream(struct call_tracker *tracker)
 {
-	struct stream *stream = get(flow->tracing, FIRST_IDLE + flow->vcpu);
+	struct stream *stream = get_stream(tracker->all, FIRST_IDLE + tracker->vcpu);
 	if (!stream)
 		return NULL;
 	stream->about.tid = stream->about.pid = (uint32_t)stream->id;
-	stream->about.vcpu = flow->vcpu;
-	snprintf(stream->about.name, sizeof(stream->about.name), "swapper/%u", flow->vcpu);
+	stream->about.vcpu = tracker->vcpu;
+	snprintf(stream->about.name, sizeof(stream->about.name), "swapper/%u", tracker->vcpu);
 	return stream;
 }
 
-static struct stream *get_level(struct flow *flow, unsigned rank)
+static struct stream *get_level_stream(struct call_tracker *tracker, unsigned rank)
 {
-	const struct flow_levels *levels = &flow->tracing->levels;
+	const struct privilege_levels *levels = &tracker->all->levels;
 	unsigned level = levels->number[rank];
-	struct stream *stream = get(flow->tracing, (flow->vcpu + 1ULL) * 100 + level);
+	struct stream *stream = get_stream(tracker->all, (tracker->vcpu + 1ULL) * 100 + level);
 	if (!stream)
 		return NULL;
-	stream->about.vcpu = flow->vcpu;
+	stream->about.vcpu = tracker->vcpu;
 	stream->about.level = level;
 	if (rank == 0 || rank == levels->kernel)
-		snprintf(stream->about.name, sizeof(stream->about.name), "cpu%u %s", flow->vcpu,
+		snprintf(stream->about.name, sizeof(stream->about.name), "cpu%u %s", tracker->vcpu,
 			 rank == 0 ? "user" : "kernel");
 	else
 		snprintf(stream->about.name, sizeof(stream->about.name), "cpu%u level %u",
-			 flow->vcpu, level);
+			 tracker->vcpu, level);
 	return stream;
 }
 
-static struct stream *get_vcpu(struct flow *flow)
+static struct stream *get_vcpu_stream(struct call_tracker *tracker)
 {
-	struct stream *stream = get(flow->tracing, (flow->vcpu + 1ULL) * 100);
+	struct stream *stream = get_stream(tracker->all, (tracker->vcpu + 1ULL) * 100);
 	if (!stream)
 		return NULL;
-	stream->about.vcpu = flow->vcpu;
-	snprintf(stream->about.name, sizeof(stream->about.name), "cpu%u", flow->vcpu);
+	stream->about.vcpu = tracker->vcpu;
+	snprintf(stream->about.name, sizeof(stream->about.name), "cpu%u", tracker->vcpu);
 	return stream;
 }
 
-bool streams_of_vcpu(struct flow *flow)
+bool streams_of_vcpu(struct call_tracker *tracker)
 {
-	for (unsigned rank = 0; rank < FLOW_RANKS; rank++) {
+	for (unsigned rank = 0; rank < N_RANKS; rank++) {
 		struct stream *stream = NULL;
-		switch (flow->tracing->options.by) {
-		case VMS_AGENT_BY_TASK: stream = get_idle(flow); break;
-		case VMS_AGENT_BY_LEVEL: stream = get_level(flow, rank); break;
-		default: stream = get_vcpu(flow); break;
+		switch (tracker->all->options.by) {
+		case VMS_AGENT_BY_TASK: stream = get_idle_stream(tracker); break;
+		case VMS_AGENT_BY_LEVEL: stream = get_level_stream(tracker, rank); break;
+		default: stream = get_vcpu_stream(tracker); break;
 		}
 		if (!stream)
 			return false;
-		flow->vcpu_streams[rank] = stream;
+		tracker->vcpu_streams[rank] = stream;
 	}
 	return true;
 }
@@ -82,38 +82,38 @@ bool streams_of_vcpu(struct flow *flow)
 /* ---- of a task ---------------------------------------------------------------- */
 
 /*
- * A task that has the id of one before it goes on with its stream, which is ended first. That of a
- * task that runs elsewhere is left to that.
+ * A task that has the id of an earlier one continues its stream; the caller ends the earlier task's
+ * calls first. If that task runs on another vCPU, it keeps its stream.
  */
-struct stream *stream_of_task(struct flow *flow, uint32_t tid)
+struct stream *stream_of_task(struct call_tracker *tracker, uint32_t tid)
 {
-	struct flow_tracing *tracing = flow->tracing;
-	struct stream *stream = tid < FIRST_IDLE ? get(tracing, tid) : NULL;
+	struct call_trackers *trackers = tracker->all;
+	struct stream *stream = tid < FIRST_IDLE ? get_stream(trackers, tid) : NULL;
 	if (stream && (!stream->context || stream->context->vcpu == NO_VCPU))
 		return stream;
-	return get(tracing, FIRST_COLLISION + tracing->n_collisions++);
+	return get_stream(trackers, FIRST_COLLISION + trackers->n_collisions++);
 }
 
-void streams_use(struct flow *flow, struct context *context)
+void streams_use(struct call_tracker *tracker, struct context *context)
 {
-	for (unsigned rank = 0; rank < FLOW_RANKS; rank++) {
-		flow->streams[rank] = context->stream ?: flow->vcpu_streams[rank];
-		flow->ready[rank] = false;
+	for (unsigned rank = 0; rank < N_RANKS; rank++) {
+		tracker->streams[rank] = context->stream ?: tracker->vcpu_streams[rank];
+		tracker->ready[rank] = false;
 	}
 }
 
-void streams_leave(struct flow *flow)
+void streams_leave(struct call_tracker *tracker)
 {
-	if (flow->selected)
-		vms_ring_stream(flow->ring, flow->selected->id, &flow->selected->sequence);
-	flow->selected = NULL;
+	if (tracker->selected)
+		vms_ring_stream(tracker->ring, tracker->selected->id, &tracker->selected->sequence);
+	tracker->selected = NULL;
 }
 
-void stream_renew(struct flow *flow)
+void stream_renew(struct call_tracker *tracker)
 {
-	const struct flow_task *task = &flow->context->task;
-	struct stream *stream = flow->context->stream;
-	flow->ready[0] = false;
+	const struct tracked_task *task = &tracker->context->task;
+	struct stream *stream = tracker->context->stream;
+	tracker->ready[0] = false;
 	if (!stream || (stream->about.tid == task->tid && stream->about.pid == task->pid &&
 			strncmp(stream->about.name, task->name, sizeof(task->name)) == 0))
 		return;
@@ -122,26 +122,26 @@ void stream_renew(struct flow *flow)
 	snprintf(stream->about.name, sizeof(stream->about.name), "%.*s", (int)sizeof(task->name),
 		 task->name);
 	stream->announced = false;
-	memset(flow->ready, 0, sizeof(flow->ready));
+	memset(tracker->ready, 0, sizeof(tracker->ready));
 }
 
-/* ---- what the client is told -------------------------------------------------- */
+/* ---- blocks for the client -------------------------------------------------- */
 
-static bool announce(struct flow *flow, struct stream *stream, uint64_t time)
+static bool write_stream_block(struct call_tracker *tracker, struct stream *stream, uint64_t time)
 {
 	stream->about.time_ns = time;
-	return vms_ring_block(flow->ring, VMS_CALLS_STREAM, 0, &stream->about,
+	return vms_ring_block(tracker->ring, VMS_CALLS_STREAM, 0, &stream->about,
 			      sizeof(stream->about));
 }
 
-static bool knows_space(const struct stream *stream, const struct flow_task *task)
+static bool knows_space(const struct stream *stream, const struct tracked_task *task)
 {
 	return task->mm == 0 || (stream->mm == task->mm && stream->pid == task->pid);
 }
 
-static void tell_space(struct flow *flow, struct stream *stream, uint64_t time)
+static void write_space_block(struct call_tracker *tracker, struct stream *stream, uint64_t time)
 {
-	const struct flow_task *task = &flow->context->task;
+	const struct tracked_task *task = &tracker->context->task;
 	struct vms_calls_space space = {
 		.time_ns = time,
 		.mm = task->mm,
@@ -149,27 +149,27 @@ static void tell_space(struct flow *flow, struct stream *stream, uint64_t time)
 		.pid = task->pid,
 	};
 	memcpy(space.name, task->name, sizeof(space.name));
-	if (flow->tracing->asks)
-		vms_ring_ask(flow->ring, VMS_CALLS_SPACE, &space, sizeof(space), true);
-	else if (!vms_ring_block(flow->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
+	if (tracker->all->asks)
+		vms_ring_ask(tracker->ring, VMS_CALLS_SPACE, &space, sizeof(space), true);
+	else if (!vms_ring_block(tracker->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
 		return;
 	stream->mm = task->mm;
 	stream->pid = task->pid;
 }
 
-void stream_select(struct flow *flow, unsigned rank, uint64_t time)
+void stream_select(struct call_tracker *tracker, unsigned rank, uint64_t time)
 {
-	struct stream *stream = flow->streams[rank];
-	const struct flow_task *task = &flow->context->task;
-	if (flow->selected != stream)
-		vms_ring_stream(flow->ring, stream->id, &stream->sequence);
-	flow->selected = stream;
+	struct stream *stream = tracker->streams[rank];
+	const struct tracked_task *task = &tracker->context->task;
+	if (tracker->selected != stream)
+		vms_ring_stream(tracker->ring, stream->id, &stream->sequence);
+	tracker->selected = stream;
 	time = MAX(time, stream->time);
 	if (!stream->announced)
-		stream->announced = announce(flow, stream, time);
+		stream->announced = write_stream_block(tracker, stream, time);
 	if (rank == 0 && !knows_space(stream, task))
-		tell_space(flow, stream, time);
-	for (unsigned i = 0; i < FLOW_RANKS; i++)
-		flow->ready[i] = flow->streams[i] == stream && stream->announced &&
-				 (i != 0 || knows_space(stream, task));
+		write_space_block(tracker, stream, time);
+	for (unsigned i = 0; i < N_RANKS; i++)
+		tracker->ready[i] = tracker->streams[i] == stream && stream->announced &&
+				    (i != 0 || knows_space(stream, task));
 }

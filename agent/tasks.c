@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts: that of the vCPU, which is the idle task's, too, and those of tasks, which may go on on
- * another vCPU. Who has `vcpu` set works on a context without the lock.
+ * Contexts: each vCPU has one, which its idle task uses too, and each task has one, which another
+ * vCPU may continue. The tracker of the vCPU that `vcpu` names works on a context without the lock.
  */
-#include "flow_state.h"
+#include "call_tracker-private.h"
 
 #include <stdlib.h>
 
@@ -11,56 +11,56 @@
 
 /* ---- recording ------------------------------------------------------------------ */
 
-void context_filter(const struct flow_tracing *tracing, struct context *context)
+void context_filter(const struct call_trackers *trackers, struct context *context)
 {
-	const struct vms_agent_calls *options = &tracing->options;
+	const struct vms_agent_calls *options = &trackers->options;
 	unsigned n = MIN(options->n_pids, G_N_ELEMENTS(options->pids));
 	context->wanted = n == 0;
 	for (unsigned i = 0; i < n; i++)
 		context->wanted |= context->task.va && context->task.pid == options->pids[i];
 }
 
-static void open_stacks(struct flow *flow, struct stack *stack, uint64_t time)
+static void open_stacks(struct call_tracker *tracker, struct stack *stack, uint64_t time)
 {
 	if (stack->below)
-		open_stacks(flow, stack->below, time);
-	stack_open(flow, stack, time);
+		open_stacks(tracker, stack->below, time);
+	stack_open(tracker, stack, time);
 }
 
-void context_open(struct flow *flow, uint64_t time)
+void context_open(struct call_tracker *tracker, uint64_t time)
 {
-	struct context *context = flow->context;
+	struct context *context = tracker->context;
 	if (!context->opened && context->top)
-		open_stacks(flow, context->top, time);
+		open_stacks(tracker, context->top, time);
 	context->opened = true;
 }
 
-static void context_close(struct flow *flow, uint64_t time)
+static void context_close(struct call_tracker *tracker, uint64_t time)
 {
-	struct context *context = flow->context;
+	struct context *context = tracker->context;
 	if (context->opened)
 		for (struct stack *stack = context->top; stack; stack = stack->below)
-			stack_close(flow, stack, time);
+			stack_close(tracker, stack, time);
 	context->opened = false;
 }
 
-/* Works on another context, which nobody runs. */
-static void context_use(struct flow *flow, struct context *context)
+/* Works on another context, which no vCPU runs. */
+static void context_use(struct call_tracker *tracker, struct context *context)
 {
-	flow->context = context;
-	streams_use(flow, context);
-	place_refresh(flow);
+	tracker->context = context;
+	streams_use(tracker, context);
+	place_refresh(tracker);
 }
 
-/* Its task is no more. What was open has ended when it last ran. */
-static void context_end(struct flow *flow, struct context *context, uint64_t time)
+/* Ends a context whose task has ended. Its calls ended when it ran last. */
+static void context_end(struct call_tracker *tracker, struct context *context, uint64_t time)
 {
-	struct context *current = flow->context;
-	context_use(flow, context);
-	context_close(flow, time);
-	place_clear(flow, time);
-	streams_leave(flow);
-	context_use(flow, current);
+	struct context *current = tracker->context;
+	context_use(tracker, context);
+	context_close(tracker, time);
+	place_clear(tracker, time);
+	streams_leave(tracker);
+	context_use(tracker, current);
 	if (context->stream)
 		context->stream->context = NULL;
 	*context = (struct context) { .task.va = context->task.va, .vcpu = context->vcpu };
@@ -68,15 +68,15 @@ static void context_end(struct flow *flow, struct context *context, uint64_t tim
 
 /* ---- tasks ------------------------------------------------------------------------ */
 
-static struct context *context_get(struct flow_tracing *tracing, uint64_t va)
+static struct context *context_get(struct call_trackers *trackers, uint64_t va)
 {
-	struct context *context = g_hash_table_lookup(tracing->contexts, &va);
-	if (context || g_hash_table_size(tracing->contexts) >= MAX_CONTEXTS ||
+	struct context *context = g_hash_table_lookup(trackers->contexts, &va);
+	if (context || g_hash_table_size(trackers->contexts) >= MAX_CONTEXTS ||
 	    !(context = calloc(1, sizeof(*context))))
 		return context;
 	context->task.va = va;
 	context->vcpu = NO_VCPU;
-	g_hash_table_insert(tracing->contexts, &context->task.va, context);
+	g_hash_table_insert(trackers->contexts, &context->task.va, context);
 	return context;
 }
 
@@ -85,37 +85,40 @@ static bool is_running(const struct context *context)
 	return context->vcpu != NO_VCPU;
 }
 
-/* Whoever had the id before has ended. */
-static bool take_stream(struct flow *flow, struct context *context, uint32_t tid)
+/* Gives the context the stream of `tid`. The task that had the id before has ended. */
+static bool take_stream(struct call_tracker *tracker, struct context *context, uint32_t tid)
 {
-	struct stream *stream = stream_of_task(flow, tid);
+	struct stream *stream = stream_of_task(tracker, tid);
 	if (!stream)
 		return false;
 	if (stream->context)
-		context_end(flow, stream->context, stream->context->left);
+		context_end(tracker, stream->context, stream->context->left);
 	stream->context = context;
 	context->stream = stream;
 	return true;
 }
 
-/* NULL: it cannot be followed: too many, or it runs elsewhere, which no task does. */
-static struct context *context_of(struct flow *flow, const struct flow_task *task)
+/*
+ * Returns the task's context. NULL: it cannot be followed. There are too many, or it seems to run
+ * on another vCPU, which no task does.
+ */
+static struct context *context_of(struct call_tracker *tracker, const struct tracked_task *task)
 {
-	struct flow_tracing *tracing = flow->tracing;
-	struct context *context = context_get(tracing, task->va);
+	struct call_trackers *trackers = tracker->all;
+	struct context *context = context_get(trackers, task->va);
 	if (!context || is_running(context))
 		return NULL;
 	if (context->task.tid != task->tid && context->task.tid != 0)
-		context_end(flow, context, context->left);
-	if (tracing->options.by == VMS_AGENT_BY_TASK && !context->stream &&
-	    !take_stream(flow, context, task->tid))
+		context_end(tracker, context, context->left);
+	if (trackers->options.by == VMS_AGENT_BY_TASK && !context->stream &&
+	    !take_stream(tracker, context, task->tid))
 		return NULL;
 	return context;
 }
 
-struct context *context_to_seed(struct flow *flow, uint64_t va)
+struct context *context_without_calls(struct call_tracker *tracker, uint64_t va)
 {
-	struct context *context = context_get(flow->tracing, va);
+	struct context *context = context_get(tracker->all, va);
 	return context && !is_running(context) && !context->top && !context->opened ? context
 										    : NULL;
 }
@@ -123,42 +126,43 @@ struct context *context_to_seed(struct flow *flow, uint64_t va)
 /* ---- switches --------------------------------------------------------------------- */
 
 /*
- * A task is on its kernel stack where it was when it is switched to again. What the vCPU's context
- * is may have been other tasks before they were known.
+ * Leaves the vCPU's context. A task is where it was on its kernel stack when it runs again. The
+ * vCPU's own context may have been several tasks before they were known, so its stacks are
+ * undecided.
  */
-static void leave(struct flow *flow, uint64_t time)
+static void leave_context(struct call_tracker *tracker, uint64_t time)
 {
-	struct context *context = flow->context;
+	struct context *context = tracker->context;
 	context->left = time;
 	context->undecided = context->task.va ? context->undecided & 1 : UINT32_MAX;
-	if (flow->tracing->options.by != VMS_AGENT_BY_TASK)
-		context_close(flow, time);
+	if (tracker->all->options.by != VMS_AGENT_BY_TASK)
+		context_close(tracker, time);
 	else
-		streams_leave(flow);
+		streams_leave(tracker);
 }
 
-/* False: the task cannot be followed. */
-static bool exchange(struct flow *flow, const struct flow_task *task)
+/* Exchanges the context for that of `task`. False: the task cannot be followed. */
+static bool exchange_context(struct call_tracker *tracker, const struct tracked_task *task)
 {
-	pthread_mutex_lock(&flow->tracing->lock);
-	struct context *next = task->tid ? context_of(flow, task) : &flow->own;
-	if (flow->context != &flow->own)
-		flow->context->vcpu = NO_VCPU;
-	flow->context = next ?: &flow->own;
-	flow->context->vcpu = flow->vcpu;
+	pthread_mutex_lock(&tracker->all->lock);
+	struct context *next = task->tid ? context_of(tracker, task) : &tracker->own;
+	if (tracker->context != &tracker->own)
+		tracker->context->vcpu = NO_VCPU;
+	tracker->context = next ?: &tracker->own;
+	tracker->context->vcpu = tracker->vcpu;
 	if (!next)
-		flow->own.undecided = UINT32_MAX;
-	pthread_mutex_unlock(&flow->tracing->lock);
+		tracker->own.undecided = UINT32_MAX;
+	pthread_mutex_unlock(&tracker->all->lock);
 	return next;
 }
 
 /*
- * A known task that has another address space than before will run another program. One that has
- * none any more ends; its calls are still of the old one.
+ * A known task that has another address space than before will run another program. A task that has
+ * lost its address space ends; its calls are still in the old one.
  */
-void context_renew(struct flow *flow, const struct flow_task *task)
+void context_renew(struct call_tracker *tracker, const struct tracked_task *task)
 {
-	struct context *context = flow->context;
+	struct context *context = tracker->context;
 	uint64_t mm = context->task.mm;
 	if (context->known && task->mm != 0 && task->mm != mm) {
 		context->has_new_space = true;
@@ -168,44 +172,45 @@ void context_renew(struct flow *flow, const struct flow_task *task)
 	if (context->known)
 		context->task.mm = mm;
 	context->known = true;
-	context_filter(flow->tracing, context);
-	stream_renew(flow);
+	context_filter(tracker->all, context);
+	stream_renew(tracker);
 }
 
-void context_switch(struct flow *flow, const struct flow_task *task, uint64_t time)
+void context_switch(struct call_tracker *tracker, const struct tracked_task *task, uint64_t time)
 {
-	if (flow->context->task.va == task->va && flow->context->task.tid == task->tid) {
-		context_renew(flow, task);
+	if (tracker->context->task.va == task->va && tracker->context->task.tid == task->tid) {
+		context_renew(tracker, task);
 		return;
 	}
-	leave(flow, time);
-	bool follows = exchange(flow, task);
-	streams_use(flow, flow->context);
+	leave_context(tracker, time);
+	bool follows = exchange_context(tracker, task);
+	streams_use(tracker, tracker->context);
 	if (follows)
-		context_renew(flow, task);
-	context_open(flow, time);
-	place_refresh(flow);
+		context_renew(tracker, task);
+	context_open(tracker, time);
+	place_refresh(tracker);
 }
 
 /* ---- the end ------------------------------------------------------------------------ */
 
-/* What is parked may go on elsewhere as long as there is another vCPU. */
-void contexts_finish(struct flow *flow, uint64_t time)
+/* Contexts of tasks stay as long as there is another vCPU that may continue them. */
+void contexts_finish(struct call_tracker *tracker, uint64_t time)
 {
-	struct flow_tracing *tracing = flow->tracing;
+	struct call_trackers *trackers = tracker->all;
 	struct context *context;
 	GHashTableIter iter;
-	leave(flow, time);
-	pthread_mutex_lock(&tracing->lock);
-	if (flow->context != &flow->own)
-		flow->context->vcpu = NO_VCPU;
-	context_use(flow, &flow->own);
-	context_end(flow, &flow->own, time);
-	g_hash_table_iter_init(&iter, tracing->contexts);
-	tracing->n_flows--;
-	while (tracing->n_flows == 0 && g_hash_table_iter_next(&iter, NULL, (void **)&context))
-		context_end(flow, context, time);
-	pthread_mutex_unlock(&tracing->lock);
+	leave_context(tracker, time);
+	pthread_mutex_lock(&trackers->lock);
+	if (tracker->context != &tracker->own)
+		tracker->context->vcpu = NO_VCPU;
+	context_use(tracker, &tracker->own);
+	context_end(tracker, &tracker->own, time);
+	g_hash_table_iter_init(&iter, trackers->contexts);
+	trackers->n_unfinished--;
+	while (trackers->n_unfinished == 0 &&
+	       g_hash_table_iter_next(&iter, NULL, (void **)&context))
+		context_end(tracker, context, time);
+	pthread_mutex_unlock(&trackers->lock);
 }
 
 void context_clear(struct context *context, struct stack_pool *pool)

@@ -105,8 +105,8 @@ static bool make_tracers(struct trace *trace, unsigned n)
 		tracer->trace = trace;
 		vms_ring_init(&tracer->ring, &trace->shared->ring[trace->n],
 			      rings + trace->n * size, size, trace->wake);
-		tracer->flow = flow_new(trace->flows, trace->n, &tracer->ring);
-		if (!tracer->flow || (is_there(trace->n) && !trace_reserve(trace, trace->n)))
+		tracer->tracker = call_tracker_new(trace->trackers, trace->n, &tracer->ring);
+		if (!tracer->tracker || (is_there(trace->n) && !trace_reserve(trace, trace->n)))
 			return false;
 	}
 	return true;
@@ -129,9 +129,10 @@ struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_
 		return NULL;
 	}
 	set_functions(trace, functions, n_functions);
-	trace->flows = flow_tracing_new(options, &vcpu_arch()->levels, functions, n_functions, n);
+	trace->trackers =
+		call_trackers_new(options, &vcpu_arch()->levels, functions, n_functions, n);
 	trace->callees = callees_new();
-	if (trace->flows && trace->callees && share_memory(trace, n, options->ring_size) &&
+	if (trace->trackers && trace->callees && share_memory(trace, n, options->ring_size) &&
 	    make_tracers(trace, n))
 		return trace;
 	int error = errno;
@@ -145,7 +146,7 @@ void trace_update(struct trace *trace, const struct vms_agent_calls *options,
 {
 	uint64_t first = n_functions ? functions[0].va : UINT64_MAX;
 	uint64_t last = n_functions ? functions[n_functions - 1].va : 0;
-	if (!flow_tracing_update(trace->flows, options, functions, n_functions))
+	if (!call_trackers_update(trace->trackers, options, functions, n_functions))
 		return;
 	trace->first_function = first;
 	trace->last_function = last;
@@ -165,10 +166,10 @@ void trace_finish(struct trace *trace)
 	bool stalled = false;
 	for (unsigned i = 0; i < trace->n; i++) {
 		struct tracer *tracer = &trace->tracer[i];
-		/* Who made one ring wait in vain is not waited for once per ring. */
+		/* A client that let one ring wait in vain gets no more time for the next. */
 		tracer->ring.stalled |= stalled;
-		if (tracer->flow)
-			flow_finish(tracer->flow, tracer_time(tracer, i));
+		if (tracer->tracker)
+			call_tracker_finish(tracer->tracker, tracer_time(tracer, i));
 		stalled |= tracer->ring.stalled;
 	}
 	for (unsigned i = 0; i < trace->n; i++)
@@ -177,10 +178,10 @@ void trace_finish(struct trace *trace)
 
 void tracer_restart(struct tracer *tracer, unsigned vcpu)
 {
-	flow_finish(tracer->flow, tracer_time(tracer, vcpu));
-	flow_free(tracer->flow);
-	tracer->flow = flow_new(tracer->trace->flows, vcpu, &tracer->ring);
-	tracer->task = (struct flow_task) { .va = 0 };
+	call_tracker_finish(tracer->tracker, tracer_time(tracer, vcpu));
+	call_tracker_free(tracer->tracker);
+	tracer->tracker = call_tracker_new(tracer->trace->trackers, vcpu, &tracer->ring);
+	tracer->task = (struct tracked_task) { .va = 0 };
 	tracer->has_system = false;
 	vms_ring_flush(&tracer->ring);
 }
@@ -197,7 +198,7 @@ void tracer_on_begin(unsigned vcpu, void *data)
 
 void tracer_check_stop(struct tracer *tracer)
 {
-	if (!flow_tracing_stopped(tracer->trace->flows))
+	if (!call_trackers_stopped(tracer->trace->trackers))
 		return;
 	atomic_store(&tracer->trace->shared->stopped, 1);
 	vms_ring_flush(&tracer->ring);
@@ -206,10 +207,10 @@ void tracer_check_stop(struct tracer *tracer)
 void trace_free(struct trace *trace)
 {
 	for (unsigned i = 0; i < trace->n; i++)
-		if (trace->tracer[i].flow)
-			flow_free(trace->tracer[i].flow);
-	if (trace->flows)
-		flow_tracing_free(trace->flows);
+		if (trace->tracer[i].tracker)
+			call_tracker_free(trace->tracer[i].tracker);
+	if (trace->trackers)
+		call_trackers_free(trace->trackers);
 	callees_free(trace->callees);
 	if (trace->shared)
 		munmap(trace->shared, trace->size);

@@ -1,71 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The trace that is going on, as instrumented code comes to it.
+ * The current trace, as instrumented code reaches it.
  *
- * A vCPU's part of a trace is used by the vCPU's thread alone, between tracer_enter and
- * tracer_leave, which cost it no more than two stores. Who ends a trace takes it away from where
- * tracer_enter looks, has the kernel order the memory of all threads (membarrier), and waits for
- * those that are inside: from then on it is his, whether the vCPUs run, are halted or held.
+ * Only a vCPU's own thread uses its tracer, between tracer_enter and tracer_leave, which cost no
+ * more than two stores. A thread that ends the trace first removes it from where tracer_enter
+ * looks. Then it has the kernel order the memory of all threads (membarrier), and waits for those
+ * that are inside. From then on the trace is its own, whether vCPUs run, are halted or held.
  */
 #pragma once
 
+#include "call_tracker.h"
 #include "clock.h"
-#include "flow.h"
 #include "vcpu.h"
 
-/* Of a vCPU. */
+/* A vCPU's part of a trace. */
 struct tracer {
 	struct trace *trace;
-	struct flow *flow; /* NULL: no memory was left for it */
+	struct call_tracker *tracker; /* NULL: there was no memory, and the vCPU is not traced */
 	struct vms_ring ring;
 	struct clock clock;
-	uint64_t target; /* of the indirect call that is being executed */
-	bool has_system; /* an operating system has been seen to run since the vCPU began */
+	uint64_t target; /* of the indirect call that the vCPU executes */
+	bool has_system; /* an operating system has run since the vCPU began */
 	/* The task that runs; va 0: not known. */
-	struct flow_task task;
-	uint64_t look_end_ns; /* until when its last look is waited for; 0: there was none */
+	struct tracked_task task;
+	uint64_t look_end_ns; /* until when the vCPU waits for its last look; 0: it had none */
 };
 
 struct trace {
 	struct vms_agent_calls options;
-	struct flow_tracing *flows;
-	/* Addresses between these that are no function's begin are none's: the client told all. */
+	struct call_trackers *trackers;
+	/* The client knows all functions that begin between these two addresses. */
 	uint64_t first_function, last_function;
-	_Atomic uint64_t
-		*callees; /* of direct calls outside of them, as far as translated; a hash */
+	/* Addresses outside of them that direct calls go to, as far as translated (callees.h). */
+	_Atomic uint64_t *callees;
 	_Atomic uint32_t n_kernel_blocks; /* translated while the client knew no tasks */
 	_Atomic bool has_programs;	  /* user code was translated since */
 	struct vms_calls_shared *shared;
 	size_t size;
 	int memfd;
-	int wake, woken; /* two ends of a socket; `woken` is the client's */
+	int wake, woken; /* the ends of a socket; `woken` is sent to the client */
 	unsigned n;
 	struct tracer tracer[];
 };
 
-/* Of a vCPU, and there as long as the plugin. */
+/* Tells whether a vCPU uses its tracer. Exists as long as the plugin. */
 struct tracer_gate {
 	_Alignas(64) _Atomic bool inside;
 };
 
 extern struct trace *_Atomic trace_current; /* NULL: none */
 extern struct tracer_gate *trace_gates;	    /* vcpus_max() of them; NULL before the first trace */
-extern qemu_plugin_u64 trace_instructions;  /* that each vCPU has executed, where it is counted */
+extern qemu_plugin_u64
+	trace_instructions; /* how many each vCPU has executed, if the trace counts them */
 
 static inline void tracer_leave(unsigned vcpu)
 {
 	atomic_store_explicit(&trace_gates[vcpu].inside, false, memory_order_release);
 }
 
-/* The vCPU's part of the trace, for its callback that runs; NULL: there is nothing to leave. */
+/*
+ * Returns the vCPU's tracer for use in one of its callbacks. NULL: the vCPU is not traced, and
+ * there is nothing to leave.
+ */
 static inline struct tracer *tracer_enter(unsigned vcpu)
 {
 	if (vcpu >= vcpus_max() || !trace_gates)
 		return NULL;
 	atomic_store_explicit(&trace_gates[vcpu].inside, true, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst); /* the other half is trace_take_away's */
+	atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of trace_take_away */
 	struct trace *trace = atomic_load_explicit(&trace_current, memory_order_acquire);
-	if (trace && trace->tracer[vcpu].flow)
+	if (trace && trace->tracer[vcpu].tracker)
 		return &trace->tracer[vcpu];
 	tracer_leave(vcpu);
 	return NULL;
@@ -78,30 +82,32 @@ static inline uint64_t tracer_time(struct tracer *tracer, unsigned vcpu)
 		       : clock_read(&tracer->clock);
 }
 
-/* Before anything else. False: no memory. */
+/* Called once before anything else here. False: no memory. */
 bool trace_init(void);
-/* Takes the `functions` (of malloc), also where it fails. NULL: errno tells. */
+/* Takes ownership of `functions` (from malloc), also on failure. NULL: errno tells. */
 struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_function *functions,
 			size_t n_functions);
 /*
- * Takes the memory of a vCPU's ring: who writes where the host has none left is killed. Before the
- * vCPU runs. False: errno tells.
+ * Allocates the memory of a vCPU's ring before the vCPU runs. Otherwise a write would kill QEMU if
+ * the host had no memory left. False: errno tells.
  */
 bool trace_reserve(struct trace *trace, unsigned vcpu);
-/* Other options and functions; nobody is inside. */
+/* Sets other options and functions. No vCPU is inside. Takes ownership as trace_new. */
 void trace_update(struct trace *trace, const struct vms_agent_calls *options,
 		  struct vms_agent_function *functions, size_t n_functions);
-/* Nobody will make room in the rings: those who wait for it stop to. */
+/* Ends all waits for room in the rings: nobody reads them any more. */
 void trace_abandon(struct trace *trace);
-/* The current trace becomes the caller's alone. NULL: there is none. */
+/* Takes the current trace from all vCPUs. It is the caller's alone then. NULL: there is none. */
 struct trace *trace_take_away(void);
-/* Writes the end of all that is open. Whoever calls has the trace alone. */
+/* Writes exits of all open calls. The caller has the trace alone. */
 void trace_finish(struct trace *trace);
 void trace_free(struct trace *trace);
-/* Tells the client whether a STOP function was called. Whoever calls is inside. */
+/* Tells the client if a STOP function was called. The caller is inside. */
 void tracer_check_stop(struct tracer *tracer);
-/* What the vCPU had open is over, and it begins anew. Whoever calls is inside or has it alone. */
+/* Ends all calls of the vCPU, which begins anew. The caller is inside or has the trace alone. */
 void tracer_restart(struct tracer *tracer, unsigned vcpu);
-/* A callback where a block begins that a machine executes as it begins: after a reset, on whichever
- * vCPU, the operating system is over. `data`: not NULL where it surely was reset. */
+/*
+ * A callback at the begin of a block that a machine executes as it starts. After a reset, of
+ * whichever vCPU, the operating system is over. `data` is not NULL if the machine surely was reset.
+ */
 void tracer_on_begin(unsigned vcpu, void *data);

@@ -68,7 +68,7 @@ const struct arch *vcpu_arch(void)
 	return all.arch;
 }
 
-/* The first of a name that can be read: QEMU 11.0 has registers without a handle. */
+/* Takes the first of each name that can be read: QEMU 11.0 has registers without a handle. */
 static void find_registers(struct vcpu *vcpu)
 {
 	g_autoptr(GArray) found = qemu_plugin_get_registers();

@@ -7,9 +7,10 @@
  */
 #include "agent_object.h"
 #include "base/text.h"
-#include "launch.h"
+#include "qemu_command.h"
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -134,8 +135,8 @@ static enum reaction reaction_of(const char *answer)
 static char *offer(char *const *command, const char *object, bool no_machine, GError **error)
 {
 	g_autoptr(GPtrArray) words = g_ptr_array_new();
-	g_autofree char *plugin = launch_escape(object);
-	for (size_t i = 0; i < launch_words_before_options(command); i++)
+	g_autofree char *plugin = qemu_command_escape(object);
+	for (size_t i = 0; i < qemu_command_count_leading_words(command); i++)
 		g_ptr_array_add(words, command[i]);
 	if (no_machine) {
 		g_ptr_array_add(words, (char *)"-machine");

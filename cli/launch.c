@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "launch.h"
 #include "agent_object.h"
-#include "machine/qemu/host_process.h"
+#include "machine/qemu/cmdline.h"
+#include "qemu_command.h"
 #include "socket_directory.h"
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,22 +15,6 @@
 #define REACH_TRIES    1000
 #define REACH_PAUSE_US 10000
 #define END_TRIES      500
-
-size_t launch_words_before_options(char *const *command)
-{
-	for (size_t i = 0; command[i]; i++) {
-		g_autofree char *name = g_path_get_basename(command[i]);
-		if (vms_host_process_is_qemu(name))
-			return i + 1;
-	}
-	return 1;
-}
-
-char *launch_escape(const char *text)
-{
-	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-	return g_strjoinv(",,", parts);
-}
 
 void launch_add(struct launch *launch, const char *option)
 {
@@ -81,7 +66,7 @@ static void add_qmp(struct launch *launch, const char *directory)
 	for (unsigned i = 0; i < QMP_SOCKETS; i++) {
 		g_autofree char *name = g_strdup_printf("qmp%u", i);
 		g_autofree char *path = socket_directory_path(directory, name);
-		g_autofree char *escaped = launch_escape(path);
+		g_autofree char *escaped = qemu_command_escape(path);
 		g_autofree char *option = g_strdup_printf("unix:%s,server=on,wait=off", escaped);
 		launch_add(launch, "-qmp");
 		launch_add(launch, option);
@@ -93,7 +78,8 @@ static void add_qmp(struct launch *launch, const char *directory)
 static void add_agent(struct launch *launch, const char *directory, const char *object)
 {
 	launch->agent = socket_directory_path(directory, "agent");
-	g_autofree char *file = launch_escape(object), *escaped = launch_escape(launch->agent);
+	g_autofree char *file = qemu_command_escape(object),
+			*escaped = qemu_command_escape(launch->agent);
 	g_autofree char *option = g_strdup_printf("%s,socket=%s", file, escaped);
 	launch_add(launch, "-plugin");
 	launch_add(launch, option);

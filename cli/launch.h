@@ -39,8 +39,3 @@ struct vms_machine *launch_start(char *const *command, enum launch_agent agent, 
 				 GError **error);
 /* Ends a QEMU that launch_start has started; 0 is ignored. */
 void launch_end(pid_t pid);
-
-/* How many words lead to QEMU's options: up to its name, or one, of a script of another name. */
-size_t launch_words_before_options(char *const *command);
-/* A text as the value of an option of QEMU: a comma is written twice. Newly allocated. */
-char *launch_escape(const char *text);

@@ -8,6 +8,7 @@
 #include "calls_trace.h"
 #include "launch.h"
 #include "machine/qemu/qmp.h"
+#include "qemu_command.h"
 #include <glib-unix.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -71,7 +72,7 @@ static int exit_status(int status)
 /* Has QEMU this option? What stands before its own may mean something else. */
 static bool has_option(char *const *command, const char *option)
 {
-	for (command += launch_words_before_options(command); *command; command++) {
+	for (command += qemu_command_count_leading_words(command); *command; command++) {
 		if (g_str_has_prefix(*command, "-") &&
 		    strcmp(*command + 1 + ((*command)[1] == '-'), option) == 0)
 			return true;

@@ -133,7 +133,7 @@ static void check_link(const struct vms_agent_link *link)
 	struct vms_agent_shared *shared = link->shared;
 	g_assert_nonnull(memchr(link->hello.arch, '\0', sizeof(link->hello.arch)));
 	for (uint32_t i = 0; i < link->hello.max_vcpus; i++)
-		shared->vcpu[i].n_parts++;
+		shared->vcpu[i].n_prefetch++;
 }
 
 static void stop(void)

@@ -8,6 +8,8 @@
  */
 #include "../../agent/calls.h"
 #include "../../agent/hold.h"
+#include "../../agent/server.h"
+#include "../../agent/services.h"
 #include "base/bytes.h"
 #include "fake_qemu.h"
 #include "machine/agent/packet_fds.h"
@@ -265,8 +267,8 @@ static void write_vcpu(struct client *client)
 	switch (word % 4) {
 	case 0: atomic_store(&slot->wanted, (uint32_t)value); break;
 	case 1: atomic_store(&slot->held, (uint32_t)value); break;
-	case 2: slot->n_parts = (uint32_t)value; break;
-	default: slot->part[word / 4 % VMS_AGENT_MAX_PARTS] = value;
+	case 2: slot->n_prefetch = (uint32_t)value; break;
+	default: slot->prefetch_hva[word / 4 % VMS_AGENT_MAX_PREFETCH] = value;
 	}
 }
 
@@ -284,7 +286,7 @@ static void end_holds(unsigned vcpu)
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		struct vms_agent_shared *shared = world.client[i].shared;
 		if (shared)
-			atomic_fetch_and(&shared->vcpu[vcpu].wanted, ~VMS_AGENT_STAY);
+			atomic_fetch_and(&shared->vcpu[vcpu].wanted, ~VMS_AGENT_PIN);
 	}
 }
 
@@ -297,13 +299,10 @@ static void act(unsigned index, unsigned what)
 	case 2: hold_vcpu_halts(vcpu, 0x1000); break;
 	case 3:
 		end_holds(index);
-		hold_vcpu_called(vcpu);
+		hold_vcpu_kicked(vcpu);
 		break;
-	case 4:
-		calls_vcpu_exit(vcpu);
-		hold_vcpu_exit(vcpu);
-		break;
-	default: hold_vcpu_init(vcpu); calls_vcpu_init(vcpu);
+	case 4: services_vcpu_ends(vcpu); break;
+	default: services_vcpu_begins(vcpu);
 	}
 }
 
@@ -331,7 +330,7 @@ static void take_step(void)
 		break;
 	}
 	case RUN:
-		if (calls_need_code())
+		if (services_need_code())
 			fake_qemu_run();
 		break;
 	case QUIT: calls_exit(); break;
@@ -404,7 +403,7 @@ static void start(void)
 	g_assert_true(calls_init());
 	init_vcpu(GUINT_TO_POINTER(0));
 	g_thread_join(g_thread_new("vCPU 1", init_vcpu, GUINT_TO_POINTER(1)));
-	hold_vcpu_init(vcpu_get(0));
+	hold_service.vcpu_begins(vcpu_get(0));
 	leave_socket();
 	g_assert_true(server_start(world.path, 4));
 	atexit(stop);

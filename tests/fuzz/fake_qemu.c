@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_qemu.h"
 
-#include "call.h"
+#include "instrument.h"
 #include "internals.h"
-#include "plugin.h"
+#include "kick.h"
+#include "retranslate.h"
 #include <string.h>
 
 struct job {
@@ -35,9 +36,9 @@ void fake_qemu_run(void)
 	g_mutex_unlock(&fake.lock);
 }
 
-/* ---- plugin.h ----------------------------------------------------------------- */
+/* ---- retranslate.h ----------------------------------------------------------------- */
 
-void plugin_retranslate(void (*done)(void *data), void *data)
+void retranslate_code(void (*done)(void *data), void *data)
 {
 	if (!done)
 		return;
@@ -50,22 +51,22 @@ void plugin_retranslate(void (*done)(void *data), void *data)
 		fake_qemu_run();
 }
 
-/* ---- call.h, internals.h -------------------------------------------------------- */
+/* ---- kick.h, internals.h -------------------------------------------------------- */
 
-bool call_needs_code(void)
+bool kick_needs_code(void)
 {
 	return fake.needs_code;
 }
 
-void call_begin_wait(void)
+void kick_begin_wait(void)
 {
 }
 
-void call_end_wait(void)
+void kick_end_wait(void)
 {
 }
 
-void call_vcpu(unsigned index)
+void kick_vcpu(unsigned index)
 {
 	g_assert_cmpuint(index, <, vcpus_max());
 }
@@ -76,6 +77,12 @@ bool internals_read_ram(uint64_t address, void *buf, size_t size)
 		return false;
 	memset(buf, (int)(address & 0xff), size);
 	return true;
+}
+
+/* ---- instrument.h --------------------------------------------------------------- */
+
+void instrument_block(__attribute__((unused)) struct qemu_plugin_tb *tb)
+{
 }
 
 /* ---- QEMU's own ------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the agent asks of QEMU, of plugin.h and of call.h, for a target whose one thread is the
+ * What the agent asks of QEMU, of retranslate.h and of kick.h, for a target whose one thread is the
  * clients and all vCPUs at once: nothing waits for a vCPU.
  */
 #pragma once
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /*
- * True: vCPUs are called by code, and what is to be done when the code is translated anew waits for
+ * True: vCPUs are kicked by code, and what is to be done when the code is translated anew waits for
  * fake_qemu_run. False: it is done at once.
  */
 void fake_qemu_set_needs_code(bool needs_code);

@@ -16,9 +16,9 @@ MAX_CLIENTS = 4
 MAX_REGS = 128
 REG_NAME = 24
 MAX_MESSAGE = 4096
-STAY = 1 << 31
-MAX_PARTS = 64
-PART = 256  # bytes
+PIN = 1 << 31
+MAX_PREFETCH = 64
+PREFETCH_SIZE = 256  # bytes
 HELLO, HOLD, CALLS_FUNCTIONS, CALLS_STACKS, CALLS_START, CALLS_STOP, OK, ERROR = range(1, 9)
 ABSENT, RUNNING, HALTED = range(3)
 
@@ -26,10 +26,10 @@ HELLO_REPLY = struct.Struct("=8I Q 16s")
 SLOT = 18048  # sizeof(struct vms_agent_vcpu)
 SLOTS = MAX_REGS * REG_NAME
 WANTED, HELD, STATE, BROKEN, THREAD, HAS_REGS, REGS = 0, 4, 8, 12, 16, 20, 40
-N_PARTS = REGS + 8 * MAX_REGS
-BROUGHT = N_PARTS + 4
-PARTS = BROUGHT + MAX_PARTS + 4  # aligned
-CONTENT = PARTS + 8 * MAX_PARTS
+N_PREFETCH = REGS + 8 * MAX_REGS
+IS_PREFETCHED = N_PREFETCH + 4
+PREFETCH_HVA = IS_PREFETCHED + MAX_PREFETCH + 4  # aligned
+PREFETCHED = PREFETCH_HVA + 8 * MAX_PREFETCH
 
 FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
 FUTEX_WAKE = 1
@@ -127,23 +127,23 @@ class Agent:
     def wanted(self, vcpu):
         return self.word(vcpu, WANTED)
 
-    def ask(self, vcpu, flags=STAY):
-        """Wants the vCPU; does not wait for it. Without STAY for a glance."""
+    def ask(self, vcpu, flags=PIN):
+        """Requests a hold and does not wait for it. Without PIN the hold is brief."""
         self._number += 1
         self._want(vcpu, flags | self._number)
         self.send(HOLD, struct.pack("=I", vcpu))
         return self._number
 
-    def glance(self, vcpu):
-        """Looks at the vCPU, which then goes on by itself: its registers."""
+    def hold_briefly(self, vcpu):
+        """Holds the vCPU until it goes on by itself. Returns its registers."""
         number = self.ask(vcpu, flags=0)
         harness.wait_for(lambda: self.word(vcpu, HELD) == number, f"vCPU {vcpu} to come")
         harness.wait_for(lambda: not self.wanted(vcpu), f"vCPU {vcpu} to go on")
         return self.registers(vcpu)
 
-    def stay(self, vcpu):
-        """Makes a glance a hold; here, where the vCPU cannot go on just now."""
-        self._want(vcpu, STAY | self.wanted(vcpu))
+    def pin(self, vcpu):
+        """Makes a brief hold stay. For a moment at which the vCPU cannot go on."""
+        self._want(vcpu, PIN | self.wanted(vcpu))
 
     def trace(self):
         """Begins to trace all calls by vCPU, without knowing any function. Its descriptors: the
@@ -156,22 +156,22 @@ class Agent:
         self.send(CALLS_STOP)
         self.receive()
 
-    def tell_parts(self, vcpu, addresses, n=None):
-        """Which memory of QEMU the vCPU is to bring along with the next holds."""
+    def ask_for_prefetch(self, vcpu, addresses, n=None):
+        """Sets which memory of QEMU comes along with the next holds."""
         base = SLOTS + vcpu * SLOT
-        struct.pack_into("=I", self.memory, base + N_PARTS, len(addresses) if n is None else n)
-        struct.pack_into(f"={len(addresses)}Q", self.memory, base + PARTS, *addresses)
+        struct.pack_into("=I", self.memory, base + N_PREFETCH, len(addresses) if n is None else n)
+        struct.pack_into(f"={len(addresses)}Q", self.memory, base + PREFETCH_HVA, *addresses)
 
-    def brought(self, vcpu, n):
-        """The first n of these parts; None for one that was not brought."""
+    def prefetched(self, vcpu, n):
+        """The first n prefetched blocks. None for one that was not copied."""
         base = SLOTS + vcpu * SLOT
-        return [self.memory[base + CONTENT + i * PART:base + CONTENT + (i + 1) * PART]
-                if self.memory[base + BROUGHT + i] == 1 else None for i in range(n)]
+        return [self.memory[base + PREFETCHED + i * PREFETCH_SIZE:base + PREFETCHED + (i + 1) * PREFETCH_SIZE]
+                if self.memory[base + IS_PREFETCHED + i] == 1 else None for i in range(n)]
 
     def has(self, vcpu):
         """Is it held?"""
         wanted = self.wanted(vcpu)
-        return wanted != 0 and self.word(vcpu, HELD) == wanted & ~STAY
+        return wanted != 0 and self.word(vcpu, HELD) == wanted & ~PIN
 
     def registers(self, vcpu):
         """What was given with the last hold."""

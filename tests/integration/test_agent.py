@@ -195,16 +195,16 @@ class Holding:
         agent.release(0)
         self.goes_on()
 
-    def test_glance(self):
+    def test_brief_hold(self):
         """It ends by itself, and counts as no broken hold."""
         agent = self.agent()
         self.busy()
-        seen = {tuple(agent.glance(0).values()) for _ in range(50)}
+        seen = {tuple(agent.hold_briefly(0).values()) for _ in range(50)}
         self.assertGreater(len(seen), 10)  # the loop is a short one
         self.assertEqual(agent.broken(0), 0)
         self.goes_on()
 
-    def test_glance_becomes_a_hold(self):
+    def test_pin(self):
         agent = self.agent()
         self.busy()
         self.guest.qmp.command("stop")
@@ -212,9 +212,9 @@ class Holding:
             agent.ask(vcpu, flags=0)
             harness.wait_for(lambda: agent.wanted(vcpu) == agent.word(vcpu, agent_client.HELD),
                              "a vCPU that waits to be held")
-        agent.stay(1)
+        agent.pin(1)
         self.guest.qmp.command("cont")
-        harness.wait_for(lambda: not agent.wanted(0), "the glance to end")
+        harness.wait_for(lambda: not agent.wanted(0), "the brief hold to end")
         before = self.cpu_ns(agent.thread(1))
         self.work_until(agent.thread(0), 50_000_000)
         self.assertLess(self.cpu_ns(agent.thread(1)) - before, 20_000_000)
@@ -231,37 +231,37 @@ class Holding:
                               "the kernel's memory")[1]
         return int(re.search(r" is (0x[0-9a-f]+)", self.guest.qmp.hmp(f"gpa2hva {pa}"))[1], 16)
 
-    def test_memory_comes_along(self):
+    def test_prefetch(self):
         agent = self.agent()
         banner = self.address_in_qemu("linux_banner")
         self.busy()
         maps = pathlib.Path(f"/proc/{self.guest.pid}/maps").read_text()
         heap = int(re.search(r"^([0-9a-f]+)-.*\[heap\]", maps, re.M)[1], 16)
-        addresses = [banner, 0, heap, 2**64 - 1, 2**64 - agent_client.PART, banner + 3]
-        agent.tell_parts(0, addresses)
+        addresses = [banner, 0, heap, 2**64 - 1, 2**64 - agent_client.PREFETCH_SIZE, banner + 3]
+        agent.ask_for_prefetch(0, addresses)
 
-        def bring():
+        def prefetch():
             with agent.held(0):
-                return agent.brought(0, len(addresses))
+                return agent.prefetched(0, len(addresses))
         if not self.internals:
-            self.assertEqual(bring(), [None] * len(addresses))
+            self.assertEqual(prefetch(), [None] * len(addresses))
             return
-        harness.wait_for(lambda: bring()[0], "a vCPU that comes by itself")
-        brought = bring()
+        harness.wait_for(lambda: prefetch()[0], "a vCPU that comes by itself")
+        prefetched = prefetch()
         with open(f"/proc/{self.guest.pid}/mem", "rb") as memory:
             memory.seek(banner)
-            content = memory.read(agent_client.PART + 3)
+            content = memory.read(agent_client.PREFETCH_SIZE + 3)
         self.assertIn(b"Linux version", content)
-        self.assertEqual(brought, [content[:-3], None, None, None, None, content[3:]])
+        self.assertEqual(prefetched, [content[:-3], None, None, None, None, content[3:]])
 
-    def test_malformed_parts(self):
+    def test_malformed_prefetch(self):
         agent = self.agent()
         self.busy()
-        for n in (agent_client.MAX_PARTS + 1, 2**31, 2**32 - 1):
-            agent.tell_parts(0, [2**63 + i for i in range(agent_client.MAX_PARTS)], n)
-            agent.glance(0)
-            self.assertEqual(agent.brought(0, agent_client.MAX_PARTS),
-                             [None] * agent_client.MAX_PARTS)
+        for n in (agent_client.MAX_PREFETCH + 1, 2**31, 2**32 - 1):
+            agent.ask_for_prefetch(0, [2**63 + i for i in range(agent_client.MAX_PREFETCH)], n)
+            agent.hold_briefly(0)
+            self.assertEqual(agent.prefetched(0, agent_client.MAX_PREFETCH),
+                             [None] * agent_client.MAX_PREFETCH)
         self.goes_on()
 
     def test_client_is_killed(self):
@@ -392,7 +392,7 @@ class Flags(X86):
     internals = False
     # A vCPU may wait for the other in QEMU itself, for as long as that is held.
     test_one_is_held_and_the_other_goes_on = test_two_clients_hold_the_same = None
-    test_glance_becomes_a_hold = None
+    test_pin = None
     test_reset_while_held = None  # takes long
 
 
@@ -505,7 +505,7 @@ class Loops(Case):
                     os.close(fd)
                 time.sleep(0.05)
                 agent.end_trace()
-                harness.wait_for(lambda: agent.glance(0)["rip"] in (0x7c79, 0x3fffff),
+                harness.wait_for(lambda: agent.hold_briefly(0)["rip"] in (0x7c79, 0x3fffff),
                                  "the loop")
         self.assertEqual(machine.qmp.status(), "running")
 
@@ -522,7 +522,7 @@ class Loops(Case):
                 harness.wait_for(lambda: struct.unpack_from("=Q", shared, header + lost)[0],
                                  "calls that find no room")
             for _ in range(3):
-                other.glance(0)
+                other.hold_briefly(0)
             os.close(memory)
             os.close(wake)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds as protocol.h tells. There is no watchdog: the agent itself lets go of what a client holds
- * that has gone or is stopped, and counts that.
+ * Holds vCPUs by protocol.h. There is no watchdog: the agent itself releases what a client holds
+ * that has ended or is stopped, and counts that.
  */
 #include "machine/agent/agent_engine.h"
 
@@ -15,37 +15,40 @@
 #include <unistd.h>
 
 /*
- * How often is looked whether there is anybody to wait for. A vCPU may wait within QEMU for another
- * one that we hold, to be alone or to flush its TLB: then that one has to be let go.
+ * How long to sleep before checking whether the vCPU can still come. A vCPU may wait inside QEMU
+ * for another one that we hold, to run alone or to flush its TLB. Then that one must be released.
  */
 #define SLICE_NS (50 * 1000 * 1000)
-/* So long a vCPU's answer is looked for before sleeping: it stands still until that is seen. */
+/* How long to spin for a vCPU's answer before sleeping. The vCPU stands still until we see it. */
 #define SPIN_NS (100 * 1000)
 
-/* Guest-physical addresses of pieces of memory. */
-struct pieces {
+/* Blocks of memory that come along with a hold, by guest-physical address. */
+struct prefetch_list {
 	unsigned n;
-	uint64_t pa[VMS_AGENT_MAX_PARTS];
+	uint64_t pa[VMS_AGENT_MAX_PREFETCH];
 };
 
-/* What we want, or have, of a vCPU. */
+/* The last hold of a vCPU. */
 struct hold {
-	uint32_t number; /* of the last hold */
-	uint32_t broken; /* seen when it began */
-	bool torn;	 /* it was to stay, and had gone on */
-	bool is_late;	 /* the vCPU was not waited for any longer, and has not come since */
-	struct pieces expected, next; /* to be brought with that one, and with the next */
+	uint32_t number;
+	uint32_t broken;		    /* the slot's count when the hold began */
+	bool torn;			    /* the pin came too late: the vCPU had gone on */
+	bool is_late;			    /* the last wait for the vCPU timed out */
+	struct prefetch_list prefetch;	    /* what comes along with this hold */
+	struct prefetch_list next_prefetch; /* what is to come along with the next one */
 };
 
-_Static_assert(VMS_AGENT_PART == VMS_PREFETCH_SIZE, "what is brought is what is expected");
+_Static_assert(VMS_AGENT_PREFETCH_SIZE == VMS_PREFETCH_SIZE,
+	       "the agent's blocks are those of the machine interface");
 
 struct agent_machine {
 	struct vms_qemu qemu;
 	struct vms_agent_link *link;
 	struct hold *holds; /* by vCPU, behind its lock */
 	atomic_uint n_held;
-	bool may_spin;			   /* each vCPU leaves a CPU to spare */
-	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* index in the architecture of each of theirs, or -1 */
+	bool may_spin;			   /* the host has a spare CPU for each vCPU */
+	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* architecture's index of the agent's register; -1: none
+					    */
 };
 
 static struct agent_machine *agent_of(struct vms_machine *machine)
@@ -58,13 +61,14 @@ static struct vms_agent_vcpu *slot_of(struct agent_machine *agent, unsigned vcpu
 	return &agent->link->shared->vcpu[agent->qemu.cpu_index[vcpu]];
 }
 
+/* Waits for SLICE_NS at most while the word has this value. */
 static void futex_wait(_Atomic uint32_t *word, uint32_t value)
 {
 	const struct timespec timeout = { .tv_nsec = SLICE_NS };
 	syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-static void let_go(struct vms_agent_vcpu *slot)
+static void clear_wanted(struct vms_agent_vcpu *slot)
 {
 	atomic_store(&slot->wanted, 0);
 	syscall(SYS_futex, &slot->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -72,36 +76,36 @@ static void let_go(struct vms_agent_vcpu *slot)
 
 /* ---- hold and release ------------------------------------------------- */
 
-/* `flags`: VMS_AGENT_STAY or none. */
-static bool request(struct agent_machine *agent, unsigned vcpu, uint32_t flags, GError **error)
+/* `flags`: VMS_AGENT_PIN, or 0 for a brief hold. */
+static bool request_hold(struct agent_machine *agent, unsigned vcpu, uint32_t flags, GError **error)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	struct vms_agent_hold message = { .message = { .kind = VMS_AGENT_HOLD },
 					  .vcpu = agent->qemu.cpu_index[vcpu] };
-	hold->number = (hold->number + 1) % VMS_AGENT_STAY;
+	hold->number = (hold->number + 1) % VMS_AGENT_PIN;
 	hold->number += hold->number == 0;
 	hold->broken = atomic_load(&slot->broken);
 	atomic_store(&slot->wanted, hold->number | flags);
 	return vms_agent_send(agent->link, &message.message, sizeof(message), -1, error);
 }
 
-/* Before the hold is requested: the vCPU is to bring along what has been asked for. */
-static void ask_for_pieces(struct agent_machine *agent, unsigned vcpu)
+/* Tells the vCPU what to prefetch. Called before the hold is requested. */
+static void write_prefetch_list(struct agent_machine *agent, unsigned vcpu)
 {
 	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
-	hold->expected = hold->next;
-	hold->next.n = 0;
-	for (unsigned i = 0; i < hold->expected.n; i++) {
-		slot->part[i] = vms_ram_address(vms_qemu_ram(&agent->qemu), hold->expected.pa[i],
-						VMS_AGENT_PART);
-		slot->brought[i] = 0;
+	hold->prefetch = hold->next_prefetch;
+	hold->next_prefetch.n = 0;
+	for (unsigned i = 0; i < hold->prefetch.n; i++) {
+		slot->prefetch_hva[i] = vms_ram_address(
+			vms_qemu_ram(&agent->qemu), hold->prefetch.pa[i], VMS_AGENT_PREFETCH_SIZE);
+		slot->is_prefetched[i] = 0;
 	}
-	slot->n_parts = hold->expected.n;
+	slot->n_prefetch = hold->prefetch.n;
 }
 
-/* Has the agent ended the hold? */
+/* True if the agent has ended the hold. */
 static bool is_broken(const struct hold *hold, struct vms_agent_vcpu *slot)
 {
 	return atomic_load(&slot->broken) != hold->broken;
@@ -113,8 +117,8 @@ static bool is_closed(const struct vms_agent_link *link)
 	return recv(link->stream.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code, const char *why,
-		 GError **error)
+static bool set_hold_error(struct agent_machine *agent, unsigned vcpu, enum vms_error code,
+			   const char *why, GError **error)
 {
 	g_set_error(error, VMS_ERROR, code, "cannot hold vCPU %u of %s: %s", vcpu,
 		    agent->qemu.machine.info.name, why);
@@ -122,10 +126,10 @@ static bool fail(struct agent_machine *agent, unsigned vcpu, enum vms_error code
 }
 
 /*
- * To wake this thread up takes longer than most samples, while the vCPU waits. The agent's thread
- * may need this CPU to pass the request on.
+ * Spins, because waking this thread takes longer than most samples, and the vCPU stands still
+ * meanwhile. It yields, because the agent's thread may need this CPU to pass the request on.
  */
-static void look_until_held(struct agent_machine *agent, struct vms_agent_vcpu *slot,
+static void spin_until_held(struct agent_machine *agent, struct vms_agent_vcpu *slot,
 			    uint32_t number)
 {
 	uint64_t end_ns = vms_clock_now_ns() + SPIN_NS;
@@ -133,7 +137,7 @@ static void look_until_held(struct agent_machine *agent, struct vms_agent_vcpu *
 		sched_yield();
 }
 
-/* When a vCPU that is asked now has taken too long. One that is late gets little time. */
+/* Until when to wait for a vCPU that is asked now. One that is late gets little time. */
 static uint64_t deadline_of(const struct agent_machine *agent, const struct hold *hold)
 {
 	const uint64_t late_ns = VMS_STREAM_LATE_MS * UINT64_C(1000000);
@@ -141,7 +145,7 @@ static uint64_t deadline_of(const struct agent_machine *agent, const struct hold
 			     : vms_stream_deadline(&agent->link->stream);
 }
 
-/* Has it taken too long, or does nobody wait any more? */
+/* True if the deadline has passed, or the caller has given up. */
 static bool is_over(struct agent_machine *agent, uint64_t deadline_ns)
 {
 	uint64_t now_ns = vms_clock_now_ns();
@@ -149,7 +153,7 @@ static bool is_over(struct agent_machine *agent, uint64_t deadline_ns)
 	return now_ns > deadline_ns || (give_up_ns > 0 && now_ns > give_up_ns);
 }
 
-/* Waits for the vCPU to be held, as requested. */
+/* Waits for the hold that was requested. */
 static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t flags,
 			    GError **error)
 {
@@ -158,34 +162,39 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 	uint64_t deadline_ns = deadline_of(agent, hold);
 	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	uint32_t held;
-	look_until_held(agent, slot, hold->number);
+	spin_until_held(agent, slot, hold->number);
 	while ((held = atomic_load(&slot->held)) != hold->number) {
 		futex_wait(&slot->held, held);
 		if (atomic_load(&slot->held) == hold->number)
 			return true;
 		if (atomic_load(&slot->state) == VMS_AGENT_ABSENT)
-			return fail(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
+			return set_hold_error(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged",
+					      error);
 		if (is_closed(agent->link))
-			return fail(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone", error);
+			return set_hold_error(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone",
+					      error);
 		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
-			return fail(agent, vcpu, VMS_ERROR_WAITING,
-				    "it seems to wait for another vCPU that is held", error);
+			return set_hold_error(agent, vcpu, VMS_ERROR_WAITING,
+					      "it seems to wait for another vCPU that is held",
+					      error);
 		if (is_over(agent, deadline_ns)) {
 			hold->is_late = true;
-			return fail(
+			return set_hold_error(
 				agent, vcpu, VMS_ERROR_TIMEOUT,
 				"it does not answer; QEMU may be stopped or overloaded, or wait "
 				"for a disk or a host device",
 				error);
 		}
-		/* It was, before we saw it: what it held in vain is asked for again. */
-		if (is_broken(hold, slot) && !request(agent, vcpu, flags, error))
+		/* The agent ended the hold before we saw it: request it again. */
+		if (is_broken(hold, slot) && !request_hold(agent, vcpu, flags, error))
 			return false;
 	}
 	return true;
 }
 
-/* QEMU tells its plugins of a vCPU a little after it has made it: one without a thread is to come.
+/*
+ * QEMU tells its plugins of a vCPU a little after it has made it: one without a thread is still to
+ * come. False: it does not come.
  */
 static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
 {
@@ -199,8 +208,11 @@ static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
 	return true;
 }
 
-/* Not while vCPUs are held, nor while another thread asks QEMU something: the next hold will do. */
-static void follow_ranges(struct agent_machine *agent)
+/*
+ * Follows changes of QEMU's memory map. Does nothing while vCPUs are held, or while another thread
+ * asks QEMU something: the next hold does it then.
+ */
+static void update_memory_map(struct agent_machine *agent)
 {
 	GMutex *lock = &agent->qemu.machine.lock;
 	if (agent->qemu.qmp.memory_changes == 0 || atomic_load(&agent->n_held) > 0 ||
@@ -210,32 +222,34 @@ static void follow_ranges(struct agent_machine *agent)
 	g_mutex_unlock(lock);
 }
 
-static bool come(struct vms_machine *machine, int vcpu, uint32_t flags, GError **error)
+/* `flags` as for request_hold. */
+static bool hold_with(struct vms_machine *machine, int vcpu, uint32_t flags, GError **error)
 {
 	struct agent_machine *agent = agent_of(machine);
-	follow_ranges(agent);
+	update_memory_map(agent);
 	if (!wait_until_there(agent, (unsigned)vcpu))
-		return fail(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged", error);
-	ask_for_pieces(agent, (unsigned)vcpu);
+		return set_hold_error(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND,
+				      "it was unplugged", error);
+	write_prefetch_list(agent, (unsigned)vcpu);
 	agent->holds[vcpu].torn = false;
-	if (request(agent, (unsigned)vcpu, flags, error) &&
+	if (request_hold(agent, (unsigned)vcpu, flags, error) &&
 	    wait_until_held(agent, (unsigned)vcpu, flags, error)) {
 		atomic_fetch_add(&agent->n_held, 1);
 		agent->holds[vcpu].is_late = false;
 		return true;
 	}
-	let_go(slot_of(agent, (unsigned)vcpu));
+	clear_wanted(slot_of(agent, (unsigned)vcpu));
 	return false;
 }
 
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
-	return come(machine, vcpu, VMS_AGENT_STAY, error);
+	return hold_with(machine, vcpu, VMS_AGENT_PIN, error);
 }
 
 static bool hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 {
-	return come(machine, vcpu, 0, error);
+	return hold_with(machine, vcpu, 0, error);
 }
 
 static bool pin(struct vms_machine *machine, int vcpu)
@@ -244,7 +258,7 @@ static bool pin(struct vms_machine *machine, int vcpu)
 	struct vms_agent_vcpu *slot = slot_of(agent_of(machine), (unsigned)vcpu);
 	uint32_t wanted = hold->number;
 	hold->torn = !atomic_compare_exchange_strong(&slot->wanted, &wanted,
-						     hold->number | VMS_AGENT_STAY);
+						     hold->number | VMS_AGENT_PIN);
 	return !hold->torn;
 }
 
@@ -268,17 +282,17 @@ static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **erro
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	struct agent_machine *agent = agent_of(machine);
-	let_go(slot_of(agent, (unsigned)vcpu));
+	clear_wanted(slot_of(agent, (unsigned)vcpu));
 	atomic_fetch_sub(&agent->n_held, 1);
 	return check_held(agent, (unsigned)vcpu, error);
 }
 
-/* ---- memory that comes along ------------------------------------------ */
+/* ---- prefetch ---------------------------------------------------------- */
 
 static void prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
-	struct pieces *next = &agent_of(machine)->holds[vcpu].next;
-	if (next->n < VMS_AGENT_MAX_PARTS)
+	struct prefetch_list *next = &agent_of(machine)->holds[vcpu].next_prefetch;
+	if (next->n < VMS_AGENT_MAX_PREFETCH)
 		next->pa[next->n++] = pa;
 }
 
@@ -286,10 +300,10 @@ static const void *prefetched(struct vms_machine *machine, unsigned vcpu, uint64
 {
 	struct agent_machine *agent = agent_of(machine);
 	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
-	const struct pieces *pieces = &agent->holds[vcpu].expected;
-	for (unsigned i = 0; i < pieces->n; i++)
-		if (pieces->pa[i] == pa)
-			return slot->brought[i] ? slot->content[i] : NULL;
+	const struct prefetch_list *list = &agent->holds[vcpu].prefetch;
+	for (unsigned i = 0; i < list->n; i++)
+		if (list->pa[i] == pa)
+			return slot->is_prefetched[i] ? slot->prefetched[i] : NULL;
 	return NULL;
 }
 
@@ -307,7 +321,7 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	return check_held(agent, vcpu, error);
 }
 
-/* Which of the architecture's registers each of theirs is. */
+/* Finds the architecture's register of the same name for each of the agent's. */
 static void find_regs(struct agent_machine *agent)
 {
 	for (unsigned i = 0; i < agent->link->hello.n_regs; i++) {
@@ -319,7 +333,7 @@ static void find_regs(struct agent_machine *agent)
 
 /* ---- the machine ------------------------------------------------------ */
 
-/* Events tell of every stop. */
+/* QMP events tell of every stop, so nothing is asked. */
 static bool is_paused(struct vms_machine *machine)
 {
 	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;
@@ -327,13 +341,13 @@ static bool is_paused(struct vms_machine *machine)
 	return !qmp->running;
 }
 
-/* QEMU tells of a pause before the guest runs on: what is asked of a time that is over is sure. */
+/* QEMU tells of a pause before the guest runs on, so the answer for a past time is final. */
 static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
 {
 	return vms_qmp_paused_ns(&agent_of(machine)->qemu.qmp, time_ns);
 }
 
-/* The agent ends what is held when the link is closed. */
+/* The agent ends all holds when the link is closed. */
 static void close_machine(struct vms_machine *machine)
 {
 	struct agent_machine *agent = agent_of(machine);
@@ -374,7 +388,7 @@ bool vms_agent_can_hold(const struct vms_agent_link *link)
 	return !link->hello.one_thread || link->hello.max_vcpus == 1;
 }
 
-/* vCPUs are numbered in ascending order: those that the agent has no room for are the last. */
+/* Drops vCPUs that the agent has no room for. They are the last: numbers ascend. */
 static void limit_vcpus(struct agent_machine *agent)
 {
 	struct vms_machine *machine = &agent->qemu.machine;
@@ -389,7 +403,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 	const struct vms_host_identity *process = &agent->link->process;
 	if (!vms_qemu_open(&agent->qemu, qmp, process->pid, error))
 		return false;
-	/* If it has ended, another process with its pid may have answered. */
+	/* If QEMU has ended, another process with its pid may have answered. */
 	if (!vms_host_identity_is_alive(process)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: the QEMU has ended",
 			    agent->link->stream.peer);

@@ -28,8 +28,8 @@ struct reply {
 	unsigned n_fds;
 };
 
-static bool fail(const struct vms_agent_link *link, enum vms_error code, const char *what,
-		 GError **error)
+static bool set_link_error(const struct vms_agent_link *link, enum vms_error code, const char *what,
+			   GError **error)
 {
 	g_set_error(error, VMS_ERROR, code, "%s: %s", link->stream.peer, what);
 	return false;
@@ -58,8 +58,8 @@ static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct re
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	} control;
-	struct iovec part = { ret->bytes, sizeof(ret->bytes) };
-	struct msghdr message = { .msg_iov = &part,
+	struct iovec buffer = { ret->bytes, sizeof(ret->bytes) };
+	struct msghdr message = { .msg_iov = &buffer,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
@@ -71,18 +71,20 @@ static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct re
 		size = recvmsg(link->stream.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (size < 0 && (errno == EAGAIN || errno == EINTR));
 	if (size <= 0)
-		return fail(link, VMS_ERROR_CLOSED, "the connection was closed", error);
+		return set_link_error(link, VMS_ERROR_CLOSED, "the connection was closed", error);
 	link->stream.is_late = false;
 	ret->n_fds = vms_agent_take_fds(&message, ret->fds, FDS_MAX);
 	ret->size = (size_t)size;
 	if (ret->size >= sizeof(ret->message) && ret->message.magic == VMS_AGENT_MAGIC)
 		return true;
 	close_fds(ret);
-	return fail(link, VMS_ERROR_PROTOCOL, "it does not answer as an agent does", error);
+	return set_link_error(link, VMS_ERROR_PROTOCOL, "it does not answer as an agent does",
+			      error);
 }
 
-/* What the agent says went wrong. */
-static bool fail_reply(const struct vms_agent_link *link, struct reply *reply, GError **error)
+/* Sets the error that the agent reports. Returns false. */
+static bool set_reported_error(const struct vms_agent_link *link, struct reply *reply,
+			       GError **error)
 {
 	bool whole = reply->size == sizeof(reply->failure);
 	enum vms_error code = whole && reply->failure.code <= VMS_ERROR_CANCELLED
@@ -90,10 +92,10 @@ static bool fail_reply(const struct vms_agent_link *link, struct reply *reply, G
 				      : VMS_ERROR_PROTOCOL;
 	reply->failure.text[sizeof(reply->failure.text) - 1] = '\0';
 	vms_text_clean(reply->failure.text);
-	return fail(link, code, whole ? reply->failure.text : "it refuses", error);
+	return set_link_error(link, code, whole ? reply->failure.text : "it refuses", error);
 }
 
-/* Receives a message of that kind, size and number of descriptors. */
+/* Receives a message, which must have this kind, size and number of descriptors. */
 static bool receive_kind(struct vms_agent_link *link, enum vms_agent_kind kind, size_t size,
 			 unsigned n_fds, uint64_t deadline_ns, struct reply *ret, GError **error)
 {
@@ -103,8 +105,9 @@ static bool receive_kind(struct vms_agent_link *link, enum vms_agent_kind kind, 
 		return true;
 	close_fds(ret);
 	if (ret->message.kind == VMS_AGENT_ERROR)
-		return fail_reply(link, ret, error);
-	return fail(link, VMS_ERROR_PROTOCOL, "its answer is not what was asked for", error);
+		return set_reported_error(link, ret, error);
+	return set_link_error(link, VMS_ERROR_PROTOCOL, "its answer is not what was asked for",
+			      error);
 }
 
 bool vms_agent_receive(struct vms_agent_link *link, uint64_t deadline_ns, int *fds, unsigned n_fds,
@@ -135,8 +138,8 @@ void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GE
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &file) < 0 || file.st_size < 0 ||
 	    (uint64_t)file.st_size != size || size > SIZE_MAX) {
-		fail(link, VMS_ERROR_PROTOCOL, "the memory that it shares is not as it should be",
-		     error);
+		set_link_error(link, VMS_ERROR_PROTOCOL,
+			       "the memory that it shares is not as it should be", error);
 		return NULL;
 	}
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -162,14 +165,14 @@ static bool check_hello(const struct vms_agent_link *link, GError **error)
 	    hello->n_regs > VMS_AGENT_MAX_REGS ||
 	    hello->shared_size < sizeof(*shared) + hello->max_vcpus * sizeof(shared->vcpu[0]) ||
 	    !memchr(hello->arch, '\0', sizeof(hello->arch)))
-		return fail(link, VMS_ERROR_PROTOCOL, "what it says of itself makes no sense",
-			    error);
+		return set_link_error(link, VMS_ERROR_PROTOCOL,
+				      "what it says of itself makes no sense", error);
 	return true;
 }
 
 /*
- * Who listens there must be the QEMU: what an agent says of itself, another program may say, too.
- * Nothing is sent to any other.
+ * The process that listens must be the QEMU, because any program can answer like an agent. Nothing
+ * is sent before this is known.
  */
 static bool find_process(struct vms_agent_link *link, pid_t pid, GError **error)
 {
@@ -188,7 +191,7 @@ static bool find_process(struct vms_agent_link *link, pid_t pid, GError **error)
 	return false;
 }
 
-/* Who has answered must be who listens: the socket may have been handed on. */
+/* The process that answers must be the one that listens: it may have passed the socket on. */
 static bool check_server(const struct vms_agent_link *link, GError **error)
 {
 	if (vms_host_identity_serves(&link->process, link->stream.fd))

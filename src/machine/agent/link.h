@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's end of the connection to an agent (protocol.h): what the agent said of itself, the
- * memory that it shares, and messages to and fro. Of what the agent says, every size and number has
- * been checked. Who wants to do two things with an agent, like looking and tracing, opens two
- * links: what one has begun ends with it.
+ * The client's end of the connection to an agent (protocol.h): the agent's hello, the memory that
+ * it shares, and messages in both directions. Every size and number that the agent sends is
+ * checked. Holds and a trace end with the link that began them, so a program that holds vCPUs and
+ * traces opens two links.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ typedef struct vms_agent_link {
 } vms_agent_link;
 
 /*
- * Connects to the agent's socket. `pid`: the process that must be there, 0 where it may be any.
- * Errors: as vms_stream_connect, BUSY (it has as many clients as it takes), UNSUPPORTED (it speaks
+ * Connects to the agent's socket. `pid`: the process that must listen there; 0: any.
+ * Errors: as vms_stream_connect, BUSY (it has as many clients as it can), UNSUPPORTED (it speaks
  * another version), PERMISSION (another process is there, or none that can be seen), PROTOCOL,
  * TIMEOUT, CLOSED.
  */
@@ -44,12 +44,13 @@ bool vms_agent_send(struct vms_agent_link *link, struct vms_agent_message *messa
  */
 bool vms_agent_receive(struct vms_agent_link *link, uint64_t deadline_ns, int *fds, unsigned n_fds,
 		       GError **error);
-/* Both; the reply has to come within VMS_STREAM_TIMEOUT_MS. */
+/* Sends and receives. The reply must come within VMS_STREAM_TIMEOUT_MS. */
 bool vms_agent_request(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
 		       int fd, int *reply_fds, unsigned n_reply_fds, GError **error);
 
 /*
- * Maps a file that the agent sent: exactly `size` bytes, readable and writable. It must not be able
- * to shrink, or a read could kill this process. To be unmapped by munmap. NULL with PROTOCOL, IO.
+ * Maps a file that the agent sent: exactly `size` bytes, readable and writable. The file must be
+ * sealed against shrinking, because a read could kill this process otherwise. The caller unmaps it
+ * by munmap. Errors: PROTOCOL, IO.
  */
 void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GError **error);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* File descriptors that come with a packet of the agent's protocol, at either end. */
+/* File descriptors that come with a packet of the agent's protocol. Both ends use this. */
 #pragma once
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Takes up to `max` out of a message; they are the caller's. Closes those that are too many. */
+/*
+ * Takes up to `max` descriptors out of a message and closes the others. Returns how many. The
+ * caller owns them.
+ */
 static inline unsigned vms_agent_take_fds(struct msghdr *message, int *fds, unsigned max)
 {
 	unsigned n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls, jumps, returns and interrupts as they happen, and the trees they stand for. */
-#include "flow_world.h"
+#include "call_tracker_world.h"
 
 #define IRQ_SP	 0xffffc90000204000
 #define OTHER_SP 0xffffc90000304000
@@ -117,14 +117,16 @@ static void test_table(void)
 	const struct vms_agent_calls options = { .kernel = 1 };
 	begin_with(&options, many);
 	for (unsigned i = 0; i < 1000; i++) {
-		g_assert_cmpint(flow_function(world.tracing, 0x1000 + i * 0x40), ==, i % 8);
-		g_assert_cmpint(flow_function(world.tracing, 0x1001 + i * 0x40), ==, -1);
+		g_assert_cmpint(call_trackers_find_function(world.trackers, 0x1000 + i * 0x40), ==,
+				i % 8);
+		g_assert_cmpint(call_trackers_find_function(world.trackers, 0x1001 + i * 0x40), ==,
+				-1);
 	}
 	world_update(&options, functions);
-	g_assert_cmpint(flow_function(world.tracing, 0x1000), ==, -1);
-	g_assert_cmpint(flow_function(world.tracing, fn('F')), ==, 0);
+	g_assert_cmpint(call_trackers_find_function(world.trackers, 0x1000), ==, -1);
+	g_assert_cmpint(call_trackers_find_function(world.trackers, fn('F')), ==, 0);
 	world_update(&options, NULL);
-	g_assert_cmpint(flow_function(world.tracing, fn('F')), ==, -1);
+	g_assert_cmpint(call_trackers_find_function(world.trackers, fn('F')), ==, -1);
 	world_tear_down();
 }
 
@@ -193,12 +195,12 @@ static void test_moved_return_address(void)
 {
 	begin(VMS_AGENT_BY_VCPU, functions);
 	call(USER, USER_SP, 'm');
-	enter(FLOW_INTERRUPT, 'F', in('m'), USER_SP - 0x20);
+	enter(ENTRY_INTERRUPT, 'F', in('m'), USER_SP - 0x20);
 	call(KERNEL, IRQ_SP, 'G');
-	flow_return(world.flow[0], KERNEL, IRQ_SP - 0x78, in('F'), ++now);
+	track_return(world.tracker[0], KERNEL, IRQ_SP - 0x78, in('F'), ++now);
 	call(KERNEL, IRQ_SP, 'G'); /* on the next stack, when it is loaded */
 	load_stack(KERNEL);
-	flow_return(world.flow[0], KERNEL, KERNEL_SP - 0x78, in('F'), ++now);
+	track_return(world.tracker[0], KERNEL, KERNEL_SP - 0x78, in('F'), ++now);
 	call(KERNEL, KERNEL_SP - 0x70, 'A');
 	ret(KERNEL, KERNEL_SP - 0x70);
 	leave(in('m'), USER_SP - 0x20);
@@ -299,8 +301,8 @@ static void test_vector(void)
 	begin(VMS_AGENT_BY_VCPU, NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		call(KERNEL, KERNEL_SP, 'A');
-		flow_enter(world.flow[0], FLOW_INTERRUPT, KERNEL, KERNEL_SP, 0, KERNEL, in('A'),
-			   KERNEL_SP, ++now);
+		track_entry(world.tracker[0], ENTRY_INTERRUPT, KERNEL, KERNEL_SP, 0, KERNEL,
+			    in('A'), KERNEL_SP, ++now);
 		if (i == 0)
 			jump(KERNEL, 'V');
 		call(KERNEL, KERNEL_SP - 0x40, 'H');
@@ -345,18 +347,18 @@ static void test_user_interrupted(void)
 	begin(VMS_AGENT_BY_VCPU, NULL);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'f');
-	enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x30);
+	enter(ENTRY_INTERRUPT, 'I', in('f'), USER_SP - 0x30);
 	call(KERNEL, KERNEL_SP, 'A');
 	load_stack(KERNEL);
 	call(KERNEL, IRQ_SP, 'H');
 	ret(KERNEL, IRQ_SP);
 	ret(KERNEL, KERNEL_SP);
 	leave(in('f'), USER_SP - 0x30);
-	enter(FLOW_SYSCALL, 'S', in('f'), USER_SP - 0x30);
+	enter(ENTRY_SYSCALL, 'S', in('f'), USER_SP - 0x30);
 	call(KERNEL, KERNEL_SP, 'B'); /* which does not return */
 	leave(in('f'), USER_SP - 0x30);
 	ret(USER, USER_SP - 0x10);
-	enter(FLOW_SYSCALL, 'S', in('m'), USER_SP - 0x20);
+	enter(ENTRY_SYSCALL, 'S', in('m'), USER_SP - 0x20);
 	call(KERNEL, KERNEL_SP, 'C');
 	call(USER, USER_SP - 0x10, 'g'); /* left without a word */
 	end_with(CPU(0), "m(f(I(A(H()))S(B()))S(C())g())");
@@ -366,7 +368,7 @@ static void test_levels(void)
 {
 	begin(VMS_AGENT_BY_LEVEL, NULL);
 	call(USER, USER_SP, 'm');
-	enter(FLOW_SYSCALL, 'S', in('m'), USER_SP - 0x30);
+	enter(ENTRY_SYSCALL, 'S', in('m'), USER_SP - 0x30);
 	call(KERNEL, KERNEL_SP, 'A');
 	ret(KERNEL, KERNEL_SP);
 	leave(in('m'), USER_SP - 0x30);
@@ -457,29 +459,29 @@ static void test_many_stacks(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/flow/nested", test_nested);
-	g_test_add_func("/flow/recursion", test_recursion);
-	g_test_add_func("/flow/too-deep", test_too_deep);
-	g_test_add_func("/flow/longjmp", test_longjmp);
-	g_test_add_func("/flow/tail-calls", test_tail_calls);
-	g_test_add_func("/flow/tail-call-chain", test_tail_call_chain);
-	g_test_add_func("/flow/table", test_table);
-	g_test_add_func("/flow/retpoline", test_retpoline);
-	g_test_add_func("/flow/unmatched-returns", test_unmatched_returns);
-	g_test_add_func("/flow/jump-from-nowhere", test_jump_from_nowhere);
-	g_test_add_func("/flow/moved-return-address", test_moved_return_address);
-	g_test_add_func("/flow/time", test_time);
-	g_test_add_func("/flow/irq-stack", test_irq_stack);
-	g_test_add_func("/flow/irq-stack-cut", test_irq_stack_cut);
-	g_test_add_func("/flow/interrupted-leaf", test_interrupted_leaf);
-	g_test_add_func("/flow/interrupted-leaf-below", test_interrupted_leaf_below);
-	g_test_add_func("/flow/vector", test_vector);
-	g_test_add_func("/flow/own-stack", test_own_stack);
-	g_test_add_func("/flow/iret-to-itself", test_iret_to_itself);
-	g_test_add_func("/flow/user-interrupted", test_user_interrupted);
-	g_test_add_func("/flow/levels", test_levels);
-	g_test_add_func("/flow/unknown-threads", test_unknown_threads);
-	g_test_add_func("/flow/coroutines", test_coroutines);
-	g_test_add_func("/flow/many-stacks", test_many_stacks);
+	g_test_add_func("/call_tracker/nested", test_nested);
+	g_test_add_func("/call_tracker/recursion", test_recursion);
+	g_test_add_func("/call_tracker/too-deep", test_too_deep);
+	g_test_add_func("/call_tracker/longjmp", test_longjmp);
+	g_test_add_func("/call_tracker/tail-calls", test_tail_calls);
+	g_test_add_func("/call_tracker/tail-call-chain", test_tail_call_chain);
+	g_test_add_func("/call_tracker/table", test_table);
+	g_test_add_func("/call_tracker/retpoline", test_retpoline);
+	g_test_add_func("/call_tracker/unmatched-returns", test_unmatched_returns);
+	g_test_add_func("/call_tracker/jump-from-nowhere", test_jump_from_nowhere);
+	g_test_add_func("/call_tracker/moved-return-address", test_moved_return_address);
+	g_test_add_func("/call_tracker/time", test_time);
+	g_test_add_func("/call_tracker/irq-stack", test_irq_stack);
+	g_test_add_func("/call_tracker/irq-stack-cut", test_irq_stack_cut);
+	g_test_add_func("/call_tracker/interrupted-leaf", test_interrupted_leaf);
+	g_test_add_func("/call_tracker/interrupted-leaf-below", test_interrupted_leaf_below);
+	g_test_add_func("/call_tracker/vector", test_vector);
+	g_test_add_func("/call_tracker/own-stack", test_own_stack);
+	g_test_add_func("/call_tracker/iret-to-itself", test_iret_to_itself);
+	g_test_add_func("/call_tracker/user-interrupted", test_user_interrupted);
+	g_test_add_func("/call_tracker/levels", test_levels);
+	g_test_add_func("/call_tracker/unknown-threads", test_unknown_threads);
+	g_test_add_func("/call_tracker/coroutines", test_coroutines);
+	g_test_add_func("/call_tracker/many-stacks", test_many_stacks);
 	return g_test_run();
 }

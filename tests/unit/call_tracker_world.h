@@ -5,14 +5,14 @@
  */
 #pragma once
 
-#include "flow.h"
+#include "call_tracker.h"
 #include <glib.h>
 
 #define WORLD_VCPUS 3
 
 struct world {
-	struct flow_tracing *tracing;
-	struct flow *flow[WORLD_VCPUS];
+	struct call_trackers *trackers;
+	struct call_tracker *tracker[WORLD_VCPUS];
 	struct vms_ring ring[WORLD_VCPUS];
 	struct vms_calls_ring shared[WORLD_VCPUS];
 	void *data[WORLD_VCPUS];
@@ -75,7 +75,7 @@ void load_stack(unsigned rank);
 void interrupt(uint64_t slot, char name, uint64_t sp);
 void back(uint64_t slot, uint64_t sp);
 /* A system call or interrupt of user code, and back to it. */
-void enter(enum flow_entry_kind kind, char name, uint64_t pc, uint64_t sp);
+void enter(enum entry_kind kind, char name, uint64_t pc, uint64_t sp);
 void leave(uint64_t pc, uint64_t sp);
 /* Task `n`, whose id is 100 + n; 0: the idle one. */
 void switch_to(unsigned n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "flow_world.h"
+#include "call_tracker_world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,9 @@ struct world_block {
 };
 
 /* As on x86: the kernel is the most privileged. */
-static const struct flow_levels levels = { .kernel = 3, .number = { 3, 2, 1, 0 } };
+static const struct privilege_levels levels = { .kernel = 3, .number = { 3, 2, 1, 0 } };
 
-/* A copy that the tracing may free. */
+/* A copy that the trackers may free. */
 static struct vms_agent_function *copy(const struct vms_agent_function *functions, size_t *n)
 {
 	for (*n = 0; functions && functions[*n].va;)
@@ -33,23 +33,23 @@ void world_set_up(const struct vms_agent_calls *options, const struct vms_agent_
 	size_t n;
 	struct vms_agent_function *copied = copy(functions, &n);
 	memset(&world, 0, sizeof(world));
-	world.tracing = flow_tracing_new(options, &levels, copied, n, WORLD_VCPUS);
-	g_assert_nonnull(world.tracing);
+	world.trackers = call_trackers_new(options, &levels, copied, n, WORLD_VCPUS);
+	g_assert_nonnull(world.trackers);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++) {
 		world.data[i] = g_malloc(ring_size);
 		vms_ring_init(&world.ring[i], &world.shared[i], world.data[i], ring_size, -1);
 		vms_ring_abandon(&world.ring[i]); /* nobody reads before the end */
-		world.flow[i] = flow_new(world.tracing, i, &world.ring[i]);
-		g_assert_nonnull(world.flow[i]);
+		world.tracker[i] = call_tracker_new(world.trackers, i, &world.ring[i]);
+		g_assert_nonnull(world.tracker[i]);
 	}
-	g_assert_null(flow_new(world.tracing, WORLD_VCPUS, &world.ring[0]));
+	g_assert_null(call_tracker_new(world.trackers, WORLD_VCPUS, &world.ring[0]));
 }
 
 void world_update(const struct vms_agent_calls *options, const struct vms_agent_function *functions)
 {
 	size_t n;
 	struct vms_agent_function *copied = copy(functions, &n);
-	g_assert_true(flow_tracing_update(world.tracing, options, copied, n));
+	g_assert_true(call_trackers_update(world.trackers, options, copied, n));
 }
 
 /* ---- reading ---------------------------------------------------------------- */
@@ -189,7 +189,7 @@ void world_finish(uint64_t time)
 	struct world_stream *stream;
 	world.streams = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_stream);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
-		flow_finish(world.flow[i], time);
+		call_tracker_finish(world.tracker[i], time);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
 		read_ring(&world.ring[i]);
 	g_hash_table_iter_init(&iter, world.streams);
@@ -202,8 +202,8 @@ void world_finish(uint64_t time)
 void world_tear_down(void)
 {
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
-		flow_free(world.flow[i]);
-	flow_tracing_free(world.tracing);
+		call_tracker_free(world.tracker[i]);
+	call_trackers_free(world.trackers);
 	for (unsigned i = 0; i < WORLD_VCPUS; i++)
 		g_free(world.data[i]);
 	g_clear_pointer(&world.streams, g_hash_table_unref);
@@ -246,51 +246,51 @@ void begin(enum vms_agent_by by, const struct vms_agent_function *functions)
 
 void call(unsigned rank, uint64_t slot, char name)
 {
-	flow_call(world.flow[cpu], rank, slot, fn(name), ++now);
+	track_call(world.tracker[cpu], rank, slot, fn(name), ++now);
 }
 
 void ret(unsigned rank, uint64_t slot)
 {
-	flow_return(world.flow[cpu], rank, slot, in('z'), ++now);
+	track_return(world.tracker[cpu], rank, slot, in('z'), ++now);
 }
 
 void ret_to(unsigned rank, uint64_t slot, char name)
 {
-	flow_return(world.flow[cpu], rank, slot, fn(name), ++now);
+	track_return(world.tracker[cpu], rank, slot, fn(name), ++now);
 }
 
 void jump(unsigned rank, char name)
 {
-	flow_jump(world.flow[cpu], rank, fn(name), ++now);
+	track_jump(world.tracker[cpu], rank, fn(name), ++now);
 }
 
 void load_stack(unsigned rank)
 {
-	flow_stack_loaded(world.flow[cpu], rank);
+	track_stack_load(world.tracker[cpu], rank);
 }
 
 void interrupt(uint64_t slot, char name, uint64_t sp)
 {
-	flow_enter(world.flow[cpu], FLOW_INTERRUPT, KERNEL, slot, fn(name), KERNEL, in('Z'), sp,
-		   ++now);
+	track_entry(world.tracker[cpu], ENTRY_INTERRUPT, KERNEL, slot, fn(name), KERNEL, in('Z'),
+		    sp, ++now);
 }
 
 void back(uint64_t slot, uint64_t sp)
 {
-	flow_leave(world.flow[cpu], KERNEL, slot, KERNEL, in('Z'), sp, ++now);
+	track_exit(world.tracker[cpu], KERNEL, slot, KERNEL, in('Z'), sp, ++now);
 }
 
-void enter(enum flow_entry_kind kind, char name, uint64_t pc, uint64_t sp)
+void enter(enum entry_kind kind, char name, uint64_t pc, uint64_t sp)
 {
 	/* On a stack of its own, before the kernel loads that of the task. */
-	flow_enter(world.flow[cpu], kind, KERNEL, 0xfffffe0000002fd8, fn(name), USER, pc, sp,
-		   ++now);
+	track_entry(world.tracker[cpu], kind, KERNEL, 0xfffffe0000002fd8, fn(name), USER, pc, sp,
+		    ++now);
 	load_stack(KERNEL);
 }
 
 void leave(uint64_t pc, uint64_t sp)
 {
-	flow_leave(world.flow[cpu], KERNEL, 0xfffffe0000002fd8, USER, pc, sp, ++now);
+	track_exit(world.tracker[cpu], KERNEL, 0xfffffe0000002fd8, USER, pc, sp, ++now);
 }
 
 uint64_t task_va(unsigned n)
@@ -310,14 +310,14 @@ uint64_t stack_of(unsigned n)
 
 void switch_to(unsigned n)
 {
-	struct flow_task task = {
+	struct tracked_task task = {
 		.va = task_va(n ? n : 1000 + cpu),
 		.mm = task_mm(n),
 		.tid = n ? 100 + n : 0,
 		.pid = n ? 100 + n : 0,
 	};
 	g_snprintf(task.name, sizeof(task.name), n ? "task%u" : "swapper", n);
-	flow_switch(world.flow[cpu], &task, ++now);
+	track_switch(world.tracker[cpu], &task, ++now);
 }
 
 /* A stream as a tree. */

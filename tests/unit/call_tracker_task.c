@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tasks as a kernel switches them, their programs, and the signals they get. */
-#include "flow_world.h"
+#include "call_tracker_world.h"
 
 #define ALT_SP 0x7f1230002000
 
@@ -129,12 +129,12 @@ static void test_unplug(void)
 	call(KERNEL, stack_of(1) - 0x10, 'S');
 	switch_to(0);
 	call(KERNEL, stack_of(0), 'B');
-	flow_finish(world.flow[0], ++now);
+	call_tracker_finish(world.tracker[0], ++now);
 	call(KERNEL, stack_of(0), 'C'); /* not any more */
 	switch_to(2);
 	call(KERNEL, stack_of(2), 'C');
-	flow_free(world.flow[0]);
-	world.flow[0] = flow_new(world.tracing, 0, &world.ring[0]);
+	call_tracker_free(world.tracker[0]);
+	world.tracker[0] = call_tracker_new(world.trackers, 0, &world.ring[0]);
 	call(KERNEL, stack_of(0), 'D');
 	cpu = 1;
 	switch_to(1);
@@ -150,9 +150,9 @@ static void test_unplug(void)
 
 static void switch_as(uint64_t va, uint32_t tid)
 {
-	struct flow_task task = { .va = va, .tid = tid, .pid = tid };
+	struct tracked_task task = { .va = va, .tid = tid, .pid = tid };
 	g_snprintf(task.name, sizeof(task.name), "t%" G_GINT64_MODIFIER "x", va & 0xfff);
-	flow_switch(world.flow[cpu], &task, ++now);
+	track_switch(world.tracker[cpu], &task, ++now);
 }
 
 /* The stream goes on: what the first one had open ended when it last ran. */
@@ -226,7 +226,7 @@ static void run_user_code(unsigned task, char name)
 	switch_to(task);
 	leave(in(name), USER_SP - 0x100);
 	call(USER, USER_SP, name);
-	enter(FLOW_SYSCALL, 'S', in(name), USER_SP - 0x20);
+	enter(ENTRY_SYSCALL, 'S', in(name), USER_SP - 0x20);
 }
 
 static void test_spaces(void)
@@ -251,17 +251,17 @@ static void test_spaces(void)
 /* The memory that told one process's address space tells another one's. */
 static void test_space_used_again(void)
 {
-	struct flow_task task = {
+	struct tracked_task task = {
 		.va = task_va(2), .mm = task_mm(1), .tid = 102, .pid = 102, .name = "other"
 	};
 	begin(VMS_AGENT_BY_VCPU, NULL);
 	run_user_code(1, 'a');
-	flow_switch(world.flow[0], &task, ++now);
+	track_switch(world.tracker[0], &task, ++now);
 	leave(in('b'), USER_SP - 0x100);
 	call(USER, USER_SP, 'b');
 	task.va = task_va(3);
 	task.tid = 103; /* a thread of it */
-	flow_switch(world.flow[0], &task, ++now);
+	track_switch(world.tracker[0], &task, ++now);
 	leave(in('c'), USER_SP - 0x100);
 	call(USER, USER_SP, 'c');
 	end();
@@ -279,14 +279,14 @@ static void test_fork(void)
 	switch_to(1);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'f');
-	enter(FLOW_SYSCALL, 'A', in('f'), USER_SP - 0x20);
+	enter(ENTRY_SYSCALL, 'A', in('f'), USER_SP - 0x20);
 	load_stack(KERNEL);
 	switch_to(2);
 	ret_to(KERNEL, stack_of(2) - 0x80, 'F');
 	leave(in('f'), USER_SP - 0x20);
 	ret(USER, USER_SP - 0x10);
 	call(USER, USER_SP - 0x10, 'c');
-	enter(FLOW_SYSCALL, 'A', in('c'), USER_SP - 0x20);
+	enter(ENTRY_SYSCALL, 'A', in('c'), USER_SP - 0x20);
 	load_stack(KERNEL);
 	switch_to(1);
 	leave(in('f'), USER_SP - 0x20);
@@ -306,7 +306,7 @@ static void exec_in_user_code(void)
 	switch_to(1);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'f');
-	enter(FLOW_SYSCALL, 'S', in('f'), USER_SP - 0x20);
+	enter(ENTRY_SYSCALL, 'S', in('f'), USER_SP - 0x20);
 	call(KERNEL, stack_of(1), 'E');
 }
 
@@ -326,25 +326,25 @@ static void test_exec(void)
 {
 	begin(VMS_AGENT_BY_TASK, NULL);
 	exec_in_user_code();
-	g_assert_true(flow_resumes(world.flow[0], in('f'), USER_SP - 0x20));
-	g_assert_false(flow_resumes(world.flow[0], fn('n'), USER_SP - 0x20));
-	g_assert_false(flow_resumes(world.flow[0], in('f'), USER_SP + 0x3000));
-	flow_space(world.flow[0], task_mm(9), "new");
+	g_assert_true(call_tracker_resumes_user(world.tracker[0], in('f'), USER_SP - 0x20));
+	g_assert_false(call_tracker_resumes_user(world.tracker[0], fn('n'), USER_SP - 0x20));
+	g_assert_false(call_tracker_resumes_user(world.tracker[0], in('f'), USER_SP + 0x3000));
+	track_new_space(world.tracker[0], task_mm(9), "new");
 	leave(fn('n'), USER_SP + 0x3000);
-	g_assert_false(flow_resumes(world.flow[0], in('f'), USER_SP - 0x20));
+	g_assert_false(call_tracker_resumes_user(world.tracker[0], in('f'), USER_SP - 0x20));
 	check_exec();
 }
 
 /* It has its new memory long before it leaves the kernel, and waits meanwhile. */
 static void test_exec_switched(void)
 {
-	struct flow_task task = {
+	struct tracked_task task = {
 		.va = task_va(1), .mm = task_mm(9), .tid = 101, .pid = 101, .name = "new"
 	};
 	begin(VMS_AGENT_BY_TASK, NULL);
 	exec_in_user_code();
 	switch_to(0);
-	flow_switch(world.flow[0], &task, ++now);
+	track_switch(world.tracker[0], &task, ++now);
 	leave(fn('n'), USER_SP + 0x3000);
 	check_exec();
 }
@@ -352,14 +352,14 @@ static void test_exec_switched(void)
 /* That it is another program was not seen before it ran. */
 static void test_exec_seen_late(void)
 {
-	struct flow_task task = {
+	struct tracked_task task = {
 		.va = task_va(1), .mm = task_mm(9), .tid = 101, .pid = 101, .name = "new"
 	};
 	begin(VMS_AGENT_BY_TASK, NULL);
 	switch_to(1);
 	call(USER, USER_SP, 'm');
-	enter(FLOW_INTERRUPT, 'I', in('m'), USER_SP - 0x20);
-	flow_switch(world.flow[0], &task, ++now);
+	enter(ENTRY_INTERRUPT, 'I', in('m'), USER_SP - 0x20);
+	track_switch(world.tracker[0], &task, ++now);
 	leave(in('m'), USER_SP - 0x20);
 	call(USER, USER_SP - 0x20, 'f');
 	end();
@@ -371,11 +371,11 @@ static void test_exec_seen_late(void)
 /* One that ends has no memory any more; its calls are still of its program. */
 static void test_exit(void)
 {
-	struct flow_task task = { .va = task_va(1), .tid = 101, .pid = 101, .name = "task1" };
+	struct tracked_task task = { .va = task_va(1), .tid = 101, .pid = 101, .name = "task1" };
 	begin(VMS_AGENT_BY_TASK, NULL);
 	exec_in_user_code();
 	switch_to(0);
-	flow_switch(world.flow[0], &task, ++now);
+	track_switch(world.tracker[0], &task, ++now);
 	call(KERNEL, stack_of(1) - 0x10, 'X');
 	switch_to(0);
 	end();
@@ -386,13 +386,13 @@ static void test_exit(void)
 
 static void test_renamed(void)
 {
-	struct flow_task task = {
+	struct tracked_task task = {
 		.va = task_va(1), .mm = task_mm(1), .tid = 101, .pid = 101, .name = "worker"
 	};
 	begin(VMS_AGENT_BY_TASK, NULL);
 	switch_to(1);
 	call(KERNEL, stack_of(1), 'A');
-	flow_switch(world.flow[0], &task, ++now);
+	track_switch(world.tracker[0], &task, ++now);
 	call(KERNEL, stack_of(1), 'B');
 	end();
 	expect(101, "A()B()");
@@ -409,7 +409,7 @@ static void interrupt_f(void)
 	switch_to(1);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'f');
-	enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
+	enter(ENTRY_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
 }
 
 static void resume_f(void)
@@ -425,7 +425,7 @@ static void resume_f(void)
 static void handler_returns(uint64_t sp)
 {
 	ret(USER, sp);
-	enter(FLOW_SYSCALL, 'S', in('r'), sp + 8);
+	enter(ENTRY_SYSCALL, 'S', in('r'), sp + 8);
 }
 
 static void check_handler(uint64_t sp)
@@ -458,7 +458,7 @@ static void test_embedded_stack(void)
 	switch_to(1);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x8000, 'f');
-	enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x8050);
+	enter(ENTRY_INTERRUPT, 'I', in('f'), USER_SP - 0x8050);
 	leave(fn('h'), USER_SP - 0x1000);
 	call(USER, USER_SP - 0x1020, 'g');
 	ret(USER, USER_SP - 0x1020);
@@ -475,7 +475,7 @@ static void test_signal_in_handler(void)
 {
 	interrupt_f();
 	leave(fn('h'), USER_SP - 0x400);
-	enter(FLOW_SYSCALL, 'K', in('h'), USER_SP - 0x420);
+	enter(ENTRY_SYSCALL, 'K', in('h'), USER_SP - 0x420);
 	leave(fn('i'), USER_SP - 0x800);
 	handler_returns(USER_SP - 0x800);
 	leave(in('h'), USER_SP - 0x420);
@@ -511,7 +511,7 @@ static void check_jump_out(uint64_t sp)
 		call(USER, sp - 0x100, 'l');
 		load_stack(USER);
 		call(USER, USER_SP - 0x10, 'f');
-		enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
+		enter(ENTRY_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
 	}
 	resume_f();
 	end_with(101, "m(f(I()h(l()))f(I()h(l()))f(I()h(l()))f(I()k()))");
@@ -531,7 +531,7 @@ static void test_call_put_in(void)
 	handler_returns(ALT_SP - 0x400);
 	leave(fn('p'), USER_SP - 0x58);
 	ret(USER, USER_SP - 0x58);
-	enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
+	enter(ENTRY_INTERRUPT, 'I', in('f'), USER_SP - 0x50);
 	resume_f();
 	end_with(101, "m(f(I()h()S()p()I()k()))");
 }
@@ -541,7 +541,7 @@ static void test_unknown_context(void)
 {
 	interrupt_f();
 	leave(fn('h'), USER_SP - 0x400);
-	enter(FLOW_SYSCALL, 'S', in('h'), USER_SP - 0x410);
+	enter(ENTRY_SYSCALL, 'S', in('h'), USER_SP - 0x410);
 	leave(in('m'), USER_SP - 0x8);
 	call(USER, USER_SP - 0x10, 'k');
 	ret(USER, USER_SP - 0x10);
@@ -555,13 +555,13 @@ static void test_raise(void)
 	switch_to(1);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'f');
-	enter(FLOW_SYSCALL, 'K', in('f'), USER_SP - 0x50);
+	enter(ENTRY_SYSCALL, 'K', in('f'), USER_SP - 0x50);
 	leave(fn('h'), USER_SP - 0x400);
 	handler_returns(USER_SP - 0x400);
 	leave(in('f'), USER_SP - 0x50);
-	enter(FLOW_SYSCALL, 'K', in('f'), USER_SP - 0x50);
+	enter(ENTRY_SYSCALL, 'K', in('f'), USER_SP - 0x50);
 	leave(in('f') - 2, USER_SP - 0x50);
-	enter(FLOW_SYSCALL, 'K', in('f'), USER_SP - 0x50);
+	enter(ENTRY_SYSCALL, 'K', in('f'), USER_SP - 0x50);
 	resume_f();
 	end_with(101, "m(f(K()h()S()K()K()k()))");
 }
@@ -574,7 +574,7 @@ static void test_many_signals(void)
 	for (unsigned i = 0; i < 100; i++) {
 		sp -= 0x400;
 		leave(fn('h'), sp);
-		enter(FLOW_INTERRUPT, 'I', in('h'), sp);
+		enter(ENTRY_INTERRUPT, 'I', in('h'), sp);
 	}
 	for (unsigned i = 0; i < 100; i++) {
 		leave(in('h'), sp);
@@ -591,32 +591,32 @@ static void test_many_signals(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/flow-task/by-task", test_by_task);
-	g_test_add_func("/flow-task/by-vcpu", test_by_vcpu);
-	g_test_add_func("/flow-task/switch-by-call", test_switch_by_call);
-	g_test_add_func("/flow-task/idle", test_idle);
-	g_test_add_func("/flow-task/migration", test_migration);
-	g_test_add_func("/flow-task/unplug", test_unplug);
-	g_test_add_func("/flow-task/id-used-again", test_id_used_again);
-	g_test_add_func("/flow-task/task-used-again", test_task_used_again);
-	g_test_add_func("/flow-task/collisions", test_collisions);
-	g_test_add_func("/flow-task/spaces", test_spaces);
-	g_test_add_func("/flow-task/space-used-again", test_space_used_again);
-	g_test_add_func("/flow-task/fork", test_fork);
-	g_test_add_func("/flow-task/exec", test_exec);
-	g_test_add_func("/flow-task/exec-switched", test_exec_switched);
-	g_test_add_func("/flow-task/exec-seen-late", test_exec_seen_late);
-	g_test_add_func("/flow-task/exit", test_exit);
-	g_test_add_func("/flow-task/renamed", test_renamed);
-	g_test_add_func("/flow-task/signal", test_signal);
-	g_test_add_func("/flow-task/alternate-stack", test_alternate_stack);
-	g_test_add_func("/flow-task/embedded-stack", test_embedded_stack);
-	g_test_add_func("/flow-task/signal-in-handler", test_signal_in_handler);
-	g_test_add_func("/flow-task/two-signals-at-once", test_two_signals_at_once);
-	g_test_add_func("/flow-task/jump-out-of-handler", test_jump_out_of_handler);
-	g_test_add_func("/flow-task/call-put-in", test_call_put_in);
-	g_test_add_func("/flow-task/unknown-context", test_unknown_context);
-	g_test_add_func("/flow-task/raise", test_raise);
-	g_test_add_func("/flow-task/many-signals", test_many_signals);
+	g_test_add_func("/call_tracker_task/by-task", test_by_task);
+	g_test_add_func("/call_tracker_task/by-vcpu", test_by_vcpu);
+	g_test_add_func("/call_tracker_task/switch-by-call", test_switch_by_call);
+	g_test_add_func("/call_tracker_task/idle", test_idle);
+	g_test_add_func("/call_tracker_task/migration", test_migration);
+	g_test_add_func("/call_tracker_task/unplug", test_unplug);
+	g_test_add_func("/call_tracker_task/id-used-again", test_id_used_again);
+	g_test_add_func("/call_tracker_task/task-used-again", test_task_used_again);
+	g_test_add_func("/call_tracker_task/collisions", test_collisions);
+	g_test_add_func("/call_tracker_task/spaces", test_spaces);
+	g_test_add_func("/call_tracker_task/space-used-again", test_space_used_again);
+	g_test_add_func("/call_tracker_task/fork", test_fork);
+	g_test_add_func("/call_tracker_task/exec", test_exec);
+	g_test_add_func("/call_tracker_task/exec-switched", test_exec_switched);
+	g_test_add_func("/call_tracker_task/exec-seen-late", test_exec_seen_late);
+	g_test_add_func("/call_tracker_task/exit", test_exit);
+	g_test_add_func("/call_tracker_task/renamed", test_renamed);
+	g_test_add_func("/call_tracker_task/signal", test_signal);
+	g_test_add_func("/call_tracker_task/alternate-stack", test_alternate_stack);
+	g_test_add_func("/call_tracker_task/embedded-stack", test_embedded_stack);
+	g_test_add_func("/call_tracker_task/signal-in-handler", test_signal_in_handler);
+	g_test_add_func("/call_tracker_task/two-signals-at-once", test_two_signals_at_once);
+	g_test_add_func("/call_tracker_task/jump-out-of-handler", test_jump_out_of_handler);
+	g_test_add_func("/call_tracker_task/call-put-in", test_call_put_in);
+	g_test_add_func("/call_tracker_task/unknown-context", test_unknown_context);
+	g_test_add_func("/call_tracker_task/raise", test_raise);
+	g_test_add_func("/call_tracker_task/many-signals", test_many_signals);
 	return g_test_run();
 }

@@ -3,10 +3,10 @@
  * Any order of calls, returns, jumps, stacks, privilege and tasks on three vCPUs: the records of
  * every stream nest, have the right depth, and times do not go back, which reading them checks.
  *
- * Covers: agent/flow.c agent/place.c agent/record.c agent/stack.c agent/streams.c agent/tasks.c
- * agent/user.c agent/functions.c.
+ * Covers: agent/call_tracker.c agent/place.c agent/record.c agent/stack.c agent/streams.c
+ * agent/tasks.c agent/user.c agent/functions.c.
  */
-#include "../unit/flow_world.h"
+#include "../unit/call_tracker_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +23,7 @@ static unsigned rank(void)
 {
 	static const unsigned ranks[] = { USER, KERNEL, KERNEL, 1 };
 	unsigned choice = byte();
-	return choice == 255 ? FLOW_RANKS : ranks[choice % G_N_ELEMENTS(ranks)];
+	return choice == 255 ? N_RANKS : ranks[choice % G_N_ELEMENTS(ranks)];
 }
 
 /* Mostly on a few stacks that lie close together. */
@@ -44,11 +44,11 @@ static char function(void)
 
 static void task(void)
 {
-	struct flow_task task = { .va = task_va(byte() % 8), .mm = byte() % 4 };
+	struct tracked_task task = { .va = task_va(byte() % 8), .mm = byte() % 4 };
 	task.tid = byte() % 8;
 	task.pid = byte() % 8;
 	task.name[0] = (char)('a' + byte() % 4);
-	flow_switch(world.flow[cpu], &task, ++now);
+	track_switch(world.tracker[cpu], &task, ++now);
 }
 
 static void seed(void)
@@ -61,7 +61,7 @@ static void seed(void)
 	};
 	for (unsigned i = 0; i < stack.n; i++)
 		frames[i] = (struct vms_agent_frame) { slot(), fn(function()), byte() % 2 };
-	flow_seed(world.flow[cpu], &stack, frames, ++now);
+	track_open_calls(world.tracker[cpu], &stack, frames, ++now);
 }
 
 static const struct vms_agent_function *functions(void)
@@ -101,40 +101,40 @@ static void update(void)
 
 static void finish_one(void)
 {
-	flow_finish(world.flow[cpu], ++now);
+	call_tracker_finish(world.tracker[cpu], ++now);
 	if (byte() % 2) {
-		flow_free(world.flow[cpu]);
-		world.flow[cpu] = flow_new(world.tracing, cpu, &world.ring[cpu]);
+		call_tracker_free(world.tracker[cpu]);
+		world.tracker[cpu] = call_tracker_new(world.trackers, cpu, &world.ring[cpu]);
 	}
 }
 
 static void event(void)
 {
-	struct flow *flow = world.flow[cpu];
+	struct call_tracker *tracker = world.tracker[cpu];
 	static const char name[] = "abc";
 	unsigned at = rank();
 	uint64_t where = slot(), found, called;
-	if (flow_innermost(flow, at, &found, &called))
-		g_assert_cmpint(flow_function(world.tracing, called), >=, -1);
-	flow_resumes(flow, in('a'), where);
-	flow_tracing_stopped(world.tracing);
+	if (call_tracker_find_innermost(tracker, at, &found, &called))
+		g_assert_cmpint(call_trackers_find_function(world.trackers, called), >=, -1);
+	call_tracker_resumes_user(tracker, in('a'), where);
+	call_trackers_stopped(world.trackers);
 	switch (byte() % 16) {
 	case 0:
 	case 1:
 	case 2:
-	case 3: flow_call(flow, at, where, fn(function()), ++now); break;
+	case 3: track_call(tracker, at, where, fn(function()), ++now); break;
 	case 4:
-	case 5: flow_return(flow, at, where, in(function()), ++now); break;
-	case 6: flow_return(flow, at, where, fn(function()), ++now); break;
-	case 7: flow_jump(flow, at, fn(function()), ++now); break;
-	case 8: flow_stack_loaded(flow, at); break;
+	case 5: track_return(tracker, at, where, in(function()), ++now); break;
+	case 6: track_return(tracker, at, where, fn(function()), ++now); break;
+	case 7: track_jump(tracker, at, fn(function()), ++now); break;
+	case 8: track_stack_load(tracker, at); break;
 	case 9:
-		flow_enter(flow, byte() % 2, rank(), slot(), fn(function()), at, in('a'), where,
-			   ++now);
+		track_entry(tracker, byte() % 2, rank(), slot(), fn(function()), at, in('a'), where,
+			    ++now);
 		break;
-	case 10: flow_leave(flow, at, slot(), rank(), in('a') + byte() % 2, where, ++now); break;
+	case 10: track_exit(tracker, at, slot(), rank(), in('a') + byte() % 2, where, ++now); break;
 	case 11: task(); break;
-	case 12: flow_space(flow, byte() % 4, &name[byte() % 4]); break;
+	case 12: track_new_space(tracker, byte() % 4, &name[byte() % 4]); break;
 	case 13: cpu = byte() % WORLD_VCPUS; break;
 	case 14: now += 100ULL * byte() - 1000; break;
 	default:
@@ -142,7 +142,7 @@ static void event(void)
 		case 0: update(); break;
 		case 1: seed(); break;
 		case 2: finish_one(); break;
-		default: flow_call(flow, at, where, fn(function()), ++now);
+		default: track_call(tracker, at, where, fn(function()), ++now);
 		}
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What of the calls is recorded: filters, what is open at the begin, what finds no room. */
-#include "flow_world.h"
+#include "call_tracker_world.h"
 
 #define FN(name) (0xffffffff81000000 + (name)*0x100)
 
@@ -97,9 +97,9 @@ static void test_start_stop(void)
 	begin_with(&options, functions);
 	call(KERNEL, KERNEL_SP, 'D'); /* before it began */
 	ret(KERNEL, KERNEL_SP);
-	g_assert_false(flow_tracing_stopped(world.tracing));
+	g_assert_false(call_trackers_stopped(world.trackers));
 	run();
-	g_assert_true(flow_tracing_stopped(world.tracing));
+	g_assert_true(call_trackers_stopped(world.trackers));
 	end_with(CPU(0), "B(C())");
 }
 
@@ -181,7 +181,7 @@ static void test_threshold_interrupt(void)
 	begin_with(&options, NULL);
 	call(USER, USER_SP, 'm');
 	call(USER, USER_SP - 0x10, 'f');
-	enter(FLOW_INTERRUPT, 'I', in('f'), USER_SP - 0x30);
+	enter(ENTRY_INTERRUPT, 'I', in('f'), USER_SP - 0x30);
 	call(KERNEL, KERNEL_SP, 'A');
 	call(KERNEL, KERNEL_SP - 0x10, 'B');
 	ret(KERNEL, KERNEL_SP - 0x10);
@@ -202,7 +202,7 @@ static void check_level(uint32_t kernel, uint32_t user, const char *tree)
 	const struct vms_agent_calls options = { .kernel = kernel, .user = user };
 	begin_with(&options, NULL);
 	call(USER, USER_SP, 'm');
-	enter(FLOW_SYSCALL, 'S', in('m'), USER_SP - 0x30);
+	enter(ENTRY_SYSCALL, 'S', in('m'), USER_SP - 0x30);
 	call(KERNEL, KERNEL_SP, 'A');
 	leave(in('m'), USER_SP - 0x30);
 	call(USER, USER_SP - 0x10, 'f');
@@ -270,7 +270,7 @@ static void test_update(void)
 static void seed(uint64_t task, const struct vms_agent_frame *frames, uint32_t n)
 {
 	const struct vms_agent_stack stack = { .task = task, .vcpu = cpu, .n = n };
-	flow_seed(world.flow[cpu], &stack, frames, ++now);
+	track_open_calls(world.tracker[cpu], &stack, frames, ++now);
 }
 
 /* User code in the kernel, there on an interrupt's stack. */
@@ -382,21 +382,21 @@ static void test_ring_full(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/flow-filter/only", test_only);
-	g_test_add_func("/flow-filter/not", test_not);
-	g_test_add_func("/flow-filter/both", test_both);
-	g_test_add_func("/flow-filter/left", test_left);
-	g_test_add_func("/flow-filter/start-stop", test_start_stop);
-	g_test_add_func("/flow-filter/start-elsewhere", test_start_elsewhere);
-	g_test_add_func("/flow-filter/depth", test_depth);
-	g_test_add_func("/flow-filter/threshold", test_threshold);
-	g_test_add_func("/flow-filter/threshold-interrupt", test_threshold_interrupt);
-	g_test_add_func("/flow-filter/levels", test_levels);
-	g_test_add_func("/flow-filter/processes", test_processes);
-	g_test_add_func("/flow-filter/update", test_update);
-	g_test_add_func("/flow-filter/seed-vcpu", test_seed_vcpu);
-	g_test_add_func("/flow-filter/seed-task", test_seed_task);
-	g_test_add_func("/flow-filter/seed-nonsense", test_seed_nonsense);
-	g_test_add_func("/flow-filter/ring-full", test_ring_full);
+	g_test_add_func("/call_tracker_filter/only", test_only);
+	g_test_add_func("/call_tracker_filter/not", test_not);
+	g_test_add_func("/call_tracker_filter/both", test_both);
+	g_test_add_func("/call_tracker_filter/left", test_left);
+	g_test_add_func("/call_tracker_filter/start-stop", test_start_stop);
+	g_test_add_func("/call_tracker_filter/start-elsewhere", test_start_elsewhere);
+	g_test_add_func("/call_tracker_filter/depth", test_depth);
+	g_test_add_func("/call_tracker_filter/threshold", test_threshold);
+	g_test_add_func("/call_tracker_filter/threshold-interrupt", test_threshold_interrupt);
+	g_test_add_func("/call_tracker_filter/levels", test_levels);
+	g_test_add_func("/call_tracker_filter/processes", test_processes);
+	g_test_add_func("/call_tracker_filter/update", test_update);
+	g_test_add_func("/call_tracker_filter/seed-vcpu", test_seed_vcpu);
+	g_test_add_func("/call_tracker_filter/seed-task", test_seed_task);
+	g_test_add_func("/call_tracker_filter/seed-nonsense", test_seed_nonsense);
+	g_test_add_func("/call_tracker_filter/ring-full", test_ring_full);
 	return g_test_run();
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#include "qemu_command.h"
+
+#include "machine/qemu/host_process.h"
+#include <glib.h>
+
+size_t qemu_command_count_leading_words(char *const *command)
+{
+	for (size_t i = 0; command[i]; i++) {
+		g_autofree char *name = g_path_get_basename(command[i]);
+		if (vms_host_process_is_qemu(name))
+			return i + 1;
+	}
+	return 1;
+}
+
+char *qemu_command_escape(const char *text)
+{
+	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
+	return g_strjoinv(",,", parts);
+}
