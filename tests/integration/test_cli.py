@@ -70,7 +70,7 @@ class List(Case):
         rows = {row["name"]: row for row in json.loads((directory / "json").read_text())}
         self.assertEqual((rows["works"]["guest"], rows["works"]["obstacle"]), ("none detected", None))
         self.assertIsNone(rows["hangs"]["guest"])
-        self.assertIn("hang", rows["hangs"]["obstacle"])
+        self.assertIn("is stopped", rows["hangs"]["obstacle"])
         lines = (directory / "text").read_text().splitlines()
         self.assertTrue(all(len(line) < 200 for line in lines if rows["hangs"]["obstacle"] not in line))
 
