@@ -767,8 +767,9 @@ class Refused(unittest.TestCase):
         machine = Machine()
         self.addCleanup(machine.stop)
         with Tool("qmp", machine.qmp_path) as first:
-            self.check("qmp", machine.qmp_path, BUSY, "another client")
-            self.check("pid", machine.pid, BUSY, "another client")
+            user = f"process {first.process.pid} (machine-tool) is using it"
+            self.check("qmp", machine.qmp_path, BUSY, user)
+            self.check("pid", machine.pid, BUSY, user)
             self.assertEqual(first.do("hold"), "ok")
 
     def test_no_socket(self):
