@@ -323,7 +323,7 @@ class Ends(Killed, Runs):
             self.start()
         run = vmscope("stack", *self.guest.target, check=False)
         self.assertEqual(run.status, 1)
-        self.assertRegex(run.err, "another client")
+        self.assertRegex(run.err, r"process \d+ \(vmscope\) is using it")
 
     def test_paused_by_its_user(self):
         self.guest.qmp.command("stop")
