@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import unittest
 
@@ -369,35 +368,6 @@ class BlockedLog(Case):
                     self.assertIsNone(process.poll())
                     self.assertTrue(harness.is_blocked(process, "pipe"))
                     process.kill()
-
-
-class ClosedPipe(Case):
-    """`vmscope … | head`: the reader has gone before all is written."""
-
-    def write(self, *command, **options):
-        """The command, whose standard output nobody reads: its status and what it says."""
-        ours, theirs = os.pipe()
-        os.close(ours)
-        with harness.start_vmscope(*command, *self.target, stdout=theirs, **options) as process:
-            os.close(theirs)
-            _, said = process.communicate(timeout=harness.ANSWER_SECONDS)
-        self.assertEqual(self.guest.qmp.status(), "running")
-        labels = [device["label"] for device in self.guest.qmp.command("query-chardev")]
-        self.assertFalse([label for label in labels if "vmscope" in label], labels)
-        return process.returncode, said
-
-    def test_ends_by_signal(self):
-        for command in (("stack",), ("sample", "-t", "0.2")):
-            with self.subTest(command):
-                self.assertEqual(self.write(*command), (-signal.SIGPIPE, ""))
-
-    def test_signal_is_ignored(self):
-        """Who ignores the signal is told."""
-        inherited = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-        self.addCleanup(signal.signal, signal.SIGPIPE, inherited)
-        status, said = self.write("stack", restore_signals=False)
-        self.assertEqual(status, 1)
-        self.assertRegex(said, "^vmscope: cannot write to standard output: Broken pipe\n$")
 
 
 class Info(Case):

@@ -30,15 +30,36 @@ class Case(unittest.TestCase):
 
 
 class Pipes(Case):
+    def assert_nothing_left(self):
+        """In QEMU."""
+        self.assertEqual([device["label"] for device in self.guest.qmp.command("query-chardev")
+                          if "vmscope" in device["label"]], [])
+
+    def write(self, *command, **options):
+        """The command, whose standard output nobody reads: its status and what it says."""
+        ours, theirs = os.pipe()
+        os.close(ours)
+        process = self.start(*command, stdout=theirs, stderr=subprocess.PIPE, text=True, **options)
+        os.close(theirs)
+        _, said = process.communicate(timeout=harness.ANSWER_SECONDS)
+        self.assertEqual(self.guest.qmp.status(), "running")
+        self.assert_nothing_left()
+        return process.returncode, said
+
     def test_reader_goes_away(self):
         """As `| head`: an end by SIGPIPE, without a word."""
-        for command in (("symbol",), ("ps", "--json"), ("dmesg",)):
+        for command in (("symbol",), ("ps", "--json"), ("dmesg",), ("stack",),
+                        ("sample", "-t", "0.2")):
             with self.subTest(command):
-                process = self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                process.stdout.close()
-                self.assertEqual(process.stderr.read(), b"")
-                process.stderr.close()
-                self.assertEqual(process.wait(), -signal.SIGPIPE)
+                self.assertEqual(self.write(*command), (-signal.SIGPIPE, ""))
+
+    def test_signal_is_ignored(self):
+        """Who ignores the signal is told."""
+        inherited = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGPIPE, inherited)
+        status, said = self.write("stack", restore_signals=False)
+        self.assertEqual(status, 1)
+        self.assertRegex(said, "^vmscope: cannot write to standard output: Broken pipe\n$")
 
     def test_disk_is_full(self):
         with open("/dev/full", "w") as full:
@@ -62,8 +83,7 @@ class Pipes(Case):
         pipe = harness.full_pipe(self)
         process = self.start("symbol", stdout=pipe)
         wait_for(lambda: harness.is_blocked(process, "pipe_write"), "the output to fill the pipe")
-        self.assertEqual([device["label"] for device in self.guest.qmp.command("query-chardev")
-                          if device["label"].startswith("vmscope")], [])
+        self.assert_nothing_left()
         self.assertIn("rip", vmscope("regs", "rip", *self.target).out)
         self.assertIsNone(process.poll())
 
