@@ -23,8 +23,8 @@
 
 #define TICK_MS 100
 #define TICK_NS (TICK_MS * UINT64_C(1000000))
-#define INTERVAL_NS                                                                                \
-	UINT64_C(1000000000) /* how often processes are looked at, and the agent is told */
+/* How often processes are looked at, and the agent is told of code. */
+#define INTERVAL_NS UINT64_C(1000000000)
 #define GRACE_NS    UINT64_C(1000000000) /* for the last answer of a QEMU that is stopped */
 #define MAX_EXIT_NS (5 * INTERVAL_NS)	 /* from QEMU's closing of its monitor to its last record */
 

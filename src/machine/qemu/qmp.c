@@ -147,7 +147,6 @@ static bool is_about_memory(const char *event)
 static void note_event(struct vms_qmp *qmp, const char *event, struct json_object *message)
 {
 	if (strcmp(event, "STOP") == 0) {
-		qmp->stops++;
 		if (qmp->first_stop_us == 0)
 			qmp->first_stop_us = event_stamp_us(message);
 		qmp->running = false;
