@@ -125,9 +125,3 @@ size_t session_read_first(struct session *session, bool physical, unsigned vcpu,
 		vms_machine_release(session->machine, VMS_ALL_VCPUS, n == size ? error : NULL);
 	return released ? n : 0;
 }
-
-bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
-		  void *bytes, size_t size, GError **error)
-{
-	return session_read_first(session, physical, vcpu, address, bytes, size, error) == size;
-}

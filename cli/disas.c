@@ -5,7 +5,6 @@
 
 #define MAX_FUNCTION (1 << 20)		 /* bytes */
 #define NO_SYMBOL    64			 /* bytes shown where no symbol tells the length */
-#define PAGE	     4096		 /* no memory is mapped in smaller pieces */
 #define SEGMENT	     (UINT64_C(1) << 16) /* the most bytes that 16-bit code reaches */
 
 /* The code to show. Of an instruction that begins in it and ends behind it, all is shown. */
@@ -57,25 +56,23 @@ static void find_function(struct session *session, struct code *code)
 	}
 }
 
-/* Tries to read the bytes up to `end`. */
-static bool read_to(struct session *session, unsigned vcpu, struct code *code, uint64_t end,
-		    GError **error)
-{
-	code->n_read = end - code->va;
-	return session_read(session, false, vcpu, code->va, code->bytes, code->n_read, error);
-}
-
-/* With the machine held. The instruction at the end may reach into a page that is not there. */
+/*
+ * With the machine held. The instruction at the end may reach into a page that is not there. Where
+ * no symbol tells the function's size, code may end before `size`.
+ */
 static bool read_code(struct session *session, unsigned vcpu, struct code *code, GError **error)
 {
-	uint64_t end = code->va + code->size;
-	code->bytes = g_malloc(code->size + VMS_INSN_MAX - 1);
-	if (read_to(session, vcpu, code, end + VMS_INSN_MAX - 1, NULL))
+	GError *failure = NULL;
+	size_t most = code->size + VMS_INSN_MAX - 1, least = code->name ? code->size : 1;
+	code->bytes = g_malloc(most);
+	code->n_read =
+		session_read_first(session, false, vcpu, code->va, code->bytes, most, &failure);
+	if (code->n_read >= least) {
+		g_clear_error(&failure);
 		return true;
-	uint64_t page_end = (code->va | (PAGE - 1)) + 1;
-	if (!code->name && page_end < end)
-		end = page_end;
-	return read_to(session, vcpu, code, end, error);
+	}
+	g_propagate_error(error, failure);
+	return false;
 }
 
 /* How the vCPU executes now, with the machine held. */

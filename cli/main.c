@@ -16,8 +16,7 @@ static const struct command *const commands[] = {
 	&command_run,	 &command_core,	 &command_core_info, &command_core_convert,
 };
 
-/* Newly allocated. */
-static char *make_help(void)
+static GString *make_help(void)
 {
 	GString *text = g_string_new("Usage: vmscope COMMAND [TARGET] [OPTIONS]\n"
 				     "Looks into running virtual machines, with nothing installed "
@@ -27,16 +26,14 @@ static char *make_help(void)
 		g_string_append_printf(text, "  %-12s  %s\n", commands[i]->name,
 				       commands[i]->summary);
 	g_string_append(
-		text,
-		"\n"
-		"TARGET is one of: -p PID (a QEMU), --qmp ADDR, --agent PATH, --gdb ADDR, -c FILE "
-		"(a\n"
-		"core file), or, at the end, -- COMMAND to start a QEMU. With none: the only "
-		"machine "
-		"of\n"
-		"this host.\n"
-		"\"vmscope COMMAND --help\" tells the options of a command.\n");
-	return g_string_free(text, FALSE);
+		text, "\n"
+		      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --agent PATH, --gdb ADDR, "
+		      "-c FILE (a\n"
+		      "core file), or, at the end, -- COMMAND to start a QEMU. With none: the only "
+		      "machine of\n"
+		      "this host.\n"
+		      "\"vmscope COMMAND --help\" tells the options of a command.\n");
+	return text;
 }
 
 /* For g_print. GLib prints a command's help and ends with status 0, whatever has become of it. */
@@ -99,10 +96,10 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
 	const char *name = argc > 1 ? argv[1] : "";
 	const bool help = strcmp(name, "help") == 0;
-	g_autofree char *all_help = make_help();
 	g_set_print_handler(print_or_end);
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (help && argc == 2)) {
-		g_print("%s", all_help);
+		g_autoptr(GString) text = make_help();
+		g_print("%s", text->str);
 		return EXIT_DONE;
 	}
 	if (strcmp(name, "--version") == 0) {
@@ -120,9 +117,11 @@ int main(int argc, char **argv)
 		return run_command(command, 2, (char *[]) { argv[0], (char[]) { "--help" }, NULL });
 	if (command)
 		return run_command(command, argc - words, argv + words);
-	if (name[0])
+	if (name[0]) {
 		fprintf(stderr, "vmscope: no command \"%s\" (see \"vmscope --help\")\n", name);
-	else
-		fputs(all_help, stderr);
+		return EXIT_USAGE;
+	}
+	g_autoptr(GString) text = make_help();
+	fputs(text->str, stderr);
 	return EXIT_USAGE;
 }

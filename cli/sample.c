@@ -235,38 +235,46 @@ static bool export_report(struct session *session, struct vms_sample_report *rep
 	return true;
 }
 
+/* Samples of all vCPUs. */
+struct totals {
+	uint64_t samples, missed, failed; /* `failed`: for whatever reason */
+	uint64_t failed_by[VMS_SAMPLE_N_FAILURES];
+};
+
+static struct totals add_up(struct vms_sample_report *report)
+{
+	struct totals totals = { 0 };
+	struct vms_sample_stats stats;
+	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
+		totals.samples += stats.samples;
+		totals.missed += stats.missed;
+		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++) {
+			totals.failed += stats.failed[j];
+			totals.failed_by[j] += stats.failed[j];
+		}
+	}
+	return totals;
+}
+
 /* One line on how it went, for results that go into a file. */
 static void print_summary(struct session *session, struct vms_sample_report *report)
 {
-	uint64_t samples = 0, missed = 0, failed = 0;
-	struct vms_sample_stats stats;
-	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
-		samples += stats.samples;
-		missed += stats.missed;
-		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
-			failed += stats.failed[j];
-	}
+	const struct totals totals = add_up(report);
 	g_autofree char *files = g_strjoinv(", ", session->outputs);
 	vms_log_flush();
 	fprintf(stderr,
 		"vmscope: %" G_GUINT64_FORMAT " samples in %.1f s (%" G_GUINT64_FORMAT
 		" missed, %" G_GUINT64_FORMAT " failed) in %s\n",
-		samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, missed, failed, files);
+		totals.samples, (double)vms_sample_report_elapsed_ns(report) / 1e9, totals.missed,
+		totals.failed, files);
 }
 
 /* Says the likely reason where more samples were missed than not. */
-static void warn_of_missed(struct vms_sample_report *report)
+static void warn_of_missed(const struct totals *totals, uint64_t interval_us)
 {
-	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
-	uint64_t missed = 0, others = 0;
+	const uint64_t others = totals->samples + totals->failed;
 	double load;
-	for (unsigned i = 0; i < facts->n_vcpus; i++) {
-		missed += facts->vcpus[i].missed;
-		others += facts->vcpus[i].samples;
-		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
-			others += facts->vcpus[i].failed[j];
-	}
-	if (missed <= others)
+	if (totals->missed <= others)
 		return;
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	const bool is_busy = getloadavg(&load, 1) == 1 && load > (double)cpus;
@@ -275,10 +283,10 @@ static void warn_of_missed(struct vms_sample_report *report)
 					  cpus)
 			: g_strdup_printf("a sample takes longer than the %" G_GUINT64_FORMAT
 					  " us between two, a lower --frequency has fewer gaps",
-					  facts->interval_ns / 1000);
+					  interval_us);
 	vms_log(VMS_LOG_WARNING,
 		"%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " samples were missed, likely as %s",
-		missed, missed + others, reason);
+		totals->missed, totals->missed + others, reason);
 }
 
 /* A run samples the vCPUs that there are when the machine is opened. */
@@ -294,30 +302,26 @@ static void warn_of_plugged_vcpus(struct session *session)
  * Says what no output but the text tells: why samples are missing, and why the run ended before its
  * time, which the exit status tells a script. Where nothing was sampled, that is an error anyway.
  */
-static void warn_of_losses(struct session *session, struct vms_sample_report *report)
+static void warn_of_losses(struct session *session, struct vms_sample_report *report,
+			   uint64_t interval_us)
 {
-	struct vms_sample_stats stats;
-	uint64_t samples = 0, failed[VMS_SAMPLE_N_FAILURES] = { 0 };
-	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++) {
-		samples += stats.samples;
-		for (unsigned j = 0; j < VMS_SAMPLE_N_FAILURES; j++)
-			failed[j] += stats.failed[j];
-	}
-	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES && samples > 0; i++) {
+	const struct totals totals = add_up(report);
+	if (totals.samples == 0)
+		return;
+	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++) {
 		enum vms_sample_failure failure = (enum vms_sample_failure)i;
 		g_autofree char *reason = vms_sample_report_reason(report, failure);
-		if (failed[i] > 0)
+		uint64_t failed = totals.failed_by[i];
+		if (failed > 0)
 			vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " sample%s missing (%s)%s%s",
-				failed[i], failed[i] == 1 ? " is" : "s are",
+				failed, failed == 1 ? " is" : "s are",
 				vms_sample_failure_name(failure), reason ? ": " : "",
 				reason ? reason : "");
 	}
 	enum vms_sample_end end = vms_sample_report_end(report);
 	const GError *error = vms_sample_report_error(report);
-	if (samples == 0)
-		return;
 	if (!vms_sample_ended_early(end)) {
-		warn_of_missed(report);
+		warn_of_missed(&totals, interval_us);
 		warn_of_plugged_vcpus(session);
 		return;
 	}
@@ -366,7 +370,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	if (!report ||
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
-	warn_of_losses(session, report);
+	warn_of_losses(session, report, interval_us);
 	if (!export_report(session, report, &results, error))
 		return false;
 	if (session->outputs && !session->quiet)

@@ -97,6 +97,3 @@ char *session_name(const struct vms_location *location);
  */
 size_t session_read_first(struct session *session, bool physical, unsigned vcpu, uint64_t address,
 			  void *bytes, size_t size, GError **error);
-/* The same, and false where it is not all of it. */
-bool session_read(struct session *session, bool physical, unsigned vcpu, uint64_t address,
-		  void *bytes, size_t size, GError **error);
