@@ -9,16 +9,17 @@
 /* Becomes QEMU. */
 static bool run_plainly(struct session *session, bool no_agent, GError **error)
 {
-	struct launch launch;
-	if (launch_prepare(session->launch, no_agent ? LAUNCH_WITHOUT_AGENT : LAUNCH_TRY_AGENT,
-			   &launch, error)) {
-		/* What is still to be said, nobody says for QEMU. */
-		vms_log_flush();
-		execvp(launch.words[0], launch.words);
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", launch.words[0],
-			    g_strerror(errno));
-	}
-	launch_clear(&launch);
+	g_autoptr(vms_launch) launch = launch_prepare(
+		session->launch, no_agent ? VMS_LAUNCH_WITHOUT_AGENT : VMS_LAUNCH_TRY_AGENT, false,
+		error);
+	if (!launch)
+		return false;
+	char *const *command = vms_launch_command(launch);
+	/* What is still to be said, nobody says for QEMU. */
+	vms_log_flush();
+	execvp(command[0], command);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", command[0],
+		    g_strerror(errno));
 	return false;
 }
 

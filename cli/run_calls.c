@@ -7,8 +7,6 @@
 #include "run_calls.h"
 #include "calls_trace.h"
 #include "launch.h"
-#include "machine/qemu/qmp.h"
-#include "qemu_command.h"
 #include <glib-unix.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -45,21 +43,14 @@ static void on_end(GPid pid, gint status, gpointer data)
 /* A machine that waits for it executes its first instruction. */
 static bool let_go(void *data, GError **error)
 {
-	const struct launch *launch = data;
-	struct vms_qmp qmp = { 0 };
-	vms_autojson *answer = NULL;
-	if (vms_stream_connect(&qmp.stream, "QMP socket", launch->qmp, error) &&
-	    vms_qmp_open(&qmp, error))
-		answer = vms_qmp_execute(&qmp, "cont", NULL, -1, error);
-	vms_qmp_close(&qmp);
-	return answer;
+	return vms_launch_let_go(data, error);
 }
 
 /* Starts the guest's trace and follows it to its end. */
-static bool trace_child(struct session *session, const struct launch *launch,
-			const struct child *child, struct calls_trace *trace, GError **error)
+static bool trace_child(struct session *session, const struct vms_launch *launch,
+			struct calls_trace *trace, GError **error)
 {
-	session->machine = launch_open(launch, child->pid, error);
+	session->machine = vms_launch_open(launch, error);
 	return session->machine && session_detect(session, error) &&
 	       calls_trace_run(trace, session, error);
 }
@@ -69,23 +60,12 @@ static int exit_status(int status)
 	return WIFSIGNALED(status) ? STATUS_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Has QEMU this option? What stands before its own may mean something else. */
-static bool has_option(char *const *command, const char *option)
-{
-	for (command += qemu_command_count_leading_words(command); *command; command++) {
-		if (g_str_has_prefix(*command, "-") &&
-		    strcmp(*command + 1 + ((*command)[1] == '-'), option) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Traces the child and waits for it. */
-static bool follow(struct session *session, const struct launch *launch, struct child *child,
+static bool follow(struct session *session, struct vms_launch *launch, struct child *child,
 		   struct calls_trace *trace, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
-	bool traced = trace_child(session, launch, child, trace, &failure);
+	bool traced = trace_child(session, launch, trace, &failure);
 	if (traced && !session->quiet)
 		calls_trace_summary(trace);
 	if (!traced && trace->has_started)
@@ -105,7 +85,7 @@ static bool follow(struct session *session, const struct launch *launch, struct 
 }
 
 /* Starts the command and follows it; signals are the child's from before it is there. */
-static bool start(struct session *session, const struct launch *launch, struct calls_trace *trace,
+static bool start(struct session *session, struct vms_launch *launch, struct calls_trace *trace,
 		  GError **error)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -116,8 +96,9 @@ static bool start(struct session *session, const struct launch *launch, struct c
 		forwards[i] = (struct forward) { &child, signals[i] };
 		sources[i] = g_unix_signal_add(signals[i], send_on, &forwards[i]);
 	}
-	bool done = launch_spawn(launch, &child.pid, error);
+	bool done = vms_launch_start(launch, error);
 	if (done) {
+		child.pid = vms_launch_pid(launch);
 		g_child_watch_add(child.pid, on_end, &child);
 		done = follow(session, launch, &child, trace, error);
 	}
@@ -130,22 +111,20 @@ bool run_calls(struct session *session, const struct calls_words *words, const c
 	       GError **error)
 {
 	uint32_t pids[CALLS_PIDS_MAX];
-	struct launch launch = { 0 };
-	struct calls_trace trace = { .data = &launch };
-	if (has_option(session->launch, "daemonize")) {
+	struct calls_trace trace = { 0 };
+	if (vms_launch_has_option((const char *const *)session->launch, "daemonize")) {
 		usage_error(error, "--calls stays beside QEMU: leave out -daemonize");
 		return false;
 	}
 	if (!calls_parse(words, &trace.options, pids, error) ||
-	    !calls_check_directory(directory, error) ||
-	    !launch_prepare(session->launch, LAUNCH_NEED_AGENT, &launch, error))
+	    !calls_check_directory(directory, error))
+		return false;
+	g_autoptr(vms_launch) launch =
+		launch_prepare(session->launch, VMS_LAUNCH_NEED_AGENT, true, error);
+	if (!launch)
 		return false;
 	trace.options.directory = directory;
-	if (!has_option(session->launch, "S")) { /* else its user lets it go */
-		launch_add(&launch, "-S");
-		trace.started = let_go;
-	}
-	bool done = start(session, &launch, &trace, error);
-	launch_clear(&launch);
-	return done;
+	trace.started = let_go;
+	trace.data = launch;
+	return start(session, launch, &trace, error);
 }

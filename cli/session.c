@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "session.h"
 #include "base/outfile.h"
-#include "launch.h"
 #include "streams.h"
 #include <errno.h>
 #include <stdio.h>
@@ -265,8 +264,9 @@ static void close_machine(struct session *session)
 {
 	g_clear_pointer(&session->guest, vms_guest_unref);
 	g_clear_pointer(&session->machine, vms_machine_unref);
-	launch_end(session->launched);
-	session->launched = 0;
+	if (session->launched)
+		vms_launch_end(session->launched);
+	g_clear_pointer(&session->launched, vms_launch_free);
 }
 
 bool session_finish(struct session *session, GError **error)

@@ -18,7 +18,7 @@ struct session {
 	/* What they led to. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
-	pid_t launched; /* the QEMU that this session started, or 0 */
+	struct vms_launch *launched; /* the QEMU that this session started, or NULL */
 	GString *out;
 	int status;   /* to exit with when the command is done */
 	GError *loss; /* why `out` lacks something, or NULL; printed last, and the status is 1 */

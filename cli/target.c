@@ -60,6 +60,18 @@ static struct vms_machine *open_pid(const char *text, GError **error)
 	return vms_machine_open_pid((pid_t)pid, error);
 }
 
+/* Starts the command and opens its machine; session_finish ends it. */
+static struct vms_machine *open_launched(struct session *session, GError **error)
+{
+	bool needs_agent = session->command->options & SESSION_AGENT;
+	session->launched = launch_prepare(
+		session->launch, needs_agent ? VMS_LAUNCH_NEED_AGENT : VMS_LAUNCH_MAY_HAVE_AGENT,
+		false, error);
+	return session->launched && vms_launch_start(session->launched, error)
+		       ? vms_launch_open(session->launched, error)
+		       : NULL;
+}
+
 static int count_targets(const struct session *session)
 {
 	return (session->pid != NULL) + (session->qmp != NULL) + (session->agent != NULL) +
@@ -88,11 +100,7 @@ bool session_open(struct session *session, GError **error)
 	else if (session->core)
 		session->machine = vms_machine_open_core(session->core, error);
 	else if (session->launch)
-		session->machine = launch_start(session->launch,
-						session->command->options & SESSION_AGENT
-							? LAUNCH_NEED_AGENT
-							: LAUNCH_MAY_HAVE_AGENT,
-						&session->launched, error);
+		session->machine = open_launched(session, error);
 	else
 		session->machine = open_only(error);
 	if (session->machine)

@@ -6,12 +6,12 @@
  */
 #pragma once
 
-#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <vmscope/declare.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 /* No architecture describes more registers than this. */
 #define VMS_REGS_MAX 128
@@ -197,4 +197,4 @@ bool vms_disassemble(const struct vms_arch *arch, unsigned bits, uint64_t base, 
 		     bool (*each)(const struct vms_insn *insn, void *data), void *data,
 		     GError **error);
 
-G_END_DECLS
+VMS_END_DECLS

@@ -7,7 +7,7 @@
 
 #include <vmscope/guest.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 enum vms_calls_by {
 	VMS_CALLS_BY_VCPU,  /* one data file per vCPU */
@@ -72,4 +72,4 @@ bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *opti
 		   void *data, struct vms_calls_stats *stats, enum vms_calls_end *end,
 		   GError **error);
 
-G_END_DECLS
+VMS_END_DECLS

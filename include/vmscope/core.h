@@ -4,7 +4,7 @@
 
 #include <vmscope/machine.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 /* How the file is laid out. */
 enum vms_core_format {
@@ -51,4 +51,4 @@ struct vms_core {
 /* Of a machine that is a core file, else NULL. Owned by the machine. */
 const struct vms_core *vms_machine_core(struct vms_machine *machine);
 
-G_END_DECLS
+VMS_END_DECLS

@@ -8,7 +8,7 @@
 #include <vmscope/core.h>
 #include <vmscope/guest.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 enum vms_dump_compression {
 	VMS_DUMP_PLAIN,
@@ -131,4 +131,4 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_dump, vms_dump_free)
 void vms_dump_result_clear(struct vms_dump_result *result);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(vms_dump_result, vms_dump_result_clear)
 
-G_END_DECLS
+VMS_END_DECLS

@@ -2,9 +2,9 @@
 /* Errors. The whole library has one GError domain. */
 #pragma once
 
-#include <glib.h>
+#include <vmscope/declare.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 #define VMS_ERROR (vms_error_quark())
 GQuark vms_error_quark(void);
@@ -53,4 +53,4 @@ enum vms_error {
 	VMS_ERROR_GONE_ON,
 };
 
-G_END_DECLS
+VMS_END_DECLS

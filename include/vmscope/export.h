@@ -5,7 +5,7 @@
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 struct vms_export_options {
 	double min_percent; /* text: leave out nodes below this share; 0: none */
@@ -38,4 +38,4 @@ bool vms_export_file(const struct vms_exporter *exporter, const struct vms_profi
 		     const struct vms_run_facts *facts, const struct vms_export_options *options,
 		     const char *path, GError **error);
 
-G_END_DECLS
+VMS_END_DECLS

@@ -5,7 +5,7 @@
 #include <vmscope/guest.h>
 #include <vmscope/table.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 struct vms_fact {
 	const char *name;  /* as `vmscope info NAME` takes it */
@@ -27,4 +27,4 @@ GArray *vms_facts_list(struct vms_guest *guest);
 struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **loss,
 				GError **error);
 
-G_END_DECLS
+VMS_END_DECLS

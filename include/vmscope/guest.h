@@ -9,7 +9,7 @@
 #include <vmscope/memory.h>
 #include <vmscope/symbol.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 typedef struct vms_guest vms_guest;
 
@@ -360,4 +360,4 @@ bool vms_guest_dmesg(struct vms_guest *guest,
 		     void (*each)(uint64_t time_ns, unsigned level, const char *text, void *data),
 		     void *data, GError **error);
 
-G_END_DECLS
+VMS_END_DECLS

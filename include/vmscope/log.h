@@ -2,9 +2,9 @@
 /* Messages for the person who runs the program. The library prints nothing by itself. */
 #pragma once
 
-#include <glib.h>
+#include <vmscope/declare.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 enum vms_log_level { VMS_LOG_WARNING, VMS_LOG_INFO, VMS_LOG_DEBUG };
 
@@ -29,4 +29,4 @@ void vms_log(enum vms_log_level level, const char *format, ...) G_GNUC_PRINTF(2,
 /* Waits until the handler has had all messages logged so far. Not while a machine is held. */
 void vms_log_flush(void);
 
-G_END_DECLS
+VMS_END_DECLS

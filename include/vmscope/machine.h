@@ -12,7 +12,7 @@
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
 
@@ -306,4 +306,4 @@ size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys
 bool vms_machine_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 			   uint64_t *stop);
 
-G_END_DECLS
+VMS_END_DECLS

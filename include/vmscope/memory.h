@@ -9,7 +9,7 @@
 
 #include <vmscope/machine.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 typedef struct vms_memory vms_memory;
 
@@ -57,4 +57,4 @@ struct vms_reader vms_memory_reader(struct vms_memory *memory);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_memory, vms_memory_free)
 
-G_END_DECLS
+VMS_END_DECLS

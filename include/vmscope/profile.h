@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <vmscope/error.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 typedef struct vms_profile vms_profile;
 
@@ -72,4 +72,4 @@ const struct vms_profile_tree *vms_profile_tree_get(const struct vms_profile *pr
 const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,
 							 size_t *n);
 
-G_END_DECLS
+VMS_END_DECLS

@@ -10,7 +10,7 @@
 #include <vmscope/table.h>
 #include <vmscope/unwind.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 /* How a run ended. */
 enum vms_sample_end {
@@ -100,4 +100,4 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_run_facts, vms_run_facts_free)
 void vms_run_facts_read_items(struct vms_run_facts *facts, struct vms_guest *guest,
 			      const char *const *names);
 
-G_END_DECLS
+VMS_END_DECLS

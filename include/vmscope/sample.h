@@ -6,7 +6,7 @@
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 typedef struct vms_sample_report vms_sample_report;
 
@@ -86,4 +86,4 @@ enum vms_profile_flags {
 struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, unsigned flags,
 					      GError **error);
 
-G_END_DECLS
+VMS_END_DECLS

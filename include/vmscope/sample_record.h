@@ -8,7 +8,7 @@
 
 #include <vmscope/unwind.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 /* As an address space: it is not known whose user addresses they are. */
 #define VMS_NO_SPACE UINT32_MAX
@@ -28,4 +28,4 @@ struct vms_sample_record {
 	struct vms_stack stack; /* addresses, leaf first, and how the walk ended */
 };
 
-G_END_DECLS
+VMS_END_DECLS

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <vmscope/error.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 /* ---- one table: the symbols of one module ----------------------------- */
 
@@ -90,4 +90,4 @@ struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *f
 bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char **source,
 			  unsigned *line);
 
-G_END_DECLS
+VMS_END_DECLS

@@ -2,10 +2,10 @@
 /* A table of facts, printed as aligned text or as JSON. */
 #pragma once
 
-#include <glib.h>
 #include <stdint.h>
+#include <vmscope/declare.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 typedef struct vms_table vms_table;
 
@@ -37,4 +37,4 @@ void vms_table_json(const struct vms_table *table, GString *out);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_table, vms_table_free)
 
-G_END_DECLS
+VMS_END_DECLS

@@ -4,7 +4,7 @@
 
 #include <vmscope/guest.h>
 
-G_BEGIN_DECLS
+VMS_BEGIN_DECLS
 
 /* Frames kept of one stack. */
 #define VMS_STACK_LIMIT	  1024
@@ -51,4 +51,4 @@ struct vms_stack {
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret);
 
-G_END_DECLS
+VMS_END_DECLS

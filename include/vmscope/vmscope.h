@@ -3,12 +3,14 @@
 #pragma once
 
 #include <vmscope/arch.h>
+#include <vmscope/calls.h>
 #include <vmscope/core.h>
 #include <vmscope/dump.h>
 #include <vmscope/error.h>
 #include <vmscope/export.h>
 #include <vmscope/facts.h>
 #include <vmscope/guest.h>
+#include <vmscope/launch.h>
 #include <vmscope/log.h>
 #include <vmscope/machine.h>
 #include <vmscope/memory.h>

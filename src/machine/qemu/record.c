@@ -2,15 +2,16 @@
 #include "machine/qemu/record.h"
 
 #include "base/owner.h"
+#include "base/private_folder.h"
 #include "base/process.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <vmscope/error.h>
+#include <vmscope/log.h>
 
 #define MAGIC	0x68736d76 /* "vmsh" */
 #define VERSION 2
@@ -19,34 +20,33 @@
 #define WATCHDOG_POLL_US 5000
 
 /* The folder of this user's records. Makes it if need be; NULL if there is no place for it. */
-static char *make_folder(void)
+static char *make_folder(GError **error)
 {
-	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
-	struct stat status;
-	if (geteuid() != 0 && !runtime)
-		return NULL;
-	g_autofree char *path =
-		g_build_filename(geteuid() == 0 ? "/run" : runtime, "vmscope", NULL);
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return NULL;
-	/* A folder that others may write to is not trusted. */
-	if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
-	    status.st_mode & (S_IWGRP | S_IWOTH))
-		return NULL;
-	return g_steal_pointer(&path);
+	const char *runtime = geteuid() == 0 ? "/run" : g_getenv("XDG_RUNTIME_DIR");
+	g_autofree char *path = runtime ? g_build_filename(runtime, "vmscope", NULL) : NULL;
+	return path && vms_private_folder_make(path, error) ? g_steal_pointer(&path) : NULL;
 }
 
 char *vms_record_path(const char *label)
 {
-	g_autofree char *folder = make_folder();
+	g_autofree char *folder = make_folder(NULL);
 	return folder ? g_build_filename(folder, label, NULL) : NULL;
 }
 
+/* Creates and locks the file of a record; -1 if there is no place for it. */
 static int create_file(const char *label)
 {
-	g_autofree char *path = label ? vms_record_path(label) : NULL;
-	if (!path)
+	g_autoptr(GError) error = NULL;
+	g_autofree char *folder = label ? make_folder(&error) : NULL;
+	if (error)
+		vms_log(VMS_LOG_WARNING,
+			"if vmscope and its watchdog are killed at once, the next vmscope cannot "
+			"undo "
+			"what they did to QEMU: %s",
+			error->message);
+	if (!folder)
 		return -1;
+	g_autofree char *path = g_build_filename(folder, label, NULL);
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -1;
@@ -122,7 +122,7 @@ void vms_record_each_left(const struct vms_host_identity *process,
 				       void *data),
 			  void *data)
 {
-	g_autofree char *folder = make_folder();
+	g_autofree char *folder = make_folder(NULL);
 	g_autoptr(GDir) directory = folder ? g_dir_open(folder, 0, NULL) : NULL;
 	const char *label;
 	while (directory && (label = g_dir_read_name(directory))) {

@@ -5,9 +5,10 @@
  * is offered the objects, the oldest first. The agent refuses to work without a socket: where QEMU
  * says so, it has taken the object; else it says what is wrong with it (plugins/loader.c of QEMU).
  */
-#include "agent_object.h"
+#include "machine/launch/agent_object.h"
+
 #include "base/text.h"
-#include "qemu_command.h"
+#include "machine/launch/qemu_command.h"
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,28 +23,15 @@
 /* By the interface that they are built for, the oldest first. */
 static const char *const objects[] = { "libvmscope-agent-api4.so", "libvmscope-agent-api7.so" };
 
-/* ---- where they lie --------------------------------------------------------- */
-
-/* Where the build of a vmscope that was not installed has put them. */
-static char *build_directory(void)
-{
-	g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
-	g_autofree char *directory = g_path_get_dirname(program ? program : "");
-	return g_build_filename(directory, "..", "agent", NULL);
-}
-
-static char *find_object(const char *name, GError **error)
+static char *find_object(const char *name, const char *folder, GError **error)
 {
 	const char *told = g_getenv("VMSCOPE_AGENT_DIR");
-	g_autofree char *build = build_directory();
-	const char *const usual[] = { build, VMS_AGENT_DIR, NULL }, *const only[] = { told, NULL };
-	g_autofree char *path = NULL;
-	for (const char *const *directory = told ? only : usual; *directory; directory++) {
-		g_free(path);
-		path = g_build_filename(*directory, name, NULL);
-		if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
-			return g_canonicalize_filename(path, NULL);
-	}
+	g_autofree char *path = g_build_filename(told	  ? told
+						 : folder ? folder
+							  : VMS_AGENT_DIR,
+						 name, NULL);
+	if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
+		return g_canonicalize_filename(path, NULL);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 		    "the agent's object is not at %s: install vmscope, or name the objects' "
 		    "directory in VMSCOPE_AGENT_DIR",
@@ -132,12 +120,12 @@ static enum reaction reaction_of(const char *answer)
 }
 
 /* What the QEMU of the command says to an object, without the options of its machine. */
-static char *offer(char *const *command, const char *object, bool no_machine, GError **error)
+static char *offer(const char *const *command, const char *object, bool no_machine, GError **error)
 {
 	g_autoptr(GPtrArray) words = g_ptr_array_new();
-	g_autofree char *plugin = qemu_command_escape(object);
-	for (size_t i = 0; i < qemu_command_count_leading_words(command); i++)
-		g_ptr_array_add(words, command[i]);
+	g_autofree char *plugin = vms_qemu_command_escape(object);
+	for (size_t i = 0; i < vms_qemu_command_count_leading_words(command); i++)
+		g_ptr_array_add(words, (char *)command[i]);
 	if (no_machine) {
 		g_ptr_array_add(words, (char *)"-machine");
 		g_ptr_array_add(words, (char *)"none");
@@ -183,7 +171,7 @@ static void set_refusal(const char *program, enum reaction reaction, const char 
 }
 
 /* A script may give QEMU options of a machine, which the machine "none" does not take. */
-static bool ask(char *const *command, const char *object, char **answer, enum reaction *ret,
+static bool ask(const char *const *command, const char *object, char **answer, enum reaction *ret,
 		GError **error)
 {
 	*ret = UNCLEAR;
@@ -197,12 +185,12 @@ static bool ask(char *const *command, const char *object, char **answer, enum re
 	return true;
 }
 
-char *agent_object_find(char *const *command, GError **error)
+char *vms_agent_object_find(const char *const *command, const char *folder, GError **error)
 {
 	enum reaction reaction = TOO_NEW;
 	g_autofree char *answer = NULL;
 	for (size_t i = 0; i < G_N_ELEMENTS(objects) && reaction == TOO_NEW; i++) {
-		g_autofree char *object = find_object(objects[i], error);
+		g_autofree char *object = find_object(objects[i], folder, error);
 		if (!object || !ask(command, object, &answer, &reaction, error))
 			return NULL;
 		if (reaction == TAKEN)

@@ -8,6 +8,6 @@
  * Returns how many words of a command come before QEMU's options: all up to QEMU's name. If no word
  * is QEMU's name, the command is a script, and that is one word.
  */
-size_t qemu_command_count_leading_words(char *const *command);
+size_t vms_qemu_command_count_leading_words(const char *const *command);
 /* Returns a text as the value of an option of QEMU: commas are doubled. Newly allocated. */
-char *qemu_command_escape(const char *text);
+char *vms_qemu_command_escape(const char *text);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "socket_directory.h"
+#include "machine/launch/socket_folder.h"
+
+#include "base/private_folder.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -8,21 +10,24 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <vmscope/error.h>
 
 /* ---- what is left of the dead ------------------------------------------- */
 
 static bool is_socket_of_ours(const char *path)
 {
 	struct stat status;
-	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == getuid();
+	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* The process in the name of a socket, 0: it is not one that socket_directory_path has given. */
+/* The process in the name of a socket, 0: it is not one that vms_socket_folder_path has given. */
 static pid_t process_of(const char *name)
 {
 	char *rest;
 	guint64 pid = g_ascii_strtoull(name, &rest, 10);
+	if (*rest == '-')
+		g_ascii_strtoull(rest + 1, &rest, 10);
+	if (*rest == '-')
+		g_ascii_strtoull(rest + 1, &rest, 10);
 	bool is_ours = g_ascii_isdigit(*name) && pid <= G_MAXINT &&
 		       (g_str_has_prefix(rest, ".qmp") || strcmp(rest, ".agent") == 0);
 	return is_ours ? (pid_t)pid : 0;
@@ -60,34 +65,34 @@ static void remove_abandoned(const char *directory)
 	}
 }
 
-/* ---- the directory ------------------------------------------------------ */
+/* ---- the folder ----------------------------------------------------------- */
 
-char *socket_directory_open(GError **error)
+bool vms_socket_folder_open(struct vms_socket_folder *folder, GError **error)
 {
+	static gint next_serial;
 	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
-	g_autofree char *path =
+	folder->serial = (unsigned)g_atomic_int_add(&next_serial, 1);
+	folder->path =
 		runtime ? g_build_filename(runtime, "vmscope", NULL)
-			: g_strdup_printf("%s/vmscope-%u", g_get_tmp_dir(), (unsigned)getuid());
-	struct stat status;
-	if (g_mkdir_with_parents(path, 0700) != 0 || lstat(path, &status) != 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make %s for QMP sockets: %s",
-			    path, g_strerror(errno));
-		return NULL;
+			: g_strdup_printf("%s/vmscope-%u", g_get_tmp_dir(), (unsigned)geteuid());
+	if (!vms_private_folder_make(folder->path, error)) {
+		g_prefix_error(error, "there is no place for QEMU's sockets: ");
+		return false;
 	}
-	if (!S_ISDIR(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 0077)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-			    "cannot use %s for QMP sockets: it must be a directory of yours that "
-			    "nobody else can enter (mode 0700)",
-			    path);
-		return NULL;
-	}
-	remove_abandoned(path);
-	return g_steal_pointer(&path);
+	remove_abandoned(folder->path);
+	return true;
 }
 
-char *socket_directory_path(const char *directory, const char *name)
+void vms_socket_folder_clear(struct vms_socket_folder *folder)
 {
-	char *path = g_strdup_printf("%s/%d.%s", directory, (int)getpid(), name);
+	g_clear_pointer(&folder->path, g_free);
+}
+
+char *vms_socket_folder_path(const struct vms_socket_folder *folder, const char *name)
+{
+	g_autofree char *serial = g_strdup_printf("-%u", folder->serial);
+	char *path = g_strdup_printf("%s/%d%s.%s", folder->path, (int)getpid(),
+				     folder->serial ? serial : "", name);
 	unlink(path); /* of a process that was killed and had our number */
 	return path;
 }

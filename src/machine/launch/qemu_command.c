@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "qemu_command.h"
+#include "machine/launch/qemu_command.h"
 
 #include "machine/qemu/host_process.h"
 #include <glib.h>
 
-size_t qemu_command_count_leading_words(char *const *command)
+size_t vms_qemu_command_count_leading_words(const char *const *command)
 {
 	for (size_t i = 0; command[i]; i++) {
 		g_autofree char *name = g_path_get_basename(command[i]);
@@ -14,7 +14,7 @@ size_t qemu_command_count_leading_words(char *const *command)
 	return 1;
 }
 
-char *qemu_command_escape(const char *text)
+char *vms_qemu_command_escape(const char *text)
 {
 	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 	return g_strjoinv(",,", parts);
