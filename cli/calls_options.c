@@ -107,6 +107,7 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 {
 	int by = VMS_CALLS_BY_VCPU, clock = VMS_CALLS_CLOCK_HOST;
 	*ret = (struct vms_calls_options) {
+		.size = sizeof(*ret),
 		.only = (const char *const *)words->only,
 		.without = (const char *const *)words->without,
 		.start_at = (const char *const *)words->start_at,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls_trace.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "progress.h"
 #include <stdio.h>
@@ -7,26 +8,19 @@
 #include <vmscope/log.h>
 
 #define COST_US G_TIME_SPAN_SECOND /* over which the cost is measured */
+#define TICK_NS (UINT64_C(100) * 1000 * 1000)
 
-struct run {
-	struct calls_trace *trace;
+/* What the trace's cost is told from. */
+struct cost {
 	gint64 begin_us;     /* of the trace, or 0 */
 	uint64_t begin_size; /* bytes then */
 	bool has_warned;
-	GMutex lock;
-	bool has_begun;		     /* under lock */
-	struct vms_calls_stats seen; /* of late; under lock */
 };
 
 static char *describe_progress(void *data)
 {
-	struct run *run = data;
-	g_mutex_lock(&run->lock);
-	struct vms_calls_stats stats = run->seen;
-	bool has_begun = run->has_begun;
-	g_mutex_unlock(&run->lock);
-	if (!has_begun)
-		return NULL;
+	struct vms_calls_stats stats;
+	vms_calls_progress(data, &stats);
 	g_autofree char *bytes = vms_text_bytes(stats.bytes);
 	return g_strdup_printf("calls: %" G_GUINT64_FORMAT " records, %s, %" G_GUINT64_FORMAT
 			       " lost; Ctrl-C ends it",
@@ -49,52 +43,52 @@ static void warn_of_cost(const struct vms_calls_options *options, double bytes_p
 			cost, limit, max / bytes_per_second);
 }
 
-static void measure_cost(struct run *run, const struct vms_calls_stats *stats)
+static void measure_cost(struct cost *cost, const struct calls_trace *trace,
+			 struct vms_calls *calls)
 {
+	struct vms_calls_stats stats;
 	const gint64 now_us = g_get_monotonic_time();
-	if (!run->begin_us) {
-		run->begin_us = now_us;
-		run->begin_size = stats->bytes;
+	vms_calls_progress(calls, &stats);
+	if (!cost->begin_us) {
+		cost->begin_us = now_us;
+		cost->begin_size = stats.bytes;
 	}
-	if (run->has_warned || now_us - run->begin_us < COST_US || stats->bytes == run->begin_size)
+	if (cost->has_warned || now_us - cost->begin_us < COST_US ||
+	    stats.bytes == cost->begin_size)
 		return;
-	run->has_warned = true;
-	warn_of_cost(&run->trace->options, (double)(stats->bytes - run->begin_size) * 1e6 /
-						   (double)(now_us - run->begin_us));
+	cost->has_warned = true;
+	warn_of_cost(&trace->options, (double)(stats.bytes - cost->begin_size) * 1e6 /
+					      (double)(now_us - cost->begin_us));
 }
 
-static bool on_progress(const struct vms_calls_stats *stats, void *data)
+/* Waits for the end, while sources of the main context may stop it. */
+static void wait_for_end(const struct calls_trace *trace, struct vms_calls *calls)
 {
-	struct run *run = data;
-	g_mutex_lock(&run->lock);
-	run->seen = *stats;
-	run->has_begun = true;
-	g_mutex_unlock(&run->lock);
-	if (run->trace->warn_of_cost)
-		measure_cost(run, stats);
-	while (g_main_context_iteration(NULL, FALSE))
-		;
-	return !run->trace->stopped;
-}
-
-static bool started(void *data, GError **error)
-{
-	struct calls_trace *trace = ((struct run *)data)->trace;
-	vms_log(VMS_LOG_INFO, "every call is recorded from now on");
-	trace->has_started = !trace->started || trace->started(trace->data, error);
-	return trace->has_started;
+	struct cost cost = { 0 };
+	do {
+		if (trace->warn_of_cost)
+			measure_cost(&cost, trace, calls);
+		while (g_main_context_iteration(NULL, FALSE))
+			;
+		if (trace->stopped)
+			vms_calls_stop(calls);
+	} while (!vms_calls_wait(calls, vms_clock_now_ns() + TICK_NS));
 }
 
 bool calls_trace_run(struct calls_trace *trace, struct session *session, GError **error)
 {
-	struct run run = { .trace = trace };
-	g_mutex_init(&run.lock);
+	g_autoptr(vms_calls) calls = vms_calls_start(session->guest, &trace->options, error);
+	if (!calls)
+		return false;
+	vms_log(VMS_LOG_INFO, "every call is recorded from now on");
+	trace->has_started = !trace->started || trace->started(trace->data, error);
+	if (!trace->has_started)
+		return false;
 	struct progress *line =
-		trace->show_progress ? progress_start(describe_progress, &run) : NULL;
-	bool done = vms_calls_run(session->guest, &trace->options, started, on_progress, &run,
-				  &trace->stats, &trace->end, error);
+		trace->show_progress ? progress_start(describe_progress, calls) : NULL;
+	wait_for_end(trace, calls);
+	bool done = vms_calls_finish(calls, &trace->stats, &trace->end, error);
 	progress_end(line);
-	g_mutex_clear(&run.lock);
 	if (done && trace->end == VMS_CALLS_FULL) {
 		g_autofree char *limit = vms_text_bytes(trace->options.max_bytes);
 		vms_log(VMS_LOG_WARNING,

@@ -45,6 +45,7 @@ static bool parse_options(const struct options *options, struct vms_dump_options
 		return false;
 	}
 	*ret = (struct vms_dump_options) {
+		.size = sizeof(*ret),
 		.format = (enum vms_core_format)format,
 		.compression = format == VMS_CORE_KDUMP ? (enum vms_dump_compression)compression
 							: VMS_DUMP_PLAIN,

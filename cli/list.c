@@ -36,12 +36,13 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	};
 	if (!session_parse(session, options, &argc, &argv, 0, 0, error))
 		return false;
-	g_autoptr(GPtrArray) machines = vms_machine_discover(error);
+	g_autoptr(GArray) machines = vms_machine_discover(error);
 	if (!machines)
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	for (size_t i = 0; i < machines->len; i++) {
-		const struct vms_found_machine *found = machines->pdata[i];
+		const struct vms_found_machine *found =
+			&g_array_index(machines, struct vms_found_machine, i);
 		g_autofree char *obstacle = g_strdup(found->obstacle);
 		g_autofree char *guest =
 			guests && !obstacle ? detect_guest(found, &obstacle) : NULL;

@@ -75,7 +75,7 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	if (started) {
 		line = show_progress ? progress_start(describe_progress, &run) : NULL;
 		g_main_loop_run(loop);
-		vms_sample_report_wait(report);
+		vms_sample_report_wait(report, UINT64_MAX);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
@@ -230,9 +230,8 @@ static bool export_report(struct session *session, struct vms_sample_report *rep
 				     *path, error))
 			return false;
 	}
-	if (session->prints)
-		exporter_of(results, NULL)->write(profile, facts, &results->options, session->out);
-	return true;
+	return !session->prints || vms_export_text(exporter_of(results, NULL), profile, facts,
+						   &results->options, session->out, error);
 }
 
 /* Samples of all vCPUs. */
@@ -348,6 +347,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 {
 	uint64_t interval_us, duration_ns;
 	struct results results = {
+		.options = { .size = sizeof(results.options) },
 		.profile_flags = options->merge ? VMS_PROFILE_MERGE_VCPUS : 0,
 	};
 	if (!parse_interval(options, &interval_us, error) ||
@@ -381,25 +381,27 @@ static bool sample(struct session *session, const struct options *options, GErro
 /* "text|folded|svg" */
 static char *list_formats(void)
 {
-	const struct vms_exporter *exporter;
+	size_t n;
+	const struct vms_exporter *const *exporters = vms_exporters(&n);
 	GString *names = g_string_new(NULL);
-	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++)
-		g_string_append_printf(names, "%s%s", i ? "|" : "", exporter->name);
+	for (size_t i = 0; i < n; i++)
+		g_string_append_printf(names, "%s%s", i ? "|" : "", exporters[i]->name);
 	return g_string_free(names, FALSE);
 }
 
 /* docs/man/add_formats.py reads this, too. */
 static char *explain_formats(void)
 {
-	const struct vms_exporter *exporter;
+	size_t n;
+	const struct vms_exporter *const *exporters = vms_exporters(&n);
 	GString *text = g_string_new(NULL);
 	g_string_append_printf(text,
 			       "Formats, and the endings of file names that choose them (else "
 			       "%s):\n",
-			       vms_exporter_get(0)->name);
-	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++)
-		g_string_append_printf(text, "  %-10s %-10s %s\n", exporter->name, exporter->suffix,
-				       exporter->help);
+			       exporters[0]->name);
+	for (size_t i = 0; i < n; i++)
+		g_string_append_printf(text, "  %-10s %-10s %s\n", exporters[i]->name,
+				       exporters[i]->suffix, exporters[i]->help);
 	return g_string_free(text, FALSE);
 }
 

@@ -6,11 +6,12 @@
 #include <string.h>
 
 /* "12 (name), 13 (name)" of those that can be looked at, or why the others cannot. */
-static char *name_machines(const GPtrArray *machines, bool usable)
+static char *name_machines(const GArray *machines, bool usable)
 {
 	GString *names = g_string_new(NULL);
 	for (size_t i = 0; i < machines->len; i++) {
-		const struct vms_found_machine *found = machines->pdata[i];
+		const struct vms_found_machine *found =
+			&g_array_index(machines, struct vms_found_machine, i);
 		if (usable != !found->obstacle)
 			continue;
 		g_string_append_printf(names, "%s%d (%s%s%s)", names->len ? ", " : "",
@@ -23,13 +24,14 @@ static char *name_machines(const GPtrArray *machines, bool usable)
 /* The only machine of this host that can be looked at. */
 static struct vms_machine *open_only(GError **error)
 {
-	g_autoptr(GPtrArray) machines = vms_machine_discover(error);
+	g_autoptr(GArray) machines = vms_machine_discover(error);
 	if (!machines)
 		return NULL;
 	const struct vms_found_machine *only = NULL;
 	unsigned n = 0;
 	for (size_t i = 0; i < machines->len; i++) {
-		const struct vms_found_machine *found = machines->pdata[i];
+		const struct vms_found_machine *found =
+			&g_array_index(machines, struct vms_found_machine, i);
 		if (!found->obstacle) {
 			only = found;
 			n++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Call traces: every call and return of a guest's vCPUs, as a data directory of uftrace. Needs a
- * machine that is reached through the agent inside QEMU.
+ * machine that is reached through the agent inside QEMU. A trace is a job: start, progress, stop,
+ * wait, finish.
  */
 #pragma once
 
@@ -21,7 +22,10 @@ enum vms_calls_clock {
 	VMS_CALLS_CLOCK_INSTRUCTIONS, /* instructions that the vCPU has executed, one per "ns" */
 };
 
+typedef struct vms_calls vms_calls;
+
 struct vms_calls_options {
+	size_t size;	       /* sizeof(struct vms_calls_options) */
 	const char *directory; /* must not exist yet, or be empty */
 	enum vms_calls_by by;
 	enum vms_calls_clock clock;
@@ -49,27 +53,41 @@ struct vms_calls_stats {
 };
 
 enum vms_calls_end {
-	VMS_CALLS_STOPPED,  /* vms_calls_stop, or cancelled by progress */
+	VMS_CALLS_STOPPED,  /* vms_calls_stop */
 	VMS_CALLS_COMPLETE, /* its time had passed, or a `stop_at` was called */
 	VMS_CALLS_GONE,	    /* the machine went away; the trace up to then is kept */
 	VMS_CALLS_FULL,	    /* it has reached `max_bytes` */
 };
 
-/* About ten times a second, from the thread of vms_calls_run; false ends the trace. */
-typedef bool (*vms_calls_progress)(const struct vms_calls_stats *stats, void *data);
-
 /*
- * Traces until the end, writing as it goes: the directory can be read by uftrace at any moment, and
- * after this process or QEMU was killed. `started` (may be NULL) is called once when every call
- * from now on is recorded, e.g. to let a machine go that was started paused. `guest` may be one
- * in which nothing was recognised yet: it is looked at again while it boots.
- * Errors: UNSUPPORTED (no agent, a filter that needs what this guest does not tell), NOT_FOUND (a
- * function), BUSY (somebody else traces), EXISTS (the directory), IO (the disk is full: what was
- * written stays; the guest runs on).
+ * Begins to trace: when this returns, every call is recorded. Threads of the trace write it as it
+ * goes: the directory can be read by uftrace at any moment, and after this process or QEMU was
+ * killed. `guest` may be one in which nothing was recognised yet: it is looked at again while it
+ * boots. Nobody else may use it until the trace has ended. `options` are copied. Errors:
+ * INVALID_ARGUMENT (the options), UNSUPPORTED (no agent, a filter that needs what this guest does
+ * not tell), NOT_FOUND (a function), BUSY (somebody else traces), EXISTS (the directory), IO.
+ *
+ * All of these may be called from any thread.
  */
-bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *options,
-		   bool (*started)(void *data, GError **error), vms_calls_progress progress,
-		   void *data, struct vms_calls_stats *stats, enum vms_calls_end *end,
-		   GError **error);
+struct vms_calls *vms_calls_start(struct vms_guest *guest, const struct vms_calls_options *options,
+				  GError **error);
+/* How much was written so far. */
+void vms_calls_progress(struct vms_calls *calls, struct vms_calls_stats *ret);
+/* Ends it: the end is STOPPED. Returns at once; what was recorded is still written then. */
+void vms_calls_stop(struct vms_calls *calls);
+/*
+ * Waits until it has ended, or until `until_ns` (CLOCK_MONOTONIC; UINT64_MAX: without a limit).
+ * True when it has ended: the directory is complete.
+ */
+bool vms_calls_wait(struct vms_calls *calls, uint64_t until_ns);
+/*
+ * Waits until it has ended: how much it has written, and why it ended. Errors: IO (the disk is
+ * full: what was written stays; the guest runs on), and those of the machine.
+ */
+bool vms_calls_finish(struct vms_calls *calls, struct vms_calls_stats *stats,
+		      enum vms_calls_end *end, GError **error);
+/* Stops it if it has not ended, and waits for that. */
+void vms_calls_free(struct vms_calls *calls);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls, vms_calls_free)
 
 VMS_END_DECLS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes a machine, any machine, into a core file. All vCPUs are held while memory and registers
- * are copied, and for nothing else. A dump is a job: start, wait, stop, progress.
+ * are copied, and for nothing else. A dump is a job: start, progress, stop, wait, finish.
  */
 #pragma once
 
@@ -47,6 +47,7 @@ struct vms_dump_progress {
 };
 
 struct vms_dump_options {
+	size_t size; /* sizeof(struct vms_dump_options) */
 	enum vms_core_format format;
 	enum vms_dump_compression compression; /* KDUMP only: of its pages, not PLAIN */
 	enum vms_dump_threads threads;
@@ -94,8 +95,9 @@ struct vms_dump_result {
  * Linux guest gives thread ids, VMCOREINFO and the kernel's address space. Threads of the dump hold
  * the machine, and release it on every path, whatever the caller, the terminal or the disk do: they
  * wait for none of them while it is held. What was not readable is zeros in the file, and in the
- * result. How long the hold is expected to last is logged before (VMS_LOG_INFO). NULL when no
- * thread can be had: IO.
+ * result. How long the hold is expected to last is logged before (VMS_LOG_INFO). `options` are
+ * copied; NULL: an ELF file that replaces none. Errors: INVALID_ARGUMENT (the options), IO (no
+ * thread can be had).
  *
  * All of these may be called from any thread.
  */

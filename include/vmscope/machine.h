@@ -77,10 +77,10 @@ struct vms_found_machine {
 };
 
 /*
- * Lists the virtual machines of this host, as an array of struct vms_found_machine * that frees its
- * elements. It reads only /proc, and connects to no machine. Errors: IO.
+ * Lists the virtual machines of this host: an array of struct vms_found_machine, which owns all of
+ * them. It reads only /proc, and connects to no machine. Errors: IO.
  */
-GPtrArray *vms_machine_discover(GError **error);
+GArray *vms_machine_discover(GError **error);
 
 /* ---- facts ------------------------------------------------------------ */
 

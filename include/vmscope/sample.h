@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The sample report: where a guest spends its time. */
+/*
+ * The sample report: where a guest spends its time. A report is a job that can be done again:
+ * start, progress, stop, wait.
+ *
+ * All of this may be called from any thread.
+ */
 #pragma once
 
 #include <vmscope/guest.h>
@@ -59,8 +64,12 @@ bool vms_sample_report_start(struct vms_sample_report *report, uint64_t duration
  * RUNNING).
  */
 bool vms_sample_report_stop(struct vms_sample_report *report, GError **error);
-/* Blocks until the report is READY. Not from the progress callback. */
-void vms_sample_report_wait(struct vms_sample_report *report);
+/*
+ * Waits until the report is READY, or until `until_ns` (CLOCK_MONOTONIC; UINT64_MAX: without a
+ * limit). True when it is READY, and `progress` was called for the last time. Not from `progress`:
+ * there it is true at once.
+ */
+bool vms_sample_report_wait(struct vms_sample_report *report, uint64_t until_ns);
 
 enum vms_sample_state vms_sample_report_state(struct vms_sample_report *report);
 enum vms_sample_end vms_sample_report_end(struct vms_sample_report *report);

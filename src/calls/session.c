@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A call trace from its begin to its end. Two threads: one empties the rings into the directory and
- * does nothing else that takes time, so that no vCPU waits; the caller's looks after the guest,
+ * does nothing else that takes time, so that no vCPU waits; the other one looks after the guest,
  * which may take long: it boots, loads modules, goes.
  */
 #include <vmscope/calls.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/process.h"
 #include "calls/drain.h"
 #include "calls/guest_clock.h"
@@ -28,10 +29,10 @@
 #define GRACE_NS    UINT64_C(1000000000) /* for the last answer of a QEMU that is stopped */
 #define MAX_EXIT_NS (5 * INTERVAL_NS)	 /* from QEMU's closing of its monitor to its last record */
 
-struct session {
+struct vms_calls {
 	struct vms_guest *guest;
 	struct vms_machine *machine;
-	const struct vms_calls_options *options;
+	struct vms_calls_options options; /* what it points to is ours */
 	struct vms_calls_trace trace;
 	struct vms_guest_follower follower;
 	bool agent_is_behind; /* it does not know the code yet that has names here */
@@ -44,29 +45,36 @@ struct session {
 	GError *failure; /* of the thread that empties the rings: it has ended */
 	uint64_t updated_ns, refreshed_ns;
 
-	int stop_fd; /* readable when that thread is to end */
-	int look_fd; /* readable when the agent has asked for a look */
-	GThread *thread;
+	struct vms_calls_stats stats; /* of late, once there is no directory any more */
+	GCond changed;
+	bool has_ended;
+	enum vms_calls_end end; /* once it has ended */
+	GError *error;		/* why it failed, likewise; or NULL */
+
+	int stop_fd;	 /* readable when the thread that empties the rings is to end */
+	int look_fd;	 /* readable when the agent has asked for a look, or the trace is to end */
+	gint is_stopped; /* atomic: vms_calls_stop was called */
+	GThread *emptying, *watching;
 };
 
 /* ---- what the rings tell ---------------------------------------------- */
 
 static uint64_t paused_ns(void *data, uint64_t time_ns)
 {
-	return vms_machine_paused_ns(((struct session *)data)->machine, time_ns);
+	return vms_machine_paused_ns(((struct vms_calls *)data)->machine, time_ns);
 }
 
 /* A time of the clock that was asked for. */
-static uint64_t trace_time(struct session *session, uint64_t time_ns)
+static uint64_t trace_time(struct vms_calls *session, uint64_t time_ns)
 {
-	if (session->options->clock != VMS_CALLS_CLOCK_GUEST)
+	if (session->options.clock != VMS_CALLS_CLOCK_GUEST)
 		return time_ns;
 	return time_ns - MIN(time_ns, paused_ns(session, time_ns));
 }
 
 static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *data)
 {
-	struct session *session = data;
+	struct vms_calls *session = data;
 	const struct vms_calls_thread thread = {
 		.time_ns = trace_time(session, stream->time_ns),
 		.pid = stream->pid,
@@ -77,28 +85,28 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
-	struct session *session = data;
+	struct vms_calls *session = data;
 	session->follower.runs_programs = true;
 	vms_calls_names_space(session->names, id, space);
 }
 
 static void on_process(const struct vms_calls_space *space, bool gone, void *data)
 {
-	struct session *session = data;
+	struct vms_calls *session = data;
 	vms_calls_names_last(session->names, space, gone);
 }
 
 static bool is_late(uint64_t mm, void *data)
 {
-	const struct session *session = data;
+	const struct vms_calls *session = data;
 	return session->drain && vms_calls_drain_is_late(session->drain, mm);
 }
 
 static bool on_records(uint64_t id, const void *records, size_t size, void *data, GError **error)
 {
-	struct session *session = data;
+	struct vms_calls *session = data;
 	unsigned char timed[64 * 1024];
-	bool guest = session->options->clock == VMS_CALLS_CLOCK_GUEST;
+	bool guest = session->options.clock == VMS_CALLS_CLOCK_GUEST;
 	for (size_t done = 0, n; done < size; done += n) {
 		const void *part = (const unsigned char *)records + done;
 		n = guest ? MIN(size - done, sizeof(timed)) : size;
@@ -113,14 +121,14 @@ static bool on_records(uint64_t id, const void *records, size_t size, void *data
 
 /* ---- the thread that empties the rings -------------------------------- */
 
-static bool empty_rings(struct session *session, GError **error)
+static bool empty_rings(struct vms_calls *session, GError **error)
 {
 	uint64_t now_ns = vms_clock_now_ns();
 	if (!vms_calls_drain_run(session->drain, error))
 		return false;
 	vms_calls_names_retry(session->names);
 	/* By the clock of instructions nothing depends on the host's time. */
-	if (session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
+	if (session->options.clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
 	    now_ns - session->refreshed_ns >= INTERVAL_NS) {
 		session->refreshed_ns = now_ns;
 		vms_calls_names_refresh(session->names);
@@ -141,7 +149,7 @@ static bool take_wakings(int fd)
 
 static gpointer empty_always(gpointer data)
 {
-	struct session *session = data;
+	struct vms_calls *session = data;
 	struct pollfd fds[] = { { .fd = session->trace.woken, .events = POLLIN },
 				{ .fd = session->stop_fd, .events = POLLIN } };
 	bool working = true;
@@ -162,7 +170,7 @@ static gpointer empty_always(gpointer data)
 /* ---- looking after the guest ------------------------------------------ */
 
 /* Takes what is in the rings. The lock is held. */
-static void take_records(struct session *session)
+static void take_records(struct vms_calls *session)
 {
 	if (!session->failure)
 		vms_calls_drain_run(session->drain, &session->failure);
@@ -172,7 +180,7 @@ static void take_records(struct session *session)
  * The guest's code is other than it was. What was recorded until now has the names of until now: a
  * module may lie where another one was.
  */
-static void name_code(struct session *session)
+static void name_code(struct vms_calls *session)
 {
 	g_mutex_lock(&session->lock);
 	take_records(session);
@@ -182,22 +190,22 @@ static void name_code(struct session *session)
 }
 
 /* It has QEMU translate all code anew: by the host's time that is not done often. */
-static bool is_agent_due(const struct session *session)
+static bool is_agent_due(const struct vms_calls *session)
 {
 	return session->agent_is_behind &&
-	       (session->options->clock == VMS_CALLS_CLOCK_INSTRUCTIONS ||
+	       (session->options.clock == VMS_CALLS_CLOCK_INSTRUCTIONS ||
 		vms_clock_now_ns() - session->told_ns >= INTERVAL_NS);
 }
 
-static bool tell_agent(struct session *session, GError **error)
+static bool tell_agent(struct vms_calls *session, GError **error)
 {
 	session->agent_is_behind = false;
 	session->told_ns = vms_clock_now_ns();
-	return vms_calls_trace_update(&session->trace, session->guest, session->options, error);
+	return vms_calls_trace_update(&session->trace, session->guest, &session->options, error);
 }
 
 /* By a signal: then nothing happens in it, and it answers nothing. */
-static bool is_stopped(const struct session *session)
+static bool is_stopped(const struct vms_calls *session)
 {
 	return vms_process_is_stopped(vms_machine_info(session->machine)->pid);
 }
@@ -206,10 +214,10 @@ static bool is_stopped(const struct session *session)
  * Looks at the guest, while the rings are emptied: it may have booted meanwhile, or been reset. By
  * the clock of instructions it is looked at only when it asks.
  */
-static bool look(struct session *session, GError **error)
+static bool look(struct vms_calls *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace);
-	bool by_time = session->options->clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
+	bool by_time = session->options.clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
 	if (is_asked)
 		vms_log(VMS_LOG_DEBUG, "the guest has come to where it is to be looked at");
 	if (vms_guest_follower_was_reset(&session->follower))
@@ -225,20 +233,28 @@ static bool look(struct session *session, GError **error)
 	return done;
 }
 
-static void read_stats(struct session *session, struct vms_calls_stats *stats)
+/* Under lock, while there is a directory. */
+static void update_stats(struct vms_calls *session)
 {
-	g_mutex_lock(&session->lock);
 	const struct vms_calls_written written = vms_calls_directory_written(session->directory);
-	*stats = (struct vms_calls_stats) {
+	session->stats = (struct vms_calls_stats) {
 		.records = written.records,
 		.bytes = written.bytes,
 		.streams = written.streams,
-		.lost = session->drain ? vms_calls_drain_lost(session->drain) : stats->lost,
+		.lost = session->drain ? vms_calls_drain_lost(session->drain) : session->stats.lost,
 	};
+}
+
+void vms_calls_progress(struct vms_calls *session, struct vms_calls_stats *ret)
+{
+	g_mutex_lock(&session->lock);
+	if (session->directory)
+		update_stats(session);
+	*ret = session->stats;
 	g_mutex_unlock(&session->lock);
 }
 
-static bool has_failed(struct session *session)
+static bool has_failed(struct vms_calls *session)
 {
 	g_mutex_lock(&session->lock);
 	bool failed = session->failure != NULL;
@@ -250,7 +266,7 @@ static bool has_failed(struct session *session)
  * The agent sends nothing that it was not asked for: its connection tells only that it has gone.
  * Returns early where it has asked for a look.
  */
-static bool agent_has_gone(struct session *session, int timeout_ms)
+static bool agent_has_gone(struct vms_calls *session, int timeout_ms)
 {
 	struct pollfd fds[] = { { .fd = session->trace.link->stream.fd, .events = POLLIN },
 				{ .fd = session->look_fd, .events = POLLIN } };
@@ -262,14 +278,14 @@ static bool agent_has_gone(struct session *session, int timeout_ms)
 	return fds[0].revents & (POLLHUP | POLLERR);
 }
 
-static bool has_gone(struct session *session)
+static bool has_gone(struct vms_calls *session)
 {
 	return agent_has_gone(session, TICK_MS) ||
 	       vms_machine_ended(session->machine) == VMS_MACHINE_GONE;
 }
 
 /* A QEMU that quits closes its monitor first; the agent's last records come after that. */
-static void wait_for_last_records(struct session *session)
+static void wait_for_last_records(struct vms_calls *session)
 {
 	const uint64_t begin_ns = vms_clock_now_ns();
 	while (!agent_has_gone(session, TICK_MS))
@@ -280,28 +296,29 @@ static void wait_for_last_records(struct session *session)
 		}
 }
 
-static bool is_full(const struct session *session, const struct vms_calls_stats *stats)
+static bool is_full(struct vms_calls *session)
 {
-	return session->options->max_bytes && stats->bytes >= session->options->max_bytes;
+	struct vms_calls_stats stats;
+	vms_calls_progress(session, &stats);
+	return session->options.max_bytes && stats.bytes >= session->options.max_bytes;
 }
 
-/* Waits for the end, telling of progress. False: an error, of which the thread may have the cause.
+/* Waits for the end. False: an error, of which the thread that empties the rings may have the
+ * cause.
  */
-static bool wait_for_end(struct session *session, vms_calls_progress progress, void *data,
-			 struct vms_calls_stats *stats, enum vms_calls_end *end, GError **error)
+static bool wait_for_end(struct vms_calls *session, enum vms_calls_end *end, GError **error)
 {
-	const uint64_t begin_ns = vms_clock_now_ns(), duration_ns = session->options->duration_ns;
+	const uint64_t begin_ns = vms_clock_now_ns(), duration_ns = session->options.duration_ns;
 	while (!has_failed(session)) {
 		if (has_gone(session)) {
 			*end = VMS_CALLS_GONE;
 			return true;
 		}
-		read_stats(session, stats);
 		*end = VMS_CALLS_STOPPED;
-		if (progress && !progress(stats, data))
+		if (g_atomic_int_get(&session->is_stopped))
 			return true;
 		*end = VMS_CALLS_FULL;
-		if (is_full(session, stats))
+		if (is_full(session))
 			return true;
 		*end = VMS_CALLS_COMPLETE;
 		if ((duration_ns && vms_clock_now_ns() - begin_ns >= duration_ns) ||
@@ -322,32 +339,32 @@ static bool wait_for_end(struct session *session, vms_calls_progress progress, v
 
 /* ---- begin and end ---------------------------------------------------- */
 
-static bool begin(struct session *session, GError **error)
+static bool begin(struct vms_calls *session, GError **error)
 {
 	const struct vms_calls_receiver receiver = { on_stream, on_space, on_process, on_records,
 						     session };
 	if (!vms_calls_trace_open(&session->trace, session->machine, error))
 		return false;
-	session->directory = vms_calls_directory_open(session->options->directory, error);
+	session->directory = vms_calls_directory_open(session->options.directory, error);
 	if (!session->directory)
 		return false;
 	vms_guest_follower_init(&session->follower, session->guest, &session->lock);
 	/* What takes long is done before vCPUs wait for answers. */
 	session->names = vms_calls_names_new(session->directory, session->guest,
-					     session->options->sysroot, is_late, session);
+					     session->options.sysroot, is_late, session);
 	if (!vms_calls_directory_update(session->directory, error) ||
-	    !vms_calls_trace_start(&session->trace, session->guest, session->options, error))
+	    !vms_calls_trace_start(&session->trace, session->guest, &session->options, error))
 		return false;
 	session->drain =
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
 		return false;
-	session->thread = g_thread_new("calls", empty_always, session);
+	session->emptying = g_thread_new("calls", empty_always, session);
 	return true;
 }
 
 /* Nobody waits for us any more when a process ends: those that run are looked at before. */
-static void stop_recording(struct session *session)
+static void stop_recording(struct vms_calls *session)
 {
 	g_autoptr(GError) error = NULL;
 	g_mutex_lock(&session->lock);
@@ -360,7 +377,7 @@ static void stop_recording(struct session *session)
 }
 
 /* The thread goes on emptying the rings until the agent has written all. */
-static void stop(struct session *session, enum vms_calls_end end)
+static void stop(struct vms_calls *session, enum vms_calls_end end)
 {
 	const uint64_t one = 1;
 	if (!has_failed(session) && end == VMS_CALLS_GONE)
@@ -369,68 +386,171 @@ static void stop(struct session *session, enum vms_calls_end end)
 		stop_recording(session);
 	if (write(session->stop_fd, &one, sizeof(one)) < 0)
 		vms_log(VMS_LOG_WARNING, "cannot end a thread: %s", g_strerror(errno));
-	g_thread_join(session->thread);
+	g_thread_join(session->emptying);
 }
 
 /* The agent refused: nothing was traced. */
-static void discard(struct session *session)
+static void discard(struct vms_calls *session)
 {
 	g_clear_pointer(&session->names, vms_calls_names_free);
 	vms_calls_directory_discard(g_steal_pointer(&session->directory));
 }
 
-/* Writes what is left; the first error is told. */
-static bool finish(struct session *session, struct vms_calls_stats *stats, GError **error)
+/* Writes what is left. Keeps the first error, of which `failure`, if any, was before. */
+static void finish(struct vms_calls *session, GError *failure)
 {
-	GError *failure = g_steal_pointer(&session->failure);
+	if (session->failure && !failure)
+		failure = g_steal_pointer(&session->failure);
+	g_clear_error(&session->failure);
 	if (session->drain && !failure)
 		vms_calls_drain_finish(session->drain, &failure);
+	g_mutex_lock(&session->lock);
 	if (session->directory)
-		read_stats(session, stats);
+		update_stats(session);
 	g_clear_pointer(&session->drain, vms_calls_drain_free);
+	g_mutex_unlock(&session->lock);
 	if (session->names && !failure)
 		vms_calls_names_refresh(session->names);
 	g_clear_pointer(&session->names, vms_calls_names_free);
-	vms_calls_directory_close(session->directory, failure ? NULL : &failure);
+	g_mutex_lock(&session->lock);
+	vms_calls_directory_close(g_steal_pointer(&session->directory), failure ? NULL : &failure);
+	g_mutex_unlock(&session->lock);
 	vms_calls_trace_close(&session->trace);
-	close(session->stop_fd);
-	close(session->look_fd);
-	g_mutex_clear(&session->lock);
-	if (!failure)
-		return true;
-	if (error && !*error)
-		g_propagate_error(error, failure);
-	else
-		g_error_free(failure);
-	return false;
+	session->error = failure;
 }
 
-bool vms_calls_run(struct vms_guest *guest, const struct vms_calls_options *options,
-		   bool (*started)(void *data, GError **error), vms_calls_progress progress,
-		   void *data, struct vms_calls_stats *stats, enum vms_calls_end *end,
-		   GError **error)
+static gpointer watch(gpointer data)
 {
-	struct session session = {
-		.guest = guest,
+	struct vms_calls *session = data;
+	GError *failure = NULL;
+	wait_for_end(session, &session->end, &failure);
+	stop(session, session->end);
+	finish(session, failure);
+	g_mutex_lock(&session->lock);
+	session->has_ended = true;
+	g_cond_broadcast(&session->changed);
+	g_mutex_unlock(&session->lock);
+	return NULL;
+}
+
+/* ---- the job ---------------------------------------------------------- */
+
+static const char *const *copy_words(const char *const *words)
+{
+	return (const char *const *)g_strdupv((char **)words);
+}
+
+static void free_words(const char *const *words)
+{
+	g_strfreev((char **)words);
+}
+
+static bool take_options(struct vms_calls_options *ret, const struct vms_calls_options *given,
+			 GError **error)
+{
+	if (!vms_options_copy(given, ret, sizeof(*ret), "vms_calls_options", error))
+		return false;
+	if (!ret->directory) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "a call trace needs a directory to be written into");
+		return false;
+	}
+	ret->directory = g_strdup(ret->directory);
+	ret->sysroot = g_strdup(ret->sysroot);
+	ret->only = copy_words(ret->only);
+	ret->without = copy_words(ret->without);
+	ret->start_at = copy_words(ret->start_at);
+	ret->stop_at = copy_words(ret->stop_at);
+	ret->pids = g_memdup2(ret->pids, ret->n_pids * sizeof(*ret->pids));
+	return true;
+}
+
+static void clear_options(struct vms_calls_options *options)
+{
+	g_free((char *)options->directory);
+	g_free((char *)options->sysroot);
+	free_words(options->only);
+	free_words(options->without);
+	free_words(options->start_at);
+	free_words(options->stop_at);
+	g_free((uint32_t *)options->pids);
+}
+
+static void free_session(struct vms_calls *session)
+{
+	close(session->stop_fd);
+	close(session->look_fd);
+	g_clear_error(&session->error);
+	g_cond_clear(&session->changed);
+	g_mutex_clear(&session->lock);
+	clear_options(&session->options);
+	vms_guest_unref(session->guest);
+	g_free(session);
+}
+
+struct vms_calls *vms_calls_start(struct vms_guest *guest, const struct vms_calls_options *options,
+				  GError **error)
+{
+	struct vms_calls_options own;
+	GError *failure = NULL;
+	if (!take_options(&own, options, error))
+		return NULL;
+	struct vms_calls *session = g_new(struct vms_calls, 1);
+	*session = (struct vms_calls) {
+		.guest = vms_guest_ref(guest),
 		.machine = vms_guest_machine(guest),
-		.options = options,
+		.options = own,
 		.trace = { .woken = -1 },
 		.stop_fd = eventfd(0, EFD_CLOEXEC),
 		.look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
-	GError *failure = NULL;
-	*stats = (struct vms_calls_stats) { 0 };
-	*end = VMS_CALLS_STOPPED;
-	g_mutex_init(&session.lock);
-	if (begin(&session, &failure)) {
-		if (!started || started(data, &failure))
-			wait_for_end(&session, progress, data, stats, end, &failure);
-		stop(&session, *end);
-	} else {
-		discard(&session);
+	g_mutex_init(&session->lock);
+	g_cond_init(&session->changed);
+	if (begin(session, &failure)) {
+		session->watching = g_thread_new("calls-watch", watch, session);
+		return session;
 	}
-	finish(&session, stats, failure ? NULL : &failure);
-	if (failure)
-		g_propagate_error(error, failure);
-	return !failure;
+	discard(session);
+	finish(session, failure);
+	g_propagate_error(error, g_steal_pointer(&session->error));
+	free_session(session);
+	return NULL;
+}
+
+void vms_calls_stop(struct vms_calls *session)
+{
+	g_atomic_int_set(&session->is_stopped, true);
+	eventfd_write(session->look_fd, 1);
+}
+
+bool vms_calls_wait(struct vms_calls *session, uint64_t until_ns)
+{
+	bool in_time = true;
+	g_mutex_lock(&session->lock);
+	while (!session->has_ended && in_time)
+		in_time = g_cond_wait_until(&session->changed, &session->lock,
+					    (gint64)(until_ns / 1000));
+	bool has_ended = session->has_ended;
+	g_mutex_unlock(&session->lock);
+	return has_ended;
+}
+
+bool vms_calls_finish(struct vms_calls *session, struct vms_calls_stats *stats,
+		      enum vms_calls_end *end, GError **error)
+{
+	vms_calls_wait(session, UINT64_MAX);
+	*stats = session->stats;
+	*end = session->end;
+	if (session->error)
+		g_propagate_error(error, g_error_copy(session->error));
+	return !session->error;
+}
+
+void vms_calls_free(struct vms_calls *session)
+{
+	if (!session)
+		return;
+	vms_calls_stop(session);
+	g_thread_join(session->watching);
+	free_session(session);
 }

@@ -12,6 +12,7 @@
  * file without a name, in the same folder, that is read as any core file when the guest runs.
  */
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "dump/copy.h"
 #include "dump/estimate.h"
@@ -606,6 +607,9 @@ struct vms_dump *vms_dump_start(struct vms_machine *machine, struct vms_guest *g
 				const char *path, const struct vms_dump_options *options,
 				GError **error)
 {
+	struct vms_dump_options own;
+	if (!vms_options_copy(options, &own, sizeof(own), "vms_dump_options", error))
+		return NULL;
 	struct vms_dump *dump = g_new0(struct vms_dump, 1);
 	g_atomic_ref_count_init(&dump->refs);
 	g_atomic_ref_count_inc(&dump->refs);
@@ -614,7 +618,7 @@ struct vms_dump *vms_dump_start(struct vms_machine *machine, struct vms_guest *g
 	dump->machine = vms_machine_ref(machine);
 	dump->guest = vms_guest_ref(guest);
 	dump->path = g_strdup(path);
-	dump->options = *options;
+	dump->options = own;
 	dump->phase_ns = vms_clock_now_ns();
 	dump->thread = g_thread_try_new("vms-dump", run, dump, error);
 	if (dump->thread)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/options.h"
 #include "base/outfile.h"
 #include "export/export-private.h"
 #include "export/formats.h" /* made by meson.build: VMS_EXPORT_FORMATS */
@@ -13,9 +14,10 @@ VMS_EXPORT_FORMATS
 static const struct vms_exporter *const exporters[] = { VMS_EXPORT_FORMATS };
 #undef FORMAT
 
-const struct vms_exporter *vms_exporter_get(size_t index)
+const struct vms_exporter *const *vms_exporters(size_t *n)
 {
-	return index < G_N_ELEMENTS(exporters) ? exporters[index] : NULL;
+	*n = G_N_ELEMENTS(exporters);
+	return exporters;
 }
 
 const struct vms_exporter *vms_exporter_by_name(const char *name, GError **error)
@@ -74,13 +76,26 @@ uint32_t vms_export_next(const struct vms_profile_tree *tree, uint32_t node, boo
 	return tree->nodes[node].next_sibling;
 }
 
+bool vms_export_text(const struct vms_exporter *exporter, const struct vms_profile *profile,
+		     const struct vms_run_facts *facts, const struct vms_export_options *options,
+		     GString *out, GError **error)
+{
+	struct vms_export_options own;
+
+	if (!vms_options_copy(options, &own, sizeof(own), "vms_export_options", error))
+		return false;
+	exporter->write(profile, facts, &own, out);
+	return true;
+}
+
 bool vms_export_file(const struct vms_exporter *exporter, const struct vms_profile *profile,
 		     const struct vms_run_facts *facts, const struct vms_export_options *options,
 		     const char *path, GError **error)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 
-	exporter->write(profile, facts, options, text);
+	if (!vms_export_text(exporter, profile, facts, options, text, error))
+		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
 	return file && vms_outfile_write(file, text->str, text->len, error) &&
 	       vms_outfile_commit(file, error);

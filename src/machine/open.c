@@ -94,7 +94,7 @@ struct vms_machine *vms_machine_open_agent(const char *path, GError **error)
 	return machine;
 }
 
-static void free_found(gpointer data)
+static void clear_found(gpointer data)
 {
 	struct vms_found_machine *found = data;
 	g_free(found->name);
@@ -102,7 +102,6 @@ static void free_found(gpointer data)
 	g_free(found->qmp);
 	g_free(found->agent);
 	g_free(found->obstacle);
-	g_free(found);
 }
 
 static char *clean_copy(const char *text)
@@ -113,12 +112,12 @@ static char *clean_copy(const char *text)
 	return copy;
 }
 
-static struct vms_found_machine *describe_process(const struct vms_host_process *process)
+static void describe_process(const struct vms_host_process *process,
+			     struct vms_found_machine *found)
 {
 	const struct vms_cmdline *cmdline = &process->cmdline;
-	struct vms_found_machine *found = g_new0(struct vms_found_machine, 1);
 	g_autoptr(GError) obstacle = NULL;
-	found->pid = process->pid;
+	*found = (struct vms_found_machine) { .pid = process->pid };
 	g_auto(GStrv) addresses = vms_host_process_qmp(process, true, &obstacle);
 	found->qmp = addresses ? g_strdup(addresses[0]) : NULL;
 	found->agent = vms_host_process_agent(process);
@@ -141,15 +140,15 @@ static struct vms_found_machine *describe_process(const struct vms_host_process 
 		found->obstacle = g_strdup_printf("it has a gdb stub of its own (%s): use --gdb "
 						  "with its address",
 						  cmdline->gdb);
-	return found;
 }
 
-GPtrArray *vms_machine_discover(GError **error)
+GArray *vms_machine_discover(GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 	g_autoptr(GDir) directory = g_dir_open("/proc", 0, &failure);
-	g_autoptr(GPtrArray) machines = g_ptr_array_new_with_free_func(free_found);
+	g_autoptr(GArray) machines = g_array_new(FALSE, FALSE, sizeof(struct vms_found_machine));
 	const char *name;
+	g_array_set_clear_func(machines, clear_found);
 	if (!directory) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot list processes: %s",
 			    failure->message);
@@ -161,8 +160,11 @@ GPtrArray *vms_machine_discover(GError **error)
 		if (!g_ascii_string_to_unsigned(name, 10, 1, G_MAXINT, &pid, NULL) ||
 		    !vms_host_process_read((pid_t)pid, &process, NULL))
 			continue;
-		if (process.is_qemu || process.uses_kvm)
-			g_ptr_array_add(machines, describe_process(&process));
+		if (process.is_qemu || process.uses_kvm) {
+			struct vms_found_machine found;
+			describe_process(&process, &found);
+			g_array_append_val(machines, found);
+		}
 		vms_host_process_clear(&process);
 	}
 	return g_steal_pointer(&machines);

@@ -310,12 +310,17 @@ bool vms_sample_report_stop(struct vms_sample_report *report, GError **error)
 	return can;
 }
 
-void vms_sample_report_wait(struct vms_sample_report *report)
+bool vms_sample_report_wait(struct vms_sample_report *report, uint64_t until_ns)
 {
+	bool in_time = true;
+
 	g_mutex_lock(&report->lock);
-	while (report->in_thread && report->thread != g_thread_self())
-		g_cond_wait(&report->changed, &report->lock);
+	while (report->in_thread && report->thread != g_thread_self() && in_time)
+		in_time = g_cond_wait_until(&report->changed, &report->lock,
+					    (gint64)(until_ns / 1000));
+	bool is_done = !report->in_thread || report->thread == g_thread_self();
 	g_mutex_unlock(&report->lock);
+	return is_done;
 }
 
 bool vms_sample_report_set_depth(struct vms_sample_report *report, unsigned depth, GError **error)

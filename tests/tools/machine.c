@@ -128,7 +128,7 @@ static void save_memory(struct vms_machine *machine, const char *path)
 
 static void dump(struct vms_machine *machine, const char *path, GError **error)
 {
-	const struct vms_dump_options options = { .overwrite = true };
+	const struct vms_dump_options options = { .size = sizeof(options), .overwrite = true };
 	g_auto(vms_dump_result) result = { 0 };
 	g_autoptr(vms_guest) guest = vms_guest_detect(machine, error);
 	g_autoptr(vms_dump) job =
@@ -155,7 +155,7 @@ static void sample(struct vms_machine *machine, uint64_t ms, GError **error)
 	}
 	if (!report || !vms_sample_report_start(report, ms * 1000000, NULL, NULL, error))
 		return;
-	vms_sample_report_wait(report);
+	vms_sample_report_wait(report, UINT64_MAX);
 	uint64_t samples = 0;
 	struct vms_sample_stats stats;
 	for (unsigned i = 0; vms_sample_report_stats(report, i, &stats); i++)

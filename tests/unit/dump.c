@@ -134,6 +134,7 @@ static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	fake_guest_add_current(fixture->guest, DIRECT + 0x2001, 0, true);
 	fake_guest_add_current(fixture->guest, DIRECT + 0x2002, 12, false);
 	fake_guest_set_vmcoreinfo(fixture->guest, VMCOREINFO);
+	fixture->options.size = sizeof(fixture->options);
 	fixture->options.hold_limit_ns = UINT64_MAX; /* a slow machine must not matter */
 }
 
@@ -459,7 +460,8 @@ static void test_thread_ids(struct fixture *fixture, gconstpointer data G_GNUC_U
 		g_assert_cmpuint(pid_of(&core, i), ==, i + 1);
 	close_core(&core);
 
-	fixture->options = (struct vms_dump_options) { .overwrite = true };
+	fixture->options =
+		(struct vms_dump_options) { .size = sizeof(fixture->options), .overwrite = true };
 	vms_guest_unref(fixture->guest);
 	fixture->guest = fake_guest_new(fixture->machine, VMS_GUEST_NONE);
 	g_assert_true(dump(fixture, NULL));

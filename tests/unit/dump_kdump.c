@@ -155,7 +155,8 @@ static void dump_make(struct dump *dump, enum vms_dump_compression compression)
 					  .read = note_read,
 					  .data = dump };
 	g_autofree char *folder = g_dir_make_tmp("vmscope-kdump-XXXXXX", NULL);
-	struct vms_dump_options options = { .format = VMS_CORE_KDUMP,
+	struct vms_dump_options options = { .size = sizeof(options),
+					    .format = VMS_CORE_KDUMP,
 					    .compression = compression,
 					    .compress_held = dump->compress_held };
 	g_autoptr(GError) error = NULL;

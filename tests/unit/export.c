@@ -48,7 +48,7 @@ static void set_up(struct fixture *fixture, gconstpointer leaf_first)
 				      leaf_first ? VMS_SAMPLE_LEAF_FIRST : 0, NULL);
 	/* The first tick is due at once, the next long after the end. */
 	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 }
 
 static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
@@ -86,10 +86,12 @@ static char *export_with(struct fixture *fixture, const char *format, unsigned f
 			 const char *const *items, double min_percent)
 {
 	const struct vms_exporter *exporter = vms_exporter_by_name(format, NULL);
-	const struct vms_export_options options = { .min_percent = min_percent };
+	const struct vms_export_options options = { .size = sizeof(options),
+						    .min_percent = min_percent };
 	struct result result = get_result(fixture, flags, items);
 	GString *text = g_string_new(NULL);
-	exporter->write(result.profile, result.facts, &options, text);
+	g_assert_true(
+		vms_export_text(exporter, result.profile, result.facts, &options, text, NULL));
 	clear_result(&result);
 	return g_string_free(text, FALSE);
 }
@@ -114,24 +116,26 @@ static void assert_lacks(const char *text, const char *part)
 /* Each is found by its name and by its suffix, and only it; who asks for another is told of all. */
 static void test_formats(struct fixture *fixture G_GNUC_UNUSED, gconstpointer data G_GNUC_UNUSED)
 {
-	const struct vms_exporter *exporter;
+	size_t n;
+	const struct vms_exporter *const *exporters = vms_exporters(&n);
 	g_autoptr(GString) choice = g_string_new("choose ");
 	g_autoptr(GError) error = NULL;
-	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++) {
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_exporter *exporter = exporters[i];
 		g_autofree char *path = g_strconcat("a.b/c", exporter->suffix, NULL);
 		g_assert_true(vms_exporter_by_name(exporter->name, NULL) == exporter);
 		g_assert_true(vms_exporter_by_path(path) == exporter);
 		g_assert_cmpint(exporter->suffix[0], ==, '.');
-		bool last = !vms_exporter_get(i + 1);
+		bool last = i == n - 1;
 		const char *separator = i == 0 ? "" : last ? " or " : ", ";
 		g_string_append_printf(choice, "%s%s", separator, exporter->name);
 	}
 	g_assert_null(vms_exporter_by_name("pdf", &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 	g_assert_true(g_str_has_suffix(error->message, choice->str));
-	g_assert_cmpstr(vms_exporter_get(0)->name, ==, "text");
-	g_assert_true(vms_exporter_by_path("svg") == vms_exporter_get(0));
-	g_assert_true(vms_exporter_by_path("") == vms_exporter_get(0));
+	g_assert_cmpstr(exporters[0]->name, ==, "text");
+	g_assert_true(vms_exporter_by_path("svg") == exporters[0]);
+	g_assert_true(vms_exporter_by_path("") == exporters[0]);
 }
 
 static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
@@ -213,21 +217,23 @@ static void test_items(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 /* A profile and its facts outlive the machine, the guest and the report. */
 static void test_value(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	const struct vms_exporter *exporter;
-	const struct vms_export_options options = { 0 };
+	size_t n;
+	const struct vms_exporter *const *exporters = vms_exporters(&n);
 	struct result result = get_result(fixture, 0, NULL);
 	g_autoptr(GPtrArray) before = g_ptr_array_new_with_free_func(g_free);
-	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++) {
+	for (size_t i = 0; i < n; i++) {
 		GString *text = g_string_new(NULL);
-		exporter->write(result.profile, result.facts, &options, text);
+		g_assert_true(vms_export_text(exporters[i], result.profile, result.facts, NULL,
+					      text, NULL));
 		g_ptr_array_add(before, g_string_free(text, FALSE));
 	}
 	g_clear_pointer(&fixture->report, vms_sample_report_unref);
 	g_clear_pointer(&fixture->guest, vms_guest_unref);
 	g_clear_pointer(&fixture->machine, vms_machine_unref);
-	for (size_t i = 0; (exporter = vms_exporter_get(i)); i++) {
+	for (size_t i = 0; i < n; i++) {
 		g_autoptr(GString) text = g_string_new(NULL);
-		exporter->write(result.profile, result.facts, &options, text);
+		g_assert_true(vms_export_text(exporters[i], result.profile, result.facts, NULL,
+					      text, NULL));
 		g_assert_cmpstr(text->str, ==, before->pdata[i]);
 	}
 	clear_result(&result);
@@ -267,7 +273,7 @@ static void test_folded_same_name(struct fixture *fixture, gconstpointer data G_
 	fixture->samples[0] = (struct fake_sample) { .frames = { { DRIVER + 0x1000 } } };
 	fixture->samples[1] = (struct fake_sample) { .frames = { { DRIVER + 0x2000 } } };
 	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	g_autofree char *text = export(fixture, "folded", VMS_PROFILE_MERGE_VCPUS);
 	assert_lines(text, lines, G_N_ELEMENTS(lines));
 }
@@ -287,7 +293,6 @@ static void test_leaf_first(struct fixture *fixture, gconstpointer data G_GNUC_U
 
 static void test_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	static const struct vms_export_options options = { 0 };
 	g_autoptr(GError) error = NULL;
 	g_autoptr(GError) folder_error = NULL;
 	g_autoptr(GError) full_error = NULL;
@@ -298,16 +303,15 @@ static void test_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	const struct vms_exporter *exporter = vms_exporter_by_path(path);
 	struct result result = get_result(fixture, 0, NULL);
 
-	g_assert_true(
-		vms_export_file(exporter, result.profile, result.facts, &options, path, &error));
+	g_assert_true(vms_export_file(exporter, result.profile, result.facts, NULL, path, &error));
 	g_assert_no_error(error);
 	g_assert_true(g_file_get_contents(path, &written, NULL, NULL));
 	g_assert_cmpstr(written, ==, expected);
-	g_assert_false(vms_export_file(exporter, result.profile, result.facts, &options, folder,
+	g_assert_false(vms_export_file(exporter, result.profile, result.facts, NULL, folder,
 				       &folder_error));
 	g_assert_error(folder_error, VMS_ERROR, VMS_ERROR_IO);
-	g_assert_false(vms_export_file(exporter, result.profile, result.facts, &options,
-				       "/dev/full", &full_error));
+	g_assert_false(vms_export_file(exporter, result.profile, result.facts, NULL, "/dev/full",
+				       &full_error));
 	g_assert_error(full_error, VMS_ERROR, VMS_ERROR_IO);
 	clear_result(&result);
 	g_unlink(path);
@@ -337,7 +341,7 @@ static void test_no_guest(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 	fixture->report =
 		vms_sample_report_new(fixture->machine, NULL, VMS_SAMPLE_INTERVAL_MAX_US, 0, NULL);
 	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	g_autofree char *text = export(fixture, "text", 0);
 	assert_contains(text, "no operating system detected: its memory is a fake\n");
 	assert_contains(text, "Unknown guest on a fake machine");

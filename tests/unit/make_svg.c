@@ -62,12 +62,12 @@ int main(int argc, char **argv)
 		vms_sample_report_new(machine, guest, 50, flags, NULL);
 	if (!vms_sample_report_start(report, 0, progress, report, NULL))
 		return EXIT_FAILURE;
-	vms_sample_report_wait(report);
-	struct vms_export_options options = { 0 };
+	vms_sample_report_wait(report, UINT64_MAX);
 	g_autoptr(vms_profile) profile = vms_sample_report_profile(report, 0, NULL);
 	g_autoptr(vms_run_facts) facts = vms_sample_report_facts(report);
 	GString *svg = g_string_new(NULL);
-	vms_exporter_by_name("svg", NULL)->write(profile, facts, &options, svg);
+	if (!vms_export_text(vms_exporter_by_name("svg", NULL), profile, facts, NULL, svg, NULL))
+		return EXIT_FAILURE;
 	fwrite(svg->str, 1, svg->len, stdout);
 	g_string_free(svg, TRUE);
 	return EXIT_SUCCESS;

@@ -173,7 +173,7 @@ static void start(struct fixture *fixture, uint64_t duration_ns)
 static void run(struct fixture *fixture, uint64_t duration_ns)
 {
 	start(fixture, duration_ns);
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 }
 
 static struct vms_sample_stats stats_of(struct fixture *fixture, unsigned vcpu)
@@ -296,7 +296,7 @@ static void test_not_run(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	g_assert_error(stop_error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 	g_assert_false(vms_sample_report_stats(fixture->report, 0, &stats));
 	g_assert_cmpuint(vms_sample_report_elapsed_ns(fixture->report), ==, 0);
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 }
 
 /* A run by time: it takes at least that long, and the trees hold every sample. */
@@ -350,7 +350,7 @@ static void test_longest(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	start(fixture, UINT64_MAX);
 	wait_for_holds(fixture, 3);
 	g_assert_true(vms_sample_report_stop(fixture->report, NULL));
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	for (guint i = 0; i + 1 < fixture->percents->len; i++)
 		g_assert_cmpint(g_array_index(fixture->percents, int, i), ==, 0);
@@ -362,7 +362,7 @@ static void test_endless(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	wait_for_holds(fixture, 5);
 	g_assert_cmpint(vms_sample_report_state(fixture->report), ==, VMS_SAMPLE_RUNNING);
 	g_assert_true(vms_sample_report_stop(fixture->report, NULL));
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	assert_sums(fixture);
 	for (guint i = 0; i + 1 < fixture->percents->len; i++)
@@ -401,7 +401,7 @@ static void test_wrong_state(struct fixture *fixture, gconstpointer data G_GNUC_
 	wait_for_holds(fixture, count_holds(fixture) + 5); /* still endless */
 	g_assert_cmpint(vms_sample_report_state(fixture->report), ==, VMS_SAMPLE_RUNNING);
 	vms_sample_report_stop(fixture->report, NULL);
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 }
 
@@ -464,7 +464,7 @@ static void test_reset(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 		start(fixture, 0);
 		wait_for_holds(fixture, holds + 5);
 		vms_sample_report_stop(fixture->report, NULL);
-		vms_sample_report_wait(fixture->report);
+		vms_sample_report_wait(fixture->report, UINT64_MAX);
 		assert_ended(fixture, VMS_SAMPLE_STOPPED);
 		assert_sums(fixture);
 		g_assert_true(vms_sample_report_guest(fixture->report) != fixture->guest);
@@ -504,7 +504,7 @@ static void test_hold_fails(struct fixture *fixture, gconstpointer data G_GNUC_U
 	start(fixture, 0);
 	wait_for_holds(fixture, holds + 4);
 	g_assert_true(vms_sample_report_stop(fixture->report, NULL));
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	assert_sums(fixture);
 }
@@ -569,7 +569,7 @@ static void test_given_up(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 		wait_for_holds(fixture, 1);
 		if (durations[i] == 0)
 			vms_sample_report_stop(fixture->report, NULL);
-		vms_sample_report_wait(fixture->report);
+		vms_sample_report_wait(fixture->report, UINT64_MAX);
 		assert_ended(fixture, durations[i] ? VMS_SAMPLE_COMPLETE : VMS_SAMPLE_STOPPED);
 		g_assert_cmpuint(stats_of(fixture, 0).samples, ==, 0);
 		g_assert_cmpuint(stats_of(fixture, 0).failed[VMS_SAMPLE_FAIL_HOLD], ==, 1);
@@ -603,7 +603,7 @@ static void test_torn(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	start(fixture, 0);
 	wait_for_holds(fixture, 20);
 	vms_sample_report_stop(fixture->report, NULL);
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	assert_sums(fixture);
 	uint64_t samples = 0, torn = 0;
@@ -631,7 +631,7 @@ static void test_paused(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	while (stats_of(fixture, 0).samples < 1)
 		g_usleep(100);
 	vms_sample_report_stop(fixture->report, NULL);
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	assert_sums(fixture);
 
@@ -649,7 +649,7 @@ static void test_missed(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	start(fixture, 0);
 	wait_for_holds(fixture, 10);
 	vms_sample_report_stop(fixture->report, NULL);
-	vms_sample_report_wait(fixture->report);
+	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
 	for (unsigned i = 0; i < N_VCPUS; i++) {
 		struct vms_sample_stats stats = stats_of(fixture, i);
@@ -754,7 +754,7 @@ static void test_stop_any_time(struct fixture *fixture, gconstpointer data G_GNU
 	for (int i = 0; i < 100; i++) {
 		start(fixture, 1000000);
 		GThread *thread = g_thread_new("stopper", stopper, fixture);
-		vms_sample_report_wait(fixture->report);
+		vms_sample_report_wait(fixture->report, UINT64_MAX);
 		g_thread_join(thread);
 		enum vms_sample_end end = vms_sample_report_end(fixture->report);
 		assert_ended(fixture, end);
