@@ -22,16 +22,20 @@ static struct vms_memory *open_memory(struct vms_machine *machine, GError **erro
 	return vms_memory_new(machine, &regs);
 }
 
+static void keep_symbol(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	(void)module;
+	*(struct vms_symbol *)data = *symbol;
+}
+
 static bool print_symbol(struct vms_guest *guest, const char *name, size_t size, GError **error)
 {
-	uint64_t start, end;
 	struct vms_symbol symbol;
 	g_autofree uint8_t *bytes = g_malloc(size);
 	g_autoptr(vms_memory) memory = open_memory(vms_guest_machine(guest), error);
 	if (!memory)
 		return false;
-	g_autoptr(vms_symbol_table) symbols = vms_guest_kernel_symbols(guest, &start, &end);
-	if (!symbols || !vms_symbol_table_lookup(symbols, name, &symbol)) {
+	if (vms_guest_lookup(guest, name, keep_symbol, &symbol) == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "no symbol %s in this guest",
 			    name);
 		return false;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """libvmscope as others get it: what is installed, what it exports, and programs that use it."""
 import functools
+import json
 import os
 import pathlib
 import re
@@ -11,6 +12,7 @@ import unittest
 import harness
 
 EXAMPLES = harness.ROOT / "examples"
+PYTHON_EXAMPLES = harness.ROOT / "bindings" / "python" / "examples"
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 NOT_IN_STACK = {"__schedule", "schedule", "schedule_timeout"}  # /proc/PID/stack leaves them out
 
@@ -55,15 +57,36 @@ class Installed:
             *libraries)
         return program
 
-    def run(self, program, *arguments):
-        """A program's output; it finds the shared library in the folder."""
-        return run(program, *arguments,
-                   env=dict(os.environ, LD_LIBRARY_PATH=str(self.libraries)))
+    @functools.cached_property
+    def environment(self):
+        """In which programs find the shared library, and Python the module."""
+        module, = self.root.rglob("vmscope/__init__.py")
+        return dict(os.environ, LD_LIBRARY_PATH=str(self.libraries),
+                    PYTHONPATH=str(module.parents[1]), PYTHONDONTWRITEBYTECODE="1")
+
+    def run(self, *command):
+        return run(*command, env=self.environment)
 
 
 @functools.cache
 def installed():
     return Installed()
+
+
+@functools.cache
+def prototypes():
+    """What the compiler finds in the public headers: (result, argument…) of each function."""
+    with tempfile.NamedTemporaryFile() as file:
+        run("gcc", "-fsyntax-only", "-aux-info", file.name, "-x", "c", "-",
+            *installed().flags("--cflags"), stdin=None, input="#include <vmscope/vmscope.h>\n")
+        text = pathlib.Path(file.name).read_text()
+    found = {}
+    for result, name, arguments in re.findall(
+            r"/include/vmscope/\w+\.h:\d+:NC \*/ extern (.*?)\b(\w+) \((.*)\);$", text,
+            re.MULTILINE):
+        simple = re.sub(r"\(\*\) ?\([^()]*\)", "*", arguments)  # pointers to functions
+        found[name] = result.strip(), *(simple.split(", ") if simple != "void" else ())
+    return found
 
 
 def needed(file):
@@ -119,15 +142,9 @@ class Symbols(unittest.TestCase):
                 and fields[3] in ("FUNC", "OBJECT") and "@@VMSCOPE_0" in fields[7]}, table
 
     def declared(self):
-        """What the compiler finds in the headers: functions, and by their text, tables."""
-        with tempfile.NamedTemporaryFile() as prototypes:
-            run("gcc", "-fsyntax-only", "-aux-info", prototypes.name, "-x", "c", "-",
-                *installed().flags("--cflags"), stdin=None, input="#include <vmscope/vmscope.h>\n")
-            text = pathlib.Path(prototypes.name).read_text()
-        functions = set(re.findall(r"/include/vmscope/\w+\.h:\d+:NC \*/ extern .*?\b(\w+) \(",
-                                   text))
+        """Functions as the compiler finds them in the headers and, by their text, tables."""
         headers = (installed().prefix / "include" / "vmscope").iterdir()
-        return functions | {name for header in headers
+        return set(prototypes()) | {name for header in headers
                             for name in re.findall(r"^extern const .*?(\w+);", header.read_text(),
                                                    re.MULTILINE)}
 
@@ -153,8 +170,59 @@ class Symbols(unittest.TestCase):
                           if name.startswith("libvmscope")])
 
 
+class Python(unittest.TestCase):
+    """What the module says of the library is what the headers say."""
+
+    def ask(self, script):
+        """What a script prints as JSON; it has the module's declarations as `library`."""
+        return json.loads(installed().run("/usr/bin/python3", "-c", "import ctypes, json\n"
+                                          f"from vmscope import _library as library\n{script}"))
+
+    def test_structs(self):
+        """Sizes and places of members, against the compiler's."""
+        ours = self.ask("""
+kinds = [kind for kind in vars(library).values() if hasattr(kind, "name_in_c")]
+print(json.dumps({kind.name_in_c: [ctypes.sizeof(kind), *(getattr(kind, name).offset
+                                   for name, _ in kind._fields_)] for kind in kinds}))""")
+        members = self.ask("""
+kinds = [kind for kind in vars(library).values() if hasattr(kind, "name_in_c")]
+print(json.dumps({kind.name_in_c: [name for name, _ in kind._fields_] for kind in kinds}))""")
+        self.assertGreater(len(ours), 10)
+        lines = []
+        for kind, names in members.items():
+            c_name = kind if kind == "GError" else f"struct {kind}"
+            values = [f"sizeof({c_name})", *(f"offsetof({c_name}, {name})" for name in names)]
+            lines += [f'printf("{kind}' + " %zu" * len(values) + f'\\n", {", ".join(values)});']
+        program = installed().root / "structs"
+        run("gcc", "-x", "c", "-", "-o", program, *installed().flags("--cflags"), stdin=None,
+            input="#include <stddef.h>\n#include <stdio.h>\n#include <vmscope/vmscope.h>\n"
+                  f"int main(void) {{ {' '.join(lines)} return 0; }}\n")
+        theirs = {line.split()[0]: list(map(int, line.split()[1:]))
+                  for line in run(program).splitlines()}
+        self.assertEqual(ours, theirs)
+
+    def test_functions(self):
+        """The kinds of their results and arguments, against the compiler's."""
+        ours = self.ask("""
+def letter(kind):
+    code = getattr(kind, "_type_", "P")
+    return "" if kind is None else {"z": "P"}.get(code, code) if isinstance(code, str) else "P"
+print(json.dumps({name: [letter(kind) for kind in kinds]
+                  for name, kinds in library.FUNCTIONS.items()}))""")
+        self.assertGreater(len(ours), 30)
+        letters = {"void": "", "_Bool": "?", "int": "i", "pid_t": "i", "unsigned int": "I",
+                   "uint32_t": "I", "GQuark": "I", "uint64_t": "L", "size_t": "L",
+                   "vms_sample_progress": "P"}
+
+        def letter(kind):
+            return "P" if "*" in kind else "I" if kind.startswith("enum ") else letters[kind]
+        theirs = {name: [letter(kind) for kind in (result, *arguments)]
+                  for name, (result, *arguments) in prototypes().items() if name in ours}
+        self.assertEqual(ours, theirs)
+
+
 class Examples(unittest.TestCase):
-    """The examples in C, as they are built against what is installed."""
+    """The examples, in C as they are built against what is installed, and in Python."""
 
     @classmethod
     def setUpClass(cls):
@@ -164,19 +232,20 @@ class Examples(unittest.TestCase):
         cls.guest.qmp.close()
 
     def programs(self, example):
-        """How it is run: with the shared library, and with the static one in it."""
+        """How it is run: with the shared library, with the static one in it, and by Python."""
         for static in False, True:
             program = installed().build(example, static=static)
             self.assertEqual("libvmscope.so.0" in needed(program), not static)
-            yield lambda *arguments: installed().run(program, *arguments)
+            yield program,
+        yield "/usr/bin/python3", PYTHON_EXAMPLES / f"{example}.py"
 
     def test_sample(self):
         """A guest that computes random numbers."""
         pid = self.guest.run("dd if=/dev/urandom of=/dev/null bs=64k 2>/dev/null & echo $!")
         names = {symbol.name for symbol in self.guest.kallsyms()}
-        for sample in self.programs("sample"):
+        for program in self.programs("sample"):
             lines = [re.fullmatch(r" *([\d.]+) %  (\S+)(?: \((\S+)\))?", line)
-                     for line in sample(self.guest.pid, 1).splitlines()]
+                     for line in installed().run(*program, self.guest.pid, 1).splitlines()]
             self.assertGreater(len(lines), 3)
             shares = [float(line[1]) for line in lines]
             self.assertEqual(shares, sorted(shares, reverse=True))
@@ -213,9 +282,10 @@ class Examples(unittest.TestCase):
         truth = {tid: said for tid, said in before.items()
                  if after.get(tid) == said and len(said[1]) > 1}
         self.assertGreater(len(truth), 20)
-        for tasks in self.programs("tasks"):
+        for program in self.programs("tasks"):
             ours = {}
-            for part in re.split(r"^(?=\d)", tasks(core), flags=re.MULTILINE)[1:]:
+            said = installed().run(*program, core)
+            for part in re.split(r"^(?=\d)", said, flags=re.MULTILINE)[1:]:
                 head, *lines = part.splitlines()
                 tid, _, comm = head.split(" ", 2)
                 ours[int(tid)] = comm, [line.split()[1] for line in lines]
@@ -227,20 +297,22 @@ class Examples(unittest.TestCase):
     def test_read_symbol(self):
         banner = self.guest.run("cat /proc/version")
         symbol = next(symbol for symbol in self.guest.kallsyms() if symbol.name == "linux_banner")
-        for read_symbol in self.programs("read_symbol"):
-            address, *values = read_symbol(self.guest.pid, "linux_banner", len(banner)).split()
+        for program in self.programs("read_symbol"):
+            address, *values = installed().run(*program, self.guest.pid, "linux_banner",
+                                               len(banner)).split()
             self.assertEqual(int(address, 16), symbol.va)
             self.assertEqual(bytes.fromhex("".join(values)).decode(), banner)
 
     def test_errors(self):
         """One line that tells what is wrong."""
-        program = installed().build("read_symbol", static=True)
-        for arguments, words in (((self.guest.pid, "nowhere", 8), "no symbol nowhere"),
-                                 ((1 << 22, "jiffies", 8), "no such process|process 4194304")):
-            done = subprocess.run([program, *map(str, arguments)], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertRegex(done.stderr, f"^.*({words}).*\n$")
+        for program in self.programs("read_symbol"):
+            for arguments, words in (((self.guest.pid, "nowhere", 8), "no symbol nowhere"),
+                                     ((1 << 22, "jiffies", 8), "no such process|process 4194304")):
+                done = subprocess.run([*program, *map(str, arguments)], text=True,
+                                      env=installed().environment, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertRegex(done.stderr, f"^.*({words}).*\n$")
 
 
 if __name__ == "__main__":
