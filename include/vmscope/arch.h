@@ -2,7 +2,7 @@
 /*
  * What vmscope knows of a processor architecture: its registers, its page
  * tables, its frame-pointer convention, its instructions. One const struct of
- * operations per architecture; callers never name an architecture.
+ * operations per architecture; callers never name an architecture. All of it is for any thread.
  */
 #pragma once
 

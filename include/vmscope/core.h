@@ -48,7 +48,8 @@ struct vms_core {
 	GPtrArray *facts; /* char *: what its writer noted, "key=value" */
 };
 
-/* Of a machine that is a core file, else NULL. Owned by the machine. */
+/* Of a machine that is a core file, else NULL. Owned by the machine, and constant. For any thread.
+ */
 const struct vms_core *vms_machine_core(struct vms_machine *machine);
 
 VMS_END_DECLS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A profile: call trees with names, ready to be printed or exported. A snapshot: it does not change
- * and needs neither the machine nor its guest any more.
+ * and needs neither the machine nor its guest any more. Several threads may read it at once.
  */
 #pragma once
 
@@ -63,12 +63,13 @@ struct vms_profile_tree {
 void vms_profile_free(struct vms_profile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_profile, vms_profile_free)
 
+/* `label` is that of a node or a function. Owned by the profile. */
 const struct vms_label *vms_profile_label(const struct vms_profile *profile, uint32_t label);
 /* Is the first frame of a path the leaf, with callers below it? */
 bool vms_profile_leaf_first(const struct vms_profile *profile);
-size_t vms_profile_n_trees(const struct vms_profile *profile);
-const struct vms_profile_tree *vms_profile_tree_get(const struct vms_profile *profile, size_t i);
-/* By self, highest first; over all trees. */
+/* A tree for each vCPU, or one for all; `*n` of them. Owned by the profile. */
+const struct vms_profile_tree *vms_profile_trees(const struct vms_profile *profile, size_t *n);
+/* By self, highest first; over all trees; `*n` of them. Owned by the profile. */
 const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,
 							 size_t *n);
 

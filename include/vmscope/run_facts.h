@@ -86,7 +86,7 @@ typedef struct vms_run_facts {
 	char *reasons[VMS_SAMPLE_N_FAILURES]; /* what the first failure of each kind said */
 	struct vms_sample_stats *vcpus;	      /* of each vCPU */
 	unsigned n_vcpus;
-	GPtrArray *items; /* struct vms_run_item: see vms_run_facts_read_items */
+	GArray *items; /* struct vms_run_item: see vms_run_facts_read_items */
 } vms_run_facts;
 
 void vms_run_facts_free(struct vms_run_facts *facts);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A table of facts, printed as aligned text or as JSON. */
+/*
+ * A table of facts, printed as aligned text or as JSON.
+ *
+ * Threads: one at a time may add rows; then several may print.
+ */
 #pragma once
 
 #include <stdint.h>

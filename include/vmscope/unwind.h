@@ -46,7 +46,8 @@ struct vms_stack {
 /*
  * Walks from `regs` outwards through `memory`, at most `depth` frames (1 to VMS_STACK_LIMIT).
  * Kernel frames by the guest's ORC tables where it has them, else by frame pointers; user frames by
- * frame pointers. Always gives at least the frame of the program counter.
+ * frame pointers. Always gives at least the frame of the program counter. For the thread that
+ * `memory` belongs to.
  */
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret);

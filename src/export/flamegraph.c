@@ -80,17 +80,18 @@ static void add_tree(struct graph *graph, const struct vms_profile_tree *tree)
 
 static void layout(struct graph *graph)
 {
-	size_t n = vms_profile_n_trees(graph->profile);
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(graph->profile, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct vms_profile_tree *tree = vms_profile_tree_get(graph->profile, i);
+		const struct vms_profile_tree *tree = &trees[i];
 		graph->samples += tree->samples;
 		for (uint32_t j = 0; j < tree->n_nodes; j++)
 			graph->n_labels = MAX(graph->n_labels, tree->nodes[j].label + 1);
 	}
 	add_extra(graph, 0, g_strdup("all"), graph->samples);
 	for (size_t i = 0; i < n; i++)
-		add_tree(graph, vms_profile_tree_get(graph->profile, i));
+		add_tree(graph, &trees[i]);
 }
 
 /* ---- text ------------------------------------------------------------- */

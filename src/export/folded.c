@@ -91,6 +91,8 @@ static void print(const struct folder *folder, GString *out)
 static void write_folded(const struct vms_profile *profile, const struct vms_run_facts *facts,
 			 const struct vms_export_options *options G_GNUC_UNUSED, GString *out)
 {
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
 	struct folder folder = {
 		.profile = profile,
 		.ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
@@ -99,8 +101,8 @@ static void write_folded(const struct vms_profile *profile, const struct vms_run
 	};
 	if (vms_sample_ended_early(facts->end))
 		g_string_append_printf(out, "# %s\n", facts->title);
-	for (size_t i = 0; i < vms_profile_n_trees(profile); i++)
-		fold(&folder, vms_profile_tree_get(profile, i));
+	for (size_t i = 0; i < n; i++)
+		fold(&folder, &trees[i]);
 	print(&folder, out);
 	vms_tree_free(folder.tree);
 	g_ptr_array_unref(folder.texts);

@@ -172,8 +172,11 @@ static void print_tree(GString *out, const struct vms_profile *profile,
 static void print_trees(GString *out, const struct vms_run_facts *facts,
 			const struct vms_profile *profile, double min_percent)
 {
-	for (size_t i = 0; i < vms_profile_n_trees(profile); i++) {
-		const struct vms_profile_tree *tree = vms_profile_tree_get(profile, i);
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_profile_tree *tree = &trees[i];
 		g_autofree char *name = vms_export_tree_name(tree);
 
 		heading(out, name);
@@ -208,14 +211,15 @@ static void print_function(GString *out, const struct vms_profile *profile,
 static void print_functions(GString *out, const struct vms_profile *profile, double min_percent)
 {
 	static const char columns[] = "      SELF              TOTAL          FUNCTION\n";
-	size_t n;
+	size_t n, n_trees;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n_trees);
 	const struct vms_profile_function *functions = vms_profile_functions(profile, &n);
 	g_autofree const struct vms_profile_function **sorted =
 		g_new(const struct vms_profile_function *, n);
 	uint64_t samples = 0;
 
-	for (size_t i = 0; i < vms_profile_n_trees(profile); i++)
-		samples += vms_profile_tree_get(profile, i)->samples;
+	for (size_t i = 0; i < n_trees; i++)
+		samples += trees[i].samples;
 
 	heading(out, "Functions by self");
 	g_string_append(out, columns);
@@ -247,8 +251,10 @@ static void print_item(GString *out, const struct vms_run_item *item)
 
 static bool is_merged(const struct vms_profile *profile)
 {
-	return vms_profile_n_trees(profile) == 1 &&
-	       vms_profile_tree_get(profile, 0)->vcpu == VMS_ALL_VCPUS;
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
+
+	return n == 1 && trees[0].vcpu == VMS_ALL_VCPUS;
 }
 
 static void write_text(const struct vms_profile *profile, const struct vms_run_facts *facts,
@@ -268,7 +274,7 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 	print_trees(out, facts, profile, options->min_percent);
 	print_functions(out, profile, options->min_percent);
 	for (guint i = 0; i < facts->items->len; i++)
-		print_item(out, facts->items->pdata[i]);
+		print_item(out, &g_array_index(facts->items, struct vms_run_item, i));
 }
 
 const struct vms_exporter vms_exporter_text = {

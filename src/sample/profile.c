@@ -406,7 +406,8 @@ static void build_functions(struct builder *builder)
 	profile->functions = g_new0(struct vms_profile_function, n_labels);
 	struct summing summing = { function_of, open, profile->functions };
 	for (guint i = 0; i < profile->trees->len; i++)
-		sum_functions(profile, vms_profile_tree_get(profile, i), &summing);
+		sum_functions(profile, &g_array_index(profile->trees, struct vms_profile_tree, i),
+			      &summing);
 	for (uint32_t i = 0; i < n_labels; i++) {
 		enum vms_label_kind kind = vms_profile_label(profile, i)->kind;
 		struct vms_profile_function function = profile->functions[i];
@@ -468,14 +469,10 @@ bool vms_profile_leaf_first(const struct vms_profile *profile)
 	return profile->leaf_first;
 }
 
-size_t vms_profile_n_trees(const struct vms_profile *profile)
+const struct vms_profile_tree *vms_profile_trees(const struct vms_profile *profile, size_t *n)
 {
-	return profile->trees->len;
-}
-
-const struct vms_profile_tree *vms_profile_tree_get(const struct vms_profile *profile, size_t i)
-{
-	return &g_array_index(profile->trees, struct vms_profile_tree, i);
+	*n = profile->trees->len;
+	return (const struct vms_profile_tree *)(const void *)profile->trees->data;
 }
 
 const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,

@@ -35,14 +35,13 @@ const char *vms_sample_failure_name(enum vms_sample_failure failure)
 	return names[failure];
 }
 
-static void free_item(gpointer data)
+static void clear_item(gpointer data)
 {
 	struct vms_run_item *item = data;
 
 	g_free(item->title);
 	vms_table_free(item->table);
 	g_free(item->error);
-	g_free(item);
 }
 
 static void take_guest(struct vms_run_facts *facts, const struct vms_guest *guest)
@@ -69,7 +68,8 @@ struct vms_run_facts *vms_run_facts_new(struct vms_machine *machine, const struc
 	facts->pid = info->pid;
 	if (guest)
 		take_guest(facts, guest);
-	facts->items = g_ptr_array_new_with_free_func(free_item);
+	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
+	g_array_set_clear_func(facts->items, clear_item);
 	return facts;
 }
 
@@ -90,7 +90,7 @@ void vms_run_facts_free(struct vms_run_facts *facts)
 	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		g_free(facts->reasons[i]);
 	g_free(facts->vcpus);
-	g_ptr_array_unref(facts->items);
+	g_array_unref(facts->items);
 	g_free(facts);
 }
 
@@ -116,12 +116,13 @@ static void read_item(struct vms_run_facts *facts, struct vms_guest *guest, cons
 		      const char *title)
 {
 	g_autoptr(GError) error = NULL, loss = NULL;
-	struct vms_run_item *item = g_new0(struct vms_run_item, 1);
+	struct vms_run_item item = {
+		.title = g_strdup(title),
+		.table = vms_facts_get(guest, name, &loss, &error),
+	};
 
-	item->title = g_strdup(title);
-	item->table = vms_facts_get(guest, name, &loss, &error);
-	item->error = loss || error ? g_strdup((loss ? loss : error)->message) : NULL;
-	g_ptr_array_add(facts->items, item);
+	item.error = loss || error ? g_strdup((loss ? loss : error)->message) : NULL;
+	g_array_append_val(facts->items, item);
 }
 
 static bool is_known(const GArray *known, const char *name)

@@ -82,10 +82,25 @@ static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool le
 	return vms_profile_new(&source);
 }
 
+static size_t count_trees(const struct vms_profile *profile)
+{
+	size_t n;
+	vms_profile_trees(profile, &n);
+	return n;
+}
+
+static const struct vms_profile_tree *get_tree(const struct vms_profile *profile, size_t index)
+{
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
+	g_assert_cmpuint(index, <, n);
+	return &trees[index];
+}
+
 /* A tree as text: "name total self" per node, a dot per level; an address where it has no name. */
 static char *tree_text(const struct vms_profile *profile, size_t index)
 {
-	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, index);
+	const struct vms_profile_tree *tree = get_tree(profile, index);
 	GString *text = g_string_new(NULL);
 	uint32_t node = tree->first_root;
 
@@ -151,13 +166,13 @@ static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 		    "outer+0x9 1 0\n.inner+0x6 1 1\n");
 	assert_functions(by_address, "inner 6 6\nouter 0 6\n");
 
-	const struct vms_profile_tree *tree = vms_profile_tree_get(by_function, 0);
+	const struct vms_profile_tree *tree = get_tree(by_function, 0);
 	const struct vms_label *outer =
 		vms_profile_label(by_function, tree->nodes[tree->first_root].label);
 	g_assert_cmphex(outer->va, ==, OUTER);
 	g_assert_cmpstr(outer->source, ==, "outer.c");
 	g_assert_cmpuint(outer->line, ==, 41); /* of its begin */
-	tree = vms_profile_tree_get(by_address, 0);
+	tree = get_tree(by_address, 0);
 	outer = vms_profile_label(by_address, tree->nodes[tree->first_root].label);
 	g_assert_cmphex(outer->va, ==, OUTER + 8);
 	g_assert_cmpuint(outer->line, ==, 42);
@@ -244,7 +259,7 @@ static void test_nameless(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 	g_autoptr(vms_profile) profile = make(fixture, 0, true);
 	assert_tree(profile, 0,
 		    "? 5 5\ndriver+0x10 4 4\n? 3 0\n.prog (10) 3 3\n? 2 0\n.prog (11) 2 2\n");
-	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, 0);
+	const struct vms_profile_tree *tree = get_tree(profile, 0);
 	const struct vms_label *label =
 		vms_profile_label(profile, tree->nodes[tree->first_root].label);
 	g_assert_cmpint(label->kind, ==, VMS_LABEL_ADDRESS);
@@ -298,16 +313,16 @@ static void test_vcpus(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	add(fixture, 1, false, 3, &(struct fake_sample) { .frames = { { OUTER + 1 } } });
 	add(fixture, 1, false, 1, &(struct fake_sample) { .idle = true });
 	g_autoptr(vms_profile) each = make(fixture, 0, false);
-	g_assert_cmpuint(vms_profile_n_trees(each), ==, 2);
+	g_assert_cmpuint(count_trees(each), ==, 2);
 	assert_tree(each, 0, "outer 2 2\n");
 	assert_tree(each, 1, "outer 3 3\n[idle] 1 1\n");
-	g_assert_cmpint(vms_profile_tree_get(each, 1)->vcpu, ==, 1);
-	g_assert_cmpuint(vms_profile_tree_get(each, 1)->samples, ==, 4);
+	g_assert_cmpint(get_tree(each, 1)->vcpu, ==, 1);
+	g_assert_cmpuint(get_tree(each, 1)->samples, ==, 4);
 	assert_functions(each, "outer 5 5\n[idle] 1 1\n");
 
 	g_autoptr(vms_profile) merged = make(fixture, VMS_PROFILE_MERGE_VCPUS, false);
-	g_assert_cmpuint(vms_profile_n_trees(merged), ==, 1);
-	g_assert_cmpint(vms_profile_tree_get(merged, 0)->vcpu, ==, VMS_ALL_VCPUS);
+	g_assert_cmpuint(count_trees(merged), ==, 1);
+	g_assert_cmpint(get_tree(merged, 0)->vcpu, ==, VMS_ALL_VCPUS);
 	assert_tree(merged, 0, "outer 5 5\n[idle] 1 1\n");
 }
 
@@ -364,7 +379,7 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 					     .trees = trees,
 					     .n_trees = 1 };
 	g_autoptr(vms_profile) profile = vms_profile_new(&source);
-	const struct vms_profile_tree *made = vms_profile_tree_get(profile, 0);
+	const struct vms_profile_tree *made = get_tree(profile, 0);
 	g_assert_cmpuint(made->n_nodes, ==, 2 * n);
 	g_assert_cmpuint(made->samples, ==, n);
 	uint32_t at = made->first_root;

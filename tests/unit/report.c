@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The states of a sample report, and what becomes of each way that sampling can fail. */
+#include "base/clock.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
 #include <string.h>
@@ -227,13 +228,28 @@ static void assert_ended(struct fixture *fixture, enum vms_sample_end end)
 	}
 }
 
+static size_t count_trees(const struct vms_profile *profile)
+{
+	size_t n;
+	vms_profile_trees(profile, &n);
+	return n;
+}
+
+static const struct vms_profile_tree *get_tree(const struct vms_profile *profile, size_t index)
+{
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
+	g_assert_cmpuint(index, <, n);
+	return &trees[index];
+}
+
 /* Every vCPU's tree sums up to its samples. */
 static void assert_sums(struct fixture *fixture)
 {
 	g_autoptr(vms_profile) profile = vms_sample_report_profile(fixture->report, 0, NULL);
-	g_assert_cmpuint(vms_profile_n_trees(profile), ==, N_VCPUS);
+	g_assert_cmpuint(count_trees(profile), ==, N_VCPUS);
 	for (unsigned i = 0; i < N_VCPUS; i++) {
-		const struct vms_profile_tree *tree = vms_profile_tree_get(profile, i);
+		const struct vms_profile_tree *tree = get_tree(profile, i);
 		uint64_t self = 0;
 		for (uint32_t j = 0; j < tree->n_nodes; j++)
 			self += tree->nodes[j].self;
@@ -296,7 +312,8 @@ static void test_not_run(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	g_assert_error(stop_error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 	g_assert_false(vms_sample_report_stats(fixture->report, 0, &stats));
 	g_assert_cmpuint(vms_sample_report_elapsed_ns(fixture->report), ==, 0);
-	vms_sample_report_wait(fixture->report, UINT64_MAX);
+	g_assert_true(
+		vms_sample_report_wait(fixture->report, 0)); /* there is nothing to wait for */
 }
 
 /* A run by time: it takes at least that long, and the trees hold every sample. */
@@ -349,6 +366,8 @@ static void test_longest(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 {
 	start(fixture, UINT64_MAX);
 	wait_for_holds(fixture, 3);
+	g_assert_false(
+		vms_sample_report_wait(fixture->report, vms_clock_now_ns())); /* it goes on */
 	g_assert_true(vms_sample_report_stop(fixture->report, NULL));
 	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	assert_ended(fixture, VMS_SAMPLE_STOPPED);
@@ -420,7 +439,7 @@ static void test_restart(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 		g_autoptr(vms_profile) profile =
 			vms_sample_report_profile(fixture->report, 0, NULL);
 		for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
-			const struct vms_profile_tree *tree = vms_profile_tree_get(profile, vcpu);
+			const struct vms_profile_tree *tree = get_tree(profile, vcpu);
 			g_assert_cmpuint(tree->n_nodes, ==, 1);
 			g_assert_cmphex(vms_profile_label(profile, tree->nodes[0].label)->va, ==,
 					KERNEL + (i ? 0x100 : 0));
@@ -670,7 +689,7 @@ static void test_depth(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	g_assert_true(vms_sample_report_set_depth(fixture->report, 2, NULL));
 	run(fixture, 1);
 	g_autoptr(vms_profile) profile = vms_sample_report_profile(fixture->report, 0, NULL);
-	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, 0);
+	const struct vms_profile_tree *tree = get_tree(profile, 0);
 	g_assert_cmpuint(tree->n_nodes, ==, 3);
 	g_assert_cmpstr(vms_profile_label(profile, tree->nodes[tree->first_root].label)->name, ==,
 			"[truncated]");
@@ -693,7 +712,7 @@ static void test_modules(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	run(fixture, 1);
 	g_assert_cmpuint(fake_guest_refreshes(fixture->guest), ==, 3);
 	g_autoptr(vms_profile) profile = vms_sample_report_profile(fixture->report, 0, NULL);
-	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, 0);
+	const struct vms_profile_tree *tree = get_tree(profile, 0);
 	g_assert_cmpstr(vms_profile_label(profile, tree->nodes[0].label)->name, ==, "late");
 }
 
@@ -721,7 +740,7 @@ static void test_code_changes(struct fixture *fixture, gconstpointer each)
 	g_assert_cmpuint(fake_guest_refreshes(fixture->guest), >, 1);
 	g_autoptr(vms_profile) profile = vms_sample_report_profile(fixture->report, 0, NULL);
 	/* The one that most samples have. */
-	const struct vms_profile_tree *tree = vms_profile_tree_get(profile, 0);
+	const struct vms_profile_tree *tree = get_tree(profile, 0);
 	g_assert_cmpstr(vms_profile_label(profile, tree->nodes[tree->first_root].label)->name, ==,
 			"whole");
 	g_assert_cmpuint(tree->nodes[tree->first_root].total, >, stats.samples / 2);
