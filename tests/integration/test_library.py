@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -200,6 +201,48 @@ print(json.dumps({kind.name_in_c: [name for name, _ in kind._fields_] for kind i
         theirs = {line.split()[0]: list(map(int, line.split()[1:]))
                   for line in run(program).splitlines()}
         self.assertEqual(ours, theirs)
+
+    def test_constants(self):
+        ours = self.ask("""
+print(json.dumps({name: value for name, value in vars(library).items()
+                  if name.isupper() and isinstance(value, int)}
+                 | {f"ERROR_{name}": i for i, name in enumerate(library.ERRORS)}))""")
+        self.assertGreater(len(ours), 20)
+        run("gcc", "-fsyntax-only", "-x", "c", "-", *installed().flags("--cflags"), stdin=None,
+            input="#include <vmscope/vmscope.h>\n" + "".join(
+                f"_Static_assert(VMS_{name} == {value}, \"{name}\");\n"
+                for name, value in ours.items()))
+        header = (installed().prefix / "include" / "vmscope" / "error.h").read_text()
+        self.assertEqual({name for name in ours if name.startswith("ERROR_")},
+                         set(re.findall(r"^\tVMS_(ERROR_\w+),$", header, re.MULTILINE)))
+
+    def test_errors(self):
+        """The library's words and code; an object that is closed is not used any more."""
+        said = installed().run("/usr/bin/python3", "-c", f"""
+import ctypes, vmscope
+try:
+    vmscope.Machine.open_core("/nowhere")
+except vmscope.Error as error:
+    print(error.code.name, error)
+core = vmscope.Machine.open_core({str(self.core())!r})
+with core:
+    print(core.info.is_core)
+    core.detect_guest().close()
+try:
+    print(core.vcpus)
+except ctypes.ArgumentError as error:
+    print(error)
+""")
+        self.assertRegex(said, r"^NOT_FOUND .*/nowhere.*\nTrue\n.*this Machine is closed\n$")
+
+    def core(self):
+        """The smallest core file that there can be: of a machine with a page and no vCPU."""
+        path = installed().root / "core"
+        segment = struct.pack("<IIQQQQQQ", 1, 0, 4096, 0, 0, 4096, 4096, 0)
+        header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 4, 62, 1, 0, 64, 0, 0, 64,
+                             len(segment), 1, 0, 0, 0)
+        path.write_bytes((header + segment).ljust(4096, b"\0") + bytes(4096))
+        return path
 
     def test_functions(self):
         """The kinds of their results and arguments, against the compiler's."""

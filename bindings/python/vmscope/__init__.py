@@ -21,9 +21,7 @@ from vmscope._library import ALL_VCPUS, glib, vms
 
 _WAIT_NS = 100_000_000  # Python handles signals in between
 
-ErrorCode = enum.IntEnum("ErrorCode", "INVALID_ARGUMENT INVALID_STATE NOT_FOUND EXISTS PERMISSION "
-                         "BUSY PROTOCOL TIMEOUT CLOSED UNSUPPORTED UNREADABLE MALFORMED IO "
-                         "CANCELLED NOT_NOW WATCHED WAITING GONE_ON", start=0)
+ErrorCode = enum.IntEnum("ErrorCode", _library.ERRORS, start=0)
 
 FoundMachine = collections.namedtuple(
     "FoundMachine", "pid name accelerator vcpus memory qmp agent obstacle")
@@ -240,8 +238,9 @@ class SampleReport(_Object):
     """Where a guest spends its time."""
 
     def __init__(self, machine, guest=None, interval_us=10000, leaf_first=False):
+        flags = _library.SAMPLE_LEAF_FIRST if leaf_first else 0
         super().__init__(vms.vms_sample_report_unref,
-                         _call(vms.vms_sample_report_new, machine, guest, interval_us, leaf_first))
+                         _call(vms.vms_sample_report_new, machine, guest, interval_us, flags))
 
     def start(self, duration_ns=0):
         """Begins to sample, until stop() where no duration is given."""
@@ -256,7 +255,9 @@ class SampleReport(_Object):
             pass
 
     def profile(self, by_address=False, merge_vcpus=True):
-        return Profile(_call(vms.vms_sample_report_profile, self, by_address | merge_vcpus << 1))
+        flags = ((_library.PROFILE_BY_ADDRESS if by_address else 0) |
+                 (_library.PROFILE_MERGE_VCPUS if merge_vcpus else 0))
+        return Profile(_call(vms.vms_sample_report_profile, self, flags))
 
 
 class Profile(_Object):

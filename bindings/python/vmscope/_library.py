@@ -5,11 +5,19 @@ import ctypes
 from ctypes import (POINTER, Structure, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint,
                     c_uint32, c_uint64, c_void_p)
 
+# VMS_…: as in the headers.
 ALL_VCPUS = -1
 REGS_MAX = 128
 STACK_LIMIT = 1024
 STACK_DEFAULT = 128
 COMM_SIZE = 16
+SAMPLE_LEAF_FIRST = 1
+PROFILE_BY_ADDRESS = 1
+PROFILE_MERGE_VCPUS = 2
+# VMS_ERROR_…, from 0 on.
+ERRORS = ("INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "EXISTS", "PERMISSION", "BUSY",
+          "PROTOCOL", "TIMEOUT", "CLOSED", "UNSUPPORTED", "UNREADABLE", "MALFORMED", "IO",
+          "CANCELLED", "NOT_NOW", "WATCHED", "WAITING", "GONE_ON")
 
 
 class GError(Structure):
