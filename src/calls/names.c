@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls/names.h"
 
+#include "guest/processes.h"
+#include "guest/symbols.h"
 #include <string.h>
 #include <vmscope/log.h>
 

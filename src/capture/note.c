@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/capture.h"
+#include "guest/kernel_code.h"
 
 void vms_capture_note_code(struct vms_guest *guest, struct vms_stack *stack)
 {

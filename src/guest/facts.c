@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One function per item of a machine's facts. */
+#include "guest/kernel_code.h"
 #include <string.h>
 #include <vmscope/facts.h>
 #include <vmscope/log.h>

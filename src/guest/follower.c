@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/follower.h"
 #include "base/clock.h"
+#include "guest/guest-private.h"
 
 #define INTERVAL_NS UINT64_C(1000000000) /* how often modules are looked at */
 #define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
@@ -86,8 +87,7 @@ static bool refresh(struct vms_guest_follower *follower)
  */
 static bool look_anew(struct vms_guest_follower *follower)
 {
-	struct vms_machine *machine = vms_guest_machine(follower->guest);
-	g_autoptr(vms_guest) anew = vms_guest_detect(machine, NULL);
+	g_autoptr(vms_guest) anew = vms_guest_detect_other(follower->guest, NULL);
 
 	follower->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << follower->n_looks);
 	if (!anew || !is_recognised(anew))

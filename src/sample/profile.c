@@ -5,6 +5,7 @@
  * arrays in which a parent comes before its children.
  */
 #include "base/text.h"
+#include "guest/kernel_code.h"
 #include "sample/profile-private.h"
 #include <inttypes.h>
 #include <string.h>

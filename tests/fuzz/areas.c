@@ -6,6 +6,7 @@
  * Covers: src/guest/linux/area.c src/guest/linux/process.c.
  */
 #include "guest/linux/area.h"
+#include "guest/linux/process.h"
 #include "words.h"
 
 enum {

@@ -6,6 +6,10 @@
  * Covers: src/guest/linux/module.c src/guest/linux/naming.c src/guest/linux/orc_load.c
  * src/guest/linux/stamp.c.
  */
+#include "guest/linux/module.h"
+#include "guest/linux/naming.h"
+#include "guest/linux/orc_load.h"
+#include "guest/linux/unwind_info.h"
 #include "words.h"
 
 enum {

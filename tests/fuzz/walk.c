@@ -9,6 +9,7 @@
 #include "arch/x86_64.h"
 #include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -123,8 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		linux_guest.orc = make_orc(data + 2 + N_REGS * WORD, data[0]);
 	g_autoptr(GArray) symbol_files =
 		g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
-	struct vms_guest guest = { .kind = data[0] & 32 ? VMS_GUEST_NONE : VMS_GUEST_LINUX,
-				   .linux_guest = &linux_guest,
+	struct vms_guest guest = { .ops = &vms_linux_ops,
+				   .system = data[0] & 32 ? NULL : &linux_guest,
 				   .symbol_files = symbol_files };
 	vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
 	struct vms_memory *memory = vms_memory_new(machine, &regs);

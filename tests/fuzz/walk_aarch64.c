@@ -10,6 +10,7 @@
 #include "arch/aarch64.h"
 #include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffff800080000000)
@@ -91,8 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		vms_symbol_table_add(linux_guest.symbols, "function", va, 64, 't');
 	vms_symbol_table_finish(linux_guest.symbols, TEXT + AREA_SIZE);
 	struct vms_guest guest = {
-		.kind = data[0] & 2 ? VMS_GUEST_NONE : VMS_GUEST_LINUX,
-		.linux_guest = &linux_guest,
+		.ops = &vms_linux_ops,
+		.system = data[0] & 2 ? NULL : &linux_guest,
 		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
 	};
 	vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);

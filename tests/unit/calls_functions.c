@@ -4,6 +4,7 @@
 #include "fake_machine.h"
 #include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 
 struct symbol {
 	uint64_t va;
@@ -28,8 +29,8 @@ static void set_up(struct fixture *f, gconstpointer data)
 	};
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = &f->linux_guest,
+		.ops = &vms_linux_ops,
+		.system = &f->linux_guest,
 		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
 	};
 }

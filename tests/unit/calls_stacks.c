@@ -7,7 +7,8 @@
 #include "calls/stacks.h"
 #include "fake_linux.h"
 #include "guest/guest-private.h"
-#include "guest/linux/task.h"
+#include "guest/linux/operations.h"
+#include "guest/linux/task-private.h"
 #include "machine/agent/protocol.h"
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -119,8 +120,8 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	f->linux_guest->tasks = g_memdup2(&layout, sizeof(layout));
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = f->linux_guest,
+		.ops = &vms_linux_ops,
+		.system = f->linux_guest,
 		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
 	};
 	put_word(f, TASK(0) + layout.tasks.offset, TASK(0) + layout.tasks.offset);

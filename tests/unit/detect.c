@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Detection of a Linux kernel in a machine of the test's own: page tables, image, VMCOREINFO. */
+#include "guest/linux/detect.h"
 #include "arch/x86_64.h"
 #include "btf_encoder.h"
 #include "fake_machine.h"
+#include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/symbols.h"
+#include "guest/unwind_info.h"
 #include "kallsyms_encoder.h"
 #include "machine/engine.h"
 

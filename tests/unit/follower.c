@@ -145,7 +145,7 @@ static void test_reset(void)
 	g_assert_true(follow_later(&f, VMS_GUEST_ASKS));
 	g_assert_true(f.follower.is_settled);
 	g_assert_false(vms_guest_follower_was_reset(&f.follower));
-	g_assert_cmpuint(fake_guest_refreshes(f.guest), ==, refreshes);
+	g_assert_cmpuint(fake_guest_refreshes(f.guest), ==, 0); /* of the one that was found */
 	f.resets++;
 	g_assert_true(vms_guest_follower_was_reset(&f.follower));
 	tear_down(&f);

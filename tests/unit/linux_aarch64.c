@@ -4,7 +4,13 @@
 #include "fake_linux.h"
 #include "fake_machine.h"
 #include "guest/guest-private.h"
+#include "guest/kernel_code.h"
+#include "guest/linux/hidden.h"
 #include "guest/linux/kernel_image.h"
+#include "guest/linux/naming.h"
+#include "guest/linux/operations.h"
+#include "guest/linux/task.h"
+#include "guest/linux/trampoline.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffff800080000000)
@@ -79,8 +85,8 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	vms_symbol_table_finish(f->linux_guest.symbols, TEXT + TEXT_SIZE);
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = &f->linux_guest,
+		.ops = &vms_linux_ops,
+		.system = &f->linux_guest,
 		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
 	};
 }

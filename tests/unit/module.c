@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Loaded modules in memory laid out by hand, the way a kernel has them and in ways that none has.
  */
+#include "guest/linux/module.h"
 #include "fake_linux.h"
+#include "guest/linux/naming.h"
+#include "guest/linux/unwind_info.h"
 
 #define BASE	    UINT64_C(0xffff888000000000)
 #define HEAD	    (BASE + 0x10)

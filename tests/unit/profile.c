@@ -225,7 +225,7 @@ static void test_processes(struct fixture *fixture, gconstpointer data G_GNUC_UN
 	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { OUTER } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, false);
 	assert_tree(profile, 0,
-		    "prog (10) 4 0\n.[broken] 4 0\n..libc.so+0x20 4 0\n...main 4 0\n"
+		    "prog (10) 4 0\n.[unreadable stack] 4 0\n..libc.so+0x20 4 0\n...main 4 0\n"
 		    "....inner 4 4\n"
 		    "prog (11) 3 0\n.main 3 3\n"
 		    "swapper (0) 2 0\n.outer 2 2\n"

@@ -60,9 +60,7 @@ static void test_late(void)
 {
 	struct fixture f = { .machine = fake_machine_new(&vms_arch_x86_64, 1) };
 	g_autoptr(GArray) no_files = g_array_new(FALSE, FALSE, 1);
-	struct vms_guest guest = { .machine = f.machine,
-				   .kind = VMS_GUEST_NONE,
-				   .symbol_files = no_files };
+	struct vms_guest guest = { .machine = f.machine, .symbol_files = no_files };
 	g_atomic_ref_count_init(&guest.refs);
 	fake_machine_set_brief_holds(f.machine);
 	fake_machine_set_hooks(f.machine, &(struct fake_hooks) { .regs = regs, .data = &f });

@@ -4,6 +4,7 @@
 #include "fake_machine.h"
 #include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -56,8 +57,8 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	};
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = &f->linux_guest,
+		.ops = &vms_linux_ops,
+		.system = &f->linux_guest,
 		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
 	};
 }
@@ -680,7 +681,7 @@ static void test_fp_damaged(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 static void test_bare(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	const uint64_t stack = 0x8000;
-	f->guest.kind = VMS_GUEST_NONE;
+	f->guest.system = NULL;
 	fake_machine_add_ram(f->machine, stack, STACK_SIZE);
 	vms_regs_set(&f->regs, RSP, stack + 0x100);
 	vms_regs_set(&f->regs, RBP, stack + 0x140);

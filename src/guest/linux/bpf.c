@@ -4,7 +4,7 @@
  * `bpf_kallsyms` (include/linux/bpf.h), which /proc/kallsyms shows as of module "bpf". Since
  * ecb60d1c670e ("bpf: Move lnode list node to struct bpf_ksym") (in v5.7).
  */
-#include "guest/linux/linux.h"
+#include "guest/linux/bpf.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
 #include <vmscope/log.h>

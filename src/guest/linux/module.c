@@ -4,10 +4,11 @@
  * module its parts in memory, its symbols as /proc/kallsyms shows them (kernel/module/kallsyms.c)
  * and its unwind table.
  */
+#include "guest/linux/module.h"
 #include "base/text.h"
-#include "guest/linux/linux.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
+#include "guest/linux/orc_load.h"
 #include "guest/linux/stamp.h"
 #include <stdlib.h>
 #include <vmscope/log.h>
@@ -598,8 +599,9 @@ bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error)
 	return read;
 }
 
-const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest)
+const GPtrArray *vms_linux_modules_list(const void *system)
 {
+	const struct vms_linux *guest = system;
 	return guest->modules ? guest->modules->list : NULL;
 }
 

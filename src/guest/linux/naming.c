@@ -4,7 +4,9 @@
  * programs come and go, and others take their place. So whoever keeps an address of theirs notes it
  * while they are there: from then on their names are kept, under a number.
  */
-#include "guest/linux/linux.h"
+#include "guest/linux/naming.h"
+#include "guest/linux/module.h"
+#include "guest/linux/trampoline.h"
 
 /* Bytes of symbols that are kept of code that may have gone. */
 #define NOTED_LIMIT (64u << 20)
@@ -100,8 +102,9 @@ static uint32_t number_of(struct vms_linux *guest, const struct noted_code *code
 	return codes->len;
 }
 
-uint32_t vms_linux_note_code(struct vms_linux *guest, uint64_t va)
+uint32_t vms_linux_note_code(void *system, uint64_t va)
 {
+	struct vms_linux *guest = system;
 	struct vms_symbol symbol;
 	if (!is_loaded(guest, va))
 		return 0;
@@ -116,9 +119,9 @@ uint32_t vms_linux_note_code(struct vms_linux *guest, uint64_t va)
 	return number;
 }
 
-bool vms_linux_locate_noted(struct vms_linux *guest, uint32_t number, uint64_t va,
-			    struct vms_location *ret)
+bool vms_linux_locate_noted(void *system, uint32_t number, uint64_t va, struct vms_location *ret)
 {
+	struct vms_linux *guest = system;
 	struct noted_code code = { 0 };
 	g_mutex_lock(&guest->lock);
 	if (guest->noted && number - 1 < guest->noted->codes->len)
@@ -131,8 +134,9 @@ bool vms_linux_locate_noted(struct vms_linux *guest, uint32_t number, uint64_t v
 	return true;
 }
 
-bool vms_linux_code_changed(const struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
+bool vms_linux_code_changed(const void *system, struct vms_memory *memory, uint64_t va)
 {
+	const struct vms_linux *guest = system;
 	return is_loaded(guest, va) &&
 	       (vms_linux_modules_changed(guest, memory) ||
 		(guest->bpf && vms_stamp_is_old(&guest->bpf_stamp, memory)));

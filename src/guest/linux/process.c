@@ -6,8 +6,8 @@
  * read again, which costs some six reads, and its name only if it is another area. An area that is
  * gone stays known until another takes its place: addresses seen in it are still to be named.
  */
+#include "guest/linux/process.h"
 #include "guest/linux/area.h"
-#include "guest/linux/linux.h"
 
 #define PROCESSES_LIMIT (1u << 20)
 #define NAMES_LIMIT	(64u << 20) /* bytes of all names of files */
@@ -100,8 +100,9 @@ static struct process *add_process(struct vms_linux_processes *processes, const 
 	return process;
 }
 
-const struct vms_process *vms_linux_process(struct vms_linux *guest, const struct vms_task *task)
+const struct vms_process *vms_linux_process(void *system, const struct vms_task *task)
 {
+	struct vms_linux *guest = system;
 	struct vms_linux_processes *processes = guest->processes;
 	struct process key = {
 		.process = { .pid = task->pid, .is_idle = task->is_idle },
@@ -116,8 +117,9 @@ const struct vms_process *vms_linux_process(struct vms_linux *guest, const struc
 	return &process->process;
 }
 
-const struct vms_process *vms_linux_process_get(struct vms_linux *guest, unsigned index)
+const struct vms_process *vms_linux_process_get(void *system, unsigned index)
 {
+	struct vms_linux *guest = system;
 	const GPtrArray *list = guest->processes->list;
 	g_mutex_lock(&guest->lock);
 	const struct process *process = index < list->len ? list->pdata[index] : NULL;
@@ -221,9 +223,10 @@ static void note_area(struct vms_linux *guest, struct process *process, uint64_t
 }
 
 /* Memory is read without the lock: a vCPU stands still for it, others shall not wait as well. */
-void vms_linux_note_address(struct vms_linux *guest, struct vms_memory *memory,
+void vms_linux_note_address(void *system, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
+	struct vms_linux *guest = system;
 	const struct vms_areas *areas = guest->processes->areas;
 	g_mutex_lock(&guest->lock);
 	struct process *noted = guest->processes->list->pdata[process->index];
@@ -271,9 +274,10 @@ static bool next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigne
 	return false;
 }
 
-bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigned *areas,
+bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret)
 {
+	struct vms_linux *guest = system;
 	const struct vms_areas *layout = guest->processes->areas;
 	struct vms_area area;
 	char name[VMS_AREA_NAME_SIZE];
@@ -293,8 +297,9 @@ bool vms_linux_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsi
 	return found;
 }
 
-uint64_t vms_linux_mappings_stamp(struct vms_linux *guest, uint64_t mm)
+uint64_t vms_linux_mappings_stamp(void *system, uint64_t mm)
 {
+	struct vms_linux *guest = system;
 	struct vms_linux_processes *processes = guest->processes;
 	if (!processes->areas)
 		return 0;

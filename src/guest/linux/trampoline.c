@@ -6,8 +6,8 @@
  * (map_entry_trampoline() in arch/arm64/mm/mmu.c). No symbol tells that address. A vCPU that
  * executes there shows it: it is code of the image, by its physical address, mapped again.
  */
-#include "guest/linux/kernel_image.h"
-#include "guest/linux/linux.h"
+#include "guest/linux/trampoline.h"
+#include "guest/linux/module.h"
 
 #define TRAMPOLINE "__entry_tramp_text_start"
 /* Pages before and behind the one that was seen; the kernel has room for 4 in all. */
@@ -80,8 +80,9 @@ static void extend(const struct vms_linux *guest, struct vms_memory *memory, str
 		part->end = next.end;
 }
 
-void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
+void vms_linux_note_trampoline(void *system, struct vms_memory *memory, uint64_t va)
 {
+	struct vms_linux *guest = system;
 	struct part part;
 	if (!guest->image_pa || __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE) ||
 	    (va >= guest->image && va < guest->image_end) || vms_linux_module_at(guest, va, NULL) ||
