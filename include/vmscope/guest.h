@@ -7,7 +7,7 @@
 #pragma once
 
 #include <vmscope/memory.h>
-#include <vmscope/symbol.h>
+#include <vmscope/symbolizer.h>
 
 G_BEGIN_DECLS
 
@@ -78,22 +78,15 @@ const char *vms_guest_vmcoreinfo(const struct vms_guest *guest);
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error);
 
-struct vms_process; /* below */
-
-/* What an address is called. Strings are owned by the guest. */
-struct vms_location {
-	const char *symbol; /* NULL when no symbol is known */
-	const char *module; /* kernel module, mapped file or symbol file; NULL: the kernel itself */
-	uint64_t offset;    /* from the symbol; from the file's begin where symbol is NULL */
-	uint64_t start;	    /* address of the symbol, where there is one */
-	uint64_t size;	    /* bytes of the symbol */
-	uint64_t part;	    /* address of the kernel module's part that it is in, or 0 */
-	const char *source; /* source file, or NULL */
-	unsigned line;
-};
 /*
- * Names `va`. `process` says whose address a user address is, NULL for kernel addresses.
- * Look-ups only in what was read before: never in guest memory, so it works afterwards.
+ * What the guest's addresses are called: what is known of its kernel and of its processes, by their
+ * index, and the symbol files that were added. Owned by the guest; whoever references it can name
+ * when the guest is gone. Another one where the guest is looked for again.
+ */
+struct vms_symbolizer *vms_guest_symbolizer(const struct vms_guest *guest);
+/*
+ * Names an address of the guest as it is now: in the kernel's half by what the kernel has loaded
+ * now, else of `process`, which may be NULL. Looks up what was read before, never in guest memory.
  * False when nothing at all is known of the address.
  */
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
@@ -124,8 +117,6 @@ bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error);
 const GPtrArray *vms_guest_modules(const struct vms_guest *guest);
 
 /* ---- tasks ------------------------------------------------------------ */
-
-#define VMS_COMM_SIZE 16
 
 struct vms_task {
 	uint64_t va;			  /* of its struct task_struct */
@@ -161,23 +152,15 @@ bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, s
 			 GError **error);
 
 /*
- * A process whose addresses are to be named later. The guest keeps one for every (pid, name,
- * mm) that it was asked for, and owns it. Kernel threads have a process without areas.
+ * The process of a task, whose addresses are to be named later: one for every (pid, name, mm) that
+ * was asked for, owned by the guest's symbolizer. Kernel threads have a process without mappings.
+ * NULL where no operating system was recognised.
  */
-struct vms_process {
-	uint32_t pid;
-	char comm[VMS_COMM_SIZE];
-	unsigned index; /* counts from 0, in the order of first sight */
-	bool is_idle;
-};
-/* NULL where no operating system was recognised. */
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task);
-/* The process with an index; NULL beyond the last. */
-const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index);
 /*
  * Learns, from the memory of a held guest, which file backs the user address `va` of `process`,
- * so that vms_guest_locate can tell later. Cheap when known already. Does nothing where `process`
- * is NULL or no operating system was recognised.
+ * so that the guest's symbolizer can tell later. Cheap when known already. Does nothing where
+ * `process` is NULL or no operating system was recognised.
  */
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);

@@ -4,15 +4,6 @@
 
 #include "guest/operations.h"
 
-/* A symbol file that was added. */
-struct vms_guest_symbols {
-	struct vms_symbol_file *file;
-	struct vms_symbol_table *table;
-	uint64_t base;	/* address of the file's begin */
-	bool is_kernel; /* it is the guest kernel's own */
-	bool is_placed; /* at an address that was given */
-};
-
 struct vms_guest {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
@@ -20,9 +11,9 @@ struct vms_guest {
 	void *system;			 /* what `ops` found, owned; NULL: nothing was recognised */
 	struct vms_guest_info info;	 /* strings owned by `system` */
 	char *why;
-	GArray *symbol_files;		  /* struct vms_guest_symbols, in the order of adding */
-	uint64_t looked_ns, look_took_ns; /* when it was last looked for, and for how long */
-	uint64_t resets;		  /* of the machine, when it was looked for, or told of */
+	struct vms_symbolizer *symbolizer; /* the one of `system`, or one without a kernel */
+	uint64_t looked_ns, look_took_ns;  /* when it was last looked for, and for how long */
+	uint64_t resets;		   /* of the machine, when it was looked for, or told of */
 };
 
 /* Was a system recognised, and has it this operation? */

@@ -4,13 +4,15 @@
 #include "guest/guest-private.h"
 #include "guest/kernel_code.h"
 #include "guest/linux/operations.h"
+#include "symbol/symbolizer-private.h"
 #include <vmscope/log.h>
 
-static void clear_symbols(void *data)
+/* Names by another one from now on, and by the symbol files that were added. */
+static void take_symbolizer(struct vms_guest *guest, struct vms_symbolizer *symbolizer)
 {
-	struct vms_guest_symbols *symbols = data;
-	vms_symbol_table_unref(symbols->table);
-	vms_symbol_file_close(symbols->file);
+	vms_symbolizer_exchange_files(symbolizer, guest->symbolizer);
+	vms_symbolizer_unref(guest->symbolizer);
+	guest->symbolizer = vms_symbolizer_ref(symbolizer);
 }
 
 static bool look(struct vms_guest *guest, GError **error)
@@ -21,8 +23,10 @@ static bool look(struct vms_guest *guest, GError **error)
 	guest->system = guest->ops->detect(guest->machine, &guest->why, &failure);
 	guest->looked_ns = vms_clock_now_ns();
 	guest->look_took_ns = guest->looked_ns - begin_ns;
-	if (guest->system)
+	if (guest->system) {
 		guest->why = guest->ops->describe(guest->system, &guest->info);
+		take_symbolizer(guest, guest->ops->symbolizer(guest->system));
+	}
 	if (failure)
 		g_propagate_error(error, failure);
 	return !failure;
@@ -36,8 +40,7 @@ struct vms_guest *vms_guest_detect_system(struct vms_machine *machine,
 	guest->machine = vms_machine_ref(machine);
 	guest->ops = ops;
 	guest->resets = vms_machine_resets(machine);
-	guest->symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
-	g_array_set_clear_func(guest->symbol_files, clear_symbols);
+	guest->symbolizer = vms_symbolizer_new();
 	return look(guest, error) ? g_steal_pointer(&guest) : NULL;
 }
 
@@ -65,30 +68,31 @@ bool vms_guest_take_reset(struct vms_guest *guest)
 }
 
 /* Adds another guest's symbol file. Where no kernel is known yet, nor is where its vmlinux lies. */
-static bool add_again(struct vms_guest *guest, const struct vms_guest_symbols *symbols,
+static bool add_again(struct vms_guest *guest, const struct vms_symbolizer_file *added,
 		      GError **error)
 {
-	if (symbols->is_kernel && !guest->system) {
+	if (added->is_kernel && !guest->system) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "the guest's kernel is not recognised any more");
 		return false;
 	}
 	struct vms_symbol_file *file =
-		vms_symbol_file_open(vms_symbol_file_path(symbols->file), error);
-	return file && vms_guest_add_symbols(guest, file,
-					     symbols->is_placed ? &symbols->base : NULL, error);
+		vms_symbol_file_open(vms_symbol_file_path(added->file), error);
+	return file &&
+	       vms_guest_add_symbols(guest, file, added->is_placed ? &added->base : NULL, error);
 }
 
 struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error)
 {
+	const GArray *files = vms_symbolizer_files(guest->symbolizer);
 	g_autoptr(vms_guest) anew = vms_guest_detect_other(guest, error);
-	for (guint i = 0; anew && i < guest->symbol_files->len; i++) {
-		const struct vms_guest_symbols *symbols =
-			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+	for (guint i = 0; anew && i < files->len; i++) {
+		const struct vms_symbolizer_file *file =
+			&g_array_index(files, struct vms_symbolizer_file, i);
 		g_autoptr(GError) failure = NULL;
-		if (!add_again(anew, symbols, &failure))
+		if (!add_again(anew, file, &failure))
 			vms_log(VMS_LOG_WARNING, "without the symbols of %s: %s",
-				vms_symbol_file_path(symbols->file), failure->message);
+				vms_symbol_file_path(file->file), failure->message);
 	}
 	return g_steal_pointer(&anew);
 }
@@ -120,11 +124,14 @@ void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other)
 	guest->info = other->info;
 	guest->why = other->why;
 	guest->resets = other->resets;
+	guest->symbolizer = other->symbolizer;
 	other->ops = old.ops;
 	other->system = old.system;
 	other->info = old.info;
 	other->why = old.why;
 	other->resets = old.resets;
+	other->symbolizer = old.symbolizer;
+	vms_symbolizer_exchange_files(guest->symbolizer, other->symbolizer);
 }
 
 struct vms_guest *vms_guest_ref(struct vms_guest *guest)
@@ -137,7 +144,7 @@ void vms_guest_unref(struct vms_guest *guest)
 {
 	if (!guest || !g_atomic_ref_count_dec(&guest->refs))
 		return;
-	g_array_unref(guest->symbol_files);
+	vms_symbolizer_unref(guest->symbolizer);
 	if (guest->system)
 		guest->ops->free(guest->system);
 	vms_machine_unref(guest->machine);
@@ -236,12 +243,6 @@ bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, s
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task)
 {
 	return VMS_GUEST_HAS(guest, process) ? guest->ops->process(guest->system, task) : NULL;
-}
-
-const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index)
-{
-	return VMS_GUEST_HAS(guest, process_get) ? guest->ops->process_get(guest->system, index)
-						 : NULL;
 }
 
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,

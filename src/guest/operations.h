@@ -3,8 +3,8 @@
  * What an operating system's part gives of a guest: one constant table of functions. guest.h says
  * what each of them does under the name of the public function that asks it. `system` is what
  * `detect` returned. A system leaves out (NULL) what it does not have: whoever asks then gets the
- * answer for what is not known (false, NULL, UNSUPPORTED). Only `detect`, `free` and `describe`
- * must be there.
+ * answer for what is not known (false, NULL, UNSUPPORTED). Only `detect`, `free`, `describe`
+ * and `symbolizer` must be there.
  */
 #pragma once
 
@@ -28,7 +28,11 @@ struct vms_guest_ops {
 	bool (*is_complete)(const void *system);
 	bool (*follow_tables)(void *system, GError **error);
 
-	/* ---- symbols of the kernel ---- */
+	/* ---- names ---- */
+
+	/* Not a new reference. The system tells it of the kernel, of what is loaded, and of
+	 * processes: their index is that of `process`. */
+	struct vms_symbolizer *(*symbolizer)(const void *system);
 
 	/* The addresses of its image. */
 	void (*image)(const void *system, uint64_t *start, uint64_t *end);
@@ -39,10 +43,6 @@ struct vms_guest_ops {
 	 * `*is_same` whether both were built together. */
 	bool (*is_own_file)(const void *system, const struct vms_symbol_file *file, uint64_t *bias,
 			    bool *is_same);
-	bool (*locate)(void *system, const struct vms_process *process, uint64_t va,
-		       struct vms_location *ret);
-	uint32_t (*note_code)(void *system, uint64_t va);
-	bool (*locate_noted)(void *system, uint32_t number, uint64_t va, struct vms_location *ret);
 	bool (*code_changed)(const void *system, struct vms_memory *memory, uint64_t va);
 	void (*note_kernel_pc)(void *system, struct vms_memory *memory, uint64_t va);
 	const char *(*vmcoreinfo)(const void *system);
@@ -62,7 +62,6 @@ struct vms_guest_ops {
 	bool (*task_layout)(const void *system, struct vms_task_layout *ret);
 	bool (*task_has)(void *system, uint64_t task, uint32_t pid, uint64_t mm);
 	const struct vms_process *(*process)(void *system, const struct vms_task *task);
-	const struct vms_process *(*process_get)(void *system, unsigned index);
 	void (*note_address)(void *system, struct vms_memory *memory,
 			     const struct vms_process *process, uint64_t va);
 	bool (*next_code)(void *system, uint64_t mm, uint64_t va, unsigned *areas,

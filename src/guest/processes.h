@@ -16,20 +16,14 @@ bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout
  */
 bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm);
 
-/* A part of a process's memory that may be executed. */
-struct vms_mapping {
-	uint64_t start, end; /* the end is outside */
-	uint64_t file;	     /* a number that tells files apart, as long as they are there; or 0 */
-	uint64_t offset;     /* in the file, of the start */
-	const char *name;    /* the file's path, "[vdso]", "[anon]" …; owned by the guest */
-};
 /* Areas of one address space: the kernel's default limit. */
 #define VMS_AREAS_LIMIT (1u << 16)
 /*
- * Reads the first of the address space `mm` (of a struct vms_task) that ends beyond `va`. The guest
- * may run: what it says may be torn then. Looks at `*areas` areas of any kind at most, and counts
- * them down: whoever lists all gives VMS_AREAS_LIMIT for the whole list. False when there is none
- * or it cannot be read. For any thread.
+ * Reads the first part with code of the address space `mm` (of a struct vms_task) that ends beyond
+ * `va`. The guest may run: what it says may be torn then. Looks at `*areas` areas of any kind at
+ * most, and counts them down: whoever lists all gives VMS_AREAS_LIMIT for the whole list. False
+ * when there is none or it cannot be read. `ret->name` is owned by the guest's symbolizer. For any
+ * thread.
  */
 bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret);

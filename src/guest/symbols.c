@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/symbols.h"
 #include "guest/guest-private.h"
-#include "guest/kernel_code.h"
+#include "symbol/symbolizer-private.h"
 #include <string.h>
 
 /* ---- symbols ---------------------------------------------------------- */
@@ -9,14 +9,14 @@
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error)
 {
-	struct vms_guest_symbols symbols = { .file = file, .is_placed = address != NULL };
+	GArray *files = vms_symbolizer_files(guest->symbolizer);
 	uint64_t bias = 0;
 	bool is_same = true;
-	if (VMS_GUEST_HAS(guest, is_own_file))
-		symbols.is_kernel = guest->ops->is_own_file(guest->system, file, &bias, &is_same);
+	const bool is_kernel = VMS_GUEST_HAS(guest, is_own_file) &&
+			       guest->ops->is_own_file(guest->system, file, &bias, &is_same);
 	if (address) {
 		bias = *address - vms_symbol_file_base(file);
-	} else if (symbols.is_kernel && !is_same) {
+	} else if (is_kernel && !is_same) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
 			    "cannot use the symbol file: it is the vmlinux of another kernel than "
 			    "the guest's %s",
@@ -25,57 +25,24 @@ bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file
 		return false;
 	}
 	vms_symbol_file_set_bias(file, bias);
-	symbols.base = vms_symbol_file_base(file) + bias;
-	symbols.table = vms_symbol_file_table(file);
-	g_array_append_val(guest->symbol_files, symbols);
+	vms_symbolizer_add_file(guest->symbolizer, file, is_kernel);
+	g_array_index(files, struct vms_symbolizer_file, files->len - 1).is_placed = address;
 	return true;
 }
 
-/* Adds what symbol files know: the name where there is none yet, and the line. */
-static bool locate_in_files(const struct vms_guest *guest, uint64_t va, struct vms_location *ret)
+struct vms_symbolizer *vms_guest_symbolizer(const struct vms_guest *guest)
 {
-	for (guint i = 0; i < guest->symbol_files->len; i++) {
-		const struct vms_guest_symbols *symbols =
-			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
-		struct vms_symbol symbol;
-		if (!vms_symbol_table_find(symbols->table, va, &symbol))
-			continue;
-		vms_symbol_file_line(symbols->file, va, &ret->source, &ret->line);
-		if (ret->symbol)
-			return true;
-		ret->symbol = symbol.name;
-		ret->module = symbols->is_kernel ? NULL : vms_symbol_table_module(symbols->table);
-		ret->offset = va - symbol.va;
-		ret->start = symbol.va;
-		ret->size = symbol.size;
-		return true;
-	}
-	return false;
-}
-
-uint32_t vms_guest_note_code(struct vms_guest *guest, uint64_t va)
-{
-	return VMS_GUEST_HAS(guest, note_code) ? guest->ops->note_code(guest->system, va) : 0;
-}
-
-bool vms_guest_locate_noted(struct vms_guest *guest, uint32_t number, uint64_t va,
-			    struct vms_location *ret)
-{
-	*ret = (struct vms_location) { 0 };
-	bool in_guest = VMS_GUEST_HAS(guest, locate_noted) &&
-			guest->ops->locate_noted(guest->system, number, va, ret);
-	bool in_files = locate_in_files(guest, va, ret);
-	return in_guest || in_files;
+	return guest->symbolizer;
 }
 
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
 		      struct vms_location *ret)
 {
-	*ret = (struct vms_location) { 0 };
-	bool in_guest =
-		VMS_GUEST_HAS(guest, locate) && guest->ops->locate(guest->system, process, va, ret);
-	bool in_files = locate_in_files(guest, va, ret);
-	return in_guest || in_files;
+	const bool in_kernel = vms_machine_arch(guest->machine)->is_kernel_address(va);
+	const uint32_t space = in_kernel ? VMS_KERNEL_SPACE
+			       : process ? process->index
+					 : VMS_NO_SPACE;
+	return vms_symbolizer_locate(guest->symbolizer, space, 0, va, ret);
 }
 
 /* Calls `each` for the symbols of a table called `name`, or all; their number. */
@@ -108,6 +75,7 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 				     void *data),
 			void *data)
 {
+	const GArray *files = vms_symbolizer_files(guest->symbolizer);
 	const struct vms_symbol_table *table = system_symbols(guest, 0);
 	const size_t in_kernel = table ? lookup_in_table(table, NULL, name, each, data) : 0;
 	size_t n = in_kernel;
@@ -118,9 +86,9 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 	}
 	for (unsigned i = 1; (table = system_symbols(guest, i)); i++)
 		n += lookup_in_table(table, vms_symbol_table_module(table), name, each, data);
-	for (guint i = 0; i < guest->symbol_files->len; i++) {
-		const struct vms_guest_symbols *symbols =
-			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+	for (guint i = 0; i < files->len; i++) {
+		const struct vms_symbolizer_file *symbols =
+			&g_array_index(files, struct vms_symbolizer_file, i);
 		/* The kernel's file repeats what the kernel says itself. */
 		if (symbols->is_kernel && in_kernel > 0)
 			continue;
@@ -134,12 +102,13 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
 						  uint64_t *end)
 {
+	const GArray *files = vms_symbolizer_files(guest->symbolizer);
 	struct vms_symbol_table *table = system_symbols(guest, 0);
 	if (!table || !guest->ops->image)
 		return NULL;
-	for (guint i = 0; i < guest->symbol_files->len; i++) {
-		const struct vms_guest_symbols *symbols =
-			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+	for (guint i = 0; i < files->len; i++) {
+		const struct vms_symbolizer_file *symbols =
+			&g_array_index(files, struct vms_symbolizer_file, i);
 		if (symbols->is_kernel && vms_symbol_table_count(table) == 0)
 			table = symbols->table;
 	}
@@ -150,9 +119,10 @@ struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest,
 struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, unsigned index,
 					       const char **name, uint64_t *base)
 {
-	for (guint i = 0; i < guest->symbol_files->len; i++) {
-		const struct vms_guest_symbols *symbols =
-			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+	const GArray *files = vms_symbolizer_files(guest->symbolizer);
+	for (guint i = 0; i < files->len; i++) {
+		const struct vms_symbolizer_file *symbols =
+			&g_array_index(files, struct vms_symbolizer_file, i);
 		if (symbols->is_kernel || index-- > 0)
 			continue;
 		*name = vms_symbol_table_module(symbols->table);
@@ -165,9 +135,10 @@ struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, un
 struct vms_symbol_table *vms_guest_symbol_file_offsets(const struct vms_guest *guest,
 						       const char *name)
 {
-	for (guint i = 0; i < guest->symbol_files->len; i++) {
-		const struct vms_guest_symbols *symbols =
-			&g_array_index(guest->symbol_files, struct vms_guest_symbols, i);
+	const GArray *files = vms_symbolizer_files(guest->symbolizer);
+	for (guint i = 0; i < files->len; i++) {
+		const struct vms_symbolizer_file *symbols =
+			&g_array_index(files, struct vms_symbolizer_file, i);
 		if (!symbols->is_kernel &&
 		    strcmp(vms_symbol_table_module(symbols->table), name) == 0)
 			return vms_symbol_file_offsets(symbols->file);

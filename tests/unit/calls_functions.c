@@ -31,14 +31,14 @@ static void set_up(struct fixture *f, gconstpointer data)
 		.machine = f->machine,
 		.ops = &vms_linux_ops,
 		.system = &f->linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.symbolizer = vms_symbolizer_new(),
 	};
 }
 
 static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	g_clear_pointer(&f->functions, g_array_unref);
-	g_array_unref(f->guest.symbol_files);
+	vms_symbolizer_unref(f->guest.symbolizer);
 	vms_symbol_table_unref(f->linux_guest.symbols);
 	vms_machine_unref(f->machine);
 }

@@ -5,11 +5,8 @@
 #define MAX_VCPUS 8
 
 struct symbol {
-	const char *name, *module, *source;
+	struct vms_symbol_table *table; /* of this one */
 	uint64_t va, size;
-	unsigned line;
-	uint32_t loaded; /* number of its module's code; 0: it stays for ever */
-	bool is_gone;
 };
 
 struct script {
@@ -40,9 +37,9 @@ struct owner {
 struct fake {
 	struct vms_guest_ops ops; /* first */
 	const struct vms_arch *arch;
-	GArray *symbols; /* struct symbol */
+	struct vms_symbolizer *symbolizer;
+	GArray *loaded; /* struct symbol, of modules */
 	guint n_known;
-	GPtrArray *processes;
 	GArray *currents; /* struct current */
 	struct vms_symbol_table *kernel;
 	uint64_t kernel_start, kernel_end;
@@ -57,7 +54,6 @@ struct fake {
 	bool is_incomplete;	  /* more of it will be known later */
 	struct vms_module *later; /* a module that the next refresh finds, or NULL */
 	unsigned table_follows;	  /* how often its page tables were followed */
-	uint32_t unloads;
 };
 
 /* What is found next, or NULL. */
@@ -132,44 +128,27 @@ static const char *get_vmcoreinfo(const void *system)
 	return ((const struct fake *)system)->vmcoreinfo;
 }
 
-/* The symbol at `va` of the code with that number, or where it is 0 of what is there now; or NULL.
- */
-static const struct symbol *symbol_at(const struct fake *fake, uint32_t loaded, uint64_t va)
+static struct vms_symbolizer *get_symbolizer(const void *system)
 {
-	for (guint i = 0; i < MIN(fake->symbols->len, fake->n_known); i++) {
-		const struct symbol *symbol = &g_array_index(fake->symbols, struct symbol, i);
-		if (va >= symbol->va && va - symbol->va < symbol->size &&
-		    (loaded ? symbol->loaded == loaded : !symbol->is_gone))
-			return symbol;
+	return ((const struct fake *)system)->symbolizer;
+}
+
+/* As much as is known. */
+static void tell_loaded(const struct fake *fake)
+{
+	g_autoptr(GArray) loaded = g_array_new(FALSE, FALSE, sizeof(struct vms_mapping));
+	for (guint i = 0; i < MIN(fake->loaded->len, fake->n_known); i++) {
+		const struct symbol *symbol = &g_array_index(fake->loaded, struct symbol, i);
+		const struct vms_mapping mapping = {
+			.start = symbol->va,
+			.end = symbol->va + symbol->size,
+			.symbols = symbol->table,
+			.kind = VMS_MAPPING_MODULE,
+		};
+		g_array_append_val(loaded, mapping);
 	}
-	return NULL;
-}
-
-static uint32_t note_code(void *system, uint64_t va)
-{
-	const struct symbol *symbol = symbol_at(system, 0, va);
-	return symbol ? symbol->loaded : 0;
-}
-
-static bool locate_noted(void *system, uint32_t number, uint64_t va, struct vms_location *ret)
-{
-	const struct symbol *symbol = symbol_at(system, number, va);
-	if (!symbol)
-		return false;
-	ret->symbol = symbol->name;
-	ret->module = symbol->module;
-	ret->offset = va - symbol->va;
-	ret->start = symbol->name ? symbol->va : 0;
-	ret->part = symbol->loaded ? symbol->va & ~(uint64_t)0xfff : 0;
-	ret->source = symbol->source;
-	ret->line = symbol->line - (va == symbol->va);
-	return true;
-}
-
-static bool locate(void *system, const struct vms_process *process G_GNUC_UNUSED, uint64_t va,
-		   struct vms_location *ret)
-{
-	return locate_noted(system, 0, va, ret);
+	vms_symbolizer_load(fake->symbolizer, (struct vms_mapping *)(void *)loaded->data,
+			    loaded->len);
 }
 
 static bool refresh_modules(void *system, GError **error G_GNUC_UNUSED)
@@ -180,6 +159,7 @@ static bool refresh_modules(void *system, GError **error G_GNUC_UNUSED)
 		g_ptr_array_add(fake->modules, g_steal_pointer(&fake->later));
 	if (fake->refreshes == fake->all_known_at)
 		fake->n_known = G_MAXUINT;
+	tell_loaded(fake);
 	return true;
 }
 
@@ -201,12 +181,6 @@ static bool get_current(void *system, struct vms_memory *memory G_GNUC_UNUSED,
 		return true;
 	}
 	return false;
-}
-
-static const struct vms_process *get_process(void *system, unsigned index)
-{
-	const GPtrArray *processes = ((const struct fake *)system)->processes;
-	return index < processes->len ? g_ptr_array_index(processes, index) : NULL;
 }
 
 static bool next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas G_GNUC_UNUSED,
@@ -255,17 +229,14 @@ static const struct vms_guest_ops fake_ops = {
 	.describe = describe,
 	.is_complete = is_complete,
 	.follow_tables = follow_tables,
+	.symbolizer = get_symbolizer,
 	.image = get_image,
 	.symbols = get_symbols,
-	.locate = locate,
-	.note_code = note_code,
-	.locate_noted = locate_noted,
 	.vmcoreinfo = get_vmcoreinfo,
 	.refresh_modules = refresh_modules,
 	.modules = get_modules,
 	.current = get_current,
 	.task_has = task_has,
-	.process_get = get_process,
 	.next_code = next_code,
 	.mappings_stamp = get_stamp,
 };
@@ -277,10 +248,10 @@ struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kin
 	struct fake *fake = g_new0(struct fake, 1);
 	fake->ops = fake_ops;
 	fake->arch = vms_machine_arch(machine);
-	fake->symbols = g_array_new(FALSE, FALSE, sizeof(struct symbol));
+	fake->symbolizer = vms_symbolizer_new();
+	fake->loaded = g_array_new(FALSE, FALSE, sizeof(struct symbol));
 	fake->n_known = G_MAXUINT;
 	fake->currents = g_array_new(FALSE, FALSE, sizeof(struct current));
-	fake->processes = g_ptr_array_new_with_free_func(g_free);
 	fake->modules = g_ptr_array_new_with_free_func(free_module);
 	fake->code = g_array_new(FALSE, FALSE, sizeof(struct code));
 	fake->stamps = g_array_new(FALSE, FALSE, sizeof(struct stamp));
@@ -321,46 +292,31 @@ void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char
 			   uint64_t va, uint64_t size)
 {
 	struct fake *fake = fake_of(guest);
-	struct symbol symbol = { .name = name, .module = module, .va = va, .size = size };
-	if (module && fake->arch->is_kernel_address(va))
-		symbol.loaded = fake->unloads + 1;
-	g_array_append_val(fake->symbols, symbol);
-}
-
-void fake_guest_unload(struct vms_guest *guest)
-{
-	struct fake *fake = fake_of(guest);
-	fake->unloads++;
-	for (guint i = 0; i < fake->symbols->len; i++) {
-		struct symbol *symbol = &g_array_index(fake->symbols, struct symbol, i);
-		symbol->is_gone = symbol->loaded > 0;
+	struct symbol symbol = { vms_symbol_table_new(module), va, size };
+	vms_symbol_table_add(symbol.table, name, va, size, 't');
+	vms_symbol_table_finish(symbol.table, va + size);
+	if (module) {
+		g_array_append_val(fake->loaded, symbol);
+		tell_loaded(fake);
+		return;
 	}
-}
-
-void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
-			   unsigned line)
-{
-	struct fake *fake = fake_of(guest);
-	for (guint i = 0; i < fake->symbols->len; i++) {
-		struct symbol *symbol = &g_array_index(fake->symbols, struct symbol, i);
-		if (g_strcmp0(symbol->name, name) == 0) {
-			symbol->source = source;
-			symbol->line = line;
-		}
-	}
+	const struct vms_mapping mapping = {
+		.start = va,
+		.end = va + size,
+		.offset = va,
+		.symbols = symbol.table,
+		.kind = VMS_MAPPING_KERNEL,
+	};
+	vms_symbolizer_map(fake->symbolizer, VMS_KERNEL_SPACE, &mapping);
+	vms_symbol_table_unref(symbol.table);
 }
 
 const struct vms_process *fake_guest_add_process(struct vms_guest *guest, const char *comm,
 						 uint32_t pid, bool is_idle)
 {
-	struct fake *fake = fake_of(guest);
-	struct vms_process *process = g_new0(struct vms_process, 1);
-	process->pid = pid;
-	process->is_idle = is_idle;
-	process->index = fake->processes->len;
-	g_strlcpy(process->comm, comm, sizeof(process->comm));
-	g_ptr_array_add(fake->processes, process);
-	return process;
+	struct vms_process process = { .pid = pid, .is_idle = is_idle };
+	g_strlcpy(process.comm, comm, sizeof(process.comm));
+	return vms_symbolizer_add_space(fake_of(guest)->symbolizer, &process);
 }
 
 unsigned fake_guest_refreshes(const struct vms_guest *guest)
@@ -373,6 +329,7 @@ void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known)
 	struct fake *fake = fake_of(guest);
 	fake->n_known = known;
 	fake->all_known_at = fake->refreshes + 2;
+	tell_loaded(fake);
 }
 
 void fake_guest_set_samples(struct vms_guest *guest, unsigned vcpu,

@@ -10,14 +10,9 @@
 #include <vmscope/unwind.h>
 
 struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kind kind);
-/* `module` NULL: the kernel's own. `name` NULL: a mapped file or module without symbols. */
+/* A function of the kernel's; `module` NULL: its own. */
 void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char *module,
 			   uint64_t va, uint64_t size);
-/* The modules that have symbols so far go. What was noted of their code keeps its names. */
-void fake_guest_unload(struct vms_guest *guest);
-/* The source line of all of the symbol's code is `line`, of its first byte `line` - 1. */
-void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
-			   unsigned line);
 const struct vms_process *fake_guest_add_process(struct vms_guest *guest, const char *comm,
 						 uint32_t pid, bool is_idle);
 /* The thread of whatever vCPU has the stack pointer `sp`; the others' are unknown. */
@@ -26,7 +21,8 @@ void fake_guest_add_current(struct vms_guest *guest, uint64_t sp, uint32_t tid, 
 void fake_guest_set_vmcoreinfo(struct vms_guest *guest, const char *text);
 /* How often modules were read anew. */
 unsigned fake_guest_refreshes(const struct vms_guest *guest);
-/* Only so many symbols are known until modules are read for the second time from now on. */
+/* Only so many symbols of modules are known until modules are read for the second time from now on.
+ */
 void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known);
 
 /* A guest in which nothing was recognised is one of Linux when it is looked for again. */

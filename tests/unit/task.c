@@ -257,7 +257,8 @@ static void test_record(struct fixture *f, const void *data)
 {
 	struct vms_guest guest = { .machine = f->machine,
 				   .ops = &vms_linux_ops,
-				   .system = f->guest };
+				   .system = f->guest,
+				   .symbolizer = f->guest->symbolizer };
 	g_autoptr(vms_memory) memory = vms_memory_new(f->machine, fake_machine_regs(f->machine, 1));
 	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
 	struct vms_regs *regs = fake_machine_regs(f->machine, 1);
@@ -274,7 +275,8 @@ static void test_record(struct fixture *f, const void *data)
 	g_assert_cmpuint(record->vcpu, ==, 1);
 	g_assert_cmpuint(record->pid, ==, 1);
 	g_assert_cmpuint(record->tid, ==, 4);
-	g_assert_cmpstr(vms_guest_process_get(&guest, record->space)->comm, ==, "first");
+	g_assert_cmpstr(vms_symbolizer_process(f->guest->symbolizer, record->space)->comm, ==,
+			"first");
 	g_assert_cmpuint(record->stack.n, >, 0);
 }
 

@@ -3,6 +3,7 @@
 #include "arch/x86_64.h"
 #include "fake_machine.h"
 #include "guest/guest-private.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/linux.h"
 #include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
@@ -59,7 +60,7 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		.machine = f->machine,
 		.ops = &vms_linux_ops,
 		.system = &f->linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.symbolizer = vms_symbolizer_new(),
 	};
 }
 
@@ -67,7 +68,7 @@ static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	vms_orc_free(f->linux_guest.orc);
 	vms_symbol_table_unref(f->linux_guest.symbols);
-	g_array_unref(f->guest.symbol_files);
+	vms_symbolizer_unref(f->guest.symbolizer);
 	vms_memory_free(f->memory);
 	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
 	vms_machine_unref(f->machine);
@@ -302,6 +303,8 @@ static void test_prologue(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	vms_symbol_table_add(f->linux_guest.symbols, "large", TEXT, 0, 'T');
 	vms_symbol_table_add(f->linux_guest.symbols, "with_rbp", TEXT + 64, 0, 'T');
 	vms_symbol_table_finish(f->linux_guest.symbols, TEXT_END);
+	f->linux_guest.symbolizer = f->guest.symbolizer;
+	vms_linux_map_image(&f->linux_guest);
 	memcpy(fake_machine_at(f->machine, TEXT), large, sizeof(large));
 	memcpy(fake_machine_at(f->machine, TEXT + 64), with_rbp, sizeof(with_rbp));
 	memcpy(fake_machine_at(f->machine, caller - sizeof(call)), call, sizeof(call));

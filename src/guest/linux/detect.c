@@ -5,12 +5,11 @@
  */
 #include "guest/linux/detect.h"
 #include "base/clock.h"
-#include "guest/linux/bpf.h"
 #include "guest/linux/hidden.h"
 #include "guest/linux/kallsyms.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/module.h"
-#include "guest/linux/naming.h"
 #include "guest/linux/orc_load.h"
 #include "guest/linux/process.h"
 #include "guest/linux/task.h"
@@ -236,8 +235,7 @@ static void load_tasks_and_modules(struct vms_linux *guest)
 	guest->tasks = vms_linux_tasks_new(guest);
 	guest->processes = vms_linux_processes_new(guest);
 	guest->modules = vms_linux_modules_new(guest);
-	vms_linux_bpf_refresh(guest);
-	if (guest->modules && !vms_linux_modules_refresh(guest, &error))
+	if (!vms_linux_refresh_code(guest, &error) && guest->modules)
 		vms_linux_note_missing(guest, error->message);
 }
 
@@ -268,8 +266,10 @@ static struct vms_linux *load(struct vms_machine *machine, const struct vms_linu
 		guest->found_by = found_by;
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
 		guest->read_image = image.is_complete ? &image : NULL;
+		guest->symbolizer = vms_symbolizer_new();
 		load_symbols(guest, &image);
 		load_text(guest);
+		vms_linux_map_image(guest);
 		vms_linux_find_image_pa(guest, pages);
 		vms_linux_find_hidden(guest, &image);
 		load_banner(guest, &image);
@@ -537,7 +537,7 @@ void vms_linux_free(void *system)
 	if (!guest)
 		return;
 	vms_symbol_table_unref(guest->bpf);
-	vms_linux_noted_free(guest->noted);
+	vms_symbolizer_unref(guest->symbolizer);
 	vms_linux_modules_free(guest->modules);
 	vms_linux_processes_free(guest->processes);
 	vms_linux_tasks_free(guest->tasks);

@@ -6,7 +6,7 @@
  * the log; the rest works. Functions that take the guest as `system` (void *) are operations: see
  * guest/operations.h.
  *
- * Threads: `lock` guards what changes after detection (modules, processes, areas). All else is
+ * Threads: `lock` guards what changes after detection (modules, processes). All else is
  * constant then.
  */
 #pragma once
@@ -24,9 +24,10 @@ struct vms_linux {
 	/* Kernel memory through the kernel's own page tables; for the detecting thread, or under
 	 * lock. */
 	struct vms_memory *memory;
-	bool has_own_tables;		  /* not those that a vCPU used when it was found */
-	struct vms_symbol_table *symbols; /* kallsyms of the kernel itself */
-	uint64_t image, image_end;	  /* where the kernel is mapped: _text, _end */
+	bool has_own_tables;		   /* not those that a vCPU used when it was found */
+	struct vms_symbolizer *symbolizer; /* what its addresses are called */
+	struct vms_symbol_table *symbols;  /* kallsyms of the kernel itself */
+	uint64_t image, image_end;	   /* where the kernel is mapped: _text, _end */
 	const struct vms_kernel_image *read_image; /* its bytes, while it is detected; or NULL */
 	struct {
 		uint64_t begin, end;
@@ -35,7 +36,7 @@ struct vms_linux {
 	uint64_t image_pa; /* aarch64: physical address of the image's begin; 0: unknown */
 	struct {
 		uint64_t va; /* atomic, set last; 0: not seen yet */
-		uint64_t size, in_image;
+		uint64_t size;
 	} trampoline;		 /* trampoline.c: code of the image that runs at another address */
 	uint64_t pt_regs_record; /* aarch64: offset of the frame record in struct pt_regs */
 	GHashTable *variables; /* hidden.c: addresses by name, as uint64_t; NULL: none are hidden */
@@ -52,7 +53,6 @@ struct vms_linux {
 	struct vms_linux_modules *modules;     /* module.c */
 	struct vms_linux_tasks *tasks;	       /* task.c: offsets and the per-CPU bases */
 	struct vms_linux_processes *processes; /* process.c: processes and their areas */
-	struct vms_linux_noted *noted;	       /* naming.c: names of code that may go; or NULL */
 	GMutex lock;
 };
 

@@ -651,6 +651,23 @@ const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest,
 	return &placed->module->module;
 }
 
+void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mappings)
+{
+	const struct vms_linux_modules *modules = guest->modules;
+	for (guint i = 0; modules && i < modules->regions->len; i++) {
+		const struct placed_region *placed =
+			&g_array_index(modules->regions, struct placed_region, i);
+		const struct vms_mapping mapping = {
+			.start = placed->region.va,
+			.end = placed->region.va + placed->region.size,
+			.offset = placed->region.va,
+			.symbols = placed->module->module.symbols,
+			.kind = VMS_MAPPING_MODULE,
+		};
+		g_array_append_val(mappings, mapping);
+	}
+}
+
 /* ---- the part --------------------------------------------------------- */
 
 /*

@@ -19,3 +19,5 @@ const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint
 /* The same; where the part of it begins that `va` lies in, and whether that is code. */
 const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest, uint64_t va,
 						  uint64_t *part, bool *is_text);
+/* Adds every part to an array of struct vms_mapping. Under the lock. */
+void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mappings);

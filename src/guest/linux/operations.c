@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/operations.h"
-#include "guest/linux/bpf.h"
 #include "guest/linux/clock.h"
 #include "guest/linux/detect.h"
 #include "guest/linux/dmesg.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/module.h"
-#include "guest/linux/naming.h"
 #include "guest/linux/process.h"
 #include "guest/linux/task.h"
 #include "guest/linux/timer.h"
@@ -46,6 +45,11 @@ static bool is_complete(const void *system)
 	return guest->has_own_tables && !guest->missing && guest->tasks && guest->modules;
 }
 
+static struct vms_symbolizer *get_symbolizer(const void *system)
+{
+	return ((const struct vms_linux *)system)->symbolizer;
+}
+
 static void get_image(const void *system, uint64_t *start, uint64_t *end)
 {
 	const struct vms_linux *guest = system;
@@ -64,21 +68,6 @@ static const char *get_vmcoreinfo(const void *system)
 	return ((const struct vms_linux *)system)->vmcoreinfo;
 }
 
-static bool locate(void *system, const struct vms_process *process, uint64_t va,
-		   struct vms_location *ret)
-{
-	struct vms_linux *guest = system;
-	if (guest->arch->is_kernel_address(va))
-		return vms_linux_locate_kernel(guest, va, ret);
-	return process && vms_linux_locate_user(guest, process, va, &ret->module, &ret->offset);
-}
-
-static bool refresh_modules(void *system, GError **error)
-{
-	vms_linux_bpf_refresh(system);
-	return vms_linux_modules_refresh(system, error);
-}
-
 const struct vms_guest_ops vms_linux_ops = {
 	.kind = VMS_GUEST_LINUX,
 	.detect = vms_linux_detect,
@@ -87,17 +76,15 @@ const struct vms_guest_ops vms_linux_ops = {
 	.is_complete = is_complete,
 	.follow_tables = vms_linux_follow_tables,
 
+	.symbolizer = get_symbolizer,
 	.image = get_image,
 	.symbols = get_symbols,
 	.is_own_file = vms_linux_is_own_file,
-	.locate = locate,
-	.note_code = vms_linux_note_code,
-	.locate_noted = vms_linux_locate_noted,
 	.code_changed = vms_linux_code_changed,
 	.note_kernel_pc = vms_linux_note_trampoline,
 	.vmcoreinfo = get_vmcoreinfo,
 
-	.refresh_modules = refresh_modules,
+	.refresh_modules = vms_linux_refresh_code,
 	.modules = vms_linux_modules_list,
 
 	.current = vms_linux_current,
@@ -106,7 +93,6 @@ const struct vms_guest_ops vms_linux_ops = {
 	.task_layout = vms_linux_task_layout,
 	.task_has = vms_linux_task_has,
 	.process = vms_linux_process,
-	.process_get = vms_linux_process_get,
 	.note_address = vms_linux_note_address,
 	.next_code = vms_linux_next_code,
 	.mappings_stamp = vms_linux_mappings_stamp,

@@ -8,10 +8,8 @@
 void vms_linux_find_image_pa(struct vms_linux *guest, const GArray *pages);
 /*
  * Learns from `memory`, of a vCPU that executes the kernel at `va`, where the entry trampoline is
- * mapped a second time. For any thread.
+ * mapped a second time, and tells the symbolizer: without a symbol of its own by its begin. For
+ * any thread.
  */
 void vms_linux_note_trampoline(void *system, struct vms_memory *memory, uint64_t va);
 bool vms_linux_in_trampoline(const struct vms_linux *guest, uint64_t va);
-/* Names an address there, without a symbol of its own by the trampoline's begin. */
-bool vms_linux_locate_trampoline(const struct vms_linux *guest, uint64_t va,
-				 struct vms_location *ret);
