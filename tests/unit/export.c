@@ -19,19 +19,18 @@ struct fixture {
 	struct vms_guest *guest;
 	struct vms_sample_report *report;
 	struct fake_sample samples[N_VCPUS];
-	unsigned begin_line; /* of the driver's code */
+	struct self_file driver; /* its code's lines */
 };
 
 static void set_up(struct fixture *fixture, gconstpointer leaf_first)
 {
-	uint64_t base;
 	fixture->machine = fake_machine_new(&vms_arch_x86_64, N_VCPUS);
 	fixture->guest = fake_guest_new(fixture->machine, VMS_GUEST_LINUX);
 	fake_guest_add_symbol(fixture->guest, "outer", NULL, OUTER, 0x100);
 	fake_guest_add_symbol(fixture->guest, "inner;\n", NULL, INNER, 0x100);
 	fake_guest_add_symbol(fixture->guest, "probe", "driver", DRIVER, 0x100);
-	struct vms_symbol_file *file = self_file_open(DRIVER, &base, &fixture->begin_line);
-	g_assert_true(vms_guest_add_symbols(fixture->guest, file, &base, NULL));
+	struct vms_symbol_file *file = self_file_open(DRIVER, &fixture->driver);
+	g_assert_true(vms_guest_add_symbols(fixture->guest, file, &fixture->driver.base, NULL));
 	const struct vms_process *process = fake_guest_add_process(fixture->guest, "sh", 7, false);
 	fixture->samples[0] =
 		(struct fake_sample) { .process = process,
@@ -160,7 +159,7 @@ static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 		"            1 100.00%% probe (driver) [0xffff900000000000] " SELF_FILE_SOURCE
 		":%u\n"
 		"\n",
-		fixture->begin_line);
+		fixture->driver.begin);
 	assert_contains(text, stack);
 	assert_contains(text, "idle 100.00%, ");
 	assert_contains(text, "kernel stacks complete 0.00% of 1, 1 truncated\n");
@@ -172,17 +171,18 @@ static void test_text_by_address(struct fixture *fixture, gconstpointer data G_G
 	g_autofree char *text =
 		export(fixture, "text", VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS);
 	assert_contains(text, ", percentages of all vCPUs' samples\n");
-	assert_contains(
-		text,
-		"\n3 75.00% sh (7)\n"
-		"    2 50.00% outer+0x5 (vmlinux) [0xffff800000001005]\n"
-		"        1 25.00% inner;?+0x2 (vmlinux) [0xffff800000001102]\n"
-		"        1 25.00% inner;?+0x4 (vmlinux) [0xffff800000001104]\n"
-		"    1 25.00% [truncated]\n"
-		"        1 25.00% [0x400001]\n"
-		"            1 25.00% probe+0x20 (driver) [0xffff900000000020] " SELF_FILE_SOURCE
-		":" G_STRINGIFY(SELF_FILE_LINE) "\n"
-						"1 25.00% [idle]\n\n");
+	g_autofree char *tree = g_strdup_printf(
+		"\n3 75.00%% sh (7)\n"
+		"    2 50.00%% outer+0x5 (vmlinux) [0xffff800000001005]\n"
+		"        1 25.00%% inner;?+0x2 (vmlinux) [0xffff800000001102]\n"
+		"        1 25.00%% inner;?+0x4 (vmlinux) [0xffff800000001104]\n"
+		"    1 25.00%% [truncated]\n"
+		"        1 25.00%% [0x400001]\n"
+		"            1 25.00%% probe+0x80 (driver) [0xffff900000000080] " SELF_FILE_SOURCE
+		":%u\n"
+		"1 25.00%% [idle]\n\n",
+		fixture->driver.later);
+	assert_contains(text, tree);
 	/* The functions are functions all the same. */
 	assert_contains(text, "         2  50.00%          2  50.00%  inner;? (vmlinux) "
 			      "[0xffff800000001100]\n");
@@ -259,7 +259,7 @@ static void test_folded(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	static const char *const each[] = { "vCPU 0;sh (7);outer+0x5;inner:?+0x2 1",
 					    "vCPU 1;sh (7);outer+0x5;inner:?+0x4 1",
 					    "vCPU 2;[idle] 1",
-					    "vCPU 3;sh (7);[truncated];0x400001;probe+0x20 1" };
+					    "vCPU 3;sh (7);[truncated];0x400001;probe+0x80 1" };
 	g_autofree char *all = export(fixture, "folded", VMS_PROFILE_MERGE_VCPUS);
 	assert_lines(all, merged, G_N_ELEMENTS(merged));
 	g_autofree char *by_vcpu = export(fixture, "folded", VMS_PROFILE_BY_ADDRESS);

@@ -226,9 +226,8 @@ static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 /* The line of a function is that of its begin; of an address, its own. */
 static void test_source(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	uint64_t base;
-	unsigned begin;
-	vms_symbolizer_add_file(fixture->symbolizer, self_file_open(OUTER, &base, &begin), false);
+	struct self_file lines;
+	vms_symbolizer_add_file(fixture->symbolizer, self_file_open(OUTER, &lines), false);
 	add(fixture, 0, false, 1, &(struct sample) { .frames = { { OUTER + SELF_FILE_LATER } } });
 	g_autoptr(vms_profile) by_function = make(fixture, 0, false);
 	const struct vms_label *label = vms_profile_label(by_function, 0);
@@ -236,11 +235,11 @@ static void test_source(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	g_assert_cmpstr(label->module, ==, NULL);
 	g_assert_cmphex(label->va, ==, OUTER);
 	g_assert_cmpstr(label->source, ==, SELF_FILE_SOURCE);
-	g_assert_cmpuint(label->line, ==, begin);
+	g_assert_cmpuint(label->line, ==, lines.begin);
 	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, false);
 	label = vms_profile_label(by_address, 0);
 	g_assert_cmphex(label->va, ==, OUTER + SELF_FILE_LATER);
-	g_assert_cmpuint(label->line, ==, SELF_FILE_LINE);
+	g_assert_cmpuint(label->line, ==, lines.later);
 }
 
 /* A call as a function's last instruction returns to the next function. */

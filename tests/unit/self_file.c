@@ -3,7 +3,7 @@
 
 void two_lines(void);
 
-struct vms_symbol_file *self_file_open(uint64_t va, uint64_t *base, unsigned *begin)
+struct vms_symbol_file *self_file_open(uint64_t va, struct self_file *ret)
 {
 	g_autoptr(GError) error = NULL;
 	struct vms_symbol_file *file = vms_symbol_file_open("/proc/self/exe", &error);
@@ -12,16 +12,17 @@ struct vms_symbol_file *self_file_open(uint64_t va, uint64_t *base, unsigned *be
 	g_assert_no_error(error);
 	g_assert_true(vms_symbol_file_lookup(file, "two_lines", &in_file));
 	vms_symbol_file_set_bias(file, va - in_file);
-	*base = vms_symbol_file_base(file) + va - in_file;
-	g_assert_true(vms_symbol_file_line(file, va, &source, begin));
-	g_assert_cmpuint(*begin, <, SELF_FILE_LINE);
+	ret->base = vms_symbol_file_base(file) + va - in_file;
+	g_assert_true(vms_symbol_file_line(file, va, &source, &ret->begin));
+	g_assert_true(vms_symbol_file_line(file, va + SELF_FILE_LATER, &source, &ret->later));
+	g_assert_cmpuint(ret->begin, <, ret->later);
 	return file;
 }
 
 /* Whether a function begins with code of its own, the compiler decides. */
-#line 39 SELF_FILE_SOURCE
+#line 1 SELF_FILE_SOURCE
 void two_lines(void)
 {
 	__asm__ volatile("nop");
-	__asm__ volatile(".skip 64, 0x90");
+	__asm__ volatile(".skip 512, 0x90");
 }

@@ -4,13 +4,15 @@
 
 #include <vmscope/symbol.h>
 
-/* Source of a function of two lines and more: its begin is of another than its byte LATER. */
+/* Source of a function of several lines. */
 #define SELF_FILE_SOURCE "/two/lines.c"
-#define SELF_FILE_LATER	 0x20
-#define SELF_FILE_LINE	 42 /* of that byte */
+#define SELF_FILE_LATER	 0x80 /* its byte that is of another line than its begin */
 
-/*
- * The file, placed so that this function lies at `va`. `*base` is where the file begins then,
- * `*begin` the line of the function's begin.
- */
-struct vms_symbol_file *self_file_open(uint64_t va, uint64_t *base, unsigned *begin);
+/* Where the file begins, and the lines of the function's begin and of that byte. */
+struct self_file {
+	uint64_t base;
+	unsigned begin, later;
+};
+
+/* The file, placed so that this function lies at `va`. */
+struct vms_symbol_file *self_file_open(uint64_t va, struct self_file *ret);
