@@ -15,18 +15,17 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	GError *loss = NULL;
 	bool read = vms_guest_refresh_modules(session->guest, &loss);
-	const GPtrArray *modules = vms_guest_modules(session->guest);
-	if (!read && (!modules || modules->len == 0)) {
+	size_t n;
+	const struct vms_module *const *modules = vms_guest_modules(session->guest, &n);
+	if (!read && n == 0) {
 		g_propagate_error(error, loss);
 		return false;
 	}
 	if (!read)
 		session_note_loss(session, loss);
-	for (size_t i = 0; i < modules->len; i++) {
-		const struct vms_module *module = modules->pdata[i];
-		vms_table_add(table, module->name, module->text, module->size,
-			      (uint64_t)vms_symbol_table_count(module->symbols));
-	}
+	for (size_t i = 0; i < n; i++)
+		vms_table_add(table, modules[i]->name, modules[i]->text, modules[i]->size,
+			      (uint64_t)vms_symbol_table_count(modules[i]->symbols));
 	session_table(session, table);
 	return true;
 }

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <vmscope/memory.h>
-#include <vmscope/symbol.h>
+#include <vmscope/symbolizer.h>
 
 VMS_BEGIN_DECLS
 
@@ -35,35 +35,11 @@ struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error);
  */
 bool vms_guest_is_stale(const struct vms_guest *guest);
 /*
- * For a job that goes on through resets: the same, but true once for each. It is stale no more
- * then, though all that is known of it is as void.
- */
-bool vms_guest_take_reset(struct vms_guest *guest);
-/*
  * Finds out what runs in the same machine now: a guest of its own, to which the same symbol files
  * are added. One that cannot be used any more is left out, with a warning. Errors: those of
  * vms_guest_detect.
  */
 struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error);
-/*
- * Looks again at a machine in which nothing was recognised: it may have booted since. True when an
- * operating system was recognised now. Looks for at most a tenth of the time, however often it is
- * called. Nobody else may use the guest meanwhile. Errors: none is also false.
- */
-bool vms_guest_detect_again(struct vms_guest *guest, GError **error);
-/*
- * Was all of it understood that kernels have? One that boots may tell more later: detect it again
- * into another guest of the same machine, and exchange what both know of it. Symbol files stay
- * where they are. Nobody else may use the two meanwhile; all that `guest` gave before belongs to
- * `other`.
- */
-bool vms_guest_is_complete(const struct vms_guest *guest);
-/*
- * A kernel that boots changes its page tables. Where its own are not known, those that a vCPU uses
- * now are looked through from now on; it is held for a moment. Errors: those of the machine.
- */
-bool vms_guest_follow_tables(struct vms_guest *guest, GError **error);
-void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other);
 struct vms_guest *vms_guest_ref(struct vms_guest *guest);
 void vms_guest_unref(struct vms_guest *guest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_guest, vms_guest_unref)
@@ -102,67 +78,24 @@ const char *vms_guest_vmcoreinfo(const struct vms_guest *guest);
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error);
 
-struct vms_process; /* below */
-
-/* What an address is called. Strings are owned by the guest. */
-struct vms_location {
-	const char *symbol; /* NULL when no symbol is known */
-	const char *module; /* kernel module, mapped file or symbol file; NULL: the kernel itself */
-	uint64_t offset;    /* from the symbol; from the file's begin where symbol is NULL */
-	uint64_t start;	    /* address of the symbol, where there is one */
-	uint64_t size;	    /* bytes of the symbol */
-	uint64_t part;	    /* address of the kernel module's part that it is in, or 0 */
-	const char *source; /* source file, or NULL */
-	unsigned line;
-};
 /*
- * Names `va`. `process` says whose address a user address is, NULL for kernel addresses.
- * Look-ups only in what was read before: never in guest memory, so it works afterwards.
+ * What the guest's addresses are called: what is known of its kernel and of its processes, by their
+ * index, and the symbol files that were added. Owned by the guest; whoever references it can name
+ * when the guest is gone. Another one where the guest is looked for again.
+ */
+struct vms_symbolizer *vms_guest_symbolizer(const struct vms_guest *guest);
+/*
+ * Names an address of the guest as it is now: in the kernel's half by what the kernel has loaded
+ * now, else of `process`, which may be NULL. Looks up what was read before, never in guest memory.
  * False when nothing at all is known of the address.
  */
 bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process, uint64_t va,
 		      struct vms_location *ret);
-/*
- * Modules and BPF programs come and go. Whoever keeps a kernel address `va` to name it later notes
- * it: the number of the loaded code that it lies in now, 0 where it is the kernel's own or nothing
- * is known of it. The guest keeps the names of what was noted (64 MiB of them at most, 0 beyond).
- * For any thread as long as nobody refreshes the modules.
- */
-uint32_t vms_guest_note_code(struct vms_guest *guest, uint64_t va);
-/* As vms_guest_locate for a kernel address that was noted: what it was called then. */
-bool vms_guest_locate_noted(struct vms_guest *guest, uint32_t number, uint64_t va,
-			    struct vms_location *ret);
-/*
- * Has code been loaded into the kernel, or taken out, since the modules were read, so that what is
- * known of the kernel address `va` may be old? For the kernel's own code that is free, else it
- * costs a read or two of `memory`, of a held vCPU. For any thread as long as nobody refreshes the
- * modules.
- */
-bool vms_guest_code_changed(struct vms_guest *guest, struct vms_memory *memory, uint64_t va);
 /* All symbols called `name`, in all tables (NULL: all symbols): calls `each`; their number. */
 size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 			void (*each)(const struct vms_symbol *symbol, const char *module,
 				     void *data),
 			void *data);
-
-/*
- * The symbols of Linux's kernel itself, a new reference, and the addresses of its image. NULL
- * without a kernel that is understood.
- */
-struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
-						  uint64_t *end);
-/*
- * The symbol files that were added and are not the kernel's, by index; their name, their symbols (a
- * new reference, with the bias) and the address of the file's begin. NULL beyond the last.
- */
-struct vms_symbol_table *vms_guest_symbol_file(const struct vms_guest *guest, unsigned index,
-					       const char **name, uint64_t *base);
-/*
- * Functions of the added symbol file `name` (without folders) by their offsets in the file: see
- * vms_symbol_file_offsets. NULL where none was added that is called so.
- */
-struct vms_symbol_table *vms_guest_symbol_file_offsets(const struct vms_guest *guest,
-						       const char *name);
 
 /* ---- modules ---------------------------------------------------------- */
 
@@ -178,14 +111,15 @@ struct vms_module {
 /*
  * Reads the list of loaded modules anew (after detection, or when an address is unknown), and what
  * else has been loaded into the kernel: BPF programs.
- * Array of const struct vms_module *, owned by the guest until the next refresh.
  */
 bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error);
-const GPtrArray *vms_guest_modules(const struct vms_guest *guest);
+/*
+ * The loaded modules as they were read last, `*n` of them; NULL if they could not be read so far.
+ * Owned by the guest until the next refresh.
+ */
+const struct vms_module *const *vms_guest_modules(const struct vms_guest *guest, size_t *n);
 
 /* ---- tasks ------------------------------------------------------------ */
-
-#define VMS_COMM_SIZE 16
 
 struct vms_task {
 	uint64_t va;			  /* of its struct task_struct */
@@ -213,12 +147,6 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
  * and the threads that can be read are returned; without `loss` that is an error.
  */
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error);
-/* Where in a task_struct some of this is: offsets of `pid`, `tgid`, `mm` and `comm`. */
-struct vms_task_layout {
-	uint32_t tid, pid, mm, comm;
-};
-/* False when it is not known (no types). Constant once the guest was recognised. */
-bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret);
 /*
  * Registers with which the stack of a task that does not run can be walked. Errors: INVALID_STATE
  * when it runs on a vCPU.
@@ -227,98 +155,18 @@ bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, s
 			 GError **error);
 
 /*
- * A process whose addresses are to be named later. The guest keeps one for every (pid, name,
- * mm) that it was asked for, and owns it. Kernel threads have a process without areas.
+ * The process of a task, whose addresses are to be named later: one for every (pid, name, mm) that
+ * was asked for, owned by the guest's symbolizer. Kernel threads have a process without mappings.
+ * NULL where no operating system was recognised.
  */
-struct vms_process {
-	uint32_t pid;
-	char comm[VMS_COMM_SIZE];
-	unsigned index; /* counts from 0, in the order of first sight */
-	bool is_idle;
-};
-/* NULL where no operating system was recognised. */
 const struct vms_process *vms_guest_process(struct vms_guest *guest, const struct vms_task *task);
-/* The process with an index; NULL beyond the last. */
-const struct vms_process *vms_guest_process_get(struct vms_guest *guest, unsigned index);
-/*
- * Learns, from the memory of a held vCPU, what is needed to name the kernel address `va` that it
- * executes: an entry trampoline has an address that no symbol tells.
- */
-void vms_guest_note_kernel_pc(struct vms_guest *guest, struct vms_memory *memory, uint64_t va);
 /*
  * Learns, from the memory of a held guest, which file backs the user address `va` of `process`,
- * so that vms_guest_locate can tell later. Cheap when known already. Does nothing where `process`
- * is NULL or no operating system was recognised.
+ * so that the guest's symbolizer can tell later. Cheap when known already. Does nothing where
+ * `process` is NULL or no operating system was recognised.
  */
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);
-
-/* A part of a process's memory that may be executed. */
-struct vms_mapping {
-	uint64_t start, end; /* the end is outside */
-	uint64_t file;	     /* a number that tells files apart, as long as they are there; or 0 */
-	uint64_t offset;     /* in the file, of the start */
-	const char *name;    /* the file's path, "[vdso]", "[anon]" …; owned by the guest */
-};
-/* Areas of one address space: the kernel's default limit. */
-#define VMS_AREAS_LIMIT (1u << 16)
-/*
- * Reads the first of the address space `mm` (of a struct vms_task) that ends beyond `va`. The guest
- * may run: what it says may be torn then. Looks at `*areas` areas of any kind at most, and counts
- * them down: whoever lists all gives VMS_AREAS_LIMIT for the whole list. False when there is none
- * or it cannot be read. For any thread.
- */
-bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
-			 struct vms_mapping *ret);
-/* A number that changes when mappings of `mm` come or go, as far as two cheap reads can tell.
- * For any thread. */
-uint64_t vms_guest_mappings_stamp(struct vms_guest *guest, uint64_t mm);
-/*
- * Does the task_struct at `task` belong to process `pid`, and has it the address space `mm` now?
- * False also where that cannot be told. For any thread.
- */
-bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm);
-
-/* ---- unwinding -------------------------------------------------------- */
-
-/* How to get from a frame of kernel code to its caller's, normalised over ORC's layouts. */
-enum vms_orc_reg {
-	VMS_ORC_UNDEFINED,
-	VMS_ORC_PREV_SP,
-	VMS_ORC_AX,
-	VMS_ORC_DX,
-	VMS_ORC_DI,
-	VMS_ORC_BP,
-	VMS_ORC_SP,
-	VMS_ORC_R10,
-	VMS_ORC_R13,
-	VMS_ORC_BP_INDIRECT,
-	VMS_ORC_SP_INDIRECT,
-};
-enum vms_orc_type {
-	VMS_ORC_TYPE_UNDEFINED,
-	VMS_ORC_TYPE_END,
-	VMS_ORC_TYPE_CALL,
-	VMS_ORC_TYPE_REGS,
-	VMS_ORC_TYPE_REGS_PARTIAL
-};
-struct vms_orc_entry {
-	enum vms_orc_type type;
-	enum vms_orc_reg sp_reg, bp_reg;
-	int16_t sp_offset, bp_offset;
-	bool signal;
-	bool sp_indirect_adds_first; /* before 5.12: load(SP + offset), not load(SP) + offset */
-};
-/* False when the guest has no ORC tables or none for this address. */
-bool vms_guest_orc(struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret);
-/* Does the guest have ORC tables at all? */
-bool vms_guest_has_orc(const struct vms_guest *guest);
-/* Is `pc` code of the kernel or of a module? Frame-pointer walks end where it is not. */
-bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
-/* Is `pc` code by which Linux's kernel is entered and left (.entry.text)? */
-bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
-/* On aarch64: bytes from the start of Linux's struct pt_regs to the frame record in it. */
-uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest);
 
 /* ---- timers ----------------------------------------------------------- */
 

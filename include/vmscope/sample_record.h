@@ -10,14 +10,11 @@
 
 VMS_BEGIN_DECLS
 
-/* As an address space: it is not known whose user addresses they are. */
-#define VMS_NO_SPACE UINT32_MAX
-
 struct vms_sample_record {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint32_t vcpu;
 	uint32_t pid, tid; /* of the thread that the vCPU ran; 0 where unknown */
-	/* Of the user addresses: a process's index (vms_guest_process_get), or VMS_NO_SPACE. */
+	/* Of the user addresses: a process's (vms_symbolizer_process), or VMS_NO_SPACE. */
 	uint32_t space;
 	bool idle; /* halted: the stack is empty */
 	/*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Symbols: tables of named addresses, and what an address is called. */
+/* Symbols: tables of named addresses, and the files that they come from. */
 #pragma once
 
 #include <stdbool.h>
@@ -75,6 +75,7 @@ const char *vms_symbol_file_path(const struct vms_symbol_file *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_symbol_file, vms_symbol_file_close)
 
 void vms_symbol_file_set_bias(struct vms_symbol_file *file, uint64_t bias);
+uint64_t vms_symbol_file_bias(const struct vms_symbol_file *file);
 /* Where the first loaded segment begins, without bias. */
 uint64_t vms_symbol_file_base(const struct vms_symbol_file *file);
 /* Address of a symbol without bias. */

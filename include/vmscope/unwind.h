@@ -14,8 +14,8 @@ struct vms_frame {
 	uint64_t pc;
 	bool is_return; /* pc is a return address: the call lies before it */
 	bool is_user;
-	/* Of kernel code: the number of what was loaded there (vms_guest_note_code). 0: it was not
-	 * noted, or is the kernel's own. */
+	/* Of kernel code: the number of what was loaded there (vms_symbolizer_note_code). 0: it was
+	 * not noted, or is the kernel's own. */
 	uint32_t code;
 	/*
 	 * Stack pointer at `pc`: for a caller, once the call has returned. Where an aarch64 frame

@@ -2,6 +2,7 @@
 /* All of libvmscope's public interface. */
 #pragma once
 
+#include <vmscope/address_space.h>
 #include <vmscope/arch.h>
 #include <vmscope/calls.h>
 #include <vmscope/core.h>
@@ -19,5 +20,6 @@
 #include <vmscope/sample.h>
 #include <vmscope/sample_record.h>
 #include <vmscope/symbol.h>
+#include <vmscope/symbolizer.h>
 #include <vmscope/table.h>
 #include <vmscope/unwind.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls/names.h"
 
+#include "guest/processes.h"
+#include "guest/symbols.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -285,9 +287,10 @@ static void add_module_code(struct vms_calls_names *names, const struct vms_modu
 
 static void add_modules(struct vms_calls_names *names)
 {
-	const GPtrArray *modules = vms_guest_modules(names->guest);
-	for (guint i = 0; modules && i < modules->len; i++) {
-		const struct vms_module *module = modules->pdata[i];
+	size_t n;
+	const struct vms_module *const *modules = vms_guest_modules(names->guest, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_module *module = modules[i];
 		g_autofree char *init = g_strdup_printf("%s.init", module->name);
 		add_module_code(names, module, module->name, module->text, module->text_size);
 		add_module_code(names, module, init, module->init_text, module->init_text_size);

@@ -3,6 +3,7 @@
 
 #include "calls/functions.h"
 #include "calls/stacks.h"
+#include "guest/processes.h"
 #include "machine/engine.h"
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/capture.h"
 #include "base/clock.h"
+#include "guest/kernel_code.h"
 
 /*
  * Waits the vCPU in its halt instruction? A halted vCPU and one that an interrupt has just woken

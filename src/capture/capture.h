@@ -6,7 +6,7 @@
 
 /*
  * Walks a stack of a held machine from `regs` outwards, and notes its user addresses so that
- * vms_guest_locate can name them later. `process` says whose they are; NULL: unknown.
+ * the guest's symbolizer can name them later. `process` says whose they are; NULL: unknown.
  */
 void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 		       const struct vms_process *process, const struct vms_regs *regs,
@@ -15,7 +15,8 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 /*
  * Takes a sample of a vCPU that the caller holds, its stack at most `depth` frames deep (1 to
  * VMS_STACK_LIMIT). `memory` is the caller's, one per thread: it looks through this vCPU's page
- * tables afterwards. User addresses are noted so that vms_guest_locate can name them later.
+ * tables afterwards. User addresses are noted so that the guest's symbolizer can name them
+ * later.
  * Allocates nothing that lasts but what the guest keeps of processes. Errors: those of
  * vms_machine_regs; a stack that cannot be walked is none, it ends as `stack` says.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One function per item of a machine's facts. */
+#include "guest/kernel_code.h"
 #include <string.h>
 #include <vmscope/facts.h>
 #include <vmscope/log.h>
@@ -265,14 +266,13 @@ static struct vms_table *get_modules(struct vms_guest *guest, GError **error)
 						     { "size", VMS_COLUMN_BYTES },
 						     { NULL } };
 	bool read = vms_guest_refresh_modules(guest, error);
-	const GPtrArray *modules = vms_guest_modules(guest);
-	if (!read && (!modules || modules->len == 0))
+	size_t n;
+	const struct vms_module *const *modules = vms_guest_modules(guest, &n);
+	if (!read && n == 0)
 		return NULL;
 	struct vms_table *table = vms_table_new(columns);
-	for (size_t i = 0; i < modules->len; i++) {
-		const struct vms_module *module = modules->pdata[i];
-		vms_table_add(table, module->name, module->text, module->size);
-	}
+	for (size_t i = 0; i < n; i++)
+		vms_table_add(table, modules[i]->name, modules[i]->text, modules[i]->size);
 	return table;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/follower.h"
 #include "base/clock.h"
+#include "guest/guest-private.h"
 
 #define INTERVAL_NS UINT64_C(1000000000) /* how often modules are looked at */
 #define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
@@ -8,11 +9,12 @@
 /* Other modules give another number. */
 static uint64_t hash_modules(const struct vms_guest *guest)
 {
-	const GPtrArray *modules = vms_guest_modules(guest);
-	uint64_t hash = modules ? modules->len : 0;
+	size_t n;
+	const struct vms_module *const *modules = vms_guest_modules(guest, &n);
+	uint64_t hash = n;
 
-	for (guint i = 0; modules && i < modules->len; i++) {
-		const struct vms_module *module = modules->pdata[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_module *module = modules[i];
 		hash = hash * 31 + module->text + g_str_hash(module->name);
 		hash = hash * 31 + module->init_text;
 	}
@@ -86,14 +88,15 @@ static bool refresh(struct vms_guest_follower *follower)
  */
 static bool look_anew(struct vms_guest_follower *follower)
 {
-	struct vms_machine *machine = vms_guest_machine(follower->guest);
-	g_autoptr(vms_guest) anew = vms_guest_detect(machine, NULL);
+	g_autoptr(vms_guest) anew = vms_guest_detect_other(follower->guest, NULL);
+	size_t n_modules;
 
 	follower->next_look_ns = vms_clock_now_ns() + (INTERVAL_NS << follower->n_looks);
 	if (!anew || !is_recognised(anew))
 		return false;
-	follower->is_settled = ++follower->n_looks == MAX_LOOKS ||
-			       (runs_programs(follower) && vms_guest_modules(anew) != NULL);
+	follower->is_settled =
+		++follower->n_looks == MAX_LOOKS ||
+		(runs_programs(follower) && vms_guest_modules(anew, &n_modules) != NULL);
 	g_mutex_lock(follower->lock);
 	vms_guest_exchange(follower->guest, anew);
 	g_mutex_unlock(follower->lock);

@@ -6,7 +6,7 @@
 #include <vmscope/sample.h>
 
 struct vms_profile_source {
-	struct vms_guest *guest;	     /* to name addresses and processes by */
+	struct vms_symbolizer *symbolizer;   /* to name addresses and processes by */
 	const struct vms_tree *const *trees; /* of vCPU 0, 1 … */
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */

@@ -74,9 +74,7 @@ static const char *intern_printf(struct builder *builder, const char *format, ..
 static const struct vms_process *process_of(const struct builder *builder,
 					    const struct vms_tree_key *key)
 {
-	if (key->owner == VMS_TREE_KERNEL || key->owner == VMS_TREE_NO_PROCESS)
-		return NULL;
-	return vms_guest_process_get(builder->source->guest, key->owner);
+	return vms_symbolizer_process(builder->source->symbolizer, key->owner);
 }
 
 static const char *process_name(struct builder *builder, const struct vms_process *process)
@@ -103,9 +101,10 @@ static bool is_loaded(const struct vms_tree_key *key)
 static bool locate(struct builder *builder, const struct vms_tree_key *key, uint64_t va,
 		   struct vms_location *ret)
 {
-	if (is_loaded(key))
-		return vms_guest_locate_noted(builder->source->guest, key->owner, va, ret);
-	return vms_guest_locate(builder->source->guest, process_of(builder, key), va, ret);
+	const bool loaded = is_loaded(key);
+	return vms_symbolizer_locate(builder->source->symbolizer,
+				     loaded ? VMS_KERNEL_SPACE : key->owner,
+				     loaded ? key->owner : 0, va, ret);
 }
 
 /*
@@ -144,7 +143,7 @@ static void label_code(struct builder *builder, const struct vms_tree_key *key, 
 	struct vms_location location;
 
 	label->kind = VMS_LABEL_ADDRESS;
-	label->is_user = !is_loaded(key) && key->owner != VMS_TREE_KERNEL;
+	label->is_user = !is_loaded(key) && key->owner != VMS_KERNEL_SPACE;
 	label->va = id->va = key->value;
 	id->process = key->owner;
 	if (!locate(builder, key, key->value - back, &location))

@@ -507,7 +507,7 @@ struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, 
 	for (unsigned i = 0; i < run->n_vcpus; i++)
 		trees[i] = run->vcpus[i].tree;
 	struct vms_profile_source source = {
-		.guest = run->options.guest,
+		.symbolizer = vms_guest_symbolizer(run->options.guest),
 		.trees = trees,
 		.n_trees = run->n_vcpus,
 		.flags = flags,

@@ -16,11 +16,6 @@ void vms_samples_clear(struct vms_samples *samples)
 	g_mutex_clear(&samples->lock);
 }
 
-static uint32_t owner_of(const struct vms_sample_record *record)
-{
-	return record->space == VMS_NO_SPACE ? VMS_TREE_NO_PROCESS : record->space;
-}
-
 static struct vms_tree_key frame_key(const struct vms_sample_record *record,
 				     const struct vms_frame *frame)
 {
@@ -33,7 +28,7 @@ static struct vms_tree_key frame_key(const struct vms_sample_record *record,
 	return (struct vms_tree_key) {
 		.kind = frame->is_return ? VMS_TREE_RETURN : VMS_TREE_PC,
 		.value = frame->pc,
-		.owner = frame->is_user ? owner_of(record) : VMS_TREE_KERNEL,
+		.owner = frame->is_user ? record->space : VMS_KERNEL_SPACE,
 	};
 }
 
@@ -52,7 +47,7 @@ static size_t path_of(const struct vms_sample_record *record, struct vms_tree_ke
 	if (stack->end != VMS_WALK_ROOT || n == 0)
 		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_MARKER,
 						    .value = stack->end,
-						    .owner = VMS_TREE_KERNEL };
+						    .owner = VMS_KERNEL_SPACE };
 	if (record->space != VMS_NO_SPACE)
 		path[n++] =
 			(struct vms_tree_key) { .kind = VMS_TREE_PROCESS, .owner = record->space };

@@ -82,7 +82,7 @@ static bool grow(struct vms_tree *tree)
 static const struct vms_tree_key out_of_nodes = {
 	.kind = VMS_TREE_MARKER,
 	.value = VMS_TREE_OUT_OF_NODES,
-	.owner = VMS_TREE_KERNEL,
+	.owner = VMS_KERNEL_SPACE,
 };
 
 /* Is there room for a node? The last place is kept for the marker that says that there is none. */

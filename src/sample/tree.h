@@ -9,6 +9,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <vmscope/address_space.h>
 
 enum vms_tree_kind {
 	VMS_TREE_PROCESS, /* process: its index */
@@ -23,15 +24,12 @@ enum vms_tree_kind {
 
 #define VMS_TREE_OUT_OF_NODES UINT64_MAX
 
-#define VMS_TREE_KERNEL	    UINT32_MAX	     /* no process: the same in all of them */
-#define VMS_TREE_NO_PROCESS (UINT32_MAX - 1) /* user code of a process that is not known */
-
 /* What a node stands for. Without padding, compared member by member nevertheless. */
 struct vms_tree_key {
 	uint64_t value;
 	uint32_t kind; /* enum vms_tree_kind */
-	/* Of processes and user addresses the process's index, of loaded kernel code its number
-	 * (vms_guest_note_code). */
+	/* The address space, VMS_KERNEL_SPACE and VMS_NO_SPACE included; of loaded kernel code its
+	 * number (vms_symbolizer_note_code). */
 	uint32_t owner;
 };
 

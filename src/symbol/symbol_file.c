@@ -262,6 +262,11 @@ const char *vms_symbol_file_path(const struct vms_symbol_file *file)
 	return file->path;
 }
 
+uint64_t vms_symbol_file_bias(const struct vms_symbol_file *file)
+{
+	return file->bias;
+}
+
 void vms_symbol_file_set_bias(struct vms_symbol_file *file, uint64_t bias)
 {
 	if (bias == file->bias)

@@ -2,6 +2,7 @@
 /* Where a walk stands, and how it steps outwards. */
 #pragma once
 
+#include "guest/unwind_info.h"
 #include <vmscope/unwind.h>
 
 struct vms_cursor {

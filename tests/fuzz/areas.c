@@ -6,6 +6,7 @@
  * Covers: src/guest/linux/area.c src/guest/linux/process.c.
  */
 #include "guest/linux/area.h"
+#include "guest/linux/process.h"
 #include "words.h"
 
 enum {
@@ -67,11 +68,10 @@ static const struct words_symbol symbols[] = {
 /* As a sampler does: names are asked for after their addresses were seen. */
 static void note(struct vms_linux *guest, const struct vms_process *process, uint64_t va)
 {
-	const char *file;
-	uint64_t offset;
+	struct vms_mapping mapping;
 	vms_linux_note_address(guest, guest->memory, process, va);
-	if (vms_linux_locate_user(guest, process, va, &file, &offset))
-		words_check_name(file);
+	if (vms_symbolizer_mapping(guest->symbolizer, process->index, va, &mapping))
+		words_check_name(mapping.name);
 }
 
 static void ask(struct vms_linux *guest, uint64_t mm)
@@ -81,8 +81,8 @@ static void ask(struct vms_linux *guest, uint64_t mm)
 	struct vms_mapping mapping;
 	uint64_t va = 0;
 	g_assert_true(process == vms_linux_process(guest, &task));
-	g_assert_true(process == vms_linux_process_get(guest, process->index));
-	g_assert_null(vms_linux_process_get(guest, process->index + 4));
+	g_assert_true(process == vms_symbolizer_process(guest->symbolizer, process->index));
+	g_assert_null(vms_symbolizer_process(guest->symbolizer, process->index + 4));
 	const struct vms_task other = { .mm = mm, .pid = 2, .process_comm = "other" };
 	g_assert_true(process != vms_linux_process(guest, &other));
 	vms_linux_mappings_stamp(guest, mm);

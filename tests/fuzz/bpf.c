@@ -4,6 +4,7 @@
  *
  * Covers: src/guest/linux/bpf.c src/guest/linux/stamp.c.
  */
+#include "guest/linux/bpf.h"
 #include "words.h"
 
 enum {

@@ -5,6 +5,7 @@
  *
  * Covers: src/guest/linux/dmesg.c.
  */
+#include "guest/linux/dmesg.h"
 #include "../unit/fake_linux.h"
 
 #define PRB	  UINT64_C(0xffff888000000000)

@@ -4,6 +4,7 @@
  *
  * Covers: src/guest/linux/hidden.c src/guest/linux/timekeeper.c.
  */
+#include "guest/linux/hidden.h"
 #include "../unit/fake_linux.h"
 #include "../unit/hidden_types.h"
 #include "guest/linux/kernel_image.h"

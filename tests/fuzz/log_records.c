@@ -5,6 +5,7 @@
  *
  * Covers: src/guest/linux/dmesg.c.
  */
+#include "guest/linux/dmesg.h"
 #include "words.h"
 
 enum {

@@ -3,9 +3,13 @@
  * Modules of a kernel in memory of any content (words.h): their parts, symbols, exports and unwind
  * tables, as kernels old and new keep them; and the kernel's own unwind table.
  *
- * Covers: src/guest/linux/module.c src/guest/linux/naming.c src/guest/linux/orc_load.c
+ * Covers: src/guest/linux/module.c src/guest/linux/kernel_code.c src/guest/linux/orc_load.c
  * src/guest/linux/stamp.c.
  */
+#include "guest/linux/kernel_code.h"
+#include "guest/linux/module.h"
+#include "guest/linux/orc_load.h"
+#include "guest/linux/unwind_info.h"
 #include "words.h"
 
 enum {
@@ -90,11 +94,13 @@ static const struct words_symbol symbols[] = {
 static void check_noted(struct vms_linux *guest, uint64_t va)
 {
 	struct vms_location now = { 0 }, noted = { 0 };
-	const uint32_t number = vms_linux_note_code(guest, va);
-	const bool known = vms_linux_locate_kernel(guest, va, &now);
+	struct vms_symbolizer *symbolizer = guest->symbolizer;
+	const uint32_t number = vms_symbolizer_note_code(symbolizer, va);
+	const bool known = vms_symbolizer_locate(symbolizer, VMS_KERNEL_SPACE, 0, va, &now);
 	if (number == 0)
 		return;
-	g_assert_true(known && vms_linux_locate_noted(guest, number, va, &noted));
+	g_assert_true(known &&
+		      vms_symbolizer_locate(symbolizer, VMS_KERNEL_SPACE, number, va, &noted));
 	g_assert_cmpstr(noted.symbol, ==, now.symbol);
 	g_assert_cmphex(noted.start, ==, now.start);
 }
@@ -141,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	guest->orc = vms_linux_orc_load(guest);
 	guest->modules = vms_linux_modules_new(guest);
 	for (unsigned i = 0; i < 2; i++) {
-		vms_linux_modules_refresh(guest, NULL);
+		vms_linux_refresh_code(guest, NULL);
 		check_modules(guest);
 		vms_linux_code_changed(guest, guest->memory, 0);
 		fake_machine_write_u64(guest->machine, TREE, i);

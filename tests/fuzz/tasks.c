@@ -7,6 +7,8 @@
  * src/guest/linux/list.c src/guest/linux/member.c src/guest/linux/vcpu.c
  * src/guest/linux/linux_x86_64.c src/guest/linux/linux_aarch64.c.
  */
+#include "guest/linux/task.h"
+#include "guest/linux/vcpu.h"
 #include "words.h"
 
 enum {

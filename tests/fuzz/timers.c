@@ -4,6 +4,8 @@
  *
  * Covers: src/guest/linux/timer.c src/guest/linux/clock.c src/guest/linux/percpu.c.
  */
+#include "guest/linux/clock.h"
+#include "guest/linux/timer.h"
 #include "words.h"
 
 enum {

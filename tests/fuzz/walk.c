@@ -8,7 +8,9 @@
 #include "../unit/fake_machine.h"
 #include "arch/x86_64.h"
 #include "guest/guest-private.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -121,11 +123,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		add_code(machine);
 	if (data[0] & 16)
 		linux_guest.orc = make_orc(data + 2 + N_REGS * WORD, data[0]);
-	g_autoptr(GArray) symbol_files =
-		g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols));
-	struct vms_guest guest = { .kind = data[0] & 32 ? VMS_GUEST_NONE : VMS_GUEST_LINUX,
-				   .linux_guest = &linux_guest,
-				   .symbol_files = symbol_files };
+	g_autoptr(vms_symbolizer) symbolizer = linux_guest.symbolizer = vms_symbolizer_new();
+	vms_linux_map_image(&linux_guest);
+	struct vms_guest guest = { .machine = machine,
+				   .ops = &vms_linux_ops,
+				   .system = data[0] & 32 ? NULL : &linux_guest,
+				   .symbolizer = symbolizer };
 	vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
 	struct vms_memory *memory = vms_memory_new(machine, &regs);
 	vms_walk(&guest, memory, &regs, depth, &stack);

@@ -9,7 +9,9 @@
 #include "../unit/fake_machine.h"
 #include "arch/aarch64.h"
 #include "guest/guest-private.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffff800080000000)
@@ -85,15 +87,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.text = { { TEXT, TEXT + AREA_SIZE } },
 		.entry_text = { TEXT, TEXT + AREA_SIZE / 4 },
 		.pt_regs_record = 304,
+		.symbolizer = vms_symbolizer_new(),
 		.symbols = vms_symbol_table_new("vmlinux"),
 	};
 	for (uint64_t va = TEXT; va < TEXT + AREA_SIZE; va += 64)
 		vms_symbol_table_add(linux_guest.symbols, "function", va, 64, 't');
 	vms_symbol_table_finish(linux_guest.symbols, TEXT + AREA_SIZE);
+	vms_linux_map_image(&linux_guest);
 	struct vms_guest guest = {
-		.kind = data[0] & 2 ? VMS_GUEST_NONE : VMS_GUEST_LINUX,
-		.linux_guest = &linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.machine = machine,
+		.ops = &vms_linux_ops,
+		.system = data[0] & 2 ? NULL : &linux_guest,
+		.symbolizer = linux_guest.symbolizer,
 	};
 	vms_machine_hold(machine, VMS_ALL_VCPUS, NULL);
 	struct vms_memory *memory = vms_memory_new(machine, &regs);
@@ -102,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	vms_memory_free(memory);
 	vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
 	vms_machine_unref(machine);
-	g_array_unref(guest.symbol_files);
+	vms_symbolizer_unref(guest.symbolizer);
 	vms_symbol_table_unref(linux_guest.symbols);
 	return 0;
 }

@@ -5,6 +5,7 @@
  * QMP names` writes for every address that it reads what it is called, "NAME OFFSET MODULE", or
  * "-".
  */
+#include "guest/linux/detect.h"
 #include "guest/linux/linux.h"
 #include <inttypes.h>
 #include <stdio.h>

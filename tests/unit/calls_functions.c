@@ -4,6 +4,7 @@
 #include "fake_machine.h"
 #include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 
 struct symbol {
 	uint64_t va;
@@ -28,16 +29,16 @@ static void set_up(struct fixture *f, gconstpointer data)
 	};
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = &f->linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.ops = &vms_linux_ops,
+		.system = &f->linux_guest,
+		.symbolizer = vms_symbolizer_new(),
 	};
 }
 
 static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	g_clear_pointer(&f->functions, g_array_unref);
-	g_array_unref(f->guest.symbol_files);
+	vms_symbolizer_unref(f->guest.symbolizer);
 	vms_symbol_table_unref(f->linux_guest.symbols);
 	vms_machine_unref(f->machine);
 }

@@ -5,6 +5,7 @@
  */
 #include "arch/x86_64.h"
 #include "calls/names.h"
+#include "elf_encoder.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
 #include "uftrace_reader.h"
@@ -65,15 +66,17 @@ static void begin(struct fixture *fixture, const char *sysroot)
 		vms_calls_names_new(fixture->directory, fixture->guest, sysroot, is_late, fixture);
 }
 
-/* A symbol file of the user's, with a function of 0x100 bytes at `va`, or nothing. */
+/* A symbol file of the user's, placed at `base`, with a function of 0x100 bytes at `va`. */
 static void add_symbol_file(struct fixture *fixture, const char *name, uint64_t base,
 			    const char *function, uint64_t va)
 {
-	g_autoptr(vms_symbol_table) table = vms_symbol_table_new(name);
-	if (function)
-		vms_symbol_table_add(table, function, va, 0x100, 'T');
-	vms_symbol_table_finish(table, va + 0x100);
-	fake_guest_add_symbol_file(fixture->guest, table, base);
+	g_autofree char *path = g_build_filename(fixture->folder, name, NULL);
+	g_autoptr(GError) error = NULL;
+	elf_encoder_write(path, function, va - base, 0x100);
+	struct vms_symbol_file *file = vms_symbol_file_open(path, &error);
+	g_assert_no_error(error);
+	g_assert_true(vms_guest_add_symbols(fixture->guest, file, &base, &error));
+	g_assert_cmpint(g_unlink(path), ==, 0);
 }
 
 /* ---- what happens in the guest ------------------------------------------ */
@@ -488,7 +491,6 @@ static void test_kernel(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	vms_symbol_table_finish(table, KERNEL + 0x300);
 	fake_guest_set_kernel(fixture->guest, table, KERNEL, KERNEL + 0x1000000);
 	add_module(fixture, "ext4", MODULE, 0x1000, "ext4_read");
-	add_symbol_file(fixture, "empty", BLOB, NULL, BLOB);
 	add_symbol_file(fixture, "blob", BLOB, "blob_run", BLOB + 0x20);
 	add_symbol_file(fixture, "bios", BIOS, "reset", BIOS + 0x100);
 	begin(fixture, NULL);

@@ -7,7 +7,9 @@
 #include "calls/stacks.h"
 #include "fake_linux.h"
 #include "guest/guest-private.h"
-#include "guest/linux/task.h"
+#include "guest/linux/kernel_code.h"
+#include "guest/linux/operations.h"
+#include "guest/linux/task-private.h"
 #include "machine/agent/protocol.h"
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -116,12 +118,13 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	vms_symbol_table_finish(f->linux_guest->symbols, TEXT_END);
 	f->linux_guest->image = f->linux_guest->text[0].begin = TEXT;
 	f->linux_guest->image_end = f->linux_guest->text[0].end = TEXT_END;
+	vms_linux_map_image(f->linux_guest);
 	f->linux_guest->tasks = g_memdup2(&layout, sizeof(layout));
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = f->linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.ops = &vms_linux_ops,
+		.system = f->linux_guest,
+		.symbolizer = f->linux_guest->symbolizer,
 	};
 	put_word(f, TASK(0) + layout.tasks.offset, TASK(0) + layout.tasks.offset);
 	put_word(f, layout.current, 0);
@@ -132,7 +135,6 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
-	g_array_unref(f->guest.symbol_files);
 	vms_linux_free(f->linux_guest);
 	vms_machine_unref(f->machine);
 }

@@ -18,7 +18,7 @@ struct fixture {
 static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	f->machine = fake_machine_new(&vms_arch_x86_64, 2);
-	f->guest = (struct vms_guest) { .machine = f->machine, .kind = VMS_GUEST_NONE };
+	f->guest = (struct vms_guest) { .machine = f->machine };
 	fake_machine_add_ram(f->machine, CODE, 0x1000);
 	fake_machine_add_ram(f->machine, STACK, 0x1000);
 	struct vms_regs *regs = fake_machine_regs(f->machine, 1);

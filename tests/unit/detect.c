@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Detection of a Linux kernel in a machine of the test's own: page tables, image, VMCOREINFO. */
+#include "guest/linux/detect.h"
 #include "arch/x86_64.h"
 #include "btf_encoder.h"
 #include "fake_machine.h"
+#include "guest/guest-private.h"
 #include "guest/linux/linux.h"
+#include "guest/symbols.h"
+#include "guest/unwind_info.h"
 #include "kallsyms_encoder.h"
 #include "machine/engine.h"
 
@@ -242,12 +246,14 @@ static void test_none_answers(void)
 	g_assert_cmpint(vms_guest_kind(guest), ==, VMS_GUEST_NONE);
 	g_assert_false(vms_guest_current(guest, memory, &regs, &current));
 	g_assert_null(vms_guest_process(guest, &task));
-	g_assert_null(vms_guest_process_get(guest, 0));
+	g_assert_null(vms_symbolizer_process(vms_guest_symbolizer(guest), 0));
 	vms_guest_note_address(guest, memory, NULL, 0x1000);
 	vms_guest_note_address(guest, memory, &stranger, 0x1000);
 	g_assert_null(vms_guest_timers(guest, NULL));
 	g_assert_null(vms_guest_clocks(guest, NULL));
-	g_assert_null(vms_guest_modules(guest));
+	size_t n;
+	g_assert_null(vms_guest_modules(guest, &n));
+	g_assert_cmpuint(n, ==, 0);
 	g_assert_cmpuint(vms_guest_mappings_stamp(guest, 1), ==, 0);
 }
 
@@ -432,6 +438,26 @@ static void test_process_ends(void)
 	g_assert_cmpuint(changing.holds, ==, 1);
 }
 
+/* What a guest knew of names is there when guest and machine are gone. */
+static void test_names_stay(void)
+{
+	struct changing changing = { .tables = ROOT, .size = 4096 };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(vms_guest) guest = detect(machine);
+	g_autoptr(vms_symbolizer) symbolizer = vms_symbolizer_ref(vms_guest_symbolizer(guest));
+	uint64_t start, end;
+	struct vms_symbol symbol;
+	struct vms_location location;
+	g_autoptr(vms_symbol_table) symbols = vms_guest_kernel_symbols(guest, &start, &end);
+	g_assert_true(vms_symbol_table_lookup(symbols, "function_7", &symbol));
+	g_clear_pointer(&symbols, vms_symbol_table_unref);
+	g_clear_pointer(&guest, vms_guest_unref);
+	g_clear_pointer(&machine, vms_machine_unref);
+	g_assert_true(vms_symbolizer_locate(symbolizer, VMS_KERNEL_SPACE, 0, symbol.va, &location));
+	g_assert_cmpstr(location.symbol, ==, "function_7");
+	g_assert_cmphex(location.start, ==, symbol.va);
+}
+
 /* The same in user mode, where page table isolation shows nothing of the kernel but its entry. */
 static void test_isolated_process_ends(void)
 {
@@ -568,6 +594,7 @@ int main(int argc, char **argv)
 		g_test_add_func("/detect/cyclic_tables_of_many", test_cyclic_tables_of_many);
 	g_test_add_func("/detect/many_vmcoreinfos", test_many_vmcoreinfos);
 	g_test_add_func("/detect/process_ends", test_process_ends);
+	g_test_add_func("/detect/names-stay", test_names_stay);
 	g_test_add_func("/detect/isolated_process_ends", test_isolated_process_ends);
 	g_test_add_func("/detect/root_by_vmcoreinfo", test_root_by_vmcoreinfo);
 	g_test_add_func("/detect/looks_again", test_looks_again);

@@ -3,6 +3,7 @@
  * The kernel log in rings laid out by hand, as kernel/printk/printk_ringbuffer.c and the printk.c
  * before it do, found by VMCOREINFO alone: the first in a kernel without BTF.
  */
+#include "guest/linux/dmesg.h"
 #include "fake_linux.h"
 
 #define PRB	   UINT64_C(0xffff888000000000)

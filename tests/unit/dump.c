@@ -470,6 +470,7 @@ static void test_thread_ids(struct fixture *fixture, gconstpointer data G_GNUC_U
 		g_assert_cmpuint(pid_of(&core, i), ==, i + 1);
 	close_core(&core);
 
+	fake_guest_recognise(fixture->guest);
 	fake_guest_add_current(fixture->guest, DIRECT + 0x2001, 2, false);
 	g_assert_true(dump(fixture, NULL));
 	open_core(&core, fixture->path);

@@ -2,6 +2,7 @@
 /* The formats, of a run in which each of four vCPUs is sampled exactly once. */
 #include "fake_guest.h"
 #include "fake_machine.h"
+#include "self_file.h"
 #include <glib/gstdio.h>
 #include <string.h>
 #include <vmscope/export.h>
@@ -18,6 +19,7 @@ struct fixture {
 	struct vms_guest *guest;
 	struct vms_sample_report *report;
 	struct fake_sample samples[N_VCPUS];
+	struct self_file driver; /* its code's lines */
 };
 
 static void set_up(struct fixture *fixture, gconstpointer leaf_first)
@@ -27,7 +29,8 @@ static void set_up(struct fixture *fixture, gconstpointer leaf_first)
 	fake_guest_add_symbol(fixture->guest, "outer", NULL, OUTER, 0x100);
 	fake_guest_add_symbol(fixture->guest, "inner;\n", NULL, INNER, 0x100);
 	fake_guest_add_symbol(fixture->guest, "probe", "driver", DRIVER, 0x100);
-	fake_guest_set_source(fixture->guest, "probe", "driver.c", 10);
+	struct vms_symbol_file *file = self_file_open(DRIVER, &fixture->driver);
+	g_assert_true(vms_guest_add_symbols(fixture->guest, file, &fixture->driver.base, NULL));
 	const struct vms_process *process = fake_guest_add_process(fixture->guest, "sh", 7, false);
 	fixture->samples[0] =
 		(struct fake_sample) { .process = process,
@@ -38,7 +41,7 @@ static void set_up(struct fixture *fixture, gconstpointer leaf_first)
 	fixture->samples[2] = (struct fake_sample) { .idle = true };
 	fixture->samples[3] = (struct fake_sample) {
 		.process = process,
-		.frames = { { DRIVER + 1 }, { USER + 1, true, true } },
+		.frames = { { DRIVER + SELF_FILE_LATER }, { USER + 1, true, true } },
 		.end = VMS_WALK_DEPTH,
 	};
 	for (unsigned i = 0; i < N_VCPUS; i++)
@@ -153,12 +156,15 @@ static void test_text(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 			      "        1 100.00% inner;? (vmlinux) [0xffff800000001100]\n"
 			      "\n");
 	assert_contains(text, "\n1 100.00% [idle]\n\n");
-	assert_contains(text,
-			"\n1 100.00% sh (7)\n"
-			"    1 100.00% [truncated]\n"
-			"        1 100.00% [0x400001]\n"
-			"            1 100.00% probe (driver) [0xffff900000000000] driver.c:9\n"
-			"\n");
+	g_autofree char *stack = g_strdup_printf(
+		"\n1 100.00%% sh (7)\n"
+		"    1 100.00%% [truncated]\n"
+		"        1 100.00%% [0x400001]\n"
+		"            1 100.00%% probe (driver) [0xffff900000000000] " SELF_FILE_SOURCE
+		":%u\n"
+		"\n",
+		fixture->driver.begin);
+	assert_contains(text, stack);
 	assert_contains(text, "idle 100.00%, ");
 	assert_contains(text, "kernel stacks complete 0.00% of 1, 1 truncated\n");
 	assert_contains(text, "kernel stacks complete 100.00% of 1\n");
@@ -169,15 +175,18 @@ static void test_text_by_address(struct fixture *fixture, gconstpointer data G_G
 	g_autofree char *text =
 		export(fixture, "text", VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS);
 	assert_contains(text, ", percentages of all vCPUs' samples\n");
-	assert_contains(text,
-			"\n3 75.00% sh (7)\n"
-			"    2 50.00% outer+0x5 (vmlinux) [0xffff800000001005]\n"
-			"        1 25.00% inner;?+0x2 (vmlinux) [0xffff800000001102]\n"
-			"        1 25.00% inner;?+0x4 (vmlinux) [0xffff800000001104]\n"
-			"    1 25.00% [truncated]\n"
-			"        1 25.00% [0x400001]\n"
-			"            1 25.00% probe+0x1 (driver) [0xffff900000000001] driver.c:10\n"
-			"1 25.00% [idle]\n\n");
+	g_autofree char *tree = g_strdup_printf(
+		"\n3 75.00%% sh (7)\n"
+		"    2 50.00%% outer+0x5 (vmlinux) [0xffff800000001005]\n"
+		"        1 25.00%% inner;?+0x2 (vmlinux) [0xffff800000001102]\n"
+		"        1 25.00%% inner;?+0x4 (vmlinux) [0xffff800000001104]\n"
+		"    1 25.00%% [truncated]\n"
+		"        1 25.00%% [0x400001]\n"
+		"            1 25.00%% probe+0x80 (driver) [0xffff900000000080] " SELF_FILE_SOURCE
+		":%u\n"
+		"1 25.00%% [idle]\n\n",
+		fixture->driver.later);
+	assert_contains(text, tree);
 	/* The functions are functions all the same. */
 	assert_contains(text, "         2  50.00%          2  50.00%  inner;? (vmlinux) "
 			      "[0xffff800000001100]\n");
@@ -256,7 +265,7 @@ static void test_folded(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	static const char *const each[] = { "vCPU 0;sh (7);outer+0x5;inner:?+0x2 1",
 					    "vCPU 1;sh (7);outer+0x5;inner:?+0x4 1",
 					    "vCPU 2;[idle] 1",
-					    "vCPU 3;sh (7);[truncated];0x400001;probe+0x1 1" };
+					    "vCPU 3;sh (7);[truncated];0x400001;probe+0x80 1" };
 	g_autofree char *all = export(fixture, "folded", VMS_PROFILE_MERGE_VCPUS);
 	assert_lines(all, merged, G_N_ELEMENTS(merged));
 	g_autofree char *by_vcpu = export(fixture, "folded", VMS_PROFILE_BY_ADDRESS);
@@ -343,7 +352,7 @@ static void test_no_guest(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 	g_assert_true(vms_sample_report_start(fixture->report, 1, NULL, NULL, NULL));
 	vms_sample_report_wait(fixture->report, UINT64_MAX);
 	g_autofree char *text = export(fixture, "text", 0);
-	assert_contains(text, "no operating system detected: its memory is a fake\n");
+	assert_contains(text, "no operating system detected: no vCPU has paging on");
 	assert_contains(text, "Unknown guest on a fake machine");
 }
 

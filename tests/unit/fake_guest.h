@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A guest, and the capturing of its vCPUs, made of the symbols, processes and stacks that a test
- * gives it. Takes the place of the guest and capture layers in the programs that link it.
+ * A guest made of the symbols and processes that a test gives it: an operating system of its own,
+ * by its table of operations, in the library's guest. The stacks of its vCPUs are what a test says
+ * where fake_capture.c is linked.
  */
 #pragma once
 
+#include "guest/processes.h"
 #include <vmscope/unwind.h>
 
 struct vms_guest *fake_guest_new(struct vms_machine *machine, enum vms_guest_kind kind);
-/* `module` NULL: the kernel's own. `name` NULL: a mapped file or module without symbols. */
+/* A function of the kernel's; `module` NULL: its own. */
 void fake_guest_add_symbol(struct vms_guest *guest, const char *name, const char *module,
 			   uint64_t va, uint64_t size);
-/* The modules that have symbols so far go. What was noted of their code keeps its names. */
-void fake_guest_unload(struct vms_guest *guest);
-/* The source line of all of the symbol's code is `line`, of its first byte `line` - 1. */
-void fake_guest_set_source(struct vms_guest *guest, const char *name, const char *source,
-			   unsigned line);
 const struct vms_process *fake_guest_add_process(struct vms_guest *guest, const char *comm,
 						 uint32_t pid, bool is_idle);
 /* The thread of whatever vCPU has the stack pointer `sp`; the others' are unknown. */
@@ -24,13 +21,14 @@ void fake_guest_add_current(struct vms_guest *guest, uint64_t sp, uint32_t tid, 
 void fake_guest_set_vmcoreinfo(struct vms_guest *guest, const char *text);
 /* How often modules were read anew. */
 unsigned fake_guest_refreshes(const struct vms_guest *guest);
-/* Only so many symbols are known until modules are read for the second time from now on. */
+/* Only so many symbols of modules are known until modules are read for the second time from now on.
+ */
 void fake_guest_hide_symbols(struct vms_guest *guest, unsigned known);
 
 /* A guest in which nothing was recognised is one of Linux when it is looked for again. */
 void fake_guest_boot(struct vms_guest *guest, bool completely);
-/* What vms_guest_detect finds next, which takes it; nothing is recognised else. `*begins`, if any,
- * becomes true while it looks. */
+/* What is found next where a fake is looked for anew; nothing is recognised else. Takes the guest.
+ * `*begins`, if any, becomes true while it is looked for. */
 void fake_guest_find(struct vms_guest *guest, bool *begins);
 /* How often the page tables of its vCPU were followed. */
 unsigned fake_guest_table_follows(const struct vms_guest *guest);
@@ -44,9 +42,6 @@ void fake_guest_add_module(struct vms_guest *guest, const char *name, uint64_t t
 /* The same once modules are read anew. */
 void fake_guest_load_later(struct vms_guest *guest, const char *name, uint64_t text, uint64_t size,
 			   struct vms_symbol_table *table);
-/* Called as its table's module. */
-void fake_guest_add_symbol_file(struct vms_guest *guest, struct vms_symbol_table *table,
-				uint64_t base);
 /* Code that `mm` maps from now on; `mapping->name` is the caller's. Its stamp stays. */
 void fake_guest_map(struct vms_guest *guest, uint64_t mm, const struct vms_mapping *mapping);
 /* Takes all code from `mm`. */
@@ -69,3 +64,5 @@ struct fake_sample {
 /* What a vCPU is found doing, sample after sample, from the beginning again at the end. */
 void fake_guest_set_samples(struct vms_guest *guest, unsigned vcpu,
 			    const struct fake_sample *samples, unsigned n);
+/* Takes the next one; an idle one where none were set. */
+const struct fake_sample *fake_guest_next_sample(const struct vms_guest *guest, unsigned vcpu);

@@ -4,7 +4,7 @@
 
 #include "btf_encoder.h"
 #include "fake_machine.h"
-#include "guest/linux/linux.h"
+#include "guest/linux/detect.h"
 
 struct fake_symbol {
 	const char *name;

@@ -112,7 +112,9 @@ static void test_boot(void)
 	f.follower.runs_programs = true;
 	g_assert_true(follow_later(&f, VMS_GUEST_GOES_ON));
 	g_assert_true(f.follower.is_settled);
-	g_assert_cmpuint(vms_guest_modules(f.guest)->len, ==, 1);
+	size_t n;
+	g_assert_nonnull(vms_guest_modules(f.guest, &n));
+	g_assert_cmpuint(n, ==, 1);
 	g_assert_false(follow_later(&f, VMS_GUEST_GOES_ON)); /* the modules, and these are known */
 	tear_down(&f);
 }
@@ -145,7 +147,7 @@ static void test_reset(void)
 	g_assert_true(follow_later(&f, VMS_GUEST_ASKS));
 	g_assert_true(f.follower.is_settled);
 	g_assert_false(vms_guest_follower_was_reset(&f.follower));
-	g_assert_cmpuint(fake_guest_refreshes(f.guest), ==, refreshes);
+	g_assert_cmpuint(fake_guest_refreshes(f.guest), ==, 0); /* of the one that was found */
 	f.resets++;
 	g_assert_true(vms_guest_follower_was_reset(&f.follower));
 	tear_down(&f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Variables that a kernel's symbols leave out, in an image laid out by hand. */
+#include "guest/linux/hidden.h"
 #include "fake_linux.h"
 #include "guest/linux/kernel_image.h"
 #include "hidden_types.h"

@@ -4,7 +4,13 @@
 #include "fake_linux.h"
 #include "fake_machine.h"
 #include "guest/guest-private.h"
+#include "guest/kernel_code.h"
+#include "guest/linux/hidden.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/kernel_image.h"
+#include "guest/linux/operations.h"
+#include "guest/linux/task.h"
+#include "guest/linux/trampoline.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffff800080000000)
@@ -71,24 +77,26 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		.text = { { TEXT, TEXT + TEXT_SIZE } },
 		.entry_text = { ENTRY, ENTRY + ENTRY_SIZE },
 		.pt_regs_record = RECORD,
+		.symbolizer = vms_symbolizer_new(),
 		.symbols = vms_symbol_table_new("vmlinux"),
 	};
 	for (uint64_t va = TEXT; va < ENTRY; va += FUNCTION)
 		vms_symbol_table_add(f->linux_guest.symbols, "function", va, FUNCTION, 't');
 	vms_symbol_table_add(f->linux_guest.symbols, "entry", ENTRY, ENTRY_SIZE, 't');
 	vms_symbol_table_finish(f->linux_guest.symbols, TEXT + TEXT_SIZE);
+	vms_linux_map_image(&f->linux_guest);
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = &f->linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.ops = &vms_linux_ops,
+		.system = &f->linux_guest,
+		.symbolizer = f->linux_guest.symbolizer,
 	};
 }
 
 static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	vms_symbol_table_unref(f->linux_guest.symbols);
-	g_array_unref(f->guest.symbol_files);
+	vms_symbolizer_unref(f->guest.symbolizer);
 	vms_memory_free(f->memory);
 	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
 	vms_machine_unref(f->machine);
@@ -447,7 +455,7 @@ static void check_executed(struct fixture *f, uint64_t va, const char *name, uin
 {
 	struct vms_location location;
 	vms_guest_note_kernel_pc(&f->guest, f->memory, va);
-	g_assert_cmpuint(vms_guest_note_code(&f->guest, va), ==, 0);
+	g_assert_cmpuint(vms_symbolizer_note_code(f->guest.symbolizer, va), ==, 0);
 	bool known = vms_guest_locate(&f->guest, NULL, va, &location);
 	g_assert_true(known == (name != NULL));
 	if (!name)
@@ -481,6 +489,7 @@ static void test_trampoline(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	vms_symbol_table_add(guest->symbols, "__entry_tramp_text_start", TEXT, 0, 'T');
 	vms_symbol_table_add(guest->symbols, "tramp_exit", TEXT + 0x2000, 0, 't');
 	vms_symbol_table_finish(guest->symbols, TEXT + TEXT_SIZE);
+	guest->trampoline.va = 0; /* as if it had not been seen yet */
 	check_executed(f, TRAMPOLINE + 0x1c80, "tramp_vectors", 0x1c80);
 	check_executed(f, TRAMPOLINE + 0x2024, "tramp_exit", 0x24);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Loaded modules in memory laid out by hand, the way a kernel has them and in ways that none has.
  */
+#include "guest/linux/module.h"
 #include "fake_linux.h"
+#include "guest/linux/kernel_code.h"
+#include "guest/linux/unwind_info.h"
 
 #define BASE	    UINT64_C(0xffff888000000000)
 #define HEAD	    (BASE + 0x10)
@@ -156,8 +159,25 @@ static const struct vms_module *module_at(struct fixture *f, guint index)
 static void refresh(struct fixture *f)
 {
 	GError *error = NULL;
-	g_assert_true(vms_linux_modules_refresh(f->guest, &error));
+	g_assert_true(vms_linux_refresh_code(f->guest, &error));
 	g_assert_no_error(error);
+}
+
+/* What a kernel address is called now. */
+static bool locate(struct fixture *f, uint64_t va, struct vms_location *ret)
+{
+	return vms_symbolizer_locate(f->guest->symbolizer, VMS_KERNEL_SPACE, 0, va, ret);
+}
+
+/* The same of what was noted. */
+static bool locate_noted(struct fixture *f, uint32_t code, uint64_t va, struct vms_location *ret)
+{
+	return vms_symbolizer_locate(f->guest->symbolizer, VMS_KERNEL_SPACE, code, va, ret);
+}
+
+static uint32_t note(struct fixture *f, uint64_t va)
+{
+	return vms_symbolizer_note_code(f->guest->symbolizer, va);
 }
 
 static void check_symbol(const struct vms_module *module, size_t index, const char *name,
@@ -301,14 +321,14 @@ static void test_parts(struct fixture *f, const void *data)
 	write_symbol(f, 1, 1, 1, code);
 	write_symbol(f, 2, 6, 1, TEXT(0) + 0x8100);
 	refresh(f);
-	g_assert_true(vms_linux_locate_kernel(f->guest, code + 1, &location));
+	g_assert_true(locate(f, code + 1, &location));
 	g_assert_cmpstr(location.symbol, ==, "open");
 	g_assert_cmphex(location.part, ==, TEXT(0));
-	g_assert_true(vms_linux_locate_kernel(f->guest, TEXT(0) + 0x87ff, &location));
+	g_assert_true(locate(f, TEXT(0) + 0x87ff, &location));
 	g_assert_cmpstr(location.symbol, ==, "__this_module");
 	g_assert_false(vms_linux_is_text(f->guest, TEXT(0) + 0x87ff));
-	g_assert_false(vms_linux_locate_kernel(f->guest, TEXT(0) + 0x8800, &location));
-	g_assert_false(vms_linux_locate_kernel(f->guest, init, &location));
+	g_assert_false(locate(f, TEXT(0) + 0x8800, &location));
+	g_assert_false(locate(f, init, &location));
 
 	write_u64(f, MODULE(0) + MEM, 0); /* it has no code */
 	write_init(f, 0, 0, 0);
@@ -326,26 +346,26 @@ static void test_noted(struct fixture *f, const void *data)
 	memcpy(fake_machine_at(f->machine, NAMES), "\0open", 6);
 	write_string(f, TYPES, "tt");
 	write_symbol(f, 1, 1, 1, TEXT(0));
-	g_assert_cmpuint(vms_linux_note_code(f->guest, TEXT(0)), ==, 0);
+	g_assert_cmpuint(note(f, TEXT(0)), ==, 0);
 	refresh(f);
-	const uint32_t first = vms_linux_note_code(f->guest, TEXT(0));
+	const uint32_t first = note(f, TEXT(0));
 	g_assert_cmpuint(first, >, 0);
-	g_assert_cmpuint(vms_linux_note_code(f->guest, TEXT(0) + 8), ==, first);
+	g_assert_cmpuint(note(f, TEXT(0) + 8), ==, first);
 
 	write_string(f, MODULE(0) + NAME, "other");
 	write_string(f, NAMES + 1, "read");
 	refresh(f);
-	const uint32_t second = vms_linux_note_code(f->guest, TEXT(0));
+	const uint32_t second = note(f, TEXT(0));
 	g_assert_cmpuint(second, !=, first);
-	g_assert_true(vms_linux_locate_noted(f->guest, first, TEXT(0) + 4, &location));
+	g_assert_true(locate_noted(f, first, TEXT(0) + 4, &location));
 	g_assert_cmpstr(location.symbol, ==, "open");
 	g_assert_cmpstr(location.module, ==, "first");
 	g_assert_cmpuint(location.offset, ==, 4);
-	g_assert_true(vms_linux_locate_noted(f->guest, second, TEXT(0), &location));
+	g_assert_true(locate_noted(f, second, TEXT(0), &location));
 	g_assert_cmpstr(location.symbol, ==, "read");
 	g_assert_cmpstr(location.module, ==, "other");
-	g_assert_false(vms_linux_locate_noted(f->guest, second + 1, TEXT(0), &location));
-	g_assert_false(vms_linux_locate_noted(f->guest, 0, TEXT(0), &location));
+	g_assert_false(locate_noted(f, second + 1, TEXT(0), &location));
+	g_assert_false(locate_noted(f, second + 2, TEXT(0), &location));
 }
 
 /* All names begin before the same 14 MiB of text: who looks for its end each time never ends. */

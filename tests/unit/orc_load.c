@@ -3,7 +3,9 @@
  * Loading ORC tables from a kernel's memory. The flags of the only entry mean something else in
  * each layout, so that looking it up tells which one was taken.
  */
+#include "guest/linux/orc_load.h"
 #include "fake_linux.h"
+#include "guest/linux/unwind_info.h"
 
 #define DATA	 UINT64_C(0xffffffff82000000)
 #define IP	 DATA

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What processes map, in memory laid out by hand: areas in a red-black tree, as before 6.1. */
+#include "guest/linux/process.h"
 #include "fake_linux.h"
 
 #define BASE	UINT64_C(0xffff888000000000)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Profiles of trees that are filled by hand, with counts and names worked out by hand. */
-#include "capture/capture.h"
-#include "fake_guest.h"
-#include "fake_machine.h"
+/*
+ * Profiles of records, with counts and names worked out by hand. There is neither a machine nor a
+ * guest: a symbolizer that was told what is mapped where is all that names need.
+ */
 #include "sample/profile-private.h"
 #include "sample/samples.h"
+#include "self_file.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,26 +21,86 @@
 #define FILE_A UINT64_C(0x7f0000000000)
 
 struct fixture {
-	struct vms_machine *machine;
-	struct vms_guest *guest;
+	struct vms_symbolizer *symbolizer;
 	const struct vms_process *a, *b, *swapper;
 	struct vms_samples samples[2];
 };
 
+static struct vms_symbol_table *make_table(const char *module, const char *function, uint64_t va,
+					   uint64_t size)
+{
+	struct vms_symbol_table *table = vms_symbol_table_new(module);
+	if (function)
+		vms_symbol_table_add(table, function, va, size, 't');
+	vms_symbol_table_finish(table, va + size);
+	return table;
+}
+
+/* A function of the kernel's own. */
+static void map_kernel(struct fixture *fixture, const char *function, uint64_t va, uint64_t size)
+{
+	g_autoptr(vms_symbol_table) table = make_table("vmlinux", function, va, size);
+	const struct vms_mapping mapping = {
+		.start = va,
+		.end = va + size,
+		.offset = va,
+		.symbols = table,
+		.kind = VMS_MAPPING_KERNEL,
+	};
+	vms_symbolizer_map(fixture->symbolizer, VMS_KERNEL_SPACE, &mapping);
+}
+
+/* A file that has a function at its begin, or no symbols. */
+static void map_file(struct fixture *fixture, uint32_t space, const char *path, uint64_t va,
+		     const char *function)
+{
+	const uint64_t offset = 0x2000, size = 0x1000;
+	g_autoptr(vms_symbol_table) table =
+		function ? make_table(path, function, offset, 0x100) : NULL;
+	const struct vms_mapping mapping = {
+		.start = va,
+		.end = va + size,
+		.offset = offset,
+		.name = path,
+		.symbols = table,
+	};
+	vms_symbolizer_map(fixture->symbolizer, space, &mapping);
+}
+
+/* The only module that is loaded from now on; NULL: none. */
+static void load(struct fixture *fixture, const char *module, const char *function, uint64_t part,
+		 uint64_t va)
+{
+	g_autoptr(vms_symbol_table) table = make_table(module ?: "", function, va, 0x100);
+	const struct vms_mapping mapping = {
+		.start = part,
+		.end = part + 0x1000,
+		.symbols = table,
+		.kind = VMS_MAPPING_MODULE,
+	};
+	vms_symbolizer_load(fixture->symbolizer, &mapping, module ? 1 : 0);
+}
+
+static const struct vms_process *add_process(struct fixture *fixture, const char *comm,
+					     uint32_t pid, bool is_idle)
+{
+	struct vms_process process = { .pid = pid, .is_idle = is_idle };
+	g_strlcpy(process.comm, comm, sizeof(process.comm));
+	return vms_symbolizer_add_space(fixture->symbolizer, &process);
+}
+
+/* All that is there of a guest is what its symbolizer was told. */
 static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	fixture->machine = fake_machine_new(&vms_arch_x86_64, 2);
-	fixture->guest = fake_guest_new(fixture->machine, VMS_GUEST_LINUX);
-	fake_guest_add_symbol(fixture->guest, "outer", NULL, OUTER, 0x100);
-	fake_guest_add_symbol(fixture->guest, "inner", NULL, INNER, 0x100);
-	fake_guest_add_symbol(fixture->guest, NULL, "driver", MODULE, 0x1000);
-	fake_guest_add_symbol(fixture->guest, "main", "prog", MAIN_A, 0x100);
-	fake_guest_add_symbol(fixture->guest, "main", "prog", MAIN_B, 0x100);
-	fake_guest_add_symbol(fixture->guest, NULL, "libc.so", FILE_A, 0x1000);
-	fake_guest_set_source(fixture->guest, "outer", "outer.c", 42);
-	fixture->a = fake_guest_add_process(fixture->guest, "prog", 10, false);
-	fixture->b = fake_guest_add_process(fixture->guest, "prog", 11, false);
-	fixture->swapper = fake_guest_add_process(fixture->guest, "swapper/1", 0, true);
+	fixture->symbolizer = vms_symbolizer_new();
+	map_kernel(fixture, "outer", OUTER, 0x100);
+	map_kernel(fixture, "inner", INNER, 0x100);
+	fixture->a = add_process(fixture, "prog", 10, false);
+	fixture->b = add_process(fixture, "prog", 11, false);
+	fixture->swapper = add_process(fixture, "swapper/1", 0, true);
+	map_file(fixture, fixture->a->index, "/bin/prog", MAIN_A, "main");
+	map_file(fixture, fixture->b->index, "/bin/prog", MAIN_B, "main");
+	map_file(fixture, fixture->a->index, "/lib/libc.so", FILE_A, NULL);
 	for (int i = 0; i < 2; i++)
 		vms_samples_init(&fixture->samples[i], 1000);
 }
@@ -48,23 +109,33 @@ static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	for (int i = 0; i < 2; i++)
 		vms_samples_clear(&fixture->samples[i]);
-	vms_guest_unref(fixture->guest);
-	vms_machine_unref(fixture->machine);
+	vms_symbolizer_unref(fixture->symbolizer);
 }
 
-/* Adds `times` samples: frames leaf first, up to a pc of 0. */
+/* What one sample of a vCPU finds. The frames, leaf first, end with a pc of 0. */
+struct sample {
+	bool idle;
+	const struct vms_process *process;
+	struct vms_frame frames[12];
+	enum vms_walk_end end;
+};
+
+/* Adds the sample `times` times. */
 static void add(struct fixture *fixture, unsigned vcpu, bool leaf_first, unsigned times,
-		const struct fake_sample *sample)
+		const struct sample *sample)
 {
 	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
 	record->idle = sample->idle;
 	record->space = sample->process ? sample->process->index : VMS_NO_SPACE;
 	record->stack.end = record->stack.kernel_end = sample->end;
 	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {
+		struct vms_frame *added = &record->stack.frame[record->stack.n++];
+		*added = *frame;
 		record->stack.n_kernel += !frame->is_user;
-		record->stack.frame[record->stack.n++] = *frame;
+		if (!frame->is_user)
+			added->code = vms_symbolizer_note_code(fixture->symbolizer,
+							       frame->pc - frame->is_return);
 	}
-	vms_capture_note_code(fixture->guest, &record->stack);
 	for (unsigned i = 0; i < times; i++)
 		vms_samples_add(&fixture->samples[vcpu], record, leaf_first, 1000);
 }
@@ -73,7 +144,7 @@ static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool le
 {
 	const struct vms_tree *trees[] = { fixture->samples[0].tree, fixture->samples[1].tree };
 	struct vms_profile_source source = {
-		.guest = fixture->guest,
+		.symbolizer = fixture->symbolizer,
 		.trees = trees,
 		.n_trees = 2,
 		.flags = flags,
@@ -151,11 +222,11 @@ static void assert_functions(const struct vms_profile *profile, const char *expe
 static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	add(fixture, 0, false, 3,
-	    &(struct fake_sample) { .frames = { { INNER + 4 }, { OUTER + 8, true } } });
+	    &(struct sample) { .frames = { { INNER + 4 }, { OUTER + 8, true } } });
 	add(fixture, 0, false, 2,
-	    &(struct fake_sample) { .frames = { { INNER + 6 }, { OUTER + 8, true } } });
+	    &(struct sample) { .frames = { { INNER + 6 }, { OUTER + 8, true } } });
 	add(fixture, 0, false, 1,
-	    &(struct fake_sample) { .frames = { { INNER + 6 }, { OUTER + 9, true } } });
+	    &(struct sample) { .frames = { { INNER + 6 }, { OUTER + 9, true } } });
 
 	g_autoptr(vms_profile) by_function = make(fixture, 0, false);
 	assert_tree(by_function, 0, "outer 6 0\n.inner 6 6\n");
@@ -165,24 +236,31 @@ static void test_by(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 		    "outer+0x8 5 0\n.inner+0x4 3 3\n.inner+0x6 2 2\n"
 		    "outer+0x9 1 0\n.inner+0x6 1 1\n");
 	assert_functions(by_address, "inner 6 6\nouter 0 6\n");
+}
 
-	const struct vms_profile_tree *tree = get_tree(by_function, 0);
-	const struct vms_label *outer =
-		vms_profile_label(by_function, tree->nodes[tree->first_root].label);
-	g_assert_cmphex(outer->va, ==, OUTER);
-	g_assert_cmpstr(outer->source, ==, "outer.c");
-	g_assert_cmpuint(outer->line, ==, 41); /* of its begin */
-	tree = get_tree(by_address, 0);
-	outer = vms_profile_label(by_address, tree->nodes[tree->first_root].label);
-	g_assert_cmphex(outer->va, ==, OUTER + 8);
-	g_assert_cmpuint(outer->line, ==, 42);
+/* The line of a function is that of its begin; of an address, its own. */
+static void test_source(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	struct self_file lines;
+	vms_symbolizer_add_file(fixture->symbolizer, self_file_open(OUTER, &lines), false);
+	add(fixture, 0, false, 1, &(struct sample) { .frames = { { OUTER + SELF_FILE_LATER } } });
+	g_autoptr(vms_profile) by_function = make(fixture, 0, false);
+	const struct vms_label *label = vms_profile_label(by_function, 0);
+	g_assert_cmpstr(label->name, ==, "outer");
+	g_assert_cmpstr(label->module, ==, NULL);
+	g_assert_cmphex(label->va, ==, OUTER);
+	g_assert_cmpstr(label->source, ==, SELF_FILE_SOURCE);
+	g_assert_cmpuint(label->line, ==, lines.begin);
+	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, false);
+	label = vms_profile_label(by_address, 0);
+	g_assert_cmphex(label->va, ==, OUTER + SELF_FILE_LATER);
+	g_assert_cmpuint(label->line, ==, lines.later);
 }
 
 /* A call as a function's last instruction returns to the next function. */
 static void test_return_address(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	add(fixture, 0, false, 1,
-	    &(struct fake_sample) { .frames = { { INNER }, { INNER, true } } });
+	add(fixture, 0, false, 1, &(struct sample) { .frames = { { INNER }, { INNER, true } } });
 	g_autoptr(vms_profile) by_function = make(fixture, 0, false);
 	assert_tree(by_function, 0, "outer 1 0\n.inner 1 1\n");
 	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, false);
@@ -193,13 +271,13 @@ static void test_return_address(struct fixture *fixture, gconstpointer data G_GN
 static void test_recursion(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	add(fixture, 0, false, 2,
-	    &(struct fake_sample) { .frames = { { INNER + 1 },
-						{ OUTER + 1, true },
-						{ INNER + 2, true },
-						{ OUTER + 2, true } } });
+	    &(struct sample) { .frames = { { INNER + 1 },
+					   { OUTER + 1, true },
+					   { INNER + 2, true },
+					   { OUTER + 2, true } } });
 	add(fixture, 0, false, 1,
-	    &(struct fake_sample) { .frames = { { OUTER + 1 }, { OUTER + 2, true } } });
-	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { OUTER + 3 } } });
+	    &(struct sample) { .frames = { { OUTER + 1 }, { OUTER + 2, true } } });
+	add(fixture, 0, false, 1, &(struct sample) { .frames = { { OUTER + 3 } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, false);
 	assert_tree(profile, 0, "outer 4 1\n.inner 2 0\n..outer 2 0\n...inner 2 2\n.outer 1 1\n");
 	assert_functions(profile, "outer 2 4\ninner 2 2\n");
@@ -209,12 +287,12 @@ static void test_recursion(struct fixture *fixture, gconstpointer data G_GNUC_UN
 static void test_leaf_first(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	add(fixture, 0, true, 3,
-	    &(struct fake_sample) { .process = fixture->a,
-				    .frames = { { INNER + 1 }, { OUTER + 1, true } },
-				    .end = VMS_WALK_DEPTH });
+	    &(struct sample) { .process = fixture->a,
+			       .frames = { { INNER + 1 }, { OUTER + 1, true } },
+			       .end = VMS_WALK_DEPTH });
 	add(fixture, 0, true, 2,
-	    &(struct fake_sample) { .process = fixture->b, .frames = { { INNER + 2 } } });
-	add(fixture, 0, true, 1, &(struct fake_sample) { .idle = true });
+	    &(struct sample) { .process = fixture->b, .frames = { { INNER + 2 } } });
+	add(fixture, 0, true, 1, &(struct sample) { .idle = true });
 	g_autoptr(vms_profile) profile = make(fixture, 0, true);
 	g_assert_true(vms_profile_leaf_first(profile));
 	assert_tree(profile, 0,
@@ -227,20 +305,19 @@ static void test_leaf_first(struct fixture *fixture, gconstpointer data G_GNUC_U
 static void test_processes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	add(fixture, 0, false, 4,
-	    &(struct fake_sample) { .process = fixture->a,
-				    .frames = { { INNER + 1 },
-						{ MAIN_A + 5, true, true },
-						{ FILE_A + 0x20, true, true } },
-				    .end = VMS_WALK_UNREADABLE });
+	    &(struct sample) { .process = fixture->a,
+			       .frames = { { INNER + 1 },
+					   { MAIN_A + 5, true, true },
+					   { FILE_A + 0x20, true, true } },
+			       .end = VMS_WALK_UNREADABLE });
 	add(fixture, 0, false, 3,
-	    &(struct fake_sample) { .process = fixture->b,
-				    .frames = { { MAIN_B + 9, false, true } } });
+	    &(struct sample) { .process = fixture->b, .frames = { { MAIN_B + 9, false, true } } });
 	add(fixture, 0, false, 2,
-	    &(struct fake_sample) { .process = fixture->swapper, .frames = { { OUTER } } });
-	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { OUTER } } });
+	    &(struct sample) { .process = fixture->swapper, .frames = { { OUTER } } });
+	add(fixture, 0, false, 1, &(struct sample) { .frames = { { OUTER } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, false);
 	assert_tree(profile, 0,
-		    "prog (10) 4 0\n.[broken] 4 0\n..libc.so+0x20 4 0\n...main 4 0\n"
+		    "prog (10) 4 0\n.[unreadable stack] 4 0\n..libc.so+0x2020 4 0\n...main 4 0\n"
 		    "....inner 4 4\n"
 		    "prog (11) 3 0\n.main 3 3\n"
 		    "swapper (0) 2 0\n.outer 2 2\n"
@@ -250,15 +327,15 @@ static void test_processes(struct fixture *fixture, gconstpointer data G_GNUC_UN
 /* Without names: bare kernel addresses, a module's, and the same user address of two processes. */
 static void test_nameless(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	add(fixture, 0, true, 5, &(struct fake_sample) { .frames = { { NOBODY } } });
-	add(fixture, 0, true, 4, &(struct fake_sample) { .frames = { { MODULE + 0x10 } } });
+	add(fixture, 0, true, 5, &(struct sample) { .frames = { { NOBODY } } });
+	load(fixture, "driver", NULL, MODULE, MODULE); /* it has no symbols */
+	add(fixture, 0, true, 4, &(struct sample) { .frames = { { MODULE + 0x10 } } });
 	add(fixture, 0, true, 3,
-	    &(struct fake_sample) { .process = fixture->a, .frames = { { 0x123, false, true } } });
+	    &(struct sample) { .process = fixture->a, .frames = { { 0x123, false, true } } });
 	add(fixture, 0, true, 2,
-	    &(struct fake_sample) { .process = fixture->b, .frames = { { 0x123, false, true } } });
+	    &(struct sample) { .process = fixture->b, .frames = { { 0x123, false, true } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, true);
-	assert_tree(profile, 0,
-		    "? 5 5\ndriver+0x10 4 4\n? 3 0\n.prog (10) 3 3\n? 2 0\n.prog (11) 2 2\n");
+	assert_tree(profile, 0, "? 5 5\n? 4 4\n? 3 0\n.prog (10) 3 3\n? 2 0\n.prog (11) 2 2\n");
 	const struct vms_profile_tree *tree = get_tree(profile, 0);
 	const struct vms_label *label =
 		vms_profile_label(profile, tree->nodes[tree->first_root].label);
@@ -270,21 +347,20 @@ static void test_nameless(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 /* Code of modules keeps the name that it had when it was sampled. */
 static void test_unloaded(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	const struct fake_sample leaf = { .frames = { { LOADED + 0x10 } } };
-	const struct fake_sample caller = { .frames = { { LOADED + 0x100, true } } };
-	const struct fake_sample moved = { .frames = { { LOADED + 0x3010 } } };
+	const struct sample leaf = { .frames = { { LOADED + 0x10 } } };
+	const struct sample caller = { .frames = { { LOADED + 0x100, true } } };
+	const struct sample moved = { .frames = { { LOADED + 0x3010 } } };
 
-	fake_guest_add_symbol(fixture->guest, "probe", "first", LOADED, 0x100);
+	load(fixture, "first", "probe", LOADED, LOADED);
 	add(fixture, 0, true, 4, &leaf);
 	add(fixture, 0, true, 3, &caller);
-	fake_guest_unload(fixture->guest);
-	fake_guest_add_symbol(fixture->guest, "work", "second", LOADED, 0x100);
+	load(fixture, "second", "work", LOADED, LOADED);
 	add(fixture, 0, true, 5, &leaf);
-	fake_guest_unload(fixture->guest);
+	load(fixture, NULL, NULL, LOADED, LOADED);
 	add(fixture, 0, true, 1, &leaf); /* nobody's */
-	fake_guest_add_symbol(fixture->guest, "probe", "first", LOADED + 0x3000, 0x100);
+	load(fixture, "first", "probe", LOADED + 0x3000, LOADED + 0x3000);
 	add(fixture, 0, true, 2, &moved);
-	fake_guest_unload(fixture->guest);
+	load(fixture, NULL, NULL, LOADED, LOADED);
 	g_autoptr(vms_profile) by_function = make(fixture, 0, true);
 	assert_tree(by_function, 0, "probe 9 9\nwork 5 5\n? 1 1\n");
 	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, true);
@@ -296,11 +372,9 @@ static void test_unloaded(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 static void test_shared_code(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	add(fixture, 0, true, 1,
-	    &(struct fake_sample) { .process = fixture->a,
-				    .frames = { { MAIN_A + 1, false, true } } });
+	    &(struct sample) { .process = fixture->a, .frames = { { MAIN_A + 1, false, true } } });
 	add(fixture, 0, true, 1,
-	    &(struct fake_sample) { .process = fixture->b,
-				    .frames = { { MAIN_B + 1, false, true } } });
+	    &(struct sample) { .process = fixture->b, .frames = { { MAIN_B + 1, false, true } } });
 	g_autoptr(vms_profile) by_function = make(fixture, 0, true);
 	assert_tree(by_function, 0, "main 2 0\n.prog (10) 1 1\n.prog (11) 1 1\n");
 	g_autoptr(vms_profile) by_address = make(fixture, VMS_PROFILE_BY_ADDRESS, true);
@@ -309,9 +383,9 @@ static void test_shared_code(struct fixture *fixture, gconstpointer data G_GNUC_
 
 static void test_vcpus(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	add(fixture, 0, false, 2, &(struct fake_sample) { .frames = { { OUTER } } });
-	add(fixture, 1, false, 3, &(struct fake_sample) { .frames = { { OUTER + 1 } } });
-	add(fixture, 1, false, 1, &(struct fake_sample) { .idle = true });
+	add(fixture, 0, false, 2, &(struct sample) { .frames = { { OUTER } } });
+	add(fixture, 1, false, 3, &(struct sample) { .frames = { { OUTER + 1 } } });
+	add(fixture, 1, false, 1, &(struct sample) { .idle = true });
 	g_autoptr(vms_profile) each = make(fixture, 0, false);
 	g_assert_cmpuint(count_trees(each), ==, 2);
 	assert_tree(each, 0, "outer 2 2\n");
@@ -329,11 +403,12 @@ static void test_vcpus(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 /* Siblings by count, those of one count by address. */
 static void test_order(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	add(fixture, 0, false, 2, &(struct fake_sample) { .frames = { { INNER } } });
-	add(fixture, 0, false, 2, &(struct fake_sample) { .frames = { { OUTER } } });
-	add(fixture, 0, false, 3, &(struct fake_sample) { .frames = { { MODULE } } });
+	add(fixture, 0, false, 2, &(struct sample) { .frames = { { INNER } } });
+	add(fixture, 0, false, 2, &(struct sample) { .frames = { { OUTER } } });
+	load(fixture, "driver", "probe", MODULE, MODULE);
+	add(fixture, 0, false, 3, &(struct sample) { .frames = { { MODULE } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, false);
-	assert_tree(profile, 0, "driver+0x0 3 3\nouter 2 2\ninner 2 2\n");
+	assert_tree(profile, 0, "probe 3 3\nouter 2 2\ninner 2 2\n");
 }
 
 /* What is beyond the tree's limit is counted, and what was begun for it does not show. */
@@ -341,9 +416,9 @@ static void test_out_of_nodes(struct fixture *fixture, gconstpointer data G_GNUC
 {
 	vms_samples_clear(&fixture->samples[0]);
 	vms_samples_init(&fixture->samples[0], 3);
-	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { INNER } } });
+	add(fixture, 0, false, 1, &(struct sample) { .frames = { { INNER } } });
 	add(fixture, 0, false, 2,
-	    &(struct fake_sample) { .frames = { { INNER }, { OUTER, true }, { OUTER, true } } });
+	    &(struct sample) { .frames = { { INNER }, { OUTER, true }, { OUTER, true } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, false);
 	assert_tree(profile, 0, "[out of nodes] 2 2\ninner 1 1\n");
 }
@@ -351,8 +426,8 @@ static void test_out_of_nodes(struct fixture *fixture, gconstpointer data G_GNUC
 /* A guest's names are made fit for a terminal. */
 static void test_hostile_names(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
-	fake_guest_add_symbol(fixture->guest, "evil\033[2J\n\xff", NULL, NOBODY, 16);
-	add(fixture, 0, false, 1, &(struct fake_sample) { .frames = { { NOBODY } } });
+	map_kernel(fixture, "evil\033[2J\n\xff", NOBODY, 16);
+	add(fixture, 0, false, 1, &(struct sample) { .frames = { { NOBODY } } });
 	g_autoptr(vms_profile) profile = make(fixture, 0, false);
 	assert_tree(profile, 0, "evil?[2J?? 1 1\n");
 }
@@ -362,7 +437,7 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 {
 	const uint32_t n = 1000000;
 	g_autoptr(vms_tree) tree = vms_tree_new(VMS_TREE_LIMIT);
-	struct vms_tree_key key = { .kind = VMS_TREE_PC, .owner = VMS_TREE_KERNEL };
+	struct vms_tree_key key = { .kind = VMS_TREE_PC, .owner = VMS_KERNEL_SPACE };
 	uint32_t node = VMS_TREE_ROOT;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -375,7 +450,7 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 		tree->nodes[leaf].self = 1;
 	}
 	const struct vms_tree *trees[] = { tree };
-	struct vms_profile_source source = { .guest = fixture->guest,
+	struct vms_profile_source source = { .symbolizer = fixture->symbolizer,
 					     .trees = trees,
 					     .n_trees = 1 };
 	g_autoptr(vms_profile) profile = vms_profile_new(&source);
@@ -408,6 +483,7 @@ int main(int argc, char **argv)
 		void (*run)(struct fixture *fixture, gconstpointer data);
 	} tests[] = {
 		{ "/profile/by", test_by },
+		{ "/profile/source", test_source },
 		{ "/profile/return-address", test_return_address },
 		{ "/profile/recursion", test_recursion },
 		{ "/profile/leaf-first", test_leaf_first },

@@ -707,7 +707,7 @@ static void test_modules(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	g_assert_cmpuint(fake_guest_refreshes(fixture->guest), ==, 1);
 
 	static const struct fake_sample late = { .frames = { { KERNEL + 16 } } };
-	fake_guest_hide_symbols(fixture->guest, 1);
+	fake_guest_hide_symbols(fixture->guest, 0);
 	fake_guest_set_samples(fixture->guest, 0, &late, 1);
 	run(fixture, 1);
 	g_assert_cmpuint(fake_guest_refreshes(fixture->guest), ==, 3);

@@ -59,10 +59,8 @@ static struct vms_sample_stats sample(struct fixture *f, struct vms_guest *guest
 static void test_late(void)
 {
 	struct fixture f = { .machine = fake_machine_new(&vms_arch_x86_64, 1) };
-	g_autoptr(GArray) no_files = g_array_new(FALSE, FALSE, 1);
-	struct vms_guest guest = { .machine = f.machine,
-				   .kind = VMS_GUEST_NONE,
-				   .symbol_files = no_files };
+	g_autoptr(vms_symbolizer) symbolizer = vms_symbolizer_new();
+	struct vms_guest guest = { .machine = f.machine, .symbolizer = symbolizer };
 	g_atomic_ref_count_init(&guest.refs);
 	fake_machine_set_brief_holds(f.machine);
 	fake_machine_set_hooks(f.machine, &(struct fake_hooks) { .regs = regs, .data = &f });

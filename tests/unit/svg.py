@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ['do_syscall_64', 'a<b>&"c"\'d\'\\', ']]></script>', 'café', 'operator;new', 'ksys_read',
-         'vfs_read', 'x?y?[0m', 'sh <&> (7)', '[idle]', '[broken]', 'all', 'vCPU 0', 'vCPU 1']
+         'vfs_read', 'x?y?[0m', 'sh <&> (7)', '[idle]', '[implausible frame]', 'all', 'vCPU 0', 'vCPU 1']
 
 
 class Frame:
@@ -54,7 +54,8 @@ def check(text, leaf_first):
     for group, frame in zip(drawn, visible):
         rect, title = group.find(f"{SVG}rect"), group.find(f"{SVG}title").text
         row = frame.depth if leaf_first else deepest - frame.depth
-        assert title.startswith(f"{frame.name} ({frame.total} samples, "), title
+        samples = f"{frame.total} sample" + "s" * (frame.total != 1)
+        assert title.startswith(f"{frame.name} ({samples}, "), title
         assert abs(float(rect.get("x")) - 10 - frame.start * scale) < 0.01
         assert abs(float(rect.get("width")) - frame.total * scale) < 0.01
         assert float(rect.get("y")) == 70 + 18 * row < height - 58

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Tasks in memory laid out by hand, the way a kernel has them and in ways that none has. */
+#include "guest/linux/task.h"
 #include "arch/x86_64.h"
 #include "capture/capture.h"
 #include "fake_linux.h"
 #include "guest/guest-private.h"
+#include "guest/linux/operations.h"
 #include "guest/linux/percpu.h"
+#include "guest/linux/process.h"
+#include "guest/linux/vcpu.h"
 
 #define BASE	  UINT64_C(0xffff888000000000)
 #define RAM	  0x10000
@@ -252,8 +256,9 @@ static void test_current(struct fixture *f, const void *data)
 static void test_record(struct fixture *f, const void *data)
 {
 	struct vms_guest guest = { .machine = f->machine,
-				   .kind = VMS_GUEST_LINUX,
-				   .linux_guest = f->guest };
+				   .ops = &vms_linux_ops,
+				   .system = f->guest,
+				   .symbolizer = f->guest->symbolizer };
 	g_autoptr(vms_memory) memory = vms_memory_new(f->machine, fake_machine_regs(f->machine, 1));
 	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
 	struct vms_regs *regs = fake_machine_regs(f->machine, 1);
@@ -270,7 +275,8 @@ static void test_record(struct fixture *f, const void *data)
 	g_assert_cmpuint(record->vcpu, ==, 1);
 	g_assert_cmpuint(record->pid, ==, 1);
 	g_assert_cmpuint(record->tid, ==, 4);
-	g_assert_cmpstr(vms_guest_process_get(&guest, record->space)->comm, ==, "first");
+	g_assert_cmpstr(vms_symbolizer_process(f->guest->symbolizer, record->space)->comm, ==,
+			"first");
 	g_assert_cmpuint(record->stack.n, >, 0);
 }
 

@@ -4,7 +4,9 @@
 
 static struct vms_tree_key pc(uint64_t va)
 {
-	return (struct vms_tree_key) { .kind = VMS_TREE_PC, .value = va, .owner = VMS_TREE_KERNEL };
+	return (struct vms_tree_key) { .kind = VMS_TREE_PC,
+				       .value = va,
+				       .owner = VMS_KERNEL_SPACE };
 }
 
 /* A node as the keys from the root to it. */
@@ -27,7 +29,7 @@ static void test_counts(void)
 	g_autoptr(GHashTable) expected =
 		g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	static const uint64_t values[] = { 0, 1, UINT64_C(1) << 32, UINT64_MAX };
-	static const uint32_t owners[] = { 0, 1, VMS_TREE_KERNEL, VMS_TREE_NO_PROCESS };
+	static const uint32_t owners[] = { 0, 1, VMS_KERNEL_SPACE, VMS_NO_SPACE };
 
 	for (int i = 0; i < 20000; i++) {
 		struct vms_tree_key path[6];

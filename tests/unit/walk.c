@@ -3,7 +3,9 @@
 #include "arch/x86_64.h"
 #include "fake_machine.h"
 #include "guest/guest-private.h"
+#include "guest/linux/kernel_code.h"
 #include "guest/linux/linux.h"
+#include "guest/linux/operations.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -56,9 +58,9 @@ static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	};
 	f->guest = (struct vms_guest) {
 		.machine = f->machine,
-		.kind = VMS_GUEST_LINUX,
-		.linux_guest = &f->linux_guest,
-		.symbol_files = g_array_new(FALSE, FALSE, sizeof(struct vms_guest_symbols)),
+		.ops = &vms_linux_ops,
+		.system = &f->linux_guest,
+		.symbolizer = vms_symbolizer_new(),
 	};
 }
 
@@ -66,7 +68,7 @@ static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	vms_orc_free(f->linux_guest.orc);
 	vms_symbol_table_unref(f->linux_guest.symbols);
-	g_array_unref(f->guest.symbol_files);
+	vms_symbolizer_unref(f->guest.symbolizer);
 	vms_memory_free(f->memory);
 	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
 	vms_machine_unref(f->machine);
@@ -301,6 +303,8 @@ static void test_prologue(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	vms_symbol_table_add(f->linux_guest.symbols, "large", TEXT, 0, 'T');
 	vms_symbol_table_add(f->linux_guest.symbols, "with_rbp", TEXT + 64, 0, 'T');
 	vms_symbol_table_finish(f->linux_guest.symbols, TEXT_END);
+	f->linux_guest.symbolizer = f->guest.symbolizer;
+	vms_linux_map_image(&f->linux_guest);
 	memcpy(fake_machine_at(f->machine, TEXT), large, sizeof(large));
 	memcpy(fake_machine_at(f->machine, TEXT + 64), with_rbp, sizeof(with_rbp));
 	memcpy(fake_machine_at(f->machine, caller - sizeof(call)), call, sizeof(call));
@@ -680,7 +684,7 @@ static void test_fp_damaged(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 static void test_bare(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	const uint64_t stack = 0x8000;
-	f->guest.kind = VMS_GUEST_NONE;
+	f->guest.system = NULL;
 	fake_machine_add_ram(f->machine, stack, STACK_SIZE);
 	vms_regs_set(&f->regs, RSP, stack + 0x100);
 	vms_regs_set(&f->regs, RBP, stack + 0x140);

@@ -4,9 +4,10 @@
  * `bpf_kallsyms` (include/linux/bpf.h), which /proc/kallsyms shows as of module "bpf". Since
  * ecb60d1c670e ("bpf: Move lnode list node to struct bpf_ksym") (in v5.7).
  */
-#include "guest/linux/linux.h"
+#include "guest/linux/bpf.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
+#include <string.h>
 #include <vmscope/log.h>
 
 #define PROGRAMS_LIMIT (1u << 14)
@@ -53,6 +54,18 @@ static bool visit_program(uint64_t node, void *data)
 	return true;
 }
 
+static bool is_same(const struct vms_symbol_table *a, const struct vms_symbol_table *b)
+{
+	const size_t n = vms_symbol_table_count(a);
+	bool same = n == vms_symbol_table_count(b);
+	for (size_t i = 0; i < n && same; i++) {
+		const struct vms_symbol x = vms_symbol_table_get(a, i);
+		const struct vms_symbol y = vms_symbol_table_get(b, i);
+		same = x.va == y.va && x.size == y.size && strcmp(x.name, y.name) == 0;
+	}
+	return same;
+}
+
 void vms_linux_bpf_refresh(struct vms_linux *guest)
 {
 	struct adding adding = { .guest = guest };
@@ -76,9 +89,30 @@ void vms_linux_bpf_refresh(struct vms_linux *guest)
 				       PROGRAMS_LIMIT };
 	vms_list_walk(&list, visit_program, &adding, &error);
 	vms_symbol_table_finish(table, 0);
-	vms_symbol_table_unref(guest->bpf);
-	guest->bpf = table;
+	/* Whoever has noted these programs notes the same again. */
+	if (guest->bpf && is_same(guest->bpf, table)) {
+		vms_symbol_table_unref(table);
+	} else {
+		vms_symbol_table_unref(guest->bpf);
+		guest->bpf = table;
+	}
 	g_mutex_unlock(&guest->lock);
 	if (error)
 		vms_log(VMS_LOG_INFO, "%s", error->message);
+}
+
+void vms_linux_bpf_list_programs(const struct vms_linux *guest, GArray *mappings)
+{
+	const size_t n = guest->bpf ? vms_symbol_table_count(guest->bpf) : 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_symbol program = vms_symbol_table_get(guest->bpf, i);
+		const struct vms_mapping mapping = {
+			.start = program.va,
+			.end = program.va + program.size,
+			.offset = program.va,
+			.symbols = guest->bpf,
+			.kind = VMS_MAPPING_PROGRAM,
+		};
+		g_array_append_val(mappings, mapping);
+	}
 }

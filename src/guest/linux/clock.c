@@ -3,7 +3,7 @@
  * The clocks that a kernel counts time by: the clock source, and every CPU's clock event device
  * with its next event (kernel/time/clocksource.c, tick-internal.h).
  */
-#include "guest/linux/linux.h"
+#include "guest/linux/clock.h"
 #include "guest/linux/member.h"
 #include "guest/linux/percpu.h"
 
@@ -68,8 +68,9 @@ static void add_device(struct vms_linux *guest, const struct layout *layout, uns
 		g_array_append_val(clocks, clock);
 }
 
-GArray *vms_linux_clocks(struct vms_linux *guest, GError **error)
+GArray *vms_linux_clocks(void *system, GError **error)
 {
+	struct vms_linux *guest = system;
 	struct layout layout;
 	uint64_t devices;
 	if (!guest->btf || !vms_linux_symbol(guest, "tick_cpu_device", &devices) ||

@@ -4,8 +4,8 @@
  * printk_ringbuffer, kernel/printk/printk_ringbuffer.h), before that one ring of records (struct
  * printk_log). Where the members are BTF tells, or VMCOREINFO, which names them for this purpose.
  */
+#include "guest/linux/dmesg.h"
 #include "base/text.h"
-#include "guest/linux/linux.h"
 #include "guest/linux/member.h"
 #include "guest/linux/vmcoreinfo.h"
 #include <inttypes.h>
@@ -378,8 +378,9 @@ static bool give_log(struct vms_linux *guest, const struct old_layout *layout, e
 	return done;
 }
 
-bool vms_linux_dmesg(struct vms_linux *guest, each_record each, void *data, GError **error)
+bool vms_linux_dmesg(void *system, each_record each, void *data, GError **error)
 {
+	struct vms_linux *guest = system;
 	struct log_layout layout;
 	struct old_layout old_layout;
 	uint64_t prb;

@@ -4,9 +4,9 @@
  * Debian's 6.1 for arm64). Some are exported to modules, under their names; VMCOREINFO tells
  * others; BTF says where those of each CPU are; what is left is recognised by what it holds.
  */
-#include "guest/linux/kernel_image.h"
-#include "guest/linux/linux.h"
+#include "guest/linux/hidden.h"
 #include "guest/linux/member.h"
+#include "guest/linux/timekeeper.h"
 #include "guest/linux/uts.h"
 #include "guest/linux/vmcoreinfo.h"
 #include <vmscope/log.h>
@@ -23,14 +23,6 @@ static void set_variable(struct vms_linux *guest, const char *name, uint64_t va)
 {
 	vms_log(VMS_LOG_DEBUG, "%s was found at 0x%" G_GINT64_MODIFIER "x", name, va);
 	g_hash_table_replace(guest->variables, (char *)name, g_memdup2(&va, sizeof(va)));
-}
-
-bool vms_linux_hidden_variable(const struct vms_linux *guest, const char *name, uint64_t *ret)
-{
-	const uint64_t *va = guest->variables ? g_hash_table_lookup(guest->variables, name) : NULL;
-	if (va)
-		*ret = *va;
-	return va != NULL;
 }
 
 /* ---- exported variables ----------------------------------------------- */

@@ -4,10 +4,11 @@
  * module its parts in memory, its symbols as /proc/kallsyms shows them (kernel/module/kallsyms.c)
  * and its unwind table.
  */
+#include "guest/linux/module.h"
 #include "base/text.h"
-#include "guest/linux/linux.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
+#include "guest/linux/orc_load.h"
 #include "guest/linux/stamp.h"
 #include <stdlib.h>
 #include <vmscope/log.h>
@@ -598,8 +599,9 @@ bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error)
 	return read;
 }
 
-const GPtrArray *vms_linux_modules_list(const struct vms_linux *guest)
+const GPtrArray *vms_linux_modules_list(const void *system)
 {
+	const struct vms_linux *guest = system;
 	return guest->modules ? guest->modules->list : NULL;
 }
 
@@ -647,6 +649,23 @@ const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest,
 	*part = placed->region.va;
 	*is_text = placed->region.is_text;
 	return &placed->module->module;
+}
+
+void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mappings)
+{
+	const struct vms_linux_modules *modules = guest->modules;
+	for (guint i = 0; modules && i < modules->regions->len; i++) {
+		const struct placed_region *placed =
+			&g_array_index(modules->regions, struct placed_region, i);
+		const struct vms_mapping mapping = {
+			.start = placed->region.va,
+			.end = placed->region.va + placed->region.size,
+			.offset = placed->region.va,
+			.symbols = placed->module->module.symbols,
+			.kind = VMS_MAPPING_MODULE,
+		};
+		g_array_append_val(mappings, mapping);
+	}
 }
 
 /* ---- the part --------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/bytes.h"
-#include <vmscope/guest.h>
+#include "guest/unwind_info.h"
 
 struct vms_linux;
 struct vms_orc;
@@ -35,14 +35,3 @@ void vms_orc_free(struct vms_orc *orc);
  * know. For any thread.
  */
 bool vms_orc_find(const struct vms_orc *orc, uint64_t pc, struct vms_orc_entry *ret);
-
-/* The kernel's own table; NULL where it has none (the log tells), or where it is missing. */
-struct vms_orc *vms_linux_orc_load(struct vms_linux *guest);
-/*
- * A module's table: its address and number of entries come from struct module. NULL where there is
- * none, or with the reason in the log.
- */
-struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_va,
-					  uint64_t entries_va, uint64_t n);
-/* The entry in force at `pc`, in the kernel's own table or a module's. */
-bool vms_linux_orc_at(const struct vms_linux *guest, uint64_t pc, struct vms_orc_entry *ret);

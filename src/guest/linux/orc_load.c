@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding a kernel's ORC tables in its memory, and telling their layout. */
-#include "guest/linux/linux.h"
+#include "guest/linux/orc_load.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,14 +154,4 @@ struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_v
 	if (!orc)
 		vms_log(VMS_LOG_INFO, "%s; stacks through that module are cut", error->message);
 	return orc;
-}
-
-bool vms_linux_orc_at(const struct vms_linux *guest, uint64_t pc, struct vms_orc_entry *ret)
-{
-	const struct vms_orc *orc = NULL;
-	if (pc >= guest->image && pc < guest->image_end)
-		orc = guest->orc;
-	else if (!vms_linux_module_at(guest, pc, &orc))
-		return false;
-	return orc && vms_orc_find(orc, pc, ret);
 }

@@ -4,7 +4,7 @@
  * per-CPU variable; all processes hang on the list that begins in init_task, and the threads of
  * a process on a list of its signal structure (include/linux/sched.h, sched/signal.h).
  */
-#include "guest/linux/task.h"
+#include "guest/linux/task-private.h"
 
 #include "guest/linux/list.h"
 #include <inttypes.h>
@@ -82,8 +82,9 @@ void vms_linux_tasks_free(struct vms_linux_tasks *tasks)
 	g_free(tasks);
 }
 
-bool vms_linux_task_layout(const struct vms_linux *guest, struct vms_task_layout *ret)
+bool vms_linux_task_layout(const void *system, struct vms_task_layout *ret)
 {
+	const struct vms_linux *guest = system;
 	const struct vms_linux_tasks *tasks = guest->tasks;
 	if (!tasks)
 		return false;
@@ -98,8 +99,9 @@ bool vms_linux_task_layout(const struct vms_linux *guest, struct vms_task_layout
 
 /* ---- one task --------------------------------------------------------- */
 
-bool vms_linux_task_has(struct vms_linux *guest, uint64_t task, uint32_t pid, uint64_t mm)
+bool vms_linux_task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm)
 {
+	struct vms_linux *guest = system;
 	const struct vms_linux_tasks *tasks = guest->tasks;
 	uint64_t its_pid, its_mm;
 	g_mutex_lock(&guest->lock);
@@ -167,9 +169,10 @@ static bool read_task(const struct vms_linux_tasks *tasks, struct vms_memory *me
 	return true;
 }
 
-bool vms_linux_current(struct vms_linux *guest, struct vms_memory *memory,
-		       const struct vms_regs *regs, struct vms_task *ret)
+bool vms_linux_current(void *system, struct vms_memory *memory, const struct vms_regs *regs,
+		       struct vms_task *ret)
 {
+	struct vms_linux *guest = system;
 	const struct vms_linux_tasks *tasks = guest->tasks;
 	uint64_t va;
 	return tasks && tasks->arch->current(tasks, memory, regs, &va) &&
@@ -261,8 +264,9 @@ static bool understood(const struct vms_linux *guest, GError **error)
 	return false;
 }
 
-GArray *vms_linux_tasks_list(struct vms_linux *guest, GError **loss, GError **error)
+GArray *vms_linux_tasks_list(void *system, GError **loss, GError **error)
 {
+	struct vms_linux *guest = system;
 	if (!understood(guest, error))
 		return NULL;
 	g_autoptr(GArray) tasks = g_array_new(false, false, sizeof(struct vms_task));
@@ -321,9 +325,10 @@ static bool read_switched_regs(struct vms_linux *guest, const struct vms_task *t
 	return false;
 }
 
-bool vms_linux_task_regs(struct vms_linux *guest, const struct vms_task *task, struct vms_regs *ret,
+bool vms_linux_task_regs(void *system, const struct vms_task *task, struct vms_regs *ret,
 			 GError **error)
 {
+	struct vms_linux *guest = system;
 	if (!understood(guest, error))
 		return false;
 	g_mutex_lock(&guest->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/aarch64.h"
-#include "guest/linux/task.h"
+#include "guest/linux/task-private.h"
 
 /* What a switch away saves, in the order of struct cpu_context (asm/processor.h): x19 to x28 … */
 #define SAVED	 13

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/x86_64.h"
-#include "guest/linux/task.h"
+#include "guest/linux/task-private.h"
 
 #define KERNEL_CS 0x10
 

@@ -2,8 +2,7 @@
 /*
  * The timekeeper of a kernel whose kallsyms tells functions only, recognised by what it holds.
  */
-#include "guest/linux/kernel_image.h"
-#include "guest/linux/linux.h"
+#include "guest/linux/timekeeper.h"
 #include "guest/linux/member.h"
 
 #define CANDIDATES_LIMIT (1u << 16)

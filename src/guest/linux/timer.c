@@ -3,7 +3,7 @@
  * Active high-resolution timers: every CPU has a structure with a base for each clock, and a base
  * has a red-black tree of timers by expiry (include/linux/hrtimer_defs.h, timerqueue.h).
  */
-#include "guest/linux/linux.h"
+#include "guest/linux/timer.h"
 #include "guest/linux/member.h"
 #include "guest/linux/percpu.h"
 #include <inttypes.h>
@@ -138,8 +138,9 @@ static bool find_layout(const struct vms_linux *guest, struct layout *ret)
 	       (vms_member_there(&ret->root) || vms_member_there(&ret->old_root));
 }
 
-GArray *vms_linux_timers(struct vms_linux *guest, GError **error)
+GArray *vms_linux_timers(void *system, GError **error)
 {
+	struct vms_linux *guest = system;
 	uint64_t bases;
 	struct reading reading = { .memory = guest->memory };
 	if (!vms_linux_symbol(guest, "hrtimer_bases", &bases) ||

@@ -6,8 +6,8 @@
  * (map_entry_trampoline() in arch/arm64/mm/mmu.c). No symbol tells that address. A vCPU that
  * executes there shows it: it is code of the image, by its physical address, mapped again.
  */
-#include "guest/linux/kernel_image.h"
-#include "guest/linux/linux.h"
+#include "guest/linux/trampoline.h"
+#include "guest/linux/module.h"
 
 #define TRAMPOLINE "__entry_tramp_text_start"
 /* Pages before and behind the one that was seen; the kernel has room for 4 in all. */
@@ -80,8 +80,40 @@ static void extend(const struct vms_linux *guest, struct vms_memory *memory, str
 		part->end = next.end;
 }
 
-void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memory, uint64_t va)
+/* It lies among read-only data, so symbols of functions alone leave it out. A new reference. */
+static struct vms_symbol_table *get_symbols(const struct vms_linux *guest, uint64_t in_image,
+					    uint64_t size)
 {
+	struct vms_symbol symbol;
+	if (vms_symbol_table_lookup(guest->symbols, TRAMPOLINE, &symbol))
+		return vms_symbol_table_ref(guest->symbols);
+	struct vms_symbol_table *table =
+		vms_symbol_table_new(vms_symbol_table_module(guest->symbols));
+	vms_symbol_table_add(table, TRAMPOLINE, in_image, size, 't');
+	vms_symbol_table_finish(table, in_image + size);
+	return table;
+}
+
+/* Under the lock. */
+static void set_trampoline(struct vms_linux *guest, const struct part *part)
+{
+	const uint64_t in_image = guest->image + part->offset, size = part->end - part->begin;
+	g_autoptr(vms_symbol_table) symbols = get_symbols(guest, in_image, size);
+	const struct vms_mapping mapping = {
+		.start = part->begin,
+		.end = part->end,
+		.offset = in_image,
+		.symbols = symbols,
+		.kind = VMS_MAPPING_KERNEL,
+	};
+	vms_symbolizer_map(guest->symbolizer, VMS_KERNEL_SPACE, &mapping);
+	guest->trampoline.size = size;
+	__atomic_store_n(&guest->trampoline.va, part->begin, __ATOMIC_RELEASE);
+}
+
+void vms_linux_note_trampoline(void *system, struct vms_memory *memory, uint64_t va)
+{
+	struct vms_linux *guest = system;
 	struct part part;
 	if (!guest->image_pa || __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE) ||
 	    (va >= guest->image && va < guest->image_end) || vms_linux_module_at(guest, va, NULL) ||
@@ -89,11 +121,8 @@ void vms_linux_note_trampoline(struct vms_linux *guest, struct vms_memory *memor
 		return;
 	extend(guest, memory, &part);
 	g_mutex_lock(&guest->lock);
-	if (!guest->trampoline.va) {
-		guest->trampoline.size = part.end - part.begin;
-		guest->trampoline.in_image = guest->image + part.offset;
-		__atomic_store_n(&guest->trampoline.va, part.begin, __ATOMIC_RELEASE);
-	}
+	if (!guest->trampoline.va)
+		set_trampoline(guest, &part);
 	g_mutex_unlock(&guest->lock);
 }
 
@@ -101,25 +130,4 @@ bool vms_linux_in_trampoline(const struct vms_linux *guest, uint64_t va)
 {
 	uint64_t begin = __atomic_load_n(&guest->trampoline.va, __ATOMIC_ACQUIRE);
 	return begin && va - begin < guest->trampoline.size;
-}
-
-bool vms_linux_locate_trampoline(const struct vms_linux *guest, uint64_t va,
-				 struct vms_location *ret)
-{
-	struct vms_symbol symbol;
-	if (!vms_linux_in_trampoline(guest, va))
-		return false;
-	const uint64_t begin = guest->trampoline.va, moved = begin - guest->trampoline.in_image;
-	ret->symbol = TRAMPOLINE;
-	ret->start = begin;
-	ret->size = guest->trampoline.size;
-	/* It lies among read-only data, so symbols of functions alone leave it out. */
-	if (vms_symbol_table_lookup(guest->symbols, TRAMPOLINE, &symbol) &&
-	    vms_symbol_table_find(guest->symbols, va - moved, &symbol)) {
-		ret->symbol = symbol.name;
-		ret->start = symbol.va + moved;
-		ret->size = symbol.size;
-	}
-	ret->offset = va - ret->start;
-	return true;
 }

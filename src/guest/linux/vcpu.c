@@ -8,6 +8,7 @@
  * before 6.9 kernel/kexec_core.c), and the core file has those that were filled, in the order of
  * the CPUs. A CPU that did not answer when the kernel crashed has none.
  */
+#include "guest/linux/vcpu.h"
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/percpu.h"
 #include "guest/linux/task.h"

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* What the unwinder asks of a guest: where kernel code is, and how its frames are left. */
+#pragma once
+
+#include <vmscope/guest.h>
+
+/* How to get from a frame of kernel code to its caller's, normalised over ORC's layouts. */
+enum vms_orc_reg {
+	VMS_ORC_UNDEFINED,
+	VMS_ORC_PREV_SP,
+	VMS_ORC_AX,
+	VMS_ORC_DX,
+	VMS_ORC_DI,
+	VMS_ORC_BP,
+	VMS_ORC_SP,
+	VMS_ORC_R10,
+	VMS_ORC_R13,
+	VMS_ORC_BP_INDIRECT,
+	VMS_ORC_SP_INDIRECT,
+};
+enum vms_orc_type {
+	VMS_ORC_TYPE_UNDEFINED,
+	VMS_ORC_TYPE_END,
+	VMS_ORC_TYPE_CALL,
+	VMS_ORC_TYPE_REGS,
+	VMS_ORC_TYPE_REGS_PARTIAL
+};
+struct vms_orc_entry {
+	enum vms_orc_type type;
+	enum vms_orc_reg sp_reg, bp_reg;
+	int16_t sp_offset, bp_offset;
+	bool signal;
+	bool sp_indirect_adds_first; /* before 5.12: load(SP + offset), not load(SP) + offset */
+};
+/* False when the guest has no ORC tables or none for this address. */
+bool vms_guest_orc(const struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret);
+/* Does the guest have ORC tables at all? */
+bool vms_guest_has_orc(const struct vms_guest *guest);
+/* Is `pc` code of the kernel or of a module? Frame-pointer walks end where it is not. */
+bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
+/* Is `pc` code by which Linux's kernel is entered and left (.entry.text)? */
+bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
+/* On aarch64: bytes from the start of Linux's struct pt_regs to the frame record in it. */
+uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "symbol/mappings.h"
+
+static void clear_mapping(void *data)
+{
+	vms_symbol_table_unref(((struct vms_mapping *)data)->symbols);
+}
+
+GArray *vms_mappings_new(void)
+{
+	GArray *mappings = g_array_new(FALSE, FALSE, sizeof(struct vms_mapping));
+	g_array_set_clear_func(mappings, clear_mapping);
+	return mappings;
+}
+
+/* How many begin at or below `va`. */
+static guint count_below(const GArray *mappings, uint64_t va)
+{
+	guint low = 0, high = mappings->len;
+	while (low < high) {
+		guint middle = low + (high - low) / 2;
+		if (g_array_index(mappings, struct vms_mapping, middle).start <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct vms_mapping *vms_mappings_find(const GArray *mappings, uint64_t va)
+{
+	guint n = mappings ? count_below(mappings, va) : 0;
+	if (n == 0)
+		return NULL;
+	const struct vms_mapping *last = &g_array_index(mappings, struct vms_mapping, n - 1);
+	return va < last->end ? last : NULL;
+}
+
+static void reference(const struct vms_mapping *mapping)
+{
+	if (mapping->symbols)
+		vms_symbol_table_ref(mapping->symbols);
+}
+
+void vms_mappings_put(GArray *mappings, const struct vms_mapping *mapping, size_t limit)
+{
+	guint begin = count_below(mappings, mapping->start), end = begin;
+	if (begin > 0 &&
+	    g_array_index(mappings, struct vms_mapping, begin - 1).end > mapping->start)
+		begin--;
+	while (end < mappings->len &&
+	       g_array_index(mappings, struct vms_mapping, end).start < mapping->end)
+		end++;
+	reference(mapping); /* before its own symbols are dropped */
+	if (end > begin)
+		g_array_remove_range(mappings, begin, end - begin);
+	if (mappings->len < limit)
+		g_array_insert_val(mappings, begin, *mapping);
+	else
+		vms_symbol_table_unref(mapping->symbols);
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct vms_mapping *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+void vms_mappings_replace(GArray *mappings, const struct vms_mapping *others, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		reference(&others[i]);
+	g_array_set_size(mappings, 0);
+	g_array_append_vals(mappings, others, (guint)n);
+	g_array_sort(mappings, compare_mappings);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's image is known before anybody names, and never changes: most look-ups are in it, and
+ * take no lock. All else is looked up in lists of mappings under the lock, and in symbol tables,
+ * which do not change, without it.
+ */
+#include "symbol/mappings.h"
+#include "symbol/symbolizer-private.h"
+#include <string.h>
+
+#define MAPPINGS_LIMIT (1u << 16)  /* of one address space: the kernel's default limit of areas */
+#define NAMES_LIMIT    (64u << 20) /* bytes of all names of files */
+/* Bytes of symbols that are kept of code that may have gone. */
+#define NOTED_LIMIT (64u << 20)
+
+/* Loaded code that was noted. */
+struct noted_code {
+	struct vms_symbol_table *symbols;
+	uint64_t part; /* where the part of a module begins; of BPF programs 0 */
+};
+
+/* The address space of a process. */
+struct space {
+	struct vms_process process;
+	GArray *mappings; /* NULL: none yet */
+};
+
+struct vms_symbolizer {
+	gatomicrefcount refs;
+	struct vms_mapping image; /* the kernel's, or nothing: what was mapped there first */
+	GArray *files;		  /* struct vms_symbolizer_file */
+	GMutex lock;		  /* guards all that follows */
+	GArray *kernel;		  /* what the kernel has for ever */
+	GArray *loaded;		  /* what is loaded into it now */
+	GArray *noted;		  /* struct noted_code, by number less one */
+	size_t noted_bytes;
+	GPtrArray *spaces; /* struct space, by index */
+	GTree *names;	   /* each once; a tree, as a guest could choose them to collide */
+	size_t names_bytes;
+};
+
+static void clear_file(void *data)
+{
+	struct vms_symbolizer_file *file = data;
+	vms_symbol_table_unref(file->table);
+	vms_symbol_file_close(file->file);
+}
+
+static void clear_noted(void *data)
+{
+	vms_symbol_table_unref(((struct noted_code *)data)->symbols);
+}
+
+static void free_space(void *data)
+{
+	struct space *space = data;
+	if (space->mappings)
+		g_array_unref(space->mappings);
+	g_free(space);
+}
+
+static int compare_names(const void *a, const void *b, void *data)
+{
+	(void)data;
+	return strcmp(a, b);
+}
+
+struct vms_symbolizer *vms_symbolizer_new(void)
+{
+	struct vms_symbolizer *symbolizer = g_new0(struct vms_symbolizer, 1);
+	g_atomic_ref_count_init(&symbolizer->refs);
+	g_mutex_init(&symbolizer->lock);
+	symbolizer->files = g_array_new(FALSE, TRUE, sizeof(struct vms_symbolizer_file));
+	g_array_set_clear_func(symbolizer->files, clear_file);
+	symbolizer->kernel = vms_mappings_new();
+	symbolizer->loaded = vms_mappings_new();
+	symbolizer->noted = g_array_new(FALSE, FALSE, sizeof(struct noted_code));
+	g_array_set_clear_func(symbolizer->noted, clear_noted);
+	symbolizer->spaces = g_ptr_array_new_with_free_func(free_space);
+	symbolizer->names = g_tree_new_full(compare_names, NULL, g_free, NULL);
+	return symbolizer;
+}
+
+struct vms_symbolizer *vms_symbolizer_ref(struct vms_symbolizer *symbolizer)
+{
+	g_atomic_ref_count_inc(&symbolizer->refs);
+	return symbolizer;
+}
+
+void vms_symbolizer_unref(struct vms_symbolizer *symbolizer)
+{
+	if (!symbolizer || !g_atomic_ref_count_dec(&symbolizer->refs))
+		return;
+	vms_symbol_table_unref(symbolizer->image.symbols);
+	g_array_unref(symbolizer->files);
+	g_array_unref(symbolizer->kernel);
+	g_array_unref(symbolizer->loaded);
+	g_array_unref(symbolizer->noted);
+	g_ptr_array_unref(symbolizer->spaces);
+	g_tree_unref(symbolizer->names);
+	g_mutex_clear(&symbolizer->lock);
+	g_free(symbolizer);
+}
+
+/* ---- telling it what is there ----------------------------------------- */
+
+/* Under the lock. */
+static const char *intern(struct vms_symbolizer *symbolizer, const char *name)
+{
+	char *known = g_tree_lookup(symbolizer->names, name);
+	if (known)
+		return known;
+	const size_t size = strlen(name) + 1;
+	if (size > NAMES_LIMIT - symbolizer->names_bytes)
+		return "[file]";
+	symbolizer->names_bytes += size;
+	known = g_strdup(name);
+	g_tree_insert(symbolizer->names, known, known);
+	return known;
+}
+
+const char *vms_symbolizer_intern(struct vms_symbolizer *symbolizer, const char *name)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const char *interned = intern(symbolizer, name);
+	g_mutex_unlock(&symbolizer->lock);
+	return interned;
+}
+
+const struct vms_process *vms_symbolizer_add_space(struct vms_symbolizer *symbolizer,
+						   const struct vms_process *process)
+{
+	struct space *space = g_new0(struct space, 1);
+	space->process = *process;
+	g_mutex_lock(&symbolizer->lock);
+	space->process.index = symbolizer->spaces->len;
+	g_ptr_array_add(symbolizer->spaces, space);
+	g_mutex_unlock(&symbolizer->lock);
+	return &space->process;
+}
+
+/* Under the lock; NULL for the kernel's, and beyond the last. */
+static struct space *space_at(const struct vms_symbolizer *symbolizer, uint32_t index)
+{
+	return index < symbolizer->spaces->len ? symbolizer->spaces->pdata[index] : NULL;
+}
+
+void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
+			const struct vms_mapping *mapping)
+{
+	struct vms_mapping kept = *mapping;
+	g_mutex_lock(&symbolizer->lock);
+	struct space *process = space_at(symbolizer, space);
+	if (process && !process->mappings)
+		process->mappings = vms_mappings_new();
+	GArray *mappings = process		       ? process->mappings
+			   : space == VMS_KERNEL_SPACE ? symbolizer->kernel
+						       : NULL;
+	if (mappings) {
+		kept.name = kept.name ? intern(symbolizer, kept.name) : NULL;
+		kept.build_id = kept.build_id ? intern(symbolizer, kept.build_id) : NULL;
+		vms_mappings_put(mappings, &kept, MAPPINGS_LIMIT);
+		if (space == VMS_KERNEL_SPACE && symbolizer->image.end == 0) {
+			symbolizer->image = kept;
+			if (kept.symbols)
+				vms_symbol_table_ref(kept.symbols);
+		}
+	}
+	g_mutex_unlock(&symbolizer->lock);
+}
+
+void vms_symbolizer_load(struct vms_symbolizer *symbolizer, const struct vms_mapping *loaded,
+			 size_t n)
+{
+	g_mutex_lock(&symbolizer->lock);
+	vms_mappings_replace(symbolizer->loaded, loaded, n);
+	g_mutex_unlock(&symbolizer->lock);
+}
+
+void vms_symbolizer_add_file(struct vms_symbolizer *symbolizer, struct vms_symbol_file *file,
+			     bool is_kernel)
+{
+	const struct vms_symbolizer_file added = {
+		.file = file,
+		.table = vms_symbol_file_table(file),
+		.base = vms_symbol_file_base(file) + vms_symbol_file_bias(file),
+		.is_kernel = is_kernel,
+	};
+	g_array_append_val(symbolizer->files, added);
+}
+
+GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer)
+{
+	return symbolizer->files;
+}
+
+void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other)
+{
+	GArray *files = symbolizer->files;
+	symbolizer->files = other->files;
+	other->files = files;
+}
+
+/* ---- naming ----------------------------------------------------------- */
+
+const struct vms_process *vms_symbolizer_process(struct vms_symbolizer *symbolizer, uint32_t space)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const struct space *found = space_at(symbolizer, space);
+	g_mutex_unlock(&symbolizer->lock);
+	return found ? &found->process : NULL;
+}
+
+bool vms_symbolizer_mapping(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
+			    struct vms_mapping *ret)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const struct space *process = space_at(symbolizer, space);
+	const struct vms_mapping *found = process ? vms_mappings_find(process->mappings, va) : NULL;
+	if (found)
+		*ret = *found;
+	g_mutex_unlock(&symbolizer->lock);
+	return found != NULL;
+}
+
+static bool is_in_image(const struct vms_symbolizer *symbolizer, uint64_t va)
+{
+	return va >= symbolizer->image.start && va < symbolizer->image.end;
+}
+
+/* What lies at a kernel address outside of the image. */
+static bool find_in_kernel(struct vms_symbolizer *symbolizer, uint64_t va, struct vms_mapping *ret)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const struct vms_mapping *found = vms_mappings_find(symbolizer->kernel, va);
+	if (!found)
+		found = vms_mappings_find(symbolizer->loaded, va);
+	if (found)
+		*ret = *found;
+	g_mutex_unlock(&symbolizer->lock);
+	return found != NULL;
+}
+
+/* `moved`: what is added to the table's addresses. */
+static bool locate_symbol(const struct vms_symbol_table *symbols, uint64_t moved, uint64_t va,
+			  struct vms_location *ret)
+{
+	struct vms_symbol symbol;
+	if (!symbols || !vms_symbol_table_find(symbols, va - moved, &symbol))
+		return false;
+	ret->symbol = symbol.name;
+	ret->start = symbol.va + moved;
+	ret->offset = va - ret->start;
+	ret->size = symbol.size;
+	return true;
+}
+
+/* Names of loaded code. */
+static bool locate_code(const struct noted_code *code, uint64_t va, struct vms_location *ret)
+{
+	if (!locate_symbol(code->symbols, 0, va, ret))
+		return false;
+	ret->module = vms_symbol_table_module(code->symbols);
+	ret->part = code->part;
+	return true;
+}
+
+static struct noted_code code_of(const struct vms_mapping *mapping)
+{
+	return (struct noted_code) {
+		.symbols = mapping->symbols,
+		.part = mapping->kind == VMS_MAPPING_MODULE ? mapping->start : 0,
+	};
+}
+
+static bool is_loaded(const struct vms_mapping *mapping)
+{
+	return mapping->kind == VMS_MAPPING_MODULE || mapping->kind == VMS_MAPPING_PROGRAM;
+}
+
+static bool locate_in_mapping(const struct vms_mapping *mapping, uint64_t va,
+			      struct vms_location *ret)
+{
+	if (is_loaded(mapping)) {
+		const struct noted_code code = code_of(mapping);
+		return locate_code(&code, va, ret);
+	}
+	ret->module = mapping->name;
+	if (locate_symbol(mapping->symbols, mapping->start - mapping->offset, va, ret))
+		return true;
+	if (mapping->kind == VMS_MAPPING_FILE)
+		ret->offset = va - mapping->start + mapping->offset;
+	return mapping->kind == VMS_MAPPING_FILE;
+}
+
+static bool locate_noted(struct vms_symbolizer *symbolizer, uint32_t number, uint64_t va,
+			 struct vms_location *ret)
+{
+	struct noted_code code = { 0 };
+	g_mutex_lock(&symbolizer->lock);
+	if (number <= symbolizer->noted->len)
+		code = g_array_index(symbolizer->noted, struct noted_code, number - 1);
+	g_mutex_unlock(&symbolizer->lock);
+	return locate_code(&code, va, ret);
+}
+
+/* By what is mapped there. */
+static bool locate_in_space(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
+			    struct vms_location *ret)
+{
+	struct vms_mapping mapping;
+	if (space != VMS_KERNEL_SPACE)
+		return vms_symbolizer_mapping(symbolizer, space, va, &mapping) &&
+		       locate_in_mapping(&mapping, va, ret);
+	if (is_in_image(symbolizer, va))
+		return locate_in_mapping(&symbolizer->image, va, ret);
+	return find_in_kernel(symbolizer, va, &mapping) && locate_in_mapping(&mapping, va, ret);
+}
+
+/* Adds what symbol files know: the name where there is none yet, and the line. */
+static bool locate_in_files(const struct vms_symbolizer *symbolizer, uint64_t va,
+			    struct vms_location *ret)
+{
+	for (guint i = 0; i < symbolizer->files->len; i++) {
+		const struct vms_symbolizer_file *file =
+			&g_array_index(symbolizer->files, struct vms_symbolizer_file, i);
+		struct vms_symbol symbol;
+		if (!vms_symbol_table_find(file->table, va, &symbol))
+			continue;
+		vms_symbol_file_line(file->file, va, &ret->source, &ret->line);
+		if (ret->symbol)
+			return true;
+		ret->symbol = symbol.name;
+		ret->module = file->is_kernel ? NULL : vms_symbol_table_module(file->table);
+		ret->offset = va - symbol.va;
+		ret->start = symbol.va;
+		ret->size = symbol.size;
+		return true;
+	}
+	return false;
+}
+
+bool vms_symbolizer_locate(struct vms_symbolizer *symbolizer, uint32_t space, uint32_t code,
+			   uint64_t va, struct vms_location *ret)
+{
+	*ret = (struct vms_location) { 0 };
+	bool is_mapped = code ? locate_noted(symbolizer, code, va, ret)
+			      : locate_in_space(symbolizer, space, va, ret);
+	bool in_files = locate_in_files(symbolizer, va, ret);
+	return is_mapped || in_files;
+}
+
+/* ---- noting ----------------------------------------------------------- */
+
+/* The number of `code`; 0 when it cannot be kept. Under the lock. */
+static uint32_t number_of(struct vms_symbolizer *symbolizer, const struct noted_code *code)
+{
+	GArray *noted = symbolizer->noted;
+	/* The last ones are those of now. */
+	for (guint i = noted->len; i-- > 0;) {
+		const struct noted_code *known = &g_array_index(noted, struct noted_code, i);
+		if (known->symbols == code->symbols && known->part == code->part)
+			return i + 1;
+	}
+	const size_t bytes = sizeof(*code) + vms_symbol_table_bytes(code->symbols);
+	if (bytes > NOTED_LIMIT - symbolizer->noted_bytes)
+		return 0;
+	symbolizer->noted_bytes += bytes;
+	vms_symbol_table_ref(code->symbols);
+	g_array_append_vals(noted, code, 1);
+	return noted->len;
+}
+
+uint32_t vms_symbolizer_note_code(struct vms_symbolizer *symbolizer, uint64_t va)
+{
+	struct vms_symbol symbol;
+	uint32_t number = 0;
+	if (is_in_image(symbolizer, va))
+		return 0;
+	g_mutex_lock(&symbolizer->lock);
+	const struct vms_mapping *found = vms_mappings_find(symbolizer->kernel, va)
+						  ? NULL
+						  : vms_mappings_find(symbolizer->loaded, va);
+	if (found && found->symbols && vms_symbol_table_find(found->symbols, va, &symbol)) {
+		const struct noted_code code = code_of(found);
+		number = number_of(symbolizer, &code);
+	}
+	g_mutex_unlock(&symbolizer->lock);
+	return number;
+}
