@@ -66,11 +66,12 @@ static int compare_mappings(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-void vms_mappings_replace(GArray *mappings, const struct vms_mapping *others, size_t n)
+GArray *vms_mappings_new_of(const struct vms_mapping *others, size_t n)
 {
+	GArray *mappings = vms_mappings_new();
 	for (size_t i = 0; i < n; i++)
 		reference(&others[i]);
-	g_array_set_size(mappings, 0);
 	g_array_append_vals(mappings, others, (guint)n);
 	g_array_sort(mappings, compare_mappings);
+	return mappings;
 }

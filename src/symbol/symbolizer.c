@@ -172,9 +172,12 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 void vms_symbolizer_load(struct vms_symbolizer *symbolizer, const struct vms_mapping *loaded,
 			 size_t n)
 {
+	GArray *mappings = vms_mappings_new_of(loaded, n);
 	g_mutex_lock(&symbolizer->lock);
-	vms_mappings_replace(symbolizer->loaded, loaded, n);
+	GArray *before = symbolizer->loaded;
+	symbolizer->loaded = mappings;
 	g_mutex_unlock(&symbolizer->lock);
+	g_array_unref(before);
 }
 
 void vms_symbolizer_add_file(struct vms_symbolizer *symbolizer, struct vms_symbol_file *file,

@@ -3,6 +3,7 @@
 #include "guest/follower.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
+#include "self_file.h"
 
 #define TEXT UINT64_C(0xffffffffc0000000)
 
@@ -106,7 +107,12 @@ static void test_boot(void)
 	g_assert_false(follow_later(&f, VMS_GUEST_GOES_ON)); /* it runs no programs yet */
 	g_assert_cmpuint(fake_guest_table_follows(f.guest), ==, 1);
 
+	struct self_file lines;
+	struct vms_symbol_file *file = self_file_open(TEXT, &lines);
+	struct vms_location location;
+	g_assert_true(vms_guest_add_symbols(f.guest, file, &lines.base, NULL));
 	struct vms_guest *whole = fake_guest_new(f.machine, VMS_GUEST_LINUX);
+	fake_guest_add_symbol(whole, "do_work", NULL, TEXT - 0x100, 0x100);
 	load(&f, whole, "late");
 	fake_guest_find(whole, NULL);
 	f.follower.runs_programs = true;
@@ -115,6 +121,11 @@ static void test_boot(void)
 	size_t n;
 	g_assert_nonnull(vms_guest_modules(f.guest, &n));
 	g_assert_cmpuint(n, ==, 1);
+	/* The names are the new kernel's, and the symbol file is there as before. */
+	g_assert_true(vms_guest_locate(f.guest, NULL, TEXT - 1, &location));
+	g_assert_cmpstr(location.symbol, ==, "do_work");
+	g_assert_true(vms_guest_locate(f.guest, NULL, TEXT, &location));
+	g_assert_cmpstr(location.symbol, ==, "two_lines");
 	g_assert_false(follow_later(&f, VMS_GUEST_GOES_ON)); /* the modules, and these are known */
 	tear_down(&f);
 }
