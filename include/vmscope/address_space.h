@@ -35,7 +35,7 @@ enum vms_mapping_kind {
 /* What lies at some addresses. NULL or 0 where it is not known. */
 struct vms_mapping {
 	uint64_t start, end; /* the end is outside */
-	uint64_t file;	     /* a number that tells files apart, as long as they are there */
+	uint64_t file;	     /* a number: the same is the same file, as long as it is there */
 	/* What `start` is in the file, or in `symbols` where these are by address. */
 	uint64_t offset;
 	const char

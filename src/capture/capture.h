@@ -15,10 +15,9 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 /*
  * Takes a sample of a vCPU that the caller holds, its stack at most `depth` frames deep (1 to
  * VMS_STACK_LIMIT). `memory` is the caller's, one per thread: it looks through this vCPU's page
- * tables afterwards. User addresses are noted so that the guest's symbolizer can name them
- * later.
- * Allocates nothing that lasts but what the guest keeps of processes. Errors: those of
- * vms_machine_regs; a stack that cannot be walked is none, it ends as `stack` says.
+ * tables afterwards. User addresses are noted so that the guest's symbolizer can name them later.
+ * Allocates nothing that lasts but what the guest and its symbolizer keep of processes. Errors:
+ * those of vms_machine_regs; a stack that cannot be walked is none, it ends as `stack` says.
  */
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
