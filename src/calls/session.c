@@ -339,6 +339,17 @@ static bool wait_for_end(struct vms_calls *session, enum vms_calls_end *end, GEr
 
 /* ---- begin and end ---------------------------------------------------- */
 
+static GThread *start_thread(const char *name, GThreadFunc run, struct vms_calls *session,
+			     GError **error)
+{
+	g_autoptr(GError) cause = NULL;
+	GThread *thread = g_thread_try_new(name, run, session, &cause);
+	if (!thread)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot trace calls: %s",
+			    cause->message);
+	return thread;
+}
+
 static bool begin(struct vms_calls *session, GError **error)
 {
 	const struct vms_calls_receiver receiver = { on_stream, on_space, on_process, on_records,
@@ -359,8 +370,8 @@ static bool begin(struct vms_calls *session, GError **error)
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
 		return false;
-	session->emptying = g_thread_new("calls", empty_always, session);
-	return true;
+	session->emptying = start_thread("calls", empty_always, session, error);
+	return session->emptying;
 }
 
 /* Nobody waits for us any more when a process ends: those that run are looked at before. */
@@ -507,8 +518,10 @@ struct vms_calls *vms_calls_start(struct vms_guest *guest, const struct vms_call
 	g_mutex_init(&session->lock);
 	g_cond_init(&session->changed);
 	if (begin(session, &failure)) {
-		session->watching = g_thread_new("calls-watch", watch, session);
-		return session;
+		session->watching = start_thread("calls-watch", watch, session, &failure);
+		if (session->watching)
+			return session;
+		stop(session, VMS_CALLS_STOPPED);
 	}
 	discard(session);
 	finish(session, failure);
