@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "server.h"
+#include "agent/server.h"
 
+#include "agent/hold/hold.h"
+#include "agent/services.h"
 #include "base/clock.h"
-#include "hold.h"
 #include "machine/agent/packet_fds.h"
-#include "services.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_qemu.h"
 
-#include "instrument.h"
-#include "internals.h"
-#include "kick.h"
-#include "retranslate.h"
+#include "agent/calls/instrument.h"
+#include "agent/qemu/internals.h"
+#include "agent/qemu/kick.h"
+#include "agent/qemu/retranslate.h"
 #include <string.h>
 
 struct job {

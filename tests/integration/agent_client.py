@@ -19,7 +19,7 @@ MAX_MESSAGE = 4096
 PIN = 1 << 31
 MAX_PREFETCH = 64
 PREFETCH_SIZE = 256  # bytes
-HELLO, HOLD, CALLS_FUNCTIONS, CALLS_STACKS, CALLS_START, CALLS_STOP, OK, ERROR = range(1, 9)
+HELLO, HOLD, TASKS, CALLS_FUNCTIONS, CALLS_STACKS, CALLS_START, CALLS_STOP, OK, ERROR = range(1, 10)
 ABSENT, RUNNING, HALTED = range(3)
 
 HELLO_REPLY = struct.Struct("=8I Q 16s")
@@ -148,7 +148,7 @@ class Agent:
     def trace(self):
         """Begins to trace all calls by vCPU, without knowing any function. Its descriptors: the
         memory, and what wakes the client."""
-        options = struct.pack("=8I Q 4I 64I", 0, 0, 1 << 16, 0, 1, 1, 0, 0, 0, *[0] * (4 + 64))
+        options = struct.pack("=8I Q 64I", 0, 0, 1 << 16, 0, 1, 1, 0, 0, 0, *[0] * 64)
         self.send(CALLS_START, options)
         return self.receive()[2]
 
