@@ -220,7 +220,9 @@ static void begin_trace(void *data)
 static const char *check_options(const struct vms_agent_calls *options, size_t size)
 {
 	if (size != sizeof(*options))
-		return "the message has another size";
+		return "the message has another size: vmscope and the agent in QEMU are of "
+		       "different "
+		       "versions";
 	if (options->by > VMS_AGENT_BY_TASK || options->clock > VMS_AGENT_CLOCK_INSTRUCTIONS)
 		return "its kind of streams or clock is not known";
 	if (options->ring_size < MIN_RING || options->ring_size > MAX_RING ||
@@ -232,17 +234,18 @@ static const char *check_options(const struct vms_agent_calls *options, size_t s
 }
 
 /* The lock is held. False: the reply says why. */
-static bool make_trace(const struct vms_agent_calls *options, struct tables *tables,
-		       struct reply *reply)
+static bool make_trace(const struct request *request, struct tables *tables, struct reply *reply)
 {
 	errno = 0;
-	calls.trace = trace_new(options, tables->functions, tables->n_functions);
+	calls.trace =
+		trace_new((const void *)request->message, tables->functions, tables->n_functions);
 	tables->functions = NULL;
 	if (!calls.trace) {
 		reply_error(reply, VMS_ERROR_IO, "cannot trace calls: QEMU cannot make a trace: %s",
 			    g_strerror(errno));
 		return false;
 	}
+	calls.trace->asks_for_looks = request->features & VMS_AGENT_CAN_LOOK;
 	reply_ok(reply);
 	reply->fds[0] = calls.trace->memfd;
 	reply->fds[1] = calls.trace->woken;
@@ -285,7 +288,7 @@ static struct start *prepare_start(const struct request *request, struct reply *
 		start->options.clock = calls.trace->options.clock;
 		start->options.ring_size = calls.trace->options.ring_size;
 		reply_ok(reply);
-	} else if (!make_trace(options, tables, reply)) {
+	} else if (!make_trace(request, tables, reply)) {
 		free(start);
 		return NULL;
 	}

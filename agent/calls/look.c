@@ -19,6 +19,8 @@ static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 {
 	struct vms_agent_rings *shared = tracer->trace->shared;
 	uint64_t now = vms_clock_now_ns();
+	if (!tracer->trace->asks_for_looks)
+		return;
 	if (tracer->look_end_ns && atomic_load(&shared->looked) != atomic_load(&shared->looks))
 		return;
 	atomic_fetch_add(&shared->looks, 1);

@@ -26,6 +26,7 @@ struct tracer {
 
 struct trace {
 	struct vms_agent_calls options;
+	bool asks_for_looks; /* the client answers them */
 	struct call_trackers *trackers;
 	/* The client knows all functions that begin between these two addresses. */
 	uint64_t first_function, last_function;

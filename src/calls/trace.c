@@ -29,7 +29,7 @@ bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *mac
 		return false;
 	}
 	trace->link = vms_agent_link_open(info->agent, info->pid, error);
-	if (!trace->link)
+	if (!trace->link || !vms_agent_link_require(trace->link, VMS_AGENT_CAN_TRACE_CALLS, error))
 		return false;
 	trace->link->stream.give_up_ns = &machine->give_up_ns;
 	return true;
@@ -103,13 +103,14 @@ static bool send_tables(struct vms_calls_trace *trace, GArray *functions,
 			GError **error)
 {
 	struct vms_agent_tasks message = *tasks;
+	bool takes_tasks = vms_agent_link_require(trace->link, VMS_AGENT_CAN_TRACK_TASKS, NULL);
 	if (trace->functions)
 		g_array_unref(trace->functions);
 	trace->functions = functions;
 	trace->start = *start;
 	trace->tasks = *tasks;
-	return vms_agent_request(trace->link, &message.message, sizeof(message), -1, NULL, 0,
-				 error) &&
+	return (!takes_tasks || vms_agent_request(trace->link, &message.message, sizeof(message),
+						  -1, NULL, 0, error)) &&
 	       send_table(trace, VMS_AGENT_CALLS_FUNCTIONS, functions->data,
 			  functions->len * sizeof(struct vms_agent_function), error);
 }
@@ -204,6 +205,21 @@ static bool send_start(struct vms_calls_trace *trace, struct vms_agent_calls *st
 
 /* ---- the trace -------------------------------------------------------- */
 
+/* An agent that cannot tell tasks apart traces the rest. */
+static bool check_features(const struct vms_calls_trace *trace,
+			   const struct vms_calls_options *options, GError **error)
+{
+	g_autoptr(GError) missing = NULL;
+	if (vms_agent_link_require(trace->link, VMS_AGENT_CAN_TRACK_TASKS, &missing))
+		return true;
+	if (options->by == VMS_CALLS_BY_TASK || options->n_pids > 0) {
+		g_propagate_error(error, g_steal_pointer(&missing));
+		return false;
+	}
+	vms_log(VMS_LOG_WARNING, "%s", missing->message);
+	return true;
+}
+
 /* On a machine that is held, so that nothing happens in between. */
 static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
 		       struct vms_agent_calls *start, GError **error)
@@ -219,6 +235,8 @@ bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *gues
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_agent_calls start;
+	if (!check_features(trace, options, error))
+		return false;
 	trace->waits = vms_guest_kind(guest) == VMS_GUEST_NONE && vms_calls_has_names(options);
 	g_autoptr(GArray) functions = find_functions(trace, guest, options, error);
 	if (!functions || !fill_start(trace, guest, options, &start, error))

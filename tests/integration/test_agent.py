@@ -2,7 +2,6 @@
 """The agent inside QEMU: its socket, and holding vCPUs, seen by a client that is not vmscope's."""
 import contextlib
 import fcntl
-import functools
 import itertools
 import mmap
 import os
@@ -21,19 +20,12 @@ import time
 import unittest
 
 import agent_client
+import agent_protocol
 import harness
 from agent_client import ABSENT, HALTED, RUNNING, Agent, AgentError
 
 # On each its own: where one vCPU stands still, the kernel gives none of its work to the other.
 BUSY = "for i in 1 2; do taskset $i sh -c 'while :; do :; done' >/dev/null 2>&1 & done"
-
-
-@functools.cache
-def api_of(qemu):
-    """The version of the agent that a QEMU takes."""
-    text = subprocess.run([qemu, "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout
-    version = tuple(map(int, re.search(r"version (\d+)\.(\d+)", text).groups()))
-    return 7 if version >= (11, 1) else 4
 
 
 class Case(unittest.TestCase):
@@ -47,7 +39,7 @@ class Case(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.path = cls.directory / "agent"
         qemu = cls.qemu or harness.ARCHS[cls.arch].qemu
-        cls.plugin = agent_client.options(cls.path, api_of(qemu[0]), cls.internals)
+        cls.plugin = agent_client.options(cls.path, agent_client.api_of(qemu[0]), cls.internals)
 
     def agent(self, **options):
         agent = Agent(self.path, **options)
@@ -93,11 +85,46 @@ class Holding:
     """On every architecture."""
     def test_hello(self):
         agent = self.agent()
-        self.assertEqual((agent.version, agent.pid, agent.arch, agent.max_vcpus, agent.one_thread),
-                         (4, self.guest.pid, self.arch, 2, 0))
+        self.assertEqual((agent.version, agent.pid, agent.arch, agent.max_vcpus, agent.one_thread,
+                          agent.features),
+                         (agent_protocol.VERSION, self.guest.pid, self.arch, 2, 0,
+                          agent_protocol.FEATURES))
         self.assertEqual(len(set(agent.names)), agent.n_regs)
         self.assertGreaterEqual(agent.memory_size,
                                 agent_client.SLOTS + 2 * agent_client.SLOT)
+
+    def looks(self, features):
+        """How often the agent asks a client of these features to look, until calls are recorded."""
+        agent = self.agent(features=features)
+        memory, woken = agent.trace()
+        os.close(woken)
+        with mmap.mmap(memory, os.fstat(memory).st_size) as shared:
+            os.close(memory)
+            looks = lambda: struct.unpack_from("=I", shared, agent_client.LOOKS)[0]
+            head = lambda: struct.unpack_from("=Q", shared, agent_client.RING_HEADS)[0]
+            harness.wait_for(lambda: looks() or head() > 4096, "vCPU 0 to call functions")
+            agent.end_trace()
+            return looks()
+
+    def test_looks(self):
+        """Only a client that says so is asked for looks."""
+        self.busy()
+        can_all = agent_protocol.FEATURES
+        self.assertGreater(self.looks(can_all), 0)
+        self.assertEqual(self.looks(can_all & ~agent_protocol.CAN_LOOK), 0)
+
+    def test_older_client(self):
+        """A client from before there were features: it holds vCPUs, and is asked for nothing."""
+        agent = self.agent(features=None)
+        self.assertIsNone(agent.features)
+        with agent.held(0) as registers:
+            self.assertIn("rip" if self.arch == "x86_64" else "pc", registers)
+
+    def test_newer_client(self):
+        agent = self.agent(features=2**64 - 1)
+        self.assertEqual(agent.features, agent_protocol.FEATURES)
+        with agent.held(1):
+            pass
 
     def test_threads(self):
         agent = self.agent()
@@ -720,6 +747,9 @@ class Socket(Case):
                 (agent, agent_client.HOLD, bytes(5), "malformed"),
                 (no_memory, agent_client.HOLD, bytes(4), "too early"),
                 (agent, agent_client.OK, b"", "no request of kind"),
+                (agent, agent_client.TASKS, bytes(4), "outside of any task_struct"),
+                (agent, agent_client.TASKS, struct.pack("=4I2Q", 0, 1 << 17, 0, 0, 0, 0),
+                 "outside of any task_struct"),
                 (agent, 2**32 - 1, b"", "no request of kind")):
             sender.send(kind, body)
             with self.assertRaisesRegex(AgentError, words):

@@ -7,6 +7,11 @@
  * can make QEMU fault. The agent reads tables that a client gives by pread. Numbers are in the
  * host's byte order, since both ends are on one host. Neither end trusts what the other writes.
  *
+ * Older and newer sides talk to each other. Each says in its HELLO what it can (`features`), and
+ * asks of the other only what that can. Bits and kinds of blocks that a side does not know, it
+ * ignores. Numbers of kinds and bits are never used again for something else, messages may become
+ * longer, and what a bit stands for never changes. The version changes only if even the HELLO does.
+ *
  * A hold: the client writes a new number, with VMS_AGENT_PIN, into `wanted` of the vCPU's slot and
  * sends HOLD. The agent kicks the vCPU (agent/kick.h). The vCPU writes its registers, then the
  * number into `held`, and waits until no client wants it. The client releases it by writing 0 into
@@ -40,10 +45,27 @@
 #define VMS_AGENT_MAX_PREFETCH	64  /* blocks of memory that come along with a hold */
 #define VMS_AGENT_PREFETCH_SIZE 256 /* bytes of each */
 
+/* What a side can. */
+enum vms_agent_feature {
+	VMS_AGENT_CAN_HOLD = 1 << 0,	    /* HOLD, with all of struct vms_agent_shared */
+	VMS_AGENT_CAN_TRACE_CALLS = 1 << 1, /* CALLS_* */
+	VMS_AGENT_CAN_TRACK_TASKS = 1 << 2, /* TASKS */
+	VMS_AGENT_CAN_LOOK = 1 << 3, /* the agent asks for looks; the client looks and answers */
+};
+/* What an agent can that says nothing of features: it is older than they are. */
+#define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
+/* What this side can. */
+#define VMS_AGENT_FEATURES                                                                         \
+	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
+	 VMS_AGENT_CAN_LOOK)
+
 enum vms_agent_kind {
-	VMS_AGENT_HELLO = 1, /* → struct vms_agent_hello, with the memfd of vms_agent_shared */
-	VMS_AGENT_HOLD,	     /* struct vms_agent_hold; no reply */
-	VMS_AGENT_TASKS,     /* struct vms_agent_tasks → OK */
+	/*
+	 * struct vms_agent_greeting → struct vms_agent_hello, with the memfd of vms_agent_shared.
+	 * An older side's message ends before `features`.
+	 */
+	VMS_AGENT_HELLO = 1,
+	VMS_AGENT_HOLD,		   /* struct vms_agent_hold; no reply */
 	VMS_AGENT_CALLS_FUNCTIONS, /* struct vms_agent_table, with a file of vms_agent_function */
 	VMS_AGENT_CALLS_STACKS,	   /* struct vms_agent_table, with a file of vms_agent_stack */
 	/*
@@ -54,6 +76,7 @@ enum vms_agent_kind {
 	VMS_AGENT_CALLS_STOP, /* → OK once the last record has been written */
 	VMS_AGENT_OK,	      /* struct vms_agent_message alone */
 	VMS_AGENT_ERROR,      /* struct vms_agent_failure */
+	VMS_AGENT_TASKS,      /* struct vms_agent_tasks → OK */
 };
 
 /* The begin of every message. The message is as long as its packet. */
@@ -66,6 +89,11 @@ struct vms_agent_failure {
 	struct vms_agent_message message;
 	uint32_t code; /* enum vms_error */
 	char text[512];
+};
+
+struct vms_agent_greeting {
+	struct vms_agent_message message;
+	uint64_t features; /* enum vms_agent_feature, of the client */
 };
 
 struct vms_agent_hello {
@@ -81,7 +109,8 @@ struct vms_agent_hello {
 	 */
 	uint32_t one_thread;
 	uint64_t shared_size;
-	char arch[16]; /* as QEMU calls it: "x86_64", "aarch64" */
+	char arch[16];	   /* as QEMU calls it: "x86_64", "aarch64" */
+	uint64_t features; /* enum vms_agent_feature, of the agent */
 };
 
 struct vms_agent_hold {
