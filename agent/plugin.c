@@ -22,10 +22,8 @@ static struct {
 static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_init(index);
-	if (!vcpu)
-		return;
-	kick_vcpu_init(vcpu);
-	services_vcpu_begins(vcpu);
+	if (vcpu)
+		services_vcpu_begins(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
@@ -34,7 +32,7 @@ static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
 	if (!vcpu)
 		return;
 	services_vcpu_ends(vcpu);
-	kick_vcpu_exit(vcpu);
+	vcpu_exit(vcpu);
 }
 
 static void on_vcpu_idle QEMU_CALLBACK(unsigned index)

@@ -36,8 +36,9 @@ class Guest:
         directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vmscope-bench-"))
         self.socket = pathlib.Path(directory) / "agent"
         self.machine = harness.LinuxGuest(
-            options.kernel, boot=True, smp=smp, memory=512,
-            extra=agent_client.options(self.socket, internals=options.internals) if agent else ())
+            options.kernel, boot=True, smp=smp, memory=512, qemu=(options.qemu,),
+            extra=agent_client.options(self.socket, agent_client.api_of(options.qemu),
+                                       options.internals) if agent else ())
         self._stack.callback(self.machine.stop)
         self.machine.start_workload(work)
         time.sleep(BEGIN)
@@ -118,15 +119,18 @@ def bench(smp, work, options):
     sampler = guests[2].work(Sampler, "--agent", guests[2].socket)
     measured = [rates(guests, options.seconds) for _ in range(options.rounds)]
     report = sampler.stop()
-    stub = [stub_rates(guests[1], options.seconds / 2) for _ in range(options.rounds)]
+    stub = [stub_rates(guests[1], options.seconds / 2)
+            for _ in range(options.rounds if options.stub else 0)]
     for guest in guests:
         guest.stop()
     print(f"{smp} vCPU{'s' if smp > 1 else ''}, {work}: work done")
     print_ratios("agent idle", [idle / plain for plain, idle, _ in measured], "without plugin")
     print_ratios("sampling, agent", [sampled / idle for _, idle, sampled in measured], "agent idle")
-    print_ratios("sampling, gdb stub", [sampled / idle for idle, sampled, _ in stub], "agent idle")
     print_holds("agent", report)
-    print_holds("gdb stub", stub[-1][2])
+    if stub:
+        print_ratios("sampling, gdb stub", [sampled / idle for idle, sampled, _ in stub],
+                     "agent idle")
+        print_holds("gdb stub", stub[-1][2])
 
 
 def main():
@@ -134,11 +138,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10, help="that each guest works in a round")
     parser.add_argument("--kernel", default="6.1")
+    parser.add_argument("--qemu", default=harness.ARCHS["x86_64"].qemu[0], help="another QEMU")
     parser.add_argument("--smp", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--work", nargs="*", default=["count", "sort"],
                         help="of tests/guests/workload.c")
     parser.add_argument("--no-internals", dest="internals", action="store_false",
                         help="as in a QEMU that exports nothing but its interface for plugins")
+    parser.add_argument("--no-stub", dest="stub", action="store_false",
+                        help="do not sample through the gdb stub, too")
     options = parser.parse_args()
     for smp in options.smp:
         for work in options.work:

@@ -5,8 +5,8 @@
 #include <glib.h>
 #include <string.h>
 
-/* QEMU 10.0's. Later versions allow reading registers only in callbacks of code. */
-#define LAST_API 4
+/* QEMU 11.1's, the newest in which all of this was tried. */
+#define LAST_API 7
 
 struct qemu_vcpu;      /* CPUState */
 struct qemu_ram_block; /* RAMBlock */
@@ -15,25 +15,11 @@ union work_data {      /* run_on_cpu_data */
 	uint64_t number;
 };
 
-/* QEMU's descriptions of a table of its state and of one field (VMStateDescription). */
-struct state_field {
-	const char *name; /* NULL: the end of the table */
-	const char *hint;
-	size_t offset, size, start;
-	int n;
-	size_t n_offset, size_offset;
-	const void *kind;
-	unsigned flags;
-	const void *table;
-	int version, table_version;
-	void (*exists)(void);
-};
-struct state_table {
-	const char *name;
-	bool is_not_migrated, is_early;
-	int version, minimum_version, priority;
-	void (*functions[6])(void);
-	const struct state_field *fields;
+/* What QEMU says of a register (GDBRegDesc). */
+struct qemu_register {
+	int number;
+	const char *name; /* NULL: it has none */
+	const char *feature;
 };
 
 static struct {
@@ -45,10 +31,13 @@ static struct {
 	void (*bql_lock)(const char *file, int line);
 	/* Returns the block that `address` lies in, or NULL. */
 	struct qemu_ram_block *(*ram_block_from_host)(void *address, bool round, uint64_t *offset);
+	/* Returns struct qemu_register. */
+	GArray *(*get_registers)(struct qemu_vcpu *vcpu);
+	int (*read_register)(struct qemu_vcpu *vcpu, GByteArray *bytes, int number);
 	/* Not every QEMU has these. */
 	void *(*find_child)(void *object, const char *name);
 	uint64_t (*get_apic_base)(void *apic);
-	void (*work)(unsigned vcpu);
+	void (*work)(unsigned vcpu); /* NULL: nothing here is used */
 } qemu;
 
 /* Writes the address to `function`, a pointer to a function: dlsym gives pointers to data. */
@@ -61,15 +50,34 @@ static bool find_symbol(const char *name, void *function)
 
 bool internals_find(unsigned api, void (*work)(unsigned vcpu))
 {
-	qemu.work = work;
 	find_symbol("object_resolve_path_component", &qemu.find_child);
 	find_symbol("cpu_get_apic_base", &qemu.get_apic_base);
-	return api <= LAST_API && find_symbol("qemu_get_cpu", &qemu.get_cpu) &&
-	       find_symbol("async_run_on_cpu", &qemu.async_run_on_cpu) &&
-	       find_symbol("bql_unlock", &qemu.bql_unlock) &&
-	       find_symbol("bql_lock_impl", &qemu.bql_lock) &&
-	       find_symbol("qemu_ram_block_from_host", &qemu.ram_block_from_host);
+	bool found = api <= LAST_API && find_symbol("qemu_get_cpu", &qemu.get_cpu) &&
+		     find_symbol("async_run_on_cpu", &qemu.async_run_on_cpu) &&
+		     find_symbol("bql_unlock", &qemu.bql_unlock) &&
+		     find_symbol("bql_lock_impl", &qemu.bql_lock) &&
+		     find_symbol("qemu_ram_block_from_host", &qemu.ram_block_from_host) &&
+		     find_symbol("gdb_get_register_list", &qemu.get_registers) &&
+		     find_symbol("gdb_read_register", &qemu.read_register);
+	qemu.work = found ? work : NULL;
+	return found;
 }
+
+/* ---- state ---------------------------------------------------------------- */
+
+/*
+ * How QEMU lays out a table of its state (VMStateDescription) and its fields (VMStateField), in
+ * bytes. A table begins with its name, and so does a field; a field without a name ends the table.
+ */
+struct state_layout {
+	size_t fields; /* where the table points to its fields */
+	size_t stride; /* from one field to the next */
+	size_t offset, size;
+};
+static const struct state_layout layouts[] = {
+	{ 72, 104, 16, 24 }, /* QEMU 10.0 */
+	{ 96, 96, 8, 16 },   /* QEMU 11.1 */
+};
 
 /* True if both lie in the same program or library. */
 static bool is_beside(const void *pointer, const void *variable)
@@ -79,21 +87,49 @@ static bool is_beside(const void *pointer, const void *variable)
 	       one.dli_fbase == other.dli_fbase;
 }
 
+/* Reads a pointer or a number. */
+static uintptr_t read_word(const void *base, size_t offset)
+{
+	uintptr_t value;
+	memcpy(&value, (const uint8_t *)base + offset, sizeof(value));
+	return value;
+}
+
+/* Returns the string that is pointed to there. NULL: it is none of QEMU's constants. */
+static const char *read_name(const void *base)
+{
+	const char *name = (const char *)read_word(base, 0);
+	return is_beside(name, base) ? name : NULL;
+}
+
+/* Finds a field. False: it is not there, or this is not the layout. */
+static bool find_field(const void *table, const struct state_layout *layout, const char *name,
+		       struct internals_state *ret)
+{
+	const uint8_t *field = (const uint8_t *)read_word(table, layout->fields);
+	const char *found;
+	if (!is_beside(field, table))
+		return false;
+	while ((found = read_name(field)) && strcmp(found, name) != 0)
+		field += layout->stride;
+	if (!found)
+		return false;
+	*ret = (struct internals_state) { read_word(field, layout->offset),
+					  read_word(field, layout->size) };
+	return ret->size == sizeof(uint32_t) || ret->size == sizeof(uint64_t);
+}
+
 struct internals_state internals_find_state(const char *name_of_table, const char *name)
 {
-	const struct internals_state none = { 0, 0 };
-	const struct state_table *table;
-	if (!find_symbol(name_of_table, &table) || !is_beside(table->name, table) ||
-	    strcmp(table->name, "cpu") != 0 || !is_beside(table->fields, table))
-		return none;
-	for (const struct state_field *field = table->fields; field->name; field++) {
-		if (!is_beside(field->name, table))
-			return none;
-		if (strcmp(field->name, name) == 0 &&
-		    (field->size == sizeof(uint32_t) || field->size == sizeof(uint64_t)))
-			return (struct internals_state) { field->offset, field->size };
-	}
-	return none;
+	struct internals_state state;
+	const void *table;
+	const char *found;
+	if (find_symbol(name_of_table, &table) && (found = read_name(table)) &&
+	    strcmp(found, "cpu") == 0)
+		for (size_t i = 0; i < G_N_ELEMENTS(layouts); i++)
+			if (find_field(table, &layouts[i], name, &state))
+				return state;
+	return (struct internals_state) { 0, 0 };
 }
 
 uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state)
@@ -113,9 +149,31 @@ bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret)
 	return apic;
 }
 
+/* ---- registers --------------------------------------------------------------- */
+
+void internals_find_registers(void *qemu_vcpu, const char *const *names, unsigned n, int *numbers)
+{
+	g_autoptr(GArray) found = qemu.get_registers(qemu_vcpu);
+	for (unsigned i = 0; i < n; i++)
+		numbers[i] = -1;
+	for (guint i = 0; i < found->len; i++) {
+		const struct qemu_register *reg = &g_array_index(found, struct qemu_register, i);
+		for (unsigned k = 0; reg->name && k < n; k++)
+			if (numbers[k] < 0 && strcmp(reg->name, names[k]) == 0)
+				numbers[k] = reg->number;
+	}
+}
+
+void internals_read_register(void *qemu_vcpu, int number, GByteArray *bytes)
+{
+	qemu.read_register(qemu_vcpu, bytes, number);
+}
+
+/* ---- work ------------------------------------------------------------------ */
+
 void *internals_vcpu(unsigned index)
 {
-	return qemu.get_cpu((int)index);
+	return qemu.work ? qemu.get_cpu((int)index) : NULL;
 }
 
 static void on_work(__attribute__((unused)) struct qemu_vcpu *vcpu, union work_data data)

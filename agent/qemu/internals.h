@@ -6,17 +6,21 @@
  */
 #pragma once
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Finds all of them. `api` is the version of QEMU's plugin interface, at most that of QEMU 10.0.
- * `work` is what vCPUs do when they are kicked. False: nothing here may be used.
+ * Finds all of them. `api` is the version of QEMU's plugin interface. `work` is what vCPUs do when
+ * they are kicked. False: nothing here may be used.
  */
 bool internals_find(unsigned api, void (*work)(unsigned vcpu));
 
-/* Returns QEMU's CPUState of this index. In a callback of that vCPU. */
+/*
+ * Returns QEMU's CPUState of this index. NULL: nothing here may be used. In a callback of that
+ * vCPU.
+ */
 void *internals_vcpu(unsigned index);
 
 /*
@@ -28,6 +32,16 @@ void internals_queue(void *qemu_vcpu, unsigned index);
 /* Give up and take QEMU's big lock, in threads of vCPUs. */
 void internals_unlock(void);
 void internals_lock(void);
+
+/*
+ * Finds the number of each register of these names; -1: there is none. In the vCPU's thread.
+ *
+ * From QEMU 10.1 on the interface for plugins reads registers in callbacks of code alone. What
+ * QEMU's gdb stub reads them with works at any time.
+ */
+void internals_find_registers(void *qemu_vcpu, const char *const *names, unsigned n, int *numbers);
+/* Appends the register's value to `bytes`. In the vCPU's thread. */
+void internals_read_register(void *qemu_vcpu, int number, GByteArray *bytes);
 
 /* Where QEMU keeps a number of a vCPU's state. */
 struct internals_state {

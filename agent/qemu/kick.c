@@ -150,23 +150,6 @@ bool kick_init(qemu_plugin_id_t id, unsigned api, bool internals,
 	return kick.flag.score;
 }
 
-void kick_vcpu_init(struct vcpu *vcpu)
-{
-	if (kick_needs_code())
-		return;
-	g_mutex_lock(&vcpu->lock);
-	vcpu->qemu = internals_vcpu(vcpu->index);
-	atomic_store(&vcpu->is_kicked, false);
-	g_mutex_unlock(&vcpu->lock);
-}
-
-void kick_vcpu_exit(struct vcpu *vcpu)
-{
-	g_mutex_lock(&vcpu->lock);
-	vcpu->qemu = NULL;
-	g_mutex_unlock(&vcpu->lock);
-}
-
 void kick_vcpu(unsigned index)
 {
 	if (kick_needs_code())

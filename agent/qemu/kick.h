@@ -29,10 +29,6 @@ bool kick_needs_code(void);
 /* Instruments a block, if so. In the callback of translation. */
 void kick_translate(struct qemu_plugin_tb *tb);
 
-/* In the vCPU's callbacks. */
-void kick_vcpu_init(struct vcpu *vcpu);
-void kick_vcpu_exit(struct vcpu *vcpu);
-
 /*
  * Kick one vCPU, or all. Kicks that follow each other may count as one. A vCPU that is halted, or
  * whose machine is paused, comes at once if it is kicked by the queue, and when it goes on if it is

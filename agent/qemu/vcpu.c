@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "agent/qemu/vcpu.h"
 
+#include "agent/qemu/internals.h"
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -69,7 +71,7 @@ const struct arch *vcpu_arch(void)
 }
 
 /* Takes the first of each name that can be read: QEMU 11.0 has registers without a handle. */
-static void find_registers(struct vcpu *vcpu)
+static void find_handles(struct vcpu *vcpu)
 {
 	g_autoptr(GArray) found = qemu_plugin_get_registers();
 	guint size = g_array_get_element_size(found);
@@ -92,7 +94,15 @@ struct vcpu *vcpu_init(unsigned index)
 		return NULL;
 	if (!vcpu->bytes)
 		vcpu->bytes = g_byte_array_new();
-	find_registers(vcpu);
+	g_mutex_lock(&vcpu->lock);
+	vcpu->qemu = internals_vcpu(index);
+	atomic_store(&vcpu->is_kicked, false);
+	g_mutex_unlock(&vcpu->lock);
+	if (vcpu->qemu)
+		internals_find_registers(vcpu->qemu, all.arch->regs, all.arch->n_regs,
+					 vcpu->numbers);
+	else
+		find_handles(vcpu);
 	if (current && current != vcpu)
 		all.one_thread = true;
 	current = vcpu;
@@ -100,14 +110,23 @@ struct vcpu *vcpu_init(unsigned index)
 	return vcpu;
 }
 
+void vcpu_exit(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	vcpu->qemu = NULL;
+	g_mutex_unlock(&vcpu->lock);
+}
+
 bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret)
 {
 	*ret = 0;
-	if (!vcpu->handles[reg])
-		return vcpu->qemu && all.arch->read_state &&
-		       all.arch->read_state(vcpu->qemu, reg, ret);
 	g_byte_array_set_size(vcpu->bytes, 0);
-	qemu_plugin_read_register(vcpu->handles[reg], vcpu->bytes);
+	if (vcpu->qemu && vcpu->numbers[reg] < 0)
+		return all.arch->read_state && all.arch->read_state(vcpu->qemu, reg, ret);
+	if (vcpu->qemu)
+		internals_read_register(vcpu->qemu, vcpu->numbers[reg], vcpu->bytes);
+	else if (vcpu->handles[reg])
+		qemu_plugin_read_register(vcpu->handles[reg], vcpu->bytes);
 	if (vcpu->bytes->len == 0 || vcpu->bytes->len > sizeof(*ret))
 		return false;
 	memcpy(ret, vcpu->bytes->data, vcpu->bytes->len); /* both guests are little-endian */

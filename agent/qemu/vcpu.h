@@ -13,7 +13,7 @@ struct vcpu {
 	uint32_t thread; /* id of the host thread that runs it */
 	GMutex lock;	 /* of what follows up to `regs`, and of holds granted while it is halted */
 	enum vms_agent_vcpu_state state;
-	void *qemu; /* its CPUState, if QEMU's internals are used (kick.c); else NULL */
+	void *qemu; /* its CPUState, if QEMU's internals are used; else NULL */
 	/* Registers that it halted with, or was held with last. */
 	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32];
 	uint64_t regs[VMS_AGENT_MAX_REGS];
@@ -23,6 +23,7 @@ struct vcpu {
 	/* Only for the vCPU's own thread. */
 	struct qemu_plugin_register
 		*handles[VMS_AGENT_MAX_REGS]; /* NULL: QEMU has no such register */
+	int numbers[VMS_AGENT_MAX_REGS];      /* of registers, if internals are used; -1: as NULL */
 	GByteArray *bytes;
 };
 
@@ -68,3 +69,5 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size);
 
 /* Called in the thread of a vCPU that QEMU has made. NULL: the index is too large. */
 struct vcpu *vcpu_init(unsigned index);
+/* QEMU removes a vCPU. */
+void vcpu_exit(struct vcpu *vcpu);

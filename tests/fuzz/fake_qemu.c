@@ -79,6 +79,26 @@ bool internals_read_ram(uint64_t address, void *buf, size_t size)
 	return true;
 }
 
+void *internals_vcpu(__attribute__((unused)) unsigned index)
+{
+	return NULL; /* its registers are read as plugins read them */
+}
+
+void internals_find_registers(__attribute__((unused)) void *qemu_vcpu,
+			      __attribute__((unused)) const char *const *names,
+			      __attribute__((unused)) unsigned n,
+			      __attribute__((unused)) int *numbers)
+{
+	g_assert_not_reached();
+}
+
+void internals_read_register(__attribute__((unused)) void *qemu_vcpu,
+			     __attribute__((unused)) int number,
+			     __attribute__((unused)) GByteArray *bytes)
+{
+	g_assert_not_reached();
+}
+
 /* ---- instrument.h --------------------------------------------------------------- */
 
 void instrument_block(__attribute__((unused)) struct qemu_plugin_tb *tb)
