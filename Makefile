@@ -14,7 +14,7 @@ setup:
 check: | setup
 	@scripts/check
 
-# What takes hours; one part of it alone: scripts/check-long faults, libvirt, core, gdb or fuzz.
+# What takes hours; one part of it alone: scripts/check-long faults, libvirt, guests, gdb or fuzz.
 check-long: all
 	@scripts/setup --libvirt
 	@scripts/check-long

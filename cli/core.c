@@ -215,7 +215,42 @@ static bool convert(struct session *session, const struct options *options, char
 	return write_core(session, options, argv[2], error);
 }
 
-#define HOLD_OPTIONS 4 /* index of the first */
+static void add_layout_options(GArray *entries, struct options *options)
+{
+	const GOptionEntry own[] = {
+		{ "format", 0, 0, G_OPTION_ARG_STRING, &options->format,
+		  "Layout: ELF (default), VirtualBox's, or kdump, with compressed pages",
+		  "elf|vbox|kdump" },
+		{ "compress", 0, 0, G_OPTION_ARG_STRING, &options->compress,
+		  "How kdump's pages are compressed (default zlib); alone it means kdump",
+		  "zlib|zstd" },
+		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options->thread_ids,
+		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
+		  "task|vcpu" },
+		{ "force", 0, 0, G_OPTION_ARG_NONE, &options->force, "Replace a file that is there",
+		  NULL },
+	};
+	g_array_append_vals(entries, own, G_N_ELEMENTS(own));
+}
+
+/* Options about the hold of a guest. A core file needs none. */
+static void add_hold_options(GArray *entries, struct options *options)
+{
+	const GOptionEntry own[] = {
+		{ "compress-held", 0, 0, G_OPTION_ARG_NONE, &options->compress_held,
+		  "Compress at once, without a copy on the disk: the guest is held until what is "
+		  "left fits into the buffer",
+		  NULL },
+		{ "hold-limit", 0, 0, G_OPTION_ARG_STRING, &options->hold_limit,
+		  "How long the guest may be held; past it nothing is written (default 10)",
+		  "SECONDS" },
+		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options->buffer,
+		  "Memory for what the disk does not take at once (default: a quarter of what the "
+		  "host has available)",
+		  "MIB" },
+	};
+	g_array_append_vals(entries, own, G_N_ELEMENTS(own));
+}
 
 static bool parse_and_do(struct session *session, int argc, char **argv, int arguments,
 			 bool (*act)(struct session *session, const struct options *options,
@@ -223,35 +258,12 @@ static bool parse_and_do(struct session *session, int argc, char **argv, int arg
 			 GError **error)
 {
 	struct options options = { 0 };
-	GOptionEntry entries[] = {
-		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
-		  "Layout: ELF (default), VirtualBox's, or kdump, with compressed pages",
-		  "elf|vbox|kdump" },
-		{ "compress", 0, 0, G_OPTION_ARG_STRING, &options.compress,
-		  "How kdump's pages are compressed (default zlib); alone it means kdump",
-		  "zlib|zstd" },
-		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options.thread_ids,
-		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
-		  "task|vcpu" },
-		{ "force", 0, 0, G_OPTION_ARG_NONE, &options.force, "Replace a file that is there",
-		  NULL },
-		/* What is about holding a guest: HOLD_OPTIONS. */
-		{ "compress-held", 0, 0, G_OPTION_ARG_NONE, &options.compress_held,
-		  "Compress at once, without a copy on the disk: the guest is held until what is "
-		  "left fits into the buffer",
-		  NULL },
-		{ "hold-limit", 0, 0, G_OPTION_ARG_STRING, &options.hold_limit,
-		  "How long the guest may be held; past it nothing is written (default 10)",
-		  "SECONDS" },
-		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options.buffer,
-		  "Memory for what the disk does not take at once (default: a quarter of what the "
-		  "host has available)",
-		  "MIB" },
-		{ NULL }
-	};
-	if (act == convert)
-		entries[HOLD_OPTIONS] = (GOptionEntry) { NULL };
-	bool done = session_parse(session, entries, &argc, &argv, arguments, arguments, error) &&
+	g_autoptr(GArray) entries = g_array_new(TRUE, FALSE, sizeof(GOptionEntry));
+	add_layout_options(entries, &options);
+	if (act == dump)
+		add_hold_options(entries, &options);
+	bool done = session_parse(session, (const GOptionEntry *)(void *)entries->data, &argc,
+				  &argv, arguments, arguments, error) &&
 		    act(session, &options, argv, error);
 	g_free(options.format);
 	g_free(options.compress);

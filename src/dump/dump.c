@@ -353,7 +353,6 @@ static vms_dump_open_sink *layout_of(const struct vms_dump *dump)
 static bool copy_held(struct vms_dump *dump, uint64_t buffer, GError **error)
 {
 	if (!check_machine(dump, error) || !vms_machine_check_ranges(dump->machine, error) ||
-	    !vms_machine_check_vcpus(dump->machine, error) ||
 	    !vms_dump_state_take(&dump->state, dump->guest, dump->hold_end_ns, error))
 		return false;
 	dump->result.vcpus = dump->state.vcpus->len;
@@ -466,7 +465,8 @@ static bool compress_spool(struct vms_dump *dump, GError **error)
 static bool write_core(struct vms_dump *dump, GError **error)
 {
 	struct vms_dump_result *result = &dump->result;
-	if (!vms_machine_update_ranges(dump->machine, error) ||
+	if (!vms_machine_check_vcpus(dump->machine, error) ||
+	    !vms_machine_update_ranges(dump->machine, error) ||
 	    !vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
 		return false;
 	result->memory = dump->state.bytes;

@@ -22,7 +22,7 @@ DISK_BYTES = 64 << 20
 ENGINES = ("stub", "agent", "gdb")
 # What QEMU writes down of its own: who has stopped and continued it, and when.
 TRACED = ("runstate_set", "handle_qmp_command", "qmp_enter_stop", "qmp_exit_stop",
-          "qmp_enter_cont", "qmp_exit_cont")
+          "qmp_enter_cont", "qmp_exit_cont", "handle_hmp_command")
 
 # Each only grows while the guest runs. `wakes`: how often it woke up from S3.
 Ticks = collections.namedtuple("Ticks", "vcpus wakes")

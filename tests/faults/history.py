@@ -69,6 +69,20 @@ def last_stop_met_the_stub(steps):
                 ADDS_STUB in after[0][1])
 
 
+def reset_met_the_connection(steps):
+    """True where the last reset came after a bare stub had stopped the machine for its client, and
+    before that could ask for the state: then it looks as one that was never started."""
+    resets = [i for i, step in enumerate(steps) if step.event == "runstate_set" and
+              RUNSTATE.search(step.text).groups() == ("paused", "prelaunch")]
+    if not resets:
+        return False
+    stops = [i for i, step in enumerate(steps[:resets[-1]]) if step.event == "runstate_set" and
+             RUNSTATE.search(step.text).groups() == ("running", "paused")]
+    return bool(stops) and not any(
+        step.event == "handle_hmp_command" and "info status" in step.text
+        for step in steps[stops[-1]:resets[-1]])
+
+
 def holds_beside_migration(steps, grace=GRACE_SECONDS):
     """How often the machine was stopped by nobody's `stop` while a migration was under way; those
     that come right behind the owner's `migrate` do not count."""

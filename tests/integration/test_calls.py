@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Call traces of Linux guests from their first instruction, against a program that counts itself."""
 import re
-import subprocess
 import unittest
 
 import calls
@@ -168,56 +167,8 @@ class Boot:
             self.assertRegex(report, r"\s1000\s+__\w+_sys_getppid\n")
 
 
-class Repeated(unittest.TestCase):
-    """A guest in which nothing depends on the host's time gives the same trace each time."""
-    COMMANDS = ("busybox mkdir -p /proc", "busybox mount -t proc proc /proc",
-                "busybox modprobe loop", "busybox cat /proc/modules", "busybox poweroff -f")
-    # QEMU goes on a little after the guest has turned it off: with what is open then, and returns.
-    LAST = 100
-
-    def trace(self, series):
-        path = calls.directory(self)
-        serial = path.parent / "serial"
-        release = (harness.KERNELS / series / "release").read_text().strip()
-        run = subprocess.run(
-            [*map(str, calls.launcher(path, "--clock", "instructions")),
-             *harness.ARCHS["x86_64"].qemu, "-accel", "tcg", "-icount", "shift=0,sleep=off",
-             "-rtc", "base=2020-01-01,clock=vm", "-smp", "1", "-cpu", "qemu64", "-seed", "1",
-             "-m", "256", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-serial", f"file:{serial}",
-             "-kernel", str(harness.KERNELS / series / "boot" / f"vmlinuz-{release}"),
-             "-initrd", str(harness.GUESTS / f"initramfs-{series}.gz"),
-             "-append", "console=ttyS0 panic=-1 nokaslr no_timer_check rdinit=/bin/busybox -- "
-                        f'sh -c "{"; ".join(self.COMMANDS)}"'],
-            stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=harness.BOOT_SECONDS)
-        self.assertEqual(run.returncode, 0, run.stdout)
-        self.assertIn("loop 32768", serial.read_text(errors="replace"))
-        trace = uftrace_data.Trace(path)
-        return trace, (path / "100.dat").read_bytes()
-
-    def test_linux(self):
-        harness.build_guests()
-        trace, first = self.trace("6.1")
-        _, second = self.trace("6.1")
-        self.assertGreater(len(first), 10_000_000 * 16)
-        kept = len(first) - self.LAST * 16
-        self.assertTrue(first[:kept] == second[:kept], "other records")
-        # It was understood from the begin on: return thunks are no calls, jump_label_cmp is one.
-        called = trace.calls(image="vmlinux")
-        self.assertGreater(called["jump_label_cmp"], 10_000)
-        self.assertEqual({name: n for name, n in called.items() if "return_thunk" in name and
-                          n > 10_000}, {})
-        self.assertIn("loop_add", trace.calls(image="loop"))  # from the module's first call on
-
-
 class Boot61(Boot, unittest.TestCase):
     series = "6.1"
-
-
-class Boot612Arm(Boot, unittest.TestCase):
-    series = "6.12"
-    arch = "aarch64"
 
 
 if __name__ == "__main__":

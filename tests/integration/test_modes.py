@@ -84,7 +84,10 @@ class Live:
         return self.reach(self.guest)
 
     def test_addresses(self):
-        self.check_addresses(self.truth)
+        """While it is stopped: else the firmware's clock interrupt may be what is seen."""
+        self.guest.qmp.command("stop")
+        self.addCleanup(self.guest.qmp.command, "cont")
+        self.check_addresses([self.guest.address(vcpu) for vcpu in range(2)])
 
     def test_modes(self):
         self.check_modes()

@@ -471,7 +471,7 @@ static bool read_features(struct vms_gdb *gdb, GError **error)
 	return true;
 }
 
-bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
+bool vms_gdb_greet(struct vms_gdb *gdb, GError **error)
 {
 	gdb->payload = g_string_new(NULL);
 	gdb->threads = g_array_new(FALSE, FALSE, sizeof(uint64_t));
@@ -484,16 +484,26 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 			return false;
 		gdb->stopped_by_request = false;
 	}
+	if (!vms_gdb_request(gdb, "qqemu.PhyMemMode", error))
+		return false;
+	gdb->has_phys_mode = gdb->payload->len == 1;
+	return true;
+}
+
+bool vms_gdb_identify(struct vms_gdb *gdb, GError **error)
+{
 	if (!vms_gdb_read_target(gdb, error) || !list_threads(gdb, error))
 		return false;
 	gdb->known = g_new0(struct vms_regs, gdb->threads->len);
 	if (!vms_gdb_request(gdb, "vCont?", error))
 		return false;
 	gdb->has_vcont = g_str_has_prefix(gdb->payload->str, "vCont;c");
-	if (!vms_gdb_request(gdb, "qqemu.PhyMemMode", error))
-		return false;
-	gdb->has_phys_mode = gdb->payload->len == 1;
 	return true;
+}
+
+bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
+{
+	return vms_gdb_greet(gdb, error) && vms_gdb_identify(gdb, error);
 }
 
 void vms_gdb_close(struct vms_gdb *gdb)

@@ -70,6 +70,12 @@ struct vms_gdb {
  * another client), PROTOCOL, TIMEOUT, CLOSED.
  */
 bool vms_gdb_open(struct vms_gdb *gdb, GError **error);
+/*
+ * The two halves of vms_gdb_open, for a client that has something to ask as soon as the stub
+ * answers: the first learns what the stub can do, the second its registers and vCPUs.
+ */
+bool vms_gdb_greet(struct vms_gdb *gdb, GError **error);
+bool vms_gdb_identify(struct vms_gdb *gdb, GError **error);
 /* Closes the connection without a request to the stub. */
 void vms_gdb_close(struct vms_gdb *gdb);
 /* Detaches from the machine, which runs then. */

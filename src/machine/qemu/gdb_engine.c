@@ -459,12 +459,12 @@ static bool open_connected(struct stub_machine *stub, GError **error)
 {
 	stub->holding = true;
 	stub->gdb.hold = hold_of(stub);
-	if (!vms_gdb_open(&stub->gdb, error))
+	/* The state first: a reset that comes before looks as if the machine had never run. */
+	if (!vms_gdb_greet(&stub->gdb, error) || !find_monitor(stub, error) ||
+	    !vms_gdb_identify(&stub->gdb, error))
 		return false;
 	stub->machine.arch = stub->gdb.arch;
 	stub->machine.n_vcpus = stub->gdb.threads->len;
-	if (!find_monitor(stub, error))
-		return false;
 	read_memory_map(stub);
 	return end_hold(stub, error);
 }

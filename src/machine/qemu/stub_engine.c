@@ -298,12 +298,15 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 	const struct vms_owner self = vms_owner_self();
 	if (stub->guard)
 		return vms_guard_check(stub->guard, error);
-	stub->label = vms_owner_label(&self);
+	if (!stub->timer)
+		stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
+	if (!stub->timer)
+		return false;
+	if (!stub->label)
+		stub->label = vms_owner_label(&self);
 	stub->guard =
 		vms_guard_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process, stub->label, error);
-	if (stub->guard)
-		stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
-	return stub->timer;
+	return stub->guard != NULL;
 }
 
 /* Adds the stub. Sets *stopped if that has stopped the machine. */

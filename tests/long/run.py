@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Core files of guests that take long to make: with UEFI firmware, with memory that was plugged,
-through makedumpfile.
+"""Tests like those of tests/integration that take too long for every run.
 
 Usage: run.py [MODULE…]. The last line is `N passed, N failed`, with `, N skipped`.
 """
