@@ -365,17 +365,24 @@ static void track_unmatched_return(struct call_tracker *tracker, unsigned rank, 
 	place_drop_empty(tracker);
 }
 
+bool track_expected_return(struct call_tracker *tracker, unsigned rank, uint64_t slot,
+			   uint64_t time)
+{
+	if (unlikely(tracker->rank != rank) || unlikely(stack_last(tracker->top)->slot != slot) ||
+	    unlikely(slot == NO_SLOT))
+		return false;
+	frame_pop(tracker, time);
+	if (unlikely(stack_is_empty(tracker->top)))
+		place_drop_empty(tracker);
+	return true;
+}
+
 void track_return(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t target,
 		  uint64_t time)
 {
 	slot = MIN(slot, NO_SLOT - 1);
-	if (unlikely(tracker->rank != rank) || unlikely(stack_last(tracker->top)->slot != slot)) {
+	if (!track_expected_return(tracker, rank, slot, time))
 		track_unmatched_return(tracker, rank, slot, target, time);
-		return;
-	}
-	frame_pop(tracker, time);
-	if (unlikely(stack_is_empty(tracker->top)))
-		place_drop_empty(tracker);
 }
 
 /* ---- stacks, privilege ----------------------------------------------------------------- */

@@ -75,6 +75,12 @@ void track_open_calls(struct call_tracker *tracker, const struct vms_agent_stack
 /* A call at `rank` has pushed `slot` and goes to `function`. */
 void track_call(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t function,
 		uint64_t time);
+/*
+ * A return at `rank` through `slot`. False: it is not that of the innermost call, and the caller
+ * has to find out where it goes, for track_return. Most returns need not be told more.
+ */
+bool track_expected_return(struct call_tracker *tracker, unsigned rank, uint64_t slot,
+			   uint64_t time);
 /* A return at `rank` through `slot` goes to `target`. A return that fits no call may be a jump. */
 void track_return(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t target,
 		  uint64_t time);

@@ -9,12 +9,6 @@ bool block_covers(const struct block *block, uint64_t va)
 	return va >= block->trace->first_function && va <= block->trace->last_function;
 }
 
-unsigned block_function_flags(const struct block *block, uint64_t va)
-{
-	int flags = call_trackers_find_function(block->trace->trackers, va);
-	return flags < 0 ? 0 : (unsigned)flags;
-}
-
 bool site_pack(const struct block *block, const struct insn *insn, void **data)
 {
 	int64_t displacement = (int64_t)(insn_target(insn) - block->va);
@@ -210,10 +204,12 @@ void instrument_block(struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
 								  trace_instructions,
 								  qemu_plugin_tb_n_insns(tb));
-	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_STOP)
+	int flags = call_trackers_find_function(block.trace->trackers, block.va);
+	block.flags = flags < 0 ? 0 : (unsigned)flags;
+	if (block.flags & VMS_AGENT_FUNCTION_STOP)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_stop_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
-	if (block_function_flags(&block, block.va) & VMS_AGENT_FUNCTION_LOOK)
+	if (block.flags & VMS_AGENT_FUNCTION_LOOK)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, look_at_function, QEMU_PLUGIN_CB_NO_REGS,
 						     NULL);
 	look_at_block(tracer, vcpu->index, block.va, block.rank);

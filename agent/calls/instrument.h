@@ -18,6 +18,7 @@ struct block {
 	struct trace *trace;
 	uint64_t va;
 	unsigned rank;
+	unsigned flags;	  /* of the function that begins at `va`; 0: none does */
 	uint16_t segment; /* x86 in real mode: what cs adds to addresses, / 16 */
 };
 
@@ -80,8 +81,6 @@ void instrument_block(struct qemu_plugin_tb *tb);
 
 /* True if the client knows all functions around this address. */
 bool block_covers(const struct block *block, uint64_t va);
-/* Returns the flags of the function that begins at `va`; 0: none does. */
-unsigned block_function_flags(const struct block *block, uint64_t va);
 
 /* What processors have in common: direct jumps, jumps through a register, stack loads. */
 void instrument_jump(const struct block *block, const struct insn *insn);

@@ -67,9 +67,10 @@ static void on_return(unsigned vcpu, void *data)
 	struct place number = place_unpack(data);
 	if (!tracer)
 		return;
-	track_return(tracer->tracker, number.rank, vcpu_value(vcpu, A64_SP),
-		     vcpu_arch()->code_register(vcpu, (unsigned)number.va),
-		     tracer_time(tracer, vcpu));
+	uint64_t slot = vcpu_value(vcpu, A64_SP), time = tracer_time(tracer, vcpu);
+	if (!track_expected_return(tracer->tracker, number.rank, slot, time))
+		track_return(tracer->tracker, number.rank, slot,
+			     vcpu_arch()->code_register(vcpu, (unsigned)number.va), time);
 	tracer_leave(vcpu);
 }
 
@@ -189,7 +190,7 @@ void instrument_aarch64(struct block *block)
 		return; /* another instruction set */
 	if (block->rank >= EL1 && !(sctlr & SCTLR_M))
 		instrument_begin(block, block->va == 0 || block->va == VIRT_RAM);
-	if (block->rank == EL1 && block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
+	if (block->rank == EL1 && block->flags & VMS_AGENT_FUNCTION_ENTRY)
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(block->va, block->rank));
 	else if (block->rank == EL1 && is_vector(block))

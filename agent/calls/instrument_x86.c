@@ -68,6 +68,18 @@ static unsigned rank_of(uint64_t cs)
 
 /* ---- calls and returns ------------------------------------------------------ */
 
+/* A call from code that is at one address alone, so that the target is known. */
+static void on_call_known(unsigned vcpu, __attribute__((unused)) qemu_plugin_meminfo_t info,
+			  uint64_t va, void *data)
+{
+	struct tracer *tracer = tracer_enter(vcpu);
+	struct place to = place_unpack(data);
+	if (!tracer)
+		return;
+	track_call(tracer->tracker, to.rank, va, to.va, tracer_time(tracer, vcpu));
+	tracer_leave(vcpu);
+}
+
 static void on_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -116,8 +128,9 @@ static void on_return(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, vo
 	struct x86_site site = unpack(data);
 	if (!tracer)
 		return;
-	track_return(tracer->tracker, site.rank, va, code_address(info, &site, 0),
-		     tracer_time(tracer, vcpu));
+	uint64_t time = tracer_time(tracer, vcpu);
+	if (!track_expected_return(tracer->tracker, site.rank, va, time))
+		track_return(tracer->tracker, site.rank, va, code_address(info, &site, 0), time);
 	tracer_leave(vcpu);
 }
 
@@ -230,13 +243,22 @@ static void on_sysret(unsigned vcpu, void *data)
 
 /* ---- translation -------------------------------------------------------------- */
 
+/* True of user code, and of code in real mode: the same code may be at several addresses. */
+static bool is_low(const struct block *block)
+{
+	return (int64_t)block->va >= 0;
+}
+
 static void instrument_call(const struct block *block, const struct insn *insn)
 {
 	int64_t displacement = insn->branch.displacement;
 	if (displacement >= 0 && displacement <= LAST_NO_CALL)
 		return;
-	qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_call, QEMU_PLUGIN_CB_NO_REGS,
-					 QEMU_PLUGIN_MEM_W, pack(block, insn));
+	bool is_known = block->rank > 0 && !is_low(block);
+	qemu_plugin_register_vcpu_mem_cb(insn->qemu, is_known ? on_call_known : on_call,
+					 QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+					 is_known ? place_pack(insn_target(insn), block->rank)
+						  : pack(block, insn));
 }
 
 static void instrument_call_indirect(const struct block *block, const struct insn *insn)
@@ -306,13 +328,14 @@ void instrument_x86(struct block *block)
 {
 	struct vcpu *vcpu = vcpu_current();
 	uint64_t cr0 = CR0_PE, cs = 0;
-	vcpu_read(vcpu, X86_CR0, &cr0);
-	vcpu_read(vcpu, X86_CS, &cs);
+	if (is_low(block))
+		vcpu_read(vcpu, X86_CR0, &cr0);
 	if (!(cr0 & CR0_PE)) {
+		vcpu_read(vcpu, X86_CS, &cs);
 		block->segment = (uint16_t)cs;
 		instrument_begin(block, block->va == RESET_VECTOR);
 	}
-	if (block_function_flags(block, block->va) & VMS_AGENT_FUNCTION_ENTRY)
+	if (block->flags & VMS_AGENT_FUNCTION_ENTRY)
 		qemu_plugin_register_vcpu_tb_exec_cb(block->tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 						     place_pack(block->va, block->rank));
 	instrument_insns(block, branch_x86, instrument_insn);

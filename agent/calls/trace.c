@@ -16,6 +16,7 @@
 
 struct trace *_Atomic trace_current;
 struct tracer_gate *trace_gates;
+unsigned trace_n_gates;
 qemu_plugin_u64 trace_instructions;
 
 static int membarrier(int command)
@@ -30,6 +31,7 @@ bool trace_init(void)
 	if (!trace_gates)
 		return false;
 	memset(trace_gates, 0, size);
+	trace_n_gates = vcpus_max();
 	trace_instructions.score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	return trace_instructions.score;
 }

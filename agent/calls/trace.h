@@ -48,7 +48,8 @@ struct tracer_gate {
 };
 
 extern struct trace *_Atomic trace_current; /* NULL: none */
-extern struct tracer_gate *trace_gates;	    /* vcpus_max() of them; NULL before the first trace */
+extern struct tracer_gate *trace_gates;	    /* NULL before trace_init */
+extern unsigned trace_n_gates;		    /* vcpus_max() */
 extern qemu_plugin_u64
 	trace_instructions; /* how many each vCPU has executed, if the trace counts them */
 
@@ -63,7 +64,7 @@ static inline void tracer_leave(unsigned vcpu)
  */
 static inline struct tracer *tracer_enter(unsigned vcpu)
 {
-	if (vcpu >= vcpus_max() || !trace_gates)
+	if (vcpu >= trace_n_gates)
 		return NULL;
 	atomic_store_explicit(&trace_gates[vcpu].inside, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of trace_take_away */

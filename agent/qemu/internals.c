@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <glib.h>
+#include <link.h>
 #include <string.h>
 
 /* QEMU 11.1's, the newest in which all of this was tried. */
@@ -65,6 +66,44 @@ bool internals_find(unsigned api, void (*work)(unsigned vcpu))
 
 /* ---- state ---------------------------------------------------------------- */
 
+/* The memory that a program or library is loaded into. */
+struct module {
+	unsigned n;
+	struct {
+		uintptr_t begin, end;
+	} segments[16];
+};
+
+static bool is_in(const struct module *module, uintptr_t address)
+{
+	for (unsigned i = 0; i < module->n; i++)
+		if (address >= module->segments[i].begin && address < module->segments[i].end)
+			return true;
+	return false;
+}
+
+struct module_search {
+	uintptr_t address;
+	struct module found;
+};
+
+/* True if the searched address lies in this module. */
+static int find_module(struct dl_phdr_info *info, __attribute__((unused)) size_t size, void *data)
+{
+	struct module_search *search = data;
+	struct module *module = &search->found;
+	module->n = 0;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+		if (segment->p_type != PT_LOAD || module->n == G_N_ELEMENTS(module->segments))
+			continue;
+		module->segments[module->n].begin = begin;
+		module->segments[module->n++].end = begin + segment->p_memsz;
+	}
+	return is_in(module, search->address);
+}
+
 /*
  * How QEMU lays out a table of its state (VMStateDescription) and its fields (VMStateField), in
  * bytes. A table begins with its name, and so does a field; a field without a name ends the table.
@@ -79,38 +118,29 @@ static const struct state_layout layouts[] = {
 	{ 96, 96, 8, 16 },   /* QEMU 11.1 */
 };
 
-/* True if both lie in the same program or library. */
-static bool is_beside(const void *pointer, const void *variable)
-{
-	Dl_info one, other;
-	return dladdr(pointer, &one) && dladdr(variable, &other) &&
-	       one.dli_fbase == other.dli_fbase;
-}
-
 /* Reads a pointer or a number. */
-static uintptr_t read_word(const void *base, size_t offset)
+static uintptr_t read_word(uintptr_t base, size_t offset)
 {
 	uintptr_t value;
-	memcpy(&value, (const uint8_t *)base + offset, sizeof(value));
+	memcpy(&value, (const void *)(base + offset), sizeof(value));
 	return value;
 }
 
 /* Returns the string that is pointed to there. NULL: it is none of QEMU's constants. */
-static const char *read_name(const void *base)
+static const char *read_name(const struct module *module, uintptr_t address)
 {
-	const char *name = (const char *)read_word(base, 0);
-	return is_beside(name, base) ? name : NULL;
+	uintptr_t name = is_in(module, address) ? read_word(address, 0) : 0;
+	return is_in(module, name) ? (const char *)name : NULL;
 }
 
 /* Finds a field. False: it is not there, or this is not the layout. */
-static bool find_field(const void *table, const struct state_layout *layout, const char *name,
+static bool find_field(const struct module *module, uintptr_t table,
+		       const struct state_layout *layout, const char *name,
 		       struct internals_state *ret)
 {
-	const uint8_t *field = (const uint8_t *)read_word(table, layout->fields);
+	uintptr_t field = read_word(table, layout->fields);
 	const char *found;
-	if (!is_beside(field, table))
-		return false;
-	while ((found = read_name(field)) && strcmp(found, name) != 0)
+	while ((found = read_name(module, field)) && strcmp(found, name) != 0)
 		field += layout->stride;
 	if (!found)
 		return false;
@@ -122,12 +152,12 @@ static bool find_field(const void *table, const struct state_layout *layout, con
 struct internals_state internals_find_state(const char *name_of_table, const char *name)
 {
 	struct internals_state state;
-	const void *table;
+	struct module_search search;
 	const char *found;
-	if (find_symbol(name_of_table, &table) && (found = read_name(table)) &&
-	    strcmp(found, "cpu") == 0)
+	if (find_symbol(name_of_table, &search.address) && dl_iterate_phdr(find_module, &search) &&
+	    (found = read_name(&search.found, search.address)) && strcmp(found, "cpu") == 0)
 		for (size_t i = 0; i < G_N_ELEMENTS(layouts); i++)
-			if (find_field(table, &layouts[i], name, &state))
+			if (find_field(&search.found, search.address, &layouts[i], name, &state))
 				return state;
 	return (struct internals_state) { 0, 0 };
 }

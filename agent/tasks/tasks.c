@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "agent/tasks/tasks.h"
 
+#include "agent/tasks/hooks.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,54 +84,26 @@ bool tasks_check_space(struct vcpu *vcpu)
 	return true;
 }
 
-/* ---- instrumented code ----------------------------------------------------------- */
+/* ---- what code reports ------------------------------------------------------------ */
 
-/* The function that switches tasks gets the next task as its second argument. */
-static void on_switch(unsigned index, __attribute__((unused)) void *data)
+bool tasks_find_functions(uint64_t *switches, uint64_t *ends_space)
 {
-	struct vcpu *vcpu = vcpu_get(index);
-	if (!vcpu || !tasks.n_users)
-		return;
-	const struct task *task = tasks_note(index, vcpu, vcpu_argument(vcpu, 1));
+	*switches = tasks.layout.switch_function;
+	*ends_space = tasks.layout.space_end_function;
+	return tasks.n_users && tasks_are_known();
+}
+
+void tasks_switch(struct vcpu *vcpu, uint64_t va)
+{
+	const struct task *task = tasks.n_users ? tasks_note(vcpu->index, vcpu, va) : NULL;
 	for (unsigned i = 0; task && i < tasks.n_listeners; i++)
-		tasks.listeners[i]->switched(index, task);
+		tasks.listeners[i]->switched(vcpu->index, task);
 }
 
-static void on_space_end(unsigned index, __attribute__((unused)) void *data)
+void tasks_end_space(struct vcpu *vcpu, uint64_t mm)
 {
-	struct vcpu *vcpu = vcpu_get(index);
-	if (!vcpu || !tasks.n_users)
-		return;
-	uint64_t mm = vcpu_argument(vcpu, 0);
-	for (unsigned i = 0; i < tasks.n_listeners; i++)
-		tasks.listeners[i]->space_ends(index, mm, tasks_current(index));
-}
-
-/*
- * Linux on x86 jumps to the function that switches tasks when the stack is the next task's already,
- * so the switch comes before the jump. On aarch64 the function is called on the old stack, and the
- * switch comes after the call.
- */
-static void translate(struct qemu_plugin_tb *tb)
-{
-	const struct vms_agent_tasks *layout = &tasks.layout;
-	size_t n = qemu_plugin_tb_n_insns(tb);
-	uint8_t bytes[16];
-	if (!tasks.n_users || n == 0 || !tasks_are_known())
-		return;
-	if (qemu_plugin_tb_vaddr(tb) == layout->switch_function && !vcpu_arch()->switches_by_jump)
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_switch, QEMU_PLUGIN_CB_R_REGS, NULL);
-	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, n - 1);
-	size_t size = qemu_plugin_insn_data(last, bytes, sizeof(bytes));
-	struct branch branch = vcpu_arch()->branch(bytes, size);
-	uint64_t target = qemu_plugin_insn_vaddr(last) + size + (uint64_t)branch.displacement;
-	if (branch.kind == BRANCH_JUMP && target == layout->switch_function &&
-	    vcpu_arch()->switches_by_jump)
-		qemu_plugin_register_vcpu_insn_exec_cb(last, on_switch, QEMU_PLUGIN_CB_R_REGS,
-						       NULL);
-	else if (branch.kind == BRANCH_CALL && target == layout->space_end_function)
-		qemu_plugin_register_vcpu_insn_exec_cb(last, on_space_end, QEMU_PLUGIN_CB_R_REGS,
-						       NULL);
+	for (unsigned i = 0; tasks.n_users && i < tasks.n_listeners; i++)
+		tasks.listeners[i]->space_ends(vcpu->index, mm, tasks_current(vcpu->index));
 }
 
 /* ---- users ------------------------------------------------------------------------ */
@@ -196,6 +169,6 @@ const struct service tasks_service = {
 	.init = init,
 	.answer = answer,
 	.client_gone = end_client,
-	.translate = translate,
+	.translate = tasks_hook,
 	.vcpu_ends = end_vcpu,
 };

@@ -5,6 +5,7 @@
 #include "agent/qemu/internals.h"
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"
+#include "agent/tasks/hooks.h"
 #include <string.h>
 
 struct job {
@@ -102,6 +103,12 @@ void internals_read_register(__attribute__((unused)) void *qemu_vcpu,
 /* ---- instrument.h --------------------------------------------------------------- */
 
 void instrument_block(__attribute__((unused)) struct qemu_plugin_tb *tb)
+{
+}
+
+/* ---- hooks.h ---------------------------------------------------------------------- */
+
+void tasks_hook(__attribute__((unused)) struct qemu_plugin_tb *tb)
 {
 }
 
