@@ -18,7 +18,7 @@ import statistics
 import tempfile
 import time
 
-from samplers import harness
+from samplers import cpu_seconds, harness
 import agent_client
 
 HERTZ = 999
@@ -58,8 +58,9 @@ class Guest:
         return result
 
     def count(self):
-        """Rounds done so far, and the seconds that they took."""
-        return int(self.work(self.machine.run, "workload show")), self._worked
+        """Rounds done so far, the seconds that they took, and the vCPUs' CPU seconds."""
+        rounds = int(self.work(self.machine.run, "workload show"))
+        return rounds, self._worked, cpu_seconds(self.machine)
 
 
 class Sampler:
@@ -77,14 +78,14 @@ class Sampler:
 
 
 def rates(guests, seconds):
-    """Rounds per second that each gets done."""
+    """Rounds that each gets done: per second, and per CPU second of its vCPUs."""
     before = [guest.count() for guest in guests]
     for _ in range(round(seconds / TURN)):
         for guest in guests:
             guest.work(time.sleep, TURN)
     after = [guest.count() for guest in guests]
-    return [(rounds - rounds_before) / (worked - worked_before)
-            for (rounds_before, worked_before), (rounds, worked) in zip(before, after)]
+    counts = [[now - then for now, then in zip(*both)] for both in zip(after, before)]
+    return [(rounds / worked, rounds / cpu) for rounds, worked, cpu in counts]
 
 
 def stub_rates(guest, seconds):
@@ -104,7 +105,7 @@ def stub_rates(guest, seconds):
 
 def print_ratios(name, ratios, against):
     percent = [100 * ratio for ratio in ratios]
-    print(f"    {name:20} {statistics.median(percent):6.1f} % of {against:15}"
+    print(f"    {name:24} {statistics.median(percent):6.1f} % of {against:15}"
           f" ({min(percent):.1f} to {max(percent):.1f})")
 
 
@@ -124,8 +125,11 @@ def bench(smp, work, options):
     for guest in guests:
         guest.stop()
     print(f"{smp} vCPU{'s' if smp > 1 else ''}, {work}: work done")
-    print_ratios("agent idle", [idle / plain for plain, idle, _ in measured], "without plugin")
-    print_ratios("sampling, agent", [sampled / idle for _, idle, sampled in measured], "agent idle")
+    print_ratios("agent idle", [idle[0] / plain[0] for plain, idle, _ in measured], "without plugin")
+    print_ratios("agent idle, by CPU time", [idle[1] / plain[1] for plain, idle, _ in measured],
+                 "without plugin")
+    print_ratios("sampling, agent", [sampled[0] / idle[0] for _, idle, sampled in measured],
+                 "agent idle")
     print_holds("agent", report)
     if stub:
         print_ratios("sampling, gdb stub", [sampled / idle for idle, sampled, _ in stub],

@@ -9,21 +9,12 @@ import argparse
 import pathlib
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
-import harness  # noqa: E402
+from samplers import cpu_seconds, harness
 
 MIB = 1 << 20
-
-
-def cpu_seconds(guest):
-    """What the vCPUs' threads have run: what others do on the host matters less to that."""
-    threads = [vcpu["thread-id"] for vcpu in guest.qmp.command("query-cpus-fast")]
-    return sum(int(pathlib.Path(f"/proc/{guest.pid}/task/{thread}/schedstat").read_text().split()[0])
-               for thread in threads) / 1e9
 
 
 def boot(series, arch, smp, launcher):

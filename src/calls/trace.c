@@ -233,10 +233,10 @@ static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
 bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *guest,
 			   const struct vms_calls_options *options, GError **error)
 {
-	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_agent_calls start;
 	if (!check_features(trace, options, error))
 		return false;
+	struct vms_machine *machine = vms_guest_machine(guest);
 	trace->waits = vms_guest_kind(guest) == VMS_GUEST_NONE && vms_calls_has_names(options);
 	g_autoptr(GArray) functions = find_functions(trace, guest, options, error);
 	if (!functions || !fill_start(trace, guest, options, &start, error))
