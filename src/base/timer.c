@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/timer.h"
 
+#include "base/priority.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <vmscope/error.h>
-
-/* The nice value of the threads: a guest that keeps all CPUs busy must not make them late. */
-#define TIMER_NICE (-10)
 
 struct vms_timer {
 	void (*expired)(void *data);
@@ -25,7 +22,7 @@ static gpointer run_timer(gpointer data)
 	struct vms_timer *timer = data;
 	struct pollfd polls[] = { { .fd = timer->timer, .events = POLLIN },
 				  { .fd = timer->end, .events = POLLIN } };
-	setpriority(PRIO_PROCESS, (id_t)gettid(), TIMER_NICE); /* only root may */
+	vms_thread_set_urgent();
 	for (;;) {
 		uint64_t times;
 		if (poll(polls, G_N_ELEMENTS(polls), -1) < 0)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/run.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "capture/capture.h"
 #include "guest/follower.h"
 #include "machine/engine.h"
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include <vmscope/log.h>
@@ -19,8 +19,7 @@
 /* How long a machine may give no answer before that ends a run: storage stalls, hosts swap. */
 #define SILENCE_LIMIT_NS UINT64_C(30000000000)
 /* How long a sample that is being taken when a run ends is waited for. */
-#define GRACE_NS     UINT64_C(1000000000)
-#define SAMPLER_NICE (-10)
+#define GRACE_NS UINT64_C(1000000000)
 /* Reading modules anew, while they come and go, may take one part in so many of the time. */
 #define REFRESH_SHARE 4
 
@@ -333,8 +332,7 @@ static gpointer sampler_thread(gpointer data)
 	struct pollfd fds[] = { { .fd = sampler->timer_fd, .events = POLLIN },
 				{ .fd = run->stop_fd, .events = POLLIN } };
 
-	/* Where it is allowed: a guest that keeps all CPUs busy would make its own samples late. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), SAMPLER_NICE);
+	vms_thread_set_urgent();
 	sampler->answered_ns = run->begin_ns;
 	set_timer(sampler->timer_fd, run->begin_ns + interval_ns, interval_ns);
 	tick(sampler);

@@ -23,50 +23,66 @@ def read(path, offset=0):
         return [Step(float(match[1]), match[2], match[3]) for match in LINE.finditer(file.read())]
 
 
+STOP = '"execute": "stop"'
+NUMBERED = '"id": '  # vmscope's own commands are
+
+
+def find_owners_stops(steps):
+    """Where the owner's `stop` commands are carried out. QEMU notes a command when it arrives, and
+    carries them out in that order, more or less."""
+    arrived, found = [], []
+    for i, step in enumerate(steps):
+        if step.event == "handle_qmp_command" and STOP in step.text:
+            arrived.append(NUMBERED not in step.text)
+        elif step.event == "qmp_enter_stop" and (arrived.pop(0) if arrived else True):
+            found.append(i)
+    return found
+
+
+def has_effect(steps, begin):
+    """True where the `stop` that is carried out from this step on stops the machine."""
+    for step in steps[begin + 1:]:
+        if step.event == "qmp_exit_stop":
+            return False
+        if step.event == "runstate_set" and RUNSTATE.search(step.text)[2] == "paused":
+            return True
+    return True  # it is not over
+
+
 def stops_without_effect(steps):
     """How many `stop` commands found the machine stopped already, and how many there were."""
-    total = ineffective = 0
-    inside = changed = False
-    for step in steps:
-        if step.event == "qmp_enter_stop":
-            inside, changed = True, False
-        elif step.event == "qmp_exit_stop" and inside:
-            inside = False
-            total += 1
-            ineffective += not changed
-        elif step.event == "runstate_set" and inside:
-            changed = changed or RUNSTATE.search(step.text)[2] == "paused"
-    return ineffective, total
+    begins = find_owners_stops(steps)
+    return sum(not has_effect(steps, begin) for begin in begins), len(begins)
 
 
 def last_stop_had_effect(steps):
     """False where the last `stop` found the machine stopped already; True where there is none."""
-    begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
-    return not begins or stops_without_effect(steps[begins[-1]:])[0] == 0
+    begins = find_owners_stops(steps)
+    return not begins or has_effect(steps, begins[-1])
 
 
 ADDS_STUB = "gdbserver chardev:vmscope"
 
 
-def last_stop_met_the_stub(steps):
-    """True where QEMU did the last `stop` between two commands that vmscope had sent together: its
-    last look, and the one that adds the stub, which stops a machine that runs. Then nobody can tell
-    whose stop it was (docs/safety.md)."""
-    begins = [i for i, step in enumerate(steps) if step.event == "qmp_enter_stop"]
+def last_stop_met_ours(steps):
+    """True where QEMU did the last `stop` between vmscope's last look and its command that stops a
+    machine which runs. Then nobody can tell whose stop it was (docs/safety.md)."""
+    begins = find_owners_stops(steps)
     if not begins:
         return False
-    commands = [(i, step.text) for i, step in enumerate(steps)
-                if step.event == "handle_qmp_command" and '"execute": "stop"' not in step.text]
-    before = [command for command in commands if command[0] < begins[-1]]
-    after = [command for command in commands if command[0] > begins[-1]]
+    ours = [(i, step.text) for i, step in enumerate(steps)
+            if step.event == "handle_qmp_command" and NUMBERED in step.text]
+    before = [command for command in ours if command[0] < begins[-1]]
+    after = [command for command in ours if command[0] > begins[-1]]
     # QEMU notes a command when it arrives; it may do another client's before it.
-    if before and ADDS_STUB in before[-1][1]:
+    if before and (ADDS_STUB in before[-1][1] or STOP in before[-1][1]):
         arrived = before[-1][0]
         if any(step.event == "runstate_set" for step in steps[arrived:begins[-1]]):
             return False
         before, after = before[:-1], before[-1:] + after
-    return bool(before and after and '"query-status"' in before[-1][1] and
-                ADDS_STUB in after[0][1])
+    if not before or not after:
+        return False
+    return ('"query-status"' in before[-1][1] and ADDS_STUB in after[0][1]) or STOP in after[0][1]
 
 
 def reset_met_the_connection(steps):

@@ -18,8 +18,8 @@ from rounds import Wrong
 SECONDS = float(os.environ.get("FAULTS_SECONDS", 60))
 SETTLE_SECONDS = 5  # what QEMU still has to do when nobody is left who asks it
 STANDS = 0.05  # seconds in which a machine that stands still does not tick
-# Of the judge and of faults, in QEMU's log: they have no number.
-QUESTION = re.compile(r'"xp /|\{"execute": "query-(status|migrate|chardev|jobs|block-jobs|dump)"\}')
+# In QEMU's log; they change nothing.
+QUESTION = re.compile(r'xp /|\{"execute": "query-(status|migrate|chardev|jobs|block-jobs|dump)"')
 
 
 def must_tick(round_, machine=None, why="", seconds=SECONDS):
@@ -120,7 +120,7 @@ def judge_status(round_, machine, status):
         return
     steps = round_.history(machine)
     if (status, found) == ("paused", "running") and round_.command.engine != "agent" and \
-            (not history.last_stop_had_effect(steps) or history.last_stop_met_the_stub(steps)):
+            (not history.last_stop_had_effect(steps) or history.last_stop_met_ours(steps)):
         round_.undetectable = True
         round_.tell("undetectable: the owner's stop came in a hold, or with the stub")
         round_.owner("stop", machine)  # for what follows

@@ -355,21 +355,22 @@ class LinuxGuest(Machine):
     """Debian's cloud kernel of a series, with the initial file system of tests/guests.
 
     With options of its own it boots. Without, it goes on from where booted() stands, in a
-    fraction of the time, whatever launches it.
+    fraction of the time, whatever launches it. `beside`: options of QEMU's that the guest does not
+    see.
     """
 
-    def __init__(self, series="6.1", append="", extra=(), boot=False, arch="x86_64", launcher=(),
-                 **options):
+    def __init__(self, series="6.1", append="", extra=(), beside=(), boot=False, arch="x86_64",
+                 launcher=(), **options):
         build_guests()
-        boot = boot or append or extra or options or arch != "x86_64"
+        boot = boot or append or extra or options
         if not boot:
-            extra = ("-incoming", f"file:{path_of(booted(series))}")
+            extra = ("-incoming", f"file:{path_of(booted(series, arch).state)}")
         self.series = series
         self.arch = ARCHS[arch]
         kernel = series + self.arch.suffix
         self.release = (KERNELS / kernel / "release").read_text().strip()
         self._port = None
-        self._kallsyms = None
+        self._kallsyms = None if boot else booted(series, arch).kallsyms
         port = tempfile.mkdtemp(prefix="vmscope-port-")
         self._port_directory = pathlib.Path(port)
         super().__init__(
@@ -378,7 +379,7 @@ class LinuxGuest(Machine):
             "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
-            "-device", "virtserialport,chardev=port,name=port", *extra, arch=arch,
+            "-device", "virtserialport,chardev=port,name=port", *extra, *beside, arch=arch,
             launcher=launcher, **options)
         if boot:
             self.wait_ready()
@@ -415,16 +416,19 @@ class LinuxGuest(Machine):
     def stop_workload(self):
         self.run("killall -9 workload md5sum 2>/dev/null", check=False)
 
-    def kallsyms(self):
-        """Every line of /proc/kallsyms as Symbol. Read once: nothing loads modules later.
+    def read_kallsyms(self):
+        """Every line of /proc/kallsyms as Symbol, as it is now.
 
         Without what marks code and data within an aarch64 module's functions, as $x: the kernel
         lists it, but calls nothing by it.
         """
+        symbols = map(Symbol.parse, self.run("cat /proc/kallsyms").splitlines())
+        return [symbol for symbol in symbols if not re.match(r"\$|\.L|L0", symbol.name)]
+
+    def kallsyms(self):
+        """The same, as it was when the guest had booted, or was read first."""
         if self._kallsyms is None:
-            symbols = map(Symbol.parse, self.run("cat /proc/kallsyms").splitlines())
-            self._kallsyms = [symbol for symbol in symbols
-                              if not re.match(r"\$|\.L|L0", symbol.name)]
+            self._kallsyms = self.read_kallsyms()
         return self._kallsyms
 
 
@@ -450,16 +454,20 @@ def path_of(file):
     return f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
+Booted = collections.namedtuple("Booted", "state kallsyms")
+
+
 @functools.cache
-def booted(series):
-    """The state of a guest with standard options that has just booted, as a file."""
+def booted(series, arch="x86_64"):
+    """A guest with standard options that has just booted: its state, as a file, and its symbols."""
     state = tempfile.TemporaryFile(prefix="vmscope-booted-")
-    guest = LinuxGuest(series, boot=True)
+    guest = LinuxGuest(series, arch=arch, boot=True)
     try:
+        kallsyms = guest.kallsyms()
         guest.save(path_of(state))
     finally:
         guest.stop()
-    return state
+    return Booted(state, kallsyms)
 
 
 def has_newest():
@@ -472,8 +480,9 @@ needs_newest = unittest.skipUnless(has_newest(), "scripts/setup could not get De
 def boot_all():
     """Boots what guests go on from; a process that is forked after this need not."""
     build_guests()
+    kinds = [(series, "x86_64") for series in SERIES + (NEWEST,) * has_newest()]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(booted, SERIES + (NEWEST,) * has_newest()))
+        list(pool.map(lambda kind: booted(*kind), [("6.12", "aarch64"), *kinds]))
 
 
 _shared = {}

@@ -18,9 +18,9 @@ from test_pages import our_walks, qemu_walk
 _guests = {}
 
 
-def shared(series, cpu):
+def shared(series, processor):
     if series not in _guests:
-        _guests[series] = harness.LinuxGuest(series, arch="aarch64", cpu=cpu)
+        _guests[series] = harness.LinuxGuest(series, arch="aarch64", **processor)
         unittest.addModuleCleanup(lambda: _guests.pop(series).stop())
     return _guests[series]
 
@@ -28,11 +28,11 @@ def shared(series, cpu):
 class New:
     """Linux 6.12 on the newest processor."""
     series = "6.12"
-    cpu = "max"
+    processor = {}
 
     @classmethod
     def start_guest(cls):
-        return shared(cls.series, cls.cpu)
+        return shared(cls.series, cls.processor)
 
     @classmethod
     def tearDownClass(cls):

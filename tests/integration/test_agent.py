@@ -55,7 +55,7 @@ class Guest(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.guest = harness.LinuxGuest(cls.series, arch=cls.arch, extra=cls.plugin, **cls.options)
+        cls.guest = harness.LinuxGuest(cls.series, arch=cls.arch, beside=cls.plugin, **cls.options)
         cls.addClassCleanup(cls.guest.stop)
 
     def busy(self):
@@ -589,7 +589,7 @@ class Threads(Case):
     """QEMU runs all vCPUs in one thread."""
 
     def machine(self, smp, *extra, **options):
-        machine = harness.LinuxGuest(extra=(*self.plugin, *extra), smp=smp, **options)
+        machine = harness.LinuxGuest(beside=self.plugin, extra=extra, smp=smp, **options)
         self.addCleanup(machine.stop)
         return machine
 
@@ -623,7 +623,7 @@ class Plug(Case):
     """vCPUs come and go; QEMU gives their numbers again."""
 
     def test_plug_and_unplug(self):
-        guest = harness.LinuxGuest(extra=self.plugin, smp="2,maxcpus=4")
+        guest = harness.LinuxGuest(beside=self.plugin, smp="2,maxcpus=4")
         self.addCleanup(guest.stop)
         agent = self.agent()
         self.assertEqual([agent.state(vcpu) for vcpu in (2, 3)], [ABSENT, ABSENT])

@@ -20,15 +20,17 @@ from test_sample import Report, folded
 
 class WithAgent:
     """A machine with the agent, reached through it, and with several QMP sockets."""
+    beside = "extra"  # by which QEMU gets options that the guest does not see
 
-    def __init__(self, *arguments, extra=(), sockets=3, **options):
+    def __init__(self, *arguments, sockets=3, **options):
         self._sockets = tempfile.TemporaryDirectory(prefix="vmscope-agent-")
         directory = pathlib.Path(self._sockets.name)
         self.agent_path = directory / "agent"
         monitors = [word for i in range(sockets - 1)
                     for word in ("-qmp", f"unix:{directory}/qmp{i},server=on,wait=off")]
-        super().__init__(*arguments, extra=(*agent_client.options(self.agent_path), *monitors,
-                                            *extra), **options)
+        options[self.beside] = (*agent_client.options(self.agent_path), *monitors,
+                                *options.get(self.beside, ()))
+        super().__init__(*arguments, **options)
 
     def stop(self):
         super().stop()
@@ -44,7 +46,7 @@ class WithAgent:
 
 
 class LinuxGuest(WithAgent, harness.LinuxGuest):
-    pass
+    beside = "beside"
 
 
 class BareGuest(WithAgent, harness.BareGuest):
@@ -63,7 +65,7 @@ class PluggedMemory(test_attach.PluggedMemory):
 
 class Same:
     """A guest that stands still in many places, seen through the agent and through the stub."""
-    arch = "x86_64"
+    arch, series = "x86_64", "6.1"
     only_ours = set()
     commands = (
         ("stack",), ("ps",), ("modules",), ("dmesg",), ("symbol", "schedule"),
@@ -72,7 +74,7 @@ class Same:
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = LinuxGuest("6.1", arch=cls.arch)
+        cls.guest = LinuxGuest(cls.series, arch=cls.arch)
         cls.addClassCleanup(cls.guest.stop)
         cls.guest.start_workload("mix")
 
@@ -183,7 +185,7 @@ class SameOnX86(Same, unittest.TestCase):
 
 
 class SameOnAarch64(Same, unittest.TestCase):
-    arch = "aarch64"
+    arch, series = "aarch64", "6.12"
 
 
 class Split(test_sample.Bare):

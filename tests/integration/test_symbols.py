@@ -41,7 +41,7 @@ class Symbols:
         cls.guest = cls.start_guest()
         cls.guest.start_workload("filter")
         cls.guest.run("until grep -q test_filter /proc/kallsyms; do sleep 0.1; done")
-        cls.truth = cls.guest.kallsyms()
+        cls.truth = cls.guest.read_kallsyms()
         cls.kernel = [symbol for symbol in cls.truth if symbol.module is None]
         cls.loaded = cls.guest.run("cut -d' ' -f1 /proc/modules").split() + ["bpf"]
 

@@ -19,7 +19,7 @@ import test_symbols
 class Old(test_aarch64.New):
     """Linux 6.1 on a processor without pointer authentication and the like."""
     series = "6.1"
-    cpu = "cortex-a72"
+    processor = {"cpu": "cortex-a72"}
 
 
 class SymbolsOfOld(Old, unittest.TestCase):
@@ -58,7 +58,7 @@ class ModulesOfOld(Old, test_modules.Modules, unittest.TestCase):
 
 class Isolated(test_aarch64.New):
     """User code runs without the kernel's page tables: a processor that has no E0PD."""
-    cpu = "cortex-a76"
+    processor = {"cpu": "cortex-a76"}
     tramp = "tramp_vectors"  # its symbol; without those of data, the mark at the code's begin
 
     @classmethod
@@ -83,13 +83,13 @@ class IsolatedOfNew(Isolated, unittest.TestCase):
 
     @classmethod
     def start_guest(cls):
-        guest = harness.LinuxGuest(cls.series, arch="aarch64", cpu=cls.cpu)
+        guest = harness.LinuxGuest(cls.series, arch="aarch64", **cls.processor)
         cls.addClassCleanup(guest.stop)
         return guest
 
 
 class IsolatedOfOld(Isolated, unittest.TestCase):
-    series, cpu, tramp = Old.series, Old.cpu, "__entry_tramp_text_start"
+    series, processor, tramp = Old.series, Old.processor, "__entry_tramp_text_start"
 
 
 class PagesIsolated(test_aarch64.Pages, Old, unittest.TestCase):

@@ -49,11 +49,12 @@ static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns
 	if (gdb->owes_ack)
 		g_string_prepend_c(bytes, '+');
 	gdb->owes_ack = false;
-	if (gdb->hold)
+	if (gdb->hold) {
 		atomic_fetch_add(&gdb->hold->requests, 1);
+		vms_hold_note_request(gdb->hold, g_get_real_time());
+	}
 	gdb->broken |=
 		!vms_stream_write(&gdb->stream, bytes->str, bytes->len, -1, deadline_ns, error);
-	gdb->sent_us = g_get_real_time();
 	if (gdb->hold)
 		atomic_fetch_add(&gdb->hold->requests, 1);
 	return !gdb->broken;
@@ -179,6 +180,8 @@ static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t de
 			if (!receive_payload(gdb, deadline_ns, &intact, error))
 				return false;
 			gdb->owes_ack = intact;
+			if (intact && gdb->hold)
+				vms_hold_note_answer(gdb->hold);
 			if (intact)
 				return true;
 			if (!send_byte(gdb, '-', deadline_ns, error))
@@ -229,6 +232,7 @@ static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **e
 	if (!note_stop(gdb))
 		return true;
 	gdb->stopped_by_request = true;
+	gdb->told_us = g_get_real_time();
 	if (gdb->hold)
 		vms_hold_change(gdb->hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
 	if (!gdb->interrupts)

@@ -50,7 +50,7 @@ struct vms_gdb {
 	bool interrupts;
 	/* A request has stopped the machine, which somebody else had resumed: the stop is ours. */
 	bool stopped_by_request;
-	int64_t sent_us; /* when the last request had been sent, by the wall clock */
+	int64_t told_us; /* when that was told, by the wall clock; 0: never */
 	/*
 	 * What the watchdog knows, or NULL. It learns of a stop by a request at once. A long read
 	 * ends when the watchdog has released the machine.

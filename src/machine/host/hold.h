@@ -32,6 +32,13 @@ struct vms_hold {
 	_Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC, when the hold began */
 	_Atomic uint64_t limit_ns; /* how long the hold may last */
 	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be added */
+	/*
+	 * The last request to QEMU that stops a machine which runs: when it was sent, in us by the
+	 * wall clock, and whether its answer is still to come. After the answer, a resume that is
+	 * later than that has ended the stop.
+	 */
+	_Atomic int64_t asked_us;
+	atomic_bool is_asked;
 	/* A bare stub's client counts one before it sends a request, and one after. */
 	_Atomic uint64_t requests;
 };
@@ -60,6 +67,17 @@ static inline void vms_hold_begin(struct vms_hold *hold, enum vms_hold_phase pha
 	atomic_store(&hold->begin_ns, now_ns);
 	atomic_store(&hold->limit_ns, limit_ns);
 	atomic_store(&hold->word, number << 3 | (uint64_t)phase);
+}
+
+static inline void vms_hold_note_request(struct vms_hold *hold, int64_t now_us)
+{
+	atomic_store(&hold->is_asked, true);
+	atomic_store(&hold->asked_us, now_us);
+}
+
+static inline void vms_hold_note_answer(struct vms_hold *hold)
+{
+	atomic_store(&hold->is_asked, false);
 }
 
 /* Changes the phase. False, without a change, if the phase is not `from` any more. */

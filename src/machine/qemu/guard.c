@@ -128,6 +128,17 @@ static const char *find_text(const char *text)
 	return memmem(received.text, received.size, text, strlen(text));
 }
 
+/* The last place before `end` where `text` was received, or NULL. */
+static const char *find_last_text(const char *text, const char *end)
+{
+	const char *at = received.text, *found = NULL;
+	while ((at = memmem(at, (size_t)(end - at), text, strlen(text)))) {
+		at += strlen(text);
+		found = at - strlen(text);
+	}
+	return found;
+}
+
 static unsigned count_text(const char *text)
 {
 	const char *at = received.text, *end = received.text + received.size;
@@ -169,11 +180,9 @@ static bool has_qemu_gone(const struct vms_guard *guard)
 static enum vms_run_state find_last_status(const char *end)
 {
 	static const char key[] = "\"status\": \"";
-	const char *value = NULL, *from = received.text, *next;
-	while ((next = memmem(from, (size_t)(end - from), key, strlen(key)))) {
-		value = next + strlen(key);
-		from = value;
-	}
+	const char *value = find_last_text(key, end);
+	if (value)
+		value += strlen(key);
 	const char *quote = value ? memchr(value, '"', (size_t)(end - value)) : NULL;
 	return quote ? vms_run_state_parse(value, (size_t)(quote - value)) : VMS_RUN_UNKNOWN;
 }
@@ -215,12 +224,43 @@ static bool has_guest_stopped(void)
 	return find_text("\"event\": \"SHUTDOWN\"") != NULL;
 }
 
-/* True if the machine may stand still by a stop of the holder's. */
+/* The number behind the last `key` before `end`; 0: there is none. */
+static int64_t find_last_number(const char *key, const char *end)
+{
+	const char *at = find_last_text(key, end);
+	int64_t number = 0;
+	if (!at)
+		return 0;
+	for (at += strlen(key); at < end && g_ascii_isdigit(*at) && number < INT64_MAX / 100; at++)
+		number = number * 10 + (*at - '0');
+	return number;
+}
+
+/*
+ * When the machine was last resumed, as far as was received, in us by the host's clock; 0: never.
+ * {"timestamp": {"seconds": 1, "microseconds": 2}, "event": "RESUME"}
+ */
+static int64_t find_last_resume_us(void)
+{
+	const char *event = find_last_text("\"event\": \"RESUME\"", received.text + received.size);
+	return event ? find_last_number("\"seconds\": ", event) * 1000000 +
+			       find_last_number("\"microseconds\": ", event)
+		     : 0;
+}
+
+/*
+ * True if the machine may stand still by a stop of the holder's. If it was resumed after the
+ * holder's last request, and that was answered, others have stopped it since.
+ */
 static bool may_be_held(const struct vms_guard *guard)
 {
-	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&guard->record->hold.word));
-	return vms_hold_may_be_ours(phase) ||
-	       (phase == VMS_HOLD_LOOKING && find_text("\"event\": \"RESUME\""));
+	const struct vms_hold *hold = &guard->record->hold;
+	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
+	const int64_t resume_us = find_last_resume_us();
+	const bool is_over = guard->process.pid && !atomic_load(&hold->is_asked) &&
+			     resume_us > atomic_load(&hold->asked_us);
+	return !is_over &&
+	       (vms_hold_may_be_ours(phase) || (phase == VMS_HOLD_LOOKING && resume_us));
 }
 
 /*

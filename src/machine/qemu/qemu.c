@@ -130,6 +130,32 @@ bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *re
 	return true;
 }
 
+/* True if an image of this node holds a snapshot of a machine or of a disk. */
+static bool has_node_snapshot(struct json_object *node)
+{
+	struct json_object *image = NULL, *snapshots = NULL;
+	return json_object_object_get_ex(node, "image", &image) &&
+	       json_object_object_get_ex(image, "snapshots", &snapshots) &&
+	       json_object_is_type(snapshots, json_type_array) &&
+	       json_object_array_length(snapshots) > 0;
+}
+
+bool vms_qemu_has_snapshot(struct vms_qemu *qemu, bool *ret, GError **error)
+{
+	struct json_object *arguments = json_object_new_object();
+	json_object_object_add(arguments, "flat", json_object_new_boolean(true));
+	vms_autojson *nodes =
+		vms_qmp_execute(&qemu->qmp, "query-named-block-nodes", arguments, -1, error);
+	*ret = false;
+	if (!nodes)
+		return false;
+	size_t n =
+		json_object_is_type(nodes, json_type_array) ? json_object_array_length(nodes) : 0;
+	for (size_t i = 0; i < n && !*ret; i++)
+		*ret = has_node_snapshot(json_object_array_get_idx(nodes, i));
+	return true;
+}
+
 bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
 	vms_qmp_poll(&qemu->qmp);

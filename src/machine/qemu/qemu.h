@@ -49,6 +49,8 @@ void vms_qemu_close(struct vms_qemu *qemu);
 
 /* Asks for the machine's condition. Errors: those of vms_qmp_execute. */
 bool vms_qemu_ask_condition(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
+/* Looks whether a disk holds a snapshot, which can be loaded. Errors: those of vms_qmp_execute. */
+bool vms_qemu_has_snapshot(struct vms_qemu *qemu, bool *ret, GError **error);
 /*
  * Asks for the machine's condition, but only for what events do not tell. So the state may be
  * outdated: a machine may have been stopped just now whose event has not arrived.

@@ -147,11 +147,11 @@ static bool is_about_memory(const char *event)
 static void note_event(struct vms_qmp *qmp, const char *event, struct json_object *message)
 {
 	if (strcmp(event, "STOP") == 0) {
-		if (qmp->first_stop_us == 0)
-			qmp->first_stop_us = event_stamp_us(message);
+		qmp->last_stop_us = event_stamp_us(message);
 		qmp->running = false;
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
+		qmp->last_resume_us = event_stamp_us(message);
 		qmp->resumes++;
 		qmp->running = true;
 		vms_pauses_end(&qmp->pauses, event_time_ns(message));
@@ -248,6 +248,8 @@ static bool execute_commands(struct vms_qmp *qmp, struct vms_qmp_command *comman
 	for (size_t i = 0; i < n && !qmp->broken; i++) {
 		commands[i].answer = receive_answer(qmp, commands[i].name, first + i, deadline_ns,
 						    done ? error : NULL);
+		commands[i].resumes = qmp->resumes;
+		commands[i].last_stop_us = qmp->last_stop_us;
 		done &= commands[i].answer != NULL;
 	}
 	return done;

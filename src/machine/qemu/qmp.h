@@ -22,6 +22,9 @@ struct vms_qmp_command {
 	const char *name;
 	struct json_object *arguments; /* taken over; or NULL */
 	struct json_object *answer;    /* set if it succeeded; the caller puts it */
+	/* What events had told when the answer came. QEMU tells all in the order in which it is. */
+	uint64_t resumes;
+	int64_t last_stop_us;
 };
 
 struct vms_qmp {
@@ -39,9 +42,8 @@ struct vms_qmp {
 	_Atomic uint64_t resumes, resets; /* events seen */
 	_Atomic uint64_t jobs;		  /* events of jobs that begin or end */
 	_Atomic uint64_t memory_changes;  /* events after which there may be other memory */
-	/* The time of the first STOP since this was 0, in us, by QEMU's wall clock; 0: none. */
-	_Atomic int64_t first_stop_us;
-	_Atomic uint64_t guest_stops; /* events for which vms_event_stops is true */
+	_Atomic int64_t last_stop_us, last_resume_us; /* by QEMU's wall clock; 0: never */
+	_Atomic uint64_t guest_stops;		      /* events for which vms_event_stops is true */
 	struct vms_pauses pauses;
 };
 

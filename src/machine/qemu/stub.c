@@ -212,42 +212,70 @@ static bool connect_chardev(struct vms_qemu_stub *stub, const char *label, GErro
 }
 
 /*
- * True if the stop that QEMU has told of is not from before the request. That is exact but for an
- * owner's `stop` that QEMU does while the request is under way (docs/safety.md). Times of QEMU's
- * events are those of its host's clock.
+ * True if the last stop that QEMU told of before its answer is not from before the request. That is
+ * exact but for an owner's `stop` that QEMU does while the request is under way (docs/safety.md).
+ * Times of QEMU's events are those of its host's clock.
  */
-static bool has_stopped_since(const struct vms_qemu *qemu, int64_t requested_us)
+static bool has_stopped_since(const struct vms_qemu *qemu, const struct vms_qmp_command *command,
+			      int64_t requested_us, int64_t last_stop_us)
 {
-	int64_t first_us = qemu->qmp.first_stop_us;
-	return first_us != 0 && (!qemu->process.pid || first_us >= requested_us);
+	return command->last_stop_us != last_stop_us &&
+	       (!qemu->process.pid || command->last_stop_us >= requested_us);
+}
+
+bool vms_qemu_stop_by(struct vms_qemu_stub *stub, struct vms_qmp_command *command, bool *stopped,
+		      GError **error)
+{
+	struct vms_qemu *qemu = &stub->qemu;
+	struct vms_hold *hold = vms_guard_hold(stub->guard);
+	vms_qmp_poll(&qemu->qmp);
+	int64_t last_stop_us = qemu->qmp.last_stop_us;
+	int64_t requested_us = g_get_real_time();
+	vms_hold_note_request(hold, requested_us);
+	bool done = vms_qmp_execute_all(&qemu->qmp, command, 1, error);
+	/* Without an answer the machine may have stopped, or may still do so. */
+	*stopped = !done || has_stopped_since(qemu, command, requested_us, last_stop_us);
+	if (done)
+		vms_hold_note_answer(hold);
+	return done;
+}
+
+/* A machine that its owner has stopped meanwhile will not stand still by our stop. */
+static void begin_first_stop(struct vms_qemu_stub *stub, struct json_object *status)
+{
+	bool runs = true;
+	if (vms_json_bool(status, "running", &runs) && !runs)
+		vms_hold_begin(vms_guard_hold(stub->guard), VMS_HOLD_LOOKING, 0, 0);
+	else
+		vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 }
 
 /*
  * Starts the stub. Its client is connected already, so this stops the machine if it runs; QEMU
  * tells of that stop before it answers. A query goes before, whose answer comes after all older
- * events.
+ * events. Sets *resumes to what had been counted at the answer.
  */
-static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, uint64_t *resumes, GError **error)
 {
 	struct vms_qemu *qemu = &stub->qemu;
 	g_autofree char *line = g_strdup_printf("gdbserver chardev:%s", stub->label);
-	const struct vms_hold *hold = vms_guard_hold(stub->guard);
+	struct vms_hold *hold = vms_guard_hold(stub->guard);
 	vms_autojson *status = vms_qmp_execute(&qemu->qmp, "query-status", NULL, -1, error);
 	if (!status)
 		return false;
 	/* From here on the machine may stand still by our stop. */
 	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_NONE)
-		vms_guard_begin_stop(stub->guard, qemu->machine.hold_limit_ns);
-	vms_qmp_poll(&qemu->qmp);
-	qemu->qmp.first_stop_us = 0;
-	int64_t requested_us = g_get_real_time();
-	vms_autojson *text = vms_qmp_execute(
-		&qemu->qmp, "human-monitor-command",
-		object_with("command-line", json_object_new_string(line)), -1, error);
-	/* Without an answer the machine may have stopped, or may still do so. */
-	*stopped = !text || has_stopped_since(qemu, requested_us);
-	if (!text)
+		begin_first_stop(stub, status);
+	struct vms_qmp_command command = {
+		.name = "human-monitor-command",
+		.arguments = object_with("command-line", json_object_new_string(line)),
+	};
+	if (!vms_qemu_stop_by(stub, &command, stopped, error))
 		return false;
+	vms_autojson *text = command.answer;
+	*resumes = command.resumes;
+	if (*stopped)
+		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
 	if (strstr(json_object_get_string(text), "Waiting for gdb connection"))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: QEMU refused `%s`",
@@ -262,13 +290,17 @@ bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 		return false;
 	atomic_store(&vms_guard_hold(stub->guard)->stub, true);
 	stub->connected = true;
-	stub->gdb = (struct vms_gdb) { .interrupts = true };
+	stub->gdb = (struct vms_gdb) { .interrupts = true, .hold = vms_guard_hold(stub->guard) };
 	if (!connect_chardev(stub, stub->label, error))
 		return false;
 	stub->gdb.stream.give_up_ns = &stub->qemu.machine.give_up_ns;
-	if (!start_stub(stub, stopped, error) || !vms_gdb_open(&stub->gdb, error))
+	uint64_t resumes;
+	if (!start_stub(stub, stopped, &resumes, error) || !vms_gdb_open(&stub->gdb, error))
 		return false;
-	/* The owner resumed the machine before the first request, which has stopped it again. */
+	vms_qmp_poll(&stub->qemu.qmp);
+	/* The owner has resumed the machine since. A request may have stopped it once more. */
+	if (stub->qemu.qmp.resumes != resumes)
+		*stopped = false;
 	*stopped |= stub->gdb.stopped_by_request;
 	stub->gdb.stopped_by_request = false;
 	return true;

@@ -29,7 +29,9 @@ struct vms_qemu_stub {
 	enum vms_run_state state; /* of the machine when the hold began */
 	/* QMP's counts of events when the hold began. */
 	uint64_t resumes, guest_stops, jobs;
-	bool ran;	      /* as far as events had told then */
+	bool has_snapshot; /* a disk holds one, as of the last look */
+	bool knows_disks;  /* nothing has happened since that look, but `disk_jobs` events */
+	uint64_t disk_jobs;
 	bool must_resume;     /* an event has to tell that the last release took effect */
 	uint64_t asked_ns;    /* when QEMU was asked for its condition last */
 	char *ended_by;	      /* why our hold ended before its release, or NULL */
@@ -48,6 +50,13 @@ struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, 
  * of the hold.
  */
 bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error);
+/*
+ * Executes a command that stops a machine which runs, by QMP, whose answers and events come in the
+ * order of what has happened. Sets *stopped if the machine stands still by it, or may do so. False
+ * without an answer. The caller puts `command->answer`.
+ */
+bool vms_qemu_stop_by(struct vms_qemu_stub *stub, struct vms_qmp_command *command, bool *stopped,
+		      GError **error);
 /* Closes the connection and removes the stub, if it was added. */
 bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error);
 

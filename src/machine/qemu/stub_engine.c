@@ -57,8 +57,6 @@ static void remember_events(struct vms_qemu_stub *stub)
 	stub->resumes = stub->qemu.qmp.resumes;
 	stub->guest_stops = stub->qemu.qmp.guest_stops;
 	stub->jobs = stub->qemu.qmp.jobs;
-	stub->ran = stub->qemu.qmp.running;
-	stub->qemu.qmp.first_stop_us = 0;
 }
 
 /* True if somebody has resumed the machine since our stop: what it stands still by is not ours. */
@@ -209,6 +207,7 @@ static bool release_stop(struct vms_qemu_stub *stub, GError **error)
 	switch (undo_stop(stub, error)) {
 	case UNDONE: return end_hold(stub) || set_ended_error(stub, BY_WATCHDOG, error);
 	case ENDED_BY_OTHERS:
+		stub->knows_disks = false;
 		if (!end_hold(stub))
 			return set_ended_error(stub, BY_WATCHDOG, error);
 		return set_ended_error(stub,
@@ -322,35 +321,63 @@ static bool connect_stub(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	return false;
 }
 
-/*
- * True if the machine ran at the last look, and its first stop came after our request: it is ours.
- * Between a request's arrival and its effect QEMU does not both stop and resume for others. Times
- * of QEMU's events are those of its host's clock.
- */
-static bool is_first_stop_ours(const struct vms_qemu_stub *stub)
+/* True if the machine was resumed after the stub had told of our stop, which is over then. */
+static bool was_resumed_later(const struct vms_qemu_stub *stub)
 {
-	return stub->ran && stub->qemu.process.pid &&
-	       stub->qemu.qmp.first_stop_us > stub->gdb.sent_us;
+	return stub->qemu.process.pid && stub->gdb.told_us &&
+	       stub->qemu.qmp.last_resume_us > stub->gdb.told_us;
 }
 
 /*
  * Looks whether somebody has resumed the machine since our stop; then *stopped is cleared. What
  * QEMU did before the stop it has told before the stub told of the stop: a resume that is seen only
  * later came after it. Of one that is seen here the order may be unknown: then a machine that
- * stands still is taken to do so by our stop. With `is_new` the stub has just been added, and may
- * have stopped the machine more than once.
+ * stands still is taken to do so by our stop, unless it was resumed after the stub had told of
+ * that.
  */
-static bool check_resumes(struct vms_qemu_stub *stub, bool is_new, bool *stopped, GError **error)
+static bool check_resumes(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
-	enum vms_run_state state = VMS_RUN_RUNNING;
+	enum vms_run_state state;
 	vms_qmp_poll(&stub->qemu.qmp);
 	if (!was_resumed_by_others(stub))
 		return true;
-	if ((is_new || !is_first_stop_ours(stub)) &&
-	    !vms_qemu_ask_state(&stub->qemu, &state, error))
+	stub->knows_disks = false;
+	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
 		return false;
+	*stopped = state != VMS_RUN_RUNNING && !was_resumed_later(stub);
 	stub->resumes = stub->qemu.qmp.resumes;
-	*stopped = stub->gdb.stopped = state != VMS_RUN_RUNNING;
+	stub->gdb.stopped = *stopped;
+	return true;
+}
+
+/*
+ * Looks whether a disk holds a snapshot, when that may have changed: by a job, or by the monitor,
+ * which stops and resumes the machine to save one. QEMU before 5.0 does not tell; it has no job
+ * that loads one.
+ */
+static void look_for_snapshots(struct vms_qemu_stub *stub)
+{
+	if (stub->knows_disks && stub->disk_jobs == stub->qemu.qmp.jobs)
+		return;
+	stub->disk_jobs = stub->qemu.qmp.jobs;
+	stub->knows_disks = true;
+	vms_qemu_has_snapshot(&stub->qemu, &stub->has_snapshot, NULL);
+}
+
+/*
+ * Stops a machine with a snapshot by QMP. A job that loads one may begin at any moment, and QEMU
+ * aborts if the stub stops the machine just then. QMP executes commands one after the other.
+ */
+static bool stop_by_monitor(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+{
+	struct vms_qmp_command command = { .name = "stop" };
+	bool done = vms_qemu_stop_by(stub, &command, stopped, error);
+	json_object_put(command.answer);
+	if (!done)
+		return false;
+	stub->resumes = command.resumes;
+	stub->gdb.stopped = *stopped;
+	vms_gdb_forget_regs(&stub->gdb);
 	return true;
 }
 
@@ -359,15 +386,19 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 {
 	if (!check_watcher(stub, error) || !prepare_watchdog(stub, error))
 		return false;
+	look_for_snapshots(stub);
 	bool connected = stub->connected;
 	remember_events(stub);
 	if (connected)
 		vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
 	GError *failure = NULL;
-	bool done = connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
-			      : connect_stub(stub, stopped, &failure);
-	done = done && (!*stopped || check_resumes(stub, !connected, stopped, &failure));
+	bool by_monitor = connected && stub->has_snapshot;
+	bool done = by_monitor	? stop_by_monitor(stub, stopped, &failure)
+		    : connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
+				: connect_stub(stub, stopped, &failure);
+	if (done && *stopped && !by_monitor)
+		done = check_resumes(stub, stopped, &failure);
 	if (!done) {
 		/* A request without an answer may still be under way, and stop the machine. */
 		abandon_stub(stub, connected || *stopped);
@@ -421,6 +452,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		case VMS_HOLD_NOT_NOW: return refuse_hold(stub, &now, error);
 		case VMS_HOLD_AS_IT_IS:
 			remember_events(stub);
+			stub->knows_disks = false;
 			atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
 			return true;
 		case VMS_HOLD_BY_STOP:
