@@ -718,7 +718,7 @@ class Socket(Case):
 
     def test_another_version_of_the_interface(self):
         """QEMU itself says no."""
-        other = 11 - api_of("qemu-system-x86_64")
+        other = 11 - agent_client.api_of("qemu-system-x86_64")
         self.assertIn(f"plugin requires API version {other}",
                       self.refused(*agent_client.options(self.path, other)))
 
@@ -726,7 +726,7 @@ class Socket(Case):
         qemu = shutil.which("qemu-system-i386")
         if not qemu:
             self.skipTest("there is no other emulator here")
-        plugin = agent_client.options(self.path, api_of(qemu))
+        plugin = agent_client.options(self.path, agent_client.api_of(qemu))
         run = subprocess.run([qemu, "-S", "-display", "none", *plugin], text=True,
                              stderr=subprocess.PIPE, timeout=harness.ANSWER_SECONDS)
         self.assertIn("i386 is not supported", run.stderr)
