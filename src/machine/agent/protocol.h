@@ -13,7 +13,7 @@
  * longer, and what a bit stands for never changes. The version changes only if even the HELLO does.
  *
  * A hold: the client writes a new number, with VMS_AGENT_PIN, into `wanted` of the vCPU's slot and
- * sends HOLD. The agent kicks the vCPU (agent/kick.h). The vCPU writes its registers, then the
+ * sends HOLD. The agent kicks the vCPU (agent/qemu/kick.h). The vCPU writes its registers, then the
  * number into `held`, and waits until no client wants it. The client releases it by writing 0 into
  * `wanted`. Both words are futexes. For a halted vCPU the agent grants the hold itself, with the
  * registers that the vCPU halted with. If the vCPU is to go on meanwhile, the agent kicks it. When
