@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "clock.h"
+#include "agent/clock.h"
 
 #include "base/clock.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stdbool.h>
-#include <x86intrin.h>
 
 #define INTERVAL_NS  100000000ULL
 #define FIRST_NS     2000000ULL /* until the rate is known well enough */
@@ -61,9 +60,10 @@ static void correct_rate(struct clock *clock, uint64_t ticks, uint64_t ns)
 	}
 }
 
-/* Compares the clock with CLOCK_MONOTONIC and corrects it. Returns the time. */
-static uint64_t compare_with_monotonic(struct clock *clock)
+uint64_t clock_compare(struct clock *clock)
 {
+	if (!is_invariant())
+		return vms_clock_now_ns();
 	uint64_t ns, ticks = read_both(&ns);
 	bool usable = clock->interval && ticks > clock->base_ticks && ns >= clock->true_ns;
 	if (usable && ns - clock->true_ns < FIRST_NS)
@@ -79,19 +79,9 @@ static uint64_t compare_with_monotonic(struct clock *clock)
 	return clock->base_ns;
 }
 
-uint64_t clock_read(struct clock *clock)
-{
-	if (!is_invariant())
-		return vms_clock_now_ns();
-	uint64_t elapsed = __rdtsc() - clock->base_ticks;
-	if (__builtin_expect(elapsed >= clock->interval, 0))
-		return compare_with_monotonic(clock);
-	return clock->base_ns + (elapsed * clock->rate >> 32);
-}
-
 #else
 
-uint64_t clock_read(struct clock *clock)
+uint64_t clock_compare(struct clock *clock)
 {
 	return clock->base_ns = vms_clock_now_ns();
 }

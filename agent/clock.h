@@ -7,14 +7,29 @@
 #pragma once
 
 #include <stdint.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 /* A clock of one thread. All 0 at first. */
 struct clock {
 	uint64_t base_ticks, base_ns; /* one moment: the counter, and what this clock said */
 	uint64_t true_ns;	      /* CLOCK_MONOTONIC then */
 	uint64_t rate;		      /* ns << 32 per tick */
-	uint64_t interval;	      /* ticks until the next comparison; 0: there was none yet */
+	/* Ticks until the next comparison. 0: there was none yet, or the counter is not used. */
+	uint64_t interval;
 };
 
+/* Compares the clock with CLOCK_MONOTONIC and corrects it. Returns the time. */
+uint64_t clock_compare(struct clock *clock);
+
 /* Returns ns of CLOCK_MONOTONIC, wrong by some microseconds at most unless the host slept. */
-uint64_t clock_read(struct clock *clock);
+static inline uint64_t clock_read(struct clock *clock)
+{
+#if defined(__x86_64__)
+	uint64_t elapsed = __rdtsc() - clock->base_ticks;
+	if (__builtin_expect(elapsed < clock->interval, 1))
+		return clock->base_ns + (elapsed * clock->rate >> 32);
+#endif
+	return clock_compare(clock);
+}

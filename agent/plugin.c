@@ -2,14 +2,11 @@
 /*
  * The plugin as QEMU sees it: installs itself, takes QEMU's callbacks and passes them on.
  */
-#include "calls.h"
-#include "hold.h"
-#include "kick.h"
-#include "look.h"
-#include "retranslate.h"
-#include "server.h"
-#include "services.h"
-#include "vcpu.h"
+#include "agent/qemu/kick.h"
+#include "agent/qemu/retranslate.h"
+#include "agent/qemu/vcpu.h"
+#include "agent/server.h"
+#include "agent/services.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -25,10 +22,8 @@ static struct {
 static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_init(index);
-	if (!vcpu)
-		return;
-	kick_vcpu_init(vcpu);
-	services_vcpu_begins(vcpu);
+	if (vcpu)
+		services_vcpu_begins(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
@@ -37,7 +32,7 @@ static void on_vcpu_exit QEMU_CALLBACK(unsigned index)
 	if (!vcpu)
 		return;
 	services_vcpu_ends(vcpu);
-	kick_vcpu_exit(vcpu);
+	vcpu_exit(vcpu);
 }
 
 static void on_vcpu_idle QEMU_CALLBACK(unsigned index)
@@ -45,7 +40,7 @@ static void on_vcpu_idle QEMU_CALLBACK(unsigned index)
 	struct vcpu *vcpu = vcpu_get(index);
 	vcpus_idle();
 	if (vcpu)
-		hold_vcpu_idle(vcpu);
+		services_vcpu_halts(vcpu, 0);
 }
 
 static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
@@ -53,19 +48,16 @@ static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
 	struct vcpu *vcpu = vcpu_get(index);
 	if (!vcpu)
 		return;
-	hold_vcpu_resume(vcpu);
+	services_vcpu_resumes(vcpu);
 	retranslate_in_vcpu();
 }
 
 /* What the client asks for after a look is done before the vCPU executes more. */
 static void on_kick(struct vcpu *vcpu)
 {
-	bool waited;
-	do {
-		waited = look_wait(vcpu);
+	do
 		retranslate_in_vcpu();
-		hold_vcpu_kicked(vcpu);
-	} while (waited);
+	while (services_vcpu_kicked(vcpu));
 }
 
 static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
@@ -80,7 +72,7 @@ static void on_translation QEMU_CALLBACK(struct qemu_plugin_tb *tb)
 
 static void on_quit QEMU_CALLBACK_OF_NOTHING
 {
-	calls_exit();
+	services_quit();
 	server_stop();
 }
 
@@ -161,8 +153,8 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 	retranslate_init(id, register_callbacks);
 	if (!arch || !take_options(&options, argc, argv) ||
 	    !vcpus_new(arch, (unsigned)MAX(info->system.max_vcpus, 1)) ||
-	    !kick_init(id, api, !options.no_internals, on_kick, hold_vcpu_halts) || !calls_init() ||
-	    !server_start(options.socket, api))
+	    !kick_init(id, api, !options.no_internals, on_kick, services_vcpu_halts) ||
+	    !services_init() || !server_start(options.socket, api))
 		return 1;
 	register_callbacks();
 	return 0;

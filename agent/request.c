@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "request.h"
+#include "agent/request.h"
 
 #include <stdarg.h>
 #include <stdio.h>

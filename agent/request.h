@@ -9,8 +9,9 @@
 #include <vmscope/error.h>
 
 struct request {
-	unsigned client; /* index, below VMS_AGENT_MAX_CLIENTS */
-	pid_t pid;	 /* of the client; 0: unknown */
+	unsigned client;   /* index, below VMS_AGENT_MAX_CLIENTS */
+	pid_t pid;	   /* of the client; 0: unknown */
+	uint64_t features; /* enum vms_agent_feature; what the client can */
 	const struct vms_agent_message *message;
 	size_t size; /* bytes of the message */
 	int fd;	     /* came with the message; -1: none; the server closes it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "ring.h"
+#include "agent/ring.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <limits.h>
@@ -13,8 +13,7 @@
 #define MAX_WAIT_NS 2000000000ULL /* for room */
 #define ANSWER_NS   500000000ULL  /* for an answer */
 #define PATIENCE_NS 5000000000ULL /* for an answer, if patient */
-#define RECORD	    sizeof(struct vms_uftrace_record)
-#define HEADER	    sizeof(struct vms_calls_block)
+#define HEADER	    sizeof(struct vms_agent_block)
 
 static uint64_t max_block(const struct vms_ring *ring)
 {
@@ -26,7 +25,7 @@ static void *ring_at(const struct vms_ring *ring, uint64_t position)
 	return ring->data + (position & (ring->size - 1));
 }
 
-void vms_ring_init(struct vms_ring *ring, struct vms_calls_ring *shared, void *data, uint64_t size,
+void vms_ring_init(struct vms_ring *ring, struct vms_agent_ring *shared, void *data, uint64_t size,
 		   int wake)
 {
 	*ring = (struct vms_ring) {
@@ -46,7 +45,7 @@ void vms_ring_flush(struct vms_ring *ring)
 static uint64_t find_room_end(struct vms_ring *ring)
 {
 	uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_acquire);
-	if (tail >= ring->tail && tail <= ring->head && tail % RECORD == 0)
+	if (tail >= ring->tail && tail <= ring->head && tail % VMS_AGENT_UNIT == 0)
 		ring->tail = tail;
 	return ring->tail + ring->size - max_block(ring);
 }
@@ -114,7 +113,7 @@ static void close_block(struct vms_ring *ring)
 {
 	if (ring->open == NONE)
 		return;
-	struct vms_calls_block *block = ring_at(ring, ring->open);
+	struct vms_agent_block *block = ring_at(ring, ring->open);
 	atomic_store_explicit(&block->size, (uint32_t)(ring->head - ring->open - HEADER),
 			      memory_order_release);
 	ring->open = NONE;
@@ -123,8 +122,8 @@ static void close_block(struct vms_ring *ring)
 
 static void open_block(struct vms_ring *ring)
 {
-	struct vms_calls_block block = {
-		.kind = VMS_CALLS_RECORDS,
+	struct vms_agent_block block = {
+		.kind = VMS_AGENT_APPENDED,
 		.stream = ring->stream,
 		.sequence = (*ring->sequence)++,
 	};
@@ -133,31 +132,17 @@ static void open_block(struct vms_ring *ring)
 	publish_head(ring, ring->head + HEADER);
 }
 
-static void write_lost(struct vms_ring *ring, uint64_t time_ns)
+bool vms_ring_prepare(struct vms_ring *ring, size_t size)
 {
-	struct vms_uftrace_record record = {
-		.time_ns = time_ns,
-		.word = vms_uftrace_word(VMS_UFTRACE_LOST, 0, ring->lost),
-	};
-	write_at(ring, ring->head, &record, sizeof(record));
-	publish_head(ring, ring->head + RECORD);
-	ring->lost = 0;
-}
-
-bool vms_ring_prepare(struct vms_ring *ring, uint64_t time_ns)
-{
-	/* Room for a header, a LOST record and the record. */
-	if (!make_room(ring, HEADER + 2 * RECORD)) {
+	if (!make_room(ring, HEADER + size)) {
 		ring->lost++;
 		atomic_fetch_add_explicit(&ring->shared->lost, 1, memory_order_relaxed);
 		return false;
 	}
-	if (ring->open != NONE && ring->head + 2 * RECORD > ring->open + max_block(ring))
+	if (ring->open != NONE && ring->head + size > ring->open + max_block(ring))
 		close_block(ring);
 	if (ring->open == NONE)
 		open_block(ring);
-	if (ring->lost)
-		write_lost(ring, time_ns);
 	uint64_t room = find_room_end(ring), block = ring->open + max_block(ring);
 	ring->limit = room < block ? room : block;
 	if (ring->head - ring->signalled >= ring->size / 8)
@@ -172,12 +157,12 @@ void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence)
 	ring->sequence = sequence;
 }
 
-bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint64_t number,
-		    const void *payload, size_t size)
+bool vms_ring_block(struct vms_ring *ring, uint32_t kind, uint64_t number, const void *payload,
+		    size_t size)
 {
-	static const unsigned char padding[RECORD];
-	size_t padded = (size + RECORD - 1) / RECORD * RECORD;
-	struct vms_calls_block block = {
+	static const unsigned char padding[VMS_AGENT_UNIT];
+	size_t padded = (size + VMS_AGENT_UNIT - 1) / VMS_AGENT_UNIT * VMS_AGENT_UNIT;
+	struct vms_agent_block block = {
 		.kind = kind,
 		.size = (uint32_t)padded,
 		.stream = ring->stream,
@@ -199,7 +184,7 @@ bool vms_ring_block(struct vms_ring *ring, enum vms_calls_block_kind kind, uint6
 /* Waits for the answer to the last block that asks for one. False: it did not come. */
 static bool wait_for_answer(struct vms_ring *ring, uint64_t ns)
 {
-	struct vms_calls_ring *shared = ring->shared;
+	struct vms_agent_ring *shared = ring->shared;
 	uint64_t now = vms_clock_now_ns(), end = now + ns;
 	for (; now < end && !atomic_load(&ring->abandoned); now = vms_clock_now_ns()) {
 		uint32_t answered = atomic_load(&shared->answered);
@@ -211,10 +196,10 @@ static bool wait_for_answer(struct vms_ring *ring, uint64_t ns)
 	return false;
 }
 
-void vms_ring_ask(struct vms_ring *ring, enum vms_calls_block_kind kind, const void *payload,
-		  size_t size, bool patient)
+void vms_ring_ask(struct vms_ring *ring, uint32_t kind, const void *payload, size_t size,
+		  bool patient)
 {
-	struct vms_calls_ring *shared = ring->shared;
+	struct vms_agent_ring *shared = ring->shared;
 	uint32_t behind = ring->n_asked - atomic_load(&shared->answered);
 	bool answers = !ring->unanswered || (int32_t)behind <= 0;
 	if (vms_ring_block(ring, kind, ++ring->n_asked, payload, size)) {

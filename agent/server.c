@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "server.h"
+#include "agent/server.h"
 
+#include "agent/hold/hold.h"
+#include "agent/services.h"
 #include "base/clock.h"
-#include "hold.h"
 #include "machine/agent/packet_fds.h"
-#include "services.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,9 +27,10 @@
 #define FDS_MAX 8
 
 struct client {
-	int fd;	   /* -1: none */
-	int pidfd; /* -1: unknown */
-	pid_t pid; /* 0: unknown */
+	int fd;		   /* -1: none */
+	int pidfd;	   /* -1: unknown */
+	pid_t pid;	   /* 0: unknown */
+	uint64_t features; /* enum vms_agent_feature */
 	bool greeted;
 };
 
@@ -143,10 +144,15 @@ static void watch_clients(void)
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* `memory`: the descriptor of the shared memory, which the caller sends and closes. */
-static void greet(unsigned index, struct reply *reply, int *memory)
+/*
+ * `memory`: the descriptor of the shared memory, which the caller sends and closes. A client that
+ * says nothing of features expects a hello without them.
+ */
+static void greet(const struct request *request, struct reply *reply, int *memory)
 {
-	struct client *client = &server.client[index];
+	struct client *client = &server.client[request->client];
+	const struct vms_agent_greeting *greeting = (const void *)request->message;
+	bool knows_features = request->size >= sizeof(*greeting);
 	struct vms_agent_hello hello = {
 		.message = { VMS_AGENT_MAGIC, VMS_AGENT_HELLO },
 		.version = VMS_AGENT_VERSION,
@@ -155,12 +161,13 @@ static void greet(unsigned index, struct reply *reply, int *memory)
 		.max_vcpus = vcpus_max(),
 		.n_regs = vcpu_arch()->n_regs,
 		.one_thread = vcpus_one_thread(),
+		.features = VMS_AGENT_FEATURES,
 	};
 	if (client->greeted) {
 		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has said hello before");
 		return;
 	}
-	*memory = hold_open(index, &hello.shared_size);
+	*memory = hold_open(request->client, &hello.shared_size);
 	if (*memory < 0) {
 		reply_error(reply, VMS_ERROR_IO,
 			    "QEMU cannot make the memory that it would share: %s",
@@ -168,9 +175,10 @@ static void greet(unsigned index, struct reply *reply, int *memory)
 		return;
 	}
 	client->greeted = true;
+	client->features = knows_features ? greeting->features : 0;
 	g_strlcpy(hello.arch, vcpu_arch()->name, sizeof(hello.arch));
 	reply->hello = hello;
-	reply->size = sizeof(hello);
+	reply->size = knows_features ? sizeof(hello) : offsetof(struct vms_agent_hello, features);
 	reply->fds[0] = *memory;
 	reply->n_fds = 1;
 }
@@ -190,7 +198,7 @@ static void answer(const struct request *request, struct reply *reply, int *memo
 	}
 	const struct service *service = services_find(message->kind);
 	if (message->kind == VMS_AGENT_HELLO)
-		greet(request->client, reply, memory);
+		greet(request, reply, memory);
 	else if (service)
 		service->answer(request, reply);
 	else
@@ -218,6 +226,7 @@ static bool serve(unsigned index)
 	struct request request = {
 		.client = index,
 		.pid = server.client[index].pid,
+		.features = server.client[index].features,
 		.message = &bytes.message,
 		.fd = -1,
 	};

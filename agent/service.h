@@ -5,12 +5,16 @@
  */
 #pragma once
 
-#include "request.h"
-#include "vcpu.h"
+#include "agent/qemu/vcpu.h"
+#include "agent/request.h"
 
 struct service {
 	/* The kinds of requests that it answers. */
 	enum vms_agent_kind first_kind, last_kind;
+	/* Prepares the service. Called once, when QEMU installs the plugin. False: no memory. */
+	bool (*init)(void);
+	/* QEMU ends. Called once, in some thread of QEMU's, while the server still runs. */
+	void (*quit)(void);
 	/* Answers a request, in the server's thread. The client may not have said hello. */
 	void (*answer)(const struct request *request, struct reply *reply);
 	/* Ends what a client has begun, in the server's thread. */
@@ -23,4 +27,13 @@ struct service {
 	void (*vcpu_begins)(struct vcpu *vcpu);
 	/* QEMU removes a vCPU, in QEMU's main thread. */
 	void (*vcpu_ends)(struct vcpu *vcpu);
+	/*
+	 * A vCPU was kicked, in its thread. The function may wait. True: it has waited for a
+	 * client, and is called again before the vCPU executes more.
+	 */
+	bool (*vcpu_kicked)(struct vcpu *vcpu);
+	/* A vCPU halts, in its thread. `next`: where it goes on; 0: its registers tell. */
+	void (*vcpu_halts)(struct vcpu *vcpu, uint64_t next);
+	/* A vCPU goes on after a halt, in its thread. */
+	void (*vcpu_resumes)(struct vcpu *vcpu);
 };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "services.h"
+#include "agent/services.h"
 
-#include "calls.h"
-#include "hold.h"
+#include "agent/calls/calls.h"
+#include "agent/hold/hold.h"
+#include "agent/tasks/tasks.h"
 
-static const struct service *const services[] = { &hold_service, &calls_service };
+/* A service stands behind those that it uses: of a block of code, their callbacks come first. */
+static const struct service *const services[] = { &hold_service, &tasks_service, &calls_service };
 
 const struct service *services_find(uint32_t kind)
 {
@@ -12,6 +14,22 @@ const struct service *services_find(uint32_t kind)
 		if (kind >= services[i]->first_kind && kind <= services[i]->last_kind)
 			return services[i];
 	return NULL;
+}
+
+bool services_init(void)
+{
+	bool ok = true;
+	for (size_t i = 0; i < G_N_ELEMENTS(services); i++)
+		if (services[i]->init)
+			ok &= services[i]->init();
+	return ok;
+}
+
+void services_quit(void)
+{
+	for (size_t i = G_N_ELEMENTS(services); i-- > 0;)
+		if (services[i]->quit)
+			services[i]->quit();
 }
 
 void services_client_gone(unsigned client)
@@ -48,4 +66,26 @@ void services_vcpu_ends(struct vcpu *vcpu)
 	for (size_t i = G_N_ELEMENTS(services); i-- > 0;)
 		if (services[i]->vcpu_ends)
 			services[i]->vcpu_ends(vcpu);
+}
+
+bool services_vcpu_kicked(struct vcpu *vcpu)
+{
+	bool waited = false;
+	for (size_t i = G_N_ELEMENTS(services); i-- > 0;)
+		waited |= services[i]->vcpu_kicked && services[i]->vcpu_kicked(vcpu);
+	return waited;
+}
+
+void services_vcpu_halts(struct vcpu *vcpu, uint64_t next)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(services); i++)
+		if (services[i]->vcpu_halts)
+			services[i]->vcpu_halts(vcpu, next);
+}
+
+void services_vcpu_resumes(struct vcpu *vcpu)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(services); i++)
+		if (services[i]->vcpu_resumes)
+			services[i]->vcpu_resumes(vcpu);
 }

@@ -18,7 +18,7 @@ import statistics
 import tempfile
 import time
 
-from samplers import harness
+from samplers import cpu_seconds, harness
 import agent_client
 
 HERTZ = 999
@@ -36,8 +36,9 @@ class Guest:
         directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vmscope-bench-"))
         self.socket = pathlib.Path(directory) / "agent"
         self.machine = harness.LinuxGuest(
-            options.kernel, boot=True, smp=smp, memory=512,
-            extra=agent_client.options(self.socket, internals=options.internals) if agent else ())
+            options.kernel, boot=True, smp=smp, memory=512, qemu=(options.qemu,),
+            extra=agent_client.options(self.socket, agent_client.api_of(options.qemu),
+                                       options.internals) if agent else ())
         self._stack.callback(self.machine.stop)
         self.machine.start_workload(work)
         time.sleep(BEGIN)
@@ -57,8 +58,9 @@ class Guest:
         return result
 
     def count(self):
-        """Rounds done so far, and the seconds that they took."""
-        return int(self.work(self.machine.run, "workload show")), self._worked
+        """Rounds done so far, the seconds that they took, and the vCPUs' CPU seconds."""
+        rounds = int(self.work(self.machine.run, "workload show"))
+        return rounds, self._worked, cpu_seconds(self.machine)
 
 
 class Sampler:
@@ -76,14 +78,14 @@ class Sampler:
 
 
 def rates(guests, seconds):
-    """Rounds per second that each gets done."""
+    """Rounds that each gets done: per second, and per CPU second of its vCPUs."""
     before = [guest.count() for guest in guests]
     for _ in range(round(seconds / TURN)):
         for guest in guests:
             guest.work(time.sleep, TURN)
     after = [guest.count() for guest in guests]
-    return [(rounds - rounds_before) / (worked - worked_before)
-            for (rounds_before, worked_before), (rounds, worked) in zip(before, after)]
+    counts = [[now - then for now, then in zip(*both)] for both in zip(after, before)]
+    return [(rounds / worked, rounds / cpu) for rounds, worked, cpu in counts]
 
 
 def stub_rates(guest, seconds):
@@ -103,7 +105,7 @@ def stub_rates(guest, seconds):
 
 def print_ratios(name, ratios, against):
     percent = [100 * ratio for ratio in ratios]
-    print(f"    {name:20} {statistics.median(percent):6.1f} % of {against:15}"
+    print(f"    {name:24} {statistics.median(percent):6.1f} % of {against:15}"
           f" ({min(percent):.1f} to {max(percent):.1f})")
 
 
@@ -118,15 +120,21 @@ def bench(smp, work, options):
     sampler = guests[2].work(Sampler, "--agent", guests[2].socket)
     measured = [rates(guests, options.seconds) for _ in range(options.rounds)]
     report = sampler.stop()
-    stub = [stub_rates(guests[1], options.seconds / 2) for _ in range(options.rounds)]
+    stub = [stub_rates(guests[1], options.seconds / 2)
+            for _ in range(options.rounds if options.stub else 0)]
     for guest in guests:
         guest.stop()
     print(f"{smp} vCPU{'s' if smp > 1 else ''}, {work}: work done")
-    print_ratios("agent idle", [idle / plain for plain, idle, _ in measured], "without plugin")
-    print_ratios("sampling, agent", [sampled / idle for _, idle, sampled in measured], "agent idle")
-    print_ratios("sampling, gdb stub", [sampled / idle for idle, sampled, _ in stub], "agent idle")
+    print_ratios("agent idle", [idle[0] / plain[0] for plain, idle, _ in measured], "without plugin")
+    print_ratios("agent idle, by CPU time", [idle[1] / plain[1] for plain, idle, _ in measured],
+                 "without plugin")
+    print_ratios("sampling, agent", [sampled[0] / idle[0] for _, idle, sampled in measured],
+                 "agent idle")
     print_holds("agent", report)
-    print_holds("gdb stub", stub[-1][2])
+    if stub:
+        print_ratios("sampling, gdb stub", [sampled / idle for idle, sampled, _ in stub],
+                     "agent idle")
+        print_holds("gdb stub", stub[-1][2])
 
 
 def main():
@@ -134,11 +142,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10, help="that each guest works in a round")
     parser.add_argument("--kernel", default="6.1")
+    parser.add_argument("--qemu", default=harness.ARCHS["x86_64"].qemu[0], help="another QEMU")
     parser.add_argument("--smp", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--work", nargs="*", default=["count", "sort"],
                         help="of tests/guests/workload.c")
     parser.add_argument("--no-internals", dest="internals", action="store_false",
                         help="as in a QEMU that exports nothing but its interface for plugins")
+    parser.add_argument("--no-stub", dest="stub", action="store_false",
+                        help="do not sample through the gdb stub, too")
     options = parser.parse_args()
     for smp in options.smp:
         for work in options.work:

@@ -9,25 +9,25 @@ import argparse
 import pathlib
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
-import harness  # noqa: E402
+from samplers import cpu_seconds, harness
 
 MIB = 1 << 20
 
 
 def boot(series, arch, smp, launcher):
-    """Seconds until READY; QEMU and what launched it have ended when this returns."""
+    """Seconds until READY, and of the vCPUs' threads until then; QEMU and what launched it have
+    ended when this returns."""
     began = time.monotonic()
     guest = harness.LinuxGuest(series, arch=arch, smp=smp, boot=True, launcher=launcher)
     seconds = time.monotonic() - began
+    cpu = cpu_seconds(guest)
     guest.qmp.command("quit")
     guest.process.wait(harness.BOOT_SECONDS)
     guest.stop()
-    return seconds
+    return seconds, cpu
 
 
 def size_of(directory):
@@ -60,14 +60,17 @@ def main():
             for case, launcher in cases.items():
                 seconds.setdefault(case, []).append(boot(options.series, options.arch, options.smp,
                                                         launcher))
-        base = statistics.median(seconds["without plugin"])
-        print(f"{'boot':24}{'median':>10}{'worst':>10}{'ratio':>8}{'data':>12}{'records':>12}")
+        base, base_cpu = (statistics.median(column) for column in zip(*seconds["without plugin"]))
+        print(f"{'boot':24}{'median':>10}{'worst':>10}{'ratio':>8}{'CPU':>10}{'ratio':>8}{'data':>12}"
+              f"{'records':>12}")
         for case, times in seconds.items():
             path = pathlib.Path(parent) / f"{case.rpartition(' ')[2]}-{options.rounds - 1}"
             data = (f"{size_of(path) / MIB:>8.0f} MiB{records_of(path):>12}"
                     if path.exists() else "")
-            median = statistics.median(times)
-            print(f"{case:24}{median:>8.2f} s{max(times):>8.2f} s{median / base:>8.2f}{data}")
+            walls, cpus = zip(*times)
+            wall, cpu = statistics.median(walls), statistics.median(cpus)
+            print(f"{case:24}{wall:>8.2f} s{max(walls):>8.2f} s{wall / base:>8.2f}{cpu:>8.2f} s"
+                  f"{cpu / base_cpu:>8.2f}{data}")
 
 
 if __name__ == "__main__":

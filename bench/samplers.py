@@ -13,6 +13,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "
 import harness  # noqa: E402
 
 
+def cpu_seconds(guest):
+    """What the vCPUs' threads have run: what others do on the host matters less to that."""
+    threads = [vcpu["thread-id"] for vcpu in guest.qmp.command("query-cpus-fast")]
+    return sum(int(pathlib.Path(f"/proc/{guest.pid}/task/{thread}/schedstat").read_text().split()[0])
+               for thread in threads) / 1e9
+
+
 @contextlib.contextmanager
 def gdb_stub(guest):
     """A gdb stub added to a running guest; its address."""

@@ -28,8 +28,6 @@ static const struct vms_calls_name x86_64_names[] = {
 	{ "srso_*return_thunk", VMS_AGENT_FUNCTION_RETURN },
 	{ "srso_*safe_ret", VMS_AGENT_FUNCTION_RETURN },
 	{ "srso_safe_ret", VMS_AGENT_FUNCTION_RETURN },
-	{ "__switch_to", VMS_AGENT_FUNCTION_SWITCH },
-	{ "exit_mmap", VMS_AGENT_FUNCTION_EXIT_MM },
 	{ "do_init_module", VMS_AGENT_FUNCTION_LOOK },
 };
 
@@ -43,8 +41,6 @@ static const struct vms_calls_name aarch64_names[] = {
 	{ "el[01]_irq", VMS_AGENT_FUNCTION_ENTRY },
 	{ "el[01]_fiq", VMS_AGENT_FUNCTION_ENTRY },
 	{ "el[01]_error", VMS_AGENT_FUNCTION_ENTRY },
-	{ "cpu_switch_to", VMS_AGENT_FUNCTION_SWITCH },
-	{ "exit_mmap", VMS_AGENT_FUNCTION_EXIT_MM },
 	{ "do_init_module", VMS_AGENT_FUNCTION_LOOK },
 };
 
@@ -54,6 +50,7 @@ static const struct vms_calls_abi abis[] = {
 		.names = x86_64_names,
 		.n_names = G_N_ELEMENTS(x86_64_names),
 		.switch_function = "__switch_to_asm",
+		.task_function = "__switch_to",
 		.call_slot = -8,
 		.entry_slot = 15 * 8, /* orig_ax in struct pt_regs, below what iret takes */
 	},
@@ -62,6 +59,7 @@ static const struct vms_calls_abi abis[] = {
 		.names = aarch64_names,
 		.n_names = G_N_ELEMENTS(aarch64_names),
 		.switch_function = "cpu_switch_to",
+		.task_function = "cpu_switch_to",
 		.entry_slot = 16, /* in struct pt_regs */
 	},
 };

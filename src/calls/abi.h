@@ -17,7 +17,10 @@ struct vms_calls_abi {
 	size_t n_names;
 	/* Called to switch tasks; a task that waits for its turn is in it. */
 	const char *switch_function;
-	/* A call's slot (agent/call_tracker.h), from the stack pointer that its return leaves. */
+	/* Gets the next task as its second argument when tasks switch (vms_agent_tasks). */
+	const char *task_function;
+	/* A call's slot (agent/calls/call_tracker.h), from the stack pointer that its return
+	 * leaves. */
 	int64_t call_slot;
 	/*
 	 * A slot for what the processor entered by itself, from the stack pointer of the entry code

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's end of the rings into which an agent writes a trace (machine/agent/protocol.h). What
- * is in them is checked and handed on, in the order of each stream. Nothing that stands in this
- * memory is believed: a ring that makes no sense is left alone from then on.
+ * What an agent writes of calls, out of its rings (machine/agent/ring_reader.h): records of
+ * streams, and what the client must know of streams and address spaces.
  */
 #pragma once
 

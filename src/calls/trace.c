@@ -30,7 +30,7 @@ bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *mac
 		return false;
 	}
 	trace->link = vms_agent_link_open(info->agent, info->pid, error);
-	if (!trace->link)
+	if (!trace->link || !vms_agent_link_require(trace->link, VMS_AGENT_CAN_TRACE_CALLS, error))
 		return false;
 	trace->link->stream.give_up_ns = &machine->give_up_ns;
 	return true;
@@ -81,25 +81,49 @@ static GArray *find_functions(const struct vms_calls_trace *trace, struct vms_gu
 	return vms_calls_functions(guest, trace->abi, trace->waits ? &none : options, error);
 }
 
-/* Takes the functions; what follows goes with this table. */
-static bool send_functions(struct vms_calls_trace *trace, GArray *functions,
-			   const struct vms_agent_calls *start, GError **error)
+/* What the agent must know to tell the guest's tasks apart. All 0: the guest is not understood. */
+static struct vms_agent_tasks find_tasks(const struct vms_calls_trace *trace,
+					 struct vms_guest *guest)
 {
+	struct vms_agent_tasks tasks = { .message = { .kind = VMS_AGENT_TASKS } };
+	struct vms_task_layout layout;
+	if (!vms_guest_task_layout(guest, &layout))
+		return tasks;
+	tasks.tid = layout.tid;
+	tasks.pid = layout.pid;
+	tasks.mm = layout.mm;
+	tasks.name = layout.comm;
+	vms_calls_function(guest, trace->abi->task_function, &tasks.switch_function);
+	vms_calls_function(guest, "exit_mmap", &tasks.space_end_function);
+	return tasks;
+}
+
+/* Sends what the next START takes: tasks and functions. Takes ownership of `functions`. */
+static bool send_tables(struct vms_calls_trace *trace, GArray *functions,
+			const struct vms_agent_tasks *tasks, const struct vms_agent_calls *start,
+			GError **error)
+{
+	struct vms_agent_tasks message = *tasks;
+	bool takes_tasks = vms_agent_link_require(trace->link, VMS_AGENT_CAN_TRACK_TASKS, NULL);
 	if (trace->functions)
 		g_array_unref(trace->functions);
 	trace->functions = functions;
 	trace->start = *start;
-	return send_table(trace, VMS_AGENT_CALLS_FUNCTIONS, functions->data,
+	trace->tasks = *tasks;
+	return (!takes_tasks || vms_agent_request(trace->link, &message.message, sizeof(message),
+						  -1, NULL, 0, error)) &&
+	       send_table(trace, VMS_AGENT_CALLS_FUNCTIONS, functions->data,
 			  functions->len * sizeof(struct vms_agent_function), error);
 }
 
 static bool knows_all(const struct vms_calls_trace *trace, const GArray *functions,
-		      const struct vms_agent_calls *start)
+		      const struct vms_agent_tasks *tasks, const struct vms_agent_calls *start)
 {
 	const GArray *known = trace->functions;
 	return known && known->len == functions->len &&
 	       memcmp(known->data, functions->data,
 		      known->len * sizeof(struct vms_agent_function)) == 0 &&
+	       memcmp(&trace->tasks, tasks, sizeof(*tasks)) == 0 &&
 	       memcmp(&trace->start, start, sizeof(*start)) == 0;
 }
 
@@ -123,8 +147,7 @@ static bool fill_start(const struct vms_calls_trace *trace, const struct vms_gue
 		       const struct vms_calls_options *options, struct vms_agent_calls *ret,
 		       GError **error)
 {
-	struct vms_task_layout layout = { 0 };
-	bool known = vms_guest_task_layout(guest, &layout);
+	struct vms_task_layout layout;
 	*ret = (struct vms_agent_calls) {
 		.message = { .kind = VMS_AGENT_CALLS_START },
 		.by = agent_by(options->by),
@@ -140,10 +163,6 @@ static bool fill_start(const struct vms_calls_trace *trace, const struct vms_gue
 		.wait_for_start =
 			has_names(options->start_at) || (trace->waits && has_names(options->only)),
 		.threshold = options->threshold_ns,
-		.task_pid = layout.tid,
-		.task_tgid = layout.pid,
-		.task_mm = layout.mm,
-		.task_comm = layout.comm,
 	};
 	if (options->n_pids > G_N_ELEMENTS(ret->pids)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
@@ -153,7 +172,8 @@ static bool fill_start(const struct vms_calls_trace *trace, const struct vms_gue
 	}
 	if (options->n_pids > 0)
 		memcpy(ret->pids, options->pids, options->n_pids * sizeof(ret->pids[0]));
-	if (options->n_pids > 0 && !known && vms_guest_kind(guest) != VMS_GUEST_NONE) {
+	if (options->n_pids > 0 && vms_guest_kind(guest) != VMS_GUEST_NONE &&
+	    !vms_guest_task_layout(guest, &layout)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "cannot trace single processes: %s",
 			    vms_guest_why(guest) ?: "the guest's tasks are not understood");
@@ -186,6 +206,21 @@ static bool send_start(struct vms_calls_trace *trace, struct vms_agent_calls *st
 
 /* ---- the trace -------------------------------------------------------- */
 
+/* An agent that cannot tell tasks apart traces the rest. */
+static bool check_features(const struct vms_calls_trace *trace,
+			   const struct vms_calls_options *options, GError **error)
+{
+	g_autoptr(GError) missing = NULL;
+	if (vms_agent_link_require(trace->link, VMS_AGENT_CAN_TRACK_TASKS, &missing))
+		return true;
+	if (options->by == VMS_CALLS_BY_TASK || options->n_pids > 0) {
+		g_propagate_error(error, g_steal_pointer(&missing));
+		return false;
+	}
+	vms_log(VMS_LOG_WARNING, "%s", missing->message);
+	return true;
+}
+
 /* On a machine that is held, so that nothing happens in between. */
 static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
 		       struct vms_agent_calls *start, GError **error)
@@ -199,12 +234,16 @@ static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
 bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *guest,
 			   const struct vms_calls_options *options, GError **error)
 {
-	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_agent_calls start;
+	if (!check_features(trace, options, error))
+		return false;
+	struct vms_machine *machine = vms_guest_machine(guest);
 	trace->waits = vms_guest_kind(guest) == VMS_GUEST_NONE && vms_calls_has_names(options);
 	g_autoptr(GArray) functions = find_functions(trace, guest, options, error);
-	if (!functions || !fill_start(trace, guest, options, &start, error) ||
-	    !send_functions(trace, g_steal_pointer(&functions), &start, error) ||
+	if (!functions || !fill_start(trace, guest, options, &start, error))
+		return false;
+	struct vms_agent_tasks tasks = find_tasks(trace, guest);
+	if (!send_tables(trace, g_steal_pointer(&functions), &tasks, &start, error) ||
 	    !vms_machine_hold(machine, VMS_ALL_VCPUS, error))
 		return false;
 	bool started = start_held(trace, guest, &start, error);
@@ -230,21 +269,22 @@ bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *gue
 	}
 	if (!functions || !fill_start(trace, guest, options, &start, error))
 		return false;
-	if (knows_all(trace, functions, &start))
+	struct vms_agent_tasks tasks = find_tasks(trace, guest);
+	if (knows_all(trace, functions, &tasks, &start))
 		return true;
-	return send_functions(trace, g_steal_pointer(&functions), &start, error) &&
+	return send_tables(trace, g_steal_pointer(&functions), &tasks, &start, error) &&
 	       vms_agent_request(trace->link, &start.message, sizeof(start), -1, NULL, 0, error);
 }
 
 bool vms_calls_trace_wants_look(const struct vms_calls_trace *trace)
 {
-	const struct vms_calls_shared *shared = trace->memory;
+	const struct vms_agent_rings *shared = trace->memory;
 	return atomic_load(&shared->looks) != atomic_load(&shared->looked);
 }
 
 void vms_calls_trace_answer_look(const struct vms_calls_trace *trace)
 {
-	struct vms_calls_shared *shared = trace->memory;
+	struct vms_agent_rings *shared = trace->memory;
 	atomic_store(&shared->looked, atomic_load(&shared->looks));
 }
 

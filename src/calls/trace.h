@@ -9,13 +9,14 @@
 struct vms_calls_trace {
 	struct vms_agent_link *link;
 	const struct vms_calls_abi *abi;
-	void *memory; /* struct vms_calls_shared; NULL until the trace is started */
+	void *memory; /* struct vms_agent_rings; NULL until the trace is started */
 	size_t size;
 	int woken;  /* a socket: what arrives means that there is something to do */
 	bool waits; /* for functions that filters name, until the guest or a module has them */
 	/* What the agent was told last. */
 	GArray *functions; /* struct vms_agent_function */
 	struct vms_agent_calls start;
+	struct vms_agent_tasks tasks;
 };
 
 /* Connects to the agent of a machine. Errors: UNSUPPORTED (it has none), those of the link. */

@@ -18,11 +18,11 @@ static struct vms_machine *open_with_agent(struct vms_agent_link *link, const ch
 					   const char *const *qmp, pid_t pid, GError **error)
 {
 	struct vms_machine *machine;
-	if (vms_agent_can_hold(link)) {
+	g_autoptr(GError) why = NULL;
+	if (vms_agent_check_holds(link, &why)) {
 		machine = vms_agent_machine_open(link, qmp, error);
 	} else {
-		vms_log(VMS_LOG_INFO, "QEMU runs all vCPUs in one thread: the gdb stub holds them, "
-				      "not the agent");
+		vms_log(VMS_LOG_INFO, "%s: the gdb stub holds vCPUs, not the agent", why->message);
 		vms_agent_link_close(link);
 		machine = vms_qemu_stub_open(qmp, pid, error);
 	}

@@ -8,7 +8,6 @@ import fcntl
 import os
 import pathlib
 import pwd
-import re
 import socket
 import struct
 import sys
@@ -16,10 +15,8 @@ import threading
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 import agent_client  # noqa: E402
+import agent_protocol  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROTOCOL = (ROOT / "src" / "machine" / "agent" / "protocol.h").read_text()
-VERSION = int(re.search(r"VMS_AGENT_VERSION\s+(\d+)", PROTOCOL)[1])
 VCPUS = 2
 PAGE_OF_NAMES = agent_client.SLOTS
 
@@ -33,9 +30,7 @@ def hello(pid):
         os.pwrite(memory, name, i * agent_client.REG_NAME)
     f_add_seals, seal_shrink, seal_grow = 1033, 2, 4
     fcntl.fcntl(memory, f_add_seals, seal_shrink | seal_grow)
-    reply = agent_client.HELLO_REPLY.pack(agent_client.MAGIC, agent_client.HELLO, VERSION, 4, pid,
-                                          VCPUS, 7, 0, size, b"x86_64")
-    return reply, memory
+    return agent_protocol.hello_of(pid, VCPUS, n_regs=7), memory
 
 
 def serve(connection, kind, pid):

@@ -4,12 +4,12 @@
  * with them. Input: options (1 byte), then steps: what (1), which client (1), and what the step
  * takes. After each input all clients have gone, and no descriptor is left.
  *
- * Covers: agent/server.c agent/calls.c agent/hold.c.
+ * Covers: agent/server.c agent/calls/calls.c agent/hold/hold.c agent/tasks/tasks.c.
  */
-#include "../../agent/calls.h"
-#include "../../agent/hold.h"
-#include "../../agent/server.h"
-#include "../../agent/services.h"
+#include "agent/calls/calls.h"
+#include "agent/hold/hold.h"
+#include "agent/server.h"
+#include "agent/services.h"
 #include "base/bytes.h"
 #include "fake_qemu.h"
 #include "machine/agent/packet_fds.h"
@@ -294,12 +294,12 @@ static void act(unsigned index, unsigned what)
 {
 	struct vcpu *vcpu = vcpu_get(index);
 	switch (what % 6) {
-	case 0: hold_vcpu_idle(vcpu); break;
-	case 1: hold_vcpu_resume(vcpu); break;
-	case 2: hold_vcpu_halts(vcpu, 0x1000); break;
+	case 0: services_vcpu_halts(vcpu, 0); break;
+	case 1: services_vcpu_resumes(vcpu); break;
+	case 2: services_vcpu_halts(vcpu, 0x1000); break;
 	case 3:
 		end_holds(index);
-		hold_vcpu_kicked(vcpu);
+		services_vcpu_kicked(vcpu);
 		break;
 	case 4: services_vcpu_ends(vcpu); break;
 	default: services_vcpu_begins(vcpu);
@@ -333,7 +333,7 @@ static void take_step(void)
 		if (services_need_code())
 			fake_qemu_run();
 		break;
-	case QUIT: calls_exit(); break;
+	case QUIT: services_quit(); break;
 	case N_STEPS:
 	default: g_assert_not_reached();
 	}
@@ -400,7 +400,7 @@ static void start(void)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		world.client[i].fd = -1;
 	g_assert_true(vcpus_new(&arch, VCPUS));
-	g_assert_true(calls_init());
+	g_assert_true(services_init());
 	init_vcpu(GUINT_TO_POINTER(0));
 	g_thread_join(g_thread_new("vCPU 1", init_vcpu, GUINT_TO_POINTER(1)));
 	hold_service.vcpu_begins(vcpu_get(0));

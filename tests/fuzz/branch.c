@@ -2,9 +2,9 @@
 /*
  * Instructions of a guest, as the agent decodes them; the first byte says which processor's.
  *
- * Covers: agent/branch_x86.c agent/branch_aarch64.c.
+ * Covers: agent/cpu/branch_x86.c agent/cpu/branch_aarch64.c.
  */
-#include "../../agent/branch.h"
+#include "agent/cpu/branch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
  * Any order of calls, returns, jumps, stacks, privilege and tasks on three vCPUs: the records of
  * every stream nest, have the right depth, and times do not go back, which reading them checks.
  *
- * Covers: agent/call_tracker.c agent/place.c agent/record.c agent/stack.c agent/streams.c
- * agent/tasks.c agent/user.c agent/functions.c.
+ * Covers: agent/calls/call_tracker.c agent/calls/place.c agent/calls/record.c agent/calls/stack.c
+ * agent/calls/streams.c agent/calls/contexts.c agent/calls/user.c agent/calls/functions.c.
  */
 #include "../unit/call_tracker_world.h"
 
@@ -44,7 +44,7 @@ static char function(void)
 
 static void task(void)
 {
-	struct tracked_task task = { .va = task_va(byte() % 8), .mm = byte() % 4 };
+	struct task task = { .va = task_va(byte() % 8), .mm = byte() % 4 };
 	task.tid = byte() % 8;
 	task.pid = byte() % 8;
 	task.name[0] = (char)('a' + byte() % 4);

@@ -2,7 +2,7 @@
 /*
  * Rings that a hostile QEMU has written: heads and contents are the fuzzer's.
  *
- * Covers: src/calls/drain.c.
+ * Covers: src/calls/drain.c src/machine/agent/ring_reader.c.
  */
 #include "calls/drain.h"
 #include <string.h>
@@ -59,12 +59,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < sizeof(heads))
 		return 0;
 	memcpy(heads, data, sizeof(heads));
-	struct vms_calls_shared *shared = g_aligned_alloc0(1, MEMORY, 4096);
-	*shared = (struct vms_calls_shared) { OFFSET, RING_SIZE, RINGS, 0 };
+	struct vms_agent_rings *shared = g_aligned_alloc0(1, MEMORY, 4096);
+	*shared = (struct vms_agent_rings) { OFFSET, RING_SIZE, RINGS, 0 };
 	/* A head that no ring has: the other numbers are the layout, and wrong. */
 	if (heads[0][0] == UINT64_MAX)
-		*shared = (struct vms_calls_shared) { heads[0][1], heads[1][0],
-						      (uint32_t)heads[1][1], 0 };
+		*shared = (struct vms_agent_rings) { heads[0][1], heads[1][0],
+						     (uint32_t)heads[1][1], 0 };
 	memcpy((char *)shared + OFFSET, data + sizeof(heads),
 	       MIN(size - sizeof(heads), RINGS * RING_SIZE));
 	g_autoptr(vms_calls_drain) drain = vms_calls_drain_new(shared, MEMORY, &receiver, NULL);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_qemu.h"
 
-#include "instrument.h"
-#include "internals.h"
-#include "kick.h"
-#include "retranslate.h"
+#include "agent/calls/instrument.h"
+#include "agent/qemu/internals.h"
+#include "agent/qemu/kick.h"
+#include "agent/qemu/retranslate.h"
+#include "agent/tasks/hooks.h"
 #include <string.h>
 
 struct job {
@@ -79,9 +80,35 @@ bool internals_read_ram(uint64_t address, void *buf, size_t size)
 	return true;
 }
 
+void *internals_vcpu(__attribute__((unused)) unsigned index)
+{
+	return NULL; /* its registers are read as plugins read them */
+}
+
+void internals_find_registers(__attribute__((unused)) void *qemu_vcpu,
+			      __attribute__((unused)) const char *const *names,
+			      __attribute__((unused)) unsigned n,
+			      __attribute__((unused)) int *numbers)
+{
+	g_assert_not_reached();
+}
+
+void internals_read_register(__attribute__((unused)) void *qemu_vcpu,
+			     __attribute__((unused)) int number,
+			     __attribute__((unused)) GByteArray *bytes)
+{
+	g_assert_not_reached();
+}
+
 /* ---- instrument.h --------------------------------------------------------------- */
 
 void instrument_block(__attribute__((unused)) struct qemu_plugin_tb *tb)
+{
+}
+
+/* ---- hooks.h ---------------------------------------------------------------------- */
+
+void tasks_hook(__attribute__((unused)) struct qemu_plugin_tb *tb)
 {
 }
 

@@ -2,34 +2,30 @@
 """A client of the agent inside QEMU, written from src/machine/agent/protocol.h."""
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import platform
+import re
 import socket
 import struct
+import subprocess
 import time
 
 import harness
 
-MAGIC = 0x316d6776
-MAX_CLIENTS = 4
-MAX_REGS = 128
-REG_NAME = 24
-MAX_MESSAGE = 4096
-PIN = 1 << 31
-MAX_PREFETCH = 64
-PREFETCH_SIZE = 256  # bytes
-HELLO, HOLD, CALLS_FUNCTIONS, CALLS_STACKS, CALLS_START, CALLS_STOP, OK, ERROR = range(1, 9)
-ABSENT, RUNNING, HALTED = range(3)
+from agent_protocol import (  # noqa: F401
+    ABSENT, CALLS_START, CALLS_STOP, ERROR, FEATURES, GREETING, HALTED, HELLO, HOLD, MAGIC,
+    MAX_CLIENTS, MAX_MESSAGE, MAX_PREFETCH, MAX_REGS, OK, OLD_HELLO, PIN, PREFETCH_SIZE, REG_NAME,
+    RUNNING, SLOT, SLOTS, TASKS)
 
-HELLO_REPLY = struct.Struct("=8I Q 16s")
-SLOT = 18048  # sizeof(struct vms_agent_vcpu)
-SLOTS = MAX_REGS * REG_NAME
 WANTED, HELD, STATE, BROKEN, THREAD, HAS_REGS, REGS = 0, 4, 8, 12, 16, 20, 40
 N_PREFETCH = REGS + 8 * MAX_REGS
 IS_PREFETCHED = N_PREFETCH + 4
 PREFETCH_HVA = IS_PREFETCHED + MAX_PREFETCH + 4  # aligned
 PREFETCHED = PREFETCH_HVA + 8 * MAX_PREFETCH
+
+LOOKS, RING_HEADS = 24, 64  # in struct vms_agent_rings: looks, and the head of the first ring
 
 FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
 FUTEX_WAKE = 1
@@ -42,6 +38,14 @@ class AgentError(Exception):
         self.code = code
 
 
+@functools.cache
+def api_of(qemu):
+    """The version of the agent that a QEMU takes."""
+    text = subprocess.run([qemu, "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    version = tuple(map(int, re.search(r"version (\d+)\.(\d+)", text).groups()))
+    return 7 if version >= (11, 1) else 4
+
+
 def plugin_of(api):
     return harness.BUILD / "agent" / f"libvmscope-agent-api{api}.so"
 
@@ -52,9 +56,11 @@ def options(path, api=4, internals=True):
 
 
 class Agent:
-    """A connection to the agent; says hello unless `greet` is False."""
+    """A connection to the agent; says hello unless `greet` is False. `features`: what this client
+    can; None: it is older than features are."""
 
-    def __init__(self, path, greet=True):
+    def __init__(self, path, greet=True, features=FEATURES):
+        self._features = features
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(harness.ANSWER_SECONDS)
         self.socket.connect(str(path))
@@ -93,10 +99,12 @@ class Agent:
 
     def hello(self):
         with contextlib.suppress(BrokenPipeError):  # turned away: it says why
-            self.send(HELLO)
+            self.send(HELLO, b"" if self._features is None else struct.pack("=Q", self._features))
         _, data, (memory,) = self.receive()
         (_, _, self.version, self.api, self.pid, self.max_vcpus, self.n_regs, self.one_thread,
-         size, arch) = HELLO_REPLY.unpack(data)
+         size, arch) = OLD_HELLO.unpack_from(data)
+        rest = data[OLD_HELLO.size:]
+        self.features = struct.unpack("=Q", rest)[0] if rest else None
         self.arch = arch.split(b"\0")[0].decode()
         self.memory = mmap.mmap(memory, size)
         self.memory_size = size
@@ -148,7 +156,7 @@ class Agent:
     def trace(self):
         """Begins to trace all calls by vCPU, without knowing any function. Its descriptors: the
         memory, and what wakes the client."""
-        options = struct.pack("=8I Q 4I 64I", 0, 0, 1 << 16, 0, 1, 1, 0, 0, 0, *[0] * (4 + 64))
+        options = struct.pack("=8I Q 64I", 0, 0, 1 << 16, 0, 1, 1, 0, 0, 0, *[0] * 64)
         self.send(CALLS_START, options)
         return self.receive()[2]
 

@@ -2,8 +2,8 @@
 """A QEMU that lies about whose memory its guest's is: a QMP monitor and an agent.
 
 As a program it serves the QMP socket of its command line, as QEMU would, and says that the guest's
-memory is at the address of --memory. With --agent-of PID it serves the agent's socket of its
-command line, too, by a process that has called listen(2) and ended; the agent says that it is PID.
+memory is at the address of --memory. With --hello HEX it serves the agent's socket of its command
+line, too, by a process that has called listen(2) and ended; the agent says this hello, whatever it is.
 """
 import argparse
 import contextlib
@@ -16,8 +16,7 @@ import struct
 import sys
 
 PAGE = 4096
-MAGIC, VERSION, HELLO = 0x316d6776, 3, 1  # of src/machine/agent/protocol.h
-SHARED = 128 * 24 + 18048  # bytes of the shared memory, with one vCPU
+SHARED_SIZE = 32  # where the hello says how much memory is shared
 
 
 def answer(command, arguments, memory):
@@ -45,13 +44,12 @@ def serve_qmp(connection, memory):
               "id": request.get("id")})
 
 
-def serve_agent(connection, pid):
-    """Says hello as the agent of that process."""
+def serve_agent(connection, hello):
+    """Says this hello, with the memory that it tells of."""
     connection.recv(PAGE)
     memory = os.memfd_create("shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(memory, SHARED)
+    os.ftruncate(memory, *struct.unpack_from("=Q", hello, SHARED_SIZE))
     fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-    hello = struct.pack("=8I Q 16s", MAGIC, HELLO, VERSION, 4, pid, 1, 0, 0, SHARED, b"x86_64")
     socket.send_fds(connection, [hello], [memory])
     connection.recv(PAGE)
 
@@ -80,16 +78,16 @@ def main():
     parser.add_argument("-qmp", default="")
     parser.add_argument("-plugin", default="")
     parser.add_argument("--memory", type=int)
-    parser.add_argument("--agent-of", type=int)
+    parser.add_argument("--hello", type=bytes.fromhex)
     options = parser.parse_args()
-    if options.agent_of:
+    if options.hello:
         path = re.search("socket=(.*)", options.plugin)[1]
         agent = listen_by_child(path, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             while True:
                 connection, _ = agent.accept()
                 with contextlib.suppress(OSError):  # the client has gone
-                    serve_agent(connection, options.agent_of)
+                    serve_agent(connection, options.hello)
     if options.memory is not None:
         listener = listen(re.match("unix:(.*?),", options.qmp)[1], socket.SOCK_STREAM)
     print("ready", flush=True)

@@ -2,7 +2,6 @@
 """The agent inside QEMU: its socket, and holding vCPUs, seen by a client that is not vmscope's."""
 import contextlib
 import fcntl
-import functools
 import itertools
 import mmap
 import os
@@ -21,19 +20,12 @@ import time
 import unittest
 
 import agent_client
+import agent_protocol
 import harness
 from agent_client import ABSENT, HALTED, RUNNING, Agent, AgentError
 
 # On each its own: where one vCPU stands still, the kernel gives none of its work to the other.
 BUSY = "for i in 1 2; do taskset $i sh -c 'while :; do :; done' >/dev/null 2>&1 & done"
-
-
-@functools.cache
-def api_of(qemu):
-    """The version of the agent that a QEMU takes."""
-    text = subprocess.run([qemu, "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout
-    version = tuple(map(int, re.search(r"version (\d+)\.(\d+)", text).groups()))
-    return 7 if version >= (11, 1) else 4
 
 
 class Case(unittest.TestCase):
@@ -47,7 +39,7 @@ class Case(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.path = cls.directory / "agent"
         qemu = cls.qemu or harness.ARCHS[cls.arch].qemu
-        cls.plugin = agent_client.options(cls.path, api_of(qemu[0]), cls.internals)
+        cls.plugin = agent_client.options(cls.path, agent_client.api_of(qemu[0]), cls.internals)
 
     def agent(self, **options):
         agent = Agent(self.path, **options)
@@ -93,11 +85,46 @@ class Holding:
     """On every architecture."""
     def test_hello(self):
         agent = self.agent()
-        self.assertEqual((agent.version, agent.pid, agent.arch, agent.max_vcpus, agent.one_thread),
-                         (4, self.guest.pid, self.arch, 2, 0))
+        self.assertEqual((agent.version, agent.pid, agent.arch, agent.max_vcpus, agent.one_thread,
+                          agent.features),
+                         (agent_protocol.VERSION, self.guest.pid, self.arch, 2, 0,
+                          agent_protocol.FEATURES))
         self.assertEqual(len(set(agent.names)), agent.n_regs)
         self.assertGreaterEqual(agent.memory_size,
                                 agent_client.SLOTS + 2 * agent_client.SLOT)
+
+    def looks(self, features):
+        """How often the agent asks a client of these features to look, until calls are recorded."""
+        agent = self.agent(features=features)
+        memory, woken = agent.trace()
+        os.close(woken)
+        with mmap.mmap(memory, os.fstat(memory).st_size) as shared:
+            os.close(memory)
+            looks = lambda: struct.unpack_from("=I", shared, agent_client.LOOKS)[0]
+            head = lambda: struct.unpack_from("=Q", shared, agent_client.RING_HEADS)[0]
+            harness.wait_for(lambda: looks() or head() > 4096, "vCPU 0 to call functions")
+            agent.end_trace()
+            return looks()
+
+    def test_looks(self):
+        """Only a client that says so is asked for looks."""
+        self.busy()
+        can_all = agent_protocol.FEATURES
+        self.assertGreater(self.looks(can_all), 0)
+        self.assertEqual(self.looks(can_all & ~agent_protocol.CAN_LOOK), 0)
+
+    def test_older_client(self):
+        """A client from before there were features: it holds vCPUs, and is asked for nothing."""
+        agent = self.agent(features=None)
+        self.assertIsNone(agent.features)
+        with agent.held(0) as registers:
+            self.assertIn("rip" if self.arch == "x86_64" else "pc", registers)
+
+    def test_newer_client(self):
+        agent = self.agent(features=2**64 - 1)
+        self.assertEqual(agent.features, agent_protocol.FEATURES)
+        with agent.held(1):
+            pass
 
     def test_threads(self):
         agent = self.agent()
@@ -397,8 +424,23 @@ class Flags(X86):
 
 
 @unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
-class New(Flags):
-    """A QEMU that lets registers be read in callbacks of code alone."""
+class New(X86):
+    """A QEMU whose plugins read registers in callbacks of code alone."""
+    qemu = (str(harness.QEMU_NEW),)
+    options = {"qemu": qemu}
+    test_reset_while_held = None  # takes long
+
+    def test_registers_of_the_state(self):
+        """Those that have no handle are found: their tables have changed between versions."""
+        with self.agent().held(0) as registers:
+            self.assertLessEqual({"star", "lstar", "sfmask", "pat", "apic_base"}, set(registers))
+            self.assertEqual(registers["pat"], 0x407050600070106)  # as Linux sets it
+            self.assertEqual(registers["lstar"] >> 48, 0xffff)
+
+
+@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+class NewFlags(Flags):
+    """The same where it exports nothing."""
     qemu = (str(harness.QEMU_NEW),)
     options = {"qemu": qemu}
 
@@ -427,7 +469,7 @@ class Loops(Case):
         image.write_bytes(bytes.fromhex(code).ljust(510, b"\0") + b"\x55\xaa")
         machine = harness.Machine("-drive", f"file={image},format=raw,if=ide",
                                   *(self.plugin if plugin is None else plugin),
-                                  *extra, memory=64, **options)
+                                  *extra, memory=64, qemu=self.qemu, **options)
         self.addCleanup(machine.stop)
         machine.wait_until(lambda: "EIP=00007c" in machine.qmp.hmp("info registers"),
                            "the code to be reached")
@@ -534,6 +576,13 @@ class Loops(Case):
                          r"(?m)^ +0 +rip +0x7c01$")
         self.assertEqual(self.flushes(machine), flushes)
         self.assertNotIn("STOP", machine.qmp.event_names())
+
+
+@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+class NewLoops(Loops):
+    qemu = (str(harness.QEMU_NEW),)
+    # Nothing of QEMU's version.
+    test_each_is_held_by_flags = test_client_that_will_not_wake_up = test_busy = None
 
 
 class Threads(Case):
@@ -669,7 +718,7 @@ class Socket(Case):
 
     def test_another_version_of_the_interface(self):
         """QEMU itself says no."""
-        other = 11 - api_of("qemu-system-x86_64")
+        other = 11 - agent_client.api_of("qemu-system-x86_64")
         self.assertIn(f"plugin requires API version {other}",
                       self.refused(*agent_client.options(self.path, other)))
 
@@ -677,7 +726,7 @@ class Socket(Case):
         qemu = shutil.which("qemu-system-i386")
         if not qemu:
             self.skipTest("there is no other emulator here")
-        plugin = agent_client.options(self.path, api_of(qemu))
+        plugin = agent_client.options(self.path, agent_client.api_of(qemu))
         run = subprocess.run([qemu, "-S", "-display", "none", *plugin], text=True,
                              stderr=subprocess.PIPE, timeout=harness.ANSWER_SECONDS)
         self.assertIn("i386 is not supported", run.stderr)
@@ -720,6 +769,9 @@ class Socket(Case):
                 (agent, agent_client.HOLD, bytes(5), "malformed"),
                 (no_memory, agent_client.HOLD, bytes(4), "too early"),
                 (agent, agent_client.OK, b"", "no request of kind"),
+                (agent, agent_client.TASKS, bytes(4), "outside of any task_struct"),
+                (agent, agent_client.TASKS, struct.pack("=4I2Q", 0, 1 << 17, 0, 0, 0, 0),
+                 "outside of any task_struct"),
                 (agent, 2**32 - 1, b"", "no request of kind")):
             sender.send(kind, body)
             with self.assertRaisesRegex(AgentError, words):

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import unittest
 
+import agent_protocol
 import fake_qemu
 from harness import ANSWER_SECONDS, Machine
 from test_attach import PERMISSION, Tool, error_code
@@ -68,7 +69,7 @@ class FakeQemu(unittest.TestCase):
 
     def test_the_agent_says_another_pid(self):
         path = self.directory / "agent"
-        fake = self.start("--memory", self.memory, "--agent-of", os.getpid(), agent=path)
+        fake = self.start("--memory", self.memory, "--hello", agent_protocol.hello_of(os.getpid()).hex(), agent=path)
         _, log = self.look(fake)
         self.assertIn(f"agent {path}: cannot tell which process listens there", log)
 
@@ -87,7 +88,7 @@ class FakeQemu(unittest.TestCase):
                     return
                 asked.append(connection.recv(fake_qemu.PAGE, socket.MSG_PEEK))
                 if asked[-1]:
-                    fake_qemu.serve_agent(connection, os.getpid())
+                    fake_qemu.serve_agent(connection, agent_protocol.hello_of(os.getpid()))
                 connection.close()
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "agent/clock.h"
 #include "base/clock.h"
-#include "clock.h"
 #include <glib.h>
 
 #define TOLERANCE_NS 1000000 /* by how much the clock steers at most */

@@ -10,6 +10,9 @@
 #include <vmscope/error.h>
 
 #define VCPUS 2
+#define OLD_HELLO                                                                                  \
+	offsetof(struct vms_agent_hello, features) /* bytes, before there were features            \
+						    */
 
 /* An agent that answers one hello, and one request, by what it is told. */
 struct fake {
@@ -19,7 +22,10 @@ struct fake {
 	bool handed_on; /* to a child, which answers */
 	pid_t child;
 	GThread *thread;
-	struct vms_agent_hello hello;
+	union {
+		struct vms_agent_hello hello;
+		char hello_bytes[VMS_AGENT_MAX_MESSAGE];
+	};
 	size_t hello_size;    /* that is sent */
 	size_t memory_size;   /* of the file */
 	bool sealed, no_file; /* is the file protected, is there one? */
@@ -67,8 +73,8 @@ static gpointer serve(gpointer data)
 	int memory = make_memory(fake), client = accept(fake->listener, NULL, NULL);
 	bool is_expected = !fake->expected || fake->expected == getpid();
 	g_assert_cmpint(recv(client, request, sizeof(request), 0), ==,
-			is_expected ? sizeof(struct vms_agent_message) : 0);
-	send_packet(client, &fake->hello, fake->hello_size, &memory, !fake->no_file);
+			is_expected ? sizeof(struct vms_agent_greeting) : 0);
+	send_packet(client, fake->hello_bytes, fake->hello_size, &memory, !fake->no_file);
 	if (fake->answer_size && recv(client, request, sizeof(request), 0) > 0) {
 		const int fds[] = { memory, memory, memory };
 		send_packet(client, &fake->answer, fake->answer_size, fds, fake->n_answer_fds);
@@ -89,7 +95,8 @@ static void init(struct fake *fake)
 			   .max_vcpus = VCPUS,
 			   .n_regs = 3,
 			   .shared_size = shared_size,
-			   .arch = "x86_64" },
+			   .arch = "x86_64",
+			   .features = VMS_AGENT_FEATURES },
 		.hello_size = sizeof(struct vms_agent_hello),
 		.memory_size = shared_size,
 		.sealed = true,
@@ -165,7 +172,7 @@ static void test_lies(void)
 	REFUSES(VMS_ERROR_UNSUPPORTED, fake.hello.version++);
 	REFUSES(VMS_ERROR_PROTOCOL, fake.hello.message.magic++);
 	REFUSES(VMS_ERROR_PROTOCOL, fake.hello.message.kind = VMS_AGENT_OK);
-	REFUSES(VMS_ERROR_PROTOCOL, fake.hello_size--);
+	REFUSES(VMS_ERROR_PROTOCOL, fake.hello_size = OLD_HELLO - 1);
 	REFUSES(VMS_ERROR_PROTOCOL, fake.hello_size = 1);
 	REFUSES(VMS_ERROR_CLOSED, fake.hello_size = 0, fake.no_file = true);
 	REFUSES(VMS_ERROR_PROTOCOL, fake.no_file = true);
@@ -179,6 +186,61 @@ static void test_lies(void)
 	REFUSES(VMS_ERROR_PROTOCOL, fake.sealed = false);
 	REFUSES(VMS_ERROR_PROTOCOL, memset(fake.hello.arch, 'x', sizeof(fake.hello.arch)));
 #undef REFUSES
+}
+
+/* What is missing in an agent that says this hello, by its error messages. */
+static char *missing_in(struct fake *fake)
+{
+	static const enum vms_agent_feature all[] = { VMS_AGENT_CAN_HOLD, VMS_AGENT_CAN_TRACE_CALLS,
+						      VMS_AGENT_CAN_TRACK_TASKS,
+						      VMS_AGENT_CAN_LOOK };
+	GString *missing = g_string_new(NULL);
+	struct vms_agent_link *link = start(fake, NULL);
+	g_assert_nonnull(link);
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		g_autoptr(GError) error = NULL;
+		if (vms_agent_link_require(link, all[i], &error))
+			continue;
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED);
+		g_assert_nonnull(strstr(error->message, "restart QEMU with the agent of this"));
+		const char *cannot = strstr(error->message, "older than this vmscope and cannot ");
+		g_assert_nonnull(cannot);
+		g_string_append_len(missing, cannot + 35, strcspn(cannot + 35, ":"));
+		g_string_append_c(missing, ';');
+	}
+	finish(fake, link);
+	return g_string_free(missing, FALSE);
+}
+
+/* Older and newer agents are used as far as they can. */
+static void test_features(void)
+{
+	static const struct {
+		size_t size; /* of the hello */
+		uint64_t features;
+		const char *missing;
+	} cases[] = {
+		{ OLD_HELLO, 0,
+		  "trace calls for it;tell tasks apart;wait until the guest was looked at;" },
+		{ sizeof(struct vms_agent_hello), VMS_AGENT_FEATURES, "" },
+		{ sizeof(struct vms_agent_hello), UINT64_MAX, "" },
+		{ VMS_AGENT_MAX_MESSAGE, UINT64_MAX, "" },
+		{ sizeof(struct vms_agent_hello), ~(uint64_t)VMS_AGENT_CAN_TRACK_TASKS,
+		  "tell tasks apart;" },
+		{ sizeof(struct vms_agent_hello), 0,
+		  "hold vCPUs for it;trace calls for it;tell tasks apart;wait until the guest was "
+		  "looked at;" },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct fake fake;
+		init(&fake);
+		memset(fake.hello_bytes + sizeof(fake.hello), 0xff,
+		       sizeof(fake.hello_bytes) - sizeof(fake.hello));
+		fake.hello.features = cases[i].features;
+		fake.hello_size = cases[i].size;
+		g_autofree char *missing = missing_in(&fake);
+		g_assert_cmpstr(missing, ==, cases[i].missing);
+	}
 }
 
 /* Who listens is the QEMU, whatever it says of itself, and only if it answers itself. */
@@ -274,6 +336,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/agent-link/open", test_open);
 	g_test_add_func("/agent-link/lies", test_lies);
+	g_test_add_func("/agent-link/features", test_features);
 	g_test_add_func("/agent-link/process", test_process);
 	g_test_add_func("/agent-link/requests", test_requests);
 	g_test_add_func("/agent-link/failures", test_failures);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the agent takes instructions for, against what capstone says of the same bytes. */
-#include "branch.h"
+#include "agent/cpu/branch.h"
 #include <capstone/capstone.h>
 #include <glib.h>
 #include <link.h>

@@ -150,7 +150,7 @@ static void test_unplug(void)
 
 static void switch_as(uint64_t va, uint32_t tid)
 {
-	struct tracked_task task = { .va = va, .tid = tid, .pid = tid };
+	struct task task = { .va = va, .tid = tid, .pid = tid };
 	g_snprintf(task.name, sizeof(task.name), "t%" G_GINT64_MODIFIER "x", va & 0xfff);
 	track_switch(world.tracker[cpu], &task, ++now);
 }
@@ -251,7 +251,7 @@ static void test_spaces(void)
 /* The memory that told one process's address space tells another one's. */
 static void test_space_used_again(void)
 {
-	struct tracked_task task = {
+	struct task task = {
 		.va = task_va(2), .mm = task_mm(1), .tid = 102, .pid = 102, .name = "other"
 	};
 	begin(VMS_AGENT_BY_VCPU, NULL);
@@ -338,7 +338,7 @@ static void test_exec(void)
 /* It has its new memory long before it leaves the kernel, and waits meanwhile. */
 static void test_exec_switched(void)
 {
-	struct tracked_task task = {
+	struct task task = {
 		.va = task_va(1), .mm = task_mm(9), .tid = 101, .pid = 101, .name = "new"
 	};
 	begin(VMS_AGENT_BY_TASK, NULL);
@@ -352,7 +352,7 @@ static void test_exec_switched(void)
 /* That it is another program was not seen before it ran. */
 static void test_exec_seen_late(void)
 {
-	struct tracked_task task = {
+	struct task task = {
 		.va = task_va(1), .mm = task_mm(9), .tid = 101, .pid = 101, .name = "new"
 	};
 	begin(VMS_AGENT_BY_TASK, NULL);
@@ -371,7 +371,7 @@ static void test_exec_seen_late(void)
 /* One that ends has no memory any more; its calls are still of its program. */
 static void test_exit(void)
 {
-	struct tracked_task task = { .va = task_va(1), .tid = 101, .pid = 101, .name = "task1" };
+	struct task task = { .va = task_va(1), .tid = 101, .pid = 101, .name = "task1" };
 	begin(VMS_AGENT_BY_TASK, NULL);
 	exec_in_user_code();
 	switch_to(0);
@@ -386,7 +386,7 @@ static void test_exit(void)
 
 static void test_renamed(void)
 {
-	struct tracked_task task = {
+	struct task task = {
 		.va = task_va(1), .mm = task_mm(1), .tid = 101, .pid = 101, .name = "worker"
 	};
 	begin(VMS_AGENT_BY_TASK, NULL);

@@ -96,7 +96,7 @@ static void copy_out(const struct vms_ring *ring, uint64_t position, void *to, s
 }
 
 static void read_block(const struct vms_ring *ring, uint64_t position,
-		       const struct vms_calls_block *header, uint64_t size)
+		       const struct vms_agent_block *header, uint64_t size)
 {
 	struct world_stream *stream = get_stream(header->stream);
 	if (header->kind == VMS_CALLS_STREAM) {
@@ -122,7 +122,7 @@ static void read_ring(const struct vms_ring *ring)
 {
 	uint64_t head = atomic_load(&ring->shared->head), position = 0;
 	while (position < head) {
-		struct vms_calls_block header;
+		struct vms_agent_block header;
 		copy_out(ring, position, &header, sizeof(header));
 		position += sizeof(header);
 		uint64_t size = header.size ? header.size : head - position;
@@ -310,7 +310,7 @@ uint64_t stack_of(unsigned n)
 
 void switch_to(unsigned n)
 {
-	struct tracked_task task = {
+	struct task task = {
 		.va = task_va(n ? n : 1000 + cpu),
 		.mm = task_mm(n),
 		.tid = n ? 100 + n : 0,

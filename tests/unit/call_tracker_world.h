@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "call_tracker.h"
+#include "agent/calls/call_tracker.h"
+#include "agent/calls/uftrace.h"
 #include <glib.h>
 
 #define WORLD_VCPUS 3
@@ -14,7 +15,7 @@ struct world {
 	struct call_trackers *trackers;
 	struct call_tracker *tracker[WORLD_VCPUS];
 	struct vms_ring ring[WORLD_VCPUS];
-	struct vms_calls_ring shared[WORLD_VCPUS];
+	struct vms_agent_ring shared[WORLD_VCPUS];
 	void *data[WORLD_VCPUS];
 	GHashTable *streams; /* id → struct world_stream, once read */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "callees.h"
+#include "agent/calls/callees.h"
 #include <glib.h>
 
 #define FIRST UINT64_C(0x401000)

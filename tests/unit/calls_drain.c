@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The client's end of the rings: what an agent writes, and what none would. */
-#include "../../agent/ring.h"
+#include "agent/calls/uftrace.h"
 #include "calls/drain.h"
 #include <string.h>
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ struct told {
 };
 
 struct fixture {
-	struct vms_calls_shared *shared;
+	struct vms_agent_rings *shared;
 	struct vms_calls_drain *drain;
 	struct vms_ring rings[RINGS];
 	uint64_t sequences[N_STREAMS];
@@ -130,7 +130,7 @@ static void write_stream(struct fixture *f, unsigned ring, uint64_t stream, uint
 {
 	vms_ring_stream(&f->rings[ring], stream, &f->sequences[stream]);
 	for (unsigned i = 0; i < n; i++)
-		vms_ring_record(&f->rings[ring], first + i, 0);
+		vms_uftrace_write(&f->rings[ring], first + i, 0);
 }
 
 /* The vCPU stops with its stream and goes on with nothing. */
@@ -149,7 +149,7 @@ static void test_round(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	for (unsigned i = 0; i < 2000; i++) {
 		unsigned n = (i * 7919u) % 50;
 		for (unsigned j = 0; j < n; j++)
-			vms_ring_record(&f->rings[0], written++, 0);
+			vms_uftrace_write(&f->rings[0], written++, 0);
 		run(f);
 		g_assert_cmpuint(f->next[1], ==, written);
 	}
@@ -216,12 +216,12 @@ static void test_other_blocks(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 	memset(space.name, 'm', sizeof(space.name));
 	write_stream(f, 0, 2, 0, 0);
 	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_STREAM, 0, &stream, sizeof(stream)));
-	vms_ring_record(&f->rings[0], 0, 0);
+	vms_uftrace_write(&f->rings[0], 0, 0);
 	run(f);
 	g_assert_cmpuint(strlen(f->name), ==, sizeof(stream.name) - 1);
 	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_SPACE, 0, &space, sizeof(space)));
 	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_PROCESS, 77, &space, sizeof(space)));
-	vms_ring_record(&f->rings[0], 1, 0);
+	vms_uftrace_write(&f->rings[0], 1, 0);
 	run(f);
 	g_assert_cmpuint(f->shared->ring[0].answered, ==, 77);
 	g_assert_cmpuint(f->shared->ring[1].answered, ==, 0);
@@ -296,7 +296,7 @@ static void test_late_other(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	const struct vms_calls_space other = { .pid = 7, .mm = OTHER_MM };
 	write_stream(f, 0, 1, 0, 5);
 	run(f);
-	vms_ring_record(&f->rings[0], 5, 0);
+	vms_uftrace_write(&f->rings[0], 5, 0);
 	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_SPACE, 1, &other, sizeof(other)));
 	write_stream(f, 0, 1, 6, 5);
 	write_process(f, 0, 2, false);
@@ -409,7 +409,7 @@ static void test_hostile(struct fixture *f, gconstpointer data)
 {
 	const struct hostile *test = data;
 	GError *error = NULL;
-	struct vms_calls_block block = { .kind = test->kind, .stream = test->stream };
+	struct vms_agent_block block = { .kind = test->kind, .stream = test->stream };
 	atomic_store(&block.size, test->size);
 	memcpy((char *)f->shared + OFFSET, &block, sizeof(block));
 	f->shared->ring[0].head = test->head;
@@ -425,12 +425,12 @@ static void test_hostile(struct fixture *f, gconstpointer data)
 /* The size that a block turns out to have is less than what was taken of it. */
 static void test_shrinking_block(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
-	struct vms_calls_block *block = (void *)((char *)f->shared + OFFSET);
+	struct vms_agent_block *block = (void *)((char *)f->shared + OFFSET);
 	write_stream(f, 0, 1, 0, 10);
 	run(f);
 	g_assert_cmpuint(f->next[1], ==, 10);
 	atomic_store(&block->size, 16);
-	vms_ring_record(&f->rings[0], 10, 0);
+	vms_uftrace_write(&f->rings[0], 10, 0);
 	run(f);
 	g_assert_cmpuint(f->next[1], ==, 10);
 	g_assert_cmpuint(vms_calls_drain_lost(f->drain), ==, 1);
@@ -438,8 +438,8 @@ static void test_shrinking_block(struct fixture *f, gconstpointer data G_GNUC_UN
 
 static void test_layout(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
-	const struct vms_calls_shared good = *f->shared;
-	const struct vms_calls_shared bad[] = {
+	const struct vms_agent_rings good = *f->shared;
+	const struct vms_agent_rings bad[] = {
 		{ OFFSET, RING_SIZE, 0, 0 },
 		{ OFFSET, RING_SIZE, RINGS + 1, 0 },
 		{ OFFSET, RING_SIZE, UINT32_MAX, 0 },

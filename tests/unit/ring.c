@@ -3,7 +3,7 @@
  * The ring between a vCPU and the client of a trace. Its reader here is written from the protocol's
  * words alone.
  */
-#include "ring.h"
+#include "agent/calls/uftrace.h"
 #include <fcntl.h>
 #include <glib.h>
 #include <limits.h>
@@ -19,7 +19,7 @@
 
 struct fixture {
 	unsigned char *mapped; /* the data with a page that faults before and behind it */
-	struct vms_calls_ring shared;
+	struct vms_agent_ring shared;
 	struct vms_ring ring;
 	uint64_t sequences[N_STREAMS];
 	int wake[2]; /* the ring's end, and ours */
@@ -69,7 +69,7 @@ static uint64_t stream_of(uint64_t n)
 	return n / 1000 % N_STREAMS;
 }
 
-static void read_record(struct reader *reader, const struct vms_calls_block *block)
+static void read_record(struct reader *reader, const struct vms_agent_block *block)
 {
 	struct vms_uftrace_record record;
 	copy_out(reader->fixture, reader->tail, &record, sizeof(record));
@@ -82,7 +82,7 @@ static void read_record(struct reader *reader, const struct vms_calls_block *blo
 	reader->tail += sizeof(record);
 }
 
-static void read_block(struct reader *reader, const struct vms_calls_block *block)
+static void read_block(struct reader *reader, const struct vms_agent_block *block)
 {
 	static const char text[] = "seventeen bytes!";
 	char payload[32];
@@ -98,11 +98,11 @@ static void read_block(struct reader *reader, const struct vms_calls_block *bloc
 /* Reads what there is; true if it was something. */
 static bool drain(struct reader *reader)
 {
-	struct vms_calls_ring *shared = &reader->fixture->shared;
+	struct vms_agent_ring *shared = &reader->fixture->shared;
 	uint64_t head = atomic_load(&shared->head), begin = reader->tail;
 	g_assert_cmpuint(head - begin, <=, SIZE);
 	while (reader->tail < head) {
-		struct vms_calls_block block;
+		struct vms_agent_block block;
 		copy_out(reader->fixture, reader->block, &block, sizeof(block));
 		uint64_t data = reader->block + sizeof(block);
 		uint64_t end = block.size ? data + block.size : head;
@@ -147,7 +147,7 @@ static void write_records(struct fixture *fixture, uint64_t from, uint64_t to)
 		if (n % 777 == 0)
 			g_assert_true(vms_ring_block(&fixture->ring, VMS_CALLS_SPACE, n,
 						     "seventeen bytes!", 17));
-		vms_ring_record(&fixture->ring, n, vms_uftrace_word(VMS_UFTRACE_ENTRY, 3, n));
+		vms_uftrace_write(&fixture->ring, n, vms_uftrace_word(VMS_UFTRACE_ENTRY, 3, n));
 	}
 }
 
@@ -185,9 +185,9 @@ static void test_full(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	uint64_t n =
 		SIZE; /* far more than there is room for, and than could be waited for singly */
 	for (uint64_t i = 0; i < n; i++)
-		vms_ring_record(&fixture->ring, i, vms_uftrace_word(VMS_UFTRACE_ENTRY, 3, i));
+		vms_uftrace_write(&fixture->ring, i, vms_uftrace_word(VMS_UFTRACE_ENTRY, 3, i));
 	uint64_t lost = fixture->shared.lost, head = fixture->shared.head;
-	uint64_t headers = fixture->sequences[0] * sizeof(struct vms_calls_block);
+	uint64_t headers = fixture->sequences[0] * sizeof(struct vms_agent_block);
 	g_assert_cmpuint(head, <=, SIZE);
 	g_assert_cmpuint(head, >, SIZE / 2);
 	g_assert_cmpuint((head - headers) / 16, ==, n - lost);
@@ -195,7 +195,7 @@ static void test_full(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	uint64_t word = vms_uftrace_word(VMS_UFTRACE_EXIT, 3, n);
 	struct vms_uftrace_record said[2];
 	atomic_store(&fixture->shared.tail, head);
-	vms_ring_record(&fixture->ring, n, word);
+	vms_uftrace_write(&fixture->ring, n, word);
 	g_assert_cmpuint(fixture->shared.head, >=, head + sizeof(said));
 	copy_out(fixture, fixture->shared.head - sizeof(said), said, sizeof(said));
 	g_assert_cmphex(said[0].word, ==, vms_uftrace_word(VMS_UFTRACE_LOST, 0, lost));
@@ -216,7 +216,7 @@ static void test_abandoned(struct fixture *fixture, gconstpointer data G_GNUC_UN
 	while (!fixture->shared.lost) {
 		if (!thread && fixture->ring.head > SIZE / 2)
 			thread = g_thread_new("abandon", abandon, &fixture->ring);
-		vms_ring_record(&fixture->ring, 0, 0);
+		vms_uftrace_write(&fixture->ring, 0, 0);
 	}
 	g_thread_join(thread);
 	g_assert_false(vms_ring_block(&fixture->ring, VMS_CALLS_SPACE, 0, "", 1));
@@ -228,24 +228,24 @@ static void test_hostile_tail(struct fixture *fixture, gconstpointer data G_GNUC
 	static const uint64_t tails[] = { UINT64_MAX, UINT64_MAX - 15, SIZE * 4, 8, 1 };
 	g_autofree unsigned char *before = g_malloc(SIZE);
 	while (!fixture->shared.lost)
-		vms_ring_record(&fixture->ring, 1, 1);
+		vms_uftrace_write(&fixture->ring, 1, 1);
 	uint64_t head = fixture->shared.head;
 	memcpy(before, fixture->ring.data, SIZE);
 	for (size_t i = 0; i < G_N_ELEMENTS(tails); i++) {
 		atomic_store(&fixture->shared.tail, tails[i]);
-		vms_ring_record(&fixture->ring, 2, 2);
+		vms_uftrace_write(&fixture->ring, 2, 2);
 	}
 	g_assert_cmpuint(fixture->shared.lost, ==, 1 + G_N_ELEMENTS(tails));
 	g_assert_cmpuint(fixture->shared.head, ==, head);
 	g_assert_cmpmem(before, SIZE, fixture->ring.data, SIZE);
 	/* Back again after it was believed once. */
 	atomic_store(&fixture->shared.tail, head);
-	vms_ring_record(&fixture->ring, 3, 3);
+	vms_uftrace_write(&fixture->ring, 3, 3);
 	g_assert_cmpuint(fixture->shared.head, >, head);
 	atomic_store(&fixture->shared.tail, 0);
 	uint64_t lost = fixture->shared.lost;
 	for (unsigned i = 0; i < SIZE; i++)
-		vms_ring_record(&fixture->ring, 4, 4);
+		vms_uftrace_write(&fixture->ring, 4, 4);
 	g_assert_cmpuint(fixture->shared.head, <=, head + SIZE);
 	g_assert_cmpuint(fixture->shared.lost, >, lost);
 }

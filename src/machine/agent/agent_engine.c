@@ -383,9 +383,13 @@ static const struct vms_engine engine = {
 	.close = close_machine,
 };
 
-bool vms_agent_can_hold(const struct vms_agent_link *link)
+bool vms_agent_check_holds(const struct vms_agent_link *link, GError **error)
 {
-	return !link->hello.one_thread || link->hello.max_vcpus == 1;
+	if (!link->hello.one_thread || link->hello.max_vcpus == 1)
+		return vms_agent_link_require(link, VMS_AGENT_CAN_HOLD, error);
+	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "QEMU runs all vCPUs in one thread");
+	return false;
 }
 
 /* Drops vCPUs that the agent has no room for. They are the last: numbers ascend. */

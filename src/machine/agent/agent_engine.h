@@ -5,8 +5,11 @@
 #include "machine/agent/link.h"
 #include <vmscope/machine.h>
 
-/* True if the vCPUs can be held. False if QEMU runs several of them in one thread. */
-bool vms_agent_can_hold(const struct vms_agent_link *link);
+/*
+ * Checks that the agent can hold vCPUs. Errors: UNSUPPORTED (QEMU runs several of them in one
+ * thread, or the agent is older).
+ */
+bool vms_agent_check_holds(const struct vms_agent_link *link, GError **error);
 
 /*
  * Takes ownership of the link, also on errors. `qmp`: addresses, see vms_qemu_open. Errors: those

@@ -86,7 +86,7 @@ static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct re
 static bool set_reported_error(const struct vms_agent_link *link, struct reply *reply,
 			       GError **error)
 {
-	bool whole = reply->size == sizeof(reply->failure);
+	bool whole = reply->size >= sizeof(reply->failure);
 	enum vms_error code = whole && reply->failure.code <= VMS_ERROR_CANCELLED
 				      ? (enum vms_error)reply->failure.code
 				      : VMS_ERROR_PROTOCOL;
@@ -95,13 +95,13 @@ static bool set_reported_error(const struct vms_agent_link *link, struct reply *
 	return set_link_error(link, code, whole ? reply->failure.text : "it refuses", error);
 }
 
-/* Receives a message, which must have this kind, size and number of descriptors. */
+/* Receives a message, which must have this kind, at least this size, and so many descriptors. */
 static bool receive_kind(struct vms_agent_link *link, enum vms_agent_kind kind, size_t size,
 			 unsigned n_fds, uint64_t deadline_ns, struct reply *ret, GError **error)
 {
 	if (!receive(link, deadline_ns, ret, error))
 		return false;
-	if (ret->message.kind == kind && ret->size == size && ret->n_fds == n_fds)
+	if (ret->message.kind == kind && ret->size >= size && ret->n_fds == n_fds)
 		return true;
 	close_fds(ret);
 	if (ret->message.kind == VMS_AGENT_ERROR)
@@ -204,17 +204,46 @@ static bool check_server(const struct vms_agent_link *link, GError **error)
 
 static bool greet(struct vms_agent_link *link, GError **error)
 {
-	struct vms_agent_message request = { .kind = VMS_AGENT_HELLO };
+	struct vms_agent_greeting request = {
+		.message = { .kind = VMS_AGENT_HELLO },
+		.features = VMS_AGENT_FEATURES,
+	};
 	struct reply reply;
-	if (!vms_agent_send(link, &request, sizeof(request), -1, error) ||
-	    !receive_kind(link, VMS_AGENT_HELLO, sizeof(reply.hello), 1,
+	if (!vms_agent_send(link, &request.message, sizeof(request), -1, error) ||
+	    !receive_kind(link, VMS_AGENT_HELLO, offsetof(struct vms_agent_hello, features), 1,
 			  vms_stream_deadline(&link->stream), &reply, error))
 		return false;
+	if (reply.size < sizeof(reply.hello))
+		reply.hello.features = VMS_AGENT_FIRST_FEATURES;
 	link->hello = reply.hello;
 	if (check_server(link, error) && check_hello(link, error))
 		link->shared = vms_agent_map(link, reply.fds[0], link->hello.shared_size, error);
 	close_fds(&reply);
 	return link->shared;
+}
+
+bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_feature feature,
+			    GError **error)
+{
+	static const struct {
+		enum vms_agent_feature feature;
+		const char *text;
+	} names[] = {
+		{ VMS_AGENT_CAN_HOLD, "hold vCPUs for it" },
+		{ VMS_AGENT_CAN_TRACE_CALLS, "trace calls for it" },
+		{ VMS_AGENT_CAN_TRACK_TASKS, "tell tasks apart" },
+		{ VMS_AGENT_CAN_LOOK, "wait until the guest was looked at" },
+	};
+	if (link->hello.features & feature)
+		return true;
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+		if (names[i].feature == feature)
+			g_set_error(
+				error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+				"%s: the agent in QEMU is older than this vmscope and cannot %s: "
+				"restart QEMU with the agent of this vmscope",
+				link->stream.peer, names[i].text);
+	return false;
 }
 
 struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError **error)

@@ -31,6 +31,13 @@ void vms_agent_link_close(struct vms_agent_link *link);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_agent_link, vms_agent_link_close)
 
 /*
+ * Checks that the agent can do something, which an older one may not. Errors: UNSUPPORTED (it
+ * cannot; the message says what is missing and what helps).
+ */
+bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_feature feature,
+			    GError **error);
+
+/*
  * Sends a message of `size` bytes; fills in its magic number. `fd`, unless -1, is passed along and
  * stays the caller's. Requests without a reply may be sent by several threads. Errors: TIMEOUT,
  * CLOSED.

@@ -7,8 +7,13 @@
  * can make QEMU fault. The agent reads tables that a client gives by pread. Numbers are in the
  * host's byte order, since both ends are on one host. Neither end trusts what the other writes.
  *
+ * Older and newer sides talk to each other. Each says in its HELLO what it can (`features`), and
+ * asks of the other only what that can. Bits and kinds of blocks that a side does not know, it
+ * ignores. Numbers of kinds and bits are never used again for something else, messages may become
+ * longer, and what a bit stands for never changes. The version changes only if even the HELLO does.
+ *
  * A hold: the client writes a new number, with VMS_AGENT_PIN, into `wanted` of the vCPU's slot and
- * sends HOLD. The agent kicks the vCPU (agent/kick.h). The vCPU writes its registers, then the
+ * sends HOLD. The agent kicks the vCPU (agent/qemu/kick.h). The vCPU writes its registers, then the
  * number into `held`, and waits until no client wants it. The client releases it by writing 0 into
  * `wanted`. Both words are futexes. For a halted vCPU the agent grants the hold itself, with the
  * registers that the vCPU halted with. If the vCPU is to go on meanwhile, the agent kicks it. When
@@ -40,9 +45,27 @@
 #define VMS_AGENT_MAX_PREFETCH	64  /* blocks of memory that come along with a hold */
 #define VMS_AGENT_PREFETCH_SIZE 256 /* bytes of each */
 
+/* What a side can. */
+enum vms_agent_feature {
+	VMS_AGENT_CAN_HOLD = 1 << 0,	    /* HOLD, with all of struct vms_agent_shared */
+	VMS_AGENT_CAN_TRACE_CALLS = 1 << 1, /* CALLS_* */
+	VMS_AGENT_CAN_TRACK_TASKS = 1 << 2, /* TASKS */
+	VMS_AGENT_CAN_LOOK = 1 << 3, /* the agent asks for looks; the client looks and answers */
+};
+/* What an agent can that says nothing of features: it is older than they are. */
+#define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
+/* What this side can. */
+#define VMS_AGENT_FEATURES                                                                         \
+	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
+	 VMS_AGENT_CAN_LOOK)
+
 enum vms_agent_kind {
-	VMS_AGENT_HELLO = 1, /* → struct vms_agent_hello, with the memfd of vms_agent_shared */
-	VMS_AGENT_HOLD,	     /* struct vms_agent_hold; no reply */
+	/*
+	 * struct vms_agent_greeting → struct vms_agent_hello, with the memfd of vms_agent_shared.
+	 * An older side's message ends before `features`.
+	 */
+	VMS_AGENT_HELLO = 1,
+	VMS_AGENT_HOLD,		   /* struct vms_agent_hold; no reply */
 	VMS_AGENT_CALLS_FUNCTIONS, /* struct vms_agent_table, with a file of vms_agent_function */
 	VMS_AGENT_CALLS_STACKS,	   /* struct vms_agent_table, with a file of vms_agent_stack */
 	/*
@@ -53,6 +76,7 @@ enum vms_agent_kind {
 	VMS_AGENT_CALLS_STOP, /* → OK once the last record has been written */
 	VMS_AGENT_OK,	      /* struct vms_agent_message alone */
 	VMS_AGENT_ERROR,      /* struct vms_agent_failure */
+	VMS_AGENT_TASKS,      /* struct vms_agent_tasks → OK */
 };
 
 /* The begin of every message. The message is as long as its packet. */
@@ -65,6 +89,11 @@ struct vms_agent_failure {
 	struct vms_agent_message message;
 	uint32_t code; /* enum vms_error */
 	char text[512];
+};
+
+struct vms_agent_greeting {
+	struct vms_agent_message message;
+	uint64_t features; /* enum vms_agent_feature, of the client */
 };
 
 struct vms_agent_hello {
@@ -80,7 +109,8 @@ struct vms_agent_hello {
 	 */
 	uint32_t one_thread;
 	uint64_t shared_size;
-	char arch[16]; /* as QEMU calls it: "x86_64", "aarch64" */
+	char arch[16];	   /* as QEMU calls it: "x86_64", "aarch64" */
+	uint64_t features; /* enum vms_agent_feature, of the agent */
 };
 
 struct vms_agent_hold {
@@ -118,6 +148,76 @@ struct vms_agent_shared {
 	struct vms_agent_vcpu vcpu[];				/* by QEMU's index */
 };
 
+/* ---- tasks ------------------------------------------------------------------ */
+
+/*
+ * What a guest's kernel has of tasks. It takes effect with the next START of this client. All 0:
+ * the client knows no tasks.
+ */
+struct vms_agent_tasks {
+	struct vms_agent_message message;
+	uint32_t tid, pid, mm, name; /* offsets in struct task_struct: pid, tgid, mm, comm */
+	/* Addresses of functions of the kernel, or 0: */
+	uint64_t switch_function;    /* (prev, next) switches tasks */
+	uint64_t space_end_function; /* (mm) ends an address space */
+};
+
+/* ---- rings ---------------------------------------------------------------------- */
+
+/*
+ * The memory of a service that records: struct vms_agent_rings, then a ring of `ring_size` bytes
+ * per vCPU. The ring of a vCPU begins at `rings_offset + vcpu * ring_size`. The agent writes at
+ * `head`, the client reads at `tail`. Both count bytes and never decrease. The agent sends a byte
+ * over a socket when an eighth of a ring has filled. What the bytes mean is the service's.
+ */
+struct vms_agent_ring {
+	_Alignas(64) _Atomic uint64_t head;
+	/* Its low half is a futex: an agent with a full ring waits for room. */
+	_Alignas(64) _Atomic uint64_t tail;
+	_Alignas(64) _Atomic uint64_t lost; /* what found no room for too long, each counted as 1 */
+	_Atomic uint32_t answered; /* number of the last block that the client answered; a futex */
+	/*
+	 * Number of the last block whose answer the agent stopped waiting for. What that block
+	 * described may be gone.
+	 */
+	_Atomic uint32_t given_up;
+};
+
+struct vms_agent_rings {
+	uint64_t rings_offset;
+	uint64_t ring_size;
+	uint32_t n_rings;
+	/* 1: the service has come to its end by itself; announced over the socket. */
+	_Atomic uint32_t stopped;
+	/*
+	 * A vCPU asks for a look by counting `looks` up, which is announced over the socket. It
+	 * waits for some seconds at most until the client has looked at the guest. The client
+	 * answers by START with what is new, or by writing `looks` into `looked` if nothing is new.
+	 */
+	_Atomic uint32_t looks, looked;
+	struct vms_agent_ring ring[];
+};
+
+/*
+ * A ring is a row of blocks, each a header and its payload. Both are multiples of VMS_AGENT_UNIT.
+ * What reaches the end of the ring continues at its begin. An APPENDED block is open, its size 0,
+ * until the agent writes its size and then another block. A client that reads `head` first and the
+ * size after it knows how far the block goes. `tail` is a multiple of the unit and may stand inside
+ * a block. No block is longer than an eighth of the ring, and the agent does not overwrite that
+ * eighth before `tail`, so the header of the block that `tail` stands in stays readable.
+ */
+#define VMS_AGENT_UNIT	   16
+#define VMS_AGENT_APPENDED 1 /* kind of a block that grows; other kinds are the service's */
+
+struct vms_agent_block {
+	uint32_t kind;
+	_Atomic uint32_t size; /* bytes of the payload */
+	uint64_t stream;       /* id of the row of data that it belongs to; 0: to none */
+	uint64_t sequence;     /* APPENDED: counts blocks of this stream over all rings, from 0 */
+	/* The client answers this block in vms_agent_ring.answered. 0: it does not. */
+	uint64_t number;
+};
+
 /* ---- call traces ---------------------------------------------------------- */
 
 enum vms_agent_function_flags {
@@ -127,13 +227,11 @@ enum vms_agent_function_flags {
 	VMS_AGENT_FUNCTION_ENTRY = 1 << 1,
 	/* A jump here is a return: return thunks. */
 	VMS_AGENT_FUNCTION_RETURN = 1 << 2,
-	VMS_AGENT_FUNCTION_SWITCH = 1 << 3,  /* switches tasks: __switch_to(prev, next) */
-	VMS_AGENT_FUNCTION_EXIT_MM = 1 << 4, /* ends an address space: exit_mmap(mm) */
-	VMS_AGENT_FUNCTION_ONLY = 1 << 5,    /* filter: record only this and what it calls */
-	VMS_AGENT_FUNCTION_NOT = 1 << 6,     /* filter: record neither this nor what it calls */
-	VMS_AGENT_FUNCTION_START = 1 << 7,   /* a call of this starts the recording */
-	VMS_AGENT_FUNCTION_STOP = 1 << 8,    /* a call of this ends the recording */
-	VMS_AGENT_FUNCTION_LOOK = 1 << 9,    /* a call of this asks the client for a look */
+	VMS_AGENT_FUNCTION_ONLY = 1 << 3,  /* filter: record only this and what it calls */
+	VMS_AGENT_FUNCTION_NOT = 1 << 4,   /* filter: record neither this nor what it calls */
+	VMS_AGENT_FUNCTION_START = 1 << 5, /* a call of this starts the recording */
+	VMS_AGENT_FUNCTION_STOP = 1 << 6,  /* a call of this ends the recording */
+	VMS_AGENT_FUNCTION_LOOK = 1 << 7,  /* a call of this asks the client for a look */
 };
 
 /* The first instruction of a function, sorted by address in the file. */
@@ -155,7 +253,7 @@ struct vms_agent_stack {
 	uint32_t n;
 };
 struct vms_agent_frame {
-	uint64_t slot; /* see agent/call_tracker.h */
+	uint64_t slot; /* see agent/calls/call_tracker.h */
 	uint64_t function;
 	uint64_t is_user;
 };
@@ -176,69 +274,16 @@ struct vms_agent_calls {
 	uint32_t n_pids;	 /* only processes of `pids` are recorded; 0: all */
 	uint32_t wait_for_start; /* 1: nothing is recorded until a START function is called */
 	uint64_t threshold;	 /* ns; shorter calls are not recorded */
-	/* Offsets in the guest's struct task_struct. All 0: the client knows no tasks. */
-	uint32_t task_pid, task_tgid, task_mm, task_comm;
-	uint32_t pids[64]; /* as the guest numbers them */
+	uint32_t pids[64];	 /* as the guest numbers them */
 };
 
-/*
- * The memory of a trace: struct vms_calls_shared, then a ring of `ring_size` bytes per vCPU. The
- * ring of a vCPU begins at `rings_offset + vcpu * ring_size`. The agent writes at `head`, the
- * client reads at `tail`. Both count bytes and never decrease. The agent sends a byte over the
- * socket when an eighth of a ring has filled.
- */
-struct vms_calls_ring {
-	_Alignas(64) _Atomic uint64_t head;
-	/* Its low half is a futex: an agent with a full ring waits for room. */
-	_Alignas(64) _Atomic uint64_t tail;
-	_Alignas(64) _Atomic uint64_t lost; /* records that found no room for too long */
-	_Atomic uint32_t answered; /* number of the last block that the client answered; a futex */
-	/*
-	 * Number of the last block whose answer the agent stopped waiting for. What that block
-	 * described may be gone.
-	 */
-	_Atomic uint32_t given_up;
-};
-
-struct vms_calls_shared {
-	uint64_t rings_offset;
-	uint64_t ring_size;
-	uint32_t n_rings;
-	_Atomic uint32_t stopped; /* 1: a STOP function was called; announced over the socket */
-	/*
-	 * A vCPU asks for a look by counting `looks` up, which is announced over the socket. It
-	 * waits for some seconds at most until the client has looked at the guest. The client
-	 * answers by START with what is new, or by writing `looks` into `looked` if nothing is new.
-	 */
-	_Atomic uint32_t looks, looked;
-	struct vms_calls_ring ring[];
-};
-
-/*
- * A ring is a row of blocks, each a header and its payload. Both are multiples of 16 bytes. What
- * reaches the end of the ring continues at its begin. A RECORDS block is open, its size 0, until
- * the agent writes its size and then another block. A client that reads `head` first and the size
- * after it knows how far the records go. `tail` is a multiple of 16 and may stand inside a block.
- * No block is longer than an eighth of the ring, and the agent does not overwrite that eighth
- * before `tail`, so the header of the block that `tail` stands in stays readable.
- */
 enum vms_calls_block_kind {
-	VMS_CALLS_RECORDS = 1, /* uftrace's records of `stream` */
-	VMS_CALLS_STREAM,      /* struct vms_calls_stream: a stream begins, or has a new name */
+	VMS_CALLS_RECORDS = VMS_AGENT_APPENDED, /* uftrace's records; the stream is its file */
+	VMS_CALLS_STREAM, /* struct vms_calls_stream: a stream begins, or has a new name */
 	/* struct vms_calls_space: from here on user addresses of `stream` are of this one. */
 	VMS_CALLS_SPACE,
 	/* struct vms_calls_space: this address space ends when the client has answered. */
 	VMS_CALLS_PROCESS,
-};
-
-struct vms_calls_block {
-	uint32_t kind;	       /* enum vms_calls_block_kind */
-	_Atomic uint32_t size; /* bytes of the payload */
-	uint64_t stream;       /* id, as in uftrace's file name; not used by PROCESS */
-	uint64_t sequence;     /* RECORDS: counts blocks of this stream over all rings, from 0 */
-	/* PROCESS, SPACE: the client answers it in vms_calls_ring.answered. SPACE, 0: it does not.
-	 */
-	uint64_t number;
 };
 
 struct vms_calls_stream {

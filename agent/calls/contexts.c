@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts: each vCPU has one, which its idle task uses too, and each task has one, which another
+ * vCPU may continue. The tracker of the vCPU that `vcpu` names works on a context without the lock.
+ */
+#include "agent/calls/call_tracker-private.h"
+
+#include <stdlib.h>
+
+#define MAX_CONTEXTS 65536
+
+/* ---- recording ------------------------------------------------------------------ */
+
+void context_filter(const struct call_trackers *trackers, struct context *context)
+{
+	const struct vms_agent_calls *options = &trackers->options;
+	unsigned n = MIN(options->n_pids, G_N_ELEMENTS(options->pids));
+	context->wanted = n == 0;
+	for (unsigned i = 0; i < n; i++)
+		context->wanted |= context->task.va && context->task.pid == options->pids[i];
+}
+
+static void open_stacks(struct call_tracker *tracker, struct stack *stack, uint64_t time)
+{
+	if (stack->below)
+		open_stacks(tracker, stack->below, time);
+	stack_open(tracker, stack, time);
+}
+
+void context_open(struct call_tracker *tracker, uint64_t time)
+{
+	struct context *context = tracker->context;
+	if (!context->opened && context->top)
+		open_stacks(tracker, context->top, time);
+	context->opened = true;
+}
+
+static void context_close(struct call_tracker *tracker, uint64_t time)
+{
+	struct context *context = tracker->context;
+	if (context->opened)
+		for (struct stack *stack = context->top; stack; stack = stack->below)
+			stack_close(tracker, stack, time);
+	context->opened = false;
+}
+
+/* Works on another context, which no vCPU runs. */
+static void context_use(struct call_tracker *tracker, struct context *context)
+{
+	tracker->context = context;
+	streams_use(tracker, context);
+	place_refresh(tracker);
+}
+
+/* Ends a context whose task has ended. Its calls ended when it ran last. */
+static void context_end(struct call_tracker *tracker, struct context *context, uint64_t time)
+{
+	struct context *current = tracker->context;
+	context_use(tracker, context);
+	context_close(tracker, time);
+	place_clear(tracker, time);
+	streams_leave(tracker);
+	context_use(tracker, current);
+	if (context->stream)
+		context->stream->context = NULL;
+	*context = (struct context) { .task.va = context->task.va, .vcpu = context->vcpu };
+}
+
+/* ---- tasks ------------------------------------------------------------------------ */
+
+static struct context *context_get(struct call_trackers *trackers, uint64_t va)
+{
+	struct context *context = g_hash_table_lookup(trackers->contexts, &va);
+	if (context || g_hash_table_size(trackers->contexts) >= MAX_CONTEXTS ||
+	    !(context = calloc(1, sizeof(*context))))
+		return context;
+	context->task.va = va;
+	context->vcpu = NO_VCPU;
+	g_hash_table_insert(trackers->contexts, &context->task.va, context);
+	return context;
+}
+
+static bool is_running(const struct context *context)
+{
+	return context->vcpu != NO_VCPU;
+}
+
+/* Gives the context the stream of `tid`. The task that had the id before has ended. */
+static bool take_stream(struct call_tracker *tracker, struct context *context, uint32_t tid)
+{
+	struct stream *stream = stream_of_task(tracker, tid);
+	if (!stream)
+		return false;
+	if (stream->context)
+		context_end(tracker, stream->context, stream->context->left);
+	stream->context = context;
+	context->stream = stream;
+	return true;
+}
+
+/*
+ * Returns the task's context. NULL: it cannot be followed. There are too many, or it seems to run
+ * on another vCPU, which no task does.
+ */
+static struct context *context_of(struct call_tracker *tracker, const struct task *task)
+{
+	struct call_trackers *trackers = tracker->all;
+	struct context *context = context_get(trackers, task->va);
+	if (!context || is_running(context))
+		return NULL;
+	if (context->task.tid != task->tid && context->task.tid != 0)
+		context_end(tracker, context, context->left);
+	if (trackers->options.by == VMS_AGENT_BY_TASK && !context->stream &&
+	    !take_stream(tracker, context, task->tid))
+		return NULL;
+	return context;
+}
+
+struct context *context_without_calls(struct call_tracker *tracker, uint64_t va)
+{
+	struct context *context = context_get(tracker->all, va);
+	return context && !is_running(context) && !context->top && !context->opened ? context
+										    : NULL;
+}
+
+/* ---- switches --------------------------------------------------------------------- */
+
+/*
+ * Leaves the vCPU's context. A task is where it was on its kernel stack when it runs again. The
+ * vCPU's own context may have been several tasks before they were known, so its stacks are
+ * undecided.
+ */
+static void leave_context(struct call_tracker *tracker, uint64_t time)
+{
+	struct context *context = tracker->context;
+	context->left = time;
+	context->undecided = context->task.va ? context->undecided & 1 : UINT32_MAX;
+	if (tracker->all->options.by != VMS_AGENT_BY_TASK)
+		context_close(tracker, time);
+	else
+		streams_leave(tracker);
+}
+
+/* Exchanges the context for that of `task`. False: the task cannot be followed. */
+static bool exchange_context(struct call_tracker *tracker, const struct task *task)
+{
+	pthread_mutex_lock(&tracker->all->lock);
+	struct context *next = task->tid ? context_of(tracker, task) : &tracker->own;
+	if (tracker->context != &tracker->own)
+		tracker->context->vcpu = NO_VCPU;
+	tracker->context = next ?: &tracker->own;
+	tracker->context->vcpu = tracker->vcpu;
+	if (!next)
+		tracker->own.undecided = UINT32_MAX;
+	pthread_mutex_unlock(&tracker->all->lock);
+	return next;
+}
+
+/*
+ * A known task that has another address space than before will run another program. A task that has
+ * lost its address space ends; its calls are still in the old one.
+ */
+void context_renew(struct call_tracker *tracker, const struct task *task)
+{
+	struct context *context = tracker->context;
+	uint64_t mm = context->task.mm;
+	if (context->known && task->mm != 0 && task->mm != mm) {
+		context->has_new_space = true;
+		context->new_mm = task->mm;
+	}
+	context->task = *task;
+	if (context->known)
+		context->task.mm = mm;
+	context->known = true;
+	context_filter(tracker->all, context);
+	stream_renew(tracker);
+}
+
+void context_switch(struct call_tracker *tracker, const struct task *task, uint64_t time)
+{
+	if (tracker->context->task.va == task->va && tracker->context->task.tid == task->tid) {
+		context_renew(tracker, task);
+		return;
+	}
+	leave_context(tracker, time);
+	bool follows = exchange_context(tracker, task);
+	streams_use(tracker, tracker->context);
+	if (follows)
+		context_renew(tracker, task);
+	context_open(tracker, time);
+	place_refresh(tracker);
+}
+
+/* ---- the end ------------------------------------------------------------------------ */
+
+/* Contexts of tasks stay as long as there is another vCPU that may continue them. */
+void contexts_finish(struct call_tracker *tracker, uint64_t time)
+{
+	struct call_trackers *trackers = tracker->all;
+	struct context *context;
+	GHashTableIter iter;
+	leave_context(tracker, time);
+	pthread_mutex_lock(&trackers->lock);
+	if (tracker->context != &tracker->own)
+		tracker->context->vcpu = NO_VCPU;
+	context_use(tracker, &tracker->own);
+	context_end(tracker, &tracker->own, time);
+	g_hash_table_iter_init(&iter, trackers->contexts);
+	trackers->n_unfinished--;
+	while (trackers->n_unfinished == 0 &&
+	       g_hash_table_iter_next(&iter, NULL, (void **)&context))
+		context_end(tracker, context, time);
+	pthread_mutex_unlock(&trackers->lock);
+}
+
+void context_clear(struct context *context, struct stack_pool *pool)
+{
+	while (context->top) {
+		struct stack *stack = context->top;
+		context->top = stack->below;
+		stack_release(pool, stack);
+	}
+	while (context->parked) {
+		struct stack *stack = context->parked;
+		context->parked = stack->below;
+		stack_release(pool, stack);
+	}
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent/qemu/arch.h"
+
+#include "agent/qemu/vcpu.h"
+#include <string.h>
+
+static const char *const registers[A64_N_REGS] = {
+	"x0",
+	"x1",
+	"x2",
+	"x3",
+	"x4",
+	"x5",
+	"x6",
+	"x7",
+	"x8",
+	"x9",
+	"x10",
+	"x11",
+	"x12",
+	"x13",
+	"x14",
+	"x15",
+	"x16",
+	"x17",
+	"x18",
+	"x19",
+	"x20",
+	"x21",
+	"x22",
+	"x23",
+	"x24",
+	"x25",
+	"x26",
+	"x27",
+	"x28",
+	"x29",
+	"x30",
+	"sp",
+	"pc",
+	"cpsr",
+	[A64_SP_EL0] = "SP_EL0",
+	[A64_TPIDR_EL1] = "TPIDR_EL1",
+	[A64_TTBR0_EL1] = "TTBR0_EL1",
+	[A64_TTBR1_EL1] = "TTBR1_EL1",
+	[A64_TCR_EL1] = "TCR_EL1",
+	[A64_SCTLR_EL1] = "SCTLR",
+	[A64_ELR_EL1] = "ELR_EL1",
+	[A64_SPSR_EL1] = "SPSR_EL1",
+	[A64_SP_EL1] = "SP_EL1",
+	[A64_TPIDR_EL0] = "TPIDR_EL0",
+	[A64_TPIDRRO_EL0] = "TPIDRRO_EL0",
+	[A64_VBAR_EL1] = "VBAR",
+	[A64_ESR_EL1] = "ESR_EL1",
+	[A64_FAR_EL1] = "FAR_EL1",
+	[A64_PAR_EL1] = "PAR_EL1",
+	[A64_MAIR_EL1] = "MAIR_EL1",
+	[A64_CONTEXTIDR_EL1] = "CONTEXTIDR_EL1",
+	[A64_CPACR_EL1] = "CPACR",
+	[A64_CNTKCTL_EL1] = "CNTKCTL",
+	[A64_ID_AA64MMFR0_EL1] = "ID_AA64MMFR0_EL1",
+	[A64_ID_AA64MMFR1_EL1] = "ID_AA64MMFR1_EL1",
+	[A64_ID_AA64MMFR2_EL1] = "ID_AA64MMFR2_EL1",
+};
+
+/* AArch32 has no EL0 … EL3 in these bits, but user mode is 0 there too. */
+static unsigned a64_rank(struct vcpu *vcpu)
+{
+	uint64_t cpsr = 0;
+	vcpu_read(vcpu, A64_CPSR, &cpsr);
+	if (cpsr >> 4 & 1)
+		return (cpsr & 15) == 0 ? 0 : 1;
+	return cpsr >> 2 & 3;
+}
+
+/* wfi. After wfe a vCPU continues by itself. */
+static bool a64_halts(const uint8_t *bytes, size_t size)
+{
+	static const uint8_t wfi[] = { 0x7f, 0x20, 0x03, 0xd5 };
+	return size == sizeof(wfi) && memcmp(bytes, wfi, sizeof(wfi)) == 0;
+}
+
+/* Removes what pointer authentication and tags put into the upper bits. */
+static uint64_t a64_code_register(unsigned vcpu, unsigned number)
+{
+	uint64_t va = number <= 30 ? vcpu_value(vcpu, A64_X0 + number) : 0;
+	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
+}
+
+const struct arch arch_aarch64 = {
+	.name = "aarch64",
+	.regs = registers,
+	.n_regs = A64_N_REGS,
+	.sp = A64_SP,
+	.pc = A64_PC,
+	.arguments = { A64_X0, A64_X0 + 1 },
+	.function_align = 4,
+	.first_look = 1024, /* the kernel moves itself while it runs (up to Linux 6.5) */
+	.rank = a64_rank,
+	.branch = branch_aarch64,
+	.code_register = a64_code_register,
+	.halts = a64_halts,
+	.levels = { .kernel = 1, .number = { 0, 1, 2, 3 } },
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent/qemu/vcpu.h"
+
+#include "agent/qemu/internals.h"
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+	const struct arch *arch;
+	struct vcpu *vcpu;
+	unsigned max;
+	_Atomic bool one_thread, idles;
+} all;
+
+static _Thread_local struct vcpu *current;
+
+bool vcpus_new(const struct arch *arch, unsigned max)
+{
+	all.arch = arch;
+	all.max = MIN(max, VMS_AGENT_MAX_VCPUS);
+	all.vcpu = g_try_new0(struct vcpu, all.max);
+	if (!all.vcpu)
+		return false;
+	for (unsigned i = 0; i < all.max; i++) {
+		all.vcpu[i].index = i;
+		g_mutex_init(&all.vcpu[i].lock);
+	}
+	return true;
+}
+
+unsigned vcpus_max(void)
+{
+	return all.max;
+}
+
+struct vcpu *vcpu_get(unsigned index)
+{
+	return index < all.max ? &all.vcpu[index] : NULL;
+}
+
+bool vcpus_one_thread(void)
+{
+	return all.one_thread;
+}
+
+bool vcpus_mixed_up(void)
+{
+	return all.one_thread && all.max > 1;
+}
+
+void vcpus_idle(void)
+{
+	all.idles = true;
+}
+
+void vcpus_run(void)
+{
+	if (all.max == 1 && !all.idles) /* several are told apart by their threads */
+		all.one_thread = true;
+}
+
+struct vcpu *vcpu_current(void)
+{
+	return current;
+}
+
+const struct arch *vcpu_arch(void)
+{
+	return all.arch;
+}
+
+/* Takes the first of each name that can be read: QEMU 11.0 has registers without a handle. */
+static void find_handles(struct vcpu *vcpu)
+{
+	g_autoptr(GArray) found = qemu_plugin_get_registers();
+	guint size = g_array_get_element_size(found);
+	memset(vcpu->handles, 0, sizeof(vcpu->handles));
+	for (guint i = 0; i < found->len; i++) {
+		const qemu_plugin_reg_descriptor *reg = (const void *)(found->data + i * size);
+		for (unsigned n = 0; reg->name && n < all.arch->n_regs; n++) {
+			if (!vcpu->handles[n] && strcmp(reg->name, all.arch->regs[n]) == 0) {
+				vcpu->handles[n] = reg->handle;
+				break;
+			}
+		}
+	}
+}
+
+struct vcpu *vcpu_init(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (!vcpu)
+		return NULL;
+	if (!vcpu->bytes)
+		vcpu->bytes = g_byte_array_new();
+	g_mutex_lock(&vcpu->lock);
+	vcpu->qemu = internals_vcpu(index);
+	atomic_store(&vcpu->is_kicked, false);
+	g_mutex_unlock(&vcpu->lock);
+	if (vcpu->qemu)
+		internals_find_registers(vcpu->qemu, all.arch->regs, all.arch->n_regs,
+					 vcpu->numbers);
+	else
+		find_handles(vcpu);
+	if (current && current != vcpu)
+		all.one_thread = true;
+	current = vcpu;
+	vcpu->thread = (uint32_t)gettid();
+	return vcpu;
+}
+
+void vcpu_exit(struct vcpu *vcpu)
+{
+	g_mutex_lock(&vcpu->lock);
+	vcpu->qemu = NULL;
+	g_mutex_unlock(&vcpu->lock);
+}
+
+bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret)
+{
+	*ret = 0;
+	g_byte_array_set_size(vcpu->bytes, 0);
+	if (vcpu->qemu && vcpu->numbers[reg] < 0)
+		return all.arch->read_state && all.arch->read_state(vcpu->qemu, reg, ret);
+	if (vcpu->qemu)
+		internals_read_register(vcpu->qemu, vcpu->numbers[reg], vcpu->bytes);
+	else if (vcpu->handles[reg])
+		qemu_plugin_read_register(vcpu->handles[reg], vcpu->bytes);
+	if (vcpu->bytes->len == 0 || vcpu->bytes->len > sizeof(*ret))
+		return false;
+	memcpy(ret, vcpu->bytes->data, vcpu->bytes->len); /* both guests are little-endian */
+	return true;
+}
+
+uint64_t vcpu_value(unsigned index, unsigned reg)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	uint64_t value = 0;
+	if (vcpu)
+		vcpu_read(vcpu, reg, &value);
+	return value;
+}
+
+uint64_t vcpu_argument(struct vcpu *vcpu, unsigned n)
+{
+	uint64_t value;
+	vcpu_read(vcpu, all.arch->arguments[n], &value);
+	return value;
+}
+
+void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32],
+		   uint64_t regs[VMS_AGENT_MAX_REGS])
+{
+	for (unsigned i = 0; i < all.arch->n_regs; i++) {
+		uint32_t bit = UINT32_C(1) << i % 32;
+		if (vcpu_read(vcpu, i, &regs[i]))
+			has_regs[i / 32] |= bit;
+		else
+			has_regs[i / 32] &= ~bit;
+	}
+}
+
+bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size)
+{
+	if (size == 0 || !qemu_plugin_read_memory_vaddr(va, vcpu->bytes, size) ||
+	    vcpu->bytes->len < size)
+		return false;
+	memcpy(buf, vcpu->bytes->data, size);
+	return true;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/agent/ring_reader.h"
+
+#include "base/clock.h"
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vmscope/error.h>
+#include <vmscope/log.h>
+
+#define UNIT		 VMS_AGENT_UNIT
+#define HEADER		 sizeof(struct vms_agent_block)
+#define MIN_RING	 (64u << 10)
+#define MAX_RING	 (64u << 20)
+#define STREAMS_LIMIT	 (1u << 20)
+#define ORDER_TIMEOUT_NS 1000000000 /* an earlier block of a stream that does not come */
+
+G_STATIC_ASSERT(HEADER % UNIT == 0);
+
+struct stream {
+	uint64_t id;
+	uint64_t next; /* sequence number of the block that is to come */
+};
+
+/* Where reading stands in a ring. */
+struct ring {
+	struct vms_agent_ring *shared;
+	uint8_t *data;
+	uint64_t position; /* up to here it was taken */
+	uint64_t block;	   /* where the header of the APPENDED block begins that is being read */
+	struct stream *stream; /* of that block; NULL: at the begin of a block */
+	uint64_t sequence;     /* of that block */
+	uint32_t asked;	       /* number of the last block that was answered */
+	uint64_t waiting_ns;   /* since when the next block waits for an earlier one, or 0 */
+	bool broken;
+};
+
+struct vms_ring_reader {
+	const struct vms_agent_rings *shared;
+	struct vms_ring_receiver receiver;
+	uint64_t ring_size;
+	struct ring *rings;
+	unsigned n_rings;
+	GTree *streams; /* struct stream, by id: numbers that a guest chooses */
+	bool finishing;
+	const struct ring *current; /* whose block the receiver has; NULL: none */
+	uint64_t dropped;	    /* units that came too late for their place */
+};
+
+/* ---- the memory ------------------------------------------------------- */
+
+static int compare_streams(const void *a, const void *b, void *data)
+{
+	(void)data;
+	const struct stream *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static bool is_layout(const struct vms_agent_rings *shared, size_t size)
+{
+	uint64_t header = sizeof(*shared) + (uint64_t)shared->n_rings * sizeof(shared->ring[0]);
+	return shared->n_rings > 0 && shared->n_rings <= VMS_AGENT_MAX_VCPUS &&
+	       shared->ring_size >= MIN_RING && shared->ring_size <= MAX_RING &&
+	       (shared->ring_size & (shared->ring_size - 1)) == 0 &&
+	       shared->rings_offset % UNIT == 0 && shared->rings_offset >= header &&
+	       shared->rings_offset <= size &&
+	       size - shared->rings_offset >= shared->n_rings * shared->ring_size;
+}
+
+struct vms_ring_reader *vms_ring_reader_new(void *memory, size_t size,
+					    const struct vms_ring_receiver *receiver,
+					    GError **error)
+{
+	struct vms_agent_rings *shared = memory, layout = { 0 };
+	if (size >= sizeof(layout))
+		memcpy(&layout, memory, sizeof(layout)); /* it may change */
+	if (!is_layout(&layout, size)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
+			    "cannot trace %s: the agent's memory for the trace (%zu bytes) is "
+			    "not laid out as its protocol says; was QEMU started with the agent of "
+			    "this version?",
+			    receiver->what, size);
+		return NULL;
+	}
+	struct vms_ring_reader *reader = g_new0(struct vms_ring_reader, 1);
+	reader->shared = shared;
+	reader->receiver = *receiver;
+	reader->ring_size = layout.ring_size;
+	reader->n_rings = layout.n_rings;
+	reader->rings = g_new0(struct ring, layout.n_rings);
+	for (unsigned i = 0; i < layout.n_rings; i++) {
+		reader->rings[i].shared = &shared->ring[i];
+		reader->rings[i].data =
+			(uint8_t *)memory + layout.rings_offset + i * layout.ring_size;
+	}
+	reader->streams = g_tree_new_full(compare_streams, NULL, NULL, g_free);
+	return reader;
+}
+
+void vms_ring_reader_free(struct vms_ring_reader *reader)
+{
+	if (!reader)
+		return;
+	g_tree_unref(reader->streams);
+	g_free(reader->rings);
+	g_free(reader);
+}
+
+/* Bytes that a ring holds. */
+static uint64_t untaken(const struct vms_ring_reader *reader, const struct ring *ring)
+{
+	uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+	return MIN(head - ring->position, reader->ring_size);
+}
+
+uint64_t vms_ring_reader_lost(const struct vms_ring_reader *reader)
+{
+	uint64_t lost = reader->dropped;
+	for (unsigned i = 0; i < reader->n_rings; i++) {
+		const struct ring *ring = &reader->rings[i];
+		lost += atomic_load_explicit(&ring->shared->lost, memory_order_relaxed);
+		if (ring->broken)
+			lost += untaken(reader, ring) / UNIT;
+	}
+	return lost;
+}
+
+/* Is a block's number that of `last`, or of one before? */
+static bool is_up_to(uint32_t number, uint32_t last)
+{
+	return (int32_t)(last - number) >= 0;
+}
+
+/* Has the agent not waited for the answer to this block? */
+static bool has_given_up(const struct ring *ring, uint32_t number)
+{
+	return is_up_to(number, atomic_load(&ring->shared->given_up));
+}
+
+bool vms_ring_reader_is_stopped(const struct vms_ring_reader *reader)
+{
+	return atomic_load(&reader->shared->stopped) != 0;
+}
+
+static void *at(const struct vms_ring_reader *reader, const struct ring *ring, uint64_t position)
+{
+	return ring->data + (position & (reader->ring_size - 1));
+}
+
+/* Copies what may reach over the ring's end. */
+static void copy_out(const struct vms_ring_reader *reader, const struct ring *ring,
+		     uint64_t position, void *to, size_t size)
+{
+	size_t first = MIN(size, reader->ring_size - (position & (reader->ring_size - 1)));
+	memcpy(to, at(reader, ring, position), first);
+	memcpy((uint8_t *)to + first, ring->data, size - first);
+}
+
+static void break_ring(struct vms_ring_reader *reader, struct ring *ring)
+{
+	ring->broken = true;
+	vms_log(VMS_LOG_WARNING,
+		"%s of vCPU %u are not recorded any more: what the agent in QEMU wrote makes no "
+		"sense",
+		reader->receiver.what, (unsigned)(ring - reader->rings));
+}
+
+/* Lets the agent use the room of what was taken, which it may be waiting for. */
+static void release(struct ring *ring)
+{
+	uint32_t *halves = (uint32_t *)&ring->shared->tail;
+	atomic_store_explicit(&ring->shared->tail, ring->position, memory_order_release);
+	syscall(SYS_futex, halves + (G_BYTE_ORDER == G_BIG_ENDIAN), FUTEX_WAKE, INT_MAX, NULL, NULL,
+		0);
+}
+
+/* ---- blocks ----------------------------------------------------------- */
+
+/* The stream with an id; one that was not announced gets no name. NULL: it cannot be. */
+static struct stream *find_stream(struct vms_ring_reader *reader, uint64_t id)
+{
+	const struct stream key = { .id = id };
+	struct stream *stream = g_tree_lookup(reader->streams, &key);
+	if (stream || id == 0 || id > INT32_MAX ||
+	    (guint)g_tree_nnodes(reader->streams) >= STREAMS_LIMIT)
+		return stream;
+	stream = g_memdup2(&key, sizeof(key));
+	g_tree_insert(reader->streams, stream, stream);
+	return stream;
+}
+
+/* Blocks that ask have found no room, up to the one of this number. */
+static void note_missing(struct vms_ring_reader *reader, struct ring *ring, uint32_t last)
+{
+	if (last == ring->asked)
+		return;
+	ring->asked = last;
+	reader->receiver.missing(reader->receiver.data);
+}
+
+static void answer(struct ring *ring, uint32_t number)
+{
+	ring->asked = number;
+	atomic_store(&ring->shared->answered, number);
+	syscall(SYS_futex, &ring->shared->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Reads a whole block that lies at `position`; `header` is its header. */
+static struct vms_ring_block read_block(const struct vms_ring_reader *reader,
+					const struct ring *ring, uint64_t position,
+					const struct vms_agent_block *header)
+{
+	struct vms_ring_block block = { .kind = header->kind, .stream = header->stream };
+	copy_out(reader, ring, position + HEADER, block.payload,
+		 MIN(header->size, sizeof(block.payload)));
+	return block;
+}
+
+/* Takes a block that came all at once. False: it makes no sense. */
+static bool take_block(struct vms_ring_reader *reader, struct ring *ring,
+		       const struct vms_agent_block *header, uint64_t head)
+{
+	const uint32_t size = header->size, number = (uint32_t)header->number;
+	if (size % UNIT || size > head - ring->position - HEADER)
+		return false;
+	struct vms_ring_block block = read_block(reader, ring, ring->position, header);
+	block.stream = find_stream(reader, header->stream) ? header->stream : 0;
+	if (number) {
+		note_missing(reader, ring, number - 1);
+		block.gone = has_given_up(ring, number);
+	}
+	reader->current = ring;
+	bool ok = reader->receiver.block(&block, reader->receiver.data);
+	reader->current = NULL;
+	if (ok && number)
+		answer(ring, number);
+	if (ok)
+		ring->position += HEADER + size;
+	return ok;
+}
+
+/* Has an earlier block of the stream still to come from another ring? */
+static bool must_wait(struct vms_ring_reader *reader, struct ring *ring,
+		      const struct stream *stream, uint64_t sequence)
+{
+	if (sequence <= stream->next || reader->finishing) {
+		ring->waiting_ns = 0;
+		return false;
+	}
+	uint64_t now_ns = vms_clock_now_ns();
+	if (!ring->waiting_ns)
+		ring->waiting_ns = now_ns;
+	if (now_ns - ring->waiting_ns < ORDER_TIMEOUT_NS)
+		return true;
+	vms_log(VMS_LOG_WARNING, "stream %" G_GUINT64_FORMAT " of the trace lacks a part",
+		stream->id);
+	ring->waiting_ns = 0;
+	return false;
+}
+
+static bool pass_on(struct vms_ring_reader *reader, struct ring *ring, bool drop, uint64_t size,
+		    GError **error)
+{
+	if (drop) {
+		reader->dropped += size / UNIT;
+		ring->position += size;
+		return true;
+	}
+	while (size > 0) {
+		uint64_t begin = ring->position & (reader->ring_size - 1);
+		uint64_t part = MIN(size, reader->ring_size - begin);
+		if (!reader->receiver.append(ring->stream->id, ring->data + begin, part,
+					     reader->receiver.data, error))
+			return false;
+		ring->position += part;
+		size -= part;
+	}
+	return true;
+}
+
+/*
+ * Takes records of the block that is being read, up to `head` or to the block's end. The header
+ * stays as it is until the next block begins, also where `tail` is past it: the agent keeps an
+ * eighth of the ring, which no block is larger than, from being written over.
+ */
+static bool take_appended(struct vms_ring_reader *reader, struct ring *ring, uint64_t head,
+			  GError **error)
+{
+	struct vms_agent_block *block = at(reader, ring, ring->block);
+	const uint32_t size = atomic_load_explicit(&block->size, memory_order_acquire);
+	const uint64_t end = size ? ring->block + HEADER + size : UINT64_MAX;
+	const bool late = ring->sequence < ring->stream->next;
+
+	if (size % UNIT || size > reader->ring_size || end < ring->position) {
+		break_ring(reader, ring);
+		return true;
+	}
+	if (!pass_on(reader, ring, late, MIN(head, end) - ring->position, error))
+		return false;
+	if (ring->position == end) {
+		if (!late)
+			ring->stream->next = ring->sequence + 1;
+		ring->stream = NULL;
+	}
+	return true;
+}
+
+/*
+ * Begins with the block at the position; false when it cannot: it has to wait, or makes no sense.
+ */
+static bool enter_block(struct vms_ring_reader *reader, struct ring *ring, uint64_t head)
+{
+	struct vms_agent_block block = { 0 };
+	bool ok = head - ring->position >= HEADER;
+	if (ok)
+		copy_out(reader, ring, ring->position, &block, sizeof(block));
+	if (ok && block.kind != VMS_AGENT_APPENDED && take_block(reader, ring, &block, head))
+		return true;
+	struct stream *stream =
+		ok && block.kind == VMS_AGENT_APPENDED ? find_stream(reader, block.stream) : NULL;
+	if (!stream) {
+		break_ring(reader, ring);
+		return false;
+	}
+	if (must_wait(reader, ring, stream, block.sequence))
+		return false;
+	ring->stream = stream;
+	ring->sequence = block.sequence;
+	ring->block = ring->position;
+	ring->position += HEADER;
+	return true;
+}
+
+/* What the agent had given up on when the ring was this far, and is not in it. */
+static void end_missing(struct vms_ring_reader *reader, struct ring *ring, uint32_t given_up)
+{
+	if (is_up_to(given_up, ring->asked))
+		return;
+	note_missing(reader, ring, given_up);
+	answer(ring, given_up);
+}
+
+/*
+ * Takes what was in the ring when it began. A block that was taken whole may be closed later than
+ * that.
+ */
+static bool read_ring(struct vms_ring_reader *reader, struct ring *ring, GError **error)
+{
+	/* A block is in the ring before it is given up. */
+	const uint32_t given_up = atomic_load(&ring->shared->given_up);
+	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
+	if (head - ring->position > reader->ring_size || head % UNIT)
+		break_ring(reader, ring);
+	while (!ring->broken && (ring->stream || ring->position < head)) {
+		if (!ring->stream && !enter_block(reader, ring, head))
+			break;
+		if (ring->stream && !take_appended(reader, ring, head, error))
+			return false;
+		release(ring);
+		if (ring->stream)
+			break; /* the block goes on beyond the head */
+	}
+	if (!ring->broken && ring->position >= head)
+		end_missing(reader, ring, given_up);
+	return true;
+}
+
+/* Is a block of the ring waiting for one in another? */
+static bool is_waiting(const struct ring *ring)
+{
+	return !ring->broken && ring->waiting_ns != 0;
+}
+
+/* A round over all rings; *moved: something was taken. */
+static bool read_all(struct vms_ring_reader *reader, bool *moved, bool *waits, GError **error)
+{
+	*moved = *waits = false;
+	for (unsigned i = 0; i < reader->n_rings; i++) {
+		struct ring *ring = &reader->rings[i];
+		const uint64_t position = ring->position;
+		const struct stream *stream = ring->stream;
+		if (!read_ring(reader, ring, error))
+			return false;
+		*moved |= ring->position != position || ring->stream != stream;
+		*waits |= is_waiting(ring);
+	}
+	return true;
+}
+
+bool vms_ring_reader_run(struct vms_ring_reader *reader, GError **error)
+{
+	bool moved, waits;
+	do {
+		if (!read_all(reader, &moved, &waits, error))
+			return false;
+	} while (moved && waits);
+	return true;
+}
+
+bool vms_ring_reader_finish(struct vms_ring_reader *reader, GError **error)
+{
+	if (!vms_ring_reader_run(reader, error))
+		return false;
+	reader->finishing = true;
+	return vms_ring_reader_run(reader, error);
+}
+
+/* ---- what has gone ------------------------------------------------------ */
+
+/* Where the first block begins that was not begun with; `head` where there is none. */
+static uint64_t next_block(const struct vms_ring_reader *reader, const struct ring *ring,
+			   uint64_t head)
+{
+	if (!ring->stream)
+		return ring->position;
+	const struct vms_agent_block *block = at(reader, ring, ring->block);
+	const uint32_t size = atomic_load_explicit(&block->size, memory_order_acquire);
+	return size ? ring->block + HEADER + size : head;
+}
+
+/*
+ * Moves `position` past the next block that asks. False: there is none, or the ring makes no sense.
+ */
+static bool next_question(const struct vms_ring_reader *reader, const struct ring *ring,
+			  uint64_t head, uint64_t *position, uint32_t *number,
+			  struct vms_ring_block *ret)
+{
+	while (head - *position >= HEADER && head - *position <= reader->ring_size) {
+		struct vms_agent_block block;
+		copy_out(reader, ring, *position, &block, sizeof(block));
+		const uint32_t size = block.size;
+		if (size > head - *position - HEADER || (block.kind == VMS_AGENT_APPENDED && !size))
+			return false;
+		*ret = read_block(reader, ring, *position, &block);
+		*position += HEADER + size;
+		*number = (uint32_t)block.number;
+		if (block.kind != VMS_AGENT_APPENDED && block.number)
+			return true;
+	}
+	return false;
+}
+
+static bool ring_gave_up(const struct vms_ring_reader *reader, const struct ring *ring,
+			 bool (*matches)(const struct vms_ring_block *block, const void *data),
+			 const void *data)
+{
+	/* A block is in the ring before it is given up. */
+	const uint32_t given_up = atomic_load(&ring->shared->given_up);
+	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
+	uint64_t position = next_block(reader, ring, head);
+	struct vms_ring_block block;
+	uint32_t number;
+	for (uint32_t asked = ring->asked; !is_up_to(given_up, asked); asked = number)
+		if (!next_question(reader, ring, head, &position, &number, &block) ||
+		    number != asked + 1 || matches(&block, data))
+			return true;
+	return false;
+}
+
+bool vms_ring_reader_gave_up(const struct vms_ring_reader *reader, enum vms_ring_scope scope,
+			     bool (*matches)(const struct vms_ring_block *block, const void *data),
+			     const void *data)
+{
+	if (scope == VMS_RING_OF_BLOCK && reader->current)
+		return ring_gave_up(reader, reader->current, matches, data);
+	for (unsigned i = 0; i < reader->n_rings; i++)
+		if (ring_gave_up(reader, &reader->rings[i], matches, data))
+			return true;
+	return false;
+}
