@@ -17,6 +17,7 @@
 #include "guest/linux/uts.h"
 #include "guest/linux/vcpu.h"
 #include "guest/linux/vmcoreinfo.h"
+#include "machine/refusal.h"
 #include <vmscope/log.h>
 
 /* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
@@ -325,12 +326,11 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 	return pages;
 }
 
-/* Is it the machine's state that is in the way, which may change? */
-static bool is_of_now(const GError *failure)
+/* True if the failure comes from the machine's present state, which may change. */
+static bool may_pass(const GError *failure)
 {
 	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE) ||
-	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
-	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
+	       vms_hold_was_refused(failure);
 }
 
 /*
@@ -353,7 +353,7 @@ static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arc
 		}
 		if (!failure && (pages || is_held || is_last))
 			return g_steal_pointer(&pages);
-		if (failure && (*refused || !is_of_now(failure) || is_last)) {
+		if (failure && (*refused || !may_pass(failure) || is_last)) {
 			g_propagate_error(error, failure);
 			return NULL;
 		}
@@ -466,7 +466,7 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
 	g_autoptr(GArray) pages = map_image(machine, arch, &regs, &paging, &refused, &failure);
 	log_phase("Finding the kernel's image", &phase_ns);
-	if (refused && is_of_now(failure))
+	if (refused && may_pass(failure))
 		return detect_unheld(machine, arch, failure, error);
 	if (failure) {
 		g_propagate_error(error, failure);
