@@ -355,7 +355,9 @@ struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *f
 
 /* ---- source lines ----------------------------------------------------- */
 
-/* Lines are read from the file itself. libdwfl must not search elsewhere, such as over the network.
+/*
+ * Finds nothing. Lines are read from the file itself; libdwfl must not search elsewhere, least of
+ * all over the network.
  */
 static int find_no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
 			     const char *path, const char *link, GElf_Word crc, char **ret)

@@ -223,8 +223,7 @@ struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, siz
 	};
 }
 
-/* Counts the entries that begin before `va`, or begin at `va` and have a reach of `reach` at most.
- */
+/* Counts the entries that begin before `va`, and those at `va` that reach `reach` at most. */
 static size_t count_entries_below(const struct vms_symbol_table *table, uint64_t va, uint64_t reach)
 {
 	size_t low = 0, high = table->entries->len;
