@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The vmscope command as the tests start it."""
 import collections
+import contextlib
 import os
 import pathlib
 import re
@@ -59,5 +60,8 @@ def full_pipe(case):
 
 def is_blocked(process, where):
     """Does one of its threads wait in one of these functions of the kernel, a regular expression?"""
-    tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")
-    return any(re.search(where, path.read_text()) for path in tasks)
+    for path in pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            if re.search(where, path.read_text()):
+                return True
+    return False
