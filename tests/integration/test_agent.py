@@ -96,8 +96,9 @@ class Holding:
         self.assertGreaterEqual(agent.memory_size,
                                 agent_client.SLOTS + 2 * agent_client.SLOT)
 
-    def looks(self, features):
-        """How often the agent asks a client of these features to look, until calls are recorded."""
+    def looks(self, features, until):
+        """How often the agent asks a client of these features to look, until a condition on the
+        looks and the bytes recorded holds."""
         agent = self.agent(features=features)
         memory, woken = agent.trace()
         os.close(woken)
@@ -105,7 +106,7 @@ class Holding:
             os.close(memory)
             looks = lambda: struct.unpack_from("=I", shared, agent_client.LOOKS)[0]
             head = lambda: struct.unpack_from("=Q", shared, agent_client.RING_HEADS)[0]
-            testbed.wait_for(lambda: looks() or head() > 4096, "vCPU 0 to call functions")
+            testbed.wait_for(lambda: until(looks(), head()), "vCPU 0 to call functions")
             agent.end_trace()
             return looks()
 
@@ -113,8 +114,10 @@ class Holding:
         """Only a client that says so is asked for looks."""
         self.busy()
         can_all = agent_protocol.FEATURES
-        self.assertGreater(self.looks(can_all), 0)
-        self.assertEqual(self.looks(can_all & ~agent_protocol.CAN_LOOK), 0)
+        self.guest.run("while :; do true; busybox true; done >/dev/null 2>&1 &")  # new programs
+        self.assertGreater(self.looks(can_all, lambda looks, _: looks > 0), 0)
+        can_not = can_all & ~agent_protocol.CAN_LOOK
+        self.assertEqual(self.looks(can_not, lambda _, recorded: recorded > 4096), 0)
 
     def test_older_client(self):
         """A client from before there were features: it holds vCPUs, and is asked for nothing."""
