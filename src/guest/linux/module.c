@@ -56,7 +56,7 @@ struct vms_linux_modules {
 	struct vms_stamp stamp;
 	bool counts_parts; /* the stamp also changes when a module's init parts are freed */
 	bool is_settled;   /* no module can change while the stamp stays the same */
-	GPtrArray *list;   /* struct loaded_module, in the kernel's order */
+	GPtrArray *list;   /* struct loaded_module, in the order of reading */
 	GArray *regions;   /* struct placed_region of all modules, by address */
 	size_t budget;	   /* bytes that this reading of the list may still read and keep */
 	uint64_t size;	   /* of a struct module, in bytes */

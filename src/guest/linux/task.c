@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <vmscope/log.h>
 
-#define TASKS_LIMIT                                                                                \
-	(1u << 20) /* largest number of threads; the kernel's own limit is four times this */
+#define TASKS_LIMIT (1u << 20) /* the kernel's own limit of threads is four times this */
 
 static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
 							  &vms_task_arch_aarch64 };
