@@ -80,8 +80,7 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
-	/* This may wait for the terminal. Without the sources, Ctrl-C ends the process meanwhile.
-	 */
+	/* This may wait for the terminal. Ctrl-C can end the process now: the sources are gone. */
 	progress_end(line);
 	return started;
 }

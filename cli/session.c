@@ -113,8 +113,7 @@ static const char *find_output_obstacle(const char *path)
 	bool exists = g_file_test(path, G_FILE_TEST_EXISTS);
 	if (g_file_test(path, G_FILE_TEST_IS_DIR))
 		return "it is a directory";
-	/* A pipe or a device is written directly. A file is replaced, so its directory is written.
-	 */
+	/* A pipe or a device is written directly. A file is replaced, which needs its directory. */
 	bool replaced = !exists || g_file_test(path, G_FILE_TEST_IS_REGULAR);
 	return access(replaced ? directory : path, W_OK) == 0 ? NULL : g_strerror(errno);
 }
@@ -273,8 +272,7 @@ static void close_machine(struct session *session)
 
 bool session_finish(struct session *session, GError **error)
 {
-	/* Comes first: a pager may make the printing wait for hours, and nothing must be held then.
-	 */
+	/* Comes first: a pager may delay the printing for hours, and nothing must be held then. */
 	close_machine(session);
 	if (session->loss && session->out->len == 0)
 		return true;

@@ -27,8 +27,7 @@ static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memo
 				       stack->frame[i].pc - stack->frame[i].is_return);
 }
 
-/* True if kernel code has come or gone since it was read, so that the stack's code may be unknown.
- */
+/* True if loaded kernel code has changed since it was read, and the stack has some of it. */
 static bool has_changed_code(struct vms_guest *guest, struct vms_memory *memory,
 			     const struct vms_stack *stack)
 {

@@ -20,8 +20,7 @@ struct vms_profile {
 
 /* ---- labels ----------------------------------------------------------- */
 
-/* Keys of the same identity have the same label. Equal strings are one pointer: they are interned.
- */
+/* Keys of one identity have one label. Strings are interned, so equal ones are one pointer. */
 struct identity {
 	const char *name, *module;
 	enum vms_label_kind kind;

@@ -16,8 +16,7 @@
 #define NODE_LIMIT (UINT32_C(16) << 20)
 /* A run ends after so many wrong answers without a sample between them. */
 #define FAILURES_LIMIT 5
-/* A run ends after so long without an answer. Storage that stalls or a host that swaps takes less.
- */
+/* A run ends after so long without an answer. It is long: storage stalls, and hosts swap. */
 #define SILENCE_LIMIT_NS UINT64_C(30000000000)
 /* How long to wait at a run's end for a sample that is being taken. */
 #define GRACE_NS UINT64_C(1000000000)
