@@ -18,8 +18,11 @@ import statistics
 import tempfile
 import time
 
-from samplers import cpu_seconds, harness
+from samplers import cpu_seconds
 import agent_client
+import linux_guest
+import qemu_machine
+import vmscope_command
 
 HERTZ = 999
 TURN = 0.1  # seconds
@@ -35,7 +38,7 @@ class Guest:
         self._stack = contextlib.ExitStack()
         directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="vmscope-bench-"))
         self.socket = pathlib.Path(directory) / "agent"
-        self.machine = harness.LinuxGuest(
+        self.machine = linux_guest.LinuxGuest(
             options.kernel, boot=True, smp=smp, memory=512, qemu=(options.qemu,),
             extra=agent_client.options(self.socket, agent_client.api_of(options.qemu),
                                        options.internals) if agent else ())
@@ -67,7 +70,7 @@ class Sampler:
     """A run of vmscope that samples from here on."""
 
     def __init__(self, *target):
-        self._process = harness.start_vmscope("sample", "-F", HERTZ, "-q", *target)
+        self._process = vmscope_command.start_vmscope("sample", "-F", HERTZ, "-q", *target)
         time.sleep(2)  # attaching is not measured here
 
     def stop(self):
@@ -142,7 +145,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10, help="that each guest works in a round")
     parser.add_argument("--kernel", default="6.1")
-    parser.add_argument("--qemu", default=harness.ARCHS["x86_64"].qemu[0], help="another QEMU")
+    parser.add_argument("--qemu", default=qemu_machine.ARCHS["x86_64"].qemu[0], help="another QEMU")
     parser.add_argument("--smp", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--work", nargs="*", default=["count", "sort"],
                         help="of tests/guests/workload.c")

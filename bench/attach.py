@@ -11,12 +11,14 @@ import subprocess
 import time
 
 import samplers
-
-harness = samplers.harness
+import linux_guest
+import qmp_client
+import testbed
+import vmscope_command
 
 
 def vmscope_stack(guest):
-    out = harness.vmscope("stack", "-p", guest.pid).out
+    out = vmscope_command.vmscope("stack", "-p", guest.pid).out
     if "+0x" not in out:
         raise RuntimeError(f"no symbolised stack: {out}")
 
@@ -35,7 +37,7 @@ def gdb_backtrace(guest, vmlinux, offset):
 
 def connect_only(guest):
     subprocess.run(["/bin/true"], check=True)
-    qmp = harness.Qmp.connect(guest.qmp_path)
+    qmp = qmp_client.Qmp.connect(guest.qmp_path)
     with samplers.gdb_stub(guest) as path:
         stub = samplers.Stub(path)
         stub.run()
@@ -62,14 +64,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=15)
     options = parser.parse_args()
-    for series in harness.SERIES:
-        guest = harness.LinuxGuest(series, smp=2, memory=4096)
+    for series in testbed.SERIES:
+        guest = linux_guest.LinuxGuest(series, smp=2, memory=4096)
         guest.start_workload("mix")
         ours, worst = median_ms(lambda: vmscope_stack(guest), options.times)
         limit, _ = median_ms(lambda: connect_only(guest), options.times)
         print(f"Linux {series}, 4 GiB: first symbolised stack after {ours:.0f} ms (median; worst "
               f"{worst:.0f}), {ours / limit:.1f} times connecting alone ({limit:.0f} ms)")
-        vmlinux = (harness.KERNELS / f"{series}-dbg" / "usr/lib/debug/boot" /
+        vmlinux = (testbed.KERNELS / f"{series}-dbg" / "usr/lib/debug/boot" /
                    f"vmlinux-{guest.release}")
         if vmlinux.exists():
             offset = kaslr_offset(guest)

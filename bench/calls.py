@@ -12,7 +12,10 @@ import statistics
 import tempfile
 import time
 
-from samplers import cpu_seconds, harness
+from samplers import cpu_seconds
+import linux_guest
+import qemu_machine
+import testbed
 
 MIB = 1 << 20
 
@@ -21,11 +24,11 @@ def boot(series, arch, smp, launcher):
     """Seconds until READY, and of the vCPUs' threads until then; QEMU and what launched it have
     ended when this returns."""
     began = time.monotonic()
-    guest = harness.LinuxGuest(series, arch=arch, smp=smp, boot=True, launcher=launcher)
+    guest = linux_guest.LinuxGuest(series, arch=arch, smp=smp, boot=True, launcher=launcher)
     seconds = time.monotonic() - began
     cpu = cpu_seconds(guest)
     guest.qmp.command("quit")
-    guest.process.wait(harness.BOOT_SECONDS)
+    guest.process.wait(testbed.BOOT_SECONDS)
     guest.stop()
     return seconds, cpu
 
@@ -41,19 +44,19 @@ def records_of(directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--series", default="6.1", choices=harness.SERIES)
-    parser.add_argument("--arch", default="x86_64", choices=harness.ARCHS)
+    parser.add_argument("--series", default="6.1", choices=testbed.SERIES)
+    parser.add_argument("--arch", default="x86_64", choices=qemu_machine.ARCHS)
     parser.add_argument("--smp", type=int, default=1)
     parser.add_argument("--directory", default="/var/tmp", help="where the traces are written")
     options = parser.parse_args()
-    harness.build_guests()
+    testbed.build_guests()
     seconds = {}
     with tempfile.TemporaryDirectory(dir=options.directory) as parent:
         for number in range(options.rounds):
-            cases = {"without plugin": (), "agent, idle": (harness.VMSCOPE, "run", "--")}
+            cases = {"without plugin": (), "agent, idle": (testbed.VMSCOPE, "run", "--")}
             for by in ("vcpu", "task"):
                 path = pathlib.Path(parent) / f"{by}-{number}"
-                cases[f"all calls, by {by}"] = (harness.VMSCOPE, "run", "--calls", path, "--by",
+                cases[f"all calls, by {by}"] = (testbed.VMSCOPE, "run", "--calls", path, "--by",
                                                 by, "--")
             for kept in pathlib.Path(parent).iterdir():
                 shutil.rmtree(kept)

@@ -16,7 +16,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
-import harness  # noqa: E402
+import linux_guest  # noqa: E402
+import testbed  # noqa: E402
 
 import samplers  # noqa: E402
 
@@ -56,7 +57,8 @@ def longest_stop(guest):
 
 def dump_by_vmscope(guest, path, options):
     """Seconds of the longest stop and of the whole command, its file on the disk; its peak RSS."""
-    command = [str(harness.VMSCOPE), "core", "-q", "--allow-stop", "-p", str(guest.pid), "-o", str(path), *options]
+    command = [str(testbed.VMSCOPE), "core", "-q", "--allow-stop", "-p", str(guest.pid),
+               "-o", str(path), *options]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -135,7 +137,7 @@ def main():
     parser.add_argument("--directory", type=pathlib.Path, action="append",
                         help="where to dump to; may be repeated (default /dev/shm and /var/tmp)")
     options = parser.parse_args()
-    guest = harness.LinuxGuest("6.1", smp=2, memory=options.memory)
+    guest = linux_guest.LinuxGuest("6.1", smp=2, memory=options.memory)
     fill(guest, options.filled)
     for directory in options.directory or [pathlib.Path("/dev/shm"), pathlib.Path("/var/tmp")]:
         print(f"{options.memory} MiB guest, {options.filled} MiB filled, into {directory}")

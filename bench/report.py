@@ -15,16 +15,17 @@ import tempfile
 import time
 import pathlib
 
-import samplers
+import samplers  # noqa: F401: finds the tests' modules
+import linux_guest
+import testbed
 
-harness = samplers.harness
 HERTZ = 499
 
 
 def end_of_run_ms(guest, seconds, directory):
     outputs = [word for name in ("report.txt", "report.folded", "report.svg")
                for word in ("-o", str(directory / name))]
-    process = subprocess.Popen([harness.VMSCOPE, "sample", "--allow-stop", "-p", str(guest.pid), "-q",
+    process = subprocess.Popen([testbed.VMSCOPE, "sample", "--allow-stop", "-p", str(guest.pid), "-q",
                                 "-F", str(HERTZ), *outputs])
     time.sleep(seconds)
     began = time.monotonic()
@@ -43,7 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
-    guest = harness.LinuxGuest("6.1", smp=2, memory=1024)
+    guest = linux_guest.LinuxGuest("6.1", smp=2, memory=1024)
     guest.start_workload("mix")
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)

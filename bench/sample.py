@@ -11,6 +11,7 @@ import statistics
 import time
 
 import samplers
+import linux_guest
 
 SAMPLERS = {"vmscope": samplers.vmscope, "gdb script": samplers.gdb_script,
             "bare stop/cont": samplers.bare_stops}
@@ -35,7 +36,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     options = parser.parse_args()
-    guest = samplers.harness.LinuxGuest("6.1", smp=2, memory=1024)
+    guest = linux_guest.LinuxGuest("6.1", smp=2, memory=1024)
     guest.start_workload("count")
     cases = [(name, hertz) for hertz in (99, 499) for name in SAMPLERS]
     slowdowns = {case: [] for case in cases}

@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
-import harness  # noqa: E402
+import testbed  # noqa: E402
 
 
 def cpu_seconds(guest):
@@ -65,8 +65,8 @@ def nothing(_guest, _hertz):
 @contextlib.contextmanager
 def vmscope(guest, hertz):
     """vmscope sample, writing its report to a file."""
-    with subprocess.Popen([harness.VMSCOPE, "sample", "--allow-stop", "-p", str(guest.pid), "-F", str(hertz), "-q",
-                           "-o", guest.directory / "report"]) as process:
+    with subprocess.Popen([testbed.VMSCOPE, "sample", "--allow-stop", "-p", str(guest.pid), "-F",
+                           str(hertz), "-q", "-o", guest.directory / "report"]) as process:
         try:
             yield
         finally:

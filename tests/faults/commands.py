@@ -4,7 +4,8 @@ import collections
 import functools
 
 import guest
-import harness
+import testbed
+import vmscope_command
 
 # `makes`: the file that it writes, complete or not at all. `seconds`: about as long as it takes;
 # moments at which something happens are spread over that time. `status`: its own where nothing
@@ -40,7 +41,7 @@ COMMANDS = {command.name: command for command in (
 @functools.cache
 def has_option(word, option):
     """True if that command of the vmscope that is tested knows the option."""
-    return option in harness.vmscope(word, "--help-all").out
+    return option in vmscope_command.vmscope(word, "--help-all").out
 
 
 def argv(command, machine, out):
@@ -48,7 +49,7 @@ def argv(command, machine, out):
     words = [word.format(out=out) for word in command.words]
     if machine.engine != "agent" and has_option(words[0], "--allow-stop"):
         words.append("--allow-stop")  # we are another client of its QEMU, and watch it
-    return [str(word) for word in (harness.VMSCOPE, *words, *machine.target)]
+    return [str(word) for word in (testbed.VMSCOPE, *words, *machine.target)]
 
 
 def of_engine(engine):

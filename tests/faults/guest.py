@@ -10,8 +10,10 @@ import subprocess
 import tempfile
 
 import agent_client
-import harness
-from harness import path_of
+import linux_guest
+import qemu_machine
+import testbed
+from testbed import path_of
 
 MEMORY = 64 << 20
 RANDOM = 16 << 20  # bytes at the end that do not compress: what copies them is busy for a while
@@ -111,7 +113,7 @@ class Watched:
         return kinds
 
 
-class Ticker(Watched, harness.Machine):
+class Ticker(Watched, qemu_machine.Machine):
     """tests/guests/ticker.c, whose vCPUs count their timers' interrupts.
 
     `paused`: it waits for its owner's cont. `incoming`: it waits for another one's state.
@@ -119,10 +121,10 @@ class Ticker(Watched, harness.Machine):
     """
 
     def __init__(self, engine, paused=False, incoming=None, disk=None):
-        harness.build_guests()
+        testbed.build_guests()
         words = self._prepare(engine)
         self.disk = disk or self._make_disk()
-        words += ["-kernel", harness.GUESTS / "ticker.elf",
+        words += ["-kernel", testbed.GUESTS / "ticker.elf",
                   "-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on",
                   "-machine", "pc,memory-backend=mem",
                   "-blockdev", f"driver=qcow2,node-name={DISK},file.driver=file,"
@@ -162,7 +164,7 @@ class Ticker(Watched, harness.Machine):
         self.qmp.command("system_powerdown")
 
 
-class LinuxTicker(Watched, harness.LinuxGuest):
+class LinuxTicker(Watched, linux_guest.LinuxGuest):
     """Debian's kernel: its jiffies tell whether it runs."""
 
     def __init__(self, engine):

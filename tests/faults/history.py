@@ -85,6 +85,29 @@ def last_stop_met_ours(steps):
     return ('"query-status"' in before[-1][1] and ADDS_STUB in after[0][1]) or STOP in after[0][1]
 
 
+LATE_SECONDS = 0.1  # a vmscope that is later than this has not just waited for its processor
+
+
+def last_stop_followed_ours(steps):
+    """True where the stub stopped the machine for vmscope, the owner resumed it and did the last
+    `stop`, all before vmscope sent anything more: it may have read of all three at once, and the
+    stub's answers have no order among QMP's events (docs/safety.md)."""
+    begins = find_owners_stops(steps)
+    if not begins:
+        return False
+    resumed = False
+    for step in reversed(steps[:begins[-1]]):
+        if step.event == "handle_qmp_command" and NUMBERED in step.text or \
+                steps[begins[-1]].time - step.time > LATE_SECONDS:
+            return False
+        if step.event == "runstate_set":
+            old, new = RUNSTATE.search(step.text).groups()
+            resumed = resumed or new == "running"
+            if resumed and (old, new) == ("running", "paused"):
+                return True
+    return False
+
+
 def reset_met_the_connection(steps):
     """True where the last reset came after a bare stub had stopped the machine for its client, and
     before that could ask for the state: then it looks as one that was never started."""

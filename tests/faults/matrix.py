@@ -21,7 +21,8 @@ sys.path[:0] = [str(DIRECTORY), str(DIRECTORY.parent / "integration")]
 
 import faults  # noqa: E402
 import guest  # noqa: E402
-import harness  # noqa: E402
+import qemu_machine  # noqa: E402
+import testbed  # noqa: E402
 import on_agent  # noqa: E402, F401
 import on_owner  # noqa: E402, F401
 import on_qemu  # noqa: E402, F401
@@ -132,7 +133,7 @@ def work(options, tasks, results):
         raise
     finally:
         player.close()
-        harness.Machine.stop_all()
+        qemu_machine.Machine.stop_all()
         results.put(None)
 
 
@@ -219,7 +220,7 @@ def main():
     if not tasks:
         print("matrix: no such cell; --list and --long --list show the faults", file=sys.stderr)
         return 2
-    harness.build_guests()
+    testbed.build_guests()
     guest.disk_template()
     began = time.time()
     collector = Collector(options)

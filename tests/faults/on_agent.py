@@ -7,7 +7,7 @@ import sys
 
 import commands
 from faults import fault
-from harness import VMSCOPE
+from testbed import VMSCOPE
 from oracle import must_tick
 from rounds import Wrong
 

@@ -2,7 +2,7 @@
 """Migrations, snapshots, mirrors and sleep: QEMU's own work on the machine's state."""
 from faults import QMP, Skipped, fault
 from guest import DISK, make_empty_disk
-from harness import wait_for
+from testbed import wait_for
 from on_vmscope import kill
 from oracle import must_tick
 from rounds import Wrong

@@ -11,7 +11,7 @@ import struct
 import time
 
 import history
-from harness import vmscope
+from vmscope_command import vmscope
 from rounds import Wrong
 
 # Generous: what is to come back after a fault has done so by then.

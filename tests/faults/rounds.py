@@ -15,7 +15,7 @@ import uuid
 import commands
 import guest
 import history
-from harness import wait_for
+from testbed import wait_for
 
 MARK = "VMSCOPE_FAULTS_ROUND"  # a variable by which all processes of a round are known
 HOLD_SECONDS = 10  # how long to wait for a command to hold the machine, where that moment is wanted

@@ -9,7 +9,7 @@ import sys
 
 import commands
 import faults
-import harness
+import testbed
 
 
 class Cell:
@@ -98,10 +98,10 @@ def as_page(results, began):
     date = datetime.datetime.fromtimestamp(began).strftime("%Y-%m-%d %H:%M")
     head, *body = rows(results)
     total = cells(results)[None, None]
-    commit = version_of("git", "-C", str(harness.ROOT), "rev-parse", "--short", "HEAD")
+    commit = version_of("git", "-C", str(testbed.ROOT), "rev-parse", "--short", "HEAD")
     lines = [
         "# The fault matrix: last result", "",
-        f"{date}, commit {commit}, {version_of(str(harness.VMSCOPE), '--version')}, "
+        f"{date}, commit {commit}, {version_of(str(testbed.VMSCOPE), '--version')}, "
         f"{version_of('qemu-system-x86_64', '--version')}, Linux {platform.release()}, "
         f"{os.cpu_count()} processors.", "",
         f"    tests/faults/matrix.py {words_of_run()}", "",

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-from harness import Qmp  # noqa: E402
+from qmp_client import Qmp  # noqa: E402
 
 
 def stop(qmp):

@@ -24,7 +24,10 @@ import subprocess
 import sys
 import time
 
-from stacks import debug_vmlinux, harness, is_equal, names_by_address, vmscope_stacks
+from stacks import debug_vmlinux, is_equal, names_by_address, vmscope_stacks
+import linux_guest
+import testbed
+import vmscope_command
 
 HERE = pathlib.Path(__file__).resolve().parent
 WANTED_PERCENT = 95
@@ -86,7 +89,7 @@ def paused(guest, gdb, with_core):
     ours = vmscope_stacks(*guest.target)
     same = True
     if with_core:
-        harness.vmscope("core", *guest.target, "-o", core)
+        vmscope_command.vmscope("core", *guest.target, "-o", core)
         same = (gdb_stacks(gdb, "core", core, file) == theirs and
                 vmscope_stacks("-c", core) == ours)
         core.unlink()
@@ -115,13 +118,13 @@ def show(ours, theirs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("series", choices=harness.SERIES)
+    parser.add_argument("series", choices=testbed.SERIES)
     parser.add_argument("--stacks", type=int, default=300, help="kernel stacks to compare")
     parser.add_argument("--cores", type=int, default=10, help="core files to write and read")
     parser.add_argument("--show", type=int, default=5, help="differences to print in full")
     options = parser.parse_args()
 
-    guest = harness.LinuxGuest(options.series)
+    guest = linux_guest.LinuxGuest(options.series)
     vmlinux = debug_vmlinux(options.series)
     gdb = Gdb(vmlinux, kaslr_offset(guest, vmlinux))
     names = names_by_address(guest)

@@ -27,11 +27,13 @@ import sys
 import tempfile
 import unittest
 
-from stacks import debug_vmlinux, harness, is_equal, names_by_address, vmscope_stacks
+from stacks import debug_vmlinux, is_equal, names_by_address, vmscope_stacks
+import linux_guest
+import testbed
 from test_core_tools import Machine
 from test_vmcore import Vmcore
 
-from harness import vmscope
+from vmscope_command import vmscope
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNEL = 1 << 63
@@ -48,7 +50,7 @@ OF_QEMU = "QEMU's"
 def run(*command, **options):
     return subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          check=True, timeout=harness.BOOT_SECONDS, **options).stdout
+                          check=True, timeout=testbed.BOOT_SECONDS, **options).stdout
 
 
 def crash(series, core, *commands):
@@ -89,7 +91,7 @@ class Moment:
     """A guest that was paused: files of that moment, and what is known about it otherwise."""
 
     def __init__(self, series, directory):
-        guest = harness.LinuxGuest(series)
+        guest = linux_guest.LinuxGuest(series)
         try:
             self.names = names_by_address(guest)
             self.in_modules = {symbol.va for symbol in guest.kallsyms() if symbol.module}

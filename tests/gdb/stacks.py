@@ -6,13 +6,14 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-import harness  # noqa: E402
+import testbed  # noqa: E402
+import vmscope_command  # noqa: E402
 
 
 def debug_vmlinux(series):
     """The kernel's file with debug symbols, of scripts/setup --debug-symbols."""
-    release = (harness.KERNELS / series / "release").read_text().strip()
-    return harness.KERNELS / f"{series}-dbg" / "usr/lib/debug/boot" / f"vmlinux-{release}"
+    release = (testbed.KERNELS / series / "release").read_text().strip()
+    return testbed.KERNELS / f"{series}-dbg" / "usr/lib/debug/boot" / f"vmlinux-{release}"
 
 
 def names_by_address(guest):
@@ -25,7 +26,7 @@ def names_by_address(guest):
 def vmscope_stacks(*arguments, by="vcpu"):
     """By vCPU, or another column: (address, symbol, offset) of the kernel frames."""
     stacks = collections.defaultdict(list)
-    for row in json.loads(harness.vmscope("stack", *arguments, "--json").out):
+    for row in json.loads(vmscope_command.vmscope("stack", *arguments, "--json").out):
         if row["mode"] == "kernel":
             stacks[row[by]].append((int(row["address"], 16), row["symbol"], row["offset"]))
     return stacks

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import time
 
-import harness
+import testbed
 
 from agent_protocol import (  # noqa: F401
     ABSENT, CALLS_START, CALLS_STOP, ERROR, FEATURES, GREETING, HALTED, HELLO, HOLD, MAGIC,
@@ -47,7 +47,7 @@ def api_of(qemu):
 
 
 def plugin_of(api):
-    return harness.BUILD / "agent" / f"libvmscope-agent-api{api}.so"
+    return testbed.BUILD / "agent" / f"libvmscope-agent-api{api}.so"
 
 
 def options(path, api=4, internals=True):
@@ -62,7 +62,7 @@ class Agent:
     def __init__(self, path, greet=True, features=FEATURES):
         self._features = features
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(harness.ANSWER_SECONDS)
+        self.socket.settimeout(testbed.ANSWER_SECONDS)
         self.socket.connect(str(path))
         self.memory = None
         if greet:
@@ -145,8 +145,8 @@ class Agent:
     def hold_briefly(self, vcpu):
         """Holds the vCPU until it goes on by itself. Returns its registers."""
         number = self.ask(vcpu, flags=0)
-        harness.wait_for(lambda: self.word(vcpu, HELD) == number, f"vCPU {vcpu} to come")
-        harness.wait_for(lambda: not self.wanted(vcpu), f"vCPU {vcpu} to go on")
+        testbed.wait_for(lambda: self.word(vcpu, HELD) == number, f"vCPU {vcpu} to come")
+        testbed.wait_for(lambda: not self.wanted(vcpu), f"vCPU {vcpu} to go on")
         return self.registers(vcpu)
 
     def pin(self, vcpu):
@@ -197,8 +197,8 @@ class Agent:
             while self.wanted(vcpu) and not self.has(vcpu) and time.monotonic() < deadline:
                 time.sleep(0)
             return self.has(vcpu)
-        deadline = time.monotonic() + harness.ANSWER_SECONDS
-        harness.wait_for(held, f"vCPU {vcpu} to be held")
+        deadline = time.monotonic() + testbed.ANSWER_SECONDS
+        testbed.wait_for(held, f"vCPU {vcpu} to be held")
         return self.registers(vcpu)
 
     def release(self, vcpu):

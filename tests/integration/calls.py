@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 
-import harness
+import qemu_machine
+import testbed
 import uftrace_data
 
 PROGRAMS = ("calls", "calls-fp")  # that count themselves, in Linux guests
@@ -24,14 +25,14 @@ def directory(test):
 
 
 def launcher(path, *options):
-    """The words that start a guest of harness with all its calls traced."""
-    return (harness.VMSCOPE, "run", "--calls", path, *options, "--")
+    """The words that start a guest with all its calls traced."""
+    return (testbed.VMSCOPE, "run", "--calls", path, *options, "--")
 
 
 def symbols(arch="x86_64"):
     """The options that tell vmscope where these programs have symbols."""
     return [word for program in PROGRAMS
-            for word in ("--symbols", harness.ARCHS[arch].programs / program)]
+            for word in ("--symbols", qemu_machine.ARCHS[arch].programs / program)]
 
 
 def counts(text):
@@ -44,7 +45,7 @@ def counts(text):
 
 def functions_of(program, arch="x86_64"):
     """{name: address} of a program's functions."""
-    listing = subprocess.run([harness.ARCHS[arch].nm, program], check=True, text=True,
+    listing = subprocess.run([qemu_machine.ARCHS[arch].nm, program], check=True, text=True,
                              stdout=subprocess.PIPE).stdout
     return {name: int(va, 16)
             for va, name in re.findall(r"^([0-9a-f]+) [tTwW] (\S+)$", listing, re.MULTILINE)}
@@ -56,12 +57,12 @@ class Tracer:
     def __init__(self, guest, path, *options):
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            [str(harness.VMSCOPE), "calls", "-v", "-p", str(guest.pid), "-o", str(path),
+            [str(testbed.VMSCOPE), "calls", "-v", "-p", str(guest.pid), "-o", str(path),
              *map(str, options)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.errors)
         try:
-            harness.wait_for(lambda: self.process.poll() is not None or BEGUN in self.said(),
-                             "the trace to begin", harness.BOOT_SECONDS)
+            testbed.wait_for(lambda: self.process.poll() is not None or BEGUN in self.said(),
+                             "the trace to begin", testbed.BOOT_SECONDS)
             if self.process.poll() is not None:
                 raise RuntimeError(f"vmscope calls did not begin: {self.said()}")
         except BaseException:
@@ -80,7 +81,7 @@ class Tracer:
 
     def wait(self, expected=0):
         """Until it ends by itself, with this status; what it said."""
-        status = self.process.wait(harness.BOOT_SECONDS)
+        status = self.process.wait(testbed.BOOT_SECONDS)
         said = self.said()
         self.errors.close()
         if status != expected:
@@ -122,7 +123,7 @@ def uftrace(command, path, *options):
     run = subprocess.run(["uftrace", command, "-d", str(path), "--no-pager", "--color=no",
                           *map(str, options)], stdin=subprocess.DEVNULL, text=True,
                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         timeout=harness.BOOT_SECONDS)
+                         timeout=testbed.BOOT_SECONDS)
     if run.returncode or "WARN" in run.stderr:
         raise RuntimeError(f"uftrace {command}: status {run.returncode}: {run.stderr}")
     return run.stdout

@@ -8,7 +8,8 @@ import random
 import re
 import unittest
 
-import harness
+import linux_guest
+import vmscope_command
 import test_guest
 import test_modules
 import test_stacks
@@ -20,7 +21,7 @@ _guests = {}
 
 def shared(series, processor):
     if series not in _guests:
-        _guests[series] = harness.LinuxGuest(series, arch="aarch64", **processor)
+        _guests[series] = linux_guest.LinuxGuest(series, arch="aarch64", **processor)
         unittest.addModuleCleanup(lambda: _guests.pop(series).stop())
     return _guests[series]
 
@@ -126,7 +127,7 @@ class Asked:
         cls.guest = cls.start_guest()
 
     def ask(self, *arguments):
-        return json.loads(harness.vmscope(*arguments, *self.guest.target, "--json").out)
+        return json.loads(vmscope_command.vmscope(*arguments, *self.guest.target, "--json").out)
 
 
 class Commands(Asked, New, unittest.TestCase):
@@ -148,16 +149,16 @@ class Commands(Asked, New, unittest.TestCase):
 
     def test_code(self):
         """A function that is known to have two instructions, and a text."""
-        text = harness.vmscope("disas", *self.guest.target, "cpu_do_idle").out
+        text = vmscope_command.vmscope("disas", *self.guest.target, "cpu_do_idle").out
         self.assertIn("wfi", text)
         self.assertIn("ret", text)
         self.assertIn("|Linux version 6.|",
-                      harness.vmscope("mem", *self.guest.target, "linux_banner", "16").out)
+                      vmscope_command.vmscope("mem", *self.guest.target, "linux_banner", "16").out)
 
     def test_work_is_seen(self):
         """The kernel functions that the workload must reach, and its own in their order."""
         self.guest.start_workload("mix")
-        out = harness.vmscope("sample", *self.guest.target, "-t", "5", "-F", "99", "--format",
+        out = vmscope_command.vmscope("sample", *self.guest.target, "-t", "5", "-F", "99", "--format",
                               "folded", "--symbols", self.guest.arch.programs / "workload").out
         self.guest.stop_workload()
         functions = set()

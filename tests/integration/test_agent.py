@@ -21,7 +21,10 @@ import unittest
 
 import agent_client
 import agent_protocol
-import harness
+import linux_guest
+import qemu_machine
+import testbed
+import vmscope_command
 from agent_client import ABSENT, HALTED, RUNNING, Agent, AgentError
 
 # On each its own: where one vCPU stands still, the kernel gives none of its work to the other.
@@ -38,7 +41,7 @@ class Case(unittest.TestCase):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-agent-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.path = cls.directory / "agent"
-        qemu = cls.qemu or harness.ARCHS[cls.arch].qemu
+        qemu = cls.qemu or qemu_machine.ARCHS[cls.arch].qemu
         cls.plugin = agent_client.options(cls.path, agent_client.api_of(qemu[0]), cls.internals)
 
     def agent(self, **options):
@@ -55,7 +58,7 @@ class Guest(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.guest = harness.LinuxGuest(cls.series, arch=cls.arch, beside=cls.plugin, **cls.options)
+        cls.guest = linux_guest.LinuxGuest(cls.series, arch=cls.arch, beside=cls.plugin, **cls.options)
         cls.addClassCleanup(cls.guest.stop)
 
     def busy(self):
@@ -78,7 +81,7 @@ class Guest(Case):
     def work_until(self, thread, ns):
         """Waits until a thread has run for so long."""
         end = self.cpu_ns(thread) + ns
-        harness.wait_for(lambda: self.cpu_ns(thread) >= end, "a vCPU to work")
+        testbed.wait_for(lambda: self.cpu_ns(thread) >= end, "a vCPU to work")
 
 
 class Holding:
@@ -93,8 +96,9 @@ class Holding:
         self.assertGreaterEqual(agent.memory_size,
                                 agent_client.SLOTS + 2 * agent_client.SLOT)
 
-    def looks(self, features):
-        """How often the agent asks a client of these features to look, until calls are recorded."""
+    def looks(self, features, until):
+        """How often the agent asks a client of these features to look, until a condition on the
+        looks and the bytes recorded holds."""
         agent = self.agent(features=features)
         memory, woken = agent.trace()
         os.close(woken)
@@ -102,7 +106,7 @@ class Holding:
             os.close(memory)
             looks = lambda: struct.unpack_from("=I", shared, agent_client.LOOKS)[0]
             head = lambda: struct.unpack_from("=Q", shared, agent_client.RING_HEADS)[0]
-            harness.wait_for(lambda: looks() or head() > 4096, "vCPU 0 to call functions")
+            testbed.wait_for(lambda: until(looks(), head()), "vCPU 0 to call functions")
             agent.end_trace()
             return looks()
 
@@ -110,8 +114,10 @@ class Holding:
         """Only a client that says so is asked for looks."""
         self.busy()
         can_all = agent_protocol.FEATURES
-        self.assertGreater(self.looks(can_all), 0)
-        self.assertEqual(self.looks(can_all & ~agent_protocol.CAN_LOOK), 0)
+        self.guest.run("while :; do true; busybox true; done >/dev/null 2>&1 &")  # new programs
+        self.assertGreater(self.looks(can_all, lambda looks, _: looks > 0), 0)
+        can_not = can_all & ~agent_protocol.CAN_LOOK
+        self.assertEqual(self.looks(can_not, lambda _, recorded: recorded > 4096), 0)
 
     def test_older_client(self):
         """A client from before there were features: it holds vCPUs, and is asked for nothing."""
@@ -201,20 +207,20 @@ class Holding:
 
         def hold():
             nonlocal inside
-            harness.wait_for(lambda: agent.state(0) == HALTED, "a vCPU to halt")
+            testbed.wait_for(lambda: agent.state(0) == HALTED, "a vCPU to halt")
             with agent.held(0) as registers:
                 pc = registers["rip" if self.arch == "x86_64" else "pc"]
                 inside += any(va <= pc < va + 128 for va in idle)
             return inside >= 5
-        harness.wait_for(hold, "holds of a halted vCPU")
+        testbed.wait_for(hold, "holds of a halted vCPU")
         self.goes_on()
 
     def test_halted_and_woken(self):
         """What is held while it halts is held on when it wakes up, and goes on when it is let go."""
         agent = self.agent()
-        harness.wait_for(lambda: agent.state(0) == HALTED, "a vCPU to halt")
+        testbed.wait_for(lambda: agent.state(0) == HALTED, "a vCPU to halt")
         agent.hold(0)
-        harness.wait_for(lambda: agent.state(0) == RUNNING, "the vCPU to wake up")
+        testbed.wait_for(lambda: agent.state(0) == RUNNING, "the vCPU to wake up")
         before = self.cpu_ns(agent.thread(0))
         time.sleep(0.3)
         self.assertTrue(agent.has(0))
@@ -237,11 +243,11 @@ class Holding:
         self.guest.qmp.command("stop")
         for vcpu in range(2):
             agent.ask(vcpu, flags=0)
-            harness.wait_for(lambda: agent.wanted(vcpu) == agent.word(vcpu, agent_client.HELD),
+            testbed.wait_for(lambda: agent.wanted(vcpu) == agent.word(vcpu, agent_client.HELD),
                              "a vCPU that waits to be held")
         agent.pin(1)
         self.guest.qmp.command("cont")
-        harness.wait_for(lambda: not agent.wanted(0), "the brief hold to end")
+        testbed.wait_for(lambda: not agent.wanted(0), "the brief hold to end")
         before = self.cpu_ns(agent.thread(1))
         self.work_until(agent.thread(0), 50_000_000)
         self.assertLess(self.cpu_ns(agent.thread(1)) - before, 20_000_000)
@@ -253,7 +259,7 @@ class Holding:
         """Where QEMU has the memory of a kernel's symbol, by its own account."""
         va = next(found.va for found in self.guest.kallsyms() if found.name == symbol)
         # vCPU 0 has to be in the kernel, as one that idles is most of the time.
-        pa = harness.wait_for(lambda: re.search(r"gpa: (0x[0-9a-f]+)",
+        pa = testbed.wait_for(lambda: re.search(r"gpa: (0x[0-9a-f]+)",
                                                 self.guest.qmp.hmp(f"gva2gpa {va:#x}")),
                               "the kernel's memory")[1]
         return int(re.search(r" is (0x[0-9a-f]+)", self.guest.qmp.hmp(f"gpa2hva {pa}"))[1], 16)
@@ -273,7 +279,7 @@ class Holding:
         if not self.internals:
             self.assertEqual(prefetch(), [None] * len(addresses))
             return
-        harness.wait_for(lambda: prefetch()[0], "a vCPU that comes by itself")
+        testbed.wait_for(lambda: prefetch()[0], "a vCPU that comes by itself")
         prefetched = prefetch()
         with open(f"/proc/{self.guest.pid}/mem", "rb") as memory:
             memory.seek(banner)
@@ -310,7 +316,7 @@ class Holding:
     def test_client_dies_and_leaves_its_socket_to_another(self):
         def hold(agent):
             if os.fork() == 0:
-                signal.alarm(harness.ANSWER_SECONDS)  # nobody else ends it
+                signal.alarm(testbed.ANSWER_SECONDS)  # nobody else ends it
                 null = os.open(os.devnull, os.O_RDWR)
                 for number in range(3):
                     os.dup2(null, number)
@@ -423,10 +429,10 @@ class Flags(X86):
     test_reset_while_held = None  # takes long
 
 
-@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+@unittest.skipUnless(testbed.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
 class New(X86):
     """A QEMU whose plugins read registers in callbacks of code alone."""
-    qemu = (str(harness.QEMU_NEW),)
+    qemu = (str(testbed.QEMU_NEW),)
     options = {"qemu": qemu}
     test_reset_while_held = None  # takes long
 
@@ -438,10 +444,10 @@ class New(X86):
             self.assertEqual(registers["lstar"] >> 48, 0xffff)
 
 
-@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+@unittest.skipUnless(testbed.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
 class NewFlags(Flags):
     """The same where it exports nothing."""
-    qemu = (str(harness.QEMU_NEW),)
+    qemu = (str(testbed.QEMU_NEW),)
     options = {"qemu": qemu}
 
 
@@ -467,7 +473,7 @@ class Loops(Case):
         """A machine that runs the code from its boot sector, at 0x7c00, in real mode."""
         image = self.directory / "boot"
         image.write_bytes(bytes.fromhex(code).ljust(510, b"\0") + b"\x55\xaa")
-        machine = harness.Machine("-drive", f"file={image},format=raw,if=ide",
+        machine = qemu_machine.Machine("-drive", f"file={image},format=raw,if=ide",
                                   *(self.plugin if plugin is None else plugin),
                                   *extra, memory=64, qemu=self.qemu, **options)
         self.addCleanup(machine.stop)
@@ -487,9 +493,9 @@ class Loops(Case):
                 machine = self.boot(code, smp=1, plugin=plugin)
                 with Agent(self.path) as agent:
                     for _ in range(3):
-                        harness.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
+                        testbed.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
                     machine.qmp.command("quit")
-                    machine.process.wait(harness.ANSWER_SECONDS)
+                    machine.process.wait(testbed.ANSWER_SECONDS)
 
     def test_each_is_held(self):
         self.check_each_is_held(self.plugin)
@@ -514,14 +520,14 @@ class Loops(Case):
                             plugin=plugin)
         use(machine)
         machine.qmp.command("quit")
-        machine.process.wait(harness.ANSWER_SECONDS)
+        machine.process.wait(testbed.ANSWER_SECONDS)
         return re.findall(r"OUT: \[size=(\d+)\]", log.read_text())
 
     def test_costs_nothing(self):
         """Loops are the same code as without a plugin, while a client is there, too."""
         def hold(machine):
             with Agent(self.path) as agent:
-                harness.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
+                testbed.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
         for name in ("backward jump", "backward jump over memory", "call and return"):
             plain = self.host_code(self.BOOTS[name], (), lambda _: None)
             self.assertGreaterEqual(len(plain), 1)
@@ -547,7 +553,7 @@ class Loops(Case):
                     os.close(fd)
                 time.sleep(0.05)
                 agent.end_trace()
-                harness.wait_for(lambda: agent.hold_briefly(0)["rip"] in (0x7c79, 0x3fffff),
+                testbed.wait_for(lambda: agent.hold_briefly(0)["rip"] in (0x7c79, 0x3fffff),
                                  "the loop")
         self.assertEqual(machine.qmp.status(), "running")
 
@@ -561,7 +567,7 @@ class Loops(Case):
                 os.eventfd_write(wake, 2**64 - 2)
             with mmap.mmap(memory, mmap.PAGESIZE) as shared:
                 header, lost = 64, 128  # of struct vms_calls_shared and vms_calls_ring
-                harness.wait_for(lambda: struct.unpack_from("=Q", shared, header + lost)[0],
+                testbed.wait_for(lambda: struct.unpack_from("=Q", shared, header + lost)[0],
                                  "calls that find no room")
             for _ in range(3):
                 other.hold_briefly(0)
@@ -572,15 +578,15 @@ class Loops(Case):
         """Held without a stop of the machine, and nothing is translated anew."""
         machine = self.boot("fa  eb fe", smp=1)
         flushes = self.flushes(machine)
-        self.assertRegex(harness.vmscope("regs", "--agent", self.path).out,
+        self.assertRegex(vmscope_command.vmscope("regs", "--agent", self.path).out,
                          r"(?m)^ +0 +rip +0x7c01$")
         self.assertEqual(self.flushes(machine), flushes)
         self.assertNotIn("STOP", machine.qmp.event_names())
 
 
-@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+@unittest.skipUnless(testbed.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
 class NewLoops(Loops):
-    qemu = (str(harness.QEMU_NEW),)
+    qemu = (str(testbed.QEMU_NEW),)
     # Nothing of QEMU's version.
     test_each_is_held_by_flags = test_client_that_will_not_wake_up = test_busy = None
 
@@ -589,7 +595,7 @@ class Threads(Case):
     """QEMU runs all vCPUs in one thread."""
 
     def machine(self, smp, *extra, **options):
-        machine = harness.LinuxGuest(beside=self.plugin, extra=extra, smp=smp, **options)
+        machine = linux_guest.LinuxGuest(beside=self.plugin, extra=extra, smp=smp, **options)
         self.addCleanup(machine.stop)
         return machine
 
@@ -623,7 +629,7 @@ class Plug(Case):
     """vCPUs come and go; QEMU gives their numbers again."""
 
     def test_plug_and_unplug(self):
-        guest = harness.LinuxGuest(beside=self.plugin, smp="2,maxcpus=4")
+        guest = linux_guest.LinuxGuest(beside=self.plugin, smp="2,maxcpus=4")
         self.addCleanup(guest.stop)
         agent = self.agent()
         self.assertEqual([agent.state(vcpu) for vcpu in (2, 3)], [ABSENT, ABSENT])
@@ -631,7 +637,7 @@ class Plug(Case):
                  if "qom-path" not in cpu][-1]  # the first: they are listed backwards
         for name in ("first", "second"):
             guest.qmp.command("device_add", driver=place["type"], id=name, **place["props"])
-            harness.wait_for(lambda: agent.state(2) != ABSENT, "the vCPU to be there")
+            testbed.wait_for(lambda: agent.state(2) != ABSENT, "the vCPU to be there")
             guest.run("until [ -d /sys/devices/system/cpu/cpu2 ]; do sleep 0.1; done; "
                       "echo 1 >/sys/devices/system/cpu/cpu2/online")
             guest.run("while :; do :; done >/dev/null 2>&1 & taskset -p 4 $!")
@@ -641,7 +647,7 @@ class Plug(Case):
             guest.qmp.command("device_del", id=name)
             agent.release(2)
             guest.wait_unplugged(2)
-            harness.wait_for(lambda: agent.state(2) == ABSENT, "the agent to hear of it")
+            testbed.wait_for(lambda: agent.state(2) == ABSENT, "the agent to hear of it")
             agent.ask(2)
             with agent.held(0):
                 self.assertFalse(agent.has(2))
@@ -653,7 +659,7 @@ class Socket(Case):
     """What comes through the socket, and how it is made."""
 
     def machine(self, *extra, plugin=None, **options):
-        machine = harness.Machine("-S", *(plugin or self.plugin), *extra, smp=1, memory=64,
+        machine = qemu_machine.Machine("-S", *(plugin or self.plugin), *extra, smp=1, memory=64,
                                   **options)
         self.addCleanup(machine.stop)
         return machine
@@ -710,7 +716,7 @@ class Socket(Case):
         machine = self.machine()
         agent = self.agent()
         machine.qmp.command("quit")
-        machine.process.wait(harness.ANSWER_SECONDS)
+        machine.process.wait(testbed.ANSWER_SECONDS)
         self.assertEqual(machine.process.returncode, 0)
         self.assertFalse(self.path.exists())
         with self.assertRaises(EOFError):
@@ -728,7 +734,7 @@ class Socket(Case):
             self.skipTest("there is no other emulator here")
         plugin = agent_client.options(self.path, agent_client.api_of(qemu))
         run = subprocess.run([qemu, "-S", "-display", "none", *plugin], text=True,
-                             stderr=subprocess.PIPE, timeout=harness.ANSWER_SECONDS)
+                             stderr=subprocess.PIPE, timeout=testbed.ANSWER_SECONDS)
         self.assertIn("i386 is not supported", run.stderr)
 
     def test_clients_beyond_the_fourth(self):
@@ -737,7 +743,7 @@ class Socket(Case):
         with self.assertRaisesRegex(AgentError, "4 clients use the agent already"):
             self.agent()
         agents[1].close()
-        harness.wait_for(self.agent_if_free, "the place of one that left")
+        testbed.wait_for(self.agent_if_free, "the place of one that left")
 
     def test_no_descriptor_for_a_client(self):
         """QEMU has as many open as it may: who comes waits, and costs nothing meanwhile."""
@@ -789,7 +795,7 @@ class Socket(Case):
         with Agent(self.path):
             pass
         descriptors = lambda: len(os.listdir(f"/proc/{machine.pid}/fd"))
-        harness.wait_for(lambda: self._gone(machine), "the client to be gone")
+        testbed.wait_for(lambda: self._gone(machine), "the client to be gone")
         before = descriptors()
         for _ in range(300):
             # Those before may not be gone yet.
@@ -797,11 +803,11 @@ class Socket(Case):
                     Agent(self.path, greet=chosen.random() < 0.5) as agent:
                 for _ in range(chosen.randrange(20)):
                     self._send_garbage(agent.socket, chosen)
-        agent = harness.wait_for(self.agent_if_free, "a place for a client")
+        agent = testbed.wait_for(self.agent_if_free, "a place for a client")
         with agent.held(0) as registers:
             self.assertIn("rip", registers)
         agent.close()
-        harness.wait_for(lambda: descriptors() <= before, "the descriptors to be closed")
+        testbed.wait_for(lambda: descriptors() <= before, "the descriptors to be closed")
         self.assertEqual(machine.qmp.status(), "prelaunch")
 
     @staticmethod

@@ -9,13 +9,17 @@ import tempfile
 import unittest
 
 import agent_client
-import harness
-from harness import vmscope
+import linux_guest
+import qemu_machine
+import testbed
+import vmscope_command
+from vmscope_command import vmscope
+import machine_tool
 import test_attach
 import test_sample
 from test_errors import Case as Errors
 from test_runs import Killed
-from test_sample import Report, folded
+from sample_report import Report, folded
 
 
 class WithAgent:
@@ -45,11 +49,11 @@ class WithAgent:
         return ("--qmp", self.qmp_path)
 
 
-class LinuxGuest(WithAgent, harness.LinuxGuest):
+class LinuxGuest(WithAgent, linux_guest.LinuxGuest):
     beside = "beside"
 
 
-class BareGuest(WithAgent, harness.BareGuest):
+class BareGuest(WithAgent, qemu_machine.BareGuest):
     pass
 
 
@@ -57,7 +61,7 @@ class PluggedMemory(test_attach.PluggedMemory):
     bare, linux = BareGuest, LinuxGuest
 
     def open(self, machine):
-        tool = test_attach.Tool("pid", machine.pid)
+        tool = machine_tool.Tool("pid", machine.pid)
         self.addCleanup(tool.end)
         self.assertIn("engine=agent", tool.do("facts"))
         return tool
@@ -250,7 +254,7 @@ class Runs(unittest.TestCase):
 
     def start(self, *arguments, vcpus=2):
         """A run that is sampling when this returns."""
-        process = harness.start_vmscope("sample", "-F", "499", *self.guest.target, *arguments)
+        process = vmscope_command.start_vmscope("sample", "-F", "499", *self.guest.target, *arguments)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
 
@@ -263,7 +267,7 @@ class Runs(unittest.TestCase):
             threads = [thread for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir()
                        if (thread / "comm").read_text() == "vms-sampler\n"]
             return len(threads) == vcpus and min(map(waits, threads)) > 100
-        harness.wait_for(samples, "a thread per vCPU to sample")
+        testbed.wait_for(samples, "a thread per vCPU to sample")
         return process
 
     def finish(self, process):

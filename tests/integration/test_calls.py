@@ -4,7 +4,9 @@ import re
 import unittest
 
 import calls
-import harness
+import linux_guest
+import qemu_machine
+import testbed
 import test_modules
 import uftrace_data
 
@@ -54,7 +56,7 @@ class Boot:
     @classmethod
     def setUpClass(cls):
         cls.path = calls.directory(cls)
-        guest = harness.LinuxGuest(cls.series, arch=cls.arch, boot=True,
+        guest = linux_guest.LinuxGuest(cls.series, arch=cls.arch, boot=True,
                                    launcher=calls.launcher(cls.path, "--by", "task",
                                                            *calls.symbols(cls.arch)))
         cls.addClassCleanup(guest.stop)
@@ -62,7 +64,7 @@ class Boot:
         cls.symbols = Symbols(guest)
         cls.modules = {symbol.name for symbol in guest.kallsyms() if symbol.module}
         guest.qmp.command("quit")
-        cls.status = guest.process.wait(harness.BOOT_SECONDS)
+        cls.status = guest.process.wait(testbed.BOOT_SECONDS)
         cls.log = guest.log()
         cls.trace = uftrace_data.Trace(cls.path)
         cls.errors = cls.trace.check()
@@ -134,7 +136,7 @@ class Boot:
         kernel = self.series if self.arch == "x86_64" else f"{self.series}-arm64"
         modules = {match[1] for maps in self.trace.maps.values() for mapping in maps
                    if (match := re.fullmatch(r"guest:/(\w+)\.init", mapping.image))}
-        names = test_modules.functions(kernel, harness.ARCHS[self.arch].nm, modules)
+        names = test_modules.functions(kernel, qemu_machine.ARCHS[self.arch].nm, modules)
         return {f"guest:/{module}.init": names[module] for module in modules}
 
     def test_kernel_names(self):

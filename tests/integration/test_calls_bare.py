@@ -5,7 +5,8 @@ import subprocess
 import unittest
 
 import calls
-import harness
+import qemu_machine
+import testbed
 import uftrace_data
 
 # The guest switches between three stacks, and a vCPU's file has one. A stack that is new lies on the
@@ -38,16 +39,16 @@ class Bare:
     @classmethod
     def setUpClass(cls):
         cls.path = calls.directory(cls)
-        harness.build_guests()
-        cls.elf = harness.ARCHS[cls.arch].programs / "calls-waits.elf"
-        guest = harness.BareGuest(
+        testbed.build_guests()
+        cls.elf = qemu_machine.ARCHS[cls.arch].programs / "calls-waits.elf"
+        guest = qemu_machine.BareGuest(
             "calls-waits", arch=cls.arch, qemu=cls.qemu, has_input=True,
             launcher=calls.launcher(cls.path, "--by", cls.by, "--symbols", cls.elf))
         cls.addClassCleanup(guest.stop)
         guest.send_byte()
         guest.wait_until(lambda: "AGAIN" in guest.serial(), "the second part")
         guest.send_byte()
-        cls.status = guest.process.wait(harness.BOOT_SECONDS)
+        cls.status = guest.process.wait(testbed.BOOT_SECONDS)
         cls.counted = calls.counts(guest.serial())
         cls.log = guest.log()
         cls.trace = uftrace_data.Trace(cls.path)
@@ -106,10 +107,10 @@ class Vcpu86(Bare, unittest.TestCase):
     arch = "x86_64"
 
 
-@unittest.skipUnless(harness.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
+@unittest.skipUnless(testbed.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
 class New86(Vcpu86):
     """In a QEMU of the other plugin interface."""
-    qemu = (harness.QEMU_NEW,)
+    qemu = (testbed.QEMU_NEW,)
 
 
 class Vcpu64(Bare, unittest.TestCase):
@@ -136,12 +137,12 @@ class Running:
 
     @classmethod
     def setUpClass(cls):
-        harness.build_guests()
+        testbed.build_guests()
 
     def test_part(self):
         path = calls.directory(self)
-        guest = harness.BareGuest("calls-waits", arch=self.arch, has_input=True,
-                                  launcher=(harness.VMSCOPE, "run", "--"))
+        guest = qemu_machine.BareGuest("calls-waits", arch=self.arch, has_input=True,
+                                  launcher=(testbed.VMSCOPE, "run", "--"))
         self.addCleanup(guest.stop)
         with calls.tracing(guest, path, "--symbols", guest.elf):
             guest.send_byte()
@@ -158,7 +159,7 @@ class Running:
         # 201 are open as the trace begins, 201 are called in it, and no more.
         self.assertIn(entries[functions["deep_wait"]], (201, 402))
         guest.send_byte()
-        guest.process.wait(harness.BOOT_SECONDS)
+        guest.process.wait(testbed.BOOT_SECONDS)
         self.assertIn("DONE", guest.serial())
 
 
@@ -177,12 +178,12 @@ class Instructions(unittest.TestCase):
         path = calls.directory(self)
         run = subprocess.run(
             [*map(str, calls.launcher(path, "--by", "vcpu", "--clock", "instructions",
-                                      "--symbols", program)), *harness.ARCHS[arch].qemu,
+                                      "--symbols", program)), *qemu_machine.ARCHS[arch].qemu,
              "-accel", "tcg", "-icount", "shift=3,sleep=off", "-cpu", "max", "-smp", "1",
              "-m", "64", "-nodefaults", "-no-user-config", "-display", "none", "-serial", "null",
              "-rtc", "clock=vm,base=2026-01-01", "-kernel", str(program)],
             stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=harness.BOOT_SECONDS)
+            timeout=testbed.BOOT_SECONDS)
         self.assertEqual(run.returncode, 0, run.stdout)
         trace = uftrace_data.Trace(path)
         self.assertEqual(trace.check(), [])
@@ -190,8 +191,8 @@ class Instructions(unittest.TestCase):
                 for time_ns, word in zip(stream.times, stream.words)]
 
     def check(self, arch):
-        harness.build_guests()
-        program = harness.ARCHS[arch].programs / "calls.elf"
+        testbed.build_guests()
+        program = qemu_machine.ARCHS[arch].programs / "calls.elf"
         first = self.records(arch, program)
         second = self.records(arch, program)
         self.assertGreater(len(first), 50000)

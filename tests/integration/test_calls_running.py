@@ -8,11 +8,13 @@ import time
 import unittest
 
 import calls
-import harness
+import linux_guest
+import testbed
+import vmscope_command
 import uftrace_data
 from test_calls import KERNEL, Symbols, wrong
 
-AGENT = (harness.VMSCOPE, "run", "--")
+AGENT = (testbed.VMSCOPE, "run", "--")
 INIT = {"init_module", "raid6_select_algo"}  # of raid6_pq, until it has returned
 WAIT = 5  # seconds for which something stands still
 
@@ -37,7 +39,7 @@ class Running:
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.LinuxGuest(cls.series, arch=cls.arch, launcher=AGENT)
+        cls.guest = linux_guest.LinuxGuest(cls.series, arch=cls.arch, launcher=AGENT)
         cls.addClassCleanup(cls.guest.stop)
         cls.symbols = Symbols(cls.guest)
         cls.prefix = {"x86_64": "__x64_sys_", "aarch64": "__arm64_sys_"}[cls.arch]
@@ -221,7 +223,7 @@ class Running61(Running, unittest.TestCase):
     # ---- faults ---------------------------------------------------------------
 
     def refused(self, word, *options):
-        run = harness.vmscope("calls", "-p", self.guest.pid, *options, check=False)
+        run = vmscope_command.vmscope("calls", "-p", self.guest.pid, *options, check=False)
         self.assertEqual(run.status, 1, run)
         self.assertIn(word, run.err)
         self.assertEqual(len(run.err.splitlines()), 1, run.err)
@@ -231,8 +233,8 @@ class Running61(Running, unittest.TestCase):
         path = calls.directory(self)
         self.guest.start_workload("mix")
         self.addCleanup(self.guest.stop_workload)
-        run = harness.vmscope("calls", "-p", self.guest.pid, "-o", path, "--max-size", "2M",
-                              "--json", timeout=harness.BOOT_SECONDS)
+        run = vmscope_command.vmscope("calls", "-p", self.guest.pid, "-o", path, "--max-size", "2M",
+                              "--json", timeout=testbed.BOOT_SECONDS)
         self.assertRegex(run.err, r"warning: the trace has reached 2 MiB .*--max-size")
         [told] = json.loads(run.out)
         self.assertEqual(told["end"], "full")
@@ -247,7 +249,7 @@ class Running61(Running, unittest.TestCase):
         for limit, expected in (("3G", r"ends at 3 GiB \(--max-size\), after some \d+ s"),
                                 ("none", "has no limit")):
             with calls.tracing(self.guest, calls.directory(self), "--max-size", limit) as tracer:
-                line = harness.wait_for(
+                line = testbed.wait_for(
                     lambda: [line for line in tracer.said().splitlines() if calls.COST in line],
                     "the cost to be told")
                 self.assertRegex(line[0], f"warning: {calls.COST} [0-9.]+ .iB.*{expected}")
@@ -262,7 +264,7 @@ class Running61(Running, unittest.TestCase):
         self.assertFalse(path.exists())
 
     def test_no_process(self):
-        run = harness.vmscope("calls", "-p", self.guest.pid, "-o", calls.directory(self),
+        run = vmscope_command.vmscope("calls", "-p", self.guest.pid, "-o", calls.directory(self),
                               "--time", "0.2", "--process", 4194304)
         self.assertIn("nothing was recorded: no process", run.err)
 
@@ -278,7 +280,7 @@ class Running61(Running, unittest.TestCase):
         path = calls.directory(self)
         with calls.tracing(self.guest, path, "--by", "task", *calls.symbols(self.arch)):
             self.refused("trace", "-o", calls.directory(self))
-            harness.vmscope("stack", "-p", self.guest.pid)
+            vmscope_command.vmscope("stack", "-p", self.guest.pid)
             counted = calls.counts(self.guest.run("calls && true"))[0]
         self.assertEqual(wrong(self.checked(path), "calls", counted), {})
 
@@ -345,7 +347,7 @@ class Ends(unittest.TestCase):
     """Guests that do not outlive their test, or not as they were."""
 
     def guest(self, **options):
-        guest = harness.LinuxGuest("6.1", launcher=AGENT, **options)
+        guest = linux_guest.LinuxGuest("6.1", launcher=AGENT, **options)
         self.addCleanup(guest.stop)
         return guest
 
@@ -366,12 +368,12 @@ class Ends(unittest.TestCase):
     def test_qemu_killed_by_run(self):
         """The same with `vmscope run --calls`, which ends as QEMU does."""
         path = calls.directory(self)
-        guest = harness.LinuxGuest("6.1", launcher=calls.launcher(path, "--by", "task",
+        guest = linux_guest.LinuxGuest("6.1", launcher=calls.launcher(path, "--by", "task",
                                                           *calls.symbols()))
         self.addCleanup(guest.stop)
         counted = calls.counts(guest.run("calls"))[0]
         os.kill(guest.pid, signal.SIGKILL)
-        self.assertEqual(guest.process.wait(harness.BOOT_SECONDS), 128 + signal.SIGKILL)
+        self.assertEqual(guest.process.wait(testbed.BOOT_SECONDS), 128 + signal.SIGKILL)
         trace = uftrace_data.Trace(path)
         self.assertEqual(trace.check(), [])
         self.assertEqual(wrong(trace, "calls", counted), {})
@@ -379,7 +381,7 @@ class Ends(unittest.TestCase):
     def test_run_killed(self):
         """`vmscope run --calls` killed: QEMU and the guest run on."""
         path = calls.directory(self)
-        guest = harness.LinuxGuest("6.1", launcher=calls.launcher(path, "--by", "task",
+        guest = linux_guest.LinuxGuest("6.1", launcher=calls.launcher(path, "--by", "task",
                                                           *calls.symbols()))
         self.addCleanup(guest.stop)
         guest.run("calls")

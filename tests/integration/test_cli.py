@@ -6,14 +6,17 @@ import re
 import subprocess
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import qemu_machine
+import testbed
+import vmscope_command
+from vmscope_command import vmscope
 
 
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest("6.1")
         cls.target = cls.guest.target
 
     def setUp(self):
@@ -39,7 +42,7 @@ class List(Case):
         self.assertIn(str(self.guest.pid), vmscope("list").out)
 
     def test_obstacle(self):
-        machine = harness.Machine("-S", smp=1, memory=64, qmp=False, name="closed")
+        machine = qemu_machine.Machine("-S", smp=1, memory=64, qmp=False, name="closed")
         self.addCleanup(machine.stop)
         rows = {row["pid"]: row for row in json.loads(vmscope("list", "--json").out)}
         self.assertEqual(rows[machine.pid]["name"], "closed")
@@ -51,21 +54,21 @@ class List(Case):
         directory = self.guest.directory
         script = f"""
             for name in hangs works; do
-                {harness.ARCHS["x86_64"].qemu[0]} -S -accel tcg -m 16 -nodefaults -display none \\
+                {qemu_machine.ARCHS["x86_64"].qemu[0]} -S -accel tcg -m 16 -nodefaults -display none \\
                     -name $name -qmp unix:{directory}/$name,server=on,wait=off >&2 &
                 test $name = works || hangs=$!
             done
             until test -S {directory}/hangs -a -S {directory}/works; do sleep 0.1; done
             sleep 0.5
             kill -STOP $hangs
-            {harness.VMSCOPE} list --guest --json --output {directory}/json
-            {harness.VMSCOPE} list --guest --output {directory}/text
+            {testbed.VMSCOPE} list --guest --json --output {directory}/json
+            {testbed.VMSCOPE} list --guest --output {directory}/text
             kill -KILL 0"""
         unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
         if subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL).returncode:
             self.skipTest("this user may not make a PID namespace")
         subprocess.run([*unshare, script], stderr=subprocess.DEVNULL, start_new_session=True,
-                       timeout=harness.ANSWER_SECONDS)
+                       timeout=testbed.ANSWER_SECONDS)
         rows = {row["name"]: row for row in json.loads((directory / "json").read_text())}
         self.assertEqual((rows["works"]["guest"], rows["works"]["obstacle"]), ("none detected", None))
         self.assertIsNone(rows["hangs"]["guest"])
@@ -253,7 +256,7 @@ class Stacks(Case):
         """It is that of its vCPU."""
         pid = self.guest.start_workload("deep")
         self.addCleanup(self.guest.stop_workload)
-        harness.wait_for(lambda: pid in {row["pid"] for row in self.json("info", "cpus")["cpus"]},
+        testbed.wait_for(lambda: pid in {row["pid"] for row in self.json("info", "cpus")["cpus"]},
                          "the thread to run")
         self.pause()
         running = {row["tid"]: row["vcpu"] for row in self.json("stack")}
@@ -303,11 +306,11 @@ class Log(Case):
 def complete(*words):
     """What bash offers for the last of these words."""
     script = f"""
-        source {harness.ROOT}/cli/completion/vmscope
+        source {testbed.ROOT}/cli/completion/vmscope
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
         _vmscope
         printf '%s\\n' "${{COMPREPLY[@]}}" """
-    path = f"{harness.VMSCOPE.parent}:{os.environ['PATH']}"
+    path = f"{testbed.VMSCOPE.parent}:{os.environ['PATH']}"
     return subprocess.run(["bash", "-c", script, "bash", *words], text=True, check=True,
                           stdout=subprocess.PIPE, env=os.environ | {"PATH": path}).stdout.split()
 
@@ -337,7 +340,7 @@ class Formats(unittest.TestCase):
         said = vmscope("sample", "--format", "no_format", "-p", "1", check=False)
         self.assertEqual(said.status, 2)
         names = re.split(", | or ", re.search(r": choose (.*) \(see", said.err).group(1))
-        sources = "".join(file.read_text() for file in (harness.ROOT / "src/export").glob("*.c"))
+        sources = "".join(file.read_text() for file in (testbed.ROOT / "src/export").glob("*.c"))
         written = re.findall(r'^const struct vms_exporter .*\n\t\.name = "(\w+)"', sources, re.MULTILINE)
         self.assertEqual(sorted(names), sorted(written))
 
@@ -347,7 +350,7 @@ class Formats(unittest.TestCase):
         self.assertEqual([name for name, _ in listed], names)
         self.assertEqual(complete("vmscope", "sample", "--format", ""), names)
 
-        page = (harness.BUILD / "docs/man/vmscope.1").read_text()
+        page = (testbed.BUILD / "docs/man/vmscope.1").read_text()
         self.assertIn(f".It Fl -format Ar {' | '.join(names)}\n", page)
         self.assertEqual(re.findall(r"^\.It Ar (\w+) Pq (\.\w+)$", page, re.MULTILINE), listed)
 
@@ -358,15 +361,15 @@ class BlockedLog(Case):
     def test_commands(self):
         for command in ("stack", "ps", "modules", "dmesg"):
             with self.subTest(command):
-                process = harness.start_vmscope(command, "-v", *self.target,
-                                                stderr=harness.full_pipe(self))
+                process = vmscope_command.start_vmscope(command, "-v", *self.target,
+                                                stderr=vmscope_command.full_pipe(self))
                 with process:
                     self.addCleanup(process.kill)
                     self.assertTrue(process.stdout.read(1), "the output, after all holds")
-                    harness.wait_for(lambda: self.guest.qmp.status() == "running",
+                    testbed.wait_for(lambda: self.guest.qmp.status() == "running",
                                      "the guest to run")
                     self.assertIsNone(process.poll())
-                    self.assertTrue(harness.is_blocked(process, "pipe"))
+                    self.assertTrue(vmscope_command.is_blocked(process, "pipe"))
                     process.kill()
 
 
@@ -416,8 +419,8 @@ class Paused(Case):
 class Launch(unittest.TestCase):
     def test_target_that_it_starts(self):
         """`-- qemu …` starts a machine, looks at it, and ends it."""
-        harness.build_guests()
-        elf = harness.GUESTS / "bare.elf"
+        testbed.build_guests()
+        elf = testbed.GUESTS / "bare.elf"
         for seconds in (0.5, 5, 50):  # a loaded machine may need longer to get past the firmware
             out = vmscope("sample", "-t", seconds, "--symbols", elf, "--", "qemu-system-x86_64",
                           "-accel", "tcg", "-m", "64", "-nodefaults", "-display", "none",
@@ -428,11 +431,11 @@ class Launch(unittest.TestCase):
 
     def test_run(self):
         """`run` becomes a QEMU that `list` finds reachable."""
-        harness.build_guests()
-        process = harness.start_vmscope(
+        testbed.build_guests()
+        process = vmscope_command.start_vmscope(
             "run", "--", "qemu-system-x86_64", "-accel", "tcg", "-m", "64", "-nodefaults",
             "-display", "none", "-serial", "null", "-name", "launched", "-kernel",
-            harness.GUESTS / "bare.elf")
+            testbed.GUESTS / "bare.elf")
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
 
@@ -440,8 +443,8 @@ class Launch(unittest.TestCase):
             found = [row for row in json.loads(vmscope("list", "--json").out)
                      if row["pid"] == process.pid]
             return found and found[0]["qmp"] and found[0]
-        self.assertIsNone(harness.wait_for(row, "the machine to be listed")["obstacle"])
-        harness.wait_for(lambda: vmscope("regs", "-p", process.pid, check=False).status == 0,
+        self.assertIsNone(testbed.wait_for(row, "the machine to be listed")["obstacle"])
+        testbed.wait_for(lambda: vmscope("regs", "-p", process.pid, check=False).status == 0,
                          "the machine to be reachable")
 
 

@@ -8,8 +8,9 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import qemu_machine
+import testbed
+from vmscope_command import vmscope
 
 # What tests/guests/bare.c does all of its time, but for a few instructions.
 STACKS = (["work", "major", "guest_main"], ["work", "helper", "minor", "guest_main"])
@@ -27,14 +28,14 @@ class BareCore(unittest.TestCase):
         """The functions of the vCPU's stack, up to the guest's own first one."""
         run = subprocess.run(["gdb", "-q", "-nx", "-batch", "-ex", "bt", str(elf), "-c", str(core)],
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                             timeout=harness.ANSWER_SECONDS, check=True)
+                             timeout=testbed.ANSWER_SECONDS, check=True)
         frames = [line for line in run.stdout.splitlines() if line.startswith("#")]
         # The first frame is shown twice: when the file is opened, and by bt.
         functions = [line.split(" (")[0].split()[-1] for line in frames[1:]]
         return functions[:functions.index("guest_main") + 1]
 
     def check(self, accel):
-        guest = harness.BareGuest(accel=accel)
+        guest = qemu_machine.BareGuest(accel=accel)
         self.addCleanup(guest.stop)
         with tempfile.TemporaryDirectory(prefix="vmscope-bare-") as directory:
             core = pathlib.Path(directory, "core")
@@ -52,7 +53,7 @@ class BareCore(unittest.TestCase):
     def test_tcg(self):
         self.check("tcg")
 
-    @unittest.skipUnless(harness.have_kvm(), "there is no /dev/kvm")
+    @unittest.skipUnless(testbed.have_kvm(), "there is no /dev/kvm")
     def test_kvm(self):
         self.check("kvm")
 

@@ -21,8 +21,10 @@ import termios
 import tty
 import unittest
 
-import harness
-from harness import ANSWER_SECONDS, VMSCOPE, is_blocked, vmscope, wait_for
+import qemu_machine
+import vmscope_command
+from testbed import ANSWER_SECONDS, VMSCOPE, wait_for
+from vmscope_command import is_blocked, vmscope
 
 MEMORY = 256 << 20
 RANDOM = 128 << 20  # bytes of it, behind what the guest itself uses
@@ -54,7 +56,7 @@ FROZEN = "percpu|freeze|jbd2|start_this_handle"
 
 def start_guest():
     """A bare guest in whose memory, a file without a name, there is something to compress."""
-    guest = harness.BareGuest("bare", memory=MEMORY >> 20, extra=(
+    guest = qemu_machine.BareGuest("bare", memory=MEMORY >> 20, extra=(
         "-machine", "memory-backend=mem", "-object",
         f"memory-backend-memfd,id=mem,size={MEMORY},share=on"))
     descriptors = pathlib.Path(f"/proc/{guest.pid}/fd").iterdir()
@@ -99,7 +101,7 @@ class Case(unittest.TestCase):
     def start(self, *options, **popen):
         """A dump that has begun: the guest is held, and memory is being copied."""
         self.assertEqual(self.guest.qmp.status(), "running")
-        process = harness.start_vmscope("core", "-o", self.path, *SLOW, *options,
+        process = vmscope_command.start_vmscope("core", "-o", self.path, *SLOW, *options,
                                         *self.guest.target, **popen)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -112,7 +114,7 @@ class Case(unittest.TestCase):
 
     def end(self, process):
         out, err = process.communicate(timeout=ANSWER_SECONDS)
-        return harness.Run(process.returncode, out, err)
+        return vmscope_command.Run(process.returncode, out, err)
 
 
 class Output(Case):
@@ -234,7 +236,7 @@ class FullDisk(Case):
                      *options, *map(str, self.guest.target)], text=True, stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE, timeout=ANSWER_SECONDS)
                 self.assertEqual(run.stdout, "", "nothing may be left")
-                self.check(harness.Run(run.returncode, run.stdout, run.stderr))
+                self.check(vmscope_command.Run(run.returncode, run.stdout, run.stderr))
 
 
 class Interrupted(Case):
@@ -302,7 +304,7 @@ class Interrupted(Case):
         self.addCleanup(self.guest.qmp.command, "cont")
         self.dump(check=True)
         self.assertEqual(self.guest.qmp.status(), "paused")
-        with harness.start_vmscope("core", "--force", "-o", self.path, *SLOW,
+        with vmscope_command.start_vmscope("core", "--force", "-o", self.path, *SLOW,
                                    *self.guest.target) as process:
             process.send_signal(signal.SIGTERM)  # before or after it has begun
         self.assertEqual(self.guest.qmp.status(), "paused")
@@ -342,7 +344,7 @@ class BlockedTerminal(Case):
                 self.assertEqual(self.left(), [])
 
     def test_verbose(self):
-        process = self.start("-v", stderr=harness.full_pipe(self))
+        process = self.start("-v", stderr=vmscope_command.full_pipe(self))
         self.assert_runs()
         wait_for(self.path.exists, "the core file")
         self.assertIsNone(process.poll())
@@ -423,7 +425,7 @@ class HungDisk(Case):
         """What the disk does not take goes to memory, and to the disk when it can."""
         for options in ((), ("--compress", "zlib", "--compress-held")):
             with self.subTest(options):
-                process = harness.start_vmscope("core", "-o", self.path, "--hold-limit", "1000",
+                process = vmscope_command.start_vmscope("core", "-o", self.path, "--hold-limit", "1000",
                                                 *options, *self.guest.target)
                 self.addCleanup(process.communicate)
                 self.addCleanup(process.kill)

@@ -10,17 +10,18 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import testbed
+from vmscope_command import vmscope
 
-TOOL = harness.BUILD / "tests" / "tools" / "machine-tool"
+TOOL = testbed.BUILD / "tests" / "tools" / "machine-tool"
 PAGE = 4096
 
 
 class Makedumpfile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.shared_guest()
+        cls.guest = linux_guest.shared_guest()
         directory = tempfile.TemporaryDirectory(prefix="vmscope-kdump-")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
@@ -41,10 +42,10 @@ class Makedumpfile(unittest.TestCase):
         if "-F" in options:
             with open(path, "wb") as out:
                 subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=True,
-                               timeout=harness.ANSWER_SECONDS)
+                               timeout=testbed.ANSWER_SECONDS)
         else:
             subprocess.run([*command, path], stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL, check=True, timeout=harness.ANSWER_SECONDS)
+                           stderr=subprocess.DEVNULL, check=True, timeout=testbed.ANSWER_SECONDS)
         info = json.loads(vmscope("core", "info", path, "--json").out)
         self.assertEqual(info["damage"], [])
         self.assertEqual(info["core"][0]["guest"], f"Linux {self.guest.release}")
@@ -56,7 +57,7 @@ class Makedumpfile(unittest.TestCase):
         saved, missing = self.directory / "saved", 0
         saved.unlink(missing_ok=True)
         subprocess.run([TOOL, "core", self.directory / "kdump"], input=f"save {saved}\n", text=True,
-                       stdout=subprocess.DEVNULL, timeout=harness.ANSWER_SECONDS, check=True)
+                       stdout=subprocess.DEVNULL, timeout=testbed.ANSWER_SECONDS, check=True)
         with open(saved, "r+b") as ours, open(self.directory / "memory", "rb") as theirs:
             ours.truncate(self.size)
             with mmap.mmap(ours.fileno(), 0, access=mmap.ACCESS_READ) as found, \

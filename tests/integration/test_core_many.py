@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import testbed
+from vmscope_command import vmscope
 
 N = 70000
 PAGE = 4096
@@ -53,7 +53,7 @@ def write_source(path):
 
 def run(*command):
     return subprocess.run([*map(str, command)], check=True, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=harness.ANSWER_SECONDS).stdout
+                          stderr=subprocess.STDOUT, timeout=testbed.ANSWER_SECONDS).stdout
 
 
 class ManyRanges(unittest.TestCase):

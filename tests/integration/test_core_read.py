@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import qemu_machine
+import testbed
+from vmscope_command import vmscope
 
-TOOL = harness.BUILD / "tests" / "tools" / "machine-tool"
+TOOL = testbed.BUILD / "tests" / "tools" / "machine-tool"
 COMMANDS = ("ps", "dmesg", "stack", "modules")
 
 
@@ -24,7 +26,7 @@ def ask(command, *target):
 class QemuDump(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.shared_guest()
+        cls.guest = linux_guest.shared_guest()
         directory = tempfile.TemporaryDirectory(prefix="vmscope-core-")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
@@ -54,7 +56,7 @@ class QemuDump(unittest.TestCase):
         for vcpu in range(2):
             # QEMU's files have no debug registers, and no EFER.
             expected = {name: value for name, value in
-                        harness.monitor_registers(self.guest, vcpu).items()
+                        qemu_machine.monitor_registers(self.guest, vcpu).items()
                         if name != "efer" and not name.startswith("dr")}
             self.assertEqual(len(expected), 18 + 4 + 8 * 4 + 4)
             ours = {row["register"]: int(row["value"], 16) for row in rows if row["vcpu"] == vcpu}
@@ -64,7 +66,7 @@ class QemuDump(unittest.TestCase):
         """Every range that lies where QEMU has read; their bytes."""
         path, compared = self.directory / "ours", 0
         subprocess.run([TOOL, "core", self.core], input=f"save {path}\n", text=True,
-                       stdout=subprocess.DEVNULL, timeout=harness.ANSWER_SECONDS, check=True)
+                       stdout=subprocess.DEVNULL, timeout=testbed.ANSWER_SECONDS, check=True)
         with open(path, "rb") as ours:
             for row in ranges:
                 start = int(row["address"], 16)

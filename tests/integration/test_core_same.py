@@ -6,8 +6,9 @@ import pathlib
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import qemu_machine
+from vmscope_command import vmscope
 
 LAYOUTS = ("elf", "vbox", "kdump")
 COMMANDS = (("stack",), ("ps",), ("dmesg",), ("modules",), ("info", "os", "cpus", "timers"))
@@ -29,12 +30,12 @@ def comparable(shown):
 class CoreSame(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.shared_guest()
+        cls.guest = linux_guest.shared_guest()
         cls.directory = tempfile.TemporaryDirectory(prefix="vmscope-same-")
         cls.guest.qmp.command("stop")
         try:
             cls.live = cls.show(*cls.guest.target)
-            cls.monitor = [harness.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
+            cls.monitor = [qemu_machine.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
             for layout in LAYOUTS:
                 vmscope("core", *cls.guest.target, "-o", cls.path(layout), "--format", layout)
         finally:

@@ -11,8 +11,9 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import testbed
+from vmscope_command import vmscope
 
 LAYOUTS = ("elf", "vbox", "kdump")
 # gdb's names of registers, and QEMU's of those that are numbers in its line.
@@ -52,7 +53,7 @@ def run(*command):
     """The command's output; whatever it writes to stderr fails the test."""
     done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=harness.ANSWER_SECONDS)
+                          timeout=testbed.ANSWER_SECONDS)
     if done.returncode or done.stderr:
         raise AssertionError(f"{command}: status {done.returncode}: {done.stderr[:2000]}")
     return done.stdout
@@ -102,7 +103,7 @@ class CoreTools(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.shared_guest()
+        cls.guest = linux_guest.shared_guest()
         cls.directory = tempfile.TemporaryDirectory(prefix="vmscope-tools-")
         cls.paths = {layout: pathlib.Path(cls.directory.name, layout) for layout in LAYOUTS}
         cls.symbols = {symbol.name: symbol.va for symbol in cls.guest.kallsyms()}

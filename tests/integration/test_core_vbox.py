@@ -11,9 +11,10 @@ import shutil
 import tempfile
 import unittest
 
-import harness
+import linux_guest
+import qemu_machine
 import vbox
-from harness import vmscope
+from vmscope_command import vmscope
 
 
 def qemu_ranges(guest):
@@ -42,10 +43,10 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-vbox-", dir="/var/tmp"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        cls.guest = harness.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest("6.1")
         cls.guest.qmp.command("stop")
         cls.addClassCleanup(cls.guest.qmp.command, "cont")
-        cls.cpus = [harness.monitor_registers(cls.guest, cpu) for cpu in range(2)]
+        cls.cpus = [qemu_machine.monitor_registers(cls.guest, cpu) for cpu in range(2)]
         cls.ranges = qemu_ranges(cls.guest)
 
     @classmethod

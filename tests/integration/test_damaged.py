@@ -7,7 +7,8 @@ import re
 import struct
 import unittest
 
-from harness import LinuxGuest, vmscope
+from linux_guest import LinuxGuest
+from vmscope_command import vmscope
 
 
 class GuestMemory:

@@ -9,9 +9,11 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
+import qemu_machine
+import qmp_client
+import testbed
 import peers
-from harness import vmscope
+from vmscope_command import vmscope
 
 # What no command may need, whoever its peer is. Generous: the machine may be loaded.
 PATIENCE = 60
@@ -83,7 +85,7 @@ class Usage(Case):
 
     def test_manual(self):
         """It knows every command and every option that there is."""
-        manual = re.sub(r"\\?Fl -?", "-", (harness.BUILD / "docs/man/vmscope.1").read_text())
+        manual = re.sub(r"\\?Fl -?", "-", (testbed.BUILD / "docs/man/vmscope.1").read_text())
         commands = re.findall(r"^  (\w+(?: \w+)?)  ", vmscope("--help").out, re.M)
         self.assertIn("core convert", commands)
         for command in commands:
@@ -120,7 +122,7 @@ class NoMachine(Case):
 
     def test_choice(self):
         """Those that cannot be looked at are no choice."""
-        machines = [harness.Machine("-S", smp=1, memory=16, qmp=qmp) for qmp in (True, True, False)]
+        machines = [qemu_machine.Machine("-S", smp=1, memory=16, qmp=qmp) for qmp in (True, True, False)]
         for machine in machines:
             self.addCleanup(machine.stop)
         line = self.fails("regs", status=2, says="choose one with --pid")
@@ -137,7 +139,7 @@ class NoMachine(Case):
             self.fails("stack", "-p", process.pid, says=f"process {process.pid} has ended")
 
     def test_qemu_without_qmp(self):
-        machine = harness.Machine("-S", smp=1, memory=64, qmp=False)
+        machine = qemu_machine.Machine("-S", smp=1, memory=64, qmp=False)
         try:
             self.fails("stack", "-p", machine.pid, says="QMP")
         finally:
@@ -166,11 +168,11 @@ class NoMachine(Case):
 
     @unittest.skipUnless(os.getuid() == 0, "only root can become somebody without permission")
     def test_no_permission(self):
-        machine = harness.Machine("-S", smp=1, memory=64)
+        machine = qemu_machine.Machine("-S", smp=1, memory=64)
         try:
             machine.directory.chmod(0o755)
             machine.qmp_path.chmod(0o600)
-            copy = shutil.copy(harness.VMSCOPE, machine.directory)  # where anybody may run it
+            copy = shutil.copy(testbed.VMSCOPE, machine.directory)  # where anybody may run it
             self.fails("stack", "--qmp", machine.qmp_path, says="[Pp]ermission|permitted",
                        program=copy, user="nobody")
         finally:
@@ -225,9 +227,9 @@ class Monitors(Case):
 
     def test_busy(self):
         """A monitor serves one client; a second one is told so and does not wait for ever."""
-        machine = harness.Machine("-S", smp=1, memory=64)
+        machine = qemu_machine.Machine("-S", smp=1, memory=64)
         try:
-            other = harness.Qmp.connect(machine.qmp_path)
+            other = qmp_client.Qmp.connect(machine.qmp_path)
             name = pathlib.Path("/proc/self/comm").read_text().strip()
             for target in ("--qmp", machine.qmp_path), ("-p", machine.pid):
                 self.fails("stack", *target, says=f"process {os.getpid()} \\({name}\\) is using")
@@ -268,7 +270,7 @@ class Stubs(Case):
 class Several(Case):
     def test_no_target_with_several_machines(self):
         """With more than one machine and no target, the error names them."""
-        machines = [harness.Machine("-S", smp=1, memory=64) for _ in range(2)]
+        machines = [qemu_machine.Machine("-S", smp=1, memory=64) for _ in range(2)]
         try:
             line = self.fails("stack", status=2)
             for machine in machines:
@@ -283,7 +285,7 @@ class Hostile(Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.BareGuest("hostile")
+        cls.guest = qemu_machine.BareGuest("hostile")
 
     @classmethod
     def tearDownClass(cls):

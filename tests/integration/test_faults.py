@@ -11,16 +11,16 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
+import testbed
 
-DIRECTORY = harness.ROOT / "tests" / "faults"
+DIRECTORY = testbed.ROOT / "tests" / "faults"
 MATRIX = DIRECTORY / "matrix.py"
 SECONDS = 900  # for all of it; a guest that is lost is waited for
 WORDS = dict(line.split(None, 1) for line in subprocess.run(
     [MATRIX, "--list"], check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines())
 
 
-def run_matrix(*options, build=harness.BUILD, **environment):
+def run_matrix(*options, build=testbed.BUILD, **environment):
     """What the matrix writes, and the outcomes of its rounds."""
     with tempfile.TemporaryDirectory(prefix="vmscope-faults-") as directory:
         path = pathlib.Path(directory) / "results"
@@ -68,7 +68,7 @@ class Notices(unittest.TestCase):
             (build / "cli").mkdir()
             (build / "cli" / "vmscope").symlink_to(DIRECTORY / "villain.py")
             for name in ("guests", "agent"):
-                (build / name).symlink_to(harness.BUILD / name)
+                (build / name).symlink_to(testbed.BUILD / name)
             output, results = run_matrix("--only", cell, "--rounds", "1", "--jobs", "1",
                                          build=build, VILLAIN_DEED=deed, FAULTS_SECONDS="3")
         self.assertEqual(len(results), 1, output)

@@ -6,8 +6,9 @@ import re
 import subprocess
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import testbed
+from vmscope_command import vmscope
 
 Task = collections.namedtuple("Task", "pid tid ppid state comm")
 COMM_BYTES = 15  # the kernel keeps no more of a name; /proc adds to those of its own threads
@@ -22,7 +23,7 @@ class Guest:
 
     @classmethod
     def start_guest(cls):
-        return harness.LinuxGuest(cls.series)
+        return linux_guest.LinuxGuest(cls.series)
 
     @classmethod
     def setUpClass(cls):
@@ -140,7 +141,7 @@ class Guest:
                 expected.append(f"{name or '[anon]'}\t{va - start + in_file:#x}")
             asked.append(f"{pid} {0x10:x}\n")
             expected.append("-")
-        run = subprocess.run([harness.BUILD / "tests" / "tools" / "areas", self.guest.qmp_path],
+        run = subprocess.run([testbed.BUILD / "tests" / "tools" / "areas", self.guest.qmp_path],
                              input="".join(asked), text=True, check=True, timeout=120,
                              stdout=subprocess.PIPE)
         self.assertEqual(run.stdout.splitlines(), expected)
@@ -155,7 +156,7 @@ class Guest:
                 for line in self.guest.run("cat /proc/modules").splitlines()]
 
     def own_module_symbols(self):
-        return [harness.Symbol.parse(line)
+        return [linux_guest.Symbol.parse(line)
                 for line in self.guest.run("grep '\\[' /proc/kallsyms").splitlines()]
 
     def assert_modules(self):
@@ -184,7 +185,7 @@ class Guest:
         names = {name for name, _ in self.own_modules()}
         own = [symbol for symbol in self.own_module_symbols()
                if symbol.module in names and not symbol.name.startswith(("$", ".L", "L0"))]
-        ours = [harness.Symbol.parse(line) for line in vmscope(
+        ours = [linux_guest.Symbol.parse(line) for line in vmscope(
             "symbol", "--qmp", self.guest.qmp_path).out.splitlines() if "\t[" in line]
         self.assertGreater(len(own), 100)
         self.assertEqual(sorted(ours, key=str), sorted(own, key=str))
@@ -269,9 +270,9 @@ class Linux612(Guest, unittest.TestCase):
     series = "6.12"
 
 
-@harness.needs_newest
+@testbed.needs_newest
 class LinuxNewest(Guest, unittest.TestCase):
-    series = harness.NEWEST
+    series = testbed.NEWEST
 
     def test_attach_while_processes_end(self):
         """All of the kernel is found, though the process that a vCPU ran may end at once."""

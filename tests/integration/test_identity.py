@@ -17,8 +17,9 @@ import unittest
 
 import agent_protocol
 import fake_qemu
-from harness import ANSWER_SECONDS, Machine
-from test_attach import PERMISSION, Tool, error_code
+from qemu_machine import Machine
+from testbed import ANSWER_SECONDS
+from machine_tool import PERMISSION, Tool, error_code
 
 NOBODY = 65534
 SECRET = b"this is nobody's business"
@@ -69,7 +70,8 @@ class FakeQemu(unittest.TestCase):
 
     def test_the_agent_says_another_pid(self):
         path = self.directory / "agent"
-        fake = self.start("--memory", self.memory, "--hello", agent_protocol.hello_of(os.getpid()).hex(), agent=path)
+        hello = agent_protocol.hello_of(os.getpid()).hex()
+        fake = self.start("--memory", self.memory, "--hello", hello, agent=path)
         _, log = self.look(fake)
         self.assertIn(f"agent {path}: cannot tell which process listens there", log)
 

@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
+import linux_guest
+import testbed
+import vmscope_command
 
-EXAMPLES = harness.ROOT / "examples"
-PYTHON_EXAMPLES = harness.ROOT / "bindings" / "python" / "examples"
+EXAMPLES = testbed.ROOT / "examples"
+PYTHON_EXAMPLES = testbed.ROOT / "bindings" / "python" / "examples"
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 NOT_IN_STACK = {"__schedule", "schedule", "schedule_timeout"}  # /proc/PID/stack leaves them out
 
@@ -21,7 +23,7 @@ NOT_IN_STACK = {"__schedule", "schedule", "schedule_timeout"}  # /proc/PID/stack
 def run(*command, **options):
     """The command's output; whatever it writes to stderr, or a failure, fails the test."""
     done = subprocess.run([str(part) for part in command], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=harness.ANSWER_SECONDS,
+                          stderr=subprocess.PIPE, timeout=testbed.ANSWER_SECONDS,
                           **{"stdin": subprocess.DEVNULL, **options})
     if done.returncode or done.stderr:
         raise AssertionError(f"{command}: status {done.returncode}: {done.stderr[:4000]}")
@@ -34,7 +36,7 @@ class Installed:
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="vmscope-install-")
         self.root = pathlib.Path(self._folder.name)
-        run("meson", "install", "-C", harness.BUILD, "--no-rebuild", "--destdir", self.root)
+        run("meson", "install", "-C", testbed.BUILD, "--no-rebuild", "--destdir", self.root)
         file, = self.root.rglob("vmscope.pc")
         self.libraries = file.parents[1]
         line, prefix = re.search("^(prefix=(.*))$", file.read_text(), re.MULTILINE).groups()
@@ -109,7 +111,7 @@ class Headers(unittest.TestCase):
         folder = installed().prefix / "include" / "vmscope"
         self.names = sorted(path.name for path in folder.iterdir())
         self.assertEqual(self.names, sorted(
-            path.name for path in (harness.ROOT / "include" / "vmscope").iterdir()))
+            path.name for path in (testbed.ROOT / "include" / "vmscope").iterdir()))
 
     def test_c(self):
         self.check("gcc", "c", "c11", self.names)
@@ -269,7 +271,7 @@ class Examples(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.LinuxGuest("6.1")
+        cls.guest = linux_guest.LinuxGuest("6.1")
         cls.addClassCleanup(cls.guest.stop)
         # Nobody else watches the machine: the examples may stop it for a moment.
         cls.guest.qmp.close()
@@ -315,7 +317,7 @@ class Examples(unittest.TestCase):
     def core(self):
         path = self.guest.directory / "core"
         # A busy disk must not matter.
-        harness.vmscope("core", "-o", path, "--hold-limit", 1000, *self.guest.target, timeout=300)
+        vmscope_command.vmscope("core", "-o", path, "--hold-limit", 1000, *self.guest.target, timeout=300)
         return path
 
     def test_tasks(self):

@@ -10,15 +10,15 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import qemu_machine
+from vmscope_command import vmscope
 import test_agent_engine
 
 RESET_VECTOR = 0xffff0
 FAR_JUMP = bytes.fromhex("ea5be000f0")  # what SeaBIOS has there
 
 
-class Firmware(harness.Machine):
+class Firmware(qemu_machine.Machine):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, *options.pop("extra", ()), smp=2, memory=64, **options)
         self.wait_until(self.waits, "SeaBIOS to find no disk")
@@ -126,7 +126,7 @@ class ByMonitor(Live, Case):
 
     def test_reset(self):
         """After a reset the base is not that of the selector: QEMU knows it."""
-        guest = harness.Machine("-S", smp=1, memory=16)
+        guest = qemu_machine.Machine("-S", smp=1, memory=16)
         self.addCleanup(guest.stop)
         pc = int(guest.qmp.hmp("print $pc"), 16)
         self.assertEqual(pc, 0xfffffff0)
@@ -203,7 +203,7 @@ class NoSymbol(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.BareGuest()
+        cls.guest = qemu_machine.BareGuest()
         cls.addClassCleanup(cls.guest.stop)
         text = subprocess.run(["objdump", "-d", "-w", cls.guest.elf], stdout=subprocess.PIPE,
                               text=True, check=True).stdout

@@ -12,8 +12,10 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from test_sample import FRAME, Report
+import linux_guest
+import testbed
+import vmscope_command
+from sample_report import FRAME, Report
 
 MODULES = ("raid6_pq", "xor")  # both measure how fast they are when they are loaded
 # What they are called that the kernel calls.
@@ -26,7 +28,7 @@ def functions(kernel, nm, modules=MODULES):
     names = {}
     for module in modules:
         pattern = module.replace("_", "?") + ".ko*"  # of a file's name it may be a "-"
-        file = next(path for path in (harness.KERNELS / kernel).rglob(pattern))
+        file = next(path for path in (testbed.KERNELS / kernel).rglob(pattern))
         data = file.read_bytes()
         with tempfile.NamedTemporaryFile() as plain:
             plain.write(lzma.decompress(data) if file.suffix == ".xz" else data)
@@ -51,7 +53,7 @@ class Modules:
 
     @classmethod
     def start_guest(cls):
-        return harness.LinuxGuest(cls.series)
+        return linux_guest.LinuxGuest(cls.series)
 
     @classmethod
     def kernel(cls):
@@ -72,8 +74,8 @@ class Modules:
             file = pathlib.Path(name) / "report.txt"
             self.guest.qmp.event_names()
             self.guest.qmp.events.clear()
-            sampling = harness.start_vmscope("sample", "-F", "199", "-o", file, *self.guest.target)
-            harness.wait_for(lambda: self.guest.qmp.event_names().count("STOP") > 20, "samples")
+            sampling = vmscope_command.start_vmscope("sample", "-F", "199", "-o", file, *self.guest.target)
+            testbed.wait_for(lambda: self.guest.qmp.event_names().count("STOP") > 20, "samples")
             self.guest.run(command)
             sampling.send_signal(signal.SIGINT)
             _, err = sampling.communicate(timeout=120)
@@ -138,9 +140,9 @@ class Modules612(Modules, unittest.TestCase):
     series = "6.12"
 
 
-@harness.needs_newest
+@testbed.needs_newest
 class ModulesNewest(Modules, unittest.TestCase):
-    series = harness.NEWEST
+    series = testbed.NEWEST
 
 
 if __name__ == "__main__":

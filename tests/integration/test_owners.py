@@ -9,9 +9,14 @@ import subprocess
 import time
 import unittest
 
-import harness
-from harness import BareGuest, Machine, vmscope, wait_for
-from test_attach import INVALID_STATE, Attached, Tool, error_code, guards, registers
+import linux_guest
+import testbed
+import vmscope_command
+from qemu_machine import BareGuest, Machine
+from testbed import wait_for
+from vmscope_command import vmscope
+from machine_tool import INVALID_STATE, Tool, error_code, guards, registers
+from test_attach import Attached
 
 NOT_NOW, WATCHED = 14, 15  # enum vms_error
 
@@ -78,12 +83,12 @@ class Migration(unittest.TestCase):
 
     def test_sampled(self):
         self.tool.end()
-        sampler = harness.start_vmscope("sample", "-F", "499", "-t", "3", *self.source.target)
+        sampler = vmscope_command.start_vmscope("sample", "-F", "499", "-t", "3", *self.source.target)
         wait_for(lambda: self.source.qmp.event_names().count("RESUME") > 10,
                  "the sampling to begin")
         self.migrate(0)
         self.wait_completed()
-        _, err = sampler.communicate(timeout=harness.ANSWER_SECONDS)
+        _, err = sampler.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertIn("samples are missing", err)
         self.wait_completed()
 
@@ -179,12 +184,12 @@ class Owners(Attached):
 
 
 class Watched(Attached):
-    """Another client sits on a monitor: the harness."""
+    """Another client sits on a monitor: the test."""
 
     def run_beside(self, *arguments):
         self.machine.qmp.event_names()
         self.machine.qmp.events.clear()
-        run = subprocess.run([harness.VMSCOPE, *arguments, "--qmp", self.machine.qmp_path],
+        run = subprocess.run([testbed.VMSCOPE, *arguments, "--qmp", self.machine.qmp_path],
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         stops = self.machine.qmp.event_names().count("STOP")
         return run, stops
@@ -222,14 +227,14 @@ class UnheldLinux(unittest.TestCase):
     """What needs no hold works where vmscope may not stop the machine, and stops nothing."""
 
     def setUp(self):
-        self.guest = harness.LinuxGuest("6.1")
+        self.guest = linux_guest.LinuxGuest("6.1")
         self.addCleanup(self.guest.stop)
         self.guest.run("true")
         self.guest.qmp.event_names()
         self.guest.qmp.events.clear()
 
     def run_beside(self, *arguments):
-        return subprocess.run([harness.VMSCOPE, *arguments, "--qmp", self.guest.qmp_path],
+        return subprocess.run([testbed.VMSCOPE, *arguments, "--qmp", self.guest.qmp_path],
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def check(self):

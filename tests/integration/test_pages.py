@@ -5,7 +5,8 @@ import re
 import subprocess
 import unittest
 
-import harness
+import linux_guest
+import testbed
 
 
 def qemu_walk(machine, vcpu, va):
@@ -18,7 +19,7 @@ def qemu_walk(machine, vcpu, va):
 
 def our_walks(machine, asked):
     """The same by libvmscope, for a list of (vCPU, address)."""
-    run = subprocess.run([harness.BUILD / "tests" / "tools" / "translate",
+    run = subprocess.run([testbed.BUILD / "tests" / "tools" / "translate",
                           machine.qmp_path], text=True, check=True, timeout=120,
                          input="".join(f"{vcpu} {va:#x}\n" for vcpu, va in asked),
                          stdout=subprocess.PIPE)
@@ -32,7 +33,7 @@ class Pages:
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.LinuxGuest("6.1", **cls.options)
+        cls.guest = linux_guest.LinuxGuest("6.1", **cls.options)
 
     @classmethod
     def tearDownClass(cls):

@@ -11,13 +11,15 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import qmp_client
+import testbed
+from vmscope_command import vmscope
 
 QEMU = ("qemu-system-x86_64",)
 IDLE = ("-S", "-display", "none", "-nodefaults", "-m", "64")
-QEMU_11 = (str(harness.QEMU_NEW),)
-needs_qemu_11 = unittest.skipUnless(harness.QEMU_NEW.exists(),
+QEMU_11 = (str(testbed.QEMU_NEW),)
+needs_qemu_11 = unittest.skipUnless(testbed.QEMU_NEW.exists(),
                                     "scripts/setup could not get QEMU 11.1 or newer")
 # What QEMU says to a plugin (plugins/loader.c), and what vmscope makes of it.
 REFUSALS = {
@@ -57,7 +59,7 @@ echo started "$@"
     def start(self, *command, options=(), **environment):
         """Starts a QEMU that stays; its process and the plugin option that it got, or None."""
         process = subprocess.Popen(
-            [harness.VMSCOPE, "run", *options, "--", *map(str, command), *IDLE],
+            [testbed.VMSCOPE, "run", *options, "--", *map(str, command), *IDLE],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env=dict(self.environment, **environment))
         self.addCleanup(process.communicate)
@@ -67,7 +69,7 @@ echo started "$@"
             self.assertIsNone(process.poll(), "QEMU has ended")
             words = pathlib.Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
             return words if "-qmp" in words else None
-        words = harness.wait_for(arguments, "vmscope to become QEMU")
+        words = testbed.wait_for(arguments, "vmscope to become QEMU")
         return process, words[words.index("-plugin") + 1] if "-plugin" in words else None
 
 
@@ -82,10 +84,10 @@ class Agent(Case):
         name = f"libvmscope-agent-api{7 if (major, minor) >= (11, 1) else 4}.so"
         process, plugin = self.start(*command)
         path, control = re.fullmatch(r"(.*),socket=(.*)", plugin).groups()
-        self.assertEqual(path, str((harness.BUILD / "agent" / name).resolve()))
-        harness.wait_for(lambda: name in pathlib.Path(f"/proc/{process.pid}/maps").read_text(),
+        self.assertEqual(path, str((testbed.BUILD / "agent" / name).resolve()))
+        testbed.wait_for(lambda: name in pathlib.Path(f"/proc/{process.pid}/maps").read_text(),
                          "QEMU to load the agent")
-        harness.wait_for(lambda: pathlib.Path(control).is_socket(), "the agent's socket")
+        testbed.wait_for(lambda: pathlib.Path(control).is_socket(), "the agent's socket")
         self.assertEqual(pathlib.Path(control).parent.stat().st_mode & 0o777, 0o700)
 
     def test_qemu(self):
@@ -109,18 +111,18 @@ class Agent(Case):
     def test_commas(self):
         """In an option of QEMU a comma ends a value."""
         agents, runtime = self.directory / "a,b", self.directory / "c,d"
-        agents.symlink_to(harness.BUILD / "agent")
+        agents.symlink_to(testbed.BUILD / "agent")
         runtime.mkdir(mode=0o700)
         _, plugin = self.start(*QEMU, VMSCOPE_AGENT_DIR=str(agents), XDG_RUNTIME_DIR=str(runtime))
         self.assertIn("a,,b", plugin)
-        harness.wait_for(lambda: len(list(runtime.glob("vmscope/*.agent"))) == 1,
+        testbed.wait_for(lambda: len(list(runtime.glob("vmscope/*.agent"))) == 1,
                          "the agent's socket")
-        harness.wait_for(lambda: len(list(runtime.glob("vmscope/*.qmp*"))) >= 2,
+        testbed.wait_for(lambda: len(list(runtime.glob("vmscope/*.qmp*"))) >= 2,
                          "the QMP sockets")
 
     def test_installed(self):
         """`make install` puts the objects where the installed vmscope looks for them."""
-        subprocess.run(["meson", "install", "-C", harness.BUILD, "--no-rebuild", "--destdir",
+        subprocess.run(["meson", "install", "-C", testbed.BUILD, "--no-rebuild", "--destdir",
                         self.directory], check=True, stdout=subprocess.DEVNULL)
         program, = self.directory.rglob("bin/vmscope")
         first, second = sorted(self.directory.rglob("libvmscope-agent-*.so"))
@@ -135,7 +137,7 @@ class Agent(Case):
         alive, _ = self.start(*QEMU)
         dead, _ = self.start(*QEMU)
         names = [f"{{}}.{name}" for name in ("qmp0", "qmp1", "qmp2", "qmp3", "agent")]
-        harness.wait_for(lambda: len(sockets()) == 10, "the sockets of two QEMUs")
+        testbed.wait_for(lambda: len(sockets()) == 10, "the sockets of two QEMUs")
         dead.kill()
         dead.wait()
         # That of somebody who lives, under the name of one who does not; and what is no socket.
@@ -147,7 +149,7 @@ class Agent(Case):
         (self.directory / "vmscope" / f"{dead.pid}.qmp9").touch()
         (self.directory / "vmscope" / "notes").touch()
         last, _ = self.start(*QEMU)
-        harness.wait_for(lambda: f"{last.pid}.agent" in sockets(), "the last one's sockets")
+        testbed.wait_for(lambda: f"{last.pid}.agent" in sockets(), "the last one's sockets")
         self.assertEqual(sockets(), {name.format(process.pid) for process in (alive, last)
                                      for name in names} |
                          {f"{dead.pid}.agent", f"{dead.pid}.qmp9", "notes"})
@@ -280,7 +282,7 @@ class Options(Case):
 
     def test_no_such_function(self):
         """Nothing is left behind that would be in the way of another try."""
-        guest = harness.LinuxGuest("6.1", launcher=(harness.VMSCOPE, "run", "--"))
+        guest = linux_guest.LinuxGuest("6.1", launcher=(testbed.VMSCOPE, "run", "--"))
         self.addCleanup(guest.stop)
         run = vmscope("calls", "-p", guest.pid, "--only", "no_such_function",
                       "-o", self.directory / "trace", check=False)
@@ -314,7 +316,7 @@ class RunCalls(Case):
     def begin(self, *command):
         """A traced machine that runs; vmscope's process and that of QEMU."""
         process = subprocess.Popen(
-            [harness.VMSCOPE, "run", "--calls", self.trace, "--", *map(str, command)],
+            [testbed.VMSCOPE, "run", "--calls", self.trace, "--", *map(str, command)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=self.environment)
         self.addCleanup(process.communicate)
@@ -329,9 +331,9 @@ class RunCalls(Case):
             for number in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
                 if "-S" in pathlib.Path(f"/proc/{number}/cmdline").read_text().split("\0"):
                     return int(number)
-        qemu = harness.wait_for(child, "QEMU to be started")
+        qemu = testbed.wait_for(child, "QEMU to be started")
         self.addCleanup(self.kill, qemu)
-        harness.wait_for(lambda: child() and self.status(pid) == status,
+        testbed.wait_for(lambda: child() and self.status(pid) == status,
                          f"the machine to be {status}")
         return qemu
 
@@ -352,13 +354,13 @@ class RunCalls(Case):
                 connection.connect(str(self.qmp(pid)))
             except (FileNotFoundError, ConnectionRefusedError):
                 return None
-            qmp = harness.Qmp(connection)
+            qmp = qmp_client.Qmp(connection)
             status = qmp.status()
             qmp.close()
             return status
 
     def check_end(self, process, status):
-        _, err = process.communicate(timeout=harness.ANSWER_SECONDS)
+        _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertEqual(process.returncode, status, err)
         self.assertIn(f"in {self.trace}", err)
         self.assertTrue((self.trace / "info").exists())
@@ -401,14 +403,14 @@ class RunCalls(Case):
     def test_paused_by_its_user(self):
         """Who says -S says cont."""
         process = subprocess.Popen(
-            [harness.VMSCOPE, "run", "--calls", self.trace, "--",
+            [testbed.VMSCOPE, "run", "--calls", self.trace, "--",
              *map(str, self.machine(self.EXIT_33, "-S"))],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self.environment)
         self.addCleanup(process.kill)
         self.qemu_of(process.pid, "prelaunch")
-        harness.wait_for(lambda: (self.trace / "info").exists(), "the trace to begin")
+        testbed.wait_for(lambda: (self.trace / "info").exists(), "the trace to begin")
         self.assertEqual(self.status(process.pid), "prelaunch")
-        qmp = harness.Qmp.connect(self.qmp(process.pid))
+        qmp = qmp_client.Qmp.connect(self.qmp(process.pid))
         qmp.command("cont")
         qmp.close()
         self.check_end(process, 33)
@@ -419,7 +421,7 @@ class RunCalls(Case):
         if pid == 0:
             command = ["vmscope", "run", "--calls", self.trace, "--",
                        *self.machine(self.LOOP, *options)]
-            os.execve(harness.VMSCOPE, list(map(str, command)), self.environment)
+            os.execve(testbed.VMSCOPE, list(map(str, command)), self.environment)
         self.addCleanup(os.close, terminal)
         return pid, terminal
 
@@ -427,7 +429,7 @@ class RunCalls(Case):
         def ended():
             done, status = os.waitpid(pid, os.WNOHANG)
             return done and (os.waitstatus_to_exitcode(status),)
-        return harness.wait_for(ended, "vmscope to end")[0]
+        return testbed.wait_for(ended, "vmscope to end")[0]
 
     def test_interrupt_on_terminal(self):
         pid, terminal = self.on_terminal("-serial", "null")
@@ -465,20 +467,20 @@ class RunCalls(Case):
         if mount.returncode:
             self.skipTest(f"cannot mount a file system: {mount.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
-        harness.build_guests()
+        testbed.build_guests()
         self.trace = disk / "trace"
         serial = self.directory / "serial"
-        kernel = harness.KERNELS / "6.1"
+        kernel = testbed.KERNELS / "6.1"
         release = (kernel / "release").read_text().strip()
         process, _ = self.begin(
             *QEMU, "-m", "512", "-cpu", "max", "-display", "none", "-nodefaults",
             "-kernel", kernel / "boot" / f"vmlinuz-{release}",
-            "-initrd", harness.GUESTS / "initramfs-6.1.gz",
+            "-initrd", testbed.GUESTS / "initramfs-6.1.gz",
             "-append", "console=ttyS0 quiet panic=-1 no_timer_check", "-serial", f"file:{serial}")
-        harness.wait_for(lambda: "READY" in serial.read_text(), "the guest to boot",
-                         harness.BOOT_SECONDS)
+        testbed.wait_for(lambda: "READY" in serial.read_text(), "the guest to boot",
+                         testbed.BOOT_SECONDS)
         process.terminate()
-        _, err = process.communicate(timeout=harness.ANSWER_SECONDS)
+        _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertEqual(process.returncode, 1, err)
         lines = [line for line in err.splitlines() if line.startswith("vmscope:")]
         self.assertEqual(len(lines), 1, err)

@@ -9,10 +9,13 @@ import tempfile
 import time
 import unittest
 
-import harness
-from harness import vmscope
-from test_attach import Tool
-from test_sample import Report
+import linux_guest
+import qemu_machine
+import testbed
+import vmscope_command
+from vmscope_command import vmscope
+from machine_tool import Tool
+from sample_report import Report
 
 
 class Killed:
@@ -29,7 +32,7 @@ class Killed:
         process = self.start("-t", "600")
         self.guest.qmp.command("system_reset")
         self.assertRegex(self.report(process), "Run: .*reset")
-        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+        testbed.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 
     def test_exit(self):
         process = self.start("-t", "600")
@@ -59,17 +62,17 @@ class Killed:
         self.assertGreater(min(report.samples.values()), 0)
         self.assertGreater(min(report.missed.values()), 10)
         report.check_ticks(self)
-        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+        testbed.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 
 
 class Plugged(unittest.TestCase):
     def test_new_vcpu(self):
         """A vCPU that is plugged in during a run is not sampled, which is said."""
-        guest = harness.BareGuest(smp="1,maxcpus=2")
+        guest = qemu_machine.BareGuest(smp="1,maxcpus=2")
         self.addCleanup(guest.stop)
-        process = harness.start_vmscope("sample", "-F", "200", *guest.target)
+        process = vmscope_command.start_vmscope("sample", "-F", "200", *guest.target)
         self.addCleanup(process.kill)
-        harness.wait_for(lambda: guest.qmp.event_names().count("STOP") > 30, "the run to begin")
+        testbed.wait_for(lambda: guest.qmp.event_names().count("STOP") > 30, "the run to begin")
         place = next(cpu for cpu in guest.qmp.command("query-hotpluggable-cpus")
                      if "qom-path" not in cpu)
         guest.qmp.command("device_add", driver=place["type"], id="added", **place["props"])
@@ -83,7 +86,7 @@ class Ends(Killed, unittest.TestCase):
     """However a run ends, the guest runs on and what was sampled is reported."""
 
     def setUp(self):
-        self.guest = harness.LinuxGuest("6.1")
+        self.guest = linux_guest.LinuxGuest("6.1")
         self.addCleanup(self.guest.stop)
         self.guest.start_workload("deep")
 
@@ -92,14 +95,14 @@ class Ends(Killed, unittest.TestCase):
         self.guest.qmp.event_names()
         self.guest.qmp.events.clear()
         # By its socket, where it waits for the guard of one that was killed to let go.
-        process = harness.start_vmscope("sample", *self.guest.target, *arguments)
+        process = vmscope_command.start_vmscope("sample", *self.guest.target, *arguments)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
 
         def samples():
             self.assertIsNone(process.poll(), "vmscope has ended")
             return self.guest.qmp.event_names().count("STOP") > 30
-        harness.wait_for(samples, "30 stops of the guest")
+        testbed.wait_for(samples, "30 stops of the guest")
         return process
 
     def test_reboot_in_every_format(self):
@@ -122,14 +125,14 @@ class Ends(Killed, unittest.TestCase):
         self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=Linux end=complete")
         self.guest.qmp.command("system_reset")
         # SeaBIOS, which has run before, resets the machine once more.
-        harness.wait_for(lambda: tool.do("resets") == "ok 2", "both resets to be noticed")
+        testbed.wait_for(lambda: tool.do("resets") == "ok 2", "both resets to be noticed")
         self.assertRegex(tool.do("sample 300"), "samples=[1-9].* end=complete")
         self.guest.wait_ready()
         self.assertRegex(tool.do("sample 300"), "samples=[1-9].* guest=Linux end=complete")
 
     def works(self):
         """The guest runs, and gets something done."""
-        harness.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+        testbed.wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
         self.assertEqual(self.guest.run("echo alive").strip(), "alive")
 
     def test_interrupt(self):
@@ -194,12 +197,12 @@ class StandsStill(unittest.TestCase):
         self.assertEqual(machine.qmp.status(), state)
 
     def test_never_started(self):
-        machine = harness.Machine("-S", smp=1, memory=64)
+        machine = qemu_machine.Machine("-S", smp=1, memory=64)
         self.addCleanup(machine.stop)
         self.check(machine, "prelaunch", "-S")
 
     def test_migrated(self):
-        guest = harness.BareGuest("bare")
+        guest = qemu_machine.BareGuest("bare")
         self.addCleanup(guest.stop)
         guest.save(guest.directory / "state")
         self.check(guest, "postmigrate", "migrated or saved")
@@ -210,7 +213,7 @@ class Arguments(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.BareGuest("bare")
+        cls.guest = qemu_machine.BareGuest("bare")
 
     @classmethod
     def tearDownClass(cls):
@@ -259,7 +262,7 @@ class Arguments(unittest.TestCase):
 
     def test_standard_output_that_is_full(self):
         with open("/dev/full", "w") as full:
-            run = subprocess.run([harness.VMSCOPE, "sample", "-t", "0.3", *self.guest.target],
+            run = subprocess.run([testbed.VMSCOPE, "sample", "-t", "0.3", *self.guest.target],
                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(run.returncode, 1)
         self.assertIn("No space", run.stderr)

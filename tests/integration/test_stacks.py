@@ -9,7 +9,9 @@ import re
 import subprocess
 import unittest
 
-import harness
+import linux_guest
+import testbed
+import vmscope_command
 
 WANTED_PERCENT = 98
 WANTED_STACKS = 300
@@ -28,7 +30,7 @@ def user_functions(arch):
 def stacks(guest):
     """By vCPU: the rows of `vmscope stack`."""
     rows = collections.defaultdict(list)
-    for row in json.loads(harness.vmscope("stack", *guest.target, "--json").out):
+    for row in json.loads(vmscope_command.vmscope("stack", *guest.target, "--json").out):
         rows[row["vcpu"]].append(row)
     return rows.values()
 
@@ -39,7 +41,7 @@ class Stacks:
 
     @classmethod
     def start_guest(cls):
-        return harness.LinuxGuest(cls.series)
+        return linux_guest.LinuxGuest(cls.series)
 
     @classmethod
     def setUpClass(cls):
@@ -56,7 +58,7 @@ class Stacks:
         self.guest.start_workload("mix")
         complete = total = 0
         while total < WANTED_STACKS:
-            report = harness.vmscope("sample", *self.guest.target, "-F", "100", "-t", "5").out
+            report = vmscope_command.vmscope("sample", *self.guest.target, "-F", "100", "-t", "5").out
             for percent, n in re.findall(r"kernel stacks complete ([\d.]+)% of (\d+)", report):
                 complete += float(percent) * int(n) / 100
                 total += int(n)
@@ -77,7 +79,7 @@ class Stacks:
                 if names[:len(DEEP)] == DEEP:
                     return rows
             return None
-        rows = harness.wait_for(called, "a sample in the workload's innermost function")
+        rows = testbed.wait_for(called, "a sample in the workload's innermost function")
         for row in rows:
             if row["mode"] == "user":
                 self.assertEqual(row["comm"], "workload")
@@ -91,9 +93,9 @@ class Linux612(Stacks, unittest.TestCase):
     series = "6.12"
 
 
-@harness.needs_newest
+@testbed.needs_newest
 class LinuxNewest(Stacks, unittest.TestCase):
-    series = harness.NEWEST
+    series = testbed.NEWEST
 
 
 if __name__ == "__main__":

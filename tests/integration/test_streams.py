@@ -11,14 +11,17 @@ import tempfile
 import termios
 import unittest
 
-import harness
-from harness import VMSCOPE, vmscope, wait_for
+import linux_guest
+import testbed
+import vmscope_command
+from testbed import VMSCOPE, wait_for
+from vmscope_command import vmscope
 
 
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = harness.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest("6.1")
         cls.target = cls.guest.target
 
     def start(self, *arguments, **options):
@@ -41,7 +44,7 @@ class Pipes(Case):
         os.close(ours)
         process = self.start(*command, stdout=theirs, stderr=subprocess.PIPE, text=True, **options)
         os.close(theirs)
-        _, said = process.communicate(timeout=harness.ANSWER_SECONDS)
+        _, said = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertEqual(self.guest.qmp.status(), "running")
         self.assert_nothing_left()
         return process.returncode, said
@@ -80,9 +83,9 @@ class Pipes(Case):
 
     def test_reader_that_waits(self):
         """A pager may stay for hours: meanwhile nothing is left in QEMU, and others can use it."""
-        pipe = harness.full_pipe(self)
+        pipe = vmscope_command.full_pipe(self)
         process = self.start("symbol", stdout=pipe)
-        wait_for(lambda: harness.is_blocked(process, "pipe_write"), "the output to fill the pipe")
+        wait_for(lambda: vmscope_command.is_blocked(process, "pipe_write"), "the output to fill the pipe")
         self.assert_nothing_left()
         self.assertIn("rip", vmscope("regs", "rip", *self.target).out)
         self.assertIsNone(process.poll())
@@ -159,7 +162,7 @@ class StoppedTerminal(Case):
             wait_for(path.exists, "the report")
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(harness.ANSWER_SECONDS)
+            process.wait(testbed.ANSWER_SECONDS)
         self.assertEqual(process.poll(), -signal.SIGINT)
 
 

@@ -7,12 +7,14 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
+import linux_guest
+import testbed
+import vmscope_command
 
 
 def tool(machine, *arguments, **options):
-    run = subprocess.run([harness.BUILD / "tests" / "tools" / "symbols", machine.qmp_path,
-                          *arguments], text=True, check=True, timeout=harness.ANSWER_SECONDS,
+    run = subprocess.run([testbed.BUILD / "tests" / "tools" / "symbols", machine.qmp_path,
+                          *arguments], text=True, check=True, timeout=testbed.ANSWER_SECONDS,
                          stdout=subprocess.PIPE, **options)
     return run.stdout.splitlines()
 
@@ -34,7 +36,7 @@ class Symbols:
 
     @classmethod
     def start_guest(cls):
-        return harness.LinuxGuest(cls.series, **cls.options)
+        return linux_guest.LinuxGuest(cls.series, **cls.options)
 
     @classmethod
     def setUpClass(cls):
@@ -50,7 +52,7 @@ class Symbols:
         cls.guest.stop()
 
     def run_vmscope(self, command, *arguments):
-        return harness.vmscope(command, "--qmp", self.guest.qmp_path, *arguments).out
+        return vmscope_command.vmscope(command, "--qmp", self.guest.qmp_path, *arguments).out
 
     def check_kernel(self, ours):
         self.assertGreater(len(self.kernel), 50000, "the guest shows its symbols")
@@ -59,7 +61,7 @@ class Symbols:
             self.assertEqual(our, true)
 
     def test_all_symbols(self):
-        ours = [harness.Symbol.parse(line) for line in self.run_vmscope("symbol").splitlines()]
+        ours = [linux_guest.Symbol.parse(line) for line in self.run_vmscope("symbol").splitlines()]
         self.check_kernel([symbol for symbol in ours if symbol.module is None])
         self.assertTrue(self.loaded)
         # What is listed under other names (__builtin__ftrace) is code of no module.
@@ -67,7 +69,7 @@ class Symbols:
                          sorted(symbol for symbol in self.truth if symbol.module in self.loaded))
 
     def test_search_of_memory(self):
-        self.check_kernel([harness.Symbol.parse(line) for line in tool(self.guest, "scan")])
+        self.check_kernel([linux_guest.Symbol.parse(line) for line in tool(self.guest, "scan")])
 
     def test_kaslr(self):
         text = next(symbol.va for symbol in self.kernel if symbol.name == "_text")
@@ -111,7 +113,7 @@ class Stock(Symbols):
     def test_one_symbol(self):
         for name in ("schedule", "vfs_read", "do_idle"):
             true = [symbol for symbol in self.truth if symbol.name == name]
-            ours = [harness.Symbol.parse(line)
+            ours = [linux_guest.Symbol.parse(line)
                     for line in self.run_vmscope("symbol", name).splitlines()]
             self.assertEqual(ours, true)
             self.assertIn(name, self.run_vmscope("symbol", f"{true[0].va + 1:#x}"))
@@ -152,9 +154,9 @@ class Debian612(Stock, unittest.TestCase):
     series = "6.12"
 
 
-@harness.needs_newest
+@testbed.needs_newest
 class DebianNewest(Symbols, unittest.TestCase):
-    series = harness.NEWEST
+    series = testbed.NEWEST
 
 
 class Isolated(Symbols, unittest.TestCase):

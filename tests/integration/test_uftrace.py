@@ -16,10 +16,10 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
+import testbed
 import uftrace_data
 
-TOOL = harness.BUILD / "tests" / "tools" / "calls-directory"
+TOOL = testbed.BUILD / "tests" / "tools" / "calls-directory"
 UFTRACE = os.environ.get("UFTRACE", "uftrace")
 KERNEL, MODULE = 0xffffffff9a000000, 0xffffffffc0a00000  # as KASLR may have it
 ARM_KERNEL = 0xffffb2d4c8e00000
@@ -365,7 +365,7 @@ class Faults(TestCase):
                 tool.stdin.write("\n".join(writer.lines) + "\n")
                 tool.stdin.flush()
                 writer.lines.clear()
-                harness.wait_for(lambda: (self.directory / "info").exists() and
+                testbed.wait_for(lambda: (self.directory / "info").exists() and
                                  (self.directory / "100.dat").exists() and
                                  self.report() == dict(writer.calls), "the records")
             tool.stdin.close()
@@ -406,7 +406,7 @@ class Interactive(TestCase):
             os.execvp(UFTRACE, [UFTRACE, "tui", "-d", str(self.directory)])
         shown = b""
         while b"vfs_read" not in shown:
-            self.assertTrue(select.select([terminal], [], [], harness.ANSWER_SECONDS)[0], shown)
+            self.assertTrue(select.select([terminal], [], [], testbed.ANSWER_SECONDS)[0], shown)
             shown += os.read(terminal, 4096)
         os.write(terminal, b"q")
         self.assertEqual(os.waitpid(pid, 0)[1], 0)

@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import testbed
+from vmscope_command import vmscope
 
 # Enough on one side of the kernel, wherever KASLR puts it.
 MEMORY_MIB = 416
@@ -49,12 +50,12 @@ class Vmcore(unittest.TestCase):
         cls.path = pathlib.Path(cls.directory.name, "vmcore")
         with open(cls.path, "wb") as disk:
             disk.truncate(MEMORY_MIB << 20)
-        harness.build_guests()
-        kernel = harness.KERNELS / cls.series / "boot"
-        guest = harness.LinuxGuest(
+        testbed.build_guests()
+        kernel = testbed.KERNELS / cls.series / "boot"
+        guest = linux_guest.LinuxGuest(
             cls.series, memory=MEMORY_MIB, append=f"crashkernel={FOR_CAPTURE_MIB}M",
             extra=disks(next(kernel.glob("vmlinuz-*")),
-                        harness.GUESTS / f"initramfs-{cls.series}.gz", cls.path))
+                        testbed.GUESTS / f"initramfs-{cls.series}.gz", cls.path))
         try:
             cls.ask_guest(guest)
             size = cls.crash(guest)
@@ -79,7 +80,7 @@ class Vmcore(unittest.TestCase):
                        for line in guest.run("cat /proc/modules").splitlines()}
         pattern = "|".join(SYMBOLS)
         cls.symbols = {symbol.name: symbol.va for symbol in map(
-            harness.Symbol.parse,
+            linux_guest.Symbol.parse,
             guest.run(f"grep -E ' ({pattern})$' /proc/kallsyms").splitlines())}
         cls.log = guest.run("dmesg").splitlines()
         cls.tasks = {}
@@ -92,8 +93,8 @@ class Vmcore(unittest.TestCase):
     def crash(guest):
         """Until the second kernel has saved the first one's memory: its bytes."""
         guest.send("exec taskset 1 sh -c 'echo c > /proc/sysrq-trigger'")
-        saved = harness.wait_for(lambda: re.search(r"SAVED (\d+)\s", guest.serial()),
-                                 "the crashed guest's memory", harness.BOOT_SECONDS)
+        saved = testbed.wait_for(lambda: re.search(r"SAVED (\d+)\s", guest.serial()),
+                                 "the crashed guest's memory", testbed.BOOT_SECONDS)
         return int(saved[1])
 
     def ask(self, *arguments, path=None):
@@ -106,7 +107,7 @@ class Vmcore(unittest.TestCase):
         for name, va in self.symbols.items():
             self.assertIn(va, [int(row["address"], 16) for row in self.ask("symbol", name)])
         self.assertEqual(self.banner, subprocess.run(
-            [harness.VMSCOPE, "mem", "linux_banner", str(len(self.banner)), "--raw", "-c",
+            [testbed.VMSCOPE, "mem", "linux_banner", str(len(self.banner)), "--raw", "-c",
              self.path], check=True, stdout=subprocess.PIPE).stdout)
 
     def test_tasks(self):
@@ -141,7 +142,7 @@ class Vmcore(unittest.TestCase):
 
     def test_stack_of_a_user_program(self):
         """Its stack is found by page tables that no note names."""
-        rows = self.ask("stack", "--symbols", harness.GUESTS / "workload")
+        rows = self.ask("stack", "--symbols", testbed.GUESTS / "workload")
         calls = call_names(rows, 1)
         self.assertIn("deep_1", calls)
         at = calls.index("work_deep")

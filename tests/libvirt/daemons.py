@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 
-import harness
+import testbed
 
 DRIVERS = pathlib.Path("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver")
 PROGRAMS = ("libvirtd", "virtlogd", "virsh", "qemu-img", "unshare")
@@ -79,7 +79,7 @@ class Libvirt:
             while [ ! -S /run/libvirt/virtlogd-sock ]; do sleep 0.05; done
             exec libvirtd --pid-file {self.directory}/libvirtd.pid
             """, LIBVIRT_DRIVER_DIR=str(drivers))
-        harness.wait_for(self._answers, "libvirtd to answer", START_SECONDS)
+        testbed.wait_for(self._answers, "libvirtd to answer", START_SECONDS)
 
     def _start(self, script, **environment):
         with open(self.directory / "daemons.log", "w") as log:
@@ -87,7 +87,7 @@ class Libvirt:
                 ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script],
                 env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", **environment},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                preexec_fn=harness.die_with_parent))
+                preexec_fn=testbed.die_with_parent))
 
     def _answers(self):
         if self._processes[0].poll() is not None:

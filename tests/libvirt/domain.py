@@ -9,7 +9,8 @@ import subprocess
 import time
 from xml.sax.saxutils import quoteattr
 
-import harness
+import linux_guest
+import testbed
 
 NAME = "vmscope-test"
 DISK_SIZE = "64M"
@@ -60,8 +61,8 @@ class Events:
         self._path = libvirt.directory / "events.log"
         with open(self._path, "w") as log:
             self._process = subprocess.Popen(
-                ["virsh", "-c", libvirt.uri, "event", "--event", "lifecycle", "--loop"], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT)
+                ["virsh", "-c", libvirt.uri, "event", "--event", "lifecycle", "--loop"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
     def names(self, since=0):
         """Those that have arrived, but for the first `since`."""
@@ -90,18 +91,18 @@ class Domain:
         self._shell = None
         arguments = ["-qmp", f"unix:{self.qmp_path},server=on,wait=off"]
         if agent:
-            arguments += ["-plugin", f"{harness.BUILD}/agent/libvmscope-agent-api4.so,"
+            arguments += ["-plugin", f"{testbed.BUILD}/agent/libvmscope-agent-api4.so,"
                                      f"socket={self.directory}/agent"]
-        release = (harness.KERNELS / series / "release").read_text().strip()
+        release = (testbed.KERNELS / series / "release").read_text().strip()
         self._xml = XML.format(
             name=NAME, disk=self.disk, directory=self.directory,
-            kernel=harness.KERNELS / series / "boot" / f"vmlinuz-{release}",
-            initrd=harness.GUESTS / f"initramfs-{series}.gz",
+            kernel=testbed.KERNELS / series / "boot" / f"vmlinuz-{release}",
+            initrd=testbed.GUESTS / f"initramfs-{series}.gz",
             arguments="\n".join(f"    <qemu:arg value={quoteattr(argument)}/>"
                                 for argument in arguments))
         self.events = Events(libvirt)
         self.start()
-        harness.wait_for(lambda: "Started" in self.events.names(), "libvirt's events to arrive")
+        testbed.wait_for(lambda: "Started" in self.events.names(), "libvirt's events to arrive")
 
     def virsh(self, command, *arguments):
         return self.libvirt.virsh(command, NAME, *arguments)
@@ -129,7 +130,7 @@ class Domain:
         return (self.directory / "serial.log").read_bytes().count(b"READY")
 
     def wait_booted(self, boots):
-        harness.wait_for(lambda: self.boots() >= boots, "the guest to boot", harness.BOOT_SECONDS)
+        testbed.wait_for(lambda: self.boots() >= boots, "the guest to boot", testbed.BOOT_SECONDS)
 
     def remove(self):
         """Ends and forgets the domain, with its saved states and snapshots."""
@@ -183,7 +184,7 @@ class Domain:
     def run(self, command):
         """Runs a shell command in the guest."""
         if self._shell is None:
-            self._shell = harness.Shell(self.directory / "port")
+            self._shell = linux_guest.Shell(self.directory / "port")
         return self._shell.run_bytes(command).decode(errors="replace")
 
     def check_ticks(self):

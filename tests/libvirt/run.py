@@ -33,7 +33,8 @@ import traceback
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
 import daemons
-import harness
+import testbed
+import vmscope_command
 from domain import Domain
 from operations import OPERATIONS, resume_if_paused
 
@@ -70,8 +71,8 @@ def target(domain, way):
 
 
 def start_vmscope(*words):
-    """The harness's own function allows stops."""
-    return subprocess.Popen([str(word) for word in (harness.VMSCOPE, *words)], text=True,
+    """The tests' own function allows stops."""
+    return subprocess.Popen([str(word) for word in (testbed.VMSCOPE, *words)], text=True,
                             errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE)
 
@@ -105,7 +106,7 @@ class Beside(threading.Thread):
             if status < 0 and not (self._ended and status == -signal.SIGINT):
                 self.faults.append(f"vmscope ended by signal {-status}: {err.strip()[-300:]}")
             elif status == 0 or not self._ended:
-                self.runs.append(harness.Run(status, out, err))
+                self.runs.append(vmscope_command.Run(status, out, err))
             time.sleep(PAUSE_SECONDS)
 
     def stop(self):
@@ -313,7 +314,7 @@ def main():
         print(f"libvirt: {reason}; scripts/setup --libvirt installs it\n0 passed, 1 failed")
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # the daemons end, too
-    harness.build_guests()
+    testbed.build_guests()
     print(f"seed {arguments.seed}", flush=True)
     libvirt = daemons.Libvirt()
     print(libvirt.virsh("version"), flush=True)

@@ -7,11 +7,12 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
+import linux_guest
+import vmscope_command
 import test_aarch64
 import test_guest
 import test_modules
-import test_sample
+import sample_report
 import test_stacks
 import test_symbols
 
@@ -30,12 +31,12 @@ class SymbolsOfOld(Old, unittest.TestCase):
     def test_all_symbols(self):
         """Which are its functions; and what is known without a symbol."""
         own = [symbol for symbol in self.guest.kallsyms() if symbol.module is None]
-        ours = [harness.Symbol.parse(line) for line in
-                harness.vmscope("symbol", *self.guest.target).out.splitlines()]
+        ours = [linux_guest.Symbol.parse(line) for line in
+                vmscope_command.vmscope("symbol", *self.guest.target).out.splitlines()]
         self.assertGreater(len(own), 20000)
         self.assertNotIn("init_task", [symbol.name for symbol in own])
         self.assertEqual([symbol for symbol in ours if symbol.module is None], own)
-        os = harness.vmscope("info", "--json", "os", *self.guest.target).out
+        os = vmscope_command.vmscope("info", "--json", "os", *self.guest.target).out
         for command in ("uname -r", "uname -v", "hostname"):
             self.assertIn(json.dumps(self.guest.run(command).strip()), os)
         self.assertEqual(test_symbols.tool(self.guest, "banner"),
@@ -68,10 +69,10 @@ class Isolated(test_aarch64.New):
     def test_trampoline(self):
         """Code of the kernel that runs at another address than its image's has a name."""
         self.guest.start_workload("mix")
-        report = test_sample.sample(self.guest, "-F", "199", seconds=15)
+        report = sample_report.sample(self.guest, "-F", "199", seconds=15)
         names = set()
         for node in report.nodes:
-            match = test_sample.FRAME.fullmatch(node.label)
+            match = sample_report.FRAME.fullmatch(node.label)
             if match and int(match[4], 16) >> 63:
                 self.assertIsNotNone(match[1], node.label)
                 names.add(match[1])
@@ -83,7 +84,7 @@ class IsolatedOfNew(Isolated, unittest.TestCase):
 
     @classmethod
     def start_guest(cls):
-        guest = harness.LinuxGuest(cls.series, arch="aarch64", **cls.processor)
+        guest = linux_guest.LinuxGuest(cls.series, arch="aarch64", **cls.processor)
         cls.addClassCleanup(guest.stop)
         return guest
 
@@ -118,7 +119,7 @@ class Cores(test_aarch64.Asked, Old, unittest.TestCase):
             try:
                 pcs = re.findall(r" PC=([0-9a-f]+)", self.guest.qmp.hmp("info registers -a"))
                 live = {command: self.ask(command) for command in ("ps", "stack", "modules")}
-                harness.vmscope("core", *self.guest.target, "-o", ours)
+                vmscope_command.vmscope("core", *self.guest.target, "-o", ours)
                 self.guest.qmp.command("dump-guest-memory", paging=False,
                                        protocol=f"file:{theirs}")
             finally:
@@ -129,12 +130,12 @@ class Cores(test_aarch64.Asked, Old, unittest.TestCase):
                              [int(pc, 16) for pc in pcs])
             for command, rows in live.items():
                 for file in (ours, theirs):
-                    core = json.loads(harness.vmscope(command, "-c", file, "--json").out)
+                    core = json.loads(vmscope_command.vmscope(command, "-c", file, "--json").out)
                     if command != "stack":
                         self.assertEqual(core, rows)
                         continue
                     self.assertEqual([row["address"] for row in core if row["mode"] == "kernel"],
                                      [row["address"] for row in rows if row["mode"] == "kernel"])
             with self.assertRaisesRegex(RuntimeError, "VirtualBox's layout does not know aarch64"):
-                harness.vmscope("core", *self.guest.target, "--format", "vbox", "-o",
+                vmscope_command.vmscope("core", *self.guest.target, "--format", "vbox", "-o",
                                 f"{directory}/other")

@@ -7,8 +7,9 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+import qemu_machine
+from vmscope_command import vmscope
 
 CODE, VARIABLES = (pathlib.Path("/usr/share/OVMF", name)
                    for name in ("OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"))
@@ -25,13 +26,13 @@ class Uefi(unittest.TestCase):
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
         variables = shutil.copy(VARIABLES, cls.directory)
-        cls.guest = harness.LinuxGuest("6.12", extra=(
+        cls.guest = linux_guest.LinuxGuest("6.12", extra=(
             "-machine", "q35", "-drive", f"if=pflash,format=raw,readonly=on,file={CODE}",
             "-drive", f"if=pflash,format=raw,file={variables}"))
         cls.addClassCleanup(cls.guest.stop)
         cls.log = cls.guest.run("dmesg").splitlines()
         cls.guest.qmp.command("stop")
-        cls.monitor = [harness.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
+        cls.monitor = [qemu_machine.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
         cls.live = {command: vmscope(command, *cls.guest.target).out
                     for command in ("ps", "dmesg", "modules", "stack")}
         cls.paths = {layout: cls.directory / layout for layout in LAYOUTS}

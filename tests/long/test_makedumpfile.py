@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
+import linux_guest
+from vmscope_command import vmscope
 
 COMMANDS = ("ps", "dmesg", "modules")
 KINDS = (("-l", "-d", "1"), ("-c", "-d", "31"), ("-E", "-d", "31"))
@@ -19,7 +19,7 @@ class Makedumpfile(unittest.TestCase):
         directory = tempfile.TemporaryDirectory(prefix="vmscope-mkdump-", dir="/var/tmp")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
-        cls.guest = harness.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest("6.1")
         cls.guest.qmp.command("stop")
         cls.live = {command: cls.ask(command, *cls.guest.target) for command in COMMANDS}
         for layout in ("elf", "vbox", "kdump"):

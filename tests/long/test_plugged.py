@@ -6,9 +6,9 @@ import pathlib
 import tempfile
 import unittest
 
-import harness
-from harness import vmscope
-from test_attach import Tool
+import linux_guest
+from vmscope_command import vmscope
+from machine_tool import Tool
 
 MIB = 1 << 20
 PLUGGED = 0x100000000  # where QEMU puts the first
@@ -22,7 +22,7 @@ class Plugged(unittest.TestCase):
         directory = tempfile.TemporaryDirectory(prefix="vmscope-plugged-", dir="/var/tmp")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
-        cls.guest = harness.LinuxGuest("6.1", memory="256,slots=2,maxmem=2G")
+        cls.guest = linux_guest.LinuxGuest("6.1", memory="256,slots=2,maxmem=2G")
         cls.addClassCleanup(cls.guest.stop)
         with Tool("qmp", cls.guest.qmp_path) as cls.tool:
             cls.plug(0)

@@ -4,7 +4,8 @@ import subprocess
 import unittest
 
 import calls
-import harness
+import qemu_machine
+import testbed
 import test_calls
 import uftrace_data
 
@@ -19,26 +20,26 @@ class Repeated(unittest.TestCase):
     def trace(self, series):
         path = calls.directory(self)
         serial = path.parent / "serial"
-        release = (harness.KERNELS / series / "release").read_text().strip()
+        release = (testbed.KERNELS / series / "release").read_text().strip()
         run = subprocess.run(
             [*map(str, calls.launcher(path, "--clock", "instructions")),
-             *harness.ARCHS["x86_64"].qemu, "-accel", "tcg", "-icount", "shift=0,sleep=off",
+             *qemu_machine.ARCHS["x86_64"].qemu, "-accel", "tcg", "-icount", "shift=0,sleep=off",
              "-rtc", "base=2020-01-01,clock=vm", "-smp", "1", "-cpu", "qemu64", "-seed", "1",
              "-m", "256", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-serial", f"file:{serial}",
-             "-kernel", str(harness.KERNELS / series / "boot" / f"vmlinuz-{release}"),
-             "-initrd", str(harness.GUESTS / f"initramfs-{series}.gz"),
+             "-kernel", str(testbed.KERNELS / series / "boot" / f"vmlinuz-{release}"),
+             "-initrd", str(testbed.GUESTS / f"initramfs-{series}.gz"),
              "-append", "console=ttyS0 panic=-1 nokaslr no_timer_check rdinit=/bin/busybox -- "
                         f'sh -c "{"; ".join(self.COMMANDS)}"'],
             stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=harness.BOOT_SECONDS)
+            timeout=testbed.BOOT_SECONDS)
         self.assertEqual(run.returncode, 0, run.stdout)
         self.assertIn("loop 32768", serial.read_text(errors="replace"))
         trace = uftrace_data.Trace(path)
         return trace, (path / "100.dat").read_bytes()
 
     def test_linux(self):
-        harness.build_guests()
+        testbed.build_guests()
         trace, first = self.trace("6.1")
         _, second = self.trace("6.1")
         self.assertGreater(len(first), 10_000_000 * 16)

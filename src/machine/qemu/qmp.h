@@ -22,7 +22,7 @@ struct vms_qmp_command {
 	const char *name;
 	struct json_object *arguments; /* taken over; or NULL */
 	struct json_object *answer;    /* set if it succeeded; the caller puts it */
-	/* What events had told when the answer came. QEMU tells all in the order in which it is. */
+	/* What events had told when the answer came: QEMU tells all in the order of its doing. */
 	uint64_t resumes;
 	int64_t last_stop_us;
 };

@@ -40,9 +40,8 @@ static int create_file(const char *label)
 	g_autofree char *folder = label ? make_folder(&error) : NULL;
 	if (error)
 		vms_log(VMS_LOG_WARNING,
-			"if vmscope and its watchdog are killed at once, the next vmscope cannot "
-			"undo "
-			"what they did to QEMU: %s",
+			"what vmscope did to QEMU cannot be undone if it is killed together with "
+			"its watchdog: %s",
 			error->message);
 	if (!folder)
 		return -1;

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""Guests that run Linux, and what the tests run in them."""
+import collections
+import concurrent.futures
+import functools
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import tempfile
+import unittest
+
+from qemu_machine import ARCHS, Machine
+from testbed import (ANSWER_SECONDS, GUESTS, KERNELS, NEWEST, SERIES, build_guests, has_newest, path_of)
+
+
+class Shell:
+    """What runs shell commands in a guest, behind its virtio port (tests/guests/agent.c)."""
+
+    def __init__(self, path):
+        self._port = socket.socket(socket.AF_UNIX)
+        self._port.settimeout(ANSWER_SECONDS)
+        self._port.connect(str(path))
+
+    def close(self):
+        self._port.close()
+
+    def _read_number(self):
+        return struct.unpack("<I", self._read(4))[0]
+
+    def _read(self, size):
+        data = bytearray()
+        while len(data) < size:
+            part = self._port.recv(size - len(data))
+            if not part:
+                raise EOFError("the guest has closed its port")
+            data += part
+        return bytes(data)
+
+    def send(self, command):
+        """Begins a shell command in the guest."""
+        self._port.sendall(command.encode() + b"\n")
+
+    def run_bytes(self, command, check=True):
+        """Runs a shell command in the guest; its output, stderr with it."""
+        self.send(command)
+        output = bytearray()
+        while size := self._read_number():
+            output += self._read(size)
+        status = self._read_number()
+        if check and status:
+            raise RuntimeError(f"in the guest: {command}: status {status}: {output.decode()}")
+        return bytes(output)
+
+
+class LinuxGuest(Machine):
+    """Debian's cloud kernel of a series, with the initial file system of tests/guests.
+
+    With options of its own it boots. Without, it goes on from where booted() stands, in a
+    fraction of the time, whatever launches it. `beside`: options of QEMU's that the guest does not
+    see.
+    """
+
+    def __init__(self, series="6.1", append="", extra=(), beside=(), boot=False, arch="x86_64",
+                 launcher=(), **options):
+        build_guests()
+        boot = boot or append or extra or options
+        if not boot:
+            extra = ("-incoming", f"file:{path_of(booted(series, arch).state)}")
+        self.series = series
+        self.arch = ARCHS[arch]
+        kernel = series + self.arch.suffix
+        self.release = (KERNELS / kernel / "release").read_text().strip()
+        self._port = None
+        self._kallsyms = None if boot else booted(series, arch).kallsyms
+        port = tempfile.mkdtemp(prefix="vmscope-port-")
+        self._port_directory = pathlib.Path(port)
+        super().__init__(
+            "-kernel", KERNELS / kernel / "boot" / f"vmlinuz-{self.release}",
+            "-initrd", GUESTS / f"initramfs-{kernel}.gz",
+            "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
+            "-device", "virtio-serial-pci",
+            "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
+            "-device", "virtserialport,chardev=port,name=port", *extra, *beside, arch=arch,
+            launcher=launcher, **options)
+        if boot:
+            self.wait_ready()
+        else:
+            self.wait_until(lambda: self.qmp.status() == "running", "the guest to be restored")
+
+    def stop(self):
+        super().stop()
+        if self._port:
+            self._port.close()
+        shutil.rmtree(self._port_directory, ignore_errors=True)
+
+    @property
+    def _shell(self):
+        if self._port is None:
+            self._port = Shell(self._port_directory / "port")
+        return self._port
+
+    def send(self, command):
+        """Begins a shell command in the guest."""
+        self._shell.send(command)
+
+    def run_bytes(self, command, check=True):
+        """Runs a shell command in the guest; its output, stderr with it."""
+        return self._shell.run_bytes(command, check)
+
+    def run(self, command, check=True):
+        return self.run_bytes(command, check).decode(errors="replace")
+
+    def start_workload(self, name):
+        """Starts `workload NAME` in the background; its process id in the guest."""
+        return int(self.run(f"workload {name} >/dev/null 2>&1 & echo $!"))
+
+    def stop_workload(self):
+        self.run("killall -9 workload md5sum 2>/dev/null", check=False)
+
+    def read_kallsyms(self):
+        """Every line of /proc/kallsyms as Symbol, as it is now.
+
+        Without what marks code and data within an aarch64 module's functions, as $x: the kernel
+        lists it, but calls nothing by it.
+        """
+        symbols = map(Symbol.parse, self.run("cat /proc/kallsyms").splitlines())
+        return [symbol for symbol in symbols if not re.match(r"\$|\.L|L0", symbol.name)]
+
+    def kallsyms(self):
+        """The same, as it was when the guest had booted, or was read first."""
+        if self._kallsyms is None:
+            self._kallsyms = self.read_kallsyms()
+        return self._kallsyms
+
+
+class Symbol(collections.namedtuple("Symbol", "va type name module")):
+    """A line of /proc/kallsyms; module is None for the kernel itself."""
+
+    @classmethod
+    def parse(cls, line):
+        match = re.fullmatch(r"([0-9a-f]+) (\S) (\S+)(?:\s+\[(\S+)\])?", line.strip())
+        if not match:
+            raise ValueError(f"not a line of kallsyms: {line!r}")
+        # The command shows control characters so; compilers do use them.
+        name = re.sub(r"[\x00-\x1f\x7f]", "?", match[3])
+        return cls(int(match[1], 16), match[2], name, match[4])
+
+    def __str__(self):
+        module = f"\t[{self.module}]" if self.module else ""
+        return f"{self.va:016x} {self.type} {self.name}{module}"
+
+
+Booted = collections.namedtuple("Booted", "state kallsyms")
+
+
+@functools.cache
+def booted(series, arch="x86_64"):
+    """A guest with standard options that has just booted: its state, as a file, and its symbols."""
+    state = tempfile.TemporaryFile(prefix="vmscope-booted-")
+    guest = LinuxGuest(series, arch=arch, boot=True)
+    try:
+        kallsyms = guest.kallsyms()
+        guest.save(path_of(state))
+    finally:
+        guest.stop()
+    return Booted(state, kallsyms)
+
+
+def boot_all():
+    """Boots what guests go on from; a process that is forked after this need not."""
+    build_guests()
+    kinds = [(series, "x86_64") for series in SERIES + (NEWEST,) * has_newest()]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda kind: booted(*kind), [("6.12", "aarch64"), *kinds]))
+
+
+_shared = {}
+
+
+def shared_guest(series="6.1", **options):
+    """A guest with every kind of workload running in it, for all tests of a module."""
+    key = (series, tuple(sorted(options.items())))
+    if key not in _shared or _shared[key].process.poll() is not None:
+        guest = LinuxGuest(series, **options)
+        guest.kallsyms()  # quicker while the guest has nothing else to do
+        guest.start_workload("mix")
+        guest.run("while :; do md5sum /bin/busybox; done >/dev/null 2>&1 &")
+        _shared[key] = guest
+        unittest.addModuleCleanup(_stop_shared, key)
+    return _shared[key]
+
+
+def _stop_shared(key):
+    guest = _shared.pop(key, None)
+    if guest:
+        guest.stop()
