@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses as people write and read them, and what lies there. */
+/* Parses and names addresses, and reads the memory there. */
 #include "session.h"
 #include "values.h"
 #include <string.h>
 
-#define PAGE 4096 /* no memory begins or ends within one */
+#define PAGE 4096 /* memory begins and ends at multiples of it */
 
 struct found {
 	uint64_t va;
 	size_t n;
 };
 
-static void keep_first(const struct vms_symbol *symbol, const char *module, void *data)
+static void keep_first_symbol(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	struct found *found = data;
 	(void)module;
@@ -24,26 +24,26 @@ bool session_address(struct session *session, const char *text, uint64_t *ret, G
 	if (value_in_c(text, ret))
 		return true;
 	if (g_ascii_isdigit(text[0])) {
-		usage_error(error, "\"%s\" is no address: it must be a number up to 64 bits", text);
+		usage_error(error, "\"%s\" is no address: a number must fit into 64 bits", text);
 		return false;
 	}
 	const char *plus = strchr(text, '+');
 	uint64_t offset = 0;
 	if (plus && !value_in_c(plus + 1, &offset)) {
-		usage_error(error, "\"%s\" is no address: after \"+\" comes a number", text);
+		usage_error(error, "\"%s\" is no address: a number must follow \"+\"", text);
 		return false;
 	}
 	g_autofree char *name = plus ? g_strndup(text, (gsize)(plus - text)) : g_strdup(text);
 	struct found found = { 0 };
-	vms_guest_lookup(session->guest, name, keep_first, &found);
+	vms_guest_lookup(session->guest, name, keep_first_symbol, &found);
 	if (found.n == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "no symbol \"%s\" in this guest",
 			    name);
 		return false;
 	}
 	if (found.n > 1)
-		vms_log(VMS_LOG_WARNING, "%zu symbols are called \"%s\": the first is used",
-			found.n, name);
+		vms_log(VMS_LOG_WARNING, "%zu symbols are called \"%s\": using the first", found.n,
+			name);
 	*ret = found.va + offset;
 	return true;
 }
@@ -72,10 +72,10 @@ char *session_name(const struct vms_location *location)
 	return g_string_free(name, FALSE);
 }
 
-/* What is read: guest-physical memory, or virtual memory. */
+/* The memory to read: guest-physical or virtual. */
 struct place {
 	struct vms_machine *machine;
-	struct vms_memory *memory; /* NULL: guest-physical */
+	struct vms_memory *memory; /* NULL for guest-physical memory */
 };
 
 static bool read_place(const struct place *place, uint64_t address, uint8_t *bytes, size_t size)
@@ -84,8 +84,9 @@ static bool read_place(const struct place *place, uint64_t address, uint8_t *byt
 			     : vms_machine_read_phys(place->machine, address, bytes, size);
 }
 
-/* How many of the bytes there are, from the first on. */
-static size_t read_first(const struct place *place, uint64_t address, uint8_t *bytes, size_t size)
+/* Reads up to the first byte that cannot be read. Returns how many bytes were read. */
+static size_t read_up_to_gap(const struct place *place, uint64_t address, uint8_t *bytes,
+			     size_t size)
 {
 	size_t done = 0;
 	if (size - 1 > G_MAXUINT64 - address)
@@ -111,7 +112,7 @@ size_t session_read_first(struct session *session, bool physical, unsigned vcpu,
 	if (vms_machine_regs(session->machine, vcpu, &regs, error)) {
 		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
 		const struct place place = { session->machine, physical ? NULL : memory };
-		n = read_first(&place, address, bytes, size);
+		n = read_up_to_gap(&place, address, bytes, size);
 		if (n < size)
 			g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 				    "cannot read %zu%s bytes at %s address 0x%" G_GINT64_MODIFIER

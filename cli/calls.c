@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope calls: every call and return of a guest, as a data directory of uftrace. */
+/* vmscope calls: records every call and return of a guest in a data directory of uftrace. */
 #include "calls_options.h"
 #include "calls_trace.h"
 #include "commands.h"
@@ -7,10 +7,10 @@
 #include <glib-unix.h>
 #include <unistd.h>
 
-#define STATUS_GONE 1 /* the machine ended before the trace was to */
+#define STATUS_GONE 1 /* exit status if the machine ended before the trace */
 
-/* Without its source a signal does again what it does by default. */
-static gboolean stop(gpointer data)
+/* Removes its source, so that the same signal has its default effect the next time. */
+static gboolean stop_trace(gpointer data)
 {
 	struct calls_trace *trace = data;
 	trace->stopped = true;
@@ -23,7 +23,7 @@ static bool run_until_signal(struct calls_trace *trace, struct session *session,
 	GSource *sources[G_N_ELEMENTS(signals)];
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
 		sources[i] = g_unix_signal_source_new(signals[i]);
-		g_source_set_callback(sources[i], stop, trace, NULL);
+		g_source_set_callback(sources[i], stop_trace, trace, NULL);
 		g_source_attach(sources[i], NULL);
 	}
 	bool done = calls_trace_run(trace, session, error);
@@ -34,7 +34,7 @@ static bool run_until_signal(struct calls_trace *trace, struct session *session,
 	return done;
 }
 
-static void add_json(struct session *session, const struct calls_trace *trace)
+static void add_json_summary(struct session *session, const struct calls_trace *trace)
 {
 	static const struct vms_column columns[] = { { "directory", VMS_COLUMN_TEXT },
 						     { "records", VMS_COLUMN_NUMBER },
@@ -53,8 +53,8 @@ static void add_json(struct session *session, const struct calls_trace *trace)
 	session_table(session, table);
 }
 
-static bool calls(struct session *session, const struct calls_words *words, const char *seconds,
-		  GError **error)
+static bool trace_calls(struct session *session, const struct calls_words *words,
+			const char *seconds, GError **error)
 {
 	uint32_t pids[CALLS_PIDS_MAX];
 	struct calls_trace trace = {
@@ -80,13 +80,13 @@ static bool calls(struct session *session, const struct calls_words *words, cons
 		session->status = STATUS_GONE;
 	}
 	if (session->json)
-		add_json(session, &trace);
+		add_json_summary(session, &trace);
 	else if (!session->quiet)
 		calls_trace_summary(&trace);
 	return true;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_calls(struct session *session, int argc, char **argv, GError **error)
 {
 	struct calls_words words = { 0 };
 	g_autofree char *seconds = NULL;
@@ -95,7 +95,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 				     { NULL } };
 	g_autofree GOptionEntry *entries = calls_entries(&words, own);
 	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
-		    calls(session, &words, seconds, error);
+		    trace_calls(session, &words, seconds, error);
 	calls_words_clear(&words);
 	return done;
 }
@@ -106,5 +106,5 @@ const struct command command_calls = {
 	.summary = "Every call and return of a guest, for uftrace",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_DIRECTORY |
 		   SESSION_RUNNING | SESSION_AGENT,
-	.run = run,
+	.run = run_calls,
 };

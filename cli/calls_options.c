@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Letters are those of uftrace where it has the same option: -F (filter), -N (notrace), -D (depth).
- * Its -t is a time, too, but here -t says how long a command looks at a machine.
+ * An option that uftrace has as well has uftrace's letter: -F (filter), -N (notrace), -D (depth).
+ * The exception is -t: it is a time filter in uftrace, and the duration of a command in vmscope.
  */
 #include "calls_options.h"
 #include "session.h"
 #include "values.h"
 
-#define MAX_BYTES (UINT64_C(10) << 30) /* unless told: a minute or more of a busy guest */
-#define DEPTH_MAX 1024		       /* as deep as uftrace's records tell */
+#define MAX_BYTES (UINT64_C(10) << 30) /* default limit: a minute or more of a busy guest */
+#define DEPTH_MAX 1024		       /* uftrace's records have 10 bits for the depth */
 #define PID_MAX	  (1U << 22)	       /* PID_MAX_LIMIT of Linux on 64-bit machines */
 
 static const struct choice bys[] = { { "vcpu", VMS_CALLS_BY_VCPU },
@@ -73,8 +73,8 @@ static bool parse_processes(char **words, uint32_t *pids, size_t *n, GError **er
 	return true;
 }
 
-/* An empty name matches nothing, which is not what anybody means. */
-static bool check_functions(const char *option, char **names, GError **error)
+/* Refuses an empty name: it matches no function, so it must be a mistake. */
+static bool check_function_names(const char *option, char **names, GError **error)
 {
 	for (; names && *names; names++) {
 		if (!**names) {
@@ -127,10 +127,10 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 	    !value_unsigned("--depth", words->depth, 1, DEPTH_MAX, &ret->max_depth, error) ||
 	    !parse_max_size(words->max_size, &ret->max_bytes, error) ||
 	    !value_duration("--min-time", words->min_time, &ret->threshold_ns, error) ||
-	    !check_functions("--only", words->only, error) ||
-	    !check_functions("--not", words->without, error) ||
-	    !check_functions("--start-at", words->start_at, error) ||
-	    !check_functions("--stop-at", words->stop_at, error) ||
+	    !check_function_names("--only", words->only, error) ||
+	    !check_function_names("--not", words->without, error) ||
+	    !check_function_names("--start-at", words->start_at, error) ||
+	    !check_function_names("--stop-at", words->stop_at, error) ||
 	    !parse_processes(words->processes, pids, &ret->n_pids, error) ||
 	    !check_sysroot(words->sysroot, error))
 		return false;
@@ -167,6 +167,6 @@ bool calls_check_directory(const char *path, GError **error)
 	if (directory ? !g_dir_read_name(directory) : !g_file_test(path, G_FILE_TEST_EXISTS))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
-		    "%s is there already: name a directory that is not, or an empty one", path);
+		    "%s is there already: name a new directory or an empty one", path);
 	return false;
 }

@@ -6,22 +6,23 @@
 
 #define CALLS_PIDS_MAX 64
 
-/* As they stand on the command line. */
+/* The options as text from the command line. */
 struct calls_words {
 	char *by, *clock, *depth, *min_time, *sysroot, *max_size;
 	char **only, **without, **start_at, **stop_at, **processes;
 	gboolean kernel, user;
 };
 
-/* Entries for all of them and then those of `own`; to be freed. */
+/* Returns the entries of a call trace, then those of `own`. The caller frees the array. */
 GOptionEntry *calls_entries(struct calls_words *words, const GOptionEntry *own);
 /*
- * What they ask for. `pids` gets the processes, of which `ret` and `words` keep the lists. Errors:
- * usage.
+ * Parses the options into `ret`. Fills `pids` with the processes. `ret` points into `words` and
+ * `pids`, which must live as long. Errors: usage errors; NOT_FOUND if the sysroot is missing.
  */
 bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		 uint32_t pids[CALLS_PIDS_MAX], GError **error);
+/* True if any option of a call trace was given. */
 bool calls_words_given(const struct calls_words *words);
 void calls_words_clear(struct calls_words *words);
-/* Checks that a trace can be written into a directory: it is not there, or is empty. */
+/* Checks that `path` can take a trace: it is new, or an empty directory. Errors: EXISTS. */
 bool calls_check_directory(const char *path, GError **error);

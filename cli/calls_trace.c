@@ -7,13 +7,13 @@
 #include <string.h>
 #include <vmscope/log.h>
 
-#define COST_US G_TIME_SPAN_SECOND /* over which the cost is measured */
+#define COST_US G_TIME_SPAN_SECOND /* how long to measure the cost */
 #define TICK_NS (UINT64_C(100) * 1000 * 1000)
 
-/* What the trace's cost is told from. */
+/* Measures how many bytes a second of the trace takes. */
 struct cost {
-	gint64 begin_us;     /* of the trace, or 0 */
-	uint64_t begin_size; /* bytes then */
+	gint64 begin_us;     /* when measuring began; 0 before that */
+	uint64_t begin_size; /* bytes recorded by then */
 	bool has_warned;
 };
 
@@ -27,7 +27,7 @@ static char *describe_progress(void *data)
 			       stats.records, bytes, stats.lost);
 }
 
-/* What a second takes, where nobody has said how long, or for longer than the limit allows. */
+/* Warns what a second takes, unless the limit leaves room for the whole duration. */
 static void warn_of_cost(const struct vms_calls_options *options, double bytes_per_second)
 {
 	const double ns = (double)options->duration_ns, max = (double)options->max_bytes;
@@ -61,7 +61,7 @@ static void measure_cost(struct cost *cost, const struct calls_trace *trace,
 					      (double)(now_us - cost->begin_us));
 }
 
-/* Waits for the end, while sources of the main context may stop it. */
+/* Waits for the end of the trace. Runs the main context's sources, which may stop it. */
 static void wait_for_end(const struct calls_trace *trace, struct vms_calls *calls)
 {
 	struct cost cost = { 0 };
@@ -99,8 +99,8 @@ bool calls_trace_run(struct calls_trace *trace, struct session *session, GError 
 	return done;
 }
 
-/* As a shell takes it. */
-static char *quote(const char *path)
+/* Quotes a path for a shell if it needs that. */
+static char *quote_path(const char *path)
 {
 	static const char plain[] = G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "/._-+,:@%";
 	return path[strspn(path, plain)] ? g_shell_quote(path) : g_strdup(path);
@@ -110,7 +110,7 @@ void calls_trace_summary(const struct calls_trace *trace)
 {
 	const struct vms_calls_stats *stats = &trace->stats;
 	g_autofree char *bytes = vms_text_bytes(stats->bytes);
-	g_autofree char *path = quote(trace->options.directory);
+	g_autofree char *path = quote_path(trace->options.directory);
 	vms_log_flush();
 	fprintf(stderr,
 		"vmscope: %" G_GUINT64_FORMAT
@@ -118,12 +118,12 @@ void calls_trace_summary(const struct calls_trace *trace)
 		stats->records, bytes, trace->options.directory, path);
 	if (stats->records == 0 && trace->options.n_pids > 0)
 		fprintf(stderr,
-			"vmscope: nothing was recorded: no process of the guest that --process "
-			"names has run (vmscope ps shows them)\n");
+			"vmscope: nothing was recorded: no process that --process names has "
+			"run in the guest (\"vmscope ps\" lists processes)\n");
 	if (stats->lost > 0)
 		fprintf(stderr,
 			"vmscope: %" G_GUINT64_FORMAT
-			" more are lost, as vmscope or its disk was too slow for them: record "
-			"less, or into memory (/dev/shm)\n",
+			" more records are lost: vmscope or its disk was too slow for them. Record "
+			"less, or write into memory (/dev/shm)\n",
 			stats->lost);
 }

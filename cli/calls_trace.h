@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A call trace in front of a user. */
+/* A call trace with progress, warnings and a summary for the user. */
 #pragma once
 
 #include "session.h"
@@ -7,18 +7,21 @@
 
 struct calls_trace {
 	struct vms_calls_options options;
-	/* Lets the machine go that was started paused; NULL where it runs. */
+	/*
+	 * Called as soon as calls are recorded: lets a machine run that was started paused. NULL if
+	 * the machine runs already.
+	 */
 	bool (*started)(void *data, GError **error);
-	void *data; /* of `started` */
+	void *data; /* passed to `started` */
 	bool show_progress;
-	bool warn_of_cost; /* once it is known what a second takes */
-	bool stopped;	   /* set it, from a source of the main context, to end the trace */
-	bool has_started;
-	struct vms_calls_stats stats; /* at the end */
+	bool warn_of_cost;	      /* warn what a second takes once that is known */
+	bool stopped;		      /* a source of the main context sets it to end the trace */
+	bool has_started;	      /* calls are recorded and the machine may run */
+	struct vms_calls_stats stats; /* valid after the trace's end */
 	enum vms_calls_end end;
 };
 
-/* Traces the session's guest until the end; runs the main context's sources meanwhile. */
+/* Traces the session's guest until the end. Runs the main context's sources meanwhile. */
 bool calls_trace_run(struct calls_trace *trace, struct session *session, GError **error);
-/* Says on stderr what was traced and how to read it. */
+/* Prints to stderr what was traced and how to read it. */
 void calls_trace_summary(const struct calls_trace *trace);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope core, vmscope core convert: writes a machine, or another core file, into a core file. */
+/* vmscope core and vmscope core convert: write a machine or another core file into a core file. */
 #include "base/text.h"
 #include "commands.h"
 #include "core_write.h"
@@ -76,13 +76,13 @@ static void print_unreadable(GString *out, const struct vms_dump_result *result)
 				       result->unreadable_at->len - UNREADABLE_SHOWN);
 }
 
-/* What the layout shows all the same. */
+/* Lists the registers that are unknown although the layout has a place for them. */
 static void print_made_up(GString *out, const struct vms_dump_result *result)
 {
 	for (size_t i = 0; i < result->made_up->len; i++)
 		g_string_append_printf(out, "%s%s", i ? ", " : "unknown     ",
 				       (const char *)result->made_up->pdata[i]);
-	g_string_append(out, ":\n            other tools read zeros or usual values of them\n");
+	g_string_append(out, ":\n            other tools read zeros or usual values for them\n");
 }
 
 static void print_summary(GString *out, const char *path, const struct vms_dump_options *options,
@@ -110,8 +110,9 @@ static void print_summary(GString *out, const char *path, const struct vms_dump_
 		print_unreadable(out, result);
 }
 
-static void json_summary(GString *out, const char *path, const struct vms_dump_options *options,
-			 const struct vms_dump_result *result)
+static void print_json_summary(GString *out, const char *path,
+			       const struct vms_dump_options *options,
+			       const struct vms_dump_result *result)
 {
 	static const struct vms_column columns[] = {
 		{ "file", VMS_COLUMN_TEXT },	     { "layout", VMS_COLUMN_TEXT },
@@ -152,7 +153,7 @@ static void json_summary(GString *out, const char *path, const struct vms_dump_o
 	g_string_append(out, "}\n");
 }
 
-/* What a core file lacks already, its copy lacks, too: zeros are there. */
+/* Warns what a core file lacks. Its copy will have zeros there. */
 static void warn_of_damage(struct vms_machine *machine)
 {
 	const struct vms_core *core = vms_machine_core(machine);
@@ -178,7 +179,7 @@ static bool write_core(struct session *session, const struct options *options, c
 	if (!core_write(session, path, &dump, &result, error))
 		return false;
 	if (session->json)
-		json_summary(session->out, path, &dump, &result);
+		print_json_summary(session->out, path, &dump, &result);
 	else if (!session->quiet)
 		print_summary(session->out, path, &dump, &result);
 	return true;
@@ -186,8 +187,8 @@ static bool write_core(struct session *session, const struct options *options, c
 
 /* ---- the two commands ---- */
 
-static bool dump(struct session *session, const struct options *options, char **argv,
-		 GError **error)
+static bool dump_machine(struct session *session, const struct options *options, char **argv,
+			 GError **error)
 {
 	(void)argv;
 	if (!session->outputs) {
@@ -201,8 +202,8 @@ static bool dump(struct session *session, const struct options *options, char **
 	return write_core(session, options, outputs[0], error);
 }
 
-static bool convert(struct session *session, const struct options *options, char **argv,
-		    GError **error)
+static bool convert_core(struct session *session, const struct options *options, char **argv,
+			 GError **error)
 {
 	if (session->outputs) {
 		usage_error(error, "--output: the file to write is the second argument here");
@@ -228,13 +229,13 @@ static void add_layout_options(GArray *entries, struct options *options)
 		{ "thread-ids", 0, 0, G_OPTION_ARG_STRING, &options->thread_ids,
 		  "Name vCPUs by the guest's thread (default), or by number as QEMU does",
 		  "task|vcpu" },
-		{ "force", 0, 0, G_OPTION_ARG_NONE, &options->force, "Replace a file that is there",
+		{ "force", 0, 0, G_OPTION_ARG_NONE, &options->force, "Replace an existing file",
 		  NULL },
 	};
 	g_array_append_vals(entries, own, G_N_ELEMENTS(own));
 }
 
-/* Options about the hold of a guest. A core file needs none. */
+/* Adds the options about holding a guest. A core file has no guest to hold. */
 static void add_hold_options(GArray *entries, struct options *options)
 {
 	const GOptionEntry own[] = {
@@ -243,7 +244,7 @@ static void add_hold_options(GArray *entries, struct options *options)
 		  "left fits into the buffer",
 		  NULL },
 		{ "hold-limit", 0, 0, G_OPTION_ARG_STRING, &options->hold_limit,
-		  "How long the guest may be held; past it nothing is written (default 10)",
+		  "Longest hold of the guest; nothing is written if it takes longer (default 10)",
 		  "SECONDS" },
 		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options->buffer,
 		  "Memory for what the disk does not take at once (default: a quarter of what the "
@@ -253,15 +254,15 @@ static void add_hold_options(GArray *entries, struct options *options)
 	g_array_append_vals(entries, own, G_N_ELEMENTS(own));
 }
 
-static bool parse_and_do(struct session *session, int argc, char **argv, int arguments,
-			 bool (*act)(struct session *session, const struct options *options,
-				     char **argv, GError **error),
-			 GError **error)
+static bool parse_and_act(struct session *session, int argc, char **argv, int arguments,
+			  bool (*act)(struct session *session, const struct options *options,
+				      char **argv, GError **error),
+			  GError **error)
 {
 	struct options options = { 0 };
 	g_autoptr(GArray) entries = g_array_new(TRUE, FALSE, sizeof(GOptionEntry));
 	add_layout_options(entries, &options);
-	if (act == dump)
+	if (act == dump_machine)
 		add_hold_options(entries, &options);
 	bool done = session_parse(session, (const GOptionEntry *)(void *)entries->data, &argc,
 				  &argv, arguments, arguments, error) &&
@@ -274,14 +275,14 @@ static bool parse_and_do(struct session *session, int argc, char **argv, int arg
 	return done;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_core(struct session *session, int argc, char **argv, GError **error)
 {
-	return parse_and_do(session, argc, argv, 0, dump, error);
+	return parse_and_act(session, argc, argv, 0, dump_machine, error);
 }
 
 static bool run_convert(struct session *session, int argc, char **argv, GError **error)
 {
-	return parse_and_do(session, argc, argv, 2, convert, error);
+	return parse_and_act(session, argc, argv, 2, convert_core, error);
 }
 
 const struct command command_core = {
@@ -289,7 +290,7 @@ const struct command command_core = {
 	.arguments = "",
 	.summary = "Write memory and vCPUs of a machine into a core file",
 	.options = SESSION_TARGET | SESSION_JSON,
-	.run = run,
+	.run = run_core,
 };
 
 const struct command command_core_convert = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope core info: what a core file is, and what is in it. */
+/* vmscope core info: shows what a core file is, and what is in it. */
 #include "base/text.h"
 #include "commands.h"
 #include <string.h>
 
-/* Rows of a list: what a reader takes in at a glance; what a program can be expected to load. */
+/* Most rows of a list: what a reader takes in at a glance, and what a program can load. */
 #define TEXT_ROWS 16
 #define JSON_ROWS 65536
 
@@ -12,13 +12,13 @@ static const char *const layouts[] = {
 	[VMS_CORE_ELF] = "elf", [VMS_CORE_VBOX] = "vbox", [VMS_CORE_KDUMP] = "kdump"
 };
 
-/* Rows of a list of `n` that are shown. */
-static size_t shown(const struct session *session, size_t n)
+/* Returns how many of `n` rows are shown. */
+static size_t count_shown(const struct session *session, size_t n)
 {
 	return MIN(n, session->json ? JSON_ROWS : TEXT_ROWS);
 }
 
-/* Adds a list that has `n` rows, of which the table has the first. Takes the table. */
+/* Adds a list of `n` rows. The table has the first of them. Takes the table. */
 static void add_list(struct session *session, const char *key, const char *title,
 		     struct vms_table *table, size_t n)
 {
@@ -37,7 +37,7 @@ static void add_list(struct session *session, const char *key, const char *title
 
 /* ---- the file ---- */
 
-static char *guest_text(const struct vms_guest *guest)
+static char *describe_guest(const struct vms_guest *guest)
 {
 	const struct vms_guest_info *info = vms_guest_info(guest);
 	if (vms_guest_kind(guest) == VMS_GUEST_NONE)
@@ -45,8 +45,8 @@ static char *guest_text(const struct vms_guest *guest)
 	return g_strdup_printf("%s %s", info->name, info->release);
 }
 
-/* Bytes of RAM and ROM. */
-static uint64_t memory_size(struct vms_machine *machine)
+/* Returns the bytes of RAM and ROM. */
+static uint64_t sum_memory(struct vms_machine *machine)
 {
 	size_t n;
 	uint64_t bytes = 0;
@@ -56,8 +56,8 @@ static uint64_t memory_size(struct vms_machine *machine)
 	return bytes;
 }
 
-/* The machine that was dumped, where the file's writer has noted it. */
-static const char *machine_text(struct vms_machine *machine)
+/* Describes the machine that was dumped, if the file's writer noted it, or else the file. */
+static const char *describe_machine(struct vms_machine *machine)
 {
 	const struct vms_core *core = vms_machine_core(machine);
 	for (size_t i = 0; i < core->facts->len; i++) {
@@ -82,12 +82,12 @@ static void add_file_json(struct session *session, const struct vms_core *core)
 	};
 	struct vms_machine *machine = session->machine;
 	g_autoptr(vms_table) table = vms_table_new(columns);
-	g_autofree char *guest = guest_text(session->guest);
+	g_autofree char *guest = describe_guest(session->guest);
 	size_t n_ranges;
 	vms_machine_ranges(machine, &n_ranges);
 	vms_table_add(table, core->path, layouts[core->format], core->variant, core->file_size,
-		      core->disk_size, vms_machine_arch(machine)->name, machine_text(machine),
-		      guest, (uint64_t)vms_machine_vcpus(machine), memory_size(machine),
+		      core->disk_size, vms_machine_arch(machine)->name, describe_machine(machine),
+		      guest, (uint64_t)vms_machine_vcpus(machine), sum_memory(machine),
 		      core->left_out, core->pages, (uint64_t)n_ranges,
 		      (uint64_t)core->segments->len, (uint64_t)core->notes->len);
 	g_string_append(session->out, "{\n\"core\": ");
@@ -100,13 +100,13 @@ static void add_file_text(struct session *session, const struct vms_core *core)
 	struct vms_machine *machine = session->machine;
 	g_autofree char *size = vms_text_bytes(core->file_size);
 	g_autofree char *disk_size = vms_text_bytes(core->disk_size);
-	g_autofree char *memory = vms_text_bytes(memory_size(machine));
+	g_autofree char *memory = vms_text_bytes(sum_memory(machine));
 	g_autofree char *left_out = vms_text_bytes(core->left_out);
-	g_autofree char *guest = guest_text(session->guest);
+	g_autofree char *guest = describe_guest(session->guest);
 	g_string_append_printf(out, "file     %s\n", core->path);
 	g_string_append_printf(out, "layout   %s: %s\n", layouts[core->format], core->variant);
 	g_string_append_printf(out, "size     %s, %s of it on the disk\n", size, disk_size);
-	g_string_append_printf(out, "machine  %s\n", machine_text(machine));
+	g_string_append_printf(out, "machine  %s\n", describe_machine(machine));
 	g_string_append_printf(out, "guest    %s\n", guest);
 	g_string_append_printf(out, "vCPUs    %u, %s\n", vms_machine_vcpus(machine),
 			       vms_machine_arch(machine)->name);
@@ -119,7 +119,7 @@ static void add_file_text(struct session *session, const struct vms_core *core)
 	g_string_append_c(out, '\n');
 }
 
-/* As text it comes first: whoever looks at the rest should know. */
+/* Adds what is damaged. Text begins with it, because it makes the rest doubtful. */
 static void add_damage(struct session *session, const GPtrArray *damage)
 {
 	static const struct vms_column columns[] = { { "what", VMS_COLUMN_TEXT }, { NULL } };
@@ -136,14 +136,14 @@ static void add_damage(struct session *session, const GPtrArray *damage)
 	vms_table_free(table);
 }
 
-/* What the writer of the file noted: lines "key=value". */
+/* Adds what the writer of the file noted, which are lines "key=value". */
 static void add_facts(struct session *session, const GPtrArray *facts)
 {
 	static const struct vms_column columns[] = { { "name", VMS_COLUMN_TEXT },
 						     { "value", VMS_COLUMN_TEXT },
 						     { NULL } };
 	struct vms_table *table = vms_table_new(columns);
-	for (size_t i = 0; i < shown(session, facts->len); i++) {
+	for (size_t i = 0; i < count_shown(session, facts->len); i++) {
 		g_auto(GStrv) parts = g_strsplit(facts->pdata[i], "=", 2);
 		vms_table_add(table, parts[0], parts[0] ? parts[1] : NULL);
 	}
@@ -184,7 +184,7 @@ static bool add_vcpus(struct session *session, GError **error)
 	bool done = true;
 	if (!vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
 		return false;
-	for (unsigned i = 0; done && i < shown(session, n); i++) {
+	for (unsigned i = 0; done && i < count_shown(session, n); i++) {
 		struct vms_regs regs;
 		done = vms_machine_regs(session->machine, i, &regs, error);
 		if (done)
@@ -207,7 +207,7 @@ static void add_ranges(struct session *session, const char *key, const char *tit
 						     { "name", VMS_COLUMN_TEXT },
 						     { NULL } };
 	struct vms_table *table = vms_table_new(columns);
-	for (size_t i = 0; i < shown(session, n); i++)
+	for (size_t i = 0; i < count_shown(session, n); i++)
 		vms_table_add(table, ranges[i].pa, ranges[i].size,
 			      vms_range_kind_name(ranges[i].kind), ranges[i].name);
 	add_list(session, key, title, table, n);
@@ -221,7 +221,7 @@ static void add_segments(struct session *session, const GArray *segments)
 		{ "offset", VMS_COLUMN_ADDRESS },   { NULL }
 	};
 	struct vms_table *table = vms_table_new(columns);
-	for (size_t i = 0; i < shown(session, segments->len); i++) {
+	for (size_t i = 0; i < count_shown(session, segments->len); i++) {
 		const struct vms_core_segment *segment =
 			&g_array_index(segments, struct vms_core_segment, i);
 		vms_table_add(table, segment->pa, segment->va, segment->size, segment->file_size,
@@ -238,7 +238,7 @@ static void add_notes(struct session *session, const GArray *notes)
 						     { "offset", VMS_COLUMN_ADDRESS },
 						     { NULL } };
 	struct vms_table *table = vms_table_new(columns);
-	for (size_t i = 0; i < shown(session, notes->len); i++) {
+	for (size_t i = 0; i < count_shown(session, notes->len); i++) {
 		const struct vms_core_note *note = &g_array_index(notes, struct vms_core_note, i);
 		vms_table_add(table, note->owner, (uint64_t)note->type, note->size,
 			      note->file_offset);
@@ -246,7 +246,7 @@ static void add_notes(struct session *session, const GArray *notes)
 	add_list(session, "notes", "Notes", table, notes->len);
 }
 
-static bool add_all(struct session *session, GError **error)
+static bool add_contents(struct session *session, GError **error)
 {
 	const struct vms_core *core = vms_machine_core(session->machine);
 	size_t n_ranges;
@@ -273,12 +273,12 @@ static bool add_all(struct session *session, GError **error)
 	return true;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_core_info(struct session *session, int argc, char **argv, GError **error)
 {
 	if (!session_parse(session, NULL, &argc, &argv, 1, 1, error))
 		return false;
 	session->core = g_strdup(argv[1]);
-	return session_open_guest(session, error) && add_all(session, error);
+	return session_open_guest(session, error) && add_contents(session, error);
 }
 
 const struct command command_core_info = {
@@ -286,5 +286,5 @@ const struct command command_core_info = {
 	.arguments = "FILE",
 	.summary = "What a core file is, and what is in it",
 	.options = SESSION_GUEST | SESSION_JSON,
-	.run = run,
+	.run = run_core_info,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The dump has threads of its own; the main thread waits for it, and for signals. */
+/* The dump runs in its own threads. The main thread waits for its end and for signals. */
 #include "core_write.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -26,7 +26,7 @@ static char *describe_progress(void *data)
 	g_autofree char *rate = vms_text_bytes(now.bytes_per_second);
 	if (now.phase == VMS_DUMP_SYNCING)
 		return g_strdup_printf("core: %s copied, waiting for the disk", total);
-	/* Nothing is known of the time that is left before the first byte is copied. */
+	/* The time left is unknown until the first byte is copied. */
 	g_autofree char *left =
 		now.bytes_per_second == 0
 			? g_strdup("")
@@ -37,8 +37,8 @@ static char *describe_progress(void *data)
 			       left);
 }
 
-/* Without its source a signal does again what it does by default. */
-static gboolean cancel(gpointer data)
+/* Removes its source, so that the same signal has its default effect the next time. */
+static gboolean cancel_dump(gpointer data)
 {
 	vms_dump_stop(data);
 	return G_SOURCE_REMOVE;
@@ -55,7 +55,7 @@ bool core_write(struct session *session, const char *path, const struct vms_dump
 		return false;
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
 		sources[i] = g_unix_signal_source_new(signals[i]);
-		g_source_set_callback(sources[i], cancel, dump, NULL);
+		g_source_set_callback(sources[i], cancel_dump, dump, NULL);
 		g_source_attach(sources[i], NULL);
 	}
 	bool on_terminal = isatty(STDERR_FILENO) && !session->quiet;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope disas: instructions of a function of the guest. */
+/* vmscope disas: shows the instructions of a function of the guest. */
 #include "commands.h"
 #include "values.h"
 
 #define MAX_FUNCTION (1 << 20)		 /* bytes */
-#define NO_SYMBOL    64			 /* bytes shown where no symbol tells the length */
-#define SEGMENT	     (UINT64_C(1) << 16) /* the most bytes that 16-bit code reaches */
+#define NO_SYMBOL    64			 /* bytes to show if no symbol tells the length */
+#define SEGMENT	     (UINT64_C(1) << 16) /* bytes that 16-bit code reaches */
 
-/* The code to show. Of an instruction that begins in it and ends behind it, all is shown. */
+/* The code to show. Its last instruction is shown whole, even if it ends behind the code. */
 struct code {
 	uint64_t va, size;
-	uint64_t asked; /* the address that was asked for, in it */
-	char *name;	/* of the function; NULL: no symbol tells it */
+	uint64_t asked; /* the address on the command line, which is in the code */
+	char *name;	/* of the function; NULL if no symbol tells it */
 	uint8_t *bytes;
-	size_t n_read; /* up to VMS_INSN_MAX - 1 more than `size`; less where no symbol tells it */
+	/* At most size + VMS_INSN_MAX - 1. May be less than `size` if no symbol tells the size. */
+	size_t n_read;
 };
 
 struct output {
 	struct session *session;
 	struct vms_table *table;
-	uint64_t end;	/* no instruction at it or behind it is shown */
-	uint64_t asked; /* is marked */
+	uint64_t end;	/* instructions that begin here or behind are not shown */
+	uint64_t asked; /* the instruction here is marked */
 };
 
 static bool add_instruction(const struct vms_insn *insn, void *data)
@@ -43,7 +44,7 @@ static bool add_instruction(const struct vms_insn *insn, void *data)
 	return true;
 }
 
-/* Where the function around `va` begins and how long it is. */
+/* Finds the begin and size of the function around code->va. Without a symbol it begins there. */
 static void find_function(struct session *session, struct code *code)
 {
 	struct vms_location location;
@@ -57,8 +58,8 @@ static void find_function(struct session *session, struct code *code)
 }
 
 /*
- * With the machine held. The instruction at the end may reach into a page that is not there. Where
- * no symbol tells the function's size, code may end before `size`.
+ * Reads the code while the machine is held. The last instruction may reach into a page that cannot
+ * be read. If no symbol tells the function's size, fewer than code->size bytes are enough.
  */
 static bool read_code(struct session *session, unsigned vcpu, struct code *code, GError **error)
 {
@@ -75,7 +76,7 @@ static bool read_code(struct session *session, unsigned vcpu, struct code *code,
 	return false;
 }
 
-/* How the vCPU executes now, with the machine held. */
+/* Gets how the vCPU executes now, while the machine is held. */
 static bool get_mode(struct session *session, unsigned vcpu, struct vms_code_mode *ret,
 		     GError **error)
 {
@@ -87,8 +88,9 @@ static bool get_mode(struct session *session, unsigned vcpu, struct vms_code_mod
 }
 
 /*
- * How the code at `va` is executed: as `bits` says, else as by the vCPU. Only 64-bit code lies
- * beyond 4 GiB. 16-bit code that is not in the vCPU's segment is taken to be in one of 64 KiB.
+ * Chooses how to decode the code at `va`: as `bits` says, or else as the vCPU executes. Code beyond
+ * 4 GiB is always 64-bit code. 16-bit code outside the vCPU's segment gets the 64 KiB around it as
+ * its segment.
  */
 static void choose_mode(unsigned vcpu, uint64_t va, unsigned bits, struct vms_code_mode *mode)
 {
@@ -97,8 +99,8 @@ static void choose_mode(unsigned vcpu, uint64_t va, unsigned bits, struct vms_co
 		mode->bits = bits ? bits : 64;
 	if (!is_told && !mode->is_certain)
 		vms_log(VMS_LOG_WARNING,
-			"how vCPU %u executes is not known: its code is taken to be %u-bit code; "
-			"--bits tells it",
+			"the mode of vCPU %u is not known: its code is shown as %u-bit code; "
+			"--bits chooses another",
 			vcpu, mode->bits);
 	if (mode->bits == 64)
 		mode->code_base = 0;
@@ -115,8 +117,8 @@ static bool get_code(struct session *session, unsigned vcpu, struct code *code,
 	return vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
 }
 
-static bool show(struct session *session, const struct code *code, const struct vms_code_mode *mode,
-		 GError **error)
+static bool show_code(struct session *session, const struct code *code,
+		      const struct vms_code_mode *mode, GError **error)
 {
 	static const struct vms_column columns[] = { { "address", VMS_COLUMN_ADDRESS },
 						     { "size", VMS_COLUMN_NUMBER },
@@ -145,7 +147,7 @@ static bool check_bits(struct session *session, int bits, GError **error)
 	return false;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_disas(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct choice widths[] = {
 		{ "16", 16 }, { "32", 32 }, { "64", 64 }, { NULL }
@@ -153,10 +155,9 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	g_autofree char *cpu = NULL, *width = NULL;
 	const GOptionEntry options[] = {
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu,
-		  "By the page tables and the mode of vCPU N", "N" },
+		  "Use the page tables and the mode of vCPU N", "N" },
 		{ "bits", 0, 0, G_OPTION_ARG_STRING, &width,
-		  "Code of x86-64 that is so wide; unless told, as the vCPU executes now",
-		  "16|32|64" },
+		  "Width of x86-64 code (default: as the vCPU executes now)", "16|32|64" },
 		{ NULL }
 	};
 	unsigned vcpu = 0;
@@ -173,7 +174,7 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 	bool done = get_code(session, vcpu, &code, &mode, error);
 	if (done) {
 		choose_mode(vcpu, code.va, (unsigned)bits, &mode);
-		done = show(session, &code, &mode, error);
+		done = show_code(session, &code, &mode, error);
 	}
 	g_free(code.bytes);
 	g_free(code.name);
@@ -185,5 +186,5 @@ const struct command command_disas = {
 	.arguments = "FUNCTION|ADDRESS",
 	.summary = "Instructions of a function of the guest",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
-	.run = run,
+	.run = run_disas,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope dmesg: the guest kernel's log. */
+/* vmscope dmesg: shows the guest kernel's log. */
 #include "commands.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ struct output {
 	struct vms_table *table;
 };
 
-/* As dmesg prints it: every line of a record under its time; one that is empty has a line, too. */
+/* Adds a record as dmesg prints it: the time before each line. An empty record has one line. */
 static void add_record(uint64_t time_ns, unsigned level, const char *text, void *data)
 {
 	struct output *output = data;
@@ -22,7 +22,7 @@ static void add_record(uint64_t time_ns, unsigned level, const char *text, void 
 	}
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_dmesg(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = { { "time_ns", VMS_COLUMN_NUMBER },
 						     { "level", VMS_COLUMN_NUMBER },
@@ -47,5 +47,5 @@ const struct command command_dmesg = {
 	.arguments = "",
 	.summary = "The guest kernel's log",
 	.options = SESSION_TARGET | SESSION_JSON,
-	.run = run,
+	.run = run_dmesg,
 };

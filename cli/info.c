@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope info: facts of a machine and its guest. */
+/* vmscope info: shows facts of a machine and its guest. */
 #include "commands.h"
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void list_items(struct session *session, GArray *facts)
 	session_table(session, table);
 }
 
-static const char *title_of(GArray *facts, const char *name)
+static const char *find_title(GArray *facts, const char *name)
 {
 	for (size_t i = 0; i < facts->len; i++) {
 		const struct vms_fact *fact = &g_array_index(facts, struct vms_fact, i);
@@ -26,7 +26,7 @@ static const char *title_of(GArray *facts, const char *name)
 	return name;
 }
 
-/* Several items are one JSON object, by name; as text each has its heading. */
+/* Adds an item. JSON has the items as members of one object. Text has a heading for each. */
 static bool add_item(struct session *session, GArray *facts, const char *name, bool first,
 		     GError **error)
 {
@@ -40,12 +40,12 @@ static bool add_item(struct session *session, GArray *facts, const char *name, b
 		g_string_append_printf(session->out, "%s\"%s\": ", first ? "{\n" : ",\n", name);
 	else
 		g_string_append_printf(session->out, "%s%s\n", first ? "" : "\n",
-				       title_of(facts, name));
+				       find_title(facts, name));
 	session_table(session, table);
 	return true;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_info(struct session *session, int argc, char **argv, GError **error)
 {
 	const char *const standard[] = { "os", "cpus", "memory" };
 	if (!session_parse(session, NULL, &argc, &argv, 0, -1, error))
@@ -75,5 +75,5 @@ const struct command command_info = {
 	.arguments = "[ITEM…]",
 	.summary = "Facts of a machine and its guest (\"info help\" lists the items)",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
-	.run = run,
+	.run = run_info,
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "launch.h"
 
-/* The folder into which the build of a vmscope that was not installed has put the agent's objects,
- * newly allocated; NULL if there is none. */
-static char *build_folder(void)
+/*
+ * Returns the build's folder with the agent's objects, newly allocated. Returns NULL if this
+ * vmscope does not run from its build folder.
+ */
+static char *find_build_folder(void)
 {
 	g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
 	g_autofree char *directory = g_path_get_dirname(program ? program : "");
@@ -14,7 +16,7 @@ static char *build_folder(void)
 struct vms_launch *launch_prepare(char *const *command, enum vms_launch_agent agent, bool paused,
 				  GError **error)
 {
-	g_autofree char *folder = build_folder();
+	g_autofree char *folder = find_build_folder();
 	const struct vms_launch_options options = {
 		.size = sizeof(options),
 		.agent = agent,

@@ -5,8 +5,8 @@
 #include <vmscope/launch.h>
 
 /*
- * Prepares a command with the agent of this vmscope, be it installed or not: vms_launch_new with
- * the place of the agent's objects. Errors: as of that.
+ * Prepares a command with the agent of this vmscope, installed or not: calls vms_launch_new with
+ * the folder of the agent's objects. Errors: those of vms_launch_new.
  */
 struct vms_launch *launch_prepare(char *const *command, enum vms_launch_agent agent, bool paused,
 				  GError **error);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope list: the virtual machines of this host. */
+/* vmscope list: lists the virtual machines of this host. */
 #include "commands.h"
 
-/* What runs in a machine: "Linux 6.1.0"; newly allocated. NULL with *obstacle: it cannot be told.
+/*
+ * Returns what runs in a machine, like "Linux 6.1.0", newly allocated. Returns NULL and sets
+ * *obstacle if that cannot be found out.
  */
 static char *detect_guest(const struct vms_found_machine *found, char **obstacle)
 {
@@ -19,7 +21,7 @@ static char *detect_guest(const struct vms_found_machine *found, char **obstacle
 	return g_strdup_printf("%s %s", info->name, info->release);
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_list(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = {
 		{ "pid", VMS_COLUMN_NUMBER },	 { "name", VMS_COLUMN_TEXT },
@@ -59,5 +61,5 @@ const struct command command_list = {
 	.arguments = "",
 	.summary = "Virtual machines of this host, and how they can be reached",
 	.options = SESSION_JSON,
-	.run = run,
+	.run = run_list,
 };

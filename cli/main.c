@@ -36,7 +36,10 @@ static GString *make_help(void)
 	return text;
 }
 
-/* For g_print. GLib prints a command's help and ends with status 0, whatever has become of it. */
+/*
+ * Prints for g_print, or ends the process. GLib prints a command's help by g_print and then ends
+ * with status 0, even if the help could not be written.
+ */
 static void print_or_end(const char *text)
 {
 	g_autoptr(GString) whole = g_string_new(text);
@@ -56,7 +59,7 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* The command that the first one or two words name; *words of them. */
+/* Returns the command that the first one or two words name, and sets *words to their number. */
 static const struct command *parse_command(int argc, char **argv, int *words)
 {
 	g_autofree char *both = argc > 2 ? g_strjoin(" ", argv[1], argv[2], NULL) : NULL;
@@ -65,7 +68,7 @@ static const struct command *parse_command(int argc, char **argv, int *words)
 	return command ? command : find_command(argv[1]);
 }
 
-static bool is_usage(const GError *error)
+static bool is_usage_error(const GError *error)
 {
 	return error->domain == G_OPTION_ERROR ||
 	       g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
@@ -82,7 +85,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 	session_clear(&session);
 	if (!error)
 		return session.status;
-	bool usage = is_usage(error);
+	bool usage = is_usage_error(error);
 	g_autofree char *help = usage ? g_strdup_printf(" (see \"%s --help\")", program) : NULL;
 	fprintf(stderr, "vmscope: %s%s\n", error->message, usage ? help : "");
 	return usage ? EXIT_USAGE : EXIT_FAILED;
@@ -93,7 +96,7 @@ int main(int argc, char **argv)
 	if (!streams_prepare())
 		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");
-	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
+	signal(SIGXFSZ, SIG_IGN); /* to write beyond a limit is then an error (EFBIG) */
 	const char *name = argc > 1 ? argv[1] : "";
 	const bool help = strcmp(name, "help") == 0;
 	g_set_print_handler(print_or_end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope mem: guest memory in hexadecimal. */
+/* vmscope mem: shows guest memory in hexadecimal. */
 #include "commands.h"
 #include "values.h"
 
@@ -7,7 +7,7 @@
 #define MAX_LENGTH     (UINT64_C(256) << 20)
 #define LINE	       16
 
-/* The bytes of one line, in hexadecimal with a gap in the middle, and as far as they are text. */
+/* Adds one line: the bytes in hexadecimal with a gap in the middle, then as text. */
 static void add_line(GString *out, uint64_t address, const uint8_t *bytes, size_t n)
 {
 	g_string_append_printf(out, "%016" G_GINT64_MODIFIER "x ", address);
@@ -56,15 +56,15 @@ static bool parse_length(const char *text, uint64_t *ret, GError **error)
 	return false;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_mem(struct session *session, int argc, char **argv, GError **error)
 {
 	gboolean physical = FALSE, raw = FALSE;
 	g_autofree char *cpu = NULL;
 	const GOptionEntry options[] = {
 		{ "physical", 0, 0, G_OPTION_ARG_NONE, &physical, "ADDRESS is guest-physical",
 		  NULL },
-		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "By the page tables of vCPU N", "N" },
-		{ "raw", 0, 0, G_OPTION_ARG_NONE, &raw, "The bytes themselves", NULL },
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu, "Use the page tables of vCPU N", "N" },
+		{ "raw", 0, 0, G_OPTION_ARG_NONE, &raw, "Write the bytes themselves", NULL },
 		{ NULL }
 	};
 	unsigned vcpu = 0;
@@ -103,5 +103,5 @@ const struct command command_mem = {
 	.arguments = "ADDRESS|SYMBOL [LENGTH]",
 	.summary = "Guest memory in hexadecimal",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
-	.run = run,
+	.run = run_mem,
 };

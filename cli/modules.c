@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope modules: the guest kernel's loaded modules. */
+/* vmscope modules: lists the guest kernel's loaded modules. */
 #include "commands.h"
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_modules(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = { { "name", VMS_COLUMN_TEXT },
 						     { "text", VMS_COLUMN_ADDRESS },
@@ -35,5 +35,5 @@ const struct command command_modules = {
 	.arguments = "",
 	.summary = "Loaded kernel modules",
 	.options = SESSION_TARGET | SESSION_JSON,
-	.run = run,
+	.run = run_modules,
 };

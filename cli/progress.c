@@ -17,7 +17,7 @@ struct progress {
 	bool ended;
 };
 
-/* Waits for the next line's time. False when there is none. */
+/* Waits until the next line is due. False if the progress has ended. */
 static bool wait_period(struct progress *progress)
 {
 	gint64 until = g_get_monotonic_time() + PERIOD_US;
@@ -29,8 +29,8 @@ static bool wait_period(struct progress *progress)
 	return !ended;
 }
 
-/* False while the terminal is stopped (Ctrl-S) or full: then nobody sees the line anyway. */
-static bool terminal_takes_more(void)
+/* False while the terminal is stopped (Ctrl-S) or full. Nobody would see the line then. */
+static bool can_write_to_terminal(void)
 {
 	struct pollfd terminal = { .fd = STDERR_FILENO, .events = POLLOUT };
 	return poll(&terminal, 1, 0) == 1 && terminal.revents == POLLOUT;
@@ -42,12 +42,12 @@ static gpointer show_lines(gpointer data)
 	bool shown = false;
 	while (wait_period(progress)) {
 		g_autofree char *line = progress->describe(progress->data);
-		if (!line || !terminal_takes_more())
+		if (!line || !can_write_to_terminal())
 			continue;
 		fprintf(stderr, "\r%-*s", LINE_WIDTH, line);
 		shown = true;
 	}
-	if (shown && terminal_takes_more())
+	if (shown && can_write_to_terminal())
 		fprintf(stderr, "\r%*s\r", LINE_WIDTH, "");
 	return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope ps: the guest's threads. */
+/* vmscope ps: lists the guest's threads. */
 #include "commands.h"
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_ps(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = { { "pid", VMS_COLUMN_NUMBER },
 						     { "tid", VMS_COLUMN_NUMBER },
@@ -33,5 +33,5 @@ const struct command command_ps = {
 	.arguments = "",
 	.summary = "Threads of the guest",
 	.options = SESSION_TARGET | SESSION_JSON,
-	.run = run,
+	.run = run_ps,
 };

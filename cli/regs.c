@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope regs: registers of vCPUs. */
+/* vmscope regs: shows registers of vCPUs. */
 #include "commands.h"
 
-/* Adds the registers that `names` lists, or all that are known. */
+/* Adds the registers that `names` lists, or all known ones if the list is empty. */
 static bool add_registers(const struct vms_arch *arch, unsigned cpu, const struct vms_regs *regs,
 			  char **names, struct vms_table *table, GError **error)
 {
@@ -23,7 +23,7 @@ static bool add_registers(const struct vms_arch *arch, unsigned cpu, const struc
 	return true;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_regs(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = { { "vcpu", VMS_COLUMN_NUMBER },
 						     { "register", VMS_COLUMN_TEXT },
@@ -58,5 +58,5 @@ const struct command command_regs = {
 	.arguments = "[NAME…]",
 	.summary = "Registers of every vCPU",
 	.options = SESSION_TARGET | SESSION_JSON,
-	.run = run,
+	.run = run_regs,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope run: start QEMU so that vmscope can reach it. */
+/* vmscope run: starts QEMU so that vmscope can reach it. */
 #include "commands.h"
 #include "launch.h"
 #include "run_calls.h"
 #include <errno.h>
 #include <unistd.h>
 
-/* Becomes QEMU. */
-static bool run_plainly(struct session *session, bool no_agent, GError **error)
+/* Replaces this process by QEMU. */
+static bool exec_qemu(struct session *session, bool no_agent, GError **error)
 {
 	g_autoptr(vms_launch) launch = launch_prepare(
 		session->launch, no_agent ? VMS_LAUNCH_WITHOUT_AGENT : VMS_LAUNCH_TRY_AGENT, false,
@@ -15,7 +15,7 @@ static bool run_plainly(struct session *session, bool no_agent, GError **error)
 	if (!launch)
 		return false;
 	char *const *command = vms_launch_command(launch);
-	/* What is still to be said, nobody says for QEMU. */
+	/* After the exec nobody prints what the log still keeps. */
 	vms_log_flush();
 	execvp(command[0], command);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", command[0],
@@ -37,7 +37,7 @@ static bool check_options(const struct session *session, bool no_agent, const ch
 	return false;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_qemu(struct session *session, int argc, char **argv, GError **error)
 {
 	gboolean no_agent = FALSE;
 	g_autofree char *calls = NULL;
@@ -47,15 +47,15 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 				     { "calls", 0, 0, G_OPTION_ARG_FILENAME, &calls,
 				       "Trace all calls from the first instruction, into DIR",
 				       "DIR" },
-				     /* Known only for saying why it is refused. */
+				     /* Known only so that its refusal can be explained. */
 				     { "core", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME,
 				       &session->core, NULL, NULL },
 				     { NULL } };
 	g_autofree GOptionEntry *entries = calls_entries(&words, own);
 	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
 		    check_options(session, no_agent, calls, &words, error) &&
-		    (calls ? run_calls(session, &words, calls, error)
-			   : run_plainly(session, no_agent, error));
+		    (calls ? trace_new_qemu(session, &words, calls, error)
+			   : exec_qemu(session, no_agent, error));
 	calls_words_clear(&words);
 	return done;
 }
@@ -65,5 +65,5 @@ const struct command command_run = {
 	.arguments = "-- qemu-system-x86_64 …",
 	.summary = "Start QEMU so that vmscope can reach it",
 	.options = SESSION_GUEST | SESSION_RUNNING | SESSION_NO_OUTPUT,
-	.run = run,
+	.run = run_qemu,
 };

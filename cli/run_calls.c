@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * QEMU has the terminal, so nothing is printed while it runs but what went wrong. Signals are
- * QEMU's: one that is sent to us is sent on, and Ctrl-C, which a terminal sends to both, ends QEMU,
- * or does not, as it would alone. The trace ends with QEMU, QEMU never with the trace.
+ * QEMU owns the terminal, so only warnings and errors are printed while it runs. Signals are for
+ * QEMU: one that is sent to this process is forwarded. A terminal sends Ctrl-C to both, and it ends
+ * QEMU only if it would end a QEMU alone. The trace ends with QEMU, but QEMU never with the trace.
  */
 #include "run_calls.h"
 #include "calls_trace.h"
@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 
 #define STATUS_FAILED	 1
-#define STATUS_OF_SIGNAL 128 /* as a shell tells it */
+#define STATUS_OF_SIGNAL 128 /* a shell adds the signal's number to it */
 
 struct child {
 	pid_t pid;  /* 0 once it has ended */
-	int status; /* then, as waitpid tells it */
+	int status; /* from waitpid, once it has ended */
 };
 
 struct forward {
@@ -24,7 +24,7 @@ struct forward {
 	int number;
 };
 
-static gboolean send_on(gpointer data)
+static gboolean forward_signal(gpointer data)
 {
 	const struct forward *forward = data;
 	if (forward->child->pid)
@@ -32,7 +32,7 @@ static gboolean send_on(gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
-static void on_end(GPid pid, gint status, gpointer data)
+static void note_child_end(GPid pid, gint status, gpointer data)
 {
 	struct child *child = data;
 	(void)pid;
@@ -40,8 +40,8 @@ static void on_end(GPid pid, gint status, gpointer data)
 	child->status = status;
 }
 
-/* A machine that waits for it executes its first instruction. */
-static bool let_go(void *data, GError **error)
+/* Lets the machine execute its first instruction. */
+static bool let_machine_go(void *data, GError **error)
 {
 	return vms_launch_let_go(data, error);
 }
@@ -55,14 +55,14 @@ static bool trace_child(struct session *session, const struct vms_launch *launch
 	       calls_trace_run(trace, session, error);
 }
 
-static int exit_status(int status)
+static int get_exit_status(int status)
 {
 	return WIFSIGNALED(status) ? STATUS_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Traces the child and waits for it. */
-static bool follow(struct session *session, struct vms_launch *launch, struct child *child,
-		   struct calls_trace *trace, GError **error)
+/* Traces the child and waits for its end. */
+static bool follow_child(struct session *session, struct vms_launch *launch, struct child *child,
+			 struct calls_trace *trace, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 	bool traced = trace_child(session, launch, trace, &failure);
@@ -72,10 +72,10 @@ static bool follow(struct session *session, struct vms_launch *launch, struct ch
 		vms_log(VMS_LOG_WARNING, "the trace has ended, the guest runs on: %s",
 			failure->message);
 	else if (!traced && child->pid)
-		kill(child->pid, SIGTERM); /* it has not executed anything yet */
+		kill(child->pid, SIGTERM); /* the guest has not executed anything yet */
 	while (child->pid)
 		g_main_context_iteration(NULL, TRUE);
-	session->status = exit_status(child->status);
+	session->status = get_exit_status(child->status);
 	if (!traced && session->status == 0)
 		session->status = STATUS_FAILED;
 	if (traced || trace->has_started)
@@ -84,9 +84,9 @@ static bool follow(struct session *session, struct vms_launch *launch, struct ch
 	return false;
 }
 
-/* Starts the command and follows it; signals are the child's from before it is there. */
-static bool start(struct session *session, struct vms_launch *launch, struct calls_trace *trace,
-		  GError **error)
+/* Starts the command and follows it. Signals are forwarded from before the child exists. */
+static bool start_child(struct session *session, struct vms_launch *launch,
+			struct calls_trace *trace, GError **error)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	struct child child = { 0 };
@@ -94,21 +94,21 @@ static bool start(struct session *session, struct vms_launch *launch, struct cal
 	guint sources[G_N_ELEMENTS(signals)];
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
 		forwards[i] = (struct forward) { &child, signals[i] };
-		sources[i] = g_unix_signal_add(signals[i], send_on, &forwards[i]);
+		sources[i] = g_unix_signal_add(signals[i], forward_signal, &forwards[i]);
 	}
 	bool done = vms_launch_start(launch, error);
 	if (done) {
 		child.pid = vms_launch_pid(launch);
-		g_child_watch_add(child.pid, on_end, &child);
-		done = follow(session, launch, &child, trace, error);
+		g_child_watch_add(child.pid, note_child_end, &child);
+		done = follow_child(session, launch, &child, trace, error);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
 	return done;
 }
 
-bool run_calls(struct session *session, const struct calls_words *words, const char *directory,
-	       GError **error)
+bool trace_new_qemu(struct session *session, const struct calls_words *words, const char *directory,
+		    GError **error)
 {
 	uint32_t pids[CALLS_PIDS_MAX];
 	struct calls_trace trace = { 0 };
@@ -124,7 +124,7 @@ bool run_calls(struct session *session, const struct calls_words *words, const c
 	if (!launch)
 		return false;
 	trace.options.directory = directory;
-	trace.started = let_go;
+	trace.started = let_machine_go;
 	trace.data = launch;
-	return start(session, launch, &trace, error);
+	return start_child(session, launch, &trace, error);
 }

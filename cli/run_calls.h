@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope run --calls: stays beside the QEMU that it starts and traces its calls. */
+/* vmscope run --calls: starts a QEMU, stays beside it and traces its guest's calls. */
 #pragma once
 
 #include "calls_options.h"
 #include "session.h"
 
 /*
- * Starts the session's command, traces its guest from the first instruction into a directory, and
- * waits for QEMU's end; session->status is QEMU's then. Fails when the guest was never let go.
+ * Starts the session's command and traces its guest from the first instruction into a directory.
+ * Waits for QEMU's end and sets session->status to QEMU's exit status. Fails if the guest never
+ * ran.
  */
-bool run_calls(struct session *session, const struct calls_words *words, const char *directory,
-	       GError **error);
+bool trace_new_qemu(struct session *session, const struct calls_words *words, const char *directory,
+		    GError **error);

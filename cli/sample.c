@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope sample: where a guest spends its time. */
+/* vmscope sample: shows where a guest spends its time. */
 #include "commands.h"
 #include "progress.h"
 #include "values.h"
@@ -20,11 +20,11 @@ struct options {
 	char *facts;
 };
 
-/* A run as the main thread waits for it. */
+/* What the main thread needs while it waits for a run. */
 struct run {
 	struct vms_sample_report *report;
 	GMainLoop *loop;
-	uint64_t duration_ns; /* 0: until it is stopped */
+	uint64_t duration_ns; /* 0 if the run goes on until it is stopped */
 };
 
 static gboolean quit_loop(gpointer data)
@@ -33,8 +33,8 @@ static gboolean quit_loop(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-/* From the sampling thread. */
-static bool on_progress(int percent, void *data)
+/* Ends the main loop when the run is done. Called from the sampling thread. */
+static bool end_loop_when_done(int percent, void *data)
 {
 	struct run *run = data;
 	if (percent == 100)
@@ -53,7 +53,7 @@ static char *describe_progress(void *data)
 	return g_strdup_printf("sampling: %.0f %%", MIN(percent, 99));
 }
 
-/* Ctrl-C and friends end the run; its results are kept. */
+/* Ends the run on a signal. Its results are kept. */
 static gboolean stop_run(gpointer data)
 {
 	struct run *run = data;
@@ -71,7 +71,8 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
 	struct progress *line = NULL;
-	bool started = vms_sample_report_start(report, duration_ns, on_progress, &run, error);
+	bool started =
+		vms_sample_report_start(report, duration_ns, end_loop_when_done, &run, error);
 	if (started) {
 		line = show_progress ? progress_start(describe_progress, &run) : NULL;
 		g_main_loop_run(loop);
@@ -79,7 +80,7 @@ static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);
-	/* It may wait for the terminal: Ctrl-C ends this process again. */
+	/* This may wait for the terminal. Ctrl-C can end the process now: the sources are gone. */
 	progress_end(line);
 	return started;
 }
@@ -96,7 +97,7 @@ static bool parse_interval(const struct options *options, uint64_t *interval_us,
 	    !value_number("--interval", options->interval_us, VMS_SAMPLE_INTERVAL_MIN_US,
 			  VMS_SAMPLE_INTERVAL_MAX_US, "from 10 to 10000000 us", &us, error))
 		return false;
-	/* Rounded up: a second must not have more samples than was asked for. */
+	/* Rounds up: a second must not have more samples than were asked for. */
 	*interval_us = (uint64_t)(options->interval_us ? llround(us) : ceil(1e6 / hz - 1e-6));
 	return true;
 }
@@ -109,7 +110,7 @@ static bool parse_by(const char *by, unsigned *flags, GError **error)
 		*flags |= VMS_PROFILE_BY_ADDRESS;
 		return true;
 	}
-	usage_error(error, "--by %s: it is function or address", by);
+	usage_error(error, "--by %s: it must be function or address", by);
 	return false;
 }
 
@@ -122,7 +123,7 @@ static bool is_fact(GArray *facts, const char *name)
 	return false;
 }
 
-/* All items, or those that a report has unless asked otherwise. */
+/* Adds all items, or only those that a report has by default. */
 static void add_facts(GPtrArray *chosen, GArray *facts, bool all)
 {
 	for (size_t i = 0; i < facts->len; i++) {
@@ -140,9 +141,10 @@ static void remove_fact(GPtrArray *chosen, const char *name)
 }
 
 /*
- * What of the machine a report adds: items, "all", "-ITEM" for what is not wanted of them (of the
- * usual items where nothing stands before it), "none". Checked before the run: a report that lacks
- * what was asked for is no use after it. NULL stands for the usual items, with no error, too.
+ * Chooses the items of the machine that a report adds. The option lists items, "all", "none", or
+ * "-ITEM" to leave one out. An option that begins with "-ITEM" starts from the default items.
+ * Called before the run, so that a run with a wrong option does not begin. Returns NULL without an
+ * error if there is no option, which means the default items.
  */
 static char **choose_facts(struct session *session, const char *option, GError **error)
 {
@@ -193,25 +195,26 @@ static struct vms_sample_report *make_report(struct session *session, const stru
 	return report;
 }
 
-/* What is to be written of a run. */
+/* What to write of a run. */
 struct results {
-	const struct vms_exporter *exporter; /* NULL: each output's name tells */
+	const struct vms_exporter *exporter; /* NULL: the name of each output chooses it */
 	unsigned profile_flags;
-	const char *const *items; /* of the machine; NULL: the usual ones */
+	const char *const *items; /* of the machine; NULL: the default ones */
 	struct vms_export_options options;
 };
 
-/* The exporter of an output; of the terminal where `path` is NULL. */
-static const struct vms_exporter *exporter_of(const struct results *results, const char *path)
+/* Returns the exporter of an output, or that of the terminal if `path` is NULL. */
+static const struct vms_exporter *choose_exporter(const struct results *results, const char *path)
 {
 	return results->exporter ? results->exporter : vms_exporter_by_path(path ? path : "");
 }
 
+/* True if an output shows items of the machine. */
 static bool shows_items(const struct session *session, const struct results *results)
 {
-	bool shown = session->prints && exporter_of(results, NULL)->shows_items;
+	bool shown = session->prints && choose_exporter(results, NULL)->shows_items;
 	for (char **path = session->outputs; path && *path; path++)
-		shown |= exporter_of(results, *path)->shows_items;
+		shown |= choose_exporter(results, *path)->shows_items;
 	return shown;
 }
 
@@ -226,21 +229,21 @@ static bool export_report(struct session *session, struct vms_sample_report *rep
 	if (shows_items(session, results))
 		vms_run_facts_read_items(facts, vms_sample_report_guest(report), results->items);
 	for (char **path = session->outputs; path && *path; path++) {
-		if (!vms_export_file(exporter_of(results, *path), profile, facts, &results->options,
-				     *path, error))
+		if (!vms_export_file(choose_exporter(results, *path), profile, facts,
+				     &results->options, *path, error))
 			return false;
 	}
-	return !session->prints || vms_export_text(exporter_of(results, NULL), profile, facts,
+	return !session->prints || vms_export_text(choose_exporter(results, NULL), profile, facts,
 						   &results->options, session->out, error);
 }
 
-/* Samples of all vCPUs. */
+/* Samples of all vCPUs together. */
 struct totals {
-	uint64_t samples, missed, failed; /* `failed`: for whatever reason */
+	uint64_t samples, missed, failed; /* `failed`: for all reasons together */
 	uint64_t failed_by[VMS_SAMPLE_N_FAILURES];
 };
 
-static struct totals add_up(struct vms_sample_report *report)
+static struct totals sum_stats(struct vms_sample_report *report)
 {
 	struct totals totals = { 0 };
 	struct vms_sample_stats stats;
@@ -255,10 +258,10 @@ static struct totals add_up(struct vms_sample_report *report)
 	return totals;
 }
 
-/* One line on how it went, for results that go into a file. */
+/* Prints one line about the run, for results that go into a file. */
 static void print_summary(struct session *session, struct vms_sample_report *report)
 {
-	const struct totals totals = add_up(report);
+	const struct totals totals = sum_stats(report);
 	g_autofree char *files = g_strjoinv(", ", session->outputs);
 	vms_log_flush();
 	fprintf(stderr,
@@ -268,7 +271,7 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 		totals.failed, files);
 }
 
-/* Says the likely reason where more samples were missed than not. */
+/* Warns with the likely reason if more samples were missed than not. */
 static void warn_of_missed(const struct totals *totals, uint64_t interval_us)
 {
 	const uint64_t others = totals->samples + totals->failed;
@@ -288,7 +291,7 @@ static void warn_of_missed(const struct totals *totals, uint64_t interval_us)
 		totals->missed, totals->missed + others, reason);
 }
 
-/* A run samples the vCPUs that there are when the machine is opened. */
+/* Warns of vCPUs that came or went. A run samples those that the machine had when it was opened. */
 static void warn_of_plugged_vcpus(struct session *session)
 {
 	g_autoptr(GError) error = NULL;
@@ -298,13 +301,13 @@ static void warn_of_plugged_vcpus(struct session *session)
 }
 
 /*
- * Says what no output but the text tells: why samples are missing, and why the run ended before its
- * time, which the exit status tells a script. Where nothing was sampled, that is an error anyway.
+ * Warns of what only the text output tells: why samples are missing, and why the run ended early.
+ * Sets the exit status if it ended early. A run without any sample is an error anyway.
  */
 static void warn_of_losses(struct session *session, struct vms_sample_report *report,
 			   uint64_t interval_us)
 {
-	const struct totals totals = add_up(report);
+	const struct totals totals = sum_stats(report);
 	if (totals.samples == 0)
 		return;
 	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++) {
@@ -330,7 +333,7 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 		error ? error->message : vms_sample_end_text(end));
 }
 
-/* One format for all outputs would write the same text into each, whatever their names tell. */
+/* Refuses one format for several outputs: each would get the same text, whatever its name. */
 static bool check_format(const struct session *session, const char *format, GError **error)
 {
 	unsigned n = (session->outputs ? g_strv_length(session->outputs) : 0) + session->prints;
@@ -343,7 +346,7 @@ static bool check_format(const struct session *session, const char *format, GErr
 	return false;
 }
 
-static bool sample(struct session *session, const struct options *options, GError **error)
+static bool sample_guest(struct session *session, const struct options *options, GError **error)
 {
 	uint64_t interval_us, duration_ns;
 	struct results results = {
@@ -378,7 +381,7 @@ static bool sample(struct session *session, const struct options *options, GErro
 	return true;
 }
 
-/* "text|folded|svg" */
+/* Returns the names of the formats, like "text|folded|svg". */
 static char *list_formats(void)
 {
 	size_t n;
@@ -389,7 +392,7 @@ static char *list_formats(void)
 	return g_string_free(names, FALSE);
 }
 
-/* docs/man/add_formats.py reads this, too. */
+/* Returns the part of the help about formats. docs/man/add_formats.py parses it. */
 static char *explain_formats(void)
 {
 	size_t n;
@@ -405,7 +408,7 @@ static char *explain_formats(void)
 	return g_string_free(text, FALSE);
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_sample(struct session *session, int argc, char **argv, GError **error)
 {
 	struct options options = { .depth = VMS_STACK_DEFAULT };
 	g_autofree char *formats = list_formats();
@@ -423,19 +426,19 @@ static bool run(struct session *session, int argc, char **argv, GError **error)
 		{ "merge", 0, 0, G_OPTION_ARG_NONE, &options.merge, "One tree for all vCPUs",
 		  NULL },
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
-		  "What to write (default: as the name of the output tells, see below)", formats },
+		  "Format to write (default: by the name of the output, see below)", formats },
 		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
 		  "Frames per stack, 1 to 1024 (default 128)", "N" },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
-		  "Leave out what has less of the samples (text)", "P" },
+		  "Leave out what has less than P % of the samples (text)", "P" },
 		{ "facts", 0, 0, G_OPTION_ARG_STRING, &options.facts,
-		  "What of the machine to add to a text report: items of \"vmscope info help\", "
+		  "Facts of the machine to add to a text report: items of \"vmscope info help\", "
 		  "all, none; -ITEM leaves one out",
 		  "ITEM,…" },
 		{ NULL }
 	};
 	bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
-		    sample(session, &options, error);
+		    sample_guest(session, &options, error);
 	g_free(options.hz);
 	g_free(options.interval_us);
 	g_free(options.seconds);
@@ -452,5 +455,5 @@ const struct command command_sample = {
 	.summary = "Where a guest spends its time: call trees of every vCPU",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_OUTPUTS | SESSION_RUNNING,
 	.explain = explain_formats,
-	.run = run,
+	.run = run_sample,
 };

@@ -16,8 +16,8 @@ void usage_error(GError **error, const char *format, ...)
 	g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
 }
 
-/* Options of what a command looks at. */
-static void add_target(GOptionContext *context, struct session *session)
+/* Adds the options that name the target of a command. */
+static void add_target_options(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
 	const GOptionEntry entries[] = {
@@ -33,7 +33,7 @@ static void add_target(GOptionContext *context, struct session *session)
 		  "Stop the machine by its gdb stub even if another client of its monitor, as "
 		  "libvirt, sees that",
 		  NULL },
-		/* Where the machine must run, known only for saying why it is refused. */
+		/* If the machine must run, known only so that its refusal can be explained. */
 		{ "core", 'c', running ? G_OPTION_FLAG_HIDDEN : 0, G_OPTION_ARG_FILENAME,
 		  &session->core, "A core file of vmscope, QEMU, VirtualBox or Linux", "FILE" },
 		{ NULL }
@@ -95,7 +95,7 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	if (command->options & SESSION_GUEST)
 		g_option_context_add_main_entries(context, guest, NULL);
 	if (command->options & SESSION_TARGET)
-		add_target(context, session);
+		add_target_options(context, session);
 	add_description(context, command);
 	return context;
 }
@@ -106,14 +106,14 @@ static void print_log(enum vms_log_level level, const char *message, void *data)
 	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", message);
 }
 
-/* Why `path` cannot be written, or NULL. */
-static const char *output_obstacle(const char *path)
+/* Returns why `path` cannot be written, or NULL if it can. */
+static const char *find_output_obstacle(const char *path)
 {
 	g_autofree char *directory = g_path_get_dirname(path);
 	bool exists = g_file_test(path, G_FILE_TEST_EXISTS);
 	if (g_file_test(path, G_FILE_TEST_IS_DIR))
 		return "it is a directory";
-	/* A pipe or a device is written itself, a file is replaced in its directory. */
+	/* A pipe or a device is written directly. A file is replaced, which needs its directory. */
 	bool replaced = !exists || g_file_test(path, G_FILE_TEST_IS_REGULAR);
 	return access(replaced ? directory : path, W_OK) == 0 ? NULL : g_strerror(errno);
 }
@@ -123,8 +123,8 @@ static bool is_stdout(const char *path)
 	return strcmp(path, "-") == 0;
 }
 
-/* Leaves the names of files in `outputs`. */
-static void take_stdout_out(struct session *session)
+/* Sets `prints`, and removes "-" from `outputs`, so that names of files are left. */
+static void remove_stdout(struct session *session)
 {
 	char **kept = session->outputs;
 	session->prints = !session->outputs || session->command->options & SESSION_DIRECTORY;
@@ -143,7 +143,7 @@ static void take_stdout_out(struct session *session)
 		g_clear_pointer(&session->outputs, g_strfreev);
 }
 
-/* Is the same file named before `path`? One would replace the other. */
+/* True if the same file is named before `path`. One would replace the other. */
 static bool is_repeated(char **outputs, char *const *path)
 {
 	g_autofree char *name = g_canonicalize_filename(*path, NULL);
@@ -158,7 +158,7 @@ static bool is_repeated(char **outputs, char *const *path)
 static bool check_output(const struct session *session, char *const *path, GError **error)
 {
 	const bool directory = session->command->options & SESSION_DIRECTORY;
-	const char *obstacle = directory || is_stdout(*path) ? NULL : output_obstacle(*path);
+	const char *obstacle = directory || is_stdout(*path) ? NULL : find_output_obstacle(*path);
 	if (path != session->outputs && !(session->command->options & SESSION_OUTPUTS))
 		usage_error(error, "more than one --output");
 	else if (**path == '\0' || (directory && is_stdout(*path)))
@@ -173,14 +173,14 @@ static bool check_output(const struct session *session, char *const *path, GErro
 	return false;
 }
 
-/* A run that cannot be written at its end should not begin. */
+/* Checks the outputs first: a run whose results cannot be written should not begin. */
 static bool check_outputs(struct session *session, GError **error)
 {
 	for (char **path = session->outputs; path && *path; path++) {
 		if (!check_output(session, path, error))
 			return false;
 	}
-	take_stdout_out(session);
+	remove_stdout(session);
 	return true;
 }
 
@@ -194,6 +194,7 @@ static bool check_running(const struct session *session, GError **error)
 	return false;
 }
 
+/* Splits off the command after "--", if there is one. */
 static bool split_launch(struct session *session, int *argc, char **argv, GError **error)
 {
 	for (int i = 1; i < *argc; i++) {
@@ -259,7 +260,7 @@ static bool write_file(const char *path, const GString *text, GError **error)
 	       vms_outfile_commit(file, error);
 }
 
-/* Nothing is held any more after this: it may wait for a terminal. */
+/* Lets the machine go, and ends a QEMU that this session started. */
 static void close_machine(struct session *session)
 {
 	g_clear_pointer(&session->guest, vms_guest_unref);
@@ -271,7 +272,7 @@ static void close_machine(struct session *session)
 
 bool session_finish(struct session *session, GError **error)
 {
-	/* The reader may be a pager that stays for hours. */
+	/* Comes first: a pager may delay the printing for hours, and nothing must be held then. */
 	close_machine(session);
 	if (session->loss && session->out->len == 0)
 		return true;
@@ -302,7 +303,7 @@ bool session_vcpu(struct session *session, const char *text, unsigned *ret, GErr
 	unsigned n = vms_machine_vcpus(session->machine);
 	guint64 number;
 	if (n == 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "%s tells of no vCPUs",
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "%s reports no vCPUs",
 			    vms_machine_info(session->machine)->name);
 		return false;
 	}

@@ -12,16 +12,16 @@ struct session {
 	char *pid, *qmp, *agent, *gdb, *core;
 	char **symbols;
 	char **outputs; /* files of --output without "-", or NULL */
-	bool prints;	/* to standard output: no --output, or one that is "-" */
+	bool prints;	/* to standard output: there is no --output, or one is "-" */
 	gboolean json, quiet, verbose, allow_stop;
-	char **launch; /* what stands after "--", or NULL */
-	/* What they led to. */
+	char **launch; /* the command after "--", or NULL */
+	/* State. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	struct vms_launch *launched; /* the QEMU that this session started, or NULL */
 	GString *out;
-	int status;   /* to exit with when the command is done */
-	GError *loss; /* why `out` lacks something, or NULL; printed last, and the status is 1 */
+	int status;   /* exit status of a command that succeeds */
+	GError *loss; /* why `out` is incomplete, or NULL; printed last, and the exit status is 1 */
 };
 
 /* Which of the common options a command takes. */
@@ -32,9 +32,9 @@ enum session_options {
 	SESSION_OUTPUTS =
 		1 << 3, /* --output may be repeated; the command writes the files itself */
 	SESSION_RUNNING = 1 << 4,   /* the machine must run: no --core */
-	SESSION_AGENT = 1 << 6,	    /* it works through the agent alone */
+	SESSION_AGENT = 1 << 6,	    /* the command needs the agent */
 	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
-	SESSION_NO_OUTPUT = 1 << 7, /* it prints nothing: no --output */
+	SESSION_NO_OUTPUT = 1 << 7, /* the command prints nothing: no --output */
 };
 
 struct command {
@@ -42,29 +42,32 @@ struct command {
 	const char *arguments; /* for the usage line */
 	const char *summary;
 	unsigned options; /* enum session_options */
-	/* Optional: a part of its help that stands behind the options; newly allocated. */
+	/* Returns help that follows the options, newly allocated. May be NULL. */
 	char *(*explain)(void);
 	bool (*run)(struct session *session, int argc, char **argv, GError **error);
 };
 
 /*
- * Parses the command's own options and the common ones; argv keeps the positional arguments, from
- * argv[1] on, of which there must be `min` to `max` (-1: any number). Errors: G_OPTION_ERROR.
+ * Parses the command's own options and the common ones. argv keeps the positional arguments from
+ * argv[1] on. There must be `min` to `max` of them; a `max` of -1 is no limit. Errors:
+ * G_OPTION_ERROR for wrong usage; IO if an output cannot be written; UNSUPPORTED if a core file is
+ * given to a command that needs a running machine.
  */
 bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
 		   int min, int max, GError **error);
 
-/* target.c: do the options name a machine? */
+/* target.c: true if the options name a machine. */
 bool session_names_target(const struct session *session);
 /* target.c: opens the machine that the options name, or the only one of this host. */
 bool session_open(struct session *session, GError **error);
 /* Finds out what runs in the opened machine, and adds the symbols that the options name. */
 bool session_detect(struct session *session, GError **error);
-bool session_open_guest(struct session *session, GError **error); /* both */
+/* Opens the machine and detects its guest. */
+bool session_open_guest(struct session *session, GError **error);
 
 /*
- * Notes why the output lacks something, of which the status tells. Takes the error. What a warning
- * has said when the guest was detected is not said again.
+ * Notes why the output is incomplete, and sets the exit status. Takes the error. The reason is not
+ * printed if a warning has told it already when the guest was detected.
  */
 void session_note_loss(struct session *session, GError *loss);
 /* Appends a table to the output, as text or as JSON. */
@@ -73,27 +76,33 @@ void session_table(struct session *session, const struct vms_table *table);
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);
 
-/* A usage error: exit status 2. */
+/* Sets a usage error. The exit status is 2. */
 void usage_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-/* The text of a --cpu option: a vCPU of the machine; `*ret` stays where it is NULL. */
+/*
+ * Parses a --cpu option as the number of a vCPU. Leaves `*ret` if `text` is NULL. Errors: usage;
+ * NOT_FOUND if the machine has no vCPUs.
+ */
 bool session_vcpu(struct session *session, const char *text, unsigned *ret, GError **error);
-/* The same, all vCPUs where `text` is NULL. */
+/* The same as a range, which has all vCPUs if `text` is NULL. */
 bool session_vcpus(struct session *session, const char *text, unsigned *first, unsigned *last,
 		   GError **error);
-/* A number in C notation, or a symbol with an optional offset: "0x10", "jiffies", "do_idle+8". */
+/*
+ * Parses a number in C notation, or a symbol with an optional offset: "0x10", "jiffies",
+ * "do_idle+8". Errors: usage; NOT_FOUND if there is no such symbol.
+ */
 bool session_address(struct session *session, const char *text, uint64_t *ret, GError **error);
 /*
- * What `pc` is called. Of a return address the call that lies before it decides: it may be the last
- * instruction of its function. False when it has no name.
+ * Finds what lies at `pc`. For a return address it looks up the call before it, which may be the
+ * last instruction of its function. False if nothing is known there.
  */
 bool session_locate(struct session *session, const struct vms_process *process, uint64_t pc,
 		    bool is_return, struct vms_location *ret);
-/* "do_idle+0x8 (module) at file.c:1"; newly allocated; "?" without a name. */
+/* Returns "do_idle+0x8 (module) at file.c:1", or "?" without a name. Newly allocated. */
 char *session_name(const struct vms_location *location);
 /*
- * Reads memory of the held machine, guest-physical, or virtual by the page tables of a vCPU: how
- * many bytes there are, from the first on. Errors: UNREADABLE, they are fewer than `size`; those of
- * the machine, and it is 0.
+ * Reads memory up to the first byte that cannot be read, and returns how many bytes were read.
+ * Addresses are guest-physical, or virtual by the page tables of a vCPU. Errors: UNREADABLE if that
+ * is less than `size`; those of the machine, then it returns 0.
  */
 size_t session_read_first(struct session *session, bool physical, unsigned vcpu, uint64_t address,
 			  void *bytes, size_t size, GError **error);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope stack: what every vCPU executes, or where a thread executes or waits. */
+/* vmscope stack: shows what every vCPU executes, or where a thread executes or waits. */
 #include "capture/capture.h"
 #include "commands.h"
 #include "values.h"
 
-/* One walked stack, to be printed when the guest runs again. */
+/* A walked stack. It is printed after the guest runs again. */
 struct walked {
 	unsigned id; /* vCPU or thread */
 	struct vms_task task;
-	const struct vms_process *process; /* NULL: unknown */
+	const struct vms_process *process; /* NULL if unknown */
 	struct vms_stack stack;
 };
 
-/* Walks the stack that `regs` begin. `task` is who runs or waits there; NULL: unknown. */
+/* Walks the stack from `regs` on. `task` runs or waits there; it is NULL if unknown. */
 static void walk_stack(struct session *session, unsigned id, const struct vms_task *task,
 		       const struct vms_regs *regs, struct vms_memory *memory, GPtrArray *stacks)
 {
@@ -48,8 +48,9 @@ static bool walk_vcpus(struct session *session, const char *cpu, GPtrArray *stac
 	return done;
 }
 
-/* The registers of the vCPU that runs the task, if one does. */
-static bool find_vcpu(struct session *session, const struct vms_task *task, struct vms_regs *ret)
+/* Gets the registers of the vCPU that runs the task. False if none runs it. */
+static bool get_running_regs(struct session *session, const struct vms_task *task,
+			     struct vms_regs *ret)
 {
 	const unsigned n = vms_machine_vcpus(session->machine);
 	for (unsigned i = 0; i < n && vms_machine_regs(session->machine, i, ret, NULL); i++) {
@@ -73,7 +74,7 @@ static bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, 
 		struct vms_regs regs;
 		if (task->tid != tid)
 			continue;
-		if (!find_vcpu(session, task, &regs) &&
+		if (!get_running_regs(session, task, &regs) &&
 		    !vms_guest_task_regs(session->guest, task, &regs, error))
 			return false;
 		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &regs);
@@ -108,7 +109,7 @@ static void print_stack(struct session *session, const struct walked *walked, bo
 		g_string_append_printf(out, "       [%s]\n", vms_walk_end_text(walked->stack.end));
 }
 
-static void tabulate_stack(struct session *session, struct vms_table *table,
+static void add_stack_rows(struct session *session, struct vms_table *table,
 			   const struct walked *walked)
 {
 	const struct vms_process *process = walked->process;
@@ -147,7 +148,7 @@ static void output_stacks(struct session *session, GPtrArray *stacks, bool is_ta
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	for (size_t i = 0; i < stacks->len; i++) {
 		if (session->json)
-			tabulate_stack(session, table, stacks->pdata[i]);
+			add_stack_rows(session, table, stacks->pdata[i]);
 		else
 			print_stack(session, stacks->pdata[i], is_task);
 	}
@@ -155,7 +156,7 @@ static void output_stacks(struct session *session, GPtrArray *stacks, bool is_ta
 		session_table(session, table);
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_stack(struct session *session, int argc, char **argv, GError **error)
 {
 	g_autofree char *cpu = NULL, *task = NULL;
 	const GOptionEntry options[] = {
@@ -190,5 +191,5 @@ const struct command command_stack = {
 	.arguments = "",
 	.summary = "Call stacks of every vCPU, or of a thread of the guest",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
-	.run = run,
+	.run = run_stack,
 };

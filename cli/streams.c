@@ -8,14 +8,14 @@
 #include <vmscope/error.h>
 #include <vmscope/log.h>
 
-/* What whoever started this process had chosen for SIGPIPE. */
+/* SIGPIPE's handler before streams_prepare, inherited from the process that started this one. */
 static void (*inherited)(int) = SIG_DFL;
 
 bool streams_prepare(void)
 {
 	inherited = signal(SIGPIPE, SIG_IGN);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		/* open() takes the lowest number that is free, which is this one. */
+		/* open() takes the lowest free number, which is this one. */
 		if (fcntl(fd, F_GETFD) < 0 &&
 		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
 			return false;
@@ -23,7 +23,7 @@ bool streams_prepare(void)
 	return true;
 }
 
-/* Returns if whoever started this process ignores that signal. */
+/* Ends the process by SIGPIPE. Returns if it was started with that signal ignored. */
 static void end_by_sigpipe(void)
 {
 	vms_log_flush();

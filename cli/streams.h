@@ -6,14 +6,14 @@
 #include <stdbool.h>
 
 /*
- * Opens those that the caller has closed. Otherwise a socket to QEMU gets the number of one, and
- * what is printed goes there. Reading and writing still fail as with a closed one. Ignores SIGPIPE:
- * a closed pipe must not kill vmscope while it holds a guest. False: they cannot be opened. To be
- * called before any other file is opened.
+ * Opens the standard streams that this process was started without. Otherwise a socket to QEMU
+ * could get the number of one, and printed text would go to QEMU. Reading and writing such a stream
+ * still fails. Ignores SIGPIPE: a closed pipe must not kill vmscope while it holds a guest. False
+ * if a stream cannot be opened. Call it before any other file is opened.
  */
 bool streams_prepare(void);
 /*
- * Prints to standard output. When its reader has gone (`| head`), this process ends by SIGPIPE
- * without a word, as other tools do: it must not hold a machine. Errors: IO.
+ * Prints to standard output. If its reader has gone (`| head`), the process ends by SIGPIPE without
+ * a message, as other tools do. So no machine may be held meanwhile. Errors: IO.
  */
 bool streams_print(const GString *text, GError **error);

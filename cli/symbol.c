@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope symbol: addresses of names, names of addresses, or all symbols. */
+/* vmscope symbol: shows addresses of names, names of addresses, or all symbols. */
 #include "commands.h"
 #include <string.h>
 
@@ -7,7 +7,7 @@ struct output {
 	struct session *session;
 	struct vms_table *table;
 	uint64_t asked; /* the address whose name is asked for */
-	bool done;	/* it was found among the symbols */
+	bool done;	/* a row was added for it */
 };
 
 static void add_row(struct vms_table *table, const struct vms_symbol *symbol, const char *module,
@@ -18,7 +18,7 @@ static void add_row(struct vms_table *table, const struct vms_symbol *symbol, co
 		      offset, module);
 }
 
-/* Text as /proc/kallsyms has it. */
+/* Adds a symbol. The text is like that of /proc/kallsyms. */
 static void add_symbol(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	struct output *output = data;
@@ -31,8 +31,8 @@ static void add_symbol(const struct vms_symbol *symbol, const char *module, void
 				       module ? module : "", module ? "]" : "");
 }
 
-/* Of the symbols of one name, the one that the address is in. */
-static void add_if_asked(const struct vms_symbol *symbol, const char *module, void *data)
+/* Adds the symbol if the address lies in it. Several symbols may have the same name. */
+static void add_if_around_address(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	struct output *output = data;
 	if (output->done || output->asked - symbol->va >= MAX(symbol->size, 1))
@@ -57,15 +57,16 @@ static bool add_address(struct output *output, uint64_t va, GError **error)
 	}
 	output->asked = va;
 	if (location.symbol)
-		vms_guest_lookup(output->session->guest, location.symbol, add_if_asked, output);
-	if (!output->done) { /* known by another way than a symbol of its own */
+		vms_guest_lookup(output->session->guest, location.symbol, add_if_around_address,
+				 output);
+	if (!output->done) { /* no symbol in the tables has it, but its name is known */
 		struct vms_symbol symbol = { location.symbol, location.start, location.size, 0 };
 		add_row(output->table, &symbol, location.module, location.offset);
 	}
 	return true;
 }
 
-static bool run(struct session *session, int argc, char **argv, GError **error)
+static bool run_symbol(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = { { "address", VMS_COLUMN_ADDRESS },
 						     { "size", VMS_COLUMN_NUMBER },
@@ -101,5 +102,5 @@ const struct command command_symbol = {
 	.arguments = "[NAME|NAME+OFFSET|ADDRESS]",
 	.summary = "The address of a name, the name of an address, or all symbols",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
-	.run = run,
+	.run = run_symbol,
 };

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens what the target options name. */
+/* Opens the machine that the target options name. */
 #include "launch.h"
 #include "session.h"
 #include "values.h"
 #include <string.h>
 
-/* "12 (name), 13 (name)" of those that can be looked at, or why the others cannot. */
-static char *name_machines(const GArray *machines, bool usable)
+/*
+ * Lists the machines that can be looked at, like "12 (name), 13 (name)"; or with `usable` false,
+ * those that cannot, with the reason. Newly allocated.
+ */
+static char *list_machines(const GArray *machines, bool usable)
 {
 	GString *names = g_string_new(NULL);
 	for (size_t i = 0; i < machines->len; i++) {
@@ -21,8 +24,8 @@ static char *name_machines(const GArray *machines, bool usable)
 	return g_string_free(names, FALSE);
 }
 
-/* The only machine of this host that can be looked at. */
-static struct vms_machine *open_only(GError **error)
+/* Opens the only machine of this host that can be looked at. */
+static struct vms_machine *open_only_machine(GError **error)
 {
 	g_autoptr(GArray) machines = vms_machine_discover(error);
 	if (!machines)
@@ -39,7 +42,7 @@ static struct vms_machine *open_only(GError **error)
 	}
 	if (n == 1)
 		return vms_machine_open_pid(only->pid, error);
-	g_autofree char *names = name_machines(machines, n > 0);
+	g_autofree char *names = list_machines(machines, n > 0);
 	if (machines->len == 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no virtual machine runs here: start one with \"vmscope run -- "
@@ -62,7 +65,7 @@ static struct vms_machine *open_pid(const char *text, GError **error)
 	return vms_machine_open_pid((pid_t)pid, error);
 }
 
-/* Starts the command and opens its machine; session_finish ends it. */
+/* Starts the command and opens its machine. session_finish ends that QEMU. */
 static struct vms_machine *open_launched(struct session *session, GError **error)
 {
 	bool needs_agent = session->command->options & SESSION_AGENT;
@@ -104,13 +107,13 @@ bool session_open(struct session *session, GError **error)
 	else if (session->launch)
 		session->machine = open_launched(session, error);
 	else
-		session->machine = open_only(error);
+		session->machine = open_only_machine(error);
 	if (session->machine)
 		vms_machine_allow_stop(session->machine, session->allow_stop);
 	return session->machine;
 }
 
-/* FILE or FILE@ADDR. A file whose name has an "@" itself is found first. */
+/* Adds the symbols of FILE or FILE@ADDR. A file that has the whole text as its name comes first. */
 static bool add_symbols(struct session *session, const char *option, GError **error)
 {
 	g_autofree char *path = g_strdup(option);

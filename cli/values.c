@@ -20,7 +20,7 @@ bool value_choose(const char *option, const char *word, const struct choice *cho
 		}
 		g_string_append_printf(words, "%s%s", words->len ? ", " : "", choices->word);
 	}
-	usage_error(error, "%s %s: it is one of %s", option, word, words->str);
+	usage_error(error, "%s %s: it must be one of %s", option, word, words->str);
 	return false;
 }
 
@@ -78,13 +78,16 @@ bool value_seconds(const char *text, uint64_t *ret_ns, GError **error)
 	return true;
 }
 
-/* A unit, and what one of it is. */
+/* A unit, and its size in the smallest unit. */
 struct unit {
 	const char *name;
 	double size;
 };
 
-/* A number with one of the units; the last of them has no name. False: it is none up to `max`. */
+/*
+ * Parses a number with one of the units. The last unit has an empty name. False if it is no number
+ * from 1 to `max`.
+ */
 static bool parse_with_unit(const char *text, const struct unit *units, double max, uint64_t *ret)
 {
 	char *unit;

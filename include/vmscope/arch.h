@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What vmscope knows of a processor architecture: its registers, its page
- * tables, its frame-pointer convention, its instructions. One const struct of
- * operations per architecture; callers never name an architecture. All of it is for any thread.
+ * What vmscope knows of a processor architecture: its registers, its page tables, its frame-pointer
+ * convention and its instructions. Each architecture is one constant struct of operations. Callers
+ * never name an architecture. All of this is for any thread.
  */
 #pragma once
 
@@ -16,36 +16,42 @@ VMS_BEGIN_DECLS
 /* No architecture describes more registers than this. */
 #define VMS_REGS_MAX 128
 
-/* A register file. Which register an index names, the architecture tells. */
+/* A register file. The architecture says which register an index means (vms_arch.regs). */
 struct vms_regs {
 	uint64_t value[VMS_REGS_MAX];
 	uint64_t valid[VMS_REGS_MAX / 64]; /* bit i % 64 of word i / 64: value[i] is known */
 };
 
+/* True if the value of the register is known. */
 static inline bool vms_regs_have(const struct vms_regs *regs, unsigned index)
 {
 	return index < VMS_REGS_MAX && (regs->valid[index / 64] >> index % 64 & 1);
 }
 
+/* Sets a register to a known value. */
 static inline void vms_regs_set(struct vms_regs *regs, unsigned index, uint64_t value)
 {
 	regs->value[index] = value;
 	regs->valid[index / 64] |= UINT64_C(1) << index % 64;
 }
 
+/* Makes a register unknown. */
 static inline void vms_regs_forget(struct vms_regs *regs, unsigned index)
 {
 	regs->valid[index / 64] &= ~(UINT64_C(1) << index % 64);
 }
 
-/* Gives a register that nobody knows the value that translation and other readers go on with. */
+/*
+ * Sets a register to an assumed value. Address translation and other readers use it, but the
+ * register stays unknown.
+ */
 static inline void vms_regs_assume(struct vms_regs *regs, unsigned index, uint64_t value)
 {
 	regs->value[index] = value;
 	vms_regs_forget(regs, index);
 }
 
-/* Takes over a register, known or assumed. */
+/* Copies a register. A known value stays known, an assumed one stays assumed. */
 static inline void vms_regs_copy(struct vms_regs *to, const struct vms_regs *from, unsigned index)
 {
 	if (vms_regs_have(from, index))
@@ -57,14 +63,16 @@ static inline void vms_regs_copy(struct vms_regs *to, const struct vms_regs *fro
 struct vms_reg_desc {
 	const char *name; /* as gdb names it */
 	unsigned bits;
-	/* Not needed to walk page tables and stacks; a stub that wants it asked for is spared. */
+	/*
+	 * True if page tables and stacks can be walked without it. A stub that sends it only on
+	 * request is not asked for it then.
+	 */
 	bool is_seldom;
 };
 
 /*
- * Reads guest memory, physical or virtual as the user of it says.
- * Returns false, with the buffer's content undefined, when any byte of the
- * range cannot be read.
+ * Reads guest memory. `addr` is physical or virtual, as the function that takes the reader says.
+ * False if any byte of the range cannot be read; `buf` is undefined then.
  */
 struct vms_reader {
 	bool (*read)(void *data, uint64_t addr, void *buf, size_t size);
@@ -81,15 +89,15 @@ struct vms_page {
 	bool executable;
 };
 
-/* How a vCPU executes: how wide its code is, and what its addresses count from. */
+/* How a vCPU executes: the width of its code, and where its segments begin. */
 struct vms_code_mode {
-	unsigned bits;	     /* of its code: 64, 32 or 16 */
-	uint64_t code_base;  /* of the code segment: the next instruction is at this plus pc */
-	uint64_t stack_base; /* of the stack segment, likewise */
-	bool is_certain;     /* false: the known registers do not tell; this is the usual */
+	unsigned bits;	     /* width of its code: 64, 32 or 16 */
+	uint64_t code_base;  /* of the code segment: the next instruction is at code_base + pc */
+	uint64_t stack_base; /* of the stack segment: the stack's top is at stack_base + sp */
+	bool is_certain;     /* false if the registers do not tell it, and it is the usual mode */
 };
 
-/* Entries of page tables that one question looks at: what any kernel needs, in a second or two. */
+/* Limit of page-table entries per request: enough for any kernel, and read in a second or two. */
 #define VMS_PAGE_STEPS (UINT64_C(1) << 26)
 
 struct vms_arch {
@@ -98,51 +106,51 @@ struct vms_arch {
 	const char *alias;    /* another usual name, or NULL */
 	const struct vms_reg_desc *regs;
 	unsigned n_regs;
-	unsigned pc, sp, fp; /* indices into a register file */
+	unsigned pc, sp, fp; /* their indices in a register file */
 
 	/*
-	 * Finds the page that maps `va` by walking the page tables that `regs`
-	 * points to, through `phys`. With paging off, identity. False when not
-	 * mapped or the tables cannot be read.
+	 * Finds the page that maps `va`. Walks the page tables that `regs` point to, and reads them
+	 * through `phys`. With paging off, `pa` is `va`. False if `va` is not mapped, or the tables
+	 * cannot be read.
 	 */
 	bool (*translate)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  struct vms_page *ret);
 	/*
 	 * Calls `each` for every mapped page from `va` up to and including `last`, in order, until
-	 * it returns false. Tables may be built to keep a reader busy: it gives up after `*steps`
-	 * entries of tables, which it counts down.
+	 * it returns false. A guest may build tables that keep a reader busy, so the walk ends
+	 * after `*steps` entries of tables. It counts `*steps` down.
 	 */
 	void (*each_page)(const struct vms_regs *regs, const struct vms_reader *phys, uint64_t va,
 			  uint64_t last, uint64_t *steps,
 			  bool (*each)(const struct vms_page *page, void *data), void *data);
-	/* The kernel's half of the address space (by the usual convention). */
+	/* True if `va` is in the kernel's half of the address space, by the usual convention. */
 	bool (*is_kernel_address)(uint64_t va);
-	/* Is the vCPU in kernel mode, by its registers? Firmware is, in real mode too. */
+	/* True if the vCPU is in kernel mode by its registers. Firmware is, even in real mode. */
 	bool (*in_kernel)(const struct vms_regs *regs);
-	/* Optional: without it code is always 64 bits wide, and addresses count from 0. */
+	/* Gets how the vCPU executes. NULL if code is always 64-bit code without segments. */
 	void (*code_mode)(const struct vms_regs *regs, struct vms_code_mode *ret);
 	/*
-	 * Optional: do addresses count from segments, and are those still to be asked for? They
-	 * are seldom needed, and slow to ask for.
+	 * True if addresses are offsets in segments, but `regs` do not have the segments yet. They
+	 * are seldom needed and slow to read. NULL if there are no segments.
 	 */
 	bool (*lacks_segments)(const struct vms_regs *regs);
 	/*
-	 * Is the vCPU waiting in its halt instruction? `code` is the
-	 * VMS_HALT_BYTES bytes that end just before the program counter.
+	 * True if the vCPU is waiting in its halt instruction. `code` has the VMS_HALT_BYTES bytes
+	 * that end just before the program counter.
 	 */
 	bool (*is_halted)(const struct vms_regs *regs, const uint8_t *code);
 	/*
-	 * Makes `regs` point to the kernel's own page tables where they point to a user's reduced
-	 * ones (page table isolation); leaves them as they are elsewhere.
+	 * Makes `regs` point to the kernel's own page tables if they point to a user's reduced
+	 * tables (page table isolation). Leaves other registers as they are.
 	 */
 	void (*kernel_root)(struct vms_regs *regs, const struct vms_reader *phys);
-	/* The paging mode in words, e.g. "5-level paging, 57-bit virtual addresses". */
+	/* Returns the paging mode in words, e.g. "5-level paging, 57-bit virtual addresses". */
 	const char *(*paging_mode)(const struct vms_regs *regs);
 	/*
-	 * One frame outwards by the frame-pointer convention of 64-bit or 32-bit code. Changes pc,
-	 * sp and fp of `regs`, which are addresses (see vms_arch_flatten) before and after; false
-	 * when there is no caller to be found. Whether the new frame pointer leads on is for the
-	 * next step to find out.
+	 * Steps one frame outwards by the frame-pointer convention of 64-bit or 32-bit code.
+	 * Changes pc, sp and fp of `regs`, which are virtual addresses before and after (see
+	 * vms_arch_flatten). False if no caller is found. The new frame pointer is not checked:
+	 * the next step does that.
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
 
@@ -154,20 +162,20 @@ struct vms_arch {
 extern const struct vms_arch vms_arch_x86_64;
 extern const struct vms_arch vms_arch_aarch64;
 
-/* The architecture that QEMU, `uname -m` or gdb calls `name`, or NULL. */
+/* Returns the architecture that QEMU, `uname -m` or gdb calls `name`, or NULL. */
 const struct vms_arch *vms_arch_by_name(const char *name);
 
-/* The index of the register called `name`, or -1. */
+/* Returns the index of the register called `name`, or -1. */
 int vms_arch_reg(const struct vms_arch *arch, const char *name);
 
-/* How the vCPU with these registers executes. */
+/* Gets how the vCPU with these registers executes. */
 void vms_arch_code_mode(const struct vms_arch *arch, const struct vms_regs *regs,
 			struct vms_code_mode *ret);
-/* The virtual address of the next instruction, whatever segment it is in. */
+/* Returns the virtual address of the next instruction, with its segment's base added. */
 uint64_t vms_arch_code_address(const struct vms_arch *arch, const struct vms_regs *regs);
 /*
- * Turns pc, sp and fp into virtual addresses, where they are offsets in segments. A frame pointer
- * of 0 stays: there is no frame. To be done once.
+ * Turns pc, sp and fp into virtual addresses if they are offsets in segments. A frame pointer of 0
+ * stays 0: there is no frame. Call it only once for the same registers.
  */
 void vms_arch_flatten(const struct vms_arch *arch, struct vms_regs *regs);
 
@@ -179,18 +187,18 @@ struct vms_insn {
 	char text[192];		/* mnemonic and operands */
 	uint64_t branch_target; /* of a direct jump or call, else 0 */
 	bool is_return;
-	bool is_data; /* these bytes are no instruction */
+	bool is_data; /* these bytes are not an instruction */
 };
 
-/* No instruction is longer, in bytes. */
+/* The bytes of the longest instruction. */
 #define VMS_INSN_MAX 15
 
 /*
- * Decodes `size` bytes of code that lie at `va`, and calls `each` for every instruction, until the
- * bytes end or `each` returns false. What is no instruction is given as data, ".byte 0x06". The
- * code is `bits` wide: 64, or on x86-64 also 32 or 16. Of code that is not in 64-bit mode, `base`
- * is where its segment begins: targets of jumps are addresses, not offsets in the segment.
- * Errors: UNSUPPORTED. For any thread.
+ * Decodes `size` bytes of code at `va`, and calls `each` for every instruction until the bytes end
+ * or `each` returns false. Bytes that are not an instruction are given as data, ".byte 0x06". The
+ * code is `bits` wide: 64, or on x86-64 also 32 or 16. If it is not 64-bit code, its segment begins
+ * at `base`. Targets of jumps are virtual addresses, not offsets in the segment. Errors:
+ * UNSUPPORTED. For any thread.
  */
 bool vms_disassemble(const struct vms_arch *arch, unsigned bits, uint64_t base, uint64_t va,
 		     const uint8_t *code, size_t size,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a core file tells besides memory and registers, which are read as any machine's. */
+/* What a core file tells besides memory and registers. These are read as in any other machine. */
 #pragma once
 
 #include <vmscope/machine.h>
@@ -16,17 +16,17 @@ enum vms_core_format {
 struct vms_core_note {
 	const char *owner; /* "CORE", "QEMU", "VMCOREINFO" … */
 	uint32_t type;
-	uint64_t size;	      /* bytes of its content */
-	uint64_t file_offset; /* of its content; in a flattened file, of the file that it stands for
-			       */
+	uint64_t size; /* bytes of its content */
+	/* Of its content. For a flattened file, in the file that it stands for. */
+	uint64_t file_offset;
 };
 
-/* A range of guest-physical memory and where in the file it lies. */
+/* A range of guest-physical memory, and its place in the file. */
 struct vms_core_segment {
 	uint64_t pa;
-	uint64_t va;	    /* where the file says that it is mapped; 0: not told */
+	uint64_t va;	    /* where it is mapped, as the file says; 0 if it does not say */
 	uint64_t size;	    /* bytes of memory */
-	uint64_t file_size; /* bytes of them in the file; the rest is zeros or not memory at all */
+	uint64_t file_size; /* bytes of it in the file; the rest is zeros, or is not memory */
 	uint64_t file_offset;
 };
 
@@ -39,16 +39,16 @@ struct vms_core {
 	GArray *notes;	     /* struct vms_core_note */
 	GArray *segments;    /* struct vms_core_segment, as the file lists them; empty for kdump */
 	uint64_t pages;	     /* kdump: pages in the file */
-	uint64_t
-		left_out; /* bytes of memory that the file says it leaves out: they read as zeros */
-	GPtrArray *damage; /* char *: what is missing or contradicts itself, one line each */
-	/* struct vms_range: memory that could not be read when it was dumped, or was cut off since
-	 */
+	uint64_t left_out;   /* bytes of memory that the file left out; they read as zeros */
+	GPtrArray *damage;   /* char *: a line for each thing that is missing or inconsistent */
+	/* struct vms_range: memory that could not be read at the dump, or was cut off since. */
 	GArray *unreadable;
-	GPtrArray *facts; /* char *: what its writer noted, "key=value" */
+	GPtrArray *facts; /* char *: facts that its writer noted, as "key=value" */
 };
 
-/* Of a machine that is a core file, else NULL. Owned by the machine, and constant. For any thread.
+/*
+ * Returns what the core file tells, or NULL if the machine is not a core file. It is constant, and
+ * the machine owns it. For any thread.
  */
 const struct vms_core *vms_machine_core(struct vms_machine *machine);
 

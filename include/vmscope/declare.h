@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What libvmscope exports: all that a public header declares between VMS_BEGIN_DECLS and
- * VMS_END_DECLS, and nothing else. The library itself is built with hidden symbols.
+ * libvmscope exports what a public header declares between VMS_BEGIN_DECLS and VMS_END_DECLS, and
+ * nothing else. The library itself is built with hidden symbols.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Facts of a machine and its guest, one item each: os, cpus, memory, mappings …
+ * Facts of a machine and its guest. Each item has a name: os, cpus, memory, mappings …
  *
- * Threads: one at a time for a guest.
+ * Threads: one at a time may use a guest.
  */
 #pragma once
 
@@ -12,21 +12,23 @@
 VMS_BEGIN_DECLS
 
 struct vms_fact {
-	const char *name;  /* as `vmscope info NAME` takes it */
-	const char *title; /* as a heading */
-	const char *help;
-	bool in_report; /* written into sample reports unless asked otherwise */
+	const char *name;  /* as in `vmscope info NAME` */
+	const char *title; /* its heading */
+	const char *help;  /* what it tells, in a few words */
+	bool in_report;	   /* sample reports have it by default */
 };
 
 /*
- * All items: the general ones, then those of the machine's engine; where `guest` is NULL, those of
- * any engine. An array of struct vms_fact for the caller; the strings are constant.
+ * Returns all items: first the general ones, then those of the machine's engine. If `guest` is
+ * NULL, those of all engines follow. The result is a new array of struct vms_fact. Its strings are
+ * constant.
  */
 GArray *vms_facts_list(struct vms_guest *guest);
 /*
- * One item as a table for the caller; holds the machine where it reads registers or lists. Where
- * the table lacks something, as of a damaged list, *loss says what (unless `loss` is NULL). Errors:
- * INVALID_ARGUMENT (no such item; the message lists them), and what the item needs.
+ * Returns one item as a new table. Holds the machine while it reads registers or lists. If the
+ * table is incomplete, for example because a list is damaged, *loss says what is missing. `loss`
+ * may be NULL. Errors: INVALID_ARGUMENT (there is no such item; the message lists all), and those
+ * of the item.
  */
 struct vms_table *vms_facts_get(struct vms_guest *guest, const char *name, GError **loss,
 				GError **error);

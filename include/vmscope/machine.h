@@ -73,7 +73,7 @@ struct vms_found_machine {
 	uint64_t memory;   /* bytes; 0 when unknown */
 	char *qmp;	   /* address of its QMP socket, or NULL */
 	char *agent;	   /* path of its agent's socket, or NULL */
-	char *obstacle;	   /* why it cannot be opened; NULL: it can */
+	char *obstacle;	   /* why it cannot be opened; NULL if it can */
 };
 
 /*
@@ -118,21 +118,22 @@ pid_t vms_machine_vcpu_thread(struct vms_machine *machine, unsigned vcpu);
 /* The memory map, sorted, without overlaps. A gdb stub other than QEMU's has none: *n is 0. */
 const struct vms_range *vms_machine_ranges(struct vms_machine *machine, size_t *n);
 /*
- * Is memory still where the ranges say? Memory may be plugged and unplugged while a machine is
- * open. Asks QEMU; of other machines it cannot be told: true. Errors: INVALID_STATE, it is not;
- * those of the connection. From any thread.
+ * True if memory is still where the ranges say. Memory may be plugged and unplugged while a machine
+ * is open. It asks QEMU. Other machines cannot tell, so the result is true. Errors: INVALID_STATE
+ * (memory has changed), and those of the connection. For any thread.
  */
 bool vms_machine_check_ranges(struct vms_machine *machine, GError **error);
 /*
- * Reads the map again: vms_machine_ranges gives what is there now, and that can be read. A hold
- * does so by itself after an event that tells of other memory. A few milliseconds, during which the
- * guest runs. Errors: those of the connection. From any thread.
+ * Reads the map again, so that vms_machine_ranges and reads of memory know the memory of now. A
+ * hold does so by itself after an event about changed memory. It takes a few milliseconds, and the
+ * guest runs meanwhile. Errors: those of the connection. For any thread.
  */
 bool vms_machine_update_ranges(struct vms_machine *machine, GError **error);
 /*
- * Does the machine have the vCPUs that it had when it was opened? They may be plugged and
- * unplugged; those that came since are not known here. Asks QEMU; of other machines it cannot be
- * told: true. Errors: INVALID_STATE, it has others; those of the connection. From any thread.
+ * True if the machine has the vCPUs that it had when it was opened. They may be plugged and
+ * unplugged, and new ones cannot be used here. It asks QEMU. Other machines cannot tell, so the
+ * result is true. Errors: INVALID_STATE (it has other vCPUs), and those of the connection. For any
+ * thread.
  */
 bool vms_machine_check_vcpus(struct vms_machine *machine, GError **error);
 
@@ -148,9 +149,9 @@ struct vms_machine_item {
 	const char *help;
 };
 const struct vms_machine_item *vms_machine_items(struct vms_machine *machine, size_t *n);
-/* The items that any engine may have, `*n` of them; needs no machine. */
+/* Returns the items that any engine may have, `*n` of them. It needs no machine. */
 const struct vms_machine_item *vms_machine_known_items(size_t *n);
-/* The text of an item, newly allocated. Errors: NOT_FOUND, and those of the engine. */
+/* Returns the text of an item, newly allocated. Errors: NOT_FOUND, and those of the engine. */
 char *vms_machine_item_text(struct vms_machine *machine, const char *name, GError **error);
 
 /* ---- holding ---------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A sample of a vCPU: when it was taken, which thread ran, and at which addresses it was. A plain
- * value that points to nothing: it can be copied, written into a file, and named later by whoever
- * knows the address spaces.
+ * A sample of a vCPU: when it was taken, which thread ran, and the addresses of its stack. It is a
+ * plain value without pointers, which can be copied and written into a file. Whoever knows the
+ * address spaces can name its addresses later.
  */
 #pragma once
 
@@ -13,16 +13,16 @@ VMS_BEGIN_DECLS
 struct vms_sample_record {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint32_t vcpu;
-	uint32_t pid, tid; /* of the thread that the vCPU ran; 0 where unknown */
-	/* Of the user addresses: a process's (vms_symbolizer_process), or VMS_NO_SPACE. */
+	uint32_t pid, tid; /* of the thread that the vCPU ran; 0 if unknown */
+	/* Address space of the user addresses (vms_symbolizer_process), or VMS_NO_SPACE. */
 	uint32_t space;
-	bool idle; /* halted: the stack is empty */
+	bool idle; /* the vCPU is halted; the stack is empty */
 	/*
-	 * The stack meets code that was loaded into the kernel, and what was known of such code was
-	 * old: it may be wrong.
+	 * The stack has code that was loaded into the kernel, but loaded code had changed since it
+	 * was last read. So the stack may be wrong.
 	 */
 	bool code_changed;
-	struct vms_stack stack; /* addresses, leaf first, and how the walk ended */
+	struct vms_stack stack; /* its addresses, leaf first, and how the walk ended */
 };
 
 VMS_END_DECLS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All of libvmscope's public interface. */
+/* Includes all of libvmscope's public interface. */
 #pragma once
 
 #include <vmscope/address_space.h>

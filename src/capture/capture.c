@@ -4,11 +4,11 @@
 #include "guest/kernel_code.h"
 
 /*
- * Waits the vCPU in its halt instruction? A halted vCPU and one that an interrupt has just woken
- * look alike, and any task can be interrupted behind a halt; only the idle task waits in one.
+ * True if the vCPU is waiting in a halt instruction. A halted vCPU looks like one that an interrupt
+ * has just woken. Any task can be interrupted behind a halt, but only the idle task waits in one.
  */
-static bool is_idle(const struct vms_arch *arch, struct vms_memory *memory,
-		    const struct vms_regs *regs, const struct vms_task *task)
+static bool is_waiting_in_halt(const struct vms_arch *arch, struct vms_memory *memory,
+			       const struct vms_regs *regs, const struct vms_task *task)
 {
 	uint8_t code[VMS_HALT_BYTES];
 
@@ -27,6 +27,7 @@ static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memo
 				       stack->frame[i].pc - stack->frame[i].is_return);
 }
 
+/* True if loaded kernel code has changed since it was read, and the stack has some of it. */
 static bool has_changed_code(struct vms_guest *guest, struct vms_memory *memory,
 			     const struct vms_stack *stack)
 {
@@ -69,7 +70,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->pid = known ? task.pid : 0;
 	ret->tid = known ? task.tid : 0;
 	ret->space = process ? process->index : VMS_NO_SPACE;
-	ret->idle = is_idle(arch, memory, &regs, known ? &task : NULL);
+	ret->idle = is_waiting_in_halt(arch, memory, &regs, known ? &task : NULL);
 	if (ret->idle) {
 		ret->stack.n = ret->stack.n_kernel = 0;
 		ret->stack.kernel_end = ret->stack.end = VMS_WALK_ROOT;

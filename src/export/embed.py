@@ -10,6 +10,6 @@ with open(source, encoding="ascii") as file:
 with open(output, "w", encoding="ascii") as file:
     file.write('#include "export/flamegraph.h"\n')
     file.write(f"const char {name}[] =\n")
-    # A JSON string of ASCII is a C string, but for the trigraphs, which GNU C does not have.
+    # A JSON string of ASCII is a C string too: GNU C has no trigraphs.
     file.writelines(f"\t{json.dumps(line)}\n" for line in lines)
     file.write("\t;\n")

@@ -2,7 +2,7 @@
 #include "base/options.h"
 #include "base/outfile.h"
 #include "export/export-private.h"
-#include "export/formats.h" /* made by meson.build: VMS_EXPORT_FORMATS */
+#include "export/formats.h" /* meson.build makes it: VMS_EXPORT_FORMATS */
 #include <inttypes.h>
 #include <string.h>
 #include <vmscope/machine.h>

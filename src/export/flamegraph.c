@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A flame graph as one SVG file: a drawing for viewers that know no scripts, the same tree as data,
- * and a script that draws anew from the data when it is zoomed and searched.
+ * A flame graph as one SVG file. It has a drawing for viewers without scripts, the same tree as
+ * data, and a script that draws the data again when the reader zooms or searches.
  */
 #include "export/flamegraph.h"
 #include "export/export-private.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <vmscope/machine.h>
 
-/* In pixels; flamegraph.js has the same. */
+/* In pixels. flamegraph.js has the same numbers. */
 #define WIDTH	  1200
 #define ROW	  18
 #define TOP	  70
@@ -18,12 +18,12 @@
 #define CHAR	  7.25
 #define NARROWEST 0.1
 
-/* Frames with a smaller share cannot be seen but zoomed in very far: they are left out. */
+/* Frames with less than 1 / SMALLEST_SHARE of all samples are left out: they are hardly visible. */
 #define SMALLEST_SHARE 100000
 
 struct frame {
 	uint32_t depth;
-	uint32_t label; /* a profile's, or beyond those of `extra` */
+	uint32_t label; /* of the profile; from n_labels on an index into `extra` */
 	uint64_t total;
 	uint64_t start; /* samples left of it */
 };
@@ -32,7 +32,7 @@ struct graph {
 	const struct vms_profile *profile;
 	const char *title;
 	GArray *frames;	  /* struct frame, parents before their children */
-	GArray *edges;	  /* by depth: uint64_t, where the next frame begins */
+	GArray *edges;	  /* uint64_t by depth: where the next frame begins */
 	GPtrArray *extra; /* names of the frames that hold the trees */
 	uint32_t n_labels;
 	uint32_t deepest;
@@ -41,7 +41,7 @@ struct graph {
 
 /* ---- layout ----------------------------------------------------------- */
 
-/* Puts a frame right of those that were put at its depth before. */
+/* Adds a frame to the right of the earlier frames of its depth. */
 static void add_frame(struct graph *graph, uint32_t depth, uint32_t label, uint64_t total)
 {
 	if (graph->edges->len < depth + 2)
@@ -54,8 +54,8 @@ static void add_frame(struct graph *graph, uint32_t depth, uint32_t label, uint6
 	g_array_append_val(graph->frames, frame);
 }
 
-/* Takes the name. */
-static void add_extra(struct graph *graph, uint32_t depth, char *name, uint64_t total)
+/* Adds a frame that is not in the profile. Takes the name. */
+static void add_extra_frame(struct graph *graph, uint32_t depth, char *name, uint64_t total)
 {
 	add_frame(graph, depth, graph->n_labels + graph->extra->len, total);
 	g_ptr_array_add(graph->extra, name);
@@ -68,7 +68,7 @@ static void add_tree(struct graph *graph, const struct vms_profile_tree *tree)
 	bool skip;
 
 	if (named)
-		add_extra(graph, 1, vms_export_tree_name(tree), tree->samples);
+		add_extra_frame(graph, 1, vms_export_tree_name(tree), tree->samples);
 	for (uint32_t i = tree->first_root; i != VMS_NO_NODE;
 	     i = vms_export_next(tree, i, skip, &depth)) {
 		const struct vms_profile_node *node = &tree->nodes[i];
@@ -78,7 +78,7 @@ static void add_tree(struct graph *graph, const struct vms_profile_tree *tree)
 	}
 }
 
-static void layout(struct graph *graph)
+static void lay_out_frames(struct graph *graph)
 {
 	size_t n;
 	const struct vms_profile_tree *trees = vms_profile_trees(graph->profile, &n);
@@ -89,15 +89,18 @@ static void layout(struct graph *graph)
 		for (uint32_t j = 0; j < tree->n_nodes; j++)
 			graph->n_labels = MAX(graph->n_labels, tree->nodes[j].label + 1);
 	}
-	add_extra(graph, 0, g_strdup("all"), graph->samples);
+	add_extra_frame(graph, 0, g_strdup("all"), graph->samples);
 	for (size_t i = 0; i < n; i++)
 		add_tree(graph, &trees[i]);
 }
 
 /* ---- text ------------------------------------------------------------- */
 
-/* As the text of an element, or of a JSON string in one. What XML cannot hold becomes '?'. */
-static void append_escaped(GString *out, const char *text, bool json)
+/*
+ * Appends the text of an element, or of a JSON string in an element. Characters that XML cannot
+ * hold become '?'.
+ */
+static void append_escaped_text(GString *out, const char *text, bool json)
 {
 	g_autofree char *valid = g_utf8_make_valid(text, -1);
 
@@ -118,24 +121,24 @@ static void append_escaped(GString *out, const char *text, bool json)
 	}
 }
 
-/* As much of a name as a frame of that width has room for; the script does the same. */
-static void append_clipped(GString *out, const char *name, double width)
+/* Appends as much of a name as a frame of that width has room for. The script does the same. */
+static void append_clipped_name(GString *out, const char *name, double width)
 {
 	long room = (long)((width - 6) / CHAR);
 	g_autofree char *valid = g_utf8_make_valid(name, -1);
 
 	if (g_utf8_strlen(valid, -1) <= room) {
-		append_escaped(out, valid, false);
+		append_escaped_text(out, valid, false);
 	} else if (room >= 3) {
 		g_autofree char *begin = g_utf8_substring(valid, 0, room - 1);
-		append_escaped(out, begin, false);
+		append_escaped_text(out, begin, false);
 		g_string_append(out, "\u2026");
 	}
 }
 
 /* ---- what a frame is called and looks like ----------------------------- */
 
-static char *frame_name(const struct graph *graph, uint32_t label)
+static char *make_frame_name(const struct graph *graph, uint32_t label)
 {
 	if (label >= graph->n_labels)
 		return g_strdup(g_ptr_array_index(graph->extra, label - graph->n_labels));
@@ -144,8 +147,8 @@ static char *frame_name(const struct graph *graph, uint32_t label)
 	return g_string_free(name, FALSE);
 }
 
-/* Where the code is: module, mapped file, source. */
-static char *frame_place(const struct graph *graph, uint32_t label)
+/* Returns where the code is: module or mapped file, and source. Newly allocated. */
+static char *make_frame_place(const struct graph *graph, uint32_t label)
 {
 	if (label >= graph->n_labels)
 		return g_strdup("");
@@ -157,7 +160,7 @@ static char *frame_place(const struct graph *graph, uint32_t label)
 			 : g_strdup(place);
 }
 
-static const char *frame_kind(const struct graph *graph, uint32_t label)
+static const char *get_frame_kind(const struct graph *graph, uint32_t label)
 {
 	if (label >= graph->n_labels)
 		return "other";
@@ -172,10 +175,11 @@ static const char *frame_kind(const struct graph *graph, uint32_t label)
 	return l->is_user ? "user" : l->module ? "module" : "kernel";
 }
 
-/* The style sheet has four shades of each colour, to tell neighbours apart. */
+/* Appends the style's class. Each kind has four shades, so that neighbours look different. */
 static void append_class(GString *out, const struct graph *graph, uint32_t label, const char *name)
 {
-	g_string_append_printf(out, "%s%u", frame_kind(graph, label), g_str_hash(name) >> 4 & 3);
+	g_string_append_printf(out, "%s%u", get_frame_kind(graph, label),
+			       g_str_hash(name) >> 4 & 3);
 }
 
 /* ---- the file --------------------------------------------------------- */
@@ -186,12 +190,12 @@ static void print_frame(GString *out, const struct graph *graph, const struct fr
 	double x = SIDE + (double)frame->start * scale, width = (double)frame->total * scale;
 	bool leaf_first = vms_profile_leaf_first(graph->profile);
 	uint32_t y = TOP + ROW * (leaf_first ? frame->depth : graph->deepest - frame->depth);
-	g_autofree char *name = frame_name(graph, frame->label);
+	g_autofree char *name = make_frame_name(graph, frame->label);
 
 	if (width < NARROWEST)
 		return;
 	g_string_append(out, "<g><title>");
-	append_escaped(out, name, false);
+	append_escaped_text(out, name, false);
 	g_string_append_printf(out,
 			       " (%" PRIu64 " %s, %.2f %%)</title><rect x=\"%.2f\" y=\"%u\" "
 			       "width=\"%.2f\" height=\"%d\" rx=\"2\" class=\"",
@@ -200,7 +204,7 @@ static void print_frame(GString *out, const struct graph *graph, const struct fr
 			       width, ROW - 1);
 	append_class(out, graph, frame->label, name);
 	g_string_append_printf(out, "\"/><text x=\"%.2f\" y=\"%u\">", x + 4, y + 13);
-	append_clipped(out, name, width);
+	append_clipped_name(out, name, width);
 	g_string_append(out, "</text></g>\n");
 }
 
@@ -228,12 +232,12 @@ static void print_data(GString *out, const struct graph *graph)
 			       "{\"leafFirst\":%s,\"labels\":[",
 			       vms_profile_leaf_first(graph->profile) ? "true" : "false");
 	for (uint32_t i = 0; i < graph->n_labels + graph->extra->len; i++) {
-		g_autofree char *name = frame_name(graph, i);
-		g_autofree char *place = frame_place(graph, i);
+		g_autofree char *name = make_frame_name(graph, i);
+		g_autofree char *place = make_frame_place(graph, i);
 		g_string_append(out, i ? ",\n[\"" : "\n[\"");
-		append_escaped(out, name, true);
+		append_escaped_text(out, name, true);
 		g_string_append(out, "\",\"");
-		append_escaped(out, place, true);
+		append_escaped_text(out, place, true);
 		g_string_append(out, "\",\"");
 		append_class(out, graph, i, name);
 		g_string_append(out, "\"]");
@@ -247,7 +251,7 @@ static void print_data(GString *out, const struct graph *graph)
 	g_string_append(out, "]}\n</script>\n");
 }
 
-static void print(GString *out, const struct graph *graph)
+static void print_graph(GString *out, const struct graph *graph)
 {
 	unsigned height = TOP + ROW * (graph->deepest + 1) + BOTTOM;
 
@@ -261,7 +265,7 @@ static void print(GString *out, const struct graph *graph)
 		"<text id=\"subtitle\" x=\"%d\" y=\"48\">",
 		WIDTH, height, WIDTH, height, vms_flamegraph_css, WIDTH, height, SIDE,
 		vms_profile_leaf_first(graph->profile) ? ", leaf first" : "", SIDE);
-	append_escaped(out, graph->title, false);
+	append_escaped_text(out, graph->title, false);
 	g_string_append(
 		out,
 		"</text>\n<g id=\"buttons\" style=\"display:none\">\n"
@@ -293,8 +297,8 @@ static void write_flamegraph(const struct vms_profile *profile, const struct vms
 		.edges = g_array_new(FALSE, TRUE, sizeof(uint64_t)),
 		.extra = g_ptr_array_new_with_free_func(g_free),
 	};
-	layout(&graph);
-	print(out, &graph);
+	lay_out_frames(&graph);
+	print_graph(out, &graph);
 	g_array_unref(graph.frames);
 	g_array_unref(graph.edges);
 	g_ptr_array_unref(graph.extra);

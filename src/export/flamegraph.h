@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The style sheet and the script of flame graphs, as the build makes them of their files. */
+/* The style sheet and the script of flame graphs. The build makes these strings of their files. */
 #pragma once
 
 extern const char vms_flamegraph_css[];

@@ -1,7 +1,7 @@
 "use strict";
 /*
- * Makes the picture interactive. The drawing in the file is what viewers without scripts show; here
- * it is drawn anew from the data, as wide as the window and from the frame that was zoomed into.
+ * Makes the picture interactive. Viewers without scripts show the drawing in the file. This script
+ * draws the data again, as wide as the window and from the frame that the reader has zoomed into.
  */
 (function () {
 	const SVG = "http://www.w3.org/2000/svg", XHTML = "http://www.w3.org/1999/xhtml";
@@ -11,7 +11,7 @@
 	const data = JSON.parse(element("data").textContent);
 	const frames = element("frames"), tip = element("tip"), details = element("details");
 
-	/* ---- the tree: arrays by node, in the order of printing ---- */
+	/* ---- the tree: arrays indexed by node, in the order of printing ---- */
 
 	const n = data.nodes.length / 3;
 	const depth = new Uint32Array(n), label = new Uint32Array(n), parent = new Int32Array(n);
@@ -43,7 +43,7 @@
 	const where = i => data.labels[label[i]][1];
 	const colour = i => data.labels[label[i]][2];
 
-	function children(i) {
+	function getChildren(i) {
 		const found = [];
 		for (let child = i + 1; child < after[i]; child = after[child])
 			found.push(child);
@@ -53,9 +53,9 @@
 	/* ---- drawing ---- */
 
 	let width = 1200, zoomed = 0, focus = -1, matching = null;
-	const drawn = new Map(); /* node to its element */
+	const drawn = new Map(); /* from a node to its element */
 
-	function make(tag, attributes, text) {
+	function makeElement(tag, attributes, text) {
 		const made = document.createElementNS(SVG, tag);
 		for (const key in attributes)
 			made.setAttribute(key, attributes[key]);
@@ -68,8 +68,8 @@
 		return i < other && other < after[i];
 	}
 
-	/* Left edge and width of a frame in pixels. */
-	function extent(i) {
+	/* Returns the left edge and the width of a frame in pixels. */
+	function getExtent(i) {
 		const inside = width - 2 * SIDE;
 		if (isAbove(i, zoomed))
 			return [SIDE, inside];
@@ -77,11 +77,11 @@
 		return [SIDE + (start[i] - start[zoomed]) * scale, total[i] * scale];
 	}
 
-	function rowY(i) {
+	function getRowY(i) {
 		return TOP + ROW * (data.leafFirst ? depth[i] : deepest - depth[i]);
 	}
 
-	function clip(text, pixels) {
+	function clipText(text, pixels) {
 		const room = Math.floor((pixels - 6) / CHAR);
 		const chars = Array.from(text);
 		if (chars.length <= room)
@@ -90,12 +90,12 @@
 	}
 
 	function drawFrame(i, x, w) {
-		const group = make("g", { "data-i": i });
-		const y = rowY(i), text = clip(name(i), w);
-		group.append(make("rect", { x: x.toFixed(2), y: y, width: w.toFixed(2),
+		const group = makeElement("g", { "data-i": i });
+		const y = getRowY(i), text = clipText(name(i), w);
+		group.append(makeElement("rect", { x: x.toFixed(2), y: y, width: w.toFixed(2),
 			height: ROW - 1, rx: 2, class: colour(i) }));
 		if (text)
-			group.append(make("text", { x: (x + 4).toFixed(2), y: y + 13 }, text));
+			group.append(makeElement("text", { x: (x + 4).toFixed(2), y: y + 13 }, text));
 		group.classList.toggle("parent", isAbove(i, zoomed));
 		group.classList.toggle("match", matching !== null && matching[i] === 1);
 		group.classList.toggle("focus", i === focus);
@@ -103,12 +103,12 @@
 		return group;
 	}
 
-	function draw() {
+	function drawFrames() {
 		const made = document.createDocumentFragment();
 		drawn.clear();
 		for (let i = 0; i < n;) {
 			const inView = i === zoomed || isAbove(i, zoomed) || isAbove(zoomed, i);
-			const [x, w] = inView ? extent(i) : [0, 0];
+			const [x, w] = inView ? getExtent(i) : [0, 0];
 			if (w < NARROWEST) {
 				i = after[i];
 				continue;
@@ -120,67 +120,68 @@
 		element("reset").style.display = zoomed === 0 ? "none" : "";
 	}
 
-	function resize() {
+	function fitToWindow() {
 		const height = TOP + ROW * (deepest + 1) + BOTTOM;
 		width = Math.max(400, svg.getBoundingClientRect().width);
 		svg.setAttribute("viewBox", "0 0 " + width + " " + height);
 		element("background").setAttribute("width", width);
 		element("buttons").setAttribute("transform", "translate(" + (width - SIDE) + ",0)");
-		draw();
+		drawFrames();
 	}
 
-	/* ---- what a frame says ---- */
+	/* ---- details of a frame ---- */
 
-	function percent(part, whole) {
+	function formatPercent(part, whole) {
 		return (100 * part / whole).toFixed(2) + " %";
 	}
 
-	function describe(i) {
+	function describeFrame(i) {
 		const lines = [name(i)];
 		if (where(i))
 			lines.push(where(i));
-		lines.push(total[i] + (total[i] == 1 ? " sample, " : " samples, ") + percent(total[i], total[0]) + " of all");
+		lines.push(total[i] + (total[i] == 1 ? " sample, " : " samples, ") + formatPercent(total[i], total[0]) + " of all");
 		if (parent[i] > 0)
-			lines.push(percent(total[i], total[parent[i]]) + " of " + name(parent[i]));
+			lines.push(formatPercent(total[i], total[parent[i]]) + " of " + name(parent[i]));
 		return lines;
 	}
 
 	function showTip(i, x, y) {
-		const lines = describe(i).map(line => clip(line, width - 2 * SIDE));
+		const lines = describeFrame(i).map(line => clipText(line, width - 2 * SIDE));
 		const w = Math.max(...lines.map(line => Array.from(line).length)) * CHAR + 16;
 		const h = lines.length * 16 + 10;
 		const below = y + 20 + h < svg.viewBox.baseVal.height;
-		tip.replaceChildren(make("rect", { width: w, height: h, rx: 4 }),
-			...lines.map((line, row) => make("text", { x: 8, y: 18 + 16 * row }, line)));
+		tip.replaceChildren(makeElement("rect", { width: w, height: h, rx: 4 }),
+			...lines.map((line, row) => makeElement("text", { x: 8, y: 18 + 16 * row }, line)));
 		tip.setAttribute("transform", "translate(" +
 			Math.max(2, Math.min(x + 12, width - w - 2)) + "," +
 			Math.max(2, below ? y + 20 : y - h - 8) + ")");
 	}
 
 	function showDetails(i) {
-		details.textContent = i < 0 ? "" : clip(describe(i).join("  \u00b7  "),
+		details.textContent = i < 0 ? "" : clipText(describeFrame(i).join("  \u00b7  "),
 			width - 2 * SIDE);
 	}
 
 	/* ---- searching ---- */
 
-	/* Marks what matches; a frame below one that matches is counted with it. */
-	function search(text) {
+	/* Marks all frames that match. False if the text is not a regular expression. */
+	function searchFrames(text) {
 		matching = null;
 		element("found").textContent = "";
 		let valid = true;
 		try {
 			if (text)
-				mark(new RegExp(text, "i"));
+				markMatches(new RegExp(text, "i"));
 		} catch (error) {
 			element("found").textContent = "not a regular expression";
 			valid = false;
 		}
-		draw();
+		drawFrames();
 		return valid;
 	}
 
-	function mark(pattern) {
+	/* Counts a frame below another match only once. */
+	function markMatches(pattern) {
 		const hits = data.labels.map(entry => pattern.test(entry[0]) || pattern.test(entry[1]));
 		let sum = 0, counted = 0;
 		matching = new Uint8Array(n);
@@ -193,7 +194,7 @@
 				counted = after[i];
 			}
 		}
-		element("found").textContent = "matched: " + percent(sum, total[0]) + ", " + sum +
+		element("found").textContent = "matched: " + formatPercent(sum, total[0]) + ", " + sum +
 			" samples";
 	}
 
@@ -206,7 +207,7 @@
 			entry.id = "entry";
 			entry.placeholder = "regular expression";
 			entry.addEventListener("input", () =>
-				entry.classList.toggle("bad", !search(entry.value)));
+				entry.classList.toggle("bad", !searchFrames(entry.value)));
 			box.append(entry);
 		}
 		entry.focus();
@@ -220,14 +221,14 @@
 			entry.blur();
 		}
 		element("box").style.display = "none";
-		search("");
+		searchFrames("");
 	}
 
 	/* ---- zoom, focus, keys ---- */
 
-	function zoom(i) {
+	function zoomInto(i) {
 		zoomed = i;
-		draw();
+		drawFrames();
 	}
 
 	function setFocus(i) {
@@ -242,7 +243,7 @@
 		if (!now)
 			return;
 		now.classList.add("focus");
-		frames.append(now); /* on top of its neighbours' borders */
+		frames.append(now); /* draws it over its neighbours' borders */
 		now.scrollIntoView({ block: "nearest" });
 	}
 
@@ -255,19 +256,20 @@
 			return setFocus(focus + 1 < after[focus] ? focus + 1 : -1);
 		if (parent[focus] < 0)
 			return;
-		const row = children(parent[focus]);
+		const row = getChildren(parent[focus]);
 		setFocus(row[row.indexOf(focus) + sideways] ?? -1);
 	}
 
-	function escape() {
+	/* Leaves the search, or else the zoom, or else the focus. */
+	function stepBack() {
 		if (element("entry") && element("box").style.display !== "none")
 			closeSearch();
 		else if (zoomed !== 0)
-			zoom(0);
+			zoomInto(0);
 		else {
 			focus = -1;
 			showDetails(-1);
-			draw();
+			drawFrames();
 		}
 	}
 
@@ -278,19 +280,19 @@
 		if (event.key === "f" && (event.ctrlKey || event.metaKey) || event.key === "/" && !typing)
 			openSearch();
 		else if (event.key === "Escape")
-			escape();
+			stepBack();
 		else if (event.key === "Enter" && typing)
 			event.target.blur();
 		else if (typing || event.ctrlKey || event.metaKey || event.altKey)
 			return;
 		else if (event.key === "Enter" && focus >= 0)
-			zoom(focus);
+			zoomInto(focus);
 		else if (event.key === out || event.key === inwards)
 			moveFocus(event.key === out ? -1 : 1, 0);
 		else if (event.key === "ArrowLeft" || event.key === "ArrowRight")
 			moveFocus(0, event.key === "ArrowLeft" ? -1 : 1);
 		else if (event.key === "Home")
-			zoom(0);
+			zoomInto(0);
 		else
 			return;
 		event.preventDefault();
@@ -307,7 +309,7 @@
 		if (i < 0)
 			return;
 		focus = i;
-		zoom(i);
+		zoomInto(i);
 		showDetails(i);
 	});
 	frames.addEventListener("mousemove", event => {
@@ -322,10 +324,10 @@
 		showDetails(focus);
 	});
 	element("search").addEventListener("click", openSearch);
-	element("reset").addEventListener("click", () => zoom(0));
+	element("reset").addEventListener("click", () => zoomInto(0));
 	window.addEventListener("keydown", onKey);
-	window.addEventListener("resize", resize);
+	window.addEventListener("resize", fitToWindow);
 	element("buttons").style.display = "";
 	svg.setAttribute("width", "100%");
-	resize();
+	fitToWindow();
 })();

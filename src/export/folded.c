@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Folded stacks: a line per distinct path, its frames joined by semicolons, then how often it was
- * seen. The format of Brendan Gregg's stackcollapse tools, which many others read. A line that does
- * not end in a number is none to all of them: so a run that ended early says so.
+ * Folded stacks: each line is a distinct path, with semicolons between the frames, and its number
+ * of samples. This is the format of Brendan Gregg's stackcollapse tools, which many others read.
+ * They all ignore a line that does not end in a number. Such a line says that a run ended early.
  */
 #include "export/export-private.h"
 #include "sample/tree.h"
@@ -10,13 +10,13 @@
 
 struct folder {
 	const struct vms_profile *profile;
-	GHashTable *ids;  /* frame's text to its index + 1 */
+	GHashTable *ids;  /* from a frame's text to its index + 1 */
 	GPtrArray *texts; /* by index; owned by `ids` */
 	struct vms_tree *tree;
 };
 
-/* What separates frames and lines cannot be in a frame. */
-static void escape(char *text)
+/* Replaces the characters that separate frames and lines. */
+static void replace_separators(char *text)
 {
 	for (; *text; text++) {
 		if (*text == ';')
@@ -26,10 +26,10 @@ static void escape(char *text)
 	}
 }
 
-/* The key of a frame: different labels may read alike. Takes the text. */
-static struct vms_tree_key text_key(struct folder *folder, char *text)
+/* Makes the key of a frame. Labels with the same text get the same key. Takes the text. */
+static struct vms_tree_key make_text_key(struct folder *folder, char *text)
 {
-	escape(text);
+	replace_separators(text);
 	gpointer id = g_hash_table_lookup(folder->ids, text);
 	if (id) {
 		g_free(text);
@@ -41,33 +41,33 @@ static struct vms_tree_key text_key(struct folder *folder, char *text)
 	return (struct vms_tree_key) { .kind = VMS_TREE_LABEL, .value = GPOINTER_TO_UINT(id) - 1 };
 }
 
-static struct vms_tree_key label_key(struct folder *folder, uint32_t label)
+static struct vms_tree_key make_label_key(struct folder *folder, uint32_t label)
 {
 	GString *text = g_string_new(NULL);
 	vms_export_name(text, vms_profile_label(folder->profile, label));
-	return text_key(folder, g_string_free(text, FALSE));
+	return make_text_key(folder, g_string_free(text, FALSE));
 }
 
 /* Adds a profile's tree to the tree of texts. */
-static void fold(struct folder *folder, const struct vms_profile_tree *tree)
+static void fold_tree(struct folder *folder, const struct vms_profile_tree *tree)
 {
 	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
 	uint32_t root = VMS_TREE_ROOT;
 
 	if (tree->vcpu != VMS_ALL_VCPUS)
 		root = vms_tree_child(folder->tree, root,
-				      text_key(folder, vms_export_tree_name(tree)));
+				      make_text_key(folder, vms_export_tree_name(tree)));
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {
 		const struct vms_profile_node *node = &tree->nodes[i];
 		uint32_t parent = node->parent == VMS_NO_NODE ? root : to[node->parent];
-		to[i] = vms_tree_child(folder->tree, parent, label_key(folder, node->label));
-		if (to[i] == VMS_TREE_FULL) /* out of memory: without its innermost frames then */
+		to[i] = vms_tree_child(folder->tree, parent, make_label_key(folder, node->label));
+		if (to[i] == VMS_TREE_FULL) /* out of memory: the innermost frames are left out */
 			to[i] = parent;
 		folder->tree->nodes[to[i]].self += node->self;
 	}
 }
 
-static void print(const struct folder *folder, GString *out)
+static void print_paths(const struct folder *folder, GString *out)
 {
 	const struct vms_tree_node *nodes = folder->tree->nodes;
 	g_autoptr(GArray) path = g_array_new(FALSE, FALSE, sizeof(uint32_t));
@@ -102,8 +102,8 @@ static void write_folded(const struct vms_profile *profile, const struct vms_run
 	if (vms_sample_ended_early(facts->end))
 		g_string_append_printf(out, "# %s\n", facts->title);
 	for (size_t i = 0; i < n; i++)
-		fold(&folder, &trees[i]);
-	print(&folder, out);
+		fold_tree(&folder, &trees[i]);
+	print_paths(&folder, out);
 	vms_tree_free(folder.tree);
 	g_ptr_array_unref(folder.texts);
 	g_hash_table_unref(folder.ids);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text report: what was sampled and how it went, a call tree per vCPU, the functions, and then
- * facts of the machine as the context.
+ * The text report: the machine and the run, a call tree per vCPU, the functions, and then facts of
+ * the machine.
  */
 #include "export/export-private.h"
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #define INDENT 4
 
-static void heading(GString *out, const char *text)
+static void print_heading(GString *out, const char *text)
 {
 	g_string_append_printf(out, "\n%s\n", text);
 	for (size_t i = 0; i < strlen(text); i++)
@@ -27,7 +27,7 @@ static void append_time(GString *out, uint64_t ns)
 		g_string_append_printf(out, "%.2f s", (double)ns / 1e9);
 }
 
-static double percent(uint64_t part, uint64_t whole)
+static double get_percent(uint64_t part, uint64_t whole)
 {
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -80,7 +80,7 @@ static void print_end(GString *out, const struct vms_run_facts *facts)
 
 /* ---- trees ------------------------------------------------------------ */
 
-/* "3 failed (2 not held, 1 torn)" */
+/* Prints text like "3 failed (2 could not be held, 1 released too early)". */
 static void print_failures(GString *out, const struct vms_sample_stats *stats)
 {
 	uint64_t failed = 0;
@@ -99,12 +99,12 @@ static void print_failures(GString *out, const struct vms_sample_stats *stats)
 	g_string_append(out, failed ? ")" : "");
 }
 
-/* How many kernel stacks were walked to their root, and why the others were not. */
+/* Prints how many kernel stacks were walked to their root, and why the others were not. */
 static void print_walks(GString *out, const struct vms_sample_stats *stats)
 {
 	g_string_append_printf(
 		out, "kernel stacks complete %.2f%% of %" PRIu64,
-		percent(stats->kernel_walks_by_end[VMS_WALK_ROOT], stats->kernel_walks),
+		get_percent(stats->kernel_walks_by_end[VMS_WALK_ROOT], stats->kernel_walks),
 		stats->kernel_walks);
 	for (unsigned i = 0; i < VMS_WALK_N_ENDS; i++)
 		if (i != VMS_WALK_ROOT && stats->kernel_walks_by_end[i])
@@ -123,7 +123,7 @@ static void print_stats(GString *out, const struct vms_run_facts *facts, unsigne
 	g_string_append_printf(out, ", %" PRIu64 " missed, ", stats->missed);
 	print_failures(out, stats);
 	g_string_append_printf(out, "\n        idle %.2f%%, ",
-			       percent(stats->idle, stats->samples));
+			       get_percent(stats->idle, stats->samples));
 	print_walks(out, stats);
 	g_string_append(out, "\n        held for ");
 	append_time(out, stats->hold_ns_median);
@@ -134,7 +134,7 @@ static void print_stats(GString *out, const struct vms_run_facts *facts, unsigne
 	g_string_append(out, " (longest)\n");
 }
 
-/* "vfs_read+0x9b (vmlinux) [0xffffffff8134d2ab] fs/read_write.c:450" */
+/* Prints a line like "vfs_read+0x9b (vmlinux) [0xffffffff8134d2ab] fs/read_write.c:450". */
 static void print_label(GString *out, const struct vms_label *label)
 {
 	bool is_code = label->kind == VMS_LABEL_FUNCTION || label->kind == VMS_LABEL_ADDRESS;
@@ -159,7 +159,7 @@ static void print_tree(GString *out, const struct vms_profile *profile,
 	for (uint32_t i = tree->first_root; i != VMS_NO_NODE;
 	     i = vms_export_next(tree, i, skip, &depth)) {
 		const struct vms_profile_node *node = &tree->nodes[i];
-		double share = percent(node->total, tree->samples);
+		double share = get_percent(node->total, tree->samples);
 		skip = share < min_percent;
 		if (skip)
 			continue;
@@ -179,7 +179,7 @@ static void print_trees(GString *out, const struct vms_run_facts *facts,
 		const struct vms_profile_tree *tree = &trees[i];
 		g_autofree char *name = vms_export_tree_name(tree);
 
-		heading(out, name);
+		print_heading(out, name);
 		for (unsigned vcpu = 0; vcpu < facts->n_vcpus; vcpu++)
 			if (tree->vcpu == VMS_ALL_VCPUS || tree->vcpu == (int)vcpu)
 				print_stats(out, facts, vcpu);
@@ -190,21 +190,21 @@ static void print_trees(GString *out, const struct vms_run_facts *facts,
 
 /* ---- functions -------------------------------------------------------- */
 
-static int by_total(const void *a, const void *b, void *data G_GNUC_UNUSED)
+static int compare_totals(const void *a, const void *b, void *data G_GNUC_UNUSED)
 {
 	const struct vms_profile_function *x = *(const struct vms_profile_function *const *)a;
 	const struct vms_profile_function *y = *(const struct vms_profile_function *const *)b;
 	if (x->total != y->total)
 		return x->total > y->total ? -1 : 1;
-	return x < y ? -1 : x > y; /* as they were: by self */
+	return x < y ? -1 : x > y; /* keep their order, which is by self */
 }
 
 static void print_function(GString *out, const struct vms_profile *profile,
 			   const struct vms_profile_function *function, uint64_t samples)
 {
 	g_string_append_printf(out, "%10" PRIu64 " %6.2f%% %10" PRIu64 " %6.2f%%  ", function->self,
-			       percent(function->self, samples), function->total,
-			       percent(function->total, samples));
+			       get_percent(function->self, samples), function->total,
+			       get_percent(function->total, samples));
 	print_label(out, vms_profile_label(profile, function->label));
 }
 
@@ -221,19 +221,19 @@ static void print_functions(GString *out, const struct vms_profile *profile, dou
 	for (size_t i = 0; i < n_trees; i++)
 		samples += trees[i].samples;
 
-	heading(out, "Functions by self");
+	print_heading(out, "Functions by self");
 	g_string_append(out, columns);
 	for (size_t i = 0; i < n; i++)
-		if (functions[i].self > 0 && percent(functions[i].self, samples) >= min_percent)
+		if (functions[i].self > 0 && get_percent(functions[i].self, samples) >= min_percent)
 			print_function(out, profile, &functions[i], samples);
 
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &functions[i];
-	g_qsort_with_data(sorted, (gint)n, sizeof(*sorted), by_total, NULL);
-	heading(out, "Functions by total");
+	g_qsort_with_data(sorted, (gint)n, sizeof(*sorted), compare_totals, NULL);
+	print_heading(out, "Functions by total");
 	g_string_append(out, columns);
 	for (size_t i = 0; i < n; i++)
-		if (percent(sorted[i]->total, samples) >= min_percent)
+		if (get_percent(sorted[i]->total, samples) >= min_percent)
 			print_function(out, profile, sorted[i], samples);
 }
 
@@ -241,7 +241,7 @@ static void print_functions(GString *out, const struct vms_profile *profile, dou
 
 static void print_item(GString *out, const struct vms_run_item *item)
 {
-	heading(out, item->title);
+	print_heading(out, item->title);
 	if (item->table)
 		vms_table_text(item->table, out);
 	if (item->error)

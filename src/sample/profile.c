@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From sampled trees to a profile: every key of the trees gets a label, nodes of one label among
- * the children of one parent become one node, and siblings are sorted. All of it in loops over
+ * Makes a profile of sampled trees. Every key of the trees gets a label. Children of one parent
+ * that have the same label become one node. Siblings are sorted. All of this is done in loops over
  * arrays in which a parent comes before its children.
  */
 #include "base/text.h"
@@ -20,39 +20,39 @@ struct vms_profile {
 
 /* ---- labels ----------------------------------------------------------- */
 
-/* What makes two labels one. Strings are interned: the same text is the same pointer. */
+/* Keys of one identity have one label. Strings are interned, so equal ones are one pointer. */
 struct identity {
 	const char *name, *module;
 	enum vms_label_kind kind;
 	bool is_user;
-	uint64_t va;	  /* 0 where the name says it all */
-	uint32_t process; /* of an address that has nothing but its number */
+	uint64_t va;	  /* 0 if the name is enough */
+	uint32_t process; /* of an address without a name or module */
 };
 
 struct builder {
 	const struct vms_profile_source *source;
 	struct vms_profile *profile;
-	struct vms_tree *keys;	/* every key seen, to look it up once only … */
-	GArray *label_of_key;	/* … and its label, by node of `keys` */
+	struct vms_tree *keys;	/* every key seen, so that each is looked up only once */
+	GArray *label_of_key;	/* the label of each node of `keys` */
 	GHashTable *identities; /* struct identity to label + 1 */
-	GArray *key_of_label;	/* struct vms_tree_key: the first that had the label */
+	GArray *key_of_label;	/* struct vms_tree_key: the first key of each label */
 };
 
-static guint identity_hash(gconstpointer data)
+static guint hash_identity(gconstpointer data)
 {
 	const struct identity *id = data;
 	return g_direct_hash(id->name) * 31 + g_direct_hash(id->module) * 17 +
 	       g_int64_hash(&id->va) + id->process * 13;
 }
 
-static gboolean identity_equal(gconstpointer a, gconstpointer b)
+static gboolean equal_identities(gconstpointer a, gconstpointer b)
 {
 	const struct identity *x = a, *y = b;
 	return x->name == y->name && x->module == y->module && x->kind == y->kind &&
 	       x->is_user == y->is_user && x->va == y->va && x->process == y->process;
 }
 
-static const char *intern(struct builder *builder, const char *text)
+static const char *intern_text(struct builder *builder, const char *text)
 {
 	if (!text)
 		return NULL;
@@ -68,28 +68,28 @@ static const char *intern_printf(struct builder *builder, const char *format, ..
 	va_start(args, format);
 	g_autofree char *text = g_strdup_vprintf(format, args);
 	va_end(args);
-	return intern(builder, text);
+	return intern_text(builder, text);
 }
 
-static const struct vms_process *process_of(const struct builder *builder,
-					    const struct vms_tree_key *key)
+static const struct vms_process *find_process(const struct builder *builder,
+					      const struct vms_tree_key *key)
 {
 	return vms_symbolizer_process(builder->source->symbolizer, key->owner);
 }
 
-static const char *process_name(struct builder *builder, const struct vms_process *process)
+static const char *name_process(struct builder *builder, const struct vms_process *process)
 {
 	if (!process)
-		return intern(builder, "[unknown process]");
+		return intern_text(builder, "[unknown process]");
 	/* The idle tasks of all CPUs have the process id 0. */
 	return intern_printf(builder, "%s (%" PRIu32 ")",
 			     process->is_idle ? "swapper" : process->comm, process->pid);
 }
 
-static const char *marker_name(struct builder *builder, uint64_t value)
+static const char *name_marker(struct builder *builder, uint64_t value)
 {
 	if (value == VMS_TREE_OUT_OF_NODES)
-		return intern(builder, "[out of nodes]");
+		return intern_text(builder, "[out of nodes]");
 	return intern_printf(builder, "[%s]", vms_walk_end_text((enum vms_walk_end)value));
 }
 
@@ -98,8 +98,8 @@ static bool is_loaded(const struct vms_tree_key *key)
 	return key->kind == VMS_TREE_LOADED_PC || key->kind == VMS_TREE_LOADED_RETURN;
 }
 
-static bool locate(struct builder *builder, const struct vms_tree_key *key, uint64_t va,
-		   struct vms_location *ret)
+static bool locate_key(struct builder *builder, const struct vms_tree_key *key, uint64_t va,
+		       struct vms_location *ret)
 {
 	const bool loaded = is_loaded(key);
 	return vms_symbolizer_locate(builder->source->symbolizer,
@@ -108,28 +108,31 @@ static bool locate(struct builder *builder, const struct vms_tree_key *key, uint
 }
 
 /*
- * Code with a symbol: the function, or the address in it. A function of a module is the same
- * wherever the module was loaded.
+ * Labels code that has a symbol, by its function or by its address. A function of a module has one
+ * identity wherever the module was loaded.
  */
 static void label_symbol(struct builder *builder, const struct vms_tree_key *key, bool by_address,
 			 struct vms_location *location, struct vms_label *label,
 			 struct identity *id)
 {
-	label->name = intern(builder, location->symbol);
+	label->name = intern_text(builder, location->symbol);
 	label->va = by_address ? key->value : location->start;
 	label->offset = key->value - location->start;
-	/* The kernel may have several functions of one name. User code is where each process has
-	 * it: there the name has to do. */
+	/*
+	 * The kernel may have several functions of one name, so the address is part of the
+	 * identity. Each process may have user code at another address, so the name must do.
+	 */
 	id->va = label->is_user ? label->offset : label->va;
 	if (by_address)
 		return;
 	label->offset = 0;
 	id->va = label->is_user ? 0 : label->va - location->part;
-	if (location->source) /* of the function, not of the one address that came first */
-		locate(builder, key, location->start, location);
+	if (location->source) /* show the function's source, not that of the first address seen */
+		locate_key(builder, key, location->start, location);
 }
 
-static const char *file_name(const char *path)
+/* Returns what follows the last slash. */
+static const char *skip_folders(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return slash && slash[1] ? slash + 1 : path;
@@ -146,13 +149,13 @@ static void label_code(struct builder *builder, const struct vms_tree_key *key, 
 	label->is_user = !is_loaded(key) && key->owner != VMS_KERNEL_SPACE;
 	label->va = id->va = key->value;
 	id->process = key->owner;
-	if (!locate(builder, key, key->value - back, &location))
+	if (!locate_key(builder, key, key->value - back, &location))
 		return;
-	label->module = intern(builder, location.module);
+	label->module = intern_text(builder, location.module);
 	if (location.symbol)
 		label_symbol(builder, key, by_address, &location, label, id);
 	else if (location.module)
-		label->name = intern_printf(builder, "%s+0x%" PRIx64, file_name(location.module),
+		label->name = intern_printf(builder, "%s+0x%" PRIx64, skip_folders(location.module),
 					    location.offset + back);
 	else
 		return;
@@ -160,11 +163,11 @@ static void label_code(struct builder *builder, const struct vms_tree_key *key, 
 	if (!location.symbol)
 		id->va = 0;
 	id->process = 0;
-	label->source = intern(builder, location.source);
+	label->source = intern_text(builder, location.source);
 	label->line = location.line;
 }
 
-/* The label of a key, which may be that of another key. */
+/* Makes the label of a key, or finds that of another key with the same identity. */
 static uint32_t make_label(struct builder *builder, const struct vms_tree_key *key, bool by_address)
 {
 	struct vms_label label = { .kind = VMS_LABEL_MARKER };
@@ -173,17 +176,17 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	switch ((enum vms_tree_kind)key->kind) {
 	case VMS_TREE_PROCESS:
 		label.kind = VMS_LABEL_PROCESS;
-		label.name = process_name(builder, process_of(builder, key));
+		label.name = name_process(builder, find_process(builder, key));
 		break;
 	case VMS_TREE_IDLE:
 		label.kind = VMS_LABEL_IDLE;
-		label.name = intern(builder, "[idle]");
+		label.name = intern_text(builder, "[idle]");
 		break;
 	case VMS_TREE_PC:
 	case VMS_TREE_RETURN:
 	case VMS_TREE_LOADED_PC:
 	case VMS_TREE_LOADED_RETURN: label_code(builder, key, by_address, &label, &id); break;
-	case VMS_TREE_MARKER: label.name = marker_name(builder, key->value); break;
+	case VMS_TREE_MARKER: label.name = name_marker(builder, key->value); break;
 	case VMS_TREE_LABEL: g_assert_not_reached();
 	}
 	id.kind = label.kind;
@@ -202,40 +205,41 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	return labels->len - 1;
 }
 
-static uint32_t label_of(struct builder *builder, const struct vms_tree_key *key)
+static uint32_t get_label(struct builder *builder, const struct vms_tree_key *key)
 {
 	uint32_t index = vms_tree_child(builder->keys, VMS_TREE_ROOT, *key);
 	if (index < builder->label_of_key->len)
 		return g_array_index(builder->label_of_key, uint32_t, index);
 	bool by_address = builder->source->flags & VMS_PROFILE_BY_ADDRESS;
 	uint32_t label = make_label(builder, key, by_address);
-	if (index == builder->label_of_key->len) /* FULL is not */
+	if (index == builder->label_of_key->len) /* false for VMS_TREE_FULL */
 		g_array_append_val(builder->label_of_key, label);
 	return label;
 }
 
 /* ---- trees ------------------------------------------------------------ */
 
-/* Adds a sampled tree to one whose keys are labels. */
-static void merge(struct builder *builder, struct vms_tree *merged, const struct vms_tree *tree)
+/* Adds a sampled tree to a tree whose keys are labels. */
+static void merge_tree(struct builder *builder, struct vms_tree *merged,
+		       const struct vms_tree *tree)
 {
 	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {
 		const struct vms_tree_node *node = &tree->nodes[i];
 		struct vms_tree_key key = {
 			.kind = VMS_TREE_LABEL,
-			.value = label_of(builder, &node->key),
+			.value = get_label(builder, &node->key),
 		};
 		uint32_t parent = node->parent == VMS_TREE_ROOT ? VMS_TREE_ROOT : to[node->parent];
 		to[i] = vms_tree_child(merged, parent, key);
-		if (to[i] == VMS_TREE_FULL) /* out of memory: without its innermost frames then */
+		if (to[i] == VMS_TREE_FULL) /* out of memory: the innermost frames are left out */
 			to[i] = parent;
 		if (to[i] != VMS_TREE_ROOT)
 			merged->nodes[to[i]].self += node->self;
 	}
 }
 
-/* An order of labels that depends on nothing but what they say. */
+/* Orders labels by what they say, so that every run gives the same order. */
 static int compare_labels(const struct vms_profile *profile, uint32_t a, uint32_t b)
 {
 	const struct vms_label *x = vms_profile_label(profile, a);
@@ -263,7 +267,7 @@ static int compare_nodes(const void *a, const void *b, void *data)
 	return compare_labels(order->profile, x->label, y->label);
 }
 
-/* Chains up the children of every node, and the outermost nodes; the first of those is returned. */
+/* Links the children of every node, and the outermost nodes. Returns the first outermost node. */
 static uint32_t link_siblings(const struct vms_profile *profile, struct vms_profile_node *nodes,
 			      uint32_t n)
 {
@@ -278,7 +282,7 @@ static uint32_t link_siblings(const struct vms_profile *profile, struct vms_prof
 		struct vms_profile_node *node = &nodes[sorted[i]];
 		uint32_t *first = node->parent == VMS_NO_NODE ? &first_root
 							      : &nodes[node->parent].first_child;
-		if (node->total == 0) /* begun when there was no room for the rest of its path */
+		if (node->total == 0) /* the rest of its path had no room */
 			continue;
 		node->next_sibling = *first;
 		*first = sorted[i];
@@ -322,7 +326,7 @@ static void build_trees(struct builder *builder)
 		g_autoptr(vms_tree) merged = vms_tree_new(VMS_TREE_LIMIT);
 		int vcpu = merge_all ? VMS_ALL_VCPUS : (int)i;
 		do {
-			merge(builder, merged, source->trees[i++]);
+			merge_tree(builder, merged, source->trees[i++]);
 		} while (merge_all && i < source->n_trees);
 		add_tree(builder, vcpu, merged);
 	}
@@ -331,8 +335,8 @@ static void build_trees(struct builder *builder)
 /* ---- functions -------------------------------------------------------- */
 
 /*
- * The function of each label of the trees: the label itself if those are by function. The labels of
- * functions that are made here lie behind all labels of the trees.
+ * Returns the label of the function for each label of the trees, newly allocated. It is the same
+ * label if the trees are by function. The labels that are made here follow all labels of the trees.
  */
 static uint32_t *find_functions(struct builder *builder)
 {
@@ -349,16 +353,16 @@ static uint32_t *find_functions(struct builder *builder)
 	return function_of;
 }
 
-/* A walk through a tree that adds up the samples of every function. */
+/* The state of a walk through a tree that sums the samples of every function. */
 struct summing {
 	const uint32_t *function_of;	   /* by label of the tree */
 	uint32_t *open;			   /* how often a function is on the path to the node */
 	struct vms_profile_function *sums; /* by function */
 };
 
-/* The node after `node` on a walk that sees parents first; closes those that it leaves behind. */
-static uint32_t next_node(const struct vms_profile_tree *tree, uint32_t node,
-			  const struct summing *summing)
+/* Returns the node after `node` in an order with parents first. Closes the nodes that it leaves. */
+static uint32_t step_to_next_node(const struct vms_profile_tree *tree, uint32_t node,
+				  const struct summing *summing)
 {
 	if (tree->nodes[node].first_child != VMS_NO_NODE)
 		return tree->nodes[node].first_child;
@@ -374,7 +378,8 @@ static uint32_t next_node(const struct vms_profile_tree *tree, uint32_t node,
 static void sum_functions(const struct vms_profile *profile, const struct vms_profile_tree *tree,
 			  const struct summing *summing)
 {
-	for (uint32_t i = tree->first_root; i != VMS_NO_NODE; i = next_node(tree, i, summing)) {
+	for (uint32_t i = tree->first_root; i != VMS_NO_NODE;
+	     i = step_to_next_node(tree, i, summing)) {
 		const struct vms_profile_node *node = &tree->nodes[i];
 		uint32_t function = summing->function_of[node->label];
 		if (summing->open[function]++ == 0)
@@ -433,7 +438,7 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 		.profile = profile,
 		.keys = vms_tree_new(VMS_TREE_LIMIT),
 		.label_of_key = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
-		.identities = g_hash_table_new_full(identity_hash, identity_equal, g_free, NULL),
+		.identities = g_hash_table_new_full(hash_identity, equal_identities, g_free, NULL),
 		.key_of_label = g_array_new(FALSE, FALSE, sizeof(struct vms_tree_key)),
 	};
 	build_trees(&builder);

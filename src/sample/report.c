@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The states of a sample report. A run has a thread of its own, which starts the sampling threads,
- * tells of the progress, and watches the time. Whatever ends a run, be it the time, a call, the
- * machine or an error, goes through finish(): there the sampling threads are told to stop, and the
- * run's thread does the rest.
+ * The states of a sample report. A run has its own thread, which starts the sampling threads,
+ * reports the progress and watches the time. A run may be ended by its time, a call, the machine or
+ * an error. All of them call end_run(), which tells the sampling threads to stop. The run's thread
+ * does the rest.
  */
 #include "base/clock.h"
 #include "guest/follower.h"
@@ -21,7 +21,7 @@ struct vms_sample_report {
 	struct vms_machine *machine;
 	uint64_t interval_ns;
 	bool leaf_first;
-	bool detect; /* the guest is found anew at each start */
+	bool detect; /* detect the guest at each start */
 
 	GMutex lock; /* guards all below */
 	GCond changed;
@@ -31,12 +31,12 @@ struct vms_sample_report {
 	enum vms_sample_state state;
 	enum vms_sample_end end;
 	GError *error;
-	uint64_t begin_ns, elapsed_ns, duration_ns; /* duration 0: until stopped */
+	uint64_t begin_ns, elapsed_ns, duration_ns; /* duration 0 has no limit */
 	vms_sample_progress progress;
 	void *progress_data;
 	struct vms_run *run; /* the last one, or NULL */
 	GThread *thread;     /* of the last run, not joined yet, or NULL */
-	bool in_thread;	     /* it is still busy, be it with the last call of `progress` */
+	bool in_thread; /* the thread is still busy, if only with the last call of `progress` */
 };
 
 struct vms_sample_report *vms_sample_report_new(struct vms_machine *machine,
@@ -92,8 +92,8 @@ void vms_sample_report_unref(struct vms_sample_report *report)
 
 /* ---- a run ------------------------------------------------------------ */
 
-/* Ends a run, if nothing has ended it before. Takes the error. Under lock. */
-static void finish(struct vms_sample_report *report, enum vms_sample_end end, GError *error)
+/* Ends a run unless it has ended already. Takes the error. Called with the lock held. */
+static void end_run(struct vms_sample_report *report, enum vms_sample_end end, GError *error)
 {
 	if (report->state != VMS_SAMPLE_RUNNING) {
 		g_clear_error(&error);
@@ -106,17 +106,17 @@ static void finish(struct vms_sample_report *report, enum vms_sample_end end, GE
 	g_cond_broadcast(&report->changed);
 }
 
-static void on_ended(enum vms_sample_end end, GError *error, void *data)
+static void end_run_from_sampler(enum vms_sample_end end, GError *error, void *data)
 {
 	struct vms_sample_report *report = data;
 
 	g_mutex_lock(&report->lock);
-	finish(report, end, error);
+	end_run(report, end, error);
 	g_mutex_unlock(&report->lock);
 }
 
-/* 0 to 99, or UNKNOWN. */
-static int percent(uint64_t elapsed_ns, uint64_t duration_ns)
+/* Returns 0 to 99, or VMS_SAMPLE_PROGRESS_UNKNOWN. */
+static int get_percent(uint64_t elapsed_ns, uint64_t duration_ns)
 {
 	if (duration_ns == 0)
 		return VMS_SAMPLE_PROGRESS_UNKNOWN;
@@ -124,11 +124,14 @@ static int percent(uint64_t elapsed_ns, uint64_t duration_ns)
 					: 99;
 }
 
-/* One turn of watching; called, and returns, under lock. */
-static void watch(struct vms_sample_report *report, uint64_t *modules_ns)
+/*
+ * Reports the progress, refreshes the guest, ends the run if it is time, and waits until something
+ * is to do again. Called with the lock held, which it releases meanwhile.
+ */
+static void watch_run(struct vms_sample_report *report, uint64_t *modules_ns)
 {
 	uint64_t elapsed_ns = vms_clock_now_ns() - report->begin_ns;
-	int done = percent(elapsed_ns, report->duration_ns);
+	int done = get_percent(elapsed_ns, report->duration_ns);
 
 	g_mutex_unlock(&report->lock);
 	bool go_on = !report->progress || report->progress(done, report->progress_data);
@@ -139,11 +142,11 @@ static void watch(struct vms_sample_report *report, uint64_t *modules_ns)
 	g_mutex_lock(&report->lock);
 
 	if (!go_on)
-		finish(report, VMS_SAMPLE_CANCELLED, NULL);
+		end_run(report, VMS_SAMPLE_CANCELLED, NULL);
 	elapsed_ns = vms_clock_now_ns() - report->begin_ns;
 	uint64_t left_us = PROGRESS_US;
 	if (report->duration_ns && elapsed_ns >= report->duration_ns)
-		finish(report, VMS_SAMPLE_COMPLETE, NULL);
+		end_run(report, VMS_SAMPLE_COMPLETE, NULL);
 	else if (report->duration_ns)
 		left_us = MIN(left_us, (report->duration_ns - elapsed_ns) / 1000 + 1);
 	if (report->state == VMS_SAMPLE_RUNNING)
@@ -151,17 +154,17 @@ static void watch(struct vms_sample_report *report, uint64_t *modules_ns)
 				  g_get_monotonic_time() + (gint64)left_us);
 }
 
-static gpointer run_thread(gpointer data)
+static gpointer follow_run(gpointer data)
 {
 	struct vms_sample_report *report = data;
 	uint64_t modules_ns = 0;
 	GError *error = NULL;
 
 	if (!vms_run_begin(report->run, report->begin_ns, report->duration_ns, &error))
-		on_ended(VMS_SAMPLE_FAILED, error, report);
+		end_run_from_sampler(VMS_SAMPLE_FAILED, error, report);
 	g_mutex_lock(&report->lock);
 	while (report->state == VMS_SAMPLE_RUNNING)
-		watch(report, &modules_ns);
+		watch_run(report, &modules_ns);
 	g_mutex_unlock(&report->lock);
 
 	vms_run_join(report->run);
@@ -181,7 +184,7 @@ static gpointer run_thread(gpointer data)
 
 /* ---- starting --------------------------------------------------------- */
 
-/* The guest of the next run, a new reference. */
+/* Returns the guest of the next run, as a new reference. */
 static struct vms_guest *find_guest(struct vms_sample_report *report, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
@@ -201,7 +204,8 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 	return vms_guest_ref(report->guest);
 }
 
-static const char *known_or(const char *text, const char *otherwise)
+/* Returns `text`, or `otherwise` if it is NULL. */
+static const char *text_or(const char *text, const char *otherwise)
 {
 	return text ? text : otherwise;
 }
@@ -212,13 +216,13 @@ static void log_guest(struct vms_guest *guest)
 
 	if (vms_guest_kind(guest) == VMS_GUEST_NONE)
 		vms_log(VMS_LOG_INFO, "no operating system detected: %s",
-			known_or(vms_guest_why(guest), "none that is known"));
+			text_or(vms_guest_why(guest), "none that is known"));
 	else
 		vms_log(VMS_LOG_INFO, "guest: %s %s %s", info->name,
-			known_or(info->release, "of unknown release"), known_or(info->version, ""));
+			text_or(info->release, "of unknown release"), text_or(info->version, ""));
 }
 
-static struct vms_run *prepare(struct vms_sample_report *report, GError **error)
+static struct vms_run *make_run(struct vms_sample_report *report, GError **error)
 {
 	g_autoptr(vms_guest) guest = find_guest(report, error);
 
@@ -231,15 +235,15 @@ static struct vms_run *prepare(struct vms_sample_report *report, GError **error)
 		.interval_ns = report->interval_ns,
 		.depth = report->depth,
 		.leaf_first = report->leaf_first,
-		.ended = on_ended,
+		.ended = end_run_from_sampler,
 		.data = report,
 	};
 	return vms_run_new(&options, error);
 }
 
-/* Makes `run` the current one and sets its thread off. Under lock. */
-static bool launch(struct vms_sample_report *report, struct vms_run *run, uint64_t duration_ns,
-		   vms_sample_progress progress, void *data, GError **error)
+/* Makes `run` the current one and starts its thread. Called with the lock held. */
+static bool start_run(struct vms_sample_report *report, struct vms_run *run, uint64_t duration_ns,
+		      vms_sample_progress progress, void *data, GError **error)
 {
 	vms_run_unref(report->run);
 	report->run = vms_run_ref(run);
@@ -252,7 +256,7 @@ static bool launch(struct vms_sample_report *report, struct vms_run *run, uint64
 	report->duration_ns = duration_ns;
 	report->progress = progress;
 	report->progress_data = data;
-	report->thread = g_thread_try_new("vms-sample", run_thread, report, error);
+	report->thread = g_thread_try_new("vms-sample", follow_run, report, error);
 	if (!report->thread)
 		return false;
 	report->state = VMS_SAMPLE_RUNNING;
@@ -260,8 +264,8 @@ static bool launch(struct vms_sample_report *report, struct vms_run *run, uint64
 	return true;
 }
 
-/* Waits for the last run's thread, which may still be in its last call of `progress`. */
-static bool claim(struct vms_sample_report *report, GError **error)
+/* Claims the start, so that nobody else starts meanwhile. Joins the last run's thread. */
+static bool claim_start(struct vms_sample_report *report, GError **error)
 {
 	GThread *thread = NULL;
 
@@ -285,11 +289,11 @@ static bool claim(struct vms_sample_report *report, GError **error)
 bool vms_sample_report_start(struct vms_sample_report *report, uint64_t duration_ns,
 			     vms_sample_progress progress, void *data, GError **error)
 {
-	if (!claim(report, error))
+	if (!claim_start(report, error))
 		return false;
-	g_autoptr(vms_run) run = prepare(report, error);
+	g_autoptr(vms_run) run = make_run(report, error);
 	g_mutex_lock(&report->lock);
-	bool started = run && launch(report, run, duration_ns, progress, data, error);
+	bool started = run && start_run(report, run, duration_ns, progress, data, error);
 	report->starting = false;
 	g_mutex_unlock(&report->lock);
 	return started;
@@ -302,7 +306,7 @@ bool vms_sample_report_stop(struct vms_sample_report *report, GError **error)
 	g_mutex_lock(&report->lock);
 	bool can = report->state == VMS_SAMPLE_RUNNING;
 	if (can)
-		finish(report, VMS_SAMPLE_STOPPED, NULL);
+		end_run(report, VMS_SAMPLE_STOPPED, NULL);
 	else
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 			    "cannot stop sampling: this report is not being sampled");
@@ -386,8 +390,8 @@ struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report)
 	return guest;
 }
 
-/* The last run, a new reference, or NULL; `*state` is the state it was seen in. */
-static struct vms_run *last_run(struct vms_sample_report *report, enum vms_sample_state *state)
+/* Returns the last run as a new reference, or NULL. Sets *state to the report's state then. */
+static struct vms_run *get_last_run(struct vms_sample_report *report, enum vms_sample_state *state)
 {
 	g_mutex_lock(&report->lock);
 	*state = report->state;
@@ -400,7 +404,7 @@ bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
 			     struct vms_sample_stats *ret)
 {
 	enum vms_sample_state state;
-	g_autoptr(vms_run) run = last_run(report, &state);
+	g_autoptr(vms_run) run = get_last_run(report, &state);
 
 	if (!run || vcpu >= run->n_vcpus)
 		return false;
@@ -411,7 +415,7 @@ bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
 char *vms_sample_report_reason(struct vms_sample_report *report, enum vms_sample_failure failure)
 {
 	enum vms_sample_state state;
-	g_autoptr(vms_run) run = last_run(report, &state);
+	g_autoptr(vms_run) run = get_last_run(report, &state);
 
 	return run ? vms_run_reason(run, failure) : NULL;
 }
@@ -419,7 +423,7 @@ char *vms_sample_report_reason(struct vms_sample_report *report, enum vms_sample
 struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report)
 {
 	enum vms_sample_state state;
-	g_autoptr(vms_run) run = last_run(report, &state);
+	g_autoptr(vms_run) run = get_last_run(report, &state);
 	struct vms_run_facts *facts =
 		vms_run_facts_new(report->machine, vms_sample_report_guest(report));
 	const GError *error = vms_sample_report_error(report);
@@ -438,7 +442,7 @@ struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report)
 	return facts;
 }
 
-/* Samples of all vCPUs, and failures by their reason. */
+/* Returns the samples of all vCPUs. Adds their failures to `failed`, by reason. */
 static uint64_t count_samples(struct vms_run *run, uint64_t failed[VMS_SAMPLE_N_FAILURES])
 {
 	uint64_t samples = 0;
@@ -453,8 +457,8 @@ static uint64_t count_samples(struct vms_run *run, uint64_t failed[VMS_SAMPLE_N_
 	return samples;
 }
 
-/* Says why there are no samples: all of it, as there is nothing else to tell. */
-static void set_nothing(struct vms_sample_report *report, const uint64_t *failed, GError **error)
+/* Sets an error with all reasons why there are no samples. */
+static void set_no_samples(struct vms_sample_report *report, const uint64_t *failed, GError **error)
 {
 	const GError *ended = vms_sample_report_error(report);
 	g_autoptr(GString) text = g_string_new(NULL);
@@ -473,20 +477,20 @@ static void set_nothing(struct vms_sample_report *report, const uint64_t *failed
 					       text->len ? ";" : ":", failed[i],
 					       failed[i] == 1 ? "" : "s",
 					       vms_sample_failure_name(failure), reason ? ": " : "",
-					       known_or(reason, ""));
+					       text_or(reason, ""));
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "nothing was sampled%s",
 		    text->len ? text->str : ": the run was too short");
 }
 
-/* Are there any samples? If not, an error says why. */
-static bool has_samples(struct vms_sample_report *report, struct vms_run *run, GError **error)
+/* Fails with the reasons if there are no samples. */
+static bool check_samples(struct vms_sample_report *report, struct vms_run *run, GError **error)
 {
 	uint64_t failed[VMS_SAMPLE_N_FAILURES] = { 0 };
 
 	if (count_samples(run, failed) > 0)
 		return true;
-	set_nothing(report, failed, error);
+	set_no_samples(report, failed, error);
 	return false;
 }
 
@@ -494,14 +498,14 @@ struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, 
 					      GError **error)
 {
 	enum vms_sample_state state;
-	g_autoptr(vms_run) run = last_run(report, &state);
+	g_autoptr(vms_run) run = get_last_run(report, &state);
 
 	if (state != VMS_SAMPLE_READY) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 			    "there is nothing to report yet: sampling is still going on");
 		return NULL;
 	}
-	if (!has_samples(report, run, error))
+	if (!check_samples(report, run, error))
 		return NULL;
 	g_autofree const struct vms_tree **trees = g_new(const struct vms_tree *, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)

@@ -14,28 +14,28 @@
 
 /* Nodes of all trees of a run together. */
 #define NODE_LIMIT (UINT32_C(16) << 20)
-/* Wrong answers, one after the other without a single sample, that end a run. */
+/* A run ends after so many wrong answers without a sample between them. */
 #define FAILURES_LIMIT 5
-/* How long a machine may give no answer before that ends a run: storage stalls, hosts swap. */
+/* A run ends after so long without an answer. It is long: storage stalls, and hosts swap. */
 #define SILENCE_LIMIT_NS UINT64_C(30000000000)
-/* How long a sample that is being taken when a run ends is waited for. */
+/* How long to wait at a run's end for a sample that is being taken. */
 #define GRACE_NS UINT64_C(1000000000)
-/* Reading modules anew, while they come and go, may take one part in so many of the time. */
+/* Refreshes take at most 1 / REFRESH_SHARE of the time while modules come and go. */
 #define REFRESH_SHARE 4
 
-/* What came of a vCPU's tick; else an enum vms_sample_failure. */
+/* The outcome of a vCPU's tick is TAKEN or an enum vms_sample_failure. */
 #define TAKEN (-1)
 
 struct vms_sampler {
 	struct vms_run *run;
-	int vcpu;	   /* what is held: one, or VMS_ALL_VCPUS */
+	int vcpu;	   /* what it holds: one vCPU, or VMS_ALL_VCPUS */
 	unsigned first, n; /* vCPUs that it samples */
 	int timer_fd;
 	struct vms_memory *memory;
 	struct vms_sample_record *records; /* n of them */
 	int *outcomes;			   /* n of them, of this tick */
 	unsigned failures;		   /* since the last sample */
-	uint64_t answered_ns;		   /* when the machine gave a sample last, or the begin */
+	uint64_t answered_ns;		   /* time of the last sample, or of the run's begin */
 	GThread *thread;
 };
 
@@ -47,7 +47,7 @@ static void set_outcomes(struct vms_sampler *sampler, int outcome)
 		sampler->outcomes[i] = outcome;
 }
 
-/* Keeps the first of several errors. */
+/* Keeps the first of several errors. Takes the error. */
 static void keep_error(GError **kept, GError *error)
 {
 	if (*kept)
@@ -56,7 +56,7 @@ static void keep_error(GError **kept, GError *error)
 		*kept = error;
 }
 
-/* Keeps what the first failure of each kind says; NULL says nothing. */
+/* Keeps the message of the first failure of each kind. `reason` may be NULL. */
 static void note_reason(struct vms_run *run, enum vms_sample_failure failure, const char *reason)
 {
 	g_mutex_lock(&run->lock);
@@ -65,7 +65,7 @@ static void note_reason(struct vms_run *run, enum vms_sample_failure failure, co
 	g_mutex_unlock(&run->lock);
 }
 
-/* Why a machine is paused, it is asked once: asking takes time. */
+/* Asks the machine why it is paused, but only once, because asking takes time. */
 static void note_pause(struct vms_run *run)
 {
 	g_autofree char *known = vms_run_reason(run, VMS_SAMPLE_FAIL_PAUSED);
@@ -74,8 +74,8 @@ static void note_pause(struct vms_run *run)
 	note_reason(run, VMS_SAMPLE_FAIL_PAUSED, reason);
 }
 
-/* Samples the held vCPUs. The first failure is the error's. */
-static void capture(struct vms_sampler *sampler, GError **error)
+/* Captures the held vCPUs. Sets *error to the first failure. */
+static void capture_held_vcpus(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 
@@ -91,8 +91,8 @@ static void capture(struct vms_sampler *sampler, GError **error)
 	}
 }
 
-/* What was read while the watchdog let the guest run is worth nothing. Takes the failure. */
-static void drop_torn(struct vms_sampler *sampler, GError *failure)
+/* Drops the samples, which are torn because the watchdog let the guest run. Takes the failure. */
+static void drop_torn_samples(struct vms_sampler *sampler, GError *failure)
 {
 	for (unsigned i = 0; i < sampler->n; i++)
 		if (sampler->outcomes[i] == TAKEN)
@@ -101,8 +101,11 @@ static void drop_torn(struct vms_sampler *sampler, GError *failure)
 	g_error_free(failure);
 }
 
-/* A sample that the engine refused. Takes the failure; it goes on to *error unless it passes. */
-static void refuse_sample(struct vms_sampler *sampler, GError *failure, GError **error)
+/*
+ * Notes that the engine refused to hold. Takes the failure, and moves it to *error unless it passes
+ * by itself.
+ */
+static void note_refused_hold(struct vms_sampler *sampler, GError *failure, GError **error)
 {
 	bool passes = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW);
 	enum vms_sample_failure reason = passes ? VMS_SAMPLE_FAIL_NOT_NOW : VMS_SAMPLE_FAIL_HOLD;
@@ -118,7 +121,8 @@ static void refuse_sample(struct vms_sampler *sampler, GError *failure, GError *
 typedef bool (*hold_function)(struct vms_machine *machine, int vcpu, GError **error);
 
 /*
- * Fills the records and the outcomes. False if the brief hold was too short: then nothing is known.
+ * Fills the records and the outcomes. False if a brief hold was too short, which makes them
+ * invalid.
  */
 static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GError **error)
 {
@@ -126,14 +130,14 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 	GError *failure = NULL, *unread = NULL;
 
 	if (!hold(machine, sampler->vcpu, &failure)) {
-		refuse_sample(sampler, failure, error);
+		note_refused_hold(sampler, failure, error);
 		return true;
 	}
 	bool paused = vms_machine_is_paused(machine);
 	if (paused)
 		set_outcomes(sampler, VMS_SAMPLE_FAIL_PAUSED);
 	else
-		capture(sampler, &unread);
+		capture_held_vcpus(sampler, &unread);
 	bool released = vms_machine_release(machine, sampler->vcpu, &failure);
 	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_GONE_ON)) {
 		g_error_free(failure);
@@ -147,14 +151,14 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 		keep_error(error, unread);
 	}
 	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
-		drop_torn(sampler, failure);
+		drop_torn_samples(sampler, failure);
 	else if (!released)
 		keep_error(error, failure);
 	return true;
 }
 
-/* Most samples need no more than a brief hold. */
-static void look(struct vms_sampler *sampler, GError **error)
+/* Samples under a brief hold, which is enough for most samples, or else under a full one. */
+static void sample_vcpus(struct vms_sampler *sampler, GError **error)
 {
 	if (!hold_and_capture(sampler, vms_machine_hold_briefly, error) &&
 	    !hold_and_capture(sampler, vms_machine_hold, error))
@@ -172,7 +176,7 @@ static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *st
 	return false;
 }
 
-/* Counts what came of a tick, and adds what was captured to the trees: how many samples it was. */
+/* Counts the outcomes of a tick and adds the samples to the trees. Returns how many were taken. */
 static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 {
 	struct vms_run *run = sampler->run;
@@ -194,8 +198,8 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 	return taken;
 }
 
-/* Ends the run when the engine's errors say that nothing will come of it. Takes the error. */
-static void judge(struct vms_sampler *sampler, GError *error)
+/* Ends the run if the error means that it cannot go on. Takes the error. */
+static void end_run_on_error(struct vms_sampler *sampler, GError *error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 	bool is_silent = g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT) &&
@@ -212,8 +216,8 @@ static void judge(struct vms_sampler *sampler, GError *error)
 		g_error_free(error);
 }
 
-/* Is the machine still the one that the run began with? */
-static bool goes_on(struct vms_sampler *sampler)
+/* False if the machine has gone or was reset. Ends the run then. */
+static bool check_machine(struct vms_sampler *sampler)
 {
 	const struct vms_run_options *options = &sampler->run->options;
 
@@ -224,7 +228,7 @@ static bool goes_on(struct vms_sampler *sampler)
 	return !gone && !reset;
 }
 
-/* Under lock, for writing. */
+/* Called with guest_lock held for writing. */
 static void refresh_guest(struct vms_run *run, GError **error)
 {
 	struct vms_guest *guest = run->options.guest;
@@ -238,16 +242,17 @@ static void refresh_guest(struct vms_run *run, GError **error)
 		return;
 	run->refreshed_ns = vms_clock_now_ns();
 	run->refresh_took_ns = run->refreshed_ns - begin_ns;
-	vms_log(VMS_LOG_DEBUG, "reading anew what code is loaded: %.1f ms",
+	vms_log(VMS_LOG_DEBUG, "read anew what code is loaded: %.1f ms",
 		(double)run->refresh_took_ns / 1e6);
 }
 
 /*
- * Did the records meet modules that have just come or gone? Then reads what there is now, which
- * takes too long for a vCPU to be held: it has to be sampled again. Goes without if another thread
- * is sampling right now. Under lock, which is released meanwhile.
+ * Refreshes the guest if the records have code of modules that have just come or gone. True if it
+ * did: the vCPUs must be sampled again, because a refresh takes too long to hold them. Does nothing
+ * while another thread is sampling. Called with guest_lock held for reading, and releases it
+ * meanwhile.
  */
-static bool follow_code(struct vms_sampler *sampler)
+static bool refresh_changed_code(struct vms_sampler *sampler)
 {
 	struct vms_run *run = sampler->run;
 	bool all_taken = true, changed = false, read = false;
@@ -270,20 +275,20 @@ static bool follow_code(struct vms_sampler *sampler)
 	return read;
 }
 
-static void tick(struct vms_sampler *sampler)
+static void take_tick(struct vms_sampler *sampler)
 {
 	struct vms_run *run = sampler->run;
 	GError *error = NULL;
 
-	if (!goes_on(sampler))
+	if (!check_machine(sampler))
 		return;
 	g_rw_lock_reader_lock(&run->guest_lock);
-	/* From before the hold to after the release: the guest never stood still for longer. */
+	/* Measured from before the hold to after the release, so the true hold is never longer. */
 	uint64_t begin_ns = vms_clock_now_ns();
-	look(sampler, &error);
-	if (!error && follow_code(sampler)) {
+	sample_vcpus(sampler, &error);
+	if (!error && refresh_changed_code(sampler)) {
 		begin_ns = vms_clock_now_ns();
-		look(sampler, &error);
+		sample_vcpus(sampler, &error);
 	}
 	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
 	uint64_t released_ns = vms_clock_now_ns();
@@ -293,7 +298,7 @@ static void tick(struct vms_sampler *sampler)
 	}
 	g_rw_lock_reader_unlock(&run->guest_lock);
 	if (error)
-		judge(sampler, error);
+		end_run_on_error(sampler, error);
 }
 
 /* ---- a thread --------------------------------------------------------- */
@@ -308,14 +313,14 @@ static bool set_timer(int fd, uint64_t first_ns, uint64_t interval_ns)
 	return timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0;
 }
 
-/* Forgets that the timer has expired: what ticked meanwhile is missed, not caught up with. */
+/* Clears the timer's expirations. Ticks of the meantime are missed and not made up for. */
 static void clear_timer(const struct vms_sampler *sampler)
 {
 	uint64_t n;
 	G_GNUC_UNUSED ssize_t size = read(sampler->timer_fd, &n, sizeof(n));
 }
 
-/* A tick at the end of the run's time, or after it, is none of the run's. */
+/* True at the end of the run's time and after it. A tick then does not belong to the run. */
 static bool has_ended(struct vms_run *run)
 {
 	g_mutex_lock(&run->lock);
@@ -324,7 +329,7 @@ static bool has_ended(struct vms_run *run)
 	return ended;
 }
 
-static gpointer sampler_thread(gpointer data)
+static gpointer run_sampler(gpointer data)
 {
 	struct vms_sampler *sampler = data;
 	struct vms_run *run = sampler->run;
@@ -335,7 +340,7 @@ static gpointer sampler_thread(gpointer data)
 	vms_thread_set_urgent();
 	sampler->answered_ns = run->begin_ns;
 	set_timer(sampler->timer_fd, run->begin_ns + interval_ns, interval_ns);
-	tick(sampler);
+	take_tick(sampler);
 	for (;;) {
 		clear_timer(sampler);
 		if (poll(fds, G_N_ELEMENTS(fds), -1) < 0)
@@ -343,7 +348,7 @@ static gpointer sampler_thread(gpointer data)
 		clear_timer(sampler);
 		if (has_ended(run))
 			return NULL;
-		tick(sampler);
+		take_tick(sampler);
 	}
 }
 
@@ -363,7 +368,7 @@ static bool init_sampler(struct vms_sampler *sampler, struct vms_run *run, int v
 	sampler->records = g_new0(struct vms_sample_record, sampler->n);
 	sampler->outcomes = g_new0(int, sampler->n);
 	if (sampler->timer_fd < 0)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a timer to sample by: %s",
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a timer for sampling: %s",
 			    g_strerror(errno));
 	return sampler->timer_fd >= 0;
 }
@@ -398,8 +403,8 @@ struct vms_run *vms_run_new(const struct vms_run_options *options, GError **erro
 	run->samplers = g_new0(struct vms_sampler, run->n_samplers);
 	run->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (run->stop_fd < 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make an event to stop by: %s",
-			    g_strerror(errno));
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot make an event for the end of sampling: %s", g_strerror(errno));
 		return NULL;
 	}
 	for (unsigned i = 0; i < run->n_samplers; i++)
@@ -408,7 +413,7 @@ struct vms_run *vms_run_new(const struct vms_run_options *options, GError **erro
 	return g_steal_pointer(&run);
 }
 
-static void run_free(gpointer data)
+static void free_run(gpointer data)
 {
 	struct vms_run *run = data;
 
@@ -436,7 +441,7 @@ struct vms_run *vms_run_ref(struct vms_run *run)
 void vms_run_unref(struct vms_run *run)
 {
 	if (run)
-		g_atomic_rc_box_release_full(run, run_free);
+		g_atomic_rc_box_release_full(run, free_run);
 }
 
 static void set_begin(struct vms_run *run, uint64_t begin_ns, uint64_t duration_ns)
@@ -456,7 +461,7 @@ bool vms_run_begin(struct vms_run *run, uint64_t begin_ns, uint64_t duration_ns,
 	set_begin(run, begin_ns, duration_ns);
 	for (unsigned i = 0; i < run->n_samplers; i++) {
 		struct vms_sampler *sampler = &run->samplers[i];
-		sampler->thread = g_thread_try_new("vms-sampler", sampler_thread, sampler, error);
+		sampler->thread = g_thread_try_new("vms-sampler", run_sampler, sampler, error);
 		if (!sampler->thread)
 			return false;
 	}
@@ -522,8 +527,10 @@ void vms_run_refresh_guest(struct vms_run *run)
 	g_atomic_int_set(&run->unnamed, 0);
 	refresh_guest(run, &error);
 	if (error)
-		vms_log(VMS_LOG_DEBUG, "code without a name, and: %s", error->message);
-	/* A machine that did not answer may do so later. */
+		vms_log(VMS_LOG_DEBUG,
+			"some code has no name, and the guest cannot be read anew: %s",
+			error->message);
+	/* Try again later: the machine may answer then. */
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT))
 		g_atomic_int_set(&run->unnamed, 1);
 	g_rw_lock_writer_unlock(&run->guest_lock);

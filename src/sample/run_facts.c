@@ -44,7 +44,7 @@ static void clear_item(gpointer data)
 	g_free(item->error);
 }
 
-static void take_guest(struct vms_run_facts *facts, const struct vms_guest *guest)
+static void copy_guest_facts(struct vms_run_facts *facts, const struct vms_guest *guest)
 {
 	const struct vms_guest_info *info = vms_guest_info(guest);
 
@@ -67,7 +67,7 @@ struct vms_run_facts *vms_run_facts_new(struct vms_machine *machine, const struc
 	facts->machine_description = g_strdup(info->description);
 	facts->pid = info->pid;
 	if (guest)
-		take_guest(facts, guest);
+		copy_guest_facts(facts, guest);
 	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
 	g_array_set_clear_func(facts->items, clear_item);
 	return facts;

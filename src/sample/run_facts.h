@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How the facts of a run are made. */
+/* Makes the facts of a run. */
 #pragma once
 
 #include <vmscope/run_facts.h>
 
-/* What there is to know of a machine and its guest, which may be NULL; nothing of a run yet. */
+/* Makes facts of a machine and its guest. `guest` may be NULL. They tell nothing of a run yet. */
 struct vms_run_facts *vms_run_facts_new(struct vms_machine *machine, const struct vms_guest *guest);
-/* Puts together the title, when all else is there. */
+/* Sets the title. All other facts must be set before. */
 void vms_run_facts_set_title(struct vms_run_facts *facts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/samples.h"
 
-/* A frame each, the process, a marker. */
+/* The frames of a stack, a process and a marker. */
 #define PATH_LIMIT (VMS_STACK_LIMIT + 2)
 
 void vms_samples_init(struct vms_samples *samples, uint32_t limit)
@@ -16,8 +16,8 @@ void vms_samples_clear(struct vms_samples *samples)
 	g_mutex_clear(&samples->lock);
 }
 
-static struct vms_tree_key frame_key(const struct vms_sample_record *record,
-				     const struct vms_frame *frame)
+static struct vms_tree_key make_frame_key(const struct vms_sample_record *record,
+					  const struct vms_frame *frame)
 {
 	if (!frame->is_user && frame->code > 0)
 		return (struct vms_tree_key) {
@@ -32,8 +32,8 @@ static struct vms_tree_key frame_key(const struct vms_sample_record *record,
 	};
 }
 
-/* The way from the leaf outwards: frames, why there are no more, the process. */
-static size_t path_of(const struct vms_sample_record *record, struct vms_tree_key *path)
+/* Makes a path from the leaf outwards: frames, a marker if the stack is incomplete, the process. */
+static size_t make_path(const struct vms_sample_record *record, struct vms_tree_key *path)
 {
 	const struct vms_stack *stack = &record->stack;
 	size_t n = 0;
@@ -43,7 +43,7 @@ static size_t path_of(const struct vms_sample_record *record, struct vms_tree_ke
 		return n;
 	}
 	for (unsigned i = 0; i < MIN(stack->n, VMS_STACK_LIMIT); i++)
-		path[n++] = frame_key(record, &stack->frame[i]);
+		path[n++] = make_frame_key(record, &stack->frame[i]);
 	if (stack->end != VMS_WALK_ROOT || n == 0)
 		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_MARKER,
 						    .value = stack->end,
@@ -54,7 +54,7 @@ static size_t path_of(const struct vms_sample_record *record, struct vms_tree_ke
 	return n;
 }
 
-static void reverse(struct vms_tree_key *path, size_t n)
+static void reverse_path(struct vms_tree_key *path, size_t n)
 {
 	for (size_t i = 0; i < n / 2; i++) {
 		struct vms_tree_key key = path[i];
@@ -63,7 +63,7 @@ static void reverse(struct vms_tree_key *path, size_t n)
 	}
 }
 
-static void count(struct vms_sample_stats *stats, const struct vms_sample_record *record)
+static void count_sample(struct vms_sample_stats *stats, const struct vms_sample_record *record)
 {
 	stats->samples++;
 	if (record->idle) {
@@ -78,15 +78,15 @@ bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record
 		     bool leaf_first, uint64_t held_ns)
 {
 	struct vms_tree_key path[PATH_LIMIT];
-	size_t n = path_of(record, path);
+	size_t n = make_path(record, path);
 
 	if (!leaf_first)
-		reverse(path, n);
+		reverse_path(path, n);
 	g_mutex_lock(&samples->lock);
 	uint32_t before = samples->tree->n_nodes;
 	vms_tree_add(samples->tree, path, n, 1);
 	bool is_new = samples->tree->n_nodes != before;
-	count(&samples->stats, record);
+	count_sample(&samples->stats, record);
 	vms_histogram_add(&samples->held_ns, held_ns);
 	g_mutex_unlock(&samples->lock);
 	return is_new;

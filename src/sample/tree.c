@@ -3,7 +3,7 @@
 
 #define FIRST_CAPACITY 1024
 
-/* Twice as many slots as nodes: the table is never more than half full. */
+/* There are twice as many slots as nodes, so the table is never more than half full. */
 static void set_capacity(struct vms_tree *tree, struct vms_tree_node *nodes, uint32_t *slots,
 			 uint32_t capacity)
 {
@@ -33,36 +33,38 @@ void vms_tree_free(struct vms_tree *tree)
 	g_free(tree);
 }
 
-/* The finalizer of MurmurHash3. */
-static uint64_t mix(uint64_t x)
+/* Mixes bits as the finalizer of MurmurHash3 does. */
+static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
 	x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
 	return x ^ x >> 33;
 }
 
-static bool key_equal(const struct vms_tree_key *a, const struct vms_tree_key *b)
+static bool equal_keys(const struct vms_tree_key *a, const struct vms_tree_key *b)
 {
 	return a->value == b->value && a->kind == b->kind && a->owner == b->owner;
 }
 
-/* The slot that holds the child of `parent` with that key, or the free one where it belongs. */
-static uint32_t *slot_of(const struct vms_tree *tree, uint32_t parent,
-			 const struct vms_tree_key *key)
+/* Returns the slot of the child of `parent` with that key, or the free slot where it belongs. */
+static uint32_t *find_slot(const struct vms_tree *tree, uint32_t parent,
+			   const struct vms_tree_key *key)
 {
-	uint64_t place = mix((uint64_t)tree->seed << 32 ^ parent);
-	uint64_t hash = mix(key->value ^ mix(place ^ (uint64_t)key->kind << 32 ^ key->owner));
+	uint64_t place = mix_bits((uint64_t)tree->seed << 32 ^ parent);
+	uint64_t hash =
+		mix_bits(key->value ^ mix_bits(place ^ (uint64_t)key->kind << 32 ^ key->owner));
 	for (uint32_t i = (uint32_t)hash;; i++) {
 		uint32_t *slot = &tree->slots[i & (tree->n_slots - 1)];
 		if (*slot == 0)
 			return slot;
 		const struct vms_tree_node *node = &tree->nodes[*slot - 1];
-		if (node->parent == parent && key_equal(&node->key, key))
+		if (node->parent == parent && equal_keys(&node->key, key))
 			return slot;
 	}
 }
 
-static bool grow(struct vms_tree *tree)
+/* Doubles the capacity. False if there is no memory for that. */
+static bool grow_tree(struct vms_tree *tree)
 {
 	uint32_t capacity = tree->capacity * 2;
 	uint32_t *slots = g_try_new0(uint32_t, (size_t)capacity * 2);
@@ -75,7 +77,7 @@ static bool grow(struct vms_tree *tree)
 	g_free(tree->slots);
 	set_capacity(tree, nodes, slots, capacity);
 	for (uint32_t i = 0; i < tree->n_nodes; i++)
-		*slot_of(tree, nodes[i].parent, &nodes[i].key) = i + 1;
+		*find_slot(tree, nodes[i].parent, &nodes[i].key) = i + 1;
 	return true;
 }
 
@@ -85,23 +87,23 @@ static const struct vms_tree_key out_of_nodes = {
 	.owner = VMS_KERNEL_SPACE,
 };
 
-/* Is there room for a node? The last place is kept for the marker that says that there is none. */
+/* False if there is no room for a node. The last place is kept for the marker that says so. */
 static bool make_room(struct vms_tree *tree, const struct vms_tree_key *key)
 {
-	uint32_t wanted = tree->n_nodes + (key_equal(key, &out_of_nodes) ? 1 : 2);
-	return wanted <= tree->limit && (wanted <= tree->capacity || grow(tree));
+	uint32_t wanted = tree->n_nodes + (equal_keys(key, &out_of_nodes) ? 1 : 2);
+	return wanted <= tree->limit && (wanted <= tree->capacity || grow_tree(tree));
 }
 
 uint32_t vms_tree_child(struct vms_tree *tree, uint32_t parent, struct vms_tree_key key)
 {
-	uint32_t found = *slot_of(tree, parent, &key);
+	uint32_t found = *find_slot(tree, parent, &key);
 	if (found)
 		return found - 1;
 	if (!make_room(tree, &key))
 		return VMS_TREE_FULL;
 	uint32_t index = tree->n_nodes++;
 	tree->nodes[index] = (struct vms_tree_node) { .key = key, .parent = parent };
-	*slot_of(tree, parent, &key) = index + 1; /* making room may have moved the slots */
+	*find_slot(tree, parent, &key) = index + 1; /* make_room may have moved the slots */
 	return index;
 }
 
