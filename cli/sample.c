@@ -272,7 +272,8 @@ static void print_summary(struct session *session, struct vms_sample_report *rep
 }
 
 /* Warns with the likely reason if more samples were missed than not. */
-static void warn_of_missed(const struct totals *totals, uint64_t interval_us)
+static void warn_of_missed(struct vms_sample_report *report, const struct totals *totals,
+			   uint64_t interval_us)
 {
 	const uint64_t others = totals->samples + totals->failed;
 	double load;
@@ -280,12 +281,14 @@ static void warn_of_missed(const struct totals *totals, uint64_t interval_us)
 		return;
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	const bool is_busy = getloadavg(&load, 1) == 1 && load > (double)cpus;
-	g_autofree char *reason =
-		is_busy ? g_strdup_printf("this host is busy, its load is %.1f with %ld CPUs", load,
-					  cpus)
-			: g_strdup_printf("a sample takes longer than the %" G_GUINT64_FORMAT
-					  " us between two, a lower --frequency has fewer gaps",
-					  interval_us);
+	g_autofree char *reason = vms_sample_report_reason(report, VMS_SAMPLE_FAIL_HOLD);
+	if (!reason && is_busy)
+		reason = g_strdup_printf("this host is busy, its load is %.1f with %ld CPUs", load,
+					 cpus);
+	else if (!reason)
+		reason = g_strdup_printf("a sample takes longer than the %" G_GUINT64_FORMAT
+					 " us between two, a lower --frequency has fewer gaps",
+					 interval_us);
 	vms_log(VMS_LOG_WARNING,
 		"%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " samples were missed, likely as %s",
 		totals->missed, totals->missed + others, reason);
@@ -323,7 +326,7 @@ static void warn_of_losses(struct session *session, struct vms_sample_report *re
 	enum vms_sample_end end = vms_sample_report_end(report);
 	const GError *error = vms_sample_report_error(report);
 	if (!vms_sample_ended_early(end)) {
-		warn_of_missed(&totals, interval_us);
+		warn_of_missed(report, &totals, interval_us);
 		warn_of_plugged_vcpus(session);
 		return;
 	}

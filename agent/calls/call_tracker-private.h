@@ -9,7 +9,7 @@
 #include "agent/calls/call_tracker.h"
 #include "agent/calls/functions.h"
 #include "agent/calls/stack.h"
-#include "agent/calls/uftrace.h"
+#include "agent/calls/uftrace_record.h"
 #include <glib.h>
 #include <pthread.h>
 
@@ -139,7 +139,7 @@ static inline void stream_record(struct call_tracker *tracker, unsigned rank,
 			  vms_uftrace_word(type, frame->depth, frame->function));
 }
 
-/* ---- record.c: which records are written of a call ------------------------- */
+/* ---- filter.c: which records are written of a call ------------------------- */
 
 /* Opens or closes a frame of `stack`: counts it, and records it if the filters say so. */
 void frame_open_filtered(struct call_tracker *tracker, struct stack *stack, struct frame *frame,
@@ -201,7 +201,7 @@ static inline void frame_push(struct call_tracker *tracker, uint64_t slot, uint6
 	frame_open(tracker, stack, frame, time);
 }
 
-/* ---- place.c: which stack is in use ----------------------------------------- */
+/* ---- stack_in_use.c: which stack is in use ----------------------------------------- */
 
 /* Copies what has changed of the context to `top` and `rank` of the tracker. */
 void place_refresh(struct call_tracker *tracker);

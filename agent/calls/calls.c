@@ -8,8 +8,8 @@
 
 #include "agent/calls/follow_tasks.h"
 #include "agent/calls/instrument.h"
-#include "agent/calls/look.h"
 #include "agent/calls/trace.h"
+#include "agent/calls/wait_for_client.h"
 #include "agent/hold/hold.h"
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"

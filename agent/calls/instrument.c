@@ -2,7 +2,7 @@
 #include "agent/calls/instrument.h"
 
 #include "agent/calls/callees.h"
-#include "agent/calls/look.h"
+#include "agent/calls/wait_for_client.h"
 
 bool block_covers(const struct block *block, uint64_t va)
 {

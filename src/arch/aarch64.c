@@ -5,7 +5,7 @@
  * gives them.
  */
 #include "arch/aarch64.h"
-#include "arch/page_walk.h"
+#include "arch/page_entries.h"
 #include <capstone/capstone.h>
 
 #define GENERAL(n) [X0 + (n)] = { "x" #n, 64 }

@@ -3,7 +3,7 @@
  * Registers, page tables (Intel SDM volume 3, chapter "Paging") and frame pointers of x86-64.
  */
 #include "arch/x86_64.h"
-#include "arch/page_walk.h"
+#include "arch/page_entries.h"
 #include <capstone/capstone.h>
 
 static const struct vms_reg_desc registers[N_REGS] = {

@@ -7,7 +7,7 @@
 /* The bits of an address that fit into a record of uftrace. */
 #define VMS_CALLS_ADDRESS_MASK ((UINT64_C(1) << 48) - 1)
 
-/* ---- images (image.c) ------------------------------------------------------ */
+/* ---- images (directory_symbols.c) ------------------------------------------------------ */
 
 struct vms_calls_image {
 	char *folder; /* in the guest, cleaned; for the map */
@@ -29,7 +29,7 @@ GString *vms_calls_image_text(const struct vms_calls_image *image);
 /* Returns a part of a path without white space and slashes for uftrace, at most 200 bytes. */
 char *vms_calls_clean_name(const char *name);
 
-/* ---- places (places.c) ------------------------------------------------------ */
+/* ---- places (directory_map.c) ------------------------------------------------------ */
 
 struct vms_calls_mapping {
 	uint64_t start, end; /* addresses as in records */
@@ -79,7 +79,7 @@ const struct vms_calls_mapping *vms_calls_mappings_find(const struct vms_calls_m
 /* True if the mapping of an address near `va` was not asked for yet. Notes that it is now. */
 bool vms_calls_mappings_ask(struct vms_calls_mappings *mappings, uint64_t va);
 
-/* ---- tasks and facts (tasks.c) ----------------------------------------------- */
+/* ---- tasks and facts (directory_tasks.c) ----------------------------------------------- */
 
 struct vms_calls_task {
 	uint32_t tid, pid;

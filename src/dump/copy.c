@@ -12,7 +12,7 @@
 #include "dump/copy.h"
 #include "base/clock.h"
 #include "dump/backlog.h"
-#include "dump/units.h"
+#include "dump/memory_units.h"
 #include <string.h>
 
 /* Limit of the list of unreadable memory. Ranges beyond it are only counted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dump/estimate.h"
 #include "base/clock.h"
-#include "dump/units.h"
+#include "dump/memory_units.h"
 #include <string.h>
 
 /* How many units are looked at, evenly spread over the memory. */

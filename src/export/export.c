@@ -7,6 +7,7 @@
 #include <string.h>
 #include <vmscope/machine.h>
 
+/* A new format is a file in this folder and its name in the list of the meson.build here. */
 #define FORMAT(name) extern const struct vms_exporter vms_exporter_##name;
 VMS_EXPORT_FORMATS
 #undef FORMAT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the machines of this host, and chooses the engine for one of them. */
 #include "machine/agent/agent_engine.h"
-#include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu_process.h"
 #include "machine/qemu/stub.h"
 
 #include "base/process.h"

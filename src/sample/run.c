@@ -150,10 +150,14 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 		note_reason(sampler->run, VMS_SAMPLE_FAIL_REGS, unread->message);
 		keep_error(error, unread);
 	}
-	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE))
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE)) {
 		drop_torn_samples(sampler, failure);
-	else if (!released)
+	} else if (!released) {
+		/* The sample was taken. The ticks until the machine can be held again are missed.
+		 */
+		note_reason(sampler->run, VMS_SAMPLE_FAIL_HOLD, failure->message);
 		keep_error(error, failure);
+	}
 	return true;
 }
 

@@ -3,8 +3,9 @@
  * Any order of calls, returns, jumps, stacks, privilege and tasks on three vCPUs: the records of
  * every stream nest, have the right depth, and times do not go back, which reading them checks.
  *
- * Covers: agent/calls/call_tracker.c agent/calls/place.c agent/calls/record.c agent/calls/stack.c
- * agent/calls/streams.c agent/calls/contexts.c agent/calls/user.c agent/calls/functions.c.
+ * Covers: agent/calls/call_tracker.c agent/calls/stack_in_use.c agent/calls/filter.c
+ * agent/calls/stack.c agent/calls/streams.c agent/calls/contexts.c agent/calls/user.c
+ * agent/calls/functions.c.
  */
 #include "../unit/call_tracker_world.h"
 

@@ -3,7 +3,7 @@
  * What an agent and a guest tell: names, mappings and records, a byte each for what follows. The
  * files must be such that uftrace, which has no limits of its own for lines, can read them.
  *
- * Covers: src/calls/directory.c src/calls/tasks.c src/calls/image.c.
+ * Covers: src/calls/directory.c src/calls/directory_tasks.c src/calls/directory_symbols.c.
  */
 #include "base/bytes.h"
 #include "calls/directory.h"

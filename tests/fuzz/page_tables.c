@@ -3,7 +3,7 @@
  * Page tables of any content. Input: which architecture and how much to list, the registers that
  * say how tables are laid out, an address, then physical memory from 0 on.
  *
- * Covers: src/arch/page_walk.c src/arch/x86_64.c src/arch/aarch64.c
+ * Covers: src/arch/page_entries.c src/arch/x86_64.c src/arch/aarch64.c
  * src/arch/aarch64_frame.c.
  */
 #include "arch/aarch64.h"

@@ -4,11 +4,11 @@
  * registers of those that do not run, and those that a core file's vCPUs lack.
  *
  * Covers: src/guest/linux/task.c src/guest/linux/task_x86_64.c src/guest/linux/task_aarch64.c
- * src/guest/linux/list.c src/guest/linux/member.c src/guest/linux/vcpu.c
+ * src/guest/linux/list.c src/guest/linux/member.c src/guest/linux/core_vcpus.c
  * src/guest/linux/linux_x86_64.c src/guest/linux/linux_aarch64.c.
  */
+#include "guest/linux/core_vcpus.h"
 #include "guest/linux/task.h"
-#include "guest/linux/vcpu.h"
 #include "words.h"
 
 enum {

@@ -56,8 +56,8 @@ class Killed:
         finally:
             os.kill(self.guest.pid, signal.SIGCONT)
         self.assertEqual(process.returncode, 0, err)
-        self.assertRegex(err, r"missing \(could not be held\): .*answer")
-        self.assertRegex(out, "Failed: .*could not be held: .*answer")
+        # The machine could not be held, or, where it was held just then, not be released.
+        self.assertRegex(err, r"missing \(could not be held\): .*answer|samples were missed, .*answer")
         report = Report(out)
         self.assertGreater(min(report.samples.values()), 0)
         self.assertGreater(min(report.missed.values()), 10)

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "agent/calls/call_tracker.h"
-#include "agent/calls/uftrace.h"
+#include "agent/calls/uftrace_record.h"
 #include <glib.h>
 
 #define WORLD_VCPUS 3

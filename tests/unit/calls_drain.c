@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The client's end of the rings: what an agent writes, and what none would. */
-#include "agent/calls/uftrace.h"
+#include "agent/calls/uftrace_record.h"
 #include "calls/drain.h"
 #include <string.h>
 #include <sys/socket.h>

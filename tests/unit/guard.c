@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the watchdog does about a machine that stands still when its tool has gone. */
-#include "machine/qemu/guard.h"
+#include "machine/qemu/watchdog.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -97,10 +97,10 @@ static void test_situation(gconstpointer data)
 	struct qemu qemu = { .fd = ends[1] };
 	vms_stream_init(&stream, ends[0], g_strdup("a QEMU"));
 	g_assert_true(vms_host_identity_open(&self, getpid(), &error));
-	struct vms_guard *guard = vms_guard_new_qmp(&stream, &self, "vmscope-test", &error);
+	struct vms_watchdog *guard = vms_watchdog_new_qmp(&stream, &self, "vmscope-test", &error);
 	g_assert_no_error(error);
 
-	struct vms_hold *hold = vms_guard_hold(guard);
+	struct vms_hold *hold = vms_watchdog_hold(guard);
 	const int64_t asked_us = g_get_real_time();
 	vms_hold_begin(hold, situation->phase, 0, 0);
 	vms_hold_note_request(hold, asked_us);
@@ -109,7 +109,7 @@ static void test_situation(gconstpointer data)
 	if (situation->resume_after_us)
 		say_resume_and_stop(&qemu, asked_us + situation->resume_after_us);
 	GThread *thread = g_thread_new("qemu", run_qemu, &qemu);
-	vms_guard_free(guard, false);
+	vms_watchdog_free(guard, false);
 	vms_stream_close(&stream);
 	g_thread_join(thread);
 	g_assert_cmpint(qemu.was_continued, ==, situation->must_be_continued);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Pauses of a machine, against sums done by hand. */
-#include "machine/qemu/pauses.h"
+#include "machine/qemu/pause_times.h"
 
 static void test_none(void)
 {

@@ -3,7 +3,7 @@
  * The ring between a vCPU and the client of a trace. Its reader here is written from the protocol's
  * words alone.
  */
-#include "agent/calls/uftrace.h"
+#include "agent/calls/uftrace_record.h"
 #include <fcntl.h>
 #include <glib.h>
 #include <limits.h>

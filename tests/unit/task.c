@@ -5,10 +5,10 @@
 #include "capture/capture.h"
 #include "fake_linux.h"
 #include "guest/guest-private.h"
+#include "guest/linux/core_vcpus.h"
 #include "guest/linux/operations.h"
 #include "guest/linux/percpu.h"
 #include "guest/linux/process.h"
-#include "guest/linux/vcpu.h"
 
 #define BASE	  UINT64_C(0xffff888000000000)
 #define RAM	  0x10000

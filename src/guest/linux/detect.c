@@ -5,6 +5,7 @@
  */
 #include "guest/linux/detect.h"
 #include "base/clock.h"
+#include "guest/linux/core_vcpus.h"
 #include "guest/linux/hidden.h"
 #include "guest/linux/kallsyms.h"
 #include "guest/linux/kernel_code.h"
@@ -15,7 +16,6 @@
 #include "guest/linux/task.h"
 #include "guest/linux/trampoline.h"
 #include "guest/linux/uts.h"
-#include "guest/linux/vcpu.h"
 #include "guest/linux/vmcoreinfo.h"
 #include "machine/refusal.h"
 #include <vmscope/log.h>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/stream.h"
-#include "machine/host/hold.h"
+#include "machine/host/whose_stop.h"
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/launch/qemu_command.h"
 
-#include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu_process.h"
 #include <glib.h>
 
 size_t vms_qemu_command_count_leading_words(const char *const *command)

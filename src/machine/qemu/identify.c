@@ -2,8 +2,8 @@
 /* Asks QEMU what its machine is. */
 #include "machine/host/connection.h"
 #include "machine/qemu/hmp.h"
-#include "machine/qemu/host_process.h"
 #include "machine/qemu/qemu.h"
+#include "machine/qemu/qemu_process.h"
 
 #include "base/text.h"
 #include <string.h>

@@ -66,7 +66,7 @@ bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError *
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error);
 
 /*
- * Finds out whether another client is connected to a monitor of this QEMU (watchers.c). It would
+ * Finds out whether another client is connected to a monitor of this QEMU (other_clients.c). It would
  * see every stop of the machine. A monitor on a terminal does not count: nobody can tell whether
  * somebody sits there. Errors: those of vms_qmp_execute.
  */
@@ -122,6 +122,6 @@ bool vms_qemu_update_ranges(struct vms_machine *machine, GError **error);
  */
 void vms_qemu_follow_ranges(struct vms_qemu *qemu);
 
-/* Items whose text comes from the human monitor (items.c). */
+/* Items whose text comes from the human monitor (monitor_info.c). */
 extern const struct vms_machine_item vms_qemu_items[];
 extern const size_t vms_qemu_n_items;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/stream.h"
-#include "machine/qemu/pauses.h"
+#include "machine/qemu/pause_times.h"
 #include <json-c/json.h>
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds out by /proc/PID/maps (proc_pid_maps(5)) how a guest's RAM is mapped in its process. */
 #include "base/proc_text.h"
-#include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu_process.h"
 #include "machine/qemu/ram.h"
 
 #include <fcntl.h>

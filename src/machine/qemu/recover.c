@@ -2,7 +2,7 @@
 /* Puts right what a tool that died together with its watchdog has left in a QEMU. */
 #include "machine/qemu/recover.h"
 
-#include "machine/qemu/record.h"
+#include "machine/qemu/hold_record.h"
 #include "machine/qemu/stub.h"
 #include <vmscope/log.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The engine for a QEMU whose gdb stub holds all vCPUs or none. run_state.h says whether the
- * machine may be stopped, and what undoes a stop. hold.h keeps whose stop it is, for the watchdog.
- * docs/safety.md explains it as a whole.
+ * machine may be stopped, and what undoes a stop. whose_stop.h keeps whose stop it is, for the
+ * watchdog. docs/safety.md explains it as a whole.
  *
  * The stub stops the machine, because it tells for certain whether the stop is ours. QEMU's monitor
  * releases it, because `cont` looks at the state first, and the stub's own continue does not.
@@ -48,7 +48,7 @@ static const char *name_of(const struct vms_qemu_stub *stub)
 
 static struct vms_hold *hold_of(struct vms_qemu_stub *stub)
 {
-	return vms_guard_hold(stub->guard);
+	return vms_watchdog_hold(stub->guard);
 }
 
 /* Remembers the counts of events, to see later what has happened since. */
@@ -296,15 +296,15 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 {
 	const struct vms_owner self = vms_owner_self();
 	if (stub->guard)
-		return vms_guard_check(stub->guard, error);
+		return vms_watchdog_check(stub->guard, error);
 	if (!stub->timer)
 		stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
 	if (!stub->timer)
 		return false;
 	if (!stub->label)
 		stub->label = vms_owner_label(&self);
-	stub->guard =
-		vms_guard_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process, stub->label, error);
+	stub->guard = vms_watchdog_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process, stub->label,
+					   error);
 	return stub->guard != NULL;
 }
 
@@ -390,7 +390,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	bool connected = stub->connected;
 	remember_events(stub);
 	if (connected)
-		vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
+		vms_watchdog_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
 	GError *failure = NULL;
 	bool by_monitor = connected && stub->has_snapshot;
@@ -525,7 +525,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 		stub->ended_by = g_strdup(taken ? BY_WATCHDOG : BY_OTHERS);
 	stub->gdb.stopped_by_request = false;
 	stub->asked_ns = 0;
-	vms_guard_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
+	vms_watchdog_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
 	/* The resume that came before it has been told by now. */
 	vms_qmp_poll(&stub->qemu.qmp);
@@ -712,7 +712,7 @@ static void close_machine(struct vms_machine *machine)
 	if (settle_release(stub, NULL))
 		vms_qemu_remove_stub(stub, NULL);
 	vms_gdb_close(&stub->gdb);
-	vms_guard_free(stub->guard, stub->qemu.qmp.stream.is_late);
+	vms_watchdog_free(stub->guard, stub->qemu.qmp.stream.is_late);
 	vms_qemu_close(&stub->qemu);
 	g_free(stub->label);
 	g_free(stub->ended_by);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "agent/calls/look.h"
+#include "agent/calls/wait_for_client.h"
 
 #include "agent/qemu/kick.h"
 #include "agent/tasks/tasks.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/record.h"
+#include "machine/qemu/hold_record.h"
 
 #include "base/owner.h"
 #include "base/private_folder.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "dump/units.h"
+#include "dump/memory_units.h"
 #include <string.h>
 
 static const struct vms_range *range_at(const struct vms_dump_units *units, guint i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds out who else is connected to the monitors of a QEMU. */
-#include "machine/qemu/host_process.h"
 #include "machine/qemu/qemu.h"
+#include "machine/qemu/qemu_process.h"
 
 #include <string.h>
 

@@ -6,10 +6,10 @@
  *
  * Its name does not begin like the program's, so that `pkill vmscope` does not kill both.
  */
-#include "machine/qemu/guard.h"
+#include "machine/qemu/watchdog.h"
 
 #include "base/clock.h"
-#include "machine/qemu/record.h"
+#include "machine/qemu/hold_record.h"
 #include "machine/qemu/run_state.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +36,10 @@
 #define RETRY_MS 250
 /* Poll interval of the holder while the watchdog uses the connection. */
 #define BUSY_US 1000
-/* How long vms_guard_free waits for a watchdog that still has something to do. */
+/* How long vms_watchdog_free waits for a watchdog that still has something to do. */
 #define FAREWELL_MS 2000
 
-struct vms_guard {
+struct vms_watchdog {
 	struct vms_record *record;
 	int record_fd;
 	char *record_path;
@@ -171,7 +171,7 @@ static enum answer wait_for_mark(int fd, const char *mark, bool peek, int wait_m
 	return ANSWERED;
 }
 
-static bool has_qemu_gone(const struct vms_guard *guard)
+static bool has_qemu_gone(const struct vms_watchdog *guard)
 {
 	return guard->process.pid && !vms_host_identity_is_alive(&guard->process);
 }
@@ -190,7 +190,7 @@ static enum vms_run_state find_last_status(const char *end)
 /* ---- in the watchdog: QMP ----------------------------------------------- */
 
 /* Asks for the run state, until QEMU answers or ends. It may be stalled for hours. */
-static enum answer ask_state(const struct vms_guard *guard, int fd, bool peek, int wait_ms,
+static enum answer ask_state(const struct vms_watchdog *guard, int fd, bool peek, int wait_ms,
 			     enum vms_run_state *ret)
 {
 	static unsigned number;
@@ -252,7 +252,7 @@ static int64_t find_last_resume_us(void)
  * True if the machine may stand still by a stop of the holder's. If it was resumed after the
  * holder's last request, and that was answered, others have stopped it since.
  */
-static bool may_be_held(const struct vms_guard *guard)
+static bool may_be_held(const struct vms_watchdog *guard)
 {
 	const struct vms_hold *hold = &guard->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
@@ -267,7 +267,7 @@ static bool may_be_held(const struct vms_guard *guard)
  * Tries once to undo the holder's stop. Sets *done if nothing is left to do. False if QEMU cannot
  * be reached by `fd`.
  */
-static bool undo_stop(const struct vms_guard *guard, int fd, bool peek, bool *done)
+static bool undo_stop(const struct vms_watchdog *guard, int fd, bool peek, bool *done)
 {
 	enum vms_run_state state;
 	*done = false;
@@ -287,7 +287,7 @@ static bool undo_stop(const struct vms_guard *guard, int fd, bool peek, bool *do
 }
 
 /* Removes the stub and releases the machine. False if QEMU cannot be reached by `fd`. */
-static bool clean_up_on(const struct vms_guard *guard, int fd, const char *begin)
+static bool clean_up_on(const struct vms_watchdog *guard, int fd, const char *begin)
 {
 	bool done = false;
 	enum vms_run_state state;
@@ -307,7 +307,7 @@ static bool clean_up_on(const struct vms_guard *guard, int fd, const char *begin
 
 /* True if this is the QEMU that the holder was connected to. Another one may have taken its place.
  */
-static bool is_same_qemu(const struct vms_guard *guard, int fd)
+static bool is_same_qemu(const struct vms_watchdog *guard, int fd)
 {
 	if (guard->process.pid && guard->address.ss_family == AF_UNIX &&
 	    vms_host_identity_is_peer(&guard->process, fd))
@@ -318,7 +318,7 @@ static bool is_same_qemu(const struct vms_guard *guard, int fd)
 	       find_text(guard->quoted_label);
 }
 
-static int connect_again(const struct vms_guard *guard)
+static int connect_again(const struct vms_watchdog *guard)
 {
 	int fd = socket(guard->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLOUT };
@@ -333,7 +333,7 @@ static int connect_again(const struct vms_guard *guard)
 
 /* Cleans up by the holder's connection or, if that broke, by new ones, for as long as QEMU lives.
  */
-static void clean_up_qmp(const struct vms_guard *guard)
+static void clean_up_qmp(const struct vms_watchdog *guard)
 {
 	bool done = clean_up_on(guard, guard->qmp, qmp_resync);
 	close(guard->qmp);
@@ -352,7 +352,7 @@ static void clean_up_qmp(const struct vms_guard *guard)
 }
 
 /* Releases the machine for a holder that is stopped, and may go on to use the connection. */
-static void release_by_qmp(const struct vms_guard *guard)
+static void release_by_qmp(const struct vms_watchdog *guard)
 {
 	bool done = false;
 	received.size = 0;
@@ -395,7 +395,7 @@ static enum vms_run_state parse_monitor_state(void)
 }
 
 /* Waits until the stub has sent `mark`. Its QEMU may be stalled for hours. False if it has gone. */
-static bool wait_for_stub(const struct vms_guard *guard, const char *mark)
+static bool wait_for_stub(const struct vms_watchdog *guard, const char *mark)
 {
 	enum answer answer;
 	do
@@ -408,7 +408,7 @@ static bool wait_for_stub(const struct vms_guard *guard, const char *mark)
  * Skips all that the stub has sent before. An empty request acknowledges a packet that may be left.
  * The machine stands still afterwards.
  */
-static bool resync_stub(const struct vms_guard *guard)
+static bool resync_stub(const struct vms_watchdog *guard)
 {
 	received.size = 0;
 	return send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_who) &&
@@ -417,7 +417,7 @@ static bool resync_stub(const struct vms_guard *guard)
 
 /* Releases the machine by QEMU's monitor: the stub's own requests do not look at the state first.
  */
-static void release_by_monitor(const struct vms_guard *guard)
+static void release_by_monitor(const struct vms_watchdog *guard)
 {
 	for (;;) {
 		received.size = 0;
@@ -444,7 +444,7 @@ static void release_by_monitor(const struct vms_guard *guard)
  * the holder, which skips them (vms_gdb_resync). Nothing is sent later: any further byte would stop
  * the machine, and the holder would not know.
  */
-static void release_for_gdb_client(const struct vms_guard *guard)
+static void release_for_gdb_client(const struct vms_watchdog *guard)
 {
 	bool has_monitor = atomic_load(&guard->record->has_monitor);
 	if (send_all(guard->gdb, gdb_resync))
@@ -452,7 +452,7 @@ static void release_for_gdb_client(const struct vms_guard *guard)
 }
 
 /* True if QEMU's monitor answers behind the stub. The holder may not have found out yet. */
-static bool has_monitor(const struct vms_guard *guard)
+static bool has_monitor(const struct vms_watchdog *guard)
 {
 	enum answer answer = SILENT;
 	if (atomic_load(&guard->record->has_monitor))
@@ -470,7 +470,7 @@ static bool has_monitor(const struct vms_guard *guard)
  * Releases a machine that stood still by somebody else's stop, if it stands still by ours now: its
  * owner has resumed it, and the tool's last request, or our interrupt, has stopped it.
  */
-static void clean_up_looking(const struct vms_guard *guard)
+static void clean_up_looking(const struct vms_watchdog *guard)
 {
 	received.size = 0;
 	if (send_all(guard->gdb, gdb_interrupt) && wait_for_stub(guard, "$QC") &&
@@ -479,7 +479,7 @@ static void clean_up_looking(const struct vms_guard *guard)
 }
 
 /* Releases the machine. A stub that loses its client does not: a stopped machine stays stopped. */
-static void clean_up_gdb(const struct vms_guard *guard)
+static void clean_up_gdb(const struct vms_watchdog *guard)
 {
 	if (vms_hold_phase(atomic_load(&guard->record->hold.word)) == VMS_HOLD_LOOKING) {
 		clean_up_looking(guard);
@@ -500,7 +500,7 @@ static void clean_up_gdb(const struct vms_guard *guard)
  * was killed while one of its threads waits for a disk: it does not end before that thread does,
  * and does nothing any more.
  */
-static bool is_holder_stopped(const struct vms_guard *guard)
+static bool is_holder_stopped(const struct vms_watchdog *guard)
 {
 	char stat[128];
 	int fd = open(guard->stat_path, O_RDONLY | O_CLOEXEC);
@@ -524,7 +524,7 @@ static bool is_past_limit(const struct vms_hold *hold)
 static uint64_t released_requests;
 
 /* Takes the hold from a holder that does not move, and releases the machine. */
-static void release_for_holder(const struct vms_guard *guard, uint64_t word)
+static void release_for_holder(const struct vms_watchdog *guard, uint64_t word)
 {
 	struct vms_hold *hold = &guard->record->hold;
 	atomic_store(&guard->record->is_guard_busy, true);
@@ -542,7 +542,7 @@ static void release_for_holder(const struct vms_guard *guard, uint64_t word)
  * Releases the machine again for a holder that is still stopped. The first release may have failed,
  * or the holder may have sent one more request after it, which stopped the machine again.
  */
-static void release_again(const struct vms_guard *guard, uint64_t word)
+static void release_again(const struct vms_watchdog *guard, uint64_t word)
 {
 	if (guard->qmp >= 0)
 		release_by_qmp(guard);
@@ -554,7 +554,7 @@ static void release_again(const struct vms_guard *guard, uint64_t word)
  * True if a request of the holder, who looks at a machine that somebody else has stopped, has
  * stopped it, and the holder has not read that yet.
  */
-static bool has_stopped_unread(const struct vms_guard *guard)
+static bool has_stopped_unread(const struct vms_watchdog *guard)
 {
 	received.size = 0;
 	return guard->gdb >= 0 && receive_text(guard->gdb, true) && find_text(gdb_told_stop);
@@ -564,7 +564,7 @@ static bool has_stopped_unread(const struct vms_guard *guard)
  * Checks the holder once. `suspect` is the hold in which the last check found it stopped, or 0.
  * Returns the same for this check.
  */
-static uint64_t check_holder(const struct vms_guard *guard, uint64_t suspect)
+static uint64_t check_holder(const struct vms_watchdog *guard, uint64_t suspect)
 {
 	struct vms_hold *hold = &guard->record->hold;
 	uint64_t word = atomic_load(&hold->word);
@@ -581,7 +581,7 @@ static uint64_t check_holder(const struct vms_guard *guard, uint64_t suspect)
 }
 
 /* Closes all file descriptors that the watchdog does not need. */
-static void close_other_files(const struct vms_guard *guard)
+static void close_other_files(const struct vms_watchdog *guard)
 {
 	int last = STDIN_FILENO - 1;
 	int keep[] = { guard->kept, guard->holder, MAX(guard->qmp, guard->gdb), guard->record_fd,
@@ -616,7 +616,7 @@ static void leave_control_group(void)
  * The life of the watchdog. It closes `ready` as soon as signals that are meant for the holder do
  * not reach it any more.
  */
-G_NORETURN static void run_watchdog(const struct vms_guard *guard, int ready)
+G_NORETURN static void run_watchdog(const struct vms_watchdog *guard, int ready)
 {
 	setsid();
 	prctl(PR_SET_NAME, PROCESS_NAME);
@@ -656,7 +656,7 @@ static bool set_start_error(int cause, GError **error)
  * Forks the watchdog. The fork runs no handlers of the C library, and its end raises no SIGCHLD.
  * Signals are blocked before the fork, and stay blocked in the watchdog.
  */
-static bool start_watchdog(struct vms_guard *guard, GError **error)
+static bool start_watchdog(struct vms_watchdog *guard, GError **error)
 {
 	sigset_t all, before;
 	int ready[2];
@@ -677,8 +677,8 @@ static bool start_watchdog(struct vms_guard *guard, GError **error)
 	return guard->pid > 0 || set_start_error(cause, error);
 }
 
-static struct vms_guard *new_guard(const struct vms_stream *stream, const char *label,
-				   const struct vms_host_identity *process, GError **error)
+static struct vms_watchdog *new_guard(const struct vms_stream *stream, const char *label,
+				      const struct vms_host_identity *process, GError **error)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -686,7 +686,7 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 			    "cannot make a pipe to the watchdog: %s", g_strerror(errno));
 		return NULL;
 	}
-	struct vms_guard *guard = g_new0(struct vms_guard, 1);
+	struct vms_watchdog *guard = g_new0(struct vms_watchdog, 1);
 	guard->kept = ends[0];
 	guard->keeper = ends[1];
 	guard->qmp = guard->gdb = -1;
@@ -698,23 +698,23 @@ static struct vms_guard *new_guard(const struct vms_stream *stream, const char *
 	snprintf(guard->stat_path, sizeof(guard->stat_path), "/proc/%d/stat", (int)getpid());
 	guard->record = vms_record_new(label, process, &guard->record_fd, error);
 	if (!guard->record)
-		vms_guard_free(g_steal_pointer(&guard), false);
+		vms_watchdog_free(g_steal_pointer(&guard), false);
 	return guard;
 }
 
 /* Starts the watchdog. Frees `guard` if that fails. */
-static struct vms_guard *start_or_free(struct vms_guard *guard, GError **error)
+static struct vms_watchdog *start_or_free(struct vms_watchdog *guard, GError **error)
 {
 	if (!start_watchdog(guard, error))
-		vms_guard_free(g_steal_pointer(&guard), false);
+		vms_watchdog_free(g_steal_pointer(&guard), false);
 	return guard;
 }
 
-struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp,
-				    const struct vms_host_identity *process, const char *label,
-				    GError **error)
+struct vms_watchdog *vms_watchdog_new_qmp(const struct vms_stream *qmp,
+					  const struct vms_host_identity *process,
+					  const char *label, GError **error)
 {
-	struct vms_guard *guard = new_guard(qmp, label, process, error);
+	struct vms_watchdog *guard = new_guard(qmp, label, process, error);
 	if (!guard)
 		return NULL;
 	guard->qmp = qmp->fd;
@@ -729,10 +729,10 @@ struct vms_guard *vms_guard_new_qmp(const struct vms_stream *qmp,
 	return start_or_free(guard, error);
 }
 
-struct vms_guard *vms_guard_new_gdb(const struct vms_stream *gdb, GError **error)
+struct vms_watchdog *vms_watchdog_new_gdb(const struct vms_stream *gdb, GError **error)
 {
 	static const struct vms_host_identity nobody;
-	struct vms_guard *guard = new_guard(gdb, NULL, &nobody, error);
+	struct vms_watchdog *guard = new_guard(gdb, NULL, &nobody, error);
 	if (!guard)
 		return NULL;
 	guard->gdb = gdb->fd;
@@ -751,7 +751,7 @@ static bool reap_watchdog(pid_t pid, int timeout_ms)
 	return waitpid(pid, NULL, __WCLONE | WNOHANG) != 0;
 }
 
-void vms_guard_free(struct vms_guard *guard, bool is_late)
+void vms_watchdog_free(struct vms_watchdog *guard, bool is_late)
 {
 	if (!guard)
 		return;
@@ -769,32 +769,32 @@ void vms_guard_free(struct vms_guard *guard, bool is_late)
 	g_free(guard);
 }
 
-void vms_guard_set_monitor(struct vms_guard *guard)
+void vms_watchdog_set_monitor(struct vms_watchdog *guard)
 {
 	atomic_store(&guard->record->has_monitor, true);
 }
 
-struct vms_hold *vms_guard_hold(struct vms_guard *guard)
+struct vms_hold *vms_watchdog_hold(struct vms_watchdog *guard)
 {
 	return &guard->record->hold;
 }
 
-void vms_guard_begin_stop(struct vms_guard *guard, uint64_t limit_ns)
+void vms_watchdog_begin_stop(struct vms_watchdog *guard, uint64_t limit_ns)
 {
-	vms_hold_begin(vms_guard_hold(guard), VMS_HOLD_HELD, vms_clock_now_ns(), limit_ns);
+	vms_hold_begin(vms_watchdog_hold(guard), VMS_HOLD_HELD, vms_clock_now_ns(), limit_ns);
 }
 
-static bool is_watchdog_alive(const struct vms_guard *guard)
+static bool is_watchdog_alive(const struct vms_watchdog *guard)
 {
 	return guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;
 }
 
-bool vms_guard_check(struct vms_guard *guard, GError **error)
+bool vms_watchdog_check(struct vms_watchdog *guard, GError **error)
 {
 	return is_watchdog_alive(guard) || start_watchdog(guard, error);
 }
 
-void vms_guard_wait(struct vms_guard *guard)
+void vms_watchdog_wait(struct vms_watchdog *guard)
 {
 	while (atomic_load(&guard->record->is_guard_busy) && is_watchdog_alive(guard))
 		g_usleep(BUSY_US);

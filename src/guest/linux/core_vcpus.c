@@ -8,7 +8,7 @@
  * kernel/kexec_core.c). The core file has the notes that were filled, in the order of the CPUs. A
  * CPU that did not answer when the kernel crashed has no note.
  */
-#include "guest/linux/vcpu.h"
+#include "guest/linux/core_vcpus.h"
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/percpu.h"
 #include "guest/linux/task.h"

@@ -6,15 +6,15 @@
  */
 #pragma once
 
-#include "machine/host/hold.h"
 #include "machine/host/identity.h"
+#include "machine/host/whose_stop.h"
 #include <glib.h>
 
 struct vms_record {
 	uint32_t magic, version;
 	pid_t pid;		   /* of the QEMU; 0: not known */
 	uint64_t start_time;	   /* of the QEMU */
-	atomic_bool has_monitor;   /* of a bare stub: see vms_guard_set_monitor */
+	atomic_bool has_monitor;   /* of a bare stub: see vms_watchdog_set_monitor */
 	atomic_bool is_guard_busy; /* the watchdog is writing to the tool's connection */
 	struct vms_hold hold;
 };

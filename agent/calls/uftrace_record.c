@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "agent/calls/uftrace.h"
+#include "agent/calls/uftrace_record.h"
 
 static void append(struct vms_ring *ring, uint64_t time_ns, uint64_t word)
 {

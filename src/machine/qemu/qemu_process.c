@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/host_process.h"
+#include "machine/qemu/qemu_process.h"
 
 #include "base/proc_text.h"
 #include "base/process.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/pauses.h"
+#include "machine/qemu/pause_times.h"
 
 static struct vms_pause *pause_at(const struct vms_pauses *pauses, guint index)
 {

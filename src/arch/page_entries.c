@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "arch/page_walk.h"
+#include "arch/page_entries.h"
 #include <string.h>
 
 bool vms_page_walk_entry(struct vms_page_walk *walk, unsigned level, uint64_t pa, size_t size,
