@@ -952,7 +952,7 @@ static void test_hold_limit(struct fixture *fixture, gconstpointer data G_GNUC_U
 {
 	set_blocking(fixture);
 	fixture->options.hold_limit_ns = 100 * 1000000;
-	dump_badly(fixture, VMS_ERROR_TIMEOUT, "up to the limit of 100 ms");
+	dump_badly(fixture, VMS_ERROR_TIMEOUT, "it was held up to the limit");
 	g_assert_cmpuint(fixture->holds, ==, 1);
 	/* A guest that its user has paused is not spared. */
 	g_atomic_int_set(&fixture->cancel, 1);

@@ -66,9 +66,9 @@ bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError *
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error);
 
 /*
- * Finds out whether another client is connected to a monitor of this QEMU (other_clients.c). It would
- * see every stop of the machine. A monitor on a terminal does not count: nobody can tell whether
- * somebody sits there. Errors: those of vms_qmp_execute.
+ * Finds out whether another client is connected to a monitor of this QEMU (other_clients.c). It
+ * would see every stop of the machine. A monitor on a terminal does not count: nobody can tell
+ * whether somebody sits there. Errors: those of vms_qmp_execute.
  */
 bool vms_qemu_find_watcher(struct vms_qemu *qemu, bool *found, GError **error);
 
