@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64: registers, page tables (Arm Architecture Reference Manual, chapter "The AArch64 Virtual
- * Memory System Architecture"). System registers have the names that QEMU's stub describes them by.
+ * Registers and page tables of aarch64 (Arm Architecture Reference Manual, chapter "The AArch64
+ * Virtual Memory System Architecture"). The system registers have the names that QEMU's gdb stub
+ * gives them.
  */
 #include "arch/aarch64.h"
 #include "arch/page_walk.h"
@@ -78,30 +79,30 @@ static bool bit(uint64_t value, unsigned n)
 #define TCR_IPS (UINT64_C(7) << 32)
 #define TCR_HD	40
 
-/* One half of the address space: TTBR0's, which begins at 0, or TTBR1's, which ends at the top. */
+/* One half of the address space: TTBR0's begins at 0, TTBR1's ends at the top. */
 struct half {
-	bool is_off;	/* nothing is mapped */
-	bool is_upper;	/* TTBR1's */
-	bool ignores;	/* the top byte of an address */
-	bool is_flat;	/* tables do not restrict what is below them */
-	bool is_wide;	/* a root table may lie beyond 48 bits of physical addresses */
-	bool is_lpa2;	/* so may pages of 4 and 16 KiB */
-	bool has_dirty; /* the processor makes clean pages writable */
+	bool is_off;	       /* nothing is mapped */
+	bool is_upper;	       /* this is TTBR1's half */
+	bool ignores_top_byte; /* the top byte of an address may hold a tag */
+	bool is_flat;	       /* tables do not restrict what is below them */
+	bool is_wide;	       /* the root table may be at a physical address of 52 bits */
+	bool is_lpa2;	       /* so may pages of 4 and 16 KiB */
+	bool has_dirty;	       /* the processor makes clean pages writable */
 	unsigned page_shift, index_bits, bits, levels;
 	uint64_t root; /* physical address of the first table */
 };
 
-/* Smallest page by TG0 and TG1, which are encoded in different ways; 0: reserved. */
+/* The page size as a shift, by TG0 and by TG1. Their encodings differ; 0 is a reserved value. */
 static const uint8_t page_shifts[2][4] = { { 12, 16, 14, 0 }, { 0, 14, 12, 16 } };
 
-static struct half half_of(const struct vms_regs *regs, bool is_upper)
+static struct half read_half(const struct vms_regs *regs, bool is_upper)
 {
 	const uint64_t tcr = regs->value[TCR_EL1];
 	const uint64_t ttbr = regs->value[is_upper ? TTBR1_EL1 : TTBR0_EL1];
 	struct half half = {
 		.is_upper = is_upper,
 		.is_off = bit(tcr, is_upper ? 23 : 7),
-		.ignores = bit(tcr, is_upper ? 38 : 37),
+		.ignores_top_byte = bit(tcr, is_upper ? 38 : 37),
 		.is_flat = bit(tcr, is_upper ? 42 : 41),
 		.is_lpa2 = tcr & TCR_DS,
 		.has_dirty = bit(tcr, TCR_HD),
@@ -129,16 +130,16 @@ static bool has_mmu(const struct vms_regs *regs)
 	return bit(regs->value[SCTLR_EL1], 0);
 }
 
-/* Is `va` in this half, without a tag in its top byte? */
-static bool holds(const struct half *half, uint64_t va)
+/* True if `va`, which has no tag in its top byte, is in this half. */
+static bool half_holds(const struct half *half, uint64_t va)
 {
 	return va >> half->bits == (half->is_upper ? UINT64_MAX >> half->bits : 0);
 }
 
-/* What the processor looks up for `va`: without the tag, where it ignores one. */
-static uint64_t untagged(const struct half *half, uint64_t va)
+/* Returns the address that the processor looks up for `va`. This removes a tag, if tags are on. */
+static uint64_t remove_tag(const struct half *half, uint64_t va)
 {
-	if (!half->ignores)
+	if (!half->ignores_top_byte)
 		return va;
 	return half->is_upper ? va | ~vms_aarch64_low_bits(56) : va & vms_aarch64_low_bits(56);
 }
@@ -146,14 +147,14 @@ static uint64_t untagged(const struct half *half, uint64_t va)
 uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va)
 {
 	const bool is_upper = bit(va, 55);
-	const struct half half = half_of(regs, is_upper);
+	const struct half half = read_half(regs, is_upper);
 	const uint64_t mask = vms_aarch64_low_bits(half.is_off ? 48 : half.bits);
 	return is_upper ? va | ~mask : va & mask;
 }
 
 void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa)
 {
-	const struct half half = half_of(regs, reg == TTBR1_EL1);
+	const struct half half = read_half(regs, reg == TTBR1_EL1);
 	vms_regs_set(regs, reg,
 		     half.is_wide
 			     ? (pa & vms_aarch64_low_bits(48)) | vms_aarch64_field(pa, 51, 48) << 2
@@ -164,14 +165,14 @@ void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa)
 
 #define ENTRY_BYTES 8u
 #define VALID	    0
-#define NOT_BLOCK   1 /* a table, and at the last level a page */
-/* Of pages and blocks: */
+#define NOT_BLOCK   1 /* the entry is a table, or at the last level a page */
+/* Bits of pages and blocks. */
 #define USER	  6
 #define READ_ONLY 7
 #define DIRTY	  51
 #define KERNEL_NX 53
 #define USER_NX	  54
-/* Of tables, for all that is below: */
+/* Bits of tables, which restrict all that is below them. */
 #define BELOW_KERNEL_NX 59
 #define BELOW_USER_NX	60
 #define BELOW_NO_USER	61
@@ -185,16 +186,19 @@ struct walk {
 static struct walk walk_begin(const struct vms_regs *regs, const struct vms_reader *phys)
 {
 	return (struct walk) { .tables.phys = phys,
-			       .half = { half_of(regs, false), half_of(regs, true) } };
+			       .half = { read_half(regs, false), read_half(regs, true) } };
 }
 
-/* Levels count from 1, the last one, where the manual has 3. */
-static unsigned level_shift(const struct half *half, unsigned level)
+/*
+ * Returns the shift of the address bits that a level translates. Levels count from 1, the last one,
+ * which is level 3 in the manual.
+ */
+static unsigned get_level_shift(const struct half *half, unsigned level)
 {
 	return half->page_shift + half->index_bits * (level - 1);
 }
 
-/* May an entry of this level be a block? */
+/* True if an entry of this level may be a block. */
 static bool may_be_block(const struct half *half, unsigned level)
 {
 	if (half->page_shift == 12)
@@ -202,7 +206,7 @@ static bool may_be_block(const struct half *half, unsigned level)
 	return level == 2 || (level == 3 && half->is_wide);
 }
 
-static uint64_t entry_address(const struct half *half, uint64_t entry)
+static uint64_t get_entry_address(const struct half *half, uint64_t entry)
 {
 	const uint64_t offset = vms_aarch64_low_bits(half->page_shift);
 	if (half->page_shift == 16)
@@ -214,7 +218,7 @@ static uint64_t entry_address(const struct half *half, uint64_t entry)
 	return entry & vms_aarch64_low_bits(48) & ~offset;
 }
 
-/* What tables on the way have forbidden. */
+/* Restrictions by the tables that a walk has passed. */
 struct limits {
 	bool read_only, no_user, kernel_nx, user_nx;
 };
@@ -229,13 +233,13 @@ static void add_limits(struct limits *limits, const struct half *half, uint64_t 
 	limits->user_nx |= bit(entry, BELOW_USER_NX);
 }
 
-static void describe(const struct half *half, const struct limits *limits, uint64_t va,
-		     uint64_t entry, unsigned shift, struct vms_page *ret)
+static void describe_page(const struct half *half, const struct limits *limits, uint64_t va,
+			  uint64_t entry, unsigned shift, struct vms_page *ret)
 {
 	const bool clean = half->has_dirty && bit(entry, DIRTY);
 	ret->size = UINT64_C(1) << shift;
 	ret->va = va & ~(ret->size - 1);
-	ret->pa = entry_address(half, entry) & ~(ret->size - 1);
+	ret->pa = get_entry_address(half, entry) & ~(ret->size - 1);
 	ret->writable = !limits->read_only && (!bit(entry, READ_ONLY) || clean);
 	ret->user = !limits->no_user && bit(entry, USER);
 	ret->executable = (!limits->kernel_nx && !bit(entry, KERNEL_NX)) ||
@@ -243,17 +247,17 @@ static void describe(const struct half *half, const struct limits *limits, uint6
 }
 
 /*
- * The page of `va`, an address of this half; where there is none, *level tells at which level the
- * walk ended.
+ * Finds the page that maps `va`, an address of this half. If there is none, it returns false and
+ * *level is the level at which the walk ended.
  */
-static bool walk_page(struct vms_page_walk *tables, const struct half *half, uint64_t va,
-		      struct vms_page *ret, unsigned *level)
+static bool walk_to_page(struct vms_page_walk *tables, const struct half *half, uint64_t va,
+			 struct vms_page *ret, unsigned *level)
 {
 	uint64_t table_pa = half->root;
 	struct limits limits = { 0 };
 
 	for (*level = half->levels; *level > 0; --*level) {
-		unsigned shift = level_shift(half, *level);
+		unsigned shift = get_level_shift(half, *level);
 		unsigned index_bits = MIN(half->index_bits, half->bits - shift);
 		size_t size = ENTRY_BYTES << index_bits;
 		uint64_t entry, index = va >> shift & vms_aarch64_low_bits(index_bits);
@@ -263,13 +267,13 @@ static bool walk_page(struct vms_page_walk *tables, const struct half *half, uin
 			return false;
 		const bool is_page = *level == 1 && bit(entry, NOT_BLOCK);
 		if (is_page || (!bit(entry, NOT_BLOCK) && may_be_block(half, *level))) {
-			describe(half, &limits, va, entry, shift, ret);
+			describe_page(half, &limits, va, entry, shift, ret);
 			return true;
 		}
 		if (!bit(entry, NOT_BLOCK))
 			return false;
 		add_limits(&limits, half, entry);
-		table_pa = entry_address(half, entry);
+		table_pa = get_entry_address(half, entry);
 	}
 	return false;
 }
@@ -283,26 +287,25 @@ static bool aarch64_translate(const struct vms_regs *regs, const struct vms_read
 		return true;
 	}
 	struct vms_page_walk tables = { .phys = phys };
-	const struct half half = half_of(regs, bit(va, 55));
+	const struct half half = read_half(regs, bit(va, 55));
 	unsigned level;
-	return !half.is_off && holds(&half, untagged(&half, va)) &&
-	       walk_page(&tables, &half, va, ret, &level);
+	return !half.is_off && half_holds(&half, remove_tag(&half, va)) &&
+	       walk_to_page(&tables, &half, va, ret, &level);
 }
 
 static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *next)
 {
 	struct walk *walk = data;
 	const struct half *upper = &walk->half[1], *half = &walk->half[va >> 63];
-	const bool held = !half->is_off && holds(half, va);
+	const bool held = !half->is_off && half_holds(half, va);
 	unsigned level;
-	if (held && walk_page(&walk->tables, half, va, ret, &level))
+	if (held && walk_to_page(&walk->tables, half, va, ret, &level))
 		return true;
 	if (held)
-		*next = (va | vms_aarch64_low_bits(level_shift(half, level))) + 1;
+		*next = (va | vms_aarch64_low_bits(get_level_shift(half, level))) + 1;
 	else
-		*next = upper->is_off ? 0
-				      : ~vms_aarch64_low_bits(
-						upper->bits); /* or before, to be found then */
+		/* Nothing is mapped between the halves: go on where the upper one begins. */
+		*next = upper->is_off ? 0 : ~vms_aarch64_low_bits(upper->bits);
 	return false;
 }
 
@@ -321,12 +324,12 @@ static void aarch64_each_page(const struct vms_regs *regs, const struct vms_read
 
 /* ---- page table isolation --------------------------------------------- */
 
-/* Entries that the tables of the entry code may have before its first page: all of four levels. */
+/* Limit of the search for the first page of the entry code: all entries of four tables. */
 #define TRAMP_STEPS (4 << 13)
 
 static unsigned count_valid(const struct half *half, const struct vms_reader *phys)
 {
-	const size_t n = (size_t)1 << (half->bits - level_shift(half, half->levels));
+	const size_t n = (size_t)1 << (half->bits - get_level_shift(half, half->levels));
 	g_autofree uint64_t *entries = g_malloc(n * ENTRY_BYTES);
 	unsigned n_valid = 0;
 	if (!phys->read(phys->data, half->root, entries, n * ENTRY_BYTES))
@@ -343,14 +346,14 @@ static bool take_first(const struct vms_page *page, void *data)
 }
 
 /*
- * While a user program runs, TTBR1 has tables that map the entry code and nothing else
- * (tramp_pg_dir of Linux). The kernel's are one or two pages above (TRAMP_SWAPPER_OFFSET in
- * arch/arm64/include/asm/pgtable.h of Linux, with or without reserved_pg_dir in between). They map
- * the same entry code, and more.
+ * While a user program runs, TTBR1 points to tables that map the entry code and nothing else
+ * (tramp_pg_dir of Linux). The kernel's root table is one or two pages above that one
+ * (TRAMP_SWAPPER_OFFSET in arch/arm64/include/asm/pgtable.h of Linux): reserved_pg_dir may be
+ * between them. The kernel's tables map the same entry code, and more.
  */
 static void aarch64_kernel_root(struct vms_regs *regs, const struct vms_reader *phys)
 {
-	const struct half tramp = half_of(regs, true);
+	const struct half tramp = read_half(regs, true);
 	uint64_t steps = TRAMP_STEPS;
 	struct vms_page code = { 0 }, same;
 	if (!has_mmu(regs) || tramp.is_off || count_valid(&tramp, phys) != 1)
@@ -360,7 +363,7 @@ static void aarch64_kernel_root(struct vms_regs *regs, const struct vms_reader *
 	for (uint64_t distance = 1; distance <= 2 && code.size; distance++) {
 		struct vms_regs kernel = *regs;
 		kernel.value[TTBR1_EL1] += distance << tramp.page_shift;
-		const struct half half = half_of(&kernel, true);
+		const struct half half = read_half(&kernel, true);
 		if (count_valid(&half, phys) > 1 &&
 		    aarch64_translate(&kernel, phys, code.va, &same) && same.pa == code.pa) {
 			*regs = kernel;
@@ -369,7 +372,7 @@ static void aarch64_kernel_root(struct vms_regs *regs, const struct vms_reader *
 	}
 }
 
-/* ---- what registers and code say -------------------------------------- */
+/* ---- what registers and code tell ------------------------------------- */
 
 static bool aarch64_is_kernel_address(uint64_t va)
 {
@@ -382,7 +385,7 @@ static bool aarch64_in_kernel(const struct vms_regs *regs)
 	       !(regs->value[CPSR] & CPSR_AARCH32);
 }
 
-/* WFI only: WFE is how a spinning processor waits for a lock. */
+/* Only WFI counts: a processor that spins for a lock waits in WFE. */
 static bool aarch64_is_halted(const struct vms_regs *regs, const uint8_t *code)
 {
 	static const uint8_t wfi[VMS_HALT_BYTES] = { 0x7f, 0x20, 0x03, 0xd5 };
@@ -406,7 +409,7 @@ static const char *aarch64_paging_mode(const struct vms_regs *regs)
 		{ 16, 48, "3-level paging, 64 KiB pages, 48-bit virtual addresses" },
 		{ 16, 52, "3-level paging, 64 KiB pages, 52-bit virtual addresses" },
 	};
-	const struct half half = half_of(regs, true);
+	const struct half half = read_half(regs, true);
 	if (!has_mmu(regs))
 		return "paging off";
 	for (size_t i = 0; i < G_N_ELEMENTS(modes) && !half.is_off; i++)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How aarch64 numbers its registers in a struct vms_regs. For code that is aarch64's own only. */
+/*
+ * The index of each aarch64 register in a struct vms_regs. Only code for aarch64 may include this.
+ */
 #pragma once
 
 #include <vmscope/arch.h>
@@ -22,7 +24,7 @@ enum vms_aarch64_reg {
 	SCTLR_EL1,
 	ELR_EL1,
 	SPSR_EL1,
-	/* Only what asks for all registers has these. */
+	/* Only readers that ask for all registers get these. */
 	SP_EL1,
 	TPIDR_EL0,
 	TPIDRRO_EL0,
@@ -56,22 +58,25 @@ static inline uint64_t vms_aarch64_low_bits(unsigned n)
 	return (UINT64_C(1) << n) - 1;
 }
 
-/* Bits `high` to `low` of a register or instruction, as the manual writes them. */
+/* Returns bits `high` to `low` of a register or instruction, numbered as in the manual. */
 static inline uint64_t vms_aarch64_field(uint64_t value, unsigned high, unsigned low)
 {
 	return value >> low & vms_aarch64_low_bits(high - low + 1);
 }
 
-/* Is the instruction at `va` an adrp into xN, N being `reg` - X0? Then *page is what it loads. */
+/*
+ * True if the instruction `insn` at `va` is an adrp into register `reg` (X0 + n). Then *page is the
+ * address that it loads.
+ */
 bool vms_aarch64_adrp(uint32_t insn, uint64_t va, unsigned reg, uint64_t *page);
-/* Makes TTBR0_EL1 or TTBR1_EL1 point to the table at `pa`. */
+/* Makes `reg`, TTBR0_EL1 or TTBR1_EL1, point to the table at physical address `pa`. */
 void vms_aarch64_set_root(struct vms_regs *regs, unsigned reg, uint64_t pa);
-/* Does a call instruction end just before `pc`? */
+/* True if a call instruction ends just before `pc`. */
 bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc);
 /*
- * The address that a pointer has without its pointer authentication code, which the bits beyond
- * the size of the address space hold.
+ * Returns `va` without its pointer authentication code. The code is in the bits above the size of
+ * the address space.
  */
 uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va);
-/* One frame outwards: see vms_arch.step_frame_pointer. */
+/* Steps one frame outwards; see vms_arch.step_frame_pointer. */
 bool vms_aarch64_step_frame(struct vms_regs *regs, const struct vms_reader *virt);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls and frame records of aarch64 (Procedure Call Standard for the Arm 64-bit Architecture). A
- * function that calls nothing has no record: then the caller is in x30, and the code tells.
+ * function that calls nothing has no frame record: its return address is in x30 only. The code of
+ * the function shows whether that is so.
  */
 #include "arch/aarch64.h"
 
@@ -17,7 +18,7 @@ static bool is_bl(uint32_t insn)
 	return insn >> 26 == 0x25;
 }
 
-/* BLR, and BLRAA with its relatives. */
+/* True for BLR, BLRAA and the other forms of BLR that authenticate the pointer. */
 static bool is_blr(uint32_t insn)
 {
 	return (insn & 0xfffffc1f) == 0xd63f0000 || (insn & 0xfefff800) == 0xd63f0800;
@@ -35,13 +36,16 @@ bool vms_aarch64_adrp(uint32_t insn, uint64_t va, unsigned reg, uint64_t *page)
 		vms_aarch64_field(insn, 23, 5) << 2 | vms_aarch64_field(insn, 30, 29);
 	if ((insn & 0x9f000000) != 0x90000000 || vms_aarch64_field(insn, 4, 0) != reg - X0)
 		return false;
-	/* 21 bits with a sign */
+	/* `pages` is a signed number of 21 bits. */
 	*page = (va & ~vms_aarch64_low_bits(12)) + ((uint64_t)((int64_t)(pages << 43) >> 43) << 12);
 	return true;
 }
 
-/* Where an entry of a procedure linkage table at `va` leads; `va` where it is none. */
-static uint64_t through_plt(const struct vms_reader *virt, uint64_t va)
+/*
+ * If there is an entry of a procedure linkage table at `va`, returns the function that it jumps to;
+ * else `va`.
+ */
+static uint64_t follow_plt(const struct vms_reader *virt, uint64_t va)
 {
 	const uint32_t bti_c = 0xd503245f;
 	uint32_t code[3];
@@ -61,18 +65,21 @@ static uint64_t through_plt(const struct vms_reader *virt, uint64_t va)
 	return virt->read(virt->data, slot, &target, sizeof(target)) ? target : va;
 }
 
-/* Where the direct call before the return address `pc` leads. */
-static bool called_function(const struct vms_reader *virt, uint64_t pc, uint64_t *ret)
+/*
+ * Finds the function that was called by the instruction before the return address `pc`. False if
+ * that instruction is no direct call.
+ */
+static bool find_called_function(const struct vms_reader *virt, uint64_t pc, uint64_t *ret)
 {
 	uint32_t insn;
 	if (!read_insn(virt, pc - INSN_BYTES, &insn) || !is_bl(insn))
 		return false;
 	const int64_t offset = (int32_t)(insn << 6) >> 4;
-	*ret = through_plt(virt, pc - INSN_BYTES + (uint64_t)offset);
+	*ret = follow_plt(virt, pc - INSN_BYTES + (uint64_t)offset);
 	return true;
 }
 
-/* Does the instruction store x30 on the stack? */
+/* True if the instruction stores x30 on the stack. */
 static bool saves_return_address(uint32_t insn)
 {
 	const bool stp = (insn & 0xfe4003e0) == 0xa80003e0; /* with base SP */
@@ -82,17 +89,18 @@ static bool saves_return_address(uint32_t insn)
 }
 
 /*
- * Is x30 what the innermost function will return to? It is where the function that was called just
- * before x30, by a direct call, has neither saved x30 nor called anything up to `pc`: a leaf, or
- * the begin of any function.
+ * True if the innermost function will return to x30 (`link`). That is certain if a direct call just
+ * before `link` has called this function, and the function has neither saved x30 nor called
+ * anything up to `pc`. It is a leaf function then, or any function at its begin.
  */
 static bool is_in_leaf(const struct vms_reader *virt, uint64_t pc, uint64_t link)
 {
 	enum { LEAF_INSNS = 512 };
 	uint32_t code[LEAF_INSNS];
 	uint64_t start;
-	if (!called_function(virt, link, &start) || start > pc || (pc - start) % INSN_BYTES != 0 ||
-	    pc - start > sizeof(code) || !virt->read(virt->data, start, code, pc - start))
+	if (!find_called_function(virt, link, &start) || start > pc ||
+	    (pc - start) % INSN_BYTES != 0 || pc - start > sizeof(code) ||
+	    !virt->read(virt->data, start, code, pc - start))
 		return false;
 	for (size_t i = 0; i < (pc - start) / INSN_BYTES; i++)
 		if (is_bl(code[i]) || is_blr(code[i]) || saves_return_address(code[i]))
@@ -100,7 +108,10 @@ static bool is_in_leaf(const struct vms_reader *virt, uint64_t pc, uint64_t link
 	return true;
 }
 
-/* Between the parts of a prologue or epilogue x30 is what the function returns to, but not x29. */
+/*
+ * True if `pc` is inside a prologue or an epilogue: x30 is the function's return address there, but
+ * x29 is not the function's frame pointer.
+ */
 static bool is_at_edge(const struct vms_reader *virt, uint64_t pc)
 {
 	const uint32_t ret = 0xd65f03c0, autiasp = 0xd50323bf, autibsp = 0xd50323ff;

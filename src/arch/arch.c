@@ -23,8 +23,11 @@ void vms_arch_code_mode(const struct vms_arch *arch, const struct vms_regs *regs
 		arch->code_mode(regs, ret);
 }
 
-/* The address of `offset` in a segment. Outside of 64-bit code an address has 32 bits. */
-static uint64_t add_base(const struct vms_code_mode *mode, uint64_t base, uint64_t offset)
+/*
+ * Returns the address of `offset` in the segment at `base`. 64-bit code ignores the base. All other
+ * code has addresses of 32 bits.
+ */
+static uint64_t add_segment_base(const struct vms_code_mode *mode, uint64_t base, uint64_t offset)
 {
 	return mode->bits == 64 ? offset : (uint32_t)(base + offset);
 }
@@ -33,17 +36,18 @@ uint64_t vms_arch_code_address(const struct vms_arch *arch, const struct vms_reg
 {
 	struct vms_code_mode mode;
 	vms_arch_code_mode(arch, regs, &mode);
-	return add_base(&mode, mode.code_base, regs->value[arch->pc]);
+	return add_segment_base(&mode, mode.code_base, regs->value[arch->pc]);
 }
 
 void vms_arch_flatten(const struct vms_arch *arch, struct vms_regs *regs)
 {
 	struct vms_code_mode mode;
 	vms_arch_code_mode(arch, regs, &mode);
-	regs->value[arch->pc] = add_base(&mode, mode.code_base, regs->value[arch->pc]);
-	regs->value[arch->sp] = add_base(&mode, mode.stack_base, regs->value[arch->sp]);
+	regs->value[arch->pc] = add_segment_base(&mode, mode.code_base, regs->value[arch->pc]);
+	regs->value[arch->sp] = add_segment_base(&mode, mode.stack_base, regs->value[arch->sp]);
 	if (regs->value[arch->fp])
-		regs->value[arch->fp] = add_base(&mode, mode.stack_base, regs->value[arch->fp]);
+		regs->value[arch->fp] =
+			add_segment_base(&mode, mode.stack_base, regs->value[arch->fp]);
 }
 
 int vms_arch_reg(const struct vms_arch *arch, const char *name)

@@ -3,8 +3,11 @@
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
 
-/* Direct branch targets are the last operand, on x86 the only one. */
-static uint64_t branch_target(csh handle, const struct vms_arch *arch, const cs_insn *insn)
+/*
+ * Returns the target of a direct jump or call, or 0 for any other instruction. The target is the
+ * last operand; on x86 it is the only one.
+ */
+static uint64_t find_branch_target(csh handle, const struct vms_arch *arch, const cs_insn *insn)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
 	const cs_arm64 *arm64 = &insn->detail->arm64;
@@ -19,8 +22,8 @@ static uint64_t branch_target(csh handle, const struct vms_arch *arch, const cs_
 		       : 0;
 }
 
-static void describe(csh handle, const struct vms_arch *arch, uint64_t base, const cs_insn *insn,
-		     struct vms_insn *ret)
+static void describe_insn(csh handle, const struct vms_arch *arch, uint64_t base,
+			  const cs_insn *insn, struct vms_insn *ret)
 {
 	*ret = (struct vms_insn) {
 		.va = base + insn->address,
@@ -28,7 +31,7 @@ static void describe(csh handle, const struct vms_arch *arch, uint64_t base, con
 	};
 	ret->is_data = insn->id == X86_INS_INVALID;
 	if (!ret->is_data) {
-		ret->branch_target = branch_target(handle, arch, insn);
+		ret->branch_target = find_branch_target(handle, arch, insn);
 		ret->is_return = cs_insn_group(handle, insn, CS_GRP_RET);
 	}
 	memcpy(ret->bytes, insn->bytes, MIN(insn->size, sizeof(ret->bytes)));
@@ -69,7 +72,7 @@ bool vms_disassemble(const struct vms_arch *arch, unsigned bits, uint64_t base, 
 	bool go_on = true;
 	while (go_on && size > 0 && cs_disasm_iter(handle, &code, &size, &offset, insn)) {
 		struct vms_insn described;
-		describe(handle, arch, base, insn, &described);
+		describe_insn(handle, arch, base, insn, &described);
 		go_on = each(&described, data);
 	}
 	cs_free(insn, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86-64: registers, page tables (Intel SDM volume 3, chapter "Paging"), frame pointers.
+ * Registers, page tables (Intel SDM volume 3, chapter "Paging") and frame pointers of x86-64.
  */
 #include "arch/x86_64.h"
 #include "arch/page_walk.h"
@@ -94,8 +94,8 @@ static const struct vms_reg_desc registers[N_REGS] = {
 #define EFER_LMA (UINT64_C(1) << 10)
 
 #define EFLAGS_VM   (UINT64_C(1) << 17)
-#define ATTR_LONG   (UINT64_C(1) << 13) /* of a code segment: 64-bit code */
-#define ATTR_WIDE   (UINT64_C(1) << 14) /* of any segment: 32 bits, else 16 */
+#define ATTR_LONG   (UINT64_C(1) << 13) /* in a code segment: 64-bit code */
+#define ATTR_WIDE   (UINT64_C(1) << 14) /* in any segment: 32 bits; if not set, 16 */
 #define SEGMENT_PER 16			/* bytes from one segment of real mode to the next */
 #define RESET_CS    0xf000
 #define RESET_IP    0xfff0
@@ -112,11 +112,11 @@ static const struct vms_reg_desc registers[N_REGS] = {
 /* The shape of a paging mode. */
 struct paging {
 	const char *text;
-	unsigned levels;     /* of tables; 0: paging is off */
-	unsigned index_bits; /* of the address that one level consumes */
+	unsigned levels;     /* number of levels of tables; 0 if paging is off */
+	unsigned index_bits; /* number of address bits that one level translates */
 	unsigned entry_bytes;
-	unsigned large_levels; /* a PTE_LARGE entry may end the walk up to this level */
-	uint64_t root_mask;    /* of CR3: where the first table lies */
+	unsigned large_levels; /* highest level at which a PTE_LARGE entry ends the walk */
+	uint64_t root_mask;    /* bits of CR3 that are the address of the first table */
 };
 
 static const struct paging paging_off = { "paging off", 0, 0, 0, 0, 0 };
@@ -130,8 +130,9 @@ static const struct paging paging_5 = {
 };
 
 /*
- * Where no control register is known, it is the mode of all operating systems. Where EFER alone is
- * not, as in QEMU's core files, PAE paging tells: a file or a stub of x86-64 has 64-bit guests.
+ * If no control register is known, this assumes long mode, as all operating systems use it. If only
+ * EFER is unknown, as in QEMU's core files, PAE paging decides: the guests of x86-64 files and
+ * stubs are 64-bit guests.
  */
 bool vms_x86_64_is_long_mode(const struct vms_regs *regs)
 {
@@ -141,7 +142,7 @@ bool vms_x86_64_is_long_mode(const struct vms_regs *regs)
 	       ((regs->value[CR0] & CR0_PG) && (regs->value[CR4] & CR4_PAE));
 }
 
-static const struct paging *paging_of(const struct vms_regs *regs)
+static const struct paging *find_paging(const struct vms_regs *regs)
 {
 	if (!(regs->value[CR0] & CR0_PG))
 		return &paging_off;
@@ -150,7 +151,7 @@ static const struct paging *paging_of(const struct vms_regs *regs)
 	return regs->value[CR4] & CR4_PAE ? &paging_pae : &paging_32;
 }
 
-static unsigned level_shift(const struct paging *paging, unsigned level)
+static unsigned get_level_shift(const struct paging *paging, unsigned level)
 {
 	return 12 + paging->index_bits * (level - 1);
 }
@@ -160,12 +161,12 @@ static uint64_t low_bits(unsigned n)
 	return (UINT64_C(1) << n) - 1;
 }
 
-/* Is `va` an address that the mode can translate at all? */
+/* True if the paging mode can translate addresses like `va`. */
 static bool is_canonical(const struct paging *paging, uint64_t va)
 {
 	if (paging->entry_bytes == 4 || paging->levels == 3)
 		return va <= UINT32_MAX;
-	unsigned unused = 64 - level_shift(paging, paging->levels + 1);
+	unsigned unused = 64 - get_level_shift(paging, paging->levels + 1);
 	return (uint64_t)((int64_t)(va << unused) >> unused) == va;
 }
 
@@ -177,7 +178,7 @@ struct walk {
 
 static struct walk walk_begin(const struct vms_regs *regs, const struct vms_reader *phys)
 {
-	const struct paging *paging = paging_of(regs);
+	const struct paging *paging = find_paging(regs);
 	return (struct walk) { .tables.phys = phys,
 			       .paging = paging,
 			       .root = regs->value[CR3] & paging->root_mask };
@@ -192,17 +193,21 @@ static bool read_entry(struct walk *walk, unsigned level, uint64_t table_pa, uns
 	return vms_page_walk_entry(&walk->tables, level, table_pa, size, index * bytes, bytes, ret);
 }
 
-/* The page of `va`; where there is none, *level tells at which level the walk ended. */
-static bool walk_page(struct walk *walk, uint64_t va, struct vms_page *ret, unsigned *level)
+/*
+ * Finds the page that maps `va`. If there is none, it returns false and *level is the level at
+ * which the walk ended.
+ */
+static bool walk_to_page(struct walk *walk, uint64_t va, struct vms_page *ret, unsigned *level)
 {
 	const struct paging *paging = walk->paging;
 	uint64_t table_pa = walk->root;
 	*ret = (struct vms_page) { .writable = true, .user = true, .executable = true };
 
 	for (*level = paging->levels; *level > 0; --*level) {
-		unsigned shift = level_shift(paging, *level);
+		unsigned shift = get_level_shift(paging, *level);
 		unsigned index = va >> shift & low_bits(paging->index_bits);
-		bool pae_root = paging->levels == 3 && *level == 3; /* has no permission bits */
+		/* The root of PAE paging has no permission bits. */
+		bool pae_root = paging->levels == 3 && *level == 3;
 		uint64_t entry;
 		if (pae_root)
 			index &= 3;
@@ -235,14 +240,17 @@ static bool x86_translate(const struct vms_regs *regs, const struct vms_reader *
 		*ret = (struct vms_page) { page, page, 4096, true, true, true };
 		return true;
 	}
-	return is_canonical(walk.paging, va) && walk_page(&walk, va, ret, &level);
+	return is_canonical(walk.paging, va) && walk_to_page(&walk, va, ret, &level);
 }
 
-/* The first address after the entry at which the walk to `va` ended; 0 beyond the last. */
-static uint64_t next_address(const struct paging *paging, uint64_t va, unsigned level)
+/*
+ * Returns the first address after those of the entry at which the walk to `va` ended, or 0 if there
+ * is none.
+ */
+static uint64_t skip_entry(const struct paging *paging, uint64_t va, unsigned level)
 {
-	unsigned shift = level_shift(paging, level);
-	/* The hole between the canonical halves is skipped as one. */
+	unsigned shift = get_level_shift(paging, level);
+	/* This skips the whole hole between the canonical halves. */
 	if (level > paging->levels)
 		shift--;
 	return (va | low_bits(shift)) + 1;
@@ -252,9 +260,9 @@ static bool find_page(void *data, uint64_t va, struct vms_page *ret, uint64_t *n
 {
 	struct walk *walk = data;
 	unsigned level = walk->paging->levels + 1;
-	if (is_canonical(walk->paging, va) && walk_page(walk, va, ret, &level))
+	if (is_canonical(walk->paging, va) && walk_to_page(walk, va, ret, &level))
 		return true;
-	*next = next_address(walk->paging, va, level);
+	*next = skip_entry(walk->paging, va, level);
 	return false;
 }
 
@@ -276,7 +284,10 @@ static bool x86_is_kernel_address(uint64_t va)
 	return va >> 63;
 }
 
-/* Is CS no selector, but a sixteenth of the base: in real mode and in virtual-8086 mode? */
+/*
+ * True in real mode and in virtual-8086 mode: there CS is no selector, but the base of the segment
+ * divided by 16.
+ */
 static bool is_8086_mode(const struct vms_regs *regs)
 {
 	return !vms_x86_64_is_long_mode(regs) &&
@@ -291,8 +302,8 @@ static bool x86_in_kernel(const struct vms_regs *regs)
 }
 
 /*
- * In real mode the selector tells the base, but after a reset, until the first far jump: of that
- * time only the first instruction is recognised.
+ * In real mode the selector tells the base, except from a reset to the first far jump. Of that time
+ * this recognises only the first instruction.
  */
 static bool x86_lacks_segments(const struct vms_regs *regs)
 {
@@ -301,8 +312,11 @@ static bool x86_lacks_segments(const struct vms_regs *regs)
 	       (!is_8086_mode(regs) || is_reset);
 }
 
-/* The base of a segment that lies at `base` once it is known. */
-static uint64_t segment_base(const struct vms_regs *regs, unsigned selector, unsigned base)
+/*
+ * Returns the base of a segment. `base` is the index of the register that holds it; if that is not
+ * known, the register `selector` tells.
+ */
+static uint64_t find_segment_base(const struct vms_regs *regs, unsigned selector, unsigned base)
 {
 	if (vms_regs_have(regs, base))
 		return regs->value[base];
@@ -310,14 +324,15 @@ static uint64_t segment_base(const struct vms_regs *regs, unsigned selector, uns
 }
 
 /*
- * Intel SDM volume 3, "Code Segment Descriptor in 64-bit Mode" and "Real-Address Mode Operation". A
- * segment's base outlives a change of the mode: that it is a multiple of the selector is the usual.
+ * See Intel SDM volume 3, "Code Segment Descriptor in 64-bit Mode" and "Real-Address Mode
+ * Operation". A segment keeps its base when the mode changes, so in real mode the base is usually,
+ * but not always, 16 times the selector.
  */
 static void x86_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret)
 {
 	const bool known = vms_regs_have(regs, CS_ATTR);
 	const uint64_t attr = regs->value[CS_ATTR];
-	/* Only 64-bit code lies beyond 4 GiB. */
+	/* Only 64-bit code is at addresses above 4 GiB. */
 	const bool is_high = vms_x86_64_is_long_mode(regs) && regs->value[RIP] > UINT32_MAX;
 	ret->is_certain = known || is_high || is_8086_mode(regs);
 	if (vms_x86_64_is_long_mode(regs) && (!known || (attr & ATTR_LONG)))
@@ -326,8 +341,8 @@ static void x86_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret
 		ret->bits = attr & ATTR_WIDE ? 32 : 16;
 	else
 		ret->bits = is_8086_mode(regs) ? 16 : 32;
-	ret->code_base = segment_base(regs, CS, CS_BASE);
-	ret->stack_base = segment_base(regs, SS, SS_BASE);
+	ret->code_base = find_segment_base(regs, CS, CS_BASE);
+	ret->stack_base = find_segment_base(regs, SS, SS_BASE);
 }
 
 static bool x86_is_halted(const struct vms_regs *regs, const uint8_t *code)
@@ -341,9 +356,9 @@ static bool x86_is_halted(const struct vms_regs *regs, const uint8_t *code)
 }
 
 /*
- * Page table isolation (arch/x86/mm/pti.c of Linux): the root table is two pages, the kernel's and,
- * 4 KiB above, the user's. Both have the same entries for user addresses; the kernel's copy has
- * them not executable. Two unrelated neighbouring pages do not look like that.
+ * With page table isolation (arch/x86/mm/pti.c of Linux) the root table is two pages: the kernel's
+ * and, 4 KiB above, the user's. Both have the same entries for user addresses, but in the kernel's
+ * page these are not executable. Two unrelated pages do not look like that.
  */
 static void x86_kernel_root(struct vms_regs *regs, const struct vms_reader *phys)
 {
@@ -365,10 +380,10 @@ static void x86_kernel_root(struct vms_regs *regs, const struct vms_reader *phys
 
 static const char *x86_paging_mode(const struct vms_regs *regs)
 {
-	return paging_of(regs)->text;
+	return find_paging(regs)->text;
 }
 
-/* Two words of the stack, of 4 or 8 bytes each. */
+/* Reads two words of the stack. Each has `size` bytes: 4 or 8. */
 static bool read_words(const struct vms_reader *virt, uint64_t va, size_t size, uint64_t words[2])
 {
 	uint32_t narrow[2];

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* How x86-64 numbers its registers in a struct vms_regs. For code that is x86-64's own only. */
+/*
+ * The index of each x86-64 register in a struct vms_regs. Only code for x86-64 may include this.
+ */
 #pragma once
 
 #include <vmscope/arch.h>
 
-/* A segment's access rights as _ATTR below, of the high half of its descriptor. */
+/*
+ * The high half of a segment descriptor, shifted right and masked like this, gives the access
+ * rights in the form of the _ATTR registers below. The other bits belong to base and limit.
+ */
 #define X86_64_DESCRIPTOR_SHIFT 8
-#define X86_64_ATTR_MASK	0xf0ff /* around it: bits of base and limit */
+#define X86_64_ATTR_MASK	0xf0ff
 
 enum vms_x86_64_reg {
 	RAX,
@@ -43,8 +48,9 @@ enum vms_x86_64_reg {
 	CR8,
 	EFER,
 	/*
-	 * Only what asks for all registers has these. _ATTR: access rights in the form of the VMCS
-	 * (Intel SDM volume 3, "Guest Register State"); _LIMIT: in bytes.
+	 * Only readers that ask for all registers get these. An _ATTR register holds access rights
+	 * in the form of the VMCS (Intel SDM volume 3, "Guest Register State"). A _LIMIT register
+	 * counts bytes.
 	 */
 	CS_BASE,
 	CS_LIMIT,

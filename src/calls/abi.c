@@ -4,8 +4,8 @@
 #include "machine/agent/protocol.h"
 
 /*
- * Entries: arch/x86/entry/entry_64.S, entry_64_compat.S, asm/idtentry.h; the vectors of interrupts
- * all jump to asm_common_interrupt. Thunks: arch/x86/lib/retpoline.S.
+ * Entries are in arch/x86/entry/entry_64.S, entry_64_compat.S and asm/idtentry.h. The vectors of
+ * interrupts all jump to asm_common_interrupt. Thunks are in arch/x86/lib/retpoline.S.
  */
 static const struct vms_calls_name x86_64_names[] = {
 	{ "asm_exc_*", VMS_AGENT_FUNCTION_ENTRY },
@@ -31,7 +31,7 @@ static const struct vms_calls_name x86_64_names[] = {
 	{ "do_init_module", VMS_AGENT_FUNCTION_LOOK },
 };
 
-/* Entries: arch/arm64/kernel/entry.S; the last four before 5.13. */
+/* Entries are in arch/arm64/kernel/entry.S. Those without a mode are from before Linux 5.13. */
 static const struct vms_calls_name aarch64_names[] = {
 	{ "el[01][th]_[36][24]_sync", VMS_AGENT_FUNCTION_ENTRY },
 	{ "el[01][th]_[36][24]_irq", VMS_AGENT_FUNCTION_ENTRY },
@@ -52,7 +52,7 @@ static const struct vms_calls_abi abis[] = {
 		.switch_function = "__switch_to_asm",
 		.task_function = "__switch_to",
 		.call_slot = -8,
-		.entry_slot = 15 * 8, /* orig_ax in struct pt_regs, below what iret takes */
+		.entry_slot = 15 * 8, /* orig_ax in struct pt_regs, below what iret pops */
 	},
 	{
 		.arch = &vms_arch_aarch64,
@@ -60,7 +60,7 @@ static const struct vms_calls_abi abis[] = {
 		.n_names = G_N_ELEMENTS(aarch64_names),
 		.switch_function = "cpu_switch_to",
 		.task_function = "cpu_switch_to",
-		.entry_slot = 16, /* in struct pt_regs */
+		.entry_slot = 16, /* x2 in struct pt_regs */
 	},
 };
 

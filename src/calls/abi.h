@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* What of following calls depends on the architecture, and on how Linux's kernel is built for it.
+/*
+ * Facts for tracing calls that depend on the architecture and on Linux's kernel for it.
  */
 #pragma once
 
 #include <vmscope/arch.h>
 
-/* Functions of the kernel that the agent has to know; patterns as of fnmatch(). */
+/* Functions of the kernel that are special for the agent. */
 struct vms_calls_name {
-	const char *pattern;
-	uint32_t flags; /* enum vms_agent_function_flags */
+	const char *pattern; /* as of fnmatch() */
+	uint32_t flags;	     /* enum vms_agent_function_flags */
 };
 
 struct vms_calls_abi {
 	const struct vms_arch *arch;
 	const struct vms_calls_name *names;
 	size_t n_names;
-	/* Called to switch tasks; a task that waits for its turn is in it. */
+	/* The function that switches tasks. Every task that does not run is in it. */
 	const char *switch_function;
-	/* Gets the next task as its second argument when tasks switch (vms_agent_tasks). */
+	/* The function that gets the next task as its second argument (vms_agent_tasks). */
 	const char *task_function;
-	/* A call's slot (agent/calls/call_tracker.h), from the stack pointer that its return
-	 * leaves. */
+	/*
+	 * Offset of a call's slot (agent/calls/call_tracker.h) from the stack pointer just after
+	 * the call has returned.
+	 */
 	int64_t call_slot;
 	/*
-	 * A slot for what the processor entered by itself, from the stack pointer of the entry code
-	 * when it has saved all registers and called: above those of its calls, and below where
-	 * the stack is when it leaves.
+	 * Offset of the slot of entry code, which the processor has entered by itself, from the
+	 * stack pointer when the entry code has saved all registers and calls C code. The slot is
+	 * above those of its calls, and below the stack pointer when it leaves.
 	 */
 	int64_t entry_slot;
 };
 
-/* NULL where calls cannot be followed. */
+/* Returns the facts for an architecture, or NULL if its calls cannot be traced. */
 const struct vms_calls_abi *vms_calls_abi_of(const struct vms_arch *arch);

@@ -1,56 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of a data directory's writer know of each other. */
+/* Declarations for the files that write a data directory together. */
 #pragma once
 
 #include "calls/directory.h"
 
-/* As uftrace has it: bits that a record has for an address. */
+/* The bits of an address that fit into a record of uftrace. */
 #define VMS_CALLS_ADDRESS_MASK ((UINT64_C(1) << 48) - 1)
 
 /* ---- images (image.c) ------------------------------------------------------ */
 
 struct vms_calls_image {
-	char *folder; /* in the guest, for the map; clean */
-	char *name;   /* of the symbol file, without ".sym"; clean, and no other image has it */
+	char *folder; /* in the guest, cleaned; for the map */
+	char *name;   /* of the symbol file, cleaned, without ".sym"; unique */
 	struct vms_symbol_table *table;
-	uint64_t base;	     /* of the table's addresses */
-	GHashTable *entries; /* offsets at which functions were entered; of mapped files */
-	bool changed;	     /* since the symbol file was written */
-	gint64 due_us;	     /* when it may be written again, after what that took */
+	uint64_t base;	     /* the table's address of the image's offset 0 */
+	GHashTable *entries; /* offsets at which functions of a mapped file were entered */
+	bool changed;	     /* has changed since the symbol file was written */
+	gint64 due_us;	     /* when the symbol file may be written again */
 };
 
-/* `path`: what the guest calls it. */
+/* Makes an image. `path` is its path in the guest; `name` is that of its symbol file. */
 struct vms_calls_image *vms_calls_image_new(const char *path, const char *name);
 void vms_calls_image_free(struct vms_calls_image *image);
-/* A function at `offset` was entered that is to have a name, symbol or not. Is it a new one? */
+/* Notes that the function at `offset` was entered and needs a name. True if it is a new one. */
 bool vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset);
-/* The symbol file's text; newly allocated. */
+/* Makes the symbol file's text. */
 GString *vms_calls_image_text(const struct vms_calls_image *image);
-/* A part of a path as uftrace can read it: no white space, no slash; at most 200 bytes. */
+/* Returns a part of a path without white space and slashes for uftrace, at most 200 bytes. */
 char *vms_calls_clean_name(const char *name);
 
 /* ---- places (places.c) ------------------------------------------------------ */
 
 struct vms_calls_mapping {
 	uint64_t start, end; /* addresses as in records */
-	uint64_t place;	     /* address in the trace of `start` */
-	uint64_t offset;     /* in the image, of `start` */
+	uint64_t place;	     /* the address of `start` in the trace */
+	uint64_t offset;     /* the offset of `start` in the image */
 	struct vms_calls_image *image;
 };
 
-/* Addresses of the trace that are an image's. */
+/* The addresses of an image in the trace. */
 struct vms_calls_place {
 	uint64_t start, end; /* `start` is the image's offset 0 */
 	struct vms_calls_image *image;
-	unsigned number; /* of the image's places */
+	unsigned number; /* index among the image's places */
 };
 
 struct vms_calls_places {
-	GArray *list;	     /* struct vms_calls_place, in the order of making */
-	GHashTable *strays;  /* pieces in which records of nobody knows what were written */
+	GArray *list;	     /* struct vms_calls_place, oldest first */
+	GHashTable *strays;  /* pieces of memory with recorded addresses that nobody knows */
 	unsigned n_mappings; /* of all processes and the kernel */
-	uint64_t next;	     /* where to look for room for an image that cannot stay */
-	bool changed;	     /* since the map was written */
+	uint64_t next;	     /* where to search for room for an image */
+	bool changed;	     /* has changed since the map was written */
 };
 
 struct vms_calls_mappings {
@@ -58,20 +58,25 @@ struct vms_calls_mappings {
 	struct vms_calls_places *places;
 	GArray *list; /* struct vms_calls_mapping, sorted by start */
 	bool is_kernel;
-	GHashTable *asked; /* pieces of memory that nobody could tell */
+	GHashTable *asked; /* pieces of memory whose mappings were asked for */
 };
 
 struct vms_calls_places *vms_calls_places_new(void);
 void vms_calls_places_free(struct vms_calls_places *places);
-/* The session's map for uftrace; newly allocated. */
+/* Makes the text of the session's map for uftrace. */
 GString *vms_calls_places_text(const struct vms_calls_places *places);
-/* An address that no mapping has, for a record: not one that is an image's. */
+/*
+ * Returns the address that a record gets for an address without a mapping. It is in no image's
+ * place. `of_process`: the process is known, so that the mapping may still become known.
+ */
 uint64_t vms_calls_places_stray(struct vms_calls_places *places, uint64_t va, bool of_process);
 
+/* Makes mappings with one reference. `places` must outlive them. */
 struct vms_calls_mappings *vms_calls_mappings_make(struct vms_calls_places *places, bool is_kernel);
+/* Returns the mapping that contains `va`, or NULL. */
 const struct vms_calls_mapping *vms_calls_mappings_find(const struct vms_calls_mappings *mappings,
 							uint64_t va);
-/* Has nobody been asked yet what lies around this address? True once. */
+/* True if the mapping of an address near `va` was not asked for yet. Notes that it is now. */
 bool vms_calls_mappings_ask(struct vms_calls_mappings *mappings, uint64_t va);
 
 /* ---- tasks and facts (tasks.c) ----------------------------------------------- */
@@ -81,8 +86,8 @@ struct vms_calls_task {
 	char name[64];
 };
 
-/* task.txt of these tasks; sorts them. Newly allocated. */
+/* Makes the text of task.txt for these tasks, which it sorts. */
 GString *vms_calls_tasks_text(GArray *tasks, uint64_t start_ns);
-/* The file `info`; newly allocated. `tasks` as above. */
+/* Makes the content of the file `info`. */
 GString *vms_calls_info_text(const struct vms_calls_about *about, const GArray *tasks,
 			     unsigned max_stack);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The directory: streams of records go straight to their files, whole records only; the files with
- * names are replaced as a whole when something in them has changed.
+ * Records go directly to the files of their streams, and only whole records. The files with names
+ * are replaced as a whole when something in them has changed.
  */
 #include "calls/directory-private.h"
 
@@ -15,62 +15,63 @@
 #include <unistd.h>
 
 #define RECORD_SIZE   16
-#define OPEN_FILES    200  /* of streams at once */
+#define OPEN_FILES    200  /* files of streams that are open at once */
 #define CHUNK	      4096 /* records that are written at once */
 #define IMAGES_LIMIT  (1 << 13)
-#define ENTRIES_LIMIT (1 << 21) /* functions of all images that are kept to be named */
-#define STACK_LIMIT   65000	/* deeper calls than uftrace can count are not followed */
+#define ENTRIES_LIMIT (1 << 21) /* functions of all images that are listed to be named */
+#define STACK_LIMIT   65000	/* uftrace cannot count deeper calls */
 #define STACK_STEP    1024
-/* Files of symbols grow with every function that is new: they get this part of the time. */
+/* Symbol files grow with every new function. Writing one takes at most 1/SYMBOLS_SHARE of time. */
 #define SYMBOLS_SHARE 20
 
 /* A record's second word: type:2 more:1 magic:3 depth:10 address:48. */
 #define TYPE(word)    ((unsigned)((word)&3))
 #define ADDRESS(word) ((word) >> 16)
-#define FIXED	      UINT64_C(0x3c) /* more and magic */
+#define FIXED	      UINT64_C(0x3c) /* mask of more and magic */
 #define MAGIC	      (UINT64_C(5) << 3)
 enum { ENTRY, EXIT, LOST };
 
 struct call {
-	uint64_t address, place; /* as the agent told it, and where that is in the trace */
+	uint64_t address, place; /* in the agent's record, and in the trace */
 };
 
 struct stream {
 	uint32_t id;
 	struct vms_calls_task task;
-	struct vms_calls_mappings *mappings; /* NULL: nobody knows */
-	GArray *calls;			     /* that are open: struct call */
+	struct vms_calls_mappings *mappings; /* NULL if not known */
+	GArray *calls;			     /* open calls: struct call, innermost last */
 	uint64_t size;			     /* bytes written */
-	int fd;				     /* -1: not open */
+	int fd;				     /* -1 if not open */
 	GList *link;			     /* in vms_calls_directory.open */
 };
 
 struct vms_calls_directory {
-	char *path;		/* as asked for: for messages */
-	struct vms_place place; /* where it lies */
+	char *path;		/* as the caller gave it, for messages */
+	struct vms_place place; /* its parent folder and its name */
 	int fd;
 	struct vms_calls_about about; /* strings are owned */
 	GHashTable *streams;	      /* id → struct stream */
-	GQueue open;		      /* streams with an open file, the latest used last */
+	GQueue open; /* streams with an open file, the most recently used one last */
 	GPtrArray *images;
 	GHashTable *image_ids; /* "key:name" → image */
-	GHashTable *names;     /* of images */
+	GHashTable *names;     /* names of images, so that each is unique */
 	struct vms_calls_places *places;
 	struct vms_calls_mappings *kernel;
 	vms_calls_learn learn;
 	void *learn_data;
-	uint64_t start_ns;
-	unsigned n_entries; /* of all images */
-	unsigned max_stack; /* calls that were open at once, rounded up */
+	uint64_t start_ns;  /* the lowest time of all streams and records */
+	unsigned n_entries; /* entered functions of all images */
+	unsigned max_stack; /* number of calls that were open at once, rounded up */
 	struct vms_calls_written written;
-	GError *failure; /* of a data file */
+	GError *failure; /* why a data file could not be written, or NULL */
 	bool tasks_changed, info_changed, images_changed;
 	uint64_t buffer[2 * CHUNK];
 };
 
 /* ---- files ------------------------------------------------------------ */
 
-static bool fail(const char *what, const char *folder, const char *name, GError **error)
+/* Sets an error from errno. Returns false. */
+static bool set_file_error(const char *what, const char *folder, const char *name, GError **error)
 {
 	int number = errno;
 	enum vms_error code = number == EACCES || number == EPERM || number == EROFS
@@ -93,7 +94,7 @@ static bool write_all(int fd, const char *data, size_t size, size_t *done)
 	return true;
 }
 
-/* Replaces a file as a whole: whoever reads has the old one or the new. Frees the text. */
+/* Replaces a file as a whole: a reader sees the old one or the new one. Frees the text. */
 static bool replace_file(struct vms_calls_directory *directory, const char *name, GString *text,
 			 GError **error)
 {
@@ -106,14 +107,15 @@ static bool replace_file(struct vms_calls_directory *directory, const char *name
 		written = false;
 	written = written && renameat(directory->fd, temporary, directory->fd, name) == 0;
 	if (!written) {
-		fail("write", directory->path, name, error);
+		set_file_error("write", directory->path, name, error);
 		unlinkat(directory->fd, temporary, 0);
 	}
 	g_string_free(text, true);
 	return written;
 }
 
-static DIR *list_folder(int folder)
+/* Opens a folder to list it. NULL if that is not possible. */
+static DIR *open_list(int folder)
 {
 	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -122,8 +124,8 @@ static DIR *list_folder(int folder)
 	return list;
 }
 
-/* NULL: there is no more. */
-static const char *next_name(DIR *list)
+/* Returns the next name in a folder, or NULL if there is none. `list` may be NULL. */
+static const char *read_next_name(DIR *list)
 {
 	const struct dirent *entry = list ? readdir(list) : NULL;
 	while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
@@ -133,19 +135,19 @@ static const char *next_name(DIR *list)
 
 static bool is_empty(int folder)
 {
-	DIR *list = list_folder(folder);
-	bool empty = list && !next_name(list);
+	DIR *list = open_list(folder);
+	bool empty = list && !read_next_name(list);
 	if (list)
 		closedir(list);
 	return empty;
 }
 
-/* Nobody else may put files, or links, where this process is going to write. */
+/* False, with an error, if others may put files or links into the folder, or it is not empty. */
 static bool check_folder(const char *path, int fd, GError **error)
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
-		return fail("open", path, "", error);
+		return set_file_error("open", path, "", error);
 	if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH))) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "cannot write a trace to %s: %s; name a new directory", path,
@@ -163,13 +165,13 @@ static bool check_folder(const char *path, int fd, GError **error)
 static int open_folder(const char *path, const struct vms_place *place, GError **error)
 {
 	if (mkdirat(place->folder, place->name, 0700) < 0 && errno != EEXIST) {
-		fail("create", path, "", error);
+		set_file_error("create", path, "", error);
 		return -1;
 	}
 	int fd =
 		openat(place->folder, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
-		fail("open", path, "", error);
+		set_file_error("open", path, "", error);
 	} else if (!check_folder(path, fd, error)) {
 		close(fd);
 		return -1;
@@ -215,14 +217,17 @@ static struct stream *new_stream(struct vms_calls_directory *directory, uint32_t
 	return stream;
 }
 
-/* Of a full ring, what names a stream may come after its first records. NULL: there is none. */
+/*
+ * Returns the stream with an id, and makes it if it is new: if a ring was full, a stream's records
+ * may come before its name. NULL if the id is not valid.
+ */
 static struct stream *get_stream(struct vms_calls_directory *directory, uint64_t id)
 {
 	struct stream *stream = find_stream(directory, id);
 	return stream || id == 0 || id > INT32_MAX ? stream : new_stream(directory, (uint32_t)id);
 }
 
-/* uftrace looks for a session that has begun: none may begin after a record. */
+/* Keeps the lowest time: uftrace needs a session that has begun before every record. */
 static void note_time(struct vms_calls_directory *directory, uint64_t time_ns)
 {
 	if (time_ns >= directory->start_ns)
@@ -255,7 +260,7 @@ void vms_calls_directory_switch(struct vms_calls_directory *directory, uint64_t 
 	stream->mappings = mappings;
 }
 
-/* Opens the stream's file, and closes another where there are too many. */
+/* Opens the stream's file. Closes another one if too many are open. */
 static bool open_stream_file(struct vms_calls_directory *directory, struct stream *stream,
 			     GError **error)
 {
@@ -271,13 +276,13 @@ static bool open_stream_file(struct vms_calls_directory *directory, struct strea
 	stream->fd = openat(directory->fd, name,
 			    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (stream->fd < 0)
-		return fail("open", directory->path, name, error);
+		return set_file_error("open", directory->path, name, error);
 	g_queue_push_tail(&directory->open, stream);
 	stream->link = g_queue_peek_tail_link(&directory->open);
 	return true;
 }
 
-/* Writes records; of those that find no room only whole ones stay. */
+/* Writes records. If the disk is full, removes an incomplete record at the end. */
 static bool write_records(struct vms_calls_directory *directory, struct stream *stream,
 			  const void *data, size_t size, GError **error)
 {
@@ -305,6 +310,7 @@ static bool write_records(struct vms_calls_directory *directory, struct stream *
 
 /* ---- addresses -------------------------------------------------------- */
 
+/* Finds the mapping of an address, in the guest if need be. Notes the function for its image. */
 static const struct vms_calls_mapping *find_mapping(struct vms_calls_directory *directory,
 						    const struct stream *stream, uint64_t va)
 {
@@ -325,8 +331,9 @@ static const struct vms_calls_mapping *find_mapping(struct vms_calls_directory *
 	return mapping;
 }
 
-static uint64_t place_of(struct vms_calls_directory *directory, const struct stream *stream,
-			 uint64_t va)
+/* Returns the address in the trace of an address of a stream. */
+static uint64_t find_place(struct vms_calls_directory *directory, const struct stream *stream,
+			   uint64_t va)
 {
 	const struct vms_calls_mapping *mapping = find_mapping(directory, stream, va);
 	if (mapping)
@@ -346,7 +353,7 @@ static void push_call(struct vms_calls_directory *directory, struct stream *stre
 	}
 }
 
-/* Takes the innermost call off; true when that is the one that began at `va`. */
+/* Removes the innermost call. True if it is a call of the function at `va`. */
 static bool pop_call(struct stream *stream, uint64_t va, uint64_t *place)
 {
 	if (stream->calls->len == 0)
@@ -359,16 +366,16 @@ static bool pop_call(struct stream *stream, uint64_t va, uint64_t *place)
 	return same;
 }
 
-/* The record's second word as it goes into the file. An exit is where its entry was. */
-static uint64_t translate(struct vms_calls_directory *directory, struct stream *stream,
-			  uint64_t word)
+/* Returns the record's second word for the file. An exit gets the same address as its entry. */
+static uint64_t translate_word(struct vms_calls_directory *directory, struct stream *stream,
+			       uint64_t word)
 {
 	uint64_t va = ADDRESS(word), place = va;
 	if (TYPE(word) == ENTRY) {
-		place = place_of(directory, stream, va);
+		place = find_place(directory, stream, va);
 		push_call(directory, stream, &(struct call) { va, place });
 	} else if (TYPE(word) == EXIT && !pop_call(stream, va, &place)) {
-		place = place_of(directory, stream, va);
+		place = find_place(directory, stream, va);
 	} else if (TYPE(word) == LOST) {
 		g_array_set_size(stream->calls, 0);
 	}
@@ -401,7 +408,11 @@ static bool write_images(struct vms_calls_directory *directory, bool all, GError
 	return true;
 }
 
-/* What records will mean stands in the directory before they do: whoever is killed leaves both. */
+/*
+ * Writes symbol files and map. This is done before the records that need them are written, so that
+ * nothing is missing if this process is killed. If not `all`, leaves out symbol files that are not
+ * due.
+ */
 static bool write_names(struct vms_calls_directory *directory, bool all, GError **error)
 {
 	if (!write_images(directory, all, error))
@@ -429,7 +440,7 @@ bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t 
 		memcpy(directory->buffer, (const char *)records + done, bytes);
 		note_time(directory, GUINT64_FROM_LE(directory->buffer[0]));
 		for (size_t i = 1; i < bytes / 8; i += 2)
-			directory->buffer[i] = GUINT64_TO_LE(translate(
+			directory->buffer[i] = GUINT64_TO_LE(translate_word(
 				directory, stream, GUINT64_FROM_LE(directory->buffer[i])));
 		if ((!directory->images_changed && !directory->places->changed) ||
 		    write_names(directory, false, &directory->failure))
@@ -444,12 +455,12 @@ bool vms_calls_directory_append(struct vms_calls_directory *directory, uint64_t 
 
 /* ---- names ------------------------------------------------------------ */
 
-/* A name for the image's symbol file that no other has. */
-static char *unique_name(struct vms_calls_directory *directory, const char *called)
+/* Makes a unique name for the image's symbol file. */
+static char *make_unique_name(struct vms_calls_directory *directory, const char *called)
 {
 	g_autofree char *base = g_path_get_basename(called);
 	g_autofree char *clean = vms_calls_clean_name(base);
-	/* These uftrace takes for parts of itself. */
+	/* uftrace takes files with these names for parts of itself. */
 	bool is_special = g_str_has_prefix(clean, "libmcount") || strcmp(clean, "python.fake") == 0;
 	char *name = g_strdup_printf("%s%s", is_special ? "~" : "", clean);
 	for (unsigned i = 2; g_hash_table_contains(directory->names, name); i++) {
@@ -466,7 +477,7 @@ struct vms_calls_image *vms_calls_directory_image(struct vms_calls_directory *di
 	struct vms_calls_image *image = g_hash_table_lookup(directory->image_ids, id);
 	if (image || directory->images->len == IMAGES_LIMIT)
 		return image;
-	g_autofree char *unique = unique_name(directory, name);
+	g_autofree char *unique = make_unique_name(directory, name);
 	image = vms_calls_image_new(name, unique);
 	g_ptr_array_add(directory->images, image);
 	g_hash_table_insert(directory->image_ids, g_steal_pointer(&id), image);
@@ -513,7 +524,7 @@ void vms_calls_directory_describe(struct vms_calls_directory *directory,
 	directory->info_changed = true;
 }
 
-/* ---- bringing names up to date ------------------------------------------ */
+/* ---- updates ------------------------------------------------------------ */
 
 static GArray *list_tasks(const struct vms_calls_directory *directory)
 {
@@ -526,7 +537,7 @@ static GArray *list_tasks(const struct vms_calls_directory *directory)
 	return tasks;
 }
 
-/* A stream is in `info` only when task.txt, and with it a map, tells what it is. */
+/* Writes task.txt before `info`, so that every stream in `info` has a name. */
 static bool write_tasks(struct vms_calls_directory *directory, GError **error)
 {
 	g_autoptr(GArray) tasks = list_tasks(directory);
@@ -540,7 +551,7 @@ static bool write_tasks(struct vms_calls_directory *directory, GError **error)
 	return true;
 }
 
-static bool update(struct vms_calls_directory *directory, bool all, GError **error)
+static bool update_files(struct vms_calls_directory *directory, bool all, GError **error)
 {
 	if (!write_names(directory, all, error))
 		return false;
@@ -550,7 +561,7 @@ static bool update(struct vms_calls_directory *directory, bool all, GError **err
 
 bool vms_calls_directory_update(struct vms_calls_directory *directory, GError **error)
 {
-	return update(directory, false, error);
+	return update_files(directory, false, error);
 }
 
 struct vms_calls_written vms_calls_directory_written(const struct vms_calls_directory *directory)
@@ -608,7 +619,7 @@ bool vms_calls_directory_close(struct vms_calls_directory *directory, GError **e
 {
 	if (!directory)
 		return true;
-	bool updated = update(directory, true, error);
+	bool updated = update_files(directory, true, error);
 	free_directory(directory);
 	return updated;
 }
@@ -617,9 +628,9 @@ void vms_calls_directory_discard(struct vms_calls_directory *directory)
 {
 	if (!directory)
 		return;
-	DIR *list = list_folder(directory->fd);
+	DIR *list = open_list(directory->fd);
 	const char *name;
-	while ((name = next_name(list)))
+	while ((name = read_next_name(list)))
 		unlinkat(directory->fd, name, 0);
 	if (list)
 		closedir(list);

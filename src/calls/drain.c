@@ -10,25 +10,27 @@ G_STATIC_ASSERT(sizeof(struct vms_calls_space) <= VMS_RING_MAX_PAYLOAD);
 struct vms_calls_drain {
 	struct vms_ring_reader *reader;
 	struct vms_calls_receiver receiver;
-	uint64_t ending_mm; /* of the PROCESS block that the receiver has now; 0: it has none */
+	uint64_t ending_mm; /* of the PROCESS block that the receiver handles now; or 0 */
 };
 
 /* ---- what is in the rings ------------------------------------------------- */
 
-static bool append(uint64_t stream, const void *bytes, size_t size, void *data, GError **error)
+static bool append_records(uint64_t stream, const void *bytes, size_t size, void *data,
+			   GError **error)
 {
 	struct vms_calls_drain *drain = data;
 	return drain->receiver.records(stream, bytes, size, drain->receiver.data, error);
 }
 
-static void missing(void *data)
+/* Blocks were lost: address spaces may have gone of which nothing is known. */
+static void report_missing(void *data)
 {
 	struct vms_calls_drain *drain = data;
 	const struct vms_calls_space unknown = { 0 };
 	drain->receiver.process(&unknown, true, drain->receiver.data);
 }
 
-static struct vms_calls_space space_of(const struct vms_ring_block *block)
+static struct vms_calls_space read_space(const struct vms_ring_block *block)
 {
 	struct vms_calls_space space;
 	memcpy(&space, block->payload, sizeof(space));
@@ -46,13 +48,13 @@ static void receive_stream(struct vms_calls_drain *drain, const struct vms_ring_
 
 static void receive_space(struct vms_calls_drain *drain, const struct vms_ring_block *block)
 {
-	const struct vms_calls_space space = space_of(block);
+	const struct vms_calls_space space = read_space(block);
 	drain->receiver.space(block->stream, &space, drain->receiver.data);
 }
 
 static void receive_process(struct vms_calls_drain *drain, const struct vms_ring_block *block)
 {
-	const struct vms_calls_space space = space_of(block);
+	const struct vms_calls_space space = read_space(block);
 	drain->ending_mm = space.mm;
 	drain->receiver.process(&space, block->gone, drain->receiver.data);
 	drain->ending_mm = 0;
@@ -79,7 +81,8 @@ struct vms_calls_drain *vms_calls_drain_new(void *memory, size_t size,
 					    GError **error)
 {
 	struct vms_calls_drain *drain = g_new0(struct vms_calls_drain, 1);
-	const struct vms_ring_receiver rings = { "calls", append, receive_block, missing, drain };
+	const struct vms_ring_receiver rings = { "calls", append_records, receive_block,
+						 report_missing, drain };
 	drain->receiver = *receiver;
 	drain->reader = vms_ring_reader_new(memory, size, &rings, error);
 	if (drain->reader)
@@ -116,14 +119,15 @@ bool vms_calls_drain_stopped(const struct vms_calls_drain *drain)
 	return vms_ring_reader_is_stopped(drain->reader);
 }
 
+/* True if the block tells that the address space `mm` goes. */
 static bool ends_space(const struct vms_ring_block *block, const void *mm)
 {
-	return block->kind == VMS_CALLS_PROCESS && space_of(block).mm == *(const uint64_t *)mm;
+	return block->kind == VMS_CALLS_PROCESS && read_space(block).mm == *(const uint64_t *)mm;
 }
 
 bool vms_calls_drain_is_late(const struct vms_calls_drain *drain, uint64_t mm)
 {
-	/* The vCPU of a PROCESS block waits for the answer: others have nothing to do with it. */
+	/* The vCPU of a PROCESS block waits for the answer, so other rings do not matter. */
 	enum vms_ring_scope scope =
 		drain->ending_mm && mm == drain->ending_mm ? VMS_RING_OF_BLOCK : VMS_RING_ALL;
 	return vms_ring_reader_gave_up(drain->reader, scope, ends_space, &mm);

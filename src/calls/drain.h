@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an agent writes of calls, out of its rings (machine/agent/ring_reader.h): records of
- * streams, and what the client must know of streams and address spaces.
+ * Takes a call trace out of the agent's rings (machine/agent/ring_reader.h): the records of the
+ * streams, and facts about streams and address spaces.
  */
 #pragma once
 
@@ -9,16 +9,22 @@
 #include <glib.h>
 #include <stdbool.h>
 
-/* Who gets what is in the rings. Strings in blocks end with a NUL. Stream ids are valid ones. */
+/* The functions that get what is in the rings. All strings end with a NUL; all ids are valid. */
 struct vms_calls_receiver {
+	/* A stream begins, or has another name or process now. */
 	void (*stream)(uint64_t id, const struct vms_calls_stream *stream, void *data);
+	/* From now on the stream's user addresses are in this address space. */
 	void (*space)(uint64_t id, const struct vms_calls_space *space, void *data);
 	/*
-	 * Answered when this returns: be quick. `gone`: the agent has not waited for it. With an
-	 * `mm` of 0: others are gone of which nothing is known.
+	 * An address space is about to go. A vCPU waits until this returns. If `gone`, the agent
+	 * has not waited, and the address space has gone. If its `mm` is 0, address spaces have
+	 * gone, but it is not known which.
 	 */
 	void (*process)(const struct vms_calls_space *space, bool gone, void *data);
-	/* `records` is memory that the agent may write to. A stream may not have been announced. */
+	/*
+	 * Gets records. The agent may write to this memory at any time. The stream may be one that
+	 * `stream` was not called for.
+	 */
 	bool (*records)(uint64_t id, const void *records, size_t size, void *data, GError **error);
 	void *data;
 };
@@ -26,8 +32,8 @@ struct vms_calls_receiver {
 typedef struct vms_calls_drain vms_calls_drain;
 
 /*
- * `memory` is the agent's, and the caller's: it stays mapped as long as the drain lives. Errors:
- * PROTOCOL, it is not laid out as it has to be.
+ * Makes a drain for the memory that is shared with the agent. The caller keeps it mapped as long as
+ * the drain lives. Errors: PROTOCOL (the layout of the memory is wrong).
  */
 struct vms_calls_drain *vms_calls_drain_new(void *memory, size_t size,
 					    const struct vms_calls_receiver *receiver,
@@ -36,19 +42,20 @@ void vms_calls_drain_free(struct vms_calls_drain *drain);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls_drain, vms_calls_drain_free)
 
 /*
- * Takes what is there. A block whose stream has an earlier one in a ring that was not written to
- * yet is left for the next time. Errors: those of the receiver.
+ * Takes what is in the rings. A block stays for the next time if an earlier block of its stream
+ * is not in its ring yet. Errors: those of the receiver.
  */
 bool vms_calls_drain_run(struct vms_calls_drain *drain, GError **error);
-/* The same when nothing comes any more: waits for nothing. */
+/* Takes all that is in the rings, when the agent writes nothing any more. Errors: as above. */
 bool vms_calls_drain_finish(struct vms_calls_drain *drain, GError **error);
 
-/* Records that found no room, or whose ring made no sense. */
+/* Returns how many records were lost: they found no room, or their ring made no sense. */
 uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain);
 /*
- * May this address space be gone, as a block tells that was not taken yet, or that has found no
- * room? Then memory that belonged to it may be another's. Asked after it was read.
+ * True if this address space may have gone: a block that was not taken yet tells so, or such a
+ * block may have found no room. Then its memory may belong to somebody else. So ask after reading
+ * the memory, not before.
  */
 bool vms_calls_drain_is_late(const struct vms_calls_drain *drain, uint64_t mm);
-/* Has the agent come to where the trace was to stop by itself? */
+/* True if the agent has reached a function at which the trace stops by itself. */
 bool vms_calls_drain_stopped(const struct vms_calls_drain *drain);

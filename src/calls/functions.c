@@ -9,34 +9,29 @@ struct table {
 	GArray *functions; /* struct vms_agent_function */
 };
 
-/* As nm shows it: in a code section, weak ones included. */
-static bool is_code(const struct vms_symbol *symbol)
-{
-	return symbol->type && strchr("tTwW", symbol->type);
-}
-
 /*
- * Parts of functions that the compiler has put elsewhere are jumped to, not called. What lies
- * before a function is never run: room for patches, and hashes of types.
+ * True if the symbol is a function: a symbol in a code section (by the letters of nm, weak ones
+ * included) that calls lead to. The kernel jumps to the cold parts of functions, but does not call
+ * them. The areas before functions, for patches and for hashes of types, are never executed.
  */
 static bool is_function(const struct vms_symbol *symbol)
 {
-	return is_code(symbol) && !strstr(symbol->name, ".cold") &&
+	return symbol->type && strchr("tTwW", symbol->type) && !strstr(symbol->name, ".cold") &&
 	       !g_str_has_prefix(symbol->name, "__pfx_") &&
 	       !g_str_has_prefix(symbol->name, "__cfi_");
 }
 
-static bool matches(const char *name, const char *pattern)
+static bool matches_pattern(const char *name, const char *pattern)
 {
-	/* Most names differ early from most patterns. */
+	/* This comparison is fast, and most names fail it. */
 	return strncmp(name, pattern, strcspn(pattern, "*[")) == 0 &&
 	       fnmatch(pattern, name, 0) == 0;
 }
 
-static uint32_t kernel_flags(const struct vms_calls_abi *abi, const char *name)
+static uint32_t find_kernel_flags(const struct vms_calls_abi *abi, const char *name)
 {
 	for (size_t i = 0; i < abi->n_names; i++)
-		if (matches(name, abi->names[i].pattern))
+		if (matches_pattern(name, abi->names[i].pattern))
 			return abi->names[i].flags;
 	return 0;
 }
@@ -48,7 +43,7 @@ static void add_function(const struct vms_symbol *symbol, const char *module, vo
 		return;
 	const struct vms_agent_function function = {
 		.va = symbol->va,
-		.flags = module ? 0 : kernel_flags(table->abi, symbol->name),
+		.flags = module ? 0 : find_kernel_flags(table->abi, symbol->name),
 	};
 	g_array_append_val(table->functions, function);
 }
@@ -59,7 +54,7 @@ static int compare_functions(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
-/* Symbols that share an address share its flags. */
+/* Leaves one function for each address, with the flags of all its symbols. */
 static void merge_aliases(GArray *functions)
 {
 	struct vms_agent_function *all = &g_array_index(functions, struct vms_agent_function, 0);
@@ -94,8 +89,8 @@ static void mark_function(const struct vms_symbol *symbol, const char *module, v
 	mark->found = true;
 }
 
-static bool mark_all(struct vms_guest *guest, GArray *functions, const char *const *names,
-		     uint64_t flag, GError **error)
+static bool mark_functions(struct vms_guest *guest, GArray *functions, const char *const *names,
+			   uint64_t flag, GError **error)
 {
 	for (size_t i = 0; names && names[i]; i++) {
 		struct mark mark = { functions, flag, false };
@@ -119,10 +114,10 @@ GArray *vms_calls_functions(struct vms_guest *guest, const struct vms_calls_abi 
 	vms_guest_lookup(guest, NULL, add_function, &table);
 	g_array_sort(functions, compare_functions);
 	merge_aliases(functions);
-	if (!mark_all(guest, functions, options->only, VMS_AGENT_FUNCTION_ONLY, error) ||
-	    !mark_all(guest, functions, options->without, VMS_AGENT_FUNCTION_NOT, error) ||
-	    !mark_all(guest, functions, options->start_at, VMS_AGENT_FUNCTION_START, error) ||
-	    !mark_all(guest, functions, options->stop_at, VMS_AGENT_FUNCTION_STOP, error))
+	if (!mark_functions(guest, functions, options->only, VMS_AGENT_FUNCTION_ONLY, error) ||
+	    !mark_functions(guest, functions, options->without, VMS_AGENT_FUNCTION_NOT, error) ||
+	    !mark_functions(guest, functions, options->start_at, VMS_AGENT_FUNCTION_START, error) ||
+	    !mark_functions(guest, functions, options->stop_at, VMS_AGENT_FUNCTION_STOP, error))
 		return NULL;
 	return g_steal_pointer(&functions);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which addresses are functions' first instructions, as the agent has to know them. */
+/* Makes the table of the guest's functions for the agent. */
 #pragma once
 
 #include "calls/abi.h"
@@ -7,14 +7,15 @@
 #include <vmscope/calls.h>
 
 /*
- * The functions of the guest's kernel, its modules and of symbol files, with what is special about
- * them and what the options' filters say: struct vms_agent_function, sorted, each address once.
- * Errors: NOT_FOUND, a filter names none of them.
+ * Lists the functions of the guest's kernel, of its modules and of symbol files: struct
+ * vms_agent_function, sorted by address, each address once. Their flags say what is special about
+ * them, and which of the options' filters name them. Errors: NOT_FOUND (a name in a filter is no
+ * function).
  */
 GArray *vms_calls_functions(struct vms_guest *guest, const struct vms_calls_abi *abi,
 			    const struct vms_calls_options *options, GError **error);
 
-/* The first function of the kernel that is called `name`; false when there is none. */
+/* Finds the first function of the kernel with this name. False if there is none. */
 bool vms_calls_function(struct vms_guest *guest, const char *name, uint64_t *ret);
-/* Do the options name any function? */
+/* True if the filters of the options name any function. */
 bool vms_calls_has_names(const struct vms_calls_options *options);

@@ -8,15 +8,16 @@ struct record {
 };
 
 /*
- * Pauses only add up: where the first record and the last one have the same behind them, all
- * between have. Nearly always that is all of them; else each half is looked at.
+ * Subtracts from each record's time the pauses before it. The sum of pauses never shrinks: if it is
+ * the same for the first record and the last one, it is the same for all between. This is nearly
+ * always so. If not, each half is treated by itself.
  */
-static void shift(struct record *records, size_t n, vms_calls_paused paused, void *data)
+static void subtract_pauses(struct record *records, size_t n, vms_calls_paused paused, void *data)
 {
 	uint64_t first = paused(data, records[0].time_ns);
 	if (n > 1 && paused(data, records[n - 1].time_ns) != first) {
-		shift(records, n / 2, paused, data);
-		shift(records + n / 2, n - n / 2, paused, data);
+		subtract_pauses(records, n / 2, paused, data);
+		subtract_pauses(records + n / 2, n - n / 2, paused, data);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -28,5 +29,5 @@ void vms_calls_guest_times(const void *records, size_t size, vms_calls_paused pa
 {
 	memcpy(ret, records, size);
 	if (size >= sizeof(struct record))
-		shift(ret, size / sizeof(struct record), paused, data);
+		subtract_pauses(ret, size / sizeof(struct record), paused, data);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An image's symbols, as uftrace reads them. The form with three columns is read by every uftrace;
- * in it a symbol reaches to the next, or to a line of type "?".
+ * Writes the symbol file of an image for uftrace. Every version of uftrace reads lines with three
+ * columns. In this form a symbol reaches to the next one, or to a line of type "?".
  */
 #include "base/text.h"
 #include "calls/directory-private.h"
@@ -12,7 +12,7 @@
 #define SYMBOL_LIMIT  2000
 #define FOLDERS_LIMIT 10
 
-/* What uftrace splits lines and paths by. */
+/* False for characters at which uftrace splits lines and paths. */
 static bool is_clean(char c)
 {
 	return g_ascii_isalnum(c) || (c && strchr("._+-@:,=()", c));
@@ -91,7 +91,7 @@ bool vms_calls_image_note_entry(struct vms_calls_image *image, uint64_t offset)
 
 struct line {
 	uint64_t start, end; /* offsets */
-	const char *name;    /* NULL: by its offset */
+	const char *name;    /* NULL if the offset names it */
 	char type;
 };
 
@@ -101,8 +101,8 @@ static int compare_lines(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Functions of the table, by address; of several at one address the first. */
-static GArray *symbol_lines(const struct vms_calls_image *image)
+/* Returns the lines of the table's functions, by address. Of several at one address, the first. */
+static GArray *list_symbol_lines(const struct vms_calls_image *image)
 {
 	GArray *lines = g_array_new(false, false, sizeof(struct line));
 	size_t n = image->table ? vms_symbol_table_count(image->table) : 0;
@@ -124,7 +124,8 @@ static GArray *symbol_lines(const struct vms_calls_image *image)
 	return lines;
 }
 
-static void add_entries(const struct vms_calls_image *image, GArray *lines)
+/* Adds lines for functions that were entered and have no symbol, and sorts all lines. */
+static void add_entry_lines(const struct vms_calls_image *image, GArray *lines)
 {
 	GHashTableIter iter;
 	gpointer key;
@@ -142,10 +143,11 @@ static void add_entries(const struct vms_calls_image *image, GArray *lines)
 }
 
 /*
- * uftrace believes that these do not return, and drops the calls that it has open: the trace tells
- * itself what becomes of them. So they get a suffix, as the compiler gives to variants.
+ * True if uftrace treats the function in a special way: it assumes that the function does not
+ * return, and drops the open calls. But the trace itself tells how these calls end. So the caller
+ * adds a suffix to the name, like a compiler does for variants of a function.
  */
-static bool is_special(const char *name)
+static bool is_special_name(const char *name)
 {
 	static const char *const names[] = { "execl",	   "execlp",	    "execle",  "execv",
 					     "execve",	   "execvp",	    "execvpe", "longjmp",
@@ -153,7 +155,7 @@ static bool is_special(const char *name)
 	return g_strv_contains(names, name);
 }
 
-/* Some characters mean something in what uftrace prints for other tools. */
+/* Replaces characters that have a meaning in what uftrace prints for other tools. */
 static char *clean_symbol(const char *name)
 {
 	char *clean = g_strndup(name, SYMBOL_LIMIT);
@@ -166,7 +168,7 @@ static void append_line(GString *text, const struct vms_calls_image *image, cons
 	g_string_append_printf(text, "%016" G_GINT64_MODIFIER "x %c ", line->start, line->type);
 	if (line->name) {
 		g_autofree char *name = clean_symbol(line->name);
-		g_string_append_printf(text, "%s%s\n", name, is_special(name) ? ".0" : "");
+		g_string_append_printf(text, "%s%s\n", name, is_special_name(name) ? ".0" : "");
 	} else {
 		g_string_append_printf(text, "%s+0x%" G_GINT64_MODIFIER "x\n", image->name,
 				       line->start);
@@ -175,10 +177,10 @@ static void append_line(GString *text, const struct vms_calls_image *image, cons
 
 GString *vms_calls_image_text(const struct vms_calls_image *image)
 {
-	g_autoptr(GArray) lines = symbol_lines(image);
+	g_autoptr(GArray) lines = list_symbol_lines(image);
 	GString *text = g_string_new(NULL);
 
-	add_entries(image, lines);
+	add_entry_lines(image, lines);
 	for (guint i = 0; i < lines->len; i++) {
 		const struct line *line = &g_array_index(lines, struct line, i);
 		append_line(text, image, line);

@@ -9,7 +9,10 @@
 #define SPACES_LIMIT   (1u << 16)
 #define MAPPINGS_LIMIT (1u << 12) /* of one address space, with code */
 
-/* When an address space went, for what is told late of it; a time of 0: it is there. */
+/*
+ * When an address space has gone. Blocks about it may come later. A time of 0 means that it is
+ * still there.
+ */
 struct end {
 	uint64_t time_ns;
 	uint32_t pid;
@@ -18,24 +21,24 @@ struct end {
 /* An address space of the guest. */
 struct space {
 	uint64_t mm;
-	uint64_t task; /* one that has it */
+	uint64_t task; /* a task that uses it */
 	uint32_t pid;
 	struct vms_calls_mappings *mappings;
-	uint64_t stamp; /* of what was read; 0: it is to be read again */
+	uint64_t stamp; /* of the mappings that were read; 0: read them again */
 	struct end end;
-	struct end before; /* of another that had this `mm` */
+	struct end before; /* the end of an earlier space with this `mm` */
 };
 
 struct vms_calls_names {
 	struct vms_calls_directory *directory;
 	struct vms_guest *guest;
-	bool recognised;
+	bool recognised; /* the guest is */
 	const char *sysroot;
-	GHashTable *searched; /* images whose symbols were looked for */
-	GTree *spaces;	      /* struct space, by mm: numbers that a guest chooses */
+	GHashTable *searched; /* images whose symbols were searched for */
+	GTree *spaces; /* struct space, by mm; a tree, because the guest chooses these keys */
 	bool (*is_late)(uint64_t mm, void *data);
 	void *late_data;
-	bool doubted; /* something was read and not believed, since all was last refreshed */
+	bool doubted; /* since the last refresh something was read and not used */
 };
 
 static int compare_spaces(const void *a, const void *b, void *data)
@@ -54,9 +57,9 @@ static void free_space(void *data)
 
 /* ---- user code -------------------------------------------------------- */
 
-/* Functions of the guest's file, where the user has a copy. */
-static struct vms_symbol_table *sysroot_symbols(const struct vms_calls_names *names,
-						const char *path)
+/* Reads the symbols of the guest's file from the user's copy. NULL if there is none. */
+static struct vms_symbol_table *read_sysroot_symbols(const struct vms_calls_names *names,
+						     const char *path)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(vms_symbol_file) file =
@@ -67,8 +70,8 @@ static struct vms_symbol_table *sysroot_symbols(const struct vms_calls_names *na
 }
 
 /*
- * Gives a mapped file the symbols of the file of its name that the user named, or of the guest's
- * own. Looks once: what has none is mapped by every process.
+ * Gives a mapped file symbols: of the symbol file with its name, or else of the copy of the guest's
+ * file. Searches once for each image, because files without symbols are mapped by many processes.
  */
 static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_image *image,
 			     const char *path)
@@ -78,7 +81,7 @@ static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_ima
 	g_autofree char *name = g_path_get_basename(path);
 	g_autoptr(vms_symbol_table) table = vms_guest_symbol_file_offsets(names->guest, name);
 	if (!table)
-		table = sysroot_symbols(names, path);
+		table = read_sysroot_symbols(names, path);
 	if (table)
 		vms_calls_image_set_symbols(image, table, 0);
 }
@@ -86,7 +89,7 @@ static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_ima
 static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings *mappings,
 			const struct vms_mapping *mapping)
 {
-	/* Code without a file was made there: in another process, something else is there. */
+	/* Code without a file was made by the process, so other processes do not have it. */
 	if (!mapping->file && strcmp(mapping->name, "[vdso]") != 0)
 		return;
 	struct vms_calls_image *image =
@@ -97,8 +100,8 @@ static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 
-/* What may be another's is read again when that is known. */
-static bool believe(struct vms_calls_names *names, struct space *space)
+/* False if what was read may belong to another space. Then it will be read again later. */
+static bool check_read(struct vms_calls_names *names, struct space *space)
 {
 	if (!names->is_late(space->mm, names->late_data))
 		return true;
@@ -116,7 +119,7 @@ static void read_space(struct vms_calls_names *names, struct space *space)
 	while (read->len < MAPPINGS_LIMIT &&
 	       vms_guest_next_code(names->guest, space->mm, mapping.end, &areas, &mapping))
 		g_array_append_val(read, mapping);
-	if (!believe(names, space))
+	if (!check_read(names, space))
 		return;
 	for (guint i = 0; i < read->len; i++)
 		add_mapping(names, space->mappings, &g_array_index(read, struct vms_mapping, i));
@@ -128,7 +131,7 @@ struct search {
 	struct space *found;
 };
 
-static gboolean compare_mappings(void *key, void *value, void *data)
+static gboolean match_mappings(void *key, void *value, void *data)
 {
 	(void)key;
 	struct search *search = data;
@@ -138,21 +141,24 @@ static gboolean compare_mappings(void *key, void *value, void *data)
 	return search->found != NULL;
 }
 
-/* The directory has met an address that is in no mapping that is known. */
-static void learn(struct vms_calls_mappings *mappings, uint64_t va, void *data)
+/* Looks up an address that is in no known mapping. The directory calls this. */
+static void learn_mapping(struct vms_calls_mappings *mappings, uint64_t va, void *data)
 {
 	struct vms_calls_names *names = data;
 	struct search search = { .mappings = mappings };
 	struct vms_mapping mapping;
 	unsigned areas = VMS_AREAS_LIMIT;
-	g_tree_foreach(names->spaces, compare_mappings, &search);
+	g_tree_foreach(names->spaces, match_mappings, &search);
 	if (search.found && !search.found->end.time_ns &&
 	    vms_guest_next_code(names->guest, search.found->mm, va, &areas, &mapping) &&
-	    mapping.start <= va && believe(names, search.found))
+	    mapping.start <= va && check_read(names, search.found))
 		add_mapping(names, mappings, &mapping);
 }
 
-/* One ring may tell of a space after another has told of its end. */
+/*
+ * True if a block was written before its space ended. Such a block may arrive after the end,
+ * because it is in another ring.
+ */
 static bool is_before(const struct vms_calls_space *told, const struct end *end)
 {
 	return told->time_ns <= end->time_ns && told->pid == end->pid;
@@ -164,6 +170,7 @@ static struct space *find_mm(struct vms_calls_names *names, uint64_t mm)
 	return g_tree_lookup(names->spaces, &key);
 }
 
+/* Finds the space that a block tells of. NULL if it is new, or an earlier one with this `mm`. */
 static struct space *find_space(struct vms_calls_names *names, const struct vms_calls_space *told)
 {
 	struct space *space = find_mm(names, told->mm);
@@ -172,7 +179,7 @@ static struct space *find_space(struct vms_calls_names *names, const struct vms_
 	return !space->end.time_ns || is_before(told, &space->end) ? space : NULL;
 }
 
-/* One that is not found, of which nothing was read. NULL: it is long gone, or there is no room. */
+/* Adds a space that was not found. NULL if it has gone long ago, or there is no room. */
 static struct space *add_space(struct vms_calls_names *names, const struct vms_calls_space *told)
 {
 	const struct space *old = find_mm(names, told->mm);
@@ -208,6 +215,7 @@ struct lost {
 	GPtrArray *spaces;
 };
 
+/* Lists a space that the guest does not show to be in use. */
 static gboolean list_lost(void *key, void *value, void *data)
 {
 	(void)key;
@@ -219,7 +227,7 @@ static gboolean list_lost(void *key, void *value, void *data)
 	return FALSE;
 }
 
-/* Some have gone, nobody knows which: those stay that the guest shows to be there. */
+/* Forgets all spaces except those that the guest shows to be in use. */
 static void forget_lost(struct vms_calls_names *names)
 {
 	g_autoptr(GPtrArray) spaces = g_ptr_array_new();
@@ -233,7 +241,7 @@ void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_
 {
 	if (space->mm == 0)
 		forget_lost(names);
-	/* Also where it is gone and was never read: what is told late of it is not another's. */
+	/* Even if it has gone unread, it is kept: blocks about it may still come. */
 	struct space *found = find_space(names, space) ?: add_space(names, space);
 	if (!found)
 		return;
@@ -267,7 +275,7 @@ void vms_calls_names_retry(struct vms_calls_names *names)
 
 /* ---- kernel code ------------------------------------------------------ */
 
-/* [start, end) of the kernel's addresses is an image that begins at `start`. */
+/* Adds an image that the kernel has at [start, end). */
 static void add_kernel_image(struct vms_calls_names *names, uint64_t key, const char *name,
 			     struct vms_symbol_table *table, uint64_t start, uint64_t end)
 {
@@ -298,8 +306,8 @@ static void add_modules(struct vms_calls_names *names)
 }
 
 /*
- * Symbol files of the kernel's half; or all, where there are no processes that a user address could
- * be of. A kernel that boots is recognised before its tasks are: that is no such guest.
+ * Adds the symbol files for the kernel's half of the addresses. If the guest is not recognised,
+ * adds all symbol files, because no process is known that a user address may belong to.
  */
 static void add_symbol_files(struct vms_calls_names *names)
 {
@@ -324,7 +332,7 @@ void vms_calls_names_kernel(struct vms_calls_names *names)
 {
 	uint64_t start, end;
 	names->recognised = vms_guest_kind(names->guest) != VMS_GUEST_NONE;
-	/* What is not there any more, a module for instance, gives its name to nothing else. */
+	/* An image that has gone, for example a module, must not name what is there now. */
 	vms_calls_mappings_clear(vms_calls_directory_kernel(names->directory));
 	g_autoptr(vms_symbol_table) table = vms_guest_kernel_symbols(names->guest, &start, &end);
 	if (table)
@@ -359,7 +367,7 @@ struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *director
 	names->late_data = data;
 	names->searched = g_hash_table_new(NULL, NULL);
 	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
-	vms_calls_directory_set_learn(directory, learn, names);
+	vms_calls_directory_set_learn(directory, learn_mapping, names);
 	vms_calls_names_kernel(names);
 	return names;
 }

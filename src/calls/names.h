@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gives the directory the names of what was called: asks the guest for its kernel's symbols, its
- * modules, and for what its processes map. Used by the thread that the directory belongs to.
+ * Names the called functions in the directory. It asks the guest for the symbols of its kernel, its
+ * modules, and the mappings of its processes. Only the thread that owns the directory may call
+ * this.
  */
 #pragma once
 
@@ -12,9 +13,9 @@
 typedef struct vms_calls_names vms_calls_names;
 
 /*
- * `directory` and `guest` are the caller's, and longer there. `sysroot`: a directory with the
- * guest's files, or NULL. `is_late`: may the address space `mm` that was just read be gone, and
- * another in its place, before we were told?
+ * `directory`, `guest` and `sysroot` must outlive the names. `sysroot` is a directory with the
+ * guest's files, or NULL. `is_late` returns true if the address space `mm`, which was just read,
+ * may have gone before we were told, so that another one may be in its place.
  */
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
 					    struct vms_guest *guest, const char *sysroot,
@@ -22,20 +23,22 @@ struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *director
 void vms_calls_names_free(struct vms_calls_names *names);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls_names, vms_calls_names_free)
 
-/* The kernel and its modules, as the guest knows them now; before the guest was recognised nothing
- * is asked of it. */
+/*
+ * Takes the kernel and its modules as the guest has them now. Asks nothing of a guest that is not
+ * recognised yet.
+ */
 void vms_calls_names_kernel(struct vms_calls_names *names);
-/* The user addresses of stream `id` are in this address space from here on. */
+/* Says that from its next record on the user addresses of stream `id` are in this space. */
 void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 			   const struct vms_calls_space *space);
 /*
- * The address space is about to go: all that it maps is read, unless it is `gone` already. Where
- * its `mm` is 0, any may be gone: of those that were there, only those are read on whose task has
- * them still.
+ * Reads all that an address space maps, because it is about to go; unless it is `gone` already. If
+ * its `mm` is 0, any address space may have gone: then this forgets all that the guest does not
+ * show to be in use.
  */
 void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
 			  bool gone);
-/* Reads again what living processes map, where that has changed. */
+/* Reads the mappings of living processes again if they have changed. */
 void vms_calls_names_refresh(struct vms_calls_names *names);
-/* The same, where something was read that `is_late` has put in doubt: when less may be late. */
+/* Does the same, but only if something was read that `is_late` was true for. */
 void vms_calls_names_retry(struct vms_calls_names *names);

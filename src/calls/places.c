@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where in a trace images lie. Each has one place, or a few where it grew; mappings of it in all
- * processes lead there.
+ * Gives images their places in a trace. An image has one place, or several if it grew. The mappings
+ * of an image in all processes lead to its places.
  */
 #include "calls/directory-private.h"
 
 #include <string.h>
 
-/* Where images go that cannot stay: addresses that neither x86-64 nor aarch64 use by themselves. */
+/*
+ * Room for images that cannot have the addresses at which they are mapped. Neither x86-64 nor
+ * aarch64 uses these addresses by itself.
+ */
 #define ROOM_START UINT64_C(0x200000000000)
 #define ROOM_END   UINT64_C(0x400000000000)
 #define ROOM_STEP  (UINT64_C(1) << 21)
-/* Where addresses go that nobody knows but that would have got an image's names. */
+/*
+ * Room for strays: addresses that no mapping has. They move here if they are in an image's place,
+ * because they would get its names.
+ */
 #define STRAY_START    ROOM_END
 #define STRAY_MASK     ((UINT64_C(1) << 40) - 1)
-#define STRAY_SHIFT    21 /* pieces of 2 MiB */
+#define STRAY_SHIFT    21 /* strays are remembered in pieces of 2 MiB */
 #define STRAYS_LIMIT   (1 << 16)
 #define PLACES_LIMIT   (1 << 14)
-#define MAPPINGS_LIMIT (1 << 20) /* of all processes */
+#define MAPPINGS_LIMIT (1 << 20) /* in all processes */
 #define SIZE_LIMIT     (UINT64_C(1) << 36)
-#define ASK_SHIFT      16 /* pieces of 64 KiB */
+#define ASK_SHIFT      16 /* questions are remembered in pieces of 64 KiB */
 #define ASK_LIMIT      1024
 
 /* ---- places ----------------------------------------------------------- */
@@ -46,7 +52,7 @@ static struct vms_calls_place *place_at(const struct vms_calls_places *places, g
 	return &g_array_index(places->list, struct vms_calls_place, i);
 }
 
-/* A place that has any of [start, end). */
+/* Finds a place that overlaps [start, end), or NULL. */
 static const struct vms_calls_place *find_place(const struct vms_calls_places *places,
 						uint64_t start, uint64_t end)
 {
@@ -66,7 +72,7 @@ static bool has_strays(const struct vms_calls_places *places, uint64_t start, ui
 	return false;
 }
 
-/* Room for `size` bytes; false when there is none. */
+/* Finds free room for `size` bytes. False if there is none. */
 static bool find_room(struct vms_calls_places *places, uint64_t size, uint64_t *ret)
 {
 	while (places->next + size <= ROOM_END) {
@@ -82,9 +88,13 @@ static bool find_room(struct vms_calls_places *places, uint64_t size, uint64_t *
 	return false;
 }
 
-/* The address of an image's offset 0 in a place that has its first `size` bytes. */
-static bool known_place(const struct vms_calls_places *places, const struct vms_calls_image *image,
-			uint64_t size, uint64_t *ret, unsigned *number)
+/*
+ * Finds a place that has the first `size` bytes of an image: *ret is the address of its offset 0.
+ * False if there is none. Then *number is the number of places that the image has.
+ */
+static bool find_image_place(const struct vms_calls_places *places,
+			     const struct vms_calls_image *image, uint64_t size, uint64_t *ret,
+			     unsigned *number)
 {
 	*number = 0;
 	for (guint i = 0; i < places->list->len; i++) {
@@ -99,6 +109,7 @@ static bool known_place(const struct vms_calls_places *places, const struct vms_
 	return false;
 }
 
+/* Adds a place for the image of a mapping: where it is mapped if these addresses are free. */
 static bool add_place(struct vms_calls_places *places, const struct vms_calls_mapping *mapping,
 		      bool is_kernel, unsigned number, uint64_t *ret)
 {
@@ -120,7 +131,10 @@ uint64_t vms_calls_places_stray(struct vms_calls_places *places, uint64_t va, bo
 {
 	if (find_place(places, va, va + 1))
 		return STRAY_START | (va & STRAY_MASK);
-	/* What a process runs may yet be told, and has its name then; what ran before may not. */
+	/*
+	 * Code of a process may still become known, and then its mapping gets this place. Code of
+	 * no known process stays unknown, so no image may come here.
+	 */
 	if (!of_process && g_hash_table_size(places->strays) < STRAYS_LIMIT)
 		g_hash_table_add(places->strays, (gpointer)(uintptr_t)(va >> STRAY_SHIFT));
 	return va;
@@ -128,7 +142,7 @@ uint64_t vms_calls_places_stray(struct vms_calls_places *places, uint64_t va, bo
 
 GString *vms_calls_places_text(const struct vms_calls_places *places)
 {
-	/* By its stack uftrace tells whether addresses are those of its own kernel traces. */
+	/* uftrace needs a stack to know which addresses are those of its own kernel traces. */
 	GString *text = g_string_new("7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n");
 	for (guint i = 0; i < places->list->len; i++) {
 		const struct vms_calls_place *place = place_at(places, i);
@@ -136,7 +150,7 @@ GString *vms_calls_places_text(const struct vms_calls_places *places)
 				       "%012" G_GINT64_MODIFIER "x-%012" G_GINT64_MODIFIER
 				       "x r-xp 00000000 00:00 0 guest",
 				       place->start, place->end);
-		/* Neighbours of one path would be taken for one mapping. */
+		/* uftrace would join neighbours with the same path. */
 		if (place->number > 0)
 			g_string_append_printf(text, "%u", place->number);
 		g_string_append_printf(text, ":%s/%s\n", place->image->folder, place->image->name);
@@ -178,8 +192,8 @@ static struct vms_calls_mapping *mapping_at(const struct vms_calls_mappings *map
 	return &g_array_index(mappings->list, struct vms_calls_mapping, i);
 }
 
-/* The first mapping that ends beyond `va`. */
-static guint mapping_index(const struct vms_calls_mappings *mappings, uint64_t va)
+/* Returns the index of the first mapping that ends beyond `va`. */
+static guint find_mapping_index(const struct vms_calls_mappings *mappings, uint64_t va)
 {
 	guint low = 0, high = mappings->list->len;
 	while (low < high) {
@@ -195,17 +209,17 @@ static guint mapping_index(const struct vms_calls_mappings *mappings, uint64_t v
 const struct vms_calls_mapping *vms_calls_mappings_find(const struct vms_calls_mappings *mappings,
 							uint64_t va)
 {
-	guint i = mapping_index(mappings, va);
+	guint i = find_mapping_index(mappings, va);
 	if (i == mappings->list->len || mapping_at(mappings, i)->start > va)
 		return NULL;
 	return mapping_at(mappings, i);
 }
 
-/* In the place of all that it overlaps. */
+/* Inserts a mapping in place of all mappings that it overlaps. */
 static void insert_mapping(struct vms_calls_mappings *mappings,
 			   const struct vms_calls_mapping *mapping)
 {
-	guint begin = mapping_index(mappings, mapping->start), end = begin;
+	guint begin = find_mapping_index(mappings, mapping->start), end = begin;
 	while (end < mappings->list->len && mapping_at(mappings, end)->start < mapping->end)
 		end++;
 	if (end > begin)
@@ -232,7 +246,7 @@ bool vms_calls_mappings_add(struct vms_calls_mappings *mappings, uint64_t start,
 		return true;
 	unsigned number;
 	if (mappings->places->n_mappings >= MAPPINGS_LIMIT ||
-	    (!known_place(mappings->places, image, offset + size, &mapping.place, &number) &&
+	    (!find_image_place(mappings->places, image, offset + size, &mapping.place, &number) &&
 	     !add_place(mappings->places, &mapping, mappings->is_kernel, number, &mapping.place)))
 		return false;
 	mapping.place += offset;

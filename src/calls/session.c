@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call trace from its begin to its end. Two threads: one empties the rings into the directory and
- * does nothing else that takes time, so that no vCPU waits; the other one looks after the guest,
- * which may take long: it boots, loads modules, goes.
+ * Runs a call trace from its begin to its end, with two threads. One empties the rings into the
+ * directory. It does nothing else that takes time, so that no vCPU waits for it. The other one
+ * watches the guest, which may boot, load modules, or go. This may take long.
  */
 #include <vmscope/calls.h>
 
@@ -24,59 +24,61 @@
 
 #define TICK_MS 100
 #define TICK_NS (TICK_MS * UINT64_C(1000000))
-/* How often processes are looked at, and the agent is told of code. */
+/* How often the mappings of processes are read, and how often the agent gets new functions. */
 #define INTERVAL_NS UINT64_C(1000000000)
-#define GRACE_NS    UINT64_C(1000000000) /* for the last answer of a QEMU that is stopped */
-#define MAX_EXIT_NS (5 * INTERVAL_NS)	 /* from QEMU's closing of its monitor to its last record */
+/* How long to wait for the last answer of a QEMU that is stopped. */
+#define GRACE_NS UINT64_C(1000000000)
+/* How long to wait for the last records of a QEMU that has closed its monitor. */
+#define MAX_EXIT_NS (5 * INTERVAL_NS)
 
 struct vms_calls {
 	struct vms_guest *guest;
 	struct vms_machine *machine;
-	struct vms_calls_options options; /* what it points to is ours */
+	struct vms_calls_options options; /* we own what it points to */
 	struct vms_calls_trace trace;
 	struct vms_guest_follower follower;
-	bool agent_is_behind; /* it does not know the code yet that has names here */
-	uint64_t told_ns;     /* when it was told of code last */
+	bool agent_is_behind; /* the agent has not got the newest functions yet */
+	uint64_t told_ns;     /* when the agent got functions last */
 
-	GMutex lock; /* of all below */
+	GMutex lock; /* guards all below */
 	struct vms_calls_directory *directory;
 	struct vms_calls_names *names;
 	struct vms_calls_drain *drain;
-	GError *failure; /* of the thread that empties the rings: it has ended */
+	GError *failure; /* why the thread that empties the rings has ended; or NULL */
 	uint64_t updated_ns, refreshed_ns;
 
-	struct vms_calls_stats stats; /* of late, once there is no directory any more */
+	struct vms_calls_stats stats; /* the last ones; final once the directory is closed */
 	GCond changed;
 	bool has_ended;
-	enum vms_calls_end end; /* once it has ended */
-	GError *error;		/* why it failed, likewise; or NULL */
+	enum vms_calls_end end; /* set when it has ended */
+	GError *error;		/* set when it has ended: why it failed, or NULL */
 
-	int stop_fd;	 /* readable when the thread that empties the rings is to end */
-	int look_fd;	 /* readable when the agent has asked for a look, or the trace is to end */
+	int stop_fd;	 /* an eventfd: tells the thread that empties the rings to end */
+	int look_fd;	 /* an eventfd: the agent has asked for a look, or the trace is to end */
 	gint is_stopped; /* atomic: vms_calls_stop was called */
 	GThread *emptying, *watching;
 };
 
-/* ---- what the rings tell ---------------------------------------------- */
+/* ---- blocks of the rings ---------------------------------------------- */
 
-static uint64_t paused_ns(void *data, uint64_t time_ns)
+static uint64_t get_paused_ns(void *data, uint64_t time_ns)
 {
 	return vms_machine_paused_ns(((struct vms_calls *)data)->machine, time_ns);
 }
 
-/* A time of the clock that was asked for. */
-static uint64_t trace_time(struct vms_calls *session, uint64_t time_ns)
+/* Converts a time of the host to the clock that the options ask for. */
+static uint64_t convert_time(struct vms_calls *session, uint64_t time_ns)
 {
 	if (session->options.clock != VMS_CALLS_CLOCK_GUEST)
 		return time_ns;
-	return time_ns - MIN(time_ns, paused_ns(session, time_ns));
+	return time_ns - MIN(time_ns, get_paused_ns(session, time_ns));
 }
 
 static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *data)
 {
 	struct vms_calls *session = data;
 	const struct vms_calls_thread thread = {
-		.time_ns = trace_time(session, stream->time_ns),
+		.time_ns = convert_time(session, stream->time_ns),
 		.pid = stream->pid,
 		.name = stream->name,
 	};
@@ -111,7 +113,7 @@ static bool on_records(uint64_t id, const void *records, size_t size, void *data
 		const void *part = (const unsigned char *)records + done;
 		n = guest ? MIN(size - done, sizeof(timed)) : size;
 		if (guest)
-			vms_calls_guest_times(part, n, paused_ns, session, timed);
+			vms_calls_guest_times(part, n, get_paused_ns, session, timed);
 		if (!vms_calls_directory_append(session->directory, id, guest ? timed : part, n,
 						error))
 			return false;
@@ -127,7 +129,7 @@ static bool empty_rings(struct vms_calls *session, GError **error)
 	if (!vms_calls_drain_run(session->drain, error))
 		return false;
 	vms_calls_names_retry(session->names);
-	/* By the clock of instructions nothing depends on the host's time. */
+	/* With the clock of instructions nothing may depend on the host's time. */
 	if (session->options.clock != VMS_CALLS_CLOCK_INSTRUCTIONS &&
 	    now_ns - session->refreshed_ns >= INTERVAL_NS) {
 		session->refreshed_ns = now_ns;
@@ -139,15 +141,15 @@ static bool empty_rings(struct vms_calls *session, GError **error)
 	return vms_calls_directory_update(session->directory, error);
 }
 
-/* False where nothing will come any more. Never waits, whatever the agent does to the socket. */
-static bool take_wakings(int fd)
+/* Takes the agent's bytes from the socket, without waiting. False if no more will come. */
+static bool take_wakeups(int fd)
 {
 	char bytes[4096];
 	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static gpointer empty_always(gpointer data)
+static gpointer run_emptying(gpointer data)
 {
 	struct vms_calls *session = data;
 	struct pollfd fds[] = { { .fd = session->trace.woken, .events = POLLIN },
@@ -156,8 +158,8 @@ static gpointer empty_always(gpointer data)
 	while (working && !fds[1].revents) {
 		if (poll(fds, G_N_ELEMENTS(fds), TICK_MS) < 0 && errno != EINTR)
 			break;
-		if (fds[0].revents && !take_wakings(fds[0].fd))
-			fds[0].fd = -1; /* the tick is left */
+		if (fds[0].revents && !take_wakeups(fds[0].fd))
+			fds[0].fd = -1; /* poll still returns every TICK_MS */
 		if (vms_calls_trace_wants_look(&session->trace))
 			eventfd_write(session->look_fd, 1);
 		g_mutex_lock(&session->lock);
@@ -167,7 +169,7 @@ static gpointer empty_always(gpointer data)
 	return NULL;
 }
 
-/* ---- looking after the guest ------------------------------------------ */
+/* ---- watching the guest ----------------------------------------------- */
 
 /* Takes what is in the rings. The lock is held. */
 static void take_records(struct vms_calls *session)
@@ -177,10 +179,10 @@ static void take_records(struct vms_calls *session)
 }
 
 /*
- * The guest's code is other than it was. What was recorded until now has the names of until now: a
- * module may lie where another one was.
+ * Takes the guest's new code. Before that it takes the records that are there: they have the old
+ * names, because a module may be at the place of another one now.
  */
-static void name_code(struct vms_calls *session)
+static void update_code(struct vms_calls *session)
 {
 	g_mutex_lock(&session->lock);
 	take_records(session);
@@ -189,7 +191,10 @@ static void name_code(struct vms_calls *session)
 	session->agent_is_behind = true;
 }
 
-/* It has QEMU translate all code anew: by the host's time that is not done often. */
+/*
+ * True if the agent is to get functions now. QEMU then translates all code again, so with a clock
+ * of time this is not done often.
+ */
 static bool is_agent_due(const struct vms_calls *session)
 {
 	return session->agent_is_behind &&
@@ -204,36 +209,36 @@ static bool tell_agent(struct vms_calls *session, GError **error)
 	return vms_calls_trace_update(&session->trace, session->guest, &session->options, error);
 }
 
-/* By a signal: then nothing happens in it, and it answers nothing. */
-static bool is_stopped(const struct vms_calls *session)
+/* True if a signal has stopped QEMU. Then it does nothing and answers nothing. */
+static bool is_qemu_stopped(const struct vms_calls *session)
 {
 	return vms_process_is_stopped(vms_machine_info(session->machine)->pid);
 }
 
 /*
- * Looks at the guest, while the rings are emptied: it may have booted meanwhile, or been reset. By
- * the clock of instructions it is looked at only when it asks.
+ * Looks at the guest, which may have booted or been reset, and updates functions and names. With
+ * the clock of instructions it looks only when the agent asks.
  */
-static bool look(struct vms_calls *session, GError **error)
+static bool look_at_guest(struct vms_calls *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace);
 	bool by_time = session->options.clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
 	if (is_asked)
-		vms_log(VMS_LOG_DEBUG, "the guest has come to where it is to be looked at");
+		vms_log(VMS_LOG_DEBUG, "the agent asks for a look at the guest");
 	if (vms_guest_follower_was_reset(&session->follower))
 		vms_log(VMS_LOG_WARNING,
 			"the guest was reset: until its kernel is recognised again, functions have "
 			"the names that they had before");
 	unsigned signs = (is_asked ? VMS_GUEST_ASKS : 0) | (by_time ? VMS_GUEST_GOES_ON : 0);
 	if (vms_guest_follow(&session->follower, signs))
-		name_code(session);
+		update_code(session);
 	bool done = !is_agent_due(session) || tell_agent(session, error);
 	if (is_asked)
 		vms_calls_trace_answer_look(&session->trace);
 	return done;
 }
 
-/* Under lock, while there is a directory. */
+/* The lock is held, and the directory is open. */
 static void update_stats(struct vms_calls *session)
 {
 	const struct vms_calls_written written = vms_calls_directory_written(session->directory);
@@ -263,10 +268,10 @@ static bool has_failed(struct vms_calls *session)
 }
 
 /*
- * The agent sends nothing that it was not asked for: its connection tells only that it has gone.
- * Returns early where it has asked for a look.
+ * Waits until the agent's connection is closed, which means that the agent has gone: then true.
+ * Returns false after the time, or as soon as the agent has asked for a look.
  */
-static bool agent_has_gone(struct vms_calls *session, int timeout_ms)
+static bool wait_for_agent_exit(struct vms_calls *session, int timeout_ms)
 {
 	struct pollfd fds[] = { { .fd = session->trace.link->stream.fd, .events = POLLIN },
 				{ .fd = session->look_fd, .events = POLLIN } };
@@ -278,17 +283,17 @@ static bool agent_has_gone(struct vms_calls *session, int timeout_ms)
 	return fds[0].revents & (POLLHUP | POLLERR);
 }
 
-static bool has_gone(struct vms_calls *session)
+static bool has_machine_gone(struct vms_calls *session)
 {
-	return agent_has_gone(session, TICK_MS) ||
+	return wait_for_agent_exit(session, TICK_MS) ||
 	       vms_machine_ended(session->machine) == VMS_MACHINE_GONE;
 }
 
-/* A QEMU that quits closes its monitor first; the agent's last records come after that. */
+/* Waits for the agent to go: a QEMU that quits closes its monitor before the last records. */
 static void wait_for_last_records(struct vms_calls *session)
 {
 	const uint64_t begin_ns = vms_clock_now_ns();
-	while (!agent_has_gone(session, TICK_MS))
+	while (!wait_for_agent_exit(session, TICK_MS))
 		if (vms_clock_now_ns() - begin_ns > MAX_EXIT_NS) {
 			vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: QEMU has "
 						 "closed its monitor, but does not end");
@@ -303,14 +308,15 @@ static bool is_full(struct vms_calls *session)
 	return session->options.max_bytes && stats.bytes >= session->options.max_bytes;
 }
 
-/* Waits for the end. False: an error, of which the thread that empties the rings may have the
- * cause.
+/*
+ * Waits for the end of the trace, or until the thread that empties the rings has failed. False,
+ * with an error, if the guest cannot be watched.
  */
 static bool wait_for_end(struct vms_calls *session, enum vms_calls_end *end, GError **error)
 {
 	const uint64_t begin_ns = vms_clock_now_ns(), duration_ns = session->options.duration_ns;
 	while (!has_failed(session)) {
-		if (has_gone(session)) {
+		if (has_machine_gone(session)) {
 			*end = VMS_CALLS_GONE;
 			return true;
 		}
@@ -325,7 +331,7 @@ static bool wait_for_end(struct vms_calls *session, enum vms_calls_end *end, GEr
 		    vms_calls_drain_stopped(session->drain))
 			return true;
 		g_autoptr(GError) why = NULL;
-		if (is_stopped(session) || look(session, &why))
+		if (is_qemu_stopped(session) || look_at_guest(session, &why))
 			continue;
 		if (g_error_matches(why, VMS_ERROR, VMS_ERROR_CLOSED)) {
 			*end = VMS_CALLS_GONE;
@@ -350,7 +356,7 @@ static GThread *start_thread(const char *name, GThreadFunc run, struct vms_calls
 	return thread;
 }
 
-static bool begin(struct vms_calls *session, GError **error)
+static bool begin_trace(struct vms_calls *session, GError **error)
 {
 	const struct vms_calls_receiver receiver = { on_stream, on_space, on_process, on_records,
 						     session };
@@ -360,7 +366,7 @@ static bool begin(struct vms_calls *session, GError **error)
 	if (!session->directory)
 		return false;
 	vms_guest_follower_init(&session->follower, session->guest, &session->lock);
-	/* What takes long is done before vCPUs wait for answers. */
+	/* This takes long, so it is done before vCPUs wait for answers. */
 	session->names = vms_calls_names_new(session->directory, session->guest,
 					     session->options.sysroot, is_late, session);
 	if (!vms_calls_directory_update(session->directory, error) ||
@@ -370,25 +376,31 @@ static bool begin(struct vms_calls *session, GError **error)
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
 		return false;
-	session->emptying = start_thread("calls", empty_always, session, error);
+	session->emptying = start_thread("calls", run_emptying, session, error);
 	return session->emptying;
 }
 
-/* Nobody waits for us any more when a process ends: those that run are looked at before. */
+/*
+ * Stops the agent's trace. It takes the records that are there before, because from then on
+ * processes end without waiting for us.
+ */
 static void stop_recording(struct vms_calls *session)
 {
 	g_autoptr(GError) error = NULL;
 	g_mutex_lock(&session->lock);
 	take_records(session);
 	g_mutex_unlock(&session->lock);
-	if (is_stopped(session))
+	if (is_qemu_stopped(session))
 		vms_machine_give_up_at(session->machine, vms_clock_now_ns() + GRACE_NS);
 	if (!vms_calls_trace_stop(&session->trace, &error))
 		vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: %s", error->message);
 }
 
-/* The thread goes on emptying the rings until the agent has written all. */
-static void stop(struct vms_calls *session, enum vms_calls_end end)
+/*
+ * Stops the trace, and then the thread that empties the rings: it goes on until the agent has
+ * written all.
+ */
+static void stop_trace(struct vms_calls *session, enum vms_calls_end end)
 {
 	const uint64_t one = 1;
 	if (!has_failed(session) && end == VMS_CALLS_GONE)
@@ -400,15 +412,15 @@ static void stop(struct vms_calls *session, enum vms_calls_end end)
 	g_thread_join(session->emptying);
 }
 
-/* The agent refused: nothing was traced. */
-static void discard(struct vms_calls *session)
+/* Removes the directory, because the trace could not be started. */
+static void discard_directory(struct vms_calls *session)
 {
 	g_clear_pointer(&session->names, vms_calls_names_free);
 	vms_calls_directory_discard(g_steal_pointer(&session->directory));
 }
 
-/* Writes what is left. Keeps the first error, of which `failure`, if any, was before. */
-static void finish(struct vms_calls *session, GError *failure)
+/* Writes what is left, and keeps the first error. `failure` is an earlier one, or NULL. */
+static void finish_trace(struct vms_calls *session, GError *failure)
 {
 	if (session->failure && !failure)
 		failure = g_steal_pointer(&session->failure);
@@ -430,13 +442,13 @@ static void finish(struct vms_calls *session, GError *failure)
 	session->error = failure;
 }
 
-static gpointer watch(gpointer data)
+static gpointer run_watching(gpointer data)
 {
 	struct vms_calls *session = data;
 	GError *failure = NULL;
 	wait_for_end(session, &session->end, &failure);
-	stop(session, session->end);
-	finish(session, failure);
+	stop_trace(session, session->end);
+	finish_trace(session, failure);
 	g_mutex_lock(&session->lock);
 	session->has_ended = true;
 	g_cond_broadcast(&session->changed);
@@ -517,14 +529,14 @@ struct vms_calls *vms_calls_start(struct vms_guest *guest, const struct vms_call
 	};
 	g_mutex_init(&session->lock);
 	g_cond_init(&session->changed);
-	if (begin(session, &failure)) {
-		session->watching = start_thread("calls-watch", watch, session, &failure);
+	if (begin_trace(session, &failure)) {
+		session->watching = start_thread("calls-watch", run_watching, session, &failure);
 		if (session->watching)
 			return session;
-		stop(session, VMS_CALLS_STOPPED);
+		stop_trace(session, VMS_CALLS_STOPPED);
 	}
-	discard(session);
-	finish(session, failure);
+	discard_directory(session);
+	finish_trace(session, failure);
 	g_propagate_error(error, g_steal_pointer(&session->error));
 	free_session(session);
 	return NULL;

@@ -10,8 +10,8 @@ G_STATIC_ASSERT(VMS_STACK_LIMIT <= VMS_AGENT_MAX_STACK);
 
 /* ---- one stack -------------------------------------------------------- */
 
-/* Where the frame's function begins; where that is not known, an address in it. */
-static uint64_t frame_function(struct vms_guest *guest, const struct vms_frame *frame)
+/* Returns the begin of the frame's function. If that is not known, an address inside of it. */
+static uint64_t find_function_start(struct vms_guest *guest, const struct vms_frame *frame)
 {
 	struct vms_location location;
 	uint64_t va = frame->pc - frame->is_return;
@@ -20,9 +20,9 @@ static uint64_t frame_function(struct vms_guest *guest, const struct vms_frame *
 	return frame->pc;
 }
 
-/* `caller` is the next frame outwards, NULL where there is none. */
-static uint64_t frame_slot(const struct vms_calls_abi *abi, const struct vms_frame *frame,
-			   const struct vms_frame *caller)
+/* Returns the slot of a frame. `caller` is the next frame outwards, or NULL. */
+static uint64_t find_frame_slot(const struct vms_calls_abi *abi, const struct vms_frame *frame,
+				const struct vms_frame *caller)
 {
 	if (caller && caller->is_return)
 		return caller->sp + (uint64_t)abi->call_slot;
@@ -38,8 +38,8 @@ void vms_calls_frames(struct vms_guest *guest, const struct vms_calls_abi *abi,
 	for (unsigned i = walked->n; i-- > 0; caller = &walked->frame[i]) {
 		const struct vms_frame *frame = &walked->frame[i];
 		const struct vms_agent_frame open = {
-			.slot = frame_slot(abi, frame, caller),
-			.function = frame_function(guest, frame),
+			.slot = find_frame_slot(abi, frame, caller),
+			.function = find_function_start(guest, frame),
 			.is_user = frame->is_user,
 		};
 		g_byte_array_append(ret, (const guint8 *)&open, sizeof(open));
@@ -52,18 +52,18 @@ struct stacks {
 	struct vms_guest *guest;
 	const struct vms_calls_abi *abi;
 	struct vms_memory *memory;
-	uint64_t switch_function; /* 0 where it is not known */
+	uint64_t switch_function; /* 0 if not known */
 	struct vms_stack walked;
 	GByteArray *bytes;
 };
 
-static void walk(struct stacks *stacks, const struct vms_regs *regs)
+static void walk_stack(struct stacks *stacks, const struct vms_regs *regs)
 {
 	vms_memory_set_regs(stacks->memory, regs);
 	vms_walk(stacks->guest, stacks->memory, regs, VMS_AGENT_MAX_STACK - 1, &stacks->walked);
 }
 
-/* Appends the header of a stack; where it lies. */
+/* Appends the header of a stack. Returns its offset in the bytes. */
 static guint begin_stack(struct stacks *stacks, uint64_t task, uint32_t vcpu)
 {
 	const struct vms_agent_stack stack = { .task = task, .vcpu = vcpu };
@@ -72,7 +72,7 @@ static guint begin_stack(struct stacks *stacks, uint64_t task, uint32_t vcpu)
 	return at;
 }
 
-/* Counts the frames since the header; too many of them leave the stack out. */
+/* Sets the number of frames in the header. Removes a stack with no frames, or with too many. */
 static void end_stack(struct stacks *stacks, guint at)
 {
 	guint bytes = stacks->bytes->len - at - sizeof(struct vms_agent_stack);
@@ -84,8 +84,8 @@ static void end_stack(struct stacks *stacks, guint at)
 	memcpy(stacks->bytes->data + at + offsetof(struct vms_agent_stack, n), &n, sizeof(n));
 }
 
-/* A task that waits for its turn is in the function that switches tasks. */
-static void add_switch(struct stacks *stacks)
+/* Appends the call of the function that switches tasks: each task that does not run is in it. */
+static void add_switch_frame(struct stacks *stacks)
 {
 	const struct vms_agent_frame pending = {
 		.slot = stacks->walked.frame[0].sp + (uint64_t)stacks->abi->call_slot,
@@ -95,7 +95,10 @@ static void add_switch(struct stacks *stacks)
 		g_byte_array_append(stacks->bytes, (const guint8 *)&pending, sizeof(pending));
 }
 
-/* A new task has not run yet: it begins at the begin of a function, which nobody has called. */
+/*
+ * True if the task with these registers has run. A new task is at the begin of a function that
+ * nobody has called.
+ */
 static bool has_run(struct stacks *stacks, const struct vms_regs *regs)
 {
 	struct vms_location location;
@@ -104,16 +107,16 @@ static bool has_run(struct stacks *stacks, const struct vms_regs *regs)
 	       location.symbol && location.offset > 0;
 }
 
-/* One that does not run; those that do, the vCPUs show. */
+/* Adds the stack of a task that does not run. The stacks of running tasks come from the vCPUs. */
 static void add_task(struct stacks *stacks, const struct vms_task *task)
 {
 	struct vms_regs regs;
 	if (!vms_guest_task_regs(stacks->guest, task, &regs, NULL) || !has_run(stacks, &regs))
 		return;
-	walk(stacks, &regs);
+	walk_stack(stacks, &regs);
 	guint at = begin_stack(stacks, task->va, UINT32_MAX);
 	vms_calls_frames(stacks->guest, stacks->abi, &stacks->walked, stacks->bytes);
-	add_switch(stacks);
+	add_switch_frame(stacks);
 	end_stack(stacks, at);
 }
 
@@ -123,8 +126,8 @@ static bool add_vcpu(struct stacks *stacks, unsigned vcpu, GError **error)
 	struct vms_task task;
 	if (!vms_machine_regs(vms_guest_machine(stacks->guest), vcpu, &regs, error))
 		return false;
-	walk(stacks, &regs);
-	/* Where nothing is known of the guest, one frame may be no function at all. */
+	walk_stack(stacks, &regs);
+	/* If the guest's kernel is not known, a single frame may be no function at all. */
 	if (vms_guest_kind(stacks->guest) == VMS_GUEST_NONE && stacks->walked.n < 2)
 		return true;
 	bool known = vms_guest_current(stacks->guest, stacks->memory, &regs, &task);
@@ -139,7 +142,7 @@ static void add_tasks(struct stacks *stacks)
 	g_autoptr(GError) error = NULL;
 	g_autoptr(GArray) tasks = vms_guest_tasks(stacks->guest, NULL, &error);
 	if (!tasks)
-		vms_log(VMS_LOG_INFO, "calls that wait on other stacks are not known: %s",
+		vms_log(VMS_LOG_INFO, "open calls of tasks that do not run are not known: %s",
 			error->message);
 	for (guint i = 0; tasks && i < tasks->len; i++)
 		add_task(stacks, &g_array_index(tasks, struct vms_task, i));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What uftrace calls a trace's streams, and what it says about the trace as a whole. */
+/* Writes task.txt, the names of a trace's streams, and `info`, facts about the whole trace. */
 #include "base/text.h"
 #include "calls/directory-private.h"
 
 #include <string.h>
 
 #define SESSION "0000000000000000"
-/* Bits of `info`: what the directory has, and which lines follow the header. */
+/* Bits in the header of `info`: features of the directory (HAS), and lines that follow (TELLS). */
 #define HAS_TASK_SESSION (1 << 1)
 #define HAS_SYM_REL_ADDR (1 << 5)
 #define HAS_MAX_STACK	 (1 << 6)
@@ -28,7 +28,7 @@ static int compare_tasks(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* uftrace takes the part behind the last slash, and the line ends with the last quote. */
+/* Replaces slashes and quotes: uftrace takes a name from its last slash to the last quote. */
 static void append_session(GString *text, uint64_t time_ns, const struct vms_calls_task *task)
 {
 	g_autofree char *name = g_strdup(*task->name ? task->name : "?");
@@ -41,8 +41,9 @@ static void append_session(GString *text, uint64_t time_ns, const struct vms_cal
 }
 
 /*
- * A task is called by the session that its process has when its line is read. So a thread with a
- * name of its own gets a session of its own, and after it the process its name back.
+ * uftrace gives a task the name of the session that its process has when it reads the task's line.
+ * So a new session comes before a thread with another name, and after the last one the process gets
+ * its first name back.
  */
 GString *vms_calls_tasks_text(GArray *tasks, uint64_t start_ns)
 {

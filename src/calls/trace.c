@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-#define RING_SIZE (16u << 20) /* of a vCPU: what it writes in 100 ms, at the most that is seen */
+#define RING_SIZE (16u << 20) /* bytes per vCPU: at most this much was seen in 100 ms */
 
 bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *machine,
 			  GError **error)
@@ -50,7 +50,7 @@ void vms_calls_trace_close(struct vms_calls_trace *trace)
 
 /* ---- requests --------------------------------------------------------- */
 
-/* Sends a table as a file; it is copied. */
+/* Sends a table as a file with a copy of the data. */
 static bool send_table(struct vms_calls_trace *trace, enum vms_agent_kind kind, const void *data,
 		       size_t size, GError **error)
 {
@@ -73,7 +73,7 @@ static bool send_table(struct vms_calls_trace *trace, enum vms_agent_kind kind, 
 	return sent;
 }
 
-/* With the marks of filters. While `trace` waits for those, without. */
+/* Lists the functions with the flags of filters; without these flags while `trace` waits. */
 static GArray *find_functions(const struct vms_calls_trace *trace, struct vms_guest *guest,
 			      const struct vms_calls_options *options, GError **error)
 {
@@ -81,7 +81,7 @@ static GArray *find_functions(const struct vms_calls_trace *trace, struct vms_gu
 	return vms_calls_functions(guest, trace->abi, trace->waits ? &none : options, error);
 }
 
-/* What the agent must know to tell the guest's tasks apart. All 0: the guest is not understood. */
+/* Finds what the agent needs to tell tasks apart. All members are 0 if that is not known. */
 static struct vms_agent_tasks find_tasks(const struct vms_calls_trace *trace,
 					 struct vms_guest *guest)
 {
@@ -98,7 +98,7 @@ static struct vms_agent_tasks find_tasks(const struct vms_calls_trace *trace,
 	return tasks;
 }
 
-/* Sends what the next START takes: tasks and functions. Takes ownership of `functions`. */
+/* Sends the tables for the next START: tasks and functions. Takes ownership of `functions`. */
 static bool send_tables(struct vms_calls_trace *trace, GArray *functions,
 			const struct vms_agent_tasks *tasks, const struct vms_agent_calls *start,
 			GError **error)
@@ -116,8 +116,9 @@ static bool send_tables(struct vms_calls_trace *trace, GArray *functions,
 			  functions->len * sizeof(struct vms_agent_function), error);
 }
 
-static bool knows_all(const struct vms_calls_trace *trace, const GArray *functions,
-		      const struct vms_agent_tasks *tasks, const struct vms_agent_calls *start)
+/* True if the agent has got all this already. */
+static bool agent_knows(const struct vms_calls_trace *trace, const GArray *functions,
+			const struct vms_agent_tasks *tasks, const struct vms_agent_calls *start)
 {
 	const GArray *known = trace->functions;
 	return known && known->len == functions->len &&
@@ -127,7 +128,7 @@ static bool knows_all(const struct vms_calls_trace *trace, const GArray *functio
 	       memcmp(&trace->start, start, sizeof(*start)) == 0;
 }
 
-static enum vms_agent_by agent_by(enum vms_calls_by by)
+static enum vms_agent_by convert_by(enum vms_calls_by by)
 {
 	switch (by) {
 	case VMS_CALLS_BY_LEVEL: return VMS_AGENT_BY_LEVEL;
@@ -142,15 +143,15 @@ static bool has_names(const char *const *names)
 	return names && names[0];
 }
 
-/* False: what filters by process need is not known of this guest. */
-static bool fill_start(const struct vms_calls_trace *trace, const struct vms_guest *guest,
-		       const struct vms_calls_options *options, struct vms_agent_calls *ret,
-		       GError **error)
+/* Fills the START request. False if the guest is not known well enough for filters by process. */
+static bool fill_start_request(const struct vms_calls_trace *trace, const struct vms_guest *guest,
+			       const struct vms_calls_options *options, struct vms_agent_calls *ret,
+			       GError **error)
 {
 	struct vms_task_layout layout;
 	*ret = (struct vms_agent_calls) {
 		.message = { .kind = VMS_AGENT_CALLS_START },
-		.by = agent_by(options->by),
+		.by = convert_by(options->by),
 		.clock = options->clock == VMS_CALLS_CLOCK_INSTRUCTIONS
 				 ? VMS_AGENT_CLOCK_INSTRUCTIONS
 				 : VMS_AGENT_CLOCK_HOST,
@@ -159,14 +160,14 @@ static bool fill_start(const struct vms_calls_trace *trace, const struct vms_gue
 		.kernel = !options->user_only,
 		.user = !options->kernel_only,
 		.n_pids = (uint32_t)options->n_pids,
-		/* While nobody knows which functions are to be traced, none is. */
+		/* As long as the functions to trace do not exist, nothing is recorded. */
 		.wait_for_start =
 			has_names(options->start_at) || (trace->waits && has_names(options->only)),
 		.threshold = options->threshold_ns,
 	};
 	if (options->n_pids > G_N_ELEMENTS(ret->pids)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "cannot trace calls of %zu processes: %zu at most can be named",
+			    "cannot trace calls of %zu processes: at most %zu can be named",
 			    options->n_pids, G_N_ELEMENTS(ret->pids));
 		return false;
 	}
@@ -182,7 +183,7 @@ static bool fill_start(const struct vms_calls_trace *trace, const struct vms_gue
 	return true;
 }
 
-/* Maps the memory of a trace that has been started. */
+/* Maps the memory of a started trace. */
 static bool map_memory(struct vms_calls_trace *trace, int fd, GError **error)
 {
 	struct stat file = { 0 };
@@ -206,7 +207,7 @@ static bool send_start(struct vms_calls_trace *trace, struct vms_agent_calls *st
 
 /* ---- the trace -------------------------------------------------------- */
 
-/* An agent that cannot tell tasks apart traces the rest. */
+/* Warns if the agent cannot tell tasks apart. False if the options need that. */
 static bool check_features(const struct vms_calls_trace *trace,
 			   const struct vms_calls_options *options, GError **error)
 {
@@ -221,7 +222,7 @@ static bool check_features(const struct vms_calls_trace *trace,
 	return true;
 }
 
-/* On a machine that is held, so that nothing happens in between. */
+/* Sends the open calls and starts. The machine is held, so that no call begins in between. */
 static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
 		       struct vms_agent_calls *start, GError **error)
 {
@@ -240,7 +241,7 @@ bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *gues
 	struct vms_machine *machine = vms_guest_machine(guest);
 	trace->waits = vms_guest_kind(guest) == VMS_GUEST_NONE && vms_calls_has_names(options);
 	g_autoptr(GArray) functions = find_functions(trace, guest, options, error);
-	if (!functions || !fill_start(trace, guest, options, &start, error))
+	if (!functions || !fill_start_request(trace, guest, options, &start, error))
 		return false;
 	struct vms_agent_tasks tasks = find_tasks(trace, guest);
 	if (!send_tables(trace, g_steal_pointer(&functions), &tasks, &start, error) ||
@@ -267,10 +268,10 @@ bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *gue
 	} else if (!functions) {
 		g_propagate_error(error, g_steal_pointer(&missing));
 	}
-	if (!functions || !fill_start(trace, guest, options, &start, error))
+	if (!functions || !fill_start_request(trace, guest, options, &start, error))
 		return false;
 	struct vms_agent_tasks tasks = find_tasks(trace, guest);
-	if (knows_all(trace, functions, &tasks, &start))
+	if (agent_knows(trace, functions, &tasks, &start))
 		return true;
 	return send_tables(trace, g_steal_pointer(&functions), &tasks, &start, error) &&
 	       vms_agent_request(trace->link, &start.message, sizeof(start), -1, NULL, 0, error);

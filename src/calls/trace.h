@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A trace that an agent makes, from the side of its client: what is asked of the agent. */
+/* Asks an agent to trace calls. This is the client's side of the requests for a trace. */
 #pragma once
 
 #include "calls/abi.h"
@@ -9,40 +9,42 @@
 struct vms_calls_trace {
 	struct vms_agent_link *link;
 	const struct vms_calls_abi *abi;
-	void *memory; /* struct vms_agent_rings; NULL until the trace is started */
+	void *memory; /* struct vms_agent_rings, `size` bytes; NULL until the trace is started */
 	size_t size;
-	int woken;  /* a socket: what arrives means that there is something to do */
-	bool waits; /* for functions that filters name, until the guest or a module has them */
-	/* What the agent was told last. */
+	int woken;  /* a socket: the agent sends bytes when there is something to do; or -1 */
+	bool waits; /* filters name functions that the guest does not have yet */
+	/* The last tables and requests that the agent got. */
 	GArray *functions; /* struct vms_agent_function */
 	struct vms_agent_calls start;
 	struct vms_agent_tasks tasks;
 };
 
-/* Connects to the agent of a machine. Errors: UNSUPPORTED (it has none), those of the link. */
+/*
+ * Connects to the agent of a machine. The caller closes the trace in any case. Errors: UNSUPPORTED
+ * (there is no agent), those of the link.
+ */
 bool vms_calls_trace_open(struct vms_calls_trace *trace, struct vms_machine *machine,
 			  GError **error);
-/* What was traced so far stays mapped until then. A zeroed trace is no trace. */
+/* Unmaps the rings and closes the connection. A zeroed trace may be closed. */
 void vms_calls_trace_close(struct vms_calls_trace *trace);
 
 /*
- * Tells the agent what functions there are and what is open, and starts. The machine is held
- * meanwhile. Of a guest that was not recognised yet less can be told. Errors: UNSUPPORTED,
+ * Sends the agent the guest's functions and open calls, and starts the trace. Holds the machine for
+ * a part of this. A guest that is not recognised yet has fewer functions. Errors: UNSUPPORTED,
  * NOT_FOUND (functions of filters), BUSY, and those of machine and link.
  */
 bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *guest,
 			   const struct vms_calls_options *options, GError **error);
 /*
- * Tells anew what functions there are, when more is known of the guest; nothing where the agent
- * knows all that: it would translate all code again. Functions that are not there are waited for,
- * too.
+ * Sends the agent the guest's functions again, when more is known of the guest. Sends nothing if
+ * nothing has changed, because the agent would translate all code again. Functions of filters that
+ * the guest does not have may come later. Errors: as for the start, but no NOT_FOUND.
  */
 bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *guest,
 			    const struct vms_calls_options *options, GError **error);
-/* Has the agent asked for a look at the guest that was not answered yet? A vCPU waits for it. */
+/* True if the agent has asked for a look at the guest. A vCPU waits for the answer. */
 bool vms_calls_trace_wants_look(const struct vms_calls_trace *trace);
-/* There was a look: the vCPU goes on. */
+/* Answers the look, so that the vCPU goes on. */
 void vms_calls_trace_answer_look(const struct vms_calls_trace *trace);
-/* Ends the trace: what there is of it is in the rings then, which somebody has to empty meanwhile.
- */
+/* Ends the trace. Returns when all of it is in the rings: another thread must empty them. */
 bool vms_calls_trace_stop(struct vms_calls_trace *trace, GError **error);

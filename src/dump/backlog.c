@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <vmscope/error.h>
 
-/* Slots are made by the block, whose memory is mapped at once: in huge pages, where there are. */
+/* Slots are made in blocks. A block is one mapping, in huge pages if the host has them. */
 #define BLOCK_SLOTS 8
 #define BLOCK_SIZE  ((size_t)BLOCK_SLOTS * (VMS_DUMP_UNIT_MAX + 2 * VMS_DUMP_PAGE))
 
@@ -18,13 +18,13 @@ struct block {
 };
 
 struct vms_dump_backlog {
-	GMutex lock; /* guards all below; kept for moments */
+	GMutex lock; /* guards all below; never held for long */
 	GCond room, work;
 	GPtrArray *blocks; /* struct block, owned */
 	guint max_blocks;
-	GPtrArray *free; /* struct vms_dump_slot: the last one was used last */
-	GArray *entries; /* struct entry, of the whole dump: 16 bytes for each MiB of a guest */
-	guint next;	 /* of them that is to be taken */
+	GPtrArray *free; /* struct vms_dump_slot, the most recently used one last */
+	GArray *entries; /* struct entry, all of the dump: 16 bytes for each MiB of a guest */
+	guint next;	 /* index of the next entry to take */
 	bool ended, cancelled;
 };
 
@@ -50,7 +50,7 @@ void vms_dump_backlog_free(struct vms_dump_backlog *backlog)
 
 /* ---- room ------------------------------------------------------------- */
 
-/* Makes a block of slots; false where there is no memory for it. Under lock. */
+/* Adds a block of slots. False if there is no memory for it. The lock is held. */
 static bool add_block(struct vms_dump_backlog *backlog)
 {
 	void *memory = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE,
@@ -121,7 +121,7 @@ void vms_dump_backlog_put(struct vms_dump_backlog *backlog, struct vms_dump_slot
 		madvise(slot->data, VMS_DUMP_UNIT_MAX, MADV_DONTNEED);
 }
 
-/* ---- what is to be written -------------------------------------------- */
+/* ---- the queue -------------------------------------------------------- */
 
 void vms_dump_backlog_add(struct vms_dump_backlog *backlog, uint64_t number,
 			  struct vms_dump_slot *slot)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is handed out in units by a counter. As long as the disk takes what it gets, a thread
- * reads a unit and writes it: nothing is quicker, and needs less memory. When a write lasts too
- * long, the disk is behind: from then on units go to the backlog in the slot that they were read
- * into (a unit of zeros needs none), other threads write them, and the thread that was caught in
- * that write is replaced.
+ * A counter hands out memory in units. As long as the disk keeps up, a thread reads a unit and
+ * writes it: this is the fastest way and needs the least memory. When a write takes too long, the
+ * disk is behind. From then on units go to the backlog, in the slot that they were read into (a
+ * unit of zeros needs no slot). Other threads write them, and another thread takes the place of the
+ * one that waits in that write.
  *
- * So there are two threads for each processor, in pairs: one reads, the other writes the backlog,
- * and as long as there is none watches the first.
+ * So the threads are pairs: one reads, the other writes the backlog. While there is no backlog, the
+ * other one watches whether the first one waits for the disk.
  */
 #include "dump/copy.h"
 #include "base/clock.h"
@@ -15,22 +15,22 @@
 #include "dump/units.h"
 #include <string.h>
 
-/* Ranges of unreadable memory that are kept before they are joined; the rest is only counted. */
+/* Limit of the list of unreadable memory. Ranges beyond it are only counted. */
 #define UNREADABLE_MAX (1U << 20)
 #define NOWHERE	       UINT64_MAX
 
-/* A write that lasts so long waits for the disk. */
+/* How long a write may take before the disk counts as behind. */
 #define PATIENCE_NS (UINT64_C(50) * 1000 * 1000)
 
 struct worker {
 	struct vms_dump_copy *copy;
 	unsigned index;
 	GThread *thread;
-	struct worker *other;	    /* of the pair */
-	struct vms_dump_slot *slot; /* that it reads into, or NULL */
-	uint64_t unreadable;	    /* bytes of the unit that it reads */
-	bool writes;		    /* the backlog, in place of reading; under lock */
-	uint64_t write_ns; /* atomic: when its write of a unit that it has read began, or 0 */
+	struct worker *other;	    /* the other worker of the pair */
+	struct vms_dump_slot *slot; /* what it reads into, or NULL */
+	uint64_t unreadable;	    /* bytes of its unit that could not be read */
+	bool writes;		    /* writes the backlog; if false, reads. Guarded by the lock */
+	uint64_t write_ns; /* atomic: when it began to write the unit that it has read; or 0 */
 };
 
 struct vms_dump_copy {
@@ -40,29 +40,30 @@ struct vms_dump_copy {
 	struct vms_dump_backlog *backlog;
 	struct vms_dump_units units;
 	uint64_t n_units;
-	/* Atomic. readable: an address that was. */
-	uint64_t next_unit, read, zeros, written, readable;
-	gint behind; /* atomic: the disk is */
-	gint stop;   /* atomic */
+	uint64_t next_unit, read, zeros, written; /* atomic; the last three in bytes */
+	uint64_t readable;			  /* atomic: an address that could be read */
+	gint behind;				  /* atomic: the disk is behind */
+	gint stop;				  /* atomic: the copy was cancelled */
 	struct worker *workers;
 	unsigned n_workers;
 
 	GMutex lock;
-	GCond ended;			   /* a worker has, or all is read */
-	unsigned running;		   /* workers */
-	unsigned reading;		   /* workers that read a unit right now */
-	uint64_t units_read, units_passed; /* on: written, or in the backlog */
+	GCond ended;	       /* a worker has ended, or all is read */
+	unsigned running;      /* workers that have not ended */
+	unsigned reading;      /* workers that read a unit right now */
+	uint64_t units_read;   /* including those that are written */
+	uint64_t units_passed; /* units that were written or added to the backlog by readers */
 	GError *error;
 	GArray *unreadable;  /* struct vms_range */
 	uint64_t not_listed; /* bytes that are missing in `unreadable` */
 };
 
-static uint64_t load(const uint64_t *counter)
+static uint64_t load_counter(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-static uint64_t add(uint64_t *counter, uint64_t n)
+static uint64_t add_to_counter(uint64_t *counter, uint64_t n)
 {
 	return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
@@ -71,7 +72,7 @@ static uint64_t add(uint64_t *counter, uint64_t n)
 
 static bool is_zero(const uint8_t *data, size_t size)
 {
-	/* Equal to itself shifted by 16 bytes that are zeros. */
+	/* If 16 bytes are zeros and the rest equals the bytes 16 before it, all are zeros. */
 	static const uint8_t zeros[16];
 	size_t head = MIN(size, sizeof(zeros));
 	return memcmp(data, zeros, head) == 0 && memcmp(data, data + head, size - head) == 0;
@@ -96,18 +97,18 @@ static void add_unreadable(struct worker *worker, uint64_t pa, uint64_t size)
 	worker->unreadable += size;
 }
 
-/* The end of the page that `pa` lies in, but not beyond `end`. */
-static uint64_t page_end(uint64_t pa, uint64_t end)
+/* Returns the end of the page that contains `pa`, or `end` if that is lower. */
+static uint64_t find_page_end(uint64_t pa, uint64_t end)
 {
 	return MIN((pa / VMS_DUMP_PAGE + 1) * VMS_DUMP_PAGE, end);
 }
 
-/* What of [pa, end) can be read; the rest becomes zeros. */
+/* Reads [pa, end) page by page. Pages that cannot be read become zeros. */
 static void read_pages(struct worker *worker, uint64_t pa, uint64_t end)
 {
 	for (uint64_t next; pa < end; pa = next) {
 		uint8_t *to = worker->slot->data + (pa - worker->slot->unit.pa);
-		next = page_end(pa, end);
+		next = find_page_end(pa, end);
 		if (!vms_machine_read_phys(worker->copy->source, pa, to, next - pa)) {
 			memset(to, 0, next - pa);
 			add_unreadable(worker, pa, next - pa);
@@ -115,6 +116,7 @@ static void read_pages(struct worker *worker, uint64_t pa, uint64_t end)
 	}
 }
 
+/* Reads [pa, end), a part of the worker's unit, and finds its zero pages. */
 static void read_part(struct worker *worker, uint64_t pa, uint64_t end)
 {
 	struct vms_dump_copy *copy = worker->copy;
@@ -126,7 +128,7 @@ static void read_part(struct worker *worker, uint64_t pa, uint64_t end)
 		read_pages(worker, pa, end);
 	uint64_t first_page = unit->pa / VMS_DUMP_PAGE;
 	for (uint64_t next; pa < end; pa = next) {
-		next = page_end(pa, end);
+		next = find_page_end(pa, end);
 		if (is_zero(data + (pa - unit->pa), next - pa))
 			continue;
 		unit->zero[pa / VMS_DUMP_PAGE - first_page] = false;
@@ -134,7 +136,7 @@ static void read_part(struct worker *worker, uint64_t pa, uint64_t end)
 	}
 }
 
-/* Reads whole pages, and no more than what may hold something. */
+/* Reads the memory of the worker's unit, in whole pages. Skips memory that is known to be zeros. */
 static void read_memory(struct worker *worker)
 {
 	const struct vms_dump_unit *unit = &worker->slot->unit;
@@ -142,14 +144,14 @@ static void read_memory(struct worker *worker)
 	worker->unreadable = 0;
 	while (vms_machine_next_data(worker->copy->source, pa, end, &begin, &stop)) {
 		begin = MAX(begin / VMS_DUMP_PAGE * VMS_DUMP_PAGE, pa);
-		pa = page_end(MAX(stop, begin + 1) - 1, end);
+		pa = find_page_end(MAX(stop, begin + 1) - 1, end);
 		read_part(worker, begin, pa);
 	}
 }
 
 /*
- * All of a page of which the unit has a part, and ranges behind the unit's have others; NULL where
- * a range before has the first part.
+ * Fills `to` with all of the page at `page_pa`, of which the unit and the ranges behind it have
+ * parts. Returns `to`; or NULL if a range before the unit's has a part of the page.
  */
 static const uint8_t *read_edge(struct worker *worker, uint64_t page_pa, uint8_t *to)
 {
@@ -190,12 +192,12 @@ static void read_edges(struct worker *worker)
 }
 
 /*
- * Has the machine gone? A process that is killed loses its memory some time before its sockets;
- * then what was readable is not any more.
+ * True if the machine has gone. A process that is killed loses its memory some time before its
+ * sockets. So this also checks an address that could be read before.
  */
-static bool has_gone(struct vms_dump_copy *copy)
+static bool has_machine_gone(struct vms_dump_copy *copy)
 {
-	uint64_t pa = load(&copy->readable);
+	uint64_t pa = load_counter(&copy->readable);
 	uint8_t byte;
 	return vms_machine_ended(copy->source) == VMS_MACHINE_GONE ||
 	       (pa != NOWHERE && !vms_machine_read_phys(copy->source, pa, &byte, 1));
@@ -203,16 +205,16 @@ static bool has_gone(struct vms_dump_copy *copy)
 
 /* ---- readers ---------------------------------------------------------- */
 
-static void count(struct vms_dump_copy *copy, const struct vms_dump_unit *unit)
+static void count_read(struct vms_dump_copy *copy, const struct vms_dump_unit *unit)
 {
 	uint64_t zeros = 0, end = unit->pa + unit->size, next;
 	for (uint64_t pa = unit->pa; pa < end; pa = next) {
-		next = page_end(pa, end);
+		next = find_page_end(pa, end);
 		if (unit->zero[pa / VMS_DUMP_PAGE - unit->pa / VMS_DUMP_PAGE])
 			zeros += next - pa;
 	}
-	add(&copy->zeros, zeros);
-	add(&copy->read, unit->size);
+	add_to_counter(&copy->zeros, zeros);
+	add_to_counter(&copy->read, unit->size);
 }
 
 static bool is_stopped(struct vms_dump_copy *copy)
@@ -228,23 +230,23 @@ static bool read_unit(struct worker *worker, uint64_t number, GError **error)
 	read_memory(worker);
 	if (copy->sink->whole_pages)
 		read_edges(worker);
-	if (worker->unreadable && has_gone(copy)) {
+	if (worker->unreadable && has_machine_gone(copy)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
 			    "cannot dump %s: it has gone while its memory was copied",
 			    vms_machine_info(copy->source)->name);
 		return false;
 	}
-	count(copy, &worker->slot->unit);
+	count_read(copy, &worker->slot->unit);
 	return true;
 }
 
-/* Nobody reads the machine any more, now or later. Under lock. */
-static bool is_read(struct vms_dump_copy *copy)
+/* True if no thread reads the machine any more, now or later. The lock is held. */
+static bool has_finished_reading(struct vms_dump_copy *copy)
 {
 	return copy->units_read == copy->n_units || (is_stopped(copy) && copy->reading == 0);
 }
 
-/* From the first on that is begun after a stop, nothing is read. */
+/* Counts the caller as a reader. False if the copy was cancelled: the caller must not read. */
 static bool begin_read(struct vms_dump_copy *copy)
 {
 	g_mutex_lock(&copy->lock);
@@ -259,7 +261,7 @@ static void end_read(struct vms_dump_copy *copy, bool done)
 	g_mutex_lock(&copy->lock);
 	copy->reading--;
 	copy->units_read += done;
-	if (is_read(copy))
+	if (has_finished_reading(copy))
 		g_cond_broadcast(&copy->ended);
 	g_mutex_unlock(&copy->lock);
 }
@@ -271,16 +273,16 @@ static bool write_unit(struct worker *worker, const struct vms_dump_unit *unit, 
 	struct vms_dump_copy *copy = worker->copy;
 	if (!copy->sink->write(copy->sink, worker->index, unit, error))
 		return false;
-	add(&copy->written, unit->size);
+	add_to_counter(&copy->written, unit->size);
 	return true;
 }
 
-/* Writes what was just read, or leaves it to others. */
-static bool write_or_leave(struct worker *worker, uint64_t number, GError **error)
+/* Writes the unit that was just read, or, if the disk is behind, adds it to the backlog. */
+static bool write_or_queue(struct worker *worker, uint64_t number, GError **error)
 {
 	struct vms_dump_copy *copy = worker->copy;
 	const struct vms_dump_unit *unit = &worker->slot->unit;
-	/* Told before the question: whoever knows that the disk is behind sees this write. */
+	/* Set before `behind` is read, so that a thread that has set `behind` sees this write. */
 	__atomic_store_n(&worker->write_ns, vms_clock_now_ns(), __ATOMIC_SEQ_CST);
 	bool written = true;
 	if (g_atomic_int_get(&copy->behind)) {
@@ -294,10 +296,11 @@ static bool write_or_leave(struct worker *worker, uint64_t number, GError **erro
 	return written;
 }
 
-static bool pass_on(struct worker *worker, uint64_t number, GError **error)
+/* Writes or queues the unit that was just read. The last unit ends the backlog. */
+static bool pass_unit_on(struct worker *worker, uint64_t number, GError **error)
 {
 	struct vms_dump_copy *copy = worker->copy;
-	if (!write_or_leave(worker, number, error))
+	if (!write_or_queue(worker, number, error))
 		return false;
 	g_mutex_lock(&copy->lock);
 	bool last = ++copy->units_passed == copy->n_units;
@@ -308,10 +311,10 @@ static bool pass_on(struct worker *worker, uint64_t number, GError **error)
 }
 
 /*
- * Takes the place of the other one of the pair, if it waits for the disk: its write lasts too long,
- * or it is in one when the disk is known to be behind.
+ * Takes the place of the other worker of the pair if that one waits for the disk: if its write
+ * takes too long, or if it is in a write while the disk is behind.
  */
-static bool replace_other(struct worker *worker)
+static bool take_over_reading(struct worker *worker)
 {
 	struct vms_dump_copy *copy = worker->copy;
 	bool behind = g_atomic_int_get(&copy->behind);
@@ -339,7 +342,7 @@ static bool is_writer(struct worker *worker)
 	return writes;
 }
 
-/* Reads units until there are none, or another one does it. */
+/* Reads units until there are none left, or the other worker has taken over. */
 static bool read_units(struct worker *worker, GError **error)
 {
 	struct vms_dump_copy *copy = worker->copy;
@@ -350,21 +353,22 @@ static bool read_units(struct worker *worker, GError **error)
 		uint64_t number;
 		if (!worker->slot || !begin_read(copy))
 			break;
-		if ((number = add(&copy->next_unit, 1)) >= copy->n_units) {
+		if ((number = add_to_counter(&copy->next_unit, 1)) >= copy->n_units) {
 			end_read(copy, false);
 			break;
 		}
 		good = read_unit(worker, number, error);
 		end_read(copy, good);
-		good = good && pass_on(worker, number, error);
+		good = good && pass_unit_on(worker, number, error);
 	}
 	if (worker->slot)
 		vms_dump_backlog_put(copy->backlog, g_steal_pointer(&worker->slot));
 	return good;
 }
 
-static bool write_taken(struct worker *worker, uint64_t number, struct vms_dump_slot *slot,
-			GError **error)
+/* Writes a unit of the backlog, and gives its slot back. */
+static bool write_queued(struct worker *worker, uint64_t number, struct vms_dump_slot *slot,
+			 GError **error)
 {
 	struct vms_dump_unit zeros;
 	if (!slot) {
@@ -376,21 +380,21 @@ static bool write_taken(struct worker *worker, uint64_t number, struct vms_dump_
 	return written;
 }
 
-/* Writes units until there are no more, or the other one's place is to be taken. */
+/* Writes units of the backlog until it ends (*ended), or this worker takes over reading. */
 static bool write_units(struct worker *worker, bool *ended, GError **error)
 {
 	struct vms_dump_copy *copy = worker->copy;
 	for (;;) {
 		struct vms_dump_slot *slot = NULL;
-		/* Before a write that this one may be caught in itself. */
-		if (replace_other(worker))
+		/* Checked before each write, because this worker may wait for long in its write. */
+		if (take_over_reading(worker))
 			return true;
 		uint64_t number = 0, until_ns = is_writer(worker->other)
 							? UINT64_MAX
 							: vms_clock_now_ns() + PATIENCE_NS / 2;
 		switch (vms_dump_backlog_take(copy->backlog, until_ns, &number, &slot)) {
 		case VMS_DUMP_BACKLOG_UNIT:
-			if (!write_taken(worker, number, slot, error))
+			if (!write_queued(worker, number, slot, error))
 				return false;
 			break;
 		case VMS_DUMP_BACKLOG_NOTHING: break;
@@ -413,8 +417,8 @@ static void end_worker(struct vms_dump_copy *copy, GError *error)
 	g_clear_error(&error);
 }
 
-/* When there is nothing left to read, all write what is left. */
-static gpointer work(gpointer data)
+/* When there is nothing left to read, all workers write the rest. */
+static gpointer run_worker(gpointer data)
 {
 	struct worker *worker = data;
 	GError *error = NULL;
@@ -433,13 +437,13 @@ static gpointer work(gpointer data)
 	return NULL;
 }
 
-/* With fewer threads than there might be it only takes longer. False if nobody reads. */
+/* Starts the workers. Fewer threads are enough, if at least one pair starts; else false. */
 static bool start_workers(struct vms_dump_copy *copy, unsigned pairs, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 	bool started = true;
 	copy->workers = g_new0(struct worker, 2 * pairs);
-	/* A writer, which watches, before its reader. */
+	/* Of each pair the writer comes first: it watches the reader from its start. */
 	for (unsigned i = 0; i < 2 * pairs; i++)
 		copy->workers[i] = (struct worker) { .copy = copy,
 						     .index = i,
@@ -447,7 +451,7 @@ static bool start_workers(struct vms_dump_copy *copy, unsigned pairs, GError **e
 						     .writes = i % 2 == 0 };
 	for (unsigned i = 0; i < 2 * pairs && started; i++) {
 		struct worker *worker = &copy->workers[i];
-		worker->thread = g_thread_try_new("vms-dump", work, worker, &failure);
+		worker->thread = g_thread_try_new("vms-dump", run_worker, worker, &failure);
 		started = worker->thread != NULL;
 		copy->running += started;
 	}
@@ -477,16 +481,18 @@ struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
 	g_cond_init(&copy->ended);
 	vms_dump_units_init(&copy->units, state);
 	copy->n_units = vms_dump_units_count(&copy->units);
-	/* No thread goes on before all have begun. */
+	/* The lock keeps the threads from going on before all have started. */
 	g_mutex_lock(&copy->lock);
 	bool started = start_workers(copy, pairs, error);
 	g_mutex_unlock(&copy->lock);
 	return started ? g_steal_pointer(&copy) : NULL;
 }
 
-static bool has_ended(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage)
+/* True if the stage has ended. The lock is held. */
+static bool has_stage_ended(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage)
 {
-	return copy->running == 0 || copy->error || (stage == VMS_DUMP_COPY_READ && is_read(copy));
+	return copy->running == 0 || copy->error ||
+	       (stage == VMS_DUMP_COPY_READ && has_finished_reading(copy));
 }
 
 bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage,
@@ -494,7 +500,7 @@ bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage sta
 {
 	bool ended, in_time = true;
 	g_mutex_lock(&copy->lock);
-	while (!(ended = has_ended(copy, stage)) && in_time)
+	while (!(ended = has_stage_ended(copy, stage)) && in_time)
 		in_time = g_cond_wait_until(&copy->ended, &copy->lock, (gint64)(until_ns / 1000));
 	g_mutex_unlock(&copy->lock);
 	return ended;
@@ -553,20 +559,20 @@ void vms_dump_copy_free(struct vms_dump_copy *copy)
 
 uint64_t vms_dump_copy_read(const struct vms_dump_copy *copy)
 {
-	return load(&copy->read);
+	return load_counter(&copy->read);
 }
 
 uint64_t vms_dump_copy_zeros(const struct vms_dump_copy *copy)
 {
-	return load(&copy->zeros);
+	return load_counter(&copy->zeros);
 }
 
 uint64_t vms_dump_copy_written(const struct vms_dump_copy *copy)
 {
-	return load(&copy->written);
+	return load_counter(&copy->written);
 }
 
-/* Bytes of [pa, end) in pages of zeros. `buf` has room for all of it. */
+/* Returns how many bytes of [pa, end) are in pages of zeros. `buf` has room for all of it. */
 static uint64_t count_zeros(const struct vms_dump_copy *copy, uint64_t pa, uint64_t end,
 			    uint8_t *buf)
 {
@@ -574,14 +580,14 @@ static uint64_t count_zeros(const struct vms_dump_copy *copy, uint64_t pa, uint6
 	if (!vms_machine_read_phys(copy->source, pa, buf, end - pa))
 		return 0;
 	for (; pa < end; pa = next) {
-		next = page_end(pa, end);
+		next = find_page_end(pa, end);
 		if (is_zero(buf + (pa - first), next - pa))
 			zeros += next - pa;
 	}
 	return zeros;
 }
 
-/* Bytes of a unit that the machine has never used, or that are zeros now. */
+/* Returns how many bytes of a unit were never used, or are in pages of zeros now. */
 static uint64_t count_unit_zeros(const struct vms_dump_copy *copy, const struct vms_dump_unit *unit,
 				 uint8_t *buf)
 {
@@ -597,9 +603,9 @@ uint64_t vms_dump_copy_nonzero(const struct vms_dump_copy *copy, uint64_t until_
 {
 	g_autofree uint8_t *buf = g_malloc(VMS_DUMP_UNIT_MAX);
 	struct vms_dump_unit unit;
-	/* In this order a unit that is read meanwhile has no zeros, rather than twice as many. */
-	uint64_t zeros = load(&copy->zeros);
-	for (uint64_t number = load(&copy->next_unit);
+	/* In this order, zeros of a unit that is read now may be missed, but not count twice. */
+	uint64_t zeros = load_counter(&copy->zeros);
+	for (uint64_t number = load_counter(&copy->next_unit);
 	     vms_dump_units_get(&copy->units, number, &unit) && vms_clock_now_ns() < until_ns;
 	     number++)
 		zeros += count_unit_zeros(copy, &unit, buf);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies a machine's memory into a sink, by several threads. While the disk keeps up, they write
- * what they have read; as soon as it does not, reading goes on and what is not written yet waits in
- * memory (backlog.h).
+ * Copies a machine's memory into a sink with several threads. While the disk keeps up, each thread
+ * writes what it has read. When the disk falls behind, reading goes on, and what is not written yet
+ * waits in memory (backlog.h).
  */
 #pragma once
 
@@ -11,9 +11,10 @@
 typedef struct vms_dump_copy vms_dump_copy;
 
 /*
- * Begins, with `pairs` of threads, half of which read; all may write: the sink is one for 2 * pairs
- * workers. `state` and `sink` stay valid until it is freed. `backlog`: bytes of memory for what was
- * read and is not written yet. Errors: IO, there is no memory; no thread can be had.
+ * Starts a copy with `pairs` pairs of threads. One thread of each pair reads; both may write, so
+ * the sink must have been opened for 2 * pairs workers. `state` and `sink` must stay valid until
+ * the copy is freed. What was read and is not written yet may take `backlog` bytes of memory.
+ * Errors: IO (no memory, or no thread).
  */
 struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
 					  struct vms_dump_sink *sink, unsigned pairs,
@@ -21,40 +22,42 @@ struct vms_dump_copy *vms_dump_copy_start(const struct vms_dump_state *state,
 
 enum vms_dump_copy_stage {
 	VMS_DUMP_COPY_READ,    /* the machine is not needed any more */
-	VMS_DUMP_COPY_WRITTEN, /* nor is the sink */
+	VMS_DUMP_COPY_WRITTEN, /* the sink is not needed any more either */
 };
 /*
- * Waits for the end of a stage or until `until_ns` (CLOCK_MONOTONIC). True when nothing is left to
- * be done, because all is copied, because of an error, or because it was cancelled.
+ * Waits for the end of a stage, until `until_ns` (CLOCK_MONOTONIC). True if the stage has ended:
+ * all is copied, there was an error, or the copy was cancelled.
  */
 bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage stage,
 			uint64_t until_ns);
-/* The first error so far, or NULL; owned by the copy. Waits for nobody. */
+/* Returns the first error so far, or NULL. The copy owns it. Does not wait. */
 const GError *vms_dump_copy_error(struct vms_dump_copy *copy);
-/* Ends it as soon as the machine and the disk answer, with what has been copied. */
+/* Makes the threads end as soon as the machine and the disk answer. Does not wait. */
 void vms_dump_copy_cancel(struct vms_dump_copy *copy);
 /*
- * Cancels, and lets go of the machine as soon as nobody reads it; if that is not before `until_ns`,
- * only when it is freed.
+ * Cancels the copy, waits until no thread reads the machine, and drops the reference to it. If a
+ * thread still reads it at `until_ns`, vms_dump_copy_free drops the reference.
  */
 void vms_dump_copy_leave(struct vms_dump_copy *copy, uint64_t until_ns);
 /* Waits for the threads. */
 void vms_dump_copy_join(struct vms_dump_copy *copy);
-/* Cancels, joins and frees. */
+/* Cancels the copy, waits for its threads, and frees it. NULL is allowed. */
 void vms_dump_copy_free(struct vms_dump_copy *copy);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_dump_copy, vms_dump_copy_free)
 
-/* Bytes of memory so far that were read; those of them in pages of zeros; that were written. */
+/* Return how many bytes of memory were read so far, were read as pages of zeros, were written. */
 uint64_t vms_dump_copy_read(const struct vms_dump_copy *copy);
 uint64_t vms_dump_copy_zeros(const struct vms_dump_copy *copy);
 uint64_t vms_dump_copy_written(const struct vms_dump_copy *copy);
 /*
- * Bytes of memory that are not known to be zeros. What was not copied is looked at for that until
- * `until_ns`, as it is now, as the machine may run. Not after a leave.
+ * Returns how many bytes of memory are not known to be zeros. Until `until_ns`, it reads memory
+ * that was not copied, as it is now: the machine may run. Must not be called after
+ * vms_dump_copy_leave.
  */
 uint64_t vms_dump_copy_nonzero(const struct vms_dump_copy *copy, uint64_t until_ns);
 /*
- * After the join: what could not be read, struct vms_range in no order, owned by the copy;
- * *not_listed: bytes that are missing there because the list is too long.
+ * Returns the memory that could not be read: struct vms_range, not sorted, owned by the copy.
+ * *not_listed is the number of bytes that the list leaves out because it is too long. Must be
+ * called after vms_dump_copy_join.
  */
 GArray *vms_dump_copy_unreadable(struct vms_dump_copy *copy, uint64_t *not_listed);

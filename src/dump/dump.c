@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a core file comes about: it is found out how much there is to copy; the guest is held, its
- * state is taken, its memory is read, it runs again; what the disk has not taken yet is written,
- * the file is completed.
+ * Writes a core file, in these steps: Estimate how much there is to copy. Hold the guest, take its
+ * state, read its memory, and let it run again. Write what the disk has not taken yet, and complete
+ * the file.
  *
- * The dump's own thread does all that holds the guest, and waits for nothing else: not for the
- * caller, who asks how far it is, and not for the disk, which other threads wait for. When the dump
- * fails or is stopped, it has ended once the guest runs, and its thread waits for the others then.
+ * The dump's own thread holds the guest. It waits neither for the caller, who asks for the
+ * progress, nor for the disk: other threads do that. A dump that fails or is stopped has ended for
+ * the caller as soon as the guest runs again. Its thread then waits for the other threads.
  *
- * Compressing takes longer than copying. So a layout with compression is made of a copy: an ELF
- * file without a name, in the same folder, that is read as any core file when the guest runs.
+ * Compressing takes longer than copying. So a layout with compression is made from a copy: an ELF
+ * file without a name, in the same folder. It is read like any core file while the guest runs.
  */
 #include "base/clock.h"
 #include "base/options.h"
@@ -22,14 +22,15 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-/* How much longer than the limit of a dump its hold may last for the machine. */
+/* By how much the machine's hold limit exceeds the limit of the dump. */
 #define SPARE_NS  UINT64_C(2000000000)
 #define PAIRS_MAX 8
 #define MIB	  (1 << 20)
 #define SECOND_NS (UINT64_C(1000) * 1000 * 1000)
 #define TICK_NS	  (SECOND_NS / 10)
-/* How long threads that have nothing to do any more may take to end before others go on. */
-#define END_NS	SECOND_NS
+/* How long a failed or stopped dump waits for its threads before it has ended all the same. */
+#define END_NS SECOND_NS
+/* How long vms_dump_free waits for the dump's thread. */
 #define FREE_NS (2 * SECOND_NS)
 
 struct vms_dump {
@@ -37,55 +38,55 @@ struct vms_dump {
 	GThread *thread;
 	char *path;
 	struct vms_dump_options options;
-	/* References, until the dump has ended. */
+	/* References; dropped when the dump has ended. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 
-	/* Of the dump's thread, or of the thread on the disk while it waits for that one. */
+	/* Only the dump's thread uses these; while it waits for the disk thread, only that one. */
 	struct vms_dump_state state;
 	struct vms_dump_result result;
 	struct vms_outfile *file;
-	struct vms_outfile *spool;  /* what memory is copied to before it is compressed, or NULL */
+	struct vms_outfile *spool;  /* gets the memory before it is compressed; or NULL */
 	struct vms_machine *copied; /* the spool as a machine, or NULL */
 	struct vms_dump_sink *sink;
 	struct vms_dump_outcome outcome;
-	bool stands;  /* the machine, without our doing: it is a file, or was paused */
-	bool is_held; /* by us */
+	bool stands;  /* the machine does not run anyway: it is a file, or was paused before */
+	bool is_held; /* we hold the machine */
 	uint64_t begin_ns, hold_end_ns;
-	GThread *on_disk;				     /* or NULL */
-	bool (*step)(struct vms_dump *dump, GError **error); /* that it does */
+	GThread *disk_thread;				     /* or NULL */
+	bool (*step)(struct vms_dump *dump, GError **error); /* what the disk thread does */
 
-	gint cancelled; /* atomic: as `stopped` */
+	gint cancelled; /* atomic: the same as `stopped` */
 
-	GMutex lock; /* guards all below; kept for moments */
+	GMutex lock; /* guards all below; never held for long */
 	GCond changed;
-	struct vms_dump_copy *copy; /* changed by the dump's thread */
+	struct vms_dump_copy *copy; /* only the dump's thread changes it */
 	enum vms_dump_phase phase;
 	uint64_t phase_ns, phase_done, total;
-	bool stopped;	 /* the caller wants no more */
-	bool is_final;	 /* the file is about to get its name: too late to stop */
-	bool step_ended; /* the thread on the disk has done it, or failed */
+	bool stopped;	 /* the caller has stopped the dump */
+	bool is_final;	 /* the file is about to get its name: it is too late to stop */
+	bool step_ended; /* the disk thread has done its step, or failed */
 	GError *step_error;
-	bool ended; /* the machine is released, and `error` or `result` tells the rest */
+	bool ended; /* the machine is released, and `error` or `result` is set */
 	GError *error;
-	bool gone; /* so are all threads */
+	bool gone; /* all threads have ended */
 };
 
-static const char *name_of(const struct vms_dump *dump)
+static const char *get_machine_name(const struct vms_dump *dump)
 {
 	return vms_machine_info(dump->machine)->name;
 }
 
-/* Of threads that copy: one for each processor. */
+/* Returns how many pairs of threads copy: one for each processor. */
 static unsigned count_pairs(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	return (unsigned)CLAMP(cpus, 1, PAIRS_MAX);
 }
 
-/* ---- how far it is ---------------------------------------------------- */
+/* ---- progress --------------------------------------------------------- */
 
-/* Bytes of memory that are dealt with in this phase. Under lock. */
+/* Returns how many bytes of memory this phase has dealt with. The lock is held. */
 static uint64_t count_done(const struct vms_dump *dump)
 {
 	if (!dump->copy)
@@ -129,6 +130,7 @@ void vms_dump_progress(struct vms_dump *dump, struct vms_dump_progress *ret)
 	g_mutex_unlock(&dump->lock);
 }
 
+/* True, with an error, if the dump is to end because the caller has stopped it. */
 static bool is_stopped(struct vms_dump *dump, GError **error)
 {
 	g_mutex_lock(&dump->lock);
@@ -136,13 +138,13 @@ static bool is_stopped(struct vms_dump *dump, GError **error)
 	g_mutex_unlock(&dump->lock);
 	if (stopped)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CANCELLED, "the dump of %s was cancelled",
-			    name_of(dump));
+			    get_machine_name(dump));
 	return stopped;
 }
 
-/* ---- on the disk ------------------------------------------------------ */
+/* ---- the disk thread -------------------------------------------------- */
 
-static gpointer take_step(gpointer data)
+static gpointer run_step(gpointer data)
 {
 	struct vms_dump *dump = data;
 	GError *error = NULL;
@@ -155,14 +157,17 @@ static gpointer take_step(gpointer data)
 	return NULL;
 }
 
-/* Has another thread do what may wait for the disk, until it has, or the dump is stopped. */
+/*
+ * Runs a step, which may wait for the disk, in the disk thread. Waits until it is done or the dump
+ * is stopped. False if the step failed or the dump was stopped.
+ */
 static bool do_on_disk(struct vms_dump *dump, bool (*step)(struct vms_dump *dump, GError **error),
 		       GError **error)
 {
 	dump->step = step;
 	dump->step_ended = false;
-	dump->on_disk = g_thread_try_new("vms-dump", take_step, dump, error);
-	if (!dump->on_disk)
+	dump->disk_thread = g_thread_try_new("vms-dump", run_step, dump, error);
+	if (!dump->disk_thread)
 		return false;
 	g_mutex_lock(&dump->lock);
 	while (!dump->step_ended && (!dump->stopped || dump->is_final))
@@ -171,7 +176,7 @@ static bool do_on_disk(struct vms_dump *dump, bool (*step)(struct vms_dump *dump
 	g_mutex_unlock(&dump->lock);
 	if (!ended)
 		return !is_stopped(dump, error);
-	g_thread_join(g_steal_pointer(&dump->on_disk));
+	g_thread_join(g_steal_pointer(&dump->disk_thread));
 	if (!dump->step_error)
 		return true;
 	g_propagate_error(error, g_steal_pointer(&dump->step_error));
@@ -185,8 +190,8 @@ static bool needs_spool(const struct vms_dump *dump)
 }
 
 /*
- * The file, and a spool beside it, which never gets a name that stays. What has the memory's size
- * gets it now: if it is too large, the guest need not be held.
+ * Opens the file, and beside it the spool, which never gets a name that stays. A file that will
+ * have the size of the memory gets this size now: if it is too large, the guest is not even held.
  */
 static bool open_files(struct vms_dump *dump, GError **error)
 {
@@ -202,8 +207,8 @@ static bool open_files(struct vms_dump *dump, GError **error)
 	       vms_outfile_set_size(dump->file, dump->state.bytes, error);
 }
 
-/* Makes a machine of the spool. */
-static bool open_copied(struct vms_dump *dump, GError **error)
+/* Completes the spool, and opens it as a machine. */
+static bool open_spool(struct vms_dump *dump, GError **error)
 {
 	g_autofree char *path = vms_outfile_link(dump->spool);
 	if (!dump->sink->finish(dump->sink, &dump->outcome, error))
@@ -212,7 +217,7 @@ static bool open_copied(struct vms_dump *dump, GError **error)
 	return dump->copied != NULL;
 }
 
-/* From now on the file will be there, whatever the caller wants; false if he wants no more. */
+/* From now on the dump cannot be stopped. False if the caller has already stopped it. */
 static bool make_final(struct vms_dump *dump, GError **error)
 {
 	g_mutex_lock(&dump->lock);
@@ -230,70 +235,75 @@ static bool complete_file(struct vms_dump *dump, GError **error)
 	return vms_outfile_commit(dump->file, error);
 }
 
-/* ---- before ----------------------------------------------------------- */
+/* ---- before the hold -------------------------------------------------- */
 
-static uint64_t hold_limit(const struct vms_dump *dump)
+static uint64_t get_hold_limit(const struct vms_dump *dump)
 {
 	uint64_t limit_ns = dump->options.hold_limit_ns;
 	return limit_ns ? limit_ns : VMS_DUMP_HOLD_LIMIT_NS;
 }
 
-/* A guest that stands still need not be spared, and memory is better used otherwise. */
-static uint64_t buffer_size(const struct vms_dump *dump)
+/*
+ * Returns how many bytes may wait for the disk. A guest that does not run anyway loses nothing
+ * while it waits for the disk, so that needs none.
+ */
+static uint64_t choose_buffer_size(const struct vms_dump *dump)
 {
 	if (dump->stands)
 		return 0;
 	return dump->options.buffer ? dump->options.buffer : vms_dump_spare_memory();
 }
 
-/* Says how long the hold is going to last; false if that is longer than it may. */
+/* Logs how long the hold will last. False if that is longer than its limit. */
 static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error)
 {
 	struct vms_dump_estimate estimate;
 	vms_dump_estimate(&dump->state, count_pairs(), &estimate);
-	g_autofree char *limit = vms_text_time(hold_limit(dump));
+	g_autofree char *limit = vms_text_time(get_hold_limit(dump));
 	g_autofree char *hold = vms_text_time((uint64_t)MIN(estimate.hold_ns, 1e18));
 	g_autofree char *bytes = vms_text_bytes(estimate.bytes);
 	g_autofree char *room = vms_text_bytes(buffer);
-	if (estimate.hold_ns > (double)hold_limit(dump)) {
+	if (estimate.hold_ns > (double)get_hold_limit(dump)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
 			    "cannot dump %s: to copy %s would hold it for %s or more, longer "
 			    "than the limit of %s; a higher hold limit allows it",
-			    name_of(dump), bytes, hold, limit);
+			    get_machine_name(dump), bytes, hold, limit);
 		return false;
 	}
 	vms_log(VMS_LOG_INFO, "%s is about to be held for %s or more, to copy %s; %s at most",
-		name_of(dump), hold, bytes, limit);
+		get_machine_name(dump), hold, bytes, limit);
 	if (estimate.bytes > buffer)
 		vms_log(VMS_LOG_INFO,
-			"%s of memory is there for what is copied before the disk takes it: for "
-			"the "
-			"rest the guest waits for the disk",
+			"there are %s of memory to copy to before the disk takes it: for the rest "
+			"the guest waits for the disk",
 			room);
 	return true;
 }
 
 /* ---- copying ---------------------------------------------------------- */
 
-/* Is the machine still the one that was held? */
+/* False, with an error, if the machine is not the one any more that was held. */
 static bool check_machine(const struct vms_dump *dump, GError **error)
 {
 	if (vms_machine_ended(dump->machine) == VMS_MACHINE_GONE) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
-			    "cannot dump %s: it has gone meanwhile", name_of(dump));
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "cannot dump %s: it has gone",
+			    get_machine_name(dump));
 		return false;
 	}
 	if (vms_guest_is_stale(dump->guest)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "cannot dump %s: it was reset meanwhile, so what is known of its guest "
-			    "is void; detect that anew and try again",
-			    name_of(dump));
+			    "cannot dump %s: it was reset, so what is known of its guest is no "
+			    "longer true; detect the guest anew and try again",
+			    get_machine_name(dump));
 		return false;
 	}
 	return true;
 }
 
-/* Does the machine still stand still for us, is it still there, and may it be held on? */
+/*
+ * False, with an error, if the hold has reached its limit, the machine has gone or was reset, or it
+ * is not held any more.
+ */
 static bool check_held(struct vms_dump *dump, GError **error)
 {
 	struct vms_regs regs;
@@ -303,16 +313,16 @@ static bool check_held(struct vms_dump *dump, GError **error)
 	g_autofree char *read = vms_text_bytes(vms_dump_copy_read(dump->copy));
 	g_autofree char *written = vms_text_bytes(vms_dump_copy_written(dump->copy));
 	g_autofree char *total = vms_text_bytes(dump->state.bytes);
-	g_autofree char *limit = vms_text_time(hold_limit(dump));
+	g_autofree char *limit = vms_text_time(get_hold_limit(dump));
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-		    "cannot dump %s: it was held up to the limit of %s, when %s of %s were "
-		    "copied and %s of them written; a larger buffer, a quicker disk or a higher "
-		    "hold limit helps",
-		    name_of(dump), limit, read, total, written);
+		    "cannot dump %s: it was held up to the limit of %s; by then %s of %s were "
+		    "copied and %s were written; a larger buffer, a faster disk or a higher hold "
+		    "limit helps",
+		    get_machine_name(dump), limit, read, total, written);
 	return false;
 }
 
-/* Waits for a stage of the copy, for an error, or until the dump is stopped. */
+/* Waits for the end of a stage of the copy. False if it failed or the dump was stopped. */
 static bool wait_for_copy(struct vms_dump *dump, enum vms_dump_copy_stage stage, GError **error)
 {
 	bool ended;
@@ -331,7 +341,7 @@ static bool wait_for_copy(struct vms_dump *dump, enum vms_dump_copy_stage stage,
 	return !failure;
 }
 
-/* Begins to copy the memory of the state's source. */
+/* Opens the sink for `file`, and starts to copy the memory of the state's source into it. */
 static bool start_copy(struct vms_dump *dump, struct vms_outfile *file, vms_dump_open_sink *open,
 		       uint64_t buffer, GError **error)
 {
@@ -345,7 +355,7 @@ static bool start_copy(struct vms_dump *dump, struct vms_outfile *file, vms_dump
 	return copy != NULL;
 }
 
-static vms_dump_open_sink *layout_of(const struct vms_dump *dump)
+static vms_dump_open_sink *choose_layout(const struct vms_dump *dump)
 {
 	bool compressed = dump->options.format == VMS_CORE_KDUMP;
 	return compressed && !dump->spool ? vms_dump_open_kdump : vms_dump_open_elf;
@@ -357,19 +367,19 @@ static bool copy_held(struct vms_dump *dump, uint64_t buffer, GError **error)
 	    !vms_dump_state_take(&dump->state, dump->guest, dump->hold_end_ns, error))
 		return false;
 	dump->result.vcpus = dump->state.vcpus->len;
-	return start_copy(dump, dump->spool ? dump->spool : dump->file, layout_of(dump), buffer,
+	return start_copy(dump, dump->spool ? dump->spool : dump->file, choose_layout(dump), buffer,
 			  error) &&
 	       wait_for_copy(dump, VMS_DUMP_COPY_READ, error);
 }
 
-/* The guest runs again before anything else is done. */
+/* Holds the machine, copies its memory, and releases the machine before it does anything else. */
 static bool hold_and_copy(struct vms_dump *dump, GError **error)
 {
-	g_autoptr(GError) torn = NULL;
-	uint64_t buffer = buffer_size(dump), limit_ns = hold_limit(dump);
+	g_autoptr(GError) failure = NULL;
+	uint64_t buffer = choose_buffer_size(dump), limit_ns = get_hold_limit(dump);
 	if (!dump->stands && !announce_hold(dump, buffer, error))
 		return false;
-	/* This limit is kept here; the machine's, and the watchdog's, are for when that fails. */
+	/* wait_for_copy keeps the limit. The machine and the watchdog do it if that fails. */
 	vms_machine_set_hold_limit(dump->machine, MIN(limit_ns, UINT64_MAX / 4) + SPARE_NS);
 	dump->begin_ns = vms_clock_now_ns();
 	begin_phase(dump, VMS_DUMP_COPYING);
@@ -380,20 +390,23 @@ static bool hold_and_copy(struct vms_dump *dump, GError **error)
 				    ? UINT64_MAX
 				    : dump->begin_ns + limit_ns;
 	bool copied = copy_held(dump, buffer, error);
-	bool released = vms_machine_release(dump->machine, VMS_ALL_VCPUS, &torn);
+	bool released = vms_machine_release(dump->machine, VMS_ALL_VCPUS, &failure);
 	dump->is_held = false;
 	if (!dump->stands)
 		dump->outcome.held_ns = vms_clock_now_ns() - dump->begin_ns;
 	if (copied && !released) {
-		g_propagate_error(error, g_steal_pointer(&torn));
+		g_propagate_error(error, g_steal_pointer(&failure));
 		copied = false;
 	}
 	return copied && check_machine(dump, error);
 }
 
-/* ---- afterwards ------------------------------------------------------- */
+/* ---- after the hold --------------------------------------------------- */
 
-/* Joins what the copy could not read and what the dump of a core file could not before. */
+/*
+ * Collects the memory that the copy could not read. If the machine is a core file, memory that is
+ * missing in that file is added.
+ */
 static void collect_unreadable(struct vms_dump *dump)
 {
 	const struct vms_core *core = vms_machine_core(dump->machine);
@@ -421,6 +434,7 @@ static void collect_unreadable(struct vms_dump *dump)
 	result->unreadable_at = g_array_ref(joined);
 }
 
+/* True if the file has a made up value for this register of any vCPU. */
 static bool is_made_up(const struct vms_dump_state *state, unsigned reg)
 {
 	for (guint i = 0; i < state->vcpus->len; i++) {
@@ -441,8 +455,8 @@ static void collect_made_up(struct vms_dump *dump)
 	}
 }
 
-/* Has the rest of the memory written; the guest runs. */
-static bool write_rest(struct vms_dump *dump, GError **error)
+/* Waits until the rest of the memory is written. The guest runs. */
+static bool finish_copy(struct vms_dump *dump, GError **error)
 {
 	if (!wait_for_copy(dump, VMS_DUMP_COPY_WRITTEN, error))
 		return false;
@@ -450,17 +464,17 @@ static bool write_rest(struct vms_dump *dump, GError **error)
 	return true;
 }
 
-/* Makes the file of what was copied into the spool; the guest runs. */
+/* Makes the file from the spool. The guest runs. */
 static bool compress_spool(struct vms_dump *dump, GError **error)
 {
-	if (!do_on_disk(dump, open_copied, error))
+	if (!do_on_disk(dump, open_spool, error))
 		return false;
 	set_copy(dump, NULL);
 	g_clear_pointer(&dump->sink, vms_dump_sink_free);
 	dump->state.source = dump->copied;
 	begin_phase(dump, VMS_DUMP_COMPRESSING);
 	return start_copy(dump, dump->file, vms_dump_open_kdump, 0, error) &&
-	       write_rest(dump, error);
+	       finish_copy(dump, error);
 }
 
 static bool write_core(struct vms_dump *dump, GError **error)
@@ -477,7 +491,7 @@ static bool write_core(struct vms_dump *dump, GError **error)
 	if (!do_on_disk(dump, open_files, error) || !hold_and_copy(dump, error))
 		return false;
 	begin_phase(dump, VMS_DUMP_WRITING);
-	if (!write_rest(dump, error))
+	if (!finish_copy(dump, error))
 		return false;
 	collect_unreadable(dump);
 	collect_made_up(dump);
@@ -498,14 +512,14 @@ static bool is_full(const struct vms_outfile *file)
 	return file && vms_outfile_is_full(file);
 }
 
-/* Bytes that the file takes on the disk at most; before anything is read, as many as it has. */
+/* Returns how many bytes the file takes at most. Before anything is read, this is all of memory. */
 static uint64_t count_needed(const struct vms_dump *dump)
 {
 	return dump->copy ? vms_dump_copy_nonzero(dump->copy, vms_clock_now_ns() + SECOND_NS)
 			  : dump->state.bytes;
 }
 
-/* Adds to the message of a write that failed what would have been needed. */
+/* If the disk was full, adds to the error's message how much room the file needs. */
 static void explain_full(const struct vms_dump *dump, GError **error)
 {
 	if (!g_error_matches(*error, VMS_ERROR, VMS_ERROR_IO) ||
@@ -526,11 +540,11 @@ static void explain_full(const struct vms_dump *dump, GError **error)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Waits a moment for the thread on the disk; false if it is still there. */
+/* Waits up to END_NS for the disk thread's step. False if the step has not ended by then. */
 static bool wait_for_step(struct vms_dump *dump)
 {
 	gint64 until = (gint64)((vms_clock_now_ns() + END_NS) / 1000);
-	if (!dump->on_disk)
+	if (!dump->disk_thread)
 		return true;
 	g_mutex_lock(&dump->lock);
 	while (!dump->step_ended && g_cond_wait_until(&dump->changed, &dump->lock, until))
@@ -540,8 +554,8 @@ static bool wait_for_step(struct vms_dump *dump)
 	return ended;
 }
 
-/* Lets go of machine and guest, unless threads need them that do not end. */
-static void let_go(struct vms_dump *dump)
+/* Drops machine and guest, unless a thread still needs them: then end_threads does. */
+static void drop_machine(struct vms_dump *dump)
 {
 	if (dump->copy)
 		vms_dump_copy_leave(dump->copy, vms_clock_now_ns() + END_NS);
@@ -551,11 +565,11 @@ static void let_go(struct vms_dump *dump)
 	}
 }
 
-/* Waits for all threads, as long as they take, and frees what they need. */
+/* Waits for all threads without a limit, and frees what they use. */
 static void end_threads(struct vms_dump *dump)
 {
-	if (dump->on_disk)
-		g_thread_join(g_steal_pointer(&dump->on_disk));
+	if (dump->disk_thread)
+		g_thread_join(g_steal_pointer(&dump->disk_thread));
 	set_copy(dump, NULL);
 	g_clear_pointer(&dump->sink, vms_dump_sink_free);
 	g_clear_pointer(&dump->copied, vms_machine_unref);
@@ -580,13 +594,13 @@ static void dump_unref(struct vms_dump *dump)
 	g_free(dump);
 }
 
-static gpointer run(gpointer data)
+static gpointer run_dump(gpointer data)
 {
 	struct vms_dump *dump = data;
 	GError *error = NULL;
 	if (!write_core(dump, &error))
 		explain_full(dump, &error);
-	let_go(dump);
+	drop_machine(dump);
 	g_mutex_lock(&dump->lock);
 	dump->error = error;
 	dump->ended = true;
@@ -620,7 +634,7 @@ struct vms_dump *vms_dump_start(struct vms_machine *machine, struct vms_guest *g
 	dump->path = g_strdup(path);
 	dump->options = own;
 	dump->phase_ns = vms_clock_now_ns();
-	dump->thread = g_thread_try_new("vms-dump", run, dump, error);
+	dump->thread = g_thread_try_new("vms-dump", run_dump, dump, error);
 	if (dump->thread)
 		return dump;
 	end_threads(dump);
@@ -638,8 +652,8 @@ void vms_dump_stop(struct vms_dump *dump)
 	g_mutex_unlock(&dump->lock);
 }
 
-/* Waits for something that the dump's thread sets under lock. */
-static bool wait_for(struct vms_dump *dump, const bool *happened, uint64_t until_ns)
+/* Waits for a flag that the dump's thread sets under the lock. */
+static bool wait_for_flag(struct vms_dump *dump, const bool *happened, uint64_t until_ns)
 {
 	bool in_time = true;
 	g_mutex_lock(&dump->lock);
@@ -652,7 +666,7 @@ static bool wait_for(struct vms_dump *dump, const bool *happened, uint64_t until
 
 bool vms_dump_wait(struct vms_dump *dump, uint64_t until_ns)
 {
-	return wait_for(dump, &dump->ended, until_ns);
+	return wait_for_flag(dump, &dump->ended, until_ns);
 }
 
 bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError **error)
@@ -674,7 +688,7 @@ void vms_dump_free(struct vms_dump *dump)
 	if (!dump)
 		return;
 	vms_dump_stop(dump);
-	if (wait_for(dump, &dump->gone, vms_clock_now_ns() + FREE_NS))
+	if (wait_for_flag(dump, &dump->gone, vms_clock_now_ns() + FREE_NS))
 		g_thread_join(dump->thread);
 	else
 		g_thread_unref(dump->thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A core file that is ELF: its header, the program headers (with a section header where they are
- * more than the header can count), notes, and page-aligned memory. Everything in front of the
- * memory is written last; how much room it needs is known before.
+ * Writes a core file that is an ELF file: its header, the program headers, notes, and page-aligned
+ * memory. If there are more program headers than the header can count, a section header counts
+ * them. Everything in front of the memory is written last, but its size is known at the begin.
  */
 #include "dump/layout.h"
 #include "dump/notes.h"
@@ -31,9 +31,9 @@ uint64_t vms_dump_layout_offset(const struct vms_dump_layout *layout, uint64_t p
 	       (pa - g_array_index(layout->state->memory, struct vms_range, i).pa);
 }
 
-/* ---- laying out ------------------------------------------------------- */
+/* ---- layout ----------------------------------------------------------- */
 
-/* Pages of memory are pages of the file. */
+/* Gives each range its place. Pages of memory become pages of the file. */
 static void place_memory(struct vms_dump_layout *layout)
 {
 	const GArray *memory = layout->state->memory;
@@ -52,18 +52,18 @@ static GByteArray *make_notes(const struct elf_sink *elf, const struct vms_dump_
 			    : vms_dump_notes(elf->state, outcome);
 }
 
-/* All of them, PT_NOTE included. */
-static uint64_t n_segments(const struct elf_sink *elf)
+/* Counts all segments, PT_NOTE included. */
+static uint64_t count_segments(const struct elf_sink *elf)
 {
 	return 1 + (uint64_t)elf->layout.segments->len;
 }
 
-static bool needs_section(const struct elf_sink *elf)
+static bool needs_section_header(const struct elf_sink *elf)
 {
-	return n_segments(elf) >= PN_XNUM;
+	return count_segments(elf) >= PN_XNUM;
 }
 
-static void lay_out(struct elf_sink *elf)
+static void lay_file_out(struct elf_sink *elf)
 {
 	g_autoptr(GByteArray) notes = make_notes(elf, NULL);
 	place_memory(&elf->layout);
@@ -71,21 +71,21 @@ static void lay_out(struct elf_sink *elf)
 		vms_dump_vbox_segments(&elf->layout);
 	else
 		vms_dump_elf_segments(&elf->layout);
-	elf->notes_at = sizeof(Elf64_Ehdr) + n_segments(elf) * sizeof(Elf64_Phdr) +
-			(needs_section(elf) ? sizeof(Elf64_Shdr) : 0);
+	elf->notes_at = sizeof(Elf64_Ehdr) + count_segments(elf) * sizeof(Elf64_Phdr) +
+			(needs_section_header(elf) ? sizeof(Elf64_Shdr) : 0);
 	elf->memory_at = elf->notes_at + notes->len + VMS_DUMP_UNREADABLE_TEXT;
 	elf->memory_at += -elf->memory_at % VMS_DUMP_PAGE;
 }
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Runs of pages that are not zero; zero pages stay holes. */
+/* Writes the runs of pages that are not zero. Zero pages stay holes. */
 static bool write_unit(struct vms_dump_sink *sink, unsigned worker G_GNUC_UNUSED,
 		       const struct vms_dump_unit *unit, GError **error)
 {
 	struct elf_sink *elf = (struct elf_sink *)sink;
 	uint64_t offset = elf->memory_at + vms_dump_layout_offset(&elf->layout, unit->pa);
-	size_t head = unit->pa % VMS_DUMP_PAGE; /* of its first page, that is not in the unit */
+	size_t head = unit->pa % VMS_DUMP_PAGE; /* bytes of its first page before the unit */
 	size_t end = head + unit->size, run = head;
 	for (size_t at = 0; at < end; at += VMS_DUMP_PAGE) {
 		size_t next = MIN(at + VMS_DUMP_PAGE, end);
@@ -105,7 +105,7 @@ static bool write_unit(struct vms_dump_sink *sink, unsigned worker G_GNUC_UNUSED
 
 static Elf64_Ehdr make_header(const struct elf_sink *elf)
 {
-	bool section = needs_section(elf);
+	bool section = needs_section_header(elf);
 	return (Elf64_Ehdr) {
 		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
 			     EV_CURRENT },
@@ -115,7 +115,7 @@ static Elf64_Ehdr make_header(const struct elf_sink *elf)
 		.e_phoff = sizeof(Elf64_Ehdr),
 		.e_ehsize = sizeof(Elf64_Ehdr),
 		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = section ? PN_XNUM : (uint16_t)n_segments(elf),
+		.e_phnum = section ? PN_XNUM : (uint16_t)count_segments(elf),
 		.e_shoff = section ? elf->notes_at - sizeof(Elf64_Shdr) : 0,
 		.e_shentsize = section ? sizeof(Elf64_Shdr) : 0,
 		.e_shnum = section,
@@ -132,7 +132,7 @@ static bool write_headers(struct elf_sink *elf, size_t notes_size, GError **erro
 		.p_filesz = notes_size,
 		.p_align = 4,
 	};
-	Elf64_Shdr section = { .sh_info = (uint32_t)n_segments(elf) };
+	Elf64_Shdr section = { .sh_info = (uint32_t)count_segments(elf) };
 	GArray *segments = elf->layout.segments;
 
 	for (guint i = 0; i < segments->len; i++) {
@@ -144,13 +144,13 @@ static bool write_headers(struct elf_sink *elf, size_t notes_size, GError **erro
 	g_byte_array_append(headers, (const uint8_t *)&note, sizeof(note));
 	g_byte_array_append(headers, (const uint8_t *)segments->data,
 			    segments->len * (guint)sizeof(Elf64_Phdr));
-	if (needs_section(elf))
+	if (needs_section_header(elf))
 		g_byte_array_append(headers, (const uint8_t *)&section, sizeof(section));
 	return vms_outfile_write_at(elf->file, 0, headers->data, headers->len, error);
 }
 
-static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
-		   GError **error)
+static bool finish_file(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
+			GError **error)
 {
 	struct elf_sink *elf = (struct elf_sink *)sink;
 	g_autoptr(GByteArray) notes = make_notes(elf, outcome);
@@ -172,11 +172,12 @@ struct vms_dump_sink *vms_dump_open_elf(const struct vms_dump_state *state,
 					GError **error G_GNUC_UNUSED)
 {
 	struct elf_sink *elf = g_new0(struct elf_sink, 1);
-	elf->sink =
-		(struct vms_dump_sink) { .write = write_unit, .finish = finish, .free = free_sink };
+	elf->sink = (struct vms_dump_sink) { .write = write_unit,
+					     .finish = finish_file,
+					     .free = free_sink };
 	elf->state = elf->layout.state = state;
 	elf->file = file;
 	elf->layout.segments = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
-	lay_out(elf);
+	lay_file_out(elf);
 	return &elf->sink;
 }

@@ -4,20 +4,20 @@
 #include "dump/units.h"
 #include <string.h>
 
-/* Units that are looked at, evenly spread. */
+/* How many units are looked at, evenly spread over the memory. */
 #define LOOKS UINT64_C(1024)
-/* How much of them is read, for how long, and how much at once: a stub reads slowly. */
+/* How much of them is read, for how long, and how much at once. A gdb stub reads slowly. */
 #define READ_MAX   (UINT64_C(32) << 20)
 #define READ_NS	   (UINT64_C(20) * 1000 * 1000)
 #define READ_PIECE (UINT64_C(64) << 10)
-/* The part of the available memory that is taken. */
+/* A copy may take 1/SHARE of the available memory. */
 #define SHARE 4
 
 struct look {
 	struct vms_machine *source;
-	uint8_t *piece; /* READ_PIECE bytes */
-	uint64_t seen, present;
-	uint64_t read, read_ns;
+	uint8_t *piece;		/* READ_PIECE bytes */
+	uint64_t seen, present; /* bytes that were looked at; those of them that may be used */
+	uint64_t read, read_ns; /* bytes that were read, and the time for that */
 };
 
 static void read_some(struct look *look, uint64_t pa, uint64_t end)
@@ -31,7 +31,7 @@ static void read_some(struct look *look, uint64_t pa, uint64_t end)
 	}
 }
 
-static void look_at(struct look *look, const struct vms_dump_unit *unit)
+static void look_at_unit(struct look *look, const struct vms_dump_unit *unit)
 {
 	uint64_t pa = unit->pa, end = unit->pa + unit->size, begin, stop;
 	while (vms_machine_next_data(look->source, pa, end, &begin, &stop)) {
@@ -54,7 +54,7 @@ void vms_dump_estimate(const struct vms_dump_state *state, unsigned workers,
 		struct vms_dump_unit unit;
 		vms_dump_units_get(&units, (uint64_t)((double)i / (double)looks * (double)n),
 				   &unit);
-		look_at(&look, &unit);
+		look_at_unit(&look, &unit);
 	}
 	vms_dump_units_clear(&units);
 	ret->bytes =
@@ -66,7 +66,7 @@ void vms_dump_estimate(const struct vms_dump_state *state, unsigned workers,
 
 /* ---- memory of the host ----------------------------------------------- */
 
-/* The number behind a word of a file, in its unit; `none` where it cannot be told. */
+/* Reads the number that follows a word in a file. Returns `none` if there is no number. */
 static uint64_t read_number(const char *path, const char *word, uint64_t none)
 {
 	g_autofree char *text = NULL;
@@ -81,8 +81,11 @@ static uint64_t read_number(const char *path, const char *word, uint64_t none)
 	return end == at ? none : number; /* "max" is no number */
 }
 
-/* What the limits of the control groups (version 2) that this process is in leave. */
-static uint64_t left_in_groups(void)
+/*
+ * Returns how many bytes this process may still use under the limits of its control groups (version
+ * 2). UINT64_MAX if there is no limit.
+ */
+static uint64_t find_group_memory(void)
 {
 	static const char root[] = "/sys/fs/cgroup";
 	g_autofree char *text = NULL;
@@ -106,5 +109,5 @@ static uint64_t left_in_groups(void)
 uint64_t vms_dump_spare_memory(void)
 {
 	uint64_t available = read_number("/proc/meminfo", "MemAvailable:", 0) * 1024;
-	return MIN(available, left_in_groups()) / SHARE;
+	return MIN(available, find_group_memory()) / SHARE;
 }

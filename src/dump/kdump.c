@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kdump-compressed layout (machine/core/kdump_format.h): header, bitmaps, a descriptor for
- * every page of RAM and ROM, then the pages, in the order in which workers finish them.
+ * Writes the kdump-compressed layout (machine/core/kdump_format.h): header, bitmaps, a descriptor
+ * for every page of RAM and ROM, then the pages in the order in which workers finish them.
  *
- * The number of pages is known when the guest is held, and with it every descriptor's place. A
- * worker compresses a unit, takes the next bytes of the file for it and writes pages and
- * descriptors: it waits for nobody.
+ * The number of pages, and so every descriptor's place, is known when the guest is held. A worker
+ * compresses a unit, takes the next bytes of the file for it, and writes pages and descriptors. So
+ * no worker waits for another.
  */
 #include "dump/notes.h"
 #include "dump/state.h"
@@ -19,16 +19,16 @@
 #define BLOCK	   VMS_DUMP_PAGE
 #define ZLIB_LEVEL 1
 #define ZSTD_LEVEL 1
-/* Bitmaps are written in pieces: those between far ranges are holes. */
+/* Bitmaps are written in pieces of this size. Pieces without any memory stay holes. */
 #define PIECE_BYTES 32768
 #define PIECE_PFNS  (PIECE_BYTES * UINT64_C(8))
 
-/* What one thread needs; made by the thread's first unit. */
+/* The buffers of one thread. Compressors are made when the thread first needs them. */
 struct worker {
 	ZSTD_CCtx *zstd;
 	z_stream zlib;
 	bool has_zlib;
-	uint8_t data[VMS_DUMP_UNIT_PAGES * BLOCK]; /* of a unit, as it goes into the file */
+	uint8_t data[VMS_DUMP_UNIT_PAGES * BLOCK]; /* a unit as it is stored in the file */
 	struct vms_kdump_page descriptors[VMS_DUMP_UNIT_PAGES];
 };
 
@@ -38,16 +38,16 @@ struct kdump {
 	struct vms_outfile *file;
 	struct worker *workers;
 	unsigned n_workers;
-	uint32_t flags; /* of compressed pages */
+	uint32_t flags; /* for compressed pages */
 
-	uint64_t *pages_before; /* each range of memory; and, last, all pages */
+	uint64_t *pages_before; /* number of pages before each range; last, of all pages */
 	uint64_t max_mapnr;
-	uint32_t sub_header_blocks;    /* with room for the notes */
-	uint64_t bitmaps, bitmap_size; /* offset in the file; bytes of each, whole blocks */
+	uint32_t sub_header_blocks;    /* including room for the notes */
+	uint64_t bitmaps, bitmap_size; /* offset in the file; bytes of each bitmap, whole blocks */
 	uint64_t descriptors;	       /* offset in the file */
-	struct vms_kdump_page zero;    /* the page that all pages of zeros share, */
-	uint8_t zero_data[BLOCK];      /* as it goes into the file */
-	_Atomic uint64_t end;	       /* of what is in use of the file */
+	struct vms_kdump_page zero;    /* descriptor of the page that all zero pages share */
+	uint8_t zero_data[BLOCK];      /* this page as it is stored in the file */
+	_Atomic uint64_t end;	       /* end of the used part of the file */
 };
 
 /* ---- which pages there are -------------------------------------------- */
@@ -58,9 +58,10 @@ static const struct vms_range *range_at(const struct kdump *kdump, unsigned i)
 }
 
 /*
- * The pages of range `i`: [*first, *end). A page that several ranges share is the first one's.
+ * Finds the pages of range `i`: [*first, *end). A page that several ranges share belongs to the
+ * first of them.
  */
-static void range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, uint64_t *end)
+static void find_range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, uint64_t *end)
 {
 	const struct vms_range *range = range_at(kdump, i);
 	*first = range->pa / BLOCK;
@@ -73,9 +74,9 @@ static void range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, 
 }
 
 /*
- * Notes lie behind the sub-header, as makedumpfile has them: a file that is cut off still has them.
- * What could not be read is not known yet: if it takes more than a block to tell, they go to the
- * file's end.
+ * Returns how many blocks the sub-header and the notes take. The notes are behind the sub-header,
+ * as in makedumpfile's files, so that a file that is cut off still has them. The list of unreadable
+ * memory is not known yet. If it needs more than a block, the notes go to the end of the file.
  */
 static uint32_t reserve_notes(const struct kdump *kdump)
 {
@@ -89,14 +90,14 @@ static uint32_t reserve_notes(const struct kdump *kdump)
 	return (uint32_t)(size / BLOCK + 2);
 }
 
-static bool lay_out(struct kdump *kdump, GError **error)
+static bool lay_file_out(struct kdump *kdump, GError **error)
 {
 	unsigned n = kdump->state->memory->len;
 
 	kdump->pages_before = g_new0(uint64_t, (size_t)n + 1);
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t first, end;
-		range_pages(kdump, i, &first, &end);
+		find_range_pages(kdump, i, &first, &end);
 		kdump->pages_before[i + 1] = kdump->pages_before[i] + end - first;
 		kdump->max_mapnr = MAX(kdump->max_mapnr, end);
 	}
@@ -118,7 +119,7 @@ static bool lay_out(struct kdump *kdump, GError **error)
 
 /* ---- pages ------------------------------------------------------------ */
 
-/* Compresses a page into `to`, a page large: its size there, or 0 when it does not shrink. */
+/* Compresses a page into `to`, of BLOCK bytes. Returns the size, or 0 if it is not smaller. */
 static size_t compress_page(const struct kdump *kdump, struct worker *worker, const uint8_t *page,
 			    uint8_t *to)
 {
@@ -144,9 +145,12 @@ static size_t compress_page(const struct kdump *kdump, struct worker *worker, co
 	return shrunk ? BLOCK - 1 - worker->zlib.avail_out : 0;
 }
 
-/* Puts a page at `*used` into the unit's data; the descriptor's offset counts from there. */
-static struct vms_kdump_page pack(const struct kdump *kdump, struct worker *worker,
-				  const uint8_t *page, size_t *used)
+/*
+ * Stores a page at `*used` in the worker's data. Returns its descriptor, whose offset counts from
+ * the begin of that data.
+ */
+static struct vms_kdump_page store_page(const struct kdump *kdump, struct worker *worker,
+					const uint8_t *page, size_t *used)
 {
 	size_t size = compress_page(kdump, worker, page, worker->data + *used);
 	struct vms_kdump_page descriptor = { .offset = *used,
@@ -163,15 +167,15 @@ static bool is_edge(const struct vms_dump_unit *unit, uint64_t pfn)
 	return pfn * BLOCK < unit->pa || pfn * BLOCK + BLOCK > unit->pa + unit->size;
 }
 
-/* The content of a page of a unit; NULL: zeros. */
-static const uint8_t *page_of(const struct vms_dump_unit *unit, uint64_t pfn)
+/* Returns the content of a page of a unit, or NULL if it is all zeros. */
+static const uint8_t *find_page(const struct vms_dump_unit *unit, uint64_t pfn)
 {
 	if (is_edge(unit, pfn))
 		return unit->edge[pfn != unit->pa / BLOCK];
 	return unit->zero[pfn - unit->pa / BLOCK] ? NULL : unit->data + (pfn * BLOCK - unit->pa);
 }
 
-static void write_descriptor(struct vms_kdump_page *descriptor)
+static void convert_descriptor(struct vms_kdump_page *descriptor)
 {
 	descriptor->offset = GUINT64_TO_LE(descriptor->offset);
 	descriptor->size = GUINT32_TO_LE(descriptor->size);
@@ -187,20 +191,21 @@ static bool write_unit(struct vms_dump_sink *sink, unsigned number,
 	uint64_t first, range_end, end = (unit->pa + unit->size - 1) / BLOCK + 1;
 	size_t used = 0, n = 0;
 
-	range_pages(kdump, range, &first, &range_end);
+	find_range_pages(kdump, range, &first, &range_end);
 	uint64_t pfn = MAX(first, unit->pa / BLOCK);
 	uint64_t index = kdump->pages_before[range] + (pfn - first);
 	bool stored[VMS_DUMP_UNIT_PAGES] = { false };
 	for (; pfn < end; pfn++, n++) {
-		const uint8_t *page = page_of(unit, pfn);
+		const uint8_t *page = find_page(unit, pfn);
 		stored[n] = page != NULL;
-		worker->descriptors[n] = page ? pack(kdump, worker, page, &used) : kdump->zero;
+		worker->descriptors[n] =
+			page ? store_page(kdump, worker, page, &used) : kdump->zero;
 	}
 	uint64_t offset = atomic_fetch_add(&kdump->end, used);
 	for (size_t i = 0; i < n; i++) {
 		if (stored[i])
 			worker->descriptors[i].offset += offset;
-		write_descriptor(&worker->descriptors[i]);
+		convert_descriptor(&worker->descriptors[i]);
 	}
 	return (used == 0 ||
 		vms_outfile_write_at(kdump->file, offset, worker->data, used, error)) &&
@@ -215,12 +220,12 @@ static void place_zero_page(struct kdump *kdump)
 	static const uint8_t zeros[BLOCK];
 	size_t used = 0;
 
-	kdump->zero = pack(kdump, &kdump->workers[0], zeros, &used);
+	kdump->zero = store_page(kdump, &kdump->workers[0], zeros, &used);
 	kdump->zero.offset = atomic_fetch_add(&kdump->end, used);
 	memcpy(kdump->zero_data, kdump->workers[0].data, used);
 }
 
-/* ---- the rest --------------------------------------------------------- */
+/* ---- bitmaps, notes and headers --------------------------------------- */
 
 static void set_bits(uint8_t *bits, uint64_t first, uint64_t end)
 {
@@ -232,7 +237,7 @@ static void set_bits(uint8_t *bits, uint64_t first, uint64_t end)
 		bits[first / 8] |= (uint8_t)(1U << first % 8);
 }
 
-/* Writes piece `index` of both bitmaps, which are the same, and clears it. */
+/* Writes piece `index` of both bitmaps, which are equal, and clears the piece. */
 static bool write_piece(struct kdump *kdump, uint64_t index, uint8_t piece[PIECE_BYTES],
 			GError **error)
 {
@@ -255,7 +260,7 @@ static bool write_bitmaps(struct kdump *kdump, GError **error)
 
 	for (unsigned i = 0; i < kdump->state->memory->len; i++) {
 		uint64_t first, end;
-		range_pages(kdump, i, &first, &end);
+		find_range_pages(kdump, i, &first, &end);
 		while (first < end) {
 			uint64_t base = first / PIECE_PFNS * PIECE_PFNS;
 			uint64_t stop = MIN(end, base + PIECE_PFNS);
@@ -269,7 +274,7 @@ static bool write_bitmaps(struct kdump *kdump, GError **error)
 	return write_piece(kdump, index, piece, error);
 }
 
-/* Notes, and the text of VMCOREINFO once more, behind them. */
+/* Writes the notes, and behind them once more the text of VMCOREINFO. */
 static bool write_notes(struct kdump *kdump, const struct vms_dump_outcome *outcome,
 			struct vms_kdump_sub_header *sub, GError **error)
 {
@@ -289,7 +294,7 @@ static bool write_notes(struct kdump *kdump, const struct vms_dump_outcome *outc
 	return vms_outfile_write_at(kdump->file, at, notes->data, notes->len, error);
 }
 
-/* libkdumpfile, and with it drgn, takes the architecture from here, and only of a whole utsname. */
+/* libkdumpfile, and so drgn, finds the architecture only here, and only if utsname is complete. */
 static void describe_guest(const struct kdump *kdump, struct vms_kdump_header *header,
 			   struct vms_kdump_sub_header *sub)
 {
@@ -312,8 +317,8 @@ static void describe_guest(const struct kdump *kdump, struct vms_kdump_header *h
 		sub->phys_base = GUINT64_TO_LE((uint64_t)phys_base);
 }
 
-static bool finish(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
-		   GError **error)
+static bool finish_file(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
+			GError **error)
 {
 	struct kdump *kdump = (struct kdump *)sink;
 	struct vms_kdump_header header = {
@@ -360,13 +365,13 @@ struct vms_dump_sink *vms_dump_open_kdump(const struct vms_dump_state *state,
 	struct kdump *kdump = g_new0(struct kdump, 1);
 	g_autoptr(vms_dump_sink) sink = &kdump->sink;
 
-	*kdump = (struct kdump) { .sink = { true, true, write_unit, finish, free_sink },
+	*kdump = (struct kdump) { .sink = { true, true, write_unit, finish_file, free_sink },
 				  .state = state,
 				  .file = file,
 				  .workers = g_new0(struct worker, workers),
 				  .n_workers = workers,
 				  .flags = flags[state->options->compression] };
-	if (!lay_out(kdump, error))
+	if (!lay_file_out(kdump, error))
 		return NULL;
 	place_zero_page(kdump);
 	return g_steal_pointer(&sink);

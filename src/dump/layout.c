@@ -22,16 +22,18 @@ static void add_segment(const struct vms_dump_layout *layout, GArray *segments, 
 		.p_paddr = pa,
 		.p_filesz = size,
 		.p_memsz = size,
-		/* crash takes a file whose first segment is aligned for netdump's (is_netdump) */
+		/* If the first segment is aligned, crash thinks of netdump (is_netdump). */
 		.p_align = 0,
 	};
 	g_array_append_val(segments, segment);
 }
 
 /*
- * Physical memory, cut where the direct map begins or ends. The pages that the kernel has taken out
- * of its direct map are called by their physical address; the others go to `direct`. *next: the
- * first mapping that may matter; those of the direct map are in physical order, too.
+ * Adds the segments of a range of physical memory. The range is cut where the direct map begins or
+ * ends. Parts in the direct map go to `direct`. The kernel has taken other pages out of its direct
+ * map: their segments have the physical address as virtual address. *next is the index of the first
+ * mapping that may matter for this range and later ones: the mappings of the direct map are in the
+ * order of physical addresses too.
  */
 static void add_range(const struct vms_dump_layout *layout, GArray *direct,
 		      const struct vms_range *range, guint *next)
@@ -56,7 +58,10 @@ static void add_range(const struct vms_dump_layout *layout, GArray *direct,
 	}
 }
 
-/* makedumpfile takes the last segment below the kernel's image for one of the direct map. */
+/*
+ * The segments of the direct map come last, because makedumpfile takes the last segment below the
+ * kernel's image for one of the direct map.
+ */
 void vms_dump_elf_segments(struct vms_dump_layout *layout)
 {
 	const struct vms_dump_state *state = layout->state;

@@ -5,9 +5,9 @@
 #include <elf.h>
 #include <string.h>
 
-/* Longer than any other line of our note about what was unreadable. */
+/* No line of our note about unreadable memory is longer. */
 #define LONGEST_LINE 128
-/* Of notes. */
+/* Alignment of notes, in bytes. */
 #define LINUX_ALIGN 4
 #define VBOX_ALIGN  8
 
@@ -50,7 +50,7 @@ static void add_vcpu_note(GByteArray *notes, const struct vms_core_arch *arch,
 	}
 }
 
-/* A value that stays on its line. */
+/* Adds a line with a value, from which it removes line ends. */
 static void add_line(GString *text, const char *key, const char *value)
 {
 	g_autofree char *clean = g_strdup(value ? value : "");
@@ -71,7 +71,7 @@ static void add_ranges(GString *text, struct vms_machine *machine)
 	}
 }
 
-/* Do the vCPUs' notes of this file's layout have a place for it? */
+/* True if the vCPUs' notes of this file's layout have a place for the register. */
 static bool has_place(const struct vms_dump_state *state, unsigned reg)
 {
 	if (state->options->format == VMS_CORE_VBOX)
@@ -86,7 +86,7 @@ bool vms_dump_is_made_up(const struct vms_dump_state *state, const struct vms_du
 	return has_place(state, reg) && !vms_regs_have(&vcpu->regs, reg);
 }
 
-/* What those notes lack. */
+/* Adds the registers for which the vCPUs' notes have no place. */
 static void add_registers(GString *text, const struct vms_dump_state *state, guint index)
 {
 	const struct vms_dump_vcpu *vcpu =
@@ -101,7 +101,7 @@ static void add_registers(GString *text, const struct vms_dump_state *state, gui
 	g_string_append_c(text, '\n');
 }
 
-/* What they show, though nobody knows it. */
+/* Adds the names of the registers that the notes show although they are not known. */
 static void add_made_up(GString *text, const struct vms_dump_state *state, guint index)
 {
 	const struct vms_dump_vcpu *vcpu =
@@ -119,7 +119,7 @@ static void add_made_up(GString *text, const struct vms_dump_state *state, guint
 		g_string_append_c(text, '\n');
 }
 
-static void add_outcome(GString *text, const struct vms_dump_outcome *outcome)
+static void add_unreadable(GString *text, const struct vms_dump_outcome *outcome)
 {
 	size_t limit = text->len + VMS_DUMP_UNREADABLE_TEXT - 2 * LONGEST_LINE;
 	guint i = 0;
@@ -134,7 +134,10 @@ static void add_outcome(GString *text, const struct vms_dump_outcome *outcome)
 		g_string_append_printf(text, "unreadable_more=%u\n", outcome->unreadable->len - i);
 }
 
-/* What a file of ours that is converted says by this key; NULL: nothing, or it is none. */
+/*
+ * If the machine is a core file of ours that is being converted, returns what our note in it says
+ * for this key. Else NULL.
+ */
 static const char *find_noted(const struct vms_dump_state *state, const char *key)
 {
 	const struct vms_core *core = vms_machine_core(state->machine);
@@ -148,6 +151,7 @@ static const char *find_noted(const struct vms_dump_state *state, const char *ke
 	return NULL;
 }
 
+/* Adds the line of the converted file for this key, or else `otherwise`, which may be NULL. */
 static void add_noted(GString *text, const struct vms_dump_state *state, const char *key,
 		      const char *otherwise)
 {
@@ -156,7 +160,10 @@ static void add_noted(GString *text, const struct vms_dump_state *state, const c
 		add_line(text, key, noted ? noted : otherwise);
 }
 
-/* Of what machine the memory is, and of when. A file that is converted is no machine. */
+/*
+ * Adds from which machine the memory is, and when it was taken. If a file is converted, that is
+ * what the file says of its machine.
+ */
 static void add_origin(GString *text, const struct vms_dump_state *state,
 		       const struct vms_dump_outcome *outcome)
 {
@@ -188,10 +195,9 @@ void vms_dump_add_own_note(GByteArray *notes, const struct vms_dump_state *state
 	for (guint i = 0; i < state->vcpus->len; i++)
 		add_made_up(text, state, i);
 	if (outcome)
-		add_outcome(text, outcome);
+		add_unreadable(text, outcome);
 	bool is_vbox = state->options->format == VMS_CORE_VBOX;
-	/* As VirtualBox's notes: the name's size counts no NUL, the content's is a multiple of 8.
-	 */
+	/* In VirtualBox's notes the name's size counts no NUL, and sizes are multiples of 8. */
 	while (is_vbox && text->len % VBOX_ALIGN)
 		g_string_append_c(text, '\n');
 	vms_dump_add_note(notes, VMS_NOTE_OWNER, strlen(VMS_NOTE_OWNER) + !is_vbox, VMS_NOTE_TYPE,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the layouts of core files have in common. A dump takes the machine's state, opens the
- * layout's sink, has several threads write memory into it in units, and finishes it when the guest
- * runs again:
+ * The interface of the layouts of core files. A dump takes the machine's state and opens the sink
+ * of a layout. Several threads write memory into the sink in units. The dump finishes the sink when
+ * the guest runs again:
  *
- *   open     while the guest is held, by the thread that holds it: lays the file out, and neither
- *            reads nor writes a file
- *   write    a unit of memory, from several threads at once, whether the guest is held or runs
- *   finish   headers, notes, all that is known only now; the guest runs
- *   free     in any case
+ *   open     lays the file out, but neither reads nor writes a file. The guest is held, and the
+ *            thread that holds it calls this.
+ *   write    writes a unit of memory. Several threads call this at once. The guest may be held.
+ *   finish   writes headers, notes and all that is known only now. The guest runs.
+ *   free     is called in any case.
  *
- * Where the sink writes, the disk may take for ever: it reads nothing of the machine there.
+ * write and finish may wait for the disk for ever, so they never read from the machine.
  */
 #pragma once
 
@@ -24,55 +24,55 @@
 
 struct vms_dump_vcpu {
 	struct vms_regs regs;
-	uint32_t tid; /* pr_pid */
+	uint32_t tid; /* for pr_pid of NT_PRSTATUS */
 };
 
-/* A run of kernel addresses, contiguous in virtual and in physical memory. */
+/* A run of kernel addresses that are contiguous in virtual and in physical memory. */
 struct vms_dump_mapping {
 	uint64_t va, pa, size;
 };
 
-/* The machine while it is held; constant once it is taken. */
+/* The state of the machine while it is held. It does not change once it is taken. */
 struct vms_dump_state {
 	struct vms_machine *machine;
-	struct vms_machine *source; /* whose memory is copied: the machine's, or a copy of it */
+	struct vms_machine
+		*source; /* has the memory to copy: the machine itself, or a copy of it */
 	const struct vms_core_arch *arch;
 	const struct vms_dump_options *options;
 	/* RAM and ROM: struct vms_range, sorted, not overlapping, joined where they touch. */
 	GArray *memory;
 	GArray *vcpus;	  /* struct vms_dump_vcpu */
-	GArray *mappings; /* struct vms_dump_mapping, by va: what is mapped of `memory` */
-	const struct vms_guest_info *guest; /* whose members are NULL where nothing is known */
-	const char *vmcoreinfo;		    /* NULL: not known */
-	/* va - pa of the kernel's direct map; 0: none is known. */
-	uint64_t direct_map;
-	uint64_t bytes; /* of `memory` */
-	int64_t time;	/* when the machine was held: seconds since 1970, UTC */
+	GArray *mappings; /* struct vms_dump_mapping, by va: where `memory` is mapped */
+	const struct vms_guest_info *guest; /* members that are not known are NULL */
+	const char *vmcoreinfo;		    /* NULL if not known */
+	uint64_t direct_map;		    /* va - pa of the kernel's direct map; 0 if not known */
+	uint64_t bytes;			    /* size of `memory` */
+	int64_t time;			    /* when the machine was held: seconds since 1970, UTC */
 };
 
 /*
- * Up to VMS_DUMP_UNIT_MAX bytes of one range of `memory`, that do not cross a multiple of that.
- * Where a range begins or ends within a page, so does its first or last unit.
+ * A part of one range of `memory`. It does not cross a multiple of VMS_DUMP_UNIT_MAX. If a range
+ * begins or ends within a page, so does its first or last unit.
  */
 struct vms_dump_unit {
 	uint64_t pa;
 	size_t size;
-	/* Those of zero pages are not set. NULL: all are zeros. */
+	/* The bytes; those of zero pages are not set. NULL if all pages are zero. */
 	const uint8_t *data;
 	/*
-	 * For a sink of whole pages, where the unit has a part of its first or last page only, and
-	 * no range before has a part of it: all of that page, with what the ranges behind have of
-	 * it. Else NULL.
+	 * Only for a sink that writes whole pages: the first and the last page, if the unit has
+	 * only a part of it and no range before has a part of it. It includes what later ranges
+	 * have of that page. Else NULL.
 	 */
 	const uint8_t *edge[2];
 	/*
-	 * Which pages hold nothing but zeros: [0] is the page that `pa` lies in. A unit may consist
-	 * of such pages alone; each unit of `memory` is written, exactly once.
+	 * True for pages that hold nothing but zeros. [0] is the page that contains `pa`. All pages
+	 * of a unit may be zero; each unit of `memory` is written exactly once all the same.
 	 */
 	bool zero[VMS_DUMP_UNIT_PAGES];
 };
 
-/* What is known when the guest runs again. */
+/* Facts that are known when the guest runs again. */
 struct vms_dump_outcome {
 	uint64_t held_ns;
 	GArray *unreadable; /* struct vms_range, sorted, joined */
@@ -80,10 +80,10 @@ struct vms_dump_outcome {
 
 typedef struct vms_dump_sink vms_dump_sink;
 
-/* A layout, embedded by its sinks as their first member. */
+/* A sink. Each layout has a structure of its own that begins with this one. */
 struct vms_dump_sink {
-	bool whole_pages; /* of memory are written: see `edge` of a unit */
-	bool is_slow;	  /* writing takes much longer than reading, whatever the disk does */
+	bool whole_pages; /* it writes whole pages of memory; see `edge` of a unit */
+	bool is_slow;	  /* its write takes much longer than reading, even with a fast disk */
 	bool (*write)(struct vms_dump_sink *sink, unsigned worker, const struct vms_dump_unit *unit,
 		      GError **error);
 	bool (*finish)(struct vms_dump_sink *sink, const struct vms_dump_outcome *outcome,
@@ -92,8 +92,8 @@ struct vms_dump_sink {
 };
 
 /*
- * Opens the sink of a layout. `state` and `file` stay valid until it is freed. `workers`: how many
- * threads write, numbered from 0: buffers for each are the sink's, of fixed size.
+ * Opens the sink of a layout. `state` and `file` must stay valid until it is freed. `workers`
+ * threads write, numbered from 0. The sink owns a buffer of fixed size for each of them.
  */
 typedef struct vms_dump_sink *vms_dump_open_sink(const struct vms_dump_state *state,
 						 struct vms_outfile *file, unsigned workers,

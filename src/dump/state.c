@@ -4,14 +4,17 @@
 #include <stdlib.h>
 #include <vmscope/log.h>
 
-/* Runs of kernel addresses that are listed at most; beyond that they are left out. */
+/* Limit of the list of runs of kernel addresses. Runs beyond it are left out. */
 #define MAPPINGS_MAX (256U << 10)
-/* Pages that a kernel may map for each page of memory: one in its direct map, few others. */
+/*
+ * Limit of the kernel's pages that are listed, for each page of memory. A page is mapped once in
+ * the direct map, and few pages are mapped elsewhere too.
+ */
 #define MAPPED_FACTOR 4
 #define MAPPED_MIN    (UINT64_C(1) << 20)
-/* How many of them are listed between two looks at the clock. */
+/* How many pages are listed between two checks of the clock. */
 #define CLOCK_PAGES 65536
-/* No processor has physical addresses as long as this. */
+/* All physical addresses of all processors are lower. */
 #define PA_LIMIT    (UINT64_C(1) << 63)
 #define KERNEL_HALF (UINT64_C(1) << 63)
 
@@ -52,8 +55,8 @@ static bool take_memory(struct vms_dump_state *state, GError **error)
 	if (state->memory->len > 0)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		    "cannot dump %s: where it has memory is unknown; a gdb stub does not tell, "
-		    "reach QEMU by its pid or its QMP socket",
+		    "cannot dump %s: the map of its memory is unknown, because a gdb stub does not "
+		    "tell it; reach QEMU by its pid or its QMP socket",
 		    name);
 	return false;
 }
@@ -88,7 +91,7 @@ bool vms_dump_state_init(struct vms_dump_state *state, struct vms_machine *machi
 	};
 	if (!state->arch) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "cannot dump %s: how core files of %s hold registers is not known",
+			    "cannot dump %s: the register notes of core files for %s are not known",
 			    vms_machine_info(machine)->name, arch->name);
 		return false;
 	}
@@ -111,8 +114,8 @@ void vms_dump_state_clear(struct vms_dump_state *state)
 
 /* ---- vCPUs ------------------------------------------------------------ */
 
-/* The thread that a vCPU runs; 0 when it cannot be told. */
-static uint32_t thread_of(struct vms_guest *guest, struct vms_memory *memory, unsigned vcpu)
+/* Returns the thread that a vCPU runs, or 0 if it is not known. */
+static uint32_t find_thread(struct vms_guest *guest, struct vms_memory *memory, unsigned vcpu)
 {
 	struct vms_task task;
 	if (!vms_guest_current(guest, memory, vms_memory_regs(memory), &task))
@@ -134,11 +137,11 @@ static bool take_vcpus(struct vms_dump_state *state, struct vms_guest *guest, GE
 				vms_memory_set_regs(memory, &vcpu->regs);
 			else
 				memory = vms_memory_new(state->machine, &vcpu->regs);
-			vcpu->tid = thread_of(guest, memory, i);
+			vcpu->tid = find_thread(guest, memory, i);
 			known += vcpu->tid != 0;
 		}
 	}
-	/* A vCPU whose thread is not known among others must not share a thread's number. */
+	/* If some threads are known, a vCPU without one must not get the number of a thread. */
 	for (unsigned i = 0; i < n; i++) {
 		struct vms_dump_vcpu *vcpu = &g_array_index(state->vcpus, struct vms_dump_vcpu, i);
 		if (vcpu->tid == 0)
@@ -154,7 +157,7 @@ struct walk {
 	GArray *runs; /* struct vms_dump_mapping */
 	uint64_t pages, max_pages;
 	uint64_t until_ns;
-	bool cut;
+	bool cut; /* there was too much, or too little time */
 };
 
 static bool add_page(const struct vms_page *page, void *data)
@@ -179,7 +182,7 @@ static bool add_page(const struct vms_page *page, void *data)
 	return !walk->cut;
 }
 
-/* Adds the parts of a run that are memory. False when there are too many. */
+/* Adds the parts of a run that are memory. False if there are too many. */
 static bool add_mapped_memory(struct vms_dump_state *state, const struct vms_dump_mapping *run)
 {
 	uint64_t run_end = run->pa + run->size;
@@ -200,7 +203,7 @@ static bool add_mapped_memory(struct vms_dump_state *state, const struct vms_dum
 	return true;
 }
 
-/* What the first vCPU that has a kernel maps in the kernel's half. */
+/* Takes the kernel's mappings from the page tables of the first vCPU that has any. */
 static void take_mappings(struct vms_dump_state *state, uint64_t until_ns)
 {
 	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(struct vms_dump_mapping));
@@ -224,7 +227,7 @@ static void take_mappings(struct vms_dump_state *state, uint64_t until_ns)
 	if (walk.cut && vms_clock_now_ns() < until_ns)
 		vms_log(VMS_LOG_WARNING,
 			"%s: its kernel maps more than can be listed: some kernel addresses will "
-			"be missing in the core file, the memory behind them will not",
+			"be missing in the core file, but all memory will be there",
 			vms_machine_info(state->machine)->name);
 }
 
@@ -238,7 +241,7 @@ static int compare_offsets(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The direct map is how most of memory is mapped. */
+/* Finds the offset va - pa that maps the most memory: that is the direct map. */
 static uint64_t find_direct_map(const struct vms_dump_state *state)
 {
 	guint n = state->mappings->len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * VirtualBox's core files, format version 6 (its DBGFCoreWrite and include/VBox/vmm/dbgfcorefmt.h).
- * EI_VERSION is what ELF demands, where VirtualBox has 0.
+ * EI_VERSION is EV_CURRENT, as ELF demands; VirtualBox itself writes 0.
  */
 #include "dump/layout.h"
 #include "dump/notes.h"

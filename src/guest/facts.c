@@ -5,12 +5,13 @@
 #include <vmscope/facts.h>
 #include <vmscope/log.h>
 
-/* Limits of what is listed: beyond any real guest, within reach of tables built to go on forever.
+/*
+ * Limits of a list. No real guest reaches them. A guest may build page tables that go on for ever.
  */
 #define MAX_MAPPINGS 100000
 #define MAX_PAGES    (1 << 24)
 
-/* Where it gives a table, the error says what that lacks. */
+/* Returns a table, or NULL with an error. An error beside a table says what the table lacks. */
 typedef struct vms_table *(*fact_function)(struct vms_guest *guest, GError **error);
 
 struct item {
@@ -74,20 +75,20 @@ static struct vms_table *get_machine(struct vms_guest *guest, GError **error)
 typedef void (*vcpu_function)(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
 			      struct vms_table *table);
 
-/* Calls `each` for every vCPU, with the machine held. */
-static struct vms_table *for_vcpus(struct vms_guest *guest, const struct vms_column *columns,
-				   vcpu_function each, GError **error)
+/* Holds or observes the machine, and calls `add` for every vCPU to fill a table. */
+static struct vms_table *list_vcpus(struct vms_guest *guest, const struct vms_column *columns,
+				    vcpu_function add, GError **error)
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
 	g_autoptr(vms_table) table = vms_table_new(columns);
-	bool done = true;
+	bool done = true; /* so far */
 	if (!vms_machine_observe(machine, error))
 		return NULL;
 	for (unsigned i = 0; done && i < vms_machine_vcpus(machine); i++) {
 		struct vms_regs regs;
 		done = vms_machine_regs(machine, i, &regs, error);
 		if (done)
-			each(guest, i, &regs, table);
+			add(guest, i, &regs, table);
 	}
 	if (!vms_machine_release(machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
 		return NULL;
@@ -122,7 +123,7 @@ static struct vms_table *get_cpus(struct vms_guest *guest, GError **error)
 		{ "symbol", VMS_COLUMN_TEXT }, { "pid", VMS_COLUMN_NUMBER },
 		{ "task", VMS_COLUMN_TEXT },   { NULL }
 	};
-	return for_vcpus(guest, columns, add_cpu, error);
+	return list_vcpus(guest, columns, add_cpu, error);
 }
 
 static void add_mode(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
@@ -142,7 +143,7 @@ static struct vms_table *get_mode(struct vms_guest *guest, GError **error)
 		{ "code_bits", VMS_COLUMN_NUMBER }, { "code_base", VMS_COLUMN_ADDRESS },
 		{ "note", VMS_COLUMN_TEXT },	    { NULL }
 	};
-	return for_vcpus(guest, columns, add_mode, error);
+	return list_vcpus(guest, columns, add_mode, error);
 }
 
 static void add_registers(struct vms_guest *guest, unsigned vcpu, const struct vms_regs *regs,
@@ -161,7 +162,7 @@ static struct vms_table *get_registers(struct vms_guest *guest, GError **error)
 						     { "register", VMS_COLUMN_TEXT },
 						     { "value", VMS_COLUMN_ADDRESS },
 						     { NULL } };
-	return for_vcpus(guest, columns, add_registers, error);
+	return list_vcpus(guest, columns, add_registers, error);
 }
 
 /* ---- memory ---- */
@@ -206,12 +207,12 @@ static void add_mapping(struct vms_table *table, const struct vms_page *run, uin
 	vms_table_add(table, run->va, run->size, run->size, page_size, flags);
 }
 
-/* A run of pages that follow each other with the same rights and size. */
+/* A list of mappings that is being filled. */
 struct mapping_list {
 	struct vms_table *table;
-	struct vms_page run;
-	uint64_t page_size; /* 0: no run yet */
-	unsigned pages;
+	struct vms_page run; /* adjacent pages of the same size and rights, not in the table yet */
+	uint64_t page_size;  /* of the run's pages; 0 if there is no run yet */
+	unsigned pages;	     /* pages that were visited */
 };
 
 static bool list_page(const struct vms_page *page, void *data)
@@ -245,7 +246,7 @@ static struct vms_table *get_mappings(struct vms_guest *guest, GError **error)
 	bool done = vms_machine_regs(machine, 0, &regs, error);
 	if (!vms_machine_release(machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
 		return NULL;
-	/* The guest runs while its tables are read: there can be millions of entries. */
+	/* The guest runs while its page tables are read: they may have millions of entries. */
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
 	struct mapping_list list = { .table = vms_table_new(columns) };
 	uint64_t steps = VMS_PAGE_STEPS;
@@ -278,7 +279,7 @@ static struct vms_table *get_modules(struct vms_guest *guest, GError **error)
 
 /* ---- time ---- */
 
-/* Calls `get` with the machine held. */
+/* Calls `get` while the machine is held or observed. */
 static GArray *get_held(struct vms_guest *guest, GArray *(*get)(struct vms_guest *, GError **),
 			GError **error)
 {
@@ -305,12 +306,12 @@ static struct vms_table *get_timers(struct vms_guest *guest, GError **error)
 	for (size_t i = 0; i < clocks->len; i++) {
 		const struct vms_clock *clock = &g_array_index(clocks, struct vms_clock, i);
 		const bool device = clock->cpu != VMS_ALL_VCPUS;
-		/* The kernel's KTIME_MAX: the device is not to interrupt. */
-		const bool waits = device && clock->next_event_ns < INT64_MAX;
+		/* KTIME_MAX of the kernel says that the device will not interrupt. */
+		const bool is_armed = device && clock->next_event_ns < INT64_MAX;
 		vms_table_add(table, device ? "event device" : "clock source",
 			      device ? (uint64_t)clock->cpu : VMS_TABLE_UNKNOWN, clock->name,
 			      (uint64_t)clock->rating,
-			      waits ? clock->next_event_ns : VMS_TABLE_UNKNOWN);
+			      is_armed ? clock->next_event_ns : VMS_TABLE_UNKNOWN);
 	}
 	return table;
 }
@@ -386,7 +387,7 @@ static bool is_engine_item(struct vms_machine *machine, const char *name)
 	return false;
 }
 
-/* What the engine says, line by line. */
+/* Returns the engine's text as a table with a row for each line. */
 static struct vms_table *get_engine_item(struct vms_machine *machine, const char *name,
 					 GError **error)
 {
@@ -401,6 +402,7 @@ static struct vms_table *get_engine_item(struct vms_machine *machine, const char
 	return table;
 }
 
+/* Gets one item. An error that comes with a table goes to `loss`. */
 static struct vms_table *get_item(const struct item *item, struct vms_guest *guest, GError **loss,
 				  GError **error)
 {

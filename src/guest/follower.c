@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "guest/guest-private.h"
 
-#define INTERVAL_NS UINT64_C(1000000000) /* how often modules are looked at */
-#define MAX_LOOKS   6 /* at a guest that was recognised in part, after ever longer times */
+/* Time between two readings of the modules. */
+#define INTERVAL_NS UINT64_C(1000000000)
+/* How often a guest is detected anew. The time between two detections doubles each time. */
+#define MAX_LOOKS 6
 
-/* Other modules give another number. */
+/* Returns a number that differs for other modules. */
 static uint64_t hash_modules(const struct vms_guest *guest)
 {
 	size_t n;
@@ -63,7 +65,7 @@ bool vms_guest_follower_was_reset(struct vms_guest_follower *follower)
 	return true;
 }
 
-static bool runs_programs(const struct vms_guest_follower *follower)
+static bool is_running_programs(const struct vms_guest_follower *follower)
 {
 	g_mutex_lock(follower->lock);
 	bool runs = follower->runs_programs;
@@ -71,7 +73,7 @@ static bool runs_programs(const struct vms_guest_follower *follower)
 	return runs;
 }
 
-static bool refresh(struct vms_guest_follower *follower)
+static bool refresh_guest(struct vms_guest_follower *follower)
 {
 	enum vms_guest_news news = vms_guest_refresh(follower->guest, NULL);
 
@@ -81,12 +83,14 @@ static bool refresh(struct vms_guest_follower *follower)
 }
 
 /*
- * A kernel that was recognised while it booted may lack what it did not have then: modules, on some
- * architectures the page tables that it uses in the end. After a reset what is left in memory of
- * the last kernel may be taken for it, until it runs programs. Looking takes its time, in which it
- * may begin to.
+ * Detects the guest anew, and takes what was found if a kernel was recognised.
+ *
+ * A kernel that was recognised while it booted may lack what it set up later: modules and, on some
+ * architectures, its final page tables. After a reset, memory still holds the last kernel, which
+ * may be taken for the new one until that runs programs. `runs_programs` is asked after the
+ * detection, because the kernel may begin to run programs during it.
  */
-static bool look_anew(struct vms_guest_follower *follower)
+static bool detect_anew(struct vms_guest_follower *follower)
 {
 	g_autoptr(vms_guest) anew = vms_guest_detect_other(follower->guest, NULL);
 	size_t n_modules;
@@ -96,7 +100,7 @@ static bool look_anew(struct vms_guest_follower *follower)
 		return false;
 	follower->is_settled =
 		++follower->n_looks == MAX_LOOKS ||
-		(runs_programs(follower) && vms_guest_modules(anew, &n_modules) != NULL);
+		(is_running_programs(follower) && vms_guest_modules(anew, &n_modules) != NULL);
 	g_mutex_lock(follower->lock);
 	vms_guest_exchange(follower->guest, anew);
 	g_mutex_unlock(follower->lock);
@@ -104,44 +108,42 @@ static bool look_anew(struct vms_guest_follower *follower)
 	return true;
 }
 
-static bool look_as_asked(struct vms_guest_follower *follower)
+static bool look_when_asked(struct vms_guest_follower *follower)
 {
-	return is_recognised(follower->guest) && !follower->is_settled ? look_anew(follower)
-								       : refresh(follower);
+	return is_recognised(follower->guest) && !follower->is_settled ? detect_anew(follower)
+								       : refresh_guest(follower);
 }
 
-/* Is it time to look at all of a guest again, in which something was recognised? */
-static bool is_due(const struct vms_guest_follower *follower, uint64_t now_ns)
+/* True if it is time to detect a recognised guest anew. */
+static bool is_detection_due(const struct vms_guest_follower *follower, uint64_t now_ns)
 {
-	return !follower->is_settled && (runs_programs(follower) || follower->was_reset) &&
+	return !follower->is_settled && (is_running_programs(follower) || follower->was_reset) &&
 	       now_ns >= follower->next_look_ns;
 }
 
-static bool look_now_and_then(struct vms_guest_follower *follower)
+static bool look_from_time_to_time(struct vms_guest_follower *follower)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
 
 	if (!is_recognised(follower->guest))
-		return refresh(follower);
-	if (is_due(follower, now_ns))
-		return look_anew(follower);
-	/* After a reset, memory holds what is left of another kernel's modules. */
+		return refresh_guest(follower);
+	if (is_detection_due(follower, now_ns))
+		return detect_anew(follower);
+	/* After a reset, memory still holds modules of the last kernel. */
 	if (now_ns - follower->refreshed_ns < INTERVAL_NS ||
 	    (follower->was_reset && !follower->is_settled))
 		return false;
 	follower->refreshed_ns = now_ns;
-	return refresh(follower);
+	return refresh_guest(follower);
 }
 
-/*
- * After a reset, until the next kernel is known, when the guest asks is too early: its memory still
- * holds the last one.
- */
 bool vms_guest_follow(struct vms_guest_follower *follower, unsigned signs)
 {
 	if (is_recognised(follower->guest) && !follower->is_settled && !follower->is_void)
 		vms_guest_follow_tables(follower->guest, NULL);
+	/* After a reset, the guest asks too early: its memory still holds the last kernel. */
 	if (signs & VMS_GUEST_ASKS && (!follower->was_reset || follower->is_settled))
-		return look_as_asked(follower);
-	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) && look_now_and_then(follower);
+		return look_when_asked(follower);
+	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) &&
+	       look_from_time_to_time(follower);
 }

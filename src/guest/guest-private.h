@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of a guest, shared by the files of src/guest/ and by tests that bring a guest. */
+/* The members of a guest, for the files of src/guest/ and for tests with a guest of their own. */
 #pragma once
 
 #include "guest/operations.h"
@@ -7,47 +7,51 @@
 struct vms_guest {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
-	const struct vms_guest_ops *ops; /* of the system that is looked for in it */
-	void *system;			 /* what `ops` found, owned; NULL: nothing was recognised */
-	struct vms_guest_info info;	 /* strings owned by `system` */
-	char *why;
+	const struct vms_guest_ops *ops;   /* of the operating system that is looked for */
+	void *system;			   /* what `ops` found, owned; NULL if it found nothing */
+	struct vms_guest_info info;	   /* strings owned by `system` */
+	char *why;			   /* see vms_guest_why */
 	struct vms_symbolizer *symbolizer; /* the one of `system`, or one without a kernel */
-	uint64_t looked_ns, look_took_ns;  /* when it was last looked for, and for how long */
-	uint64_t resets;		   /* of the machine, when it was looked for, or told of */
+	uint64_t looked_ns;		   /* when the last detection ended */
+	uint64_t look_took_ns;		   /* how long it took */
+	uint64_t resets;		   /* the machine's resets that this guest knows of */
 };
 
-/* Was a system recognised, and has it this operation? */
+/* True if a system was recognised that has this operation. */
 #define VMS_GUEST_HAS(guest, operation) ((guest)->system && (guest)->ops->operation)
 
-/* vms_guest_detect for one system, which need not be one that the library knows. */
+/* As vms_guest_detect, for one system. The library need not know the system. */
 struct vms_guest *vms_guest_detect_system(struct vms_machine *machine,
 					  const struct vms_guest_ops *ops, GError **error);
 
-/* ---- for follower.c: a guest that changes ----------------------------- */
+/* ---- a guest that changes, for follower.c ----------------------------- */
 
 /*
- * For a job that goes on through resets: vms_guest_is_stale, but true once for each. It is stale no
- * more then, though all that is known of it is as void.
+ * True once after each reset of the machine. vms_guest_is_stale is false then, although what is
+ * known of the guest is outdated. For a job that goes on after resets.
  */
 bool vms_guest_take_reset(struct vms_guest *guest);
 /*
- * Looks again at a machine in which nothing was recognised: it may have booted since. True when an
- * operating system was recognised now. Looks for at most a tenth of the time, however often it is
- * called. Nobody else may use the guest meanwhile. Errors: none is also false.
+ * Looks again at a machine in which nothing was recognised: it may have booted since. True if an
+ * operating system was recognised now. However often it is called, it spends at most a tenth of the
+ * time. No other thread may use the guest meanwhile. It may return false without an error.
  */
 bool vms_guest_detect_again(struct vms_guest *guest, GError **error);
-/* Finds out what runs in the same machine now, without the symbol files that were added. */
+/* Detects what runs in the same machine now. The new guest has no symbol files. */
 struct vms_guest *vms_guest_detect_other(const struct vms_guest *guest, GError **error);
 /*
- * Was all of it understood that kernels have? One that boots may tell more later: detect it again
- * into another guest of the same machine, and exchange what both know of it. Symbol files stay
- * where they are. Nobody else may use the two meanwhile; all that `guest` gave before belongs to
- * `other`.
+ * True if everything that kernels have was understood. A kernel that boots may tell more later:
+ * see vms_guest_detect_other and vms_guest_exchange.
  */
 bool vms_guest_is_complete(const struct vms_guest *guest);
+/*
+ * Exchanges what two guests of the same machine know of it. Symbol files stay where they are. What
+ * `guest` has returned before is owned by `other` then. No other thread may use the two meanwhile.
+ */
 void vms_guest_exchange(struct vms_guest *guest, struct vms_guest *other);
 /*
- * A kernel that boots changes its page tables. Where its own are not known, those that a vCPU uses
- * now are looked through from now on; it is held for a moment. Errors: those of the machine.
+ * A kernel that boots changes its page tables. If the kernel's own are not known, this holds a vCPU
+ * for a moment, and reads through the page tables that it uses from now on. Errors: those of the
+ * machine.
  */
 bool vms_guest_follow_tables(struct vms_guest *guest, GError **error);

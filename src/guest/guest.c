@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs in a machine: asks the part of the operating system that was found. */
+/* What runs in a machine. Most functions ask the operations of the system that was found. */
 #include "base/clock.h"
 #include "guest/guest-private.h"
 #include "guest/kernel_code.h"
@@ -7,15 +7,16 @@
 #include "symbol/symbolizer-private.h"
 #include <vmscope/log.h>
 
-/* Names by another one from now on, and by the symbol files that were added. */
-static void take_symbolizer(struct vms_guest *guest, struct vms_symbolizer *symbolizer)
+/* Replaces the guest's symbolizer. The symbol files that were added go to the new one. */
+static void replace_symbolizer(struct vms_guest *guest, struct vms_symbolizer *symbolizer)
 {
 	vms_symbolizer_exchange_files(symbolizer, guest->symbolizer);
 	vms_symbolizer_unref(guest->symbolizer);
 	guest->symbolizer = vms_symbolizer_ref(symbolizer);
 }
 
-static bool look(struct vms_guest *guest, GError **error)
+/* Looks for the system, and describes it if it is found. True also if it is not found. */
+static bool detect_system(struct vms_guest *guest, GError **error)
 {
 	GError *failure = NULL;
 	uint64_t begin_ns = vms_clock_now_ns();
@@ -25,7 +26,7 @@ static bool look(struct vms_guest *guest, GError **error)
 	guest->look_took_ns = guest->looked_ns - begin_ns;
 	if (guest->system) {
 		guest->why = guest->ops->describe(guest->system, &guest->info);
-		take_symbolizer(guest, guest->ops->symbolizer(guest->system));
+		replace_symbolizer(guest, guest->ops->symbolizer(guest->system));
 	}
 	if (failure)
 		g_propagate_error(error, failure);
@@ -41,7 +42,7 @@ struct vms_guest *vms_guest_detect_system(struct vms_machine *machine,
 	guest->ops = ops;
 	guest->resets = vms_machine_resets(machine);
 	guest->symbolizer = vms_symbolizer_new();
-	return look(guest, error) ? g_steal_pointer(&guest) : NULL;
+	return detect_system(guest, error) ? g_steal_pointer(&guest) : NULL;
 }
 
 struct vms_guest *vms_guest_detect(struct vms_machine *machine, GError **error)
@@ -67,9 +68,9 @@ bool vms_guest_take_reset(struct vms_guest *guest)
 	return was_reset;
 }
 
-/* Adds another guest's symbol file. Where no kernel is known yet, nor is where its vmlinux lies. */
-static bool add_again(struct vms_guest *guest, const struct vms_symbolizer_file *added,
-		      GError **error)
+/* Adds another guest's symbol file. A vmlinux has no place if no kernel is known. */
+static bool add_symbols_again(struct vms_guest *guest, const struct vms_symbolizer_file *added,
+			      GError **error)
 {
 	if (added->is_kernel && !guest->system) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
@@ -90,7 +91,7 @@ struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **
 		const struct vms_symbolizer_file *file =
 			&g_array_index(files, struct vms_symbolizer_file, i);
 		g_autoptr(GError) failure = NULL;
-		if (!add_again(anew, file, &failure))
+		if (!add_symbols_again(anew, file, &failure))
 			vms_log(VMS_LOG_WARNING, "without the symbols of %s: %s",
 				vms_symbol_file_path(file->file), failure->message);
 	}
@@ -101,7 +102,7 @@ bool vms_guest_detect_again(struct vms_guest *guest, GError **error)
 {
 	bool too_soon = vms_clock_now_ns() - guest->looked_ns < 10 * guest->look_took_ns;
 	bool in_vain = too_soon || vms_machine_info(guest->machine)->is_core;
-	return !guest->system && !in_vain && look(guest, error) && guest->system;
+	return !guest->system && !in_vain && detect_system(guest, error) && guest->system;
 }
 
 bool vms_guest_is_complete(const struct vms_guest *guest)
@@ -179,8 +180,9 @@ const char *vms_guest_vmcoreinfo(const struct vms_guest *guest)
 
 /* ---- modules ---------------------------------------------------------- */
 
-/* A guest that is not understood cannot be asked; `has`: has its system the operation? */
-static bool can_read(const struct vms_guest *guest, bool has, const char *what, GError **error)
+/* Fails unless the guest's system has the operation, as `has` tells. `what` is for the message. */
+static bool check_operation(const struct vms_guest *guest, bool has, const char *what,
+			    GError **error)
 {
 	if (has)
 		return true;
@@ -192,7 +194,7 @@ static bool can_read(const struct vms_guest *guest, bool has, const char *what, 
 	return false;
 }
 #define CAN_READ(guest, operation, what, error)                                                    \
-	can_read(guest, VMS_GUEST_HAS(guest, operation), what, error)
+	check_operation(guest, VMS_GUEST_HAS(guest, operation), what, error)
 
 bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error)
 {
@@ -202,7 +204,7 @@ bool vms_guest_refresh_modules(struct vms_guest *guest, GError **error)
 
 const struct vms_module *const *vms_guest_modules(const struct vms_guest *guest, size_t *n)
 {
-	static const struct vms_module *const none = NULL; /* an empty GPtrArray has no elements */
+	static const struct vms_module *const none = NULL; /* an empty GPtrArray has no pdata */
 	const GPtrArray *modules =
 		VMS_GUEST_HAS(guest, modules) ? guest->ops->modules(guest->system) : NULL;
 	*n = modules ? modules->len : 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an operating system's part gives of a guest: one constant table of functions. guest.h says
- * what each of them does under the name of the public function that asks it. `system` is what
- * `detect` returned. A system leaves out (NULL) what it does not have: whoever asks then gets the
- * answer for what is not known (false, NULL, UNSUPPORTED). Only `detect`, `free`, `describe`
- * and `symbolizer` must be there.
+ * The operations of an operating system: one constant table of functions. The public function of
+ * the same name (guest.h) says what an operation does. `system` is what `detect` returned.
+ * `detect`, `free`, `describe` and `symbolizer` must be there. Others may be NULL: the public
+ * function then answers that nothing is known (false, NULL, UNSUPPORTED).
  */
 #pragma once
 
@@ -16,31 +15,39 @@ struct vms_guest_ops {
 	enum vms_guest_kind kind;
 
 	/*
-	 * Looks for the system in a machine. NULL without an error when it is not there: `*why`
-	 * says, newly allocated, what was missing.
+	 * Looks for the system in a machine. Returns NULL without an error if it is not there;
+	 * then `*why` is newly allocated and says what was missing.
 	 */
 	void *(*detect)(struct vms_machine *machine, char **why, GError **error);
 	void (*free)(void *system);
-	/* Strings of `*ret` are the system's. Returns what could not be understood, newly
-	 * allocated, or NULL. */
+	/*
+	 * The system owns the strings of `*ret`. Returns a newly allocated text that says what
+	 * could not be understood, or NULL.
+	 */
 	char *(*describe)(const void *system, struct vms_guest_info *ret);
-	/* Was all of it understood? Where it is left out: yes. */
+	/* True if all of it was understood. Without this operation it always is. */
 	bool (*is_complete)(const void *system);
 	bool (*follow_tables)(void *system, GError **error);
 
 	/* ---- names ---- */
 
-	/* Not a new reference. The system tells it of the kernel, of what is loaded, and of
-	 * processes: their index is that of `process`. */
+	/*
+	 * Returns the symbolizer, not a new reference. The system fills it: the kernel, loaded
+	 * code, and processes. A process has the index there that `process` tells.
+	 */
 	struct vms_symbolizer *(*symbolizer)(const void *system);
 
-	/* The addresses of its image. */
+	/* Gives the bounds of the kernel's image. */
 	void (*image)(const void *system, uint64_t *start, uint64_t *end);
-	/* Its own symbols (index 0), then those of loaded code that is no module; NULL beyond the
-	 * last. Not a new reference. */
+	/*
+	 * Returns the kernel's own symbols for index 0, and symbols of loaded code that is no
+	 * module for the next ones; NULL beyond the last. Not a new reference.
+	 */
 	struct vms_symbol_table *(*symbols)(const void *system, unsigned index);
-	/* Is the file the kernel's own? Then `*bias` is what the kernel was moved by, and
-	 * `*is_same` whether both were built together. */
+	/*
+	 * True if the file is a vmlinux. Then `*bias` is how far the kernel was moved, and
+	 * `*is_same` is true if the file is of the same build as the guest's kernel.
+	 */
 	bool (*is_own_file)(const void *system, const struct vms_symbol_file *file, uint64_t *bias,
 			    bool *is_same);
 	bool (*code_changed)(const void *system, struct vms_memory *memory, uint64_t va);
@@ -73,7 +80,7 @@ struct vms_guest_ops {
 	bool (*is_kernel_text)(const void *system, uint64_t pc);
 	bool (*is_entry_text)(const void *system, uint64_t pc);
 	uint64_t (*pt_regs_record)(const void *system);
-	/* Both or none. */
+	/* Both of these or none. */
 	bool (*has_orc)(const void *system);
 	bool (*orc)(const void *system, uint64_t pc, struct vms_orc_entry *ret);
 

@@ -4,8 +4,6 @@
 #include "symbol/symbolizer-private.h"
 #include <string.h>
 
-/* ---- symbols ---------------------------------------------------------- */
-
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error)
 {
@@ -45,7 +43,7 @@ bool vms_guest_locate(struct vms_guest *guest, const struct vms_process *process
 	return vms_symbolizer_locate(guest->symbolizer, space, 0, va, ret);
 }
 
-/* Calls `each` for the symbols of a table called `name`, or all; their number. */
+/* Calls `each` for the symbols of a table that are called `name`, or for all. Returns how many. */
 static size_t lookup_in_table(
 	const struct vms_symbol_table *table, const char *module, const char *name,
 	void (*each)(const struct vms_symbol *symbol, const char *module, void *data), void *data)
@@ -64,8 +62,8 @@ static size_t lookup_in_table(
 	return n;
 }
 
-/* See the operation `symbols`. */
-static struct vms_symbol_table *system_symbols(const struct vms_guest *guest, unsigned index)
+/* As the operation `symbols`. */
+static struct vms_symbol_table *get_system_symbols(const struct vms_guest *guest, unsigned index)
 {
 	return VMS_GUEST_HAS(guest, symbols) ? guest->ops->symbols(guest->system, index) : NULL;
 }
@@ -76,7 +74,7 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 			void *data)
 {
 	const GArray *files = vms_symbolizer_files(guest->symbolizer);
-	const struct vms_symbol_table *table = system_symbols(guest, 0);
+	const struct vms_symbol_table *table = get_system_symbols(guest, 0);
 	const size_t in_kernel = table ? lookup_in_table(table, NULL, name, each, data) : 0;
 	size_t n = in_kernel;
 	size_t n_modules;
@@ -85,12 +83,12 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 		const struct vms_module *module = modules[i];
 		n += lookup_in_table(module->symbols, module->name, name, each, data);
 	}
-	for (unsigned i = 1; (table = system_symbols(guest, i)); i++)
+	for (unsigned i = 1; (table = get_system_symbols(guest, i)); i++)
 		n += lookup_in_table(table, vms_symbol_table_module(table), name, each, data);
 	for (guint i = 0; i < files->len; i++) {
 		const struct vms_symbolizer_file *symbols =
 			&g_array_index(files, struct vms_symbolizer_file, i);
-		/* The kernel's file repeats what the kernel says itself. */
+		/* The kernel's file has the same symbols as the kernel itself. */
 		if (symbols->is_kernel && in_kernel > 0)
 			continue;
 		n += lookup_in_table(symbols->table, vms_symbol_table_module(symbols->table), name,
@@ -99,14 +97,14 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 	return n;
 }
 
-/* Its own, or where it has none those of its vmlinux. */
 struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
 						  uint64_t *end)
 {
 	const GArray *files = vms_symbolizer_files(guest->symbolizer);
-	struct vms_symbol_table *table = system_symbols(guest, 0);
+	struct vms_symbol_table *table = get_system_symbols(guest, 0);
 	if (!table || !guest->ops->image)
 		return NULL;
+	/* A kernel without symbols may have a vmlinux that was added. */
 	for (guint i = 0; i < files->len; i++) {
 		const struct vms_symbolizer_file *symbols =
 			&g_array_index(files, struct vms_symbolizer_file, i);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the unwinder asks of a guest: where kernel code is, and how its frames are left. */
+/* What the unwinder asks of a guest: where kernel code is, and how to leave its frames. */
 #pragma once
 
 #include <vmscope/guest.h>
 
-/* How to get from a frame of kernel code to its caller's, normalised over ORC's layouts. */
+/* How to get from a frame of kernel code to its caller's. It is the same for all layouts of ORC. */
 enum vms_orc_reg {
 	VMS_ORC_UNDEFINED,
 	VMS_ORC_PREV_SP,
@@ -30,15 +30,15 @@ struct vms_orc_entry {
 	enum vms_orc_reg sp_reg, bp_reg;
 	int16_t sp_offset, bp_offset;
 	bool signal;
-	bool sp_indirect_adds_first; /* before 5.12: load(SP + offset), not load(SP) + offset */
+	bool sp_indirect_adds_first; /* before 5.12: load(SP + offset); since: load(SP) + offset */
 };
-/* False when the guest has no ORC tables or none for this address. */
+/* Finds the entry for `pc`. False if the guest has no ORC tables or none for this address. */
 bool vms_guest_orc(const struct vms_guest *guest, uint64_t pc, struct vms_orc_entry *ret);
-/* Does the guest have ORC tables at all? */
+/* True if the guest has ORC tables. */
 bool vms_guest_has_orc(const struct vms_guest *guest);
-/* Is `pc` code of the kernel or of a module? Frame-pointer walks end where it is not. */
+/* True if `pc` is code of the kernel or of a module. Walks by frame pointers end elsewhere. */
 bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
-/* Is `pc` code by which Linux's kernel is entered and left (.entry.text)? */
+/* True if `pc` is code that enters or leaves Linux's kernel (.entry.text). */
 bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
-/* On aarch64: bytes from the start of Linux's struct pt_regs to the frame record in it. */
+/* Returns, on aarch64, the offset in bytes of the frame record in Linux's struct pt_regs. */
 uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest);

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "machine/engine.h"
+#include "machine/refusal.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -350,10 +351,8 @@ bool vms_machine_observe(struct vms_machine *machine, GError **error)
 		return begin_observing(machine, error);
 	if (hold_vcpu(machine, VMS_ALL_VCPUS, false, &failure))
 		return true;
-	bool refused = g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
-		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED) ||
-		       g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
-	if (!refused || !machine->engine->observe || !begin_observing(machine, NULL)) {
+	if (!vms_hold_was_refused(failure) || !machine->engine->observe ||
+	    !begin_observing(machine, NULL)) {
 		g_propagate_error(error, failure);
 		return false;
 	}

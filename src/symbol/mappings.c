@@ -13,8 +13,8 @@ GArray *vms_mappings_new(void)
 	return mappings;
 }
 
-/* How many begin at or below `va`. */
-static guint count_below(const GArray *mappings, uint64_t va)
+/* Returns the number of mappings that begin at or below `va`. */
+static guint count_mappings_below(const GArray *mappings, uint64_t va)
 {
 	guint low = 0, high = mappings->len;
 	while (low < high) {
@@ -29,14 +29,14 @@ static guint count_below(const GArray *mappings, uint64_t va)
 
 const struct vms_mapping *vms_mappings_find(const GArray *mappings, uint64_t va)
 {
-	guint n = mappings ? count_below(mappings, va) : 0;
+	guint n = mappings ? count_mappings_below(mappings, va) : 0;
 	if (n == 0)
 		return NULL;
 	const struct vms_mapping *last = &g_array_index(mappings, struct vms_mapping, n - 1);
 	return va < last->end ? last : NULL;
 }
 
-static void reference(const struct vms_mapping *mapping)
+static void ref_symbols(const struct vms_mapping *mapping)
 {
 	if (mapping->symbols)
 		vms_symbol_table_ref(mapping->symbols);
@@ -44,14 +44,14 @@ static void reference(const struct vms_mapping *mapping)
 
 void vms_mappings_put(GArray *mappings, const struct vms_mapping *mapping, size_t limit)
 {
-	guint begin = count_below(mappings, mapping->start), end = begin;
+	guint begin = count_mappings_below(mappings, mapping->start), end = begin;
 	if (begin > 0 &&
 	    g_array_index(mappings, struct vms_mapping, begin - 1).end > mapping->start)
 		begin--;
 	while (end < mappings->len &&
 	       g_array_index(mappings, struct vms_mapping, end).start < mapping->end)
 		end++;
-	reference(mapping); /* before its own symbols are dropped */
+	ref_symbols(mapping); /* first: `mapping` may share its symbols with one that is removed */
 	if (end > begin)
 		g_array_remove_range(mappings, begin, end - begin);
 	if (mappings->len < limit)
@@ -70,7 +70,7 @@ GArray *vms_mappings_new_of(const struct vms_mapping *others, size_t n)
 {
 	GArray *mappings = vms_mappings_new();
 	for (size_t i = 0; i < n; i++)
-		reference(&others[i]);
+		ref_symbols(&others[i]);
 	g_array_append_vals(mappings, others, (guint)n);
 	g_array_sort(mappings, compare_mappings);
 	return mappings;

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The mappings of one address space, by address. Not locked. */
+/* The mappings of one address space, sorted by address. The caller locks them. */
 #pragma once
 
 #include <vmscope/address_space.h>
 
-/* An array of struct vms_mapping, which references their symbols. */
+/* Returns an empty array of struct vms_mapping. The array owns references to their symbols. */
 GArray *vms_mappings_new(void);
-/* The same of `n` mappings in any order. Of several that overlap, the one that begins last has an
- * address. */
+/*
+ * Returns an array with copies of `n` mappings, which may be in any order. Where mappings overlap,
+ * vms_mappings_find gives the one that begins last.
+ */
 GArray *vms_mappings_new_of(const struct vms_mapping *others, size_t n);
-/* The one that `va` lies in, or NULL. `mappings` may be NULL. */
+/* Returns the mapping that `va` lies in, or NULL. `mappings` may be NULL. */
 const struct vms_mapping *vms_mappings_find(const GArray *mappings, uint64_t va);
-/* Puts one in the place of all that it overlaps, as long as there are fewer than `limit`. */
+/*
+ * Removes all mappings that overlap `mapping`, and adds a copy of it. Adds nothing if `limit`
+ * mappings are left.
+ */
 void vms_mappings_put(GArray *mappings, const struct vms_mapping *mapping, size_t limit);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ELF files as a source of symbols (libelf) and source lines (libdwfl, when first asked for). */
+/*
+ * Reads symbols (by libelf) and source lines (by libdwfl) from ELF files. The lines are opened when
+ * they are first asked for.
+ */
 #include <vmscope/symbol.h>
 
 #include <elfutils/libdw.h>
@@ -13,25 +16,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of all names together: symbols may share one string, so the file's size is no bound. */
+/* Largest sum of the sizes of all names. Symbols may share one string, so the file's size does not
+ * limit the sum. */
 #define NAME_BYTES_LIMIT (UINT64_C(512) << 20)
-#define CODE_LIMIT	 64 /* segments with code */
+/* Largest number of segments with code. Real files have one or two. */
+#define CODE_LIMIT 64
 
 struct vms_symbol_file {
 	char *path;
-	char *module; /* the file's name */
+	char *module; /* the file's name, without folders */
 	int fd;
 	Elf *elf;
-	uint64_t base, end, bias;	/* of the loaded segments, without bias; what is added */
-	struct vms_symbol_table *table; /* with the bias */
-	GMutex lock;			/* of the two below; libdw is not for several threads */
-	Dwfl *dwfl;
-	Dwfl_Module *dwarf; /* NULL, with dwfl set: it has no lines */
+	uint64_t base, end;		/* bounds of the loaded segments, as the file has them */
+	uint64_t bias;			/* is added to the file's addresses */
+	struct vms_symbol_table *table; /* its addresses include the bias */
+	GMutex lock;			/* guards all that follows: libdw is not thread-safe */
+	Dwfl *dwfl;			/* NULL until lines are first asked for */
+	Dwfl_Module *dwarf;		/* NULL although `dwfl` is set: the file has no lines */
 };
 
 /* ---- symbols ---------------------------------------------------------- */
 
-static Elf_Scn *section_of_type(Elf *elf, GElf_Word type, GElf_Shdr *header)
+static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *header)
 {
 	Elf_Scn *section = NULL;
 	while ((section = elf_nextscn(elf, section)))
@@ -40,19 +46,23 @@ static Elf_Scn *section_of_type(Elf *elf, GElf_Word type, GElf_Shdr *header)
 	return NULL;
 }
 
-/* The section with the symbols: all, or at least those for dynamic linking. */
-static Elf_Data *symbol_data(Elf *elf, GElf_Shdr *header)
+/* Finds the table of all symbols or, in a stripped file, of those for dynamic linking. */
+static Elf_Data *find_symbol_data(Elf *elf, GElf_Shdr *header)
 {
-	Elf_Scn *section = section_of_type(elf, SHT_SYMTAB, header);
+	Elf_Scn *section = find_section(elf, SHT_SYMTAB, header);
 	if (!section)
-		section = section_of_type(elf, SHT_DYNSYM, header);
+		section = find_section(elf, SHT_DYNSYM, header);
 	return section ? elf_getdata(section, NULL) : NULL;
 }
 
-/* Functions and objects, and what assembly code makes visible without saying what it is. */
-enum symbol_pass { PASS_TYPED, PASS_UNTYPED, N_PASSES };
+/* Symbols are read in two passes: of several at one address, the first that was added is used. */
+enum symbol_pass {
+	PASS_TYPED,   /* functions and objects */
+	PASS_UNTYPED, /* global symbols of assembly code that do not say what they are */
+	N_PASSES
+};
 
-static bool is_of_pass(const GElf_Sym *symbol, enum symbol_pass pass)
+static bool belongs_to_pass(const GElf_Sym *symbol, enum symbol_pass pass)
 {
 	int type = GELF_ST_TYPE(symbol->st_info);
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS ||
@@ -63,8 +73,8 @@ static bool is_of_pass(const GElf_Sym *symbol, enum symbol_pass pass)
 	return type == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) != STB_LOCAL;
 }
 
-/* As nm shows it, as far as it matters: code or data, visible outside its file or not. */
-static char symbol_type(Elf *elf, const GElf_Sym *symbol)
+/* Returns one of nm's letters: T for code, D for data; lower case for a local symbol. */
+static char get_symbol_type(Elf *elf, const GElf_Sym *symbol)
 {
 	bool is_code = GELF_ST_TYPE(symbol->st_info) == STT_FUNC;
 	GElf_Shdr header;
@@ -75,7 +85,7 @@ static char symbol_type(Elf *elf, const GElf_Sym *symbol)
 	return is_code ? (is_local ? 't' : 'T') : (is_local ? 'd' : 'D');
 }
 
-/* Adds the symbols of a pass; false when their names are more than can be. */
+/* Adds the symbols of a pass. False if their names exceed NAME_BYTES_LIMIT. */
 static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf_Shdr *header,
 			enum symbol_pass pass, uint64_t *name_bytes)
 {
@@ -83,7 +93,7 @@ static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf
 	size_t n = size ? MIN(data->d_size / size, INT_MAX) : 0;
 	for (size_t i = 0; i < n; i++) {
 		GElf_Sym symbol;
-		if (!gelf_getsym(data, (int)i, &symbol) || !is_of_pass(&symbol, pass))
+		if (!gelf_getsym(data, (int)i, &symbol) || !belongs_to_pass(&symbol, pass))
 			continue;
 		const char *name = elf_strptr(file->elf, header->sh_link, symbol.st_name);
 		if (!name || !*name)
@@ -92,13 +102,13 @@ static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf
 		if (*name_bytes > NAME_BYTES_LIMIT)
 			return false;
 		vms_symbol_table_add(file->table, name, symbol.st_value + file->bias,
-				     symbol.st_size, symbol_type(file->elf, &symbol));
+				     symbol.st_size, get_symbol_type(file->elf, &symbol));
 	}
 	return true;
 }
 
-/* The addresses from the first loaded segment to the end of the last; 0 without any. */
-static void segment_bounds(Elf *elf, uint64_t *first, uint64_t *end)
+/* Finds the begin of the first loaded segment and the end of the last. Both are 0 without any. */
+static void find_segment_bounds(Elf *elf, uint64_t *first, uint64_t *end)
 {
 	size_t n;
 	*first = UINT64_MAX;
@@ -117,8 +127,9 @@ static void segment_bounds(Elf *elf, uint64_t *first, uint64_t *end)
 }
 
 /*
- * A symbol without a size, as assembly code has them, ends with its section: what follows may have
- * no symbols, like .plt behind .init. Sections of threads are not where they say.
+ * Adds the sections' bounds. A symbol without a size, as assembly code has, ends with its section
+ * at the latest: the next section may have no symbols (.plt follows .init). Thread-local sections
+ * are left out, as their addresses are not those in memory.
  */
 static void add_bounds(struct vms_symbol_file *file)
 {
@@ -134,11 +145,11 @@ static void add_bounds(struct vms_symbol_file *file)
 	}
 }
 
-/* Reads the symbols, with the bias as it is now. */
+/* Reads the symbols anew, with the present bias. */
 static bool load_table(struct vms_symbol_file *file, GError **error)
 {
 	GElf_Shdr header;
-	Elf_Data *data = symbol_data(file->elf, &header);
+	Elf_Data *data = find_symbol_data(file->elf, &header);
 	uint64_t name_bytes = 0;
 	g_clear_pointer(&file->table, vms_symbol_table_unref);
 	file->table = vms_symbol_table_new(file->module);
@@ -182,7 +193,7 @@ static bool check_elf(struct vms_symbol_file *file, GError **error)
 	return true;
 }
 
-/* Takes the file descriptor. */
+/* Opens the file behind `fd`. Takes ownership of `fd`, also if it fails. */
 static struct vms_symbol_file *open_fd(int fd, const char *path, GError **error)
 {
 	elf_version(EV_CURRENT);
@@ -194,13 +205,13 @@ static struct vms_symbol_file *open_fd(int fd, const char *path, GError **error)
 	file->elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!check_elf(file, error))
 		return NULL;
-	segment_bounds(file->elf, &file->base, &file->end);
+	find_segment_bounds(file->elf, &file->base, &file->end);
 	if (!load_table(file, error))
 		return NULL;
 	return g_steal_pointer(&file);
 }
 
-static struct vms_symbol_file *fail_to_open(const char *path, GError **error)
+static struct vms_symbol_file *report_open_failure(const char *path, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot open symbol file %s: %s", path,
 		    g_strerror(errno));
@@ -210,11 +221,14 @@ static struct vms_symbol_file *fail_to_open(const char *path, GError **error)
 struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? fail_to_open(path, error) : open_fd(fd, path, error);
+	return fd < 0 ? report_open_failure(path, error) : open_fd(fd, path, error);
 }
 
-/* Not a device or a pipe: the path comes from a guest. */
-static bool is_regular(int fd)
+/*
+ * True for a regular file; otherwise sets errno. A guest may choose the path, and name a device or
+ * a pipe.
+ */
+static bool is_regular_file(int fd)
 {
 	struct stat status;
 	errno = EINVAL;
@@ -231,12 +245,12 @@ struct vms_symbol_file *vms_symbol_file_open_below(const char *root, const char 
 	g_autofree char *whole = g_build_filename(root, path, NULL);
 	int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
-		return fail_to_open(root, error);
+		return report_open_failure(root, error);
 	int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
 	close(folder);
-	if (fd >= 0 && is_regular(fd))
+	if (fd >= 0 && is_regular_file(fd))
 		return open_fd(fd, whole, error);
-	fail_to_open(whole, error);
+	report_open_failure(whole, error);
 	if (fd >= 0)
 		close(fd);
 	return NULL;
@@ -272,7 +286,7 @@ void vms_symbol_file_set_bias(struct vms_symbol_file *file, uint64_t bias)
 	if (bias == file->bias)
 		return;
 	file->bias = bias;
-	load_table(file, NULL); /* as it did when the file was opened */
+	load_table(file, NULL); /* cannot fail: it succeeded when the file was opened */
 }
 
 uint64_t vms_symbol_file_base(const struct vms_symbol_file *file)
@@ -294,8 +308,8 @@ struct vms_symbol_table *vms_symbol_file_table(struct vms_symbol_file *file)
 	return vms_symbol_table_ref(file->table);
 }
 
-/* The segments with code. A file has one or two: more than CODE_LIMIT are not looked at. */
-static unsigned list_code(Elf *elf, GElf_Phdr ret[CODE_LIMIT])
+/* Lists the segments with code, up to CODE_LIMIT of them. Returns their number. */
+static unsigned list_code_segments(Elf *elf, GElf_Phdr ret[CODE_LIMIT])
 {
 	size_t n;
 	unsigned n_code = 0;
@@ -308,8 +322,8 @@ static unsigned list_code(Elf *elf, GElf_Phdr ret[CODE_LIMIT])
 	return n_code;
 }
 
-/* The segment of these that an address without bias lies in; NULL for none. */
-static const GElf_Phdr *find_code(const GElf_Phdr *code, unsigned n, uint64_t va)
+/* Returns the segment in which the file has the address `va` (without bias), or NULL. */
+static const GElf_Phdr *find_code_segment(const GElf_Phdr *code, unsigned n, uint64_t va)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (va >= code[i].p_vaddr && va - code[i].p_vaddr < code[i].p_filesz)
@@ -322,12 +336,12 @@ struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *f
 	struct vms_symbol_table *offsets = vms_symbol_table_new(file->module);
 	size_t n = vms_symbol_table_count(file->table);
 	GElf_Phdr code[CODE_LIMIT];
-	unsigned n_code = list_code(file->elf, code);
+	unsigned n_code = list_code_segments(file->elf, code);
 	uint64_t end = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct vms_symbol symbol = vms_symbol_table_get(file->table, i);
 		uint64_t va = symbol.va - file->bias;
-		const GElf_Phdr *segment = find_code(code, n_code, va);
+		const GElf_Phdr *segment = find_code_segment(code, n_code, va);
 		if (!segment)
 			continue;
 		end = MAX(end, segment->p_offset + segment->p_filesz);
@@ -341,7 +355,10 @@ struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *f
 
 /* ---- source lines ----------------------------------------------------- */
 
-/* Lines come from the file that was given: no search elsewhere, least of all over the network. */
+/*
+ * Finds nothing. Lines are read from the file itself; libdwfl must not search elsewhere, least of
+ * all over the network.
+ */
 static int find_no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
 			     const char *path, const char *link, GElf_Word crc, char **ret)
 {
@@ -366,8 +383,9 @@ static void open_dwarf(struct vms_symbol_file *file)
 }
 
 /*
- * The compilation unit of an address; *bias is what libdwfl adds to the file's addresses. By
- * .debug_aranges, or, as clang writes none, by asking each unit, which takes its time.
+ * Finds the compilation unit of an address. `*bias` is what libdwfl adds to the file's addresses.
+ * .debug_aranges tells the unit. clang does not write that section; then every unit is asked, which
+ * is slow.
  */
 static Dwarf_Die *find_unit(Dwfl_Module *module, Dwarf_Addr address, Dwarf_Addr *bias)
 {

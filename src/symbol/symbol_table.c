@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A symbol table: an array sorted by address, and a hash of the names over it. Names lie one
- * after another in one block, so that a kernel's two hundred thousand symbols cost three
- * allocations.
+ * A symbol table is an array that is sorted by address, and a hash table that finds its entries by
+ * name. All names lie in one block, so that the 200,000 symbols of a kernel take three allocations.
  */
 #include <vmscope/symbol.h>
 
@@ -12,9 +11,9 @@
 
 struct entry {
 	uint64_t va, size;
-	uint64_t reach;	    /* largest size of this entry and those before it at its address */
+	uint64_t reach;	    /* the largest size up to this entry of those at its address */
 	uint32_t name;	    /* offset in the block of names */
-	uint32_t same_hash; /* the next entry of the bucket, in the table's order */
+	uint32_t same_hash; /* index of the bucket's next entry, in the table's order */
 	char type;
 };
 
@@ -23,10 +22,10 @@ struct vms_symbol_table {
 	char *module;
 	GArray *entries; /* struct entry */
 	GByteArray *names;
-	GArray *bounds;	   /* uint64_t, ascending once finished */
-	uint32_t *buckets; /* first entry of each; a power of two of them */
-	uint32_t n_buckets;
-	uint64_t key; /* of the hash */
+	GArray *bounds;	    /* uint64_t, ascending once finished */
+	uint32_t *buckets;  /* index of each bucket's first entry */
+	uint32_t n_buckets; /* a power of two */
+	uint64_t key;	    /* of the hash; secret */
 };
 
 struct vms_symbol_table *vms_symbol_table_new(const char *module)
@@ -63,12 +62,12 @@ const char *vms_symbol_table_module(const struct vms_symbol_table *table)
 	return table->module;
 }
 
-static struct entry *entry_at(const struct vms_symbol_table *table, size_t index)
+static struct entry *get_entry(const struct vms_symbol_table *table, size_t index)
 {
 	return &g_array_index(table->entries, struct entry, index);
 }
 
-static const char *entry_name(const struct vms_symbol_table *table, const struct entry *entry)
+static const char *get_entry_name(const struct vms_symbol_table *table, const struct entry *entry)
 {
 	return (const char *)table->names->data + entry->name;
 }
@@ -103,24 +102,25 @@ static int compare_entries(const void *a, const void *b)
 	const struct entry *left = a, *right = b;
 	if (left->va != right->va)
 		return left->va < right->va ? -1 : 1;
-	/* Names are in the order of adding. */
+	/* The order of adding is kept: names lie in this order. */
 	return left->name < right->name ? -1 : left->name > right->name;
 }
 
 static bool is_sorted(const struct vms_symbol_table *table)
 {
 	for (size_t i = 1; i < table->entries->len; i++)
-		if (entry_at(table, i - 1)->va > entry_at(table, i)->va)
+		if (get_entry(table, i - 1)->va > get_entry(table, i)->va)
 			return false;
 	return true;
 }
 
+/* Ends each symbol without a size at the next symbol, bound or at `end`. */
 static void fill_sizes(struct vms_symbol_table *table, uint64_t end)
 {
 	uint64_t next = end, begin = 0;
-	guint n_bounds = table->bounds->len; /* those above the entry */
+	guint n_bounds = table->bounds->len; /* bounds that are not passed yet */
 	for (size_t i = table->entries->len; i-- > 0;) {
-		struct entry *entry = entry_at(table, i);
+		struct entry *entry = get_entry(table, i);
 		if (i + 1 < table->entries->len && entry->va != begin)
 			next = begin;
 		begin = entry->va;
@@ -138,16 +138,17 @@ static void fill_sizes(struct vms_symbol_table *table, uint64_t end)
 static void fill_reach(struct vms_symbol_table *table)
 {
 	for (size_t i = 0; i < table->entries->len; i++) {
-		struct entry *entry = entry_at(table, i);
+		struct entry *entry = get_entry(table, i);
 		bool is_alias = i > 0 && entry[-1].va == entry->va;
 		entry->reach = is_alias ? MAX(entry[-1].reach, entry->size) : entry->size;
 	}
 }
 
 /*
- * A guest chooses the names. So the hash is the value of a polynomial, whose coefficients are 7
- * bytes of the name each, at a place that the guest does not know: two names have the same hash at
- * few places only. Modulo the prime 2^61 - 1.
+ * Hashes a name so that a guest, which chooses the names, cannot make them collide. The name is a
+ * polynomial; each 7 bytes of it are a coefficient. The hash is the polynomial's value at `key`,
+ * modulo the prime 2^61 - 1. The guest does not know `key`, and two names have the same hash for
+ * few keys only.
  */
 static uint64_t hash_name(const char *name, uint64_t key)
 {
@@ -165,7 +166,7 @@ static uint64_t hash_name(const char *name, uint64_t key)
 	return hash;
 }
 
-static uint32_t bucket_of(const struct vms_symbol_table *table, const char *name)
+static uint32_t find_bucket(const struct vms_symbol_table *table, const char *name)
 {
 	return (uint32_t)hash_name(name, table->key) & (table->n_buckets - 1);
 }
@@ -179,10 +180,11 @@ static void index_names(struct vms_symbol_table *table)
 	g_free(table->buckets);
 	table->buckets = g_new(uint32_t, table->n_buckets);
 	memset(table->buckets, 0xff, table->n_buckets * sizeof(*table->buckets)); /* NO_ENTRY */
-	/* Last to first, so that each bucket is in the table's order. */
+	/* The last entry is added first, so that each bucket is in the table's order. */
 	for (size_t i = table->entries->len; i-- > 0;) {
-		struct entry *entry = entry_at(table, i);
-		uint32_t *bucket = &table->buckets[bucket_of(table, entry_name(table, entry))];
+		struct entry *entry = get_entry(table, i);
+		uint32_t *bucket =
+			&table->buckets[find_bucket(table, get_entry_name(table, entry))];
 		entry->same_hash = *bucket;
 		*bucket = (uint32_t)i;
 	}
@@ -212,22 +214,22 @@ size_t vms_symbol_table_bytes(const struct vms_symbol_table *table)
 
 struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, size_t index)
 {
-	const struct entry *entry = entry_at(table, index);
+	const struct entry *entry = get_entry(table, index);
 	return (struct vms_symbol) {
-		.name = entry_name(table, entry),
+		.name = get_entry_name(table, entry),
 		.va = entry->va,
 		.size = entry->size,
 		.type = entry->type,
 	};
 }
 
-/* The number of entries that begin before `va`, or at it and reach no further than `reach`. */
-static size_t count_below(const struct vms_symbol_table *table, uint64_t va, uint64_t reach)
+/* Counts the entries that begin before `va`, and those at `va` that reach `reach` at most. */
+static size_t count_entries_below(const struct vms_symbol_table *table, uint64_t va, uint64_t reach)
 {
 	size_t low = 0, high = table->entries->len;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct entry *entry = entry_at(table, middle);
+		const struct entry *entry = get_entry(table, middle);
 		if (entry->va < va || (entry->va == va && entry->reach <= reach))
 			low = middle + 1;
 		else
@@ -239,12 +241,12 @@ static size_t count_below(const struct vms_symbol_table *table, uint64_t va, uin
 bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,
 			   struct vms_symbol *ret)
 {
-	size_t n = count_below(table, va, UINT64_MAX);
+	size_t n = count_entries_below(table, va, UINT64_MAX);
 	if (n == 0)
 		return false;
-	/* Of the aliases there, which may be many, the first that reaches to `va` is the answer. */
-	uint64_t begin = entry_at(table, n - 1)->va;
-	size_t first = count_below(table, begin, va - begin);
+	/* Many aliases may begin there. The first of them that reaches `va` is the answer. */
+	uint64_t begin = get_entry(table, n - 1)->va;
+	size_t first = count_entries_below(table, begin, va - begin);
 	if (first == n)
 		return false;
 	*ret = vms_symbol_table_get(table, first);
@@ -256,11 +258,11 @@ bool vms_symbol_table_next(const struct vms_symbol_table *table, const char *nam
 {
 	if (!table->buckets)
 		return false;
-	/* The cursor is 1 + the index of the entry that was given last. */
-	uint32_t i = *cursor ? entry_at(table, *cursor - 1)->same_hash
-			     : table->buckets[bucket_of(table, name)];
-	while (i != NO_ENTRY && strcmp(entry_name(table, entry_at(table, i)), name))
-		i = entry_at(table, i)->same_hash;
+	/* The cursor is the index of the entry that was given last, plus one. */
+	uint32_t i = *cursor ? get_entry(table, *cursor - 1)->same_hash
+			     : table->buckets[find_bucket(table, name)];
+	while (i != NO_ENTRY && strcmp(get_entry_name(table, get_entry(table, i)), name))
+		i = get_entry(table, i)->same_hash;
 	if (i == NO_ENTRY)
 		return false;
 	*ret = vms_symbol_table_get(table, i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The symbol files that were added to a symbolizer, for the guest that has them added. */
+/* The symbol files that were added to a symbolizer, for the guest that adds them. */
 #pragma once
 
 #include <vmscope/symbolizer.h>
@@ -7,12 +7,12 @@
 struct vms_symbolizer_file {
 	struct vms_symbol_file *file;
 	struct vms_symbol_table *table;
-	uint64_t base;	/* address of the file's begin */
-	bool is_kernel; /* it is the kernel's own */
-	bool is_placed; /* whoever added it was given its address */
+	uint64_t base;	/* the address where the file begins, with the bias */
+	bool is_kernel; /* it is the vmlinux of the guest's kernel */
+	bool is_placed; /* the user gave its address */
 };
 
-/* Of struct vms_symbolizer_file, in the order of adding. */
+/* Returns the array of struct vms_symbolizer_file, in the order of adding. Not a new reference. */
 GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer);
-/* Gives each the other's files. Nobody may use the two meanwhile. */
+/* Exchanges the files of two symbolizers. No other thread may use either meanwhile. */
 void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other);

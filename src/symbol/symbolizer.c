@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's image is known before anybody names, and never changes: most look-ups are in it, and
- * take no lock. All else is looked up in lists of mappings under the lock, and in symbol tables,
- * which do not change, without it.
+ * The symbolizer. The kernel's image is known before the first address is looked up, and never
+ * changes. Most addresses lie in it, and are found without the lock. All other addresses are found
+ * in lists of mappings, under the lock. Symbol tables do not change, and are read without it.
  */
 #include "symbol/mappings.h"
 #include "symbol/symbolizer-private.h"
 #include <string.h>
 
-#define MAPPINGS_LIMIT (1u << 16)  /* of one address space: the kernel's default limit of areas */
-#define NAMES_LIMIT    (64u << 20) /* bytes of all names of files */
-/* Bytes of symbols that are kept of code that may have gone. */
+/* Largest number of mappings of an address space: Linux's default limit of areas. */
+#define MAPPINGS_LIMIT (1u << 16)
+/* Largest sum of the sizes of all names of files, in bytes. */
+#define NAMES_LIMIT (64u << 20)
+/* Largest size of the symbols of noted code, in bytes. */
 #define NOTED_LIMIT (64u << 20)
 
-/* Loaded code that was noted. */
+/* Loaded code that samples refer to by its number. It may have been unloaded since. */
 struct noted_code {
 	struct vms_symbol_table *symbols;
-	uint64_t part; /* where the part of a module begins; of BPF programs 0 */
+	uint64_t part; /* where this part of a module begins; 0 for BPF programs */
 };
 
 /* The address space of a process. */
 struct space {
 	struct vms_process process;
-	GArray *mappings; /* NULL: none yet */
+	GArray *mappings; /* NULL until the first is told */
 };
 
 struct vms_symbolizer {
 	gatomicrefcount refs;
-	struct vms_mapping image; /* the kernel's, or nothing: what was mapped there first */
+	struct vms_mapping image; /* the kernel's first mapping; empty until it is told */
 	GArray *files;		  /* struct vms_symbolizer_file */
 	GMutex lock;		  /* guards all that follows */
-	GArray *kernel;		  /* what the kernel has for ever */
-	GArray *loaded;		  /* what is loaded into it now */
-	GArray *noted;		  /* struct noted_code, by number less one */
+	GArray *kernel;		  /* mappings of the kernel that stay for ever */
+	GArray *loaded;		  /* mappings of the code that is loaded into it now */
+	GArray *noted;		  /* struct noted_code; its number is the index plus one */
 	size_t noted_bytes;
 	GPtrArray *spaces; /* struct space, by index */
-	GTree *names;	   /* each once; a tree, as a guest could choose them to collide */
+	GTree *names;	   /* no hash table: a guest could choose names that collide */
 	size_t names_bytes;
 };
 
@@ -102,10 +104,10 @@ void vms_symbolizer_unref(struct vms_symbolizer *symbolizer)
 	g_free(symbolizer);
 }
 
-/* ---- telling it what is there ----------------------------------------- */
+/* ---- filling it ------------------------------------------------------- */
 
-/* Under the lock. */
-static const char *intern(struct vms_symbolizer *symbolizer, const char *name)
+/* Returns the one copy of `name`. The caller holds the lock. */
+static const char *intern_name(struct vms_symbolizer *symbolizer, const char *name)
 {
 	char *known = g_tree_lookup(symbolizer->names, name);
 	if (known)
@@ -122,7 +124,7 @@ static const char *intern(struct vms_symbolizer *symbolizer, const char *name)
 const char *vms_symbolizer_intern(struct vms_symbolizer *symbolizer, const char *name)
 {
 	g_mutex_lock(&symbolizer->lock);
-	const char *interned = intern(symbolizer, name);
+	const char *interned = intern_name(symbolizer, name);
 	g_mutex_unlock(&symbolizer->lock);
 	return interned;
 }
@@ -139,8 +141,8 @@ const struct vms_process *vms_symbolizer_add_space(struct vms_symbolizer *symbol
 	return &space->process;
 }
 
-/* Under the lock; NULL for the kernel's, and beyond the last. */
-static struct space *space_at(const struct vms_symbolizer *symbolizer, uint32_t index)
+/* Returns a process's space, or NULL for another `index`. The caller holds the lock. */
+static struct space *find_space(const struct vms_symbolizer *symbolizer, uint32_t index)
 {
 	return index < symbolizer->spaces->len ? symbolizer->spaces->pdata[index] : NULL;
 }
@@ -150,15 +152,15 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 {
 	struct vms_mapping kept = *mapping;
 	g_mutex_lock(&symbolizer->lock);
-	struct space *process = space_at(symbolizer, space);
+	struct space *process = find_space(symbolizer, space);
 	if (process && !process->mappings)
 		process->mappings = vms_mappings_new();
 	GArray *mappings = process		       ? process->mappings
 			   : space == VMS_KERNEL_SPACE ? symbolizer->kernel
 						       : NULL;
 	if (mappings) {
-		kept.name = kept.name ? intern(symbolizer, kept.name) : NULL;
-		kept.build_id = kept.build_id ? intern(symbolizer, kept.build_id) : NULL;
+		kept.name = kept.name ? intern_name(symbolizer, kept.name) : NULL;
+		kept.build_id = kept.build_id ? intern_name(symbolizer, kept.build_id) : NULL;
 		vms_mappings_put(mappings, &kept, MAPPINGS_LIMIT);
 		if (space == VMS_KERNEL_SPACE && symbolizer->image.end == 0) {
 			symbolizer->image = kept;
@@ -209,7 +211,7 @@ void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms
 const struct vms_process *vms_symbolizer_process(struct vms_symbolizer *symbolizer, uint32_t space)
 {
 	g_mutex_lock(&symbolizer->lock);
-	const struct space *found = space_at(symbolizer, space);
+	const struct space *found = find_space(symbolizer, space);
 	g_mutex_unlock(&symbolizer->lock);
 	return found ? &found->process : NULL;
 }
@@ -218,7 +220,7 @@ bool vms_symbolizer_mapping(struct vms_symbolizer *symbolizer, uint32_t space, u
 			    struct vms_mapping *ret)
 {
 	g_mutex_lock(&symbolizer->lock);
-	const struct space *process = space_at(symbolizer, space);
+	const struct space *process = find_space(symbolizer, space);
 	const struct vms_mapping *found = process ? vms_mappings_find(process->mappings, va) : NULL;
 	if (found)
 		*ret = *found;
@@ -231,7 +233,7 @@ static bool is_in_image(const struct vms_symbolizer *symbolizer, uint64_t va)
 	return va >= symbolizer->image.start && va < symbolizer->image.end;
 }
 
-/* What lies at a kernel address outside of the image. */
+/* Finds the mapping of a kernel address outside the image. */
 static bool find_in_kernel(struct vms_symbolizer *symbolizer, uint64_t va, struct vms_mapping *ret)
 {
 	g_mutex_lock(&symbolizer->lock);
@@ -244,7 +246,7 @@ static bool find_in_kernel(struct vms_symbolizer *symbolizer, uint64_t va, struc
 	return found != NULL;
 }
 
-/* `moved`: what is added to the table's addresses. */
+/* Locates `va` in a table of symbols. `moved` is added to the table's addresses. */
 static bool locate_symbol(const struct vms_symbol_table *symbols, uint64_t moved, uint64_t va,
 			  struct vms_location *ret)
 {
@@ -258,7 +260,7 @@ static bool locate_symbol(const struct vms_symbol_table *symbols, uint64_t moved
 	return true;
 }
 
-/* Names of loaded code. */
+/* Locates `va` in loaded code. */
 static bool locate_code(const struct noted_code *code, uint64_t va, struct vms_location *ret)
 {
 	if (!locate_symbol(code->symbols, 0, va, ret))
@@ -268,7 +270,7 @@ static bool locate_code(const struct noted_code *code, uint64_t va, struct vms_l
 	return true;
 }
 
-static struct noted_code code_of(const struct vms_mapping *mapping)
+static struct noted_code get_loaded_code(const struct vms_mapping *mapping)
 {
 	return (struct noted_code) {
 		.symbols = mapping->symbols,
@@ -276,7 +278,7 @@ static struct noted_code code_of(const struct vms_mapping *mapping)
 	};
 }
 
-static bool is_loaded(const struct vms_mapping *mapping)
+static bool is_loaded_code(const struct vms_mapping *mapping)
 {
 	return mapping->kind == VMS_MAPPING_MODULE || mapping->kind == VMS_MAPPING_PROGRAM;
 }
@@ -284,8 +286,8 @@ static bool is_loaded(const struct vms_mapping *mapping)
 static bool locate_in_mapping(const struct vms_mapping *mapping, uint64_t va,
 			      struct vms_location *ret)
 {
-	if (is_loaded(mapping)) {
-		const struct noted_code code = code_of(mapping);
+	if (is_loaded_code(mapping)) {
+		const struct noted_code code = get_loaded_code(mapping);
 		return locate_code(&code, va, ret);
 	}
 	ret->module = mapping->name;
@@ -307,7 +309,7 @@ static bool locate_noted(struct vms_symbolizer *symbolizer, uint32_t number, uin
 	return locate_code(&code, va, ret);
 }
 
-/* By what is mapped there. */
+/* Locates `va` by what is mapped there. */
 static bool locate_in_space(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
 			    struct vms_location *ret)
 {
@@ -320,7 +322,7 @@ static bool locate_in_space(struct vms_symbolizer *symbolizer, uint32_t space, u
 	return find_in_kernel(symbolizer, va, &mapping) && locate_in_mapping(&mapping, va, ret);
 }
 
-/* Adds what symbol files know: the name where there is none yet, and the line. */
+/* Adds what symbol files know: the line, and the name if there is none yet. */
 static bool locate_in_files(const struct vms_symbolizer *symbolizer, uint64_t va,
 			    struct vms_location *ret)
 {
@@ -355,11 +357,11 @@ bool vms_symbolizer_locate(struct vms_symbolizer *symbolizer, uint32_t space, ui
 
 /* ---- noting ----------------------------------------------------------- */
 
-/* The number of `code`; 0 when it cannot be kept. Under the lock. */
-static uint32_t number_of(struct vms_symbolizer *symbolizer, const struct noted_code *code)
+/* Returns the number of `code`, or 0 if NOTED_LIMIT is reached. The caller holds the lock. */
+static uint32_t number_code(struct vms_symbolizer *symbolizer, const struct noted_code *code)
 {
 	GArray *noted = symbolizer->noted;
-	/* The last ones are those of now. */
+	/* The search begins at the end, where the code is that is loaded now. */
 	for (guint i = noted->len; i-- > 0;) {
 		const struct noted_code *known = &g_array_index(noted, struct noted_code, i);
 		if (known->symbols == code->symbols && known->part == code->part)
@@ -385,8 +387,8 @@ uint32_t vms_symbolizer_note_code(struct vms_symbolizer *symbolizer, uint64_t va
 						  ? NULL
 						  : vms_mappings_find(symbolizer->loaded, va);
 	if (found && found->symbols && vms_symbol_table_find(found->symbols, va, &symbol)) {
-		const struct noted_code code = code_of(found);
-		number = number_of(symbolizer, &code);
+		const struct noted_code code = get_loaded_code(found);
+		number = number_code(symbolizer, &code);
 	}
 	g_mutex_unlock(&symbolizer->lock);
 	return number;

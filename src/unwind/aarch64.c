@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frames of Linux's kernel on aarch64. All its C code has frame records. Entry code makes a record
- * within struct pt_regs, chained to what was interrupted in the kernel, and the last one, of zeros,
- * where a user program was (kernel_entry in arch/arm64/kernel/entry.S; since 6.14 always zeros, and
- * a number behind them tells which).
+ * Frames of Linux's kernel on aarch64. All its C code has frame records. Entry code makes a frame
+ * record inside struct pt_regs (kernel_entry in arch/arm64/kernel/entry.S). If kernel code was
+ * interrupted, this record leads to the frame record of that code. If a user program was
+ * interrupted, the record is all zeros and the last one. Since Linux 6.14 it is zeros in both
+ * cases, and a number behind it tells them apart.
  */
 #include "arch/aarch64.h"
 #include "unwind/cursor.h"
@@ -18,12 +19,15 @@ struct record {
 	uint64_t fp, pc;
 };
 
-static bool read_words(struct vms_cursor *cursor, uint64_t va, void *words, size_t size)
+static bool read_stack(struct vms_cursor *cursor, uint64_t va, void *words, size_t size)
 {
 	return cursor->virt.read(cursor->virt.data, va, words, size);
 }
 
-/* Moves to what was interrupted. Kernel threads have registers of user mode too: zeros. */
+/*
+ * Moves to the code that was interrupted. Kernel threads have registers of user mode too: these are
+ * zeros, and so the walk ends there.
+ */
 static bool step_interrupted(struct vms_cursor *cursor, uint64_t pc, uint64_t pstate,
 			     enum vms_walk_end *end)
 {
@@ -40,7 +44,7 @@ static bool step_regs(struct vms_cursor *cursor, uint64_t va, enum vms_walk_end 
 {
 	uint64_t regs[PT_REGS];
 	*end = VMS_WALK_UNREADABLE;
-	if (!read_words(cursor, va, regs, sizeof(regs)))
+	if (!read_stack(cursor, va, regs, sizeof(regs)))
 		return false;
 	for (unsigned i = 0; i < PT_REGS_SP; i++)
 		vms_regs_set(&cursor->regs, X0 + i, regs[i]);
@@ -48,21 +52,24 @@ static bool step_regs(struct vms_cursor *cursor, uint64_t va, enum vms_walk_end 
 	return step_interrupted(cursor, regs[PT_REGS_PC], regs[PT_REGS_PSTATE], end);
 }
 
-/* Does the record at `fp` lie in a struct pt_regs, which says the same as the record? */
+/*
+ * True if the record at `fp` is inside a struct pt_regs: if it is all zeros, or has the same values
+ * as the struct.
+ */
 static bool is_in_regs(struct vms_cursor *cursor, uint64_t fp, const struct record *record)
 {
 	uint64_t regs[PT_REGS];
 	if (record->fp == 0 && record->pc == 0)
 		return true;
-	return read_words(cursor, fp - vms_guest_pt_regs_record(cursor->guest), regs,
+	return read_stack(cursor, fp - vms_guest_pt_regs_record(cursor->guest), regs,
 			  sizeof(regs)) &&
 	       regs[X29] == record->fp && regs[PT_REGS_PC] == record->pc;
 }
 
 /*
- * Out of entry code that was at any of its instructions. While its frame pointer leads to the
- * struct pt_regs at the stack pointer that is complete; before and after, the processor's own
- * registers tell where the exception came from.
+ * Steps out of entry code, which may be at any of its instructions. If the frame pointer leads to
+ * the struct pt_regs at the stack pointer, that struct is complete. If not, the processor's
+ * exception registers tell what was interrupted.
  */
 static bool step_entry(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
@@ -76,19 +83,22 @@ static bool step_entry(struct vms_cursor *cursor, enum vms_walk_end *end)
 	if (!vms_regs_have(regs, ELR_EL1) || !vms_regs_have(regs, SPSR_EL1))
 		return false;
 	/* Entry code clears the user's registers after it has saved them. */
-	if (regs->value[X29] == 0 && read_words(cursor, sp + X29 * sizeof(fp), &fp, sizeof(fp)))
+	if (regs->value[X29] == 0 && read_stack(cursor, sp + X29 * sizeof(fp), &fp, sizeof(fp)))
 		vms_regs_set(regs, X29, fp);
 	if ((regs->value[SPSR_EL1] & CPSR_EL_MASK) == CPSR_EL0 &&
 	    !cursor->arch->is_kernel_address(regs->value[SP_EL0]))
 		vms_regs_set(regs, SP, regs->value[SP_EL0]);
-	/* x30 is what it was, up to the first call. */
+	/* Up to its first call, entry code leaves x30 as it was. */
 	if (vms_guest_is_entry_text(cursor->guest, regs->value[X30]))
 		vms_regs_forget(regs, X30);
 	return step_interrupted(cursor, regs->value[ELR_EL1], regs->value[SPSR_EL1], end);
 }
 
-/* Can `pc` be a return address? Code that BPF compiled is no text: the page tables tell. */
-static bool is_return_address(struct vms_cursor *cursor, uint64_t pc)
+/*
+ * True if `pc` may be a return address. Compiled BPF programs are outside of the kernel's text; for
+ * them the page tables tell what is executable.
+ */
+static bool may_be_return_address(struct vms_cursor *cursor, uint64_t pc)
 {
 	struct vms_page page;
 	return pc % 4 == 0 && cursor->arch->is_kernel_address(pc) &&
@@ -98,14 +108,17 @@ static bool is_return_address(struct vms_cursor *cursor, uint64_t pc)
 }
 
 /*
- * Is x30 what the innermost function will return to? Where its frame record is not there yet, not
- * any more, or not needed. x30 leads into the function itself after a call.
+ * True if the innermost function will return to x30 (`link`), and so has no frame record of its
+ * own: not yet, not any more, or never. After a call x30 is an address inside the function itself.
+ * `record` is the record at the frame pointer, or NULL if that cannot be read.
  */
-static bool is_link(struct vms_cursor *cursor, const struct record *record, uint64_t link)
+static bool is_in_link_register(struct vms_cursor *cursor, const struct record *record,
+				uint64_t link)
 {
 	struct vms_location location;
 	const uint64_t pc = cursor->regs.value[PC];
-	if (!is_return_address(cursor, link) || !vms_aarch64_is_after_call(&cursor->virt, link) ||
+	if (!may_be_return_address(cursor, link) ||
+	    !vms_aarch64_is_after_call(&cursor->virt, link) ||
 	    (record && link == vms_aarch64_strip_pac(&cursor->regs, record->pc)))
 		return false;
 	return vms_guest_locate(cursor->guest, NULL, pc, &location) && location.symbol &&
@@ -123,7 +136,7 @@ static void move_to_caller(struct vms_cursor *cursor, uint64_t pc, uint64_t sp, 
 	cursor->is_return = true;
 }
 
-static bool step(struct vms_cursor *cursor, enum vms_walk_end *end)
+static bool step_kernel(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	struct vms_regs *regs = &cursor->regs;
 	const uint64_t fp = regs->value[X29], pc = regs->value[PC];
@@ -133,9 +146,9 @@ static bool step(struct vms_cursor *cursor, enum vms_walk_end *end)
 
 	if (!cursor->is_return && (!is_fp || vms_guest_is_entry_text(cursor->guest, pc)))
 		return step_entry(cursor, end);
-	const bool is_readable = is_fp && read_words(cursor, fp, &record, sizeof(record));
+	const bool is_readable = is_fp && read_stack(cursor, fp, &record, sizeof(record));
 	if (!cursor->is_return && vms_regs_have(regs, X30) &&
-	    is_link(cursor, is_readable ? &record : NULL, link)) {
+	    is_in_link_register(cursor, is_readable ? &record : NULL, link)) {
 		move_to_caller(cursor, link, regs->value[SP], fp);
 		return true;
 	}
@@ -147,10 +160,10 @@ static bool step(struct vms_cursor *cursor, enum vms_walk_end *end)
 	move_to_caller(cursor, vms_aarch64_strip_pac(regs, record.pc), fp + sizeof(record),
 		       record.fp);
 	*end = VMS_WALK_BAD_FRAME;
-	return is_return_address(cursor, regs->value[PC]);
+	return may_be_return_address(cursor, regs->value[PC]);
 }
 
 const struct vms_kernel_unwinder vms_kernel_unwinder_aarch64 = {
 	.arch = &vms_arch_aarch64,
-	.step = step,
+	.step = step_kernel,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a walk stands, and how it steps outwards. */
+/* The state of a walk at one frame, and the steps to the next frame outwards. */
 #pragma once
 
 #include "guest/unwind_info.h"
@@ -9,24 +9,23 @@ struct vms_cursor {
 	struct vms_guest *guest;
 	const struct vms_arch *arch;
 	struct vms_memory *memory;
-	struct vms_reader virt; /* the same, to read stacks */
+	struct vms_reader virt; /* reads stacks from `memory` */
 	struct vms_regs regs;	/* of this frame, as far as they are known */
 	bool is_return;		/* the program counter is a return address */
-	bool is_user;
+	bool is_user;		/* the frame is of user mode */
 };
 
 /*
- * A step moves the cursor to the caller's frame and returns true; or returns false, *end telling
- * why there is none. The cursor is undefined then.
- */
-
-/*
- * How an architecture steps out of a frame of Linux's kernel: by its unwind tables or its frame
- * pointers, through the frames of interrupts, exceptions and system calls up to user mode. That a
- * step leads outwards is checked by the walk.
+ * Steps out of frames of Linux's kernel on one architecture. It uses unwind tables or frame
+ * pointers, and goes through the frames of interrupts, exceptions and system calls up to user mode.
  */
 struct vms_kernel_unwinder {
 	const struct vms_arch *arch;
+	/*
+	 * Moves the cursor to the caller's frame and returns true. If there is no caller, it
+	 * returns false, *end tells why, and the cursor is undefined. It need not check that the
+	 * step leads outwards: the walk does that.
+	 */
 	bool (*step)(struct vms_cursor *cursor, enum vms_walk_end *end);
 };
 

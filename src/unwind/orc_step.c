@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What an ORC entry means (arch/x86/kernel/unwind_orc.c, unwind_next_frame). */
+/*
+ * Steps by ORC entries, as Linux itself does (unwind_next_frame in arch/x86/kernel/unwind_orc.c).
+ */
 #include "unwind/x86_64.h"
 
-static bool known(const struct vms_cursor *cursor, unsigned reg, uint64_t *ret,
-		  enum vms_walk_end *end)
+static bool read_register(const struct vms_cursor *cursor, unsigned reg, uint64_t *ret,
+			  enum vms_walk_end *end)
 {
 	*ret = cursor->regs.value[reg];
 	*end = VMS_WALK_NO_INFO;
 	return vms_regs_have(&cursor->regs, reg);
 }
 
-/* The stack pointer of the caller, or for frames of registers where they lie. */
-static bool previous_sp(struct vms_cursor *cursor, const struct vms_orc_entry *entry, uint64_t *ret,
-			enum vms_walk_end *end)
+/*
+ * Computes the caller's stack pointer. For an entry that stands for saved registers, this is the
+ * address where they are.
+ */
+static bool find_previous_sp(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
+			     uint64_t *ret, enum vms_walk_end *end)
 {
 	const uint64_t offset = (uint64_t)entry->sp_offset;
 	const uint64_t sp = cursor->regs.value[RSP], bp = cursor->regs.value[RBP];
@@ -28,20 +33,20 @@ static bool previous_sp(struct vms_cursor *cursor, const struct vms_orc_entry *e
 		*ret += offset;
 		return true;
 	case VMS_ORC_BP_INDIRECT: return vms_x86_64_read_stack(cursor, bp + offset, ret, 1, end);
-	case VMS_ORC_AX: return known(cursor, RAX, ret, end);
-	case VMS_ORC_DX: return known(cursor, RDX, ret, end);
-	case VMS_ORC_DI: return known(cursor, RDI, ret, end);
-	case VMS_ORC_R10: return known(cursor, R10, ret, end);
-	case VMS_ORC_R13: return known(cursor, R13, ret, end);
+	case VMS_ORC_AX: return read_register(cursor, RAX, ret, end);
+	case VMS_ORC_DX: return read_register(cursor, RDX, ret, end);
+	case VMS_ORC_DI: return read_register(cursor, RDI, ret, end);
+	case VMS_ORC_R10: return read_register(cursor, R10, ret, end);
+	case VMS_ORC_R13: return read_register(cursor, R13, ret, end);
 	case VMS_ORC_UNDEFINED:
 	case VMS_ORC_PREV_SP:
 	default: *end = VMS_WALK_NO_INFO; return false;
 	}
 }
 
-/* The frame pointer of the caller, of which the previous stack pointer is `sp`. */
-static bool previous_bp(struct vms_cursor *cursor, const struct vms_orc_entry *entry, uint64_t sp,
-			uint64_t *ret, enum vms_walk_end *end)
+/* Computes the caller's frame pointer. `sp` is the caller's stack pointer. */
+static bool find_previous_bp(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
+			     uint64_t sp, uint64_t *ret, enum vms_walk_end *end)
 {
 	const uint64_t offset = (uint64_t)entry->bp_offset;
 
@@ -55,8 +60,10 @@ static bool previous_bp(struct vms_cursor *cursor, const struct vms_orc_entry *e
 }
 
 /*
- * Out of an exception's stub. It calls error_entry, which completes struct pt_regs on the stub's
- * stack and goes on to C code: until the stub runs again its table entry tells of the time before.
+ * Steps out of the stub of an exception. The stub calls error_entry, which completes the struct
+ * pt_regs on the stub's stack and goes on to C code. Until that returns to the stub, the stub's ORC
+ * entry still describes the stack before the call. So if the words there make no sense, this takes
+ * the complete struct pt_regs.
  */
 static bool step_partial_regs(struct vms_cursor *cursor, uint64_t sp, uint64_t bp,
 			      enum vms_walk_end *end)
@@ -79,11 +86,11 @@ bool vms_x86_64_step_orc(struct vms_cursor *cursor, const struct vms_orc_entry *
 		*end = entry->type == VMS_ORC_TYPE_END ? VMS_WALK_ROOT : VMS_WALK_NO_INFO;
 		return false;
 	}
-	if (!previous_sp(cursor, entry, &sp, end))
+	if (!find_previous_sp(cursor, entry, &sp, end))
 		return false;
 	if (entry->type == VMS_ORC_TYPE_REGS)
 		return vms_x86_64_step_regs(cursor, sp, end);
-	if (!previous_bp(cursor, entry, sp, &bp, end))
+	if (!find_previous_bp(cursor, entry, sp, &bp, end))
 		return false;
 	if (entry->type == VMS_ORC_TYPE_REGS_PARTIAL)
 		return step_partial_regs(cursor, sp, bp, end);

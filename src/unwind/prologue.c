@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The frame of a function that ORC tables leave out, told by its first instructions: what they push
- * and how far they move the stack pointer. The kernel leaves out what its compiler's checker does
- * not understand (STACK_FRAME_NON_STANDARD of linux/objtool.h), __crash_kexec among it, in which
- * the registers of a crash are taken.
+ * Finds the frame of a function that the ORC tables leave out. The function's first instructions
+ * tell how far they move the stack pointer. The tables leave out functions that objtool cannot
+ * check (STACK_FRAME_NON_STANDARD of linux/objtool.h). One of them is __crash_kexec, in which a
+ * crashing kernel stores its registers.
  */
 #include "unwind/x86_64.h"
 
-#define PROLOGUE_LIMIT 128 /* bytes of code */
+#define PROLOGUE_LIMIT 128 /* bytes of code to look at */
 #define REX_B	       0x41
 #define REX_W	       0x48
 #define PUSH	       0x50 /* 0x50 to 0x57: the register is in the low bits */
@@ -15,8 +15,8 @@
 #define POP	       0x58
 
 struct frame {
-	int pushed; /* bytes */
-	int rbp_at; /* `pushed` after RBP was pushed; 0: it was not */
+	int pushed; /* bytes on the stack so far */
+	int rbp_at; /* `pushed` just after RBP was pushed; 0 if it was not */
 };
 
 static bool is_push_or_pop(const struct vms_insn *insn, uint8_t opcode)
@@ -25,8 +25,8 @@ static bool is_push_or_pop(const struct vms_insn *insn, uint8_t opcode)
 	       (insn->size == 2 && insn->bytes[0] == REX_B && (insn->bytes[1] & 0xf8) == opcode);
 }
 
-/* The operand of sub $N,%rsp; 0 for other instructions. */
-static int subtracted(const struct vms_insn *insn)
+/* Returns N if the instruction is sub $N,%rsp; else 0. */
+static int find_stack_growth(const struct vms_insn *insn)
 {
 	enum { SUB_IMM8 = 0x83, SUB_IMM32 = 0x81, FROM_RSP = 0xec };
 	int32_t operand;
@@ -40,7 +40,10 @@ static int subtracted(const struct vms_insn *insn)
 	return GINT32_FROM_LE(operand);
 }
 
-/* Until something leaves the stack again: that is an epilogue. */
+/*
+ * Adds what an instruction puts on the stack. Returns false, which ends the search, when an
+ * instruction takes something off the stack: there an epilogue begins.
+ */
 static bool add_instruction(const struct vms_insn *insn, void *data)
 {
 	struct frame *frame = data;
@@ -51,7 +54,7 @@ static bool add_instruction(const struct vms_insn *insn, void *data)
 		if (insn->bytes[0] == PUSH_RBP)
 			frame->rbp_at = frame->pushed;
 	} else {
-		frame->pushed += CLAMP(subtracted(insn), 0, G_MAXINT16);
+		frame->pushed += CLAMP(find_stack_growth(insn), 0, G_MAXINT16);
 	}
 	return !is_push_or_pop(insn, POP) && !insn->is_return;
 }
@@ -67,7 +70,7 @@ bool vms_x86_64_prologue(struct vms_cursor *cursor, struct vms_orc_entry *ret)
 	size_t size = MIN(location.offset, sizeof(code));
 	if (!cursor->virt.read(cursor->virt.data, location.start, code, size))
 		return false;
-	/* The last instruction may be cut; none of a prologue's is. */
+	/* Only an instruction at the limit may be cut off, and no prologue is that long. */
 	vms_disassemble(cursor->arch, 64, 0, location.start, code, size, add_instruction, &frame,
 			NULL);
 	*ret = (struct vms_orc_entry) {

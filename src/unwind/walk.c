@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The walk is one loop of steps outwards. What stack memory says is not believed: every step has to
- * lead further out on the same stack, or to one of a few other stacks, and the depth is bounded.
+ * The walk is one loop of steps outwards. It does not trust stack memory: every step must lead
+ * further out on the same stack, or to one of a few other stacks, and the depth is limited.
  */
 #include "unwind/cursor.h"
 
-/* Interrupts interrupt one another: softirq, hardirq, exception, NMI, machine check … */
+/*
+ * How often a walk may change to another stack. Interrupts nest, each on a stack of its own:
+ * softirq, hardirq, exception, NMI, machine check.
+ */
 #define STACK_SWITCHES 8
-#define FRAME_LIMIT    (8u << 20) /* bytes of one frame: Linux's usual limit of a whole stack */
-#define LOWEST_CODE    4096
-#define USER_CODE_BITS 56 /* no architecture gives user mode more address bits */
+#define FRAME_LIMIT    (8u << 20) /* bytes of one frame; Linux's usual limit of a whole stack */
+#define LOWEST_CODE    4096	  /* no code of user mode is at lower addresses */
+#define USER_CODE_BITS 56	  /* no architecture has longer addresses in user mode */
 
 const char *vms_walk_end_text(enum vms_walk_end end)
 {
@@ -23,7 +26,7 @@ const char *vms_walk_end_text(enum vms_walk_end end)
 	return end < VMS_WALK_N_ENDS ? texts[end] : "unknown";
 }
 
-/* Can `pc` be code, seen from a caller or callee at `near`? */
+/* True if `pc` may be code that calls, or is called by, the code at `near`. */
 static bool is_plausible_code(const struct vms_arch *arch, uint64_t pc, uint64_t near)
 {
 	if (arch->is_kernel_address(near))
@@ -31,7 +34,7 @@ static bool is_plausible_code(const struct vms_arch *arch, uint64_t pc, uint64_t
 	return pc >= LOWEST_CODE && pc >> USER_CODE_BITS == 0;
 }
 
-/* May not be executed: so it is data. What is not mapped may be paged out. */
+/* True if `va` is mapped, but not executable. Code that is paged out is not mapped. */
 static bool is_data(struct vms_cursor *cursor, uint64_t va)
 {
 	struct vms_page page;
@@ -39,8 +42,9 @@ static bool is_data(struct vms_cursor *cursor, uint64_t va)
 }
 
 /*
- * Steps out of user code, and of any code of guests that are not understood. Code compiled without
- * frame pointers has anything in that register: what cannot be one is no fault of the stack.
+ * Steps out of user code, and out of all code of a guest whose operating system is not known. Code
+ * that is compiled without frame pointers may have any value in that register. So a value that
+ * cannot be a frame pointer is VMS_WALK_NO_INFO, not VMS_WALK_BAD_FRAME.
  */
 static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
@@ -52,7 +56,7 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 
 	vms_arch_code_mode(arch, regs, &mode);
 	if (mode.bits == 16)
-		*end = VMS_WALK_NO_INFO; /* its calls leave frames of two sizes, near and far */
+		*end = VMS_WALK_NO_INFO; /* near and far calls leave frames of different sizes */
 	else if (fp == 0)
 		*end = VMS_WALK_ROOT;
 	else if (fp % (mode.bits / 8) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
@@ -70,16 +74,16 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 	return false;
 }
 
-static bool step(struct vms_cursor *cursor, const struct vms_kernel_unwinder *kernel,
-		 enum vms_walk_end *end)
+static bool step_outwards(struct vms_cursor *cursor, const struct vms_kernel_unwinder *kernel,
+			  enum vms_walk_end *end)
 {
 	if (kernel && !cursor->is_user)
 		return kernel->step(cursor, end);
 	return step_frame_pointer(cursor, end);
 }
 
-static const struct vms_kernel_unwinder *kernel_unwinder(const struct vms_guest *guest,
-							 const struct vms_arch *arch)
+static const struct vms_kernel_unwinder *find_kernel_unwinder(const struct vms_guest *guest,
+							      const struct vms_arch *arch)
 {
 	static const struct vms_kernel_unwinder *const unwinders[] = {
 		&vms_kernel_unwinder_x86_64,
@@ -105,17 +109,19 @@ static void add_frame(struct vms_stack *stack, const struct vms_cursor *cursor)
 		stack->n_kernel++;
 }
 
-/* What is kept of a frame until the step out of it is judged. */
-struct left {
+/* What is kept of a frame until the step out of it has been checked. */
+struct origin {
 	uint64_t sp;
 	bool is_user, is_return;
 };
 
 /*
- * A walk that goes on for ever has to come to lower addresses again and again. A function that was
- * at any of its instructions may have put nothing on the stack.
+ * True if the step from `from` led outwards: to a higher stack pointer or to user mode. An
+ * innermost function may have put nothing on the stack yet: then the stack pointer stays the same.
+ * Any other step must be a change to another stack, and those are counted. So no walk goes on for
+ * ever.
  */
-static bool is_further_out(const struct vms_cursor *cursor, const struct left *from,
+static bool is_further_out(const struct vms_cursor *cursor, const struct origin *from,
 			   unsigned *switches)
 {
 	uint64_t sp = cursor->regs.value[cursor->arch->sp];
@@ -129,7 +135,7 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 	      unsigned depth, struct vms_stack *ret)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
-	const struct vms_kernel_unwinder *kernel = kernel_unwinder(guest, arch);
+	const struct vms_kernel_unwinder *kernel = find_kernel_unwinder(guest, arch);
 	struct vms_cursor cursor = {
 		.guest = guest,
 		.arch = arch,
@@ -138,7 +144,7 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 		.regs = *regs,
 		.is_user = !arch->in_kernel(regs),
 	};
-	struct left from;
+	struct origin from;
 	unsigned switches = 0;
 
 	vms_arch_flatten(arch, &cursor.regs);
@@ -146,9 +152,9 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 	ret->kernel_end = VMS_WALK_ROOT;
 	add_frame(ret, &cursor);
 	for (;;) {
-		from = (struct left) { cursor.regs.value[arch->sp], cursor.is_user,
-				       cursor.is_return };
-		if (!step(&cursor, kernel, &ret->end))
+		from = (struct origin) { cursor.regs.value[arch->sp], cursor.is_user,
+					 cursor.is_return };
+		if (!step_outwards(&cursor, kernel, &ret->end))
 			break;
 		if (!is_further_out(&cursor, &from, &switches)) {
 			ret->end = VMS_WALK_BAD_FRAME;

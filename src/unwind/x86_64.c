@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frames of Linux's kernel on x86-64: what exceptions leave on the stack, and which way to step.
- * Kernels with ORC tables have no frame pointers; code without an entry in the tables (programs
- * that BPF compiled) has. Kernels without tables have frame pointers throughout
+ * Frames of Linux's kernel on x86-64: the saved registers of exceptions, and the choice of the way
+ * to step. Kernels with ORC tables have no frame pointers, except in code that the tables do
+ * not list (compiled BPF programs). Kernels without ORC tables have frame pointers in all code
  * (arch/x86/kernel/unwind_frame.c).
  */
 #include "unwind/x86_64.h"
@@ -11,21 +11,24 @@
 #define KERNEL_CS 0x10
 #define USER_CS	  0x33
 #define USER32_CS 0x23
-/* Code that is no text, compiled at run time, lies where modules do (asm/pgtable_64_types.h). */
+/* Code that is compiled at run time is in the area of modules (asm/pgtable_64_types.h). */
 #define MODULES	    UINT64_C(0xffffffffa0000000)
 #define MODULES_END UINT64_C(0xffffffffff000000)
 
-/* struct pt_regs, in its order; orig_ax is no register. */
+/* The registers of struct pt_regs in its order. orig_ax is no register: RIP overwrites it. */
 static const uint8_t pt_regs[] = { R15, R14, R13, R12, RBP, RBX, R11, R10,    R9,  R8, RAX,
 				   RCX, RDX, RSI, RDI, RIP, RIP, CS,  EFLAGS, RSP, SS };
-/* What the processor pushes, at the end of struct pt_regs. */
+/* The registers that the processor pushes. They are the end of struct pt_regs. */
 static const uint8_t iret_regs[] = { RIP, CS, EFLAGS, RSP, SS };
 
 #define BIT(reg) (UINT64_C(1) << (reg))
 #define GENERAL                                                                                    \
 	(BIT(RAX) | BIT(RBX) | BIT(RCX) | BIT(RDX) | BIT(RSI) | BIT(RDI) | BIT(RBP) | BIT(RSP) |   \
 	 BIT(R8) | BIT(R9) | BIT(R10) | BIT(R11) | BIT(R12) | BIT(R13) | BIT(R14) | BIT(R15))
-/* What stub code before the complete struct pt_regs has not changed yet, as far as ORC uses it. */
+/*
+ * The registers, of those that ORC uses, that a stub has not changed before struct pt_regs is
+ * complete.
+ */
 #define KEPT_BY_STUBS (BIT(RAX) | BIT(RDX) | BIT(RDI) | BIT(R10) | BIT(R13) | BIT(RBP))
 
 bool vms_x86_64_read_stack(struct vms_cursor *cursor, uint64_t va, uint64_t *words, size_t n,
@@ -35,6 +38,10 @@ bool vms_x86_64_read_stack(struct vms_cursor *cursor, uint64_t va, uint64_t *wor
 	return cursor->virt.read(cursor->virt.data, va, words, n * sizeof(*words));
 }
 
+/*
+ * Moves to the code that was interrupted. The stack at `va` has the values of the `n` registers in
+ * `names`. Other general registers become unknown, except those in the mask `kept`.
+ */
 static bool step_interrupted(struct vms_cursor *cursor, uint64_t va, const uint8_t *names, size_t n,
 			     uint64_t kept, enum vms_walk_end *end)
 {
@@ -76,8 +83,8 @@ bool vms_x86_64_step_call(struct vms_cursor *cursor, uint64_t pc, uint64_t sp, u
 }
 
 /*
- * System calls are entered without a frame (entry_SYSCALL_64): its callee's caller is the entry
- * code, with the frame pointer cleared and struct pt_regs on top of the stack.
+ * Steps out of the entry code of system calls (entry_SYSCALL_64). It has no frame of its own: it
+ * clears the frame pointer, and its struct pt_regs is on top of the stack.
  */
 static bool step_entry(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
@@ -90,8 +97,9 @@ static bool step_entry(struct vms_cursor *cursor, enum vms_walk_end *end)
 }
 
 /*
- * Entry code marks where struct pt_regs lies (ENCODE_FRAME_POINTER, asm/frame.h). Kernel threads
- * have some for user mode too, which are zeros.
+ * Steps by a frame pointer whose lowest bit is set: the rest is the address of a struct pt_regs
+ * (ENCODE_FRAME_POINTER, asm/frame.h). Kernel threads have a struct pt_regs of user mode too, which
+ * is all zeros.
  */
 static bool step_encoded_pointer(struct vms_cursor *cursor, uint64_t bp, enum vms_walk_end *end)
 {
@@ -102,7 +110,10 @@ static bool step_encoded_pointer(struct vms_cursor *cursor, uint64_t bp, enum vm
 	return false;
 }
 
-/* Can a frame pointer's return address be one? The page tables tell what may be executed. */
+/*
+ * True if `pc` may be a return address in the kernel: in its text, or in an executable page of the
+ * area of modules.
+ */
 static bool is_kernel_code(struct vms_cursor *cursor, uint64_t pc)
 {
 	struct vms_page page;
@@ -128,7 +139,7 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 	       is_kernel_code(cursor, frame[1]);
 }
 
-/* Does a call instruction end just before `pc`: one with a displacement, or an indirect one? */
+/* True if a call instruction, direct or indirect, ends just before `pc`. */
 static bool is_after_call(struct vms_cursor *cursor, uint64_t pc)
 {
 	enum { LONGEST = 7 };
@@ -147,9 +158,9 @@ static bool is_after_call(struct vms_cursor *cursor, uint64_t pc)
 	return false;
 }
 
-/* Steps by an entry that is a guess: good only if it leads to where a call returns to. */
-static bool step_guess(struct vms_cursor *cursor, const struct vms_orc_entry *guess,
-		       enum vms_walk_end *end)
+/* Steps by a guessed entry. Fails if the step does not lead to the end of a call instruction. */
+static bool step_by_guess(struct vms_cursor *cursor, const struct vms_orc_entry *guess,
+			  enum vms_walk_end *end)
 {
 	const uint64_t pc = cursor->regs.value[RIP], near = 16;
 	struct vms_cursor next = *cursor;
@@ -162,13 +173,13 @@ static bool step_guess(struct vms_cursor *cursor, const struct vms_orc_entry *gu
 }
 
 /*
- * Steps out of code that did not call but was at any of its instructions. Retpolines and what fills
- * the processor's return stack (asm/nospec-branch.h) push addresses to which nobody returns, and
- * tables tell nothing or the wrong thing of them: then the return address is one of the words
- * around.
+ * Steps out of the innermost frame, which may be at any instruction. Retpolines, and the code that
+ * fills the processor's return stack (asm/nospec-branch.h), push addresses to which nobody returns.
+ * The ORC entries of such code are missing or wrong. Then the return address is in a word
+ * nearby on the stack.
  */
-static bool step_orc_anywhere(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
-			      enum vms_walk_end *end)
+static bool step_innermost(struct vms_cursor *cursor, const struct vms_orc_entry *entry,
+			   enum vms_walk_end *end)
 {
 	static const int8_t shifts[] = { 0, 8, 16, -8, -16 };
 	const bool unknown =
@@ -182,27 +193,27 @@ static bool step_orc_anywhere(struct vms_cursor *cursor, const struct vms_orc_en
 	for (size_t i = 0; i < G_N_ELEMENTS(shifts) && by_sp; i++) {
 		struct vms_orc_entry shifted = guess;
 		shifted.sp_offset = (int16_t)(guess.sp_offset + shifts[i]);
-		if (step_guess(cursor, &shifted, end))
+		if (step_by_guess(cursor, &shifted, end))
 			return true;
 	}
-	if (unknown && vms_x86_64_prologue(cursor, &guess) && step_guess(cursor, &guess, end))
+	if (unknown && vms_x86_64_prologue(cursor, &guess) && step_by_guess(cursor, &guess, end))
 		return true;
 	return vms_x86_64_step_orc(cursor, entry, end);
 }
 
-static bool step(struct vms_cursor *cursor, enum vms_walk_end *end)
+static bool step_kernel(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	struct vms_orc_entry entry;
 	uint64_t pc = cursor->regs.value[RIP];
-	/* A call may be a function's last instruction: then the return address is in the next. */
+	/* If a call is its function's last instruction, the return address is in the next one. */
 	if (!vms_guest_orc(cursor->guest, cursor->is_return ? pc - 1 : pc, &entry))
 		return step_frame_pointer(cursor, end);
 	if (!cursor->is_return)
-		return step_orc_anywhere(cursor, &entry, end);
+		return step_innermost(cursor, &entry, end);
 	return vms_x86_64_step_orc(cursor, &entry, end);
 }
 
 const struct vms_kernel_unwinder vms_kernel_unwinder_x86_64 = {
 	.arch = &vms_arch_x86_64,
-	.step = step,
+	.step = step_kernel,
 };

@@ -528,15 +528,14 @@ static void test_machine_ends(void)
 	g_assert_cmpuint(changing.holds, ==, 1);
 }
 
-/* A machine that cannot be held now is read all the same; one that has gone is not. */
-static void test_refused_hold(void)
+/* A machine that cannot be held now is read all the same. */
+static void check_refused_hold(enum vms_error refusal)
 {
-	enum vms_error refusal = VMS_ERROR_NOT_NOW;
 	struct changing changing = { .refusal = &refusal };
 	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
 	g_autoptr(GError) error = NULL;
 	g_assert_null(vms_guest_detect(machine, &error));
-	g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW);
+	g_assert_error(error, VMS_ERROR, (int)refusal);
 	g_assert_cmpstr(error->message, ==, "refused");
 	g_clear_error(&error);
 
@@ -545,22 +544,43 @@ static void test_refused_hold(void)
 	g_assert_cmpstr(vms_guest_info(guest)->found_by, ==, "VMCOREINFO in memory");
 	g_assert_true(vms_guest_info(guest)->types);
 	g_assert_null(vms_guest_why(guest));
+}
 
-	refusal = VMS_ERROR_CLOSED;
+static void test_refused_hold(void)
+{
+	check_refused_hold(VMS_ERROR_NOT_NOW);
+	check_refused_hold(VMS_ERROR_WATCHED);
+	check_refused_hold(VMS_ERROR_BUSY);
+}
+
+/* A machine that has gone is not read, although a search of its memory would lead to a kernel. */
+static void test_gone(void)
+{
+	enum vms_error refusal = VMS_ERROR_CLOSED;
+	struct changing changing = { .refusal = &refusal };
+	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
+	g_autoptr(GError) error = NULL;
+	write_vmcoreinfo(machine, INFO_PA, IMAGE_PA + OWN_ROOT);
 	g_assert_null(vms_guest_detect(machine, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_CLOSED);
 }
 
-/* One that must not be held is observed, more than once where need be. */
-static void test_observed(void)
+/* A machine that must not be held is observed, more than once if need be. */
+static void check_observed(enum vms_error refusal)
 {
-	enum vms_error refusal = VMS_ERROR_NOT_NOW;
 	struct changing changing = { .refusal = &refusal, .can_observe = true };
 	g_autoptr(vms_machine) machine = new_changing(&changing, "init_top_pgt");
 	g_autoptr(vms_guest) guest = detect(machine);
 	g_assert_true(vms_guest_info(guest)->types);
 	g_assert_null(vms_guest_why(guest));
 	g_assert_cmpuint(changing.observed, ==, 2);
+}
+
+static void test_observed(void)
+{
+	check_observed(VMS_ERROR_NOT_NOW);
+	check_observed(VMS_ERROR_WATCHED);
+	check_observed(VMS_ERROR_BUSY);
 }
 
 static void test_torn_hold(void)
@@ -601,6 +621,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/detect/says_what_is_missing", test_says_what_is_missing);
 	g_test_add_func("/detect/machine_ends", test_machine_ends);
 	g_test_add_func("/detect/refused_hold", test_refused_hold);
+	g_test_add_func("/detect/gone", test_gone);
 	g_test_add_func("/detect/observed", test_observed);
 	g_test_add_func("/detect/torn_hold", test_torn_hold);
 	return g_test_run();

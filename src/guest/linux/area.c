@@ -5,11 +5,11 @@
 #include "guest/linux/member.h"
 #include <vmscope/log.h>
 
-#define PAGE_SHIFT	 12 /* vm_pgoff counts pages of this size on every kernel known here */
-#define TREE_DEPTH	 64 /* of the red-black tree: twice what 2^32 areas need */
+#define PAGE_SHIFT	 12 /* vm_pgoff counts pages of 4 KiB on all kernels that are known here */
+#define TREE_DEPTH	 64 /* of the red-black tree: twice the depth for 2^32 areas */
 #define MAPLE_DEPTH	 16
-#define MAPLE_NODE_SIZE	 256 /* struct maple_node is that large and aligned so */
-#define MAPLE_NODE_SHIFT 3   /* an entry's low bits: 2 of the XArray's, then the node's type */
+#define MAPLE_NODE_SIZE	 256 /* size and alignment of struct maple_node */
+#define MAPLE_NODE_SHIFT 3   /* lowest bit of the node's type in an entry */
 #define MAPLE_TYPE_MASK	 15
 #define PATH_DEPTH	 64
 #define VM_EXEC		 4 /* include/linux/mm.h */
@@ -19,14 +19,14 @@ struct vms_areas {
 	struct vms_btf_member start, end, pgoff, file, flags;
 	struct vms_btf_member ops, ops_name, private_data, special_name;
 	struct vms_btf_member map_count, total_vm, start_brk, brk, start_stack;
-	/* Where areas are found: a maple tree from 6.1 on, a red-black tree before. */
+	/* The tree of areas: a maple tree from 6.1 on, a red-black tree before. */
 	struct vms_btf_member maple_root, rb_root, rb_node, rb_left, rb_right;
 	struct vms_btf_member range_pivot, range_slot, arange_pivot, arange_slot;
 	int64_t maple_leaf, maple_range, maple_arange;
-	/* What a file is called. */
+	/* The path of a file. */
 	struct vms_btf_member dentry, mnt, name, name_size, parent;
 	struct vms_btf_member mnt_root, mount_mnt, mount_parent, mount_point;
-	uint64_t name_special; /* the function that names areas that the kernel itself has made */
+	uint64_t name_special; /* address of the function that names special areas; 0: unknown */
 };
 
 #define AT(member) offsetof(struct vms_areas, member)
@@ -103,12 +103,13 @@ uint64_t vms_areas_stamp(const struct vms_areas *areas, struct vms_memory *memor
 /* ---- finding an area -------------------------------------------------- */
 
 /*
- * One node of the maple tree (lib/maple_tree.c): slot i leads to what ends at pivot i, and the
- * last slot in use to the rest; a pivot of 0 is not in use. *last is where the node's range ends.
+ * Finds the slot for `va` in one node of the maple tree (lib/maple_tree.c). The range of slot i
+ * ends at pivot i. The last slot in use has the rest of the node's range. A pivot of 0 is not in
+ * use. `*last` is the last address of the node's range, and becomes that of the slot's range.
  */
-static bool maple_slot(const uint8_t *bytes, const struct vms_btf_member *pivot,
-		       const struct vms_btf_member *slot, uint64_t va, uint64_t *last,
-		       uint64_t *ret)
+static bool find_maple_slot(const uint8_t *bytes, const struct vms_btf_member *pivot,
+			    const struct vms_btf_member *slot, uint64_t va, uint64_t *last,
+			    uint64_t *ret)
 {
 	struct vms_bytes node = { bytes, MAPLE_NODE_SIZE };
 	uint64_t i, end, n_pivots = pivot->size / sizeof(end);
@@ -127,8 +128,8 @@ static bool maple_slot(const uint8_t *bytes, const struct vms_btf_member *pivot,
 }
 
 /*
- * The entry for `va`, 0 for none, which holds up to *last; it tells by its low bits when it is a
- * node and not what was looked for.
+ * Finds the entry for `va`. It is 0 in a gap between areas. `*last` is the last address that has
+ * the same entry. The low bits of an entry tell the type of the node that it leads to.
  */
 static bool find_in_maple_tree(const struct vms_areas *areas, struct vms_memory *memory,
 			       uint64_t mm, uint64_t va, uint64_t *last, uint64_t *ret)
@@ -144,9 +145,9 @@ static bool find_in_maple_tree(const struct vms_areas *areas, struct vms_memory 
 		if (!arange && type != areas->maple_range && type != areas->maple_leaf)
 			return false;
 		if (!vms_memory_read(memory, entry & ~UINT64_C(0xff), node, sizeof(node)) ||
-		    !maple_slot(node, arange ? &areas->arange_pivot : &areas->range_pivot,
-				arange ? &areas->arange_slot : &areas->range_slot, va, last,
-				&entry))
+		    !find_maple_slot(node, arange ? &areas->arange_pivot : &areas->range_pivot,
+				     arange ? &areas->arange_slot : &areas->range_slot, va, last,
+				     &entry))
 			return false;
 		if (type == areas->maple_leaf) {
 			*ret = entry;
@@ -156,9 +157,9 @@ static bool find_in_maple_tree(const struct vms_areas *areas, struct vms_memory 
 	return false;
 }
 
-/* Areas and the gaps between them, one after the other: no two gaps follow each other. */
-static bool next_in_maple_tree(const struct vms_areas *areas, struct vms_memory *memory,
-			       uint64_t mm, uint64_t va, uint64_t *ret)
+/* Finds the first area that ends beyond `va`. A gap is always followed by an area or by the end. */
+static bool find_next_in_maple_tree(const struct vms_areas *areas, struct vms_memory *memory,
+				    uint64_t mm, uint64_t va, uint64_t *ret)
 {
 	uint64_t last;
 	for (unsigned i = 0; i < 2; i++) {
@@ -171,8 +172,8 @@ static bool next_in_maple_tree(const struct vms_areas *areas, struct vms_memory 
 	return false;
 }
 
-static bool next_in_rb_tree(const struct vms_areas *areas, struct vms_memory *memory, uint64_t mm,
-			    uint64_t va, uint64_t *ret)
+static bool find_next_in_rb_tree(const struct vms_areas *areas, struct vms_memory *memory,
+				 uint64_t mm, uint64_t va, uint64_t *ret)
 {
 	uint64_t node;
 	*ret = 0;
@@ -196,8 +197,8 @@ bool vms_areas_next(const struct vms_areas *areas, struct vms_memory *memory, ui
 {
 	uint64_t pages = 0, flags = VM_EXEC;
 	bool found = vms_member_there(&areas->maple_root)
-			     ? next_in_maple_tree(areas, memory, mm, va, &ret->va)
-			     : next_in_rb_tree(areas, memory, mm, va, &ret->va);
+			     ? find_next_in_maple_tree(areas, memory, mm, va, &ret->va)
+			     : find_next_in_rb_tree(areas, memory, mm, va, &ret->va);
 	if (!found || !vms_member_read(memory, ret->va, &areas->start, &ret->start) ||
 	    !vms_member_read(memory, ret->va, &areas->end, &ret->end) ||
 	    !vms_member_read(memory, ret->va, &areas->file, &ret->file) ||
@@ -224,15 +225,15 @@ uint64_t vms_areas_file(const struct vms_areas *areas, struct vms_memory *memory
 											  : 0;
 }
 
-/* ---- what it is called ------------------------------------------------ */
+/* ---- the name of an area ---------------------------------------------- */
 
-/* A path that grows from its end towards the root. */
+/* A path. It is filled from its end, towards the root. */
 struct path {
 	char text[VMS_AREA_NAME_SIZE];
-	size_t begin;
+	size_t begin; /* offset of its first byte in `text` */
 };
 
-/* Puts "/name" before the path; false when it does not fit or cannot be read. */
+/* Puts "/name" before the path. False if it does not fit or cannot be read. */
 static bool prepend_name(const struct vms_areas *areas, struct vms_memory *memory, uint64_t dentry,
 			 struct path *path)
 {
@@ -249,8 +250,8 @@ static bool prepend_name(const struct vms_areas *areas, struct vms_memory *memor
 }
 
 /*
- * From a directory entry, the root of the file system mounted as `*mnt`, to the one that it is
- * mounted on; false at the root of all.
+ * Goes from the root of the file system that is mounted as `*mnt` to the directory entry that it is
+ * mounted on. False at the root of all file systems.
  */
 static bool cross_mount(const struct vms_areas *areas, struct vms_memory *memory, uint64_t *mnt,
 			uint64_t *dentry)
@@ -263,8 +264,11 @@ static bool cross_mount(const struct vms_areas *areas, struct vms_memory *memory
 	return true;
 }
 
-/* As prepend_path() in fs/d_path.c. What can be read of a path is better than none. */
-static void find_path(const struct vms_areas *areas, struct vms_memory *memory, uint64_t file,
+/*
+ * Reads the path of a file, as prepend_path() does in fs/d_path.c. If a part of the path cannot be
+ * read, the path begins behind that part.
+ */
+static void read_path(const struct vms_areas *areas, struct vms_memory *memory, uint64_t file,
 		      struct path *path)
 {
 	uint64_t dentry, mnt, root, parent;
@@ -286,9 +290,9 @@ static void find_path(const struct vms_areas *areas, struct vms_memory *memory, 
 	}
 }
 
-/* Areas like the vDSO carry a name; false when this is none of them. */
-static bool special_name(const struct vms_areas *areas, struct vms_memory *memory,
-			 const struct vms_area *area, char *name)
+/* Reads the name that the kernel gave to an area such as the vDSO. False for other areas. */
+static bool read_special_name(const struct vms_areas *areas, struct vms_memory *memory,
+			      const struct vms_area *area, char *name)
 {
 	uint64_t ops, function, mapping, va;
 	return areas->name_special && vms_member_read(memory, area->va, &areas->ops, &ops) &&
@@ -299,9 +303,9 @@ static bool special_name(const struct vms_areas *areas, struct vms_memory *memor
 	       vms_memory_read_string(memory, va, name, VMS_AREA_NAME_SIZE);
 }
 
-/* By the same rules as show_map_vma() in fs/proc/task_mmu.c. */
-static const char *anonymous_name(const struct vms_areas *areas, struct vms_memory *memory,
-				  uint64_t mm, const struct vms_area *area)
+/* Names an area without a file by the rules of show_map_vma() in fs/proc/task_mmu.c. */
+static const char *choose_anonymous_name(const struct vms_areas *areas, struct vms_memory *memory,
+					 uint64_t mm, const struct vms_area *area)
 {
 	uint64_t start_brk, brk, stack;
 	if (!vms_member_read(memory, mm, &areas->start_brk, &start_brk) ||
@@ -318,11 +322,11 @@ void vms_areas_name(const struct vms_areas *areas, struct vms_memory *memory, ui
 {
 	struct path path = { .begin = sizeof(path.text) - 1 };
 	if (area->file) {
-		find_path(areas, memory, area->file, &path);
+		read_path(areas, memory, area->file, &path);
 		g_strlcpy(name, path.text[path.begin] ? path.text + path.begin : "[file]",
 			  VMS_AREA_NAME_SIZE);
 		vms_text_clean(name);
-	} else if (!special_name(areas, memory, area, name)) {
-		g_strlcpy(name, anonymous_name(areas, memory, mm, area), VMS_AREA_NAME_SIZE);
+	} else if (!read_special_name(areas, memory, area, name)) {
+		g_strlcpy(name, choose_anonymous_name(areas, memory, mm, area), VMS_AREA_NAME_SIZE);
 	}
 }

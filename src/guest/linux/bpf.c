@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that the kernel's BPF compiler made: the list of struct bpf_ksym that begins at
- * `bpf_kallsyms` (include/linux/bpf.h), which /proc/kallsyms shows as of module "bpf". Since
- * ecb60d1c670e ("bpf: Move lnode list node to struct bpf_ksym") (in v5.7).
+ * Code that the kernel's BPF compiler made. The list at `bpf_kallsyms` has a struct bpf_ksym for
+ * each program (include/linux/bpf.h). /proc/kallsyms shows them as symbols of the module "bpf".
+ * Since ecb60d1c670e ("bpf: Move lnode list node to struct bpf_ksym") (in v5.7).
  */
 #include "guest/linux/bpf.h"
 #include "guest/linux/list.h"
@@ -27,7 +27,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "bpf_ksym", "lnode", AT(node), false },
 };
 
-/* A program that goes away while it is read is left out. */
+/* Adds a program to the table. A program that is unloaded while it is read is left out. */
 static void add_program(struct vms_linux *guest, const struct layout *layout, uint64_t va,
 			struct vms_symbol_table *table)
 {
@@ -39,7 +39,7 @@ static void add_program(struct vms_linux *guest, const struct layout *layout, ui
 		vms_symbol_table_add(table, name, start, end - start, SYMBOL_TYPE);
 }
 
-/* What a program is added with. */
+/* A list of programs that is being read. */
 struct adding {
 	struct vms_linux *guest;
 	struct layout layout;
@@ -54,7 +54,7 @@ static bool visit_program(uint64_t node, void *data)
 	return true;
 }
 
-static bool is_same(const struct vms_symbol_table *a, const struct vms_symbol_table *b)
+static bool has_same_programs(const struct vms_symbol_table *a, const struct vms_symbol_table *b)
 {
 	const size_t n = vms_symbol_table_count(a);
 	bool same = n == vms_symbol_table_count(b);
@@ -89,8 +89,8 @@ void vms_linux_bpf_refresh(struct vms_linux *guest)
 				       PROGRAMS_LIMIT };
 	vms_list_walk(&list, visit_program, &adding, &error);
 	vms_symbol_table_finish(table, 0);
-	/* Whoever has noted these programs notes the same again. */
-	if (guest->bpf && is_same(guest->bpf, table)) {
+	/* If nothing has changed the old table stays: code that was noted keeps its number. */
+	if (guest->bpf && has_same_programs(guest->bpf, table)) {
 		vms_symbol_table_unref(table);
 	} else {
 		vms_symbol_table_unref(guest->bpf);

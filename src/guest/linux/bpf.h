@@ -6,5 +6,5 @@
 
 /* Reads the list of BPF programs anew. */
 void vms_linux_bpf_refresh(struct vms_linux *guest);
-/* Adds every program to an array of struct vms_mapping. Under the lock. */
+/* Adds every program to an array of struct vms_mapping. The caller holds the lock. */
 void vms_linux_bpf_list_programs(const struct vms_linux *guest, GArray *mappings);

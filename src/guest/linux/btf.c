@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A BTF blob is a header, a section of types and a section of strings. Types are numbered in the
- * order in which they stand, from 1 (0 is void), and refer to each other by number. The index
- * knows where each type begins, and which one a name of a structure, union or typedef means.
+ * A BTF blob is a header, a section of types and a section of strings. Types have numbers: their
+ * order in the section, from 1 on. 0 is void. Types refer to each other by number. The index tells
+ * where each type begins, and the number of each named structure, union and typedef.
  */
 #include "guest/linux/btf.h"
 
@@ -10,14 +10,14 @@
 
 #define BTF_MAGIC     0xeb9f
 #define HEADER_SIZE   24
-#define TYPE_SIZE     12 /* struct btf_type; what a kind adds follows it */
+#define TYPE_SIZE     12 /* of struct btf_type, without what a kind adds */
 #define MEMBER_SIZE   12 /* struct btf_member */
 #define BLOB_LIMIT    (64u << 20)
-#define CHAIN_LIMIT   32	 /* typedefs, qualifiers and arrays between a member and its type */
-#define NESTING_LIMIT 16	 /* anonymous structures in each other */
+#define CHAIN_LIMIT   32	 /* typedefs, qualifiers and arrays before a type */
+#define NESTING_LIMIT 16	 /* anonymous structures in one another */
 #define PATH_LIMIT    8		 /* names in a member's path */
-#define NAME_LIMIT    128	 /* bytes of one of them */
-#define MEMBERS_LIMIT (1u << 16) /* looked at for one question; hundreds are asked */
+#define NAME_LIMIT    128	 /* bytes of such a name */
+#define MEMBERS_LIMIT (1u << 16) /* members that one search may visit */
 #define POINTER_SIZE  8
 
 enum btf_kind {
@@ -43,7 +43,7 @@ enum btf_kind {
 	KIND_LIMIT,
 };
 
-/* Bytes that follow struct btf_type: once, and for each of its `vlen` parts. */
+/* Bytes that follow struct btf_type: some once, some for each of its `vlen` parts. */
 static const struct {
 	uint8_t once, each;
 } kind_size[KIND_LIMIT] = {
@@ -66,8 +66,10 @@ struct vms_btf {
 	GArray *names;			 /* struct btf_name, sorted */
 };
 
-/* What a structure, union or typedef is called: sorted, because names chosen to collide in a hash
- * table would make it slow. */
+/*
+ * The name of a structure, union or typedef. The names are sorted: in a hash table, a guest could
+ * choose names that collide.
+ */
 struct btf_name {
 	const char *name;
 	uint32_t number;
@@ -77,20 +79,20 @@ struct btf_name {
 struct btf_type {
 	const char *name; /* "" for anonymous ones */
 	enum btf_kind kind;
-	unsigned vlen;
+	unsigned vlen;	/* number of its parts */
 	bool kflag;	/* of a structure: members may be bit fields */
-	uint32_t size;	/* or the number of the type referred to */
-	uint32_t parts; /* where in the section its parts begin */
+	uint32_t size;	/* in bytes, or the number of the type that it refers to */
+	uint32_t parts; /* offset of its parts in the section */
 };
 
 /* ---- decoding --------------------------------------------------------- */
 
-static const char *string_at(const struct vms_btf *btf, uint32_t offset)
+static const char *get_string(const struct vms_btf *btf, uint32_t offset)
 {
 	return offset < btf->strings.size ? (const char *)btf->strings.data + offset : "";
 }
 
-/* The type that begins at `offset`; `*next` is where the one after it does. */
+/* Decodes the type that begins at `offset`. `*next` is where the next one begins. */
 static bool decode_type(const struct vms_btf *btf, uint64_t offset, struct btf_type *ret,
 			uint64_t *next)
 {
@@ -99,7 +101,7 @@ static bool decode_type(const struct vms_btf *btf, uint64_t offset, struct btf_t
 	    !vms_bytes_u32(btf->types, offset + 4, &info) ||
 	    !vms_bytes_u32(btf->types, offset + 8, &ret->size))
 		return false;
-	ret->name = string_at(btf, name);
+	ret->name = get_string(btf, name);
 	ret->kind = info >> 24 & 31;
 	ret->vlen = info & 0xffff;
 	ret->kflag = info >> 31;
@@ -111,7 +113,7 @@ static bool decode_type(const struct vms_btf *btf, uint64_t offset, struct btf_t
 	return vms_bytes_has(btf->types, ret->parts, size);
 }
 
-static bool type_by_number(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
+static bool get_type(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
 {
 	uint64_t next;
 	return number > 0 && number < btf->offsets->len &&
@@ -130,11 +132,11 @@ static bool is_alias(const struct btf_type *type)
 	       type->kind == KIND_TYPE_TAG;
 }
 
-/* The type behind typedefs and qualifiers. */
-static bool resolve(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
+/* Finds the type behind typedefs and qualifiers. */
+static bool resolve_type(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
 {
 	for (unsigned i = 0; i < CHAIN_LIMIT; i++) {
-		if (!type_by_number(btf, number, ret))
+		if (!get_type(btf, number, ret))
 			return false;
 		if (!is_alias(ret))
 			return true;
@@ -143,12 +145,12 @@ static bool resolve(const struct vms_btf *btf, uint32_t number, struct btf_type 
 	return false;
 }
 
-/* Bytes that a variable of a type takes; 0 when the type does not tell. */
-static uint64_t size_of(const struct vms_btf *btf, uint32_t number)
+/* Returns how many bytes a variable of a type takes; 0 if the type does not tell. */
+static uint64_t compute_size(const struct vms_btf *btf, uint32_t number)
 {
 	uint64_t count = 1;
 	struct btf_type type;
-	for (unsigned i = 0; i < CHAIN_LIMIT && resolve(btf, number, &type); i++) {
+	for (unsigned i = 0; i < CHAIN_LIMIT && resolve_type(btf, number, &type); i++) {
 		if (type.kind == KIND_ARRAY) {
 			uint32_t n;
 			if (!vms_bytes_u32(btf->types, type.parts, &number) ||
@@ -168,16 +170,16 @@ static uint64_t size_of(const struct vms_btf *btf, uint32_t number)
 
 /* ---- members ---------------------------------------------------------- */
 
-/* A member as it was found: where it is, and of what type. */
+/* The place of a member in its structure, and the number of its type. */
 struct found_member {
 	uint64_t bit_offset;
-	unsigned bits;
+	unsigned bits; /* of a bit field, else 0 */
 	uint32_t type;
 };
 
 /*
- * Looks for a member in a structure and in the anonymous structures in it. `budget` is how many
- * members may yet be looked at.
+ * Looks for a member in a structure and in the anonymous structures in it. `*budget` is how many
+ * members it may still visit.
  */
 static bool find_member(const struct vms_btf *btf, const struct btf_type *type, const char *name,
 			unsigned nesting, unsigned *budget, struct found_member *ret)
@@ -192,9 +194,9 @@ static bool find_member(const struct vms_btf *btf, const struct btf_type *type, 
 		--*budget;
 		uint32_t number = ret->type;
 		uint64_t bit_offset = type->kflag ? offset & 0xffffff : offset;
-		const char *member = string_at(btf, name_offset);
+		const char *member = get_string(btf, name_offset);
 		struct btf_type inner;
-		if (!*member && nesting < NESTING_LIMIT && resolve(btf, number, &inner) &&
+		if (!*member && nesting < NESTING_LIMIT && resolve_type(btf, number, &inner) &&
 		    is_structure(&inner)) {
 			if (find_member(btf, &inner, name, nesting + 1, budget, ret)) {
 				ret->bit_offset += bit_offset;
@@ -212,7 +214,7 @@ static bool find_member(const struct vms_btf *btf, const struct btf_type *type, 
 	return false;
 }
 
-static bool structure_by_name(const struct vms_btf *btf, const char *name, struct btf_type *ret)
+static bool find_structure(const struct vms_btf *btf, const char *name, struct btf_type *ret)
 {
 	size_t low = 0, high = btf->names->len;
 	while (low < high) {
@@ -225,12 +227,12 @@ static bool structure_by_name(const struct vms_btf *btf, const char *name, struc
 	if (low == btf->names->len)
 		return false;
 	const struct btf_name *found = &g_array_index(btf->names, struct btf_name, low);
-	return strcmp(found->name, name) == 0 && resolve(btf, found->number, ret) &&
+	return strcmp(found->name, name) == 0 && resolve_type(btf, found->number, ret) &&
 	       is_structure(ret);
 }
 
-/* Copies the first name of a path; the rest of the path, or NULL when the name is too long. */
-static const char *next_name(const char *path, char name[NAME_LIMIT])
+/* Copies the first name of a path. Returns the rest, or NULL if the name is too long. */
+static const char *split_name(const char *path, char name[NAME_LIMIT])
 {
 	size_t size = strcspn(path, ".");
 	if (size >= NAME_LIMIT)
@@ -244,14 +246,14 @@ bool vms_btf_member(const struct vms_btf *btf, const char *type_name, const char
 		    struct vms_btf_member *ret)
 {
 	struct btf_type type;
-	if (!structure_by_name(btf, type_name, &type))
+	if (!find_structure(btf, type_name, &type))
 		return false;
 	uint64_t bit_offset = 0;
 	unsigned budget = MEMBERS_LIMIT;
 	for (unsigned i = 0; i < PATH_LIMIT; i++) {
 		char name[NAME_LIMIT];
 		struct found_member member;
-		path = next_name(path, name);
+		path = split_name(path, name);
 		if (!path || !find_member(btf, &type, name, 0, &budget, &member))
 			return false;
 		bit_offset += member.bit_offset;
@@ -260,11 +262,11 @@ bool vms_btf_member(const struct vms_btf *btf, const char *type_name, const char
 				.offset = bit_offset / 8,
 				.bit_offset = bit_offset % 8,
 				.bits = member.bits,
-				.size = size_of(btf, member.type),
+				.size = compute_size(btf, member.type),
 			};
 			return true;
 		}
-		if (!resolve(btf, member.type, &type) || !is_structure(&type))
+		if (!resolve_type(btf, member.type, &type) || !is_structure(&type))
 			return false;
 	}
 	return false;
@@ -273,7 +275,7 @@ bool vms_btf_member(const struct vms_btf *btf, const char *type_name, const char
 bool vms_btf_size(const struct vms_btf *btf, const char *type_name, uint64_t *ret)
 {
 	struct btf_type type;
-	if (!structure_by_name(btf, type_name, &type))
+	if (!find_structure(btf, type_name, &type))
 		return false;
 	*ret = type.size;
 	return true;
@@ -282,7 +284,7 @@ bool vms_btf_size(const struct vms_btf *btf, const char *type_name, uint64_t *re
 bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *ret)
 {
 	struct btf_type type;
-	for (uint32_t number = 1; type_by_number(btf, number, &type); number++) {
+	for (uint32_t number = 1; get_type(btf, number, &type); number++) {
 		if (type.kind != KIND_ENUM && type.kind != KIND_ENUM64)
 			continue;
 		for (unsigned i = 0; i < type.vlen; i++) {
@@ -290,7 +292,7 @@ bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *re
 			uint32_t name_offset, low, high;
 			if (!vms_bytes_u32(btf->types, part, &name_offset) ||
 			    !vms_bytes_u32(btf->types, part + 4, &low) ||
-			    strcmp(string_at(btf, name_offset), name) != 0)
+			    strcmp(get_string(btf, name_offset), name) != 0)
 				continue;
 			if (type.kind == KIND_ENUM)
 				*ret = type.kflag ? (int64_t)(int32_t)low : (int64_t)low;
@@ -313,7 +315,7 @@ static bool find_variable(const struct vms_btf *btf, const struct btf_type *sect
 		struct btf_type variable;
 		if (!vms_bytes_u32(btf->types, part, &number) ||
 		    !vms_bytes_u32(btf->types, part + 4, &offset) ||
-		    !type_by_number(btf, number, &variable) || variable.kind != KIND_VAR ||
+		    !get_type(btf, number, &variable) || variable.kind != KIND_VAR ||
 		    strcmp(variable.name, name) != 0)
 			continue;
 		*ret = offset;
@@ -325,7 +327,7 @@ static bool find_variable(const struct vms_btf *btf, const struct btf_type *sect
 bool vms_btf_percpu(const struct vms_btf *btf, const char *name, uint64_t *ret)
 {
 	struct btf_type type;
-	for (uint32_t number = 1; type_by_number(btf, number, &type); number++)
+	for (uint32_t number = 1; get_type(btf, number, &type); number++)
 		if (type.kind == KIND_DATASEC && strcmp(type.name, ".data..percpu") == 0 &&
 		    find_variable(btf, &type, name, ret))
 			return true;
@@ -334,13 +336,14 @@ bool vms_btf_percpu(const struct vms_btf *btf, const char *name, uint64_t *ret)
 
 /* ---- checking and indexing -------------------------------------------- */
 
-static bool malformed(GError **error, const char *why)
+/* Returns false. */
+static bool fail_malformed(GError **error, const char *why)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "BTF of the guest's kernel: %s", why);
 	return false;
 }
 
-/* Finds the two sections. */
+/* Finds the sections of types and of strings. */
 static bool parse_header(struct vms_btf *btf, struct vms_bytes blob, GError **error)
 {
 	uint16_t magic;
@@ -348,22 +351,22 @@ static bool parse_header(struct vms_btf *btf, struct vms_bytes blob, GError **er
 	if (!vms_bytes_u16(blob, 0, &magic) || !vms_bytes_u32(blob, 4, &header) ||
 	    !vms_bytes_u32(blob, 8, &types_at) || !vms_bytes_u32(blob, 12, &types_size) ||
 	    !vms_bytes_u32(blob, 16, &strings_at) || !vms_bytes_u32(blob, 20, &strings_size))
-		return malformed(error, "shorter than its header");
+		return fail_malformed(error, "shorter than its header");
 	if (magic != BTF_MAGIC)
-		return malformed(error, "does not begin with 0xeb9f");
+		return fail_malformed(error, "does not begin with 0xeb9f");
 	uint64_t types_begin = (uint64_t)header + types_at;
 	uint64_t strings_begin = (uint64_t)header + strings_at;
 	if (header < HEADER_SIZE || !vms_bytes_has(blob, types_begin, types_size) ||
 	    !vms_bytes_has(blob, strings_begin, strings_size))
-		return malformed(error, "its sections lie outside of it");
+		return fail_malformed(error, "its sections lie outside of it");
 	btf->types = (struct vms_bytes) { blob.data + types_begin, types_size };
 	btf->strings = (struct vms_bytes) { blob.data + strings_begin, strings_size };
 	if (!strings_size || btf->strings.data[strings_size - 1])
-		return malformed(error, "its last string does not end");
+		return fail_malformed(error, "its last string does not end");
 	return true;
 }
 
-/* By name; structures go before typedefs, the first definition before later ones. */
+/* Sorts by name, then structures before typedefs, then by number. */
 static int compare_names(const void *a, const void *b)
 {
 	const struct btf_name *x = a, *y = b;
@@ -388,11 +391,11 @@ static void index_name(struct vms_btf *btf, uint32_t number, const struct btf_ty
 static bool index_types(struct vms_btf *btf, GError **error)
 {
 	uint32_t begin = 0;
-	g_array_append_val(btf->offsets, begin); /* number 0 is void and stands nowhere */
+	g_array_append_val(btf->offsets, begin); /* number 0 is void, which has no entry */
 	for (uint64_t offset = 0, next; offset < btf->types.size; offset = next) {
 		struct btf_type type;
 		if (!decode_type(btf, offset, &type, &next))
-			return malformed(error, "a type of unknown kind, or cut off");
+			return fail_malformed(error, "a type of unknown kind, or cut off");
 		begin = (uint32_t)offset;
 		g_array_append_val(btf->offsets, begin);
 		index_name(btf, btf->offsets->len - 1, &type);
@@ -404,7 +407,7 @@ static bool index_types(struct vms_btf *btf, GError **error)
 struct vms_btf *vms_btf_new(struct vms_bytes blob, GError **error)
 {
 	if (blob.size > BLOB_LIMIT) {
-		malformed(error, "larger than 64 MiB");
+		fail_malformed(error, "larger than 64 MiB");
 		return NULL;
 	}
 	struct vms_btf *btf = g_new0(struct vms_btf, 1);

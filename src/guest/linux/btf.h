@@ -7,7 +7,7 @@
 
 struct vms_btf;
 
-/* Checks and indexes a BTF blob, which is copied. Errors: MALFORMED. */
+/* Copies a BTF blob, checks it and indexes it. Errors: MALFORMED. */
 struct vms_btf *vms_btf_new(struct vms_bytes blob, GError **error);
 void vms_btf_free(struct vms_btf *btf);
 
@@ -15,17 +15,18 @@ struct vms_btf_member {
 	uint64_t offset;     /* bytes from the begin of the structure */
 	unsigned bit_offset; /* of a bit field, from `offset` */
 	unsigned bits;	     /* of a bit field, else 0 */
-	uint64_t size;	     /* bytes; of an array all elements */
+	uint64_t size;	     /* bytes; of an array, those of all elements */
 };
 /*
- * A member of a structure or union, by a path such as "f_path.dentry" (through members that are
- * structures, not through pointers). Members of anonymous parts count as the structure's own.
+ * Finds a member of a structure or union by a path such as "f_path.dentry". A path leads through
+ * members that are structures, but not through pointers. Members of anonymous parts count as the
+ * structure's own. False if there is no such member.
  */
 bool vms_btf_member(const struct vms_btf *btf, const char *type, const char *path,
 		    struct vms_btf_member *ret);
-/* Byte size of a structure or union. */
+/* Gives the size of a structure or union in bytes. */
 bool vms_btf_size(const struct vms_btf *btf, const char *type, uint64_t *ret);
-/* Value of an enumerator, of any enum. */
+/* Gives the value of an enumerator. Its enum does not matter. */
 bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *ret);
-/* Where in the section of per-CPU variables one of them is. */
+/* Gives the offset of a per-CPU variable in the section of these variables. */
 bool vms_btf_percpu(const struct vms_btf *btf, const char *name, uint64_t *ret);

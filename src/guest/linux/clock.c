@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clocks that a kernel counts time by: the clock source, and every CPU's clock event device
- * with its next event (kernel/time/clocksource.c, tick-internal.h).
+ * The clocks of a kernel: the clock source that it counts time by, and the clock event device of
+ * each CPU with its next event (kernel/time/clocksource.c, tick-internal.h).
  */
 #include "guest/linux/clock.h"
 #include "guest/linux/member.h"
@@ -24,7 +24,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "timekeeper", "tkr_mono.clock", AT(kept), true },
 };
 
-/* The clock at `va`, whose name is behind a pointer. */
+/* Reads the clock at `va`. The member `name` points to its name. */
 static bool read_clock(struct vms_memory *memory, uint64_t va, const struct vms_btf_member *name,
 		       const struct vms_btf_member *rating, struct vms_clock *ret)
 {
@@ -37,7 +37,7 @@ static bool read_clock(struct vms_memory *memory, uint64_t va, const struct vms_
 	return true;
 }
 
-/* Where the kernel's own pointer is not known, the one that it keeps time by. */
+/* Finds the clock source in use: by its own pointer or, if that is not known, by the timekeeper. */
 static bool find_source(struct vms_linux *guest, const struct layout *layout, uint64_t *ret)
 {
 	uint64_t pointer, keeper;
@@ -56,7 +56,7 @@ static void add_source(struct vms_linux *guest, const struct layout *layout, GAr
 		g_array_append_val(clocks, clock);
 }
 
-/* A CPU that is offline has none. */
+/* Adds the clock event device of a CPU. A CPU that is offline has none. */
 static void add_device(struct vms_linux *guest, const struct layout *layout, unsigned cpu,
 		       uint64_t tick_device, GArray *clocks)
 {

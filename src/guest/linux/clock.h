@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel counts time by. */
+/* The kernel's clocks: what it counts time by, and what wakes its CPUs. */
 #pragma once
 
 #include "guest/linux/linux.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds a Linux kernel: the page tables of any vCPU show where its image is mapped, the image
- * holds the banner and kallsyms, and through the symbols everything else is found.
+ * Finds a Linux kernel. The page tables of any vCPU show where its image is mapped. The image holds
+ * the banner and kallsyms. The symbols lead to everything else.
  */
 #include "guest/linux/detect.h"
 #include "base/clock.h"
@@ -17,17 +17,18 @@
 #include "guest/linux/uts.h"
 #include "guest/linux/vcpu.h"
 #include "guest/linux/vmcoreinfo.h"
+#include "machine/refusal.h"
 #include <vmscope/log.h>
 
-/* Pages that look like a VMCOREINFO: the one in force, copies, some of earlier boots. */
+/* How many pages that look like VMCOREINFO are tried: some are copies, or of earlier boots. */
 #define SCAN_HITS_LIMIT 16
-/* How often a kernel that is understood in part is looked at, and the pause between two looks. */
+/* How often to look at a kernel that is understood in part, and the pause between two looks. */
 #define LOOKS_LIMIT    3
 #define LOOKS_PAUSE_US 20000
-/* On aarch64, of struct pt_regs up to 6.13. */
+/* Offset of the frame record in struct pt_regs on aarch64, up to 6.13. */
 #define USUAL_PT_REGS_RECORD 304
 
-/* Logs what a phase of the detection took, and begins the next. */
+/* Logs how long a phase of the detection took, and begins the next. */
 static void log_phase(const char *phase, uint64_t *begin_ns)
 {
 	uint64_t now_ns = vms_clock_now_ns();
@@ -38,8 +39,8 @@ static void log_phase(const char *phase, uint64_t *begin_ns)
 /* ---- the parts of a kernel that was found ----------------------------- */
 
 /*
- * Symbols, or an empty table. The image's bounds become those that the symbols tell: the mapping
- * may be longer.
+ * Loads the symbols; without kallsyms, makes an empty table. The image gets the bounds that the
+ * symbols tell, because the mapping may be longer.
  */
 static void load_symbols(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
@@ -59,7 +60,7 @@ static void load_symbols(struct vms_linux *guest, const struct vms_kernel_image 
 		guest->image_end = va;
 }
 
-/* Where code is; without symbols it may be anywhere in the image. */
+/* Finds where code is. Without symbols it may be anywhere in the image. */
 static void load_text(struct vms_linux *guest)
 {
 	static const char *const bounds[][2] = { { "_stext", "_etext" },
@@ -82,7 +83,7 @@ static void load_text(struct vms_linux *guest)
 	}
 }
 
-/* Where the kernel's own root page table is; symbols of functions only leave that to VMCOREINFO. */
+/* Finds the kernel's own root page table. If kallsyms has functions only, VMCOREINFO tells it. */
 static bool find_root(const struct vms_linux *guest, const struct vms_linux_arch *arch,
 		      uint64_t *ret)
 {
@@ -92,8 +93,9 @@ static bool find_root(const struct vms_linux *guest, const struct vms_linux_arch
 }
 
 /*
- * From a process's page tables to the kernel's own, by where the image was found: the process may
- * have ended since, and its tables may hold anything.
+ * Replaces the page tables of a process by the kernel's own, if these can be found. The process may
+ * have ended, and its tables may hold anything. So the tables' address is translated by the pages
+ * that were found to map the image.
  */
 static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_arch *arch,
 				const GArray *pages)
@@ -112,7 +114,7 @@ static void use_own_page_tables(struct vms_linux *guest, const struct vms_linux_
 		vms_memory_set_regs(guest->memory, &regs);
 }
 
-/* Looks through the page tables of these registers from now on, if a kernel is there. */
+/* Reads through the page tables of these registers from now on, if they map the kernel. */
 static void renew_tables(struct vms_linux *guest, const struct vms_regs *regs)
 {
 	struct vms_page page;
@@ -139,8 +141,8 @@ bool vms_linux_follow_tables(void *system, GError **error)
 }
 
 /*
- * The banner that /proc/version shows: an image may hold two, as a preliminary one is compiled in
- * before the build's number is known (commit 2df8220cc511 ("kbuild: build init/built-in.a just
+ * Loads the banner that /proc/version shows. An image may hold a second one, which was compiled
+ * before the build's number was known (commit 2df8220cc511 ("kbuild: build init/built-in.a just
  * once") (in v6.1)).
  */
 static void load_banner(struct vms_linux *guest, const struct vms_kernel_image *image)
@@ -155,7 +157,7 @@ static void load_banner(struct vms_linux *guest, const struct vms_kernel_image *
 	}
 }
 
-/* VMCOREINFO, where the kernel has it: a pointer leads to its page. */
+/* Loads VMCOREINFO from the page that the kernel's pointer leads to. */
 static void load_vmcoreinfo(struct vms_linux *guest)
 {
 	uint64_t pointer, va;
@@ -193,7 +195,7 @@ static void load_kaslr_offset(struct vms_linux *guest, const struct vms_linux_ar
 
 static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 {
-	/* The kernel's is about 5 MiB. */
+	/* A kernel's BTF has about 5 MiB. */
 	const uint64_t limit = 64 << 20;
 	uint64_t begin, end;
 	if (!vms_linux_symbol(guest, "__start_BTF", &begin) ||
@@ -228,7 +230,7 @@ static void load_types(struct vms_linux *guest)
 		vms_linux_note_missing(guest, text);
 }
 
-/* After types and unwind tables, which they need. */
+/* Loads tasks, processes and modules. They need the types and unwind tables. */
 static void load_tasks_and_modules(struct vms_linux *guest)
 {
 	g_autoptr(GError) error = NULL;
@@ -242,12 +244,12 @@ static void load_tasks_and_modules(struct vms_linux *guest)
 /* ---- finding it ------------------------------------------------------- */
 
 /*
- * The guest whose image `pages` map, seen through `regs`; NULL when it is no Linux. Takes
- * `vmcoreinfo`, if there is one.
+ * Loads the guest whose image is mapped by `pages`. `regs` lead to page tables that map it.
+ * `vmcoreinfo` may be NULL, and is copied. Returns NULL if the image is no Linux.
  */
-static struct vms_linux *load(struct vms_machine *machine, const struct vms_linux_arch *arch,
-			      const struct vms_regs *regs, const GArray *pages,
-			      const char *found_by, const char *vmcoreinfo)
+static struct vms_linux *load_guest(struct vms_machine *machine, const struct vms_linux_arch *arch,
+				    const struct vms_regs *regs, const GArray *pages,
+				    const char *found_by, const char *vmcoreinfo)
 {
 	uint64_t phase_ns = vms_clock_now_ns();
 	struct vms_kernel_image image;
@@ -304,11 +306,11 @@ static bool has_paging(struct vms_memory *memory, const struct vms_linux_arch *a
 }
 
 /*
- * The image that the page tables of the first vCPU that has one show; NULL when none has.
- * *paging: some vCPU has paging on.
+ * Finds the pages of the image by the page tables of the vCPUs. The first vCPU that maps a kernel
+ * decides. NULL if none does. `*paging` becomes true if any vCPU has paging on.
  */
-static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_arch *arch,
-			    struct vms_regs *regs, bool *paging, GError **error)
+static GArray *map_image_by_vcpus(struct vms_machine *machine, const struct vms_linux_arch *arch,
+				  struct vms_regs *regs, bool *paging, GError **error)
 {
 	GArray *pages = NULL;
 	uint64_t steps = VMS_PAGE_STEPS;
@@ -318,25 +320,26 @@ static GArray *map_by_vcpus(struct vms_machine *machine, const struct vms_linux_
 		g_autoptr(vms_memory) memory = vms_memory_new(machine, regs);
 		*paging |= has_paging(memory, arch);
 		pages = vms_kernel_image_map(memory, arch, &steps);
-		*regs = *vms_memory_regs(memory); /* of the kernel, where a user program runs */
+		/* These lead to the kernel's tables, also if a user program runs. */
+		*regs = *vms_memory_regs(memory);
 		vms_log(VMS_LOG_DEBUG, "vCPU %u: %s, %s", i, arch->arch->paging_mode(regs),
 			pages ? "a kernel is mapped" : "no kernel is mapped");
 	}
 	return pages;
 }
 
-/* Is it the machine's state that is in the way, which may change? */
-static bool is_of_now(const GError *failure)
+/* True if the failure comes from the machine's present state, which may change. */
+static bool may_pass(const GError *failure)
 {
 	return g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE) ||
-	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_NOW) ||
-	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_WATCHED);
+	       vms_hold_was_refused(failure);
 }
 
 /*
- * The same for a machine that is not held yet. When it went on before all was seen, as the watchdog
- * may have it, it is looked at again; so it is when it could only be observed and showed no kernel:
- * the process that ran may have ended meanwhile. *refused: it could not even be observed.
+ * As map_image_by_vcpus, for a machine that is not held yet. It tries again in two cases: the hold
+ * ended too early (the watchdog may end it), or the machine could only be observed and showed no
+ * kernel (the process that ran may have ended meanwhile). `*refused` is true if the machine could
+ * not even be observed.
  */
 static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arch *arch,
 			 struct vms_regs *regs, bool *paging, bool *refused, GError **error)
@@ -348,12 +351,12 @@ static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arc
 		*refused = !vms_machine_observe(machine, &failure);
 		if (!*refused) {
 			is_held = vms_machine_epoch(machine, VMS_ALL_VCPUS) != 0;
-			pages = map_by_vcpus(machine, arch, regs, paging, &failure);
+			pages = map_image_by_vcpus(machine, arch, regs, paging, &failure);
 			vms_machine_release(machine, VMS_ALL_VCPUS, failure ? NULL : &failure);
 		}
 		if (!failure && (pages || is_held || is_last))
 			return g_steal_pointer(&pages);
-		if (failure && (*refused || !is_of_now(failure) || is_last)) {
+		if (failure && (*refused || !may_pass(failure) || is_last)) {
 			g_propagate_error(error, failure);
 			return NULL;
 		}
@@ -361,7 +364,7 @@ static GArray *map_image(struct vms_machine *machine, const struct vms_linux_arc
 	}
 }
 
-/* The kernel that a VMCOREINFO tells of; NULL when it leads to none: one of an earlier boot. */
+/* Loads the kernel that a VMCOREINFO tells of. NULL if it is left from an earlier boot. */
 static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 					      const struct vms_linux_arch *arch,
 					      const char *vmcoreinfo, const char *found_by,
@@ -372,10 +375,10 @@ static struct vms_linux *detect_by_vmcoreinfo(struct vms_machine *machine,
 		return NULL;
 	g_autoptr(vms_memory) memory = vms_memory_new(machine, &regs);
 	g_autoptr(GArray) pages = vms_kernel_image_map(memory, arch, steps);
-	return pages ? load(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
+	return pages ? load_guest(machine, arch, &regs, pages, found_by, vmcoreinfo) : NULL;
 }
 
-/* *is_cut: not all memory could be searched. */
+/* Searches memory for VMCOREINFO. `*is_cut` is true if not all memory could be searched. */
 static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 					const struct vms_linux_arch *arch, bool *is_cut)
 {
@@ -394,7 +397,7 @@ static struct vms_linux *detect_by_scan(struct vms_machine *machine,
 	return guest;
 }
 
-static const struct vms_linux_arch *known_arch(struct vms_machine *machine, char **why)
+static const struct vms_linux_arch *find_arch(struct vms_machine *machine, char **why)
 {
 	const struct vms_arch *arch = vms_machine_arch(machine);
 	const struct vms_linux_arch *linux_arch = vms_linux_arch_of(arch);
@@ -405,7 +408,7 @@ static const struct vms_linux_arch *known_arch(struct vms_machine *machine, char
 
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why)
 {
-	const struct vms_linux_arch *arch = known_arch(machine, why);
+	const struct vms_linux_arch *arch = find_arch(machine, why);
 	bool is_cut = false;
 	struct vms_linux *guest = arch ? detect_by_scan(machine, arch, &is_cut) : NULL;
 	size_t n_ranges;
@@ -424,7 +427,7 @@ struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **w
 	return NULL;
 }
 
-/* The kernel that a file's VMCOREINFO or a search of memory leads to. */
+/* Loads the kernel that the VMCOREINFO of a core file leads to, or a search of memory. */
 static struct vms_linux *detect_without_vcpus(struct vms_machine *machine,
 					      const struct vms_linux_arch *arch, char **why)
 {
@@ -438,8 +441,8 @@ static struct vms_linux *detect_without_vcpus(struct vms_machine *machine,
 }
 
 /*
- * A machine that cannot be held now, as while it is migrated, and whose vCPUs cannot be observed
- * either, can be read.
+ * Detects the kernel of a machine that can be neither held nor observed now, as during a migration.
+ * Its memory can still be read. Takes `refusal`, which is the error if nothing is found.
  */
 static struct vms_linux *detect_unheld(struct vms_machine *machine,
 				       const struct vms_linux_arch *arch, GError *refusal,
@@ -457,8 +460,8 @@ static struct vms_linux *detect_unheld(struct vms_machine *machine,
 	return NULL;
 }
 
-static struct vms_linux *look(struct vms_machine *machine, const struct vms_linux_arch *arch,
-			      char **why, GError **error)
+static struct vms_linux *detect_once(struct vms_machine *machine, const struct vms_linux_arch *arch,
+				     char **why, GError **error)
 {
 	GError *failure = NULL;
 	struct vms_regs regs;
@@ -466,7 +469,7 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	bool paging = false, refused, is_core = vms_machine_info(machine)->is_core;
 	g_autoptr(GArray) pages = map_image(machine, arch, &regs, &paging, &refused, &failure);
 	log_phase("Finding the kernel's image", &phase_ns);
-	if (refused && is_of_now(failure))
+	if (refused && may_pass(failure))
 		return detect_unheld(machine, arch, failure, error);
 	if (failure) {
 		g_propagate_error(error, failure);
@@ -474,8 +477,8 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	}
 	struct vms_linux *guest = NULL;
 	if (pages)
-		guest = load(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
-	/* A file may lack the registers that tell whether paging is on. */
+		guest = load_guest(machine, arch, &regs, pages, "the page tables of a vCPU", NULL);
+	/* A core file may lack the registers that tell whether paging is on. */
 	if (!guest && !paging && !is_core) {
 		*why = g_strdup("no vCPU has paging on, as under firmware and early in a boot");
 	} else if (!guest) {
@@ -488,8 +491,11 @@ static struct vms_linux *look(struct vms_machine *machine, const struct vms_linu
 	return guest;
 }
 
-/* One that boots or loads modules is not the same a moment later; a file stays what it is. */
-static struct vms_linux *look_again(struct vms_linux *guest, const struct vms_linux_arch *arch)
+/*
+ * Detects again what was understood in part: a kernel that boots or loads modules may show more a
+ * moment later. Takes `guest`, and returns the last one. A core file does not change.
+ */
+static struct vms_linux *detect_again(struct vms_linux *guest, const struct vms_linux_arch *arch)
 {
 	struct vms_machine *machine = guest->machine;
 	if (vms_machine_info(machine)->is_core)
@@ -500,7 +506,7 @@ static struct vms_linux *look_again(struct vms_linux *guest, const struct vms_li
 			break;
 		vms_log(VMS_LOG_DEBUG, "The guest is looked at again: %s", guest->missing);
 		g_usleep(LOOKS_PAUSE_US);
-		struct vms_linux *anew = look(machine, arch, &why, NULL);
+		struct vms_linux *anew = detect_once(machine, arch, &why, NULL);
 		if (!anew)
 			continue;
 		vms_linux_free(guest);
@@ -511,18 +517,18 @@ static struct vms_linux *look_again(struct vms_linux *guest, const struct vms_li
 
 void *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 {
-	const struct vms_linux_arch *arch = known_arch(machine, why);
-	struct vms_linux *guest = arch ? look(machine, arch, why, error) : NULL;
+	const struct vms_linux_arch *arch = find_arch(machine, why);
+	struct vms_linux *guest = arch ? detect_once(machine, arch, why, error) : NULL;
 	if (!guest)
 		return NULL;
-	guest = look_again(guest, arch);
+	guest = detect_again(guest, arch);
 	if (guest->missing && vms_machine_ended(machine) == VMS_MACHINE_GONE) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s has ended, or hung up",
 			    vms_machine_info(machine)->name);
 		vms_linux_free(guest);
 		return NULL;
 	}
-	/* After a reset, what is left of the last kernel may be found, and that lacks a lot. */
+	/* After a reset, the remains of the last kernel may be found, and they lack a lot. */
 	if (guest->missing)
 		vms_log(vms_machine_resets(machine) > 0 ? VMS_LOG_INFO : VMS_LOG_WARNING, "%s",
 			guest->missing);

@@ -5,13 +5,13 @@
 #include "guest/linux/linux.h"
 
 /*
- * See the operation `detect`: a struct vms_linux. Holds or observes the machine for a moment; see
- * vms_guest_detect.
+ * The operation `detect`. Returns a struct vms_linux. Holds or observes the machine for a moment:
+ * see vms_guest_detect.
  */
 void *vms_linux_detect(struct vms_machine *machine, char **why, GError **error);
 /*
- * vms_linux_detect without looking at any vCPU: by the VMCOREINFO that a search of all memory
- * finds, as it does when no vCPU's registers lead to a kernel.
+ * Detects a kernel without any vCPU: searches all memory for VMCOREINFO. vms_linux_detect does this
+ * if no vCPU's registers lead to a kernel. `*why` is newly allocated if it returns NULL.
  */
 struct vms_linux *vms_linux_detect_by_scan(struct vms_machine *machine, char **why);
 void vms_linux_free(void *system);

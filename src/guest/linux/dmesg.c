@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel log. From 5.10 on a ring of descriptors beside a ring of text (struct
- * printk_ringbuffer, kernel/printk/printk_ringbuffer.h), before that one ring of records (struct
- * printk_log). Where the members are BTF tells, or VMCOREINFO, which names them for this purpose.
+ * The kernel log. From 5.10 on it is a ring of descriptors and a ring of text (struct
+ * printk_ringbuffer, kernel/printk/printk_ringbuffer.h). Before, it is one ring of records (struct
+ * printk_log). BTF tells where the members are, or VMCOREINFO, which has their offsets for readers
+ * of the log.
  */
 #include "guest/linux/dmesg.h"
 #include "base/text.h"
@@ -10,19 +11,19 @@
 #include "guest/linux/vmcoreinfo.h"
 #include <inttypes.h>
 
-/* The largest log that the kernel's configuration can ask for, and what describes it. */
+/* The largest sizes that a kernel can be configured for: bytes of text, and records. */
 #define TEXT_BITS_LIMIT	 25
 #define COUNT_BITS_LIMIT 20
-#define RECORD_LIMIT	 128 /* bytes of one of the structures */
+#define RECORD_LIMIT	 128 /* bytes of a structure */
 
-/* Members, and how large they are where only VMCOREINFO tells of them. */
+/* Where the members of the ring's structures are. */
 struct log_layout {
 	struct vms_btf_member desc_ring, text_ring;
 	struct vms_btf_member count_bits, descs, infos, head_id, tail_id;
 	struct vms_btf_member size_bits, data;
 	struct vms_btf_member state, lpos, begin, next;
 	struct vms_btf_member time, text_size;
-	uint64_t desc_stride, info_stride;
+	uint64_t desc_stride, info_stride; /* bytes of an element */
 };
 
 struct old_layout {
@@ -34,6 +35,7 @@ typedef void (*each_record)(uint64_t time_ns, unsigned level, const char *text, 
 
 /* ---- members ---------------------------------------------------------- */
 
+/* Finds a member by BTF, or by VMCOREINFO, which does not tell its size: then `size` is taken. */
 static bool find_member(const struct vms_linux *guest, const char *type, const char *name,
 			uint64_t size, struct vms_btf_member *ret)
 {
@@ -100,17 +102,17 @@ static bool find_old_layout(const struct vms_linux *guest, struct old_layout *re
 /* ---- one record ------------------------------------------------------- */
 
 /*
- * The level: the upper 3 bits of a byte that VMCOREINFO does not name. It stands behind a byte
- * `facility`, which follows the u16 `before` in all these structures.
+ * Returns the level of a record: the upper 3 bits of a byte that VMCOREINFO does not name. In all
+ * these structures, this byte follows the byte `facility`, which follows the u16 `before`.
  */
-static unsigned record_level(struct vms_bytes record, const struct vms_btf_member *before)
+static unsigned get_record_level(struct vms_bytes record, const struct vms_btf_member *before)
 {
 	uint8_t flags = 0;
 	vms_bytes_u8(record, before->offset + 3, &flags);
 	return flags >> 5;
 }
 
-/* Gives the text cleaned, but for line ends and tabs, which a record may have. */
+/* Cleans a record's text, and gives it to `each`. Line ends and tabs stay, as they are allowed. */
 static void give_record(uint64_t time_ns, unsigned level, struct vms_bytes text, each_record each,
 			void *data)
 {
@@ -127,7 +129,7 @@ static void give_record(uint64_t time_ns, unsigned level, struct vms_bytes text,
 
 /* ---- the ring of descriptors ------------------------------------------ */
 
-/* What of the ring was read from the guest. */
+/* A ring as it was read from the guest. */
 struct ring {
 	const struct log_layout *layout;
 	unsigned count_bits, size_bits;
@@ -136,25 +138,25 @@ struct ring {
 };
 typedef struct ring log_ring;
 
-static void ring_clear(log_ring *ring)
+static void clear_ring(log_ring *ring)
 {
 	g_free((void *)ring->descs.data);
 	g_free((void *)ring->infos.data);
 	g_free((void *)ring->text.data);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(log_ring, ring_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(log_ring, clear_ring)
 
-/* In a descriptor's state variable (DESC_STATE()): two bits of state above the id. */
+/* A descriptor's state variable has two bits of state above the id (DESC_STATE()). */
 #define STATE_SHIFT	62
 #define STATE_COMMITTED 1
 #define STATE_FINALIZED 2
 #define ID_MASK		((UINT64_C(1) << STATE_SHIFT) - 1)
-#define LPOS_DATALESS	1 /* the position stands for a record without text */
-#define LPOS_EMPTY_LINE 3 /* … which is an empty line, and not lost */
+#define LPOS_DATALESS	1 /* bit of a position: the record has no text */
+#define LPOS_EMPTY_LINE 3 /* position of an empty line, which is no lost record */
 
-/* The part of a ring that the logical positions [begin, next) mean (get_data()). */
-static bool block_at(const struct ring *ring, uint64_t id, uint64_t begin, uint64_t next,
-		     struct vms_bytes *ret)
+/* Finds the block of text at the logical positions [begin, next), as get_data() does. */
+static bool find_block(const struct ring *ring, uint64_t id, uint64_t begin, uint64_t next,
+		       struct vms_bytes *ret)
 {
 	uint64_t mask = (UINT64_C(1) << ring->size_bits) - 1, block_id;
 	uint64_t at = begin & mask, size = next - begin;
@@ -162,7 +164,7 @@ static bool block_at(const struct ring *ring, uint64_t id, uint64_t begin, uint6
 		*ret = (struct vms_bytes) { ring->text.data, 0 };
 		return true;
 	}
-	/* A block that would not fit before the ring's end lies at its begin. */
+	/* A block that does not fit before the ring's end lies at the ring's begin. */
 	if (begin >> ring->size_bits != (next - 1) >> ring->size_bits) {
 		at = 0;
 		size = next & mask;
@@ -184,11 +186,11 @@ enum record_state {
 };
 
 /*
- * Gives the record with a descriptor id. `*left` are the bytes of the ring that no record has taken
- * yet: a kernel's records do not overlap.
+ * Gives the record with a descriptor id to `each`. `*left` is the number of the ring's bytes that
+ * no record has taken yet: in a real ring, records do not overlap.
  */
-static enum record_state give_by_id(const struct ring *ring, uint64_t id, uint64_t *left,
-				    each_record each, void *data)
+static enum record_state give_record_by_id(const struct ring *ring, uint64_t id, uint64_t *left,
+					   each_record each, void *data)
 {
 	const struct log_layout *layout = ring->layout;
 	uint64_t index = id & ((UINT64_C(1) << ring->count_bits) - 1);
@@ -212,15 +214,15 @@ static enum record_state give_by_id(const struct ring *ring, uint64_t id, uint64
 		return RECORD_DAMAGED;
 	if (begin & LPOS_DATALESS && begin != LPOS_EMPTY_LINE)
 		return RECORD_ABSENT;
-	if (!block_at(ring, id, begin, next, &block) || block.size > *left)
+	if (!find_block(ring, id, begin, next, &block) || block.size > *left)
 		return RECORD_DAMAGED;
 	*left -= block.size;
 	block.size = MIN(block.size, size);
-	give_record(time, record_level(info, &layout->text_size), block, each, data);
+	give_record(time, get_record_level(info, &layout->text_size), block, each, data);
 	return RECORD_GIVEN;
 }
 
-/* Newly allocated bytes; the caller has checked the size. */
+/* Reads into newly allocated bytes, also if it fails. The caller has checked the size. */
 static bool read_block(struct vms_memory *memory, uint64_t va, uint64_t size, struct vms_bytes *ret)
 {
 	uint8_t *data = g_malloc(size);
@@ -228,7 +230,8 @@ static bool read_block(struct vms_memory *memory, uint64_t va, uint64_t size, st
 	return vms_memory_read(memory, va, data, size);
 }
 
-static bool unreadable(uint64_t va, GError **error)
+/* Returns false. */
+static bool fail_unreadable(uint64_t va, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 		    "log of the guest's kernel: cannot read it at 0x%" PRIx64, va);
@@ -240,7 +243,7 @@ struct ring_place {
 	uint64_t descs, infos, text;
 };
 
-/* What the ring says of itself, with its sizes checked. */
+/* Reads and checks the ring's sizes, and reads where its arrays are. */
 static bool read_ring_head(struct vms_memory *memory, uint64_t prb, struct ring *ret,
 			   struct ring_place *place, GError **error)
 {
@@ -254,7 +257,7 @@ static bool read_ring_head(struct vms_memory *memory, uint64_t prb, struct ring 
 	    !vms_member_read(memory, desc_ring, &layout->infos, &place->infos) ||
 	    !vms_member_read(memory, text, &layout->size_bits, &size_bits) ||
 	    !vms_member_read(memory, text, &layout->data, &place->text))
-		return unreadable(prb, error);
+		return fail_unreadable(prb, error);
 	if (count_bits > COUNT_BITS_LIMIT || size_bits > TEXT_BITS_LIMIT) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
 			    "log of the guest's kernel: 2^%" PRIu64 " records and 2^%" PRIu64
@@ -272,20 +275,20 @@ static bool read_ring(struct vms_memory *memory, uint64_t pointer, struct ring *
 	uint64_t prb;
 	struct ring_place place;
 	if (!vms_memory_read_u64(memory, pointer, &prb))
-		return unreadable(pointer, error);
+		return fail_unreadable(pointer, error);
 	if (!read_ring_head(memory, prb, ret, &place, error))
 		return false;
 	uint64_t count = UINT64_C(1) << ret->count_bits;
 	if (!read_block(memory, place.descs, count * ret->layout->desc_stride, &ret->descs))
-		return unreadable(place.descs, error);
+		return fail_unreadable(place.descs, error);
 	if (!read_block(memory, place.infos, count * ret->layout->info_stride, &ret->infos))
-		return unreadable(place.infos, error);
+		return fail_unreadable(place.infos, error);
 	return read_block(memory, place.text, UINT64_C(1) << ret->size_bits, &ret->text) ||
-	       unreadable(place.text, error);
+	       fail_unreadable(place.text, error);
 }
 
-static bool give_ring(struct vms_linux *guest, const struct log_layout *layout, uint64_t pointer,
-		      each_record each, void *data, GError **error)
+static bool give_ring_records(struct vms_linux *guest, const struct log_layout *layout,
+			      uint64_t pointer, each_record each, void *data, GError **error)
 {
 	g_auto(log_ring) ring = { .layout = layout };
 	g_mutex_lock(&guest->lock);
@@ -296,8 +299,8 @@ static bool give_ring(struct vms_linux *guest, const struct log_layout *layout, 
 	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK, left = ring.text.size;
 	uint64_t n = MIN(last, (UINT64_C(1) << ring.count_bits) - 1) + 1, damaged = 0;
 	for (uint64_t i = 0; i < n; i++)
-		damaged += give_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each, data) ==
-			   RECORD_DAMAGED;
+		damaged += give_record_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each,
+					     data) == RECORD_DAMAGED;
 	if (damaged == 0)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
@@ -310,11 +313,12 @@ static bool give_ring(struct vms_linux *guest, const struct log_layout *layout, 
 /* ---- the ring of records, before 5.10 --------------------------------- */
 
 /*
- * A record of size 0 says that the next one is at the ring's begin (log_next()). The text lies
- * within its record, so that all texts together are not longer than all records.
+ * Gives all records to `each`. After a record of size 0, the next one is at the ring's begin
+ * (log_next()). A text must lie within its record, so that all texts together are not longer than
+ * all records.
  */
-static bool give_records(struct vms_bytes log, const struct old_layout *layout, uint64_t first,
-			 uint64_t next, each_record each, void *data, GError **error)
+static bool give_log_records(struct vms_bytes log, const struct old_layout *layout, uint64_t first,
+			     uint64_t next, each_record each, void *data, GError **error)
 {
 	uint64_t at = first, read = 0;
 	while (at != next && read <= log.size) {
@@ -334,7 +338,7 @@ static bool give_records(struct vms_bytes log, const struct old_layout *layout, 
 		}
 		read += MAX(size, layout->stride);
 		if (size)
-			give_record(time, record_level(record, &layout->dict_size), text, each,
+			give_record(time, get_record_level(record, &layout->dict_size), text, each,
 				    data);
 		at = size ? at + size : 0;
 	}
@@ -361,8 +365,8 @@ static bool read_log(struct vms_linux *guest, uint64_t *first, uint64_t *next,
 	return read_block(guest->memory, buf, size, ret);
 }
 
-static bool give_log(struct vms_linux *guest, const struct old_layout *layout, each_record each,
-		     void *data, GError **error)
+static bool give_old_log(struct vms_linux *guest, const struct old_layout *layout, each_record each,
+			 void *data, GError **error)
 {
 	uint64_t first, next;
 	struct vms_bytes log = { 0 };
@@ -370,7 +374,7 @@ static bool give_log(struct vms_linux *guest, const struct old_layout *layout, e
 	bool done = read_log(guest, &first, &next, &log);
 	g_mutex_unlock(&guest->lock);
 	if (done)
-		done = give_records(log, layout, first, next, each, data, error);
+		done = give_log_records(log, layout, first, next, each, data, error);
 	else
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 			    "log of the guest's kernel: cannot read log_buf");
@@ -385,9 +389,9 @@ bool vms_linux_dmesg(void *system, each_record each, void *data, GError **error)
 	struct old_layout old_layout;
 	uint64_t prb;
 	if (find_symbol(guest, "prb", &prb) && find_layout(guest, &layout))
-		return give_ring(guest, &layout, prb, each, data, error);
+		return give_ring_records(guest, &layout, prb, each, data, error);
 	if (find_old_layout(guest, &old_layout))
-		return give_log(guest, &old_layout, each, data, error);
+		return give_old_log(guest, &old_layout, each, data, error);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 		    "log of the guest's kernel: neither BTF nor VMCOREINFO tells where it is; "
 		    "the kernel has none of them or is too old");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Variables of kernels whose kallsyms tells functions only (without CONFIG_KALLSYMS_ALL, as
- * Debian's 6.1 for arm64). Some are exported to modules, under their names; VMCOREINFO tells
- * others; BTF says where those of each CPU are; what is left is recognised by what it holds.
+ * Variables of kernels whose kallsyms has functions only (without CONFIG_KALLSYMS_ALL, such as
+ * Debian's 6.1 for arm64). Some are exported to modules by their names. VMCOREINFO tells others.
+ * BTF tells where per-CPU variables are. The rest is recognised by its content.
  */
 #include "guest/linux/hidden.h"
 #include "guest/linux/member.h"
@@ -14,10 +14,10 @@
 #define NAME_LIMIT    512
 #define PLACES_LIMIT  64
 #define BANNERS_LIMIT 64
-/* Words of the image that are looked at more closely. */
-#define POINTER_LIMIT (1u << 16) /* that may lead to VMCOREINFO */
-#define LIST_LIMIT    (1u << 16) /* that may be the list of modules */
-#define EXPORT_LIMIT  (1u << 20) /* that may lead to an export's name */
+/* How many candidates in the image are checked. */
+#define POINTER_LIMIT (1u << 16) /* pointers to VMCOREINFO */
+#define LIST_LIMIT    (1u << 16) /* heads of the list of modules */
+#define EXPORT_LIMIT  (1u << 20) /* entries of exports */
 
 static void set_variable(struct vms_linux *guest, const char *name, uint64_t va)
 {
@@ -27,14 +27,14 @@ static void set_variable(struct vms_linux *guest, const char *name, uint64_t va)
 
 /* ---- exported variables ----------------------------------------------- */
 
-/* struct kernel_symbol (include/linux/export-internal.h): each relative to its own place. */
+/* struct kernel_symbol (linux/export-internal.h). Members are relative to their own address. */
 #define EXPORT_SIZE	 12
 #define EXPORT_NAME	 4
 #define EXPORT_ALIGNMENT 4
 
-/* A name in the image, of one of the variables that are looked for. */
+/* A place in the image that holds the name of a wanted variable. */
 struct place {
-	size_t at;
+	size_t at; /* offset in the image */
 	const char *name;
 };
 
@@ -57,31 +57,31 @@ static size_t find_names(struct vms_bytes image, struct place places[PLACES_LIMI
 	return n;
 }
 
-/* Where the relative address at `at` leads, in the image. */
-static size_t relative(struct vms_bytes image, size_t at)
+/* Returns the offset in the image that the relative address at `at` leads to. */
+static size_t follow_relative(struct vms_bytes image, size_t at)
 {
 	int32_t offset;
 	memcpy(&offset, image.data + at, sizeof(offset));
 	return at + (size_t)(int64_t)GINT32_FROM_LE(offset);
 }
 
-/* The name that the entry of exports at `entry` has; NULL where there is none. */
-static const char *export_name(struct vms_bytes image, size_t entry)
+/* Returns the name of the export at `entry`, or NULL if there is no export. */
+static const char *get_export_name(struct vms_bytes image, size_t entry)
 {
 	if (!vms_bytes_has(image, entry, EXPORT_SIZE))
 		return NULL;
-	const size_t at = relative(image, entry + EXPORT_NAME);
+	const size_t at = follow_relative(image, entry + EXPORT_NAME);
 	if (at >= image.size || !image.data[at] ||
 	    !memchr(image.data + at, 0, MIN(image.size - at, NAME_LIMIT)))
 		return NULL;
 	return (const char *)image.data + at;
 }
 
-/* Entries are sorted by name. */
+/* True if the neighbours of `entry` are exports and sorted by name around `name`. */
 static bool is_export(struct vms_bytes image, size_t entry, const char *name)
 {
-	const char *before = export_name(image, entry - EXPORT_SIZE);
-	const char *after = export_name(image, entry + EXPORT_SIZE);
+	const char *before = get_export_name(image, entry - EXPORT_SIZE);
+	const char *after = get_export_name(image, entry + EXPORT_SIZE);
 	return (before || after) && (!before || strcmp(before, name) < 0) &&
 	       (!after || strcmp(name, after) < 0);
 }
@@ -98,20 +98,20 @@ static void find_exports(struct vms_linux *guest, const struct vms_kernel_image 
 	unsigned budget = EXPORT_LIMIT;
 	for (size_t entry = 0; vms_bytes_has(image->bytes, entry, EXPORT_SIZE) && budget > 0;
 	     entry += EXPORT_ALIGNMENT) {
-		const size_t at = relative(image->bytes, entry + EXPORT_NAME);
+		const size_t at = follow_relative(image->bytes, entry + EXPORT_NAME);
 		if (at < first || at > last)
 			continue;
 		budget--;
 		for (size_t i = 0; i < n; i++)
 			if (at == places[i].at && is_export(image->bytes, entry, places[i].name))
 				set_variable(guest, places[i].name,
-					     image->va + relative(image->bytes, entry));
+					     image->va + follow_relative(image->bytes, entry));
 	}
 }
 
 /* ---- what is recognised by its content -------------------------------- */
 
-/* The banner, not the preliminary one, which has no number of the build. */
+/* Finds the banner. A preliminary banner has no number of the build, and is left out. */
 static void find_banner(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	static const char prefix[] = "Linux version ", number[] = ") #";
@@ -131,7 +131,7 @@ static void find_banner(struct vms_linux *guest, const struct vms_kernel_image *
 	}
 }
 
-/* The pointer to the page of VMCOREINFO, which is allocated at boot. */
+/* Finds the pointer to the page of VMCOREINFO. The kernel allocates this page at boot. */
 static void find_vmcoreinfo(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	static const char prefix[] = VMS_VMCOREINFO_PREFIX;
@@ -153,12 +153,13 @@ static void find_vmcoreinfo(struct vms_linux *guest, const struct vms_kernel_ima
 	}
 }
 
-/* BTF, by its header (include/uapi/linux/btf.h), which says how long it is. */
+/* Finds BTF by its header (include/uapi/linux/btf.h), which also tells its size. */
 static void find_btf(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	enum { TYPE_OFFSET = 8, TYPE_SIZE = 12, STRING_OFFSET = 16, STRING_SIZE = 20 };
 	static const uint8_t header[] = { 0x9f, 0xeb, 1, 0, 24, 0, 0, 0 };
-	const uint32_t least = 1 << 16; /* a kernel's; not one that a test module embeds */
+	/* A kernel's BTF has more bytes of types, and what a test module embeds has less. */
+	const uint32_t least = 1 << 16;
 	uint32_t type_offset, type_size, string_offset, string_size;
 	for (size_t at = 0; vms_bytes_has(image->bytes, at, 24); at += 4) {
 		if (memcmp(image->bytes.data + at, header, sizeof(header)) != 0 ||
@@ -192,9 +193,9 @@ void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_imag
 
 /* ---- per-CPU variables ------------------------------------------------ */
 
-/* Where their section begins: all that are exported must agree about it. */
-static bool percpu_section(const struct vms_linux *guest, const struct vms_kernel_image *image,
-			   uint64_t *ret)
+/* Finds where the section of per-CPU variables begins. All exported ones must agree about it. */
+static bool find_percpu_section(const struct vms_linux *guest, const struct vms_kernel_image *image,
+				uint64_t *ret)
 {
 	static const char *const exported[] = { "cpu_number", "kstat" };
 	const uint64_t page_size = 4096;
@@ -212,11 +213,11 @@ static bool percpu_section(const struct vms_linux *guest, const struct vms_kerne
 	return found && *ret % page_size == 0 && *ret - image->va < image->bytes.size;
 }
 
-static void find_percpu(struct vms_linux *guest, const struct vms_kernel_image *image)
+static void find_percpu_variables(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	static const char *const wanted[] = { "hrtimer_bases", "tick_cpu_device" };
 	uint64_t section, offset;
-	if (!percpu_section(guest, image, &section))
+	if (!find_percpu_section(guest, image, &section))
 		return;
 	for (size_t i = 0; i < G_N_ELEMENTS(wanted); i++)
 		if (vms_btf_percpu(guest->btf, wanted[i], &offset))
@@ -225,7 +226,10 @@ static void find_percpu(struct vms_linux *guest, const struct vms_kernel_image *
 
 /* ---- modules ---------------------------------------------------------- */
 
-/* Does the node of a list, outside the image, belong to a struct module, which points to itself? */
+/*
+ * True if `node` belongs to a struct module and is the first of the list `head`. A struct module
+ * has a pointer to itself, the member `self`.
+ */
 static bool is_module(struct vms_linux *guest, const struct vms_btf_member *list,
 		      const struct vms_btf_member *self, uint64_t head, uint64_t node)
 {
@@ -264,7 +268,7 @@ void vms_linux_find_hidden_by_types(struct vms_linux *guest, const struct vms_ke
 	uint64_t va;
 	if (!guest->variables || !guest->btf)
 		return;
-	find_percpu(guest, image);
+	find_percpu_variables(guest, image);
 	if (vms_linux_find_timekeeper(guest, image, &va))
 		set_variable(guest, "timekeeper", va);
 	find_modules(guest, image);

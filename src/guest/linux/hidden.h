@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables that a kernel's symbols leave out. */
+/* Variables that are missing in a kernel's symbols. */
 #pragma once
 
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/linux.h"
 
-/* Finds them in the kernel's image. */
+/* Finds those that the kernel's image tells. Does nothing if the symbols have variables. */
 void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_image *image);
-/* With BTF, finds more of them. */
+/* Finds those that need BTF. */
 void vms_linux_find_hidden_by_types(struct vms_linux *guest, const struct vms_kernel_image *image);

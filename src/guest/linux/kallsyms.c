@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kallsyms is a handful of arrays that scripts/kallsyms.c of the kernel writes. Their order and
- * some element types depend on the version (before 6.4, from 6.4, from 6.9; seqs_of_names only
- * from 6.1.42 and 6.2 on):
+ * kallsyms are arrays that the kernel's scripts/kallsyms.c writes. Their order and some types of
+ * elements depend on the version (the lines below: before 6.4, from 6.4, from 6.9; seqs_of_names
+ * exists from 6.1.42 and 6.2 on):
  *
  *   [addresses, [relative_base]] num_syms names markers [seqs_of_names] token_table token_index
  *   num_syms names markers [seqs_of_names] token_table token_index addresses [relative_base]
  *   num_syms names markers token_table token_index addresses [relative_base] seqs_of_names
  *
- * No version is asked for. token_table and token_index describe each other, which tells them from
- * anything else; markers says how far each 256th name lies in names, which finds and checks
- * both; num_syms has to fit; and the addresses must ascend and put _stext into the image.
+ * The parser does not ask for the version. token_table and token_index describe each other, which
+ * distinguishes them from anything else. markers has the offset of each 256th name in names; this
+ * finds and checks both. num_syms has to fit. The addresses must ascend and put _stext into the
+ * image.
  */
 #include "guest/linux/kallsyms.h"
 
@@ -21,7 +22,7 @@
 #define PAGE		 4096
 #define SYMBOLS_LIMIT	 (1u << 21)
 #define NAME_BYTES_LIMIT (64u << 20) /* of all names, decoded */
-/* Elementary steps of the whole search: two orders of magnitude more than a kernel needs. */
+/* Largest number of elementary steps of a search. A kernel needs a hundredth of it. */
 #define WORK_LIMIT (UINT64_C(1) << 28)
 
 struct search {
@@ -34,10 +35,11 @@ struct search {
 
 	size_t num_syms, names, markers;
 	size_t mark_bytes; /* of one marker: 8 before 4.20, then 4 */
-	uint32_t n;	   /* symbols */
+	uint32_t n;	   /* number of symbols */
 };
 
-static bool spend(struct search *search, uint64_t steps)
+/* Takes steps off the work that is left. False if there are not so many. */
+static bool spend_steps(struct search *search, uint64_t steps)
 {
 	bool left = search->work >= steps;
 	search->work -= left ? steps : search->work;
@@ -51,7 +53,7 @@ static size_t align_up(size_t value, size_t alignment)
 
 /* ---- token_table and token_index -------------------------------------- */
 
-/* Does token_index lie at `index`, and describe the strings that lead there? Sets the tokens. */
+/* True if token_index lies at `index` and describes the strings before it. Sets the tokens. */
 static bool check_token_index(struct search *search, size_t digits, size_t index)
 {
 	struct vms_bytes image = search->image;
@@ -64,11 +66,11 @@ static bool check_token_index(struct search *search, size_t digits, size_t index
 		if (!vms_bytes_u16(image, index + 2 * i, &offset) || search->tokens + offset != at)
 			return false;
 		search->token[i] = (const char *)image.data + at;
-		/* What is not printable is in no symbol, and should reach no terminal. */
+		/* No symbol has unprintable bytes, and none may reach a terminal. */
 		size_t end = at;
 		while (end < index && g_ascii_isgraph(image.data[end]))
 			end++;
-		if (!spend(search, end + 1 - at) || end >= index || image.data[end] != 0)
+		if (!spend_steps(search, end + 1 - at) || end >= index || image.data[end] != 0)
 			return false;
 		at = end + 1;
 	}
@@ -78,7 +80,7 @@ static bool check_token_index(struct search *search, size_t digits, size_t index
 }
 
 /*
- * token_table around `digits`, where the tokens "0" to "9" stand: a character that occurs in
+ * Finds token_table around `digits`, where the tokens "0" to "9" are: each character that occurs in
  * symbols is its own token.
  */
 static bool find_token_table(struct search *search, size_t digits)
@@ -90,7 +92,7 @@ static bool find_token_table(struct search *search, size_t digits)
 		const uint8_t *nul = memchr(image.data + end, 0, left);
 		if (!nul)
 			return false;
-		if (!spend(search, (size_t)(nul - image.data) + 1 - end))
+		if (!spend_steps(search, (size_t)(nul - image.data) + 1 - end))
 			return false;
 		end = (size_t)(nul - image.data) + 1;
 	}
@@ -102,7 +104,7 @@ static bool find_token_table(struct search *search, size_t digits)
 
 /* ---- markers, num_syms and names -------------------------------------- */
 
-static bool marker(const struct search *search, size_t i, uint64_t *ret)
+static bool get_marker(const struct search *search, size_t i, uint64_t *ret)
 {
 	uint32_t low = 0, high = 0;
 	size_t at = search->markers + i * search->mark_bytes;
@@ -112,14 +114,14 @@ static bool marker(const struct search *search, size_t i, uint64_t *ret)
 	return ok;
 }
 
-/* Could there be `n` markers: is each one as much further as 256 names can be? */
+/* True if there may be `n` markers: each is as far behind the one before as 256 names can be. */
 static bool check_markers(struct search *search, size_t n)
 {
 	uint64_t last, next;
-	if (!marker(search, 0, &last) || last != 0)
+	if (!get_marker(search, 0, &last) || last != 0)
 		return false;
 	for (size_t i = 1; i < n; i++, last = next) {
-		if (!spend(search, 1) || !marker(search, i, &next) ||
+		if (!spend_steps(search, 1) || !get_marker(search, i, &next) ||
 		    next < last + 2 * NAMES_PER_MARK || next > last + ENTRY_LIMIT * NAMES_PER_MARK)
 			return false;
 	}
@@ -127,14 +129,14 @@ static bool check_markers(struct search *search, size_t n)
 }
 
 /*
- * A name: its length in one byte, or from 6.1 on in two where bit 7 of the first is set
- * (73bbb94466fd "kallsyms: support big kernel symbols"), then that many tokens. Moves `*at` over
- * it.
+ * Reads a name, and moves `*at` behind it. A name is its length and as many tokens. The length
+ * takes one byte; from 6.1 on it takes two if bit 7 of the first is set (73bbb94466fd "kallsyms:
+ * support big kernel symbols").
  */
-static bool next_name(struct search *search, size_t *at, struct vms_bytes *ret)
+static bool read_name(struct search *search, size_t *at, struct vms_bytes *ret)
 {
 	uint8_t low, high = 0;
-	if (!spend(search, 1) || !vms_bytes_u8(search->image, (*at)++, &low))
+	if (!spend_steps(search, 1) || !vms_bytes_u8(search->image, (*at)++, &low))
 		return false;
 	if (low & 0x80 && !vms_bytes_u8(search->image, (*at)++, &high))
 		return false;
@@ -147,7 +149,7 @@ static bool next_name(struct search *search, size_t *at, struct vms_bytes *ret)
 	return true;
 }
 
-/* Do the names agree with the markers, and end where the markers begin? */
+/* True if the names agree with the markers, and end where the markers begin. */
 static bool check_names(struct search *search)
 {
 	size_t at = search->names;
@@ -155,15 +157,15 @@ static bool check_names(struct search *search)
 		uint64_t mark;
 		struct vms_bytes name;
 		if (i % NAMES_PER_MARK == 0 &&
-		    (!marker(search, i / NAMES_PER_MARK, &mark) || search->names + mark != at))
+		    (!get_marker(search, i / NAMES_PER_MARK, &mark) || search->names + mark != at))
 			return false;
-		if (!next_name(search, &at, &name))
+		if (!read_name(search, &at, &name))
 			return false;
 	}
 	return at <= search->markers && search->markers - at < 8;
 }
 
-/* Is there a num_syms just before `names`, of a value that needs `n_marks` markers? */
+/* True if num_syms is just before `names`, and has a value that needs `n_marks` markers. */
 static bool check_num_syms(struct search *search, size_t n_marks)
 {
 	for (size_t bytes = 4; bytes <= 8; bytes += 4) {
@@ -182,7 +184,7 @@ static bool check_num_syms(struct search *search, size_t n_marks)
 	return false;
 }
 
-/* Does the token table follow the markers, at once or after seqs_of_names? */
+/* True if token_table follows the markers, directly or after seqs_of_names. */
 static bool check_end(const struct search *search, size_t n_marks)
 {
 	size_t end = search->markers + n_marks * search->mark_bytes;
@@ -191,18 +193,18 @@ static bool check_end(const struct search *search, size_t n_marks)
 	       (seqs_end <= search->tokens && search->tokens - seqs_end < 12);
 }
 
-/* names, for `n_marks` markers: the last marker and what 256 names can take say where to look. */
+/* Finds names for `n_marks` markers. The last marker and the size of 256 names limit the search. */
 static bool find_names(struct search *search, size_t n_marks)
 {
 	uint64_t last;
-	if (!check_markers(search, n_marks) || !marker(search, n_marks - 1, &last) ||
+	if (!check_markers(search, n_marks) || !get_marker(search, n_marks - 1, &last) ||
 	    last >= search->markers)
 		return false;
 	size_t high = (search->markers - last) & ~(size_t)3;
 	size_t reach = MIN(high, ENTRY_LIMIT * NAMES_PER_MARK + 8);
 	for (size_t back = 0; back <= reach; back += 4) {
 		search->names = high - back;
-		if (!spend(search, 1))
+		if (!spend_steps(search, 1))
 			return false;
 		if (check_num_syms(search, n_marks) && check_end(search, n_marks) &&
 		    check_names(search))
@@ -211,7 +213,7 @@ static bool find_names(struct search *search, size_t n_marks)
 	return false;
 }
 
-/* The two numbers of markers that fit between search->markers and token_table. */
+/* Tries the two numbers of markers that fit between search->markers and token_table. */
 static bool find_names_by_span(struct search *search, size_t per_mark)
 {
 	size_t most = (search->tokens - search->markers + per_mark - 1) / per_mark;
@@ -227,12 +229,12 @@ static bool find_markers(struct search *search)
 	size_t first = search->tokens > farthest ? search->tokens - farthest : 0;
 	for (size_t at = search->tokens & ~(size_t)3; at >= first + 8; at -= 4) {
 		search->markers = at - 4;
-		if (!spend(search, 1))
+		if (!spend_steps(search, 1))
 			return false;
 		for (search->mark_bytes = 4; search->mark_bytes <= 8; search->mark_bytes += 4) {
 			if (!check_markers(search, 2))
 				continue;
-			/* Without seqs_of_names, and with its three bytes per symbol. */
+			/* First without seqs_of_names, then with its 3 bytes per symbol. */
 			if (find_names_by_span(search, search->mark_bytes) ||
 			    find_names_by_span(search, search->mark_bytes + 3 * NAMES_PER_MARK))
 				return true;
@@ -245,20 +247,20 @@ static bool find_markers(struct search *search)
 
 enum address_kind {
 	ADDRESS_BASE_RELATIVE,	 /* u32 from relative_base; 4.6 and later */
-	ADDRESS_ABSOLUTE_PERCPU, /* s32: from 0 on absolute, below downwards from relative_base */
-	ADDRESS_PLACE_RELATIVE,	 /* s32 from where it stands; 7.0 and later */
+	ADDRESS_ABSOLUTE_PERCPU, /* s32: absolute, or if negative, down from relative_base */
+	ADDRESS_PLACE_RELATIVE,	 /* s32 from its own address; 7.0 and later */
 	ADDRESS_ABSOLUTE,	 /* words; before 6.11, by configuration */
 	N_ADDRESS_KINDS
 };
 
 struct addresses {
 	enum address_kind kind;
-	size_t at;
-	uint64_t base;
+	size_t at;     /* offset in the image */
+	uint64_t base; /* the value of relative_base */
 };
 
-static bool address(const struct search *search, const struct addresses *addresses, uint32_t i,
-		    uint64_t *ret)
+static bool get_address(const struct search *search, const struct addresses *addresses, uint32_t i,
+			uint64_t *ret)
 {
 	uint32_t value;
 	if (addresses->kind == ADDRESS_ABSOLUTE)
@@ -276,12 +278,13 @@ static bool address(const struct search *search, const struct addresses *address
 	return true;
 }
 
-/* The kernel looks addresses up by bisection, so they ascend. */
+/* True if the addresses ascend. They must, as the kernel finds them by bisection. */
 static bool check_addresses(struct search *search, const struct addresses *addresses)
 {
 	uint64_t first = 0, last = 0, next;
 	for (uint32_t i = 0; i < search->n; i++, last = next) {
-		if (!spend(search, 1) || !address(search, addresses, i, &next) || next < last)
+		if (!spend_steps(search, 1) || !get_address(search, addresses, i, &next) ||
+		    next < last)
 			return false;
 		if (i == 0)
 			first = next;
@@ -289,7 +292,7 @@ static bool check_addresses(struct search *search, const struct addresses *addre
 	return last > first;
 }
 
-static bool expand(const struct search *search, struct vms_bytes name, char *buf)
+static bool expand_name(const struct search *search, struct vms_bytes name, char *buf)
 {
 	size_t used = 0;
 	for (size_t i = 0; i < name.size; i++) {
@@ -304,7 +307,7 @@ static bool expand(const struct search *search, struct vms_bytes name, char *buf
 	return used >= 2; /* the type and a name */
 }
 
-/* Is `name` where the code of an image can begin: at a page of it? */
+/* True if `name` is where code can begin: at a page in the image. */
 static bool begins_code(const struct search *search, const struct vms_symbol_table *table,
 			const char *name)
 {
@@ -313,7 +316,8 @@ static bool begins_code(const struct search *search, const struct vms_symbol_tab
 	       symbol.va - search->image_va < search->image.size;
 }
 
-static struct vms_symbol_table *decode(struct search *search, const struct addresses *addresses)
+static struct vms_symbol_table *decode_table(struct search *search,
+					     const struct addresses *addresses)
 {
 	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("vmlinux");
 	size_t at = search->names, name_bytes = 0;
@@ -321,11 +325,11 @@ static struct vms_symbol_table *decode(struct search *search, const struct addre
 		struct vms_bytes name;
 		char text[NAME_LIMIT + 1];
 		uint64_t va;
-		if (!next_name(search, &at, &name) || !expand(search, name, text) ||
-		    !address(search, addresses, i, &va))
+		if (!read_name(search, &at, &name) || !expand_name(search, name, text) ||
+		    !get_address(search, addresses, i, &va))
 			return NULL;
 		name_bytes += strlen(text);
-		if (name_bytes > NAME_BYTES_LIMIT || !spend(search, strlen(text)))
+		if (name_bytes > NAME_BYTES_LIMIT || !spend_steps(search, strlen(text)))
 			return NULL;
 		vms_symbol_table_add(table, text + 1, va, 0, text[0]);
 	}
@@ -335,7 +339,7 @@ static struct vms_symbol_table *decode(struct search *search, const struct addre
 	return g_steal_pointer(&table);
 }
 
-static bool has_base(enum address_kind kind)
+static bool has_relative_base(enum address_kind kind)
 {
 	return kind == ADDRESS_BASE_RELATIVE || kind == ADDRESS_ABSOLUTE_PERCPU;
 }
@@ -344,12 +348,12 @@ static struct vms_symbol_table *try_addresses(struct search *search, enum addres
 					      size_t at, size_t base_at)
 {
 	struct addresses addresses = { .kind = kind, .at = at };
-	if (has_base(kind) && !vms_bytes_u64(search->image, base_at, &addresses.base))
+	if (has_relative_base(kind) && !vms_bytes_u64(search->image, base_at, &addresses.base))
 		return NULL;
-	return check_addresses(search, &addresses) ? decode(search, &addresses) : NULL;
+	return check_addresses(search, &addresses) ? decode_table(search, &addresses) : NULL;
 }
 
-/* Tries every kind of address in every place that the orders give; tables are aligned to 4 or 8. */
+/* Tries each kind of address at each place that an order has. Tables are aligned to 4 or 8. */
 static struct vms_symbol_table *find_addresses(struct search *search)
 {
 	for (enum address_kind kind = 0; kind < N_ADDRESS_KINDS; kind++) {
@@ -361,7 +365,7 @@ static struct vms_symbol_table *find_addresses(struct search *search)
 			if (table)
 				return table;
 			base = search->num_syms - 8;
-			size_t end = has_base(kind) ? base : search->num_syms;
+			size_t end = has_relative_base(kind) ? base : search->num_syms;
 			if (search->num_syms < 8 || end < bytes)
 				continue;
 			table = try_addresses(search, kind, (end - bytes) & ~(alignment - 1), base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's own code stays where it is; modules and BPF programs come and go, and others take
- * their place.
+ * Tells the symbolizer of kernel code. The kernel's own code stays where it is. Modules and BPF
+ * programs come and go, and others take their place.
  */
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/bpf.h"
@@ -35,8 +35,8 @@ bool vms_linux_refresh_code(void *system, GError **error)
 	return read;
 }
 
-/* Is it code that the kernel does not have for ever? */
-static bool is_loaded(const struct vms_linux *guest, uint64_t va)
+/* True if code at `va` was loaded, and is no part of the kernel's image. */
+static bool is_loaded_code(const struct vms_linux *guest, uint64_t va)
 {
 	return (va < guest->image || va >= guest->image_end) && !vms_linux_in_trampoline(guest, va);
 }
@@ -44,7 +44,7 @@ static bool is_loaded(const struct vms_linux *guest, uint64_t va)
 bool vms_linux_code_changed(const void *system, struct vms_memory *memory, uint64_t va)
 {
 	const struct vms_linux *guest = system;
-	return is_loaded(guest, va) &&
+	return is_loaded_code(guest, va) &&
 	       (vms_linux_modules_changed(guest, memory) ||
 		(guest->bpf && vms_stamp_is_old(&guest->bpf_stamp, memory)));
 }

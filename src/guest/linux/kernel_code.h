@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Code of the kernel, and code that is loaded into it: tells the guest's symbolizer of both. */
+/* Tells the guest's symbolizer of the kernel's code and of code that is loaded into it. */
 #pragma once
 
 #include "guest/linux/linux.h"
 
-/* Tells of the kernel's image, by its symbols. Once, before anything else. */
+/* Tells the symbolizer of the kernel's image. Call it once, before anything else is told. */
 void vms_linux_map_image(struct vms_linux *guest);
 /*
- * Reads anew which modules and BPF programs there are, and tells of them. See
+ * Reads the lists of modules and BPF programs anew, and tells the symbolizer of them. See
  * vms_guest_refresh_modules.
  */
 bool vms_linux_refresh_code(void *system, GError **error);

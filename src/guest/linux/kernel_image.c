@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/kernel_image.h"
 
-/* A kernel with everything built in has 100 MiB; x86-64 cannot map more than 1 GiB. */
+/* Largest size of an image. A kernel with everything built in has 100 MiB. */
 #define IMAGE_LIMIT (UINT64_C(256) << 20)
 /*
- * The image begins with its code, which is larger than any other code around it: that of modules
- * and programs that BPF compiled. A search ends where it has found this much.
+ * The image begins with its code. Other code around it, of modules and BPF programs, is smaller. A
+ * search ends when it has found this much contiguous code.
  */
 #define CODE_ENOUGH (UINT64_C(4) << 20)
-/* Holes: memory of __init that was freed, alignment between code and data. */
+/* Largest hole in an image: freed memory of __init, or alignment between code and data. */
 #define HOLE_LIMIT (UINT64_C(32) << 20)
 
 const struct vms_linux_arch *vms_linux_arch_of(const struct vms_arch *arch)
@@ -21,16 +21,17 @@ const struct vms_linux_arch *vms_linux_arch_of(const struct vms_arch *arch)
 	return NULL;
 }
 
-/* Code that is contiguous in both address spaces. */
+/* Code that is contiguous in virtual and in physical memory. */
 struct code {
 	uint64_t va, pa, size;
 };
 
 struct code_search {
-	struct code at, largest;
+	struct code at; /* the piece that is being visited */
+	struct code largest;
 };
 
-static bool find_code(const struct vms_page *page, void *data)
+static bool visit_code(const struct vms_page *page, void *data)
 {
 	struct code_search *search = data;
 	struct code *at = &search->at;
@@ -43,7 +44,7 @@ static bool find_code(const struct vms_page *page, void *data)
 	return at->size < CODE_ENOUGH;
 }
 
-/* Is `page` one more of the image that `pages` map so far? The image is one piece of memory. */
+/* Adds `page` if it belongs to the image: that is one piece of memory. False ends the search. */
 static bool add_page(const struct vms_page *page, void *data)
 {
 	GArray *pages = data;
@@ -56,7 +57,7 @@ static bool add_page(const struct vms_page *page, void *data)
 		if (page->pa - first->pa != page->va - first->va)
 			return true;
 	}
-	/* With paging off there is no kernel up here. */
+	/* With paging off, no kernel is mapped at these addresses. */
 	if (page->pa == page->va || page->size > IMAGE_LIMIT)
 		return false;
 	g_array_append_vals(pages, page, 1);
@@ -68,7 +69,7 @@ GArray *vms_kernel_image_map(struct vms_memory *memory, const struct vms_linux_a
 {
 	g_autoptr(GArray) pages = g_array_new(FALSE, FALSE, sizeof(struct vms_page));
 	struct code_search search = { 0 };
-	vms_memory_each_page(memory, arch->image_first, arch->image_last, steps, find_code,
+	vms_memory_each_page(memory, arch->image_first, arch->image_last, steps, visit_code,
 			     &search);
 	if (search.largest.size)
 		vms_memory_each_page(memory, search.largest.va, arch->image_last, steps, add_page,
@@ -99,7 +100,7 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 	ret->bytes.data = data;
 	ret->is_complete = true;
 	while (page < end) {
-		/* Neighbours in both address spaces are read at once. */
+		/* Pages that are adjacent in virtual and physical memory are read at once. */
 		const struct vms_page *run = page;
 		uint64_t size = 0;
 		do {

@@ -14,7 +14,7 @@ static void set_task_root(struct vms_regs *regs, uint64_t pa)
 	vms_aarch64_set_root(regs, TTBR0_EL1, pa);
 }
 
-/* TCR_EL1 with both halves alike. */
+/* Makes a TCR_EL1 whose two halves are alike. False if no kernel has such values. */
 static bool make_tcr(int64_t size_offset, int64_t page_size, uint64_t *ret)
 {
 	const bool has_52_bits = size_offset == 12;
@@ -76,8 +76,8 @@ static void set_percpu_base(struct vms_regs *regs, uint64_t base)
 }
 
 /*
- * Since 5.4 the upper part of the kernel's half is for all but the linear map; KASLR places the
- * image anywhere in it.
+ * Since 5.4 the lower part of the kernel's half is for the linear map alone. KASLR places the image
+ * anywhere in the upper part.
  */
 const struct vms_linux_arch vms_linux_aarch64 = {
 	.arch = &vms_arch_aarch64,

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* Where in a struct list_head the pointers are. */
+/* Offsets of the pointers in a struct list_head. */
 #define NEXT 0
 #define PREV sizeof(uint64_t)
 
@@ -14,22 +14,23 @@ struct walk {
 	GHashTable *seen; /* addresses of the nodes that were visited */
 };
 
-static bool fail(const struct vms_list *list, int code, const char *what, uint64_t va,
-		 GError **error)
+/* Returns false. */
+static bool report_damage(const struct vms_list *list, int code, const char *what, uint64_t va,
+			  GError **error)
 {
 	g_set_error(error, VMS_ERROR, code, "%s of the guest%s 0x%" PRIx64, list->name, what, va);
 	return false;
 }
 
-/* From the head to the head again, or to what is no node or was visited before. */
+/* Walks by the pointers at offset `pointer`, until the head comes again or the list is damaged. */
 static bool walk_one_way(struct walk *walk, uint64_t pointer, GError **error)
 {
 	const struct vms_list *list = walk->list;
 	uint64_t at = list->head, node;
 	for (;; at = node) {
 		if (!vms_memory_read_u64(list->memory, at + pointer, &node))
-			return fail(list, VMS_ERROR_UNREADABLE, ": cannot read its node at", at,
-				    error);
+			return report_damage(list, VMS_ERROR_UNREADABLE,
+					     ": cannot read its node at", at, error);
 		if (node == list->head)
 			return true;
 		void *key = GSIZE_TO_POINTER(node);
@@ -37,11 +38,12 @@ static bool walk_one_way(struct walk *walk, uint64_t pointer, GError **error)
 		    g_hash_table_contains(walk->seen, key)) {
 			g_autofree char *what = g_strdup_printf(" does not end: %u nodes, then",
 								g_hash_table_size(walk->seen));
-			return fail(list, VMS_ERROR_MALFORMED, what, node, error);
+			return report_damage(list, VMS_ERROR_MALFORMED, what, node, error);
 		}
 		if (!walk->visit(node, walk->data))
-			return fail(list, VMS_ERROR_UNREADABLE,
-				    ": cannot read what belongs to its node at", node, error);
+			return report_damage(list, VMS_ERROR_UNREADABLE,
+					     ": cannot read what belongs to its node at", node,
+					     error);
 		g_hash_table_add(walk->seen, key);
 	}
 }

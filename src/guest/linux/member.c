@@ -22,8 +22,9 @@ bool vms_members_find(const struct vms_btf *btf, const struct vms_wanted_member 
 	return true;
 }
 
-/* The integer in the first `size` bytes of `bytes`. */
-static uint64_t integer(const struct vms_btf_member *member, const uint8_t *bytes, size_t size)
+/* Decodes the integer in the first `size` bytes of `bytes`. */
+static uint64_t decode_integer(const struct vms_btf_member *member, const uint8_t *bytes,
+			       size_t size)
 {
 	uint64_t value = 0;
 	memcpy(&value, bytes, size);
@@ -34,8 +35,8 @@ static uint64_t integer(const struct vms_btf_member *member, const uint8_t *byte
 	return member->bits < 64 ? value & ((UINT64_C(1) << member->bits) - 1) : value;
 }
 
-/* Bytes of the integer to read; 0 when it is none. A bit field may begin in any byte of it. */
-static size_t integer_size(const struct vms_btf_member *member)
+/* Returns how many bytes to read from the member's offset; 0 if the member is no integer. */
+static size_t get_integer_size(const struct vms_btf_member *member)
 {
 	if (member->bits)
 		return (member->bit_offset + member->bits + 7) / 8 <= INTEGER_SIZE
@@ -48,19 +49,19 @@ bool vms_member_read(struct vms_memory *memory, uint64_t va, const struct vms_bt
 		     uint64_t *ret)
 {
 	uint8_t bytes[INTEGER_SIZE];
-	size_t size = integer_size(member);
+	size_t size = get_integer_size(member);
 	if (!size || !vms_memory_read(memory, va + member->offset, bytes, size))
 		return false;
-	*ret = integer(member, bytes, size);
+	*ret = decode_integer(member, bytes, size);
 	return true;
 }
 
 bool vms_member_get(struct vms_bytes object, const struct vms_btf_member *member, uint64_t *ret)
 {
-	size_t size = integer_size(member);
+	size_t size = get_integer_size(member);
 	if (!size || !vms_bytes_has(object, member->offset, size))
 		return false;
-	*ret = integer(member, object.data + member->offset, size);
+	*ret = decode_integer(member, object.data + member->offset, size);
 	return true;
 }
 

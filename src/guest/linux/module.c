@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loaded kernel modules: the list that begins at `modules` (include/linux/module.h), and for each
- * module its parts in memory, its symbols as /proc/kallsyms shows them (kernel/module/kallsyms.c)
- * and its unwind table.
+ * Loaded kernel modules. Their list begins at `modules` (include/linux/module.h). Each module has
+ * parts in memory, symbols, which are read as /proc/kallsyms shows them (kernel/module/kallsyms.c),
+ * and an unwind table.
  */
 #include "guest/linux/module.h"
 #include "base/text.h"
@@ -14,12 +14,12 @@
 #include <vmscope/log.h>
 
 #define MODULES_LIMIT 4096
-#define BYTES_LIMIT   (256u << 20) /* read and kept at one reading of the list */
-#define NAME_SIZE     64	   /* of a module: MODULE_NAME_LEN is 56 */
-#define KSYM_SIZE     512	   /* of a symbol: KSYM_NAME_LEN */
+#define BYTES_LIMIT   (256u << 20) /* that one reading of the list may read and keep */
+#define NAME_SIZE     64	   /* of a module's name: MODULE_NAME_LEN is 56 */
+#define KSYM_SIZE     512	   /* of a symbol's name: KSYM_NAME_LEN */
 #define REGIONS_LIMIT 16	   /* parts of a module; the kernel has 7 kinds */
-#define REGION_LIMIT  (1u << 30)   /* bytes of one */
-#define MODULE_SIZE   (64u << 10)  /* of a struct module; it has about 1300 bytes */
+#define REGION_LIMIT  (1u << 30)   /* bytes of a part */
+#define MODULE_SIZE   (64u << 10)  /* largest size of a struct module, which has about 1300 bytes */
 
 #define ORC_SIZE 10 /* bytes of an unwind table's entry: 6 and its address */
 
@@ -30,35 +30,36 @@
 #define SYM_SHNDX 6
 #define SYM_VALUE 8
 
+/* A part of a module in memory. */
 struct region {
 	uint64_t va, size;
 	bool is_text;
 };
 
-/* A module with what only this file and the unwinder know of it. */
+/* A module, and what only this file and the unwinder know of it. */
 struct loaded_module {
 	struct vms_module module; /* first, so that a pointer to one is a pointer to the other */
-	uint64_t va;		  /* of its struct module */
+	uint64_t va;		  /* address of its struct module */
 	struct region regions[REGIONS_LIMIT];
 	unsigned n_regions;
-	bool is_settled; /* it stays as it is until the list's stamp changes */
-	bool is_torn;	 /* it may have changed while it was read */
-	uint64_t symtab, n_symbols;
+	bool is_settled;	    /* it cannot change while the list's stamp stays the same */
+	bool is_torn;		    /* it may have changed while it was read */
+	uint64_t symtab, n_symbols; /* address of its symbols, and their number */
 	struct vms_orc *orc;
 };
 
 struct vms_linux_modules {
-	uint64_t head;
-	int64_t unformed;  /* MODULE_STATE_UNFORMED: not yet to be looked at, or not any more */
+	uint64_t head;	   /* address of the list's head */
+	int64_t unformed;  /* MODULE_STATE_UNFORMED: the module is not complete, or unloaded */
 	int64_t live;	   /* MODULE_STATE_LIVE: its init function has returned */
-	int64_t init_text; /* MOD_INIT_TEXT: which of `mem` that is; -1: none is known */
+	int64_t init_text; /* MOD_INIT_TEXT: an index of `mem`; -1: unknown */
 	struct vms_stamp stamp;
-	bool counts_parts; /* the stamp changes also when a module's init parts are freed */
-	bool is_settled;   /* no module is about to change without the stamp changing */
-	GPtrArray *list;
-	GArray *regions; /* struct placed_region of all modules, by address */
-	size_t budget;	 /* bytes that may yet be read and kept in this reading of the list */
-	uint64_t size;	 /* of a struct module */
+	bool counts_parts; /* the stamp also changes when a module's init parts are freed */
+	bool is_settled;   /* no module can change while the stamp stays the same */
+	GPtrArray *list;   /* struct loaded_module, in the order of reading */
+	GArray *regions;   /* struct placed_region of all modules, by address */
+	size_t budget;	   /* bytes that this reading of the list may still read and keep */
+	uint64_t size;	   /* of a struct module, in bytes */
 
 	struct vms_btf_member node, name, state, kallsyms, syms, num_syms;
 	struct vms_btf_member symtab, num_symtab, strtab, typetab;
@@ -66,9 +67,9 @@ struct vms_linux_modules {
 	struct vms_btf_member core_base, core_size, core_text_size; /* until 6.3 */
 	struct vms_btf_member init_base, init_size, init_text_size;
 	struct vms_btf_member num_orcs, orc_ip, orc_entries; /* CONFIG_UNWINDER_ORC */
-	struct vms_btf_member value, name_pointer;	 /* of struct kernel_symbol, or, relative */
-	struct vms_btf_member value_offset, name_offset; /* to their own addresses, these */
-	uint64_t mem_stride, export_stride;		 /* bytes of the array elements */
+	struct vms_btf_member value, name_pointer;	     /* of struct kernel_symbol: absolute */
+	struct vms_btf_member value_offset, name_offset;     /* relative to their own addresses */
+	uint64_t mem_stride, export_stride;		     /* bytes of the array elements */
 };
 
 struct placed_region {
@@ -118,7 +119,8 @@ static void free_module(gpointer data)
 
 /* ---- reading ---------------------------------------------------------- */
 
-static bool spend(struct vms_linux_modules *modules, uint64_t n, size_t element)
+/* Takes bytes off the budget. False if there are not so many left. */
+static bool spend_budget(struct vms_linux_modules *modules, uint64_t n, size_t element)
 {
 	if (n > modules->budget / element)
 		return false;
@@ -126,11 +128,11 @@ static bool spend(struct vms_linux_modules *modules, uint64_t n, size_t element)
 	return true;
 }
 
-/* One read of a whole array; NULL when it is too large or not there. */
+/* Reads a whole array by one read. NULL if it is too large for the budget or cannot be read. */
 static uint8_t *read_array(struct vms_linux_modules *modules, struct vms_memory *memory,
 			   uint64_t va, uint64_t n, size_t element, struct vms_bytes *ret)
 {
-	if (!spend(modules, n, element))
+	if (!spend_budget(modules, n, element))
 		return NULL;
 	g_autofree uint8_t *data = g_malloc(n * element);
 	if (!vms_memory_read(memory, va, data, n * element))
@@ -150,9 +152,9 @@ static void add_region(struct loaded_module *loaded, uint64_t va, uint64_t size,
 	loaded->module.size += size;
 }
 
-/* Since ac3b43283923 ("module: replace module_layout with module_memory") (in v6.4). */
-static void read_memories(const struct vms_linux_modules *modules, struct vms_bytes raw,
-			  struct loaded_module *loaded, bool *has_init)
+/* Reads parts. Since ac3b43283923 ("module: replace module_layout with module_memory") (v6.4). */
+static void read_memory_parts(const struct vms_linux_modules *modules, struct vms_bytes raw,
+			      struct loaded_module *loaded, bool *has_init)
 {
 	for (unsigned i = 0; i < REGIONS_LIMIT && i * modules->mem_stride < modules->mem.size;
 	     i++) {
@@ -169,7 +171,7 @@ static void read_memories(const struct vms_linux_modules *modules, struct vms_by
 	}
 }
 
-/* A layout begins with its code. */
+/* Adds the two parts of a layout, which begins with its code. */
 static void add_layout(struct loaded_module *loaded, uint64_t base, uint64_t size, uint64_t text)
 {
 	text = MIN(text, size);
@@ -193,14 +195,14 @@ static void read_layouts(const struct vms_linux_modules *modules, struct vms_byt
 }
 
 /*
- * The first part holds the code, if there is any: MOD_TEXT is 0, and the core layout begins with
- * it.
+ * Reads a module's parts. The first one holds the code, if there is any: MOD_TEXT is 0, and the
+ * core layout begins with its code.
  */
 static void read_regions(const struct vms_linux_modules *modules, struct vms_bytes raw,
 			 struct loaded_module *loaded, bool *has_init)
 {
 	if (vms_member_there(&modules->mem))
-		read_memories(modules, raw, loaded, has_init);
+		read_memory_parts(modules, raw, loaded, has_init);
 	else
 		read_layouts(modules, raw, loaded, has_init);
 	if (!loaded->n_regions)
@@ -219,7 +221,7 @@ static void read_regions(const struct vms_linux_modules *modules, struct vms_byt
 struct export
 {
 	uint64_t value;
-	const char *name; /* in the chunk beside */
+	const char *name; /* owned by struct exports */
 };
 
 struct exports {
@@ -235,7 +237,10 @@ static int compare_exports(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* What a member of struct kernel_symbol says, absolute or relative to its own address. */
+/*
+ * Reads a reference of the struct kernel_symbol at offset `at` of a table: the member `absolute`
+ * or, if the kernel does not have it, `relative`, which is relative to its own address.
+ */
 static bool read_reference(const struct vms_btf_member *absolute,
 			   const struct vms_btf_member *relative, struct vms_bytes table,
 			   uint64_t at, uint64_t table_va, uint64_t *ret)
@@ -250,8 +255,8 @@ static bool read_reference(const struct vms_btf_member *absolute,
 }
 
 /*
- * What the module exports to any module: /proc/kallsyms shows the types of these symbols in upper
- * case (is_exported() in kernel/module/kallsyms.c). Nothing where the table cannot be read.
+ * Reads what the module exports: /proc/kallsyms shows the types of these symbols in upper case
+ * (is_exported() in kernel/module/kallsyms.c). Reads nothing if the table cannot be read.
  */
 static void read_exports(struct vms_linux_modules *modules, struct vms_memory *memory, uint64_t va,
 			 struct exports *ret)
@@ -259,7 +264,8 @@ static void read_exports(struct vms_linux_modules *modules, struct vms_memory *m
 	uint64_t table_va, n, stride = modules->export_stride;
 	struct vms_bytes table;
 	if (!stride || !vms_member_read(memory, va, &modules->syms, &table_va) ||
-	    !vms_member_read(memory, va, &modules->num_syms, &n) || !spend(modules, n, KSYM_SIZE))
+	    !vms_member_read(memory, va, &modules->num_syms, &n) ||
+	    !spend_budget(modules, n, KSYM_SIZE))
 		return;
 	g_autofree uint8_t *data = read_array(modules, memory, table_va, n, stride, &table);
 	for (uint64_t at = 0; data && at < table.size; at += stride) {
@@ -294,15 +300,18 @@ struct raw_symbols {
 };
 typedef struct raw_symbols raw_symbols;
 
-static void raw_symbols_clear(raw_symbols *raw)
+static void clear_raw_symbols(raw_symbols *raw)
 {
 	g_free(raw->symtab_data);
 	g_free(raw->strtab_data);
 	g_free(raw->typetab_data);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(raw_symbols, raw_symbols_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(raw_symbols, clear_raw_symbols)
 
-/* The names up to the last one that a symbol refers to; how large the table is nothing tells. */
+/*
+ * Reads the names up to the last one that a symbol refers to. The kernel does not keep the size of
+ * their table.
+ */
 static bool read_names(struct vms_linux_modules *modules, struct vms_memory *memory, uint64_t va,
 		       struct raw_symbols *raw)
 {
@@ -313,7 +322,7 @@ static bool read_names(struct vms_linux_modules *modules, struct vms_memory *mem
 		last = MAX(last, name);
 	}
 	size_t size = (size_t)last + KSYM_SIZE;
-	if (!spend(modules, size, 1))
+	if (!spend_budget(modules, size, 1))
 		return false;
 	raw->strtab_data = g_malloc0(size);
 	raw->strtab = (struct vms_bytes) { raw->strtab_data, size };
@@ -342,10 +351,10 @@ static bool read_raw_symbols(struct vms_linux_modules *modules, struct vms_memor
 }
 
 /*
- * The letter that `nm` would show. Before 1c7651f43777 ("kallsyms: store type information in its
- * own array") (in v5.2) it stood where ELF has st_info.
+ * Returns the letter that `nm` would show. Before 1c7651f43777 ("kallsyms: store type information
+ * in its own array") (in v5.2), the kernel keeps it in st_info of the symbol.
  */
-static char symbol_type(const struct raw_symbols *raw, uint64_t index)
+static char get_symbol_type(const struct raw_symbols *raw, uint64_t index)
 {
 	uint8_t type = 0;
 	if (!vms_bytes_u8(raw->typetab, index, &type))
@@ -354,18 +363,18 @@ static char symbol_type(const struct raw_symbols *raw, uint64_t index)
 }
 
 /*
- * Does it mark where code and data begin within functions, rather than name one? The kernel skips
- * these when it names an address (is_mapping_symbol() in include/linux/module_symbol.h).
+ * True if the symbol marks where code or data begins within a function. The kernel skips such
+ * symbols when it names an address (is_mapping_symbol() in include/linux/module_symbol.h).
  */
-static bool is_mark(const char *name)
+static bool is_mapping_symbol(const char *name)
 {
 	return name[0] == '$' || g_str_has_prefix(name, ".L") || g_str_has_prefix(name, "L0");
 }
 
 /*
- * Adds those that the kernel calls code and data by: with a name, and defined. Symbols may share
- * their names' bytes, so that each pays for its name, also one that is not listed. False when the
- * budget is spent.
+ * Adds the symbols that the kernel names addresses by: they have a name and are defined. Symbols
+ * may share the bytes of their names. So each symbol takes its name's size off the budget, also if
+ * it is not added. False if the budget is spent.
  */
 static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symbols *raw,
 			const struct exports *exports, struct vms_symbol_table *table)
@@ -381,13 +390,13 @@ static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symb
 		char name[KSYM_SIZE] = { 0 };
 		const char *text = (const char *)raw->strtab.data + name_offset;
 		size_t length = strnlen(text, KSYM_SIZE - 1);
-		if (!spend(modules, length + 1, 1))
+		if (!spend_budget(modules, length + 1, 1))
 			return false;
 		memcpy(name, text, length);
-		if (!length || !section || is_mark(name))
+		if (!length || !section || is_mapping_symbol(name))
 			continue;
 		vms_text_clean(name);
-		char type = symbol_type(raw, i);
+		char type = get_symbol_type(raw, i);
 		type = is_exported(exports, name, value) ? g_ascii_toupper(type)
 							 : g_ascii_tolower(type);
 		vms_symbol_table_add(table, name, value, 0, type);
@@ -395,7 +404,7 @@ static bool add_symbols(struct vms_linux_modules *modules, const struct raw_symb
 	return true;
 }
 
-static uint64_t regions_end(const struct loaded_module *loaded)
+static uint64_t find_regions_end(const struct loaded_module *loaded)
 {
 	uint64_t end = 0;
 	for (unsigned i = 0; i < loaded->n_regions; i++)
@@ -428,7 +437,7 @@ static void read_symbols(struct vms_linux_modules *modules, struct vms_memory *m
 		vms_symbol_table_add_bound(loaded->module.symbols, region->va);
 		vms_symbol_table_add_bound(loaded->module.symbols, region->va + region->size);
 	}
-	vms_symbol_table_finish(loaded->module.symbols, regions_end(loaded));
+	vms_symbol_table_finish(loaded->module.symbols, find_regions_end(loaded));
 	g_array_unref(exports.array);
 	g_string_chunk_free(exports.names);
 }
@@ -442,22 +451,23 @@ static void read_orc(struct vms_linux *guest, struct loaded_module *loaded)
 	if (vms_member_read(guest->memory, loaded->va, &modules->num_orcs, &n) && n &&
 	    vms_member_read(guest->memory, loaded->va, &modules->orc_ip, &ip) &&
 	    vms_member_read(guest->memory, loaded->va, &modules->orc_entries, &entries) &&
-	    spend(modules, n, ORC_SIZE))
+	    spend_budget(modules, n, ORC_SIZE))
 		loaded->orc = vms_linux_orc_load_module(guest, ip, entries, n);
 }
 
 /*
- * Does the module change only with the stamp? While its init function runs it does. When that has
- * returned its init parts are freed, first in the tree that counts and then in the module.
+ * True if the module cannot change while the stamp stays the same. It cannot if it has no init
+ * parts. While its init function runs, it cannot if the stamp counts parts. After that, its init
+ * parts are freed: first in the tree whose changes are counted, then in the struct module.
  */
-static bool is_settled(const struct vms_linux_modules *modules, int64_t state, bool has_init)
+static bool is_module_settled(const struct vms_linux_modules *modules, int64_t state, bool has_init)
 {
 	return !has_init || (state != modules->live && modules->counts_parts);
 }
 
 /*
- * The module at `va` without its tables; NULL when it cannot be read or is none yet. What the
- * module is, one read tells: lists are read again and again while modules come and go.
+ * Reads the module at `va` without its tables. NULL if it cannot be read or is not complete. One
+ * read tells whether the module is known: the list is read often while modules come and go.
  */
 static struct loaded_module *read_module(const struct vms_linux_modules *modules,
 					 struct vms_memory *memory, uint64_t va)
@@ -475,7 +485,7 @@ static struct loaded_module *read_module(const struct vms_linux_modules *modules
 	loaded->va = va;
 	loaded->module.name = g_strdup(name);
 	read_regions(modules, raw, loaded, &has_init);
-	loaded->is_settled = is_settled(modules, (int64_t)state, has_init);
+	loaded->is_settled = is_module_settled(modules, (int64_t)state, has_init);
 	if (!vms_member_get(raw, &modules->kallsyms, &kallsyms) ||
 	    !vms_member_read(memory, kallsyms, &modules->symtab, &loaded->symtab) ||
 	    !vms_member_read(memory, kallsyms, &modules->num_symtab, &loaded->n_symbols))
@@ -492,18 +502,18 @@ static bool has_same_regions(const struct loaded_module *a, const struct loaded_
 	return true;
 }
 
-static bool is_same(const struct loaded_module *a, const struct loaded_module *b)
+static bool is_same_module(const struct loaded_module *a, const struct loaded_module *b)
 {
 	return !a->is_torn && a->va == b->va && a->symtab == b->symtab &&
 	       a->n_symbols == b->n_symbols && a->n_regions == b->n_regions &&
 	       has_same_regions(a, b) && strcmp(a->module.name, b->module.name) == 0;
 }
 
-/* Takes the one that was there before out of the old list, NULL when it is new or changed. */
+/* Takes the same module out of the old list. NULL if the module is new or has changed. */
 static struct loaded_module *take_known(GPtrArray *old, const struct loaded_module *loaded)
 {
 	for (guint i = 0; i < old->len; i++) {
-		if (is_same(old->pdata[i], loaded))
+		if (is_same_module(old->pdata[i], loaded))
 			return g_ptr_array_steal_index_fast(old, i);
 	}
 	return NULL;
@@ -533,11 +543,11 @@ static void place_regions(struct vms_linux_modules *modules)
 /* A list that is being read. */
 struct listing {
 	struct vms_linux *guest;
-	GPtrArray *old;	  /* the modules of the last list that are not in this one so far */
-	GPtrArray *added; /* those of this list that were not in the last one */
+	GPtrArray *old;	  /* modules of the last list that were not met again yet */
+	GPtrArray *added; /* modules of this list that are new or have changed; not owned */
 };
 
-/* Adds a module to the list: the one that was there before, or what is read of it now. */
+/* Adds a module to the list: the known one, or if it is new or has changed, one that is read. */
 static bool visit_module(uint64_t node, void *data)
 {
 	const struct listing *listing = data;
@@ -611,8 +621,8 @@ bool vms_linux_modules_changed(const struct vms_linux *guest, struct vms_memory 
 	return modules && (!modules->is_settled || vms_stamp_is_old(&modules->stamp, memory));
 }
 
-/* The last region that begins at or before `va`, if `va` lies in it. */
-static const struct placed_region *region_at(const struct vms_linux_modules *modules, uint64_t va)
+/* Returns the region that `va` lies in, or NULL. */
+static const struct placed_region *find_region(const struct vms_linux_modules *modules, uint64_t va)
 {
 	guint low = 0, high = modules ? modules->regions->len : 0;
 	while (low < high) {
@@ -632,7 +642,7 @@ static const struct placed_region *region_at(const struct vms_linux_modules *mod
 const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
 					     const struct vms_orc **orc)
 {
-	const struct placed_region *placed = region_at(guest->modules, va);
+	const struct placed_region *placed = find_region(guest->modules, va);
 	if (!placed)
 		return NULL;
 	if (orc)
@@ -643,7 +653,7 @@ const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint
 const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest, uint64_t va,
 						  uint64_t *part, bool *is_text)
 {
-	const struct placed_region *placed = region_at(guest->modules, va);
+	const struct placed_region *placed = find_region(guest->modules, va);
 	if (!placed)
 		return NULL;
 	*part = placed->region.va;
@@ -668,12 +678,12 @@ void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mapping
 	}
 }
 
-/* ---- the part --------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------ */
 
 /*
- * What changes with the list: the counter of the tree that the kernel finds modules by (struct
- * mod_tree_root in kernel/module/), which also changes when init parts are freed; else the list's
- * head, to which modules are added.
+ * Finds bytes that change with the list. The kernel finds modules by a tree (struct mod_tree_root
+ * in kernel/module/), whose counter also changes when init parts are freed. A kernel without it has
+ * the list's head, where modules are added.
  */
 static void find_stamp(const struct vms_linux *guest, struct vms_linux_modules *modules)
 {

@@ -4,20 +4,23 @@
 
 #include "guest/linux/linux.h"
 
-/* NULL where the kernel's types do not tell. The list is empty. */
+/* Returns an empty list, or NULL if the kernel's types do not tell where modules are. */
 struct vms_linux_modules *vms_linux_modules_new(struct vms_linux *guest);
 void vms_linux_modules_free(struct vms_linux_modules *modules);
 /* Reads the list anew. Errors: UNSUPPORTED (no types), MALFORMED, UNREADABLE. */
 bool vms_linux_modules_refresh(struct vms_linux *guest, GError **error);
 /* See vms_guest_modules. */
 const GPtrArray *vms_linux_modules_list(const void *system);
-/* Have modules come or gone since the list was read? Reads a few bytes of `memory`. */
+/* True if modules may have changed since the list was read. Reads a few bytes of `memory`. */
 bool vms_linux_modules_changed(const struct vms_linux *guest, struct vms_memory *memory);
-/* The module whose code or data `va` lies in, or NULL; its ORC table, or NULL. */
+/*
+ * Returns the module whose code or data `va` lies in, or NULL. `*orc` becomes its ORC table, which
+ * is NULL if it has none; `orc` may be NULL.
+ */
 const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint64_t va,
 					     const struct vms_orc **orc);
-/* The same; where the part of it begins that `va` lies in, and whether that is code. */
+/* The same. Tells where the module's part with `va` begins, and whether that part is code. */
 const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest, uint64_t va,
 						  uint64_t *part, bool *is_text);
-/* Adds every part to an array of struct vms_mapping. Under the lock. */
+/* Adds each part of each module to an array of struct vms_mapping. The caller holds the lock. */
 void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mappings);

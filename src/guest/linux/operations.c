@@ -38,7 +38,7 @@ static char *describe(const void *system, struct vms_guest_info *ret)
 	return NULL;
 }
 
-/* All parts were found, and the kernel's own page tables with them. */
+/* True if all parts and the kernel's own page tables were found. */
 static bool is_complete(const void *system)
 {
 	const struct vms_linux *guest = system;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Linux, as one of the systems that a guest can run. */
+/* The operations of Linux. */
 #pragma once
 
 #include "guest/operations.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table of ORC entries, each in force from its address up to the next one's. Tables of all
- * layouts are brought into one form when they are loaded, and sorted where they are not.
+ * A table of ORC entries. Each entry is valid from its address up to that of the next one. Tables
+ * of all layouts are converted into one form when they are loaded, and sorted if they are not.
  */
 #include "guest/linux/orc.h"
 
 #include <stdlib.h>
 
 struct orc_entry {
-	uint32_t offset; /* of its address from the table's lowest */
+	uint32_t offset; /* its address, from the lowest one of the table */
 	int16_t sp_offset, bp_offset;
 	uint8_t sp_reg, bp_reg; /* enum vms_orc_reg */
 	uint8_t type;		/* enum vms_orc_type */
@@ -38,7 +38,7 @@ static const uint8_t registers_7_1[16] = {
 	[10] = VMS_ORC_BP_INDIRECT,
 };
 
-/* Bits of the flags above the registers, which take the lowest eight. */
+/* The bits of an entry's flags. The two registers take the lowest eight. */
 static const struct flags_layout {
 	uint8_t type_bits;
 	uint16_t signal, end; /* 0: there is no such flag */
@@ -59,7 +59,7 @@ static void decode_flags(uint16_t flags, const struct flags_layout *layout, stru
 	ret->bp_reg = layout->registers[flags >> 4 & 15];
 	ret->signal = flags & layout->signal;
 	if (layout->end) {
-		/* Types began with CALL; "no register" stood for both that come before it now. */
+		/* Types began with CALL. UNDEFINED and END were entries without a register. */
 		bool end = flags & layout->end;
 		type += VMS_ORC_TYPE_CALL;
 		if (ret->sp_reg == VMS_ORC_UNDEFINED)
@@ -81,8 +81,8 @@ static void decode_entry(struct vms_bytes entries, size_t index, const struct fl
 	decode_flags(field[2], layout, ret);
 }
 
-/* Address of an entry: relative to where it is written. */
-static uint64_t entry_address(struct vms_bytes ip, uint64_t ip_va, size_t index)
+/* Returns the address of an entry. It is written relative to its own place. */
+static uint64_t get_entry_address(struct vms_bytes ip, uint64_t ip_va, size_t index)
 {
 	uint32_t relative = 0;
 	vms_bytes_u32(ip, index * VMS_ORC_IP_SIZE, &relative);
@@ -90,8 +90,8 @@ static uint64_t entry_address(struct vms_bytes ip, uint64_t ip_va, size_t index)
 }
 
 /*
- * By address. Where two entries have the same, one of them closes the code of the compilation unit
- * before: the entry in force is the other, so it goes last.
+ * Sorts by address. Of two entries at one address, one may end the code of the compilation unit
+ * before. The other one is valid, so it goes last.
  */
 static int compare_entries(const void *a, const void *b)
 {
@@ -102,10 +102,11 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /*
- * The kernel's own table is in order since commit f14bf6a350df ("x86/unwind/orc: Remove boot-time
- * ORC unwind tables sorting") (in v5.6) at build, before that and for modules when it was loaded.
+ * Sorts the entries if they are not. The kernel's own table is sorted at build since commit
+ * f14bf6a350df ("x86/unwind/orc: Remove boot-time ORC unwind tables sorting") (in v5.6). Before, it
+ * was sorted at boot. Tables of modules are sorted when they are loaded.
  */
-static void sort(struct vms_orc *orc)
+static void sort_entries(struct vms_orc *orc)
 {
 	size_t i = 1;
 	while (i < orc->n && compare_entries(&orc->entries[i - 1], &orc->entries[i]) <= 0)
@@ -138,7 +139,7 @@ struct vms_orc *vms_orc_new(struct vms_bytes ip, uint64_t ip_va, struct vms_byte
 	size_t n = ip.size / VMS_ORC_IP_SIZE;
 	uint64_t lowest = UINT64_MAX, highest = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t pc = entry_address(ip, ip_va, i);
+		uint64_t pc = get_entry_address(ip, ip_va, i);
 		lowest = MIN(lowest, pc);
 		highest = MAX(highest, pc);
 	}
@@ -154,9 +155,9 @@ struct vms_orc *vms_orc_new(struct vms_bytes ip, uint64_t ip_va, struct vms_byte
 	orc->sp_indirect_adds_first = sp_indirect_adds_first;
 	for (size_t i = 0; i < n; i++) {
 		decode_entry(entries, i, &layouts[layout], &orc->entries[i]);
-		orc->entries[i].offset = (uint32_t)(entry_address(ip, ip_va, i) - lowest);
+		orc->entries[i].offset = (uint32_t)(get_entry_address(ip, ip_va, i) - lowest);
 	}
-	sort(orc);
+	sort_entries(orc);
 	return orc;
 }
 
@@ -170,7 +171,7 @@ bool vms_orc_find(const struct vms_orc *orc, uint64_t pc, struct vms_orc_entry *
 	uint64_t offset = pc - orc->base;
 	if (pc < orc->base || offset > UINT32_MAX)
 		return false;
-	/* The last entry at or below: entries[low] is one, entries[high] is not. */
+	/* Find the last entry at or below: entries[low] always is, entries[high] never is. */
 	size_t low = 0, high = orc->n;
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;

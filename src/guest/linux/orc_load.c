@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding a kernel's ORC tables in its memory, and telling their layout. */
+/* Finds a kernel's ORC tables in its memory, and recognises their layout. */
 #include "guest/linux/orc_load.h"
 
 #include <inttypes.h>
@@ -8,8 +8,7 @@
 
 #define HEADER_SIZE 20
 
-/* Is the kernel older than `major`.`minor`, by its release? One that does not tell is taken as new.
- */
+/* True if the kernel's release is older than `major`.`minor`. An unknown release counts as new. */
 static bool is_older(const struct vms_linux *guest, unsigned major, unsigned minor)
 {
 	unsigned guest_major, guest_minor;
@@ -19,10 +18,11 @@ static bool is_older(const struct vms_linux *guest, unsigned major, unsigned min
 }
 
 /*
- * The .orc_header: what scripts/orc_hash.sh makes of the definition of struct orc_entry. Since
- * commit b9f174c811e3 ("x86/unwind/orc: Add ELF section with ORC version identifier") (in v6.4).
+ * Finds the layout by .orc_header. This is a hash of the definition of struct orc_entry, which
+ * scripts/orc_hash.sh makes since commit b9f174c811e3 ("x86/unwind/orc: Add ELF section with ORC
+ * version identifier") (in v6.4).
  */
-static bool layout_by_header(struct vms_linux *guest, enum vms_orc_layout *ret)
+static bool find_layout_by_header(struct vms_linux *guest, enum vms_orc_layout *ret)
 {
 	static const struct {
 		uint8_t hash[HEADER_SIZE];
@@ -53,12 +53,13 @@ static bool layout_by_header(struct vms_linux *guest, enum vms_orc_layout *ret)
 }
 
 /*
- * orc_fp_entry is a constant of the kernel that steps by frame pointer (arch/x86/kernel/
- * unwind_orc.c), so what it means is known and how it is written tells the layout. Since commit
- * ae6a45a08689 ("x86/unwind/orc: Fall back to using frame pointers for generated code") (in v5.3).
- * It tells layouts that distributions have put into older kernels without the header.
+ * Finds the layout by orc_fp_entry. This is a constant of the kernel that steps by frame pointer
+ * (arch/x86/kernel/unwind_orc.c). Its meaning is known, so its bytes tell the layout. The kernel
+ * has it since commit ae6a45a08689 ("x86/unwind/orc: Fall back to using frame pointers for
+ * generated code") (in v5.3). Distributions have put newer layouts into older kernels without the
+ * header.
  */
-static bool layout_by_fp_entry(struct vms_linux *guest, enum vms_orc_layout *ret)
+static bool find_layout_by_fp_entry(struct vms_linux *guest, enum vms_orc_layout *ret)
 {
 	static const enum vms_orc_layout candidates[] = { VMS_ORC_6_4, VMS_ORC_7_1 };
 	static const uint8_t ip[VMS_ORC_IP_SIZE];
@@ -83,16 +84,16 @@ static bool layout_by_fp_entry(struct vms_linux *guest, enum vms_orc_layout *ret
 	return false;
 }
 
-static enum vms_orc_layout tell_layout(struct vms_linux *guest)
+static enum vms_orc_layout find_layout(struct vms_linux *guest)
 {
 	enum vms_orc_layout layout;
-	if (layout_by_header(guest, &layout) || layout_by_fp_entry(guest, &layout))
+	if (find_layout_by_header(guest, &layout) || find_layout_by_fp_entry(guest, &layout))
 		return layout;
 	return is_older(guest, 6, 3) ? VMS_ORC_4_14 : VMS_ORC_6_3;
 }
 
-static struct vms_orc *load(struct vms_linux *guest, uint64_t ip_va, uint64_t entries_va,
-			    uint64_t n, GError **error)
+static struct vms_orc *load_table(struct vms_linux *guest, uint64_t ip_va, uint64_t entries_va,
+				  uint64_t n, GError **error)
 {
 	if (n == 0 || n > VMS_ORC_ENTRIES_LIMIT) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
@@ -113,7 +114,7 @@ static struct vms_orc *load(struct vms_linux *guest, uint64_t ip_va, uint64_t en
 	}
 	/* Commit 87ccc826bf1c ("x86/unwind/orc: Change REG_SP_INDIRECT") (in v5.12) */
 	return vms_orc_new((struct vms_bytes) { ip, ip_size }, ip_va,
-			   (struct vms_bytes) { entries, entries_size }, tell_layout(guest),
+			   (struct vms_bytes) { entries, entries_size }, find_layout(guest),
 			   is_older(guest, 5, 12), error);
 }
 
@@ -135,7 +136,7 @@ struct vms_orc *vms_linux_orc_load(struct vms_linux *guest)
 		g_set_error(&error, VMS_ERROR, VMS_ERROR_MALFORMED,
 			    "ORC table of the guest: its symbols contradict each other");
 	else
-		orc = load(guest, ip, entries, n, &error);
+		orc = load_table(guest, ip, entries, n, &error);
 	if (!orc) {
 		g_autofree char *text = g_strdup_printf(
 			"the kernel's stacks are walked by frame pointers: %s", error->message);
@@ -150,7 +151,7 @@ struct vms_orc *vms_linux_orc_load_module(struct vms_linux *guest, uint64_t ip_v
 	if (n == 0)
 		return NULL;
 	g_autoptr(GError) error = NULL;
-	struct vms_orc *orc = load(guest, ip_va, entries_va, n, &error);
+	struct vms_orc *orc = load_table(guest, ip_va, entries_va, n, &error);
 	if (!orc)
 		vms_log(VMS_LOG_INFO, "%s; stacks through that module are cut", error->message);
 	return orc;

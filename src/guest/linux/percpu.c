@@ -3,7 +3,7 @@
 
 #define CPUS_LIMIT 8192u
 
-/* Without CONFIG_SMP there is one copy, where the symbol says. */
+/* False without CONFIG_SMP: then there is one copy of each variable, at its symbol's address. */
 static bool has_copies(const struct vms_linux *guest, uint64_t *offsets)
 {
 	return vms_linux_symbol(guest, "__per_cpu_offset", offsets);

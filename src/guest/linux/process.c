@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that were seen, and what they map: their address spaces, of which the guest's
- * symbolizer is told. Areas are read once, when an address in them is seen first. A process may
- * change its areas at any time, so that what is known of one is believed only while the process's
- * stamp (area.h) is what it was; after that the area is read again, which costs some six reads, and
- * its name only if it is another area. An area that is gone stays known until another takes its
- * place: addresses seen in it are still to be named.
+ * Processes that were seen, and what they map. This file tells the guest's symbolizer of their
+ * address spaces. An area is read when an address in it is first seen. A process may change its
+ * areas at any time. So a known area is used only while the process's stamp (area.h) stays the
+ * same. After that it is read again, by about six reads; its name is read only if it is another
+ * area. An area that is gone stays known until another takes its place, because addresses that were
+ * seen in it must still be named.
  */
 #include "guest/linux/process.h"
 #include "guest/linux/area.h"
@@ -13,17 +13,14 @@
 #define PROCESSES_LIMIT (1u << 20)
 
 struct process {
-	const struct vms_process *process; /* the symbolizer's */
+	const struct vms_process *process; /* owned by the symbolizer */
 	uint64_t mm;
 };
 
-/*
- * Searched in a sorted tree: names and numbers that a guest chooses could make a hash table slow.
- */
 struct vms_linux_processes {
 	GPtrArray *list;	 /* struct process, by index */
-	GTree *tree;		 /* the same, by (pid, name, mm) */
-	struct vms_areas *areas; /* NULL when areas are not understood */
+	GTree *tree;		 /* the same by (pid, mm, name); a guest could slow a hash table */
+	struct vms_areas *areas; /* NULL if areas are not understood */
 };
 
 static int compare_processes(const void *a, const void *b, void *data)
@@ -58,7 +55,7 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 
 /* ---- processes -------------------------------------------------------- */
 
-/* When there are too many, the rest shares the last one. */
+/* Adds a process. All processes beyond PROCESSES_LIMIT - 1 share the last one. */
 static struct process *add_process(struct vms_linux *guest, const struct process *key)
 {
 	struct vms_linux_processes *processes = guest->processes;
@@ -91,7 +88,7 @@ const struct vms_process *vms_linux_process(void *system, const struct vms_task 
 
 /* ---- areas ------------------------------------------------------------ */
 
-static uint64_t mm_of(struct vms_linux *guest, const struct vms_process *process)
+static uint64_t get_mm(struct vms_linux *guest, const struct vms_process *process)
 {
 	g_mutex_lock(&guest->lock);
 	const struct process *known = guest->processes->list->pdata[process->index];
@@ -99,19 +96,19 @@ static uint64_t mm_of(struct vms_linux *guest, const struct vms_process *process
 	return known->mm;
 }
 
-static bool is_same(const struct vms_mapping *known, const struct vms_area *area)
+static bool is_same_area(const struct vms_mapping *known, const struct vms_area *area)
 {
 	return known->start == area->start && known->end == area->end &&
 	       known->file == area->file && known->offset == area->offset;
 }
 
-/* Memory is read without a lock: a vCPU stands still for it, others shall not wait as well. */
+/* Reads memory without the lock: a vCPU is held meanwhile, and no other one should wait for it. */
 void vms_linux_note_address(void *system, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va)
 {
 	struct vms_linux *guest = system;
 	const struct vms_areas *areas = guest->processes->areas;
-	const uint64_t mm = areas ? mm_of(guest, process) : 0;
+	const uint64_t mm = areas ? get_mm(guest, process) : 0;
 	struct vms_mapping known;
 	struct vms_area area;
 	char name[VMS_AREA_NAME_SIZE];
@@ -121,7 +118,7 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 	const bool is_known = vms_symbolizer_mapping(guest->symbolizer, process->index, va, &known);
 	if ((is_known && known.stamp == stamp) || !vms_areas_find(areas, memory, mm, va, &area))
 		return;
-	if (!is_known || !is_same(&known, &area)) {
+	if (!is_known || !is_same_area(&known, &area)) {
 		if (!vms_memory_pin(memory))
 			return;
 		vms_areas_name(areas, memory, mm, &area, name);
@@ -139,8 +136,9 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 
 /* ---- mappings --------------------------------------------------------- */
 
-static bool next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigned *areas,
-		      struct vms_area *ret)
+/* Finds the first executable area that ends beyond `va`, among the next `*areas` areas. */
+static bool find_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, unsigned *areas,
+			   struct vms_area *ret)
 {
 	const struct vms_areas *layout = guest->processes->areas;
 	for (; layout && *areas > 0; --*areas) {
@@ -161,7 +159,7 @@ bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas
 	struct vms_area area;
 	char name[VMS_AREA_NAME_SIZE];
 	g_mutex_lock(&guest->lock);
-	bool found = next_code(guest, mm, va, areas, &area);
+	bool found = find_next_code(guest, mm, va, areas, &area);
 	if (found) {
 		vms_areas_name(layout, guest->memory, mm, &area, name);
 		*ret = (struct vms_mapping) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tasks: threads of the guest's processes and of its kernel. Which one a CPU runs is kept in a
- * per-CPU variable; all processes hang on the list that begins in init_task, and the threads of
- * a process on a list of its signal structure (include/linux/sched.h, sched/signal.h).
+ * Tasks: threads of the guest's processes and of its kernel. A per-CPU variable points to the task
+ * that a CPU runs. The list of all processes begins in init_task. The list of a process's threads
+ * begins in its signal structure (include/linux/sched.h, sched/signal.h).
  */
 #include "guest/linux/task-private.h"
 
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <vmscope/log.h>
 
-#define TASKS_LIMIT (1u << 20) /* threads believed; the kernel's own limit is four times this */
+#define TASKS_LIMIT (1u << 20) /* the kernel's own limit of threads is four times this */
 
 static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
 							  &vms_task_arch_aarch64 };
 
-/* ---- what to look for ------------------------------------------------- */
+/* ---- wanted members --------------------------------------------------- */
 
 #define AT(member) offsetof(struct vms_linux_tasks, member)
 
@@ -45,7 +45,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "inactive_task_frame", "ret_addr", AT(frame_return), true },
 };
 
-/* The state was renamed by 2f064a59a11f ("sched: Change task_struct::state") (in v5.14). */
+/* Commit 2f064a59a11f ("sched: Change task_struct::state") renamed the state (in v5.14). */
 static bool find_state(const struct vms_btf *btf, struct vms_btf_member *ret)
 {
 	return vms_btf_member(btf, "task_struct", "__state", ret) ||
@@ -112,8 +112,8 @@ bool vms_linux_task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm)
 	return has;
 }
 
-/* As the kernel reports it: __task_state_index() in include/linux/sched.h. */
-static char state_letter(uint64_t state, uint64_t exit_state)
+/* Returns the letter that the kernel reports: __task_state_index() in include/linux/sched.h. */
+static char choose_state_letter(uint64_t state, uint64_t exit_state)
 {
 	enum {
 		UNINTERRUPTIBLE = 0x2,
@@ -131,7 +131,7 @@ static char state_letter(uint64_t state, uint64_t exit_state)
 	return letters[reported ? g_bit_storage(reported) : 0];
 }
 
-/* Who it is; its state and its parent are not asked for. */
+/* Reads who a task is, without its state and its parent. */
 static bool read_identity(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			  uint64_t va, struct vms_task *ret)
 {
@@ -165,7 +165,7 @@ static bool read_task(const struct vms_linux_tasks *tasks, struct vms_memory *me
 	    !vms_member_read(memory, parent, &tasks->tgid, &ppid))
 		return false;
 	ret->ppid = (uint32_t)ppid;
-	ret->state = state_letter(state, exit_state);
+	ret->state = choose_state_letter(state, exit_state);
 	return true;
 }
 
@@ -193,11 +193,11 @@ static int compare_tasks(const void *a, const void *b)
 struct listing {
 	struct vms_linux *guest;
 	GArray *tasks;
-	GHashTable *seen; /* addresses of those in `tasks` */
-	GError *loss;	  /* the first reason why some are missing, or NULL */
+	GHashTable *seen; /* addresses of the tasks in `tasks` */
+	GError *loss;	  /* the first reason why tasks are missing, or NULL */
 };
 
-static void note_loss(struct listing *listing, GError *loss)
+static void keep_first_loss(struct listing *listing, GError *loss)
 {
 	if (listing->loss)
 		g_clear_error(&loss);
@@ -205,7 +205,7 @@ static void note_loss(struct listing *listing, GError *loss)
 		listing->loss = loss;
 }
 
-/* Of a damaged list the same task may be on several, or a task may be none. */
+/* Adds a task. In damaged lists, a task may be on several lists, or a node may belong to none. */
 static bool add_task(struct listing *listing, uint64_t va)
 {
 	struct vms_task task = { 0 };
@@ -222,7 +222,7 @@ static bool visit_thread(uint64_t node, void *data)
 	return add_task(listing, node - listing->guest->tasks->thread_node.offset);
 }
 
-/* Adds the threads of a process, at least its leader. */
+/* Adds the threads of a process; if their list is damaged, at least the leader. */
 static bool visit_process(uint64_t node, void *data)
 {
 	struct listing *listing = data;
@@ -237,12 +237,12 @@ static bool visit_process(uint64_t node, void *data)
 				       TASKS_LIMIT - listing->tasks->len };
 	if (vms_list_walk(&list, visit_thread, listing, &loss))
 		return true;
-	note_loss(listing, loss);
+	keep_first_loss(listing, loss);
 	return g_hash_table_contains(listing->seen, GSIZE_TO_POINTER(leader)) ||
 	       add_task(listing, leader);
 }
 
-/* Fills listing->tasks, and listing->loss if it is not all of them. */
+/* Fills listing->tasks, and listing->loss if tasks are missing. */
 static void list_processes(struct listing *listing)
 {
 	const struct vms_linux_tasks *tasks = listing->guest->tasks;
@@ -250,10 +250,10 @@ static void list_processes(struct listing *listing)
 				       tasks->init_task + tasks->tasks.offset, TASKS_LIMIT };
 	GError *loss = NULL;
 	if (!vms_list_walk(&list, visit_process, listing, &loss))
-		note_loss(listing, loss);
+		keep_first_loss(listing, loss);
 }
 
-static bool understood(const struct vms_linux *guest, GError **error)
+static bool check_tasks_understood(const struct vms_linux *guest, GError **error)
 {
 	if (guest->tasks)
 		return true;
@@ -267,7 +267,7 @@ static bool understood(const struct vms_linux *guest, GError **error)
 GArray *vms_linux_tasks_list(void *system, GError **loss, GError **error)
 {
 	struct vms_linux *guest = system;
-	if (!understood(guest, error))
+	if (!check_tasks_understood(guest, error))
 		return NULL;
 	g_autoptr(GArray) tasks = g_array_new(false, false, sizeof(struct vms_task));
 	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
@@ -329,7 +329,7 @@ bool vms_linux_task_regs(void *system, const struct vms_task *task, struct vms_r
 			 GError **error)
 {
 	struct vms_linux *guest = system;
-	if (!understood(guest, error))
+	if (!check_tasks_understood(guest, error))
 		return false;
 	g_mutex_lock(&guest->lock);
 	bool read = read_switched_regs(guest, task, ret, error);

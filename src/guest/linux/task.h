@@ -5,7 +5,7 @@
 #include "guest/linux/linux.h"
 #include "guest/processes.h"
 
-/* NULL where the kernel's types do not tell. */
+/* Finds the offsets. NULL if the kernel's types do not tell where tasks are. */
 struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest);
 void vms_linux_tasks_free(struct vms_linux_tasks *tasks);
 /* See the functions of these names in guest.h and processes.h. */
@@ -16,5 +16,5 @@ bool vms_linux_task_regs(void *system, const struct vms_task *task, struct vms_r
 			 GError **error);
 bool vms_linux_task_layout(const void *system, struct vms_task_layout *ret);
 bool vms_linux_task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm);
-/* The physical address of the task's own page tables, or 0. Under the lock. */
+/* Returns the physical address of the task's own page tables, or 0. The caller holds the lock. */
 uint64_t vms_linux_page_tables(struct vms_linux *guest, const struct vms_task *task);

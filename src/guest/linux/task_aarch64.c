@@ -2,15 +2,16 @@
 #include "arch/aarch64.h"
 #include "guest/linux/task-private.h"
 
-/* What a switch away saves, in the order of struct cpu_context (asm/processor.h): x19 to x28 … */
+/* Indices in struct cpu_context (asm/processor.h), which begins with x19 to x28. */
 #define SAVED	 13
 #define SAVED_FP 10
 #define SAVED_SP 11
 #define SAVED_PC 12
 
 /*
- * The address that the entry from user mode loads the current task from: before it sets SP_EL0 to
- * it, adrp x28, PAGE; add x28, x28, OFFSET (kernel_entry in entry.S).
+ * Finds the address that the entry from user mode loads the current task from. Before it sets
+ * SP_EL0 to the task, it makes the address: adrp x28, PAGE; add x28, x28, OFFSET (kernel_entry in
+ * entry.S).
  */
 static bool find_in_entry_code(const struct vms_linux *guest, uint64_t *ret)
 {
@@ -36,7 +37,7 @@ static bool find_current(const struct vms_linux *guest, uint64_t *ret)
 	return vms_linux_symbol(guest, "__entry_task", ret) || find_in_entry_code(guest, ret);
 }
 
-/* Is there a task at `va` that a CPU runs? */
+/* True if there is a task at `va` that a CPU runs. */
 static bool is_running_task(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			    uint64_t va)
 {
@@ -46,12 +47,12 @@ static bool is_running_task(const struct vms_linux_tasks *tasks, struct vms_memo
 }
 
 /*
- * The kernel keeps the current task in SP_EL0, which is the user's stack pointer while a user
- * program runs. On entry it is loaded from the per-CPU variable __entry_task (entry.S); TPIDR_EL1
- * is the per-CPU base.
+ * In the kernel, SP_EL0 points to the current task. In a user program, it is the stack pointer. On
+ * entry, the kernel loads it from the per-CPU variable __entry_task (entry.S). TPIDR_EL1 is the
+ * per-CPU base.
  */
-static bool aarch64_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
-			    const struct vms_regs *regs, uint64_t *ret)
+static bool find_aarch64_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+				 const struct vms_regs *regs, uint64_t *ret)
 {
 	*ret = regs->value[SP_EL0];
 	if (vms_regs_have(regs, SP_EL0) && vms_arch_aarch64.in_kernel(regs) &&
@@ -62,8 +63,9 @@ static bool aarch64_current(const struct vms_linux_tasks *tasks, struct vms_memo
 	       is_running_task(tasks, memory, *ret);
 }
 
-static bool aarch64_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
-				  uint64_t task, uint64_t pgd, struct vms_regs *regs)
+static bool make_aarch64_switched_regs(const struct vms_linux_tasks *tasks,
+				       struct vms_memory *memory, uint64_t task, uint64_t pgd,
+				       struct vms_regs *regs)
 {
 	uint64_t saved[SAVED];
 	if (tasks->cpu_context.size < sizeof(saved) ||
@@ -85,6 +87,6 @@ static bool aarch64_switched_regs(const struct vms_linux_tasks *tasks, struct vm
 const struct vms_task_arch vms_task_arch_aarch64 = {
 	.arch = &vms_arch_aarch64,
 	.find_current = find_current,
-	.current = aarch64_current,
-	.switched_regs = aarch64_switched_regs,
+	.current = find_aarch64_current,
+	.switched_regs = make_aarch64_switched_regs,
 };

@@ -4,7 +4,7 @@
 
 #define KERNEL_CS 0x10
 
-/* The variable that points to the current task: in struct pcpu_hot from 6.2 to 6.14. */
+/* Finds the variable that points to the current task. It is in struct pcpu_hot from 6.2 to 6.14. */
 static bool find_current(const struct vms_linux *guest, uint64_t *ret)
 {
 	struct vms_btf_member member;
@@ -17,16 +17,17 @@ static bool find_current(const struct vms_linux *guest, uint64_t *ret)
 }
 
 /*
- * A CPU's per-CPU base is in GS while it runs the kernel and in KERNEL_GS_BASE while it runs a
- * user program; for a few instructions of an entry or exit it is the other way round. The user may
- * set GS to anything, so a base is believed when the variable that repeats it does so.
+ * Finds a CPU's per-CPU base. It is in GS while the CPU runs the kernel, and in KERNEL_GS_BASE
+ * while it runs a user program. It is the other way round for a few instructions of an entry or
+ * exit. A user program may set GS to anything. So a base is believed only if the variable
+ * this_cpu_off at this base repeats it.
  *
- * Addresses of per-CPU variables begin at zero, and from 6.15 on where the kernel was linked, which
- * the bases then take into account ("x86/percpu/64: Use relative percpu offsets"): base + address
- * is right for both.
+ * Addresses of per-CPU variables begin at zero. From 6.15 on, they begin where the kernel was
+ * linked, and the bases are lower by as much ("x86/percpu/64: Use relative percpu offsets"). The
+ * sum of base and address is right for both.
  */
-static bool percpu_base(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
-			const struct vms_regs *regs, uint64_t *ret)
+static bool find_percpu_base(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			     const struct vms_regs *regs, uint64_t *ret)
 {
 	bool in_kernel = vms_arch_x86_64.in_kernel(regs);
 	const unsigned order[] = {
@@ -46,18 +47,18 @@ static bool percpu_base(const struct vms_linux_tasks *tasks, struct vms_memory *
 	return false;
 }
 
-static bool x86_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
-			const struct vms_regs *regs, uint64_t *ret)
+static bool find_x86_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+			     const struct vms_regs *regs, uint64_t *ret)
 {
 	uint64_t base = 0;
-	if (tasks->smp && !percpu_base(tasks, memory, regs, &base))
+	if (tasks->smp && !find_percpu_base(tasks, memory, regs, &base))
 		return false;
 	return vms_memory_read_u64(memory, base + tasks->current, ret);
 }
 
-/* __switch_to_asm pushes struct inactive_task_frame (arch/x86/include/asm/switch_to.h). */
-static bool x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
-			      uint64_t task, uint64_t pgd, struct vms_regs *regs)
+/* Reads what __switch_to_asm pushed: struct inactive_task_frame (asm/switch_to.h). */
+static bool make_x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+				   uint64_t task, uint64_t pgd, struct vms_regs *regs)
 {
 	const struct {
 		unsigned reg;
@@ -89,6 +90,6 @@ static bool x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_me
 const struct vms_task_arch vms_task_arch_x86_64 = {
 	.arch = &vms_arch_x86_64,
 	.find_current = find_current,
-	.current = x86_current,
-	.switched_regs = x86_switched_regs,
+	.current = find_x86_current,
+	.switched_regs = make_x86_switched_regs,
 };

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The timekeeper of a kernel whose kallsyms tells functions only, recognised by what it holds.
- */
+/* Recognises by its content the timekeeper of a kernel whose kallsyms has functions only. */
 #include "guest/linux/timekeeper.h"
 #include "guest/linux/member.h"
 
 #define CANDIDATES_LIMIT (1u << 16)
 
 /*
- * What time is kept by (include/linux/timekeeper_internal.h): it points to the clock source in
- * two places, and has copies of what that says of itself. An interval is in it in two units,
- * which is not so in what is there only for reading time (struct tk_fast).
+ * Where the members are that recognise a timekeeper (include/linux/timekeeper_internal.h). It
+ * points to the clock source in two places, and has copies of members of the clock source. It has
+ * one interval in two units, which a struct tk_fast does not have.
  */
 struct timekeeper {
 	struct vms_btf_member clock, raw_clock, mult, cycles, shifted_ns, name, rating, list;
 	struct {
-		struct vms_btf_member copy, own;
+		struct vms_btf_member copy, own; /* of the timekeeper, of the clock source */
 	} same[5];
 	uint64_t size;
 };
@@ -43,7 +41,7 @@ static const struct vms_wanted_member timekeeper_members[] = {
 	{ "clocksource", "mult", AT(same[4].own), false },
 };
 
-/* As far as it tells by itself. */
+/* True if `keeper` may be a timekeeper, by its own bytes alone. `*clock` is its clock source. */
 static bool is_timekeeper(const struct timekeeper *layout, struct vms_bytes keeper, uint64_t *clock)
 {
 	uint64_t raw_clock, mult, cycles, shifted_ns;
@@ -55,6 +53,7 @@ static bool is_timekeeper(const struct timekeeper *layout, struct vms_bytes keep
 	       shifted_ns == cycles * mult;
 }
 
+/* True if there is a printable name at `va`. */
 static bool is_name(struct vms_memory *memory, uint64_t va)
 {
 	char name[32];
@@ -66,7 +65,7 @@ static bool is_name(struct vms_memory *memory, uint64_t va)
 	return true;
 }
 
-/* Is the structure at `va` a clock source, registered in the kernel's list of them? */
+/* True if the structure at `va` is a clock source that is in the kernel's list of them. */
 static bool is_clocksource(struct vms_memory *memory, const struct timekeeper *layout, uint64_t va)
 {
 	const uint64_t node = va + layout->list.offset;
@@ -79,7 +78,7 @@ static bool is_clocksource(struct vms_memory *memory, const struct timekeeper *l
 	       vms_memory_read_u64(memory, previous, &forth) && forth == node;
 }
 
-/* Does `keeper` have copies of what the clock source at `clock` says? */
+/* True if `keeper` has copies of the members of the clock source at `clock`. */
 static bool has_copies(struct vms_memory *memory, const struct timekeeper *layout,
 		       struct vms_bytes keeper, uint64_t clock)
 {
@@ -93,8 +92,8 @@ static bool has_copies(struct vms_memory *memory, const struct timekeeper *layou
 }
 
 /*
- * The kernel has another one, which it prepares changes in; both point to the same clock source.
- * Unless all that are found do, none is believed.
+ * The kernel has a second timekeeper, in which it prepares changes. Both point to the same clock
+ * source. If those that are found point to different ones, none is believed.
  */
 bool vms_linux_find_timekeeper(const struct vms_linux *guest, const struct vms_kernel_image *image,
 			       uint64_t *ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Active high-resolution timers: every CPU has a structure with a base for each clock, and a base
- * has a red-black tree of timers by expiry (include/linux/hrtimer_defs.h, timerqueue.h).
+ * Active high-resolution timers. Each CPU has a structure with a base for each clock. A base has a
+ * red-black tree of timers, sorted by expiry (include/linux/hrtimer_defs.h, timerqueue.h).
  */
 #include "guest/linux/timer.h"
 #include "guest/linux/member.h"
@@ -31,21 +31,23 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "hrtimer", "function", AT(function), false },
 };
 
-/* A reading of all timers. */
+/* A list of timers that is being read. */
 struct reading {
 	struct vms_memory *memory;
 	struct layout layout;
 	GArray *timers; /* struct vms_timer */
 };
 
-static bool malformed(unsigned cpu, const char *why, GError **error)
+/* Returns false. */
+static bool fail_malformed(unsigned cpu, const char *why, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "timers of the guest's CPU %u: %s", cpu,
 		    why);
 	return false;
 }
 
-static bool unreadable(unsigned cpu, uint64_t va, GError **error)
+/* Returns false. */
+static bool fail_unreadable(unsigned cpu, uint64_t va, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 		    "timers of the guest's CPU %u: cannot read the memory at 0x%" PRIx64, cpu, va);
@@ -55,16 +57,16 @@ static bool unreadable(unsigned cpu, uint64_t va, GError **error)
 static bool add_timer(struct reading *reading, uint64_t va, struct vms_timer timer, GError **error)
 {
 	if (reading->timers->len == TIMERS_LIMIT)
-		return malformed(timer.cpu, "there are more than can be, or they form a circle",
-				 error);
+		return fail_malformed(timer.cpu,
+				      "there are more than can be, or they form a circle", error);
 	if (!vms_member_read(reading->memory, va, &reading->layout.expires, &timer.expires_ns) ||
 	    !vms_member_read(reading->memory, va, &reading->layout.function, &timer.function))
-		return unreadable(timer.cpu, va, error);
+		return fail_unreadable(timer.cpu, va, error);
 	g_array_append_val(reading->timers, timer);
 	return true;
 }
 
-/* All timers of the tree below `node`, the earliest first; `timer` tells whose they are. */
+/* Adds all timers of the tree below `node`, the earliest first. `timer` has their CPU and clock. */
 static bool read_tree(struct reading *reading, uint64_t node, struct vms_timer timer,
 		      GError **error)
 {
@@ -73,21 +75,21 @@ static bool read_tree(struct reading *reading, uint64_t node, struct vms_timer t
 	while (node || depth) {
 		for (; node; depth++) {
 			if (depth == TREE_DEPTH)
-				return malformed(timer.cpu, "their tree is too deep", error);
+				return fail_malformed(timer.cpu, "their tree is too deep", error);
 			path[depth] = node;
 			if (!vms_member_read(reading->memory, node, &reading->layout.left, &node))
-				return unreadable(timer.cpu, path[depth], error);
+				return fail_unreadable(timer.cpu, path[depth], error);
 		}
 		uint64_t top = path[--depth];
 		if (!add_timer(reading, top - reading->layout.node.offset, timer, error))
 			return false;
 		if (!vms_member_read(reading->memory, top, &reading->layout.right, &node))
-			return unreadable(timer.cpu, top, error);
+			return fail_unreadable(timer.cpu, top, error);
 	}
 	return true;
 }
 
-static const char *clock_name(uint64_t id)
+static const char *get_clock_name(uint64_t id)
 {
 	switch (id) {
 	case 0: return "realtime";
@@ -108,8 +110,8 @@ static bool read_cpu(struct reading *reading, unsigned cpu, uint64_t va, GError 
 		uint64_t base = va + layout->bases.offset + i * layout->base_stride, clock, node;
 		if (!vms_member_read(reading->memory, base, &layout->clock, &clock) ||
 		    !vms_member_read(reading->memory, base, root, &node))
-			return unreadable(cpu, base, error);
-		struct vms_timer timer = { .cpu = cpu, .clock = clock_name(clock) };
+			return fail_unreadable(cpu, base, error);
+		struct vms_timer timer = { .cpu = cpu, .clock = get_clock_name(clock) };
 		if (!read_tree(reading, node, timer, error))
 			return false;
 	}
@@ -122,7 +124,7 @@ static bool read_cpus(struct vms_linux *guest, struct reading *reading, uint64_t
 	for (unsigned cpu = 0; cpu < vms_linux_cpus(guest); cpu++) {
 		uint64_t offset;
 		if (!vms_linux_cpu_offset(guest, cpu, &offset))
-			return unreadable(cpu, bases, error);
+			return fail_unreadable(cpu, bases, error);
 		if (!read_cpu(reading, cpu, bases + offset, error))
 			return false;
 	}

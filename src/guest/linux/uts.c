@@ -5,10 +5,10 @@
 #define PREFIX	     "Linux version "
 #define BANNER_LIMIT 1024
 
-/* struct new_utsname (include/uapi/linux/utsname.h): fields of 65 bytes. */
+/* The size of each field of struct new_utsname (include/uapi/linux/utsname.h). */
 #define UTS_FIELD 65
 enum uts_field { UTS_SYSNAME, UTS_NODENAME, UTS_RELEASE, UTS_VERSION };
-/* What struct uts_namespace has before it: nothing from 5.11 on, a reference count before. */
+/* Where struct uts_namespace may have it: before 5.11, a reference count comes first. */
 #define UTS_OFFSET_LIMIT 64
 
 char *vms_linux_banner_at(struct vms_bytes image, size_t offset)
@@ -17,7 +17,7 @@ char *vms_linux_banner_at(struct vms_bytes image, size_t offset)
 	if (offset > image.size || !vms_bytes_slice(image, offset, image.size - offset, &text) ||
 	    !vms_bytes_has(text, 0, strlen(PREFIX)) || memcmp(text.data, PREFIX, strlen(PREFIX)))
 		return NULL;
-	/* The log may hold a copy, but without the newline and the NUL. */
+	/* The log may hold a copy, but a copy does not end with a newline and a NUL. */
 	const uint8_t *newline = memchr(text.data, '\n', MIN(text.size, BANNER_LIMIT));
 	size_t size = newline ? (size_t)(newline - text.data) : 0;
 	if (!newline || size + 1 == text.size || newline[1] != 0 || memchr(text.data, 0, size) ||
@@ -48,7 +48,7 @@ void vms_uts_from_banner(const char *banner, struct vms_uts *ret)
 	ret->hostname = NULL;
 }
 
-static char *uts_field(struct vms_bytes ns, size_t uts, enum uts_field field)
+static char *get_uts_field(struct vms_bytes ns, size_t uts, enum uts_field field)
 {
 	char *text = g_strndup((const char *)ns.data + uts + field * UTS_FIELD, UTS_FIELD);
 	vms_text_clean(text);
@@ -63,13 +63,13 @@ bool vms_uts_from_namespace(struct vms_bytes ns, const char *banner, struct vms_
 			return false;
 		if (memcmp(ns.data + at, sysname, sizeof(sysname)))
 			continue;
-		g_autofree char *release = uts_field(ns, at, UTS_RELEASE);
+		g_autofree char *release = get_uts_field(ns, at, UTS_RELEASE);
 		g_autofree char *prefix = g_strconcat(PREFIX, release, " ", NULL);
 		if (!g_str_has_prefix(banner, prefix))
 			continue;
 		ret->release = g_steal_pointer(&release);
-		ret->version = uts_field(ns, at, UTS_VERSION);
-		ret->hostname = uts_field(ns, at, UTS_NODENAME);
+		ret->version = get_uts_field(ns, at, UTS_VERSION);
+		ret->hostname = get_uts_field(ns, at, UTS_NODENAME);
 		return true;
 	}
 	return false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The vCPUs of a core file that a Linux kernel wrote of itself. Its notes have the registers that a
- * debugger of programs wants (struct elf_prstatus) and none of those that lead to memory: page
+ * debugger of programs needs (struct elf_prstatus). They lack those that lead to memory: page
  * tables and the per-CPU base. The kernel's memory tells these.
  *
- * Whose a note is: a CPU keeps its note in the per-CPU variable crash_notes (kernel/crash_core.c,
- * before 6.9 kernel/kexec_core.c), and the core file has those that were filled, in the order of
- * the CPUs. A CPU that did not answer when the kernel crashed has none.
+ * A CPU keeps its note in the per-CPU variable crash_notes (kernel/crash_core.c, before 6.9
+ * kernel/kexec_core.c). The core file has the notes that were filled, in the order of the CPUs. A
+ * CPU that did not answer when the kernel crashed has no note.
  */
 #include "guest/linux/vcpu.h"
 #include "guest/linux/kernel_image.h"
@@ -31,8 +31,8 @@ static bool is_online(struct vms_linux *guest, unsigned cpu)
 	       (word >> cpu % 64 & 1);
 }
 
-/* The CPUs that the vCPUs of the file are, in order: unsigned. */
-static GArray *cpus_of_file(struct vms_linux *guest)
+/* Returns the number of the CPU for each vCPU of the file, as an array of unsigned. */
+static GArray *list_cpus_of_file(struct vms_linux *guest)
 {
 	GArray *noted = g_array_new(FALSE, FALSE, sizeof(unsigned));
 	g_autoptr(GArray) online = g_array_new(FALSE, FALSE, sizeof(unsigned));
@@ -42,15 +42,15 @@ static GArray *cpus_of_file(struct vms_linux *guest)
 		if (is_online(guest, cpu))
 			g_array_append_val(online, cpu);
 	}
-	/* Written by somebody else: it did not crash. */
+	/* Without notes the kernel did not crash: somebody else wrote the file, with all CPUs. */
 	if (noted->len == 0)
 		g_array_append_vals(noted, online->data, online->len);
 	return noted;
 }
 
-/* Adds what the kernel's memory tells of a vCPU that is the CPU `cpu`, if that is known. */
-static void complete(struct vms_linux *guest, const struct vms_linux_arch *arch, unsigned vcpu,
-		     const unsigned *cpu)
+/* Adds registers that the kernel's memory tells to a vCPU. `cpu` is its CPU; NULL if unknown. */
+static void complete_vcpu(struct vms_linux *guest, const struct vms_linux_arch *arch, unsigned vcpu,
+			  const unsigned *cpu)
 {
 	struct vms_regs regs;
 	struct vms_task task;
@@ -71,8 +71,9 @@ void vms_linux_complete_vcpus(struct vms_linux *guest)
 	const struct vms_linux_arch *arch = vms_linux_arch_of(guest->arch);
 	if (!vms_machine_hold(guest->machine, VMS_ALL_VCPUS, NULL))
 		return;
-	g_autoptr(GArray) cpus = cpus_of_file(guest);
+	g_autoptr(GArray) cpus = list_cpus_of_file(guest);
 	for (unsigned i = 0; i < vms_machine_vcpus(guest->machine); i++)
-		complete(guest, arch, i, i < cpus->len ? &g_array_index(cpus, unsigned, i) : NULL);
+		complete_vcpu(guest, arch, i,
+			      i < cpus->len ? &g_array_index(cpus, unsigned, i) : NULL);
 	vms_machine_release(guest->machine, VMS_ALL_VCPUS, NULL);
 }

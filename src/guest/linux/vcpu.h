@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* vCPUs of core files that lack registers. */
+/* vCPUs of core files, which may lack registers. */
 #pragma once
 
 #include "guest/linux/linux.h"
 
-/* Gives vCPUs without control registers those that the kernel's memory tells. */
+/* Adds control registers that the kernel's memory tells to vCPUs that lack them. */
 void vms_linux_complete_vcpus(struct vms_linux *guest);

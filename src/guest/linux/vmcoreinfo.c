@@ -14,13 +14,13 @@ char *vms_vmcoreinfo_text(struct vms_bytes page)
 	    memcmp(page.data, VMS_VMCOREINFO_PREFIX, strlen(VMS_VMCOREINFO_PREFIX)))
 		return NULL;
 	char *text = g_strndup((const char *)page.data, MIN(page.size, VMS_VMCOREINFO_SIZE));
-	/* A page that only begins like it (a log, an environment) has a single line. */
+	/* A page that only begins so (a log, an environment) has a single line. */
 	if (!strchr(text, '\n'))
 		g_clear_pointer(&text, g_free);
 	return text;
 }
 
-/* What follows KEY= in its line, or NULL. */
+/* Returns what follows KEY= at the begin of a line, or NULL. */
 static const char *find_value(const char *text, const char *key)
 {
 	size_t key_size = strlen(key);
@@ -63,6 +63,7 @@ bool vms_vmcoreinfo_number(const char *text, const char *key, int64_t *ret)
 	return value && g_ascii_string_to_signed(value, 10, INT64_MIN, INT64_MAX, ret, NULL);
 }
 
+/* Searches one chunk of memory, and moves `*pa` behind what was searched. */
 static char *scan_chunk(struct vms_machine *machine, uint64_t *pa, uint64_t size, uint8_t *buf)
 {
 	if (!vms_machine_read_phys(machine, *pa, buf, size)) {
@@ -81,7 +82,10 @@ static char *scan_chunk(struct vms_machine *machine, uint64_t *pa, uint64_t size
 	return NULL;
 }
 
-/* True if the memory at `pa` may be read: a machine must not stand still for all that it has. */
+/*
+ * True if the memory at `pa` may be read. A machine that stands still while its memory is read must
+ * not do so for all of it.
+ */
 static bool may_read(struct vms_machine *machine, struct vms_vmcoreinfo_search *search, uint64_t pa,
 		     uint64_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/vmlinux.h"
 
-/* Does the file place another symbol, after all code, where the guest's kernel has it? */
+/* True if file and guest agree about the end of the kernel's code, as far as both tell it. */
 static bool is_same_build(const struct vms_linux *guest, const struct vms_symbol_file *file,
 			  uint64_t bias)
 {
