@@ -31,7 +31,7 @@ static bool check_options(const struct session *session, bool no_agent, const ch
 	else if (calls && no_agent)
 		usage_error(error, "--calls needs the agent: leave out --no-agent");
 	else if (!calls && (calls_words_given(words) || session->symbols))
-		usage_error(error, "without --calls DIR there is no trace for such an option");
+		usage_error(error, "options of a call trace need --calls DIR");
 	else
 		return true;
 	return false;

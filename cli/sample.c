@@ -300,7 +300,7 @@ static void warn_of_plugged_vcpus(struct session *session)
 	g_autoptr(GError) error = NULL;
 	vms_machine_check_vcpus(session->machine, &error);
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_STATE))
-		vms_log(VMS_LOG_WARNING, "what is new was not sampled: %s", error->message);
+		vms_log(VMS_LOG_WARNING, "new vCPUs were not sampled: %s", error->message);
 }
 
 /*

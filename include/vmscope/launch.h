@@ -32,8 +32,8 @@ struct vms_launch_options {
 	 */
 	bool paused;
 	/*
-	 * The folder of the agent's objects; NULL: where they are installed. The environment
-	 * variable VMSCOPE_AGENT_DIR goes before both.
+	 * The folder of the agent's objects. NULL means the folder in which they are installed. The
+	 * environment variable VMSCOPE_AGENT_DIR takes precedence over both.
 	 */
 	const char *agent_folder;
 };
@@ -54,7 +54,7 @@ void vms_launch_free(struct vms_launch *launch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_launch, vms_launch_free)
 
 /*
- * The command with what was added to it, NULL-terminated, for whoever starts it in another way than
+ * The command with what was added to it, NULL-terminated, for a caller that does not use
  * vms_launch_start. Owned by the launch.
  */
 char *const *vms_launch_command(const struct vms_launch *launch);
@@ -76,7 +76,7 @@ pid_t vms_launch_pid(const struct vms_launch *launch);
  */
 struct vms_machine *vms_launch_open(const struct vms_launch *launch, GError **error);
 /*
- * Lets a machine go that was started paused: it executes its first instruction. Nothing to do for
+ * Lets a machine go that was started paused: it executes its first instruction. Does nothing for
  * other machines. Errors: those of vms_machine_open_qmp.
  */
 bool vms_launch_let_go(struct vms_launch *launch, GError **error);

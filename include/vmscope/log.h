@@ -14,7 +14,7 @@ typedef void (*vms_log_handler)(enum vms_log_level level, const char *message, v
  * Sets the handler, which gets every message up to `level`, one at a time. NULL, the default, drops
  * all messages. A thread of the log calls the handler: it may block (a terminal that nobody reads)
  * without delaying anybody. This call waits until the handler before has had all messages that were
- * logged before. Not from a handler, and not from two threads at once.
+ * logged before. Do not call it from a handler, or from two threads at once.
  */
 void vms_log_set_handler(vms_log_handler handler, void *data, enum vms_log_level level);
 
@@ -26,7 +26,7 @@ void vms_log_set_handler(vms_log_handler handler, void *data, enum vms_log_level
 void vms_log(enum vms_log_level level, const char *format, ...) G_GNUC_PRINTF(2, 3);
 #define VMS_LOG_WAITING 256
 
-/* Waits until the handler has had all messages logged so far. Not while a machine is held. */
+/* Waits until the handler has had all messages so far. Do not call it while a machine is held. */
 void vms_log_flush(void);
 
 VMS_END_DECLS

@@ -143,7 +143,7 @@ bool vms_machine_check_vcpus(struct vms_machine *machine, GError **error);
  */
 const char *vms_machine_vmcoreinfo(struct vms_machine *machine);
 
-/* A text that only this engine can give (interrupt controllers, devices …). */
+/* A text that only the machine's engine can give (interrupt controllers, devices …). */
 struct vms_machine_item {
 	const char *name;
 	const char *help;

@@ -205,7 +205,7 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 }
 
 /* Returns `text`, or `otherwise` if it is NULL. */
-static const char *text_or(const char *text, const char *otherwise)
+static const char *choose_text(const char *text, const char *otherwise)
 {
 	return text ? text : otherwise;
 }
@@ -216,10 +216,11 @@ static void log_guest(struct vms_guest *guest)
 
 	if (vms_guest_kind(guest) == VMS_GUEST_NONE)
 		vms_log(VMS_LOG_INFO, "no operating system detected: %s",
-			text_or(vms_guest_why(guest), "none that is known"));
+			choose_text(vms_guest_why(guest), "none that is known"));
 	else
 		vms_log(VMS_LOG_INFO, "guest: %s %s %s", info->name,
-			text_or(info->release, "of unknown release"), text_or(info->version, ""));
+			choose_text(info->release, "of unknown release"),
+			choose_text(info->version, ""));
 }
 
 static struct vms_run *make_run(struct vms_sample_report *report, GError **error)
@@ -477,7 +478,7 @@ static void set_no_samples(struct vms_sample_report *report, const uint64_t *fai
 					       text->len ? ";" : ":", failed[i],
 					       failed[i] == 1 ? "" : "s",
 					       vms_sample_failure_name(failure), reason ? ": " : "",
-					       text_or(reason, ""));
+					       choose_text(reason, ""));
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE, "nothing was sampled%s",
 		    text->len ? text->str : ": the run was too short");
