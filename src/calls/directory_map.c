@@ -3,6 +3,7 @@
  * Gives images their places in a trace. An image has one place, or several if it grew. The mappings
  * of an image in all processes lead to its places.
  */
+#include "base/search.h"
 #include "calls/directory-private.h"
 
 #include <string.h>
@@ -195,15 +196,7 @@ static struct vms_calls_mapping *mapping_at(const struct vms_calls_mappings *map
 /* Returns the index of the first mapping that ends beyond `va`. */
 static guint find_mapping_index(const struct vms_calls_mappings *mappings, uint64_t va)
 {
-	guint low = 0, high = mappings->list->len;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		if (mapping_at(mappings, middle)->end <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (guint)VMS_SEARCH(mappings->list->len, i, mapping_at(mappings, (guint)i)->end <= va);
 }
 
 const struct vms_calls_mapping *vms_calls_mappings_find(const struct vms_calls_mappings *mappings,

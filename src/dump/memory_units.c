@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "dump/memory_units.h"
+#include "base/search.h"
 #include <string.h>
 
 static const struct vms_range *range_at(const struct vms_dump_units *units, guint i)
@@ -33,18 +34,13 @@ uint64_t vms_dump_units_count(const struct vms_dump_units *units)
 bool vms_dump_units_get(const struct vms_dump_units *units, uint64_t number,
 			struct vms_dump_unit *ret)
 {
-	guint low = 0, high = units->memory->len;
-	if (number >= units->first[high])
+	const guint n = units->memory->len;
+	if (number >= units->first[n])
 		return false;
-	while (high - low > 1) {
-		guint middle = low + (high - low) / 2;
-		if (units->first[middle] <= number)
-			low = middle;
-		else
-			high = middle;
-	}
-	const struct vms_range *range = range_at(units, low);
-	uint64_t slot = range->pa / VMS_DUMP_UNIT_MAX + (number - units->first[low]);
+	/* The first range begins with number 0. */
+	const guint index = (guint)VMS_SEARCH(n, i, units->first[i] <= number) - 1;
+	const struct vms_range *range = range_at(units, index);
+	uint64_t slot = range->pa / VMS_DUMP_UNIT_MAX + (number - units->first[index]);
 	uint64_t end = MIN((slot + 1) * VMS_DUMP_UNIT_MAX, range->pa + range->size);
 	ret->pa = MAX(slot * VMS_DUMP_UNIT_MAX, range->pa);
 	ret->size = end - ret->pa;

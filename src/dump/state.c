@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dump/state.h"
 #include "base/clock.h"
+#include "base/search.h"
 #include <stdlib.h>
 #include <vmscope/log.h>
 
@@ -63,17 +64,8 @@ static bool take_memory(struct vms_dump_state *state, GError **error)
 
 guint vms_dump_state_find(const struct vms_dump_state *state, uint64_t pa)
 {
-	guint low = 0, high = state->memory->len;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		const struct vms_range *range =
-			&g_array_index(state->memory, struct vms_range, middle);
-		if (range->pa + range->size > pa)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	const struct vms_range *ranges = (const struct vms_range *)(void *)state->memory->data;
+	return (guint)VMS_SEARCH(state->memory->len, i, ranges[i].pa + ranges[i].size <= pa);
 }
 
 bool vms_dump_state_init(struct vms_dump_state *state, struct vms_machine *machine,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/mappings.h"
+#include "base/search.h"
 
 static void clear_mapping(void *data)
 {
@@ -16,15 +17,8 @@ GArray *vms_mappings_new(void)
 /* Returns the number of mappings that begin at or below `va`. */
 static guint count_mappings_below(const GArray *mappings, uint64_t va)
 {
-	guint low = 0, high = mappings->len;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		if (g_array_index(mappings, struct vms_mapping, middle).start <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (guint)VMS_SEARCH(mappings->len, i,
+				 g_array_index(mappings, struct vms_mapping, i).start <= va);
 }
 
 const struct vms_mapping *vms_mappings_find(const GArray *mappings, uint64_t va)

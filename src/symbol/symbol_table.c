@@ -3,6 +3,7 @@
  * A symbol table is an array that is sorted by address, and a hash table that finds its entries by
  * name. All names lie in one block, so that the 200,000 symbols of a kernel take three allocations.
  */
+#include "base/search.h"
 #include <vmscope/symbol.h>
 
 #include <string.h>
@@ -226,16 +227,9 @@ struct vms_symbol vms_symbol_table_get(const struct vms_symbol_table *table, siz
 /* Counts the entries that begin before `va`, and those at `va` that reach `reach` at most. */
 static size_t count_entries_below(const struct vms_symbol_table *table, uint64_t va, uint64_t reach)
 {
-	size_t low = 0, high = table->entries->len;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct entry *entry = get_entry(table, middle);
-		if (entry->va < va || (entry->va == va && entry->reach <= reach))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return VMS_SEARCH(table->entries->len, i,
+			  get_entry(table, i)->va < va || (get_entry(table, i)->va == va &&
+							   get_entry(table, i)->reach <= reach));
 }
 
 bool vms_symbol_table_find(const struct vms_symbol_table *table, uint64_t va,

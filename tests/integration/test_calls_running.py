@@ -391,18 +391,6 @@ class Ends(unittest.TestCase):
         self.assertEqual([error for error in uftrace_data.Trace(path).check()
                           if "does not know" not in error], [])
 
-    def test_resets(self):
-        path = calls.directory(self)
-        guest = self.guest(boot=True)
-        with calls.tracing(guest, path, "--by", "task", *calls.symbols(),
-                           warning="the guest was reset"):
-            guest.qmp.command("system_reset")
-            guest.wait_until(lambda: guest.serial().count("READY") == 2, "the next boot")
-            counted = calls.counts(guest.run("calls"))[0]
-        trace = uftrace_data.Trace(path)
-        self.assertEqual(trace.check(), [])
-        self.assertEqual(wrong(trace, "calls", counted), {})
-
     def test_hotplug(self):
         """A vCPU comes and goes. QEMU itself does not survive that it comes again."""
         path = calls.directory(self)

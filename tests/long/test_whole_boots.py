@@ -4,6 +4,7 @@ import subprocess
 import unittest
 
 import calls
+import linux_guest
 import qemu_machine
 import testbed
 import test_calls
@@ -56,3 +57,20 @@ class Repeated(unittest.TestCase):
 class Boot612Arm(test_calls.Boot, unittest.TestCase):
     series = "6.12"
     arch = "aarch64"
+
+
+class Resets(unittest.TestCase):
+    """A trace goes on through the reset of its machine, and the next kernel has its own names."""
+
+    def test_resets(self):
+        path = calls.directory(self)
+        guest = linux_guest.LinuxGuest("6.1", boot=True, launcher=(testbed.VMSCOPE, "run", "--"))
+        self.addCleanup(guest.stop)
+        with calls.tracing(guest, path, "--by", "task", *calls.symbols(),
+                           warning="the guest was reset"):
+            guest.qmp.command("system_reset")
+            guest.wait_until(lambda: guest.serial().count("READY") == 2, "the next boot")
+            counted = calls.counts(guest.run("calls"))[0]
+        trace = uftrace_data.Trace(path)
+        self.assertEqual(trace.check(), [])
+        self.assertEqual(test_calls.wrong(trace, "calls", counted), {})

@@ -5,6 +5,7 @@
  * where each type begins, and the number of each named structure, union and typedef.
  */
 #include "guest/linux/btf.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 
@@ -216,17 +217,12 @@ static bool find_member(const struct vms_btf *btf, const struct btf_type *type, 
 
 static bool find_structure(const struct vms_btf *btf, const char *name, struct btf_type *ret)
 {
-	size_t low = 0, high = btf->names->len;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (strcmp(g_array_index(btf->names, struct btf_name, middle).name, name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == btf->names->len)
+	const struct btf_name *names = (const struct btf_name *)(void *)btf->names->data;
+	const size_t n = btf->names->len;
+	const size_t index = VMS_SEARCH(n, i, strcmp(names[i].name, name) < 0);
+	if (index == n)
 		return false;
-	const struct btf_name *found = &g_array_index(btf->names, struct btf_name, low);
+	const struct btf_name *found = &names[index];
 	return strcmp(found->name, name) == 0 && resolve_type(btf, found->number, ret) &&
 	       is_structure(ret);
 }

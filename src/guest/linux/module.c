@@ -5,6 +5,7 @@
  * and an unwind table.
  */
 #include "guest/linux/module.h"
+#include "base/search.h"
 #include "base/text.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
@@ -624,18 +625,14 @@ bool vms_linux_modules_changed(const struct vms_linux *guest, struct vms_memory 
 /* Returns the region that `va` lies in, or NULL. */
 static const struct placed_region *find_region(const struct vms_linux_modules *modules, uint64_t va)
 {
-	guint low = 0, high = modules ? modules->regions->len : 0;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		if (g_array_index(modules->regions, struct placed_region, middle).region.va <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	if (!modules)
 		return NULL;
-	const struct placed_region *placed =
-		&g_array_index(modules->regions, struct placed_region, low - 1);
+	const struct placed_region *regions =
+		(const struct placed_region *)(void *)modules->regions->data;
+	const size_t n = VMS_SEARCH(modules->regions->len, i, regions[i].region.va <= va);
+	if (n == 0)
+		return NULL;
+	const struct placed_region *placed = &regions[n - 1];
 	return va - placed->region.va < placed->region.size ? placed : NULL;
 }
 

@@ -4,6 +4,7 @@
  * of all layouts are converted into one form when they are loaded, and sorted if they are not.
  */
 #include "guest/linux/orc.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 
@@ -171,16 +172,9 @@ bool vms_orc_find(const struct vms_orc *orc, uint64_t pc, struct vms_orc_entry *
 	uint64_t offset = pc - orc->base;
 	if (pc < orc->base || offset > UINT32_MAX)
 		return false;
-	/* Find the last entry at or below: entries[low] always is, entries[high] never is. */
-	size_t low = 0, high = orc->n;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		if (orc->entries[middle].offset <= offset)
-			low = middle;
-		else
-			high = middle;
-	}
-	const struct orc_entry *entry = &orc->entries[low];
+	/* The last entry at or below. The first one always is, at offset 0. */
+	const size_t above = VMS_SEARCH(orc->n, i, orc->entries[i].offset <= offset);
+	const struct orc_entry *entry = &orc->entries[above - 1];
 	*ret = (struct vms_orc_entry) {
 		.type = entry->type,
 		.sp_reg = entry->sp_reg,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/core/extent.h"
+#include "base/search.h"
 
 #define EXTENT(array, i) (&g_array_index(array, struct vms_extent, i))
 
@@ -145,15 +146,7 @@ bool vms_extents_resolve(GArray *extents, uint64_t *conflict)
 /* The index of the extent that holds `at`, or of the first one behind it. */
 static guint find(const GArray *extents, uint64_t at)
 {
-	guint low = 0, high = extents->len;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		if (end_of(EXTENT(extents, middle)) <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (guint)VMS_SEARCH(extents->len, i, end_of(EXTENT(extents, i)) <= at);
 }
 
 bool vms_extents_at(const GArray *extents, uint64_t at, uint64_t size, struct vms_extent *ret)

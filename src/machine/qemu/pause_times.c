@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/pause_times.h"
+#include "base/search.h"
 
 static struct vms_pause *pause_at(const struct vms_pauses *pauses, guint index)
 {
@@ -41,16 +42,10 @@ void vms_pauses_end(struct vms_pauses *pauses, uint64_t time_ns)
 
 uint64_t vms_pauses_until(const struct vms_pauses *pauses, uint64_t time_ns)
 {
-	guint low = 0, high = pauses->pauses ? pauses->pauses->len : 0;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		if (pause_at(pauses, middle)->begin_ns < time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
+	guint n = pauses->pauses ? pauses->pauses->len : 0;
+	guint begun = (guint)VMS_SEARCH(n, i, pause_at(pauses, (guint)i)->begin_ns < time_ns);
+	if (begun == 0)
 		return 0;
-	const struct vms_pause *pause = pause_at(pauses, low - 1);
+	const struct vms_pause *pause = pause_at(pauses, begun - 1);
 	return pause->before_ns + MIN(time_ns, pause->end_ns) - pause->begin_ns;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/ram.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <sys/uio.h>
@@ -34,16 +35,9 @@ static size_t n_parts(const struct vms_ram *ram)
 /* The index of the first part that does not end before or at `pa`. */
 static size_t find_index(const struct vms_ram *ram, uint64_t pa)
 {
-	size_t low = 0, high = n_parts(ram);
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct vms_ram_part *part = part_at(ram, middle);
-		if (pa < part->pa || pa - part->pa < part->size)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return VMS_SEARCH(n_parts(ram), i,
+			  pa >= part_at(ram, i)->pa &&
+				  pa - part_at(ram, i)->pa >= part_at(ram, i)->size);
 }
 
 /* The part that holds `pa`, or NULL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds out by /proc/PID/maps (proc_pid_maps(5)) how a guest's RAM is mapped in its process. */
 #include "base/proc_text.h"
+#include "base/search.h"
 #include "machine/qemu/qemu_process.h"
 #include "machine/qemu/ram.h"
 
@@ -169,15 +170,8 @@ static void add_mapped_part(struct vms_ram *ram, const struct vms_ram_place *pla
 /* The index of the first mapping that ends behind `hva`. */
 static guint find_mapping(const GArray *mappings, uint64_t hva)
 {
-	guint low = 0, high = mappings->len;
-	while (low < high) {
-		guint middle = low + (high - low) / 2;
-		if (g_array_index(mappings, struct vms_proc_mapping, middle).end > hva)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return (guint)VMS_SEARCH(mappings->len, i,
+				 g_array_index(mappings, struct vms_proc_mapping, i).end <= hva);
 }
 
 static void add_place(struct vms_ram *ram, const struct vms_ram_place *place,
