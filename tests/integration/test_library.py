@@ -296,7 +296,8 @@ class Examples(unittest.TestCase):
             self.assertEqual(shares, sorted(shares, reverse=True))
             self.assertLess(sum(shares), 101)
             functions = [line for line in lines if line[2] != "[idle]"]
-            self.assertIn("chacha", functions[0][2])
+            most = [line[2] for line in functions[:5]]  # it copies what it computes, too
+            self.assertTrue(any("chacha" in name for name in most), most)
             kernel = {line[2] for line in functions if not line[3]}
             self.assertEqual(kernel - names, set())
         self.guest.run(f"kill {pid}")
