@@ -3,6 +3,7 @@
  * Profiles of records, with counts and names worked out by hand. There is neither a machine nor a
  * guest: a symbolizer that was told what is mapped where is all that names need.
  */
+#include "profile_trees.h"
 #include "sample/profile-private.h"
 #include "sample/samples.h"
 #include "self_file.h"
@@ -151,21 +152,6 @@ static struct vms_profile *make(struct fixture *fixture, unsigned flags, bool le
 		.leaf_first = leaf_first,
 	};
 	return vms_profile_new(&source);
-}
-
-static size_t count_trees(const struct vms_profile *profile)
-{
-	size_t n;
-	vms_profile_trees(profile, &n);
-	return n;
-}
-
-static const struct vms_profile_tree *get_tree(const struct vms_profile *profile, size_t index)
-{
-	size_t n;
-	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
-	g_assert_cmpuint(index, <, n);
-	return &trees[index];
 }
 
 /* A tree as text: "name total self" per node, a dot per level; an address where it has no name. */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
+#include "profile_trees.h"
 #include <string.h>
 #include <vmscope/sample.h>
 
@@ -226,21 +227,6 @@ static void assert_ended(struct fixture *fixture, enum vms_sample_end end)
 		else
 			g_assert_cmpint(percent, <, 100);
 	}
-}
-
-static size_t count_trees(const struct vms_profile *profile)
-{
-	size_t n;
-	vms_profile_trees(profile, &n);
-	return n;
-}
-
-static const struct vms_profile_tree *get_tree(const struct vms_profile *profile, size_t index)
-{
-	size_t n;
-	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
-	g_assert_cmpuint(index, <, n);
-	return &trees[index];
 }
 
 /* Every vCPU's tree sums up to its samples. */

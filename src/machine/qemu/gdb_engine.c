@@ -18,7 +18,7 @@
 struct stub_machine {
 	struct vms_machine machine;
 	struct vms_gdb gdb;
-	struct vms_watchdog *guard;
+	struct vms_watchdog *watchdog;
 	char *name;
 	GStringChunk *range_names;
 	/* QEMU's monitor answers behind the stub: it tells the state, and releases the machine. */
@@ -47,7 +47,7 @@ static struct stub_machine *stub_of(struct vms_machine *machine)
 
 static struct vms_hold *hold_of(struct stub_machine *stub)
 {
-	return vms_watchdog_hold(stub->guard);
+	return vms_watchdog_hold(stub->watchdog);
 }
 
 static bool was_taken_by_watchdog(struct stub_machine *stub)
@@ -176,9 +176,9 @@ static bool begin_hold(struct stub_machine *stub, GError **error)
 		return refuse_migrating(stub, "as of a second ago", error);
 	stub->end_cause = NULL;
 	vms_gdb_forget_regs(&stub->gdb);
-	if (!vms_watchdog_check(stub->guard, error))
+	if (!vms_watchdog_check(stub->watchdog, error))
 		return false;
-	vms_watchdog_begin_stop(stub->guard, stub->machine.hold_limit_ns);
+	vms_watchdog_begin_stop(stub->watchdog, stub->machine.hold_limit_ns);
 	bool stopped = stop_machine(stub, &was_running, error);
 	if (was_taken_by_watchdog(stub))
 		return yield_to_watchdog(stub, error);
@@ -224,8 +224,8 @@ static bool resync_after_watchdog(struct stub_machine *stub, GError **error)
 {
 	bool was_running;
 	stub->end_cause = by_watchdog;
-	vms_watchdog_wait(stub->guard);
-	vms_watchdog_begin_stop(stub->guard, stub->machine.hold_limit_ns);
+	vms_watchdog_wait(stub->watchdog);
+	vms_watchdog_begin_stop(stub->watchdog, stub->machine.hold_limit_ns);
 	return stub->has_monitor ? vms_gdb_resync(&stub->gdb, error)
 				 : vms_gdb_probe(&stub->gdb, &was_running, error);
 }
@@ -288,7 +288,7 @@ static void take_over_stop(struct stub_machine *stub)
 		return;
 	stub->gdb.stopped_by_request = false;
 	atomic_store(&stub->user_paused, false);
-	vms_watchdog_begin_stop(stub->guard, stub->machine.hold_limit_ns);
+	vms_watchdog_begin_stop(stub->watchdog, stub->machine.hold_limit_ns);
 	stub->holding = true;
 }
 
@@ -388,7 +388,7 @@ static void close_machine(struct vms_machine *machine)
 		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
 	bool is_late = stub->gdb.stream.is_late;
 	vms_gdb_close(&stub->gdb); /* it knows the watchdog's hold */
-	vms_watchdog_free(stub->guard, is_late);
+	vms_watchdog_free(stub->watchdog, is_late);
 	g_clear_pointer(&machine->ranges, g_array_unref);
 	g_string_chunk_free(stub->range_names);
 	g_free(stub->name);
@@ -433,7 +433,7 @@ static bool find_monitor(struct stub_machine *stub, GError **error)
 	stub->gdb.interrupts = stub->has_monitor;
 	if (!stub->has_monitor)
 		return true;
-	vms_watchdog_set_monitor(stub->guard);
+	vms_watchdog_set_monitor(stub->watchdog);
 	stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
 	stub->holding = state == VMS_RUN_PAUSED;
 	atomic_store(&stub->user_paused, !stub->holding);
@@ -444,14 +444,14 @@ static bool find_monitor(struct stub_machine *stub, GError **error)
 
 /* Starts the watchdog before the connection, because a stub stops its machine when a client comes.
  */
-static int start_guard(struct vms_stream *stream, void *data)
+static int start_bare_watchdog(struct vms_stream *stream, void *data)
 {
 	struct stub_machine *stub = data;
-	vms_watchdog_free(stub->guard, stub->gdb.stream.is_late);
-	stub->guard = vms_watchdog_new_gdb(stream, NULL);
-	if (!stub->guard)
+	vms_watchdog_free(stub->watchdog, stub->gdb.stream.is_late);
+	stub->watchdog = vms_watchdog_new_gdb(stream, NULL);
+	if (!stub->watchdog)
 		return EAGAIN;
-	vms_watchdog_begin_stop(stub->guard, VMS_HOLD_LIMIT_NS);
+	vms_watchdog_begin_stop(stub->watchdog, VMS_HOLD_LIMIT_NS);
 	return 0;
 }
 
@@ -477,7 +477,7 @@ struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
 	stub->machine.info = (struct vms_machine_info) { .name = stub->name,
 							 .engine = "gdb",
 							 .description = "gdb remote stub" };
-	stub->gdb.stream.before_connect = start_guard;
+	stub->gdb.stream.before_connect = start_bare_watchdog;
 	stub->gdb.stream.data = stub;
 	if (!vms_stream_connect(&stub->gdb.stream, "gdb stub", address, error) ||
 	    !open_connected(stub, error)) {

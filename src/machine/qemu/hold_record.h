@@ -12,10 +12,10 @@
 
 struct vms_record {
 	uint32_t magic, version;
-	pid_t pid;		   /* of the QEMU; 0: not known */
-	uint64_t start_time;	   /* of the QEMU */
-	atomic_bool has_monitor;   /* of a bare stub: see vms_watchdog_set_monitor */
-	atomic_bool is_guard_busy; /* the watchdog is writing to the tool's connection */
+	pid_t pid;		      /* of the QEMU; 0: not known */
+	uint64_t start_time;	      /* of the QEMU */
+	atomic_bool has_monitor;      /* of a bare stub: see vms_watchdog_set_monitor */
+	atomic_bool is_watchdog_busy; /* the watchdog is writing to the tool's connection */
 	struct vms_hold hold;
 };
 

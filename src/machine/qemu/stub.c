@@ -227,7 +227,7 @@ bool vms_qemu_stop_by(struct vms_qemu_stub *stub, struct vms_qmp_command *comman
 		      GError **error)
 {
 	struct vms_qemu *qemu = &stub->qemu;
-	struct vms_hold *hold = vms_watchdog_hold(stub->guard);
+	struct vms_hold *hold = vms_watchdog_hold(stub->watchdog);
 	vms_qmp_poll(&qemu->qmp);
 	int64_t last_stop_us = qemu->qmp.last_stop_us;
 	int64_t requested_us = g_get_real_time();
@@ -245,9 +245,9 @@ static void begin_first_stop(struct vms_qemu_stub *stub, struct json_object *sta
 {
 	bool runs = true;
 	if (vms_json_bool(status, "running", &runs) && !runs)
-		vms_hold_begin(vms_watchdog_hold(stub->guard), VMS_HOLD_LOOKING, 0, 0);
+		vms_hold_begin(vms_watchdog_hold(stub->watchdog), VMS_HOLD_LOOKING, 0, 0);
 	else
-		vms_watchdog_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
+		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 }
 
 /*
@@ -259,7 +259,7 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, uint64_t *resu
 {
 	struct vms_qemu *qemu = &stub->qemu;
 	g_autofree char *line = g_strdup_printf("gdbserver chardev:%s", stub->label);
-	struct vms_hold *hold = vms_watchdog_hold(stub->guard);
+	struct vms_hold *hold = vms_watchdog_hold(stub->watchdog);
 	vms_autojson *status = vms_qmp_execute(&qemu->qmp, "query-status", NULL, -1, error);
 	if (!status)
 		return false;
@@ -288,9 +288,10 @@ bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 	*stopped = false;
 	if (!check_free(&stub->qemu, error))
 		return false;
-	atomic_store(&vms_watchdog_hold(stub->guard)->stub, true);
+	atomic_store(&vms_watchdog_hold(stub->watchdog)->stub, true);
 	stub->connected = true;
-	stub->gdb = (struct vms_gdb) { .interrupts = true, .hold = vms_watchdog_hold(stub->guard) };
+	stub->gdb =
+		(struct vms_gdb) { .interrupts = true, .hold = vms_watchdog_hold(stub->watchdog) };
 	if (!connect_chardev(stub, stub->label, error))
 		return false;
 	stub->gdb.stream.give_up_ns = &stub->qemu.machine.give_up_ns;
@@ -314,6 +315,6 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 	if (!vms_qemu_remove_server(&stub->qemu, stub->label, error))
 		return false;
 	stub->connected = false;
-	atomic_store(&vms_watchdog_hold(stub->guard)->stub, false);
+	atomic_store(&vms_watchdog_hold(stub->watchdog)->stub, false);
 	return true;
 }

@@ -21,9 +21,9 @@ enum vms_standing {
 struct vms_qemu_stub {
 	struct vms_qemu qemu;
 	struct vms_gdb gdb;
-	struct vms_watchdog *guard; /* from the first hold that needs the stub on */
-	char *label;		    /* of our chardev: it tells others whose it is (base/owner.h) */
-	bool connected;		    /* the stub was added, and `gdb` is its client */
+	struct vms_watchdog *watchdog; /* from the first hold that needs the stub on */
+	char *label;	/* of our chardev: it tells others whose it is (base/owner.h) */
+	bool connected; /* the stub was added, and `gdb` is its client */
 
 	_Atomic int standing;	  /* enum vms_standing */
 	enum vms_run_state state; /* of the machine when the hold began */

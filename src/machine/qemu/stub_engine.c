@@ -48,7 +48,7 @@ static const char *name_of(const struct vms_qemu_stub *stub)
 
 static struct vms_hold *hold_of(struct vms_qemu_stub *stub)
 {
-	return vms_watchdog_hold(stub->guard);
+	return vms_watchdog_hold(stub->watchdog);
 }
 
 /* Remembers the counts of events, to see later what has happened since. */
@@ -167,7 +167,7 @@ static void owe_release(struct vms_qemu_stub *stub)
 
 static bool is_owed(struct vms_qemu_stub *stub)
 {
-	return stub->guard && vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_OWED;
+	return stub->watchdog && vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_OWED;
 }
 
 /*
@@ -295,17 +295,17 @@ static bool check_watcher(struct vms_qemu_stub *stub, GError **error)
 static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 {
 	const struct vms_owner self = vms_owner_self();
-	if (stub->guard)
-		return vms_watchdog_check(stub->guard, error);
+	if (stub->watchdog)
+		return vms_watchdog_check(stub->watchdog, error);
 	if (!stub->timer)
 		stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
 	if (!stub->timer)
 		return false;
 	if (!stub->label)
 		stub->label = vms_owner_label(&self);
-	stub->guard = vms_watchdog_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process, stub->label,
-					   error);
-	return stub->guard != NULL;
+	stub->watchdog = vms_watchdog_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process,
+					      stub->label, error);
+	return stub->watchdog != NULL;
 }
 
 /* Adds the stub. Sets *stopped if that has stopped the machine. */
@@ -381,6 +381,19 @@ static bool stop_by_monitor(struct vms_qemu_stub *stub, bool *stopped, GError **
 	return true;
 }
 
+/*
+ * Asks a machine that runs to stop, and waits until it stands: by adding the stub, by the monitor
+ * if it has a snapshot, or by the stub. Sets *stopped if the stop is ours.
+ */
+static bool request_stop(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+{
+	if (stub->connected && stub->has_snapshot)
+		return stop_by_monitor(stub, stopped, error);
+	bool done = stub->connected ? vms_gdb_interrupt(&stub->gdb, stopped, error)
+				    : connect_stub(stub, stopped, error);
+	return done && (!*stopped || check_resumes(stub, stopped, error));
+}
+
 /* Stops a machine that runs. Sets *stopped if the stop is ours. */
 static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
@@ -390,15 +403,10 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	bool connected = stub->connected;
 	remember_events(stub);
 	if (connected)
-		vms_watchdog_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
+		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
 	GError *failure = NULL;
-	bool by_monitor = connected && stub->has_snapshot;
-	bool done = by_monitor	? stop_by_monitor(stub, stopped, &failure)
-		    : connected ? vms_gdb_interrupt(&stub->gdb, stopped, &failure)
-				: connect_stub(stub, stopped, &failure);
-	if (done && *stopped && !by_monitor)
-		done = check_resumes(stub, stopped, &failure);
+	bool done = request_stop(stub, stopped, &failure);
 	if (!done) {
 		/* A request without an answer may still be under way, and stop the machine. */
 		abandon_stub(stub, connected || *stopped);
@@ -525,7 +533,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 		stub->ended_by = g_strdup(taken ? BY_WATCHDOG : BY_OTHERS);
 	stub->gdb.stopped_by_request = false;
 	stub->asked_ns = 0;
-	vms_watchdog_begin_stop(stub->guard, stub->qemu.machine.hold_limit_ns);
+	vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	atomic_store(&stub->standing, VMS_STANDS_BY_US);
 	/* The resume that came before it has been told by now. */
 	vms_qmp_poll(&stub->qemu.qmp);
@@ -712,7 +720,7 @@ static void close_machine(struct vms_machine *machine)
 	if (settle_release(stub, NULL))
 		vms_qemu_remove_stub(stub, NULL);
 	vms_gdb_close(&stub->gdb);
-	vms_watchdog_free(stub->guard, stub->qemu.qmp.stream.is_late);
+	vms_watchdog_free(stub->watchdog, stub->qemu.qmp.stream.is_late);
 	vms_qemu_close(&stub->qemu);
 	g_free(stub->label);
 	g_free(stub->ended_by);

@@ -171,9 +171,9 @@ static enum answer wait_for_mark(int fd, const char *mark, bool peek, int wait_m
 	return ANSWERED;
 }
 
-static bool has_qemu_gone(const struct vms_watchdog *guard)
+static bool has_qemu_gone(const struct vms_watchdog *watchdog)
 {
-	return guard->process.pid && !vms_host_identity_is_alive(&guard->process);
+	return watchdog->process.pid && !vms_host_identity_is_alive(&watchdog->process);
 }
 
 /* The value of the last "status" that was received before `end`. */
@@ -190,7 +190,7 @@ static enum vms_run_state find_last_status(const char *end)
 /* ---- in the watchdog: QMP ----------------------------------------------- */
 
 /* Asks for the run state, until QEMU answers or ends. It may be stalled for hours. */
-static enum answer ask_state(const struct vms_watchdog *guard, int fd, bool peek, int wait_ms,
+static enum answer ask_state(const struct vms_watchdog *watchdog, int fd, bool peek, int wait_ms,
 			     enum vms_run_state *ret)
 {
 	static unsigned number;
@@ -203,7 +203,7 @@ static enum answer ask_state(const struct vms_watchdog *guard, int fd, bool peek
 	do {
 		answer = wait_for_mark(fd, mark, peek, ANSWER_MS);
 		wait_ms -= ANSWER_MS;
-	} while (answer == SILENT && !has_qemu_gone(guard) && wait_ms > 0);
+	} while (answer == SILENT && !has_qemu_gone(watchdog) && wait_ms > 0);
 	if (answer == ANSWERED)
 		*ret = find_last_status(find_text(mark));
 	return answer;
@@ -252,12 +252,12 @@ static int64_t find_last_resume_us(void)
  * True if the machine may stand still by a stop of the holder's. If it was resumed after the
  * holder's last request, and that was answered, others have stopped it since.
  */
-static bool may_be_held(const struct vms_watchdog *guard)
+static bool may_be_held(const struct vms_watchdog *watchdog)
 {
-	const struct vms_hold *hold = &guard->record->hold;
+	const struct vms_hold *hold = &watchdog->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
 	const int64_t resume_us = find_last_resume_us();
-	const bool is_over = guard->process.pid && !atomic_load(&hold->is_asked) &&
+	const bool is_over = watchdog->process.pid && !atomic_load(&hold->is_asked) &&
 			     resume_us > atomic_load(&hold->asked_us);
 	return !is_over &&
 	       (vms_hold_may_be_ours(phase) || (phase == VMS_HOLD_LOOKING && resume_us));
@@ -267,13 +267,13 @@ static bool may_be_held(const struct vms_watchdog *guard)
  * Tries once to undo the holder's stop. Sets *done if nothing is left to do. False if QEMU cannot
  * be reached by `fd`.
  */
-static bool undo_stop(const struct vms_watchdog *guard, int fd, bool peek, bool *done)
+static bool undo_stop(const struct vms_watchdog *watchdog, int fd, bool peek, bool *done)
 {
 	enum vms_run_state state;
 	*done = false;
-	if (ask_state(guard, fd, peek, peek ? ANSWER_MS : G_MAXINT, &state) != ANSWERED)
+	if (ask_state(watchdog, fd, peek, peek ? ANSWER_MS : G_MAXINT, &state) != ANSWERED)
 		return false;
-	if (!may_be_held(guard) || has_guest_stopped()) {
+	if (!may_be_held(watchdog) || has_guest_stopped()) {
 		*done = true;
 		return true;
 	}
@@ -287,45 +287,45 @@ static bool undo_stop(const struct vms_watchdog *guard, int fd, bool peek, bool 
 }
 
 /* Removes the stub and releases the machine. False if QEMU cannot be reached by `fd`. */
-static bool clean_up_on(const struct vms_watchdog *guard, int fd, const char *begin)
+static bool clean_up_on(const struct vms_watchdog *watchdog, int fd, const char *begin)
 {
 	bool done = false;
 	enum vms_run_state state;
-	if (!send_all(fd, begin) || !send_all(fd, guard->close_fd) ||
-	    (atomic_load(&guard->record->hold.stub) && !send_all(fd, guard->remove_stub)))
+	if (!send_all(fd, begin) || !send_all(fd, watchdog->close_fd) ||
+	    (atomic_load(&watchdog->record->hold.stub) && !send_all(fd, watchdog->remove_stub)))
 		return false;
 	for (unsigned tries = 0; !done; tries++) {
-		if (!undo_stop(guard, fd, false, &done))
+		if (!undo_stop(watchdog, fd, false, &done))
 			return false;
 		/* QEMU refused it: for example, a dump by the owner has to end first. */
 		if (tries > 0 && !done)
 			poll(NULL, 0, RETRY_MS);
 	}
 	/* An answer to this says that QEMU has handled all that was sent before. */
-	return ask_state(guard, fd, false, G_MAXINT, &state) == ANSWERED;
+	return ask_state(watchdog, fd, false, G_MAXINT, &state) == ANSWERED;
 }
 
 /* True if this is the QEMU that the holder was connected to. Another one may have taken its place.
  */
-static bool is_same_qemu(const struct vms_watchdog *guard, int fd)
+static bool is_same_qemu(const struct vms_watchdog *watchdog, int fd)
 {
-	if (guard->process.pid && guard->address.ss_family == AF_UNIX &&
-	    vms_host_identity_is_peer(&guard->process, fd))
+	if (watchdog->process.pid && watchdog->address.ss_family == AF_UNIX &&
+	    vms_host_identity_is_peer(&watchdog->process, fd))
 		return true;
 	received.size = 0;
 	return send_all(fd, qmp_enter) && send_all(fd, qmp_chardevs) &&
 	       wait_for_mark(fd, qmp_chardevs_id, false, 30 * ANSWER_MS) == ANSWERED &&
-	       find_text(guard->quoted_label);
+	       find_text(watchdog->quoted_label);
 }
 
-static int connect_again(const struct vms_watchdog *guard)
+static int connect_again(const struct vms_watchdog *watchdog)
 {
-	int fd = socket(guard->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int fd = socket(watchdog->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	struct pollfd poller = { .fd = fd, .events = POLLOUT };
-	bool connected =
-		connect(fd, (const struct sockaddr *)&guard->address, guard->address_size) == 0 ||
-		(errno == EINPROGRESS && poll(&poller, 1, ANSWER_MS) > 0);
-	if (connected && is_same_qemu(guard, fd))
+	bool connected = connect(fd, (const struct sockaddr *)&watchdog->address,
+				 watchdog->address_size) == 0 ||
+			 (errno == EINPROGRESS && poll(&poller, 1, ANSWER_MS) > 0);
+	if (connected && is_same_qemu(watchdog, fd))
 		return fd;
 	close(fd);
 	return -1;
@@ -333,18 +333,18 @@ static int connect_again(const struct vms_watchdog *guard)
 
 /* Cleans up by the holder's connection or, if that broke, by new ones, for as long as QEMU lives.
  */
-static void clean_up_qmp(const struct vms_watchdog *guard)
+static void clean_up_qmp(const struct vms_watchdog *watchdog)
 {
-	bool done = clean_up_on(guard, guard->qmp, qmp_resync);
-	close(guard->qmp);
-	while (!done && !has_qemu_gone(guard)) {
-		int fd = connect_again(guard);
+	bool done = clean_up_on(watchdog, watchdog->qmp, qmp_resync);
+	close(watchdog->qmp);
+	while (!done && !has_qemu_gone(watchdog)) {
+		int fd = connect_again(watchdog);
 		received.size = 0;
-		done = fd >= 0 && clean_up_on(guard, fd, qmp_enter);
+		done = fd >= 0 && clean_up_on(watchdog, fd, qmp_enter);
 		if (fd >= 0)
 			close(fd);
 		/* The process is not known, and nobody listens: QEMU seems to have ended. */
-		if (!done && fd < 0 && !guard->process.pid)
+		if (!done && fd < 0 && !watchdog->process.pid)
 			return;
 		if (!done)
 			poll(NULL, 0, RETRY_MS);
@@ -352,14 +352,14 @@ static void clean_up_qmp(const struct vms_watchdog *guard)
 }
 
 /* Releases the machine for a holder that is stopped, and may go on to use the connection. */
-static void release_by_qmp(const struct vms_watchdog *guard)
+static void release_by_qmp(const struct vms_watchdog *watchdog)
 {
 	bool done = false;
 	received.size = 0;
-	if (!send_all(guard->qmp, qmp_resync))
+	if (!send_all(watchdog->qmp, qmp_resync))
 		return;
 	for (unsigned i = 0; i < 3 && !done; i++) {
-		if (!undo_stop(guard, guard->qmp, true, &done))
+		if (!undo_stop(watchdog, watchdog->qmp, true, &done))
 			return;
 	}
 }
@@ -395,11 +395,11 @@ static enum vms_run_state parse_monitor_state(void)
 }
 
 /* Waits until the stub has sent `mark`. Its QEMU may be stalled for hours. False if it has gone. */
-static bool wait_for_stub(const struct vms_watchdog *guard, const char *mark)
+static bool wait_for_stub(const struct vms_watchdog *watchdog, const char *mark)
 {
 	enum answer answer;
 	do
-		answer = wait_for_mark(guard->gdb, mark, false, ANSWER_MS);
+		answer = wait_for_mark(watchdog->gdb, mark, false, ANSWER_MS);
 	while (answer == SILENT);
 	return answer == ANSWERED;
 }
@@ -408,30 +408,30 @@ static bool wait_for_stub(const struct vms_watchdog *guard, const char *mark)
  * Skips all that the stub has sent before. An empty request acknowledges a packet that may be left.
  * The machine stands still afterwards.
  */
-static bool resync_stub(const struct vms_watchdog *guard)
+static bool resync_stub(const struct vms_watchdog *watchdog)
 {
 	received.size = 0;
-	return send_all(guard->gdb, gdb_resync) && send_all(guard->gdb, gdb_who) &&
-	       wait_for_stub(guard, "$QC");
+	return send_all(watchdog->gdb, gdb_resync) && send_all(watchdog->gdb, gdb_who) &&
+	       wait_for_stub(watchdog, "$QC");
 }
 
 /* Releases the machine by QEMU's monitor: the stub's own requests do not look at the state first.
  */
-static void release_by_monitor(const struct vms_watchdog *guard)
+static void release_by_monitor(const struct vms_watchdog *watchdog)
 {
 	for (;;) {
 		received.size = 0;
-		if (!send_all(guard->gdb, gdb_status) || !wait_for_stub(guard, "$OK#9a"))
+		if (!send_all(watchdog->gdb, gdb_status) || !wait_for_stub(watchdog, "$OK#9a"))
 			return;
 		enum vms_release_way way = vms_run_state_release_way(parse_monitor_state());
 		received.size = 0;
 		if (way == VMS_RELEASE_STOP_CONT &&
-		    (!send_all(guard->gdb, gdb_stop) || !wait_for_stub(guard, "$OK#9a")))
+		    (!send_all(watchdog->gdb, gdb_stop) || !wait_for_stub(watchdog, "$OK#9a")))
 			return;
 		received.size = 0;
 		if (way == VMS_RELEASE_CONT || way == VMS_RELEASE_STOP_CONT) {
-			send_all(guard->gdb, gdb_cont);
-			wait_for_stub(guard, "$OK#9a");
+			send_all(watchdog->gdb, gdb_cont);
+			wait_for_stub(watchdog, "$OK#9a");
 		}
 		if (way != VMS_RELEASE_LATER)
 			return;
@@ -444,25 +444,25 @@ static void release_by_monitor(const struct vms_watchdog *guard)
  * the holder, which skips them (vms_gdb_resync). Nothing is sent later: any further byte would stop
  * the machine, and the holder would not know.
  */
-static void release_for_gdb_client(const struct vms_watchdog *guard)
+static void release_for_gdb_client(const struct vms_watchdog *watchdog)
 {
-	bool has_monitor = atomic_load(&guard->record->has_monitor);
-	if (send_all(guard->gdb, gdb_resync))
-		send_all(guard->gdb, has_monitor ? gdb_cont : gdb_continue);
+	bool has_monitor = atomic_load(&watchdog->record->has_monitor);
+	if (send_all(watchdog->gdb, gdb_resync))
+		send_all(watchdog->gdb, has_monitor ? gdb_cont : gdb_continue);
 }
 
 /* True if QEMU's monitor answers behind the stub. The holder may not have found out yet. */
-static bool has_monitor(const struct vms_watchdog *guard)
+static bool has_monitor(const struct vms_watchdog *watchdog)
 {
 	enum answer answer = SILENT;
-	if (atomic_load(&guard->record->has_monitor))
+	if (atomic_load(&watchdog->record->has_monitor))
 		return true;
 	received.size = 0;
-	if (!send_all(guard->gdb, gdb_status))
+	if (!send_all(watchdog->gdb, gdb_status))
 		return false;
 	/* Another stub answers by an error or, as to the empty request, by an empty packet. */
 	while (answer == SILENT && !find_text("$E") && count_text("$#00") < 2)
-		answer = wait_for_mark(guard->gdb, "$OK#9a", false, POLL_MS);
+		answer = wait_for_mark(watchdog->gdb, "$OK#9a", false, POLL_MS);
 	return answer == ANSWERED && find_text(gdb_status_text);
 }
 
@@ -470,27 +470,27 @@ static bool has_monitor(const struct vms_watchdog *guard)
  * Releases a machine that stood still by somebody else's stop, if it stands still by ours now: its
  * owner has resumed it, and the tool's last request, or our interrupt, has stopped it.
  */
-static void clean_up_looking(const struct vms_watchdog *guard)
+static void clean_up_looking(const struct vms_watchdog *watchdog)
 {
 	received.size = 0;
-	if (send_all(guard->gdb, gdb_interrupt) && wait_for_stub(guard, "$QC") &&
+	if (send_all(watchdog->gdb, gdb_interrupt) && wait_for_stub(watchdog, "$QC") &&
 	    find_text(gdb_told_stop))
-		release_by_monitor(guard);
+		release_by_monitor(watchdog);
 }
 
 /* Releases the machine. A stub that loses its client does not: a stopped machine stays stopped. */
-static void clean_up_gdb(const struct vms_watchdog *guard)
+static void clean_up_gdb(const struct vms_watchdog *watchdog)
 {
-	if (vms_hold_phase(atomic_load(&guard->record->hold.word)) == VMS_HOLD_LOOKING) {
-		clean_up_looking(guard);
+	if (vms_hold_phase(atomic_load(&watchdog->record->hold.word)) == VMS_HOLD_LOOKING) {
+		clean_up_looking(watchdog);
 		return;
 	}
-	if (!resync_stub(guard))
+	if (!resync_stub(watchdog))
 		return;
-	if (has_monitor(guard))
-		release_by_monitor(guard);
-	else if (send_all(guard->gdb, gdb_detach))
-		wait_for_stub(guard, "OK");
+	if (has_monitor(watchdog))
+		release_by_monitor(watchdog);
+	else if (send_all(watchdog->gdb, gdb_detach))
+		wait_for_stub(watchdog, "OK");
 }
 
 /* ---- in the watchdog: watching ------------------------------------------ */
@@ -500,10 +500,10 @@ static void clean_up_gdb(const struct vms_watchdog *guard)
  * was killed while one of its threads waits for a disk: it does not end before that thread does,
  * and does nothing any more.
  */
-static bool is_holder_stopped(const struct vms_watchdog *guard)
+static bool is_holder_stopped(const struct vms_watchdog *watchdog)
 {
 	char stat[128];
-	int fd = open(guard->stat_path, O_RDONLY | O_CLOEXEC);
+	int fd = open(watchdog->stat_path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
 	if (fd >= 0)
 		close(fd);
@@ -524,68 +524,68 @@ static bool is_past_limit(const struct vms_hold *hold)
 static uint64_t released_requests;
 
 /* Takes the hold from a holder that does not move, and releases the machine. */
-static void release_for_holder(const struct vms_watchdog *guard, uint64_t word)
+static void release_for_holder(const struct vms_watchdog *watchdog, uint64_t word)
 {
-	struct vms_hold *hold = &guard->record->hold;
-	atomic_store(&guard->record->is_guard_busy, true);
+	struct vms_hold *hold = &watchdog->record->hold;
+	atomic_store(&watchdog->record->is_watchdog_busy, true);
 	bool taken = atomic_compare_exchange_strong(&hold->word, &word,
 						    vms_hold_in_phase(word, VMS_HOLD_TAKEN));
 	released_requests = atomic_load(&hold->requests);
-	if (taken && guard->qmp >= 0)
-		release_by_qmp(guard);
+	if (taken && watchdog->qmp >= 0)
+		release_by_qmp(watchdog);
 	else if (taken)
-		release_for_gdb_client(guard);
-	atomic_store(&guard->record->is_guard_busy, false);
+		release_for_gdb_client(watchdog);
+	atomic_store(&watchdog->record->is_watchdog_busy, false);
 }
 
 /*
  * Releases the machine again for a holder that is still stopped. The first release may have failed,
  * or the holder may have sent one more request after it, which stopped the machine again.
  */
-static void release_again(const struct vms_watchdog *guard, uint64_t word)
+static void release_again(const struct vms_watchdog *watchdog, uint64_t word)
 {
-	if (guard->qmp >= 0)
-		release_by_qmp(guard);
-	else if (atomic_load(&guard->record->hold.requests) != released_requests)
-		release_for_holder(guard, word);
+	if (watchdog->qmp >= 0)
+		release_by_qmp(watchdog);
+	else if (atomic_load(&watchdog->record->hold.requests) != released_requests)
+		release_for_holder(watchdog, word);
 }
 
 /*
  * True if a request of the holder, who looks at a machine that somebody else has stopped, has
  * stopped it, and the holder has not read that yet.
  */
-static bool has_stopped_unread(const struct vms_watchdog *guard)
+static bool has_stopped_unread(const struct vms_watchdog *watchdog)
 {
 	received.size = 0;
-	return guard->gdb >= 0 && receive_text(guard->gdb, true) && find_text(gdb_told_stop);
+	return watchdog->gdb >= 0 && receive_text(watchdog->gdb, true) && find_text(gdb_told_stop);
 }
 
 /*
  * Checks the holder once. `suspect` is the hold in which the last check found it stopped, or 0.
  * Returns the same for this check.
  */
-static uint64_t check_holder(const struct vms_watchdog *guard, uint64_t suspect)
+static uint64_t check_holder(const struct vms_watchdog *watchdog, uint64_t suspect)
 {
-	struct vms_hold *hold = &guard->record->hold;
+	struct vms_hold *hold = &watchdog->record->hold;
 	uint64_t word = atomic_load(&hold->word);
 	enum vms_hold_phase phase = vms_hold_phase(word);
-	bool stopped = phase != VMS_HOLD_NONE && is_holder_stopped(guard);
+	bool stopped = phase != VMS_HOLD_NONE && is_holder_stopped(watchdog);
 	bool stuck = stopped && suspect == word;
 	if (phase == VMS_HOLD_HELD
 		    ? stuck || is_past_limit(hold)
-		    : phase == VMS_HOLD_LOOKING && stuck && has_stopped_unread(guard))
-		release_for_holder(guard, word);
+		    : phase == VMS_HOLD_LOOKING && stuck && has_stopped_unread(watchdog))
+		release_for_holder(watchdog, word);
 	else if (stuck && vms_hold_may_be_ours(phase))
-		release_again(guard, word);
+		release_again(watchdog, word);
 	return stopped ? atomic_load(&hold->word) : 0;
 }
 
 /* Closes all file descriptors that the watchdog does not need. */
-static void close_other_files(const struct vms_watchdog *guard)
+static void close_other_files(const struct vms_watchdog *watchdog)
 {
 	int last = STDIN_FILENO - 1;
-	int keep[] = { guard->kept, guard->holder, MAX(guard->qmp, guard->gdb), guard->record_fd,
-		       guard->process.pid ? guard->process.pidfd : -1 };
+	int keep[] = { watchdog->kept, watchdog->holder, MAX(watchdog->qmp, watchdog->gdb),
+		       watchdog->record_fd, watchdog->process.pid ? watchdog->process.pidfd : -1 };
 	for (size_t round = 0; round < G_N_ELEMENTS(keep); round++) {
 		int next = INT_MAX;
 		for (size_t i = 0; i < G_N_ELEMENTS(keep); i++) {
@@ -616,29 +616,29 @@ static void leave_control_group(void)
  * The life of the watchdog. It closes `ready` as soon as signals that are meant for the holder do
  * not reach it any more.
  */
-G_NORETURN static void run_watchdog(const struct vms_watchdog *guard, int ready)
+G_NORETURN static void run_watchdog(const struct vms_watchdog *watchdog, int ready)
 {
 	setsid();
 	prctl(PR_SET_NAME, PROCESS_NAME);
 	leave_control_group();
 	close(ready);
-	close_other_files(guard);
+	close_other_files(watchdog);
 	uint64_t suspect = 0;
 	struct pollfd ends[] = {
-		{ .fd = guard->kept, .events = POLLIN },
-		{ .fd = guard->holder, .events = POLLIN },
+		{ .fd = watchdog->kept, .events = POLLIN },
+		{ .fd = watchdog->holder, .events = POLLIN },
 	};
 	while (poll(ends, G_N_ELEMENTS(ends), POLL_MS) <= 0)
-		suspect = check_holder(guard, suspect);
-	const struct vms_hold *hold = &guard->record->hold;
+		suspect = check_holder(watchdog, suspect);
+	const struct vms_hold *hold = &watchdog->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
 	received.size = 0;
-	if (guard->qmp >= 0 && (phase != VMS_HOLD_NONE || atomic_load(&hold->stub)))
-		clean_up_qmp(guard);
-	else if (guard->gdb >= 0 && phase != VMS_HOLD_NONE)
-		clean_up_gdb(guard);
-	if (guard->record_path)
-		unlink(guard->record_path);
+	if (watchdog->qmp >= 0 && (phase != VMS_HOLD_NONE || atomic_load(&hold->stub)))
+		clean_up_qmp(watchdog);
+	else if (watchdog->gdb >= 0 && phase != VMS_HOLD_NONE)
+		clean_up_gdb(watchdog);
+	if (watchdog->record_path)
+		unlink(watchdog->record_path);
 	_exit(0);
 }
 
@@ -656,7 +656,7 @@ static bool set_start_error(int cause, GError **error)
  * Forks the watchdog. The fork runs no handlers of the C library, and its end raises no SIGCHLD.
  * Signals are blocked before the fork, and stay blocked in the watchdog.
  */
-static bool start_watchdog(struct vms_watchdog *guard, GError **error)
+static bool start_watchdog(struct vms_watchdog *watchdog, GError **error)
 {
 	sigset_t all, before;
 	int ready[2];
@@ -665,20 +665,20 @@ static bool start_watchdog(struct vms_watchdog *guard, GError **error)
 		return set_start_error(errno, error);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	guard->pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
-	if (guard->pid == 0)
-		run_watchdog(guard, ready[1]);
+	watchdog->pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
+	if (watchdog->pid == 0)
+		run_watchdog(watchdog, ready[1]);
 	int cause = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	close(ready[1]);
-	while (guard->pid > 0 && read(ready[0], &byte, 1) < 0 && errno == EINTR)
+	while (watchdog->pid > 0 && read(ready[0], &byte, 1) < 0 && errno == EINTR)
 		;
 	close(ready[0]);
-	return guard->pid > 0 || set_start_error(cause, error);
+	return watchdog->pid > 0 || set_start_error(cause, error);
 }
 
-static struct vms_watchdog *new_guard(const struct vms_stream *stream, const char *label,
-				      const struct vms_host_identity *process, GError **error)
+static struct vms_watchdog *new_watchdog(const struct vms_stream *stream, const char *label,
+					 const struct vms_host_identity *process, GError **error)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -686,57 +686,57 @@ static struct vms_watchdog *new_guard(const struct vms_stream *stream, const cha
 			    "cannot make a pipe to the watchdog: %s", g_strerror(errno));
 		return NULL;
 	}
-	struct vms_watchdog *guard = g_new0(struct vms_watchdog, 1);
-	guard->kept = ends[0];
-	guard->keeper = ends[1];
-	guard->qmp = guard->gdb = -1;
-	guard->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1: no pidfds */
-	guard->process = *process;
-	guard->address = stream->address;
-	guard->address_size = stream->address_size;
-	guard->record_path = label ? vms_record_path(label) : NULL;
-	snprintf(guard->stat_path, sizeof(guard->stat_path), "/proc/%d/stat", (int)getpid());
-	guard->record = vms_record_new(label, process, &guard->record_fd, error);
-	if (!guard->record)
-		vms_watchdog_free(g_steal_pointer(&guard), false);
-	return guard;
+	struct vms_watchdog *watchdog = g_new0(struct vms_watchdog, 1);
+	watchdog->kept = ends[0];
+	watchdog->keeper = ends[1];
+	watchdog->qmp = watchdog->gdb = -1;
+	watchdog->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1: no pidfds */
+	watchdog->process = *process;
+	watchdog->address = stream->address;
+	watchdog->address_size = stream->address_size;
+	watchdog->record_path = label ? vms_record_path(label) : NULL;
+	snprintf(watchdog->stat_path, sizeof(watchdog->stat_path), "/proc/%d/stat", (int)getpid());
+	watchdog->record = vms_record_new(label, process, &watchdog->record_fd, error);
+	if (!watchdog->record)
+		vms_watchdog_free(g_steal_pointer(&watchdog), false);
+	return watchdog;
 }
 
-/* Starts the watchdog. Frees `guard` if that fails. */
-static struct vms_watchdog *start_or_free(struct vms_watchdog *guard, GError **error)
+/* Starts the watchdog. Frees `watchdog` if that fails. */
+static struct vms_watchdog *start_or_free(struct vms_watchdog *watchdog, GError **error)
 {
-	if (!start_watchdog(guard, error))
-		vms_watchdog_free(g_steal_pointer(&guard), false);
-	return guard;
+	if (!start_watchdog(watchdog, error))
+		vms_watchdog_free(g_steal_pointer(&watchdog), false);
+	return watchdog;
 }
 
 struct vms_watchdog *vms_watchdog_new_qmp(const struct vms_stream *qmp,
 					  const struct vms_host_identity *process,
 					  const char *label, GError **error)
 {
-	struct vms_watchdog *guard = new_guard(qmp, label, process, error);
-	if (!guard)
+	struct vms_watchdog *watchdog = new_watchdog(qmp, label, process, error);
+	if (!watchdog)
 		return NULL;
-	guard->qmp = qmp->fd;
-	snprintf(guard->quoted_label, sizeof(guard->quoted_label), "\"%s\"", label);
-	snprintf(guard->close_fd, sizeof(guard->close_fd),
+	watchdog->qmp = qmp->fd;
+	snprintf(watchdog->quoted_label, sizeof(watchdog->quoted_label), "\"%s\"", label);
+	snprintf(watchdog->close_fd, sizeof(watchdog->close_fd),
 		 "{\"execute\":\"closefd\",\"arguments\":{\"fdname\":\"%s\"}}\n", label);
-	snprintf(guard->remove_stub, sizeof(guard->remove_stub),
+	snprintf(watchdog->remove_stub, sizeof(watchdog->remove_stub),
 		 "{\"execute\":\"human-monitor-command\","
 		 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
 		 "{\"execute\":\"chardev-remove\",\"arguments\":{\"id\":\"%s\"}}\n",
 		 label);
-	return start_or_free(guard, error);
+	return start_or_free(watchdog, error);
 }
 
 struct vms_watchdog *vms_watchdog_new_gdb(const struct vms_stream *gdb, GError **error)
 {
 	static const struct vms_host_identity nobody;
-	struct vms_watchdog *guard = new_guard(gdb, NULL, &nobody, error);
-	if (!guard)
+	struct vms_watchdog *watchdog = new_watchdog(gdb, NULL, &nobody, error);
+	if (!watchdog)
 		return NULL;
-	guard->gdb = gdb->fd;
-	return start_or_free(guard, error);
+	watchdog->gdb = gdb->fd;
+	return start_or_free(watchdog, error);
 }
 
 /* Waits for the watchdog's end, `timeout_ms` at most. False if it still has something to do. */
@@ -751,52 +751,52 @@ static bool reap_watchdog(pid_t pid, int timeout_ms)
 	return waitpid(pid, NULL, __WCLONE | WNOHANG) != 0;
 }
 
-void vms_watchdog_free(struct vms_watchdog *guard, bool is_late)
+void vms_watchdog_free(struct vms_watchdog *watchdog, bool is_late)
 {
-	if (!guard)
+	if (!watchdog)
 		return;
-	close(guard->keeper);
-	bool ended = guard->pid <= 0 || reap_watchdog(guard->pid, is_late ? 0 : FAREWELL_MS);
-	if (ended && guard->record_path)
-		unlink(guard->record_path);
-	close(guard->kept);
-	if (guard->holder >= 0)
-		close(guard->holder);
-	if (guard->record_fd >= 0)
-		close(guard->record_fd);
-	vms_record_free(guard->record);
-	g_free(guard->record_path);
-	g_free(guard);
+	close(watchdog->keeper);
+	bool ended = watchdog->pid <= 0 || reap_watchdog(watchdog->pid, is_late ? 0 : FAREWELL_MS);
+	if (ended && watchdog->record_path)
+		unlink(watchdog->record_path);
+	close(watchdog->kept);
+	if (watchdog->holder >= 0)
+		close(watchdog->holder);
+	if (watchdog->record_fd >= 0)
+		close(watchdog->record_fd);
+	vms_record_free(watchdog->record);
+	g_free(watchdog->record_path);
+	g_free(watchdog);
 }
 
-void vms_watchdog_set_monitor(struct vms_watchdog *guard)
+void vms_watchdog_set_monitor(struct vms_watchdog *watchdog)
 {
-	atomic_store(&guard->record->has_monitor, true);
+	atomic_store(&watchdog->record->has_monitor, true);
 }
 
-struct vms_hold *vms_watchdog_hold(struct vms_watchdog *guard)
+struct vms_hold *vms_watchdog_hold(struct vms_watchdog *watchdog)
 {
-	return &guard->record->hold;
+	return &watchdog->record->hold;
 }
 
-void vms_watchdog_begin_stop(struct vms_watchdog *guard, uint64_t limit_ns)
+void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns)
 {
-	vms_hold_begin(vms_watchdog_hold(guard), VMS_HOLD_HELD, vms_clock_now_ns(), limit_ns);
+	vms_hold_begin(vms_watchdog_hold(watchdog), VMS_HOLD_HELD, vms_clock_now_ns(), limit_ns);
 }
 
-static bool is_watchdog_alive(const struct vms_watchdog *guard)
+static bool is_watchdog_alive(const struct vms_watchdog *watchdog)
 {
-	return guard->pid > 0 && waitpid(guard->pid, NULL, __WCLONE | WNOHANG) == 0;
+	return watchdog->pid > 0 && waitpid(watchdog->pid, NULL, __WCLONE | WNOHANG) == 0;
 }
 
-bool vms_watchdog_check(struct vms_watchdog *guard, GError **error)
+bool vms_watchdog_check(struct vms_watchdog *watchdog, GError **error)
 {
-	return is_watchdog_alive(guard) || start_watchdog(guard, error);
+	return is_watchdog_alive(watchdog) || start_watchdog(watchdog, error);
 }
 
-void vms_watchdog_wait(struct vms_watchdog *guard)
+void vms_watchdog_wait(struct vms_watchdog *watchdog)
 {
-	while (atomic_load(&guard->record->is_guard_busy) && is_watchdog_alive(guard))
+	while (atomic_load(&watchdog->record->is_watchdog_busy) && is_watchdog_alive(watchdog))
 		g_usleep(BUSY_US);
-	atomic_store(&guard->record->is_guard_busy, false);
+	atomic_store(&watchdog->record->is_watchdog_busy, false);
 }

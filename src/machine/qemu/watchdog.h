@@ -32,25 +32,25 @@ struct vms_watchdog *vms_watchdog_new_gdb(const struct vms_stream *gdb, GError *
  * Tells the watchdog that QEMU's monitor answers behind the stub. Then it releases the machine by
  * the monitor, which looks at the state first.
  */
-void vms_watchdog_set_monitor(struct vms_watchdog *guard);
+void vms_watchdog_set_monitor(struct vms_watchdog *watchdog);
 /*
  * Ends the watchdog. It first releases a machine that is still held, and removes a stub that is
  * left: for that it may live on for a while. This waits for its end, unless `is_late`: QEMU does
  * not answer at the moment, so that the watchdog cannot end soon.
  */
-void vms_watchdog_free(struct vms_watchdog *guard, bool is_late);
+void vms_watchdog_free(struct vms_watchdog *watchdog, bool is_late);
 
 /* The state of the hold, which the watchdog shares with this process. */
-struct vms_hold *vms_watchdog_hold(struct vms_watchdog *guard);
+struct vms_hold *vms_watchdog_hold(struct vms_watchdog *watchdog);
 /*
  * Begins the next hold: from now on a stop of ours is in force, or may come. It may last
  * `limit_ns`.
  */
-void vms_watchdog_begin_stop(struct vms_watchdog *guard, uint64_t limit_ns);
+void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns);
 /* Starts the watchdog again if it was killed. Call it before the machine is stopped. Errors: IO. */
-bool vms_watchdog_check(struct vms_watchdog *guard, GError **error);
+bool vms_watchdog_check(struct vms_watchdog *watchdog, GError **error);
 /*
  * Waits until a watchdog that has released the machine (VMS_HOLD_TAKEN) has written to the
  * connection all that it has to write.
  */
-void vms_watchdog_wait(struct vms_watchdog *guard);
+void vms_watchdog_wait(struct vms_watchdog *watchdog);

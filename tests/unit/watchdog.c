@@ -97,10 +97,11 @@ static void test_situation(gconstpointer data)
 	struct qemu qemu = { .fd = ends[1] };
 	vms_stream_init(&stream, ends[0], g_strdup("a QEMU"));
 	g_assert_true(vms_host_identity_open(&self, getpid(), &error));
-	struct vms_watchdog *guard = vms_watchdog_new_qmp(&stream, &self, "vmscope-test", &error);
+	struct vms_watchdog *watchdog =
+		vms_watchdog_new_qmp(&stream, &self, "vmscope-test", &error);
 	g_assert_no_error(error);
 
-	struct vms_hold *hold = vms_watchdog_hold(guard);
+	struct vms_hold *hold = vms_watchdog_hold(watchdog);
 	const int64_t asked_us = g_get_real_time();
 	vms_hold_begin(hold, situation->phase, 0, 0);
 	vms_hold_note_request(hold, asked_us);
@@ -109,7 +110,7 @@ static void test_situation(gconstpointer data)
 	if (situation->resume_after_us)
 		say_resume_and_stop(&qemu, asked_us + situation->resume_after_us);
 	GThread *thread = g_thread_new("qemu", run_qemu, &qemu);
-	vms_watchdog_free(guard, false);
+	vms_watchdog_free(watchdog, false);
 	vms_stream_close(&stream);
 	g_thread_join(thread);
 	g_assert_cmpint(qemu.was_continued, ==, situation->must_be_continued);
@@ -121,7 +122,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	for (size_t i = 0; i < G_N_ELEMENTS(situations); i++) {
-		g_autofree char *path = g_strdup_printf("/guard/%s", situations[i].name);
+		g_autofree char *path = g_strdup_printf("/watchdog/%s", situations[i].name);
 		g_test_add_data_func(path, &situations[i], test_situation);
 	}
 	return g_test_run();
