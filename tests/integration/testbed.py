@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the integration tests stand on: where things lie, how long to wait, what this host has."""
 import ctypes
+import fcntl
 import functools
 import os
 import pathlib
@@ -26,9 +27,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @functools.cache
 def build_guests():
-    """Brings the test guests up to date."""
-    subprocess.run(["make", "-s", "-C", str(ROOT / "tests" / "guests"), f"OUT={GUESTS}"],
-                   check=True)
+    """Brings the test guests up to date. Test runs that begin at the same time take turns."""
+    GUESTS.mkdir(parents=True, exist_ok=True)
+    with open(GUESTS / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-s", "-C", str(ROOT / "tests" / "guests"), f"OUT={GUESTS}"],
+                       check=True)
 
 
 def wait_for(condition, what, seconds=ANSWER_SECONDS):
