@@ -119,7 +119,20 @@ class Machine:
             if self.process.poll() is not None:
                 raise RuntimeError(f"QEMU has gone: {self.log()}\n{self.serial()[-2000:]}")
             return condition()
-        wait_for(holds, what, BOOT_SECONDS)
+        try:
+            wait_for(holds, what, BOOT_SECONDS)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.describe()}") from None
+
+    def describe(self):
+        """What may tell why it hangs: its log, what the guest wrote last, where all threads are."""
+        texts = [self.log(), self.serial()[-2000:]]
+        for pid in {self.process.pid, self.pid}:
+            texts.append(subprocess.run(
+                ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 12"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                text=True, check=False).stdout)
+        return "\n".join(texts)
 
     def wait_ready(self):
         """Until the guest has written READY to its serial port."""
