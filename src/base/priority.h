@@ -8,8 +8,19 @@
 /* A guest that keeps all CPUs busy must not make them late: it would be held for longer. */
 #define VMS_URGENT_NICE (-10)
 
-/* Lets the calling thread run before others of the host. Only root may; else nothing changes. */
-static inline void vms_thread_set_urgent(void)
+/*
+ * Lets the calling thread run before others of the host. Only root may; else nothing changes.
+ * Returns the nice value that it had.
+ */
+static inline int vms_thread_set_urgent(void)
 {
+	const int before = getpriority(PRIO_PROCESS, (id_t)gettid());
 	setpriority(PRIO_PROCESS, (id_t)gettid(), VMS_URGENT_NICE);
+	return before;
+}
+
+/* Gives the calling thread the nice value that vms_thread_set_urgent has returned. */
+static inline void vms_thread_set_nice(int before)
+{
+	setpriority(PRIO_PROCESS, (id_t)gettid(), before);
 }

@@ -117,10 +117,12 @@ const void *vms_machine_prefetched(struct vms_machine *machine, unsigned vcpu, u
 
 /* The hold of one vCPU, if the engine holds each by itself, or of all vCPUs. Kept by machine.c. */
 struct vms_hold_state {
-	GMutex lock;		/* taken for every call of the engine about this vCPU */
-	unsigned depth;		/* of nested holds */
-	bool is_brief;		/* the hold may end by itself */
-	bool is_observed;	/* it is not held but observed, and runs */
+	GMutex lock;	  /* taken for every call of the engine about this vCPU */
+	unsigned depth;	  /* of nested holds */
+	bool is_brief;	  /* the hold may end by itself */
+	bool is_observed; /* it is not held but observed, and runs */
+	bool is_urgent;	  /* who holds it runs before others, and had `usual_nice` before */
+	int usual_nice;
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 

@@ -5,6 +5,7 @@
  * vCPUs.
  */
 #include "base/clock.h"
+#include "base/priority.h"
 #include "machine/engine.h"
 #include "machine/refusal.h"
 #include <string.h>
@@ -242,6 +243,23 @@ static bool begin_hold(struct vms_machine *machine, unsigned unit, bool brief, G
 	return true;
 }
 
+/*
+ * A thread that holds the whole machine must not be late: the guest stands still, and who ends a
+ * hold that lasts too long waits for this thread's lock.
+ */
+static bool begin_urgent_hold(struct vms_machine *machine, unsigned unit, bool brief,
+			      GError **error)
+{
+	struct vms_hold_state *state = &machine->holds[unit];
+	if (machine->engine->holds_each)
+		return begin_hold(machine, unit, brief, error);
+	state->usual_nice = vms_thread_set_urgent();
+	state->is_urgent = begin_hold(machine, unit, brief, error);
+	if (!state->is_urgent)
+		vms_thread_set_nice(state->usual_nice);
+	return state->is_urgent;
+}
+
 static bool refuse_hold(struct vms_machine *machine, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
@@ -262,7 +280,7 @@ static bool hold_unit(struct vms_machine *machine, unsigned unit, bool brief, GE
 {
 	struct vms_hold_state *state = &machine->holds[unit];
 	HOLD_LOCK(lock_of(machine, unit));
-	if (state->depth == 0 && !begin_hold(machine, unit, brief, error))
+	if (state->depth == 0 && !begin_urgent_hold(machine, unit, brief, error))
 		return false;
 	if (state->is_observed)
 		return refuse_hold(machine, error);
@@ -280,7 +298,11 @@ static bool release_unit(struct vms_machine *machine, unsigned unit, GError **er
 		return true;
 	state->is_brief = state->is_observed = false;
 	atomic_store(&state->epoch, 0);
-	return machine->engine->release(machine, vcpu_of(machine, unit), error);
+	bool released = machine->engine->release(machine, vcpu_of(machine, unit), error);
+	if (state->is_urgent)
+		vms_thread_set_nice(state->usual_nice);
+	state->is_urgent = false;
+	return released;
 }
 
 /* Releases all units. Gives the first error. */

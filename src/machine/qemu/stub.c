@@ -240,32 +240,48 @@ bool vms_qemu_stop_by(struct vms_qemu_stub *stub, struct vms_qmp_command *comman
 	return done;
 }
 
-/* A machine that its owner has stopped meanwhile will not stand still by our stop. */
-static void begin_first_stop(struct vms_qemu_stub *stub, struct json_object *status)
+bool vms_qemu_refuse_hold(const struct vms_qemu *qemu, const struct vms_qemu_condition *now,
+			  GError **error)
 {
-	bool runs = true;
-	if (vms_json_bool(status, "running", &runs) && !runs)
-		vms_hold_begin(vms_watchdog_hold(stub->watchdog), VMS_HOLD_LOOKING, 0, 0);
+	if (*now->busy)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
+			    "cannot hold %s while %s is under way: try again when that is over",
+			    qemu->machine.info.name, now->busy);
 	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
+			    "cannot hold %s in state %s: try again when that is over",
+			    qemu->machine.info.name, vms_run_state_name(now->state));
+	return false;
+}
+
+/* A machine that its owner has stopped meanwhile will not stand still by our stop. */
+static void begin_first_stop(struct vms_qemu_stub *stub, enum vms_run_state state)
+{
+	if (state == VMS_RUN_RUNNING)
 		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
+	else
+		vms_hold_begin(vms_watchdog_hold(stub->watchdog), VMS_HOLD_LOOKING, 0, 0);
 }
 
 /*
  * Starts the stub. Its client is connected already, so this stops the machine if it runs; QEMU
- * tells of that stop before it answers. A query goes before, whose answer comes after all older
- * events. Sets *resumes to what had been counted at the answer.
+ * tells of that stop before it answers. Queries go before, whose answers come after all older
+ * events; what was asked before the preparations may have changed. Sets *resumes to what had been
+ * counted at the answer.
  */
 static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, uint64_t *resumes, GError **error)
 {
 	struct vms_qemu *qemu = &stub->qemu;
 	g_autofree char *line = g_strdup_printf("gdbserver chardev:%s", stub->label);
 	struct vms_hold *hold = vms_watchdog_hold(stub->watchdog);
-	vms_autojson *status = vms_qmp_execute(&qemu->qmp, "query-status", NULL, -1, error);
-	if (!status)
+	struct vms_qemu_condition now;
+	if (!vms_qemu_ask_condition(qemu, &now, error))
 		return false;
+	if (*now.busy)
+		return vms_qemu_refuse_hold(qemu, &now, error);
 	/* From here on the machine may stand still by our stop. */
 	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_NONE)
-		begin_first_stop(stub, status);
+		begin_first_stop(stub, now.state);
 	struct vms_qmp_command command = {
 		.name = "human-monitor-command",
 		.arguments = object_with("command-line", json_object_new_string(line)),
@@ -295,7 +311,7 @@ bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 	if (!connect_chardev(stub, stub->label, error))
 		return false;
 	stub->gdb.stream.give_up_ns = &stub->qemu.machine.give_up_ns;
-	uint64_t resumes;
+	uint64_t resumes = 0;
 	if (!start_stub(stub, stopped, &resumes, error) || !vms_gdb_open(&stub->gdb, error))
 		return false;
 	vms_qmp_poll(&stub->qemu.qmp);

@@ -50,6 +50,9 @@ struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, 
  * of the hold.
  */
 bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error);
+/* Sets the error that a machine in this condition cannot be held now, and returns false. */
+bool vms_qemu_refuse_hold(const struct vms_qemu *qemu, const struct vms_qemu_condition *now,
+			  GError **error);
 /*
  * Executes a command that stops a machine which runs, by QMP, whose answers and events come in the
  * order of what has happened. Sets *stopped if the machine stands still by it, or may do so. False

@@ -423,20 +423,6 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	return done;
 }
 
-static bool refuse_hold(struct vms_qemu_stub *stub, const struct vms_qemu_condition *now,
-			GError **error)
-{
-	if (*now->busy)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
-			    "cannot hold %s while %s is under way: try again when that is over",
-			    name_of(stub), now->busy);
-	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
-			    "cannot hold %s in state %s: try again when that is over",
-			    name_of(stub), vms_run_state_name(now->state));
-	return false;
-}
-
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
@@ -457,7 +443,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 			return false;
 		stub->state = now.state;
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {
-		case VMS_HOLD_NOT_NOW: return refuse_hold(stub, &now, error);
+		case VMS_HOLD_NOT_NOW: return vms_qemu_refuse_hold(&stub->qemu, &now, error);
 		case VMS_HOLD_AS_IT_IS:
 			remember_events(stub);
 			stub->knows_disks = false;
