@@ -5,6 +5,7 @@
 #include "session.h"
 
 extern const struct command command_calls;
+extern const struct command command_cfg;
 extern const struct command command_core;
 extern const struct command command_core_convert;
 extern const struct command command_core_info;

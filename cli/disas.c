@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope disas: shows the instructions of a function of the guest. */
+#include "code_mode.h"
 #include "commands.h"
-#include "values.h"
 
-#define MAX_FUNCTION (1 << 20)		 /* bytes */
-#define NO_SYMBOL    64			 /* bytes to show if no symbol tells the length */
-#define SEGMENT	     (UINT64_C(1) << 16) /* bytes that 16-bit code reaches */
+#define MAX_FUNCTION (1 << 20) /* bytes */
+#define NO_SYMBOL    64	       /* bytes to show if no symbol tells the length */
 
 /* The code to show. Its last instruction is shown whole, even if it ends behind the code. */
 struct code {
@@ -76,44 +75,13 @@ static bool read_code(struct session *session, unsigned vcpu, struct code *code,
 	return false;
 }
 
-/* Gets how the vCPU executes now, while the machine is held. */
-static bool get_mode(struct session *session, unsigned vcpu, struct vms_code_mode *ret,
-		     GError **error)
-{
-	struct vms_regs regs;
-	if (!vms_machine_all_regs(session->machine, vcpu, &regs, error))
-		return false;
-	vms_arch_code_mode(vms_machine_arch(session->machine), &regs, ret);
-	return true;
-}
-
-/*
- * Chooses how to decode the code at `va`: as `bits` says, or else as the vCPU executes. Code beyond
- * 4 GiB is always 64-bit code. 16-bit code outside the vCPU's segment gets the 64 KiB around it as
- * its segment.
- */
-static void choose_mode(unsigned vcpu, uint64_t va, unsigned bits, struct vms_code_mode *mode)
-{
-	const bool is_told = bits || va > UINT32_MAX;
-	if (is_told)
-		mode->bits = bits ? bits : 64;
-	if (!is_told && !mode->is_certain)
-		vms_log(VMS_LOG_WARNING,
-			"the mode of vCPU %u is not known: its code is shown as %u-bit code; "
-			"--bits chooses another",
-			vcpu, mode->bits);
-	if (mode->bits == 64)
-		mode->code_base = 0;
-	else if (mode->bits == 16 && va - mode->code_base >= SEGMENT)
-		mode->code_base = va & ~(SEGMENT - 1);
-}
-
 static bool get_code(struct session *session, unsigned vcpu, struct code *code,
 		     struct vms_code_mode *mode, GError **error)
 {
 	if (!vms_machine_observe(session->machine, error))
 		return false;
-	bool done = get_mode(session, vcpu, mode, error) && read_code(session, vcpu, code, error);
+	bool done =
+		code_mode_get(session, vcpu, mode, error) && read_code(session, vcpu, code, error);
 	return vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
 }
 
@@ -138,20 +106,8 @@ static bool show_code(struct session *session, const struct code *code,
 	return true;
 }
 
-static bool check_bits(struct session *session, int bits, GError **error)
-{
-	const struct vms_arch *arch = vms_machine_arch(session->machine);
-	if (!bits || arch->code_mode)
-		return true;
-	usage_error(error, "--bits %d: all code of %s is 64-bit code", bits, arch->name);
-	return false;
-}
-
 static bool run_disas(struct session *session, int argc, char **argv, GError **error)
 {
-	static const struct choice widths[] = {
-		{ "16", 16 }, { "32", 32 }, { "64", 64 }, { NULL }
-	};
 	g_autofree char *cpu = NULL, *width = NULL;
 	const GOptionEntry options[] = {
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu,
@@ -165,15 +121,14 @@ static bool run_disas(struct session *session, int argc, char **argv, GError **e
 	struct code code = { 0 };
 	struct vms_code_mode mode;
 	if (!session_parse(session, options, &argc, &argv, 1, 1, error) ||
-	    !value_choose("--bits", width, widths, &bits, error) ||
-	    !session_open_guest(session, error) || !check_bits(session, bits, error) ||
-	    !session_vcpu(session, cpu, &vcpu, error) ||
+	    !code_mode_parse(width, &bits, error) || !session_open_guest(session, error) ||
+	    !code_mode_check(session, bits, error) || !session_vcpu(session, cpu, &vcpu, error) ||
 	    !session_address(session, argv[1], &code.va, error))
 		return false;
 	find_function(session, &code);
 	bool done = get_code(session, vcpu, &code, &mode, error);
 	if (done) {
-		choose_mode(vcpu, code.va, (unsigned)bits, &mode);
+		code_mode_choose(vcpu, code.va, bits, &mode);
 		done = show_code(session, &code, &mode, error);
 	}
 	g_free(code.bytes);

@@ -5,6 +5,7 @@
 #include <vmscope/address_space.h>
 #include <vmscope/arch.h>
 #include <vmscope/calls.h>
+#include <vmscope/cfg.h>
 #include <vmscope/core.h>
 #include <vmscope/dump.h>
 #include <vmscope/error.h>

@@ -178,6 +178,36 @@ const char *vms_guest_vmcoreinfo(const struct vms_guest *guest)
 	return VMS_GUEST_HAS(guest, vmcoreinfo) ? guest->ops->vmcoreinfo(guest->system) : NULL;
 }
 
+/* ---- code (code_facts.h) ---------------------------------------------- */
+
+enum vms_code_role vms_guest_code_role(const struct vms_guest *guest, const char *symbol)
+{
+	return symbol && VMS_GUEST_HAS(guest, code_role) ? guest->ops->code_role(symbol)
+							 : VMS_CODE_ORDINARY;
+}
+
+bool vms_guest_code_is_freed(const struct vms_guest *guest, struct vms_memory *memory, uint64_t va)
+{
+	return VMS_GUEST_HAS(guest, code_is_freed) &&
+	       guest->ops->code_is_freed(guest->system, memory, va);
+}
+
+static gint compare_insns(gconstpointer a, gconstpointer b)
+{
+	const struct vms_special_insn *x = a, *y = b;
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+GArray *vms_guest_special_insns(struct vms_guest *guest, struct vms_memory *memory, uint64_t va,
+				uint64_t size, bool *tells_warnings)
+{
+	GArray *insns = g_array_new(false, false, sizeof(struct vms_special_insn));
+	*tells_warnings = !VMS_GUEST_HAS(guest, special_insns) ||
+			  guest->ops->special_insns(guest->system, memory, va, size, insns);
+	g_array_sort(insns, compare_insns);
+	return insns;
+}
+
 /* ---- modules ---------------------------------------------------------- */
 
 /* Fails unless the guest's system has the operation, as `has` tells. `what` is for the message. */

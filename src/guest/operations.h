@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "guest/code_facts.h"
 #include "guest/processes.h"
 #include "guest/unwind_info.h"
 #include <vmscope/guest.h>
@@ -53,6 +54,17 @@ struct vms_guest_ops {
 	bool (*code_changed)(const void *system, struct vms_memory *memory, uint64_t va);
 	void (*note_kernel_pc)(void *system, struct vms_memory *memory, uint64_t va);
 	const char *(*vmcoreinfo)(const void *system);
+
+	/* ---- code ---- */
+
+	enum vms_code_role (*code_role)(const char *symbol);
+	bool (*code_is_freed)(const void *system, struct vms_memory *memory, uint64_t va);
+	/*
+	 * Adds to an array of struct vms_special_insn, in any order. False if it cannot be told
+	 * which traps there are warnings.
+	 */
+	bool (*special_insns)(void *system, struct vms_memory *memory, uint64_t va, uint64_t size,
+			      GArray *to);
 
 	/* ---- modules ---- */
 

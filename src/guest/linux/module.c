@@ -658,6 +658,14 @@ const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest,
 	return &placed->module->module;
 }
 
+bool vms_linux_module_struct_at(const struct vms_linux *guest, uint64_t va, uint64_t *ret)
+{
+	const struct placed_region *placed = find_region(guest->modules, va);
+	if (placed)
+		*ret = placed->module->va;
+	return placed;
+}
+
 void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mappings)
 {
 	const struct vms_linux_modules *modules = guest->modules;

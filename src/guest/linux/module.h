@@ -22,5 +22,7 @@ const struct vms_module *vms_linux_module_at(const struct vms_linux *guest, uint
 /* The same. Tells where the module's part with `va` begins, and whether that part is code. */
 const struct vms_module *vms_linux_module_part_at(const struct vms_linux *guest, uint64_t va,
 						  uint64_t *part, bool *is_text);
+/* Gives the address of the struct module of the module whose code or data `va` lies in. */
+bool vms_linux_module_struct_at(const struct vms_linux *guest, uint64_t va, uint64_t *ret);
 /* Adds each part of each module to an array of struct vms_mapping. The caller holds the lock. */
 void vms_linux_modules_list_parts(const struct vms_linux *guest, GArray *mappings);

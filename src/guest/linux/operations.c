@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/operations.h"
 #include "guest/linux/clock.h"
+#include "guest/linux/code_facts.h"
 #include "guest/linux/detect.h"
 #include "guest/linux/dmesg.h"
 #include "guest/linux/kernel_code.h"
@@ -83,6 +84,10 @@ const struct vms_guest_ops vms_linux_ops = {
 	.code_changed = vms_linux_code_changed,
 	.note_kernel_pc = vms_linux_note_trampoline,
 	.vmcoreinfo = get_vmcoreinfo,
+
+	.code_role = vms_linux_code_role,
+	.code_is_freed = vms_linux_code_is_freed,
+	.special_insns = vms_linux_special_insns,
 
 	.refresh_modules = vms_linux_refresh_code,
 	.modules = vms_linux_modules_list,

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope cfg: shows the control flow graph of functions of the guest. */
+#include "cfg_formats.h"
+#include "code_mode.h"
+#include "commands.h"
+#include "values.h"
+#include <string.h>
+
+enum format { FORMAT_TEXT, FORMAT_DOT, FORMAT_SVG };
+
+struct work {
+	struct session *session;
+	struct vms_memory *memory;
+	struct vms_cfg_options options;
+	struct vms_code_mode vcpu_mode;
+	unsigned vcpu;
+	int bits;
+	GPtrArray *graphs; /* struct vms_cfg * */
+};
+
+static bool is_code(char type)
+{
+	return strchr("tTwWiu", type) && type;
+}
+
+static bool is_pattern(const char *text)
+{
+	return strpbrk(text, "*?");
+}
+
+/* Adds the graph of the function at `va`. */
+static bool add_graph(struct work *work, uint64_t va, GError **error)
+{
+	struct vms_code_mode mode = work->vcpu_mode;
+	code_mode_choose(work->vcpu, va, work->bits, &mode);
+	work->options.bits = mode.bits;
+	work->options.code_base = mode.code_base;
+	struct vms_cfg *cfg =
+		vms_cfg_new(work->session->guest, work->memory, va, &work->options, error);
+	if (!cfg)
+		return false;
+	g_ptr_array_add(work->graphs, cfg);
+	return true;
+}
+
+/* ---- patterns --------------------------------------------------------------------- */
+
+struct matches {
+	GPatternSpec *pattern;
+	GHashTable *seen; /* addresses: a function may have several names */
+	GArray *vas;	  /* uint64_t */
+};
+
+static void add_match(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	(void)module;
+	struct matches *matches = data;
+	if (is_code(symbol->type) && g_pattern_spec_match_string(matches->pattern, symbol->name) &&
+	    g_hash_table_add(matches->seen, g_memdup2(&symbol->va, sizeof(symbol->va))))
+		g_array_append_val(matches->vas, symbol->va);
+}
+
+/* Adds the graphs of all functions whose names match. Code that is gone is said. */
+static bool add_matching(struct work *work, const char *pattern, GError **error)
+{
+	struct matches matches = {
+		.pattern = g_pattern_spec_new(pattern),
+		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
+		.vas = g_array_new(false, false, sizeof(uint64_t)),
+	};
+	guint unreadable = 0;
+	vms_guest_lookup(work->session->guest, NULL, add_match, &matches);
+	for (guint i = 0; i < matches.vas->len; i++) {
+		g_autoptr(GError) failure = NULL;
+		if (!add_graph(work, g_array_index(matches.vas, uint64_t, i), &failure))
+			unreadable++;
+	}
+	const bool found = matches.vas->len > 0;
+	if (!found)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no function matches \"%s\" in this guest", pattern);
+	if (unreadable)
+		vms_log(VMS_LOG_WARNING,
+			"%u of %u functions that match \"%s\" are left out: their code is not in "
+			"memory",
+			unreadable, matches.vas->len, pattern);
+	g_pattern_spec_free(matches.pattern);
+	g_hash_table_unref(matches.seen);
+	g_array_unref(matches.vas);
+	return found;
+}
+
+/* ---- the command --------------------------------------------------------------------- */
+
+/* Looks at a vCPU for a moment: its page tables, and how it executes. */
+static bool look_at_vcpu(struct work *work, GError **error)
+{
+	struct session *session = work->session;
+	struct vms_regs regs;
+	if (!vms_machine_observe(session->machine, error))
+		return false;
+	bool done = vms_machine_all_regs(session->machine, work->vcpu, &regs, error);
+	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) || !done)
+		return false;
+	vms_arch_code_mode(vms_machine_arch(session->machine), &regs, &work->vcpu_mode);
+	work->memory = vms_memory_new(session->machine, &regs);
+	return true;
+}
+
+static bool add_named(struct work *work, const char *text, GError **error)
+{
+	uint64_t va;
+	if (is_pattern(text))
+		return add_matching(work, text, error);
+	return session_address(work->session, text, &va, error) && add_graph(work, va, error);
+}
+
+static bool print_graphs(struct work *work, enum format format, GError **error)
+{
+	struct session *session = work->session;
+	if (session->json) {
+		cfg_json(session, work->graphs);
+		return true;
+	}
+	if (format != FORMAT_TEXT && work->graphs->len != 1) {
+		usage_error(error, "a picture shows one function, and these are %u",
+			    work->graphs->len);
+		return false;
+	}
+	if (format == FORMAT_SVG)
+		return cfg_svg(session, work->graphs->pdata[0], error);
+	for (guint i = 0; i < work->graphs->len; i++) {
+		if (format == FORMAT_DOT)
+			cfg_dot(session, work->graphs->pdata[i]);
+		else
+			cfg_text(session, work->graphs->pdata[i]);
+	}
+	return true;
+}
+
+static bool run_cfg(struct session *session, int argc, char **argv, GError **error)
+{
+	static const struct choice formats[] = {
+		{ "text", FORMAT_TEXT }, { "dot", FORMAT_DOT }, { "svg", FORMAT_SVG }, { NULL }
+	};
+	g_autofree char *cpu = NULL, *width = NULL, *format_name = NULL;
+	gboolean calls = FALSE;
+	int format = FORMAT_TEXT;
+	struct work work = { .session = session, .options.size = sizeof(work.options) };
+	const GOptionEntry options[] = {
+		{ "format", 0, 0, G_OPTION_ARG_STRING, &format_name,
+		  "Text (default), or a picture of one function", "text|dot|svg" },
+		{ "calls", 0, 0, G_OPTION_ARG_NONE, &calls, "End blocks at calls, too", NULL },
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu,
+		  "Use the page tables and the mode of vCPU N", "N" },
+		{ "bits", 0, 0, G_OPTION_ARG_STRING, &width,
+		  "Width of x86-64 code (default: as the vCPU executes now)", "16|32|64" },
+		{ NULL }
+	};
+	if (!session_parse(session, options, &argc, &argv, 1, -1, error) ||
+	    !value_choose("--format", format_name, formats, &format, error) ||
+	    !code_mode_parse(width, &work.bits, error) || !session_open_guest(session, error) ||
+	    !code_mode_check(session, work.bits, error) ||
+	    !session_vcpu(session, cpu, &work.vcpu, error) || !look_at_vcpu(&work, error))
+		return false;
+	work.options.calls_end_blocks = calls;
+	work.graphs = g_ptr_array_new_with_free_func((GDestroyNotify)vms_cfg_unref);
+	bool done = true;
+	for (int i = 1; done && i < argc; i++)
+		done = add_named(&work, argv[i], error);
+	done = done && print_graphs(&work, (enum format)format, error);
+	g_ptr_array_unref(work.graphs);
+	vms_memory_free(work.memory);
+	return done;
+}
+
+const struct command command_cfg = {
+	.name = "cfg",
+	.arguments = "FUNCTION|ADDRESS|PATTERN…",
+	.summary = "Control flow graph of functions of the guest",
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON,
+	.run = run_cfg,
+};

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "cfg_formats.h"
+#include <json-c/json.h>
+#include <unistd.h>
+
+#define HEX "0x%" G_GINT64_MODIFIER "x"
+
+/* Returns an instruction's text, with the name of what it jumps to or calls. Newly allocated. */
+static char *describe_insn(struct session *session, const struct vms_insn *insn)
+{
+	struct vms_location location;
+	g_autofree char *target = NULL;
+	if (insn->branch_target &&
+	    session_locate(session, NULL, insn->branch_target, false, &location))
+		target = session_name(&location);
+	return g_strdup_printf("%s%s%s", insn->text, target ? "  # " : "", target ? target : "");
+}
+
+static void append_leaving(struct session *session, const struct vms_block *block)
+{
+	struct vms_location location;
+	g_autofree char *name = NULL;
+	if (!block->leaves_to)
+		return;
+	if (session_locate(session, NULL, block->leaves_to, false, &location))
+		name = session_name(&location);
+	g_string_append_printf(session->out, "  leaves to %s", name ? name : "?");
+}
+
+/* ---- text ----------------------------------------------------------------------- */
+
+void cfg_text(struct session *session, const struct vms_cfg *cfg)
+{
+	size_t n, n_insns = 0;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	for (size_t i = 0; i < n; i++)
+		n_insns += blocks[i].n_insns;
+	g_string_append_printf(session->out, "%s%s: %zu blocks, %zu instructions\n",
+			       session->out->len ? "\n" : "",
+			       vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "(no symbol)", n, n_insns);
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_block *block = &blocks[i];
+		g_string_append_printf(session->out, "block %zu%s: %s", i,
+				       i == vms_cfg_entry(cfg) ? " (entry)" : "",
+				       vms_block_end_name(block->end));
+		for (size_t j = 0; j < block->n_edges; j++)
+			g_string_append_printf(session->out, "%s %s %zu", j ? "," : " ->",
+					       vms_edge_kind_name(block->edges[j].kind),
+					       block->edges[j].block);
+		if (block->table)
+			g_string_append_printf(session->out,
+					       "  table " HEX ", %" G_GINT64_MODIFIER "u entries",
+					       block->table, block->n_entries);
+		append_leaving(session, block);
+		g_string_append_c(session->out, '\n');
+		for (size_t j = 0; j < block->n_insns; j++) {
+			g_autofree char *text = describe_insn(session, &block->insns[j]);
+			g_string_append_printf(session->out, "   %016" G_GINT64_MODIFIER "x  %s\n",
+					       block->insns[j].va, text);
+		}
+	}
+}
+
+/* ---- pictures --------------------------------------------------------------------- */
+
+static void append_quoted(GString *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			g_string_append_c(out, '\\');
+		g_string_append_c(out, *text);
+	}
+}
+
+static const char *style_of(enum vms_edge_kind kind)
+{
+	static const char *const styles[VMS_EDGE_N_KINDS] = {
+		[VMS_EDGE_NEXT] = "color=\"#555555\"",
+		[VMS_EDGE_JUMP] = "color=\"#1f77b4\"",
+		[VMS_EDGE_SWITCH] = "color=\"#9467bd\"",
+		[VMS_EDGE_FAULT] = "color=\"#d62728\", style=dashed",
+	};
+	return styles[kind];
+}
+
+static void dot_block(struct session *session, const struct vms_block *block, size_t index,
+		      bool is_entry)
+{
+	GString *out = session->out;
+	const char *style = is_entry			   ? ", penwidth=2"
+			    : block->end == VMS_BLOCK_CUT  ? ", color=\"#d62728\""
+			    : block->end == VMS_BLOCK_EXIT ? ", style=rounded"
+							   : "";
+	g_string_append_printf(out, "\tb%zu [label=\"" HEX " %s\\l", index, block->va,
+			       vms_block_end_name(block->end));
+	for (size_t i = 0; i < block->n_insns; i++) {
+		g_autofree char *text = describe_insn(session, &block->insns[i]);
+		append_quoted(out, text);
+		g_string_append(out, "\\l");
+	}
+	g_string_append_printf(out, "\"%s];\n", style);
+	for (size_t i = 0; i < block->n_edges; i++)
+		g_string_append_printf(out, "\tb%zu -> b%zu [%s, tooltip=\"%s\"];\n", index,
+				       block->edges[i].block, style_of(block->edges[i].kind),
+				       vms_edge_kind_name(block->edges[i].kind));
+}
+
+void cfg_dot(struct session *session, const struct vms_cfg *cfg)
+{
+	size_t n;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	g_string_append(session->out, "digraph \"");
+	append_quoted(session->out, vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "code");
+	g_string_append(session->out,
+			"\" {\n\tnode [shape=box, fontname=monospace, fontsize=10];\n");
+	for (size_t i = 0; i < n; i++)
+		dot_block(session, &blocks[i], i, i == vms_cfg_entry(cfg));
+	g_string_append(session->out, "}\n");
+}
+
+/* Runs dot on a file. Returns its output, newly allocated. */
+static char *lay_out(const char *path, GError **error)
+{
+	char dot[] = "dot", svg_option[] = "-Tsvg";
+	char *argv[] = { dot, svg_option, (char *)path, NULL };
+	char *svg = NULL;
+	int status;
+	g_autoptr(GError) failure = NULL;
+	if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &svg, NULL, &status,
+			  &failure)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "cannot draw the graph: %s: install graphviz, or use --format dot",
+			    failure->message);
+		return NULL;
+	}
+	if (g_spawn_check_wait_status(status, &failure))
+		return svg;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot draw the graph: dot: %s",
+		    failure->message);
+	g_free(svg);
+	return NULL;
+}
+
+bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error)
+{
+	g_autofree char *path = NULL;
+	g_autofree char *svg = NULL;
+	GString *out = session->out;
+	int fd = g_file_open_tmp("vmscope-cfg-XXXXXX", &path, error);
+	if (fd < 0)
+		return false;
+	session->out = g_string_new(NULL);
+	cfg_dot(session, cfg);
+	const bool written =
+		write(fd, session->out->str, session->out->len) == (ssize_t)session->out->len;
+	g_string_free(session->out, TRUE);
+	session->out = out;
+	close(fd);
+	if (written)
+		svg = lay_out(path, error);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s", path);
+	unlink(path);
+	if (svg)
+		g_string_append(out, svg);
+	return svg;
+}
+
+/* ---- JSON --------------------------------------------------------------------------- */
+
+static struct json_object *json_address(uint64_t va)
+{
+	char text[24];
+	g_snprintf(text, sizeof(text), HEX, va);
+	return json_object_new_string(text);
+}
+
+static struct json_object *json_block(const struct vms_block *block)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *insns = json_object_new_array(), *edges = json_object_new_array();
+	for (size_t i = 0; i < block->n_insns; i++) {
+		struct json_object *insn = json_object_new_object();
+		json_object_object_add(insn, "address", json_address(block->insns[i].va));
+		json_object_object_add(insn, "size",
+				       json_object_new_int((int)block->insns[i].size));
+		json_object_object_add(insn, "text", json_object_new_string(block->insns[i].text));
+		json_object_array_add(insns, insn);
+	}
+	for (size_t i = 0; i < block->n_edges; i++) {
+		struct json_object *edge = json_object_new_object();
+		json_object_object_add(edge, "block",
+				       json_object_new_uint64(block->edges[i].block));
+		json_object_object_add(
+			edge, "kind",
+			json_object_new_string(vms_edge_kind_name(block->edges[i].kind)));
+		json_object_array_add(edges, edge);
+	}
+	json_object_object_add(object, "address", json_address(block->va));
+	json_object_object_add(object, "last", json_address(block->last));
+	json_object_object_add(object, "size", json_object_new_uint64(block->size));
+	json_object_object_add(object, "end",
+			       json_object_new_string(vms_block_end_name(block->end)));
+	json_object_object_add(object, "edges", edges);
+	json_object_object_add(object, "leaves_to",
+			       block->leaves_to ? json_address(block->leaves_to) : NULL);
+	json_object_object_add(object, "table", block->table ? json_address(block->table) : NULL);
+	json_object_object_add(object, "entries", json_object_new_uint64(block->n_entries));
+	json_object_object_add(object, "instructions", insns);
+	return object;
+}
+
+void cfg_json(struct session *session, const GPtrArray *graphs)
+{
+	struct json_object *all = json_object_new_array();
+	for (guint i = 0; i < graphs->len; i++) {
+		const struct vms_cfg *cfg = graphs->pdata[i];
+		struct json_object *object = json_object_new_object();
+		struct json_object *array = json_object_new_array();
+		size_t n;
+		const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+		for (size_t j = 0; j < n; j++)
+			json_object_array_add(array, json_block(&blocks[j]));
+		json_object_object_add(object, "function",
+				       vms_cfg_name(cfg) ? json_object_new_string(vms_cfg_name(cfg))
+							 : NULL);
+		json_object_object_add(object, "entry", json_object_new_uint64(vms_cfg_entry(cfg)));
+		json_object_object_add(object, "blocks", array);
+		json_object_array_add(all, object);
+	}
+	g_string_append(session->out, json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN));
+	g_string_append_c(session->out, '\n');
+	json_object_put(all);
+}

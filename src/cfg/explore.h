@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Follows the control flow of a function from its first instruction to every one it can reach. */
+#pragma once
+
+#include "cfg/function_code.h"
+#include "cfg/way.h"
+#include <vmscope/cfg.h>
+
+#define VMS_NO_STEP UINT32_MAX
+
+/* An instruction that can be reached. Bytes that are none are a step of size 0, which ends a block.
+ */
+struct vms_cfg_step {
+	struct vms_insn insn;
+	bool begins_block;
+	bool ends_block;
+	enum vms_block_end end; /* if it ends a block */
+	bool goes_on;		/* to the instruction behind it */
+	uint64_t target;	/* of its jump within the function; 0: none */
+	uint64_t fixup;		/* where the function goes on after its fault; 0: nowhere */
+	uint64_t leaves_to;	/* see struct vms_block */
+	uint64_t table, n_entries;
+	guint first_target, n_targets; /* of a switch, in `targets` */
+	uint32_t before;	       /* the step from which it was reached first */
+};
+
+struct vms_exploration {
+	GArray *steps;	   /* struct vms_cfg_step, in the order of finding */
+	GHashTable *by_va; /* address to index + 1 */
+	GArray *targets;   /* uint64_t */
+};
+
+/* Fills `ret`, to be cleared by vms_exploration_clear. Errors: UNSUPPORTED. */
+bool vms_explore(struct vms_function_code *function, uint64_t va,
+		 const struct vms_cfg_options *options, struct vms_exploration *ret,
+		 GError **error);
+void vms_exploration_clear(struct vms_exploration *exploration);
+/* Returns the index of the step at `va`, or VMS_NO_STEP. */
+uint32_t vms_exploration_find(const struct vms_exploration *exploration, uint64_t va);

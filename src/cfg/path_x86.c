@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Switch tables as gcc and clang make them for x86:
+ *
+ *	cmp    edi, 5; ja default; jmp [table + rdi*8]		(or by mov to a register)
+ *	cmp    edi, 5; ja default; lea rdx, [rip + table]
+ *	movsxd rax, [rdx + rdi*4]; add rax, rdx; jmp rax
+ */
+#include "cfg/path.h"
+
+#define NOT_GENERAL (-1)
+
+/* Returns the number of a general register, whatever its width. */
+static int number_of(unsigned reg)
+{
+	static const x86_reg registers[][4] = {
+		{ X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL },
+		{ X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL },
+		{ X86_REG_RDX, X86_REG_EDX, X86_REG_DX, X86_REG_DL },
+		{ X86_REG_RBX, X86_REG_EBX, X86_REG_BX, X86_REG_BL },
+		{ X86_REG_RSP, X86_REG_ESP, X86_REG_SP, X86_REG_SPL },
+		{ X86_REG_RBP, X86_REG_EBP, X86_REG_BP, X86_REG_BPL },
+		{ X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL },
+		{ X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL },
+		{ X86_REG_R8, X86_REG_R8D, X86_REG_R8W, X86_REG_R8B },
+		{ X86_REG_R9, X86_REG_R9D, X86_REG_R9W, X86_REG_R9B },
+		{ X86_REG_R10, X86_REG_R10D, X86_REG_R10W, X86_REG_R10B },
+		{ X86_REG_R11, X86_REG_R11D, X86_REG_R11W, X86_REG_R11B },
+		{ X86_REG_R12, X86_REG_R12D, X86_REG_R12W, X86_REG_R12B },
+		{ X86_REG_R13, X86_REG_R13D, X86_REG_R13W, X86_REG_R13B },
+		{ X86_REG_R14, X86_REG_R14D, X86_REG_R14W, X86_REG_R14B },
+		{ X86_REG_R15, X86_REG_R15D, X86_REG_R15W, X86_REG_R15B },
+	};
+	for (int i = 0; i < (int)G_N_ELEMENTS(registers); i++)
+		for (unsigned j = 0; j < G_N_ELEMENTS(registers[i]); j++)
+			if (registers[i][j] == reg)
+				return i;
+	return NOT_GENERAL;
+}
+
+static bool is_call_clobbered(int number)
+{
+	return number <= 2 || (number >= 6 && number <= 11); /* rax rcx rdx rsi rdi r8-r11 */
+}
+
+static bool writes(const struct vms_path *path, const cs_insn *insn, int number)
+{
+	cs_regs read, written;
+	uint8_t n_read, n_written;
+	if (cs_insn_group(path->decoder->handle, insn, CS_GRP_CALL) && is_call_clobbered(number))
+		return true;
+	if (cs_regs_access(path->decoder->handle, insn, read, &n_read, written, &n_written))
+		return true;
+	for (unsigned i = 0; i < n_written; i++)
+		if (number_of(written[i]) == number)
+			return true;
+	return false;
+}
+
+/* Finds the step after `from` (so, executed before it) that set a register. */
+static const cs_insn *find_definition(const struct vms_path *path, unsigned from, int number,
+				      unsigned *step)
+{
+	for (unsigned i = from + 1; number != NOT_GENERAL && i < path->n; i++) {
+		const cs_insn *insn = vms_path_decode(path, i);
+		if (!insn)
+			return NULL;
+		if (writes(path, insn, number)) {
+			*step = i;
+			return insn;
+		}
+	}
+	return NULL;
+}
+
+/* The address that a memory operand without unknown registers has. */
+static bool fixed_address(const cs_insn *insn, const x86_op_mem *mem, uint64_t base, uint64_t *ret)
+{
+	if (mem->segment != X86_REG_INVALID && mem->segment != X86_REG_DS)
+		return false;
+	if (mem->base == X86_REG_RIP)
+		*ret = base + insn->address + insn->size + (uint64_t)mem->disp;
+	else if (mem->base == X86_REG_INVALID)
+		*ret = (uint64_t)mem->disp;
+	else
+		return false;
+	return true;
+}
+
+/* Finds the constant that a register held at the step `from`. */
+static bool find_constant(const struct vms_path *path, unsigned from, int number, uint64_t *ret)
+{
+	unsigned step;
+	const cs_insn *insn = find_definition(path, from, number, &step);
+	const cs_x86_op *ops = insn ? insn->detail->x86.operands : NULL;
+	if (!ops || insn->detail->x86.op_count != 2)
+		return false;
+	if (insn->id == X86_INS_LEA && ops[1].mem.index == X86_REG_INVALID)
+		return fixed_address(insn, &ops[1].mem, path->decoder->base, ret);
+	if ((insn->id == X86_INS_MOV || insn->id == X86_INS_MOVABS) && ops[1].type == X86_OP_IMM) {
+		*ret = ops[0].size == 4 ? (uint32_t)ops[1].imm : (uint64_t)ops[1].imm;
+		return true;
+	}
+	return false;
+}
+
+/* ---- the bound of the index ------------------------------------------------- */
+
+/* What is compared: a register, or the memory that it was loaded from. */
+struct index {
+	int number; /* NOT_GENERAL: it is `memory` */
+	x86_op_mem memory;
+};
+
+static bool is_index(const struct index *index, const cs_x86_op *op)
+{
+	if (index->number != NOT_GENERAL)
+		return op->type == X86_OP_REG && number_of(op->reg) == index->number;
+	return op->type == X86_OP_MEM && op->mem.base == index->memory.base &&
+	       op->mem.index == index->memory.index && op->mem.disp == index->memory.disp &&
+	       op->mem.segment == index->memory.segment;
+}
+
+/* How many values are left below `limit` by a jump after a comparison. 0: that is no bound. */
+static uint64_t count_values(unsigned jump, bool jumped, uint64_t limit)
+{
+	switch (jump) {
+	case X86_INS_JA: return jumped ? 0 : limit + 1;
+	case X86_INS_JBE: return jumped ? limit + 1 : 0;
+	case X86_INS_JAE: return jumped ? 0 : limit;
+	case X86_INS_JB: return jumped ? limit : 0;
+	default: return 0;
+	}
+}
+
+/* Goes one step back from an instruction that set the index. False if its value is unknown. */
+static bool follow_index(const cs_insn *insn, struct index *index, uint64_t *n)
+{
+	const cs_x86_op *from = &insn->detail->x86.operands[1];
+	*n = 0;
+	if (insn->id == X86_INS_AND && from->type == X86_OP_IMM && from->imm >= 0) {
+		*n = (uint64_t)from->imm + 1;
+		return true;
+	}
+	if (insn->id != X86_INS_MOV && insn->id != X86_INS_MOVZX)
+		return false;
+	if (from->type == X86_OP_REG)
+		index->number = number_of(from->reg);
+	else if (from->type == X86_OP_MEM)
+		*index = (struct index) { NOT_GENERAL, from->mem };
+	return from->type == X86_OP_REG ? index->number != NOT_GENERAL : from->type == X86_OP_MEM;
+}
+
+/* Finds how many entries the table has that is indexed at `from`. 0: unknown. */
+static uint64_t find_bound(const struct vms_path *path, unsigned from, struct index index)
+{
+	unsigned jump = X86_INS_INVALID;
+	bool jumped = false;
+	for (unsigned i = from + 1; i < path->n; i++) {
+		const cs_insn *insn = vms_path_decode(path, i);
+		if (!insn)
+			return 0;
+		const cs_x86_op *ops = insn->detail->x86.operands;
+		uint64_t n = 0;
+		if (insn->id == X86_INS_CMP && ops[1].type == X86_OP_IMM && is_index(&index, ops))
+			n = count_values(jump, jumped, (uint64_t)ops[1].imm);
+		else if (cs_insn_group(path->decoder->handle, insn, CS_GRP_JUMP)) {
+			jump = insn->id;
+			jumped = path->steps[i].jumped;
+		} else if (index.number != NOT_GENERAL && writes(path, insn, index.number) &&
+			   !follow_index(insn, &index, &n))
+			return 0;
+		if (n)
+			return n;
+	}
+	return 0;
+}
+
+/* ---- tables -------------------------------------------------------------------- */
+
+/*
+ * Takes a load [register] at `step`, whose address was computed as gcc does without optimisation:
+ * shl index, 3; add register, table.
+ */
+static bool take_computed_load(const struct vms_path *path, unsigned step, const cs_x86_op *op,
+			       struct vms_switch_table *ret)
+{
+	const int number = number_of(op->mem.base);
+	const cs_insn *insn = find_definition(path, step, number, &step);
+	if (!insn || insn->id != X86_INS_ADD || op->mem.disp)
+		return false;
+	const cs_x86_op added = insn->detail->x86.operands[1];
+	ret->va = (uint64_t)added.imm;
+	if (added.type != X86_OP_IMM &&
+	    (added.type != X86_OP_REG ||
+	     !find_constant(path, step, number_of(added.reg), &ret->va)))
+		return false;
+	insn = find_definition(path, step, number, &step);
+	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL) ||
+	    insn->detail->x86.operands[1].type != X86_OP_IMM ||
+	    op->size != 1 << insn->detail->x86.operands[1].imm)
+		return false;
+	ret->n = find_bound(path, step, (struct index) { .number = number });
+	return ret->n > 0;
+}
+
+/* Takes a load of an entry: [base + index*size + displacement], at `step`. */
+static bool take_load(const struct vms_path *path, unsigned step, const cs_x86_op *op,
+		      struct vms_switch_table *ret)
+{
+	const x86_op_mem mem = op->mem;
+	uint64_t base = 0;
+	struct index index = { .number = number_of(mem.index) };
+	ret->entry_size = op->size;
+	if (op->type == X86_OP_MEM && mem.index == X86_REG_INVALID)
+		return take_computed_load(path, step, op, ret);
+	if (op->type != X86_OP_MEM || index.number == NOT_GENERAL || mem.scale != op->size ||
+	    (mem.segment != X86_REG_INVALID && mem.segment != X86_REG_DS))
+		return false;
+	if (mem.base != X86_REG_INVALID && !find_constant(path, step, number_of(mem.base), &base))
+		return false;
+	ret->va = base + (uint64_t)mem.disp;
+	ret->n = find_bound(path, step, index);
+	return ret->n > 0;
+}
+
+/* Takes the load that set a register. */
+static bool take_definition(const struct vms_path *path, unsigned from, int number, unsigned id,
+			    struct vms_switch_table *ret)
+{
+	unsigned step;
+	const cs_insn *insn = find_definition(path, from, number, &step);
+	if (!insn || insn->id != id)
+		return false;
+	const cs_x86_op load = insn->detail->x86.operands[1];
+	return take_load(path, step, &load, ret);
+}
+
+/* Of `add a, b` one is the address that entries count from, and the other an entry. */
+static bool take_sum(const struct vms_path *path, unsigned step, int a, int b,
+		     struct vms_switch_table *ret)
+{
+	ret->is_signed = ret->is_relative = true;
+	return (find_constant(path, step, b, &ret->base) &&
+		take_definition(path, step, a, X86_INS_MOVSXD, ret)) ||
+	       (find_constant(path, step, a, &ret->base) &&
+		take_definition(path, step, b, X86_INS_MOVSXD, ret));
+}
+
+bool vms_path_find_table_x86(const struct vms_path *path, struct vms_switch_table *ret)
+{
+	const cs_insn *insn = vms_path_decode(path, 0);
+	unsigned step;
+	*ret = (struct vms_switch_table) { 0 };
+	if (!insn || insn->detail->x86.op_count != 1)
+		return false;
+	const cs_x86_op op = insn->detail->x86.operands[0];
+	if (op.type == X86_OP_MEM)
+		return take_load(path, 0, &op, ret);
+	const int number = op.type == X86_OP_REG ? number_of(op.reg) : NOT_GENERAL;
+	insn = find_definition(path, 0, number, &step);
+	if (!insn)
+		return false;
+	if (insn->id != X86_INS_ADD || insn->detail->x86.operands[1].type != X86_OP_REG)
+		return take_definition(path, 0, number, X86_INS_MOV, ret);
+	return take_sum(path, step, number, number_of(insn->detail->x86.operands[1].reg), ret);
+}
