@@ -15,7 +15,8 @@ struct work {
 	struct vms_code_mode vcpu_mode;
 	unsigned vcpu;
 	int bits;
-	GPtrArray *graphs; /* struct vms_cfg * */
+	int format;	   /* enum format; not used for JSON */
+	unsigned n_graphs; /* that were shown */
 };
 
 static bool is_code(char type)
@@ -28,19 +29,40 @@ static bool is_pattern(const char *text)
 	return strpbrk(text, "*?");
 }
 
-/* Adds the graph of the function at `va`. */
-static bool add_graph(struct work *work, uint64_t va, GError **error)
+/* Appends a graph to the output. A picture shows one. */
+static bool show_graph(struct work *work, const struct vms_cfg *cfg, GError **error)
+{
+	struct session *session = work->session;
+	const bool is_first = work->n_graphs++ == 0;
+	if (session->json) {
+		g_string_append_c(session->out, is_first ? '[' : ',');
+		cfg_json(session, cfg);
+		return true;
+	}
+	if (work->format == FORMAT_TEXT) {
+		cfg_text(session, cfg);
+		return true;
+	}
+	if (!is_first) {
+		usage_error(error, "a picture shows one function, and these are several");
+		return false;
+	}
+	if (work->format == FORMAT_SVG)
+		return cfg_svg(session, cfg, error);
+	cfg_dot(session, cfg);
+	return true;
+}
+
+/* Shows the graph of the function at `va`. */
+static bool show_function(struct work *work, uint64_t va, GError **error)
 {
 	struct vms_code_mode mode = work->vcpu_mode;
 	code_mode_choose(work->vcpu, va, work->bits, &mode);
 	work->options.bits = mode.bits;
 	work->options.code_base = mode.code_base;
-	struct vms_cfg *cfg =
+	g_autoptr(vms_cfg) cfg =
 		vms_cfg_new(work->session->guest, work->memory, va, &work->options, error);
-	if (!cfg)
-		return false;
-	g_ptr_array_add(work->graphs, cfg);
-	return true;
+	return cfg && show_graph(work, cfg, error);
 }
 
 /* ---- patterns --------------------------------------------------------------------- */
@@ -60,34 +82,49 @@ static void add_match(const struct vms_symbol *symbol, const char *module, void 
 		g_array_append_val(matches->vas, symbol->va);
 }
 
-/* Adds the graphs of all functions whose names match. Code that is gone is said. */
-static bool add_matching(struct work *work, const char *pattern, GError **error)
+/* Shows the functions at these addresses. Code that is gone is left out, and said. */
+static bool show_functions(struct work *work, const char *pattern, const GArray *vas,
+			   GError **error)
+{
+	unsigned n_left_out = 0;
+	for (guint i = 0; i < vas->len; i++) {
+		GError *failure = NULL;
+		if (show_function(work, g_array_index(vas, uint64_t, i), &failure))
+			continue;
+		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_UNREADABLE)) {
+			g_propagate_error(error, failure);
+			return false;
+		}
+		g_error_free(failure);
+		n_left_out++;
+	}
+	if (n_left_out)
+		vms_log(VMS_LOG_WARNING,
+			"%u of %u functions that match \"%s\" are left out: their code is not in "
+			"memory",
+			n_left_out, vas->len, pattern);
+	return true;
+}
+
+/* Shows all functions whose names match. */
+static bool show_matching(struct work *work, const char *pattern, GError **error)
 {
 	struct matches matches = {
 		.pattern = g_pattern_spec_new(pattern),
 		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
 		.vas = g_array_new(false, false, sizeof(uint64_t)),
 	};
-	guint unreadable = 0;
 	vms_guest_lookup(work->session->guest, NULL, add_match, &matches);
-	for (guint i = 0; i < matches.vas->len; i++) {
-		g_autoptr(GError) failure = NULL;
-		if (!add_graph(work, g_array_index(matches.vas, uint64_t, i), &failure))
-			unreadable++;
-	}
-	const bool found = matches.vas->len > 0;
-	if (!found)
+	bool done = matches.vas->len > 0;
+	if (done)
+		done = show_functions(work, pattern, matches.vas, error);
+	else
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no function matches \"%s\" in this guest", pattern);
-	if (unreadable)
-		vms_log(VMS_LOG_WARNING,
-			"%u of %u functions that match \"%s\" are left out: their code is not in "
-			"memory",
-			unreadable, matches.vas->len, pattern);
 	g_pattern_spec_free(matches.pattern);
 	g_hash_table_unref(matches.seen);
 	g_array_unref(matches.vas);
-	return found;
+	return done;
 }
 
 /* ---- the command --------------------------------------------------------------------- */
@@ -107,35 +144,12 @@ static bool look_at_vcpu(struct work *work, GError **error)
 	return true;
 }
 
-static bool add_named(struct work *work, const char *text, GError **error)
+static bool show_named(struct work *work, const char *text, GError **error)
 {
 	uint64_t va;
 	if (is_pattern(text))
-		return add_matching(work, text, error);
-	return session_address(work->session, text, &va, error) && add_graph(work, va, error);
-}
-
-static bool print_graphs(struct work *work, enum format format, GError **error)
-{
-	struct session *session = work->session;
-	if (session->json) {
-		cfg_json(session, work->graphs);
-		return true;
-	}
-	if (format != FORMAT_TEXT && work->graphs->len != 1) {
-		usage_error(error, "a picture shows one function, and these are %u",
-			    work->graphs->len);
-		return false;
-	}
-	if (format == FORMAT_SVG)
-		return cfg_svg(session, work->graphs->pdata[0], error);
-	for (guint i = 0; i < work->graphs->len; i++) {
-		if (format == FORMAT_DOT)
-			cfg_dot(session, work->graphs->pdata[i]);
-		else
-			cfg_text(session, work->graphs->pdata[i]);
-	}
-	return true;
+		return show_matching(work, text, error);
+	return session_address(work->session, text, &va, error) && show_function(work, va, error);
 }
 
 static bool run_cfg(struct session *session, int argc, char **argv, GError **error)
@@ -145,7 +159,6 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 	};
 	g_autofree char *cpu = NULL, *width = NULL, *format_name = NULL;
 	gboolean calls = FALSE;
-	int format = FORMAT_TEXT;
 	struct work work = { .session = session, .options.size = sizeof(work.options) };
 	const GOptionEntry options[] = {
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &format_name,
@@ -158,18 +171,17 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 		{ NULL }
 	};
 	if (!session_parse(session, options, &argc, &argv, 1, -1, error) ||
-	    !value_choose("--format", format_name, formats, &format, error) ||
+	    !value_choose("--format", format_name, formats, &work.format, error) ||
 	    !code_mode_parse(width, &work.bits, error) || !session_open_guest(session, error) ||
 	    !code_mode_check(session, work.bits, error) ||
 	    !session_vcpu(session, cpu, &work.vcpu, error) || !look_at_vcpu(&work, error))
 		return false;
 	work.options.calls_end_blocks = calls;
-	work.graphs = g_ptr_array_new_with_free_func((GDestroyNotify)vms_cfg_unref);
 	bool done = true;
 	for (int i = 1; done && i < argc; i++)
-		done = add_named(&work, argv[i], error);
-	done = done && print_graphs(&work, (enum format)format, error);
-	g_ptr_array_unref(work.graphs);
+		done = show_named(&work, argv[i], error);
+	if (session->json)
+		g_string_append(session->out, work.n_graphs ? "]\n" : "[]\n");
 	vms_memory_free(work.memory);
 	return done;
 }

@@ -210,25 +210,20 @@ static struct json_object *json_block(const struct vms_block *block)
 	return object;
 }
 
-void cfg_json(struct session *session, const GPtrArray *graphs)
+void cfg_json(struct session *session, const struct vms_cfg *cfg)
 {
-	struct json_object *all = json_object_new_array();
-	for (guint i = 0; i < graphs->len; i++) {
-		const struct vms_cfg *cfg = graphs->pdata[i];
-		struct json_object *object = json_object_new_object();
-		struct json_object *array = json_object_new_array();
-		size_t n;
-		const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
-		for (size_t j = 0; j < n; j++)
-			json_object_array_add(array, json_block(&blocks[j]));
-		json_object_object_add(object, "function",
-				       vms_cfg_name(cfg) ? json_object_new_string(vms_cfg_name(cfg))
-							 : NULL);
-		json_object_object_add(object, "entry", json_object_new_uint64(vms_cfg_entry(cfg)));
-		json_object_object_add(object, "blocks", array);
-		json_object_array_add(all, object);
-	}
-	g_string_append(session->out, json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN));
-	g_string_append_c(session->out, '\n');
-	json_object_put(all);
+	struct json_object *object = json_object_new_object();
+	struct json_object *array = json_object_new_array();
+	size_t n;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(array, json_block(&blocks[i]));
+	json_object_object_add(object, "function",
+			       vms_cfg_name(cfg) ? json_object_new_string(vms_cfg_name(cfg))
+						 : NULL);
+	json_object_object_add(object, "entry", json_object_new_uint64(vms_cfg_entry(cfg)));
+	json_object_object_add(object, "blocks", array);
+	g_string_append(session->out,
+			json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+	json_object_put(object);
 }

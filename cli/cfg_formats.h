@@ -10,5 +10,5 @@ void cfg_text(struct session *session, const struct vms_cfg *cfg);
 void cfg_dot(struct session *session, const struct vms_cfg *cfg);
 /* Appends a graph as SVG, laid out by Graphviz's dot. Errors: NOT_FOUND (no dot), IO. */
 bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error);
-/* Appends graphs, an array of struct vms_cfg *, as a JSON array with an object for each. */
-void cfg_json(struct session *session, const GPtrArray *graphs);
+/* Appends a graph as a JSON object. */
+void cfg_json(struct session *session, const struct vms_cfg *cfg);

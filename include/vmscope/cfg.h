@@ -42,7 +42,8 @@ struct vms_edge {
 	enum vms_edge_kind kind;
 };
 
-/* A row of instructions that is entered at its begin alone. The graph owns the arrays. */
+/* A row of instructions that is entered at its begin alone. The graph owns the arrays, which are
+ * NULL if they are empty. */
 struct vms_block {
 	uint64_t va;
 	uint64_t size; /* bytes */

@@ -27,7 +27,7 @@ const char *vms_edge_kind_name(enum vms_edge_kind kind)
 
 /* ---- making one -------------------------------------------------------------------- */
 
-/* A graph that is being made. `first` of its blocks are offsets until all arrays stand still. */
+/* A graph that is being made. Its blocks get their arrays at the end, when these do not move. */
 struct builder {
 	struct vms_cfg *cfg;
 	const struct vms_exploration *from;
@@ -159,8 +159,10 @@ static void build(struct vms_cfg *cfg, const struct vms_exploration *from, uint6
 	for (guint i = 0; i < cfg->blocks->len; i++) {
 		const struct offsets *offsets = &g_array_index(builder.offsets, struct offsets, i);
 		struct vms_block *block = get_block(cfg, i);
-		block->insns = &g_array_index(cfg->insns, struct vms_insn, offsets->insns);
-		block->edges = &g_array_index(cfg->edges, struct vms_edge, offsets->edges);
+		if (block->n_insns > 0)
+			block->insns = &g_array_index(cfg->insns, struct vms_insn, offsets->insns);
+		if (block->n_edges > 0)
+			block->edges = &g_array_index(cfg->edges, struct vms_edge, offsets->edges);
 	}
 	cfg->entry = find_block(cfg, entry);
 	g_array_unref(builder.offsets);
