@@ -24,3 +24,12 @@ static inline void vms_thread_set_nice(int before)
 {
 	setpriority(PRIO_PROCESS, (id_t)gettid(), before);
 }
+
+/*
+ * Gives the calling thread the nice value of the process's first thread. A thread begins with that
+ * of who made it, who may be urgent at that moment.
+ */
+static inline void vms_thread_set_usual(void)
+{
+	vms_thread_set_nice(getpriority(PRIO_PROCESS, (id_t)getpid()));
+}

@@ -11,6 +11,7 @@
  */
 #include "dump/copy.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "dump/backlog.h"
 #include "dump/memory_units.h"
 #include <string.h>
@@ -423,6 +424,7 @@ static gpointer run_worker(gpointer data)
 	struct worker *worker = data;
 	GError *error = NULL;
 	bool good = true, ended = false;
+	vms_thread_set_usual();
 	while (good && !ended) {
 		if (is_writer(worker)) {
 			good = write_units(worker, &ended, &error);

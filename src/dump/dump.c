@@ -13,6 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/priority.h"
 #include "base/text.h"
 #include "dump/copy.h"
 #include "dump/estimate.h"
@@ -148,6 +149,7 @@ static gpointer run_step(gpointer data)
 {
 	struct vms_dump *dump = data;
 	GError *error = NULL;
+	vms_thread_set_usual();
 	bool done = dump->step(dump, &error);
 	g_mutex_lock(&dump->lock);
 	dump->step_ended = true;
