@@ -276,10 +276,6 @@ class Kernel61(Graphs, unittest.TestCase):
             self.assertEqual(run.out, "")
 
 
-class Kernel612(Graphs, unittest.TestCase):
-    series = "6.12"
-
-
 class Kernel612Aarch64(Graphs, unittest.TestCase):
     series, arch = "6.12", "aarch64"
 
