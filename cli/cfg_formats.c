@@ -16,7 +16,9 @@ static char *describe_insn(struct session *session, const struct vms_insn *insn)
 	return g_strdup_printf("%s%s%s", insn->text, target ? "  # " : "", target ? target : "");
 }
 
-static void append_leaving(struct session *session, const struct vms_block *block)
+/* ---- text ----------------------------------------------------------------------- */
+
+static void text_leaving(struct session *session, const struct vms_block *block)
 {
 	struct vms_location location;
 	g_autofree char *name = NULL;
@@ -27,7 +29,32 @@ static void append_leaving(struct session *session, const struct vms_block *bloc
 	g_string_append_printf(session->out, "  leaves to %s", name ? name : "?");
 }
 
-/* ---- text ----------------------------------------------------------------------- */
+/* One line: how the block ends, and where control goes from it. */
+static void text_heading(struct session *session, const struct vms_block *block, size_t index,
+			 bool is_entry)
+{
+	GString *out = session->out;
+	g_string_append_printf(out, "block %zu%s: %s", index, is_entry ? " (entry)" : "",
+			       vms_block_end_name(block->end));
+	for (size_t i = 0; i < block->n_edges; i++)
+		g_string_append_printf(out, "%s %s %zu", i ? "," : " ->",
+				       vms_edge_kind_name(block->edges[i].kind),
+				       block->edges[i].block);
+	if (block->table)
+		g_string_append_printf(out, "  table " HEX ", %" G_GINT64_MODIFIER "u entries",
+				       block->table, block->n_entries);
+	text_leaving(session, block);
+	g_string_append_c(out, '\n');
+}
+
+static void text_insns(struct session *session, const struct vms_block *block)
+{
+	for (size_t i = 0; i < block->n_insns; i++) {
+		g_autofree char *text = describe_insn(session, &block->insns[i]);
+		g_string_append_printf(session->out, "   %016" G_GINT64_MODIFIER "x  %s\n",
+				       block->insns[i].va, text);
+	}
+}
 
 void cfg_text(struct session *session, const struct vms_cfg *cfg)
 {
@@ -39,25 +66,8 @@ void cfg_text(struct session *session, const struct vms_cfg *cfg)
 			       session->out->len ? "\n" : "",
 			       vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "(no symbol)", n, n_insns);
 	for (size_t i = 0; i < n; i++) {
-		const struct vms_block *block = &blocks[i];
-		g_string_append_printf(session->out, "block %zu%s: %s", i,
-				       i == vms_cfg_entry(cfg) ? " (entry)" : "",
-				       vms_block_end_name(block->end));
-		for (size_t j = 0; j < block->n_edges; j++)
-			g_string_append_printf(session->out, "%s %s %zu", j ? "," : " ->",
-					       vms_edge_kind_name(block->edges[j].kind),
-					       block->edges[j].block);
-		if (block->table)
-			g_string_append_printf(session->out,
-					       "  table " HEX ", %" G_GINT64_MODIFIER "u entries",
-					       block->table, block->n_entries);
-		append_leaving(session, block);
-		g_string_append_c(session->out, '\n');
-		for (size_t j = 0; j < block->n_insns; j++) {
-			g_autofree char *text = describe_insn(session, &block->insns[j]);
-			g_string_append_printf(session->out, "   %016" G_GINT64_MODIFIER "x  %s\n",
-					       block->insns[j].va, text);
-		}
+		text_heading(session, &blocks[i], i, i == vms_cfg_entry(cfg));
+		text_insns(session, &blocks[i]);
 	}
 }
 
@@ -84,9 +94,8 @@ static const char *style_of(enum vms_edge_kind kind)
 }
 
 static void dot_block(struct session *session, const struct vms_block *block, size_t index,
-		      bool is_entry)
+		      bool is_entry, GString *out)
 {
-	GString *out = session->out;
 	const char *style = is_entry			   ? ", penwidth=2"
 			    : block->end == VMS_BLOCK_CUT  ? ", color=\"#d62728\""
 			    : block->end == VMS_BLOCK_EXIT ? ", style=rounded"
@@ -105,17 +114,21 @@ static void dot_block(struct session *session, const struct vms_block *block, si
 				       vms_edge_kind_name(block->edges[i].kind));
 }
 
-void cfg_dot(struct session *session, const struct vms_cfg *cfg)
+static void dot_graph(struct session *session, const struct vms_cfg *cfg, GString *out)
 {
 	size_t n;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
-	g_string_append(session->out, "digraph \"");
-	append_quoted(session->out, vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "code");
-	g_string_append(session->out,
-			"\" {\n\tnode [shape=box, fontname=monospace, fontsize=10];\n");
+	g_string_append(out, "digraph \"");
+	append_quoted(out, vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "code");
+	g_string_append(out, "\" {\n\tnode [shape=box, fontname=monospace, fontsize=10];\n");
 	for (size_t i = 0; i < n; i++)
-		dot_block(session, &blocks[i], i, i == vms_cfg_entry(cfg));
-	g_string_append(session->out, "}\n");
+		dot_block(session, &blocks[i], i, i == vms_cfg_entry(cfg), out);
+	g_string_append(out, "}\n");
+}
+
+void cfg_dot(struct session *session, const struct vms_cfg *cfg)
+{
+	dot_graph(session, cfg, session->out);
 }
 
 /* Runs dot on a file. Returns its output, newly allocated. */
@@ -145,16 +158,12 @@ bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error)
 {
 	g_autofree char *path = NULL;
 	g_autofree char *svg = NULL;
-	GString *out = session->out;
+	g_autoptr(GString) dot = g_string_new(NULL);
 	int fd = g_file_open_tmp("vmscope-cfg-XXXXXX", &path, error);
 	if (fd < 0)
 		return false;
-	session->out = g_string_new(NULL);
-	cfg_dot(session, cfg);
-	const bool written =
-		write(fd, session->out->str, session->out->len) == (ssize_t)session->out->len;
-	g_string_free(session->out, TRUE);
-	session->out = out;
+	dot_graph(session, cfg, dot);
+	const bool written = write(fd, dot->str, dot->len) == (ssize_t)dot->len;
 	close(fd);
 	if (written)
 		svg = lay_out(path, error);
@@ -162,7 +171,7 @@ bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s", path);
 	unlink(path);
 	if (svg)
-		g_string_append(out, svg);
+		g_string_append(session->out, svg);
 	return svg;
 }
 
@@ -175,38 +184,48 @@ static struct json_object *json_address(uint64_t va)
 	return json_object_new_string(text);
 }
 
+static struct json_object *json_insns(const struct vms_block *block)
+{
+	struct json_object *array = json_object_new_array();
+	for (size_t i = 0; i < block->n_insns; i++) {
+		const struct vms_insn *insn = &block->insns[i];
+		struct json_object *object = json_object_new_object();
+		json_object_object_add(object, "address", json_address(insn->va));
+		json_object_object_add(object, "size", json_object_new_int((int)insn->size));
+		json_object_object_add(object, "text", json_object_new_string(insn->text));
+		json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *json_edges(const struct vms_block *block)
+{
+	struct json_object *array = json_object_new_array();
+	for (size_t i = 0; i < block->n_edges; i++) {
+		const struct vms_edge *edge = &block->edges[i];
+		const char *kind = vms_edge_kind_name(edge->kind);
+		struct json_object *object = json_object_new_object();
+		json_object_object_add(object, "block", json_object_new_uint64(edge->block));
+		json_object_object_add(object, "kind", json_object_new_string(kind));
+		json_object_array_add(array, object);
+	}
+	return array;
+}
+
 static struct json_object *json_block(const struct vms_block *block)
 {
 	struct json_object *object = json_object_new_object();
-	struct json_object *insns = json_object_new_array(), *edges = json_object_new_array();
-	for (size_t i = 0; i < block->n_insns; i++) {
-		struct json_object *insn = json_object_new_object();
-		json_object_object_add(insn, "address", json_address(block->insns[i].va));
-		json_object_object_add(insn, "size",
-				       json_object_new_int((int)block->insns[i].size));
-		json_object_object_add(insn, "text", json_object_new_string(block->insns[i].text));
-		json_object_array_add(insns, insn);
-	}
-	for (size_t i = 0; i < block->n_edges; i++) {
-		struct json_object *edge = json_object_new_object();
-		json_object_object_add(edge, "block",
-				       json_object_new_uint64(block->edges[i].block));
-		json_object_object_add(
-			edge, "kind",
-			json_object_new_string(vms_edge_kind_name(block->edges[i].kind)));
-		json_object_array_add(edges, edge);
-	}
 	json_object_object_add(object, "address", json_address(block->va));
 	json_object_object_add(object, "last", json_address(block->last));
 	json_object_object_add(object, "size", json_object_new_uint64(block->size));
 	json_object_object_add(object, "end",
 			       json_object_new_string(vms_block_end_name(block->end)));
-	json_object_object_add(object, "edges", edges);
+	json_object_object_add(object, "edges", json_edges(block));
 	json_object_object_add(object, "leaves_to",
 			       block->leaves_to ? json_address(block->leaves_to) : NULL);
 	json_object_object_add(object, "table", block->table ? json_address(block->table) : NULL);
 	json_object_object_add(object, "entries", json_object_new_uint64(block->n_entries));
-	json_object_object_add(object, "instructions", insns);
+	json_object_object_add(object, "instructions", json_insns(block));
 	return object;
 }
 

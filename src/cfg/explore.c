@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg/explore.h"
-#include "cfg/path.h"
+#include "cfg/switch_table.h"
 
 #define STEPS_LIMIT   (1u << 17)
 #define ENTRIES_LIMIT 4096 /* of a switch table */
@@ -64,7 +64,7 @@ static void follow_jump(struct explorer *explorer, struct vms_cfg_step *step, ui
 		return;
 	}
 	enum vms_code_role role = vms_function_code_role(explorer->function, target);
-	if (role != VMS_CODE_ORDINARY && role != VMS_CODE_NO_RETURN)
+	if (role == VMS_CODE_RETURN || role == VMS_CODE_INDIRECT)
 		step->leaves_to = 0;
 	end_block(step, role == VMS_CODE_INDIRECT ? VMS_BLOCK_INDIRECT : VMS_BLOCK_EXIT);
 }
@@ -206,7 +206,7 @@ static void explore_row(struct explorer *explorer, struct place place)
 		before = index;
 		va += step->insn.size;
 	}
-	/* The limit: what was known to follow is not there. */
+	/* The limit is reached: the instruction that follows is not in the graph. */
 	if (before != VMS_NO_STEP && vms_exploration_find(explorer->to, va) == VMS_NO_STEP)
 		end_block(get_step(explorer, before), VMS_BLOCK_CUT);
 }
@@ -266,13 +266,6 @@ static bool read_targets(struct explorer *explorer, const struct vms_switch_tabl
 	return true;
 }
 
-static bool find_table(const struct vms_path *path, struct vms_switch_table *ret)
-{
-	return path->decoder->arch->capstone_arch == CS_ARCH_ARM64
-		       ? vms_path_find_table_aarch64(path, ret)
-		       : vms_path_find_table_x86(path, ret);
-}
-
 static void resolve_jump(struct explorer *explorer, uint32_t index)
 {
 	struct vms_path_step steps[PATH_LIMIT];
@@ -280,7 +273,7 @@ static void resolve_jump(struct explorer *explorer, uint32_t index)
 	const struct vms_path path = { &explorer->decoder, steps,
 				       collect_path(explorer, index, steps) };
 	const guint first = explorer->to->targets->len;
-	if (!find_table(&path, &table))
+	if (!vms_switch_table_find(&path, &table))
 		return;
 	if (!read_targets(explorer, &table)) {
 		g_array_set_size(explorer->to->targets, first);

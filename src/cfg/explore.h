@@ -8,7 +8,9 @@
 
 #define VMS_NO_STEP UINT32_MAX
 
-/* An instruction that can be reached. Bytes that are none are a step of size 0, which ends a block.
+/*
+ * An instruction that can be reached. Bytes that are not an instruction are a step of size 0, which
+ * ends a block.
  */
 struct vms_cfg_step {
 	struct vms_insn insn;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The code of one function: its parts, as they are in the guest's memory, and what is known of
- * them. */
+/* The code of one function: its parts, as they are in the memory of the guest. */
 #pragma once
 
 #include "guest/code_facts.h"

@@ -3,8 +3,8 @@
  * The graph of a function of any code. Input: a byte that says which processor's and how wide, then
  * memory with code at its begin, and perhaps tables.
  *
- * Covers: src/cfg/cfg.c src/cfg/explore.c src/cfg/function_code.c src/cfg/order.c src/cfg/path.c
- * src/cfg/path_x86.c src/cfg/path_aarch64.c src/cfg/way.c.
+ * Covers: src/cfg/cfg.c src/cfg/explore.c src/cfg/function_code.c src/cfg/order.c
+ * src/cfg/switch_table.c src/cfg/switch_table_x86.c src/cfg/switch_table_aarch64.c src/cfg/way.c.
  */
 #include "../unit/fake_machine.h"
 #include <vmscope/cfg.h>

@@ -2,7 +2,6 @@
 """Control flow graphs: of kernels against objdump and the kernel's own tables, of switches against
 the text of the program."""
 import collections
-import functools
 import json
 import re
 import struct
@@ -78,7 +77,6 @@ class Graphs:
         cls.insns = objdump(cls.arch, path, begin)
         cls.asked = [va for va, _ in functions if begin <= va < begin + WINDOW - 65536]
         cls.graphs = json.loads(cls.cfg("--json", *map(hex, cls.asked)))
-        cls.kernel_functions = {va for va, _ in functions}
 
     @classmethod
     def read(cls, va, size):
@@ -158,7 +156,7 @@ class Graphs:
                 end = number(block["address"]) + block["size"]
 
     def test_every_target_begins_a_block(self):
-        """Of functions whose first and last byte are known: no jump leads into a block."""
+        """No jump leads into the middle of a block."""
         for graph, block in self.blocks():
             target = target_of(self.insns[number(block["last"])])
             for other in graph["blocks"]:
@@ -323,7 +321,6 @@ class Switches:
                      for va, name in re.findall(r"^([0-9a-f]+) [tTdDrR] (\S+)$", listing,
                                                 re.MULTILINE)}
 
-    @functools.lru_cache(maxsize=None)
     def graph(self, function):
         return json.loads(vmscope("cfg", *self.machine.target, "--symbols", self.elf, *self.bits,
                                   "--json", function).out)[0]

@@ -6,14 +6,12 @@
  *	cmp    edi, 5; ja default; lea rdx, [rip + table]
  *	movsxd rax, [rdx + rdi*4]; add rax, rdx; jmp rax
  */
-#include "cfg/path.h"
-
-#define NOT_GENERAL (-1)
+#include "cfg/switch_table.h"
 
 /* Returns the number of a general register, whatever its width. */
 static int number_of(unsigned reg)
 {
-	static const x86_reg registers[][4] = {
+	static const x86_reg widths[][4] = {
 		{ X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL },
 		{ X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL },
 		{ X86_REG_RDX, X86_REG_EDX, X86_REG_DX, X86_REG_DL },
@@ -31,49 +29,23 @@ static int number_of(unsigned reg)
 		{ X86_REG_R14, X86_REG_R14D, X86_REG_R14W, X86_REG_R14B },
 		{ X86_REG_R15, X86_REG_R15D, X86_REG_R15W, X86_REG_R15B },
 	};
-	for (int i = 0; i < (int)G_N_ELEMENTS(registers); i++)
-		for (unsigned j = 0; j < G_N_ELEMENTS(registers[i]); j++)
-			if (registers[i][j] == reg)
+	for (int i = 0; i < (int)G_N_ELEMENTS(widths); i++)
+		for (unsigned j = 0; j < G_N_ELEMENTS(widths[i]); j++)
+			if (widths[i][j] == reg)
 				return i;
-	return NOT_GENERAL;
+	return VMS_NOT_GENERAL;
 }
 
-static bool is_call_clobbered(int number)
+/* rax, rcx, rdx, rsi, rdi and r8 to r11 are not kept by a callee. */
+static bool is_lost(const struct vms_path *path, const cs_insn *insn, int number)
 {
-	return number <= 2 || (number >= 6 && number <= 11); /* rax rcx rdx rsi rdi r8-r11 */
+	return cs_insn_group(path->decoder->handle, insn, CS_GRP_CALL) &&
+	       (number <= 2 || (number >= 6 && number <= 11));
 }
 
-static bool writes(const struct vms_path *path, const cs_insn *insn, int number)
-{
-	cs_regs read, written;
-	uint8_t n_read, n_written;
-	if (cs_insn_group(path->decoder->handle, insn, CS_GRP_CALL) && is_call_clobbered(number))
-		return true;
-	if (cs_regs_access(path->decoder->handle, insn, read, &n_read, written, &n_written))
-		return true;
-	for (unsigned i = 0; i < n_written; i++)
-		if (number_of(written[i]) == number)
-			return true;
-	return false;
-}
+static const struct vms_path_registers registers = { number_of, is_lost };
 
-/* Finds the step after `from` (so, executed before it) that set a register. */
-static const cs_insn *find_definition(const struct vms_path *path, unsigned from, int number,
-				      unsigned *step)
-{
-	for (unsigned i = from + 1; number != NOT_GENERAL && i < path->n; i++) {
-		const cs_insn *insn = vms_path_decode(path, i);
-		if (!insn)
-			return NULL;
-		if (writes(path, insn, number)) {
-			*step = i;
-			return insn;
-		}
-	}
-	return NULL;
-}
-
-/* The address that a memory operand without unknown registers has. */
+/* Gives the address of a memory operand that depends on no register but rip. */
 static bool fixed_address(const cs_insn *insn, const x86_op_mem *mem, uint64_t base, uint64_t *ret)
 {
 	if (mem->segment != X86_REG_INVALID && mem->segment != X86_REG_DS)
@@ -91,7 +63,7 @@ static bool fixed_address(const cs_insn *insn, const x86_op_mem *mem, uint64_t b
 static bool find_constant(const struct vms_path *path, unsigned from, int number, uint64_t *ret)
 {
 	unsigned step;
-	const cs_insn *insn = find_definition(path, from, number, &step);
+	const cs_insn *insn = vms_path_find_definition(path, &registers, from, number, &step);
 	const cs_x86_op *ops = insn ? insn->detail->x86.operands : NULL;
 	if (!ops || insn->detail->x86.op_count != 2)
 		return false;
@@ -108,13 +80,13 @@ static bool find_constant(const struct vms_path *path, unsigned from, int number
 
 /* What is compared: a register, or the memory that it was loaded from. */
 struct index {
-	int number; /* NOT_GENERAL: it is `memory` */
+	int number; /* VMS_NOT_GENERAL: it is `memory` */
 	x86_op_mem memory;
 };
 
 static bool is_index(const struct index *index, const cs_x86_op *op)
 {
-	if (index->number != NOT_GENERAL)
+	if (index->number != VMS_NOT_GENERAL)
 		return op->type == X86_OP_REG && number_of(op->reg) == index->number;
 	return op->type == X86_OP_MEM && op->mem.base == index->memory.base &&
 	       op->mem.index == index->memory.index && op->mem.disp == index->memory.disp &&
@@ -147,8 +119,9 @@ static bool follow_index(const cs_insn *insn, struct index *index, uint64_t *n)
 	if (from->type == X86_OP_REG)
 		index->number = number_of(from->reg);
 	else if (from->type == X86_OP_MEM)
-		*index = (struct index) { NOT_GENERAL, from->mem };
-	return from->type == X86_OP_REG ? index->number != NOT_GENERAL : from->type == X86_OP_MEM;
+		*index = (struct index) { VMS_NOT_GENERAL, from->mem };
+	return from->type == X86_OP_REG ? index->number != VMS_NOT_GENERAL
+					: from->type == X86_OP_MEM;
 }
 
 /* Finds how many entries the table has that is indexed at `from`. 0: unknown. */
@@ -167,7 +140,8 @@ static uint64_t find_bound(const struct vms_path *path, unsigned from, struct in
 		else if (cs_insn_group(path->decoder->handle, insn, CS_GRP_JUMP)) {
 			jump = insn->id;
 			jumped = path->steps[i].jumped;
-		} else if (index.number != NOT_GENERAL && writes(path, insn, index.number) &&
+		} else if (index.number != VMS_NOT_GENERAL &&
+			   vms_path_writes(path, &registers, insn, index.number) &&
 			   !follow_index(insn, &index, &n))
 			return 0;
 		if (n)
@@ -186,7 +160,7 @@ static bool take_computed_load(const struct vms_path *path, unsigned step, const
 			       struct vms_switch_table *ret)
 {
 	const int number = number_of(op->mem.base);
-	const cs_insn *insn = find_definition(path, step, number, &step);
+	const cs_insn *insn = vms_path_find_definition(path, &registers, step, number, &step);
 	if (!insn || insn->id != X86_INS_ADD || op->mem.disp)
 		return false;
 	const cs_x86_op added = insn->detail->x86.operands[1];
@@ -195,7 +169,7 @@ static bool take_computed_load(const struct vms_path *path, unsigned step, const
 	    (added.type != X86_OP_REG ||
 	     !find_constant(path, step, number_of(added.reg), &ret->va)))
 		return false;
-	insn = find_definition(path, step, number, &step);
+	insn = vms_path_find_definition(path, &registers, step, number, &step);
 	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL) ||
 	    insn->detail->x86.operands[1].type != X86_OP_IMM ||
 	    op->size != 1 << insn->detail->x86.operands[1].imm)
@@ -214,7 +188,7 @@ static bool take_load(const struct vms_path *path, unsigned step, const cs_x86_o
 	ret->entry_size = op->size;
 	if (op->type == X86_OP_MEM && mem.index == X86_REG_INVALID)
 		return take_computed_load(path, step, op, ret);
-	if (op->type != X86_OP_MEM || index.number == NOT_GENERAL || mem.scale != op->size ||
+	if (op->type != X86_OP_MEM || index.number == VMS_NOT_GENERAL || mem.scale != op->size ||
 	    (mem.segment != X86_REG_INVALID && mem.segment != X86_REG_DS))
 		return false;
 	if (mem.base != X86_REG_INVALID && !find_constant(path, step, number_of(mem.base), &base))
@@ -229,7 +203,7 @@ static bool take_definition(const struct vms_path *path, unsigned from, int numb
 			    struct vms_switch_table *ret)
 {
 	unsigned step;
-	const cs_insn *insn = find_definition(path, from, number, &step);
+	const cs_insn *insn = vms_path_find_definition(path, &registers, from, number, &step);
 	if (!insn || insn->id != id)
 		return false;
 	const cs_x86_op load = insn->detail->x86.operands[1];
@@ -247,7 +221,7 @@ static bool take_sum(const struct vms_path *path, unsigned step, int a, int b,
 		take_definition(path, step, b, X86_INS_MOVSXD, ret));
 }
 
-bool vms_path_find_table_x86(const struct vms_path *path, struct vms_switch_table *ret)
+bool vms_switch_table_find_x86(const struct vms_path *path, struct vms_switch_table *ret)
 {
 	const cs_insn *insn = vms_path_decode(path, 0);
 	unsigned step;
@@ -257,8 +231,8 @@ bool vms_path_find_table_x86(const struct vms_path *path, struct vms_switch_tabl
 	const cs_x86_op op = insn->detail->x86.operands[0];
 	if (op.type == X86_OP_MEM)
 		return take_load(path, 0, &op, ret);
-	const int number = op.type == X86_OP_REG ? number_of(op.reg) : NOT_GENERAL;
-	insn = find_definition(path, 0, number, &step);
+	const int number = op.type == X86_OP_REG ? number_of(op.reg) : VMS_NOT_GENERAL;
+	insn = vms_path_find_definition(path, &registers, 0, number, &step);
 	if (!insn)
 		return false;
 	if (insn->id != X86_INS_ADD || insn->detail->x86.operands[1].type != X86_OP_REG)

@@ -5,9 +5,7 @@
  *	cmp  w0, #5; b.hi default; adrp x1, table; add x1, x1, :lo12:table
  *	ldrb w0, [x1, w0, uxtw]; adr x1, base; add x0, x1, w0, sxtb #2; br x0
  */
-#include "cfg/path.h"
-
-#define NOT_GENERAL (-1)
+#include "cfg/switch_table.h"
 
 /* Returns the number of a general register, whatever its width. */
 static int number_of(unsigned reg)
@@ -16,46 +14,27 @@ static int number_of(unsigned reg)
 		return (int)(reg - ARM64_REG_W0);
 	if (reg >= ARM64_REG_X0 && reg <= ARM64_REG_X28)
 		return (int)(reg - ARM64_REG_X0);
-	return reg == ARM64_REG_X29 ? 29 : reg == ARM64_REG_X30 ? 30 : NOT_GENERAL;
+	return reg == ARM64_REG_X29 ? 29 : reg == ARM64_REG_X30 ? 30 : VMS_NOT_GENERAL;
 }
 
-static bool writes(const struct vms_path *path, const cs_insn *insn, int number)
+/* x0 to x18 and x30 are not kept by a callee. */
+static bool is_lost(const struct vms_path *path, const cs_insn *insn, int number)
 {
-	cs_regs read, written;
-	uint8_t n_read, n_written;
-	if (insn->id == ARM64_INS_BL || insn->id == ARM64_INS_BLR)
-		return number <= 18 || number == 30; /* what a callee may change */
-	if (cs_regs_access(path->decoder->handle, insn, read, &n_read, written, &n_written))
-		return true;
-	for (unsigned i = 0; i < n_written; i++)
-		if (number_of(written[i]) == number)
-			return true;
-	return false;
+	(void)path;
+	return (insn->id == ARM64_INS_BL || insn->id == ARM64_INS_BLR) &&
+	       (number <= 18 || number == 30);
 }
 
-static const cs_insn *find_definition(const struct vms_path *path, unsigned from, int number,
-				      unsigned *step)
-{
-	for (unsigned i = from + 1; number != NOT_GENERAL && i < path->n; i++) {
-		const cs_insn *insn = vms_path_decode(path, i);
-		if (!insn)
-			return NULL;
-		if (writes(path, insn, number)) {
-			*step = i;
-			return insn;
-		}
-	}
-	return NULL;
-}
+static const struct vms_path_registers registers = { number_of, is_lost };
 
 /* Finds the constant that a register held at the step `from`: by adr, or adrp and add. */
 static bool find_constant(const struct vms_path *path, unsigned from, int number, uint64_t *ret)
 {
 	uint64_t added = 0;
-	const cs_insn *insn;
 	for (unsigned adds = 0; adds < 2; adds++) {
 		unsigned step;
-		insn = find_definition(path, from, number, &step);
+		const cs_insn *insn =
+			vms_path_find_definition(path, &registers, from, number, &step);
 		const cs_arm64_op *ops = insn ? insn->detail->arm64.operands : NULL;
 		if (ops && (insn->id == ARM64_INS_ADR || insn->id == ARM64_INS_ADRP)) {
 			*ret = (uint64_t)ops[1].imm + added;
@@ -96,7 +75,7 @@ static bool follow_index(const cs_insn *insn, int *index, uint64_t *n)
 	    ops[1].type != ARM64_OP_REG)
 		return false;
 	*index = number_of(ops[1].reg);
-	return *index != NOT_GENERAL;
+	return *index != VMS_NOT_GENERAL;
 }
 
 /* Finds how many entries the table has that is indexed at `from`. 0: unknown. */
@@ -116,7 +95,8 @@ static uint64_t find_bound(const struct vms_path *path, unsigned from, int index
 		else if (insn->id == ARM64_INS_B) {
 			condition = insn->detail->arm64.cc;
 			jumped = path->steps[i].jumped;
-		} else if (writes(path, insn, index) && !follow_index(insn, &index, &n))
+		} else if (vms_path_writes(path, &registers, insn, index) &&
+			   !follow_index(insn, &index, &n))
 			return 0;
 		if (n)
 			return n;
@@ -147,11 +127,11 @@ static bool take_load(const struct vms_path *path, unsigned from, int number,
 		      struct vms_switch_table *ret)
 {
 	unsigned step;
-	const cs_insn *insn = find_definition(path, from, number, &step);
+	const cs_insn *insn = vms_path_find_definition(path, &registers, from, number, &step);
 	if (!insn || !take_entry(insn, ret) || insn->detail->arm64.operands[1].type != ARM64_OP_MEM)
 		return false;
 	const arm64_op_mem mem = insn->detail->arm64.operands[1].mem;
-	if (number_of(mem.index) == NOT_GENERAL || mem.disp ||
+	if (number_of(mem.index) == VMS_NOT_GENERAL || mem.disp ||
 	    !find_constant(path, step, number_of(mem.base), &ret->va))
 		return false;
 	ret->n = find_bound(path, step, number_of(mem.index));
@@ -164,7 +144,7 @@ static bool is_sign_extended(arm64_extender extender)
 	       extender == ARM64_EXT_SXTW || extender == ARM64_EXT_SXTX;
 }
 
-bool vms_path_find_table_aarch64(const struct vms_path *path, struct vms_switch_table *ret)
+bool vms_switch_table_find_aarch64(const struct vms_path *path, struct vms_switch_table *ret)
 {
 	const cs_insn *insn = vms_path_decode(path, 0);
 	unsigned step;
@@ -172,7 +152,7 @@ bool vms_path_find_table_aarch64(const struct vms_path *path, struct vms_switch_
 	if (!insn || insn->detail->arm64.op_count != 1)
 		return false;
 	const int number = number_of(insn->detail->arm64.operands[0].reg);
-	insn = find_definition(path, 0, number, &step);
+	insn = vms_path_find_definition(path, &registers, 0, number, &step);
 	if (!insn)
 		return false;
 	if (insn->id != ARM64_INS_ADD || insn->detail->arm64.operands[2].type != ARM64_OP_REG)
