@@ -156,15 +156,22 @@ bool vms_qemu_has_snapshot(struct vms_qemu *qemu, bool *ret, GError **error)
 	return true;
 }
 
-bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
 	vms_qmp_poll(&qemu->qmp);
-	if (!qemu->qmp.running || !qemu->has_no_job || qemu->jobs != qemu->qmp.jobs)
+	if (!qemu->has_no_job || qemu->jobs != qemu->qmp.jobs)
 		return vms_qemu_ask_condition(qemu, ret, error);
 	vms_autojson *migrate = vms_qmp_execute(&qemu->qmp, "query-migrate", NULL, -1, error);
 	*ret = (struct vms_qemu_condition) { .state = VMS_RUN_RUNNING };
 	take_busy(migrate, NULL, ret);
 	return migrate;
+}
+
+bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+{
+	vms_qmp_poll(&qemu->qmp);
+	return qemu->qmp.running ? vms_qemu_ask_busy(qemu, ret, error)
+				 : vms_qemu_ask_condition(qemu, ret, error);
 }
 
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error)

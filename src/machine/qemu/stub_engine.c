@@ -242,7 +242,7 @@ static char *find_reason_to_end(struct vms_qemu_stub *stub)
 	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
 		return g_strdup_printf("was released after %.1f s, the limit of a hold,",
 				       (double)limit_ns / 1e9);
-	if (vms_qemu_ask_condition(&stub->qemu, &now, NULL) && *now.busy)
+	if (vms_qemu_ask_busy(&stub->qemu, &now, NULL) && *now.busy)
 		return g_strdup_printf("was released for %s", now.busy);
 	return NULL;
 }
