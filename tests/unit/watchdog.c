@@ -55,6 +55,7 @@ struct situation {
 	enum vms_hold_phase phase;
 	bool is_answered;    /* the last request that may stop the machine */
 	int resume_after_us; /* when it was resumed, counted from that request; 0: it was not */
+	bool is_read;	     /* the tool has read of the resume */
 	bool must_be_continued;
 };
 
@@ -62,16 +63,19 @@ struct situation {
 #define AFTER  500000
 
 static const struct situation situations[] = {
-	{ "held", VMS_HOLD_HELD, true, 0, true },
-	{ "held-request-under-way", VMS_HOLD_HELD, false, 0, true },
-	{ "held-resumed-before", VMS_HOLD_HELD, true, BEFORE, true },
-	{ "held-resumed-since", VMS_HOLD_HELD, true, AFTER, false },
-	{ "held-resumed-since-request-under-way", VMS_HOLD_HELD, false, AFTER, true },
-	{ "looking", VMS_HOLD_LOOKING, true, 0, false },
-	{ "looking-resumed-before", VMS_HOLD_LOOKING, true, BEFORE, true },
-	{ "looking-resumed-since", VMS_HOLD_LOOKING, true, AFTER, false },
-	{ "owed-resumed-since", VMS_HOLD_OWED, true, AFTER, false },
-	{ "not-held", VMS_HOLD_NONE, true, 0, false },
+	{ "held", VMS_HOLD_HELD, true, 0, false, true },
+	{ "held-request-under-way", VMS_HOLD_HELD, false, 0, false, true },
+	{ "held-resumed-before", VMS_HOLD_HELD, true, BEFORE, false, true },
+	{ "held-resumed-since", VMS_HOLD_HELD, true, AFTER, false, false },
+	{ "held-resumed-since-request-under-way", VMS_HOLD_HELD, false, AFTER, false, true },
+	{ "looking", VMS_HOLD_LOOKING, true, 0, false, false },
+	{ "looking-resumed-before", VMS_HOLD_LOOKING, true, BEFORE, false, true },
+	{ "looking-resumed-since", VMS_HOLD_LOOKING, true, AFTER, false, false },
+	{ "looking-resumed-before-and-read", VMS_HOLD_LOOKING, true, BEFORE, true, true },
+	{ "looking-resumed-since-and-read", VMS_HOLD_LOOKING, true, AFTER, true, false },
+	{ "held-resumed-since-and-read", VMS_HOLD_HELD, true, AFTER, true, false },
+	{ "owed-resumed-since", VMS_HOLD_OWED, true, AFTER, false, false },
+	{ "not-held", VMS_HOLD_NONE, true, 0, false, false },
 };
 
 static void say_resume_and_stop(const struct qemu *qemu, int64_t resume_us)
@@ -107,7 +111,9 @@ static void test_situation(gconstpointer data)
 	vms_hold_note_request(hold, asked_us);
 	if (situation->is_answered)
 		vms_hold_note_answer(hold);
-	if (situation->resume_after_us)
+	if (situation->is_read)
+		atomic_store(&hold->resumed_us, asked_us + situation->resume_after_us);
+	else if (situation->resume_after_us)
 		say_resume_and_stop(&qemu, asked_us + situation->resume_after_us);
 	GThread *thread = g_thread_new("qemu", run_qemu, &qemu);
 	vms_watchdog_free(watchdog, false);

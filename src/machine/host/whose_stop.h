@@ -39,6 +39,9 @@ struct vms_hold {
 	 */
 	_Atomic int64_t asked_us;
 	atomic_bool is_asked;
+	/* When the machine was last resumed since the hold began, as far as the tool knows; 0:
+	 * never. */
+	_Atomic int64_t resumed_us;
 	/* A bare stub's client counts one before it sends a request, and one after. */
 	_Atomic uint64_t requests;
 };
@@ -66,6 +69,7 @@ static inline void vms_hold_begin(struct vms_hold *hold, enum vms_hold_phase pha
 	uint64_t number = (atomic_load(&hold->word) >> 3) + 1;
 	atomic_store(&hold->begin_ns, now_ns);
 	atomic_store(&hold->limit_ns, limit_ns);
+	atomic_store(&hold->resumed_us, 0);
 	atomic_store(&hold->word, number << 3 | (uint64_t)phase);
 }
 

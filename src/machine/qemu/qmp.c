@@ -152,6 +152,8 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {
 		qmp->last_resume_us = event_stamp_us(message);
+		if (qmp->tell_resume_us)
+			atomic_store(qmp->tell_resume_us, qmp->last_resume_us);
 		qmp->resumes++;
 		qmp->running = true;
 		vms_pauses_end(&qmp->pauses, event_time_ns(message));

@@ -43,7 +43,8 @@ struct vms_qmp {
 	_Atomic uint64_t jobs;		  /* events of jobs that begin or end */
 	_Atomic uint64_t memory_changes;  /* events after which there may be other memory */
 	_Atomic int64_t last_stop_us, last_resume_us; /* by QEMU's wall clock; 0: never */
-	_Atomic uint64_t guest_stops;		      /* events for which vms_event_stops is true */
+	_Atomic int64_t *_Atomic tell_resume_us; /* gets the time of every resume, too; NULL: not */
+	_Atomic uint64_t guest_stops;		 /* events for which vms_event_stops is true */
 	struct vms_pauses pauses;
 };
 

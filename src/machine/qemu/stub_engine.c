@@ -305,7 +305,10 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 		stub->label = vms_owner_label(&self);
 	stub->watchdog = vms_watchdog_new_qmp(&stub->qemu.qmp.stream, &stub->qemu.process,
 					      stub->label, error);
-	return stub->watchdog != NULL;
+	if (!stub->watchdog)
+		return false;
+	stub->qemu.qmp.tell_resume_us = &hold_of(stub)->resumed_us;
+	return true;
 }
 
 /* Adds the stub. Sets *stopped if that has stopped the machine. */
@@ -706,6 +709,7 @@ static void close_machine(struct vms_machine *machine)
 	if (settle_release(stub, NULL))
 		vms_qemu_remove_stub(stub, NULL);
 	vms_gdb_close(&stub->gdb);
+	stub->qemu.qmp.tell_resume_us = NULL;
 	vms_watchdog_free(stub->watchdog, stub->qemu.qmp.stream.is_late);
 	vms_qemu_close(&stub->qemu);
 	g_free(stub->label);

@@ -256,7 +256,7 @@ static bool may_be_held(const struct vms_watchdog *watchdog)
 {
 	const struct vms_hold *hold = &watchdog->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
-	const int64_t resume_us = find_last_resume_us();
+	const int64_t resume_us = MAX(find_last_resume_us(), atomic_load(&hold->resumed_us));
 	const bool is_over = watchdog->process.pid && !atomic_load(&hold->is_asked) &&
 			     resume_us > atomic_load(&hold->asked_us);
 	return !is_over &&
