@@ -100,11 +100,14 @@ class Player:
             outcome = "wrong"
             reason = oracle.explain_end(round_) or f"{type(error).__name__}: {error}"
             round_.tell(traceback.format_exc())
+        is_spoilt = outcome == "wrong"
+        if is_spoilt and oracle.is_abort_of_loading(task, reason):
+            outcome, reason = "undetectable", ""
         in_hold, stops = stops_without_effect(round_.history())
         refused = any((process.returncode or 0) > 0 for process in round_.processes)
         report = self._describe(round_) if outcome != "right" or self._options.verbose else ""
         round_.close()
-        if outcome == "wrong" or task.fault.fresh:
+        if is_spoilt or task.fault.fresh:
             self.close()
         return Result(task, outcome, reason, refused, stops, in_hold, round_.longest,
                       report)
