@@ -62,6 +62,7 @@ def last_stop_had_effect(steps):
 
 
 ADDS_STUB = "gdbserver chardev:vmscope"
+LAST_LOOK = '"query-jobs"'  # the last command of vmscope's look at the condition
 
 
 def last_stop_met_ours(steps):
@@ -82,7 +83,7 @@ def last_stop_met_ours(steps):
         before, after = before[:-1], before[-1:] + after
     if not before or not after:
         return False
-    return ('"query-status"' in before[-1][1] and ADDS_STUB in after[0][1]) or STOP in after[0][1]
+    return (LAST_LOOK in before[-1][1] and ADDS_STUB in after[0][1]) or STOP in after[0][1]
 
 
 LATE_SECONDS = 0.1  # a vmscope that is later than this has not just waited for its processor
