@@ -146,6 +146,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	guest->image_end = ORC_IP + 0x100;
 	guest->orc = vms_linux_orc_load(guest);
 	guest->modules = vms_linux_modules_new(guest);
+	vms_linux_map_image(guest);
+	check_noted(guest, ORC_IP);
 	for (unsigned i = 0; i < 2; i++) {
 		vms_linux_refresh_code(guest, NULL);
 		check_modules(guest);
