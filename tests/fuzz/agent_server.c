@@ -4,7 +4,7 @@
  * with them. Input: options (1 byte), then steps: what (1), which client (1), and what the step
  * takes. After each input all clients have gone, and no descriptor is left.
  *
- * Covers: agent/server.c agent/calls/calls.c agent/hold/hold.c agent/tasks/tasks.c.
+ * Covers: agent/server.c agent/calls/calls.c agent/hold/hold.c agent/tasks/tasks.c agent/ring.c.
  */
 #include "agent/calls/calls.h"
 #include "agent/hold/hold.h"

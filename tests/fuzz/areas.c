@@ -3,7 +3,8 @@
  * Memory areas of processes in a kernel's memory of any content (words.h), in both kinds of trees,
  * and the names of the files behind them.
  *
- * Covers: src/guest/linux/area.c src/guest/linux/process.c.
+ * Covers: src/guest/linux/area.c src/guest/linux/process.c src/symbol/symbolizer.c
+ * src/symbol/mappings.c.
  */
 #include "guest/linux/area.h"
 #include "guest/linux/process.h"

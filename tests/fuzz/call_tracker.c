@@ -5,7 +5,7 @@
  *
  * Covers: agent/calls/call_tracker.c agent/calls/stack_in_use.c agent/calls/filter.c
  * agent/calls/stack.c agent/calls/streams.c agent/calls/contexts.c agent/calls/user.c
- * agent/calls/functions.c.
+ * agent/calls/functions.c agent/calls/uftrace_record.c agent/ring.c.
  */
 #include "../unit/call_tracker_world.h"
 

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All that a gdb stub says, from the greeting to registers and memory.
+ * All that a gdb stub says, from the greeting to registers and memory. Input: a byte of flags, then
+ * what it says.
  *
- * Covers: src/machine/gdb/gdb.c.
+ * Covers: src/machine/gdb/gdb.c src/machine/gdb/target.c.
  */
 #include "machine/gdb/gdb.h"
+#include "machine/host/whose_stop.h"
 #include "peer.h"
+
+enum {
+	INTERRUPTS = 1, /* requests stop a machine that runs, and a watchdog learns of it */
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,7 +27,8 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_forget_regs(gdb);
 	vms_gdb_regs(gdb, 0, &regs, NULL);
 	vms_gdb_read_phys(gdb, 0x1000, buf, sizeof(buf), NULL);
-	vms_gdb_resume(gdb, NULL);
+	if (!gdb->interrupts)
+		vms_gdb_resume(gdb, NULL);
 	vms_gdb_poll(gdb, NULL);
 	vms_gdb_stop(gdb, NULL);
 	vms_gdb_probe(gdb, &was_running, NULL);
@@ -35,7 +42,15 @@ static void talk(struct vms_gdb *gdb)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct vms_gdb gdb = { 0 };
-	int peer = fuzz_peer_start(&gdb.stream, data, size);
+	struct vms_hold hold = { 0 };
+	if (size == 0)
+		return 0;
+	if (data[0] & INTERRUPTS) {
+		gdb.interrupts = true;
+		gdb.hold = &hold;
+		vms_hold_begin(&hold, VMS_HOLD_LOOKING, 0, UINT64_MAX);
+	}
+	int peer = fuzz_peer_start(&gdb.stream, data + 1, size - 1);
 	talk(&gdb);
 	vms_gdb_close(&gdb);
 	fuzz_peer_stop(peer);

@@ -4,7 +4,8 @@
  * tables, as kernels old and new keep them; and the kernel's own unwind table.
  *
  * Covers: src/guest/linux/module.c src/guest/linux/kernel_code.c src/guest/linux/orc_load.c
- * src/guest/linux/stamp.c.
+ * src/guest/linux/stamp.c src/symbol/symbolizer.c src/symbol/mappings.c
+ * src/guest/linux/member.c.
  */
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/module.h"
@@ -146,6 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	guest->image_end = ORC_IP + 0x100;
 	guest->orc = vms_linux_orc_load(guest);
 	guest->modules = vms_linux_modules_new(guest);
+	vms_linux_map_image(guest);
+	check_noted(guest, ORC_IP);
 	for (unsigned i = 0; i < 2; i++) {
 		vms_linux_refresh_code(guest, NULL);
 		check_modules(guest);

@@ -3,7 +3,8 @@
  * A walk through a stack of any content. Input: what kind of kernel, registers, 16 ORC entries,
  * words of the stack. A word is one byte that says what it points into, and two that say where.
  *
- * Covers: src/unwind/walk.c src/unwind/x86_64.c src/unwind/orc_step.c src/unwind/prologue.c.
+ * Covers: src/unwind/walk.c src/unwind/x86_64.c src/unwind/orc_step.c src/unwind/prologue.c
+ * src/arch/x86_64.c.
  */
 #include "../unit/fake_machine.h"
 #include "arch/x86_64.h"

@@ -58,22 +58,25 @@ class LinuxGuest(Machine):
     """Debian's cloud kernel of a series, with the initial file system of tests/guests.
 
     With options of its own it boots. Without, it goes on from where booted() stands, in a
-    fraction of the time, whatever launches it. `beside`: options of QEMU's that the guest does not
-    see.
+    fraction of the time, whatever launches it. `boot`: True: it boots all the same; False: it goes
+    on from where another one with the same options has booted, which pays where there are two.
+    `beside`: options of QEMU's that the guest does not see, as it does not see how many threads TCG has.
     """
 
-    def __init__(self, series="6.1", append="", extra=(), beside=(), boot=False, arch="x86_64",
+    def __init__(self, series="6.1", append="", extra=(), beside=(), boot=None, arch="x86_64",
                  launcher=(), **options):
         build_guests()
-        boot = boot or append or extra or options
-        if not boot:
-            extra = ("-incoming", f"file:{path_of(booted(series, arch).state)}")
+        kind = {name: value for name, value in (("append", append), ("extra", extra), *options.items())
+                if value}
+        if not set(kind) - {"accel"}:
+            kind = {}
+        state = None if boot or boot is None and kind else booted(series, arch, **kind)
         self.series = series
         self.arch = ARCHS[arch]
         kernel = series + self.arch.suffix
         self.release = (KERNELS / kernel / "release").read_text().strip()
         self._port = None
-        self._kallsyms = None if boot else booted(series, arch).kallsyms
+        self._kallsyms = state and state.kallsyms
         port = tempfile.mkdtemp(prefix="vmscope-port-")
         self._port_directory = pathlib.Path(port)
         super().__init__(
@@ -82,12 +85,13 @@ class LinuxGuest(Machine):
             "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
-            "-device", "virtserialport,chardev=port,name=port", *extra, *beside, arch=arch,
+            "-device", "virtserialport,chardev=port,name=port", *extra, *beside,
+            *(("-incoming", f"file:{path_of(state.file)}") if state else ()), arch=arch,
             launcher=launcher, **options)
-        if boot:
-            self.wait_ready()
-        else:
+        if state:
             self.wait_until(lambda: self.qmp.status() == "running", "the guest to be restored")
+        else:
+            self.wait_ready()
 
     def stop(self):
         super().stop()
@@ -152,14 +156,15 @@ class Symbol(collections.namedtuple("Symbol", "va type name module")):
         return f"{self.va:016x} {self.type} {self.name}{module}"
 
 
-Booted = collections.namedtuple("Booted", "state kallsyms")
+Booted = collections.namedtuple("Booted", "file kallsyms")
 
 
 @functools.cache
-def booted(series, arch="x86_64"):
-    """A guest with standard options that has just booted: its state, as a file, and its symbols."""
+def booted(series, arch="x86_64", **options):
+    """A guest that has just booted, with standard options or those: its state, as a file, and its
+    symbols."""
     state = tempfile.TemporaryFile(prefix="vmscope-booted-")
-    guest = LinuxGuest(series, arch=arch, boot=True)
+    guest = LinuxGuest(series, arch=arch, boot=True, **options)
     try:
         kallsyms = guest.kallsyms()
         guest.save(path_of(state))
@@ -179,20 +184,24 @@ def boot_all():
 _shared = {}
 
 
-def shared_guest(series="6.1", **options):
-    """A guest with every kind of workload running in it, for all tests of a module."""
-    key = (series, tuple(sorted(options.items())))
-    if key not in _shared or _shared[key].process.poll() is not None:
-        guest = LinuxGuest(series, **options)
-        guest.kallsyms()  # quicker while the guest has nothing else to do
-        guest.start_workload("mix")
-        guest.run("while :; do md5sum /bin/busybox; done >/dev/null 2>&1 &")
-        _shared[key] = guest
-        unittest.addModuleCleanup(_stop_shared, key)
-    return _shared[key]
+def busy_guest(series="6.1"):
+    """A guest with every kind of workload running in it. As long as it runs it takes two of the
+    host's processors from whatever else is tested."""
+    guest = LinuxGuest(series)
+    guest.start_workload("mix")
+    guest.run("while :; do md5sum /bin/busybox; done >/dev/null 2>&1 &")
+    return guest
 
 
-def _stop_shared(key):
-    guest = _shared.pop(key, None)
+def shared_guest(make=LinuxGuest):
+    """A guest for all tests of a module, which `make` starts."""
+    if make not in _shared or _shared[make].process.poll() is not None:
+        _shared[make] = make()
+        unittest.addModuleCleanup(_stop_shared, make)
+    return _shared[make]
+
+
+def _stop_shared(make):
+    guest = _shared.pop(make, None)
     if guest:
         guest.stop()

@@ -433,7 +433,7 @@ class Flags(X86):
 class New(X86):
     """A QEMU whose plugins read registers in callbacks of code alone."""
     qemu = (str(testbed.QEMU_NEW),)
-    options = {"qemu": qemu}
+    options = {"qemu": qemu, "boot": False}
     test_reset_while_held = None  # takes long
 
     def test_registers_of_the_state(self):
@@ -448,7 +448,7 @@ class New(X86):
 class NewFlags(Flags):
     """The same where it exports nothing."""
     qemu = (str(testbed.QEMU_NEW),)
-    options = {"qemu": qemu}
+    options = {"qemu": qemu, "boot": False}
 
 
 class Loops(Case):
@@ -594,14 +594,14 @@ class NewLoops(Loops):
 class Threads(Case):
     """QEMU runs all vCPUs in one thread."""
 
-    def machine(self, smp, *extra, **options):
-        machine = linux_guest.LinuxGuest(beside=self.plugin, extra=extra, smp=smp, **options)
+    def machine(self, **options):
+        machine = linux_guest.LinuxGuest(beside=self.plugin, **options)
         self.addCleanup(machine.stop)
         return machine
 
     def check_one_vcpu(self):
         """With counted instructions, a test of its own of how a vCPU halts and wakes up."""
-        machine = self.machine(1, "-icount", "2", accel="tcg")
+        machine = self.machine(extra=("-icount", "2"), smp=1, accel="tcg", boot=False)
         agent = self.agent()
         with agent.held(0) as registers:  # most of the time it waits
             self.assertIn("rip", registers)
@@ -620,7 +620,7 @@ class Threads(Case):
 
     def test_several(self):
         """QEMU mixes them up: clients are told so, and the guest is left alone."""
-        machine = self.machine(2, accel="tcg,thread=single")
+        machine = self.machine(accel="tcg,thread=single")
         self.assertEqual(self.agent().one_thread, 1)
         self.assertEqual(machine.run("echo on").strip(), "on")
 

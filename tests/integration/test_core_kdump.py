@@ -21,18 +21,16 @@ PAGE = 4096
 class Makedumpfile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.shared_guest()
+        cls.guest = linux_guest.busy_guest()
+        cls.addClassCleanup(cls.guest.stop)
         directory = tempfile.TemporaryDirectory(prefix="vmscope-kdump-")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
         cls.size = cls.guest.qmp.command("query-memory-size-summary")["base-memory"]
-        cls.guest.qmp.command("stop")
-        try:
-            cls.guest.qmp.command("pmemsave", val=0, size=cls.size,
-                                  filename=str(cls.directory / "memory"))
-            vmscope("core", *cls.guest.target, "-o", cls.directory / "elf")
-        finally:
-            cls.guest.qmp.command("cont")
+        cls.guest.qmp.command("stop")  # for good: the tests compare files
+        cls.guest.qmp.command("pmemsave", val=0, size=cls.size,
+                              filename=str(cls.directory / "memory"))
+        vmscope("core", *cls.guest.target, "-o", cls.directory / "elf")
 
     def convert(self, *options):
         """A kdump file of the guest's memory; what `core info` says of it."""

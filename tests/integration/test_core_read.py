@@ -26,13 +26,13 @@ def ask(command, *target):
 class QemuDump(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.shared_guest()
+        cls.guest = linux_guest.busy_guest()
+        cls.addClassCleanup(cls.guest.stop)
         directory = tempfile.TemporaryDirectory(prefix="vmscope-core-")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
         cls.core = cls.directory / "core"
         cls.guest.qmp.command("stop")
-        cls.addClassCleanup(cls.guest.qmp.command, "cont")
         cls.memory = cls.save_memory()
         cls.live = {command: ask(command, "--qmp", cls.guest.qmp_path) for command in COMMANDS}
 

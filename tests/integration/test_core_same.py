@@ -30,16 +30,14 @@ def comparable(shown):
 class CoreSame(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.shared_guest()
+        cls.guest = linux_guest.busy_guest()
+        cls.addClassCleanup(cls.guest.stop)
         cls.directory = tempfile.TemporaryDirectory(prefix="vmscope-same-")
-        cls.guest.qmp.command("stop")
-        try:
-            cls.live = cls.show(*cls.guest.target)
-            cls.monitor = [qemu_machine.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
-            for layout in LAYOUTS:
-                vmscope("core", *cls.guest.target, "-o", cls.path(layout), "--format", layout)
-        finally:
-            cls.guest.qmp.command("cont")
+        cls.guest.qmp.command("stop")  # for good: the tests compare files
+        cls.live = cls.show(*cls.guest.target)
+        cls.monitor = [qemu_machine.monitor_registers(cls.guest, vcpu) for vcpu in range(2)]
+        for layout in LAYOUTS:
+            vmscope("core", *cls.guest.target, "-o", cls.path(layout), "--format", layout)
 
     @classmethod
     def tearDownClass(cls):

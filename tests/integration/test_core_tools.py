@@ -103,7 +103,8 @@ class CoreTools(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.shared_guest()
+        cls.guest = linux_guest.busy_guest()
+        cls.addClassCleanup(cls.guest.stop)
         cls.directory = tempfile.TemporaryDirectory(prefix="vmscope-tools-")
         cls.paths = {layout: pathlib.Path(cls.directory.name, layout) for layout in LAYOUTS}
         cls.symbols = {symbol.name: symbol.va for symbol in cls.guest.kallsyms()}
@@ -111,19 +112,16 @@ class CoreTools(unittest.TestCase):
         cls.log = cls.guest.run("dmesg")
         addresses = {"code": cls.symbols["_text"], "read-only data": cls.symbols["linux_banner"],
                      "data": cls.symbols["init_task"], "module": int(module[5], 16)}
-        cls.guest.qmp.command("stop")
-        try:
-            cls.machine = Machine(cls.guest, cls.directory.name)
-            addresses["kernel stack"] = cls.kernel_stack(cls.symbols)
-            # Kernel addresses, and their physical ones by QEMU's walk of the page tables.
-            cls.places = {name: (va, cls.machine.translate(va)) for name, va in addresses.items()}
-            pa = cls.places["data"][1]
-            direct_map = cls.machine.read_u64(cls.symbols["page_offset_base"])
-            cls.places["direct map"] = (direct_map + pa, pa)
-            for layout, path in cls.paths.items():
-                vmscope("core", *cls.guest.target, "-o", path, "--format", layout)
-        finally:
-            cls.guest.qmp.command("cont")
+        cls.guest.qmp.command("stop")  # for good: the tests compare files
+        cls.machine = Machine(cls.guest, cls.directory.name)
+        addresses["kernel stack"] = cls.kernel_stack(cls.symbols)
+        # Kernel addresses, and their physical ones by QEMU's walk of the page tables.
+        cls.places = {name: (va, cls.machine.translate(va)) for name, va in addresses.items()}
+        pa = cls.places["data"][1]
+        direct_map = cls.machine.read_u64(cls.symbols["page_offset_base"])
+        cls.places["direct map"] = (direct_map + pa, pa)
+        for layout, path in cls.paths.items():
+            vmscope("core", *cls.guest.target, "-o", path, "--format", layout)
 
     @classmethod
     def tearDownClass(cls):

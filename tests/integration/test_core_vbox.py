@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-vbox-", dir="/var/tmp"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        cls.guest = linux_guest.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest(linux_guest.busy_guest)
         cls.guest.qmp.command("stop")
         cls.addClassCleanup(cls.guest.qmp.command, "cont")
         cls.cpus = [qemu_machine.monitor_registers(cls.guest, cpu) for cpu in range(2)]

@@ -21,7 +21,8 @@ class Busy:
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.shared_guest(cls.series)
+        cls.guest = linux_guest.busy_guest(cls.series)
+        cls.addClassCleanup(cls.guest.stop)
 
     def test_sums(self):
         report = sample(self.guest)

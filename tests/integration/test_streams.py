@@ -21,7 +21,7 @@ from vmscope_command import vmscope
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest()
         cls.target = cls.guest.target
 
     def start(self, *arguments, **options):

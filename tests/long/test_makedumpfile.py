@@ -19,7 +19,7 @@ class Makedumpfile(unittest.TestCase):
         directory = tempfile.TemporaryDirectory(prefix="vmscope-mkdump-", dir="/var/tmp")
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
-        cls.guest = linux_guest.shared_guest("6.1")
+        cls.guest = linux_guest.shared_guest(linux_guest.busy_guest)
         cls.guest.qmp.command("stop")
         cls.live = {command: cls.ask(command, *cls.guest.target) for command in COMMANDS}
         for layout in ("elf", "vbox", "kdump"):

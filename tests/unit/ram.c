@@ -165,6 +165,12 @@ static void check_parts(const struct region *region)
 	g_assert_cmpuint(vms_ram_read_parts(&region->ram, parts, 0), ==, 0);
 }
 
+/* By libc's comparison, as hundreds of megabytes are looked at. */
+static bool are_zeros(const uint8_t *bytes, size_t n)
+{
+	return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0);
+}
+
 /* No byte that is not zero is left out of [from, end); holes are, beyond a limit. */
 static void check_stretches(const struct region *region, uint64_t from, uint64_t end)
 {
@@ -173,8 +179,7 @@ static void check_stretches(const struct region *region, uint64_t from, uint64_t
 	for (uint64_t pa = from; pa < end; pa = stop) {
 		vms_ram_next_data(&region->ram, pa, end, &begin, &stop);
 		g_assert_cmphex(begin, >=, pa);
-		for (uint64_t byte = pa; byte < begin; byte++)
-			g_assert_cmpuint(content[byte], ==, 0);
+		g_assert_true(are_zeros(content + pa, begin - pa));
 		if (begin == end)
 			return;
 		g_assert_cmphex(begin, <, stop);
