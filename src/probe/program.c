@@ -10,10 +10,15 @@ struct effect {
 };
 
 static const struct effect effects[VMS_OP_COUNT] = {
-	[VMS_OP_PUSH] = { 0, 1 },    [VMS_OP_REGISTER] = { 0, 1 },
-	[VMS_OP_VCPU] = { 0, 1 },    [VMS_OP_LOAD] = { 1, 1 },
-	[VMS_OP_EXTEND] = { 1, 1 },  [VMS_OP_ADD... VMS_OP_LESS_OR_EQUAL_SIGNED] = { 2, 1 },
-	[VMS_OP_IS_ZERO] = { 1, 1 }, [VMS_OP_DROP... VMS_OP_COLLECT_STRING] = { 1, 0 },
+	[VMS_OP_PUSH] = { 0, 1 },
+	[VMS_OP_REGISTER] = { 0, 1 },
+	[VMS_OP_VCPU] = { 0, 1 },
+	[VMS_OP_LOAD] = { 1, 1 },
+	[VMS_OP_EXTEND] = { 1, 1 },
+	[VMS_OP_ADD... VMS_OP_LESS_OR_EQUAL_SIGNED] = { 2, 1 },
+	[VMS_OP_IS_ZERO] = { 1, 1 },
+	[VMS_OP_DUPLICATE] = { 1, 2 },
+	[VMS_OP_DROP... VMS_OP_COLLECT_STRING] = { 1, 0 },
 };
 
 static bool is_integer_size(unsigned size)
@@ -248,6 +253,11 @@ static void run_op(struct run *run, const struct vms_op *op)
 	case VMS_OP_IS_ZERO:
 		known = pop(run, &value);
 		push(run, value == 0, known);
+		break;
+	case VMS_OP_DUPLICATE:
+		known = pop(run, &value);
+		push(run, value, known);
+		push(run, value, known);
 		break;
 	case VMS_OP_DROP: pop(run, &value); break;
 	case VMS_OP_COLLECT: collect(run, op->size); break;

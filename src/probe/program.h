@@ -42,8 +42,9 @@ enum vms_op_code {
 	VMS_OP_LESS_OR_EQUAL,
 	VMS_OP_LESS_SIGNED,
 	VMS_OP_LESS_OR_EQUAL_SIGNED,
-	VMS_OP_IS_ZERO, /* a → 1 or 0 */
-	VMS_OP_DROP,	/* a → */
+	VMS_OP_IS_ZERO,	  /* a → 1 or 0 */
+	VMS_OP_DUPLICATE, /* a → a, a */
+	VMS_OP_DROP,	  /* a → */
 	/* Leaves out the next `value` operations if a is zero, or is not, or is unknown. */
 	VMS_OP_SKIP_IF_ZERO,	 /* a → a if it skips, else → */
 	VMS_OP_SKIP_UNLESS_ZERO, /* a → a if it skips, else → */
