@@ -26,9 +26,10 @@ enum vms_entry_kind {
 	VMS_ENTRY_REGISTER,   /* a register, in its own width */
 	VMS_ENTRY_MEMORY,     /* `size` bytes at base + index × scale + offset */
 	VMS_ENTRY_EXPRESSION, /* an integer of 8 bytes: see vms_probe_set_condition */
-	VMS_ENTRY_STRING, /* the string at an address that is an expression, `size` bytes at most */
-	VMS_ENTRY_CALLBACK, /* a function of the caller's is called; its value has no bytes */
-	VMS_ENTRY_HALT,	    /* the machine stops after the hit, until somebody resumes it */
+	VMS_ENTRY_BYTES,      /* `size` bytes at an address that is an expression */
+	VMS_ENTRY_STRING,     /* the string at such an address, `size` bytes at most */
+	VMS_ENTRY_CALLBACK,   /* a function of the caller's is called; its value has no bytes */
+	VMS_ENTRY_HALT,	      /* the machine stops after the hit, until somebody resumes it */
 	VMS_ENTRY_N_KINDS,
 };
 
@@ -48,8 +49,8 @@ struct vms_entry {
 	const char *base, *index;
 	unsigned scale;
 	int64_t offset;
-	uint32_t size;		/* MEMORY, STRING: bytes */
-	const char *expression; /* EXPRESSION, STRING */
+	uint32_t size;		/* MEMORY, BYTES, STRING: bytes */
+	const char *expression; /* EXPRESSION, BYTES, STRING */
 	vms_flow_callback callback;
 	void *data;		   /* of the callback */
 	void (*free_data)(void *); /* when the probe is freed; NULL: nothing to free */
@@ -87,9 +88,10 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * Errors: as vms_probe_add.
  */
 bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GError **error);
-/* The number of entries, and their names. */
+/* The number of entries, their names and kinds. `index` is below that number. */
 size_t vms_probe_entries(const struct vms_probe *probe);
 const char *vms_probe_entry_name(const struct vms_probe *probe, size_t index);
+enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t index);
 
 /* ---- flows ---------------------------------------------------------------------- */
 

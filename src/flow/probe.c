@@ -128,13 +128,17 @@ static bool push_expression(const struct vms_probe *probe, const char *text, GAr
 	return false;
 }
 
-static char *add_string(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
-			GError **error)
+/* Collects what is at an address: bytes or a string. */
+static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+			 GError **error)
 {
+	const bool is_string = entry->kind == VMS_ENTRY_STRING;
 	if (!check_size(entry, error) || !push_expression(probe, entry->expression, ops, error))
 		return NULL;
-	vms_program_add(ops, VMS_OP_COLLECT_STRING, entry->size, 0);
-	return g_strdup_printf("str(%s)", entry->expression);
+	vms_program_add(ops, is_string ? VMS_OP_COLLECT_STRING : VMS_OP_COLLECT_MEMORY, entry->size,
+			0);
+	return is_string ? g_strdup_printf("str(%s)", entry->expression)
+			 : g_strdup_printf("mem(%s,%u)", entry->expression, entry->size);
 }
 
 static char *add_expression(const struct vms_probe *probe, const struct vms_entry *entry,
@@ -154,7 +158,8 @@ static char *add_entry(const struct vms_probe *probe, const struct vms_entry *en
 	case VMS_ENTRY_REGISTER: return add_register(probe, entry, ops, error);
 	case VMS_ENTRY_MEMORY: return add_memory(probe, entry, ops, error);
 	case VMS_ENTRY_EXPRESSION: return add_expression(probe, entry, ops, error);
-	case VMS_ENTRY_STRING: return add_string(probe, entry, ops, error);
+	case VMS_ENTRY_BYTES:
+	case VMS_ENTRY_STRING: return add_pointed(probe, entry, ops, error);
 	case VMS_ENTRY_CALLBACK:
 		if (entry->callback)
 			return g_strdup("callback");
@@ -302,7 +307,12 @@ size_t vms_probe_entries(const struct vms_probe *probe)
 
 const char *vms_probe_entry_name(const struct vms_probe *probe, size_t index)
 {
-	return index < probe->entries->len ? get_entry(probe, index)->name : NULL;
+	return get_entry(probe, index)->name;
+}
+
+enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t index)
+{
+	return get_entry(probe, index)->kind;
 }
 
 /* ---- for flows ------------------------------------------------------------------------- */
