@@ -171,7 +171,8 @@ class Agent:
 
 
 class X86(Agent, unittest.TestCase):
-    arch, arguments, result, pc, vcpus = "x86_64", ("rdi", "rsi", "rdx"), "rax", "rip", 2
+    arch, arguments, result, pc, vcpus = "x86_64", ("rdi", "rsi", "rdx"), "rax", "rip", 4
+    options = {"smp": 4, "boot": True}
 
 
 class Aarch64(Agent, unittest.TestCase):

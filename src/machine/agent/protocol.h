@@ -332,7 +332,7 @@ struct vms_calls_space {
 #define VMS_AGENT_MAX_PROBES	   8		/* sets, of all clients */
 #define VMS_AGENT_MAX_PLACES	   (1 << 16)	/* of a set */
 #define VMS_AGENT_MAX_OPS	   (1 << 20)	/* of all programs of a set */
-#define VMS_AGENT_ALL_VCPUS	   UINT32_MAX
+#define VMS_AGENT_ALL_VCPUS	   (~UINT32_C(0))
 
 struct vms_agent_probes {
 	struct vms_agent_message message;
