@@ -51,8 +51,7 @@ static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 	GString *out = session->prints ? g_string_new(NULL) : session->out;
 	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
 	for (; record; record = g_async_queue_try_pop(trace->queue)) {
-		if (!session->quiet)
-			flow_output_record(session, record, trace->begin_ns, out);
+		flow_output_record(session, record, trace->begin_ns, out);
 		vms_flow_record_unref(record);
 	}
 	if (!session->prints)
