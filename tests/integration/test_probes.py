@@ -47,10 +47,10 @@ class Agent:
 
     def test_kernel_function(self):
         """A place in the kernel, with a condition: only this program's calls."""
-        entry = next(s.va for s in self.guest.kallsyms() if s.name == "ksys_lseek")
-        one, two, three = self.arguments
-        hits, counts = self.probe([f"{entry:#x}:before:{one}=77:{two}"], run="calls 300")
-        self.assertEqual([numbers(hit) for hit in hits], [[1000 + i] for i in range(300)])
+        entry = next(s.va for s in self.guest.kallsyms() if s.name == "__fdget_pos")
+        one = self.arguments[0]
+        hits, counts = self.probe([f"{entry:#x}:before:{one}=77:{one}:{self.pc}"], run="calls 300")
+        self.assertEqual([numbers(hit) for hit in hits], [[77, entry]] * 300)
         self.assertEqual(counts[0]["unknown"], 0)
 
     def test_before_and_after(self):
