@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 #include <vmscope/log.h>
@@ -23,8 +24,10 @@
 /* A request with its file, which a test may damage. */
 struct start {
 	struct vms_agent_probes options;
-	struct vms_agent_place places[2];
-	struct vms_op ops[4];
+	struct file {
+		struct vms_agent_place places[2];
+		struct vms_op ops[4];
+	} file;
 	size_t cut; /* bytes that the file lacks */
 };
 
@@ -38,8 +41,8 @@ static struct start sound_start(void)
 			     .ring_size = RING_SIZE,
 			     .n_places = 2,
 			     .n_ops = 4 },
-		.places = { { VA, 0, 2 }, { VA + 8, VMS_AGENT_PLACE_AFTER, 2 } },
-		.ops = { { .code = VMS_OP_REGISTER },
+		.file.places = { { VA, 0, 2 }, { VA + 8, VMS_AGENT_PLACE_AFTER, 2 } },
+		.file.ops = { { .code = VMS_OP_REGISTER },
 			 { .code = VMS_OP_COLLECT, .size = 8 },
 			 { .code = VMS_OP_REGISTER },
 			 { .code = VMS_OP_REQUIRE } },
@@ -48,9 +51,9 @@ static struct start sound_start(void)
 
 static struct probe_set *make_set(const struct start *start, struct reply *reply)
 {
-	const size_t size = sizeof(start->places) + sizeof(start->ops);
+	const size_t size = sizeof(start->file);
 	const int fd = memfd_create("places", MFD_CLOEXEC);
-	g_assert_cmpint(write(fd, start->places, size), ==, size);
+	g_assert_cmpint(write(fd, &start->file, size), ==, size);
 	g_assert_cmpint(ftruncate(fd, (off_t)(size - start->cut)), ==, 0);
 	const struct request request = { .message = &start->options.message,
 					 .size = sizeof(start->options),
@@ -78,27 +81,38 @@ static void test_requests(void)
 	probe_set_free(make_set(&start, &reply));
 	start.cut = 1;
 	assert_refused(&start);
-	(start = sound_start()).options.n_places = 0;
+	start = sound_start();
+	start.options.n_places = 0;
 	assert_refused(&start);
-	(start = sound_start()).options.n_places = VMS_AGENT_MAX_PLACES + 1;
+	start = sound_start();
+	start.options.n_places = VMS_AGENT_MAX_PLACES + 1;
 	assert_refused(&start);
-	(start = sound_start()).options.n_ops = VMS_AGENT_MAX_OPS + 1;
+	start = sound_start();
+	start.options.n_ops = VMS_AGENT_MAX_OPS + 1;
 	assert_refused(&start);
-	(start = sound_start()).options.n_ops = 3;
+	start = sound_start();
+	start.options.n_ops = 3;
 	assert_refused(&start);
-	(start = sound_start()).options.ring_size = RING_SIZE / 2;
+	start = sound_start();
+	start.options.ring_size = RING_SIZE / 2;
 	assert_refused(&start);
-	(start = sound_start()).options.ring_size = RING_SIZE + 16;
+	start = sound_start();
+	start.options.ring_size = RING_SIZE + 16;
 	assert_refused(&start);
-	(start = sound_start()).places[0].n_ops = 1; /* one belongs to nobody */
+	start = sound_start();
+	start.file.places[0].n_ops = 1; /* one belongs to nobody */
 	assert_refused(&start);
-	(start = sound_start()).places[1].n_ops = UINT32_MAX;
+	start = sound_start();
+	start.file.places[1].n_ops = UINT32_MAX;
 	assert_refused(&start);
-	(start = sound_start()).places[0].flags = 2;
+	start = sound_start();
+	start.file.places[0].flags = 2;
 	assert_refused(&start);
-	(start = sound_start()).ops[0].code = VMS_OP_ADD;
+	start = sound_start();
+	start.file.ops[0].code = VMS_OP_ADD;
 	assert_refused(&start);
-	(start = sound_start()).ops[0].value = VMS_AGENT_MAX_REGS;
+	start = sound_start();
+	start.file.ops[0].value = VMS_AGENT_MAX_REGS;
 	assert_refused(&start);
 }
 
@@ -108,7 +122,7 @@ static void test_plan(void)
 	struct start start = sound_start();
 	struct probe_set *sets[3];
 	for (unsigned i = 0; i < 3; i++) {
-		start.places[1].va = i == 2 ? 0x401234 : VA;
+		start.file.places[1].va = i == 2 ? 0x401234 : VA;
 		sets[i] = make_set(&start, &reply);
 	}
 	struct plan *plan = plan_new(sets, 3);
@@ -263,8 +277,8 @@ static void test_conditions_and_vcpu(void)
 	struct reply reply = { 0 };
 	struct start start = sound_start();
 	start.options.vcpu = 2;
-	start.places[0].n_ops = 4;
-	start.places[1].n_ops = 0;
+	start.file.places[0].n_ops = 4;
+	start.file.places[1].n_ops = 0;
 	struct probe_set *set = make_set(&start, &reply);
 	struct taken taken;
 	struct vms_probes_counts counts;
