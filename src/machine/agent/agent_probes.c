@@ -65,17 +65,54 @@ void vms_agent_prober_clear(struct vms_agent_prober *prober)
 
 /* ---- requests --------------------------------------------------------------------- */
 
+/* Returns references to all sets. */
+static GPtrArray *list_sets(struct vms_agent_prober *prober)
+{
+	GPtrArray *sets = g_ptr_array_new_with_free_func(unref_set);
+	g_mutex_lock(&prober->lock);
+	for (guint i = 0; i < prober->sets->len; i++)
+		g_ptr_array_add(sets, ref_set(g_ptr_array_index(prober->sets, i)));
+	g_mutex_unlock(&prober->lock);
+	return sets;
+}
+
+/*
+ * While the agent ends or arms a set, its vCPUs come out of their code. So they must not wait for
+ * room in their rings, which this thread may be the one to make.
+ */
+static void make_room(struct vms_agent_prober *prober)
+{
+	g_autoptr(GPtrArray) sets = list_sets(prober);
+	for (guint i = 0; i < sets->len; i++) {
+		struct set *set = g_ptr_array_index(sets, i);
+		if (!g_mutex_trylock(&set->lock))
+			continue; /* another thread takes its hits */
+		vms_hits_collect(set->hits);
+		g_mutex_unlock(&set->lock);
+	}
+}
+
+static void wait_for_reply(struct vms_agent_prober *prober, uint64_t deadline_ns)
+{
+	struct pollfd poll_link = { prober->link->stream.fd, POLLIN, 0 };
+	while (poll(&poll_link, 1, NAP_MS) == 0 && vms_clock_now_ns() < deadline_ns)
+		make_room(prober);
+}
+
 static bool send_request(struct vms_agent_prober *prober, struct vms_agent_message *message,
 			 size_t size, int fd, int *fds, unsigned n_fds, GError **error)
 {
 	GError *failure = NULL;
 	g_mutex_lock(&prober->request_lock);
-	if (prober->is_late)
+	if (prober->is_late) {
 		g_set_error(&failure, VMS_ERROR, VMS_ERROR_TIMEOUT,
 			    "%s: the agent has not answered the last request for probes",
 			    prober->link->stream.peer);
-	else
-		vms_agent_request(prober->link, message, size, fd, fds, n_fds, &failure);
+	} else if (vms_agent_send(prober->link, message, size, fd, &failure)) {
+		const uint64_t deadline_ns = vms_stream_deadline(&prober->link->stream);
+		wait_for_reply(prober, deadline_ns);
+		vms_agent_receive(prober->link, deadline_ns, fds, n_fds, &failure);
+	}
 	prober->is_late |= g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT);
 	g_mutex_unlock(&prober->request_lock);
 	if (failure)
@@ -184,17 +221,6 @@ static bool send_stop(const struct set *set, GError **error)
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */
-
-/* Returns references to all sets. */
-static GPtrArray *list_sets(struct vms_agent_prober *prober)
-{
-	GPtrArray *sets = g_ptr_array_new_with_free_func(unref_set);
-	g_mutex_lock(&prober->lock);
-	for (guint i = 0; i < prober->sets->len; i++)
-		g_ptr_array_add(sets, ref_set(g_ptr_array_index(prober->sets, i)));
-	g_mutex_unlock(&prober->lock);
-	return sets;
-}
 
 /* Takes hits of all sets, but those of a set that another thread takes. Returns the number. */
 static size_t take_all(GPtrArray *sets, bool all, bool sleeps)

@@ -128,6 +128,12 @@ size_t vms_hits_take(struct vms_hits *hits, bool all)
 	return n;
 }
 
+void vms_hits_collect(struct vms_hits *hits)
+{
+	if (!hits->is_over && hits->order.bytes->len < MAX_HELD_SIZE)
+		vms_ring_reader_run(hits->reader, NULL);
+}
+
 /* ---- the memory ------------------------------------------------------------------- */
 
 struct vms_hits *vms_hits_new(void *memory, size_t size, const struct vms_hits_expected *expected,

@@ -33,6 +33,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_hits, vms_hits_free)
  * second at most. `all`: no more come, so nothing waits. In one thread at a time.
  */
 size_t vms_hits_take(struct vms_hits *hits, bool all);
+/*
+ * Takes what has come out of the rings, so that no vCPU waits for room, and keeps it for
+ * vms_hits_take. In one thread at a time.
+ */
+void vms_hits_collect(struct vms_hits *hits);
 
 /* The next are for any thread. */
 
