@@ -48,7 +48,7 @@ static struct outcome outcome_of_frame(const struct x86_frame *frame)
 	return outcome;
 }
 
-struct outcome outcome_x86(struct vcpu *vcpu, const struct pending *pending)
+static struct outcome outcome_x86(struct vcpu *vcpu, const struct pending *pending)
 {
 	uint64_t sp, words[6];
 	struct x86_frame frames[2]; /* without and with an error code below it */
@@ -82,7 +82,8 @@ static bool is_vector(struct vcpu *vcpu, uint64_t pc)
 	       pc % VECTOR_SIZE == 0;
 }
 
-struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *pending, uint64_t pc)
+static struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *pending,
+				      uint64_t pc)
 {
 	struct outcome outcome = { .end = EXECUTED };
 	uint64_t elr, spsr, sp;
@@ -98,4 +99,10 @@ struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *pending,
 	if (!(spsr & SPSR_EL) && vcpu_read(vcpu, A64_SP_EL0, &sp))
 		add_reg(&outcome, A64_SP, sp);
 	return outcome;
+}
+
+struct outcome outcome_of(struct vcpu *vcpu, const struct pending *pending, uint64_t pc)
+{
+	return vcpu_arch() == &arch_aarch64 ? outcome_aarch64(vcpu, pending, pc)
+					    : outcome_x86(vcpu, pending);
 }

@@ -164,6 +164,7 @@ static void remove_from_plan(const struct probe_set *set)
 /* Takes a set away from all vCPUs and frees it. `abandon`: nobody reads its rings any more. */
 static void end_set(struct probe_set *set, bool abandon)
 {
+	const bool has_code = !set->ended;
 	g_mutex_lock(&probes.lock);
 	unsigned at = 0;
 	while (probes.sets[at] != set)
@@ -175,7 +176,8 @@ static void end_set(struct probe_set *set, bool abandon)
 		probe_set_abandon(set);
 	visit_wait();
 	probe_set_free(set);
-	retranslate_code(renew_plan, NULL);
+	if (has_code)
+		retranslate_code(renew_plan, NULL);
 }
 
 /* Only the server's thread adds and removes sets. */

@@ -146,8 +146,7 @@ void visit_block(unsigned index, uint64_t pc)
 	if (pc == pending->va && pending->repeats)
 		return;
 	if (pc != pending->next)
-		outcome = vcpu_arch() == &arch_aarch64 ? outcome_aarch64(vcpu, pending, pc)
-						       : outcome_x86(vcpu, pending);
+		outcome = outcome_of(vcpu, pending, pc);
 	if (outcome.n == 0)
 		set_reg(&outcome, vcpu_arch()->pc, pc);
 	run_after(vcpu, &outcome);

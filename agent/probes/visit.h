@@ -47,5 +47,4 @@ void visit_after(unsigned vcpu);
 void visit_block(unsigned vcpu, uint64_t pc);
 
 /* Tells what has become of an instruction after which the vCPU goes on at `pc`, not behind it. */
-struct outcome outcome_x86(struct vcpu *vcpu, const struct pending *pending);
-struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *pending, uint64_t pc);
+struct outcome outcome_of(struct vcpu *vcpu, const struct pending *pending, uint64_t pc);

@@ -7,6 +7,7 @@
  *   probed steps N      the_step adds 3 to `sum` N times, by calls of step(&sum, i)
  *   probed loads N      the_load reads; every third time memory that is not there
  *   probed threads N T  N steps in each of T threads at once
+ *   probed stopped …    the same after it has stopped itself and was continued
  */
 #include <pthread.h>
 #include <signal.h>
@@ -120,6 +121,11 @@ static void make_threads(int count)
 
 int main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "stopped") == 0) {
+		raise(SIGSTOP);
+		argc--;
+		argv++;
+	}
 	if (argc < 3)
 		return 2;
 	n = atol(argv[2]);

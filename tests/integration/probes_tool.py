@@ -11,9 +11,9 @@ TOOL = testbed.BUILD / "tests" / "tools" / "probes"
 
 
 @functools.cache
-def symbols(arch):
-    """The addresses of what is in the guest's program `probed`."""
-    path = testbed.GUESTS / ("arm64/probed" if arch == "aarch64" else "probed")
+def symbols(arch, program="probed"):
+    """The addresses of what is in a program of the guest's."""
+    path = testbed.GUESTS / ("arm64" if arch == "aarch64" else "") / program
     text = subprocess.run(["nm", path], check=True, text=True, stdout=subprocess.PIPE).stdout
     return {name: int(va, 16) for va, _, name in
             (line.split() for line in text.splitlines() if len(line.split()) == 3)}
@@ -34,12 +34,12 @@ class Probes:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
+        if not self.process.stdin.closed:
             self.end()
 
     def end(self):
         """Disarms. The hits, and what was counted, by set."""
-        out, _ = self.process.communicate(timeout=testbed.ANSWER_SECONDS)
+        out, self.log = self.process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.lines = [json.loads(line) for line in out.splitlines()]
         self.hits = [line for line in self.lines if "number" in line]
         self.counts = [line for line in self.lines if "lost" in line]

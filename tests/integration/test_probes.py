@@ -3,7 +3,7 @@
 import unittest
 
 import testbed
-from machine_tool import UNSUPPORTED
+from machine_tool import BUSY, CLOSED, UNSUPPORTED
 from probes_tool import Probes, numbers, symbols
 from test_agent_engine import LinuxGuest
 
@@ -47,10 +47,10 @@ class Agent:
 
     def test_kernel_function(self):
         """A place in the kernel, with a condition: only this program's calls."""
-        entry = next(s.va for s in self.guest.kallsyms() if s.name == "ksys_lseek")
-        one, two, three = self.arguments
-        hits, counts = self.probe([f"{entry:#x}:before:{one}=77:{two}"], run="calls 300")
-        self.assertEqual([numbers(hit) for hit in hits], [[1000 + i] for i in range(300)])
+        entry = next(s.va for s in self.guest.kallsyms() if s.name == "__fdget_pos")
+        one = self.arguments[0]
+        hits, counts = self.probe([f"{entry:#x}:before:{one}=77:{one}:{self.pc}"], run="calls 300")
+        self.assertEqual([numbers(hit) for hit in hits], [[77, entry]] * 300)
         self.assertEqual(counts[0]["unknown"], 0)
 
     def test_before_and_after(self):
@@ -139,6 +139,25 @@ class Agent:
         self.assertEqual([numbers(hit) for hit in hits], [[33]])
         self.assertEqual(counts[0]["rejected"], 49)
 
+    def test_code_at_several_addresses(self):
+        """Processes that share a program's memory, but have it mapped elsewhere, do not hit."""
+        pids = [int(self.guest.run("probed-pie stopped steps 30 >/dev/null 2>&1 & echo $!"))
+                for _ in range(3)]
+        bases = []
+        for pid in pids:
+            testbed.wait_for(lambda pid=pid: "State:\tT" in self.guest.run(
+                f"cat /proc/{pid}/status"), "the program to stop")
+            bases.append(int(self.guest.run(f"grep probed-pie /proc/{pid}/maps").split("-")[0], 16))
+        self.assertEqual(len(set(bases)), 3)
+        offset = symbols(self.arch, "probed-pie")["the_step"]
+        place = f"{bases[1] + offset:#x}:before:{self.pc}:{self.arguments[1]}"
+        with Probes(self.guest.pid, [place]) as probes:
+            for pid in pids:
+                self.guest.run(f"kill -CONT {pid}; while [ -d /proc/{pid} ]; do sleep 0.1; done")
+            hits, _ = probes.end()
+        self.assertEqual([numbers(hit) for hit in hits],
+                         [[bases[1] + offset, i] for i in range(30)])
+
     def test_halts_are_refused(self):
         with Probes(self.guest.pid, [self.at("the_step", "halt")]) as probes:
             self.assertEqual(probes.first["error"], UNSUPPORTED)
@@ -157,7 +176,7 @@ class Agent:
 
     def test_too_many_sets(self):
         with Probes(self.guest.pid, *[[self.at("the_step", "before")]] * 9) as probes:
-            self.assertEqual(probes.first.get("error"), 5)
+            self.assertEqual(probes.first.get("error"), BUSY)
         hits, _ = self.probe([self.at("the_step", "before")], run="steps 10")
         self.assertEqual(len(hits), 10)
 
@@ -168,6 +187,41 @@ class Agent:
             hits, counts = probes.end()
         self.assertEqual(len(hits) + counts[0]["lost"], 3000)
         self.assertEqual(counts[0]["hits"], 3000)
+
+
+class Ends(unittest.TestCase):
+    """What becomes of probes whose machine is reset, or ends."""
+
+    def setUp(self):
+        self.guest = LinuxGuest("6.1")
+        self.addCleanup(self.guest.stop)
+        self.place = f"{symbols('x86_64')['the_step']:#x}:before:rsi"
+
+    def test_reset(self):
+        """They stay where they are, and hit in the next kernel's programs."""
+        after = f"{symbols('x86_64')['the_return']:#x}:after:rsi"
+        with Probes(self.guest.pid, [self.place, after]) as probes:
+            self.guest.run("probed steps 10")
+            self.guest.send("probed steps 1000000000")
+            self.guest.qmp.command("system_reset")
+            self.guest.wait_ready()
+            self.guest.reconnect()
+            self.guest.run("probed steps 20")
+            hits, counts = probes.end()
+        self.assertEqual([(hit["place"], *numbers(hit)) for hit in hits[-40:]],
+                         [(place, i) for i in range(20) for place in range(2)])
+        self.assertEqual(counts[0]["hits"], len(hits) + counts[0]["lost"])
+
+    def test_killed_machine(self):
+        """What was hit is handed out before the error."""
+        with Probes(self.guest.pid, [self.place]) as probes:
+            self.guest.run("probed steps 500")
+            self.guest.process.kill()
+            self.guest.process.wait()
+            probes.process.wait(testbed.ANSWER_SECONDS)
+            hits, _ = probes.end()
+        self.assertEqual([numbers(hit) for hit in hits], [[i] for i in range(500)])
+        self.assertEqual(probes.lines[-1]["error"], CLOSED)
 
 
 class X86(Agent, unittest.TestCase):

@@ -2,8 +2,7 @@
 #include "machine/agent/agent_probes.h"
 
 #include "base/clock.h"
-#include "machine/agent/hit_order.h"
-#include "machine/agent/ring_reader.h"
+#include "machine/agent/hits.h"
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,30 +14,19 @@
 #define NAP_MS 1
 /* How long to wait before it is looked whether other probes were armed. */
 #define SLICE_MS 50
-/* When a hit that does not come is given up, although the agent says that it is under way. */
-#define LATE_NS	      G_GUINT64_CONSTANT(1000000000)
-#define MAX_HELD_SIZE (64U << 20) /* bytes of values that wait for such a hit */
 
 struct set {
 	struct vms_probes base;
 	struct vms_agent_prober *prober;
 	gatomicrefcount refs;
 	uint32_t id;
-	size_t n_places;
-	uint64_t max_hits; /* UINT64_MAX: no limit */
-	void (*hit)(const struct vms_hit *hit, void *data);
-	void *data;
 	void *memory; /* shared with the agent */
 	size_t size;
 	int woken;
 	atomic_bool was_disarmed;
 	atomic_bool hung_up;	/* nothing comes over `woken` any more */
-	_Atomic uint64_t lost;	/* for other threads */
-	GMutex lock;		/* of what follows; taken while hits are handed out */
-	struct vms_ring_reader *reader;
-	struct vms_hit_order order;
-	uint64_t late_ns; /* since when a hit is waited for; 0: none is */
-	bool is_over;	  /* all was handed out */
+	GMutex lock;		/* taken while hits are handed out */
+	struct vms_hits *hits;
 };
 
 static void unref_set(void *data)
@@ -46,8 +34,7 @@ static void unref_set(void *data)
 	struct set *set = data;
 	if (!g_atomic_ref_count_dec(&set->refs))
 		return;
-	vms_ring_reader_free(set->reader);
-	vms_hit_order_clear(&set->order);
+	vms_hits_free(set->hits);
 	if (set->memory)
 		munmap(set->memory, set->size);
 	if (set->woken >= 0)
@@ -78,17 +65,54 @@ void vms_agent_prober_clear(struct vms_agent_prober *prober)
 
 /* ---- requests --------------------------------------------------------------------- */
 
+/* Returns references to all sets. */
+static GPtrArray *list_sets(struct vms_agent_prober *prober)
+{
+	GPtrArray *sets = g_ptr_array_new_with_free_func(unref_set);
+	g_mutex_lock(&prober->lock);
+	for (guint i = 0; i < prober->sets->len; i++)
+		g_ptr_array_add(sets, ref_set(g_ptr_array_index(prober->sets, i)));
+	g_mutex_unlock(&prober->lock);
+	return sets;
+}
+
+/*
+ * While the agent ends or arms a set, its vCPUs come out of their code. So they must not wait for
+ * room in their rings, which this thread may be the one to make.
+ */
+static void make_room(struct vms_agent_prober *prober)
+{
+	g_autoptr(GPtrArray) sets = list_sets(prober);
+	for (guint i = 0; i < sets->len; i++) {
+		struct set *set = g_ptr_array_index(sets, i);
+		if (!g_mutex_trylock(&set->lock))
+			continue; /* another thread takes its hits */
+		vms_hits_collect(set->hits);
+		g_mutex_unlock(&set->lock);
+	}
+}
+
+static void wait_for_reply(struct vms_agent_prober *prober, uint64_t deadline_ns)
+{
+	struct pollfd poll_link = { prober->link->stream.fd, POLLIN, 0 };
+	while (poll(&poll_link, 1, NAP_MS) == 0 && vms_clock_now_ns() < deadline_ns)
+		make_room(prober);
+}
+
 static bool send_request(struct vms_agent_prober *prober, struct vms_agent_message *message,
 			 size_t size, int fd, int *fds, unsigned n_fds, GError **error)
 {
 	GError *failure = NULL;
 	g_mutex_lock(&prober->request_lock);
-	if (prober->is_late)
+	if (prober->is_late) {
 		g_set_error(&failure, VMS_ERROR, VMS_ERROR_TIMEOUT,
 			    "%s: the agent has not answered the last request for probes",
 			    prober->link->stream.peer);
-	else
-		vms_agent_request(prober->link, message, size, fd, fds, n_fds, &failure);
+	} else if (vms_agent_send(prober->link, message, size, fd, &failure)) {
+		const uint64_t deadline_ns = vms_stream_deadline(&prober->link->stream);
+		wait_for_reply(prober, deadline_ns);
+		vms_agent_receive(prober->link, deadline_ns, fds, n_fds, &failure);
+	}
 	prober->is_late |= g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT);
 	g_mutex_unlock(&prober->request_lock);
 	if (failure)
@@ -196,126 +220,7 @@ static bool send_stop(const struct set *set, GError **error)
 	return send_request(set->prober, &stop.message, sizeof(stop), -1, NULL, 0, error);
 }
 
-/* ---- hits -------------------------------------------------------------------------- */
-
-/* Returns the machine's number of a vCPU of the agent's; -1: it has none. */
-static int number_of_vcpu(const struct vms_agent_prober *prober, uint32_t index)
-{
-	for (unsigned i = 0; i < prober->machine->n_vcpus; i++)
-		if (prober->cpu_index[i] == index)
-			return (int)i;
-	return -1;
-}
-
-/* True if these bytes are values with their heads, and nothing else. */
-static bool are_values(const uint8_t *values, size_t size)
-{
-	while (size > 0) {
-		struct vms_value_head head;
-		if (size < sizeof(head))
-			return false;
-		memcpy(&head, values, sizeof(head));
-		if (head.status >= VMS_VALUE_COUNT || head.size > size - sizeof(head) ||
-		    (head.status == VMS_VALUE_UNREADABLE && head.size > 0))
-			return false;
-		values += sizeof(head) + head.size;
-		size -= sizeof(head) + head.size;
-	}
-	return true;
-}
-
-static bool receive_block(const struct vms_ring_block *block, void *data)
-{
-	struct set *set = data;
-	struct vms_agent_hit hit;
-	memcpy(&hit, block->payload, sizeof(hit));
-	const uint8_t *values = block->payload + sizeof(hit);
-	if (block->kind != VMS_AGENT_HIT || block->size < sizeof(hit) ||
-	    hit.size > block->size - sizeof(hit) || hit.size > VMS_PROGRAM_OUTPUT_MAX ||
-	    hit.place >= set->n_places || number_of_vcpu(set->prober, hit.vcpu) < 0 ||
-	    hit.number == 0 || hit.number > set->max_hits || !are_values(values, hit.size))
-		return false;
-	vms_hit_order_add(&set->order, &hit, values);
-	return true;
-}
-
-/* There are none in these rings. */
-static bool ignore_bytes(uint64_t stream, const void *bytes, size_t size, void *data,
-			 GError **error)
-{
-	(void)stream, (void)bytes, (void)size, (void)data, (void)error;
-	return true;
-}
-
-static void ignore_missing(void *data)
-{
-	(void)data;
-}
-
-static void hand_out(const struct vms_agent_hit *from, const uint8_t *values, void *data)
-{
-	const struct set *set = data;
-	const struct vms_hit hit = {
-		.number = from->number,
-		.time_ns = from->time_ns,
-		.place = from->place,
-		.vcpu = (unsigned)number_of_vcpu(set->prober, from->vcpu),
-		.values = values,
-		.size = from->size,
-	};
-	set->hit(&hit, set->data);
-}
-
-/*
- * Which numbers need not be waited for, for all that are held: `settled`, or all up to the first
- * that is there, if it has waited for too long.
- */
-static uint64_t give_up_late(struct set *set, uint64_t settled)
-{
-	const uint64_t first = vms_hit_order_first(&set->order);
-	if (first <= MAX(set->order.next, settled)) {
-		set->late_ns = 0;
-		return settled;
-	}
-	const uint64_t now_ns = vms_clock_now_ns();
-	if (!set->late_ns)
-		set->late_ns = now_ns;
-	if (now_ns - set->late_ns < LATE_NS && set->order.bytes->len < MAX_HELD_SIZE)
-		return settled;
-	set->late_ns = 0;
-	return first;
-}
-
-/* Hands out what has come. `all`: nothing comes any more. Returns the number of hits. */
-static size_t hand_out_all(struct set *set, bool all)
-{
-	if (set->is_over)
-		return 0;
-	uint64_t settled = all ? vms_ring_reader_hits(set->reader)
-			       : vms_ring_reader_settled(set->reader);
-	vms_ring_reader_run(set->reader, NULL);
-	settled = give_up_late(set, MIN(settled, set->max_hits));
-	size_t n = vms_hit_order_run(&set->order, settled, hand_out, set);
-	if (all) /* hits that were never counted: the agent is not believed */
-		n += vms_hit_order_run(&set->order, vms_hit_order_first(&set->order), hand_out,
-				       set);
-	atomic_store(&set->lost, set->order.lost);
-	set->is_over = all || settled == set->max_hits;
-	return n;
-}
-
 /* ---- waiting ----------------------------------------------------------------------- */
-
-/* Returns references to all sets. */
-static GPtrArray *list_sets(struct vms_agent_prober *prober)
-{
-	GPtrArray *sets = g_ptr_array_new_with_free_func(unref_set);
-	g_mutex_lock(&prober->lock);
-	for (guint i = 0; i < prober->sets->len; i++)
-		g_ptr_array_add(sets, ref_set(g_ptr_array_index(prober->sets, i)));
-	g_mutex_unlock(&prober->lock);
-	return sets;
-}
 
 /* Takes hits of all sets, but those of a set that another thread takes. Returns the number. */
 static size_t take_all(GPtrArray *sets, bool all, bool sleeps)
@@ -328,8 +233,8 @@ static size_t take_all(GPtrArray *sets, bool all, bool sleeps)
 		else if (!g_mutex_trylock(&set->lock))
 			continue;
 		if (sleeps)
-			vms_ring_reader_set_sleeps(set->reader);
-		n += hand_out_all(set, all);
+			vms_hits_set_sleeps(set->hits);
+		n += vms_hits_take(set->hits, all);
 		g_mutex_unlock(&set->lock);
 	}
 	return n;
@@ -393,10 +298,15 @@ bool vms_agent_probes_take(struct vms_agent_prober *prober, unsigned timeout_ms,
 /* ---- the engine's functions --------------------------------------------------------- */
 
 /* Maps the rings. Takes ownership of the descriptors. */
-static bool map_rings(struct set *set, const int fds[2], GError **error)
+static bool map_rings(struct set *set, const struct vms_probes_request *request, const int fds[2],
+		      GError **error)
 {
-	const struct vms_ring_receiver receiver = { "hits", ignore_bytes, receive_block,
-						    ignore_missing, set };
+	const struct vms_hits_expected expected = {
+		.n_places = request->n,
+		.max_hits = request->max_hits,
+		.cpu_index = set->prober->cpu_index,
+		.n_vcpus = set->prober->machine->n_vcpus,
+	};
 	struct stat file = { 0 };
 	set->woken = fds[1];
 	if (fstat(fds[0], &file) == 0 && file.st_size > 0)
@@ -404,23 +314,18 @@ static bool map_rings(struct set *set, const int fds[2], GError **error)
 	set->memory = vms_agent_map(set->prober->link, fds[0], set->size, error);
 	close(fds[0]);
 	if (set->memory)
-		set->reader = vms_ring_reader_new(set->memory, set->size, &receiver, error);
-	return set->reader;
+		set->hits = vms_hits_new(set->memory, set->size, &expected, request->hit,
+					 request->data, error);
+	return set->hits;
 }
 
-static struct set *new_set(struct vms_agent_prober *prober,
-			   const struct vms_probes_request *request)
+static struct set *new_set(struct vms_agent_prober *prober)
 {
 	struct set *set = g_new0(struct set, 1);
 	set->base.machine = prober->machine;
 	set->prober = prober;
 	g_atomic_ref_count_init(&set->refs);
 	g_mutex_init(&set->lock);
-	vms_hit_order_init(&set->order);
-	set->n_places = request->n;
-	set->max_hits = request->max_hits ? request->max_hits : UINT64_MAX;
-	set->hit = request->hit;
-	set->data = request->data;
 	set->woken = -1;
 	g_mutex_lock(&prober->lock);
 	set->id = ++prober->last_id;
@@ -435,12 +340,12 @@ struct vms_probes *vms_agent_probes_arm(struct vms_agent_prober *prober,
 	if (!vms_agent_link_require(prober->link, VMS_AGENT_CAN_PROBE, error) ||
 	    !check_request(prober, request, error))
 		return NULL;
-	struct set *set = new_set(prober, request);
+	struct set *set = new_set(prober);
 	if (!send_start(prober, set->id, request, fds, error)) {
 		unref_set(set);
 		return NULL;
 	}
-	if (!map_rings(set, fds, error)) {
+	if (!map_rings(set, request, fds, error)) {
 		send_stop(set, NULL);
 		unref_set(set);
 		return NULL;
@@ -459,7 +364,7 @@ bool vms_agent_probes_disarm(struct vms_probes *probes, GError **error)
 		return true;
 	const bool ok = send_stop(set, error);
 	g_mutex_lock(&set->lock);
-	hand_out_all(set, true);
+	vms_hits_take(set->hits, true);
 	g_mutex_unlock(&set->lock);
 	g_mutex_lock(&set->prober->lock);
 	g_ptr_array_remove(set->prober->sets, set);
@@ -470,16 +375,14 @@ bool vms_agent_probes_disarm(struct vms_probes *probes, GError **error)
 bool vms_agent_probes_is_armed(struct vms_probes *probes)
 {
 	const struct set *set = (struct set *)probes;
-	return !atomic_load(&set->was_disarmed) && !vms_ring_reader_is_stopped(set->reader) &&
+	return !atomic_load(&set->was_disarmed) && !vms_hits_is_stopped(set->hits) &&
 	       !vms_agent_link_is_closed(set->prober->link);
 }
 
 void vms_agent_probes_counts(struct vms_probes *probes, struct vms_probes_counts *ret)
 {
 	const struct set *set = (struct set *)probes;
-	ret->hits = MIN(vms_ring_reader_hits(set->reader), set->max_hits);
-	ret->lost = atomic_load(&set->lost);
-	vms_ring_reader_count_early(set->reader, &ret->rejected, &ret->unknown);
+	vms_hits_counts(set->hits, ret);
 }
 
 void vms_agent_probes_free(struct vms_probes *probes)
