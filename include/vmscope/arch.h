@@ -107,6 +107,7 @@ struct vms_arch {
 	const struct vms_reg_desc *regs;
 	unsigned n_regs;
 	unsigned pc, sp, fp; /* their indices in a register file */
+	unsigned space;	     /* index of the register that tells address spaces apart */
 
 	/*
 	 * Finds the page that maps `va`. Walks the page tables that `regs` point to, and reads them
@@ -154,6 +155,7 @@ struct vms_arch {
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
 
+	unsigned breakpoint_size; /* bytes of code that a breakpoint takes */
 	int capstone_arch, capstone_mode;
 };
 
