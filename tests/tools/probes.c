@@ -213,7 +213,7 @@ static bool execute(struct vms_machine *machine, struct set *sets, GString *text
 			arm(machine, &sets[number]);
 		else if (g_str_has_prefix(text->str, "disarm"))
 			disarm(&sets[number]);
-		else if (g_str_has_prefix(text->str, "counts"))
+		else if (g_str_has_prefix(text->str, "counts") && sets[number].probes)
 			print_counts(&sets[number]);
 		else if (g_str_has_prefix(text->str, "sample"))
 			sample(machine);

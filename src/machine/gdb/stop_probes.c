@@ -39,6 +39,7 @@ struct visit {
 struct vms_stop_vcpu {
 	enum vms_stop_state state;
 	struct visit visit; /* of this stop */
+	bool is_known;	    /* it is the pending one */
 	/* Hits that were handed out, and whose instruction was not executed as far as we know. */
 	bool is_pending;
 	struct visit pending;
@@ -56,6 +57,7 @@ void vms_stop_probes_init(struct vms_stop_probes *all, struct vms_machine *machi
 	all->machine = machine;
 	all->gdb = gdb;
 	all->operations = operations;
+	all->departing = -1;
 	all->sets = g_ptr_array_new();
 	all->points = g_array_new(FALSE, FALSE, sizeof(struct vms_gdb_point));
 	g_mutex_init(&all->taking);
@@ -375,21 +377,27 @@ bool vms_stop_probes_arrive(struct vms_stop_probes *all, GError **error)
 		const struct vms_gdb_point *point = find_point(all, vcpu->visit.pc);
 		if (!point)
 			vcpu->state = VCPU_FREE;
-		else if (vcpu->is_pending && is_same_visit(&vcpu->pending, &vcpu->visit))
-			vcpu->state = VCPU_HANDED_OUT;
 		else
 			vcpu->state = VCPU_ARRIVED;
+		vcpu->is_known = vcpu->is_pending && is_same_visit(&vcpu->pending, &vcpu->visit);
+		if (point && vcpu->is_known)
+			vcpu->state = VCPU_HANDED_OUT;
 	}
 	atomic_store(&all->is_at_hit, true);
 	return true;
 }
 
+static unsigned count_state(const struct vms_stop_probes *all, enum vms_stop_state state)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < all->machine->n_vcpus; i++)
+		n += all->vcpus[i].state == state;
+	return n;
+}
+
 static bool has_state(const struct vms_stop_probes *all, enum vms_stop_state state)
 {
-	for (unsigned i = 0; i < all->machine->n_vcpus; i++)
-		if (all->vcpus[i].state == state)
-			return true;
-	return false;
+	return count_state(all, state) > 0;
 }
 
 /* True if a place for after the instruction is wanted there. */
@@ -425,6 +433,9 @@ static bool step_vcpu(struct vms_stop_probes *all, unsigned index, enum vms_gdb_
 	struct vms_gdb_point *point = find_point(all, vcpu->visit.pc);
 	struct vms_gdb_step step = { .vcpu = index, .limit_ns = STEP_NS };
 	uint64_t pc = vcpu->visit.pc;
+	/* Where nothing more is done for it, the pc is read along with the departure. */
+	const bool is_last = !vcpu->is_known && count_state(all, VCPU_HANDED_OUT) == 1 &&
+			     !has_state(all, VCPU_STEPPED) && !has_place_after(all, pc);
 	vcpu->state = VCPU_FREE;
 	*end = VMS_STEP_DONE;
 	if (!point || point->is_unwanted) {
@@ -438,6 +449,10 @@ static bool step_vcpu(struct vms_stop_probes *all, unsigned index, enum vms_gdb_
 		*end = step.end;
 		if (step.end == VMS_STEP_STOPPED)
 			return true;
+		if (is_last && step.pc == pc) {
+			all->departing = (int)index;
+			return true;
+		}
 		if (!read_pc(all, index, &pc, error))
 			return false;
 		/* Somebody has resumed the machine before: it was another instruction. */
@@ -457,6 +472,7 @@ bool vms_stop_probes_step(struct vms_stop_probes *all, enum vms_stop_departure *
 {
 	enum vms_gdb_step_end end;
 	*ret = VMS_DEPART_NOT_YET;
+	all->departing = -1;
 	if (has_state(all, VCPU_ARRIVED) || has_state(all, VCPU_STEPPED))
 		return true;
 	*ret = VMS_DEPART_NEVER;
@@ -478,10 +494,14 @@ bool vms_stop_probes_step(struct vms_stop_probes *all, enum vms_stop_departure *
 bool vms_stop_probes_depart(struct vms_stop_probes *all, struct vms_gdb_departure *departure,
 			    GError **error)
 {
-	departure->vcpu = -1;
+	struct vms_stop_vcpu *vcpu = all->departing >= 0 ? &all->vcpus[all->departing] : NULL;
+	departure->vcpu = all->departing;
+	all->departing = -1;
 	all->halts = false;
 	if (!vms_gdb_depart(all->gdb, departure, points_of(all), all->points->len, error))
 		return false;
+	if (vcpu && departure->pc != vcpu->visit.pc)
+		vcpu->is_pending = false;
 	drop_points(all);
 	atomic_store(&all->is_at_hit, false);
 	return true;
@@ -495,6 +515,7 @@ void vms_stop_probes_are_gone(struct vms_stop_probes *all, char *reason)
 	for (unsigned i = 0; all->vcpus && i < all->machine->n_vcpus; i++)
 		all->vcpus[i] = (struct vms_stop_vcpu) { 0 };
 	all->halts = false;
+	all->departing = -1;
 	atomic_store(&all->is_at_hit, false);
 	g_free(all->reason);
 	all->reason = reason;

@@ -51,9 +51,10 @@ struct vms_stop_probes {
 	uint8_t *output;	      /* of a program; behind `taking` */
 	atomic_uint n_armed;	      /* sets */
 	atomic_bool is_at_hit;	      /* the machine stands still by a breakpoint of ours */
-	bool halts;		      /* a hit asks for the machine to stay where it is */
-	uint64_t time_ns;	      /* of the stop */
-	char *reason;		      /* why all places were taken away, or NULL */
+	int departing;	  /* a vCPU that was stepped, and may stand at its place still; or -1 */
+	bool halts;	  /* a hit asks for the machine to stay where it is */
+	uint64_t time_ns; /* of the stop */
+	char *reason;	  /* why all places were taken away, or NULL */
 };
 
 void vms_stop_probes_init(struct vms_stop_probes *all, struct vms_machine *machine,

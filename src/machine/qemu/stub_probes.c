@@ -147,7 +147,7 @@ bool vms_stub_hold_at_hit(struct vms_qemu_stub *stub, bool *stopped, GError **er
 static char *find_busy(struct vms_qemu_stub *stub)
 {
 	struct vms_qemu_condition now;
-	if (vms_clock_now_ns() < stub->asked_ns + VMS_STUB_FRESH_NS / 2)
+	if (vms_clock_now_ns() < stub->asked_ns + VMS_STUB_FRESH_NS)
 		return NULL;
 	stub->asked_ns = vms_clock_now_ns();
 	if (!vms_qemu_ask_busy(&stub->qemu, &now, NULL) || !*now.busy)
