@@ -39,7 +39,7 @@ struct vms_qmp {
 	/* What events have told since the connection was opened. */
 	atomic_bool running; /* vms_qmp_open takes the first value from query-status */
 	atomic_bool has_shut_down;
-	_Atomic uint64_t resumes, resets; /* events seen */
+	_Atomic uint64_t stops, resumes, resets; /* events seen */
 	_Atomic uint64_t jobs;		  /* events of jobs that begin or end */
 	_Atomic uint64_t memory_changes;  /* events after which there may be other memory */
 	_Atomic int64_t last_stop_us, last_resume_us; /* by QEMU's wall clock; 0: never */

@@ -7,12 +7,12 @@
 #include <vmscope/log.h>
 
 /* Resumes a machine that stands still by the dead tool's stop. False if that cannot be done now. */
-static bool resume_machine(struct vms_qemu *qemu)
+static bool resume_machine(struct vms_qemu *qemu, bool owns_debug)
 {
 	enum vms_run_state state;
 	if (!vms_qemu_ask_state(qemu, &state, NULL))
 		return false;
-	switch (vms_run_state_release_way(state)) {
+	switch (vms_run_state_release_way(state, owns_debug)) {
 	case VMS_RELEASE_NOTHING: return true;
 	case VMS_RELEASE_STOP_CONT:
 	case VMS_RELEASE_CONT: break;
@@ -32,7 +32,7 @@ static bool recover_record(const struct vms_record *record, const char *label, v
 		return false;
 	if (!vms_hold_may_be_ours(phase))
 		return true;
-	if (!resume_machine(qemu))
+	if (!resume_machine(qemu, vms_hold_owns_debug(&record->hold)))
 		return false;
 	vms_log(VMS_LOG_WARNING,
 		"%s runs again: a vmscope that was killed together with its watchdog had stopped "
