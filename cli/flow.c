@@ -113,6 +113,7 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 		vms_flow_enable(trace->flow, trace->max_hits, MAX(trace->max_records, 1), error);
 	trace->end_ns = duration_ns ? now_ns() + duration_ns : 0;
 	if (done) {
+		vms_log(VMS_LOG_INFO, "the probes are armed");
 		done = follow(trace, error);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 		done = show_end(trace, done ? error : NULL) && done;
