@@ -208,11 +208,11 @@ void flow_output_summary(struct session *session, const struct vms_flow_progress
 		const char *name, *text;
 		uint64_t n;
 	} counts[] = {
-		{ "records", "hits", progress->records },
-		{ "rejected", "hits whose condition did not hold", progress->rejected },
-		{ "unknown", "hits whose condition could not be told", progress->unknown },
-		{ "dropped", "records dropped by --records", progress->dropped },
-		{ "lost", "hits lost", progress->lost },
+		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
+		{ "rejected", "whose condition did not hold", progress->rejected },
+		{ "unknown", "whose condition could not be told", progress->unknown },
+		{ "dropped", "dropped by --records", progress->dropped },
+		{ "lost", "lost", progress->lost },
 	};
 	struct json_object *object = session->json ? json_object_new_object() : NULL;
 	for (size_t i = 0; i < G_N_ELEMENTS(counts); i++) {

@@ -100,7 +100,7 @@ class Flow:
         line, summary = traced.out.splitlines()
         self.assertRegex(line, r'^ +\d+\.\d{6}  cpu \d  cat \d+/\d+  do_sys_openat2  '
                                r'str\(arg1,5\)="/proc"…  cpu=\d  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
-        self.assertRegex(summary, r"^1 hits, \d+ hits whose condition did not hold$")
+        self.assertRegex(summary, r"^1 hit(, \d+ whose condition did not hold)?$")
 
     def test_pattern(self):
         """All functions that match, each under its own name."""
@@ -118,7 +118,7 @@ class Flow:
         *lines, summary = self.flow("do_sys_openat2", "--hits", 7).out.splitlines()
         self.assertEqual((len(lines), summary), (7, "7 hits"))
         *lines, summary = self.flow("do_sys_openat2", "--hits", 9, "--records", 4).out.splitlines()
-        self.assertEqual((len(lines), summary), (4, "9 hits, 5 records dropped by --records"))
+        self.assertEqual((len(lines), summary), (4, "9 hits, 5 dropped by --records"))
 
     def test_output_file(self):
         with tempfile.TemporaryDirectory() as directory:
