@@ -366,8 +366,7 @@ struct vms_agent_probes_stop {
 	uint32_t reserved;
 };
 
-#define VMS_AGENT_HIT 2 /* kind of a block that holds struct vms_agent_hit, and values behind it   \
-			 */
+#define VMS_AGENT_HIT 2 /* kind of a block: struct vms_agent_hit, and its values behind it */
 
 struct vms_agent_hit {
 	uint64_t number;  /* from 1, over all vCPUs */
