@@ -253,6 +253,15 @@ static void test_all_in_order(void)
 	probe_set_free(set);
 }
 
+/* What the agent has written into all rings, in bytes. */
+static uint64_t written(const struct probe_set *set)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < VCPUS; i++)
+		sum += atomic_load(&set->rings.shared->ring[i].head);
+	return sum;
+}
+
 static void test_limit(void)
 {
 	struct reply reply = { 0 };
@@ -268,6 +277,12 @@ static void test_limit(void)
 	g_assert_cmpuint(taken.n, ==, 12345);
 	g_assert_cmpuint(counts.hits, ==, 12345);
 	g_assert_true(vms_hits_is_stopped(hits));
+	/* A vCPU that was on its way there takes a number, but writes nothing. */
+	const uint64_t before = written(set);
+	set->ended = false;
+	atomic_store(&set->rings.shared->hits, 12345);
+	g_assert_false(hit_place(set, 0, 0, PER_VCPU));
+	g_assert_cmpuint(written(set), ==, before);
 	vms_hits_free(hits);
 	probe_set_free(set);
 }
