@@ -65,8 +65,8 @@ static bool are_sorted(const struct vms_agent_function *functions, size_t n)
 	return true;
 }
 
-static void receive_functions(struct tables *tables, const struct request *request,
-			      size_t size, struct reply *reply)
+static void receive_functions(struct tables *tables, const struct request *request, size_t size,
+			      struct reply *reply)
 {
 	size_t n = size / sizeof(struct vms_agent_function);
 	struct vms_agent_function *functions;
@@ -104,8 +104,8 @@ static const struct vms_agent_stack *next_stack(const struct tables *tables, siz
 	return stack;
 }
 
-static void receive_stacks(struct tables *tables, const struct request *request,
-			      size_t size, struct reply *reply)
+static void receive_stacks(struct tables *tables, const struct request *request, size_t size,
+			   struct reply *reply)
 {
 	size_t end = 0;
 	struct tables read = { .stacks_size = size };

@@ -56,7 +56,8 @@ static bool make_tracers(struct trace *trace, unsigned n)
 			      rings_data(&trace->rings, trace->n), trace->rings.ring_size,
 			      trace->rings.wake);
 		tracer->tracker = call_tracker_new(trace->trackers, trace->n, &tracer->ring);
-		if (!tracer->tracker || (is_there(trace->n) && !rings_reserve(&trace->rings, trace->n)))
+		if (!tracer->tracker ||
+		    (is_there(trace->n) && !rings_reserve(&trace->rings, trace->n)))
 			return false;
 	}
 	return true;

@@ -39,7 +39,7 @@ struct trace {
 };
 
 extern struct trace *_Atomic trace_current; /* NULL: none */
-extern struct gate *trace_gates; /* NULL before trace_init */
+extern struct gate *trace_gates;	    /* NULL before trace_init */
 extern unsigned trace_n_gates;		    /* vcpus_max() */
 extern qemu_plugin_u64
 	trace_instructions; /* how many each vCPU has executed, if the trace counts them */

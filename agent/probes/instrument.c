@@ -13,10 +13,10 @@
 
 /* An instruction as its callback knows it. */
 struct site {
-	int64_t va : 57;     /* of a program's instruction: its offset in a page */
-	unsigned size : 4;   /* bytes */
-	bool is_offset : 1;  /* `va` is one */
-	bool traps : 1;	     /* see struct pending */
+	int64_t va : 57;    /* of a program's instruction: its offset in a page */
+	unsigned size : 4;  /* bytes */
+	bool is_offset : 1; /* `va` is one */
+	bool traps : 1;	    /* see struct pending */
 	bool repeats : 1;
 };
 
@@ -80,8 +80,9 @@ static void *pack_site(const struct qemu_plugin_insn *insn, uint64_t va, bool is
 						   .size = size & 15,
 						   .is_offset = is_offset,
 						   .traps = is_trap(bytes, size),
-						   .repeats = vcpu_arch()->branch(bytes, size).kind ==
-							      BRANCH_REPEAT,
+						   .repeats =
+							   vcpu_arch()->branch(bytes, size).kind ==
+							   BRANCH_REPEAT,
 					   } };
 	return packed.data;
 }
@@ -112,7 +113,8 @@ void probes_instrument(struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cond_cb(
 				insn, on_next, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_COND_NE,
 				visit_pending, 0, NULL);
-		was_place = is_program ? plan_has_offset(plan, va) : plan_find(plan, va).entries != NULL;
+		was_place = is_program ? plan_has_offset(plan, va)
+				       : plan_find(plan, va).entries != NULL;
 		if (was_place)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_place,
 							       QEMU_PLUGIN_CB_R_REGS,

@@ -82,8 +82,7 @@ static bool is_vector(struct vcpu *vcpu, uint64_t pc)
 	       pc % VECTOR_SIZE == 0;
 }
 
-static struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *pending,
-				      uint64_t pc)
+static struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *pending, uint64_t pc)
 {
 	struct outcome outcome = { .end = EXECUTED };
 	uint64_t elr, spsr, sp;

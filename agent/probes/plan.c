@@ -25,8 +25,7 @@ static void add_set(struct plan *plan, unsigned number, struct probe_set *set)
 	for (uint32_t i = 0; i < set->options.n_places; i++) {
 		const uint64_t va = set->file[i].va, offset = va & 4095;
 		const bool after = set->file[i].flags & VMS_AGENT_PLACE_AFTER;
-		plan->entries[plan->n++] =
-			(struct plan_entry) { va, i, (uint16_t)number, after };
+		plan->entries[plan->n++] = (struct plan_entry) { va, i, (uint16_t)number, after };
 		plan->has_after |= after;
 		if ((int64_t)va >= 0)
 			plan->offsets[offset / 64] |= UINT64_C(1) << offset % 64;

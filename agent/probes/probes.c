@@ -108,9 +108,8 @@ static bool reserve(struct probe_set *set, struct reply *reply)
 /* NULL: the reply says why. The lock is held. */
 static struct probe_set *add_set(const struct request *request, struct reply *reply)
 {
-	struct probe_set *set = may_start(request, reply)
-					? probe_set_new(request, vcpus_max(), reply)
-					: NULL;
+	struct probe_set *set =
+		may_start(request, reply) ? probe_set_new(request, vcpus_max(), reply) : NULL;
 	if (set && !reserve(set, reply)) {
 		probe_set_free(set);
 		set = NULL;

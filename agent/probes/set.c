@@ -144,9 +144,8 @@ static uint64_t record(struct probe_set *set, struct prober *prober, struct bloc
 	block->hit.number = number;
 	if (max && number > max)
 		number = 0;
-	else if (!has_room ||
-		 !vms_ring_block(&prober->ring, VMS_AGENT_HIT, 0, block,
-				 sizeof(block->hit) + block->hit.size))
+	else if (!has_room || !vms_ring_block(&prober->ring, VMS_AGENT_HIT, 0, block,
+					      sizeof(block->hit) + block->hit.size))
 		atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
 	atomic_store(&ring->taking, 0);
 	return number;
@@ -163,9 +162,8 @@ static void wake_client(struct probe_set *set, struct prober *prober)
 /* True if this ends the set. */
 static bool record_hit(struct probe_set *set, struct prober *prober, struct block *block)
 {
-	const bool has_room =
-		prober->has_memory &&
-		vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
+	const bool has_room = prober->has_memory &&
+			      vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
 	const uint64_t number = record(set, prober, block, has_room);
 	const bool ends = number && number == set->options.max_hits;
 	if (ends) {

@@ -94,7 +94,8 @@ struct arch {
 	const char *name;	 /* as QEMU calls it */
 	const char *const *regs; /* as QEMU's gdb descriptions name them; at most
 				    VMS_AGENT_MAX_REGS */
-	/* Registers by which QEMU's table of this name tells where it keeps them: the quickest way. */
+	/* Registers by which QEMU's table of this name tells where it keeps them: the quickest way.
+	 */
 	const char *state_table;
 	const struct kept_register *kept;
 	/*

@@ -124,8 +124,8 @@ void probes_instrument(__attribute__((unused)) struct qemu_plugin_tb *tb)
 {
 }
 
-struct outcome outcome_of(__attribute__((unused)) struct vcpu *vcpu,
-			  const struct pending *pending, uint64_t pc)
+struct outcome outcome_of(__attribute__((unused)) struct vcpu *vcpu, const struct pending *pending,
+			  uint64_t pc)
 {
 	return (struct outcome) { .end = pc == pending->va ? NOT_EXECUTED : EXECUTED };
 }

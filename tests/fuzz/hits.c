@@ -36,7 +36,8 @@ static void on_hit(const struct vms_hit *hit, void *data)
 	taken->last = hit->number;
 }
 
-/* Per ring, twice: where its head stands, and what it takes; how many hits there are. Then bytes. */
+/* Per ring, twice: where its head stands, and what it takes; how many hits there are. Then bytes.
+ */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned cpu_index[RINGS] = { 5, 0 };
@@ -53,8 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	*shared = (struct vms_agent_rings) { OFFSET, RING_SIZE, RINGS, 0 };
 	memcpy((char *)shared + OFFSET, data + sizeof(numbers),
 	       MIN(size - sizeof(numbers), RINGS * RING_SIZE));
-	g_autoptr(vms_hits) hits =
-		vms_hits_new(shared, MEMORY, &expected, on_hit, &taken, NULL);
+	g_autoptr(vms_hits) hits = vms_hits_new(shared, MEMORY, &expected, on_hit, &taken, NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		atomic_store(&shared->hits, numbers.hits[i]);
 		for (unsigned ring = 0; ring < RINGS; ring++) {

@@ -198,6 +198,8 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		goes_on = vms_machine_take_hits(machine, 20, &error);
 	}
+	if (goes_on) /* has the machine ended? */
+		vms_machine_take_hits(machine, 0, &error);
 	for (unsigned i = 0; i < n; i++)
 		vms_probes_disarm(sets[i].probes, NULL);
 	for (unsigned i = 0; i < n; i++)

@@ -43,9 +43,9 @@ static struct start sound_start(void)
 			     .n_ops = 4 },
 		.file.places = { { VA, 0, 2 }, { VA + 8, VMS_AGENT_PLACE_AFTER, 2 } },
 		.file.ops = { { .code = VMS_OP_REGISTER },
-			 { .code = VMS_OP_COLLECT, .size = 8 },
-			 { .code = VMS_OP_REGISTER },
-			 { .code = VMS_OP_REQUIRE } },
+			      { .code = VMS_OP_COLLECT, .size = 8 },
+			      { .code = VMS_OP_REGISTER },
+			      { .code = VMS_OP_REQUIRE } },
 	};
 }
 
@@ -178,8 +178,8 @@ static struct vms_hits *new_hits(const struct probe_set *set, struct taken *take
 	const struct vms_hits_expected expected = { 2, set->options.max_hits, cpu_index, VCPUS };
 	GError *error = NULL;
 	*taken = (struct taken) { 0 };
-	struct vms_hits *hits = vms_hits_new(set->rings.shared, set->rings.size, &expected, on_hit,
-					     taken, &error);
+	struct vms_hits *hits =
+		vms_hits_new(set->rings.shared, set->rings.size, &expected, on_hit, taken, &error);
 	g_assert_no_error(error);
 	return hits;
 }
@@ -253,6 +253,15 @@ static void test_all_in_order(void)
 	probe_set_free(set);
 }
 
+/* What the agent has written into all rings, in bytes. */
+static uint64_t written(const struct probe_set *set)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < VCPUS; i++)
+		sum += atomic_load(&set->rings.shared->ring[i].head);
+	return sum;
+}
+
 static void test_limit(void)
 {
 	struct reply reply = { 0 };
@@ -268,6 +277,12 @@ static void test_limit(void)
 	g_assert_cmpuint(taken.n, ==, 12345);
 	g_assert_cmpuint(counts.hits, ==, 12345);
 	g_assert_true(vms_hits_is_stopped(hits));
+	/* A vCPU that was on its way there takes a number, but writes nothing. */
+	const uint64_t before = written(set);
+	set->ended = false;
+	atomic_store(&set->rings.shared->hits, 12345);
+	g_assert_false(hit_place(set, 0, 0, PER_VCPU));
+	g_assert_cmpuint(written(set), ==, before);
 	vms_hits_free(hits);
 	probe_set_free(set);
 }
@@ -447,8 +462,9 @@ DAMAGE(part_of_value, hit->size = 11)
 static void test_hostile(void)
 {
 	void (*const damages[])(struct vms_agent_block *, struct vms_agent_hit *) = {
-		other_kind, appended,	 odd_block,   long_block,  short_block,	 other_place,  other_vcpu,
-		no_number,  high_number, more_values, many_values, part_of_head, part_of_value,
+		other_kind,  appended,	   odd_block,	  long_block,  short_block,
+		other_place, other_vcpu,   no_number,	  high_number, more_values,
+		many_values, part_of_head, part_of_value,
 	};
 	vms_log_set_handler(ignore_log, NULL, VMS_LOG_WARNING);
 	for (size_t i = 0; i < G_N_ELEMENTS(damages); i++)

@@ -195,8 +195,8 @@ static void test_skips(void)
 	assert_unknown(PROGRAM(UNKNOWN, OP(SKIP_IF_ZERO, .value = 1), NUMBER(1), KEEP));
 	assert_unknown(PROGRAM(UNKNOWN, OP(SKIP_UNLESS_ZERO, .value = 1), NUMBER(1), KEEP));
 	/* To the very end. */
-	g_assert_cmpint(run(PROGRAM(NUMBER(0), OP(SKIP_IF_ZERO, .value = 1), NUMBER(1))),
-			==, VMS_PROGRAM_COMPLETE);
+	g_assert_cmpint(run(PROGRAM(NUMBER(0), OP(SKIP_IF_ZERO, .value = 1), NUMBER(1))), ==,
+			VMS_PROGRAM_COMPLETE);
 }
 
 static void test_require(void)
@@ -218,12 +218,12 @@ static void test_collect(void)
 {
 	uint8_t bytes[16];
 	size_t at = 0, size;
-	g_assert_cmpint(run(PROGRAM(NUMBER(0x1122334455667788), OP(COLLECT, .size = 3),
-				    NUMBER(MAPPED + PAGE - 5), OP(COLLECT_MEMORY, .size = 5),
-				    NUMBER(MAPPED + PAGE - 5), OP(COLLECT_MEMORY, .size = 6),
-				    UNKNOWN, OP(COLLECT_MEMORY, .size = 1), UNKNOWN,
-				    OP(COLLECT, .size = 1))),
-			==, VMS_PROGRAM_COMPLETE);
+	g_assert_cmpint(
+		run(PROGRAM(NUMBER(0x1122334455667788), OP(COLLECT, .size = 3),
+			    NUMBER(MAPPED + PAGE - 5), OP(COLLECT_MEMORY, .size = 5),
+			    NUMBER(MAPPED + PAGE - 5), OP(COLLECT_MEMORY, .size = 6), UNKNOWN,
+			    OP(COLLECT_MEMORY, .size = 1), UNKNOWN, OP(COLLECT, .size = 1))),
+		==, VMS_PROGRAM_COMPLETE);
 	g_assert_cmpint(value_at(&at, bytes, &size), ==, VMS_VALUE_KNOWN);
 	g_assert_cmpmem(bytes, size, "\x88\x77\x66", 3);
 	g_assert_cmpint(value_at(&at, bytes, &size), ==, VMS_VALUE_KNOWN);
@@ -340,19 +340,19 @@ static void test_ways(void)
 {
 	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 0), NUMBER(1))));
 	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 2), NUMBER(1))));
-	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = UINT64_MAX),
-				       NUMBER(1))));
-	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = UINT64_MAX - 1),
-				       NUMBER(1))));
+	g_assert_false(
+		accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = UINT64_MAX), NUMBER(1))));
+	g_assert_false(
+		accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = UINT64_MAX - 1), NUMBER(1))));
 	/* One value more by one way. */
-	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 2), NUMBER(1),
-				       NUMBER(1), OP(DROP))));
-	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 2), NUMBER(1),
-				       NUMBER(1))));
+	g_assert_false(accepts(
+		PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 2), NUMBER(1), NUMBER(1), OP(DROP))));
+	g_assert_false(
+		accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 2), NUMBER(1), NUMBER(1))));
 	/* Two skips to one place, from different depths. */
-	g_assert_false(accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 4), NUMBER(1),
-				       NUMBER(1), OP(SKIP_IF_ZERO, .value = 1), NUMBER(1),
-				       OP(ADD))));
+	g_assert_false(
+		accepts(PROGRAM(NUMBER(1), OP(SKIP_IF_ZERO, .value = 4), NUMBER(1), NUMBER(1),
+				OP(SKIP_IF_ZERO, .value = 1), NUMBER(1), OP(ADD))));
 }
 
 int main(int argc, char **argv)

@@ -24,8 +24,8 @@ struct set {
 	size_t size;
 	int woken;
 	atomic_bool was_disarmed;
-	atomic_bool hung_up;	/* nothing comes over `woken` any more */
-	GMutex lock;		/* taken while hits are handed out */
+	atomic_bool hung_up; /* nothing comes over `woken` any more */
+	GMutex lock;	     /* taken while hits are handed out */
 	struct vms_hits *hits;
 };
 
@@ -171,10 +171,11 @@ static bool check_request(const struct vms_agent_prober *prober,
 		n_ops += request->places[i].program->n;
 		if (!request->places[i].halts)
 			continue;
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "the agent in QEMU cannot stop the machine at a hit (0x%" G_GINT64_MODIFIER
-			    "x): use the gdb stub for that, by --qmp or --gdb",
-			    request->places[i].va);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			"the agent in QEMU cannot stop the machine at a hit (0x%" G_GINT64_MODIFIER
+			"x): use the gdb stub for that, by --qmp or --gdb",
+			request->places[i].va);
 		return false;
 	}
 	if (request->n > 0 && request->n <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
@@ -204,8 +205,8 @@ static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 		.n_places = (uint32_t)request->n,
 		.n_ops = (uint32_t)n_ops,
 	};
-	bool ok = file >= 0 && send_request(prober, &start.message, sizeof(start), file, fds, 2,
-					    error);
+	bool ok = file >= 0 &&
+		  send_request(prober, &start.message, sizeof(start), file, fds, 2, error);
 	if (file >= 0)
 		close(file);
 	return ok;

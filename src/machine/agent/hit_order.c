@@ -28,6 +28,12 @@ void vms_hit_order_add(struct vms_hit_order *order, const struct vms_agent_hit *
 	g_byte_array_append(order->bytes, values, hit->size);
 }
 
+/* The bytes have no address as long as there are none. */
+static const guint8 *values_of(const GByteArray *bytes, const struct held *held)
+{
+	return held->hit.size > 0 ? bytes->data + held->offset : (const guint8 *)"";
+}
+
 static gint compare(gconstpointer a, gconstpointer b)
 {
 	const struct held *x = a, *y = b;
@@ -42,7 +48,7 @@ static void drop(struct vms_hit_order *order, guint n)
 	order->bytes = g_byte_array_new();
 	for (guint i = 0; i < order->held->len; i++) {
 		struct held *held = &g_array_index(order->held, struct held, i);
-		const guint8 *values = bytes->data + held->offset;
+		const guint8 *values = values_of(bytes, held);
 		held->offset = order->bytes->len;
 		g_byte_array_append(order->bytes, values, held->hit.size);
 	}
@@ -74,7 +80,7 @@ size_t vms_hit_order_run(struct vms_hit_order *order, uint64_t settled,
 			break;
 		if (held->hit.number < order->next)
 			continue; /* it comes too late, or twice */
-		each(&held->hit, order->bytes->data + held->offset, data);
+		each(&held->hit, values_of(order->bytes, held), data);
 		order->next++;
 		n++;
 	}

@@ -58,7 +58,8 @@ static bool receive_block(const struct vms_ring_block *block, void *data)
 	if (block->kind != VMS_AGENT_HIT || block->size < sizeof(hit) ||
 	    hit.size > block->size - sizeof(hit) || hit.size > VMS_PROGRAM_OUTPUT_MAX ||
 	    hit.place >= hits->expected.n_places || number_of_vcpu(hits, hit.vcpu) < 0 ||
-	    hit.number == 0 || hit.number > hits->expected.max_hits || !are_values(values, hit.size))
+	    hit.number == 0 || hit.number > hits->expected.max_hits ||
+	    !are_values(values, hit.size))
 		return false;
 	vms_hit_order_add(&hits->order, &hit, values);
 	return true;
@@ -115,8 +116,8 @@ size_t vms_hits_take(struct vms_hits *hits, bool all)
 {
 	if (hits->is_over)
 		return 0;
-	uint64_t settled = all ? vms_ring_reader_hits(hits->reader)
-			       : vms_ring_reader_settled(hits->reader);
+	uint64_t settled =
+		all ? vms_ring_reader_hits(hits->reader) : vms_ring_reader_settled(hits->reader);
 	vms_ring_reader_run(hits->reader, NULL);
 	settled = give_up_late(hits, MIN(settled, hits->expected.max_hits));
 	size_t n = vms_hit_order_run(&hits->order, settled, hand_out, hits);

@@ -329,10 +329,10 @@ struct vms_calls_space {
  * the vCPU's ring. A hit that finds no room in the ring for too long takes a number, too, and is
  * lost. `taking` and `hits` show which numbers are still to come.
  */
-#define VMS_AGENT_MAX_PROBES	   8		/* sets, of all clients */
-#define VMS_AGENT_MAX_PLACES	   (1 << 16)	/* of a set */
-#define VMS_AGENT_MAX_OPS	   (1 << 20)	/* of all programs of a set */
-#define VMS_AGENT_ALL_VCPUS	   (~UINT32_C(0))
+#define VMS_AGENT_MAX_PROBES 8	       /* sets, of all clients */
+#define VMS_AGENT_MAX_PLACES (1 << 16) /* of a set */
+#define VMS_AGENT_MAX_OPS    (1 << 20) /* of all programs of a set */
+#define VMS_AGENT_ALL_VCPUS  (~UINT32_C(0))
 
 struct vms_agent_probes {
 	struct vms_agent_message message;
@@ -366,7 +366,7 @@ struct vms_agent_probes_stop {
 	uint32_t reserved;
 };
 
-#define VMS_AGENT_HIT 2 /* kind of a block that holds struct vms_agent_hit, and values behind it */
+#define VMS_AGENT_HIT 2 /* kind of a block: struct vms_agent_hit, and its values behind it */
 
 struct vms_agent_hit {
 	uint64_t number;  /* from 1, over all vCPUs */

@@ -473,8 +473,7 @@ static bool ring_gave_up(const struct vms_ring_reader *reader, const struct ring
 	struct vms_ring_block block;
 	uint32_t number;
 	for (uint32_t asked = ring->asked; !is_up_to(given_up, asked); asked = number)
-		if (!next_question(reader, ring, head, &position, &number, payload,
-				   &block) ||
+		if (!next_question(reader, ring, head, &position, &number, payload, &block) ||
 		    number != asked + 1 || matches(&block, data))
 			return true;
 	return false;
