@@ -273,6 +273,9 @@ bool vms_gdb_depart(struct vms_gdb *gdb, struct vms_gdb_departure *departure,
 			return false;
 		n = 0;
 	}
+	/* An interrupt alone would be a request without an answer. */
+	if (departure->vcpu < 0 && !(n && many->len) && !departure->go && !departure->continues)
+		return true;
 	g_autoptr(GString) row = vms_gdb_begin_row(gdb);
 	if (departure->vcpu >= 0)
 		append_pc(gdb, row, (unsigned)departure->vcpu);
