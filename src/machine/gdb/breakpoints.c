@@ -232,8 +232,10 @@ bool vms_gdb_step(struct vms_gdb *gdb, struct vms_gdb_step *step, struct vms_gdb
 	point->is_set = false;
 	bool received = (!removes || vms_gdb_receive_answer(gdb, deadline_ns, error)) &&
 			receive_pc(gdb, deadline_ns, &step->pc, error) &&
-			vms_gdb_receive_answer(gdb, deadline_ns, error) &&
-			end_step(gdb, step, error);
+			vms_gdb_receive_answer(gdb, deadline_ns, error);
+	/* The request to step has acknowledged that. One byte more would stop the machine. */
+	gdb->owes_ack = false;
+	received = received && end_step(gdb, step, error);
 	gdb->broken |= !received;
 	vms_gdb_forget_regs(gdb);
 	return received;
