@@ -115,6 +115,7 @@ static bool is_wanted_by(const struct vms_stop_set *set, uint64_t va)
 	return false;
 }
 
+/* True if a breakpoint there is wanted. */
 static bool is_wanted(const struct vms_stop_probes *all, uint64_t va)
 {
 	for (unsigned i = 0; i < all->sets->len; i++)
@@ -462,12 +463,28 @@ static bool step_vcpu(struct vms_stop_probes *all, unsigned index, enum vms_gdb_
 	return true;
 }
 
+/* Frees the vCPUs whose hits nobody wants any more, so that the machine does not wait for them. */
+static void free_unwanted(struct vms_stop_probes *all)
+{
+	for (unsigned i = 0; i < all->machine->n_vcpus; i++) {
+		struct vms_stop_vcpu *vcpu = &all->vcpus[i];
+		const bool is_wanted_here = vcpu->state == VCPU_STEPPED
+						    ? has_place_after(all, vcpu->visit.pc)
+						    : is_wanted(all, vcpu->visit.pc);
+		if (vcpu->state != VCPU_FREE && !is_wanted_here) {
+			vcpu->state = VCPU_FREE;
+			vcpu->is_pending = false;
+		}
+	}
+}
+
 bool vms_stop_probes_step(struct vms_stop_probes *all, enum vms_stop_departure *ret,
 			  unsigned *n_steps, GError **error)
 {
 	enum vms_gdb_step_end end;
 	*ret = VMS_DEPART_NOT_YET;
 	all->departing = -1;
+	free_unwanted(all);
 	if (has_state(all, VCPU_ARRIVED) || has_state(all, VCPU_STEPPED))
 		return true;
 	*ret = VMS_DEPART_NEVER;
