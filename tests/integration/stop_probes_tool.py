@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process that arms places in a machine, through libvmscope (tests/tools/stop-probes.c)."""
+"""A process that arms places in a machine, through libvmscope (tests/tools/stop_probes.c)."""
 import json
 import signal
 import subprocess
@@ -37,7 +37,12 @@ class Probes:
                                       value in (None, line[key])), None), f"a line with {key}")
 
     def wait_hits(self, n, number=0):
-        return wait_for(lambda: len(self.hits(number)) >= n and self.hits(number), f"{n} hits")
+        def come():
+            errors = [line for line in list(self.lines) if "error" in line]
+            if errors:
+                raise RuntimeError(f"{errors[0]}")
+            return len(self.hits(number)) >= n and self.hits(number)
+        return wait_for(come, f"{n} hits")
 
     def hits(self, number=0):
         """Of a set, in the order of their coming."""

@@ -130,14 +130,16 @@ char *vms_gdb_look(struct vms_gdb *gdb, GError **error)
 
 /* ---- steps ------------------------------------------------------------ */
 
-/* Appends the requests for the pc of a vCPU. */
+/*
+ * Appends the requests for the pc of a vCPU. With KVM, QEMU gets the registers for `g`, but not for
+ * `p`, which would give the ones of before.
+ */
 static void append_pc(const struct vms_gdb *gdb, GString *row, unsigned vcpu)
 {
 	char request[VMS_GDB_REQUEST_MAX];
 	vms_gdb_print_selection(gdb, vcpu, request);
 	vms_gdb_append_packet(row, request);
-	snprintf(request, sizeof(request), "p%x", gdb->slots[gdb->arch->pc].number);
-	vms_gdb_append_packet(row, request);
+	vms_gdb_append_packet(row, "g");
 }
 
 /* Receives the answers to append_pc. */
@@ -147,8 +149,8 @@ static bool receive_pc(struct vms_gdb *gdb, uint64_t deadline_ns, uint64_t *pc, 
 	if (!vms_gdb_receive_answer(gdb, deadline_ns, error) ||
 	    !vms_gdb_receive_answer(gdb, deadline_ns, error))
 		return false;
-	return (gdb->payload->len == 2 * (size_t)slot->size &&
-		vms_gdb_parse_register(gdb->payload->str, slot->size, pc)) ||
+	return (gdb->payload->len >= 2 * ((size_t)slot->offset + slot->size) &&
+		vms_gdb_parse_register(gdb->payload->str + 2 * slot->offset, slot->size, pc)) ||
 	       vms_gdb_fail(gdb, VMS_ERROR_PROTOCOL, "it does not tell a program counter", error);
 }
 
@@ -232,8 +234,10 @@ bool vms_gdb_step(struct vms_gdb *gdb, struct vms_gdb_step *step, struct vms_gdb
 	point->is_set = false;
 	bool received = (!removes || vms_gdb_receive_answer(gdb, deadline_ns, error)) &&
 			receive_pc(gdb, deadline_ns, &step->pc, error) &&
-			vms_gdb_receive_answer(gdb, deadline_ns, error) &&
-			end_step(gdb, step, error);
+			vms_gdb_receive_answer(gdb, deadline_ns, error);
+	/* The request to step has acknowledged that. One byte more would stop the machine. */
+	gdb->owes_ack = false;
+	received = received && end_step(gdb, step, error);
 	gdb->broken |= !received;
 	vms_gdb_forget_regs(gdb);
 	return received;
@@ -273,6 +277,9 @@ bool vms_gdb_depart(struct vms_gdb *gdb, struct vms_gdb_departure *departure,
 			return false;
 		n = 0;
 	}
+	/* An interrupt alone would be a request without an answer. */
+	if (departure->vcpu < 0 && !(n && many->len) && !departure->go && !departure->continues)
+		return true;
 	g_autoptr(GString) row = vms_gdb_begin_row(gdb);
 	if (departure->vcpu >= 0)
 		append_pc(gdb, row, (unsigned)departure->vcpu);

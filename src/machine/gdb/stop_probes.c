@@ -4,7 +4,10 @@
 #include "base/clock.h"
 #include <string.h>
 
-/* How many breakpoints a processor has in its debug registers, at least. */
+/*
+ * How many breakpoints a processor has in its debug registers, at least. With KVM there are no
+ * others: they would be instructions in the guest's memory, and stay there if all of us are killed.
+ */
 #define HARDWARE_POINTS 4
 /* How long an instruction may take: one that waits for an interrupt gets none during a step. */
 #define STEP_NS UINT64_C(20000000)
@@ -112,6 +115,7 @@ static bool is_wanted_by(const struct vms_stop_set *set, uint64_t va)
 	return false;
 }
 
+/* True if a breakpoint there is wanted. */
 static bool is_wanted(const struct vms_stop_probes *all, uint64_t va)
 {
 	for (unsigned i = 0; i < all->sets->len; i++)
@@ -135,28 +139,20 @@ static void drop_points(struct vms_stop_probes *all)
 			g_array_remove_index_fast(all->points, i);
 }
 
-static unsigned count_hardware(const struct vms_stop_probes *all)
-{
-	unsigned n = 0;
-	for (unsigned i = 0; i < all->points->len; i++)
-		n += points_of(all)[i].is_hardware;
-	return n;
-}
-
 static bool add_points(struct vms_stop_probes *all, const struct vms_stop_set *set, GError **error)
 {
 	for (size_t i = 0; i < set->n; i++) {
 		struct vms_gdb_point *known = find_point(all, set->places[i].va);
 		struct vms_gdb_point point = {
 			.va = set->places[i].va,
-			.is_hardware = all->is_hardware && count_hardware(all) < HARDWARE_POINTS,
+			.is_hardware = all->is_hardware,
 		};
 		if (known)
 			known->is_unwanted = false;
 		else
 			g_array_append_val(all->points, point);
 	}
-	return all->points->len <= POINTS_MAX ||
+	return all->points->len <= (all->is_hardware ? HARDWARE_POINTS : POINTS_MAX) ||
 	       vms_gdb_fail(all->gdb, VMS_ERROR_BUSY, "there are too many probes", error);
 }
 
@@ -467,12 +463,28 @@ static bool step_vcpu(struct vms_stop_probes *all, unsigned index, enum vms_gdb_
 	return true;
 }
 
+/* Frees the vCPUs whose hits nobody wants any more, so that the machine does not wait for them. */
+static void free_unwanted(struct vms_stop_probes *all)
+{
+	for (unsigned i = 0; i < all->machine->n_vcpus; i++) {
+		struct vms_stop_vcpu *vcpu = &all->vcpus[i];
+		const bool is_wanted_here = vcpu->state == VCPU_STEPPED
+						    ? has_place_after(all, vcpu->visit.pc)
+						    : is_wanted(all, vcpu->visit.pc);
+		if (vcpu->state != VCPU_FREE && !is_wanted_here) {
+			vcpu->state = VCPU_FREE;
+			vcpu->is_pending = false;
+		}
+	}
+}
+
 bool vms_stop_probes_step(struct vms_stop_probes *all, enum vms_stop_departure *ret,
 			  unsigned *n_steps, GError **error)
 {
 	enum vms_gdb_step_end end;
 	*ret = VMS_DEPART_NOT_YET;
 	all->departing = -1;
+	free_unwanted(all);
 	if (has_state(all, VCPU_ARRIVED) || has_state(all, VCPU_STEPPED))
 		return true;
 	*ret = VMS_DEPART_NEVER;

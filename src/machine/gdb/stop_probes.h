@@ -42,7 +42,7 @@ struct vms_stop_probes {
 	struct vms_machine *machine;
 	struct vms_gdb *gdb;
 	const struct vms_stop_operations *operations;
-	bool is_hardware; /* the first breakpoints use the processor's debug registers */
+	bool is_hardware; /* breakpoints use the processor's debug registers */
 	GMutex taking;	  /* who hands out hits, arms or disarms; taken before the machine's lock */
 	GPtrArray *sets;  /* struct vms_stop_set: those that are not freed */
 	GArray *points;	  /* struct vms_gdb_point */

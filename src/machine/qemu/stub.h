@@ -74,4 +74,10 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error);
 
 /* Remove QEMU's stub with its chardev `label`, and the descriptor of that name. */
 bool vms_qemu_remove_server(struct vms_qemu *qemu, const char *label, GError **error);
+/*
+ * Removes all breakpoints, by a stub of its own that is called `label`, while QEMU has none. Sets
+ * *stopped if that has stopped the machine.
+ */
+bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label, bool *stopped,
+				GError **error);
 bool vms_qemu_close_descriptor(struct vms_qemu *qemu, const char *label);

@@ -162,10 +162,25 @@ static void leave_standing(struct vms_qemu_stub *stub)
 	vms_stub_end_hold(stub);
 }
 
+/*
+ * If somebody had resumed the machine, and a request has stopped it again: that stop is ours, and
+ * their resume was before it.
+ */
+static void note_foreign_resume(struct vms_qemu_stub *stub)
+{
+	stub->gdb.trapped = false;
+	if (!stub->gdb.stopped_by_request)
+		return;
+	stub->gdb.stopped_by_request = false;
+	vms_qmp_poll(&stub->qemu.qmp);
+	stub->resumes = MAX(stub->resumes, stub->qemu.qmp.resumes);
+}
+
 /* Lets a machine go on that has been stepped over its places. */
 static bool go_on(struct vms_qemu_stub *stub, GError **error)
 {
 	struct vms_gdb_departure departure = { 0 };
+	note_foreign_resume(stub);
 	const bool is_quick = vms_stub_may_cont_quickly(stub);
 	if (is_quick)
 		departure.go = "cont";
@@ -175,7 +190,7 @@ static bool go_on(struct vms_qemu_stub *stub, GError **error)
 		return false;
 	}
 	g_autofree char *refusal = departure.refusal;
-	stub->gdb.stopped_by_request = stub->gdb.trapped = false;
+	note_foreign_resume(stub);
 	stub->must_resume = is_quick && !*refusal;
 	if (!stub->must_resume)
 		return vms_stub_release_stop(stub, error);
@@ -186,16 +201,35 @@ static bool go_on(struct vms_qemu_stub *stub, GError **error)
 	return true;
 }
 
+/* Lets a machine go on that stands still by us, though nobody holds it. */
+static void release_unheld(struct vms_qemu_stub *stub)
+{
+	vms_qmp_poll(&stub->qemu.qmp);
+	stub->resumes = stub->qemu.qmp.resumes;
+	begin_own_hold(stub, VMS_STANDS_BY_US);
+	vms_stub_release_stop(stub, NULL);
+}
+
 /* Ends the hold of a machine that somebody else has stopped in a step: it stays as it is. */
 static bool leave_to_others(struct vms_qemu_stub *stub, GError **error)
 {
 	struct vms_gdb_departure departure = { 0 };
-	leave_standing(stub);
+	if (!vms_stub_end_hold(stub))
+		return vms_stub_set_ended_error(stub, "was resumed by the watchdog", error);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
-	if (vms_stop_probes_depart(&stub->probes, &departure, error))
-		return true;
-	vms_stub_abandon(stub, false);
-	return false;
+	vms_timer_set(stub->timer, CHECK_NS);
+	vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
+	stub->gdb.stopped_by_request = stub->gdb.trapped = false;
+	if (!vms_stop_probes_depart(&stub->probes, &departure, error)) {
+		vms_stub_abandon(stub, stub->gdb.stopped_by_request);
+		return false;
+	}
+	/* The owner had resumed it just before. */
+	if (stub->gdb.stopped_by_request)
+		release_unheld(stub);
+	else
+		vms_hold_change(vms_stub_hold(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+	return true;
 }
 
 /* Leaves the machine stopped for its owner, as a hit has asked for. */
@@ -258,13 +292,6 @@ bool vms_stub_leave_hit(struct vms_qemu_stub *stub, GError **error)
 
 /* ---- breakpoints that have to go ---------------------------------------- */
 
-/* Lets a machine go on that stands still by us, though nobody holds it. */
-static void release_unheld(struct vms_qemu_stub *stub)
-{
-	begin_own_hold(stub, VMS_STANDS_BY_US);
-	vms_stub_release_stop(stub, NULL);
-}
-
 void vms_stub_take_probes_away(struct vms_qemu_stub *stub, const char *reason)
 {
 	const bool is_held = vms_stub_is_ours(stub);
@@ -284,8 +311,6 @@ void vms_stub_take_probes_away(struct vms_qemu_stub *stub, const char *reason)
 	const bool owns_debug = vms_stub_owns_debug(stub);
 	if (was_running || !vms_qemu_ask_state(&stub->qemu, &state, NULL) ||
 	    (state == VMS_RUN_DEBUG && owns_debug)) {
-		vms_qmp_poll(&stub->qemu.qmp);
-		stub->resumes = stub->qemu.qmp.resumes;
 		release_unheld(stub);
 	} else {
 		vms_hold_change(vms_stub_hold(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
@@ -402,6 +427,7 @@ static bool wait_for_stop(struct vms_machine *machine, uint64_t deadline_ns, boo
 	struct vms_qemu_stub *stub = stub_of(machine);
 	struct pollfd pollers[] = { { .fd = stub->qemu.qmp.stream.fd, .events = POLLIN },
 				    { .fd = stub->wake, .events = POLLIN } };
+	uint64_t check_ns = vms_clock_now_ns() + SLICE_NS;
 	for (;;) {
 		eventfd_t count;
 		const uint64_t now_ns = vms_clock_now_ns();
@@ -416,10 +442,13 @@ static bool wait_for_stop(struct vms_machine *machine, uint64_t deadline_ns, boo
 		if (*stands || now_ns >= deadline_ns || stub->probes.reason)
 			return true;
 		const uint64_t slice_ns = MIN(deadline_ns - now_ns, SLICE_NS);
-		if (poll(pollers, G_N_ELEMENTS(pollers), (int)(slice_ns / 1000000) + 1) == 0)
-			*stands = is_in_debug(stub);
-		else if (pollers[1].revents)
+		poll(pollers, G_N_ELEMENTS(pollers), (int)(slice_ns / 1000000) + 1);
+		if (pollers[1].revents)
 			eventfd_read(stub->wake, &count);
+		if (vms_clock_now_ns() < check_ns)
+			continue;
+		check_ns = vms_clock_now_ns() + SLICE_NS;
+		*stands = is_in_debug(stub);
 		if (*stands)
 			return true;
 	}
