@@ -13,6 +13,8 @@ from test_agent_engine import LinuxGuest as AgentGuest
 from vmscope_command import Run, start_vmscope, vmscope
 
 CALLS = 60
+# A function of the kernel that gets a struct filename *, which begins with the path's address.
+OPEN, ADDRESS, PATH = "do_filp_open", "u64(arg1)", "str(u64(arg1))"
 
 
 class Flow:
@@ -26,13 +28,18 @@ class Flow:
     def flow(self, *arguments, **options):
         return vmscope("flow", *self.target(), *arguments, **options)
 
-    def trace(self, *arguments, run):
-        """Traces while the guest runs a command; ended as by Ctrl-C. Returns what both wrote."""
+    def start(self, *arguments):
+        """Returns when the probes are armed."""
         process = start_vmscope("flow", "-v", *self.target(), *arguments)
         self.addCleanup(process.kill)
         for line in process.stderr:
             if "armed" in line:
                 break
+        return process
+
+    def trace(self, *arguments, run):
+        """Traces while the guest runs a command; ended as by Ctrl-C. Returns what both wrote."""
+        process = self.start(*arguments)
         self.output = self.guest.run(run)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
@@ -86,20 +93,21 @@ class Flow:
                          {entry + self.first_size})
 
     def test_string(self):
-        """A string of a user program, and memory that is not there."""
-        records = self.records("do_sys_openat2=str(arg1),mem(0,4)", "--if",
-                               'str(arg1) == "/proc/uptime"', run="cat /proc/uptime")
+        """A string, bytes, and memory that is not there."""
+        records = self.records(f"{OPEN}={PATH},mem({ADDRESS},6),mem(0,4)", "--if",
+                               f'{PATH} == "/proc/uptime"', run="cat /proc/uptime")
         self.assertEqual(len(records), 1)
-        name, nothing = records[0]["values"]
+        name, begin, nothing = records[0]["values"]
         self.assertEqual((name["status"], name["value"]), ("known", "/proc/uptime"))
+        self.assertEqual(bytes.fromhex(begin["value"]), b"/proc/")
         self.assertEqual((nothing["status"], nothing["value"]), ("unreadable", None))
 
     def test_text(self):
-        traced = self.trace("do_sys_openat2=str(arg1,5),cpu", "--common", "arg0", "--if",
-                            'str(arg1) == "/proc/uptime"', run="cat /proc/uptime")
+        traced = self.trace(f"{OPEN}=str({ADDRESS},5),cpu", "--common", "arg0", "--if",
+                            f'{PATH} == "/proc/uptime"', run="cat /proc/uptime")
         line, summary = traced.out.splitlines()
-        self.assertRegex(line, r'^ +\d+\.\d{6}  cpu \d  cat \d+/\d+  do_sys_openat2  '
-                               r'str\(arg1,5\)="/proc"…  cpu=\d  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
+        self.assertRegex(line, r'^ +\d+\.\d{6}  cpu \d  cat \d+/\d+  do_filp_open  '
+                               r'str\(.*,5\)="/proc"…  cpu=\d  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
         self.assertRegex(summary, r"^1 hit(, \d+ whose condition did not hold)?$")
 
     def test_pattern(self):
@@ -123,15 +131,14 @@ class Flow:
     def test_output_file(self):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "hits"
-            traced = self.trace("do_sys_openat2", "-o", str(path), "--if",
-                                'str(arg1) == "/proc/uptime"', run="cat /proc/uptime")
+            traced = self.trace(OPEN, "-o", str(path), "--if", f'{PATH} == "/proc/uptime"',
+                                run="cat /proc/uptime")
             self.assertEqual(traced.out, "")
             self.assertEqual(len(path.read_text().splitlines()), 2)
 
     def test_closed_pipe(self):
         """Whoever reads has enough: the probes are gone, and the guest goes on."""
-        process = start_vmscope("flow", *self.target(), "do_sys_openat2")
-        self.addCleanup(process.kill)
+        process = self.start("do_sys_openat2")
         self.guest.run("(while :; do cat /proc/uptime; done) >/dev/null 2>&1 & echo $! >/busy")
         self.addCleanup(self.guest.run, "kill $(cat /busy)")
         process.stdout.readline()
@@ -174,6 +181,12 @@ class AgentX86(Flow, unittest.TestCase):
     def target(self):
         return "-p", self.guest.pid
 
+    def test_memory_of_programs(self):
+        """Inside the kernel, a string of a user program."""
+        records = self.records("do_sys_openat2=str(arg1)", "--if", 'str(arg1) == "/proc/uptime"',
+                               run="cat /proc/uptime")
+        self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
+
 
 class AgentAarch64(Flow, unittest.TestCase):
     pc, first_size = "pc", 4
@@ -191,16 +204,14 @@ class StubX86(Flow, unittest.TestCase):
 
     @classmethod
     def start_guest(cls):
-        return LinuxGuest("6.12")
+        return LinuxGuest("6.1")
 
     def target(self):
         return "-p", self.guest.pid
 
     def test_halt(self):
         """The machine stays paused, as by its owner, who resumes it."""
-        process = start_vmscope("flow", *self.target(), "do_sys_openat2=break", "--if",
-                                'str(arg1) == "/proc/uptime"')
-        self.addCleanup(process.kill)
+        process = self.start(f"{OPEN}=break", "--if", f'{PATH} == "/proc/uptime"')
         self.guest.run("(sleep 1; cat /proc/uptime) >/dev/null 2>&1 &")
         deadline = time.monotonic() + testbed.ANSWER_SECONDS
         while self.guest.qmp.status() == "running" and time.monotonic() < deadline:
