@@ -24,6 +24,7 @@ def symbols_of(guest):
 class Counter(unittest.TestCase):
     """A guest that counts: every visit of a place is known by its number."""
     accel = "tcg,thread=multi"
+    progress = 1000  # in well below a second
 
     def setUp(self):
         self.guest = BareGuest("counter", accel=self.accel)
@@ -50,7 +51,7 @@ class Counter(unittest.TestCase):
         wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run", 20)
         stops = self.guest.qmp.event_names().count("STOP")
         before = self.number()
-        wait_for(lambda: self.number() > before + 1000, "the guest to count")
+        wait_for(lambda: self.number() > before + self.progress, "the guest to count")
         self.assertEqual(self.guest.qmp.event_names().count("STOP"), stops)
         self.assertEqual(self.guest.qmp.status(), "running")
 
@@ -235,6 +236,7 @@ class Counter(unittest.TestCase):
 @unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
 class CounterKvm(Counter):
     accel = "kvm"
+    progress = 20
 
 
 class Linux(unittest.TestCase):
