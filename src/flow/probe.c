@@ -5,8 +5,8 @@
 #include "probe/program_writer.h"
 #include <vmscope/arch.h>
 
-#define SCALE_MAX     255
-#define CALLBACKS_MAX 32
+#define SCALE_MAX     255u
+#define CALLBACKS_MAX 32u
 
 struct entry {
 	enum vms_entry_kind kind;

@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VMS_PROGRAM_OPS_MAX    1024
-#define VMS_PROGRAM_STACK_MAX  32   /* values */
-#define VMS_PROGRAM_OUTPUT_MAX 4096 /* bytes of all collected values */
+#define VMS_PROGRAM_OPS_MAX    1024u
+#define VMS_PROGRAM_STACK_MAX  32u   /* values */
+#define VMS_PROGRAM_OUTPUT_MAX 4096u /* bytes of all collected values */
 
 enum vms_op_code {
 	VMS_OP_PUSH,	 /* → `value` */

@@ -278,7 +278,7 @@ bool vms_gdb_depart(struct vms_gdb *gdb, struct vms_gdb_departure *departure,
 		n = 0;
 	}
 	/* An interrupt alone would be a request without an answer. */
-	if (departure->vcpu < 0 && !(n && many->len) && !departure->go && !departure->continues)
+	if (departure->vcpu < 0 && !(n && many->len) && !departure->go)
 		return true;
 	g_autoptr(GString) row = vms_gdb_begin_row(gdb);
 	if (departure->vcpu >= 0)
@@ -288,8 +288,6 @@ bool vms_gdb_depart(struct vms_gdb *gdb, struct vms_gdb_departure *departure,
 			append_point(gdb, row, &points[i], !points[i].is_set);
 	if (departure->go)
 		vms_gdb_append_command(row, departure->go);
-	if (departure->continues)
-		vms_gdb_append_packet(row, "vCont;c");
 	bool done = vms_gdb_send_row(gdb, row, vms_stream_deadline(&gdb->stream), error) &&
 		    receive_departure(gdb, departure, points, n, error);
 	gdb->broken |= !done;

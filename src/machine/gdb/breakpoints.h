@@ -59,7 +59,6 @@ struct vms_gdb_departure {
 	int vcpu;	/* whose pc to read, or -1 */
 	uint64_t pc;	/* what was read */
 	const char *go; /* a command of the monitor that makes the machine go on, or NULL */
-	bool continues; /* by a request of the stub instead, which then reports every stop */
 	char *refusal;	/* what the monitor has answered to `go`, newly allocated */
 };
 

@@ -216,9 +216,8 @@ bool vms_gdb_receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **
 		return false;
 	if (!vms_gdb_note_stop(gdb))
 		return true;
-	if (gdb->signal == VMS_GDB_SIGTRAP) {
-		gdb->trapped = true;
-	} else {
+	/* A trap is a breakpoint's stop: no request has caused it. */
+	if (gdb->signal != VMS_GDB_SIGTRAP) {
 		gdb->stopped_by_request = true;
 		gdb->told_us = g_get_real_time();
 		if (gdb->hold)

@@ -50,8 +50,6 @@ struct vms_gdb {
 	bool interrupts;
 	/* A request has stopped the machine, which somebody else had resumed: the stop is ours. */
 	bool stopped_by_request;
-	/* The stub has said, without a request, that a breakpoint has stopped the machine. */
-	bool trapped;
 	int64_t told_us; /* when that was told, by the wall clock; 0: never */
 	/*
 	 * What the watchdog knows, or NULL. It learns of a stop by a request at once. A long read

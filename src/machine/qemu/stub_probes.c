@@ -104,7 +104,7 @@ static void begin_own_hold(struct vms_qemu_stub *stub, enum vms_standing standin
 	atomic_store(&stub->standing, standing);
 	stub->state = standing == VMS_STANDS_AT_HIT ? VMS_RUN_DEBUG : VMS_RUN_RUNNING;
 	stub->gdb.stopped = true;
-	stub->gdb.stopped_by_request = stub->gdb.trapped = false;
+	stub->gdb.stopped_by_request = false;
 	vms_timer_set(stub->timer, CHECK_NS);
 }
 
@@ -168,7 +168,6 @@ static void leave_standing(struct vms_qemu_stub *stub)
  */
 static void note_foreign_resume(struct vms_qemu_stub *stub)
 {
-	stub->gdb.trapped = false;
 	if (!stub->gdb.stopped_by_request)
 		return;
 	stub->gdb.stopped_by_request = false;
@@ -219,7 +218,7 @@ static bool leave_to_others(struct vms_qemu_stub *stub, GError **error)
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	vms_timer_set(stub->timer, CHECK_NS);
 	vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
-	stub->gdb.stopped_by_request = stub->gdb.trapped = false;
+	stub->gdb.stopped_by_request = false;
 	if (!vms_stop_probes_depart(&stub->probes, &departure, error)) {
 		vms_stub_abandon(stub, stub->gdb.stopped_by_request);
 		return false;
