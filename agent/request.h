@@ -28,6 +28,12 @@ struct reply {
 	unsigned n_fds;
 };
 
+/*
+ * Returns the first `size` bytes of the file that came with the request, from malloc. NULL: errno
+ * tells.
+ */
+void *request_read_file(const struct request *request, size_t size);
+
 void reply_ok(struct reply *reply);
 void reply_error(struct reply *reply, enum vms_error code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);

@@ -157,18 +157,29 @@ void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence)
 	ring->sequence = sequence;
 }
 
+static size_t pad(size_t size)
+{
+	return (size + VMS_AGENT_UNIT - 1) / VMS_AGENT_UNIT * VMS_AGENT_UNIT;
+}
+
+bool vms_ring_reserve(struct vms_ring *ring, size_t size)
+{
+	const uint64_t need = HEADER + pad(size);
+	return need <= max_block(ring) && make_room(ring, need);
+}
+
 bool vms_ring_block(struct vms_ring *ring, uint32_t kind, uint64_t number, const void *payload,
 		    size_t size)
 {
 	static const unsigned char padding[VMS_AGENT_UNIT];
-	size_t padded = (size + VMS_AGENT_UNIT - 1) / VMS_AGENT_UNIT * VMS_AGENT_UNIT;
+	const size_t padded = pad(size);
 	struct vms_agent_block block = {
 		.kind = kind,
 		.size = (uint32_t)padded,
 		.stream = ring->stream,
 		.number = number,
 	};
-	if (HEADER + padded > max_block(ring) || !make_room(ring, HEADER + padded))
+	if (!vms_ring_reserve(ring, size))
 		return false;
 	close_block(ring);
 	write_at(ring, ring->head, &block, sizeof(block));

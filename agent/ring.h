@@ -45,6 +45,8 @@ bool vms_ring_prepare(struct vms_ring *ring, size_t size);
  * the ring gets another stream.
  */
 void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence);
+/* Makes room for a whole block with so many bytes of payload. False: there is none in time. */
+bool vms_ring_reserve(struct vms_ring *ring, size_t size);
 /* Writes a whole block. `number`: see struct vms_agent_block. False: no room. */
 bool vms_ring_block(struct vms_ring *ring, uint32_t kind, uint64_t number, const void *payload,
 		    size_t size);

@@ -37,8 +37,9 @@ bool session_address(struct session *session, const char *text, uint64_t *ret, G
 	struct found found = { 0 };
 	vms_guest_lookup(session->guest, name, keep_first_symbol, &found);
 	if (found.n == 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "no symbol \"%s\" in this guest",
-			    name);
+		g_autofree char *nearest = vms_guest_nearest(session->guest, name);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no symbol \"%s\" in this guest%s", name, nearest);
 		return false;
 	}
 	if (found.n > 1)

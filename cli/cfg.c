@@ -3,8 +3,8 @@
 #include "cfg_formats.h"
 #include "code_mode.h"
 #include "commands.h"
+#include "functions.h"
 #include "values.h"
-#include <string.h>
 
 enum format { FORMAT_TEXT, FORMAT_DOT, FORMAT_SVG };
 
@@ -18,16 +18,6 @@ struct work {
 	int format;	   /* enum format; not used for JSON */
 	unsigned n_graphs; /* that were shown */
 };
-
-static bool is_code(char type)
-{
-	return strchr("tTwWiu", type) && type;
-}
-
-static bool is_pattern(const char *text)
-{
-	return strpbrk(text, "*?");
-}
 
 /* Appends a graph to the output. A picture shows one. */
 static bool show_graph(struct work *work, const struct vms_cfg *cfg, GError **error)
@@ -67,21 +57,6 @@ static bool show_function(struct work *work, uint64_t va, GError **error)
 
 /* ---- patterns --------------------------------------------------------------------- */
 
-struct matches {
-	GPatternSpec *pattern;
-	GHashTable *seen; /* addresses: a function may have several names */
-	GArray *vas;	  /* uint64_t */
-};
-
-static void add_match(const struct vms_symbol *symbol, const char *module, void *data)
-{
-	(void)module;
-	struct matches *matches = data;
-	if (is_code(symbol->type) && g_pattern_spec_match_string(matches->pattern, symbol->name) &&
-	    g_hash_table_add(matches->seen, g_memdup2(&symbol->va, sizeof(symbol->va))))
-		g_array_append_val(matches->vas, symbol->va);
-}
-
 /* Shows the functions at these addresses. Code that is gone is left out, and said. */
 static bool show_functions(struct work *work, const char *pattern, const GArray *vas,
 			   GError **error)
@@ -109,22 +84,8 @@ static bool show_functions(struct work *work, const char *pattern, const GArray 
 /* Shows all functions whose names match. */
 static bool show_matching(struct work *work, const char *pattern, GError **error)
 {
-	struct matches matches = {
-		.pattern = g_pattern_spec_new(pattern),
-		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
-		.vas = g_array_new(false, false, sizeof(uint64_t)),
-	};
-	vms_guest_lookup(work->session->guest, NULL, add_match, &matches);
-	bool done = matches.vas->len > 0;
-	if (done)
-		done = show_functions(work, pattern, matches.vas, error);
-	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "no function matches \"%s\" in this guest", pattern);
-	g_pattern_spec_free(matches.pattern);
-	g_hash_table_unref(matches.seen);
-	g_array_unref(matches.vas);
-	return done;
+	g_autoptr(GArray) vas = functions_match(work->session, pattern, error);
+	return vas && show_functions(work, pattern, vas, error);
 }
 
 /* ---- the command --------------------------------------------------------------------- */
@@ -147,7 +108,7 @@ static bool look_at_vcpu(struct work *work, GError **error)
 static bool show_named(struct work *work, const char *text, GError **error)
 {
 	uint64_t va;
-	if (is_pattern(text))
+	if (functions_is_pattern(text))
 		return show_matching(work, text, error);
 	return session_address(work->session, text, &va, error) && show_function(work, va, error);
 }

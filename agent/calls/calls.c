@@ -18,11 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define MIN_RING	(64U << 10)
-#define MAX_RING	(64U << 20)
 #define MAX_STACKS_SIZE (64U << 20)
 #define BEGIN_US	G_TIME_SPAN_SECOND
 
@@ -61,29 +57,6 @@ static void tables_clear(struct tables *tables)
 
 /* ---- tables ------------------------------------------------------------------ */
 
-/* Returns the first `size` bytes of a file, from malloc. NULL: errno tells. */
-static void *read_file(int fd, size_t size)
-{
-	struct stat stat;
-	size_t done = 0;
-	char *content = malloc(size ? size : 1);
-	if (fstat(fd, &stat) == 0 && !S_ISREG(stat.st_mode))
-		errno = EINVAL;
-	else
-		errno = 0;
-	while (content && !errno && done < size) {
-		ssize_t n = pread(fd, content + done, size - done, (off_t)done);
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0)
-			errno = ENODATA;
-	}
-	if (done == size)
-		return content;
-	free(content);
-	return NULL;
-}
-
 static bool are_sorted(const struct vms_agent_function *functions, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -92,7 +65,8 @@ static bool are_sorted(const struct vms_agent_function *functions, size_t n)
 	return true;
 }
 
-static void receive_functions(struct tables *tables, size_t size, int fd, struct reply *reply)
+static void receive_functions(struct tables *tables, const struct request *request, size_t size,
+			      struct reply *reply)
 {
 	size_t n = size / sizeof(struct vms_agent_function);
 	struct vms_agent_function *functions;
@@ -101,7 +75,7 @@ static void receive_functions(struct tables *tables, size_t size, int fd, struct
 			    "cannot take a table of functions of %zu bytes: it is no whole number "
 			    "of them, or has more than %d",
 			    size, VMS_AGENT_MAX_FUNCTIONS);
-	} else if (!(functions = read_file(fd, size))) {
+	} else if (!(functions = request_read_file(request, size))) {
 		reply_error(reply, VMS_ERROR_IO, "cannot read the table of functions: %s",
 			    g_strerror(errno));
 	} else if (!are_sorted(functions, n)) {
@@ -130,7 +104,8 @@ static const struct vms_agent_stack *next_stack(const struct tables *tables, siz
 	return stack;
 }
 
-static void receive_stacks(struct tables *tables, size_t size, int fd, struct reply *reply)
+static void receive_stacks(struct tables *tables, const struct request *request, size_t size,
+			   struct reply *reply)
 {
 	size_t end = 0;
 	struct tables read = { .stacks_size = size };
@@ -139,7 +114,7 @@ static void receive_stacks(struct tables *tables, size_t size, int fd, struct re
 			    MAX_STACKS_SIZE);
 		return;
 	}
-	if (!(read.stacks = read_file(fd, size))) {
+	if (!(read.stacks = request_read_file(request, size))) {
 		reply_error(reply, VMS_ERROR_IO, "cannot read the table of stacks: %s",
 			    g_strerror(errno));
 		return;
@@ -164,9 +139,9 @@ static void receive_table(const struct request *request, struct reply *reply)
 	if (request->size != sizeof(*table) || request->fd < 0)
 		reply_error(reply, VMS_ERROR_PROTOCOL, "a table's message has no file with it");
 	else if (table->message.kind == VMS_AGENT_CALLS_FUNCTIONS)
-		receive_functions(tables, table->size, request->fd, reply);
+		receive_functions(tables, request, table->size, reply);
 	else
-		receive_stacks(tables, table->size, request->fd, reply);
+		receive_stacks(tables, request, table->size, reply);
 }
 
 /* ---- beginning ----------------------------------------------------------------- */
@@ -225,8 +200,7 @@ static const char *check_options(const struct vms_agent_calls *options, size_t s
 		       "versions";
 	if (options->by > VMS_AGENT_BY_TASK || options->clock > VMS_AGENT_CLOCK_INSTRUCTIONS)
 		return "its kind of streams or clock is not known";
-	if (options->ring_size < MIN_RING || options->ring_size > MAX_RING ||
-	    (options->ring_size & (options->ring_size - 1)))
+	if (!rings_is_size(options->ring_size))
 		return "a ring has from 64 KiB to 64 MiB, and a power of two";
 	if (options->n_pids > G_N_ELEMENTS(options->pids))
 		return "it names too many processes";
@@ -247,8 +221,8 @@ static bool make_trace(const struct request *request, struct tables *tables, str
 	}
 	calls.trace->asks_for_looks = request->features & VMS_AGENT_CAN_LOOK;
 	reply_ok(reply);
-	reply->fds[0] = calls.trace->memfd;
-	reply->fds[1] = calls.trace->woken;
+	reply->fds[0] = calls.trace->rings.memfd;
+	reply->fds[1] = calls.trace->rings.woken;
 	reply->n_fds = 2;
 	return true;
 }
@@ -300,14 +274,6 @@ static struct start *prepare_start(const struct request *request, struct reply *
 	return start;
 }
 
-static bool is_any_vcpu_held(void)
-{
-	bool held = false;
-	for (unsigned i = 0; !held && i < VMS_AGENT_MAX_CLIENTS; i++)
-		held = hold_any(i);
-	return held;
-}
-
 /*
  * Waits until the trace has begun, so that a client that resumes the machine afterwards misses no
  * call. While a vCPU is held this does not wait: that vCPU begins the trace when it is released,
@@ -316,7 +282,7 @@ static bool is_any_vcpu_held(void)
 static void wait_until_begun(const struct start *start)
 {
 	gint64 end = g_get_monotonic_time() + BEGIN_US;
-	if (is_any_vcpu_held())
+	if (hold_any_vcpu())
 		return;
 	g_mutex_lock(&calls.lock);
 	while (g_slist_find(calls.starts, start) &&
@@ -437,7 +403,7 @@ static void begin_vcpu(struct vcpu *vcpu)
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
 		return;
-	if (!trace_reserve(tracer->trace, vcpu->index)) {
+	if (!rings_reserve(&tracer->trace->rings, vcpu->index)) {
 		fprintf(stderr, "vmscope agent: calls of vCPU %u are not traced: %s\n", vcpu->index,
 			g_strerror(errno));
 		call_tracker_free(tracer->tracker);

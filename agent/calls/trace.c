@@ -4,33 +4,18 @@
 #include "agent/calls/callees.h"
 #include "agent/tasks/tasks.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/membarrier.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 struct trace *_Atomic trace_current;
-struct tracer_gate *trace_gates;
+struct gate *trace_gates;
 unsigned trace_n_gates;
 qemu_plugin_u64 trace_instructions;
 
-static int membarrier(int command)
-{
-	return (int)syscall(SYS_membarrier, command, 0, 0);
-}
-
 bool trace_init(void)
 {
-	size_t size = vcpus_max() * sizeof(*trace_gates);
-	trace_gates = aligned_alloc(_Alignof(struct tracer_gate), size);
+	trace_gates = gates_new(vcpus_max());
 	if (!trace_gates)
 		return false;
-	memset(trace_gates, 0, size);
 	trace_n_gates = vcpus_max();
 	trace_instructions.score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	return trace_instructions.score;
@@ -41,53 +26,16 @@ struct trace *trace_take_away(void)
 	struct trace *trace = atomic_exchange(&trace_current, NULL);
 	if (!trace)
 		return NULL;
-	membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	for (unsigned i = 0; i < trace->n; i++)
-		while (atomic_load_explicit(&trace_gates[i].inside, memory_order_acquire))
-			g_usleep(50);
+	gates_wait(trace_gates, trace->n);
 	return trace;
 }
 
 /* ---- making one ----------------------------------------------------------- */
 
-static bool share_memory(struct trace *trace, unsigned n, uint64_t ring_size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t header = sizeof(*trace->shared) + n * sizeof(trace->shared->ring[0]);
-	header = (header + page - 1) / page * page;
-	trace->size = header + n * ring_size;
-	trace->memfd = memfd_create("vmscope-calls", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (trace->memfd < 0 || ftruncate(trace->memfd, (off_t)trace->size) < 0 ||
-	    fcntl(trace->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-		return false;
-	void *memory = mmap(NULL, trace->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-			    trace->memfd, 0);
-	if (memory == MAP_FAILED)
-		return false;
-	trace->shared = memory;
-	trace->shared->rings_offset = header;
-	trace->shared->ring_size = ring_size;
-	trace->shared->n_rings = n;
-	int wake[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wake) < 0)
-		return false;
-	trace->wake = wake[0];
-	trace->woken = wake[1];
-	return true;
-}
-
 static void set_functions(struct trace *trace, const struct vms_agent_function *functions, size_t n)
 {
 	trace->first_function = n ? functions[0].va : UINT64_MAX;
 	trace->last_function = n ? functions[n - 1].va : 0;
-}
-
-bool trace_reserve(struct trace *trace, unsigned vcpu)
-{
-	uint64_t size = trace->shared->ring_size;
-	errno = posix_fallocate(trace->memfd, (off_t)(trace->shared->rings_offset + vcpu * size),
-				(off_t)size);
-	return errno == 0;
 }
 
 static bool is_there(unsigned index)
@@ -101,15 +49,15 @@ static bool is_there(unsigned index)
 
 static bool make_tracers(struct trace *trace, unsigned n)
 {
-	unsigned char *rings = (unsigned char *)trace->shared + trace->shared->rings_offset;
 	for (; trace->n < n; trace->n++) {
 		struct tracer *tracer = &trace->tracer[trace->n];
-		size_t size = trace->options.ring_size;
 		tracer->trace = trace;
-		vms_ring_init(&tracer->ring, &trace->shared->ring[trace->n],
-			      rings + trace->n * size, size, trace->wake);
+		vms_ring_init(&tracer->ring, &trace->rings.shared->ring[trace->n],
+			      rings_data(&trace->rings, trace->n), trace->rings.ring_size,
+			      trace->rings.wake);
 		tracer->tracker = call_tracker_new(trace->trackers, trace->n, &tracer->ring);
-		if (!tracer->tracker || (is_there(trace->n) && !trace_reserve(trace, trace->n)))
+		if (!tracer->tracker ||
+		    (is_there(trace->n) && !rings_reserve(&trace->rings, trace->n)))
 			return false;
 	}
 	return true;
@@ -125,8 +73,8 @@ struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_
 		return NULL;
 	}
 	trace->options = *options;
-	trace->memfd = trace->wake = trace->woken = -1;
-	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) < 0) {
+	trace->rings = RINGS_NONE;
+	if (!gates_prepare()) {
 		free(functions);
 		trace_free(trace);
 		return NULL;
@@ -135,7 +83,8 @@ struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_
 	trace->trackers =
 		call_trackers_new(options, &vcpu_arch()->levels, functions, n_functions, n);
 	trace->callees = callees_new();
-	if (trace->trackers && trace->callees && share_memory(trace, n, options->ring_size) &&
+	if (trace->trackers && trace->callees &&
+	    rings_make(&trace->rings, "vmscope-calls", n, options->ring_size) &&
 	    make_tracers(trace, n))
 		return trace;
 	int error = errno;
@@ -203,7 +152,7 @@ void tracer_check_stop(struct tracer *tracer)
 {
 	if (!call_trackers_stopped(tracer->trace->trackers))
 		return;
-	atomic_store(&tracer->trace->shared->stopped, 1);
+	atomic_store(&tracer->trace->rings.shared->stopped, 1);
 	vms_ring_flush(&tracer->ring);
 }
 
@@ -215,13 +164,6 @@ void trace_free(struct trace *trace)
 	if (trace->trackers)
 		call_trackers_free(trace->trackers);
 	callees_free(trace->callees);
-	if (trace->shared)
-		munmap(trace->shared, trace->size);
-	if (trace->memfd >= 0)
-		close(trace->memfd);
-	if (trace->wake >= 0)
-		close(trace->wake);
-	if (trace->woken >= 0)
-		close(trace->woken);
+	rings_free(&trace->rings);
 	free(trace);
 }

@@ -2,16 +2,15 @@
 /*
  * The current trace, as instrumented code reaches it.
  *
- * Only a vCPU's own thread uses its tracer, between tracer_enter and tracer_leave, which cost no
- * more than two stores. A thread that ends the trace first removes it from where tracer_enter
- * looks. Then it has the kernel order the memory of all threads (membarrier), and waits for those
- * that are inside. From then on the trace is its own, whether vCPUs run, are halted or held.
+ * Only a vCPU's own thread uses its tracer, between tracer_enter and tracer_leave (agent/gate.h).
  */
 #pragma once
 
 #include "agent/calls/call_tracker.h"
 #include "agent/clock.h"
+#include "agent/gate.h"
 #include "agent/qemu/vcpu.h"
+#include "agent/rings.h"
 
 /* A vCPU's part of a trace. */
 struct tracer {
@@ -34,28 +33,20 @@ struct trace {
 	_Atomic uint64_t *callees;
 	_Atomic uint32_t n_kernel_blocks; /* translated while the client knew no tasks */
 	_Atomic bool has_programs;	  /* user code was translated since */
-	struct vms_agent_rings *shared;
-	size_t size;
-	int memfd;
-	int wake, woken; /* the ends of a socket; `woken` is sent to the client */
+	struct rings rings;
 	unsigned n;
 	struct tracer tracer[];
 };
 
-/* Tells whether a vCPU uses its tracer. Exists as long as the plugin. */
-struct tracer_gate {
-	_Alignas(64) _Atomic bool inside;
-};
-
 extern struct trace *_Atomic trace_current; /* NULL: none */
-extern struct tracer_gate *trace_gates;	    /* NULL before trace_init */
+extern struct gate *trace_gates;	    /* NULL before trace_init */
 extern unsigned trace_n_gates;		    /* vcpus_max() */
 extern qemu_plugin_u64
 	trace_instructions; /* how many each vCPU has executed, if the trace counts them */
 
 static inline void tracer_leave(unsigned vcpu)
 {
-	atomic_store_explicit(&trace_gates[vcpu].inside, false, memory_order_release);
+	gate_leave(&trace_gates[vcpu]);
 }
 
 /*
@@ -66,8 +57,7 @@ static inline struct tracer *tracer_enter(unsigned vcpu)
 {
 	if (vcpu >= trace_n_gates)
 		return NULL;
-	atomic_store_explicit(&trace_gates[vcpu].inside, true, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of trace_take_away */
+	gate_enter(&trace_gates[vcpu]);
 	struct trace *trace = atomic_load_explicit(&trace_current, memory_order_acquire);
 	if (trace && trace->tracer[vcpu].tracker)
 		return &trace->tracer[vcpu];
@@ -87,11 +77,6 @@ bool trace_init(void);
 /* Takes ownership of `functions` (from malloc), also on failure. NULL: errno tells. */
 struct trace *trace_new(const struct vms_agent_calls *options, struct vms_agent_function *functions,
 			size_t n_functions);
-/*
- * Allocates the memory of a vCPU's ring before the vCPU runs. Otherwise a write would kill QEMU if
- * the host had no memory left. False: errno tells.
- */
-bool trace_reserve(struct trace *trace, unsigned vcpu);
 /* Sets other options and functions. No vCPU is inside. Takes ownership as trace_new. */
 void trace_update(struct trace *trace, const struct vms_agent_calls *options,
 		  struct vms_agent_function *functions, size_t n_functions);

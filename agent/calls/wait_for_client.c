@@ -17,7 +17,7 @@
 /* Asks the client. If it has not answered the vCPU's last look, the vCPU does not ask again. */
 static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 {
-	struct vms_agent_rings *shared = tracer->trace->shared;
+	struct vms_agent_rings *shared = tracer->trace->rings.shared;
 	uint64_t now = vms_clock_now_ns();
 	if (!tracer->trace->asks_for_looks)
 		return;
@@ -57,13 +57,13 @@ void look_at_function(unsigned vcpu, __attribute__((unused)) void *data)
 
 void look_answer(struct trace *trace)
 {
-	atomic_store(&trace->shared->looked, atomic_load(&trace->shared->looks));
+	atomic_store(&trace->rings.shared->looked, atomic_load(&trace->rings.shared->looks));
 }
 
 /* True if the vCPU's look is not answered and its time is not over. */
 static bool is_awaited(const struct tracer *tracer)
 {
-	const struct vms_agent_rings *shared = tracer->trace->shared;
+	const struct vms_agent_rings *shared = tracer->trace->rings.shared;
 	return tracer->look_end_ns > vms_clock_now_ns() &&
 	       atomic_load(&shared->looked) != atomic_load(&shared->looks);
 }

@@ -375,6 +375,14 @@ bool hold_any(unsigned client)
 	return any;
 }
 
+bool hold_any_vcpu(void)
+{
+	bool any = false;
+	for (unsigned i = 0; !any && i < VMS_AGENT_MAX_CLIENTS; i++)
+		any = hold_any(i);
+	return any;
+}
+
 static void end_client(unsigned client)
 {
 	struct view *view = &views[client];

@@ -17,3 +17,5 @@ int hold_open(unsigned client, uint64_t *size);
 void hold_break(unsigned client);
 /* True if the client wants or holds any vCPU. */
 bool hold_any(unsigned client);
+/* The same of all clients. */
+bool hold_any_vcpu(void);

@@ -84,13 +84,29 @@ enum {
 	A64_N_REGS
 };
 
+/* Where QEMU's table for migrations has a register (internals.h). */
+struct kept_register {
+	const char *name; /* of the number, or of an array; NULL: it is not there */
+	unsigned element; /* of the array */
+};
+
 struct arch {
 	const char *name;	 /* as QEMU calls it */
 	const char *const *regs; /* as QEMU's gdb descriptions name them; at most
 				    VMS_AGENT_MAX_REGS */
+	/* Registers by which QEMU's table of this name tells where it keeps them: the quickest way.
+	 */
+	const char *state_table;
+	const struct kept_register *kept;
 	/*
-	 * Reads a register that QEMU has no handle for (internals.h). False: QEMU does not have it.
-	 * NULL: there are no such registers.
+	 * True if the registers that have handles are what QEMU keeps, as the vCPU executes now;
+	 * NULL: always. `flags`: the number of QEMU's table that `kept_flags` names.
+	 */
+	bool (*shows_kept)(uint64_t flags);
+	const char *kept_flags;
+	/*
+	 * Reads a register that QEMU has neither a handle for nor keeps in that table. False: QEMU
+	 * does not have it. NULL: there are no such registers.
 	 */
 	bool (*read_state)(void *qemu_vcpu, unsigned reg, uint64_t *ret);
 	unsigned n_regs;

@@ -63,6 +63,26 @@ static const char *const registers[A64_N_REGS] = {
 	[A64_ID_AA64MMFR2_EL1] = "ID_AA64MMFR2_EL1",
 };
 
+static const struct kept_register kept[A64_N_REGS] = {
+	[A64_X0] = { "env.xregs", 0 },	     [A64_X0 + 1] = { "env.xregs", 1 },
+	[A64_X0 + 2] = { "env.xregs", 2 },   [A64_X0 + 3] = { "env.xregs", 3 },
+	[A64_X0 + 4] = { "env.xregs", 4 },   [A64_X0 + 5] = { "env.xregs", 5 },
+	[A64_X0 + 6] = { "env.xregs", 6 },   [A64_X0 + 7] = { "env.xregs", 7 },
+	[A64_X0 + 8] = { "env.xregs", 8 },   [A64_X0 + 9] = { "env.xregs", 9 },
+	[A64_X0 + 10] = { "env.xregs", 10 }, [A64_X0 + 11] = { "env.xregs", 11 },
+	[A64_X0 + 12] = { "env.xregs", 12 }, [A64_X0 + 13] = { "env.xregs", 13 },
+	[A64_X0 + 14] = { "env.xregs", 14 }, [A64_X0 + 15] = { "env.xregs", 15 },
+	[A64_X0 + 16] = { "env.xregs", 16 }, [A64_X0 + 17] = { "env.xregs", 17 },
+	[A64_X0 + 18] = { "env.xregs", 18 }, [A64_X0 + 19] = { "env.xregs", 19 },
+	[A64_X0 + 20] = { "env.xregs", 20 }, [A64_X0 + 21] = { "env.xregs", 21 },
+	[A64_X0 + 22] = { "env.xregs", 22 }, [A64_X0 + 23] = { "env.xregs", 23 },
+	[A64_X0 + 24] = { "env.xregs", 24 }, [A64_X0 + 25] = { "env.xregs", 25 },
+	[A64_X0 + 26] = { "env.xregs", 26 }, [A64_X0 + 27] = { "env.xregs", 27 },
+	[A64_X0 + 28] = { "env.xregs", 28 }, [A64_X29] = { "env.xregs", 29 },
+	[A64_X30] = { "env.xregs", 30 },     [A64_SP] = { "env.xregs", 31 },
+	[A64_PC] = { "env.pc", 0 },	     [A64_SP_EL0] = { "env.sp_el", 0 },
+};
+
 /* AArch32 has no EL0 … EL3 in these bits, but user mode is 0 there too. */
 static unsigned a64_rank(struct vcpu *vcpu)
 {
@@ -91,6 +111,8 @@ const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.regs = registers,
 	.n_regs = A64_N_REGS,
+	.state_table = "vmstate_arm_cpu",
+	.kept = kept,
 	.sp = A64_SP,
 	.pc = A64_PC,
 	.arguments = { A64_X0, A64_X0 + 1 },

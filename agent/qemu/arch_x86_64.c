@@ -4,8 +4,6 @@
 #include "agent/qemu/internals.h"
 #include "agent/qemu/vcpu.h"
 
-#include <pthread.h>
-
 static const char *const registers[X86_N_REGS] = {
 	"rax",		"rbx",	  "rcx", "rdx",	      "rsi",	 "rdi",		"rbp",
 	"rsp",		"r8",	  "r9",	 "r10",	      "r11",	 "r12",		"r13",
@@ -16,39 +14,53 @@ static const char *const registers[X86_N_REGS] = {
 	"sysenter_eip", "xcr0",
 };
 
-/* Names in QEMU's table for migrations of registers that have no handle. */
-static const char *const states[X86_N_REGS] = {
-	[X86_STAR] = "env.star",
-	[X86_LSTAR] = "env.lstar",
-	[X86_CSTAR] = "env.cstar",
-	[X86_SFMASK] = "env.fmask",
-	[X86_PAT] = "env.pat",
-	[X86_TSC_AUX] = "env.tsc_aux",
-	[X86_SYSENTER_CS] = "env.sysenter_cs",
-	[X86_SYSENTER_ESP] = "env.sysenter_esp",
-	[X86_SYSENTER_EIP] = "env.sysenter_eip",
-	[X86_XCR0] = "env.xcr0",
+/* The processor numbers the general registers in another order than gdb. */
+static const struct kept_register kept[X86_N_REGS] = {
+	[X86_RAX] = { "env.regs", 0 },
+	[X86_RCX] = { "env.regs", 1 },
+	[X86_RDX] = { "env.regs", 2 },
+	[X86_RBX] = { "env.regs", 3 },
+	[X86_RSP] = { "env.regs", 4 },
+	[X86_RBP] = { "env.regs", 5 },
+	[X86_RSI] = { "env.regs", 6 },
+	[X86_RDI] = { "env.regs", 7 },
+	[X86_R8] = { "env.regs", 8 },
+	[X86_R8 + 1] = { "env.regs", 9 },
+	[X86_R8 + 2] = { "env.regs", 10 },
+	[X86_R8 + 3] = { "env.regs", 11 },
+	[X86_R8 + 4] = { "env.regs", 12 },
+	[X86_R8 + 5] = { "env.regs", 13 },
+	[X86_R8 + 6] = { "env.regs", 14 },
+	[X86_R15] = { "env.regs", 15 },
+	[X86_RIP] = { "env.eip", 0 },
+	[X86_CR0] = { "env.cr[0]", 0 },
+	[X86_CR2] = { "env.cr[2]", 0 },
+	[X86_CR3] = { "env.cr[3]", 0 },
+	[X86_CR4] = { "env.cr[4]", 0 },
+	/* These have no handle. */
+	[X86_STAR] = { "env.star", 0 },
+	[X86_LSTAR] = { "env.lstar", 0 },
+	[X86_CSTAR] = { "env.cstar", 0 },
+	[X86_SFMASK] = { "env.fmask", 0 },
+	[X86_PAT] = { "env.pat", 0 },
+	[X86_TSC_AUX] = { "env.tsc_aux", 0 },
+	[X86_SYSENTER_CS] = { "env.sysenter_cs", 0 },
+	[X86_SYSENTER_ESP] = { "env.sysenter_esp", 0 },
+	[X86_SYSENTER_EIP] = { "env.sysenter_eip", 0 },
+	[X86_XCR0] = { "env.xcr0", 0 },
 };
-static struct internals_state state[X86_N_REGS];
 
-static void find_states(void)
+#define HFLAGS_CS64 (UINT64_C(1) << 15)
+
+/* Outside of 64-bit mode QEMU's handles show halves of the registers. */
+static bool x86_shows_kept(uint64_t hflags)
 {
-	for (unsigned i = 0; i < X86_N_REGS; i++) {
-		if (states[i])
-			state[i] = internals_find_state("vmstate_x86_cpu", states[i]);
-	}
+	return hflags & HFLAGS_CS64;
 }
 
 static bool x86_read_state(void *qemu_vcpu, unsigned reg, uint64_t *ret)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, find_states);
-	if (reg == X86_APIC_BASE)
-		return internals_read_apic_base(qemu_vcpu, ret);
-	if (!state[reg].size)
-		return false;
-	*ret = internals_read_state(qemu_vcpu, state[reg]);
-	return true;
+	return reg == X86_APIC_BASE && internals_read_apic_base(qemu_vcpu, ret);
 }
 
 #define CR0_PE	  (UINT64_C(1) << 0)
@@ -84,6 +96,10 @@ const struct arch arch_x86_64 = {
 	.name = "x86_64",
 	.regs = registers,
 	.n_regs = X86_N_REGS,
+	.state_table = "vmstate_x86_cpu",
+	.kept = kept,
+	.shows_kept = x86_shows_kept,
+	.kept_flags = "env.hflags",
 	.read_state = x86_read_state,
 	.sp = X86_RSP,
 	.pc = X86_RIP,

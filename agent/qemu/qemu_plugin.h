@@ -133,6 +133,11 @@ void qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(struct qemu_plugin_tb *, 
 						       qemu_plugin_u64 entry, uint64_t value);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, qemu_plugin_vcpu_udata_cb,
 					    enum qemu_plugin_cb_flags, void *userdata);
+void qemu_plugin_register_vcpu_insn_exec_cond_cb(struct qemu_plugin_insn *,
+						 qemu_plugin_vcpu_udata_cb,
+						 enum qemu_plugin_cb_flags, enum qemu_plugin_cond,
+						 qemu_plugin_u64 entry, uint64_t value,
+						 void *userdata);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, qemu_plugin_mem_cb,
 				      enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
 				      void *userdata);

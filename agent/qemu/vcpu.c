@@ -2,6 +2,7 @@
 #include "agent/qemu/vcpu.h"
 
 #include "agent/qemu/internals.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@ static struct {
 	struct vcpu *vcpu;
 	unsigned max;
 	_Atomic bool one_thread, idles;
+	struct internals_state kept[VMS_AGENT_MAX_REGS]; /* size 0: the register is not kept */
+	struct internals_state kept_flags;		 /* size 0: the processor has none */
 } all;
 
 static _Thread_local struct vcpu *current;
@@ -87,8 +90,47 @@ static void find_handles(struct vcpu *vcpu)
 	}
 }
 
+static void find_kept(void)
+{
+	const struct arch *arch = all.arch;
+	for (unsigned i = 0; i < arch->n_regs; i++) {
+		if (!arch->kept[i].name)
+			continue;
+		all.kept[i] = internals_find_state(arch->state_table, arch->kept[i].name);
+		all.kept[i].offset += arch->kept[i].element * all.kept[i].size;
+	}
+	if (arch->kept_flags)
+		all.kept_flags = internals_find_state(arch->state_table, arch->kept_flags);
+}
+
+/* True if a register is what QEMU keeps, as the vCPU executes now. */
+static bool shows_kept(const struct vcpu *vcpu, unsigned reg)
+{
+	if (!vcpu->qemu || !all.kept[reg].size)
+		return false;
+	return vcpu->numbers[reg] < 0 || !all.arch->shows_kept ||
+	       (all.kept_flags.size &&
+		all.arch->shows_kept(internals_read_state(vcpu->qemu, all.kept_flags)));
+}
+
+/* Does not use what QEMU keeps where its handles show something else: it is not understood. */
+static void check_kept(const struct vcpu *vcpu)
+{
+	for (unsigned i = 0; i < all.arch->n_regs; i++) {
+		uint64_t value = 0;
+		if (!all.kept[i].size || vcpu->numbers[i] < 0)
+			continue;
+		g_byte_array_set_size(vcpu->bytes, 0);
+		internals_read_register(vcpu->qemu, vcpu->numbers[i], vcpu->bytes);
+		memcpy(&value, vcpu->bytes->data, MIN(vcpu->bytes->len, sizeof(value)));
+		if (value != internals_read_state(vcpu->qemu, all.kept[i]))
+			all.kept[i].size = 0;
+	}
+}
+
 struct vcpu *vcpu_init(unsigned index)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vcpu *vcpu = vcpu_get(index);
 	if (!vcpu)
 		return NULL;
@@ -98,11 +140,14 @@ struct vcpu *vcpu_init(unsigned index)
 	vcpu->qemu = internals_vcpu(index);
 	atomic_store(&vcpu->is_kicked, false);
 	g_mutex_unlock(&vcpu->lock);
-	if (vcpu->qemu)
+	if (vcpu->qemu) {
+		pthread_once(&once, find_kept);
 		internals_find_registers(vcpu->qemu, all.arch->regs, all.arch->n_regs,
 					 vcpu->numbers);
-	else
+		check_kept(vcpu);
+	} else {
 		find_handles(vcpu);
+	}
 	if (current && current != vcpu)
 		all.one_thread = true;
 	current = vcpu;
@@ -120,6 +165,10 @@ void vcpu_exit(struct vcpu *vcpu)
 bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret)
 {
 	*ret = 0;
+	if (shows_kept(vcpu, reg)) {
+		*ret = internals_read_state(vcpu->qemu, all.kept[reg]);
+		return true;
+	}
 	g_byte_array_set_size(vcpu->bytes, 0);
 	if (vcpu->qemu && vcpu->numbers[reg] < 0)
 		return all.arch->read_state && all.arch->read_state(vcpu->qemu, reg, ret);

@@ -97,8 +97,16 @@ struct vms_code_mode {
 	bool is_certain;     /* false if the registers do not tell it, and it is the usual mode */
 };
 
+/* A register, or a part of one that has its own name, as eax is the low half of rax. */
+struct vms_reg_part {
+	unsigned index;
+	unsigned shift, bits; /* where the part is */
+};
+
 /* Limit of page-table entries per request: enough for any kernel, and read in a second or two. */
 #define VMS_PAGE_STEPS (UINT64_C(1) << 26)
+
+#define VMS_ARGUMENTS_MAX 8
 
 struct vms_arch {
 	const char *name;     /* as `uname -m` names it */
@@ -107,6 +115,12 @@ struct vms_arch {
 	const struct vms_reg_desc *regs;
 	unsigned n_regs;
 	unsigned pc, sp, fp; /* their indices in a register file */
+	/* Registers of the first integer arguments of a function of the kernel, and of its result.
+	 */
+	unsigned arguments[VMS_ARGUMENTS_MAX], n_arguments, result;
+	/* Finds the part of a register that has this name. False: it is not the name of a part. */
+	bool (*find_part)(const char *name, struct vms_reg_part *ret);
+	unsigned space; /* index of the register that tells address spaces apart */
 
 	/*
 	 * Finds the page that maps `va`. Walks the page tables that `regs` point to, and reads them
@@ -154,6 +168,7 @@ struct vms_arch {
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
 
+	unsigned breakpoint_size; /* bytes of code that a breakpoint takes */
 	int capstone_arch, capstone_mode;
 };
 
@@ -167,6 +182,9 @@ const struct vms_arch *vms_arch_by_name(const char *name);
 
 /* Returns the index of the register called `name`, or -1. */
 int vms_arch_reg(const struct vms_arch *arch, const char *name);
+
+/* Finds the register, or the part of one, that is called `name`. */
+bool vms_arch_reg_part(const struct vms_arch *arch, const char *name, struct vms_reg_part *ret);
 
 /* Gets how the vCPU with these registers executes. */
 void vms_arch_code_mode(const struct vms_arch *arch, const struct vms_regs *regs,

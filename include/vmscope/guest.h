@@ -101,6 +101,11 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 			void (*each)(const struct vms_symbol *symbol, const char *module,
 				     void *data),
 			void *data);
+/*
+ * Returns what to append to a message that there is no symbol `name`: " (did you mean …?)" with the
+ * nearest names, or "". Newly allocated.
+ */
+char *vms_guest_nearest(struct vms_guest *guest, const char *name);
 
 /* ---- modules ---------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include <vmscope/error.h>
 #include <vmscope/export.h>
 #include <vmscope/facts.h>
+#include <vmscope/flow.h>
 #include <vmscope/guest.h>
 #include <vmscope/launch.h>
 #include <vmscope/log.h>

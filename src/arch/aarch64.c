@@ -418,6 +418,17 @@ static const char *aarch64_paging_mode(const struct vms_regs *regs)
 	return "paging of unusual size";
 }
 
+/* Finds w0 to w30, the low halves of x0 to x30. */
+static bool aarch64_find_part(const char *name, struct vms_reg_part *ret)
+{
+	uint64_t number;
+	if (g_ascii_tolower(name[0]) != 'w' ||
+	    !g_ascii_string_to_unsigned(name + 1, 10, 0, 30, &number, NULL))
+		return false;
+	*ret = (struct vms_reg_part) { .index = X0 + (unsigned)number, .bits = 32 };
+	return true;
+}
+
 const struct vms_arch vms_arch_aarch64 = {
 	.name = "aarch64",
 	.gdb_name = "aarch64",
@@ -427,6 +438,10 @@ const struct vms_arch vms_arch_aarch64 = {
 	.pc = PC,
 	.sp = SP,
 	.fp = X29,
+	.arguments = { X0, X0 + 1, X0 + 2, X0 + 3, X0 + 4, X0 + 5, X0 + 6, X0 + 7 },
+	.n_arguments = 8,
+	.result = X0,
+	.find_part = aarch64_find_part,
 	.translate = aarch64_translate,
 	.each_page = aarch64_each_page,
 	.is_kernel_address = aarch64_is_kernel_address,
@@ -435,6 +450,8 @@ const struct vms_arch vms_arch_aarch64 = {
 	.kernel_root = aarch64_kernel_root,
 	.paging_mode = aarch64_paging_mode,
 	.step_frame_pointer = vms_aarch64_step_frame,
+	.space = TTBR0_EL1,
+	.breakpoint_size = 4,
 	.capstone_arch = CS_ARCH_ARM64,
 	.capstone_mode = CS_MODE_LITTLE_ENDIAN,
 };

@@ -58,3 +58,12 @@ int vms_arch_reg(const struct vms_arch *arch, const char *name)
 	}
 	return -1;
 }
+
+bool vms_arch_reg_part(const struct vms_arch *arch, const char *name, struct vms_reg_part *ret)
+{
+	const int index = vms_arch_reg(arch, name);
+	if (index < 0)
+		return arch->find_part(name, ret);
+	*ret = (struct vms_reg_part) { .index = (unsigned)index, .bits = arch->regs[index].bits };
+	return true;
+}

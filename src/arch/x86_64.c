@@ -416,6 +416,31 @@ static bool x86_step_frame_pointer(struct vms_regs *regs, const struct vms_reade
 	return true;
 }
 
+/* Finds eax, ax, al, ah, r8d, r8w, r8b and their like. */
+static bool x86_find_part(const char *name, struct vms_reg_part *ret)
+{
+	static const char *const parts[][4] = {
+		[RAX] = { "eax", "ax", "al", "ah" }, [RBX] = { "ebx", "bx", "bl", "bh" },
+		[RCX] = { "ecx", "cx", "cl", "ch" }, [RDX] = { "edx", "dx", "dl", "dh" },
+		[RSI] = { "esi", "si", "sil" },	     [RDI] = { "edi", "di", "dil" },
+		[RBP] = { "ebp", "bp", "bpl" },	     [RSP] = { "esp", "sp", "spl" },
+		[R8] = { "r8d", "r8w", "r8b" },	     [R9] = { "r9d", "r9w", "r9b" },
+		[R10] = { "r10d", "r10w", "r10b" },  [R11] = { "r11d", "r11w", "r11b" },
+		[R12] = { "r12d", "r12w", "r12b" },  [R13] = { "r13d", "r13w", "r13b" },
+		[R14] = { "r14d", "r14w", "r14b" },  [R15] = { "r15d", "r15w", "r15b" },
+	};
+	static const unsigned bits[] = { 32, 16, 8, 8 };
+	for (unsigned reg = RAX; reg <= R15; reg++) {
+		for (unsigned i = 0; i < G_N_ELEMENTS(bits) && parts[reg][i]; i++) {
+			if (g_ascii_strcasecmp(name, parts[reg][i]) != 0)
+				continue;
+			*ret = (struct vms_reg_part) { reg, i == 3 ? 8 : 0, bits[i] };
+			return true;
+		}
+	}
+	return false;
+}
+
 const struct vms_arch vms_arch_x86_64 = {
 	.name = "x86_64",
 	.gdb_name = "i386:x86-64",
@@ -424,6 +449,10 @@ const struct vms_arch vms_arch_x86_64 = {
 	.pc = RIP,
 	.sp = RSP,
 	.fp = RBP,
+	.arguments = { RDI, RSI, RDX, RCX, R8, R9 },
+	.n_arguments = 6,
+	.result = RAX,
+	.find_part = x86_find_part,
 	.translate = x86_translate,
 	.each_page = x86_each_page,
 	.is_kernel_address = x86_is_kernel_address,
@@ -434,6 +463,8 @@ const struct vms_arch vms_arch_x86_64 = {
 	.kernel_root = x86_kernel_root,
 	.paging_mode = x86_paging_mode,
 	.step_frame_pointer = x86_step_frame_pointer,
+	.space = CR3,
+	.breakpoint_size = 1,
 	.capstone_arch = CS_ARCH_X86,
 	.capstone_mode = CS_MODE_64,
 };

@@ -4,8 +4,8 @@
 #include "machine/agent/ring_reader.h"
 #include <string.h>
 
-G_STATIC_ASSERT(sizeof(struct vms_calls_stream) <= VMS_RING_MAX_PAYLOAD);
-G_STATIC_ASSERT(sizeof(struct vms_calls_space) <= VMS_RING_MAX_PAYLOAD);
+G_STATIC_ASSERT(sizeof(struct vms_calls_stream) <= VMS_RING_MIN_PAYLOAD);
+G_STATIC_ASSERT(sizeof(struct vms_calls_space) <= VMS_RING_MIN_PAYLOAD);
 
 struct vms_calls_drain {
 	struct vms_ring_reader *reader;

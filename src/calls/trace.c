@@ -55,19 +55,11 @@ static bool send_table(struct vms_calls_trace *trace, enum vms_agent_kind kind, 
 		       size_t size, GError **error)
 {
 	struct vms_agent_table table = { .message = { .kind = kind }, .size = size };
-	int fd = memfd_create("vmscope-table", MFD_CLOEXEC);
-	bool written = fd >= 0 && ftruncate(fd, (off_t)size) == 0;
-	for (size_t done = 0; written && done < size;) {
-		ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)done);
-		written = n > 0 || (n < 0 && errno == EINTR);
-		done += n > 0 ? (size_t)n : 0;
-	}
-	if (!written)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-			    "cannot trace calls: no memory for a table of %zu bytes: %s", size,
-			    g_strerror(errno));
-	bool sent = written && vms_agent_request(trace->link, &table.message, sizeof(table), fd,
+	int fd = vms_agent_make_file(data, size, error);
+	bool sent = fd >= 0 && vms_agent_request(trace->link, &table.message, sizeof(table), fd,
 						 NULL, 0, error);
+	if (fd < 0)
+		g_prefix_error_literal(error, "cannot trace calls: ");
 	if (fd >= 0)
 		close(fd);
 	return sent;

@@ -295,6 +295,11 @@ bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout
 	return VMS_GUEST_HAS(guest, task_layout) && guest->ops->task_layout(guest->system, ret);
 }
 
+bool vms_guest_add_current(const struct vms_guest *guest, GArray *ops)
+{
+	return VMS_GUEST_HAS(guest, add_current) && guest->ops->add_current(guest->system, ops);
+}
+
 bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm)
 {
 	return VMS_GUEST_HAS(guest, task_has) && guest->ops->task_has(guest->system, task, pid, mm);

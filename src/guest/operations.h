@@ -75,6 +75,7 @@ struct vms_guest_ops {
 
 	bool (*current)(void *system, struct vms_memory *memory, const struct vms_regs *regs,
 			struct vms_task *ret);
+	bool (*add_current)(const void *system, GArray *ops);
 	GArray *(*tasks)(void *system, GError **loss, GError **error);
 	bool (*task_regs)(void *system, const struct vms_task *task, struct vms_regs *ret,
 			  GError **error);

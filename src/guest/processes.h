@@ -11,6 +11,11 @@ struct vms_task_layout {
 /* False if the kernel has no types. The answer stays the same once the guest is recognised. */
 bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret);
 /*
+ * Appends operations of a probe's program (probe/program.h) to an array of struct vms_op. They
+ * leave the address of the task that the vCPU runs on the stack. False if the guest has no tasks.
+ */
+bool vms_guest_add_current(const struct vms_guest *guest, GArray *ops);
+/*
  * True if the task_struct at `task` belongs to process `pid` and has the address space `mm` now.
  * False also if it cannot be read. Any thread may call it.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/symbols.h"
+#include "base/nearest.h"
 #include "guest/guest-private.h"
 #include "symbol/symbolizer-private.h"
 #include <string.h>
@@ -95,6 +96,20 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
 				     each, data);
 	}
 	return n;
+}
+
+static void offer_name(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	(void)module;
+	vms_nearest_add(data, symbol->name);
+}
+
+char *vms_guest_nearest(struct vms_guest *guest, const char *name)
+{
+	struct vms_nearest nearest;
+	vms_nearest_begin(&nearest, name);
+	vms_guest_lookup(guest, NULL, offer_name, &nearest);
+	return vms_nearest_end(&nearest);
 }
 
 struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,

@@ -80,6 +80,7 @@ struct vms_engine {
 	uint64_t (*resets)(struct vms_machine *machine);
 	/* Optional: see vms_machine_pause_reason. */
 	char *(*pause_reason)(struct vms_machine *machine);
+	const struct vms_probe_engine *probes; /* optional: see machine/probes.h */
 	/* Called for names of `items` only: see vms_machine_item_text. */
 	char *(*item_text)(struct vms_machine *machine, const char *name, GError **error);
 	/* Optional. Ends threads that use the machine's lock. Called before `close`. */

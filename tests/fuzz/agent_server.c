@@ -4,10 +4,12 @@
  * with them. Input: options (1 byte), then steps: what (1), which client (1), and what the step
  * takes. After each input all clients have gone, and no descriptor is left.
  *
- * Covers: agent/server.c agent/calls/calls.c agent/hold/hold.c agent/tasks/tasks.c agent/ring.c.
+ * Covers: agent/server.c agent/calls/calls.c agent/hold/hold.c agent/probes/plan.c
+ * agent/probes/probes.c agent/probes/set.c agent/probes/visit.c agent/tasks/tasks.c agent/ring.c.
  */
 #include "agent/calls/calls.h"
 #include "agent/hold/hold.h"
+#include "agent/probes/visit.h"
 #include "agent/server.h"
 #include "agent/services.h"
 #include "base/bytes.h"
@@ -290,10 +292,21 @@ static void end_holds(unsigned vcpu)
 	}
 }
 
+/* The vCPU executes an instruction, which may have places. */
+static void execute(unsigned index, unsigned what)
+{
+	const struct pending insn = { .va = what / 7 % 4, .next = what / 7 % 4 + 1 };
+	visit_before(index, &insn);
+	if (what & 128)
+		visit_after(index);
+	else
+		visit_block(index, insn.va + (what / 28 & 1));
+}
+
 static void act(unsigned index, unsigned what)
 {
 	struct vcpu *vcpu = vcpu_get(index);
-	switch (what % 6) {
+	switch (what % 7) {
 	case 0: services_vcpu_halts(vcpu, 0); break;
 	case 1: services_vcpu_resumes(vcpu); break;
 	case 2: services_vcpu_halts(vcpu, 0x1000); break;
@@ -302,7 +315,8 @@ static void act(unsigned index, unsigned what)
 		services_vcpu_kicked(vcpu);
 		break;
 	case 4: services_vcpu_ends(vcpu); break;
-	default: services_vcpu_begins(vcpu);
+	case 5: services_vcpu_begins(vcpu); break;
+	default: execute(index, what);
 	}
 }
 

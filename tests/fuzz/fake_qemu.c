@@ -2,6 +2,8 @@
 #include "fake_qemu.h"
 
 #include "agent/calls/instrument.h"
+#include "agent/probes/instrument.h"
+#include "agent/probes/visit.h"
 #include "agent/qemu/internals.h"
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"
@@ -100,10 +102,32 @@ void internals_read_register(__attribute__((unused)) void *qemu_vcpu,
 	g_assert_not_reached();
 }
 
+struct internals_state internals_find_state(__attribute__((unused)) const char *table,
+					    __attribute__((unused)) const char *name)
+{
+	g_assert_not_reached();
+}
+
+uint64_t internals_read_state(__attribute__((unused)) const void *qemu_vcpu,
+			      __attribute__((unused)) struct internals_state state)
+{
+	g_assert_not_reached();
+}
+
 /* ---- instrument.h --------------------------------------------------------------- */
 
 void instrument_block(__attribute__((unused)) struct qemu_plugin_tb *tb)
 {
+}
+
+void probes_instrument(__attribute__((unused)) struct qemu_plugin_tb *tb)
+{
+}
+
+struct outcome outcome_of(__attribute__((unused)) struct vcpu *vcpu, const struct pending *pending,
+			  uint64_t pc)
+{
+	return (struct outcome) { .end = pc == pending->va ? NOT_EXECUTED : EXECUTED };
 }
 
 /* ---- hooks.h ---------------------------------------------------------------------- */
@@ -121,6 +145,11 @@ struct qemu_plugin_scoreboard {
 struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(__attribute__((unused)) size_t size)
 {
 	return g_new0(struct qemu_plugin_scoreboard, 1);
+}
+
+void qemu_plugin_u64_set(qemu_plugin_u64 entry, unsigned vcpu, uint64_t value)
+{
+	entry.score->value[vcpu] = value;
 }
 
 uint64_t qemu_plugin_u64_get(qemu_plugin_u64 entry, unsigned vcpu)

@@ -105,6 +105,12 @@ class LinuxGuest(Machine):
             self._port = Shell(self._port_directory / "port")
         return self._port
 
+    def connect_again(self):
+        """After a reset: what the shell before it has left unsaid does not come."""
+        if self._port:
+            self._port.close()
+        self._port = None
+
     def send(self, command):
         """Begins a shell command in the guest."""
         self._shell.send(command)

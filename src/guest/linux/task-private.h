@@ -29,6 +29,12 @@ struct vms_task_arch {
 	bool (*current)(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			const struct vms_regs *regs, uint64_t *ret);
 	/*
+	 * Appends operations that leave the address of that task on the stack, for code of the
+	 * kernel and of user programs. The value is unknown in a few instructions of entries and
+	 * exits.
+	 */
+	void (*add_current)(const struct vms_linux_tasks *tasks, GArray *ops);
+	/*
 	 * Makes `regs`, which lead to the kernel's memory, those of a task that does not run.
 	 * `pgd` is the physical address of its own page tables, or 0 if it has none.
 	 */

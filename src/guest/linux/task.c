@@ -179,6 +179,14 @@ bool vms_linux_current(void *system, struct vms_memory *memory, const struct vms
 	       read_identity(tasks, memory, va, ret);
 }
 
+bool vms_linux_add_current(const void *system, GArray *ops)
+{
+	const struct vms_linux *guest = system;
+	if (guest->tasks)
+		guest->tasks->arch->add_current(guest->tasks, ops);
+	return guest->tasks;
+}
+
 /* ---- all tasks -------------------------------------------------------- */
 
 static int compare_tasks(const void *a, const void *b)

@@ -14,6 +14,7 @@ bool vms_linux_current(void *system, struct vms_memory *memory, const struct vms
 GArray *vms_linux_tasks_list(void *system, GError **loss, GError **error);
 bool vms_linux_task_regs(void *system, const struct vms_task *task, struct vms_regs *ret,
 			 GError **error);
+bool vms_linux_add_current(const void *system, GArray *ops);
 bool vms_linux_task_layout(const void *system, struct vms_task_layout *ret);
 bool vms_linux_task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm);
 /* Returns the physical address of the task's own page tables, or 0. The caller holds the lock. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/aarch64.h"
 #include "guest/linux/task-private.h"
+#include "probe/program_writer.h"
 
 /* Indices in struct cpu_context (asm/processor.h), which begins with x19 to x28. */
 #define SAVED	 13
@@ -63,6 +64,30 @@ static bool find_aarch64_current(const struct vms_linux_tasks *tasks, struct vms
 	       is_running_task(tasks, memory, *ret);
 }
 
+/* Appends: 1 if the vCPU is in the kernel, else 0. */
+static void add_in_kernel(GArray *ops)
+{
+	vms_program_register(ops, CPSR);
+	vms_program_push(ops, CPSR_EL_MASK);
+	vms_program_do(ops, VMS_OP_AND);
+	vms_program_do(ops, VMS_OP_IS_ZERO);
+	vms_program_do(ops, VMS_OP_IS_ZERO);
+}
+
+/* As find_aarch64_current, without a look at the task. */
+static void add_aarch64_current(const struct vms_linux_tasks *tasks, GArray *ops)
+{
+	vms_program_register(ops, SP_EL0);
+	add_in_kernel(ops);
+	vms_program_do(ops, VMS_OP_MULTIPLY);
+	vms_program_register(ops, TPIDR_EL1);
+	vms_program_load(ops, 8, tasks->current);
+	add_in_kernel(ops);
+	vms_program_do(ops, VMS_OP_IS_ZERO);
+	vms_program_do(ops, VMS_OP_MULTIPLY);
+	vms_program_do(ops, VMS_OP_ADD);
+}
+
 static bool make_aarch64_switched_regs(const struct vms_linux_tasks *tasks,
 				       struct vms_memory *memory, uint64_t task, uint64_t pgd,
 				       struct vms_regs *regs)
@@ -88,5 +113,6 @@ const struct vms_task_arch vms_task_arch_aarch64 = {
 	.arch = &vms_arch_aarch64,
 	.find_current = find_current,
 	.current = find_aarch64_current,
+	.add_current = add_aarch64_current,
 	.switched_regs = make_aarch64_switched_regs,
 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/x86_64.h"
 #include "guest/linux/task-private.h"
+#include "probe/program_writer.h"
 
 #define KERNEL_CS 0x10
+#define CPL_MASK  3 /* of CS: the privilege level, 0 in the kernel */
 
 /* Finds the variable that points to the current task. It is in struct pcpu_hot from 6.2 to 6.14. */
 static bool find_current(const struct vms_linux *guest, uint64_t *ret)
@@ -56,6 +58,42 @@ static bool find_x86_current(const struct vms_linux_tasks *tasks, struct vms_mem
 	return vms_memory_read_u64(memory, base + tasks->current, ret);
 }
 
+/* Appends: GS if the vCPU is in the kernel, else KERNEL_GS_BASE. */
+static void add_percpu_base(GArray *ops)
+{
+	const struct {
+		unsigned reg;
+		bool if_kernel;
+	} parts[] = { { GS_BASE, true }, { K_GS_BASE, false } };
+	for (unsigned i = 0; i < G_N_ELEMENTS(parts); i++) {
+		vms_program_register(ops, parts[i].reg);
+		vms_program_register(ops, CS);
+		vms_program_push(ops, CPL_MASK);
+		vms_program_do(ops, VMS_OP_AND);
+		vms_program_do(ops, VMS_OP_IS_ZERO);
+		if (!parts[i].if_kernel)
+			vms_program_do(ops, VMS_OP_IS_ZERO);
+		vms_program_do(ops, VMS_OP_MULTIPLY);
+	}
+	vms_program_do(ops, VMS_OP_ADD);
+}
+
+/* As find_x86_current, with one base. A division by 0 makes a false base unknown. */
+static void add_x86_current(const struct vms_linux_tasks *tasks, GArray *ops)
+{
+	if (tasks->smp) {
+		add_percpu_base(ops);
+		vms_program_do(ops, VMS_OP_DUPLICATE);
+		vms_program_do(ops, VMS_OP_DUPLICATE);
+		vms_program_load(ops, 8, tasks->this_cpu_off);
+		vms_program_do(ops, VMS_OP_EQUAL);
+		vms_program_do(ops, VMS_OP_DIVIDE);
+	} else {
+		vms_program_push(ops, 0);
+	}
+	vms_program_load(ops, 8, tasks->current);
+}
+
 /* Reads what __switch_to_asm pushed: struct inactive_task_frame (asm/switch_to.h). */
 static bool make_x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 				   uint64_t task, uint64_t pgd, struct vms_regs *regs)
@@ -91,5 +129,6 @@ const struct vms_task_arch vms_task_arch_x86_64 = {
 	.arch = &vms_arch_x86_64,
 	.find_current = find_current,
 	.current = find_x86_current,
+	.add_current = add_x86_current,
 	.switched_regs = make_x86_switched_regs,
 };

@@ -6,6 +6,7 @@
 #include "machine/agent/agent_engine.h"
 
 #include "base/clock.h"
+#include "machine/agent/agent_probes.h"
 #include "machine/qemu/qemu.h"
 #include "machine/qemu/recover.h"
 #include <linux/futex.h>
@@ -46,6 +47,7 @@ struct agent_machine {
 	struct vms_agent_link *link;
 	struct hold *holds; /* by vCPU, behind its lock */
 	atomic_uint n_held;
+	struct vms_agent_prober prober;
 	bool may_spin;			   /* the host has a spare CPU for each vCPU */
 	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* architecture's index of the agent's register; -1: none
 					    */
@@ -111,12 +113,6 @@ static bool is_broken(const struct hold *hold, struct vms_agent_vcpu *slot)
 	return atomic_load(&slot->broken) != hold->broken;
 }
 
-static bool is_closed(const struct vms_agent_link *link)
-{
-	char byte;
-	return recv(link->stream.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
 static bool set_hold_error(struct agent_machine *agent, unsigned vcpu, enum vms_error code,
 			   const char *why, GError **error)
 {
@@ -170,7 +166,7 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 		if (atomic_load(&slot->state) == VMS_AGENT_ABSENT)
 			return set_hold_error(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged",
 					      error);
-		if (is_closed(agent->link))
+		if (vms_agent_link_is_closed(agent->link))
 			return set_hold_error(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone",
 					      error);
 		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
@@ -331,6 +327,28 @@ static void find_regs(struct agent_machine *agent)
 	}
 }
 
+/* ---- probes ------------------------------------------------------------ */
+
+static struct vms_probes *arm(struct vms_machine *machine, const struct vms_probes_request *request,
+			      GError **error)
+{
+	return vms_agent_probes_arm(&agent_of(machine)->prober, request, error);
+}
+
+static bool take(struct vms_machine *machine, unsigned timeout_ms, GError **error)
+{
+	return vms_agent_probes_take(&agent_of(machine)->prober, timeout_ms, error);
+}
+
+static const struct vms_probe_engine probe_engine = {
+	.arm = arm,
+	.take = take,
+	.disarm = vms_agent_probes_disarm,
+	.is_armed = vms_agent_probes_is_armed,
+	.counts = vms_agent_probes_counts,
+	.free = vms_agent_probes_free,
+};
+
 /* ---- the machine ------------------------------------------------------ */
 
 /* QMP events tell of every stop, so nothing is asked. */
@@ -351,6 +369,7 @@ static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
 static void close_machine(struct vms_machine *machine)
 {
 	struct agent_machine *agent = agent_of(machine);
+	vms_agent_prober_clear(&agent->prober);
 	vms_agent_link_close(agent->link);
 	vms_qemu_close(&agent->qemu);
 	g_free(agent->holds);
@@ -379,6 +398,7 @@ static const struct vms_engine engine = {
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
 	.pause_reason = vms_qemu_pause_reason,
+	.probes = &probe_engine,
 	.item_text = vms_qemu_item_text,
 	.close = close_machine,
 };
@@ -435,6 +455,10 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 	agent->holds = g_new0(struct hold, MAX(machine->n_vcpus, 1));
 	agent->may_spin = g_get_num_processors() >= 2 * machine->n_vcpus;
 	find_regs(agent);
+	agent->prober.machine = machine;
+	agent->prober.link = agent->link;
+	agent->prober.cpu_index = agent->qemu.cpu_index;
+	agent->prober.reg_of = agent->reg_of;
 	return true;
 }
 
@@ -443,6 +467,7 @@ struct vms_machine *vms_agent_machine_open(struct vms_agent_link *link, const ch
 {
 	struct agent_machine *agent = g_new0(struct agent_machine, 1);
 	agent->link = link;
+	vms_agent_prober_init(&agent->prober);
 	if (!open_agent(agent, qmp, error)) {
 		close_machine(&agent->qemu.machine);
 		return NULL;

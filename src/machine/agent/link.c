@@ -150,6 +150,24 @@ void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GE
 	return NULL;
 }
 
+int vms_agent_make_file(const void *data, size_t size, GError **error)
+{
+	int fd = memfd_create("vmscope-table", MFD_CLOEXEC);
+	bool written = fd >= 0 && ftruncate(fd, (off_t)size) == 0;
+	for (size_t done = 0; written && done < size;) {
+		ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)done);
+		written = n > 0 || (n < 0 && errno == EINTR);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	if (written)
+		return fd;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "no memory for a table of %zu bytes: %s", size,
+		    g_strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
 static bool check_hello(const struct vms_agent_link *link, GError **error)
 {
 	const struct vms_agent_hello *hello = &link->hello;
@@ -233,6 +251,7 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 		{ VMS_AGENT_CAN_TRACE_CALLS, "trace calls for it" },
 		{ VMS_AGENT_CAN_TRACK_TASKS, "tell tasks apart" },
 		{ VMS_AGENT_CAN_LOOK, "wait until the guest was looked at" },
+		{ VMS_AGENT_CAN_PROBE, "run probes in the guest" },
 	};
 	if (link->hello.features & feature)
 		return true;
@@ -253,6 +272,12 @@ struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError *
 	    !find_process(link, pid, error) || !greet(link, error))
 		return NULL;
 	return g_steal_pointer(&link);
+}
+
+bool vms_agent_link_is_closed(const struct vms_agent_link *link)
+{
+	char byte;
+	return recv(link->stream.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 void vms_agent_link_close(struct vms_agent_link *link)

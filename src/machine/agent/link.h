@@ -30,6 +30,9 @@ struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError *
 void vms_agent_link_close(struct vms_agent_link *link);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_agent_link, vms_agent_link_close)
 
+/* True if the agent has closed the connection, as it does when QEMU ends. */
+bool vms_agent_link_is_closed(const struct vms_agent_link *link);
+
 /*
  * Checks that the agent can do something, which an older one may not. Errors: UNSUPPORTED (it
  * cannot; the message says what is missing and what helps).
@@ -61,3 +64,8 @@ bool vms_agent_request(struct vms_agent_link *link, struct vms_agent_message *me
  * by munmap. Errors: PROTOCOL, IO.
  */
 void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GError **error);
+/*
+ * Makes a file in memory that holds `data`, to be sent along with a message. Returns a descriptor,
+ * which is the caller's; -1: error IO.
+ */
+int vms_agent_make_file(const void *data, size_t size, GError **error);

@@ -50,14 +50,15 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_HOLD = 1 << 0,	    /* HOLD, with all of struct vms_agent_shared */
 	VMS_AGENT_CAN_TRACE_CALLS = 1 << 1, /* CALLS_* */
 	VMS_AGENT_CAN_TRACK_TASKS = 1 << 2, /* TASKS */
-	VMS_AGENT_CAN_LOOK = 1 << 3, /* the agent asks for looks; the client looks and answers */
+	VMS_AGENT_CAN_LOOK = 1 << 3,  /* the agent asks for looks; the client looks and answers */
+	VMS_AGENT_CAN_PROBE = 1 << 4, /* PROBES_* */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
 #define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
 /* What this side can. */
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
-	 VMS_AGENT_CAN_LOOK)
+	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE)
 
 enum vms_agent_kind {
 	/*
@@ -77,6 +78,10 @@ enum vms_agent_kind {
 	VMS_AGENT_OK,	      /* struct vms_agent_message alone */
 	VMS_AGENT_ERROR,      /* struct vms_agent_failure */
 	VMS_AGENT_TASKS,      /* struct vms_agent_tasks → OK */
+	/* struct vms_agent_probes, with a file of what it says → OK, with a memfd and a socket */
+	VMS_AGENT_PROBES_START,
+	/* struct vms_agent_probes_stop → OK once the last hit has been written */
+	VMS_AGENT_PROBES_STOP,
 };
 
 /* The begin of every message. The message is as long as its packet. */
@@ -181,6 +186,13 @@ struct vms_agent_ring {
 	 * described may be gone.
 	 */
 	_Atomic uint32_t given_up;
+	/* Of probes: programs that ended early. */
+	_Atomic uint64_t rejected, unknown;
+	/*
+	 * Of probes: the vCPU is about to take this number or a higher one, and to write or to lose
+	 * its hit. 0: it is not.
+	 */
+	_Atomic uint64_t taking;
 };
 
 struct vms_agent_rings {
@@ -195,6 +207,13 @@ struct vms_agent_rings {
 	 * answers by START with what is new, or by writing `looks` into `looked` if nothing is new.
 	 */
 	_Atomic uint32_t looks, looked;
+	/* Of probes: the last number of a hit that was taken, or a higher one than `max_hits`. */
+	_Atomic uint64_t hits;
+	/*
+	 * Of probes: 1: the client sleeps until the next hit. The agent sets it to 0 and wakes the
+	 * client over the socket.
+	 */
+	_Atomic uint32_t sleeps;
 	struct vms_agent_ring ring[];
 };
 
@@ -299,4 +318,61 @@ struct vms_calls_space {
 	uint64_t task; /* address of the task_struct of one task that uses it */
 	uint32_t pid, reserved;
 	char name[16];
+};
+
+/* ---- probes --------------------------------------------------------------- */
+
+/*
+ * A set of probes is armed by one START and belongs to its client, which may have several. Each
+ * time that a vCPU executes the instruction at a place, the place's program (probe/program.h) is
+ * run. If it comes to its end, that is a hit. It takes the next number of its set and is a block in
+ * the vCPU's ring. A hit that finds no room in the ring for too long takes a number, too, and is
+ * lost. `taking` and `hits` show which numbers are still to come.
+ */
+#define VMS_AGENT_MAX_PROBES 8	       /* sets, of all clients */
+#define VMS_AGENT_MAX_PLACES (1 << 16) /* of a set */
+#define VMS_AGENT_MAX_OPS    (1 << 20) /* of all programs of a set */
+#define VMS_AGENT_ALL_VCPUS  (~UINT32_C(0))
+
+struct vms_agent_probes {
+	struct vms_agent_message message;
+	uint32_t id;	    /* chosen by the client, which has no other set of this id */
+	uint32_t vcpu;	    /* whose hits count, or VMS_AGENT_ALL_VCPUS */
+	uint64_t max_hits;  /* the set ends by itself after so many; 0: never */
+	uint32_t ring_size; /* bytes per vCPU, a power of two from 64 KiB to 64 MiB */
+	uint32_t n_places;  /* struct vms_agent_place in the file */
+	/*
+	 * struct vms_op in the file, behind the places: those of the first place, and so on. The
+	 * agent numbers registers as in `reg_names`. One from `n_regs` on, and below
+	 * VMS_AGENT_MAX_REGS, cannot be read.
+	 */
+	uint32_t n_ops;
+	uint32_t reserved;
+};
+
+enum vms_agent_place_flags {
+	VMS_AGENT_PLACE_AFTER = 1 << 0, /* run it after the instruction, else before */
+};
+
+struct vms_agent_place {
+	uint64_t va; /* of an instruction */
+	uint32_t flags;
+	uint32_t n_ops; /* of its program */
+};
+
+struct vms_agent_probes_stop {
+	struct vms_agent_message message;
+	uint32_t id;
+	uint32_t reserved;
+};
+
+#define VMS_AGENT_HIT 2 /* kind of a block: struct vms_agent_hit, and its values behind it */
+
+struct vms_agent_hit {
+	uint64_t number;  /* from 1, over all vCPUs */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint32_t place;	  /* index */
+	uint32_t vcpu;
+	uint32_t size; /* bytes of what the program has collected */
+	uint32_t reserved;
 };

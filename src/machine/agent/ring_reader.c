@@ -33,11 +33,12 @@ struct ring {
 	uint64_t sequence;     /* of that block */
 	uint32_t asked;	       /* number of the last block that was answered */
 	uint64_t waiting_ns;   /* since when the next block waits for an earlier one, or 0 */
+	uint64_t woken;	       /* position at which the agent was last woken */
 	bool broken;
 };
 
 struct vms_ring_reader {
-	const struct vms_agent_rings *shared;
+	struct vms_agent_rings *shared;
 	struct vms_ring_receiver receiver;
 	uint64_t ring_size;
 	struct ring *rings;
@@ -46,6 +47,7 @@ struct vms_ring_reader {
 	bool finishing;
 	const struct ring *current; /* whose block the receiver has; NULL: none */
 	uint64_t dropped;	    /* units that came too late for their place */
+	_Alignas(8) uint8_t payload[VMS_RING_MAX_PAYLOAD]; /* of the block that the receiver has */
 };
 
 /* ---- the memory ------------------------------------------------------- */
@@ -166,13 +168,21 @@ static void break_ring(struct vms_ring_reader *reader, struct ring *ring)
 		reader->receiver.what, (unsigned)(ring - reader->rings));
 }
 
-/* Lets the agent use the room of what was taken, which it may be waiting for. */
-static void release(struct ring *ring)
+/* Wakes an agent that waits for room. */
+static void wake(struct ring *ring)
 {
 	uint32_t *halves = (uint32_t *)&ring->shared->tail;
-	atomic_store_explicit(&ring->shared->tail, ring->position, memory_order_release);
+	ring->woken = ring->position;
 	syscall(SYS_futex, halves + (G_BYTE_ORDER == G_BIG_ENDIAN), FUTEX_WAKE, INT_MAX, NULL, NULL,
 		0);
+}
+
+/* Lets the agent use the room of what was taken. */
+static void release(const struct vms_ring_reader *reader, struct ring *ring)
+{
+	atomic_store_explicit(&ring->shared->tail, ring->position, memory_order_release);
+	if (ring->position - ring->woken >= reader->ring_size / 8)
+		wake(ring);
 }
 
 /* ---- blocks ----------------------------------------------------------- */
@@ -206,15 +216,22 @@ static void answer(struct ring *ring, uint32_t number)
 	syscall(SYS_futex, &ring->shared->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Reads a whole block that lies at `position`; `header` is its header. */
+/*
+ * Reads a whole block that lies at `position`; `header` is its header. The payload goes to
+ * `payload`, up to `max` bytes, VMS_RING_MIN_PAYLOAD at least.
+ */
 static struct vms_ring_block read_block(const struct vms_ring_reader *reader,
 					const struct ring *ring, uint64_t position,
-					const struct vms_agent_block *header)
+					const struct vms_agent_block *header, uint8_t *payload,
+					size_t max)
 {
-	struct vms_ring_block block = { .kind = header->kind, .stream = header->stream };
-	copy_out(reader, ring, position + HEADER, block.payload,
-		 MIN(header->size, sizeof(block.payload)));
-	return block;
+	const size_t size = MIN(header->size, max);
+	copy_out(reader, ring, position + HEADER, payload, size);
+	if (size < VMS_RING_MIN_PAYLOAD)
+		memset(payload + size, 0, VMS_RING_MIN_PAYLOAD - size);
+	return (struct vms_ring_block) {
+		.kind = header->kind, .stream = header->stream, .payload = payload, .size = size
+	};
 }
 
 /* Takes a block that came all at once. False: it makes no sense. */
@@ -224,7 +241,8 @@ static bool take_block(struct vms_ring_reader *reader, struct ring *ring,
 	const uint32_t size = header->size, number = (uint32_t)header->number;
 	if (size % UNIT || size > head - ring->position - HEADER)
 		return false;
-	struct vms_ring_block block = read_block(reader, ring, ring->position, header);
+	struct vms_ring_block block = read_block(reader, ring, ring->position, header,
+						 reader->payload, sizeof(reader->payload));
 	block.stream = find_stream(reader, header->stream) ? header->stream : 0;
 	if (number) {
 		note_missing(reader, ring, number - 1);
@@ -357,10 +375,12 @@ static bool read_ring(struct vms_ring_reader *reader, struct ring *ring, GError 
 			break;
 		if (ring->stream && !take_appended(reader, ring, head, error))
 			return false;
-		release(ring);
+		release(reader, ring);
 		if (ring->stream)
 			break; /* the block goes on beyond the head */
 	}
+	if (ring->position != ring->woken)
+		wake(ring);
 	if (!ring->broken && ring->position >= head)
 		end_missing(reader, ring, given_up);
 	return true;
@@ -424,7 +444,7 @@ static uint64_t next_block(const struct vms_ring_reader *reader, const struct ri
  */
 static bool next_question(const struct vms_ring_reader *reader, const struct ring *ring,
 			  uint64_t head, uint64_t *position, uint32_t *number,
-			  struct vms_ring_block *ret)
+			  uint8_t payload[VMS_RING_MIN_PAYLOAD], struct vms_ring_block *ret)
 {
 	while (head - *position >= HEADER && head - *position <= reader->ring_size) {
 		struct vms_agent_block block;
@@ -432,7 +452,7 @@ static bool next_question(const struct vms_ring_reader *reader, const struct rin
 		const uint32_t size = block.size;
 		if (size > head - *position - HEADER || (block.kind == VMS_AGENT_APPENDED && !size))
 			return false;
-		*ret = read_block(reader, ring, *position, &block);
+		*ret = read_block(reader, ring, *position, &block, payload, VMS_RING_MIN_PAYLOAD);
 		*position += HEADER + size;
 		*number = (uint32_t)block.number;
 		if (block.kind != VMS_AGENT_APPENDED && block.number)
@@ -449,10 +469,11 @@ static bool ring_gave_up(const struct vms_ring_reader *reader, const struct ring
 	const uint32_t given_up = atomic_load(&ring->shared->given_up);
 	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
 	uint64_t position = next_block(reader, ring, head);
+	_Alignas(8) uint8_t payload[VMS_RING_MIN_PAYLOAD];
 	struct vms_ring_block block;
 	uint32_t number;
 	for (uint32_t asked = ring->asked; !is_up_to(given_up, asked); asked = number)
-		if (!next_question(reader, ring, head, &position, &number, &block) ||
+		if (!next_question(reader, ring, head, &position, &number, payload, &block) ||
 		    number != asked + 1 || matches(&block, data))
 			return true;
 	return false;
@@ -468,4 +489,38 @@ bool vms_ring_reader_gave_up(const struct vms_ring_reader *reader, enum vms_ring
 		if (ring_gave_up(reader, &reader->rings[i], matches, data))
 			return true;
 	return false;
+}
+
+/* ---- hits of probes ----------------------------------------------------- */
+
+uint64_t vms_ring_reader_hits(const struct vms_ring_reader *reader)
+{
+	return atomic_load(&reader->shared->hits);
+}
+
+/* The agent sets `taking` before it takes a number. */
+uint64_t vms_ring_reader_settled(const struct vms_ring_reader *reader)
+{
+	uint64_t settled = vms_ring_reader_hits(reader);
+	for (unsigned i = 0; i < reader->n_rings; i++) {
+		const uint64_t taking = atomic_load(&reader->rings[i].shared->taking);
+		if (taking > 0)
+			settled = MIN(settled, taking - 1);
+	}
+	return settled;
+}
+
+void vms_ring_reader_count_early(const struct vms_ring_reader *reader, uint64_t *rejected,
+				 uint64_t *unknown)
+{
+	*rejected = *unknown = 0;
+	for (unsigned i = 0; i < reader->n_rings; i++) {
+		*rejected += atomic_load(&reader->rings[i].shared->rejected);
+		*unknown += atomic_load(&reader->rings[i].shared->unknown);
+	}
+}
+
+void vms_ring_reader_set_sleeps(struct vms_ring_reader *reader)
+{
+	atomic_store(&reader->shared->sleeps, 1);
 }

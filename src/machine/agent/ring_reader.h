@@ -11,15 +11,18 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#define VMS_RING_MAX_PAYLOAD 64 /* bytes of a whole block that the receiver gets */
+/* Bytes of a whole block that the receiver gets at most, and can read at least. */
+#define VMS_RING_MAX_PAYLOAD 4160
+#define VMS_RING_MIN_PAYLOAD 64
 
 /* A block that came all at once. */
 struct vms_ring_block {
 	uint32_t kind;
 	uint64_t stream; /* a valid id; 0: none */
 	bool gone; /* the agent has not waited for the answer: what the block tells of is gone */
-	/* The first bytes of its payload, with zeros behind the end. */
-	_Alignas(8) uint8_t payload[VMS_RING_MAX_PAYLOAD];
+	/* Its payload, copied out of the ring. What is missing to the least size are zeros. */
+	const uint8_t *payload;
+	size_t size; /* bytes of it that were there */
 };
 
 /* Who gets what is in the rings. */
@@ -72,3 +75,16 @@ enum vms_ring_scope {
 bool vms_ring_reader_gave_up(const struct vms_ring_reader *reader, enum vms_ring_scope scope,
 			     bool (*matches)(const struct vms_ring_block *block, const void *data),
 			     const void *data);
+
+/*
+ * Returns up to which number all hits of probes have been written or lost. A later run takes all of
+ * them that were written.
+ */
+uint64_t vms_ring_reader_settled(const struct vms_ring_reader *reader);
+/* Returns how many numbers of hits were taken. It may be more than the limit. */
+uint64_t vms_ring_reader_hits(const struct vms_ring_reader *reader);
+/* Counts programs that ended early. */
+void vms_ring_reader_count_early(const struct vms_ring_reader *reader, uint64_t *rejected,
+				 uint64_t *unknown);
+/* Tells the agent to wake this client for the next hit. Run the reader after this, then wait. */
+void vms_ring_reader_set_sleeps(struct vms_ring_reader *reader);

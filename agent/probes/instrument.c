@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a callback must know of its instruction lies in the pointer that QEMU passes to it, so
+ * nothing must be freed when the code goes.
+ *
+ * QEMU uses a block again if the same memory is executed at another address, as programs and
+ * libraries are. So code of programs is instrumented where a page has a place at that offset, and
+ * the callback finds the address. Other code is at one address alone.
+ */
+#include "agent/probes/instrument.h"
+
+#include "agent/probes/visit.h"
+
+/* An instruction as its callback knows it. */
+struct site {
+	int64_t va : 57;    /* of a program's instruction: its offset in a page */
+	unsigned size : 4;  /* bytes */
+	bool is_offset : 1; /* `va` is one */
+	bool traps : 1;	    /* see struct pending */
+	bool repeats : 1;
+};
+
+union packed_site {
+	struct site site;
+	void *data;
+};
+
+_Static_assert(sizeof(struct site) == sizeof(void *), "a site fits into what QEMU passes on");
+
+/* ---- callbacks -------------------------------------------------------------------------- */
+
+static uint64_t pc_of(unsigned vcpu)
+{
+	return vcpu_value(vcpu, vcpu_arch()->pc);
+}
+
+/* In a block the program counter is that of its begin, or of some instruction before this one. */
+static void on_place(unsigned vcpu, void *data)
+{
+	const union packed_site packed = { .data = data };
+	struct pending insn = {
+		.va = (uint64_t)(int64_t)packed.site.va,
+		.traps = packed.site.traps,
+		.repeats = packed.site.repeats,
+	};
+	if (packed.site.is_offset) {
+		const uint64_t pc = pc_of(vcpu);
+		insn.va = pc + ((insn.va - pc) & 4095);
+	}
+	insn.next = insn.va + packed.site.size;
+	visit_before(vcpu, &insn);
+}
+
+static void on_next(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	visit_after(vcpu);
+}
+
+static void on_block(unsigned vcpu, __attribute__((unused)) void *data)
+{
+	visit_block(vcpu, pc_of(vcpu));
+}
+
+/* ---- translation ------------------------------------------------------------------------- */
+
+/* True if an instruction exists to enter an exception, as a system call does. */
+static bool is_trap(const uint8_t *bytes, size_t size)
+{
+	if (vcpu_arch() == &arch_aarch64)
+		return size == 4 && bytes[3] == 0xd4;
+	return size > 0 && (bytes[0] == 0xcc || bytes[0] == 0xcd || bytes[0] == 0xf1);
+}
+
+static void *pack_site(const struct qemu_plugin_insn *insn, uint64_t va, bool is_offset)
+{
+	uint8_t bytes[16];
+	const size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+	const union packed_site packed = { .site = {
+						   .va = (int64_t)(is_offset ? va & 4095 : va),
+						   .size = size & 15,
+						   .is_offset = is_offset,
+						   .traps = is_trap(bytes, size),
+						   .repeats =
+							   vcpu_arch()->branch(bytes, size).kind ==
+							   BRANCH_REPEAT,
+					   } };
+	return packed.data;
+}
+
+/* True if the block is of a program, not of a kernel or of firmware. */
+static bool is_of_program(const struct qemu_plugin_tb *tb)
+{
+	struct vcpu *vcpu = vcpu_current();
+	return (int64_t)qemu_plugin_tb_vaddr(tb) >= 0 && vcpu && vcpu_arch()->rank(vcpu) == 0;
+}
+
+void probes_instrument(struct qemu_plugin_tb *tb)
+{
+	const struct plan *plan = atomic_load(&visit_plan);
+	if (!plan || plan->n == 0)
+		return;
+	const bool is_program = is_of_program(tb);
+	const size_t n = qemu_plugin_tb_n_insns(tb);
+	bool was_place = false;
+	if (plan->has_after)
+		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_block, QEMU_PLUGIN_CB_R_REGS,
+							  QEMU_PLUGIN_COND_NE, visit_pending, 0,
+							  NULL);
+	for (size_t i = 0; i < n; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const uint64_t va = qemu_plugin_insn_vaddr(insn);
+		if (was_place && plan->has_after)
+			qemu_plugin_register_vcpu_insn_exec_cond_cb(
+				insn, on_next, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_COND_NE,
+				visit_pending, 0, NULL);
+		was_place = is_program ? plan_has_offset(plan, va)
+				       : plan_find(plan, va).entries != NULL;
+		if (was_place)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_place,
+							       QEMU_PLUGIN_CB_R_REGS,
+							       pack_site(insn, va, is_program));
+	}
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The places of all sets by address, as instrumented code finds them. A plan never changes, but a
+ * set can be taken out of it.
+ */
+#pragma once
+
+#include "agent/probes/set.h"
+
+struct plan_entry {
+	uint64_t va;
+	uint32_t place; /* of the set */
+	uint16_t set;	/* of the plan */
+	bool after;
+};
+
+/* The entries of one address: those before the instruction come first. */
+struct plan_place {
+	const struct plan_entry *entries;
+	unsigned n_before, n_after;
+};
+
+struct plan {
+	_Atomic(struct probe_set *) sets[VMS_AGENT_MAX_PROBES]; /* NULL: taken out, or none */
+	struct plan_entry *entries;				/* sorted by address */
+	uint32_t n;
+	uint32_t *index; /* hash table: 1 + the first entry of an address; 0: none */
+	unsigned shift;	 /* of a hash, to a place in the table */
+	bool has_after;
+	/* Bit n: there is a place in the lower half of the addresses whose low 12 bits are n. */
+	uint64_t offsets[4096 / 64];
+};
+
+/* `n` sets, VMS_AGENT_MAX_PROBES at most. NULL: no memory. */
+struct plan *plan_new(struct probe_set *const *sets, unsigned n);
+void plan_free(struct plan *plan);
+/* A place without entries: there is none. */
+struct plan_place plan_find(const struct plan *plan, uint64_t va);
+/* True if there may be a place in the lower half at this offset in a page. */
+bool plan_has_offset(const struct plan *plan, uint64_t va);

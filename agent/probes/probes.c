@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests for probes. The server's thread makes a set. It is armed when QEMU has stopped all vCPUs
+ * and forgotten all translated code, so all its places begin at the same moment. It ends at once:
+ * code that is still instrumented does not find it, and is forgotten when QEMU gets to it.
+ */
+#include "agent/probes/probes.h"
+
+#include "agent/gate.h"
+#include "agent/hold/hold.h"
+#include "agent/probes/instrument.h"
+#include "agent/probes/visit.h"
+#include "agent/qemu/kick.h"
+#include "agent/qemu/retranslate.h"
+#include <errno.h>
+#include <stdio.h>
+
+#define BEGIN_US G_TIME_SPAN_SECOND
+
+static struct {
+	GMutex lock;
+	struct probe_set *sets[VMS_AGENT_MAX_PROBES];
+	unsigned n;
+	GCond renewed;
+} probes;
+
+/* ---- the plan -------------------------------------------------------------------------- */
+
+/* Makes the plan that of all sets that have not ended. No vCPU is in guest code. */
+static void renew_plan(__attribute__((unused)) void *data)
+{
+	struct probe_set *sets[VMS_AGENT_MAX_PROBES];
+	unsigned n = 0;
+	g_mutex_lock(&probes.lock);
+	for (unsigned i = 0; i < probes.n; i++)
+		if (!probes.sets[i]->ended)
+			sets[n++] = probes.sets[i];
+	struct plan *plan = n ? plan_new(sets, n) : NULL;
+	if (plan || n == 0) {
+		plan_free(atomic_exchange(&visit_plan, plan));
+		for (unsigned i = 0; i < n; i++)
+			sets[i]->armed = true;
+	} else {
+		fprintf(stderr, "vmscope agent: no memory for probes: new ones do not begin\n");
+	}
+	g_cond_broadcast(&probes.renewed);
+	g_mutex_unlock(&probes.lock);
+}
+
+/* A set has come to its limit: its places go. */
+static void on_ended(void)
+{
+	retranslate_code(renew_plan, NULL);
+}
+
+/* ---- beginning ------------------------------------------------------------------------- */
+
+static struct probe_set *find_set(unsigned client, uint32_t id)
+{
+	for (unsigned i = 0; i < probes.n; i++)
+		if (probes.sets[i]->client == client && probes.sets[i]->options.id == id)
+			return probes.sets[i];
+	return NULL;
+}
+
+/* False: the reply says why. The lock is held. */
+static bool may_start(const struct request *request, struct reply *reply)
+{
+	const struct vms_agent_probes *options = (const void *)request->message;
+	if (vcpus_mixed_up())
+		reply_error(reply, VMS_ERROR_UNSUPPORTED,
+			    "cannot arm probes: this QEMU runs several vCPUs in one thread and "
+			    "mixes them up: start it with -accel tcg,thread=multi, or with -smp 1");
+	else if (!gates_prepare())
+		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: %s", g_strerror(errno));
+	else if (probes.n == VMS_AGENT_MAX_PROBES)
+		reply_error(reply, VMS_ERROR_BUSY,
+			    "cannot arm probes: there are %u sets of probes in this machine "
+			    "already, the first of process %d",
+			    probes.n, (int)probes.sets[0]->pid);
+	else if (request->size >= sizeof(*options) && find_set(request->client, options->id))
+		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has a set of this id");
+	else
+		return true;
+	return false;
+}
+
+static bool is_there(unsigned index)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	g_mutex_lock(&vcpu->lock);
+	bool is_there = vcpu->state != VMS_AGENT_ABSENT;
+	g_mutex_unlock(&vcpu->lock);
+	return is_there;
+}
+
+static bool reserve(struct probe_set *set, struct reply *reply)
+{
+	bool ok = true;
+	for (unsigned i = 0; ok && i < set->n; i++)
+		ok = !is_there(i) || probe_set_reserve(set, i);
+	if (!ok)
+		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU: %s",
+			    g_strerror(errno));
+	return ok;
+}
+
+/* NULL: the reply says why. The lock is held. */
+static struct probe_set *add_set(const struct request *request, struct reply *reply)
+{
+	struct probe_set *set =
+		may_start(request, reply) ? probe_set_new(request, vcpus_max(), reply) : NULL;
+	if (set && !reserve(set, reply)) {
+		probe_set_free(set);
+		set = NULL;
+	}
+	if (set)
+		probes.sets[probes.n++] = set;
+	return set;
+}
+
+/*
+ * Waits until the set is armed, so that a client that resumes the machine afterwards misses no hit.
+ * While a vCPU is held this does not wait: that vCPU arms the set when it is released, before it
+ * executes anything.
+ */
+static void wait_until_armed(const struct probe_set *set)
+{
+	const gint64 end = g_get_monotonic_time() + BEGIN_US;
+	if (kick_needs_code() || hold_any_vcpu())
+		return;
+	g_mutex_lock(&probes.lock);
+	while (!set->armed && g_cond_wait_until(&probes.renewed, &probes.lock, end))
+		;
+	g_mutex_unlock(&probes.lock);
+}
+
+static void start(const struct request *request, struct reply *reply)
+{
+	g_mutex_lock(&probes.lock);
+	struct probe_set *set = add_set(request, reply);
+	g_mutex_unlock(&probes.lock);
+	if (!set)
+		return;
+	retranslate_code(renew_plan, NULL);
+	wait_until_armed(set);
+	reply_ok(reply);
+	reply->fds[0] = set->rings.memfd;
+	reply->fds[1] = set->rings.woken;
+	reply->n_fds = 2;
+}
+
+/* ---- ending ---------------------------------------------------------------------------- */
+
+static void remove_from_plan(const struct probe_set *set)
+{
+	struct plan *plan = atomic_load(&visit_plan);
+	for (unsigned i = 0; plan && i < VMS_AGENT_MAX_PROBES; i++)
+		if (atomic_load(&plan->sets[i]) == set)
+			atomic_store(&plan->sets[i], NULL);
+}
+
+/* Takes a set away from all vCPUs and frees it. `abandon`: nobody reads its rings any more. */
+static void end_set(struct probe_set *set, bool abandon)
+{
+	const bool has_code = !set->ended;
+	g_mutex_lock(&probes.lock);
+	unsigned at = 0;
+	while (probes.sets[at] != set)
+		at++;
+	probes.sets[at] = probes.sets[--probes.n];
+	remove_from_plan(set);
+	g_mutex_unlock(&probes.lock);
+	if (abandon)
+		probe_set_abandon(set);
+	visit_wait();
+	probe_set_free(set);
+	if (has_code)
+		retranslate_code(renew_plan, NULL);
+}
+
+/* Only the server's thread adds and removes sets. */
+static void stop(const struct request *request, struct reply *reply)
+{
+	const struct vms_agent_probes_stop *message = (const void *)request->message;
+	struct probe_set *set =
+		request->size == sizeof(*message) ? find_set(request->client, message->id) : NULL;
+	if (!set) {
+		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has no such probes");
+		return;
+	}
+	end_set(set, false);
+	reply_ok(reply);
+}
+
+static void end_client(unsigned client)
+{
+	for (unsigned i = probes.n; i-- > 0;)
+		if (probes.sets[i]->client == client)
+			end_set(probes.sets[i], true);
+}
+
+/* ---- the service ----------------------------------------------------------------------- */
+
+static void answer(const struct request *request, struct reply *reply)
+{
+	if (request->message->kind == VMS_AGENT_PROBES_START)
+		start(request, reply);
+	else
+		stop(request, reply);
+}
+
+static bool init(void)
+{
+	return visit_init(on_ended);
+}
+
+static bool needs_code(void)
+{
+	bool any = false;
+	g_mutex_lock(&probes.lock);
+	for (unsigned i = 0; i < probes.n; i++)
+		any |= !probes.sets[i]->ended;
+	g_mutex_unlock(&probes.lock);
+	return any;
+}
+
+static void begin_vcpu(struct vcpu *vcpu)
+{
+	visit_begin_vcpu(vcpu->index);
+	g_mutex_lock(&probes.lock);
+	for (unsigned i = 0; i < probes.n; i++)
+		if (!probe_set_reserve(probes.sets[i], vcpu->index))
+			fprintf(stderr, "vmscope agent: hits of vCPU %u are lost: %s\n",
+				vcpu->index, g_strerror(errno));
+	g_mutex_unlock(&probes.lock);
+}
+
+const struct service probes_service = {
+	.first_kind = VMS_AGENT_PROBES_START,
+	.last_kind = VMS_AGENT_PROBES_STOP,
+	.init = init,
+	.answer = answer,
+	.client_gone = end_client,
+	.needs_code = needs_code,
+	.translate = probes_instrument,
+	.vcpu_begins = begin_vcpu,
+};

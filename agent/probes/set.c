@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent/probes/set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what a client has sent ------------------------------------------------------- */
+
+/* Returns what is wrong with the options; NULL: nothing. */
+static const char *check_options(const struct request *request)
+{
+	const struct vms_agent_probes *options = (const void *)request->message;
+	if (request->size != sizeof(*options) || request->fd < 0)
+		return "the message has another size, or no file with it";
+	if (options->n_places == 0 || options->n_places > VMS_AGENT_MAX_PLACES ||
+	    options->n_ops > VMS_AGENT_MAX_OPS)
+		return "there are no places, or too many, or their programs are too long";
+	if (!rings_is_size(options->ring_size))
+		return "a ring has from 64 KiB to 64 MiB, and a power of two";
+	return NULL;
+}
+
+/* Finds the program of each place, and checks it. Returns what is wrong; NULL: nothing. */
+static const char *find_programs(struct probe_set *set)
+{
+	const struct vms_agent_probes *options = &set->options;
+	const struct vms_op *ops = (const void *)(set->file + options->n_places);
+	size_t left = options->n_ops;
+	for (uint32_t i = 0; i < options->n_places; i++) {
+		const struct vms_agent_place *place = &set->file[i];
+		if (place->n_ops > left || place->flags & ~(uint32_t)VMS_AGENT_PLACE_AFTER)
+			return "a place is malformed";
+		set->programs[i] = (struct vms_program) { ops, place->n_ops };
+		if (!vms_program_check(&set->programs[i], VMS_AGENT_MAX_REGS))
+			return "the program of a place cannot be run";
+		ops += place->n_ops;
+		left -= place->n_ops;
+	}
+	return left ? "there are operations that belong to no place" : NULL;
+}
+
+static bool read_places(struct probe_set *set, const struct request *request, struct reply *reply)
+{
+	const struct vms_agent_probes *options = &set->options;
+	const char *wrong;
+	set->programs = calloc(options->n_places, sizeof(*set->programs));
+	set->file = request_read_file(request, options->n_places * sizeof(struct vms_agent_place) +
+						       options->n_ops * sizeof(struct vms_op));
+	if (!set->programs || !set->file) {
+		reply_error(reply, VMS_ERROR_IO, "cannot read the places of probes: %s",
+			    g_strerror(errno));
+		return false;
+	}
+	wrong = find_programs(set);
+	if (wrong)
+		reply_error(reply, VMS_ERROR_PROTOCOL, "cannot arm probes: %s", wrong);
+	return !wrong;
+}
+
+/* ---- the set ------------------------------------------------------------------------ */
+
+static bool make_rings(struct probe_set *set, unsigned n, struct reply *reply)
+{
+	if (!rings_make(&set->rings, "vmscope-probes", n, set->options.ring_size)) {
+		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU: %s",
+			    g_strerror(errno));
+		return false;
+	}
+	for (; set->n < n; set->n++)
+		vms_ring_init(&set->prober[set->n].ring, &set->rings.shared->ring[set->n],
+			      rings_data(&set->rings, set->n), set->rings.ring_size,
+			      set->rings.wake);
+	return true;
+}
+
+struct probe_set *probe_set_new(const struct request *request, unsigned n, struct reply *reply)
+{
+	const char *wrong = check_options(request);
+	if (wrong) {
+		reply_error(reply, VMS_ERROR_PROTOCOL, "cannot arm probes: %s", wrong);
+		return NULL;
+	}
+	struct probe_set *set = calloc(1, sizeof(*set) + n * sizeof(set->prober[0]));
+	if (!set) {
+		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU");
+		return NULL;
+	}
+	memcpy(&set->options, request->message, sizeof(set->options));
+	set->client = request->client;
+	set->pid = request->pid;
+	set->rings = RINGS_NONE;
+	if (read_places(set, request, reply) && make_rings(set, n, reply))
+		return set;
+	probe_set_free(set);
+	return NULL;
+}
+
+void probe_set_free(struct probe_set *set)
+{
+	rings_free(&set->rings);
+	free(set->file);
+	free(set->programs);
+	free(set);
+}
+
+bool probe_set_reserve(struct probe_set *set, unsigned vcpu)
+{
+	set->prober[vcpu].has_memory = rings_reserve(&set->rings, vcpu);
+	return set->prober[vcpu].has_memory;
+}
+
+void probe_set_abandon(struct probe_set *set)
+{
+	for (unsigned i = 0; i < set->n; i++)
+		vms_ring_abandon(&set->prober[i].ring);
+}
+
+/* ---- hits ---------------------------------------------------------------------------- */
+
+struct block {
+	struct vms_agent_hit hit;
+	uint8_t values[VMS_PROGRAM_OUTPUT_MAX];
+};
+
+/* Counts for the vCPU alone, and shows the client how many there are. */
+static void count(uint64_t *own, _Atomic uint64_t *shown)
+{
+	atomic_store_explicit(shown, ++*own, memory_order_relaxed);
+}
+
+/*
+ * Takes the hit's number and writes the hit, for which there should be room. 0: all numbers have
+ * been taken.
+ */
+static uint64_t record(struct probe_set *set, struct prober *prober, struct block *block,
+		       bool has_room)
+{
+	struct vms_agent_rings *shared = set->rings.shared;
+	struct vms_agent_ring *ring = prober->ring.shared;
+	const uint64_t max = set->options.max_hits;
+	atomic_store(&ring->taking, atomic_load(&shared->hits) + 1);
+	uint64_t number = atomic_fetch_add(&shared->hits, 1) + 1;
+	block->hit.number = number;
+	if (max && number > max)
+		number = 0;
+	else if (!has_room || !vms_ring_block(&prober->ring, VMS_AGENT_HIT, 0, block,
+					      sizeof(block->hit) + block->hit.size))
+		atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
+	atomic_store(&ring->taking, 0);
+	return number;
+}
+
+/* The client's end is to see the hit, or to be awake already. */
+static void wake_client(struct probe_set *set, struct prober *prober)
+{
+	_Atomic uint32_t *sleeps = &set->rings.shared->sleeps;
+	if (atomic_load(sleeps) && atomic_exchange(sleeps, 0))
+		vms_ring_flush(&prober->ring);
+}
+
+/* True if this ends the set. */
+static bool record_hit(struct probe_set *set, struct prober *prober, struct block *block)
+{
+	const bool has_room = prober->has_memory &&
+			      vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
+	const uint64_t number = record(set, prober, block, has_room);
+	const bool ends = number && number == set->options.max_hits;
+	if (ends) {
+		atomic_store(&set->ended, true);
+		atomic_store(&set->rings.shared->stopped, 1);
+		vms_ring_flush(&prober->ring);
+	} else {
+		wake_client(set, prober);
+	}
+	return ends;
+}
+
+bool probe_set_run(struct probe_set *set, const struct probe_hit *hit)
+{
+	struct prober *prober = &set->prober[hit->vcpu];
+	struct block block;
+	size_t size;
+	if (!set->armed || set->ended)
+		return false;
+	if (set->options.vcpu != VMS_AGENT_ALL_VCPUS && set->options.vcpu != hit->vcpu)
+		return false;
+	block.hit = (struct vms_agent_hit) {
+		.time_ns = clock_read(&prober->clock),
+		.place = hit->place,
+		.vcpu = hit->vcpu,
+	};
+	switch (vms_program_run(&set->programs[hit->place], hit->input, block.values, &size)) {
+	case VMS_PROGRAM_COMPLETE: break;
+	case VMS_PROGRAM_REJECTED:
+		count(&prober->rejected, &prober->ring.shared->rejected);
+		return false;
+	case VMS_PROGRAM_UNKNOWN:
+	default: count(&prober->unknown, &prober->ring.shared->unknown); return false;
+	}
+	block.hit.size = (uint32_t)size;
+	return record_hit(set, prober, &block);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A set of probes: what one PROBES_START has armed (machine/agent/protocol.h). Nothing of what the
+ * client has sent is used before it was checked.
+ */
+#pragma once
+
+#include "agent/clock.h"
+#include "agent/request.h"
+#include "agent/ring.h"
+#include "agent/rings.h"
+#include "probe/program.h"
+
+/* A vCPU's part of a set. Only for the vCPU's own thread. */
+struct prober {
+	struct vms_ring ring;
+	struct clock clock;
+	_Atomic bool has_memory; /* the ring's memory was allocated */
+	uint64_t rejected, unknown;
+};
+
+struct probe_set {
+	struct vms_agent_probes options;
+	unsigned client;
+	pid_t pid;		      /* of the client; 0: unknown */
+	struct vms_agent_place *file; /* places, and the operations behind them; from malloc */
+	struct vms_program *programs; /* by place */
+	struct rings rings;
+	_Atomic bool armed; /* hits count */
+	_Atomic bool ended; /* by its limit */
+	unsigned n;
+	struct prober prober[]; /* by vCPU */
+};
+
+/* What a place does at a vCPU that has come there. */
+struct probe_hit {
+	uint32_t place;
+	unsigned vcpu; /* below `n` of the set */
+	const struct vms_program_input *input;
+};
+
+/* Checks a request and makes its set for `n` vCPUs. NULL: the reply says why. */
+struct probe_set *probe_set_new(const struct request *request, unsigned n, struct reply *reply);
+void probe_set_free(struct probe_set *set);
+/* Allocates the memory of a vCPU's ring. False: its hits will be lost; errno tells. */
+bool probe_set_reserve(struct probe_set *set, unsigned vcpu);
+/* Ends all waits for room in the rings: nobody reads them any more. */
+void probe_set_abandon(struct probe_set *set);
+/*
+ * Runs the program of a place and records its hit, in the thread of the vCPU. It may wait for room
+ * in the ring. True: the set has ended by this hit.
+ */
+bool probe_set_run(struct probe_set *set, const struct probe_hit *hit);

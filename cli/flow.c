@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope flow: probes on the code of the guest, shown as they are hit. */
+#include "commands.h"
+#include "flow_output.h"
+#include "flow_spec.h"
+#include "streams.h"
+#include "values.h"
+#include <glib-unix.h>
+#include <time.h>
+
+#define LOOK_MS	   50	     /* between looks at what has come */
+#define QUEUED_MAX (1 << 20) /* records that wait for the output */
+
+struct options {
+	char *common, *condition, *hits, *records, *seconds, *cpu, *task;
+	gboolean no_tasks;
+};
+
+struct trace {
+	struct session *session;
+	struct vms_flow *flow;
+	GAsyncQueue *queue; /* struct vms_flow_record *, which are not shown yet */
+	gint n_unshown;	    /* records that found the queue full */
+	uint64_t begin_ns, end_ns;
+	gboolean must_end; /* by a signal */
+	uint64_t max_hits;
+	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Called in the flow's thread, while the machine may be held. The output may block: see show. */
+static void queue_record(struct vms_flow_record *record, void *data)
+{
+	struct trace *trace = data;
+	if (g_async_queue_length(trace->queue) < QUEUED_MAX)
+		g_async_queue_push(trace->queue, vms_flow_record_ref(record));
+	else
+		g_atomic_int_inc(&trace->n_unshown);
+}
+
+/* Shows what has come: printed, or kept for the file of --output. */
+static bool show(struct trace *trace, uint64_t wait_us, GError **error)
+{
+	struct session *session = trace->session;
+	GString *out = session->prints ? g_string_new(NULL) : session->out;
+	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
+	for (; record; record = g_async_queue_try_pop(trace->queue)) {
+		flow_output_record(session, record, trace->begin_ns, out);
+		vms_flow_record_unref(record);
+	}
+	if (!session->prints)
+		return true;
+	const bool done = out->len == 0 || streams_print(out, error);
+	g_string_free(out, TRUE);
+	return done;
+}
+
+static gboolean end_trace(gpointer data)
+{
+	struct trace *trace = data;
+	trace->must_end = TRUE;
+	return G_SOURCE_CONTINUE;
+}
+
+/* Shows hits until the flow has ended, or has to end. */
+static bool follow(struct trace *trace, GError **error)
+{
+	bool done = true, ended = false;
+	while (done && !ended && !trace->must_end) {
+		while (g_main_context_iteration(NULL, FALSE))
+			;
+		ended = vms_flow_wait(trace->flow, 0) ||
+			(trace->end_ns && now_ns() >= trace->end_ns);
+		done = show(trace, LOOK_MS * 1000, error);
+	}
+	return done;
+}
+
+static bool queue_kept(struct vms_flow_record *record, void *data, GError **error)
+{
+	(void)error;
+	queue_record(record, data);
+	return true;
+}
+
+/* Shows what has come last, or the records that were kept for the end. */
+static bool show_end(struct trace *trace, GError **error)
+{
+	g_autoptr(vms_flow_report) report = vms_flow_get_report(trace->flow);
+	if (trace->max_records && !vms_flow_report_each(report, queue_kept, trace, error))
+		return false;
+	return show(trace, 0, error);
+}
+
+static bool run_trace(struct trace *trace, const struct options *options, GError **error)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	guint sources[G_N_ELEMENTS(signals)];
+	uint64_t duration_ns;
+	if (!value_seconds(options->seconds, &duration_ns, error))
+		return false;
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		sources[i] = g_unix_signal_add(signals[i], end_trace, trace);
+	trace->begin_ns = now_ns();
+	/* What is shown as it comes need not be kept. */
+	bool done =
+		vms_flow_enable(trace->flow, trace->max_hits, MAX(trace->max_records, 1), error);
+	trace->end_ns = duration_ns ? now_ns() + duration_ns : 0;
+	if (done) {
+		vms_log(VMS_LOG_INFO, "the probes are armed");
+		done = follow(trace, error);
+		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
+		done = show_end(trace, done ? error : NULL) && done;
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		g_source_remove(sources[i]);
+	return done;
+}
+
+static void add_summary(struct trace *trace)
+{
+	struct vms_flow_progress progress;
+	vms_flow_get_progress(trace->flow, &progress);
+	if (!trace->max_records)
+		progress.dropped = 0; /* they have all been shown */
+	flow_output_summary(trace->session, &progress, trace->session->out);
+	if (trace->n_unshown)
+		vms_log(VMS_LOG_WARNING,
+			"%d hits were not shown: the output could not be written fast enough",
+			trace->n_unshown);
+}
+
+/* The condition of all places: --if, and the process of --task. Newly allocated, or NULL. */
+static char *make_condition(const struct options *options)
+{
+	if (!options->task)
+		return g_strdup(options->condition);
+	return options->condition
+		       ? g_strdup_printf("pid == %s && (%s)", options->task, options->condition)
+		       : g_strdup_printf("pid == %s", options->task);
+}
+
+static bool parse_count(const char *option, const char *text, uint64_t *ret, GError **error)
+{
+	*ret = 0;
+	if (!text || (value_in_c(text, ret) && *ret > 0))
+		return true;
+	usage_error(error, "%s %s: a whole number from 1 is needed", option, text);
+	return false;
+}
+
+static struct vms_flow *make_flow(struct trace *trace, const struct options *options, int n_specs,
+				  char **specs, GError **error)
+{
+	struct session *session = trace->session;
+	struct vms_flow_options made = { .size = sizeof(made),
+					 .one_vcpu = options->cpu,
+					 .without_tasks = options->no_tasks,
+					 .each = trace->max_records ? NULL : queue_record,
+					 .data = trace };
+	g_autoptr(vms_probe) common = NULL;
+	g_autofree char *condition = make_condition(options);
+	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
+		return NULL;
+	if (options->common) {
+		common = flow_spec_probe(session, options->common, NULL, error);
+		if (!common)
+			return NULL;
+	}
+	made.common = common;
+	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
+	for (int i = 0; flow && i < n_specs; i++)
+		if (!flow_spec_add(session, flow, specs[i], condition, error))
+			return NULL;
+	return g_steal_pointer(&flow);
+}
+
+static bool trace_flow(struct session *session, const struct options *options, int n_specs,
+		       char **specs, GError **error)
+{
+	struct trace trace = { .session = session };
+	uint64_t pid = 0;
+	if (!parse_count("--hits", options->hits, &trace.max_hits, error) ||
+	    !parse_count("--records", options->records, &trace.max_records, error))
+		return false;
+	if (options->task && !value_in_c(options->task, &pid)) {
+		usage_error(error, "--task %s: the pid of a process is needed", options->task);
+		return false;
+	}
+	if (!session_open_guest(session, error))
+		return false;
+	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
+	trace.flow = make_flow(&trace, options, n_specs, specs, error);
+	bool done = trace.flow && run_trace(&trace, options, error);
+	if (done)
+		add_summary(&trace);
+	vms_flow_unref(trace.flow);
+	g_async_queue_unref(trace.queue);
+	return done;
+}
+
+static bool run_flow(struct session *session, int argc, char **argv, GError **error)
+{
+	struct options options = { 0 };
+	const GOptionEntry entries[] = {
+		{ "if", 0, 0, G_OPTION_ARG_STRING, &options.condition,
+		  "Only hits for which an expression is not 0 count", "EXPRESSION" },
+		{ "task", 0, 0, G_OPTION_ARG_STRING, &options.task,
+		  "Only hits of the guest's process PID count", "PID" },
+		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &options.cpu, "Only hits of vCPU N count",
+		  "N" },
+		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,
+		  "Collect this at every place, too", "ENTRY,…" },
+		{ "hits", 0, 0, G_OPTION_ARG_STRING, &options.hits, "End after N hits", "N" },
+		{ "records", 0, 0, G_OPTION_ARG_STRING, &options.records,
+		  "Show nothing until the end, then the last N hits", "N" },
+		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
+		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
+		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
+		  "Do not tell processes and threads: hits cost less", NULL },
+		{ NULL }
+	};
+	bool done = session_parse(session, entries, &argc, &argv, 1, -1, error) &&
+		    trace_flow(session, &options, argc - 1, argv + 1, error);
+	g_free(options.common);
+	g_free(options.condition);
+	g_free(options.hits);
+	g_free(options.records);
+	g_free(options.seconds);
+	g_free(options.cpu);
+	g_free(options.task);
+	return done;
+}
+
+const struct command command_flow = {
+	.name = "flow",
+	.arguments = "SPEC…",
+	.summary = "Probes on the guest's code: registers, memory and expressions at every hit",
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING,
+	.explain = flow_spec_explain,
+	.run = run_flow,
+};

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow_output.h"
+#include <json-c/json.h>
+#include <string.h>
+
+#define SMALL_MAX (UINT64_C(1) << 31) /* greater numbers are shown as negative or hexadecimal */
+
+/* A little-endian number of 8 bytes at most. */
+static uint64_t number_of(const struct vms_flow_value *value)
+{
+	uint64_t number = 0;
+	memcpy(&number, value->bytes, MIN(value->size, sizeof(number)));
+	return number;
+}
+
+/* Numbers as people read them: error codes as negative, addresses as hexadecimal. */
+static void append_number(GString *out, uint64_t number)
+{
+	if (number < SMALL_MAX || number > UINT64_MAX - SMALL_MAX)
+		g_string_append_printf(out, "%" G_GINT64_FORMAT, (int64_t)number);
+	else
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);
+}
+
+static void append_bytes(GString *out, const struct vms_flow_value *value, const char *between)
+{
+	const uint8_t *bytes = value->bytes;
+	for (size_t i = 0; i < value->size; i++)
+		g_string_append_printf(out, "%s%02x", i ? between : "", bytes[i]);
+}
+
+static char *string_of(const struct vms_flow_value *value)
+{
+	g_autofree char *text = g_strndup(value->bytes, value->size);
+	return g_strescape(text, NULL);
+}
+
+static void append_known(GString *out, enum vms_entry_kind kind, const struct vms_flow_value *value)
+{
+	g_autofree char *text = NULL;
+	switch (kind) {
+	case VMS_ENTRY_REGISTER:
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number_of(value));
+		break;
+	case VMS_ENTRY_EXPRESSION: append_number(out, number_of(value)); break;
+	case VMS_ENTRY_STRING:
+		text = string_of(value);
+		g_string_append_printf(out, "\"%s\"%s", text,
+				       value->status == VMS_FLOW_CUT ? "…" : "");
+		break;
+	case VMS_ENTRY_MEMORY:
+	case VMS_ENTRY_BYTES: append_bytes(out, value, " "); break;
+	case VMS_ENTRY_CALLBACK:
+	case VMS_ENTRY_HALT:
+	case VMS_ENTRY_N_KINDS:
+	default: g_string_append(out, "done"); break;
+	}
+}
+
+static const char *status_text(enum vms_flow_value_status status)
+{
+	switch (status) {
+	case VMS_FLOW_UNREADABLE: return "unreadable";
+	case VMS_FLOW_CUT: return "cut";
+	case VMS_FLOW_FAILED: return "failed";
+	case VMS_FLOW_KNOWN:
+	default: return "known";
+	}
+}
+
+typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
+			  struct vms_flow_value *ret);
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+static void append_values(GString *out, const struct vms_flow_record *record,
+			  const struct vms_probe *probe, get_value get)
+{
+	struct vms_flow_value value;
+	for (size_t i = 0; probe && get(record, i, &value); i++) {
+		if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_HALT)
+			continue;
+		g_string_append_printf(out, "  %s=", vms_probe_entry_name(probe, i));
+		if (value.status == VMS_FLOW_KNOWN || value.status == VMS_FLOW_CUT)
+			append_known(out, vms_probe_entry_kind(probe, i), &value);
+		else
+			g_string_append_printf(out, "(%s)", status_text(value.status));
+	}
+}
+
+static char *name_place(struct session *session, uint64_t va)
+{
+	struct vms_location location;
+	if (!session_locate(session, NULL, va, false, &location) || !location.symbol)
+		return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
+	if (location.offset)
+		return g_strdup_printf("%s+0x%" G_GINT64_MODIFIER "x", location.symbol,
+				       location.offset);
+	return g_strdup(location.symbol);
+}
+
+static void append_text(struct session *session, const struct vms_flow_record *record,
+			uint64_t begin_ns, GString *out)
+{
+	struct vms_flow_hit hit;
+	vms_flow_record_hit(record, &hit);
+	g_autofree char *where = name_place(session, hit.va);
+	g_string_append_printf(out, "%12.6f  cpu %u  ", (double)(hit.time_ns - begin_ns) / 1e9,
+			       hit.vcpu);
+	if (hit.has_task)
+		g_string_append_printf(out, "%s %u/%u  ", hit.comm, hit.pid, hit.tid);
+	g_string_append_printf(out, "%s%s", where, hit.is_after ? ":after" : "");
+	append_values(out, record, vms_flow_record_probe(record), vms_flow_record_value);
+	append_values(out, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	g_string_append_c(out, '\n');
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+static struct json_object *json_of(enum vms_entry_kind kind, const struct vms_flow_value *value)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+	if (value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT)
+		return NULL;
+	if (kind == VMS_ENTRY_STRING) {
+		g_autofree char *valid = g_utf8_make_valid(value->bytes, (gssize)value->size);
+		return json_object_new_string(valid);
+	}
+	if (kind == VMS_ENTRY_EXPRESSION || kind == VMS_ENTRY_REGISTER)
+		g_string_printf(text, "0x%" G_GINT64_MODIFIER "x", number_of(value));
+	else
+		append_bytes(text, value, "");
+	return json_object_new_string(text->str);
+}
+
+static void add_values(struct json_object *array, const struct vms_flow_record *record,
+		       const struct vms_probe *probe, get_value get)
+{
+	struct vms_flow_value value;
+	for (size_t i = 0; probe && get(record, i, &value); i++) {
+		struct json_object *object = json_object_new_object();
+		json_object_object_add(object, "name",
+				       json_object_new_string(vms_probe_entry_name(probe, i)));
+		json_object_object_add(object, "status",
+				       json_object_new_string(status_text(value.status)));
+		json_object_object_add(object, "value",
+				       json_of(vms_probe_entry_kind(probe, i), &value));
+		json_object_array_add(array, object);
+	}
+}
+
+static void add_address(struct json_object *object, uint64_t va)
+{
+	char text[24];
+	g_snprintf(text, sizeof(text), "0x%" G_GINT64_MODIFIER "x", va);
+	json_object_object_add(object, "address", json_object_new_string(text));
+}
+
+static void append_object(GString *out, struct json_object *object)
+{
+	g_string_append(out,
+			json_object_to_json_string_ext(
+				object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	g_string_append_c(out, '\n');
+	json_object_put(object);
+}
+
+static void append_json(struct session *session, const struct vms_flow_record *record,
+			uint64_t begin_ns, GString *out)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *values = json_object_new_array();
+	struct vms_flow_hit hit;
+	vms_flow_record_hit(record, &hit);
+	g_autofree char *where = name_place(session, hit.va);
+	json_object_object_add(object, "sequence", json_object_new_uint64(hit.sequence));
+	json_object_object_add(object, "time_ns", json_object_new_uint64(hit.time_ns - begin_ns));
+	add_address(object, hit.va);
+	json_object_object_add(object, "where", json_object_new_string(where));
+	json_object_object_add(object, "moment",
+			       json_object_new_string(hit.is_after ? "after" : "before"));
+	json_object_object_add(object, "cpu", json_object_new_int((int)hit.vcpu));
+	json_object_object_add(object, "pid", hit.has_task ? json_object_new_int64(hit.pid) : NULL);
+	json_object_object_add(object, "tid", hit.has_task ? json_object_new_int64(hit.tid) : NULL);
+	json_object_object_add(object, "comm",
+			       hit.has_task ? json_object_new_string(hit.comm) : NULL);
+	add_values(values, record, vms_flow_record_probe(record), vms_flow_record_value);
+	add_values(values, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	json_object_object_add(object, "values", values);
+	append_object(out, object);
+}
+
+/* ---- both ---------------------------------------------------------------------------------- */
+
+void flow_output_record(struct session *session, const struct vms_flow_record *record,
+			uint64_t begin_ns, GString *out)
+{
+	if (session->json)
+		append_json(session, record, begin_ns, out);
+	else
+		append_text(session, record, begin_ns, out);
+}
+
+void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
+			 GString *out)
+{
+	const struct {
+		const char *name, *text;
+		uint64_t n;
+	} counts[] = {
+		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
+		{ "rejected", "whose condition did not hold", progress->rejected },
+		{ "unknown", "whose condition could not be told", progress->unknown },
+		{ "dropped", "dropped by --records", progress->dropped },
+		{ "lost", "lost", progress->lost },
+	};
+	struct json_object *object = session->json ? json_object_new_object() : NULL;
+	for (size_t i = 0; i < G_N_ELEMENTS(counts); i++) {
+		if (object)
+			json_object_object_add(object, counts[i].name,
+					       json_object_new_uint64(counts[i].n));
+		else if (counts[i].n || i == 0)
+			g_string_append_printf(out, "%s%" G_GINT64_MODIFIER "u %s", i ? ", " : "",
+					       counts[i].n, counts[i].text);
+	}
+	if (object)
+		append_object(out, object);
+	else
+		g_string_append_c(out, '\n');
+}

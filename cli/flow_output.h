@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Shows records of a flow trace, as text or as JSON, a line each. */
+#pragma once
+
+#include "session.h"
+
+/* Appends a record. `begin_ns`: times are counted from it. */
+void flow_output_record(struct session *session, const struct vms_flow_record *record,
+			uint64_t begin_ns, GString *out);
+/* Appends what has happened in all. */
+void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
+			 GString *out);

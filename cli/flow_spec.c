@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow_spec.h"
+#include "functions.h"
+#include "values.h"
+#include <string.h>
+
+#define STRING_BYTES 128 /* of a string without a size */
+
+char *flow_spec_explain(void)
+{
+	return g_strdup("SPEC is WHERE[:before|:after|:both][=ENTRY,…]. WHERE is a symbol, a "
+			"symbol with an\n"
+			"offset (vfs_read+8), an address, or a pattern of functions (tcp_*).\n"
+			"ENTRY is one of:\n"
+			"  rdi              a register, or a part of one\n"
+			"  EXPRESSION       a number, as \"arg2\", \"u32(rsi+8)\", \"pid\"\n"
+			"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
+			"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
+			"  break            stop the machine after the hit, and leave it so\n"
+			"Expressions are those of C over registers, arg0 to arg5, retval, cpu, "
+			"pid, tid and\n"
+			"symbols; u8 to u64 and s8 to s64 read memory; comm == \"bash\" compares "
+			"strings.\n");
+}
+
+/* Finds the last `sign` that is not in parentheses or quotes. NULL: there is none. */
+static const char *find_outside(const char *text, char sign, bool first)
+{
+	const char *found = NULL;
+	unsigned depth = 0;
+	char quote = 0;
+	for (const char *at = text; *at; at++) {
+		if (quote)
+			quote = *at == quote ? 0 : quote;
+		else if (*at == '"' || *at == '\'')
+			quote = *at;
+		else if (*at == '(')
+			depth++;
+		else if (*at == ')')
+			depth -= depth > 0;
+		else if (*at == sign && depth == 0) {
+			found = at;
+			if (first)
+				break;
+		}
+	}
+	return found;
+}
+
+/* ---- entries ----------------------------------------------------------------------------- */
+
+/* Splits "mem(ADDRESS,N)". *size stays if there is no N. Returns the address newly allocated. */
+static char *split_call(const char *entry, const char *inner, unsigned *size, GError **error)
+{
+	const size_t length = strlen(inner);
+	if (!length || inner[length - 1] != ')') {
+		usage_error(error, "\"%s\": \")\" is missing", entry);
+		return NULL;
+	}
+	g_autofree char *arguments = g_strndup(inner, length - 1);
+	char *comma = (char *)find_outside(arguments, ',', false);
+	if (comma) {
+		*comma = 0;
+		if (!value_unsigned("the size in an entry", g_strstrip(comma + 1), 1, 4096, size,
+				    error))
+			return NULL;
+	}
+	return g_strdup(arguments);
+}
+
+static bool add_pointed(struct vms_probe *probe, const char *entry, const char *inner,
+			enum vms_entry_kind kind, GError **error)
+{
+	unsigned size = kind == VMS_ENTRY_STRING ? STRING_BYTES : 0;
+	g_autofree char *address = split_call(entry, inner, &size, error);
+	if (!address)
+		return false;
+	if (!size) {
+		usage_error(error, "\"%s\": mem(ADDRESS,N) needs a number of bytes", entry);
+		return false;
+	}
+	const struct vms_entry made = {
+		.kind = kind, .name = entry, .expression = address, .size = size
+	};
+	return vms_probe_add(probe, &made, 1, error);
+}
+
+/* True for str(ADDRESS) as a whole, and not for str(ADDRESS) == "text". */
+static bool is_call(const char *entry, const char *function)
+{
+	return g_str_has_prefix(entry, function) && g_str_has_suffix(entry, ")") &&
+	       !find_outside(entry, '=', true);
+}
+
+static bool add_entry(struct session *session, struct vms_probe *probe, const char *entry,
+		      GError **error)
+{
+	struct vms_reg_part part;
+	struct vms_entry made = { .kind = VMS_ENTRY_EXPRESSION, .expression = entry };
+	if (is_call(entry, "mem("))
+		return add_pointed(probe, entry, entry + strlen("mem("), VMS_ENTRY_BYTES, error);
+	if (is_call(entry, "str("))
+		return add_pointed(probe, entry, entry + strlen("str("), VMS_ENTRY_STRING, error);
+	if (strcmp(entry, "break") == 0)
+		made = (struct vms_entry) { .kind = VMS_ENTRY_HALT };
+	else if (vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
+		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
+	return vms_probe_add(probe, &made, 1, error);
+}
+
+static bool add_entries(struct session *session, struct vms_probe *probe, const char *entries,
+			GError **error)
+{
+	while (entries) {
+		const char *comma = find_outside(entries, ',', true);
+		g_autofree char *entry =
+			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
+		if (!*g_strstrip(entry)) {
+			usage_error(error, "an entry is empty");
+			return false;
+		}
+		if (!add_entry(session, probe, entry, error))
+			return false;
+		entries = comma ? comma + 1 : NULL;
+	}
+	return true;
+}
+
+struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
+				  const char *condition, GError **error)
+{
+	g_autoptr(vms_probe) probe = vms_probe_new(session->machine, session->guest, entries);
+	if (!add_entries(session, probe, entries, error) ||
+	    (condition && !vms_probe_set_condition(probe, condition, error)))
+		return NULL;
+	return g_steal_pointer(&probe);
+}
+
+/* ---- places ------------------------------------------------------------------------------ */
+
+/* Takes ":before", ":after" or ":both" off the end of WHERE. */
+static bool take_moments(char *where, unsigned *moments, GError **error)
+{
+	static const struct choice choices[] = { { "before", VMS_FLOW_BEFORE },
+						 { "after", VMS_FLOW_AFTER },
+						 { "both", VMS_FLOW_BEFORE | VMS_FLOW_AFTER },
+						 { NULL } };
+	int chosen = VMS_FLOW_BEFORE;
+	char *colon = strchr(where, ':');
+	if (colon)
+		*colon = 0;
+	if (!value_choose("what follows \":\"", colon ? colon + 1 : NULL, choices, &chosen, error))
+		return false;
+	*moments = (unsigned)chosen;
+	return true;
+}
+
+/* Adds all functions that match. */
+static bool add_matching(struct session *session, struct vms_flow *flow, const char *pattern,
+			 unsigned moments, struct vms_probe *probe, GError **error)
+{
+	g_autoptr(GArray) vas = functions_match(session, pattern, error);
+	for (guint i = 0; vas && i < vas->len; i++)
+		if (!vms_flow_add(flow, g_array_index(vas, uint64_t, i), moments, probe, error))
+			return false;
+	return vas;
+}
+
+bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *spec,
+		   const char *condition, GError **error)
+{
+	const char *equals = find_outside(spec, '=', true);
+	g_autofree char *where = equals ? g_strndup(spec, (gsize)(equals - spec)) : g_strdup(spec);
+	unsigned moments;
+	uint64_t va;
+	if (!take_moments(g_strstrip(where), &moments, error))
+		return false;
+	g_autoptr(vms_probe) probe =
+		flow_spec_probe(session, equals ? equals + 1 : NULL, condition, error);
+	if (!probe)
+		return false;
+	if (functions_is_pattern(where))
+		return add_matching(session, flow, where, moments, probe, error);
+	return session_address(session, where, &va, error) &&
+	       vms_flow_add(flow, va, moments, probe, error);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Flow traces: probes on the code of a guest, which collect values each time a vCPU comes there.
+ *
+ * A probe says what to collect. A flow is a list of places with probes, which are enabled together;
+ * every hit becomes a record. A report is a snapshot of records, and can be filtered. Probes,
+ * flows, records and reports are counted references: a record stays valid without its flow, and a
+ * flow gives its records without its machine. Unless said otherwise, any thread may call any of
+ * these functions.
+ */
+#pragma once
+
+#include <vmscope/cfg.h>
+#include <vmscope/guest.h>
+
+VMS_BEGIN_DECLS
+
+typedef struct vms_probe vms_probe;
+typedef struct vms_flow vms_flow;
+typedef struct vms_flow_record vms_flow_record;
+typedef struct vms_flow_report vms_flow_report;
+
+/* ---- probes --------------------------------------------------------------------- */
+
+enum vms_entry_kind {
+	VMS_ENTRY_REGISTER,   /* a register, in its own width */
+	VMS_ENTRY_MEMORY,     /* `size` bytes at base + index × scale + offset */
+	VMS_ENTRY_EXPRESSION, /* an integer of 8 bytes: see vms_probe_set_condition */
+	VMS_ENTRY_BYTES,      /* `size` bytes at an address that is an expression */
+	VMS_ENTRY_STRING,     /* the string at such an address, `size` bytes at most */
+	VMS_ENTRY_CALLBACK,   /* a function of the caller's is called; its value has no bytes */
+	VMS_ENTRY_HALT,	      /* the machine stops after the hit, until somebody resumes it */
+	VMS_ENTRY_N_KINDS,
+};
+
+/*
+ * Called in a thread of the flow for a record that is complete. `memory` shows what the vCPU sees,
+ * with its registers, and the machine stands still; it is NULL if the vCPU has gone on (agent).
+ * False with an error: the record says so.
+ */
+typedef bool (*vms_flow_callback)(const struct vms_flow_record *record, struct vms_memory *memory,
+				  void *data, GError **error);
+
+struct vms_entry {
+	enum vms_entry_kind kind;
+	const char *name; /* of the value; NULL: what it is, as "rdi" or "mem(rsi+16,4)" */
+	const char *reg;  /* REGISTER */
+	/* MEMORY: names of registers, or NULL: none. `scale` is 1 to 255; 0 means 1. */
+	const char *base, *index;
+	unsigned scale;
+	int64_t offset;
+	uint32_t size;		/* MEMORY, BYTES, STRING: bytes */
+	const char *expression; /* EXPRESSION, BYTES, STRING */
+	vms_flow_callback callback;
+	void *data;		   /* of the callback */
+	void (*free_data)(void *); /* when the probe is freed; NULL: nothing to free */
+};
+
+/*
+ * Makes a probe without entries. `guest` gives the symbols of expressions, and what is needed to
+ * know the current task; the probe does not keep it. `description` may be NULL.
+ */
+struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *guest,
+				const char *description);
+struct vms_probe *vms_probe_ref(struct vms_probe *probe);
+void vms_probe_unref(struct vms_probe *probe);
+const char *vms_probe_description(const struct vms_probe *probe);
+/*
+ * Adds entries in their order: all, or none if it fails. Everything is copied. Errors:
+ * INVALID_ARGUMENT (an unknown register or symbol, with the nearest names; an expression that
+ * cannot be parsed, with the position; a size of 0; more than a hit can hold), INVALID_STATE (the
+ * probe is part of a flow already).
+ */
+bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, size_t n,
+		   GError **error);
+/*
+ * Lets hits count only if an expression is not 0. It is evaluated where the hit happens. Hits at
+ * which it cannot be told, since memory cannot be read, do not count, but are counted apart.
+ *
+ * Expressions are those of C over 64-bit integers: || && | ^ & == != < <= > >= << >> + - * / %, the
+ * unary - ! ~, parentheses, numbers and characters. Names are registers, parts of registers (edi,
+ * w3), arg0 to arg5 (integer arguments of a function at its entry), retval, cpu (number of the
+ * vCPU), pid and tid (of the guest's current process and thread), and symbols (their addresses).
+ * u8(A), u16(A), u32(A), u64(A) and s8 to s64 read memory at address A. str(A) == "text" and comm
+ * == "text" compare strings. Numbers are unsigned, but for what s8 to s64 read and a unary minus
+ * makes: then comparison and division are signed.
+ *
+ * Errors: as vms_probe_add.
+ */
+bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GError **error);
+/* The number of entries, their names and kinds. `index` is below that number. */
+size_t vms_probe_entries(const struct vms_probe *probe);
+const char *vms_probe_entry_name(const struct vms_probe *probe, size_t index);
+enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t index);
+
+/* ---- flows ---------------------------------------------------------------------- */
+
+/* When to collect: one of them, or both. */
+enum vms_flow_moment {
+	VMS_FLOW_BEFORE = 1 << 0, /* before the instruction */
+	VMS_FLOW_AFTER = 1 << 1,  /* after it */
+};
+
+struct vms_flow_options {
+	size_t size;   /* sizeof(struct vms_flow_options) */
+	bool one_vcpu; /* only hits of `vcpu` count */
+	unsigned vcpu;
+	struct vms_probe *common; /* is collected at every hit, too; NULL: none */
+	bool without_tasks;	  /* records do not tell process and thread: hits cost less */
+	/*
+	 * Called with every record, in order, in a thread of the flow's. It must not call the flow,
+	 * but may take a reference to the record. NULL: nothing is called.
+	 */
+	void (*each)(struct vms_flow_record *record, void *data);
+	void *data;
+};
+
+struct vms_flow_progress {
+	uint64_t records;  /* since vms_flow_new */
+	uint64_t dropped;  /* records that a limit has pushed out; vms_flow_clear does not count */
+	uint64_t rejected; /* hits whose condition did not hold */
+	uint64_t unknown;  /* hits whose condition could not be told */
+	uint64_t lost;	   /* hits that could not be recorded */
+};
+
+/*
+ * Makes an empty flow in a machine and its guest. It keeps both until it is freed. `options` are
+ * copied; NULL: all vCPUs, nothing common. Errors: INVALID_ARGUMENT (the options: no such vCPU).
+ */
+struct vms_flow *vms_flow_new(struct vms_machine *machine, struct vms_guest *guest,
+			      const struct vms_flow_options *options, GError **error);
+struct vms_flow *vms_flow_ref(struct vms_flow *flow);
+/* The last reference disables the flow. */
+void vms_flow_unref(struct vms_flow *flow);
+/*
+ * Adds a place: `moments` of enum vms_flow_moment. Errors: INVALID_ARGUMENT (no moment, or an
+ * unknown one), EXISTS (the flow has a probe there for this moment), INVALID_STATE (it is enabled).
+ */
+bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct vms_probe *probe,
+		  GError **error);
+/*
+ * Adds the blocks of a graph: `entry` before the first instruction of the function, `exit` after
+ * the last instruction of blocks that leave it, `other` before the first instruction of other
+ * blocks. Any may be NULL. A block that is entry and exit gets both. *n_cut becomes the number of
+ * blocks that could not be decoded to their end, which have no `exit`; it may be NULL. All are
+ * added, or none.
+ */
+bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *entry,
+			struct vms_probe *exit, struct vms_probe *other, size_t *n_cut,
+			GError **error);
+/*
+ * Arms all places, or none. After `max_hits` records (0: no limit) over all vCPUs the flow disables
+ * itself. If there are more than `max_records` (0: no limit), the oldest are dropped. Errors:
+ * INVALID_STATE (there is no place, or it is enabled), those of vms_machine_hold, UNSUPPORTED (the
+ * machine has no way to probe, or not for such entries), UNREADABLE (there is no code at a place).
+ */
+bool vms_flow_enable(struct vms_flow *flow, uint64_t max_hits, uint64_t max_records,
+		     GError **error);
+/*
+ * Takes the probes of this flow away, and nobody else's; all records are there then. Goes on after
+ * an error and returns the first: also why the flow has disabled itself, if not by its limit.
+ */
+bool vms_flow_disable(struct vms_flow *flow, GError **error);
+/*
+ * Waits until the flow is disabled: by its limit, by vms_flow_disable or by an error, which
+ * vms_flow_disable returns; or until `until_ns` (CLOCK_MONOTONIC; UINT64_MAX: no limit). True if it
+ * is.
+ */
+bool vms_flow_wait(struct vms_flow *flow, uint64_t until_ns);
+void vms_flow_get_progress(struct vms_flow *flow, struct vms_flow_progress *ret);
+/* Takes a snapshot of the records that are kept, also while it is enabled. */
+struct vms_flow_report *vms_flow_get_report(struct vms_flow *flow);
+/* Forgets the records. */
+void vms_flow_clear(struct vms_flow *flow);
+
+/* ---- records -------------------------------------------------------------------- */
+
+enum vms_flow_value_status {
+	VMS_FLOW_KNOWN,
+	VMS_FLOW_UNREADABLE, /* memory or a register could not be read */
+	VMS_FLOW_CUT,	     /* a string that is longer than what was collected */
+	VMS_FLOW_FAILED,     /* a callback failed */
+};
+
+struct vms_flow_value {
+	enum vms_flow_value_status status;
+	const void *bytes; /* owned by the record; numbers are little-endian; may be unaligned */
+	size_t size;
+};
+
+struct vms_flow_hit {
+	uint64_t sequence; /* counts the records of the flow from 1, in the order of insertion */
+	uint64_t time_ns;  /* CLOCK_MONOTONIC */
+	uint64_t va;
+	bool is_after;
+	unsigned vcpu;
+	bool has_task; /* the next ones are known */
+	uint32_t pid, tid;
+	char comm[17];
+};
+
+struct vms_flow_record *vms_flow_record_ref(struct vms_flow_record *record);
+void vms_flow_record_unref(struct vms_flow_record *record);
+void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_hit *ret);
+/* The probe of the place; not a new reference. */
+const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record);
+/* The common probe, or NULL. */
+const struct vms_probe *vms_flow_record_common(const struct vms_flow_record *record);
+/* Get a value of the place's probe or of the common one. False: there is no such entry. */
+bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
+			   struct vms_flow_value *ret);
+bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,
+				  struct vms_flow_value *ret);
+
+/* ---- reports -------------------------------------------------------------------- */
+
+struct vms_flow_report *vms_flow_report_ref(struct vms_flow_report *report);
+void vms_flow_report_unref(struct vms_flow_report *report);
+size_t vms_flow_report_count(const struct vms_flow_report *report);
+/* Returns a record, not a new reference. Errors: INVALID_ARGUMENT (`index` is out of range). */
+struct vms_flow_record *vms_flow_report_record(const struct vms_flow_report *report, size_t index,
+					       GError **error);
+/*
+ * Calls `each` for every record in order, until it returns false. Returns false then; `each` may
+ * have set the error.
+ */
+bool vms_flow_report_each(const struct vms_flow_report *report,
+			  bool (*each)(struct vms_flow_record *record, void *data, GError **error),
+			  void *data, GError **error);
+
+enum vms_flow_filter_flags {
+	VMS_FLOW_BY_SEQUENCE = 1 << 0,
+	VMS_FLOW_BY_TIME = 1 << 1,
+	VMS_FLOW_BY_ADDRESS = 1 << 2,
+	VMS_FLOW_BY_VCPU = 1 << 3,
+	VMS_FLOW_BY_PID = 1 << 4,
+	VMS_FLOW_BY_TID = 1 << 5,
+	VMS_FLOW_BY_VALUES = 1 << 6,
+	VMS_FLOW_ANY = 1 << 16,	    /* one of these is enough; else all must hold */
+	VMS_FLOW_REVERSE = 1 << 17, /* keep what does not match */
+};
+
+/* Both ends are included. */
+struct vms_flow_range {
+	uint64_t first, last;
+};
+
+/* Bytes that a value has: all of them, no more and no less. */
+struct vms_flow_match {
+	const void *bytes;
+	size_t size;
+};
+
+struct vms_flow_filter {
+	size_t size;	/* sizeof(struct vms_flow_filter) */
+	unsigned flags; /* enum vms_flow_filter_flags */
+	struct vms_flow_range sequence, time_ns, va, vcpu, pid, tid;
+	/* Each must be a known value of the record's probe or of the common one, in any order. */
+	const struct vms_flow_match *values;
+	size_t n_values;
+};
+
+/*
+ * Makes a report of the records that match. Without one of the flags BY_… all match. Errors:
+ * INVALID_ARGUMENT (an unknown flag, a range that ends before it begins).
+ */
+struct vms_flow_report *vms_flow_report_filter(const struct vms_flow_report *report,
+					       const struct vms_flow_filter *filter,
+					       GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_probe, vms_probe_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_flow, vms_flow_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_flow_record, vms_flow_record_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_flow_report, vms_flow_report_unref)
+
+VMS_END_DECLS

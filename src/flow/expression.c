@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/expression.h"
+#include "flow/names.h"
+#include "guest/processes.h"
+#include "probe/program_writer.h"
+#include <string.h>
+
+#define NESTING_MAX 32
+#define COMM_BYTES  16 /* of task_struct.comm */
+
+/* An expression that is being compiled. */
+struct compiler {
+	const struct vms_expression_scope *scope;
+	const char *text;
+	const char *at; /* what comes next */
+	GArray *ops;
+	unsigned nesting;
+	GError **error;
+};
+
+/* What an expression gives, besides operations. */
+struct meaning {
+	bool is_signed;
+	bool is_string; /* its value is the address of a string */
+	unsigned chunk; /* is_string: how many of its bytes can be read at once */
+	guint begin;	/* the first of its operations */
+};
+
+static bool fail(const struct compiler *compiler, const char *at, const char *what)
+{
+	g_set_error(compiler->error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "\"%s\", character %zu: %s", compiler->text, (size_t)(at - compiler->text) + 1,
+		    what);
+	return false;
+}
+
+static void skip_blanks(struct compiler *compiler)
+{
+	while (g_ascii_isspace(*compiler->at))
+		compiler->at++;
+}
+
+/* Takes a sign if it comes next. A longer sign that begins so is another one. */
+static bool take(struct compiler *compiler, const char *sign)
+{
+	static const char *const longer[] = { "||", "&&", "==", "!=", "<=", ">=", "<<", ">>" };
+	skip_blanks(compiler);
+	if (!g_str_has_prefix(compiler->at, sign))
+		return false;
+	for (unsigned i = 0; i < G_N_ELEMENTS(longer) && !sign[1]; i++)
+		if (g_str_has_prefix(compiler->at, longer[i]))
+			return false;
+	compiler->at += strlen(sign);
+	return true;
+}
+
+static bool expect(struct compiler *compiler, const char *sign)
+{
+	g_autofree char *what = g_strdup_printf("\"%s\" is missing", sign);
+	return take(compiler, sign) || fail(compiler, compiler->at, what);
+}
+
+static bool compile_or(struct compiler *compiler, struct meaning *ret);
+
+/* ---- numbers, characters, strings ---------------------------------------------------- */
+
+static bool compile_number(struct compiler *compiler)
+{
+	const char *begin = compiler->at;
+	char *end;
+	errno = 0;
+	const uint64_t value = g_ascii_strtoull(begin, &end, 0);
+	if (errno || g_ascii_isalnum(*end) || *end == '_')
+		return fail(compiler, begin, "this is no number of 64 bits");
+	compiler->at = end;
+	vms_program_push(compiler->ops, value);
+	return true;
+}
+
+/* Takes the text up to `quote`, which has begun already. Returns it newly allocated, or NULL. */
+static char *take_quoted(struct compiler *compiler, char quote)
+{
+	const char *begin = compiler->at;
+	while (*compiler->at && *compiler->at != quote)
+		compiler->at += compiler->at[0] == '\\' && compiler->at[1] ? 2 : 1;
+	if (!*compiler->at) {
+		fail(compiler, begin - 1, "this quote does not end");
+		return NULL;
+	}
+	g_autofree char *raw = g_strndup(begin, (gsize)(compiler->at++ - begin));
+	return g_strcompress(raw);
+}
+
+static bool compile_character(struct compiler *compiler)
+{
+	const char *begin = compiler->at++;
+	g_autofree char *text = take_quoted(compiler, '\'');
+	if (!text)
+		return false;
+	if (strlen(text) > 1 || (!*text && !g_str_has_prefix(begin, "'\\0'")))
+		return fail(compiler, begin, "this is not one character");
+	vms_program_push(compiler->ops, (uint8_t)*text);
+	return true;
+}
+
+/* ---- names ------------------------------------------------------------------------- */
+
+static bool is_name(char c)
+{
+	return g_ascii_isalnum(c) || c == '_' || c == '.' || c == '$';
+}
+
+/* Compiles argN and retval. False: it is neither. */
+static bool compile_argument(struct compiler *compiler, const char *name)
+{
+	const struct vms_arch *arch = compiler->scope->arch;
+	uint64_t number;
+	if (strcmp(name, "retval") == 0) {
+		vms_program_register(compiler->ops, arch->result);
+		return true;
+	}
+	if (!g_str_has_prefix(name, "arg") ||
+	    !g_ascii_string_to_unsigned(name + strlen("arg"), 10, 0, arch->n_arguments - 1, &number,
+					NULL))
+		return false;
+	vms_program_register(compiler->ops, arch->arguments[number]);
+	return true;
+}
+
+/* Leaves the address of a member of the current task on the stack. */
+static bool compile_task(struct compiler *compiler, const char *name, const char *at,
+			 struct meaning *ret)
+{
+	struct vms_task_layout layout;
+	const struct vms_expression_scope *scope = compiler->scope;
+	if (!vms_guest_task_layout(scope->guest, &layout) ||
+	    !vms_guest_add_current(scope->guest, compiler->ops))
+		return fail(compiler, at, "the tasks of this guest are not known");
+	if (strcmp(name, "comm") == 0) {
+		vms_program_push(compiler->ops, layout.comm);
+		vms_program_do(compiler->ops, VMS_OP_ADD);
+		ret->is_string = true;
+		ret->chunk = 8;
+		return true;
+	}
+	vms_program_load(compiler->ops, 4, strcmp(name, "pid") == 0 ? layout.pid : layout.tid);
+	return true;
+}
+
+static bool compile_symbol(struct compiler *compiler, const char *name, const char *at)
+{
+	uint64_t va;
+	if (vms_flow_find_symbol(compiler->scope->guest, name, &va)) {
+		vms_program_push(compiler->ops, va);
+		return true;
+	}
+	g_autofree char *nearest =
+		vms_flow_nearest(compiler->scope->arch, compiler->scope->guest, name);
+	g_autofree char *what = g_strdup_printf("\"%s\" is not known%s", name, nearest);
+	return fail(compiler, at, what);
+}
+
+static bool compile_plain_name(struct compiler *compiler, const char *name, const char *at,
+			       struct meaning *ret)
+{
+	struct vms_reg_part part;
+	if (vms_arch_reg_part(compiler->scope->arch, name, &part)) {
+		vms_flow_push_register(compiler->scope->arch, &part, compiler->ops);
+		return true;
+	}
+	if (strcmp(name, "cpu") == 0) {
+		vms_program_do(compiler->ops, VMS_OP_VCPU);
+		return true;
+	}
+	if (strcmp(name, "pid") == 0 || strcmp(name, "tid") == 0 || strcmp(name, "comm") == 0)
+		return compile_task(compiler, name, at, ret);
+	return compile_argument(compiler, name) || compile_symbol(compiler, name, at);
+}
+
+/* Compiles u8(A) to s64(A), and str(A). The "(" is taken already. */
+static bool compile_function(struct compiler *compiler, const char *name, const char *at,
+			     struct meaning *ret)
+{
+	static const struct {
+		const char *name;
+		unsigned size; /* bytes; 0: a string */
+		bool is_signed;
+	} functions[] = {
+		{ "u8", 1, false },  { "u16", 2, false }, { "u32", 4, false },
+		{ "u64", 8, false }, { "s8", 1, true },	  { "s16", 2, true },
+		{ "s32", 4, true },  { "s64", 8, true },  { "str", 0, false },
+	};
+	unsigned i = 0;
+	while (i < G_N_ELEMENTS(functions) && strcmp(functions[i].name, name) != 0)
+		i++;
+	if (i == G_N_ELEMENTS(functions))
+		return fail(compiler, at,
+			    "only u8, u16, u32, u64, s8, s16, s32, s64 and str can be called");
+	struct meaning address;
+	if (!compile_or(compiler, &address) || !expect(compiler, ")"))
+		return false;
+	if (address.is_string)
+		return fail(compiler, at, "an address is needed, and this is a string");
+	ret->is_signed = functions[i].is_signed;
+	ret->is_string = !functions[i].size;
+	ret->chunk = 1;
+	if (functions[i].size)
+		vms_program_add(compiler->ops, VMS_OP_LOAD, functions[i].size, 0);
+	if (functions[i].is_signed)
+		vms_program_add(compiler->ops, VMS_OP_EXTEND, functions[i].size, 0);
+	return true;
+}
+
+static bool compile_name(struct compiler *compiler, struct meaning *ret)
+{
+	const char *begin = compiler->at;
+	while (is_name(*compiler->at))
+		compiler->at++;
+	g_autofree char *name = g_strndup(begin, (gsize)(compiler->at - begin));
+	return take(compiler, "(") ? compile_function(compiler, name, begin, ret)
+				   : compile_plain_name(compiler, name, begin, ret);
+}
+
+/* ---- operators --------------------------------------------------------------------- */
+
+static bool compile_primary(struct compiler *compiler, struct meaning *ret)
+{
+	skip_blanks(compiler);
+	if (g_ascii_isdigit(*compiler->at))
+		return compile_number(compiler);
+	if (*compiler->at == '\'')
+		return compile_character(compiler);
+	if (is_name(*compiler->at))
+		return compile_name(compiler, ret);
+	if (!take(compiler, "("))
+		return fail(compiler, compiler->at, "a value is missing");
+	return compile_or(compiler, ret) && expect(compiler, ")");
+}
+
+static bool need_number(struct compiler *compiler, const struct meaning *meaning, const char *at)
+{
+	return !meaning->is_string ||
+	       fail(compiler, at, "a string can only be compared with == and !=");
+}
+
+static bool compile_unary(struct compiler *compiler, struct meaning *ret)
+{
+	static const char signs[] = "-!~";
+	*ret = (struct meaning) { .begin = compiler->ops->len };
+	skip_blanks(compiler);
+	const char *sign = *compiler->at ? strchr(signs, *compiler->at) : NULL;
+	if (!sign)
+		return compile_primary(compiler, ret);
+	const char *at = compiler->at++;
+	if (compiler->nesting++ == NESTING_MAX)
+		return fail(compiler, at, "this is nested too deeply");
+	if (*sign == '-')
+		vms_program_push(compiler->ops, 0);
+	if (!compile_unary(compiler, ret) || !need_number(compiler, ret, at))
+		return false;
+	if (*sign == '~')
+		vms_program_push(compiler->ops, UINT64_MAX);
+	vms_program_do(compiler->ops, *sign == '-'   ? VMS_OP_SUBTRACT
+				      : *sign == '~' ? VMS_OP_XOR
+						     : VMS_OP_IS_ZERO);
+	ret->is_signed = *sign == '-' || (*sign == '~' && ret->is_signed);
+	compiler->nesting--;
+	return true;
+}
+
+struct operator
+{
+	const char *sign;
+	unsigned level; /* of precedence; higher binds closer */
+	enum vms_op_code code, signed_code;
+	bool swaps; /* a > b is b < a: the result of b <= a, negated */
+	bool compares;
+};
+
+/* Levels: 1 is |, then ^, &, equality, order, shifts, sums, products. */
+#define LOWEST	1
+#define HIGHEST 8
+
+static const struct operator operators[] = {
+	{ "|", 1, VMS_OP_OR, VMS_OP_OR, false, false },
+	{ "^", 2, VMS_OP_XOR, VMS_OP_XOR, false, false },
+	{ "&", 3, VMS_OP_AND, VMS_OP_AND, false, false },
+	{ "==", 4, VMS_OP_EQUAL, VMS_OP_EQUAL, false, true },
+	{ "!=", 4, VMS_OP_EQUAL, VMS_OP_EQUAL, true, true },
+	{ "<=", 5, VMS_OP_LESS_OR_EQUAL, VMS_OP_LESS_OR_EQUAL_SIGNED, false, true },
+	{ ">=", 5, VMS_OP_LESS, VMS_OP_LESS_SIGNED, true, true },
+	{ "<", 5, VMS_OP_LESS, VMS_OP_LESS_SIGNED, false, true },
+	{ ">", 5, VMS_OP_LESS_OR_EQUAL, VMS_OP_LESS_OR_EQUAL_SIGNED, true, true },
+	{ "<<", 6, VMS_OP_SHIFT_LEFT, VMS_OP_SHIFT_LEFT, false, false },
+	{ ">>", 6, VMS_OP_SHIFT_RIGHT, VMS_OP_SHIFT_RIGHT, false, false },
+	{ "+", 7, VMS_OP_ADD, VMS_OP_ADD, false, false },
+	{ "-", 7, VMS_OP_SUBTRACT, VMS_OP_SUBTRACT, false, false },
+	{ "*", 8, VMS_OP_MULTIPLY, VMS_OP_MULTIPLY, false, false },
+	{ "/", 8, VMS_OP_DIVIDE, VMS_OP_DIVIDE_SIGNED, false, false },
+	{ "%", 8, VMS_OP_MODULO, VMS_OP_MODULO_SIGNED, false, false },
+};
+
+static const struct operator* take_operator(struct compiler *compiler, unsigned level)
+{
+	for (unsigned i = 0; i < G_N_ELEMENTS(operators); i++)
+		if (operators[i].level == level && take(compiler, operators[i].sign))
+			return &operators[i];
+	return NULL;
+}
+
+/* Sets how many operations the skip at `at` leaves out: all that have come since. */
+static void end_skip(GArray *ops, guint at)
+{
+	g_array_index(ops, struct vms_op, at).value = ops->len - at - 1;
+}
+
+/* Compares the bytes of a string, whose address the operations from `begin` on give. */
+static void compare_bytes(struct compiler *compiler, const struct meaning *string,
+			  const char *literal, size_t size)
+{
+	GArray *ops = compiler->ops;
+	const guint n = ops->len - string->begin;
+	g_autofree struct vms_op *address =
+		g_memdup2(&g_array_index(ops, struct vms_op, string->begin), n * sizeof(*address));
+	g_autoptr(GArray) skips = g_array_new(FALSE, FALSE, sizeof(guint));
+	g_array_set_size(ops, string->begin);
+	for (size_t done = 0, part; done < size; done += part) {
+		uint64_t expected = 0;
+		for (part = string->chunk; part > size - done; part /= 2)
+			;
+		memcpy(&expected, literal + done, part);
+		if (done > 0) {
+			g_array_append_val(skips, ops->len);
+			vms_program_do(ops, VMS_OP_SKIP_IF_ZERO);
+		}
+		g_array_append_vals(ops, address, n);
+		vms_program_load(ops, (unsigned)part, done);
+		vms_program_push(ops, expected);
+		vms_program_do(ops, VMS_OP_EQUAL);
+	}
+	for (guint i = 0; i < skips->len; i++)
+		end_skip(ops, g_array_index(skips, guint, i));
+}
+
+/* Compiles what stands behind STRING == or !=. */
+static bool compile_literal(struct compiler *compiler, const struct meaning *string)
+{
+	skip_blanks(compiler);
+	const char *begin = compiler->at;
+	if (*begin != '"')
+		return fail(compiler, begin, "a string in double quotes is missing");
+	compiler->at++;
+	g_autofree char *literal = take_quoted(compiler, '"');
+	if (!literal)
+		return false;
+	const size_t size = strlen(literal) + 1;
+	if (string->chunk > 1 && size > COMM_BYTES)
+		return fail(compiler, begin, "names of tasks have no more than 15 bytes");
+	compare_bytes(compiler, string, literal, size);
+	return true;
+}
+
+static bool compile_binary(struct compiler *compiler, unsigned level, struct meaning *ret);
+
+static bool compile_right(struct compiler *compiler, const struct operator* op, const char *at,
+			  struct meaning *left)
+{
+	struct meaning right;
+	const bool equality = op->code == VMS_OP_EQUAL;
+	if (left->is_string && equality) {
+		if (!compile_literal(compiler, left))
+			return false;
+		left->is_string = false;
+	} else {
+		if (!need_number(compiler, left, at) ||
+		    !compile_binary(compiler, op->level + 1, &right) ||
+		    !need_number(compiler, &right, at))
+			return false;
+		left->is_signed |= right.is_signed;
+		vms_program_do(compiler->ops, left->is_signed ? op->signed_code : op->code);
+	}
+	if (op->swaps)
+		vms_program_do(compiler->ops, VMS_OP_IS_ZERO);
+	left->is_signed &= !op->compares;
+	return true;
+}
+
+static bool compile_binary(struct compiler *compiler, unsigned level, struct meaning *ret)
+{
+	const struct operator* op;
+	if (level > HIGHEST)
+		return compile_unary(compiler, ret);
+	if (!compile_binary(compiler, level + 1, ret))
+		return false;
+	for (const char *at = compiler->at; (op = take_operator(compiler, level));
+	     at = compiler->at)
+		if (!compile_right(compiler, op, at, ret))
+			return false;
+	return true;
+}
+
+/* Makes 0 or 1 of a value. */
+static void compile_truth(GArray *ops)
+{
+	vms_program_do(ops, VMS_OP_IS_ZERO);
+	vms_program_do(ops, VMS_OP_IS_ZERO);
+}
+
+/* Compiles a row of `sign`: what comes behind one is left out if what is before it decides. */
+static bool compile_row(struct compiler *compiler, const char *sign, enum vms_op_code skip,
+			bool (*part)(struct compiler *, struct meaning *), struct meaning *ret)
+{
+	struct meaning right;
+	if (!part(compiler, ret))
+		return false;
+	for (const char *at = compiler->at; take(compiler, sign); at = compiler->at) {
+		if (!need_number(compiler, ret, at))
+			return false;
+		compile_truth(compiler->ops);
+		const guint skips = compiler->ops->len;
+		vms_program_do(compiler->ops, skip);
+		if (!part(compiler, &right) || !need_number(compiler, &right, at))
+			return false;
+		compile_truth(compiler->ops);
+		end_skip(compiler->ops, skips);
+		ret->is_signed = false;
+	}
+	return true;
+}
+
+static bool compile_lowest(struct compiler *compiler, struct meaning *ret)
+{
+	return compile_binary(compiler, LOWEST, ret);
+}
+
+static bool compile_and(struct compiler *compiler, struct meaning *ret)
+{
+	return compile_row(compiler, "&&", VMS_OP_SKIP_IF_ZERO, compile_lowest, ret);
+}
+
+static bool compile_or(struct compiler *compiler, struct meaning *ret)
+{
+	if (compiler->nesting++ == NESTING_MAX)
+		return fail(compiler, compiler->at, "this is nested too deeply");
+	const bool done = compile_row(compiler, "||", VMS_OP_SKIP_UNLESS_ZERO, compile_and, ret);
+	compiler->nesting--;
+	return done;
+}
+
+bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
+			    GError **error)
+{
+	struct compiler compiler = {
+		.scope = scope, .text = text, .at = text, .ops = ops, .error = error
+	};
+	struct meaning meaning;
+	const guint begin = ops->len;
+	bool done = compile_or(&compiler, &meaning);
+	skip_blanks(&compiler);
+	if (done && *compiler.at)
+		done = fail(&compiler, compiler.at, "an operator is missing, or this is too much");
+	if (done && meaning.is_string)
+		done = fail(&compiler, text, "a string is no number: compare it with ==");
+	if (!done)
+		g_array_set_size(ops, begin);
+	return done;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
+#include "base/options.h"
+#include "flow/record.h"
+#include "flow/report.h"
+#include <vmscope/log.h>
+
+#define WAIT_MS 50 /* for hits, before it is looked whether the flow has to end */
+
+struct vms_flow {
+	gatomicrefcount refs;
+	struct vms_machine *machine;
+	struct vms_guest *guest;
+	struct vms_flow_options options;
+
+	GMutex control;	   /* of enable and disable; taken before `lock` */
+	GMutex lock;	   /* of what follows */
+	GCond ended;	   /* `is_enabled` has become false */
+	GPtrArray *places; /* struct vms_flow_place *; does not change while it is enabled */
+	GQueue records;	   /* struct vms_flow_record *, the oldest first */
+	uint64_t max_records;
+	struct vms_flow_progress before; /* counts of earlier times that it was enabled */
+	struct vms_flow_progress now;	 /* of this time, as far as the flow counts them */
+	bool is_enabled, must_end;
+	struct vms_probes *probes; /* while it is enabled, and until its thread is joined */
+	GThread *thread;
+	GError *failure; /* why it has ended, if not by its limit or by vms_flow_disable */
+};
+
+/* ---- places ----------------------------------------------------------------------------- */
+
+static void unref_place(gpointer place)
+{
+	vms_flow_place_unref(place);
+}
+
+static bool check_options(struct vms_machine *machine, const struct vms_flow_options *options,
+			  GError **error)
+{
+	if (!options->one_vcpu || options->vcpu < vms_machine_vcpus(machine))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "there is no vCPU %u: the machine has %u", options->vcpu,
+		    vms_machine_vcpus(machine));
+	return false;
+}
+
+struct vms_flow *vms_flow_new(struct vms_machine *machine, struct vms_guest *guest,
+			      const struct vms_flow_options *options, GError **error)
+{
+	struct vms_flow_options copy;
+	if (!vms_options_copy(options, &copy, sizeof(copy), "vms_flow_options", error) ||
+	    !check_options(machine, &copy, error))
+		return NULL;
+	struct vms_flow *flow = g_new0(struct vms_flow, 1);
+	g_atomic_ref_count_init(&flow->refs);
+	flow->machine = vms_machine_ref(machine);
+	flow->guest = vms_guest_ref(guest);
+	flow->options = copy;
+	if (copy.common) {
+		vms_probe_ref(copy.common);
+		vms_probe_freeze(copy.common);
+	}
+	g_mutex_init(&flow->control);
+	g_mutex_init(&flow->lock);
+	g_cond_init(&flow->ended);
+	g_queue_init(&flow->records);
+	flow->places = g_ptr_array_new_with_free_func(unref_place);
+	return flow;
+}
+
+struct vms_flow *vms_flow_ref(struct vms_flow *flow)
+{
+	g_atomic_ref_count_inc(&flow->refs);
+	return flow;
+}
+
+void vms_flow_unref(struct vms_flow *flow)
+{
+	if (!flow || !g_atomic_ref_count_dec(&flow->refs))
+		return;
+	vms_flow_disable(flow, NULL);
+	vms_flow_clear(flow);
+	g_ptr_array_unref(flow->places);
+	vms_probe_unref(flow->options.common);
+	vms_guest_unref(flow->guest);
+	vms_machine_unref(flow->machine);
+	g_mutex_clear(&flow->control);
+	g_mutex_clear(&flow->lock);
+	g_cond_clear(&flow->ended);
+	g_free(flow);
+}
+
+/* A place that is to be added. */
+struct wish {
+	uint64_t va;
+	bool is_after;
+	struct vms_probe *probe;
+};
+
+static bool is_taken(const GPtrArray *places, const struct wish *wish)
+{
+	for (guint i = 0; i < places->len; i++) {
+		const struct vms_flow_place *place = places->pdata[i];
+		if (place->va == wish->va && place->is_after == wish->is_after)
+			return true;
+	}
+	return false;
+}
+
+static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wish *wish,
+					 GError **error)
+{
+	if (is_taken(flow->places, wish)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
+			    "the flow has a probe %s the instruction at 0x%" G_GINT64_MODIFIER
+			    "x already",
+			    wish->is_after ? "after" : "before", wish->va);
+		return NULL;
+	}
+	return vms_flow_place_new(vms_machine_arch(flow->machine),
+				  flow->options.without_tasks ? NULL : flow->guest, wish->va,
+				  wish->is_after, wish->probe, flow->options.common, error);
+}
+
+/* Adds all places, or none. */
+static bool add_places(struct vms_flow *flow, const struct wish *wishes, size_t n, GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	const guint before = flow->places->len;
+	if (flow->is_enabled) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "no place can be added to a flow that is enabled");
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct vms_flow_place *place = make_place(flow, &wishes[i], error);
+		if (!place) {
+			g_ptr_array_set_size(flow->places, (gint)before);
+			return false;
+		}
+		g_ptr_array_add(flow->places, place);
+	}
+	for (size_t i = 0; i < n; i++)
+		vms_probe_freeze(wishes[i].probe);
+	return true;
+}
+
+bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct vms_probe *probe,
+		  GError **error)
+{
+	struct wish wishes[2];
+	size_t n = 0;
+	if (!moments || moments & ~(unsigned)(VMS_FLOW_BEFORE | VMS_FLOW_AFTER)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "a probe is before or after an instruction, or both: 0x%x is neither",
+			    moments);
+		return false;
+	}
+	if (moments & VMS_FLOW_BEFORE)
+		wishes[n++] = (struct wish) { va, false, probe };
+	if (moments & VMS_FLOW_AFTER)
+		wishes[n++] = (struct wish) { va, true, probe };
+	return add_places(flow, wishes, n, error);
+}
+
+bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *entry,
+			struct vms_probe *exit, struct vms_probe *other, size_t *n_cut,
+			GError **error)
+{
+	size_t n, cut = 0;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	g_autoptr(GArray) wishes = g_array_new(FALSE, FALSE, sizeof(struct wish));
+	for (size_t i = 0; i < n; i++) {
+		const bool leaves = blocks[i].end == VMS_BLOCK_EXIT;
+		struct vms_probe *first = i == vms_cfg_entry(cfg) ? entry : leaves ? NULL : other;
+		const struct wish before = { blocks[i].va, false, first };
+		const struct wish after = { blocks[i].last, true, exit };
+		if (first)
+			g_array_append_val(wishes, before);
+		if (leaves && exit)
+			g_array_append_val(wishes, after);
+		cut += blocks[i].end == VMS_BLOCK_CUT;
+	}
+	if (n_cut)
+		*n_cut = cut;
+	return add_places(flow, (const struct wish *)(const void *)wishes->data, wishes->len,
+			  error);
+}
+
+/* ---- hits ---------------------------------------------------------------------------------- */
+
+/* Drops the oldest records beyond the limit. The caller holds the lock. */
+static void drop_oldest(struct vms_flow *flow)
+{
+	while (flow->max_records && flow->records.length > flow->max_records) {
+		vms_flow_record_unref(g_queue_pop_head(&flow->records));
+		flow->now.dropped++;
+	}
+}
+
+static bool calls_back(const struct vms_flow_place *place)
+{
+	return vms_probe_has_callbacks(place->probe) ||
+	       (place->common && vms_probe_has_callbacks(place->common));
+}
+
+static void call_back(struct vms_flow *flow, struct vms_flow_record *record,
+		      const struct vms_hit *hit)
+{
+	g_autoptr(vms_memory) memory = hit->regs ? vms_memory_new(flow->machine, hit->regs) : NULL;
+	vms_flow_record_call(record, memory);
+}
+
+/* Called for every hit: see struct vms_probes_request. */
+static void take_hit(const struct vms_hit *hit, void *data)
+{
+	struct vms_flow *flow = data;
+	struct vms_flow_place *place = flow->places->pdata[hit->place];
+	g_mutex_lock(&flow->lock);
+	const uint64_t sequence = flow->before.records + flow->now.records + 1;
+	g_mutex_unlock(&flow->lock);
+	struct vms_flow_record *record = vms_flow_record_new(place, hit, sequence);
+	if (record && calls_back(place))
+		call_back(flow, record, hit);
+	g_mutex_lock(&flow->lock);
+	if (record) {
+		flow->now.records++;
+		g_queue_push_tail(&flow->records, vms_flow_record_ref(record));
+		drop_oldest(flow);
+	} else {
+		flow->now.lost++;
+	}
+	g_mutex_unlock(&flow->lock);
+	if (record && flow->options.each)
+		flow->options.each(record, flow->options.data);
+	vms_flow_record_unref(record);
+}
+
+static bool must_end(struct vms_flow *flow)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	return flow->must_end;
+}
+
+/* The flow's thread: takes hits until the probes are not armed any more, or it has to end. */
+static gpointer run(gpointer data)
+{
+	struct vms_flow *flow = data;
+	GError *failure = NULL;
+	while (!failure && !must_end(flow) && vms_probes_is_armed(flow->probes))
+		vms_machine_take_hits(flow->machine, WAIT_MS, &failure);
+	vms_probes_disarm(flow->probes, failure ? NULL : &failure);
+	g_mutex_lock(&flow->lock);
+	flow->failure = failure;
+	flow->is_enabled = false;
+	g_cond_broadcast(&flow->ended);
+	g_mutex_unlock(&flow->lock);
+	return NULL;
+}
+
+/* ---- enable, disable ----------------------------------------------------------------------- */
+
+/* Adds what the probes have counted to the earlier counts, and frees them. */
+static void keep_counts(struct vms_flow *flow)
+{
+	struct vms_probes_counts counts;
+	vms_probes_counts(flow->probes, &counts);
+	vms_probes_free(g_steal_pointer(&flow->probes));
+	flow->before.records += flow->now.records;
+	flow->before.dropped += flow->now.dropped;
+	flow->before.rejected += counts.rejected;
+	flow->before.unknown += counts.unknown;
+	flow->before.lost += counts.lost + flow->now.lost;
+	flow->now = (struct vms_flow_progress) { 0 };
+}
+
+/* Waits for the thread that has ended or has to end. The caller holds `control`. */
+static bool join(struct vms_flow *flow, GError **error)
+{
+	if (!flow->thread)
+		return true;
+	g_thread_join(g_steal_pointer(&flow->thread));
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	keep_counts(flow);
+	if (!flow->failure)
+		return true;
+	g_propagate_error(error, g_steal_pointer(&flow->failure));
+	return false;
+}
+
+static struct vms_probes *arm(struct vms_flow *flow, uint64_t max_hits, GError **error)
+{
+	g_autoptr(GArray) places = g_array_new(FALSE, FALSE, sizeof(struct vms_place));
+	for (guint i = 0; i < flow->places->len; i++) {
+		const struct vms_flow_place *from = flow->places->pdata[i];
+		const struct vms_place place = {
+			.va = from->va,
+			.after = from->is_after,
+			.halts = vms_probe_halts(from->probe) ||
+				 (from->common && vms_probe_halts(from->common)),
+			.program = &from->program,
+		};
+		g_array_append_val(places, place);
+	}
+	const struct vms_probes_request request = {
+		.places = (const struct vms_place *)(const void *)places->data,
+		.n = places->len,
+		.vcpu = flow->options.one_vcpu ? (int)flow->options.vcpu : VMS_ALL_VCPUS,
+		.max_hits = max_hits,
+		.hit = take_hit,
+		.data = flow,
+	};
+	return vms_probes_arm(flow->machine, &request, error);
+}
+
+static bool check_state(struct vms_flow *flow, GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	if (flow->places->len && !flow->is_enabled)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    flow->is_enabled ? "the flow is enabled already"
+				     : "the flow has no place to probe");
+	return false;
+}
+
+static void set_limit(struct vms_flow *flow, uint64_t max_records)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	flow->max_records = max_records;
+	drop_oldest(flow);
+}
+
+bool vms_flow_enable(struct vms_flow *flow, uint64_t max_hits, uint64_t max_records, GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) controller = g_mutex_locker_new(&flow->control);
+	if (!check_state(flow, error))
+		return false;
+	join(flow, NULL); /* of the last time, which has ended by itself */
+	set_limit(flow, max_records);
+	struct vms_probes *probes = arm(flow, max_hits, error);
+	if (!probes)
+		return false;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	flow->probes = probes;
+	flow->must_end = false;
+	flow->is_enabled = true;
+	flow->thread = g_thread_new("vms-flow", run, flow);
+	return true;
+}
+
+bool vms_flow_disable(struct vms_flow *flow, GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) controller = g_mutex_locker_new(&flow->control);
+	g_mutex_lock(&flow->lock);
+	flow->must_end = true;
+	g_mutex_unlock(&flow->lock);
+	return join(flow, error);
+}
+
+bool vms_flow_wait(struct vms_flow *flow, uint64_t until_ns)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	const int64_t until_us = (int64_t)MIN(until_ns / 1000, G_MAXINT64);
+	while (flow->is_enabled)
+		if (!g_cond_wait_until(&flow->ended, &flow->lock, until_us))
+			return !flow->is_enabled;
+	return true;
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+void vms_flow_get_progress(struct vms_flow *flow, struct vms_flow_progress *ret)
+{
+	struct vms_probes_counts counts = { 0 };
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	if (flow->probes)
+		vms_probes_counts(flow->probes, &counts);
+	*ret = (struct vms_flow_progress) {
+		.records = flow->before.records + flow->now.records,
+		.dropped = flow->before.dropped + flow->now.dropped,
+		.rejected = flow->before.rejected + counts.rejected,
+		.unknown = flow->before.unknown + counts.unknown,
+		.lost = flow->before.lost + flow->now.lost + counts.lost,
+	};
+}
+
+struct vms_flow_report *vms_flow_get_report(struct vms_flow *flow)
+{
+	struct vms_flow_report *report = vms_flow_report_new();
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	for (GList *link = flow->records.head; link; link = link->next)
+		vms_flow_report_add(report, link->data);
+	return report;
+}
+
+void vms_flow_clear(struct vms_flow *flow)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	for (struct vms_flow_record *record; (record = g_queue_pop_head(&flow->records));)
+		vms_flow_record_unref(record);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/names.h"
+#include "base/nearest.h"
+#include "probe/program_writer.h"
+
+struct found {
+	uint64_t va;
+	bool is_there, is_ambiguous;
+};
+
+static void note_symbol(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	struct found *found = data;
+	(void)module;
+	found->is_ambiguous |= found->is_there && found->va != symbol->va;
+	found->va = symbol->va;
+	found->is_there = true;
+}
+
+bool vms_flow_find_symbol(struct vms_guest *guest, const char *name, uint64_t *va)
+{
+	struct found found = { 0 };
+	vms_guest_lookup(guest, name, note_symbol, &found);
+	*va = found.va;
+	return found.is_there && !found.is_ambiguous;
+}
+
+void vms_flow_push_register(const struct vms_arch *arch, const struct vms_reg_part *part,
+			    GArray *ops)
+{
+	vms_program_register(ops, part->index);
+	if (part->shift) {
+		vms_program_push(ops, part->shift);
+		vms_program_do(ops, VMS_OP_SHIFT_RIGHT);
+	}
+	if (part->bits < arch->regs[part->index].bits && part->bits < 64) {
+		vms_program_push(ops, (UINT64_C(1) << part->bits) - 1);
+		vms_program_do(ops, VMS_OP_AND);
+	}
+}
+
+static void offer_symbol(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	(void)module;
+	vms_nearest_add(data, symbol->name);
+}
+
+char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest, const char *name)
+{
+	struct vms_nearest nearest;
+	vms_nearest_begin(&nearest, name);
+	for (unsigned i = 0; i < arch->n_regs; i++)
+		vms_nearest_add(&nearest, arch->regs[i].name);
+	if (guest)
+		vms_guest_lookup(guest, NULL, offer_symbol, &nearest);
+	return vms_nearest_end(&nearest);
+}

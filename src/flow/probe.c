@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/probe.h"
+#include "flow/expression.h"
+#include "flow/names.h"
+#include "probe/program_writer.h"
+#include <vmscope/arch.h>
+
+#define SCALE_MAX     255u
+#define CALLBACKS_MAX 32u
+
+struct entry {
+	enum vms_entry_kind kind;
+	char *name;
+	vms_flow_callback callback;
+	void *data;
+	void (*free_data)(void *);
+};
+
+struct vms_probe {
+	gatomicrefcount refs;
+	gint is_frozen;
+	const struct vms_arch *arch;
+	struct vms_guest *guest;
+	char *description;
+	GArray *entries;   /* struct entry */
+	GArray *condition; /* struct vms_op; leaves a value on the stack, or is empty */
+	GArray *values;	   /* struct vms_op: collects the values */
+};
+
+/* ---- what an entry collects ----------------------------------------------------------- */
+
+static bool find_register(const struct vms_probe *probe, const char *name, struct vms_reg_part *ret,
+			  GError **error)
+{
+	if (name && vms_arch_reg_part(probe->arch, name, ret))
+		return true;
+	g_autofree char *nearest = vms_flow_nearest(probe->arch, NULL, name ? name : "");
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "%s has no register \"%s\"%s",
+		    probe->arch->name, name ? name : "", nearest);
+	return false;
+}
+
+static char *add_register(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+			  GError **error)
+{
+	struct vms_reg_part part;
+	if (!find_register(probe, entry->reg, &part, error))
+		return NULL;
+	vms_flow_push_register(probe->arch, &part, ops);
+	vms_program_add(ops, VMS_OP_COLLECT, (MIN(part.bits, 64) + 7) / 8, 0);
+	return g_strdup(entry->reg);
+}
+
+static bool check_size(const struct vms_entry *entry, GError **error)
+{
+	if (entry->size > 0 && entry->size <= VMS_PROGRAM_OUTPUT_MAX)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "%u bytes cannot be collected: 1 to %u can", entry->size,
+		    VMS_PROGRAM_OUTPUT_MAX);
+	return false;
+}
+
+/* Leaves index × scale on the stack, and appends it to the name. */
+static bool push_index(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+		       GString *name, GError **error)
+{
+	struct vms_reg_part part;
+	if (entry->scale > SCALE_MAX) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "an index cannot be scaled by %u: 1 to %u can be", entry->scale,
+			    SCALE_MAX);
+		return false;
+	}
+	if (!find_register(probe, entry->index, &part, error))
+		return false;
+	vms_flow_push_register(probe->arch, &part, ops);
+	vms_program_push(ops, MAX(entry->scale, 1));
+	vms_program_do(ops, VMS_OP_MULTIPLY);
+	g_string_append_printf(name, "%s%s*%u", name->len > 4 ? "+" : "", entry->index,
+			       MAX(entry->scale, 1));
+	return true;
+}
+
+static void append_offset(GString *name, int64_t offset, bool is_alone)
+{
+	const uint64_t size = offset < 0 ? 0 - (uint64_t)offset : (uint64_t)offset;
+	if (is_alone)
+		g_string_append_printf(name, "0x%" G_GINT64_MODIFIER "x", (uint64_t)offset);
+	else if (offset)
+		g_string_append_printf(name, "%c%" G_GINT64_MODIFIER "u", offset < 0 ? '-' : '+',
+				       size);
+}
+
+static char *add_memory(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+			GError **error)
+{
+	struct vms_reg_part part;
+	g_autoptr(GString) name = g_string_new("mem(");
+	if (!check_size(entry, error))
+		return NULL;
+	vms_program_push(ops, (uint64_t)entry->offset);
+	if (entry->base) {
+		if (!find_register(probe, entry->base, &part, error))
+			return NULL;
+		vms_flow_push_register(probe->arch, &part, ops);
+		vms_program_do(ops, VMS_OP_ADD);
+		g_string_append(name, entry->base);
+	}
+	if (entry->index) {
+		if (!push_index(probe, entry, ops, name, error))
+			return NULL;
+		vms_program_do(ops, VMS_OP_ADD);
+	}
+	vms_program_add(ops, VMS_OP_COLLECT_MEMORY, entry->size, 0);
+	append_offset(name, entry->offset, !entry->base && !entry->index);
+	g_string_append_printf(name, ",%u)", entry->size);
+	return g_strdup(name->str);
+}
+
+static bool push_expression(const struct vms_probe *probe, const char *text, GArray *ops,
+			    GError **error)
+{
+	const struct vms_expression_scope scope = { probe->arch, probe->guest };
+	if (text)
+		return vms_expression_compile(&scope, text, ops, error);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "an expression is missing");
+	return false;
+}
+
+/* Collects what is at an address: bytes or a string. */
+static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+			 GError **error)
+{
+	const bool is_string = entry->kind == VMS_ENTRY_STRING;
+	if (!check_size(entry, error) || !push_expression(probe, entry->expression, ops, error))
+		return NULL;
+	vms_program_add(ops, is_string ? VMS_OP_COLLECT_STRING : VMS_OP_COLLECT_MEMORY, entry->size,
+			0);
+	return is_string ? g_strdup_printf("str(%s)", entry->expression)
+			 : g_strdup_printf("mem(%s,%u)", entry->expression, entry->size);
+}
+
+static char *add_expression(const struct vms_probe *probe, const struct vms_entry *entry,
+			    GArray *ops, GError **error)
+{
+	if (!push_expression(probe, entry->expression, ops, error))
+		return NULL;
+	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
+	return g_strdup(entry->expression);
+}
+
+/* Appends what collects an entry. Returns its usual name, newly allocated, or NULL. */
+static char *add_entry(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+		       GError **error)
+{
+	switch (entry->kind) {
+	case VMS_ENTRY_REGISTER: return add_register(probe, entry, ops, error);
+	case VMS_ENTRY_MEMORY: return add_memory(probe, entry, ops, error);
+	case VMS_ENTRY_EXPRESSION: return add_expression(probe, entry, ops, error);
+	case VMS_ENTRY_BYTES:
+	case VMS_ENTRY_STRING: return add_pointed(probe, entry, ops, error);
+	case VMS_ENTRY_CALLBACK:
+		if (entry->callback)
+			return g_strdup("callback");
+		break;
+	case VMS_ENTRY_HALT: return g_strdup("break");
+	case VMS_ENTRY_N_KINDS:
+	default: break;
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "the kind of an entry is unknown, or it lacks its callback");
+	return NULL;
+}
+
+/* ---- probes --------------------------------------------------------------------------- */
+
+static const struct entry *get_entry(const struct vms_probe *probe, size_t index)
+{
+	return &g_array_index(probe->entries, struct entry, index);
+}
+
+struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *guest,
+				const char *description)
+{
+	struct vms_probe *probe = g_new0(struct vms_probe, 1);
+	g_atomic_ref_count_init(&probe->refs);
+	probe->arch = vms_machine_arch(machine);
+	probe->guest = guest;
+	probe->description = g_strdup(description);
+	probe->entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
+	probe->condition = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	probe->values = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	return probe;
+}
+
+struct vms_probe *vms_probe_ref(struct vms_probe *probe)
+{
+	g_atomic_ref_count_inc(&probe->refs);
+	return probe;
+}
+
+void vms_probe_unref(struct vms_probe *probe)
+{
+	if (!probe || !g_atomic_ref_count_dec(&probe->refs))
+		return;
+	for (guint i = 0; i < probe->entries->len; i++) {
+		const struct entry *entry = get_entry(probe, i);
+		if (entry->free_data)
+			entry->free_data(entry->data);
+		g_free(entry->name);
+	}
+	g_array_unref(probe->entries);
+	g_array_unref(probe->condition);
+	g_array_unref(probe->values);
+	g_free(probe->description);
+	g_free(probe);
+}
+
+const char *vms_probe_description(const struct vms_probe *probe)
+{
+	return probe->description;
+}
+
+static bool check_not_frozen(const struct vms_probe *probe, GError **error)
+{
+	if (!g_atomic_int_get(&probe->is_frozen))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "the probe is part of a flow already, and cannot be changed");
+	return false;
+}
+
+static unsigned count_callbacks(const struct vms_probe *probe)
+{
+	unsigned n = 0;
+	for (guint i = 0; i < probe->entries->len; i++)
+		n += get_entry(probe, i)->kind == VMS_ENTRY_CALLBACK;
+	return n;
+}
+
+/* Checks that one hit can hold all that is collected. */
+static bool check_amount(const struct vms_probe *probe, const GArray *ops, unsigned n_callbacks,
+			 GError **error)
+{
+	const struct vms_program program = { (const struct vms_op *)(const void *)ops->data,
+					     ops->len };
+	if (vms_program_check(&program, probe->arch->n_regs) && n_callbacks <= CALLBACKS_MAX)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "this is too much for one hit: it can hold %u bytes, and call %u callbacks",
+		    VMS_PROGRAM_OUTPUT_MAX, CALLBACKS_MAX);
+	return false;
+}
+
+bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, size_t n,
+		   GError **error)
+{
+	g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+	g_autoptr(GArray) ops = g_array_copy(probe->values);
+	unsigned n_callbacks = count_callbacks(probe);
+	if (!check_not_frozen(probe, error))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char *name = add_entry(probe, &entries[i], ops, error);
+		if (!name)
+			return false;
+		g_ptr_array_add(names, name);
+		n_callbacks += entries[i].kind == VMS_ENTRY_CALLBACK;
+	}
+	if (!check_amount(probe, ops, n_callbacks, error))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct entry entry = {
+			.kind = entries[i].kind,
+			.name = g_strdup(entries[i].name ? entries[i].name : names->pdata[i]),
+			.callback = entries[i].callback,
+			.data = entries[i].data,
+			.free_data = entries[i].free_data,
+		};
+		g_array_append_val(probe->entries, entry);
+	}
+	g_array_unref(probe->values);
+	probe->values = g_steal_pointer(&ops);
+	return true;
+}
+
+bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GError **error)
+{
+	g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	if (!check_not_frozen(probe, error) || !push_expression(probe, expression, ops, error))
+		return false;
+	const struct vms_op drop = { .code = VMS_OP_DROP };
+	g_autoptr(GArray) all = g_array_copy(ops);
+	g_array_append_val(all, drop);
+	if (!check_amount(probe, all, 0, error))
+		return false;
+	g_array_unref(probe->condition);
+	probe->condition = g_steal_pointer(&ops);
+	return true;
+}
+
+size_t vms_probe_entries(const struct vms_probe *probe)
+{
+	return probe->entries->len;
+}
+
+const char *vms_probe_entry_name(const struct vms_probe *probe, size_t index)
+{
+	return get_entry(probe, index)->name;
+}
+
+enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t index)
+{
+	return get_entry(probe, index)->kind;
+}
+
+/* ---- for flows ------------------------------------------------------------------------- */
+
+void vms_probe_freeze(struct vms_probe *probe)
+{
+	g_atomic_int_set(&probe->is_frozen, 1);
+}
+
+void vms_probe_add_condition(const struct vms_probe *probe, GArray *ops)
+{
+	g_array_append_vals(ops, probe->condition->data, probe->condition->len);
+	if (probe->condition->len)
+		vms_program_do(ops, VMS_OP_REQUIRE);
+}
+
+void vms_probe_add_values(const struct vms_probe *probe, GArray *ops)
+{
+	g_array_append_vals(ops, probe->values->data, probe->values->len);
+}
+
+static bool has_kind(const struct vms_probe *probe, enum vms_entry_kind kind)
+{
+	for (guint i = 0; i < probe->entries->len; i++)
+		if (get_entry(probe, i)->kind == kind)
+			return true;
+	return false;
+}
+
+bool vms_probe_halts(const struct vms_probe *probe)
+{
+	return has_kind(probe, VMS_ENTRY_HALT);
+}
+
+bool vms_probe_has_callbacks(const struct vms_probe *probe)
+{
+	return has_kind(probe, VMS_ENTRY_CALLBACK);
+}
+
+static enum vms_value_place place_of(enum vms_entry_kind kind)
+{
+	return kind == VMS_ENTRY_HALT	    ? VMS_VALUE_NONE
+	       : kind == VMS_ENTRY_CALLBACK ? VMS_VALUE_CALLED
+					    : VMS_VALUE_COLLECTED;
+}
+
+enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t index,
+					   unsigned *number)
+{
+	const enum vms_value_place place = place_of(get_entry(probe, index)->kind);
+	*number = 0;
+	for (size_t i = 0; i < index; i++)
+		*number += place_of(get_entry(probe, i)->kind) == place;
+	return place;
+}
+
+unsigned vms_probe_collected(const struct vms_probe *probe)
+{
+	unsigned n = 0;
+	for (guint i = 0; i < probe->entries->len; i++)
+		n += place_of(get_entry(probe, i)->kind) == VMS_VALUE_COLLECTED;
+	return n;
+}
+
+uint32_t vms_probe_call(const struct vms_probe *probe, const struct vms_flow_record *record,
+			struct vms_memory *memory, GError **why)
+{
+	uint32_t failed = 0;
+	unsigned number = 0;
+	for (guint i = 0; i < probe->entries->len; i++) {
+		const struct entry *entry = get_entry(probe, i);
+		if (entry->kind != VMS_ENTRY_CALLBACK)
+			continue;
+		if (!entry->callback(record, memory, entry->data, failed ? NULL : why))
+			failed |= UINT32_C(1) << number;
+		number++;
+	}
+	return failed;
+}

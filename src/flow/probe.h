@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What the other files of flow/ need of a probe. */
+#pragma once
+
+#include <vmscope/flow.h>
+
+/* From now on no entries can be added. */
+void vms_probe_freeze(struct vms_probe *probe);
+/* Append operations to an array of struct vms_op: that end the program if the condition fails. */
+void vms_probe_add_condition(const struct vms_probe *probe, GArray *ops);
+/* The same that collect the values, one for every entry that has bytes, in their order. */
+void vms_probe_add_values(const struct vms_probe *probe, GArray *ops);
+/* True if the machine has to stop after a hit. */
+bool vms_probe_halts(const struct vms_probe *probe);
+bool vms_probe_has_callbacks(const struct vms_probe *probe);
+
+/* Where the value of an entry is. */
+enum vms_value_place {
+	VMS_VALUE_COLLECTED, /* it is the one of this number that was collected */
+	VMS_VALUE_CALLED,    /* it is what the callback of this number has returned */
+	VMS_VALUE_NONE,	     /* the entry has no value, but does something */
+};
+enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t index,
+					   unsigned *number);
+/* How many values are collected. */
+unsigned vms_probe_collected(const struct vms_probe *probe);
+/* Calls all callbacks. Bit n of the result: the n-th has failed, and *why says why the first did.
+ */
+uint32_t vms_probe_call(const struct vms_probe *probe, const struct vms_flow_record *record,
+			struct vms_memory *memory, GError **why);

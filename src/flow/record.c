@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/record.h"
+#include "base/text.h"
+#include "guest/processes.h"
+#include "probe/program_writer.h"
+#include <string.h>
+#include <vmscope/log.h>
+
+#define COMM_BYTES 16 /* of task_struct.comm */
+
+enum { TASK_TID, TASK_PID, TASK_COMM, N_TASK_VALUES }; /* the values that tell the task, in order */
+
+struct vms_flow_record {
+	gatomicrefcount refs;
+	uint32_t size; /* bytes of the values */
+	uint64_t sequence, time_ns;
+	struct vms_flow_place *place;
+	uint32_t vcpu;
+	/* Bit n: the n-th callback has failed. */
+	uint32_t failed, common_failed;
+	uint8_t values[]; /* as the program has collected them */
+};
+
+/* ---- places ----------------------------------------------------------------------------- */
+
+/* Appends what collects the current task. False if the guest has no tasks. */
+static bool add_task(struct vms_guest *guest, GArray *ops)
+{
+	struct vms_task_layout layout;
+	if (!guest || !vms_guest_task_layout(guest, &layout) || !vms_guest_add_current(guest, ops))
+		return false;
+	vms_program_do(ops, VMS_OP_DUPLICATE);
+	vms_program_do(ops, VMS_OP_DUPLICATE);
+	vms_program_load(ops, sizeof(uint32_t), layout.tid);
+	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
+	vms_program_load(ops, sizeof(uint32_t), layout.pid);
+	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
+	vms_program_push(ops, layout.comm);
+	vms_program_do(ops, VMS_OP_ADD);
+	vms_program_add(ops, VMS_OP_COLLECT_MEMORY, COMM_BYTES, 0);
+	return true;
+}
+
+struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vms_guest *guest,
+					  uint64_t va, bool is_after, struct vms_probe *probe,
+					  struct vms_probe *common, GError **error)
+{
+	struct vms_flow_place *place = g_new0(struct vms_flow_place, 1);
+	g_atomic_ref_count_init(&place->refs);
+	place->va = va;
+	place->is_after = is_after;
+	place->probe = vms_probe_ref(probe);
+	place->common = common ? vms_probe_ref(common) : NULL;
+	place->ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	vms_probe_add_condition(probe, place->ops);
+	if (common)
+		vms_probe_add_condition(common, place->ops);
+	place->has_task = add_task(guest, place->ops);
+	vms_probe_add_values(probe, place->ops);
+	if (common)
+		vms_probe_add_values(common, place->ops);
+	place->program.ops = (const struct vms_op *)(const void *)place->ops->data;
+	place->program.n = place->ops->len;
+	if (vms_program_check(&place->program, arch->n_regs))
+		return place;
+	vms_flow_place_unref(place);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "a probe and what is common to all are together too much for one hit");
+	return NULL;
+}
+
+struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place)
+{
+	g_atomic_ref_count_inc(&place->refs);
+	return place;
+}
+
+void vms_flow_place_unref(struct vms_flow_place *place)
+{
+	if (!g_atomic_ref_count_dec(&place->refs))
+		return;
+	vms_probe_unref(place->probe);
+	vms_probe_unref(place->common);
+	g_array_unref(place->ops);
+	g_free(place);
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+/* Finds a value by its number among all that were collected. False: there is none. */
+static bool find_value(const uint8_t *values, size_t size, unsigned number,
+		       struct vms_value_head *head, const uint8_t **bytes)
+{
+	size_t at = 0;
+	for (unsigned i = 0;; i++) {
+		if (size - at < sizeof(*head))
+			return false;
+		memcpy(head, values + at, sizeof(*head));
+		at += sizeof(*head);
+		if (head->size > size - at || head->status >= VMS_VALUE_COUNT)
+			return false;
+		*bytes = values + at;
+		at += head->size;
+		if (i == number)
+			return true;
+	}
+}
+
+static unsigned count_collected(const struct vms_flow_place *place)
+{
+	return (place->has_task ? N_TASK_VALUES : 0) + vms_probe_collected(place->probe) +
+	       (place->common ? vms_probe_collected(place->common) : 0);
+}
+
+struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,
+					    uint64_t sequence)
+{
+	const unsigned n = count_collected(place);
+	struct vms_value_head head;
+	const uint8_t *bytes;
+	if (hit->size > VMS_PROGRAM_OUTPUT_MAX ||
+	    (n > 0 && !find_value(hit->values, hit->size, n - 1, &head, &bytes)))
+		return NULL;
+	struct vms_flow_record *record = g_malloc(sizeof(*record) + hit->size);
+	*record = (struct vms_flow_record) {
+		.size = (uint32_t)hit->size,
+		.sequence = sequence,
+		.time_ns = hit->time_ns,
+		.place = vms_flow_place_ref(place),
+		.vcpu = hit->vcpu,
+	};
+	g_atomic_ref_count_init(&record->refs);
+	if (hit->size)
+		memcpy(record->values, hit->values, hit->size);
+	return record;
+}
+
+struct vms_flow_record *vms_flow_record_ref(struct vms_flow_record *record)
+{
+	g_atomic_ref_count_inc(&record->refs);
+	return record;
+}
+
+void vms_flow_record_unref(struct vms_flow_record *record)
+{
+	if (!record || !g_atomic_ref_count_dec(&record->refs))
+		return;
+	vms_flow_place_unref(record->place);
+	g_free(record);
+}
+
+static uint32_t call_probe(const struct vms_probe *probe, const struct vms_flow_record *record,
+			   struct vms_memory *memory)
+{
+	g_autoptr(GError) why = NULL;
+	const uint32_t failed = vms_probe_call(probe, record, memory, &why);
+	if (why)
+		vms_log(VMS_LOG_WARNING, "a callback of a probe failed: %s", why->message);
+	return failed;
+}
+
+void vms_flow_record_call(struct vms_flow_record *record, struct vms_memory *memory)
+{
+	record->failed = call_probe(record->place->probe, record, memory);
+	if (record->place->common)
+		record->common_failed = call_probe(record->place->common, record, memory);
+}
+
+/* Gets the n-th collected value. False: there is none, or it cannot be read. */
+static bool get_task_value(const struct vms_flow_record *record, unsigned number, void *ret,
+			   size_t size)
+{
+	struct vms_value_head head;
+	const uint8_t *bytes;
+	if (!record->place->has_task ||
+	    !find_value(record->values, record->size, number, &head, &bytes) || head.size != size)
+		return false;
+	memcpy(ret, bytes, size);
+	return true;
+}
+
+void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_hit *ret)
+{
+	*ret = (struct vms_flow_hit) {
+		.sequence = record->sequence,
+		.time_ns = record->time_ns,
+		.va = record->place->va,
+		.is_after = record->place->is_after,
+		.vcpu = record->vcpu,
+	};
+	ret->has_task = get_task_value(record, TASK_TID, &ret->tid, sizeof(ret->tid)) &&
+			get_task_value(record, TASK_PID, &ret->pid, sizeof(ret->pid)) &&
+			get_task_value(record, TASK_COMM, ret->comm, COMM_BYTES);
+	vms_text_clean(ret->comm);
+}
+
+const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record)
+{
+	return record->place->probe;
+}
+
+const struct vms_probe *vms_flow_record_common(const struct vms_flow_record *record)
+{
+	return record->place->common;
+}
+
+/* Gets an entry's value. `first`: the number of the first that was collected for the probe. */
+static bool get_value(const struct vms_flow_record *record, const struct vms_probe *probe,
+		      unsigned first, uint32_t failed, size_t index, struct vms_flow_value *ret)
+{
+	static const enum vms_flow_value_status statuses[VMS_VALUE_COUNT] = {
+		[VMS_VALUE_KNOWN] = VMS_FLOW_KNOWN,
+		[VMS_VALUE_UNREADABLE] = VMS_FLOW_UNREADABLE,
+		[VMS_VALUE_CUT] = VMS_FLOW_CUT,
+	};
+	struct vms_value_head head;
+	const uint8_t *bytes;
+	unsigned number;
+	*ret = (struct vms_flow_value) { 0 };
+	if (!probe || index >= vms_probe_entries(probe))
+		return false;
+	const enum vms_value_place where = vms_probe_value_place(probe, index, &number);
+	if (where == VMS_VALUE_CALLED)
+		ret->status = failed >> number & 1 ? VMS_FLOW_FAILED : VMS_FLOW_KNOWN;
+	if (where != VMS_VALUE_COLLECTED)
+		return true;
+	if (!find_value(record->values, record->size, first + number, &head, &bytes))
+		return false;
+	*ret = (struct vms_flow_value) { statuses[head.status], bytes, head.size };
+	return true;
+}
+
+static unsigned first_of_probe(const struct vms_flow_record *record)
+{
+	return record->place->has_task ? N_TASK_VALUES : 0;
+}
+
+bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
+			   struct vms_flow_value *ret)
+{
+	return get_value(record, record->place->probe, first_of_probe(record), record->failed,
+			 index, ret);
+}
+
+bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,
+				  struct vms_flow_value *ret)
+{
+	const unsigned first = first_of_probe(record) + vms_probe_collected(record->place->probe);
+	return get_value(record, record->place->common, first, record->common_failed, index, ret);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Records of hits, and the places that they come from. */
+#pragma once
+
+#include "flow/probe.h"
+#include "machine/probes.h"
+
+/* A place of a flow. A counted reference: records outlive the flow. */
+struct vms_flow_place {
+	gatomicrefcount refs;
+	uint64_t va;
+	bool is_after;
+	bool has_task; /* its program collects the task first */
+	struct vms_probe *probe;
+	struct vms_probe *common; /* or NULL */
+	GArray *ops;		  /* struct vms_op */
+	struct vms_program program;
+};
+
+/*
+ * Makes a place with its program. Takes new references to the probes. `guest` NULL: records do not
+ * tell tasks. Errors: INVALID_ARGUMENT (more than a hit can hold).
+ */
+struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vms_guest *guest,
+					  uint64_t va, bool is_after, struct vms_probe *probe,
+					  struct vms_probe *common, GError **error);
+struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place);
+void vms_flow_place_unref(struct vms_flow_place *place);
+
+/* Makes a record of a hit. NULL: what came does not fit the program of the place. */
+struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,
+					    uint64_t sequence);
+/* Calls the callbacks of the record's probes, and notes which have failed. */
+void vms_flow_record_call(struct vms_flow_record *record, struct vms_memory *memory);

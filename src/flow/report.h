@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* Snapshots of records. */
+#pragma once
+
+#include <vmscope/flow.h>
+
+/* Makes a report without records. */
+struct vms_flow_report *vms_flow_report_new(void);
+/* Adds a record at the end, with a new reference. Only before anybody else has the report. */
+void vms_flow_report_add(struct vms_flow_report *report, struct vms_flow_record *record);

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/agent/agent_probes.h"
+
+#include "base/clock.h"
+#include "machine/agent/hits.h"
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RING_SIZE (1U << 20) /* bytes per vCPU */
+/* How long to wait for more before the agent is told to wake this client, which costs a vCPU. */
+#define NAP_MS 1
+/* How long to wait before it is looked whether other probes were armed. */
+#define SLICE_MS 50
+
+struct set {
+	struct vms_probes base;
+	struct vms_agent_prober *prober;
+	gatomicrefcount refs;
+	uint32_t id;
+	void *memory; /* shared with the agent */
+	size_t size;
+	int woken;
+	atomic_bool was_disarmed;
+	atomic_bool hung_up; /* nothing comes over `woken` any more */
+	GMutex lock;	     /* taken while hits are handed out */
+	struct vms_hits *hits;
+};
+
+static void unref_set(void *data)
+{
+	struct set *set = data;
+	if (!g_atomic_ref_count_dec(&set->refs))
+		return;
+	vms_hits_free(set->hits);
+	if (set->memory)
+		munmap(set->memory, set->size);
+	if (set->woken >= 0)
+		close(set->woken);
+	g_mutex_clear(&set->lock);
+	g_free(set);
+}
+
+static struct set *ref_set(struct set *set)
+{
+	g_atomic_ref_count_inc(&set->refs);
+	return set;
+}
+
+void vms_agent_prober_init(struct vms_agent_prober *prober)
+{
+	prober->sets = g_ptr_array_new_with_free_func(unref_set);
+	g_mutex_init(&prober->lock);
+	g_mutex_init(&prober->request_lock);
+}
+
+void vms_agent_prober_clear(struct vms_agent_prober *prober)
+{
+	g_ptr_array_unref(prober->sets);
+	g_mutex_clear(&prober->lock);
+	g_mutex_clear(&prober->request_lock);
+}
+
+/* ---- requests --------------------------------------------------------------------- */
+
+/* Returns references to all sets. */
+static GPtrArray *list_sets(struct vms_agent_prober *prober)
+{
+	GPtrArray *sets = g_ptr_array_new_with_free_func(unref_set);
+	g_mutex_lock(&prober->lock);
+	for (guint i = 0; i < prober->sets->len; i++)
+		g_ptr_array_add(sets, ref_set(g_ptr_array_index(prober->sets, i)));
+	g_mutex_unlock(&prober->lock);
+	return sets;
+}
+
+/*
+ * While the agent ends or arms a set, its vCPUs come out of their code. So they must not wait for
+ * room in their rings, which this thread may be the one to make.
+ */
+static void make_room(struct vms_agent_prober *prober)
+{
+	g_autoptr(GPtrArray) sets = list_sets(prober);
+	for (guint i = 0; i < sets->len; i++) {
+		struct set *set = g_ptr_array_index(sets, i);
+		if (!g_mutex_trylock(&set->lock))
+			continue; /* another thread takes its hits */
+		vms_hits_collect(set->hits);
+		g_mutex_unlock(&set->lock);
+	}
+}
+
+static void wait_for_reply(struct vms_agent_prober *prober, uint64_t deadline_ns)
+{
+	struct pollfd poll_link = { prober->link->stream.fd, POLLIN, 0 };
+	while (poll(&poll_link, 1, NAP_MS) == 0 && vms_clock_now_ns() < deadline_ns)
+		make_room(prober);
+}
+
+static bool send_request(struct vms_agent_prober *prober, struct vms_agent_message *message,
+			 size_t size, int fd, int *fds, unsigned n_fds, GError **error)
+{
+	GError *failure = NULL;
+	g_mutex_lock(&prober->request_lock);
+	if (prober->is_late) {
+		g_set_error(&failure, VMS_ERROR, VMS_ERROR_TIMEOUT,
+			    "%s: the agent has not answered the last request for probes",
+			    prober->link->stream.peer);
+	} else if (vms_agent_send(prober->link, message, size, fd, &failure)) {
+		const uint64_t deadline_ns = vms_stream_deadline(&prober->link->stream);
+		wait_for_reply(prober, deadline_ns);
+		vms_agent_receive(prober->link, deadline_ns, fds, n_fds, &failure);
+	}
+	prober->is_late |= g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT);
+	g_mutex_unlock(&prober->request_lock);
+	if (failure)
+		g_propagate_error(error, failure);
+	return !failure;
+}
+
+/* The agent's number of a register. One that it does not have, it cannot read. */
+static uint64_t number_of_register(const struct vms_agent_prober *prober, uint64_t reg)
+{
+	for (unsigned i = 0; i < prober->link->hello.n_regs; i++)
+		if (prober->reg_of[i] >= 0 && (uint64_t)prober->reg_of[i] == reg)
+			return i;
+	return VMS_AGENT_MAX_REGS - 1;
+}
+
+/* Appends the operations of a program, with registers as the agent numbers them. */
+static void append_program(const struct vms_agent_prober *prober, GByteArray *file,
+			   const struct vms_program *program)
+{
+	for (size_t i = 0; i < program->n; i++) {
+		struct vms_op op = program->ops[i];
+		op.reserved = 0;
+		if (op.code == VMS_OP_REGISTER)
+			op.value = number_of_register(prober, op.value);
+		g_byte_array_append(file, (const guint8 *)&op, sizeof(op));
+	}
+}
+
+/* Returns a file of all places and programs, and counts the operations. -1: error IO. */
+static int make_places(const struct vms_agent_prober *prober,
+		       const struct vms_probes_request *request, size_t *n_ops, GError **error)
+{
+	g_autoptr(GByteArray) file = g_byte_array_new();
+	*n_ops = 0;
+	for (size_t i = 0; i < request->n; i++) {
+		const struct vms_place *from = &request->places[i];
+		const struct vms_agent_place place = {
+			.va = from->va,
+			.flags = from->after ? VMS_AGENT_PLACE_AFTER : 0,
+			.n_ops = (uint32_t)from->program->n,
+		};
+		*n_ops += from->program->n;
+		g_byte_array_append(file, (const guint8 *)&place, sizeof(place));
+	}
+	for (size_t i = 0; i < request->n; i++)
+		append_program(prober, file, request->places[i].program);
+	return vms_agent_make_file(file->data, file->len, error);
+}
+
+static bool check_request(const struct vms_agent_prober *prober,
+			  const struct vms_probes_request *request, GError **error)
+{
+	size_t n_ops = 0;
+	for (size_t i = 0; i < request->n; i++) {
+		n_ops += request->places[i].program->n;
+		if (!request->places[i].halts)
+			continue;
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			"the agent in QEMU cannot stop the machine at a hit (0x%" G_GINT64_MODIFIER
+			"x): use the gdb stub for that, by --qmp or --gdb",
+			request->places[i].va);
+		return false;
+	}
+	if (request->n > 0 && request->n <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
+	    request->vcpu < (int)prober->machine->n_vcpus)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "cannot arm %zu places with %zu operations at vCPU %d: at most %d with %d, and "
+		    "vCPUs below %u",
+		    request->n, n_ops, request->vcpu, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS,
+		    prober->machine->n_vcpus);
+	return false;
+}
+
+/* fds: see vms_agent_probes. */
+static bool send_start(struct vms_agent_prober *prober, uint32_t id,
+		       const struct vms_probes_request *request, int fds[2], GError **error)
+{
+	size_t n_ops;
+	int file = make_places(prober, request, &n_ops, error);
+	struct vms_agent_probes start = {
+		.message = { .kind = VMS_AGENT_PROBES_START },
+		.id = id,
+		.vcpu = request->vcpu == VMS_ALL_VCPUS ? VMS_AGENT_ALL_VCPUS
+						       : prober->cpu_index[request->vcpu],
+		.max_hits = request->max_hits,
+		.ring_size = RING_SIZE,
+		.n_places = (uint32_t)request->n,
+		.n_ops = (uint32_t)n_ops,
+	};
+	bool ok = file >= 0 &&
+		  send_request(prober, &start.message, sizeof(start), file, fds, 2, error);
+	if (file >= 0)
+		close(file);
+	return ok;
+}
+
+static bool send_stop(const struct set *set, GError **error)
+{
+	struct vms_agent_probes_stop stop = {
+		.message = { .kind = VMS_AGENT_PROBES_STOP },
+		.id = set->id,
+	};
+	return send_request(set->prober, &stop.message, sizeof(stop), -1, NULL, 0, error);
+}
+
+/* ---- waiting ----------------------------------------------------------------------- */
+
+/* Takes hits of all sets, but those of a set that another thread takes. Returns the number. */
+static size_t take_all(GPtrArray *sets, bool all, bool sleeps)
+{
+	size_t n = 0;
+	for (guint i = 0; i < sets->len; i++) {
+		struct set *set = g_ptr_array_index(sets, i);
+		if (all)
+			g_mutex_lock(&set->lock);
+		else if (!g_mutex_trylock(&set->lock))
+			continue;
+		if (sleeps)
+			vms_hits_set_sleeps(set->hits);
+		n += vms_hits_take(set->hits, all);
+		g_mutex_unlock(&set->lock);
+	}
+	return n;
+}
+
+/* Reads what the agent has sent to wake this client. */
+static void read_wakes(struct set *set)
+{
+	char bytes[64];
+	while (recv(set->woken, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+}
+
+/* Waits until the agent wakes this client, or it ends. */
+static void wait_for_agent(const struct vms_agent_prober *prober, GPtrArray *sets, int timeout_ms)
+{
+	g_autofree struct pollfd *polls = g_new0(struct pollfd, sets->len + 1);
+	for (guint i = 0; i < sets->len; i++) {
+		const struct set *set = g_ptr_array_index(sets, i);
+		polls[i].fd = atomic_load(&set->hung_up) ? -1 : set->woken;
+		polls[i].events = POLLIN;
+	}
+	polls[sets->len].fd = prober->link->stream.fd; /* for its end alone */
+	if (poll(polls, sets->len + 1, timeout_ms) <= 0)
+		return;
+	for (guint i = 0; i < sets->len; i++) {
+		struct set *set = g_ptr_array_index(sets, i);
+		if (polls[i].revents & POLLIN)
+			read_wakes(set);
+		else if (polls[i].revents)
+			atomic_store(&set->hung_up, true);
+	}
+}
+
+static bool set_closed(const struct vms_agent_prober *prober, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: QEMU has gone",
+		    prober->link->stream.peer);
+	return false;
+}
+
+bool vms_agent_probes_take(struct vms_agent_prober *prober, unsigned timeout_ms, GError **error)
+{
+	const uint64_t end_ns = vms_clock_now_ns() + timeout_ms * G_GUINT64_CONSTANT(1000000);
+	for (unsigned round = 0;; round++) {
+		g_autoptr(GPtrArray) sets = list_sets(prober);
+		const bool is_closed = vms_agent_link_is_closed(prober->link);
+		const size_t n = take_all(sets, is_closed, round > 1);
+		const uint64_t now_ns = vms_clock_now_ns();
+		if (is_closed)
+			return set_closed(prober, error);
+		if (n > 0 || now_ns >= end_ns)
+			return true;
+		const uint64_t left_ms = (end_ns - now_ns + 999999) / 1000000;
+		if (round > 0 || left_ms <= NAP_MS)
+			wait_for_agent(prober, sets,
+				       (int)MIN(left_ms, round > 1 ? SLICE_MS : NAP_MS));
+	}
+}
+
+/* ---- the engine's functions --------------------------------------------------------- */
+
+/* Maps the rings. Takes ownership of the descriptors. */
+static bool map_rings(struct set *set, const struct vms_probes_request *request, const int fds[2],
+		      GError **error)
+{
+	const struct vms_hits_expected expected = {
+		.n_places = request->n,
+		.max_hits = request->max_hits,
+		.cpu_index = set->prober->cpu_index,
+		.n_vcpus = set->prober->machine->n_vcpus,
+	};
+	struct stat file = { 0 };
+	set->woken = fds[1];
+	if (fstat(fds[0], &file) == 0 && file.st_size > 0)
+		set->size = (size_t)file.st_size;
+	set->memory = vms_agent_map(set->prober->link, fds[0], set->size, error);
+	close(fds[0]);
+	if (set->memory)
+		set->hits = vms_hits_new(set->memory, set->size, &expected, request->hit,
+					 request->data, error);
+	return set->hits;
+}
+
+static struct set *new_set(struct vms_agent_prober *prober)
+{
+	struct set *set = g_new0(struct set, 1);
+	set->base.machine = prober->machine;
+	set->prober = prober;
+	g_atomic_ref_count_init(&set->refs);
+	g_mutex_init(&set->lock);
+	set->woken = -1;
+	g_mutex_lock(&prober->lock);
+	set->id = ++prober->last_id;
+	g_mutex_unlock(&prober->lock);
+	return set;
+}
+
+struct vms_probes *vms_agent_probes_arm(struct vms_agent_prober *prober,
+					const struct vms_probes_request *request, GError **error)
+{
+	int fds[2];
+	if (!vms_agent_link_require(prober->link, VMS_AGENT_CAN_PROBE, error) ||
+	    !check_request(prober, request, error))
+		return NULL;
+	struct set *set = new_set(prober);
+	if (!send_start(prober, set->id, request, fds, error)) {
+		unref_set(set);
+		return NULL;
+	}
+	if (!map_rings(set, request, fds, error)) {
+		send_stop(set, NULL);
+		unref_set(set);
+		return NULL;
+	}
+	vms_machine_ref(prober->machine);
+	g_mutex_lock(&prober->lock);
+	g_ptr_array_add(prober->sets, ref_set(set));
+	g_mutex_unlock(&prober->lock);
+	return &set->base;
+}
+
+bool vms_agent_probes_disarm(struct vms_probes *probes, GError **error)
+{
+	struct set *set = (struct set *)probes;
+	if (atomic_exchange(&set->was_disarmed, true))
+		return true;
+	const bool ok = send_stop(set, error);
+	g_mutex_lock(&set->lock);
+	vms_hits_take(set->hits, true);
+	g_mutex_unlock(&set->lock);
+	g_mutex_lock(&set->prober->lock);
+	g_ptr_array_remove(set->prober->sets, set);
+	g_mutex_unlock(&set->prober->lock);
+	return ok;
+}
+
+bool vms_agent_probes_is_armed(struct vms_probes *probes)
+{
+	const struct set *set = (struct set *)probes;
+	return !atomic_load(&set->was_disarmed) && !vms_hits_is_stopped(set->hits) &&
+	       !vms_agent_link_is_closed(set->prober->link);
+}
+
+void vms_agent_probes_counts(struct vms_probes *probes, struct vms_probes_counts *ret)
+{
+	const struct set *set = (struct set *)probes;
+	vms_hits_counts(set->hits, ret);
+}
+
+void vms_agent_probes_free(struct vms_probes *probes)
+{
+	struct vms_machine *machine = probes->machine;
+	vms_agent_probes_disarm(probes, NULL);
+	unref_set(probes);
+	vms_machine_unref(machine);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a probe does when it is hit: a small program for a stack machine, which tests conditions and
+ * collects values. The library makes it of entries and expressions, and checks it. It runs where
+ * the hit happens: in vmscope, or inside QEMU in the thread of the vCPU. So it is plain data, it
+ * only goes forward and thus ends, and neither this header nor program.c needs more than the C
+ * library.
+ *
+ * The stack holds 64-bit values. A value that depends on memory or a register that could not be
+ * read is unknown, and so is what is computed of it. A division by zero is unknown, too.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VMS_PROGRAM_OPS_MAX    1024u
+#define VMS_PROGRAM_STACK_MAX  32u   /* values */
+#define VMS_PROGRAM_OUTPUT_MAX 4096u /* bytes of all collected values */
+
+enum vms_op_code {
+	VMS_OP_PUSH,	 /* → `value` */
+	VMS_OP_REGISTER, /* → register `value` of the architecture */
+	VMS_OP_VCPU,	 /* → number of the vCPU */
+	VMS_OP_LOAD,	 /* address → integer of `size` bytes there: 1, 2, 4 or 8 */
+	VMS_OP_EXTEND,	 /* a → its low `size` bytes, with their sign */
+	VMS_OP_ADD,	 /* a, b → a + b; and so on */
+	VMS_OP_SUBTRACT,
+	VMS_OP_MULTIPLY,
+	VMS_OP_DIVIDE, /* without sign, as VMS_OP_MODULO */
+	VMS_OP_MODULO,
+	VMS_OP_DIVIDE_SIGNED,
+	VMS_OP_MODULO_SIGNED,
+	VMS_OP_AND,
+	VMS_OP_OR,
+	VMS_OP_XOR,
+	VMS_OP_SHIFT_LEFT, /* by 64 and more: 0 */
+	VMS_OP_SHIFT_RIGHT,
+	VMS_OP_EQUAL, /* a, b → 1 or 0; and so on */
+	VMS_OP_LESS,
+	VMS_OP_LESS_OR_EQUAL,
+	VMS_OP_LESS_SIGNED,
+	VMS_OP_LESS_OR_EQUAL_SIGNED,
+	VMS_OP_IS_ZERO,	  /* a → 1 or 0 */
+	VMS_OP_DUPLICATE, /* a → a, a */
+	VMS_OP_DROP,	  /* a → */
+	/* Leaves out the next `value` operations if a is zero, or is not, or is unknown. */
+	VMS_OP_SKIP_IF_ZERO,	 /* a → a if it skips, else → */
+	VMS_OP_SKIP_UNLESS_ZERO, /* a → a if it skips, else → */
+	VMS_OP_REQUIRE,		 /* a → ; the program ends here if a is zero or unknown */
+	VMS_OP_COLLECT,		 /* a → ; the low `size` bytes of a are a value: 1 to 8 */
+	VMS_OP_COLLECT_MEMORY,	 /* address → ; `size` bytes there are a value */
+	/* The bytes there before the first 0 are a value: `size` at most. */
+	VMS_OP_COLLECT_STRING, /* address → */
+	VMS_OP_COUNT,
+};
+
+struct vms_op {
+	uint16_t code; /* enum vms_op_code */
+	uint16_t size; /* bytes */
+	uint32_t reserved;
+	uint64_t value;
+};
+
+struct vms_program {
+	const struct vms_op *ops;
+	size_t n;
+};
+
+/* How a value was collected. */
+enum vms_value_status {
+	VMS_VALUE_KNOWN,
+	VMS_VALUE_UNREADABLE, /* memory or a register that it depends on cannot be read: no bytes */
+	VMS_VALUE_CUT,	      /* a string that goes on after its bytes */
+	VMS_VALUE_COUNT,
+};
+
+/* Stands before the bytes of every value in the output, without padding. Never aligned. */
+struct vms_value_head {
+	uint16_t status; /* enum vms_value_status */
+	uint16_t size;	 /* bytes that follow */
+};
+
+/* Where a program gets what it asks for. The functions return false if it cannot be read. */
+struct vms_program_input {
+	bool (*reg)(void *data, unsigned reg, uint64_t *ret);
+	bool (*read)(void *data, uint64_t va, void *buf, size_t size);
+	void *data;
+	unsigned vcpu;
+};
+
+enum vms_program_end {
+	VMS_PROGRAM_COMPLETE,
+	VMS_PROGRAM_REJECTED, /* what it requires does not hold */
+	VMS_PROGRAM_UNKNOWN,  /* what it requires cannot be told */
+};
+
+/*
+ * Checks that a program can be run: that its operations are known, its stack and its output stay
+ * within their limits on every way, registers are below `n_regs`. Must be true before it is run.
+ */
+bool vms_program_check(const struct vms_program *program, unsigned n_regs);
+/*
+ * Runs a program. `output` has VMS_PROGRAM_OUTPUT_MAX bytes; *size becomes how many of them are
+ * used, also when the program ends early.
+ */
+enum vms_program_end vms_program_run(const struct vms_program *program,
+				     const struct vms_program_input *input, uint8_t *output,
+				     size_t *size);

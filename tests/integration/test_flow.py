@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""vmscope flow on Linux guests, by both engines: the truth is what the guest's programs did."""
+import json
+import pathlib
+import signal
+import tempfile
+import time
+import unittest
+
+import testbed
+from linux_guest import LinuxGuest
+from test_agent_engine import LinuxGuest as AgentGuest
+from vmscope_command import Run, start_vmscope, vmscope
+
+CALLS = 60
+# A function of the kernel that gets a struct filename *, which begins with the path's address.
+OPEN, ADDRESS, PATH = "do_filp_open", "u64(arg1)", "str(u64(arg1))"
+
+
+class Flow:
+    """By one engine. `target` names the guest."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = cls.start_guest()
+        cls.addClassCleanup(cls.guest.stop)
+
+    def flow(self, *arguments, **options):
+        return vmscope("flow", *self.target(), *arguments, **options)
+
+    def start(self, *arguments):
+        """Returns when the probes are armed."""
+        process = start_vmscope("flow", "-v", *self.target(), *arguments)
+        self.addCleanup(process.kill)
+        for line in process.stderr:
+            if "armed" in line:
+                break
+        return process
+
+    def trace(self, *arguments, run):
+        """Traces while the guest runs a command; ended as by Ctrl-C. Returns what both wrote."""
+        process = self.start(*arguments)
+        self.output = self.guest.run(run)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        return Run(process.returncode, out, err)
+
+    def records(self, *arguments, run):
+        traced = self.trace("--json", *arguments, run=run)
+        self.assertEqual(traced.status, 0, traced.err)
+        *records, summary = map(json.loads, traced.out.splitlines())
+        self.assertEqual((summary["records"], summary["lost"], summary["dropped"]),
+                         (len(records), 0, 0))
+        self.assertEqual([record["sequence"] for record in records],
+                         list(range(1, len(records) + 1)))
+        self.summary = summary
+        return records
+
+    def values(self, record):
+        return {value["name"]: int(value["value"], 16) for value in record["values"]}
+
+    def test_condition(self):
+        """One program's calls among all others', with its name, its process and its arguments."""
+        records = self.records("__fdget_pos=arg0,pid", "--if", 'arg0 == 77 && comm == "probed"',
+                               run=f"sh -c 'echo $$; exec probed calls {CALLS}'")
+        pid = int(self.output.split()[0])
+        self.assertEqual(len(records), CALLS)
+        for record in records:
+            self.assertEqual((record["pid"], record["tid"], record["comm"], record["moment"]),
+                             (pid, pid, "probed", "before"))
+            self.assertEqual(self.values(record), {"arg0": 77, "pid": pid})
+            self.assertEqual(record["where"], "__fdget_pos")
+        self.assertGreater(self.summary["rejected"], 0)
+
+    def test_task(self):
+        """Only the hits of one process: others end, too."""
+        pid = int(self.guest.run("sleep 1000 >/dev/null 2>&1 & echo $!"))
+        records = self.records("do_exit", "--task", str(pid), run=f"sh -c :; kill {pid}; sleep 0.3")
+        self.assertEqual([(record["pid"], record["comm"]) for record in records], [(pid, "sleep")])
+        self.assertGreater(self.summary["rejected"], 0)
+
+    def test_before_and_after(self):
+        """The first instruction of a function moves the program counter."""
+        entry = next(s.va for s in self.guest.kallsyms() if s.name == "__fdget_pos")
+        records = self.records(f"__fdget_pos:both={self.pc}", "--if", 'comm == "probed"',
+                               run="probed calls 5")
+        befores = [record for record in records if record["moment"] == "before"]
+        afters = [record for record in records if record["moment"] == "after"]
+        self.assertEqual(len(befores), len(afters))
+        self.assertGreaterEqual(len(befores), 5)
+        self.assertEqual({self.values(record)[self.pc] for record in befores}, {entry})
+        self.assertEqual({self.values(record)[self.pc] for record in afters},
+                         {entry + self.first_size})
+
+    def test_string(self):
+        """A string, bytes, and memory that is not there."""
+        records = self.records(f"{OPEN}={PATH},mem({ADDRESS},6),mem(0,4)", "--if",
+                               f'{PATH} == "/proc/uptime"', run="cat /proc/uptime")
+        self.assertEqual(len(records), 1)
+        name, begin, nothing = records[0]["values"]
+        self.assertEqual((name["status"], name["value"]), ("known", "/proc/uptime"))
+        self.assertEqual(bytes.fromhex(begin["value"]), b"/proc/")
+        self.assertEqual((nothing["status"], nothing["value"]), ("unreadable", None))
+
+    def test_text(self):
+        traced = self.trace(f"{OPEN}=str({ADDRESS},5),cpu", "--common", "arg0", "--if",
+                            f'{PATH} == "/proc/uptime"', run="cat /proc/uptime")
+        line, summary = traced.out.splitlines()
+        self.assertRegex(line, r'^ +\d+\.\d{6}  cpu \d  cat \d+/\d+  do_filp_open  '
+                               r'str\(.*,5\)="/proc"…  cpu=\d  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
+        self.assertRegex(summary, r"^1 hit(, \d+ whose condition did not hold)?$")
+
+    def test_pattern(self):
+        """All functions that match, each under its own name."""
+        names = {s.name for s in self.guest.kallsyms()
+                 if s.type in "tTwW" and s.name.startswith("proc_pid_")}
+        records = self.records("proc_pid_*", run="ls /proc/self/ >/dev/null; cat /proc/self/status")
+        seen = {record["where"] for record in records}
+        self.assertIn("proc_pid_status", seen)
+        self.assertLessEqual(seen, names)
+
+    def test_hits(self):
+        """It ends by itself after exactly so many."""
+        self.guest.run("(while :; do cat /proc/uptime; done) >/dev/null 2>&1 & echo $! >/busy")
+        self.addCleanup(self.guest.run, "kill $(cat /busy)")
+        *lines, summary = self.flow("do_sys_openat2", "--hits", 7).out.splitlines()
+        self.assertEqual((len(lines), summary), (7, "7 hits"))
+        *lines, summary = self.flow("do_sys_openat2", "--hits", 9, "--records", 4).out.splitlines()
+        self.assertEqual((len(lines), summary), (4, "9 hits, 5 dropped by --records"))
+
+    def test_output_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "hits"
+            traced = self.trace(OPEN, "-o", str(path), "--if", f'{PATH} == "/proc/uptime"',
+                                run="cat /proc/uptime")
+            self.assertEqual(traced.out, "")
+            self.assertEqual(len(path.read_text().splitlines()), 2)
+
+    def test_closed_pipe(self):
+        """Whoever reads has enough: the probes are gone, and the guest goes on."""
+        process = self.start("do_sys_openat2")
+        self.guest.run("(while :; do cat /proc/uptime; done) >/dev/null 2>&1 & echo $! >/busy")
+        self.addCleanup(self.guest.run, "kill $(cat /busy)")
+        process.stdout.readline()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(testbed.ANSWER_SECONDS), -signal.SIGPIPE)
+        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
+        self.flow("do_sys_openat2", "--hits", 1)
+
+    def test_wrong_words(self):
+        for arguments, status, message in (
+                (["do_sys_openat3"], 1, "did you mean do_sys_openat2"),
+                (["nothing_like_*"], 1, "no function matches"),
+                (["vfs_read=raxx"], 2, "is not known"),
+                (["vfs_read=arg0,,arg1"], 2, "an entry is empty"),
+                (["vfs_read=mem(arg0)"], 2, "needs a number of bytes"),
+                (["vfs_read=mem(arg0,5000)"], 2, "4096"),
+                (["vfs_read=str(arg0"], 2, '")" is missing'),
+                (["vfs_read:later"], 2, "before"),
+                (["vfs_read", "--if", "arg0 =="], 2, "character 8"),
+                (["vfs_read", "--hits", "0"], 2, "from 1"),
+                (["vfs_read", "--task", "me"], 2, "--task"),
+                (["vfs_read", "--cpu", "9"], 2, "vCPU"),
+                (["vfs_read", "vfs_read"], 1, "already"),
+                ([], 2, "argument")):
+            with self.subTest(arguments=arguments):
+                run = self.flow(*arguments, check=False)
+                self.assertEqual(run.status, status, run.err)
+                self.assertIn(message, run.err)
+                self.assertEqual((run.out, len(run.err.splitlines())), ("", 1))
+
+
+class AgentX86(Flow, unittest.TestCase):
+    pc, first_size = "rip", 5
+
+    @classmethod
+    def start_guest(cls):
+        return AgentGuest("6.1")
+
+    def target(self):
+        return "-p", self.guest.pid
+
+    def test_memory_of_programs(self):
+        """Inside the kernel, a string of a user program."""
+        records = self.records("do_sys_openat2=str(arg1)", "--if", 'str(arg1) == "/proc/uptime"',
+                               run="cat /proc/uptime")
+        self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
+
+
+class AgentAarch64(Flow, unittest.TestCase):
+    pc, first_size = "pc", 4
+
+    @classmethod
+    def start_guest(cls):
+        return AgentGuest("6.1", arch="aarch64")
+
+    def target(self):
+        return "-p", self.guest.pid
+
+
+class StubX86(Flow, unittest.TestCase):
+    pc, first_size = "rip", 5
+
+    @classmethod
+    def start_guest(cls):
+        return LinuxGuest("6.1")
+
+    def target(self):
+        return "-p", self.guest.pid
+
+    def test_halt(self):
+        """The machine stays paused, as by its owner, who resumes it."""
+        process = self.start(f"{OPEN}=break", "--if", f'{PATH} == "/proc/uptime"')
+        self.guest.run("(sleep 1; cat /proc/uptime) >/dev/null 2>&1 &")
+        deadline = time.monotonic() + testbed.ANSWER_SECONDS
+        while self.guest.qmp.status() == "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.wait(testbed.ANSWER_SECONDS)
+        self.assertNotEqual(self.guest.qmp.status(), "running")
+        self.guest.qmp.command("cont")
+        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
