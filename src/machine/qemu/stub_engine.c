@@ -320,7 +320,7 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 					      stub->label, error);
 	if (!stub->watchdog)
 		return false;
-	stub->qemu.qmp.tell_resume_us = &hold_of(stub)->resumed_us;
+	stub->qemu.qmp.tell_resume_us = &vms_stub_hold(stub)->resumed_us;
 	return true;
 }
 
