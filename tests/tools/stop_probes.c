@@ -119,7 +119,7 @@ static void parse_place(const struct vms_arch *arch, const char *text, struct se
 	}
 	struct vms_program *program = g_new0(struct vms_program, 1);
 	program->n = ops->len;
-	program->ops = (struct vms_op *)g_array_free(ops, FALSE);
+	program->ops = (struct vms_op *)(void *)g_array_free(ops, FALSE);
 	place.program = program;
 	g_array_append_val(set->places, place);
 }
@@ -141,7 +141,7 @@ static void parse_set(const struct vms_arch *arch, const char *text, unsigned nu
 		else if (g_str_has_prefix(*word, "vcpu="))
 			set->request.vcpu = atoi(*word + 5);
 	}
-	set->request.places = (struct vms_place *)set->places->data;
+	set->request.places = (struct vms_place *)(void *)set->places->data;
 	set->request.n = set->places->len;
 }
 

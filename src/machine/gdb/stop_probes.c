@@ -94,7 +94,7 @@ static struct vms_stop_set *set_of(struct vms_probes *probes)
 
 static struct vms_gdb_point *points_of(const struct vms_stop_probes *all)
 {
-	return (struct vms_gdb_point *)all->points->data;
+	return (struct vms_gdb_point *)(void *)all->points->data;
 }
 
 static struct vms_gdb_point *find_point(const struct vms_stop_probes *all, uint64_t va)
