@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""vmscope flow on Linux guests, by both engines: the truth is what the guest's programs did."""
+"""vmscope flow on Linux guests: the truth is what the guest's programs did."""
 import json
 import pathlib
 import signal
 import tempfile
-import time
 import unittest
 
 import testbed
-from linux_guest import LinuxGuest
-from test_agent_engine import LinuxGuest as AgentGuest
+from test_agent_engine import LinuxGuest
 from vmscope_command import Run, start_vmscope, vmscope
 
 CALLS = 60
@@ -18,12 +16,15 @@ OPEN, ADDRESS, PATH = "do_filp_open", "u64(arg1)", "str(u64(arg1))"
 
 
 class Flow:
-    """By one engine. `target` names the guest."""
+    """Of one architecture."""
 
     @classmethod
     def setUpClass(cls):
         cls.guest = cls.start_guest()
         cls.addClassCleanup(cls.guest.stop)
+
+    def target(self):
+        return "-p", self.guest.pid
 
     def flow(self, *arguments, **options):
         return vmscope("flow", *self.target(), *arguments, **options)
@@ -171,15 +172,12 @@ class Flow:
                 self.assertEqual((run.out, len(run.err.splitlines())), ("", 1))
 
 
-class AgentX86(Flow, unittest.TestCase):
+class X86(Flow, unittest.TestCase):
     pc, first_size = "rip", 5
 
     @classmethod
     def start_guest(cls):
-        return AgentGuest("6.1")
-
-    def target(self):
-        return "-p", self.guest.pid
+        return LinuxGuest("6.1")
 
     def test_memory_of_programs(self):
         """Inside the kernel, a string of a user program."""
@@ -188,36 +186,9 @@ class AgentX86(Flow, unittest.TestCase):
         self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
 
 
-class AgentAarch64(Flow, unittest.TestCase):
+class Aarch64(Flow, unittest.TestCase):
     pc, first_size = "pc", 4
 
     @classmethod
     def start_guest(cls):
-        return AgentGuest("6.1", arch="aarch64")
-
-    def target(self):
-        return "-p", self.guest.pid
-
-
-class StubX86(Flow, unittest.TestCase):
-    pc, first_size = "rip", 5
-
-    @classmethod
-    def start_guest(cls):
-        return LinuxGuest("6.1")
-
-    def target(self):
-        return "-p", self.guest.pid
-
-    def test_halt(self):
-        """The machine stays paused, as by its owner, who resumes it."""
-        process = self.start(f"{OPEN}=break", "--if", f'{PATH} == "/proc/uptime"')
-        self.guest.run("(sleep 1; cat /proc/uptime) >/dev/null 2>&1 &")
-        deadline = time.monotonic() + testbed.ANSWER_SECONDS
-        while self.guest.qmp.status() == "running" and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        process.wait(testbed.ANSWER_SECONDS)
-        self.assertNotEqual(self.guest.qmp.status(), "running")
-        self.guest.qmp.command("cont")
-        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
+        return LinuxGuest("6.1", arch="aarch64")

@@ -33,13 +33,6 @@ struct vms_hold {
 	_Atomic uint64_t limit_ns; /* how long the hold may last */
 	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be added */
 	/*
-	 * There may be breakpoints of ours, so that the machine may stop by itself, whatever the
-	 * phase is. `halts`: it is to stay where the last one has stopped it. `seen_ns`: when the
-	 * tool looked last whether the breakpoints have to go, by CLOCK_MONOTONIC.
-	 */
-	atomic_bool has_breakpoints, halts;
-	_Atomic uint64_t seen_ns;
-	/*
 	 * The last request to QEMU that stops a machine which runs: when it was sent, in us by the
 	 * wall clock, and whether its answer is still to come. After the answer, a resume that is
 	 * later than that has ended the stop.
@@ -61,12 +54,6 @@ static inline enum vms_hold_phase vms_hold_phase(uint64_t word)
 static inline uint64_t vms_hold_in_phase(uint64_t word, enum vms_hold_phase phase)
 {
 	return (word & ~UINT64_C(7)) | (uint64_t)phase;
-}
-
-/* True if a machine that a breakpoint has stopped stands still by us. */
-static inline bool vms_hold_owns_debug(const struct vms_hold *hold)
-{
-	return atomic_load(&hold->has_breakpoints) && !atomic_load(&hold->halts);
 }
 
 /* True if the machine may stand still by a stop of ours. */

@@ -177,7 +177,7 @@ bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret,
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error)
 {
 	struct vms_qmp_command commands[] = { { .name = "stop" }, { .name = "cont" } };
-	bool sleeps = vms_run_state_release_way(state, false) == VMS_RELEASE_STOP_CONT;
+	bool sleeps = vms_run_state_release_way(state) == VMS_RELEASE_STOP_CONT;
 	bool done = vms_qmp_execute_all(&qemu->qmp, sleeps ? commands : commands + 1,
 					sleeps ? 2 : 1, error);
 	json_object_put(commands[0].answer);

@@ -6,18 +6,13 @@
 #include "machine/qemu/stub.h"
 #include <vmscope/log.h>
 
-/*
- * Resumes a machine that stands still by the dead tool's stop. `may_be_paused`: not only a
- * breakpoint of the tool's may have stopped it. False if that cannot be done now.
- */
-static bool resume_machine(struct vms_qemu *qemu, bool may_be_paused, bool owns_debug)
+/* Resumes a machine that stands still by the dead tool's stop. False if that cannot be done now. */
+static bool resume_machine(struct vms_qemu *qemu)
 {
 	enum vms_run_state state;
 	if (!vms_qemu_ask_state(qemu, &state, NULL))
 		return false;
-	if (!may_be_paused && state != VMS_RUN_DEBUG)
-		return true;
-	switch (vms_run_state_release_way(state, owns_debug)) {
+	switch (vms_run_state_release_way(state)) {
 	case VMS_RELEASE_NOTHING: return true;
 	case VMS_RELEASE_STOP_CONT:
 	case VMS_RELEASE_CONT: break;
@@ -35,14 +30,9 @@ static bool recover_record(const struct vms_record *record, const char *label, v
 	vms_qemu_close_descriptor(qemu, label);
 	if (atomic_load(&record->hold.stub) && !vms_qemu_remove_server(qemu, label, NULL))
 		return false;
-	bool stopped = false;
-	if (atomic_load(&record->hold.has_breakpoints) &&
-	    !vms_qemu_clear_breakpoints(qemu, label, &stopped, NULL))
-		return false;
-	if (!stopped && !vms_hold_may_be_ours(phase) && !vms_hold_owns_debug(&record->hold))
+	if (!vms_hold_may_be_ours(phase))
 		return true;
-	if (!resume_machine(qemu, stopped || vms_hold_may_be_ours(phase),
-			    vms_hold_owns_debug(&record->hold)))
+	if (!resume_machine(qemu))
 		return false;
 	vms_log(VMS_LOG_WARNING,
 		"%s runs again: a vmscope that was killed together with its watchdog had stopped "

@@ -84,10 +84,8 @@ enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool busy)
 	return way == VMS_HOLD_BY_STOP && busy ? VMS_HOLD_NOT_NOW : way;
 }
 
-enum vms_release_way vms_run_state_release_way(enum vms_run_state state, bool debug_is_ours)
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state)
 {
-	if (state == VMS_RUN_DEBUG && debug_is_ours)
-		return VMS_RELEASE_CONT;
 	return states[state].release;
 }
 

@@ -7,8 +7,7 @@
  * A machine that we have stopped can only be in some states (QEMU's system/runstate.c and
  * system/cpus.c). A stop makes `running` into `paused`. From there a reset makes `prelaunch`, a
  * suspend `suspended`, and a migration `finish-migrate` and then `postmigrate`. Every other state
- * follows only from `running`: then somebody has resumed the machine, and our stop is over. While
- * there are breakpoints of ours, `debug` is a stop of ours, too.
+ * follows only from `running`: then somebody has resumed the machine, and our stop is over.
  */
 #pragma once
 
@@ -64,8 +63,7 @@ enum vms_release_way {
 				*/
 	VMS_RELEASE_LATER,     /* try again later: a migration is about to end, or to fail */
 };
-/* `debug_is_ours`: breakpoints of ours are in the machine, and make it `debug`. */
-enum vms_release_way vms_run_state_release_way(enum vms_run_state state, bool debug_is_ours);
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state);
 
 /*
  * True if an event of this name and with this member `action`, which may be NULL, stops a running

@@ -334,23 +334,3 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 	atomic_store(&vms_watchdog_hold(stub->watchdog)->stub, false);
 	return true;
 }
-
-bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label, bool *stopped,
-				GError **error)
-{
-	struct vms_gdb gdb = { .interrupts = true };
-	enum vms_run_state state;
-	g_autofree char *device = g_strdup_printf("chardev:%s", label);
-	if (!vms_qemu_ask_state(qemu, &state, error))
-		return false;
-	const int fd = add_socket_pair(qemu, label, error);
-	if (fd < 0)
-		return false;
-	*stopped = state == VMS_RUN_RUNNING;
-	vms_stream_init(&gdb.stream, fd, g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));
-	gdb.payload = g_string_new(NULL);
-	bool done = run_gdbserver(qemu, device, "Waiting for gdb connection", error) &&
-		    vms_gdb_clear_points(&gdb, error);
-	vms_gdb_close(&gdb);
-	return vms_qemu_remove_server(qemu, label, done ? error : NULL) && done;
-}

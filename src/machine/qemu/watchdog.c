@@ -43,15 +43,13 @@ struct vms_watchdog {
 	struct vms_record *record;
 	int record_fd;
 	char *record_path;
-	pid_t pid; /* of the watchdog */
-	/* Sockets: when `keeper` is closed, the watchdog ends. It brings the stub's connection. */
-	int keeper, kept;
+	pid_t pid;			  /* of the watchdog */
+	int keeper, kept;		  /* a pipe: when `keeper` is closed, the watchdog ends */
 	int holder;			  /* pidfd of this process */
 	struct vms_host_identity process; /* the QEMU's; its pidfd is borrowed */
 	int qmp, gdb;			  /* borrowed; -1: not used */
-	int stub; /* the holder's connection to QEMU's stub, borrowed; -1: not shared yet */
-	char stat_path[32];		      /* of this process, in /proc */
-	char quoted_label[96];		      /* "\"LABEL\"" */
+	char stat_path[32];		  /* of this process, in /proc */
+	char quoted_label[96];		  /* "\"LABEL\"" */
 	char close_fd[160], remove_stub[320]; /* QMP commands */
 	struct sockaddr_storage address;      /* of the QMP socket */
 	socklen_t address_size;
@@ -69,11 +67,6 @@ static const char gdb_resync[] = "+#00"; /* acknowledges an answer, and ends hal
 /* The stub reports this stop, because the tool always leaves the last answer to be acknowledged. */
 static const char gdb_interrupt[] = "+\003$qC#b4";
 static const char gdb_told_stop[] = "$T02";
-/*
- * Removes all breakpoints. It begins with an interrupt: the stub ends a step by that alone. If an
- * answer is left to be acknowledged, only the second interrupt has an effect.
- */
-static const char gdb_clear[] = "\003+\003#00$?#3f$qC#b4";
 static const char gdb_who[] = "$#00$qC#b4";
 static const char gdb_continue[] = "$c#63";
 static const char gdb_detach[] = "$D#44";
@@ -194,59 +187,6 @@ static enum vms_run_state find_last_status(const char *end)
 	return quote ? vms_run_state_parse(value, (size_t)(quote - value)) : VMS_RUN_UNKNOWN;
 }
 
-/* ---- in the watchdog: breakpoints ---------------------------------------- */
-
-/* The watchdog's own copy of the connection to QEMU's stub, and whether it has stopped QEMU. */
-static int stub_fd = -1;
-static bool stopped_by_clearing;
-
-/* Receives the connection to the stub, which the holder shares. False: the holder has closed. */
-static bool receive_stub(const struct vms_watchdog *watchdog)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))];
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(watchdog->kept, &message, MSG_DONTWAIT);
-	const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (header && header->cmsg_type == SCM_RIGHTS) {
-		if (stub_fd >= 0)
-			close(stub_fd);
-		memcpy(&stub_fd, CMSG_DATA(header), sizeof(stub_fd));
-	}
-	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-static bool owns_debug(const struct vms_watchdog *watchdog)
-{
-	return vms_hold_owns_debug(&watchdog->record->hold);
-}
-
-/*
- * Removes the holder's breakpoints, by its own connection to the stub. The machine stands still
- * afterwards. A holder that goes on finds the connection out of step, and closes it.
- */
-static void clear_breakpoints(const struct vms_watchdog *watchdog)
-{
-	const int fd = stub_fd >= 0 ? stub_fd : watchdog->stub;
-	enum answer answer;
-	if (!atomic_load(&watchdog->record->hold.has_breakpoints) || fd < 0)
-		return;
-	/* What the holder has left unread. */
-	do
-		received.size = 0;
-	while (receive_text(fd, false) && received.size);
-	if (!send_all(fd, gdb_clear))
-		return;
-	do
-		answer = wait_for_mark(fd, "$QC", false, ANSWER_MS);
-	while (answer == SILENT && !has_qemu_gone(watchdog));
-	stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
-	received.size = 0;
-}
-
 /* ---- in the watchdog: QMP ----------------------------------------------- */
 
 /* Asks for the run state, until QEMU answers or ends. It may be stalled for hours. */
@@ -333,12 +273,11 @@ static bool undo_stop(const struct vms_watchdog *watchdog, int fd, bool peek, bo
 	*done = false;
 	if (ask_state(watchdog, fd, peek, peek ? ANSWER_MS : G_MAXINT, &state) != ANSWERED)
 		return false;
-	const bool is_hit = state == VMS_RUN_DEBUG && owns_debug(watchdog);
-	if (!is_hit && !stopped_by_clearing && (!may_be_held(watchdog) || has_guest_stopped())) {
+	if (!may_be_held(watchdog) || has_guest_stopped()) {
 		*done = true;
 		return true;
 	}
-	switch (vms_run_state_release_way(state, is_hit)) {
+	switch (vms_run_state_release_way(state)) {
 	case VMS_RELEASE_NOTHING: *done = true; return true;
 	case VMS_RELEASE_CONT: return send_all(fd, qmp_cont);
 	case VMS_RELEASE_STOP_CONT: *done = true; return send_all(fd, qmp_stop_cont);
@@ -396,7 +335,6 @@ static int connect_again(const struct vms_watchdog *watchdog)
  */
 static void clean_up_qmp(const struct vms_watchdog *watchdog)
 {
-	clear_breakpoints(watchdog);
 	bool done = clean_up_on(watchdog, watchdog->qmp, qmp_resync);
 	close(watchdog->qmp);
 	while (!done && !has_qemu_gone(watchdog)) {
@@ -485,8 +423,7 @@ static void release_by_monitor(const struct vms_watchdog *watchdog)
 		received.size = 0;
 		if (!send_all(watchdog->gdb, gdb_status) || !wait_for_stub(watchdog, "$OK#9a"))
 			return;
-		enum vms_release_way way =
-			vms_run_state_release_way(parse_monitor_state(), owns_debug(watchdog));
+		enum vms_release_way way = vms_run_state_release_way(parse_monitor_state());
 		received.size = 0;
 		if (way == VMS_RELEASE_STOP_CONT &&
 		    (!send_all(watchdog->gdb, gdb_stop) || !wait_for_stub(watchdog, "$OK#9a")))
@@ -583,18 +520,6 @@ static bool is_past_limit(const struct vms_hold *hold)
 	return vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns + GRACE_NS;
 }
 
-/*
- * True if the holder has not looked for long whether its breakpoints have to go, so that nobody
- * would notice a machine that they stop.
- */
-static bool is_blind(const struct vms_hold *hold)
-{
-	return vms_clock_now_ns() > atomic_load(&hold->seen_ns) + GRACE_NS;
-}
-
-/* Marks the hold in which a check found the holder stopped, which may have no number yet. */
-#define SUSPECT (UINT64_C(1) << 63)
-
 /* How many requests a bare stub's client had counted when the machine was released for it. */
 static uint64_t released_requests;
 
@@ -606,11 +531,9 @@ static void release_for_holder(const struct vms_watchdog *watchdog, uint64_t wor
 	bool taken = atomic_compare_exchange_strong(&hold->word, &word,
 						    vms_hold_in_phase(word, VMS_HOLD_TAKEN));
 	released_requests = atomic_load(&hold->requests);
-	if (taken && watchdog->qmp >= 0) {
-		clear_breakpoints(watchdog);
+	if (taken && watchdog->qmp >= 0)
 		release_by_qmp(watchdog);
-		stopped_by_clearing = false;
-	} else if (taken)
+	else if (taken)
 		release_for_gdb_client(watchdog);
 	atomic_store(&watchdog->record->is_watchdog_busy, false);
 }
@@ -646,31 +569,23 @@ static uint64_t check_holder(const struct vms_watchdog *watchdog, uint64_t suspe
 	struct vms_hold *hold = &watchdog->record->hold;
 	uint64_t word = atomic_load(&hold->word);
 	enum vms_hold_phase phase = vms_hold_phase(word);
-	bool has_breakpoints = atomic_load(&hold->has_breakpoints);
-	bool stopped = (phase != VMS_HOLD_NONE || has_breakpoints) && is_holder_stopped(watchdog);
-	bool stuck = stopped && suspect == (word | SUSPECT);
-	if (phase == VMS_HOLD_TAKEN || phase == VMS_HOLD_OWED)
-		has_breakpoints = false;
-	if (has_breakpoints && phase != VMS_HOLD_HELD ? stuck || is_blind(hold)
-	    : phase == VMS_HOLD_HELD
+	bool stopped = phase != VMS_HOLD_NONE && is_holder_stopped(watchdog);
+	bool stuck = stopped && suspect == word;
+	if (phase == VMS_HOLD_HELD
 		    ? stuck || is_past_limit(hold)
 		    : phase == VMS_HOLD_LOOKING && stuck && has_stopped_unread(watchdog))
 		release_for_holder(watchdog, word);
 	else if (stuck && vms_hold_may_be_ours(phase))
 		release_again(watchdog, word);
-	return stopped ? atomic_load(&hold->word) | SUSPECT : 0;
+	return stopped ? atomic_load(&hold->word) : 0;
 }
 
 /* Closes all file descriptors that the watchdog does not need. */
 static void close_other_files(const struct vms_watchdog *watchdog)
 {
 	int last = STDIN_FILENO - 1;
-	int keep[] = { watchdog->kept,
-		       watchdog->holder,
-		       MAX(watchdog->qmp, watchdog->gdb),
-		       watchdog->record_fd,
-		       watchdog->stub,
-		       watchdog->process.pid ? watchdog->process.pidfd : -1 };
+	int keep[] = { watchdog->kept, watchdog->holder, MAX(watchdog->qmp, watchdog->gdb),
+		       watchdog->record_fd, watchdog->process.pid ? watchdog->process.pidfd : -1 };
 	for (size_t round = 0; round < G_N_ELEMENTS(keep); round++) {
 		int next = INT_MAX;
 		for (size_t i = 0; i < G_N_ELEMENTS(keep); i++) {
@@ -713,17 +628,8 @@ G_NORETURN static void run_watchdog(const struct vms_watchdog *watchdog, int rea
 		{ .fd = watchdog->kept, .events = POLLIN },
 		{ .fd = watchdog->holder, .events = POLLIN },
 	};
-	for (;;) {
-		const int n = poll(ends, G_N_ELEMENTS(ends), POLL_MS);
-		/* The connection that was shared comes before the end. */
-		if (n > 0 && (!receive_stub(watchdog) || ends[1].revents))
-			break;
-		if (n <= 0)
-			suspect = check_holder(watchdog, suspect);
-	}
-	errno = 0;
-	while (receive_stub(watchdog) && errno != EAGAIN)
-		;
+	while (poll(ends, G_N_ELEMENTS(ends), POLL_MS) <= 0)
+		suspect = check_holder(watchdog, suspect);
 	const struct vms_hold *hold = &watchdog->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
 	received.size = 0;
@@ -775,15 +681,15 @@ static struct vms_watchdog *new_watchdog(const struct vms_stream *stream, const 
 					 const struct vms_host_identity *process, GError **error)
 {
 	int ends[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+	if (pipe2(ends, O_CLOEXEC) < 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-			    "cannot make a socket pair for the watchdog: %s", g_strerror(errno));
+			    "cannot make a pipe to the watchdog: %s", g_strerror(errno));
 		return NULL;
 	}
 	struct vms_watchdog *watchdog = g_new0(struct vms_watchdog, 1);
 	watchdog->kept = ends[0];
 	watchdog->keeper = ends[1];
-	watchdog->qmp = watchdog->gdb = watchdog->stub = -1;
+	watchdog->qmp = watchdog->gdb = -1;
 	watchdog->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1: no pidfds */
 	watchdog->process = *process;
 	watchdog->address = stream->address;
@@ -881,29 +787,6 @@ void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns)
 static bool is_watchdog_alive(const struct vms_watchdog *watchdog)
 {
 	return watchdog->pid > 0 && waitpid(watchdog->pid, NULL, __WCLONE | WNOHANG) == 0;
-}
-
-bool vms_watchdog_share_stub(struct vms_watchdog *watchdog, int fd, GError **error)
-{
-	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-	if (sendmsg(watchdog->keeper, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-			    "cannot give the watchdog the connection to QEMU's gdb stub: %s",
-			    g_strerror(errno));
-		return false;
-	}
-	watchdog->stub = fd;
-	return true;
 }
 
 bool vms_watchdog_check(struct vms_watchdog *watchdog, GError **error)
