@@ -190,10 +190,10 @@ def boot_all():
 _shared = {}
 
 
-def busy_guest(series="6.1"):
+def busy_guest(series="6.1", **options):
     """A guest with every kind of workload running in it. As long as it runs it takes two of the
     host's processors from whatever else is tested."""
-    guest = LinuxGuest(series)
+    guest = LinuxGuest(series, **options)
     guest.start_workload("mix")
     guest.run("while :; do md5sum /bin/busybox; done >/dev/null 2>&1 &")
     return guest
