@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg_formats.h"
-#include <json-c/json.h>
+#include "json_values.h"
 #include <unistd.h>
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
@@ -176,13 +176,6 @@ bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error)
 }
 
 /* ---- JSON --------------------------------------------------------------------------- */
-
-static struct json_object *json_address(uint64_t va)
-{
-	char text[24];
-	g_snprintf(text, sizeof(text), HEX, va);
-	return json_object_new_string(text);
-}
 
 static struct json_object *json_insns(const struct vms_block *block)
 {

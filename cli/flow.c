@@ -6,7 +6,6 @@
 #include "streams.h"
 #include "values.h"
 #include <glib-unix.h>
-#include <time.h>
 
 #define LOOK_MS	   50	     /* between looks at what has come */
 #define QUEUED_MAX (1 << 20) /* records that wait for the output */
@@ -27,11 +26,10 @@ struct trace {
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
 };
 
+/* CLOCK_MONOTONIC */
 static uint64_t now_ns(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return (uint64_t)g_get_monotonic_time() * 1000;
 }
 
 /* Called in the flow's thread, while the machine may be held. The output may block: see show. */
@@ -44,21 +42,32 @@ static void queue_record(struct vms_flow_record *record, void *data)
 		g_atomic_int_inc(&trace->n_unshown);
 }
 
-/* Shows what has come: printed, or kept for the file of --output. */
-static bool show(struct trace *trace, uint64_t wait_us, GError **error)
+/* Returns where to append records: to what is printed, or to the file of --output. */
+static GString *begin_output(const struct trace *trace)
 {
-	struct session *session = trace->session;
-	GString *out = session->prints ? g_string_new(NULL) : session->out;
-	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
-	for (; record; record = g_async_queue_try_pop(trace->queue)) {
-		flow_output_record(session, record, trace->begin_ns, out);
-		vms_flow_record_unref(record);
-	}
-	if (!session->prints)
+	return trace->session->prints ? g_string_new(NULL) : trace->session->out;
+}
+
+/* Prints what was appended, unless it is for a file. */
+static bool end_output(const struct trace *trace, GString *out, GError **error)
+{
+	if (!trace->session->prints)
 		return true;
 	const bool done = out->len == 0 || streams_print(out, error);
 	g_string_free(out, TRUE);
 	return done;
+}
+
+/* Shows what has come. */
+static bool show(struct trace *trace, uint64_t wait_us, GError **error)
+{
+	GString *out = begin_output(trace);
+	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
+	for (; record; record = g_async_queue_try_pop(trace->queue)) {
+		flow_output_record(trace->session, record, trace->begin_ns, out);
+		vms_flow_record_unref(record);
+	}
+	return end_output(trace, out, error);
 }
 
 static gboolean end_trace(gpointer data)
@@ -82,20 +91,21 @@ static bool follow(struct trace *trace, GError **error)
 	return done;
 }
 
-static bool queue_kept(struct vms_flow_record *record, void *data, GError **error)
-{
-	(void)error;
-	queue_record(record, data);
-	return true;
-}
-
-/* Shows what has come last, or the records that were kept for the end. */
-static bool show_end(struct trace *trace, GError **error)
+/* Shows the records that were kept for the end. */
+static bool show_kept(struct trace *trace, GError **error)
 {
 	g_autoptr(vms_flow_report) report = vms_flow_get_report(trace->flow);
-	if (trace->max_records && !vms_flow_report_each(report, queue_kept, trace, error))
-		return false;
-	return show(trace, 0, error);
+	GString *out = begin_output(trace);
+	for (size_t i = 0; i < vms_flow_report_count(report); i++)
+		flow_output_record(trace->session, vms_flow_report_record(report, i, NULL),
+				   trace->begin_ns, out);
+	return end_output(trace, out, error);
+}
+
+/* Shows what is left when the flow has ended. */
+static bool show_rest(struct trace *trace, GError **error)
+{
+	return trace->max_records ? show_kept(trace, error) : show(trace, 0, error);
 }
 
 static bool run_trace(struct trace *trace, const struct options *options, GError **error)
@@ -116,7 +126,7 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 		vms_log(VMS_LOG_INFO, "the probes are armed");
 		done = follow(trace, error);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
-		done = show_end(trace, done ? error : NULL) && done;
+		done = show_rest(trace, done ? error : NULL) && done;
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		g_source_remove(sources[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_output.h"
-#include <json-c/json.h>
+#include "json_values.h"
 #include <string.h>
 
 #define SMALL_MAX (UINT64_C(1) << 31) /* greater numbers are shown as negative or hexadecimal */
@@ -78,8 +78,6 @@ static void append_values(GString *out, const struct vms_flow_record *record,
 {
 	struct vms_flow_value value;
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
-		if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_HALT)
-			continue;
 		g_string_append_printf(out, "  %s=", vms_probe_entry_name(probe, i));
 		if (value.status == VMS_FLOW_KNOWN || value.status == VMS_FLOW_CUT)
 			append_known(out, vms_probe_entry_kind(probe, i), &value);
@@ -149,13 +147,6 @@ static void add_values(struct json_object *array, const struct vms_flow_record *
 	}
 }
 
-static void add_address(struct json_object *object, uint64_t va)
-{
-	char text[24];
-	g_snprintf(text, sizeof(text), "0x%" G_GINT64_MODIFIER "x", va);
-	json_object_object_add(object, "address", json_object_new_string(text));
-}
-
 static void append_object(GString *out, struct json_object *object)
 {
 	g_string_append(out,
@@ -175,7 +166,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	g_autofree char *where = name_place(session, hit.va);
 	json_object_object_add(object, "sequence", json_object_new_uint64(hit.sequence));
 	json_object_object_add(object, "time_ns", json_object_new_uint64(hit.time_ns - begin_ns));
-	add_address(object, hit.va);
+	json_object_object_add(object, "address", json_address(hit.va));
 	json_object_object_add(object, "where", json_object_new_string(where));
 	json_object_object_add(object, "moment",
 			       json_object_new_string(hit.is_after ? "after" : "before"));

@@ -22,7 +22,7 @@ char *flow_spec_explain(void)
 			"strings.\n");
 }
 
-/* Finds the last `sign` that is not in parentheses or quotes. NULL: there is none. */
+/* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
 static const char *find_outside(const char *text, char sign, bool first)
 {
 	const char *found = NULL;

@@ -38,15 +38,6 @@ static void set_functions(struct trace *trace, const struct vms_agent_function *
 	trace->last_function = n ? functions[n - 1].va : 0;
 }
 
-static bool is_there(unsigned index)
-{
-	struct vcpu *vcpu = vcpu_get(index);
-	g_mutex_lock(&vcpu->lock);
-	bool is_there = vcpu->state != VMS_AGENT_ABSENT;
-	g_mutex_unlock(&vcpu->lock);
-	return is_there;
-}
-
 static bool make_tracers(struct trace *trace, unsigned n)
 {
 	for (; trace->n < n; trace->n++) {
@@ -57,7 +48,7 @@ static bool make_tracers(struct trace *trace, unsigned n)
 			      trace->rings.wake);
 		tracer->tracker = call_tracker_new(trace->trackers, trace->n, &tracer->ring);
 		if (!tracer->tracker ||
-		    (is_there(trace->n) && !rings_reserve(&trace->rings, trace->n)))
+		    (vcpu_is_there(trace->n) && !rings_reserve(&trace->rings, trace->n)))
 			return false;
 	}
 	return true;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static void add_reg(struct outcome *outcome, unsigned reg, uint64_t value)
+void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value)
 {
 	outcome->regs[outcome->n].reg = reg;
 	outcome->regs[outcome->n++].value = value;
@@ -40,11 +40,11 @@ static bool has_stack_of_branch(const struct x86_frame *frame, uint64_t sp)
 static struct outcome outcome_of_frame(const struct x86_frame *frame)
 {
 	struct outcome outcome = { .end = EXECUTED };
-	add_reg(&outcome, X86_RIP, frame->rip);
-	add_reg(&outcome, X86_RSP, frame->rsp);
-	add_reg(&outcome, X86_EFLAGS, frame->rflags);
-	add_reg(&outcome, X86_CS, frame->cs);
-	add_reg(&outcome, X86_SS, frame->ss);
+	outcome_add(&outcome, X86_RIP, frame->rip);
+	outcome_add(&outcome, X86_RSP, frame->rsp);
+	outcome_add(&outcome, X86_EFLAGS, frame->rflags);
+	outcome_add(&outcome, X86_CS, frame->cs);
+	outcome_add(&outcome, X86_SS, frame->ss);
 	return outcome;
 }
 
@@ -93,10 +93,10 @@ static struct outcome outcome_aarch64(struct vcpu *vcpu, const struct pending *p
 		outcome.end = NOT_EXECUTED;
 	if (elr == pending->va || pending->traps)
 		return outcome;
-	add_reg(&outcome, A64_PC, elr);
-	add_reg(&outcome, A64_CPSR, spsr);
+	outcome_add(&outcome, A64_PC, elr);
+	outcome_add(&outcome, A64_CPSR, spsr);
 	if (!(spsr & SPSR_EL) && vcpu_read(vcpu, A64_SP_EL0, &sp))
-		add_reg(&outcome, A64_SP, sp);
+		outcome_add(&outcome, A64_SP, sp);
 	return outcome;
 }
 

@@ -85,20 +85,11 @@ static bool may_start(const struct request *request, struct reply *reply)
 	return false;
 }
 
-static bool is_there(unsigned index)
-{
-	struct vcpu *vcpu = vcpu_get(index);
-	g_mutex_lock(&vcpu->lock);
-	bool is_there = vcpu->state != VMS_AGENT_ABSENT;
-	g_mutex_unlock(&vcpu->lock);
-	return is_there;
-}
-
 static bool reserve(struct probe_set *set, struct reply *reply)
 {
 	bool ok = true;
 	for (unsigned i = 0; ok && i < set->n; i++)
-		ok = !is_there(i) || probe_set_reserve(set, i);
+		ok = !vcpu_is_there(i) || probe_set_reserve(set, i);
 	if (!ok)
 		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU: %s",
 			    g_strerror(errno));

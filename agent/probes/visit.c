@@ -74,13 +74,6 @@ static void run(const struct plan *plan, struct vcpu *vcpu, const struct plan_en
 	}
 }
 
-/* QEMU does not keep the program counter up to date inside a block. */
-static void set_reg(struct outcome *outcome, unsigned reg, uint64_t value)
-{
-	outcome->regs[outcome->n].reg = reg;
-	outcome->regs[outcome->n++].value = value;
-}
-
 /* ---- before ---------------------------------------------------------------------------- */
 
 static void note_pending(struct vcpu *vcpu, const struct pending *insn)
@@ -101,7 +94,8 @@ void visit_before(unsigned index, const struct pending *insn)
 	if (plan) {
 		const struct plan_place place = plan_find(plan, insn->va);
 		struct outcome outcome = { .n = 0 };
-		set_reg(&outcome, vcpu_arch()->pc, insn->va);
+		/* QEMU does not keep the program counter up to date inside a block. */
+		outcome_add(&outcome, vcpu_arch()->pc, insn->va);
 		run(plan, vcpu, place.entries, place.n_before, &outcome);
 		if (place.n_after)
 			note_pending(vcpu, insn);
@@ -132,7 +126,7 @@ void visit_after(unsigned index)
 	struct outcome outcome = { .end = EXECUTED };
 	if (!vcpu)
 		return;
-	set_reg(&outcome, vcpu_arch()->pc, visit.pending[index].next);
+	outcome_add(&outcome, vcpu_arch()->pc, visit.pending[index].next);
 	run_after(vcpu, &outcome);
 }
 
@@ -148,6 +142,6 @@ void visit_block(unsigned index, uint64_t pc)
 	if (pc != pending->next)
 		outcome = outcome_of(vcpu, pending, pc);
 	if (outcome.n == 0)
-		set_reg(&outcome, vcpu_arch()->pc, pc);
+		outcome_add(&outcome, vcpu_arch()->pc, pc);
 	run_after(vcpu, &outcome);
 }

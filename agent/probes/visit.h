@@ -46,5 +46,7 @@ void visit_after(unsigned vcpu);
 /* A vCPU with a pending place begins a block at `pc`. */
 void visit_block(unsigned vcpu, uint64_t pc);
 
+/* Adds a register of which a program gets this value, and not what the vCPU has now. */
+void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value);
 /* Tells what has become of an instruction after which the vCPU goes on at `pc`, not behind it. */
 struct outcome outcome_of(struct vcpu *vcpu, const struct pending *pending, uint64_t pc);

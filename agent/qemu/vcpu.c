@@ -42,6 +42,15 @@ struct vcpu *vcpu_get(unsigned index)
 	return index < all.max ? &all.vcpu[index] : NULL;
 }
 
+bool vcpu_is_there(unsigned index)
+{
+	struct vcpu *vcpu = &all.vcpu[index];
+	g_mutex_lock(&vcpu->lock);
+	bool is_there = vcpu->state != VMS_AGENT_ABSENT;
+	g_mutex_unlock(&vcpu->lock);
+	return is_there;
+}
+
 bool vcpus_one_thread(void)
 {
 	return all.one_thread;

@@ -33,6 +33,8 @@ bool vcpus_new(const struct arch *arch, unsigned max);
 unsigned vcpus_max(void);
 /* NULL: the index is too large. */
 struct vcpu *vcpu_get(unsigned index);
+/* True if there is such a vCPU now. The index is below vcpus_max. */
+bool vcpu_is_there(unsigned index);
 /*
  * True if QEMU runs all vCPUs in one thread. Then QEMU never reports one as idle: the instruction
  * that halts shows it, and where it checks its flag next it has woken up.

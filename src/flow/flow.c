@@ -261,18 +261,27 @@ static gpointer run(gpointer data)
 
 /* ---- enable, disable ----------------------------------------------------------------------- */
 
-/* Adds what the probes have counted to the earlier counts, and frees them. */
+/* Returns what has happened in all. The caller holds the lock. */
+static struct vms_flow_progress sum_up(const struct vms_flow *flow)
+{
+	struct vms_probes_counts counts = { 0 };
+	if (flow->probes)
+		vms_probes_counts(flow->probes, &counts);
+	return (struct vms_flow_progress) {
+		.records = flow->before.records + flow->now.records,
+		.dropped = flow->before.dropped + flow->now.dropped,
+		.rejected = flow->before.rejected + counts.rejected,
+		.unknown = flow->before.unknown + counts.unknown,
+		.lost = flow->before.lost + flow->now.lost + counts.lost,
+	};
+}
+
+/* Keeps what has happened, and frees the probes that have counted it. */
 static void keep_counts(struct vms_flow *flow)
 {
-	struct vms_probes_counts counts;
-	vms_probes_counts(flow->probes, &counts);
-	vms_probes_free(g_steal_pointer(&flow->probes));
-	flow->before.records += flow->now.records;
-	flow->before.dropped += flow->now.dropped;
-	flow->before.rejected += counts.rejected;
-	flow->before.unknown += counts.unknown;
-	flow->before.lost += counts.lost + flow->now.lost;
+	flow->before = sum_up(flow);
 	flow->now = (struct vms_flow_progress) { 0 };
+	vms_probes_free(g_steal_pointer(&flow->probes));
 }
 
 /* Waits for the thread that has ended or has to end. The caller holds `control`. */
@@ -373,17 +382,8 @@ bool vms_flow_wait(struct vms_flow *flow, uint64_t until_ns)
 
 void vms_flow_get_progress(struct vms_flow *flow, struct vms_flow_progress *ret)
 {
-	struct vms_probes_counts counts = { 0 };
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
-	if (flow->probes)
-		vms_probes_counts(flow->probes, &counts);
-	*ret = (struct vms_flow_progress) {
-		.records = flow->before.records + flow->now.records,
-		.dropped = flow->before.dropped + flow->now.dropped,
-		.rejected = flow->before.rejected + counts.rejected,
-		.unknown = flow->before.unknown + counts.unknown,
-		.lost = flow->before.lost + flow->now.lost + counts.lost,
-	};
+	*ret = sum_up(flow);
 }
 
 struct vms_flow_report *vms_flow_get_report(struct vms_flow *flow)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow/names.h"
 #include "base/nearest.h"
+#include "guest/symbols.h"
 #include "probe/program_writer.h"
 
 struct found {
@@ -39,12 +40,6 @@ void vms_flow_push_register(const struct vms_arch *arch, const struct vms_reg_pa
 	}
 }
 
-static void offer_symbol(const struct vms_symbol *symbol, const char *module, void *data)
-{
-	(void)module;
-	vms_nearest_add(data, symbol->name);
-}
-
 char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest, const char *name)
 {
 	struct vms_nearest nearest;
@@ -52,6 +47,6 @@ char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest, con
 	for (unsigned i = 0; i < arch->n_regs; i++)
 		vms_nearest_add(&nearest, arch->regs[i].name);
 	if (guest)
-		vms_guest_lookup(guest, NULL, offer_symbol, &nearest);
+		vms_guest_offer_symbols(guest, &nearest);
 	return vms_nearest_end(&nearest);
 }

@@ -166,7 +166,7 @@ void vms_flow_record_call(struct vms_flow_record *record, struct vms_memory *mem
 		record->common_failed = call_probe(record->place->common, record, memory);
 }
 
-/* Gets the n-th collected value. False: there is none, or it cannot be read. */
+/* Gets a value of the task. False: the task was not collected, or cannot be read. */
 static bool get_task_value(const struct vms_flow_record *record, unsigned number, void *ret,
 			   size_t size)
 {

@@ -104,11 +104,16 @@ static void offer_name(const struct vms_symbol *symbol, const char *module, void
 	vms_nearest_add(data, symbol->name);
 }
 
+void vms_guest_offer_symbols(struct vms_guest *guest, struct vms_nearest *nearest)
+{
+	vms_guest_lookup(guest, NULL, offer_name, nearest);
+}
+
 char *vms_guest_nearest(struct vms_guest *guest, const char *name)
 {
 	struct vms_nearest nearest;
 	vms_nearest_begin(&nearest, name);
-	vms_guest_lookup(guest, NULL, offer_name, &nearest);
+	vms_guest_offer_symbols(guest, &nearest);
 	return vms_nearest_end(&nearest);
 }
 

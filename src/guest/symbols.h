@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole symbol tables of a guest, for a call trace: its reader names addresses itself. */
+/*
+ * Symbols of a guest: whole tables for a call trace, whose reader names addresses itself, and names
+ * to choose from.
+ */
 #pragma once
 
+#include "base/nearest.h"
 #include <vmscope/guest.h>
 
+/* Offers the names of all symbols to a search for the nearest ones. */
+void vms_guest_offer_symbols(struct vms_guest *guest, struct vms_nearest *nearest);
 /*
  * Returns a new reference to the kernel's own symbols or, if it has none, to those of its vmlinux.
  * Gives the bounds of the kernel's image. NULL if no kernel is understood.

@@ -156,22 +156,32 @@ bool vms_qemu_has_snapshot(struct vms_qemu *qemu, bool *ret, GError **error)
 	return true;
 }
 
-bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+/* True if no job is under way, by the events that have come. */
+static bool knows_no_job(struct vms_qemu *qemu)
 {
 	vms_qmp_poll(&qemu->qmp);
-	if (!qemu->has_no_job || qemu->jobs != qemu->qmp.jobs)
-		return vms_qemu_ask_condition(qemu, ret, error);
+	return qemu->has_no_job && qemu->jobs == qemu->qmp.jobs;
+}
+
+/* Asks for a migration alone, of which no event tells. */
+static bool ask_migration(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+{
 	vms_autojson *migrate = vms_qmp_execute(&qemu->qmp, "query-migrate", NULL, -1, error);
 	*ret = (struct vms_qemu_condition) { .state = VMS_RUN_RUNNING };
 	take_busy(migrate, NULL, ret);
 	return migrate;
 }
 
+bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
+{
+	return knows_no_job(qemu) ? ask_migration(qemu, ret, error)
+				  : vms_qemu_ask_condition(qemu, ret, error);
+}
+
 bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
-	vms_qmp_poll(&qemu->qmp);
-	return qemu->qmp.running ? vms_qemu_ask_busy(qemu, ret, error)
-				 : vms_qemu_ask_condition(qemu, ret, error);
+	return knows_no_job(qemu) && qemu->qmp.running ? ask_migration(qemu, ret, error)
+						       : vms_qemu_ask_condition(qemu, ret, error);
 }
 
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error)
