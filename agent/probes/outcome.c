@@ -8,12 +8,6 @@
 
 #include <string.h>
 
-void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value)
-{
-	outcome->regs[outcome->n].reg = reg;
-	outcome->regs[outcome->n++].value = value;
-}
-
 /* ---- x86-64 -------------------------------------------------------------------------- */
 
 /* What the processor pushes in 64-bit mode, below it perhaps an error code. */

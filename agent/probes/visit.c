@@ -35,6 +35,12 @@ void visit_begin_vcpu(unsigned vcpu)
 		qemu_plugin_u64_set(visit_pending, vcpu, 0);
 }
 
+void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value)
+{
+	outcome->regs[outcome->n].reg = reg;
+	outcome->regs[outcome->n++].value = value;
+}
+
 /* ---- what programs ask for --------------------------------------------------------- */
 
 struct asked {
