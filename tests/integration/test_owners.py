@@ -2,10 +2,12 @@
 """What the owners of a machine do while vmscope holds it, or would: their commands count, and the
 machine is afterwards as it would have been. docs/safety.md tells the rules.
 """
+import contextlib
 import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 import unittest
 
@@ -13,7 +15,7 @@ import linux_guest
 import testbed
 import vmscope_command
 from qemu_machine import BareGuest, Machine
-from testbed import wait_for
+from testbed import ANSWER_SECONDS, wait_for
 from vmscope_command import vmscope
 from machine_tool import INVALID_STATE, Tool, error_code, guards, registers
 from test_attach import Attached
@@ -98,6 +100,82 @@ class Migration(unittest.TestCase):
         run = vmscope("mem", "--physical", "0x100000", "16", *self.source.target)
         self.assertRegex(run.out, r"(?i)100000")
         self.assertTrue(is_running(self.source))
+
+
+class LateShutdown:
+    """Stands between vmscope and QEMU's monitor. The event of a shutdown reaches vmscope only
+    with the next resume, as if it had come right before it."""
+
+    def __init__(self, machine):
+        self.path = machine.directory / "late"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(self.path))
+        self.listener.listen()
+        self.qemu = socket.socket(socket.AF_UNIX)
+        self.qemu.connect(str(machine.qmp_path))
+        self.threads = [threading.Thread(target=self.serve)]
+        self.threads[0].start()
+
+    def serve(self):
+        self.client, _ = self.listener.accept()
+        self.threads.append(threading.Thread(target=self.pass_commands))
+        self.threads[1].start()
+        held = b""
+        for line in self.qemu.makefile("rb"):
+            if b'"SHUTDOWN"' in line:
+                held = line
+                continue
+            if b'"RESUME"' in line:
+                line, held = held + line, b""
+            with contextlib.suppress(OSError):
+                self.client.sendall(line)
+
+    def pass_commands(self):
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(self.client, 1 << 16, 4)
+            if not data:
+                self.qemu.shutdown(socket.SHUT_RDWR)
+                return
+            socket.send_fds(self.qemu, [data], descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def end(self):
+        """After its client has gone."""
+        for thread in self.threads:
+            thread.join(ANSWER_SECONDS)
+        for connection in (self.client, self.qemu, self.listener):
+            connection.close()
+
+
+class ShutDown(unittest.TestCase):
+    """A shutdown that is to pause the machine comes after vmscope's last look, and before `cont`."""
+
+    def setUp(self):
+        self.machine = BareGuest("bare", ["-action", "reboot=shutdown,shutdown=pause"])
+        self.addCleanup(self.machine.stop)
+        self.late = LateShutdown(self.machine)
+        self.tool = Tool("qmp", self.late.path)
+        self.addCleanup(self.tool.end)
+        self.assertEqual(self.tool.do("hold"), "ok")
+        self.machine.qmp.command("system_reset")
+        wait_for(lambda: "SHUTDOWN" in self.machine.qmp.event_names(), "the shutdown")
+        self.assertEqual(self.tool.do("release"), "ok")
+
+    def end(self):
+        self.tool.end()
+        self.late.end()
+
+    def test_last_look(self):
+        self.end()
+        self.assertEqual(self.machine.qmp.status(), "paused")
+
+    def test_next_look(self):
+        self.assertEqual(self.tool.do("hold"), "ok")
+        self.assertEqual(self.tool.do("release"), "ok")
+        self.assertEqual(self.machine.qmp.status(), "paused")
+        self.end()
+        self.assertEqual(self.machine.qmp.status(), "paused")
 
 
 class Owners(Attached):

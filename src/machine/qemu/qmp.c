@@ -155,6 +155,7 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 		if (qmp->tell_resume_us)
 			atomic_store(qmp->tell_resume_us, qmp->last_resume_us);
 		qmp->resumes++;
+		qmp->undone_stops = qmp->guest_stops;
 		qmp->running = true;
 		vms_pauses_end(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "SUSPEND") == 0) {

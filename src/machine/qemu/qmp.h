@@ -45,6 +45,7 @@ struct vms_qmp {
 	_Atomic int64_t last_stop_us, last_resume_us; /* by QEMU's wall clock; 0: never */
 	_Atomic int64_t *_Atomic tell_resume_us; /* gets the time of every resume, too; NULL: not */
 	_Atomic uint64_t guest_stops;		 /* events for which vms_event_stops is true */
+	_Atomic uint64_t undone_stops;		 /* guest_stops at the last resume */
 	struct vms_pauses pauses;
 };
 

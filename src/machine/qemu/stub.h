@@ -32,7 +32,7 @@ struct vms_qemu_stub {
 	bool has_snapshot; /* a disk holds one, as of the last look */
 	bool knows_disks;  /* nothing has happened since that look, but `disk_jobs` events */
 	uint64_t disk_jobs;
-	bool must_resume;     /* an event has to tell that the last release took effect */
+	bool released;	      /* it was not looked yet what has become of the last release */
 	uint64_t asked_ns;    /* when QEMU was asked for its condition last */
 	char *ended_by;	      /* why our hold ended before its release, or NULL */
 	bool told_slow;	      /* it was logged that memory is read through the stub */

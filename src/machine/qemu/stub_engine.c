@@ -95,8 +95,8 @@ static bool cont_quickly(struct vms_qemu_stub *stub)
 	    vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_HELD)
 		return false;
 	g_autofree char *refusal = vms_gdb_monitor(&stub->gdb, "cont", NULL);
-	stub->must_resume = refusal && !*refusal;
-	return stub->must_resume;
+	stub->released = refusal && !*refusal;
+	return stub->released;
 }
 
 /*
@@ -106,10 +106,31 @@ static bool cont_quickly(struct vms_qemu_stub *stub)
  */
 static bool mend_sleep(struct vms_qemu_stub *stub, enum vms_run_state state, GError **error)
 {
-	bool slept = stub->must_resume && stub->qemu.qmp.resumes == stub->resumes &&
+	bool slept = stub->released && stub->qemu.qmp.resumes == stub->resumes &&
 		     state == VMS_RUN_SUSPENDED;
-	stub->must_resume = false;
+	stub->released = false;
 	return !slept || vms_qemu_cont(&stub->qemu, state, error);
+}
+
+/*
+ * True if the guest has asked to be stopped, by a shutdown or a panic, between our decision to end
+ * the last hold and QEMU's `cont`: QEMU drops that of a machine that stands still.
+ */
+static bool has_undone_stop(const struct vms_qemu_stub *stub)
+{
+	const struct vms_qmp *qmp = &stub->qemu.qmp;
+	return stub->released && qmp->resumes == stub->resumes + 1 &&
+	       qmp->undone_stops != stub->guest_stops;
+}
+
+/* Stops a machine whose own stop was dropped. True: it was, and it stands still again. */
+static bool stop_again(struct vms_qemu_stub *stub)
+{
+	if (!has_undone_stop(stub))
+		return false;
+	stub->released = false;
+	json_object_put(vms_qmp_execute(&stub->qemu.qmp, "stop", NULL, -1, NULL));
+	return true;
 }
 
 /* Waits for a job that creates an image, which has begun meanwhile. */
@@ -141,7 +162,8 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 	case VMS_RELEASE_NOTHING: return ENDED_BY_OTHERS;
 	case VMS_RELEASE_CONT:
 	case VMS_RELEASE_STOP_CONT:
-		return vms_qemu_cont(&stub->qemu, state, error) ? UNDONE : REFUSED;
+		stub->released = vms_qemu_cont(&stub->qemu, state, error);
+		return stub->released ? UNDONE : REFUSED;
 	case VMS_RELEASE_LATER:
 	default:
 		g_set_error(
@@ -442,6 +464,8 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		bool asked = round == 0 && stub->connected
 				     ? vms_qemu_ask_changes(&stub->qemu, &now, error)
 				     : vms_qemu_ask_condition(&stub->qemu, &now, error);
+		if (asked && stop_again(stub))
+			continue;
 		if (!asked || !mend_sleep(stub, now.state, error))
 			return false;
 		stub->state = now.state;
@@ -698,7 +722,7 @@ static void close_machine(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
 	enum vms_run_state state;
-	if (stub->must_resume && vms_qemu_ask_state(&stub->qemu, &state, NULL))
+	if (stub->released && vms_qemu_ask_state(&stub->qemu, &state, NULL) && !stop_again(stub))
 		mend_sleep(stub, state, NULL);
 	if (standing_of(stub) == VMS_STANDS_BY_US) {
 		if (undo_stop(stub, NULL) != REFUSED)
