@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/kernel_image.h"
 
+#include <sys/mman.h>
+
 /* Largest size of an image. A kernel with everything built in has 100 MiB. */
 #define IMAGE_LIMIT (UINT64_C(256) << 20)
 /*
@@ -89,6 +91,19 @@ bool vms_kernel_image_translate(const GArray *pages, uint64_t va, uint64_t *ret)
 	return false;
 }
 
+/*
+ * Allocates zeroed memory, in huge pages where the host has them: filling some 44 MiB in small ones
+ * takes longer than copying them. NULL: none is left.
+ */
+static uint8_t *allocate(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, size, MADV_HUGEPAGE);
+	return memory;
+}
+
 void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 			   struct vms_kernel_image *ret)
 {
@@ -96,7 +111,9 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 	const struct vms_page *end = page + pages->len;
 	ret->va = page->va;
 	ret->bytes.size = end[-1].va + end[-1].size - page->va;
-	uint8_t *data = g_malloc0(ret->bytes.size);
+	uint8_t *data = allocate(ret->bytes.size);
+	if (!data)
+		g_error("no memory for a kernel's image of %zu bytes", ret->bytes.size);
 	ret->bytes.data = data;
 	ret->is_complete = true;
 	while (page < end) {
@@ -116,6 +133,7 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 
 void vms_kernel_image_clear(struct vms_kernel_image *image)
 {
-	g_free((uint8_t *)image->bytes.data);
+	if (image->bytes.data)
+		munmap((void *)image->bytes.data, image->bytes.size);
 	*image = (struct vms_kernel_image) { 0 };
 }

@@ -56,13 +56,38 @@ static bool find_process(struct vms_qemu *qemu, GError **error)
 	return set_process_error(stream, info->pid, error);
 }
 
-/* The machine type, or NULL: "pc-i440fx-10.0-machine" without "-machine". */
-static char *ask_machine_type(struct vms_qemu *qemu)
+/* What QEMU is asked for at once. */
+enum question { ACCELERATION, NAME, TYPE, TARGET, VCPUS, QUESTIONS };
+
+static void drop_answers(struct vms_qmp_command *answers)
 {
-	struct json_object *arguments = json_object_new_object();
-	json_object_object_add(arguments, "path", json_object_new_string("/machine"));
-	json_object_object_add(arguments, "property", json_object_new_string("type"));
-	vms_autojson *type = vms_qmp_execute(&qemu->qmp, "qom-get", arguments, -1, NULL);
+	for (unsigned i = 0; i < QUESTIONS; i++)
+		json_object_put(answers[i].answer);
+}
+
+/* False: what has to be answered was not. */
+static bool ask(struct vms_qemu *qemu, struct vms_qmp_command *questions, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	struct json_object *type = json_object_new_object();
+	json_object_object_add(type, "path", json_object_new_string("/machine"));
+	json_object_object_add(type, "property", json_object_new_string("type"));
+	questions[ACCELERATION] = (struct vms_qmp_command) { .name = "query-kvm" };
+	questions[NAME] = (struct vms_qmp_command) { .name = "query-name" };
+	questions[TYPE] = (struct vms_qmp_command) { .name = "qom-get", .arguments = type };
+	questions[TARGET] = (struct vms_qmp_command) { .name = "query-target" };
+	questions[VCPUS] = (struct vms_qmp_command) { .name = "query-cpus-fast" };
+	vms_qmp_execute_all(&qemu->qmp, questions, QUESTIONS, &failure);
+	if (questions[TARGET].answer && questions[VCPUS].answer)
+		return true;
+	g_propagate_error(error, g_steal_pointer(&failure));
+	drop_answers(questions);
+	return false;
+}
+
+/* The machine type, or NULL: "pc-i440fx-10.0-machine" without "-machine". */
+static char *machine_type(struct json_object *type)
+{
 	if (!json_object_is_type(type, json_type_string))
 		return NULL;
 	const char *name = json_object_get_string(type);
@@ -70,30 +95,27 @@ static char *ask_machine_type(struct vms_qemu *qemu)
 	return g_strndup(name, g_str_has_suffix(name, "-machine") ? size - 8 : size);
 }
 
-static void identify_machine(struct vms_qemu *qemu)
+static void identify_machine(struct vms_qemu *qemu, const struct vms_qmp_command *answers)
 {
 	struct vms_machine_info *info = &qemu->machine.info;
 	bool kvm = false;
-	vms_autojson *acceleration = vms_qmp_execute(&qemu->qmp, "query-kvm", NULL, -1, NULL);
-	vms_autojson *named = vms_qmp_execute(&qemu->qmp, "query-name", NULL, -1, NULL);
-	vms_json_bool(acceleration, "enabled", &kvm);
-	g_autofree char *type = ask_machine_type(qemu);
+	vms_json_bool(answers[ACCELERATION].answer, "enabled", &kvm);
+	g_autofree char *type = machine_type(answers[TYPE].answer);
 	g_autofree char *description =
 		g_strdup_printf("QEMU %s, %s%s%s", qemu->qmp.version, kvm ? "KVM" : "TCG",
 				type ? ", " : "", type ? type : "");
-	const char *name = vms_json_string(named, "name");
+	const char *name = vms_json_string(answers[NAME].answer, "name");
 	info->engine = "qemu";
 	info->accelerator = kvm ? "kvm" : "tcg";
 	info->name = keep_text(qemu, name ? name : "qemu");
 	info->description = keep_text(qemu, description);
 }
 
-static bool identify_arch(struct vms_qemu *qemu, GError **error)
+static bool identify_arch(struct vms_qemu *qemu, struct json_object *target, GError **error)
 {
-	vms_autojson *target = vms_qmp_execute(&qemu->qmp, "query-target", NULL, -1, error);
 	const char *name = vms_json_string(target, "arch");
 	qemu->machine.arch = name ? vms_arch_by_name(name) : NULL;
-	if (target && !qemu->machine.arch)
+	if (!qemu->machine.arch)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "%s: the architecture of this machine is not supported",
 			    qemu->qmp.stream.peer);
@@ -118,11 +140,9 @@ static pid_t check_thread(pid_t pid, uint64_t thread)
 	return access(path, F_OK) == 0 ? (pid_t)thread : 0;
 }
 
-static GArray *list_vcpus(struct vms_qemu *qemu, GError **error)
+/* Lists the vCPUs of an answer to query-cpus-fast. */
+static GArray *list_vcpus(struct vms_qemu *qemu, struct json_object *cpus, GError **error)
 {
-	vms_autojson *cpus = vms_qmp_execute(&qemu->qmp, "query-cpus-fast", NULL, -1, error);
-	if (!cpus)
-		return NULL;
 	bool is_list = json_object_is_type(cpus, json_type_array);
 	size_t n = is_list ? MIN(json_object_array_length(cpus), VMS_QEMU_VCPUS_MAX) : 0;
 	g_autoptr(GArray) vcpus = g_array_new(FALSE, FALSE, sizeof(struct vcpu));
@@ -143,10 +163,10 @@ static GArray *list_vcpus(struct vms_qemu *qemu, GError **error)
 	return g_steal_pointer(&vcpus);
 }
 
-static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
+static bool identify_vcpus(struct vms_qemu *qemu, struct json_object *cpus, GError **error)
 {
 	struct vms_machine *machine = &qemu->machine;
-	g_autoptr(GArray) vcpus = list_vcpus(qemu, error);
+	g_autoptr(GArray) vcpus = list_vcpus(qemu, cpus, error);
 	if (!vcpus)
 		return false;
 	machine->n_vcpus = vcpus->len;
@@ -163,18 +183,23 @@ static bool identify_vcpus(struct vms_qemu *qemu, GError **error)
 
 bool vms_qemu_identify(struct vms_qemu *qemu, GError **error)
 {
+	struct vms_qmp_command answers[QUESTIONS];
 	if (!find_process(qemu, error))
 		return false;
-	identify_machine(qemu);
-	if (!identify_arch(qemu, error) || !identify_vcpus(qemu, error))
+	if (!ask(qemu, answers, error))
 		return false;
-	return true;
+	identify_machine(qemu, answers);
+	bool done = identify_arch(qemu, answers[TARGET].answer, error) &&
+		    identify_vcpus(qemu, answers[VCPUS].answer, error);
+	drop_answers(answers);
+	return done;
 }
 
 bool vms_qemu_check_vcpus(struct vms_machine *machine, GError **error)
 {
 	struct vms_qemu *qemu = (struct vms_qemu *)machine;
-	g_autoptr(GArray) now = list_vcpus(qemu, error);
+	vms_autojson *cpus = vms_qmp_execute(&qemu->qmp, "query-cpus-fast", NULL, -1, error);
+	g_autoptr(GArray) now = cpus ? list_vcpus(qemu, cpus, error) : NULL;
 	if (!now)
 		return false;
 	bool same = now->len == qemu->n_cpu_indices;

@@ -99,12 +99,28 @@ bool vms_qemu_check_ranges(struct vms_machine *machine, GError **error)
 
 /* ---- where that is in QEMU's process ----------------------------------- */
 
-/* Asks where QEMU has mapped the memory at `pa`. Each range is asked for: names are not unique. */
-static bool find_hva(struct vms_qemu *qemu, uint64_t pa, uint64_t *ret)
+/* Some commands are on their way at once: as many as the buffers of a socket hold for certain. */
+#define ASKED_AT_ONCE 32u
+
+/*
+ * Asks where QEMU has mapped places, ASKED_AT_ONCE at most. Each is asked for: names are not
+ * unique. Keeps those that QEMU tells. Returns how many.
+ */
+static size_t find_hvas(struct vms_qemu *qemu, struct vms_ram_place *places, size_t n)
 {
-	g_autofree char *command = g_strdup_printf("gpa2hva 0x%" G_GINT64_MODIFIER "x", pa);
-	g_autofree char *text = vms_qmp_hmp(&qemu->qmp, command, NULL);
-	return text && vms_hmp_parse_gpa2hva(text, pa, ret);
+	char *commands[ASKED_AT_ONCE], *texts[ASKED_AT_ONCE];
+	size_t found = 0;
+	for (size_t i = 0; i < n; i++)
+		commands[i] = g_strdup_printf("gpa2hva 0x%" G_GINT64_MODIFIER "x", places[i].pa);
+	vms_qmp_hmp_all(&qemu->qmp, commands, n, texts);
+	for (size_t i = 0; i < n; i++) {
+		struct vms_ram_place place = places[i];
+		if (texts[i] && vms_hmp_parse_gpa2hva(texts[i], place.pa, &place.hva))
+			places[found++] = place;
+		g_free(commands[i]);
+		g_free(texts[i]);
+	}
+	return found;
 }
 
 /* Drops parts that this user may not read. The engine reads them in another way. */
@@ -120,17 +136,22 @@ static void drop_unreadable(struct vms_ram *ram)
 
 static void map_ram(struct vms_qemu *qemu, struct vms_qemu_map *map)
 {
-	size_t n_places = 0;
+	size_t n = 0, found = 0;
 	if (qemu->process.pid == 0)
 		return;
 	g_autofree struct vms_ram_place *places = g_new(struct vms_ram_place, map->ranges->len);
 	for (guint i = 0; i < map->ranges->len; i++) {
 		const struct vms_range *range = &g_array_index(map->ranges, struct vms_range, i);
-		struct vms_ram_place place = { .pa = range->pa, .size = range->size };
-		if (range->kind != VMS_RANGE_MMIO && find_hva(qemu, place.pa, &place.hva))
-			places[n_places++] = place;
+		if (range->kind != VMS_RANGE_MMIO)
+			places[n++] =
+				(struct vms_ram_place) { .pa = range->pa, .size = range->size };
 	}
-	vms_ram_open(&map->ram, &qemu->process, places, n_places);
+	for (size_t i = 0; i < n; i += ASKED_AT_ONCE) {
+		size_t part = MIN(n - i, ASKED_AT_ONCE), told = find_hvas(qemu, &places[i], part);
+		memmove(&places[found], &places[i], told * sizeof(*places));
+		found += told;
+	}
+	vms_ram_open(&map->ram, &qemu->process, places, found);
 	drop_unreadable(&map->ram);
 }
 

@@ -272,14 +272,20 @@ bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, 
 	return execute_commands(qmp, commands, n, -1, error);
 }
 
-/* Runs a command of the human monitor; `vcpu` -1: about the monitor's current vCPU. */
-static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GError **error)
+/* `vcpu` -1: the command is about the monitor's current vCPU. */
+static struct vms_qmp_command hmp_command(const char *command_line, int vcpu)
 {
 	struct json_object *arguments = json_object_new_object();
 	json_object_object_add(arguments, "command-line", json_object_new_string(command_line));
 	if (vcpu >= 0)
 		json_object_object_add(arguments, "cpu-index", json_object_new_int(vcpu));
-	vms_autojson *answer = vms_qmp_execute(qmp, "human-monitor-command", arguments, -1, error);
+	return (struct vms_qmp_command) { .name = "human-monitor-command", .arguments = arguments };
+}
+
+/* Takes the text from an answer; NULL: there is no answer, or no text in it. */
+static char *take_hmp_text(struct vms_qmp *qmp, struct vms_qmp_command *command, GError **error)
+{
+	vms_autojson *answer = g_steal_pointer(&command->answer);
 	if (!answer)
 		return NULL;
 	if (!json_object_is_type(answer, json_type_string)) {
@@ -288,6 +294,23 @@ static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GE
 		return NULL;
 	}
 	return vms_text_clean_lines(json_object_get_string(answer));
+}
+
+static char *run_hmp(struct vms_qmp *qmp, const char *command_line, int vcpu, GError **error)
+{
+	struct vms_qmp_command command = hmp_command(command_line, vcpu);
+	execute_commands(qmp, &command, 1, -1, error);
+	return take_hmp_text(qmp, &command, error);
+}
+
+void vms_qmp_hmp_all(struct vms_qmp *qmp, char *const *command_lines, size_t n, char **texts)
+{
+	g_autofree struct vms_qmp_command *commands = g_new(struct vms_qmp_command, n);
+	for (size_t i = 0; i < n; i++)
+		commands[i] = hmp_command(command_lines[i], -1);
+	execute_commands(qmp, commands, n, -1, NULL);
+	for (size_t i = 0; i < n; i++)
+		texts[i] = take_hmp_text(qmp, &commands[i], NULL);
 }
 
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)

@@ -72,6 +72,11 @@ bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, 
 			 GError **error);
 /* Runs a command of the human monitor. Returns its text, newly allocated, fit for a terminal. */
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error);
+/*
+ * Runs `n` commands of the human monitor; all are sent before the first answer is received.
+ * texts[i] becomes the text as above, or NULL if it failed.
+ */
+void vms_qmp_hmp_all(struct vms_qmp *qmp, char *const *command_lines, size_t n, char **texts);
 /* Runs a command of the human monitor about one vCPU. */
 char *vms_qmp_hmp_vcpu(struct vms_qmp *qmp, const char *command_line, unsigned vcpu,
 		       GError **error);
