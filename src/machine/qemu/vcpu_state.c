@@ -25,7 +25,8 @@
 #define LEADING_MAX 16	/* words before the table's pointer to its fields */
 #define NAME_BYTES  32
 #define SYMBOLS_MAX (1 << 20) /* QEMU 10.0 has 19,000 */
-#define PAGE_MASK   UINT64_C(0xfff)
+#define PAGE_SIZE   UINT64_C(4096)
+#define PAGE_MASK   (PAGE_SIZE - 1)
 
 /* What QEMU calls a register in its table. */
 struct name {
@@ -88,12 +89,38 @@ static bool read_qemu(const struct vms_qemu *qemu, uint64_t va, void *buf, size_
 	       vms_host_identity_is_alive(&qemu->process);
 }
 
-/* Reads a name of the table; "" if there is none. It may be the last on its page. */
-static void read_name(const struct vms_qemu *qemu, uint64_t va, char buf[NAME_BYTES])
+/* A page of QEMU's that was read last: what the table needs lies close together. */
+struct window {
+	uint64_t page; /* its address; 0: none */
+	uint8_t bytes[PAGE_SIZE];
+};
+
+static bool read_window(const struct vms_qemu *qemu, struct window *window, uint64_t va, void *buf,
+			size_t size)
 {
-	size_t size = (size_t)MIN(NAME_BYTES - 1, PAGE_MASK + 1 - (va & PAGE_MASK));
+	while (size > 0) {
+		uint64_t page = va & ~PAGE_MASK;
+		size_t part = MIN(size, PAGE_SIZE - (va - page));
+		bool there = window->page == page ||
+			     read_qemu(qemu, page, window->bytes, sizeof(window->bytes));
+		window->page = there ? page : 0;
+		if (!there)
+			return false;
+		memcpy(buf, window->bytes + (va - page), part);
+		buf = (uint8_t *)buf + part;
+		va += part;
+		size -= part;
+	}
+	return true;
+}
+
+/* Reads a name of the table; "" if there is none. It may be the last on its page. */
+static void read_name(const struct vms_qemu *qemu, struct window *window, uint64_t va,
+		      char buf[NAME_BYTES])
+{
+	size_t size = (size_t)MIN(NAME_BYTES - 1, PAGE_SIZE - (va & PAGE_MASK));
 	memset(buf, 0, NAME_BYTES);
-	if (!read_qemu(qemu, va, buf, size))
+	if (!read_window(qemu, window, va, buf, size))
 		*buf = '\0';
 }
 
@@ -127,14 +154,15 @@ static uint64_t find_executable(const struct vms_qemu *qemu, const char *path)
 static uint64_t find_fields(const struct vms_qemu *qemu, uint64_t table)
 {
 	uint64_t words[LEADING_MAX], at;
+	struct window names = { 0 };
 	char name[NAME_BYTES];
 	if (!read_qemu(qemu, table, words, sizeof(words)))
 		return 0;
-	read_name(qemu, words[0], name);
+	read_name(qemu, &names, words[0], name);
 	for (size_t i = 1; strcmp(name, "cpu") == 0 && i < G_N_ELEMENTS(words); i++) {
 		char first[NAME_BYTES] = "";
 		if (read_qemu(qemu, words[i], &at, sizeof(at)))
-			read_name(qemu, at, first);
+			read_name(qemu, &names, at, first);
 		if (strcmp(first, GENERAL) == 0)
 			return words[i];
 	}
@@ -155,12 +183,13 @@ static bool read_table(const struct vms_qemu *qemu, uint64_t table, struct vms_v
 {
 	static const struct name registers = { GENERAL, RAX };
 	uint64_t at = find_fields(qemu, table);
+	struct window fields = { 0 }, names = { 0 };
 	struct field field = { 0 };
 	char name[NAME_BYTES];
 	for (unsigned i = 0; at && i < FIELDS_MAX; i++, at += sizeof(field)) {
-		if (!read_qemu(qemu, at, &field, sizeof(field)) || field.name == 0)
+		if (!read_window(qemu, &fields, at, &field, sizeof(field)) || field.name == 0)
 			break;
-		read_name(qemu, field.name, name);
+		read_name(qemu, &names, field.name, name);
 		take_field(&field, name, &registers, 1, &state->general);
 		take_field(&field, name, known, G_N_ELEMENTS(known), state->known);
 		take_field(&field, name, wanted, G_N_ELEMENTS(wanted), state->wanted);
