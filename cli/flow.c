@@ -11,7 +11,7 @@
 #define QUEUED_MAX (1 << 20) /* records that wait for the output */
 
 struct options {
-	char *common, *condition, *hits, *records, *seconds, *cpu, *task;
+	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task;
 	gboolean no_tasks;
 };
 
@@ -176,6 +176,7 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 					 .data = trace };
 	g_autoptr(vms_probe) common = NULL;
 	g_autofree char *condition = make_condition(options);
+	const struct flow_conditions conditions = { condition, options->return_condition };
 	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
 		return NULL;
 	if (options->common) {
@@ -186,7 +187,7 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	made.common = common;
 	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
 	for (int i = 0; flow && i < n_specs; i++)
-		if (!flow_spec_add(session, flow, specs[i], condition, error))
+		if (!flow_spec_add(session, flow, specs[i], &conditions, error))
 			return NULL;
 	return g_steal_pointer(&flow);
 }
@@ -221,6 +222,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	const GOptionEntry entries[] = {
 		{ "if", 0, 0, G_OPTION_ARG_STRING, &options.condition,
 		  "Only hits for which an expression is not 0 count", "EXPRESSION" },
+		{ "if-return", 0, 0, G_OPTION_ARG_STRING, &options.return_condition,
+		  "The same, at the return of a call", "EXPRESSION" },
 		{ "task", 0, 0, G_OPTION_ARG_STRING, &options.task,
 		  "Only hits of the guest's process PID count", "PID" },
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &options.cpu, "Only hits of vCPU N count",
@@ -240,6 +243,7 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		    trace_flow(session, &options, argc - 1, argv + 1, error);
 	g_free(options.common);
 	g_free(options.condition);
+	g_free(options.return_condition);
 	g_free(options.hits);
 	g_free(options.records);
 	g_free(options.seconds);

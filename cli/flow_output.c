@@ -110,6 +110,12 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 	g_string_append_printf(out, "%s%s", where, hit.is_after ? ":after" : "");
 	append_values(out, record, vms_flow_record_probe(record), vms_flow_record_value);
 	append_values(out, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	if (hit.is_call) {
+		g_string_append(out, "  ->");
+		append_values(out, record, vms_flow_record_returned(record),
+			      vms_flow_record_returned_value);
+		g_string_append_printf(out, "  %.1f us", (double)hit.duration_ns / 1e3);
+	}
 	g_string_append_c(out, '\n');
 }
 
@@ -156,6 +162,16 @@ static void append_object(GString *out, struct json_object *object)
 	json_object_put(object);
 }
 
+static void add_return(struct json_object *object, const struct vms_flow_record *record,
+		       uint64_t duration_ns)
+{
+	struct json_object *values = json_object_new_array();
+	add_values(values, record, vms_flow_record_returned(record),
+		   vms_flow_record_returned_value);
+	json_object_object_add(object, "duration_ns", json_object_new_uint64(duration_ns));
+	json_object_object_add(object, "returned", values);
+}
+
 static void append_json(struct session *session, const struct vms_flow_record *record,
 			uint64_t begin_ns, GString *out)
 {
@@ -169,7 +185,9 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	json_object_object_add(object, "address", json_address(hit.va));
 	json_object_object_add(object, "where", json_object_new_string(where));
 	json_object_object_add(object, "moment",
-			       json_object_new_string(hit.is_after ? "after" : "before"));
+			       json_object_new_string(hit.is_call    ? "call"
+						      : hit.is_after ? "after"
+								     : "before"));
 	json_object_object_add(object, "cpu", json_object_new_int((int)hit.vcpu));
 	json_object_object_add(object, "pid", hit.has_task ? json_object_new_int64(hit.pid) : NULL);
 	json_object_object_add(object, "tid", hit.has_task ? json_object_new_int64(hit.tid) : NULL);
@@ -178,6 +196,8 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	add_values(values, record, vms_flow_record_probe(record), vms_flow_record_value);
 	add_values(values, record, vms_flow_record_common(record), vms_flow_record_common_value);
 	json_object_object_add(object, "values", values);
+	if (hit.is_call)
+		add_return(object, record, hit.duration_ns);
 	append_object(out, object);
 }
 

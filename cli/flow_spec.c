@@ -8,18 +8,21 @@
 
 char *flow_spec_explain(void)
 {
-	return g_strdup("SPEC is WHERE[:before|:after|:both][=ENTRY,…]. WHERE is a symbol, a "
-			"symbol with an\n"
-			"offset (vfs_read+8), an address, or a pattern of functions (tcp_*).\n"
-			"ENTRY is one of:\n"
-			"  rdi              a register, or a part of one\n"
-			"  EXPRESSION       a number, as \"arg2\", \"u32(rsi+8)\", \"pid\"\n"
-			"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
-			"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
-			"Expressions are those of C over registers, arg0 to arg5, retval, cpu, "
-			"pid, tid and\n"
-			"symbols; u8 to u64 and s8 to s64 read memory; comm == \"bash\" compares "
-			"strings.\n");
+	return g_strdup(
+		"SPEC is WHERE[:before|:after|:both][=ENTRY,…], or WHERE:call[=ENTRY,…[;ENTRY,…]] "
+		"to\n"
+		"follow a function's calls until they return, with what is collected at the call\n"
+		"and then at the return (default: retval). WHERE is a symbol, a symbol with an\n"
+		"offset (vfs_read+8), an address, or a pattern of functions (tcp_*).\n"
+		"ENTRY is one of:\n"
+		"  rdi              a register, or a part of one\n"
+		"  EXPRESSION       a number, as \"arg2\", \"u32(rsi+8)\", \"pid\"\n"
+		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
+		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
+		"Expressions are those of C over registers, arg0 to arg5, retval, cpu, "
+		"pid, tid and\n"
+		"symbols; u8 to u64 and s8 to s64 read memory; comm == \"bash\" compares "
+		"strings.\n");
 }
 
 /* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
@@ -135,12 +138,15 @@ struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
 
 /* ---- places ------------------------------------------------------------------------------ */
 
-/* Takes ":before", ":after" or ":both" off the end of WHERE. */
+#define CALL 0U /* instead of enum vms_flow_moment: calls are followed */
+
+/* Takes ":before", ":after", ":both" or ":call" off the end of WHERE. */
 static bool take_moments(char *where, unsigned *moments, GError **error)
 {
 	static const struct choice choices[] = { { "before", VMS_FLOW_BEFORE },
 						 { "after", VMS_FLOW_AFTER },
 						 { "both", VMS_FLOW_BEFORE | VMS_FLOW_AFTER },
+						 { "call", CALL },
 						 { NULL } };
 	int chosen = VMS_FLOW_BEFORE;
 	char *colon = strchr(where, ':');
@@ -152,32 +158,78 @@ static bool take_moments(char *where, unsigned *moments, GError **error)
 	return true;
 }
 
+/* What is collected where. */
+struct wish {
+	unsigned moments; /* enum vms_flow_moment, or CALL */
+	struct vms_probe *probe;
+	struct vms_probe *returned; /* of a call; or NULL */
+};
+
+static void clear_wish(struct wish *wish)
+{
+	vms_probe_unref(wish->probe);
+	vms_probe_unref(wish->returned);
+}
+
+/* Makes the probes of "ENTRY,…[;ENTRY,…]", or of NULL. */
+static bool make_probes(struct session *session, struct wish *wish, const char *entries,
+			const struct flow_conditions *conditions, GError **error)
+{
+	const bool is_call = wish->moments == CALL;
+	const char *semicolon = entries && is_call ? find_outside(entries, ';', true) : NULL;
+	g_autofree char *at_call =
+		semicolon ? g_strndup(entries, (gsize)(semicolon - entries)) : g_strdup(entries);
+	if (conditions->at_return && !is_call) {
+		usage_error(error, "--if-return is for calls: write WHERE:call");
+		return false;
+	}
+	/* "vfs_read:call=;retval" collects nothing at the call. */
+	wish->probe = flow_spec_probe(session, at_call && *g_strstrip(at_call) ? at_call : NULL,
+				      conditions->at_place, error);
+	if (wish->probe && is_call)
+		wish->returned = flow_spec_probe(session, semicolon ? semicolon + 1 : "retval",
+						 conditions->at_return, error);
+	return wish->probe && (!is_call || wish->returned);
+}
+
+static bool add_place(struct vms_flow *flow, uint64_t va, const struct wish *wish, GError **error)
+{
+	return wish->moments == CALL
+		       ? vms_flow_add_call(flow, va, wish->probe, wish->returned, error)
+		       : vms_flow_add(flow, va, wish->moments, wish->probe, error);
+}
+
 /* Adds all functions that match. */
 static bool add_matching(struct session *session, struct vms_flow *flow, const char *pattern,
-			 unsigned moments, struct vms_probe *probe, GError **error)
+			 const struct wish *wish, GError **error)
 {
 	g_autoptr(GArray) vas = functions_match(session, pattern, error);
 	for (guint i = 0; vas && i < vas->len; i++)
-		if (!vms_flow_add(flow, g_array_index(vas, uint64_t, i), moments, probe, error))
+		if (!add_place(flow, g_array_index(vas, uint64_t, i), wish, error))
 			return false;
 	return vas;
 }
 
+static bool add_places(struct session *session, struct vms_flow *flow, const char *where,
+		       const struct wish *wish, GError **error)
+{
+	uint64_t va;
+	if (functions_is_pattern(where))
+		return add_matching(session, flow, where, wish, error);
+	return session_address(session, where, &va, error) && add_place(flow, va, wish, error);
+}
+
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *spec,
-		   const char *condition, GError **error)
+		   const struct flow_conditions *conditions, GError **error)
 {
 	const char *equals = find_outside(spec, '=', true);
 	g_autofree char *where = equals ? g_strndup(spec, (gsize)(equals - spec)) : g_strdup(spec);
-	unsigned moments;
-	uint64_t va;
-	if (!take_moments(g_strstrip(where), &moments, error))
+	struct wish wish = { 0 };
+	if (!take_moments(g_strstrip(where), &wish.moments, error))
 		return false;
-	g_autoptr(vms_probe) probe =
-		flow_spec_probe(session, equals ? equals + 1 : NULL, condition, error);
-	if (!probe)
-		return false;
-	if (functions_is_pattern(where))
-		return add_matching(session, flow, where, moments, probe, error);
-	return session_address(session, where, &va, error) &&
-	       vms_flow_add(flow, va, moments, probe, error);
+	const bool done =
+		make_probes(session, &wish, equals ? equals + 1 : NULL, conditions, error) &&
+		add_places(session, flow, where, &wish, error);
+	clear_wish(&wish);
+	return done;
 }

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses what `vmscope flow` is told: WHERE[:MOMENT][=ENTRY,…]. */
+/* Parses what `vmscope flow` is told: WHERE[:MOMENT][=ENTRY,…[;ENTRY,…]]. */
 #pragma once
 
 #include "session.h"
 
 /* Help on the form of a SPEC, newly allocated. */
 char *flow_spec_explain(void);
+/* Expressions that must hold; NULL: none. */
+struct flow_conditions {
+	const char *at_place;
+	const char *at_return; /* of calls */
+};
+
 /*
- * Adds the places of a SPEC to a flow. `condition` may be NULL. Errors: usage; NOT_FOUND (no such
+ * Adds the places of a SPEC to a flow. Errors: usage; NOT_FOUND (no such
  * symbol, nothing matches); those of vms_probe_add and vms_flow_add.
  */
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *spec,
-		   const char *condition, GError **error);
+		   const struct flow_conditions *conditions, GError **error);
 /* Makes a probe of entries, "ENTRY,…". NULL: none. Errors as above. */
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
 				  const char *condition, GError **error);

@@ -9,6 +9,7 @@
  */
 #include "agent/probes/instrument.h"
 
+#include "agent/probes/returns.h"
 #include "agent/probes/visit.h"
 
 /* An instruction as its callback knows it. */
@@ -61,6 +62,12 @@ static void on_block(unsigned vcpu, __attribute__((unused)) void *data)
 	visit_block(vcpu, pc_of(vcpu));
 }
 
+/* `data`: where the block begins; NULL: it is a program's, and may be executed anywhere. */
+static void on_return(unsigned vcpu, void *data)
+{
+	visit_return(vcpu, data ? (uint64_t)(uintptr_t)data : pc_of(vcpu));
+}
+
 /* ---- translation ------------------------------------------------------------------------- */
 
 /* True if an instruction exists to enter an exception, as a system call does. */
@@ -94,6 +101,15 @@ static bool is_of_program(const struct qemu_plugin_tb *tb)
 	return (int64_t)qemu_plugin_tb_vaddr(tb) >= 0 && vcpu && vcpu_arch()->rank(vcpu) == 0;
 }
 
+/* A block may be where a call returns to. */
+static void watch_returns(struct qemu_plugin_tb *tb, bool is_program)
+{
+	const uint64_t va = qemu_plugin_tb_vaddr(tb);
+	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_return, QEMU_PLUGIN_CB_R_REGS,
+						  QEMU_PLUGIN_COND_NE, returns_mark(va), 0,
+						  is_program ? NULL : (void *)(uintptr_t)va);
+}
+
 void probes_instrument(struct qemu_plugin_tb *tb)
 {
 	const struct plan *plan = atomic_load(&visit_plan);
@@ -106,6 +122,8 @@ void probes_instrument(struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_block, QEMU_PLUGIN_CB_R_REGS,
 							  QEMU_PLUGIN_COND_NE, visit_pending, 0,
 							  NULL);
+	if (plan->has_calls)
+		watch_returns(tb, is_program);
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint64_t va = qemu_plugin_insn_vaddr(insn);

@@ -24,9 +24,19 @@ static void add_set(struct plan *plan, unsigned number, struct probe_set *set)
 	atomic_init(&plan->sets[number], set);
 	for (uint32_t i = 0; i < set->options.n_places; i++) {
 		const uint64_t va = set->file[i].va, offset = va & 4095;
-		const bool after = set->file[i].flags & VMS_AGENT_PLACE_AFTER;
-		plan->entries[plan->n++] = (struct plan_entry) { va, i, (uint16_t)number, after };
-		plan->has_after |= after;
+		const uint32_t flags = set->file[i].flags;
+		const struct plan_entry entry = {
+			.va = va,
+			.place = i,
+			.set = (uint16_t)number,
+			.after = flags & VMS_AGENT_PLACE_AFTER,
+			.call = flags & VMS_AGENT_PLACE_CALL,
+		};
+		if (flags & VMS_AGENT_PLACE_RETURN)
+			continue;
+		plan->entries[plan->n++] = entry;
+		plan->has_after |= entry.after;
+		plan->has_calls |= entry.call;
 		if ((int64_t)va >= 0)
 			plan->offsets[offset / 64] |= UINT64_C(1) << offset % 64;
 	}

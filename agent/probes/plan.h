@@ -12,6 +12,7 @@ struct plan_entry {
 	uint32_t place; /* of the set */
 	uint16_t set;	/* of the plan */
 	bool after;
+	bool call; /* the place is a function whose return is waited for */
 };
 
 /* The entries of one address: those before the instruction come first. */
@@ -26,7 +27,7 @@ struct plan {
 	uint32_t n;
 	uint32_t *index; /* hash table: 1 + the first entry of an address; 0: none */
 	unsigned shift;	 /* of a hash, to a place in the table */
-	bool has_after;
+	bool has_after, has_calls;
 	/* Bit n: there is a place in the lower half of the addresses whose low 12 bits are n. */
 	uint64_t offsets[4096 / 64];
 };

@@ -9,6 +9,7 @@
 #include "agent/gate.h"
 #include "agent/hold/hold.h"
 #include "agent/probes/instrument.h"
+#include "agent/probes/returns.h"
 #include "agent/probes/visit.h"
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"
@@ -38,6 +39,8 @@ static void renew_plan(__attribute__((unused)) void *data)
 	struct plan *plan = n ? plan_new(sets, n) : NULL;
 	if (plan || n == 0) {
 		plan_free(atomic_exchange(&visit_plan, plan));
+		if (!plan || !plan->has_calls)
+			returns_forget();
 		for (unsigned i = 0; i < n; i++)
 			sets[i]->armed = true;
 	} else {

@@ -21,6 +21,34 @@ static const char *check_options(const struct request *request)
 	return NULL;
 }
 
+#define PLACE_FLAGS                                                                                \
+	(uint32_t)(VMS_AGENT_PLACE_AFTER | VMS_AGENT_PLACE_CALL | VMS_AGENT_PLACE_RETURN)
+
+static bool is_place(const struct vms_agent_place *place)
+{
+	const uint32_t flags = place->flags;
+	return !(flags & ~PLACE_FLAGS) && !(flags & (flags - 1)); /* one of them at most */
+}
+
+/* Finds the return of each call. Returns what is wrong; NULL: nothing. */
+static const char *find_returns(struct probe_set *set)
+{
+	uint32_t call = 0;
+	for (uint32_t i = 0; i < set->options.n_places; i++) {
+		if (!(set->file[i].flags & VMS_AGENT_PLACE_RETURN))
+			continue;
+		while (call < i && !(set->file[call].flags & VMS_AGENT_PLACE_CALL))
+			call++;
+		if (call == i)
+			return "a return belongs to no call";
+		set->returns[call++] = i;
+	}
+	for (; call < set->options.n_places; call++)
+		if (set->file[call].flags & VMS_AGENT_PLACE_CALL)
+			return "a call has no return";
+	return NULL;
+}
+
 /* Finds the program of each place, and checks it. Returns what is wrong; NULL: nothing. */
 static const char *find_programs(struct probe_set *set)
 {
@@ -29,7 +57,7 @@ static const char *find_programs(struct probe_set *set)
 	size_t left = options->n_ops;
 	for (uint32_t i = 0; i < options->n_places; i++) {
 		const struct vms_agent_place *place = &set->file[i];
-		if (place->n_ops > left || place->flags & ~(uint32_t)VMS_AGENT_PLACE_AFTER)
+		if (place->n_ops > left || !is_place(place))
 			return "a place is malformed";
 		set->programs[i] = (struct vms_program) { ops, place->n_ops };
 		if (!vms_program_check(&set->programs[i], VMS_AGENT_MAX_REGS))
@@ -37,7 +65,7 @@ static const char *find_programs(struct probe_set *set)
 		ops += place->n_ops;
 		left -= place->n_ops;
 	}
-	return left ? "there are operations that belong to no place" : NULL;
+	return left ? "there are operations that belong to no place" : find_returns(set);
 }
 
 static bool read_places(struct probe_set *set, const struct request *request, struct reply *reply)
@@ -47,7 +75,8 @@ static bool read_places(struct probe_set *set, const struct request *request, st
 	set->programs = calloc(options->n_places, sizeof(*set->programs));
 	set->file = request_read_file(request, options->n_places * sizeof(struct vms_agent_place) +
 						       options->n_ops * sizeof(struct vms_op));
-	if (!set->programs || !set->file) {
+	set->returns = calloc(options->n_places, sizeof(*set->returns));
+	if (!set->programs || !set->returns || !set->file) {
 		reply_error(reply, VMS_ERROR_IO, "cannot read the places of probes: %s",
 			    g_strerror(errno));
 		return false;
@@ -56,6 +85,20 @@ static bool read_places(struct probe_set *set, const struct request *request, st
 	if (wrong)
 		reply_error(reply, VMS_ERROR_PROTOCOL, "cannot arm probes: %s", wrong);
 	return !wrong;
+}
+
+static bool make_calls(struct probe_set *set, struct reply *reply)
+{
+	for (uint32_t i = 0; i < set->options.n_places && !set->calls; i++) {
+		if (!(set->file[i].flags & VMS_AGENT_PLACE_CALL))
+			continue;
+		set->calls = open_calls_new();
+		if (!set->calls) {
+			reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU");
+			return false;
+		}
+	}
+	return true;
 }
 
 /* ---- the set ------------------------------------------------------------------------ */
@@ -90,7 +133,7 @@ struct probe_set *probe_set_new(const struct request *request, unsigned n, struc
 	set->client = request->client;
 	set->pid = request->pid;
 	set->rings = RINGS_NONE;
-	if (read_places(set, request, reply) && make_rings(set, n, reply))
+	if (read_places(set, request, reply) && make_calls(set, reply) && make_rings(set, n, reply))
 		return set;
 	probe_set_free(set);
 	return NULL;
@@ -101,6 +144,8 @@ void probe_set_free(struct probe_set *set)
 	rings_free(&set->rings);
 	free(set->file);
 	free(set->programs);
+	free(set->returns);
+	open_calls_free(set->calls);
 	free(set);
 }
 
@@ -120,7 +165,7 @@ void probe_set_abandon(struct probe_set *set)
 
 struct block {
 	struct vms_agent_hit hit;
-	uint8_t values[VMS_PROGRAM_OUTPUT_MAX];
+	uint8_t values[VMS_HIT_VALUES_MAX];
 };
 
 /* Counts for the vCPU alone, and shows the client how many there are. */
@@ -159,12 +204,9 @@ static void wake_client(struct probe_set *set, struct prober *prober)
 		vms_ring_flush(&prober->ring);
 }
 
-/* True if this ends the set. */
-static bool record_hit(struct probe_set *set, struct prober *prober, struct block *block)
+/* Ends the set if that was its last hit, and returns true then. */
+static bool end_hit(struct probe_set *set, struct prober *prober, uint64_t number)
 {
-	const bool has_room = prober->has_memory &&
-			      vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
-	const uint64_t number = record(set, prober, block, has_room);
 	const bool ends = number && number == set->options.max_hits;
 	if (ends) {
 		atomic_store(&set->ended, true);
@@ -176,28 +218,88 @@ static bool record_hit(struct probe_set *set, struct prober *prober, struct bloc
 	return ends;
 }
 
+/* True if this ends the set. */
+static bool record_hit(struct probe_set *set, struct prober *prober, struct block *block)
+{
+	const bool has_room = prober->has_memory &&
+			      vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
+	return end_hit(set, prober, record(set, prober, block, has_room));
+}
+
+/* True if hits of the vCPU count now. */
+static bool counts(const struct probe_set *set, unsigned vcpu)
+{
+	return set->armed && !set->ended &&
+	       (set->options.vcpu == VMS_AGENT_ALL_VCPUS || set->options.vcpu == vcpu);
+}
+
+/*
+ * Runs a program, which appends to the values of the block. False: it has ended early, and was
+ * counted.
+ */
+static bool run_program(struct probe_set *set, const struct vms_program *program,
+			const struct probe_hit *hit, struct block *block)
+{
+	struct prober *prober = &set->prober[hit->vcpu];
+	size_t size;
+	const enum vms_program_end end =
+		vms_program_run(program, hit->input, block->values + block->hit.size, &size);
+	block->hit.size += (uint32_t)size;
+	if (end == VMS_PROGRAM_REJECTED)
+		count(&prober->rejected, &prober->ring.shared->rejected);
+	else if (end == VMS_PROGRAM_UNKNOWN)
+		count(&prober->unknown, &prober->ring.shared->unknown);
+	return end == VMS_PROGRAM_COMPLETE;
+}
+
 bool probe_set_run(struct probe_set *set, const struct probe_hit *hit)
 {
 	struct prober *prober = &set->prober[hit->vcpu];
 	struct block block;
-	size_t size;
-	if (!set->armed || set->ended)
-		return false;
-	if (set->options.vcpu != VMS_AGENT_ALL_VCPUS && set->options.vcpu != hit->vcpu)
+	if (!counts(set, hit->vcpu))
 		return false;
 	block.hit = (struct vms_agent_hit) {
 		.time_ns = clock_read(&prober->clock),
 		.place = hit->place,
 		.vcpu = hit->vcpu,
 	};
-	switch (vms_program_run(&set->programs[hit->place], hit->input, block.values, &size)) {
-	case VMS_PROGRAM_COMPLETE: break;
-	case VMS_PROGRAM_REJECTED:
-		count(&prober->rejected, &prober->ring.shared->rejected);
+	return run_program(set, &set->programs[hit->place], hit, &block) &&
+	       record_hit(set, prober, &block);
+}
+
+bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key)
+{
+	struct prober *prober = &set->prober[hit->vcpu];
+	struct block block = { .hit = { .place = hit->place, .vcpu = hit->vcpu } };
+	if (!counts(set, hit->vcpu) || !run_program(set, &set->programs[hit->place], hit, &block))
 		return false;
-	case VMS_PROGRAM_UNKNOWN:
-	default: count(&prober->unknown, &prober->ring.shared->unknown); return false;
-	}
-	block.hit.size = (uint32_t)size;
-	return record_hit(set, prober, &block);
+	const struct open_call call = {
+		.key = *key,
+		.begin_ns = clock_read(&prober->clock),
+		.place = hit->place,
+		.size = block.hit.size,
+	};
+	return !open_calls_add(set->calls, &call, block.values) &&
+	       end_hit(set, prober, record(set, prober, &block, false));
+}
+
+bool probe_set_return(struct probe_set *set, const struct probe_hit *hit,
+		      const struct open_call *call)
+{
+	struct prober *prober = &set->prober[hit->vcpu];
+	struct vms_program_input input = *hit->input;
+	const struct probe_hit returned = { call->place, hit->vcpu, &input };
+	struct block block;
+	block.hit = (struct vms_agent_hit) {
+		.time_ns = clock_read(&prober->clock),
+		.place = call->place,
+		.vcpu = hit->vcpu,
+		.size = call->size,
+	};
+	if (!set->armed || set->ended)
+		return false;
+	input.elapsed_ns = block.hit.time_ns - call->begin_ns;
+	memcpy(block.values, call->values, call->size);
+	return run_program(set, &set->programs[set->returns[call->place]], &returned, &block) &&
+	       record_hit(set, prober, &block);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "agent/clock.h"
+#include "agent/probes/open_calls.h"
 #include "agent/request.h"
 #include "agent/ring.h"
 #include "agent/rings.h"
@@ -25,6 +26,8 @@ struct probe_set {
 	pid_t pid;		      /* of the client; 0: unknown */
 	struct vms_agent_place *file; /* places, and the operations behind them; from malloc */
 	struct vms_program *programs; /* by place */
+	uint32_t *returns;	      /* by place: of a call, the place with its return */
+	struct open_calls *calls;     /* NULL: no place is a call */
 	struct rings rings;
 	_Atomic bool armed; /* hits count */
 	_Atomic bool ended; /* by its limit */
@@ -51,3 +54,8 @@ void probe_set_abandon(struct probe_set *set);
  * in the ring. True: the set has ended by this hit.
  */
 bool probe_set_run(struct probe_set *set, const struct probe_hit *hit);
+/* The same for the call of a function, whose return will be the hit. */
+bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key);
+/* The same for a call that has returned. The hit tells no place. */
+bool probe_set_return(struct probe_set *set, const struct probe_hit *hit,
+		      const struct open_call *call);

@@ -2,6 +2,7 @@
 #include "agent/probes/visit.h"
 
 #include "agent/gate.h"
+#include "agent/probes/returns.h"
 #include <stdlib.h>
 
 struct plan *_Atomic visit_plan;
@@ -21,7 +22,7 @@ bool visit_init(void (*ended)(void))
 	visit.gates = gates_new(visit.n);
 	visit.pending = calloc(visit.n, sizeof(*visit.pending));
 	visit_pending.score = qemu_plugin_scoreboard_new(sizeof(uint64_t));
-	return visit.gates && visit.pending && visit_pending.score;
+	return visit.gates && visit.pending && visit_pending.score && returns_init();
 }
 
 void visit_wait(void)
@@ -31,8 +32,10 @@ void visit_wait(void)
 
 void visit_begin_vcpu(unsigned vcpu)
 {
-	if (vcpu < visit.n)
-		qemu_plugin_u64_set(visit_pending, vcpu, 0);
+	if (vcpu >= visit.n)
+		return;
+	qemu_plugin_u64_set(visit_pending, vcpu, 0);
+	returns_begin_vcpu(vcpu);
 }
 
 void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value)
@@ -66,16 +69,28 @@ static bool read_memory(void *data, uint64_t va, void *buf, size_t size)
 	return vcpu_read_memory(asked->vcpu, va, buf, size);
 }
 
+/* Opens the call of a function that begins where the vCPU is. True: the set has ended. */
+static bool open_call(struct probe_set *set, struct vcpu *vcpu, const struct probe_hit *hit,
+		      uint64_t function)
+{
+	struct call_key key;
+	if (!returns_key_of_call(vcpu, function, &key))
+		return false;
+	returns_watch(key.pc);
+	return probe_set_call(set, hit, &key);
+}
+
 /* Runs the programs of `n` entries. The vCPU is inside its gate. */
 static void run(const struct plan *plan, struct vcpu *vcpu, const struct plan_entry *entries,
 		unsigned n, const struct outcome *outcome)
 {
 	struct asked asked = { vcpu, outcome };
-	const struct vms_program_input input = { read_reg, read_memory, &asked, vcpu->index };
+	const struct vms_program_input input = { read_reg, read_memory, &asked, vcpu->index, 0 };
 	for (unsigned i = 0; i < n; i++) {
 		const struct probe_hit hit = { entries[i].place, vcpu->index, &input };
 		struct probe_set *set = atomic_load(&plan->sets[entries[i].set]);
-		if (set && probe_set_run(set, &hit))
+		if (set && (entries[i].call ? open_call(set, vcpu, &hit, entries[i].va)
+					    : probe_set_run(set, &hit)))
 			visit.ended();
 	}
 }
@@ -150,4 +165,40 @@ void visit_block(unsigned index, uint64_t pc)
 	if (outcome.n == 0)
 		outcome_add(&outcome, vcpu_arch()->pc, pc);
 	run_after(vcpu, &outcome);
+}
+
+/* ---- returns --------------------------------------------------------------------------- */
+
+/* Runs the programs of the calls that have returned. The vCPU is inside its gate. */
+static void run_returns(struct probe_set *set, struct vcpu *vcpu, const struct call_key *key)
+{
+	struct outcome outcome = { .n = 0 };
+	struct asked asked = { vcpu, &outcome };
+	const struct vms_program_input input = { read_reg, read_memory, &asked, vcpu->index, 0 };
+	const struct probe_hit hit = { 0, vcpu->index, &input };
+	struct open_call *call = open_calls_take(set->calls, key);
+	outcome_add(&outcome, vcpu_arch()->pc, key->pc);
+	while (call) {
+		struct open_call *next = call->next;
+		if (probe_set_return(set, &hit, call))
+			visit.ended();
+		free(call);
+		call = next;
+	}
+}
+
+void visit_return(unsigned index, uint64_t pc)
+{
+	struct vcpu *vcpu = vcpu_get(index);
+	if (!vcpu)
+		return;
+	const struct call_key key = returns_key_of_block(vcpu, pc);
+	gate_enter(&visit.gates[index]);
+	const struct plan *plan = atomic_load_explicit(&visit_plan, memory_order_acquire);
+	for (unsigned i = 0; plan && i < VMS_AGENT_MAX_PROBES; i++) {
+		struct probe_set *set = atomic_load(&plan->sets[i]);
+		if (set && set->calls)
+			run_returns(set, vcpu, &key);
+	}
+	gate_leave(&visit.gates[index]);
 }

@@ -7,6 +7,8 @@
 #include "agent/cpu/branch.h"
 #include "agent/cpu/privilege.h"
 
+#define ARCH_ON_STACK (~0U)
+
 struct vcpu;
 
 /* Indices into struct arch.regs. */
@@ -111,7 +113,16 @@ struct arch {
 	bool (*read_state)(void *qemu_vcpu, unsigned reg, uint64_t *ret);
 	unsigned n_regs;
 	unsigned sp, pc;
-	unsigned arguments[2];	 /* registers of a function's first arguments */
+	unsigned arguments[2]; /* registers of a function's first arguments */
+	/* The register with the address that a function returns to; ARCH_ON_STACK: the stack has
+	 * it. */
+	unsigned return_address;
+	/*
+	 * The register with the root of a program's page tables, and what of it is the address: the
+	 * rest may change while the address space stays the same.
+	 */
+	unsigned program_root;
+	uint64_t program_root_mask;
 	unsigned function_align; /* functions begin at multiples of this */
 	/* After how many translated blocks of a kernel the first look is asked for; a power of two.
 	 */

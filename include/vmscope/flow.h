@@ -80,7 +80,8 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * Expressions are those of C over 64-bit integers: || && | ^ & == != < <= > >= << >> + - * / %, the
  * unary - ! ~, parentheses, numbers and characters. Names are registers, parts of registers (edi,
  * w3), arg0 to arg5 (integer arguments of a function at its entry), retval, cpu (number of the
- * vCPU), pid and tid (of the guest's current process and thread), and symbols (their addresses).
+ * vCPU), pid and tid (of the guest's current process and thread), duration (see vms_flow_add_call;
+ * elsewhere 0), and symbols (their addresses).
  * u8(A), u16(A), u32(A), u64(A) and s8 to s64 read memory at address A. str(A) == "text" and comm
  * == "text" compare strings. Numbers are unsigned, but for what s8 to s64 read and a unary minus
  * makes: then comparison and division are signed.
@@ -139,6 +140,16 @@ void vms_flow_unref(struct vms_flow *flow);
 bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct vms_probe *probe,
 		  GError **error);
 /*
+ * Adds a function, whose calls are followed until they return: each is one record, made when it
+ * returns, with the entries of `probe` as they were at the call, those of `returned` as they are at
+ * the return, and the time between. The conditions of both must hold. In those of `returned`,
+ * retval is what the function returns, and `duration` the time in ns since it was called. `va` is
+ * where the function begins. A call whose task never comes back to it becomes no record. Errors: as
+ * vms_flow_add.
+ */
+bool vms_flow_add_call(struct vms_flow *flow, uint64_t va, struct vms_probe *probe,
+		       struct vms_probe *returned, GError **error);
+/*
  * Adds the blocks of a graph: `entry` before the first instruction of the function, `exit` after
  * the last instruction of blocks that leave it, `other` before the first instruction of other
  * blocks. Any may be NULL. A block that is entry and exit gets both. *n_cut becomes the number of
@@ -193,6 +204,8 @@ struct vms_flow_hit {
 	uint64_t time_ns;  /* CLOCK_MONOTONIC */
 	uint64_t va;
 	bool is_after;
+	bool is_call;	      /* the record is a call that has returned: see vms_flow_add_call */
+	uint64_t duration_ns; /* of a call; `time_ns` is when it returned */
 	unsigned vcpu;
 	bool has_task; /* the next ones are known */
 	uint32_t pid, tid;
@@ -206,11 +219,16 @@ void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_h
 const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record);
 /* The common probe, or NULL. */
 const struct vms_probe *vms_flow_record_common(const struct vms_flow_record *record);
-/* Get a value of the place's probe or of the common one. False: there is no such entry. */
+/* The probe of a call's return; NULL: the record is no call. */
+const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *record);
+/* Get a value of the place's probe, of the common one, or of the return's. False: there is no such
+ * entry. */
 bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
 			   struct vms_flow_value *ret);
 bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,
 				  struct vms_flow_value *ret);
+bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t index,
+				    struct vms_flow_value *ret);
 
 /* ---- reports -------------------------------------------------------------------- */
 

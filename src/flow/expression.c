@@ -172,6 +172,10 @@ static bool compile_plain_name(struct compiler *compiler, const char *name, cons
 		vms_program_do(compiler->ops, VMS_OP_VCPU);
 		return true;
 	}
+	if (strcmp(name, "duration") == 0) {
+		vms_program_do(compiler->ops, VMS_OP_ELAPSED);
+		return true;
+	}
 	if (strcmp(name, "pid") == 0 || strcmp(name, "tid") == 0 || strcmp(name, "comm") == 0)
 		return compile_task(compiler, name, at, ret);
 	return compile_argument(compiler, name) || compile_symbol(compiler, name, at);

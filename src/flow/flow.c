@@ -96,13 +96,15 @@ struct wish {
 	uint64_t va;
 	bool is_after;
 	struct vms_probe *probe;
+	struct vms_probe *returned; /* the place's calls are followed; or NULL */
 };
 
 static bool is_taken(const GPtrArray *places, const struct wish *wish)
 {
 	for (guint i = 0; i < places->len; i++) {
 		const struct vms_flow_place *place = places->pdata[i];
-		if (place->va == wish->va && place->is_after == wish->is_after)
+		if (place->va == wish->va && place->is_after == wish->is_after &&
+		    !place->returned == !wish->returned)
 			return true;
 	}
 	return false;
@@ -113,14 +115,21 @@ static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wis
 {
 	if (is_taken(flow->places, wish)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
-			    "the flow has a probe %s the instruction at 0x%" G_GINT64_MODIFIER
-			    "x already",
-			    wish->is_after ? "after" : "before", wish->va);
+			    "the flow has a probe %s 0x%" G_GINT64_MODIFIER "x already",
+			    wish->returned   ? "of calls of"
+			    : wish->is_after ? "after the instruction at"
+					     : "before the instruction at",
+			    wish->va);
 		return NULL;
 	}
-	return vms_flow_place_new(vms_machine_arch(flow->machine),
-				  flow->options.without_tasks ? NULL : flow->guest, wish->va,
-				  wish->is_after, wish->probe, flow->options.common, error);
+	const struct vms_arch *arch = vms_machine_arch(flow->machine);
+	struct vms_flow_place *place =
+		vms_flow_place_new(arch, flow->options.without_tasks ? NULL : flow->guest, wish->va,
+				   wish->is_after, wish->probe, flow->options.common, error);
+	if (!place || !wish->returned || vms_flow_place_follow(place, arch, wish->returned, error))
+		return place;
+	vms_flow_place_unref(place);
+	return NULL;
 }
 
 /* Adds all places, or none. */
@@ -141,8 +150,11 @@ static bool add_places(struct vms_flow *flow, const struct wish *wishes, size_t 
 		}
 		g_ptr_array_add(flow->places, place);
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		vms_probe_freeze(wishes[i].probe);
+		if (wishes[i].returned)
+			vms_probe_freeze(wishes[i].returned);
+	}
 	return true;
 }
 
@@ -158,10 +170,17 @@ bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct v
 		return false;
 	}
 	if (moments & VMS_FLOW_BEFORE)
-		wishes[n++] = (struct wish) { va, false, probe };
+		wishes[n++] = (struct wish) { va, false, probe, NULL };
 	if (moments & VMS_FLOW_AFTER)
-		wishes[n++] = (struct wish) { va, true, probe };
+		wishes[n++] = (struct wish) { va, true, probe, NULL };
 	return add_places(flow, wishes, n, error);
+}
+
+bool vms_flow_add_call(struct vms_flow *flow, uint64_t va, struct vms_probe *probe,
+		       struct vms_probe *returned, GError **error)
+{
+	const struct wish wish = { va, false, probe, returned };
+	return add_places(flow, &wish, 1, error);
 }
 
 bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *entry,
@@ -174,8 +193,8 @@ bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct
 	for (size_t i = 0; i < n; i++) {
 		const bool leaves = blocks[i].end == VMS_BLOCK_EXIT;
 		struct vms_probe *first = i == vms_cfg_entry(cfg) ? entry : leaves ? NULL : other;
-		const struct wish before = { blocks[i].va, false, first };
-		const struct wish after = { blocks[i].last, true, exit };
+		const struct wish before = { blocks[i].va, false, first, NULL };
+		const struct wish after = { blocks[i].last, true, exit, NULL };
 		if (first)
 			g_array_append_val(wishes, before);
 		if (leaves && exit)
@@ -202,7 +221,8 @@ static void drop_oldest(struct vms_flow *flow)
 static bool calls_back(const struct vms_flow_place *place)
 {
 	return vms_probe_has_callbacks(place->probe) ||
-	       (place->common && vms_probe_has_callbacks(place->common));
+	       (place->common && vms_probe_has_callbacks(place->common)) ||
+	       (place->returned && vms_probe_has_callbacks(place->returned));
 }
 
 static void call_back(struct vms_flow *flow, struct vms_flow_record *record,
@@ -307,8 +327,10 @@ static struct vms_probes *arm(struct vms_flow *flow, uint64_t max_hits, GError *
 			.va = from->va,
 			.after = from->is_after,
 			.halts = vms_probe_halts(from->probe) ||
-				 (from->common && vms_probe_halts(from->common)),
+				 (from->common && vms_probe_halts(from->common)) ||
+				 (from->returned && vms_probe_halts(from->returned)),
 			.program = &from->program,
+			.at_return = from->returned ? &from->return_program : NULL,
 		};
 		g_array_append_val(places, place);
 	}

@@ -17,7 +17,7 @@ struct vms_flow_record {
 	struct vms_flow_place *place;
 	uint32_t vcpu;
 	/* Bit n: the n-th callback has failed. */
-	uint32_t failed, common_failed;
+	uint32_t failed, common_failed, returned_failed;
 	uint8_t values[]; /* as the program has collected them */
 };
 
@@ -41,6 +41,18 @@ static bool add_task(struct vms_guest *guest, GArray *ops)
 	return true;
 }
 
+static bool make_program(const GArray *ops, const struct vms_arch *arch, struct vms_program *ret,
+			 GError **error)
+{
+	ret->ops = (const struct vms_op *)(const void *)ops->data;
+	ret->n = ops->len;
+	if (vms_program_check(ret, arch->n_regs))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "a probe and what is common to all are together too much for one hit");
+	return false;
+}
+
 struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vms_guest *guest,
 					  uint64_t va, bool is_after, struct vms_probe *probe,
 					  struct vms_probe *common, GError **error)
@@ -59,14 +71,23 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 	vms_probe_add_values(probe, place->ops);
 	if (common)
 		vms_probe_add_values(common, place->ops);
-	place->program.ops = (const struct vms_op *)(const void *)place->ops->data;
-	place->program.n = place->ops->len;
-	if (vms_program_check(&place->program, arch->n_regs))
+	if (make_program(place->ops, arch, &place->program, error))
 		return place;
 	vms_flow_place_unref(place);
-	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "a probe and what is common to all are together too much for one hit");
 	return NULL;
+}
+
+bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *arch,
+			   struct vms_probe *returned, GError **error)
+{
+	GArray *ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	place->returned = vms_probe_ref(returned);
+	place->return_ops = ops;
+	vms_probe_add_condition(returned, ops);
+	vms_program_do(ops, VMS_OP_ELAPSED);
+	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
+	vms_probe_add_values(returned, ops);
+	return make_program(ops, arch, &place->return_program, error);
 }
 
 struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place)
@@ -81,7 +102,10 @@ void vms_flow_place_unref(struct vms_flow_place *place)
 		return;
 	vms_probe_unref(place->probe);
 	vms_probe_unref(place->common);
+	vms_probe_unref(place->returned);
 	g_array_unref(place->ops);
+	if (place->return_ops)
+		g_array_unref(place->return_ops);
 	g_free(place);
 }
 
@@ -106,10 +130,17 @@ static bool find_value(const uint8_t *values, size_t size, unsigned number,
 	}
 }
 
-static unsigned count_collected(const struct vms_flow_place *place)
+/* How many values are collected at a hit, or at the call if calls are followed. */
+static unsigned count_at_call(const struct vms_flow_place *place)
 {
 	return (place->has_task ? N_TASK_VALUES : 0) + vms_probe_collected(place->probe) +
 	       (place->common ? vms_probe_collected(place->common) : 0);
+}
+
+static unsigned count_collected(const struct vms_flow_place *place)
+{
+	return count_at_call(place) +
+	       (place->returned ? 1 + vms_probe_collected(place->returned) : 0);
 }
 
 struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,
@@ -118,7 +149,7 @@ struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const 
 	const unsigned n = count_collected(place);
 	struct vms_value_head head;
 	const uint8_t *bytes;
-	if (hit->size > VMS_PROGRAM_OUTPUT_MAX ||
+	if (hit->size > VMS_HIT_VALUES_MAX ||
 	    (n > 0 && !find_value(hit->values, hit->size, n - 1, &head, &bytes)))
 		return NULL;
 	struct vms_flow_record *record = g_malloc(sizeof(*record) + hit->size);
@@ -164,16 +195,16 @@ void vms_flow_record_call(struct vms_flow_record *record, struct vms_memory *mem
 	record->failed = call_probe(record->place->probe, record, memory);
 	if (record->place->common)
 		record->common_failed = call_probe(record->place->common, record, memory);
+	if (record->place->returned)
+		record->returned_failed = call_probe(record->place->returned, record, memory);
 }
 
-/* Gets a value of the task. False: the task was not collected, or cannot be read. */
-static bool get_task_value(const struct vms_flow_record *record, unsigned number, void *ret,
-			   size_t size)
+/* Gets a collected value that has this size. False: it cannot be read. */
+static bool get_sized(const struct vms_flow_record *record, unsigned number, void *ret, size_t size)
 {
 	struct vms_value_head head;
 	const uint8_t *bytes;
-	if (!record->place->has_task ||
-	    !find_value(record->values, record->size, number, &head, &bytes) || head.size != size)
+	if (!find_value(record->values, record->size, number, &head, &bytes) || head.size != size)
 		return false;
 	memcpy(ret, bytes, size);
 	return true;
@@ -188,10 +219,15 @@ void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_h
 		.is_after = record->place->is_after,
 		.vcpu = record->vcpu,
 	};
-	ret->has_task = get_task_value(record, TASK_TID, &ret->tid, sizeof(ret->tid)) &&
-			get_task_value(record, TASK_PID, &ret->pid, sizeof(ret->pid)) &&
-			get_task_value(record, TASK_COMM, ret->comm, COMM_BYTES);
+	ret->has_task = record->place->has_task &&
+			get_sized(record, TASK_TID, &ret->tid, sizeof(ret->tid)) &&
+			get_sized(record, TASK_PID, &ret->pid, sizeof(ret->pid)) &&
+			get_sized(record, TASK_COMM, ret->comm, COMM_BYTES);
 	vms_text_clean(ret->comm);
+	ret->is_call = record->place->returned;
+	if (ret->is_call)
+		get_sized(record, count_at_call(record->place), &ret->duration_ns,
+			  sizeof(ret->duration_ns));
 }
 
 const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record)
@@ -202,6 +238,11 @@ const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *reco
 const struct vms_probe *vms_flow_record_common(const struct vms_flow_record *record)
 {
 	return record->place->common;
+}
+
+const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *record)
+{
+	return record->place->returned;
 }
 
 /* Gets an entry's value. `first`: the number of the first that was collected for the probe. */
@@ -240,6 +281,13 @@ bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
 {
 	return get_value(record, record->place->probe, first_of_probe(record), record->failed,
 			 index, ret);
+}
+
+bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t index,
+				    struct vms_flow_value *ret)
+{
+	return get_value(record, record->place->returned, count_at_call(record->place) + 1,
+			 record->returned_failed, index, ret);
 }
 
 bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,

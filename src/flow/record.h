@@ -15,6 +15,9 @@ struct vms_flow_place {
 	struct vms_probe *common; /* or NULL */
 	GArray *ops;		  /* struct vms_op */
 	struct vms_program program;
+	struct vms_probe *returned;	   /* of a function whose calls are followed; or NULL */
+	GArray *return_ops;		   /* struct vms_op; or NULL */
+	struct vms_program return_program; /* collects the duration first */
 };
 
 /*
@@ -24,6 +27,12 @@ struct vms_flow_place {
 struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vms_guest *guest,
 					  uint64_t va, bool is_after, struct vms_probe *probe,
 					  struct vms_probe *common, GError **error);
+/*
+ * Makes the place one whose calls are followed, before anybody else has it. Takes a new reference.
+ * Errors: as above.
+ */
+bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *arch,
+			   struct vms_probe *returned, GError **error);
 struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place);
 void vms_flow_place_unref(struct vms_flow_place *place);
 

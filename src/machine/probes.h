@@ -15,6 +15,12 @@ struct vms_place {
 	bool after;			   /* run it after the instruction, else before */
 	bool halts;			   /* stop the machine after a hit, and leave it so */
 	const struct vms_program *program; /* copied; checked by vms_program_check */
+	/*
+	 * Not NULL: a function begins at `va`. Where `program` comes to its end, this one is run
+	 * when that call returns. If it comes to its end, that is the hit: with the values of both,
+	 * one behind the other, and the time and the vCPU of the return.
+	 */
+	const struct vms_program *at_return;
 };
 
 /* One run of a program that came to its end. */

@@ -19,6 +19,7 @@ static const struct effect effects[VMS_OP_COUNT] = {
 	[VMS_OP_IS_ZERO] = { 1, 1 },
 	[VMS_OP_DUPLICATE] = { 1, 2 },
 	[VMS_OP_DROP... VMS_OP_COLLECT_STRING] = { 1, 0 },
+	[VMS_OP_ELAPSED] = { 0, 1 },
 };
 
 static bool is_integer_size(unsigned size)
@@ -245,6 +246,7 @@ static void run_op(struct run *run, const struct vms_op *op)
 	case VMS_OP_PUSH: push(run, op->value, true); break;
 	case VMS_OP_REGISTER: run_register(run, op->value); break;
 	case VMS_OP_VCPU: push(run, run->input->vcpu, true); break;
+	case VMS_OP_ELAPSED: push(run, run->input->elapsed_ns, true); break;
 	case VMS_OP_LOAD: run_load(run, op->size); break;
 	case VMS_OP_EXTEND:
 		known = pop(run, &value);

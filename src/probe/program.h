@@ -18,6 +18,8 @@
 #define VMS_PROGRAM_OPS_MAX    1024u
 #define VMS_PROGRAM_STACK_MAX  32u   /* values */
 #define VMS_PROGRAM_OUTPUT_MAX 4096u /* bytes of all collected values */
+/* Bytes of all values of a hit: of a call's program and of its return's. */
+#define VMS_HIT_VALUES_MAX (2 * VMS_PROGRAM_OUTPUT_MAX)
 
 enum vms_op_code {
 	VMS_OP_PUSH,	 /* → `value` */
@@ -53,6 +55,7 @@ enum vms_op_code {
 	VMS_OP_COLLECT_MEMORY,	 /* address → ; `size` bytes there are a value */
 	/* The bytes there before the first 0 are a value: `size` at most. */
 	VMS_OP_COLLECT_STRING, /* address → */
+	VMS_OP_ELAPSED,	       /* → time since the function was called, in ns; 0: at its call */
 	VMS_OP_COUNT,
 };
 
@@ -88,6 +91,7 @@ struct vms_program_input {
 	bool (*read)(void *data, uint64_t va, void *buf, size_t size);
 	void *data;
 	unsigned vcpu;
+	uint64_t elapsed_ns; /* for VMS_OP_ELAPSED */
 };
 
 enum vms_program_end {

@@ -142,33 +142,60 @@ static void append_program(const struct vms_agent_prober *prober, GByteArray *fi
 	}
 }
 
-/* Returns a file of all places and programs, and counts the operations. -1: error IO. */
+static void append_place(GByteArray *file, uint64_t va, uint32_t flags,
+			 const struct vms_program *program)
+{
+	const struct vms_agent_place place = {
+		.va = va,
+		.flags = flags,
+		.n_ops = (uint32_t)program->n,
+	};
+	g_byte_array_append(file, (const guint8 *)&place, sizeof(place));
+}
+
+/* How much a request asks for, returns of calls among it. */
+static void count_request(const struct vms_probes_request *request, size_t *n_places, size_t *n_ops)
+{
+	*n_places = *n_ops = 0;
+	for (size_t i = 0; i < request->n; i++) {
+		const struct vms_place *place = &request->places[i];
+		*n_places += place->at_return ? 2 : 1;
+		*n_ops += place->program->n + (place->at_return ? place->at_return->n : 0);
+	}
+}
+
+/*
+ * Returns a file of all places and programs: first what is asked for, so that hits tell its
+ * numbers, then the returns. -1: error IO.
+ */
 static int make_places(const struct vms_agent_prober *prober,
-		       const struct vms_probes_request *request, size_t *n_ops, GError **error)
+		       const struct vms_probes_request *request, GError **error)
 {
 	g_autoptr(GByteArray) file = g_byte_array_new();
-	*n_ops = 0;
-	for (size_t i = 0; i < request->n; i++) {
-		const struct vms_place *from = &request->places[i];
-		const struct vms_agent_place place = {
-			.va = from->va,
-			.flags = from->after ? VMS_AGENT_PLACE_AFTER : 0,
-			.n_ops = (uint32_t)from->program->n,
-		};
-		*n_ops += from->program->n;
-		g_byte_array_append(file, (const guint8 *)&place, sizeof(place));
-	}
-	for (size_t i = 0; i < request->n; i++)
-		append_program(prober, file, request->places[i].program);
+	const struct vms_place *const end = request->places + request->n;
+	for (const struct vms_place *place = request->places; place < end; place++)
+		append_place(file, place->va,
+			     place->at_return ? VMS_AGENT_PLACE_CALL
+			     : place->after   ? VMS_AGENT_PLACE_AFTER
+					      : 0,
+			     place->program);
+	for (const struct vms_place *place = request->places; place < end; place++)
+		if (place->at_return)
+			append_place(file, place->va, VMS_AGENT_PLACE_RETURN, place->at_return);
+	for (const struct vms_place *place = request->places; place < end; place++)
+		append_program(prober, file, place->program);
+	for (const struct vms_place *place = request->places; place < end; place++)
+		if (place->at_return)
+			append_program(prober, file, place->at_return);
 	return vms_agent_make_file(file->data, file->len, error);
 }
 
 static bool check_request(const struct vms_agent_prober *prober,
 			  const struct vms_probes_request *request, GError **error)
 {
-	size_t n_ops = 0;
+	size_t n_places, n_ops;
+	count_request(request, &n_places, &n_ops);
 	for (size_t i = 0; i < request->n; i++) {
-		n_ops += request->places[i].program->n;
 		if (!request->places[i].halts)
 			continue;
 		g_set_error(
@@ -178,13 +205,16 @@ static bool check_request(const struct vms_agent_prober *prober,
 			request->places[i].va);
 		return false;
 	}
-	if (request->n > 0 && request->n <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
+	if (n_places > request->n &&
+	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_FOLLOW_CALLS, error))
+		return false;
+	if (request->n > 0 && n_places <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
 	    request->vcpu < (int)prober->machine->n_vcpus)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
 		    "cannot arm %zu places with %zu operations at vCPU %d: at most %d with %d, and "
 		    "vCPUs below %u",
-		    request->n, n_ops, request->vcpu, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS,
+		    n_places, n_ops, request->vcpu, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS,
 		    prober->machine->n_vcpus);
 	return false;
 }
@@ -193,8 +223,9 @@ static bool check_request(const struct vms_agent_prober *prober,
 static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 		       const struct vms_probes_request *request, int fds[2], GError **error)
 {
-	size_t n_ops;
-	int file = make_places(prober, request, &n_ops, error);
+	size_t n_places, n_ops;
+	int file = make_places(prober, request, error);
+	count_request(request, &n_places, &n_ops);
 	struct vms_agent_probes start = {
 		.message = { .kind = VMS_AGENT_PROBES_START },
 		.id = id,
@@ -202,7 +233,7 @@ static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 						       : prober->cpu_index[request->vcpu],
 		.max_hits = request->max_hits,
 		.ring_size = RING_SIZE,
-		.n_places = (uint32_t)request->n,
+		.n_places = (uint32_t)n_places,
 		.n_ops = (uint32_t)n_ops,
 	};
 	bool ok = file >= 0 &&

@@ -56,7 +56,7 @@ static bool receive_block(const struct vms_ring_block *block, void *data)
 	memcpy(&hit, block->payload, sizeof(hit));
 	const uint8_t *values = block->payload + sizeof(hit);
 	if (block->kind != VMS_AGENT_HIT || block->size < sizeof(hit) ||
-	    hit.size > block->size - sizeof(hit) || hit.size > VMS_PROGRAM_OUTPUT_MAX ||
+	    hit.size > block->size - sizeof(hit) || hit.size > VMS_HIT_VALUES_MAX ||
 	    hit.place >= hits->expected.n_places || number_of_vcpu(hits, hit.vcpu) < 0 ||
 	    hit.number == 0 || hit.number > hits->expected.max_hits ||
 	    !are_values(values, hit.size))

@@ -52,13 +52,14 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_TRACK_TASKS = 1 << 2, /* TASKS */
 	VMS_AGENT_CAN_LOOK = 1 << 3,  /* the agent asks for looks; the client looks and answers */
 	VMS_AGENT_CAN_PROBE = 1 << 4, /* PROBES_* */
+	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7, /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
 #define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
 /* What this side can. */
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
-	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE)
+	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_FOLLOW_CALLS)
 
 enum vms_agent_kind {
 	/*
@@ -352,6 +353,19 @@ struct vms_agent_probes {
 
 enum vms_agent_place_flags {
 	VMS_AGENT_PLACE_AFTER = 1 << 0, /* run it after the instruction, else before */
+	/*
+	 * The place is where a function begins. If the program comes to its end, the call is open.
+	 * When it returns, the program of the place's RETURN is run. If that comes to its end,
+	 * that is the hit, of this place: with what both have collected, one behind the other, and
+	 * the vCPU and the time of the return. A call for which there is no room takes a number at
+	 * once, and is lost.
+	 */
+	VMS_AGENT_PLACE_CALL = 1 << 1,
+	/*
+	 * The program for the returns of a CALL, of the first one that has none yet. It is no place
+	 * that is come to; `va` is ignored.
+	 */
+	VMS_AGENT_PLACE_RETURN = 1 << 2,
 };
 
 struct vms_agent_place {
