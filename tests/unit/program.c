@@ -306,8 +306,8 @@ static void test_fields(void)
 static void test_empty_stack(void)
 {
 	for (unsigned code = 0; code < VMS_OP_COUNT; code++) {
-		const bool takes_none =
-			code == VMS_OP_PUSH || code == VMS_OP_REGISTER || code == VMS_OP_VCPU;
+		const bool takes_none = code == VMS_OP_PUSH || code == VMS_OP_REGISTER ||
+					code == VMS_OP_VCPU || code == VMS_OP_ELAPSED;
 		const bool takes_two = code >= VMS_OP_ADD && code <= VMS_OP_LESS_OR_EQUAL_SIGNED;
 		const struct vms_op op = { .code = (uint16_t)code, .size = 1, .value = 1 };
 		g_assert_cmpint(accepts(PROGRAM(op, NUMBER(1))), ==, takes_none);
