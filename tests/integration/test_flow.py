@@ -77,7 +77,8 @@ class Flow:
     def test_task(self):
         """Only the hits of one process: others end, too."""
         pid = int(self.guest.run("sleep 1000 >/dev/null 2>&1 & echo $!"))
-        records = self.records("do_exit", "--task", str(pid), run=f"sh -c :; kill {pid}; sleep 0.3")
+        wait = f"while grep -qs '^State:.[RS]' /proc/{pid}/status; do sleep 0.1; done"
+        records = self.records("do_exit", "--task", str(pid), run=f"sh -c :; kill {pid}; {wait}")
         self.assertEqual([(record["pid"], record["comm"]) for record in records], [(pid, "sleep")])
         self.assertGreater(self.summary["rejected"], 0)
 
