@@ -598,7 +598,7 @@ class BareStub(Attached):
                 break
         theirs = [f"{int(first, 16):#x}:{int(last, 16) - int(first, 16) + 1:#x}:"
                   f"{['ram', 'rom', 'i/o'].index(kind)}:{name}" for first, last, kind, name in
-                  re.findall(r"^  (0*f\w+)-(\w+) \(prio \d+, (\S+)\): (\S+)", line, re.M)]
+                  re.findall(r"^  (0{8}f\w{7})-(\w+) \(prio \d+, (\S+)\): (\S+)", line, re.M)]
         self.assertGreaterEqual(len(theirs), 3)
         self.assertEqual(ours[-len(theirs):], theirs)
 
