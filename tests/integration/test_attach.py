@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from linux_guest import LinuxGuest
+from linux_guest import PLUGGABLE, LinuxGuest
 from machine_tool import (BUSY, CLOSED, INVALID_STATE, NOT_FOUND, PERMISSION, PROTOCOL, TOOL, UNSUPPORTED,
                           Tool, error_code, guards, registers)
 from qemu_machine import BareGuest, Machine
@@ -228,7 +228,7 @@ class PluggedMemory(unittest.TestCase):
 
     def test_holds(self):
         """They see it as soon as the guest does."""
-        machine = self.linux("6.12", append="memhp_default_state=offline", **self.options)
+        machine = self.linux("6.1", **PLUGGABLE)
         self.addCleanup(machine.stop)
         tool = self.open(machine)
         self.assertEqual(self.read(tool), "ok unreadable")
