@@ -136,10 +136,6 @@ class Modules61(Modules, unittest.TestCase):
     series = "6.1"
 
 
-class Modules612(Modules, unittest.TestCase):
-    series = "6.12"
-
-
 @testbed.needs_newest
 class ModulesNewest(Modules, unittest.TestCase):
     series = testbed.NEWEST
