@@ -16,24 +16,41 @@ bool coverage_instrument_init(void)
 	return board;
 }
 
-static void store_mark(const struct blocks *blocks, uint32_t block, unsigned end,
-		       struct qemu_plugin_insn *insn)
+static qemu_plugin_u64 find_mark(const struct blocks *blocks, uint32_t block, unsigned end)
 {
-	const qemu_plugin_u64 mark = {
+	return (qemu_plugin_u64) {
 		.score = board,
 		.offset = (uintptr_t)blocks_mark(blocks, block, end) -
 			  (uintptr_t)qemu_plugin_scoreboard_find(board, 0),
 	};
-	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_STORE_U64,
-							    mark, UINT64_MAX);
+}
+
+/* Sets a mark before an instruction. */
+static void mark_insn(const struct blocks *blocks, uint32_t block, unsigned end,
+		      struct qemu_plugin_insn *insn)
+{
+	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+		insn, QEMU_PLUGIN_INLINE_STORE_U64, find_mark(blocks, block, end), UINT64_MAX);
+}
+
+/*
+ * Sets the mark of a single instruction's end when it has accessed memory. An access to a device
+ * from the middle of a block ends the block. QEMU then executes that instruction alone, in code
+ * that has no marks before instructions.
+ */
+static void mark_access(const struct blocks *blocks, uint32_t block, struct qemu_plugin_insn *insn)
+{
+	qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW,
+						      QEMU_PLUGIN_INLINE_STORE_U64,
+						      find_mark(blocks, block, 1), UINT64_MAX);
 }
 
 /* What was marked needs no marks when it is translated again. */
 static bool is_known(const struct coverage *coverage, uint32_t block, size_t n_insns)
 {
-	const unsigned last = n_insns > 1 ? VMS_AGENT_RAN_END : VMS_AGENT_RAN_BEGIN;
+	const unsigned ran = blocks_ran(&coverage->blocks, block);
 	return coverage->state == VMS_AGENT_COVERAGE_RUNS &&
-	       blocks_ran(&coverage->blocks, block) & last;
+	       (n_insns > 1 ? ran & VMS_AGENT_RAN_END : ran);
 }
 
 /* Has the instructions from `first` to before `end` mark that they run. */
@@ -53,9 +70,11 @@ static void cover(struct coverage *coverage, struct qemu_plugin_tb *tb, size_t f
 	const uint32_t block = blocks_note(blocks, &description);
 	if (block == BLOCKS_NONE || is_known(coverage, block, end - first))
 		return;
-	store_mark(blocks, block, 0, begin);
+	mark_insn(blocks, block, 0, begin);
 	if (last != begin)
-		store_mark(blocks, block, 1, last);
+		mark_insn(blocks, block, 1, last);
+	else
+		mark_access(blocks, block, begin);
 }
 
 static void call(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_udata_cb callback)

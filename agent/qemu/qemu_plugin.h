@@ -144,6 +144,9 @@ void qemu_plugin_register_vcpu_insn_exec_cond_cb(struct qemu_plugin_insn *,
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, qemu_plugin_mem_cb,
 				      enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
 				      void *userdata);
+void qemu_plugin_register_vcpu_mem_inline_per_vcpu(struct qemu_plugin_insn *,
+						   enum qemu_plugin_mem_rw, enum qemu_plugin_op,
+						   qemu_plugin_u64 entry, uint64_t value);
 /* In a callback of memory: what was read or written. */
 qemu_plugin_mem_value qemu_plugin_mem_get_value(qemu_plugin_meminfo_t);
 

@@ -7,8 +7,9 @@
  *
  * Only code of the kernel's privilege counts, firmware included. A block is a row of instructions
  * as QEMU translates them. That a block ran is exact: its first instruction began, and, if the
- * block is whole, each of its instructions. One that is not whole was left by a fault each time.
- * How far it came before is not known; what runs after the fault is another block.
+ * block is whole, each of its instructions. One that is not whole was left each time in its middle.
+ * If an access to a device was the reason, it is known how far it came; after a fault it is not,
+ * and only its first instruction counts. What runs next is another block.
  */
 #pragma once
 
@@ -96,8 +97,8 @@ struct vms_covered_function {
 /* A block as QEMU translated it, which ran. */
 struct vms_covered_block {
 	uint64_t va;
-	uint32_t size; /* bytes; of its first instruction alone unless it is whole */
-	bool is_whole; /* each of its instructions began */
+	uint32_t size; /* bytes; if it is not whole, of the instructions that surely began */
+	bool is_whole; /* it was not left in its middle */
 	/* Index of the function that its first byte lies in; VMS_COVERED_NO_FUNCTION: none. */
 	uint32_t function;
 };

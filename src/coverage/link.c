@@ -160,10 +160,10 @@ unsigned vms_coverage_link_ran(const struct vms_coverage_link *link, uint32_t bl
 	case VMS_AGENT_COVERAGE_WAITS:
 	default: break;
 	}
-	/* A block of one instruction has no mark of its end. */
-	if (ran & VMS_AGENT_RAN_BEGIN && description(link, block)->n_insns <= 1)
-		ran |= VMS_AGENT_RAN_END;
-	return ran;
+	if (!ran || description(link, block)->n_insns > 1)
+		return ran;
+	const unsigned amid = ran & VMS_AGENT_RAN_BEGIN ? 0 : VMS_COVERAGE_RAN_AMID;
+	return VMS_AGENT_RAN_BEGIN | VMS_AGENT_RAN_END | amid;
 }
 
 void vms_coverage_link_new_epoch(struct vms_coverage_link *link)

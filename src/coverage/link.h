@@ -44,7 +44,9 @@ enum vms_agent_coverage_state vms_coverage_link_state(const struct vms_coverage_
 /* Returns what is known of a block, whose number is below the number of blocks. */
 struct vms_agent_block_covered vms_coverage_link_block(const struct vms_coverage_link *link,
 						       uint32_t block);
-/* Returns what of a block has run, of enum vms_agent_ran. */
+/* Beside enum vms_agent_ran: its only instruction ran amid another block, which it ended. */
+#define VMS_COVERAGE_RAN_AMID (1U << 2)
+/* Returns what of a block has run, of these flags. */
 unsigned vms_coverage_link_ran(const struct vms_coverage_link *link, uint32_t block);
 /* From now on blocks that are translated are not those of before, even at the same addresses. */
 void vms_coverage_link_new_epoch(struct vms_coverage_link *link);

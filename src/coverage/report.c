@@ -5,6 +5,9 @@
 #include "symbol/symbolizer-private.h"
 #include <stdlib.h>
 
+/* The longest block in bytes: QEMU translates 512 instructions at once. */
+#define MAX_SPAN (512U * 16)
+
 /* ---- the value ------------------------------------------------------------------------ */
 
 struct vms_coverage_report *vms_coverage_report_ref(struct vms_coverage_report *report)
@@ -46,7 +49,7 @@ void vms_coverage_report_totals(const struct vms_coverage_report *report,
 
 /* ---- ranges of addresses --------------------------------------------------------------- */
 
-/* Addresses that ran: of a block that is not whole, that of its first instruction. */
+/* Addresses that ran. */
 struct range {
 	uint64_t va, end;
 };
@@ -93,7 +96,8 @@ struct work {
 	const struct vms_coverage_link *link;
 	struct vms_coverage_report *report;
 	uint32_t n_blocks;  /* of the link; later ones do not count */
-	uint8_t *ran;	    /* by number of the block: enum vms_agent_ran */
+	uint8_t *ran;	    /* by number of the block: see vms_coverage_link_ran */
+	uint64_t *end;	    /* by number of the block: behind the last instruction that ran */
 	uint32_t *function; /* by number of the block: index */
 	GArray *parts;	    /* struct range: what ran of parts that were moved away */
 	GArray *strays;	    /* struct stray: blocks of graphs that lie in such parts, by address */
@@ -104,6 +108,82 @@ struct stray {
 	uint32_t function; /* index */
 };
 
+/* Where a block begins and ends that ran. */
+struct span {
+	uint64_t va, end;
+	uint32_t number;
+};
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+/* Returns the index of the first span that begins at `va` or later. */
+static guint find_span(const GArray *spans, uint64_t va)
+{
+	guint low = 0, high = spans->len;
+	while (low < high) {
+		const guint middle = low + (high - low) / 2;
+		if (g_array_index(spans, struct span, middle).va < va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * The instruction at `va` has ended a block that has it in its middle. If only one block does,
+ * that has come to it.
+ */
+static void note_amid(struct work *work, const GArray *spans, uint64_t va)
+{
+	const guint end = find_span(spans, va);
+	guint first = end;
+	for (guint i = end; i-- > 0;) {
+		const struct span *span = &g_array_index(spans, struct span, i);
+		if (va - span->va > MAX_SPAN)
+			break;
+		if (span->end <= va)
+			continue;
+		if (first < end && g_array_index(spans, struct span, first).va != span->va)
+			return;
+		first = i;
+	}
+	for (guint i = first; i < end; i++) {
+		const struct span *span = &g_array_index(spans, struct span, i);
+		if (span->va == g_array_index(spans, struct span, first).va && span->end > va)
+			work->end[span->number] = MIN(work->end[span->number], va);
+	}
+}
+
+/* Finds out how far each block came. */
+static void find_ends(struct work *work)
+{
+	g_autoptr(GArray) spans = g_array_new(FALSE, FALSE, sizeof(struct span));
+	work->end = g_new(uint64_t, work->n_blocks);
+	for (uint32_t i = 0; i < work->n_blocks; i++) {
+		const struct vms_agent_block_covered block = vms_coverage_link_block(work->link, i);
+		const struct span span = { block.va, block.va + block.size, i };
+		work->end[i] = UINT64_MAX;
+		if (work->ran[i] && !(work->ran[i] & VMS_COVERAGE_RAN_AMID))
+			g_array_append_val(spans, span);
+	}
+	g_array_sort(spans, compare_spans);
+	for (uint32_t i = 0; i < work->n_blocks; i++)
+		if (work->ran[i] & VMS_COVERAGE_RAN_AMID)
+			note_amid(work, spans, vms_coverage_link_block(work->link, i).va);
+	for (uint32_t i = 0; i < work->n_blocks; i++) {
+		const struct vms_agent_block_covered block = vms_coverage_link_block(work->link, i);
+		if (work->ran[i] & VMS_AGENT_RAN_END)
+			work->end[i] = block.va + block.size;
+		else if (work->end[i] == UINT64_MAX)
+			work->end[i] = block.va + block.first_size;
+	}
+}
+
 /* Adds what ran of a function's blocks. */
 static void append_ranges(const struct work *work, const struct vms_coverage_function *function,
 			  GArray *ranges)
@@ -112,11 +192,7 @@ static void append_ranges(const struct work *work, const struct vms_coverage_fun
 		const uint32_t number = g_array_index(function->blocks, uint32_t, i);
 		const struct vms_agent_block_covered block =
 			vms_coverage_link_block(work->link, number);
-		const bool is_whole = work->ran[number] & VMS_AGENT_RAN_END;
-		const struct range range = {
-			.va = block.va,
-			.end = block.va + (is_whole ? block.size : block.first_size),
-		};
+		const struct range range = { block.va, work->end[number] };
 		if (work->ran[number])
 			g_array_append_val(ranges, range);
 	}
@@ -273,11 +349,10 @@ static void add_blocks(struct work *work)
 	struct vms_coverage_report *report = work->report;
 	for (uint32_t i = 0; i < work->n_blocks; i++) {
 		const struct vms_agent_block_covered block = vms_coverage_link_block(work->link, i);
-		const bool is_whole = work->ran[i] & VMS_AGENT_RAN_END;
 		const struct vms_covered_block covered = {
 			.va = block.va,
-			.size = is_whole ? block.size : block.first_size,
-			.is_whole = is_whole,
+			.size = (uint32_t)(work->end[i] - block.va),
+			.is_whole = work->ran[i] & VMS_AGENT_RAN_END,
 			.function = work->function[i],
 		};
 		if (work->ran[i])
@@ -316,11 +391,13 @@ struct vms_coverage_report *vms_coverage_report_new(const struct vms_coverage_li
 		work.ran[i] = (uint8_t)vms_coverage_link_ran(link, i);
 		work.function[i] = VMS_COVERED_NO_FUNCTION;
 	}
+	find_ends(&work);
 	add_functions(&work, functions);
 	add_blocks(&work);
 	g_array_unref(work.parts);
 	g_array_unref(work.strays);
 	g_free(work.ran);
+	g_free(work.end);
 	g_free(work.function);
 	return report;
 }

@@ -393,8 +393,10 @@ struct vms_agent_hit {
  *
  * A vCPU has two marks of 8 bytes for each block, all ones if set: one is set before the block's
  * first instruction, the other before its last one. So the first alone tells that the block began,
- * but was left in its middle each time, by a fault. The marks of four blocks of one vCPU share a
- * line of the host's cache, and those of two vCPUs never do.
+ * but was left in its middle each time, by a fault or an access to a device. In a block of one
+ * instruction the other mark is set when it has accessed memory. If it alone is set, QEMU has
+ * executed the instruction alone as a block was left that has it in its middle. The marks of four
+ * blocks of one vCPU share a line of the host's cache, and those of two vCPUs never do.
  */
 #define VMS_AGENT_MAX_BLOCKS	  (1 << 22)
 #define VMS_AGENT_MAX_MARKS	  (UINT64_C(1) << 33) /* bytes */
@@ -419,7 +421,7 @@ enum vms_agent_coverage_state {
 
 enum vms_agent_ran {
 	VMS_AGENT_RAN_BEGIN = 1 << 0, /* the block's first instruction began */
-	VMS_AGENT_RAN_END = 1 << 1,   /* its last instruction began */
+	VMS_AGENT_RAN_END = 1 << 1,   /* its last instruction began; see above for a single one */
 };
 
 struct vms_agent_block_covered {
