@@ -45,8 +45,7 @@ static uint32_t limit_blocks(uint32_t wanted, uint32_t n_vcpus)
 	return (uint32_t)(n / VMS_AGENT_BLOCKS_PER_LINE * VMS_AGENT_BLOCKS_PER_LINE);
 }
 
-/* False: what the agent says does not fit into its memory. */
-static bool take_layout(struct vms_coverage_link *link)
+bool vms_coverage_link_take_layout(struct vms_coverage_link *link)
 {
 	const struct vms_agent_covered *shared = link->shared;
 	if (link->size < sizeof(*shared))
@@ -72,7 +71,7 @@ static bool map_memory(struct vms_coverage_link *link, int fd, GError **error)
 	if (fstat(fd, &file) == 0 && file.st_size > 0)
 		link->size = (size_t)file.st_size;
 	link->shared = vms_agent_map(link->agent, fd, link->size, error);
-	if (!link->shared || take_layout(link))
+	if (!link->shared || vms_coverage_link_take_layout(link))
 		return link->shared;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
 		    "%s: the agent describes memory of coverage that it does not share",

@@ -35,6 +35,11 @@ bool vms_coverage_link_start(struct vms_coverage_link *link, uint64_t from, uint
 bool vms_coverage_link_look(struct vms_coverage_link *link, uint64_t look, GError **error);
 /* Ends it. The memory stays. */
 void vms_coverage_link_stop(struct vms_coverage_link *link);
+/*
+ * Takes the agent's description of `link->shared`, of `link->size` bytes. False: it does not fit
+ * into that. For vms_coverage_link_start, and for tests without an agent.
+ */
+bool vms_coverage_link_take_layout(struct vms_coverage_link *link);
 /* May be called for a zeroed one. */
 void vms_coverage_link_close(struct vms_coverage_link *link);
 
