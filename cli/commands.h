@@ -10,6 +10,7 @@ extern const struct command command_flow;
 extern const struct command command_core;
 extern const struct command command_core_convert;
 extern const struct command command_core_info;
+extern const struct command command_coverage;
 extern const struct command command_disas;
 extern const struct command command_dmesg;
 extern const struct command command_info;

@@ -7,6 +7,7 @@
 #include <vmscope/calls.h>
 #include <vmscope/cfg.h>
 #include <vmscope/core.h>
+#include <vmscope/coverage.h>
 #include <vmscope/dump.h>
 #include <vmscope/error.h>
 #include <vmscope/export.h>
