@@ -25,4 +25,5 @@
 #include <vmscope/symbol.h>
 #include <vmscope/symbolizer.h>
 #include <vmscope/table.h>
+#include <vmscope/types.h>
 #include <vmscope/unwind.h>

@@ -66,6 +66,10 @@ struct vms_guest_ops {
 	bool (*special_insns)(void *system, struct vms_memory *memory, uint64_t va, uint64_t size,
 			      GArray *to);
 
+	/* ---- types ---- */
+
+	struct vms_types *(*types)(void *system, uint64_t va, GError **error);
+
 	/* ---- modules ---- */
 
 	bool (*refresh_modules)(void *system, GError **error);

@@ -10,6 +10,7 @@
 #include "guest/linux/task.h"
 #include "guest/linux/timer.h"
 #include "guest/linux/trampoline.h"
+#include "guest/linux/types.h"
 #include "guest/linux/unwind_info.h"
 #include "guest/linux/vmlinux.h"
 
@@ -88,6 +89,8 @@ const struct vms_guest_ops vms_linux_ops = {
 	.code_role = vms_linux_code_role,
 	.code_is_freed = vms_linux_code_is_freed,
 	.special_insns = vms_linux_special_insns,
+
+	.types = vms_linux_types,
 
 	.refresh_modules = vms_linux_refresh_code,
 	.modules = vms_linux_modules_list,
