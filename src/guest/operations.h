@@ -101,7 +101,9 @@ struct vms_guest_ops {
 	bool (*has_orc)(const void *system);
 	bool (*orc)(const void *system, uint64_t pc, struct vms_orc_entry *ret);
 
-	/* ---- timers, log ---- */
+	/* ---- system calls, timers, log ---- */
+
+	GArray *(*syscalls)(void *system, GError **error);
 
 	GArray *(*timers)(void *system, GError **error);
 	GArray *(*clocks)(void *system, GError **error);

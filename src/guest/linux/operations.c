@@ -7,6 +7,7 @@
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/module.h"
 #include "guest/linux/process.h"
+#include "guest/linux/syscalls.h"
 #include "guest/linux/task.h"
 #include "guest/linux/timer.h"
 #include "guest/linux/trampoline.h"
@@ -112,6 +113,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.has_orc = vms_linux_has_orc,
 	.orc = vms_linux_orc_at,
 
+	.syscalls = vms_linux_syscalls,
 	.timers = vms_linux_timers,
 	.clocks = vms_linux_clocks,
 	.dmesg = vms_linux_dmesg,
