@@ -19,6 +19,7 @@ char *flow_spec_explain(void)
 		"  EXPRESSION       a number, as \"arg2\", \"u32(rsi+8)\", \"pid\"\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
+		"  halt             stop the machine at the hit, and leave it so\n"
 		"Expressions are those of C over registers, arg0 to arg5, retval, cpu, "
 		"pid, tid and\n"
 		"symbols; u8 to u64 and s8 to s64 read memory; comm == \"bash\" compares "
@@ -103,7 +104,9 @@ static bool add_entry(struct session *session, struct vms_probe *probe, const ch
 		return add_pointed(probe, entry, entry + strlen("mem("), VMS_ENTRY_BYTES, error);
 	if (is_call(entry, "str("))
 		return add_pointed(probe, entry, entry + strlen("str("), VMS_ENTRY_STRING, error);
-	if (vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
+	if (strcmp(entry, "halt") == 0)
+		made = (struct vms_entry) { .kind = VMS_ENTRY_HALT };
+	else if (vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
 	return vms_probe_add(probe, &made, 1, error);
 }
