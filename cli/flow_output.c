@@ -73,20 +73,25 @@ typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
+void flow_output_value(GString *out, enum vms_entry_kind kind, const struct vms_flow_value *value)
+{
+	if (value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT)
+		append_known(out, kind, value);
+	else
+		g_string_append_printf(out, "(%s)", status_text(value->status));
+}
+
 static void append_values(GString *out, const struct vms_flow_record *record,
 			  const struct vms_probe *probe, get_value get)
 {
 	struct vms_flow_value value;
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
 		g_string_append_printf(out, "  %s=", vms_probe_entry_name(probe, i));
-		if (value.status == VMS_FLOW_KNOWN || value.status == VMS_FLOW_CUT)
-			append_known(out, vms_probe_entry_kind(probe, i), &value);
-		else
-			g_string_append_printf(out, "(%s)", status_text(value.status));
+		flow_output_value(out, vms_probe_entry_kind(probe, i), &value);
 	}
 }
 
-static char *name_place(struct session *session, uint64_t va)
+char *flow_output_place(struct session *session, uint64_t va)
 {
 	struct vms_location location;
 	if (!session_locate(session, NULL, va, false, &location) || !location.symbol)
@@ -102,7 +107,7 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 {
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = name_place(session, hit.va);
+	g_autofree char *where = flow_output_place(session, hit.va);
 	g_string_append_printf(out, "%12.6f  cpu %u  ", (double)(hit.time_ns - begin_ns) / 1e9,
 			       hit.vcpu);
 	if (hit.has_task)
@@ -137,6 +142,14 @@ static struct json_object *json_of(enum vms_entry_kind kind, const struct vms_fl
 	return json_object_new_string(text->str);
 }
 
+void flow_output_add_value(struct json_object *object, enum vms_entry_kind kind,
+			   const struct vms_flow_value *value)
+{
+	json_object_object_add(object, "status",
+			       json_object_new_string(status_text(value->status)));
+	json_object_object_add(object, "value", json_of(kind, value));
+}
+
 static void add_values(struct json_object *array, const struct vms_flow_record *record,
 		       const struct vms_probe *probe, get_value get)
 {
@@ -145,15 +158,12 @@ static void add_values(struct json_object *array, const struct vms_flow_record *
 		struct json_object *object = json_object_new_object();
 		json_object_object_add(object, "name",
 				       json_object_new_string(vms_probe_entry_name(probe, i)));
-		json_object_object_add(object, "status",
-				       json_object_new_string(status_text(value.status)));
-		json_object_object_add(object, "value",
-				       json_of(vms_probe_entry_kind(probe, i), &value));
+		flow_output_add_value(object, vms_probe_entry_kind(probe, i), &value);
 		json_object_array_add(array, object);
 	}
 }
 
-static void append_object(GString *out, struct json_object *object)
+void flow_output_object(GString *out, struct json_object *object)
 {
 	g_string_append(out,
 			json_object_to_json_string_ext(
@@ -179,7 +189,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	struct json_object *values = json_object_new_array();
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = name_place(session, hit.va);
+	g_autofree char *where = flow_output_place(session, hit.va);
 	json_object_object_add(object, "sequence", json_object_new_uint64(hit.sequence));
 	json_object_object_add(object, "time_ns", json_object_new_uint64(hit.time_ns - begin_ns));
 	json_object_object_add(object, "address", json_address(hit.va));
@@ -198,7 +208,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	json_object_object_add(object, "values", values);
 	if (hit.is_call)
 		add_return(object, record, hit.duration_ns);
-	append_object(out, object);
+	flow_output_object(out, object);
 }
 
 /* ---- both ---------------------------------------------------------------------------------- */
@@ -212,21 +222,11 @@ void flow_output_record(struct session *session, const struct vms_flow_record *r
 		append_text(session, record, begin_ns, out);
 }
 
-void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
-			 GString *out)
+void flow_output_counts(const struct session *session, const struct flow_count *counts, size_t n,
+			GString *out)
 {
-	const struct {
-		const char *name, *text;
-		uint64_t n;
-	} counts[] = {
-		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
-		{ "rejected", "whose condition did not hold", progress->rejected },
-		{ "unknown", "whose condition could not be told", progress->unknown },
-		{ "dropped", "dropped by --records", progress->dropped },
-		{ "lost", "lost", progress->lost },
-	};
 	struct json_object *object = session->json ? json_object_new_object() : NULL;
-	for (size_t i = 0; i < G_N_ELEMENTS(counts); i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (object)
 			json_object_object_add(object, counts[i].name,
 					       json_object_new_uint64(counts[i].n));
@@ -235,7 +235,20 @@ void flow_output_summary(struct session *session, const struct vms_flow_progress
 					       counts[i].n, counts[i].text);
 	}
 	if (object)
-		append_object(out, object);
+		flow_output_object(out, object);
 	else
 		g_string_append_c(out, '\n');
+}
+
+void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
+			 GString *out)
+{
+	const struct flow_count counts[] = {
+		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
+		{ "rejected", "whose condition did not hold", progress->rejected },
+		{ "unknown", "whose condition could not be told", progress->unknown },
+		{ "dropped", "dropped by --records", progress->dropped },
+		{ "lost", "lost", progress->lost },
+	};
+	flow_output_counts(session, counts, G_N_ELEMENTS(counts), out);
 }

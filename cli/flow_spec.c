@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define STRING_BYTES 128 /* of a string without a size */
+#define COMM_BYTES   16
 
 char *flow_spec_explain(void)
 {
@@ -17,12 +18,16 @@ char *flow_spec_explain(void)
 		"ENTRY is one of:\n"
 		"  rdi              a register, or a part of one\n"
 		"  EXPRESSION       a number, as \"arg2\", \"u32(rsi+8)\", \"pid\"\n"
+		"  comm             the name of the current process\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
 		"Expressions are those of C over registers, arg0 to arg5, retval, cpu, "
 		"pid, tid and\n"
 		"symbols; u8 to u64 and s8 to s64 read memory; comm == \"bash\" compares "
-		"strings.\n");
+		"strings.\n"
+		"KEY is an ENTRY, or \"function\". With --count, --sum and the like nothing "
+		"is\n"
+		"recorded but a table, where the hit happens: SPECs have no entries then.\n");
 }
 
 /* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
@@ -94,8 +99,8 @@ static bool is_call(const char *entry, const char *function)
 	       !find_outside(entry, '=', true);
 }
 
-static bool add_entry(struct session *session, struct vms_probe *probe, const char *entry,
-		      GError **error)
+bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
+			 GError **error)
 {
 	struct vms_reg_part part;
 	struct vms_entry made = { .kind = VMS_ENTRY_EXPRESSION, .expression = entry };
@@ -105,25 +110,39 @@ static bool add_entry(struct session *session, struct vms_probe *probe, const ch
 		return add_pointed(probe, entry, entry + strlen("str("), VMS_ENTRY_STRING, error);
 	if (vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
+	else if (g_str_equal(entry, "comm"))
+		made = (struct vms_entry) { .kind = VMS_ENTRY_STRING,
+					    .name = entry,
+					    .expression = entry,
+					    .size = COMM_BYTES };
 	return vms_probe_add(probe, &made, 1, error);
+}
+
+GPtrArray *flow_spec_split(const char *entries, GError **error)
+{
+	g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_free);
+	while (entries) {
+		const char *comma = find_outside(entries, ',', true);
+		char *entry =
+			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
+		g_ptr_array_add(list, entry);
+		if (!*g_strstrip(entry)) {
+			usage_error(error, "an entry is empty");
+			return NULL;
+		}
+		entries = comma ? comma + 1 : NULL;
+	}
+	return g_steal_pointer(&list);
 }
 
 static bool add_entries(struct session *session, struct vms_probe *probe, const char *entries,
 			GError **error)
 {
-	while (entries) {
-		const char *comma = find_outside(entries, ',', true);
-		g_autofree char *entry =
-			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
-		if (!*g_strstrip(entry)) {
-			usage_error(error, "an entry is empty");
+	g_autoptr(GPtrArray) list = flow_spec_split(entries, error);
+	for (guint i = 0; list && i < list->len; i++)
+		if (!flow_spec_add_entry(session, probe, list->pdata[i], error))
 			return false;
-		}
-		if (!add_entry(session, probe, entry, error))
-			return false;
-		entries = comma ? comma + 1 : NULL;
-	}
-	return true;
+	return list;
 }
 
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
@@ -186,8 +205,9 @@ static bool make_probes(struct session *session, struct wish *wish, const char *
 	/* "vfs_read:call=;retval" collects nothing at the call. */
 	wish->probe = flow_spec_probe(session, at_call && *g_strstrip(at_call) ? at_call : NULL,
 				      conditions->at_place, error);
+	const char *usual = conditions->adds_up ? NULL : "retval";
 	if (wish->probe && is_call)
-		wish->returned = flow_spec_probe(session, semicolon ? semicolon + 1 : "retval",
+		wish->returned = flow_spec_probe(session, semicolon ? semicolon + 1 : usual,
 						 conditions->at_return, error);
 	return wish->probe && (!is_call || wish->returned);
 }

@@ -10,6 +10,7 @@ char *flow_spec_explain(void);
 struct flow_conditions {
 	const char *at_place;
 	const char *at_return; /* of calls */
+	bool adds_up;	       /* hits are added up: retval is not collected of itself */
 };
 
 /*
@@ -21,3 +22,8 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *s
 /* Makes a probe of entries, "ENTRY,…". NULL: none. Errors as above. */
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
 				  const char *condition, GError **error);
+/* Splits "ENTRY,…" into strings. Errors: usage (an entry is empty). */
+GPtrArray *flow_spec_split(const char *entries, GError **error);
+/* Adds an ENTRY to a probe, under its own text as name. Errors: usage; those of vms_probe_add. */
+bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
+			 GError **error);

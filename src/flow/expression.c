@@ -451,8 +451,8 @@ static bool compile_or(struct compiler *compiler, struct meaning *ret)
 	return done;
 }
 
-bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
-			    GError **error)
+static bool compile(const struct vms_expression_scope *scope, const char *text, bool allows_string,
+		    GArray *ops, GError **error)
 {
 	struct compiler compiler = {
 		.scope = scope, .text = text, .at = text, .ops = ops, .error = error
@@ -463,9 +463,21 @@ bool vms_expression_compile(const struct vms_expression_scope *scope, const char
 	skip_blanks(&compiler);
 	if (done && *compiler.at)
 		done = fail(&compiler, compiler.at, "an operator is missing, or this is too much");
-	if (done && meaning.is_string)
+	if (done && meaning.is_string && !allows_string)
 		done = fail(&compiler, text, "a string is no number: compare it with ==");
 	if (!done)
 		g_array_set_size(ops, begin);
 	return done;
+}
+
+bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
+			    GError **error)
+{
+	return compile(scope, text, false, ops, error);
+}
+
+bool vms_expression_compile_string(const struct vms_expression_scope *scope, const char *text,
+				   GArray *ops, GError **error)
+{
+	return compile(scope, text, true, ops, error);
 }

@@ -70,8 +70,12 @@ static void free_probes(struct vms_probes *probes)
 	g_free(probes);
 }
 
-static const struct vms_probe_engine probe_engine = { arm,	take,	    disarm,
-						      is_armed, get_counts, free_probes };
+static const struct vms_probe_engine probe_engine = { .arm = arm,
+						      .take = take,
+						      .disarm = disarm,
+						      .is_armed = is_armed,
+						      .counts = get_counts,
+						      .free = free_probes };
 
 static bool give_register(void *data, unsigned reg, uint64_t *ret)
 {
