@@ -75,21 +75,36 @@ struct ranked {
 	double rank;
 };
 
+static bool is_column(const struct flow_figure *figure)
+{
+	return figure->kind != FLOW_HISTOGRAM;
+}
+
+/* Returns the first figure of the table: there is one, as hits are always counted. */
+static const struct flow_figure *first_column(const struct view *view)
+{
+	guint i = 0;
+	while (!is_column(get_figure(view, i)))
+		i++;
+	return get_figure(view, i);
+}
+
+static double as_double(const struct view *view, uint64_t number)
+{
+	return is_signed(view) ? (double)(int64_t)number : (double)number;
+}
+
 static double rank_of(const struct view *view, size_t row)
 {
-	const struct flow_figure *first = get_figure(view, 0);
+	const struct flow_figure *figure = first_column(view);
 	struct vms_aggregate_row hits;
 	struct vms_aggregate_sum sum;
 	vms_aggregate_get_row(view->aggregate, row, &hits);
-	if (!vms_aggregate_get_sum(view->aggregate, row, first->number, &sum))
-		return (double)hits.count;
-	const uint64_t number = first->kind == FLOW_SUM	  ? sum.sum
-				: first->kind == FLOW_MIN ? sum.min
-							  : sum.max;
-	switch (first->kind) {
-	case FLOW_SUM:
-	case FLOW_MIN:
-	case FLOW_MAX: return is_signed(view) ? (double)(int64_t)number : (double)number;
+	vms_aggregate_get_sum(view->aggregate, row, figure->number, &sum);
+	switch (figure->kind) {
+	case FLOW_SUM: return as_double(view, sum.sum);
+	case FLOW_MIN: return as_double(view, sum.min);
+	case FLOW_MAX: return as_double(view, sum.max);
 	case FLOW_AVERAGE: return sum.average;
 	case FLOW_COUNT:
 	case FLOW_HISTOGRAM:
@@ -105,7 +120,7 @@ static gint compare(gconstpointer a, gconstpointer b)
 	return x->row < y->row ? -1 : 1;
 }
 
-/* Returns the rows in the order of their first figure, the greatest first. */
+/* Returns the rows in the order of the first column of figures, the greatest first. */
 static GArray *rank_rows(const struct view *view)
 {
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct ranked));
@@ -119,11 +134,6 @@ static GArray *rank_rows(const struct view *view)
 
 /* ---- table ------------------------------------------------------------------------------- */
 
-static bool is_column(const struct view *view, guint figure)
-{
-	return get_figure(view, figure)->kind != FLOW_HISTOGRAM;
-}
-
 /* Returns the texts of a row, one for each column; of the headings if `row` is NULL. */
 static GPtrArray *make_cells(const struct view *view, const struct ranked *row)
 {
@@ -132,7 +142,7 @@ static GPtrArray *make_cells(const struct view *view, const struct ranked *row)
 		g_ptr_array_add(cells, row ? key_text(view, get_key(view, i), row->row)
 					   : g_strdup(get_key(view, i)->name));
 	for (guint i = 0; i < view->tables->figures->len; i++)
-		if (is_column(view, i))
+		if (is_column(get_figure(view, i)))
 			g_ptr_array_add(cells,
 					row ? figure_text(view, get_figure(view, i), row->row)
 					    : g_strdup(get_figure(view, i)->name));
@@ -254,7 +264,7 @@ static void append_text(const struct view *view, uint64_t elapsed_ns, GString *o
 		g_string_append_printf(out, "after %.1f s:\n", (double)elapsed_ns / 1e9);
 	append_table(view, rows, out);
 	for (guint i = 0; i < view->tables->figures->len; i++)
-		if (!is_column(view, i))
+		if (!is_column(get_figure(view, i)))
 			append_histogram(view, get_figure(view, i), rows, out);
 	g_string_append_c(out, '\n');
 }
