@@ -186,31 +186,31 @@ static const struct row *get_row(const struct vms_aggregate *aggregate, size_t r
 	return row < aggregate->rows->len ? aggregate->rows->pdata[row] : NULL;
 }
 
-bool vms_aggregate_get_row(const struct vms_aggregate *aggregate, size_t index,
+bool vms_aggregate_get_row(const struct vms_aggregate *aggregate, size_t row,
 			   struct vms_aggregate_row *ret)
 {
-	const struct row *row = get_row(aggregate, index);
+	const struct row *found = get_row(aggregate, row);
 	struct vms_value_head head;
 	const uint8_t *bytes;
 	*ret = (struct vms_aggregate_row) { 0 };
-	if (!row)
+	if (!found)
 		return false;
-	ret->count = row->entry->count;
+	ret->count = found->entry->count;
 	if (aggregate->aggregation->by_place &&
-	    vms_flow_find_value(row->key, row->key_size, 0, &head, &bytes))
+	    vms_flow_find_value(found->key, found->key_size, 0, &head, &bytes))
 		memcpy(&ret->va, bytes, MIN(head.size, sizeof(ret->va)));
 	return true;
 }
 
-bool vms_aggregate_get_key(const struct vms_aggregate *aggregate, size_t index, size_t entry,
+bool vms_aggregate_get_key(const struct vms_aggregate *aggregate, size_t row, size_t index,
 			   struct vms_flow_value *ret)
 {
 	const struct vms_aggregation *aggregation = aggregate->aggregation;
-	const struct row *row = get_row(aggregate, index);
+	const struct row *found = get_row(aggregate, row);
 	*ret = (struct vms_flow_value) { 0 };
-	return row && aggregation->key && entry < vms_probe_collected(aggregation->key) &&
-	       vms_flow_get_value(row->key, row->key_size, (unsigned)entry + aggregation->by_place,
-				  ret);
+	return found && aggregation->key && index < vms_probe_collected(aggregation->key) &&
+	       vms_flow_get_value(found->key, found->key_size,
+				  (unsigned)index + aggregation->by_place, ret);
 }
 
 static double average(const struct vms_tally_entry *entry, size_t number, bool is_signed)
@@ -219,22 +219,22 @@ static double average(const struct vms_tally_entry *entry, size_t number, bool i
 	return (is_signed ? (double)(int64_t)sum : (double)sum) / (double)entry->count;
 }
 
-bool vms_aggregate_get_sum(const struct vms_aggregate *aggregate, size_t index, size_t number,
+bool vms_aggregate_get_sum(const struct vms_aggregate *aggregate, size_t row, size_t index,
 			   struct vms_aggregate_sum *ret)
 {
 	const struct vms_aggregation *aggregation = aggregate->aggregation;
-	const struct row *row = get_row(aggregate, index);
+	const struct row *found = get_row(aggregate, row);
 	*ret = (struct vms_aggregate_sum) { 0 };
-	if (!row || number >= aggregation->shape.n_numbers)
+	if (!found || index >= aggregation->shape.n_numbers)
 		return false;
 	*ret = (struct vms_aggregate_sum) {
-		.sum = row->entry->sums[number].sum,
-		.min = row->entry->sums[number].min,
-		.max = row->entry->sums[number].max,
+		.sum = found->entry->sums[index].sum,
+		.min = found->entry->sums[index].min,
+		.max = found->entry->sums[index].max,
 		.average =
-			average(row->entry, number, aggregation->shape.numbers[number].is_signed),
-		.cells = cells_of(aggregation, row->entry, number),
-		.n_cells = aggregation->layout.n_cells[number],
+			average(found->entry, index, aggregation->shape.numbers[index].is_signed),
+		.cells = cells_of(aggregation, found->entry, index),
+		.n_cells = aggregation->layout.n_cells[index],
 	};
 	return true;
 }
