@@ -62,8 +62,8 @@ struct vms_tally_layout {
 };
 
 struct vms_tally_head {
-	_Alignas(64) _Atomic uint64_t n; /* entries that are complete */
-	_Atomic uint64_t unfit;		 /* hits that found no room for their key */
+	_Atomic uint64_t n;	/* entries that are complete */
+	_Atomic uint64_t unfit; /* hits that found no room for their key */
 };
 
 struct vms_tally_sum {
@@ -96,8 +96,8 @@ struct vms_tally {
  */
 bool vms_tally_lay_out(const struct vms_tally_shape *shape, struct vms_tally_layout *ret);
 /*
- * Makes an empty tally in `memory`, which has layout->size bytes of 0 and outlives it. False: no
- * memory for its index.
+ * Makes an empty tally in `memory`, which has layout->size bytes of 0, is aligned like uint64_t and
+ * outlives it. False: no memory for its index.
  */
 bool vms_tally_init(struct vms_tally *tally, const struct vms_tally_shape *shape, void *memory);
 /* Frees the index. The memory stays. */

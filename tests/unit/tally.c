@@ -186,7 +186,7 @@ static void test_shapes(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(shapes); i++)
 		shapes[i] = sound;
 	g_assert_true(vms_tally_lay_out(&sound, &layout));
-	g_assert_cmpuint(layout.size, ==, 8192); /* 64 + 10 * (16 + 24 + 65 * 8 + 8) */
+	g_assert_cmpuint(layout.size, ==, 8192); /* 16 + 10 * (16 + 24 + 65 * 8 + 8) */
 	shapes[0].n_entries = 0;
 	shapes[1].n_entries = VMS_TALLY_ENTRIES_MAX + 1;
 	shapes[2].key_size = VMS_PROGRAM_OUTPUT_MAX + 1;
