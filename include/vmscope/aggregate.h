@@ -49,7 +49,8 @@ struct vms_aggregate_options {
 /*
  * Has a flow that has no place yet add up its hits. It keeps the probes; conditions of theirs do
  * not count, and the probes of its places must have no entries. Strings in keys are cut like
- * others. A hit with a number that cannot be read is counted as unknown (vms_flow_progress).
+ * others. A call (vms_flow_add_call) counts when it returns, and all is read then; its arguments
+ * may have gone. A hit with a number that cannot be read is counted as unknown (vms_flow_progress).
  * Errors: INVALID_STATE (there are places, or it aggregates already), INVALID_ARGUMENT (the
  * options; a key or a table that would be too large; entries of `numbers` that are no registers or
  * expressions, entries of `key` that have no bytes).

@@ -149,6 +149,21 @@ class Linux:
                                    for function in ("vfs_write", "vfs_read") for i in (1, 2, 3)})
         self.assertGreater(found.summary["rejected"], 0)
 
+    def test_calls(self):
+        """Calls count when they return, with what they have returned and how long they took."""
+        found = self.aggregate("vfs_write:call", "--hist", "duration", "--sum", "retval", "--by",
+                               "function,comm,retval", "--if", 'comm == "dd"',
+                               run="for i in 1 2 3; do dd if=/dev/zero of=/dev/null bs=${i}00 "
+                                   "count=1$i 2>&- & done; wait")
+        self.assertEqual(found.counts(), {("vfs_write", "dd", 100 * i): 10 + i for i in (1, 2, 3)})
+        for row in found.rows:
+            duration, result = row["numbers"]
+            self.assertEqual((duration["name"], result["name"]), ("duration", "retval"))
+            self.assertEqual(result["sum"], row["count"] * result["max"])
+            self.assertEqual(sum(cell["count"] for cell in duration["cells"]), row["count"])
+            self.assertGreater(duration["min"], 0)
+            self.assertLessEqual(duration["min"] * row["count"], duration["sum"])
+
     def test_live(self):
         """Tables come meanwhile, too, and only grow."""
         tables = Tables(("-p", self.guest.pid), self.step, "--count", "--interval", "0.1")
