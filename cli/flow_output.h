@@ -16,10 +16,11 @@ void flow_output_summary(struct session *session, const struct vms_flow_progress
 
 /* Returns the name of a place, or its address. Newly allocated. */
 char *flow_output_place(struct session *session, uint64_t va);
-/* Appends a value, or why there is none, for people. */
-void flow_output_value(GString *out, enum vms_entry_kind kind, const struct vms_flow_value *value);
-/* Adds "status" and "value" to an object. */
-void flow_output_add_value(struct json_object *object, enum vms_entry_kind kind,
+/* Appends the value of a probe's entry, or why there is none, for people. */
+void flow_output_value(GString *out, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value);
+/* Adds "status" and "value" to an object; if it has a type, "type" and "text", too. */
+void flow_output_add_value(struct json_object *object, const struct vms_probe *probe, size_t index,
 			   const struct vms_flow_value *value);
 /* Appends an object as a line, and frees it. */
 void flow_output_object(GString *out, struct json_object *object);

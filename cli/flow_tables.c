@@ -57,25 +57,25 @@ static void clear_figure(gpointer data)
 }
 
 /* Returns the number of an expression, which may have been added before. -1: error. */
-static gssize add_number(struct session *session, struct flow_tables *tables, const char *text,
+static gssize add_number(struct flow_tables *tables, const char *text,
 			 const struct vms_aggregate_number *kind, GError **error)
 {
 	const size_t n = vms_probe_entries(tables->numbers);
 	for (size_t i = 0; i < n && kind->histogram == VMS_HISTOGRAM_NONE; i++)
 		if (g_str_equal(vms_probe_entry_name(tables->numbers, i), text))
 			return (gssize)i;
-	if (!flow_spec_add_entry(session, tables->numbers, text, error))
+	const struct vms_entry number = { .kind = VMS_ENTRY_EXPRESSION, .expression = text };
+	if (!vms_probe_add(tables->numbers, &number, 1, error))
 		return -1;
 	g_array_append_val(tables->kinds, *kind);
 	return (gssize)n;
 }
 
-static bool add_figure(struct session *session, struct flow_tables *tables,
-		       enum flow_figure_kind kind, const char *function, const char *text,
-		       const struct vms_aggregate_number *number, GError **error)
+static bool add_figure(struct flow_tables *tables, enum flow_figure_kind kind, const char *function,
+		       const char *text, const struct vms_aggregate_number *number, GError **error)
 {
 	g_autofree char *expression = g_strstrip(g_strdup(text));
-	const gssize index = add_number(session, tables, expression, number, error);
+	const gssize index = add_number(tables, expression, number, error);
 	if (index < 0)
 		return false;
 	const struct flow_figure figure = {
@@ -99,8 +99,7 @@ static bool take_number(char *text, int64_t *ret)
 	return !*end && errno == 0;
 }
 
-static bool add_linear(struct session *session, struct flow_tables *tables, const char *text,
-		       GError **error)
+static bool add_linear(struct flow_tables *tables, const char *text, GError **error)
 {
 	g_autofree char *expression = g_strdup(text);
 	int64_t min, max, step;
@@ -120,34 +119,34 @@ static bool add_linear(struct session *session, struct flow_tables *tables, cons
 	}
 	const struct vms_aggregate_number number = { VMS_HISTOGRAM_LINEAR, tables->is_unsigned, min,
 						     (uint64_t)step, (unsigned)n };
-	return add_figure(session, tables, FLOW_HISTOGRAM, "lhist", expression, &number, error);
+	return add_figure(tables, FLOW_HISTOGRAM, "lhist", expression, &number, error);
 }
 
-static bool add_all(struct session *session, struct flow_tables *tables, enum flow_figure_kind kind,
-		    const char *function, char **texts, GError **error)
+static bool add_all(struct flow_tables *tables, enum flow_figure_kind kind, const char *function,
+		    char **texts, GError **error)
 {
 	const struct vms_aggregate_number number = {
 		.histogram = kind == FLOW_HISTOGRAM ? VMS_HISTOGRAM_LOG2 : VMS_HISTOGRAM_NONE,
 		.is_unsigned = tables->is_unsigned,
 	};
 	for (; texts && *texts; texts++)
-		if (!add_figure(session, tables, kind, function, *texts, &number, error))
+		if (!add_figure(tables, kind, function, *texts, &number, error))
 			return false;
 	return true;
 }
 
 /* A number with a histogram has all other figures, too: so histograms come first. */
-static bool add_figures(struct session *session, struct flow_tables *tables,
-			const struct flow_tables_options *options, GError **error)
+static bool add_figures(struct flow_tables *tables, const struct flow_tables_options *options,
+			GError **error)
 {
 	const struct flow_figure count = { .kind = FLOW_COUNT, .name = g_strdup("count") };
-	bool done = add_all(session, tables, FLOW_HISTOGRAM, "hist", options->hist, error);
+	bool done = add_all(tables, FLOW_HISTOGRAM, "hist", options->hist, error);
 	for (char **text = options->lhist; done && text && *text; text++)
-		done = add_linear(session, tables, *text, error);
-	done = done && add_all(session, tables, FLOW_SUM, "sum", options->sum, error) &&
-	       add_all(session, tables, FLOW_MIN, "min", options->min, error) &&
-	       add_all(session, tables, FLOW_MAX, "max", options->max, error) &&
-	       add_all(session, tables, FLOW_AVERAGE, "avg", options->average, error);
+		done = add_linear(tables, *text, error);
+	done = done && add_all(tables, FLOW_SUM, "sum", options->sum, error) &&
+	       add_all(tables, FLOW_MIN, "min", options->min, error) &&
+	       add_all(tables, FLOW_MAX, "max", options->max, error) &&
+	       add_all(tables, FLOW_AVERAGE, "avg", options->average, error);
 	g_array_append_val(tables->figures, count);
 	return done;
 }
@@ -181,8 +180,7 @@ static bool set_tables(struct session *session, struct flow_tables *tables,
 		return false;
 	tables->interval_ns = (uint64_t)(seconds * 1e9);
 	return add_keys(session, tables, options->count_by, error) &&
-	       add_keys(session, tables, options->by, error) &&
-	       add_figures(session, tables, options, error);
+	       add_keys(session, tables, options->by, error) && add_figures(tables, options, error);
 }
 
 struct flow_tables *flow_tables_new(struct session *session,
@@ -198,9 +196,9 @@ struct flow_tables *flow_tables_new(struct session *session,
 	tables->kinds = g_array_new(FALSE, FALSE, sizeof(struct vms_aggregate_number));
 	g_array_set_clear_func(tables->keys, clear_key);
 	g_array_set_clear_func(tables->figures, clear_figure);
-	tables->key = vms_probe_new(session->machine, session->guest, "key");
-	tables->numbers = vms_probe_new(session->machine, session->guest, "numbers");
-	if (set_tables(session, tables, options, error))
+	tables->key = flow_spec_probe(session, "", error);
+	tables->numbers = tables->key ? flow_spec_probe(session, "", error) : NULL;
+	if (tables->numbers && set_tables(session, tables, options, error))
 		return tables;
 	flow_tables_free(tables);
 	return NULL;

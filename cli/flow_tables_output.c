@@ -40,8 +40,7 @@ static char *key_text(const struct view *view, const struct flow_key *key, size_
 		return flow_output_place(view->session, place.va);
 	}
 	if (vms_aggregate_get_key(view->aggregate, row, key->entry, &value))
-		flow_output_value(text, vms_probe_entry_kind(view->tables->key, key->entry),
-				  &value);
+		flow_output_value(text, view->tables->key, key->entry, &value);
 	return g_string_free(text, FALSE);
 }
 
@@ -283,8 +282,7 @@ static struct json_object *json_key(const struct view *view, const struct flow_k
 		json_object_object_add(object, "value", json_object_new_string(name));
 		json_object_object_add(object, "address", json_address(place.va));
 	} else if (vms_aggregate_get_key(view->aggregate, row, key->entry, &value)) {
-		flow_output_add_value(object, vms_probe_entry_kind(view->tables->key, key->entry),
-				      &value);
+		flow_output_add_value(object, view->tables->key, key->entry, &value);
 	}
 	return object;
 }

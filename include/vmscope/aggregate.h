@@ -39,7 +39,10 @@ struct vms_aggregate_options {
 	/* The values of its entries are the key, with `place`. NULL: all hits have the same key. */
 	struct vms_probe *key;
 	bool by_place; /* the address of the place is part of the key */
-	/* Its entries are the numbers: registers and expressions. NULL: hits are only counted. */
+	/*
+	 * Its entries are the numbers: of kind REGISTER and EXPRESSION, which reads what has a type
+	 * with its sign, too. NULL: hits are only counted.
+	 */
 	struct vms_probe *numbers;
 	/* By entry of `numbers`. NULL: no histograms, all with a sign. */
 	const struct vms_aggregate_number *kinds;
@@ -49,11 +52,11 @@ struct vms_aggregate_options {
 /*
  * Has a flow that has no place yet add up its hits. It keeps the probes; conditions of theirs do
  * not count, and the probes of its places must have no entries. Strings in keys are cut like
- * others. A call (vms_flow_add_call) counts when it returns, and all is read then; its arguments
- * may have gone. A hit with a number that cannot be read is counted as unknown (vms_flow_progress).
- * Errors: INVALID_STATE (there are places, or it aggregates already), INVALID_ARGUMENT (the
- * options; a key or a table that would be too large; entries of `numbers` that are no registers or
- * expressions, entries of `key` that have no bytes).
+ * others, and are the same key wherever they are. A call (vms_flow_add_call) counts when it
+ * returns, and all is read then; its arguments may have gone. A hit with a number that cannot be
+ * read is counted as unknown (vms_flow_progress). Errors: INVALID_STATE (there are places, or it
+ * aggregates already), INVALID_ARGUMENT (the options; a key or a table that would be too large;
+ * entries of `numbers` that are no registers or expressions, entries of `key` that have no bytes).
  */
 bool vms_flow_aggregate(struct vms_flow *flow, const struct vms_aggregate_options *options,
 			GError **error);

@@ -25,5 +25,7 @@
 #include <vmscope/sample_record.h>
 #include <vmscope/symbol.h>
 #include <vmscope/symbolizer.h>
+#include <vmscope/syscall.h>
 #include <vmscope/table.h>
+#include <vmscope/types.h>
 #include <vmscope/unwind.h>

@@ -64,8 +64,7 @@ void vms_aggregate_free(struct vms_aggregate *aggregate)
 
 static size_t count_values(const struct vms_aggregation *aggregation)
 {
-	return aggregation->by_place +
-	       (aggregation->key ? vms_probe_collected(aggregation->key) : 0);
+	return aggregation->by_place + (aggregation->key ? vms_probe_entries(aggregation->key) : 0);
 }
 
 /* True if these are the values of a key, and nothing else. */
@@ -208,7 +207,7 @@ bool vms_aggregate_get_key(const struct vms_aggregate *aggregate, size_t row, si
 	const struct vms_aggregation *aggregation = aggregate->aggregation;
 	const struct row *found = get_row(aggregate, row);
 	*ret = (struct vms_flow_value) { 0 };
-	return found && aggregation->key && index < vms_probe_collected(aggregation->key) &&
+	return found && aggregation->key && index < vms_probe_entries(aggregation->key) &&
 	       vms_flow_get_value(found->key, found->key_size,
 				  (unsigned)index + aggregation->by_place, ret);
 }

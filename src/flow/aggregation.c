@@ -32,14 +32,29 @@ static size_t size_of_output(const GArray *ops)
 	return size;
 }
 
+/*
+ * Text of an entry of kind TYPED is collected with the pointer that leads to it. Equal texts are
+ * one key, wherever they are: so each entry of a key has one value.
+ */
+static void drop_pointers(GArray *ops, guint begin)
+{
+	for (guint i = begin + 1; i < ops->len; i++) {
+		struct vms_op *op = &g_array_index(ops, struct vms_op, i);
+		if (op[-1].code == VMS_OP_COLLECT_STRING && op->code == VMS_OP_COLLECT)
+			*op = (struct vms_op) { .code = VMS_OP_DROP };
+	}
+}
+
 static void add_key(const struct vms_aggregation *aggregation, uint64_t va, GArray *ops)
 {
 	if (aggregation->by_place) {
 		vms_program_push(ops, va);
 		vms_program_add(ops, VMS_OP_COLLECT, sizeof(va), 0);
 	}
+	const guint begin = ops->len;
 	if (aggregation->key)
 		vms_probe_add_values(aggregation->key, ops);
+	drop_pointers(ops, begin);
 }
 
 /* ---- options ------------------------------------------------------------------------- */
@@ -63,6 +78,12 @@ static bool check_numbers(const struct vms_probe *numbers, GError **error)
 			      VMS_TALLY_NUMBERS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const enum vms_entry_kind kind = vms_probe_entry_kind(numbers, i);
+		if (kind == VMS_ENTRY_TYPED)
+			return refuse(
+				error,
+				"\"%s\" cannot be aggregated by its type: only entries of kind "
+				"EXPRESSION are numbers of 8 bytes, with their sign",
+				vms_probe_entry_name(numbers, i));
 		if (kind != VMS_ENTRY_REGISTER && kind != VMS_ENTRY_EXPRESSION)
 			return refuse(error, "\"%s\" is no number that could be aggregated",
 				      vms_probe_entry_name(numbers, i));

@@ -299,6 +299,7 @@ const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *r
 static bool get_value(const struct vms_flow_record *record, const struct vms_probe *probe,
 		      unsigned first, uint32_t failed, size_t index, struct vms_flow_value *ret)
 {
+	struct vms_flow_value pointer;
 	unsigned number;
 	*ret = (struct vms_flow_value) { 0 };
 	if (!probe || index >= vms_probe_entries(probe))
@@ -306,8 +307,16 @@ static bool get_value(const struct vms_flow_record *record, const struct vms_pro
 	const enum vms_value_place where = vms_probe_value_place(probe, index, &number);
 	if (where == VMS_VALUE_CALLED)
 		ret->status = failed >> number & 1 ? VMS_FLOW_FAILED : VMS_FLOW_KNOWN;
-	return where != VMS_VALUE_COLLECTED ||
-	       vms_flow_get_value(record->values, record->size, first + number, ret);
+	if (where != VMS_VALUE_COLLECTED)
+		return true;
+	if (!vms_flow_get_value(record->values, record->size, first + number, ret))
+		return false;
+	if (ret->status == VMS_FLOW_UNREADABLE && vms_probe_has_pointer(probe, index) &&
+	    vms_flow_get_value(record->values, record->size, first + number + 1, &pointer)) {
+		ret->bytes = pointer.bytes;
+		ret->size = pointer.size;
+	}
+	return true;
 }
 
 static unsigned first_of_probe(const struct vms_flow_record *record)

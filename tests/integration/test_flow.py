@@ -16,8 +16,8 @@ CALLS = 60
 OPEN, ADDRESS, PATH = "do_filp_open", "u64(arg1)", "str(u64(arg1))"
 
 
-class Flow:
-    """Of one architecture."""
+class Tracer:
+    """Traces a guest that the class starts."""
 
     @classmethod
     def setUpClass(cls):
@@ -57,6 +57,10 @@ class Flow:
                          list(range(1, len(records) + 1)))
         self.summary = summary
         return records
+
+
+class Flow(Tracer):
+    """Of one architecture."""
 
     def values(self, record):
         return {value["name"]: int(value["value"], 16) for value in record["values"]}

@@ -164,6 +164,22 @@ class Linux:
             self.assertGreater(duration["min"], 0)
             self.assertLessEqual(duration["min"] * row["count"], duration["sum"])
 
+    def test_types(self):
+        """Files of the same name are one key, wherever their names lie; numbers keep their sign."""
+        name, negative = "((struct file *)arg0)->f_path.dentry->d_name.name", "(int)(0 - arg2)"
+        self.addCleanup(self.guest.run, "rm -r /one /two")
+        found = self.aggregate("vfs_write", "--sum", negative, "--by", f"{name},(int)(arg2 - 101)",
+                               "--if", "count == 100 && file->f_mode & 2 && comm == \"dd\"",
+                               run="mkdir /one /two; for i in one two; do dd if=/dev/zero "
+                                   "of=/$i/of_this_name bs=100 count=10 2>&-; done")
+        row, = found.rows
+        text, number = row["key"]
+        self.assertEqual((text["value"], text["text"]), ("of_this_name", '"of_this_name"'))
+        self.assertEqual((number["value"], number["type"], number["text"]),
+                         ("0xffffffff", "int", "-1"))
+        sums, = row["numbers"]
+        self.assertEqual((row["count"], sums["sum"], sums["max"]), (20, -2000, -100))
+
     def test_live(self):
         """Tables come meanwhile, too, and only grow."""
         tables = Tables(("-p", self.guest.pid), self.step, "--count", "--interval", "0.1")
