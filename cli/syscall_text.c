@@ -154,8 +154,7 @@ static void append_argument(GString *out, const struct vms_syscall *call, unsign
 	struct vms_flow_value value;
 	if (!vms_flow_record_value(record, index, &value) ||
 	    (value.status != VMS_FLOW_KNOWN && value.status != VMS_FLOW_CUT))
-		g_string_append(out, form.kind == SYSCALL_STRING || is_data ? "NULL or unreadable"
-									    : "?");
+		g_string_append(out, form.kind == SYSCALL_STRING || is_data ? "(unreadable)" : "?");
 	else if (is_data)
 		append_bytes(out, value.bytes,
 			     MIN(MIN(value.size, DATA_SHOWN), next_number(record, index)),
@@ -179,12 +178,20 @@ void syscall_append_call(GString *out, const struct vms_syscall *call,
 	g_string_append_c(out, ')');
 }
 
-void syscall_append_result(GString *out, uint64_t result)
+/* True for system calls whose result is an address. */
+static bool gives_address(const struct vms_syscall *call)
+{
+	static const char *const names[] = { "brk", "mmap", "mremap", "shmat", NULL };
+	return is_one_of(call->name, names);
+}
+
+void syscall_append_result(GString *out, const struct vms_syscall *call, uint64_t result)
 {
 	if (result < (uint64_t)-ERROR_MAX) {
 		g_string_append_printf(out,
-				       result < SMALL_MAX ? "%" G_GUINT64_FORMAT
-							  : "0x%" G_GINT64_MODIFIER "x",
+				       !gives_address(call) && result < SMALL_MAX
+					       ? "%" G_GUINT64_FORMAT
+					       : "0x%" G_GINT64_MODIFIER "x",
 				       result);
 		return;
 	}

@@ -28,4 +28,4 @@ struct syscall_form syscall_form(const struct vms_syscall *call, unsigned index)
 void syscall_append_call(GString *out, const struct vms_syscall *call,
 			 const struct vms_flow_record *record);
 /* Appends a result: a number, an address, or -1 and the error. */
-void syscall_append_result(GString *out, uint64_t result);
+void syscall_append_result(GString *out, const struct vms_syscall *call, uint64_t result);
