@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "flow_output.h"
 #include "flow_spec.h"
+#include "flow_tables.h"
 #include "streams.h"
 #include "values.h"
 #include <glib-unix.h>
@@ -13,13 +14,15 @@
 struct options {
 	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task;
 	gboolean no_tasks, halt;
+	struct flow_tables_options tables;
 };
 
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
-	GAsyncQueue *queue; /* struct vms_flow_record *, which are not shown yet */
-	gint n_unshown;	    /* records that found the queue full */
+	struct flow_tables *tables; /* or NULL: hits are shown one by one */
+	GAsyncQueue *queue;	    /* struct vms_flow_record *, which are not shown yet */
+	gint n_unshown;		    /* records that found the queue full */
 	uint64_t begin_ns, end_ns;
 	gboolean must_end; /* by a signal */
 	uint64_t max_hits;
@@ -71,6 +74,15 @@ static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 	return end_output(trace, out, error);
 }
 
+/* Shows what was added up. */
+static bool show_table(struct trace *trace, GError **error)
+{
+	GString *out = begin_output(trace);
+	const bool made = flow_tables_append(trace->session, trace->tables, trace->flow,
+					     now_ns() - trace->begin_ns, out, error);
+	return end_output(trace, out, made ? error : NULL) && made;
+}
+
 static gboolean end_trace(gpointer data)
 {
 	struct trace *trace = data;
@@ -88,6 +100,9 @@ static bool follow(struct trace *trace, GError **error)
 		ended = vms_flow_wait(trace->flow, 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
 		done = show(trace, LOOK_MS * 1000, error);
+		if (done && !ended && trace->tables &&
+		    flow_tables_is_due(trace->tables, trace->begin_ns, now_ns()))
+			done = show_table(trace, error);
 	}
 	return done;
 }
@@ -106,6 +121,8 @@ static bool show_kept(struct trace *trace, GError **error)
 /* Shows what is left when the flow has ended. */
 static bool show_rest(struct trace *trace, GError **error)
 {
+	if (trace->tables)
+		return show_table(trace, error);
 	return trace->max_records ? show_kept(trace, error) : show(trace, 0, error);
 }
 
@@ -134,9 +151,12 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	return done;
 }
 
-static void add_summary(struct trace *trace)
+static bool add_summary(struct trace *trace, GError **error)
 {
 	struct vms_flow_progress progress;
+	if (trace->tables)
+		return flow_tables_append_summary(trace->session, trace->flow, trace->session->out,
+						  error);
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
@@ -149,6 +169,7 @@ static void add_summary(struct trace *trace)
 		vms_log(VMS_LOG_WARNING,
 			"%d hits were not shown: the output could not be written fast enough",
 			trace->n_unshown);
+	return true;
 }
 
 /* The condition of all places: --if, and the process of --task. Newly allocated, or NULL. */
@@ -195,16 +216,36 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 					 .data = trace };
 	g_autoptr(vms_probe) common = NULL;
 	g_autofree char *condition = make_condition(options);
-	const struct flow_conditions conditions = { condition, options->return_condition };
+	const struct flow_conditions conditions = { condition, options->return_condition,
+						    trace->tables };
 	if (!session_vcpu(session, options->cpu, &made.vcpu, error) ||
 	    !make_common(session, options, &common, error))
 		return NULL;
 	made.common = common;
 	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
+	if (flow && trace->tables && !flow_tables_prepare(trace->tables, flow, error))
+		return NULL;
 	for (int i = 0; flow && i < n_specs; i++)
 		if (!flow_spec_add(session, flow, specs[i], &conditions, error))
 			return NULL;
 	return g_steal_pointer(&flow);
+}
+
+/* Finds out whether hits are to be added up, and how. */
+static bool make_tables(struct trace *trace, const struct options *options, GError **error)
+{
+	GError *failure = NULL;
+	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
+	if (trace->tables && (options->common || options->records || options->halt))
+		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
+			    options->common    ? "common"
+			    : options->records ? "records"
+					       : "halt");
+	if (!failure)
+		return true;
+	g_propagate_error(error, failure);
+	flow_tables_free(g_steal_pointer(&trace->tables));
+	return false;
 }
 
 static bool trace_flow(struct session *session, const struct options *options, int n_specs,
@@ -224,12 +265,14 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	}
 	if (!session_open_guest(session, error))
 		return false;
+	if (!make_tables(&trace, options, error))
+		return false;
 	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
 	trace.flow = make_flow(&trace, options, n_specs, specs, error);
 	bool done = trace.flow && run_trace(&trace, options, error);
-	if (done)
-		add_summary(&trace);
+	done = done && add_summary(&trace, error);
 	vms_flow_unref(trace.flow);
+	flow_tables_free(trace.tables);
 	g_async_queue_unref(trace.queue);
 	return done;
 }
@@ -237,6 +280,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 static bool run_flow(struct session *session, int argc, char **argv, GError **error)
 {
 	struct options options = { 0 };
+	struct flow_tables_options *tables = &options.tables;
 	const GOptionEntry entries[] = {
 		{ "if", 0, 0, G_OPTION_ARG_STRING, &options.condition,
 		  "Only hits for which an expression is not 0 count", "EXPRESSION" },
@@ -258,6 +302,29 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		  "Show nothing until the end, then the last N hits", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
+		{ "count", 0, 0, G_OPTION_ARG_NONE, &tables->count, "Count hits", NULL },
+		{ "count-by", 0, 0, G_OPTION_ARG_STRING, &tables->count_by, "Count hits by key",
+		  "KEY,…" },
+		{ "sum", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->sum, "Sum up a number",
+		  "EXPRESSION" },
+		{ "min", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->min, "Find its least value",
+		  "EXPRESSION" },
+		{ "max", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->max, "Find its greatest value",
+		  "EXPRESSION" },
+		{ "avg", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->average, "Find its average",
+		  "EXPRESSION" },
+		{ "hist", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->hist,
+		  "Draw a histogram of it, by powers of two", "EXPRESSION" },
+		{ "lhist", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->lhist,
+		  "Draw one from MIN to MAX, by STEP", "EXPRESSION:MIN:MAX:STEP" },
+		{ "by", 0, 0, G_OPTION_ARG_STRING, &tables->by,
+		  "Do these for each key, a row of a table", "KEY,…" },
+		{ "unsigned", 0, 0, G_OPTION_ARG_NONE, &tables->is_unsigned,
+		  "These numbers have no sign", NULL },
+		{ "interval", 'i', 0, G_OPTION_ARG_STRING, &tables->interval,
+		  "Show the table every so often, not only at the end", "SECONDS" },
+		{ "max-keys", 0, 0, G_OPTION_ARG_STRING, &tables->max_keys,
+		  "How many keys a table holds for each vCPU (default: 4096)", "N" },
 		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
 		  "Do not tell processes and threads: hits cost less", NULL },
 		{ NULL }
@@ -272,6 +339,7 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	g_free(options.seconds);
 	g_free(options.cpu);
 	g_free(options.task);
+	flow_tables_clear_options(tables);
 	return done;
 }
 

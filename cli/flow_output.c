@@ -82,6 +82,17 @@ typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
+void flow_output_value(GString *out, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value)
+{
+	if (value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT)
+		append_known(out, probe, index, value);
+	else if (vms_probe_entry_kind(probe, index) == VMS_ENTRY_TYPED)
+		vms_probe_format_value(probe, index, value, out);
+	else
+		g_string_append_printf(out, "(%s)", status_text(value->status));
+}
+
 /* Appends the values of a probe, the first one after `begin`, the others after `between`. */
 static void append_values(GString *out, const struct vms_flow_record *record,
 			  const struct vms_probe *probe, get_value get, const char *begin,
@@ -91,12 +102,7 @@ static void append_values(GString *out, const struct vms_flow_record *record,
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
 		g_string_append_printf(out, "%s%s=", i ? between : begin,
 				       vms_probe_entry_name(probe, i));
-		if (value.status == VMS_FLOW_KNOWN || value.status == VMS_FLOW_CUT)
-			append_known(out, probe, i, &value);
-		else if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_TYPED)
-			vms_probe_format_value(probe, i, &value, out);
-		else
-			g_string_append_printf(out, "(%s)", status_text(value.status));
+		flow_output_value(out, probe, i, &value);
 	}
 }
 
@@ -112,7 +118,7 @@ static void append_own_values(GString *out, const struct vms_flow_record *record
 	g_string_append_c(out, ')');
 }
 
-static char *name_place(struct session *session, uint64_t va)
+char *flow_output_place(struct session *session, uint64_t va)
 {
 	struct vms_location location;
 	if (!session_locate(session, NULL, va, false, &location) || !location.symbol)
@@ -128,7 +134,7 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 {
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = name_place(session, hit.va);
+	g_autofree char *where = flow_output_place(session, hit.va);
 	g_string_append_printf(out, "%12.6f  cpu %u  ", (double)(hit.time_ns - begin_ns) / 1e9,
 			       hit.vcpu);
 	if (hit.has_task)
@@ -187,6 +193,15 @@ static void add_type(struct json_object *object, const struct vms_probe *probe, 
 	json_object_object_add(object, "text", json_object_new_string(text->str));
 }
 
+void flow_output_add_value(struct json_object *object, const struct vms_probe *probe, size_t index,
+			   const struct vms_flow_value *value)
+{
+	json_object_object_add(object, "status",
+			       json_object_new_string(status_text(value->status)));
+	json_object_object_add(object, "value", json_of(probe, index, value));
+	add_type(object, probe, index, value);
+}
+
 static void add_values(struct json_object *array, const struct vms_flow_record *record,
 		       const struct vms_probe *probe, get_value get)
 {
@@ -195,15 +210,12 @@ static void add_values(struct json_object *array, const struct vms_flow_record *
 		struct json_object *object = json_object_new_object();
 		json_object_object_add(object, "name",
 				       json_object_new_string(vms_probe_entry_name(probe, i)));
-		json_object_object_add(object, "status",
-				       json_object_new_string(status_text(value.status)));
-		json_object_object_add(object, "value", json_of(probe, i, &value));
-		add_type(object, probe, i, &value);
+		flow_output_add_value(object, probe, i, &value);
 		json_object_array_add(array, object);
 	}
 }
 
-static void append_object(GString *out, struct json_object *object)
+void flow_output_object(GString *out, struct json_object *object)
 {
 	g_string_append(out,
 			json_object_to_json_string_ext(
@@ -229,7 +241,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	struct json_object *values = json_object_new_array();
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = name_place(session, hit.va);
+	g_autofree char *where = flow_output_place(session, hit.va);
 	json_object_object_add(object, "sequence", json_object_new_uint64(hit.sequence));
 	json_object_object_add(object, "time_ns", json_object_new_uint64(hit.time_ns - begin_ns));
 	json_object_object_add(object, "address", json_address(hit.va));
@@ -248,7 +260,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	json_object_object_add(object, "values", values);
 	if (hit.is_call)
 		add_return(object, record, hit.duration_ns);
-	append_object(out, object);
+	flow_output_object(out, object);
 }
 
 /* ---- both ---------------------------------------------------------------------------------- */
@@ -262,21 +274,11 @@ void flow_output_record(struct session *session, const struct vms_flow_record *r
 		append_text(session, record, begin_ns, out);
 }
 
-void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
-			 GString *out)
+void flow_output_counts(const struct session *session, const struct flow_count *counts, size_t n,
+			GString *out)
 {
-	const struct {
-		const char *name, *text;
-		uint64_t n;
-	} counts[] = {
-		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
-		{ "rejected", "whose condition did not hold", progress->rejected },
-		{ "unknown", "whose condition could not be told", progress->unknown },
-		{ "dropped", "dropped by --records", progress->dropped },
-		{ "lost", "lost", progress->lost },
-	};
 	struct json_object *object = session->json ? json_object_new_object() : NULL;
-	for (size_t i = 0; i < G_N_ELEMENTS(counts); i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (object)
 			json_object_object_add(object, counts[i].name,
 					       json_object_new_uint64(counts[i].n));
@@ -285,7 +287,20 @@ void flow_output_summary(struct session *session, const struct vms_flow_progress
 					       counts[i].n, counts[i].text);
 	}
 	if (object)
-		append_object(out, object);
+		flow_output_object(out, object);
 	else
 		g_string_append_c(out, '\n');
+}
+
+void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
+			 GString *out)
+{
+	const struct flow_count counts[] = {
+		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
+		{ "rejected", "whose condition did not hold", progress->rejected },
+		{ "unknown", "whose condition could not be told", progress->unknown },
+		{ "dropped", "dropped by --records", progress->dropped },
+		{ "lost", "lost", progress->lost },
+	};
+	flow_output_counts(session, counts, G_N_ELEMENTS(counts), out);
 }
