@@ -13,7 +13,7 @@
 
 struct options {
 	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task;
-	gboolean no_tasks, halt;
+	gboolean no_tasks;
 	struct flow_tables_options tables;
 };
 
@@ -27,7 +27,6 @@ struct trace {
 	gboolean must_end; /* by a signal */
 	uint64_t max_hits;
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
-	bool halts;	      /* every hit leaves the machine stopped */
 };
 
 /* CLOCK_MONOTONIC */
@@ -161,10 +160,6 @@ static bool add_summary(struct trace *trace, GError **error)
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
 	flow_output_summary(trace->session, &progress, trace->session->out);
-	if (trace->halts && progress.records)
-		vms_log(VMS_LOG_WARNING,
-			"the machine stands still at the hit, in QEMU's state \"debug\"; `cont` in "
-			"QEMU's monitor, or \"virsh resume\", lets it go on");
 	if (trace->n_unshown)
 		vms_log(VMS_LOG_WARNING,
 			"%d hits were not shown: the output could not be written fast enough",
@@ -191,20 +186,6 @@ static bool parse_count(const char *option, const char *text, uint64_t *ret, GEr
 	return false;
 }
 
-/* What all places collect: --common, and the halt of --halt. *ret is NULL if that is nothing. */
-static bool make_common(struct session *session, const struct options *options,
-			struct vms_probe **ret, GError **error)
-{
-	*ret = NULL;
-	if (!options->common && !options->halt)
-		return true;
-	g_autofree char *entries = !options->halt    ? g_strdup(options->common)
-				   : options->common ? g_strdup_printf("%s,halt", options->common)
-						     : g_strdup("halt");
-	*ret = flow_spec_probe(session, entries, error);
-	return *ret;
-}
-
 static struct vms_flow *make_flow(struct trace *trace, const struct options *options, int n_specs,
 				  char **specs, GError **error)
 {
@@ -218,9 +199,13 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	g_autofree char *condition = make_condition(options);
 	const struct flow_conditions conditions = { condition, options->return_condition,
 						    trace->tables };
-	if (!session_vcpu(session, options->cpu, &made.vcpu, error) ||
-	    !make_common(session, options, &common, error))
+	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
 		return NULL;
+	if (options->common) {
+		common = flow_spec_probe(session, options->common, error);
+		if (!common)
+			return NULL;
+	}
 	made.common = common;
 	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
 	if (flow && trace->tables && !flow_tables_prepare(trace->tables, flow, error))
@@ -236,11 +221,9 @@ static bool make_tables(struct trace *trace, const struct options *options, GErr
 {
 	GError *failure = NULL;
 	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
-	if (trace->tables && (options->common || options->records || options->halt))
+	if (trace->tables && (options->common || options->records))
 		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
-			    options->common    ? "common"
-			    : options->records ? "records"
-					       : "halt");
+			    options->common ? "common" : "records");
 	if (!failure)
 		return true;
 	g_propagate_error(error, failure);
@@ -256,9 +239,6 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	if (!parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
-	trace.halts = options->halt;
-	if (options->halt && !trace.max_hits)
-		trace.max_hits = 1;
 	if (options->task && !value_in_c(options->task, &pid)) {
 		usage_error(error, "--task %s: the pid of a process is needed", options->task);
 		return false;
@@ -293,11 +273,6 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,
 		  "Collect this at every place, too", "ENTRY,…" },
 		{ "hits", 0, 0, G_OPTION_ARG_STRING, &options.hits, "End after N hits", "N" },
-		{ "halt", 0, 0, G_OPTION_ARG_NONE, &options.halt,
-		  "Stop the machine at the first hit, or at each of --hits, and leave it so: by "
-		  "the "
-		  "gdb stub",
-		  NULL },
 		{ "records", 0, 0, G_OPTION_ARG_STRING, &options.records,
 		  "Show nothing until the end, then the last N hits", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
