@@ -154,6 +154,14 @@ static bool compile_symbol(struct compiler *compiler, const char *name, const ch
 		vms_program_push(compiler->ops, va);
 		return true;
 	}
+	size_t n;
+	g_autofree char *addresses = vms_guest_addresses(compiler->scope->guest, name, &n);
+	if (n > 1) {
+		g_autofree char *choice = g_strdup_printf(
+			"%zu symbols are called \"%s\": write the address of one: %s", n, name,
+			addresses);
+		return fail(compiler, at, choice);
+	}
 	g_autofree char *nearest =
 		vms_flow_nearest(compiler->scope->arch, compiler->scope->guest, name);
 	g_autofree char *what = g_strdup_printf("\"%s\" is not known%s", name, nearest);
