@@ -7,6 +7,7 @@
 
 #define SCALE_MAX     255u
 #define CALLBACKS_MAX 32u
+#define SAVED_MAX     VMS_PROGRAM_OPS_MAX /* entries of a probe that was saved */
 
 struct entry {
 	enum vms_entry_kind kind;
@@ -194,6 +195,18 @@ struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *g
 	return probe;
 }
 
+struct vms_probe *vms_probe_new_saved(const char *description)
+{
+	struct vms_probe *probe = g_new0(struct vms_probe, 1);
+	g_atomic_ref_count_init(&probe->refs);
+	probe->is_frozen = 1;
+	probe->description = g_strdup(description);
+	probe->entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
+	probe->condition = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	probe->values = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	return probe;
+}
+
 struct vms_probe *vms_probe_ref(struct vms_probe *probe)
 {
 	g_atomic_ref_count_inc(&probe->refs);
@@ -297,6 +310,16 @@ bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GE
 		return false;
 	g_array_unref(probe->condition);
 	probe->condition = g_steal_pointer(&ops);
+	return true;
+}
+
+bool vms_probe_add_saved(struct vms_probe *probe, uint32_t kind, const char *name)
+{
+	if (kind >= VMS_ENTRY_N_KINDS || probe->entries->len == SAVED_MAX ||
+	    (kind == VMS_ENTRY_CALLBACK && count_callbacks(probe) == CALLBACKS_MAX))
+		return false;
+	const struct entry entry = { .kind = (enum vms_entry_kind)kind, .name = g_strdup(name) };
+	g_array_append_val(probe->entries, entry);
 	return true;
 }
 

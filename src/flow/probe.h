@@ -10,6 +10,10 @@ void vms_probe_freeze(struct vms_probe *probe);
 void vms_probe_add_condition(const struct vms_probe *probe, GArray *ops);
 /* The same that collect the values, one for every entry that has bytes, in their order. */
 void vms_probe_add_values(const struct vms_probe *probe, GArray *ops);
+/* Makes a probe that only says what records that were saved have. */
+struct vms_probe *vms_probe_new_saved(const char *description);
+/* Adds an entry to it. False: there is no such kind, or there are too many callbacks. */
+bool vms_probe_add_saved(struct vms_probe *probe, uint32_t kind, const char *name);
 /* True if the machine has to stop after a hit. */
 bool vms_probe_halts(const struct vms_probe *probe);
 bool vms_probe_has_callbacks(const struct vms_probe *probe);

@@ -90,6 +90,21 @@ bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *
 	return make_program(ops, arch, &place->return_program, error);
 }
 
+struct vms_flow_place *vms_flow_place_new_saved(const struct vms_flow_saved_place *saved)
+{
+	struct vms_flow_place *place = g_new0(struct vms_flow_place, 1);
+	g_atomic_ref_count_init(&place->refs);
+	place->va = saved->va;
+	place->is_after = saved->is_after;
+	place->has_task = saved->has_task;
+	place->probe = vms_probe_ref(saved->probe);
+	place->common = saved->common ? vms_probe_ref(saved->common) : NULL;
+	place->returned = saved->returned ? vms_probe_ref(saved->returned) : NULL;
+	place->ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	place->name = g_strdup(saved->name);
+	return place;
+}
+
 struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place)
 {
 	g_atomic_ref_count_inc(&place->refs);
@@ -106,6 +121,7 @@ void vms_flow_place_unref(struct vms_flow_place *place)
 	g_array_unref(place->ops);
 	if (place->return_ops)
 		g_array_unref(place->return_ops);
+	g_free(place->name);
 	g_free(place);
 }
 
@@ -143,27 +159,59 @@ static unsigned count_collected(const struct vms_flow_place *place)
 	       (place->returned ? 1 + vms_probe_collected(place->returned) : 0);
 }
 
-struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,
-					    uint64_t sequence)
+struct vms_flow_record *vms_flow_record_from_raw(struct vms_flow_place *place,
+						 const struct vms_flow_raw *raw)
 {
 	const unsigned n = count_collected(place);
 	struct vms_value_head head;
 	const uint8_t *bytes;
-	if (hit->size > VMS_HIT_VALUES_MAX ||
-	    (n > 0 && !find_value(hit->values, hit->size, n - 1, &head, &bytes)))
+	if (raw->size > VMS_HIT_VALUES_MAX ||
+	    (n > 0 && !find_value(raw->values, raw->size, n - 1, &head, &bytes)))
 		return NULL;
-	struct vms_flow_record *record = g_malloc(sizeof(*record) + hit->size);
+	struct vms_flow_record *record = g_malloc(sizeof(*record) + raw->size);
 	*record = (struct vms_flow_record) {
-		.size = (uint32_t)hit->size,
-		.sequence = sequence,
-		.time_ns = hit->time_ns,
+		.size = (uint32_t)raw->size,
+		.sequence = raw->sequence,
+		.time_ns = raw->time_ns,
 		.place = vms_flow_place_ref(place),
-		.vcpu = hit->vcpu,
+		.vcpu = raw->vcpu,
+		.failed = raw->failed,
+		.common_failed = raw->common_failed,
+		.returned_failed = raw->returned_failed,
 	};
 	g_atomic_ref_count_init(&record->refs);
-	if (hit->size)
-		memcpy(record->values, hit->values, hit->size);
+	if (raw->size)
+		memcpy(record->values, raw->values, raw->size);
 	return record;
+}
+
+struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,
+					    uint64_t sequence)
+{
+	const struct vms_flow_raw raw = {
+		.sequence = sequence,
+		.time_ns = hit->time_ns,
+		.vcpu = hit->vcpu,
+		.values = hit->values,
+		.size = hit->size,
+	};
+	return vms_flow_record_from_raw(place, &raw);
+}
+
+struct vms_flow_place *vms_flow_record_raw(const struct vms_flow_record *record,
+					   struct vms_flow_raw *ret)
+{
+	*ret = (struct vms_flow_raw) {
+		.sequence = record->sequence,
+		.time_ns = record->time_ns,
+		.vcpu = record->vcpu,
+		.failed = record->failed,
+		.common_failed = record->common_failed,
+		.returned_failed = record->returned_failed,
+		.values = record->values,
+		.size = record->size,
+	};
+	return record->place;
 }
 
 struct vms_flow_record *vms_flow_record_ref(struct vms_flow_record *record)
@@ -228,6 +276,11 @@ void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_h
 	if (ret->is_call)
 		get_sized(record, count_at_call(record->place), &ret->duration_ns,
 			  sizeof(ret->duration_ns));
+}
+
+const char *vms_flow_record_where(const struct vms_flow_record *record)
+{
+	return record->place->name;
 }
 
 const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record)
