@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope flow: probes on the code of the guest, shown as they are hit. */
 #include "commands.h"
+#include "flow/saved.h"
 #include "flow_output.h"
 #include "flow_spec.h"
 #include "streams.h"
@@ -18,9 +19,11 @@ struct options {
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
-	GAsyncQueue *queue; /* struct vms_flow_record *, which are not shown yet */
-	gint n_unshown;	    /* records that found the queue full */
+	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
+	GAsyncQueue *queue;		/* struct vms_flow_record *, which are not shown yet */
+	gint n_unshown;			/* records that found the queue full */
 	uint64_t begin_ns, end_ns;
+	gboolean is_armed; /* or was: what was recorded before an error is saved, too */
 	gboolean must_end; /* by a signal */
 	uint64_t max_hits;
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
@@ -42,32 +45,28 @@ static void queue_record(struct vms_flow_record *record, void *data)
 		g_atomic_int_inc(&trace->n_unshown);
 }
 
-/* Returns where to append records: to what is printed, or to the file of --output. */
-static GString *begin_output(const struct trace *trace)
+/*
+ * Appends a record to what is printed, and saves it in the file. False without an error if it
+ * cannot be saved: vms_flow_writer_end says why, and how much is saved.
+ */
+static bool give_record(struct trace *trace, const struct vms_flow_record *record, GString *out)
 {
-	return trace->session->prints ? g_string_new(NULL) : trace->session->out;
+	if (trace->session->prints)
+		flow_output_record(trace->session, record, trace->begin_ns, out);
+	return !trace->writer || vms_flow_writer_add(trace->writer, record, NULL);
 }
 
-/* Prints what was appended, unless it is for a file. */
-static bool end_output(const struct trace *trace, GString *out, GError **error)
-{
-	if (!trace->session->prints)
-		return true;
-	const bool done = out->len == 0 || streams_print(out, error);
-	g_string_free(out, TRUE);
-	return done;
-}
-
-/* Shows what has come. */
+/* Shows and saves what has come. */
 static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 {
-	GString *out = begin_output(trace);
+	g_autoptr(GString) out = g_string_new(NULL);
 	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
+	bool done = true;
 	for (; record; record = g_async_queue_try_pop(trace->queue)) {
-		flow_output_record(trace->session, record, trace->begin_ns, out);
+		done = done && give_record(trace, record, out);
 		vms_flow_record_unref(record);
 	}
-	return end_output(trace, out, error);
+	return (!out->len || streams_print(out, done ? error : NULL)) && done;
 }
 
 static gboolean end_trace(gpointer data)
@@ -91,21 +90,33 @@ static bool follow(struct trace *trace, GError **error)
 	return done;
 }
 
-/* Shows the records that were kept for the end. */
+/* Shows and saves the records that were kept for the end. */
 static bool show_kept(struct trace *trace, GError **error)
 {
 	g_autoptr(vms_flow_report) report = vms_flow_get_report(trace->flow);
-	GString *out = begin_output(trace);
-	for (size_t i = 0; i < vms_flow_report_count(report); i++)
-		flow_output_record(trace->session, vms_flow_report_record(report, i, NULL),
-				   trace->begin_ns, out);
-	return end_output(trace, out, error);
+	g_autoptr(GString) out = g_string_new(NULL);
+	bool done = true;
+	for (size_t i = 0; done && i < vms_flow_report_count(report); i++)
+		done = give_record(trace, vms_flow_report_record(report, i, NULL), out);
+	return (!out->len || streams_print(out, done ? error : NULL)) && done;
 }
 
 /* Shows what is left when the flow has ended. */
 static bool show_rest(struct trace *trace, GError **error)
 {
 	return trace->max_records ? show_kept(trace, error) : show(trace, 0, error);
+}
+
+/* Begins the trace's time, and its file if there is one. */
+static bool open_writer(struct trace *trace, GError **error)
+{
+	trace->begin_ns = now_ns();
+	if (!trace->session->outputs)
+		return true;
+	trace->writer =
+		vms_flow_writer_open(trace->session->outputs[0], trace->session->guest,
+				     trace->begin_ns, (uint64_t)g_get_real_time() * 1000, error);
+	return trace->writer;
 }
 
 static bool run_trace(struct trace *trace, const struct options *options, GError **error)
@@ -115,12 +126,14 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	uint64_t duration_ns;
 	if (!value_seconds(options->seconds, &duration_ns, error))
 		return false;
+	if (!open_writer(trace, error))
+		return false;
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], end_trace, trace);
-	trace->begin_ns = now_ns();
 	/* What is shown as it comes need not be kept. */
 	bool done =
 		vms_flow_enable(trace->flow, trace->max_hits, MAX(trace->max_records, 1), error);
+	trace->is_armed = done;
 	trace->end_ns = duration_ns ? now_ns() + duration_ns : 0;
 	if (done) {
 		vms_log(VMS_LOG_INFO, "the probes are armed");
@@ -133,17 +146,20 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	return done;
 }
 
-static void add_summary(struct trace *trace)
+/* Shows what has happened in all, and ends the file. */
+static bool sum_up(struct trace *trace, GError **error)
 {
 	struct vms_flow_progress progress;
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
+	progress.lost += (uint64_t)trace->n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
 	if (trace->n_unshown)
 		vms_log(VMS_LOG_WARNING,
-			"%d hits were not shown: the output could not be written fast enough",
+			"%d hits were lost: the output could not be written fast enough",
 			trace->n_unshown);
+	return !trace->writer || vms_flow_writer_end(trace->writer, &progress, error);
 }
 
 /* The condition of all places: --if, and the process of --task. Newly allocated, or NULL. */
@@ -197,7 +213,8 @@ static bool trace_flow(struct session *session, const struct options *options, i
 {
 	struct trace trace = { .session = session };
 	uint64_t pid = 0;
-	if (!parse_count("--hits", options->hits, &trace.max_hits, error) ||
+	if (!flow_output_check_file(session, error) ||
+	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
 	if (options->task && !value_in_c(options->task, &pid)) {
@@ -206,11 +223,15 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	}
 	if (!session_open_guest(session, error))
 		return false;
+	GError *failure = NULL;
 	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
-	trace.flow = make_flow(&trace, options, n_specs, specs, error);
-	bool done = trace.flow && run_trace(&trace, options, error);
-	if (done)
-		add_summary(&trace);
+	trace.flow = make_flow(&trace, options, n_specs, specs, &failure);
+	bool done = trace.flow && run_trace(&trace, options, &failure);
+	if (trace.is_armed)
+		done = sum_up(&trace, failure ? NULL : &failure) && done;
+	if (failure)
+		g_propagate_error(error, failure);
+	vms_flow_writer_free(trace.writer);
 	vms_flow_unref(trace.flow);
 	g_async_queue_unref(trace.queue);
 	return done;
@@ -256,7 +277,8 @@ const struct command command_flow = {
 	.name = "flow",
 	.arguments = "SPEC…",
 	.summary = "Probes on the guest's code: registers, memory and expressions at every hit",
-	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING,
+	.options =
+		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
 	.explain = flow_spec_explain,
 	.run = run_flow,
 };

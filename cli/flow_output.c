@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_output.h"
+#include "flow/names.h"
 #include "json_values.h"
 #include <string.h>
 
@@ -86,15 +87,13 @@ static void append_values(GString *out, const struct vms_flow_record *record,
 	}
 }
 
-static char *name_place(struct session *session, uint64_t va)
+/* Names the place of a record: as it was saved, or as the guest calls it now. */
+static char *name_place(struct session *session, const struct vms_flow_record *record, uint64_t va)
 {
-	struct vms_location location;
-	if (!session_locate(session, NULL, va, false, &location) || !location.symbol)
-		return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
-	if (location.offset)
-		return g_strdup_printf("%s+0x%" G_GINT64_MODIFIER "x", location.symbol,
-				       location.offset);
-	return g_strdup(location.symbol);
+	const char *saved = vms_flow_record_where(record);
+	char *name = saved || !session->guest ? g_strdup(saved)
+					      : vms_flow_name_place(session->guest, va);
+	return name ? name : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
 }
 
 static void append_text(struct session *session, const struct vms_flow_record *record,
@@ -102,7 +101,7 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 {
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = name_place(session, hit.va);
+	g_autofree char *where = name_place(session, record, hit.va);
 	g_string_append_printf(out, "%12.6f  cpu %u  ", (double)(hit.time_ns - begin_ns) / 1e9,
 			       hit.vcpu);
 	if (hit.has_task)
@@ -153,7 +152,7 @@ static void add_values(struct json_object *array, const struct vms_flow_record *
 	}
 }
 
-static void append_object(GString *out, struct json_object *object)
+void flow_output_object(GString *out, struct json_object *object)
 {
 	g_string_append(out,
 			json_object_to_json_string_ext(
@@ -179,7 +178,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	struct json_object *values = json_object_new_array();
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = name_place(session, hit.va);
+	g_autofree char *where = name_place(session, record, hit.va);
 	json_object_object_add(object, "sequence", json_object_new_uint64(hit.sequence));
 	json_object_object_add(object, "time_ns", json_object_new_uint64(hit.time_ns - begin_ns));
 	json_object_object_add(object, "address", json_address(hit.va));
@@ -198,7 +197,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	json_object_object_add(object, "values", values);
 	if (hit.is_call)
 		add_return(object, record, hit.duration_ns);
-	append_object(out, object);
+	flow_output_object(out, object);
 }
 
 /* ---- both ---------------------------------------------------------------------------------- */
@@ -235,7 +234,16 @@ void flow_output_summary(struct session *session, const struct vms_flow_progress
 					       counts[i].n, counts[i].text);
 	}
 	if (object)
-		append_object(out, object);
+		flow_output_object(out, object);
 	else
 		g_string_append_c(out, '\n');
+}
+
+bool flow_output_check_file(const struct session *session, GError **error)
+{
+	if (!session->outputs || !session->outputs[1])
+		return true;
+	usage_error(error, "a flow is saved into one file, not into %s and %s", session->outputs[0],
+		    session->outputs[1]);
+	return false;
 }

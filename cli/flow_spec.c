@@ -25,8 +25,7 @@ char *flow_spec_explain(void)
 		"strings.\n");
 }
 
-/* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
-static const char *find_outside(const char *text, char sign, bool first)
+const char *flow_spec_find_outside(const char *text, char sign, bool first)
 {
 	const char *found = NULL;
 	unsigned depth = 0;
@@ -60,7 +59,7 @@ static char *split_call(const char *entry, const char *inner, unsigned *size, GE
 		return NULL;
 	}
 	g_autofree char *arguments = g_strndup(inner, length - 1);
-	char *comma = (char *)find_outside(arguments, ',', false);
+	char *comma = (char *)flow_spec_find_outside(arguments, ',', false);
 	if (comma) {
 		*comma = 0;
 		if (!value_unsigned("the size in an entry", g_strstrip(comma + 1), 1, 4096, size,
@@ -91,7 +90,7 @@ static bool add_pointed(struct vms_probe *probe, const char *entry, const char *
 static bool is_call(const char *entry, const char *function)
 {
 	return g_str_has_prefix(entry, function) && g_str_has_suffix(entry, ")") &&
-	       !find_outside(entry, '=', true);
+	       !flow_spec_find_outside(entry, '=', true);
 }
 
 static bool add_entry(struct session *session, struct vms_probe *probe, const char *entry,
@@ -112,7 +111,7 @@ static bool add_entries(struct session *session, struct vms_probe *probe, const 
 			GError **error)
 {
 	while (entries) {
-		const char *comma = find_outside(entries, ',', true);
+		const char *comma = flow_spec_find_outside(entries, ',', true);
 		g_autofree char *entry =
 			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
 		if (!*g_strstrip(entry)) {
@@ -176,7 +175,8 @@ static bool make_probes(struct session *session, struct wish *wish, const char *
 			const struct flow_conditions *conditions, GError **error)
 {
 	const bool is_call = wish->moments == CALL;
-	const char *semicolon = entries && is_call ? find_outside(entries, ';', true) : NULL;
+	const char *semicolon =
+		entries && is_call ? flow_spec_find_outside(entries, ';', true) : NULL;
 	g_autofree char *at_call =
 		semicolon ? g_strndup(entries, (gsize)(semicolon - entries)) : g_strdup(entries);
 	if (conditions->at_return && !is_call) {
@@ -222,7 +222,7 @@ static bool add_places(struct session *session, struct vms_flow *flow, const cha
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *spec,
 		   const struct flow_conditions *conditions, GError **error)
 {
-	const char *equals = find_outside(spec, '=', true);
+	const char *equals = flow_spec_find_outside(spec, '=', true);
 	g_autofree char *where = equals ? g_strndup(spec, (gsize)(equals - spec)) : g_strdup(spec);
 	struct wish wish = { 0 };
 	if (!take_moments(g_strstrip(where), &wish.moments, error))
