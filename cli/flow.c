@@ -4,9 +4,9 @@
 #include "flow/saved.h"
 #include "flow_output.h"
 #include "flow_spec.h"
+#include "interrupts.h"
 #include "streams.h"
 #include "values.h"
-#include <glib-unix.h>
 
 #define LOOK_MS	   50	     /* between looks at what has come */
 #define QUEUED_MAX (1 << 20) /* records that wait for the output */
@@ -24,7 +24,7 @@ struct trace {
 	gint n_unshown;			/* records that found the queue full */
 	uint64_t begin_ns, end_ns;
 	gboolean is_armed; /* or was: what was recorded before an error is saved, too */
-	gboolean must_end; /* by a signal */
+	struct interrupts interrupts;
 	uint64_t max_hits;
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
 };
@@ -69,20 +69,11 @@ static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 	return (!out->len || streams_print(out, done ? error : NULL)) && done;
 }
 
-static gboolean end_trace(gpointer data)
-{
-	struct trace *trace = data;
-	trace->must_end = TRUE;
-	return G_SOURCE_CONTINUE;
-}
-
 /* Shows hits until the flow has ended, or has to end. */
 static bool follow(struct trace *trace, GError **error)
 {
 	bool done = true, ended = false;
-	while (done && !ended && !trace->must_end) {
-		while (g_main_context_iteration(NULL, FALSE))
-			;
+	while (done && !ended && !interrupts_came(&trace->interrupts)) {
 		ended = vms_flow_wait(trace->flow, 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
 		done = show(trace, LOOK_MS * 1000, error);
@@ -121,15 +112,10 @@ static bool open_writer(struct trace *trace, GError **error)
 
 static bool run_trace(struct trace *trace, const struct options *options, GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
 	uint64_t duration_ns;
-	if (!value_seconds(options->seconds, &duration_ns, error))
+	if (!value_seconds(options->seconds, &duration_ns, error) || !open_writer(trace, error))
 		return false;
-	if (!open_writer(trace, error))
-		return false;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], end_trace, trace);
+	interrupts_catch(&trace->interrupts);
 	/* What is shown as it comes need not be kept. */
 	bool done =
 		vms_flow_enable(trace->flow, trace->max_hits, MAX(trace->max_records, 1), error);
@@ -141,8 +127,7 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 		done = show_rest(trace, done ? error : NULL) && done;
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
+	interrupts_release(&trace->interrupts);
 	return done;
 }
 
