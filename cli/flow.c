@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "flow/saved.h"
 #include "flow_output.h"
+#include "flow_script.h"
 #include "flow_spec.h"
 #include "interrupts.h"
 #include "streams.h"
@@ -12,7 +13,8 @@
 #define QUEUED_MAX (1 << 20) /* records that wait for the output */
 
 struct options {
-	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task;
+	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task,
+		*script;
 	gboolean no_tasks;
 };
 
@@ -20,6 +22,8 @@ struct trace {
 	struct session *session;
 	struct vms_flow *flow;
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
+	struct flow_script *script;	/* of --script, or NULL: it shows what it wants to */
+	bool script_failed;		/* it is not called any more: records are only saved */
 	GAsyncQueue *queue;		/* struct vms_flow_record *, which are not shown yet */
 	gint n_unshown;			/* records that found the queue full */
 	uint64_t begin_ns, end_ns;
@@ -45,15 +49,26 @@ static void queue_record(struct vms_flow_record *record, void *data)
 		g_atomic_int_inc(&trace->n_unshown);
 }
 
-/*
- * Appends a record to what is printed, and saves it in the file. False without an error if it
- * cannot be saved: vms_flow_writer_end says why, and how much is saved.
- */
-static bool give_record(struct trace *trace, const struct vms_flow_record *record, GString *out)
+static bool print_all(const GString *out, GError **error)
 {
-	if (trace->session->prints)
+	return !out->len || streams_print(out, error);
+}
+
+/*
+ * Saves a record in the file, and appends it, or what the script makes of it, to what is printed.
+ * False without an error if it cannot be saved: vms_flow_writer_end says why, and how much is
+ * saved.
+ */
+static bool give_record(struct trace *trace, const struct vms_flow_record *record, GString *out,
+			GError **error)
+{
+	if (trace->writer && !vms_flow_writer_add(trace->writer, record, NULL))
+		return false;
+	if (!trace->script && trace->session->prints)
 		flow_output_record(trace->session, record, trace->begin_ns, out);
-	return !trace->writer || vms_flow_writer_add(trace->writer, record, NULL);
+	if (trace->script && !trace->script_failed)
+		trace->script_failed = !flow_script_hit(trace->script, record, out, error);
+	return !trace->script_failed;
 }
 
 /* Shows and saves what has come. */
@@ -63,10 +78,10 @@ static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
 	bool done = true;
 	for (; record; record = g_async_queue_try_pop(trace->queue)) {
-		done = done && give_record(trace, record, out);
+		done = give_record(trace, record, out, done ? error : NULL) && done;
 		vms_flow_record_unref(record);
 	}
-	return (!out->len || streams_print(out, done ? error : NULL)) && done;
+	return print_all(out, done ? error : NULL) && done;
 }
 
 /* Shows hits until the flow has ended, or has to end. */
@@ -87,9 +102,11 @@ static bool show_kept(struct trace *trace, GError **error)
 	g_autoptr(vms_flow_report) report = vms_flow_get_report(trace->flow);
 	g_autoptr(GString) out = g_string_new(NULL);
 	bool done = true;
-	for (size_t i = 0; done && i < vms_flow_report_count(report); i++)
-		done = give_record(trace, vms_flow_report_record(report, i, NULL), out);
-	return (!out->len || streams_print(out, done ? error : NULL)) && done;
+	for (size_t i = 0; i < vms_flow_report_count(report); i++)
+		done = give_record(trace, vms_flow_report_record(report, i, NULL), out,
+				   done ? error : NULL) &&
+		       done;
+	return print_all(out, done ? error : NULL) && done;
 }
 
 /* Shows what is left when the flow has ended. */
@@ -98,10 +115,30 @@ static bool show_rest(struct trace *trace, GError **error)
 	return trace->max_records ? show_kept(trace, error) : show(trace, 0, error);
 }
 
+/* Loads the script of --script. It may print something already. */
+static bool load_script(struct trace *trace, const char *path, GError **error)
+{
+	g_autoptr(GString) out = g_string_new(NULL);
+	if (!path)
+		return true;
+	trace->script = flow_script_load(trace->session, path, out, error);
+	return print_all(out, trace->script ? error : NULL) && trace->script;
+}
+
+/* Lets the script finish. */
+static bool finish_script(struct trace *trace, GError **error)
+{
+	g_autoptr(GString) out = g_string_new(NULL);
+	const bool done = flow_script_finish(trace->script, out, error);
+	return print_all(out, done ? error : NULL) && done;
+}
+
 /* Begins the trace's time, and its file if there is one. */
 static bool open_writer(struct trace *trace, GError **error)
 {
 	trace->begin_ns = now_ns();
+	if (trace->script)
+		flow_script_begin(trace->script, trace->begin_ns);
 	if (!trace->session->outputs)
 		return true;
 	trace->writer =
@@ -126,6 +163,8 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 		done = follow(trace, error);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 		done = show_rest(trace, done ? error : NULL) && done;
+		if (done && trace->script)
+			done = finish_script(trace, error);
 	}
 	interrupts_release(&trace->interrupts);
 	return done;
@@ -211,11 +250,13 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	GError *failure = NULL;
 	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
 	trace.flow = make_flow(&trace, options, n_specs, specs, &failure);
-	bool done = trace.flow && run_trace(&trace, options, &failure);
+	bool done = trace.flow && load_script(&trace, options->script, &failure) &&
+		    run_trace(&trace, options, &failure);
 	if (trace.is_armed)
 		done = sum_up(&trace, failure ? NULL : &failure) && done;
 	if (failure)
 		g_propagate_error(error, failure);
+	flow_script_free(trace.script);
 	vms_flow_writer_free(trace.writer);
 	vms_flow_unref(trace.flow);
 	g_async_queue_unref(trace.queue);
@@ -241,6 +282,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		  "Show nothing until the end, then the last N hits", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
+		{ "script", 0, 0, G_OPTION_ARG_FILENAME, &options.script,
+		  "Call a function in Lua for every hit, instead of showing it", "FILE" },
 		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
 		  "Do not tell processes and threads: hits cost less", NULL },
 		{ NULL }
@@ -255,7 +298,14 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	g_free(options.seconds);
 	g_free(options.cpu);
 	g_free(options.task);
+	g_free(options.script);
 	return done;
+}
+
+static char *explain_flow(void)
+{
+	g_autofree char *spec = flow_spec_explain(), *script = flow_script_explain();
+	return g_strconcat(spec, script ? "\n" : "", script, NULL);
 }
 
 const struct command command_flow = {
@@ -264,6 +314,6 @@ const struct command command_flow = {
 	.summary = "Probes on the guest's code: registers, memory and expressions at every hit",
 	.options =
 		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
-	.explain = flow_spec_explain,
+	.explain = explain_flow,
 	.run = run_flow,
 };
