@@ -71,15 +71,17 @@ static bool give_record(struct trace *trace, const struct vms_flow_record *recor
 	return !trace->script_failed;
 }
 
-/* Shows and saves what has come. */
+/* Shows and saves what has come, for a moment: there may be more, and it may be time to end. */
 static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 {
 	g_autoptr(GString) out = g_string_new(NULL);
 	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
+	const uint64_t end_ns = now_ns() + LOOK_MS * UINT64_C(1000000);
 	bool done = true;
-	for (; record; record = g_async_queue_try_pop(trace->queue)) {
+	while (record) {
 		done = give_record(trace, record, out, done ? error : NULL) && done;
 		vms_flow_record_unref(record);
+		record = now_ns() < end_ns ? g_async_queue_try_pop(trace->queue) : NULL;
 	}
 	return print_all(out, done ? error : NULL) && done;
 }
@@ -109,10 +111,14 @@ static bool show_kept(struct trace *trace, GError **error)
 	return print_all(out, done ? error : NULL) && done;
 }
 
-/* Shows what is left when the flow has ended. */
+/* Shows what is left when the flow has ended, unless there is another interrupt. */
 static bool show_rest(struct trace *trace, GError **error)
 {
-	return trace->max_records ? show_kept(trace, error) : show(trace, 0, error);
+	bool done = !trace->max_records || show_kept(trace, error);
+	trace->interrupts.came = FALSE;
+	while (g_async_queue_length(trace->queue) > 0 && !interrupts_came(&trace->interrupts))
+		done = show(trace, 0, done ? error : NULL) && done;
+	return done;
 }
 
 /* Loads the script of --script. It may print something already. */
@@ -177,12 +183,13 @@ static bool sum_up(struct trace *trace, GError **error)
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
-	progress.lost += (uint64_t)trace->n_unshown;
+	const int n_unshown = trace->n_unshown + g_async_queue_length(trace->queue);
+	progress.lost += (uint64_t)n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
-	if (trace->n_unshown)
-		vms_log(VMS_LOG_WARNING,
-			"%d hits were lost: the output could not be written fast enough",
-			trace->n_unshown);
+	if (n_unshown)
+		vms_log(VMS_LOG_WARNING, "%d hits were lost: %s", n_unshown,
+			trace->script ? "the script was not fast enough"
+				      : "the output could not be written fast enough");
 	return !trace->writer || vms_flow_writer_end(trace->writer, &progress, error);
 }
 

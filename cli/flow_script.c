@@ -17,6 +17,7 @@
 #define STEPS_AT_ONCE  1000	   /* between looks at them */
 #define MEMORY_MAX     (64u << 20) /* bytes of a script, and of what it prints before that is shown */
 #define READ_MAX       (1u << 20) /* bytes of guest memory at once */
+#define TABLES_US      20000	  /* how long a vCPU's page tables are used */
 #define NAME_MAX_BYTES 512
 #define SYMBOLS_MAX    16 /* addresses of one name */
 
@@ -29,7 +30,8 @@ struct flow_script {
 	GString *out;			      /* during a call: what it prints */
 	const struct vms_flow_record *record; /* the hit; NULL outside of `hit` */
 	struct vms_memory *memory;	      /* or NULL */
-	bool memory_is_current;		      /* `memory` was made, or tried, for this hit */
+	unsigned memory_vcpu;		      /* whose it is */
+	gint64 memory_us;		      /* when it was made, or tried */
 };
 
 char *flow_script_explain(void)
@@ -142,22 +144,26 @@ static unsigned current_vcpu(const struct flow_script *script)
 }
 
 /*
- * Looks through the page tables that the vCPU has now, once in each call: those of a process that
- * has ended must not be used any more. NULL: its registers cannot be read.
+ * Looks through the page tables that the vCPU has now, or had just now: it is held for a moment to
+ * find them, which costs more than a script should for every hit. Those of a process that has ended
+ * must not be used for long. NULL: its registers cannot be read.
  */
 static struct vms_memory *current_memory(struct flow_script *script)
 {
 	struct vms_machine *machine = script->session->machine;
-	const int vcpu = (int)current_vcpu(script);
+	const unsigned vcpu = current_vcpu(script);
+	const gint64 now_us = g_get_monotonic_time();
 	struct vms_regs regs;
-	if (script->memory_is_current || !machine)
+	if (!machine || (script->memory_us && vcpu == script->memory_vcpu &&
+			 now_us - script->memory_us < TABLES_US))
 		return script->memory;
-	script->memory_is_current = true;
+	script->memory_us = now_us;
+	script->memory_vcpu = vcpu;
 	g_clear_pointer(&script->memory, vms_memory_free);
-	if (!vms_machine_hold(machine, vcpu, NULL))
+	if (!vms_machine_hold(machine, (int)vcpu, NULL))
 		return NULL;
-	const bool done = vms_machine_regs(machine, (unsigned)vcpu, &regs, NULL);
-	if (vms_machine_release(machine, vcpu, NULL) && done)
+	const bool done = vms_machine_regs(machine, vcpu, &regs, NULL);
+	if (vms_machine_release(machine, (int)vcpu, NULL) && done)
 		script->memory = vms_memory_new(machine, &regs);
 	return script->memory;
 }
@@ -418,7 +424,6 @@ static bool run(struct flow_script *script, lua_CFunction function, const char *
 	script->steps = 0;
 	script->out = out;
 	script->record = record;
-	script->memory_is_current = false;
 	lua_sethook(state, count_steps, LUA_MASKCOUNT, STEPS_AT_ONCE);
 	lua_pushcfunction(state, function);
 	lua_pushlightuserdata(state, (void *)argument);

@@ -2,6 +2,7 @@
 """Scripts in Lua for the hits of flows. The truth is what the guest's programs did, and what it says."""
 import json
 import pathlib
+import re
 import signal
 import tempfile
 import unittest
@@ -152,6 +153,24 @@ class Script:
                     self.assertRegex(run.err, said)
                 else:
                     self.assertRegex(self.fails(script), said)
+
+    def test_behind(self):
+        """A script that is slower than the hits: another Ctrl-C ends it, and what is left is counted."""
+        process = start_vmscope("flow", "-v", "-p", self.guest.pid, SPEC, "--if", 'comm == "probed"', "--script",
+                                self.write("function hit(h) for i = 1, 5000000 do end print('hit') end"))
+        self.addCleanup(process.kill)
+        next(line for line in process.stderr if "armed" in line)
+        self.guest.run(f"probed calls {CALLS}")
+        lines = []
+        for line in process.stdout:
+            lines.append(line.strip())
+            if len(lines) in (1, CALLS // 3):  # the first ends the trace
+                process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(testbed.ANSWER_SECONDS), 0)
+        numbers = re.match(r"(\d+) hits, (?:\d+ whose condition did not hold, )?(\d+) lost$", lines.pop())
+        self.assertEqual(set(lines), {"hit"})
+        self.assertEqual((int(numbers[1]), len(lines) + int(numbers[2])), (CALLS, CALLS))
+        self.assertIn("the script was not fast enough", process.stderr.read())
 
     def test_no_way_out(self):
         """Neither files nor processes nor code that is no text."""
