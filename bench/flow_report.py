@@ -40,12 +40,12 @@ def make_file(path, count):
         names = b"".join(struct.pack("<I", 0) + text(name) for name in (b"rdi", b"rsi", b"rdx"))
         file.write(piece(2, struct.pack("<I", 0) + text(b"rdi,rsi,rdx") + struct.pack("<I", 3) + names))
         for place in range(PLACES):
-            file.write(piece(3, struct.pack("<IIIIQ", place, 2, 0, 0xffffffff, 0x1000 + place)
+            file.write(piece(3, struct.pack("<IIIIIQ", place, 2, 0, 0xffffffff, 0xffffffff, 0x1000 + place)
                              + text(b"function_%d" % place)))
         for number in range(count):
             task = struct.pack("<HHIHHIHH16s", 0, 4, number % 50, 0, 4, number % 50, 0, 16, b"program")
             values = struct.pack("<HHQHHQHHQ", 0, 8, number % 1000 + 5000, 0, 8, number, 0, 8, 1 << 40)
-            file.write(piece(4, struct.pack("<QQIIII", number + 1, number * 1000, number % PLACES, 0, 0, 0)
+            file.write(piece(4, struct.pack("<QQIIIII", number + 1, number * 1000, number % PLACES, 0, 0, 0, 0)
                              + task + values))
         file.write(piece(5, struct.pack("<QQQQQQ", count, count, 0, 0, 0, 0)))
 

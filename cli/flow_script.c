@@ -42,7 +42,9 @@ char *flow_script_explain(void)
 		"wait.\n"
 		"Its function hit(h) is called for every hit, finish() at the end. h has sequence, "
 		"time_ns,\n"
-		"cpu, pid, tid, comm, address, where, after, and values: a table by their names.\n"
+		"cpu, pid, tid, comm, address, where, after, and values: a table by their names; "
+		"of calls also "
+		"duration_ns\nand returned, a table of the values at the return.\n"
 		"  print(…)         shows a line          show()  shows the hit as usual\n"
 		"  u8(A) … u64(A), s8(A) … s64(A), mem(A,N), str(A[,N])\n"
 		"                   memory that is there now; nil if it cannot be read\n"
@@ -383,6 +385,12 @@ static void push_hit(lua_State *state)
 	set_values(state, record, vms_flow_record_probe(record), vms_flow_record_value);
 	set_values(state, record, vms_flow_record_common(record), vms_flow_record_common_value);
 	lua_setfield(state, -2, "values");
+	if (!hit.is_call)
+		return;
+	set_number(state, "duration_ns", hit.duration_ns);
+	lua_newtable(state);
+	set_values(state, record, vms_flow_record_returned(record), vms_flow_record_returned_value);
+	lua_setfield(state, -2, "returned");
 }
 
 /* ---- calls --------------------------------------------------------------------------------------

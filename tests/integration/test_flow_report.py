@@ -39,7 +39,8 @@ class Saved:
         cls.began = datetime.datetime.now(datetime.timezone.utc)
         with start_vmscope("flow", "-v", "-p", guest.pid, "--json", "-o", "-", "-o", cls.path,
                            "--common", "cpu", "__fdget_pos=arg0,s64(0)",
-                           "do_filp_open=str(u64(arg1),64),mem(arg1,8)") as process:
+                           "do_filp_open=str(u64(arg1),64),mem(arg1,8)",
+                           "__fdget_pos:call=arg0;retval,duration") as process:
             next(line for line in process.stderr if "armed" in line)
             guest.run(f"sh -c 'cat /proc/uptime; exec probed calls {CALLS}'")
             process.send_signal(signal.SIGINT)
@@ -62,7 +63,7 @@ class Saved:
 
     def value(self, record, name):
         """The number of a known value, or None."""
-        for found, kind, status, data in record["values"]:
+        for found, kind, status, data in record["values"] + (record["returned"] or []):
             if found == name and status == "known" and kind != STRING:
                 return int.from_bytes(data, "little")
         return None
@@ -78,7 +79,7 @@ class Saved:
         began = datetime.datetime.fromisoformat(counts["began"])
         self.assertLess(abs((began - self.began).total_seconds()), 600)
         self.assertEqual(len([record for record in records if record["comm"] == "probed" and
-                              record["values"][0]["value"] == "0x4d"]), CALLS)
+                              record["values"][0]["value"] == "0x4d"]), 2 * CALLS)  # and as calls
 
     def test_second_decoder(self):
         self.assertEqual(len(self.truth.records), len(self.shown))
@@ -88,17 +89,23 @@ class Saved:
             for key in ("sequence", "time_ns", "where", "moment", "cpu", "pid", "tid", "comm"):
                 self.assertEqual(decoded[key], shown[key])
             self.assertEqual(decoded["address"], int(shown["address"], 16))
-            self.assertEqual(len(decoded["values"]), len(shown["values"]))
-            for (name, kind, status, data), value in zip(decoded["values"], shown["values"]):
-                self.assertEqual((name, status), (value["name"], value["status"]))
-                if status == "unreadable":
-                    self.assertIsNone(value["value"])
-                elif kind == STRING:
-                    self.assertEqual(data.decode(), value["value"])
-                elif kind in BYTES:
-                    self.assertEqual(data.hex(), value["value"])
-                else:
-                    self.assertEqual(int.from_bytes(data, "little"), int(value["value"], 16))
+            self.assert_values(decoded["values"], shown["values"])
+            self.assertEqual(decoded["duration_ns"], shown.get("duration_ns"))
+            self.assert_values(decoded["returned"] or [], shown.get("returned", []))
+        self.assertIn("call", {record["moment"] for record in self.truth.records})
+
+    def assert_values(self, decoded, shown):
+        self.assertEqual(len(decoded), len(shown))
+        for (name, kind, status, data), value in zip(decoded, shown):
+            self.assertEqual((name, status), (value["name"], value["status"]))
+            if status == "unreadable":
+                self.assertIsNone(value["value"])
+            elif kind == STRING:
+                self.assertEqual(data.decode(), value["value"])
+            elif kind in BYTES:
+                self.assertEqual(data.hex(), value["value"])
+            else:
+                self.assertEqual(int.from_bytes(data, "little"), int(value["value"], 16))
 
     def test_filters(self):
         probed = next(record for record in self.truth.records if record["comm"] == "probed")
@@ -109,7 +116,7 @@ class Saved:
                 (["comm=prob*", "arg0=77"],
                  lambda r: r["comm"] == "probed" and self.value(r, "arg0") == 77),
                 (["arg0=70..80"], lambda r: self.value(r, "arg0") in range(70, 81)),
-                (["value=77"], lambda r: any(self.value(r, value[0]) == 77 for value in r["values"])),
+                (["value=77"], lambda r: any(self.value(r, value[0]) == 77 for value in r["values"] + (r["returned"] or []))),
                 (['str(u64(arg1),64)="/proc/uptime"'],
                  lambda r: any(value[3] == b"/proc/uptime" for value in r["values"])),
                 ([f"pid={probed['pid']}"], lambda r: r["pid"] == probed["pid"]),
@@ -140,18 +147,18 @@ class Saved:
         run = vmscope("flow", "report", self.path, "--filter", "comm=probed", "-o", once)
         self.assertEqual(run.out, "")
         records, (counts, summary), _ = self.report("--filter", "arg0=77", path=once)
-        self.assertEqual(len(records), CALLS)
+        self.assertEqual(len(records), 2 * CALLS)
         self.assertEqual(summary, self.summary)
         self.assertEqual(counts["saved"], len(self.matching(lambda r: r["comm"] == "probed")))
         self.assertEqual({record["where"] for record in records}, {"__fdget_pos"})
 
     def test_text(self):
-        out = vmscope("flow", "report", self.path, "--filter", "arg0=77", "--filter", "comm=probed").out
+        out = vmscope("flow", "report", self.path, "--filter", "retval=0", "--filter", "comm=probed").out
         *lines, counts, summary = out.splitlines()
         self.assertEqual(len(lines), CALLS)
         for line in lines:
-            self.assertRegex(line, r"^ +\d+\.\d{6}  cpu \d  probed \d+/\d+  __fdget_pos  arg0=77  "
-                                   r"s64\(0\)=\(unreadable\)  cpu=\d$")
+            self.assertRegex(line, r"^ +\d+\.\d{6}  cpu \d  probed \d+/\d+  __fdget_pos  arg0=77  cpu=\d  "
+                                   r"->  retval=0  duration=\d+  \d+\.\d us$")
         self.assertRegex(counts, rf"^{CALLS} of {len(self.shown)} records of a trace of \d+-\d\d-\d\d ")
         self.assertRegex(summary, rf"^{len(self.shown)} hits")
 
