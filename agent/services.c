@@ -2,13 +2,14 @@
 #include "agent/services.h"
 
 #include "agent/calls/calls.h"
+#include "agent/coverage/coverage.h"
 #include "agent/hold/hold.h"
 #include "agent/probes/probes.h"
 #include "agent/tasks/tasks.h"
 
 /* A service stands behind those that it uses: of a block of code, their callbacks come first. */
 static const struct service *const services[] = { &hold_service, &tasks_service, &calls_service,
-						  &probes_service };
+						  &probes_service, &coverage_service };
 
 const struct service *services_find(uint32_t kind)
 {

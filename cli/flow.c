@@ -227,7 +227,7 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
 		return NULL;
 	if (options->common) {
-		common = flow_spec_probe(session, options->common, NULL, error);
+		common = flow_spec_probe(session, options->common, error);
 		if (!common)
 			return NULL;
 	}
@@ -318,7 +318,7 @@ static char *explain_flow(void)
 const struct command command_flow = {
 	.name = "flow",
 	.arguments = "SPEC…",
-	.summary = "Probes on the guest's code: registers, memory and expressions at every hit",
+	.summary = "Probes on the guest's code: arguments, registers and memory at every hit",
 	.options =
 		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
 	.explain = explain_flow,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_output.h"
 #include "flow/names.h"
+#include "flow_spec.h"
 #include "json_values.h"
 #include <string.h>
 
@@ -36,10 +37,18 @@ static char *string_of(const struct vms_flow_value *value)
 	return g_strescape(text, NULL);
 }
 
-static void append_known(GString *out, enum vms_entry_kind kind, const struct vms_flow_value *value)
+static void append_known(GString *out, const struct vms_probe *probe, size_t index,
+			 const struct vms_flow_value *value)
 {
 	g_autofree char *text = NULL;
-	switch (kind) {
+	g_autofree char *type = vms_probe_entry_type(probe, index);
+	switch (vms_probe_entry_kind(probe, index)) {
+	case VMS_ENTRY_TYPED:
+		if (type)
+			vms_probe_format_value(probe, index, value, out);
+		else
+			append_number(out, number_of(value));
+		break;
 	case VMS_ENTRY_REGISTER:
 		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number_of(value));
 		break;
@@ -74,17 +83,34 @@ typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
+/* Appends the values of a probe, the first one after `begin`, the others after `between`. */
 static void append_values(GString *out, const struct vms_flow_record *record,
-			  const struct vms_probe *probe, get_value get)
+			  const struct vms_probe *probe, get_value get, const char *begin,
+			  const char *between)
 {
 	struct vms_flow_value value;
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
-		g_string_append_printf(out, "  %s=", vms_probe_entry_name(probe, i));
+		g_string_append_printf(out, "%s%s=", i ? between : begin,
+				       vms_probe_entry_name(probe, i));
 		if (value.status == VMS_FLOW_KNOWN || value.status == VMS_FLOW_CUT)
-			append_known(out, vms_probe_entry_kind(probe, i), &value);
+			append_known(out, probe, i, &value);
+		else if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_TYPED)
+			vms_probe_format_value(probe, i, &value, out);
 		else
 			g_string_append_printf(out, "(%s)", status_text(value.status));
 	}
+}
+
+/* Appends the values of the record's place. Those of arguments alone look like a call. */
+static void append_own_values(GString *out, const struct vms_flow_record *record)
+{
+	const struct vms_probe *probe = vms_flow_record_probe(record);
+	if (!flow_spec_has_arguments(probe)) {
+		append_values(out, record, probe, vms_flow_record_value, "  ", "  ");
+		return;
+	}
+	append_values(out, record, probe, vms_flow_record_value, "(", ", ");
+	g_string_append_c(out, ')');
 }
 
 /* Names the place of a record: as it was saved, or as the guest calls it now. */
@@ -107,12 +133,13 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 	if (hit.has_task)
 		g_string_append_printf(out, "%s %u/%u  ", hit.comm, hit.pid, hit.tid);
 	g_string_append_printf(out, "%s%s", where, hit.is_after ? ":after" : "");
-	append_values(out, record, vms_flow_record_probe(record), vms_flow_record_value);
-	append_values(out, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	append_own_values(out, record);
+	append_values(out, record, vms_flow_record_common(record), vms_flow_record_common_value,
+		      "  ", "  ");
 	if (hit.is_call) {
 		g_string_append(out, "  ->");
 		append_values(out, record, vms_flow_record_returned(record),
-			      vms_flow_record_returned_value);
+			      vms_flow_record_returned_value, "  ", "  ");
 		g_string_append_printf(out, "  %.1f us", (double)hit.duration_ns / 1e3);
 	}
 	g_string_append_c(out, '\n');
@@ -120,20 +147,43 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-static struct json_object *json_of(enum vms_entry_kind kind, const struct vms_flow_value *value)
+static bool is_number(const struct vms_probe *probe, size_t index,
+		      const struct vms_flow_value *value)
+{
+	const enum vms_entry_kind kind = vms_probe_entry_kind(probe, index);
+	return kind == VMS_ENTRY_EXPRESSION || kind == VMS_ENTRY_REGISTER ||
+	       (kind == VMS_ENTRY_TYPED && value->size <= sizeof(uint64_t));
+}
+
+static struct json_object *json_of(const struct vms_probe *probe, size_t index,
+				   const struct vms_flow_value *value)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 	if (value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT)
 		return NULL;
-	if (kind == VMS_ENTRY_STRING) {
-		g_autofree char *valid = g_utf8_make_valid(value->bytes, (gssize)value->size);
+	if (vms_probe_entry_is_text(probe, index)) {
+		const size_t length = strnlen(value->bytes, value->size);
+		g_autofree char *valid = g_utf8_make_valid(value->bytes, (gssize)length);
 		return json_object_new_string(valid);
 	}
-	if (kind == VMS_ENTRY_EXPRESSION || kind == VMS_ENTRY_REGISTER)
+	if (is_number(probe, index, value))
 		g_string_printf(text, "0x%" G_GINT64_MODIFIER "x", number_of(value));
 	else
 		append_bytes(text, value, "");
 	return json_object_new_string(text->str);
+}
+
+/* Adds the type of a value, and the text that people read. */
+static void add_type(struct json_object *object, const struct vms_probe *probe, size_t index,
+		     const struct vms_flow_value *value)
+{
+	g_autofree char *type = vms_probe_entry_type(probe, index);
+	g_autoptr(GString) text = g_string_new(NULL);
+	if (!type)
+		return;
+	vms_probe_format_value(probe, index, value, text);
+	json_object_object_add(object, "type", json_object_new_string(type));
+	json_object_object_add(object, "text", json_object_new_string(text->str));
 }
 
 static void add_values(struct json_object *array, const struct vms_flow_record *record,
@@ -146,8 +196,8 @@ static void add_values(struct json_object *array, const struct vms_flow_record *
 				       json_object_new_string(vms_probe_entry_name(probe, i)));
 		json_object_object_add(object, "status",
 				       json_object_new_string(status_text(value.status)));
-		json_object_object_add(object, "value",
-				       json_of(vms_probe_entry_kind(probe, i), &value));
+		json_object_object_add(object, "value", json_of(probe, i, &value));
+		add_type(object, probe, i, &value);
 		json_object_array_add(array, object);
 	}
 }

@@ -14,15 +14,19 @@ char *flow_spec_explain(void)
 		"follow a function's calls until they return, with what is collected at the call\n"
 		"and then at the return (default: retval). WHERE is a symbol, a symbol with an\n"
 		"offset (vfs_read+8), an address, or a pattern of functions (tcp_*).\n"
-		"ENTRY is one of:\n"
+		"Without ENTRY, a function's arguments are shown. ENTRY is one of:\n"
 		"  rdi              a register, or a part of one\n"
-		"  EXPRESSION       a number, as \"arg2\", \"u32(rsi+8)\", \"pid\"\n"
+		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
+		"                   \"*sk\", \"u32(rsi+8)\", \"pid\"\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
-		"Expressions are those of C over registers, arg0 to arg5, retval, cpu, "
-		"pid, tid and\n"
-		"symbols; u8 to u64 and s8 to s64 read memory; comm == \"bash\" compares "
-		"strings.\n");
+		"Expressions are those of C over a function's arguments by their names, or "
+		"arg0 to\n"
+		"arg5, registers, retval, cpu, pid, tid, current, symbols and enumerators. "
+		". -> [] *\n"
+		"& and casts follow types; u8 to u64 and s8 to s64 read memory; comm == "
+		"\"bash\"\n"
+		"compares strings.\n");
 }
 
 const char *flow_spec_find_outside(const char *text, char sign, bool first)
@@ -97,42 +101,83 @@ static bool add_entry(struct session *session, struct vms_probe *probe, const ch
 		      GError **error)
 {
 	struct vms_reg_part part;
-	struct vms_entry made = { .kind = VMS_ENTRY_EXPRESSION, .expression = entry };
+	struct vms_entry made = { .kind = VMS_ENTRY_TYPED, .expression = entry };
 	if (is_call(entry, "mem("))
 		return add_pointed(probe, entry, entry + strlen("mem("), VMS_ENTRY_BYTES, error);
 	if (is_call(entry, "str("))
 		return add_pointed(probe, entry, entry + strlen("str("), VMS_ENTRY_STRING, error);
-	if (vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
+	if (!vms_probe_has_argument(probe, entry) &&
+	    vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
 	return vms_probe_add(probe, &made, 1, error);
 }
 
+static bool fail_empty(GError **error)
+{
+	usage_error(error, "an entry is empty");
+	return false;
+}
+
+/* Adds "ENTRY,…"; "": nothing. */
 static bool add_entries(struct session *session, struct vms_probe *probe, const char *entries,
 			GError **error)
 {
-	while (entries) {
+	while (entries && *entries) {
 		const char *comma = flow_spec_find_outside(entries, ',', true);
 		g_autofree char *entry =
 			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
-		if (!*g_strstrip(entry)) {
-			usage_error(error, "an entry is empty");
-			return false;
-		}
+		if (!*g_strstrip(entry))
+			return fail_empty(error);
 		if (!add_entry(session, probe, entry, error))
 			return false;
 		entries = comma ? comma + 1 : NULL;
+		if (entries && !*entries)
+			return fail_empty(error);
 	}
 	return true;
 }
 
-struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
-				  const char *condition, GError **error)
+/* What is collected at a place. */
+struct wish {
+	const char *entries; /* "": none; NULL: what the function there gets, or returns */
+	const char *condition;
+	bool is_return; /* of the function */
+};
+
+/* Collects what nobody has asked for. */
+static bool add_usual(struct vms_probe *probe, const struct wish *wish, bool is_typed,
+		      GError **error)
 {
-	g_autoptr(vms_probe) probe = vms_probe_new(session->machine, session->guest, entries);
-	if (!add_entries(session, probe, entries, error) ||
-	    (condition && !vms_probe_set_condition(probe, condition, error)))
+	if (wish->is_return)
+		return vms_probe_add_result(probe, error);
+	return !is_typed || vms_probe_add_arguments(probe, error);
+}
+
+static struct vms_probe *make_probe(struct session *session, uint64_t va, const struct wish *wish,
+				    GError **error)
+{
+	g_autoptr(vms_probe) probe = vms_probe_new(session->machine, session->guest, wish->entries);
+	g_autoptr(GError) untyped = NULL;
+	const bool is_typed = vms_probe_set_function(probe, va, wish->is_return, &untyped);
+	if (!is_typed && !wish->entries)
+		vms_log(VMS_LOG_INFO, "0x%" G_GINT64_MODIFIER "x is probed without types: %s", va,
+			untyped->message);
+	if (!(wish->entries ? add_entries(session, probe, wish->entries, error)
+			    : add_usual(probe, wish, is_typed, error)) ||
+	    (wish->condition && !vms_probe_set_condition(probe, wish->condition, error)))
 		return NULL;
 	return g_steal_pointer(&probe);
+}
+
+struct vms_probe *flow_spec_probe(struct session *session, const char *entries, GError **error)
+{
+	const struct wish wish = { .entries = entries };
+	return make_probe(session, 0, &wish, error);
+}
+
+bool flow_spec_has_arguments(const struct vms_probe *probe)
+{
+	return !vms_probe_description(probe) && vms_probe_entries(probe) > 0;
 }
 
 /* ---- places ------------------------------------------------------------------------------ */
@@ -157,79 +202,79 @@ static bool take_moments(char *where, unsigned *moments, GError **error)
 	return true;
 }
 
-/* What is collected where. */
-struct wish {
-	unsigned moments; /* enum vms_flow_moment, or CALL */
-	struct vms_probe *probe;
-	struct vms_probe *returned; /* of a call; or NULL */
+/* Where a SPEC places its probes, and what they collect. */
+struct spec {
+	const char *where;
+	unsigned moments;     /* enum vms_flow_moment, or CALL */
+	const char *entries;  /* "": none; NULL: the arguments */
+	const char *returned; /* CALL: entries at the return; NULL: what it returns */
+	const struct flow_conditions *conditions;
 };
 
-static void clear_wish(struct wish *wish)
+static bool add_place(struct session *session, struct vms_flow *flow, const struct spec *spec,
+		      uint64_t va, GError **error)
 {
-	vms_probe_unref(wish->probe);
-	vms_probe_unref(wish->returned);
+	const struct wish at_place = { spec->entries, spec->conditions->at_place, false };
+	const struct wish at_return = { spec->returned, spec->conditions->at_return, true };
+	g_autoptr(vms_probe) probe = make_probe(session, va, &at_place, error);
+	if (!probe)
+		return false;
+	if (spec->moments != CALL)
+		return vms_flow_add(flow, va, spec->moments, probe, error);
+	g_autoptr(vms_probe) returned = make_probe(session, va, &at_return, error);
+	return returned && vms_flow_add_call(flow, va, probe, returned, error);
 }
 
-/* Makes the probes of "ENTRY,…[;ENTRY,…]", or of NULL. */
-static bool make_probes(struct session *session, struct wish *wish, const char *entries,
-			const struct flow_conditions *conditions, GError **error)
+/* Adds all functions that match, each with a probe of its own: their arguments differ. */
+static bool add_matching(struct session *session, struct vms_flow *flow, const struct spec *spec,
+			 GError **error)
 {
-	const bool is_call = wish->moments == CALL;
-	const char *semicolon =
-		entries && is_call ? flow_spec_find_outside(entries, ';', true) : NULL;
-	g_autofree char *at_call =
-		semicolon ? g_strndup(entries, (gsize)(semicolon - entries)) : g_strdup(entries);
+	g_autoptr(GArray) vas = functions_match(session, spec->where, error);
+	for (guint i = 0; vas && i < vas->len; i++) {
+		const uint64_t va = g_array_index(vas, uint64_t, i);
+		struct vms_location location;
+		if (add_place(session, flow, spec, va, error))
+			continue;
+		if (vms_guest_locate(session->guest, NULL, va, &location))
+			g_prefix_error(error, "%s: ", location.symbol);
+		return false;
+	}
+	return vas;
+}
+
+static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
+		       GError **error)
+{
+	uint64_t va;
+	if (functions_is_pattern(spec->where))
+		return add_matching(session, flow, spec, error);
+	return session_address(session, spec->where, &va, error) &&
+	       add_place(session, flow, spec, va, error);
+}
+
+bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
+		   const struct flow_conditions *conditions, GError **error)
+{
+	const char *equals = flow_spec_find_outside(text, '=', true);
+	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
+	g_autofree char *entries = equals ? g_strstrip(g_strdup(equals + 1)) : NULL;
+	struct spec spec = { .where = where, .entries = entries, .conditions = conditions };
+	if (!take_moments(g_strstrip(where), &spec.moments, error))
+		return false;
+	const bool is_call = spec.moments == CALL;
 	if (conditions->at_return && !is_call) {
 		usage_error(error, "--if-return is for calls: write WHERE:call");
 		return false;
 	}
 	/* "vfs_read:call=;retval" collects nothing at the call. */
-	wish->probe = flow_spec_probe(session, at_call && *g_strstrip(at_call) ? at_call : NULL,
-				      conditions->at_place, error);
-	if (wish->probe && is_call)
-		wish->returned = flow_spec_probe(session, semicolon ? semicolon + 1 : "retval",
-						 conditions->at_return, error);
-	return wish->probe && (!is_call || wish->returned);
-}
-
-static bool add_place(struct vms_flow *flow, uint64_t va, const struct wish *wish, GError **error)
-{
-	return wish->moments == CALL
-		       ? vms_flow_add_call(flow, va, wish->probe, wish->returned, error)
-		       : vms_flow_add(flow, va, wish->moments, wish->probe, error);
-}
-
-/* Adds all functions that match. */
-static bool add_matching(struct session *session, struct vms_flow *flow, const char *pattern,
-			 const struct wish *wish, GError **error)
-{
-	g_autoptr(GArray) vas = functions_match(session, pattern, error);
-	for (guint i = 0; vas && i < vas->len; i++)
-		if (!add_place(flow, g_array_index(vas, uint64_t, i), wish, error))
-			return false;
-	return vas;
-}
-
-static bool add_places(struct session *session, struct vms_flow *flow, const char *where,
-		       const struct wish *wish, GError **error)
-{
-	uint64_t va;
-	if (functions_is_pattern(where))
-		return add_matching(session, flow, where, wish, error);
-	return session_address(session, where, &va, error) && add_place(flow, va, wish, error);
-}
-
-bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *spec,
-		   const struct flow_conditions *conditions, GError **error)
-{
-	const char *equals = flow_spec_find_outside(spec, '=', true);
-	g_autofree char *where = equals ? g_strndup(spec, (gsize)(equals - spec)) : g_strdup(spec);
-	struct wish wish = { 0 };
-	if (!take_moments(g_strstrip(where), &wish.moments, error))
-		return false;
-	const bool done =
-		make_probes(session, &wish, equals ? equals + 1 : NULL, conditions, error) &&
-		add_places(session, flow, where, &wish, error);
-	clear_wish(&wish);
-	return done;
+	char *semicolon =
+		entries && is_call ? (char *)flow_spec_find_outside(entries, ';', true) : NULL;
+	if (semicolon) {
+		*semicolon = 0;
+		spec.returned = semicolon + 1;
+		g_strchomp(entries);
+	} else if (entries && !*entries) {
+		return fail_empty(error);
+	}
+	return add_places(session, flow, &spec, error);
 }

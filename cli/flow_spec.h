@@ -18,8 +18,9 @@ const char *flow_spec_find_outside(const char *text, char sign, bool first);
  * Adds the places of a SPEC to a flow. Errors: usage; NOT_FOUND (no such
  * symbol, nothing matches); those of vms_probe_add and vms_flow_add.
  */
-bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *spec,
+bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
 		   const struct flow_conditions *conditions, GError **error);
-/* Makes a probe of entries, "ENTRY,…". NULL: none. Errors as above. */
-struct vms_probe *flow_spec_probe(struct session *session, const char *entries,
-				  const char *condition, GError **error);
+/* Makes a probe of entries, "ENTRY,…", for any place. Errors as above. */
+struct vms_probe *flow_spec_probe(struct session *session, const char *entries, GError **error);
+/* True if nothing was asked for, and the probe collects its function's arguments. */
+bool flow_spec_has_arguments(const struct vms_probe *probe);

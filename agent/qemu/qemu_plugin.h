@@ -133,6 +133,9 @@ void qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(struct qemu_plugin_tb *, 
 						       qemu_plugin_u64 entry, uint64_t value);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, qemu_plugin_vcpu_udata_cb,
 					    enum qemu_plugin_cb_flags, void *userdata);
+void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *,
+							 enum qemu_plugin_op, qemu_plugin_u64 entry,
+							 uint64_t value);
 void qemu_plugin_register_vcpu_insn_exec_cond_cb(struct qemu_plugin_insn *,
 						 qemu_plugin_vcpu_udata_cb,
 						 enum qemu_plugin_cb_flags, enum qemu_plugin_cond,
@@ -141,6 +144,9 @@ void qemu_plugin_register_vcpu_insn_exec_cond_cb(struct qemu_plugin_insn *,
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, qemu_plugin_mem_cb,
 				      enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
 				      void *userdata);
+void qemu_plugin_register_vcpu_mem_inline_per_vcpu(struct qemu_plugin_insn *,
+						   enum qemu_plugin_mem_rw, enum qemu_plugin_op,
+						   qemu_plugin_u64 entry, uint64_t value);
 /* In a callback of memory: what was read or written. */
 qemu_plugin_mem_value qemu_plugin_mem_get_value(qemu_plugin_meminfo_t);
 
@@ -152,6 +158,9 @@ void qemu_plugin_read_register(struct qemu_plugin_register *, GByteArray *bytes)
 bool qemu_plugin_read_memory_vaddr(uint64_t va, GByteArray *bytes, size_t size);
 
 struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
+/* The element of a vCPU. It moves, with QEMU's vCPUs stopped and all code gone, when there are more
+ * vCPUs. */
+void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned vcpu);
 /* The vCPU must have been initialised. */
 void qemu_plugin_u64_set(qemu_plugin_u64, unsigned vcpu, uint64_t value);
 uint64_t qemu_plugin_u64_get(qemu_plugin_u64, unsigned vcpu);

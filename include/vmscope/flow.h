@@ -30,6 +30,7 @@ enum vms_entry_kind {
 	VMS_ENTRY_STRING,     /* the string at such an address, `size` bytes at most */
 	VMS_ENTRY_CALLBACK,   /* a function of the caller's is called; its value has no bytes */
 	VMS_ENTRY_HALT,	      /* the machine stops after the hit; the agent refuses that */
+	VMS_ENTRY_TYPED,      /* an expression, by its type: see vms_probe_set_condition */
 	VMS_ENTRY_N_KINDS,
 };
 
@@ -49,8 +50,8 @@ struct vms_entry {
 	const char *base, *index;
 	unsigned scale;
 	int64_t offset;
-	uint32_t size;		/* MEMORY, BYTES, STRING: bytes */
-	const char *expression; /* EXPRESSION, BYTES, STRING */
+	uint32_t size; /* MEMORY, BYTES, STRING: bytes; TYPED: no more than so many, or 0 */
+	const char *expression; /* EXPRESSION, BYTES, STRING, TYPED */
 	vms_flow_callback callback;
 	void *data;		   /* of the callback */
 	void (*free_data)(void *); /* when the probe is freed; NULL: nothing to free */
@@ -65,6 +66,28 @@ struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *g
 struct vms_probe *vms_probe_ref(struct vms_probe *probe);
 void vms_probe_unref(struct vms_probe *probe);
 const char *vms_probe_description(const struct vms_probe *probe);
+/*
+ * Says that a probe without entries is for the function that begins at `va`: its expressions know
+ * the function's arguments by their names and types, or, if it is for the function's return, the
+ * type of what it returns. Types of the kernel, for casts, are known at any address. False, with
+ * the reason, if there is no such function or the guest's types do not tell its arguments: then
+ * expressions do without. Errors: NOT_FOUND, UNSUPPORTED, UNREADABLE, MALFORMED, INVALID_STATE (it
+ * has entries, or a condition).
+ */
+bool vms_probe_set_function(struct vms_probe *probe, uint64_t va, bool is_return, GError **error);
+/*
+ * Adds an entry of kind TYPED for each argument of the probe's function, called as the argument.
+ * Those that cannot be told are left out. Errors: INVALID_STATE (its function is not known, or the
+ * probe is for its return), and those of vms_probe_add.
+ */
+bool vms_probe_add_arguments(struct vms_probe *probe, GError **error);
+/*
+ * Adds an entry for what the probe's function returns; none if that is known to be nothing. Errors:
+ * those of vms_probe_add.
+ */
+bool vms_probe_add_result(struct vms_probe *probe, GError **error);
+/* True if expressions of the probe know an argument of this name. */
+bool vms_probe_has_argument(const struct vms_probe *probe, const char *name);
 /*
  * Adds entries in their order: all, or none if it fails. Everything is copied. Errors:
  * INVALID_ARGUMENT (an unknown register or symbol, with the nearest names; an expression that
@@ -86,6 +109,14 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * == "text" compare strings. Numbers are unsigned, but for what s8 to s64 read and a unary minus
  * makes: then comparison and division are signed.
  *
+ * Where the guest's types are known (vms_probe_set_function), there are also the names of
+ * arguments, before those of registers; `current`, the task; enumerators, and errors such as
+ * ENOENT; members by . and ->, elements by [], *, & and casts as C has them:
+ * sk->__sk_common.skc_dport, a->list[3].name, ((struct sock *)arg0)->sk_type. What has a type is
+ * read with its size and sign. Arithmetic counts bytes, whatever the type. char arrays and pointers
+ * to constant characters can be compared with "text". htons(80) and htonl(1) are constants in
+ * network order.
+ *
  * Errors: as vms_probe_add.
  */
 bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GError **error);
@@ -93,6 +124,13 @@ bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GE
 size_t vms_probe_entries(const struct vms_probe *probe);
 const char *vms_probe_entry_name(const struct vms_probe *probe, size_t index);
 enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t index);
+/*
+ * Returns the name of the type that an entry of kind TYPED has, as C writes it; NULL if its
+ * expression has none. Newly allocated.
+ */
+char *vms_probe_entry_type(const struct vms_probe *probe, size_t index);
+/* True if the bytes of an entry's values are text, which ends at the first 0 if there is one. */
+bool vms_probe_entry_is_text(const struct vms_probe *probe, size_t index);
 
 /* ---- flows ---------------------------------------------------------------------- */
 
@@ -188,9 +226,13 @@ void vms_flow_clear(struct vms_flow *flow);
 
 enum vms_flow_value_status {
 	VMS_FLOW_KNOWN,
-	VMS_FLOW_UNREADABLE, /* memory or a register could not be read */
-	VMS_FLOW_CUT,	     /* a string that is longer than what was collected */
-	VMS_FLOW_FAILED,     /* a callback failed */
+	/*
+	 * Memory or a register could not be read. If it is text of an entry of kind TYPED, its
+	 * bytes are the pointer that leads there, or none.
+	 */
+	VMS_FLOW_UNREADABLE,
+	VMS_FLOW_CUT,	 /* a string that is longer than what was collected */
+	VMS_FLOW_FAILED, /* a callback failed */
 };
 
 struct vms_flow_value {
@@ -232,6 +274,13 @@ bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t i
 				  struct vms_flow_value *ret);
 bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t index,
 				    struct vms_flow_value *ret);
+
+/*
+ * Appends a value of an entry of kind TYPED as C writes it (vms_type_format); text that a pointer
+ * leads to in quotes; "(unreadable)" if it is not known. `value` is one of that entry.
+ */
+void vms_probe_format_value(const struct vms_probe *probe, size_t index,
+			    const struct vms_flow_value *value, GString *out);
 
 /* ---- reports -------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 
 #include <vmscope/memory.h>
 #include <vmscope/symbolizer.h>
+#include <vmscope/types.h>
 
 VMS_BEGIN_DECLS
 
@@ -111,6 +112,16 @@ char *vms_guest_nearest(struct vms_guest *guest, const char *name);
  * them: "0x1000, 0x2000 (ext4) and 3 more". *n becomes the number of all. Newly allocated.
  */
 char *vms_guest_addresses(struct vms_guest *guest, const char *name, size_t *n);
+
+/* ---- types ------------------------------------------------------------ */
+
+/*
+ * Returns the types of the code at `va`: those of the kernel, or of a module with those of the
+ * kernel. They are read when they are asked for first. The caller has to unref them. Errors:
+ * UNSUPPORTED (the guest has no type information, or none for this code), UNREADABLE, MALFORMED.
+ * For any thread.
+ */
+struct vms_types *vms_guest_types(struct vms_guest *guest, uint64_t va, GError **error);
 
 /* ---- modules ---------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <vmscope/calls.h>
 #include <vmscope/cfg.h>
 #include <vmscope/core.h>
+#include <vmscope/coverage.h>
 #include <vmscope/dump.h>
 #include <vmscope/error.h>
 #include <vmscope/export.h>
@@ -23,5 +24,7 @@
 #include <vmscope/sample_record.h>
 #include <vmscope/symbol.h>
 #include <vmscope/symbolizer.h>
+#include <vmscope/syscall.h>
 #include <vmscope/table.h>
+#include <vmscope/types.h>
 #include <vmscope/unwind.h>

@@ -1,32 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "flow/expression.h"
+#include "flow/expression-private.h"
 #include "flow/names.h"
 #include "guest/processes.h"
-#include "probe/program_writer.h"
 #include <string.h>
 
 #define NESTING_MAX 32
 #define COMM_BYTES  16 /* of task_struct.comm */
 
-/* An expression that is being compiled. */
-struct compiler {
-	const struct vms_expression_scope *scope;
-	const char *text;
-	const char *at; /* what comes next */
-	GArray *ops;
-	unsigned nesting;
-	GError **error;
-};
-
-/* What an expression gives, besides operations. */
-struct meaning {
-	bool is_signed;
-	bool is_string; /* its value is the address of a string */
-	unsigned chunk; /* is_string: how many of its bytes can be read at once */
-	guint begin;	/* the first of its operations */
-};
-
-static bool fail(const struct compiler *compiler, const char *at, const char *what)
+bool vms_expression_fail(const struct compiler *compiler, const char *at, const char *what)
 {
 	g_set_error(compiler->error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
 		    "\"%s\", character %zu: %s", compiler->text, (size_t)(at - compiler->text) + 1,
@@ -34,17 +15,16 @@ static bool fail(const struct compiler *compiler, const char *at, const char *wh
 	return false;
 }
 
-static void skip_blanks(struct compiler *compiler)
+void vms_expression_skip_blanks(struct compiler *compiler)
 {
 	while (g_ascii_isspace(*compiler->at))
 		compiler->at++;
 }
 
-/* Takes a sign if it comes next. A longer sign that begins so is another one. */
-static bool take(struct compiler *compiler, const char *sign)
+bool vms_expression_take(struct compiler *compiler, const char *sign)
 {
 	static const char *const longer[] = { "||", "&&", "==", "!=", "<=", ">=", "<<", ">>" };
-	skip_blanks(compiler);
+	vms_expression_skip_blanks(compiler);
 	if (!g_str_has_prefix(compiler->at, sign))
 		return false;
 	for (unsigned i = 0; i < G_N_ELEMENTS(longer) && !sign[1]; i++)
@@ -54,13 +34,12 @@ static bool take(struct compiler *compiler, const char *sign)
 	return true;
 }
 
-static bool expect(struct compiler *compiler, const char *sign)
+bool vms_expression_expect(struct compiler *compiler, const char *sign)
 {
 	g_autofree char *what = g_strdup_printf("\"%s\" is missing", sign);
-	return take(compiler, sign) || fail(compiler, compiler->at, what);
+	return vms_expression_take(compiler, sign) ||
+	       vms_expression_fail(compiler, compiler->at, what);
 }
-
-static bool compile_or(struct compiler *compiler, struct meaning *ret);
 
 /* ---- numbers, characters, strings ---------------------------------------------------- */
 
@@ -71,7 +50,7 @@ static bool compile_number(struct compiler *compiler)
 	errno = 0;
 	const uint64_t value = g_ascii_strtoull(begin, &end, 0);
 	if (errno || g_ascii_isalnum(*end) || *end == '_')
-		return fail(compiler, begin, "this is no number of 64 bits");
+		return vms_expression_fail(compiler, begin, "this is no number of 64 bits");
 	compiler->at = end;
 	vms_program_push(compiler->ops, value);
 	return true;
@@ -84,7 +63,7 @@ static char *take_quoted(struct compiler *compiler, char quote)
 	while (*compiler->at && *compiler->at != quote)
 		compiler->at += compiler->at[0] == '\\' && compiler->at[1] ? 2 : 1;
 	if (!*compiler->at) {
-		fail(compiler, begin - 1, "this quote does not end");
+		vms_expression_fail(compiler, begin - 1, "this quote does not end");
 		return NULL;
 	}
 	g_autofree char *raw = g_strndup(begin, (gsize)(compiler->at++ - begin));
@@ -98,7 +77,7 @@ static bool compile_character(struct compiler *compiler)
 	if (!text)
 		return false;
 	if (strlen(text) > 1 || (!*text && !g_str_has_prefix(begin, "'\\0'")))
-		return fail(compiler, begin, "this is not one character");
+		return vms_expression_fail(compiler, begin, "this is not one character");
 	vms_program_push(compiler->ops, (uint8_t)*text);
 	return true;
 }
@@ -110,23 +89,6 @@ static bool is_name(char c)
 	return g_ascii_isalnum(c) || c == '_' || c == '.' || c == '$';
 }
 
-/* Compiles argN and retval. False: it is neither. */
-static bool compile_argument(struct compiler *compiler, const char *name)
-{
-	const struct vms_arch *arch = compiler->scope->arch;
-	uint64_t number;
-	if (strcmp(name, "retval") == 0) {
-		vms_program_register(compiler->ops, arch->result);
-		return true;
-	}
-	if (!g_str_has_prefix(name, "arg") ||
-	    !g_ascii_string_to_unsigned(name + strlen("arg"), 10, 0, arch->n_arguments - 1, &number,
-					NULL))
-		return false;
-	vms_program_register(compiler->ops, arch->arguments[number]);
-	return true;
-}
-
 /* Leaves the address of a member of the current task on the stack. */
 static bool compile_task(struct compiler *compiler, const char *name, const char *at,
 			 struct meaning *ret)
@@ -135,47 +97,69 @@ static bool compile_task(struct compiler *compiler, const char *name, const char
 	const struct vms_expression_scope *scope = compiler->scope;
 	if (!vms_guest_task_layout(scope->guest, &layout) ||
 	    !vms_guest_add_current(scope->guest, compiler->ops))
-		return fail(compiler, at, "the tasks of this guest are not known");
+		return vms_expression_fail(compiler, at, "the tasks of this guest are not known");
+	if (strcmp(name, "current") == 0) {
+		vms_typed_task(compiler, ret);
+		return true;
+	}
 	if (strcmp(name, "comm") == 0) {
 		vms_program_push(compiler->ops, layout.comm);
 		vms_program_do(compiler->ops, VMS_OP_ADD);
 		ret->is_string = true;
 		ret->chunk = 8;
+		ret->limit = COMM_BYTES;
 		return true;
 	}
 	vms_program_load(compiler->ops, 4, strcmp(name, "pid") == 0 ? layout.pid : layout.tid);
 	return true;
 }
 
-static bool compile_symbol(struct compiler *compiler, const char *name, const char *at)
+static bool fail_unknown(struct compiler *compiler, const char *name, const char *at)
 {
-	uint64_t va;
-	if (vms_flow_find_symbol(compiler->scope->guest, name, &va)) {
-		vms_program_push(compiler->ops, va);
-		return true;
-	}
+	const struct vms_expression_scope *scope = compiler->scope;
+	const struct vms_known_types *known = scope->known;
+	const char *why = known ? known->why : NULL;
 	size_t n;
-	g_autofree char *addresses = vms_guest_addresses(compiler->scope->guest, name, &n);
+	g_autofree char *addresses = vms_guest_addresses(scope->guest, name, &n);
 	if (n > 1) {
 		g_autofree char *choice = g_strdup_printf(
 			"%zu symbols are called \"%s\": write the address of one: %s", n, name,
 			addresses);
-		return fail(compiler, at, choice);
+		return vms_expression_fail(compiler, at, choice);
 	}
 	g_autofree char *nearest =
-		vms_flow_nearest(compiler->scope->arch, compiler->scope->guest, name);
-	g_autofree char *what = g_strdup_printf("\"%s\" is not known%s", name, nearest);
-	return fail(compiler, at, what);
+		vms_flow_nearest(scope->arch, scope->guest,
+				 known && known->has_function ? &known->function : NULL, name);
+	g_autofree char *what = g_strdup_printf("\"%s\" is not known%s%s%s", name, nearest,
+						why ? "; " : "", why ? why : "");
+	return vms_expression_fail(compiler, at, what);
 }
 
-static bool compile_plain_name(struct compiler *compiler, const char *name, const char *at,
-			       struct meaning *ret)
+/* Compiles a name of the kernel: a symbol, or a constant. */
+static bool compile_symbol(struct compiler *compiler, const char *name, const char *at)
 {
-	struct vms_reg_part part;
-	if (vms_arch_reg_part(compiler->scope->arch, name, &part)) {
-		vms_flow_push_register(compiler->scope->arch, &part, compiler->ops);
-		return true;
-	}
+	uint64_t value;
+	if (!vms_flow_find_symbol(compiler->scope->guest, name, &value) &&
+	    !vms_typed_constant(compiler, name, &value))
+		return fail_unknown(compiler, name, at);
+	vms_program_push(compiler->ops, value);
+	return true;
+}
+
+/* True for words that mean the same at every place: an argument of such a name is argN. */
+static bool is_word(const char *name)
+{
+	static const char *const words[] = { "cpu",  "duration", "pid",	  "tid",
+					     "comm", "current",	 "retval" };
+	for (unsigned i = 0; i < G_N_ELEMENTS(words); i++)
+		if (strcmp(words[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool compile_word(struct compiler *compiler, const char *name, const char *at,
+			 struct meaning *ret)
+{
 	if (strcmp(name, "cpu") == 0) {
 		vms_program_do(compiler->ops, VMS_OP_VCPU);
 		return true;
@@ -184,9 +168,42 @@ static bool compile_plain_name(struct compiler *compiler, const char *name, cons
 		vms_program_do(compiler->ops, VMS_OP_ELAPSED);
 		return true;
 	}
-	if (strcmp(name, "pid") == 0 || strcmp(name, "tid") == 0 || strcmp(name, "comm") == 0)
+	if (strcmp(name, "retval") != 0)
 		return compile_task(compiler, name, at, ret);
-	return compile_argument(compiler, name) || compile_symbol(compiler, name, at);
+	vms_program_register(compiler->ops, compiler->scope->arch->result);
+	vms_typed_result(compiler, ret);
+	return true;
+}
+
+static bool compile_plain_name(struct compiler *compiler, const char *name, const char *at,
+			       struct meaning *ret)
+{
+	struct vms_reg_part part;
+	if (is_word(name))
+		return compile_word(compiler, name, at, ret);
+	if (vms_typed_is_argument(compiler, name))
+		return vms_typed_argument(compiler, name, at, ret);
+	if (!vms_arch_reg_part(compiler->scope->arch, name, &part))
+		return compile_symbol(compiler, name, at);
+	vms_flow_push_register(compiler->scope->arch, &part, compiler->ops);
+	return true;
+}
+
+/* Compiles htons(80) and htonl(0x7f000001), as constants are written in network order. */
+static bool compile_network(struct compiler *compiler, bool is_long)
+{
+	vms_expression_skip_blanks(compiler);
+	const char *begin = compiler->at;
+	if (!g_ascii_isdigit(*begin))
+		return vms_expression_fail(compiler, begin, "a number is needed here");
+	if (!compile_number(compiler))
+		return false;
+	uint64_t *value =
+		&g_array_index(compiler->ops, struct vms_op, compiler->ops->len - 1).value;
+	if (*value > (is_long ? UINT32_MAX : UINT16_MAX))
+		return vms_expression_fail(compiler, begin, "this number is too large");
+	*value = is_long ? GUINT32_TO_BE((uint32_t)*value) : GUINT16_TO_BE((uint16_t)*value);
+	return vms_expression_expect(compiler, ")");
 }
 
 /* Compiles u8(A) to s64(A), and str(A). The "(" is taken already. */
@@ -202,17 +219,23 @@ static bool compile_function(struct compiler *compiler, const char *name, const 
 		{ "u64", 8, false }, { "s8", 1, true },	  { "s16", 2, true },
 		{ "s32", 4, true },  { "s64", 8, true },  { "str", 0, false },
 	};
+	if (strcmp(name, "htons") == 0 || strcmp(name, "htonl") == 0)
+		return compile_network(compiler, name[4] == 'l');
 	unsigned i = 0;
 	while (i < G_N_ELEMENTS(functions) && strcmp(functions[i].name, name) != 0)
 		i++;
 	if (i == G_N_ELEMENTS(functions))
-		return fail(compiler, at,
-			    "only u8, u16, u32, u64, s8, s16, s32, s64 and str can be called");
+		return vms_expression_fail(
+			compiler, at,
+			"only u8, u16, u32, u64, s8, s16, s32, s64 and str can be called");
 	struct meaning address;
-	if (!compile_or(compiler, &address) || !expect(compiler, ")"))
+	if (!vms_expression_any(compiler, &address) || !vms_expression_expect(compiler, ")"))
 		return false;
 	if (address.is_string)
-		return fail(compiler, at, "an address is needed, and this is a string");
+		return vms_expression_fail(compiler, at,
+					   "an address is needed, and this is a string");
+	if (!vms_typed_number(compiler, &address, at))
+		return false;
 	ret->is_signed = functions[i].is_signed;
 	ret->is_string = !functions[i].size;
 	ret->chunk = 1;
@@ -229,55 +252,91 @@ static bool compile_name(struct compiler *compiler, struct meaning *ret)
 	while (is_name(*compiler->at))
 		compiler->at++;
 	g_autofree char *name = g_strndup(begin, (gsize)(compiler->at - begin));
-	return take(compiler, "(") ? compile_function(compiler, name, begin, ret)
-				   : compile_plain_name(compiler, name, begin, ret);
+	/* Symbols may have dots, but those behind an argument lead to a member. */
+	char *dot = strchr(name, '.');
+	g_autofree char *before = g_strndup(name, dot ? (gsize)(dot - name) : 0);
+	if (dot && vms_typed_is_argument(compiler, before)) {
+		*dot = 0;
+		compiler->at = begin + strlen(name);
+	}
+	return vms_expression_take(compiler, "(") ? compile_function(compiler, name, begin, ret)
+						  : compile_plain_name(compiler, name, begin, ret);
 }
 
 /* ---- operators --------------------------------------------------------------------- */
 
+static bool compile_parentheses(struct compiler *compiler, struct meaning *ret)
+{
+	if (!vms_expression_take(compiler, "("))
+		return vms_expression_fail(compiler, compiler->at, "a value is missing");
+	return vms_expression_any(compiler, ret) && vms_expression_expect(compiler, ")");
+}
+
 static bool compile_primary(struct compiler *compiler, struct meaning *ret)
 {
-	skip_blanks(compiler);
+	vms_expression_skip_blanks(compiler);
 	if (g_ascii_isdigit(*compiler->at))
 		return compile_number(compiler);
 	if (*compiler->at == '\'')
 		return compile_character(compiler);
-	if (is_name(*compiler->at))
-		return compile_name(compiler, ret);
-	if (!take(compiler, "("))
-		return fail(compiler, compiler->at, "a value is missing");
-	return compile_or(compiler, ret) && expect(compiler, ")");
+	return is_name(*compiler->at) ? compile_name(compiler, ret)
+				      : compile_parentheses(compiler, ret);
 }
 
-static bool need_number(struct compiler *compiler, const struct meaning *meaning, const char *at)
+/* Compiles a value, and what leads from it to members and elements. */
+static bool compile_path(struct compiler *compiler, struct meaning *ret)
 {
-	return !meaning->is_string ||
-	       fail(compiler, at, "a string can only be compared with == and !=");
+	bool is_cast;
+	if (!vms_typed_cast(compiler, ret, &is_cast))
+		return false;
+	return is_cast || (compile_primary(compiler, ret) && vms_typed_postfix(compiler, ret));
 }
 
-static bool compile_unary(struct compiler *compiler, struct meaning *ret)
+static bool need_number(struct compiler *compiler, struct meaning *meaning, const char *at)
 {
-	static const char signs[] = "-!~";
-	*ret = (struct meaning) { .begin = compiler->ops->len };
-	skip_blanks(compiler);
+	if (meaning->is_string)
+		return vms_expression_fail(compiler, at,
+					   "a string can only be compared with == and !=");
+	return vms_typed_number(compiler, meaning, at);
+}
+
+/* Computes what a sign before a number says. */
+static bool compile_sign(struct compiler *compiler, char sign, const char *at, struct meaning *ret)
+{
+	if (sign == '-')
+		vms_program_push(compiler->ops, 0);
+	if (!vms_expression_operand(compiler, ret) || !need_number(compiler, ret, at))
+		return false;
+	if (sign == '~')
+		vms_program_push(compiler->ops, UINT64_MAX);
+	vms_program_do(compiler->ops, sign == '-'   ? VMS_OP_SUBTRACT
+				      : sign == '~' ? VMS_OP_XOR
+						    : VMS_OP_IS_ZERO);
+	ret->is_signed = sign == '-' || (sign == '~' && ret->is_signed);
+	ret->has_type = false;
+	return true;
+}
+
+bool vms_expression_operand(struct compiler *compiler, struct meaning *ret)
+{
+	static const char signs[] = "-!~*&";
+	const guint begin = compiler->ops->len;
+	*ret = (struct meaning) { .begin = begin };
+	vms_expression_skip_blanks(compiler);
 	const char *sign = *compiler->at ? strchr(signs, *compiler->at) : NULL;
 	if (!sign)
-		return compile_primary(compiler, ret);
+		return compile_path(compiler, ret);
 	const char *at = compiler->at++;
 	if (compiler->nesting++ == NESTING_MAX)
-		return fail(compiler, at, "this is nested too deeply");
-	if (*sign == '-')
-		vms_program_push(compiler->ops, 0);
-	if (!compile_unary(compiler, ret) || !need_number(compiler, ret, at))
-		return false;
-	if (*sign == '~')
-		vms_program_push(compiler->ops, UINT64_MAX);
-	vms_program_do(compiler->ops, *sign == '-'   ? VMS_OP_SUBTRACT
-				      : *sign == '~' ? VMS_OP_XOR
-						     : VMS_OP_IS_ZERO);
-	ret->is_signed = *sign == '-' || (*sign == '~' && ret->is_signed);
+		return vms_expression_fail(compiler, at, "this is nested too deeply");
+	const bool done = *sign == '*' ? vms_expression_operand(compiler, ret) &&
+						 vms_typed_dereference(compiler, ret, at)
+			  : *sign == '&' ? vms_expression_operand(compiler, ret) &&
+						   vms_typed_address(compiler, ret, at)
+					 : compile_sign(compiler, *sign, at, ret);
+	ret->begin = begin;
 	compiler->nesting--;
-	return true;
+	return done;
 }
 
 struct operator
@@ -315,7 +374,7 @@ static const struct operator operators[] = {
 static const struct operator* take_operator(struct compiler *compiler, unsigned level)
 {
 	for (unsigned i = 0; i < G_N_ELEMENTS(operators); i++)
-		if (operators[i].level == level && take(compiler, operators[i].sign))
+		if (operators[i].level == level && vms_expression_take(compiler, operators[i].sign))
 			return &operators[i];
 	return NULL;
 }
@@ -357,17 +416,20 @@ static void compare_bytes(struct compiler *compiler, const struct meaning *strin
 /* Compiles what stands behind STRING == or !=. */
 static bool compile_literal(struct compiler *compiler, const struct meaning *string)
 {
-	skip_blanks(compiler);
+	vms_expression_skip_blanks(compiler);
 	const char *begin = compiler->at;
 	if (*begin != '"')
-		return fail(compiler, begin, "a string in double quotes is missing");
+		return vms_expression_fail(compiler, begin, "a string in double quotes is missing");
 	compiler->at++;
 	g_autofree char *literal = take_quoted(compiler, '"');
 	if (!literal)
 		return false;
 	const size_t size = strlen(literal) + 1;
-	if (string->chunk > 1 && size > COMM_BYTES)
-		return fail(compiler, begin, "names of tasks have no more than 15 bytes");
+	if (string->limit && size > string->limit) {
+		g_autofree char *what = g_strdup_printf(
+			"this can never be: there is room for %u bytes", string->limit - 1);
+		return vms_expression_fail(compiler, begin, what);
+	}
 	compare_bytes(compiler, string, literal, size);
 	return true;
 }
@@ -379,6 +441,9 @@ static bool compile_right(struct compiler *compiler, const struct operator* op, 
 {
 	struct meaning right;
 	const bool equality = op->code == VMS_OP_EQUAL;
+	vms_expression_skip_blanks(compiler);
+	if (equality && *compiler->at == '"' && !vms_typed_string(compiler, left, at))
+		return false;
 	if (left->is_string && equality) {
 		if (!compile_literal(compiler, left))
 			return false;
@@ -394,6 +459,7 @@ static bool compile_right(struct compiler *compiler, const struct operator* op, 
 	if (op->swaps)
 		vms_program_do(compiler->ops, VMS_OP_IS_ZERO);
 	left->is_signed &= !op->compares;
+	left->has_type = false;
 	return true;
 }
 
@@ -401,7 +467,7 @@ static bool compile_binary(struct compiler *compiler, unsigned level, struct mea
 {
 	const struct operator* op;
 	if (level > HIGHEST)
-		return compile_unary(compiler, ret);
+		return vms_expression_operand(compiler, ret);
 	if (!compile_binary(compiler, level + 1, ret))
 		return false;
 	for (const char *at = compiler->at; (op = take_operator(compiler, level));
@@ -425,7 +491,8 @@ static bool compile_row(struct compiler *compiler, const char *sign, enum vms_op
 	struct meaning right;
 	if (!part(compiler, ret))
 		return false;
-	for (const char *at = compiler->at; take(compiler, sign); at = compiler->at) {
+	for (const char *at = compiler->at; vms_expression_take(compiler, sign);
+	     at = compiler->at) {
 		if (!need_number(compiler, ret, at))
 			return false;
 		compile_truth(compiler->ops);
@@ -435,7 +502,7 @@ static bool compile_row(struct compiler *compiler, const char *sign, enum vms_op
 			return false;
 		compile_truth(compiler->ops);
 		end_skip(compiler->ops, skips);
-		ret->is_signed = false;
+		ret->is_signed = ret->has_type = false;
 	}
 	return true;
 }
@@ -450,13 +517,26 @@ static bool compile_and(struct compiler *compiler, struct meaning *ret)
 	return compile_row(compiler, "&&", VMS_OP_SKIP_IF_ZERO, compile_lowest, ret);
 }
 
-static bool compile_or(struct compiler *compiler, struct meaning *ret)
+bool vms_expression_any(struct compiler *compiler, struct meaning *ret)
 {
 	if (compiler->nesting++ == NESTING_MAX)
-		return fail(compiler, compiler->at, "this is nested too deeply");
+		return vms_expression_fail(compiler, compiler->at, "this is nested too deeply");
 	const bool done = compile_row(compiler, "||", VMS_OP_SKIP_UNLESS_ZERO, compile_and, ret);
 	compiler->nesting--;
 	return done;
+}
+
+/* Compiles all of a text. */
+static bool compile_all(struct compiler *compiler, struct meaning *ret)
+{
+	if (!vms_expression_any(compiler, ret))
+		return false;
+	vms_expression_skip_blanks(compiler);
+	if (*compiler->at)
+		return vms_expression_fail(compiler, compiler->at,
+					   "an operator is missing, or this is too much");
+	return !ret->is_string || vms_expression_fail(compiler, compiler->text,
+						      "a string is no number: compare it with ==");
 }
 
 bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
@@ -467,12 +547,24 @@ bool vms_expression_compile(const struct vms_expression_scope *scope, const char
 	};
 	struct meaning meaning;
 	const guint begin = ops->len;
-	bool done = compile_or(&compiler, &meaning);
-	skip_blanks(&compiler);
-	if (done && *compiler.at)
-		done = fail(&compiler, compiler.at, "an operator is missing, or this is too much");
-	if (done && meaning.is_string)
-		done = fail(&compiler, text, "a string is no number: compare it with ==");
+	const bool done =
+		compile_all(&compiler, &meaning) && vms_typed_number(&compiler, &meaning, text);
+	if (!done)
+		g_array_set_size(ops, begin);
+	return done;
+}
+
+bool vms_expression_collect(const struct vms_expression_scope *scope, const char *text,
+			    uint32_t size, GArray *ops, struct vms_expression_value *ret,
+			    GError **error)
+{
+	struct compiler compiler = {
+		.scope = scope, .text = text, .at = text, .ops = ops, .error = error
+	};
+	struct meaning meaning;
+	const guint begin = ops->len;
+	const bool done = compile_all(&compiler, &meaning) &&
+			  vms_typed_collect(&compiler, &meaning, size, ret);
 	if (!done)
 		g_array_set_size(ops, begin);
 	return done;

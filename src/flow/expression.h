@@ -4,10 +4,20 @@
 
 #include <vmscope/guest.h>
 
+/* What is known of types at the place of a probe. */
+struct vms_known_types {
+	struct vms_types *types; /* NULL: none */
+	bool has_function;
+	struct vms_type function; /* has_function: prototype of the function that begins there */
+	bool is_return;		  /* of the function: its arguments are not there any more */
+	char *why;		  /* why types or arguments are not known, or NULL */
+};
+
 /* What names in an expression mean. */
 struct vms_expression_scope {
 	const struct vms_arch *arch;
 	struct vms_guest *guest;
+	const struct vms_known_types *known; /* NULL: nothing is known of types */
 };
 
 /*
@@ -15,4 +25,22 @@ struct vms_expression_scope {
  * stack. If it fails, the array is as it was. Errors: INVALID_ARGUMENT, with the position.
  */
 bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
+			    GError **error);
+
+/* What an expression with a type gives. */
+struct vms_expression_value {
+	bool has_type;	      /* else it is an integer of 8 bytes */
+	struct vms_type type; /* for vms_type_format */
+	bool is_pointer;      /* it is a pointer to `type`, of 8 bytes */
+	bool is_text;	      /* the bytes are the text that a pointer leads to; a second value is
+				 the pointer */
+	bool is_result;	      /* of the function */
+};
+/*
+ * Appends operations that collect the value of an expression: a number, a structure or array, or
+ * the text that a pointer to characters leads to, of `size` bytes at most (0: what is usual).
+ * Errors: as above.
+ */
+bool vms_expression_collect(const struct vms_expression_scope *scope, const char *text,
+			    uint32_t size, GArray *ops, struct vms_expression_value *ret,
 			    GError **error);

@@ -51,10 +51,14 @@ void vms_flow_push_register(const struct vms_arch *arch, const struct vms_reg_pa
 	}
 }
 
-char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest, const char *name)
+char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest,
+		       const struct vms_type *function, const char *name)
 {
 	struct vms_nearest nearest;
+	struct vms_type_part argument;
 	vms_nearest_begin(&nearest, name);
+	for (uint32_t i = 0; function && vms_type_get_part(*function, i, &argument); i++)
+		vms_nearest_add(&nearest, argument.name);
 	for (unsigned i = 0; i < arch->n_regs; i++)
 		vms_nearest_add(&nearest, arch->regs[i].name);
 	if (guest)

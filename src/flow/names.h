@@ -13,7 +13,8 @@ char *vms_flow_name_place(struct vms_guest *guest, uint64_t va);
 void vms_flow_push_register(const struct vms_arch *arch, const struct vms_reg_part *part,
 			    GArray *ops);
 /*
- * Returns what to append to a message about an unknown name: the nearest registers and symbols, or
- * "". Without a guest, registers alone. Newly allocated.
+ * Returns what to append to a message about an unknown name: the nearest registers, symbols and
+ * arguments of a function, or "". Guest and function may be NULL. Newly allocated.
  */
-char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest, const char *name);
+char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest,
+		       const struct vms_type *function, const char *name);

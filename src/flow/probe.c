@@ -3,6 +3,7 @@
 #include "flow/expression.h"
 #include "flow/names.h"
 #include "probe/program_writer.h"
+#include <string.h>
 #include <vmscope/arch.h>
 
 #define SCALE_MAX     255u
@@ -15,6 +16,7 @@ struct entry {
 	vms_flow_callback callback;
 	void *data;
 	void (*free_data)(void *);
+	struct vms_expression_value typed; /* of an entry of kind TYPED */
 };
 
 struct vms_probe {
@@ -22,6 +24,7 @@ struct vms_probe {
 	gint is_frozen;
 	const struct vms_arch *arch;
 	struct vms_guest *guest;
+	struct vms_known_types known; /* at its place */
 	char *description;
 	GArray *entries;   /* struct entry */
 	GArray *condition; /* struct vms_op; leaves a value on the stack, or is empty */
@@ -35,7 +38,7 @@ static bool find_register(const struct vms_probe *probe, const char *name, struc
 {
 	if (name && vms_arch_reg_part(probe->arch, name, ret))
 		return true;
-	g_autofree char *nearest = vms_flow_nearest(probe->arch, NULL, name ? name : "");
+	g_autofree char *nearest = vms_flow_nearest(probe->arch, NULL, NULL, name ? name : "");
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "%s has no register \"%s\"%s",
 		    probe->arch->name, name ? name : "", nearest);
 	return false;
@@ -122,7 +125,7 @@ static char *add_memory(const struct vms_probe *probe, const struct vms_entry *e
 static bool push_expression(const struct vms_probe *probe, const char *text, GArray *ops,
 			    GError **error)
 {
-	const struct vms_expression_scope scope = { probe->arch, probe->guest };
+	const struct vms_expression_scope scope = { probe->arch, probe->guest, &probe->known };
 	if (text)
 		return vms_expression_compile(&scope, text, ops, error);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "an expression is missing");
@@ -151,14 +154,30 @@ static char *add_expression(const struct vms_probe *probe, const struct vms_entr
 	return g_strdup(entry->expression);
 }
 
+static char *add_typed(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+		       struct vms_expression_value *typed, GError **error)
+{
+	const struct vms_expression_scope scope = { probe->arch, probe->guest, &probe->known };
+	if (!entry->expression || entry->size > VMS_PROGRAM_OUTPUT_MAX) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "an expression is missing, or its size is more than %u bytes",
+			    VMS_PROGRAM_OUTPUT_MAX);
+		return NULL;
+	}
+	return vms_expression_collect(&scope, entry->expression, entry->size, ops, typed, error)
+		       ? g_strdup(entry->expression)
+		       : NULL;
+}
+
 /* Appends what collects an entry. Returns its usual name, newly allocated, or NULL. */
 static char *add_entry(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
-		       GError **error)
+		       struct vms_expression_value *typed, GError **error)
 {
 	switch (entry->kind) {
 	case VMS_ENTRY_REGISTER: return add_register(probe, entry, ops, error);
 	case VMS_ENTRY_MEMORY: return add_memory(probe, entry, ops, error);
 	case VMS_ENTRY_EXPRESSION: return add_expression(probe, entry, ops, error);
+	case VMS_ENTRY_TYPED: return add_typed(probe, entry, ops, typed, error);
 	case VMS_ENTRY_BYTES:
 	case VMS_ENTRY_STRING: return add_pointed(probe, entry, ops, error);
 	case VMS_ENTRY_CALLBACK:
@@ -226,6 +245,8 @@ void vms_probe_unref(struct vms_probe *probe)
 	g_array_unref(probe->entries);
 	g_array_unref(probe->condition);
 	g_array_unref(probe->values);
+	vms_types_unref(probe->known.types);
+	g_free(probe->known.why);
 	g_free(probe->description);
 	g_free(probe);
 }
@@ -243,6 +264,111 @@ static bool check_not_frozen(const struct vms_probe *probe, GError **error)
 		    "the probe is part of a flow already, and cannot be changed");
 	return false;
 }
+
+/* ---- its function ----------------------------------------------------------------------- */
+
+static char *name_function(struct vms_guest *guest, uint64_t va, GError **error)
+{
+	struct vms_location location;
+	if (vms_guest_locate(guest, NULL, va, &location) && location.symbol && location.offset == 0)
+		return g_strdup(location.symbol);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		    "arguments have no names but at the begin of a function");
+	return NULL;
+}
+
+/* Finds the types of the code at an address; if there are none, those of the kernel. */
+static bool find_types(struct vms_probe *probe, uint64_t va, GError **error)
+{
+	probe->known.types = vms_guest_types(probe->guest, va, error);
+	const bool found = probe->known.types;
+	if (!found)
+		probe->known.types =
+			vms_guest_types(probe->guest, vms_guest_info(probe->guest)->text, NULL);
+	return found;
+}
+
+static bool find_function(struct vms_probe *probe, uint64_t va, GError **error)
+{
+	struct vms_known_types *known = &probe->known;
+	if (!find_types(probe, va, error))
+		return false;
+	g_autofree char *name = name_function(probe->guest, va, error);
+	known->has_function =
+		name && vms_types_find_function(known->types, name, &known->function, error);
+	return known->has_function;
+}
+
+bool vms_probe_set_function(struct vms_probe *probe, uint64_t va, bool is_return, GError **error)
+{
+	GError *failure = NULL;
+	if (!check_not_frozen(probe, error))
+		return false;
+	if (probe->entries->len || probe->condition->len || probe->known.types) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "the probe has entries, a condition or a function already");
+		return false;
+	}
+	probe->known.is_return = is_return;
+	if (find_function(probe, va, &failure))
+		return true;
+	probe->known.why = g_strdup(failure->message);
+	g_propagate_error(error, failure);
+	return false;
+}
+
+static bool add_argument(struct vms_probe *probe, uint32_t index, const char *name, GError **error)
+{
+	g_autofree char *expression = g_strdup_printf("arg%u", index);
+	g_autofree char *usual = g_strdup_printf("(%s)", expression);
+	const struct vms_entry entry = { .kind = VMS_ENTRY_TYPED,
+					 .name = *name ? name : usual,
+					 .expression = expression };
+	return vms_probe_add(probe, &entry, 1, error);
+}
+
+bool vms_probe_has_argument(const struct vms_probe *probe, const char *name)
+{
+	struct vms_type_part part;
+	if (!probe->known.has_function || probe->known.is_return)
+		return false;
+	for (uint32_t i = 0; vms_type_get_part(probe->known.function, i, &part); i++)
+		if (strcmp(part.name, name) == 0)
+			return true;
+	return false;
+}
+
+bool vms_probe_add_arguments(struct vms_probe *probe, GError **error)
+{
+	struct vms_type_part part;
+	unsigned reg;
+	if (!probe->known.has_function || probe->known.is_return) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "the arguments of the probe's function are not known");
+		return false;
+	}
+	for (uint32_t i = 0; vms_type_get_part(probe->known.function, i, &part); i++)
+		if (vms_type_argument(probe->known.function, i, probe->arch->n_arguments, &reg,
+				      NULL) &&
+		    !add_argument(probe, i, part.name, error))
+			return false;
+	return true;
+}
+
+bool vms_probe_add_result(struct vms_probe *probe, GError **error)
+{
+	const struct vms_entry entry = { .kind = VMS_ENTRY_TYPED, .expression = "retval" };
+	struct vms_type_info function, result;
+	if (probe->known.has_function) {
+		vms_type_get_info(probe->known.function, &function);
+		vms_type_get_info(vms_type_resolve(function.target), &result);
+		if (result.kind == VMS_TYPE_VOID)
+			return true;
+	}
+	return vms_probe_add(probe, &entry, 1, error);
+}
+
+/* ---- entries ----------------------------------------------------------------------------- */
 
 static unsigned count_callbacks(const struct vms_probe *probe)
 {
@@ -271,11 +397,12 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
 	g_autoptr(GArray) ops = g_array_copy(probe->values);
+	g_autofree struct vms_expression_value *typed = g_new0(struct vms_expression_value, n);
 	unsigned n_callbacks = count_callbacks(probe);
 	if (!check_not_frozen(probe, error))
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		char *name = add_entry(probe, &entries[i], ops, error);
+		char *name = add_entry(probe, &entries[i], ops, &typed[i], error);
 		if (!name)
 			return false;
 		g_ptr_array_add(names, name);
@@ -290,6 +417,7 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
 			.callback = entries[i].callback,
 			.data = entries[i].data,
 			.free_data = entries[i].free_data,
+			.typed = typed[i],
 		};
 		g_array_append_val(probe->entries, entry);
 	}
@@ -338,6 +466,58 @@ enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t i
 	return get_entry(probe, index)->kind;
 }
 
+char *vms_probe_entry_type(const struct vms_probe *probe, size_t index)
+{
+	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
+	if (!typed->has_type)
+		return NULL;
+	g_autofree char *name = vms_type_name(typed->type);
+	return g_strconcat(name, typed->is_pointer ? " *" : "", NULL);
+}
+
+bool vms_probe_entry_is_text(const struct vms_probe *probe, size_t index)
+{
+	const struct entry *entry = get_entry(probe, index);
+	const struct vms_expression_value *typed = &entry->typed;
+	return entry->kind == VMS_ENTRY_STRING || typed->is_text ||
+	       (typed->has_type && !typed->is_pointer && vms_type_is_text(typed->type));
+}
+
+/* Appends the text that a pointer leads to. */
+static void append_text(const struct vms_flow_value *value, GString *out)
+{
+	g_autofree char *text = g_strndup(value->bytes, value->size);
+	g_autofree char *escaped = g_strescape(text, NULL);
+	g_string_append_printf(out, "\"%s\"%s", escaped, value->status == VMS_FLOW_CUT ? "…" : "");
+}
+
+/* Appends a value that is no text. */
+static void append_value(const struct vms_expression_value *typed,
+			 const struct vms_flow_value *value, GString *out)
+{
+	uint64_t number = 0;
+	if (typed->has_type && !typed->is_pointer) {
+		vms_type_format(typed->type, value->bytes, value->size,
+				typed->is_result ? VMS_TYPE_RESULT : 0, out);
+		return;
+	}
+	memcpy(&number, value->bytes, MIN(value->size, sizeof(number)));
+	g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);
+}
+
+void vms_probe_format_value(const struct vms_probe *probe, size_t index,
+			    const struct vms_flow_value *value, GString *out)
+{
+	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
+	const bool is_known = value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT;
+	if (is_known && typed->is_text)
+		append_text(value, out);
+	else if (is_known || value->size)
+		append_value(typed, value, out);
+	if (!is_known)
+		g_string_append(out, value->size ? " (unreadable)" : "(unreadable)");
+}
+
 /* ---- for flows ------------------------------------------------------------------------- */
 
 void vms_probe_freeze(struct vms_probe *probe)
@@ -382,21 +562,32 @@ static enum vms_value_place place_of(enum vms_entry_kind kind)
 					    : VMS_VALUE_COLLECTED;
 }
 
+/* How many values of a place an entry has. */
+static unsigned count_values(const struct entry *entry, enum vms_value_place place)
+{
+	return place_of(entry->kind) == place ? 1 + entry->typed.is_text : 0;
+}
+
 enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t index,
 					   unsigned *number)
 {
 	const enum vms_value_place place = place_of(get_entry(probe, index)->kind);
 	*number = 0;
 	for (size_t i = 0; i < index; i++)
-		*number += place_of(get_entry(probe, i)->kind) == place;
+		*number += count_values(get_entry(probe, i), place);
 	return place;
+}
+
+bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index)
+{
+	return get_entry(probe, index)->typed.is_text;
 }
 
 unsigned vms_probe_collected(const struct vms_probe *probe)
 {
 	unsigned n = 0;
 	for (guint i = 0; i < probe->entries->len; i++)
-		n += place_of(get_entry(probe, i)->kind) == VMS_VALUE_COLLECTED;
+		n += count_values(get_entry(probe, i), VMS_VALUE_COLLECTED);
 	return n;
 }
 

@@ -26,6 +26,8 @@ enum vms_value_place {
 };
 enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t index,
 					   unsigned *number);
+/* True if the value after that of an entry, which is text, is the pointer that leads to it. */
+bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index);
 /* How many values are collected. */
 unsigned vms_probe_collected(const struct vms_probe *probe);
 /* Calls all callbacks. Bit n of the result: the n-th has failed, and *why says why the first did.

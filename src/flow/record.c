@@ -321,6 +321,11 @@ static bool get_value(const struct vms_flow_record *record, const struct vms_pro
 	if (!find_value(record->values, record->size, first + number, &head, &bytes))
 		return false;
 	*ret = (struct vms_flow_value) { statuses[head.status], bytes, head.size };
+	if (head.status == VMS_VALUE_UNREADABLE && vms_probe_has_pointer(probe, index) &&
+	    find_value(record->values, record->size, first + number + 1, &head, &bytes)) {
+		ret->bytes = bytes;
+		ret->size = head.size;
+	}
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include "guest/linux/operations.h"
 #include "symbol/symbolizer-private.h"
 #include <vmscope/log.h>
+#include <vmscope/syscall.h>
 
 /* Replaces the guest's symbolizer. The symbol files that were added go to the new one. */
 static void replace_symbolizer(struct vms_guest *guest, struct vms_symbolizer *symbolizer)
@@ -358,6 +359,13 @@ GArray *vms_guest_clocks(struct vms_guest *guest, GError **error)
 {
 	return CAN_READ(guest, clocks, "clocks", error) ? guest->ops->clocks(guest->system, error)
 							: NULL;
+}
+
+GArray *vms_guest_syscalls(struct vms_guest *guest, GError **error)
+{
+	return CAN_READ(guest, syscalls, "system calls", error)
+		       ? guest->ops->syscalls(guest->system, error)
+		       : NULL;
 }
 
 /* ---- log -------------------------------------------------------------- */

@@ -66,6 +66,10 @@ struct vms_guest_ops {
 	bool (*special_insns)(void *system, struct vms_memory *memory, uint64_t va, uint64_t size,
 			      GArray *to);
 
+	/* ---- types ---- */
+
+	struct vms_types *(*types)(void *system, uint64_t va, GError **error);
+
 	/* ---- modules ---- */
 
 	bool (*refresh_modules)(void *system, GError **error);
@@ -97,7 +101,9 @@ struct vms_guest_ops {
 	bool (*has_orc)(const void *system);
 	bool (*orc)(const void *system, uint64_t pc, struct vms_orc_entry *ret);
 
-	/* ---- timers, log ---- */
+	/* ---- system calls, timers, log ---- */
+
+	GArray *(*syscalls)(void *system, GError **error);
 
 	GArray *(*timers)(void *system, GError **error);
 	GArray *(*clocks)(void *system, GError **error);

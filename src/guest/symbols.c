@@ -152,6 +152,15 @@ char *vms_guest_addresses(struct vms_guest *guest, const char *name, size_t *n)
 	return g_string_free(list.text, FALSE);
 }
 
+struct vms_types *vms_guest_types(struct vms_guest *guest, uint64_t va, GError **error)
+{
+	if (VMS_GUEST_HAS(guest, types))
+		return guest->ops->types(guest->system, va, error);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "the types of this guest's code are not known");
+	return NULL;
+}
+
 struct vms_symbol_table *vms_guest_kernel_symbols(const struct vms_guest *guest, uint64_t *start,
 						  uint64_t *end)
 {

@@ -5,6 +5,8 @@
  */
 #include <vmscope/symbol.h>
 
+#include "symbol/lines.h"
+
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -427,4 +429,41 @@ bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char 
 	bool found = find_line(file, va, source, line);
 	g_mutex_unlock(&file->lock);
 	return found;
+}
+
+typedef void (*each_line)(uint64_t va, uint64_t end, const char *source, unsigned line, void *data);
+
+/* Gives the rows of a unit. A row reaches to the next one, unless it ends a sequence. */
+static void each_line_of_unit(const struct vms_symbol_file *file, Dwarf_Die *unit, each_line each,
+			      void *data)
+{
+	Dwarf_Lines *lines;
+	size_t n;
+	if (dwarf_getsrclines(unit, &lines, &n) != 0)
+		return;
+	for (size_t i = 0; i + 1 < n; i++) {
+		Dwarf_Line *line = dwarf_onesrcline(lines, i);
+		Dwarf_Addr va, end;
+		bool is_end = true;
+		int number = 0;
+		const char *source = dwarf_linesrc(line, NULL, NULL);
+		if (source && dwarf_lineendsequence(line, &is_end) == 0 && !is_end &&
+		    dwarf_lineaddr(line, &va) == 0 &&
+		    dwarf_lineaddr(dwarf_onesrcline(lines, i + 1), &end) == 0 && end > va &&
+		    dwarf_lineno(line, &number) == 0 && number > 0)
+			each(va + file->bias, end + file->bias, source, (unsigned)number, data);
+	}
+}
+
+void vms_symbol_file_each_line(struct vms_symbol_file *file, each_line each, void *data)
+{
+	Dwarf_Addr bias;
+	g_mutex_lock(&file->lock);
+	if (!file->dwfl)
+		open_dwarf(file);
+	Dwarf *dwarf = file->dwarf ? dwfl_module_getdwarf(file->dwarf, &bias) : NULL;
+	Dwarf_Die *unit = NULL;
+	while (dwarf && (unit = dwfl_module_nextcu(file->dwarf, unit, &bias)))
+		each_line_of_unit(file, unit, each, data);
+	g_mutex_unlock(&file->lock);
 }

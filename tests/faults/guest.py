@@ -169,9 +169,9 @@ class LinuxTicker(Watched, linux_guest.LinuxGuest):
 
     def __init__(self, engine):
         words = self._prepare(engine)
-        self._start(lambda: super(Watched, self).__init__(extra=words, qmp=False))
+        self._start(lambda: super(Watched, self).__init__(beside=words, qmp=False))
         for vcpu in range(VCPUS):  # something that wants to run on each
-            self.run(f"taskset {1 << vcpu} sh -c 'while :; do usleep 5000; done' "
+            self.run(f"taskset {1 << vcpu} sh -c 'while :; do usleep 20000; done' "
                      ">/dev/null 2>&1 &")
         va = next(symbol.va for symbol in self.kallsyms() if symbol.name == "jiffies_64")
         self._jiffies = int(re.search(r"gpa: (0x[0-9a-f]+)", self.qmp.hmp(f"gva2gpa {va:#x}"))[1],

@@ -21,6 +21,7 @@ sys.path[:0] = [str(DIRECTORY), str(DIRECTORY.parent / "integration")]
 
 import faults  # noqa: E402
 import guest  # noqa: E402
+import linux_guest  # noqa: E402
 import qemu_machine  # noqa: E402
 import testbed  # noqa: E402
 import on_agent  # noqa: E402, F401
@@ -225,6 +226,8 @@ def main():
         return 2
     testbed.build_guests()
     guest.disk_template()
+    if any(task.fault.linux for task in tasks):
+        linux_guest.booted("6.1")  # here, for all processes
     began = time.time()
     collector = Collector(options)
     for idle, jobs in ((False, options.jobs), (True, options.jobs * IDLE_JOBS)):

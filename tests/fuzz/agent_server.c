@@ -4,8 +4,9 @@
  * with them. Input: options (1 byte), then steps: what (1), which client (1), and what the step
  * takes. After each input all clients have gone, and no descriptor is left.
  *
- * Covers: agent/server.c agent/calls/calls.c agent/hold/hold.c agent/probes/plan.c
- * agent/probes/probes.c agent/probes/set.c agent/probes/visit.c agent/tasks/tasks.c agent/ring.c.
+ * Covers: agent/server.c agent/calls/calls.c agent/coverage/coverage.c agent/hold/hold.c
+ * agent/probes/plan.c agent/probes/probes.c agent/probes/set.c agent/probes/visit.c
+ * agent/tasks/tasks.c agent/ring.c.
  */
 #include "agent/calls/calls.h"
 #include "agent/hold/hold.h"

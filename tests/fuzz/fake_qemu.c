@@ -2,6 +2,7 @@
 #include "fake_qemu.h"
 
 #include "agent/calls/instrument.h"
+#include "agent/coverage/instrument.h"
 #include "agent/probes/instrument.h"
 #include "agent/probes/visit.h"
 #include "agent/qemu/internals.h"
@@ -121,6 +122,17 @@ void instrument_block(__attribute__((unused)) struct qemu_plugin_tb *tb)
 }
 
 void probes_instrument(__attribute__((unused)) struct qemu_plugin_tb *tb)
+{
+}
+
+bool coverage_instrument_init(void)
+{
+	return true;
+}
+
+void coverage_instrument(__attribute__((unused)) struct coverage *coverage,
+			 __attribute__((unused)) struct qemu_plugin_tb *tb,
+			 __attribute__((unused)) const struct coverage_callbacks *callbacks)
 {
 }
 

@@ -25,7 +25,8 @@ IS_PREFETCHED = N_PREFETCH + 4
 PREFETCH_HVA = IS_PREFETCHED + MAX_PREFETCH + 4  # aligned
 PREFETCHED = PREFETCH_HVA + 8 * MAX_PREFETCH
 
-LOOKS, RING_HEADS = 24, 64  # in struct vms_agent_rings: looks, and the head of the first ring
+# In struct vms_agent_rings: looks; of the first ring, its head and what found no room.
+LOOKS, RING_HEADS, RING_LOST = 24, 64, 64 + 128
 
 FUTEX = {"x86_64": 202, "aarch64": 98}[platform.machine()]
 FUTEX_WAKE = 1

@@ -13,7 +13,7 @@ def _constants(text):
     found = {}
 
     def value_of(words):
-        return eval(re.sub(r"UINT32_C", "", words).strip(), {}, found)  # the header is ours
+        return eval(re.sub(r"UINT(32|64)_C", "", words).strip(), {}, found)  # the header is ours
     for name, value, enum in re.findall(
             r"^#define (\w+)[ \t]+(\S[^\n]*)$|\benum \w+ \{([^}]*)\}", text, re.M):
         if name:

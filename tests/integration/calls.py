@@ -2,12 +2,14 @@
 """What the tests of call traces share: traced guests, and what these counted themselves."""
 import collections
 import contextlib
+import os
 import pathlib
 import re
 import signal
 import subprocess
 import tempfile
 
+import agent_client
 import qemu_machine
 import testbed
 import uftrace_data
@@ -109,6 +111,17 @@ def tracing(guest, path, *options, warning=None):
     finally:
         if tracer.process.poll() is None:
             tracer.kill()
+
+
+def has_lost(guest):
+    """Has the agent lost a record of vCPU 0 in the trace that goes on? As its memory says."""
+    for path in pathlib.Path(f"/proc/{guest.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if "memfd:vmscope-calls" in os.readlink(path):
+                with open(path, "rb") as memory:
+                    memory.seek(agent_client.RING_LOST)
+                    return memory.read(8) != bytes(8)
+    return False
 
 
 def trace_for(guest, path, command, *options):

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -57,7 +58,7 @@ class Shell:
 class LinuxGuest(Machine):
     """Debian's cloud kernel of a series, with the initial file system of tests/guests.
 
-    With options of its own it boots. Without, it goes on from where booted() stands, in a
+    With options of its own it boots. Of one of the KINDS, it goes on from where booted() stands, in a
     fraction of the time, whatever launches it. `boot`: True: it boots all the same; False: it goes
     on from where another one with the same options has booted, which pays where there are two.
     `beside`: options of QEMU's that the guest does not see, as it does not see how many threads TCG has.
@@ -70,7 +71,9 @@ class LinuxGuest(Machine):
                 if value}
         if not set(kind) - {"accel"}:
             kind = {}
-        state = None if boot or boot is None and kind else booted(series, arch, **kind)
+        if boot is None:
+            boot = (series, arch, kind) not in KINDS
+        state = None if boot else booted(series, arch, **kind)
         self.series = series
         self.arch = ARCHS[arch]
         kernel = series + self.arch.suffix
@@ -136,7 +139,7 @@ class LinuxGuest(Machine):
         lists it, but calls nothing by it.
         """
         symbols = map(Symbol.parse, self.run("cat /proc/kallsyms").splitlines())
-        return [symbol for symbol in symbols if not re.match(r"\$|\.L|L0", symbol.name)]
+        return [symbol for symbol in symbols if not symbol.name.startswith(("$", ".L", "L0"))]
 
     def kallsyms(self):
         """The same, as it was when the guest had booted, or was read first."""
@@ -145,17 +148,22 @@ class LinuxGuest(Machine):
         return self._kallsyms
 
 
+_SYMBOL_LINE = re.compile(r"([0-9a-f]+) (\S) (\S+)(?:\s+\[(\S+)\])?\s*")
+
+
 class Symbol(collections.namedtuple("Symbol", "va type name module")):
     """A line of /proc/kallsyms; module is None for the kernel itself."""
 
     @classmethod
     def parse(cls, line):
-        match = re.fullmatch(r"([0-9a-f]+) (\S) (\S+)(?:\s+\[(\S+)\])?", line.strip())
+        match = _SYMBOL_LINE.fullmatch(line)
         if not match:
             raise ValueError(f"not a line of kallsyms: {line!r}")
-        # The command shows control characters so; compilers do use them.
-        name = re.sub(r"[\x00-\x1f\x7f]", "?", match[3])
-        return cls(int(match[1], 16), match[2], name, match[4])
+        va, type_, name, module = match.groups()
+        if not name.isprintable():
+            # The command shows control characters so; compilers do use them.
+            name = re.sub(r"[\x00-\x1f\x7f]", "?", name)
+        return cls(int(va, 16), type_, name, module)
 
     def __str__(self):
         module = f"\t[{self.module}]" if self.module else ""
@@ -163,16 +171,25 @@ class Symbol(collections.namedtuple("Symbol", "va type name module")):
 
 
 Booted = collections.namedtuple("Booted", "file kallsyms")
+# Whose page tables the kernel isolates: an Intel model that is vulnerable to Meltdown.
+ISOLATED = {"cpu": "Haswell,vendor=GenuineIntel"}
+# One that does not move its kernel, and that vCPUs and memory can be plugged into.
+PLUGGABLE = {"append": "nokaslr memhp_default_state=offline", "smp": "2,maxcpus=4",
+             "memory": "128,slots=1,maxmem=1G"}
+# What several modules go on from: series, architecture, options.
+KINDS = (*((series, "x86_64", {}) for series in SERIES + (NEWEST,) * has_newest()),
+         *((series, "aarch64", {}) for series in SERIES),
+         ("6.1", "x86_64", ISOLATED), ("6.1", "x86_64", PLUGGABLE))
 
 
 @functools.cache
 def booted(series, arch="x86_64", **options):
-    """A guest that has just booted, with standard options or those: its state, as a file, and its
-    symbols."""
+    """A guest that has just booted, with standard options or those: its state, as a file, and, of one
+    with standard options, its symbols."""
     state = tempfile.TemporaryFile(prefix="vmscope-booted-")
     guest = LinuxGuest(series, arch=arch, boot=True, **options)
     try:
-        kallsyms = guest.kallsyms()
+        kallsyms = None if options else guest.kallsyms()
         guest.save(path_of(state))
     finally:
         guest.stop()
@@ -182,9 +199,8 @@ def booted(series, arch="x86_64", **options):
 def boot_all():
     """Boots what guests go on from; a process that is forked after this need not."""
     build_guests()
-    kinds = [(series, "x86_64") for series in SERIES + (NEWEST,) * has_newest()]
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda kind: booted(*kind), [("6.12", "aarch64"), *kinds]))
+    with concurrent.futures.ThreadPoolExecutor(1 + len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(lambda kind: booted(kind[0], kind[1], **kind[2]), KINDS))
 
 
 _shared = {}

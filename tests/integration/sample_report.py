@@ -70,10 +70,14 @@ def sample(guest, *arguments, seconds=3):
 
 def folded(guest, *arguments, seconds=3):
     """Folded stacks as a list of (frames, count)."""
-    out = vmscope("sample", "-t", seconds, "--format", "folded", *arguments, *guest.target,
-                  timeout=120).out
+    return read_folded(vmscope("sample", "-t", seconds, "--format", "folded", *arguments,
+                               *guest.target, timeout=120).out)
+
+
+def read_folded(text):
+    """The same of what was written to a file."""
     stacks = []
-    for line in out.splitlines():
+    for line in text.splitlines():
         frames, count = line.rsplit(" ", 1)
         stacks.append((frames.split(";"), int(count)))
     return stacks

@@ -40,9 +40,8 @@ class New:
         cls.guest.stop_workload()
 
 
-class Symbols(New, test_symbols.Stock, unittest.TestCase):
+class Symbols(New, test_symbols.Symbols, unittest.TestCase):
     link_text = 0xffff800080000000
-    test_another_kernels_file = None  # says nothing of the guest's architecture
 
 
 class Guest(New, test_guest.Guest, unittest.TestCase):
@@ -158,7 +157,7 @@ class Commands(Asked, New, unittest.TestCase):
     def test_work_is_seen(self):
         """The kernel functions that the workload must reach, and its own in their order."""
         self.guest.start_workload("mix")
-        out = vmscope_command.vmscope("sample", *self.guest.target, "-t", "5", "-F", "99", "--format",
+        out = vmscope_command.vmscope("sample", *self.guest.target, "-t", "3", "-F", "199", "--format",
                               "folded", "--symbols", self.guest.arch.programs / "workload").out
         self.guest.stop_workload()
         functions = set()

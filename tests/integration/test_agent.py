@@ -433,7 +433,7 @@ class Flags(X86):
 class New(X86):
     """A QEMU whose plugins read registers in callbacks of code alone."""
     qemu = (str(testbed.QEMU_NEW),)
-    options = {"qemu": qemu, "boot": False}
+    options = {"qemu": qemu}
     test_reset_while_held = None  # takes long
 
     def test_registers_of_the_state(self):
@@ -444,14 +444,23 @@ class New(X86):
             self.assertEqual(registers["lstar"] >> 48, 0xffff)
 
 
-@unittest.skipUnless(testbed.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
-class NewFlags(Flags):
-    """The same where it exports nothing."""
-    qemu = (str(testbed.QEMU_NEW),)
-    options = {"qemu": qemu, "boot": False}
+class Booting(Case):
+    """Machines that run a few instructions of ours."""
+
+    def boot(self, code, *extra, plugin=None, **options):
+        """A machine that runs the code from its boot sector, at 0x7c00, in real mode."""
+        image = self.directory / "boot"
+        image.write_bytes(bytes.fromhex(code).ljust(510, b"\0") + b"\x55\xaa")
+        machine = qemu_machine.Machine("-drive", f"file={image},format=raw,if=ide",
+                                  *(self.plugin if plugin is None else plugin),
+                                  *extra, memory=64, qemu=self.qemu, **options)
+        self.addCleanup(machine.stop)
+        machine.wait_until(lambda: "EIP=00007c" in machine.qmp.hmp("info registers"),
+                           "the code to be reached")
+        return machine
 
 
-class Loops(Case):
+class Loops(Booting):
     """Code in which nothing but the loop itself is there to be held at."""
 
     BOOTS = {
@@ -468,18 +477,6 @@ class Loops(Case):
         "interrupt and return": "c7 06 04 02 10 7c  c7 06 06 02 00 00  cd 81  eb fc  cf",
         "halt": "fb  f4  eb fd",
     }
-
-    def boot(self, code, *extra, plugin=None, **options):
-        """A machine that runs the code from its boot sector, at 0x7c00, in real mode."""
-        image = self.directory / "boot"
-        image.write_bytes(bytes.fromhex(code).ljust(510, b"\0") + b"\x55\xaa")
-        machine = qemu_machine.Machine("-drive", f"file={image},format=raw,if=ide",
-                                  *(self.plugin if plugin is None else plugin),
-                                  *extra, memory=64, qemu=self.qemu, **options)
-        self.addCleanup(machine.stop)
-        machine.wait_until(lambda: "EIP=00007c" in machine.qmp.hmp("info registers"),
-                           "the code to be reached")
-        return machine
 
     @staticmethod
     def is_held_there(agent):
@@ -566,8 +563,7 @@ class Loops(Case):
             if "eventfd" in os.readlink(f"/proc/self/fd/{wake}"):
                 os.eventfd_write(wake, 2**64 - 2)
             with mmap.mmap(memory, mmap.PAGESIZE) as shared:
-                header, lost = 64, 128  # of struct vms_calls_shared and vms_calls_ring
-                testbed.wait_for(lambda: struct.unpack_from("=Q", shared, header + lost)[0],
+                testbed.wait_for(lambda: struct.unpack_from("=Q", shared, agent_client.RING_LOST)[0],
                                  "calls that find no room")
             for _ in range(3):
                 other.hold_briefly(0)
@@ -591,25 +587,22 @@ class NewLoops(Loops):
     test_each_is_held_by_flags = test_client_that_will_not_wake_up = test_busy = None
 
 
-class Threads(Case):
+class Threads(Booting):
     """QEMU runs all vCPUs in one thread."""
-
-    def machine(self, **options):
-        machine = linux_guest.LinuxGuest(beside=self.plugin, **options)
-        self.addCleanup(machine.stop)
-        return machine
 
     def check_one_vcpu(self):
         """With counted instructions, a test of its own of how a vCPU halts and wakes up."""
-        machine = self.machine(extra=("-icount", "2"), smp=1, accel="tcg", boot=False)
-        agent = self.agent()
-        with agent.held(0) as registers:  # most of the time it waits
-            self.assertIn("rip", registers)
-        machine.run(BUSY)
-        for _ in range(10):
-            with agent.held(0) as registers:
-                self.assertIn("rip", registers)
-        self.assertEqual(machine.run("echo on").strip(), "on")
+        for name in ("halt", "backward jump"):
+            machine = self.boot(Loops.BOOTS[name], "-icount", "2", smp=1, accel="tcg")
+            ticks = lambda: machine.qmp.hmp("xp /1wx 0x46c")  # which the firmware counts
+            with self.subTest(name), Agent(self.path) as agent:
+                for _ in range(10):
+                    with agent.held(0) as registers:
+                        self.assertIn("rip", registers)
+                before = ticks()
+                testbed.wait_for(lambda: ticks() != before, "the guest to go on")
+            machine.qmp.command("quit")
+            machine.process.wait(testbed.ANSWER_SECONDS)
 
     def test_one_vcpu(self):
         self.check_one_vcpu()
@@ -620,7 +613,8 @@ class Threads(Case):
 
     def test_several(self):
         """QEMU mixes them up: clients are told so, and the guest is left alone."""
-        machine = self.machine(accel="tcg,thread=single")
+        machine = linux_guest.LinuxGuest(beside=self.plugin, accel="tcg,thread=single")
+        self.addCleanup(machine.stop)
         self.assertEqual(self.agent().one_thread, 1)
         self.assertEqual(machine.run("echo on").strip(), "on")
 
@@ -629,7 +623,7 @@ class Plug(Case):
     """vCPUs come and go; QEMU gives their numbers again."""
 
     def test_plug_and_unplug(self):
-        guest = linux_guest.LinuxGuest(beside=self.plugin, smp="2,maxcpus=4")
+        guest = linux_guest.LinuxGuest("6.1", beside=self.plugin, **linux_guest.PLUGGABLE)
         self.addCleanup(guest.stop)
         agent = self.agent()
         self.assertEqual([agent.state(vcpu) for vcpu in (2, 3)], [ABSENT, ABSENT])

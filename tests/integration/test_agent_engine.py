@@ -71,28 +71,36 @@ class Same:
     """A guest that stands still in many places, seen through the agent and through the stub."""
     arch, series = "x86_64", "6.1"
     only_ours = set()
-    commands = (
-        ("stack",), ("ps",), ("modules",), ("dmesg",), ("symbol", "schedule"),
-        ("info",), ("info", "cpus"), ("info", "memory"), ("info", "mappings"), ("info", "status"),
-    )
+    commands = (("ps",), ("modules",), ("dmesg",), ("symbol", "schedule"), ("info",), ("info", "memory"),
+                ("info", "status"))
+    commands_on_vcpus = (("stack",), ("info", "cpus"), ("info", "mappings"))
 
     @classmethod
     def setUpClass(cls):
         cls.guest = LinuxGuest(cls.series, arch=cls.arch)
         cls.addClassCleanup(cls.guest.stop)
-        cls.guest.start_workload("mix")
+
+    def work(self):
+        self.guest.start_workload("mix")
+        self.addCleanup(self.guest.stop_workload)
+
+    def check_paused(self, commands):
+        """The registers, and what these commands say."""
+        self.guest.run("sleep 0.2")
+        self.guest.qmp.command("stop")
+        try:
+            for command in commands:
+                self.check(*command)
+            self.check_registers()
+            self.assertEqual(self.guest.qmp.status(), "paused")
+        finally:
+            self.guest.qmp.command("cont")
 
     def test_all_commands(self):
-        for _ in range(3):
-            self.guest.run("sleep 0.2")
-            self.guest.qmp.command("stop")
-            try:
-                for command in self.commands:
-                    self.check(*command)
-                self.check_registers()
-                self.assertEqual(self.guest.qmp.status(), "paused")
-            finally:
-                self.guest.qmp.command("cont")
+        self.work()
+        self.check_paused(self.commands + self.commands_on_vcpus)
+        for _ in range(2):
+            self.check_paused(self.commands_on_vcpus)
 
     def check(self, *command):
         with self.subTest(command=command):
@@ -116,6 +124,7 @@ class Same:
 
     def test_nothing_stops(self):
         """Neither to attach nor to look, by whatever names the machine, as long as somebody does."""
+        self.work()
         watcher = agent_client.Agent(self.guest.agent_path)
         self.addCleanup(watcher.close)
         self.guest.qmp.event_names()
@@ -196,8 +205,8 @@ class Split(test_sample.Bare):
     """Who works how much is seen, as through the stub."""
 
     guest_class = BareGuest
-    test_kvm = None
-    test_without_symbols = None
+    test_kvm = test_without_symbols = None
+    test_missed = test_facts = None  # nothing of the engine's: tests/long/test_again.py has them
 
 
 class Work(unittest.TestCase):
@@ -221,21 +230,31 @@ class Work(unittest.TestCase):
         self.guest.run(f"renice -n 5 {pids[2]}")
         self.guest.run("sleep 1")
         before = self.ticks(pids)
-        stacks = folded(self.guest, "-F", "499", seconds=5)
-        spent = [now - then for now, then in zip(self.ticks(pids), before)]
-        sampled = [sum(count for frames, count in stacks
-                       if frames[0].endswith("1") and frames[1] == f"workload ({pid})")
-                   for pid in pids]
+        sampled = [0] * len(pids)
+        for _ in range(5):  # a busy host may have kept either from its work: that evens out
+            stacks = folded(self.guest, "-F", "499")
+            sampled = [n + self.samples_of(pid, stacks) for n, pid in zip(sampled, pids)]
+            spent = [now - then for now, then in zip(self.ticks(pids), before)]
+            shares = [(ours / max(sum(sampled), 1), theirs / max(sum(spent), 1))
+                      for ours, theirs in zip(sampled, spent)]
+            if max(abs(ours - theirs) for ours, theirs in shares) < 0.08:
+                break
         self.assertGreater(sum(sampled), 200)
-        for ours, theirs in zip(sampled, spent):
-            self.assertAlmostEqual(ours / sum(sampled), theirs / sum(spent), delta=0.08)
+        for ours, theirs in shares:
+            self.assertAlmostEqual(ours, theirs, delta=0.08)
+
+    @staticmethod
+    def samples_of(pid, stacks):
+        """Of a workload, on vCPU 1."""
+        return sum(count for frames, count in stacks
+                   if frames[0].endswith("1") and frames[1] == f"workload ({pid})")
 
     def test_user_stacks(self):
         """Whatever is sampled of a chain of calls, its callers are the right ones."""
         self.addCleanup(self.guest.stop_workload)
         self.guest.start_workload("deep")
         stacks = folded(self.guest, "-F", "499", "--symbols",
-                        self.guest.arch.programs / "workload", seconds=4)
+                        self.guest.arch.programs / "workload", seconds=2)
         chain = ["main", "work_deep", *(f"deep_{i}" for i in range(1, 9)), "burn"]
         whole = other = 0
         for frames, count in stacks:
@@ -299,8 +318,8 @@ class Ends(Killed, Runs):
         self.works()
 
     def test_kill(self):
-        """kill -9, many times, at any moment."""
-        for _ in range(3):
+        """kill -9 at any moment. tests/faults/ has it many times."""
+        for _ in range(2):
             process = self.start()
             process.kill()
             process.communicate()
@@ -308,7 +327,7 @@ class Ends(Killed, Runs):
 
     def test_freeze(self):
         """A vmscope that is stopped (Ctrl-Z) holds nothing."""
-        for _ in range(3):
+        for _ in range(2):
             process = self.start()
             process.send_signal(signal.SIGSTOP)
             self.works()
@@ -353,10 +372,10 @@ class Unplugged(Runs):
     """A vCPU that goes while it is sampled fails; the others are sampled on."""
 
     def setUp(self):
-        self.guest = LinuxGuest("6.1", smp="2,maxcpus=3")
+        self.guest = LinuxGuest("6.1", **linux_guest.PLUGGABLE)
         self.addCleanup(self.guest.stop)
-        place = next(cpu for cpu in self.guest.qmp.command("query-hotpluggable-cpus")
-                     if "qom-path" not in cpu)
+        place = [cpu for cpu in self.guest.qmp.command("query-hotpluggable-cpus")
+                 if "qom-path" not in cpu][-1]  # the first: they are listed backwards
         self.guest.qmp.command("device_add", driver=place["type"], id="added", **place["props"])
         self.guest.run("until echo 1 >/sys/devices/system/cpu/cpu2/online; do sleep 0.1; done")
 

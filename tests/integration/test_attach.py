@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from linux_guest import LinuxGuest
+from linux_guest import PLUGGABLE, LinuxGuest
 from machine_tool import (BUSY, CLOSED, INVALID_STATE, NOT_FOUND, PERMISSION, PROTOCOL, TOOL, UNSUPPORTED,
                           Tool, error_code, guards, registers)
 from qemu_machine import BareGuest, Machine
@@ -228,7 +228,7 @@ class PluggedMemory(unittest.TestCase):
 
     def test_holds(self):
         """They see it as soon as the guest does."""
-        machine = self.linux("6.12", append="memhp_default_state=offline", **self.options)
+        machine = self.linux("6.1", **PLUGGABLE)
         self.addCleanup(machine.stop)
         tool = self.open(machine)
         self.assertEqual(self.read(tool), "ok unreadable")
@@ -598,7 +598,7 @@ class BareStub(Attached):
                 break
         theirs = [f"{int(first, 16):#x}:{int(last, 16) - int(first, 16) + 1:#x}:"
                   f"{['ram', 'rom', 'i/o'].index(kind)}:{name}" for first, last, kind, name in
-                  re.findall(r"^  (0*f\w+)-(\w+) \(prio \d+, (\S+)\): (\S+)", line, re.M)]
+                  re.findall(r"^  (0{8}f\w{7})-(\w+) \(prio \d+, (\S+)\): (\S+)", line, re.M)]
         self.assertGreaterEqual(len(theirs), 3)
         self.assertEqual(ours[-len(theirs):], theirs)
 

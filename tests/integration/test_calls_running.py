@@ -16,7 +16,7 @@ from test_calls import KERNEL, Symbols, wrong
 
 AGENT = (testbed.VMSCOPE, "run", "--")
 INIT = {"init_module", "raid6_select_algo"}  # of raid6_pq, until it has returned
-WAIT = 5  # seconds for which something stands still
+WAIT = 3  # seconds for which a machine stands still
 
 
 def records(trace):
@@ -45,12 +45,16 @@ class Running:
         cls.prefix = {"x86_64": "__x64_sys_", "aarch64": "__arm64_sys_"}[cls.arch]
         cls.getppid = cls.symbols.addresses[f"{cls.prefix}getppid"]
 
-    def trace(self, command, *options, by="task"):
-        """What the guest does while it runs a command, as a trace that is right."""
+    def record(self, command, *options, by="task"):
+        """Traces what the guest does while it runs a command. Where the trace is."""
         path = calls.directory(self)
         with calls.tracing(self.guest, path, "--by", by, *calls.symbols(self.arch), *options):
             self.output = self.guest.run(command)
-        return self.checked(path)
+        return path
+
+    def trace(self, command, *options, by="task"):
+        """The same as a trace that is right."""
+        return self.checked(self.record(command, *options, by=by))
 
     def getppids(self, trace):
         """How often the program that was run asked for its parent."""
@@ -75,8 +79,9 @@ class Running:
         """A module that comes to where another one was has names of its own, from its begin on."""
         self.guest.run("modprobe loop")
         self.addCleanup(self.guest.run, "rmmod raid6_pq && modprobe loop", check=False)
-        trace = self.trace("rmmod loop; modprobe raid6_pq; grep raid6_pq /proc/kallsyms", "--kernel")
-        own = {line.split()[2] for line in self.output.splitlines()} | INIT
+        trace = self.trace("rmmod loop; modprobe raid6_pq", "--kernel")
+        listed = self.guest.run("grep raid6_pq /proc/kallsyms")
+        own = {line.split()[2] for line in listed.splitlines()} | INIT
         parts = {image: trace.calls(image=image) for image in ("raid6_pq", "raid6_pq.init")}
         for image, called in parts.items():
             self.assertTrue(called, image)
@@ -93,7 +98,9 @@ class Running61(Running, unittest.TestCase):
         """Begins and ends in the middle of whatever processes, threads and interrupts do."""
         self.guest.start_workload("mix")
         self.addCleanup(self.guest.stop_workload)
-        trace = self.trace("sleep 0.2")
+        path = self.record("sleep 0.2")
+        self.guest.stop_workload()
+        trace = self.checked(path)
         right, total, others = self.symbols.first_instructions(trace.entries())
         self.assertGreater(total, 10000)
         self.assertGreaterEqual(right / total, 0.995, others)
@@ -167,7 +174,9 @@ class Running61(Running, unittest.TestCase):
     def test_process(self):
         pid = self.guest.start_workload("syscall")
         self.addCleanup(self.guest.stop_workload)
-        trace = self.trace("calls && true", "--process", pid)
+        path = self.record("calls && true", "--process", pid)
+        self.guest.stop_workload()
+        trace = self.checked(path)
         self.assertEqual({trace.tasks[tid].pid for tid in trace.ids}, {pid})
         self.assertGreater(len(trace.entries()), 10)
 
@@ -235,6 +244,7 @@ class Running61(Running, unittest.TestCase):
         self.addCleanup(self.guest.stop_workload)
         run = vmscope_command.vmscope("calls", "-p", self.guest.pid, "-o", path, "--max-size", "2M",
                               "--json", timeout=testbed.BOOT_SECONDS)
+        self.guest.stop_workload()
         self.assertRegex(run.err, r"warning: the trace has reached 2 MiB .*--max-size")
         [told] = json.loads(run.out)
         self.assertEqual(told["end"], "full")
@@ -306,9 +316,10 @@ class Running61(Running, unittest.TestCase):
         self.guest.start_workload("mix")
         self.addCleanup(self.guest.stop_workload)
         tracer.process.send_signal(signal.SIGSTOP)
-        self.guest.run(f"sleep {WAIT}")
+        testbed.wait_for(lambda: calls.has_lost(self.guest), "records that find no room")
+        self.guest.stop_workload()
         tracer.process.send_signal(signal.SIGCONT)
-        self.guest.run("sleep 1")
+        self.guest.run("true")
         self.assertIn("lost", tracer.stop().lower())
         trace = uftrace_data.Trace(path)
         self.assertEqual(trace.check(lost_some=True), [])
@@ -395,23 +406,23 @@ class Ends(unittest.TestCase):
     def test_hotplug(self):
         """A vCPU comes and goes. QEMU itself does not survive that it comes again."""
         path = calls.directory(self)
-        guest = self.guest(smp="1,maxcpus=2")
-        free = next(cpu for cpu in guest.qmp.command("query-hotpluggable-cpus")
-                    if "qom-path" not in cpu)
-        online = "/sys/devices/system/cpu/cpu1/online"
+        guest = self.guest(**linux_guest.PLUGGABLE)
+        free = [cpu for cpu in guest.qmp.command("query-hotpluggable-cpus")
+                if "qom-path" not in cpu][-1]  # the first: they are listed backwards
+        online = "/sys/devices/system/cpu/cpu2/online"
         with calls.tracing(guest, path, "--by", "vcpu", *calls.symbols()):
-            guest.qmp.command("device_add", driver=free["type"], id="second",
+            guest.qmp.command("device_add", driver=free["type"], id="third",
                               **{key.replace("-", "_"): value
                                  for key, value in free["props"].items()})
             guest.run(f"while ! [ -e {online} ]; do sleep 0.1; done; echo 1 >{online}")
-            self.assertIn("DONE", guest.run("taskset 2 calls"))
-            guest.qmp.command("device_del", id="second")
-            guest.wait_unplugged(1)
-            guest.run("calls")
+            self.assertIn("DONE", guest.run("taskset 4 calls"))
+            guest.qmp.command("device_del", id="third")
+            guest.wait_unplugged(2)
+            guest.run("taskset 1 calls")
         trace = uftrace_data.Trace(path)
         self.assertEqual(trace.check(), [])
-        self.assertEqual(trace.ids, [100, 200])
-        for tid in trace.ids:
+        self.assertEqual(trace.ids, [100, 200, 300])
+        for tid in (100, 300):
             self.assertGreaterEqual(trace.calls([tid], "calls")["system_calls"], 1, tid)
 
 

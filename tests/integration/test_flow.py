@@ -17,8 +17,8 @@ CALLS = 60
 OPEN, ADDRESS, PATH = "do_filp_open", "u64(arg1)", "str(u64(arg1))"
 
 
-class Flow:
-    """Of one architecture."""
+class Tracer:
+    """Traces a guest that the class starts."""
 
     @classmethod
     def setUpClass(cls):
@@ -59,6 +59,10 @@ class Flow:
         self.summary = summary
         return records
 
+
+class Flow(Tracer):
+    """Of one architecture."""
+
     def values(self, record):
         return {value["name"]: int(value["value"], 16) for value in record["values"]}
 
@@ -78,7 +82,8 @@ class Flow:
     def test_task(self):
         """Only the hits of one process: others end, too."""
         pid = int(self.guest.run("sleep 1000 >/dev/null 2>&1 & echo $!"))
-        records = self.records("do_exit", "--task", str(pid), run=f"sh -c :; kill {pid}; sleep 0.3")
+        wait = f"while grep -qs '^State:.[RS]' /proc/{pid}/status; do sleep 0.1; done"
+        records = self.records("do_exit", "--task", str(pid), run=f"sh -c :; kill {pid}; {wait}")
         self.assertEqual([(record["pid"], record["comm"]) for record in records], [(pid, "sleep")])
         self.assertGreater(self.summary["rejected"], 0)
 

@@ -58,7 +58,7 @@ class Stacks:
         self.guest.start_workload("mix")
         complete = total = 0
         while total < WANTED_STACKS:
-            report = vmscope_command.vmscope("sample", *self.guest.target, "-F", "100", "-t", "5").out
+            report = vmscope_command.vmscope("sample", *self.guest.target, "-F", "199", "-t", "2").out
             for percent, n in re.findall(r"kernel stacks complete ([\d.]+)% of (\d+)", report):
                 complete += float(percent) * int(n) / 100
                 total += int(n)
@@ -87,10 +87,12 @@ class Stacks:
 
 class Linux61(Stacks, unittest.TestCase):
     series = "6.1"
+    test_kernel_stacks_reach_their_root = None  # test_sample.py has that of this kernel and the next
 
 
 class Linux612(Stacks, unittest.TestCase):
     series = "6.12"
+    test_kernel_stacks_reach_their_root = None
 
 
 @testbed.needs_newest

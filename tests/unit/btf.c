@@ -6,10 +6,8 @@
 #include "guest/linux/btf.h"
 #include "btf-types.h"
 #include "btf_encoder.h"
-#include <fcntl.h>
-#include <gelf.h>
+#include "self_section.h"
 #include <stddef.h>
-#include <unistd.h>
 
 static struct vms_btf *load(GByteArray *blob)
 {
@@ -290,26 +288,11 @@ static void test_malformed(void)
 /* The .BTF section of this very program, which the compiler has made of btf-types.c. */
 static struct vms_btf *load_own(void)
 {
-	elf_version(EV_CURRENT);
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	g_assert_cmpint(fd, >=, 0);
-	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	size_t strings;
-	g_assert_cmpint(elf_getshdrstrndx(elf, &strings), ==, 0);
-	struct vms_btf *btf = NULL;
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
-		GElf_Shdr header;
-		g_assert_nonnull(gelf_getshdr(section, &header));
-		if (strcmp(elf_strptr(elf, strings, header.sh_name), ".BTF") != 0)
-			continue;
-		Elf_Data *data = elf_getdata(section, NULL);
-		GError *error = NULL;
-		btf = vms_btf_new((struct vms_bytes) { data->d_buf, data->d_size }, &error);
-		g_assert_no_error(error);
-	}
-	elf_end(elf);
-	close(fd);
-	g_assert_nonnull(btf);
+	size_t size;
+	g_autofree uint8_t *section = self_section(".BTF", &size);
+	GError *error = NULL;
+	struct vms_btf *btf = vms_btf_new((struct vms_bytes) { section, size }, &error);
+	g_assert_no_error(error);
 	return btf;
 }
 

@@ -191,7 +191,8 @@ static void test_flattened_cut_off(void)
 static void test_flattened_hole(void)
 {
 	const uint64_t records = UINT64_C(4) << 20;
-	for (unsigned more = 0; more < 2; more++) {
+	/* Millions of system calls for each; the limit itself is enough for sanitizers. */
+	for (unsigned more = g_test_slow() ? 0 : 1; more < 2; more++) {
 		g_autoptr(GByteArray) bytes = flat_new(1, 1);
 		g_autoptr(GError) error = NULL;
 		g_autoptr(memory_file) memory = memory_file_new(bytes->data, bytes->len);

@@ -49,6 +49,7 @@ struct fake {
 	GArray *owners; /* struct owner, the latest first */
 	unsigned code_reads;
 	const char *vmcoreinfo;
+	struct vms_types *types;
 	struct script scripts[MAX_VCPUS];
 	unsigned refreshes, all_known_at;
 	bool is_incomplete;	  /* more of it will be known later */
@@ -222,6 +223,15 @@ static bool task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm)
 	return false;
 }
 
+static struct vms_types *get_types(void *system, uint64_t va G_GNUC_UNUSED, GError **error)
+{
+	const struct fake *fake = system;
+	if (fake->types)
+		return vms_types_ref(fake->types);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "the fake has no types");
+	return NULL;
+}
+
 static const struct vms_guest_ops fake_ops = {
 	.kind = VMS_GUEST_LINUX,
 	.detect = detect,
@@ -233,6 +243,7 @@ static const struct vms_guest_ops fake_ops = {
 	.image = get_image,
 	.symbols = get_symbols,
 	.vmcoreinfo = get_vmcoreinfo,
+	.types = get_types,
 	.refresh_modules = refresh_modules,
 	.modules = get_modules,
 	.current = get_current,
@@ -417,6 +428,11 @@ void fake_guest_set_task(struct vms_guest *guest, uint64_t task, uint32_t pid, u
 {
 	const struct owner owner = { task, mm, pid };
 	g_array_prepend_val(fake_of(guest)->owners, owner);
+}
+
+void fake_guest_set_types(struct vms_guest *guest, struct vms_types *types)
+{
+	fake_of(guest)->types = vms_types_ref(types);
 }
 
 unsigned fake_guest_code_reads(const struct vms_guest *guest)

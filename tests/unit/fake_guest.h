@@ -50,6 +50,8 @@ void fake_guest_unmap(struct vms_guest *guest, uint64_t mm);
 void fake_guest_set_stamp(struct vms_guest *guest, uint64_t mm, uint64_t stamp);
 /* A task and the address space that it has from now on, 0 for none. */
 void fake_guest_set_task(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm);
+/* The types of all its code; a reference is taken. */
+void fake_guest_set_types(struct vms_guest *guest, struct vms_types *types);
 /* How often code that processes map was asked for. */
 unsigned fake_guest_code_reads(const struct vms_guest *guest);
 

@@ -32,25 +32,24 @@ struct start {
 };
 
 /* Two places: both collect register 0; the second one requires that it is even. */
-static struct start sound_start(void)
-{
-	return (struct start) {
-		.options = { .message = { VMS_AGENT_MAGIC, VMS_AGENT_PROBES_START },
-			     .id = 1,
-			     .vcpu = VMS_AGENT_ALL_VCPUS,
-			     .ring_size = RING_SIZE,
-			     .n_places = 2,
-			     .n_ops = 4 },
-		.file.places = { { VA, 0, 2 }, { VA + 8, VMS_AGENT_PLACE_AFTER, 2 } },
-		.file.ops = { { .code = VMS_OP_REGISTER },
-			      { .code = VMS_OP_COLLECT, .size = 8 },
-			      { .code = VMS_OP_REGISTER },
-			      { .code = VMS_OP_REQUIRE } },
-	};
-}
+static const struct start sound_start = {
+	.options = { .message = { VMS_AGENT_MAGIC, VMS_AGENT_PROBES_START },
+		     .id = 1,
+		     .vcpu = VMS_AGENT_ALL_VCPUS,
+		     .ring_size = RING_SIZE,
+		     .n_places = 2,
+		     .n_ops = 4 },
+	.file.places = { { VA, 0, 2 }, { VA + 8, VMS_AGENT_PLACE_AFTER, 2 } },
+	.file.ops = { { .code = VMS_OP_REGISTER },
+		      { .code = VMS_OP_COLLECT, .size = 8 },
+		      { .code = VMS_OP_REGISTER },
+		      { .code = VMS_OP_REQUIRE } },
+};
 
-static struct probe_set *make_set(const struct start *start, struct reply *reply)
+/* Returns null if it is refused. */
+static struct probe_set *make_set(const struct start *start)
 {
+	struct reply reply = { 0 };
 	const size_t size = sizeof(start->file);
 	const int fd = memfd_create("places", MFD_CLOEXEC);
 	g_assert_cmpint(write(fd, &start->file, size), ==, size);
@@ -58,72 +57,70 @@ static struct probe_set *make_set(const struct start *start, struct reply *reply
 	const struct request request = { .message = &start->options.message,
 					 .size = sizeof(start->options),
 					 .fd = fd };
-	struct probe_set *set = probe_set_new(&request, VCPUS, reply);
+	struct probe_set *set = probe_set_new(&request, VCPUS, &reply);
 	close(fd);
 	for (unsigned i = 0; set && i < VCPUS; i++)
 		g_assert_true(probe_set_reserve(set, i));
 	if (set)
 		set->armed = true;
+	else
+		g_assert_cmpint(reply.message.kind, ==, VMS_AGENT_ERROR);
 	return set;
 }
 
 static void assert_refused(const struct start *start)
 {
-	struct reply reply = { 0 };
-	g_assert_null(make_set(start, &reply));
-	g_assert_cmpint(reply.message.kind, ==, VMS_AGENT_ERROR);
+	g_assert_null(make_set(start));
 }
 
 static void test_requests(void)
 {
-	struct reply reply = { 0 };
-	struct start start = sound_start();
-	probe_set_free(make_set(&start, &reply));
+	struct start start = sound_start;
+	probe_set_free(make_set(&start));
 	start.cut = 1;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.options.n_places = 0;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.options.n_places = VMS_AGENT_MAX_PLACES + 1;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.options.n_ops = VMS_AGENT_MAX_OPS + 1;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.options.n_ops = 3;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.options.ring_size = RING_SIZE / 2;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.options.ring_size = RING_SIZE + 16;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.file.places[0].n_ops = 1; /* one belongs to nobody */
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.file.places[1].n_ops = UINT32_MAX;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.file.places[0].flags = 2;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.file.ops[0].code = VMS_OP_ADD;
 	assert_refused(&start);
-	start = sound_start();
+	start = sound_start;
 	start.file.ops[0].value = VMS_AGENT_MAX_REGS;
 	assert_refused(&start);
 }
 
 static void test_plan(void)
 {
-	struct reply reply = { 0 };
-	struct start start = sound_start();
+	struct start start = sound_start;
 	struct probe_set *sets[3];
 	for (unsigned i = 0; i < 3; i++) {
 		start.file.places[1].va = i == 2 ? 0x401234 : VA;
-		sets[i] = make_set(&start, &reply);
+		sets[i] = make_set(&start);
 	}
 	struct plan *plan = plan_new(sets, 3);
 	struct plan_place place = plan_find(plan, VA);
@@ -173,15 +170,59 @@ static void on_hit(const struct vms_hit *hit, void *data)
 
 static const unsigned cpu_index[VCPUS] = { 0, 1, 2, 3 };
 
-static struct vms_hits *new_hits(const struct probe_set *set, struct taken *taken)
+/* A set of probes, and who takes its hits. */
+struct route {
+	struct probe_set *set;
+	struct vms_hits *hits;
+	struct taken taken;
+	struct vms_probes_counts counts;
+};
+
+static void open_route(struct route *route, const struct start *start)
 {
-	const struct vms_hits_expected expected = { 2, set->options.max_hits, cpu_index, VCPUS };
+	struct probe_set *set = make_set(start);
+	const struct vms_hits_expected expected = { 2, start->options.max_hits, cpu_index, VCPUS };
 	GError *error = NULL;
-	*taken = (struct taken) { 0 };
-	struct vms_hits *hits =
-		vms_hits_new(set->rings.shared, set->rings.size, &expected, on_hit, taken, &error);
+	*route = (struct route) { .set = set };
+	route->hits = vms_hits_new(set->rings.shared, set->rings.size, &expected, on_hit,
+				   &route->taken, &error);
 	g_assert_no_error(error);
-	return hits;
+}
+
+static void close_route(struct route *route, const void *data G_GNUC_UNUSED)
+{
+	vms_hits_free(route->hits);
+	probe_set_free(route->set);
+}
+
+static void open_sound(struct route *route, const void *data G_GNUC_UNUSED)
+{
+	open_route(route, &sound_start);
+}
+
+#define LIMIT 12345
+
+static void open_limited(struct route *route, const void *data G_GNUC_UNUSED)
+{
+	struct start start = sound_start;
+	start.options.max_hits = LIMIT;
+	open_route(route, &start);
+}
+
+/* On one vCPU; the first place has the second one's condition, too. */
+static void open_conditional(struct route *route, const void *data G_GNUC_UNUSED)
+{
+	struct start start = sound_start;
+	start.options.vcpu = 2;
+	start.file.places[0].n_ops = 4;
+	start.file.places[1].n_ops = 0;
+	open_route(route, &start);
+}
+
+static void take(struct route *route, bool ended)
+{
+	vms_hits_take(route->hits, ended);
+	vms_hits_counts(route->hits, &route->counts);
 }
 
 static bool read_reg(void *data, unsigned reg, uint64_t *ret)
@@ -215,18 +256,17 @@ static gpointer work(gpointer data)
 }
 
 /* Takes what four vCPUs hit at the same time. Returns how many of them have ended the set. */
-static unsigned take_of_all(struct probe_set *set, struct vms_hits *hits, const struct taken *taken,
-			    uint64_t expected)
+static unsigned take_of_all(struct route *route, uint64_t expected)
 {
 	struct worker workers[VCPUS];
 	GThread *threads[VCPUS];
 	unsigned ended = 0;
 	for (unsigned i = 0; i < VCPUS; i++) {
-		workers[i] = (struct worker) { set, i, 0 };
+		workers[i] = (struct worker) { route->set, i, 0 };
 		threads[i] = g_thread_new("vCPU", work, &workers[i]);
 	}
-	while (taken->n < expected)
-		vms_hits_take(hits, false);
+	while (route->taken.n < expected)
+		vms_hits_take(route->hits, false);
 	for (unsigned i = 0; i < VCPUS; i++) {
 		g_thread_join(threads[i]);
 		ended += workers[i].ended;
@@ -234,23 +274,14 @@ static unsigned take_of_all(struct probe_set *set, struct vms_hits *hits, const 
 	return ended;
 }
 
-static void test_all_in_order(void)
+static void test_all_in_order(struct route *route, const void *data G_GNUC_UNUSED)
 {
-	struct reply reply = { 0 };
-	const struct start start = sound_start();
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_probes_counts counts;
-	struct vms_hits *hits = new_hits(set, &taken);
-	g_assert_cmpuint(take_of_all(set, hits, &taken, VCPUS * PER_VCPU), ==, 0);
-	vms_hits_take(hits, true);
-	vms_hits_counts(hits, &counts);
-	g_assert_cmpuint(taken.last, ==, VCPUS * PER_VCPU);
-	g_assert_cmpuint(counts.hits, ==, VCPUS * PER_VCPU);
-	g_assert_cmpuint(counts.lost, ==, 0);
-	g_assert_false(vms_hits_is_stopped(hits));
-	vms_hits_free(hits);
-	probe_set_free(set);
+	g_assert_cmpuint(take_of_all(route, VCPUS * PER_VCPU), ==, 0);
+	take(route, true);
+	g_assert_cmpuint(route->taken.last, ==, VCPUS * PER_VCPU);
+	g_assert_cmpuint(route->counts.hits, ==, VCPUS * PER_VCPU);
+	g_assert_cmpuint(route->counts.lost, ==, 0);
+	g_assert_false(vms_hits_is_stopped(route->hits));
 }
 
 /* What the agent has written into all rings, in bytes. */
@@ -262,98 +293,60 @@ static uint64_t written(const struct probe_set *set)
 	return sum;
 }
 
-static void test_limit(void)
+static void test_limit(struct route *route, const void *data G_GNUC_UNUSED)
 {
-	struct reply reply = { 0 };
-	struct start start = sound_start();
-	start.options.max_hits = 12345;
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_probes_counts counts;
-	struct vms_hits *hits = new_hits(set, &taken);
-	g_assert_cmpuint(take_of_all(set, hits, &taken, 12345), ==, 1);
-	vms_hits_take(hits, false);
-	vms_hits_counts(hits, &counts);
-	g_assert_cmpuint(taken.n, ==, 12345);
-	g_assert_cmpuint(counts.hits, ==, 12345);
-	g_assert_true(vms_hits_is_stopped(hits));
+	g_assert_cmpuint(take_of_all(route, LIMIT), ==, 1);
+	take(route, false);
+	g_assert_cmpuint(route->taken.n, ==, LIMIT);
+	g_assert_cmpuint(route->counts.hits, ==, LIMIT);
+	g_assert_true(vms_hits_is_stopped(route->hits));
 	/* A vCPU that was on its way there takes a number, but writes nothing. */
-	const uint64_t before = written(set);
-	set->ended = false;
-	atomic_store(&set->rings.shared->hits, 12345);
-	g_assert_false(hit_place(set, 0, 0, PER_VCPU));
-	g_assert_cmpuint(written(set), ==, before);
-	vms_hits_free(hits);
-	probe_set_free(set);
+	const uint64_t before = written(route->set);
+	route->set->ended = false;
+	atomic_store(&route->set->rings.shared->hits, LIMIT);
+	g_assert_false(hit_place(route->set, 0, 0, PER_VCPU));
+	g_assert_cmpuint(written(route->set), ==, before);
 }
 
-static void test_conditions_and_vcpu(void)
+static void test_conditions_and_vcpu(struct route *route, const void *data G_GNUC_UNUSED)
 {
-	struct reply reply = { 0 };
-	struct start start = sound_start();
-	start.options.vcpu = 2;
-	start.file.places[0].n_ops = 4;
-	start.file.places[1].n_ops = 0;
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_probes_counts counts;
-	struct vms_hits *hits = new_hits(set, &taken);
 	for (unsigned i = 0; i < VCPUS; i++) {
-		hit_place(set, i, 0, 5);
-		hit_place(set, i, 0, 0);
+		hit_place(route->set, i, 0, 5);
+		hit_place(route->set, i, 0, 0);
 	}
-	vms_hits_take(hits, false);
-	vms_hits_counts(hits, &counts);
-	g_assert_cmpuint(taken.of_vcpu[2], ==, 1);
-	g_assert_cmpuint(taken.n, ==, 1);
-	g_assert_cmpuint(counts.rejected, ==, 1);
-	g_assert_cmpuint(counts.unknown, ==, 0);
-	vms_hits_free(hits);
-	probe_set_free(set);
+	take(route, false);
+	g_assert_cmpuint(route->taken.of_vcpu[2], ==, 1);
+	g_assert_cmpuint(route->taken.n, ==, 1);
+	g_assert_cmpuint(route->counts.rejected, ==, 1);
+	g_assert_cmpuint(route->counts.unknown, ==, 0);
 }
 
 /* A hit that finds no room has its number, and all others come. */
-static void test_lost(void)
+static void test_lost(struct route *route, const void *data G_GNUC_UNUSED)
 {
-	struct reply reply = { 0 };
-	const struct start start = sound_start();
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_probes_counts counts;
-	struct vms_hits *hits = new_hits(set, &taken);
-	probe_set_abandon(set); /* so that nobody waits for room */
+	probe_set_abandon(route->set); /* so that nobody waits for room */
 	for (uint64_t i = 0; i < 2000; i++)
-		hit_place(set, 1, 0, i);
-	hit_place(set, 0, 0, 0);
-	vms_hits_take(hits, false);
-	vms_hits_counts(hits, &counts);
-	g_assert_cmpuint(counts.hits, ==, 2001);
-	g_assert_cmpuint(counts.lost, >, 0);
-	g_assert_cmpuint(counts.lost + taken.n, ==, 2001);
-	g_assert_cmpuint(taken.last, ==, 2001);
-	vms_hits_free(hits);
-	probe_set_free(set);
+		hit_place(route->set, 1, 0, i);
+	hit_place(route->set, 0, 0, 0);
+	take(route, false);
+	g_assert_cmpuint(route->counts.hits, ==, 2001);
+	g_assert_cmpuint(route->counts.lost, >, 0);
+	g_assert_cmpuint(route->counts.lost + route->taken.n, ==, 2001);
+	g_assert_cmpuint(route->taken.last, ==, 2001);
 }
 
 /* The client is woken once for its sleep. */
-static void test_wake(void)
+static void test_wake(struct route *route, const void *data G_GNUC_UNUSED)
 {
 	char byte;
-	struct reply reply = { 0 };
-	const struct start start = sound_start();
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_hits *hits = new_hits(set, &taken);
-	const int woken = set->rings.woken;
-	hit_place(set, 0, 0, 0);
+	const int woken = route->set->rings.woken;
+	hit_place(route->set, 0, 0, 0);
 	g_assert_cmpint(recv(woken, &byte, 1, MSG_DONTWAIT), ==, -1);
-	vms_hits_set_sleeps(hits);
-	hit_place(set, 0, 0, 1);
-	hit_place(set, 0, 0, 2);
+	vms_hits_set_sleeps(route->hits);
+	hit_place(route->set, 0, 0, 1);
+	hit_place(route->set, 0, 0, 2);
 	g_assert_cmpint(recv(woken, &byte, 1, MSG_DONTWAIT), ==, 1);
 	g_assert_cmpint(recv(woken, &byte, 1, MSG_DONTWAIT), ==, -1);
-	vms_hits_free(hits);
-	probe_set_free(set);
 }
 
 /* ---- order --------------------------------------------------------------------------- */
@@ -417,14 +410,12 @@ static void ignore_log(enum vms_log_level level, const char *message, void *data
 static void assert_not_taken(void (*damage)(struct vms_agent_block *block,
 					    struct vms_agent_hit *hit))
 {
-	struct reply reply = { 0 };
-	struct start start = sound_start();
+	struct route route;
+	struct start start = sound_start;
 	start.options.max_hits = 100;
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_hits *hits = new_hits(set, &taken);
-	hit_place(set, 0, 0, 0);
-	unsigned char *data = rings_data(&set->rings, 0);
+	open_route(&route, &start);
+	hit_place(route.set, 0, 0, 0);
+	unsigned char *data = rings_data(&route.set->rings, 0);
 	struct vms_agent_block block;
 	struct vms_agent_hit hit;
 	memcpy(&block, data, sizeof(block));
@@ -432,11 +423,10 @@ static void assert_not_taken(void (*damage)(struct vms_agent_block *block,
 	damage(&block, &hit);
 	memcpy(data, &block, sizeof(block));
 	memcpy(data + sizeof(block), &hit, sizeof(hit));
-	vms_hits_take(hits, false);
-	vms_hits_take(hits, true);
-	g_assert_cmpuint(taken.n, ==, 0);
-	vms_hits_free(hits);
-	probe_set_free(set);
+	vms_hits_take(route.hits, false);
+	vms_hits_take(route.hits, true);
+	g_assert_cmpuint(route.taken.n, ==, 0);
+	close_route(&route, NULL);
 }
 
 #define DAMAGE(name, statement)                                                                    \
@@ -473,22 +463,21 @@ static void test_hostile(void)
 }
 
 /* A number that is always about to come holds the others back for a while only. */
-static void test_never_settled(void)
+static void test_never_settled(struct route *route, const void *data G_GNUC_UNUSED)
 {
-	struct reply reply = { 0 };
-	const struct start start = sound_start();
-	struct probe_set *set = make_set(&start, &reply);
-	struct taken taken;
-	struct vms_hits *hits = new_hits(set, &taken);
-	atomic_store(&set->rings.shared->ring[3].taking, 1);
-	atomic_store(&set->rings.shared->hits, 5);
-	hit_place(set, 0, 0, 0);
-	g_assert_cmpuint(vms_hits_take(hits, false), ==, 0);
-	while (vms_hits_take(hits, false) == 0)
+	atomic_store(&route->set->rings.shared->ring[3].taking, 1);
+	atomic_store(&route->set->rings.shared->hits, 5);
+	hit_place(route->set, 0, 0, 0);
+	g_assert_cmpuint(vms_hits_take(route->hits, false), ==, 0);
+	while (vms_hits_take(route->hits, false) == 0)
 		g_usleep(10000);
-	g_assert_cmpuint(taken.last, ==, 6);
-	vms_hits_free(hits);
-	probe_set_free(set);
+	g_assert_cmpuint(route->taken.last, ==, 6);
+}
+
+static void add_test(const char *path, void (*open)(struct route *, const void *),
+		     void (*test)(struct route *, const void *))
+{
+	g_test_add(path, struct route, NULL, open, test, close_route);
 }
 
 int main(int argc, char **argv)
@@ -496,13 +485,13 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/hits/requests", test_requests);
 	g_test_add_func("/hits/plan", test_plan);
-	g_test_add_func("/hits/all-in-order", test_all_in_order);
-	g_test_add_func("/hits/limit", test_limit);
-	g_test_add_func("/hits/conditions-and-vcpu", test_conditions_and_vcpu);
-	g_test_add_func("/hits/lost", test_lost);
-	g_test_add_func("/hits/wake", test_wake);
+	add_test("/hits/all-in-order", open_sound, test_all_in_order);
+	add_test("/hits/limit", open_limited, test_limit);
+	add_test("/hits/conditions-and-vcpu", open_conditional, test_conditions_and_vcpu);
+	add_test("/hits/lost", open_sound, test_lost);
+	add_test("/hits/wake", open_sound, test_wake);
 	g_test_add_func("/hits/order", test_order);
 	g_test_add_func("/hits/hostile", test_hostile);
-	g_test_add_func("/hits/never-settled", test_never_settled);
+	add_test("/hits/never-settled", open_sound, test_never_settled);
 	return g_test_run();
 }

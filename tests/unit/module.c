@@ -4,6 +4,7 @@
 #include "guest/linux/module.h"
 #include "fake_linux.h"
 #include "guest/linux/kernel_code.h"
+#include "guest/linux/types.h"
 #include "guest/linux/unwind_info.h"
 
 #define BASE	    UINT64_C(0xffff888000000000)
@@ -16,6 +17,9 @@
 #define NAMES	    (BASE + 0x100000)
 #define SYMTAB	    (BASE + 0x1000000)
 #define RAM	    0x3000000
+#define BTF_HEAD    (BASE + 0x7000)
+#define BTF(i)	    (BASE + 0x7100 + (i)*0x40) /* a struct btf_module and a struct btf */
+#define BLOB	    (BASE + 0x7800)
 #define TEXT(i)	    (UINT64_C(0xffffffffc0000000) + (i)*0x10000)
 #define LIMIT	    4096 /* modules that are believed */
 #define KSYM_SIZE   512
@@ -69,6 +73,10 @@ static GByteArray *types(void)
 	static const char *const enumerators[] = { "MODULE_STATE_LIVE", "MODULE_STATE_COMING",
 						   "MODULE_STATE_GOING", "MODULE_STATE_UNFORMED",
 						   "MOD_INIT_TEXT" };
+	static const struct encoder_member btf_module[] = { { "list", 0, 16 },
+							    { "module", 16, 8 },
+							    { "btf", 24, 8 } };
+	static const struct encoder_member btf[] = { { "data", 0, 8 }, { "data_size", 8, 4 } };
 	struct encoder encoder = encoder_new();
 	put_type(&encoder, "states", ENUM, G_N_ELEMENTS(enumerators), false, 4);
 	for (uint32_t i = 0; i < G_N_ELEMENTS(enumerators); i++) {
@@ -80,6 +88,8 @@ static GByteArray *types(void)
 	put_structure(&encoder, "module_memory", MEMORY_SIZE, G_N_ELEMENTS(memory), memory);
 	put_structure(&encoder, "mod_kallsyms", 0x20, G_N_ELEMENTS(kallsyms), kallsyms);
 	put_structure(&encoder, "kernel_symbol", 8, G_N_ELEMENTS(export), export);
+	put_structure(&encoder, "btf_module", 0x20, G_N_ELEMENTS(btf_module), btf_module);
+	put_structure(&encoder, "btf", 0x10, G_N_ELEMENTS(btf), btf);
 	return finish(&encoder);
 }
 
@@ -132,6 +142,7 @@ static void setup(struct fixture *f, const void *data)
 	/* Without the tree's symbol, for kernels that leave out data. */
 	const struct fake_symbol symbols[] = { { "modules", HEAD },
 					       { data ? "other" : "mod_tree", TREE },
+					       { "btf_modules", BTF_HEAD },
 					       { NULL, 0 } };
 	f->machine = fake_machine_new(&vms_arch_x86_64, 1);
 	fake_machine_add_ram(f->machine, BASE, RAM);
@@ -486,6 +497,72 @@ static void test_hostile_list(struct fixture *f, const void *data)
 	g_assert_cmpuint(vms_linux_modules_list(f->guest)->len, ==, LIMIT);
 }
 
+/* A struct btf_module with its struct btf, linked to the next one. */
+static void write_btf(struct fixture *f, unsigned i, uint64_t module, uint64_t next, uint64_t data,
+		      uint32_t size)
+{
+	write_u64(f, BTF(i), next);
+	write_u64(f, BTF(i) + 8, i ? BTF(i - 1) : BTF_HEAD);
+	write_u64(f, BTF(i) + 16, module);
+	write_u64(f, BTF(i) + 24, BTF(i) + 0x20);
+	write_u64(f, BTF(i) + 0x20, data);
+	write_u32(f, BTF(i) + 0x28, size);
+}
+
+static void assert_no_types(struct fixture *f, uint64_t va, int code)
+{
+	g_autoptr(GError) error = NULL;
+	g_assert_null(vms_linux_types(f->guest, va, &error));
+	g_assert_error(error, VMS_ERROR, code);
+}
+
+/* Types of a module are where the kernel keeps them, and go on after those of the kernel. */
+static void test_types(struct fixture *f, const void *data)
+{
+	(void)data;
+	struct encoder encoder = encoder_new();
+	/* Its name is the first one that the kernel has. */
+	put(&encoder, 1), put(&encoder, STRUCT << 24), put(&encoder, 24);
+	g_autoptr(GByteArray) blob = finish(&encoder);
+	struct vms_type type;
+	struct vms_type_info info;
+	write_module(f, 0, "first", MODULE(1) + LIST);
+	write_module(f, 1, "second", HEAD);
+	refresh(f);
+	memcpy(fake_machine_at(f->machine, BLOB), blob->data, blob->len);
+	write_u64(f, BTF_HEAD, BTF(0));
+	write_u64(f, BTF_HEAD + 8, BTF(1));
+	write_btf(f, 0, MODULE(7), BTF(1), 0, 0);
+	write_btf(f, 1, MODULE(1), BTF_HEAD, BLOB, blob->len);
+	g_autoptr(vms_types) kernel = vms_linux_types(f->guest, BASE, NULL);
+	g_autoptr(vms_types) second = vms_linux_types(f->guest, TEXT(1) + 8, NULL);
+	g_autoptr(vms_types) again = vms_linux_types(f->guest, TEXT(1), NULL);
+	g_assert_true(again == second);
+	g_assert_true(vms_types_find(second, "struct states", &type, NULL));
+	vms_type_get_info(type, &info);
+	g_assert_cmpuint(info.size, ==, 24);
+	g_assert_true(vms_types_find(second, "struct module", &type, NULL));
+	g_assert_false(vms_types_find(kernel, "struct states", &type, NULL));
+	assert_no_types(f, TEXT(0), VMS_ERROR_UNSUPPORTED);
+	write_btf(f, 1, MODULE(1), BTF_HEAD, BLOB, 64 << 20);
+	assert_no_types(f, TEXT(1), VMS_ERROR_MALFORMED);
+	write_btf(f, 1, MODULE(1), BTF_HEAD, BLOB, blob->len - 1);
+	assert_no_types(f, TEXT(1), VMS_ERROR_MALFORMED);
+	write_btf(f, 1, MODULE(1), BTF_HEAD, BASE + RAM, blob->len);
+	assert_no_types(f, TEXT(1), VMS_ERROR_UNREADABLE);
+	/* What is found before a list is damaged counts. */
+	write_btf(f, 1, MODULE(1), BASE + RAM, BLOB, blob->len);
+	GError *error = NULL;
+	g_autoptr(vms_types) damaged = vms_linux_types(f->guest, TEXT(1), &error);
+	g_assert_no_error(error);
+	g_assert_true(damaged == second);
+	/* A list that never ends. */
+	write_u64(f, BTF(0), BTF(0));
+	write_u64(f, BTF_HEAD + 8, BTF(0));
+	write_u64(f, BTF(0) + 8, BTF(0));
+	assert_no_types(f, TEXT(1), VMS_ERROR_MALFORMED);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -502,5 +579,6 @@ int main(int argc, char **argv)
 	ADD("/module/hostile-regions", test_hostile_regions);
 	ADD("/module/many-exports", test_many_exports);
 	ADD("/module/hostile-list", test_hostile_list);
+	ADD("/module/types", test_types);
 	return g_test_run();
 }

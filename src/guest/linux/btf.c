@@ -4,8 +4,8 @@
  * order in the section, from 1 on. 0 is void. Types refer to each other by number. The index tells
  * where each type begins, and the number of each named structure, union and typedef.
  */
-#include "guest/linux/btf.h"
 #include "base/search.h"
+#include "guest/linux/btf-private.h"
 
 #include <stdlib.h>
 
@@ -20,29 +20,6 @@
 #define NAME_LIMIT    128	 /* bytes of such a name */
 #define MEMBERS_LIMIT (1u << 16) /* members that one search may visit */
 #define POINTER_SIZE  8
-
-enum btf_kind {
-	KIND_INT = 1,
-	KIND_PTR,
-	KIND_ARRAY,
-	KIND_STRUCT,
-	KIND_UNION,
-	KIND_ENUM,
-	KIND_FWD,
-	KIND_TYPEDEF,
-	KIND_VOLATILE,
-	KIND_CONST,
-	KIND_RESTRICT,
-	KIND_FUNC,
-	KIND_FUNC_PROTO,
-	KIND_VAR,
-	KIND_DATASEC,
-	KIND_FLOAT,
-	KIND_DECL_TAG,
-	KIND_TYPE_TAG,
-	KIND_ENUM64,
-	KIND_LIMIT,
-};
 
 /* Bytes that follow struct btf_type: some once, some for each of its `vlen` parts. */
 static const struct {
@@ -77,15 +54,6 @@ struct btf_name {
 	bool is_typedef;
 };
 
-struct btf_type {
-	const char *name; /* "" for anonymous ones */
-	enum btf_kind kind;
-	unsigned vlen;	/* number of its parts */
-	bool kflag;	/* of a structure: members may be bit fields */
-	uint32_t size;	/* in bytes, or the number of the type that it refers to */
-	uint32_t parts; /* offset of its parts in the section */
-};
-
 /* ---- decoding --------------------------------------------------------- */
 
 static const char *get_string(const struct vms_btf *btf, uint32_t offset)
@@ -103,6 +71,7 @@ static bool decode_type(const struct vms_btf *btf, uint64_t offset, struct btf_t
 	    !vms_bytes_u32(btf->types, offset + 8, &ret->size))
 		return false;
 	ret->name = get_string(btf, name);
+	ret->name_at = name;
 	ret->kind = info >> 24 & 31;
 	ret->vlen = info & 0xffff;
 	ret->kflag = info >> 31;
@@ -298,6 +267,28 @@ bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *re
 		}
 	}
 	return false;
+}
+
+/* ---- for btf_types.c ---------------------------------------------------- */
+
+uint32_t vms_btf_count(const struct vms_btf *btf)
+{
+	return btf->offsets->len;
+}
+
+bool vms_btf_get_type(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
+{
+	return get_type(btf, number, ret);
+}
+
+struct vms_bytes vms_btf_type_section(const struct vms_btf *btf)
+{
+	return btf->types;
+}
+
+struct vms_bytes vms_btf_string_section(const struct vms_btf *btf)
+{
+	return btf->strings;
 }
 
 /* ---- variables -------------------------------------------------------- */

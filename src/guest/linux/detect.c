@@ -15,6 +15,7 @@
 #include "guest/linux/process.h"
 #include "guest/linux/task.h"
 #include "guest/linux/trampoline.h"
+#include "guest/linux/types.h"
 #include "guest/linux/uts.h"
 #include "guest/linux/vmcoreinfo.h"
 #include "machine/refusal.h"
@@ -548,6 +549,7 @@ void vms_linux_free(void *system)
 	vms_linux_processes_free(guest->processes);
 	vms_linux_tasks_free(guest->tasks);
 	vms_orc_free(guest->orc);
+	vms_linux_types_free(guest->types);
 	vms_btf_free(guest->btf);
 	g_clear_pointer(&guest->variables, g_hash_table_unref);
 	g_free(guest->vmcoreinfo);

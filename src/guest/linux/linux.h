@@ -45,6 +45,7 @@ struct vms_linux {
 	char *missing;	  /* a message about parts that could not be read, or NULL */
 
 	struct vms_btf *btf;		       /* btf.c */
+	struct vms_linux_types *types;	       /* types.c: NULL until they are asked for */
 	struct vms_orc *orc;		       /* orc.c: the kernel's own table */
 	struct vms_symbol_table *bpf;	       /* bpf.c: compiled BPF programs; NULL if unknown */
 	struct vms_stamp bpf_stamp;	       /* bpf.c: stamp of their list */

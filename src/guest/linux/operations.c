@@ -7,9 +7,11 @@
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/module.h"
 #include "guest/linux/process.h"
+#include "guest/linux/syscalls.h"
 #include "guest/linux/task.h"
 #include "guest/linux/timer.h"
 #include "guest/linux/trampoline.h"
+#include "guest/linux/types.h"
 #include "guest/linux/unwind_info.h"
 #include "guest/linux/vmlinux.h"
 
@@ -89,6 +91,8 @@ const struct vms_guest_ops vms_linux_ops = {
 	.code_is_freed = vms_linux_code_is_freed,
 	.special_insns = vms_linux_special_insns,
 
+	.types = vms_linux_types,
+
 	.refresh_modules = vms_linux_refresh_code,
 	.modules = vms_linux_modules_list,
 
@@ -109,6 +113,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.has_orc = vms_linux_has_orc,
 	.orc = vms_linux_orc_at,
 
+	.syscalls = vms_linux_syscalls,
 	.timers = vms_linux_timers,
 	.clocks = vms_linux_clocks,
 	.dmesg = vms_linux_dmesg,

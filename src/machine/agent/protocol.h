@@ -52,6 +52,7 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_TRACK_TASKS = 1 << 2, /* TASKS */
 	VMS_AGENT_CAN_LOOK = 1 << 3,  /* the agent asks for looks; the client looks and answers */
 	VMS_AGENT_CAN_PROBE = 1 << 4, /* PROBES_* */
+	VMS_AGENT_CAN_COVER = 1 << 5, /* COVERAGE_* */
 	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7, /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
@@ -59,7 +60,8 @@ enum vms_agent_feature {
 /* What this side can. */
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
-	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_FOLLOW_CALLS)
+	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_COVER |                          \
+	 VMS_AGENT_CAN_FOLLOW_CALLS)
 
 enum vms_agent_kind {
 	/*
@@ -83,6 +85,12 @@ enum vms_agent_kind {
 	VMS_AGENT_PROBES_START,
 	/* struct vms_agent_probes_stop → OK once the last hit has been written */
 	VMS_AGENT_PROBES_STOP,
+	/*
+	 * struct vms_agent_coverage → OK, with a memfd of struct vms_agent_covered and a socket.
+	 * From the client that covers already: OK alone; only `look` is taken.
+	 */
+	VMS_AGENT_COVERAGE_START,
+	VMS_AGENT_COVERAGE_STOP, /* → OK; the memory stays the client's */
 };
 
 /* The begin of every message. The message is as long as its packet. */
@@ -390,3 +398,98 @@ struct vms_agent_hit {
 	uint32_t size; /* bytes of what the program has collected */
 	uint32_t reserved;
 };
+
+/* ---- coverage -------------------------------------------------------------- */
+
+/*
+ * Which code of the kernel's privilege ran. Each block that QEMU translates gets a number and a
+ * description. What translated code stores as it runs are its marks, which lie in the shared memory
+ * alone: they are there even if QEMU was killed.
+ *
+ * A vCPU has two marks of 8 bytes for each block, all ones if set: one is set before the block's
+ * first instruction, the other before its last one. So the first alone tells that the block began,
+ * but was left in its middle each time, by a fault or an access to a device. In a block of one
+ * instruction the other mark is set when it has accessed memory. If it alone is set, QEMU has
+ * executed the instruction alone as a block was left that has it in its middle. The marks of four
+ * blocks of one vCPU share a line of the host's cache, and those of two vCPUs never do.
+ */
+#define VMS_AGENT_MAX_BLOCKS	  (1 << 22)
+#define VMS_AGENT_MAX_MARKS	  (UINT64_C(1) << 33) /* bytes */
+#define VMS_AGENT_BLOCKS_PER_LINE 4
+#define VMS_AGENT_MARKS_LINE	  64
+
+struct vms_agent_coverage {
+	struct vms_agent_message message;
+	uint32_t max_blocks; /* a multiple of VMS_AGENT_BLOCKS_PER_LINE */
+	uint32_t reserved;
+	/* Addresses of instructions, or 0. What ran before `from` is reached does not count. */
+	uint64_t from, to;
+	/* Address of a function that asks for a look when it is called; 0: none. */
+	uint64_t look;
+};
+
+enum vms_agent_coverage_state {
+	VMS_AGENT_COVERAGE_WAITS, /* for `from` */
+	VMS_AGENT_COVERAGE_RUNS,
+	VMS_AGENT_COVERAGE_ENDED, /* `to` was reached: `ran` tells, not the marks */
+};
+
+enum vms_agent_ran {
+	VMS_AGENT_RAN_BEGIN = 1 << 0, /* the block's first instruction began */
+	VMS_AGENT_RAN_END = 1 << 1,   /* its last instruction began; see above for a single one */
+};
+
+struct vms_agent_block_covered {
+	uint64_t va;
+	uint32_t size; /* bytes */
+	uint16_t n_insns;
+	uint8_t first_size;  /* bytes of its first instruction */
+	_Atomic uint8_t ran; /* enum vms_agent_ran; once ENDED */
+	uint32_t epoch;	     /* as it was when the block was translated first */
+	uint32_t reserved;
+};
+
+struct vms_agent_covered {
+	uint64_t blocks_offset; /* of struct vms_agent_block_covered */
+	uint64_t marks_offset;
+	uint32_t max_blocks, n_vcpus;
+	_Atomic uint32_t n_blocks; /* descriptions that are there */
+	_Atomic uint32_t state;	   /* enum vms_agent_coverage_state */
+	_Atomic uint64_t lost;	   /* blocks that were translated without having got a number */
+	/*
+	 * The client counts it up when other code may lie at an address than before. From then on
+	 * a block that is translated is not one of those of before.
+	 */
+	_Atomic uint32_t epoch;
+	_Atomic uint32_t has_programs; /* 1: code of less privilege was translated */
+	/*
+	 * A vCPU asks for a look by counting `looks` up, which is announced over the socket. It
+	 * waits for some seconds at most until the client has written that number into `looked`.
+	 */
+	_Atomic uint32_t looks, looked;
+};
+
+/* Where a mark lies, from `marks_offset` on. `end`: 0 for the begin, 1 for the end. */
+static inline uint64_t vms_agent_mark_offset(uint32_t block, uint32_t vcpu, uint32_t n_vcpus,
+					     unsigned end)
+{
+	return ((uint64_t)(block / VMS_AGENT_BLOCKS_PER_LINE) * n_vcpus + vcpu) *
+		       VMS_AGENT_MARKS_LINE +
+	       block % VMS_AGENT_BLOCKS_PER_LINE * 16 + end * UINT64_C(8);
+}
+
+/* Returns what the marks of a block tell, of enum vms_agent_ran. */
+static inline unsigned vms_agent_marks_ran(const void *marks, uint32_t block, uint32_t n_vcpus)
+{
+	unsigned ran = 0;
+	for (uint32_t vcpu = 0; vcpu < n_vcpus; vcpu++) {
+		const _Atomic uint64_t *mark =
+			(const void *)((const unsigned char *)marks +
+				       vms_agent_mark_offset(block, vcpu, n_vcpus, 0));
+		if (atomic_load_explicit(&mark[0], memory_order_relaxed))
+			ran |= VMS_AGENT_RAN_BEGIN;
+		if (atomic_load_explicit(&mark[1], memory_order_relaxed))
+			ran |= VMS_AGENT_RAN_END;
+	}
+	return ran;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent/coverage/looks.h"
+
+#include "agent/qemu/kick.h"
+#include "base/clock.h"
+#include <sys/socket.h>
+
+#define PAUSE_US    500		  /* between two checks for the answer */
+#define MAX_WAIT_NS 3000000000ULL /* how long a vCPU waits for the answer */
+
+/* Until when a vCPU waits; 0: it never asked. */
+static uint64_t end_ns[VMS_AGENT_MAX_VCPUS];
+
+static bool is_answered(const struct coverage *coverage)
+{
+	const struct vms_agent_covered *shared = coverage->blocks.shared;
+	return atomic_load(&shared->looked) == atomic_load(&shared->looks);
+}
+
+void looks_ask(struct coverage *coverage, unsigned vcpu)
+{
+	if (vcpu >= VMS_AGENT_MAX_VCPUS || (end_ns[vcpu] && !is_answered(coverage)))
+		return;
+	atomic_fetch_add(&coverage->blocks.shared->looks, 1);
+	end_ns[vcpu] = vms_clock_now_ns() + MAX_WAIT_NS;
+	send(coverage->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	kick_vcpu(vcpu);
+}
+
+bool looks_is_awaited(const struct coverage *coverage, unsigned vcpu)
+{
+	return vcpu < VMS_AGENT_MAX_VCPUS && end_ns[vcpu] > vms_clock_now_ns() &&
+	       !is_answered(coverage);
+}
+
+void looks_wait(void)
+{
+	kick_begin_wait();
+	g_usleep(PAUSE_US);
+	kick_end_wait();
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "run_coverage.h"
+#include "base/outfile.h"
+#include "run_job.h"
+
+struct cover {
+	struct coverage_job job;
+	const char *path;
+};
+
+static bool let_machine_go(void *data, GError **error)
+{
+	return run_job_let_go(data, error);
+}
+
+static bool write_table(const char *path, const GString *text, GError **error)
+{
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
+	return file && vms_outfile_write(file, text->str, text->len, error) &&
+	       vms_outfile_commit(file, error);
+}
+
+static bool cover_guest(struct run_job *run, struct session *session, GError **error)
+{
+	struct cover *cover = run->data;
+	if (!coverage_job_run(&cover->job, session, error) ||
+	    !write_table(cover->path, session->out, error))
+		return false;
+	g_string_truncate(session->out, 0);
+	return true;
+}
+
+bool cover_new_qemu(struct session *session, const struct coverage_words *words, const char *path,
+		    GError **error)
+{
+	struct run_job run = { .run = cover_guest, .option = "--coverage", .name = "coverage" };
+	struct cover cover = {
+		.job = { .words = words, .started = let_machine_go, .data = &run },
+		.path = path,
+	};
+	run.data = &cover;
+	return run_job(&run, session, error);
+}

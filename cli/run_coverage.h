@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "coverage_job.h"
+
+/*
+ * Starts the session's command and covers its guest from the first instruction until QEMU's end.
+ * Writes the table into `path`, and sets session->status to QEMU's exit status. Fails if the guest
+ * never ran.
+ */
+bool cover_new_qemu(struct session *session, const struct coverage_words *words, const char *path,
+		    GError **error);

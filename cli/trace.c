@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope trace: the system calls of a guest, as strace prints those of a program. */
+#include "commands.h"
+#include "interrupts.h"
+#include "json_values.h"
+#include "live_records.h"
+#include "streams.h"
+#include "syscall_text.h"
+#include "values.h"
+#include <string.h>
+
+#define LOOK_US	     50000
+#define STRING_BYTES 128
+#define DATA_BYTES   32
+
+struct options {
+	char *names, *task, *seconds, *calls;
+	gboolean failed;
+};
+
+struct trace {
+	struct session *session;
+	GArray *calls;	   /* struct vms_syscall */
+	GHashTable *by_va; /* of them: those that are traced, by the address of the function */
+	struct vms_flow *flow;
+	struct live_records live;
+	uint64_t begin_ns;
+};
+
+/* ---- what to trace ---------------------------------------------------------------- */
+
+/* True if one of the patterns in "open*,read" matches. No patterns: all do. */
+static bool is_wanted(const char *name, char **patterns)
+{
+	for (size_t i = 0; patterns && patterns[i]; i++)
+		if (g_pattern_match_simple(patterns[i], name))
+			return true;
+	return !patterns;
+}
+
+/* A function that does not come back has no result. */
+static bool returns(const struct vms_syscall *call)
+{
+	return strcmp(call->name, "exit") != 0 && strcmp(call->name, "exit_group") != 0;
+}
+
+static bool add_argument(struct vms_probe *probe, const struct vms_syscall *call, unsigned index,
+			 GError **error)
+{
+	const struct syscall_form form = syscall_form(call, index);
+	g_autofree char *expression =
+		g_strdup_printf("u64(arg0+%u)", call->arguments[index].offset);
+	struct vms_entry entry = { .kind = VMS_ENTRY_EXPRESSION,
+				   .name = call->arguments[index].name,
+				   .expression = expression };
+	if (form.kind == SYSCALL_STRING || form.kind == SYSCALL_DATA) {
+		entry.kind = VMS_ENTRY_STRING;
+		entry.size = form.kind == SYSCALL_DATA ? DATA_BYTES : STRING_BYTES;
+	}
+	return vms_probe_add(probe, &entry, 1, error);
+}
+
+static struct vms_probe *make_probe(const struct trace *trace, const struct vms_syscall *call,
+				    const struct options *options, GError **error)
+{
+	g_autoptr(vms_probe) probe =
+		vms_probe_new(trace->session->machine, trace->session->guest, call->name);
+	g_autofree char *condition =
+		g_strdup_printf("pid == %s", options->task ? options->task : "");
+	for (unsigned i = 0; i < call->n_arguments; i++)
+		if (!add_argument(probe, call, i, error))
+			return NULL;
+	if (options->task && !vms_probe_set_condition(probe, condition, error))
+		return NULL;
+	return g_steal_pointer(&probe);
+}
+
+/* What is collected at the return: the result; perhaps only errors count. */
+static struct vms_probe *make_result(const struct trace *trace, const struct options *options,
+				     GError **error)
+{
+	g_autoptr(vms_probe) probe =
+		vms_probe_new(trace->session->machine, trace->session->guest, NULL);
+	const struct vms_entry result = { .kind = VMS_ENTRY_EXPRESSION, .expression = "retval" };
+	if (!vms_probe_add(probe, &result, 1, error) ||
+	    (options->failed &&
+	     !vms_probe_set_condition(probe, "retval > 0xfffffffffffff000", error)))
+		return NULL;
+	return g_steal_pointer(&probe);
+}
+
+static bool add_call(struct trace *trace, struct vms_syscall *call, struct vms_probe *result,
+		     const struct options *options, GError **error)
+{
+	g_autoptr(vms_probe) probe = make_probe(trace, call, options, error);
+	if (!probe ||
+	    !(returns(call) ? vms_flow_add_call(trace->flow, call->va, probe, result, error)
+			    : vms_flow_add(trace->flow, call->va, VMS_FLOW_BEFORE, probe, error)))
+		return false;
+	g_hash_table_insert(trace->by_va, &call->va, call);
+	return true;
+}
+
+static bool add_calls(struct trace *trace, const struct options *options, GError **error)
+{
+	g_auto(GStrv) patterns = options->names ? g_strsplit(options->names, ",", -1) : NULL;
+	g_autoptr(vms_probe) result = make_result(trace, options, error);
+	for (guint i = 0; result && i < trace->calls->len; i++) {
+		struct vms_syscall *call = &g_array_index(trace->calls, struct vms_syscall, i);
+		const bool is_known = g_hash_table_contains(trace->by_va, &call->va);
+		if (!is_wanted(call->name, patterns) || is_known ||
+		    (options->failed && !returns(call)))
+			continue;
+		if (!add_call(trace, call, result, options, error))
+			return false;
+	}
+	if (result && g_hash_table_size(trace->by_va) == 0) {
+		usage_error(error, "-e %s: no system call of this guest is called so",
+			    options->names);
+		return false;
+	}
+	return result;
+}
+
+/* ---- output ----------------------------------------------------------------------- */
+
+static uint64_t result_of(const struct vms_flow_record *record)
+{
+	struct vms_flow_value value;
+	uint64_t result = 0;
+	if (vms_flow_record_returned_value(record, 0, &value) && value.status == VMS_FLOW_KNOWN)
+		memcpy(&result, value.bytes, MIN(value.size, sizeof(result)));
+	return result;
+}
+
+static void append_text(const struct trace *trace, const struct vms_syscall *call,
+			const struct vms_flow_record *record, GString *out)
+{
+	struct vms_flow_hit hit;
+	vms_flow_record_hit(record, &hit);
+	g_string_append_printf(out, "%12.6f  ",
+			       (double)(hit.time_ns - hit.duration_ns - trace->begin_ns) / 1e9);
+	if (hit.has_task)
+		g_string_append_printf(out, "%s %u/%u  ", hit.comm, hit.pid, hit.tid);
+	syscall_append_call(out, call, record);
+	g_string_append(out, " = ");
+	if (hit.is_call) {
+		syscall_append_result(out, call, result_of(record));
+		g_string_append_printf(out, " <%.6f>", (double)hit.duration_ns / 1e9);
+	} else {
+		g_string_append_c(out, '?');
+	}
+	g_string_append_c(out, '\n');
+}
+
+static void append_json(const struct trace *trace, const struct vms_syscall *call,
+			const struct vms_flow_record *record, GString *out)
+{
+	struct json_object *object = json_object_new_object();
+	g_autoptr(GString) text = g_string_new(NULL);
+	struct vms_flow_hit hit;
+	vms_flow_record_hit(record, &hit);
+	syscall_append_call(text, call, record);
+	json_object_object_add(
+		object, "time_ns",
+		json_object_new_uint64(hit.time_ns - hit.duration_ns - trace->begin_ns));
+	json_object_object_add(object, "pid", hit.has_task ? json_object_new_int64(hit.pid) : NULL);
+	json_object_object_add(object, "tid", hit.has_task ? json_object_new_int64(hit.tid) : NULL);
+	json_object_object_add(object, "comm",
+			       hit.has_task ? json_object_new_string(hit.comm) : NULL);
+	json_object_object_add(object, "name", json_object_new_string(call->name));
+	json_object_object_add(object, "text", json_object_new_string(text->str));
+	json_object_object_add(object, "result",
+			       hit.is_call ? json_object_new_int64((int64_t)result_of(record))
+					   : NULL);
+	json_object_object_add(object, "duration_ns", json_object_new_uint64(hit.duration_ns));
+	g_string_append_printf(
+		out, "%s\n",
+		json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN |
+							       JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(object);
+}
+
+static bool give_record(const struct vms_flow_record *record, void *data, GString *out,
+			GError **error)
+{
+	(void)error;
+	const struct trace *trace = data;
+	struct vms_flow_hit hit;
+	vms_flow_record_hit(record, &hit);
+	const struct vms_syscall *call = g_hash_table_lookup(trace->by_va, &hit.va);
+	if (trace->session->json)
+		append_json(trace, call, record, out);
+	else
+		append_text(trace, call, record, out);
+	return true;
+}
+
+/* ---- the run ---------------------------------------------------------------------- */
+
+static bool show(struct trace *trace, uint64_t wait_us, GError **error)
+{
+	return live_records_show(&trace->live, wait_us, give_record, trace, error);
+}
+
+/* Shows calls until the flow has ended, or has to end, and then what is left. */
+static bool follow(struct trace *trace, uint64_t duration_ns, GError **error)
+{
+	struct interrupts interrupts;
+	const uint64_t end_ns = trace->begin_ns + duration_ns;
+	bool done = true, ended = false;
+	interrupts_catch(&interrupts);
+	while (done && !ended && !interrupts_came(&interrupts)) {
+		const uint64_t now_ns = (uint64_t)g_get_monotonic_time() * 1000;
+		ended = vms_flow_wait(trace->flow, 0) || (duration_ns && now_ns >= end_ns);
+		done = show(trace, LOOK_US, error);
+	}
+	done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
+	interrupts.came = FALSE;
+	while (done && g_async_queue_length(trace->live.queue) > 0 && !interrupts_came(&interrupts))
+		done = show(trace, 0, error);
+	interrupts_release(&interrupts);
+	return done;
+}
+
+static void tell_losses(struct trace *trace)
+{
+	struct vms_flow_progress progress;
+	vms_flow_get_progress(trace->flow, &progress);
+	const uint64_t lost = progress.lost + live_records_left(&trace->live);
+	if (lost)
+		vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " system calls were lost", lost);
+	if (progress.unknown)
+		vms_log(VMS_LOG_WARNING,
+			"of %" G_GUINT64_FORMAT " system calls it could not be told whether they "
+			"are wanted",
+			progress.unknown);
+}
+
+static bool run_flow(struct trace *trace, const struct options *options, uint64_t max_calls,
+		     GError **error)
+{
+	const struct vms_flow_options made = { .size = sizeof(made),
+					       .each = live_records_add,
+					       .data = &trace->live };
+	uint64_t duration_ns;
+	trace->flow = vms_flow_new(trace->session->machine, trace->session->guest, &made, error);
+	if (!trace->flow || !add_calls(trace, options, error) ||
+	    !value_seconds(options->seconds, &duration_ns, error) ||
+	    !vms_flow_enable(trace->flow, max_calls, 1, error))
+		return false;
+	trace->begin_ns = (uint64_t)g_get_monotonic_time() * 1000;
+	vms_log(VMS_LOG_INFO, "the probes are armed");
+	const bool done = follow(trace, duration_ns, error);
+	tell_losses(trace);
+	return done;
+}
+
+static bool trace_calls(struct session *session, const struct options *options, GError **error)
+{
+	struct trace trace = { .session = session };
+	uint64_t pid, max_calls = 0;
+	if (options->task && !value_in_c(options->task, &pid)) {
+		usage_error(error, "--task %s: the pid of a process is needed", options->task);
+		return false;
+	}
+	if (options->calls && (!value_in_c(options->calls, &max_calls) || !max_calls)) {
+		usage_error(error, "--calls %s: a whole number from 1 is needed", options->calls);
+		return false;
+	}
+	if (!session_open_guest(session, error))
+		return false;
+	trace.calls = vms_guest_syscalls(session->guest, error);
+	if (!trace.calls)
+		return false;
+	trace.by_va = g_hash_table_new(g_int64_hash, g_int64_equal);
+	live_records_init(&trace.live);
+	const bool done = run_flow(&trace, options, max_calls, error);
+	vms_flow_unref(trace.flow);
+	live_records_clear(&trace.live);
+	g_hash_table_unref(trace.by_va);
+	g_array_unref(trace.calls);
+	return done;
+}
+
+static bool run_trace(struct session *session, int argc, char **argv, GError **error)
+{
+	struct options options = { 0 };
+	const GOptionEntry entries[] = {
+		{ "expression", 'e', 0, G_OPTION_ARG_STRING, &options.names,
+		  "Only system calls of these names, as \"open*,read\"", "NAME,…" },
+		{ "task", 0, 0, G_OPTION_ARG_STRING, &options.task,
+		  "Only those of the guest's process PID", "PID" },
+		{ "failed", 0, 0, G_OPTION_ARG_NONE, &options.failed, "Only those that fail",
+		  NULL },
+		{ "calls", 0, 0, G_OPTION_ARG_STRING, &options.calls, "End after N of them", "N" },
+		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
+		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
+		{ NULL }
+	};
+	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
+			  trace_calls(session, &options, error);
+	g_free(options.names);
+	g_free(options.task);
+	g_free(options.calls);
+	g_free(options.seconds);
+	return done;
+}
+
+static char *explain(void)
+{
+	return g_strdup(
+		"Each line has the time since the begin, the program with its pid and tid,\n"
+		"the call with its arguments, its result, and how long it took in seconds.\n"
+		"Strings are those at the call. Needs vmscope's agent in QEMU.\n");
+}
+
+const struct command command_trace = {
+	.name = "trace",
+	.arguments = "",
+	.summary = "The guest's system calls: arguments, results and times, as strace prints them",
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING,
+	.explain = explain,
+	.run = run_trace,
+};

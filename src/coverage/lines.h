@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Which source lines ran, and where functions begin in them. */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vms_covered_line {
+	uint32_t file; /* index */
+	uint32_t line;
+	bool ran;
+};
+
+/* Where a function begins. `line` is 0 if that is not known. */
+struct vms_function_place {
+	uint32_t file, line;
+};
+
+struct vms_covered_lines {
+	GPtrArray *files;  /* char *: paths, as DWARF has them */
+	GHashTable *index; /* path → index + 1 */
+	GArray *lines;	   /* struct vms_covered_line; once finished by file and line, each once */
+	GArray *places;	   /* struct vms_function_place by index of the function */
+};
+
+struct vms_covered_lines *vms_covered_lines_new(uint32_t n_functions);
+/* NULL is allowed. */
+void vms_covered_lines_free(struct vms_covered_lines *lines);
+/* Returns the index of a file. */
+uint32_t vms_covered_lines_file(struct vms_covered_lines *lines, const char *path);
+/* Adds a line, or that it ran, too. */
+void vms_covered_lines_add(struct vms_covered_lines *lines, uint32_t file, uint32_t line, bool ran);
+/* Says where a function begins. The first place counts. */
+void vms_covered_lines_place(struct vms_covered_lines *lines, uint32_t function, uint32_t file,
+			     uint32_t line);
+/* Call it once after the last add. */
+void vms_covered_lines_finish(struct vms_covered_lines *lines);

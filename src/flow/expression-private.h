@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* What expression.c and typed.c share: an expression that is being compiled. */
+#pragma once
+
+#include "flow/expression.h"
+#include "probe/program_writer.h"
+
+struct compiler {
+	const struct vms_expression_scope *scope;
+	const char *text;
+	const char *at; /* what comes next */
+	GArray *ops;
+	unsigned nesting;
+	GError **error;
+};
+
+/* Where a value is. */
+enum where {
+	ON_STACK,  /* it is the number on the stack */
+	IN_MEMORY, /* its address, less an offset, is on the stack */
+	IN_PART,   /* it is a part of the number on the stack: a structure in a register */
+};
+
+/* What an expression gives, besides operations. */
+struct meaning {
+	bool is_signed;
+	bool is_string; /* its value is the address of a string */
+	unsigned chunk; /* is_string: how many of its bytes can be read at once */
+	unsigned limit; /* is_string: bytes that there are, or 0 */
+	guint begin;	/* the first of its operations */
+
+	bool has_type;
+	bool is_result; /* it is what the function returns */
+	struct vms_type type;
+	unsigned stars; /* has_type: it is a pointer to `type`, or a pointer to one … */
+	enum where where;
+	uint64_t bit_offset; /* IN_MEMORY, IN_PART */
+	unsigned bits;	     /* of a bit field, else 0 */
+};
+
+/* ---- expression.c ---- */
+
+/* Sets the error, with a position in the text. Returns false. */
+bool vms_expression_fail(const struct compiler *compiler, const char *at, const char *what);
+/* Takes a sign if it comes next. A longer sign that begins so is another one. */
+bool vms_expression_take(struct compiler *compiler, const char *sign);
+/* The same; it is an error if the sign does not come. */
+bool vms_expression_expect(struct compiler *compiler, const char *sign);
+void vms_expression_skip_blanks(struct compiler *compiler);
+/* Compile an expression, or an operand with the signs before it. */
+bool vms_expression_any(struct compiler *compiler, struct meaning *ret);
+bool vms_expression_operand(struct compiler *compiler, struct meaning *ret);
+
+/* ---- typed.c ---- */
+
+/* True if the function has an argument that is called so, or if it is "arg0" and so on. */
+bool vms_typed_is_argument(const struct compiler *compiler, const char *name);
+bool vms_typed_argument(struct compiler *compiler, const char *name, const char *at,
+			struct meaning *ret);
+/* Give types to what the stack has already: the result of the function, the current task. */
+void vms_typed_result(struct compiler *compiler, struct meaning *ret);
+void vms_typed_task(struct compiler *compiler, struct meaning *ret);
+/* Takes all "->NAME", ".NAME" and "[INDEX]" that come next. */
+bool vms_typed_postfix(struct compiler *compiler, struct meaning *meaning);
+/* Takes "(TYPE)" and the operand that follows, if it comes next. */
+bool vms_typed_cast(struct compiler *compiler, struct meaning *ret, bool *is_cast);
+/* Compile "*" and "&" before an operand that was compiled. */
+bool vms_typed_dereference(struct compiler *compiler, struct meaning *meaning, const char *at);
+bool vms_typed_address(struct compiler *compiler, struct meaning *meaning, const char *at);
+/* Makes the value a number on the stack; an array becomes its address. */
+bool vms_typed_number(struct compiler *compiler, struct meaning *meaning, const char *at);
+/* Makes text with a type a string, to be compared with one; the rest stays what it is. */
+bool vms_typed_string(struct compiler *compiler, struct meaning *meaning, const char *at);
+/* Gives the value of a name that the kernel's source has: of an enumeration, of an error. */
+bool vms_typed_constant(const struct compiler *compiler, const char *name, uint64_t *ret);
+/* Collects a value. */
+bool vms_typed_collect(struct compiler *compiler, struct meaning *meaning, uint32_t size,
+		       struct vms_expression_value *ret);

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""vmscope trace: the truth is what the guest's programs were told to do, and what they printed."""
+import errno
+import json
+import re
+import signal
+import unittest
+
+import testbed
+from test_agent_engine import LinuxGuest
+from vmscope_command import Run, start_vmscope, vmscope
+
+CALLS = 40
+
+
+class Trace:
+    """Of one architecture."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = LinuxGuest("6.1", **cls.options)
+        cls.addClassCleanup(cls.guest.stop)
+
+    def trace(self, *arguments, run):
+        """Traces while the guest runs a command; ended as by Ctrl-C."""
+        process = start_vmscope("trace", "-v", "-p", self.guest.pid, *arguments)
+        self.addCleanup(process.kill)
+        for line in process.stderr:
+            if "armed" in line:
+                break
+        self.output = self.guest.run(run)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        return Run(process.returncode, out, err)
+
+    def calls(self, *arguments, run):
+        traced = self.trace("--json", *arguments, run=run)
+        self.assertEqual((traced.status, traced.err), (0, ""))
+        return [json.loads(line) for line in traced.out.splitlines()]
+
+    def test_arguments_and_results(self):
+        calls = [call for call in self.calls("-e", "lseek", run=f"probed calls {CALLS}")
+                 if call["comm"] == "probed" and self.first(call) == 77]
+        self.assertEqual([call["result"] for call in calls], [-errno.EBADF] * CALLS)
+        self.assertEqual([self.numbers(call) for call in calls],
+                         [(77, 1000 + i, 2000 + i) for i in range(CALLS)])
+        self.assertEqual(len({call["pid"] for call in calls}), 1)
+
+    def numbers(self, call):
+        inner = re.fullmatch(r"\w+\((.*)\)", call["text"])[1]
+        return tuple(int(word, 0) for word in inner.split(", "))
+
+    def first(self, call):
+        return self.numbers(call)[0]
+
+    def test_all_of_a_program(self):
+        """Every call of one process comes, in its order, with one that does not return."""
+        calls = self.calls(run="sh -c 'echo $$; exec sleep 0.3'")
+        pid = int(self.output)
+        mine = [call for call in calls if call["pid"] == pid]
+        names = [call["name"] for call in mine]
+        self.assertEqual((names[-1], mine[-1]["result"]), ("exit_group", None))
+        self.assertEqual(names.count("execve"), 2)  # the shell, and sleep
+        sleep, = (call for call in mine if call["name"].endswith("nanosleep"))
+        self.assertEqual(sleep["result"], 0)
+        self.assertGreaterEqual(sleep["duration_ns"], 300_000_000)
+        begins = [call["time_ns"] for call in mine]
+        self.assertEqual(begins, sorted(begins))
+
+    def test_failed(self):
+        calls = self.calls("--failed", run=f"probed calls {CALLS}; cat /nowhere 2>&1; true")
+        self.assertTrue(all(call["result"] < 0 for call in calls))
+        self.assertEqual(sum(call["name"] == "lseek" and call["comm"] == "probed"
+                             for call in calls), CALLS)
+        self.assertIn(-errno.ENOENT, {call["result"] for call in calls if call["comm"] == "cat"})
+
+    def test_task(self):
+        pid = int(self.guest.run("sh -c 'while :; do sleep 0.05; done' >/dev/null 2>&1 & echo $!"))
+        self.addCleanup(self.guest.run, f"kill {pid}")
+        calls = self.calls("--task", str(pid), run="sleep 0.5; cat /proc/uptime")
+        self.assertGreater(len(calls), 1)
+        self.assertEqual({call["pid"] for call in calls}, {pid})
+
+    def test_end(self):
+        busy = self.guest.run("(while :; do cat /proc/uptime; done) >/dev/null 2>&1 & echo $!")
+        self.addCleanup(self.guest.run, f"kill {busy}")
+        run = vmscope("trace", "-p", self.guest.pid, "--calls", 25)
+        self.assertEqual(len(run.out.splitlines()), 25)
+
+    def test_wrong_words(self):
+        for arguments, status, message in (
+                (["-e", "no_such_*"], 2, "no system call"),
+                (["--task", "me"], 2, "--task"),
+                (["--calls", "0"], 2, "from 1"),
+                (["more"], 2, "too many arguments")):
+            with self.subTest(arguments=arguments):
+                run = vmscope("trace", "-p", self.guest.pid, *arguments, check=False)
+                self.assertEqual((run.status, run.out), (status, ""), run.err)
+                self.assertIn(message, run.err)
+        # All was taken away again.
+        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
+
+
+class X86(Trace, unittest.TestCase):
+    options = {}
+
+    def test_text(self):
+        """Types and strings, as this kernel describes them."""
+        traced = self.trace("-e", "openat,write,readlink", run="sh -c 'exec cat /no\"where' 2>&1;"
+                                                               "printf 'a\\tb' >/dev/null; true")
+        self.assertRegex(traced.out, r'(?m)^ +\d+\.\d{6}  cat \d+/\d+  openat\(AT_FDCWD, '
+                                     r'"/no\\"where", 0(x[0-9a-f]+)?, 00\) = -1 ENOENT '
+                                     r'\(No such file or directory\) <\d\.\d{6}>$')
+        self.assertRegex(traced.out, r'write\(1, "a\\tb", 3\) = 3 <')
+
+
+class X86Newer(Trace, unittest.TestCase):
+    options = {"series": "6.12"}
+
+
+class Aarch64(Trace, unittest.TestCase):
+    """A kernel without a description of its system calls: names and bare arguments."""
+    options = {"arch": "aarch64"}
+
+    def numbers(self, call):
+        return super().numbers(call)[:3]
