@@ -5,6 +5,7 @@
  */
 #include "flow_script.h"
 #include "base/text.h"
+#include "flow/probe.h"
 #include "flow_output.h"
 #include "json_values.h"
 #include <lauxlib.h>
@@ -329,21 +330,31 @@ static void set_number(lua_State *state, const char *name, uint64_t number)
 	lua_setfield(state, -2, name);
 }
 
-/* Pushes a value: numbers as such, all else as strings. False: it has none, nothing is pushed. */
-static bool push_value(lua_State *state, enum vms_entry_kind kind,
-		       const struct vms_flow_value *value)
+static lua_Integer number_of(const struct vms_flow_value *value, bool is_signed)
 {
 	uint64_t number = 0;
+	memcpy(&number, value->bytes, value->size);
+	number = GUINT64_FROM_LE(number);
+	const unsigned above = 64 - 8 * (unsigned)value->size;
+	return is_signed && above < 64 ? (lua_Integer)(number << above) >> above
+				       : (lua_Integer)number;
+}
+
+/* Pushes a value: numbers as such, all else as strings. False: it has none, nothing is pushed. */
+static bool push_value(lua_State *state, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value)
+{
+	const enum vms_entry_kind kind = vms_probe_entry_kind(probe, index);
+	const bool is_text = vms_probe_entry_is_text(probe, index);
 	if ((value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT) ||
 	    kind == VMS_ENTRY_CALLBACK || kind == VMS_ENTRY_HALT)
 		return false;
-	if ((kind == VMS_ENTRY_REGISTER || kind == VMS_ENTRY_EXPRESSION) &&
-	    value->size <= sizeof(number)) {
-		memcpy(&number, value->bytes, value->size);
-		lua_pushinteger(state, (lua_Integer)GUINT64_FROM_LE(number));
-	} else {
-		lua_pushlstring(state, value->bytes, value->size);
-	}
+	if (!is_text && value->size <= sizeof(uint64_t) && kind != VMS_ENTRY_MEMORY &&
+	    kind != VMS_ENTRY_BYTES)
+		lua_pushinteger(state, number_of(value, vms_probe_is_signed(probe, index)));
+	else
+		lua_pushlstring(state, value->bytes,
+				is_text ? strnlen(value->bytes, value->size) : value->size);
 	return true;
 }
 
@@ -356,7 +367,7 @@ static void set_values(lua_State *state, const struct vms_flow_record *record,
 {
 	struct vms_flow_value value;
 	for (size_t i = 0; probe && get(record, i, &value); i++)
-		if (push_value(state, vms_probe_entry_kind(probe, i), &value))
+		if (push_value(state, probe, i, &value))
 			lua_setfield(state, -2, vms_probe_entry_name(probe, i));
 }
 

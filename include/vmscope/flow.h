@@ -239,6 +239,13 @@ struct vms_flow_value {
 	enum vms_flow_value_status status;
 	const void *bytes; /* owned by the record; numbers are little-endian; may be unaligned */
 	size_t size;
+	/*
+	 * Of a value of an entry of kind TYPED that was saved: what vms_probe_format_value made of
+	 * it then, as UTF-8 of `text_size` bytes without a terminator; owned by the record. Else
+	 * NULL.
+	 */
+	const char *text;
+	size_t text_size;
 };
 
 struct vms_flow_hit {
@@ -277,7 +284,8 @@ bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t
 
 /*
  * Appends a value of an entry of kind TYPED as C writes it (vms_type_format); text that a pointer
- * leads to in quotes; "(unreadable)" if it is not known. `value` is one of that entry.
+ * leads to in quotes; "(unreadable)" if it is not known. If the value was saved, that is what it
+ * was formatted as then. `value` is one of that entry.
  */
 void vms_probe_format_value(const struct vms_probe *probe, size_t index,
 			    const struct vms_flow_value *value, GString *out);

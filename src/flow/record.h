@@ -60,10 +60,16 @@ struct vms_flow_raw {
 	uint32_t vcpu;
 	/* Bit n: the n-th callback has failed. */
 	uint32_t failed, common_failed, returned_failed;
-	const uint8_t *values; /* as the program has collected them */
-	size_t size;	       /* bytes of them */
+	/*
+	 * As the program has collected them. After those of a record that is made again come the
+	 * texts that were saved for entries with types.
+	 */
+	const uint8_t *values;
+	size_t size; /* bytes of them */
 };
-/* Gets it, as long as the record lives. Returns the place; not a new reference. */
+/*
+ * Gets it, without texts, as long as the record lives. Returns the place; not a new reference.
+ */
 struct vms_flow_place *vms_flow_record_raw(const struct vms_flow_record *record,
 					   struct vms_flow_raw *ret);
 /* Makes a record again. NULL: the values are not those of the place. */

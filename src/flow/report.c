@@ -155,13 +155,24 @@ static bool is_number_in(const struct vms_flow_value *value, const struct vms_fl
 	return lies_in(number, range) || lies_in((uint64_t)with_sign, range);
 }
 
-static bool is_match(const struct vms_flow_value *value, const struct vms_flow_match *match)
+/* True if the value has these bytes, or if it is text that ends before its bytes do, and is this.
+ */
+static bool has_bytes(const struct vms_flow_value *value, bool is_text,
+		      const struct vms_flow_match *match)
+{
+	const size_t length = is_text ? strnlen(value->bytes, value->size) : value->size;
+	return (match->size == value->size || match->size == length) &&
+	       memcmp(value->bytes, match->bytes, match->size) == 0;
+}
+
+static bool is_match(const struct vms_flow_value *value, bool is_text,
+		     const struct vms_flow_match *match)
 {
 	if (value->status != VMS_FLOW_KNOWN || !value->size)
 		return false;
 	if (match->is_number)
 		return is_number_in(value, &match->number);
-	return value->size == match->size && memcmp(value->bytes, match->bytes, match->size) == 0;
+	return has_bytes(value, is_text, match);
 }
 
 static bool is_among(const struct vms_flow_record *record, const struct vms_probe *probe,
@@ -170,7 +181,7 @@ static bool is_among(const struct vms_flow_record *record, const struct vms_prob
 	struct vms_flow_value value;
 	for (size_t i = 0; get(record, i, &value); i++)
 		if ((!match->name || strcmp(match->name, vms_probe_entry_name(probe, i)) == 0) &&
-		    is_match(&value, match))
+		    is_match(&value, vms_probe_entry_is_text(probe, i), match))
 			return true;
 	return false;
 }

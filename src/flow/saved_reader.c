@@ -70,18 +70,31 @@ static void read_begin(struct reader *reader, struct body *body)
 	reader->saved.begin_real_ns = take_u64(body);
 }
 
+/* Takes an entry, and adds it. False: the probe is of no use. */
+static bool read_entry(struct vms_probe *probe, struct body *body)
+{
+	struct vms_saved_entry entry = { .kind = take_u32(body) };
+	g_autofree char *name = take_text(body), *type = NULL;
+	if (entry.kind == VMS_ENTRY_TYPED) {
+		const uint32_t flags = take_u32(body);
+		type = take_text(body);
+		entry.has_pointer = flags & VMS_SAVED_POINTER;
+		entry.is_text = flags & VMS_SAVED_TEXT;
+	}
+	entry.name = name;
+	entry.type = type;
+	return name && !body->is_short && vms_probe_add_saved(probe, &entry);
+}
+
 static void read_probe(struct reader *reader, struct body *body)
 {
 	const uint32_t number = take_u32(body);
 	g_autofree char *description = take_text(body);
 	const uint32_t n = take_u32(body);
 	g_autoptr(vms_probe) probe = vms_probe_new_saved(description);
-	for (uint32_t i = 0; i < n && !body->is_short; i++) {
-		const uint32_t kind = take_u32(body);
-		g_autofree char *name = take_text(body);
-		if (!name || !vms_probe_add_saved(probe, kind, name))
+	for (uint32_t i = 0; i < n; i++)
+		if (!read_entry(probe, body))
 			return;
-	}
 	if (!body->is_short)
 		g_hash_table_insert(reader->probes, GUINT_TO_POINTER(number),
 				    g_steal_pointer(&probe));

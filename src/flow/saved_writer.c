@@ -78,7 +78,7 @@ static bool end_piece(struct vms_flow_writer *writer)
 	if (size - VMS_SAVED_PIECE_HEAD > VMS_SAVED_BODY_MAX) {
 		g_byte_array_set_size(writer->buffer, (guint)writer->piece);
 		g_set_error(&writer->failure, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "a probe with %zu bytes of names cannot be saved: %u can", size,
+			    "a probe or a hit with %zu bytes cannot be saved: %u can", size,
 			    VMS_SAVED_BODY_MAX);
 		return false;
 	}
@@ -90,6 +90,19 @@ static bool end_piece(struct vms_flow_writer *writer)
 
 /* ---- probes and places -------------------------------------------------------------------- */
 
+static void put_entry(struct vms_flow_writer *writer, const struct vms_probe *probe, size_t index)
+{
+	const enum vms_entry_kind kind = vms_probe_entry_kind(probe, index);
+	put_u32(writer, kind);
+	put_text(writer, vms_probe_entry_name(probe, index));
+	if (kind != VMS_ENTRY_TYPED)
+		return;
+	g_autofree char *type = vms_probe_entry_type(probe, index);
+	put_u32(writer, (vms_probe_has_pointer(probe, index) ? VMS_SAVED_POINTER : 0) |
+				(vms_probe_entry_is_text(probe, index) ? VMS_SAVED_TEXT : 0));
+	put_text(writer, type);
+}
+
 static bool put_probe(struct vms_flow_writer *writer, const struct vms_probe *probe,
 		      uint32_t number)
 {
@@ -97,10 +110,8 @@ static bool put_probe(struct vms_flow_writer *writer, const struct vms_probe *pr
 	put_u32(writer, number);
 	put_text(writer, vms_probe_description(probe));
 	put_u32(writer, (uint32_t)vms_probe_entries(probe));
-	for (size_t i = 0; i < vms_probe_entries(probe); i++) {
-		put_u32(writer, vms_probe_entry_kind(probe, i));
-		put_text(writer, vms_probe_entry_name(probe, i));
-	}
+	for (size_t i = 0; i < vms_probe_entries(probe); i++)
+		put_entry(writer, probe, i);
 	return end_piece(writer);
 }
 
@@ -185,6 +196,23 @@ struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest 
 	return writer;
 }
 
+typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
+			  struct vms_flow_value *ret);
+
+/* Puts the texts of the values that have types: those types are not saved. */
+static void put_texts(struct vms_flow_writer *writer, const struct vms_flow_record *record,
+		      const struct vms_probe *probe, get_value get)
+{
+	struct vms_flow_value value;
+	for (size_t i = 0; probe && get(record, i, &value); i++) {
+		if (!vms_probe_has_type(probe, i))
+			continue;
+		g_autoptr(GString) text = g_string_new(NULL);
+		vms_probe_format_value(probe, i, &value, text);
+		put_text(writer, text->str);
+	}
+}
+
 static bool put_record(struct vms_flow_writer *writer, const struct vms_flow_record *record)
 {
 	struct vms_flow_raw raw;
@@ -200,6 +228,9 @@ static bool put_record(struct vms_flow_writer *writer, const struct vms_flow_rec
 	put_u32(writer, raw.common_failed);
 	put_u32(writer, raw.returned_failed);
 	g_byte_array_append(writer->buffer, raw.values, (guint)raw.size);
+	put_texts(writer, record, vms_flow_record_probe(record), vms_flow_record_value);
+	put_texts(writer, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	put_texts(writer, record, vms_flow_record_returned(record), vms_flow_record_returned_value);
 	if (!end_piece(writer))
 		return false;
 	writer->records++;

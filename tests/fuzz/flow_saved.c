@@ -54,6 +54,11 @@ static void read_values(const struct vms_flow_record *record, const struct vms_p
 	for (size_t i = 0; probe && i < vms_probe_entries(probe); i++) {
 		g_assert_true(get(record, i, &value));
 		g_assert_nonnull(vms_probe_entry_name(probe, i));
+		g_autofree char *type = vms_probe_entry_type(probe, i);
+		g_autoptr(GString) text = g_string_new(NULL);
+		if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_TYPED)
+			vms_probe_format_value(probe, i, &value, text);
+		g_assert_true(g_utf8_validate(text->str, (gssize)text->len, NULL));
 		if (value.size) /* reads all of it */
 			g_assert_true(!memchr(value.bytes, 0, value.size) || value.size);
 	}
@@ -67,6 +72,7 @@ static bool read_record(struct vms_flow_record *record, void *data, GError **err
 	g_assert_cmpuint(strlen(hit.comm), <, sizeof(hit.comm));
 	read_values(record, vms_flow_record_probe(record), vms_flow_record_value);
 	read_values(record, vms_flow_record_common(record), vms_flow_record_common_value);
+	read_values(record, vms_flow_record_returned(record), vms_flow_record_returned_value);
 	return true;
 }
 

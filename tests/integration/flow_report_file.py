@@ -5,7 +5,9 @@ import zlib
 
 NONE = 0xffffffff
 BEGIN, PROBE, PLACE, RECORD, END = range(1, 6)
-CALLBACK, HALT = 5, 6
+CALLBACK, HALT, TYPED = 5, 6, 7
+STRING = 4
+POINTER, TEXT = 1, 2  # flags of an entry with a type
 STATUSES = ["known", "unreadable", "cut"]
 
 
@@ -50,6 +52,7 @@ class Report:
 
     def __init__(self, data):
         self.records, self.probes, self.places = [], {}, {}
+        self.texts = []  # of the values with types, for each record
         for _, kind, body in pieces(data):
             if kind == BEGIN:
                 self.begin_ns, self.begin_real_ns = body.take("QQ")
@@ -65,7 +68,14 @@ class Report:
 
     def _add_probe(self, body):
         number, _, n = body.take("I"), body.text(), body.take("I")
-        self.probes[number] = [(body.take("I"), body.text()) for _ in range(n)]
+        self.probes[number] = [self._entry(body) for _ in range(n)]
+
+    @staticmethod
+    def _entry(body):
+        """Name, kind, flags, type."""
+        kind, name = body.take("I"), body.text()
+        flags, type_ = (body.take("I"), body.text()) if kind == TYPED else (0, None)
+        return name, kind, flags, type_
 
     def _add_place(self, body):
         number, flags, probe, common, returned, va = body.take("IIIIIQ")
@@ -79,6 +89,7 @@ class Report:
         values = self._values(body, entries)
         duration = None if returned is None else int.from_bytes(body.value()[1], "little")
         at_return = None if returned is None else self._values(body, returned)
+        self.texts.append([body.text() for entry in entries + (returned or []) if entry[3] is not None])
         assert body.at == len(body.data)
         tid, pid = (int.from_bytes(part, "little") for part in task[:2]) if task else (None, None)
         return {"sequence": sequence, "time_ns": time_ns - self.begin_ns, "address": va, "where": where,
@@ -88,4 +99,15 @@ class Report:
 
     @staticmethod
     def _values(body, entries):
-        return [(name, kind, *body.value()) for kind, name in entries if kind not in (CALLBACK, HALT)]
+        """(name, kind, status, bytes) of each; the kind of what is text is that of strings."""
+        values = []
+        for name, kind, flags, _ in entries:
+            if kind in (CALLBACK, HALT):
+                continue
+            status, data = body.value()
+            if flags & POINTER:
+                body.value()
+            if flags & TEXT:
+                kind, data = STRING, data.split(b"\0")[0]
+            values.append((name, kind, status, data))
+        return values

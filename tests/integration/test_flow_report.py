@@ -221,6 +221,58 @@ class Saved:
         self.assertGreater(number, 100)
 
 
+class Typed(unittest.TestCase):
+    """Values that follow types are shown as they were when the guest was there."""
+    NAME = "file->f_path.dentry->d_name.name"
+    SPECS = ("vfs_write", f"vfs_write={NAME},count,file->f_path,file->f_inode,*file,"
+             "((struct file *)8)->f_mode,((struct file *)file->f_pos)->f_path.dentry->d_name.name,"
+             "current->comm", "vfs_write:call=(int)count,arg1;retval")
+
+    def trace(self, guest, path, *arguments):
+        with start_vmscope("flow", "-v", "-p", guest.pid, *arguments, "-o", "-", "-o", path, "--common",
+                           "current->tgid", "--if", f'{self.NAME} == "typed"', *self.SPECS) as process:
+            next(line for line in process.stderr if "armed" in line)
+            guest.run("dd if=/dev/zero of=/tmp/typed bs=777 count=3 2>/dev/null")
+            process.send_signal(signal.SIGINT)
+            return process.communicate(timeout=testbed.ANSWER_SECONDS)[0].splitlines()
+
+    def test_typed(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        as_text, as_json = (pathlib.Path(folder.name) / name for name in ("text", "json"))
+        guest = LinuxGuest("6.1")
+        try:
+            *lines, _ = self.trace(guest, as_text)
+            *objects, _ = self.trace(guest, as_json, "--json")
+        finally:
+            guest.stop()
+        self.assertEqual(len(lines), 9)
+        self.assertTrue(any("count=777" in line and "(unreadable)" in line and '"typed"' in line
+                            for line in lines))
+        self.assertEqual(vmscope("flow", "report", as_text).out.splitlines()[:-2], lines)
+        out = vmscope("flow", "report", "--json", as_json).out.splitlines()
+        self.assertEqual(out[:-2], objects)
+        shown = [[value["text"] for value in record["values"] + record.get("returned", [])
+                  if "text" in value] for record in map(json.loads, objects)]
+        self.assertEqual(flow_report_file.Report(as_json.read_bytes()).texts, shown)
+        self.assertEqual(sum(map(len, shown)), 3 * (5 + 9 + 3))
+        self.filter(as_json, folder)
+
+    def filter(self, path, folder):
+        """By numbers and texts; what was saved again has the same text."""
+        again = pathlib.Path(folder.name) / "again"
+        vmscope("flow", "report", path, "-o", again)
+        for filters, count in ((["count=777"], 6), (["retval=777"], 3), (["current->comm=\"dd\""], 3),
+                               ([f'{self.NAME}="typed"'], 3), ([f'{self.NAME}="type"'], 0),
+                               (["current->tgid=1.."], 9)):
+            arguments = [word for text in filters for word in ("--filter", text)]
+            for file in path, again:
+                with self.subTest(filters=filters, file=file.name):
+                    out = vmscope("flow", "report", *arguments, file).out.splitlines()
+                    self.assertEqual(len(out) - 2, count)
+        self.assertEqual(vmscope("flow", "report", again).out, vmscope("flow", "report", path).out)
+
+
 class X86(Saved, unittest.TestCase):
     kernel = ("6.1",), {}
 

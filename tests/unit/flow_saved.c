@@ -196,6 +196,113 @@ static void test_round_trip(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpmem(first, first_size, second, second_size);
 }
 
+static struct vms_probe *make_typed(const struct vms_saved_entry *entries, size_t n)
+{
+	struct vms_probe *probe = vms_probe_new_saved(NULL);
+	for (size_t i = 0; i < n; i++)
+		g_assert_true(vms_probe_add_saved(probe, &entries[i]));
+	return probe;
+}
+
+static void put_text(GByteArray *values, const char *text)
+{
+	const uint32_t size = GUINT32_TO_LE((uint32_t)strlen(text));
+	g_byte_array_append(values, (const guint8 *)&size, sizeof(size));
+	g_byte_array_append(values, (const guint8 *)text, (guint)strlen(text));
+}
+
+/* A record with values of types at a place, common to all, and at a return. */
+static struct vms_flow_record *make_typed_record(void)
+{
+	const struct vms_saved_entry entries[] = {
+		{ VMS_ENTRY_TYPED, "path", "const char *", true, true },
+		{ VMS_ENTRY_REGISTER, "rax", NULL, false, false },
+		{ VMS_ENTRY_TYPED, "plain", NULL, false, false },
+		{ VMS_ENTRY_TYPED, "comm", "char[8]", false, true },
+	};
+	const struct vms_saved_entry common = { VMS_ENTRY_TYPED, "state", "enum state", 0, 0 };
+	const struct vms_saved_entry returned = { VMS_ENTRY_TYPED, "retval", "int", 0, 0 };
+	g_autoptr(vms_probe) at_place = make_typed(entries, G_N_ELEMENTS(entries));
+	g_autoptr(vms_probe) at_all = make_typed(&common, 1), at_return = make_typed(&returned, 1);
+	const struct vms_flow_saved_place place = { KERNEL, false,     false,	  at_place,
+						    at_all, at_return, "vfs_open" };
+	const uint64_t number = 7;
+	g_autoptr(GByteArray) values = g_byte_array_new();
+	put_value(values, NULL, 0);
+	put_value(values, &number, 8);
+	put_value(values, &number, 8);
+	put_value(values, &number, 8);
+	put_value(values, "bash\0\0\0", 8);
+	put_value(values, &number, 4);
+	put_value(values, &number, 8); /* the duration */
+	put_value(values, &number, 4);
+	put_text(values, "0x7 (unreadable)");
+	put_text(values, "\"bash\"");
+	put_text(values, "BU\033SY");
+	put_text(values, "");
+	const struct vms_flow_raw raw = { .values = values->data, .size = values->len };
+	struct vms_flow_place *made = vms_flow_place_new_saved(&place);
+	struct vms_flow_record *record = vms_flow_record_from_raw(made, &raw);
+	vms_flow_place_unref(made);
+	return record;
+}
+
+static void append_shown(GString *out, const struct vms_flow_record *record,
+			 const struct vms_probe *probe,
+			 bool (*get)(const struct vms_flow_record *record, size_t index,
+				     struct vms_flow_value *ret))
+{
+	struct vms_flow_value value;
+	for (size_t i = 0; get(record, i, &value); i++) {
+		g_autofree char *type = vms_probe_entry_type(probe, i);
+		g_string_append_printf(out, "%s%s:%s=", out->len ? ", " : "",
+				       vms_probe_entry_name(probe, i), type ? type : "");
+		if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_TYPED)
+			vms_probe_format_value(probe, i, &value, out);
+	}
+}
+
+/* Values with types come back with their texts, which are fit for a terminal, and are saved again.
+ */
+static void test_typed(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_flow_report) report = vms_flow_report_new();
+	vms_flow_report_take(report, make_typed_record());
+	for (unsigned i = 0; i < 2; i++) {
+		gsize size;
+		g_autofree uint8_t *bytes = save(f, report, &size);
+		g_clear_pointer(&report, vms_flow_report_unref);
+		report = vms_flow_report_load(f->path, NULL, NULL);
+		g_assert_cmpuint(vms_flow_report_count(report), ==, 1);
+	}
+	const struct vms_flow_record *record = vms_flow_report_record(report, 0, NULL);
+	g_autoptr(GString) shown = g_string_new(NULL);
+	append_shown(shown, record, vms_flow_record_probe(record), vms_flow_record_value);
+	append_shown(shown, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	append_shown(shown, record, vms_flow_record_returned(record),
+		     vms_flow_record_returned_value);
+	g_assert_cmpstr(shown->str, ==,
+			"path:const char *=0x7 (unreadable), rax:=, plain:=0x7, "
+			"comm:char[8]=\"bash\", state:enum state=BU?SY, retval:int=");
+	g_assert_true(vms_probe_entry_is_text(vms_flow_record_probe(record), 3));
+	g_assert_false(vms_probe_entry_is_text(vms_flow_record_probe(record), 2));
+	const struct vms_flow_match matches[] = {
+		{ .is_number = true, .number = { 7, 7 }, .name = "state" },
+		{ .is_number = true, .number = { 7, 7 }, .name = "retval" },
+		{ .bytes = "bash", .size = 4, .name = "comm" },
+		{ .bytes = "bash\0\0\0", .size = 8 },
+		{ .bytes = "bas", .size = 3 }, /* of none */
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(matches); i++) {
+		const struct vms_flow_filter filter = { .size = sizeof(filter),
+							.flags = VMS_FLOW_BY_VALUES,
+							.values = &matches[i],
+							.n_values = 1 };
+		g_autoptr(vms_flow_report) kept = vms_flow_report_filter(report, &filter, NULL);
+		g_assert_cmpuint(vms_flow_report_count(kept), ==, i < 4);
+	}
+}
+
 /* Where the pieces of a file begin, by their sizes; the last is the size of the file. */
 static GArray *list_pieces(const uint8_t *bytes, gsize size)
 {
@@ -389,6 +496,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add("/flow_saved/round_trip", struct fixture, NULL, set_up, test_round_trip,
 		   tear_down);
+	g_test_add("/flow_saved/typed", struct fixture, NULL, set_up, test_typed, tear_down);
 	g_test_add("/flow_saved/cut", struct fixture, NULL, set_up, test_cut, tear_down);
 	g_test_add("/flow_saved/damaged", struct fixture, NULL, set_up, test_damaged, tear_down);
 	g_test_add("/flow_saved/refused", struct fixture, NULL, set_up, test_refused, tear_down);
