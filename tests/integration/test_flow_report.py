@@ -224,7 +224,7 @@ class Saved:
 class Typed(unittest.TestCase):
     """Values that follow types are shown as they were when the guest was there."""
     NAME = "file->f_path.dentry->d_name.name"
-    SPECS = ("vfs_write", f"vfs_write={NAME},count,file->f_path,file->f_inode,*file,"
+    SPECS = ("rw_verify_area", f"vfs_write={NAME},count,file->f_path,file->f_inode,*file,"
              "((struct file *)8)->f_mode,((struct file *)file->f_pos)->f_path.dentry->d_name.name,"
              "current->comm", "vfs_write:call=(int)count,arg1;retval")
 
@@ -255,7 +255,7 @@ class Typed(unittest.TestCase):
         shown = [[value["text"] for value in record["values"] + record.get("returned", [])
                   if "text" in value] for record in map(json.loads, objects)]
         self.assertEqual(flow_report_file.Report(as_json.read_bytes()).texts, shown)
-        self.assertEqual(sum(map(len, shown)), 3 * (5 + 9 + 3))
+        self.assertEqual(sum(map(len, shown)), 3 * (5 + 9 + 4))
         self.filter(as_json, folder)
 
     def filter(self, path, folder):
