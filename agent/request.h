@@ -24,7 +24,7 @@ struct reply {
 		struct vms_agent_hello hello;
 	};
 	size_t size; /* 0: nothing is sent */
-	int fds[2];  /* are sent with it; they stay their owner's */
+	int fds[3];  /* are sent with it; they stay their owner's */
 	unsigned n_fds;
 };
 

@@ -3,10 +3,13 @@
 """What a hit of a probe costs, with three registers and 16 bytes of memory, under TCG.
 
 A bare guest comes to the same instruction again and again, after a loop of 2,000 steps. It is timed
-as it is, then with a probe by the agent, and with a breakpoint of gdb whose commands print the same, in
-turns, in one run. What a hit costs is the time between two visits, less that without probe. The limits:
-for the agent, a visit that is rejected by its condition; for gdb, QEMU's own stop and start of a machine
-(`stop` and `cont` by QMP).
+as it is, then with a probe by the agent, by the gdb stub, and with a breakpoint of gdb whose commands
+print the same, in turns, in one run. What a hit costs is the time between two visits, less that
+without probe. The limits: QEMU's own stop and start of a machine (`stop` and `cont` by QMP), for what
+stops; for the agent, a visit that is rejected by its condition.
+
+Hits that are added up are too cheap for that: they are counted at every step of the loop, in processor
+time of QEMU, less that of the loop without a probe.
 """
 import argparse
 import json
@@ -66,6 +69,36 @@ def rejected_us(guest, how):
     return found
 
 
+STEPS = 2000  # between two visits
+TABLES = {"counted": ("--count",), "counted by a register": ("--count-by", "rsi"),
+          "histogram of a register": ("--hist", "rcx"),
+          "counted by 8 bytes of memory": ("--count-by", "u64(rsi)")}
+
+
+def cpu_ns(pid):
+    return sum(int((task / "schedstat").read_text().split()[0])
+               for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
+def step_us(guest, seconds=2):
+    """Processor time of a step. QEMU has little else to do."""
+    began = cpu_ns(guest.pid)
+    visits = seconds * 1e6 / visit_us(guest, seconds)
+    return (cpu_ns(guest.pid) - began) / 1e3 / (visits * STEPS)
+
+
+def table_us(guest, how, what):
+    process = subprocess.Popen([testbed.VMSCOPE, "flow", "-v", *how,
+                                f"{symbol(guest, 'counted_step'):#x}", *what],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while "armed" not in process.stderr.readline():
+        pass
+    found = step_us(guest)
+    process.terminate()
+    process.communicate()
+    return found
+
+
 def gdb_us(guest, hits):
     script = f"""
 set pagination off
@@ -114,19 +147,28 @@ def main():
     plain = qemu_machine.BareGuest("counter", accel="tcg,thread=multi")
     inside = qemu_machine.BareGuest("counter", accel="tcg,thread=multi",
                                     extra=agent_client.options(agent))
-    found = {name: [] for name in ("agent", "agent, rejected", "gdb", "stop and cont")}
+    found = {name: [] for name in ("agent", "agent, rejected", "stub", "gdb", "stop and cont")}
+    added = {}
     for _ in range(options.rounds):
         free = visit_us(inside)
         found["agent"].append(flow_us(inside, ("--agent", agent), 100000) - free)
         found["agent, rejected"].append(rejected_us(inside, ("--agent", agent)) - free)
         free = visit_us(plain)
+        found["stub"].append(flow_us(plain, ("--allow-stop", "-p", str(plain.pid)), 2000) - free)
         found["gdb"].append(gdb_us(plain, 300) - free)
         found["stop and cont"].append(stop_us(plain))
+        step = step_us(inside)
+        for name, what in TABLES.items():
+            added.setdefault(name, []).append(table_us(inside, ("--agent", agent), what) - step)
     for name, values in found.items():
         print(f"{name}: {statistics.median(values):.1f} us a hit (median of {len(values)}; "
               f"{min(values):.1f} to {max(values):.1f})")
     gdb = statistics.median(found["gdb"])
-    print(f"gdb costs {gdb / statistics.median(found['agent']):.0f} times what the agent does")
+    for name in "agent", "stub":
+        print(f"gdb costs {gdb / statistics.median(found[name]):.1f} times what the {name} does")
+    for name, values in added.items():
+        print(f"added up, {name}: {statistics.median(values):.3f} us of processor time a hit "
+              f"(median of {len(values)}; {min(values):.3f} to {max(values):.3f})")
     plain.stop()
     inside.stop()
 

@@ -5,6 +5,7 @@
 #include "flow_output.h"
 #include "flow_script.h"
 #include "flow_spec.h"
+#include "flow_tables.h"
 #include "interrupts.h"
 #include "streams.h"
 #include "values.h"
@@ -15,12 +16,14 @@
 struct options {
 	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task,
 		*script;
-	gboolean no_tasks;
+	gboolean no_tasks, halt;
+	struct flow_tables_options tables;
 };
 
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
+	struct flow_tables *tables;	/* or NULL: hits are shown one by one */
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
 	struct flow_script *script;	/* of --script, or NULL: it shows what it wants to */
 	bool script_failed;		/* it is not called any more: records are only saved */
@@ -31,6 +34,7 @@ struct trace {
 	struct interrupts interrupts;
 	uint64_t max_hits;
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
+	bool halts;	      /* every hit leaves the machine stopped */
 };
 
 /* CLOCK_MONOTONIC */
@@ -86,6 +90,15 @@ static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 	return print_all(out, done ? error : NULL) && done;
 }
 
+/* Shows what was added up. */
+static bool show_table(struct trace *trace, GError **error)
+{
+	g_autoptr(GString) out = g_string_new(NULL);
+	const bool made = flow_tables_append(trace->session, trace->tables, trace->flow,
+					     now_ns() - trace->begin_ns, out, error);
+	return print_all(out, made ? error : NULL) && made;
+}
+
 /* Shows hits until the flow has ended, or has to end. */
 static bool follow(struct trace *trace, GError **error)
 {
@@ -94,6 +107,9 @@ static bool follow(struct trace *trace, GError **error)
 		ended = vms_flow_wait(trace->flow, 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
 		done = show(trace, LOOK_MS * 1000, error);
+		if (done && !ended && trace->tables &&
+		    flow_tables_is_due(trace->tables, trace->begin_ns, now_ns()))
+			done = show_table(trace, error);
 	}
 	return done;
 }
@@ -114,6 +130,8 @@ static bool show_kept(struct trace *trace, GError **error)
 /* Shows what is left when the flow has ended, unless there is another interrupt. */
 static bool show_rest(struct trace *trace, GError **error)
 {
+	if (trace->tables)
+		return show_table(trace, error);
 	bool done = !trace->max_records || show_kept(trace, error);
 	trace->interrupts.came = FALSE;
 	while (g_async_queue_length(trace->queue) > 0 && !interrupts_came(&trace->interrupts))
@@ -180,12 +198,19 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 static bool sum_up(struct trace *trace, GError **error)
 {
 	struct vms_flow_progress progress;
+	if (trace->tables)
+		return flow_tables_append_summary(trace->session, trace->flow, trace->session->out,
+						  error);
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
 	const int n_unshown = trace->n_unshown + g_async_queue_length(trace->queue);
 	progress.lost += (uint64_t)n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
+	if (trace->halts && progress.records)
+		vms_log(VMS_LOG_WARNING,
+			"the machine stands still at the hit, in QEMU's state \"debug\"; `cont` in "
+			"QEMU's monitor, or \"virsh resume\", lets it go on");
 	if (n_unshown)
 		vms_log(VMS_LOG_WARNING, "%d hits were lost: %s", n_unshown,
 			trace->script ? "the script was not fast enough"
@@ -212,6 +237,20 @@ static bool parse_count(const char *option, const char *text, uint64_t *ret, GEr
 	return false;
 }
 
+/* What all places collect: --common, and the halt of --halt. *ret is NULL if that is nothing. */
+static bool make_common(struct session *session, const struct options *options,
+			struct vms_probe **ret, GError **error)
+{
+	*ret = NULL;
+	if (!options->common && !options->halt)
+		return true;
+	g_autofree char *entries = !options->halt    ? g_strdup(options->common)
+				   : options->common ? g_strdup_printf("%s,halt", options->common)
+						     : g_strdup("halt");
+	*ret = flow_spec_probe(session, entries, error);
+	return *ret;
+}
+
 static struct vms_flow *make_flow(struct trace *trace, const struct options *options, int n_specs,
 				  char **specs, GError **error)
 {
@@ -223,20 +262,39 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 					 .data = trace };
 	g_autoptr(vms_probe) common = NULL;
 	g_autofree char *condition = make_condition(options);
-	const struct flow_conditions conditions = { condition, options->return_condition };
-	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
+	const struct flow_conditions conditions = { condition, options->return_condition,
+						    trace->tables };
+	if (!session_vcpu(session, options->cpu, &made.vcpu, error) ||
+	    !make_common(session, options, &common, error))
 		return NULL;
-	if (options->common) {
-		common = flow_spec_probe(session, options->common, error);
-		if (!common)
-			return NULL;
-	}
 	made.common = common;
 	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
+	if (flow && trace->tables && !flow_tables_prepare(trace->tables, flow, error))
+		return NULL;
 	for (int i = 0; flow && i < n_specs; i++)
 		if (!flow_spec_add(session, flow, specs[i], &conditions, error))
 			return NULL;
 	return g_steal_pointer(&flow);
+}
+
+/* Finds out whether hits are to be added up, and how. */
+static bool make_tables(struct trace *trace, const struct options *options, GError **error)
+{
+	GError *failure = NULL;
+	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
+	if (trace->tables && (options->common || options->records || options->halt ||
+			      options->script || trace->session->outputs))
+		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
+			    options->common    ? "common"
+			    : options->records ? "records"
+			    : options->halt    ? "halt"
+			    : options->script  ? "script"
+					       : "output");
+	if (!failure)
+		return true;
+	g_propagate_error(error, failure);
+	flow_tables_free(g_steal_pointer(&trace->tables));
+	return false;
 }
 
 static bool trace_flow(struct session *session, const struct options *options, int n_specs,
@@ -248,11 +306,16 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
+	trace.halts = options->halt;
+	if (options->halt && !trace.max_hits)
+		trace.max_hits = 1;
 	if (options->task && !value_in_c(options->task, &pid)) {
 		usage_error(error, "--task %s: the pid of a process is needed", options->task);
 		return false;
 	}
 	if (!session_open_guest(session, error))
+		return false;
+	if (!make_tables(&trace, options, error))
 		return false;
 	GError *failure = NULL;
 	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
@@ -266,6 +329,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	flow_script_free(trace.script);
 	vms_flow_writer_free(trace.writer);
 	vms_flow_unref(trace.flow);
+	flow_tables_free(trace.tables);
 	g_async_queue_unref(trace.queue);
 	return done;
 }
@@ -273,6 +337,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 static bool run_flow(struct session *session, int argc, char **argv, GError **error)
 {
 	struct options options = { 0 };
+	struct flow_tables_options *tables = &options.tables;
 	const GOptionEntry entries[] = {
 		{ "if", 0, 0, G_OPTION_ARG_STRING, &options.condition,
 		  "Only hits for which an expression is not 0 count", "EXPRESSION" },
@@ -285,12 +350,40 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,
 		  "Collect this at every place, too", "ENTRY,…" },
 		{ "hits", 0, 0, G_OPTION_ARG_STRING, &options.hits, "End after N hits", "N" },
+		{ "halt", 0, 0, G_OPTION_ARG_NONE, &options.halt,
+		  "Stop the machine at the first hit, or at each of --hits, and leave it so: by "
+		  "the "
+		  "gdb stub",
+		  NULL },
 		{ "records", 0, 0, G_OPTION_ARG_STRING, &options.records,
 		  "Show nothing until the end, then the last N hits", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
 		{ "script", 0, 0, G_OPTION_ARG_FILENAME, &options.script,
 		  "Call a function in Lua for every hit, instead of showing it", "FILE" },
+		{ "count", 0, 0, G_OPTION_ARG_NONE, &tables->count, "Count hits", NULL },
+		{ "count-by", 0, 0, G_OPTION_ARG_STRING, &tables->count_by, "Count hits by key",
+		  "KEY,…" },
+		{ "sum", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->sum, "Sum up a number",
+		  "EXPRESSION" },
+		{ "min", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->min, "Find its least value",
+		  "EXPRESSION" },
+		{ "max", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->max, "Find its greatest value",
+		  "EXPRESSION" },
+		{ "avg", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->average, "Find its average",
+		  "EXPRESSION" },
+		{ "hist", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->hist,
+		  "Draw a histogram of it, by powers of two", "EXPRESSION" },
+		{ "lhist", 0, 0, G_OPTION_ARG_STRING_ARRAY, &tables->lhist,
+		  "Draw one from MIN to MAX, by STEP", "EXPRESSION:MIN:MAX:STEP" },
+		{ "by", 0, 0, G_OPTION_ARG_STRING, &tables->by,
+		  "Do these for each key, a row of a table", "KEY,…" },
+		{ "unsigned", 0, 0, G_OPTION_ARG_NONE, &tables->is_unsigned,
+		  "These numbers have no sign", NULL },
+		{ "interval", 'i', 0, G_OPTION_ARG_STRING, &tables->interval,
+		  "Show the table every so often, not only at the end", "SECONDS" },
+		{ "max-keys", 0, 0, G_OPTION_ARG_STRING, &tables->max_keys,
+		  "How many keys a table holds for each vCPU (default: 4096)", "N" },
 		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
 		  "Do not tell processes and threads: hits cost less", NULL },
 		{ NULL }
@@ -306,6 +399,7 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	g_free(options.cpu);
 	g_free(options.task);
 	g_free(options.script);
+	flow_tables_clear_options(tables);
 	return done;
 }
 

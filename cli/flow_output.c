@@ -83,6 +83,17 @@ typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
+void flow_output_value(GString *out, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value)
+{
+	if (value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT)
+		append_known(out, probe, index, value);
+	else if (vms_probe_entry_kind(probe, index) == VMS_ENTRY_TYPED)
+		vms_probe_format_value(probe, index, value, out);
+	else
+		g_string_append_printf(out, "(%s)", status_text(value->status));
+}
+
 /* Appends the values of a probe, the first one after `begin`, the others after `between`. */
 static void append_values(GString *out, const struct vms_flow_record *record,
 			  const struct vms_probe *probe, get_value get, const char *begin,
@@ -92,12 +103,7 @@ static void append_values(GString *out, const struct vms_flow_record *record,
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
 		g_string_append_printf(out, "%s%s=", i ? between : begin,
 				       vms_probe_entry_name(probe, i));
-		if (value.status == VMS_FLOW_KNOWN || value.status == VMS_FLOW_CUT)
-			append_known(out, probe, i, &value);
-		else if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_TYPED)
-			vms_probe_format_value(probe, i, &value, out);
-		else
-			g_string_append_printf(out, "(%s)", status_text(value.status));
+		flow_output_value(out, probe, i, &value);
 	}
 }
 
@@ -113,13 +119,17 @@ static void append_own_values(GString *out, const struct vms_flow_record *record
 	g_string_append_c(out, ')');
 }
 
+char *flow_output_place(struct session *session, uint64_t va)
+{
+	char *name = session->guest ? vms_flow_name_place(session->guest, va) : NULL;
+	return name ? name : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
+}
+
 /* Names the place of a record: as it was saved, or as the guest calls it now. */
 static char *name_place(struct session *session, const struct vms_flow_record *record, uint64_t va)
 {
 	const char *saved = vms_flow_record_where(record);
-	char *name = saved || !session->guest ? g_strdup(saved)
-					      : vms_flow_name_place(session->guest, va);
-	return name ? name : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
+	return saved ? g_strdup(saved) : flow_output_place(session, va);
 }
 
 static void append_text(struct session *session, const struct vms_flow_record *record,
@@ -186,6 +196,15 @@ static void add_type(struct json_object *object, const struct vms_probe *probe, 
 	json_object_object_add(object, "text", json_object_new_string(text->str));
 }
 
+void flow_output_add_value(struct json_object *object, const struct vms_probe *probe, size_t index,
+			   const struct vms_flow_value *value)
+{
+	json_object_object_add(object, "status",
+			       json_object_new_string(status_text(value->status)));
+	json_object_object_add(object, "value", json_of(probe, index, value));
+	add_type(object, probe, index, value);
+}
+
 static void add_values(struct json_object *array, const struct vms_flow_record *record,
 		       const struct vms_probe *probe, get_value get)
 {
@@ -194,10 +213,7 @@ static void add_values(struct json_object *array, const struct vms_flow_record *
 		struct json_object *object = json_object_new_object();
 		json_object_object_add(object, "name",
 				       json_object_new_string(vms_probe_entry_name(probe, i)));
-		json_object_object_add(object, "status",
-				       json_object_new_string(status_text(value.status)));
-		json_object_object_add(object, "value", json_of(probe, i, &value));
-		add_type(object, probe, i, &value);
+		flow_output_add_value(object, probe, i, &value);
 		json_object_array_add(array, object);
 	}
 }
@@ -261,21 +277,11 @@ void flow_output_record(struct session *session, const struct vms_flow_record *r
 		append_text(session, record, begin_ns, out);
 }
 
-void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
-			 GString *out)
+void flow_output_counts(const struct session *session, const struct flow_count *counts, size_t n,
+			GString *out)
 {
-	const struct {
-		const char *name, *text;
-		uint64_t n;
-	} counts[] = {
-		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
-		{ "rejected", "whose condition did not hold", progress->rejected },
-		{ "unknown", "whose condition could not be told", progress->unknown },
-		{ "dropped", "dropped by --records", progress->dropped },
-		{ "lost", "lost", progress->lost },
-	};
 	struct json_object *object = session->json ? json_object_new_object() : NULL;
-	for (size_t i = 0; i < G_N_ELEMENTS(counts); i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (object)
 			json_object_object_add(object, counts[i].name,
 					       json_object_new_uint64(counts[i].n));
@@ -296,4 +302,17 @@ bool flow_output_check_file(const struct session *session, GError **error)
 	usage_error(error, "a flow is saved into one file, not into %s and %s", session->outputs[0],
 		    session->outputs[1]);
 	return false;
+}
+
+void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,
+			 GString *out)
+{
+	const struct flow_count counts[] = {
+		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
+		{ "rejected", "whose condition did not hold", progress->rejected },
+		{ "unknown", "whose condition could not be told", progress->unknown },
+		{ "dropped", "dropped by --records", progress->dropped },
+		{ "lost", "lost", progress->lost },
+	};
+	flow_output_counts(session, counts, G_N_ELEMENTS(counts), out);
 }

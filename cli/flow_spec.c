@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define STRING_BYTES 128 /* of a string without a size */
+#define COMM_BYTES   16
 
 char *flow_spec_explain(void)
 {
@@ -18,15 +19,22 @@ char *flow_spec_explain(void)
 		"  rdi              a register, or a part of one\n"
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
 		"                   \"*sk\", \"u32(rsi+8)\", \"pid\"\n"
+		"  comm             the name of the current process\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
+		"  halt             stop the machine at the hit, and leave it so\n"
 		"Expressions are those of C over a function's arguments by their names, or "
 		"arg0 to\n"
 		"arg5, registers, retval, cpu, pid, tid, current, symbols and enumerators. "
 		". -> [] *\n"
 		"& and casts follow types; u8 to u64 and s8 to s64 read memory; comm == "
 		"\"bash\"\n"
-		"compares strings.\n");
+		"compares strings.\n"
+		"KEY is an ENTRY, or \"function\". With --count, --sum and the like nothing "
+		"is\n"
+		"recorded but a table, where the hit happens: SPECs have no entries then, and "
+		"in KEYs\n"
+		"and numbers arguments are arg0 to arg5, with casts where types matter.\n");
 }
 
 const char *flow_spec_find_outside(const char *text, char sign, bool first)
@@ -97,8 +105,8 @@ static bool is_call(const char *entry, const char *function)
 	       !flow_spec_find_outside(entry, '=', true);
 }
 
-static bool add_entry(struct session *session, struct vms_probe *probe, const char *entry,
-		      GError **error)
+bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
+			 GError **error)
 {
 	struct vms_reg_part part;
 	struct vms_entry made = { .kind = VMS_ENTRY_TYPED, .expression = entry };
@@ -106,9 +114,16 @@ static bool add_entry(struct session *session, struct vms_probe *probe, const ch
 		return add_pointed(probe, entry, entry + strlen("mem("), VMS_ENTRY_BYTES, error);
 	if (is_call(entry, "str("))
 		return add_pointed(probe, entry, entry + strlen("str("), VMS_ENTRY_STRING, error);
-	if (!vms_probe_has_argument(probe, entry) &&
-	    vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
+	if (strcmp(entry, "halt") == 0)
+		made = (struct vms_entry) { .kind = VMS_ENTRY_HALT };
+	else if (!vms_probe_has_argument(probe, entry) &&
+		 vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
+	else if (g_str_equal(entry, "comm"))
+		made = (struct vms_entry) { .kind = VMS_ENTRY_STRING,
+					    .name = entry,
+					    .expression = entry,
+					    .size = COMM_BYTES };
 	return vms_probe_add(probe, &made, 1, error);
 }
 
@@ -118,23 +133,34 @@ static bool fail_empty(GError **error)
 	return false;
 }
 
+GPtrArray *flow_spec_split(const char *entries, GError **error)
+{
+	g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_free);
+	while (entries) {
+		const char *comma = flow_spec_find_outside(entries, ',', true);
+		char *entry =
+			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
+		g_ptr_array_add(list, entry);
+		if (!*g_strstrip(entry)) {
+			fail_empty(error);
+			return NULL;
+		}
+		entries = comma ? comma + 1 : NULL;
+	}
+	return g_steal_pointer(&list);
+}
+
 /* Adds "ENTRY,…"; "": nothing. */
 static bool add_entries(struct session *session, struct vms_probe *probe, const char *entries,
 			GError **error)
 {
-	while (entries && *entries) {
-		const char *comma = flow_spec_find_outside(entries, ',', true);
-		g_autofree char *entry =
-			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
-		if (!*g_strstrip(entry))
-			return fail_empty(error);
-		if (!add_entry(session, probe, entry, error))
+	if (!*entries)
+		return true;
+	g_autoptr(GPtrArray) list = flow_spec_split(entries, error);
+	for (guint i = 0; list && i < list->len; i++)
+		if (!flow_spec_add_entry(session, probe, list->pdata[i], error))
 			return false;
-		entries = comma ? comma + 1 : NULL;
-		if (entries && !*entries)
-			return fail_empty(error);
-	}
-	return true;
+	return list;
 }
 
 /* What is collected at a place. */
@@ -258,7 +284,11 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 	const char *equals = flow_spec_find_outside(text, '=', true);
 	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
 	g_autofree char *entries = equals ? g_strstrip(g_strdup(equals + 1)) : NULL;
-	struct spec spec = { .where = where, .entries = entries, .conditions = conditions };
+	const char *usual = conditions->adds_up ? "" : NULL;
+	struct spec spec = { .where = where,
+			     .entries = entries ? entries : usual,
+			     .returned = usual,
+			     .conditions = conditions };
 	if (!take_moments(g_strstrip(where), &spec.moments, error))
 		return false;
 	const bool is_call = spec.moments == CALL;

@@ -10,6 +10,7 @@ char *flow_spec_explain(void);
 struct flow_conditions {
 	const char *at_place;
 	const char *at_return; /* of calls */
+	bool adds_up;	       /* hits are added up: nothing is collected of itself */
 };
 
 /* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
@@ -20,7 +21,12 @@ const char *flow_spec_find_outside(const char *text, char sign, bool first);
  */
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
 		   const struct flow_conditions *conditions, GError **error);
-/* Makes a probe of entries, "ENTRY,…", for any place. Errors as above. */
+/* Makes a probe of entries, "ENTRY,…", for any place; "": without entries. Errors as above. */
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries, GError **error);
+/* Splits "ENTRY,…" into strings. Errors: usage (an entry is empty). */
+GPtrArray *flow_spec_split(const char *entries, GError **error);
+/* Adds an ENTRY to a probe, under its own text as name. Errors: usage; those of vms_probe_add. */
+bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
+			 GError **error);
 /* True if nothing was asked for, and the probe collects its function's arguments. */
 bool flow_spec_has_arguments(const struct vms_probe *probe);

@@ -141,7 +141,8 @@ static void start(const struct request *request, struct reply *reply)
 	reply_ok(reply);
 	reply->fds[0] = set->rings.memfd;
 	reply->fds[1] = set->rings.woken;
-	reply->n_fds = 2;
+	reply->fds[2] = set->tallies.memfd;
+	reply->n_fds = set->options.tallies ? 3 : 2;
 }
 
 /* ---- ending ---------------------------------------------------------------------------- */

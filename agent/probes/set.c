@@ -18,6 +18,8 @@ static const char *check_options(const struct request *request)
 		return "there are no places, or too many, or their programs are too long";
 	if (!rings_is_size(options->ring_size))
 		return "a ring has from 64 KiB to 64 MiB, and a power of two";
+	if (options->tallies > 1)
+		return "what to make of hits is not known";
 	return NULL;
 }
 
@@ -68,13 +70,20 @@ static const char *find_programs(struct probe_set *set)
 	return left ? "there are operations that belong to no place" : find_returns(set);
 }
 
+/* Bytes of the file with all places and programs. */
+static size_t size_of_places(const struct vms_agent_probes *options)
+{
+	return options->n_places * sizeof(struct vms_agent_place) +
+	       options->n_ops * sizeof(struct vms_op);
+}
+
 static bool read_places(struct probe_set *set, const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_probes *options = &set->options;
+	const size_t shape_size = options->tallies ? sizeof(struct vms_tally_shape) : 0;
 	const char *wrong;
 	set->programs = calloc(options->n_places, sizeof(*set->programs));
-	set->file = request_read_file(request, options->n_places * sizeof(struct vms_agent_place) +
-						       options->n_ops * sizeof(struct vms_op));
+	set->file = request_read_file(request, size_of_places(options) + shape_size);
 	set->returns = calloc(options->n_places, sizeof(*set->returns));
 	if (!set->programs || !set->returns || !set->file) {
 		reply_error(reply, VMS_ERROR_IO, "cannot read the places of probes: %s",
@@ -117,6 +126,16 @@ static bool make_rings(struct probe_set *set, unsigned n, struct reply *reply)
 	return true;
 }
 
+static bool make_tallies(struct probe_set *set, unsigned n, struct reply *reply)
+{
+	const void *shape = (const uint8_t *)set->file + size_of_places(&set->options);
+	if (!set->options.tallies || tallies_make(&set->tallies, shape, n))
+		return true;
+	reply_error(reply, errno == EINVAL ? VMS_ERROR_PROTOCOL : VMS_ERROR_IO,
+		    "cannot arm probes: no tallies in QEMU: %s", g_strerror(errno));
+	return false;
+}
+
 struct probe_set *probe_set_new(const struct request *request, unsigned n, struct reply *reply)
 {
 	const char *wrong = check_options(request);
@@ -133,7 +152,9 @@ struct probe_set *probe_set_new(const struct request *request, unsigned n, struc
 	set->client = request->client;
 	set->pid = request->pid;
 	set->rings = RINGS_NONE;
-	if (read_places(set, request, reply) && make_calls(set, reply) && make_rings(set, n, reply))
+	set->tallies = TALLIES_NONE;
+	if (read_places(set, request, reply) && make_calls(set, reply) &&
+	    make_tallies(set, n, reply) && make_rings(set, n, reply))
 		return set;
 	probe_set_free(set);
 	return NULL;
@@ -142,6 +163,7 @@ struct probe_set *probe_set_new(const struct request *request, unsigned n, struc
 void probe_set_free(struct probe_set *set)
 {
 	rings_free(&set->rings);
+	tallies_free(&set->tallies);
 	free(set->file);
 	free(set->programs);
 	free(set->returns);
@@ -151,7 +173,9 @@ void probe_set_free(struct probe_set *set)
 
 bool probe_set_reserve(struct probe_set *set, unsigned vcpu)
 {
-	set->prober[vcpu].has_memory = rings_reserve(&set->rings, vcpu);
+	set->prober[vcpu].has_memory =
+		rings_reserve(&set->rings, vcpu) &&
+		(!set->options.tallies || tallies_reserve(&set->tallies, vcpu));
 	return set->prober[vcpu].has_memory;
 }
 
@@ -204,17 +228,22 @@ static void wake_client(struct probe_set *set, struct prober *prober)
 		vms_ring_flush(&prober->ring);
 }
 
+/* The last hit that counts has come. */
+static void end_set(struct probe_set *set, struct prober *prober)
+{
+	atomic_store(&set->ended, true);
+	atomic_store(&set->rings.shared->stopped, 1);
+	vms_ring_flush(&prober->ring);
+}
+
 /* Ends the set if that was its last hit, and returns true then. */
 static bool end_hit(struct probe_set *set, struct prober *prober, uint64_t number)
 {
 	const bool ends = number && number == set->options.max_hits;
-	if (ends) {
-		atomic_store(&set->ended, true);
-		atomic_store(&set->rings.shared->stopped, 1);
-		vms_ring_flush(&prober->ring);
-	} else {
+	if (ends)
+		end_set(set, prober);
+	else
 		wake_client(set, prober);
-	}
 	return ends;
 }
 
@@ -224,6 +253,46 @@ static bool record_hit(struct probe_set *set, struct prober *prober, struct bloc
 	const bool has_room = prober->has_memory &&
 			      vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
 	return end_hit(set, prober, record(set, prober, block, has_room));
+}
+
+/* The same for a set that only adds up its hits. */
+static bool tally_hit(struct probe_set *set, struct prober *prober, const struct block *block)
+{
+	const uint64_t max = set->options.max_hits;
+	const size_t size = block->hit.size;
+	uint64_t numbers[VMS_TALLY_NUMBERS_MAX], hits = 0;
+	size_t key_at;
+	if (!vms_tally_split(&set->tallies.shape, block->values, size, numbers, &key_at)) {
+		count(&prober->unknown, &prober->ring.shared->unknown);
+		return false;
+	}
+	if (max)
+		hits = atomic_fetch_add(&set->tallied, 1) + 1;
+	if (hits > max)
+		return false;
+	if (prober->has_memory)
+		vms_tally_add(&set->tallies.tally[block->hit.vcpu], numbers, block->values + key_at,
+			      size - key_at);
+	else
+		atomic_fetch_add(&set->rings.shared->hits, 1);
+	if (max && hits == max)
+		end_set(set, prober);
+	return max && hits == max;
+}
+
+static bool complete_hit(struct probe_set *set, struct prober *prober, struct block *block)
+{
+	return set->options.tallies ? tally_hit(set, prober, block)
+				    : record_hit(set, prober, block);
+}
+
+/* A call that cannot be followed to its return. True: this ends the set. */
+static bool lose_call(struct probe_set *set, struct prober *prober, struct block *block)
+{
+	if (!set->options.tallies)
+		return end_hit(set, prober, record(set, prober, block, false));
+	atomic_fetch_add(&set->rings.shared->hits, 1);
+	return false;
 }
 
 /* True if hits of the vCPU count now. */
@@ -259,12 +328,12 @@ bool probe_set_run(struct probe_set *set, const struct probe_hit *hit)
 	if (!counts(set, hit->vcpu))
 		return false;
 	block.hit = (struct vms_agent_hit) {
-		.time_ns = clock_read(&prober->clock),
+		.time_ns = set->options.tallies ? 0 : clock_read(&prober->clock),
 		.place = hit->place,
 		.vcpu = hit->vcpu,
 	};
 	return run_program(set, &set->programs[hit->place], hit, &block) &&
-	       record_hit(set, prober, &block);
+	       complete_hit(set, prober, &block);
 }
 
 bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key)
@@ -279,8 +348,7 @@ bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const st
 		.place = hit->place,
 		.size = block.hit.size,
 	};
-	return !open_calls_add(set->calls, &call, block.values) &&
-	       end_hit(set, prober, record(set, prober, &block, false));
+	return !open_calls_add(set->calls, &call, block.values) && lose_call(set, prober, &block);
 }
 
 bool probe_set_return(struct probe_set *set, const struct probe_hit *hit,
@@ -301,5 +369,5 @@ bool probe_set_return(struct probe_set *set, const struct probe_hit *hit,
 	input.elapsed_ns = block.hit.time_ns - call->begin_ns;
 	memcpy(block.values, call->values, call->size);
 	return run_program(set, &set->programs[set->returns[call->place]], &returned, &block) &&
-	       record_hit(set, prober, &block);
+	       complete_hit(set, prober, &block);
 }

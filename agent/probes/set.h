@@ -7,6 +7,7 @@
 
 #include "agent/clock.h"
 #include "agent/probes/open_calls.h"
+#include "agent/probes/tallies.h"
 #include "agent/request.h"
 #include "agent/ring.h"
 #include "agent/rings.h"
@@ -16,7 +17,7 @@
 struct prober {
 	struct vms_ring ring;
 	struct clock clock;
-	_Atomic bool has_memory; /* the ring's memory was allocated */
+	_Atomic bool has_memory; /* the ring's memory was allocated, and the tally's */
 	uint64_t rejected, unknown;
 };
 
@@ -29,8 +30,10 @@ struct probe_set {
 	uint32_t *returns;	      /* by place: of a call, the place with its return */
 	struct open_calls *calls;     /* NULL: no place is a call */
 	struct rings rings;
-	_Atomic bool armed; /* hits count */
-	_Atomic bool ended; /* by its limit */
+	struct tallies tallies;	  /* if options.tallies */
+	_Atomic uint64_t tallied; /* hits that were added up, if there is a limit */
+	_Atomic bool armed;	  /* hits count */
+	_Atomic bool ended;	  /* by its limit */
 	unsigned n;
 	struct prober prober[]; /* by vCPU */
 };
@@ -45,13 +48,13 @@ struct probe_hit {
 /* Checks a request and makes its set for `n` vCPUs. NULL: the reply says why. */
 struct probe_set *probe_set_new(const struct request *request, unsigned n, struct reply *reply);
 void probe_set_free(struct probe_set *set);
-/* Allocates the memory of a vCPU's ring. False: its hits will be lost; errno tells. */
+/* Allocates the memory of a vCPU's ring and tally. False: its hits will be lost; errno tells. */
 bool probe_set_reserve(struct probe_set *set, unsigned vcpu);
 /* Ends all waits for room in the rings: nobody reads them any more. */
 void probe_set_abandon(struct probe_set *set);
 /*
- * Runs the program of a place and records its hit, in the thread of the vCPU. It may wait for room
- * in the ring. True: the set has ended by this hit.
+ * Runs the program of a place and records its hit, or adds it up, in the thread of the vCPU. It may
+ * wait for room in the ring. True: the set has ended by this hit.
  */
 bool probe_set_run(struct probe_set *set, const struct probe_hit *hit);
 /* The same for the call of a function, whose return will be the hit. */

@@ -136,7 +136,8 @@ static void run_after(struct vcpu *vcpu, const struct outcome *outcome)
 	const struct plan *plan = atomic_load_explicit(&visit_plan, memory_order_acquire);
 	if (plan) {
 		const struct plan_place place = plan_find(plan, va);
-		run(plan, vcpu, place.entries + place.n_before, place.n_after, outcome);
+		if (place.entries) /* it has not gone since */
+			run(plan, vcpu, place.entries + place.n_before, place.n_after, outcome);
 	}
 	gate_leave(&visit.gates[vcpu->index]);
 }

@@ -27,10 +27,11 @@ enum vms_entry_kind {
 	VMS_ENTRY_MEMORY,     /* `size` bytes at base + index × scale + offset */
 	VMS_ENTRY_EXPRESSION, /* an integer of 8 bytes: see vms_probe_set_condition */
 	VMS_ENTRY_BYTES,      /* `size` bytes at an address that is an expression */
-	VMS_ENTRY_STRING,     /* the string at such an address, `size` bytes at most */
-	VMS_ENTRY_CALLBACK,   /* a function of the caller's is called; its value has no bytes */
-	VMS_ENTRY_HALT,	      /* the machine stops after the hit; the agent refuses that */
-	VMS_ENTRY_TYPED,      /* an expression, by its type: see vms_probe_set_condition */
+	/* The string at such an address, or a string as "comm"; `size` bytes at most. */
+	VMS_ENTRY_STRING,
+	VMS_ENTRY_CALLBACK, /* a function of the caller's is called; its value has no bytes */
+	VMS_ENTRY_HALT,	    /* the machine stops after the hit, until somebody resumes it */
+	VMS_ENTRY_TYPED,    /* an expression, by its type: see vms_probe_set_condition */
 	VMS_ENTRY_N_KINDS,
 };
 

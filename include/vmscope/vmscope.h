@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vmscope/address_space.h>
+#include <vmscope/aggregate.h>
 #include <vmscope/arch.h>
 #include <vmscope/calls.h>
 #include <vmscope/cfg.h>

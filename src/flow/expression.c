@@ -527,7 +527,7 @@ bool vms_expression_any(struct compiler *compiler, struct meaning *ret)
 }
 
 /* Compiles all of a text. */
-static bool compile_all(struct compiler *compiler, struct meaning *ret)
+static bool compile_all(struct compiler *compiler, bool allows_string, struct meaning *ret)
 {
 	if (!vms_expression_any(compiler, ret))
 		return false;
@@ -535,20 +535,21 @@ static bool compile_all(struct compiler *compiler, struct meaning *ret)
 	if (*compiler->at)
 		return vms_expression_fail(compiler, compiler->at,
 					   "an operator is missing, or this is too much");
-	return !ret->is_string || vms_expression_fail(compiler, compiler->text,
-						      "a string is no number: compare it with ==");
+	return !ret->is_string || allows_string ||
+	       vms_expression_fail(compiler, compiler->text,
+				   "a string is no number: compare it with ==");
 }
 
-bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
-			    GError **error)
+static bool compile(const struct vms_expression_scope *scope, const char *text, bool allows_string,
+		    GArray *ops, GError **error)
 {
 	struct compiler compiler = {
 		.scope = scope, .text = text, .at = text, .ops = ops, .error = error
 	};
 	struct meaning meaning;
 	const guint begin = ops->len;
-	const bool done =
-		compile_all(&compiler, &meaning) && vms_typed_number(&compiler, &meaning, text);
+	const bool done = compile_all(&compiler, allows_string, &meaning) &&
+			  vms_typed_number(&compiler, &meaning, text);
 	if (!done)
 		g_array_set_size(ops, begin);
 	return done;
@@ -563,9 +564,21 @@ bool vms_expression_collect(const struct vms_expression_scope *scope, const char
 	};
 	struct meaning meaning;
 	const guint begin = ops->len;
-	const bool done = compile_all(&compiler, &meaning) &&
+	const bool done = compile_all(&compiler, false, &meaning) &&
 			  vms_typed_collect(&compiler, &meaning, size, ret);
 	if (!done)
 		g_array_set_size(ops, begin);
 	return done;
+}
+
+bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
+			    GError **error)
+{
+	return compile(scope, text, false, ops, error);
+}
+
+bool vms_expression_compile_string(const struct vms_expression_scope *scope, const char *text,
+				   GArray *ops, GError **error)
+{
+	return compile(scope, text, true, ops, error);
 }

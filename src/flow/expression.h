@@ -26,6 +26,9 @@ struct vms_expression_scope {
  */
 bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
 			    GError **error);
+/* The same for the address of a string: an expression that gives it, or a string as comm. */
+bool vms_expression_compile_string(const struct vms_expression_scope *scope, const char *text,
+				   GArray *ops, GError **error);
 
 /* What an expression with a type gives. */
 struct vms_expression_value {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
 #include "base/options.h"
+#include "flow/aggregate.h"
 #include "flow/record.h"
 #include "flow/report.h"
 #include <vmscope/log.h>
@@ -20,8 +21,10 @@ struct vms_flow {
 	GHashTable *taken; /* the same, by address, moment, and whether calls are followed */
 	GQueue records;	   /* struct vms_flow_record *, the oldest first */
 	uint64_t max_records;
-	struct vms_flow_progress before; /* counts of earlier times that it was enabled */
-	struct vms_flow_progress now;	 /* of this time, as far as the flow counts them */
+	struct vms_flow_progress before;     /* counts of earlier times that it was enabled */
+	struct vms_flow_progress now;	     /* of this time, as far as the flow counts them */
+	struct vms_aggregation *aggregation; /* or NULL: hits become records */
+	struct vms_aggregate *added_up;	     /* of earlier times */
 	bool is_enabled, must_end;
 	struct vms_probes *probes; /* while it is enabled, and until its thread is joined */
 	GThread *thread;
@@ -98,6 +101,8 @@ void vms_flow_unref(struct vms_flow *flow)
 	vms_flow_clear(flow);
 	g_hash_table_unref(flow->taken);
 	g_ptr_array_unref(flow->places);
+	vms_aggregate_free(flow->added_up);
+	vms_aggregation_unref(flow->aggregation);
 	vms_probe_unref(flow->options.common);
 	vms_guest_unref(flow->guest);
 	vms_machine_unref(flow->machine);
@@ -119,10 +124,11 @@ static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wis
 					 GError **error)
 {
 	const struct vms_arch *arch = vms_machine_arch(flow->machine);
-	struct vms_flow_place *place =
-		vms_flow_place_new(arch, flow->options.without_tasks ? NULL : flow->guest, wish->va,
-				   wish->is_after, wish->probe, flow->options.common, error);
-	if (!place || !wish->returned || vms_flow_place_follow(place, arch, wish->returned, error))
+	struct vms_flow_place *place = vms_flow_place_new(
+		arch, flow->options.without_tasks ? NULL : flow->guest, wish->va, wish->is_after,
+		wish->probe, flow->options.common, flow->aggregation, error);
+	if (!place || !wish->returned ||
+	    vms_flow_place_follow(place, arch, wish->returned, flow->aggregation, error))
 		return place;
 	vms_flow_place_unref(place);
 	return NULL;
@@ -321,9 +327,23 @@ static struct vms_flow_progress sum_up(const struct vms_flow *flow)
 	};
 }
 
+static void add_entry(const struct vms_tally_entry *entry, void *data)
+{
+	vms_aggregate_add(data, entry);
+}
+
+/* Adds what the probes of this time have added up. The caller holds the lock. */
+static void add_up(const struct vms_flow *flow, struct vms_aggregate *aggregate)
+{
+	if (aggregate && flow->probes)
+		vms_aggregate_add_unfit(
+			aggregate, vms_probes_read_tallies(flow->probes, add_entry, aggregate));
+}
+
 /* Keeps what has happened, and frees the probes that have counted it. */
 static void keep_counts(struct vms_flow *flow)
 {
+	add_up(flow, flow->added_up);
 	flow->before = sum_up(flow);
 	flow->now = (struct vms_flow_progress) { 0 };
 	vms_probes_free(g_steal_pointer(&flow->probes));
@@ -366,6 +386,7 @@ static struct vms_probes *arm(struct vms_flow *flow, uint64_t max_hits, GError *
 		.max_hits = max_hits,
 		.hit = take_hit,
 		.data = flow,
+		.tally = flow->aggregation ? &flow->aggregation->shape : NULL,
 	};
 	return vms_probes_arm(flow->machine, &request, error);
 }
@@ -423,6 +444,41 @@ bool vms_flow_wait(struct vms_flow *flow, uint64_t until_ns)
 		if (!g_cond_wait_until(&flow->ended, &flow->lock, until_us))
 			return !flow->is_enabled;
 	return true;
+}
+
+/* ---- aggregation --------------------------------------------------------------------------- */
+
+bool vms_flow_aggregate(struct vms_flow *flow, const struct vms_aggregate_options *options,
+			GError **error)
+{
+	g_autoptr(vms_aggregation) aggregation = vms_aggregation_new(options, error);
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	if (!aggregation)
+		return false;
+	if (flow->places->len || flow->aggregation) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    flow->aggregation ? "the flow aggregates already"
+					      : "a flow that has places cannot begin to aggregate");
+		return false;
+	}
+	flow->added_up = vms_aggregate_new(aggregation);
+	flow->aggregation = g_steal_pointer(&aggregation);
+	return true;
+}
+
+struct vms_aggregate *vms_flow_get_aggregate(struct vms_flow *flow, GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	if (!flow->aggregation) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "the flow does not aggregate");
+		return NULL;
+	}
+	struct vms_aggregate *aggregate = vms_aggregate_new(flow->aggregation);
+	vms_aggregate_merge(aggregate, flow->added_up);
+	add_up(flow, aggregate);
+	vms_aggregate_sort(aggregate);
+	return aggregate;
 }
 
 /* ---- results ------------------------------------------------------------------------------- */

@@ -126,12 +126,14 @@ static char *add_memory(const struct vms_probe *probe, const struct vms_entry *e
 	return g_strdup(name->str);
 }
 
-static bool push_expression(const struct vms_probe *probe, const char *text, GArray *ops,
-			    GError **error)
+/* Leaves the number, or the address of a string. */
+static bool push_expression(const struct vms_probe *probe, const char *text, bool is_string,
+			    GArray *ops, GError **error)
 {
 	const struct vms_expression_scope scope = { probe->arch, probe->guest, &probe->known };
 	if (text)
-		return vms_expression_compile(&scope, text, ops, error);
+		return is_string ? vms_expression_compile_string(&scope, text, ops, error)
+				 : vms_expression_compile(&scope, text, ops, error);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "an expression is missing");
 	return false;
 }
@@ -141,7 +143,8 @@ static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *
 			 GError **error)
 {
 	const bool is_string = entry->kind == VMS_ENTRY_STRING;
-	if (!check_size(entry, error) || !push_expression(probe, entry->expression, ops, error))
+	if (!check_size(entry, error) ||
+	    !push_expression(probe, entry->expression, is_string, ops, error))
 		return NULL;
 	vms_program_add(ops, is_string ? VMS_OP_COLLECT_STRING : VMS_OP_COLLECT_MEMORY, entry->size,
 			0);
@@ -152,7 +155,7 @@ static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *
 static char *add_expression(const struct vms_probe *probe, const struct vms_entry *entry,
 			    GArray *ops, GError **error)
 {
-	if (!push_expression(probe, entry->expression, ops, error))
+	if (!push_expression(probe, entry->expression, false, ops, error))
 		return NULL;
 	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
 	return g_strdup(entry->expression);
@@ -434,7 +437,8 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
 bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GError **error)
 {
 	g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
-	if (!check_not_frozen(probe, error) || !push_expression(probe, expression, ops, error))
+	if (!check_not_frozen(probe, error) ||
+	    !push_expression(probe, expression, false, ops, error))
 		return false;
 	const struct vms_op drop = { .code = VMS_OP_DROP };
 	g_autoptr(GArray) all = g_array_copy(ops);

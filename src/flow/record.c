@@ -55,10 +55,39 @@ static bool make_program(const GArray *ops, const struct vms_arch *arch, struct 
 	return false;
 }
 
+/* Appends what a hit of the place is to give. */
+static void add_values(struct vms_flow_place *place, struct vms_guest *guest,
+		       const struct vms_aggregation *aggregation)
+{
+	if (aggregation) {
+		vms_aggregation_add_values(aggregation, place->va, place->ops);
+		return;
+	}
+	place->has_task = add_task(guest, place->ops);
+	vms_probe_add_values(place->probe, place->ops);
+	if (place->common)
+		vms_probe_add_values(place->common, place->ops);
+}
+
+/* Checks that what the probes of a place say goes together. */
+static bool check_probes(const struct vms_probe *probe, const struct vms_probe *common,
+			 const struct vms_aggregation *aggregation, GError **error)
+{
+	if (!aggregation ||
+	    (vms_probe_entries(probe) == 0 && (!common || vms_probe_entries(common) == 0)))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "a flow that aggregates collects nothing else: its probes have no entries");
+	return false;
+}
+
 struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vms_guest *guest,
 					  uint64_t va, bool is_after, struct vms_probe *probe,
-					  struct vms_probe *common, GError **error)
+					  struct vms_probe *common,
+					  const struct vms_aggregation *aggregation, GError **error)
 {
+	if (!check_probes(probe, common, aggregation, error))
+		return NULL;
 	struct vms_flow_place *place = g_new0(struct vms_flow_place, 1);
 	g_atomic_ref_count_init(&place->refs);
 	place->va = va;
@@ -69,10 +98,8 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 	vms_probe_add_condition(probe, place->ops);
 	if (common)
 		vms_probe_add_condition(common, place->ops);
-	place->has_task = add_task(guest, place->ops);
-	vms_probe_add_values(probe, place->ops);
-	if (common)
-		vms_probe_add_values(common, place->ops);
+	place->n_conditions = place->ops->len;
+	add_values(place, guest, aggregation);
 	if (make_program(place->ops, arch, &place->program, error))
 		return place;
 	vms_flow_place_unref(place);
@@ -80,12 +107,19 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 }
 
 bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *arch,
-			   struct vms_probe *returned, GError **error)
+			   struct vms_probe *returned, const struct vms_aggregation *aggregation,
+			   GError **error)
 {
 	GArray *ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
 	place->returned = vms_probe_ref(returned);
 	place->return_ops = ops;
 	vms_probe_add_condition(returned, ops);
+	if (aggregation) {
+		place->program.n = place->n_conditions; /* nothing is collected at the call */
+		vms_aggregation_add_values(aggregation, place->va, ops);
+		return check_probes(returned, NULL, aggregation, error) &&
+		       make_program(ops, arch, &place->return_program, error);
+	}
 	vms_program_do(ops, VMS_OP_ELAPSED);
 	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
 	vms_probe_add_values(returned, ops);
@@ -129,9 +163,8 @@ void vms_flow_place_unref(struct vms_flow_place *place)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/* Finds a value by its number among all that were collected. False: there is none. */
-static bool find_value(const uint8_t *values, size_t size, unsigned number,
-		       struct vms_value_head *head, const uint8_t **bytes)
+bool vms_flow_find_value(const uint8_t *values, size_t size, unsigned number,
+			 struct vms_value_head *head, const uint8_t **bytes)
 {
 	size_t at = 0;
 	for (unsigned i = 0;; i++) {
@@ -154,7 +187,7 @@ static bool measure_values(const uint8_t *values, size_t size, unsigned n, uint3
 	struct vms_value_head head;
 	const uint8_t *bytes = values;
 	head.size = 0;
-	if (n > 0 && !find_value(values, size, n - 1, &head, &bytes))
+	if (n > 0 && !vms_flow_find_value(values, size, n - 1, &head, &bytes))
 		return false;
 	*ret = n > 0 ? (uint32_t)(bytes + head.size - values) : 0;
 	return *ret <= VMS_HIT_VALUES_MAX;
@@ -186,6 +219,22 @@ static unsigned count_typed(const struct vms_probe *probe, size_t n_entries)
 	for (size_t i = 0; i < n_entries; i++)
 		n += vms_probe_has_type(probe, i);
 	return n;
+}
+
+bool vms_flow_get_value(const uint8_t *values, size_t size, unsigned number,
+			struct vms_flow_value *ret)
+{
+	static const enum vms_flow_value_status statuses[VMS_VALUE_COUNT] = {
+		[VMS_VALUE_KNOWN] = VMS_FLOW_KNOWN,
+		[VMS_VALUE_UNREADABLE] = VMS_FLOW_UNREADABLE,
+		[VMS_VALUE_CUT] = VMS_FLOW_CUT,
+	};
+	struct vms_value_head head;
+	const uint8_t *bytes;
+	if (!vms_flow_find_value(values, size, number, &head, &bytes))
+		return false;
+	*ret = (struct vms_flow_value) { statuses[head.status], bytes, head.size };
+	return true;
 }
 
 /* How many values are collected at a hit, or at the call if calls are followed. */
@@ -295,7 +344,8 @@ static bool get_sized(const struct vms_flow_record *record, unsigned number, voi
 {
 	struct vms_value_head head;
 	const uint8_t *bytes;
-	if (!find_value(record->values, record->size, number, &head, &bytes) || head.size != size)
+	if (!vms_flow_find_value(record->values, record->size, number, &head, &bytes) ||
+	    head.size != size)
 		return false;
 	memcpy(ret, bytes, size);
 	return true;
@@ -352,13 +402,7 @@ struct share {
 static bool get_value(const struct vms_flow_record *record, const struct share *share, size_t index,
 		      struct vms_flow_value *ret)
 {
-	static const enum vms_flow_value_status statuses[VMS_VALUE_COUNT] = {
-		[VMS_VALUE_KNOWN] = VMS_FLOW_KNOWN,
-		[VMS_VALUE_UNREADABLE] = VMS_FLOW_UNREADABLE,
-		[VMS_VALUE_CUT] = VMS_FLOW_CUT,
-	};
-	struct vms_value_head head;
-	const uint8_t *bytes;
+	struct vms_flow_value pointer;
 	unsigned number;
 	const struct vms_probe *probe = share->probe;
 	*ret = (struct vms_flow_value) { 0 };
@@ -369,15 +413,14 @@ static bool get_value(const struct vms_flow_record *record, const struct share *
 		ret->status = share->failed >> number & 1 ? VMS_FLOW_FAILED : VMS_FLOW_KNOWN;
 	if (where != VMS_VALUE_COLLECTED)
 		return true;
-	if (!find_value(record->values, record->size, share->first + number, &head, &bytes))
+	if (!vms_flow_get_value(record->values, record->size, share->first + number, ret))
 		return false;
-	*ret = (struct vms_flow_value) { statuses[head.status], bytes, head.size };
 	if (record->texts_at < record->size && vms_probe_has_type(probe, index))
 		find_text(record, share->first_text + count_typed(probe, index), ret);
-	if (head.status == VMS_VALUE_UNREADABLE && vms_probe_has_pointer(probe, index) &&
-	    find_value(record->values, record->size, share->first + number + 1, &head, &bytes)) {
-		ret->bytes = bytes;
-		ret->size = head.size;
+	if (ret->status == VMS_FLOW_UNREADABLE && vms_probe_has_pointer(probe, index) &&
+	    vms_flow_get_value(record->values, record->size, share->first + number + 1, &pointer)) {
+		ret->bytes = pointer.bytes;
+		ret->size = pointer.size;
 	}
 	return true;
 }

@@ -2,7 +2,7 @@
 /* Records of hits, and the places that they come from. */
 #pragma once
 
-#include "flow/probe.h"
+#include "flow/aggregation.h"
 #include "machine/probes.h"
 
 /* A place of a flow. A counted reference: records outlive the flow. */
@@ -14,6 +14,7 @@ struct vms_flow_place {
 	struct vms_probe *probe;
 	struct vms_probe *common; /* or NULL */
 	GArray *ops;		  /* struct vms_op */
+	guint n_conditions;	  /* of `ops`: those before what collects */
 	struct vms_program program;
 	struct vms_probe *returned;	   /* of a function whose calls are followed; or NULL */
 	GArray *return_ops;		   /* struct vms_op; or NULL */
@@ -23,17 +24,22 @@ struct vms_flow_place {
 
 /*
  * Makes a place with its program. Takes new references to the probes. `guest` NULL: records do not
- * tell tasks. Errors: INVALID_ARGUMENT (more than a hit can hold).
+ * tell tasks. `aggregation`: hits are added up; or NULL. Errors: INVALID_ARGUMENT (more than a hit
+ * can hold; entries of a probe whose hits are added up).
  */
 struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vms_guest *guest,
 					  uint64_t va, bool is_after, struct vms_probe *probe,
-					  struct vms_probe *common, GError **error);
+					  struct vms_probe *common,
+					  const struct vms_aggregation *aggregation,
+					  GError **error);
 /*
  * Makes the place one whose calls are followed, before anybody else has it. Takes a new reference.
- * Errors: as above.
+ * `aggregation`: that of vms_flow_place_new; all that is added up is read at the return. Errors: as
+ * above.
  */
 bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *arch,
-			   struct vms_probe *returned, GError **error);
+			   struct vms_probe *returned, const struct vms_aggregation *aggregation,
+			   GError **error);
 /* What a file says of a place. */
 struct vms_flow_saved_place {
 	uint64_t va;
@@ -47,6 +53,13 @@ struct vms_flow_saved_place {
 struct vms_flow_place *vms_flow_place_new_saved(const struct vms_flow_saved_place *saved);
 struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place);
 void vms_flow_place_unref(struct vms_flow_place *place);
+
+/* Finds a value by its number among all that a program has collected. False: there is none. */
+bool vms_flow_find_value(const uint8_t *values, size_t size, unsigned number,
+			 struct vms_value_head *head, const uint8_t **bytes);
+/* The same as users get it. */
+bool vms_flow_get_value(const uint8_t *values, size_t size, unsigned number,
+			struct vms_flow_value *ret);
 
 /* Makes a record of a hit. NULL: what came does not fit the program of the place. */
 struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Probes in a machine: places in the guest's code where programs are run each time a vCPU comes
- * there. What the places are for, only the caller knows (flow/). The agent does
- * it inside QEMU (agent/probes/), where nothing stops.
+ * there. What the places are for, only the caller knows (flow/). An engine does it in one of two
+ * ways: by breakpoints that stop the machine (machine/gdb/stop_probes.c), or inside QEMU
+ * (agent/probes/), where nothing stops.
  */
 #pragma once
 
 #include "machine/engine.h"
-#include "probe/program.h"
+#include "probe/tally.h"
 
 /* Where to run a program. */
 struct vms_place {
@@ -50,23 +51,43 @@ struct vms_probes_request {
 	 */
 	void (*hit)(const struct vms_hit *hit, void *data);
 	void *data;
+	/*
+	 * Hits are added up by this, and `hit` is not called: vms_probes_read_tallies gives what
+	 * there is. Copied; checked by vms_tally_lay_out. NULL: they are handed out.
+	 */
+	const struct vms_tally_shape *tally;
 };
 
 /* What has happened at the places so far. */
 struct vms_probes_counts {
-	uint64_t hits;	   /* programs that came to their end */
+	uint64_t hits;	   /* programs that came to their end; not of hits that are added up */
 	uint64_t rejected; /* programs that ended since what they require does not hold */
 	uint64_t unknown;  /* … since what they require cannot be told */
 	uint64_t lost;	   /* hits whose values were lost: numbers that `hit` never gets */
 };
 
+/* What a machine has added up. */
+struct vms_tallies {
+	/* By vCPU, or of several together. Memory of struct vms_tally; it may change all the time.
+	 */
+	const void *const *memory;
+	unsigned n;
+	const struct vms_tally_shape *shape;
+	const struct vms_tally_layout *layout;
+};
+
 /* Probes that are armed together. An engine embeds it as the first member of its own. */
 struct vms_probes {
 	struct vms_machine *machine;
+	struct vms_local_tally
+		*local; /* of probes.c: for an engine that does not add up; or NULL */
 };
 typedef struct vms_probes vms_probes;
 
-/* The part of an engine that has probes: all functions, or none. No lock is held at a call. */
+/*
+ * The part of an engine that has probes: all functions but `tallies`, or none. No lock is held at a
+ * call. Without `tallies`, hits are handed out and added up here.
+ */
 struct vms_probe_engine {
 	struct vms_probes *(*arm)(struct vms_machine *machine,
 				  const struct vms_probes_request *request, GError **error);
@@ -75,6 +96,8 @@ struct vms_probe_engine {
 	bool (*is_armed)(struct vms_probes *probes);
 	void (*counts)(struct vms_probes *probes, struct vms_probes_counts *ret);
 	void (*free)(struct vms_probes *probes);
+	/* What there is until `free`, also when nothing is armed any more. */
+	void (*tallies)(struct vms_probes *probes, struct vms_tallies *ret);
 };
 
 /*
@@ -100,6 +123,14 @@ bool vms_probes_disarm(struct vms_probes *probes, GError **error);
 /* False when they were taken away: by vms_probes_disarm, by their limit, or with the machine. */
 bool vms_probes_is_armed(struct vms_probes *probes);
 void vms_probes_counts(struct vms_probes *probes, struct vms_probes_counts *ret);
+/*
+ * Hands out what has been added up so far: every entry of every tally, so a key may come several
+ * times. Returns how many hits have found no room. `entry` is a copy, as the layout of the shape
+ * says. When the probes are not armed any more, this is all.
+ */
+uint64_t vms_probes_read_tallies(struct vms_probes *probes,
+				 void (*each)(const struct vms_tally_entry *entry, void *data),
+				 void *data);
 /* Disarms and frees. NULL is allowed. */
 void vms_probes_free(struct vms_probes *probes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_probes, vms_probes_free)

@@ -283,7 +283,12 @@ enum vms_program_end vms_program_run(const struct vms_program *program,
 				     const struct vms_program_input *input, uint8_t *output,
 				     size_t *size)
 {
-	struct run run = { .input = input, .output = output };
+	struct run
+		run; /* its stack is empty: to set all of it would take longer than most programs */
+	run.input = input;
+	run.output = output;
+	run.depth = 0;
+	run.size = 0;
 	enum vms_program_end end = VMS_PROGRAM_COMPLETE;
 	for (size_t i = 0; i < program->n && end == VMS_PROGRAM_COMPLETE; i++) {
 		const struct vms_op *op = &program->ops[i];

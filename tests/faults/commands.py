@@ -19,6 +19,8 @@ CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
 CALLS = ("calls", "-t", "2", "-o", "{out}/calls")
+FLOW = ("flow", "{probed}=rsp,mem(rsp,16)", "{probed}:after=rip", "-t", "2", "--no-tasks",
+        "-o", "{out}/hits")
 
 COMMANDS = {command.name: command for command in (
     Command("sample", "stub", SAMPLE, "report.svg", 2.2, 6),
@@ -28,9 +30,11 @@ COMMANDS = {command.name: command for command in (
     Command("info", "stub", ("info",), None, 0.2, 1),
     Command("core", "stub", CORE, "core", 0.4, 2),
     Command("core-held", "stub", HELD, "core", 1, 3),
+    Command("flow-stub", "stub", FLOW, "hits", 2.2, 4),
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
     Command("core-agent", "agent", HELD, "core", 1, 1),
+    Command("flow", "agent", FLOW, "hits", 2.2, 1),
     Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
     Command("sample-gdb", "gdb", SAMPLE, "report.svg", 2.2, 2),
     Command("regs-gdb", "gdb", ("regs",), None, 0.1, 1),
@@ -46,7 +50,7 @@ def has_option(word, option):
 
 def argv(command, machine, out):
     """The command line for a guest; what it writes goes to the directory `out`."""
-    words = [word.format(out=out) for word in command.words]
+    words = [word.format(out=out, probed=machine.probed) for word in command.words]
     if machine.engine != "agent" and has_option(words[0], "--allow-stop"):
         words.append("--allow-stop")  # we are another client of its QEMU, and watch it
     return [str(word) for word in (testbed.VMSCOPE, *words, *machine.target)]

@@ -11,6 +11,7 @@ import tempfile
 
 import agent_client
 import linux_guest
+import probes_tool
 import qemu_machine
 import testbed
 from testbed import path_of
@@ -141,6 +142,11 @@ class Ticker(Watched, qemu_machine.Machine):
             self._fill_memory()
         self._note_state(settled=not paused and not incoming)
 
+    @property
+    def probed(self):
+        """Every vCPU comes there with each tick."""
+        return hex(probes_tool.symbols("x86_64", "ticker.elf")["count_tick"])
+
     def _make_disk(self):
         path = self.place / "disk.qcow2"
         shutil.copy(path_of(disk_template()), path)
@@ -166,6 +172,7 @@ class Ticker(Watched, qemu_machine.Machine):
 
 class LinuxTicker(Watched, linux_guest.LinuxGuest):
     """Debian's kernel: its jiffies tell whether it runs."""
+    probed = "hrtimer_interrupt"
 
     def __init__(self, engine):
         words = self._prepare(engine)

@@ -5,8 +5,8 @@
  * takes. After each input all clients have gone, and no descriptor is left.
  *
  * Covers: agent/server.c agent/calls/calls.c agent/coverage/coverage.c agent/hold/hold.c
- * agent/probes/plan.c agent/probes/probes.c agent/probes/set.c agent/probes/visit.c
- * agent/tasks/tasks.c agent/ring.c.
+ * agent/probes/plan.c agent/probes/probes.c agent/probes/set.c agent/probes/tallies.c
+ * agent/probes/visit.c agent/tasks/tasks.c agent/ring.c.
  */
 #include "agent/calls/calls.h"
 #include "agent/hold/hold.h"
@@ -31,6 +31,7 @@
 #define FDS	   10 /* at most, with a message */
 #define STEPS	   64
 #define FILE_LIMIT 4096
+#define TALLY_SIZE 4096	      /* bytes of them that are written to */
 #define PROBE	   1886547810 /* a kind of message that there is none of */
 #define PATIENCE_S 10
 #define WATCH_US   150000 /* in which the server looks whether clients are stopped */
@@ -45,7 +46,7 @@ enum step {
 	SEND,	    /* size (2), bytes */
 	SEND_FILE,  /* what (1), how many (1), sizes of message and of file (2 each), bytes */
 	WRITE_VCPU, /* vCPU (1), word (1), value (8) */
-	WRITE_RING, /* offset (2), value (8) */
+	WRITE_RING, /* offset (2; from 32768 on: in tallies), value (8) */
 	VCPU,	    /* vCPU (1), what it does (1) */
 	RUN,
 	QUIT, /* QEMU ends */
@@ -57,6 +58,7 @@ struct client {
 	struct vms_agent_shared *shared;
 	size_t shared_size;
 	void *rings;
+	_Atomic uint64_t *tallies; /* the begin of them */
 };
 
 static struct {
@@ -118,6 +120,17 @@ static void take_memory(struct client *client, const struct vms_agent_message *r
 	munmap((char *)memory + 4096, size - 4096);
 }
 
+static void take_tallies(struct client *client, int fd)
+{
+	size_t size;
+	char *memory = map(fd, &size);
+	g_assert_cmpuint(size, >=, TALLY_SIZE);
+	if (client->tallies)
+		munmap(client->tallies, TALLY_SIZE);
+	munmap(memory + TALLY_SIZE, size - TALLY_SIZE);
+	client->tallies = (void *)memory;
+}
+
 /* False: the server has closed the connection. */
 static bool receive(struct client *client, bool *is_probe)
 {
@@ -149,6 +162,8 @@ static bool receive(struct client *client, bool *is_probe)
 	}
 	if (n > 0)
 		take_memory(client, &reply.message, fds[0]);
+	if (n > 2)
+		take_tallies(client, fds[2]);
 	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
 	return true;
@@ -164,6 +179,8 @@ static void forget(struct client *client)
 		munmap(client->shared, client->shared_size);
 	if (client->rings)
 		munmap(client->rings, 4096);
+	if (client->tallies)
+		munmap(client->tallies, TALLY_SIZE);
 	*client = (struct client) { .fd = -1 };
 }
 
@@ -277,10 +294,12 @@ static void write_vcpu(struct client *client)
 
 static void write_ring(struct client *client)
 {
-	size_t offset = take(2) % (4096 / 8);
-	uint64_t value = take(8);
-	if (client->rings)
-		((_Atomic uint64_t *)client->rings)[offset] = value;
+	const size_t offset = take(2);
+	const uint64_t value = take(8);
+	if (offset >= 32768 && client->tallies)
+		client->tallies[offset % (TALLY_SIZE / 8)] = value;
+	else if (client->rings)
+		((_Atomic uint64_t *)client->rings)[offset % (4096 / 8)] = value;
 }
 
 /* Nobody but us could end a hold for which a vCPU would wait. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""vmscope flow on Linux guests: the truth is what the guest's programs did."""
+"""vmscope flow on Linux guests, by both engines: the truth is what the guest's programs did."""
 import collections
 import errno
 import json
@@ -8,6 +8,7 @@ import signal
 import tempfile
 import unittest
 
+import linux_guest
 import testbed
 from test_agent_engine import LinuxGuest
 from vmscope_command import Run, start_vmscope, vmscope
@@ -118,61 +119,6 @@ class Flow(Tracer):
                                r'str\(.*,5\)="/proc"…  cpu=\d  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
         self.assertRegex(summary, r"^1 hit(, \d+ whose condition did not hold)?$")
 
-    def test_calls(self):
-        """Calls until they return: arguments and results, one record each."""
-        function, *arguments = self.lseek
-        records = self.records(f"{function}:call={','.join(arguments)}", "--if",
-                               'comm == "probed"', run=f"probed calls {CALLS}")
-        collected = [tuple(self.values(record)[argument] for argument in arguments)
-                     for record in records]
-        self.assertEqual([offset for file, offset in collected if file == 77],
-                         [1000 + i for i in range(CALLS)])
-        for record, (file, _) in zip(records, collected):
-            if file != 77:
-                continue
-            self.assertEqual((record["moment"], record["where"]), ("call", function))
-            self.assertEqual(self.returned(record), {"retval": 2**64 - errno.EBADF})
-
-    def returned(self, record):
-        return {value["name"]: int(value["value"], 16) for value in record["returned"]}
-
-    def test_calls_that_sleep(self):
-        """Tasks that sleep in one function at the same time, and come back elsewhere."""
-        sleeps = range(1, 9)
-        records = self.records(
-            "hrtimer_nanosleep:call=arg0;retval,duration", "--if", 'comm == "sleep"',
-            run="".join(f"sleep 0.{i} & " for i in sleeps) + "wait")
-        self.assertEqual(len({record["pid"] for record in records}), len(sleeps))
-        for record in records:
-            nanoseconds = self.values(record)["arg0"]  # a ktime_t: how long to sleep
-            self.assertGreaterEqual(record["duration_ns"], nanoseconds)
-            self.assertEqual(self.returned(record), {"retval": 0, "duration": record["duration_ns"]})
-        self.assertEqual({self.values(record)["arg0"] for record in records},
-                         {i * 10**8 for i in sleeps})
-
-    def test_calls_in_calls(self):
-        """Each is longer than what it calls, and ends after it."""
-        records = self.records("ksys_read:call", "vfs_read:call", "--if", 'comm == "md5sum"',
-                               run="md5sum /proc/uptime")
-        outer = [record for record in records if record["where"] == "ksys_read"]
-        inner = [record for record in records if record["where"] == "vfs_read"]
-        self.assertEqual(len(outer), len(inner))
-        self.assertGreater(len(outer), 1)
-        for one, other in zip(inner, outer):
-            self.assertLess(one["sequence"], other["sequence"])
-            self.assertLess(one["duration_ns"], other["duration_ns"])
-            self.assertEqual(self.returned(one), self.returned(other))
-
-    def test_calls_by_result(self):
-        """Only those that fail; and one that never returns is not told."""
-        records = self.records(f"{self.lseek[0]}:call", "do_exit:call", "--if-return", "s32(0) < 0",
-                               run="probed calls 2")
-        self.assertEqual(records, [])
-        self.assertGreater(self.summary["unknown"], 0)
-        records = self.records(f"{self.lseek[0]}:call", "--if", 'comm == "probed"', "--if-return",
-                               f"retval == -{errno.EBADF}", run="probed calls 2")
-        self.assertEqual(len(records), 2)
-
     def test_pattern(self):
         """All functions that match, each under its own name."""
         names = {s.name for s in self.guest.kallsyms()
@@ -251,7 +197,66 @@ class Flow(Tracer):
                 self.assertEqual((run.out, len(run.err.splitlines())), ("", 1))
 
 
-class X86(Flow, unittest.TestCase):
+class Calls:
+    """Calls that are followed until they return, which only the agent can."""
+
+    def test_calls(self):
+        """Calls until they return: arguments and results, one record each."""
+        function, *arguments = self.lseek
+        records = self.records(f"{function}:call={','.join(arguments)}", "--if",
+                               'comm == "probed"', run=f"probed calls {CALLS}")
+        collected = [tuple(self.values(record)[argument] for argument in arguments)
+                     for record in records]
+        self.assertEqual([offset for file, offset in collected if file == 77],
+                         [1000 + i for i in range(CALLS)])
+        for record, (file, _) in zip(records, collected):
+            if file != 77:
+                continue
+            self.assertEqual((record["moment"], record["where"]), ("call", function))
+            self.assertEqual(self.returned(record), {"retval": 2**64 - errno.EBADF})
+
+    def returned(self, record):
+        return {value["name"]: int(value["value"], 16) for value in record["returned"]}
+
+    def test_calls_that_sleep(self):
+        """Tasks that sleep in one function at the same time, and come back elsewhere."""
+        sleeps = range(1, 9)
+        records = self.records(
+            "hrtimer_nanosleep:call=arg0;retval,duration", "--if", 'comm == "sleep"',
+            run="".join(f"sleep 0.{i} & " for i in sleeps) + "wait")
+        self.assertEqual(len({record["pid"] for record in records}), len(sleeps))
+        for record in records:
+            nanoseconds = self.values(record)["arg0"]  # a ktime_t: how long to sleep
+            self.assertGreaterEqual(record["duration_ns"], nanoseconds)
+            self.assertEqual(self.returned(record), {"retval": 0, "duration": record["duration_ns"]})
+        self.assertEqual({self.values(record)["arg0"] for record in records},
+                         {i * 10**8 for i in sleeps})
+
+    def test_calls_in_calls(self):
+        """Each is longer than what it calls, and ends after it."""
+        records = self.records("ksys_read:call", "vfs_read:call", "--if", 'comm == "md5sum"',
+                               run="md5sum /proc/uptime")
+        outer = [record for record in records if record["where"] == "ksys_read"]
+        inner = [record for record in records if record["where"] == "vfs_read"]
+        self.assertEqual(len(outer), len(inner))
+        self.assertGreater(len(outer), 1)
+        for one, other in zip(inner, outer):
+            self.assertLess(one["sequence"], other["sequence"])
+            self.assertLess(one["duration_ns"], other["duration_ns"])
+            self.assertEqual(self.returned(one), self.returned(other))
+
+    def test_calls_by_result(self):
+        """Only those that fail; and one that never returns is not told."""
+        records = self.records(f"{self.lseek[0]}:call", "do_exit:call", "--if-return", "s32(0) < 0",
+                               run="probed calls 2")
+        self.assertEqual(records, [])
+        self.assertGreater(self.summary["unknown"], 0)
+        records = self.records(f"{self.lseek[0]}:call", "--if", 'comm == "probed"', "--if-return",
+                               f"retval == -{errno.EBADF}", run="probed calls 2")
+        self.assertEqual(len(records), 2)
+
+
+class X86(Flow, Calls, unittest.TestCase):
     pc, first_size = "rip", 5
     lseek = "ksys_lseek", "arg0", "arg1"
 
@@ -266,10 +271,37 @@ class X86(Flow, unittest.TestCase):
         self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
 
 
-class Aarch64(Flow, unittest.TestCase):
+class Aarch64(Flow, Calls, unittest.TestCase):
     pc, first_size = "pc", 4
     lseek = "__arm64_sys_lseek", "u64(arg0)", "u64(arg0+8)"  # of the registers of a program
 
     @classmethod
     def start_guest(cls):
         return LinuxGuest("6.1", arch="aarch64")
+
+
+class Stub(unittest.TestCase):
+    """Without the agent, by breakpoints; tests/long has all of them (test_flow_stub.py)."""
+    target, start, trace, records = Flow.target, Flow.start, Flow.trace, Flow.records
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = linux_guest.LinuxGuest("6.1")
+        cls.addClassCleanup(cls.guest.stop)
+
+    def test_opened_file(self):
+        records = self.records(f"{OPEN}={PATH}", "--if", f'{PATH} == "/proc/uptime"',
+                               run="cat /proc/uptime")
+        self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
+
+    def test_halt(self):
+        """The machine stands still where a file is opened, until its owner resumes it."""
+        process = self.start(f"{OPEN}={PATH}", "--halt", "--if", f'{PATH} == "/proc/uptime"')
+        self.guest.run("(sleep 1; cat /proc/uptime) >/dev/null 2>&1 &")
+        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertIn('"/proc/uptime"', out)
+        self.assertIn("stands still", err)
+        self.assertEqual(self.guest.qmp.status(), "debug")
+        self.guest.qmp.command("cont")
+        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
+        self.assertEqual(self.guest.qmp.status(), "running")

@@ -6,7 +6,7 @@
 #include "fake_machine.h"
 #include "machine/probes.h"
 #include <string.h>
-#include <vmscope/flow.h>
+#include <vmscope/aggregate.h>
 
 #define DATA 0x2000
 
@@ -70,8 +70,12 @@ static void free_probes(struct vms_probes *probes)
 	g_free(probes);
 }
 
-static const struct vms_probe_engine probe_engine = { arm,	take,	    disarm,
-						      is_armed, get_counts, free_probes };
+static const struct vms_probe_engine probe_engine = { .arm = arm,
+						      .take = take,
+						      .disarm = disarm,
+						      .is_armed = is_armed,
+						      .counts = get_counts,
+						      .free = free_probes };
 
 static bool give_register(void *data, unsigned reg, uint64_t *ret)
 {
@@ -558,6 +562,197 @@ static void test_filter(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		     "2 to 1");
 }
 
+/* ---- aggregation ----------------------------------------------------------------------------- */
+
+/* Sets a number and a key, and hits. */
+static void hit_with(struct fixture *f, unsigned place, unsigned vcpu, int64_t number, uint64_t key)
+{
+	struct vms_regs *regs = fake_machine_regs(f->machine, vcpu);
+	vms_regs_set(regs, RAX, (uint64_t)number);
+	vms_regs_set(regs, RCX, key);
+	hit(place, vcpu, 1);
+}
+
+static void assert_row(const struct vms_aggregate *aggregate, size_t index, uint64_t count,
+		       uint64_t va, uint64_t key)
+{
+	struct vms_aggregate_row row;
+	struct vms_flow_value value;
+	g_assert_true(vms_aggregate_get_row(aggregate, index, &row));
+	g_assert_cmpuint(row.count, ==, count);
+	g_assert_cmphex(row.va, ==, va);
+	g_assert_true(vms_aggregate_get_key(aggregate, index, 0, &value));
+	g_assert_cmpint(value.status, ==, VMS_FLOW_KNOWN);
+	g_assert_cmpmem(value.bytes, value.size, &key, sizeof(key));
+	g_assert_false(vms_aggregate_get_key(aggregate, index, 1, &value));
+}
+
+static void assert_sum(const struct vms_aggregate *aggregate, size_t row, size_t index, int64_t sum,
+		       int64_t min, int64_t max, double average)
+{
+	struct vms_aggregate_sum found;
+	g_assert_true(vms_aggregate_get_sum(aggregate, row, index, &found));
+	g_assert_cmpint((int64_t)found.sum, ==, sum);
+	g_assert_cmpint((int64_t)found.min, ==, min);
+	g_assert_cmpint((int64_t)found.max, ==, max);
+	g_assert_cmpfloat_with_epsilon(found.average, average, 1e-9);
+}
+
+/* The cells with hits, as "first..last:count " of each. */
+static void assert_cells(const struct vms_aggregate *aggregate, size_t row, size_t index,
+			 const char *expected)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+	struct vms_aggregate_sum sum;
+	uint64_t first, last;
+	g_assert_true(vms_aggregate_get_sum(aggregate, row, index, &sum));
+	for (unsigned i = 0; i < sum.n_cells; i++) {
+		g_assert_true(vms_aggregate_cell(aggregate, index, i, &first, &last));
+		if (sum.cells[i])
+			g_string_append_printf(text,
+					       "%" G_GINT64_FORMAT "..%" G_GINT64_FORMAT
+					       ":%" G_GUINT64_FORMAT " ",
+					       (int64_t)first, (int64_t)last, sum.cells[i]);
+	}
+	g_assert_false(vms_aggregate_cell(aggregate, index, sum.n_cells, &first, &last));
+	g_assert_cmpstr(text->str, ==, expected);
+}
+
+/* By rcx, of rax: a histogram of powers of two, and one from -10 to 10. */
+static struct vms_aggregate_options aggregate_options(struct fixture *f)
+{
+	static const struct vms_aggregate_number kinds[] = {
+		{ VMS_HISTOGRAM_LOG2 }, { VMS_HISTOGRAM_LINEAR, false, -10, 5, 4 }
+	};
+	static const struct vms_entry rcx = { .kind = VMS_ENTRY_REGISTER, .reg = "rcx" };
+	static const struct vms_entry numbers[] = {
+		{ .kind = VMS_ENTRY_REGISTER, .reg = "rax" },
+		{ .kind = VMS_ENTRY_EXPRESSION, .expression = "rax + 1" },
+	};
+	struct vms_aggregate_options options = { .size = sizeof(options), .kinds = kinds };
+	options.key = vms_probe_new(f->machine, f->guest, NULL);
+	options.numbers = vms_probe_new(f->machine, f->guest, NULL);
+	g_assert_true(vms_probe_add(options.key, &rcx, 1, NULL));
+	g_assert_true(vms_probe_add(options.numbers, numbers, 2, NULL));
+	return options;
+}
+
+static void release(struct vms_aggregate_options *options)
+{
+	vms_probe_unref(options->key);
+	vms_probe_unref(options->numbers);
+}
+
+/* Hits of several vCPUs, places and times that the flow is enabled. */
+static void test_aggregate(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_aggregate_options options = aggregate_options(f);
+	struct vms_flow_progress progress;
+	options.by_place = true;
+	options.max_keys = 3;
+	g_assert_true(vms_probe_set_condition(f->probe, "rax != 99", NULL));
+	g_assert_true(vms_flow_aggregate(f->flow, &options, NULL));
+	add(f, 0x10, VMS_FLOW_BEFORE, f->probe);
+	add(f, 0x20, VMS_FLOW_BEFORE, f->probe);
+	enable(f, 0, 0);
+	hit_with(f, 0, 0, -7, 5);
+	hit_with(f, 0, 1, 3, 5);
+	hit_with(f, 0, 1, 99, 5);
+	hit_with(f, 1, 1, 4, 5);
+	hit_with(f, 0, 0, 1, 6);
+	hit_with(f, 0, 0, 1, 7); /* no room */
+	vms_flow_disable(f->flow, NULL);
+	enable(f, 2, 0);
+	hit_with(f, 0, 0, 1000, 5);
+	hit_with(f, 0, 1, 0, 7);
+	g_assert_true(vms_flow_wait(f->flow, UINT64_MAX));
+	g_autoptr(vms_aggregate) aggregate = vms_flow_get_aggregate(f->flow, NULL);
+	g_assert_cmpuint(vms_aggregate_rows(aggregate), ==, 4);
+	g_assert_cmpuint(vms_aggregate_unfit(aggregate), ==, 1);
+	assert_row(aggregate, 0, 3, 0x10, 5);
+	assert_row(aggregate, 1, 1, 0x10, 6);
+	assert_row(aggregate, 2, 1, 0x10, 7);
+	assert_row(aggregate, 3, 1, 0x20, 5);
+	assert_sum(aggregate, 0, 0, 996, -7, 1000, 332);
+	assert_sum(aggregate, 0, 1, 999, -6, 1001, 333);
+	assert_cells(aggregate, 0, 0, "-9223372036854775808..-1:1 2..3:1 512..1023:1 ");
+	assert_cells(aggregate, 0, 1, "-10..-6:1 0..4:1 10..9223372036854775807:1 ");
+	vms_flow_get_progress(f->flow, &progress);
+	g_assert_cmpuint(progress.rejected, ==, 1);
+	g_assert_cmpuint(progress.records, ==, 0);
+	release(&options);
+}
+
+/* A snapshot while it is enabled; numbers that cannot be read; without a key. */
+static void test_aggregate_live(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	static const struct vms_entry at_rax = { .kind = VMS_ENTRY_EXPRESSION,
+						 .expression = "u64(rax)" };
+	g_autoptr(vms_probe) numbers = vms_probe_new(f->machine, f->guest, NULL);
+	const struct vms_aggregate_options options = { .size = sizeof(options),
+						       .numbers = numbers };
+	struct vms_flow_progress progress;
+	struct vms_aggregate_row row;
+	g_assert_true(vms_probe_add(numbers, &at_rax, 1, NULL));
+	g_assert_true(vms_flow_aggregate(f->flow, &options, NULL));
+	add(f, 0x10, VMS_FLOW_BEFORE, f->probe);
+	enable(f, 0, 0);
+	for (unsigned round = 1; round < 4; round++) {
+		hit_with(f, 0, 0, DATA, 0);
+		hit_with(f, 0, 0, 0x900000, 0);
+		g_autoptr(vms_aggregate) aggregate = vms_flow_get_aggregate(f->flow, NULL);
+		g_assert_cmpuint(vms_aggregate_rows(aggregate), ==, 1);
+		g_assert_true(vms_aggregate_get_row(aggregate, 0, &row));
+		g_assert_cmpuint(row.count, ==, round);
+		g_assert_cmphex(row.va, ==, 0);
+		vms_flow_get_progress(f->flow, &progress);
+		g_assert_cmpuint(progress.unknown, ==, round);
+	}
+}
+
+static void test_aggregate_errors(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	static const struct vms_entry halt = { .kind = VMS_ENTRY_HALT }, bytes = {
+		.kind = VMS_ENTRY_BYTES, .expression = "rax", .size = 8
+	};
+	struct vms_aggregate_options options = aggregate_options(f), wrong;
+	g_autoptr(vms_probe) other = vms_probe_new(f->machine, f->guest, NULL);
+	GError *error = NULL;
+	assert_fails(vms_flow_get_aggregate(f->flow, &error), &error, VMS_ERROR_INVALID_STATE,
+		     "does not aggregate");
+	wrong = options;
+	wrong.max_keys = 1 << 21;
+	assert_fails(vms_flow_aggregate(f->flow, &wrong, &error), &error,
+		     VMS_ERROR_INVALID_ARGUMENT, "2097152 keys");
+	const struct vms_aggregate_number many[] = { { VMS_HISTOGRAM_LINEAR, false, 0, 1,
+						       VMS_AGGREGATE_STEPS_MAX + 1 },
+						     { VMS_HISTOGRAM_NONE } };
+	wrong = options;
+	wrong.kinds = many;
+	assert_fails(vms_flow_aggregate(f->flow, &wrong, &error), &error,
+		     VMS_ERROR_INVALID_ARGUMENT, "1025 cells");
+	g_assert_true(vms_probe_add(other, &bytes, 1, NULL));
+	wrong = options;
+	wrong.numbers = other;
+	assert_fails(vms_flow_aggregate(f->flow, &wrong, &error), &error,
+		     VMS_ERROR_INVALID_ARGUMENT, "no number");
+	g_assert_true(vms_probe_add(other, &halt, 1, NULL));
+	wrong = options;
+	wrong.key = other;
+	assert_fails(vms_flow_aggregate(f->flow, &wrong, &error), &error,
+		     VMS_ERROR_INVALID_ARGUMENT, "no value");
+	g_assert_true(vms_flow_aggregate(f->flow, &options, NULL));
+	assert_fails(vms_flow_aggregate(f->flow, &options, &error), &error, VMS_ERROR_INVALID_STATE,
+		     "already");
+	assert_fails(vms_flow_add(f->flow, 0x10, VMS_FLOW_BEFORE, other, &error), &error,
+		     VMS_ERROR_INVALID_ARGUMENT, "collects nothing else");
+	g_autoptr(vms_flow) flow = vms_flow_new(f->machine, f->guest, NULL, NULL);
+	g_assert_true(vms_flow_add(flow, 0x10, VMS_FLOW_BEFORE, f->probe, NULL));
+	assert_fails(vms_flow_aggregate(flow, &options, &error), &error, VMS_ERROR_INVALID_STATE,
+		     "places");
+	release(&options);
+}
+
 #define TEST(name) g_test_add("/flow/" #name, struct fixture, NULL, set_up, test_##name, tear_down)
 
 int main(int argc, char **argv)
@@ -571,5 +766,8 @@ int main(int argc, char **argv)
 	TEST(options);
 	TEST(outlives);
 	TEST(filter);
+	TEST(aggregate);
+	TEST(aggregate_live);
+	TEST(aggregate_errors);
 	return g_test_run();
 }

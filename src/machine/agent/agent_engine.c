@@ -347,6 +347,7 @@ static const struct vms_probe_engine probe_engine = {
 	.is_armed = vms_agent_probes_is_armed,
 	.counts = vms_agent_probes_counts,
 	.free = vms_agent_probes_free,
+	.tallies = vms_agent_probes_tallies,
 };
 
 /* ---- the machine ------------------------------------------------------ */

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RING_SIZE (1U << 20) /* bytes per vCPU */
+#define RING_SIZE	(1U << 20)  /* bytes per vCPU */
+#define EMPTY_RING_SIZE (64U << 10) /* of a ring that gets no hits: as small as it may be */
 /* How long to wait for more before the agent is told to wake this client, which costs a vCPU. */
 #define NAP_MS 1
 /* How long to wait before it is looked whether other probes were armed. */
@@ -27,6 +28,12 @@ struct set {
 	atomic_bool hung_up; /* nothing comes over `woken` any more */
 	GMutex lock;	     /* taken while hits are handed out */
 	struct vms_hits *hits;
+	/* If hits are added up: `memory` has n_vcpus pointers into `mapped`. */
+	struct vms_tallies tallies;
+	struct vms_tally_shape shape;
+	struct vms_tally_layout layout;
+	void *mapped;
+	size_t mapped_size;
 };
 
 static void unref_set(void *data)
@@ -37,6 +44,9 @@ static void unref_set(void *data)
 	vms_hits_free(set->hits);
 	if (set->memory)
 		munmap(set->memory, set->size);
+	if (set->mapped)
+		munmap(set->mapped, set->mapped_size);
+	g_free((void *)set->tallies.memory);
 	if (set->woken >= 0)
 		close(set->woken);
 	g_mutex_clear(&set->lock);
@@ -187,6 +197,8 @@ static int make_places(const struct vms_agent_prober *prober,
 	for (const struct vms_place *place = request->places; place < end; place++)
 		if (place->at_return)
 			append_program(prober, file, place->at_return);
+	if (request->tally)
+		g_byte_array_append(file, (const guint8 *)request->tally, sizeof(*request->tally));
 	return vms_agent_make_file(file->data, file->len, error);
 }
 
@@ -201,7 +213,7 @@ static bool check_request(const struct vms_agent_prober *prober,
 		g_set_error(
 			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			"the agent in QEMU cannot stop the machine at a hit (0x%" G_GINT64_MODIFIER
-			"x)",
+			"x): use the gdb stub for that, by --qmp",
 			request->places[i].va);
 		return false;
 	}
@@ -219,9 +231,9 @@ static bool check_request(const struct vms_agent_prober *prober,
 	return false;
 }
 
-/* fds: see vms_agent_probes. */
+/* fds: see VMS_AGENT_PROBES_START. */
 static bool send_start(struct vms_agent_prober *prober, uint32_t id,
-		       const struct vms_probes_request *request, int fds[2], GError **error)
+		       const struct vms_probes_request *request, int fds[3], GError **error)
 {
 	size_t n_places, n_ops;
 	int file = make_places(prober, request, error);
@@ -232,12 +244,13 @@ static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 		.vcpu = request->vcpu == VMS_ALL_VCPUS ? VMS_AGENT_ALL_VCPUS
 						       : prober->cpu_index[request->vcpu],
 		.max_hits = request->max_hits,
-		.ring_size = RING_SIZE,
+		.ring_size = request->tally ? EMPTY_RING_SIZE : RING_SIZE,
 		.n_places = (uint32_t)n_places,
 		.n_ops = (uint32_t)n_ops,
+		.tallies = request->tally != NULL,
 	};
-	bool ok = file >= 0 &&
-		  send_request(prober, &start.message, sizeof(start), file, fds, 2, error);
+	bool ok = file >= 0 && send_request(prober, &start.message, sizeof(start), file, fds,
+					    request->tally ? 3 : 2, error);
 	if (file >= 0)
 		close(file);
 	return ok;
@@ -351,6 +364,24 @@ static bool map_rings(struct set *set, const struct vms_probes_request *request,
 	return set->hits;
 }
 
+/* Maps the tallies. Takes ownership of the descriptor. */
+static bool map_tallies(struct set *set, const struct vms_tally_shape *shape, int fd,
+			GError **error)
+{
+	const struct vms_agent_prober *prober = set->prober;
+	const unsigned n = prober->machine->n_vcpus;
+	const void **memory = g_new(const void *, n);
+	set->shape = *shape;
+	vms_tally_lay_out(&set->shape, &set->layout);
+	set->tallies = (struct vms_tallies) { memory, n, &set->shape, &set->layout };
+	set->mapped_size = prober->link->hello.max_vcpus * set->layout.size;
+	set->mapped = vms_agent_map(prober->link, fd, set->mapped_size, error);
+	close(fd);
+	for (unsigned i = 0; set->mapped && i < n; i++)
+		memory[i] = (char *)set->mapped + prober->cpu_index[i] * set->layout.size;
+	return set->mapped;
+}
+
 static struct set *new_set(struct vms_agent_prober *prober)
 {
 	struct set *set = g_new0(struct set, 1);
@@ -368,8 +399,9 @@ static struct set *new_set(struct vms_agent_prober *prober)
 struct vms_probes *vms_agent_probes_arm(struct vms_agent_prober *prober,
 					const struct vms_probes_request *request, GError **error)
 {
-	int fds[2];
+	int fds[3];
 	if (!vms_agent_link_require(prober->link, VMS_AGENT_CAN_PROBE, error) ||
+	    (request->tally && !vms_agent_link_require(prober->link, VMS_AGENT_CAN_TALLY, error)) ||
 	    !check_request(prober, request, error))
 		return NULL;
 	struct set *set = new_set(prober);
@@ -377,7 +409,8 @@ struct vms_probes *vms_agent_probes_arm(struct vms_agent_prober *prober,
 		unref_set(set);
 		return NULL;
 	}
-	if (!map_rings(set, request, fds, error)) {
+	const bool has_tallies = !request->tally || map_tallies(set, request->tally, fds[2], error);
+	if (!map_rings(set, request, fds, has_tallies ? error : NULL) || !has_tallies) {
 		send_stop(set, NULL);
 		unref_set(set);
 		return NULL;
@@ -415,6 +448,11 @@ void vms_agent_probes_counts(struct vms_probes *probes, struct vms_probes_counts
 {
 	const struct set *set = (struct set *)probes;
 	vms_hits_counts(set->hits, ret);
+}
+
+void vms_agent_probes_tallies(struct vms_probes *probes, struct vms_tallies *ret)
+{
+	*ret = ((struct set *)probes)->tallies;
 }
 
 void vms_agent_probes_free(struct vms_probes *probes)

@@ -35,3 +35,4 @@ bool vms_agent_probes_disarm(struct vms_probes *probes, GError **error);
 bool vms_agent_probes_is_armed(struct vms_probes *probes);
 void vms_agent_probes_counts(struct vms_probes *probes, struct vms_probes_counts *ret);
 void vms_agent_probes_free(struct vms_probes *probes);
+void vms_agent_probes_tallies(struct vms_probes *probes, struct vms_tallies *ret);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vmscope/error.h>
 
-#define FDS_MAX 2
+#define FDS_MAX 3
 
 /* A reply that was received. */
 struct reply {
@@ -252,6 +252,7 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 		{ VMS_AGENT_CAN_TRACK_TASKS, "tell tasks apart" },
 		{ VMS_AGENT_CAN_LOOK, "wait until the guest was looked at" },
 		{ VMS_AGENT_CAN_PROBE, "run probes in the guest" },
+		{ VMS_AGENT_CAN_TALLY, "add up hits of probes" },
 	};
 	if (link->hello.features & feature)
 		return true;

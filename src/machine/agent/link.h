@@ -48,7 +48,7 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 bool vms_agent_send(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
 		    int fd, GError **error);
 /*
- * Receives the OK to a request, and the `n_fds` descriptors that come with it (2 at most), which
+ * Receives the OK to a request, and the `n_fds` descriptors that come with it (3 at most), which
  * are the caller's, close-on-exec. `deadline_ns` by CLOCK_MONOTONIC; the stream's descriptor can be
  * polled. Errors: what the agent says, TIMEOUT, CLOSED, PROTOCOL.
  */

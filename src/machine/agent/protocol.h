@@ -53,6 +53,7 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_LOOK = 1 << 3,  /* the agent asks for looks; the client looks and answers */
 	VMS_AGENT_CAN_PROBE = 1 << 4, /* PROBES_* */
 	VMS_AGENT_CAN_COVER = 1 << 5, /* COVERAGE_* */
+	VMS_AGENT_CAN_TALLY = 1 << 6, /* struct vms_agent_probes.tallies */
 	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7, /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
@@ -60,7 +61,7 @@ enum vms_agent_feature {
 /* What this side can. */
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
-	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_COVER |                          \
+	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_COVER | VMS_AGENT_CAN_TALLY |    \
 	 VMS_AGENT_CAN_FOLLOW_CALLS)
 
 enum vms_agent_kind {
@@ -81,7 +82,10 @@ enum vms_agent_kind {
 	VMS_AGENT_OK,	      /* struct vms_agent_message alone */
 	VMS_AGENT_ERROR,      /* struct vms_agent_failure */
 	VMS_AGENT_TASKS,      /* struct vms_agent_tasks → OK */
-	/* struct vms_agent_probes, with a file of what it says → OK, with a memfd and a socket */
+	/*
+	 * struct vms_agent_probes, with a file of what it says → OK, with a memfd and a socket, and
+	 * with the memfd of the tallies if there are any.
+	 */
 	VMS_AGENT_PROBES_START,
 	/* struct vms_agent_probes_stop → OK once the last hit has been written */
 	VMS_AGENT_PROBES_STOP,
@@ -356,7 +360,12 @@ struct vms_agent_probes {
 	 * VMS_AGENT_MAX_REGS, cannot be read.
 	 */
 	uint32_t n_ops;
-	uint32_t reserved;
+	/*
+	 * 1: behind the operations stands a struct vms_tally_shape (probe/tally.h), and hits are
+	 * added up by it. They are no blocks in a ring; only those of a vCPU without memory for its
+	 * tally take a number, and are lost. A memory of its own has the tallies, by vCPU.
+	 */
+	uint32_t tallies;
 };
 
 enum vms_agent_place_flags {

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* How a flow aggregates: the shape of its tallies, and what its places collect for them. */
+#pragma once
+
+#include "flow/probe.h"
+#include "probe/tally.h"
+#include <vmscope/aggregate.h>
+
+/* A counted reference: what came of it outlives the flow. */
+typedef struct vms_aggregation {
+	gatomicrefcount refs;
+	struct vms_probe *key, *numbers; /* or NULL */
+	bool by_place;			 /* the first value of a key is the place's address */
+	struct vms_tally_shape shape;
+	struct vms_tally_layout layout;
+} vms_aggregation;
+
+/* Errors: INVALID_ARGUMENT, as vms_flow_aggregate. */
+struct vms_aggregation *vms_aggregation_new(const struct vms_aggregate_options *options,
+					    GError **error);
+struct vms_aggregation *vms_aggregation_ref(struct vms_aggregation *aggregation);
+void vms_aggregation_unref(struct vms_aggregation *aggregation);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_aggregation, vms_aggregation_unref)
+/*
+ * Appends operations to an array of struct vms_op: that collect the numbers, then the key. They may
+ * be part of any program for the place, whenever it runs.
+ */
+void vms_aggregation_add_values(const struct vms_aggregation *aggregation, uint64_t va,
+				GArray *ops);

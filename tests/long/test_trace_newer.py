@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+"""vmscope trace on kernels that call the functions of system calls in another way."""
+import test_trace
+
+
+class Linux612(test_trace.X86):
+    series = "6.12"
+
+
+class Linux612Arm(test_trace.Aarch64):
+    series = "6.12"
+
