@@ -8,15 +8,16 @@
 
 struct found {
 	uint64_t va;
-	size_t n;
+	bool is_there;
 };
 
 static void keep_first_symbol(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	struct found *found = data;
 	(void)module;
-	if (found->n++ == 0)
+	if (!found->is_there)
 		found->va = symbol->va;
+	found->is_there = true;
 }
 
 bool session_address(struct session *session, const char *text, uint64_t *ret, GError **error)
@@ -36,15 +37,20 @@ bool session_address(struct session *session, const char *text, uint64_t *ret, G
 	g_autofree char *name = plus ? g_strndup(text, (gsize)(plus - text)) : g_strdup(text);
 	struct found found = { 0 };
 	vms_guest_lookup(session->guest, name, keep_first_symbol, &found);
-	if (found.n == 0) {
+	if (!found.is_there) {
 		g_autofree char *nearest = vms_guest_nearest(session->guest, name);
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no symbol \"%s\" in this guest%s", name, nearest);
 		return false;
 	}
-	if (found.n > 1)
-		vms_log(VMS_LOG_WARNING, "%zu symbols are called \"%s\": using the first", found.n,
-			name);
+	size_t n;
+	g_autofree char *addresses = vms_guest_addresses(session->guest, name, &n);
+	if (n > 1)
+		vms_log(VMS_LOG_WARNING,
+			"%zu symbols are called \"%s\": using the first; write an address to "
+			"choose "
+			"another: %s",
+			n, name, addresses);
 	*ret = found.va + offset;
 	return true;
 }

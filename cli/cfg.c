@@ -17,20 +17,23 @@ struct work {
 	int bits;
 	int format;	   /* enum format; not used for JSON */
 	unsigned n_graphs; /* that were shown */
+	bool counts;	   /* count how often blocks are executed */
+	struct cfg_counting counting;
 };
 
 /* Appends a graph to the output. A picture shows one. */
-static bool show_graph(struct work *work, const struct vms_cfg *cfg, GError **error)
+static bool show_graph(struct work *work, const struct vms_cfg *cfg,
+		       const struct cfg_counts *counts, GError **error)
 {
 	struct session *session = work->session;
 	const bool is_first = work->n_graphs++ == 0;
 	if (session->json) {
 		g_string_append_c(session->out, is_first ? '[' : ',');
-		cfg_json(session, cfg);
+		cfg_json(session, cfg, counts);
 		return true;
 	}
 	if (work->format == FORMAT_TEXT) {
-		cfg_text(session, cfg);
+		cfg_text(session, cfg, counts);
 		return true;
 	}
 	if (!is_first) {
@@ -38,8 +41,8 @@ static bool show_graph(struct work *work, const struct vms_cfg *cfg, GError **er
 		return false;
 	}
 	if (work->format == FORMAT_SVG)
-		return cfg_svg(session, cfg, error);
-	cfg_dot(session, cfg);
+		return cfg_svg(session, cfg, counts, error);
+	cfg_dot(session, cfg, counts);
 	return true;
 }
 
@@ -52,7 +55,10 @@ static bool show_function(struct work *work, uint64_t va, GError **error)
 	work->options.code_base = mode.code_base;
 	g_autoptr(vms_cfg) cfg =
 		vms_cfg_new(work->session->guest, work->memory, va, &work->options, error);
-	return cfg && show_graph(work, cfg, error);
+	if (!cfg || !work->counts)
+		return cfg && show_graph(work, cfg, NULL, error);
+	g_autoptr(cfg_counts) counts = cfg_counts_take(work->session, cfg, &work->counting, error);
+	return counts && show_graph(work, cfg, counts, error);
 }
 
 /* ---- patterns --------------------------------------------------------------------- */
@@ -113,18 +119,40 @@ static bool show_named(struct work *work, const char *text, GError **error)
 	return session_address(work->session, text, &va, error) && show_function(work, va, error);
 }
 
+/* Checks the options of counting: it takes its time, for one function. */
+static bool check_counting(bool counts, const struct work *work, int argc, char **argv,
+			   bool has_options, GError **error)
+{
+	if (!counts && has_options)
+		usage_error(error, "--time and --if are for --counts");
+	else if (counts && (argc > 2 || functions_is_pattern(argv[1])))
+		usage_error(error, "--counts counts the blocks of one function");
+	else if (counts && work->session->core)
+		usage_error(error, "a core file does not run: nothing can be counted in it");
+	else
+		return true;
+	return false;
+}
+
 static bool run_cfg(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct choice formats[] = {
 		{ "text", FORMAT_TEXT }, { "dot", FORMAT_DOT }, { "svg", FORMAT_SVG }, { NULL }
 	};
-	g_autofree char *cpu = NULL, *width = NULL, *format_name = NULL;
-	gboolean calls = FALSE;
+	g_autofree char *cpu = NULL, *width = NULL, *format_name = NULL, *seconds = NULL;
+	g_autofree char *condition = NULL;
+	gboolean calls = FALSE, counts = FALSE;
 	struct work work = { .session = session, .options.size = sizeof(work.options) };
 	const GOptionEntry options[] = {
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &format_name,
 		  "Text (default), or a picture of one function", "text|dot|svg" },
 		{ "calls", 0, 0, G_OPTION_ARG_NONE, &calls, "End blocks at calls, too", NULL },
+		{ "counts", 0, 0, G_OPTION_ARG_NONE, &counts,
+		  "Count how often the blocks of one function are executed, by the agent", NULL },
+		{ "time", 't', 0, G_OPTION_ARG_STRING, &seconds,
+		  "How long to count (default: until Ctrl-C)", "SECONDS" },
+		{ "if", 0, 0, G_OPTION_ARG_STRING, &condition,
+		  "Count only where an expression is not 0, as for \"flow\"", "EXPRESSION" },
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu,
 		  "Use the page tables and the mode of vCPU N", "N" },
 		{ "bits", 0, 0, G_OPTION_ARG_STRING, &width,
@@ -133,11 +161,15 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 	};
 	if (!session_parse(session, options, &argc, &argv, 1, -1, error) ||
 	    !value_choose("--format", format_name, formats, &work.format, error) ||
-	    !code_mode_parse(width, &work.bits, error) || !session_open_guest(session, error) ||
-	    !code_mode_check(session, work.bits, error) ||
+	    !code_mode_parse(width, &work.bits, error) ||
+	    !value_seconds(seconds, &work.counting.duration_ns, error) ||
+	    !check_counting(counts, &work, argc, argv, seconds || condition, error) ||
+	    !session_open_guest(session, error) || !code_mode_check(session, work.bits, error) ||
 	    !session_vcpu(session, cpu, &work.vcpu, error) || !look_at_vcpu(&work, error))
 		return false;
 	work.options.calls_end_blocks = calls;
+	work.counts = counts;
+	work.counting.condition = condition;
 	bool done = true;
 	for (int i = 1; done && i < argc; i++)
 		done = show_named(&work, argv[i], error);

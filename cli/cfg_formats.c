@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg_formats.h"
 #include "json_values.h"
+#include <math.h>
 #include <unistd.h>
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
+#define BAR 10 /* characters that stand for the count of the hottest block */
 
 /* Returns an instruction's text, with the name of what it jumps to or calls. Newly allocated. */
 static char *describe_insn(struct session *session, const struct vms_insn *insn)
@@ -14,6 +16,53 @@ static char *describe_insn(struct session *session, const struct vms_insn *insn)
 	    session_locate(session, NULL, insn->branch_target, false, &location))
 		target = session_name(&location);
 	return g_strdup_printf("%s%s%s", insn->text, target ? "  # " : "", target ? target : "");
+}
+
+/* A block with what was counted of it. */
+struct counted {
+	const struct vms_block *block;
+	size_t index;
+	bool is_entry;
+	const struct cfg_counts *counts; /* or NULL */
+	size_t first_edge;		 /* index of its edges in `counts` */
+};
+
+/* Calls `show` for all blocks in their order. */
+static void each_block(const struct vms_cfg *cfg, const struct cfg_counts *counts,
+		       void (*show)(struct session *session, const struct counted *counted,
+				    void *data),
+		       struct session *session, void *data)
+{
+	size_t n, edge = 0;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct counted counted = { &blocks[i], i, i == vms_cfg_entry(cfg), counts,
+						 edge };
+		show(session, &counted, data);
+		edge += blocks[i].n_edges;
+	}
+}
+
+static uint64_t count_of(const struct counted *counted)
+{
+	return counted->counts->blocks[counted->index];
+}
+
+/* How much of the hottest block's count a count is, from 0 (never) to 1, by their bits. */
+static double heat_of(const struct cfg_counts *counts, uint64_t count)
+{
+	return count ? log2((double)count + 1) / log2((double)counts->hottest + 1) : 0;
+}
+
+/* How often control went along an edge: "60", "never", or "?" if it cannot be told. */
+static char *describe_edge(const struct counted *counted, size_t edge)
+{
+	const size_t index = counted->first_edge + edge;
+	if (!counted->counts->edge_known[index])
+		return g_strdup("?");
+	if (!counted->counts->edges[index])
+		return g_strdup("never");
+	return g_strdup_printf("%" G_GINT64_MODIFIER "u", counted->counts->edges[index]);
 }
 
 /* ---- text ----------------------------------------------------------------------- */
@@ -29,17 +78,37 @@ static void text_leaving(struct session *session, const struct vms_block *block)
 	g_string_append_printf(session->out, "  leaves to %s", name ? name : "?");
 }
 
+/* How often the block was executed, with a bar that shows it at a glance. */
+static void text_count(GString *out, const struct counted *counted)
+{
+	static const char bar[BAR + 1] = "##########";
+	const uint64_t count = count_of(counted);
+	const int length = (int)ceil(heat_of(counted->counts, count) * BAR);
+	g_autofree char *number =
+		count ? g_strdup_printf("%" G_GINT64_MODIFIER "u", count) : g_strdup("never");
+	g_string_append_printf(out, "%-*.*s %12s  ", BAR, length, bar, number);
+}
+
 /* One line: how the block ends, and where control goes from it. */
-static void text_heading(struct session *session, const struct vms_block *block, size_t index,
-			 bool is_entry)
+static void text_heading(struct session *session, const struct counted *counted)
 {
 	GString *out = session->out;
-	g_string_append_printf(out, "block %zu%s: %s", index, is_entry ? " (entry)" : "",
-			       vms_block_end_name(block->end));
-	for (size_t i = 0; i < block->n_edges; i++)
-		g_string_append_printf(out, "%s %s %zu", i ? "," : " ->",
+	const struct vms_block *block = counted->block;
+	if (counted->counts)
+		text_count(out, counted);
+	g_string_append_printf(out, "block %zu%s: %s", counted->index,
+			       counted->is_entry ? " (entry)" : "", vms_block_end_name(block->end));
+	if (counted->counts && counted->counts->left[counted->index])
+		g_string_append_printf(out, ", left %" G_GINT64_MODIFIER "u",
+				       counted->counts->left[counted->index]);
+	for (size_t i = 0; i < block->n_edges; i++) {
+		g_autofree char *count = counted->counts ? describe_edge(counted, i) : NULL;
+		g_string_append_printf(out, "%s%s %zu", i ? ", " : " -> ",
 				       vms_edge_kind_name(block->edges[i].kind),
 				       block->edges[i].block);
+		if (count)
+			g_string_append_printf(out, " (%s)", count);
+	}
 	if (block->table)
 		g_string_append_printf(out, "  table " HEX ", %" G_GINT64_MODIFIER "u entries",
 				       block->table, block->n_entries);
@@ -56,19 +125,28 @@ static void text_insns(struct session *session, const struct vms_block *block)
 	}
 }
 
-void cfg_text(struct session *session, const struct vms_cfg *cfg)
+static void text_block(struct session *session, const struct counted *counted, void *data)
 {
-	size_t n, n_insns = 0;
+	(void)data;
+	text_heading(session, counted);
+	text_insns(session, counted->block);
+}
+
+void cfg_text(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+{
+	size_t n, n_insns = 0, n_never = 0;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		n_insns += blocks[i].n_insns;
-	g_string_append_printf(session->out, "%s%s: %zu blocks, %zu instructions\n",
+		n_never += counts && !counts->blocks[i];
+	}
+	g_string_append_printf(session->out, "%s%s: %zu blocks, %zu instructions",
 			       session->out->len ? "\n" : "",
 			       vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "(no symbol)", n, n_insns);
-	for (size_t i = 0; i < n; i++) {
-		text_heading(session, &blocks[i], i, i == vms_cfg_entry(cfg));
-		text_insns(session, &blocks[i]);
-	}
+	if (counts)
+		g_string_append_printf(session->out, ", %zu blocks never reached", n_never);
+	g_string_append_c(session->out, '\n');
+	each_block(cfg, counts, text_block, session, NULL);
 }
 
 /* ---- pictures --------------------------------------------------------------------- */
@@ -93,42 +171,79 @@ static const char *style_of(enum vms_edge_kind kind)
 	return styles[kind];
 }
 
-static void dot_block(struct session *session, const struct vms_block *block, size_t index,
-		      bool is_entry, GString *out)
+/* Appends the colours of a block by its count: never reached is grey, hot is red. */
+static void dot_heat(const struct counted *counted, GString *out)
 {
-	const char *style = is_entry			   ? ", penwidth=2"
-			    : block->end == VMS_BLOCK_CUT  ? ", color=\"#d62728\""
-			    : block->end == VMS_BLOCK_EXIT ? ", style=rounded"
-							   : "";
-	g_string_append_printf(out, "\tb%zu [label=\"" HEX " %s\\l", index, block->va,
+	const double heat = heat_of(counted->counts, count_of(counted));
+	if (heat > 0)
+		g_string_append_printf(out, ", fillcolor=\"0.06 %.2f 1.0\"", 0.7 * heat * heat);
+	else
+		g_string_append(out, ", fillcolor=\"#eeeeee\", fontcolor=\"#888888\", "
+				     "color=\"#aaaaaa\"");
+}
+
+static void dot_edge(const struct counted *counted, size_t edge, GString *out)
+{
+	const struct vms_edge *to = &counted->block->edges[edge];
+	g_string_append_printf(out, "\tb%zu -> b%zu [", counted->index, to->block);
+	if (counted->counts) {
+		const size_t index = counted->first_edge + edge;
+		const bool known = counted->counts->edge_known[index];
+		const uint64_t count = counted->counts->edges[index];
+		g_autofree char *text = describe_edge(counted, edge);
+		g_string_append_printf(out, "label=\"%s\", fontsize=9, ", text);
+		if (known && count)
+			g_string_append_printf(out, "penwidth=%.1f, ",
+					       1 + 5 * heat_of(counted->counts, count));
+		if (known && !count) {
+			g_string_append(out, "color=\"#bbbbbb\", fontcolor=\"#888888\"];\n");
+			return;
+		}
+	}
+	g_string_append_printf(out, "%s, tooltip=\"%s\"];\n", style_of(to->kind),
+			       vms_edge_kind_name(to->kind));
+}
+
+static void dot_block(struct session *session, const struct counted *counted, void *data)
+{
+	GString *out = data;
+	const struct vms_block *block = counted->block;
+	const char *rounded = block->end == VMS_BLOCK_EXIT ? "rounded" : "";
+	g_string_append_printf(out, "\tb%zu [label=\"" HEX " %s", counted->index, block->va,
 			       vms_block_end_name(block->end));
+	if (counted->counts)
+		g_string_append_printf(out, ", %" G_GINT64_MODIFIER "u times", count_of(counted));
+	g_string_append(out, "\\l");
 	for (size_t i = 0; i < block->n_insns; i++) {
 		g_autofree char *text = describe_insn(session, &block->insns[i]);
 		append_quoted(out, text);
 		g_string_append(out, "\\l");
 	}
-	g_string_append_printf(out, "\"%s];\n", style);
+	g_string_append_printf(out, "\", style=\"%s%s%s\"%s", counted->counts ? "filled" : "",
+			       counted->counts && *rounded ? "," : "", rounded,
+			       counted->is_entry ? ", penwidth=2" : "");
+	if (counted->counts)
+		dot_heat(counted, out);
+	if (block->end == VMS_BLOCK_CUT)
+		g_string_append(out, ", color=\"#d62728\"");
+	g_string_append(out, "];\n");
 	for (size_t i = 0; i < block->n_edges; i++)
-		g_string_append_printf(out, "\tb%zu -> b%zu [%s, tooltip=\"%s\"];\n", index,
-				       block->edges[i].block, style_of(block->edges[i].kind),
-				       vms_edge_kind_name(block->edges[i].kind));
+		dot_edge(counted, i, out);
 }
 
-static void dot_graph(struct session *session, const struct vms_cfg *cfg, GString *out)
+static void dot_graph(struct session *session, const struct vms_cfg *cfg,
+		      const struct cfg_counts *counts, GString *out)
 {
-	size_t n;
-	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
 	g_string_append(out, "digraph \"");
 	append_quoted(out, vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "code");
 	g_string_append(out, "\" {\n\tnode [shape=box, fontname=monospace, fontsize=10];\n");
-	for (size_t i = 0; i < n; i++)
-		dot_block(session, &blocks[i], i, i == vms_cfg_entry(cfg), out);
+	each_block(cfg, counts, dot_block, session, out);
 	g_string_append(out, "}\n");
 }
 
-void cfg_dot(struct session *session, const struct vms_cfg *cfg)
+void cfg_dot(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
 {
-	dot_graph(session, cfg, session->out);
+	dot_graph(session, cfg, counts, session->out);
 }
 
 /* Runs dot on a file. Returns its output, newly allocated. */
@@ -154,7 +269,8 @@ static char *lay_out(const char *path, GError **error)
 	return NULL;
 }
 
-bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error)
+bool cfg_svg(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts,
+	     GError **error)
 {
 	g_autofree char *path = NULL;
 	g_autofree char *svg = NULL;
@@ -162,7 +278,7 @@ bool cfg_svg(struct session *session, const struct vms_cfg *cfg, GError **error)
 	int fd = g_file_open_tmp("vmscope-cfg-XXXXXX", &path, error);
 	if (fd < 0)
 		return false;
-	dot_graph(session, cfg, dot);
+	dot_graph(session, cfg, counts, dot);
 	const bool written = write(fd, dot->str, dot->len) == (ssize_t)dot->len;
 	close(fd);
 	if (written)
@@ -191,8 +307,10 @@ static struct json_object *json_insns(const struct vms_block *block)
 	return array;
 }
 
-static struct json_object *json_edges(const struct vms_block *block)
+static struct json_object *json_edges(const struct counted *counted)
 {
+	const struct vms_block *block = counted->block;
+	const struct cfg_counts *counts = counted->counts;
 	struct json_object *array = json_object_new_array();
 	for (size_t i = 0; i < block->n_edges; i++) {
 		const struct vms_edge *edge = &block->edges[i];
@@ -200,41 +318,56 @@ static struct json_object *json_edges(const struct vms_block *block)
 		struct json_object *object = json_object_new_object();
 		json_object_object_add(object, "block", json_object_new_uint64(edge->block));
 		json_object_object_add(object, "kind", json_object_new_string(kind));
+		if (counts) {
+			const size_t index = counted->first_edge + i;
+			json_object_object_add(
+				object, "count",
+				counts->edge_known[index]
+					? json_object_new_uint64(counts->edges[index])
+					: NULL);
+		}
 		json_object_array_add(array, object);
 	}
 	return array;
 }
 
-static struct json_object *json_block(const struct vms_block *block)
+static void json_block(struct session *session, const struct counted *counted, void *array)
 {
+	(void)session;
+	const struct vms_block *block = counted->block;
 	struct json_object *object = json_object_new_object();
 	json_object_object_add(object, "address", json_address(block->va));
 	json_object_object_add(object, "last", json_address(block->last));
 	json_object_object_add(object, "size", json_object_new_uint64(block->size));
 	json_object_object_add(object, "end",
 			       json_object_new_string(vms_block_end_name(block->end)));
-	json_object_object_add(object, "edges", json_edges(block));
+	json_object_object_add(object, "edges", json_edges(counted));
 	json_object_object_add(object, "leaves_to",
 			       block->leaves_to ? json_address(block->leaves_to) : NULL);
 	json_object_object_add(object, "table", block->table ? json_address(block->table) : NULL);
 	json_object_object_add(object, "entries", json_object_new_uint64(block->n_entries));
 	json_object_object_add(object, "instructions", json_insns(block));
-	return object;
+	if (counted->counts) {
+		json_object_object_add(object, "count", json_object_new_uint64(count_of(counted)));
+		json_object_object_add(
+			object, "left",
+			json_object_new_uint64(counted->counts->left[counted->index]));
+	}
+	json_object_array_add(array, object);
 }
 
-void cfg_json(struct session *session, const struct vms_cfg *cfg)
+void cfg_json(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *array = json_object_new_array();
-	size_t n;
-	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(array, json_block(&blocks[i]));
+	each_block(cfg, counts, json_block, session, array);
 	json_object_object_add(object, "function",
 			       vms_cfg_name(cfg) ? json_object_new_string(vms_cfg_name(cfg))
 						 : NULL);
 	json_object_object_add(object, "entry", json_object_new_uint64(vms_cfg_entry(cfg)));
 	json_object_object_add(object, "blocks", array);
+	if (counts)
+		json_object_object_add(object, "lost", json_object_new_uint64(counts->lost));
 	g_string_append(session->out,
 			json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
 	json_object_put(object);

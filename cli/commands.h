@@ -7,6 +7,7 @@
 extern const struct command command_calls;
 extern const struct command command_cfg;
 extern const struct command command_flow;
+extern const struct command command_flow_report;
 extern const struct command command_trace;
 extern const struct command command_core;
 extern const struct command command_core_convert;

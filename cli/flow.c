@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope flow: probes on the code of the guest, shown as they are hit. */
 #include "commands.h"
+#include "flow/saved.h"
 #include "flow_output.h"
+#include "flow_script.h"
 #include "flow_spec.h"
 #include "flow_tables.h"
+#include "interrupts.h"
 #include "streams.h"
 #include "values.h"
-#include <glib-unix.h>
 
 #define LOOK_MS	   50	     /* between looks at what has come */
 #define QUEUED_MAX (1 << 20) /* records that wait for the output */
 
 struct options {
-	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task;
+	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task,
+		*script;
 	gboolean no_tasks;
 	struct flow_tables_options tables;
 };
@@ -20,11 +23,15 @@ struct options {
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
-	struct flow_tables *tables; /* or NULL: hits are shown one by one */
-	GAsyncQueue *queue;	    /* struct vms_flow_record *, which are not shown yet */
-	gint n_unshown;		    /* records that found the queue full */
+	struct flow_tables *tables;	/* or NULL: hits are shown one by one */
+	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
+	struct flow_script *script;	/* of --script, or NULL: it shows what it wants to */
+	bool script_failed;		/* it is not called any more: records are only saved */
+	GAsyncQueue *queue;		/* struct vms_flow_record *, which are not shown yet */
+	gint n_unshown;			/* records that found the queue full */
 	uint64_t begin_ns, end_ns;
-	gboolean must_end; /* by a signal */
+	gboolean is_armed; /* or was: what was recorded before an error is saved, too */
+	struct interrupts interrupts;
 	uint64_t max_hits;
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
 };
@@ -45,57 +52,57 @@ static void queue_record(struct vms_flow_record *record, void *data)
 		g_atomic_int_inc(&trace->n_unshown);
 }
 
-/* Returns where to append records: to what is printed, or to the file of --output. */
-static GString *begin_output(const struct trace *trace)
+static bool print_all(const GString *out, GError **error)
 {
-	return trace->session->prints ? g_string_new(NULL) : trace->session->out;
+	return !out->len || streams_print(out, error);
 }
 
-/* Prints what was appended, unless it is for a file. */
-static bool end_output(const struct trace *trace, GString *out, GError **error)
+/*
+ * Saves a record in the file, and appends it, or what the script makes of it, to what is printed.
+ * False without an error if it cannot be saved: vms_flow_writer_end says why, and how much is
+ * saved.
+ */
+static bool give_record(struct trace *trace, const struct vms_flow_record *record, GString *out,
+			GError **error)
 {
-	if (!trace->session->prints)
-		return true;
-	const bool done = out->len == 0 || streams_print(out, error);
-	g_string_free(out, TRUE);
-	return done;
+	if (trace->writer && !vms_flow_writer_add(trace->writer, record, NULL))
+		return false;
+	if (!trace->script && trace->session->prints)
+		flow_output_record(trace->session, record, trace->begin_ns, out);
+	if (trace->script && !trace->script_failed)
+		trace->script_failed = !flow_script_hit(trace->script, record, out, error);
+	return !trace->script_failed;
 }
 
-/* Shows what has come. */
+/* Shows and saves what has come, for a moment: there may be more, and it may be time to end. */
 static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 {
-	GString *out = begin_output(trace);
+	g_autoptr(GString) out = g_string_new(NULL);
 	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
-	for (; record; record = g_async_queue_try_pop(trace->queue)) {
-		flow_output_record(trace->session, record, trace->begin_ns, out);
+	const uint64_t end_ns = now_ns() + LOOK_MS * UINT64_C(1000000);
+	bool done = true;
+	while (record) {
+		done = give_record(trace, record, out, done ? error : NULL) && done;
 		vms_flow_record_unref(record);
+		record = now_ns() < end_ns ? g_async_queue_try_pop(trace->queue) : NULL;
 	}
-	return end_output(trace, out, error);
+	return print_all(out, done ? error : NULL) && done;
 }
 
 /* Shows what was added up. */
 static bool show_table(struct trace *trace, GError **error)
 {
-	GString *out = begin_output(trace);
+	g_autoptr(GString) out = g_string_new(NULL);
 	const bool made = flow_tables_append(trace->session, trace->tables, trace->flow,
 					     now_ns() - trace->begin_ns, out, error);
-	return end_output(trace, out, made ? error : NULL) && made;
-}
-
-static gboolean end_trace(gpointer data)
-{
-	struct trace *trace = data;
-	trace->must_end = TRUE;
-	return G_SOURCE_CONTINUE;
+	return print_all(out, made ? error : NULL) && made;
 }
 
 /* Shows hits until the flow has ended, or has to end. */
 static bool follow(struct trace *trace, GError **error)
 {
 	bool done = true, ended = false;
-	while (done && !ended && !trace->must_end) {
-		while (g_main_context_iteration(NULL, FALSE))
-			;
+	while (done && !ended && !interrupts_came(&trace->interrupts)) {
 		ended = vms_flow_wait(trace->flow, 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
 		done = show(trace, LOOK_MS * 1000, error);
@@ -106,51 +113,88 @@ static bool follow(struct trace *trace, GError **error)
 	return done;
 }
 
-/* Shows the records that were kept for the end. */
+/* Shows and saves the records that were kept for the end. */
 static bool show_kept(struct trace *trace, GError **error)
 {
 	g_autoptr(vms_flow_report) report = vms_flow_get_report(trace->flow);
-	GString *out = begin_output(trace);
+	g_autoptr(GString) out = g_string_new(NULL);
+	bool done = true;
 	for (size_t i = 0; i < vms_flow_report_count(report); i++)
-		flow_output_record(trace->session, vms_flow_report_record(report, i, NULL),
-				   trace->begin_ns, out);
-	return end_output(trace, out, error);
+		done = give_record(trace, vms_flow_report_record(report, i, NULL), out,
+				   done ? error : NULL) &&
+		       done;
+	return print_all(out, done ? error : NULL) && done;
 }
 
-/* Shows what is left when the flow has ended. */
+/* Shows what is left when the flow has ended, unless there is another interrupt. */
 static bool show_rest(struct trace *trace, GError **error)
 {
 	if (trace->tables)
 		return show_table(trace, error);
-	return trace->max_records ? show_kept(trace, error) : show(trace, 0, error);
+	bool done = !trace->max_records || show_kept(trace, error);
+	trace->interrupts.came = FALSE;
+	while (g_async_queue_length(trace->queue) > 0 && !interrupts_came(&trace->interrupts))
+		done = show(trace, 0, done ? error : NULL) && done;
+	return done;
+}
+
+/* Loads the script of --script. It may print something already. */
+static bool load_script(struct trace *trace, const char *path, GError **error)
+{
+	g_autoptr(GString) out = g_string_new(NULL);
+	if (!path)
+		return true;
+	trace->script = flow_script_load(trace->session, path, out, error);
+	return print_all(out, trace->script ? error : NULL) && trace->script;
+}
+
+/* Lets the script finish. */
+static bool finish_script(struct trace *trace, GError **error)
+{
+	g_autoptr(GString) out = g_string_new(NULL);
+	const bool done = flow_script_finish(trace->script, out, error);
+	return print_all(out, done ? error : NULL) && done;
+}
+
+/* Begins the trace's time, and its file if there is one. */
+static bool open_writer(struct trace *trace, GError **error)
+{
+	trace->begin_ns = now_ns();
+	if (trace->script)
+		flow_script_begin(trace->script, trace->begin_ns);
+	if (!trace->session->outputs)
+		return true;
+	trace->writer =
+		vms_flow_writer_open(trace->session->outputs[0], trace->session->guest,
+				     trace->begin_ns, (uint64_t)g_get_real_time() * 1000, error);
+	return trace->writer;
 }
 
 static bool run_trace(struct trace *trace, const struct options *options, GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
 	uint64_t duration_ns;
-	if (!value_seconds(options->seconds, &duration_ns, error))
+	if (!value_seconds(options->seconds, &duration_ns, error) || !open_writer(trace, error))
 		return false;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], end_trace, trace);
-	trace->begin_ns = now_ns();
+	interrupts_catch(&trace->interrupts);
 	/* What is shown as it comes need not be kept. */
 	bool done =
 		vms_flow_enable(trace->flow, trace->max_hits, MAX(trace->max_records, 1), error);
+	trace->is_armed = done;
 	trace->end_ns = duration_ns ? now_ns() + duration_ns : 0;
 	if (done) {
 		vms_log(VMS_LOG_INFO, "the probes are armed");
 		done = follow(trace, error);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 		done = show_rest(trace, done ? error : NULL) && done;
+		if (done && trace->script)
+			done = finish_script(trace, error);
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
+	interrupts_release(&trace->interrupts);
 	return done;
 }
 
-static bool add_summary(struct trace *trace, GError **error)
+/* Shows what has happened in all, and ends the file. */
+static bool sum_up(struct trace *trace, GError **error)
 {
 	struct vms_flow_progress progress;
 	if (trace->tables)
@@ -159,12 +203,14 @@ static bool add_summary(struct trace *trace, GError **error)
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
+	const int n_unshown = trace->n_unshown + g_async_queue_length(trace->queue);
+	progress.lost += (uint64_t)n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
-	if (trace->n_unshown)
-		vms_log(VMS_LOG_WARNING,
-			"%d hits were not shown: the output could not be written fast enough",
-			trace->n_unshown);
-	return true;
+	if (n_unshown)
+		vms_log(VMS_LOG_WARNING, "%d hits were lost: %s", n_unshown,
+			trace->script ? "the script was not fast enough"
+				      : "the output could not be written fast enough");
+	return !trace->writer || vms_flow_writer_end(trace->writer, &progress, error);
 }
 
 /* The condition of all places: --if, and the process of --task. Newly allocated, or NULL. */
@@ -221,9 +267,13 @@ static bool make_tables(struct trace *trace, const struct options *options, GErr
 {
 	GError *failure = NULL;
 	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
-	if (trace->tables && (options->common || options->records))
+	if (trace->tables &&
+	    (options->common || options->records || options->script || trace->session->outputs))
 		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
-			    options->common ? "common" : "records");
+			    options->common    ? "common"
+			    : options->records ? "records"
+			    : options->script  ? "script"
+					       : "output");
 	if (!failure)
 		return true;
 	g_propagate_error(error, failure);
@@ -236,7 +286,8 @@ static bool trace_flow(struct session *session, const struct options *options, i
 {
 	struct trace trace = { .session = session };
 	uint64_t pid = 0;
-	if (!parse_count("--hits", options->hits, &trace.max_hits, error) ||
+	if (!flow_output_check_file(session, error) ||
+	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
 	if (options->task && !value_in_c(options->task, &pid)) {
@@ -247,10 +298,17 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		return false;
 	if (!make_tables(&trace, options, error))
 		return false;
+	GError *failure = NULL;
 	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
-	trace.flow = make_flow(&trace, options, n_specs, specs, error);
-	bool done = trace.flow && run_trace(&trace, options, error);
-	done = done && add_summary(&trace, error);
+	trace.flow = make_flow(&trace, options, n_specs, specs, &failure);
+	bool done = trace.flow && load_script(&trace, options->script, &failure) &&
+		    run_trace(&trace, options, &failure);
+	if (trace.is_armed)
+		done = sum_up(&trace, failure ? NULL : &failure) && done;
+	if (failure)
+		g_propagate_error(error, failure);
+	flow_script_free(trace.script);
+	vms_flow_writer_free(trace.writer);
 	vms_flow_unref(trace.flow);
 	flow_tables_free(trace.tables);
 	g_async_queue_unref(trace.queue);
@@ -277,6 +335,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		  "Show nothing until the end, then the last N hits", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
+		{ "script", 0, 0, G_OPTION_ARG_FILENAME, &options.script,
+		  "Call a function in Lua for every hit, instead of showing it", "FILE" },
 		{ "count", 0, 0, G_OPTION_ARG_NONE, &tables->count, "Count hits", NULL },
 		{ "count-by", 0, 0, G_OPTION_ARG_STRING, &tables->count_by, "Count hits by key",
 		  "KEY,…" },
@@ -314,15 +374,23 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	g_free(options.seconds);
 	g_free(options.cpu);
 	g_free(options.task);
+	g_free(options.script);
 	flow_tables_clear_options(tables);
 	return done;
+}
+
+static char *explain_flow(void)
+{
+	g_autofree char *spec = flow_spec_explain(), *script = flow_script_explain();
+	return g_strconcat(spec, script ? "\n" : "", script, NULL);
 }
 
 const struct command command_flow = {
 	.name = "flow",
 	.arguments = "SPEC…",
 	.summary = "Probes on the guest's code: arguments, registers and memory at every hit",
-	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING,
-	.explain = flow_spec_explain,
+	.options =
+		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
+	.explain = explain_flow,
 	.run = run_flow,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_output.h"
+#include "flow/names.h"
 #include "flow_spec.h"
 #include "json_values.h"
 #include <string.h>
@@ -120,13 +121,15 @@ static void append_own_values(GString *out, const struct vms_flow_record *record
 
 char *flow_output_place(struct session *session, uint64_t va)
 {
-	struct vms_location location;
-	if (!session_locate(session, NULL, va, false, &location) || !location.symbol)
-		return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
-	if (location.offset)
-		return g_strdup_printf("%s+0x%" G_GINT64_MODIFIER "x", location.symbol,
-				       location.offset);
-	return g_strdup(location.symbol);
+	char *name = session->guest ? vms_flow_name_place(session->guest, va) : NULL;
+	return name ? name : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
+}
+
+/* Names the place of a record: as it was saved, or as the guest calls it now. */
+static char *name_place(struct session *session, const struct vms_flow_record *record, uint64_t va)
+{
+	const char *saved = vms_flow_record_where(record);
+	return saved ? g_strdup(saved) : flow_output_place(session, va);
 }
 
 static void append_text(struct session *session, const struct vms_flow_record *record,
@@ -134,7 +137,7 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 {
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = flow_output_place(session, hit.va);
+	g_autofree char *where = name_place(session, record, hit.va);
 	g_string_append_printf(out, "%12.6f  cpu %u  ", (double)(hit.time_ns - begin_ns) / 1e9,
 			       hit.vcpu);
 	if (hit.has_task)
@@ -241,7 +244,7 @@ static void append_json(struct session *session, const struct vms_flow_record *r
 	struct json_object *values = json_object_new_array();
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	g_autofree char *where = flow_output_place(session, hit.va);
+	g_autofree char *where = name_place(session, record, hit.va);
 	json_object_object_add(object, "sequence", json_object_new_uint64(hit.sequence));
 	json_object_object_add(object, "time_ns", json_object_new_uint64(hit.time_ns - begin_ns));
 	json_object_object_add(object, "address", json_address(hit.va));
@@ -290,6 +293,15 @@ void flow_output_counts(const struct session *session, const struct flow_count *
 		flow_output_object(out, object);
 	else
 		g_string_append_c(out, '\n');
+}
+
+bool flow_output_check_file(const struct session *session, GError **error)
+{
+	if (!session->outputs || !session->outputs[1])
+		return true;
+	usage_error(error, "a flow is saved into one file, not into %s and %s", session->outputs[0],
+		    session->outputs[1]);
+	return false;
 }
 
 void flow_output_summary(struct session *session, const struct vms_flow_progress *progress,

@@ -36,8 +36,7 @@ char *flow_spec_explain(void)
 		"and numbers arguments are arg0 to arg5, with casts where types matter.\n");
 }
 
-/* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
-static const char *find_outside(const char *text, char sign, bool first)
+const char *flow_spec_find_outside(const char *text, char sign, bool first)
 {
 	const char *found = NULL;
 	unsigned depth = 0;
@@ -71,7 +70,7 @@ static char *split_call(const char *entry, const char *inner, unsigned *size, GE
 		return NULL;
 	}
 	g_autofree char *arguments = g_strndup(inner, length - 1);
-	char *comma = (char *)find_outside(arguments, ',', false);
+	char *comma = (char *)flow_spec_find_outside(arguments, ',', false);
 	if (comma) {
 		*comma = 0;
 		if (!value_unsigned("the size in an entry", g_strstrip(comma + 1), 1, 4096, size,
@@ -102,7 +101,7 @@ static bool add_pointed(struct vms_probe *probe, const char *entry, const char *
 static bool is_call(const char *entry, const char *function)
 {
 	return g_str_has_prefix(entry, function) && g_str_has_suffix(entry, ")") &&
-	       !find_outside(entry, '=', true);
+	       !flow_spec_find_outside(entry, '=', true);
 }
 
 bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
@@ -135,7 +134,7 @@ GPtrArray *flow_spec_split(const char *entries, GError **error)
 {
 	g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_free);
 	while (entries) {
-		const char *comma = find_outside(entries, ',', true);
+		const char *comma = flow_spec_find_outside(entries, ',', true);
 		char *entry =
 			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
 		g_ptr_array_add(list, entry);
@@ -279,7 +278,7 @@ static bool add_places(struct session *session, struct vms_flow *flow, const str
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
 		   const struct flow_conditions *conditions, GError **error)
 {
-	const char *equals = find_outside(text, '=', true);
+	const char *equals = flow_spec_find_outside(text, '=', true);
 	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
 	g_autofree char *entries = equals ? g_strstrip(g_strdup(equals + 1)) : NULL;
 	const char *usual = conditions->adds_up ? "" : NULL;
@@ -295,7 +294,8 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 		return false;
 	}
 	/* "vfs_read:call=;retval" collects nothing at the call. */
-	char *semicolon = entries && is_call ? (char *)find_outside(entries, ';', true) : NULL;
+	char *semicolon =
+		entries && is_call ? (char *)flow_spec_find_outside(entries, ';', true) : NULL;
 	if (semicolon) {
 		*semicolon = 0;
 		spec.returned = semicolon + 1;

@@ -13,6 +13,8 @@ struct flow_conditions {
 	bool adds_up;	       /* hits are added up: nothing is collected of itself */
 };
 
+/* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
+const char *flow_spec_find_outside(const char *text, char sign, bool first);
 /*
  * Adds the places of a SPEC to a flow. Errors: usage; NOT_FOUND (no such
  * symbol, nothing matches); those of vms_probe_add and vms_flow_add.

@@ -240,6 +240,13 @@ struct vms_flow_value {
 	enum vms_flow_value_status status;
 	const void *bytes; /* owned by the record; numbers are little-endian; may be unaligned */
 	size_t size;
+	/*
+	 * Of a value of an entry of kind TYPED that was saved: what vms_probe_format_value made of
+	 * it then, as UTF-8 of `text_size` bytes without a terminator; owned by the record. Else
+	 * NULL.
+	 */
+	const char *text;
+	size_t text_size;
 };
 
 struct vms_flow_hit {
@@ -258,6 +265,9 @@ struct vms_flow_hit {
 struct vms_flow_record *vms_flow_record_ref(struct vms_flow_record *record);
 void vms_flow_record_unref(struct vms_flow_record *record);
 void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_hit *ret);
+/* Where it was hit, as "vfs_read+0x8". NULL: not known, or the report was not loaded from a file.
+ */
+const char *vms_flow_record_where(const struct vms_flow_record *record);
 /* The probe of the place; not a new reference. */
 const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record);
 /* The common probe, or NULL. */
@@ -275,7 +285,8 @@ bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t
 
 /*
  * Appends a value of an entry of kind TYPED as C writes it (vms_type_format); text that a pointer
- * leads to in quotes; "(unreadable)" if it is not known. `value` is one of that entry.
+ * leads to in quotes; "(unreadable)" if it is not known. If the value was saved, that is what it
+ * was formatted as then. `value` is one of that entry.
  */
 void vms_probe_format_value(const struct vms_probe *probe, size_t index,
 			    const struct vms_flow_value *value, GString *out);
@@ -304,6 +315,8 @@ enum vms_flow_filter_flags {
 	VMS_FLOW_BY_PID = 1 << 4,
 	VMS_FLOW_BY_TID = 1 << 5,
 	VMS_FLOW_BY_VALUES = 1 << 6,
+	VMS_FLOW_BY_COMM = 1 << 7,
+	VMS_FLOW_BY_WHERE = 1 << 8,
 	VMS_FLOW_ANY = 1 << 16,	    /* one of these is enough; else all must hold */
 	VMS_FLOW_REVERSE = 1 << 17, /* keep what does not match */
 };
@@ -313,19 +326,26 @@ struct vms_flow_range {
 	uint64_t first, last;
 };
 
-/* Bytes that a value has: all of them, no more and no less. */
+/* What a known value is: bytes, all of them, no more and no less; or a number of any width. */
 struct vms_flow_match {
 	const void *bytes;
 	size_t size;
+	const char *name; /* of the value; NULL: of any name */
+	/* The value has 8 bytes at most, and lies in `number`: as it is, or with its sign. */
+	bool is_number;
+	struct vms_flow_range number; /* from a negative number on if it would end before */
 };
 
 struct vms_flow_filter {
 	size_t size;	/* sizeof(struct vms_flow_filter) */
 	unsigned flags; /* enum vms_flow_filter_flags */
 	struct vms_flow_range sequence, time_ns, va, vcpu, pid, tid;
-	/* Each must be a known value of the record's probe or of the common one, in any order. */
+	/* Each must be a known value of one of the record's probes, in any order. */
 	const struct vms_flow_match *values;
 	size_t n_values;
+	/* With "*" for any text and "?" for one character. Where a name is not known, none matches.
+	 */
+	const char *comm, *where;
 };
 
 /*
@@ -335,6 +355,45 @@ struct vms_flow_filter {
 struct vms_flow_report *vms_flow_report_filter(const struct vms_flow_report *report,
 					       const struct vms_flow_filter *filter,
 					       GError **error);
+
+/*
+ * Makes a report of the records that `other` does not have. `other` must have been made of `report`
+ * by filters.
+ */
+struct vms_flow_report *vms_flow_report_without(const struct vms_flow_report *report,
+						const struct vms_flow_report *other);
+
+/* ---- saved reports ---------------------------------------------------------------- */
+
+/* What a file says besides the records. */
+struct vms_flow_saved {
+	size_t size;		/* sizeof(struct vms_flow_saved) */
+	uint64_t begin_ns;	/* when the trace began, by the clock of the records */
+	uint64_t begin_real_ns; /* the same since 1970, in UTC */
+	struct vms_flow_progress progress;
+	/* Only of a report that was loaded: */
+	bool is_complete;	/* false: the end of the file is missing, and so is `progress` */
+	uint64_t damaged_bytes; /* that could not be read, in one place or several */
+	uint64_t damaged_at;	/* offset of the first of them in the file */
+	uint64_t missing;	/* records that were saved and are not there; 0 if not complete */
+};
+
+/*
+ * Saves a report into a file, which appears when it is complete. `guest` names the places; NULL:
+ * they keep the names that they were saved with. `saved` may be NULL. If the disk is full, the file
+ * keeps what it could take, and the error says how much that is. The records are saved as they are;
+ * docs/flow-report.md describes the file. Errors: IO, PERMISSION, INVALID_ARGUMENT (a probe has
+ * more than a megabyte of names).
+ */
+bool vms_flow_report_save(const struct vms_flow_report *report, struct vms_guest *guest,
+			  const struct vms_flow_saved *saved, const char *path, GError **error);
+/*
+ * Loads a report that was saved. What is whole in a file that is cut or damaged is loaded, and
+ * `ret`, which may be NULL, says what is not. Errors: NOT_FOUND, IO, MALFORMED (nothing in it is of
+ * this format), UNSUPPORTED (a later version of the format).
+ */
+struct vms_flow_report *vms_flow_report_load(const char *path, struct vms_flow_saved *ret,
+					     GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_probe, vms_probe_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_flow, vms_flow_unref)

@@ -107,6 +107,11 @@ size_t vms_guest_lookup(struct vms_guest *guest, const char *name,
  * nearest names, or "". Newly allocated.
  */
 char *vms_guest_nearest(struct vms_guest *guest, const char *name);
+/*
+ * Returns the addresses of the symbols called `name` for a message, each once, the first eight of
+ * them: "0x1000, 0x2000 (ext4) and 3 more". *n becomes the number of all. Newly allocated.
+ */
+char *vms_guest_addresses(struct vms_guest *guest, const char *name, size_t *n);
 
 /* ---- types ------------------------------------------------------------ */
 

@@ -119,6 +119,14 @@ static bool fail_unknown(struct compiler *compiler, const char *name, const char
 	const struct vms_expression_scope *scope = compiler->scope;
 	const struct vms_known_types *known = scope->known;
 	const char *why = known ? known->why : NULL;
+	size_t n;
+	g_autofree char *addresses = vms_guest_addresses(scope->guest, name, &n);
+	if (n > 1) {
+		g_autofree char *choice = g_strdup_printf(
+			"%zu symbols are called \"%s\": write the address of one: %s", n, name,
+			addresses);
+		return vms_expression_fail(compiler, at, choice);
+	}
 	g_autofree char *nearest =
 		vms_flow_nearest(scope->arch, scope->guest,
 				 known && known->has_function ? &known->function : NULL, name);

@@ -18,6 +18,7 @@ struct vms_flow {
 	GMutex lock;	   /* of what follows */
 	GCond ended;	   /* `is_enabled` has become false */
 	GPtrArray *places; /* struct vms_flow_place *; does not change while it is enabled */
+	GHashTable *taken; /* the same, by address, moment, and whether calls are followed */
 	GQueue records;	   /* struct vms_flow_record *, the oldest first */
 	uint64_t max_records;
 	struct vms_flow_progress before;     /* counts of earlier times that it was enabled */
@@ -35,6 +36,19 @@ struct vms_flow {
 static void unref_place(gpointer place)
 {
 	vms_flow_place_unref(place);
+}
+
+static guint hash_place(gconstpointer key)
+{
+	const struct vms_flow_place *place = key;
+	return g_int64_hash(&place->va) ^ (guint)place->is_after;
+}
+
+static gboolean is_same_place(gconstpointer a, gconstpointer b)
+{
+	const struct vms_flow_place *one = a, *other = b;
+	return one->va == other->va && one->is_after == other->is_after &&
+	       !one->returned == !other->returned;
 }
 
 static bool check_options(struct vms_machine *machine, const struct vms_flow_options *options,
@@ -69,6 +83,7 @@ struct vms_flow *vms_flow_new(struct vms_machine *machine, struct vms_guest *gue
 	g_cond_init(&flow->ended);
 	g_queue_init(&flow->records);
 	flow->places = g_ptr_array_new_with_free_func(unref_place);
+	flow->taken = g_hash_table_new(hash_place, is_same_place);
 	return flow;
 }
 
@@ -84,6 +99,7 @@ void vms_flow_unref(struct vms_flow *flow)
 		return;
 	vms_flow_disable(flow, NULL);
 	vms_flow_clear(flow);
+	g_hash_table_unref(flow->taken);
 	g_ptr_array_unref(flow->places);
 	vms_aggregate_free(flow->added_up);
 	vms_aggregation_unref(flow->aggregation);
@@ -104,29 +120,9 @@ struct wish {
 	struct vms_probe *returned; /* the place's calls are followed; or NULL */
 };
 
-static bool is_taken(const GPtrArray *places, const struct wish *wish)
-{
-	for (guint i = 0; i < places->len; i++) {
-		const struct vms_flow_place *place = places->pdata[i];
-		if (place->va == wish->va && place->is_after == wish->is_after &&
-		    !place->returned == !wish->returned)
-			return true;
-	}
-	return false;
-}
-
 static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wish *wish,
 					 GError **error)
 {
-	if (is_taken(flow->places, wish)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
-			    "the flow has a probe %s 0x%" G_GINT64_MODIFIER "x already",
-			    wish->returned   ? "of calls of"
-			    : wish->is_after ? "after the instruction at"
-					     : "before the instruction at",
-			    wish->va);
-		return NULL;
-	}
 	const struct vms_arch *arch = vms_machine_arch(flow->machine);
 	struct vms_flow_place *place = vms_flow_place_new(
 		arch, flow->options.without_tasks ? NULL : flow->guest, wish->va, wish->is_after,
@@ -136,6 +132,37 @@ static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wis
 		return place;
 	vms_flow_place_unref(place);
 	return NULL;
+}
+
+/* Adds a place. The caller holds the lock. */
+static bool add_place(struct vms_flow *flow, const struct wish *wish, GError **error)
+{
+	const struct vms_flow_place key = { .va = wish->va,
+					    .is_after = wish->is_after,
+					    .returned = wish->returned };
+	if (g_hash_table_contains(flow->taken, &key)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
+			    "the flow has a probe %s 0x%" G_GINT64_MODIFIER "x already",
+			    wish->returned   ? "of calls of"
+			    : wish->is_after ? "after the instruction at"
+					     : "before the instruction at",
+			    wish->va);
+		return false;
+	}
+	struct vms_flow_place *place = make_place(flow, wish, error);
+	if (!place)
+		return false;
+	g_ptr_array_add(flow->places, place);
+	g_hash_table_add(flow->taken, place);
+	return true;
+}
+
+/* Takes the places away that were added after the first `n`. The caller holds the lock. */
+static void keep_places(struct vms_flow *flow, guint n)
+{
+	for (guint i = n; i < flow->places->len; i++)
+		g_hash_table_remove(flow->taken, flow->places->pdata[i]);
+	g_ptr_array_set_size(flow->places, (gint)n);
 }
 
 /* Adds all places, or none. */
@@ -149,12 +176,10 @@ static bool add_places(struct vms_flow *flow, const struct wish *wishes, size_t 
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct vms_flow_place *place = make_place(flow, &wishes[i], error);
-		if (!place) {
-			g_ptr_array_set_size(flow->places, (gint)before);
+		if (!add_place(flow, &wishes[i], error)) {
+			keep_places(flow, before);
 			return false;
 		}
-		g_ptr_array_add(flow->places, place);
 	}
 	for (size_t i = 0; i < n; i++) {
 		vms_probe_freeze(wishes[i].probe);

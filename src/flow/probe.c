@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow/probe.h"
+#include "base/text.h"
 #include "flow/expression.h"
 #include "flow/names.h"
 #include "probe/program_writer.h"
@@ -8,6 +9,7 @@
 
 #define SCALE_MAX     255u
 #define CALLBACKS_MAX 32u
+#define SAVED_MAX     VMS_PROGRAM_OPS_MAX /* entries of a probe that was saved */
 
 struct entry {
 	enum vms_entry_kind kind;
@@ -16,6 +18,9 @@ struct entry {
 	void *data;
 	void (*free_data)(void *);
 	struct vms_expression_value typed; /* of an entry of kind TYPED */
+	/* Of one that was saved: the name of its type, or NULL; and whether its values are text. */
+	char *saved_type;
+	bool is_saved_text;
 };
 
 struct vms_probe {
@@ -216,6 +221,18 @@ struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *g
 	return probe;
 }
 
+struct vms_probe *vms_probe_new_saved(const char *description)
+{
+	struct vms_probe *probe = g_new0(struct vms_probe, 1);
+	g_atomic_ref_count_init(&probe->refs);
+	probe->is_frozen = 1;
+	probe->description = g_strdup(description);
+	probe->entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
+	probe->condition = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	probe->values = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	return probe;
+}
+
 struct vms_probe *vms_probe_ref(struct vms_probe *probe)
 {
 	g_atomic_ref_count_inc(&probe->refs);
@@ -231,6 +248,7 @@ void vms_probe_unref(struct vms_probe *probe)
 		if (entry->free_data)
 			entry->free_data(entry->data);
 		g_free(entry->name);
+		g_free(entry->saved_type);
 	}
 	g_array_unref(probe->entries);
 	g_array_unref(probe->condition);
@@ -432,6 +450,20 @@ bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GE
 	return true;
 }
 
+bool vms_probe_add_saved(struct vms_probe *probe, const struct vms_saved_entry *saved)
+{
+	if (saved->kind >= VMS_ENTRY_N_KINDS || probe->entries->len == SAVED_MAX ||
+	    (saved->kind == VMS_ENTRY_CALLBACK && count_callbacks(probe) == CALLBACKS_MAX))
+		return false;
+	const struct entry entry = { .kind = (enum vms_entry_kind)saved->kind,
+				     .name = g_strdup(saved->name),
+				     .typed.is_text = saved->has_pointer,
+				     .saved_type = g_strdup(saved->type),
+				     .is_saved_text = saved->is_text };
+	g_array_append_val(probe->entries, entry);
+	return true;
+}
+
 size_t vms_probe_entries(const struct vms_probe *probe)
 {
 	return probe->entries->len;
@@ -449,9 +481,10 @@ enum vms_entry_kind vms_probe_entry_kind(const struct vms_probe *probe, size_t i
 
 char *vms_probe_entry_type(const struct vms_probe *probe, size_t index)
 {
-	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
+	const struct entry *entry = get_entry(probe, index);
+	const struct vms_expression_value *typed = &entry->typed;
 	if (!typed->has_type)
-		return NULL;
+		return g_strdup(entry->saved_type);
 	g_autofree char *name = vms_type_name(typed->type);
 	return g_strconcat(name, typed->is_pointer ? " *" : "", NULL);
 }
@@ -460,8 +493,16 @@ bool vms_probe_entry_is_text(const struct vms_probe *probe, size_t index)
 {
 	const struct entry *entry = get_entry(probe, index);
 	const struct vms_expression_value *typed = &entry->typed;
-	return entry->kind == VMS_ENTRY_STRING || typed->is_text ||
+	return entry->kind == VMS_ENTRY_STRING || typed->is_text || entry->is_saved_text ||
 	       (typed->has_type && !typed->is_pointer && vms_type_is_text(typed->type));
+}
+
+/* Appends a text that was saved. The file may have been made by anybody. */
+static void append_saved(const struct vms_flow_value *value, GString *out)
+{
+	g_autofree char *text = g_strndup(value->text, value->text_size);
+	vms_text_clean(text);
+	g_string_append(out, text);
 }
 
 /* Appends the text that a pointer leads to. */
@@ -491,6 +532,10 @@ void vms_probe_format_value(const struct vms_probe *probe, size_t index,
 {
 	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
 	const bool is_known = value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT;
+	if (value->text) {
+		append_saved(value, out);
+		return;
+	}
 	if (is_known && typed->is_text)
 		append_text(value, out);
 	else if (is_known || value->size)
@@ -562,6 +607,22 @@ enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t
 bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index)
 {
 	return get_entry(probe, index)->typed.is_text;
+}
+
+bool vms_probe_has_type(const struct vms_probe *probe, size_t index)
+{
+	const struct entry *entry = get_entry(probe, index);
+	return entry->typed.has_type || entry->saved_type;
+}
+
+bool vms_probe_is_signed(const struct vms_probe *probe, size_t index)
+{
+	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
+	struct vms_type_info info;
+	if (!typed->has_type || typed->is_pointer)
+		return false;
+	vms_type_get_info(vms_type_resolve(typed->type), &info);
+	return info.is_signed;
 }
 
 unsigned vms_probe_collected(const struct vms_probe *probe)

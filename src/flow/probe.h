@@ -10,6 +10,18 @@ void vms_probe_freeze(struct vms_probe *probe);
 void vms_probe_add_condition(const struct vms_probe *probe, GArray *ops);
 /* The same that collect the values, one for every entry that has bytes, in their order. */
 void vms_probe_add_values(const struct vms_probe *probe, GArray *ops);
+/* Makes a probe that only says what records that were saved have. */
+struct vms_probe *vms_probe_new_saved(const char *description);
+/* What a file says of an entry. */
+struct vms_saved_entry {
+	uint32_t kind;
+	const char *name;
+	const char *type; /* of kind TYPED: as C writes it; NULL: it has none */
+	bool has_pointer; /* its value is text, and after it comes the pointer that leads to it */
+	bool is_text;
+};
+/* Adds an entry to it. False: there is no such kind, or there are too many callbacks. */
+bool vms_probe_add_saved(struct vms_probe *probe, const struct vms_saved_entry *entry);
 /* True if the machine has to stop after a hit. */
 bool vms_probe_halts(const struct vms_probe *probe);
 bool vms_probe_has_callbacks(const struct vms_probe *probe);
@@ -24,6 +36,10 @@ enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t
 					   unsigned *number);
 /* True if the value after that of an entry, which is text, is the pointer that leads to it. */
 bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index);
+/* True if an entry has a type: when it is saved, each value of it comes with its text. */
+bool vms_probe_has_type(const struct vms_probe *probe, size_t index);
+/* True if its values are numbers that have a sign. */
+bool vms_probe_is_signed(const struct vms_probe *probe, size_t index);
 /* How many values are collected. */
 unsigned vms_probe_collected(const struct vms_probe *probe);
 /* Calls all callbacks. Bit n of the result: the n-th has failed, and *why says why the first did.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow/record.h"
+#include "base/bytes.h"
 #include "base/text.h"
 #include "guest/processes.h"
 #include "probe/program_writer.h"
@@ -12,13 +13,14 @@ enum { TASK_TID, TASK_PID, TASK_COMM, N_TASK_VALUES }; /* the values that tell t
 
 struct vms_flow_record {
 	gatomicrefcount refs;
-	uint32_t size; /* bytes of the values */
+	uint32_t size;	   /* bytes of the values, and of the texts after them */
+	uint32_t texts_at; /* bytes of the values alone */
 	uint64_t sequence, time_ns;
 	struct vms_flow_place *place;
 	uint32_t vcpu;
 	/* Bit n: the n-th callback has failed. */
 	uint32_t failed, common_failed, returned_failed;
-	uint8_t values[]; /* as the program has collected them */
+	uint8_t values[]; /* as the program has collected them; then texts, if it was saved */
 };
 
 /* ---- places ----------------------------------------------------------------------------- */
@@ -124,6 +126,21 @@ bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *
 	return make_program(ops, arch, &place->return_program, error);
 }
 
+struct vms_flow_place *vms_flow_place_new_saved(const struct vms_flow_saved_place *saved)
+{
+	struct vms_flow_place *place = g_new0(struct vms_flow_place, 1);
+	g_atomic_ref_count_init(&place->refs);
+	place->va = saved->va;
+	place->is_after = saved->is_after;
+	place->has_task = saved->has_task;
+	place->probe = vms_probe_ref(saved->probe);
+	place->common = saved->common ? vms_probe_ref(saved->common) : NULL;
+	place->returned = saved->returned ? vms_probe_ref(saved->returned) : NULL;
+	place->ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+	place->name = g_strdup(saved->name);
+	return place;
+}
+
 struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place)
 {
 	g_atomic_ref_count_inc(&place->refs);
@@ -140,6 +157,7 @@ void vms_flow_place_unref(struct vms_flow_place *place)
 	g_array_unref(place->ops);
 	if (place->return_ops)
 		g_array_unref(place->return_ops);
+	g_free(place->name);
 	g_free(place);
 }
 
@@ -161,6 +179,46 @@ bool vms_flow_find_value(const uint8_t *values, size_t size, unsigned number,
 		if (i == number)
 			return true;
 	}
+}
+
+/* How many bytes values have. False: they are not whole. */
+static bool measure_values(const uint8_t *values, size_t size, unsigned n, uint32_t *ret)
+{
+	struct vms_value_head head;
+	const uint8_t *bytes = values;
+	head.size = 0;
+	if (n > 0 && !vms_flow_find_value(values, size, n - 1, &head, &bytes))
+		return false;
+	*ret = n > 0 ? (uint32_t)(bytes + head.size - values) : 0;
+	return *ret <= VMS_HIT_VALUES_MAX;
+}
+
+/* Finds the text of a value by its number among all that were saved. */
+static void find_text(const struct vms_flow_record *record, unsigned number,
+		      struct vms_flow_value *ret)
+{
+	const struct vms_bytes all = { record->values + record->texts_at,
+				       record->size - record->texts_at };
+	struct vms_bytes text = { 0 };
+	uint64_t at = 0;
+	uint32_t size;
+	for (unsigned i = 0; i <= number; i++) {
+		if (!vms_bytes_u32(all, at, &size) ||
+		    !vms_bytes_slice(all, at + sizeof(size), size, &text))
+			return;
+		at += sizeof(size) + size;
+	}
+	ret->text = (const char *)text.data;
+	ret->text_size = text.size;
+}
+
+/* How many of the first entries of a probe have types. */
+static unsigned count_typed(const struct vms_probe *probe, size_t n_entries)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < n_entries; i++)
+		n += vms_probe_has_type(probe, i);
+	return n;
 }
 
 bool vms_flow_get_value(const uint8_t *values, size_t size, unsigned number,
@@ -192,27 +250,60 @@ static unsigned count_collected(const struct vms_flow_place *place)
 	       (place->returned ? 1 + vms_probe_collected(place->returned) : 0);
 }
 
+struct vms_flow_record *vms_flow_record_from_raw(struct vms_flow_place *place,
+						 const struct vms_flow_raw *raw)
+{
+	uint32_t texts_at;
+	if (!measure_values(raw->values, raw->size, count_collected(place), &texts_at))
+		return NULL;
+	struct vms_flow_record *record = g_malloc(sizeof(*record) + raw->size);
+	*record = (struct vms_flow_record) {
+		.size = (uint32_t)raw->size,
+		.texts_at = texts_at,
+		.sequence = raw->sequence,
+		.time_ns = raw->time_ns,
+		.place = vms_flow_place_ref(place),
+		.vcpu = raw->vcpu,
+		.failed = raw->failed,
+		.common_failed = raw->common_failed,
+		.returned_failed = raw->returned_failed,
+	};
+	g_atomic_ref_count_init(&record->refs);
+	if (raw->size)
+		memcpy(record->values, raw->values, raw->size);
+	return record;
+}
+
 struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const struct vms_hit *hit,
 					    uint64_t sequence)
 {
-	const unsigned n = count_collected(place);
-	struct vms_value_head head;
-	const uint8_t *bytes;
-	if (hit->size > VMS_HIT_VALUES_MAX ||
-	    (n > 0 && !vms_flow_find_value(hit->values, hit->size, n - 1, &head, &bytes)))
-		return NULL;
-	struct vms_flow_record *record = g_malloc(sizeof(*record) + hit->size);
-	*record = (struct vms_flow_record) {
-		.size = (uint32_t)hit->size,
+	const struct vms_flow_raw raw = {
 		.sequence = sequence,
 		.time_ns = hit->time_ns,
-		.place = vms_flow_place_ref(place),
 		.vcpu = hit->vcpu,
+		.values = hit->values,
+		.size = hit->size,
 	};
-	g_atomic_ref_count_init(&record->refs);
-	if (hit->size)
-		memcpy(record->values, hit->values, hit->size);
+	struct vms_flow_record *record = vms_flow_record_from_raw(place, &raw);
+	if (record) /* a hit has no texts, whatever comes after its values */
+		record->size = record->texts_at;
 	return record;
+}
+
+struct vms_flow_place *vms_flow_record_raw(const struct vms_flow_record *record,
+					   struct vms_flow_raw *ret)
+{
+	*ret = (struct vms_flow_raw) {
+		.sequence = record->sequence,
+		.time_ns = record->time_ns,
+		.vcpu = record->vcpu,
+		.failed = record->failed,
+		.common_failed = record->common_failed,
+		.returned_failed = record->returned_failed,
+		.values = record->values,
+		.size = record->texts_at,
+	};
+	return record->place;
 }
 
 struct vms_flow_record *vms_flow_record_ref(struct vms_flow_record *record)
@@ -280,6 +371,11 @@ void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_h
 			  sizeof(ret->duration_ns));
 }
 
+const char *vms_flow_record_where(const struct vms_flow_record *record)
+{
+	return record->place->name;
+}
+
 const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record)
 {
 	return record->place->probe;
@@ -295,52 +391,72 @@ const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *r
 	return record->place->returned;
 }
 
-/* Gets an entry's value. `first`: the number of the first that was collected for the probe. */
-static bool get_value(const struct vms_flow_record *record, const struct vms_probe *probe,
-		      unsigned first, uint32_t failed, size_t index, struct vms_flow_value *ret)
+/* A probe of a record, and which of what the record has is its. */
+struct share {
+	const struct vms_probe *probe;
+	unsigned first, first_text; /* numbers of its first value and of its first text */
+	uint32_t failed;
+};
+
+/* Gets an entry's value. */
+static bool get_value(const struct vms_flow_record *record, const struct share *share, size_t index,
+		      struct vms_flow_value *ret)
 {
 	struct vms_flow_value pointer;
 	unsigned number;
+	const struct vms_probe *probe = share->probe;
 	*ret = (struct vms_flow_value) { 0 };
 	if (!probe || index >= vms_probe_entries(probe))
 		return false;
 	const enum vms_value_place where = vms_probe_value_place(probe, index, &number);
 	if (where == VMS_VALUE_CALLED)
-		ret->status = failed >> number & 1 ? VMS_FLOW_FAILED : VMS_FLOW_KNOWN;
+		ret->status = share->failed >> number & 1 ? VMS_FLOW_FAILED : VMS_FLOW_KNOWN;
 	if (where != VMS_VALUE_COLLECTED)
 		return true;
-	if (!vms_flow_get_value(record->values, record->size, first + number, ret))
+	if (!vms_flow_get_value(record->values, record->size, share->first + number, ret))
 		return false;
+	if (record->texts_at < record->size && vms_probe_has_type(probe, index))
+		find_text(record, share->first_text + count_typed(probe, index), ret);
 	if (ret->status == VMS_FLOW_UNREADABLE && vms_probe_has_pointer(probe, index) &&
-	    vms_flow_get_value(record->values, record->size, first + number + 1, &pointer)) {
+	    vms_flow_get_value(record->values, record->size, share->first + number + 1, &pointer)) {
 		ret->bytes = pointer.bytes;
 		ret->size = pointer.size;
 	}
 	return true;
 }
 
-static unsigned first_of_probe(const struct vms_flow_record *record)
+/* How many texts a probe has in records that were saved. */
+static unsigned count_texts(const struct vms_probe *probe)
 {
-	return record->place->has_task ? N_TASK_VALUES : 0;
+	return probe ? count_typed(probe, vms_probe_entries(probe)) : 0;
 }
 
 bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
 			   struct vms_flow_value *ret)
 {
-	return get_value(record, record->place->probe, first_of_probe(record), record->failed,
-			 index, ret);
-}
-
-bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t index,
-				    struct vms_flow_value *ret)
-{
-	return get_value(record, record->place->returned, count_at_call(record->place) + 1,
-			 record->returned_failed, index, ret);
+	const struct vms_flow_place *place = record->place;
+	const struct share share = { place->probe, place->has_task ? N_TASK_VALUES : 0, 0,
+				     record->failed };
+	return get_value(record, &share, index, ret);
 }
 
 bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,
 				  struct vms_flow_value *ret)
 {
-	const unsigned first = first_of_probe(record) + vms_probe_collected(record->place->probe);
-	return get_value(record, record->place->common, first, record->common_failed, index, ret);
+	const struct vms_flow_place *place = record->place;
+	const struct share share = { place->common,
+				     (place->has_task ? N_TASK_VALUES : 0) +
+					     vms_probe_collected(place->probe),
+				     count_texts(place->probe), record->common_failed };
+	return get_value(record, &share, index, ret);
+}
+
+bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t index,
+				    struct vms_flow_value *ret)
+{
+	const struct vms_flow_place *place = record->place;
+	const struct share share = { place->returned, count_at_call(place) + 1,
+				     count_texts(place->probe) + count_texts(place->common),
+				     record->returned_failed };
+	return get_value(record, &share, index, ret);
 }

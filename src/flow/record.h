@@ -19,6 +19,7 @@ struct vms_flow_place {
 	struct vms_probe *returned;	   /* of a function whose calls are followed; or NULL */
 	GArray *return_ops;		   /* struct vms_op; or NULL */
 	struct vms_program return_program; /* collects the duration first */
+	char *name;			   /* where it is, if that was saved; else NULL */
 };
 
 /*
@@ -39,6 +40,17 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *arch,
 			   struct vms_probe *returned, const struct vms_aggregation *aggregation,
 			   GError **error);
+/* What a file says of a place. */
+struct vms_flow_saved_place {
+	uint64_t va;
+	bool is_after, has_task;
+	struct vms_probe *probe;
+	struct vms_probe *common;   /* or NULL */
+	struct vms_probe *returned; /* or NULL */
+	const char *name;	    /* or NULL */
+};
+/* Makes a place without a program, for records that were saved. Takes new references. */
+struct vms_flow_place *vms_flow_place_new_saved(const struct vms_flow_saved_place *saved);
 struct vms_flow_place *vms_flow_place_ref(struct vms_flow_place *place);
 void vms_flow_place_unref(struct vms_flow_place *place);
 
@@ -54,3 +66,25 @@ struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const 
 					    uint64_t sequence);
 /* Calls the callbacks of the record's probes, and notes which have failed. */
 void vms_flow_record_call(struct vms_flow_record *record, struct vms_memory *memory);
+
+/* All that a record is besides its place. */
+struct vms_flow_raw {
+	uint64_t sequence, time_ns;
+	uint32_t vcpu;
+	/* Bit n: the n-th callback has failed. */
+	uint32_t failed, common_failed, returned_failed;
+	/*
+	 * As the program has collected them. After those of a record that is made again come the
+	 * texts that were saved for entries with types.
+	 */
+	const uint8_t *values;
+	size_t size; /* bytes of them */
+};
+/*
+ * Gets it, without texts, as long as the record lives. Returns the place; not a new reference.
+ */
+struct vms_flow_place *vms_flow_record_raw(const struct vms_flow_record *record,
+					   struct vms_flow_raw *ret);
+/* Makes a record again. NULL: the values are not those of the place. */
+struct vms_flow_record *vms_flow_record_from_raw(struct vms_flow_place *place,
+						 const struct vms_flow_raw *raw);

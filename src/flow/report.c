@@ -23,7 +23,12 @@ struct vms_flow_report *vms_flow_report_new(void)
 
 void vms_flow_report_add(struct vms_flow_report *report, struct vms_flow_record *record)
 {
-	g_ptr_array_add(report->records, vms_flow_record_ref(record));
+	vms_flow_report_take(report, vms_flow_record_ref(record));
+}
+
+void vms_flow_report_take(struct vms_flow_report *report, struct vms_flow_record *record)
+{
+	g_ptr_array_add(report->records, record);
 }
 
 struct vms_flow_report *vms_flow_report_ref(struct vms_flow_report *report)
@@ -70,7 +75,14 @@ bool vms_flow_report_each(const struct vms_flow_report *report,
 #define RANGES                                                                                     \
 	(VMS_FLOW_BY_SEQUENCE | VMS_FLOW_BY_TIME | VMS_FLOW_BY_ADDRESS | VMS_FLOW_BY_VCPU |        \
 	 VMS_FLOW_BY_PID | VMS_FLOW_BY_TID)
-#define ALL_FLAGS (RANGES | VMS_FLOW_BY_VALUES | VMS_FLOW_ANY | VMS_FLOW_REVERSE)
+#define CRITERIA  (RANGES | VMS_FLOW_BY_VALUES | VMS_FLOW_BY_COMM | VMS_FLOW_BY_WHERE)
+#define ALL_FLAGS (CRITERIA | VMS_FLOW_ANY | VMS_FLOW_REVERSE)
+
+/* A filter that is applied. */
+struct sieve {
+	struct vms_flow_filter filter;
+	GPatternSpec *comm, *where; /* NULL without their flags */
+};
 
 /* One of the ranges of a filter, and the number of a record that it is about. */
 struct criterion {
@@ -123,13 +135,53 @@ static bool check_filter(const struct vms_flow_filter *filter, GError **error)
 typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 			  struct vms_flow_value *ret);
 
-static bool is_among(const struct vms_flow_record *record, get_value get,
+static bool lies_in(uint64_t number, const struct vms_flow_range *range)
+{
+	return number >= range->first && number <= range->last;
+}
+
+/* True if a number is in a range, as it is or with the sign that it has in its width. */
+static bool is_number_in(const struct vms_flow_value *value, const struct vms_flow_range *range)
+{
+	uint64_t number = 0;
+	if (value->size > sizeof(number))
+		return false;
+	memcpy(&number, value->bytes, value->size);
+	number = GUINT64_FROM_LE(number);
+	const unsigned above = 64 - 8 * (unsigned)value->size;
+	const int64_t with_sign = (int64_t)(number << above) >> above;
+	if (range->first > range->last)
+		return with_sign >= (int64_t)range->first && with_sign <= (int64_t)range->last;
+	return lies_in(number, range) || lies_in((uint64_t)with_sign, range);
+}
+
+/* True if the value has these bytes, or if it is text that ends before its bytes do, and is this.
+ */
+static bool has_bytes(const struct vms_flow_value *value, bool is_text,
+		      const struct vms_flow_match *match)
+{
+	const size_t length = is_text ? strnlen(value->bytes, value->size) : value->size;
+	return (match->size == value->size || match->size == length) &&
+	       memcmp(value->bytes, match->bytes, match->size) == 0;
+}
+
+static bool is_match(const struct vms_flow_value *value, bool is_text,
 		     const struct vms_flow_match *match)
+{
+	if (value->status != VMS_FLOW_KNOWN || !value->size)
+		return false;
+	if (match->is_number)
+		return is_number_in(value, &match->number);
+	return has_bytes(value, is_text, match);
+}
+
+static bool is_among(const struct vms_flow_record *record, const struct vms_probe *probe,
+		     get_value get, const struct vms_flow_match *match)
 {
 	struct vms_flow_value value;
 	for (size_t i = 0; get(record, i, &value); i++)
-		if (value.status == VMS_FLOW_KNOWN && value.size == match->size && value.size &&
-		    memcmp(value.bytes, match->bytes, match->size) == 0)
+		if ((!match->name || strcmp(match->name, vms_probe_entry_name(probe, i)) == 0) &&
+		    is_match(&value, vms_probe_entry_is_text(probe, i), match))
 			return true;
 	return false;
 }
@@ -138,36 +190,65 @@ static bool is_among(const struct vms_flow_record *record, get_value get,
 static bool has_values(const struct vms_flow_record *record, const struct vms_flow_filter *filter)
 {
 	for (size_t i = 0; i < filter->n_values; i++)
-		if (!is_among(record, vms_flow_record_value, &filter->values[i]) &&
-		    !is_among(record, vms_flow_record_common_value, &filter->values[i]))
+		if (!is_among(record, vms_flow_record_probe(record), vms_flow_record_value,
+			      &filter->values[i]) &&
+		    !is_among(record, vms_flow_record_returned(record),
+			      vms_flow_record_returned_value, &filter->values[i]) &&
+		    !is_among(record, vms_flow_record_common(record), vms_flow_record_common_value,
+			      &filter->values[i]))
 			return false;
 	return true;
 }
 
-static bool matches(const struct vms_flow_record *record, const struct vms_flow_filter *filter)
+/* How many criteria of a filter hold, and how many it has. */
+struct verdict {
+	unsigned n, n_held;
+};
+
+static void add_verdict(struct verdict *verdict, bool holds)
 {
-	const bool any = filter->flags & VMS_FLOW_ANY;
-	bool all_hold = true, one_holds = false;
+	verdict->n++;
+	verdict->n_held += holds;
+}
+
+/* Judges what the hit itself says. */
+static void judge_hit(const struct sieve *sieve, const struct vms_flow_record *record,
+		      struct verdict *verdict)
+{
 	struct criterion criteria[N_RANGES];
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	list_criteria(filter, &hit, criteria);
-	for (unsigned i = 0; i < N_RANGES; i++) {
-		const struct criterion *criterion = &criteria[i];
-		if (!(filter->flags & criterion->flag))
-			continue;
-		const bool holds = criterion->is_known &&
-				   criterion->number >= criterion->range.first &&
-				   criterion->number <= criterion->range.last;
-		all_hold &= holds;
-		one_holds |= holds;
+	list_criteria(&sieve->filter, &hit, criteria);
+	for (unsigned i = 0; i < N_RANGES; i++)
+		if (sieve->filter.flags & criteria[i].flag)
+			add_verdict(verdict, criteria[i].is_known && lies_in(criteria[i].number,
+									     &criteria[i].range));
+	if (sieve->comm)
+		add_verdict(verdict,
+			    hit.has_task && g_pattern_spec_match_string(sieve->comm, hit.comm));
+}
+
+static bool matches(const struct vms_flow_record *record, const struct sieve *sieve)
+{
+	const struct vms_flow_filter *filter = &sieve->filter;
+	struct verdict verdict = { 0 };
+	if (filter->flags & (RANGES | VMS_FLOW_BY_COMM))
+		judge_hit(sieve, record, &verdict);
+	if (sieve->where) {
+		const char *where = vms_flow_record_where(record);
+		add_verdict(&verdict, where && g_pattern_spec_match_string(sieve->where, where));
 	}
-	if (filter->flags & VMS_FLOW_BY_VALUES) {
-		const bool holds = has_values(record, filter);
-		all_hold &= holds;
-		one_holds |= holds;
-	}
-	return any && filter->flags & (RANGES | VMS_FLOW_BY_VALUES) ? one_holds : all_hold;
+	if (filter->flags & VMS_FLOW_BY_VALUES)
+		add_verdict(&verdict, has_values(record, filter));
+	if (filter->flags & VMS_FLOW_ANY && verdict.n)
+		return verdict.n_held;
+	return verdict.n_held == verdict.n;
+}
+
+static GPatternSpec *make_pattern(const struct vms_flow_filter *filter, unsigned flag,
+				  const char *text)
+{
+	return filter->flags & flag ? g_pattern_spec_new(text ? text : "") : NULL;
 }
 
 struct vms_flow_report *vms_flow_report_filter(const struct vms_flow_report *report,
@@ -177,10 +258,29 @@ struct vms_flow_report *vms_flow_report_filter(const struct vms_flow_report *rep
 	if (!vms_options_copy(given, &filter, sizeof(filter), "vms_flow_filter", error) ||
 	    !check_filter(&filter, error))
 		return NULL;
+	struct sieve sieve = { filter, make_pattern(&filter, VMS_FLOW_BY_COMM, filter.comm),
+			       make_pattern(&filter, VMS_FLOW_BY_WHERE, filter.where) };
 	const bool reverses = filter.flags & VMS_FLOW_REVERSE;
 	struct vms_flow_report *to = vms_flow_report_new();
 	for (guint i = 0; i < report->records->len; i++)
-		if (matches(report->records->pdata[i], &filter) != reverses)
+		if (matches(report->records->pdata[i], &sieve) != reverses)
 			vms_flow_report_add(to, report->records->pdata[i]);
+	g_clear_pointer(&sieve.comm, g_pattern_spec_free);
+	g_clear_pointer(&sieve.where, g_pattern_spec_free);
+	return to;
+}
+
+struct vms_flow_report *vms_flow_report_without(const struct vms_flow_report *report,
+						const struct vms_flow_report *other)
+{
+	struct vms_flow_report *to = vms_flow_report_new();
+	guint left_out = 0; /* of the other's, which has the same order */
+	for (guint i = 0; i < report->records->len; i++) {
+		struct vms_flow_record *record = report->records->pdata[i];
+		if (left_out < other->records->len && other->records->pdata[left_out] == record)
+			left_out++;
+		else
+			vms_flow_report_add(to, record);
+	}
 	return to;
 }

@@ -5,6 +5,8 @@
 #include "symbol/symbolizer-private.h"
 #include <string.h>
 
+#define ADDRESSES_LISTED 8 /* of symbols with the same name, in a message */
+
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error)
 {
@@ -115,6 +117,39 @@ char *vms_guest_nearest(struct vms_guest *guest, const char *name)
 	vms_nearest_begin(&nearest, name);
 	vms_guest_offer_symbols(guest, &nearest);
 	return vms_nearest_end(&nearest);
+}
+
+struct address_list {
+	GHashTable *seen; /* the addresses */
+	GString *text;
+	unsigned listed;
+};
+
+static void list_address(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	struct address_list *list = data;
+	if (!g_hash_table_add(list->seen, g_memdup2(&symbol->va, sizeof(symbol->va))) ||
+	    list->listed == ADDRESSES_LISTED)
+		return;
+	g_string_append_printf(list->text, "%s0x%" G_GINT64_MODIFIER "x", list->listed ? ", " : "",
+			       symbol->va);
+	if (module)
+		g_string_append_printf(list->text, " (%s)", module);
+	list->listed++;
+}
+
+char *vms_guest_addresses(struct vms_guest *guest, const char *name, size_t *n)
+{
+	struct address_list list = {
+		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
+		.text = g_string_new(NULL),
+	};
+	vms_guest_lookup(guest, name, list_address, &list);
+	*n = g_hash_table_size(list.seen);
+	if (*n > list.listed)
+		g_string_append_printf(list.text, " and %zu more", *n - list.listed);
+	g_hash_table_unref(list.seen);
+	return g_string_free(list.text, FALSE);
 }
 
 struct vms_types *vms_guest_types(struct vms_guest *guest, uint64_t va, GError **error)

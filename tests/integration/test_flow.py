@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """vmscope flow on Linux guests: the truth is what the guest's programs did."""
+import collections
 import errno
 import json
 import pathlib
@@ -141,7 +142,9 @@ class Flow(Tracer):
             traced = self.trace(OPEN, "-o", str(path), "--if", f'{PATH} == "/proc/uptime"',
                                 run="cat /proc/uptime")
             self.assertEqual(traced.out, "")
-            self.assertEqual(len(path.read_text().splitlines()), 2)
+            line, counts, _ = vmscope("flow", "report", path).out.splitlines()
+            self.assertIn("  do_filp_open", line)
+            self.assertRegex(counts, "^1 of 1 records")
 
     def test_closed_pipe(self):
         """Whoever reads has enough: the probes are gone, and the guest goes on."""
@@ -154,6 +157,18 @@ class Flow(Tracer):
         self.assertEqual(process.wait(testbed.ANSWER_SECONDS), -signal.SIGPIPE)
         self.assertEqual(self.guest.run("echo lives").strip(), "lives")
         self.flow("do_sys_openat2", "--hits", 1)
+
+    def test_ambiguous(self):
+        """A name that several functions have: all addresses are offered."""
+        places = collections.defaultdict(set)
+        for symbol in self.guest.kallsyms():
+            places[symbol.name].add(symbol.va)
+        name = next(name for name, vas in places.items() if len(vas) == 2 and name.isidentifier())
+        run = self.flow("vfs_read", "--if", f"{name} == 0", check=False)
+        self.assertEqual((run.status, len(run.err.splitlines())), (2, 1))
+        self.assertIn(f'2 symbols are called "{name}"', run.err)
+        for va in places[name]:
+            self.assertIn(f"{va:#x}", run.err)
 
     def test_wrong_words(self):
         for arguments, status, message in (

@@ -191,7 +191,8 @@ static const struct mistake mistakes[] = {
 	{ "1)", "character 2" },
 	{ "rdii", "(did you mean rdi" },
 	{ "jifies", "jiffies" },
-	{ "twice", "character 1: \"twice\" is not known" },
+	{ "twice", "character 1: 2 symbols are called \"twice\": write the address of one: "
+		   "0xffffffff81000100, 0xffffffff81000200" },
 	{ "arg6", "\"arg6\" is not known" },
 	{ "f(1)", "character 1: only u8" },
 	{ "u8(1", "\")\" is missing" },

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "cfg_counts.h"
+#include "cfg/edge_counts.h"
+#include "interrupts.h"
+
+#define LOOK_NS (UINT64_C(50) * 1000 * 1000) /* between looks whether to end */
+
+/* Where a hit is counted: at an address, before or after its instruction. */
+struct counter {
+	uint64_t va;
+	uint64_t *count;
+};
+
+/* A function that is being counted. Its flow's thread counts. */
+struct count_run {
+	const struct vms_cfg *cfg;
+	struct cfg_counts *counts;
+	GHashTable *before, *after; /* va → struct counter */
+};
+
+static void add_counter(GHashTable *counters, uint64_t va, uint64_t *count)
+{
+	struct counter *counter = g_new(struct counter, 1);
+	*counter = (struct counter) { va, count };
+	g_hash_table_insert(counters, &counter->va, counter);
+}
+
+static void count_hit(struct vms_flow_record *record, void *data)
+{
+	const struct count_run *run = data;
+	struct vms_flow_hit hit;
+	vms_flow_record_hit(record, &hit);
+	struct counter *counter =
+		g_hash_table_lookup(hit.is_after ? run->after : run->before, &hit.va);
+	if (counter)
+		++*counter->count;
+}
+
+/* ---- the flow --------------------------------------------------------------------------- */
+
+/*
+ * Adds all blocks of the graph. vms_flow_add_graph has a block that leaves the function count when
+ * it has left; here it is counted when it is entered, too, as some never come to their end.
+ */
+static bool add_blocks(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *probe,
+		       GError **error)
+{
+	size_t n, n_cut;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	if (!vms_flow_add_graph(flow, cfg, probe, probe, probe, &n_cut, error))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (blocks[i].end == VMS_BLOCK_EXIT && i != vms_cfg_entry(cfg) &&
+		    !vms_flow_add(flow, blocks[i].va, VMS_FLOW_BEFORE, probe, error))
+			return false;
+	if (n_cut)
+		vms_log(VMS_LOG_WARNING,
+			"%zu blocks could not be decoded to their end: what follows is not counted",
+			n_cut);
+	return true;
+}
+
+static struct vms_flow *make_flow(struct session *session, struct count_run *run,
+				  const struct cfg_counting *counting, GError **error)
+{
+	const struct vms_flow_options options = {
+		.size = sizeof(options), .without_tasks = true, .each = count_hit, .data = run
+	};
+	g_autoptr(vms_probe) probe = vms_probe_new(session->machine, session->guest, NULL);
+	if (counting->condition && !vms_probe_set_condition(probe, counting->condition, error))
+		return NULL;
+	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &options, error);
+	return flow && add_blocks(flow, run->cfg, probe, error) ? g_steal_pointer(&flow) : NULL;
+}
+
+static uint64_t now_ns(void)
+{
+	return (uint64_t)g_get_monotonic_time() * 1000;
+}
+
+static bool run_flow(struct vms_flow *flow, uint64_t duration_ns, GError **error)
+{
+	struct interrupts interrupts;
+	if (!vms_flow_enable(flow, 0, 1, error)) /* a record that is counted need not be kept */
+		return false;
+	const uint64_t end_ns = duration_ns ? now_ns() + duration_ns : UINT64_MAX;
+	vms_log(VMS_LOG_INFO, "the probes are armed");
+	interrupts_catch(&interrupts);
+	while (!interrupts_came(&interrupts) && now_ns() < end_ns &&
+	       !vms_flow_wait(flow, MIN(now_ns() + LOOK_NS, end_ns)))
+		;
+	interrupts_release(&interrupts);
+	return vms_flow_disable(flow, error);
+}
+
+/* ---- counts ------------------------------------------------------------------------------ */
+
+static struct cfg_counts *new_counts(const struct vms_cfg *cfg)
+{
+	struct cfg_counts *counts = g_new0(struct cfg_counts, 1);
+	size_t n, n_edges = 0;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	for (size_t i = 0; i < n; i++)
+		n_edges += blocks[i].n_edges;
+	counts->blocks = g_new0(uint64_t, n);
+	counts->left = g_new0(uint64_t, n);
+	counts->edges = g_new0(uint64_t, n_edges);
+	counts->edge_known = g_new0(bool, n_edges);
+	return counts;
+}
+
+void cfg_counts_free(struct cfg_counts *counts)
+{
+	if (!counts)
+		return;
+	g_free(counts->blocks);
+	g_free(counts->left);
+	g_free(counts->edges);
+	g_free(counts->edge_known);
+	g_free(counts);
+}
+
+static bool count_blocks(struct session *session, struct count_run *run,
+			 const struct cfg_counting *counting, GError **error)
+{
+	struct vms_flow_progress progress;
+	g_autoptr(vms_flow) flow = make_flow(session, run, counting, error);
+	if (!flow || !run_flow(flow, counting->duration_ns, error))
+		return false;
+	vms_flow_get_progress(flow, &progress);
+	run->counts->lost = progress.lost + progress.unknown;
+	if (run->counts->lost)
+		vms_log(VMS_LOG_WARNING,
+			"%" G_GINT64_MODIFIER "u hits are not counted: they were lost, or their "
+			"condition could not be told",
+			run->counts->lost);
+	return true;
+}
+
+struct cfg_counts *cfg_counts_take(struct session *session, const struct vms_cfg *cfg,
+				   const struct cfg_counting *counting, GError **error)
+{
+	size_t n;
+	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
+	g_autoptr(cfg_counts) counts = new_counts(cfg);
+	g_autoptr(GHashTable) before =
+		g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+	g_autoptr(GHashTable) after =
+		g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+	struct count_run run = { cfg, counts, before, after };
+	for (size_t i = 0; i < n; i++) {
+		add_counter(before, blocks[i].va, &counts->blocks[i]);
+		add_counter(after, blocks[i].last, &counts->left[i]);
+	}
+	if (!count_blocks(session, &run, counting, error))
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		counts->hottest = MAX(counts->hottest, counts->blocks[i]);
+	vms_cfg_count_edges(blocks, n, vms_cfg_entry(cfg), counts->blocks, counts->edges,
+			    counts->edge_known);
+	return g_steal_pointer(&counts);
+}

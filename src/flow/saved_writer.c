@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/options.h"
+#include "base/outfile.h"
+#include "flow/names.h"
+#include "flow/record.h"
+#include "flow/saved.h"
+#include <string.h>
+#include <zlib.h>
+
+#define BUFFER_BYTES (64u << 10) /* that are written at once */
+
+struct vms_flow_writer {
+	struct vms_outfile *file;
+	struct vms_guest *guest;
+	GByteArray *buffer; /* what is not written yet */
+	size_t piece;	    /* in the buffer: where the piece that is being made begins */
+	GHashTable *probes; /* a reference to struct vms_probe → its number + 1 */
+	GHashTable *places; /* the same of struct vms_flow_place */
+	uint64_t records;   /* that were added */
+	uint64_t written;   /* records in what the file has taken */
+	GError *failure;    /* why no more can be added */
+};
+
+uint32_t vms_saved_check(const void *bytes, size_t size)
+{
+	return (uint32_t)crc32_z(0, bytes, size);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static void put_u32(struct vms_flow_writer *writer, uint32_t value)
+{
+	value = GUINT32_TO_LE(value);
+	g_byte_array_append(writer->buffer, (const guint8 *)&value, sizeof(value));
+}
+
+static void put_u64(struct vms_flow_writer *writer, uint64_t value)
+{
+	value = GUINT64_TO_LE(value);
+	g_byte_array_append(writer->buffer, (const guint8 *)&value, sizeof(value));
+}
+
+static void put_text(struct vms_flow_writer *writer, const char *text)
+{
+	put_u32(writer, text ? (uint32_t)MIN(strlen(text), UINT32_MAX - 1) : VMS_SAVED_NOTHING);
+	if (text)
+		g_byte_array_append(writer->buffer, (const guint8 *)text, (guint)strlen(text));
+}
+
+static void set_u32(struct vms_flow_writer *writer, size_t at, uint32_t value)
+{
+	value = GUINT32_TO_LE(value);
+	memcpy(writer->buffer->data + at, &value, sizeof(value));
+}
+
+static void begin_piece(struct vms_flow_writer *writer, enum vms_saved_kind kind)
+{
+	writer->piece = writer->buffer->len;
+	put_u32(writer, 0);
+	put_u32(writer, kind);
+	put_u32(writer, 0);
+}
+
+static bool flush(struct vms_flow_writer *writer)
+{
+	if (!vms_outfile_write(writer->file, writer->buffer->data, writer->buffer->len,
+			       &writer->failure))
+		return false;
+	g_byte_array_set_size(writer->buffer, 0);
+	writer->written = writer->records;
+	return true;
+}
+
+/* False: the piece is too large. It is taken away again. */
+static bool end_piece(struct vms_flow_writer *writer)
+{
+	const size_t size = writer->buffer->len - writer->piece;
+	if (size - VMS_SAVED_PIECE_HEAD > VMS_SAVED_BODY_MAX) {
+		g_byte_array_set_size(writer->buffer, (guint)writer->piece);
+		g_set_error(&writer->failure, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "a probe or a hit with %zu bytes cannot be saved: %u can", size,
+			    VMS_SAVED_BODY_MAX);
+		return false;
+	}
+	set_u32(writer, writer->piece + 8, (uint32_t)(size - VMS_SAVED_PIECE_HEAD));
+	set_u32(writer, writer->piece,
+		vms_saved_check(writer->buffer->data + writer->piece + 4, size - 4));
+	return true;
+}
+
+/* ---- probes and places -------------------------------------------------------------------- */
+
+static void put_entry(struct vms_flow_writer *writer, const struct vms_probe *probe, size_t index)
+{
+	const enum vms_entry_kind kind = vms_probe_entry_kind(probe, index);
+	put_u32(writer, kind);
+	put_text(writer, vms_probe_entry_name(probe, index));
+	if (kind != VMS_ENTRY_TYPED)
+		return;
+	g_autofree char *type = vms_probe_entry_type(probe, index);
+	put_u32(writer, (vms_probe_has_pointer(probe, index) ? VMS_SAVED_POINTER : 0) |
+				(vms_probe_entry_is_text(probe, index) ? VMS_SAVED_TEXT : 0));
+	put_text(writer, type);
+}
+
+static bool put_probe(struct vms_flow_writer *writer, const struct vms_probe *probe,
+		      uint32_t number)
+{
+	begin_piece(writer, VMS_SAVED_PROBE_PIECE);
+	put_u32(writer, number);
+	put_text(writer, vms_probe_description(probe));
+	put_u32(writer, (uint32_t)vms_probe_entries(probe));
+	for (size_t i = 0; i < vms_probe_entries(probe); i++)
+		put_entry(writer, probe, i);
+	return end_piece(writer);
+}
+
+/* Gets the number of a probe, which is written when it is met for the first time. */
+static bool number_probe(struct vms_flow_writer *writer, struct vms_probe *probe, uint32_t *ret)
+{
+	const guint known = GPOINTER_TO_UINT(g_hash_table_lookup(writer->probes, probe));
+	*ret = known ? known - 1 : g_hash_table_size(writer->probes);
+	if (known)
+		return true;
+	g_hash_table_insert(writer->probes, vms_probe_ref(probe), GUINT_TO_POINTER(*ret + 1));
+	return put_probe(writer, probe, *ret);
+}
+
+static bool put_place(struct vms_flow_writer *writer, const struct vms_flow_place *place,
+		      uint32_t number)
+{
+	uint32_t probe, common = VMS_SAVED_NOTHING, returned = VMS_SAVED_NOTHING;
+	if (!number_probe(writer, place->probe, &probe) ||
+	    (place->common && !number_probe(writer, place->common, &common)) ||
+	    (place->returned && !number_probe(writer, place->returned, &returned)))
+		return false;
+	g_autofree char *name = place->name || !writer->guest
+					? g_strdup(place->name)
+					: vms_flow_name_place(writer->guest, place->va);
+	begin_piece(writer, VMS_SAVED_PLACE_PIECE);
+	put_u32(writer, number);
+	put_u32(writer, (place->is_after ? VMS_SAVED_AFTER : 0) |
+				(place->has_task ? VMS_SAVED_HAS_TASK : 0));
+	put_u32(writer, probe);
+	put_u32(writer, common);
+	put_u32(writer, returned);
+	put_u64(writer, place->va);
+	put_text(writer, name);
+	return end_piece(writer);
+}
+
+static bool number_place(struct vms_flow_writer *writer, struct vms_flow_place *place,
+			 uint32_t *ret)
+{
+	const guint known = GPOINTER_TO_UINT(g_hash_table_lookup(writer->places, place));
+	*ret = known ? known - 1 : g_hash_table_size(writer->places);
+	if (known)
+		return true;
+	g_hash_table_insert(writer->places, vms_flow_place_ref(place), GUINT_TO_POINTER(*ret + 1));
+	return put_place(writer, place, *ret);
+}
+
+/* ---- the writer ------------------------------------------------------------------------------ */
+
+static void unref_probe(gpointer probe)
+{
+	vms_probe_unref(probe);
+}
+
+static void unref_place(gpointer place)
+{
+	vms_flow_place_unref(place);
+}
+
+struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest *guest,
+					     uint64_t begin_ns, uint64_t begin_real_ns,
+					     GError **error)
+{
+	struct vms_outfile *file = vms_outfile_open(path, error);
+	if (!file)
+		return NULL;
+	struct vms_flow_writer *writer = g_new0(struct vms_flow_writer, 1);
+	writer->file = file;
+	writer->guest = guest;
+	writer->buffer = g_byte_array_sized_new(2 * BUFFER_BYTES);
+	writer->probes = g_hash_table_new_full(NULL, NULL, unref_probe, NULL);
+	writer->places = g_hash_table_new_full(NULL, NULL, unref_place, NULL);
+	g_byte_array_append(writer->buffer, (const guint8 *)VMS_SAVED_MAGIC,
+			    strlen(VMS_SAVED_MAGIC));
+	put_u32(writer, VMS_SAVED_VERSION);
+	put_u32(writer, vms_saved_check(writer->buffer->data, writer->buffer->len));
+	begin_piece(writer, VMS_SAVED_BEGIN_PIECE);
+	put_u64(writer, begin_ns);
+	put_u64(writer, begin_real_ns);
+	end_piece(writer);
+	return writer;
+}
+
+typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
+			  struct vms_flow_value *ret);
+
+/* Puts the texts of the values that have types: those types are not saved. */
+static void put_texts(struct vms_flow_writer *writer, const struct vms_flow_record *record,
+		      const struct vms_probe *probe, get_value get)
+{
+	struct vms_flow_value value;
+	for (size_t i = 0; probe && get(record, i, &value); i++) {
+		if (!vms_probe_has_type(probe, i))
+			continue;
+		g_autoptr(GString) text = g_string_new(NULL);
+		vms_probe_format_value(probe, i, &value, text);
+		put_text(writer, text->str);
+	}
+}
+
+static bool put_record(struct vms_flow_writer *writer, const struct vms_flow_record *record)
+{
+	struct vms_flow_raw raw;
+	uint32_t place;
+	if (!number_place(writer, vms_flow_record_raw(record, &raw), &place))
+		return false;
+	begin_piece(writer, VMS_SAVED_RECORD_PIECE);
+	put_u64(writer, raw.sequence);
+	put_u64(writer, raw.time_ns);
+	put_u32(writer, place);
+	put_u32(writer, raw.vcpu);
+	put_u32(writer, raw.failed);
+	put_u32(writer, raw.common_failed);
+	put_u32(writer, raw.returned_failed);
+	g_byte_array_append(writer->buffer, raw.values, (guint)raw.size);
+	put_texts(writer, record, vms_flow_record_probe(record), vms_flow_record_value);
+	put_texts(writer, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	put_texts(writer, record, vms_flow_record_returned(record), vms_flow_record_returned_value);
+	if (!end_piece(writer))
+		return false;
+	writer->records++;
+	return writer->buffer->len < BUFFER_BYTES || flush(writer);
+}
+
+/* Returns what the failure is for the caller: a copy, since all later calls fail, too. */
+static bool give_failure(const struct vms_flow_writer *writer, GError **error)
+{
+	g_propagate_error(error, g_error_copy(writer->failure));
+	return false;
+}
+
+bool vms_flow_writer_add(struct vms_flow_writer *writer, const struct vms_flow_record *record,
+			 GError **error)
+{
+	if (!writer->failure && put_record(writer, record))
+		return true;
+	return give_failure(writer, error);
+}
+
+/* Gives the file its name with the records that were written, and says how many those are. */
+static void keep_part(struct vms_flow_writer *writer)
+{
+	if (!vms_outfile_set_size(writer->file, vms_outfile_written(writer->file), NULL) ||
+	    !vms_outfile_commit(writer->file, NULL))
+		return;
+	g_prefix_error(
+		&writer->failure,
+		"only the first %" G_GINT64_MODIFIER "u records could be saved: ", writer->written);
+}
+
+bool vms_flow_writer_end(struct vms_flow_writer *writer, const struct vms_flow_progress *progress,
+			 GError **error)
+{
+	if (!writer->failure) {
+		begin_piece(writer, VMS_SAVED_END_PIECE);
+		put_u64(writer, writer->records);
+		put_u64(writer, progress->records);
+		put_u64(writer, progress->dropped);
+		put_u64(writer, progress->rejected);
+		put_u64(writer, progress->unknown);
+		put_u64(writer, progress->lost);
+		end_piece(writer);
+		if (flush(writer))
+			return vms_outfile_commit(writer->file, error);
+	}
+	if (writer->written)
+		keep_part(writer);
+	return give_failure(writer, error);
+}
+
+void vms_flow_writer_free(struct vms_flow_writer *writer)
+{
+	if (!writer)
+		return;
+	vms_outfile_close(writer->file);
+	g_byte_array_unref(writer->buffer);
+	g_hash_table_unref(writer->probes);
+	g_hash_table_unref(writer->places);
+	g_clear_error(&writer->failure);
+	g_free(writer);
+}
+
+bool vms_flow_report_save(const struct vms_flow_report *report, struct vms_guest *guest,
+			  const struct vms_flow_saved *given, const char *path, GError **error)
+{
+	struct vms_flow_saved saved;
+	if (!vms_options_copy(given, &saved, sizeof(saved), "vms_flow_saved", error))
+		return false;
+	g_autoptr(vms_flow_writer) writer =
+		vms_flow_writer_open(path, guest, saved.begin_ns, saved.begin_real_ns, error);
+	if (!writer)
+		return false;
+	for (size_t i = 0; i < vms_flow_report_count(report); i++)
+		if (!vms_flow_writer_add(writer, vms_flow_report_record(report, i, NULL), NULL))
+			break; /* vms_flow_writer_end says why */
+	return vms_flow_writer_end(writer, &saved.progress, error);
+}
