@@ -16,7 +16,7 @@
 #define VMS_SAVED_NOTHING    UINT32_MAX /* a text that is NULL, no common probe */
 #define VMS_SAVED_AFTER	     (1u << 0)	/* flags of a place */
 #define VMS_SAVED_HAS_TASK   (1u << 1)
-#define VMS_SAVED_POINTER    (1u << 0)	/* flags of an entry of kind TYPED */
+#define VMS_SAVED_POINTER    (1u << 0) /* flags of an entry of kind TYPED */
 #define VMS_SAVED_TEXT	     (1u << 1)
 
 /* What a piece is. Readers leave out kinds that they do not know. */

@@ -270,7 +270,7 @@ static void test_typed(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	vms_flow_report_take(report, make_typed_record());
 	for (unsigned i = 0; i < 2; i++) {
 		gsize size;
-		g_autofree uint8_t *bytes = save(f, report, &size);
+		g_free(save(f, report, &size));
 		g_clear_pointer(&report, vms_flow_report_unref);
 		report = vms_flow_report_load(f->path, NULL, NULL);
 		g_assert_cmpuint(vms_flow_report_count(report), ==, 1);
