@@ -54,7 +54,7 @@ static void read_values(const struct vms_flow_record *record, const struct vms_p
 	for (size_t i = 0; probe && i < vms_probe_entries(probe); i++) {
 		g_assert_true(get(record, i, &value));
 		g_assert_nonnull(vms_probe_entry_name(probe, i));
-		g_autofree char *type = vms_probe_entry_type(probe, i);
+		g_free(vms_probe_entry_type(probe, i));
 		g_autoptr(GString) text = g_string_new(NULL);
 		if (vms_probe_entry_kind(probe, i) == VMS_ENTRY_TYPED)
 			vms_probe_format_value(probe, i, &value, text);
