@@ -18,9 +18,9 @@ struct gate {
 
 /* Makes gates for `n` vCPUs, which exist as long as the plugin. NULL: no memory. */
 struct gate *gates_new(unsigned n);
-/* Must be true once before anybody waits for gates. False: errno tells. */
+/* Call it once, and see that it succeeds, before gates_wait. False: errno tells. */
 bool gates_prepare(void);
-/* Waits until no vCPU uses what was to be found before. */
+/* Waits until no vCPU still uses what it had found before the call. */
 void gates_wait(const struct gate *gates, unsigned n);
 
 /* What the service publishes is loaded after this. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "agent/probes/returns.h"
 
-#define MARKS	  1024u /* for four addresses of a page each; a number in every vCPU's memory */
+/* One for every four bytes of a page, the same for all pages. Each vCPU has its own row of them. */
+#define MARKS	  1024u
 #define PAGE_MASK UINT64_C(0xfff)
 static struct {
 	struct qemu_plugin_scoreboard *score;

@@ -2,7 +2,7 @@
 /*
  * Where vCPUs may return to out of calls that are followed. Code behind a call begins a block, and
  * a block looks at a mark of its vCPU before it is executed: one of MARKS, chosen by where in its
- * page the block lies. So code needs not be translated anew for an address of which nobody knew.
+ * page the block lies. So code need not be translated again when a new return address appears.
  */
 #pragma once
 

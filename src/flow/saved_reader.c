@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * How many bytes that are no piece may be checked in all. It is never reached by what a disk does
- * to a file, and by one that is made to be slow in less than a second.
+ * How many bytes that are no piece may be checked in all. A file that a disk has damaged never
+ * reaches it; one that was made to be slow reaches it in less than a second.
  */
 #define SEARCH_MAX (UINT64_C(256) << 20)
 

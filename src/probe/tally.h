@@ -2,14 +2,14 @@
 /*
  * A tally adds up hits by key, in memory of a fixed size: what a probe's program collects is not
  * kept, but counted. One thread adds, any other may read at the same time, also in another process.
- * As program.h, this needs no more than the C library.
+ * Like program.h, this needs no more than the C library.
  *
  * The output of a program that is tallied begins with the numbers to add up, each a value of 8
  * bytes at most. All values behind them are the key, byte by byte with their heads.
  *
  * The memory is a head and a row of entries, which are only added. An entry has a count, a struct
- * vms_tally_sum for each number, the cells of their histograms, and its key. Who reads believes
- * nothing of it: sizes follow from the shape, which is known to both.
+ * vms_tally_sum for each number, the cells of their histograms, and its key. A reader must not
+ * trust it: sizes follow from the shape, which is known to both.
  */
 #pragma once
 

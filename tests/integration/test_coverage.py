@@ -280,10 +280,6 @@ class X86Boot(Boot, Files):
     arch = "x86_64"
 
 
-class Aarch64Boot(Boot, Files):
-    arch = "aarch64"
-
-
 class Refusals(unittest.TestCase):
     def test_no_agent(self):
         guest = qemu_machine.BareGuest()

@@ -44,6 +44,37 @@ class Bare:
         self.assertGreater(len(set(log.blocks)), 100)
         self.assertEqual({block.va for block in self.blocks}, set(log.blocks))
 
+    def test_between(self):
+        """From the first call of one function to the next call of another."""
+        first, end = self.functions["play_coroutines"], self.functions["await_ticks"]
+        _, log = self.run_guest("between", "--from", "play_coroutines", "--to", "await_ticks")
+        self.assertEqual({block.va for block in self.blocks}, set(log.between(first, end)))
+
+    def test_never_reached(self):
+        unused = max(self.functions.values()) + 0x100000
+        self.run_guest("never", "--from", hex(unused))
+        self.assertEqual((self.blocks, self.table, self.totals["functions_ran"]), ([], [], 0))
+        self.assertIn("was never executed: nothing counts", self.said)
+
+    def test_no_room(self):
+        """What finds no room is said, and what is told is true."""
+        path = self.directory / "room"
+        guest = qemu_machine.BareGuest(
+            "calls", arch=self.arch, extra=("-d", "exec,nochain", "-D", f"{path}.log"),
+            launcher=coverage.launcher(path, "--symbols", self.elf, "--max-blocks", "64"))
+        self.addCleanup(guest.stop)
+        guest.process.wait(testbed.BOOT_SECONDS)
+        totals, _ = coverage.read_table(f"{path}.json")
+        self.assertGreater(totals["lost"], 0)
+        self.assertIn("incomplete", guest.log())
+        blocks = {block.va for block in coverage.read_drcov(f"{path}.drcov")}
+        self.assertLess(blocks, set(coverage.ExecLog(f"{path}.log").blocks))
+        self.assertGreaterEqual(len(blocks), 32)
+
+
+class Precise(Bare):
+    """To the instruction."""
+
     def test_instructions(self):
         """One instruction after the other: exactly those that were executed, but what stood before
         a fault in its block."""
@@ -84,12 +115,6 @@ class Bare:
                     entered = self.functions[name] in executed
                     self.assertEqual(ran, entered, f"{path}:{line} {name}")
 
-    def test_between(self):
-        """From the first call of one function to the next call of another."""
-        first, end = self.functions["play_coroutines"], self.functions["await_ticks"]
-        _, log = self.run_guest("between", "--from", "play_coroutines", "--to", "await_ticks")
-        self.assertEqual({block.va for block in self.blocks}, set(log.between(first, end)))
-
     def test_amid_a_block(self):
         """Places that are not where blocks begin: not one instruction more than between them."""
         _, log = self.run_guest("found")
@@ -103,37 +128,7 @@ class Bare:
         self.run_guest("begin", "--from", hex(first), "--to", hex(second))
         self.assertEqual([block[:2] for block in self.blocks], [(first, second - first)])
 
-    def test_never_reached(self):
-        unused = max(self.functions.values()) + 0x100000
-        self.run_guest("never", "--from", hex(unused))
-        self.assertEqual((self.blocks, self.table, self.totals["functions_ran"]), ([], [], 0))
-        self.assertIn("was never executed: nothing counts", self.said)
-
-    def test_no_room(self):
-        """What finds no room is said, and what is told is true."""
-        path = self.directory / "room"
-        guest = qemu_machine.BareGuest(
-            "calls", arch=self.arch, extra=("-d", "exec,nochain", "-D", f"{path}.log"),
-            launcher=coverage.launcher(path, "--symbols", self.elf, "--max-blocks", "64"))
-        self.addCleanup(guest.stop)
-        guest.process.wait(testbed.BOOT_SECONDS)
-        totals, _ = coverage.read_table(f"{path}.json")
-        self.assertGreater(totals["lost"], 0)
-        self.assertIn("incomplete", guest.log())
-        blocks = {block.va for block in coverage.read_drcov(f"{path}.drcov")}
-        self.assertLess(blocks, set(coverage.ExecLog(f"{path}.log").blocks))
-        self.assertGreaterEqual(len(blocks), 32)
-
 
 class X86(Bare, unittest.TestCase):
     arch = "x86_64"
     objdump = "objdump"
-
-
-class Aarch64(Bare, unittest.TestCase):
-    arch = "aarch64"
-    objdump = "aarch64-linux-gnu-objdump"
-
-
-if __name__ == "__main__":
-    unittest.main()

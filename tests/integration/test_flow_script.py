@@ -201,7 +201,3 @@ class Script:
 
 class X86(Script, unittest.TestCase):
     arch = "x86_64"
-
-
-class Aarch64(Script, unittest.TestCase):
-    arch = "aarch64"

@@ -141,19 +141,6 @@ class Types(Tracer):
         self.assertEqual(run.status, 2)
         self.assertIn("at the call, not at the return", run.err)
 
-    def test_module(self):
-        """The driver of the port that takes the test's commands is a module, with its own types."""
-        if not self.has_modules:
-            self.skipTest("this kernel has no symbols of data, by which its modules' types are found")
-        hits = self.shown("port_fops_write=((struct port *)filp->private_data)->id,count",
-                          'filp->f_path.dentry->d_name.name == "vport0p1"'
-                          if self.arch == "x86_64" else "count", run="true")
-        self.assertGreater(len(hits), 0)
-        for hit in hits:
-            port, count = hit.values()
-            self.assertEqual(port, "1")
-            self.assertGreater(int(count), 0)
-
     def test_wrong_words(self):
         for arguments, message in (
                 (["vfs_write=fil->f_mode"], '"fil" is not known (did you mean file'),
@@ -175,7 +162,6 @@ class X86(Types):
     arch = "x86_64"
     lseek, registers = "__x64_sys_lseek", ("regs->di", "regs->si", "regs->dx")
     zeros = '""'
-    has_modules = True
 
     def in_registers(self, hit):
         return f".dx={hit['regs->dx']}"
@@ -198,29 +184,28 @@ class Aarch64(Types):
         return ".regs={" + ", ".join(hit[name] for name in ("regs->regs[0]",))
 
 
-class X86Of61(X86, unittest.TestCase):
-    @classmethod
-    def start_guest(cls):
-        return LinuxGuest("6.1")
+class ModuleTypes:
+    """Where the kernel has symbols of data, by which types of modules are found."""
+
+    def test_module(self):
+        """The driver of the port that takes the test's commands is a module, with its own types."""
+        hits = self.shown("port_fops_write=((struct port *)filp->private_data)->id,count",
+                          'filp->f_path.dentry->d_name.name == "vport0p1"'
+                          if self.arch == "x86_64" else "count", run="true")
+        self.assertGreater(len(hits), 0)
+        for hit in hits:
+            port, count = hit.values()
+            self.assertEqual(port, "1")
+            self.assertGreater(int(count), 0)
 
 
-class X86Of612(X86, unittest.TestCase):
+class X86Of612(X86, ModuleTypes, unittest.TestCase):
     @classmethod
     def start_guest(cls):
         return LinuxGuest("6.12")
 
 
-class Aarch64Of61(Aarch64, unittest.TestCase):
-    has_modules = False
-
-    @classmethod
-    def start_guest(cls):
-        return LinuxGuest("6.1", arch="aarch64")
-
-
-class Aarch64Of612(Aarch64, unittest.TestCase):
-    has_modules = True
-
+class Aarch64Of612(Aarch64, ModuleTypes, unittest.TestCase):
     @classmethod
     def start_guest(cls):
         return LinuxGuest("6.12", arch="aarch64")
