@@ -41,12 +41,18 @@ def records_of(directory):
     return sum(file.stat().st_size for file in directory.glob("*.dat")) // 16
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def boot_parser(description):
+    """The options of what measures boots."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--series", default="6.1", choices=testbed.SERIES)
     parser.add_argument("--arch", default="x86_64", choices=qemu_machine.ARCHS)
     parser.add_argument("--smp", type=int, default=1)
+    return parser
+
+
+def main():
+    parser = boot_parser(__doc__)
     parser.add_argument("--directory", default="/var/tmp", help="where the traces are written")
     options = parser.parse_args()
     testbed.build_guests()

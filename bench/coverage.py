@@ -5,14 +5,12 @@
 Boots without a plugin, with the agent loaded but idle, and with coverage from the first instruction
 on alternate; figures are medians. The limit: coverage takes 1.3 times the boot without a plugin.
 """
-import argparse
 import json
 import pathlib
 import statistics
 import tempfile
 
-from calls import boot
-import qemu_machine
+from calls import boot, boot_parser
 import testbed
 
 LIMIT = 1.3
@@ -28,12 +26,7 @@ def show(case, times, base):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--series", default="6.1", choices=testbed.SERIES)
-    parser.add_argument("--arch", default="x86_64", choices=qemu_machine.ARCHS)
-    parser.add_argument("--smp", type=int, default=1)
-    options = parser.parse_args()
+    options = boot_parser(__doc__).parse_args()
     testbed.build_guests()
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "coverage.json"

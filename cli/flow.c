@@ -7,11 +7,11 @@
 #include "flow_spec.h"
 #include "flow_tables.h"
 #include "interrupts.h"
+#include "live_records.h"
 #include "streams.h"
 #include "values.h"
 
-#define LOOK_MS	   50	     /* between looks at what has come */
-#define QUEUED_MAX (1 << 20) /* records that wait for the output */
+#define LOOK_US 50000 /* between looks at what has come */
 
 struct options {
 	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task,
@@ -27,8 +27,7 @@ struct trace {
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
 	struct flow_script *script;	/* of --script, or NULL: it shows what it wants to */
 	bool script_failed;		/* it is not called any more: records are only saved */
-	GAsyncQueue *queue;		/* struct vms_flow_record *, which are not shown yet */
-	gint n_unshown;			/* records that found the queue full */
+	struct live_records live;
 	uint64_t begin_ns, end_ns;
 	gboolean is_armed; /* or was: what was recorded before an error is saved, too */
 	struct interrupts interrupts;
@@ -42,16 +41,6 @@ static uint64_t now_ns(void)
 	return (uint64_t)g_get_monotonic_time() * 1000;
 }
 
-/* Called in the flow's thread, while the machine may be held. The output may block: see show. */
-static void queue_record(struct vms_flow_record *record, void *data)
-{
-	struct trace *trace = data;
-	if (g_async_queue_length(trace->queue) < QUEUED_MAX)
-		g_async_queue_push(trace->queue, vms_flow_record_ref(record));
-	else
-		g_atomic_int_inc(&trace->n_unshown);
-}
-
 static bool print_all(const GString *out, GError **error)
 {
 	return !out->len || streams_print(out, error);
@@ -62,9 +51,10 @@ static bool print_all(const GString *out, GError **error)
  * False without an error if it cannot be saved: vms_flow_writer_end says why, and how much is
  * saved.
  */
-static bool give_record(struct trace *trace, const struct vms_flow_record *record, GString *out,
+static bool give_record(const struct vms_flow_record *record, void *data, GString *out,
 			GError **error)
 {
+	struct trace *trace = data;
 	if (trace->writer && !vms_flow_writer_add(trace->writer, record, NULL))
 		return false;
 	if (!trace->script && trace->session->prints)
@@ -74,19 +64,9 @@ static bool give_record(struct trace *trace, const struct vms_flow_record *recor
 	return !trace->script_failed;
 }
 
-/* Shows and saves what has come, for a moment: there may be more, and it may be time to end. */
 static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 {
-	g_autoptr(GString) out = g_string_new(NULL);
-	struct vms_flow_record *record = g_async_queue_timeout_pop(trace->queue, wait_us);
-	const uint64_t end_ns = now_ns() + LOOK_MS * UINT64_C(1000000);
-	bool done = true;
-	while (record) {
-		done = give_record(trace, record, out, done ? error : NULL) && done;
-		vms_flow_record_unref(record);
-		record = now_ns() < end_ns ? g_async_queue_try_pop(trace->queue) : NULL;
-	}
-	return print_all(out, done ? error : NULL) && done;
+	return live_records_show(&trace->live, wait_us, give_record, trace, error);
 }
 
 /* Shows what was added up. */
@@ -105,7 +85,7 @@ static bool follow(struct trace *trace, GError **error)
 	while (done && !ended && !interrupts_came(&trace->interrupts)) {
 		ended = vms_flow_wait(trace->flow, 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
-		done = show(trace, LOOK_MS * 1000, error);
+		done = show(trace, LOOK_US, error);
 		if (done && !ended && trace->tables &&
 		    flow_tables_is_due(trace->tables, trace->begin_ns, now_ns()))
 			done = show_table(trace, error);
@@ -120,7 +100,7 @@ static bool show_kept(struct trace *trace, GError **error)
 	g_autoptr(GString) out = g_string_new(NULL);
 	bool done = true;
 	for (size_t i = 0; i < vms_flow_report_count(report); i++)
-		done = give_record(trace, vms_flow_report_record(report, i, NULL), out,
+		done = give_record(vms_flow_report_record(report, i, NULL), trace, out,
 				   done ? error : NULL) &&
 		       done;
 	return print_all(out, done ? error : NULL) && done;
@@ -133,7 +113,7 @@ static bool show_rest(struct trace *trace, GError **error)
 		return show_table(trace, error);
 	bool done = !trace->max_records || show_kept(trace, error);
 	trace->interrupts.came = FALSE;
-	while (g_async_queue_length(trace->queue) > 0 && !interrupts_came(&trace->interrupts))
+	while (!live_records_is_empty(&trace->live) && !interrupts_came(&trace->interrupts))
 		done = show(trace, 0, done ? error : NULL) && done;
 	return done;
 }
@@ -203,11 +183,11 @@ static bool sum_up(struct trace *trace, GError **error)
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
-	const int n_unshown = trace->n_unshown + g_async_queue_length(trace->queue);
-	progress.lost += (uint64_t)n_unshown;
+	const unsigned n_unshown = live_records_left(&trace->live);
+	progress.lost += n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
 	if (n_unshown)
-		vms_log(VMS_LOG_WARNING, "%d hits were lost: %s", n_unshown,
+		vms_log(VMS_LOG_WARNING, "%u hits were lost: %s", n_unshown,
 			trace->script ? "the script was not fast enough"
 				      : "the output could not be written fast enough");
 	return !trace->writer || vms_flow_writer_end(trace->writer, &progress, error);
@@ -239,8 +219,8 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	struct vms_flow_options made = { .size = sizeof(made),
 					 .one_vcpu = options->cpu,
 					 .without_tasks = options->no_tasks,
-					 .each = trace->max_records ? NULL : queue_record,
-					 .data = trace };
+					 .each = trace->max_records ? NULL : live_records_add,
+					 .data = &trace->live };
 	g_autoptr(vms_probe) common = NULL;
 	g_autofree char *condition = make_condition(options);
 	const struct flow_conditions conditions = { condition, options->return_condition,
@@ -299,7 +279,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	if (!make_tables(&trace, options, error))
 		return false;
 	GError *failure = NULL;
-	trace.queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
+	live_records_init(&trace.live);
 	trace.flow = make_flow(&trace, options, n_specs, specs, &failure);
 	bool done = trace.flow && load_script(&trace, options->script, &failure) &&
 		    run_trace(&trace, options, &failure);
@@ -311,7 +291,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	vms_flow_writer_free(trace.writer);
 	vms_flow_unref(trace.flow);
 	flow_tables_free(trace.tables);
-	g_async_queue_unref(trace.queue);
+	live_records_clear(&trace.live);
 	return done;
 }
 

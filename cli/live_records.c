@@ -43,6 +43,11 @@ bool live_records_show(struct live_records *live, uint64_t wait_us,
 	return (!out->len || streams_print(out, done ? error : NULL)) && done;
 }
 
+bool live_records_is_empty(const struct live_records *live)
+{
+	return g_async_queue_length(live->queue) <= 0;
+}
+
 unsigned live_records_left(const struct live_records *live)
 {
 	const gint queued = g_async_queue_length(live->queue);

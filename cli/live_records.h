@@ -22,5 +22,7 @@ bool live_records_show(struct live_records *live, uint64_t wait_us,
 		       bool (*give)(const struct vms_flow_record *record, void *data, GString *out,
 				    GError **error),
 		       void *data, GError **error);
+/* True if none waits to be shown. */
+bool live_records_is_empty(const struct live_records *live);
 /* How many have not been shown. */
 unsigned live_records_left(const struct live_records *live);

@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "syscall_text.h"
 
-#include <errno.h>
+#include "base/errno_name.h"
 #include <fcntl.h>
 #include <string.h>
 
-#define ERROR_MAX  4095	      /* a result from -ERROR_MAX to -1 is an error */
+#define ERROR_MAX  4095 /* a result from -ERROR_MAX to -1 is an error */
+#define HIDDEN_MIN 512	/* errors inside the kernel that no program sees: ERESTARTSYS */
+#define HIDDEN_MAX 519
 #define SMALL_MAX  (1u << 31) /* results from here on are addresses */
 #define DATA_SHOWN 32u	      /* bytes of what is written */
-
-/* Errors inside the kernel that a program never sees. */
-static const struct {
-	int number;
-	const char *name;
-} hidden_errors[] = {
-	{ 512, "ERESTARTSYS" },
-	{ 513, "ERESTARTNOINTR" },
-	{ 514, "ERESTARTNOHAND" },
-	{ 515, "ENOIOCTLCMD" },
-	{ 516, "ERESTART_RESTARTBLOCK" },
-	{ 517, "EPROBE_DEFER" },
-	{ 518, "EOPENSTALE" },
-	{ 519, "ENOPARAM" },
-};
 
 /* ---- forms ------------------------------------------------------------------------ */
 
@@ -196,11 +183,9 @@ void syscall_append_result(GString *out, const struct vms_syscall *call, uint64_
 		return;
 	}
 	const int number = (int)-(int64_t)result;
-	for (size_t i = 0; i < G_N_ELEMENTS(hidden_errors); i++)
-		if (hidden_errors[i].number == number) {
-			g_string_append_printf(out, "? %s", hidden_errors[i].name);
-			return;
-		}
-	const char *name = strerrorname_np(number);
-	g_string_append_printf(out, "-1 %s (%s)", name ? name : "?", strerror(number));
+	const char *name = vms_errno_name((uint64_t)number);
+	if (number >= HIDDEN_MIN && number <= HIDDEN_MAX)
+		g_string_append_printf(out, "? %s", name);
+	else
+		g_string_append_printf(out, "-1 %s (%s)", name ? name : "?", strerror(number));
 }

@@ -66,11 +66,11 @@ static struct vms_probe *make_probe(const struct trace *trace, const struct vms_
 	g_autoptr(vms_probe) probe =
 		vms_probe_new(trace->session->machine, trace->session->guest, call->name);
 	g_autofree char *condition =
-		g_strdup_printf("pid == %s", options->task ? options->task : "");
+		options->task ? g_strdup_printf("pid == %s", options->task) : NULL;
 	for (unsigned i = 0; i < call->n_arguments; i++)
 		if (!add_argument(probe, call, i, error))
 			return NULL;
-	if (options->task && !vms_probe_set_condition(probe, condition, error))
+	if (condition && !vms_probe_set_condition(probe, condition, error))
 		return NULL;
 	return g_steal_pointer(&probe);
 }
@@ -217,7 +217,7 @@ static bool follow(struct trace *trace, uint64_t duration_ns, GError **error)
 	}
 	done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 	interrupts.came = FALSE;
-	while (done && g_async_queue_length(trace->live.queue) > 0 && !interrupts_came(&interrupts))
+	while (done && !live_records_is_empty(&trace->live) && !interrupts_came(&interrupts))
 		done = show(trace, 0, error);
 	interrupts_release(&interrupts);
 	return done;

@@ -9,7 +9,7 @@
  */
 #include "agent/probes/instrument.h"
 
-#include "agent/probes/returns.h"
+#include "agent/probes/return_marks.h"
 #include "agent/probes/visit.h"
 
 /* An instruction as its callback knows it. */

@@ -9,7 +9,7 @@
 #include "agent/gate.h"
 #include "agent/hold/hold.h"
 #include "agent/probes/instrument.h"
-#include "agent/probes/returns.h"
+#include "agent/probes/return_marks.h"
 #include "agent/probes/visit.h"
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"

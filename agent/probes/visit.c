@@ -2,7 +2,7 @@
 #include "agent/probes/visit.h"
 
 #include "agent/gate.h"
-#include "agent/probes/returns.h"
+#include "agent/probes/return_marks.h"
 #include <stdlib.h>
 
 struct plan *_Atomic visit_plan;

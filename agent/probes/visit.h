@@ -45,7 +45,7 @@ void visit_before(unsigned vcpu, const struct pending *insn);
 void visit_after(unsigned vcpu);
 /* A vCPU with a pending place begins a block at `pc`. */
 void visit_block(unsigned vcpu, uint64_t pc);
-/* A vCPU begins a block at `pc`, to which it may have returned (returns.h). */
+/* A vCPU begins a block at `pc`, to which it may have returned (return_marks.h). */
 void visit_return(unsigned vcpu, uint64_t pc);
 
 /* Adds a register of which a program gets this value, and not what the vCPU has now. */

@@ -7,11 +7,9 @@
 
 #include "agent/probes/plan.h"
 #include "machine/agent/hit_order.h"
-#include <fcntl.h>
+#include "probe_request.h"
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <vmscope/error.h>
 #include <vmscope/log.h>
 
@@ -50,15 +48,8 @@ static const struct start sound_start = {
 static struct probe_set *make_set(const struct start *start)
 {
 	struct reply reply = { 0 };
-	const size_t size = sizeof(start->file);
-	const int fd = memfd_create("places", MFD_CLOEXEC);
-	g_assert_cmpint(write(fd, &start->file, size), ==, size);
-	g_assert_cmpint(ftruncate(fd, (off_t)(size - start->cut)), ==, 0);
-	const struct request request = { .message = &start->options.message,
-					 .size = sizeof(start->options),
-					 .fd = fd };
-	struct probe_set *set = probe_set_new(&request, VCPUS, &reply);
-	close(fd);
+	struct probe_set *set = probe_request_send(&start->options, &start->file,
+						   sizeof(start->file) - start->cut, VCPUS, &reply);
 	for (unsigned i = 0; set && i < VCPUS; i++)
 		g_assert_true(probe_set_reserve(set, i));
 	if (set)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets of probes that add up their hits: what the agent accepts of a client, and what it counts. */
-#include "agent/probes/set.h"
+#include "probe_request.h"
 
 #include <glib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define VCPUS	  4
 #define RING_SIZE (64u << 10)
@@ -45,15 +43,8 @@ static struct start sound_start(void)
 
 static struct probe_set *make_set(const struct start *start, struct reply *reply)
 {
-	const size_t size = sizeof(start->file);
-	const int fd = memfd_create("places", MFD_CLOEXEC);
-	g_assert_cmpint(write(fd, &start->file, size), ==, size);
-	g_assert_cmpint(ftruncate(fd, (off_t)(size - start->cut)), ==, 0);
-	const struct request request = { .message = &start->options.message,
-					 .size = sizeof(start->options),
-					 .fd = fd };
-	struct probe_set *set = probe_set_new(&request, VCPUS, reply);
-	close(fd);
+	struct probe_set *set = probe_request_send(&start->options, &start->file,
+						   sizeof(start->file) - start->cut, VCPUS, reply);
 	for (unsigned i = 0; set && i < VCPUS - 1; i++)
 		g_assert_true(probe_set_reserve(set, i));
 	if (set)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "agent/probes/returns.h"
+#include "agent/probes/return_marks.h"
 
 /* One for every four bytes of a page, the same for all pages. Each vCPU has its own row of them. */
 #define MARKS	  1024u
