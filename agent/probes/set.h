@@ -7,7 +7,7 @@
 
 #include "agent/clock.h"
 #include "agent/probes/open_calls.h"
-#include "agent/probes/tallies.h"
+#include "agent/probes/vcpu_tallies.h"
 #include "agent/request.h"
 #include "agent/ring.h"
 #include "agent/rings.h"

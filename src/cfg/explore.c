@@ -80,26 +80,26 @@ static void follow_call(struct explorer *explorer, struct vms_cfg_step *step, ui
 		end_block(step, VMS_BLOCK_NEXT);
 }
 
-static void follow_way(struct explorer *explorer, struct vms_cfg_step *step,
-		       const struct vms_way *way, const struct vms_code_part *part,
-		       const struct vms_special_insn *special)
+static void follow_branch(struct explorer *explorer, struct vms_cfg_step *step,
+			  const struct vms_branch *branch, const struct vms_code_part *part,
+			  const struct vms_special_insn *special)
 {
-	switch (way->kind) {
-	case VMS_WAY_JUMP: follow_jump(explorer, step, way->target); break;
-	case VMS_WAY_CALL: follow_call(explorer, step, way->target); break;
-	case VMS_WAY_CONDITIONAL:
+	switch (branch->kind) {
+	case VMS_BRANCH_JUMP: follow_jump(explorer, step, branch->target); break;
+	case VMS_BRANCH_CALL: follow_call(explorer, step, branch->target); break;
+	case VMS_BRANCH_CONDITIONAL:
 		step->goes_on = true;
-		set_target(explorer, step, way->target);
+		set_target(explorer, step, branch->target);
 		end_block(step, VMS_BLOCK_CONDITIONAL);
 		break;
-	case VMS_WAY_INDIRECT: end_block(step, VMS_BLOCK_INDIRECT); break;
-	case VMS_WAY_EXIT: end_block(step, VMS_BLOCK_EXIT); break;
-	case VMS_WAY_TRAP:
+	case VMS_BRANCH_INDIRECT: end_block(step, VMS_BLOCK_INDIRECT); break;
+	case VMS_BRANCH_EXIT: end_block(step, VMS_BLOCK_EXIT); break;
+	case VMS_BRANCH_TRAP:
 		step->goes_on = special ? special->is_warning : !part->tells_warnings;
 		if (!step->goes_on)
 			end_block(step, VMS_BLOCK_EXIT);
 		break;
-	case VMS_WAY_ON:
+	case VMS_BRANCH_NONE:
 	default: step->goes_on = true;
 	}
 }
@@ -128,10 +128,10 @@ static void decode_step(struct explorer *explorer, const struct vms_code_part *p
 	const uint64_t at = va - part->va;
 	const size_t left = part->n_read > at ? part->n_read - at : 0;
 	const struct vms_special_insn *special = vms_code_part_special(part, va);
-	struct vms_way way = { .kind = VMS_WAY_ON };
+	struct vms_branch branch = { .kind = VMS_BRANCH_NONE };
 	if (vms_decoder_decode(&explorer->decoder, va, part->code + at, left)) {
 		vms_decoder_describe(&explorer->decoder, &step->insn);
-		way = vms_way_of(&explorer->decoder, &step->insn);
+		branch = vms_branch_of(&explorer->decoder, &step->insn);
 	} else if (!describe_unknown(explorer, va, part->code + at, left, &step->insn)) {
 		step->insn = (struct vms_insn) { .va = va, .is_data = true };
 		end_block(step, VMS_BLOCK_CUT);
@@ -139,7 +139,7 @@ static void decode_step(struct explorer *explorer, const struct vms_code_part *p
 	}
 	if (special && special->fixup && vms_function_code_part(explorer->function, special->fixup))
 		step->fixup = special->fixup;
-	follow_way(explorer, step, &way, part, special);
+	follow_branch(explorer, step, &branch, part, special);
 }
 
 /* Adds a step and the places that it leads to by jumps. Returns its index. */

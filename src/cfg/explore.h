@@ -2,8 +2,8 @@
 /* Follows the control flow of a function from its first instruction to every one it can reach. */
 #pragma once
 
+#include "cfg/branch.h"
 #include "cfg/function_code.h"
-#include "cfg/way.h"
 #include <vmscope/cfg.h>
 
 #define VMS_NO_STEP UINT32_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What expression.c and typed.c share: an expression that is being compiled. */
+/* What expression.c and typed_values.c share: an expression that is being compiled. */
 #pragma once
 
 #include "flow/expression.h"
@@ -51,7 +51,7 @@ void vms_expression_skip_blanks(struct compiler *compiler);
 bool vms_expression_any(struct compiler *compiler, struct meaning *ret);
 bool vms_expression_operand(struct compiler *compiler, struct meaning *ret);
 
-/* ---- typed.c ---- */
+/* ---- typed_values.c ---- */
 
 /* True if the function has an argument that is called so, or if it is "arg0" and so on. */
 bool vms_typed_is_argument(const struct compiler *compiler, const char *name);

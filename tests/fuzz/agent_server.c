@@ -5,7 +5,7 @@
  * takes. After each input all clients have gone, and no descriptor is left.
  *
  * Covers: agent/server.c agent/calls/calls.c agent/coverage/coverage.c agent/hold/hold.c
- * agent/probes/plan.c agent/probes/probes.c agent/probes/set.c agent/probes/tallies.c
+ * agent/probes/plan.c agent/probes/probes.c agent/probes/set.c agent/probes/vcpu_tallies.c
  * agent/probes/visit.c agent/tasks/tasks.c agent/ring.c.
  */
 #include "agent/calls/calls.h"

@@ -2,7 +2,7 @@
 /*
  * The list of compiled BPF programs of a kernel in memory of any content (words.h).
  *
- * Covers: src/guest/linux/bpf.c src/guest/linux/stamp.c.
+ * Covers: src/guest/linux/bpf.c src/guest/linux/change_stamp.c.
  */
 #include "guest/linux/bpf.h"
 #include "words.h"

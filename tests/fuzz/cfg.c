@@ -4,7 +4,8 @@
  * memory with code at its begin, and perhaps tables.
  *
  * Covers: src/cfg/cfg.c src/cfg/explore.c src/cfg/function_code.c src/cfg/order.c
- * src/cfg/switch_table.c src/cfg/switch_table_x86.c src/cfg/switch_table_aarch64.c src/cfg/way.c.
+ * src/cfg/switch_table.c src/cfg/switch_table_x86.c src/cfg/switch_table_aarch64.c
+ * src/cfg/branch.c.
  */
 #include "../unit/fake_machine.h"
 #include <vmscope/cfg.h>

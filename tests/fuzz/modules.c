@@ -4,7 +4,7 @@
  * tables, as kernels old and new keep them; and the kernel's own unwind table.
  *
  * Covers: src/guest/linux/module.c src/guest/linux/kernel_code.c src/guest/linux/orc_load.c
- * src/guest/linux/stamp.c src/symbol/symbolizer.c src/symbol/mappings.c
+ * src/guest/linux/change_stamp.c src/symbol/symbolizer.c src/symbol/mappings.c
  * src/guest/linux/member.c.
  */
 #include "guest/linux/kernel_code.h"

@@ -3,7 +3,7 @@
  * Types made of BTF of any content: their names, values of them, and expressions that lead through
  * them. A value's bytes, and the memory that pointers lead to, are the input, too.
  *
- * Covers: src/guest/linux/btf_types.c src/types/types.c src/types/format.c src/flow/typed.c.
+ * Covers: src/guest/linux/btf_types.c src/types/types.c src/types/format.c src/flow/typed_values.c.
  */
 #include "../unit/fake_guest.h"
 #include "../unit/fake_machine.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs of small pieces of machine code, put together by hand. There is no guest. */
-#include "cfg/way.h"
+#include "cfg/branch.h"
 #include "fake_machine.h"
 #include <vmscope/cfg.h>
 

@@ -5,12 +5,12 @@
 #include "fake_machine.h"
 #include "guest/guest-private.h"
 #include "guest/kernel_code.h"
-#include "guest/linux/hidden.h"
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/operations.h"
 #include "guest/linux/task.h"
 #include "guest/linux/trampoline.h"
+#include "guest/linux/unlisted_symbols.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffff800080000000)

@@ -6,7 +6,6 @@
 #include "guest/linux/detect.h"
 #include "base/clock.h"
 #include "guest/linux/core_vcpus.h"
-#include "guest/linux/hidden.h"
 #include "guest/linux/kallsyms.h"
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/kernel_image.h"
@@ -16,6 +15,7 @@
 #include "guest/linux/task.h"
 #include "guest/linux/trampoline.h"
 #include "guest/linux/types.h"
+#include "guest/linux/unlisted_symbols.h"
 #include "guest/linux/uts.h"
 #include "guest/linux/vmcoreinfo.h"
 #include "machine/refusal.h"
@@ -274,7 +274,7 @@ static struct vms_linux *load_guest(struct vms_machine *machine, const struct vm
 		load_text(guest);
 		vms_linux_map_image(guest);
 		vms_linux_find_image_pa(guest, pages);
-		vms_linux_find_hidden(guest, &image);
+		vms_linux_find_unlisted(guest, &image);
 		load_banner(guest, &image);
 		log_phase("Kernel symbols", &phase_ns);
 		use_own_page_tables(guest, arch, pages);
@@ -288,7 +288,7 @@ static struct vms_linux *load_guest(struct vms_machine *machine, const struct vm
 		load_uts(guest);
 		load_kaslr_offset(guest, arch);
 		load_types(guest);
-		vms_linux_find_hidden_by_types(guest, &image);
+		vms_linux_find_unlisted_by_types(guest, &image);
 		log_phase("Kernel types", &phase_ns);
 		guest->orc = vms_linux_orc_load(guest);
 		log_phase("Unwind tables", &phase_ns);

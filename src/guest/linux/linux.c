@@ -5,11 +5,11 @@
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret)
 {
 	struct vms_symbol symbol;
-	const uint64_t *hidden = NULL;
+	const uint64_t *unlisted = NULL;
 	if (vms_symbol_table_lookup(guest->symbols, name, &symbol))
 		*ret = symbol.va;
-	else if (guest->variables && (hidden = g_hash_table_lookup(guest->variables, name)))
-		*ret = *hidden;
+	else if (guest->variables && (unlisted = g_hash_table_lookup(guest->variables, name)))
+		*ret = *unlisted;
 	else
 		return false;
 	return true;

@@ -12,8 +12,8 @@
 #pragma once
 
 #include "guest/linux/btf.h"
+#include "guest/linux/change_stamp.h"
 #include "guest/linux/orc.h"
-#include "guest/linux/stamp.h"
 #include <vmscope/guest.h>
 
 struct vms_kernel_image;
@@ -37,7 +37,8 @@ struct vms_linux {
 		uint64_t size;
 	} trampoline;		 /* trampoline.c: code of the image, mapped a second time */
 	uint64_t pt_regs_record; /* aarch64: offset of the frame record in struct pt_regs */
-	GHashTable *variables;	 /* hidden.c: name to uint64_t address; NULL if none are hidden */
+	GHashTable *variables;	 /* unlisted_symbols.c: name to uint64_t address; NULL if none are
+				    missing */
 	char *banner, *release, *version, *hostname;
 	const char *found_by;
 	uint64_t kaslr_offset;
@@ -57,7 +58,7 @@ struct vms_linux {
 
 /* Adds to `missing` that a part of the kernel could not be read. Detecting it again may help. */
 void vms_linux_note_missing(struct vms_linux *guest, const char *what);
-/* Gives the address of a kernel symbol or hidden variable. False if there is no such name. */
+/* Gives the address of a kernel symbol or unlisted variable. False if there is no such name. */
 bool vms_linux_symbol(const struct vms_linux *guest, const char *name, uint64_t *ret);
 /* Reads memory that the kernel never changes. During detection it comes from `read_image`. */
 bool vms_linux_read_constant(const struct vms_linux *guest, uint64_t va, void *buf, size_t size);

@@ -7,10 +7,10 @@
 #include "guest/linux/module.h"
 #include "base/search.h"
 #include "base/text.h"
+#include "guest/linux/change_stamp.h"
 #include "guest/linux/list.h"
 #include "guest/linux/member.h"
 #include "guest/linux/orc_load.h"
-#include "guest/linux/stamp.h"
 #include <stdlib.h>
 #include <vmscope/log.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guest/linux/stamp.h"
+#include "guest/linux/change_stamp.h"
 
 bool vms_stamp_find(const struct vms_btf *btf, uint64_t va, const char *type, const char *path,
 		    struct vms_stamp *ret)

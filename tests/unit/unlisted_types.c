@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "hidden_types.h"
+#include "unlisted_types.h"
 
 struct basic {
 	uint32_t u32, u64, head;
@@ -61,7 +61,7 @@ static void put_percpu(struct encoder *e, struct basic basic)
 	put_place(e, device, PERCPU_TICK_CPU_DEVICE, 8);
 }
 
-GByteArray *hidden_types(void)
+GByteArray *unlisted_types(void)
 {
 	struct encoder encoder = encoder_new();
 	const struct basic basic = put_basic(&encoder);

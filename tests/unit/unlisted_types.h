@@ -33,4 +33,4 @@ enum hidden_offset {
 	PERCPU_TICK_CPU_DEVICE = 0x100,
 };
 
-GByteArray *hidden_types(void);
+GByteArray *unlisted_types(void);

@@ -4,7 +4,7 @@
  * Debian's 6.1 for arm64). Some are exported to modules by their names. VMCOREINFO tells others.
  * BTF tells where per-CPU variables are. The rest is recognised by its content.
  */
-#include "guest/linux/hidden.h"
+#include "guest/linux/unlisted_symbols.h"
 #include "guest/linux/member.h"
 #include "guest/linux/timekeeper.h"
 #include "guest/linux/uts.h"
@@ -178,7 +178,7 @@ static void find_btf(struct vms_linux *guest, const struct vms_kernel_image *ima
 	}
 }
 
-void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_image *image)
+void vms_linux_find_unlisted(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	uint64_t va;
 	if (vms_symbol_table_count(guest->symbols) == 0 ||
@@ -263,7 +263,7 @@ static void find_modules(struct vms_linux *guest, const struct vms_kernel_image 
 	}
 }
 
-void vms_linux_find_hidden_by_types(struct vms_linux *guest, const struct vms_kernel_image *image)
+void vms_linux_find_unlisted_by_types(struct vms_linux *guest, const struct vms_kernel_image *image)
 {
 	uint64_t va;
 	if (!guest->variables || !guest->btf)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cfg/way.h"
+#include "cfg/branch.h"
 
-static enum vms_way_kind kind_of_x86(const cs_insn *insn, uint64_t target)
+static enum vms_branch_kind kind_of_x86(const cs_insn *insn, uint64_t target)
 {
 	switch (insn->id) {
 	case X86_INS_RET:
@@ -12,48 +12,57 @@ static enum vms_way_kind kind_of_x86(const cs_insn *insn, uint64_t target)
 	case X86_INS_IRETQ:
 	case X86_INS_SYSRET:
 	case X86_INS_SYSEXIT:
-	case X86_INS_LJMP: return VMS_WAY_EXIT;
+	case X86_INS_LJMP: return VMS_BRANCH_EXIT;
 	case X86_INS_CALL:
-	case X86_INS_LCALL: return VMS_WAY_CALL;
-	case X86_INS_JMP: return target ? VMS_WAY_JUMP : VMS_WAY_INDIRECT;
+	case X86_INS_LCALL: return VMS_BRANCH_CALL;
+	case X86_INS_JMP: return target ? VMS_BRANCH_JUMP : VMS_BRANCH_INDIRECT;
 	case X86_INS_UD0:
 	case X86_INS_UD2:
 	case X86_INS_UD2B:
-	case X86_INS_INT3: return VMS_WAY_TRAP;
-	case X86_INS_XBEGIN: return VMS_WAY_CONDITIONAL;
-	default: return target ? VMS_WAY_CONDITIONAL : VMS_WAY_ON;
+	case X86_INS_INT3: return VMS_BRANCH_TRAP;
+	default: return target ? VMS_BRANCH_CONDITIONAL : VMS_BRANCH_NONE;
 	}
 }
 
-static enum vms_way_kind kind_of_aarch64(const cs_insn *insn, uint64_t target)
+static enum vms_branch_kind kind_of_aarch64(const cs_insn *insn, uint64_t target)
 {
 	arm64_cc condition = insn->detail->arm64.cc;
 	switch (insn->id) {
 	case ARM64_INS_RET:
 	case ARM64_INS_ERET:
-	case ARM64_INS_DRPS: return VMS_WAY_EXIT;
+	case ARM64_INS_DRPS: return VMS_BRANCH_EXIT;
 	case ARM64_INS_BL:
-	case ARM64_INS_BLR: return VMS_WAY_CALL;
-	case ARM64_INS_BR: return VMS_WAY_INDIRECT;
+	case ARM64_INS_BLR: return VMS_BRANCH_CALL;
+	case ARM64_INS_BR: return VMS_BRANCH_INDIRECT;
 	case ARM64_INS_B:
 		return condition == ARM64_CC_INVALID || condition == ARM64_CC_AL
-			       ? VMS_WAY_JUMP
-			       : VMS_WAY_CONDITIONAL;
+			       ? VMS_BRANCH_JUMP
+			       : VMS_BRANCH_CONDITIONAL;
 	case ARM64_INS_BRK:
-	case ARM64_INS_HLT: return VMS_WAY_TRAP;
-	default: return target ? VMS_WAY_CONDITIONAL : VMS_WAY_ON;
+	case ARM64_INS_HLT: return VMS_BRANCH_TRAP;
+	default: return target ? VMS_BRANCH_CONDITIONAL : VMS_BRANCH_NONE;
 	}
 }
 
-struct vms_way vms_way_of(const struct vms_decoder *decoder, const struct vms_insn *insn)
+/* Where a branch leads. The begin of a transaction is one: an abort goes on at its operand. */
+static uint64_t get_target(const struct vms_decoder *decoder, const struct vms_insn *insn)
 {
-	struct vms_way way = { .target = insn->branch_target };
-	way.kind = decoder->arch->capstone_arch == CS_ARCH_ARM64
-			   ? kind_of_aarch64(decoder->insn, way.target)
-			   : kind_of_x86(decoder->insn, way.target);
-	if (way.kind == VMS_WAY_CONDITIONAL && !way.target)
-		way.target = decoder->base + (uint64_t)decoder->insn->detail->x86.operands[0].imm;
-	return way;
+	const cs_insn *detailed = decoder->insn;
+	const bool is_x86 = decoder->arch->capstone_arch == CS_ARCH_X86;
+	if (is_x86 && detailed->id == X86_INS_XBEGIN)
+		return decoder->base + (uint64_t)detailed->detail->x86.operands[0].imm;
+	return insn->branch_target;
+}
+
+struct vms_branch vms_branch_of(const struct vms_decoder *decoder, const struct vms_insn *insn)
+{
+	const uint64_t target = get_target(decoder, insn);
+	const bool is_aarch64 = decoder->arch->capstone_arch == CS_ARCH_ARM64;
+	return (struct vms_branch) {
+		.kind = is_aarch64 ? kind_of_aarch64(decoder->insn, target)
+				   : kind_of_x86(decoder->insn, target),
+		.target = target,
+	};
 }
 
 /* ---- instructions that libcapstone 4 does not know -------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "agent/probes/tallies.h"
+#include "agent/probes/vcpu_tallies.h"
 
 #include <errno.h>
 #include <fcntl.h>

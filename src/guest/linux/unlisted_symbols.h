@@ -6,6 +6,7 @@
 #include "guest/linux/linux.h"
 
 /* Finds those that the kernel's image tells. Does nothing if the symbols have variables. */
-void vms_linux_find_hidden(struct vms_linux *guest, const struct vms_kernel_image *image);
+void vms_linux_find_unlisted(struct vms_linux *guest, const struct vms_kernel_image *image);
 /* Finds those that need BTF. */
-void vms_linux_find_hidden_by_types(struct vms_linux *guest, const struct vms_kernel_image *image);
+void vms_linux_find_unlisted_by_types(struct vms_linux *guest,
+				      const struct vms_kernel_image *image);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Variables that a kernel's symbols leave out, in an image laid out by hand. */
-#include "guest/linux/hidden.h"
+#include "guest/linux/unlisted_symbols.h"
 #include "fake_linux.h"
 #include "guest/linux/kernel_image.h"
-#include "hidden_types.h"
+#include "unlisted_types.h"
 
 #define IMAGE	   UINT64_C(0xffff800080000000)
 #define IMAGE_SIZE 0x40000
@@ -35,7 +35,7 @@ static void set_up(struct fixture *f, gconstpointer data)
 	f->image = fake_machine_add_ram(f->machine, IMAGE, IMAGE_SIZE);
 	fake_machine_add_ram(f->machine, LINEAR, 0x4000);
 	fake_machine_add_ram(f->machine, MODULES, 0x1000);
-	f->guest = fake_linux_new(f->machine, data ? all : functions, hidden_types());
+	f->guest = fake_linux_new(f->machine, data ? all : functions, unlisted_types());
 	f->guest->text[0].begin = IMAGE;
 	f->guest->text[0].end = IMAGE + TEXT_END;
 	f->kernel_image = (struct vms_kernel_image) { IMAGE, { f->image, IMAGE_SIZE } };
@@ -84,8 +84,8 @@ static void check_none(struct fixture *f, const char *name)
 
 static void find(struct fixture *f)
 {
-	vms_linux_find_hidden(f->guest, &f->kernel_image);
-	vms_linux_find_hidden_by_types(f->guest, &f->kernel_image);
+	vms_linux_find_unlisted(f->guest, &f->kernel_image);
+	vms_linux_find_unlisted_by_types(f->guest, &f->kernel_image);
 }
 
 static void test_exports(struct fixture *f, gconstpointer data)
@@ -334,7 +334,7 @@ static void test_modules(struct fixture *f, gconstpointer data)
 	put_u64(f, module + MODULE_LIST, head);
 	put_u64(f, module + MODULE_LIST + 8, head);
 	put_u64(f, module + MODULE_SELF, module);
-	vms_linux_find_hidden_by_types(f->guest, &f->kernel_image);
+	vms_linux_find_unlisted_by_types(f->guest, &f->kernel_image);
 	check(f, "modules", head);
 }
 
@@ -385,7 +385,7 @@ static void test_hostile_image(struct fixture *f, gconstpointer data)
 }
 
 /* Kernels that have the symbols are believed. */
-static void test_nothing_hidden(struct fixture *f, gconstpointer data)
+static void test_nothing_unlisted(struct fixture *f, gconstpointer data)
 {
 	(void)data;
 	put_export(f, 0, "a_symbol", DATA);
@@ -400,19 +400,19 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 #define ADD(path, test) g_test_add(path, struct fixture, NULL, set_up, test, tear_down)
-	ADD("/hidden/exports", test_exports);
-	ADD("/hidden/unsorted-exports", test_unsorted_exports);
-	ADD("/hidden/banner", test_banner);
-	ADD("/hidden/many-places", test_many_places);
-	ADD("/hidden/vmcoreinfo", test_vmcoreinfo);
-	ADD("/hidden/btf", test_btf);
-	ADD("/hidden/percpu", test_percpu);
-	ADD("/hidden/bad-percpu", test_bad_percpu);
-	ADD("/hidden/timekeeper", test_timekeeper);
-	ADD("/hidden/bad-timekeeper", test_bad_timekeeper);
-	ADD("/hidden/modules", test_modules);
-	ADD("/hidden/hostile-image", test_hostile_image);
-	g_test_add("/hidden/nothing", struct fixture, "all symbols", set_up, test_nothing_hidden,
-		   tear_down);
+	ADD("/unlisted-symbols/exports", test_exports);
+	ADD("/unlisted-symbols/unsorted-exports", test_unsorted_exports);
+	ADD("/unlisted-symbols/banner", test_banner);
+	ADD("/unlisted-symbols/many-places", test_many_places);
+	ADD("/unlisted-symbols/vmcoreinfo", test_vmcoreinfo);
+	ADD("/unlisted-symbols/btf", test_btf);
+	ADD("/unlisted-symbols/percpu", test_percpu);
+	ADD("/unlisted-symbols/bad-percpu", test_bad_percpu);
+	ADD("/unlisted-symbols/timekeeper", test_timekeeper);
+	ADD("/unlisted-symbols/bad-timekeeper", test_bad_timekeeper);
+	ADD("/unlisted-symbols/modules", test_modules);
+	ADD("/unlisted-symbols/hostile-image", test_hostile_image);
+	g_test_add("/unlisted-symbols/nothing", struct fixture, "all symbols", set_up,
+		   test_nothing_unlisted, tear_down);
 	return g_test_run();
 }
