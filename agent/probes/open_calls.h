@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "probe/program.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,8 @@ struct open_call {
 	uint64_t begin_ns; /* CLOCK_MONOTONIC */
 	uint32_t place;
 	uint32_t size; /* of what was collected at its begin */
+	unsigned n_kept;
+	struct vms_kept_argument kept[VMS_ARGUMENTS_KEPT_MAX];
 	uint8_t values[];
 };
 

@@ -32,6 +32,12 @@ static bool is_place(const struct vms_agent_place *place)
 	return !(flags & ~PLACE_FLAGS) && !(flags & (flags - 1)); /* one of them at most */
 }
 
+static bool list_kept(struct probe_set *set, uint32_t call, uint32_t at_return)
+{
+	return vms_program_list_arguments(&set->programs[at_return], set->kept[call].reg,
+					  &set->kept[call].n);
+}
+
 /* Finds the return of each call. Returns what is wrong; NULL: nothing. */
 static const char *find_returns(struct probe_set *set)
 {
@@ -43,6 +49,8 @@ static const char *find_returns(struct probe_set *set)
 			call++;
 		if (call == i)
 			return "a return belongs to no call";
+		if (!list_kept(set, call, i))
+			return "a return needs too much of its call";
 		set->returns[call++] = i;
 	}
 	for (; call < set->options.n_places; call++)
@@ -85,7 +93,8 @@ static bool read_places(struct probe_set *set, const struct request *request, st
 	set->programs = calloc(options->n_places, sizeof(*set->programs));
 	set->file = request_read_file(request, size_of_places(options) + shape_size);
 	set->returns = calloc(options->n_places, sizeof(*set->returns));
-	if (!set->programs || !set->returns || !set->file) {
+	set->kept = calloc(options->n_places, sizeof(*set->kept));
+	if (!set->programs || !set->returns || !set->kept || !set->file) {
 		reply_error(reply, VMS_ERROR_IO, "cannot read the places of probes: %s",
 			    g_strerror(errno));
 		return false;
@@ -167,6 +176,7 @@ void probe_set_free(struct probe_set *set)
 	free(set->file);
 	free(set->programs);
 	free(set->returns);
+	free(set->kept);
 	open_calls_free(set->calls);
 	free(set);
 }
@@ -336,18 +346,30 @@ bool probe_set_run(struct probe_set *set, const struct probe_hit *hit)
 	       complete_hit(set, prober, &block);
 }
 
+static void keep_arguments(const struct kept_list *list, const struct vms_program_input *input,
+			   struct open_call *ret)
+{
+	for (unsigned i = 0; i < list->n; i++) {
+		struct vms_kept_argument *kept = &ret->kept[i];
+		kept->reg = list->reg[i];
+		kept->known = input->reg(input->data, kept->reg, &kept->value);
+	}
+	ret->n_kept = list->n;
+}
+
 bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key)
 {
 	struct prober *prober = &set->prober[hit->vcpu];
 	struct block block = { .hit = { .place = hit->place, .vcpu = hit->vcpu } };
 	if (!counts(set, hit->vcpu) || !run_program(set, &set->programs[hit->place], hit, &block))
 		return false;
-	const struct open_call call = {
+	struct open_call call = {
 		.key = *key,
 		.begin_ns = clock_read(&prober->clock),
 		.place = hit->place,
 		.size = block.hit.size,
 	};
+	keep_arguments(&set->kept[hit->place], hit->input, &call);
 	return !open_calls_add(set->calls, &call, block.values) && lose_call(set, prober, &block);
 }
 
@@ -367,6 +389,8 @@ bool probe_set_return(struct probe_set *set, const struct probe_hit *hit,
 	if (!set->armed || set->ended)
 		return false;
 	input.elapsed_ns = block.hit.time_ns - call->begin_ns;
+	input.kept = call->kept;
+	input.n_kept = call->n_kept;
 	memcpy(block.values, call->values, call->size);
 	return run_program(set, &set->programs[set->returns[call->place]], &returned, &block) &&
 	       complete_hit(set, prober, &block);

@@ -21,6 +21,12 @@ struct prober {
 	uint64_t rejected, unknown;
 };
 
+/* Registers that are kept from a call until it returns. */
+struct kept_list {
+	uint32_t reg[VMS_ARGUMENTS_KEPT_MAX];
+	unsigned n;
+};
+
 struct probe_set {
 	struct vms_agent_probes options;
 	unsigned client;
@@ -28,6 +34,7 @@ struct probe_set {
 	struct vms_agent_place *file; /* places, and the operations behind them; from malloc */
 	struct vms_program *programs; /* by place */
 	uint32_t *returns;	      /* by place: of a call, the place with its return */
+	struct kept_list *kept;	      /* by place: of a call, what its return needs of it */
 	struct open_calls *calls;     /* NULL: no place is a call */
 	struct rings rings;
 	struct tallies tallies;	  /* if options.tallies */

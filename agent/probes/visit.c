@@ -85,7 +85,9 @@ static void run(const struct plan *plan, struct vcpu *vcpu, const struct plan_en
 		unsigned n, const struct outcome *outcome)
 {
 	struct asked asked = { vcpu, outcome };
-	const struct vms_program_input input = { read_reg, read_memory, &asked, vcpu->index, 0 };
+	const struct vms_program_input input = {
+		.reg = read_reg, .read = read_memory, .data = &asked, .vcpu = vcpu->index
+	};
 	for (unsigned i = 0; i < n; i++) {
 		const struct probe_hit hit = { entries[i].place, vcpu->index, &input };
 		struct probe_set *set = atomic_load(&plan->sets[entries[i].set]);
@@ -175,7 +177,9 @@ static void run_returns(struct probe_set *set, struct vcpu *vcpu, const struct c
 {
 	struct outcome outcome = { .n = 0 };
 	struct asked asked = { vcpu, &outcome };
-	const struct vms_program_input input = { read_reg, read_memory, &asked, vcpu->index, 0 };
+	const struct vms_program_input input = {
+		.reg = read_reg, .read = read_memory, .data = &asked, .vcpu = vcpu->index
+	};
 	const struct probe_hit hit = { 0, vcpu->index, &input };
 	struct open_call *call = open_calls_take(set->calls, key);
 	outcome_add(&outcome, vcpu_arch()->pc, key->pc);

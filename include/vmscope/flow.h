@@ -69,7 +69,7 @@ void vms_probe_unref(struct vms_probe *probe);
 const char *vms_probe_description(const struct vms_probe *probe);
 /*
  * Says that a probe without entries is for the function that begins at `va`: its expressions know
- * the function's arguments by their names and types, or, if it is for the function's return, the
+ * the function's arguments by their names and types and, if it is for the function's return, the
  * type of what it returns. Types of the kernel, for casts, are known at any address. False, with
  * the reason, if there is no such function or the guest's types do not tell its arguments: then
  * expressions do without. Errors: NOT_FOUND, UNSUPPORTED, UNREADABLE, MALFORMED, INVALID_STATE (it
@@ -182,9 +182,10 @@ bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct v
  * Adds a function, whose calls are followed until they return: each is one record, made when it
  * returns, with the entries of `probe` as they were at the call, those of `returned` as they are at
  * the return, and the time between. The conditions of both must hold. In those of `returned`,
- * retval is what the function returns, and `duration` the time in ns since it was called. `va` is
- * where the function begins. A call whose task never comes back to it becomes no record. Errors: as
- * vms_flow_add.
+ * retval is what the function returns, `duration` the time in ns since it was called, and arguments
+ * (arg0 to arg5, and by their names) are those of the call; memory is what it is at the return.
+ * `va` is where the function begins. A call whose task never comes back to it becomes no record.
+ * Errors: as vms_flow_add.
  */
 bool vms_flow_add_call(struct vms_flow *flow, uint64_t va, struct vms_probe *probe,
 		       struct vms_probe *returned, GError **error);

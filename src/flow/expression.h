@@ -9,7 +9,7 @@ struct vms_known_types {
 	struct vms_types *types; /* NULL: none */
 	bool has_function;
 	struct vms_type function; /* has_function: prototype of the function that begins there */
-	bool is_return;		  /* of the function: its arguments are not there any more */
+	bool is_return;		  /* of the function, when it returns */
 	char *why;		  /* why types or arguments are not known, or NULL */
 };
 

@@ -338,7 +338,7 @@ static bool add_argument(struct vms_probe *probe, uint32_t index, const char *na
 bool vms_probe_has_argument(const struct vms_probe *probe, const char *name)
 {
 	struct vms_type_part part;
-	if (!probe->known.has_function || probe->known.is_return)
+	if (!probe->known.has_function)
 		return false;
 	for (uint32_t i = 0; vms_type_get_part(probe->known.function, i, &part); i++)
 		if (strcmp(part.name, name) == 0)

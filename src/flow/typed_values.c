@@ -218,16 +218,12 @@ bool vms_typed_argument(struct compiler *compiler, const char *name, const char 
 	uint32_t index;
 	unsigned reg;
 	find_argument(compiler, name, &index);
-	const bool is_return = function && compiler->scope->known->is_return;
-	if (is_return && !g_str_has_prefix(name, "arg"))
-		return vms_expression_fail(compiler, at,
-					   "arguments are known at the call, not at the return");
-	const bool is_typed = function && !is_return && vms_type_get_part(*function, index, &part);
+	const bool is_typed = function && vms_type_get_part(*function, index, &part);
 	if (!is_typed)
 		reg = index; /* argN of a function that is not known, or beyond its arguments */
 	else if (!vms_type_argument(*function, index, arch->n_arguments, &reg, &error))
 		return fail_with(compiler, at, error);
-	vms_program_register(compiler->ops, arch->arguments[reg]);
+	vms_program_add(compiler->ops, VMS_OP_ARGUMENT, 0, arch->arguments[reg]);
 	if (is_typed)
 		take_argument(compiler, part.type, ret);
 	return true;

@@ -20,6 +20,7 @@ static const struct effect effects[VMS_OP_COUNT] = {
 	[VMS_OP_DUPLICATE] = { 1, 2 },
 	[VMS_OP_DROP... VMS_OP_COLLECT_STRING] = { 1, 0 },
 	[VMS_OP_ELAPSED] = { 0, 1 },
+	[VMS_OP_ARGUMENT] = { 0, 1 },
 };
 
 static bool is_integer_size(unsigned size)
@@ -31,7 +32,8 @@ static bool is_integer_size(unsigned size)
 static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 {
 	switch (op->code) {
-	case VMS_OP_REGISTER: return op->value < n_regs;
+	case VMS_OP_REGISTER:
+	case VMS_OP_ARGUMENT: return op->value < n_regs;
 	case VMS_OP_LOAD:
 	case VMS_OP_EXTEND: return is_integer_size(op->size);
 	case VMS_OP_COLLECT: return op->size >= 1 && op->size <= 8;
@@ -88,6 +90,29 @@ bool vms_program_check(const struct vms_program *program, unsigned n_regs)
 			return false;
 	}
 	return !depths[program->n] || depths[program->n] == depth;
+}
+
+static bool is_listed(const uint32_t *regs, unsigned n, uint64_t reg)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (regs[i] == reg)
+			return true;
+	return false;
+}
+
+bool vms_program_list_arguments(const struct vms_program *program,
+				uint32_t regs[VMS_ARGUMENTS_KEPT_MAX], unsigned *n)
+{
+	*n = 0;
+	for (size_t i = 0; i < program->n; i++) {
+		const struct vms_op *op = &program->ops[i];
+		if (op->code != VMS_OP_ARGUMENT || is_listed(regs, *n, op->value))
+			continue;
+		if (*n == VMS_ARGUMENTS_KEPT_MAX)
+			return false;
+		regs[(*n)++] = (uint32_t)op->value;
+	}
+	return true;
 }
 
 /* ---- run ------------------------------------------------------------------------ */
@@ -178,6 +203,21 @@ static void run_register(struct run *run, uint64_t reg)
 	push(run, value, known);
 }
 
+static void run_argument(struct run *run, uint64_t reg)
+{
+	const struct vms_kept_argument *kept = run->input->kept;
+	if (!kept) {
+		run_register(run, reg);
+		return;
+	}
+	for (unsigned i = 0; i < run->input->n_kept; i++)
+		if (kept[i].reg == reg) {
+			push(run, kept[i].value, kept[i].known);
+			return;
+		}
+	push(run, 0, false);
+}
+
 /* Completes a value whose bytes, `size` of them, are in the output behind the place of its head. */
 static void end_value(struct run *run, enum vms_value_status status, size_t size)
 {
@@ -247,6 +287,7 @@ static void run_op(struct run *run, const struct vms_op *op)
 	case VMS_OP_REGISTER: run_register(run, op->value); break;
 	case VMS_OP_VCPU: push(run, run->input->vcpu, true); break;
 	case VMS_OP_ELAPSED: push(run, run->input->elapsed_ns, true); break;
+	case VMS_OP_ARGUMENT: run_argument(run, op->value); break;
 	case VMS_OP_LOAD: run_load(run, op->size); break;
 	case VMS_OP_EXTEND:
 		known = pop(run, &value);

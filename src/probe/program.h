@@ -19,7 +19,8 @@
 #define VMS_PROGRAM_STACK_MAX  32u   /* values */
 #define VMS_PROGRAM_OUTPUT_MAX 4096u /* bytes of all collected values */
 /* Bytes of all values of a hit: of a call's program and of its return's. */
-#define VMS_HIT_VALUES_MAX (2 * VMS_PROGRAM_OUTPUT_MAX)
+#define VMS_HIT_VALUES_MAX     (2 * VMS_PROGRAM_OUTPUT_MAX)
+#define VMS_ARGUMENTS_KEPT_MAX 8u /* registers that a program of a return needs of the call */
 
 enum vms_op_code {
 	VMS_OP_PUSH,	 /* → `value` */
@@ -56,6 +57,8 @@ enum vms_op_code {
 	/* The bytes there before the first 0 are a value: `size` at most. */
 	VMS_OP_COLLECT_STRING, /* address → */
 	VMS_OP_ELAPSED,	       /* → time since the function was called, in ns; 0: at its call */
+	/* → register `value`; in the program of a return, what it was at the call */
+	VMS_OP_ARGUMENT,
 	VMS_OP_COUNT,
 };
 
@@ -85,6 +88,13 @@ struct vms_value_head {
 	uint16_t size;	 /* bytes that follow */
 };
 
+/* A register as it was when a function was called. */
+struct vms_kept_argument {
+	uint32_t reg;
+	bool known;
+	uint64_t value;
+};
+
 /* Where a program gets what it asks for. The functions return false if it cannot be read. */
 struct vms_program_input {
 	bool (*reg)(void *data, unsigned reg, uint64_t *ret);
@@ -92,6 +102,9 @@ struct vms_program_input {
 	void *data;
 	unsigned vcpu;
 	uint64_t elapsed_ns; /* for VMS_OP_ELAPSED */
+	/* For VMS_OP_ARGUMENT in the program of a return; NULL: it is none. */
+	const struct vms_kept_argument *kept;
+	unsigned n_kept;
 };
 
 enum vms_program_end {
@@ -105,6 +118,12 @@ enum vms_program_end {
  * within their limits on every way, registers are below `n_regs`. Must be true before it is run.
  */
 bool vms_program_check(const struct vms_program *program, unsigned n_regs);
+/*
+ * Lists the registers of all VMS_OP_ARGUMENT, each once: *n of them. False: there are more than
+ * VMS_ARGUMENTS_KEPT_MAX.
+ */
+bool vms_program_list_arguments(const struct vms_program *program,
+				uint32_t regs[VMS_ARGUMENTS_KEPT_MAX], unsigned *n);
 /*
  * Runs a program. `output` has VMS_PROGRAM_OUTPUT_MAX bytes; *size becomes how many of them are
  * used, also when the program ends early.

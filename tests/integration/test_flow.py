@@ -221,13 +221,15 @@ class Calls:
         """Tasks that sleep in one function at the same time, and come back elsewhere."""
         sleeps = range(1, 9)
         records = self.records(
-            "hrtimer_nanosleep:call=arg0;retval,duration", "--if", 'comm == "sleep"',
+            "hrtimer_nanosleep:call=arg0;arg0,retval,duration", "--if", 'comm == "sleep"',
             run="".join(f"sleep 0.{i} & " for i in sleeps) + "wait")
         self.assertEqual(len({record["pid"] for record in records}), len(sleeps))
         for record in records:
             nanoseconds = self.values(record)["arg0"]  # a ktime_t: how long to sleep
             self.assertGreaterEqual(record["duration_ns"], nanoseconds)
-            self.assertEqual(self.returned(record), {"retval": 0, "duration": record["duration_ns"]})
+            # Arguments are what they were at the call, also when it returns.
+            self.assertEqual(self.returned(record), {"arg0": nanoseconds, "retval": 0,
+                                                     "duration": record["duration_ns"]})
         self.assertEqual({self.values(record)["arg0"] for record in records},
                          {i * 10**8 for i in sleeps})
 

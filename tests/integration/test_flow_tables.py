@@ -150,12 +150,12 @@ class Linux:
         self.assertGreater(found.summary["rejected"], 0)
 
     def test_calls(self):
-        """Calls count when they return, with what they have returned and how long they took."""
+        """Calls count when they return, with their arguments, results and durations."""
         found = self.aggregate("vfs_write:call", "--hist", "duration", "--sum", "retval", "--by",
-                               "function,comm,retval", "--if", 'comm == "dd"',
+                               "function,comm,retval,arg2", "--if", 'comm == "dd"',
                                run="for i in 1 2 3; do dd if=/dev/zero of=/dev/null bs=${i}00 "
                                    "count=1$i 2>&- & done; wait")
-        self.assertEqual(found.counts(), {("vfs_write", "dd", 100 * i): 10 + i for i in (1, 2, 3)})
+        self.assertEqual(found.counts(), {("vfs_write", "dd", 100 * i, 100 * i): 10 + i for i in (1, 2, 3)})
         for row in found.rows:
             duration, result = row["numbers"]
             self.assertEqual((duration["name"], result["name"]), ("duration", "retval"))

@@ -307,13 +307,67 @@ static void test_empty_stack(void)
 {
 	for (unsigned code = 0; code < VMS_OP_COUNT; code++) {
 		const bool takes_none = code == VMS_OP_PUSH || code == VMS_OP_REGISTER ||
-					code == VMS_OP_VCPU || code == VMS_OP_ELAPSED;
+					code == VMS_OP_VCPU || code == VMS_OP_ELAPSED ||
+					code == VMS_OP_ARGUMENT;
 		const bool takes_two = code >= VMS_OP_ADD && code <= VMS_OP_LESS_OR_EQUAL_SIGNED;
 		const struct vms_op op = { .code = (uint16_t)code, .size = 1, .value = 1 };
 		g_assert_cmpint(accepts(PROGRAM(op, NUMBER(1))), ==, takes_none);
 		if (takes_two)
 			g_assert_false(accepts(PROGRAM(NUMBER(1), op, NUMBER(1))));
 	}
+}
+
+/* An argument is its register, and at a return what that was at the call. */
+static void test_arguments(void)
+{
+	const struct vms_kept_argument kept[] = { { 2, true, 77 }, { 3, false, 78 } };
+	const struct vms_op ops[] = { OP(ARGUMENT, .value = 2), KEEP,
+				      OP(ARGUMENT, .value = 3), KEEP,
+				      OP(ARGUMENT, .value = 4), KEEP,
+				      OP(REGISTER, .value = 2), KEEP,
+				      OP(ARGUMENT, .value = 2), KEEP };
+	const struct vms_program program = { ops, G_N_ELEMENTS(ops) };
+	struct vms_program_input at_return = input;
+	uint64_t values[5], before = 0;
+	enum vms_value_status status[5];
+	uint32_t regs[VMS_ARGUMENTS_KEPT_MAX];
+	unsigned n;
+	size_t at = 0, size;
+	g_assert_true(read_reg(NULL, 2, &before));
+	assert_known(PROGRAM(OP(ARGUMENT, .value = 2), KEEP), before);
+	assert_unknown(PROGRAM(OP(ARGUMENT, .value = 7), KEEP));
+	g_assert_true(vms_program_list_arguments(&program, regs, &n));
+	g_assert_cmpuint(n, ==, 3);
+	for (unsigned i = 0; i < n; i++)
+		g_assert_cmpuint(regs[i], ==, 2 + i);
+	at_return.kept = kept;
+	at_return.n_kept = G_N_ELEMENTS(kept);
+	g_assert_cmpint(vms_program_run(&program, &at_return, output, &output_size), ==,
+			VMS_PROGRAM_COMPLETE);
+	for (unsigned i = 0; i < G_N_ELEMENTS(values); i++)
+		status[i] = value_at(&at, &values[i], &size);
+	g_assert_cmpint(status[0], ==, VMS_VALUE_KNOWN);
+	g_assert_cmpuint(values[0], ==, 77);
+	g_assert_cmpint(status[1], ==, VMS_VALUE_UNREADABLE);
+	g_assert_cmpint(status[2], ==, VMS_VALUE_UNREADABLE);
+	g_assert_cmpint(status[3], ==, VMS_VALUE_KNOWN);
+	g_assert_cmphex(values[3], ==, before);
+	g_assert_cmpuint(values[4], ==, 77);
+}
+
+/* No return needs more of its call than is kept. */
+static void test_too_many_arguments(void)
+{
+	struct vms_op ops[VMS_ARGUMENTS_KEPT_MAX + 1];
+	uint32_t regs[VMS_ARGUMENTS_KEPT_MAX];
+	unsigned n;
+	for (unsigned i = 0; i < G_N_ELEMENTS(ops); i++)
+		ops[i] = (struct vms_op)OP(ARGUMENT, .value = i);
+	const struct vms_program fits = { ops, VMS_ARGUMENTS_KEPT_MAX };
+	const struct vms_program too_many = { ops, VMS_ARGUMENTS_KEPT_MAX + 1 };
+	g_assert_true(vms_program_list_arguments(&fits, regs, &n));
+	g_assert_cmpuint(n, ==, VMS_ARGUMENTS_KEPT_MAX);
+	g_assert_false(vms_program_list_arguments(&too_many, regs, &n));
 }
 
 static void test_limits(void)
@@ -369,6 +423,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/program/collect", test_collect);
 	g_test_add_func("/program/fields", test_fields);
 	g_test_add_func("/program/empty-stack", test_empty_stack);
+	g_test_add_func("/program/arguments", test_arguments);
+	g_test_add_func("/program/too-many-arguments", test_too_many_arguments);
 	g_test_add_func("/program/limits", test_limits);
 	g_test_add_func("/program/ways", test_ways);
 	g_test_add_func("/program/strings", test_strings); /* writes into the page */

@@ -139,14 +139,19 @@ static uint64_t number_of_register(const struct vms_agent_prober *prober, uint64
 	return VMS_AGENT_MAX_REGS - 1;
 }
 
-/* Appends the operations of a program, with registers as the agent numbers them. */
+/*
+ * Appends the operations of a program, with registers as the agent numbers them. Only in programs
+ * of returns an argument is more than a register: older agents know no other.
+ */
 static void append_program(const struct vms_agent_prober *prober, GByteArray *file,
-			   const struct vms_program *program)
+			   const struct vms_program *program, bool is_return)
 {
 	for (size_t i = 0; i < program->n; i++) {
 		struct vms_op op = program->ops[i];
 		op.reserved = 0;
-		if (op.code == VMS_OP_REGISTER)
+		if (op.code == VMS_OP_ARGUMENT && !is_return)
+			op.code = VMS_OP_REGISTER;
+		if (op.code == VMS_OP_REGISTER || op.code == VMS_OP_ARGUMENT)
 			op.value = number_of_register(prober, op.value);
 		g_byte_array_append(file, (const guint8 *)&op, sizeof(op));
 	}
@@ -193,13 +198,24 @@ static int make_places(const struct vms_agent_prober *prober,
 		if (place->at_return)
 			append_place(file, place->va, VMS_AGENT_PLACE_RETURN, place->at_return);
 	for (const struct vms_place *place = request->places; place < end; place++)
-		append_program(prober, file, place->program);
+		append_program(prober, file, place->program, false);
 	for (const struct vms_place *place = request->places; place < end; place++)
 		if (place->at_return)
-			append_program(prober, file, place->at_return);
+			append_program(prober, file, place->at_return, true);
 	if (request->tally)
 		g_byte_array_append(file, (const guint8 *)request->tally, sizeof(*request->tally));
 	return vms_agent_make_file(file->data, file->len, error);
+}
+
+/* True if the return of a call needs what its arguments were. */
+static bool needs_arguments(const struct vms_probes_request *request)
+{
+	uint32_t regs[VMS_ARGUMENTS_KEPT_MAX];
+	unsigned n = 0;
+	for (size_t i = 0; i < request->n && n == 0; i++)
+		if (request->places[i].at_return)
+			vms_program_list_arguments(request->places[i].at_return, regs, &n);
+	return n > 0;
 }
 
 static bool check_request(const struct vms_agent_prober *prober,
@@ -219,6 +235,9 @@ static bool check_request(const struct vms_agent_prober *prober,
 	}
 	if (n_places > request->n &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_FOLLOW_CALLS, error))
+		return false;
+	if (needs_arguments(request) &&
+	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_KEEP_ARGUMENTS, error))
 		return false;
 	if (request->n > 0 && n_places <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
 	    request->vcpu < (int)prober->machine->n_vcpus)

@@ -252,7 +252,10 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 		{ VMS_AGENT_CAN_TRACK_TASKS, "tell tasks apart" },
 		{ VMS_AGENT_CAN_LOOK, "wait until the guest was looked at" },
 		{ VMS_AGENT_CAN_PROBE, "run probes in the guest" },
+		{ VMS_AGENT_CAN_COVER, "tell what code runs" },
 		{ VMS_AGENT_CAN_TALLY, "add up hits of probes" },
+		{ VMS_AGENT_CAN_FOLLOW_CALLS, "follow calls until they return" },
+		{ VMS_AGENT_CAN_KEEP_ARGUMENTS, "keep arguments of calls until they return" },
 	};
 	if (link->hello.features & feature)
 		return true;

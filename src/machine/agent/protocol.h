@@ -54,7 +54,8 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_PROBE = 1 << 4, /* PROBES_* */
 	VMS_AGENT_CAN_COVER = 1 << 5, /* COVERAGE_* */
 	VMS_AGENT_CAN_TALLY = 1 << 6, /* struct vms_agent_probes.tallies */
-	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7, /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
+	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7,   /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
+	VMS_AGENT_CAN_KEEP_ARGUMENTS = 1 << 8, /* VMS_OP_ARGUMENT in programs of returns */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
 #define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
@@ -62,7 +63,7 @@ enum vms_agent_feature {
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
 	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_COVER | VMS_AGENT_CAN_TALLY |    \
-	 VMS_AGENT_CAN_FOLLOW_CALLS)
+	 VMS_AGENT_CAN_FOLLOW_CALLS | VMS_AGENT_CAN_KEEP_ARGUMENTS)
 
 enum vms_agent_kind {
 	/*
