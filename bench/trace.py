@@ -4,6 +4,7 @@
 
 A guest of one vCPU repeats a task; the task is timed without a trace and with one on alternate, by the
 CPU time of the vCPU's thread and by the wall clock. The limit: the guest keeps nine tenths of its work.
+A trace's first task is apart: QEMU translates the guest's code anew as probes are armed.
 """
 import argparse
 import signal
@@ -41,13 +42,14 @@ def traced(guest, task):
         if "armed" in line:
             break
     counter = subprocess.Popen(["wc", "-l"], stdin=process.stdout, stdout=subprocess.PIPE, text=True)
+    first, _ = timed(guest, task)
     times = timed(guest, task)
     process.send_signal(signal.SIGINT)
     warnings = process.stderr.read()
     process.wait()
     if warnings:
         raise RuntimeError(warnings)
-    return times, int(counter.communicate()[0])
+    return times, first, int(counter.communicate()[0]) // 2
 
 
 def main():
@@ -56,17 +58,18 @@ def main():
     parser.add_argument("--series", default="6.1", choices=testbed.SERIES)
     options = parser.parse_args()
     guest = test_agent_engine.LinuxGuest(options.series, smp=1)
-    print(f"{'task':32}{'calls':>9}{'untraced':>11}{'traced':>10}{'kept':>7}{'of CPU':>8}")
+    print(f"{'task':32}{'calls':>9}{'untraced':>11}{'traced':>10}{'first':>9}{'kept':>7}{'of CPU':>8}")
     for name, task in TASKS.items():
-        plain, with_trace, calls = [], [], 0
+        plain, with_trace, firsts, calls = [], [], [], 0
         timed(guest, task)
         for _ in range(options.rounds):
             plain.append(timed(guest, task))
-            times, calls = traced(guest, task)
+            times, first, calls = traced(guest, task)
             with_trace.append(times)
+            firsts.append(first)
         (wall, cpu), (slow, dear) = (
             [statistics.median(column) for column in zip(*rows)] for rows in (plain, with_trace))
-        print(f"{name:32}{calls:>9}{wall:>9.2f} s{slow:>8.2f} s{wall / slow:>7.2f}{cpu / dear:>8.2f}")
+        print(f"{name:32}{calls:>9}{wall:>9.2f} s{slow:>8.2f} s{statistics.median(firsts):>7.2f} s{wall / slow:>7.2f}{cpu / dear:>8.2f}")
     guest.stop()
     print(f"limit: {KEPT} of the work is kept")
 

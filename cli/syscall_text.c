@@ -9,7 +9,6 @@
 #define HIDDEN_MIN 512	/* errors inside the kernel that no program sees: ERESTARTSYS */
 #define HIDDEN_MAX 519
 #define SMALL_MAX  (1u << 31) /* results from here on are addresses */
-#define DATA_SHOWN 32u	      /* bytes of what is written */
 
 /* ---- forms ------------------------------------------------------------------------ */
 
@@ -25,55 +24,111 @@ static bool has_size_behind(const struct vms_syscall *call, unsigned index)
 	       strcmp(call->arguments[index + 1].type, "size_t") == 0;
 }
 
-static struct syscall_form form_of_pointer(const struct vms_syscall *call, unsigned index)
+/* Those whose result says how many bytes there are. */
+static bool is_filled(const struct vms_syscall *call, unsigned index)
+{
+	static const struct {
+		const char *call;
+		unsigned index;
+	} filled[] = {
+		{ "read", 1 },	    { "pread64", 1 },	 { "recvfrom", 1 }, { "getrandom", 0 },
+		{ "readlink", 1 },  { "readlinkat", 2 }, { "getcwd", 0 },   { "getxattr", 2 },
+		{ "lgetxattr", 2 }, { "fgetxattr", 2 },
+	};
+	for (unsigned i = 0; i < G_N_ELEMENTS(filled); i++)
+		if (filled[i].index == index && strcmp(filled[i].call, call->name) == 0)
+			return true;
+	return false;
+}
+
+static enum syscall_kind kind_of_pointer(const struct vms_syscall *call, unsigned index)
 {
 	/* Values of extended attributes, keys and programs' data are no text. */
 	static const char *const no_text[] = { "buf", "_payload", "value", "ubuf", NULL };
 	const struct vms_syscall_argument *argument = &call->arguments[index];
 	const bool is_text = strcmp(argument->type, "const char *") == 0;
 	if (is_text && !is_one_of(argument->name, no_text))
-		return (struct syscall_form) { SYSCALL_STRING, 0 };
-	if (is_text && has_size_behind(call, index))
-		return (struct syscall_form) { SYSCALL_DATA, 0 };
-	return (struct syscall_form) { SYSCALL_HEX, 8 };
+		return SYSCALL_STRING;
+	if (has_size_behind(call, index) && (is_text || strcmp(call->name, "sendto") == 0))
+		return SYSCALL_DATA;
+	return SYSCALL_HEX;
 }
 
-static struct syscall_form form_of_number(const struct vms_syscall_argument *argument)
+static bool is_flags(const struct vms_syscall_argument *argument)
 {
-	static const char *const wide[] = { "long", "ssize_t", "loff_t", "off_t", NULL };
-	static const char *const narrow[] = { "int",	   "pid_t",	   "key_t",
-					      "timer_t",   "s32",	   "const clockid_t",
-					      "clockid_t", "key_serial_t", NULL };
-	static const char *const counts[] = { "size_t", "unsigned int", "unsigned", "u32", "u64",
-					      "uid_t",	"gid_t",	"qid_t",    NULL };
 	static const char *const flags[] = { "flags",	"flag",	   "mode",	    "cmd",
 					     "prot",	"options", "how",	    "op",
 					     "request", "mask",	   "event_f_flags", NULL };
-	const char *type = argument->type;
-	if (strcmp(type, "umode_t") == 0)
-		return (struct syscall_form) { SYSCALL_MODE, 2 };
-	if (strcmp(type, "int") == 0 && g_str_has_suffix(argument->name, "dfd"))
-		return (struct syscall_form) { SYSCALL_DIRECTORY, 4 };
-	if (is_one_of(argument->name, flags))
-		return (struct syscall_form) { SYSCALL_HEX,
-					       g_str_has_suffix(type, "long") ? 8 : 4 };
-	if (is_one_of(type, narrow))
-		return (struct syscall_form) { SYSCALL_SIGNED, 4 };
-	if (is_one_of(type, wide))
-		return (struct syscall_form) { SYSCALL_SIGNED, 8 };
-	if (strcmp(type, "size_t") == 0)
-		return (struct syscall_form) { SYSCALL_UNSIGNED, 8 };
-	if (is_one_of(type, counts))
-		return (struct syscall_form) { SYSCALL_UNSIGNED, 4 };
-	return (struct syscall_form) { SYSCALL_HEX, 8 };
+	return is_one_of(argument->name, flags);
 }
 
-struct syscall_form syscall_form(const struct vms_syscall *call, unsigned index)
+static enum syscall_kind kind_of_number(const struct vms_syscall_argument *argument)
+{
+	static const char *const with_sign[] = { "int",	      "pid_t",	      "key_t",
+						 "timer_t",   "s32",	      "const clockid_t",
+						 "clockid_t", "key_serial_t", "long",
+						 "ssize_t",   "loff_t",	      "off_t",
+						 NULL };
+	static const char *const without[] = { "size_t", "unsigned int", "unsigned", "u32", "u64",
+					       "uid_t",	 "gid_t",	 "qid_t",    NULL };
+	const char *type = argument->type;
+	if (strcmp(type, "umode_t") == 0)
+		return SYSCALL_MODE;
+	if (strcmp(type, "int") == 0 && g_str_has_suffix(argument->name, "dfd"))
+		return SYSCALL_DIRECTORY;
+	if (is_flags(argument))
+		return SYSCALL_HEX;
+	if (is_one_of(type, with_sign))
+		return SYSCALL_SIGNED;
+	return is_one_of(type, without) ? SYSCALL_UNSIGNED : SYSCALL_HEX;
+}
+
+/* Bytes of an argument that is a number. */
+static unsigned size_of_number(const struct vms_syscall_argument *argument)
+{
+	static const char *const narrow[] = { "int",	      "pid_t",	  "key_t",
+					      "timer_t",      "s32",	  "const clockid_t",
+					      "clockid_t",    "u32",	  "key_serial_t",
+					      "unsigned int", "unsigned", "uid_t",
+					      "gid_t",	      "qid_t",	  NULL };
+	if (strcmp(argument->type, "umode_t") == 0)
+		return 2;
+	return is_one_of(argument->type, narrow) ? 4 : 8;
+}
+
+static struct syscall_form form_of(const struct vms_arch *arch, const struct vms_syscall *call,
+				   unsigned index)
 {
 	const struct vms_syscall_argument *argument = &call->arguments[index];
-	if (strchr(argument->type, '*'))
-		return form_of_pointer(call, index);
-	return form_of_number(argument);
+	struct syscall_form form = { .size = size_of_number(argument) };
+	form.names = syscall_names_of(arch, call->name, index);
+	if (form.names)
+		form.kind = SYSCALL_NAMES;
+	else if (is_filled(call, index))
+		form.kind = SYSCALL_FILLED;
+	else
+		form.kind = strchr(argument->type, '*') ? kind_of_pointer(call, index)
+							: kind_of_number(argument);
+	return form;
+}
+
+bool syscall_is_memory(enum syscall_kind kind)
+{
+	return kind == SYSCALL_STRING || kind == SYSCALL_DATA || kind == SYSCALL_FILLED;
+}
+
+void syscall_shape_init(struct syscall_shape *ret, const struct vms_arch *arch,
+			const struct vms_syscall *call)
+{
+	/* These replace the program's memory. */
+	const bool goes = g_str_has_prefix(call->name, "execve");
+	unsigned n = 0;
+	*ret = (struct syscall_shape) { .call = call };
+	for (unsigned i = 0; i < call->n_arguments; i++) {
+		ret->forms[i] = form_of(arch, call, i);
+		if (syscall_is_memory(ret->forms[i].kind) && !goes)
+			ret->forms[i].returned = ++n;
+	}
 }
 
 /* ---- values ----------------------------------------------------------------------- */
@@ -99,68 +154,120 @@ static uint64_t without_sign(uint64_t number, unsigned size)
 
 static void append_number(GString *out, struct syscall_form form, uint64_t number)
 {
-	const int64_t value = with_sign(number, form.size ? form.size : 8);
-	number = without_sign(number, form.size ? form.size : 8);
-	if (form.kind == SYSCALL_DIRECTORY && value == AT_FDCWD)
-		g_string_append(out, "AT_FDCWD");
-	else if (form.kind == SYSCALL_SIGNED || form.kind == SYSCALL_DIRECTORY)
-		g_string_append_printf(out, "%" G_GINT64_FORMAT, value);
-	else if (form.kind == SYSCALL_UNSIGNED)
-		g_string_append_printf(out, "%" G_GUINT64_FORMAT, number);
-	else if (form.kind == SYSCALL_MODE)
-		g_string_append_printf(out, "0%" G_GINT64_MODIFIER "o", number);
-	else if (number)
-		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);
+	const int64_t value = with_sign(number, form.size);
+	number = without_sign(number, form.size);
+	switch (form.kind) {
+	case SYSCALL_NAMES: syscall_append_names(out, form.names, number); break;
+	case SYSCALL_SIGNED: g_string_append_printf(out, "%" G_GINT64_FORMAT, value); break;
+	case SYSCALL_UNSIGNED: g_string_append_printf(out, "%" G_GUINT64_FORMAT, number); break;
+	case SYSCALL_MODE: g_string_append_printf(out, "0%" G_GINT64_MODIFIER "o", number); break;
+	case SYSCALL_DIRECTORY:
+		if (value == AT_FDCWD)
+			g_string_append(out, "AT_FDCWD");
+		else
+			g_string_append_printf(out, "%" G_GINT64_FORMAT, value);
+		break;
+	case SYSCALL_HEX:
+	case SYSCALL_STRING:
+	case SYSCALL_DATA:
+	case SYSCALL_FILLED:
+	default:
+		g_string_append_printf(
+			out, number ? "0x%" G_GINT64_MODIFIER "x" : "%" G_GINT64_MODIFIER "x",
+			number);
+	}
+}
+
+static void append_byte(GString *out, uint8_t byte, bool digit_follows)
+{
+	static const char letters[] = "abtnvfr"; /* from 7 on */
+	if (byte == '"' || byte == '\\')
+		g_string_append_printf(out, "\\%c", byte);
+	else if (byte >= ' ' && byte < 0x7f)
+		g_string_append_c(out, (char)byte);
+	else if (byte >= '\a' && byte <= '\r')
+		g_string_append_printf(out, "\\%c", letters[byte - '\a']);
 	else
-		g_string_append_c(out, '0');
+		g_string_append_printf(out, digit_follows ? "\\%03o" : "\\%o", byte);
 }
 
 /* Appends bytes in quotes. `cut`: there are more of them. */
-static void append_bytes(GString *out, const void *bytes, size_t size, bool cut)
+static void append_bytes(GString *out, const uint8_t *bytes, size_t size, bool cut)
 {
-	g_autofree char *raw = g_strndup(bytes, size);
-	g_autofree char *text = g_strescape(raw, NULL);
-	g_string_append_printf(out, "\"%s\"%s", text, cut ? "..." : "");
+	g_string_append_c(out, '"');
+	for (size_t i = 0; i < size; i++)
+		append_byte(out, bytes[i], i + 1 < size && g_ascii_isdigit(bytes[i + 1]));
+	g_string_append(out, cut ? "\"..." : "\"");
 }
 
-/* The number in a later argument; 0: it is not known. */
-static uint64_t next_number(const struct vms_flow_record *record, unsigned index)
+/* Takes the value of an argument that is a number; false: it is not known. */
+static bool get_number(const struct vms_flow_record *record, unsigned index, uint64_t *ret)
 {
 	struct vms_flow_value value;
-	return vms_flow_record_value(record, index + 1, &value) && value.status == VMS_FLOW_KNOWN
-		       ? number_of(&value)
-		       : 0;
+	if (!vms_flow_record_value(record, index, &value) || value.status != VMS_FLOW_KNOWN)
+		return false;
+	*ret = number_of(&value);
+	return true;
 }
 
-static void append_argument(GString *out, const struct vms_syscall *call, unsigned index,
+/* Tells how many bytes a buffer has. False: it is not known, or nothing was filled in. */
+static bool get_size(const struct vms_flow_record *record, struct syscall_form form, unsigned index,
+		     uint64_t *ret)
+{
+	struct vms_flow_value result;
+	if (form.kind != SYSCALL_FILLED)
+		return get_number(record, index + 1, ret);
+	if (!vms_flow_record_returned_value(record, 0, &result) || result.status != VMS_FLOW_KNOWN)
+		return false;
+	*ret = number_of(&result);
+	return *ret < (uint64_t)-ERROR_MAX;
+}
+
+/* Appends what an argument leads to. False: that is not known. */
+static bool append_memory(GString *out, struct syscall_form form, unsigned index,
+			  const struct vms_flow_record *record)
+{
+	struct vms_flow_value value;
+	uint64_t size;
+	if (!(form.returned ? vms_flow_record_returned_value(record, form.returned, &value)
+			    : vms_flow_record_value(record, index, &value)) ||
+	    (value.status != VMS_FLOW_KNOWN && value.status != VMS_FLOW_CUT))
+		return false;
+	if (form.kind == SYSCALL_STRING)
+		append_bytes(out, value.bytes, value.size, value.status == VMS_FLOW_CUT);
+	else if (get_size(record, form, index, &size))
+		append_bytes(out, value.bytes, MIN(value.size, size), size > value.size);
+	else
+		return false;
+	return true;
+}
+
+static void append_argument(GString *out, const struct syscall_shape *shape, unsigned index,
 			    const struct vms_flow_record *record)
 {
-	const struct syscall_form form = syscall_form(call, index);
-	const bool is_data = form.kind == SYSCALL_DATA;
-	const bool is_pointer = strchr(call->arguments[index].type, '*');
-	struct vms_flow_value value;
-	if (!vms_flow_record_value(record, index, &value) ||
-	    (value.status != VMS_FLOW_KNOWN && value.status != VMS_FLOW_CUT))
-		g_string_append(out, form.kind == SYSCALL_STRING || is_data ? "(unreadable)" : "?");
-	else if (is_data)
-		append_bytes(out, value.bytes,
-			     MIN(MIN(value.size, DATA_SHOWN), next_number(record, index)),
-			     next_number(record, index) > MIN(value.size, DATA_SHOWN));
-	else if (form.kind == SYSCALL_STRING)
-		append_bytes(out, value.bytes, value.size, value.status == VMS_FLOW_CUT);
-	else if (is_pointer && number_of(&value) == 0)
+	const struct syscall_form form = shape->forms[index];
+	const bool is_memory = syscall_is_memory(form.kind);
+	const bool is_pointer = strchr(shape->call->arguments[index].type, '*');
+	uint64_t number;
+	if (is_memory && append_memory(out, form, index, record))
+		return;
+	if (is_memory && !form.returned)
+		g_string_append(out, "(unreadable)");
+	else if (!get_number(record, index, &number))
+		g_string_append_c(out, '?');
+	else if ((is_pointer || is_memory) && number == 0)
 		g_string_append(out, "NULL");
 	else
-		append_number(out, form, number_of(&value));
+		append_number(out, form, number);
 }
 
-void syscall_append_call(GString *out, const struct vms_syscall *call,
+void syscall_append_call(GString *out, const struct syscall_shape *shape,
 			 const struct vms_flow_record *record)
 {
-	g_string_append_printf(out, "%s(", call->name);
-	for (unsigned i = 0; i < call->n_arguments; i++) {
+	g_string_append_printf(out, "%s(", shape->call->name);
+	for (unsigned i = 0; i < shape->call->n_arguments; i++) {
 		g_string_append(out, i ? ", " : "");
-		append_argument(out, call, i, record);
+		append_argument(out, shape, i, record);
 	}
 	g_string_append_c(out, ')');
 }

@@ -21,7 +21,7 @@ struct options {
 struct trace {
 	struct session *session;
 	GArray *calls;	   /* struct vms_syscall */
-	GHashTable *by_va; /* of them: those that are traced, by the address of the function */
+	GHashTable *by_va; /* struct syscall_shape of those that are traced, by their functions */
 	struct vms_flow *flow;
 	struct live_records live;
 	uint64_t begin_ns;
@@ -44,82 +44,114 @@ static bool returns(const struct vms_syscall *call)
 	return strcmp(call->name, "exit") != 0 && strcmp(call->name, "exit_group") != 0;
 }
 
+/* Adds an argument, or the memory that it leads to. */
 static bool add_argument(struct vms_probe *probe, const struct vms_syscall *call, unsigned index,
-			 GError **error)
+			 enum vms_entry_kind kind, GError **error)
 {
-	const struct syscall_form form = syscall_form(call, index);
 	g_autofree char *expression =
 		g_strdup_printf("u64(arg0+%u)", call->arguments[index].offset);
-	struct vms_entry entry = { .kind = VMS_ENTRY_EXPRESSION,
-				   .name = call->arguments[index].name,
-				   .expression = expression };
-	if (form.kind == SYSCALL_STRING || form.kind == SYSCALL_DATA) {
-		entry.kind = VMS_ENTRY_STRING;
-		entry.size = form.kind == SYSCALL_DATA ? DATA_BYTES : STRING_BYTES;
-	}
+	const struct vms_entry entry = { .kind = kind,
+					 .name = call->arguments[index].name,
+					 .expression = expression,
+					 .size = kind == VMS_ENTRY_STRING  ? STRING_BYTES
+						 : kind == VMS_ENTRY_BYTES ? DATA_BYTES
+									   : 0 };
 	return vms_probe_add(probe, &entry, 1, error);
 }
 
-static struct vms_probe *make_probe(const struct trace *trace, const struct vms_syscall *call,
+static enum vms_entry_kind kind_of_memory(enum syscall_kind kind)
+{
+	return kind == SYSCALL_STRING ? VMS_ENTRY_STRING : VMS_ENTRY_BYTES;
+}
+
+/* Adds all arguments, in their order; of memory that is read at the return, the address. */
+static bool add_arguments(struct vms_probe *probe, const struct syscall_shape *shape,
+			  GError **error)
+{
+	for (unsigned i = 0; i < shape->call->n_arguments; i++) {
+		const struct syscall_form form = shape->forms[i];
+		const bool is_number = !syscall_is_memory(form.kind) || form.returned;
+		if (!add_argument(probe, shape->call, i,
+				  is_number ? VMS_ENTRY_EXPRESSION : kind_of_memory(form.kind),
+				  error))
+			return false;
+	}
+	return true;
+}
+
+/* Adds the memory that is read at the return. */
+static bool add_returned(struct vms_probe *probe, const struct syscall_shape *shape, GError **error)
+{
+	for (unsigned i = 0; i < shape->call->n_arguments; i++)
+		if (shape->forms[i].returned &&
+		    !add_argument(probe, shape->call, i, kind_of_memory(shape->forms[i].kind),
+				  error))
+			return false;
+	return true;
+}
+
+static struct vms_probe *make_probe(const struct trace *trace, const struct syscall_shape *shape,
 				    const struct options *options, GError **error)
 {
 	g_autoptr(vms_probe) probe =
-		vms_probe_new(trace->session->machine, trace->session->guest, call->name);
+		vms_probe_new(trace->session->machine, trace->session->guest, shape->call->name);
 	g_autofree char *condition =
 		options->task ? g_strdup_printf("pid == %s", options->task) : NULL;
-	for (unsigned i = 0; i < call->n_arguments; i++)
-		if (!add_argument(probe, call, i, error))
-			return NULL;
+	if (!add_arguments(probe, shape, error))
+		return NULL;
 	if (condition && !vms_probe_set_condition(probe, condition, error))
 		return NULL;
 	return g_steal_pointer(&probe);
 }
 
-/* What is collected at the return: the result; perhaps only errors count. */
-static struct vms_probe *make_result(const struct trace *trace, const struct options *options,
-				     GError **error)
+/* What is collected at the return: the result, and what was filled in; perhaps only errors count.
+ */
+static struct vms_probe *make_result(const struct trace *trace, const struct syscall_shape *shape,
+				     const struct options *options, GError **error)
 {
 	g_autoptr(vms_probe) probe =
 		vms_probe_new(trace->session->machine, trace->session->guest, NULL);
 	const struct vms_entry result = { .kind = VMS_ENTRY_EXPRESSION, .expression = "retval" };
-	if (!vms_probe_add(probe, &result, 1, error) ||
+	if (!vms_probe_add(probe, &result, 1, error) || !add_returned(probe, shape, error) ||
 	    (options->failed &&
 	     !vms_probe_set_condition(probe, "retval > 0xfffffffffffff000", error)))
 		return NULL;
 	return g_steal_pointer(&probe);
 }
 
-static bool add_call(struct trace *trace, struct vms_syscall *call, struct vms_probe *result,
+static bool add_call(struct trace *trace, const struct vms_syscall *call,
 		     const struct options *options, GError **error)
 {
-	g_autoptr(vms_probe) probe = make_probe(trace, call, options, error);
-	if (!probe ||
+	g_autofree struct syscall_shape *shape = g_new(struct syscall_shape, 1);
+	syscall_shape_init(shape, vms_machine_arch(trace->session->machine), call);
+	g_autoptr(vms_probe) probe = make_probe(trace, shape, options, error);
+	g_autoptr(vms_probe) result = probe ? make_result(trace, shape, options, error) : NULL;
+	if (!result ||
 	    !(returns(call) ? vms_flow_add_call(trace->flow, call->va, probe, result, error)
 			    : vms_flow_add(trace->flow, call->va, VMS_FLOW_BEFORE, probe, error)))
 		return false;
-	g_hash_table_insert(trace->by_va, &call->va, call);
+	g_hash_table_insert(trace->by_va, (gpointer)&call->va, g_steal_pointer(&shape));
 	return true;
 }
 
 static bool add_calls(struct trace *trace, const struct options *options, GError **error)
 {
 	g_auto(GStrv) patterns = options->names ? g_strsplit(options->names, ",", -1) : NULL;
-	g_autoptr(vms_probe) result = make_result(trace, options, error);
-	for (guint i = 0; result && i < trace->calls->len; i++) {
+	for (guint i = 0; i < trace->calls->len; i++) {
 		struct vms_syscall *call = &g_array_index(trace->calls, struct vms_syscall, i);
 		const bool is_known = g_hash_table_contains(trace->by_va, &call->va);
 		if (!is_wanted(call->name, patterns) || is_known ||
 		    (options->failed && !returns(call)))
 			continue;
-		if (!add_call(trace, call, result, options, error))
+		if (!add_call(trace, call, options, error))
 			return false;
 	}
-	if (result && g_hash_table_size(trace->by_va) == 0) {
+	if (g_hash_table_size(trace->by_va) == 0) {
 		usage_error(error, "-e %s: no system call of this guest is called so",
 			    options->names);
 		return false;
 	}
-	return result;
+	return true;
 }
 
 /* ---- output ----------------------------------------------------------------------- */
@@ -133,7 +165,7 @@ static uint64_t result_of(const struct vms_flow_record *record)
 	return result;
 }
 
-static void append_text(const struct trace *trace, const struct vms_syscall *call,
+static void append_text(const struct trace *trace, const struct syscall_shape *shape,
 			const struct vms_flow_record *record, GString *out)
 {
 	struct vms_flow_hit hit;
@@ -142,10 +174,10 @@ static void append_text(const struct trace *trace, const struct vms_syscall *cal
 			       (double)(hit.time_ns - hit.duration_ns - trace->begin_ns) / 1e9);
 	if (hit.has_task)
 		g_string_append_printf(out, "%s %u/%u  ", hit.comm, hit.pid, hit.tid);
-	syscall_append_call(out, call, record);
+	syscall_append_call(out, shape, record);
 	g_string_append(out, " = ");
 	if (hit.is_call) {
-		syscall_append_result(out, call, result_of(record));
+		syscall_append_result(out, shape->call, result_of(record));
 		g_string_append_printf(out, " <%.6f>", (double)hit.duration_ns / 1e9);
 	} else {
 		g_string_append_c(out, '?');
@@ -153,14 +185,14 @@ static void append_text(const struct trace *trace, const struct vms_syscall *cal
 	g_string_append_c(out, '\n');
 }
 
-static void append_json(const struct trace *trace, const struct vms_syscall *call,
+static void append_json(const struct trace *trace, const struct syscall_shape *shape,
 			const struct vms_flow_record *record, GString *out)
 {
 	struct json_object *object = json_object_new_object();
 	g_autoptr(GString) text = g_string_new(NULL);
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	syscall_append_call(text, call, record);
+	syscall_append_call(text, shape, record);
 	json_object_object_add(
 		object, "time_ns",
 		json_object_new_uint64(hit.time_ns - hit.duration_ns - trace->begin_ns));
@@ -168,7 +200,7 @@ static void append_json(const struct trace *trace, const struct vms_syscall *cal
 	json_object_object_add(object, "tid", hit.has_task ? json_object_new_int64(hit.tid) : NULL);
 	json_object_object_add(object, "comm",
 			       hit.has_task ? json_object_new_string(hit.comm) : NULL);
-	json_object_object_add(object, "name", json_object_new_string(call->name));
+	json_object_object_add(object, "name", json_object_new_string(shape->call->name));
 	json_object_object_add(object, "text", json_object_new_string(text->str));
 	json_object_object_add(object, "result",
 			       hit.is_call ? json_object_new_int64((int64_t)result_of(record))
@@ -188,11 +220,11 @@ static bool give_record(const struct vms_flow_record *record, void *data, GStrin
 	const struct trace *trace = data;
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	const struct vms_syscall *call = g_hash_table_lookup(trace->by_va, &hit.va);
+	const struct syscall_shape *shape = g_hash_table_lookup(trace->by_va, &hit.va);
 	if (trace->session->json)
-		append_json(trace, call, record, out);
+		append_json(trace, shape, record, out);
 	else
-		append_text(trace, call, record, out);
+		append_text(trace, shape, record, out);
 	return true;
 }
 
@@ -273,7 +305,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 	trace.calls = vms_guest_syscalls(session->guest, error);
 	if (!trace.calls)
 		return false;
-	trace.by_va = g_hash_table_new(g_int64_hash, g_int64_equal);
+	trace.by_va = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	live_records_init(&trace.live);
 	const bool done = run_flow(&trace, options, max_calls, error);
 	vms_flow_unref(trace.flow);
@@ -312,7 +344,7 @@ static char *explain(void)
 	return g_strdup(
 		"Each line has the time since the begin, the program with its pid and tid,\n"
 		"the call with its arguments, its result, and how long it took in seconds.\n"
-		"Strings are those at the call. Needs vmscope's agent in QEMU.\n");
+		"Needs vmscope's agent in QEMU.\n");
 }
 
 const struct command command_trace = {

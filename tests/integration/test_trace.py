@@ -105,12 +105,37 @@ class Trace:
 class X86(Trace, unittest.TestCase):
     def test_text(self):
         """Types and strings, as this kernel describes them."""
-        traced = self.trace("-e", "openat,write,readlink", run="cat '/no\"where' 2>&1; "
-                                                               "printf 'a\\tb' >/dev/null; true")
+        traced = self.trace("-e", "openat,write", run="cat '/no\"where' 2>&1; "
+                                                      "printf 'a\\tb' >/dev/null; true")
         self.assertRegex(traced.out, r'(?m)^ +\d+\.\d{6}  cat \d+/\d+  openat\(AT_FDCWD, '
-                                     r'"/no\\"where", 0(x[0-9a-f]+)?, 00\) = -1 ENOENT '
+                                     r'"/no\\"where", O_RDONLY, 00\) = -1 ENOENT '
                                      r'\(No such file or directory\) <\d\.\d{6}>$')
         self.assertRegex(traced.out, r'write\(1, "a\\tb", 3\) = 3 <')
+
+    def test_names(self):
+        """Numbers are shown as programs write them."""
+        traced = self.trace(run="dd if=/dev/null of=/named seek=3 bs=1 conv=notrunc 2>&1; kill -0 1; "
+                                "sleep 0.01; sh -c 'kill -TERM $$'; rm /named; true")
+        for text in (r'openat\(AT_FDCWD, "/named", O_WRONLY\|O_CREAT, 0666\) = ',
+                     r"lseek\(1, 3, SEEK_CUR\) = 3 ", r"kill\(1, 0\) = 0 ",
+                     r"kill\(\d+, SIGTERM\)", r"clock_nanosleep\(CLOCK_REALTIME, 0, ",
+                     r"clone\((CLONE_\w+\|)+SIGCHLD, ", r"wait4\(-1, 0x[0-9a-f]+, 0, NULL\) = ",
+                     r'unlink\("/named"\) = 0 ', r"mprotect\(0x[0-9a-f]+, \d+, PROT_READ\) = 0 "):
+            with self.subTest(text=text):
+                self.assertRegex(traced.out, text)
+
+    def test_memory(self):
+        """What a program writes and reads, with bytes that are no text, and what it asks for."""
+        self.addCleanup(self.guest.run, "rm /bytes")
+        traced = self.trace("-e", "read,write,readlink", run=(
+            "printf 'a\\0001\\n\\377' >/bytes; dd if=/bytes of=/dev/null bs=100 2>/dev/null; "
+            "printf %040d 7 >/dev/null; readlink /proc/self/exe"))
+        self.assertRegex(traced.out, r'dd \d+/\d+  read\(0, "a\\0001\\n\\377", 100\) = 5 <')
+        self.assertRegex(traced.out, r'dd \d+/\d+  write\(1, "a\\0001\\n\\377", 5\) = 5 <')
+        self.assertRegex(traced.out, r'dd \d+/\d+  read\(0, "", 100\) = 0 <')
+        self.assertRegex(traced.out, r'write\(1, "0{32}"\.\.\., 40\) = 40 <')
+        # The name was in no memory of the program when it asked: its page is read from the disk then.
+        self.assertRegex(traced.out, rf'readlink\("/proc/self/exe", "{self.output.strip()}", \d+\) = ')
 
 
 class Aarch64(Trace, unittest.TestCase):
