@@ -2,6 +2,7 @@
 /* vmscope flow: probes on the code of the guest, shown as they are hit. */
 #include "commands.h"
 #include "flow/saved.h"
+#include "flow_export.h"
 #include "flow_output.h"
 #include "flow_script.h"
 #include "flow_spec.h"
@@ -10,12 +11,13 @@
 #include "live_records.h"
 #include "streams.h"
 #include "values.h"
+#include <stdio.h>
 
 #define LOOK_US 50000 /* between looks at what has come */
 
 struct options {
 	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task,
-		*script;
+		*script, *format;
 	gboolean no_tasks;
 	struct flow_tables_options tables;
 };
@@ -24,6 +26,7 @@ struct trace {
 	struct session *session;
 	struct vms_flow *flow;
 	struct flow_tables *tables;	/* or NULL: hits are shown one by one */
+	struct flow_export export;	/* of `tables`, if --format or --output ask for it */
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
 	struct flow_script *script;	/* of --script, or NULL: it shows what it wants to */
 	bool script_failed;		/* it is not called any more: records are only saved */
@@ -69,13 +72,25 @@ static bool show(struct trace *trace, uint64_t wait_us, GError **error)
 	return live_records_show(&trace->live, wait_us, give_record, trace, error);
 }
 
-/* Shows what was added up. */
+/* Shows what was added up, unless it goes into files alone or is exported. */
 static bool show_table(struct trace *trace, GError **error)
 {
+	if (!trace->session->prints || trace->export.format)
+		return true;
 	g_autoptr(GString) out = g_string_new(NULL);
 	const bool made = flow_tables_append(trace->session, trace->tables, trace->flow,
 					     now_ns() - trace->begin_ns, out, error);
 	return print_all(out, made ? error : NULL) && made;
+}
+
+/* Shows and exports what was added up in all. */
+static bool show_result(struct trace *trace, GError **error)
+{
+	const uint64_t elapsed_ns = now_ns() - trace->begin_ns;
+	const bool is_shown = show_table(trace, error);
+	return is_shown &&
+	       ((!trace->session->outputs && !trace->export.format) ||
+		flow_export_write(trace->session, &trace->export, trace->flow, elapsed_ns, error));
 }
 
 /* Shows hits until the flow has ended, or has to end. */
@@ -110,7 +125,7 @@ static bool show_kept(struct trace *trace, GError **error)
 static bool show_rest(struct trace *trace, GError **error)
 {
 	if (trace->tables)
-		return show_table(trace, error);
+		return show_result(trace, error);
 	bool done = !trace->max_records || show_kept(trace, error);
 	trace->interrupts.came = FALSE;
 	while (!live_records_is_empty(&trace->live) && !interrupts_came(&trace->interrupts))
@@ -142,7 +157,7 @@ static bool open_writer(struct trace *trace, GError **error)
 	trace->begin_ns = now_ns();
 	if (trace->script)
 		flow_script_begin(trace->script, trace->begin_ns);
-	if (!trace->session->outputs)
+	if (!trace->session->outputs || trace->tables)
 		return true;
 	trace->writer =
 		vms_flow_writer_open(trace->session->outputs[0], trace->session->guest,
@@ -173,13 +188,26 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	return done;
 }
 
+/* Shows how many hits there were in all: not in the midst of what is exported. */
+static bool sum_up_table(struct trace *trace, GError **error)
+{
+	struct session *session = trace->session;
+	g_autoptr(GString) text = g_string_new(NULL);
+	const bool is_apart = flow_export_prints(session, &trace->export);
+	if (!flow_tables_append_summary(session, trace->flow, is_apart ? text : session->out,
+					error))
+		return false;
+	if (is_apart && !session->quiet)
+		fprintf(stderr, "vmscope: %s", text->str);
+	return true;
+}
+
 /* Shows what has happened in all, and ends the file. */
 static bool sum_up(struct trace *trace, GError **error)
 {
 	struct vms_flow_progress progress;
 	if (trace->tables)
-		return flow_tables_append_summary(trace->session, trace->flow, trace->session->out,
-						  error);
+		return sum_up_table(trace, error);
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
 		progress.dropped = 0; /* they have all been shown */
@@ -247,14 +275,13 @@ static bool make_tables(struct trace *trace, const struct options *options, GErr
 {
 	GError *failure = NULL;
 	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
-	if (trace->tables &&
-	    (options->common || options->records || options->script || trace->session->outputs))
+	if (trace->tables && (options->common || options->records || options->script))
 		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
 			    options->common    ? "common"
 			    : options->records ? "records"
-			    : options->script  ? "script"
-					       : "output");
-	if (!failure)
+					       : "script");
+	if (!failure && flow_export_prepare(trace->session, trace->tables, options->format,
+					    &trace->export, &failure))
 		return true;
 	g_propagate_error(error, failure);
 	flow_tables_free(g_steal_pointer(&trace->tables));
@@ -266,7 +293,8 @@ static bool trace_flow(struct session *session, const struct options *options, i
 {
 	struct trace trace = { .session = session };
 	uint64_t pid = 0;
-	if (!flow_output_check_file(session, error) ||
+	const bool has_key = options->tables.by || options->tables.count_by;
+	if ((!has_key && !flow_output_check_file(session, error)) ||
 	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
@@ -340,6 +368,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		  "Show the table every so often, not only at the end", "SECONDS" },
 		{ "max-keys", 0, 0, G_OPTION_ARG_STRING, &tables->max_keys,
 		  "How many keys a table holds for each vCPU (default: 4096)", "N" },
+		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
+		  "Format of hits by stack (default: by the name of the output)", "FORMAT" },
 		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
 		  "Do not tell processes and threads: hits cost less", NULL },
 		{ NULL }
@@ -355,6 +385,7 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	g_free(options.cpu);
 	g_free(options.task);
 	g_free(options.script);
+	g_free(options.format);
 	flow_tables_clear_options(tables);
 	return done;
 }

@@ -5,7 +5,8 @@
 #include "json_values.h"
 #include <string.h>
 
-#define SMALL_MAX (UINT64_C(1) << 31) /* greater numbers are shown as negative or hexadecimal */
+#define STACK_INDENT 17			 /* columns before a frame */
+#define SMALL_MAX    (UINT64_C(1) << 31) /* greater numbers are shown as negative or hexadecimal */
 
 /* A little-endian number of 8 bytes at most. */
 static uint64_t number_of(const struct vms_flow_value *value)
@@ -53,6 +54,7 @@ static void append_known(GString *out, const struct vms_probe *probe, size_t ind
 		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number_of(value));
 		break;
 	case VMS_ENTRY_EXPRESSION: append_number(out, number_of(value)); break;
+	case VMS_ENTRY_STACK: vms_probe_format_value(probe, index, value, out); break;
 	case VMS_ENTRY_STRING:
 		text = string_of(value);
 		g_string_append_printf(out, "\"%s\"%s", text,
@@ -94,16 +96,47 @@ void flow_output_value(GString *out, const struct vms_probe *probe, size_t index
 		g_string_append_printf(out, "(%s)", status_text(value->status));
 }
 
-/* Appends the values of a probe, the first one after `begin`, the others after `between`. */
+static bool is_stack(const struct vms_probe *probe, size_t index)
+{
+	return vms_probe_entry_kind(probe, index) == VMS_ENTRY_STACK;
+}
+
+void flow_output_stack(GString *out, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+	vms_probe_format_value(probe, index, value, text);
+	g_auto(GStrv) frames = g_strsplit(text->str, ";", -1);
+	for (char **frame = frames; *frame; frame++)
+		g_string_append_printf(out, "%*s%s\n", STACK_INDENT, "", *frame);
+}
+
+/* Appends the stacks among the values of a probe. */
+static void append_stacks(GString *out, const struct vms_flow_record *record,
+			  const struct vms_probe *probe, get_value get)
+{
+	struct vms_flow_value value;
+	for (size_t i = 0; probe && get(record, i, &value); i++)
+		if (is_stack(probe, i))
+			flow_output_stack(out, probe, i, &value);
+}
+
+/*
+ * Appends the values of a probe, the first one after `begin`, the others after `between`. Stacks
+ * have lines of their own.
+ */
 static void append_values(GString *out, const struct vms_flow_record *record,
 			  const struct vms_probe *probe, get_value get, const char *begin,
 			  const char *between)
 {
 	struct vms_flow_value value;
+	const char *before = begin;
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
-		g_string_append_printf(out, "%s%s=", i ? between : begin,
-				       vms_probe_entry_name(probe, i));
+		if (is_stack(probe, i))
+			continue;
+		g_string_append_printf(out, "%s%s=", before, vms_probe_entry_name(probe, i));
 		flow_output_value(out, probe, i, &value);
+		before = between;
 	}
 }
 
@@ -153,6 +186,10 @@ static void append_text(struct session *session, const struct vms_flow_record *r
 		g_string_append_printf(out, "  %.1f us", (double)hit.duration_ns / 1e3);
 	}
 	g_string_append_c(out, '\n');
+	append_stacks(out, record, vms_flow_record_probe(record), vms_flow_record_value);
+	append_stacks(out, record, vms_flow_record_common(record), vms_flow_record_common_value);
+	append_stacks(out, record, vms_flow_record_returned(record),
+		      vms_flow_record_returned_value);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -165,12 +202,26 @@ static bool is_number(const struct vms_probe *probe, size_t index,
 	       (kind == VMS_ENTRY_TYPED && value->size <= sizeof(uint64_t));
 }
 
+/* Returns the addresses of a stack, the innermost first. */
+static struct json_object *json_stack(const struct vms_flow_value *value)
+{
+	struct json_object *addresses = json_object_new_array();
+	struct vms_stack stack;
+	if (!vms_flow_value_stack(value, &stack))
+		stack.n = 0;
+	for (unsigned i = 0; i < stack.n; i++)
+		json_object_array_add(addresses, json_address(stack.frame[i].pc));
+	return addresses;
+}
+
 static struct json_object *json_of(const struct vms_probe *probe, size_t index,
 				   const struct vms_flow_value *value)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 	if (value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT)
 		return NULL;
+	if (is_stack(probe, index))
+		return json_stack(value);
 	if (vms_probe_entry_is_text(probe, index)) {
 		const size_t length = strnlen(value->bytes, value->size);
 		g_autofree char *valid = g_utf8_make_valid(value->bytes, (gssize)length);
@@ -189,10 +240,11 @@ static void add_type(struct json_object *object, const struct vms_probe *probe, 
 {
 	g_autofree char *type = vms_probe_entry_type(probe, index);
 	g_autoptr(GString) text = g_string_new(NULL);
-	if (!type)
+	if (!type && !is_stack(probe, index))
 		return;
 	vms_probe_format_value(probe, index, value, text);
-	json_object_object_add(object, "type", json_object_new_string(type));
+	if (type)
+		json_object_object_add(object, "type", json_object_new_string(type));
 	json_object_object_add(object, "text", json_object_new_string(text->str));
 }
 

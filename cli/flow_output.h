@@ -23,7 +23,13 @@ char *flow_output_place(struct session *session, uint64_t va);
 /* Appends the value of a probe's entry, or why there is none, for people. */
 void flow_output_value(GString *out, const struct vms_probe *probe, size_t index,
 		       const struct vms_flow_value *value);
-/* Adds "status" and "value" to an object; if it has a type, "type" and "text", too. */
+/* Appends the value of an entry of kind STACK, a line for each frame. */
+void flow_output_stack(GString *out, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value);
+/*
+ * Adds "status" and "value" to an object; if it has a type, "type" and "text", too. The value of a
+ * stack is an array of its addresses, with their names in "text".
+ */
 void flow_output_add_value(struct json_object *object, const struct vms_probe *probe, size_t index,
 			   const struct vms_flow_value *value);
 /* Appends an object as a line, and frees it. */

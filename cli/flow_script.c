@@ -340,7 +340,22 @@ static lua_Integer number_of(const struct vms_flow_value *value, bool is_signed)
 				       : (lua_Integer)number;
 }
 
-/* Pushes a value: numbers as such, all else as strings. False: it has none, nothing is pushed. */
+/* Pushes a stack: the names of its frames, the innermost is number 1. */
+static void push_stack(lua_State *state, const struct vms_probe *probe, size_t index,
+		       const struct vms_flow_value *value)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+	vms_probe_format_value(probe, index, value, text);
+	g_auto(GStrv) frames = g_strsplit(text->str, ";", -1);
+	lua_createtable(state, (int)g_strv_length(frames), 0);
+	for (int i = 0; frames[i]; i++) {
+		lua_pushstring(state, frames[i]);
+		lua_rawseti(state, -2, i + 1);
+	}
+}
+
+/* Pushes a value: numbers as such, stacks as tables, all else as strings. False: it has none,
+ * nothing is pushed. */
 static bool push_value(lua_State *state, const struct vms_probe *probe, size_t index,
 		       const struct vms_flow_value *value)
 {
@@ -349,8 +364,10 @@ static bool push_value(lua_State *state, const struct vms_probe *probe, size_t i
 	if ((value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT) ||
 	    kind == VMS_ENTRY_CALLBACK || kind == VMS_ENTRY_HALT)
 		return false;
-	if (!is_text && value->size <= sizeof(uint64_t) && kind != VMS_ENTRY_MEMORY &&
-	    kind != VMS_ENTRY_BYTES)
+	if (kind == VMS_ENTRY_STACK)
+		push_stack(state, probe, index, value);
+	else if (!is_text && value->size <= sizeof(uint64_t) && kind != VMS_ENTRY_MEMORY &&
+		 kind != VMS_ENTRY_BYTES)
 		lua_pushinteger(state, number_of(value, vms_probe_is_signed(probe, index)));
 	else
 		lua_pushlstring(state, value->bytes,

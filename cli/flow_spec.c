@@ -20,6 +20,8 @@ char *flow_spec_explain(void)
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
 		"                   \"*sk\", \"u32(rsi+8)\", \"pid\"\n"
 		"  comm             the name of the current process\n"
+		"  stack            the call stack: the kernel's, and where a program has called "
+		"it\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
 		"Expressions are those of C over a function's arguments by their names, or "
@@ -116,6 +118,8 @@ bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const
 	if (!vms_probe_has_argument(probe, entry) &&
 	    vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
+	else if (g_str_equal(entry, "stack") && !vms_probe_has_argument(probe, entry))
+		made = (struct vms_entry) { .kind = VMS_ENTRY_STACK };
 	else if (g_str_equal(entry, "comm"))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_STRING,
 					    .name = entry,

@@ -133,13 +133,40 @@ static GArray *rank_rows(const struct view *view)
 
 /* ---- table ------------------------------------------------------------------------------- */
 
+static bool is_stack(const struct view *view, const struct flow_key *key)
+{
+	return !key->is_function &&
+	       vms_probe_entry_kind(view->tables->key, key->entry) == VMS_ENTRY_STACK;
+}
+
+/* How many columns are keys: all but stacks, which have lines of their own. */
+static guint count_key_columns(const struct view *view)
+{
+	guint n = 0;
+	for (guint i = 0; i < view->tables->keys->len; i++)
+		n += !is_stack(view, get_key(view, i));
+	return n;
+}
+
+static void append_stacks(const struct view *view, size_t row, GString *out)
+{
+	struct vms_flow_value value;
+	for (guint i = 0; i < view->tables->keys->len; i++) {
+		const struct flow_key *key = get_key(view, i);
+		if (is_stack(view, key) &&
+		    vms_aggregate_get_key(view->aggregate, row, key->entry, &value))
+			flow_output_stack(out, view->tables->key, key->entry, &value);
+	}
+}
+
 /* Returns the texts of a row, one for each column; of the headings if `row` is NULL. */
 static GPtrArray *make_cells(const struct view *view, const struct ranked *row)
 {
 	GPtrArray *cells = g_ptr_array_new_with_free_func(g_free);
 	for (guint i = 0; i < view->tables->keys->len; i++)
-		g_ptr_array_add(cells, row ? key_text(view, get_key(view, i), row->row)
-					   : g_strdup(get_key(view, i)->name));
+		if (!is_stack(view, get_key(view, i)))
+			g_ptr_array_add(cells, row ? key_text(view, get_key(view, i), row->row)
+						   : g_strdup(get_key(view, i)->name));
 	for (guint i = 0; i < view->tables->figures->len; i++)
 		if (is_column(get_figure(view, i)))
 			g_ptr_array_add(cells,
@@ -151,10 +178,11 @@ static GPtrArray *make_cells(const struct view *view, const struct ranked *row)
 static void append_line(const struct view *view, GPtrArray *cells, const glong *widths,
 			GString *out)
 {
+	const guint n_keys = count_key_columns(view);
 	for (guint i = 0; i < cells->len; i++) {
 		const char *cell = cells->pdata[i];
 		const int pad = (int)(widths[i] - g_utf8_strlen(cell, -1));
-		if (i < view->tables->keys->len)
+		if (i < n_keys)
 			g_string_append_printf(out, "%s%*s  ", cell, pad, "");
 		else
 			g_string_append_printf(out, "%*s%s%s", pad, "", cell,
@@ -176,8 +204,11 @@ static void append_table(const struct view *view, GArray *rows, GString *out)
 			widths[j] =
 				MAX(widths[j],
 				    g_utf8_strlen(((GPtrArray *)lines->pdata[i])->pdata[j], -1));
-	for (guint i = 0; i < lines->len; i++)
+	for (guint i = 0; i < lines->len; i++) {
 		append_line(view, lines->pdata[i], widths, out);
+		if (i > 0)
+			append_stacks(view, g_array_index(rows, struct ranked, i - 1).row, out);
+	}
 }
 
 /* ---- histograms -------------------------------------------------------------------------- */

@@ -360,7 +360,8 @@ static void keep_arguments(const struct kept_list *list, const struct vms_progra
 bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key)
 {
 	struct prober *prober = &set->prober[hit->vcpu];
-	struct block block = { .hit = { .place = hit->place, .vcpu = hit->vcpu } };
+	struct block block; /* its values stay as they are: to clear them takes long */
+	block.hit = (struct vms_agent_hit) { .place = hit->place, .vcpu = hit->vcpu };
 	if (!counts(set, hit->vcpu) || !run_program(set, &set->programs[hit->place], hit, &block))
 		return false;
 	struct open_call call = {

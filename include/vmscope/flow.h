@@ -11,7 +11,7 @@
 #pragma once
 
 #include <vmscope/cfg.h>
-#include <vmscope/guest.h>
+#include <vmscope/unwind.h>
 
 VMS_BEGIN_DECLS
 
@@ -32,6 +32,13 @@ enum vms_entry_kind {
 	VMS_ENTRY_CALLBACK, /* a function of the caller's is called; its value has no bytes */
 	VMS_ENTRY_HALT,	    /* the machine stops after the hit; the agent refuses that */
 	VMS_ENTRY_TYPED,    /* an expression, by its type: see vms_probe_set_condition */
+	/*
+	 * The call stack: vms_flow_value_stack. Frames of the kernel, from the innermost outwards,
+	 * and of a program that has called it, the one where it did so. At a hit in a program,
+	 * those that frame pointers show. Where the hit happens, only registers and stack memory
+	 * are copied; frames are found when the hit has come to vmscope.
+	 */
+	VMS_ENTRY_STACK,
 	VMS_ENTRY_N_KINDS,
 };
 
@@ -242,13 +249,20 @@ struct vms_flow_value {
 	const void *bytes; /* owned by the record; numbers are little-endian; may be unaligned */
 	size_t size;
 	/*
-	 * Of a value of an entry of kind TYPED that was saved: what vms_probe_format_value made of
-	 * it then, as UTF-8 of `text_size` bytes without a terminator; owned by the record. Else
-	 * NULL.
+	 * Of a value of an entry of kind TYPED or STACK that was saved: what vms_probe_format_value
+	 * made of it then, as UTF-8 of `text_size` bytes without a terminator; owned by the record.
+	 * Else NULL.
 	 */
 	const char *text;
 	size_t text_size;
 };
+
+/*
+ * Gets the stack that a value of kind STACK is, of VMS_STACK_DEFAULT frames at most. Their `sp` is
+ * 0. The number of loaded code in them is known to the guest's symbolizer; in a report that was
+ * loaded from a file it means nothing. False: the value is not known, or no stack.
+ */
+bool vms_flow_value_stack(const struct vms_flow_value *value, struct vms_stack *ret);
 
 struct vms_flow_hit {
 	uint64_t sequence; /* counts the records of the flow from 1, in the order of insertion */
@@ -286,8 +300,9 @@ bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t
 
 /*
  * Appends a value of an entry of kind TYPED as C writes it (vms_type_format); text that a pointer
- * leads to in quotes; "(unreadable)" if it is not known. If the value was saved, that is what it
- * was formatted as then. `value` is one of that entry.
+ * leads to in quotes; "(unreadable)" if it is not known. One of kind STACK as its frames, the
+ * innermost first, with ";" between them, as "vfs_read+0x0;ksys_read+0x6f". If the value was saved,
+ * that is what it was formatted as then. `value` is one of that entry.
  */
 void vms_probe_format_value(const struct vms_probe *probe, size_t index,
 			    const struct vms_flow_value *value, GString *out);

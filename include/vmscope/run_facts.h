@@ -80,7 +80,7 @@ typedef struct vms_run_facts {
 	char *hostname;
 	char *unwinder;	      /* "ORC" or "frame pointers" */
 	char *why;	      /* why no system was recognised, or which part is not understood */
-	uint64_t interval_ns; /* between two samples of a vCPU */
+	uint64_t interval_ns; /* between two samples of a vCPU; 0: hits of probes, not samples */
 	uint64_t elapsed_ns;
 	enum vms_sample_end end;
 	char *error;			      /* the error that ended the run */

@@ -14,6 +14,7 @@
 #include <vmscope/export.h>
 #include <vmscope/facts.h>
 #include <vmscope/flow.h>
+#include <vmscope/flow_profile.h>
 #include <vmscope/guest.h>
 #include <vmscope/launch.h>
 #include <vmscope/log.h>

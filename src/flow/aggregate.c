@@ -133,6 +133,29 @@ void vms_aggregate_add(struct vms_aggregate *aggregate, const struct vms_tally_e
 		add_row(aggregate, entry);
 }
 
+void vms_aggregate_count(struct vms_aggregate *aggregate, const uint64_t numbers[],
+			 const uint8_t *key, size_t key_size)
+{
+	const struct vms_aggregation *aggregation = aggregate->aggregation;
+	const struct row wanted = { .key = key, .key_size = key_size };
+	g_autofree struct vms_tally_entry *entry = g_malloc0(aggregation->layout.entry_size);
+	if (g_hash_table_size(aggregate->by_key) >= aggregation->shape.n_entries &&
+	    !g_hash_table_contains(aggregate->by_key, &wanted)) {
+		aggregate->unfit++;
+		return;
+	}
+	entry->count = 1;
+	entry->key_size = (uint32_t)key_size;
+	for (uint32_t i = 0; i < aggregation->shape.n_numbers; i++) {
+		const struct vms_tally_number *number = &aggregation->shape.numbers[i];
+		entry->sums[i] = (struct vms_tally_sum) { numbers[i], numbers[i], numbers[i] };
+		if (aggregation->layout.n_cells[i])
+			cells_of(aggregation, entry, i)[vms_tally_cell(number, numbers[i])] = 1;
+	}
+	memcpy((uint8_t *)entry + aggregation->layout.key_at, key, key_size);
+	vms_aggregate_add(aggregate, entry);
+}
+
 void vms_aggregate_add_unfit(struct vms_aggregate *aggregate, uint64_t n)
 {
 	aggregate->unfit += n;

@@ -2,6 +2,7 @@
 #include "flow/aggregation.h"
 
 #include "base/options.h"
+#include "flow/stack.h"
 #include "probe/program_writer.h"
 
 #define MAX_KEYS 4096 /* if nothing is said */
@@ -20,13 +21,39 @@ G_GNUC_PRINTF(2, 3) static bool refuse(GError **error, const char *format, ...)
 	return false;
 }
 
-/* Bytes of the longest output of operations that collect. */
-static size_t size_of_output(const GArray *ops)
+static unsigned count_stacks(const struct vms_probe *key)
 {
-	size_t size = 0;
+	unsigned n = 0;
+	for (size_t i = 0; key && i < vms_probe_entries(key); i++)
+		n += vms_probe_entry_kind(key, i) == VMS_ENTRY_STACK;
+	return n;
+}
+
+bool vms_aggregation_has_stacks(const struct vms_aggregation *aggregation)
+{
+	return count_stacks(aggregation->key) > 0;
+}
+
+void vms_aggregation_find_stacks(const struct vms_aggregation *aggregation,
+				 const struct vms_arch *arch, GArray *stacks)
+{
+	const struct vms_probe *key = aggregation->key;
+	unsigned number = aggregation->shape.n_numbers + aggregation->by_place;
+	for (size_t i = 0; key && i < vms_probe_entries(key); i++) {
+		const bool is_stack = vms_probe_entry_kind(key, i) == VMS_ENTRY_STACK;
+		if (is_stack)
+			g_array_append_val(stacks, number);
+		number += is_stack ? vms_flow_stack_raw(arch) : 1;
+	}
+}
+
+/* Bytes of the longest key that operations collect, or a few more. Its stacks have been walked. */
+static size_t size_of_key(const GArray *ops, unsigned n_stacks)
+{
+	size_t size = n_stacks * (sizeof(struct vms_value_head) + VMS_FLOW_STACK_SIZE);
 	for (guint i = 0; i < ops->len; i++) {
 		const struct vms_op *op = &g_array_index(ops, struct vms_op, i);
-		if (op->code >= VMS_OP_COLLECT && op->code <= VMS_OP_COLLECT_STRING)
+		if (vms_program_collects(op) && op->code != VMS_OP_COLLECT_READABLE)
 			size += sizeof(struct vms_value_head) + op->size;
 	}
 	return size;
@@ -131,7 +158,7 @@ static bool make_shape(struct vms_aggregation *aggregation,
 			return false;
 	}
 	add_key(aggregation, 0, ops);
-	const size_t key_size = size_of_output(ops);
+	const size_t key_size = size_of_key(ops, count_stacks(aggregation->key));
 	shape->key_size = (uint32_t)MIN(key_size, UINT32_MAX);
 	if (vms_tally_lay_out(shape, &aggregation->layout))
 		return true;

@@ -27,3 +27,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_aggregation, vms_aggregation_unref)
  */
 void vms_aggregation_add_values(const struct vms_aggregation *aggregation, uint64_t va,
 				GArray *ops);
+/* Appends the numbers of the first raw values of stacks (stack.h) to an array of unsigned. */
+void vms_aggregation_find_stacks(const struct vms_aggregation *aggregation,
+				 const struct vms_arch *arch, GArray *stacks);
+/* True if the key has a stack, which is walked in vmscope: hits are added up there, too. */
+bool vms_aggregation_has_stacks(const struct vms_aggregation *aggregation);

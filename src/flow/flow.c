@@ -29,6 +29,10 @@ struct vms_flow {
 	struct vms_probes *probes; /* while it is enabled, and until its thread is joined */
 	GThread *thread;
 	GError *failure; /* why it has ended, if not by its limit or by vms_flow_disable */
+
+	GMutex walking;			/* of what follows; taken before `lock` */
+	struct vms_flow_walker *walker; /* of stacks; NULL: none was needed so far, or possible */
+	GByteArray *walked;		/* values of a hit whose stacks have been walked */
 };
 
 /* ---- places ----------------------------------------------------------------------------- */
@@ -81,6 +85,8 @@ struct vms_flow *vms_flow_new(struct vms_machine *machine, struct vms_guest *gue
 	g_mutex_init(&flow->control);
 	g_mutex_init(&flow->lock);
 	g_cond_init(&flow->ended);
+	g_mutex_init(&flow->walking);
+	flow->walked = g_byte_array_new();
 	g_queue_init(&flow->records);
 	flow->places = g_ptr_array_new_with_free_func(unref_place);
 	flow->taken = g_hash_table_new(hash_place, is_same_place);
@@ -104,8 +110,11 @@ void vms_flow_unref(struct vms_flow *flow)
 	vms_aggregate_free(flow->added_up);
 	vms_aggregation_unref(flow->aggregation);
 	vms_probe_unref(flow->options.common);
+	vms_flow_walker_free(flow->walker);
+	g_byte_array_unref(flow->walked);
 	vms_guest_unref(flow->guest);
 	vms_machine_unref(flow->machine);
+	g_mutex_clear(&flow->walking);
 	g_mutex_clear(&flow->control);
 	g_mutex_clear(&flow->lock);
 	g_cond_clear(&flow->ended);
@@ -263,6 +272,66 @@ static void call_back(struct vms_flow *flow, struct vms_flow_record *record,
 	vms_flow_record_call(record, memory);
 }
 
+/*
+ * Has the stacks of a hit walked, if it has any: `hit` gets other values then, which are valid
+ * while the caller holds `walking`. False: its values are not whole.
+ */
+static bool walk_stacks(struct vms_flow *flow, const struct vms_flow_place *place,
+			struct vms_hit *hit)
+{
+	if (!place->stacks)
+		return true;
+	if (!flow->walker)
+		flow->walker = vms_flow_walker_new(flow->guest);
+	g_byte_array_set_size(flow->walked, 0);
+	if (!vms_flow_walk_stacks(flow->walker, place->arch, place->stacks, flow->aggregation,
+				  hit->values, hit->size, flow->walked))
+		return false;
+	hit->values = flow->walked->data;
+	hit->size = flow->walked->len;
+	return true;
+}
+
+static void count_lost(struct vms_flow *flow)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	flow->now.lost++;
+}
+
+/* Adds up a hit whose key has a stack. Called for every one: see struct vms_probes_request. */
+static void add_hit(const struct vms_hit *from, void *data)
+{
+	struct vms_flow *flow = data;
+	const struct vms_tally_shape *shape = &flow->aggregation->shape;
+	uint64_t numbers[VMS_TALLY_NUMBERS_MAX];
+	struct vms_hit hit = *from;
+	size_t key_at;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) walking = g_mutex_locker_new(&flow->walking);
+	if (!walk_stacks(flow, flow->places->pdata[hit.place], &hit)) {
+		count_lost(flow);
+		return;
+	}
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	if (!vms_tally_split(shape, hit.values, hit.size, numbers, &key_at))
+		flow->now.unknown++;
+	else if (hit.size - key_at > shape->key_size)
+		flow->now.lost++;
+	else
+		vms_aggregate_count(flow->added_up, numbers, hit.values + key_at,
+				    hit.size - key_at);
+}
+
+/* Makes the record of a hit. NULL: its values are not those of the place. */
+static struct vms_flow_record *make_record(struct vms_flow *flow, struct vms_flow_place *place,
+					   const struct vms_hit *from, uint64_t sequence)
+{
+	struct vms_hit hit = *from;
+	if (!place->stacks)
+		return vms_flow_record_new(place, from, sequence);
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) walking = g_mutex_locker_new(&flow->walking);
+	return walk_stacks(flow, place, &hit) ? vms_flow_record_new(place, &hit, sequence) : NULL;
+}
+
 /* Called for every hit: see struct vms_probes_request. */
 static void take_hit(const struct vms_hit *hit, void *data)
 {
@@ -271,7 +340,7 @@ static void take_hit(const struct vms_hit *hit, void *data)
 	g_mutex_lock(&flow->lock);
 	const uint64_t sequence = flow->before.records + flow->now.records + 1;
 	g_mutex_unlock(&flow->lock);
-	struct vms_flow_record *record = vms_flow_record_new(place, hit, sequence);
+	struct vms_flow_record *record = make_record(flow, place, hit, sequence);
 	if (record && calls_back(place))
 		call_back(flow, record, hit);
 	g_mutex_lock(&flow->lock);
@@ -322,7 +391,7 @@ static struct vms_flow_progress sum_up(const struct vms_flow *flow)
 		.records = flow->before.records + flow->now.records,
 		.dropped = flow->before.dropped + flow->now.dropped,
 		.rejected = flow->before.rejected + counts.rejected,
-		.unknown = flow->before.unknown + counts.unknown,
+		.unknown = flow->before.unknown + flow->now.unknown + counts.unknown,
 		.lost = flow->before.lost + flow->now.lost + counts.lost,
 	};
 }
@@ -332,10 +401,16 @@ static void add_entry(const struct vms_tally_entry *entry, void *data)
 	vms_aggregate_add(data, entry);
 }
 
+/* True if hits are added up as they are handed out, and not where they happen. */
+static bool adds_up_here(const struct vms_flow *flow)
+{
+	return flow->aggregation && vms_aggregation_has_stacks(flow->aggregation);
+}
+
 /* Adds what the probes of this time have added up. The caller holds the lock. */
 static void add_up(const struct vms_flow *flow, struct vms_aggregate *aggregate)
 {
-	if (aggregate && flow->probes)
+	if (aggregate && flow->probes && !adds_up_here(flow))
 		vms_aggregate_add_unfit(
 			aggregate, vms_probes_read_tallies(flow->probes, add_entry, aggregate));
 }
@@ -384,9 +459,10 @@ static struct vms_probes *arm(struct vms_flow *flow, uint64_t max_hits, GError *
 		.n = places->len,
 		.vcpu = flow->options.one_vcpu ? (int)flow->options.vcpu : VMS_ALL_VCPUS,
 		.max_hits = max_hits,
-		.hit = take_hit,
+		.hit = adds_up_here(flow) ? add_hit : take_hit,
 		.data = flow,
-		.tally = flow->aggregation ? &flow->aggregation->shape : NULL,
+		.tally =
+			flow->aggregation && !adds_up_here(flow) ? &flow->aggregation->shape : NULL,
 	};
 	return vms_probes_arm(flow->machine, &request, error);
 }

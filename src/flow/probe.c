@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "flow/expression.h"
 #include "flow/names.h"
+#include "flow/stack.h"
 #include "probe/program_writer.h"
 #include <string.h>
 #include <vmscope/arch.h>
@@ -28,7 +29,8 @@ struct vms_probe {
 	gint is_frozen;
 	const struct vms_arch *arch;
 	struct vms_guest *guest;
-	struct vms_known_types known; /* at its place */
+	struct vms_known_types known;	   /* at its place */
+	struct vms_symbolizer *symbolizer; /* names the frames of stacks; NULL: it was saved */
 	char *description;
 	GArray *entries;   /* struct entry */
 	GArray *condition; /* struct vms_op; leaves a value on the stack, or is empty */
@@ -176,6 +178,17 @@ static char *add_typed(const struct vms_probe *probe, const struct vms_entry *en
 		       : NULL;
 }
 
+static char *add_stack(const struct vms_probe *probe, GArray *ops, GError **error)
+{
+	if (vms_flow_stack_raw(probe->arch)) {
+		vms_flow_stack_collect(probe->arch, probe->guest, ops);
+		return g_strdup("stack");
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "stacks of %s cannot be collected at a hit", probe->arch->name);
+	return NULL;
+}
+
 /* Appends what collects an entry. Returns its usual name, newly allocated, or NULL. */
 static char *add_entry(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
 		       struct vms_expression_value *typed, GError **error)
@@ -187,6 +200,7 @@ static char *add_entry(const struct vms_probe *probe, const struct vms_entry *en
 	case VMS_ENTRY_TYPED: return add_typed(probe, entry, ops, typed, error);
 	case VMS_ENTRY_BYTES:
 	case VMS_ENTRY_STRING: return add_pointed(probe, entry, ops, error);
+	case VMS_ENTRY_STACK: return add_stack(probe, ops, error);
 	case VMS_ENTRY_CALLBACK:
 		if (entry->callback)
 			return g_strdup("callback");
@@ -214,6 +228,7 @@ struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *g
 	g_atomic_ref_count_init(&probe->refs);
 	probe->arch = vms_machine_arch(machine);
 	probe->guest = guest;
+	probe->symbolizer = guest ? vms_symbolizer_ref(vms_guest_symbolizer(guest)) : NULL;
 	probe->description = g_strdup(description);
 	probe->entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
 	probe->condition = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
@@ -253,6 +268,7 @@ void vms_probe_unref(struct vms_probe *probe)
 	g_array_unref(probe->entries);
 	g_array_unref(probe->condition);
 	g_array_unref(probe->values);
+	vms_symbolizer_unref(probe->symbolizer);
 	vms_types_unref(probe->known.types);
 	g_free(probe->known.why);
 	g_free(probe->description);
@@ -527,13 +543,30 @@ static void append_value(const struct vms_expression_value *typed,
 	g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);
 }
 
+/* Appends a stack. False: it is not known. */
+static bool append_stack(const struct vms_probe *probe, const struct vms_flow_value *value,
+			 GString *out)
+{
+	struct vms_stack stack;
+	const bool is_known = vms_flow_value_stack(value, &stack);
+	if (is_known)
+		vms_flow_stack_format(probe->symbolizer, &stack, out);
+	return is_known;
+}
+
 void vms_probe_format_value(const struct vms_probe *probe, size_t index,
 			    const struct vms_flow_value *value, GString *out)
 {
-	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
+	const struct entry *entry = get_entry(probe, index);
+	const struct vms_expression_value *typed = &entry->typed;
 	const bool is_known = value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT;
 	if (value->text) {
 		append_saved(value, out);
+		return;
+	}
+	if (entry->kind == VMS_ENTRY_STACK) {
+		if (!append_stack(probe, value, out))
+			g_string_append(out, "(unreadable)");
 		return;
 	}
 	if (is_known && typed->is_text)
@@ -609,10 +642,10 @@ bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index)
 	return get_entry(probe, index)->typed.is_text;
 }
 
-bool vms_probe_has_type(const struct vms_probe *probe, size_t index)
+bool vms_probe_has_text(const struct vms_probe *probe, size_t index)
 {
 	const struct entry *entry = get_entry(probe, index);
-	return entry->typed.has_type || entry->saved_type;
+	return entry->typed.has_type || entry->saved_type || entry->kind == VMS_ENTRY_STACK;
 }
 
 bool vms_probe_is_signed(const struct vms_probe *probe, size_t index)
@@ -623,6 +656,20 @@ bool vms_probe_is_signed(const struct vms_probe *probe, size_t index)
 		return false;
 	vms_type_get_info(vms_type_resolve(typed->type), &info);
 	return info.is_signed;
+}
+
+unsigned vms_probe_find_stacks(const struct vms_probe *probe, unsigned first, GArray *stacks)
+{
+	for (guint i = 0; i < probe->entries->len; i++) {
+		const struct entry *entry = get_entry(probe, i);
+		if (entry->kind == VMS_ENTRY_STACK) {
+			g_array_append_val(stacks, first);
+			first += vms_flow_stack_raw(probe->arch);
+		} else {
+			first += count_values(entry, VMS_VALUE_COLLECTED);
+		}
+	}
+	return first;
 }
 
 unsigned vms_probe_collected(const struct vms_probe *probe)

@@ -36,11 +36,17 @@ enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t
 					   unsigned *number);
 /* True if the value after that of an entry, which is text, is the pointer that leads to it. */
 bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index);
-/* True if an entry has a type: when it is saved, each value of it comes with its text. */
-bool vms_probe_has_type(const struct vms_probe *probe, size_t index);
+/* True if each value of an entry that is saved comes with its text: it has a type, or is a stack.
+ */
+bool vms_probe_has_text(const struct vms_probe *probe, size_t index);
 /* True if its values are numbers that have a sign. */
 bool vms_probe_is_signed(const struct vms_probe *probe, size_t index);
-/* How many values are collected. */
+/*
+ * Appends the numbers of the first raw values of stacks (flow/stack.h) to an array of unsigned.
+ * `first` is the number of the probe's first value. Returns that of the first one after them.
+ */
+unsigned vms_probe_find_stacks(const struct vms_probe *probe, unsigned first, GArray *stacks);
+/* How many values are collected, when stacks have been walked. */
 unsigned vms_probe_collected(const struct vms_probe *probe);
 /* Calls all callbacks. Bit n of the result: the n-th has failed, and *why says why the first did.
  */

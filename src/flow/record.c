@@ -69,6 +69,25 @@ static void add_values(struct vms_flow_place *place, struct vms_guest *guest,
 		vms_probe_add_values(place->common, place->ops);
 }
 
+/* Notes where the raw values of stacks are among all that a hit of the place gives. */
+static void find_stacks(struct vms_flow_place *place, const struct vms_aggregation *aggregation)
+{
+	g_autoptr(GArray) stacks = g_array_new(FALSE, FALSE, sizeof(unsigned));
+	unsigned number = place->has_task ? N_TASK_VALUES : 0;
+	if (aggregation) {
+		vms_aggregation_find_stacks(aggregation, place->arch, stacks);
+	} else {
+		number = vms_probe_find_stacks(place->probe, number, stacks);
+		if (place->common)
+			number = vms_probe_find_stacks(place->common, number, stacks);
+		if (place->returned)
+			vms_probe_find_stacks(place->returned, number + 1, stacks);
+	}
+	g_clear_pointer(&place->stacks, g_array_unref);
+	if (stacks->len)
+		place->stacks = g_steal_pointer(&stacks);
+}
+
 /* Checks that what the probes of a place say goes together. */
 static bool check_probes(const struct vms_probe *probe, const struct vms_probe *common,
 			 const struct vms_aggregation *aggregation, GError **error)
@@ -92,6 +111,7 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 	g_atomic_ref_count_init(&place->refs);
 	place->va = va;
 	place->is_after = is_after;
+	place->arch = arch;
 	place->probe = vms_probe_ref(probe);
 	place->common = common ? vms_probe_ref(common) : NULL;
 	place->ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
@@ -100,6 +120,7 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 		vms_probe_add_condition(common, place->ops);
 	place->n_conditions = place->ops->len;
 	add_values(place, guest, aggregation);
+	find_stacks(place, aggregation);
 	if (make_program(place->ops, arch, &place->program, error))
 		return place;
 	vms_flow_place_unref(place);
@@ -123,6 +144,7 @@ bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *
 	vms_program_do(ops, VMS_OP_ELAPSED);
 	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
 	vms_probe_add_values(returned, ops);
+	find_stacks(place, NULL);
 	return make_program(ops, arch, &place->return_program, error);
 }
 
@@ -157,6 +179,8 @@ void vms_flow_place_unref(struct vms_flow_place *place)
 	g_array_unref(place->ops);
 	if (place->return_ops)
 		g_array_unref(place->return_ops);
+	if (place->stacks)
+		g_array_unref(place->stacks);
 	g_free(place->name);
 	g_free(place);
 }
@@ -217,7 +241,7 @@ static unsigned count_typed(const struct vms_probe *probe, size_t n_entries)
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < n_entries; i++)
-		n += vms_probe_has_type(probe, i);
+		n += vms_probe_has_text(probe, i);
 	return n;
 }
 
@@ -415,7 +439,7 @@ static bool get_value(const struct vms_flow_record *record, const struct share *
 		return true;
 	if (!vms_flow_get_value(record->values, record->size, share->first + number, ret))
 		return false;
-	if (record->texts_at < record->size && vms_probe_has_type(probe, index))
+	if (record->texts_at < record->size && vms_probe_has_text(probe, index))
 		find_text(record, share->first_text + count_typed(probe, index), ret);
 	if (ret->status == VMS_FLOW_UNREADABLE && vms_probe_has_pointer(probe, index) &&
 	    vms_flow_get_value(record->values, record->size, share->first + number + 1, &pointer)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "flow/aggregation.h"
+#include "flow/stack.h"
 #include "machine/probes.h"
 
 /* A place of a flow. A counted reference: records outlive the flow. */
@@ -10,7 +11,8 @@ struct vms_flow_place {
 	gatomicrefcount refs;
 	uint64_t va;
 	bool is_after;
-	bool has_task; /* its program collects the task first */
+	bool has_task;		     /* its program collects the task first */
+	const struct vms_arch *arch; /* NULL: of a place that was saved */
 	struct vms_probe *probe;
 	struct vms_probe *common; /* or NULL */
 	GArray *ops;		  /* struct vms_op */
@@ -20,6 +22,7 @@ struct vms_flow_place {
 	GArray *return_ops;		   /* struct vms_op; or NULL */
 	struct vms_program return_program; /* collects the duration first */
 	char *name;			   /* where it is, if that was saved; else NULL */
+	GArray *stacks; /* unsigned: where raw values of stacks begin (stack.h); or NULL */
 };
 
 /*

@@ -205,7 +205,7 @@ static void put_texts(struct vms_flow_writer *writer, const struct vms_flow_reco
 {
 	struct vms_flow_value value;
 	for (size_t i = 0; probe && get(record, i, &value); i++) {
-		if (!vms_probe_has_type(probe, i))
+		if (!vms_probe_has_text(probe, i))
 			continue;
 		g_autoptr(GString) text = g_string_new(NULL);
 		vms_probe_format_value(probe, i, &value, text);

@@ -337,6 +337,14 @@ uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest)
 	return VMS_GUEST_HAS(guest, pt_regs_record) ? guest->ops->pt_regs_record(guest->system) : 0;
 }
 
+bool vms_guest_kernel_regs(struct vms_guest *guest, struct vms_regs *ret)
+{
+	const bool has = VMS_GUEST_HAS(guest, kernel_regs);
+	if (has)
+		guest->ops->kernel_regs(guest->system, ret);
+	return has;
+}
+
 bool vms_guest_has_orc(const struct vms_guest *guest)
 {
 	return VMS_GUEST_HAS(guest, has_orc) && guest->ops->has_orc(guest->system);

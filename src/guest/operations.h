@@ -97,6 +97,7 @@ struct vms_guest_ops {
 	bool (*is_kernel_text)(const void *system, uint64_t pc);
 	bool (*is_entry_text)(const void *system, uint64_t pc);
 	uint64_t (*pt_regs_record)(const void *system);
+	void (*kernel_regs)(void *system, struct vms_regs *ret);
 	/* Both of these or none. */
 	bool (*has_orc)(const void *system);
 	bool (*orc)(const void *system, uint64_t pc, struct vms_orc_entry *ret);

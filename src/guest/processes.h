@@ -4,9 +4,13 @@
 
 #include <vmscope/guest.h>
 
-/* Offsets of members of a task_struct, named as in struct vms_task: pid, tgid, mm, comm. */
+/*
+ * Offsets of members of a task_struct, named as in struct vms_task: pid, tgid, mm, comm; and
+ * `stack`, which points to the lowest byte of the task's kernel stack of `stack_size` bytes. That
+ * is 0 if the kernel does not tell.
+ */
 struct vms_task_layout {
-	uint32_t tid, pid, mm, comm;
+	uint32_t tid, pid, mm, comm, stack, stack_size;
 };
 /* False if the kernel has no types. The answer stays the same once the guest is recognised. */
 bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret);

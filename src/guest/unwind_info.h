@@ -40,5 +40,11 @@ bool vms_guest_has_orc(const struct vms_guest *guest);
 bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
 /* True if `pc` is code that enters or leaves Linux's kernel (.entry.text). */
 bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
+/*
+ * Gets registers that lead to the kernel's memory, through its own page tables if these are known.
+ * All are assumed (vms_regs_assume), none is known. False if no kernel was recognised. Any thread
+ * may call it.
+ */
+bool vms_guest_kernel_regs(struct vms_guest *guest, struct vms_regs *ret);
 /* Returns, on aarch64, the offset in bytes of the frame record in Linux's struct pt_regs. */
 uint64_t vms_guest_pt_regs_record(const struct vms_guest *guest);

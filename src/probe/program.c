@@ -21,6 +21,7 @@ static const struct effect effects[VMS_OP_COUNT] = {
 	[VMS_OP_DROP... VMS_OP_COLLECT_STRING] = { 1, 0 },
 	[VMS_OP_ELAPSED] = { 0, 1 },
 	[VMS_OP_ARGUMENT] = { 0, 1 },
+	[VMS_OP_COLLECT_READABLE] = { 1, 0 },
 };
 
 static bool is_integer_size(unsigned size)
@@ -38,7 +39,8 @@ static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 	case VMS_OP_EXTEND: return is_integer_size(op->size);
 	case VMS_OP_COLLECT: return op->size >= 1 && op->size <= 8;
 	case VMS_OP_COLLECT_MEMORY:
-	case VMS_OP_COLLECT_STRING: return op->size >= 1;
+	case VMS_OP_COLLECT_STRING:
+	case VMS_OP_COLLECT_READABLE: return op->size >= 1;
 	default: return op->code < VMS_OP_COUNT;
 	}
 }
@@ -48,9 +50,10 @@ static bool is_skip(const struct vms_op *op)
 	return op->code == VMS_OP_SKIP_IF_ZERO || op->code == VMS_OP_SKIP_UNLESS_ZERO;
 }
 
-static bool is_collection(const struct vms_op *op)
+bool vms_program_collects(const struct vms_op *op)
 {
-	return op->code >= VMS_OP_COLLECT && op->code <= VMS_OP_COLLECT_STRING;
+	return (op->code >= VMS_OP_COLLECT && op->code <= VMS_OP_COLLECT_STRING) ||
+	       op->code == VMS_OP_COLLECT_READABLE;
 }
 
 /* Notes how deep the stack is when control skips to an operation. 0: nothing skips there yet. */
@@ -84,7 +87,7 @@ bool vms_program_check(const struct vms_program *program, unsigned n_regs)
 			return false;
 		depth += effects[op->code].leaves;
 		depth -= effects[op->code].takes;
-		if (is_collection(op))
+		if (vms_program_collects(op))
 			output += sizeof(struct vms_value_head) + op->size;
 		if (depth > VMS_PROGRAM_STACK_MAX || output > VMS_PROGRAM_OUTPUT_MAX)
 			return false;
@@ -249,6 +252,13 @@ static void collect_memory(struct run *run, unsigned size)
 
 #define PAGE 4096u /* no page is smaller: memory up to its end can be read if any of it can */
 
+/* How many bytes of `left` from `va` on are in one page. */
+static size_t part_of_page(uint64_t va, size_t left)
+{
+	const size_t part = PAGE - va % PAGE;
+	return part < left ? part : left;
+}
+
 /*
  * Reads a string page by page, since it may end just before memory that cannot be read. If such
  * memory comes before its end, it is cut there.
@@ -261,8 +271,7 @@ static void collect_string(struct run *run, unsigned size)
 	bool readable = pop(run, &va);
 	size_t n = 0;
 	while (readable && !end && n < size) {
-		size_t part = PAGE - (va + n) % PAGE;
-		part = part < size - n ? part : size - n;
+		const size_t part = part_of_page(va + n, size - n);
 		readable = run->input->read(run->input->data, va + n, bytes + n, part);
 		if (readable) {
 			end = memchr(bytes + n, 0, part);
@@ -275,6 +284,24 @@ static void collect_string(struct run *run, unsigned size)
 		end_value(run, VMS_VALUE_KNOWN, (size_t)(end - bytes));
 	else
 		end_value(run, VMS_VALUE_CUT, n);
+}
+
+static void collect_readable(struct run *run, unsigned size)
+{
+	uint8_t *bytes = bytes_of_value(run);
+	uint64_t va;
+	bool readable = pop(run, &va);
+	size_t n = 0;
+	while (readable && n < size) {
+		const size_t part = part_of_page(va + n, size - n);
+		readable = run->input->read(run->input->data, va + n, bytes + n, part);
+		n += readable ? part : 0;
+	}
+	end_value(run,
+		  n == 0      ? VMS_VALUE_UNREADABLE
+		  : n == size ? VMS_VALUE_CUT
+			      : VMS_VALUE_KNOWN,
+		  n);
 }
 
 /* Runs an operation that neither skips nor ends the program. */
@@ -306,6 +333,7 @@ static void run_op(struct run *run, const struct vms_op *op)
 	case VMS_OP_COLLECT: collect(run, op->size); break;
 	case VMS_OP_COLLECT_MEMORY: collect_memory(run, op->size); break;
 	case VMS_OP_COLLECT_STRING: collect_string(run, op->size); break;
+	case VMS_OP_COLLECT_READABLE: collect_readable(run, op->size); break;
 	default: run_binary(run, op->code); break;
 	}
 }

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #define VMS_PROGRAM_OPS_MAX    1024u
-#define VMS_PROGRAM_STACK_MAX  32u   /* values */
-#define VMS_PROGRAM_OUTPUT_MAX 4096u /* bytes of all collected values */
+#define VMS_PROGRAM_STACK_MAX  32u    /* values */
+#define VMS_PROGRAM_OUTPUT_MAX 28672u /* bytes of all collected values */
 /* Bytes of all values of a hit: of a call's program and of its return's. */
 #define VMS_HIT_VALUES_MAX     (2 * VMS_PROGRAM_OUTPUT_MAX)
 #define VMS_ARGUMENTS_KEPT_MAX 8u /* registers that a program of a return needs of the call */
@@ -59,6 +59,11 @@ enum vms_op_code {
 	VMS_OP_ELAPSED,	       /* → time since the function was called, in ns; 0: at its call */
 	/* → register `value`; in the program of a return, what it was at the call */
 	VMS_OP_ARGUMENT,
+	/*
+	 * The bytes there up to the first page that cannot be read are a value: `size` at most,
+	 * cut if there may be more.
+	 */
+	VMS_OP_COLLECT_READABLE, /* address → */
 	VMS_OP_COUNT,
 };
 
@@ -113,6 +118,8 @@ enum vms_program_end {
 	VMS_PROGRAM_UNKNOWN,  /* what it requires cannot be told */
 };
 
+/* True if an operation adds a value to the output: of `size` bytes at most. */
+bool vms_program_collects(const struct vms_op *op);
 /*
  * Checks that a program can be run: that its operations are known, its stack and its output stay
  * within their limits on every way, registers are below `n_regs`. Must be true before it is run.

@@ -74,17 +74,22 @@ static void count_sample(struct vms_sample_stats *stats, const struct vms_sample
 	}
 }
 
-bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
-		     bool leaf_first, uint64_t held_ns)
+void vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
+			  bool leaf_first, uint64_t weight)
 {
 	struct vms_tree_key path[PATH_LIMIT];
 	size_t n = make_path(record, path);
-
 	if (!leaf_first)
 		reverse_path(path, n);
+	vms_tree_add(tree, path, n, weight);
+}
+
+bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
+		     bool leaf_first, uint64_t held_ns)
+{
 	g_mutex_lock(&samples->lock);
 	uint32_t before = samples->tree->n_nodes;
-	vms_tree_add(samples->tree, path, n, 1);
+	vms_samples_add_path(samples->tree, record, leaf_first, 1);
 	bool is_new = samples->tree->n_nodes != before;
 	count_sample(&samples->stats, record);
 	vms_histogram_add(&samples->held_ns, held_ns);

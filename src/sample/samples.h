@@ -24,6 +24,12 @@ void vms_samples_clear(struct vms_samples *samples);
  */
 bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
 		     bool leaf_first, uint64_t held_ns);
+/*
+ * Counts `weight` samples with the stack of a record in a tree, with its process if `space` tells
+ * it.
+ */
+void vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
+			  bool leaf_first, uint64_t weight);
 /* Counts a failure. */
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason);
 /* Gets the counts but for missed ticks, which vms_run_stats adds. */

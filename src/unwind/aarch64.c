@@ -163,7 +163,11 @@ static bool step_kernel(struct vms_cursor *cursor, enum vms_walk_end *end)
 	return may_be_return_address(cursor, regs->value[PC]);
 }
 
+static const uint8_t used_regs[] = { PC, SP, X29, X30, CPSR, SP_EL0, ELR_EL1, SPSR_EL1 };
+
 const struct vms_kernel_unwinder vms_kernel_unwinder_aarch64 = {
 	.arch = &vms_arch_aarch64,
+	.regs = used_regs,
+	.n_regs = G_N_ELEMENTS(used_regs),
 	.step = step_kernel,
 };

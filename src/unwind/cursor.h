@@ -21,6 +21,9 @@ struct vms_cursor {
  */
 struct vms_kernel_unwinder {
 	const struct vms_arch *arch;
+	/* The registers that its steps and the walk may use, `n_regs` indices. */
+	const uint8_t *regs;
+	size_t n_regs;
 	/*
 	 * Moves the cursor to the caller's frame and returns true. If there is no caller, it
 	 * returns false, *end tells why, and the cursor is undefined. It need not check that the

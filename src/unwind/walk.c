@@ -5,6 +5,9 @@
  */
 #include "unwind/cursor.h"
 
+#include "unwind/copied_stack.h"
+#include <string.h>
+
 /*
  * How often a walk may change to another stack. Interrupts nest, each on a stack of its own:
  * softirq, hardirq, exception, NMI, machine check.
@@ -82,19 +85,22 @@ static bool step_outwards(struct vms_cursor *cursor, const struct vms_kernel_unw
 	return step_frame_pointer(cursor, end);
 }
 
-static const struct vms_kernel_unwinder *find_kernel_unwinder(const struct vms_guest *guest,
-							      const struct vms_arch *arch)
+static const struct vms_kernel_unwinder *find_unwinder(const struct vms_arch *arch)
 {
 	static const struct vms_kernel_unwinder *const unwinders[] = {
 		&vms_kernel_unwinder_x86_64,
 		&vms_kernel_unwinder_aarch64,
 	};
-	if (vms_guest_kind(guest) != VMS_GUEST_LINUX)
-		return NULL;
 	for (size_t i = 0; i < G_N_ELEMENTS(unwinders); i++)
 		if (unwinders[i]->arch == arch)
 			return unwinders[i];
 	return NULL;
+}
+
+static const struct vms_kernel_unwinder *find_kernel_unwinder(const struct vms_guest *guest,
+							      const struct vms_arch *arch)
+{
+	return vms_guest_kind(guest) == VMS_GUEST_LINUX ? find_unwinder(arch) : NULL;
 }
 
 static void add_frame(struct vms_stack *stack, const struct vms_cursor *cursor)
@@ -131,8 +137,9 @@ static bool is_further_out(const struct vms_cursor *cursor, const struct origin 
 	return !from->is_user && ++*switches <= STACK_SWITCHES;
 }
 
-void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
-	      unsigned depth, struct vms_stack *ret)
+/* As vms_walk, with what `virt` gives as the memory of stacks. */
+static void walk(struct vms_guest *guest, struct vms_memory *memory, struct vms_reader virt,
+		 const struct vms_regs *regs, unsigned depth, struct vms_stack *ret)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
 	const struct vms_kernel_unwinder *kernel = find_kernel_unwinder(guest, arch);
@@ -140,7 +147,7 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 		.guest = guest,
 		.arch = arch,
 		.memory = memory,
-		.virt = vms_memory_reader(memory),
+		.virt = virt,
 		.regs = *regs,
 		.is_user = !arch->in_kernel(regs),
 	};
@@ -169,4 +176,53 @@ void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct v
 	}
 	if (!from.is_user)
 		ret->kernel_end = ret->end;
+}
+
+void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
+	      unsigned depth, struct vms_stack *ret)
+{
+	walk(guest, memory, vms_memory_reader(memory), regs, depth, ret);
+}
+
+/* ---- stacks that were copied --------------------------------------------- */
+
+const uint8_t *vms_walk_registers(const struct vms_arch *arch, size_t *n)
+{
+	const struct vms_kernel_unwinder *unwinder = find_unwinder(arch);
+	*n = unwinder ? unwinder->n_regs : 0;
+	return unwinder ? unwinder->regs : NULL;
+}
+
+/* What a walk of a copied stack reads from. */
+struct copied_source {
+	struct vms_guest *guest;
+	struct vms_memory *memory;
+	const struct vms_copied_stack *stack;
+};
+
+/*
+ * Code is read from the guest, as it does not change. All else may have changed since the stack was
+ * copied, so what was not copied cannot be read.
+ */
+static bool read_copied(void *data, uint64_t va, void *buf, size_t size)
+{
+	const struct copied_source *source = data;
+	for (size_t i = 0; i < G_N_ELEMENTS(source->stack->parts); i++) {
+		const struct vms_stack_part *part = &source->stack->parts[i];
+		if (va < part->va || va - part->va > part->size ||
+		    size > part->size - (va - part->va))
+			continue;
+		memcpy(buf, part->bytes + (va - part->va), size);
+		return true;
+	}
+	return vms_guest_is_kernel_text(source->guest, va) &&
+	       vms_memory_read(source->memory, va, buf, size);
+}
+
+void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
+		     const struct vms_copied_stack *stack, unsigned depth, struct vms_stack *ret)
+{
+	struct copied_source source = { guest, memory, stack };
+	const struct vms_reader virt = { read_copied, &source };
+	walk(guest, memory, virt, &stack->regs, depth, ret);
 }

@@ -213,7 +213,11 @@ static bool step_kernel(struct vms_cursor *cursor, enum vms_walk_end *end)
 	return vms_x86_64_step_orc(cursor, &entry, end);
 }
 
+static const uint8_t used_regs[] = { RIP, RSP, RBP, CS, RAX, RDX, RDI, R10, R13 };
+
 const struct vms_kernel_unwinder vms_kernel_unwinder_x86_64 = {
 	.arch = &vms_arch_x86_64,
+	.regs = used_regs,
+	.n_regs = G_N_ELEMENTS(used_regs),
 	.step = step_kernel,
 };

@@ -12,7 +12,7 @@
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/linux.h"
 #include "guest/linux/operations.h"
-#include <vmscope/unwind.h>
+#include "unwind/copied_stack.h"
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
 #define STACK	   UINT64_C(0xffffc90000010000)
@@ -92,6 +92,33 @@ static void check(const struct vms_stack *stack, unsigned depth)
 	g_assert_nonnull(vms_walk_end_text(stack->end));
 }
 
+/*
+ * Walks the same stack as a copy: with the same frames if all was copied. Then as a copy that ends
+ * somewhere.
+ */
+static void check_copied(struct vms_guest *guest, struct vms_memory *memory,
+			 const struct vms_regs *regs, const struct vms_stack *expected,
+			 unsigned depth, size_t cut)
+{
+	static struct vms_stack copied;
+	static uint8_t kernel[STACK_SIZE], user[STACK_SIZE];
+	struct vms_copied_stack stack = {
+		.regs = *regs,
+		.parts = { { STACK, kernel, STACK_SIZE }, { USER_STACK, user, STACK_SIZE } },
+	};
+	g_assert_true(vms_memory_read(memory, STACK, kernel, STACK_SIZE));
+	g_assert_true(vms_memory_read(memory, USER_STACK, user, STACK_SIZE));
+	vms_walk_copied(guest, memory, &stack, depth, &copied);
+	g_assert_cmpuint(copied.n_kernel, ==, expected->n_kernel);
+	for (unsigned i = 0; i < copied.n_kernel; i++)
+		g_assert_cmphex(copied.frame[i].pc, ==, expected->frame[i].pc);
+	check(&copied, depth);
+	stack.parts[0].size = cut;
+	stack.parts[1].size = 0;
+	vms_walk_copied(guest, memory, &stack, depth, &copied);
+	check(&copied, depth);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint8_t regs_set[N_REGS] = { RIP, RSP, RBP, RAX, RDX, RDI, R10, R13 };
@@ -134,6 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct vms_memory *memory = vms_memory_new(machine, &regs);
 	vms_walk(&guest, memory, &regs, depth, &stack);
 	check(&stack, depth);
+	if (guest.system)
+		check_copied(&guest, memory, &regs, &stack, depth, data[1] * 16);
 	vms_memory_free(memory);
 	vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
 	vms_machine_unref(machine);

@@ -7,6 +7,7 @@ import testbed
 import test_aarch64
 import test_agent
 import test_agent_engine
+import test_flow_stacks
 import test_modules
 import test_pages
 import test_probes
@@ -28,6 +29,12 @@ class FourLevels(test_pages.Pages, unittest.TestCase):
     """Page tables of 4 levels that are not isolated."""
     options = {"cpu": "max,la57=off"}
     levels = 4
+
+
+class FlowStacks612(test_flow_stacks.Traced, unittest.TestCase):
+    @staticmethod
+    def start_guest():
+        return test_flow_stacks.LinuxGuest("6.12")
 
 
 class Stacks61(test_stacks.Stacks, unittest.TestCase):

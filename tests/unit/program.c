@@ -272,6 +272,40 @@ static void test_strings(void)
 		      VMS_VALUE_CUT, long_text);
 }
 
+/* Up to a page that is not there, or as much as is asked for. */
+static void test_readable(void)
+{
+	static const struct {
+		uint64_t va;
+		uint16_t asked;
+		size_t size;
+		enum vms_value_status status;
+	} cases[] = {
+		{ MAPPED + PAGE - 24, 64, 24, VMS_VALUE_KNOWN },
+		{ MAPPED + PAGE - 24, 24, 24, VMS_VALUE_CUT },
+		{ MAPPED, 3 * PAGE, PAGE, VMS_VALUE_KNOWN },
+		{ MAPPED + PAGE, 64, 0, VMS_VALUE_UNREADABLE },
+		{ MAPPED - 8, 64, 0, VMS_VALUE_UNREADABLE },
+	};
+	char bytes[VMS_PROGRAM_OUTPUT_MAX];
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		const struct vms_op op = { .code = VMS_OP_COLLECT_READABLE,
+					   .size = cases[i].asked };
+		size_t at = 0, size;
+		g_assert_cmpint(run(PROGRAM(NUMBER(cases[i].va), op)), ==, VMS_PROGRAM_COMPLETE);
+		g_assert_cmpint(value_at(&at, bytes, &size), ==, cases[i].status);
+		g_assert_cmpuint(size, ==, cases[i].size);
+		g_assert_cmpmem(bytes, size, page + (size ? cases[i].va - MAPPED : 0), size);
+		g_assert_cmpuint(at, ==, output_size);
+	}
+	g_assert_cmpint(run(PROGRAM(UNKNOWN, OP(COLLECT_READABLE, .size = 9))), ==,
+			VMS_PROGRAM_COMPLETE);
+	g_assert_cmpuint(output_size, ==, sizeof(struct vms_value_head));
+	g_assert_false(vms_program_check(
+		&PROGRAM(NUMBER(1), OP(COLLECT_READABLE, .size = VMS_PROGRAM_OUTPUT_MAX)), N_REGS));
+	g_assert_false(vms_program_check(&PROGRAM(NUMBER(1), OP(COLLECT_READABLE)), N_REGS));
+}
+
 /* ---- what is refused --------------------------------------------------------------- */
 
 static bool accepts(struct vms_program program)
@@ -421,6 +455,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/program/skips", test_skips);
 	g_test_add_func("/program/require", test_require);
 	g_test_add_func("/program/collect", test_collect);
+	g_test_add_func("/program/readable", test_readable);
 	g_test_add_func("/program/fields", test_fields);
 	g_test_add_func("/program/empty-stack", test_empty_stack);
 	g_test_add_func("/program/arguments", test_arguments);

@@ -2,10 +2,12 @@
 /* Walks of stacks laid out here by hand. */
 #include "arch/x86_64.h"
 #include "fake_machine.h"
+#include "flow/stack.h"
 #include "guest/guest-private.h"
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/linux.h"
 #include "guest/linux/operations.h"
+#include "probe/program.h"
 #include <vmscope/unwind.h>
 
 #define TEXT	   UINT64_C(0xffffffff81000000)
@@ -707,6 +709,124 @@ static void test_end_texts(void)
 #define TEST(path, function)                                                                       \
 	g_test_add("/walk/" path, struct fixture, NULL, set_up, function, tear_down)
 
+/* ---- copied stacks ------------------------------------------------------- */
+
+#define TASK_STACK (STACK + STACK_SIZE - 0x2000) /* the part that is copied */
+
+static void append(GByteArray *values, enum vms_value_status status, const void *bytes, size_t size)
+{
+	const struct vms_value_head head = { (uint16_t)status, (uint16_t)size };
+	g_byte_array_append(values, (const guint8 *)&head, sizeof(head));
+	g_byte_array_append(values, bytes, (guint)size);
+}
+
+static void append_memory(struct fixture *f, GByteArray *values, uint64_t va, size_t size)
+{
+	g_autofree uint8_t *bytes = g_malloc(size);
+	g_assert_true(vms_memory_read(f->memory, va, bytes, size));
+	append(values, VMS_VALUE_KNOWN, bytes, size);
+}
+
+/* What a hit on the interrupt stack has collected: two calls, an interrupt, two calls below it. */
+static GByteArray *collect_hit(struct fixture *f)
+{
+	const uint64_t sp = IRQ_STACK + 0x3000, task_sp = STACK + 0x3000;
+	SET_RULES(f, call_8, regs_here, undefined);
+	put(f, sp, code(0));
+	put(f, sp + 8, code(1));
+	put_regs(f, sp + 16, code(0), KERNEL_CS, task_sp, 0);
+	put(f, task_sp, code(0));
+	put(f, task_sp + 8, code(1));
+	put_regs(f, task_sp + 16, USER_CODE, USER_CS, USER_STACK + 0x100, USER_STACK + 0x180);
+	vms_regs_set(&f->regs, RIP, code(0));
+	vms_regs_set(&f->regs, RSP, sp);
+
+	GByteArray *values = g_byte_array_new();
+	size_t n;
+	const uint8_t *regs = vms_walk_registers(&vms_arch_x86_64, &n);
+	const uint64_t task = TASK_STACK;
+	for (size_t i = 0; i < n; i++)
+		append(values, VMS_VALUE_KNOWN, &f->regs.value[regs[i]], 8);
+	append_memory(f, values, sp, 0x1000);
+	append(values, VMS_VALUE_KNOWN, &task, 8);
+	append_memory(f, values, task, 0x2000);
+	return values;
+}
+
+/* The values of a hit become one, though the guest's memory has changed since. */
+static void test_copied(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GByteArray) values = collect_hit(f), walked = g_byte_array_new();
+	g_autoptr(GArray) stacks = g_array_new(FALSE, FALSE, sizeof(unsigned));
+	g_autoptr(vms_flow_walker) walker = vms_flow_walker_new(&f->guest);
+	const unsigned first = 1;
+	struct vms_value_head head;
+	for (uint64_t at = 0; at < STACK_SIZE; at += 8) {
+		put(f, STACK + at, 0x4141414141414141);
+		put(f, IRQ_STACK + at, 0x4141414141414141);
+	}
+	g_array_append_val(stacks, first);
+	g_byte_array_prepend(values, (const guint8 *)"\0\0\2\0hi", 6);
+	append(values, VMS_VALUE_KNOWN, "!", 1);
+	g_assert_true(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, false, values->data,
+					   values->len, walked));
+	g_assert_cmpmem(walked->data, 6, "\0\0\2\0hi", 6);
+	g_assert_cmpmem(walked->data + walked->len - 5, 5, "\0\0\1\0!", 5);
+	memcpy(&head, walked->data + 6, sizeof(head));
+	g_assert_cmpuint(head.size, ==, walked->len - 6 - 5 - sizeof(head));
+	g_assert_true(vms_flow_stack_decode(walked->data + 6 + sizeof(head), head.size, &f->stack));
+	CHECK(f, VMS_WALK_UNREADABLE, code(0), code(0), code(1), code(0), code(0), code(1),
+	      USER_CODE);
+	g_assert_cmpuint(f->stack.n_kernel, ==, 6);
+	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_ROOT);
+	for (unsigned i = 0; i < 7; i++)
+		g_assert_cmpint(f->stack.frame[i].is_return, ==, i % 3 != 0);
+
+	g_byte_array_set_size(walked, 0);
+	g_assert_true(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, true, values->data,
+					   values->len, walked));
+	memcpy(&head, walked->data + 6, sizeof(head));
+	g_assert_true(vms_flow_stack_decode(walked->data + 6 + sizeof(head), head.size, &f->stack));
+	CHECK(f, VMS_WALK_ROOT, code(0), code(0), code(1), code(0), code(0), code(1));
+}
+
+/* Whatever is missing of the values, nothing is read beyond them. */
+static void test_copied_cut(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GByteArray) values = collect_hit(f), walked = g_byte_array_new();
+	g_autoptr(GArray) stacks = g_array_new(FALSE, FALSE, sizeof(unsigned));
+	g_autoptr(vms_flow_walker) walker = vms_flow_walker_new(&f->guest);
+	const unsigned first = 0;
+	g_array_append_val(stacks, first);
+	for (guint n = 0; n < values->len; n += n < 200 ? 1 : 97) {
+		g_autofree uint8_t *cut = g_memdup2(values->data, n);
+		g_byte_array_set_size(walked, 0);
+		g_assert_false(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, false, cut, n,
+						    walked));
+	}
+	/* Without a kernel there is nothing to walk by. */
+	g_byte_array_set_size(walked, 0);
+	g_assert_true(vms_flow_walk_stacks(NULL, &vms_arch_x86_64, stacks, false, values->data,
+					   values->len, walked));
+	g_assert_cmpmem(walked->data, walked->len, "\1\0\0\0", 4);
+}
+
+static void test_decode(void)
+{
+	const struct vms_flow_stack_head heads[] = { { 0, 0 }, { 0, VMS_WALK_N_ENDS } };
+	struct vms_stack stack;
+	uint8_t bytes[VMS_FLOW_STACK_SIZE + 16] = { 0 };
+	g_assert_false(vms_flow_stack_decode(bytes, 0, &stack));
+	g_assert_false(vms_flow_stack_decode(bytes, 7, &stack));
+	g_assert_true(vms_flow_stack_decode(bytes, 8, &stack));
+	g_assert_false(vms_flow_stack_decode(bytes, 16, &stack));
+	g_assert_true(vms_flow_stack_decode(bytes, VMS_FLOW_STACK_SIZE, &stack));
+	g_assert_cmpuint(stack.n, ==, VMS_STACK_DEFAULT);
+	g_assert_false(vms_flow_stack_decode(bytes, VMS_FLOW_STACK_SIZE + 16, &stack));
+	g_assert_true(vms_flow_stack_decode(&heads[0], sizeof(heads[0]), &stack));
+	g_assert_false(vms_flow_stack_decode(&heads[1], sizeof(heads[1]), &stack));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -738,6 +858,9 @@ int main(int argc, char **argv)
 	TEST("frame-pointers/exception", test_fp_exception);
 	TEST("frame-pointers/damaged", test_fp_damaged);
 	TEST("bare", test_bare);
+	TEST("copied", test_copied);
+	TEST("copied/cut", test_copied_cut);
+	g_test_add_func("/walk/copied/decode", test_decode);
 	g_test_add_func("/walk/end-texts", test_end_texts);
 	return g_test_run();
 }

@@ -71,6 +71,15 @@ static const char *get_vmcoreinfo(const void *system)
 	return ((const struct vms_linux *)system)->vmcoreinfo;
 }
 
+static void get_kernel_regs(void *system, struct vms_regs *ret)
+{
+	struct vms_linux *guest = system;
+	g_mutex_lock(&guest->lock);
+	*ret = *vms_memory_regs(guest->memory);
+	g_mutex_unlock(&guest->lock);
+	ret->valid[0] = ret->valid[1] = 0;
+}
+
 const struct vms_guest_ops vms_linux_ops = {
 	.kind = VMS_GUEST_LINUX,
 	.detect = vms_linux_detect,
@@ -110,6 +119,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.is_kernel_text = vms_linux_is_text,
 	.is_entry_text = vms_linux_is_entry_text,
 	.pt_regs_record = vms_linux_pt_regs_record,
+	.kernel_regs = get_kernel_regs,
 	.has_orc = vms_linux_has_orc,
 	.orc = vms_linux_orc_at,
 

@@ -18,6 +18,8 @@ static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
 
 /* ---- wanted members --------------------------------------------------- */
 
+#define STACK_SIZE_MAX (1u << 20) /* bytes; Linux has 64 KiB at most */
+
 #define AT(member) offsetof(struct vms_linux_tasks, member)
 
 static const struct vms_wanted_member wanted_members[] = {
@@ -34,6 +36,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "signal_struct", "thread_head", AT(thread_head), false },
 	{ "mm_struct", "pgd", AT(pgd), false },
 	{ "task_struct", "on_cpu", AT(on_cpu), true }, /* CONFIG_SMP */
+	{ "task_struct", "stack", AT(stack), true },
 	{ "task_struct", "thread.cpu_context", AT(cpu_context), true },
 	{ "task_struct", "thread.sp", AT(thread_sp), true },
 	{ "inactive_task_frame", "bx", AT(frame_bx), true },
@@ -74,6 +77,10 @@ struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)
 		return NULL;
 	}
 	tasks.smp = vms_linux_symbol(guest, "this_cpu_off", &tasks.this_cpu_off);
+	if (!vms_member_there(&tasks.stack) ||
+	    !vms_btf_size(guest->btf, "thread_union", &tasks.stack_size) ||
+	    tasks.stack_size > STACK_SIZE_MAX)
+		tasks.stack_size = 0;
 	return g_memdup2(&tasks, sizeof(tasks));
 }
 
@@ -93,6 +100,8 @@ bool vms_linux_task_layout(const void *system, struct vms_task_layout *ret)
 		.pid = (uint32_t)tasks->tgid.offset,
 		.mm = (uint32_t)tasks->mm.offset,
 		.comm = (uint32_t)tasks->comm.offset,
+		.stack = (uint32_t)tasks->stack.offset,
+		.stack_size = (uint32_t)tasks->stack_size,
 	};
 	return true;
 }

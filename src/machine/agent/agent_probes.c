@@ -9,8 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RING_SIZE	(1U << 20)  /* bytes per vCPU */
-#define EMPTY_RING_SIZE (64U << 10) /* of a ring that gets no hits: as small as it may be */
+#define RING_SIZE	 (1U << 20)  /* bytes per vCPU */
+#define STACKS_RING_SIZE (4U << 20)  /* the same, if hits bring stacks */
+#define EMPTY_RING_SIZE	 (64U << 10) /* of a ring that gets no hits: as small as it may be */
 /* How long to wait for more before the agent is told to wake this client, which costs a vCPU. */
 #define NAP_MS 1
 /* How long to wait before it is looked whether other probes were armed. */
@@ -218,6 +219,23 @@ static bool needs_arguments(const struct vms_probes_request *request)
 	return n > 0;
 }
 
+static bool program_copies_stacks(const struct vms_program *program)
+{
+	for (size_t i = 0; program && i < program->n; i++)
+		if (program->ops[i].code == VMS_OP_COLLECT_READABLE)
+			return true;
+	return false;
+}
+
+static bool copies_stacks(const struct vms_probes_request *request)
+{
+	for (size_t i = 0; i < request->n; i++)
+		if (program_copies_stacks(request->places[i].program) ||
+		    program_copies_stacks(request->places[i].at_return))
+			return true;
+	return false;
+}
+
 static bool check_request(const struct vms_agent_prober *prober,
 			  const struct vms_probes_request *request, GError **error)
 {
@@ -238,6 +256,9 @@ static bool check_request(const struct vms_agent_prober *prober,
 		return false;
 	if (needs_arguments(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_KEEP_ARGUMENTS, error))
+		return false;
+	if (copies_stacks(request) &&
+	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_STACKS, error))
 		return false;
 	if (request->n > 0 && n_places <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
 	    request->vcpu < (int)prober->machine->n_vcpus)
@@ -263,7 +284,9 @@ static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 		.vcpu = request->vcpu == VMS_ALL_VCPUS ? VMS_AGENT_ALL_VCPUS
 						       : prober->cpu_index[request->vcpu],
 		.max_hits = request->max_hits,
-		.ring_size = request->tally ? EMPTY_RING_SIZE : RING_SIZE,
+		.ring_size = request->tally	      ? EMPTY_RING_SIZE
+			     : copies_stacks(request) ? STACKS_RING_SIZE
+						      : RING_SIZE,
 		.n_places = (uint32_t)n_places,
 		.n_ops = (uint32_t)n_ops,
 		.tallies = request->tally != NULL,

@@ -56,6 +56,7 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_TALLY = 1 << 6, /* struct vms_agent_probes.tallies */
 	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7,   /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
 	VMS_AGENT_CAN_KEEP_ARGUMENTS = 1 << 8, /* VMS_OP_ARGUMENT in programs of returns */
+	VMS_AGENT_CAN_COPY_STACKS = 1 << 9, /* VMS_OP_COLLECT_READABLE, 28 KiB of a hit's values */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
 #define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
@@ -63,7 +64,7 @@ enum vms_agent_feature {
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
 	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_COVER | VMS_AGENT_CAN_TALLY |    \
-	 VMS_AGENT_CAN_FOLLOW_CALLS | VMS_AGENT_CAN_KEEP_ARGUMENTS)
+	 VMS_AGENT_CAN_FOLLOW_CALLS | VMS_AGENT_CAN_KEEP_ARGUMENTS | VMS_AGENT_CAN_COPY_STACKS)
 
 enum vms_agent_kind {
 	/*

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 /* Bytes of a whole block that the receiver gets at most, and can read at least. */
-#define VMS_RING_MAX_PAYLOAD 4160
+#define VMS_RING_MAX_PAYLOAD 57408
 #define VMS_RING_MIN_PAYLOAD 64
 
 /* A block that came all at once. */
