@@ -47,9 +47,9 @@ def visit_us(guest, seconds=1):
     return (time.monotonic() - began) / (after - before) * 1e6
 
 
-def flow_us(guest, how, hits):
+def flow_us(guest, how, hits, entries=ENTRIES):
     """Between two hits, by the times of the last thousand: nothing is printed meanwhile."""
-    place = f"{symbol(guest, 'counted_nop'):#x}={ENTRIES}"
+    place = f"{symbol(guest, 'counted_nop'):#x}={entries}"
     out = subprocess.run([testbed.VMSCOPE, "flow", *how, place, "--no-tasks", "--json", "--hits",
                           str(hits), "--records", "1000"], check=True, text=True, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL).stdout
@@ -147,11 +147,14 @@ def main():
     plain = qemu_machine.BareGuest("counter", accel="tcg,thread=multi")
     inside = qemu_machine.BareGuest("counter", accel="tcg,thread=multi",
                                     extra=agent_client.options(agent))
-    found = {name: [] for name in ("agent", "agent, rejected", "gdb", "stop and cont")}
+    found = {name: [] for name in ("agent", "agent, with a stack of 16 KiB", "agent, rejected",
+                                   "gdb", "stop and cont")}
     added = {}
     for _ in range(options.rounds):
         free = visit_us(inside)
         found["agent"].append(flow_us(inside, ("--agent", agent), 100000) - free)
+        found["agent, with a stack of 16 KiB"].append(
+            flow_us(inside, ("--agent", agent), 5000, "stack") - free)
         found["agent, rejected"].append(rejected_us(inside, ("--agent", agent)) - free)
         free = visit_us(plain)
         found["gdb"].append(gdb_us(plain, 300) - free)
