@@ -168,12 +168,6 @@ class X86(Traced, unittest.TestCase):
         return LinuxGuest()
 
 
-class X86Newer(Traced, unittest.TestCase):
-    @staticmethod
-    def start_guest():
-        return LinuxGuest("6.12")
-
-
 class Aarch64(Stacks, unittest.TestCase):
     @staticmethod
     def start_guest():
