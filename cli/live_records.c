@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "live_records.h"
+#include "base/outfile.h"
 #include "streams.h"
 
 #define MOMENT_US  50000
@@ -9,6 +10,8 @@ void live_records_init(struct live_records *live)
 {
 	live->queue = g_async_queue_new_full((GDestroyNotify)vms_flow_record_unref);
 	live->n_lost = 0;
+	live->file = NULL;
+	live->is_silent = false;
 }
 
 void live_records_clear(struct live_records *live)
@@ -23,6 +26,13 @@ void live_records_add(struct vms_flow_record *record, void *data)
 		g_async_queue_push(live->queue, vms_flow_record_ref(record));
 	else
 		g_atomic_int_inc(&live->n_lost);
+}
+
+static bool put_text(const struct live_records *live, const GString *text, GError **error)
+{
+	return !text->len ||
+	       ((!live->file || vms_outfile_write(live->file, text->str, text->len, error)) &&
+		(live->is_silent || streams_print(text, error)));
 }
 
 bool live_records_show(struct live_records *live, uint64_t wait_us,
@@ -40,7 +50,7 @@ bool live_records_show(struct live_records *live, uint64_t wait_us,
 		record =
 			g_get_monotonic_time() < end_us ? g_async_queue_try_pop(live->queue) : NULL;
 	}
-	return (!out->len || streams_print(out, done ? error : NULL)) && done;
+	return put_text(live, out, done ? error : NULL) && done;
 }
 
 bool live_records_is_empty(const struct live_records *live)

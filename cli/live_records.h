@@ -5,9 +5,13 @@
 #include <stdbool.h>
 #include <vmscope/flow.h>
 
+struct vms_outfile;
+
 struct live_records {
-	GAsyncQueue *queue; /* struct vms_flow_record * */
-	gint n_lost;	    /* that found it full */
+	GAsyncQueue *queue;	  /* struct vms_flow_record * */
+	gint n_lost;		  /* that found it full */
+	struct vms_outfile *file; /* gets what is shown, too; NULL unless set */
+	bool is_silent;		  /* nothing is printed; false unless set */
 };
 
 void live_records_init(struct live_records *live);

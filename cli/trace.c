@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope trace: the system calls of a guest, as strace prints those of a program. */
+#include "base/outfile.h"
 #include "commands.h"
+#include "flow_output.h"
 #include "interrupts.h"
 #include "json_values.h"
 #include "live_records.h"
@@ -269,6 +271,17 @@ static void tell_losses(struct trace *trace)
 			progress.unknown);
 }
 
+/* Opens the file of --output, if there is one. */
+static bool open_file(struct trace *trace, GError **error)
+{
+	const struct session *session = trace->session;
+	trace->live.is_silent = !session->prints;
+	if (!session->outputs)
+		return true;
+	trace->live.file = vms_outfile_open(session->outputs[0], error);
+	return trace->live.file;
+}
+
 static bool run_flow(struct trace *trace, const struct options *options, uint64_t max_calls,
 		     GError **error)
 {
@@ -278,12 +291,14 @@ static bool run_flow(struct trace *trace, const struct options *options, uint64_
 	uint64_t duration_ns;
 	trace->flow = vms_flow_new(trace->session->machine, trace->session->guest, &made, error);
 	if (!trace->flow || !add_calls(trace, options, error) ||
-	    !value_seconds(options->seconds, &duration_ns, error) ||
+	    !value_seconds(options->seconds, &duration_ns, error) || !open_file(trace, error) ||
 	    !vms_flow_enable(trace->flow, max_calls, 1, error))
 		return false;
 	trace->begin_ns = (uint64_t)g_get_monotonic_time() * 1000;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
-	const bool done = follow(trace, duration_ns, error);
+	bool done = follow(trace, duration_ns, error);
+	if (trace->live.file)
+		done = vms_outfile_commit(trace->live.file, done ? error : NULL) && done;
 	tell_losses(trace);
 	return done;
 }
@@ -300,7 +315,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 		usage_error(error, "--calls %s: a whole number from 1 is needed", options->calls);
 		return false;
 	}
-	if (!session_open_guest(session, error))
+	if (!flow_output_check_file(session, error) || !session_open_guest(session, error))
 		return false;
 	trace.calls = vms_guest_syscalls(session->guest, error);
 	if (!trace.calls)
@@ -309,6 +324,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 	live_records_init(&trace.live);
 	const bool done = run_flow(&trace, options, max_calls, error);
 	vms_flow_unref(trace.flow);
+	vms_outfile_close(trace.live.file);
 	live_records_clear(&trace.live);
 	g_hash_table_unref(trace.by_va);
 	g_array_unref(trace.calls);
@@ -351,7 +367,8 @@ const struct command command_trace = {
 	.name = "trace",
 	.arguments = "",
 	.summary = "The guest's system calls: arguments, results and times, as strace prints them",
-	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING,
+	.options =
+		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
 	.explain = explain,
 	.run = run_trace,
 };

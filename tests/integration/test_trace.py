@@ -2,8 +2,10 @@
 """vmscope trace: the truth is what the guest's programs were told to do, and what they printed."""
 import errno
 import json
+import pathlib
 import re
 import signal
+import tempfile
 import unittest
 
 import testbed
@@ -81,6 +83,17 @@ class Trace:
         calls = self.calls("--task", str(pid), run="sleep 0.5; cat /proc/uptime")
         self.assertGreater(len(calls), 1)
         self.assertEqual({call["pid"] for call in calls}, {pid})
+
+    def test_output(self):
+        """A file gets the calls, and nothing else; both do if both are asked for."""
+        with tempfile.TemporaryDirectory() as folder:
+            for also, options in ((False, ()), (True, ("-o", "-"))):
+                path = pathlib.Path(folder, str(also))
+                traced = self.trace("-e", "lseek", "-o", path, *options, run=f"probed calls {CALLS}")
+                self.assertEqual((traced.status, traced.err), (0, ""))
+                text = path.read_text()
+                self.assertEqual(text.count("lseek(77, "), CALLS)
+                self.assertEqual(traced.out, text if also else "")
 
     def test_end(self):
         busy = self.guest.run("(while :; do cat /proc/uptime; done) >/dev/null 2>&1 & echo $!")
