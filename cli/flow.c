@@ -214,6 +214,11 @@ static bool sum_up(struct trace *trace, GError **error)
 	const unsigned n_unshown = live_records_left(&trace->live);
 	progress.lost += n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
+	if (progress.lost > n_unshown && !trace->session->prints)
+		vms_log(VMS_LOG_WARNING,
+			"%" G_GUINT64_FORMAT
+			" hits were lost: they came faster than they were taken",
+			progress.lost - n_unshown);
 	if (n_unshown)
 		vms_log(VMS_LOG_WARNING, "%u hits were lost: %s", n_unshown,
 			trace->script ? "the script was not fast enough"

@@ -87,6 +87,22 @@ class Flow(Tracer):
         self.assertEqual([(record["pid"], record["comm"]) for record in records], [(pid, "sleep")])
         self.assertGreater(self.summary["rejected"], 0)
 
+    def test_lost_beside_a_file(self):
+        """Hits that a stopped vmscope could not take: the file counts them, and the user is told."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "flow")
+            process = self.start("--no-tasks", "--if", "arg0 == 77", "__fdget_pos", "-o", path)
+            process.send_signal(signal.SIGSTOP)
+            self.guest.run("probed calls 400000")
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+            self.assertEqual((process.returncode, out), (0, ""))
+            saved = vmscope("flow", "report", "--json", path).out.splitlines()
+            counts = json.loads(saved[-1])
+            self.assertEqual(counts["records"] + counts["lost"], 400000)
+            self.assertIn(f"{counts['lost']} hits were lost", err)
+
     def test_before_and_after(self):
         """The first instruction of a function moves the program counter."""
         entry = next(s.va for s in self.guest.kallsyms() if s.name == "__fdget_pos")
