@@ -86,7 +86,7 @@ static bool run_flow(struct vms_flow *flow, uint64_t duration_ns, GError **error
 	const uint64_t end_ns = duration_ns ? now_ns() + duration_ns : UINT64_MAX;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
 	interrupts_catch(&interrupts);
-	while (!interrupts_came(&interrupts) && now_ns() < end_ns &&
+	while (!interrupts_came() && now_ns() < end_ns &&
 	       !vms_flow_wait(flow, MIN(now_ns() + LOOK_NS, end_ns)))
 		;
 	interrupts_release(&interrupts);

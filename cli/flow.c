@@ -97,7 +97,7 @@ static bool show_result(struct trace *trace, GError **error)
 static bool follow(struct trace *trace, GError **error)
 {
 	bool done = true, ended = false;
-	while (done && !ended && !interrupts_came(&trace->interrupts)) {
+	while (done && !ended && !interrupts_came()) {
 		ended = vms_flow_wait(trace->flow, 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
 		done = show(trace, LOOK_US, error);
@@ -127,8 +127,8 @@ static bool show_rest(struct trace *trace, GError **error)
 	if (trace->tables)
 		return show_result(trace, error);
 	bool done = !trace->max_records || show_kept(trace, error);
-	trace->interrupts.came = FALSE;
-	while (!live_records_is_empty(&trace->live) && !interrupts_came(&trace->interrupts))
+	interrupts_forget();
+	while (!live_records_is_empty(&trace->live) && !interrupts_came())
 		done = show(trace, 0, done ? error : NULL) && done;
 	return done;
 }

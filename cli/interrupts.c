@@ -1,31 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 #include "interrupts.h"
-#include <glib-unix.h>
 
-static gboolean note_signal(gpointer data)
+#define UNSEEN_MAX 3
+
+static const int signals[INTERRUPTS] = { SIGINT, SIGTERM, SIGHUP };
+static volatile sig_atomic_t came, unseen;
+
+static void note_signal(int number)
 {
-	struct interrupts *interrupts = data;
-	interrupts->came = TRUE;
-	return G_SOURCE_CONTINUE;
+	came = 1;
+	unseen = unseen + 1;
+	if (unseen < UNSEEN_MAX)
+		return;
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
 void interrupts_catch(struct interrupts *interrupts)
 {
-	static const int signals[G_N_ELEMENTS(interrupts->sources)] = { SIGINT, SIGTERM, SIGHUP };
-	interrupts->came = FALSE;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		interrupts->sources[i] = g_unix_signal_add(signals[i], note_signal, interrupts);
+	struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
+	sigemptyset(&action.sa_mask);
+	interrupts_forget();
+	for (unsigned i = 0; i < INTERRUPTS; i++)
+		sigaction(signals[i], &action, &interrupts->before[i]);
 }
 
-bool interrupts_came(struct interrupts *interrupts)
+bool interrupts_came(void)
 {
-	while (g_main_context_iteration(NULL, FALSE))
-		;
-	return interrupts->came;
+	unseen = 0;
+	return came;
 }
 
-void interrupts_release(struct interrupts *interrupts)
+void interrupts_forget(void)
 {
-	for (size_t i = 0; i < G_N_ELEMENTS(interrupts->sources); i++)
-		g_source_remove(interrupts->sources[i]);
+	came = 0;
+	unseen = 0;
+}
+
+void interrupts_release(const struct interrupts *interrupts)
+{
+	for (unsigned i = 0; i < INTERRUPTS; i++)
+		sigaction(signals[i], &interrupts->before[i], NULL);
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals by which a user ends a run, whose results are kept: Ctrl-C, and those that end processes.
+/*
+ * Signals by which a user ends a run, whose results are kept: Ctrl-C, and those that end processes.
+ * If the run does not look at them, as a script that does not end, the third one ends the process.
  */
 #pragma once
 
-#include <glib.h>
+#include <signal.h>
 #include <stdbool.h>
 
+#define INTERRUPTS 3
+
 struct interrupts {
-	guint sources[3];
-	gboolean came;
+	struct sigaction before[INTERRUPTS];
 };
 
-/* From now on these signals are only noted. `interrupts` must not move until they are released. */
+/* From now on these signals are only noted. One run at a time can catch them. */
 void interrupts_catch(struct interrupts *interrupts);
-/* True if one has come. */
-bool interrupts_came(struct interrupts *interrupts);
-void interrupts_release(struct interrupts *interrupts);
+/* True if one has come, since they are caught or forgotten. */
+bool interrupts_came(void);
+void interrupts_forget(void);
+void interrupts_release(const struct interrupts *interrupts);

@@ -244,14 +244,14 @@ static bool follow(struct trace *trace, uint64_t duration_ns, GError **error)
 	const uint64_t end_ns = trace->begin_ns + duration_ns;
 	bool done = true, ended = false;
 	interrupts_catch(&interrupts);
-	while (done && !ended && !interrupts_came(&interrupts)) {
+	while (done && !ended && !interrupts_came()) {
 		const uint64_t now_ns = (uint64_t)g_get_monotonic_time() * 1000;
 		ended = vms_flow_wait(trace->flow, 0) || (duration_ns && now_ns >= end_ns);
 		done = show(trace, LOOK_US, error);
 	}
 	done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
-	interrupts.came = FALSE;
-	while (done && !live_records_is_empty(&trace->live) && !interrupts_came(&interrupts))
+	interrupts_forget();
+	while (done && !live_records_is_empty(&trace->live) && !interrupts_came())
 		done = show(trace, 0, error);
 	interrupts_release(&interrupts);
 	return done;

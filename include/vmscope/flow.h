@@ -111,8 +111,8 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * Expressions are those of C over 64-bit integers: || && | ^ & == != < <= > >= << >> + - * / %, the
  * unary - ! ~, parentheses, numbers and characters. Names are registers, parts of registers (edi,
  * w3), arg0 to arg5 (integer arguments of a function at its entry), retval, cpu (number of the
- * vCPU), pid and tid (of the guest's current process and thread), duration (see vms_flow_add_call;
- * elsewhere 0), and symbols (their addresses).
+ * vCPU), pid and tid (of the guest's current process and thread), duration (at the return of
+ * a call: see vms_flow_add_call), and symbols (their addresses).
  * u8(A), u16(A), u32(A), u64(A) and s8 to s64 read memory at address A. str(A) == "text" and comm
  * == "text" compare strings. Numbers are unsigned, but for what s8 to s64 read and a unary minus
  * makes: then comparison and division are signed.

@@ -351,6 +351,7 @@ struct operator
 /* Levels: 1 is |, then ^, &, equality, order, shifts, sums, products. */
 #define LOWEST	1
 #define HIGHEST 8
+#define SHIFTS	6 /* their result has the sign of what is shifted */
 
 static const struct operator operators[] = {
 	{ "|", 1, VMS_OP_OR, VMS_OP_OR, false, false },
@@ -362,8 +363,8 @@ static const struct operator operators[] = {
 	{ ">=", 5, VMS_OP_LESS, VMS_OP_LESS_SIGNED, true, true },
 	{ "<", 5, VMS_OP_LESS, VMS_OP_LESS_SIGNED, false, true },
 	{ ">", 5, VMS_OP_LESS_OR_EQUAL, VMS_OP_LESS_OR_EQUAL_SIGNED, true, true },
-	{ "<<", 6, VMS_OP_SHIFT_LEFT, VMS_OP_SHIFT_LEFT, false, false },
-	{ ">>", 6, VMS_OP_SHIFT_RIGHT, VMS_OP_SHIFT_RIGHT, false, false },
+	{ "<<", SHIFTS, VMS_OP_SHIFT_LEFT, VMS_OP_SHIFT_LEFT, false, false },
+	{ ">>", SHIFTS, VMS_OP_SHIFT_RIGHT, VMS_OP_SHIFT_RIGHT_SIGNED, false, false },
 	{ "+", 7, VMS_OP_ADD, VMS_OP_ADD, false, false },
 	{ "-", 7, VMS_OP_SUBTRACT, VMS_OP_SUBTRACT, false, false },
 	{ "*", 8, VMS_OP_MULTIPLY, VMS_OP_MULTIPLY, false, false },
@@ -453,7 +454,7 @@ static bool compile_right(struct compiler *compiler, const struct operator* op, 
 		    !compile_binary(compiler, op->level + 1, &right) ||
 		    !need_number(compiler, &right, at))
 			return false;
-		left->is_signed |= right.is_signed;
+		left->is_signed |= right.is_signed && op->level != SHIFTS;
 		vms_program_do(compiler->ops, left->is_signed ? op->signed_code : op->code);
 	}
 	if (op->swaps)

@@ -88,6 +88,25 @@ static void find_stacks(struct vms_flow_place *place, const struct vms_aggregati
 		place->stacks = g_steal_pointer(&stacks);
 }
 
+/* True if operations ask for the time since a call. */
+static bool has_duration(const struct vms_program *program)
+{
+	for (size_t i = 0; i < program->n; i++)
+		if (program->ops[i].code == VMS_OP_ELAPSED)
+			return true;
+	return false;
+}
+
+bool vms_flow_place_check(const struct vms_flow_place *place, GError **error)
+{
+	if (!has_duration(&place->program))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "duration is known when a call has returned: at the return of calls that are "
+		    "followed");
+	return false;
+}
+
 /* Checks that what the probes of a place say goes together. */
 static bool check_probes(const struct vms_probe *probe, const struct vms_probe *common,
 			 const struct vms_aggregation *aggregation, GError **error)

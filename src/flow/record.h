@@ -43,6 +43,9 @@ struct vms_flow_place *vms_flow_place_new(const struct vms_arch *arch, struct vm
 bool vms_flow_place_follow(struct vms_flow_place *place, const struct vms_arch *arch,
 			   struct vms_probe *returned, const struct vms_aggregation *aggregation,
 			   GError **error);
+/* Checks a place that is complete: error INVALID_ARGUMENT if it asks at a call how long that took.
+ */
+bool vms_flow_place_check(const struct vms_flow_place *place, GError **error);
 /* What a file says of a place. */
 struct vms_flow_saved_place {
 	uint64_t va;

@@ -22,6 +22,7 @@ static const struct effect effects[VMS_OP_COUNT] = {
 	[VMS_OP_ELAPSED] = { 0, 1 },
 	[VMS_OP_ARGUMENT] = { 0, 1 },
 	[VMS_OP_COLLECT_READABLE] = { 1, 0 },
+	[VMS_OP_SHIFT_RIGHT_SIGNED] = { 2, 1 },
 };
 
 static bool is_integer_size(unsigned size)
@@ -174,6 +175,7 @@ static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 	case VMS_OP_XOR: *ret = a ^ b; break;
 	case VMS_OP_SHIFT_LEFT: *ret = b < 64 ? a << b : 0; break;
 	case VMS_OP_SHIFT_RIGHT: *ret = b < 64 ? a >> b : 0; break;
+	case VMS_OP_SHIFT_RIGHT_SIGNED: *ret = (uint64_t)((int64_t)a >> (b < 64 ? b : 63)); break;
 	case VMS_OP_EQUAL: *ret = a == b; break;
 	case VMS_OP_LESS: *ret = a < b; break;
 	case VMS_OP_LESS_OR_EQUAL: *ret = a <= b; break;

@@ -63,7 +63,8 @@ enum vms_op_code {
 	 * The bytes there up to the first page that cannot be read are a value: `size` at most,
 	 * cut if there may be more.
 	 */
-	VMS_OP_COLLECT_READABLE, /* address → */
+	VMS_OP_COLLECT_READABLE,   /* address → */
+	VMS_OP_SHIFT_RIGHT_SIGNED, /* a, b → a >> b with a's sign; by 64 and more: 0 or -1 */
 	VMS_OP_COUNT,
 };
 

@@ -262,6 +262,15 @@ class Calls:
             self.assertLess(one["duration_ns"], other["duration_ns"])
             self.assertEqual(self.returned(one), self.returned(other))
 
+    def test_duration_at_a_call(self):
+        """Nothing has taken any time yet: that is said, and 0 is not shown for it."""
+        for arguments in (["vfs_read=duration"], ["vfs_read:call", "--if", "duration > 100"],
+                          ["vfs_read", "--count-by", "duration"], ["vfs_read:call=duration"]):
+            with self.subTest(arguments=arguments):
+                run = vmscope("flow", "-p", self.guest.pid, "-t", 1, *arguments, check=False)
+                self.assertEqual((run.status, run.out), (2, ""), run.err)
+                self.assertIn("duration is known when a call has returned", run.err)
+
     def test_calls_by_result(self):
         """Only those that fail; and one that never returns is not told."""
         records = self.records(f"{self.lseek[0]}:call", "do_exit:call", "--if-return", "s32(0) < 0",

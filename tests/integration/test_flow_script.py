@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import tempfile
+import time
 import unittest
 
 import testbed
@@ -153,6 +154,24 @@ class Script:
                     self.assertRegex(run.err, said)
                 else:
                     self.assertRegex(self.fails(script), said)
+
+    def test_does_not_end(self):
+        """A call into Lua's own functions cannot be ended: the third Ctrl-C ends the process."""
+        script = self.write('function hit(h) print("in") string.find(("a"):rep(10000), (".-"):rep(20) .. "b") end')
+        process = start_vmscope("flow", "-v", "-p", self.guest.pid, "--script", script, SPEC)
+        self.addCleanup(process.kill)
+        for line in process.stderr:
+            if "armed" in line:
+                break
+        self.guest.run("probed calls 1")
+        time.sleep(1)  # for the script to begin, and to stay there
+        for _ in range(3):
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)  # signals that wait are one
+        process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
 
     def test_behind(self):
         """A script that is slower than the hits: another Ctrl-C ends it, and what is left is counted."""

@@ -117,6 +117,10 @@ static void test_binary(void)
 		{ VMS_OP_SHIFT_LEFT, 3, UINT64_MAX, 0 },
 		{ VMS_OP_SHIFT_RIGHT, UINT64_MAX, 63, 1 },
 		{ VMS_OP_SHIFT_RIGHT, UINT64_MAX, 64, 0 },
+		{ VMS_OP_SHIFT_RIGHT_SIGNED, (uint64_t)-8, 1, (uint64_t)-4 },
+		{ VMS_OP_SHIFT_RIGHT_SIGNED, (uint64_t)-8, 64, UINT64_MAX },
+		{ VMS_OP_SHIFT_RIGHT_SIGNED, 8, 2, 2 },
+		{ VMS_OP_SHIFT_RIGHT_SIGNED, 8, 64, 0 },
 		{ VMS_OP_EQUAL, 5, 5, 1 },
 		{ VMS_OP_EQUAL, 5, 6, 0 },
 		{ VMS_OP_LESS, 1, UINT64_MAX, 1 },
@@ -343,7 +347,9 @@ static void test_empty_stack(void)
 		const bool takes_none = code == VMS_OP_PUSH || code == VMS_OP_REGISTER ||
 					code == VMS_OP_VCPU || code == VMS_OP_ELAPSED ||
 					code == VMS_OP_ARGUMENT;
-		const bool takes_two = code >= VMS_OP_ADD && code <= VMS_OP_LESS_OR_EQUAL_SIGNED;
+		const bool takes_two =
+			(code >= VMS_OP_ADD && code <= VMS_OP_LESS_OR_EQUAL_SIGNED) ||
+			code == VMS_OP_SHIFT_RIGHT_SIGNED;
 		const struct vms_op op = { .code = (uint16_t)code, .size = 1, .value = 1 };
 		g_assert_cmpint(accepts(PROGRAM(op, NUMBER(1))), ==, takes_none);
 		if (takes_two)
