@@ -351,8 +351,8 @@ bool flow_output_check_file(const struct session *session, GError **error)
 {
 	if (!session->outputs || !session->outputs[1])
 		return true;
-	usage_error(error, "what is traced is saved into one file, not into %s and %s", session->outputs[0],
-		    session->outputs[1]);
+	usage_error(error, "what is traced is saved into one file, not into %s and %s",
+		    session->outputs[0], session->outputs[1]);
 	return false;
 }
 

@@ -156,6 +156,13 @@ static uint64_t divide_signed(int64_t a, int64_t b, bool modulo)
 	return (uint64_t)(modulo ? a % b : a / b);
 }
 
+/* Shifts to the right, with copies of the sign from the left. */
+static uint64_t shift_signed(uint64_t a, uint64_t b)
+{
+	const uint64_t sign = a >> 63 ? UINT64_MAX : 0;
+	return b < 64 ? (a ^ sign) >> b ^ sign : sign;
+}
+
 /* False if there is no result. */
 static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 {
@@ -175,7 +182,7 @@ static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 	case VMS_OP_XOR: *ret = a ^ b; break;
 	case VMS_OP_SHIFT_LEFT: *ret = b < 64 ? a << b : 0; break;
 	case VMS_OP_SHIFT_RIGHT: *ret = b < 64 ? a >> b : 0; break;
-	case VMS_OP_SHIFT_RIGHT_SIGNED: *ret = (uint64_t)((int64_t)a >> (b < 64 ? b : 63)); break;
+	case VMS_OP_SHIFT_RIGHT_SIGNED: *ret = shift_signed(a, b); break;
 	case VMS_OP_EQUAL: *ret = a == b; break;
 	case VMS_OP_LESS: *ret = a < b; break;
 	case VMS_OP_LESS_OR_EQUAL: *ret = a <= b; break;
