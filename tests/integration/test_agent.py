@@ -405,21 +405,6 @@ class X86(Holding, Guest):
         return qemu
 
 
-class Aarch64(Holding, Guest):
-    arch = "aarch64"
-    series = "6.12"
-    test_reset_while_held = None  # takes long, and is nothing of the processor's
-
-    @staticmethod
-    def registers_printed(text):
-        qemu = {f"x{int(number)}": int(value, 16) for number, value in
-                re.findall(r"\bX(\d\d)=([0-9a-f]{16})\b", text)}
-        qemu["pc"] = int(re.search(r"\bPC=([0-9a-f]+)", text)[1], 16)
-        qemu["sp"] = int(re.search(r"\bSP=([0-9a-f]+)", text)[1], 16)
-        qemu["cpsr"] = int(re.search(r"\bPSTATE=([0-9a-f]+)", text)[1], 16)
-        return qemu
-
-
 class Flags(X86):
     """In a QEMU that exports nothing but its interface for plugins."""
     internals = False

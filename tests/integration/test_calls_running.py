@@ -350,11 +350,6 @@ class Running61(Running, unittest.TestCase):
             self.checked(path)
 
 
-class Running612Arm(Running, unittest.TestCase):
-    series = "6.12"
-    arch = "aarch64"
-
-
 class Ends(unittest.TestCase):
     """Guests that do not outlive their test, or not as they were."""
 

@@ -189,11 +189,6 @@ class X86(Running, Files):
     kernel, nm = "6.1", "nm"
 
 
-class Aarch64(Running, Files):
-    arch = "aarch64"
-    kernel, nm = "6.1-arm64", "aarch64-linux-gnu-nm"
-
-
 class Ending(Files):
     """The machine ends before the coverage does."""
 

@@ -275,7 +275,3 @@ class Typed(unittest.TestCase):
 
 class X86(Saved, unittest.TestCase):
     kernel = ("6.1",), {}
-
-
-class Aarch64(Saved, unittest.TestCase):
-    kernel = ("6.1",), {"arch": "aarch64"}

@@ -273,10 +273,6 @@ class X86(Linux, unittest.TestCase):
         self.assertEqual((tables.process.returncode, len(log.splitlines())), (1, 1), log)
 
 
-class Aarch64(Linux, unittest.TestCase):
-    arch, second = "aarch64", "x1"
-
-
 class Bare(unittest.TestCase):
     """On a guest that does nothing but come to the probe, with numbers that follow each other."""
 

@@ -259,10 +259,6 @@ class Linux61(Guest, unittest.TestCase):
     series = "6.1"
 
 
-class Linux612(Guest, unittest.TestCase):
-    series = "6.12"
-
-
 @testbed.needs_newest
 class LinuxNewest(Guest, unittest.TestCase):
     series = testbed.NEWEST

@@ -123,10 +123,6 @@ class Busy61(Ordered, unittest.TestCase):
     series = "6.1"
 
 
-class Busy612(Busy, unittest.TestCase):
-    series = "6.12"
-
-
 class Idle(unittest.TestCase):
     def test_idle(self):
         """A guest with nothing to do is seen to be idle."""

@@ -203,9 +203,3 @@ class X86Of612(X86, ModuleTypes, unittest.TestCase):
     @classmethod
     def start_guest(cls):
         return LinuxGuest("6.12")
-
-
-class Aarch64Of612(Aarch64, ModuleTypes, unittest.TestCase):
-    @classmethod
-    def start_guest(cls):
-        return LinuxGuest("6.12", arch="aarch64")

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: MIT
 """What `make check` states of one kernel, QEMU or way to reach it, of others."""
+import re
 import unittest
 
-import linux_guest
 import testbed
 import test_aarch64
 import test_agent
 import test_agent_engine
+import test_calls_running
+import test_coverage
+import test_flow_report
 import test_flow_stacks
+import test_flow_tables
+import test_guest
 import test_modules
 import test_pages
 import test_probes
 import test_sample
 import test_stacks
 import test_symbols
+import test_types
 
 
 class Symbols612(test_symbols.Stock, unittest.TestCase):
@@ -63,6 +69,53 @@ class ProbesOfAarch64(test_probes.Aarch64):
 class SampledByAgent(test_sample.Bare):
     guest_class = test_agent_engine.BareGuest
     test_kvm = None
+
+
+class AgentOfAarch64(test_agent.Holding, test_agent.Guest):
+    arch = "aarch64"
+    series = "6.12"
+    test_reset_while_held = None  # takes long, and is nothing of the processor's
+
+    @staticmethod
+    def registers_printed(text):
+        qemu = {f"x{int(number)}": int(value, 16) for number, value in
+                re.findall(r"\bX(\d\d)=([0-9a-f]{16})\b", text)}
+        qemu["pc"] = int(re.search(r"\bPC=([0-9a-f]+)", text)[1], 16)
+        qemu["sp"] = int(re.search(r"\bSP=([0-9a-f]+)", text)[1], 16)
+        qemu["cpsr"] = int(re.search(r"\bPSTATE=([0-9a-f]+)", text)[1], 16)
+        return qemu
+
+
+class CallsOfAarch64(test_calls_running.Running, unittest.TestCase):
+    series = "6.12"
+    arch = "aarch64"
+
+
+class TablesOfAarch64(test_flow_tables.Linux, unittest.TestCase):
+    arch, second = "aarch64", "x1"
+
+
+class SavedOfAarch64(test_flow_report.Saved, unittest.TestCase):
+    kernel = ("6.1",), {"arch": "aarch64"}
+
+
+class CoverageOfAarch64(test_coverage.Running, test_coverage.Files):
+    arch = "aarch64"
+    kernel, nm = "6.1-arm64", "aarch64-linux-gnu-nm"
+
+
+class TypesOfAarch64(test_types.Aarch64, test_types.ModuleTypes, unittest.TestCase):
+    @classmethod
+    def start_guest(cls):
+        return test_agent_engine.LinuxGuest("6.12", arch="aarch64")
+
+
+class Guest612(test_guest.Guest, unittest.TestCase):
+    series = "6.12"
+
+
+class Busy612(test_sample.Busy, unittest.TestCase):
+    series = "6.12"
 
 
 @unittest.skipUnless(testbed.QEMU_NEW.exists(), "scripts/setup could not get QEMU 11.1 or newer")
