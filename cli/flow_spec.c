@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_spec.h"
+#include "flow_place.h"
 #include "functions.h"
 #include "values.h"
 #include <string.h>
@@ -275,8 +276,10 @@ static bool add_places(struct session *session, struct vms_flow *flow, const str
 	uint64_t va;
 	if (functions_is_pattern(spec->where))
 		return add_matching(session, flow, spec, error);
-	return session_address(session, spec->where, &va, error) &&
-	       add_place(session, flow, spec, va, error);
+	if (!session_address(session, spec->where, &va, error))
+		return false;
+	flow_place_check(session, va);
+	return add_place(session, flow, spec, va, error);
 }
 
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,

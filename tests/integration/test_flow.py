@@ -3,6 +3,7 @@
 import collections
 import errno
 import json
+import re
 import pathlib
 import signal
 import tempfile
@@ -270,6 +271,21 @@ class Calls:
                 run = vmscope("flow", "-p", self.guest.pid, "-t", 1, *arguments, check=False)
                 self.assertEqual((run.status, run.out), (2, ""), run.err)
                 self.assertIn("duration is known when a call has returned", run.err)
+
+    def test_places_without_instructions(self):
+        """Nobody comes there, which is said; and nothing of a place that is right."""
+        function = "vfs_read"
+        listed = vmscope("disas", "-p", self.guest.pid, function).out.splitlines()[1:]
+        disas = [int(re.search("[0-9a-f]{16}", line)[0], 16) for line in listed]
+        begins = [va - disas[0] for va in disas[:8]]
+        sizes = [end - begin for begin, end in zip(begins, begins[1:])]
+        within = next(begin + 1 for begin, size in zip(begins, sizes) if size > 1)
+        for where, warning in ((f"{function}+{within}", f"is within the instruction at {function}+0x{within - 1:x}:"),
+                               (f"{function}+{begins[3]}", ""), ("0xfff0000000001000", "no memory is mapped")):
+            with self.subTest(where=where):
+                run = vmscope("flow", "-p", self.guest.pid, "-t", "0.1", where)
+                self.assertIn(warning, run.err)
+                self.assertEqual("vCPU comes there" in run.err, bool(warning))
 
     def test_calls_by_result(self):
         """Only those that fail; and one that never returns is not told."""
