@@ -137,9 +137,10 @@ class Types(Tracer):
         text = traced.out
         self.assertRegex(text, r"  vfs_write\(file=0xff[0-9a-f]+, .*count=777, .*\)  ->  retval=777  ")
         self.assertRegex(text, r'  pathname->name="/not/there"  ->  retval=ERR_PTR\(-ENOENT\)  ')
-        run = vmscope("flow", *self.target(), "vfs_write:call=;count", check=False)
-        self.assertEqual(run.status, 2)
-        self.assertIn("at the call, not at the return", run.err)
+        # Arguments are those of the call, also when it returns.
+        traced = self.trace("vfs_write:call=;count,file->f_path.dentry->d_name.name", "--if-return",
+                            "count == 778", run="dd if=/dev/zero of=/tmp/call bs=778 count=1 2>/dev/null")
+        self.assertRegex(traced.out, r'  ->  count=778  file->f_path.dentry->d_name.name="call"  ')
 
     def test_wrong_words(self):
         for arguments, message in (
