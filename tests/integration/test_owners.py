@@ -2,18 +2,17 @@
 """What the owners of a machine do while vmscope holds it, or would: their commands count, and the
 machine is afterwards as it would have been. docs/safety.md tells the rules.
 """
-import contextlib
 import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 import unittest
 
 import linux_guest
 import testbed
 import vmscope_command
+from monitor_between import MonitorBetween
 from qemu_machine import BareGuest, Machine
 from testbed import ANSWER_SECONDS, wait_for
 from vmscope_command import vmscope
@@ -102,50 +101,18 @@ class Migration(unittest.TestCase):
         self.assertTrue(is_running(self.source))
 
 
-class LateShutdown:
-    """Stands between vmscope and QEMU's monitor. The event of a shutdown reaches vmscope only
-    with the next resume, as if it had come right before it."""
+class LateShutdown(MonitorBetween):
+    """The event of a shutdown reaches vmscope only with the next resume, as if it had come right
+    before it."""
+    held = b""
 
-    def __init__(self, machine):
-        self.path = machine.directory / "late"
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(self.path))
-        self.listener.listen()
-        self.qemu = socket.socket(socket.AF_UNIX)
-        self.qemu.connect(str(machine.qmp_path))
-        self.threads = [threading.Thread(target=self.serve)]
-        self.threads[0].start()
-
-    def serve(self):
-        self.client, _ = self.listener.accept()
-        self.threads.append(threading.Thread(target=self.pass_commands))
-        self.threads[1].start()
-        held = b""
-        for line in self.qemu.makefile("rb"):
-            if b'"SHUTDOWN"' in line:
-                held = line
-                continue
-            if b'"RESUME"' in line:
-                line, held = held + line, b""
-            with contextlib.suppress(OSError):
-                self.client.sendall(line)
-
-    def pass_commands(self):
-        while True:
-            data, descriptors, _, _ = socket.recv_fds(self.client, 1 << 16, 4)
-            if not data:
-                self.qemu.shutdown(socket.SHUT_RDWR)
-                return
-            socket.send_fds(self.qemu, [data], descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
-
-    def end(self):
-        """After its client has gone."""
-        for thread in self.threads:
-            thread.join(ANSWER_SECONDS)
-        for connection in (self.client, self.qemu, self.listener):
-            connection.close()
+    def answer(self, line):
+        if b'"SHUTDOWN"' in line:
+            self.held = line
+            return b""
+        if b'"RESUME"' in line:
+            line, self.held = self.held + line, b""
+        return line
 
 
 class ShutDown(unittest.TestCase):
