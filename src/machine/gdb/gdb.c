@@ -19,6 +19,8 @@
 #define HEARD_NS UINT64_C(500000000)
 /* How many unread packets of somebody else to skip. */
 #define UNREAD_MAX 64
+/* How many bytes a stub may leave unread. */
+#define LEFT_MAX (4U << 20)
 
 bool vms_gdb_fail(struct vms_gdb *gdb, enum vms_error code, const char *what, GError **error)
 {
@@ -508,6 +510,19 @@ bool vms_gdb_identify(struct vms_gdb *gdb, GError **error)
 bool vms_gdb_open(struct vms_gdb *gdb, GError **error)
 {
 	return vms_gdb_greet(gdb, error) && vms_gdb_identify(gdb, error);
+}
+
+bool vms_gdb_told_late_stop(struct vms_gdb *gdb)
+{
+	static const char stop[] = "$T02";
+	g_autoptr(GString) left = g_string_new(NULL);
+	while (left->len < LEFT_MAX && vms_stream_fill(&gdb->stream, 0, NULL) &&
+	       vms_stream_unread(&gdb->stream)) {
+		g_string_append_len(left, (const char *)gdb->stream.buffer + gdb->stream.start,
+				    (gssize)vms_stream_unread(&gdb->stream));
+		gdb->stream.start = gdb->stream.end;
+	}
+	return memmem(left->str, left->len, stop, strlen(stop));
 }
 
 void vms_gdb_close(struct vms_gdb *gdb)

@@ -76,6 +76,12 @@ bool vms_gdb_open(struct vms_gdb *gdb, GError **error);
  */
 bool vms_gdb_greet(struct vms_gdb *gdb, GError **error);
 bool vms_gdb_identify(struct vms_gdb *gdb, GError **error);
+/*
+ * Reads what a stub has sent that QEMU has removed since. True if one of our requests, however late
+ * it was, has stopped the machine: QEMU says that by a stop reply of this kind alone. The client is
+ * of no other use afterwards.
+ */
+bool vms_gdb_told_late_stop(struct vms_gdb *gdb);
 /* Closes the connection without a request to the stub. */
 void vms_gdb_close(struct vms_gdb *gdb);
 /* Detaches from the machine, which runs then. */

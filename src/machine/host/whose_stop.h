@@ -18,7 +18,9 @@ enum vms_hold_phase {
 	VMS_HOLD_HELD,
 	/*
 	 * Somebody else has stopped the machine. A request to the stub is under way, which would
-	 * stop the machine again if its owner had just resumed it.
+	 * stop the machine again if its owner had just resumed it. That holds until the request is
+	 * answered or, where the stub is given up, until QEMU has removed that: only then nothing
+	 * can come any more.
 	 */
 	VMS_HOLD_LOOKING,
 	/* The watchdog has released the machine, because the tool did not move. */

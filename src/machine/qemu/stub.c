@@ -233,8 +233,9 @@ bool vms_qemu_stop_by(struct vms_qemu_stub *stub, struct vms_qmp_command *comman
 	int64_t requested_us = g_get_real_time();
 	vms_hold_note_request(hold, requested_us);
 	bool done = vms_qmp_execute_all(&qemu->qmp, command, 1, error);
-	/* Without an answer the machine may have stopped, or may still do so. */
-	*stopped = !done || has_stopped_since(qemu, command, requested_us, last_stop_us);
+	/* Without an answer the machine may have stopped, or may still do so, if it ran before. */
+	*stopped = done ? has_stopped_since(qemu, command, requested_us, last_stop_us)
+			: vms_hold_may_be_ours(vms_hold_phase(atomic_load(&hold->word)));
 	if (done)
 		vms_hold_note_answer(hold);
 	return done;
@@ -252,6 +253,14 @@ bool vms_qemu_refuse_hold(const struct vms_qemu *qemu, const struct vms_qemu_con
 			    "cannot hold %s in state %s: try again when that is over",
 			    qemu->machine.info.name, vms_run_state_name(now->state));
 	return false;
+}
+
+/* Notes that what QEMU has told so far came before the stop that is to be undone. */
+static void note_all_before(struct vms_qemu_stub *stub)
+{
+	vms_qmp_poll(&stub->qemu.qmp);
+	stub->resumes = stub->qemu.qmp.resumes;
+	stub->guest_stops = stub->qemu.qmp.undone_stops;
 }
 
 /* A machine that its owner has stopped meanwhile will not stand still by our stop. */
@@ -279,9 +288,11 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, uint64_t *resu
 		return false;
 	if (*now.busy)
 		return vms_qemu_refuse_hold(qemu, &now, error);
+	const bool is_looking = vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_LOOKING;
 	/* From here on the machine may stand still by our stop. */
-	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_NONE)
-		begin_first_stop(stub, now.state);
+	begin_first_stop(stub, now.state);
+	if (is_looking && now.state == VMS_RUN_RUNNING)
+		note_all_before(stub);
 	struct vms_qmp_command command = {
 		.name = "human-monitor-command",
 		.arguments = object_with("command-line", json_object_new_string(line)),
@@ -292,6 +303,8 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, uint64_t *resu
 	*resumes = command.resumes;
 	if (*stopped)
 		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
+	else if (is_looking)
+		vms_hold_change(hold, VMS_HOLD_HELD, VMS_HOLD_LOOKING);
 	if (strstr(json_object_get_string(text), "Waiting for gdb connection"))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "%s: QEMU refused `%s`",
@@ -323,13 +336,29 @@ bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error
 	return true;
 }
 
+/*
+ * Notes a stop by a request that was given up. It came after all that QEMU had done before, so that
+ * it is owed from now on.
+ */
+static void note_late_stop(struct vms_qemu_stub *stub)
+{
+	if (!stub->gdb.stream.peer || !vms_gdb_told_late_stop(&stub->gdb))
+		return;
+	note_all_before(stub);
+	vms_hold_change(vms_watchdog_hold(stub->watchdog), VMS_HOLD_LOOKING, VMS_HOLD_OWED);
+}
+
 bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 {
 	if (!stub->connected)
 		return true;
-	vms_gdb_close(&stub->gdb);
+	/* What was asked of it may be carried out until QEMU says that it is gone. */
 	if (!vms_qemu_remove_server(&stub->qemu, stub->label, error))
 		return false;
+	if (stub->gdb.broken)
+		note_late_stop(stub);
+	stub->gdb.owes_ack = false;
+	vms_gdb_close(&stub->gdb);
 	stub->connected = false;
 	atomic_store(&vms_watchdog_hold(stub->watchdog)->stub, false);
 	return true;

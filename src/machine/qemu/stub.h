@@ -60,7 +60,11 @@ bool vms_qemu_refuse_hold(const struct vms_qemu *qemu, const struct vms_qemu_con
  */
 bool vms_qemu_stop_by(struct vms_qemu_stub *stub, struct vms_qmp_command *command, bool *stopped,
 		      GError **error);
-/* Closes the connection and removes the stub, if it was added. */
+/*
+ * Removes the stub, if it was added, and closes the connection. If the stub was given up
+ * (`gdb.broken`) in VMS_HOLD_LOOKING, and has told by then that a request has stopped the machine,
+ * the phase is VMS_HOLD_OWED afterwards.
+ */
 bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error);
 
 /* Remove QEMU's stub with its chardev `label`, and the descriptor of that name. */

@@ -193,12 +193,25 @@ static bool is_owed(struct vms_qemu_stub *stub)
 }
 
 /*
+ * Removes a stub that was given up. Only then it is known whether a request that was under way has
+ * stopped the machine: that is owed, too.
+ */
+static bool remove_failed_stub(struct vms_qemu_stub *stub, GError **error)
+{
+	if (!vms_qemu_remove_stub(stub, error))
+		return false;
+	if (stub->watchdog)
+		vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+	return true;
+}
+
+/*
  * Carries out a release that is owed. A stub that does not answer is removed first: a request that
  * is still under way would stop the machine again.
  */
 static bool settle_release(struct vms_qemu_stub *stub, GError **error)
 {
-	if (stub->gdb.broken && !vms_qemu_remove_stub(stub, error))
+	if (stub->gdb.broken && !remove_failed_stub(stub, error))
 		return false;
 	if (!is_owed(stub))
 		return true;
@@ -241,7 +254,11 @@ static bool release_stop(struct vms_qemu_stub *stub, GError **error)
 	}
 }
 
-/* Gives up a stub that failed. Releases the machine if it may stand still by our stop. */
+/*
+ * Gives up a stub that failed, after which only its removal tells what its requests have done.
+ * `may_be_ours`: the machine may stand still by our stop whatever comes of them. Releases it then,
+ * or if the stub tells that one of them has stopped it; the timer tries again what fails.
+ */
 static void abandon_stub(struct vms_qemu_stub *stub, bool may_be_ours)
 {
 	stub->gdb.broken = true;
@@ -249,8 +266,9 @@ static void abandon_stub(struct vms_qemu_stub *stub, bool may_be_ours)
 	if (may_be_ours)
 		owe_release(stub);
 	else
-		end_hold(stub);
-	settle_release(stub, NULL);
+		vms_hold_begin(hold_of(stub), VMS_HOLD_LOOKING, 0, 0);
+	if (!settle_release(stub, NULL))
+		vms_timer_set(stub->timer, RETRY_NS);
 }
 
 /* ---- holds that have to end ------------------------------------------- */
@@ -269,12 +287,19 @@ static char *find_reason_to_end(struct vms_qemu_stub *stub)
 	return NULL;
 }
 
+/* True if a stub was given up that QEMU has not removed yet. In a hold of ours, the release does.
+ */
+static bool has_failed_stub(struct vms_qemu_stub *stub)
+{
+	return stub->gdb.broken && stub->connected && standing_of(stub) != VMS_STANDS_BY_US;
+}
+
 /* Called by the timer, in its thread. Tries again what is owed, and ends a hold that has to end. */
 static void check_hold(void *data)
 {
 	struct vms_qemu_stub *stub = data;
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->qemu.machine.lock);
-	if (is_owed(stub)) {
+	if (is_owed(stub) || has_failed_stub(stub)) {
 		if (!settle_release(stub, NULL))
 			vms_timer_set(stub->timer, RETRY_NS);
 		return;
@@ -584,23 +609,30 @@ static bool connect_to_stopped(struct vms_qemu_stub *stub, GError **error)
 		if (stub->gdb.stopped_by_request)
 			owe_release(stub);
 		stub->gdb.stopped_by_request = false;
-		settle_release(stub, NULL);
+		if (!settle_release(stub, NULL))
+			vms_timer_set(stub->timer, RETRY_NS);
 	}
 	take_over_stop(stub);
 	return done;
 }
 
+/* A request without an answer may still be under way, until its stub is removed. */
 static void end_requests(struct vms_qemu_stub *stub)
 {
 	take_over_stop(stub);
-	vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+	if (has_failed_stub(stub))
+		vms_timer_set(stub->timer, RETRY_NS);
+	else
+		vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
 }
 
-/* Makes sure that the stub can be used, and adds it if it is not there yet. */
+/* Makes sure that the stub can be used, and adds it if it is not there, or has failed. */
 static bool begin_requests(struct vms_qemu_stub *stub, GError **error)
 {
-	return check_still(stub, error) &&
-	       (standing_of(stub) == VMS_STANDS_BY_US || connect_to_stopped(stub, error));
+	if (standing_of(stub) == VMS_STANDS_BY_US)
+		return check_still(stub, error);
+	return settle_release(stub, error) && check_still(stub, error) &&
+	       connect_to_stopped(stub, error);
 }
 
 /*
