@@ -352,13 +352,16 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 {
 	if (!stub->connected)
 		return true;
-	/* What was asked of it may be carried out until QEMU says that it is gone. */
+	/* What was asked of one that failed may be carried out until QEMU says that it is gone. */
+	const bool failed = stub->gdb.broken;
+	if (!failed)
+		vms_gdb_close(&stub->gdb);
 	if (!vms_qemu_remove_server(&stub->qemu, stub->label, error))
 		return false;
-	if (stub->gdb.broken)
+	if (failed) {
 		note_late_stop(stub);
-	stub->gdb.owes_ack = false;
-	vms_gdb_close(&stub->gdb);
+		vms_gdb_close(&stub->gdb);
+	}
 	stub->connected = false;
 	atomic_store(&vms_watchdog_hold(stub->watchdog)->stub, false);
 	return true;
