@@ -97,7 +97,9 @@ class Stalls(unittest.TestCase):
         wait_for(lambda: not guards(str(self.between.path)), "the watchdog to end")
 
     def check(self, status):
-        """It is so, and stays so."""
+        """It is so when the stub that was given up is gone, after what was asked of it; and stays so."""
+        wait_for(lambda: not any(device["label"].startswith("vmscope") for device in
+                                 self.guest.qmp.command("query-chardev")), "the stub to be removed")
         wait_for(lambda: self.guest.qmp.status() == status, f"the guest to be {status}")
         for _ in range(5):
             time.sleep(0.1)
