@@ -62,45 +62,56 @@ static bool is_flags(const struct vms_syscall_argument *argument)
 	return is_one_of(argument->name, flags);
 }
 
-static enum syscall_kind kind_of_number(const struct vms_syscall_argument *argument)
+/* The form of a number by its type; that of others is hexadecimal, of 8 bytes. */
+static struct syscall_form form_of_type(const char *type)
 {
-	static const char *const with_sign[] = { "int",	      "pid_t",	      "key_t",
-						 "timer_t",   "s32",	      "const clockid_t",
-						 "clockid_t", "key_serial_t", "long",
-						 "ssize_t",   "loff_t",	      "off_t",
-						 NULL };
-	static const char *const without[] = { "size_t", "unsigned int", "unsigned", "u32", "u64",
-					       "uid_t",	 "gid_t",	 "qid_t",    NULL };
-	const char *type = argument->type;
-	if (strcmp(type, "umode_t") == 0)
-		return SYSCALL_MODE;
-	if (strcmp(type, "int") == 0 && g_str_has_suffix(argument->name, "dfd"))
-		return SYSCALL_DIRECTORY;
-	if (is_flags(argument))
-		return SYSCALL_HEX;
-	if (is_one_of(type, with_sign))
-		return SYSCALL_SIGNED;
-	return is_one_of(type, without) ? SYSCALL_UNSIGNED : SYSCALL_HEX;
+	static const struct {
+		const char *type;
+		enum syscall_kind kind;
+		unsigned size; /* bytes */
+	} types[] = {
+		{ "int", SYSCALL_SIGNED, 4 },
+		{ "pid_t", SYSCALL_SIGNED, 4 },
+		{ "key_t", SYSCALL_SIGNED, 4 },
+		{ "timer_t", SYSCALL_SIGNED, 4 },
+		{ "s32", SYSCALL_SIGNED, 4 },
+		{ "const clockid_t", SYSCALL_SIGNED, 4 },
+		{ "clockid_t", SYSCALL_SIGNED, 4 },
+		{ "key_serial_t", SYSCALL_SIGNED, 4 },
+		{ "long", SYSCALL_SIGNED, 8 },
+		{ "ssize_t", SYSCALL_SIGNED, 8 },
+		{ "loff_t", SYSCALL_SIGNED, 8 },
+		{ "off_t", SYSCALL_SIGNED, 8 },
+		{ "unsigned int", SYSCALL_UNSIGNED, 4 },
+		{ "unsigned", SYSCALL_UNSIGNED, 4 },
+		{ "u32", SYSCALL_UNSIGNED, 4 },
+		{ "uid_t", SYSCALL_UNSIGNED, 4 },
+		{ "gid_t", SYSCALL_UNSIGNED, 4 },
+		{ "qid_t", SYSCALL_UNSIGNED, 4 },
+		{ "size_t", SYSCALL_UNSIGNED, 8 },
+		{ "u64", SYSCALL_UNSIGNED, 8 },
+		{ "umode_t", SYSCALL_MODE, 2 },
+	};
+	for (unsigned i = 0; i < G_N_ELEMENTS(types); i++)
+		if (strcmp(types[i].type, type) == 0)
+			return (struct syscall_form) { .kind = types[i].kind,
+						       .size = types[i].size };
+	return (struct syscall_form) { .kind = SYSCALL_HEX, .size = 8 };
 }
 
-/* Bytes of an argument that is a number. */
-static unsigned size_of_number(const struct vms_syscall_argument *argument)
+static enum syscall_kind kind_of_number(const struct vms_syscall_argument *argument,
+					enum syscall_kind by_type)
 {
-	static const char *const narrow[] = { "int",	      "pid_t",	  "key_t",
-					      "timer_t",      "s32",	  "const clockid_t",
-					      "clockid_t",    "u32",	  "key_serial_t",
-					      "unsigned int", "unsigned", "uid_t",
-					      "gid_t",	      "qid_t",	  NULL };
-	if (strcmp(argument->type, "umode_t") == 0)
-		return 2;
-	return is_one_of(argument->type, narrow) ? 4 : 8;
+	if (strcmp(argument->type, "int") == 0 && g_str_has_suffix(argument->name, "dfd"))
+		return SYSCALL_DIRECTORY;
+	return by_type != SYSCALL_MODE && is_flags(argument) ? SYSCALL_HEX : by_type;
 }
 
 static struct syscall_form form_of(const struct vms_arch *arch, const struct vms_syscall *call,
 				   unsigned index)
 {
 	const struct vms_syscall_argument *argument = &call->arguments[index];
-	struct syscall_form form = { .size = size_of_number(argument) };
+	struct syscall_form form = form_of_type(argument->type);
 	form.names = syscall_names_of(arch, call->name, index);
 	if (form.names)
 		form.kind = SYSCALL_NAMES;
@@ -108,7 +119,7 @@ static struct syscall_form form_of(const struct vms_arch *arch, const struct vms
 		form.kind = SYSCALL_FILLED;
 	else
 		form.kind = strchr(argument->type, '*') ? kind_of_pointer(call, index)
-							: kind_of_number(argument);
+							: kind_of_number(argument, form.kind);
 	return form;
 }
 

@@ -136,13 +136,10 @@ static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wis
 	struct vms_flow_place *place = vms_flow_place_new(
 		arch, flow->options.without_tasks ? NULL : flow->guest, wish->va, wish->is_after,
 		wish->probe, flow->options.common, flow->aggregation, error);
-	if (place &&
-	    (!wish->returned ||
-	     vms_flow_place_follow(place, arch, wish->returned, flow->aggregation, error)) &&
-	    vms_flow_place_check(place, error))
+	if (!place || ((!wish->returned || vms_flow_place_follow(place, arch, wish->returned,
+								 flow->aggregation, error)) &&
+		       vms_flow_place_check(place, error)))
 		return place;
-	if (!place)
-		return NULL;
 	vms_flow_place_unref(place);
 	return NULL;
 }

@@ -249,7 +249,8 @@ bool vms_flow_walk_stacks(struct vms_flow_walker *walker, const struct vms_arch 
 			  const GArray *stacks, bool kernel_only, const uint8_t *values,
 			  size_t size, GByteArray *out)
 {
-	struct taken left = { values, size ? values + size : values }; /* none may be NULL */
+	/* Values of no bytes may be NULL. */
+	struct taken left = { values, size ? values + size : values };
 	const unsigned n_raw = vms_flow_stack_raw(arch);
 	unsigned number = 0;
 	for (guint i = 0; i < stacks->len; i++) {
