@@ -2,6 +2,10 @@
 /*
  * The places of all sets by address, as instrumented code finds them. A plan never changes, but a
  * set can be taken out of it.
+ *
+ * A *place* is an address where a program runs, before or after its instruction. A *set* has the
+ * places that a client arms together, with their programs (set.h). An *entry* is a place of one set
+ * in the plan of all sets: several sets may have a place at one address.
  */
 #pragma once
 
