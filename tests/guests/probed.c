@@ -6,10 +6,11 @@
  *   probed calls N      the_call executes lseek(77, 1000 + i, 2000 + i) for i below N
  *   probed steps N      the_step adds 3 to `sum` N times, by calls of step(&sum, i)
  *   probed loads N      the_load reads; every third time memory that is not there
- *   probed threads N T  N steps in each of T threads at once
+ *   probed threads N T  N steps in each of T threads at once, in turn on the CPUs there are
  *   probed stopped …    the same after it has stopped itself and was continued
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,19 +103,30 @@ static void make_steps(void)
 	printf("sum %lu returned %ld\n", (unsigned long)sum, returned);
 }
 
+/* A scheduler need not spread what takes less than one of its time slices. */
+static void go_to_cpu(long cpu)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		abort();
+}
+
 static void *run_thread(void *data)
 {
 	uint64_t own = 0;
+	go_to_cpu((intptr_t)data % sysconf(_SC_NPROCESSORS_ONLN));
 	for (long i = 0; i < n; i++)
 		step(&own, i);
-	return data;
+	return NULL;
 }
 
 static void make_threads(int count)
 {
 	pthread_t threads[64];
 	for (int i = 0; i < count; i++)
-		pthread_create(&threads[i], NULL, run_thread, NULL);
+		pthread_create(&threads[i], NULL, run_thread, (void *)(intptr_t)i);
 	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 }

@@ -161,9 +161,11 @@ class Traced(Stacks):
 
     def test_interrupts(self):
         """Through an interrupt's own stack to the task that it has interrupted."""
-        truth = self.compare("hrtimer_wakeup",
-                             "for i in 1 2 3 4 5; do sleep 0.02; done;"
-                             "sleep 0.3 & while kill -0 $! 2> /dev/null; do :; done")
+        sleep = "for i in 1 2 3 4 5 6; do sleep 0.02; done;"
+        work = "while kill -0 $$; do :; done & "
+        truth = self.compare("hrtimer_wakeup",  # of idle vCPUs, then of busy ones
+                             f"{sleep} jobs=; for i in 1 2; do {work} jobs=\"$jobs $!\"; done;"
+                             f"{sleep} kill $jobs")
         self.assertGreater(len(truth), 1)
 
 

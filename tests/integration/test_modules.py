@@ -122,7 +122,7 @@ class Modules:
 
     def test_programs(self):
         """A BPF program is code that comes and goes, too."""
-        report = self.sample_while("workload filter >/dev/null 2>&1 & sleep 2; kill -9 $!")
+        report = self.sample_while("workload filter >/dev/null 2>&1 & sleep 4; kill -9 $!")
         names = set()
         for node in report.nodes:
             match = FRAME.fullmatch(node.label)
