@@ -36,6 +36,13 @@ bool session_address(struct session *session, const char *text, uint64_t *ret, G
 	}
 	g_autofree char *name = plus ? g_strndup(text, (gsize)(plus - text)) : g_strdup(text);
 	struct found found = { 0 };
+	if (!*g_strstrip(name)) {
+		usage_error(error,
+			    "\"%s\" is no address: write a symbol, a symbol with an offset, or a "
+			    "number, as \"vfs_read+8\"",
+			    text);
+		return false;
+	}
 	vms_guest_lookup(session->guest, name, keep_first_symbol, &found);
 	if (!found.is_there) {
 		g_autofree char *nearest = vms_guest_nearest(session->guest, name);

@@ -3,6 +3,7 @@
 #include "cfg_formats.h"
 #include "code_mode.h"
 #include "commands.h"
+#include "conditions.h"
 #include "functions.h"
 #include "values.h"
 
@@ -141,6 +142,7 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 	};
 	g_autofree char *cpu = NULL, *width = NULL, *format_name = NULL, *seconds = NULL;
 	g_autofree char *condition = NULL;
+	g_auto(GStrv) conditions = NULL;
 	gboolean calls = FALSE, counts = FALSE;
 	struct work work = { .session = session, .options.size = sizeof(work.options) };
 	const GOptionEntry options[] = {
@@ -151,8 +153,9 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 		  "Count how often the blocks of one function are executed, by the agent", NULL },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &seconds,
 		  "How long to count (default: until Ctrl-C)", "SECONDS" },
-		{ "if", 0, 0, G_OPTION_ARG_STRING, &condition,
-		  "Count only where an expression is not 0, as for \"flow\"", "EXPRESSION" },
+		{ "if", 0, 0, G_OPTION_ARG_STRING_ARRAY, &conditions,
+		  "Count only where an expression is not 0, as for \"flow\"; may be repeated",
+		  "EXPRESSION" },
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &cpu,
 		  "Use the page tables and the mode of vCPU N", "N" },
 		{ "bits", 0, 0, G_OPTION_ARG_STRING, &width,
@@ -163,7 +166,8 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 	    !value_choose("--format", format_name, formats, &work.format, error) ||
 	    !code_mode_parse(width, &work.bits, error) ||
 	    !value_seconds(seconds, &work.counting.duration_ns, error) ||
-	    !check_counting(counts, &work, argc, argv, seconds || condition, error) ||
+	    !check_counting(counts, &work, argc, argv, seconds || conditions, error) ||
+	    !conditions_join("--if", NULL, conditions, &condition, error) ||
 	    !session_open_guest(session, error) || !code_mode_check(session, work.bits, error) ||
 	    !session_vcpu(session, cpu, &work.vcpu, error) || !look_at_vcpu(&work, error))
 		return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope flow: probes on the code of the guest, shown as they are hit. */
 #include "commands.h"
+#include "conditions.h"
 #include "flow/saved.h"
 #include "flow_export.h"
 #include "flow_output.h"
@@ -16,8 +17,8 @@
 #define LOOK_US 50000 /* between looks at what has come */
 
 struct options {
-	char *common, *condition, *return_condition, *hits, *records, *seconds, *cpu, *task,
-		*script, *format;
+	char *common, *hits, *records, *seconds, *cpu, *task, *script, *format;
+	char **conditions, **return_conditions;
 	gboolean no_tasks;
 	struct flow_tables_options tables;
 };
@@ -226,16 +227,6 @@ static bool sum_up(struct trace *trace, GError **error)
 	return !trace->writer || vms_flow_writer_end(trace->writer, &progress, error);
 }
 
-/* The condition of all places: --if, and the process of --task. Newly allocated, or NULL. */
-static char *make_condition(const struct options *options)
-{
-	if (!options->task)
-		return g_strdup(options->condition);
-	return options->condition
-		       ? g_strdup_printf("pid == %s && (%s)", options->task, options->condition)
-		       : g_strdup_printf("pid == %s", options->task);
-}
-
 static bool parse_count(const char *option, const char *text, uint64_t *ret, GError **error)
 {
 	*ret = 0;
@@ -255,9 +246,12 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 					 .each = trace->max_records ? NULL : live_records_add,
 					 .data = &trace->live };
 	g_autoptr(vms_probe) common = NULL;
-	g_autofree char *condition = make_condition(options);
-	const struct flow_conditions conditions = { condition, options->return_condition,
-						    trace->tables };
+	g_autofree char *condition = NULL, *return_condition = NULL;
+	if (!conditions_join("--if", options->task, options->conditions, &condition, error) ||
+	    !conditions_join("--if-return", NULL, options->return_conditions, &return_condition,
+			     error))
+		return NULL;
+	const struct flow_conditions conditions = { condition, return_condition, trace->tables };
 	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
 		return NULL;
 	if (options->common) {
@@ -307,6 +301,10 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		usage_error(error, "--task %s: the pid of a process is needed", options->task);
 		return false;
 	}
+	if (options->common && !*g_strstrip(options->common)) {
+		usage_error(error, "--common is empty: write entries as \"comm,u32(rsi+8)\"");
+		return false;
+	}
 	if (!session_open_guest(session, error))
 		return false;
 	if (!make_tables(&trace, options, error))
@@ -333,9 +331,11 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	struct options options = { 0 };
 	struct flow_tables_options *tables = &options.tables;
 	const GOptionEntry entries[] = {
-		{ "if", 0, 0, G_OPTION_ARG_STRING, &options.condition,
-		  "Only hits for which an expression is not 0 count", "EXPRESSION" },
-		{ "if-return", 0, 0, G_OPTION_ARG_STRING, &options.return_condition,
+		{ "if", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.conditions,
+		  "Only hits for which an expression is not 0 count; may be repeated: all must "
+		  "hold",
+		  "EXPRESSION" },
+		{ "if-return", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.return_conditions,
 		  "The same, at the return of a call", "EXPRESSION" },
 		{ "task", 0, 0, G_OPTION_ARG_STRING, &options.task,
 		  "Only hits of the guest's process PID count", "PID" },
@@ -382,8 +382,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 	bool done = session_parse(session, entries, &argc, &argv, 1, -1, error) &&
 		    trace_flow(session, &options, argc - 1, argv + 1, error);
 	g_free(options.common);
-	g_free(options.condition);
-	g_free(options.return_condition);
+	g_strfreev(options.conditions);
+	g_strfreev(options.return_conditions);
 	g_free(options.hits);
 	g_free(options.records);
 	g_free(options.seconds);

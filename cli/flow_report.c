@@ -10,27 +10,44 @@ struct options {
 	gboolean any, reverse;
 };
 
-static void warn_of_damage(const char *path, const struct vms_flow_saved *saved)
+/* Tells what of the file could not be read. False: all of it was. */
+static bool tell_damage(const struct vms_flow_saved *saved, GString *out)
 {
 	if (saved->damaged_bytes)
-		vms_log(VMS_LOG_WARNING,
-			"%s is damaged at byte %" G_GINT64_MODIFIER "u: %" G_GINT64_MODIFIER
-			"u bytes of it could not be read",
-			path, saved->damaged_at, saved->damaged_bytes);
+		g_string_append_printf(out,
+				       " is damaged at byte %" G_GINT64_MODIFIER
+				       "u: %" G_GINT64_MODIFIER "u bytes of it could not be read;",
+				       saved->damaged_at, saved->damaged_bytes);
+	if (saved->damaged_bytes && !saved->begin_real_ns)
+		g_string_append(out, " lacks its begin: times are those of the host's clock;");
 	if (saved->missing)
-		vms_log(VMS_LOG_WARNING, "%s lacks %" G_GINT64_MODIFIER "u of its records", path,
-			saved->missing);
+		g_string_append_printf(out, " lacks %" G_GINT64_MODIFIER "u of its records;",
+				       saved->missing);
 	if (!saved->is_complete)
-		vms_log(VMS_LOG_WARNING,
-			"the end of %s is missing: there may have been more records", path);
+		g_string_append(out, " lacks its end: there may have been more records;");
+	if (out->len)
+		g_string_truncate(out, out->len - 1);
+	return out->len;
 }
 
-/* Returns when the trace began, in the local time. Newly allocated. */
+/* What is shown of a damaged file is not all: the reason is the error then. */
+static void note_damage(struct session *session, const char *path,
+			const struct vms_flow_saved *saved)
+{
+	g_autoptr(GString) told = g_string_new(NULL);
+	if (tell_damage(saved, told))
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED, "%s%s", path,
+			    told->str);
+}
+
+/* Returns when the trace began, in the local time. Newly allocated; NULL: the file lacks it. */
 static char *tell_time(uint64_t real_ns, const char *format)
 {
+	if (!real_ns)
+		return NULL;
 	g_autoptr(GDateTime) time =
 		g_date_time_new_from_unix_local((gint64)(real_ns / G_GUINT64_CONSTANT(1000000000)));
-	return time ? g_date_time_format(time, format) : g_strdup("?");
+	return time ? g_date_time_format(time, format) : NULL;
 }
 
 static void add_json_summary(struct session *session, const struct vms_flow_saved *saved,
@@ -40,7 +57,7 @@ static void add_json_summary(struct session *session, const struct vms_flow_save
 	struct json_object *object = json_object_new_object();
 	json_object_object_add(object, "shown", json_object_new_uint64(n_shown));
 	json_object_object_add(object, "saved", json_object_new_uint64(n_saved));
-	json_object_object_add(object, "began", json_object_new_string(began));
+	json_object_object_add(object, "began", began ? json_object_new_string(began) : NULL);
 	json_object_object_add(object, "complete", json_object_new_boolean(saved->is_complete));
 	json_object_object_add(object, "missing", json_object_new_uint64(saved->missing));
 	json_object_object_add(object, "damaged_bytes",
@@ -57,7 +74,7 @@ static void add_summary(struct session *session, const struct vms_flow_saved *sa
 	} else {
 		g_autofree char *began = tell_time(saved->begin_real_ns, "%F %T");
 		g_string_append_printf(session->out, "%zu of %zu records of a trace of %s\n",
-				       n_shown, n_saved, began);
+				       n_shown, n_saved, began ? began : "an unknown time");
 	}
 	if (saved->is_complete)
 		flow_output_summary(session, &saved->progress, session->out);
@@ -70,7 +87,7 @@ static bool show_report(struct session *session, const struct options *options, 
 	g_autoptr(vms_flow_report) report = vms_flow_report_load(path, &saved, error);
 	if (!report)
 		return false;
-	warn_of_damage(path, &saved);
+	note_damage(session, path, &saved);
 	g_autoptr(vms_flow_report) kept = flow_filter_apply(
 		report, options->filters, options->any, options->reverse, saved.begin_ns, error);
 	if (!kept)

@@ -129,22 +129,24 @@ bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const
 	return vms_probe_add(probe, &made, 1, error);
 }
 
-static bool fail_empty(GError **error)
+static bool fail_empty(const char *text, GError **error)
 {
-	usage_error(error, "an entry is empty");
+	usage_error(error, "\"%s\": an entry is empty: write entries as \"arg0,comm,u32(rsi+8)\"",
+		    text);
 	return false;
 }
 
 GPtrArray *flow_spec_split(const char *entries, GError **error)
 {
 	g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_free);
+	const char *whole = entries;
 	while (entries) {
 		const char *comma = flow_spec_find_outside(entries, ',', true);
 		char *entry =
 			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
 		g_ptr_array_add(list, entry);
 		if (!*g_strstrip(entry)) {
-			fail_empty(error);
+			fail_empty(whole, error);
 			return NULL;
 		}
 		entries = comma ? comma + 1 : NULL;
@@ -212,8 +214,8 @@ bool flow_spec_has_arguments(const struct vms_probe *probe)
 
 #define CALL 0U /* instead of enum vms_flow_moment: calls are followed */
 
-/* Takes ":before", ":after", ":both" or ":call" off the end of WHERE. */
-static bool take_moments(char *where, unsigned *moments, GError **error)
+/* Takes ":before", ":after", ":both" or ":call" off the end of WHERE, in the SPEC `text`. */
+static bool take_moments(char *where, const char *text, unsigned *moments, GError **error)
 {
 	static const struct choice choices[] = { { "before", VMS_FLOW_BEFORE },
 						 { "after", VMS_FLOW_AFTER },
@@ -224,8 +226,11 @@ static bool take_moments(char *where, unsigned *moments, GError **error)
 	char *colon = strchr(where, ':');
 	if (colon)
 		*colon = 0;
-	if (!value_choose("what follows \":\"", colon ? colon + 1 : NULL, choices, &chosen, error))
+	if (!value_choose("", colon ? colon + 1 : NULL, choices, &chosen, NULL)) {
+		usage_error(error, "\"%s\": \":\" must be followed by before, after, both or call",
+			    text);
 		return false;
+	}
 	*moments = (unsigned)chosen;
 	return true;
 }
@@ -282,6 +287,42 @@ static bool add_places(struct session *session, struct vms_flow *flow, const str
 	return add_place(session, flow, spec, va, error);
 }
 
+/* Takes WHERE and its moments, which stand before the entries of a SPEC. */
+static bool take_where(char *where, const char *text, unsigned *moments, GError **error)
+{
+	if (!take_moments(g_strstrip(where), text, moments, error))
+		return false;
+	if (*g_strchomp(where))
+		return true;
+	usage_error(error,
+		    "\"%s\": the place is missing: write a symbol, an address or a pattern, as "
+		    "\"vfs_read\", \"vfs_read:call\" or \"tcp_*=comm\"",
+		    text);
+	return false;
+}
+
+/*
+ * Takes the entries of a SPEC, which are cut in two where those of the return begin:
+ * "vfs_read:call=;retval" collects nothing at the call.
+ */
+static bool take_entries(struct spec *spec, char *entries, const char *text, GError **error)
+{
+	char *semicolon = (char *)flow_spec_find_outside(entries, ';', true);
+	spec->entries = entries;
+	if (semicolon && spec->moments != CALL) {
+		usage_error(error,
+			    "\"%s\": what comes after \";\" is for returns: write WHERE:call=…",
+			    text);
+		return false;
+	}
+	if (semicolon) {
+		*semicolon = 0;
+		spec->returned = semicolon + 1;
+		g_strchomp(entries);
+	}
+	return semicolon || *entries || fail_empty(text, error);
+}
+
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
 		   const struct flow_conditions *conditions, GError **error)
 {
@@ -289,26 +330,15 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
 	g_autofree char *entries = equals ? g_strstrip(g_strdup(equals + 1)) : NULL;
 	const char *usual = conditions->adds_up ? "" : NULL;
-	struct spec spec = { .where = where,
-			     .entries = entries ? entries : usual,
-			     .returned = usual,
-			     .conditions = conditions };
-	if (!take_moments(g_strstrip(where), &spec.moments, error))
+	struct spec spec = {
+		.where = where, .entries = usual, .returned = usual, .conditions = conditions
+	};
+	if (!take_where(where, text, &spec.moments, error))
 		return false;
-	const bool is_call = spec.moments == CALL;
-	if (conditions->at_return && !is_call) {
+	if (conditions->at_return && spec.moments != CALL) {
 		usage_error(error, "--if-return is for calls: write WHERE:call");
 		return false;
 	}
-	/* "vfs_read:call=;retval" collects nothing at the call. */
-	char *semicolon =
-		entries && is_call ? (char *)flow_spec_find_outside(entries, ';', true) : NULL;
-	if (semicolon) {
-		*semicolon = 0;
-		spec.returned = semicolon + 1;
-		g_strchomp(entries);
-	} else if (entries && !*entries) {
-		return fail_empty(error);
-	}
-	return add_places(session, flow, &spec, error);
+	return (!entries || take_entries(&spec, entries, text, error)) &&
+	       add_places(session, flow, &spec, error);
 }

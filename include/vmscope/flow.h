@@ -385,7 +385,7 @@ struct vms_flow_report *vms_flow_report_without(const struct vms_flow_report *re
 struct vms_flow_saved {
 	size_t size;		/* sizeof(struct vms_flow_saved) */
 	uint64_t begin_ns;	/* when the trace began, by the clock of the records */
-	uint64_t begin_real_ns; /* the same since 1970, in UTC */
+	uint64_t begin_real_ns; /* the same since 1970, in UTC; 0: the file lacks both */
 	struct vms_flow_progress progress;
 	/* Only of a report that was loaded: */
 	bool is_complete;	/* false: the end of the file is missing, and so is `progress` */

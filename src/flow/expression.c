@@ -267,8 +267,12 @@ static bool compile_name(struct compiler *compiler, struct meaning *ret)
 
 static bool compile_parentheses(struct compiler *compiler, struct meaning *ret)
 {
-	if (!vms_expression_take(compiler, "("))
-		return vms_expression_fail(compiler, compiler->at, "a value is missing");
+	if (!vms_expression_take(compiler, "(")) {
+		const bool is_empty = !compiler->text[strspn(compiler->text, " \t")];
+		return vms_expression_fail(compiler, compiler->at,
+					   is_empty ? "a value is missing: the expression is empty"
+						    : "a value is missing");
+	}
 	return vms_expression_any(compiler, ret) && vms_expression_expect(compiler, ")");
 }
 

@@ -50,7 +50,8 @@ bool vms_flow_writer_add(struct vms_flow_writer *writer, const struct vms_flow_r
 			 GError **error);
 /*
  * Ends the file: with `progress` if all went well, else with the records that it could take, and
- * without an end. Returns false if any record or the end is missing. Errors: as above.
+ * without an end; a file that could take none is not made. Returns false if any record or the end
+ * is missing: the error tells how many records there are. Errors: as above.
  */
 bool vms_flow_writer_end(struct vms_flow_writer *writer, const struct vms_flow_progress *progress,
 			 GError **error);

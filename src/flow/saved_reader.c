@@ -254,7 +254,8 @@ static bool read_header(struct reader *reader, const char *name, GError **error)
 		memcmp(reader->bytes.data, VMS_SAVED_MAGIC, strlen(VMS_SAVED_MAGIC)) == 0 &&
 		vms_saved_check(reader->bytes.data, VMS_SAVED_HEADER - 4) == check;
 	if (!is_whole) {
-		note_damage(reader, MIN(VMS_SAVED_HEADER, reader->bytes.size));
+		/* It may also be cut: then the first piece begins earlier. */
+		note_damage(reader, is_piece(reader, 0) ? 0 : find_next(reader, 0));
 		return true;
 	}
 	reader->at = VMS_SAVED_HEADER;

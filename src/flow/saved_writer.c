@@ -16,8 +16,11 @@ struct vms_flow_writer {
 	size_t piece;	    /* in the buffer: where the piece that is being made begins */
 	GHashTable *probes; /* a reference to struct vms_probe → its number + 1 */
 	GHashTable *places; /* the same of struct vms_flow_place */
-	uint64_t records;   /* that were added */
-	uint64_t written;   /* records in what the file has taken */
+	uint64_t before;    /* bytes that the target had: it may be an open file */
+	uint64_t offered;   /* records that the caller has given */
+	uint64_t records;   /* of these, that were added */
+	uint64_t written;   /* records in what the file has taken whole */
+	bool is_stuck;	    /* a write has failed: the file may have a part of the buffer */
 	GError *failure;    /* why no more can be added */
 };
 
@@ -61,10 +64,11 @@ static void begin_piece(struct vms_flow_writer *writer, enum vms_saved_kind kind
 	put_u32(writer, 0);
 }
 
-static bool flush(struct vms_flow_writer *writer)
+static bool flush(struct vms_flow_writer *writer, GError **error)
 {
-	if (!vms_outfile_write(writer->file, writer->buffer->data, writer->buffer->len,
-			       &writer->failure))
+	writer->is_stuck =
+		!vms_outfile_write(writer->file, writer->buffer->data, writer->buffer->len, error);
+	if (writer->is_stuck)
 		return false;
 	g_byte_array_set_size(writer->buffer, 0);
 	writer->written = writer->records;
@@ -181,6 +185,7 @@ struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest 
 		return NULL;
 	struct vms_flow_writer *writer = g_new0(struct vms_flow_writer, 1);
 	writer->file = file;
+	writer->before = vms_outfile_size(file);
 	writer->guest = guest;
 	writer->buffer = g_byte_array_sized_new(2 * BUFFER_BYTES);
 	writer->probes = g_hash_table_new_full(NULL, NULL, unref_probe, NULL);
@@ -234,7 +239,7 @@ static bool put_record(struct vms_flow_writer *writer, const struct vms_flow_rec
 	if (!end_piece(writer))
 		return false;
 	writer->records++;
-	return writer->buffer->len < BUFFER_BYTES || flush(writer);
+	return writer->buffer->len < BUFFER_BYTES || flush(writer, &writer->failure);
 }
 
 /* Returns what the failure is for the caller: a copy, since all later calls fail, too. */
@@ -247,20 +252,66 @@ static bool give_failure(const struct vms_flow_writer *writer, GError **error)
 bool vms_flow_writer_add(struct vms_flow_writer *writer, const struct vms_flow_record *record,
 			 GError **error)
 {
+	writer->offered++;
 	if (!writer->failure && put_record(writer, record))
 		return true;
 	return give_failure(writer, error);
 }
 
-/* Gives the file its name with the records that were written, and says how many those are. */
+static uint32_t get_u32(const struct vms_flow_writer *writer, size_t at)
+{
+	uint32_t value;
+	memcpy(&value, writer->buffer->data + at, sizeof(value));
+	return GUINT32_FROM_LE(value);
+}
+
+/*
+ * Finds out how much of the buffer a file has that took only the first `size` bytes of it. Returns
+ * where the last whole piece ends, and counts the records.
+ */
+static size_t find_whole(struct vms_flow_writer *writer, size_t size)
+{
+	size_t end = vms_outfile_written(writer->file) ? 0 : VMS_SAVED_HEADER;
+	while (end + VMS_SAVED_PIECE_HEAD <= size) {
+		const size_t next = end + VMS_SAVED_PIECE_HEAD + get_u32(writer, end + 8);
+		if (next > size)
+			break;
+		writer->written += get_u32(writer, end + 4) == VMS_SAVED_RECORD_PIECE;
+		end = next;
+	}
+	return MIN(end, size);
+}
+
+/* Leaves only whole pieces in the file. */
+static bool cut_file(struct vms_flow_writer *writer)
+{
+	const uint64_t whole = writer->before + vms_outfile_written(writer->file);
+	const uint64_t size = vms_outfile_size(writer->file);
+	const size_t more = size > whole ? (size_t)MIN(size - whole, writer->buffer->len) : 0;
+	return vms_outfile_set_size(writer->file, whole + find_whole(writer, more), NULL);
+}
+
+/* Gives the file its name with the records that it could take, and says how many those are. */
 static void keep_part(struct vms_flow_writer *writer)
 {
-	if (!vms_outfile_set_size(writer->file, vms_outfile_written(writer->file), NULL) ||
+	if (!writer->is_stuck) /* what cannot be saved comes after all of the buffer */
+		flush(writer, NULL);
+	if ((writer->is_stuck && !cut_file(writer)) || !writer->written ||
 	    !vms_outfile_commit(writer->file, NULL))
-		return;
-	g_prefix_error(
-		&writer->failure,
-		"only the first %" G_GINT64_MODIFIER "u records could be saved: ", writer->written);
+		writer->written = 0;
+	if (writer->written == writer->offered)
+		g_prefix_error(&writer->failure,
+			       "all %" G_GINT64_MODIFIER "u records are saved, but not the end: ",
+			       writer->written);
+	else if (writer->written)
+		g_prefix_error(&writer->failure,
+			       "only the first %" G_GINT64_MODIFIER "u of %" G_GINT64_MODIFIER
+			       "u records could be saved: ",
+			       writer->written, writer->offered);
+	else
+		g_prefix_error(&writer->failure,
+			       "none of %" G_GINT64_MODIFIER "u records could be saved: ",
+			       writer->offered);
 }
 
 bool vms_flow_writer_end(struct vms_flow_writer *writer, const struct vms_flow_progress *progress,
@@ -275,11 +326,10 @@ bool vms_flow_writer_end(struct vms_flow_writer *writer, const struct vms_flow_p
 		put_u64(writer, progress->unknown);
 		put_u64(writer, progress->lost);
 		end_piece(writer);
-		if (flush(writer))
+		if (flush(writer, &writer->failure))
 			return vms_outfile_commit(writer->file, error);
 	}
-	if (writer->written)
-		keep_part(writer);
+	keep_part(writer);
 	return give_failure(writer, error);
 }
 
@@ -306,7 +356,7 @@ bool vms_flow_report_save(const struct vms_flow_report *report, struct vms_guest
 	if (!writer)
 		return false;
 	for (size_t i = 0; i < vms_flow_report_count(report); i++)
-		if (!vms_flow_writer_add(writer, vms_flow_report_record(report, i, NULL), NULL))
-			break; /* vms_flow_writer_end says why */
+		/* vms_flow_writer_end says why one cannot be saved, and how many. */
+		vms_flow_writer_add(writer, vms_flow_report_record(report, i, NULL), NULL);
 	return vms_flow_writer_end(writer, &saved.progress, error);
 }

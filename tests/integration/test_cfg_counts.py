@@ -77,7 +77,7 @@ class Kernel:
         """By an argument: all calls have 77."""
         graph, = json.loads(self.count("--json", "--if", 'comm == "probed" && arg0 == 77'))
         self.assertEqual(graph["blocks"][graph["entry"]]["count"], CALLS)
-        graph, = json.loads(self.count("--json", "--if", 'comm == "probed" && arg0 == 78'))
+        graph, = json.loads(self.count("--json", "--if", "arg0 == 78", "--if", 'comm == "probed"'))
         self.assertEqual({block["count"] for block in graph["blocks"]}, {0})
         self.assertTrue(all(edge["count"] == 0 for block in graph["blocks"] for edge in block["edges"]))
 

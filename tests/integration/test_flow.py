@@ -80,6 +80,15 @@ class Flow(Tracer):
             self.assertEqual(record["where"], "__fdget_pos")
         self.assertGreater(self.summary["rejected"], 0)
 
+    def test_conditions(self):
+        """Of several all must hold, each as a whole."""
+        for conditions, count in ((['comm == "probed" || 0', "0 || arg0 == 77", 'comm != ")"'], CALLS),
+                                  (["arg0 == 78", 'comm == "probed"'], 0)):
+            words = [word for text in conditions for word in ("--if", text)]
+            with self.subTest(conditions=conditions):
+                self.assertEqual(len(self.records("__fdget_pos=arg0", *words, run=f"probed calls {CALLS}")),
+                                 count)
+
     def test_task(self):
         """Only the hits of one process: others end, too."""
         pid = int(self.guest.run("sleep 1000 >/dev/null 2>&1 & echo $!"))
@@ -192,6 +201,21 @@ class Flow(Tracer):
                 (["do_sys_openat3"], 1, "did you mean do_sys_openat2"),
                 (["nothing_like_*"], 1, "no function matches"),
                 (["vfs_read=raxx"], 2, "is not known"),
+                ([""], 2, '"": the place is missing: write a symbol'),
+                ([" "], 2, "the place is missing"),
+                ([":call"], 2, '":call": the place is missing'),
+                (["=arg0"], 2, '"=arg0": the place is missing'),
+                (["+8"], 2, '"+8" is no address: write a symbol'),
+                (["**=" + ",".join(["cpu"] * 40)], 2, "are too many: at most 65536 and"),
+                (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
+                (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
+                (["vfs_read:call="], 2, '"vfs_read:call=": an entry is empty: write'),
+                (["vfs_read=arg0;arg1"], 2, 'after ";" is for returns: write WHERE:call='),
+                (["vfs_read", "--common", ""], 2, "--common is empty: write entries"),
+                (["vfs_read", "--if", ""], 2, "the expression is empty"),
+                (["vfs_read", "--if", "1", "--if", ""], 2, '--if "": the expression is empty'),
+                (["vfs_read", "--if", "0) || (1", "--if", "1"], 2, "has no partner"),
+                (["vfs_read", "--if", '"a', "--task", "1"], 2, "has no partner"),
                 (["vfs_read=arg0,,arg1"], 2, "an entry is empty"),
                 (["vfs_read=mem(arg0)"], 2, "needs a number of bytes"),
                 (["vfs_read=mem(arg0,5000)"], 2, "4096"),
@@ -215,6 +239,13 @@ class Flow(Tracer):
 
 class Calls:
     """Calls that are followed until they return, which only the agent can."""
+
+    def test_conditions_at_return(self):
+        """The same of what must hold at the return."""
+        function = self.lseek[0]
+        self.assertEqual(self.records(f"{function}:call", "--if", 'comm == "probed"', "--if-return",
+                                      "duration == 0", "--if-return", "duration > 0",
+                                      run=f"probed calls {CALLS}"), [])
 
     def test_calls(self):
         """Calls until they return: arguments and results, one record each."""

@@ -168,15 +168,29 @@ class Saved:
         offsets = [at for at, kind, _ in flow_report_file.pieces(data) if kind == flow_report_file.RECORD]
         broken = pathlib.Path(self.folder.name) / "broken"
         broken.write_bytes(data[:offsets[7]] + b"?" * 40 + data[offsets[7] + 40:])
-        records, (counts, _), warnings = self.report(path=broken)
+        records, (counts, _), warnings = self.report(path=broken, status=1)
         self.assertEqual(records, self.shown[:7] + self.shown[8:])
         self.assertEqual((counts["missing"], counts["damaged_at"]), (1, offsets[7]))
         self.assertIn(f"damaged at byte {offsets[7]}:", warnings)
         self.assertIn("lacks 1 of its records", warnings)
         broken.write_bytes(data[:offsets[-1] + 3])
-        records, (counts,), warnings = self.report(path=broken)
+        records, (counts,), warnings = self.report("-q", path=broken, status=1)
         self.assertEqual((records, counts["complete"]), (self.shown[:-1], False))
-        self.assertIn("the end of", warnings)
+        self.assertRegex(warnings, rf"^vmscope: {broken} is damaged at byte {offsets[-1]}: .* lacks its end: .*\n$")
+
+    def test_unknown_begin(self):
+        """Without the piece that tells when the trace began there is no date."""
+        data = self.path.read_bytes()
+        broken = pathlib.Path(self.folder.name) / "no-begin"
+        for kept in data[30:], data[:20] + b"?" + data[21:]:
+            broken.write_bytes(kept)
+            run = vmscope("flow", "report", broken, check=False)
+            self.assertEqual((run.status, len(run.err.splitlines())), (1, 1))
+            self.assertIn("lacks its begin: times are those of the host's clock", run.err)
+            count = len(self.shown)
+            self.assertIn(f"\n{count} of {count} records of a trace of an unknown time\n", run.out)
+            records, (counts, _), _ = self.report(path=broken, status=1)
+            self.assertEqual((len(records), counts["began"]), (count, None))
 
     def test_wrong_words(self):
         letter = pathlib.Path(self.folder.name) / "letter"
@@ -214,9 +228,9 @@ class Saved:
                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         self.assertEqual(run.status, 1)
         said = run.err.splitlines()[-1]
-        self.assertRegex(said, "only the first [0-9]+ records could be saved: .*File too large")
+        self.assertRegex(said, "only the first [0-9]+ of [0-9]+ records could be saved: .*File too large")
         number = int(said.split("first ")[1].split()[0])
-        records, counts, _ = self.report(path=small)
+        records, counts, _ = self.report(path=small, status=1)
         self.assertEqual((len(records), counts[0]["complete"]), (number, False))
         self.assertGreater(number, 100)
 

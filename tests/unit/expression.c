@@ -187,7 +187,8 @@ struct mistake {
 };
 
 static const struct mistake mistakes[] = {
-	{ "", "character 1: a value is missing" },
+	{ "", "character 1: a value is missing: the expression is empty" },
+	{ " ", "character 2: a value is missing: the expression is empty" },
 	{ "1 +", "character 4: a value is missing" },
 	{ "1 2", "character 3: an operator is missing" },
 	{ "(1", "character 3: \")\" is missing" },

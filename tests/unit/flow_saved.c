@@ -4,6 +4,7 @@
 #include "flow/record.h"
 #include "flow/report.h"
 #include "flow/saved.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -390,6 +391,24 @@ static void test_damaged(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	}
 }
 
+/* A file whose first bytes are gone keeps all that comes after the header. */
+static void test_headless(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_flow_report) report = make_report(f, RECORDS);
+	gsize size;
+	g_autofree uint8_t *bytes = save(f, report, &size);
+	for (gsize cut = 1; cut <= VMS_SAVED_HEADER; cut++) {
+		struct vms_flow_saved saved;
+		g_autoptr(vms_flow_report) loaded = vms_flow_saved_parse(
+			(struct vms_bytes) { bytes + cut, size - cut }, "it", &saved, NULL);
+		g_assert_cmpuint(vms_flow_report_count(loaded), ==, RECORDS);
+		g_assert_cmpuint(saved.begin_real_ns, ==, f->saved.begin_real_ns);
+		g_assert_cmpuint(saved.damaged_at, ==, 0);
+		g_assert_cmpuint(saved.damaged_bytes, ==, VMS_SAVED_HEADER - cut);
+		g_assert_true(saved.is_complete);
+	}
+}
+
 static void assert_refused(const void *bytes, gsize size, enum vms_error code)
 {
 	g_autoptr(GError) error = NULL;
@@ -414,28 +433,122 @@ static void test_refused(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	assert_refused(bytes, size, VMS_ERROR_UNSUPPORTED);
 }
 
-/* The file keeps what the disk could take, and the error says how much that is. */
-static void test_full(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+/* Saves a report on a disk of `room` bytes. Returns the error's text, or NULL if all has room. */
+static char *save_within(const struct fixture *f, const struct vms_flow_report *report, gsize room)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_flow_report) report = make_report(f, 5000);
 	struct rlimit before;
 	signal(SIGXFSZ, SIG_IGN);
 	g_assert_cmpint(getrlimit(RLIMIT_FSIZE, &before), ==, 0);
-	const struct rlimit small = { 200000, before.rlim_max };
+	const struct rlimit small = { room, before.rlim_max };
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
-	g_assert_false(vms_flow_report_save(report, NULL, &f->saved, f->path, &error));
+	const bool done = vms_flow_report_save(report, NULL, &f->saved, f->path, &error);
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &before), ==, 0);
+	if (done)
+		return NULL;
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	return g_strdup(error->message);
+}
+
+/* Loads what the disk could take: whole records, and no end. */
+static struct vms_flow_report *load_part(const struct fixture *f)
+{
+	g_autoptr(GError) error = NULL;
 	struct vms_flow_saved saved;
-	g_autoptr(vms_flow_report) loaded = vms_flow_report_load(f->path, &saved, NULL);
-	g_autofree char *said = g_strdup_printf("only the first %zu records could be saved",
-						vms_flow_report_count(loaded));
-	g_assert_nonnull(strstr(error->message, said));
-	g_assert_cmpuint(vms_flow_report_count(loaded), >, 1000);
+	struct vms_flow_report *loaded = vms_flow_report_load(f->path, &saved, &error);
+	g_assert_no_error(error);
 	g_assert_false(saved.is_complete);
 	g_assert_cmpuint(saved.damaged_bytes, ==, 0);
 	assert_made(f, loaded);
+	return loaded;
+}
+
+/* The file keeps what the disk could take, and the error says how much that is. */
+static void test_full(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_flow_report) report = make_report(f, 5000);
+	gsize size;
+	g_autofree uint8_t *bytes = save(f, report, &size);
+	g_autoptr(GArray) begins = list_pieces(bytes, size);
+	const gsize room = 200000;
+	g_autofree char *error = save_within(f, report, room);
+	const unsigned fit = count_records(bytes, begins, piece_of(begins, room));
+	g_autoptr(vms_flow_report) loaded = load_part(f);
+	g_autofree char *said = g_strdup_printf("only the first %u of 5000 records could be saved: "
+						"cannot write",
+						fit);
+	g_assert_true(g_str_has_prefix(error, said));
+	g_assert_cmpuint(fit, >, 1000);
+	g_assert_cmpuint(vms_flow_report_count(loaded), ==, fit);
+}
+
+/* The same on disks smaller than all that is written at once, down to nothing. */
+static void test_full_at_once(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_flow_report) report = make_report(f, RECORDS);
+	gsize size;
+	g_autofree uint8_t *bytes = save(f, report, &size);
+	g_autoptr(GArray) begins = list_pieces(bytes, size);
+	for (gsize room = 0; room < size; room++) {
+		unlink(f->path);
+		g_autofree char *error = save_within(f, report, room);
+		const guint pieces = room < VMS_SAVED_HEADER ? 0 : piece_of(begins, room);
+		const unsigned fit = count_records(bytes, begins, pieces);
+		g_autofree char *said = fit == RECORDS
+						? g_strdup("all 20 records are saved, but not")
+					: fit ? g_strdup_printf("only the first %u of 20 rec", fit)
+					      : g_strdup("none of 20 records could be saved: can");
+		g_assert_true(g_str_has_prefix(error, said));
+		g_assert_cmpint(g_file_test(f->path, G_FILE_TEST_EXISTS), ==, fit > 0);
+		g_autoptr(vms_flow_report) loaded = fit ? load_part(f) : NULL;
+		if (loaded)
+			g_assert_cmpuint(vms_flow_report_count(loaded), ==, fit);
+	}
+	g_assert_null(save_within(f, report, size));
+}
+
+/* A record that is too large for the format costs none of those before it. */
+static void test_too_large(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_flow_report) report = make_report(f, RECORDS);
+	g_autofree char *huge = g_strnfill(VMS_SAVED_BODY_MAX, 'x');
+	const struct vms_flow_saved_place place = { KERNEL, false, false, f->common,
+						    NULL,   NULL,  huge };
+	g_autoptr(GByteArray) values = g_byte_array_new();
+	put_value(values, "edi", 4);
+	const struct vms_flow_raw raw = { .values = values->data, .size = values->len };
+	struct vms_flow_place *made = vms_flow_place_new_saved(&place);
+	vms_flow_report_take(report, vms_flow_record_from_raw(made, &raw));
+	vms_flow_place_unref(made);
+	g_assert_false(vms_flow_report_save(report, NULL, &f->saved, f->path, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
+	g_assert_true(g_str_has_prefix(error->message, "only the first 20 of 21 records"));
+	g_autoptr(vms_flow_report) loaded = load_part(f);
+	g_assert_cmpuint(vms_flow_report_count(loaded), ==, RECORDS);
+}
+
+/* An open file that was given by its link in /proc keeps what it had. */
+static void test_full_behind(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(vms_flow_report) report = make_report(f, RECORDS);
+	g_autofree char *open_path = g_strdup(f->path);
+	gsize size;
+	char *now;
+	g_assert_true(g_file_set_contents(f->path, "before", -1, NULL));
+	const int fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	f->path = (g_free(f->path), g_strdup_printf("/proc/self/fd/%d", fd));
+	g_autofree char *error = save_within(f, report, 1000);
+	g_free(f->path);
+	f->path = g_strdup(open_path);
+	close(fd);
+	g_assert_true(g_str_has_prefix(error, "only the first "));
+	g_assert_true(g_file_get_contents(f->path, &now, &size, NULL));
+	g_assert_true(g_str_has_prefix(now, "before" VMS_SAVED_MAGIC));
+	g_assert_true(g_file_set_contents(f->path, now + 6, (gssize)(size - 6), NULL));
+	g_free(now);
+	g_autoptr(vms_flow_report) loaded = load_part(f);
+	g_assert_cmpuint(vms_flow_report_count(loaded), >, 0);
 }
 
 /* ---- filters that are mostly for saved reports ------------------------------------------------
@@ -499,8 +612,15 @@ int main(int argc, char **argv)
 	g_test_add("/flow_saved/typed", struct fixture, NULL, set_up, test_typed, tear_down);
 	g_test_add("/flow_saved/cut", struct fixture, NULL, set_up, test_cut, tear_down);
 	g_test_add("/flow_saved/damaged", struct fixture, NULL, set_up, test_damaged, tear_down);
+	g_test_add("/flow_saved/headless", struct fixture, NULL, set_up, test_headless, tear_down);
 	g_test_add("/flow_saved/refused", struct fixture, NULL, set_up, test_refused, tear_down);
 	g_test_add("/flow_saved/full", struct fixture, NULL, set_up, test_full, tear_down);
+	g_test_add("/flow_saved/full_at_once", struct fixture, NULL, set_up, test_full_at_once,
+		   tear_down);
+	g_test_add("/flow_saved/full_behind", struct fixture, NULL, set_up, test_full_behind,
+		   tear_down);
+	g_test_add("/flow_saved/too_large", struct fixture, NULL, set_up, test_too_large,
+		   tear_down);
 	g_test_add("/flow_saved/filter", struct fixture, NULL, set_up, test_filter, tear_down);
 	return g_test_run();
 }

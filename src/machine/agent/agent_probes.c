@@ -236,6 +236,32 @@ static bool copies_stacks(const struct vms_probes_request *request)
 	return false;
 }
 
+/* Checks how much there is of what was asked for, which is `n` places before those of returns. */
+static bool check_size(size_t n, size_t n_places, size_t n_ops, GError **error)
+{
+	if (n > 0 && n_places <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS)
+		return true;
+	if (n == 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "there is no place to probe");
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "%zu places that take %zu operations are too many: at most %d and %d "
+			    "can be armed; choose fewer places, or collect less there",
+			    n_places, n_ops, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS);
+	return false;
+}
+
+static bool check_vcpu(const struct vms_agent_prober *prober, int vcpu, GError **error)
+{
+	if (vcpu < (int)prober->machine->n_vcpus)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "there is no vCPU %d to probe: this machine has %u", vcpu,
+		    prober->machine->n_vcpus);
+	return false;
+}
+
 static bool check_request(const struct vms_agent_prober *prober,
 			  const struct vms_probes_request *request, GError **error)
 {
@@ -260,15 +286,8 @@ static bool check_request(const struct vms_agent_prober *prober,
 	if (copies_stacks(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_STACKS, error))
 		return false;
-	if (request->n > 0 && n_places <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS &&
-	    request->vcpu < (int)prober->machine->n_vcpus)
-		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "cannot arm %zu places with %zu operations at vCPU %d: at most %d with %d, and "
-		    "vCPUs below %u",
-		    n_places, n_ops, request->vcpu, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS,
-		    prober->machine->n_vcpus);
-	return false;
+	return check_size(request->n, n_places, n_ops, error) &&
+	       check_vcpu(prober, request->vcpu, error);
 }
 
 /* fds: see VMS_AGENT_PROBES_START. */
