@@ -62,6 +62,28 @@ struct vms_profile_tree {
 	uint32_t first_root; /* the first outermost node; next_sibling leads to the others */
 };
 
+/* A thread that was sampled. The profile owns the strings. */
+struct vms_profile_thread {
+	const char *comm;  /* the name of its process; NULL if unknown */
+	uint32_t pid, tid; /* 0 if unknown, and for idle tasks */
+	bool is_idle;	   /* the idle task of a CPU */
+};
+
+#define VMS_NO_THREAD UINT32_MAX
+
+/*
+ * A sample, or several with the same stack whose times are not known. `node` is where the tree
+ * counts it in `self`: the leaf, or what is outermost if trees begin with the leaf.
+ */
+struct vms_profile_sample {
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0 if unknown */
+	uint64_t weight;  /* number of samples; 1 if the time is known */
+	uint32_t tree;	  /* index of the tree */
+	uint32_t node;	  /* index of the node in the tree */
+	uint32_t vcpu;
+	uint32_t thread; /* index of the thread, or VMS_NO_THREAD */
+};
+
 void vms_profile_free(struct vms_profile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_profile, vms_profile_free)
 
@@ -74,5 +96,13 @@ const struct vms_profile_tree *vms_profile_trees(const struct vms_profile *profi
 /* Returns the functions of all trees, `*n` of them, highest self first. The profile owns them. */
 const struct vms_profile_function *vms_profile_functions(const struct vms_profile *profile,
 							 size_t *n);
+
+/*
+ * Returns all samples, `*n` of them: those whose time is known in the order of their times, then
+ * the others. Their weights in a node add up to its `self`. The profile owns them.
+ */
+const struct vms_profile_sample *vms_profile_samples(const struct vms_profile *profile, size_t *n);
+/* Returns the threads that were sampled, `*n` of them. The profile owns them. */
+const struct vms_profile_thread *vms_profile_threads(const struct vms_profile *profile, size_t *n);
 
 VMS_END_DECLS

@@ -2,12 +2,14 @@
 /* Makes a profile of sampled trees. */
 #pragma once
 
+#include "sample/sample_times.h"
 #include "sample/tree.h"
 #include <vmscope/sample.h>
 
 struct vms_profile_source {
 	struct vms_symbolizer *symbolizer;   /* names addresses and processes */
 	const struct vms_tree *const *trees; /* of vCPU 0, 1 … */
+	const struct vms_sample_times *const *times; /* of each tree; NULL: not known */
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */
 	bool leaf_first;

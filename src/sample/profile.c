@@ -5,14 +5,16 @@
  * arrays in which a parent comes before its children.
  */
 #include "base/text.h"
-#include "sample/profile-private.h"
+#include "sample/profile_samples.h"
 #include <inttypes.h>
 #include <string.h>
 
 struct vms_profile {
 	GStringChunk *strings;
-	GArray *labels; /* struct vms_label */
-	GArray *trees;	/* struct vms_profile_tree */
+	GArray *labels;	 /* struct vms_label */
+	GArray *trees;	 /* struct vms_profile_tree */
+	GArray *samples; /* struct vms_profile_sample */
+	GArray *threads; /* struct vms_profile_thread */
 	struct vms_profile_function *functions;
 	size_t n_functions;
 	bool leaf_first;
@@ -32,6 +34,7 @@ struct identity {
 struct builder {
 	const struct vms_profile_source *source;
 	struct vms_profile *profile;
+	struct vms_profile_samples samples;
 	struct vms_tree *keys;	/* every key seen, so that each is looked up only once */
 	GArray *label_of_key;	/* the label of each node of `keys` */
 	GHashTable *identities; /* struct identity to label + 1 */
@@ -219,10 +222,11 @@ static uint32_t get_label(struct builder *builder, const struct vms_tree_key *ke
 
 /* ---- trees ------------------------------------------------------------ */
 
-/* Adds a sampled tree to a tree whose keys are labels. */
-static void merge_tree(struct builder *builder, struct vms_tree *merged,
-		       const struct vms_tree *tree)
+/* Adds the sampled tree of a vCPU to a tree whose keys are labels. */
+static void merge_tree(struct builder *builder, struct vms_tree *merged, size_t vcpu)
 {
+	const struct vms_profile_source *source = builder->source;
+	const struct vms_tree *tree = source->trees[vcpu];
 	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {
 		const struct vms_tree_node *node = &tree->nodes[i];
@@ -237,6 +241,8 @@ static void merge_tree(struct builder *builder, struct vms_tree *merged,
 		if (to[i] != VMS_TREE_ROOT)
 			merged->nodes[to[i]].self += node->self;
 	}
+	vms_profile_samples_add(&builder->samples, tree, source->times ? source->times[vcpu] : NULL,
+				to, builder->profile->trees->len, (uint32_t)vcpu);
 }
 
 /* Orders labels by what they say, so that every run gives the same order. */
@@ -326,7 +332,7 @@ static void build_trees(struct builder *builder)
 		g_autoptr(vms_tree) merged = vms_tree_new(VMS_TREE_LIMIT);
 		int vcpu = merge_all ? VMS_ALL_VCPUS : (int)i;
 		do {
-			merge_tree(builder, merged, source->trees[i++]);
+			merge_tree(builder, merged, i++);
 		} while (merge_all && i < source->n_trees);
 		add_tree(builder, vcpu, merged);
 	}
@@ -441,8 +447,13 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 		.identities = g_hash_table_new_full(hash_identity, equal_identities, g_free, NULL),
 		.key_of_label = g_array_new(FALSE, FALSE, sizeof(struct vms_tree_key)),
 	};
+	vms_profile_samples_init(&builder.samples, source->symbolizer, profile->strings);
 	build_trees(&builder);
 	build_functions(&builder);
+	vms_profile_samples_finish(&builder.samples);
+	profile->samples = g_array_ref(builder.samples.timed);
+	profile->threads = g_array_ref(builder.samples.threads);
+	vms_profile_samples_clear(&builder.samples);
 	g_hash_table_unref(builder.identities);
 	g_array_unref(builder.key_of_label);
 	g_array_unref(builder.label_of_key);
@@ -457,6 +468,8 @@ void vms_profile_free(struct vms_profile *profile)
 	for (guint i = 0; i < profile->trees->len; i++)
 		g_free((void *)g_array_index(profile->trees, struct vms_profile_tree, i).nodes);
 	g_array_unref(profile->trees);
+	g_array_unref(profile->samples);
+	g_array_unref(profile->threads);
 	g_array_unref(profile->labels);
 	g_free(profile->functions);
 	g_string_chunk_free(profile->strings);
@@ -484,4 +497,16 @@ const struct vms_profile_function *vms_profile_functions(const struct vms_profil
 {
 	*n = profile->n_functions;
 	return profile->functions;
+}
+
+const struct vms_profile_sample *vms_profile_samples(const struct vms_profile *profile, size_t *n)
+{
+	*n = profile->samples->len;
+	return (const struct vms_profile_sample *)(const void *)profile->samples->data;
+}
+
+const struct vms_profile_thread *vms_profile_threads(const struct vms_profile *profile, size_t *n)
+{
+	*n = profile->threads->len;
+	return (const struct vms_profile_thread *)(const void *)profile->threads->data;
 }

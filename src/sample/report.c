@@ -383,6 +383,15 @@ uint64_t vms_sample_report_elapsed_ns(struct vms_sample_report *report)
 	return elapsed_ns;
 }
 
+/* Returns when the last run began, in ns of CLOCK_MONOTONIC; 0: there was none. */
+static uint64_t get_begin_ns(struct vms_sample_report *report)
+{
+	g_mutex_lock(&report->lock);
+	uint64_t begin_ns = report->begin_ns;
+	g_mutex_unlock(&report->lock);
+	return begin_ns;
+}
+
 struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report)
 {
 	g_mutex_lock(&report->lock);
@@ -430,6 +439,7 @@ struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report)
 	const GError *error = vms_sample_report_error(report);
 
 	facts->interval_ns = report->interval_ns;
+	vms_run_facts_set_begin(facts, get_begin_ns(report));
 	facts->elapsed_ns = vms_sample_report_elapsed_ns(report);
 	facts->end = vms_sample_report_end(report);
 	facts->error = error ? g_strdup(error->message) : NULL;
@@ -509,11 +519,16 @@ struct vms_profile *vms_sample_report_profile(struct vms_sample_report *report, 
 	if (!check_samples(report, run, error))
 		return NULL;
 	g_autofree const struct vms_tree **trees = g_new(const struct vms_tree *, run->n_vcpus);
-	for (unsigned i = 0; i < run->n_vcpus; i++)
+	g_autofree const struct vms_sample_times **times =
+		g_new(const struct vms_sample_times *, run->n_vcpus);
+	for (unsigned i = 0; i < run->n_vcpus; i++) {
 		trees[i] = run->vcpus[i].tree;
+		times[i] = &run->vcpus[i].times;
+	}
 	struct vms_profile_source source = {
 		.symbolizer = vms_guest_symbolizer(run->options.guest),
 		.trees = trees,
+		.times = times,
 		.n_trees = run->n_vcpus,
 		.flags = flags,
 		.leaf_first = report->leaf_first,

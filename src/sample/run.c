@@ -14,6 +14,8 @@
 
 /* Nodes of all trees of a run together. */
 #define NODE_LIMIT (UINT32_C(16) << 20)
+/* Samples of all vCPUs whose time is kept. They take 192 MiB. */
+#define TIME_LIMIT ((size_t)8 << 20)
 /* A run ends after so many wrong answers without a sample between them. */
 #define FAILURES_LIMIT 5
 /* A run ends after so long without an answer. It is long: storage stalls, and hosts swap. */
@@ -402,7 +404,8 @@ struct vms_run *vms_run_new(const struct vms_run_options *options, GError **erro
 	run->n_vcpus = vms_machine_vcpus(options->machine);
 	run->vcpus = g_new0(struct vms_samples, run->n_vcpus);
 	for (unsigned i = 0; i < run->n_vcpus; i++)
-		vms_samples_init(&run->vcpus[i], NODE_LIMIT / run->n_vcpus);
+		vms_samples_init(&run->vcpus[i], NODE_LIMIT / run->n_vcpus,
+				 TIME_LIMIT / run->n_vcpus);
 	run->n_samplers = each ? run->n_vcpus : 1;
 	run->samplers = g_new0(struct vms_sampler, run->n_samplers);
 	run->stop_fd = eventfd(0, EFD_CLOEXEC);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/run_facts.h"
+#include "base/clock.h"
 #include <string.h>
 #include <vmscope/facts.h>
 #include <vmscope/machine.h>
@@ -71,6 +72,14 @@ struct vms_run_facts *vms_run_facts_new(struct vms_machine *machine, const struc
 	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
 	g_array_set_clear_func(facts->items, clear_item);
 	return facts;
+}
+
+void vms_run_facts_set_begin(struct vms_run_facts *facts, uint64_t begin_ns)
+{
+	facts->begin_ns = begin_ns;
+	if (begin_ns)
+		facts->begin_utc_ns =
+			g_get_real_time() * 1000 - (int64_t)(vms_clock_now_ns() - begin_ns);
 }
 
 void vms_run_facts_free(struct vms_run_facts *facts)

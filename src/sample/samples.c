@@ -4,15 +4,17 @@
 /* The frames of a stack, a process and a marker. */
 #define PATH_LIMIT (VMS_STACK_LIMIT + 2)
 
-void vms_samples_init(struct vms_samples *samples, uint32_t limit)
+void vms_samples_init(struct vms_samples *samples, uint32_t node_limit, size_t time_limit)
 {
-	*samples = (struct vms_samples) { .tree = vms_tree_new(limit) };
+	*samples = (struct vms_samples) { .tree = vms_tree_new(node_limit) };
+	vms_sample_times_init(&samples->times, time_limit);
 	g_mutex_init(&samples->lock);
 }
 
 void vms_samples_clear(struct vms_samples *samples)
 {
 	vms_tree_free(samples->tree);
+	vms_sample_times_clear(&samples->times);
 	g_mutex_clear(&samples->lock);
 }
 
@@ -74,14 +76,14 @@ static void count_sample(struct vms_sample_stats *stats, const struct vms_sample
 	}
 }
 
-void vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
-			  bool leaf_first, uint64_t weight)
+uint32_t vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
+			      bool leaf_first, uint64_t weight)
 {
 	struct vms_tree_key path[PATH_LIMIT];
 	size_t n = make_path(record, path);
 	if (!leaf_first)
 		reverse_path(path, n);
-	vms_tree_add(tree, path, n, weight);
+	return vms_tree_add(tree, path, n, weight);
 }
 
 bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
@@ -89,7 +91,8 @@ bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record
 {
 	g_mutex_lock(&samples->lock);
 	uint32_t before = samples->tree->n_nodes;
-	vms_samples_add_path(samples->tree, record, leaf_first, 1);
+	uint32_t node = vms_samples_add_path(samples->tree, record, leaf_first, 1);
+	vms_sample_times_add(&samples->times, record, node);
 	bool is_new = samples->tree->n_nodes != before;
 	count_sample(&samples->stats, record);
 	vms_histogram_add(&samples->held_ns, held_ns);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The samples of one vCPU: its call tree and its counts. All functions are for any thread. */
+/* The samples of one vCPU: its call tree, their times, and its counts. All functions are for any
+ * thread. */
 #pragma once
 
 #include "base/histogram.h"
+#include "sample/sample_times.h"
 #include "sample/tree.h"
 #include <vmscope/sample.h>
 #include <vmscope/sample_record.h>
@@ -10,12 +12,13 @@
 struct vms_samples {
 	GMutex lock;
 	struct vms_tree *tree;
+	struct vms_sample_times times; /* of the samples of `tree` */
 	struct vms_sample_stats stats; /* without hold times and missed ticks */
 	struct vms_histogram held_ns;
 };
 
-/* `limit` is the most nodes that the tree may have. */
-void vms_samples_init(struct vms_samples *samples, uint32_t limit);
+/* The tree may have `node_limit` nodes. Of `time_limit` samples the time is kept. */
+void vms_samples_init(struct vms_samples *samples, uint32_t node_limit, size_t time_limit);
 void vms_samples_clear(struct vms_samples *samples);
 
 /*
@@ -26,10 +29,10 @@ bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record
 		     bool leaf_first, uint64_t held_ns);
 /*
  * Counts `weight` samples with the stack of a record in a tree, with its process if `space` tells
- * it.
+ * it. Returns the node.
  */
-void vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
-			  bool leaf_first, uint64_t weight);
+uint32_t vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
+			      bool leaf_first, uint64_t weight);
 /* Counts a failure. */
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason);
 /* Gets the counts but for missed ticks, which vms_run_stats adds. */

@@ -107,7 +107,8 @@ uint32_t vms_tree_child(struct vms_tree *tree, uint32_t parent, struct vms_tree_
 	return index;
 }
 
-void vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t n, uint64_t weight)
+uint32_t vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t n,
+		      uint64_t weight)
 {
 	g_assert(n > 0);
 	uint32_t node = VMS_TREE_ROOT;
@@ -116,4 +117,5 @@ void vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t
 	if (node == VMS_TREE_FULL)
 		node = vms_tree_child(tree, VMS_TREE_ROOT, out_of_nodes);
 	tree->nodes[node].self += weight;
+	return node;
 }

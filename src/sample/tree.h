@@ -69,7 +69,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_tree, vms_tree_free)
 uint32_t vms_tree_child(struct vms_tree *tree, uint32_t parent, struct vms_tree_key key);
 /*
  * Counts `weight` samples of a path of `n` keys, at least one, outermost first. Without room for
- * the path, they are counted in an outermost marker OUT_OF_NODES instead.
+ * the path, they are counted in an outermost marker OUT_OF_NODES instead. Returns the node in which
+ * they are counted.
  */
-void vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t n,
-		  uint64_t weight);
+uint32_t vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t n,
+		      uint64_t weight);

@@ -103,7 +103,7 @@ static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	map_file(fixture, fixture->b->index, "/bin/prog", MAIN_B, "main");
 	map_file(fixture, fixture->a->index, "/lib/libc.so", FILE_A, NULL);
 	for (int i = 0; i < 2; i++)
-		vms_samples_init(&fixture->samples[i], 1000);
+		vms_samples_init(&fixture->samples[i], 1000, 1000);
 }
 
 static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
@@ -401,7 +401,7 @@ static void test_order(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 static void test_out_of_nodes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	vms_samples_clear(&fixture->samples[0]);
-	vms_samples_init(&fixture->samples[0], 3);
+	vms_samples_init(&fixture->samples[0], 3, 1000);
 	add(fixture, 0, false, 1, &(struct sample) { .frames = { { INNER } } });
 	add(fixture, 0, false, 2,
 	    &(struct sample) { .frames = { { INNER }, { OUTER, true }, { OUTER, true } } });
