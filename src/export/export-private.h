@@ -2,10 +2,20 @@
 /* Functions that several formats use. */
 #pragma once
 
+#include "export/sink.h"
 #include <vmscope/export.h>
 
 /* Appends a frame's name: "vfs_read", or by address "vfs_read+0x9b", or the bare address. */
 void vms_export_name(GString *out, const struct vms_label *label);
+/*
+ * Returns the file that code of a label lies in, as perf names it: a path, "[ext4]" for a module,
+ * "[kernel.kallsyms]", "[unknown]"; "[vcpu]" for what is no code. Newly allocated.
+ */
+char *vms_export_file_name(const struct vms_label *label);
+/* Returns the name of a thread, "md5sum (123/124)" with pid and tid, newly allocated. */
+char *vms_export_thread_name(const struct vms_profile_thread *thread);
+/* Returns how many labels a profile's trees have. Their indices count from 0. */
+size_t vms_export_count_labels(const struct vms_profile *profile);
 /* Returns the name of a tree, "vCPU 0" or "all vCPUs", newly allocated. */
 char *vms_export_tree_name(const struct vms_profile_tree *tree);
 

@@ -83,12 +83,9 @@ static void lay_out_frames(struct graph *graph)
 	size_t n;
 	const struct vms_profile_tree *trees = vms_profile_trees(graph->profile, &n);
 
-	for (size_t i = 0; i < n; i++) {
-		const struct vms_profile_tree *tree = &trees[i];
-		graph->samples += tree->samples;
-		for (uint32_t j = 0; j < tree->n_nodes; j++)
-			graph->n_labels = MAX(graph->n_labels, tree->nodes[j].label + 1);
-	}
+	for (size_t i = 0; i < n; i++)
+		graph->samples += trees[i].samples;
+	graph->n_labels = (uint32_t)vms_export_count_labels(graph->profile);
 	add_extra_frame(graph, 0, g_strdup("all"), graph->samples);
 	for (size_t i = 0; i < n; i++)
 		add_tree(graph, &trees[i]);
@@ -288,7 +285,8 @@ static void print_graph(GString *out, const struct graph *graph)
 }
 
 static void write_flamegraph(const struct vms_profile *profile, const struct vms_run_facts *facts,
-			     const struct vms_export_options *options G_GNUC_UNUSED, GString *out)
+			     const struct vms_export_options *options G_GNUC_UNUSED,
+			     struct vms_export_sink *out)
 {
 	struct graph graph = {
 		.profile = profile,
@@ -298,7 +296,7 @@ static void write_flamegraph(const struct vms_profile *profile, const struct vms
 		.extra = g_ptr_array_new_with_free_func(g_free),
 	};
 	lay_out_frames(&graph);
-	print_graph(out, &graph);
+	print_graph(out->text, &graph);
 	g_array_unref(graph.frames);
 	g_array_unref(graph.edges);
 	g_ptr_array_unref(graph.extra);

@@ -67,7 +67,7 @@ static void fold_tree(struct folder *folder, const struct vms_profile_tree *tree
 	}
 }
 
-static void print_paths(const struct folder *folder, GString *out)
+static void print_paths(const struct folder *folder, struct vms_export_sink *out)
 {
 	const struct vms_tree_node *nodes = folder->tree->nodes;
 	g_autoptr(GArray) path = g_array_new(FALSE, FALSE, sizeof(uint32_t));
@@ -80,16 +80,18 @@ static void print_paths(const struct folder *folder, GString *out)
 			g_array_append_val(path, node);
 		for (guint j = path->len; j-- > 0;) {
 			uint32_t node = g_array_index(path, uint32_t, j);
-			g_string_append(out,
+			g_string_append(out->text,
 					g_ptr_array_index(folder->texts, nodes[node].key.value));
-			g_string_append_c(out, j ? ';' : ' ');
+			g_string_append_c(out->text, j ? ';' : ' ');
 		}
-		g_string_append_printf(out, "%" PRIu64 "\n", nodes[i].self);
+		g_string_append_printf(out->text, "%" PRIu64 "\n", nodes[i].self);
+		vms_export_drain(out);
 	}
 }
 
 static void write_folded(const struct vms_profile *profile, const struct vms_run_facts *facts,
-			 const struct vms_export_options *options G_GNUC_UNUSED, GString *out)
+			 const struct vms_export_options *options G_GNUC_UNUSED,
+			 struct vms_export_sink *out)
 {
 	size_t n;
 	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
@@ -100,7 +102,7 @@ static void write_folded(const struct vms_profile *profile, const struct vms_run
 		.tree = vms_tree_new(VMS_TREE_LIMIT),
 	};
 	if (vms_sample_ended_early(facts->end))
-		g_string_append_printf(out, "# %s\n", facts->title);
+		g_string_append_printf(out->text, "# %s\n", facts->title);
 	for (size_t i = 0; i < n; i++)
 		fold_tree(&folder, &trees[i]);
 	print_paths(&folder, out);

@@ -258,8 +258,10 @@ static bool is_merged(const struct vms_profile *profile)
 }
 
 static void write_text(const struct vms_profile *profile, const struct vms_run_facts *facts,
-		       const struct vms_export_options *options, GString *out)
+		       const struct vms_export_options *options, struct vms_export_sink *sink)
 {
+	GString *out = sink->text;
+
 	g_string_append_printf(out, "%s\n\n", facts->title);
 	print_machine(out, facts);
 	print_guest(out, facts);

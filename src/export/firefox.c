@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The processed format of the Firefox Profiler: a track of each vCPU, with its idle time, and then
+ * one of each thread. Version 61 of the format is the newest that Perfetto reads too, and newer
+ * front ends upgrade it.
+ * https://github.com/firefox-devtools/profiler/blob/main/docs-developer/CHANGELOG-formats.md
+ */
+#include "export/export-private.h"
+#include "export/json.h"
+#include "export/stacks.h"
+#include "export/timeline.h"
+#include <inttypes.h>
+
+#define VERSION 61
+
+/* Indices of the categories below. The colour "transparent" makes a category count as idle. */
+enum category { CATEGORY_OTHER, CATEGORY_IDLE, CATEGORY_KERNEL, CATEGORY_MODULE, CATEGORY_USER };
+
+static const char categories[] =
+	"[{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"Idle\",\"color\":\"transparent\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"Kernel module\",\"color\":\"red\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"User\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]}]";
+
+struct firefox {
+	const struct vms_profile *profile;
+	const struct vms_run_facts *facts;
+	struct vms_export_sink *out;
+	struct vms_timeline_span span;
+	struct vms_stacks *stacks;
+	size_t n_labels;
+	GHashTable *ids;     /* from a string to its index + 1 */
+	GPtrArray *texts;    /* the strings by index; owned by `ids` */
+	uint32_t *names;     /* the index of each label's name */
+	GArray *files;	     /* uint32_t: the strings of the files */
+	uint32_t *resources; /* the index in `files` of each label's file */
+	bool has_threads;    /* a thread was written */
+};
+
+static enum category get_category(const struct vms_label *label)
+{
+	switch (label->kind) {
+	case VMS_LABEL_IDLE: return CATEGORY_IDLE;
+	case VMS_LABEL_PROCESS:
+	case VMS_LABEL_MARKER: return CATEGORY_OTHER;
+	case VMS_LABEL_FUNCTION:
+	case VMS_LABEL_ADDRESS: break;
+	}
+	return label->is_user ? CATEGORY_USER : label->module ? CATEGORY_MODULE : CATEGORY_KERNEL;
+}
+
+/* Returns the index of a string. Takes the string. */
+static uint32_t intern(struct firefox *file, char *text)
+{
+	guint id = GPOINTER_TO_UINT(g_hash_table_lookup(file->ids, text));
+
+	if (id) {
+		g_free(text);
+		return id - 1;
+	}
+	g_ptr_array_add(file->texts, text);
+	g_hash_table_insert(file->ids, text, GUINT_TO_POINTER(file->texts->len));
+	return file->texts->len - 1;
+}
+
+static void name_labels(struct firefox *file)
+{
+	g_autoptr(GHashTable) known = g_hash_table_new(NULL, NULL);
+
+	for (uint32_t i = 0; i < file->n_labels; i++) {
+		const struct vms_label *label = vms_profile_label(file->profile, i);
+		GString *name = g_string_new(NULL);
+		vms_export_name(name, label);
+		file->names[i] = intern(file, g_string_free(name, FALSE));
+		uint32_t text = intern(file, vms_export_file_name(label));
+		gpointer key = GUINT_TO_POINTER(text);
+		guint id = GPOINTER_TO_UINT(g_hash_table_lookup(known, key));
+		if (!id) {
+			g_array_append_val(file->files, text);
+			id = file->files->len;
+			g_hash_table_insert(known, key, GUINT_TO_POINTER(id));
+		}
+		file->resources[i] = id - 1;
+	}
+}
+
+/* ---- tables ----------------------------------------------------------- */
+
+/* Values of a column, of which there are `length`. */
+typedef void (*write_value)(const struct firefox *file, GString *out, uint32_t i);
+
+static void write_column(struct firefox *file, const char *name, uint32_t length, write_value write)
+{
+	GString *out = file->out->text;
+
+	g_string_append_printf(out, "\"%s\":[", name);
+	for (uint32_t i = 0; i < length; i++) {
+		if (i)
+			g_string_append_c(out, ',');
+		write(file, out, i);
+		vms_export_drain(file->out);
+	}
+	g_string_append(out, "],\n");
+}
+
+static void write_null(const struct firefox *file G_GNUC_UNUSED, GString *out,
+		       uint32_t i G_GNUC_UNUSED)
+{
+	g_string_append(out, "null");
+}
+
+static void write_zero(const struct firefox *file G_GNUC_UNUSED, GString *out,
+		       uint32_t i G_GNUC_UNUSED)
+{
+	g_string_append_c(out, '0');
+}
+
+static void write_one(const struct firefox *file G_GNUC_UNUSED, GString *out,
+		      uint32_t i G_GNUC_UNUSED)
+{
+	g_string_append_c(out, '1');
+}
+
+static void write_minus_one(const struct firefox *file G_GNUC_UNUSED, GString *out,
+			    uint32_t i G_GNUC_UNUSED)
+{
+	g_string_append(out, "-1");
+}
+
+static void write_false(const struct firefox *file G_GNUC_UNUSED, GString *out,
+			uint32_t i G_GNUC_UNUSED)
+{
+	g_string_append(out, "false");
+}
+
+static void write_index(const struct firefox *file G_GNUC_UNUSED, GString *out, uint32_t i)
+{
+	vms_export_number(out, i);
+}
+
+static void write_text(const struct firefox *file, GString *out, uint32_t i)
+{
+	vms_json_string(out, g_ptr_array_index(file->texts, i));
+}
+
+static void write_name(const struct firefox *file, GString *out, uint32_t label)
+{
+	vms_export_number(out, file->names[label]);
+}
+
+static void write_resource(const struct firefox *file, GString *out, uint32_t label)
+{
+	vms_export_number(out, file->resources[label]);
+}
+
+static void write_line(const struct firefox *file, GString *out, uint32_t label)
+{
+	const struct vms_label *l = vms_profile_label(file->profile, label);
+	if (l->source && l->line)
+		vms_export_number(out, l->line);
+	else
+		g_string_append(out, "null");
+}
+
+static void write_category(const struct firefox *file, GString *out, uint32_t label)
+{
+	vms_export_number(out, get_category(vms_profile_label(file->profile, label)));
+}
+
+static void write_file(const struct firefox *file, GString *out, uint32_t i)
+{
+	vms_export_number(out, g_array_index(file->files, uint32_t, i));
+}
+
+static void write_frame(const struct firefox *file, GString *out, uint32_t stack)
+{
+	vms_export_number(out, file->stacks->tree->nodes[stack].key.value);
+}
+
+static void write_prefix(const struct firefox *file, GString *out, uint32_t stack)
+{
+	uint32_t parent = file->stacks->tree->nodes[stack].parent;
+	if (parent == VMS_TREE_ROOT)
+		g_string_append(out, "null");
+	else
+		vms_export_number(out, parent);
+}
+
+static void begin_table(struct firefox *file, const char *name)
+{
+	g_string_append_printf(file->out->text, "\"%s\":{", name);
+}
+
+static void end_table(struct firefox *file, uint32_t length, const char *end)
+{
+	g_string_append_printf(file->out->text, "\"length\":%" PRIu32 "}%s\n", length, end);
+}
+
+/* A label is one function and one frame. */
+static void write_functions(struct firefox *file)
+{
+	const uint32_t n = (uint32_t)file->n_labels;
+
+	begin_table(file, "funcTable");
+	write_column(file, "name", n, write_name);
+	write_column(file, "isJS", n, write_false);
+	write_column(file, "relevantForJS", n, write_false);
+	write_column(file, "resource", n, write_resource);
+	write_column(file, "source", n, write_null);
+	write_column(file, "lineNumber", n, write_line);
+	write_column(file, "columnNumber", n, write_null);
+	end_table(file, n, ",");
+	begin_table(file, "frameTable");
+	write_column(file, "address", n, write_minus_one);
+	write_column(file, "inlineDepth", n, write_zero);
+	write_column(file, "category", n, write_category);
+	write_column(file, "subcategory", n, write_zero);
+	write_column(file, "func", n, write_index);
+	write_column(file, "nativeSymbol", n, write_null);
+	write_column(file, "innerWindowID", n, write_null);
+	write_column(file, "line", n, write_line);
+	write_column(file, "column", n, write_null);
+	end_table(file, n, ",");
+}
+
+static void write_shared(struct firefox *file)
+{
+	g_string_append(file->out->text, "\"shared\":{\n");
+	write_column(file, "stringArray", file->texts->len, write_text);
+	write_functions(file);
+	begin_table(file, "resourceTable");
+	write_column(file, "name", file->files->len, write_file);
+	write_column(file, "host", file->files->len, write_null);
+	write_column(file, "type", file->files->len, write_one); /* a library */
+	write_column(file, "lib", file->files->len, write_index);
+	end_table(file, file->files->len, ",");
+	begin_table(file, "stackTable");
+	write_column(file, "frame", file->stacks->tree->n_nodes, write_frame);
+	write_column(file, "prefix", file->stacks->tree->n_nodes, write_prefix);
+	end_table(file, file->stacks->tree->n_nodes, ",");
+	g_string_append(
+		file->out->text,
+		"\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],"
+		"\"functionSize\":[],\"length\":0},\n"
+		"\"sources\":{\"id\":[],\"filename\":[],\"startLine\":[],\"startColumn\":[],"
+		"\"sourceMapURL\":[],\"length\":0}},\n");
+}
+
+/* ---- the head --------------------------------------------------------- */
+
+static void write_meta(struct firefox *file)
+{
+	GString *out = file->out->text;
+	const struct vms_run_facts *facts = file->facts;
+
+	g_string_append(out, "{\"meta\":{\"interval\":");
+	vms_export_ms(out, MAX(facts->interval_ns, 1));
+	g_string_append(out, ",\"startTime\":");
+	vms_export_ms(out, (uint64_t)MAX(facts->begin_utc_ns, 0));
+	g_string_append(out, ",\"product\":");
+	vms_json_string(out, facts->title);
+	g_string_append_printf(
+		out,
+		",\n\"preprocessedProfileVersion\":%d,\"version\":24,\"processType\":0,"
+		"\"stackwalk\":1,\"debug\":false,\"importedFrom\":\"vmscope " VMS_VERSION "\","
+		"\"symbolicated\":true,\"usesOnlyOneStackType\":true,"
+		"\"sourceCodeIsNotOnSearchfox\":true,\"keepProfileThreadOrder\":true,"
+		"\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"},"
+		"\"markerSchema\":[],\n\"categories\":%s},\n",
+		VERSION, categories);
+}
+
+/* Files, so that each function says where it lies. Their names are all that is known of them. */
+static void write_libs(struct firefox *file)
+{
+	GString *out = file->out->text;
+
+	g_string_append(out, "\"libs\":[");
+	for (guint i = 0; i < file->files->len; i++) {
+		const char *path =
+			g_ptr_array_index(file->texts, g_array_index(file->files, uint32_t, i));
+		const char *slash = strrchr(path, '/');
+		const char *name = slash && slash[1] ? slash + 1 : path;
+		g_string_append(out,
+				i ? ",\n{\"arch\":\"\",\"name\":" : "\n{\"arch\":\"\",\"name\":");
+		vms_json_string(out, name);
+		g_string_append(out, ",\"path\":");
+		vms_json_string(out, path);
+		g_string_append(out, ",\"debugName\":");
+		vms_json_string(out, name);
+		g_string_append(out, ",\"debugPath\":");
+		vms_json_string(out, path);
+		g_string_append(out, ",\"breakpadId\":\"\",\"codeId\":null}");
+	}
+	g_string_append(out, "],\n");
+}
+
+/* ---- threads ---------------------------------------------------------- */
+
+/* A track of the profiler: what it calls a thread. */
+struct track {
+	const char *name, *process;
+	uint32_t pid, tid;
+	bool is_main;
+	const struct vms_timeline *line;
+	size_t index;
+};
+
+static void write_samples(struct firefox *file, const struct track *track)
+{
+	GString *out = file->out->text;
+	size_t n = vms_timeline_length(track->line, track->index);
+	bool weighted = false;
+
+	g_string_append(out, "\"samples\":{\"stack\":[");
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_profile_sample *sample =
+			vms_timeline_sample(track->line, track->index, i);
+		uint32_t stack = vms_stacks_get(file->stacks, sample);
+		weighted |= sample->weight > 1;
+		if (i)
+			g_string_append_c(out, ',');
+		if (stack == VMS_TREE_ROOT)
+			g_string_append(out, "null");
+		else
+			vms_export_number(out, stack);
+		vms_export_drain(file->out);
+	}
+	g_string_append(out, "],\n\"time\":[");
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_profile_sample *sample =
+			vms_timeline_sample(track->line, track->index, i);
+		if (i)
+			g_string_append_c(out, ',');
+		vms_export_ms(out, vms_timeline_at(&file->span, sample) - file->span.begin_ns);
+		vms_export_drain(file->out);
+	}
+	g_string_append(out, "],\n\"threadCPUDelta\":[");
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_profile_sample *sample =
+			vms_timeline_sample(track->line, track->index, i);
+		bool idle = vms_timeline_is_idle(file->profile, sample);
+		if (i)
+			g_string_append_c(out, ',');
+		vms_export_number(out, idle ? 0 : file->facts->interval_ns);
+		vms_export_drain(file->out);
+	}
+	g_string_append(out, weighted ? "],\n\"weight\":[" : "],\n\"weight\":null");
+	for (size_t i = 0; weighted && i < n; i++) {
+		if (i)
+			g_string_append_c(out, ',');
+		vms_export_number(out, vms_timeline_sample(track->line, track->index, i)->weight);
+		vms_export_drain(file->out);
+	}
+	g_string_append_printf(out, "%s,\"weightType\":\"samples\",\"length\":%zu},\n",
+			       weighted ? "]" : "", n);
+}
+
+static void write_track(struct firefox *file, const struct track *track)
+{
+	GString *out = file->out->text;
+
+	if (vms_timeline_length(track->line, track->index) == 0)
+		return;
+	g_string_append(out, file->has_threads ? ",\n{\"name\":" : "\n{\"name\":");
+	file->has_threads = true;
+	vms_json_string(out, track->name);
+	g_string_append(out, ",\"processName\":");
+	vms_json_string(out, track->process);
+	g_string_append_printf(out,
+			       ",\"pid\":\"%" PRIu32 "\",\"tid\":%" PRIu32
+			       ",\"isMainThread\":%s,\"processType\":\"default\","
+			       "\"processStartupTime\":0,\"processShutdownTime\":null,"
+			       "\"registerTime\":0,\"unregisterTime\":null,\"pausedRanges\":[],\n",
+			       track->pid, track->tid, track->is_main ? "true" : "false");
+	write_samples(file, track);
+	g_string_append(out, "\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],"
+			     "\"endTime\":[],\"phase\":[],\"category\":[],\"length\":0}}");
+}
+
+/* The process id of the vCPUs' tracks is that of no process of the guest but its idle tasks. */
+static void write_vcpus(struct firefox *file)
+{
+	g_autoptr(vms_timeline) line = vms_timeline_of_vcpus(file->profile);
+
+	for (size_t i = 0; i < line->n_tracks; i++) {
+		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
+		const struct track track = {
+			.name = name,
+			.process = "vCPUs",
+			.tid = (uint32_t)i,
+			.line = line,
+			.index = i,
+		};
+		write_track(file, &track);
+	}
+}
+
+static void write_threads(struct firefox *file)
+{
+	size_t n;
+	const struct vms_profile_thread *threads = vms_profile_threads(file->profile, &n);
+	g_autoptr(vms_timeline) line = vms_timeline_of_threads(file->profile);
+
+	for (size_t i = 0; i < line->n_tracks; i++) {
+		g_autofree char *name = vms_export_thread_name(&threads[i]);
+		const struct track track = {
+			.name = name,
+			.process = threads[i].comm ? threads[i].comm : "[unknown]",
+			.pid = threads[i].pid,
+			.tid = threads[i].tid,
+			.is_main = threads[i].tid == threads[i].pid,
+			.line = line,
+			.index = i,
+		};
+		write_track(file, &track);
+	}
+}
+
+static void write_firefox(const struct vms_profile *profile, const struct vms_run_facts *facts,
+			  const struct vms_export_options *options G_GNUC_UNUSED,
+			  struct vms_export_sink *out)
+{
+	size_t n = vms_export_count_labels(profile);
+	struct firefox file = {
+		.profile = profile,
+		.facts = facts,
+		.out = out,
+		.span = vms_timeline_get_span(profile, facts),
+		.stacks = vms_stacks_new(profile, true),
+		.n_labels = n,
+		.ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.texts = g_ptr_array_new(),
+		.names = g_new(uint32_t, n),
+		.files = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
+		.resources = g_new(uint32_t, n),
+	};
+
+	name_labels(&file);
+	write_meta(&file);
+	write_libs(&file);
+	write_shared(&file);
+	g_string_append(out->text, "\"threads\":[");
+	write_vcpus(&file);
+	write_threads(&file);
+	g_string_append(out->text, "]}\n");
+	g_free(file.resources);
+	g_array_unref(file.files);
+	g_free(file.names);
+	g_ptr_array_unref(file.texts);
+	g_hash_table_unref(file.ids);
+	vms_stacks_free(file.stacks);
+}
+
+const struct vms_exporter vms_exporter_firefox = {
+	.name = "firefox",
+	.suffix = ".json",
+	.help = "a timeline of vCPUs and threads for the Firefox Profiler",
+	.write = write_firefox,
+};
