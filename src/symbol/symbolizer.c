@@ -171,6 +171,21 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 	g_mutex_unlock(&symbolizer->lock);
 }
 
+void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
+				  uint64_t file, struct vms_binary *binary)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const struct space *process = find_space(symbolizer, space);
+	const struct vms_mapping *found =
+		process ? vms_mappings_find(process->mappings, start) : NULL;
+	if (found && found->start == start && found->file == file && !found->binary) {
+		struct vms_mapping mapping = *found;
+		mapping.binary = binary;
+		vms_mappings_put(process->mappings, &mapping, MAPPINGS_LIMIT);
+	}
+	g_mutex_unlock(&symbolizer->lock);
+}
+
 void vms_symbolizer_load(struct vms_symbolizer *symbolizer, const struct vms_mapping *loaded,
 			 size_t n)
 {

@@ -9,6 +9,7 @@
  */
 #include "guest/linux/process.h"
 #include "guest/linux/area.h"
+#include "guest/linux/files.h"
 
 #define PROCESSES_LIMIT (1u << 20)
 
@@ -21,6 +22,7 @@ struct vms_linux_processes {
 	GPtrArray *list;	 /* struct process, by index */
 	GTree *tree;		 /* the same by (pid, mm, name); a guest could slow a hash table */
 	struct vms_areas *areas; /* NULL if areas are not understood */
+	struct vms_linux_files *files;
 };
 
 static int compare_processes(const void *a, const void *b, void *data)
@@ -40,6 +42,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->list = g_ptr_array_new_with_free_func(g_free);
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
+	processes->files = vms_linux_files_new(guest->page_cache);
 	return processes;
 }
 
@@ -49,6 +52,7 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 		return;
 	g_tree_unref(processes->tree);
 	g_ptr_array_unref(processes->list);
+	vms_linux_files_free(processes->files);
 	vms_areas_free(processes->areas);
 	g_free(processes);
 }
@@ -127,11 +131,20 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 			.end = area.end,
 			.file = area.file,
 			.offset = area.offset,
-			.name = name,
+			.name = vms_symbolizer_intern(guest->symbolizer, name),
 		};
+		if (area.file)
+			vms_linux_files_note(guest->processes->files, memory, process->index,
+					     &known, area.file);
 	}
 	known.stamp = stamp;
 	vms_symbolizer_map(guest->symbolizer, process->index, &known);
+}
+
+void vms_linux_read_files(void *system)
+{
+	struct vms_linux *guest = system;
+	vms_linux_files_read(guest->processes->files, guest->symbolizer);
 }
 
 /* ---- mappings --------------------------------------------------------- */
