@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/binary.h"
+#include "symbol/binary_functions.h"
 #include <vmscope/log.h>
 
 struct vms_binary {
@@ -10,6 +11,7 @@ struct vms_binary {
 	struct vms_elf_image elf;
 	GMutex lock; /* guards all that follows */
 	struct vms_file_source source;
+	struct vms_symbol_table *functions; /* NULL until they are asked for */
 };
 
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source)
@@ -37,6 +39,7 @@ void vms_binary_unref(struct vms_binary *binary)
 {
 	if (!binary || !g_atomic_ref_count_dec(&binary->refs))
 		return;
+	vms_symbol_table_unref(binary->functions);
 	vms_elf_image_clear(&binary->elf);
 	vms_file_source_clear(&binary->source);
 	g_mutex_clear(&binary->lock);
@@ -62,6 +65,24 @@ const struct vms_elf_image *vms_binary_elf(const struct vms_binary *binary)
 const char *vms_binary_build_id(const struct vms_binary *binary)
 {
 	return binary->elf.build_id[0] ? binary->elf.build_id : NULL;
+}
+
+static struct vms_symbol_table *read_functions(const struct vms_binary *binary)
+{
+	if (binary->is_elf)
+		return vms_read_functions(&binary->source, &binary->elf, binary->path);
+	struct vms_symbol_table *none = vms_symbol_table_new(binary->path);
+	vms_symbol_table_finish(none, 0);
+	return none;
+}
+
+struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary)
+{
+	g_mutex_lock(&binary->lock);
+	if (!binary->functions)
+		binary->functions = read_functions(binary);
+	g_mutex_unlock(&binary->lock);
+	return binary->functions;
 }
 
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)

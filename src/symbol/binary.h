@@ -25,6 +25,12 @@ const struct vms_elf_image *vms_binary_elf(const struct vms_binary *binary);
 /* Returns its build id in hexadecimal digits, or NULL if it is not known. */
 const char *vms_binary_build_id(const struct vms_binary *binary);
 
+/*
+ * Returns its functions by their offsets in the file. They are read by the first call, which takes
+ * milliseconds. The table may be empty. The binary owns it.
+ */
+struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary);
+
 /* As the functions of these names in file_source.h. */
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
 size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,

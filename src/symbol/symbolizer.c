@@ -174,6 +174,7 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
 				  uint64_t file, struct vms_binary *binary)
 {
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
 	g_mutex_lock(&symbolizer->lock);
 	const struct space *process = find_space(symbolizer, space);
 	const struct vms_mapping *found =
@@ -181,6 +182,7 @@ void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t sp
 	if (found && found->start == start && found->file == file && !found->binary) {
 		struct vms_mapping mapping = *found;
 		mapping.binary = binary;
+		mapping.symbols = functions;
 		vms_mappings_put(process->mappings, &mapping, MAPPINGS_LIMIT);
 	}
 	g_mutex_unlock(&symbolizer->lock);
