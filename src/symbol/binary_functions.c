@@ -11,6 +11,7 @@
 #define NAME_LIMIT	 4096
 #define DYNAMIC_LIMIT	 (64u << 10) /* bytes */
 #define BUCKETS_LIMIT	 (1u << 20)
+#define CHAIN_LIMIT	 4096	     /* entries with one hash; real ones are a few */
 #define PLT_LIMIT	 (16u << 20) /* bytes of one section */
 #define DEBUGDATA_LIMIT	 (64u << 20)
 #define DEBUGDATA_MEMORY (UINT64_C(128) << 20)
@@ -67,42 +68,95 @@ static void add_function(struct reading *reading, const char *name, uint64_t add
 	g_free(readable);
 }
 
-/* Reads the bytes that are present. NULL if that is nothing. `*is_whole` is false if some miss. */
-static uint8_t *read_bytes(const struct vms_file_source *source, uint64_t offset, uint64_t size,
-			   bool *is_whole)
+/* Reads bytes, all of them. NULL if any is missing. */
+static uint8_t *read_bytes(const struct vms_file_source *source, uint64_t offset, uint64_t size)
 {
-	uint64_t first;
 	if (size == 0 || offset > source->size || size > source->size - offset)
 		return NULL;
-	/* One byte more ends the last string. */
-	uint8_t *bytes = g_malloc0(size + 1);
-	*is_whole = vms_file_source_read_present(source, offset, bytes, size, NULL, &first) == 0;
-	return bytes;
+	g_autofree uint8_t *bytes = g_malloc(size);
+	return vms_file_source_read(source, offset, bytes, size) ? g_steal_pointer(&bytes) : NULL;
+}
+
+/* A table of which some blocks may be missing. */
+struct table {
+	uint8_t *bytes, *has; /* see vms_file_source_read_present; NULL if nothing could be read */
+	uint64_t offset;      /* in the file */
+	uint64_t size;
+	bool is_whole;
+};
+
+static void read_table(const struct vms_file_source *source, uint64_t offset, uint64_t size,
+		       struct table *ret)
+{
+	uint64_t first;
+	*ret = (struct table) { .offset = offset, .size = size };
+	if (size == 0 || offset > source->size || size > source->size - offset)
+		return;
+	ret->bytes = g_malloc0(size + 1); /* one byte more ends the last string */
+	ret->has = g_malloc0(size / VMS_FILE_BLOCK + 2);
+	ret->is_whole = vms_file_source_read_present(source, offset, ret->bytes, size, ret->has,
+						     &first) == 0;
+}
+
+static void clear_table(struct table *table)
+{
+	g_free(table->bytes);
+	g_free(table->has);
+}
+
+/* True if [at, at + size) of the table was read; it is shorter than a block. */
+static bool is_present(const struct table *table, uint64_t at, uint64_t size)
+{
+	const uint64_t begin = table->offset / VMS_FILE_BLOCK, end = table->offset + at + size - 1;
+	return at < table->size && size <= table->size - at &&
+	       table->has[(table->offset + at) / VMS_FILE_BLOCK - begin] &&
+	       table->has[end / VMS_FILE_BLOCK - begin];
+}
+
+/* Gets a name whose bytes are all there, with the end. NULL if they are not. */
+static const char *get_name(const struct table *strings, uint32_t at)
+{
+	if (at >= strings->size)
+		return NULL;
+	const char *name = (const char *)strings->bytes + at;
+	const size_t length = strnlen(name, NAME_LIMIT);
+	return length > 0 && length < NAME_LIMIT &&
+			       is_present(strings, at, MIN(length + 1, strings->size - at))
+		       ? name
+		       : NULL;
+}
+
+static void add_present_functions(struct reading *reading, const struct table *symbols,
+				  const struct table *strings)
+{
+	Elf64_Sym symbol;
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
+		if (!is_function(&symbol) || !is_present(symbols, at, sizeof(symbol)))
+			continue;
+		const char *name = get_name(strings, symbol.st_name);
+		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
+		if (name)
+			add_function(reading, name, symbol.st_value, symbol.st_size,
+				     is_local ? 't' : 'T');
+	}
 }
 
 /* Adds the functions of a table. False if a part of it is missing. */
 static bool add_functions(struct reading *reading, const struct vms_file_source *source,
 			  const struct place *place)
 {
-	bool has_symbols = false, has_strings = false;
+	struct table symbols, strings;
 	if (place->n_symbols > SYMBOLS_LIMIT || place->strings_size > STRINGS_LIMIT)
 		return false;
-	g_autofree uint8_t *symbols = read_bytes(
-		source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &has_symbols);
-	g_autofree uint8_t *strings =
-		read_bytes(source, place->strings, place->strings_size, &has_strings);
-	for (uint64_t i = 0; symbols && strings && i < place->n_symbols; i++) {
-		Elf64_Sym symbol;
-		memcpy(&symbol, symbols + i * sizeof(symbol), sizeof(symbol));
-		if (!is_function(&symbol) || symbol.st_name >= place->strings_size)
-			continue;
-		const char *name = (const char *)strings + symbol.st_name;
-		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
-		if (*name && strnlen(name, NAME_LIMIT) < NAME_LIMIT)
-			add_function(reading, name, symbol.st_value, symbol.st_size,
-				     is_local ? 't' : 'T');
-	}
-	return has_symbols && has_strings;
+	read_table(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
+	read_table(source, place->strings, place->strings_size, &strings);
+	if (symbols.bytes && strings.bytes)
+		add_present_functions(reading, &symbols, &strings);
+	const bool is_whole = symbols.is_whole && strings.is_whole;
+	clear_table(&symbols);
+	clear_table(&strings);
+	return is_whole;
 }
 
 /* ---- .symtab, .gnu_debugdata ------------------------------------------ */
@@ -132,15 +186,14 @@ static bool add_symtab(struct reading *reading, const struct vms_file_source *so
 static uint8_t *read_debugdata(const struct reading *reading, size_t *size)
 {
 	const Elf64_Shdr *section = vms_elf_image_section(reading->elf, ".gnu_debugdata");
-	bool is_whole = false;
 	uint64_t memory = DEBUGDATA_MEMORY;
 	size_t used = 0;
 	*size = 0;
 	if (!section || section->sh_type == SHT_NOBITS || section->sh_size > DEBUGDATA_LIMIT)
 		return NULL;
 	g_autofree uint8_t *packed =
-		read_bytes(reading->source, section->sh_offset, section->sh_size, &is_whole);
-	if (!packed || !is_whole)
+		read_bytes(reading->source, section->sh_offset, section->sh_size);
+	if (!packed)
 		return NULL;
 	uint8_t *bytes = g_malloc(DEBUGDATA_LIMIT); /* pages that are not used cost nothing */
 	if (lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used, section->sh_size, bytes,
@@ -195,12 +248,11 @@ static void read_dynamic_entry(const struct vms_elf_image *elf, const Elf64_Dyn 
 static bool read_dynamic(const struct reading *reading, struct dynamic *ret)
 {
 	const Elf64_Phdr *segment = vms_elf_image_segment(reading->elf, PT_DYNAMIC);
-	bool is_whole;
 	*ret = (struct dynamic) { 0 };
 	if (!segment || segment->p_filesz > DYNAMIC_LIMIT)
 		return false;
 	g_autofree uint8_t *bytes =
-		read_bytes(reading->source, segment->p_offset, segment->p_filesz, &is_whole);
+		read_bytes(reading->source, segment->p_offset, segment->p_filesz);
 	for (uint64_t at = 0; bytes && at + sizeof(Elf64_Dyn) <= segment->p_filesz;
 	     at += sizeof(Elf64_Dyn)) {
 		Elf64_Dyn entry;
@@ -221,13 +273,12 @@ static bool read_u32(const struct vms_file_source *source, uint64_t offset, uint
 static uint64_t count_by_gnu_hash(const struct vms_file_source *source, uint64_t at)
 {
 	uint32_t header[4], chain = 0; /* buckets, first symbol, words of the filter, shift */
-	bool is_whole;
 	if (!vms_file_source_read(source, at, header, sizeof(header)) || header[0] > BUCKETS_LIMIT)
 		return 0;
 	const uint64_t buckets = at + sizeof(header) + (uint64_t)header[2] * sizeof(uint64_t);
 	const uint64_t chains = buckets + (uint64_t)header[0] * sizeof(uint32_t);
 	g_autofree uint8_t *bytes =
-		read_bytes(source, buckets, (uint64_t)header[0] * sizeof(uint32_t), &is_whole);
+		read_bytes(source, buckets, (uint64_t)header[0] * sizeof(uint32_t));
 	uint32_t last = 0, first;
 	for (uint32_t i = 0; bytes && i < header[0]; i++) {
 		memcpy(&first, bytes + i * sizeof(first), sizeof(first));
@@ -235,7 +286,7 @@ static uint64_t count_by_gnu_hash(const struct vms_file_source *source, uint64_t
 	}
 	if (last < header[1])
 		return header[1];
-	for (; last < SYMBOLS_LIMIT; last++) {
+	for (unsigned i = 0; i < CHAIN_LIMIT; i++, last++) {
 		if (!read_u32(source, chains + ((uint64_t)last - header[1]) * sizeof(chain),
 			      &chain))
 			return last;
@@ -270,10 +321,9 @@ static int compare_slots(const void *a, const void *b)
 static void list_slots(const struct vms_file_source *source, uint64_t offset, uint64_t size,
 		       GArray *slots)
 {
-	bool is_whole;
 	if (offset == 0 || size / sizeof(Elf64_Rela) > SYMBOLS_LIMIT)
 		return;
-	g_autofree uint8_t *bytes = read_bytes(source, offset, size, &is_whole);
+	g_autofree uint8_t *bytes = read_bytes(source, offset, size);
 	for (uint64_t i = 0; bytes && i < size / sizeof(Elf64_Rela); i++) {
 		Elf64_Rela relocation;
 		memcpy(&relocation, bytes + i * sizeof(relocation), sizeof(relocation));
@@ -342,12 +392,11 @@ static void add_plt_section(struct reading *reading, const struct place *place, 
 {
 	const Elf64_Shdr *section = vms_elf_image_section(reading->elf, name);
 	const bool is_x86 = reading->elf->machine == EM_X86_64;
-	bool is_whole;
 	if (!section || section->sh_type != SHT_PROGBITS || section->sh_size > PLT_LIMIT)
 		return;
 	const uint64_t step = section->sh_entsize == 8 ? 8 : 16;
 	g_autofree uint8_t *bytes =
-		read_bytes(reading->source, section->sh_offset, section->sh_size, &is_whole);
+		read_bytes(reading->source, section->sh_offset, section->sh_size);
 	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0 };
 	for (uint64_t at = 0; at < code.size; at += is_x86 ? 1 : 4) {
 		uint64_t slot;

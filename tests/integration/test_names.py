@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Names of the functions of a guest's programs and libraries."""
+import collections
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import linux_guest
+from sample_report import FRAME
+from testbed import GUESTS
+from vmscope_command import vmscope
+
+
+def read_functions(path, *options):
+    """The functions of a file by address, as nm tells them."""
+    functions = collections.defaultdict(set)
+    listing = subprocess.run(["nm", *options, path], check=True, capture_output=True, text=True).stdout
+    for line in listing.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1] in "tTwWi":
+            functions[int(words[0], 16)].add(words[2].split("@")[0])
+    return functions
+
+
+class Names:
+    """A dynamic program (tests/guests/sorts.c) in a guest of a series and an architecture."""
+    series, arch, programs = "", "x86_64", GUESTS
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = linux_guest.LinuxGuest(cls.series, arch=cls.arch)
+        cls.addClassCleanup(cls.guest.stop)
+        cls.guest.send("sorts")
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / "report.txt"
+            vmscope("sample", "-t", "3", "-F", "199", "--by", "address", "-o", file, *cls.guest.target)
+            cls.text = file.read_text()
+
+    def frames(self):
+        """Frames of the program, as (name, offset, file, address)."""
+        for line in self.text.splitlines():
+            match = FRAME.search(line)
+            if match and match[3] and match[3].startswith("/bin/"):
+                yield match[1], int(match[2] or "0", 16), match[3], int(match[4], 16)
+
+    def test_names_and_places(self):
+        """A function has one address in its file, wherever that is mapped: a multiple of pages apart."""
+        files = {"/bin/sorts": read_functions(self.programs / "sorts"),
+                 "/bin/libc.so.6": read_functions(self.programs / "libc.so.6", "-D")}
+        biases, seen = collections.defaultdict(set), collections.Counter()
+        for name, offset, file, address in self.frames():
+            if file not in files or name is None or name.endswith("@plt"):
+                continue
+            places = [place for place, names in files[file].items() if name in names]
+            self.assertTrue(places, f"{name} in {file}")
+            biases[file].update({address - offset - place for place in places} if len(places) == 1 else ())
+            seen[file] += 1
+        for file in files:
+            self.assertGreater(seen[file], 0, f"{file}: {self.text}")
+            self.assertEqual(len(biases[file]), 1, file)
+            self.assertEqual(min(biases[file]) % 4096, 0)
+
+    def test_functions_that_must_be_there(self):
+        names = {name for name, *_ in self.frames()}
+        self.assertIn("compare_numbers", names)
+
+
+class Names61(Names, unittest.TestCase):
+    series = "6.1"
+
+
+class Names612(Names, unittest.TestCase):
+    series = "6.12"
+
+
+class NamesAarch64(Names, unittest.TestCase):
+    series, arch, programs = "6.12", "aarch64", GUESTS / "arm64"
+
+
+if __name__ == "__main__":
+    unittest.main()
