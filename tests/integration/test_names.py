@@ -50,7 +50,8 @@ class Names:
                  "/bin/libc.so.6": read_functions(self.programs / "libc.so.6", "-D")}
         biases, seen = collections.defaultdict(set), collections.Counter()
         for name, offset, file, address in self.frames():
-            if file not in files or name is None or name.endswith("@plt"):
+            # A stripped library has no names of its static functions.
+            if file not in files or name == pathlib.Path(file).name or name.endswith("@plt"):
                 continue
             places = [place for place, names in files[file].items() if name in names]
             self.assertTrue(places, f"{name} in {file}")
@@ -63,11 +64,8 @@ class Names:
 
     def test_functions_that_must_be_there(self):
         names = {name for name, *_ in self.frames()}
-        self.assertIn("compare_numbers", names)
-
-
-class Names61(Names, unittest.TestCase):
-    series = "6.1"
+        for name in ("compare_numbers", "rand_r"):
+            self.assertIn(name, names)
 
 
 class Names612(Names, unittest.TestCase):
