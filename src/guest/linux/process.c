@@ -164,6 +164,23 @@ static bool find_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, un
 	return false;
 }
 
+/* Opens the file of an area, which stays open as long as the guest is known. NULL if it cannot. */
+static struct vms_binary *open_binary(struct vms_linux *guest, const struct vms_area *area,
+				      const char *path)
+{
+	struct vms_cached_file file;
+	if (!guest->page_cache)
+		return NULL;
+	g_mutex_lock(&guest->lock);
+	const bool located =
+		vms_page_cache_locate(guest->page_cache, guest->memory, area->file, &file);
+	g_mutex_unlock(&guest->lock);
+	struct vms_binary *binary =
+		located ? vms_linux_files_open(guest->processes->files, path, &file) : NULL;
+	vms_binary_unref(binary); /* the files keep it */
+	return binary;
+}
+
 bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret)
 {
@@ -184,6 +201,8 @@ bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas
 		};
 	}
 	g_mutex_unlock(&guest->lock);
+	if (found && area.file)
+		ret->binary = open_binary(guest, &area, ret->name);
 	return found;
 }
 
