@@ -2,6 +2,7 @@
 #include "flow_timeline.h"
 #include "base/outfile.h"
 #include "flow_output.h"
+#include <string.h>
 
 #define BUFFER_BYTES (1U << 20)
 
@@ -10,9 +11,8 @@ struct timeline {
 	struct vms_outfile *file;
 	uint64_t begin_ns;
 	GString *out;
-	/* Tracks that have a name: pid << 32 | tid, 64 bits of a key. */
-	GHashTable *named;
-	bool is_first; /* no event was written yet */
+	GHashTable *tracks; /* pid << 32 | tid → the last name of the task; "" for a vCPU */
+	bool is_first;	    /* no event was written yet */
 };
 
 /* Where an event is shown. Process 0 is the guest's vCPUs, whose threads are their numbers. */
@@ -71,15 +71,28 @@ static void append_name(struct timeline *timeline, const char *kind, const char 
 	append_event(timeline, event);
 }
 
-/* Names a track, and its process, when it is met for the first time. */
-static void name_track(struct timeline *timeline, const struct track *track)
+/* A program that a process begins by exec gives its track another name: the last one counts. */
+static void note_track(struct timeline *timeline, const struct track *track)
 {
 	const uint64_t key = (uint64_t)track->pid << 32 | track->tid;
-	if (!g_hash_table_add(timeline->named, g_memdup2(&key, sizeof(key))))
-		return;
-	g_autofree char *vcpu = g_strdup_printf("vCPU %u", track->tid);
-	append_name(timeline, "process_name", track->comm ? track->comm : "vCPUs", track);
-	append_name(timeline, "thread_name", track->comm ? track->comm : vcpu, track);
+	const char *comm = track->comm ? track->comm : "";
+	const char *known = g_hash_table_lookup(timeline->tracks, &key);
+	if (!known || strcmp(known, comm) != 0)
+		g_hash_table_insert(timeline->tracks, g_memdup2(&key, sizeof(key)), g_strdup(comm));
+}
+
+static void append_names(struct timeline *timeline)
+{
+	GHashTableIter iter;
+	void *key, *comm;
+	g_hash_table_iter_init(&iter, timeline->tracks);
+	while (g_hash_table_iter_next(&iter, &key, &comm)) {
+		const uint64_t number = *(const uint64_t *)key;
+		const struct track track = { (uint32_t)(number >> 32), (uint32_t)number, comm };
+		g_autofree char *vcpu = g_strdup_printf("vCPU %u", track.tid);
+		append_name(timeline, "process_name", *track.comm ? track.comm : "vCPUs", &track);
+		append_name(timeline, "thread_name", *track.comm ? track.comm : vcpu, &track);
+	}
 }
 
 typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
@@ -118,7 +131,7 @@ static void append_record(struct timeline *timeline, const struct vms_flow_recor
 	g_autofree char *where =
 		saved ? g_strdup(saved) : flow_output_place(timeline->session, hit.va);
 	const uint64_t end_ns = hit.time_ns - MIN(timeline->begin_ns, hit.time_ns);
-	name_track(timeline, &track);
+	note_track(timeline, &track);
 	struct json_object *event = new_event(hit.is_call ? "X" : "i", where, &track);
 	add_us(event, "ts", end_ns - MIN(hit.duration_ns, end_ns));
 	if (hit.is_call)
@@ -151,16 +164,17 @@ bool flow_timeline_write(struct session *session, const struct vms_flow_report *
 	if (!file)
 		return false;
 	g_autoptr(GString) out = g_string_new("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-	g_autoptr(GHashTable) named =
-		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	g_autoptr(GHashTable) tracks =
+		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
 	struct timeline timeline = { .session = session,
 				     .file = file,
 				     .begin_ns = begin_ns,
 				     .out = out,
-				     .named = named,
+				     .tracks = tracks,
 				     .is_first = true };
 	if (!vms_flow_report_each(report, append_each, &timeline, error))
 		return false;
+	append_names(&timeline);
 	g_string_append(out, "]}\n");
 	return flush(&timeline, error) && vms_outfile_commit(file, error);
 }
