@@ -312,7 +312,8 @@ class Calls:
         sizes = [end - begin for begin, end in zip(begins, begins[1:])]
         within = next(begin + 1 for begin, size in zip(begins, sizes) if size > 1)
         for where, warning in ((f"{function}+{within}", f"is within the instruction at {function}+0x{within - 1:x}:"),
-                               (f"{function}+{begins[3]}", ""), ("0xfff0000000001000", "no memory is mapped")):
+                               (f"{function}+{begins[3]}", ""), ("init_task+8", "is in init_task, which is data:"),
+                               ("0xfff0000000001000", "no memory is mapped")):
             with self.subTest(where=where):
                 run = vmscope("flow", "-p", self.guest.pid, "-t", "0.1", where)
                 self.assertIn(warning, run.err)
