@@ -345,6 +345,22 @@ class X86(Flow, Calls, unittest.TestCase):
         self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
 
 
+class Reset(Tracer, unittest.TestCase):
+    @classmethod
+    def start_guest(cls):
+        return LinuxGuest("6.1")
+
+    def test_reset(self):
+        """The next kernel lies elsewhere: that is said, once."""
+        process = self.start("vfs_read", "--count")
+        self.guest.qmp.command("system_reset")
+        warning = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertIn("the guest was reset: the probes stay where the code was before", warning)
+        self.assertEqual((process.returncode, err), (0, ""))
+
+
 class Aarch64(Flow, Calls, unittest.TestCase):
     pc, first_size = "pc", 4
     lseek = "__arm64_sys_lseek", "u64(arg0)", "u64(arg0+8)"  # of the registers of a program
