@@ -2,7 +2,8 @@
 /* The functions of a binary, from whatever tables of symbols of it can be read. */
 #pragma once
 
-#include "symbol/binary.h"
+#include "symbol/elf_image.h"
+#include <vmscope/symbol.h>
 
 /*
  * Reads the functions of a file by their offsets in it, because a process maps it by offset: those

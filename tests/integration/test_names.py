@@ -31,7 +31,7 @@ class Names:
     def setUpClass(cls):
         cls.guest = linux_guest.LinuxGuest(cls.series, arch=cls.arch)
         cls.addClassCleanup(cls.guest.stop)
-        cls.guest.send("sorts")
+        cls.pid = cls.guest.run("sorts >/dev/null 2>&1 & echo $!").strip()
         with tempfile.TemporaryDirectory() as name:
             file = pathlib.Path(name) / "report.txt"
             vmscope("sample", "-t", "3", "-F", "199", "--by", "address", "-o", file, *cls.guest.target)
@@ -61,6 +61,24 @@ class Names:
             self.assertGreater(seen[file], 0, f"{file}: {self.text}")
             self.assertEqual(len(biases[file]), 1, file)
             self.assertEqual(min(biases[file]) % 4096, 0)
+
+    def symbol(self, *words):
+        return vmscope("symbol", "--task", self.pid, *words, *self.guest.target).out
+
+    def test_symbol_of_a_task(self):
+        """A function is where the guest's own /proc/PID/maps and nm say; so is its name."""
+        maps = [line.split() for line in self.guest.run(f"cat /proc/{self.pid}/maps").splitlines()]
+        for file, name, options in (("sorts", "compare_numbers", ()), ("libc.so.6", "rand_r", ("-D",))):
+            first = next(words for words in maps if words[-1] == f"/bin/{file}")
+            self.assertEqual(int(first[2], 16), 0)
+            bias = int(first[0].split("-")[0], 16)
+            place, = (place for place, names in read_functions(self.programs / file, *options).items()
+                      if name in names)
+            va = bias + place
+            self.assertEqual(self.symbol(name), f"{va:016x} T {name}\t[/bin/{file}]\n")
+            self.assertEqual(self.symbol(hex(va + 1)), f"{va + 1:016x} {name}+0x1 (/bin/{file})\n")
+        self.assertIn("no function \"nothing\" is known",
+                      vmscope("symbol", "--task", self.pid, "nothing", *self.guest.target, check=False).err)
 
     def test_functions_that_must_be_there(self):
         names = {name for name, *_ in self.frames()}
