@@ -2,6 +2,7 @@
 #include "flow_spec.h"
 #include "flow_place.h"
 #include "functions.h"
+#include "symbol/source_line.h"
 #include "values.h"
 #include <string.h>
 
@@ -15,7 +16,8 @@ char *flow_spec_explain(void)
 		"to\n"
 		"follow a function's calls until they return, with what is collected at the call\n"
 		"and then at the return (default: retval). WHERE is a symbol, a symbol with an\n"
-		"offset (vfs_read+8), an address, or a pattern of functions (tcp_*).\n"
+		"offset (vfs_read+8), an address, a pattern of functions (tcp_*), or a line of a\n"
+		"source (tcp.c:1234), if a file with lines is given by --symbols.\n"
 		"Without ENTRY, a function's arguments are shown. ENTRY is one of:\n"
 		"  rdi              a register, or a part of one\n"
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
@@ -224,6 +226,8 @@ static bool take_moments(char *where, const char *text, unsigned *moments, GErro
 						 { NULL } };
 	int chosen = VMS_FLOW_BEFORE;
 	char *colon = strchr(where, ':');
+	if (colon && g_ascii_isdigit(colon[1])) /* FILE:LINE */
+		colon = strchr(colon + 1, ':');
 	if (colon)
 		*colon = 0;
 	if (!value_choose("", colon ? colon + 1 : NULL, choices, &chosen, NULL)) {
@@ -275,10 +279,33 @@ static bool add_matching(struct session *session, struct vms_flow *flow, const s
 	return vas;
 }
 
+/* Adds all addresses at which the code of a line begins. */
+static bool add_line(struct session *session, struct vms_flow *flow, const struct spec *spec,
+		     const char *colon, GError **error)
+{
+	unsigned line;
+	g_autofree char *source = g_strndup(spec->where, (gsize)(colon - spec->where));
+	if (spec->moments == CALL) {
+		usage_error(error, "\"%s\" is a line: \":call\" is for functions", spec->where);
+		return false;
+	}
+	if (!value_unsigned("the line", colon + 1, 1, INT_MAX, &line, error))
+		return false;
+	g_autoptr(GArray) vas = vms_symbolizer_line_addresses(vms_guest_symbolizer(session->guest),
+							      source, line, error);
+	for (guint i = 0; vas && i < vas->len; i++)
+		if (!add_place(session, flow, spec, g_array_index(vas, uint64_t, i), error))
+			return false;
+	return vas;
+}
+
 static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
 		       GError **error)
 {
 	uint64_t va;
+	const char *colon = strchr(spec->where, ':');
+	if (colon)
+		return add_line(session, flow, spec, colon, error);
 	if (functions_is_pattern(spec->where))
 		return add_matching(session, flow, spec, error);
 	if (!session_address(session, spec->where, &va, error))
@@ -295,8 +322,8 @@ static bool take_where(char *where, const char *text, unsigned *moments, GError 
 	if (*g_strchomp(where))
 		return true;
 	usage_error(error,
-		    "\"%s\": the place is missing: write a symbol, an address or a pattern, as "
-		    "\"vfs_read\", \"vfs_read:call\" or \"tcp_*=comm\"",
+		    "\"%s\": the place is missing: write a symbol, an address, a line or a "
+		    "pattern, as \"vfs_read\", \"vfs_read:call\", \"tcp.c:1234\" or \"tcp_*=comm\"",
 		    text);
 	return false;
 }

@@ -12,6 +12,7 @@ struct vms_flow {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
 	struct vms_guest *guest;
+	bool is_stale; /* it was reported that the guest was reset; the flow's thread alone */
 	struct vms_flow_options options;
 
 	GMutex control;	   /* of enable and disable; taken before `lock` */
@@ -364,13 +365,27 @@ static bool must_end(struct vms_flow *flow)
 	return flow->must_end;
 }
 
+/* Warns once of a reset: the next kernel lies elsewhere. A guest of another kind comes back. */
+static void warn_of_reset(struct vms_flow *flow)
+{
+	if (flow->is_stale || !flow->guest || vms_guest_kind(flow->guest) == VMS_GUEST_NONE ||
+	    !vms_guest_is_stale(flow->guest))
+		return;
+	flow->is_stale = true;
+	vms_log(VMS_LOG_WARNING, "the guest was reset: the probes stay where the code was before; "
+				 "start anew when its "
+				 "kernel has booted");
+}
+
 /* The flow's thread: takes hits until the probes are not armed any more, or it has to end. */
 static gpointer run(gpointer data)
 {
 	struct vms_flow *flow = data;
 	GError *failure = NULL;
-	while (!failure && !must_end(flow) && vms_probes_is_armed(flow->probes))
+	while (!failure && !must_end(flow) && vms_probes_is_armed(flow->probes)) {
 		vms_machine_take_hits(flow->machine, WAIT_MS, &failure);
+		warn_of_reset(flow);
+	}
 	vms_probes_disarm(flow->probes, failure ? NULL : &failure);
 	g_mutex_lock(&flow->lock);
 	flow->failure = failure;

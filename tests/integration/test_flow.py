@@ -312,7 +312,8 @@ class Calls:
         sizes = [end - begin for begin, end in zip(begins, begins[1:])]
         within = next(begin + 1 for begin, size in zip(begins, sizes) if size > 1)
         for where, warning in ((f"{function}+{within}", f"is within the instruction at {function}+0x{within - 1:x}:"),
-                               (f"{function}+{begins[3]}", ""), ("0xfff0000000001000", "no memory is mapped")):
+                               (f"{function}+{begins[3]}", ""), ("init_task+8", "is in init_task, which is data:"),
+                               ("0xfff0000000001000", "no memory is mapped")):
             with self.subTest(where=where):
                 run = vmscope("flow", "-p", self.guest.pid, "-t", "0.1", where)
                 self.assertIn(warning, run.err)
@@ -342,6 +343,22 @@ class X86(Flow, Calls, unittest.TestCase):
         records = self.records("do_sys_openat2=str(arg1)", "--if", 'str(arg1) == "/proc/uptime"',
                                run="cat /proc/uptime")
         self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
+
+
+class Reset(Tracer, unittest.TestCase):
+    @classmethod
+    def start_guest(cls):
+        return LinuxGuest("6.1")
+
+    def test_reset(self):
+        """The next kernel lies elsewhere: that is said, once."""
+        process = self.start("vfs_read", "--count")
+        self.guest.qmp.command("system_reset")
+        warning = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertIn("the guest was reset: the probes stay where the code was before", warning)
+        self.assertEqual((process.returncode, err), (0, ""))
 
 
 class Aarch64(Flow, Calls, unittest.TestCase):
