@@ -55,12 +55,13 @@ static bool add_targets(struct session *session, struct vms_sampler *sampler,
 	const struct vms_sampler_target cgroup = { .kind = VMS_SAMPLER_CGROUP,
 						   .name = options->cgroup };
 	const struct vms_sampler_target command = { .kind = VMS_SAMPLER_COMMAND,
-						    .command = (const char *const *)
-								       session->launch };
+						    .command =
+							    (const char *const *)session->launch };
 	if (!options->pid && !options->tid && !options->job && !options->cgroup && !options->all &&
 	    !session->launch) {
-		usage_error(error, "nothing to sample: give --pid, --tid, --job, --cgroup, --all or "
-				   "-- COMMAND");
+		usage_error(error,
+			    "nothing to sample: give --pid, --tid, --job, --cgroup, --all or "
+			    "-- COMMAND");
 		return false;
 	}
 	return add_number(sampler, "--pid", options->pid, VMS_SAMPLER_PROCESS, error) &&
@@ -131,13 +132,11 @@ static bool run_sampler(struct vms_sampler *sampler, struct vms_outfile *file, u
 }
 
 /* Adds the names to what was written, and says how many samples there are. */
-static bool write_names(struct session *session, struct vms_outfile *file,
-			struct vms_recording_stats *stats, GError **error)
+static bool write_names(struct vms_outfile *file, struct vms_recording_stats *stats, GError **error)
 {
 	g_autofree char *link = vms_outfile_link(file);
 	g_autoptr(GByteArray) names = g_byte_array_new();
 	g_autoptr(vms_recording) recording = vms_recording_load(link, error);
-	(void)session;
 	if (!recording)
 		return false;
 	vms_recording_get_stats(recording, stats);
@@ -175,10 +174,9 @@ static bool record(struct session *session, const struct options *options, GErro
 	g_autoptr(vms_sampler) sampler = make_sampler(options, error);
 	if (!sampler || !add_targets(session, sampler, options, error))
 		return false;
-	g_autoptr(vms_outfile) file =
-		vms_outfile_open_random(session->outputs[0], true, error);
+	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
 	if (!file || !run_sampler(sampler, file, duration_ns, error) ||
-	    !write_names(session, file, &stats, error) || !vms_outfile_commit(file, error))
+	    !write_names(file, &stats, error) || !vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
 	if (stats.session.user_only && !options->user)
@@ -187,10 +185,11 @@ static bool record(struct session *session, const struct options *options, GErro
 			"no more without CAP_PERFMON");
 	if (!session->quiet)
 		g_printerr("vmscope: %" G_GUINT64_FORMAT " samples of %" G_GUINT64_FORMAT
-			   " processes in %.1f s (%" G_GUINT64_FORMAT " lost, %" G_GUINT64_FORMAT
+			   " process%s in %.1f s (%" G_GUINT64_FORMAT " lost, %" G_GUINT64_FORMAT
 			   " missed) in %s\n",
-			   stats.samples, stats.processes, (double)stats.session.elapsed_ns / 1e9,
-			   stats.session.lost, stats.session.missed, session->outputs[0]);
+			   stats.samples, stats.processes, stats.processes == 1 ? "" : "es",
+			   (double)stats.session.elapsed_ns / 1e9, stats.session.lost,
+			   stats.session.missed, session->outputs[0]);
 	const int status = vms_sampler_command_status(sampler);
 	if (session->launch && status > 0)
 		vms_log(VMS_LOG_WARNING, "%s has ended with %s %d", session->launch[0],
@@ -236,9 +235,10 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 
 static char *explain_record(void)
 {
-	return g_strdup("\"-- COMMAND\" at the end starts a command, and records it with all that it "
-			"starts.\nSeveral targets may be given. \"vmscope report FILE\" shows the "
-			"file, anywhere.\n");
+	return g_strdup(
+		"\"-- COMMAND\" at the end starts a command, and records it with all that it "
+		"starts.\nSeveral targets may be given. \"vmscope report FILE\" shows the "
+		"file, anywhere.\n");
 }
 
 const struct command command_record = {

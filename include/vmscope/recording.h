@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recordings: what a sampler session gave, read from a file, whenever and wherever. A recording that
- * is complete has the names of all functions in it, and needs neither the processes nor their files.
+ * Recordings: what a sampler session gave, read from a file, whenever and wherever. A recording
+ * that is complete has the names of all functions in it, and needs neither the processes nor their
+ * files.
  */
 #pragma once
 

@@ -53,7 +53,8 @@ enum vms_sampler_target_kind {
 	VMS_SAMPLER_JOB,     /* process `id` and all its descendants */
 	VMS_SAMPLER_CGROUP,  /* a control group: its folder's path is `name` */
 	VMS_SAMPLER_SYSTEM,  /* everything */
-	VMS_SAMPLER_COMMAND, /* `command`, which ends with NULL; it is started, and sampled as a job */
+	VMS_SAMPLER_COMMAND, /* `command`, which ends with NULL; it is started, and sampled as a job
+			      */
 };
 
 struct vms_sampler_target {
@@ -79,7 +80,7 @@ struct vms_sampler_stats {
 	/* How long the engine took for a sample, in ns. */
 	uint64_t sample_ns_mean, sample_ns_median, sample_ns_min, sample_ns_max;
 	uint64_t elapsed_ns;
-	bool user_only;	  /* asked for, or the kernel allows no more */
+	bool user_only; /* asked for, or the kernel allows no more */
 };
 
 /* The engine that samples threads of this host. */

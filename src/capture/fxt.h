@@ -18,7 +18,7 @@
 #define VMS_FXT_STRING_MAX    0x7fff /* bytes of a string, and the largest index of one */
 #define VMS_FXT_THREAD_MAX    0xff   /* the largest index of a thread */
 #define VMS_FXT_ARGUMENTS_MAX 15
-#define VMS_FXT_WORDS_MAX     0xfff /* of a record that is not large */
+#define VMS_FXT_WORDS_MAX     0xfff	 /* of a record that is not large */
 #define VMS_FXT_BLOB_MAX      (32 << 10) /* bytes; some readers lose their way after larger ones */
 
 /* Types of records, bits 0 to 3 of the header. */

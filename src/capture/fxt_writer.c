@@ -222,8 +222,7 @@ static uint64_t put_scheduling(GByteArray *out, const struct vms_fxt_record *rec
 static uint64_t put_large_blob(GByteArray *out, const struct vms_fxt_record *record, bool *fits)
 {
 	const bool has_metadata = record->kind == VMS_FXT_BLOB_WITH_METADATA;
-	put_word(out, string_reference(&record->category) |
-			      string_reference(&record->name) << 16 |
+	put_word(out, string_reference(&record->category) | string_reference(&record->name) << 16 |
 			      (has_metadata ? (uint64_t)record->n_arguments << 32 |
 						      (uint64_t)record->thread.index << 36
 					    : 0));
@@ -271,8 +270,8 @@ static bool fits_kind(const struct vms_fxt_record *record)
 {
 	switch (record->type) {
 	case VMS_FXT_METADATA:
-		return record->kind >= VMS_FXT_PROVIDER_INFO && record->kind <= VMS_FXT_TRACE_INFO &&
-		       record->detail <= 0xf &&
+		return record->kind >= VMS_FXT_PROVIDER_INFO &&
+		       record->kind <= VMS_FXT_TRACE_INFO && record->detail <= 0xf &&
 		       (record->kind != VMS_FXT_PROVIDER_INFO || record->name.length <= 0xff);
 	case VMS_FXT_STRING: return record->number > 0 && record->number <= VMS_FXT_STRING_MAX;
 	case VMS_FXT_THREAD: return record->number > 0 && record->number <= VMS_FXT_THREAD_MAX;
@@ -315,6 +314,6 @@ bool vms_fxt_write(GByteArray *out, const struct vms_fxt_record *record)
 struct vms_fxt_string vms_fxt_inline(const char *text)
 {
 	return (struct vms_fxt_string) { .text = text,
-					 .length = (uint16_t)MIN(strlen(text),
-								 VMS_FXT_STRING_MAX) };
+					 .length =
+						 (uint16_t)MIN(strlen(text), VMS_FXT_STRING_MAX) };
 }

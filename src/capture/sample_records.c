@@ -96,8 +96,8 @@ bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_samp
 	ret->idle = ret->code_changed = false;
 	ret->vcpu = (uint32_t)vms_records_number(record, strings[STRING_CPU]);
 	stack->n = (unsigned)MIN(record->payload_size / 8, VMS_STACK_LIMIT);
-	stack->n_kernel = (unsigned)MIN(vms_records_number(record, strings[STRING_KERNEL]),
-					stack->n);
+	stack->n_kernel =
+		(unsigned)MIN(vms_records_number(record, strings[STRING_KERNEL]), stack->n);
 	stack->end = limit_end(vms_records_number(record, strings[STRING_END]));
 	stack->kernel_end = limit_end(vms_records_number(record, strings[STRING_KERNEL_END]));
 	for (unsigned i = 0; i < stack->n; i++) {

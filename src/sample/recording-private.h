@@ -36,6 +36,8 @@ struct vms_recording {
 	GArray *damages; /* struct vms_recording_damage */
 	GArray *told;
 	struct vms_recording_stats stats;
+	bool has_session;
 	char *system, *release, *machine, *host;
 	uint64_t cpus, first_ns, last_ns;
+	guint n_mappings; /* of all processes, before they were replaced */
 };

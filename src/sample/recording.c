@@ -15,7 +15,8 @@
 #include <string.h>
 #include <vmscope/machine.h>
 
-#define MAPPINGS_LIMIT	  (1u << 16)
+#define MAPPINGS_LIMIT	  (1u << 13) /* of a process; a file may have them in the slowest order */
+#define MAPPINGS_ALL	  (1u << 22) /* of all, as births copy them */
 #define GENERATIONS_LIMIT 64
 #define DAMAGES_LIMIT	  1000
 #define KERNEL_BEGIN	  UINT64_C(0x8000000000000000)
@@ -87,8 +88,9 @@ void vms_recording_free(struct vms_recording *recording)
 
 static void read_session(struct vms_recording *recording, const struct vms_fxt_record *event)
 {
-	if (recording->system)
+	if (recording->has_session)
 		return;
+	recording->has_session = true;
 	recording->system = vms_records_text(event, "system");
 	recording->release = vms_records_text(event, "release");
 	recording->machine = vms_records_text(event, "machine");
@@ -128,9 +130,8 @@ static struct vms_recorded_file *get_file(struct vms_recording *recording, uint6
 
 static void read_file(struct vms_recording *recording, const struct vms_fxt_record *event)
 {
-	struct vms_recorded_file *file =
-		get_file(recording, vms_records_number(event, "number"));
-	if (file->path)
+	struct vms_recorded_file *file = get_file(recording, vms_records_number(event, "number"));
+	if (file->path || file->build_id)
 		return;
 	file->path = vms_records_text(event, "path");
 	file->build_id = vms_records_text(event, "build id");
@@ -239,8 +240,7 @@ static void read_all(struct vms_recording *recording)
 
 static struct process *get_process(struct vms_recording *recording, uint32_t pid)
 {
-	struct process *process =
-		g_hash_table_lookup(recording->processes, GUINT_TO_POINTER(pid));
+	struct process *process = g_hash_table_lookup(recording->processes, GUINT_TO_POINTER(pid));
 	if (process)
 		return process;
 	process = g_new0(struct process, 1);
@@ -259,15 +259,17 @@ static struct generation *last_generation(const struct process *process)
 }
 
 /* Begins a generation with a copy of the mappings of `of`, which may be NULL. */
-static struct generation *begin_generation(struct process *process, uint64_t from_ns,
-					   const struct generation *of, const char *comm)
+static struct generation *begin_generation(struct vms_recording *recording, struct process *process,
+					   uint64_t from_ns, const struct generation *of,
+					   const char *comm)
 {
 	struct generation made = { .from_ns = from_ns, .mappings = vms_mappings_new() };
 	g_strlcpy(made.comm, comm[0] || !of ? comm : of->comm, sizeof(made.comm));
-	for (guint i = 0; of && i < of->mappings->len; i++)
-		vms_mappings_put(made.mappings,
-				 &g_array_index(of->mappings, struct vms_mapping, i),
-				 MAPPINGS_LIMIT);
+	const guint n = of ? of->mappings->len : 0;
+	if (n && n <= MAPPINGS_ALL - recording->n_mappings) {
+		g_array_append_vals(made.mappings, of->mappings->data, n);
+		recording->n_mappings += n;
+	}
 	g_array_append_val(process->generations, made);
 	return last_generation(process);
 }
@@ -286,11 +288,14 @@ static void apply_mapping(struct vms_recording *recording, const struct told *to
 	const struct vms_mapping *before =
 		generation ? vms_mappings_find(generation->mappings, told->start) : NULL;
 	if (!generation)
-		generation = begin_generation(process, told->time_ns, NULL, "");
+		generation = begin_generation(recording, process, told->time_ns, NULL, "");
 	else if (before && before->file != told->file &&
 		 process->generations->len < GENERATIONS_LIMIT)
-		generation = begin_generation(process, told->time_ns, generation, "");
+		generation = begin_generation(recording, process, told->time_ns, generation, "");
+	if (recording->n_mappings == MAPPINGS_ALL)
+		return;
 	vms_mappings_put(generation->mappings, &mapping, MAPPINGS_LIMIT);
+	recording->n_mappings++;
 }
 
 static int compare_told(const void *a, const void *b)
@@ -328,7 +333,7 @@ static void make_spaces(struct vms_recording *recording)
 			continue;
 		}
 		struct process *parent = told->parent ? get_process(recording, told->parent) : NULL;
-		begin_generation(get_process(recording, told->pid), told->time_ns,
+		begin_generation(recording, get_process(recording, told->pid), told->time_ns,
 				 last_generation(parent), told->comm);
 	}
 	g_hash_table_iter_init(&iter, recording->files);
@@ -395,7 +400,7 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 	struct process *process = get_process(recording, pid);
 	struct generation *generation = find_generation(process, time_ns);
 	if (!generation) {
-		generation = begin_generation(process, 0, NULL, "");
+		generation = begin_generation(recording, process, 0, NULL, "");
 		map_generation(recording, pid, generation);
 	}
 	process->has_samples = true;
@@ -434,8 +439,7 @@ static void count_stacks(struct vms_recording *recording)
 		const struct process *process = value;
 		const struct generation *last = last_generation(process);
 		recording->stats.processes += process->has_samples;
-		recording->stats.unmapped +=
-			process->has_user && last && last->mappings->len == 0;
+		recording->stats.unmapped += process->has_user && last && last->mappings->len == 0;
 	}
 }
 
@@ -473,14 +477,14 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 			    "cannot read recording %s: %s", path, failure->message);
 		return NULL;
 	}
-	recording->bytes = (struct vms_bytes) {
-		(const uint8_t *)g_mapped_file_get_contents(recording->mapped),
-		g_mapped_file_get_length(recording->mapped)
-	};
+	recording->bytes =
+		(struct vms_bytes) { (const uint8_t *)g_mapped_file_get_contents(recording->mapped),
+				     g_mapped_file_get_length(recording->mapped) };
 	if (!vms_fxt_is_file(recording->bytes)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "%s is no recording: it does not begin as the Fuchsia Trace Format does",
-			    path);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			"%s is no recording: it does not begin as the Fuchsia Trace Format does",
+			path);
 		return NULL;
 	}
 	read_all(recording);
@@ -533,17 +537,17 @@ struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
 	const bool has_time = recording->last_ns >= recording->first_ns;
 	facts->is_host = true;
-	facts->machine_description = g_strdup_printf(
-		"%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s",
-		recording->host ? recording->host : "unknown",
-		recording->system ? recording->system : "unknown system",
-		recording->release ? recording->release : "",
-		recording->machine ? recording->machine : "", recording->cpus,
-		recording->cpus == 1 ? "" : "s");
+	facts->machine_description =
+		g_strdup_printf("%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s",
+				recording->host ? recording->host : "unknown",
+				recording->system ? recording->system : "unknown system",
+				recording->release ? recording->release : "",
+				recording->machine ? recording->machine : "", recording->cpus,
+				recording->cpus == 1 ? "" : "s");
 	facts->interval_ns = recording->stats.period_ns;
 	facts->elapsed_ns = recording->stats.is_complete ? recording->stats.session.elapsed_ns
-			    : has_time ? recording->last_ns - recording->first_ns
-				       : 0;
+			    : has_time			 ? recording->last_ns - recording->first_ns
+							 : 0;
 	facts->end = recording->stats.is_complete ? VMS_SAMPLE_COMPLETE : VMS_SAMPLE_FAILED;
 	facts->title = g_strdup_printf("Processes of %s, %.1f s", facts->machine_description,
 				       (double)facts->elapsed_ns / 1e9);

@@ -65,9 +65,9 @@ static void add_symbol(struct attachment *attachment, const struct vms_symbol_ta
 	vms_text_clean(name);
 	if (attachment->text->len + strlen(name) > ATTACHMENT_BYTES)
 		flush(attachment);
-	g_string_append_printf(attachment->text, "%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER
-						 "x %s\n",
-			       symbol.va, MAX(symbol.size, 1), name);
+	g_string_append_printf(attachment->text,
+			       "%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s\n", symbol.va,
+			       MAX(symbol.size, 1), name);
 }
 
 /* ---- the kernel -------------------------------------------------------------------- */

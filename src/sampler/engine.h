@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an engine of sampler sessions does. The session owns buffers and states; the engine finds the
- * threads of targets, takes samples, and gives them to the session's sink.
+ * What an engine of sampler sessions does. The session owns buffers and states; the engine finds
+ * the threads of targets, takes samples, and gives them to the session's sink.
  */
 #pragma once
 

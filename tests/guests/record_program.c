@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What test_record.py records. "shares SECONDS": runs two functions, and prints the processor time of
- * each in ns. "births N": threads and processes that start and end; prints "TID PID" of each.
+ * What test_record.py records. "shares SECONDS": runs two functions, and prints the processor time
+ * of each in ns. "births N": threads and processes that start and end; prints "TID PID" of each.
  */
 #include <pthread.h>
 #include <stdint.h>

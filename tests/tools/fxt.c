@@ -77,7 +77,8 @@ static struct json_object *argument_object(const struct vms_fxt_argument *argume
 
 static struct vms_fxt_argument parse_argument(struct json_object *array)
 {
-	struct vms_fxt_argument argument = { .type = (enum vms_fxt_argument_type)number_at(array, 0),
+	struct vms_fxt_argument argument = { .type = (enum vms_fxt_argument_type)number_at(array,
+											   0),
 					     .name = parse_string(at(array, 1)) };
 	if (argument.type == VMS_FXT_TEXT)
 		argument.text = parse_string(at(array, 2));
@@ -92,11 +93,10 @@ static void print_record(const struct vms_fxt_record *record)
 {
 	struct json_object *line = json_object_new_array();
 	struct json_object *arguments = json_object_new_array();
-	const uint64_t numbers[] = { record->type,	  record->kind,
-				     record->detail,	  record->number,
-				     record->value,	  record->time,
-				     record->outgoing_tid, record->thread.index,
-				     record->thread.pid,  record->thread.tid };
+	const uint64_t numbers[] = { record->type,	   record->kind,	 record->detail,
+				     record->number,	   record->value,	 record->time,
+				     record->outgoing_tid, record->thread.index, record->thread.pid,
+				     record->thread.tid };
 	for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
 		add(line, numbers[i]);
 	json_object_array_add(line, string_object(&record->category));

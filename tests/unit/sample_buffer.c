@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of samples: what is kept, in which order, and that nothing is lost without being counted. */
+/* Buffers of samples: what is kept, in which order, and that nothing is lost without being counted.
+ */
 #include "capture/sample_buffer.h"
 #include <string.h>
 

@@ -42,12 +42,12 @@ struct host_engine {
 	struct vms_perf_options options;
 	struct vms_perf_ring *rings; /* of each CPU */
 	unsigned n_cpus;
-	GArray *targets;    /* struct target */
-	GArray *events;	    /* int: descriptors of events; -1: its tasks have ended */
-	unsigned n_open;    /* of `events` */
-	bool endless;	    /* a target never ends */
-	GHashTable *tids;   /* threads that have events, of their own or by their parent */
-	GHashTable *pids;   /* processes that were told of */
+	GArray *targets;  /* struct target */
+	GArray *events;	  /* int: descriptors of events; -1: its tasks have ended */
+	unsigned n_open;  /* of `events` */
+	bool endless;	  /* a target never ends */
+	GHashTable *tids; /* threads that have events, of their own or by their parent */
+	GHashTable *pids; /* processes that were told of */
 	struct vms_host_files *files;
 	struct vms_sample_record *sample; /* the one that is being taken */
 	int epoll_fd, stop_fd;
@@ -171,8 +171,8 @@ static void attach_thread(pid_t tid, void *data)
 {
 	struct attaching *attaching = data;
 	int number;
-	if (attaching->number || g_hash_table_contains(attaching->engine->tids,
-						       GINT_TO_POINTER(tid)))
+	if (attaching->number ||
+	    g_hash_table_contains(attaching->engine->tids, GINT_TO_POINTER(tid)))
 		return;
 	if (attach(attaching->engine, tid, false, false, &number)) {
 		g_hash_table_add(attaching->engine->tids, GINT_TO_POINTER(tid));
@@ -307,11 +307,10 @@ static bool attach_target(struct host_engine *engine, const struct target *targe
 	}
 	if (attaching.number)
 		return vms_perf_set_error(attaching.number,
-					  target->kind == VMS_SAMPLER_CGROUP   ? "control group"
-					  : target->kind == VMS_SAMPLER_SYSTEM ? "whole system"
-					  : target->kind == VMS_SAMPLER_COMMAND
-						  ? "command"
-						  : who,
+					  target->kind == VMS_SAMPLER_CGROUP	? "control group"
+					  : target->kind == VMS_SAMPLER_SYSTEM	? "whole system"
+					  : target->kind == VMS_SAMPLER_COMMAND ? "command"
+										: who,
 					  error);
 	return true;
 }

@@ -39,8 +39,8 @@ static char *read_build_id(pid_t pid, const char *path, dev_t device, ino_t inod
 		const int fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 		if (fd < 0)
 			continue;
-		if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-		    status.st_dev == device && status.st_ino == inode)
+		if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_dev == device &&
+		    status.st_ino == inode)
 			id = vms_build_id_read(fd);
 		close(fd);
 	}

@@ -13,8 +13,7 @@ static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu, unsigned
 	attr->size = sizeof(*attr);
 	attr->use_clockid = 1;
 	attr->clockid = CLOCK_MONOTONIC;
-	return (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1,
-			    flags | PERF_FLAG_FD_CLOEXEC);
+	return (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
 }
 
 int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bool cgroup)
@@ -69,10 +68,10 @@ bool vms_perf_set_error(int number, const char *what, GError **error)
 	if (number == EACCES || (number == EPERM && !g_str_has_prefix(what, "buffer"))) {
 		g_file_get_contents("/proc/sys/kernel/perf_event_paranoid", &level, NULL, NULL);
 		code = VMS_ERROR_PERMISSION;
-		advice = g_strdup_printf(
-			"; the sysctl kernel.perf_event_paranoid is %s: a lower one, or CAP_PERFMON, "
-			"allows it",
-			level ? g_strchomp(level) : "unknown");
+		advice = g_strdup_printf("; the sysctl kernel.perf_event_paranoid is %s: a lower "
+					 "one, or CAP_PERFMON, "
+					 "allows it",
+					 level ? g_strchomp(level) : "unknown");
 	} else if (number == EPERM) {
 		code = VMS_ERROR_PERMISSION;
 		advice = g_strdup("; the sysctl kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK "

@@ -49,8 +49,7 @@ static void copy_out(const struct vms_perf_ring *ring, uint64_t at, void *ret, u
 }
 
 void vms_perf_ring_drain(struct vms_perf_ring *ring,
-			 void (*take)(const struct vms_perf_record *record, void *data),
-			 void *data)
+			 void (*take)(const struct vms_perf_record *record, void *data), void *data)
 {
 	uint8_t bytes[UINT16_MAX + 1] __attribute__((aligned(8)));
 	struct perf_event_mmap_page *control = ring->base;

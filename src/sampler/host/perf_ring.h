@@ -13,7 +13,8 @@ struct vms_perf_ring {
 	uint64_t lost; /* records, as the kernel has told in the ring */
 };
 
-/* A record of the kernel, which the next one overwrites. Its size is at least that of its header. */
+/* A record of the kernel, which the next one overwrites. Its size is at least that of its header.
+ */
 struct vms_perf_record {
 	uint32_t type;
 	uint16_t misc;
