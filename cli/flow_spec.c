@@ -262,56 +262,51 @@ static bool add_place(struct session *session, struct vms_flow *flow, const stru
 	return returned && vms_flow_add_call(flow, va, probe, returned, error);
 }
 
-/* Adds all functions that match, each with a probe of its own: their arguments differ. */
-static bool add_matching(struct session *session, struct vms_flow *flow, const struct spec *spec,
+static GArray *find_line(struct session *session, const char *where, const char *colon,
 			 GError **error)
 {
-	g_autoptr(GArray) vas = functions_match(session, spec->where, error);
+	unsigned line;
+	g_autofree char *source = g_strndup(where, (gsize)(colon - where));
+	return value_unsigned("the line", colon + 1, 1, INT_MAX, &line, error)
+		       ? vms_symbolizer_line_addresses(vms_guest_symbolizer(session->guest), source,
+						       line, error)
+		       : NULL;
+}
+
+/* Returns the addresses of WHERE: a new array of uint64_t. */
+static GArray *find_places(struct session *session, const char *where, GError **error)
+{
+	uint64_t va;
+	const char *colon = strchr(where, ':');
+	if (colon)
+		return find_line(session, where, colon, error);
+	if (functions_is_pattern(where))
+		return functions_match(session, where, error);
+	if (!session_address(session, where, &va, error))
+		return NULL;
+	GArray *vas = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	g_array_append_val(vas, va);
+	return vas;
+}
+
+/* Adds all places, each with a probe of its own: functions have different arguments. */
+static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
+		       GError **error)
+{
+	g_autoptr(GArray) vas = find_places(session, spec->where, error);
+	const bool is_pattern = functions_is_pattern(spec->where);
 	for (guint i = 0; vas && i < vas->len; i++) {
 		const uint64_t va = g_array_index(vas, uint64_t, i);
 		struct vms_location location;
+		if (!is_pattern)
+			flow_place_check(session, va);
 		if (add_place(session, flow, spec, va, error))
 			continue;
-		if (vms_guest_locate(session->guest, NULL, va, &location))
+		if (is_pattern && vms_guest_locate(session->guest, NULL, va, &location))
 			g_prefix_error(error, "%s: ", location.symbol);
 		return false;
 	}
 	return vas;
-}
-
-/* Adds all addresses at which the code of a line begins. */
-static bool add_line(struct session *session, struct vms_flow *flow, const struct spec *spec,
-		     const char *colon, GError **error)
-{
-	unsigned line;
-	g_autofree char *source = g_strndup(spec->where, (gsize)(colon - spec->where));
-	if (spec->moments == CALL) {
-		usage_error(error, "\"%s\" is a line: \":call\" is for functions", spec->where);
-		return false;
-	}
-	if (!value_unsigned("the line", colon + 1, 1, INT_MAX, &line, error))
-		return false;
-	g_autoptr(GArray) vas = vms_symbolizer_line_addresses(vms_guest_symbolizer(session->guest),
-							      source, line, error);
-	for (guint i = 0; vas && i < vas->len; i++)
-		if (!add_place(session, flow, spec, g_array_index(vas, uint64_t, i), error))
-			return false;
-	return vas;
-}
-
-static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
-		       GError **error)
-{
-	uint64_t va;
-	const char *colon = strchr(spec->where, ':');
-	if (colon)
-		return add_line(session, flow, spec, colon, error);
-	if (functions_is_pattern(spec->where))
-		return add_matching(session, flow, spec, error);
-	if (!session_address(session, spec->where, &va, error))
-		return false;
-	flow_place_check(session, va);
-	return add_place(session, flow, spec, va, error);
 }
 
 /* Takes WHERE and its moments, which stand before the entries of a SPEC. */
@@ -366,6 +361,18 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 		usage_error(error, "--if-return is for calls: write WHERE:call");
 		return false;
 	}
+	if (spec.moments == CALL && strchr(where, ':')) {
+		usage_error(error, "\"%s\" is a line: \":call\" is for functions", where);
+		return false;
+	}
 	return (!entries || take_entries(&spec, entries, text, error)) &&
 	       add_places(session, flow, &spec, error);
+}
+
+GArray *flow_spec_find(struct session *session, const char *text, GError **error)
+{
+	unsigned moments;
+	const char *equals = flow_spec_find_outside(text, '=', true);
+	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
+	return take_where(where, text, &moments, error) ? find_places(session, where, error) : NULL;
 }

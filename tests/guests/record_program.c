@@ -48,6 +48,15 @@ static void run_shares(double seconds)
 	printf("%llu %llu\n", (unsigned long long)long_ns, (unsigned long long)short_ns);
 }
 
+/* A fixed piece of work, for benchmarks. */
+static void run_rounds(int n)
+{
+	for (int i = 0; i < n; i++) {
+		burn_long();
+		burn_short();
+	}
+}
+
 /* Runs for 30 ms, and says who it is. */
 static void *live(void *data)
 {
@@ -83,6 +92,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (strcmp(argv[1], "shares") == 0)
 		run_shares(atof(argv[2]));
+	else if (strcmp(argv[1], "rounds") == 0)
+		run_rounds(atoi(argv[2]));
 	else
 		run_births(atoi(argv[2]));
 	return 0;
