@@ -26,7 +26,7 @@ struct vms_recorded_stack {
 void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_sample_record *ret);
 
 struct vms_recording {
-	GMappedFile *mapped;
+	char *text; /* the file */
 	struct vms_bytes bytes;
 	struct vms_symbolizer *symbolizer;
 	GHashTable *processes; /* pid to struct process */

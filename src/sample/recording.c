@@ -69,7 +69,7 @@ void vms_recording_free(struct vms_recording *recording)
 {
 	if (!recording)
 		return;
-	g_clear_pointer(&recording->mapped, g_mapped_file_unref);
+	g_free(recording->text);
 	g_clear_pointer(&recording->symbolizer, vms_symbolizer_unref);
 	g_hash_table_unref(recording->processes);
 	g_hash_table_unref(recording->files);
@@ -458,9 +458,29 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 
 /* ---- what it gives ----------------------------------------------------------------- */
 
-struct vms_recording *vms_recording_load(const char *path, GError **error)
+/* Reads all of the file: one that was mapped and becomes shorter meanwhile would end the program.
+ */
+static bool load_bytes(struct vms_recording *recording, const char *path, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
+	gsize size;
+	if (g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot read recording %s: it is no regular file", path);
+		return false;
+	}
+	if (!g_file_get_contents(path, &recording->text, &size, &failure)) {
+		const bool is_missing = g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT);
+		g_set_error(error, VMS_ERROR, is_missing ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
+			    "cannot read recording %s: %s", path, failure->message);
+		return false;
+	}
+	recording->bytes = (struct vms_bytes) { (const uint8_t *)recording->text, size };
+	return true;
+}
+
+struct vms_recording *vms_recording_load(const char *path, GError **error)
+{
 	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
 	recording->processes = g_hash_table_new_full(NULL, NULL, NULL, free_process);
 	recording->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
@@ -470,16 +490,8 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	recording->kernel = vms_symbol_table_new("vmlinux");
 	recording->symbolizer = vms_symbolizer_new();
 	recording->first_ns = UINT64_MAX;
-	recording->mapped = g_mapped_file_new(path, FALSE, &failure);
-	if (!recording->mapped) {
-		const bool is_missing = g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT);
-		g_set_error(error, VMS_ERROR, is_missing ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
-			    "cannot read recording %s: %s", path, failure->message);
+	if (!load_bytes(recording, path, error))
 		return NULL;
-	}
-	recording->bytes =
-		(struct vms_bytes) { (const uint8_t *)g_mapped_file_get_contents(recording->mapped),
-				     g_mapped_file_get_length(recording->mapped) };
 	if (!vms_fxt_is_file(recording->bytes)) {
 		g_set_error(
 			error, VMS_ERROR, VMS_ERROR_MALFORMED,
