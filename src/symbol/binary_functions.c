@@ -399,7 +399,7 @@ static void add_plt_section(struct reading *reading, const struct place *place, 
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
 	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0 };
 	for (uint64_t at = 0; at < code.size; at += is_x86 ? 1 : 4) {
-		uint64_t slot;
+		uint64_t slot = 0;
 		if (!(is_x86 ? decode_x86_jump : decode_aarch64_jump)(code, at, section->sh_addr,
 								      &slot))
 			continue;

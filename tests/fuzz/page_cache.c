@@ -83,6 +83,8 @@ static void note_file(struct vms_linux *guest, struct vms_linux_files *files)
 	};
 	vms_symbolizer_map(guest->symbolizer, space, &mapping);
 	vms_linux_files_note(files, guest->memory, space, &mapping, FILE_VA);
+	const struct vms_mapping vdso = { .start = WORDS_RAM, .end = WORDS_RAM + 0x2000 };
+	vms_linux_files_note_vdso(files, guest->memory, space, &vdso);
 	vms_linux_files_read(files, guest->symbolizer);
 }
 

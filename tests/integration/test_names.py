@@ -2,6 +2,7 @@
 """Names of the functions of a guest's programs and libraries."""
 import collections
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -84,6 +85,8 @@ class Names:
         names = {name for name, *_ in self.frames()}
         for name in ("compare_numbers", "rand_r"):
             self.assertIn(name, names)
+        vdso = set(re.findall(r"([^ +]+)(?:\+0x[0-9a-f]+)? \(\[vdso\]\)", self.text))
+        self.assertTrue(vdso & {"__vdso_clock_gettime", "clock_gettime", "__kernel_clock_gettime"}, self.text)
 
 
 class Names612(Names, unittest.TestCase):

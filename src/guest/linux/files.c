@@ -4,7 +4,8 @@
 
 /* Limits of what a guest can make this keep. */
 #define NOTED_LIMIT (1u << 16)
-#define OPEN_LIMIT  (1u << 13) /* files */
+#define OPEN_LIMIT  (1u << 13)	/* files */
+#define VDSO_LIMIT  (64u << 10) /* bytes; Linux has two pages or so */
 
 struct noted {
 	uint32_t space;
@@ -12,6 +13,7 @@ struct noted {
 	uint64_t token; /* vms_mapping.file of the mapping */
 	const char *path;
 	struct vms_cached_file file;
+	bool is_vdso; /* the kernel's code for programs, which has no file */
 };
 
 struct opened {
@@ -21,10 +23,13 @@ struct opened {
 
 struct vms_linux_files {
 	struct vms_page_cache *cache;
-	GMutex lock;	    /* guards `noted`; taken while a vCPU is held, so never for long */
-	GArray *noted;	    /* struct noted */
-	GMutex reading;	    /* guards all that follows */
-	GTree *by_inode;    /* struct opened; no hash table: a guest could choose inode numbers */
+	GMutex lock;   /* guards `noted`; taken while a vCPU is held, so never for long */
+	GArray *noted; /* struct noted */
+	uint8_t *vdso; /* its bytes; NULL until it is first seen */
+	size_t vdso_size;
+	GMutex reading;	 /* guards all that follows */
+	GTree *by_inode; /* struct opened; no hash table: a guest could choose inode numbers */
+	struct vms_binary *vdso_binary;
 	GTree *by_build_id; /* struct vms_binary, owned by an entry of `by_inode` */
 };
 
@@ -72,6 +77,8 @@ void vms_linux_files_free(struct vms_linux_files *files)
 	g_tree_unref(files->by_build_id);
 	g_tree_unref(files->by_inode);
 	g_array_unref(files->noted);
+	vms_binary_unref(files->vdso_binary);
+	g_free(files->vdso);
 	g_mutex_clear(&files->reading);
 	g_mutex_clear(&files->lock);
 	vms_page_cache_unref(files->cache);
@@ -176,6 +183,59 @@ void vms_linux_files_note(struct vms_linux_files *files, struct vms_memory *memo
 	g_mutex_unlock(&files->lock);
 }
 
+/*
+ * Copies the vDSO from a process. Pages that it never used are not mapped, and stay zero; but the
+ * first has the headers and symbols, and every program reads it. NULL for that of 32-bit programs.
+ */
+static uint8_t *copy_vdso(struct vms_memory *memory, uint64_t va, size_t size)
+{
+	uint8_t *bytes = g_malloc0(size);
+	for (size_t at = 0; at < size; at += VMS_FILE_BLOCK)
+		if (!vms_memory_read(memory, va + at, bytes + at, VMS_FILE_BLOCK))
+			memset(bytes + at, 0, VMS_FILE_BLOCK);
+	if (memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64)
+		return bytes;
+	g_free(bytes);
+	return NULL;
+}
+
+void vms_linux_files_note_vdso(struct vms_linux_files *files, struct vms_memory *memory,
+			       uint32_t space, const struct vms_mapping *mapping)
+{
+	const struct noted noted = { .space = space, .start = mapping->start, .is_vdso = true };
+	const uint64_t size = mapping->end - mapping->start;
+	if (size == 0 || size % VMS_FILE_BLOCK != 0 || size > VDSO_LIMIT)
+		return;
+	g_mutex_lock(&files->lock);
+	const bool is_new = !files->vdso;
+	g_mutex_unlock(&files->lock);
+	uint8_t *bytes = is_new ? copy_vdso(memory, mapping->start, size) : NULL;
+	g_mutex_lock(&files->lock);
+	if (bytes && !files->vdso) {
+		files->vdso = g_steal_pointer(&bytes);
+		files->vdso_size = size;
+	}
+	/* Programs of 32 bits have another one, which is smaller or larger. */
+	if (files->vdso && files->vdso_size == size && files->noted->len < NOTED_LIMIT)
+		g_array_append_val(files->noted, noted);
+	g_mutex_unlock(&files->lock);
+	g_free(bytes);
+}
+
+/* Returns the vDSO, which was seen, as a new reference. */
+static struct vms_binary *open_vdso(struct vms_linux_files *files)
+{
+	g_mutex_lock(&files->reading);
+	if (!files->vdso_binary) {
+		const struct vms_file_source source = vms_file_source_of_memory(
+			g_memdup2(files->vdso, files->vdso_size), files->vdso_size);
+		files->vdso_binary = vms_binary_new("[vdso]", &source);
+	}
+	struct vms_binary *binary = vms_binary_ref(files->vdso_binary);
+	g_mutex_unlock(&files->reading);
+	return binary;
+}
+
 void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer)
 {
 	g_mutex_lock(&files->lock);
@@ -184,7 +244,9 @@ void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *
 	g_mutex_unlock(&files->lock);
 	for (guint i = 0; i < noted->len; i++) {
 		struct noted *one = &g_array_index(noted, struct noted, i);
-		g_autoptr(vms_binary) binary = vms_linux_files_open(files, one->path, &one->file);
+		g_autoptr(vms_binary) binary =
+			one->is_vdso ? open_vdso(files)
+				     : vms_linux_files_open(files, one->path, &one->file);
 		if (binary)
 			vms_symbolizer_attach_binary(symbolizer, one->space, one->start, one->token,
 						     binary);

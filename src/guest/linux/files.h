@@ -24,6 +24,12 @@ void vms_linux_files_free(struct vms_linux_files *files);
  */
 void vms_linux_files_note(struct vms_linux_files *files, struct vms_memory *memory, uint32_t space,
 			  const struct vms_mapping *mapping, uint64_t file);
+/*
+ * Notes that the address space `space` maps the vDSO. Copies it the first time: all 64-bit
+ * processes of a guest have the same one.
+ */
+void vms_linux_files_note_vdso(struct vms_linux_files *files, struct vms_memory *memory,
+			       uint32_t space, const struct vms_mapping *mapping);
 /* Opens the files that were noted, and tells the symbolizer of them. Not for a held guest. */
 void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer);
 /*

@@ -136,6 +136,9 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 		if (area.file)
 			vms_linux_files_note(guest->processes->files, memory, process->index,
 					     &known, area.file);
+		else if (strcmp(name, "[vdso]") == 0)
+			vms_linux_files_note_vdso(guest->processes->files, memory, process->index,
+						  &known);
 	}
 	known.stamp = stamp;
 	vms_symbolizer_map(guest->symbolizer, process->index, &known);
