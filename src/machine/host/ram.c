@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/qemu/ram.h"
+#include "machine/host/ram.h"
 #include "base/search.h"
 
 #include <errno.h>

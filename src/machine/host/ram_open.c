@@ -2,8 +2,8 @@
 /* Finds out by /proc/PID/maps (proc_pid_maps(5)) how a guest's RAM is mapped in its process. */
 #include "base/proc_text.h"
 #include "base/search.h"
-#include "machine/qemu/qemu_process.h"
-#include "machine/qemu/ram.h"
+#include "machine/host/proc_path.h"
+#include "machine/host/ram.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* How many files to search for among all that the process has open. QEMU's memory is in a few. */
+/* How many files to search for among all that the process has open. A guest has few. */
 #define SEARCHES_MAX 64
 
 /* All mappings, sorted; none if this user may not see them. */
