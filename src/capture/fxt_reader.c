@@ -118,8 +118,8 @@ static const void *get_bytes(struct cursor *cursor, uint64_t size)
 {
 	static const uint8_t zeros[8];
 	struct vms_bytes bytes;
-	const uint64_t padded = vms_fxt_words(size) * 8;
-	if (!vms_bytes_slice(cursor->bytes, cursor->offset, padded, &bytes)) {
+	const uint64_t padded = vms_fxt_words(size) * 8; /* wraps around for the largest sizes */
+	if (padded < size || !vms_bytes_slice(cursor->bytes, cursor->offset, padded, &bytes)) {
 		set_fault(cursor, "it is shorter than what it has");
 		return NULL;
 	}

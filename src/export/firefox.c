@@ -141,7 +141,7 @@ static void write_index(const struct firefox *file G_GNUC_UNUSED, GString *out, 
 
 static void write_text(const struct firefox *file, GString *out, uint32_t i)
 {
-	vms_json_string(out, g_ptr_array_index(file->texts, i));
+	vms_export_json_string(out, g_ptr_array_index(file->texts, i));
 }
 
 static void write_name(const struct firefox *file, GString *out, uint32_t label)
@@ -259,7 +259,7 @@ static void write_meta(struct firefox *file)
 	g_string_append(out, ",\"startTime\":");
 	vms_export_ms(out, (uint64_t)MAX(facts->begin_utc_ns, 0));
 	g_string_append(out, ",\"product\":");
-	vms_json_string(out, facts->title);
+	vms_export_json_string(out, facts->title);
 	g_string_append_printf(
 		out,
 		",\n\"preprocessedProfileVersion\":%d,\"version\":24,\"processType\":0,"
@@ -284,13 +284,13 @@ static void write_libs(struct firefox *file)
 		const char *name = slash && slash[1] ? slash + 1 : path;
 		g_string_append(out,
 				i ? ",\n{\"arch\":\"\",\"name\":" : "\n{\"arch\":\"\",\"name\":");
-		vms_json_string(out, name);
+		vms_export_json_string(out, name);
 		g_string_append(out, ",\"path\":");
-		vms_json_string(out, path);
+		vms_export_json_string(out, path);
 		g_string_append(out, ",\"debugName\":");
-		vms_json_string(out, name);
+		vms_export_json_string(out, name);
 		g_string_append(out, ",\"debugPath\":");
-		vms_json_string(out, path);
+		vms_export_json_string(out, path);
 		g_string_append(out, ",\"breakpadId\":\"\",\"codeId\":null}");
 	}
 	g_string_append(out, "],\n");
@@ -365,9 +365,9 @@ static void write_track(struct firefox *file, const struct track *track)
 		return;
 	g_string_append(out, file->has_threads ? ",\n{\"name\":" : "\n{\"name\":");
 	file->has_threads = true;
-	vms_json_string(out, track->name);
+	vms_export_json_string(out, track->name);
 	g_string_append(out, ",\"processName\":");
-	vms_json_string(out, track->process);
+	vms_export_json_string(out, track->process);
 	g_string_append_printf(out,
 			       ",\"pid\":\"%" PRIu32 "\",\"tid\":%" PRIu32
 			       ",\"isMainThread\":%s,\"processType\":\"default\","

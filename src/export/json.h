@@ -5,4 +5,4 @@
 #include <glib.h>
 
 /* Appends a string in quotes. Bytes that are not UTF-8 are replaced. NULL is the empty string. */
-void vms_json_string(GString *out, const char *text);
+void vms_export_json_string(GString *out, const char *text);

@@ -30,9 +30,9 @@ static void write_frames(struct speedscope *file)
 		g_autofree char *where = vms_export_file_name(label);
 		vms_export_name(name, label);
 		g_string_append(out, i ? ",\n{\"name\":" : "\n{\"name\":");
-		vms_json_string(out, name->str);
+		vms_export_json_string(out, name->str);
 		g_string_append(out, ",\"file\":");
-		vms_json_string(out, label->source ? label->source : where);
+		vms_export_json_string(out, label->source ? label->source : where);
 		if (label->source && label->line)
 			g_string_append_printf(out, ",\"line\":%u", label->line);
 		g_string_append_c(out, '}');
@@ -94,7 +94,7 @@ static void write_profile(struct speedscope *file, const char *name,
 	g_string_append(out, file->is_first ? "\n" : ",\n");
 	file->is_first = false;
 	g_string_append(out, "{\"type\":\"sampled\",\"name\":");
-	vms_json_string(out, name);
+	vms_export_json_string(out, name);
 	g_string_append_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
 			       file->facts->interval_ns ? "nanoseconds" : "none");
 	uint64_t sum = write_stacks(file, stacks, line, track);
@@ -151,7 +151,7 @@ static void write_speedscope(const struct vms_profile *profile, const struct vms
 			"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
 			"\"exporter\":\"vmscope " VMS_VERSION
 			"\",\"activeProfileIndex\":0,\"name\":");
-	vms_json_string(out->text, facts->title);
+	vms_export_json_string(out->text, facts->title);
 	g_string_append(out->text, ",\n");
 	write_frames(&file);
 	write_vcpus(&file);
