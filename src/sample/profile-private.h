@@ -7,8 +7,8 @@
 #include <vmscope/sample.h>
 
 struct vms_profile_source {
-	struct vms_symbolizer *symbolizer;   /* names addresses and processes */
-	const struct vms_tree *const *trees; /* of vCPU 0, 1 … */
+	struct vms_symbolizer *symbolizer;	     /* names addresses and processes */
+	const struct vms_tree *const *trees;	     /* of vCPU 0, 1 … */
 	const struct vms_sample_times *const *times; /* of each tree; NULL: not known */
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */

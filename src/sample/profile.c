@@ -5,6 +5,7 @@
  * arrays in which a parent comes before its children.
  */
 #include "base/text.h"
+#include "sample/profile-private.h"
 #include "sample/profile_samples.h"
 #include <inttypes.h>
 #include <string.h>

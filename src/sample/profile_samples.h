@@ -2,7 +2,10 @@
 /* Makes the list of a profile's samples and threads. */
 #pragma once
 
-#include "sample/profile-private.h"
+#include "sample/sample_times.h"
+#include "sample/tree.h"
+#include <vmscope/profile.h>
+#include <vmscope/symbolizer.h>
 
 struct vms_profile_samples {
 	struct vms_symbolizer *symbolizer;
