@@ -4,7 +4,7 @@
  * some pages; what is read must be that, and finding it must not touch the pages that nobody has
  * written to.
  */
-#include "machine/qemu/ram.h"
+#include "machine/host/ram.h"
 
 #include <errno.h>
 #include <fcntl.h>

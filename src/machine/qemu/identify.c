@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Asks QEMU what its machine is. */
 #include "machine/host/connection.h"
+#include "machine/host/proc_path.h"
 #include "machine/qemu/hmp.h"
 #include "machine/qemu/qemu.h"
 #include "machine/qemu/qemu_process.h"

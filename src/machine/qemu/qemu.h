@@ -8,8 +8,8 @@
 
 #include "machine/engine.h"
 #include "machine/host/identity.h"
+#include "machine/host/ram.h"
 #include "machine/qemu/qmp.h"
-#include "machine/qemu/ram.h"
 #include "machine/qemu/run_state.h"
 
 /* How many vCPUs a machine may have. */

@@ -4,6 +4,7 @@
 #include "base/proc_text.h"
 #include "base/process.h"
 #include "machine/host/connection.h"
+#include "machine/host/proc_path.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,11 +15,6 @@
 
 /* How many bytes of a command line to read: more than any QEMU has. */
 #define CMDLINE_MAX (1U << 20)
-
-char *vms_host_process_path(pid_t pid, const char *name)
-{
-	return g_strdup_printf("/proc/%d/%s", (int)pid, name);
-}
 
 static char *proc_link(pid_t pid, const char *name)
 {

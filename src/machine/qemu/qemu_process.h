@@ -15,9 +15,6 @@ struct vms_host_process {
 	struct vms_cmdline cmdline;
 };
 
-/* "/proc/PID/NAME", newly allocated. */
-char *vms_host_process_path(pid_t pid, const char *name);
-
 /* True if a program of this name is a QEMU that runs machines. */
 bool vms_host_process_is_qemu(const char *name);
 

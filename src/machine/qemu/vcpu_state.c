@@ -10,8 +10,8 @@
  */
 #include "arch/x86_64.h"
 #include "base/proc_text.h"
+#include "machine/host/proc_path.h"
 #include "machine/qemu/qemu.h"
-#include "machine/qemu/qemu_process.h"
 
 #include <fcntl.h>
 #include <gelf.h>
