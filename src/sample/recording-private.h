@@ -13,13 +13,21 @@ struct vms_recorded_file {
 	struct vms_symbol_table *symbols; /* NULL: none in the recording */
 };
 
-/* A stack, and how many samples have it. */
+/* A stack on a CPU, and how many samples have it. */
 struct vms_recorded_stack {
-	uint32_t space;
+	uint32_t space, cpu;
 	const void *pcs; /* in the file */
 	size_t size;	 /* bytes */
 	uint64_t kinds;	 /* how many are the kernel's, and how the walks ended */
 	uint64_t weight;
+	uint32_t node; /* of the tree of its CPU, while a profile is made */
+};
+
+/* When a sample was taken, and of which thread. */
+struct vms_recorded_moment {
+	uint64_t time_ns;
+	struct vms_recorded_stack *stack;
+	uint32_t pid, tid;
 };
 
 /* Decodes a stack as a sample, without time and thread. */
@@ -32,6 +40,7 @@ struct vms_recording {
 	GHashTable *processes; /* pid to struct process */
 	GHashTable *files;     /* struct vms_recorded_file by number */
 	GHashTable *stacks;    /* struct vms_recorded_stack */
+	GArray *moments;       /* struct vms_recorded_moment, in the order of the file */
 	struct vms_symbol_table *kernel;
 	GArray *damages; /* struct vms_recording_damage */
 	GArray *told;

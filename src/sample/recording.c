@@ -20,6 +20,7 @@
 #define GENERATIONS_LIMIT 64
 #define DAMAGES_LIMIT	  1000
 #define KERNEL_BEGIN	  UINT64_C(0x8000000000000000)
+#define CPUS_LIMIT	  4096
 
 enum told_kind { TOLD_PROCESS, TOLD_MAPPING };
 
@@ -74,6 +75,7 @@ void vms_recording_free(struct vms_recording *recording)
 	g_hash_table_unref(recording->processes);
 	g_hash_table_unref(recording->files);
 	g_hash_table_unref(recording->stacks);
+	g_array_unref(recording->moments);
 	vms_symbol_table_unref(recording->kernel);
 	g_array_unref(recording->damages);
 	g_array_unref(recording->told);
@@ -365,7 +367,7 @@ static void make_spaces(struct vms_recording *recording)
 static guint hash_stack(gconstpointer data)
 {
 	const struct vms_recorded_stack *stack = data;
-	uint64_t hash = stack->space;
+	uint64_t hash = (uint64_t)stack->cpu << 32 | stack->space;
 	for (size_t i = 0; i < stack->size; i += 8) {
 		uint64_t pc;
 		memcpy(&pc, (const uint8_t *)stack->pcs + i, sizeof(pc));
@@ -378,8 +380,8 @@ static guint hash_stack(gconstpointer data)
 static gboolean equal_stacks(gconstpointer a, gconstpointer b)
 {
 	const struct vms_recorded_stack *x = a, *y = b;
-	return x->space == y->space && x->size == y->size && x->kinds == y->kinds &&
-	       memcmp(x->pcs, y->pcs, x->size) == 0;
+	return x->space == y->space && x->cpu == y->cpu && x->size == y->size &&
+	       x->kinds == y->kinds && memcmp(x->pcs, y->pcs, x->size) == 0;
 }
 
 static struct generation *find_generation(struct process *process, uint64_t time_ns)
@@ -408,6 +410,7 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 	process->has_user |= record->payload_size > n_kernel * 8;
 	struct vms_recorded_stack key = {
 		.space = generation->space,
+		.cpu = (uint32_t)MIN(vms_records_number(record, "cpu"), CPUS_LIMIT - 1),
 		.pcs = record->payload,
 		.size = record->payload_size,
 		.kinds = n_kernel | vms_records_number(record, "end") << 32 |
@@ -419,6 +422,9 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 		g_hash_table_add(recording->stacks, known);
 	}
 	known->weight++;
+	const struct vms_recorded_moment moment = { time_ns, known, pid,
+						    (uint32_t)record->thread.tid };
+	g_array_append_val(recording->moments, moment);
 }
 
 static void count_stacks(struct vms_recording *recording)
@@ -485,6 +491,7 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	recording->processes = g_hash_table_new_full(NULL, NULL, NULL, free_process);
 	recording->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
 	recording->stacks = g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
+	recording->moments = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_moment));
 	recording->damages = g_array_new(FALSE, FALSE, sizeof(struct vms_recording_damage));
 	recording->told = g_array_new(FALSE, FALSE, sizeof(struct told));
 	recording->kernel = vms_symbol_table_new("vmlinux");
@@ -517,31 +524,82 @@ void vms_recording_get_stats(const struct vms_recording *recording, struct vms_r
 	*ret = recording->stats;
 }
 
-struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
-					  bool leaf_first, GError **error)
+/* The samples of each CPU, for a profile. */
+struct cpu_samples {
+	struct vms_tree *trees[CPUS_LIMIT]; /* NULL beyond the last CPU */
+	struct vms_sample_times times[CPUS_LIMIT];
+	size_t n;
+};
+
+static void add_stacks(const struct vms_recording *recording, struct cpu_samples *samples,
+		       bool leaf_first)
 {
-	g_autoptr(vms_tree) tree = vms_tree_new(VMS_TREE_LIMIT);
 	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
 	GHashTableIter iter;
 	gpointer key;
 	g_hash_table_iter_init(&iter, recording->stacks);
 	while (g_hash_table_iter_next(&iter, &key, NULL)) {
-		const struct vms_recorded_stack *stack = key;
+		struct vms_recorded_stack *stack = key;
+		for (; samples->n <= stack->cpu; samples->n++) {
+			samples->trees[samples->n] = vms_tree_new(VMS_TREE_LIMIT);
+			vms_sample_times_init(&samples->times[samples->n], SIZE_MAX);
+		}
 		vms_recorded_stack_get(stack, sample);
-		vms_samples_add_path(tree, sample, leaf_first, stack->weight);
+		stack->node = vms_samples_add_path(samples->trees[stack->cpu], sample, leaf_first,
+						   stack->weight);
 	}
-	const struct vms_tree *const trees[] = { tree };
+}
+
+static void add_times(const struct vms_recording *recording, struct cpu_samples *samples)
+{
+	g_autofree struct vms_sample_record *sample = g_new0(struct vms_sample_record, 1);
+	for (guint i = 0; i < recording->moments->len; i++) {
+		const struct vms_recorded_moment *moment =
+			&g_array_index(recording->moments, struct vms_recorded_moment, i);
+		sample->time_ns = moment->time_ns;
+		sample->space = moment->stack->space;
+		sample->pid = moment->pid;
+		sample->tid = moment->tid;
+		vms_sample_times_add(&samples->times[moment->stack->cpu], sample,
+				     moment->stack->node);
+	}
+}
+
+static void free_cpu_samples(struct cpu_samples *samples)
+{
+	for (size_t i = 0; i < samples->n; i++) {
+		vms_tree_free(samples->trees[i]);
+		vms_sample_times_clear(&samples->times[i]);
+	}
+	g_free(samples);
+}
+
+struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
+					  bool leaf_first, GError **error)
+{
+	if (recording->moments->len == 0) {
+		g_set_error_literal(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+				    "the recording has no samples");
+		return NULL;
+	}
+	struct cpu_samples *samples = g_new0(struct cpu_samples, 1);
+	add_stacks(recording, samples, leaf_first);
+	add_times(recording, samples);
+	g_autofree const struct vms_sample_times **times =
+		g_new(const struct vms_sample_times *, samples->n);
+	for (size_t i = 0; i < samples->n; i++)
+		times[i] = &samples->times[i];
 	const struct vms_profile_source source = {
 		.symbolizer = recording->symbolizer,
-		.trees = trees,
-		.n_trees = 1,
+		.trees = (const struct vms_tree *const *)samples->trees,
+		.times = times,
+		.n_trees = samples->n,
 		.flags = flags | VMS_PROFILE_MERGE_VCPUS,
 		.leaf_first = leaf_first,
 	};
-	if (tree->n_nodes)
-		return vms_profile_new(&source);
-	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "the recording has no samples");
-	return NULL;
+	struct vms_profile *profile = vms_profile_new(&source);
+	free_cpu_samples(samples);
+	return profile;
 }
 
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)

@@ -312,7 +312,7 @@ class Calls:
         sizes = [end - begin for begin, end in zip(begins, begins[1:])]
         within = next(begin + 1 for begin, size in zip(begins, sizes) if size > 1)
         for where, warning in ((f"{function}+{within}", f"is within the instruction at {function}+0x{within - 1:x}:"),
-                               (f"{function}+{begins[3]}", ""), ("init_task+8", "is in init_task, which is data:"),
+                               (f"{function}+{begins[3]}", ""), *self.data_places,
                                ("0xfff0000000001000", "no memory is mapped")):
             with self.subTest(where=where):
                 run = vmscope("flow", "-p", self.guest.pid, "-t", "0.1", where)
@@ -332,6 +332,7 @@ class Calls:
 
 class X86(Flow, Calls, unittest.TestCase):
     pc, first_size = "rip", 5
+    data_places = (("init_task+8", "is in init_task, which is data:"),)
     lseek = "ksys_lseek", "arg0", "arg1"
 
     @classmethod
@@ -434,6 +435,7 @@ class Reset(Tracer, unittest.TestCase):
 
 
 class Aarch64(Flow, Calls, unittest.TestCase):
+    data_places = ()  # this kernel has no symbols of data (CONFIG_KALLSYMS_ALL)
     pc, first_size = "pc", 4
     lseek = "__arm64_sys_lseek", "u64(arg0)", "u64(arg0+8)"  # of the registers of a program
 
