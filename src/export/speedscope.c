@@ -12,6 +12,7 @@
 struct speedscope {
 	const struct vms_profile *profile;
 	const struct vms_run_facts *facts;
+	struct vms_stacks *stacks;
 	struct vms_export_sink *out;
 	GArray *path;	 /* uint32_t: the frames of a sample, leaf first */
 	GArray *weights; /* uint64_t: of the samples of a profile */
@@ -41,15 +42,18 @@ static void write_frames(struct speedscope *file)
 	g_string_append(out, "]},\n\"profiles\":[");
 }
 
-static void write_stack(struct speedscope *file, const struct vms_stacks *stacks, uint32_t stack)
+/* Writes the frames of a stack. A thread's have no process, as its name tells it. */
+static void write_stack(struct speedscope *file, bool with_process, uint32_t stack)
 {
-	const struct vms_tree_node *nodes = stacks->tree->nodes;
+	const struct vms_tree_node *nodes = file->stacks->tree->nodes;
 	GString *out = file->out->text;
 
 	g_array_set_size(file->path, 0);
 	for (; stack != VMS_TREE_ROOT; stack = nodes[stack].parent) {
 		uint32_t label = (uint32_t)nodes[stack].key.value;
-		g_array_append_val(file->path, label);
+		if (with_process ||
+		    vms_profile_label(file->profile, label)->kind != VMS_LABEL_PROCESS)
+			g_array_append_val(file->path, label);
 	}
 	g_string_append(out, file->weights->len ? ",\n[" : "\n[");
 	for (guint i = file->path->len; i-- > 0;) {
@@ -62,7 +66,7 @@ static void write_stack(struct speedscope *file, const struct vms_stacks *stacks
 }
 
 /* Writes the stacks of a track. Returns the sum of their weights, which it keeps. */
-static uint64_t write_stacks(struct speedscope *file, const struct vms_stacks *stacks,
+static uint64_t write_stacks(struct speedscope *file, bool with_process,
 			     const struct vms_timeline *line, size_t track)
 {
 	uint32_t last = VMS_TREE_ROOT;
@@ -71,23 +75,22 @@ static uint64_t write_stacks(struct speedscope *file, const struct vms_stacks *s
 	g_array_set_size(file->weights, 0);
 	for (size_t i = 0; i < vms_timeline_length(line, track); i++) {
 		const struct vms_profile_sample *sample = vms_timeline_sample(line, track, i);
-		uint32_t stack = vms_stacks_get(stacks, sample);
+		uint32_t stack = vms_stacks_get(file->stacks, sample);
 		uint64_t weight = sample->weight * MAX(file->facts->interval_ns, 1);
 		sum += weight;
 		if (stack == last && file->weights->len) {
 			g_array_index(file->weights, uint64_t, file->weights->len - 1) += weight;
 			continue;
 		}
-		write_stack(file, stacks, stack);
+		write_stack(file, with_process, stack);
 		g_array_append_val(file->weights, weight);
 		last = stack;
 	}
 	return sum;
 }
 
-static void write_profile(struct speedscope *file, const char *name,
-			  const struct vms_stacks *stacks, const struct vms_timeline *line,
-			  size_t track)
+static void write_profile(struct speedscope *file, const char *name, bool with_process,
+			  const struct vms_timeline *line, size_t track)
 {
 	GString *out = file->out->text;
 
@@ -97,7 +100,7 @@ static void write_profile(struct speedscope *file, const char *name,
 	vms_export_json_string(out, name);
 	g_string_append_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
 			       file->facts->interval_ns ? "nanoseconds" : "none");
-	uint64_t sum = write_stacks(file, stacks, line, track);
+	uint64_t sum = write_stacks(file, with_process, line, track);
 	g_string_append(out, "],\n\"weights\":[");
 	for (guint i = 0; i < file->weights->len; i++) {
 		if (i)
@@ -111,12 +114,11 @@ static void write_profile(struct speedscope *file, const char *name,
 static void write_vcpus(struct speedscope *file)
 {
 	g_autoptr(vms_timeline) line = vms_timeline_of_vcpus(file->profile);
-	g_autoptr(vms_stacks) stacks = vms_stacks_new(file->profile, true);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
 		if (vms_timeline_length(line, i))
-			write_profile(file, name, stacks, line, i);
+			write_profile(file, name, true, line, i);
 	}
 }
 
@@ -125,12 +127,11 @@ static void write_threads(struct speedscope *file)
 	size_t n;
 	const struct vms_profile_thread *threads = vms_profile_threads(file->profile, &n);
 	g_autoptr(vms_timeline) line = vms_timeline_of_threads(file->profile);
-	g_autoptr(vms_stacks) stacks = vms_stacks_new(file->profile, false);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = vms_export_thread_name(&threads[i]);
 		if (vms_timeline_length(line, i))
-			write_profile(file, name, stacks, line, i);
+			write_profile(file, name, false, line, i);
 	}
 }
 
@@ -141,6 +142,7 @@ static void write_speedscope(const struct vms_profile *profile, const struct vms
 	struct speedscope file = {
 		.profile = profile,
 		.facts = facts,
+		.stacks = vms_stacks_new(profile, true),
 		.out = out,
 		.path = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
 		.weights = g_array_new(FALSE, FALSE, sizeof(uint64_t)),
@@ -159,6 +161,7 @@ static void write_speedscope(const struct vms_profile *profile, const struct vms
 	g_string_append(out->text, "]}\n");
 	g_array_unref(file.path);
 	g_array_unref(file.weights);
+	vms_stacks_free(file.stacks);
 }
 
 const struct vms_exporter vms_exporter_speedscope = {

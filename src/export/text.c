@@ -153,9 +153,10 @@ static void print_label(GString *out, const struct vms_label *label)
 	g_string_append_c(out, '\n');
 }
 
-static void print_tree(GString *out, const struct vms_profile *profile,
+static void print_tree(struct vms_export_sink *sink, const struct vms_profile *profile,
 		       const struct vms_profile_tree *tree, double min_percent)
 {
+	GString *out = sink->text;
 	unsigned depth = 0;
 	bool skip;
 
@@ -169,12 +170,14 @@ static void print_tree(GString *out, const struct vms_profile *profile,
 		g_string_append_printf(out, "%*s%" PRIu64 " %.2f%% ", (int)depth * INDENT, "",
 				       node->total, share);
 		print_label(out, vms_profile_label(profile, node->label));
+		vms_export_drain(sink);
 	}
 }
 
-static void print_trees(GString *out, const struct vms_run_facts *facts,
+static void print_trees(struct vms_export_sink *sink, const struct vms_run_facts *facts,
 			const struct vms_profile *profile, double min_percent)
 {
+	GString *out = sink->text;
 	size_t n;
 	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
 
@@ -187,7 +190,7 @@ static void print_trees(GString *out, const struct vms_run_facts *facts,
 			if (tree->vcpu == VMS_ALL_VCPUS || tree->vcpu == (int)vcpu)
 				print_stats(out, facts, vcpu);
 		g_string_append_c(out, '\n');
-		print_tree(out, profile, tree, min_percent);
+		print_tree(sink, profile, tree, min_percent);
 	}
 }
 
@@ -277,7 +280,7 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 	if (options->min_percent > 0)
 		g_string_append_printf(out, "Left out: what has less than %g%%\n",
 				       options->min_percent);
-	print_trees(out, facts, profile, options->min_percent);
+	print_trees(sink, facts, profile, options->min_percent);
 	print_functions(out, profile, options->min_percent);
 	for (guint i = 0; i < facts->items->len; i++)
 		print_item(out, &g_array_index(facts->items, struct vms_run_item, i));
