@@ -210,7 +210,7 @@ def trace_problem(path):
 
 def hits_problem(path):
     run = vmscope("flow", "report", path, check=False)
-    return None if run.returncode == 0 else run.stderr.strip()
+    return None if run.status == 0 else run.err.strip()
 
 
 PROBLEMS = {"core": core_problem, "report.svg": report_problem, "calls": trace_problem,
