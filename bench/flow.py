@@ -48,10 +48,10 @@ def visit_us(guest, seconds=1):
 
 
 def flow_us(guest, how, hits, entries=ENTRIES):
-    """Between two hits, by the times of the last thousand: nothing is printed meanwhile."""
+    """Between two hits, by the times of the last 20,000: nothing is printed meanwhile."""
     place = f"{symbol(guest, 'counted_nop'):#x}={entries}"
     out = subprocess.run([testbed.VMSCOPE, "flow", *how, place, "--no-tasks", "--json", "--hits",
-                          str(hits), "--records", "1000"], check=True, text=True, stdout=subprocess.PIPE,
+                          str(hits), "--records", "20000"], check=True, text=True, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL).stdout
     records = [json.loads(line) for line in out.splitlines()[:-1]]
     return (records[-1]["time_ns"] - records[0]["time_ns"]) / (len(records) - 1) / 1e3

@@ -2,34 +2,33 @@
 /* Priority of threads for which a guest may have to wait. */
 #pragma once
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-/* A guest that keeps all CPUs busy must not make them late: it would be held for longer. */
-#define VMS_URGENT_NICE (-10)
+/* How the kernel schedules a thread. */
+struct vms_scheduling {
+	int policy;	/* SCHED_OTHER …, with flags */
+	int priority;	/* of real-time policies */
+	int nice_value; /* of the others */
+};
 
 /*
- * Lets the calling thread run before others of the host. Only root may; else nothing changes.
- * Returns the nice value that it had.
+ * Lets the calling thread run before ordinary threads of the host, as nice -10. Only root may; else
+ * nothing changes. For threads that work often or for long.
  */
-static inline int vms_thread_set_urgent(void)
-{
-	const int before = getpriority(PRIO_PROCESS, (id_t)gettid());
-	setpriority(PRIO_PROCESS, (id_t)gettid(), VMS_URGENT_NICE);
-	return before;
-}
+void vms_thread_set_urgent(void);
 
-/* Gives the calling thread the nice value that vms_thread_set_urgent has returned. */
-static inline void vms_thread_set_nice(int before)
-{
-	setpriority(PRIO_PROCESS, (id_t)gettid(), before);
-}
+/*
+ * Lets the calling thread run as soon as it can, before all threads that are not real-time ones:
+ * SCHED_RR with the lowest priority. Nice values do not achieve that, since they count only within
+ * a group of processes (sched(7), "The autogroup feature"). Only for threads that soon wait again.
+ * Where real-time scheduling is not permitted, this is vms_thread_set_urgent(). New threads and
+ * processes of the calling thread do not inherit it. Returns the scheduling that it had.
+ */
+struct vms_scheduling vms_thread_set_real_time(void);
+
+/* Gives the calling thread the scheduling that vms_thread_set_real_time() has returned. */
+void vms_thread_restore(const struct vms_scheduling *before);
 
 /*
  * Gives the calling thread the nice value of the process's first thread. A thread begins with that
  * of who made it, who may be urgent at that moment.
  */
-static inline void vms_thread_set_usual(void)
-{
-	vms_thread_set_nice(getpriority(PRIO_PROCESS, (id_t)getpid()));
-}
+void vms_thread_set_usual(void);

@@ -2,6 +2,7 @@
 /* What an engine implements, and what all machines have. */
 #pragma once
 
+#include "base/priority.h"
 #include <stdatomic.h>
 #include <vmscope/core.h>
 
@@ -122,8 +123,8 @@ struct vms_hold_state {
 	unsigned depth;	  /* of nested holds */
 	bool is_brief;	  /* the hold may end by itself */
 	bool is_observed; /* it is not held but observed, and runs */
-	bool is_urgent;	  /* who holds it runs before others, and had `usual_nice` before */
-	int usual_nice;
+	bool is_urgent;	  /* who holds it runs before others, and was scheduled as `usual` before */
+	struct vms_scheduling usual;
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 

@@ -5,7 +5,6 @@
  * vCPUs.
  */
 #include "base/clock.h"
-#include "base/priority.h"
 #include "machine/engine.h"
 #include "machine/refusal.h"
 #include <string.h>
@@ -253,10 +252,10 @@ static bool begin_urgent_hold(struct vms_machine *machine, unsigned unit, bool b
 	struct vms_hold_state *state = &machine->holds[unit];
 	if (machine->engine->holds_each)
 		return begin_hold(machine, unit, brief, error);
-	state->usual_nice = vms_thread_set_urgent();
+	state->usual = vms_thread_set_real_time();
 	state->is_urgent = begin_hold(machine, unit, brief, error);
 	if (!state->is_urgent)
-		vms_thread_set_nice(state->usual_nice);
+		vms_thread_restore(&state->usual);
 	return state->is_urgent;
 }
 
@@ -300,7 +299,7 @@ static bool release_unit(struct vms_machine *machine, unsigned unit, GError **er
 	atomic_store(&state->epoch, 0);
 	bool released = machine->engine->release(machine, vcpu_of(machine, unit), error);
 	if (state->is_urgent)
-		vms_thread_set_nice(state->usual_nice);
+		vms_thread_restore(&state->usual);
 	state->is_urgent = false;
 	return released;
 }

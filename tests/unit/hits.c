@@ -333,7 +333,7 @@ static void test_wake(struct route *route, const void *data G_GNUC_UNUSED)
 	const int woken = route->set->rings.woken;
 	hit_place(route->set, 0, 0, 0);
 	g_assert_cmpint(recv(woken, &byte, 1, MSG_DONTWAIT), ==, -1);
-	vms_hits_set_sleeps(route->hits);
+	vms_hits_set_sleeps(route->hits, true);
 	hit_place(route->set, 0, 0, 1);
 	hit_place(route->set, 0, 0, 2);
 	g_assert_cmpint(recv(woken, &byte, 1, MSG_DONTWAIT), ==, 1);

@@ -12,7 +12,11 @@
 #define RING_SIZE	 (1U << 20)  /* bytes per vCPU */
 #define STACKS_RING_SIZE (4U << 20)  /* the same, if hits bring stacks */
 #define EMPTY_RING_SIZE	 (64U << 10) /* of a ring that gets no hits: as small as it may be */
-/* How long to wait for more before the agent is told to wake this client, which costs a vCPU. */
+/*
+ * How long to let hits gather. A vCPU that has to wake this client takes several microseconds for
+ * that, more than for the hit. So the client asks for it only after a nap without hits. A ring that
+ * fills up wakes it in any case.
+ */
 #define NAP_MS 1
 /* How long to wait before it is looked whether other probes were armed. */
 #define SLICE_MS 50
@@ -328,8 +332,8 @@ static bool send_stop(const struct set *set, GError **error)
 
 /* ---- waiting ----------------------------------------------------------------------- */
 
-/* Takes hits of all sets, but those of a set that another thread takes. Returns the number. */
-static size_t take_all(GPtrArray *sets, bool all, bool sleeps)
+/* Takes hits of all sets, except those of a set that another thread takes. Returns the number. */
+static size_t take_all(GPtrArray *sets, bool all)
 {
 	size_t n = 0;
 	for (guint i = 0; i < sets->len; i++) {
@@ -338,12 +342,17 @@ static size_t take_all(GPtrArray *sets, bool all, bool sleeps)
 			g_mutex_lock(&set->lock);
 		else if (!g_mutex_trylock(&set->lock))
 			continue;
-		if (sleeps)
-			vms_hits_set_sleeps(set->hits);
 		n += vms_hits_take(set->hits, all);
 		g_mutex_unlock(&set->lock);
 	}
 	return n;
+}
+
+/* Says whether the agent is to wake this client for the next hit. */
+static void set_sleeps(GPtrArray *sets, bool sleeps)
+{
+	for (guint i = 0; i < sets->len; i++)
+		vms_hits_set_sleeps(((struct set *)g_ptr_array_index(sets, i))->hits, sleeps);
 }
 
 /* Reads what the agent has sent to wake this client. */
@@ -354,7 +363,7 @@ static void read_wakes(struct set *set)
 		;
 }
 
-/* Waits until the agent wakes this client, or it ends. */
+/* Waits until the agent wakes this client, or QEMU ends, or `timeout_ms` are over. */
 static void wait_for_agent(const struct vms_agent_prober *prober, GPtrArray *sets, int timeout_ms)
 {
 	g_autofree struct pollfd *polls = g_new0(struct pollfd, sets->len + 1);
@@ -375,6 +384,14 @@ static void wait_for_agent(const struct vms_agent_prober *prober, GPtrArray *set
 	}
 }
 
+/* Returns the time until `end_ns`, at most `max_ms`. */
+static int left_ms(uint64_t end_ns, int max_ms)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	return now_ns < end_ns ? (int)MIN((end_ns - now_ns + 999999) / 1000000, (uint64_t)max_ms)
+			       : 0;
+}
+
 static bool set_closed(const struct vms_agent_prober *prober, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: QEMU has gone",
@@ -382,22 +399,37 @@ static bool set_closed(const struct vms_agent_prober *prober, GError **error)
 	return false;
 }
 
+/* Takes hits. If there are none, waits for the next one, or until `end_ns`, and takes that. */
+static size_t sleep_and_take(const struct vms_agent_prober *prober, GPtrArray *sets,
+			     uint64_t end_ns)
+{
+	set_sleeps(sets, true);
+	size_t n = take_all(sets, false);
+	if (n == 0) {
+		wait_for_agent(prober, sets, left_ms(end_ns, SLICE_MS));
+		n = take_all(sets, false);
+	}
+	set_sleeps(sets, false);
+	return n;
+}
+
 bool vms_agent_probes_take(struct vms_agent_prober *prober, unsigned timeout_ms, GError **error)
 {
 	const uint64_t end_ns = vms_clock_now_ns() + timeout_ms * G_GUINT64_CONSTANT(1000000);
-	for (unsigned round = 0;; round++) {
+	for (unsigned round = atomic_load(&prober->is_busy) ? 1 : 0;; round++) {
 		g_autoptr(GPtrArray) sets = list_sets(prober);
+		size_t n = 0;
+		if (round == 1)
+			wait_for_agent(prober, sets, left_ms(end_ns, NAP_MS));
+		else if (round > 1)
+			n = sleep_and_take(prober, sets, end_ns);
 		const bool is_closed = vms_agent_link_is_closed(prober->link);
-		const size_t n = take_all(sets, is_closed, round > 1);
-		const uint64_t now_ns = vms_clock_now_ns();
+		n += take_all(sets, is_closed);
+		atomic_store(&prober->is_busy, n > 0);
 		if (is_closed)
 			return set_closed(prober, error);
-		if (n > 0 || now_ns >= end_ns)
+		if (n > 0 || vms_clock_now_ns() >= end_ns)
 			return true;
-		const uint64_t left_ms = (end_ns - now_ns + 999999) / 1000000;
-		if (round > 0 || left_ms <= NAP_MS)
-			wait_for_agent(prober, sets,
-				       (int)MIN(left_ms, round > 1 ? SLICE_MS : NAP_MS));
 	}
 }
 

@@ -17,6 +17,7 @@ struct vms_agent_prober {
 	const int8_t *reg_of;
 	GMutex request_lock; /* taken for a request and its reply */
 	bool is_late;	     /* a reply did not come in time: the next one may be that */
+	atomic_bool is_busy; /* the last look found hits */
 	GMutex lock;	     /* of what follows */
 	GPtrArray *sets;
 	uint32_t last_id;

@@ -165,9 +165,9 @@ void vms_hits_free(struct vms_hits *hits)
 	g_free(hits);
 }
 
-void vms_hits_set_sleeps(struct vms_hits *hits)
+void vms_hits_set_sleeps(struct vms_hits *hits, bool sleeps)
 {
-	vms_ring_reader_set_sleeps(hits->reader);
+	vms_ring_reader_set_sleeps(hits->reader, sleeps);
 }
 
 bool vms_hits_is_stopped(const struct vms_hits *hits)

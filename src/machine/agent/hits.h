@@ -42,7 +42,7 @@ void vms_hits_collect(struct vms_hits *hits);
 /* The next are for any thread. */
 
 /* Has the agent wake this client at the next hit. To be followed by vms_hits_take, then a wait. */
-void vms_hits_set_sleeps(struct vms_hits *hits);
+void vms_hits_set_sleeps(struct vms_hits *hits, bool sleeps);
 /* True if the limit was reached: nothing is armed any more. Hits may still have to be taken. */
 bool vms_hits_is_stopped(const struct vms_hits *hits);
 void vms_hits_counts(const struct vms_hits *hits, struct vms_probes_counts *ret);

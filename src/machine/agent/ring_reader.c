@@ -520,7 +520,7 @@ void vms_ring_reader_count_early(const struct vms_ring_reader *reader, uint64_t 
 	}
 }
 
-void vms_ring_reader_set_sleeps(struct vms_ring_reader *reader)
+void vms_ring_reader_set_sleeps(struct vms_ring_reader *reader, bool sleeps)
 {
-	atomic_store(&reader->shared->sleeps, 1);
+	atomic_store(&reader->shared->sleeps, sleeps);
 }

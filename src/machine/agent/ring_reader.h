@@ -86,5 +86,8 @@ uint64_t vms_ring_reader_hits(const struct vms_ring_reader *reader);
 /* Counts programs that ended early. */
 void vms_ring_reader_count_early(const struct vms_ring_reader *reader, uint64_t *rejected,
 				 uint64_t *unknown);
-/* Tells the agent to wake this client for the next hit. Run the reader after this, then wait. */
-void vms_ring_reader_set_sleeps(struct vms_ring_reader *reader);
+/*
+ * Tells the agent whether to wake this client for the next hit. Before the client waits for that,
+ * it runs the reader once more.
+ */
+void vms_ring_reader_set_sleeps(struct vms_ring_reader *reader, bool sleeps);
