@@ -539,8 +539,8 @@ bool vms_stop_probes_step(struct vms_stop_probes *all, enum vms_stop_departure *
 			continue;
 		if (!step_vcpu(all, i, &end, n_steps, error))
 			return false;
-		*ret = VMS_DEPART_STOPPED;
-		if (end == VMS_STEP_STOPPED)
+		*ret = end == VMS_STEP_STOPPED ? VMS_DEPART_STOPPED : VMS_DEPART_AGAIN;
+		if (end == VMS_STEP_STOPPED || has_state(all, VCPU_HANDED_OUT))
 			return true;
 	}
 	*ret = has_state(all, VCPU_STEPPED) ? VMS_DEPART_NOT_YET : VMS_DEPART_NOW;
@@ -773,7 +773,7 @@ static bool check_reason(struct vms_stop_probes *all, GError **error)
 	return false;
 }
 
-bool vms_stop_probes_take(struct vms_stop_probes *all, unsigned timeout_ms, GError **error)
+static bool take(struct vms_stop_probes *all, unsigned timeout_ms, GError **error)
 {
 	const uint64_t deadline_ns = vms_clock_now_ns() + timeout_ms * UINT64_C(1000000);
 	bool any = false;
@@ -793,4 +793,13 @@ bool vms_stop_probes_take(struct vms_stop_probes *all, unsigned timeout_ms, GErr
 		}
 	} while (!any && vms_clock_now_ns() < deadline_ns);
 	return true;
+}
+
+/* The machine stands still until its stop is seen, so the thread runs before others all the time. */
+bool vms_stop_probes_take(struct vms_stop_probes *all, unsigned timeout_ms, GError **error)
+{
+	const struct vms_scheduling usual = vms_thread_set_real_time();
+	const bool done = take(all, timeout_ms, error);
+	vms_thread_restore(&usual);
+	return done;
 }

@@ -92,11 +92,12 @@ enum vms_stop_departure {
 	VMS_DEPART_NOT_YET, /* hits have to be handed out first */
 	VMS_DEPART_NEVER,   /* a hit asks for it to stay as it is */
 	VMS_DEPART_STOPPED, /* somebody else has stopped it during a step */
+	VMS_DEPART_AGAIN,   /* other vCPUs have to be stepped */
 	VMS_DEPART_NOW,
 };
 /*
- * Steps all vCPUs whose hits were handed out over their places. *n_steps grows by the number of
- * steps. Errors: those of the connection.
+ * Steps a vCPU whose hits were handed out over its place. *n_steps grows by the number of steps.
+ * Errors: those of the connection.
  */
 bool vms_stop_probes_step(struct vms_stop_probes *all, enum vms_stop_departure *ret,
 			  unsigned *n_steps, GError **error);

@@ -344,19 +344,41 @@ static void note_resumes_before(struct vms_qemu_stub *stub)
 	stub->expected_resumes = stub->resumes;
 }
 
-/* Steps over the places, and lets the machine go on. */
-static bool pass_places(struct vms_qemu_stub *stub, GError **error)
+/* Steps one vCPU. What QEMU has told of the step is no event of others. */
+static bool step(struct vms_qemu_stub *stub, enum vms_stop_departure *departure, GError **error)
 {
-	enum vms_stop_departure departure;
 	unsigned n_steps = 0;
-	bool done = vms_stop_probes_step(&stub->probes, &departure, &n_steps, error);
+	bool done = vms_stop_probes_step(&stub->probes, departure, &n_steps, error);
 	stub->resumes += n_steps;
 	stub->expected_resumes = MAX(stub->expected_resumes, stub->resumes);
 	if (done && stub->probes.is_interrupted)
 		note_resumes_before(stub);
-	if (!done) {
-		vms_stub_abandon(stub, true);
-		return false;
+	return done;
+}
+
+/* Takes the breakpoints away, since something has begun, and lets the machine go on. */
+static bool end_probes_at_hit(struct vms_qemu_stub *stub, const char *reason, GError **error)
+{
+	vms_stub_take_probes_away(stub, reason);
+	return vms_stub_release_stop(stub, error);
+}
+
+/*
+ * Steps over the places, and lets the machine go on. A step may take long, so that it is asked
+ * before each whether something has begun: a step makes a machine run that stands still for the end
+ * of its migration.
+ */
+static bool pass_places(struct vms_qemu_stub *stub, GError **error)
+{
+	enum vms_stop_departure departure = VMS_DEPART_AGAIN;
+	while (departure == VMS_DEPART_AGAIN) {
+		g_autofree char *reason = find_busy(stub);
+		if (reason)
+			return end_probes_at_hit(stub, reason, error);
+		if (!step(stub, &departure, error)) {
+			vms_stub_abandon(stub, true);
+			return false;
+		}
 	}
 	switch (departure) {
 	case VMS_DEPART_NEVER: return halt(stub, error);
@@ -364,6 +386,7 @@ static bool pass_places(struct vms_qemu_stub *stub, GError **error)
 		leave_as_it_stands(stub, stub->resumes);
 		return leave_to_others(stub, error);
 	case VMS_DEPART_NOW: return go_on(stub, error);
+	case VMS_DEPART_AGAIN:
 	case VMS_DEPART_NOT_YET:
 	default:
 		atomic_store(&stub->standing, VMS_NOT_HELD);
@@ -385,8 +408,7 @@ bool vms_stub_leave_hit(struct vms_qemu_stub *stub, GError **error)
 			stub, "was resumed by the watchdog, since this program did not move,",
 			error);
 	}
-	g_autofree char *reason = find_busy(stub);
-	bool done = true;
+	bool done;
 	if (!vms_gdb_leave_phys_mode(&stub->gdb, error)) {
 		vms_stub_abandon(stub, true);
 		return false;
@@ -394,14 +416,9 @@ bool vms_stub_leave_hit(struct vms_qemu_stub *stub, GError **error)
 	vms_qmp_poll(&stub->qemu.qmp);
 	if (stub->qemu.qmp.resets != stub->hit_resets)
 		vms_stop_probes_forget_visits(&stub->probes);
-	if (!reason && stub->qemu.qmp.guest_stops != stub->guest_stops)
-		reason = g_strdup("its guest's own stop");
-	if (reason) {
-		vms_stub_take_probes_away(stub, reason);
-		done = vms_stub_release_stop(stub, error);
-	} else {
-		done = pass_places(stub, error);
-	}
+	done = stub->qemu.qmp.guest_stops != stub->guest_stops
+		       ? end_probes_at_hit(stub, "its guest's own stop", error)
+		       : pass_places(stub, error);
 	vms_stub_update_armed(stub);
 	return done;
 }
