@@ -241,7 +241,7 @@ static bool parse_count(const char *option, const char *text, uint64_t *ret, GEr
 	return false;
 }
 
-/* What all places collect: --common, and the halt of --halt. *ret is NULL if that is nothing. */
+/* What all places collect: --common, and the break of --break. *ret is NULL if that is nothing. */
 static bool make_common(struct session *session, const struct options *options,
 			struct vms_probe **ret, GError **error)
 {
@@ -249,8 +249,8 @@ static bool make_common(struct session *session, const struct options *options,
 	if (!options->common && !options->halt)
 		return true;
 	g_autofree char *entries = !options->halt    ? g_strdup(options->common)
-				   : options->common ? g_strdup_printf("%s,halt", options->common)
-						     : g_strdup("halt");
+				   : options->common ? g_strdup_printf("%s,break", options->common)
+						     : g_strdup("break");
 	*ret = flow_spec_probe(session, entries, error);
 	return *ret;
 }
@@ -289,12 +289,13 @@ static bool make_tables(struct trace *trace, const struct options *options, GErr
 {
 	GError *failure = NULL;
 	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
-	if (trace->tables && (options->common || options->records || options->script || options->halt))
+	if (trace->tables &&
+	    (options->common || options->records || options->script || options->halt))
 		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
 			    options->common    ? "common"
 			    : options->records ? "records"
 			    : options->script  ? "script"
-					       : "halt");
+					       : "break");
 	if (!failure && flow_export_prepare(trace->session, trace->tables, options->format,
 					    &trace->export, &failure))
 		return true;
@@ -363,7 +364,7 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,
 		  "Collect this at every place, too", "ENTRY,…" },
 		{ "hits", 0, 0, G_OPTION_ARG_STRING, &options.hits, "End after N hits", "N" },
-		{ "halt", 0, 0, G_OPTION_ARG_NONE, &options.halt,
+		{ "break", 0, 0, G_OPTION_ARG_NONE, &options.halt,
 		  "Stop the machine at the first hit, or at each of --hits, and leave it so: by "
 		  "the "
 		  "gdb stub",

@@ -368,9 +368,9 @@ class Stub(unittest.TestCase):
                                run="cat /proc/uptime")
         self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
 
-    def test_halt(self):
+    def test_break(self):
         """The machine stands still where a file is opened, until its owner resumes it."""
-        process = self.start(f"{OPEN}={PATH}", "--halt", "--if", f'{PATH} == "/proc/uptime"')
+        process = self.start(f"{OPEN}={PATH}", "--break", "--if", f'{PATH} == "/proc/uptime"')
         self.guest.run("(sleep 1; cat /proc/uptime) >/dev/null 2>&1 &")
         out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertIn('"/proc/uptime"', out)

@@ -13,7 +13,7 @@
  * How long a step may take: a busy host may have no processor for the vCPU. An instruction that
  * waits for an interrupt gets none during a step, and has not ended when we interrupt it.
  */
-#define STEP_NS	     UINT64_C(200000000)
+#define STEP_NS	     UINT64_C(1000000000)
 #define WAIT_STEP_NS UINT64_C(20000000)
 /* How often to step an instruction that repeats itself at the same address. */
 #define STEPS_MAX 64
@@ -156,8 +156,15 @@ static bool add_points(struct vms_stop_probes *all, const struct vms_stop_set *s
 		else
 			g_array_append_val(all->points, point);
 	}
-	return all->points->len <= (all->is_hardware ? HARDWARE_POINTS : POINTS_MAX) ||
-	       vms_gdb_fail(all->gdb, VMS_ERROR_BUSY, "there are too many probes", error);
+	if (all->points->len <= (all->is_hardware ? HARDWARE_POINTS : POINTS_MAX))
+		return true;
+	return vms_gdb_fail(
+		all->gdb, VMS_ERROR_BUSY,
+		all->is_hardware
+			? "with KVM there can be probes at 4 addresses at most, as many as "
+			  "the processor has debug registers"
+			: "there are too many probes",
+		error);
 }
 
 /* Ends a set. Its breakpoints stay until the stub removes them. */
@@ -795,7 +802,8 @@ static bool take(struct vms_stop_probes *all, unsigned timeout_ms, GError **erro
 	return true;
 }
 
-/* The machine stands still until its stop is seen, so the thread runs before others all the time. */
+/* The machine stands still until its stop is seen, so the thread runs before others all the time.
+ */
 bool vms_stop_probes_take(struct vms_stop_probes *all, unsigned timeout_ms, GError **error)
 {
 	const struct vms_scheduling usual = vms_thread_set_real_time();

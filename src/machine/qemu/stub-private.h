@@ -51,6 +51,8 @@ void vms_stub_abandon(struct vms_qemu_stub *stub, bool may_be_ours);
 bool vms_stub_set_ended_error(struct vms_qemu_stub *stub, const char *how, GError **error);
 /* Refuses to stop a machine that another client watches, unless that is allowed. */
 bool vms_stub_check_watcher(struct vms_qemu_stub *stub, GError **error);
+/* Looks whether a disk holds a snapshot, if that may have changed: `has_snapshot` tells. */
+void vms_stub_look_for_snapshots(struct vms_qemu_stub *stub);
 /* Makes sure that the stub can be used, and adds it if it is not there yet. */
 bool vms_stub_begin_requests(struct vms_qemu_stub *stub, GError **error);
 void vms_stub_end_requests(struct vms_qemu_stub *stub);

@@ -218,9 +218,8 @@ static bool pay_release(struct vms_qemu_stub *stub, GError **error)
  */
 bool vms_stub_settle_release(struct vms_qemu_stub *stub, GError **error)
 {
-	if (stub->gdb.broken &&
-	    (!remove_failed_stub(stub, error) || !pay_release(stub, error) ||
-	     !vms_stub_clear_lost_points(stub, error)))
+	if (stub->gdb.broken && (!remove_failed_stub(stub, error) || !pay_release(stub, error) ||
+				 !vms_stub_clear_lost_points(stub, error)))
 		return false;
 	if (!pay_release(stub, error))
 		return false;
@@ -430,7 +429,7 @@ static bool check_resumes(struct vms_qemu_stub *stub, bool *stopped, GError **er
  * which stops and resumes the machine to save one. QEMU before 5.0 does not tell; it has no job
  * that loads one.
  */
-static void look_for_snapshots(struct vms_qemu_stub *stub)
+void vms_stub_look_for_snapshots(struct vms_qemu_stub *stub)
 {
 	if (stub->knows_disks && stub->disk_jobs == stub->qemu.qmp.jobs)
 		return;
@@ -474,7 +473,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 {
 	if (!vms_stub_check_watcher(stub, error) || !prepare_watchdog(stub, error))
 		return false;
-	look_for_snapshots(stub);
+	vms_stub_look_for_snapshots(stub);
 	bool connected = stub->connected;
 	vms_stub_remember_events(stub);
 	if (connected)

@@ -575,10 +575,28 @@ static bool check_monitor(const struct vms_qemu_stub *stub, GError **error)
 	return false;
 }
 
+/* QEMU aborts if a job loads a snapshot in the moment in which a breakpoint stops the machine. */
+static bool check_snapshots(struct vms_qemu_stub *stub, GError **error)
+{
+	/* Those that are there have to be removed in any case. */
+	if (vms_stub_may_have_points(stub))
+		return true;
+	vms_stub_look_for_snapshots(stub);
+	if (!stub->has_snapshot)
+		return true;
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		"there can be no breakpoints in %s: a disk of it holds a snapshot, and QEMU may "
+		"abort where that is loaded at a hit; start QEMU with vmscope's agent",
+		stub->qemu.machine.info.name);
+	return false;
+}
+
 static bool begin_probes(struct vms_machine *machine, GError **error)
 {
 	struct vms_qemu_stub *stub = stub_of(machine);
-	if (!check_monitor(stub, error) || !vms_stub_check_watcher(stub, error))
+	if (!check_monitor(stub, error) || !check_snapshots(stub, error) ||
+	    !vms_stub_check_watcher(stub, error))
 		return false;
 	if (vms_stub_is_monitor_only(stub)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
