@@ -164,6 +164,7 @@ static void add_vcpu(struct session *session, unsigned vcpu, const struct vms_re
 	if (vms_guest_current(session->guest, memory, regs, &task)) {
 		process = vms_guest_process(session->guest, &task);
 		vms_guest_note_address(session->guest, memory, process, pc);
+		vms_guest_read_files(session->guest);
 	}
 	session_locate(session, process, pc, false, &location);
 	g_autofree char *name = session_name(&location);

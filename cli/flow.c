@@ -5,6 +5,7 @@
 #include "flow/saved.h"
 #include "flow_export.h"
 #include "flow_output.h"
+#include "flow_places.h"
 #include "flow_script.h"
 #include "flow_spec.h"
 #include "flow_tables.h"
@@ -19,13 +20,16 @@
 struct options {
 	char *common, *hits, *records, *seconds, *cpu, *task, *script, *format;
 	char **conditions, **return_conditions;
-	gboolean no_tasks, halt;
+	gboolean no_tasks, pending, halt;
 	struct flow_tables_options tables;
 };
 
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
+	struct flow_places *places;
+	char *condition, *return_condition; /* of all places, or NULL */
+	struct flow_conditions conditions;
 	struct flow_tables *tables;	/* or NULL: hits are shown one by one */
 	struct flow_export export;	/* of `tables`, if --format or --output ask for it */
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
@@ -33,6 +37,7 @@ struct trace {
 	bool script_failed;		/* it is not called any more: records are only saved */
 	struct live_records live;
 	uint64_t begin_ns, end_ns;
+	bool is_enabled;   /* some place is there */
 	gboolean is_armed; /* or was: what was recorded before an error is saved, too */
 	struct interrupts interrupts;
 	uint64_t max_hits;
@@ -95,14 +100,54 @@ static bool show_result(struct trace *trace, GError **error)
 		flow_export_write(trace->session, &trace->export, trace->flow, elapsed_ns, error));
 }
 
+/* Returns how many hits the limit still allows; 0: none, or there is no limit. */
+static uint64_t count_left(const struct trace *trace)
+{
+	struct vms_flow_progress progress;
+	vms_flow_get_progress(trace->flow, &progress);
+	return trace->max_hits - MIN(progress.records, trace->max_hits);
+}
+
+/* Arms what there is. */
+static bool enable(struct trace *trace, GError **error)
+{
+	const uint64_t left = count_left(trace);
+	trace->is_enabled = !flow_places_is_empty(trace->places) && (left || !trace->max_hits);
+	/* What is shown as it comes need not be kept. */
+	return !trace->is_enabled ||
+	       vms_flow_enable(trace->flow, left, MAX(trace->max_records, 1), error);
+}
+
+/*
+ * Lets the places follow modules that came or went. Hits of the short time in which nothing is
+ * armed are missing.
+ */
+static bool change_places(struct trace *trace, GError **error)
+{
+	const bool was_enabled = trace->is_enabled;
+	const uint64_t begin_ns = now_ns();
+	if (was_enabled && !vms_flow_disable(trace->flow, error))
+		return false;
+	if (!flow_places_change(trace->places, error) || !enable(trace, error))
+		return false;
+	if (was_enabled && trace->is_enabled)
+		vms_log(VMS_LOG_WARNING,
+			"no probe was armed for %.1f ms, while they changed: hits may be missing",
+			(double)(now_ns() - begin_ns) / 1e6);
+	return true;
+}
+
 /* Shows hits until the flow has ended, or has to end. */
 static bool follow(struct trace *trace, GError **error)
 {
 	bool done = true, ended = false;
 	while (done && !ended && !interrupts_came()) {
-		ended = vms_flow_wait(trace->flow, 0) ||
+		ended = (trace->is_enabled ? vms_flow_wait(trace->flow, 0)
+					   : trace->max_hits && count_left(trace) == 0) ||
 			(trace->end_ns && now_ns() >= trace->end_ns);
-		done = show(trace, LOOK_US, error);
+		done = show(trace, LOOK_US, error) &&
+		       (ended || !flow_places_must_change(trace->places) ||
+			change_places(trace, error));
 		if (done && !ended && trace->tables &&
 		    flow_tables_is_due(trace->tables, trace->begin_ns, now_ns()))
 			done = show_table(trace, error);
@@ -173,14 +218,13 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	if (!value_seconds(options->seconds, &duration_ns, error) || !open_writer(trace, error))
 		return false;
 	interrupts_catch(&trace->interrupts);
-	/* What is shown as it comes need not be kept. */
-	bool done =
-		vms_flow_enable(trace->flow, trace->max_hits, MAX(trace->max_records, 1), error);
+	bool done = enable(trace, error);
 	trace->is_armed = done;
 	trace->end_ns = duration_ns ? now_ns() + duration_ns : 0;
 	if (done) {
 		vms_log(VMS_LOG_INFO, "the probes are armed");
 		done = follow(trace, error);
+		flow_places_warn(trace->places);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 		done = show_rest(trace, done ? error : NULL) && done;
 		if (done && trace->script)
@@ -255,8 +299,8 @@ static bool make_common(struct session *session, const struct options *options,
 	return *ret;
 }
 
-static struct vms_flow *make_flow(struct trace *trace, const struct options *options, int n_specs,
-				  char **specs, GError **error)
+static struct vms_flow *make_flow(struct trace *trace, const struct options *options,
+				  GError **error)
 {
 	struct session *session = trace->session;
 	struct vms_flow_options made = { .size = sizeof(made),
@@ -265,12 +309,6 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 					 .each = trace->max_records ? NULL : live_records_add,
 					 .data = &trace->live };
 	g_autoptr(vms_probe) common = NULL;
-	g_autofree char *condition = NULL, *return_condition = NULL;
-	if (!conditions_join("--if", options->task, options->conditions, &condition, error) ||
-	    !conditions_join("--if-return", NULL, options->return_conditions, &return_condition,
-			     error))
-		return NULL;
-	const struct flow_conditions conditions = { condition, return_condition, trace->tables };
 	if (!session_vcpu(session, options->cpu, &made.vcpu, error) ||
 	    !make_common(session, options, &common, error))
 		return NULL;
@@ -278,10 +316,23 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
 	if (flow && trace->tables && !flow_tables_prepare(trace->tables, flow, error))
 		return NULL;
-	for (int i = 0; flow && i < n_specs; i++)
-		if (!flow_spec_add(session, flow, specs[i], &conditions, error))
-			return NULL;
 	return g_steal_pointer(&flow);
+}
+
+/* Adds the places to the flow. */
+static bool make_places(struct trace *trace, const struct options *options, int n_specs,
+			char **specs, GError **error)
+{
+	if (!conditions_join("--if", options->task, options->conditions, &trace->condition,
+			     error) ||
+	    !conditions_join("--if-return", NULL, options->return_conditions,
+			     &trace->return_condition, error))
+		return false;
+	trace->conditions = (struct flow_conditions) { trace->condition, trace->return_condition,
+						       trace->tables };
+	trace->places = flow_places_new(trace->session, trace->flow, &trace->conditions, specs,
+					(size_t)n_specs, options->pending, error);
+	return trace->places;
 }
 
 /* Finds out whether hits are to be added up, and how. */
@@ -331,8 +382,9 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		return false;
 	GError *failure = NULL;
 	live_records_init(&trace.live);
-	trace.flow = make_flow(&trace, options, n_specs, specs, &failure);
-	bool done = trace.flow && load_script(&trace, options->script, &failure) &&
+	trace.flow = make_flow(&trace, options, &failure);
+	bool done = trace.flow && make_places(&trace, options, n_specs, specs, &failure) &&
+		    load_script(&trace, options->script, &failure) &&
 		    run_trace(&trace, options, &failure);
 	if (trace.is_armed)
 		done = sum_up(&trace, failure ? NULL : &failure) && done;
@@ -340,7 +392,10 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		g_propagate_error(error, failure);
 	flow_script_free(trace.script);
 	vms_flow_writer_free(trace.writer);
+	flow_places_free(trace.places);
 	vms_flow_unref(trace.flow);
+	g_free(trace.condition);
+	g_free(trace.return_condition);
 	flow_tables_free(trace.tables);
 	live_records_clear(&trace.live);
 	return done;
@@ -366,8 +421,7 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "hits", 0, 0, G_OPTION_ARG_STRING, &options.hits, "End after N hits", "N" },
 		{ "break", 0, 0, G_OPTION_ARG_NONE, &options.halt,
 		  "Stop the machine at the first hit, or at each of --hits, and leave it so: by "
-		  "the "
-		  "gdb stub",
+		  "the gdb stub",
 		  NULL },
 		{ "records", 0, 0, G_OPTION_ARG_STRING, &options.records,
 		  "Show nothing until the end, then the last N hits", "N" },
@@ -400,6 +454,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		  "How many keys a table holds for each vCPU (default: 4096)", "N" },
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
 		  "Format of hits by stack (default: by the name of the output)", "FORMAT" },
+		{ "pending", 0, 0, G_OPTION_ARG_NONE, &options.pending,
+		  "Wait for places that are not there yet: functions of modules", NULL },
 		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
 		  "Do not tell processes and threads: hits cost less", NULL },
 		{ NULL }

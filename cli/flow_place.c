@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_place.h"
+#include "functions.h"
 
 #include <vmscope/log.h>
 
@@ -34,6 +35,29 @@ static void check_instruction(struct session *session, struct code *code, const 
 		code->place, symbol, code->insn - code->begin);
 }
 
+struct named {
+	uint64_t va;
+	bool is_code, is_data;
+};
+
+static void note_type(const struct vms_symbol *symbol, const char *module, void *data)
+{
+	(void)module;
+	struct named *named = data;
+	if (symbol->va != named->va)
+		return;
+	named->is_code |= functions_is_code(symbol->type);
+	named->is_data |= !functions_is_code(symbol->type);
+}
+
+/* True if the symbol is a variable, and no function has the same name and address. */
+static bool is_data(struct session *session, const char *symbol, uint64_t va)
+{
+	struct named named = { .va = va };
+	vms_guest_lookup(session->guest, symbol, note_type, &named);
+	return named.is_data && !named.is_code;
+}
+
 void flow_place_check(struct session *session, uint64_t va)
 {
 	struct vms_location location = { 0 };
@@ -51,6 +75,10 @@ void flow_place_check(struct session *session, uint64_t va)
 		vms_log(VMS_LOG_WARNING,
 			"at 0x%" G_GINT64_MODIFIER "x no memory is mapped: no vCPU comes there now",
 			va);
+	else if (named && is_data(session, location.symbol, code.begin))
+		vms_log(VMS_LOG_WARNING,
+			"0x%" G_GINT64_MODIFIER "x is in %s, which is data: no vCPU comes there",
+			va, location.symbol);
 	else if (named)
 		check_instruction(session, &code, location.symbol);
 }

@@ -3,11 +3,13 @@
 #include "commands.h"
 #include "flow_filter.h"
 #include "flow_output.h"
+#include "flow_timeline.h"
 #include "json_values.h"
 
 struct options {
 	char **filters;
 	gboolean any, reverse;
+	char *timeline; /* a path, or NULL */
 };
 
 /* Tells what of the file could not be read. False: all of it was. */
@@ -95,7 +97,11 @@ static bool show_report(struct session *session, const struct options *options, 
 	if (session->outputs &&
 	    !vms_flow_report_save(kept, NULL, &saved, session->outputs[0], error))
 		return false;
-	for (size_t i = 0; session->prints && i < vms_flow_report_count(kept); i++)
+	if (options->timeline &&
+	    !flow_timeline_write(session, kept, saved.begin_ns, options->timeline, error))
+		return false;
+	for (size_t i = 0; session->prints && !options->timeline && i < vms_flow_report_count(kept);
+	     i++)
 		flow_output_record(session, vms_flow_report_record(kept, i, NULL), saved.begin_ns,
 				   session->out);
 	add_summary(session, &saved, vms_flow_report_count(kept), vms_flow_report_count(report));
@@ -112,12 +118,15 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		  NULL },
 		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
 		  "Only records that would be left out", NULL },
+		{ "timeline", 0, 0, G_OPTION_ARG_FILENAME, &options.timeline,
+		  "Write a timeline (JSON) that ui.perfetto.dev opens", "FILE" },
 		{ NULL }
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 1, 1, error) &&
 			  flow_output_check_file(session, error) &&
 			  show_report(session, &options, argv[1], error);
 	g_strfreev(options.filters);
+	g_free(options.timeline);
 	return done;
 }
 

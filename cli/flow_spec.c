@@ -2,6 +2,7 @@
 #include "flow_spec.h"
 #include "flow_place.h"
 #include "functions.h"
+#include "symbol/source_line.h"
 #include "values.h"
 #include <string.h>
 
@@ -15,7 +16,8 @@ char *flow_spec_explain(void)
 		"to\n"
 		"follow a function's calls until they return, with what is collected at the call\n"
 		"and then at the return (default: retval). WHERE is a symbol, a symbol with an\n"
-		"offset (vfs_read+8), an address, or a pattern of functions (tcp_*).\n"
+		"offset (vfs_read+8), an address, a pattern of functions (tcp_*), or a line of a\n"
+		"source (tcp.c:1234), if a file with lines is given by --symbols.\n"
 		"Without ENTRY, a function's arguments are shown. ENTRY is one of:\n"
 		"  rdi              a register, or a part of one\n"
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
@@ -227,6 +229,8 @@ static bool take_moments(char *where, const char *text, unsigned *moments, GErro
 						 { NULL } };
 	int chosen = VMS_FLOW_BEFORE;
 	char *colon = strchr(where, ':');
+	if (colon && g_ascii_isdigit(colon[1])) /* FILE:LINE */
+		colon = strchr(colon + 1, ':');
 	if (colon)
 		*colon = 0;
 	if (!value_choose("", colon ? colon + 1 : NULL, choices, &chosen, NULL)) {
@@ -261,33 +265,51 @@ static bool add_place(struct session *session, struct vms_flow *flow, const stru
 	return returned && vms_flow_add_call(flow, va, probe, returned, error);
 }
 
-/* Adds all functions that match, each with a probe of its own: their arguments differ. */
-static bool add_matching(struct session *session, struct vms_flow *flow, const struct spec *spec,
+static GArray *find_line(struct session *session, const char *where, const char *colon,
 			 GError **error)
 {
-	g_autoptr(GArray) vas = functions_match(session, spec->where, error);
+	unsigned line;
+	g_autofree char *source = g_strndup(where, (gsize)(colon - where));
+	return value_unsigned("the line", colon + 1, 1, INT_MAX, &line, error)
+		       ? vms_symbolizer_line_addresses(vms_guest_symbolizer(session->guest), source,
+						       line, error)
+		       : NULL;
+}
+
+/* Returns the addresses of WHERE: a new array of uint64_t. */
+static GArray *find_places(struct session *session, const char *where, GError **error)
+{
+	uint64_t va;
+	const char *colon = strchr(where, ':');
+	if (colon)
+		return find_line(session, where, colon, error);
+	if (functions_is_pattern(where))
+		return functions_match(session, where, error);
+	if (!session_address(session, where, &va, error))
+		return NULL;
+	GArray *vas = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	g_array_append_val(vas, va);
+	return vas;
+}
+
+/* Adds all places, each with a probe of its own: functions have different arguments. */
+static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
+		       GError **error)
+{
+	g_autoptr(GArray) vas = find_places(session, spec->where, error);
+	const bool is_pattern = functions_is_pattern(spec->where);
 	for (guint i = 0; vas && i < vas->len; i++) {
 		const uint64_t va = g_array_index(vas, uint64_t, i);
 		struct vms_location location;
+		if (!is_pattern)
+			flow_place_check(session, va);
 		if (add_place(session, flow, spec, va, error))
 			continue;
-		if (vms_guest_locate(session->guest, NULL, va, &location))
+		if (is_pattern && vms_guest_locate(session->guest, NULL, va, &location))
 			g_prefix_error(error, "%s: ", location.symbol);
 		return false;
 	}
 	return vas;
-}
-
-static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
-		       GError **error)
-{
-	uint64_t va;
-	if (functions_is_pattern(spec->where))
-		return add_matching(session, flow, spec, error);
-	if (!session_address(session, spec->where, &va, error))
-		return false;
-	flow_place_check(session, va);
-	return add_place(session, flow, spec, va, error);
 }
 
 /* Takes WHERE and its moments, which stand before the entries of a SPEC. */
@@ -298,8 +320,8 @@ static bool take_where(char *where, const char *text, unsigned *moments, GError 
 	if (*g_strchomp(where))
 		return true;
 	usage_error(error,
-		    "\"%s\": the place is missing: write a symbol, an address or a pattern, as "
-		    "\"vfs_read\", \"vfs_read:call\" or \"tcp_*=comm\"",
+		    "\"%s\": the place is missing: write a symbol, an address, a line or a "
+		    "pattern, as \"vfs_read\", \"vfs_read:call\", \"tcp.c:1234\" or \"tcp_*=comm\"",
 		    text);
 	return false;
 }
@@ -342,6 +364,18 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 		usage_error(error, "--if-return is for calls: write WHERE:call");
 		return false;
 	}
+	if (spec.moments == CALL && strchr(where, ':')) {
+		usage_error(error, "\"%s\" is a line: \":call\" is for functions", where);
+		return false;
+	}
 	return (!entries || take_entries(&spec, entries, text, error)) &&
 	       add_places(session, flow, &spec, error);
+}
+
+GArray *flow_spec_find(struct session *session, const char *text, GError **error)
+{
+	unsigned moments;
+	const char *equals = flow_spec_find_outside(text, '=', true);
+	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
+	return take_where(where, text, &moments, error) ? find_places(session, where, error) : NULL;
 }

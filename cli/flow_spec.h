@@ -21,6 +21,11 @@ const char *flow_spec_find_outside(const char *text, char sign, bool first);
  */
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
 		   const struct flow_conditions *conditions, GError **error);
+/*
+ * Returns the addresses at which a SPEC places probes now: a new array of uint64_t. Errors: usage;
+ * NOT_FOUND.
+ */
+GArray *flow_spec_find(struct session *session, const char *text, GError **error);
 /* Makes a probe of entries, "ENTRY,…", for any place; "": without entries. Errors as above. */
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries, GError **error);
 /* Splits "ENTRY,…" into strings. Errors: usage (an entry is empty). */

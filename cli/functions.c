@@ -13,7 +13,7 @@ bool functions_is_pattern(const char *text)
 	return strpbrk(text, "*?");
 }
 
-static bool is_code(char type)
+bool functions_is_code(char type)
 {
 	return strchr("tTwWiu", type) && type;
 }
@@ -22,7 +22,8 @@ static void add_match(const struct vms_symbol *symbol, const char *module, void 
 {
 	(void)module;
 	struct matches *matches = data;
-	if (is_code(symbol->type) && g_pattern_spec_match_string(matches->pattern, symbol->name) &&
+	if (functions_is_code(symbol->type) &&
+	    g_pattern_spec_match_string(matches->pattern, symbol->name) &&
 	    g_hash_table_add(matches->seen, g_memdup2(&symbol->va, sizeof(symbol->va))))
 		g_array_append_val(matches->vas, symbol->va);
 }

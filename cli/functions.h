@@ -4,6 +4,8 @@
 
 #include "session.h"
 
+/* True for the type of a symbol, as `nm` shows it, that names code. */
+bool functions_is_code(char type);
 /* True if the text has the signs of a pattern: * or ?. */
 bool functions_is_pattern(const char *text);
 /*

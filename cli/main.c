@@ -10,12 +10,12 @@
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const struct command *const commands[] = {
-	&command_sample,       &command_calls,	     &command_list,  &command_info,
-	&command_stack,	       &command_regs,	     &command_ps,    &command_modules,
-	&command_symbol,       &command_mem,	     &command_disas, &command_cfg,
-	&command_flow,	       &command_flow_report, &command_trace, &command_dmesg,
-	&command_run,	       &command_coverage,    &command_core,  &command_core_info,
-	&command_core_convert,
+	&command_sample,       &command_calls,	     &command_list,   &command_info,
+	&command_stack,	       &command_regs,	     &command_ps,     &command_modules,
+	&command_symbol,       &command_mem,	     &command_disas,  &command_cfg,
+	&command_flow,	       &command_flow_report, &command_trace,  &command_dmesg,
+	&command_run,	       &command_coverage,    &command_core,   &command_core_info,
+	&command_core_convert, &command_record,	     &command_report,
 };
 
 static GString *make_help(void)

@@ -181,8 +181,10 @@ static bool run_stack(struct session *session, int argc, char **argv, GError **e
 			 : walk_vcpus(session, cpu, stacks, error);
 	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL))
 		return false;
-	if (done)
+	if (done) {
+		vms_guest_read_files(session->guest);
 		output_stacks(session, stacks, task);
+	}
 	return done;
 }
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope symbol: shows addresses of names, names of addresses, or all symbols. */
 #include "commands.h"
+#include "guest/processes.h"
+#include "symbol/binary.h"
+#include "values.h"
 #include <string.h>
 
 struct output {
 	struct session *session;
 	struct vms_table *table;
-	uint64_t asked; /* the address whose name is asked for */
-	bool done;	/* a row was added for it */
+	uint64_t asked;	  /* the address whose name is asked for */
+	const char *name; /* of the functions that are asked for; NULL: all */
+	bool done;	  /* a row was added for it */
 };
 
 static void add_row(struct vms_table *table, const struct vms_symbol *symbol, const char *module,
@@ -66,6 +70,122 @@ static bool add_address(struct output *output, uint64_t va, GError **error)
 	return true;
 }
 
+/* ---- functions of a process ------------------------------------------- */
+
+/* Calls `each` for the code that a process maps, until it returns false. */
+static void each_code(struct session *session, uint64_t mm,
+		      bool (*each)(const struct vms_mapping *mapping, void *data), void *data)
+{
+	struct vms_mapping mapping = { 0 };
+	unsigned areas = VMS_AREAS_LIMIT;
+	while (vms_guest_next_code(session->guest, mm, mapping.end, &areas, &mapping) &&
+	       each(&mapping, data))
+		;
+}
+
+static void add_function(struct output *output, const struct vms_mapping *mapping,
+			 struct vms_symbol symbol, uint64_t offset)
+{
+	symbol.va += mapping->start - mapping->offset;
+	if (output->session->json)
+		add_row(output->table, &symbol, mapping->name, offset);
+	else
+		add_symbol(&symbol, mapping->name, output);
+}
+
+/* Adds the functions of a mapped file that are called output->name, or all if that is NULL. */
+static bool add_functions(const struct vms_mapping *mapping, void *data)
+{
+	struct output *output = data;
+	struct vms_symbol_table *functions =
+		mapping->binary ? vms_binary_functions(mapping->binary) : NULL;
+	const size_t n = functions ? vms_symbol_table_count(functions) : 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_symbol symbol = vms_symbol_table_get(functions, i);
+		if (symbol.va < mapping->offset ||
+		    symbol.va - mapping->offset >= mapping->end - mapping->start ||
+		    (output->name && strcmp(symbol.name, output->name) != 0))
+			continue;
+		add_function(output, mapping, symbol, 0);
+		output->done = true;
+	}
+	return true;
+}
+
+/* Adds the name of output->asked if the mapping has it. */
+static bool add_function_around(const struct vms_mapping *mapping, void *data)
+{
+	struct output *output = data;
+	struct vms_symbol symbol;
+	const uint64_t offset = output->asked - mapping->start + mapping->offset;
+	if (output->asked < mapping->start || output->asked >= mapping->end)
+		return mapping->end <= output->asked;
+	const bool is_known =
+		mapping->binary &&
+		vms_symbol_table_find(vms_binary_functions(mapping->binary), offset, &symbol);
+	output->done = true;
+	if (output->session->json && is_known) {
+		add_function(output, mapping, symbol, offset - symbol.va);
+	} else if (output->session->json) {
+		symbol = (struct vms_symbol) { .va = mapping->start - mapping->offset };
+		add_row(output->table, &symbol, mapping->name, offset);
+	} else {
+		const struct vms_location location = {
+			.symbol = is_known ? symbol.name : NULL,
+			.module = mapping->name,
+			.offset = is_known ? offset - symbol.va : offset,
+		};
+		g_autofree char *name = session_name(&location);
+		g_string_append_printf(output->session->out, "%016" G_GINT64_MODIFIER "x %s\n",
+				       output->asked, name);
+	}
+	return false;
+}
+
+/* Finds the address space of a thread. */
+static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError **error)
+{
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, &loss, error);
+	if (!tasks)
+		return false;
+	for (size_t i = 0; i < tasks->len; i++) {
+		const struct vms_task *task = &g_array_index(tasks, struct vms_task, i);
+		if (task->tid != tid)
+			continue;
+		*ret = task->mm;
+		if (task->mm == 0)
+			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+				    "thread %u (%s) is of the kernel, and has no programs", tid,
+				    task->comm);
+		return task->mm != 0;
+	}
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
+	return false;
+}
+
+/* Adds what is asked for of the code that a thread's process maps. */
+static bool add_of_task(struct output *output, unsigned tid, const char *what, GError **error)
+{
+	uint64_t mm;
+	const bool is_address = what && g_ascii_isdigit(what[0]);
+	if (!find_mm(output->session, tid, &mm, error) ||
+	    (is_address && !session_address(output->session, what, &output->asked, error)))
+		return false;
+	output->name = is_address ? NULL : what;
+	each_code(output->session, mm, is_address ? add_function_around : add_functions, output);
+	if (!output->done && is_address)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",
+			    tid, what);
+	else if (!output->done)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no function \"%s\" is known of the files that thread %u maps: its "
+			    "symbols may not be in the guest's memory",
+			    what ? what : "", tid);
+	return output->done;
+}
+
 static bool run_symbol(struct session *session, int argc, char **argv, GError **error)
 {
 	static const struct vms_column columns[] = { { "address", VMS_COLUMN_ADDRESS },
@@ -75,14 +195,24 @@ static bool run_symbol(struct session *session, int argc, char **argv, GError **
 						     { "offset", VMS_COLUMN_NUMBER },
 						     { "module", VMS_COLUMN_TEXT },
 						     { NULL } };
-	if (!session_parse(session, NULL, &argc, &argv, 0, 1, error) ||
+	g_autofree char *task = NULL;
+	const GOptionEntry options[] = {
+		{ "task", 0, 0, G_OPTION_ARG_STRING, &task,
+		  "Of the programs and libraries that thread TID of the guest maps", "TID" },
+		{ NULL }
+	};
+	unsigned tid = 0;
+	if (!session_parse(session, options, &argc, &argv, 0, 1, error) ||
+	    !value_unsigned("--task", task, 0, G_MAXINT, &tid, error) ||
 	    !session_open_guest(session, error))
 		return false;
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	struct output output = { .session = session, .table = table };
 	bool done = true;
 	const char *what = argc > 1 ? argv[1] : NULL;
-	if (what && (g_ascii_isdigit(what[0]) || strchr(what, '+'))) {
+	if (task) {
+		done = add_of_task(&output, tid, what, error);
+	} else if (what && (g_ascii_isdigit(what[0]) || strchr(what, '+'))) {
 		uint64_t va;
 		done = session_address(session, what, &va, error) &&
 		       add_address(&output, va, error);

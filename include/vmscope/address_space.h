@@ -31,6 +31,8 @@ enum vms_mapping_kind {
 	VMS_MAPPING_PROGRAM, /* code that the kernel has compiled, a BPF program */
 };
 
+struct vms_binary; /* the bytes of a mapped file; see src/symbol/binary.h */
+
 /* What is mapped at a range of addresses. Members are NULL or 0 if they are not known. */
 struct vms_mapping {
 	uint64_t start, end; /* `end` is the first address behind it */
@@ -41,6 +43,7 @@ struct vms_mapping {
 	const char *name;
 	const char *build_id; /* of the file, in hexadecimal digits */
 	struct vms_symbol_table *symbols;
+	struct vms_binary *binary; /* the file, if its bytes can be read */
 	enum vms_mapping_kind kind;
 	uint64_t stamp; /* free for use by whoever adds the mapping */
 };

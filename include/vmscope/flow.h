@@ -206,6 +206,13 @@ bool vms_flow_add_call(struct vms_flow *flow, uint64_t va, struct vms_probe *pro
 bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *entry,
 			struct vms_probe *exit, struct vms_probe *other, size_t *n_cut,
 			GError **error);
+/* Returns the addresses of all places, each once, sorted: a new array of uint64_t. */
+GArray *vms_flow_addresses(struct vms_flow *flow);
+/*
+ * Takes all places at `n` addresses away. Addresses without a place are no error. Records of the
+ * places stay. Errors: INVALID_STATE (it is enabled).
+ */
+bool vms_flow_remove(struct vms_flow *flow, const uint64_t *vas, size_t n, GError **error);
 /*
  * Arms all places, or none. After `max_hits` records (0: no limit) over all vCPUs the flow disables
  * itself. If there are more than `max_records` (0: no limit), the oldest are dropped. Errors:

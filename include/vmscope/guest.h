@@ -194,6 +194,14 @@ const struct vms_process *vms_guest_process(struct vms_guest *guest, const struc
 void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);
 
+/*
+ * Opens the files behind the addresses that vms_guest_note_address has noted since the last call,
+ * so that the guest's symbolizer knows their functions. It reads the guest's page cache, which
+ * takes milliseconds: call it while nothing is held. A process may end meanwhile; its files usually
+ * stay in the page cache. For any thread.
+ */
+void vms_guest_read_files(struct vms_guest *guest);
+
 /* ---- timers ----------------------------------------------------------- */
 
 /* A high-resolution timer that is active. */

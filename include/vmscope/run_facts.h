@@ -70,7 +70,8 @@ struct vms_run_item {
 
 /* The struct owns all its members. Strings are NULL if unknown. */
 typedef struct vms_run_facts {
-	char *title; /* "Linux 6.1.0 on QEMU 10.0.2, 2 vCPUs, 10.0 s at 99 Hz" */
+	char *title;  /* "Linux 6.1.0 on QEMU 10.0.2, 2 vCPUs, 10.0 s at 99 Hz" */
+	bool is_host; /* processes of a host were sampled, not a guest; `vcpus` is NULL then */
 	char *machine_name;
 	char *machine_description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
 	pid_t pid;		   /* of the process that runs the machine; 0 if unknown */

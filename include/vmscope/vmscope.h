@@ -21,9 +21,11 @@
 #include <vmscope/machine.h>
 #include <vmscope/memory.h>
 #include <vmscope/profile.h>
+#include <vmscope/recording.h>
 #include <vmscope/run_facts.h>
 #include <vmscope/sample.h>
 #include <vmscope/sample_record.h>
+#include <vmscope/sampler.h>
 #include <vmscope/symbol.h>
 #include <vmscope/symbolizer.h>
 #include <vmscope/syscall.h>

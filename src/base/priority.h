@@ -2,33 +2,34 @@
 /* Priority of threads for which a guest may have to wait. */
 #pragma once
 
-/* How the kernel schedules a thread. */
-struct vms_scheduling {
-	int policy;	/* SCHED_OTHER …, with flags */
-	int priority;	/* of real-time policies */
-	int nice_value; /* of the others */
-};
+#include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Lets the calling thread run before ordinary threads of the host, as nice -10. Only root may; else
- * nothing changes. For threads that work often or for long.
+ * nothing changes. Returns the nice value that it had.
  */
-void vms_thread_set_urgent(void);
+int vms_thread_set_urgent(void);
 
-/*
- * Lets the calling thread run as soon as it can, before all threads that are not real-time ones:
- * SCHED_RR with the lowest priority. Nice values do not achieve that, since they count only within
- * a group of processes (sched(7), "The autogroup feature"). Only for threads that soon wait again.
- * Where real-time scheduling is not permitted, this is vms_thread_set_urgent(). New threads and
- * processes of the calling thread do not inherit it. Returns the scheduling that it had.
- */
-struct vms_scheduling vms_thread_set_real_time(void);
-
-/* Gives the calling thread the scheduling that vms_thread_set_real_time() has returned. */
-void vms_thread_restore(const struct vms_scheduling *before);
+/* Gives the calling thread the nice value that vms_thread_set_urgent() has returned. */
+void vms_thread_set_nice(int before);
 
 /*
  * Gives the calling thread the nice value of the process's first thread. A thread begins with that
  * of who made it, who may be urgent at that moment.
  */
 void vms_thread_set_usual(void);
+
+/*
+ * Lets a thread of this process run before all ordinary threads: SCHED_RR with the lowest priority.
+ * On a host with a high load nice values do not achieve that, since they count only within a group
+ * of processes (sched(7), "The autogroup feature"). Threads and processes that the thread makes do
+ * not inherit it. A real-time thread runs where it ran last and takes that processor from others,
+ * even if another one is idle: where it exchanges messages with QEMU all the time, both get slower.
+ * So this is only for a thread that is late. Returns false, without a change, if it is not
+ * permitted, or if the thread is a real-time thread already.
+ */
+bool vms_thread_set_real_time(pid_t tid);
+
+/* Makes a thread for which that has returned true an ordinary thread again. */
+void vms_thread_end_real_time(pid_t tid);

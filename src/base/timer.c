@@ -22,7 +22,7 @@ static gpointer run_timer(gpointer data)
 	struct vms_timer *timer = data;
 	struct pollfd polls[] = { { .fd = timer->timer, .events = POLLIN },
 				  { .fd = timer->end, .events = POLLIN } };
-	vms_thread_set_real_time();
+	vms_thread_set_real_time(gettid());
 	for (;;) {
 		uint64_t times;
 		if (poll(polls, G_N_ELEMENTS(polls), -1) < 0)

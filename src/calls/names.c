@@ -3,6 +3,7 @@
 
 #include "guest/processes.h"
 #include "guest/symbols.h"
+#include "symbol/binary.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -71,17 +72,20 @@ static struct vms_symbol_table *read_sysroot_symbols(const struct vms_calls_name
 
 /*
  * Gives a mapped file symbols: of the symbol file with its name, or else of the copy of the guest's
- * file. Searches once for each image, because files without symbols are mapped by many processes.
+ * file, or those that the guest has in memory. Searches once for each image, because files without
+ * symbols are mapped by many processes.
  */
 static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_image *image,
-			     const char *path)
+			     const struct vms_mapping *mapping)
 {
 	if (!g_hash_table_add(names->searched, image))
 		return;
-	g_autofree char *name = g_path_get_basename(path);
+	g_autofree char *name = g_path_get_basename(mapping->name);
 	g_autoptr(vms_symbol_table) table = vms_guest_symbol_file_offsets(names->guest, name);
 	if (!table)
-		table = read_sysroot_symbols(names, path);
+		table = read_sysroot_symbols(names, mapping->name);
+	if (!table && mapping->binary)
+		table = vms_symbol_table_ref(vms_binary_functions(mapping->binary));
 	if (table)
 		vms_calls_image_set_symbols(image, table, 0);
 }
@@ -96,7 +100,7 @@ static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings
 		vms_calls_directory_image(names->directory, mapping->file, mapping->name);
 	if (!image)
 		return;
-	set_file_symbols(names, image, mapping->name);
+	set_file_symbols(names, image, mapping);
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 

@@ -410,15 +410,16 @@ struct lines_work {
 	GHashTable *functions; /* address → index + 1 */
 };
 
-static void add_line(uint64_t va, uint64_t end, const char *source, unsigned line, void *data)
+static void add_line(const struct vms_line_row *row, void *data)
 {
 	struct lines_work *work = data;
 	struct vms_covered_lines *lines = work->report->lines;
-	const uint32_t file = vms_covered_lines_file(lines, source);
-	const gpointer index = g_hash_table_lookup(work->functions, &va);
-	vms_covered_lines_add(lines, file, line, ranges_touch(work->ranges, va, end));
+	const uint32_t file = vms_covered_lines_file(lines, row->source);
+	const gpointer index = g_hash_table_lookup(work->functions, &row->va);
+	vms_covered_lines_add(lines, file, row->line,
+			      ranges_touch(work->ranges, row->va, row->end));
 	if (index)
-		vms_covered_lines_place(lines, GPOINTER_TO_UINT(index) - 1, file, line);
+		vms_covered_lines_place(lines, GPOINTER_TO_UINT(index) - 1, file, row->line);
 }
 
 static void index_functions(struct lines_work *work)

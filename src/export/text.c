@@ -55,10 +55,13 @@ static void print_guest(GString *out, const struct vms_run_facts *facts)
 
 static void print_machine(GString *out, const struct vms_run_facts *facts)
 {
-	g_string_append_printf(out, "Machine:  %s", facts->machine_description);
+	g_string_append_printf(out, "%s  %s", facts->is_host ? "Host:   " : "Machine:",
+			       facts->machine_description);
 	if (facts->machine_name)
 		g_string_append_printf(out, ", %s", facts->machine_name);
-	g_string_append_printf(out, ", %u vCPU%s", facts->n_vcpus, facts->n_vcpus == 1 ? "" : "s");
+	if (!facts->is_host)
+		g_string_append_printf(out, ", %u vCPU%s", facts->n_vcpus,
+				       facts->n_vcpus == 1 ? "" : "s");
 	if (facts->pid)
 		g_string_append_printf(out, ", process %d", (int)facts->pid);
 	g_string_append_c(out, '\n');
@@ -180,7 +183,7 @@ static void print_trees(GString *out, const struct vms_run_facts *facts,
 		g_autofree char *name = vms_export_tree_name(tree);
 
 		print_heading(out, name);
-		for (unsigned vcpu = 0; vcpu < facts->n_vcpus; vcpu++)
+		for (unsigned vcpu = 0; !facts->is_host && vcpu < facts->n_vcpus; vcpu++)
 			if (tree->vcpu == VMS_ALL_VCPUS || tree->vcpu == (int)vcpu)
 				print_stats(out, facts, vcpu);
 		g_string_append_c(out, '\n');
@@ -262,7 +265,8 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 {
 	g_string_append_printf(out, "%s\n\n", facts->title);
 	print_machine(out, facts);
-	print_guest(out, facts);
+	if (!facts->is_host)
+		print_guest(out, facts);
 	print_end(out, facts);
 	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",
 			       vms_profile_leaf_first(profile) ? "leaf first, its callers below it"

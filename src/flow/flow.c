@@ -12,6 +12,7 @@ struct vms_flow {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
 	struct vms_guest *guest;
+	bool is_stale; /* it was reported that the guest was reset; the flow's thread alone */
 	struct vms_flow_options options;
 
 	GMutex control;	   /* of enable and disable; taken before `lock` */
@@ -248,6 +249,46 @@ bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct
 			  error);
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+GArray *vms_flow_addresses(struct vms_flow *flow)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	GArray *vas = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	for (guint i = 0; i < flow->places->len; i++)
+		g_array_append_val(vas, ((struct vms_flow_place *)flow->places->pdata[i])->va);
+	g_array_sort(vas, compare_addresses);
+	for (guint i = vas->len; i > 1; i--)
+		if (g_array_index(vas, uint64_t, i - 1) == g_array_index(vas, uint64_t, i - 2))
+			g_array_remove_index(vas, i - 1);
+	return vas;
+}
+
+bool vms_flow_remove(struct vms_flow *flow, const uint64_t *vas, size_t n, GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
+	if (flow->is_enabled) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "no place can be taken from a flow that is enabled");
+		return false;
+	}
+	g_autoptr(GHashTable) gone = g_hash_table_new(g_int64_hash, g_int64_equal);
+	for (size_t i = 0; i < n; i++)
+		g_hash_table_add(gone, (void *)&vas[i]);
+	for (guint i = flow->places->len; i > 0; i--) {
+		struct vms_flow_place *place = flow->places->pdata[i - 1];
+		if (!g_hash_table_contains(gone, &place->va))
+			continue;
+		g_hash_table_remove(flow->taken, place);
+		g_ptr_array_remove_index(flow->places, i - 1);
+	}
+	return true;
+}
+
 /* ---- hits ---------------------------------------------------------------------------------- */
 
 /* Drops the oldest records beyond the limit. The caller holds the lock. */
@@ -364,13 +405,27 @@ static bool must_end(struct vms_flow *flow)
 	return flow->must_end;
 }
 
+/* Warns once of a reset: the next kernel lies elsewhere. A guest of another kind comes back. */
+static void warn_of_reset(struct vms_flow *flow)
+{
+	if (flow->is_stale || !flow->guest || vms_guest_kind(flow->guest) == VMS_GUEST_NONE ||
+	    !vms_guest_is_stale(flow->guest))
+		return;
+	flow->is_stale = true;
+	vms_log(VMS_LOG_WARNING, "the guest was reset: the probes stay where the code was before; "
+				 "start anew when its "
+				 "kernel has booted");
+}
+
 /* The flow's thread: takes hits until the probes are not armed any more, or it has to end. */
 static gpointer run(gpointer data)
 {
 	struct vms_flow *flow = data;
 	GError *failure = NULL;
-	while (!failure && !must_end(flow) && vms_probes_is_armed(flow->probes))
+	while (!failure && !must_end(flow) && vms_probes_is_armed(flow->probes)) {
 		vms_machine_take_hits(flow->machine, WAIT_MS, &failure);
+		warn_of_reset(flow);
+	}
 	vms_probes_disarm(flow->probes, failure ? NULL : &failure);
 	g_mutex_lock(&flow->lock);
 	flow->failure = failure;

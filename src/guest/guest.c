@@ -289,6 +289,12 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 		guest->ops->note_address(guest->system, memory, process, va);
 }
 
+void vms_guest_read_files(struct vms_guest *guest)
+{
+	if (VMS_GUEST_HAS(guest, read_files))
+		guest->ops->read_files(guest->system);
+}
+
 /* ---- for traces of calls --------------------------------------------- */
 
 bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret)

@@ -88,6 +88,7 @@ struct vms_guest_ops {
 	const struct vms_process *(*process)(void *system, const struct vms_task *task);
 	void (*note_address)(void *system, struct vms_memory *memory,
 			     const struct vms_process *process, uint64_t va);
+	void (*read_files)(void *system);
 	bool (*next_code)(void *system, uint64_t mm, uint64_t va, unsigned *areas,
 			  struct vms_mapping *ret);
 	uint64_t (*mappings_stamp)(void *system, uint64_t mm);

@@ -32,7 +32,7 @@ bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, ui
  * struct vms_task). The guest may run; then the result may be torn. `*areas` is the number of areas
  * of any kind that may still be read, and is counted down: set it to VMS_AREAS_LIMIT once for a
  * whole list. False if there is no such mapping or it cannot be read. The guest's symbolizer owns
- * `ret->name`. Any thread may call it.
+ * `ret->name`, and the guest `ret->binary`. Any thread may call it.
  */
 bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret);

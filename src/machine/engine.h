@@ -2,7 +2,6 @@
 /* What an engine implements, and what all machines have. */
 #pragma once
 
-#include "base/priority.h"
 #include <stdatomic.h>
 #include <vmscope/core.h>
 
@@ -110,6 +109,13 @@ char *vms_machine_pause_reason(struct vms_machine *machine);
  */
 uint64_t vms_machine_held_from_ns(const struct vms_machine *machine);
 
+/*
+ * Lets the thread that holds all vCPUs run before all others of the host until it has released
+ * them: for an engine that finds that a hold lasts. That thread may have the machine's lock, and
+ * wait for a processor. For any thread; without that lock.
+ */
+void vms_machine_hurry_holder(struct vms_machine *machine);
+
 /* Makes a held vCPU stay held until it is released. False if it has gone on already. */
 bool vms_machine_pin(struct vms_machine *machine, unsigned vcpu);
 
@@ -123,9 +129,16 @@ struct vms_hold_state {
 	unsigned depth;	  /* of nested holds */
 	bool is_brief;	  /* the hold may end by itself */
 	bool is_observed; /* it is not held but observed, and runs */
-	bool is_urgent;	  /* who holds it runs before others, and was scheduled as `usual` before */
-	struct vms_scheduling usual;
+	bool is_urgent;	  /* who holds it runs before others, and had `usual_nice` before */
+	int usual_nice;
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
+};
+
+/* The thread that holds all vCPUs. Kept by machine.c. */
+struct vms_holder {
+	GMutex lock;
+	pid_t tid;	 /* 0: no thread holds them */
+	bool is_hurried; /* see vms_machine_hurry_holder */
 };
 
 /* Registers that the engine gave, and the same with what it was asked for then. */
@@ -159,6 +172,7 @@ struct vms_machine {
 	gatomicrefcount refs;
 	GMutex lock;		      /* taken last; see struct vms_engine */
 	struct vms_hold_state *holds; /* one per vCPU if `holds_each`, else one */
+	struct vms_holder holder;     /* unless `holds_each` */
 	_Atomic uint64_t last_epoch;
 	struct vms_regs *learnt; /* by vCPU, see vms_machine_add_regs; NULL: none */
 	atomic_bool told_mode;	 /* it was logged that a vCPU's mode is not known */

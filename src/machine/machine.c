@@ -5,6 +5,7 @@
  * vCPUs.
  */
 #include "base/clock.h"
+#include "base/priority.h"
 #include "machine/engine.h"
 #include "machine/refusal.h"
 #include <string.h>
@@ -30,6 +31,7 @@ void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engi
 	machine->engine = engine;
 	g_atomic_ref_count_init(&machine->refs);
 	g_mutex_init(&machine->lock);
+	g_mutex_init(&machine->holder.lock);
 	machine->hold_limit_ns = VMS_HOLD_LIMIT_NS;
 	machine->holds = g_new0(struct vms_hold_state, n_hold_states(machine));
 	machine->seen = g_new0(struct vms_seen_regs *, machine->n_vcpus);
@@ -51,6 +53,7 @@ void vms_machine_unref(struct vms_machine *machine)
 	if (machine->engine->end_threads)
 		machine->engine->end_threads(machine);
 	g_mutex_clear(&machine->lock);
+	g_mutex_clear(&machine->holder.lock);
 	for (unsigned i = 0; i < n_hold_states(machine); i++)
 		g_mutex_clear(&machine->holds[i].lock);
 	g_clear_pointer(&machine->holds, g_free);
@@ -242,22 +245,59 @@ static bool begin_hold(struct vms_machine *machine, unsigned unit, bool brief, G
 	return true;
 }
 
+/* ---- who holds the whole machine ------------------------------------------- */
+
+static void set_holder(struct vms_machine *machine, pid_t tid)
+{
+	struct vms_holder *holder = &machine->holder;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&holder->lock);
+	if (holder->is_hurried)
+		vms_thread_end_real_time(holder->tid);
+	holder->is_hurried = false;
+	holder->tid = tid;
+}
+
+void vms_machine_hurry_holder(struct vms_machine *machine)
+{
+	struct vms_holder *holder = &machine->holder;
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&holder->lock);
+	if (holder->tid && !holder->is_hurried)
+		holder->is_hurried = vms_thread_set_real_time(holder->tid);
+}
+
 /*
  * A thread that holds the whole machine must not be late: the guest stands still, and who ends a
  * hold that lasts too long waits for this thread's lock.
  */
+static void begin_urgency(struct vms_machine *machine, struct vms_hold_state *state)
+{
+	state->usual_nice = vms_thread_set_urgent();
+	state->is_urgent = true;
+	set_holder(machine, gettid());
+}
+
+static void end_urgency(struct vms_machine *machine, struct vms_hold_state *state)
+{
+	if (!state->is_urgent)
+		return;
+	set_holder(machine, 0);
+	vms_thread_set_nice(state->usual_nice);
+	state->is_urgent = false;
+}
+
 static bool begin_urgent_hold(struct vms_machine *machine, unsigned unit, bool brief,
 			      GError **error)
 {
 	struct vms_hold_state *state = &machine->holds[unit];
-	if (machine->engine->holds_each)
-		return begin_hold(machine, unit, brief, error);
-	state->usual = vms_thread_set_real_time();
-	state->is_urgent = begin_hold(machine, unit, brief, error);
-	if (!state->is_urgent)
-		vms_thread_restore(&state->usual);
-	return state->is_urgent;
+	if (!machine->engine->holds_each)
+		begin_urgency(machine, state);
+	if (begin_hold(machine, unit, brief, error))
+		return true;
+	end_urgency(machine, state);
+	return false;
 }
+
+/* ---- holds of units --------------------------------------------------------- */
 
 static bool refuse_hold(struct vms_machine *machine, GError **error)
 {
@@ -298,9 +338,7 @@ static bool release_unit(struct vms_machine *machine, unsigned unit, GError **er
 	state->is_brief = state->is_observed = false;
 	atomic_store(&state->epoch, 0);
 	bool released = machine->engine->release(machine, vcpu_of(machine, unit), error);
-	if (state->is_urgent)
-		vms_thread_restore(&state->usual);
-	state->is_urgent = false;
+	end_urgency(machine, state);
 	return released;
 }
 

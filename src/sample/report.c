@@ -138,6 +138,7 @@ static void watch_run(struct vms_sample_report *report, uint64_t *modules_ns)
 	if (elapsed_ns - *modules_ns >= MODULES_REFRESH_NS) {
 		*modules_ns = elapsed_ns;
 		vms_run_refresh_guest(report->run);
+		vms_run_read_files(report->run);
 	}
 	g_mutex_lock(&report->lock);
 
@@ -169,6 +170,7 @@ static gpointer follow_run(gpointer data)
 
 	vms_run_join(report->run);
 	vms_run_refresh_guest(report->run);
+	vms_run_read_files(report->run);
 
 	g_mutex_lock(&report->lock);
 	report->state = VMS_SAMPLE_READY;

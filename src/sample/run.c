@@ -539,3 +539,11 @@ void vms_run_refresh_guest(struct vms_run *run)
 		g_atomic_int_set(&run->unnamed, 1);
 	g_rw_lock_writer_unlock(&run->guest_lock);
 }
+
+void vms_run_read_files(struct vms_run *run)
+{
+	/* A reader: the sampling threads go on, and nobody exchanges the guest meanwhile. */
+	g_rw_lock_reader_lock(&run->guest_lock);
+	vms_guest_read_files(run->options.guest);
+	g_rw_lock_reader_unlock(&run->guest_lock);
+}

@@ -75,3 +75,5 @@ char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure);
  * then.
  */
 void vms_run_refresh_guest(struct vms_run *run);
+/* Opens the files behind the user addresses that were seen: see vms_guest_read_files. */
+void vms_run_read_files(struct vms_run *run);

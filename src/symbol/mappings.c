@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/mappings.h"
 #include "base/search.h"
+#include "symbol/binary.h"
+
+static void unref_parts(const struct vms_mapping *mapping)
+{
+	vms_symbol_table_unref(mapping->symbols);
+	vms_binary_unref(mapping->binary);
+}
 
 static void clear_mapping(void *data)
 {
-	vms_symbol_table_unref(((struct vms_mapping *)data)->symbols);
+	unref_parts(data);
 }
 
 GArray *vms_mappings_new(void)
@@ -30,10 +37,12 @@ const struct vms_mapping *vms_mappings_find(const GArray *mappings, uint64_t va)
 	return va < last->end ? last : NULL;
 }
 
-static void ref_symbols(const struct vms_mapping *mapping)
+static void ref_parts(const struct vms_mapping *mapping)
 {
 	if (mapping->symbols)
 		vms_symbol_table_ref(mapping->symbols);
+	if (mapping->binary)
+		vms_binary_ref(mapping->binary);
 }
 
 void vms_mappings_put(GArray *mappings, const struct vms_mapping *mapping, size_t limit)
@@ -45,13 +54,13 @@ void vms_mappings_put(GArray *mappings, const struct vms_mapping *mapping, size_
 	while (end < mappings->len &&
 	       g_array_index(mappings, struct vms_mapping, end).start < mapping->end)
 		end++;
-	ref_symbols(mapping); /* first: `mapping` may share its symbols with one that is removed */
+	ref_parts(mapping); /* first: `mapping` may share its symbols with one that is removed */
 	if (end > begin)
 		g_array_remove_range(mappings, begin, end - begin);
 	if (mappings->len < limit)
 		g_array_insert_val(mappings, begin, *mapping);
 	else
-		vms_symbol_table_unref(mapping->symbols);
+		unref_parts(mapping);
 }
 
 static int compare_mappings(const void *a, const void *b)
@@ -64,7 +73,7 @@ GArray *vms_mappings_new_of(const struct vms_mapping *others, size_t n)
 {
 	GArray *mappings = vms_mappings_new();
 	for (size_t i = 0; i < n; i++)
-		ref_symbols(&others[i]);
+		ref_parts(&others[i]);
 	g_array_append_vals(mappings, others, (guint)n);
 	g_array_sort(mappings, compare_mappings);
 	return mappings;

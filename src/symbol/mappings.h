@@ -4,7 +4,8 @@
 
 #include <vmscope/address_space.h>
 
-/* Returns an empty array of struct vms_mapping. The array owns references to their symbols. */
+/* Returns an empty array of struct vms_mapping. The array owns references to their symbols and
+ * binaries. */
 GArray *vms_mappings_new(void);
 /*
  * Returns an array with copies of `n` mappings, which may be in any order. Where mappings overlap,

@@ -431,7 +431,7 @@ bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char 
 	return found;
 }
 
-typedef void (*each_line)(uint64_t va, uint64_t end, const char *source, unsigned line, void *data);
+typedef void (*each_line)(const struct vms_line_row *row, void *data);
 
 /* Gives the rows of a unit. A row reaches to the next one, unless it ends a sequence. */
 static void each_line_of_unit(const struct vms_symbol_file *file, Dwarf_Die *unit, each_line each,
@@ -446,12 +446,17 @@ static void each_line_of_unit(const struct vms_symbol_file *file, Dwarf_Die *uni
 		Dwarf_Addr va, end;
 		bool is_end = true;
 		int number = 0;
-		const char *source = dwarf_linesrc(line, NULL, NULL);
-		if (source && dwarf_lineendsequence(line, &is_end) == 0 && !is_end &&
-		    dwarf_lineaddr(line, &va) == 0 &&
-		    dwarf_lineaddr(dwarf_onesrcline(lines, i + 1), &end) == 0 && end > va &&
-		    dwarf_lineno(line, &number) == 0 && number > 0)
-			each(va + file->bias, end + file->bias, source, (unsigned)number, data);
+		struct vms_line_row row = { .source = dwarf_linesrc(line, NULL, NULL) };
+		if (!row.source || dwarf_lineendsequence(line, &is_end) != 0 || is_end ||
+		    dwarf_lineaddr(line, &va) != 0 ||
+		    dwarf_lineaddr(dwarf_onesrcline(lines, i + 1), &end) != 0 || end <= va ||
+		    dwarf_linebeginstatement(line, &row.is_statement) != 0 ||
+		    dwarf_lineno(line, &number) != 0 || number <= 0)
+			continue;
+		row.va = va + file->bias;
+		row.end = end + file->bias;
+		row.line = (unsigned)number;
+		each(&row, data);
 	}
 }
 

@@ -2,6 +2,7 @@
 /* The symbol files that were added to a symbolizer, for the guest that adds them. */
 #pragma once
 
+#include "symbol/binary.h"
 #include <vmscope/symbolizer.h>
 
 struct vms_symbolizer_file {
@@ -14,5 +15,11 @@ struct vms_symbolizer_file {
 
 /* Returns the array of struct vms_symbolizer_file, in the order of adding. Not a new reference. */
 GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer);
+/*
+ * Tells which file a mapping of `space` is of. The mapping is found by where it begins and its
+ * `file`; does nothing if it has been replaced meanwhile. For any thread.
+ */
+void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
+				  uint64_t file, struct vms_binary *binary);
 /* Exchanges the files of two symbolizers. No other thread may use either meanwhile. */
 void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other);

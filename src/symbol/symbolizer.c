@@ -147,6 +147,17 @@ static struct space *find_space(const struct vms_symbolizer *symbolizer, uint32_
 	return index < symbolizer->spaces->len ? symbolizer->spaces->pdata[index] : NULL;
 }
 
+/* Keeps the file of a mapping that is told again: its teller may not know of it yet. */
+static void keep_binary(const GArray *mappings, struct vms_mapping *again)
+{
+	const struct vms_mapping *known = vms_mappings_find(mappings, again->start);
+	if (again->binary || again->file == 0 || !known || known->start != again->start ||
+	    known->file != again->file || known->offset != again->offset)
+		return;
+	again->binary = known->binary;
+	again->symbols = known->symbols;
+}
+
 void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 			const struct vms_mapping *mapping)
 {
@@ -161,12 +172,30 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 	if (mappings) {
 		kept.name = kept.name ? intern_name(symbolizer, kept.name) : NULL;
 		kept.build_id = kept.build_id ? intern_name(symbolizer, kept.build_id) : NULL;
+		keep_binary(mappings, &kept);
 		vms_mappings_put(mappings, &kept, MAPPINGS_LIMIT);
 		if (space == VMS_KERNEL_SPACE && symbolizer->image.end == 0) {
 			symbolizer->image = kept;
 			if (kept.symbols)
 				vms_symbol_table_ref(kept.symbols);
 		}
+	}
+	g_mutex_unlock(&symbolizer->lock);
+}
+
+void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
+				  uint64_t file, struct vms_binary *binary)
+{
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
+	g_mutex_lock(&symbolizer->lock);
+	const struct space *process = find_space(symbolizer, space);
+	const struct vms_mapping *found =
+		process ? vms_mappings_find(process->mappings, start) : NULL;
+	if (found && found->start == start && found->file == file && !found->binary) {
+		struct vms_mapping mapping = *found;
+		mapping.binary = binary;
+		mapping.symbols = functions;
+		vms_mappings_put(process->mappings, &mapping, MAPPINGS_LIMIT);
 	}
 	g_mutex_unlock(&symbolizer->lock);
 }

@@ -127,7 +127,8 @@ def owner_quit(round_):
     """quit."""
     round_.start()
     round_.wait_moment()
-    round_.owner("quit")
+    round_.tell("owner: quit")
+    round_.qmp.quit()
     round_.expect(round_.guest, None, 0)
     round_.finish()
 

@@ -43,7 +43,7 @@ def crash(_qmp):
 
 
 def kill_qemu(qmp):
-    qmp.command("quit")
+    qmp.quit()
 
 
 DEEDS = {deed.__name__: deed for deed in (

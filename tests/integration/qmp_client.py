@@ -65,6 +65,11 @@ class Qmp:
         self.send(name, **arguments)
         return self.answer(name)
 
+    def quit(self):
+        """QEMU may end before it has answered."""
+        with contextlib.suppress(EOFError, ConnectionResetError):
+            self.command("quit")
+
     def wait_event(self, name, seconds):
         """The next event of that name; None where it does not come in time."""
         deadline = time.monotonic() + seconds

@@ -476,7 +476,7 @@ class Loops(Booting):
                 with Agent(self.path) as agent:
                     for _ in range(3):
                         testbed.wait_for(lambda: self.is_held_there(agent), "a hold in the loop")
-                    machine.qmp.command("quit")
+                    machine.qmp.quit()
                     machine.process.wait(testbed.ANSWER_SECONDS)
 
     def test_each_is_held(self):
@@ -501,7 +501,7 @@ class Loops(Booting):
         machine = self.boot(code, "-d", "out_asm", "-dfilter", "0x7c00+0x200", "-D", log, smp=1,
                             plugin=plugin)
         use(machine)
-        machine.qmp.command("quit")
+        machine.qmp.quit()
         machine.process.wait(testbed.ANSWER_SECONDS)
         return re.findall(r"OUT: \[size=(\d+)\]", log.read_text())
 
@@ -586,7 +586,7 @@ class Threads(Booting):
                         self.assertIn("rip", registers)
                 before = ticks()
                 testbed.wait_for(lambda: ticks() != before, "the guest to go on")
-            machine.qmp.command("quit")
+            machine.qmp.quit()
             machine.process.wait(testbed.ANSWER_SECONDS)
 
     def test_one_vcpu(self):
@@ -694,7 +694,7 @@ class Socket(Case):
     def test_is_removed_at_the_end(self):
         machine = self.machine()
         agent = self.agent()
-        machine.qmp.command("quit")
+        machine.qmp.quit()
         machine.process.wait(testbed.ANSWER_SECONDS)
         self.assertEqual(machine.process.returncode, 0)
         self.assertFalse(self.path.exists())

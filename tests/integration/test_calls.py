@@ -63,7 +63,7 @@ class Boot:
         cls.outputs = {program: guest.run(f"{program} && true") for program in calls.PROGRAMS}
         cls.symbols = Symbols(guest)
         cls.modules = {symbol.name for symbol in guest.kallsyms() if symbol.module}
-        guest.qmp.command("quit")
+        guest.qmp.quit()
         cls.status = guest.process.wait(testbed.BOOT_SECONDS)
         cls.log = guest.log()
         cls.trace = uftrace_data.Trace(cls.path)

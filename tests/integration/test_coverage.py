@@ -221,7 +221,7 @@ class Ending(Files):
 
     def test_quit(self):
         guest, process = self.start()
-        guest.qmp.command("quit")
+        guest.qmp.quit()
         self.assertIn("has ended, and the coverage with it", self.check(process, 1))
 
     def test_reset(self):
@@ -254,7 +254,7 @@ class Boot:
                                        launcher=coverage.launcher(path))
         self.addCleanup(guest.stop)
         log = guest.run("dmesg")
-        guest.qmp.command("quit")
+        guest.qmp.quit()
         self.assertEqual(guest.process.wait(testbed.BOOT_SECONDS), 0, guest.log())
         totals, table = coverage.read_table(f"{path}.json")
         self.assertEqual(totals["lost"], 0)

@@ -313,7 +313,8 @@ class Calls:
         sizes = [end - begin for begin, end in zip(begins, begins[1:])]
         within = next(begin + 1 for begin, size in zip(begins, sizes) if size > 1)
         for where, warning in ((f"{function}+{within}", f"is within the instruction at {function}+0x{within - 1:x}:"),
-                               (f"{function}+{begins[3]}", ""), ("0xfff0000000001000", "no memory is mapped")):
+                               (f"{function}+{begins[3]}", ""), ("init_task+8", "is in init_task, which is data:"),
+                               ("0xfff0000000001000", "no memory is mapped")):
             with self.subTest(where=where):
                 run = vmscope("flow", "-p", self.guest.pid, "-t", "0.1", where)
                 self.assertIn(warning, run.err)
@@ -343,6 +344,94 @@ class X86(Flow, Calls, unittest.TestCase):
         records = self.records("do_sys_openat2=str(arg1)", "--if", 'str(arg1) == "/proc/uptime"',
                                run="cat /proc/uptime")
         self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
+
+
+class Modules(Tracer, unittest.TestCase):
+    """The module `loop` comes and goes. `losetup -f` asks it for a free device, once."""
+    GET_FREE = 0x4C82  # LOOP_CTL_GET_FREE of linux/loop.h
+
+    @classmethod
+    def start_guest(cls):
+        return LinuxGuest("6.1")
+
+    def setUp(self):
+        self.guest.run("rmmod loop", check=False)
+
+    def log_until(self, process, *texts):
+        """The log up to a line that has one of the texts."""
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if any(text in line for text in texts):
+                return "".join(lines)
+        self.fail("".join(lines))
+
+    def end(self, process):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        *records, summary = map(json.loads, out.splitlines())
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(summary["records"], len(records))
+        return records, err
+
+    def test_comes_and_goes(self):
+        process = self.start("--json", "--pending", "loop_control_ioctl=arg1", "vfs_statx")
+        for _ in range(2):
+            self.guest.run("modprobe loop")
+            log = self.log_until(process, "no probe was armed for")
+            self.assertIn("loop_control_ioctl=arg1 is there now: 1 place", log)
+            self.guest.run("losetup -f")
+            self.guest.run("rmmod loop")
+            log = self.log_until(process, "no probe was armed for")
+            self.assertIn("loop_control_ioctl=arg1 has gone", log)
+        records, _ = self.end(process)
+        self.assertEqual([int(record["values"][0]["value"], 16) for record in records
+                          if record["where"] == "loop_control_ioctl"], [self.GET_FREE] * 2)
+        self.assertIn("vfs_statx", {record["where"] for record in records})
+
+    def test_unloaded(self):
+        """What was there at the beginning is not waited for, but it is told that it has gone."""
+        self.guest.run("modprobe loop")
+        process = self.start("--json", "loop_control_ioctl=arg1")
+        self.guest.run("losetup -f")
+        self.guest.run("rmmod loop")
+        self.log_until(process, "loop_control_ioctl=arg1 has gone: its module was unloaded")
+        records, _ = self.end(process)
+        self.assertEqual(len(records), 1)
+
+    def test_limit(self):
+        """Hits before and after a change count together."""
+        process = self.start("--json", "--pending", "--hits", "3", "loop_control_ioctl=arg1")
+        for calls in ("losetup -f; rmmod loop", "losetup -f; losetup -f; losetup -f"):
+            self.guest.run("modprobe loop")
+            self.log_until(process, "is there now")
+            self.guest.run(calls)
+        out, _ = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        *records, summary = map(json.loads, out.splitlines())
+        self.assertEqual((len(records), summary["records"]), (3, 3))
+
+    def test_never(self):
+        run = self.flow("--pending", "never_there", "-t", "0.3")
+        self.assertEqual((run.status, run.out), (0, "0 hits\n"))
+        self.assertIn("never_there never came: it was not probed", run.err)
+        run = self.flow("--pending", "vfs_read=never_there", "-t", "0.3", check=False)
+        self.assertNotEqual(run.status, 0)
+
+
+class Reset(Tracer, unittest.TestCase):
+    @classmethod
+    def start_guest(cls):
+        return LinuxGuest("6.1")
+
+    def test_reset(self):
+        """The next kernel lies elsewhere: that is said, once."""
+        process = self.start("vfs_read", "--count")
+        self.guest.qmp.command("system_reset")
+        warning = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertIn("the guest was reset: the probes stay where the code was before", warning)
+        self.assertEqual((process.returncode, err), (0, ""))
 
 
 class Aarch64(Flow, Calls, unittest.TestCase):

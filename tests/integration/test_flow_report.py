@@ -2,6 +2,7 @@
 """Saved flow reports: made on a guest, read when it has gone. The truth is what the guest's program did,
 and a second decoder (flow_report_file.py)."""
 import datetime
+import decimal
 import json
 import pathlib
 import resource
@@ -191,6 +192,52 @@ class Saved:
             self.assertIn(f"\n{count} of {count} records of a trace of an unknown time\n", run.out)
             records, (counts, _), _ = self.report(path=broken, status=1)
             self.assertEqual((len(records), counts["began"]), (count, None))
+
+    def timeline(self, *arguments):
+        """The events of a timeline: hits and calls, and the names of tracks. Read by Python's decoder."""
+        path = pathlib.Path(self.folder.name) / "timeline.json"
+        run = vmscope("flow", "report", self.path, "--timeline", path, *arguments)
+        self.assertIn(" records of a trace of ", run.out)
+        events = json.loads(path.read_text(), parse_float=decimal.Decimal)["traceEvents"]
+        names = {(event["name"], event["pid"], event["tid"]): event["args"]["name"]
+                 for event in events if event["ph"] == "M"}
+        return [event for event in events if event["ph"] != "M"], names
+
+    def test_timeline(self):
+        """Times to the nanosecond, each event on a track that has a name."""
+        events, names = self.timeline()
+        comms = {}  # the last of each track: a shell becomes another program
+        self.assertEqual(len(events), len(self.truth.records))
+        for event, record in zip(events, self.truth.records):
+            duration = record["duration_ns"] or 0
+            self.assertEqual(event["ph"], "X" if record["moment"] == "call" else "i")
+            self.assertEqual(event["ts"] * 1000, record["time_ns"] - duration)
+            self.assertEqual(event.get("dur", 0) * 1000, duration)
+            self.assertEqual((event["name"], event["args"]["cpu"], event["args"]["sequence"]),
+                             (record["where"], record["cpu"], record["sequence"]))
+            self.assertEqual((event["pid"], event["tid"]), (record["pid"], record["tid"]))
+            comms[record["pid"], record["tid"]] = record["comm"]
+            self.assertGreaterEqual(set(event["args"]), {value[0] for value in record["values"]})
+        for kind in "process_name", "thread_name":
+            self.assertEqual({(pid, tid): name for (key, pid, tid), name in names.items() if key == kind}, comms)
+
+    def test_timeline_nests(self):
+        """Viewers draw slices of a track that overlap without being in each other wrongly."""
+        events, _ = self.timeline("--filter", "comm=probed")
+        slices = sorted((event["ts"], -event["dur"]) for event in events if event["ph"] == "X")
+        self.assertGreater(len(slices), CALLS - 1)
+        open_ends = []
+        for begin, duration in slices:
+            while open_ends and open_ends[-1] <= begin:
+                open_ends.pop()
+            if open_ends:
+                self.assertLessEqual(begin - duration, open_ends[-1])
+            open_ends.append(begin - duration)
+
+    def test_timeline_without_room(self):
+        run = vmscope("flow", "report", self.path, "--timeline", "/dev/full", check=False)
+        self.assertEqual((run.status, len(run.err.splitlines())), (1, 1))
+        self.assertIn("/dev/full", run.err)
 
     def test_wrong_words(self):
         letter = pathlib.Path(self.folder.name) / "letter"

@@ -36,7 +36,7 @@ class Killed:
 
     def test_exit(self):
         process = self.start("-t", "600")
-        self.guest.qmp.command("quit")
+        self.guest.qmp.quit()
         self.assertRegex(self.report(process), "Run: .*went away")
 
     def test_crash(self):

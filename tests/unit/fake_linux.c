@@ -11,6 +11,7 @@ struct vms_linux *fake_linux_new(struct vms_machine *machine, const struct fake_
 	guest->machine = vms_machine_ref(machine);
 	guest->arch = vms_machine_arch(machine);
 	guest->memory = vms_memory_new(machine, &regs);
+	guest->page_size = 4096;
 	guest->symbolizer = vms_symbolizer_new();
 	guest->symbols = vms_symbol_table_new("vmlinux");
 	for (; symbols->name; symbols++)

@@ -350,6 +350,39 @@ static void test_places(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_true(vms_flow_record_probe(record) == f->probe);
 }
 
+static void test_remove(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	GError *error = NULL;
+	const uint64_t gone[] = { 0x10, 0x30 };
+	add(f, 0x20, VMS_FLOW_BEFORE, f->probe);
+	add(f, 0x10, VMS_FLOW_BEFORE | VMS_FLOW_AFTER, f->probe);
+	g_autoptr(GArray) before = vms_flow_addresses(f->flow);
+	g_assert_cmpuint(before->len, ==, 2);
+	g_assert_cmphex(g_array_index(before, uint64_t, 0), ==, 0x10);
+	g_assert_cmphex(g_array_index(before, uint64_t, 1), ==, 0x20);
+	enable(f, 0, 0);
+	hit(0, 1, 5); /* at 0x10 */
+	assert_fails(vms_flow_remove(f->flow, gone, 2, &error), &error, VMS_ERROR_INVALID_STATE,
+		     "enabled");
+	g_assert_true(vms_flow_disable(f->flow, NULL));
+	g_assert_true(vms_flow_remove(f->flow, gone, 2, NULL));
+	g_autoptr(GArray) after = vms_flow_addresses(f->flow);
+	g_assert_cmpuint(after->len, ==, 1);
+	enable(f, 0, 0);
+	g_assert_cmpuint(armed->request.n, ==, 1);
+	g_assert_cmphex(armed->places[0].va, ==, 0x20);
+	/* The record of the place that has gone is still there, and others follow it. */
+	hit(0, 0, 6);
+	g_autoptr(vms_flow_record) record = last(f);
+	struct vms_flow_hit of;
+	vms_flow_record_hit(record, &of);
+	g_assert_cmpuint(of.sequence, ==, 2);
+	g_autoptr(vms_flow_report) report = vms_flow_get_report(f->flow);
+	g_assert_cmpuint(vms_flow_report_count(report), ==, 2);
+	g_assert_true(vms_flow_disable(f->flow, NULL));
+	add(f, 0x10, VMS_FLOW_BEFORE, f->probe); /* the address is free again */
+}
+
 static void test_limits(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	struct vms_flow_progress progress;
@@ -761,6 +794,7 @@ int main(int argc, char **argv)
 	TEST(entries);
 	TEST(values);
 	TEST(places);
+	TEST(remove);
 	TEST(limits);
 	TEST(conditions);
 	TEST(options);

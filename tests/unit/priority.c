@@ -3,7 +3,6 @@
 
 #include <glib.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,66 +31,39 @@ static void assert_shown(int nice_value, int priority, int policy)
 	g_assert_cmpint(shown.policy, ==, policy);
 }
 
-static bool may_be_real_time(void)
-{
-	const struct sched_param param = { .sched_priority = 1 };
-	const struct sched_param usual = { 0 };
-	const bool may = sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) == 0;
-	sched_setscheduler(0, SCHED_OTHER, &usual);
-	if (!may)
-		g_test_skip("real-time scheduling is not permitted");
-	return may;
-}
-
 static gpointer check_not_inherited(gpointer data)
 {
 	assert_shown(0, 0, SCHED_OTHER);
 	return data;
 }
 
-static gpointer run_real_time(gpointer data)
+static gpointer run_hurried(gpointer data)
 {
-	const struct vms_scheduling before = vms_thread_set_real_time();
+	const int before = vms_thread_set_urgent();
+	const int urgent = read_shown().nice_value;
+	if (!vms_thread_set_real_time(gettid())) {
+		g_test_skip("real-time scheduling is not permitted");
+		return data;
+	}
 	g_assert_cmpint(read_shown().policy, ==, SCHED_RR);
 	g_assert_cmpint(read_shown().priority, ==, 1);
+	g_assert_false(vms_thread_set_real_time(gettid()));
 	g_thread_join(g_thread_new("inherits", check_not_inherited, NULL));
-
-	const struct vms_scheduling nested = vms_thread_set_real_time();
-	vms_thread_restore(&nested);
-	g_assert_cmpint(read_shown().policy, ==, SCHED_RR);
-
-	vms_thread_restore(&before);
-	assert_shown(0, 0, SCHED_OTHER);
+	vms_thread_end_real_time(gettid());
+	assert_shown(urgent, 0, SCHED_OTHER);
+	vms_thread_set_nice(before);
+	assert_shown(before, 0, SCHED_OTHER);
 	return data;
 }
 
 static void test_real_time(void)
 {
-	if (may_be_real_time())
-		g_thread_join(g_thread_new("real-time", run_real_time, NULL));
-}
-
-static gpointer run_urgent(gpointer data)
-{
-	vms_thread_set_urgent();
-	const struct shown urgent = read_shown();
-	const struct vms_scheduling before = vms_thread_set_real_time();
-	vms_thread_restore(&before);
-	assert_shown(urgent.nice_value, 0, SCHED_OTHER);
-	vms_thread_set_usual();
-	return data;
-}
-
-/* A thread that was urgent already is so again. */
-static void test_urgent(void)
-{
-	g_thread_join(g_thread_new("urgent", run_urgent, NULL));
+	g_thread_join(g_thread_new("hurried", run_hurried, NULL));
 }
 
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/priority/real_time", test_real_time);
-	g_test_add_func("/priority/urgent", test_urgent);
 	return g_test_run();
 }

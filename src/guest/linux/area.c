@@ -5,7 +5,6 @@
 #include "guest/linux/member.h"
 #include <vmscope/log.h>
 
-#define PAGE_SHIFT	 12 /* vm_pgoff counts pages of 4 KiB on all kernels that are known here */
 #define TREE_DEPTH	 64 /* of the red-black tree: twice the depth for 2^32 areas */
 #define MAPLE_DEPTH	 16
 #define MAPLE_NODE_SIZE	 256 /* size and alignment of struct maple_node */
@@ -26,6 +25,9 @@ struct vms_areas {
 	/* The path of a file. */
 	struct vms_btf_member dentry, mnt, name, name_size, parent;
 	struct vms_btf_member mnt_root, mount_mnt, mount_parent, mount_point;
+	/* The path of an overlay's file, which maps a file of one of its layers. */
+	struct vms_btf_member mnt_ns, mnt_sb, d_sb, user_dentry, user_mnt;
+	uint64_t page_size;    /* vm_pgoff counts such pages */
 	uint64_t name_special; /* address of the function that names special areas; 0: unknown */
 };
 
@@ -64,11 +66,16 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "mount", "mnt", AT(mount_mnt), false },
 	{ "mount", "mnt_parent", AT(mount_parent), false },
 	{ "mount", "mnt_mountpoint", AT(mount_point), false },
+	{ "mount", "mnt_ns", AT(mnt_ns), true },
+	{ "vfsmount", "mnt_sb", AT(mnt_sb), true },
+	{ "dentry", "d_sb", AT(d_sb), true },
+	{ "backing_file", "user_path.dentry", AT(user_dentry), true },
+	{ "backing_file", "user_path.mnt", AT(user_mnt), true },
 };
 
 struct vms_areas *vms_areas_new(const struct vms_linux *guest)
 {
-	struct vms_areas areas = { 0 };
+	struct vms_areas areas = { .page_size = guest->page_size };
 	if (!guest->btf ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &areas))
 		return NULL;
@@ -207,7 +214,7 @@ bool vms_areas_next(const struct vms_areas *areas, struct vms_memory *memory, ui
 	if (vms_member_there(&areas->flags))
 		vms_member_read(memory, ret->va, &areas->flags, &flags);
 	ret->executable = flags & VM_EXEC;
-	ret->offset = ret->file ? pages << PAGE_SHIFT : 0;
+	ret->offset = ret->file ? pages * areas->page_size : 0;
 	return ret->start < ret->end && va < ret->end;
 }
 
@@ -264,6 +271,36 @@ static bool cross_mount(const struct vms_areas *areas, struct vms_memory *memory
 	return true;
 }
 
+/* The mnt_ns of a mount that no process sees: MNT_NS_INTERNAL, fs/mount.h. */
+#define INTERNAL_NAMESPACE UINT64_C(0xffffffffffffffea)
+
+/*
+ * Reads where a file is. An overlay maps the file of one of its layers. Since 6.7 that file has the
+ * path in a mount of the overlay's own, and the path that users see lies behind it, in struct
+ * backing_file (fs/file_table.c). Other internal mounts have ordinary files, with nothing behind
+ * them: so what is taken for a path must be an entry of the file system that is mounted there.
+ */
+static bool read_place(const struct vms_areas *areas, struct vms_memory *memory, uint64_t file,
+		       uint64_t *mnt, uint64_t *dentry)
+{
+	uint64_t namespace, user_mnt, user_dentry, mounted, its;
+	if (!vms_member_read(memory, file, &areas->dentry, dentry) ||
+	    !vms_member_read(memory, file, &areas->mnt, mnt))
+		return false;
+	if (!vms_member_there(&areas->user_dentry) || !vms_member_there(&areas->mnt_ns) ||
+	    !vms_member_read(memory, *mnt - areas->mount_mnt.offset, &areas->mnt_ns, &namespace) ||
+	    namespace != INTERNAL_NAMESPACE)
+		return true;
+	if (vms_member_read(memory, file, &areas->user_dentry, &user_dentry) &&
+	    vms_member_read(memory, file, &areas->user_mnt, &user_mnt) &&
+	    vms_member_read(memory, user_mnt, &areas->mnt_sb, &mounted) &&
+	    vms_member_read(memory, user_dentry, &areas->d_sb, &its) && its == mounted) {
+		*mnt = user_mnt;
+		*dentry = user_dentry;
+	}
+	return true;
+}
+
 /*
  * Reads the path of a file, as prepend_path() does in fs/d_path.c. If a part of the path cannot be
  * read, the path begins behind that part.
@@ -272,8 +309,7 @@ static void read_path(const struct vms_areas *areas, struct vms_memory *memory, 
 		      struct path *path)
 {
 	uint64_t dentry, mnt, root, parent;
-	if (!vms_member_read(memory, file, &areas->dentry, &dentry) ||
-	    !vms_member_read(memory, file, &areas->mnt, &mnt))
+	if (!read_place(areas, memory, file, &mnt, &dentry))
 		return;
 	for (unsigned depth = 0; depth < PATH_DEPTH; depth++) {
 		if (!vms_member_read(memory, mnt, &areas->mnt_root, &root))

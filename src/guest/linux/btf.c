@@ -228,6 +228,7 @@ bool vms_btf_member(const struct vms_btf *btf, const char *type_name, const char
 				.bit_offset = bit_offset % 8,
 				.bits = member.bits,
 				.size = compute_size(btf, member.type),
+				.is_there = true,
 			};
 			return true;
 		}

@@ -15,7 +15,8 @@ struct vms_btf_member {
 	uint64_t offset;     /* bytes from the begin of the structure */
 	unsigned bit_offset; /* of a bit field, from `offset` */
 	unsigned bits;	     /* of a bit field, else 0 */
-	uint64_t size;	     /* bytes; of an array, those of all elements */
+	uint64_t size;	     /* bytes; of an array, those of all elements; 0 of a flexible one */
+	bool is_there;	     /* false: the kernel has no such member */
 };
 /*
  * Finds a member of a structure or union by a path such as "f_path.dentry". A path leads through

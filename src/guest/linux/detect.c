@@ -11,6 +11,7 @@
 #include "guest/linux/kernel_image.h"
 #include "guest/linux/module.h"
 #include "guest/linux/orc_load.h"
+#include "guest/linux/page_cache.h"
 #include "guest/linux/process.h"
 #include "guest/linux/task.h"
 #include "guest/linux/trampoline.h"
@@ -236,6 +237,7 @@ static void load_tasks_and_modules(struct vms_linux *guest)
 {
 	g_autoptr(GError) error = NULL;
 	guest->tasks = vms_linux_tasks_new(guest);
+	guest->page_cache = vms_page_cache_new(guest);
 	guest->processes = vms_linux_processes_new(guest);
 	guest->modules = vms_linux_modules_new(guest);
 	if (!vms_linux_refresh_code(guest, &error) && guest->modules)
@@ -287,6 +289,7 @@ static struct vms_linux *load_guest(struct vms_machine *machine, const struct vm
 				found_by);
 		load_uts(guest);
 		load_kaslr_offset(guest, arch);
+		guest->page_size = arch->page_size(vms_memory_regs(guest->memory));
 		load_types(guest);
 		vms_linux_find_unlisted_by_types(guest, &image);
 		log_phase("Kernel types", &phase_ns);
@@ -547,6 +550,7 @@ void vms_linux_free(void *system)
 	vms_symbolizer_unref(guest->symbolizer);
 	vms_linux_modules_free(guest->modules);
 	vms_linux_processes_free(guest->processes);
+	vms_page_cache_unref(guest->page_cache);
 	vms_linux_tasks_free(guest->tasks);
 	vms_orc_free(guest->orc);
 	vms_linux_types_free(guest->types);

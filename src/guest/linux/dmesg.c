@@ -46,7 +46,9 @@ static bool find_member(const struct vms_linux *guest, const char *type, const c
 	if (!guest->vmcoreinfo || !vms_vmcoreinfo_number(guest->vmcoreinfo, key, &offset) ||
 	    offset < 0)
 		return false;
-	*ret = (struct vms_btf_member) { .offset = (uint64_t)offset, .size = size };
+	*ret = (struct vms_btf_member) { .offset = (uint64_t)offset,
+					 .size = size,
+					 .is_there = true };
 	return true;
 }
 

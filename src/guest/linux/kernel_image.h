@@ -22,6 +22,8 @@ struct vms_linux_arch {
 	void (*share_root)(const struct vms_regs *kernel, struct vms_regs *regs);
 	/* Makes `regs` those of the CPU with the per-CPU base `base`. */
 	void (*set_percpu_base)(struct vms_regs *regs, uint64_t base);
+	/* Returns the size of the pages that these registers' tables lead to, in bytes. */
+	uint64_t (*page_size)(const struct vms_regs *regs);
 };
 
 extern const struct vms_linux_arch vms_linux_x86_64;

@@ -42,8 +42,9 @@ struct vms_linux {
 	char *banner, *release, *version, *hostname;
 	const char *found_by;
 	uint64_t kaslr_offset;
-	char *vmcoreinfo; /* its text, or NULL */
-	char *missing;	  /* a message about parts that could not be read, or NULL */
+	uint64_t page_size; /* bytes of a page as the kernel counts them: its PAGE_SIZE */
+	char *vmcoreinfo;   /* its text, or NULL */
+	char *missing;	    /* a message about parts that could not be read, or NULL */
 
 	struct vms_btf *btf;		       /* btf.c */
 	struct vms_linux_types *types;	       /* types.c: NULL until they are asked for */
@@ -52,6 +53,7 @@ struct vms_linux {
 	struct vms_stamp bpf_stamp;	       /* bpf.c: stamp of their list */
 	struct vms_linux_modules *modules;     /* module.c */
 	struct vms_linux_tasks *tasks;	       /* task.c: offsets and the per-CPU bases */
+	struct vms_page_cache *page_cache;     /* page_cache.c: bytes of files */
 	struct vms_linux_processes *processes; /* process.c: processes and their areas */
 	GMutex lock;
 };

@@ -75,6 +75,13 @@ static void set_percpu_base(struct vms_regs *regs, uint64_t base)
 	vms_regs_set(regs, TPIDR_EL1, base);
 }
 
+/* Both halves of the address space have pages of one size. TG1 tells it; 0 is a reserved value. */
+static uint64_t get_page_size(const struct vms_regs *regs)
+{
+	static const uint64_t sizes[] = { 4096, 16384, 4096, 65536 };
+	return sizes[vms_aarch64_field(regs->value[TCR_EL1], 31, 30)];
+}
+
 /*
  * Since 5.4 the lower part of the kernel's half is for the linear map alone. KASLR places the image
  * anywhere in the upper part.
@@ -91,4 +98,5 @@ const struct vms_linux_arch vms_linux_aarch64 = {
 	.has_root = has_root,
 	.share_root = share_root,
 	.set_percpu_base = set_percpu_base,
+	.page_size = get_page_size,
 };

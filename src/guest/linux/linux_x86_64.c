@@ -49,6 +49,12 @@ static void set_percpu_base(struct vms_regs *regs, uint64_t base)
 	vms_regs_set(regs, vms_arch_x86_64.in_kernel(regs) ? GS_BASE : K_GS_BASE, base);
 }
 
+static uint64_t get_page_size(const struct vms_regs *regs)
+{
+	(void)regs;
+	return 4096;
+}
+
 const struct vms_linux_arch vms_linux_x86_64 = {
 	.arch = &vms_arch_x86_64,
 	.image_first = START_KERNEL_MAP,
@@ -61,4 +67,5 @@ const struct vms_linux_arch vms_linux_x86_64 = {
 	.has_root = has_root,
 	.share_root = share_root,
 	.set_percpu_base = set_percpu_base,
+	.page_size = get_page_size,
 };

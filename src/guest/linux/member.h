@@ -14,7 +14,7 @@ struct vms_wanted_member {
 
 /*
  * Looks for `n` members, and fills their struct vms_btf_member in the structure `to`. An optional
- * member that is missing gets size 0. Logs a warning and returns false if another one is missing.
+ * member that is missing is not there. Logs a warning and returns false if another one is missing.
  */
 bool vms_members_find(const struct vms_btf *btf, const struct vms_wanted_member *wanted, size_t n,
 		      void *to);
@@ -22,7 +22,7 @@ bool vms_members_find(const struct vms_btf *btf, const struct vms_wanted_member 
 /* False for an optional member that the kernel does not have. */
 static inline bool vms_member_there(const struct vms_btf_member *member)
 {
-	return member->size != 0;
+	return member->is_there;
 }
 
 /* Reads an integer, pointer or bit field of the structure at `va`, and extends it with zeros. */

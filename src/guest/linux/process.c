@@ -9,6 +9,7 @@
  */
 #include "guest/linux/process.h"
 #include "guest/linux/area.h"
+#include "guest/linux/files.h"
 
 #define PROCESSES_LIMIT (1u << 20)
 
@@ -21,6 +22,7 @@ struct vms_linux_processes {
 	GPtrArray *list;	 /* struct process, by index */
 	GTree *tree;		 /* the same by (pid, mm, name); a guest could slow a hash table */
 	struct vms_areas *areas; /* NULL if areas are not understood */
+	struct vms_linux_files *files;
 };
 
 static int compare_processes(const void *a, const void *b, void *data)
@@ -40,6 +42,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->list = g_ptr_array_new_with_free_func(g_free);
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
+	processes->files = vms_linux_files_new(guest->page_cache);
 	return processes;
 }
 
@@ -49,6 +52,7 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 		return;
 	g_tree_unref(processes->tree);
 	g_ptr_array_unref(processes->list);
+	vms_linux_files_free(processes->files);
 	vms_areas_free(processes->areas);
 	g_free(processes);
 }
@@ -127,11 +131,23 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 			.end = area.end,
 			.file = area.file,
 			.offset = area.offset,
-			.name = name,
+			.name = vms_symbolizer_intern(guest->symbolizer, name),
 		};
+		if (area.file)
+			vms_linux_files_note(guest->processes->files, memory, process->index,
+					     &known, area.file);
+		else if (strcmp(name, "[vdso]") == 0)
+			vms_linux_files_note_vdso(guest->processes->files, memory, process->index,
+						  &known);
 	}
 	known.stamp = stamp;
 	vms_symbolizer_map(guest->symbolizer, process->index, &known);
+}
+
+void vms_linux_read_files(void *system)
+{
+	struct vms_linux *guest = system;
+	vms_linux_files_read(guest->processes->files, guest->symbolizer);
 }
 
 /* ---- mappings --------------------------------------------------------- */
@@ -149,6 +165,23 @@ static bool find_next_code(struct vms_linux *guest, uint64_t mm, uint64_t va, un
 		va = ret->end;
 	}
 	return false;
+}
+
+/* Opens the file of an area, which stays open as long as the guest is known. NULL if it cannot. */
+static struct vms_binary *open_binary(struct vms_linux *guest, const struct vms_area *area,
+				      const char *path)
+{
+	struct vms_cached_file file;
+	if (!guest->page_cache)
+		return NULL;
+	g_mutex_lock(&guest->lock);
+	const bool located =
+		vms_page_cache_locate(guest->page_cache, guest->memory, area->file, &file);
+	g_mutex_unlock(&guest->lock);
+	struct vms_binary *binary =
+		located ? vms_linux_files_open(guest->processes->files, path, &file) : NULL;
+	vms_binary_unref(binary); /* the files keep it */
+	return binary;
 }
 
 bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas,
@@ -171,6 +204,8 @@ bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas
 		};
 	}
 	g_mutex_unlock(&guest->lock);
+	if (found && area.file)
+		ret->binary = open_binary(guest, &area, ret->name);
 	return found;
 }
 

@@ -11,6 +11,7 @@ void vms_linux_processes_free(struct vms_linux_processes *processes);
 const struct vms_process *vms_linux_process(void *system, const struct vms_task *task);
 void vms_linux_note_address(void *system, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);
+void vms_linux_read_files(void *system);
 bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret);
 uint64_t vms_linux_mappings_stamp(void *system, uint64_t mm);

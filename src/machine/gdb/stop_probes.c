@@ -2,6 +2,7 @@
 #include "machine/gdb/stop_probes.h"
 
 #include "base/clock.h"
+#include "base/priority.h"
 #include <string.h>
 
 /*
@@ -806,8 +807,8 @@ static bool take(struct vms_stop_probes *all, unsigned timeout_ms, GError **erro
  */
 bool vms_stop_probes_take(struct vms_stop_probes *all, unsigned timeout_ms, GError **error)
 {
-	const struct vms_scheduling usual = vms_thread_set_real_time();
+	const int usual_nice = vms_thread_set_urgent();
 	const bool done = take(all, timeout_ms, error);
-	vms_thread_restore(&usual);
+	vms_thread_set_nice(usual_nice);
 	return done;
 }

@@ -157,6 +157,7 @@ static void check_hold(void *data)
 	struct stub_machine *stub = data;
 	const struct vms_hold *hold = hold_of(stub);
 	g_autofree char *status = NULL;
+	vms_machine_hurry_holder(&stub->machine);
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->machine.lock);
 	if (!stub->holding || was_taken_by_watchdog(stub))
 		return;

@@ -316,6 +316,7 @@ static bool has_failed_stub(struct vms_qemu_stub *stub)
 static void check_hold(void *data)
 {
 	struct vms_qemu_stub *stub = data;
+	vms_machine_hurry_holder(&stub->qemu.machine);
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->qemu.machine.lock);
 	atomic_store(&vms_stub_hold(stub)->seen_ns, vms_clock_now_ns());
 	if (vms_stub_is_owed(stub) || has_failed_stub(stub)) {
@@ -479,6 +480,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	if (connected)
 		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
+	vms_timer_set(stub->timer, CHECK_NS); /* this thread may be late for the answer, too */
 	GError *failure = NULL;
 	bool done = request_stop(stub, stopped, &failure);
 	if (!done) {

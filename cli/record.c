@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope record: samples processes of this host into a file, which "vmscope report" shows. */
+#include "base/clock.h"
+#include "base/outfile.h"
+#include "commands.h"
+#include "values.h"
+#include <glib-unix.h>
+#include <math.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define DEFAULT_HZ  99
+#define READ_NS	    (UINT64_C(100) * 1000 * 1000)
+#define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
+
+struct options {
+	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer;
+	gboolean all, user;
+	int depth;
+};
+
+static bool parse_period(const struct options *options, uint64_t *period_ns, GError **error)
+{
+	double hz = DEFAULT_HZ, us = 0;
+	if (options->hz && options->period_us) {
+		usage_error(error, "--frequency and --period exclude each other");
+		return false;
+	}
+	if (!value_number("--frequency", options->hz, 0.1, 100000, "from 0.1 to 100000 Hz", &hz,
+			  error) ||
+	    !value_number("--period", options->period_us, 10, 10000000, "from 10 to 10000000 us",
+			  &us, error))
+		return false;
+	*period_ns = (uint64_t)llround(options->period_us ? us * 1e3 : 1e9 / hz);
+	return true;
+}
+
+static bool add_number(struct vms_sampler *sampler, const char *option, const char *text,
+		       enum vms_sampler_target_kind kind, GError **error)
+{
+	struct vms_sampler_target target = { .kind = kind };
+	unsigned id = 0;
+	if (!text)
+		return true;
+	if (!value_unsigned(option, text, 1, G_MAXINT, &id, error))
+		return false;
+	target.id = (pid_t)id;
+	return vms_sampler_add(sampler, &target, error);
+}
+
+static bool add_targets(struct session *session, struct vms_sampler *sampler,
+			const struct options *options, GError **error)
+{
+	const struct vms_sampler_target system = { .kind = VMS_SAMPLER_SYSTEM };
+	const struct vms_sampler_target cgroup = { .kind = VMS_SAMPLER_CGROUP,
+						   .name = options->cgroup };
+	const struct vms_sampler_target command = { .kind = VMS_SAMPLER_COMMAND,
+						    .command =
+							    (const char *const *)session->launch };
+	if (!options->pid && !options->tid && !options->job && !options->cgroup && !options->all &&
+	    !session->launch) {
+		usage_error(error,
+			    "nothing to sample: give --pid, --tid, --job, --cgroup, --all or "
+			    "-- COMMAND");
+		return false;
+	}
+	return add_number(sampler, "--pid", options->pid, VMS_SAMPLER_PROCESS, error) &&
+	       add_number(sampler, "--tid", options->tid, VMS_SAMPLER_THREAD, error) &&
+	       add_number(sampler, "--job", options->job, VMS_SAMPLER_JOB, error) &&
+	       (!options->cgroup || vms_sampler_add(sampler, &cgroup, error)) &&
+	       (!options->all || vms_sampler_add(sampler, &system, error)) &&
+	       (!session->launch || vms_sampler_add(sampler, &command, error));
+}
+
+static struct vms_sampler *make_sampler(const struct options *options, GError **error)
+{
+	struct vms_sample_specification specification = { 0 };
+	struct vms_sampler_options own = { .size = sizeof(own),
+					   .specifications = &specification,
+					   .n_specifications = 1,
+					   .depth = (unsigned)options->depth,
+					   .user_only = options->user };
+	if (options->depth < 1 || options->depth > VMS_SAMPLER_DEPTH) {
+		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
+			    VMS_SAMPLER_DEPTH);
+		return NULL;
+	}
+	if (!parse_period(options, &specification.period, error) ||
+	    !value_size("--buffer", options->buffer, &own.buffer_size, error))
+		return NULL;
+	return vms_sampler_new(vms_sampler_engine_host(), &own, error);
+}
+
+/* ---- the run ---------------------------------------------------------------------- */
+
+static gboolean set_flag(gpointer data)
+{
+	*(bool *)data = true;
+	return G_SOURCE_CONTINUE;
+}
+
+static bool write_new(struct vms_sampler *sampler, struct vms_outfile *file, GError **error)
+{
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	vms_sampler_read(sampler, bytes);
+	return bytes->len == 0 || vms_outfile_write(file, bytes->data, bytes->len, error);
+}
+
+/* Writes until the targets have ended, the time is over, or a signal comes. */
+static bool run_sampler(struct vms_sampler *sampler, struct vms_outfile *file, uint64_t duration_ns,
+			GError **error)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	guint sources[G_N_ELEMENTS(signals)];
+	bool is_interrupted = false, done = true, ended = false;
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		sources[i] = g_unix_signal_add(signals[i], set_flag, &is_interrupted);
+	const bool started = vms_sampler_start(sampler, error);
+	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
+	while (started && done && !ended && !is_interrupted && vms_clock_now_ns() < end_ns) {
+		ended = vms_sampler_wait(sampler, MIN(vms_clock_now_ns() + READ_NS, end_ns));
+		while (g_main_context_iteration(NULL, FALSE))
+			;
+		done = write_new(sampler, file, error);
+	}
+	if (started)
+		vms_sampler_stop(sampler, NULL);
+	done = started && done && write_new(sampler, file, error);
+	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+		g_source_remove(sources[i]);
+	return done;
+}
+
+/* Adds the names to what was written, and says how many samples there are. */
+static bool write_names(struct vms_outfile *file, struct vms_recording_stats *stats, GError **error)
+{
+	g_autofree char *link = vms_outfile_link(file);
+	g_autoptr(GByteArray) names = g_byte_array_new();
+	g_autoptr(vms_recording) recording = vms_recording_load(link, error);
+	if (!recording)
+		return false;
+	vms_recording_get_stats(recording, stats);
+	vms_recording_write_names(recording, names);
+	return vms_outfile_write(file, names->data, names->len, error);
+}
+
+static void tell_losses(const struct vms_sampler_stats *stats)
+{
+	if (stats->lost)
+		vms_log(VMS_LOG_WARNING,
+			"%" G_GUINT64_FORMAT " samples were lost: a buffer was full; a larger "
+			"--buffer or a lower --frequency has fewer",
+			stats->lost);
+	if (stats->throttled)
+		vms_log(VMS_LOG_WARNING,
+			"the kernel has throttled sampling %" G_GUINT64_FORMAT
+			" times (sysctl kernel.perf_cpu_time_max_percent)",
+			stats->throttled);
+	if (stats->mappings_lost)
+		vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " mappings were lost: names may miss",
+			stats->mappings_lost);
+}
+
+static bool record(struct session *session, const struct options *options, GError **error)
+{
+	struct vms_recording_stats stats;
+	uint64_t duration_ns;
+	if (!session->outputs || session->prints) {
+		usage_error(error, "--output FILE is missing: where to write the recording");
+		return false;
+	}
+	if (!value_seconds(options->seconds, &duration_ns, error))
+		return false;
+	g_autoptr(vms_sampler) sampler = make_sampler(options, error);
+	if (!sampler || !add_targets(session, sampler, options, error))
+		return false;
+	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
+	if (!file || !run_sampler(sampler, file, duration_ns, error) ||
+	    !write_names(file, &stats, error) || !vms_outfile_commit(file, error))
+		return false;
+	tell_losses(&stats.session);
+	if (stats.session.user_only && !options->user)
+		vms_log(VMS_LOG_WARNING,
+			"without the kernel's part: the sysctl kernel.perf_event_paranoid allows "
+			"no more without CAP_PERFMON");
+	if (!session->quiet)
+		g_printerr("vmscope: %" G_GUINT64_FORMAT " samples of %" G_GUINT64_FORMAT
+			   " process%s in %.1f s (%" G_GUINT64_FORMAT " lost, %" G_GUINT64_FORMAT
+			   " missed) in %s\n",
+			   stats.samples, stats.processes, stats.processes == 1 ? "" : "es",
+			   (double)stats.session.elapsed_ns / 1e9, stats.session.lost,
+			   stats.session.missed, session->outputs[0]);
+	const int status = vms_sampler_command_status(sampler);
+	if (session->launch && status > 0)
+		vms_log(VMS_LOG_WARNING, "%s has ended with %s %d", session->launch[0],
+			WIFSIGNALED(status) ? "signal" : "status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return true;
+}
+
+static bool run_record(struct session *session, int argc, char **argv, GError **error)
+{
+	struct options options = { .depth = VMS_SAMPLER_DEPTH };
+	const GOptionEntry entries[] = {
+		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &options.pid,
+		  "All threads of a process, and what they start", "PID" },
+		{ "tid", 0, 0, G_OPTION_ARG_STRING, &options.tid, "One thread, and what it starts",
+		  "TID" },
+		{ "job", 0, 0, G_OPTION_ARG_STRING, &options.job,
+		  "A process and all its descendants", "PID" },
+		{ "cgroup", 0, 0, G_OPTION_ARG_FILENAME, &options.cgroup,
+		  "A control group, by its folder", "FOLDER" },
+		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all, "Everything on this host", NULL },
+		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
+		  "Samples per second that a thread runs (default 99)", "HZ" },
+		{ "period", 0, 0, G_OPTION_ARG_STRING, &options.period_us,
+		  "Microseconds between samples, 10 to 10000000", "US" },
+		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
+		  "How long to record (default: until all has ended, or Ctrl-C)", "SECONDS" },
+		{ "user", 0, 0, G_OPTION_ARG_NONE, &options.user, "Without the kernel's part",
+		  NULL },
+		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
+		  "Frames per stack, 1 to 127 (default 127)", "N" },
+		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options.buffer, BUFFER_HELP, "SIZE" },
+		{ NULL }
+	};
+	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
+			  record(session, &options, error);
+	char *const texts[] = { options.hz,  options.period_us, options.seconds, options.pid,
+				options.tid, options.job,	options.cgroup,	 options.buffer };
+	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
+		g_free(texts[i]);
+	return done;
+}
+
+static char *explain_record(void)
+{
+	return g_strdup(
+		"\"-- COMMAND\" at the end starts a command, and records it with all that it "
+		"starts.\nSeveral targets may be given. \"vmscope report FILE\" shows the "
+		"file, anywhere.\n");
+}
+
+const struct command command_record = {
+	.name = "record",
+	.arguments = "-o FILE",
+	.summary = "Sample processes of this host into a file",
+	.options = SESSION_OUTPUTS,
+	.explain = explain_record,
+	.run = run_record,
+};

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* vmscope report: shows what `vmscope record` has written. */
+#include "commands.h"
+#include "values.h"
+#include <string.h>
+
+struct options {
+	char *by, *format, *min_percent;
+	gboolean reverse, stats;
+};
+
+/* What is shown of a damaged file is not all: the reason is the error then. */
+static void note_damage(struct session *session, const struct vms_recording *recording,
+			const char *path)
+{
+	size_t n;
+	const struct vms_recording_damage *damages = vms_recording_damages(recording, &n);
+	struct vms_recording_stats stats;
+	vms_recording_get_stats(recording, &stats);
+	if (n > 0)
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "%s is %s at byte %" G_GUINT64_FORMAT " (%s): %" G_GUINT64_FORMAT
+			    " bytes of it could not be read%s",
+			    path, damages->is_truncated ? "truncated" : "damaged", damages->offset,
+			    damages->reason, damages->size, n > 1 ? ", and more behind" : "");
+	else if (!stats.is_complete)
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "%s lacks its end: there may have been more samples", path);
+	if (session->loss)
+		session->status = 1;
+}
+
+static void print_stats(struct session *session, const struct vms_recording *recording)
+{
+	struct vms_recording_stats stats;
+	vms_recording_get_stats(recording, &stats);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = { { "samples", stats.samples },
+		     { "processes", stats.processes },
+		     { "processes without mappings", stats.unmapped },
+		     { "period ns", stats.period_ns },
+		     { "collected", stats.session.collected },
+		     { "lost", stats.session.lost },
+		     { "missed", stats.session.missed },
+		     { "throttled", stats.session.throttled },
+		     { "mappings lost", stats.session.mappings_lost },
+		     { "elapsed ns", stats.session.elapsed_ns },
+		     { "sample ns mean", stats.session.sample_ns_mean },
+		     { "sample ns median", stats.session.sample_ns_median },
+		     { "sample ns min", stats.session.sample_ns_min },
+		     { "sample ns max", stats.session.sample_ns_max } };
+	static const struct vms_column columns[] = { { "statistic", VMS_COLUMN_TEXT },
+						     { "value", VMS_COLUMN_NUMBER },
+						     { NULL } };
+	struct vms_table *table = vms_table_new(columns);
+	for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+		vms_table_add(table, rows[i].name, rows[i].value);
+	session_table(session, table);
+	vms_table_free(table);
+}
+
+static bool export(struct session *session, struct vms_recording *recording,
+		   const struct options *options, const struct vms_exporter *exporter,
+		   GError **error)
+{
+	static const struct choice by[] = { { "function", 0 },
+					    { "address", VMS_PROFILE_BY_ADDRESS },
+					    { NULL, 0 } };
+	struct vms_export_options export_options = { .size = sizeof(export_options) };
+	int flags = 0;
+	if (!value_choose("--by", options->by, by, &flags, error) ||
+	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
+			  &export_options.min_percent, error))
+		return false;
+	g_autoptr(vms_profile) profile =
+		vms_recording_profile(recording, (unsigned)flags, options->reverse, error);
+	if (!profile)
+		return false;
+	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
+	for (char **path = session->outputs; path && *path; path++)
+		if (!vms_export_file(exporter ? exporter : vms_exporter_by_path(*path), profile,
+				     facts, &export_options, *path, error))
+			return false;
+	return !session->prints ||
+	       vms_export_text(exporter ? exporter : vms_exporter_by_path(""), profile, facts,
+			       &export_options, session->out, error);
+}
+
+static bool report(struct session *session, const struct options *options, const char *path,
+		   GError **error)
+{
+	const struct vms_exporter *exporter = NULL;
+	if (options->format && !(exporter = vms_exporter_by_name(options->format, error)))
+		return false;
+	g_autoptr(vms_recording) recording = vms_recording_load(path, error);
+	if (!recording)
+		return false;
+	note_damage(session, recording, path);
+	if (!options->stats)
+		return export(session, recording, options, exporter, error);
+	print_stats(session, recording);
+	return true;
+}
+
+static bool run_report(struct session *session, int argc, char **argv, GError **error)
+{
+	struct options options = { 0 };
+	const GOptionEntry entries[] = {
+		{ "stats", 0, 0, G_OPTION_ARG_NONE, &options.stats,
+		  "Print statistics of the recording, not its samples", NULL },
+		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
+		  "Format to write (default: by the name of the output, as \"vmscope sample\")",
+		  "FORMAT" },
+		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
+		  "A node per function (default) or per address", "function|address" },
+		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
+		  "Trees begin with the leaf, callers below it", NULL },
+		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
+		  "Leave out what has less than P % of the samples (text)", "P" },
+		{ NULL }
+	};
+	const bool done = session_parse(session, entries, &argc, &argv, 1, 1, error) &&
+			  report(session, &options, argv[1], error);
+	g_free(options.by);
+	g_free(options.format);
+	g_free(options.min_percent);
+	return done;
+}
+
+const struct command command_report = {
+	.name = "report",
+	.arguments = "FILE",
+	.summary = "Show what \"record\" has written: call trees, flame graphs",
+	.options = SESSION_JSON | SESSION_OUTPUTS,
+	.run = run_report,
+};

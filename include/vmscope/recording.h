@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recordings: what a sampler session gave, read from a file, whenever and wherever. A recording
+ * that is complete has the names of all functions in it, and needs neither the processes nor their
+ * files.
+ */
+#pragma once
+
+#include <vmscope/profile.h>
+#include <vmscope/run_facts.h>
+#include <vmscope/sampler.h>
+#include <vmscope/symbolizer.h>
+
+VMS_BEGIN_DECLS
+
+typedef struct vms_recording vms_recording;
+
+/* What is wrong with a recording's file. */
+struct vms_recording_damage {
+	uint64_t offset, size; /* bytes that could not be read */
+	const char *reason;
+	bool is_truncated; /* the file ends there in the middle of a record */
+};
+
+struct vms_recording_stats {
+	uint64_t samples;
+	uint64_t processes, unmapped; /* processes with samples; those whose mappings are missing */
+	bool is_complete;	      /* the session had ended when the file was written */
+	struct vms_sampler_stats session; /* only if it is complete */
+	uint64_t begin_real_ns;		  /* CLOCK_REALTIME; 0: unknown */
+	uint64_t period_ns;
+};
+
+/*
+ * Reads a recording. A damaged file is read as far as it can be; vms_recording_damages tells what
+ * is missing. Errors: NOT_FOUND, PERMISSION, IO, MALFORMED (it is no recording at all).
+ */
+struct vms_recording *vms_recording_load(const char *path, GError **error);
+void vms_recording_free(struct vms_recording *recording);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_recording, vms_recording_free)
+
+/* Returns what is wrong with the file, `*n` parts of it. The recording owns them. */
+const struct vms_recording_damage *vms_recording_damages(const struct vms_recording *recording,
+							 size_t *n);
+void vms_recording_get_stats(const struct vms_recording *recording,
+			     struct vms_recording_stats *ret);
+/*
+ * Appends the names of all functions in the recording to `out`, as records that belong to the end
+ * of its file. They are read from the files that were mapped, where those have the same build id,
+ * and from /proc/kallsyms. Call it on the host that was recorded, soon.
+ */
+void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
+/*
+ * Makes a profile: one tree for all CPUs. `flags` is 0 or VMS_PROFILE_BY_ADDRESS. Errors: NOT_FOUND
+ * (it has no samples).
+ */
+struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
+					  bool leaf_first, GError **error);
+/* Returns the facts of the session, newly allocated. */
+struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording);
+
+VMS_END_DECLS

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sampler sessions: chosen threads are sampled into a buffer per CPU. What is in the buffers can be
+ * read at any time, as records of the Fuchsia Trace Format. <vmscope/recording.h> makes profiles of
+ * them. A session is a job: start, progress, stop, wait.
+ *
+ * An engine takes the samples. That of the host samples threads of this host by perf_event_open(2).
+ * Without CAP_PERFMON it sees what the sysctl kernel.perf_event_paranoid allows.
+ *
+ * All of this may be called from any thread; one thread at a time reads.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <vmscope/error.h>
+
+VMS_BEGIN_DECLS
+
+typedef struct vms_sampler vms_sampler;
+struct vms_sampler_engine;
+
+#define VMS_SAMPLER_PERIOD_MIN_NS UINT64_C(10000)
+#define VMS_SAMPLER_BUFFER_MIN	  (UINT64_C(4) << 10)
+#define VMS_SAMPLER_BUFFER_MAX	  (UINT64_C(1) << 30)
+#define VMS_SAMPLER_BUFFER	  (UINT64_C(8) << 20)
+#define VMS_SAMPLER_DEPTH	  127
+
+enum vms_timebase { VMS_TIMEBASE_NANOSECONDS, VMS_TIMEBASE_INSTRUCTIONS };
+enum vms_call_graph { VMS_CALL_GRAPH_FRAME_POINTERS, VMS_CALL_GRAPH_DWARF };
+
+/* What is sampled, and how often. Engines support ns and frame pointers. */
+struct vms_sample_specification {
+	enum vms_timebase timebase;
+	uint64_t period; /* in ns of the time that a thread runs; at least PERIOD_MIN_NS */
+	enum vms_call_graph call_graph;
+};
+
+struct vms_sampler_options {
+	size_t size; /* sizeof(struct vms_sampler_options) */
+	/* Exactly one. It is copied. */
+	const struct vms_sample_specification *specifications;
+	size_t n_specifications;
+	uint64_t buffer_size; /* bytes per CPU, BUFFER_MIN to BUFFER_MAX; 0: VMS_SAMPLER_BUFFER */
+	unsigned depth;	      /* most frames per stack; 0: VMS_SAMPLER_DEPTH, which is the limit */
+	bool user_only;	      /* no samples of the kernel, and no frames of it */
+};
+
+enum vms_sampler_target_kind {
+	VMS_SAMPLER_THREAD,  /* `id`, with the threads and processes that it starts */
+	VMS_SAMPLER_PROCESS, /* all threads of process `id`, with what they start */
+	VMS_SAMPLER_JOB,     /* process `id` and all its descendants */
+	VMS_SAMPLER_CGROUP,  /* a control group: its folder's path is `name` */
+	VMS_SAMPLER_SYSTEM,  /* everything */
+	VMS_SAMPLER_COMMAND, /* `command`, which ends with NULL; it is started, and sampled as a job
+			      */
+};
+
+struct vms_sampler_target {
+	enum vms_sampler_target_kind kind;
+	pid_t id;
+	const char *name;
+	const char *const *command;
+};
+
+enum vms_sampler_state { VMS_SAMPLER_READY, VMS_SAMPLER_RUNNING, VMS_SAMPLER_STOPPED };
+
+struct vms_sampler_stats {
+	uint64_t collected; /* samples that were put into the buffers */
+	uint64_t lost;	    /* that were taken, but found a buffer full */
+	/*
+	 * By the time that the threads ran there should be as many more. The kernel leaves samples
+	 * out above its limits (kernel.perf_event_max_sample_rate, perf_cpu_time_max_percent). 0
+	 * with `user_only`, where the time in the kernel is not known.
+	 */
+	uint64_t missed;
+	uint64_t throttled;	/* how often the kernel paused sampling for a moment */
+	uint64_t mappings_lost; /* records of mappings and births that found no room */
+	/* How long the engine took for a sample, in ns. */
+	uint64_t sample_ns_mean, sample_ns_median, sample_ns_min, sample_ns_max;
+	uint64_t elapsed_ns;
+	bool user_only; /* asked for, or the kernel allows no more */
+};
+
+/* The engine that samples threads of this host. */
+const struct vms_sampler_engine *vms_sampler_engine_host(void);
+
+/*
+ * Makes a session without targets. Errors: INVALID_ARGUMENT (the options; the specification: none,
+ * more than one, or one that is not supported), UNSUPPORTED, IO (no memory).
+ */
+struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
+				    const struct vms_sampler_options *options, GError **error);
+/* Stops the session if it runs. Ends no command that it has started. NULL is allowed. */
+void vms_sampler_free(struct vms_sampler *sampler);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_sampler, vms_sampler_free)
+
+/*
+ * Adds a target, before the start or while the session runs. Strings are copied. A thread that ends
+ * in this moment is no error. Errors: INVALID_ARGUMENT, NOT_FOUND (no such target when it was
+ * added), INVALID_STATE (stopped), PERMISSION, UNSUPPORTED, IO.
+ */
+bool vms_sampler_add(struct vms_sampler *sampler, const struct vms_sampler_target *target,
+		     GError **error);
+/*
+ * Starts. All threads of all targets are attached when this returns; what is born in a target later
+ * attaches by itself. A session is started once. Errors: INVALID_STATE (it was started before, or
+ * has no target; nothing is changed), NOT_FOUND (every target has ended), PERMISSION and IO, which
+ * name the limit of the kernel that it was.
+ */
+bool vms_sampler_start(struct vms_sampler *sampler, GError **error);
+/* Stops. Returns when the last sample is in its buffer. Errors: INVALID_STATE (not running). */
+bool vms_sampler_stop(struct vms_sampler *sampler, GError **error);
+/*
+ * Waits until every target has ended, or until `until_ns` (CLOCK_MONOTONIC). True if they have. A
+ * control group and the whole system never end.
+ */
+bool vms_sampler_wait(struct vms_sampler *sampler, uint64_t until_ns);
+enum vms_sampler_state vms_sampler_state(struct vms_sampler *sampler);
+void vms_sampler_get_stats(struct vms_sampler *sampler, struct vms_sampler_stats *ret);
+/* The exit status of the last command, as of waitpid(2); -1 if it has not ended. */
+int vms_sampler_command_status(struct vms_sampler *sampler);
+
+/*
+ * Takes all that is in the buffers, and appends it to `out`: whole records of the Fuchsia Trace
+ * Format. What one session gives from its start to its stop is, in that order, a whole file.
+ */
+void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out);
+
+VMS_END_DECLS

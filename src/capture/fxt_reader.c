@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A record is decoded by a cursor that stays inside it. All sizes that a record tells must add up
+ * to its own size to the word: so a wrong size of anything is noticed where it is.
+ */
+#include "capture/fxt_reader.h"
+
+#define TICKS_PER_SECOND UINT64_C(1000000000)
+#define INLINE_STRING	 0x8000u
+
+/* A provider's tables. There are as many as a file has sections, up to a limit. */
+struct provider {
+	uint32_t id;
+	GArray *strings; /* struct vms_fxt_string by index; without `index`: not known */
+	struct vms_fxt_thread threads[VMS_FXT_THREAD_MAX + 1];
+};
+#define PROVIDERS_MAX 64
+
+struct vms_fxt_reader {
+	struct vms_bytes bytes;
+	uint64_t offset; /* of the record that was read last */
+	uint64_t next;	 /* of the one after it */
+	uint64_t ticks_per_second;
+	GPtrArray *providers;
+	struct provider *provider; /* whose section it is */
+};
+
+static void free_provider(void *data)
+{
+	struct provider *provider = data;
+	g_array_unref(provider->strings);
+	g_free(provider);
+}
+
+static struct provider *find_provider(struct vms_fxt_reader *reader, uint32_t id)
+{
+	for (guint i = 0; i < reader->providers->len; i++) {
+		struct provider *provider = reader->providers->pdata[i];
+		if (provider->id == id)
+			return provider;
+	}
+	if (reader->providers->len == PROVIDERS_MAX)
+		return NULL;
+	struct provider *provider = g_new0(struct provider, 1);
+	provider->id = id;
+	provider->strings = g_array_new(FALSE, TRUE, sizeof(struct vms_fxt_string));
+	g_ptr_array_add(reader->providers, provider);
+	return provider;
+}
+
+struct vms_fxt_reader *vms_fxt_reader_new(struct vms_bytes bytes)
+{
+	struct vms_fxt_reader *reader = g_new0(struct vms_fxt_reader, 1);
+	reader->bytes = bytes;
+	reader->ticks_per_second = TICKS_PER_SECOND;
+	reader->providers = g_ptr_array_new_with_free_func(free_provider);
+	reader->provider = find_provider(reader, 0);
+	return reader;
+}
+
+void vms_fxt_reader_free(struct vms_fxt_reader *reader)
+{
+	if (!reader)
+		return;
+	g_ptr_array_unref(reader->providers);
+	g_free(reader);
+}
+
+uint64_t vms_fxt_reader_offset(const struct vms_fxt_reader *reader)
+{
+	return reader->offset;
+}
+
+uint64_t vms_fxt_reader_ns(const struct vms_fxt_reader *reader, uint64_t ticks)
+{
+	if (reader->ticks_per_second == TICKS_PER_SECOND)
+		return ticks;
+	return (uint64_t)((unsigned __int128)ticks * TICKS_PER_SECOND / reader->ticks_per_second);
+}
+
+bool vms_fxt_is_file(struct vms_bytes bytes)
+{
+	uint64_t word;
+	return vms_bytes_u64(bytes, 0, &word) && word == VMS_FXT_MAGIC;
+}
+
+/* ---- the cursor ------------------------------------------------------------------ */
+
+struct cursor {
+	const struct provider *provider;
+	struct vms_bytes bytes; /* of the record */
+	uint64_t offset;	/* of the next word */
+	const char *fault;	/* the first one, or NULL */
+};
+
+static void set_fault(struct cursor *cursor, const char *fault)
+{
+	if (!cursor->fault)
+		cursor->fault = fault;
+}
+
+static uint64_t get_word(struct cursor *cursor)
+{
+	uint64_t word = 0;
+	if (!vms_bytes_u64(cursor->bytes, cursor->offset, &word))
+		set_fault(cursor, "it is shorter than what it has");
+	cursor->offset += sizeof(word);
+	return word;
+}
+
+static uint64_t bits_of(uint64_t word, unsigned first, unsigned count)
+{
+	return word >> first & ((UINT64_C(1) << count) - 1);
+}
+
+/* Gets `size` bytes and skips what pads them to whole words, which has to be zeros. */
+static const void *get_bytes(struct cursor *cursor, uint64_t size)
+{
+	static const uint8_t zeros[8];
+	struct vms_bytes bytes;
+	const uint64_t padded = vms_fxt_words(size) * 8;
+	if (!vms_bytes_slice(cursor->bytes, cursor->offset, padded, &bytes)) {
+		set_fault(cursor, "it is shorter than what it has");
+		return NULL;
+	}
+	cursor->offset += padded;
+	if (memcmp(bytes.data + size, zeros, padded - size) != 0)
+		set_fault(cursor, "its padding is not zero");
+	return bytes.data;
+}
+
+static struct vms_fxt_string get_string(struct cursor *cursor, uint64_t reference)
+{
+	struct vms_fxt_string string = { .text = "" };
+	if (reference & INLINE_STRING) {
+		string.length = (uint16_t)(reference & VMS_FXT_STRING_MAX);
+		string.text = get_bytes(cursor, string.length);
+	} else if (reference) {
+		const GArray *strings = cursor->provider->strings;
+		if (reference < strings->len)
+			string = g_array_index(strings, struct vms_fxt_string, reference);
+		if (!string.index)
+			set_fault(cursor, "it refers to a string that is not in the file");
+	}
+	return string;
+}
+
+static struct vms_fxt_thread get_thread(struct cursor *cursor, uint64_t reference)
+{
+	struct vms_fxt_thread thread = { 0 };
+	if (reference == 0) {
+		thread.pid = get_word(cursor);
+		thread.tid = get_word(cursor);
+		return thread;
+	}
+	thread = cursor->provider->threads[reference];
+	if (!thread.index)
+		set_fault(cursor, "it refers to a thread that is not in the file");
+	return thread;
+}
+
+/* ---- arguments ------------------------------------------------------------------- */
+
+static void get_value(struct cursor *cursor, uint64_t field, struct vms_fxt_argument *ret)
+{
+	uint64_t word;
+	switch (ret->type) {
+	case VMS_FXT_NULL: return;
+	case VMS_FXT_I32: ret->i = (int32_t)field; return;
+	case VMS_FXT_U32: ret->u = field; return;
+	case VMS_FXT_BOOL: ret->u = field & 1; return;
+	case VMS_FXT_I64:
+	case VMS_FXT_U64:
+	case VMS_FXT_POINTER:
+	case VMS_FXT_KOID: ret->u = get_word(cursor); return;
+	case VMS_FXT_DOUBLE:
+		word = get_word(cursor);
+		memcpy(&ret->d, &word, sizeof(word));
+		return;
+	case VMS_FXT_TEXT: ret->text = get_string(cursor, field & 0xffff); return;
+	case VMS_FXT_BYTES:
+		ret->u = field;
+		ret->bytes = get_bytes(cursor, field);
+		return;
+	case VMS_FXT_N_ARGUMENT_TYPES: break;
+	}
+	set_fault(cursor, "it has an argument of a type that is not known");
+}
+
+static void get_arguments(struct cursor *cursor, uint64_t n, struct vms_fxt_record *ret)
+{
+	for (uint64_t i = 0; i < n && !cursor->fault; i++) {
+		struct vms_fxt_argument *argument = &ret->arguments[i];
+		const uint64_t begin = cursor->offset;
+		const uint64_t header = get_word(cursor);
+		argument->type = (enum vms_fxt_argument_type)bits_of(header, 0, 4);
+		argument->name = get_string(cursor, bits_of(header, 16, 16));
+		get_value(cursor, header >> 32, argument);
+		if (cursor->offset - begin != bits_of(header, 4, 12) * 8)
+			set_fault(cursor, "an argument is not as long as it says");
+	}
+	ret->n_arguments = (unsigned)n;
+}
+
+/* ---- records --------------------------------------------------------------------- */
+
+static void get_metadata(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	ret->kind = (uint8_t)bits_of(header, 16, 4);
+	ret->number = (uint32_t)bits_of(header, 20, 32);
+	switch ((enum vms_fxt_metadata)ret->kind) {
+	case VMS_FXT_PROVIDER_INFO:
+		ret->name.length = (uint16_t)bits_of(header, 52, 8);
+		ret->name.text = get_bytes(cursor, ret->name.length);
+		return;
+	case VMS_FXT_PROVIDER_SECTION: return;
+	case VMS_FXT_PROVIDER_EVENT: ret->detail = (uint8_t)bits_of(header, 52, 4); return;
+	case VMS_FXT_TRACE_INFO:
+		if (header != VMS_FXT_MAGIC)
+			set_fault(cursor, "its magic number is wrong");
+		ret->number = 0;
+		return;
+	}
+	set_fault(cursor, "it is metadata of a kind that is not known");
+}
+
+static bool event_has_value(uint8_t kind)
+{
+	return kind != VMS_FXT_INSTANT && kind != VMS_FXT_DURATION_BEGIN &&
+	       kind != VMS_FXT_DURATION_END;
+}
+
+static void get_event(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	ret->kind = (uint8_t)bits_of(header, 16, 4);
+	if (ret->kind >= VMS_FXT_N_EVENTS)
+		set_fault(cursor, "it is an event of a kind that is not known");
+	ret->time = get_word(cursor);
+	ret->thread = get_thread(cursor, bits_of(header, 24, 8));
+	ret->category = get_string(cursor, bits_of(header, 32, 16));
+	ret->name = get_string(cursor, bits_of(header, 48, 16));
+	get_arguments(cursor, bits_of(header, 20, 4), ret);
+	if (event_has_value(ret->kind))
+		ret->value = get_word(cursor);
+}
+
+static void get_userspace_object(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	const uint64_t reference = bits_of(header, 16, 8);
+	ret->value = get_word(cursor);
+	if (reference)
+		ret->thread = get_thread(cursor, reference);
+	else
+		ret->thread.pid = get_word(cursor);
+	ret->name = get_string(cursor, bits_of(header, 24, 16));
+	get_arguments(cursor, bits_of(header, 40, 4), ret);
+}
+
+static void get_scheduling(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	ret->kind = (uint8_t)(header >> 60);
+	ret->number = (uint32_t)bits_of(header, 20, 16);
+	ret->time = get_word(cursor);
+	if (ret->kind == VMS_FXT_CONTEXT_SWITCH) {
+		ret->detail = (uint8_t)bits_of(header, 36, 4);
+		ret->outgoing_tid = get_word(cursor);
+	} else if (ret->kind != VMS_FXT_WAKEUP) {
+		set_fault(cursor, "it is a scheduling record of a kind that is not known");
+	}
+	ret->value = get_word(cursor);
+	get_arguments(cursor, bits_of(header, 16, 4), ret);
+}
+
+static void get_large_blob(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	ret->kind = (uint8_t)bits_of(header, 40, 4);
+	if (bits_of(header, 36, 4) != 0)
+		set_fault(cursor, "it is a large record of a type that is not known");
+	else if (ret->kind > VMS_FXT_BLOB_ATTACHMENT)
+		set_fault(cursor, "it is a blob of a format that is not known");
+	const uint64_t fields = get_word(cursor);
+	ret->category = get_string(cursor, bits_of(fields, 0, 16));
+	ret->name = get_string(cursor, bits_of(fields, 16, 16));
+	if (ret->kind == VMS_FXT_BLOB_WITH_METADATA) {
+		ret->time = get_word(cursor);
+		ret->thread = get_thread(cursor, bits_of(fields, 36, 8));
+		get_arguments(cursor, bits_of(fields, 32, 4), ret);
+	}
+	ret->payload_size = get_word(cursor);
+	ret->payload = get_bytes(cursor, ret->payload_size);
+}
+
+static void get_table_entry(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	if (ret->type == VMS_FXT_STRING) {
+		ret->number = (uint32_t)bits_of(header, 16, 15);
+		ret->name.length = (uint16_t)bits_of(header, 32, 15);
+		ret->name.text = get_bytes(cursor, ret->name.length);
+	} else {
+		ret->number = (uint32_t)bits_of(header, 16, 8);
+		ret->thread.pid = get_word(cursor);
+		ret->thread.tid = get_word(cursor);
+	}
+	if (ret->number == 0)
+		set_fault(cursor, "it has the index 0");
+}
+
+static void get_fields(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
+{
+	switch (ret->type) {
+	case VMS_FXT_METADATA: get_metadata(cursor, header, ret); return;
+	case VMS_FXT_INITIALIZATION:
+		ret->value = get_word(cursor);
+		if (ret->value == 0)
+			set_fault(cursor, "it has no ticks per second");
+		return;
+	case VMS_FXT_STRING:
+	case VMS_FXT_THREAD: get_table_entry(cursor, header, ret); return;
+	case VMS_FXT_EVENT: get_event(cursor, header, ret); return;
+	case VMS_FXT_BLOB:
+		ret->kind = (uint8_t)bits_of(header, 48, 8);
+		ret->name = get_string(cursor, bits_of(header, 16, 16));
+		ret->payload_size = bits_of(header, 32, 15);
+		ret->payload = get_bytes(cursor, ret->payload_size);
+		return;
+	case VMS_FXT_USERSPACE_OBJECT: get_userspace_object(cursor, header, ret); return;
+	case VMS_FXT_KERNEL_OBJECT:
+		ret->kind = (uint8_t)bits_of(header, 16, 8);
+		ret->value = get_word(cursor);
+		ret->name = get_string(cursor, bits_of(header, 24, 16));
+		get_arguments(cursor, bits_of(header, 40, 4), ret);
+		return;
+	case VMS_FXT_SCHEDULING: get_scheduling(cursor, header, ret); return;
+	case VMS_FXT_LOG:
+		ret->time = get_word(cursor);
+		ret->thread = get_thread(cursor, bits_of(header, 32, 8));
+		ret->name.length = (uint16_t)bits_of(header, 16, 15);
+		ret->name.text = get_bytes(cursor, ret->name.length);
+		return;
+	case VMS_FXT_LARGE_BLOB: get_large_blob(cursor, header, ret); return;
+	}
+	set_fault(cursor, "it is of a type that is not known");
+}
+
+/* The bytes of a record by its header; 0 if that cannot be. */
+static uint64_t record_size(uint64_t header)
+{
+	const bool is_large = bits_of(header, 0, 4) == VMS_FXT_LARGE_BLOB;
+	return bits_of(header, 4, is_large ? 32 : 12) * 8;
+}
+
+/*
+ * Decodes the record at `offset`. Returns its fault, or NULL. `*size` is 0 if it has none. A
+ * record that is longer than the file has no `*size` either.
+ */
+static const char *decode(struct vms_fxt_reader *reader, uint64_t offset,
+			  struct vms_fxt_record *ret, uint64_t *size)
+{
+	struct cursor cursor = { .provider = reader->provider, .offset = 8 };
+	uint64_t header;
+	*size = 0;
+	if (!vms_bytes_u64(reader->bytes, offset, &header))
+		return "the file ends in a word";
+	if (record_size(header) == 0)
+		return "it has no size";
+	if (!vms_bytes_slice(reader->bytes, offset, record_size(header), &cursor.bytes))
+		return "it is longer than the file";
+	*size = record_size(header);
+	/* Arguments that a record does not have are not read. All else is 0. */
+	memset(ret, 0, offsetof(struct vms_fxt_record, arguments));
+	ret->payload = NULL;
+	ret->payload_size = 0;
+	ret->type = (enum vms_fxt_type)bits_of(header, 0, 4);
+	get_fields(&cursor, header, ret);
+	if (cursor.offset != *size)
+		set_fault(&cursor, "it is longer than what it has");
+	return cursor.fault;
+}
+
+static void put_string(struct provider *provider, uint32_t index, struct vms_fxt_string string)
+{
+	if (provider->strings->len <= index)
+		g_array_set_size(provider->strings, index + 1);
+	string.index = (uint16_t)index;
+	g_array_index(provider->strings, struct vms_fxt_string, index) = string;
+}
+
+/* Notes what the records behind this one refer to. */
+static void note_record(struct vms_fxt_reader *reader, const struct vms_fxt_record *record)
+{
+	struct provider *provider;
+	switch (record->type) {
+	case VMS_FXT_METADATA:
+		if (record->kind != VMS_FXT_PROVIDER_INFO &&
+		    record->kind != VMS_FXT_PROVIDER_SECTION)
+			return;
+		provider = find_provider(reader, record->number);
+		if (provider)
+			reader->provider = provider;
+		return;
+	case VMS_FXT_INITIALIZATION: reader->ticks_per_second = record->value; return;
+	case VMS_FXT_STRING: put_string(reader->provider, record->number, record->name); return;
+	case VMS_FXT_THREAD:
+		reader->provider->threads[record->number] =
+			(struct vms_fxt_thread) { (uint8_t)record->number, record->thread.pid,
+						  record->thread.tid };
+		return;
+	case VMS_FXT_EVENT:
+	case VMS_FXT_BLOB:
+	case VMS_FXT_USERSPACE_OBJECT:
+	case VMS_FXT_KERNEL_OBJECT:
+	case VMS_FXT_SCHEDULING:
+	case VMS_FXT_LOG:
+	case VMS_FXT_LARGE_BLOB: return;
+	}
+}
+
+/* True if a record without a fault begins at `offset`, or the file ends there. */
+static bool can_go_on(struct vms_fxt_reader *reader, uint64_t offset)
+{
+	struct vms_fxt_record record;
+	uint64_t size;
+	return offset == reader->bytes.size || !decode(reader, offset, &record, &size);
+}
+
+/* Finds the next magic number. Returns its offset, or the file's size. */
+static uint64_t find_magic(const struct vms_fxt_reader *reader, uint64_t offset)
+{
+	uint64_t word;
+	while (vms_bytes_u64(reader->bytes, offset, &word)) {
+		if (word == VMS_FXT_MAGIC)
+			return offset;
+		offset += sizeof(word);
+	}
+	return reader->bytes.size;
+}
+
+/* Leaves out what begins with a faulty record. */
+static enum vms_fxt_step skip_damage(struct vms_fxt_reader *reader, uint64_t record_bytes,
+				     const char *fault, struct vms_fxt_damage *damage)
+{
+	const uint64_t begin = reader->next;
+	/* The end of a record in the middle of a file is safe only if something begins there. */
+	if (record_bytes && can_go_on(reader, begin + record_bytes))
+		reader->next = begin + record_bytes;
+	else
+		reader->next = find_magic(reader, begin + 8);
+	*damage = (struct vms_fxt_damage) { begin, reader->next - begin, fault };
+	const bool is_cut = !record_bytes && reader->next == reader->bytes.size;
+	uint64_t header = 0;
+	if (is_cut && (!vms_bytes_u64(reader->bytes, begin, &header) || record_size(header)))
+		return VMS_FXT_TRUNCATED;
+	return VMS_FXT_DAMAGED;
+}
+
+enum vms_fxt_step vms_fxt_reader_next(struct vms_fxt_reader *reader, struct vms_fxt_record *ret,
+				      struct vms_fxt_damage *damage)
+{
+	uint64_t size;
+	if (reader->next >= reader->bytes.size)
+		return VMS_FXT_END;
+	reader->offset = reader->next;
+	const char *fault = decode(reader, reader->next, ret, &size);
+	if (fault)
+		return skip_damage(reader, size, fault, damage);
+	reader->next += size;
+	note_record(reader, ret);
+	return VMS_FXT_RECORD;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/sample_records.h"
+#include "base/text.h"
+#include "capture/fxt_writer.h"
+#include <string.h>
+
+/* Strings of samples, by index. */
+enum { STRING_CPU = 1, STRING_KERNEL, STRING_END, STRING_KERNEL_END, N_STRINGS };
+static const char *const strings[N_STRINGS] = {
+	[STRING_CPU] = "cpu",
+	[STRING_KERNEL] = "kernel",
+	[STRING_END] = "end",
+	[STRING_KERNEL_END] = "kernel end",
+};
+
+void vms_records_put_start(GByteArray *out)
+{
+	const struct vms_fxt_record begin[] = {
+		{ .type = VMS_FXT_METADATA, .kind = VMS_FXT_TRACE_INFO },
+		{ .type = VMS_FXT_METADATA,
+		  .kind = VMS_FXT_PROVIDER_INFO,
+		  .number = 1,
+		  .name = vms_fxt_inline("vmscope") },
+		{ .type = VMS_FXT_INITIALIZATION, .value = 1000000000 },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(begin); i++)
+		vms_fxt_write(out, &begin[i]);
+	for (uint32_t i = 1; i < N_STRINGS; i++) {
+		const struct vms_fxt_record string = { .type = VMS_FXT_STRING,
+						       .number = i,
+						       .name = vms_fxt_inline(strings[i]) };
+		vms_fxt_write(out, &string);
+	}
+}
+
+/* ---- samples --------------------------------------------------------------------- */
+
+static void add_u32(struct vms_fxt_record *record, uint16_t name, uint32_t value)
+{
+	record->arguments[record->n_arguments++] = (struct vms_fxt_argument) {
+		.type = VMS_FXT_U32,
+		.name.index = name,
+		.u = value,
+	};
+}
+
+void vms_records_put_sample(GByteArray *out, const struct vms_sample_record *sample)
+{
+	uint64_t pcs[VMS_STACK_LIMIT];
+	const struct vms_stack *stack = &sample->stack;
+	struct vms_fxt_record record;
+	memset(&record, 0, offsetof(struct vms_fxt_record, arguments));
+	record.type = VMS_FXT_LARGE_BLOB;
+	record.kind = VMS_FXT_BLOB_WITH_METADATA;
+	record.time = sample->time_ns;
+	record.thread = (struct vms_fxt_thread) { 0, sample->pid, sample->tid };
+	record.payload = pcs;
+	record.payload_size = stack->n * sizeof(*pcs);
+	for (unsigned i = 0; i < stack->n; i++)
+		pcs[i] = GUINT64_TO_LE(stack->frame[i].pc);
+	add_u32(&record, STRING_CPU, sample->vcpu);
+	if (stack->n_kernel)
+		add_u32(&record, STRING_KERNEL, stack->n_kernel);
+	if (stack->end != VMS_WALK_ROOT)
+		add_u32(&record, STRING_END, stack->end);
+	if (stack->kernel_end != VMS_WALK_ROOT)
+		add_u32(&record, STRING_KERNEL_END, stack->kernel_end);
+	vms_fxt_write(out, &record);
+}
+
+bool vms_records_is_sample(const struct vms_fxt_record *record)
+{
+	return record->type == VMS_FXT_LARGE_BLOB && record->kind == VMS_FXT_BLOB_WITH_METADATA &&
+	       !record->category.length && !record->name.length;
+}
+
+static bool has_text(const struct vms_fxt_string *string, const char *text)
+{
+	return string->length == strlen(text) && memcmp(string->text, text, string->length) == 0;
+}
+
+static enum vms_walk_end limit_end(uint64_t end)
+{
+	return end < VMS_WALK_N_ENDS ? (enum vms_walk_end)end : VMS_WALK_BAD_FRAME;
+}
+
+bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_sample_record *ret)
+{
+	if (!vms_records_is_sample(record) || record->payload_size % 8)
+		return false;
+	struct vms_stack *stack = &ret->stack;
+	ret->time_ns = record->time;
+	ret->pid = (uint32_t)record->thread.pid;
+	ret->tid = (uint32_t)record->thread.tid;
+	ret->space = VMS_NO_SPACE;
+	ret->idle = ret->code_changed = false;
+	ret->vcpu = (uint32_t)vms_records_number(record, strings[STRING_CPU]);
+	stack->n = (unsigned)MIN(record->payload_size / 8, VMS_STACK_LIMIT);
+	stack->n_kernel =
+		(unsigned)MIN(vms_records_number(record, strings[STRING_KERNEL]), stack->n);
+	stack->end = limit_end(vms_records_number(record, strings[STRING_END]));
+	stack->kernel_end = limit_end(vms_records_number(record, strings[STRING_KERNEL_END]));
+	for (unsigned i = 0; i < stack->n; i++) {
+		uint64_t pc;
+		memcpy(&pc, (const uint8_t *)record->payload + (size_t)i * 8, sizeof(pc));
+		/* The kernel was entered at the first frame of the user: its pc is no return. */
+		stack->frame[i] = (struct vms_frame) { .pc = GUINT64_FROM_LE(pc),
+						       .is_return = i && i != stack->n_kernel,
+						       .is_user = i >= stack->n_kernel };
+	}
+	return true;
+}
+
+/* ---- events ---------------------------------------------------------------------- */
+
+struct vms_fxt_record vms_records_event(const char *name, uint64_t time_ns, uint32_t pid)
+{
+	return (struct vms_fxt_record) {
+		.type = VMS_FXT_EVENT,
+		.kind = VMS_FXT_INSTANT,
+		.time = time_ns,
+		.thread = { 0, pid, pid },
+		.category = vms_fxt_inline(VMS_RECORDS_CATEGORY),
+		.name = vms_fxt_inline(name),
+	};
+}
+
+void vms_records_add_number(struct vms_fxt_record *event, const char *name, uint64_t value)
+{
+	event->arguments[event->n_arguments++] = (struct vms_fxt_argument) {
+		.type = VMS_FXT_U64,
+		.name = vms_fxt_inline(name),
+		.u = value,
+	};
+}
+
+void vms_records_add_text(struct vms_fxt_record *event, const char *name, const char *text)
+{
+	event->arguments[event->n_arguments++] = (struct vms_fxt_argument) {
+		.type = VMS_FXT_TEXT,
+		.name = vms_fxt_inline(name),
+		.text = vms_fxt_inline(text),
+	};
+}
+
+bool vms_records_is_event(const struct vms_fxt_record *record, const char *name)
+{
+	return record->type == VMS_FXT_EVENT && record->kind == VMS_FXT_INSTANT &&
+	       has_text(&record->category, VMS_RECORDS_CATEGORY) && has_text(&record->name, name);
+}
+
+static const struct vms_fxt_argument *find_argument(const struct vms_fxt_record *event,
+						    const char *name)
+{
+	for (unsigned i = 0; i < event->n_arguments; i++)
+		if (has_text(&event->arguments[i].name, name))
+			return &event->arguments[i];
+	return NULL;
+}
+
+uint64_t vms_records_number(const struct vms_fxt_record *event, const char *name)
+{
+	const struct vms_fxt_argument *found = find_argument(event, name);
+	return found && (found->type == VMS_FXT_U32 || found->type == VMS_FXT_U64) ? found->u : 0;
+}
+
+char *vms_records_text(const struct vms_fxt_record *event, const char *name)
+{
+	const struct vms_fxt_argument *found = find_argument(event, name);
+	if (!found || found->type != VMS_FXT_TEXT)
+		return NULL;
+	char *text = g_strndup(found->text.text, found->text.length);
+	vms_text_clean(text);
+	return text;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "guest/linux/files.h"
+#include "symbol/symbolizer-private.h"
+
+/* Limits of what a guest can make this keep. */
+#define NOTED_LIMIT (1u << 16)
+#define OPEN_LIMIT  (1u << 13)	/* files */
+#define VDSO_LIMIT  (64u << 10) /* bytes; Linux has two pages or so */
+
+struct noted {
+	uint32_t space;
+	uint64_t start; /* of the mapping */
+	uint64_t token; /* vms_mapping.file of the mapping */
+	const char *path;
+	struct vms_cached_file file;
+	bool is_vdso; /* the kernel's code for programs, which has no file */
+};
+
+struct opened {
+	struct vms_cached_file file;
+	struct vms_binary *binary;
+};
+
+struct vms_linux_files {
+	struct vms_page_cache *cache;
+	GMutex lock;   /* guards `noted`; taken while a vCPU is held, so never for long */
+	GArray *noted; /* struct noted */
+	uint8_t *vdso; /* its bytes; NULL until it is first seen */
+	size_t vdso_size;
+	GMutex reading;	 /* guards all that follows */
+	GTree *by_inode; /* struct opened; no hash table: a guest could choose inode numbers */
+	struct vms_binary *vdso_binary;
+	GTree *by_build_id; /* struct vms_binary, owned by an entry of `by_inode` */
+};
+
+static int compare_inodes(const void *a, const void *b, void *data)
+{
+	(void)data;
+	const struct vms_cached_file *x = a, *y = b;
+	const uint64_t left[] = { x->inode, x->number, x->device, x->size };
+	const uint64_t right[] = { y->inode, y->number, y->device, y->size };
+	for (size_t i = 0; i < G_N_ELEMENTS(left); i++)
+		if (left[i] != right[i])
+			return left[i] < right[i] ? -1 : 1;
+	return 0;
+}
+
+static int compare_build_ids(const void *a, const void *b, void *data)
+{
+	(void)data;
+	return strcmp(a, b);
+}
+
+static void free_opened(void *data)
+{
+	struct opened *opened = data;
+	vms_binary_unref(opened->binary);
+	g_free(opened);
+}
+
+struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache)
+{
+	struct vms_linux_files *files = g_new0(struct vms_linux_files, 1);
+	files->cache = cache ? vms_page_cache_ref(cache) : NULL;
+	g_mutex_init(&files->lock);
+	g_mutex_init(&files->reading);
+	files->noted = g_array_new(FALSE, FALSE, sizeof(struct noted));
+	files->by_inode = g_tree_new_full(compare_inodes, NULL, NULL, free_opened);
+	files->by_build_id = g_tree_new_full(compare_build_ids, NULL, NULL, NULL);
+	return files;
+}
+
+void vms_linux_files_free(struct vms_linux_files *files)
+{
+	if (!files)
+		return;
+	g_tree_unref(files->by_build_id);
+	g_tree_unref(files->by_inode);
+	g_array_unref(files->noted);
+	vms_binary_unref(files->vdso_binary);
+	g_free(files->vdso);
+	g_mutex_clear(&files->reading);
+	g_mutex_clear(&files->lock);
+	vms_page_cache_unref(files->cache);
+	g_free(files);
+}
+
+/* ---- opening ---------------------------------------------------------- */
+
+/* A file as a source of bytes. */
+struct cached_source {
+	struct vms_page_cache *cache;
+	struct vms_cached_file file;
+};
+
+static bool read_source(void *data, uint64_t offset, void *buf, size_t size)
+{
+	const struct cached_source *source = data;
+	return vms_page_cache_read(source->cache, &source->file, offset, buf, size);
+}
+
+static void free_source(void *data)
+{
+	struct cached_source *source = data;
+	vms_page_cache_unref(source->cache);
+	g_free(source);
+}
+
+static struct vms_binary *open_binary(struct vms_page_cache *cache, const char *path,
+				      const struct vms_cached_file *file)
+{
+	struct cached_source *cached = g_new0(struct cached_source, 1);
+	cached->cache = vms_page_cache_ref(cache);
+	cached->file = *file;
+	const struct vms_file_source source = {
+		.size = file->size,
+		.read = read_source,
+		.free = free_source,
+		.data = cached,
+	};
+	return vms_binary_new(path, &source);
+}
+
+/* Returns the binary that has the same build id and size, or `binary`. Takes `binary`. */
+static struct vms_binary *share_binary(struct vms_linux_files *files, struct vms_binary *binary)
+{
+	const char *build_id = vms_binary_build_id(binary);
+	struct vms_binary *same = build_id ? g_tree_lookup(files->by_build_id, build_id) : NULL;
+	if (same && vms_binary_size(same) == vms_binary_size(binary)) {
+		vms_binary_unref(binary);
+		return vms_binary_ref(same);
+	}
+	if (build_id && !same)
+		g_tree_insert(files->by_build_id, (char *)build_id, binary);
+	return binary;
+}
+
+/* Returns the binary of a file, which files->by_inode owns, or NULL. */
+static struct vms_binary *find_or_open(struct vms_linux_files *files, const char *path,
+				       const struct vms_cached_file *file)
+{
+	const struct opened *known = g_tree_lookup(files->by_inode, file);
+	if (known)
+		return known->binary;
+	if (g_tree_nnodes(files->by_inode) >= (gint)OPEN_LIMIT)
+		return NULL;
+	struct opened *opened = g_new(struct opened, 1);
+	opened->file = *file;
+	opened->binary = share_binary(files, open_binary(files->cache, path, file));
+	g_tree_insert(files->by_inode, &opened->file, opened);
+	return opened->binary;
+}
+
+struct vms_binary *vms_linux_files_open(struct vms_linux_files *files, const char *path,
+					struct vms_cached_file *file)
+{
+	if (!files->cache || !vms_page_cache_identify(files->cache, file))
+		return NULL;
+	g_mutex_lock(&files->reading);
+	struct vms_binary *binary = find_or_open(files, path, file);
+	if (binary)
+		vms_binary_ref(binary);
+	g_mutex_unlock(&files->reading);
+	return binary;
+}
+
+/* ---- noting and reading ----------------------------------------------- */
+
+void vms_linux_files_note(struct vms_linux_files *files, struct vms_memory *memory, uint32_t space,
+			  const struct vms_mapping *mapping, uint64_t file)
+{
+	struct noted noted = {
+		.space = space,
+		.start = mapping->start,
+		.token = mapping->file,
+		.path = mapping->name,
+	};
+	if (!files->cache || !vms_page_cache_locate(files->cache, memory, file, &noted.file))
+		return;
+	g_mutex_lock(&files->lock);
+	if (files->noted->len < NOTED_LIMIT)
+		g_array_append_val(files->noted, noted);
+	g_mutex_unlock(&files->lock);
+}
+
+/*
+ * Copies the vDSO from a process. Pages that it never used are not mapped, and stay zero; but the
+ * first has the headers and symbols, and every program reads it. NULL for that of 32-bit programs.
+ */
+static uint8_t *copy_vdso(struct vms_memory *memory, uint64_t va, size_t size)
+{
+	uint8_t *bytes = g_malloc0(size);
+	for (size_t at = 0; at < size; at += VMS_FILE_BLOCK)
+		if (!vms_memory_read(memory, va + at, bytes + at, VMS_FILE_BLOCK))
+			memset(bytes + at, 0, VMS_FILE_BLOCK);
+	if (memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64)
+		return bytes;
+	g_free(bytes);
+	return NULL;
+}
+
+void vms_linux_files_note_vdso(struct vms_linux_files *files, struct vms_memory *memory,
+			       uint32_t space, const struct vms_mapping *mapping)
+{
+	const struct noted noted = { .space = space, .start = mapping->start, .is_vdso = true };
+	const uint64_t size = mapping->end - mapping->start;
+	if (size == 0 || size % VMS_FILE_BLOCK != 0 || size > VDSO_LIMIT)
+		return;
+	g_mutex_lock(&files->lock);
+	const bool is_new = !files->vdso;
+	g_mutex_unlock(&files->lock);
+	uint8_t *bytes = is_new ? copy_vdso(memory, mapping->start, size) : NULL;
+	g_mutex_lock(&files->lock);
+	if (bytes && !files->vdso) {
+		files->vdso = g_steal_pointer(&bytes);
+		files->vdso_size = size;
+	}
+	/* Programs of 32 bits have another one, which is smaller or larger. */
+	if (files->vdso && files->vdso_size == size && files->noted->len < NOTED_LIMIT)
+		g_array_append_val(files->noted, noted);
+	g_mutex_unlock(&files->lock);
+	g_free(bytes);
+}
+
+/* Returns the vDSO, which was seen, as a new reference. */
+static struct vms_binary *open_vdso(struct vms_linux_files *files)
+{
+	g_mutex_lock(&files->reading);
+	if (!files->vdso_binary) {
+		const struct vms_file_source source = vms_file_source_of_memory(
+			g_memdup2(files->vdso, files->vdso_size), files->vdso_size);
+		files->vdso_binary = vms_binary_new("[vdso]", &source);
+	}
+	struct vms_binary *binary = vms_binary_ref(files->vdso_binary);
+	g_mutex_unlock(&files->reading);
+	return binary;
+}
+
+void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer)
+{
+	g_mutex_lock(&files->lock);
+	g_autoptr(GArray) noted = files->noted;
+	files->noted = g_array_new(FALSE, FALSE, sizeof(struct noted));
+	g_mutex_unlock(&files->lock);
+	for (guint i = 0; i < noted->len; i++) {
+		struct noted *one = &g_array_index(noted, struct noted, i);
+		g_autoptr(vms_binary) binary =
+			one->is_vdso ? open_vdso(files)
+				     : vms_linux_files_open(files, one->path, &one->file);
+		if (binary)
+			vms_symbolizer_attach_binary(symbolizer, one->space, one->start, one->token,
+						     binary);
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What a recording has in memory. */
+#pragma once
+
+#include "base/bytes.h"
+#include <vmscope/recording.h>
+#include <vmscope/sample_record.h>
+
+/* A file that processes had mapped. Its symbols are by offset in the file. */
+struct vms_recorded_file {
+	uint64_t number;
+	char *path, *build_id;		  /* NULL: not known */
+	struct vms_symbol_table *symbols; /* NULL: none in the recording */
+};
+
+/* A stack, and how many samples have it. */
+struct vms_recorded_stack {
+	uint32_t space;
+	const void *pcs; /* in the file */
+	size_t size;	 /* bytes */
+	uint64_t kinds;	 /* how many are the kernel's, and how the walks ended */
+	uint64_t weight;
+};
+
+/* Decodes a stack as a sample, without time and thread. */
+void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_sample_record *ret);
+
+struct vms_recording {
+	GMappedFile *mapped;
+	struct vms_bytes bytes;
+	struct vms_symbolizer *symbolizer;
+	GHashTable *processes; /* pid to struct process */
+	GHashTable *files;     /* struct vms_recorded_file by number */
+	GHashTable *stacks;    /* struct vms_recorded_stack */
+	struct vms_symbol_table *kernel;
+	GArray *damages; /* struct vms_recording_damage */
+	GArray *told;
+	struct vms_recording_stats stats;
+	bool has_session;
+	char *system, *release, *machine, *host;
+	uint64_t cpus, first_ns, last_ns;
+	guint n_mappings; /* of all processes, before they were replaced */
+};

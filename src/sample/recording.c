@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads recordings. A first pass over the file finds what was mapped when, and the names; the
+ * records of a CPU may be before those of mappings that are older. A second one counts stacks.
+ */
+#include "base/bytes.h"
+#include "capture/fxt_reader.h"
+#include "capture/fxt_writer.h"
+#include "capture/sample_records.h"
+#include "sample/profile-private.h"
+#include "sample/recording-private.h"
+#include "sample/samples.h"
+#include "symbol/mappings.h"
+#include <errno.h>
+#include <string.h>
+#include <vmscope/machine.h>
+
+#define MAPPINGS_LIMIT	  (1u << 13) /* of a process; a file may have them in the slowest order */
+#define MAPPINGS_ALL	  (1u << 22) /* of all, as births copy them */
+#define GENERATIONS_LIMIT 64
+#define DAMAGES_LIMIT	  1000
+#define KERNEL_BEGIN	  UINT64_C(0x8000000000000000)
+
+enum told_kind { TOLD_PROCESS, TOLD_MAPPING };
+
+/* An event that was told of a process. */
+struct told {
+	uint64_t time_ns;
+	enum told_kind kind;
+	uint32_t pid, parent;
+	char comm[VMS_COMM_SIZE];
+	uint64_t start, end, offset, file;
+};
+
+/* What a process had mapped for a time. */
+struct generation {
+	uint64_t from_ns;
+	char comm[VMS_COMM_SIZE];
+	GArray *mappings;
+	uint32_t space;
+};
+
+struct process {
+	GArray *generations; /* struct generation, by time */
+	bool has_samples, has_user;
+};
+
+static void clear_generation(void *data)
+{
+	g_array_unref(((struct generation *)data)->mappings);
+}
+
+static void free_process(void *data)
+{
+	g_array_unref(((struct process *)data)->generations);
+	g_free(data);
+}
+
+static void free_file(void *data)
+{
+	struct vms_recorded_file *file = data;
+	g_free(file->path);
+	g_free(file->build_id);
+	vms_symbol_table_unref(file->symbols);
+	g_free(file);
+}
+
+void vms_recording_free(struct vms_recording *recording)
+{
+	if (!recording)
+		return;
+	g_clear_pointer(&recording->mapped, g_mapped_file_unref);
+	g_clear_pointer(&recording->symbolizer, vms_symbolizer_unref);
+	g_hash_table_unref(recording->processes);
+	g_hash_table_unref(recording->files);
+	g_hash_table_unref(recording->stacks);
+	vms_symbol_table_unref(recording->kernel);
+	g_array_unref(recording->damages);
+	g_array_unref(recording->told);
+	g_free(recording->system);
+	g_free(recording->release);
+	g_free(recording->machine);
+	g_free(recording->host);
+	g_free(recording);
+}
+
+/* ---- first pass -------------------------------------------------------------------- */
+
+static void read_session(struct vms_recording *recording, const struct vms_fxt_record *event)
+{
+	if (recording->has_session)
+		return;
+	recording->has_session = true;
+	recording->system = vms_records_text(event, "system");
+	recording->release = vms_records_text(event, "release");
+	recording->machine = vms_records_text(event, "machine");
+	recording->host = vms_records_text(event, "host");
+	recording->cpus = vms_records_number(event, "cpus");
+	recording->stats.period_ns = vms_records_number(event, "period");
+	recording->stats.begin_real_ns = vms_records_number(event, "real");
+}
+
+static void read_end(struct vms_recording *recording, const struct vms_fxt_record *event)
+{
+	struct vms_sampler_stats *stats = &recording->stats.session;
+	recording->stats.is_complete = true;
+	stats->collected = vms_records_number(event, "collected");
+	stats->lost = vms_records_number(event, "lost");
+	stats->missed = vms_records_number(event, "missed");
+	stats->throttled = vms_records_number(event, "throttled");
+	stats->mappings_lost = vms_records_number(event, "mappings lost");
+	stats->sample_ns_mean = vms_records_number(event, "mean");
+	stats->sample_ns_median = vms_records_number(event, "median");
+	stats->sample_ns_min = vms_records_number(event, "min");
+	stats->sample_ns_max = vms_records_number(event, "max");
+	stats->elapsed_ns = vms_records_number(event, "elapsed");
+	stats->user_only = vms_records_number(event, "user only");
+}
+
+static struct vms_recorded_file *get_file(struct vms_recording *recording, uint64_t number)
+{
+	struct vms_recorded_file *file = g_hash_table_lookup(recording->files, &number);
+	if (file)
+		return file;
+	file = g_new0(struct vms_recorded_file, 1);
+	file->number = number;
+	g_hash_table_insert(recording->files, &file->number, file);
+	return file;
+}
+
+static void read_file(struct vms_recording *recording, const struct vms_fxt_record *event)
+{
+	struct vms_recorded_file *file = get_file(recording, vms_records_number(event, "number"));
+	if (file->path || file->build_id)
+		return;
+	file->path = vms_records_text(event, "path");
+	file->build_id = vms_records_text(event, "build id");
+}
+
+static void read_told(struct vms_recording *recording, const struct vms_fxt_record *event,
+		      uint64_t time_ns, enum told_kind kind)
+{
+	struct told told = { .time_ns = time_ns,
+			     .kind = kind,
+			     .pid = (uint32_t)event->thread.pid,
+			     .parent = (uint32_t)vms_records_number(event, "parent"),
+			     .start = vms_records_number(event, "start"),
+			     .end = vms_records_number(event, "end"),
+			     .offset = vms_records_number(event, "offset"),
+			     .file = vms_records_number(event, "file") };
+	g_autofree char *comm = vms_records_text(event, "comm");
+	g_strlcpy(told.comm, comm ? comm : "", sizeof(told.comm));
+	if (kind == TOLD_PROCESS || told.end > told.start)
+		g_array_append_val(recording->told, told);
+}
+
+/* Adds the symbols of an attachment, a line each. */
+static void add_symbols(struct vms_symbol_table *table, char *lines)
+{
+	for (char *line = lines, *end; line && *line; line = end) {
+		char *rest;
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = '\0';
+		const uint64_t address = g_ascii_strtoull(line, &rest, 16);
+		const uint64_t size = g_ascii_strtoull(rest, &rest, 16);
+		if (rest[0] == ' ' && rest[1] && size)
+			vms_symbol_table_add(table, rest + 1, address, size, 't');
+	}
+}
+
+static bool has_name(const struct vms_fxt_record *record, const char *name)
+{
+	return record->name.length == strlen(name) &&
+	       memcmp(record->name.text, name, record->name.length) == 0;
+}
+
+static void read_attachment(struct vms_recording *recording, const struct vms_fxt_record *record)
+{
+	g_autofree char *text = g_strndup(record->payload, record->payload_size);
+	if (has_name(record, VMS_RECORDS_KERNEL)) {
+		add_symbols(recording->kernel, text);
+	} else if (has_name(record, VMS_RECORDS_SYMBOLS)) {
+		char *lines;
+		struct vms_recorded_file *file =
+			get_file(recording, g_ascii_strtoull(text, &lines, 10));
+		if (!file->symbols)
+			file->symbols = vms_symbol_table_new("file");
+		add_symbols(file->symbols, *lines == '\n' ? lines + 1 : lines);
+	}
+}
+
+static void read_record(struct vms_recording *recording, const struct vms_fxt_record *record,
+			uint64_t time_ns)
+{
+	if (vms_records_is_sample(record)) {
+		recording->stats.samples += record->payload_size % 8 == 0;
+		recording->first_ns = MIN(recording->first_ns, time_ns);
+		recording->last_ns = MAX(recording->last_ns, time_ns);
+	} else if (record->type == VMS_FXT_LARGE_BLOB) {
+		read_attachment(recording, record);
+	} else if (vms_records_is_event(record, "session")) {
+		read_session(recording, record);
+	} else if (vms_records_is_event(record, "end")) {
+		read_end(recording, record);
+	} else if (vms_records_is_event(record, "file")) {
+		read_file(recording, record);
+	} else if (vms_records_is_event(record, "process")) {
+		read_told(recording, record, time_ns, TOLD_PROCESS);
+	} else if (vms_records_is_event(record, "mapping")) {
+		read_told(recording, record, time_ns, TOLD_MAPPING);
+	}
+}
+
+static void note_damage(struct vms_recording *recording, const struct vms_fxt_damage *damage,
+			bool is_truncated)
+{
+	const struct vms_recording_damage noted = { damage->offset, damage->size, damage->reason,
+						    is_truncated };
+	if (recording->damages->len < DAMAGES_LIMIT)
+		g_array_append_val(recording->damages, noted);
+}
+
+static void read_all(struct vms_recording *recording)
+{
+	struct vms_fxt_reader *reader = vms_fxt_reader_new(recording->bytes);
+	struct vms_fxt_record record;
+	struct vms_fxt_damage damage;
+	enum vms_fxt_step step;
+	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END) {
+		if (step == VMS_FXT_RECORD)
+			read_record(recording, &record, vms_fxt_reader_ns(reader, record.time));
+		else
+			note_damage(recording, &damage, step == VMS_FXT_TRUNCATED);
+	}
+	vms_fxt_reader_free(reader);
+}
+
+/* ---- address spaces ---------------------------------------------------------------- */
+
+static struct process *get_process(struct vms_recording *recording, uint32_t pid)
+{
+	struct process *process = g_hash_table_lookup(recording->processes, GUINT_TO_POINTER(pid));
+	if (process)
+		return process;
+	process = g_new0(struct process, 1);
+	process->generations = g_array_new(FALSE, TRUE, sizeof(struct generation));
+	g_array_set_clear_func(process->generations, clear_generation);
+	g_hash_table_insert(recording->processes, GUINT_TO_POINTER(pid), process);
+	return process;
+}
+
+static struct generation *last_generation(const struct process *process)
+{
+	return process && process->generations->len
+		       ? &g_array_index(process->generations, struct generation,
+					process->generations->len - 1)
+		       : NULL;
+}
+
+/* Begins a generation with a copy of the mappings of `of`, which may be NULL. */
+static struct generation *begin_generation(struct vms_recording *recording, struct process *process,
+					   uint64_t from_ns, const struct generation *of,
+					   const char *comm)
+{
+	struct generation made = { .from_ns = from_ns, .mappings = vms_mappings_new() };
+	g_strlcpy(made.comm, comm[0] || !of ? comm : of->comm, sizeof(made.comm));
+	const guint n = of ? of->mappings->len : 0;
+	if (n && n <= MAPPINGS_ALL - recording->n_mappings) {
+		g_array_append_vals(made.mappings, of->mappings->data, n);
+		recording->n_mappings += n;
+	}
+	g_array_append_val(process->generations, made);
+	return last_generation(process);
+}
+
+static void apply_mapping(struct vms_recording *recording, const struct told *told)
+{
+	struct process *process = get_process(recording, told->pid);
+	struct generation *generation = last_generation(process);
+	const struct vms_recorded_file *file = get_file(recording, told->file);
+	const struct vms_mapping mapping = { .start = told->start,
+					     .end = told->end,
+					     .file = told->file,
+					     .offset = told->offset,
+					     .name = file->path,
+					     .build_id = file->build_id };
+	const struct vms_mapping *before =
+		generation ? vms_mappings_find(generation->mappings, told->start) : NULL;
+	if (!generation)
+		generation = begin_generation(recording, process, told->time_ns, NULL, "");
+	else if (before && before->file != told->file &&
+		 process->generations->len < GENERATIONS_LIMIT)
+		generation = begin_generation(recording, process, told->time_ns, generation, "");
+	if (recording->n_mappings == MAPPINGS_ALL)
+		return;
+	vms_mappings_put(generation->mappings, &mapping, MAPPINGS_LIMIT);
+	recording->n_mappings++;
+}
+
+static int compare_told(const void *a, const void *b)
+{
+	const struct told *x = a, *y = b;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+static void map_generation(struct vms_recording *recording, uint32_t pid,
+			   struct generation *generation)
+{
+	struct vms_process process = { .pid = pid };
+	g_strlcpy(process.comm, generation->comm, sizeof(process.comm));
+	generation->space = vms_symbolizer_add_space(recording->symbolizer, &process)->index;
+	for (guint i = 0; i < generation->mappings->len; i++) {
+		struct vms_mapping mapping =
+			g_array_index(generation->mappings, struct vms_mapping, i);
+		struct vms_recorded_file *file = get_file(recording, mapping.file);
+		if (file->symbols)
+			mapping.symbols = vms_symbol_table_ref(file->symbols);
+		vms_symbolizer_map(recording->symbolizer, generation->space, &mapping);
+		vms_symbol_table_unref(mapping.symbols);
+	}
+}
+
+static void make_spaces(struct vms_recording *recording)
+{
+	GHashTableIter iter;
+	gpointer key, value;
+	g_array_sort(recording->told, compare_told); /* stable: it merges */
+	for (guint i = 0; i < recording->told->len; i++) {
+		const struct told *told = &g_array_index(recording->told, struct told, i);
+		if (told->kind == TOLD_MAPPING) {
+			apply_mapping(recording, told);
+			continue;
+		}
+		struct process *parent = told->parent ? get_process(recording, told->parent) : NULL;
+		begin_generation(recording, get_process(recording, told->pid), told->time_ns,
+				 last_generation(parent), told->comm);
+	}
+	g_hash_table_iter_init(&iter, recording->files);
+	while (g_hash_table_iter_next(&iter, &key, &value)) {
+		const struct vms_recorded_file *file = value;
+		if (file->symbols)
+			vms_symbol_table_finish(file->symbols, UINT64_MAX);
+	}
+	const struct vms_mapping kernel = { .start = KERNEL_BEGIN,
+					    .end = UINT64_MAX,
+					    .offset = KERNEL_BEGIN,
+					    .kind = VMS_MAPPING_KERNEL,
+					    .symbols = recording->kernel };
+	vms_symbol_table_finish(recording->kernel, UINT64_MAX);
+	vms_symbol_table_ref(recording->kernel);
+	vms_symbolizer_map(recording->symbolizer, VMS_KERNEL_SPACE, &kernel);
+	vms_symbol_table_unref(recording->kernel);
+	g_hash_table_iter_init(&iter, recording->processes);
+	while (g_hash_table_iter_next(&iter, &key, &value)) {
+		struct process *process = value;
+		for (guint i = 0; i < process->generations->len; i++)
+			map_generation(recording, GPOINTER_TO_UINT(key),
+				       &g_array_index(process->generations, struct generation, i));
+	}
+}
+
+/* ---- second pass ------------------------------------------------------------------- */
+
+static guint hash_stack(gconstpointer data)
+{
+	const struct vms_recorded_stack *stack = data;
+	uint64_t hash = stack->space;
+	for (size_t i = 0; i < stack->size; i += 8) {
+		uint64_t pc;
+		memcpy(&pc, (const uint8_t *)stack->pcs + i, sizeof(pc));
+		hash = (hash ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 29;
+	}
+	return (guint)(hash ^ hash >> 32);
+}
+
+static gboolean equal_stacks(gconstpointer a, gconstpointer b)
+{
+	const struct vms_recorded_stack *x = a, *y = b;
+	return x->space == y->space && x->size == y->size && x->kinds == y->kinds &&
+	       memcmp(x->pcs, y->pcs, x->size) == 0;
+}
+
+static struct generation *find_generation(struct process *process, uint64_t time_ns)
+{
+	GArray *generations = process->generations;
+	for (guint i = generations->len; i-- > 0;) {
+		struct generation *generation = &g_array_index(generations, struct generation, i);
+		if (i == 0 || generation->from_ns <= time_ns)
+			return generation;
+	}
+	return NULL;
+}
+
+static void count_stack(struct vms_recording *recording, const struct vms_fxt_record *record,
+			uint64_t time_ns)
+{
+	const uint32_t pid = (uint32_t)record->thread.pid;
+	struct process *process = get_process(recording, pid);
+	struct generation *generation = find_generation(process, time_ns);
+	if (!generation) {
+		generation = begin_generation(recording, process, 0, NULL, "");
+		map_generation(recording, pid, generation);
+	}
+	process->has_samples = true;
+	const uint64_t n_kernel = vms_records_number(record, "kernel");
+	process->has_user |= record->payload_size > n_kernel * 8;
+	struct vms_recorded_stack key = {
+		.space = generation->space,
+		.pcs = record->payload,
+		.size = record->payload_size,
+		.kinds = n_kernel | vms_records_number(record, "end") << 32 |
+			 vms_records_number(record, "kernel end") << 40,
+	};
+	struct vms_recorded_stack *known = g_hash_table_lookup(recording->stacks, &key);
+	if (!known) {
+		known = g_memdup2(&key, sizeof(key));
+		g_hash_table_add(recording->stacks, known);
+	}
+	known->weight++;
+}
+
+static void count_stacks(struct vms_recording *recording)
+{
+	struct vms_fxt_reader *reader = vms_fxt_reader_new(recording->bytes);
+	struct vms_fxt_record record;
+	struct vms_fxt_damage damage;
+	enum vms_fxt_step step;
+	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END)
+		if (step == VMS_FXT_RECORD && vms_records_is_sample(&record) &&
+		    record.payload_size % 8 == 0)
+			count_stack(recording, &record, vms_fxt_reader_ns(reader, record.time));
+	vms_fxt_reader_free(reader);
+	GHashTableIter iter;
+	gpointer key, value;
+	g_hash_table_iter_init(&iter, recording->processes);
+	while (g_hash_table_iter_next(&iter, &key, &value)) {
+		const struct process *process = value;
+		const struct generation *last = last_generation(process);
+		recording->stats.processes += process->has_samples;
+		recording->stats.unmapped += process->has_user && last && last->mappings->len == 0;
+	}
+}
+
+void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_sample_record *ret)
+{
+	struct vms_fxt_record record = { .type = VMS_FXT_LARGE_BLOB,
+					 .kind = VMS_FXT_BLOB_WITH_METADATA,
+					 .payload = stack->pcs,
+					 .payload_size = stack->size };
+	vms_records_add_number(&record, "kernel", stack->kinds & UINT32_MAX);
+	vms_records_add_number(&record, "end", stack->kinds >> 32 & 0xff);
+	vms_records_add_number(&record, "kernel end", stack->kinds >> 40);
+	vms_records_get_sample(&record, ret);
+	ret->space = stack->space;
+}
+
+/* ---- what it gives ----------------------------------------------------------------- */
+
+struct vms_recording *vms_recording_load(const char *path, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
+	recording->processes = g_hash_table_new_full(NULL, NULL, NULL, free_process);
+	recording->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
+	recording->stacks = g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
+	recording->damages = g_array_new(FALSE, FALSE, sizeof(struct vms_recording_damage));
+	recording->told = g_array_new(FALSE, FALSE, sizeof(struct told));
+	recording->kernel = vms_symbol_table_new("vmlinux");
+	recording->symbolizer = vms_symbolizer_new();
+	recording->first_ns = UINT64_MAX;
+	recording->mapped = g_mapped_file_new(path, FALSE, &failure);
+	if (!recording->mapped) {
+		const bool is_missing = g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT);
+		g_set_error(error, VMS_ERROR, is_missing ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
+			    "cannot read recording %s: %s", path, failure->message);
+		return NULL;
+	}
+	recording->bytes =
+		(struct vms_bytes) { (const uint8_t *)g_mapped_file_get_contents(recording->mapped),
+				     g_mapped_file_get_length(recording->mapped) };
+	if (!vms_fxt_is_file(recording->bytes)) {
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			"%s is no recording: it does not begin as the Fuchsia Trace Format does",
+			path);
+		return NULL;
+	}
+	read_all(recording);
+	make_spaces(recording);
+	count_stacks(recording);
+	return g_steal_pointer(&recording);
+}
+
+const struct vms_recording_damage *vms_recording_damages(const struct vms_recording *recording,
+							 size_t *n)
+{
+	*n = recording->damages->len;
+	return (const struct vms_recording_damage *)(void *)recording->damages->data;
+}
+
+void vms_recording_get_stats(const struct vms_recording *recording, struct vms_recording_stats *ret)
+{
+	*ret = recording->stats;
+}
+
+struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
+					  bool leaf_first, GError **error)
+{
+	g_autoptr(vms_tree) tree = vms_tree_new(VMS_TREE_LIMIT);
+	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
+	GHashTableIter iter;
+	gpointer key;
+	g_hash_table_iter_init(&iter, recording->stacks);
+	while (g_hash_table_iter_next(&iter, &key, NULL)) {
+		const struct vms_recorded_stack *stack = key;
+		vms_recorded_stack_get(stack, sample);
+		vms_samples_add_path(tree, sample, leaf_first, stack->weight);
+	}
+	const struct vms_tree *const trees[] = { tree };
+	const struct vms_profile_source source = {
+		.symbolizer = recording->symbolizer,
+		.trees = trees,
+		.n_trees = 1,
+		.flags = flags | VMS_PROFILE_MERGE_VCPUS,
+		.leaf_first = leaf_first,
+	};
+	if (tree->n_nodes)
+		return vms_profile_new(&source);
+	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "the recording has no samples");
+	return NULL;
+}
+
+struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
+{
+	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
+	const bool has_time = recording->last_ns >= recording->first_ns;
+	facts->is_host = true;
+	facts->machine_description =
+		g_strdup_printf("%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s",
+				recording->host ? recording->host : "unknown",
+				recording->system ? recording->system : "unknown system",
+				recording->release ? recording->release : "",
+				recording->machine ? recording->machine : "", recording->cpus,
+				recording->cpus == 1 ? "" : "s");
+	facts->interval_ns = recording->stats.period_ns;
+	facts->elapsed_ns = recording->stats.is_complete ? recording->stats.session.elapsed_ns
+			    : has_time			 ? recording->last_ns - recording->first_ns
+							 : 0;
+	facts->end = recording->stats.is_complete ? VMS_SAMPLE_COMPLETE : VMS_SAMPLE_FAILED;
+	facts->title = g_strdup_printf("Processes of %s, %.1f s", facts->machine_description,
+				       (double)facts->elapsed_ns / 1e9);
+	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
+	return facts;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds the names of all functions that samples of a recording were in, so that it needs nothing
+ * else any more.
+ */
+#include "base/text.h"
+#include "capture/fxt_writer.h"
+#include "capture/sample_records.h"
+#include "sample/recording-private.h"
+#include "symbol/build_id.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ATTACHMENT_BYTES 30000
+
+/* An attachment that grows, and is written when it is full. */
+struct attachment {
+	GByteArray *out;
+	const char *name;
+	char *begin; /* of its text */
+	GString *text;
+	GHashTable *written; /* addresses of symbols, as pointers */
+};
+
+static void flush(struct attachment *attachment)
+{
+	const struct vms_fxt_record record = {
+		.type = VMS_FXT_LARGE_BLOB,
+		.kind = VMS_FXT_BLOB_ATTACHMENT,
+		.category = vms_fxt_inline(VMS_RECORDS_CATEGORY),
+		.name = vms_fxt_inline(attachment->name),
+		.payload = attachment->text->str,
+		.payload_size = attachment->text->len,
+	};
+	if (attachment->text->len > strlen(attachment->begin))
+		vms_fxt_write(attachment->out, &record);
+	g_string_assign(attachment->text, attachment->begin);
+}
+
+static void init_attachment(struct attachment *attachment, GByteArray *out, const char *name,
+			    char *begin)
+{
+	*attachment = (struct attachment) { out, name, begin, g_string_new(begin),
+					    g_hash_table_new(NULL, NULL) };
+}
+
+static void end_attachment(struct attachment *attachment)
+{
+	flush(attachment);
+	g_string_free(attachment->text, TRUE);
+	g_hash_table_unref(attachment->written);
+	g_free(attachment->begin);
+}
+
+static void add_symbol(struct attachment *attachment, const struct vms_symbol_table *table,
+		       uint64_t address)
+{
+	struct vms_symbol symbol;
+	if (!table || !vms_symbol_table_find(table, address, &symbol) ||
+	    !g_hash_table_add(attachment->written, (gpointer)(uintptr_t)symbol.va))
+		return;
+	g_autofree char *name = g_strndup(symbol.name, ATTACHMENT_BYTES / 4);
+	vms_text_clean(name);
+	if (attachment->text->len + strlen(name) > ATTACHMENT_BYTES)
+		flush(attachment);
+	g_string_append_printf(attachment->text,
+			       "%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s\n", symbol.va,
+			       MAX(symbol.size, 1), name);
+}
+
+/* ---- the kernel -------------------------------------------------------------------- */
+
+/* Reads /proc/kallsyms. Without the right to see addresses all of them are 0. */
+static struct vms_symbol_table *read_kallsyms(void)
+{
+	struct vms_symbol_table *table = vms_symbol_table_new("vmlinux");
+	g_autofree char *text = NULL;
+	g_file_get_contents("/proc/kallsyms", &text, NULL, NULL);
+	for (char *line = text, *end; line && *line; line = end) {
+		char *rest;
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = '\0';
+		const uint64_t address = g_ascii_strtoull(line, &rest, 16);
+		if (address && rest[0] == ' ' && strchr("tTwW", rest[1]) && rest[2] == ' ')
+			vms_symbol_table_add(table, g_strdelimit(rest + 3, "\t", ' '), address, 0,
+					     rest[1]);
+	}
+	vms_symbol_table_finish(table, UINT64_MAX);
+	return table;
+}
+
+/* ---- files ------------------------------------------------------------------------- */
+
+/* Opens a file's symbols by offset, if it still is the file that was mapped. */
+static struct vms_symbol_table *read_symbols(const struct vms_recorded_file *file)
+{
+	const int fd = file->build_id ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0)
+		return NULL;
+	g_autofree char *build_id = vms_build_id_read(fd);
+	close(fd);
+	if (g_strcmp0(build_id, file->build_id) != 0)
+		return NULL;
+	g_autoptr(vms_symbol_file) symbols = vms_symbol_file_open(file->path, NULL);
+	return symbols ? vms_symbol_file_offsets(symbols) : NULL;
+}
+
+/* Symbols of a file, and the attachment that gets those which are needed. */
+struct named_file {
+	struct vms_symbol_table *symbols;
+	struct attachment attachment;
+};
+
+static void free_named(void *data)
+{
+	struct named_file *named = data;
+	end_attachment(&named->attachment);
+	vms_symbol_table_unref(named->symbols);
+	g_free(named);
+}
+
+static void name_user(struct vms_recording *recording, GHashTable *named, uint32_t space,
+		      uint64_t pc, GByteArray *out)
+{
+	struct vms_mapping mapping;
+	if (!vms_symbolizer_mapping(recording->symbolizer, space, pc, &mapping))
+		return;
+	struct vms_recorded_file *file = g_hash_table_lookup(recording->files, &mapping.file);
+	struct named_file *found = file ? g_hash_table_lookup(named, file) : NULL;
+	if (!file)
+		return;
+	if (!found) {
+		found = g_new0(struct named_file, 1);
+		found->symbols = read_symbols(file);
+		init_attachment(&found->attachment, out, VMS_RECORDS_SYMBOLS,
+				g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
+		g_hash_table_insert(named, file, found);
+	}
+	add_symbol(&found->attachment, found->symbols, pc - mapping.start + mapping.offset);
+}
+
+void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
+{
+	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
+	g_autoptr(vms_symbol_table) kallsyms = NULL;
+	g_autoptr(GHashTable) named = g_hash_table_new_full(NULL, NULL, NULL, free_named);
+	struct attachment kernel;
+	GHashTableIter iter;
+	gpointer key;
+	init_attachment(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
+	vms_records_put_start(out);
+	g_hash_table_iter_init(&iter, recording->stacks);
+	while (g_hash_table_iter_next(&iter, &key, NULL)) {
+		const struct vms_recorded_stack *stack = key;
+		vms_recorded_stack_get(stack, sample);
+		if (sample->stack.n_kernel && !kallsyms)
+			kallsyms = read_kallsyms();
+		for (unsigned i = 0; i < sample->stack.n; i++) {
+			const struct vms_frame *frame = &sample->stack.frame[i];
+			const uint64_t pc = frame->pc - frame->is_return;
+			if (frame->is_user)
+				name_user(recording, named, stack->space, pc, out);
+			else
+				add_symbol(&kernel, kallsyms, pc);
+		}
+	}
+	end_attachment(&kernel);
+}

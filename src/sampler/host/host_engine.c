@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine of this host. Each thread of a target has an event on every CPU, which the kernel
+ * copies to what the thread starts. All events of a CPU write into the ring of that CPU. One thread
+ * drains the rings.
+ */
+#include "base/clock.h"
+#include "base/proc_text.h"
+#include "sampler/engine.h"
+#include "sampler/host/host_files.h"
+#include "sampler/host/perf_event.h"
+#include "sampler/host/perf_ring.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How often the rings are drained if none of them is half full. */
+#define DRAIN_MS 50
+/* Threads that are born while others are attached are looked for so often at most. */
+#define ROUNDS 8
+
+struct target {
+	enum vms_sampler_target_kind kind;
+	pid_t id;
+	int folder; /* of a control group, or -1 */
+	char **command;
+};
+
+struct host_engine {
+	struct vms_sampler *sampler;
+	struct vms_perf_options options;
+	struct vms_perf_ring *rings; /* of each CPU */
+	unsigned n_cpus;
+	GArray *targets;  /* struct target */
+	GArray *events;	  /* int: descriptors of events; -1: its tasks have ended */
+	unsigned n_open;  /* of `events` */
+	bool endless;	  /* a target never ends */
+	GHashTable *tids; /* threads that have events, of their own or by their parent */
+	GHashTable *pids; /* processes that were told of */
+	struct vms_host_files *files;
+	struct vms_sample_record *sample; /* the one that is being taken */
+	int epoll_fd, stop_fd;
+	GThread *thread;
+	GMutex lock; /* guards all above while the thread runs, and what follows */
+	bool started, user_only;
+	uint64_t count_ns, lost, throttled; /* of events that are closed; by the rings */
+	pid_t command;
+	int command_status; /* -1: it has not ended */
+};
+
+/* ---- processes that are there ----------------------------------------------------- */
+
+static void tell_found_file(uint32_t number, const char *path, const char *build_id, void *data)
+{
+	const struct host_engine *engine = data;
+	vms_sampler_tell_file(engine->sampler, number, path, build_id);
+}
+
+static void tell_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid, const char *line)
+{
+	struct vms_proc_mapping mapping;
+	char flags[5] = "";
+	int at = 0;
+	if (!vms_proc_parse_mapping(line, &mapping) ||
+	    sscanf(line, "%*s %4s %*s %*s %*s %n", flags, &at) < 1 || flags[2] != 'x' || at == 0)
+		return;
+	g_autofree char *path = g_strchomp(g_strdup(line + at));
+	const uint32_t file = vms_host_files_number(engine->files, pid, path[0] ? path : "[anon]",
+						    mapping.device, mapping.inode);
+	vms_sampler_tell_mapping(engine->sampler, time_ns, (uint32_t)pid, mapping.start,
+				 mapping.end, mapping.file_offset, file);
+}
+
+static char *read_proc(pid_t pid, const char *name)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/%s", (int)pid, name);
+	char *text;
+	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
+}
+
+/* Tells of a process that was not born while we looked, and of what it has mapped. */
+static void tell_process(struct host_engine *engine, pid_t pid, uint64_t time_ns)
+{
+	if (!g_hash_table_add(engine->pids, GINT_TO_POINTER(pid)))
+		return;
+	g_autofree char *comm = read_proc(pid, "comm"), *maps = read_proc(pid, "maps");
+	vms_sampler_tell_process(engine->sampler, time_ns, (uint32_t)pid, 0,
+				 comm ? g_strchomp(comm) : "");
+	for (char *line = maps, *end; line && *line; line = end) {
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = '\0';
+		tell_mapping(engine, time_ns, pid, line);
+		if (!end)
+			break;
+	}
+}
+
+/* Calls `visit` for the numbers that are names in a folder of /proc. */
+static void list_numbers(const char *folder, void (*visit)(pid_t number, void *data), void *data)
+{
+	GDir *dir = g_dir_open(folder, 0, NULL);
+	const char *name;
+	while (dir && (name = g_dir_read_name(dir)))
+		if (g_ascii_isdigit(name[0]))
+			visit((pid_t)atoi(name), data);
+	if (dir)
+		g_dir_close(dir);
+}
+
+/* ---- attaching -------------------------------------------------------------------- */
+
+struct attaching {
+	struct host_engine *engine;
+	unsigned attached;
+	int number; /* of errno(3): why it failed; 0: it did not */
+};
+
+/* Adds an event of a task on a CPU. False if the CPU is offline; `*number` is why it failed. */
+static bool open_event(struct host_engine *engine, pid_t pid, unsigned cpu, bool cgroup,
+		       const struct vms_perf_options *options, int *number)
+{
+	const struct vms_perf_ring *ring = &engine->rings[cpu];
+	if (!ring->base)
+		return false;
+	const int fd = vms_perf_open(options, pid, (int)cpu, cgroup);
+	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0) {
+		*number = errno;
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	struct epoll_event event = { .events = EPOLLHUP, .data.u32 = engine->events->len };
+	epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+	g_array_append_val(engine->events, fd);
+	engine->n_open++;
+	return true;
+}
+
+/* Attaches a task on all CPUs. Without the right to sample the kernel, only the user's part. */
+static bool attach(struct host_engine *engine, pid_t pid, bool cgroup, bool on_exec, int *number)
+{
+	unsigned n = 0;
+	*number = 0;
+	for (unsigned cpu = 0; cpu < engine->n_cpus && !*number; cpu++) {
+		struct vms_perf_options options = engine->options;
+		options.enable_on_exec = on_exec;
+		options.user_only = engine->user_only;
+		n += open_event(engine, pid, cpu, cgroup, &options, number);
+		if (*number == EACCES && !engine->user_only && engine->events->len == 0) {
+			engine->user_only = true;
+			*number = 0;
+			cpu--;
+		}
+	}
+	return n > 0 && !*number;
+}
+
+static void attach_thread(pid_t tid, void *data)
+{
+	struct attaching *attaching = data;
+	int number;
+	if (attaching->number ||
+	    g_hash_table_contains(attaching->engine->tids, GINT_TO_POINTER(tid)))
+		return;
+	if (attach(attaching->engine, tid, false, false, &number)) {
+		g_hash_table_add(attaching->engine->tids, GINT_TO_POINTER(tid));
+		attaching->attached++;
+	} else if (number != ESRCH) {
+		attaching->number = number;
+	}
+}
+
+static void drain(struct host_engine *engine);
+
+/* Attaches all threads of a process. Those that were born meanwhile may have been missed. */
+static void attach_process(struct attaching *attaching, pid_t pid)
+{
+	g_autofree char *folder = g_strdup_printf("/proc/%d/task", (int)pid);
+	unsigned before = attaching->attached + 1;
+	tell_process(attaching->engine, pid, vms_clock_now_ns());
+	for (unsigned i = 0; i < ROUNDS && before != attaching->attached; i++) {
+		before = attaching->attached;
+		list_numbers(folder, attach_thread, attaching);
+		drain(attaching->engine); /* tells which threads have an event by their parent */
+	}
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	g_autofree char *stat = read_proc(pid, "stat");
+	const char *end = stat ? strrchr(stat, ')') : NULL;
+	int parent = 0;
+	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+static void add_if_descendant(pid_t pid, void *data)
+{
+	GArray *pids = data;
+	const pid_t parent = parent_of(pid);
+	bool is_known = false, is_child = false;
+	for (guint i = 0; i < pids->len; i++) {
+		is_known |= g_array_index(pids, pid_t, i) == pid;
+		is_child |= g_array_index(pids, pid_t, i) == parent;
+	}
+	if (is_child && !is_known)
+		g_array_append_val(pids, pid);
+}
+
+static void attach_job(struct attaching *attaching, pid_t pid)
+{
+	g_autoptr(GArray) pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
+	guint before = 0;
+	g_array_append_val(pids, pid);
+	while (before != pids->len) { /* /proc is not in the order of births */
+		before = pids->len;
+		list_numbers("/proc", add_if_descendant, pids);
+	}
+	for (guint i = 0; i < pids->len; i++)
+		attach_process(attaching, g_array_index(pids, pid_t, i));
+}
+
+static void tell_each(pid_t pid, void *data)
+{
+	tell_process(data, pid, vms_clock_now_ns());
+}
+
+static void attach_many(struct attaching *attaching, int folder)
+{
+	list_numbers("/proc", tell_each, attaching->engine);
+	attaching->attached +=
+		attach(attaching->engine, folder, folder >= 0, false, &attaching->number);
+	attaching->engine->endless = true;
+}
+
+/* Starts a command that waits for `*go_fd` to be closed. Returns its pid, or -1. */
+static pid_t start_command(char **command, int *go_fd)
+{
+	int fds[2];
+	char byte;
+	g_autofree char *path = g_find_program_in_path(command[0]);
+	if (!path || pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	const pid_t pid = fork();
+	if (pid == 0) { /* only what is safe in a process of several threads */
+		close(fds[1]);
+		(void)!read(fds[0], &byte, 1);
+		execv(path, command);
+		_exit(127);
+	}
+	close(fds[0]);
+	if (pid < 0)
+		close(fds[1]);
+	else
+		*go_fd = fds[1];
+	return pid;
+}
+
+static void attach_command(struct attaching *attaching, char **command)
+{
+	struct host_engine *engine = attaching->engine;
+	int go_fd, number;
+	const pid_t pid = start_command(command, &go_fd);
+	if (pid < 0) {
+		attaching->number = errno;
+		return;
+	}
+	engine->command = pid;
+	engine->command_status = -1;
+	if (attach(engine, pid, false, true, &number)) {
+		attaching->attached++;
+		g_hash_table_add(engine->tids, GINT_TO_POINTER(pid));
+		g_hash_table_add(engine->pids, GINT_TO_POINTER(pid));
+	} else {
+		attaching->number = number;
+		kill(pid, SIGKILL);
+	}
+	close(go_fd);
+}
+
+/* Attaches a target. False: nothing of it is there. */
+static bool attach_target(struct host_engine *engine, const struct target *target, GError **error)
+{
+	struct attaching attaching = { .engine = engine };
+	g_autofree char *who = g_strdup_printf("thread %d", (int)target->id);
+	switch (target->kind) {
+	case VMS_SAMPLER_THREAD:
+		tell_process(engine, target->id, vms_clock_now_ns());
+		attach_thread(target->id, &attaching);
+		break;
+	case VMS_SAMPLER_PROCESS: attach_process(&attaching, target->id); break;
+	case VMS_SAMPLER_JOB: attach_job(&attaching, target->id); break;
+	case VMS_SAMPLER_CGROUP: attach_many(&attaching, target->folder); break;
+	case VMS_SAMPLER_SYSTEM: attach_many(&attaching, -1); break;
+	case VMS_SAMPLER_COMMAND: attach_command(&attaching, target->command); break;
+	}
+	if (attaching.number)
+		return vms_perf_set_error(attaching.number,
+					  target->kind == VMS_SAMPLER_CGROUP	? "control group"
+					  : target->kind == VMS_SAMPLER_SYSTEM	? "whole system"
+					  : target->kind == VMS_SAMPLER_COMMAND ? "command"
+										: who,
+					  error);
+	return true;
+}
+
+/* ---- records of the kernel --------------------------------------------------------- */
+
+struct numbers { /* what follows in all records but samples (sample_id_all) */
+	uint32_t pid, tid;
+	uint64_t time_ns;
+	uint32_t cpu, reserved;
+	uint64_t id;
+};
+
+/* Adds the frames of a callchain. Context markers say whose they are. */
+static void add_frames(struct vms_sample_record *sample, const uint8_t *body, uint64_t n,
+		       unsigned depth)
+{
+	struct vms_stack *stack = &sample->stack;
+	bool is_user = true;
+	uint64_t frames = 0;
+	stack->n = stack->n_kernel = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t pc;
+		memcpy(&pc, body + i * 8, sizeof(pc));
+		if (pc >= (uint64_t)PERF_CONTEXT_MAX) {
+			is_user = pc != (uint64_t)PERF_CONTEXT_KERNEL;
+			continue;
+		}
+		frames++;
+		if (stack->n == VMS_STACK_LIMIT)
+			continue;
+		stack->frame[stack->n++] = (struct vms_frame) { .pc = pc, .is_user = is_user };
+		stack->n_kernel += !is_user;
+	}
+	stack->kernel_end = VMS_WALK_ROOT;
+	stack->end = frames >= depth ? VMS_WALK_DEPTH
+		     : frames == 0   ? VMS_WALK_UNREADABLE
+				     : VMS_WALK_ROOT;
+}
+
+static void take_sample(struct host_engine *engine, const struct vms_perf_record *record)
+{
+	struct {
+		uint64_t id, ip;
+		uint32_t pid, tid;
+		uint64_t time_ns;
+		uint32_t cpu, reserved;
+		uint64_t n;
+	} head;
+	const uint64_t taken_ns = vms_clock_now_ns();
+	if (record->size < sizeof(head))
+		return;
+	memcpy(&head, record->body, sizeof(head));
+	if (head.n > (record->size - sizeof(head)) / 8)
+		return;
+	engine->sample->time_ns = head.time_ns;
+	engine->sample->vcpu = head.cpu;
+	engine->sample->pid = head.pid;
+	engine->sample->tid = head.tid;
+	add_frames(engine->sample, record->body + sizeof(head), head.n, engine->options.depth);
+	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)head.pid)))
+		tell_process(engine, (pid_t)head.pid, head.time_ns);
+	vms_sampler_give(engine->sampler, engine->sample, taken_ns);
+}
+
+static void take_mapping(struct host_engine *engine, const struct vms_perf_record *record,
+			 const struct numbers *numbers)
+{
+	struct {
+		uint32_t pid, tid;
+		uint64_t start, size, offset;
+		uint32_t major, minor;
+		uint64_t inode, generation;
+		uint32_t protection, flags;
+	} map;
+	if (record->size <= sizeof(map) + sizeof(*numbers))
+		return;
+	memcpy(&map, record->body, sizeof(map));
+	g_autofree char *path = g_strndup((const char *)record->body + sizeof(map),
+					  record->size - sizeof(map) - sizeof(*numbers));
+	const char *name = strcmp(path, "//anon") == 0 ? "[anon]" : path;
+	const uint32_t file = vms_host_files_number(engine->files, (pid_t)map.pid, name,
+						    makedev(map.major, map.minor), map.inode);
+	vms_sampler_tell_mapping(engine->sampler, numbers->time_ns, map.pid, map.start,
+				 map.start + map.size, map.offset, file);
+}
+
+static void take_comm(struct host_engine *engine, const struct vms_perf_record *record,
+		      const struct numbers *numbers)
+{
+	uint32_t ids[2];
+	if (record->size <= sizeof(ids) + sizeof(*numbers) ||
+	    !(record->misc & PERF_RECORD_MISC_COMM_EXEC))
+		return;
+	memcpy(ids, record->body, sizeof(ids));
+	g_autofree char *comm = g_strndup((const char *)record->body + sizeof(ids),
+					  record->size - sizeof(ids) - sizeof(*numbers));
+	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
+	vms_sampler_tell_process(engine->sampler, numbers->time_ns, ids[0], 0, comm);
+}
+
+static void take_birth(struct host_engine *engine, const struct vms_perf_record *record,
+		       const struct numbers *numbers, bool is_exit)
+{
+	uint32_t ids[4]; /* pid, parent's pid, tid, parent's tid */
+	if (record->size < sizeof(ids) + 8)
+		return;
+	memcpy(ids, record->body, sizeof(ids));
+	if (is_exit) {
+		g_hash_table_remove(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
+		if (ids[0] == ids[2])
+			g_hash_table_remove(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
+		return;
+	}
+	g_hash_table_add(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
+	if (ids[0] == ids[1])
+		return;
+	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
+	vms_sampler_tell_process(engine->sampler, numbers->time_ns, ids[0], ids[1], "");
+}
+
+static void take_record(const struct vms_perf_record *record, void *data)
+{
+	struct host_engine *engine = data;
+	struct numbers numbers = { 0 };
+	if (record->type == PERF_RECORD_SAMPLE) {
+		take_sample(engine, record);
+		return;
+	}
+	if (record->size >= sizeof(numbers))
+		memcpy(&numbers, record->body + record->size - sizeof(numbers), sizeof(numbers));
+	if (record->type == PERF_RECORD_MMAP2)
+		take_mapping(engine, record, &numbers);
+	else if (record->type == PERF_RECORD_COMM)
+		take_comm(engine, record, &numbers);
+	else if (record->type == PERF_RECORD_FORK || record->type == PERF_RECORD_EXIT)
+		take_birth(engine, record, &numbers, record->type == PERF_RECORD_EXIT);
+	else if (record->type == PERF_RECORD_THROTTLE)
+		engine->throttled++;
+}
+
+static void drain(struct host_engine *engine)
+{
+	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++)
+		vms_perf_ring_drain(&engine->rings[cpu], take_record, engine);
+}
+
+/* ---- the thread -------------------------------------------------------------------- */
+
+static void add_counts(int fd, uint64_t *count_ns, uint64_t *lost)
+{
+	uint64_t values[3] = { 0 }; /* value, id, lost */
+	if (read(fd, values, sizeof(values)) > 0) {
+		*count_ns += values[0];
+		*lost += values[2];
+	}
+}
+
+static void close_event(struct host_engine *engine, guint index)
+{
+	int *fd = &g_array_index(engine->events, int, index);
+	if (*fd < 0)
+		return;
+	add_counts(*fd, &engine->count_ns, &engine->lost);
+	close(*fd);
+	*fd = -1;
+	engine->n_open--;
+}
+
+static void reap_command(struct host_engine *engine)
+{
+	int status;
+	if (engine->command && waitpid(engine->command, &status, WNOHANG) == engine->command) {
+		engine->command_status = status;
+		engine->command = 0;
+	}
+}
+
+#define RING_MARK UINT32_C(0x80000000)
+
+static void *run_engine(void *data)
+{
+	struct host_engine *engine = data;
+	struct epoll_event events[64];
+	bool goes_on = true, told = false;
+	while (goes_on) {
+		const int n = epoll_wait(engine->epoll_fd, events, G_N_ELEMENTS(events), DRAIN_MS);
+		g_mutex_lock(&engine->lock);
+		drain(engine);
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u32 == UINT32_MAX)
+				goes_on = false;
+			else if (events[i].data.u32 < engine->events->len &&
+				 events[i].events & EPOLLHUP)
+				close_event(engine, events[i].data.u32);
+		}
+		reap_command(engine);
+		const bool ended = !engine->endless && engine->n_open == 0 && !engine->command;
+		g_mutex_unlock(&engine->lock);
+		if (ended && !told)
+			vms_sampler_tell_end(engine->sampler);
+		told = ended;
+	}
+	return NULL;
+}
+
+/* ---- the table --------------------------------------------------------------------- */
+
+static void *open_engine(struct vms_sampler *sampler, GError **error)
+{
+	const struct vms_sampler_config *config = vms_sampler_config(sampler);
+	struct host_engine *engine = g_new0(struct host_engine, 1);
+	(void)error;
+	engine->sampler = sampler;
+	engine->options = (struct vms_perf_options) { .period_ns = config->period_ns,
+						      .depth = config->depth };
+	engine->user_only = config->user_only;
+	engine->n_cpus = (unsigned)MAX(1, sysconf(_SC_NPROCESSORS_CONF));
+	engine->rings = g_new0(struct vms_perf_ring, engine->n_cpus);
+	for (unsigned i = 0; i < engine->n_cpus; i++)
+		engine->rings[i].fd = -1;
+	engine->targets = g_array_new(FALSE, FALSE, sizeof(struct target));
+	engine->events = g_array_new(FALSE, FALSE, sizeof(int));
+	engine->tids = g_hash_table_new(NULL, NULL);
+	engine->pids = g_hash_table_new(NULL, NULL);
+	engine->files = vms_host_files_new(tell_found_file, engine);
+	engine->sample = g_new0(struct vms_sample_record, 1);
+	engine->epoll_fd = engine->stop_fd = -1;
+	engine->command_status = -1;
+	g_mutex_init(&engine->lock);
+	return engine;
+}
+
+static void close_engine(void *data)
+{
+	struct host_engine *engine = data;
+	for (guint i = 0; i < engine->targets->len; i++) {
+		struct target *target = &g_array_index(engine->targets, struct target, i);
+		if (target->folder >= 0)
+			close(target->folder);
+		g_strfreev(target->command);
+	}
+	g_array_unref(engine->targets);
+	g_array_unref(engine->events);
+	g_hash_table_unref(engine->tids);
+	g_hash_table_unref(engine->pids);
+	vms_host_files_free(engine->files);
+	g_free(engine->sample);
+	g_free(engine->rings);
+	g_mutex_clear(&engine->lock);
+	g_free(engine);
+}
+
+static bool check_target(const struct vms_sampler_target *target, struct target *ret,
+			 GError **error)
+{
+	*ret = (struct target) { target->kind, target->id, -1, NULL };
+	switch (target->kind) {
+	case VMS_SAMPLER_THREAD:
+	case VMS_SAMPLER_PROCESS:
+	case VMS_SAMPLER_JOB:
+		if (target->id > 0 && (kill(target->id, 0) == 0 || errno == EPERM))
+			return true;
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "there is no process or thread %d", (int)target->id);
+		return false;
+	case VMS_SAMPLER_CGROUP:
+		ret->folder = open(target->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (ret->folder < 0)
+			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+				    "cannot open control group %s: %s", target->name,
+				    g_strerror(errno));
+		return ret->folder >= 0;
+	case VMS_SAMPLER_COMMAND: {
+		g_autofree char *path = g_find_program_in_path(target->command[0]);
+		if (path) {
+			ret->command = g_strdupv((char **)target->command);
+			return true;
+		}
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "there is no program %s",
+			    target->command[0]);
+		return false;
+	}
+	case VMS_SAMPLER_SYSTEM: return true;
+	}
+	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "no such kind of target");
+	return false;
+}
+
+static bool add_target(void *data, const struct vms_sampler_target *target, GError **error)
+{
+	struct host_engine *engine = data;
+	struct target own;
+	if (!check_target(target, &own, error))
+		return false;
+	g_mutex_lock(&engine->lock);
+	g_array_append_val(engine->targets, own);
+	const bool done = !engine->started || attach_target(engine, &own, error);
+	g_mutex_unlock(&engine->lock);
+	return done;
+}
+
+/* A thread takes a file per CPU, and there may be many of both. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static bool open_files(struct host_engine *engine, GError **error)
+{
+	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->stop_fd = eventfd(0, EFD_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = UINT32_MAX };
+	if (engine->epoll_fd < 0 || engine->stop_fd < 0 ||
+	    epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->stop_fd, &event) < 0)
+		return vms_perf_set_error(errno, "session", error);
+	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++) {
+		if (!vms_perf_ring_open(&engine->rings[cpu], (int)cpu, error))
+			return false;
+		event.data.u32 = RING_MARK;
+		if (engine->rings[cpu].base)
+			epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->rings[cpu].fd, &event);
+	}
+	return true;
+}
+
+static bool start_engine(void *data, GError **error)
+{
+	struct host_engine *engine = data;
+	raise_file_limit();
+	if (!open_files(engine, error))
+		return false;
+	for (guint i = 0; i < engine->targets->len; i++)
+		if (!attach_target(engine, &g_array_index(engine->targets, struct target, i),
+				   error))
+			return false;
+	if (engine->events->len == 0) {
+		g_set_error_literal(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+				    "all processes and threads to sample have ended");
+		return false;
+	}
+	engine->started = true;
+	engine->thread = g_thread_try_new("sampler", run_engine, engine, error);
+	return engine->thread;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void stop_engine(void *data)
+{
+	struct host_engine *engine = data;
+	const uint64_t one = 1;
+	for (guint i = 0; i < engine->events->len; i++)
+		ioctl(g_array_index(engine->events, int, i), PERF_EVENT_IOC_DISABLE, 0);
+	if (engine->thread) {
+		(void)!write(engine->stop_fd, &one, sizeof(one));
+		g_thread_join(engine->thread);
+		engine->thread = NULL;
+	}
+	drain(engine);
+	for (guint i = 0; i < engine->events->len; i++)
+		close_event(engine, i);
+	g_array_set_size(engine->events, 0);
+	uint64_t lost = 0;
+	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++) {
+		lost += engine->rings[cpu].lost;
+		vms_perf_ring_close(&engine->rings[cpu]);
+	}
+	/* Both count the same: what the ring tells comes late, and old kernels tell no more. */
+	engine->lost = MAX(engine->lost, lost);
+	close_fd(&engine->epoll_fd);
+	close_fd(&engine->stop_fd);
+	engine->started = false;
+}
+
+static void add_stats(void *data, struct vms_sampler_stats *stats)
+{
+	struct host_engine *engine = data;
+	g_mutex_lock(&engine->lock);
+	uint64_t count_ns = engine->count_ns, lost = engine->lost;
+	for (guint i = 0; i < engine->events->len; i++)
+		if (g_array_index(engine->events, int, i) >= 0)
+			add_counts(g_array_index(engine->events, int, i), &count_ns, &lost);
+	stats->lost += lost;
+	stats->throttled += engine->throttled;
+	stats->user_only = engine->user_only;
+	const uint64_t due = count_ns / engine->options.period_ns;
+	const uint64_t taken = stats->collected + stats->lost;
+	stats->missed = !engine->user_only && due > taken ? due - taken : 0;
+	g_mutex_unlock(&engine->lock);
+}
+
+static int get_command_status(void *data)
+{
+	struct host_engine *engine = data;
+	g_mutex_lock(&engine->lock);
+	reap_command(engine);
+	const int status = engine->command_status;
+	g_mutex_unlock(&engine->lock);
+	return status;
+}
+
+static const struct vms_sampler_engine host_engine = {
+	.name = "host",
+	.open = open_engine,
+	.close = close_engine,
+	.add = add_target,
+	.start = start_engine,
+	.stop = stop_engine,
+	.add_stats = add_stats,
+	.command_status = get_command_status,
+};
+
+const struct vms_sampler_engine *vms_sampler_engine_host(void)
+{
+	return &host_engine;
+}

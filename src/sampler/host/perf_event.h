@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens events of perf_event_open(2) that sample by the CPU clock. */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct vms_perf_options {
+	uint64_t period_ns;
+	unsigned depth;
+	bool user_only;
+	bool enable_on_exec; /* it samples nothing before the task begins another program */
+};
+
+/*
+ * Opens an event of a task and all that it starts, on one CPU; `pid` -1: of all tasks; with
+ * `cgroup`, `pid` is the descriptor of a control group's folder. Returns a descriptor, or -1 and
+ * sets errno: ESRCH if the task has ended.
+ */
+int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bool cgroup);
+/* Opens an event that counts nothing, to whose ring others write. -1: it sets errno. */
+int vms_perf_open_ring(int cpu);
+/* Sets the error for `number` of errno(3), which names the limit of the kernel. Returns false. */
+bool vms_perf_set_error(int number, const char *what, GError **error);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A binary: a program or library, of which some bytes can be read. All processes that map the file
+ * share one. What is found in it (its functions) is read when it is first asked for, and kept. It
+ * can be used after the hold in which it was found, and by any thread.
+ */
+#pragma once
+
+#include "symbol/elf_image.h"
+#include <vmscope/symbol.h>
+
+typedef struct vms_binary vms_binary;
+
+/* Makes a binary. `path` is for messages, and copied. Takes the source. */
+struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source);
+struct vms_binary *vms_binary_ref(struct vms_binary *binary);
+void vms_binary_unref(struct vms_binary *binary);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_binary, vms_binary_unref)
+
+const char *vms_binary_path(const struct vms_binary *binary);
+/* Returns the size of the file in bytes. */
+uint64_t vms_binary_size(const struct vms_binary *binary);
+/* Returns its headers, or NULL if it is no ELF file or its begin is missing. It owns them. */
+const struct vms_elf_image *vms_binary_elf(const struct vms_binary *binary);
+/* Returns its build id in hexadecimal digits, or NULL if it is not known. */
+const char *vms_binary_build_id(const struct vms_binary *binary);
+
+/*
+ * Returns its functions by their offsets in the file. They are read by the first call, which takes
+ * milliseconds. The table may be empty. The binary owns it.
+ */
+struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary);
+
+/* As the functions of these names in file_source.h. */
+bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
+size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,
+			       size_t size, uint8_t *has, uint64_t *first);

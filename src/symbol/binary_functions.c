@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+#include "symbol/binary_functions.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "symbol/demangle.h"
+#include <lzma.h>
+
+#define SYMBOLS_LIMIT	 (UINT64_C(2) << 20) /* of one table */
+#define STRINGS_LIMIT	 (UINT64_C(64) << 20)
+#define NAMES_LIMIT	 (UINT64_C(128) << 20) /* symbols may share one string */
+#define NAME_LIMIT	 4096
+#define DYNAMIC_LIMIT	 (64u << 10) /* bytes */
+#define BUCKETS_LIMIT	 (1u << 20)
+#define CHAIN_LIMIT	 4096	     /* entries with one hash; real ones are a few */
+#define PLT_LIMIT	 (16u << 20) /* bytes of one section */
+#define DEBUGDATA_LIMIT	 (64u << 20)
+#define DEBUGDATA_MEMORY (UINT64_C(128) << 20)
+
+struct reading {
+	const struct vms_file_source *source;
+	const struct vms_elf_image *elf; /* of the file that is mapped: its segments count */
+	struct vms_symbol_table *table;
+	uint64_t name_bytes;
+	size_t demangling; /* budget: see demangle.h */
+};
+
+/* A table of symbols in a file, and its strings. */
+struct place {
+	uint64_t symbols, n_symbols;	/* offset in the file, number */
+	uint64_t strings, strings_size; /* offset in the file, bytes */
+};
+
+/* ---- one table -------------------------------------------------------- */
+
+static bool is_function(const Elf64_Sym *symbol)
+{
+	const int type = ELF64_ST_TYPE(symbol->st_info);
+	return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF &&
+	       symbol->st_name != 0;
+}
+
+/* Finds where code at an address (without a bias) is in the file. */
+static bool find_code_offset(const struct vms_elf_image *elf, uint64_t address, uint64_t *ret)
+{
+	for (unsigned i = 0; i < elf->n_segments; i++) {
+		const Elf64_Phdr *segment = &elf->segments[i];
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
+		    address < segment->p_vaddr || address - segment->p_vaddr >= segment->p_filesz)
+			continue;
+		*ret = address - segment->p_vaddr + segment->p_offset;
+		return true;
+	}
+	return false;
+}
+
+static void add_function(struct reading *reading, const char *name, uint64_t address, uint64_t size,
+			 char type)
+{
+	uint64_t offset;
+	if (reading->name_bytes > NAMES_LIMIT || !find_code_offset(reading->elf, address, &offset))
+		return;
+	char *readable = vms_demangle(name, &reading->demangling);
+	if (!readable)
+		readable = g_strdup(name);
+	vms_text_clean(readable);
+	reading->name_bytes += strlen(readable) + 1;
+	vms_symbol_table_add(reading->table, readable, offset, size, type);
+	g_free(readable);
+}
+
+/* Reads bytes, all of them. NULL if any is missing. */
+static uint8_t *read_bytes(const struct vms_file_source *source, uint64_t offset, uint64_t size)
+{
+	if (size == 0 || offset > source->size || size > source->size - offset)
+		return NULL;
+	g_autofree uint8_t *bytes = g_malloc(size);
+	return vms_file_source_read(source, offset, bytes, size) ? g_steal_pointer(&bytes) : NULL;
+}
+
+/* A table of which some blocks may be missing. */
+struct table {
+	uint8_t *bytes, *has; /* see vms_file_source_read_present; NULL if nothing could be read */
+	uint64_t offset;      /* in the file */
+	uint64_t size;
+	bool is_whole;
+};
+
+static void read_table(const struct vms_file_source *source, uint64_t offset, uint64_t size,
+		       struct table *ret)
+{
+	uint64_t first;
+	*ret = (struct table) { .offset = offset, .size = size };
+	if (size == 0 || offset > source->size || size > source->size - offset)
+		return;
+	ret->bytes = g_malloc0(size + 1); /* one byte more ends the last string */
+	ret->has = g_malloc0(size / VMS_FILE_BLOCK + 2);
+	ret->is_whole = vms_file_source_read_present(source, offset, ret->bytes, size, ret->has,
+						     &first) == 0;
+}
+
+static void clear_table(struct table *table)
+{
+	g_free(table->bytes);
+	g_free(table->has);
+}
+
+/* True if [at, at + size) of the table was read; it is shorter than a block. */
+static bool is_present(const struct table *table, uint64_t at, uint64_t size)
+{
+	const uint64_t begin = table->offset / VMS_FILE_BLOCK, end = table->offset + at + size - 1;
+	return at < table->size && size <= table->size - at &&
+	       table->has[(table->offset + at) / VMS_FILE_BLOCK - begin] &&
+	       table->has[end / VMS_FILE_BLOCK - begin];
+}
+
+/* Gets a name whose bytes are all there, with the end. NULL if they are not. */
+static const char *get_name(const struct table *strings, uint32_t at)
+{
+	if (at >= strings->size)
+		return NULL;
+	const char *name = (const char *)strings->bytes + at;
+	const size_t length = strnlen(name, NAME_LIMIT);
+	return length > 0 && length < NAME_LIMIT &&
+			       is_present(strings, at, MIN(length + 1, strings->size - at))
+		       ? name
+		       : NULL;
+}
+
+static void add_present_functions(struct reading *reading, const struct table *symbols,
+				  const struct table *strings)
+{
+	Elf64_Sym symbol;
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
+		if (!is_function(&symbol) || !is_present(symbols, at, sizeof(symbol)))
+			continue;
+		const char *name = get_name(strings, symbol.st_name);
+		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
+		if (name)
+			add_function(reading, name, symbol.st_value, symbol.st_size,
+				     is_local ? 't' : 'T');
+	}
+}
+
+/* Adds the functions of a table. False if a part of it is missing. */
+static bool add_functions(struct reading *reading, const struct vms_file_source *source,
+			  const struct place *place)
+{
+	struct table symbols, strings;
+	if (place->n_symbols > SYMBOLS_LIMIT || place->strings_size > STRINGS_LIMIT)
+		return false;
+	read_table(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
+	read_table(source, place->strings, place->strings_size, &strings);
+	if (symbols.bytes && strings.bytes)
+		add_present_functions(reading, &symbols, &strings);
+	const bool is_whole = symbols.is_whole && strings.is_whole;
+	clear_table(&symbols);
+	clear_table(&strings);
+	return is_whole;
+}
+
+/* ---- .symtab, .gnu_debugdata ------------------------------------------ */
+
+static bool find_symtab(const struct vms_elf_image *elf, struct place *ret)
+{
+	for (unsigned i = 0; i < elf->n_sections; i++) {
+		const Elf64_Shdr *symbols = &elf->sections[i];
+		if (symbols->sh_type != SHT_SYMTAB || symbols->sh_link >= elf->n_sections)
+			continue;
+		const Elf64_Shdr *strings = &elf->sections[symbols->sh_link];
+		*ret = (struct place) { symbols->sh_offset, symbols->sh_size / sizeof(Elf64_Sym),
+					strings->sh_offset, strings->sh_size };
+		return true;
+	}
+	return false;
+}
+
+static bool add_symtab(struct reading *reading, const struct vms_file_source *source,
+		       const struct vms_elf_image *elf)
+{
+	struct place place;
+	return find_symtab(elf, &place) && add_functions(reading, source, &place);
+}
+
+/* Decompresses .gnu_debugdata: a file of its own, with the symbols that were stripped. */
+static uint8_t *read_debugdata(const struct reading *reading, size_t *size)
+{
+	const Elf64_Shdr *section = vms_elf_image_section(reading->elf, ".gnu_debugdata");
+	uint64_t memory = DEBUGDATA_MEMORY;
+	size_t used = 0;
+	*size = 0;
+	if (!section || section->sh_type == SHT_NOBITS || section->sh_size > DEBUGDATA_LIMIT)
+		return NULL;
+	g_autofree uint8_t *packed =
+		read_bytes(reading->source, section->sh_offset, section->sh_size);
+	if (!packed)
+		return NULL;
+	uint8_t *bytes = g_malloc(DEBUGDATA_LIMIT); /* pages that are not used cost nothing */
+	if (lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used, section->sh_size, bytes,
+				      size, DEBUGDATA_LIMIT) == LZMA_OK)
+		return g_realloc(bytes, *size + 1);
+	g_free(bytes);
+	return NULL;
+}
+
+static void add_debugdata(struct reading *reading)
+{
+	size_t size;
+	uint8_t *bytes = read_debugdata(reading, &size);
+	struct vms_elf_image elf;
+	if (!bytes)
+		return;
+	struct vms_file_source source = vms_file_source_of_memory(bytes, size);
+	if (vms_elf_image_read(&source, &elf, NULL))
+		add_symtab(reading, &source, &elf);
+	vms_elf_image_clear(&elf);
+	vms_file_source_clear(&source);
+}
+
+/* ---- symbols for dynamic linking -------------------------------------- */
+
+/* What the dynamic section says, as offsets in the file; 0 if it does not. */
+struct dynamic {
+	uint64_t symbols, strings, strings_size, hash, gnu_hash, plt_relocations, plt_size;
+	uint64_t relocations, relocations_size;
+};
+
+static void read_dynamic_entry(const struct vms_elf_image *elf, const Elf64_Dyn *entry,
+			       struct dynamic *dynamic)
+{
+	uint64_t *to = NULL;
+	switch (entry->d_tag) {
+	case DT_STRSZ: dynamic->strings_size = entry->d_un.d_val; return;
+	case DT_PLTRELSZ: dynamic->plt_size = entry->d_un.d_val; return;
+	case DT_RELASZ: dynamic->relocations_size = entry->d_un.d_val; return;
+	case DT_SYMTAB: to = &dynamic->symbols; break;
+	case DT_STRTAB: to = &dynamic->strings; break;
+	case DT_HASH: to = &dynamic->hash; break;
+	case DT_GNU_HASH: to = &dynamic->gnu_hash; break;
+	case DT_JMPREL: to = &dynamic->plt_relocations; break;
+	case DT_RELA: to = &dynamic->relocations; break;
+	default: return;
+	}
+	if (!vms_elf_image_offset(elf, entry->d_un.d_ptr, to))
+		*to = 0;
+}
+
+static bool read_dynamic(const struct reading *reading, struct dynamic *ret)
+{
+	const Elf64_Phdr *segment = vms_elf_image_segment(reading->elf, PT_DYNAMIC);
+	*ret = (struct dynamic) { 0 };
+	if (!segment || segment->p_filesz > DYNAMIC_LIMIT)
+		return false;
+	g_autofree uint8_t *bytes =
+		read_bytes(reading->source, segment->p_offset, segment->p_filesz);
+	for (uint64_t at = 0; bytes && at + sizeof(Elf64_Dyn) <= segment->p_filesz;
+	     at += sizeof(Elf64_Dyn)) {
+		Elf64_Dyn entry;
+		memcpy(&entry, bytes + at, sizeof(entry));
+		if (entry.d_tag == DT_NULL)
+			break;
+		read_dynamic_entry(reading->elf, &entry, ret);
+	}
+	return ret->symbols && ret->strings && ret->strings_size;
+}
+
+static bool read_u32(const struct vms_file_source *source, uint64_t offset, uint32_t *ret)
+{
+	return vms_file_source_read(source, offset, ret, sizeof(*ret));
+}
+
+/* Finds the last symbol of the highest bucket: its chain ends with an entry whose bit 0 is set. */
+static uint64_t count_by_gnu_hash(const struct vms_file_source *source, uint64_t at)
+{
+	uint32_t header[4], chain = 0; /* buckets, first symbol, words of the filter, shift */
+	if (!vms_file_source_read(source, at, header, sizeof(header)) || header[0] > BUCKETS_LIMIT)
+		return 0;
+	const uint64_t buckets = at + sizeof(header) + (uint64_t)header[2] * sizeof(uint64_t);
+	const uint64_t chains = buckets + (uint64_t)header[0] * sizeof(uint32_t);
+	g_autofree uint8_t *bytes =
+		read_bytes(source, buckets, (uint64_t)header[0] * sizeof(uint32_t));
+	uint32_t last = 0, first;
+	for (uint32_t i = 0; bytes && i < header[0]; i++) {
+		memcpy(&first, bytes + i * sizeof(first), sizeof(first));
+		last = MAX(last, first);
+	}
+	if (last < header[1])
+		return header[1];
+	for (unsigned i = 0; i < CHAIN_LIMIT; i++, last++) {
+		if (!read_u32(source, chains + ((uint64_t)last - header[1]) * sizeof(chain),
+			      &chain))
+			return last;
+		if (chain & 1)
+			return (uint64_t)last + 1;
+	}
+	return last;
+}
+
+static uint64_t count_symbols(const struct vms_file_source *source, const struct dynamic *dynamic)
+{
+	uint32_t n = 0;
+	if (dynamic->hash && read_u32(source, dynamic->hash + sizeof(n), &n))
+		return n;
+	return dynamic->gnu_hash ? count_by_gnu_hash(source, dynamic->gnu_hash) : 0;
+}
+
+/* ---- entries of the PLT ----------------------------------------------- */
+
+/* A slot of the GOT that an entry of the PLT jumps by, and the symbol whose address it gets. */
+struct slot {
+	uint64_t address;
+	uint32_t symbol;
+};
+
+static int compare_slots(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void list_slots(const struct vms_file_source *source, uint64_t offset, uint64_t size,
+		       GArray *slots)
+{
+	if (offset == 0 || size / sizeof(Elf64_Rela) > SYMBOLS_LIMIT)
+		return;
+	g_autofree uint8_t *bytes = read_bytes(source, offset, size);
+	for (uint64_t i = 0; bytes && i < size / sizeof(Elf64_Rela); i++) {
+		Elf64_Rela relocation;
+		memcpy(&relocation, bytes + i * sizeof(relocation), sizeof(relocation));
+		const struct slot slot = { relocation.r_offset,
+					   (uint32_t)ELF64_R_SYM(relocation.r_info) };
+		if (slot.symbol != 0)
+			g_array_append_val(slots, slot);
+	}
+}
+
+/* True if there is `jmp *slot(%rip)` at `at` of x86-64 code, perhaps with a bnd prefix. */
+static bool decode_x86_jump(struct vms_bytes code, uint64_t at, uint64_t address, uint64_t *slot)
+{
+	uint16_t opcode;
+	uint32_t distance;
+	if (!vms_bytes_u16(code, at, &opcode) || opcode != 0x25ff ||
+	    !vms_bytes_u32(code, at + 2, &distance))
+		return false;
+	*slot = address + at + 6 + (uint64_t)(int64_t)(int32_t)distance;
+	return true;
+}
+
+/* True if there is `adrp x16, page; ldr x17, [x16, offset]` at `at` of aarch64 code. */
+static bool decode_aarch64_jump(struct vms_bytes code, uint64_t at, uint64_t address,
+				uint64_t *slot)
+{
+	uint32_t adrp, ldr;
+	if (at % 4 != 0 || !vms_bytes_u32(code, at, &adrp) || !vms_bytes_u32(code, at + 4, &ldr) ||
+	    (adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
+		return false;
+	const int64_t pages =
+		(int64_t)((uint64_t)(adrp >> 5 & 0x7ffff) << 45) >> 43 | (int64_t)(adrp >> 29 & 3);
+	*slot = ((address + at) & ~UINT64_C(0xfff)) + ((uint64_t)pages << 12) +
+		(uint64_t)(ldr >> 10 & 0xfff) * 8;
+	return true;
+}
+
+/* Names an entry of the PLT by the slot that it jumps by. */
+static void add_plt_entry(struct reading *reading, const struct place *place, const GArray *slots,
+			  uint64_t slot_address, uint64_t address, uint64_t size)
+{
+	const struct slot wanted = { .address = slot_address };
+	char name[NAME_LIMIT];
+	Elf64_Sym symbol;
+	guint i;
+	if (!g_array_binary_search((GArray *)slots, &wanted, compare_slots, &i))
+		return;
+	const uint32_t number = g_array_index(slots, struct slot, i).symbol;
+	if (number >= place->n_symbols ||
+	    !vms_file_source_read(reading->source, place->symbols + number * sizeof(symbol),
+				  &symbol, sizeof(symbol)) ||
+	    symbol.st_name >= place->strings_size)
+		return;
+	const size_t length = MIN(sizeof(name) - 1, place->strings_size - symbol.st_name);
+	memset(name, 0, sizeof(name));
+	if (!vms_file_source_read(reading->source, place->strings + symbol.st_name, name, length) ||
+	    !*name)
+		return;
+	g_autofree char *readable = vms_demangle(name, &reading->demangling);
+	g_autofree char *entry = g_strconcat(readable ?: name, "@plt", NULL);
+	add_function(reading, entry, address, size, 't');
+}
+
+static void add_plt_section(struct reading *reading, const struct place *place, const GArray *slots,
+			    const char *name)
+{
+	const Elf64_Shdr *section = vms_elf_image_section(reading->elf, name);
+	const bool is_x86 = reading->elf->machine == EM_X86_64;
+	if (!section || section->sh_type != SHT_PROGBITS || section->sh_size > PLT_LIMIT)
+		return;
+	const uint64_t step = section->sh_entsize == 8 ? 8 : 16;
+	g_autofree uint8_t *bytes =
+		read_bytes(reading->source, section->sh_offset, section->sh_size);
+	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0 };
+	for (uint64_t at = 0; at < code.size; at += is_x86 ? 1 : 4) {
+		uint64_t slot = 0;
+		if (!(is_x86 ? decode_x86_jump : decode_aarch64_jump)(code, at, section->sh_addr,
+								      &slot))
+			continue;
+		/* On x86-64 an entry may begin with endbr64 or a push. */
+		const uint64_t begin = is_x86 ? at / step * step : at;
+		add_plt_entry(reading, place, slots, slot, section->sh_addr + begin, step);
+	}
+}
+
+static void add_plt(struct reading *reading, const struct dynamic *dynamic,
+		    const struct place *place)
+{
+	static const char *const sections[] = { ".plt", ".plt.sec", ".plt.got" };
+	g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(struct slot));
+	list_slots(reading->source, dynamic->plt_relocations, dynamic->plt_size, slots);
+	list_slots(reading->source, dynamic->relocations, dynamic->relocations_size, slots);
+	g_array_sort(slots, compare_slots);
+	for (size_t i = 0; i < G_N_ELEMENTS(sections); i++)
+		add_plt_section(reading, place, slots, sections[i]);
+}
+
+/* ---- all of them ------------------------------------------------------ */
+
+static uint64_t add_bounds(const struct vms_elf_image *elf, struct vms_symbol_table *table)
+{
+	uint64_t end = 0;
+	for (unsigned i = 0; i < elf->n_segments; i++) {
+		const Elf64_Phdr *segment = &elf->segments[i];
+		const uint64_t segment_end = segment->p_offset + segment->p_filesz;
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
+		    segment_end < segment->p_offset)
+			continue;
+		vms_symbol_table_add_bound(table, segment->p_offset);
+		vms_symbol_table_add_bound(table, segment_end);
+		end = MAX(end, segment_end);
+	}
+	for (unsigned i = 0; i < elf->n_sections; i++) {
+		const Elf64_Shdr *section = &elf->sections[i];
+		if (!(section->sh_flags & SHF_EXECINSTR) || section->sh_type == SHT_NOBITS)
+			continue;
+		vms_symbol_table_add_bound(table, section->sh_offset);
+		vms_symbol_table_add_bound(table, section->sh_offset + section->sh_size);
+	}
+	return end;
+}
+
+struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source,
+					    const struct vms_elf_image *elf, const char *module)
+{
+	struct reading reading = { source, elf, vms_symbol_table_new(module), 0, NAMES_LIMIT };
+	struct dynamic dynamic;
+	const bool has_all = add_symtab(&reading, source, elf);
+	if (!has_all)
+		add_debugdata(&reading);
+	if (read_dynamic(&reading, &dynamic)) {
+		const struct place place = { dynamic.symbols, count_symbols(source, &dynamic),
+					     dynamic.strings, dynamic.strings_size };
+		if (!has_all)
+			add_functions(&reading, source, &place);
+		add_plt(&reading, &dynamic, &place);
+	}
+	vms_symbol_table_finish(reading.table, add_bounds(elf, reading.table));
+	return reading.table;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "symbol/demangle.h"
+#include <glib.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The demangler of libstdc++ (cxxabi.h, which is a C++ header). The caller frees the result. NULL
+ * for a name that it does not understand.
+ */
+char *__cxa_demangle(const char *mangled, char *buf, size_t *size, int *status);
+
+#define NAME_LIMIT     1024 /* bytes of a mangled name */
+#define OUTPUT_LIMIT   4096 /* bytes of a readable one */
+#define REPEATS_LIMIT  32
+#define RUST_HASH_SIZE 16 /* hexadecimal digits */
+
+/* ---- Rust ------------------------------------------------------------- */
+
+/* Characters that Rust's legacy names have as $NAME$ (rustc-demangle's README). */
+static const struct {
+	const char *code, *text;
+} rust_codes[] = {
+	{ "$LT$", "<" },  { "$GT$", ">" },   { "$RF$", "&" },  { "$BP$", "*" },	 { "$LP$", "(" },
+	{ "$RP$", ")" },  { "$C$", "," },    { "$SP$", "@" },  { "$u20$", " " }, { "$u27$", "'" },
+	{ "$u5b$", "[" }, { "$u5d$", "]" },  { "$u7b$", "{" }, { "$u7d$", "}" }, { "$u7e$", "~" },
+	{ "$u2b$", "+" }, { "$u22$", "\"" }, { "..", "::" },
+};
+
+/* True if the name ends in "::h" and the hash that Rust appends. */
+static bool has_rust_hash(const GString *name)
+{
+	const size_t tail = strlen("::h") + RUST_HASH_SIZE;
+	if (name->len <= tail || strncmp(name->str + name->len - tail, "::h", 3) != 0)
+		return false;
+	const char *hash = name->str + name->len - RUST_HASH_SIZE;
+	return strspn(hash, "0123456789abcdef") == RUST_HASH_SIZE;
+}
+
+static void make_rust_readable(GString *name)
+{
+	g_string_truncate(name, name->len - strlen("::h") - RUST_HASH_SIZE);
+	for (size_t i = 0; i < G_N_ELEMENTS(rust_codes); i++)
+		g_string_replace(name, rust_codes[i].code, rust_codes[i].text, 0);
+	g_string_replace(name, "_<", "<", 1);
+}
+
+/* ---- C++ -------------------------------------------------------------- */
+
+/*
+ * True if the name repeats parts of itself often ("S_", "S0_", "T_" …). Each repeat can double the
+ * output, so that a short hostile name stands for one that never ends.
+ */
+static bool repeats_itself(const char *name)
+{
+	unsigned repeats = 0;
+	for (; *name; name++) {
+		if (*name != 'S' && *name != 'T')
+			continue;
+		const char *end =
+			name + 1 + strspn(name + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		repeats += *end == '_';
+	}
+	return repeats > REPEATS_LIMIT;
+}
+
+char *vms_demangle(const char *name, size_t *budget)
+{
+	const size_t size = strnlen(name, NAME_LIMIT);
+	int status;
+	if (strncmp(name, "_Z", 2) != 0 || size == NAME_LIMIT || *budget < size ||
+	    repeats_itself(name))
+		return NULL;
+	char *made = __cxa_demangle(name, NULL, NULL, &status);
+	const size_t made_size = made ? strlen(made) : 0;
+	*budget -= MIN(*budget, size + made_size);
+	GString *text = made_size > 0 && made_size <= OUTPUT_LIMIT ? g_string_new(made) : NULL;
+	free(made);
+	if (!text)
+		return NULL;
+	if (has_rust_hash(text))
+		make_rust_readable(text);
+	return g_string_free(text, FALSE);
+}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of host processes: what is in the file by a second decoder, what a report shows by the
+processor time that the program itself has measured, and what is left of damaged files."""
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import fxt_format
+import testbed
+from vmscope_command import vmscope
+
+PARANOID = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+MAY = os.geteuid() == 0 or PARANOID < 3
+HERTZ = 1999
+PERIOD_NS = 1e9 / HERTZ
+
+
+def samples_of(data):
+    """(pid, tid, kernel frames, program counters) of each sample."""
+    for item in fxt_format.decode(data):
+        if item[0] == fxt_format.LARGE and item[1] == 0 and not item[10][1] and not item[11][1]:
+            arguments = {name[1]: value for _, name, value in item[12]}
+            yield item[8], item[9], arguments.get(b"kernel", 0), len(item[13]) // 8
+
+
+@unittest.skipUnless(MAY, "the sysctl kernel.perf_event_paranoid forbids perf events")
+class Record(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.program = cls.build("program")
+        cls.file = cls.folder / "shares"
+        cls.run_shares = cls.record(cls.file, "shares", "1.5")
+
+    @classmethod
+    def build(cls, name):
+        program = cls.folder / name
+        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", program,
+                        testbed.ROOT / "tests" / "guests" / "record_program.c"], check=True)
+        return program
+
+    @classmethod
+    def record(cls, file, *arguments, options=(), program=None):
+        return vmscope("record", "-F", HERTZ, *options, "-o", file, "--", program or cls.program,
+                       *arguments)
+
+    def stats(self, file):
+        rows = json.loads(vmscope("report", "--stats", "--json", file).out)
+        return {row["statistic"]: row["value"] for row in rows}
+
+    def folded(self, file, status=0):
+        """Samples of each function as the leaf among the program's own, and of all."""
+        run = vmscope("report", "--format", "folded", file, check=False)
+        self.assertEqual(run.status, status, run.err)
+        counts, whole = {"burn_long": 0, "burn_short": 0}, 0
+        for line in run.out.splitlines():
+            if line.startswith("#"):
+                continue
+            stack, count = line.rsplit(" ", 1)
+            whole += int(count)
+            for name in counts:
+                counts[name] += int(count) if re.search(rf"\b{name}\b", stack) else 0
+        return counts, whole
+
+    def test_shares(self):
+        """Within 4 % of all, by the time that the program has measured; every sample is shown."""
+        long_ns, short_ns = map(int, self.run_shares.out.split())
+        counts, whole = self.folded(self.file)
+        for name, truth in (("burn_long", long_ns), ("burn_short", short_ns)):
+            self.assertAlmostEqual(counts[name] / whole, truth / (long_ns + short_ns), delta=0.04)
+        self.assertEqual(whole, len(list(samples_of(self.file.read_bytes()))))
+
+    def test_counts(self):
+        """Collected, lost and missed add up to the time that the program has run."""
+        stats = self.stats(self.file)
+        self.assertEqual(stats["collected"], stats["samples"])
+        self.assertEqual(stats["processes"], 1)
+        self.assertEqual(stats["processes without mappings"], 0)
+        due = sum(map(int, self.run_shares.out.split())) / PERIOD_NS
+        found = stats["collected"] + stats["lost"] + stats["missed"]
+        self.assertAlmostEqual(found / due, 1, delta=0.1)
+
+    def test_overflow(self):
+        """A buffer that is too small drops and counts: nothing is hidden."""
+        file = self.folder / "overflow"
+        run = self.record(file, "shares", "0.5", options=("--buffer", "4K"))
+        stats = self.stats(file)
+        self.assertGreater(stats["lost"], 100)
+        self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
+        self.assertIn(f"{stats['lost']} samples were lost: a buffer was full", run.err)
+        due = sum(map(int, run.out.split())) / PERIOD_NS
+        self.assertAlmostEqual((stats["collected"] + stats["lost"] + stats["missed"]) / due, 1, delta=0.1)
+
+    def test_births(self):
+        """Threads and processes that start while it runs, in all of which the names are found."""
+        file = self.folder / "births"
+        run = self.record(file, "births", "6")
+        born = {tuple(map(int, line.split())) for line in run.out.splitlines()}
+        found = {(tid, pid) for pid, tid, _, _ in samples_of(file.read_bytes())}
+        self.assertEqual(len(born), 12)
+        self.assertEqual(born - found, set())
+        counts, whole = self.folded(file)
+        self.assertGreater(counts["burn_short"] / whole, 0.6)
+
+    def test_process(self):
+        """Threads that are there when it starts; a job that a shell has started; the time limit."""
+        with subprocess.Popen(["sh", "-c", f"{self.program} shares 60; true"],
+                              stdout=subprocess.DEVNULL) as shell:
+            child = testbed.wait_for(lambda: pathlib.Path(
+                f"/proc/{shell.pid}/task/{shell.pid}/children").read_text().split(), "the program")
+            try:
+                for option, number in (("--pid", child[0]), ("--tid", child[0]), ("--job", shell.pid)):
+                    file = self.folder / "running"
+                    vmscope("record", option, number, "-t", "0.3", "-o", file)
+                    self.assertEqual({pid for pid, _, _, _ in samples_of(file.read_bytes())},
+                                     {int(child[0])})
+                    counts, whole = self.folded(file)
+                    self.assertGreater(sum(counts.values()) / whole, 0.8)
+            finally:
+                os.kill(int(child[0]), signal.SIGKILL)
+
+    def test_elsewhere(self):
+        """The program is gone when its recording is shown."""
+        file, program = self.folder / "gone", self.build("short-lived")
+        self.record(file, "shares", "0.2", program=program)
+        program.unlink()
+        counts, whole = self.folded(file)
+        self.assertGreater(sum(counts.values()) / whole, 0.8)
+
+    def test_truncated(self):
+        """Cut anywhere: the report tells it, and shows what is left."""
+        data, file = self.file.read_bytes(), self.folder / "cut"
+        last = None
+        for size in (100, len(data) // 3, len(data) // 2 + 3, len(data) - 1):
+            file.write_bytes(data[:size])
+            run = vmscope("report", "--format", "folded", file, check=False)
+            self.assertEqual(run.status, 1)
+            self.assertRegex(run.err, "truncated at byte|lacks its end|has no samples")
+            whole = sum(int(line.rsplit(" ", 1)[1]) for line in run.out.splitlines()
+                        if not line.startswith("#"))
+            self.assertGreaterEqual(whole, last or 0)
+            last = whole
+        self.assertGreater(last, 1000)
+
+    def test_damaged(self):
+        """Bytes in the middle: the samples before and behind are kept, the place is told."""
+        data, file = bytearray(self.file.read_bytes()), self.folder / "damaged"
+        at = len(data) // 3 // 8 * 8
+        data[at:at + 64] = bytes(64)
+        file.write_bytes(data)
+        _, whole = self.folded(file, status=1)
+        count = len(list(samples_of(self.file.read_bytes())))
+        self.assertLess(whole, count)
+        self.assertGreater(whole, 0.5 * count)
+        error = vmscope("report", file, check=False).err
+        place = int(re.search(r"damaged at byte (\d+) \(", error)[1])
+        self.assertLessEqual(at - 600, place)
+        self.assertLess(place, at + 64)
+
+    def test_full_disk(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        file = self.folder / "full"
+        run = vmscope("record", "-F", HERTZ, "-o", file, "--", self.program, "shares", "1",
+                      check=False, preexec_fn=limit)
+        self.assertEqual(run.status, 1)
+        self.assertIn("File too large", run.err)
+        self.assertFalse(file.exists())
+
+    def test_errors(self):
+        file = self.folder / "nothing"
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for arguments, status, message in (
+                (("-o", file), 2, "nothing to sample"),
+                (("--pid", 1), 2, "--output FILE is missing"),
+                (("-o", file, "--pid", gone.pid), 1, f"no process or thread {gone.pid}"),
+                (("-o", file, "--", "/no/such"), 1, "there is no program /no/such"),
+                (("-o", file, "-a", "--period", "9"), 2, "from 10 to"),
+                (("-o", file, "-a", "--buffer", "1"), 2, "from 4 KiB to 1 GiB"),
+                (("-o", file, "-a", "-F", "9", "--period", "20"), 2, "exclude each other"),
+                (("-o", file, "--cgroup", "/no/such"), 1, "cannot open control group"),
+                (("-o", self.folder, "-a"), 1, "it is a directory")):
+            run = vmscope("record", *arguments, check=False)
+            self.assertEqual(run.status, status, run.err)
+            self.assertIn(message, run.err)
+        self.assertFalse(file.exists())
+        self.assertIn("no recording", vmscope("report", self.program, check=False).err)
+        self.assertIn("No such file", vmscope("report", file, check=False).err)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody else")
+    def test_no_right(self):
+        """The message names the limit of the kernel."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        os.chmod(place.name, 0o777)
+        run = vmscope("record", "-a", "-t", "0.1", "-o", f"{place.name}/file", check=False,
+                      user=65534, group=65534, extra_groups=[])
+        self.assertEqual(run.status, 1)
+        self.assertIn(f"kernel.perf_event_paranoid is {PARANOID}", run.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

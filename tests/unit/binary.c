@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binaries: this program and its C library, whose functions the dynamic loader tells, too; and
+ * files that lie.
+ */
+#include "symbol/binary.h"
+#include "symbol/binary_functions.h"
+#include "symbol/demangle.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+
+#define BUDGET ((size_t)1 << 20)
+
+static struct vms_binary *open_path(const char *path)
+{
+	struct vms_file_source source;
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_true(vms_file_source_of_fd(fd, &source));
+	return vms_binary_new(path, &source);
+}
+
+/* Asserts that the binary has a function where this process has it mapped. */
+static void check_function(struct vms_binary *binary, const char *name, uint64_t bias, void *at)
+{
+	struct vms_symbol symbol;
+	uint64_t offset, back;
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
+	const struct vms_elf_image *elf = vms_binary_elf(binary);
+	g_assert_nonnull(elf);
+	g_assert_true(vms_symbol_table_lookup(functions, name, &symbol));
+	g_assert_true(vms_elf_image_offset(elf, (uint64_t)(uintptr_t)at - bias, &offset));
+	g_assert_true(vms_elf_image_code_address(elf, offset, &back));
+	g_assert_cmphex(back, ==, (uint64_t)(uintptr_t)at - bias);
+	g_assert_cmphex(symbol.va, ==, offset);
+	/* Aliases lie there, too. */
+	g_assert_true(vms_symbol_table_find(functions, offset + 1, &symbol));
+	g_assert_cmphex(symbol.va, ==, offset);
+}
+
+static void test_own_program(void)
+{
+	g_autoptr(vms_binary) binary = open_path("/proc/self/exe");
+	Dl_info info;
+	struct link_map *map;
+	g_assert_true(dladdr1((void *)(uintptr_t)test_own_program, &info, (void **)&map,
+			      RTLD_DL_LINKMAP));
+	check_function(binary, "test_own_program", map->l_addr,
+		       (void *)(uintptr_t)test_own_program);
+}
+
+/* A distribution's library has no symbols but those for dynamic linking. */
+static void test_library(void)
+{
+	static const char *const names[] = { "qsort", "fopen", "pthread_create", "syscall" };
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		void *at = dlsym(RTLD_DEFAULT, names[i]);
+		Dl_info info;
+		struct link_map *map;
+		g_assert_true(dladdr1(at, &info, (void **)&map, RTLD_DL_LINKMAP));
+		g_autoptr(vms_binary) binary = open_path(info.dli_fname);
+		if (strstr(info.dli_fname, "libc.so"))
+			check_function(binary, names[i], map->l_addr, at);
+		g_assert_cmpstr(vms_binary_build_id(binary), !=, NULL);
+	}
+}
+
+static void test_plt(void)
+{
+	g_autoptr(vms_binary) binary = open_path("/proc/self/exe");
+	struct vms_symbol symbol;
+	g_assert_true(
+		vms_symbol_table_lookup(vms_binary_functions(binary), "dladdr1@plt", &symbol) ||
+		vms_symbol_table_lookup(vms_binary_functions(binary), "open64@plt", &symbol) ||
+		vms_symbol_table_lookup(vms_binary_functions(binary), "open@plt", &symbol));
+}
+
+/* ---- parts that are missing ------------------------------------------- */
+
+struct holes {
+	struct vms_file_source whole;
+	uint64_t begin, end; /* what is missing */
+};
+
+static bool read_around_holes(void *data, uint64_t offset, void *buf, size_t size)
+{
+	const struct holes *holes = data;
+	return (offset + size <= holes->begin || offset >= holes->end) &&
+	       holes->whole.read(holes->whole.data, offset, buf, size);
+}
+
+/* A file whose tables are not in memory has the functions that are left, and none at wrong places.
+ */
+static void test_holes(void)
+{
+	g_autoptr(vms_binary) whole = open_path("/proc/self/exe");
+	const uint64_t size = vms_binary_size(whole);
+	struct vms_symbol_table *all = vms_binary_functions(whole);
+	struct holes holes = { 0 };
+	g_assert_true(
+		vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &holes.whole));
+	for (uint64_t begin = 0; begin < size; begin += size / 16) {
+		const struct vms_file_source source = {
+			.size = size,
+			.read = read_around_holes,
+			.data = &holes,
+		};
+		holes.begin = begin;
+		holes.end = begin + size / 4;
+		g_autoptr(vms_binary) binary = vms_binary_new("holes", &source);
+		struct vms_symbol_table *some = vms_binary_functions(binary);
+		g_assert_true(begin > 0 || vms_symbol_table_count(some) == 0);
+		for (size_t i = 0; i < vms_symbol_table_count(some); i++) {
+			const struct vms_symbol symbol = vms_symbol_table_get(some, i);
+			struct vms_symbol same;
+			size_t cursor = 0;
+			bool found = false;
+			while (!found && vms_symbol_table_next(all, symbol.name, &cursor, &same))
+				found = same.va == symbol.va;
+			g_assert_true(found);
+		}
+	}
+	vms_file_source_clear(&holes.whole);
+}
+
+static void test_present(void)
+{
+	uint8_t *bytes = g_malloc(3 * VMS_FILE_BLOCK), buf[2 * VMS_FILE_BLOCK], has[3];
+	memset(bytes, 7, 3 * VMS_FILE_BLOCK);
+	struct holes holes = { .whole = vms_file_source_of_memory(bytes, 3 * VMS_FILE_BLOCK),
+			       .begin = VMS_FILE_BLOCK,
+			       .end = VMS_FILE_BLOCK + 1 };
+	const struct vms_file_source source = { holes.whole.size, read_around_holes, NULL, &holes };
+	uint64_t first = 0;
+	g_assert_cmpuint(vms_file_source_read_present(&source, 100, buf, sizeof(buf), has, &first),
+			 ==, 1);
+	g_assert_cmpuint(first, ==, VMS_FILE_BLOCK);
+	g_assert_true(has[0] && !has[1] && has[2]);
+	g_assert_cmpuint(buf[0], ==, 7);
+	g_assert_cmpuint(buf[VMS_FILE_BLOCK], ==, 0);
+	g_assert_cmpuint(buf[2 * VMS_FILE_BLOCK - 1], ==, 7);
+	vms_file_source_clear(&holes.whole);
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+static void test_demangle(void)
+{
+	static const struct {
+		const char *name, *readable;
+	} names[] = {
+		{ "_ZN3foo3barEi", "foo::bar(int)" },
+		{ "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+		  "core::fmt::Write::write_fmt" },
+		{ "_ZN50_$LT$T$u20$as$u20$core..convert..Into$LT$U$GT$$GT$"
+		  "4into17h0123456789abcdefE",
+		  "<T as core::convert::Into<U>>::into" },
+		{ "main", NULL },
+		{ "_Z", NULL },
+		{ "_ZN3foo", NULL },
+	};
+	size_t budget = BUDGET;
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *readable = vms_demangle(names[i].name, &budget);
+		g_assert_cmpstr(readable, ==, names[i].readable);
+	}
+	budget = 3;
+	g_assert_null(vms_demangle("_ZN3foo3barEi", &budget));
+}
+
+/* Each argument holds the one before twice. */
+static void test_demangle_bomb(void)
+{
+	g_autoptr(GString) name = g_string_new("_Z1fI1AIiiE");
+	size_t budget = BUDGET;
+	for (unsigned i = 0; i < 60; i++)
+		g_string_append_printf(name, "S_IS%X_S%X_E", i, i);
+	g_string_append(name, "EvT_");
+	g_assert_null(vms_demangle(name->str, &budget));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/binary/own-program", test_own_program);
+	g_test_add_func("/binary/library", test_library);
+	g_test_add_func("/binary/plt", test_plt);
+	g_test_add_func("/binary/holes", test_holes);
+	g_test_add_func("/binary/present", test_present);
+	g_test_add_func("/binary/demangle", test_demangle);
+	g_test_add_func("/binary/demangle-bomb", test_demangle_bomb);
+	return g_test_run();
+}
