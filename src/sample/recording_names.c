@@ -7,11 +7,10 @@
 #include "capture/fxt_writer.h"
 #include "capture/sample_records.h"
 #include "sample/recording-private.h"
-#include "symbol/build_id.h"
+#include "symbol/binary.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ATTACHMENT_BYTES 30000
 
@@ -94,18 +93,17 @@ static struct vms_symbol_table *read_kallsyms(void)
 
 /* ---- files ------------------------------------------------------------------------- */
 
-/* Opens a file's symbols by offset, if it still is the file that was mapped. */
+/* Reads a file's functions by offset, if it still is the file that was mapped. */
 static struct vms_symbol_table *read_symbols(const struct vms_recorded_file *file)
 {
+	struct vms_file_source source;
 	const int fd = file->build_id ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	if (fd < 0)
+	if (fd < 0 || !vms_file_source_of_fd(fd, &source))
 		return NULL;
-	g_autofree char *build_id = vms_build_id_read(fd);
-	close(fd);
-	if (g_strcmp0(build_id, file->build_id) != 0)
-		return NULL;
-	g_autoptr(vms_symbol_file) symbols = vms_symbol_file_open(file->path, NULL);
-	return symbols ? vms_symbol_file_offsets(symbols) : NULL;
+	g_autoptr(vms_binary) binary = vms_binary_new(file->path, &source);
+	return g_strcmp0(vms_binary_build_id(binary), file->build_id) == 0
+		       ? vms_symbol_table_ref(vms_binary_functions(binary))
+		       : NULL;
 }
 
 /* Symbols of a file, and the attachment that gets those which are needed. */

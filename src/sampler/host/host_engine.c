@@ -28,7 +28,9 @@
 /* How often the rings are drained if none of them is half full. */
 #define DRAIN_MS 50
 /* Threads that are born while others are attached are looked for so often at most. */
-#define ROUNDS 8
+#define ROUNDS	      8
+#define USER_CODE_MIN UINT64_C(0x1000)
+#define USER_CODE_END (UINT64_C(1) << 56) /* with five levels of page tables */
 
 struct target {
 	enum vms_sampler_target_kind kind;
@@ -324,12 +326,21 @@ struct numbers { /* what follows in all records but samples (sample_id_all) */
 	uint64_t id;
 };
 
+/*
+ * The kernel follows frame pointers. Code that was compiled without them uses the register for
+ * something else, and the walk finds return addresses that are none.
+ */
+static bool may_be_user_code(uint64_t pc)
+{
+	return pc >= USER_CODE_MIN && pc < USER_CODE_END;
+}
+
 /* Adds the frames of a callchain. Context markers say whose they are. */
 static void add_frames(struct vms_sample_record *sample, const uint8_t *body, uint64_t n,
 		       unsigned depth)
 {
 	struct vms_stack *stack = &sample->stack;
-	bool is_user = true;
+	bool is_user = true, is_broken = false;
 	uint64_t frames = 0;
 	stack->n = stack->n_kernel = 0;
 	for (uint64_t i = 0; i < n; i++) {
@@ -339,6 +350,10 @@ static void add_frames(struct vms_sample_record *sample, const uint8_t *body, ui
 			is_user = pc != (uint64_t)PERF_CONTEXT_KERNEL;
 			continue;
 		}
+		if (is_user && stack->n > stack->n_kernel && !may_be_user_code(pc)) {
+			is_broken = true;
+			break;
+		}
 		frames++;
 		if (stack->n == VMS_STACK_LIMIT)
 			continue;
@@ -346,9 +361,10 @@ static void add_frames(struct vms_sample_record *sample, const uint8_t *body, ui
 		stack->n_kernel += !is_user;
 	}
 	stack->kernel_end = VMS_WALK_ROOT;
-	stack->end = frames >= depth ? VMS_WALK_DEPTH
-		     : frames == 0   ? VMS_WALK_UNREADABLE
-				     : VMS_WALK_ROOT;
+	stack->end = is_broken	       ? VMS_WALK_BAD_FRAME
+		     : frames >= depth ? VMS_WALK_DEPTH
+		     : frames == 0     ? VMS_WALK_UNREADABLE
+				       : VMS_WALK_ROOT;
 }
 
 static void take_sample(struct host_engine *engine, const struct vms_perf_record *record)
