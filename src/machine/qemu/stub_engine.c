@@ -263,14 +263,15 @@ bool vms_stub_release_stop(struct vms_qemu_stub *stub, GError **error)
 }
 
 /*
- * After the watchdog has released the machine, a request of this program, which moves again, may
- * have stopped it once more: the last resume was before that stop.
+ * After the watchdog has released the machine, or has stopped it to remove breakpoints, the last
+ * stop may be later than the last resume: then that has not ended it.
  */
 static void note_stop_after_watchdog(struct vms_qemu_stub *stub)
 {
 	const struct vms_hold *hold = vms_stub_hold(stub);
 	vms_qmp_poll(&stub->qemu.qmp);
-	if (vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_TAKEN &&
+	const enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
+	if ((phase == VMS_HOLD_TAKEN || phase == VMS_HOLD_OWED) &&
 	    atomic_load(&hold->asked_us) > stub->qemu.qmp.last_resume_us)
 		stub->resumes = stub->qemu.qmp.resumes;
 }

@@ -280,8 +280,10 @@ static bool clear_by(const struct vms_watchdog *watchdog, int fd, int wait_ms)
 			return false;
 		stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
 	} while (received.size);
+	vms_hold_note_request(&watchdog->record->hold, g_get_real_time());
 	if (!send_all(fd, gdb_stop_any) || !wait_for_current(watchdog, fd, wait_ms))
 		return false;
+	vms_hold_note_answer(&watchdog->record->hold);
 	stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
 	for (unsigned thread = 1; thread <= last_thread(watchdog); thread++)
 		if (!clear_vcpu(watchdog, fd, thread))
@@ -301,10 +303,13 @@ static bool clear_breakpoints(const struct vms_watchdog *watchdog)
 	if (!atomic_load(&hold->has_breakpoints))
 		return true;
 	cleared_seen_ns = atomic_load(&hold->seen_ns);
-	if (fd < 0 || !clear_by(watchdog, fd, G_MAXINT))
-		return false;
-	atomic_store(&hold->is_cleared, true);
-	return true;
+	const bool done = fd >= 0 && clear_by(watchdog, fd, G_MAXINT);
+	/* The holder cannot know of that stop: what told of it has been read here. */
+	if (stopped_by_clearing && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_OWED))
+		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_OWED);
+	if (done)
+		atomic_store(&hold->is_cleared, true);
+	return done;
 }
 
 /* True if there may be breakpoints since the watchdog has removed those that there were. */
@@ -606,17 +611,21 @@ static void clean_up_qmp(const struct vms_watchdog *watchdog)
 	}
 }
 
-/* Releases the machine for a holder that is stopped, and may go on to use the connection. */
-static void release_by_qmp(const struct vms_watchdog *watchdog)
+/*
+ * Releases the machine for a holder that is stopped, and may go on to use the connection. False if
+ * QEMU has not told that it is done.
+ */
+static bool release_by_qmp(const struct vms_watchdog *watchdog)
 {
 	bool done = false;
 	received.size = 0;
 	if (!send_all(watchdog->qmp, qmp_resync))
-		return;
+		return false;
 	for (unsigned i = 0; i < 3 && !done; i++) {
 		if (!undo_stop(watchdog, watchdog->qmp, true, &done))
-			return;
+			return false;
 	}
+	return done;
 }
 
 /* ---- in the watchdog: a gdb stub ---------------------------------------- */
@@ -806,8 +815,12 @@ static void release_for_holder(const struct vms_watchdog *watchdog, uint64_t wor
 	released_requests = atomic_load(&hold->requests);
 	if (taken && watchdog->qmp >= 0) {
 		clear_breakpoints(watchdog);
-		release_by_qmp(watchdog);
-		stopped_by_clearing = told_stop = told_resume = told_guest_stop = false;
+		/* What is not released stays owed, to this process or to a holder that goes on. */
+		if (release_by_qmp(watchdog)) {
+			if (stopped_by_clearing)
+				vms_hold_change(hold, VMS_HOLD_OWED, VMS_HOLD_NONE);
+			stopped_by_clearing = told_stop = told_resume = told_guest_stop = false;
+		}
 	} else if (taken)
 		release_for_gdb_client(watchdog);
 	atomic_store(&watchdog->record->is_watchdog_busy, false);
