@@ -16,16 +16,19 @@ static bool find_stack(const struct flow_tables *tables, size_t *ret)
 	return false;
 }
 
-/*
- * The format of an output. Hits have no report of a run, which is what the first format is for.
- * NULL: its name tells no other.
- */
-static const struct vms_exporter *choose_format(const struct flow_export *export, const char *path)
+/* Hits have no report of a run, which is what the first format is for, and no times. */
+static bool is_for_hits(const struct vms_exporter *format)
 {
 	size_t n;
+	return format != vms_exporters(&n)[0] && !format->needs_times;
+}
+
+/* The format of an output. NULL: it is none for hits, or its name tells none. */
+static const struct vms_exporter *choose_format(const struct flow_export *export, const char *path)
+{
 	const struct vms_exporter *format =
 		export->format ? export->format : vms_exporter_by_path(path);
-	return format == vms_exporters(&n)[0] ? NULL : format;
+	return is_for_hits(format) ? format : NULL;
 }
 
 /* Returns the formats of hits, as "folded (.folded), svg (.svg)". */
@@ -34,9 +37,10 @@ static char *list_formats(void)
 	size_t n;
 	const struct vms_exporter *const *formats = vms_exporters(&n);
 	GString *list = g_string_new(NULL);
-	for (size_t i = 1; i < n; i++)
-		g_string_append_printf(list, "%s%s (%s)", i > 1 ? ", " : "", formats[i]->name,
-				       formats[i]->suffix);
+	for (size_t i = 0; i < n; i++)
+		if (is_for_hits(formats[i]))
+			g_string_append_printf(list, "%s%s (%s)", list->len ? ", " : "",
+					       formats[i]->name, formats[i]->suffix);
 	return g_string_free(list, FALSE);
 }
 
@@ -60,7 +64,7 @@ static bool check_formats(const struct session *session, const struct flow_expor
 		usage_error(error, "--output %s: its name has to tell the format: %s", *path, list);
 		return false;
 	}
-	return true;
+	return session_check_binary(session, export->format, error);
 }
 
 bool flow_export_prepare(const struct session *session, const struct flow_tables *tables,

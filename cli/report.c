@@ -92,7 +92,8 @@ static bool report(struct session *session, const struct options *options, const
 		   GError **error)
 {
 	const struct vms_exporter *exporter = NULL;
-	if (options->format && !(exporter = vms_exporter_by_name(options->format, error)))
+	if ((options->format && !(exporter = vms_exporter_by_name(options->format, error))) ||
+	    !session_check_binary(session, exporter, error))
 		return false;
 	g_autoptr(vms_recording) recording = vms_recording_load(path, error);
 	if (!recording)

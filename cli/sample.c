@@ -363,7 +363,9 @@ static bool sample_guest(struct session *session, const struct options *options,
 	    !parse_by(options->by, &results.profile_flags, error) ||
 	    (options->format &&
 	     !(results.exporter = vms_exporter_by_name(options->format, error))) ||
-	    !check_format(session, options->format, error) || !session_open_guest(session, error))
+	    !check_format(session, options->format, error) ||
+	    !session_check_binary(session, results.exporter, error) ||
+	    !session_open_guest(session, error))
 		return false;
 	GError *refused = NULL;
 	g_auto(GStrv) facts = choose_facts(session, options->facts, &refused);
@@ -406,7 +408,7 @@ static char *explain_formats(void)
 			       "%s):\n",
 			       exporters[0]->name);
 	for (size_t i = 0; i < n; i++)
-		g_string_append_printf(text, "  %-10s %-10s %s\n", exporters[i]->name,
+		g_string_append_printf(text, "  %-10s %-16s %s\n", exporters[i]->name,
 				       exporters[i]->suffix, exporters[i]->help);
 	return g_string_free(text, FALSE);
 }

@@ -253,6 +253,16 @@ void session_table(struct session *session, const struct vms_table *table)
 		vms_table_text(table, session->out);
 }
 
+bool session_check_binary(const struct session *session, const struct vms_exporter *exporter,
+			  GError **error)
+{
+	if (!session->prints || !exporter || !exporter->is_binary || !isatty(STDOUT_FILENO))
+		return true;
+	usage_error(error, "--format %s is not for a terminal: write -o FILE%s", exporter->name,
+		    exporter->suffix);
+	return false;
+}
+
 static bool write_file(const char *path, const GString *text, GError **error)
 {
 	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);

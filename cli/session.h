@@ -72,6 +72,12 @@ bool session_open_guest(struct session *session, GError **error);
 void session_note_loss(struct session *session, GError *loss);
 /* Appends a table to the output, as text or as JSON. */
 void session_table(struct session *session, const struct vms_table *table);
+/*
+ * Refuses to print a binary format on a terminal. `exporter` is that of standard output, or NULL
+ * for the default. Errors: usage.
+ */
+bool session_check_binary(const struct session *session, const struct vms_exporter *exporter,
+			  GError **error);
 /* Lets the machine go, then prints the output, or writes it to the file of --output. */
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);

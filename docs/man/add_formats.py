@@ -9,7 +9,7 @@ import sys
 program, template, output = sys.argv[1:]
 text = subprocess.run([program, "sample", "--help"], check=True, text=True, errors="replace",
                       stdout=subprocess.PIPE).stdout
-formats = re.findall(r"^  (\w+) +(\.\w+) +(\S.*)$", text.partition("\nFormats")[2], re.MULTILINE)
+formats = re.findall(r"^  (\w+) +(\.[\w.]+) +(\S.*)$", text.partition("\nFormats")[2], re.MULTILINE)
 if not formats:
     sys.exit(f"{program} sample --help lists no formats")
 names = " | ".join(name for name, _, _ in formats)

@@ -346,13 +346,13 @@ class Formats(unittest.TestCase):
 
         usage = vmscope("sample", "--help").out
         self.assertEqual(re.search(r"--format=(\S+)", usage).group(1).split("|"), names)
-        listed = re.findall(r"^  (\w+) +(\.\w+) +\S", usage.partition("\nFormats")[2], re.MULTILINE)
+        listed = re.findall(r"^  (\w+) +(\.[\w.]+) +\S", usage.partition("\nFormats")[2], re.MULTILINE)
         self.assertEqual([name for name, _ in listed], names)
         self.assertEqual(complete("vmscope", "sample", "--format", ""), names)
 
         page = (testbed.BUILD / "docs/man/vmscope.1").read_text()
         self.assertIn(f".It Fl -format Ar {' | '.join(names)}\n", page)
-        self.assertEqual(re.findall(r"^\.It Ar (\w+) Pq (\.\w+)$", page, re.MULTILINE), listed)
+        self.assertEqual(re.findall(r"^\.It Ar (\w+) Pq (\.[\w.]+)$", page, re.MULTILINE), listed)
 
 
 class BlockedLog(Case):
