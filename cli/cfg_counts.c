@@ -78,19 +78,28 @@ static uint64_t now_ns(void)
 	return (uint64_t)g_get_monotonic_time() * 1000;
 }
 
-static bool run_flow(struct vms_flow *flow, uint64_t duration_ns, GError **error)
+static void wait_for_end(struct vms_flow *flow, uint64_t duration_ns)
 {
-	struct interrupts interrupts;
-	if (!vms_flow_enable(flow, 0, 1, error)) /* a record that is counted need not be kept */
-		return false;
 	const uint64_t end_ns = duration_ns ? now_ns() + duration_ns : UINT64_MAX;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
-	interrupts_catch(&interrupts);
 	while (!interrupts_came() && now_ns() < end_ns &&
 	       !vms_flow_wait(flow, MIN(now_ns() + LOOK_NS, end_ns)))
 		;
+}
+
+/* Ctrl-C at any moment ends the counting, and keeps what was counted. */
+static bool run_flow(struct vms_flow *flow, uint64_t duration_ns, GError **error)
+{
+	struct interrupts interrupts;
+	interrupts_catch(&interrupts);
+	/* A record that is counted need not be kept. */
+	bool done = vms_flow_enable(flow, 0, 1, error);
+	if (done) {
+		wait_for_end(flow, duration_ns);
+		done = vms_flow_disable(flow, error);
+	}
 	interrupts_release(&interrupts);
-	return vms_flow_disable(flow, error);
+	return done;
 }
 
 /* ---- counts ------------------------------------------------------------------------------ */

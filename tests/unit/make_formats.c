@@ -125,6 +125,14 @@ static void make_world(struct world *world)
 		vms_samples_init(&world->samples[i], VMS_TREE_LIMIT / N_VCPUS, SIZE_MAX);
 }
 
+static void clear_world(struct world *world)
+{
+	for (unsigned i = 0; i < N_VCPUS; i++)
+		vms_samples_clear(&world->samples[i]);
+	vms_symbolizer_unref(world->symbolizer);
+	g_rand_free(world->random);
+}
+
 /* ---- samples ---------------------------------------------------------- */
 
 static void add_frame(struct world *world, struct vms_stack *stack, uint64_t va, bool is_user)
@@ -315,6 +323,7 @@ int main(int argc, char **argv)
 		g_autofree char *path = g_build_filename(argv[3], name, NULL);
 		export_to(exporters[i], profile, facts, path);
 	}
+	clear_world(&world);
 	if (is_test)
 		return fclose(world.truth) ? EXIT_FAILURE : EXIT_SUCCESS;
 	export_to(vms_exporter_by_path(argv[3]), profile, facts, argv[3]);
