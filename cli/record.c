@@ -169,6 +169,10 @@ static bool record(struct session *session, const struct options *options, GErro
 		usage_error(error, "--output FILE is missing: where to write the recording");
 		return false;
 	}
+	if (session->outputs[1]) {
+		usage_error(error, "--output may be given only once: a recording is one file");
+		return false;
+	}
 	if (!value_seconds(options->seconds, &duration_ns, error))
 		return false;
 	g_autoptr(vms_sampler) sampler = make_sampler(options, error);

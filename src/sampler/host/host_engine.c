@@ -12,6 +12,7 @@
 #include "sampler/host/perf_ring.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -580,6 +582,24 @@ static void close_engine(void *data)
 	g_free(engine);
 }
 
+static bool open_cgroup(const char *name, int *folder, GError **error)
+{
+	struct statfs system;
+	*folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*folder < 0 || fstatfs(*folder, &system) < 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "cannot open control group %s: %s", name, g_strerror(errno));
+	else if (system.f_type != CGROUP_SUPER_MAGIC && system.f_type != CGROUP2_SUPER_MAGIC)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "%s is the folder of no control group", name);
+	else
+		return true;
+	if (*folder >= 0)
+		close(*folder);
+	*folder = -1;
+	return false;
+}
+
 static bool check_target(const struct vms_sampler_target *target, struct target *ret,
 			 GError **error)
 {
@@ -593,13 +613,7 @@ static bool check_target(const struct vms_sampler_target *target, struct target 
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "there is no process or thread %d", (int)target->id);
 		return false;
-	case VMS_SAMPLER_CGROUP:
-		ret->folder = open(target->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (ret->folder < 0)
-			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-				    "cannot open control group %s: %s", target->name,
-				    g_strerror(errno));
-		return ret->folder >= 0;
+	case VMS_SAMPLER_CGROUP: return open_cgroup(target->name, &ret->folder, error);
 	case VMS_SAMPLER_COMMAND: {
 		g_autofree char *path = g_find_program_in_path(target->command[0]);
 		if (path) {
