@@ -4,6 +4,7 @@
  * changes. Most addresses lie in it, and are found without the lock. All other addresses are found
  * in lists of mappings, under the lock. Symbol tables do not change, and are read without it.
  */
+#include "symbol/binary.h"
 #include "symbol/mappings.h"
 #include "symbol/symbolizer-private.h"
 #include <string.h>
@@ -319,8 +320,10 @@ static bool locate_in_mapping(const struct vms_mapping *mapping, uint64_t va,
 		const struct noted_code code = get_loaded_code(mapping);
 		return locate_code(&code, va, ret);
 	}
+	const struct vms_symbol_table *symbols =
+		mapping->binary ? vms_binary_known_functions(mapping->binary) : mapping->symbols;
 	ret->module = mapping->name;
-	if (locate_symbol(mapping->symbols, mapping->start - mapping->offset, va, ret))
+	if (locate_symbol(symbols, mapping->start - mapping->offset, va, ret))
 		return true;
 	if (mapping->kind == VMS_MAPPING_FILE)
 		ret->offset = va - mapping->start + mapping->offset;

@@ -81,6 +81,14 @@ class Names:
         self.assertIn("no function \"nothing\" is known",
                       vmscope("symbol", "--task", self.pid, "nothing", *self.guest.target, check=False).err)
 
+    def test_symbol_of_a_thread_without_programs(self):
+        """A zombie is none of the kernel's threads."""
+        zombie = self.guest.run("(sleep 0.2 & echo $!; exec sleep 1000 >/dev/null 2>&1) &").strip()
+        self.assertIn("State:\tZ", self.guest.run(f"sleep 1; cat /proc/{zombie}/status"))
+        for task, reason in ((zombie, "has ended, and has no programs any more"),
+                             ("2", "(kthreadd) is of the kernel, and has no programs")):
+            self.assertIn(reason, vmscope("symbol", "--task", task, *self.guest.target, check=False).err)
+
     def test_functions_that_must_be_there(self):
         names = {name for name, *_ in self.frames()}
         for name in ("compare_numbers", "rand_r"):

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/files.h"
+#include "base/clock.h"
 #include "symbol/symbolizer-private.h"
 
 /* Limits of what a guest can make this keep. */
 #define NOTED_LIMIT (1u << 16)
-#define OPEN_LIMIT  (1u << 13)	/* files */
-#define VDSO_LIMIT  (64u << 10) /* bytes; Linux has two pages or so */
+#define OPEN_LIMIT  (1u << 13)			  /* files */
+#define REFRESH_NS  (UINT64_C(100) * 1000 * 1000) /* of reading files again, at a time */
+#define VDSO_LIMIT  (64u << 10)			  /* bytes; Linux has two pages or so */
 
 struct noted {
 	uint32_t space;
@@ -236,6 +238,29 @@ static struct vms_binary *open_vdso(struct vms_linux_files *files)
 	return binary;
 }
 
+struct refresh {
+	uint64_t now_ns, end_ns;
+};
+
+static gboolean refresh_opened(void *key, void *value, void *data)
+{
+	(void)key;
+	const struct refresh *refresh = data;
+	const struct opened *opened = value;
+	return vms_binary_refresh(opened->binary, refresh->now_ns) &&
+	       vms_clock_now_ns() >= refresh->end_ns;
+}
+
+/* Reads the files again whose functions were not in memory, and may be now. */
+static void refresh_files(struct vms_linux_files *files)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	struct refresh refresh = { now_ns, now_ns + REFRESH_NS };
+	g_mutex_lock(&files->reading);
+	g_tree_foreach(files->by_inode, refresh_opened, &refresh);
+	g_mutex_unlock(&files->reading);
+}
+
 void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer)
 {
 	g_mutex_lock(&files->lock);
@@ -251,4 +276,5 @@ void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *
 			vms_symbolizer_attach_binary(symbolizer, one->space, one->start, one->token,
 						     binary);
 	}
+	refresh_files(files);
 }
