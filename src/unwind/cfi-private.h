@@ -37,6 +37,14 @@ enum vms_cfi_result vms_cfi_entry_read(const struct vms_reader *file, uint64_t v
 				       struct vms_cfi_entry *ret);
 void vms_cfi_entry_clear(struct vms_cfi_entry *entry);
 
+/* A line of a table of functions: where one starts, and where its entry is. */
+struct vms_cfi_line {
+	uint64_t start, entry;
+};
+/* Appends a line for each function of an .eh_frame at `va`, and sorts them. */
+enum vms_cfi_result vms_cfi_scan(const struct vms_reader *file, uint64_t va, uint64_t size,
+				 bool is_aarch64, GArray *lines);
+
 /* A row as it is kept. Rows with the same rules share them. */
 struct vms_cfi_kept_row {
 	uint32_t start; /* from the function's start */

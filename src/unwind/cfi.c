@@ -17,12 +17,15 @@ static struct vms_cfi_function bad_function;
 struct vms_cfi {
 	struct vms_reader file;
 	uint64_t header, size;
+	bool has_header; /* false: `header` and `size` are those of .eh_frame */
 	bool is_aarch64;
 	GMutex lock;	  /* guards all that follows */
 	uint8_t **blocks; /* of the header; NULL: not read yet */
 	size_t n_blocks;
-	uint64_t table; /* where the table begins in the header; 0: not known yet */
-	uint32_t n;	/* functions in it */
+	bool has_table;
+	uint64_t table;			     /* where the table begins in the header */
+	GArray *lines;			     /* the table if there is no header */
+	uint32_t n;			     /* functions in it */
 	struct vms_cfi_function **functions; /* by index in the table; NULL: not read yet */
 	size_t functions_bytes, blocks_bytes;
 };
@@ -34,10 +37,20 @@ struct vms_cfi *vms_cfi_new(const struct vms_reader *file, uint64_t header, uint
 	g_mutex_init(&cfi->lock);
 	cfi->file = *file;
 	cfi->header = header;
+	cfi->has_header = true;
 	cfi->size = MIN(size, HEADER_LIMIT);
 	cfi->is_aarch64 = is_aarch64;
 	cfi->n_blocks = (cfi->size + BLOCK - 1) / BLOCK;
 	cfi->blocks = g_new0(uint8_t *, cfi->n_blocks);
+	return cfi;
+}
+
+struct vms_cfi *vms_cfi_new_without_header(const struct vms_reader *file, uint64_t va,
+					   uint64_t size, bool is_aarch64)
+{
+	struct vms_cfi *cfi = vms_cfi_new(file, va, 0, is_aarch64);
+	cfi->has_header = false;
+	cfi->size = size;
 	return cfi;
 }
 
@@ -60,6 +73,8 @@ void vms_cfi_free(struct vms_cfi *cfi)
 	for (size_t i = 0; i < cfi->n_blocks; i++)
 		g_free(cfi->blocks[i]);
 	g_free(cfi->blocks);
+	if (cfi->lines)
+		g_array_unref(cfi->lines);
 	g_mutex_clear(&cfi->lock);
 	g_free(cfi);
 }
@@ -94,8 +109,8 @@ static enum vms_cfi_result read_header(struct vms_cfi *cfi, uint64_t at, void *b
 	return VMS_CFI_FOUND;
 }
 
-/* Finds the table. It is one of two s32 in all files that linkers make. */
-static enum vms_cfi_result find_table(struct vms_cfi *cfi)
+/* Finds the table of a header. It is one of two s32 in all files that linkers make. */
+static enum vms_cfi_result read_head(struct vms_cfi *cfi)
 {
 	uint8_t head[32] = { 0 };
 	const enum vms_cfi_result result = read_header(cfi, 0, head, MIN(cfi->size, sizeof(head)));
@@ -114,8 +129,29 @@ static enum vms_cfi_result find_table(struct vms_cfi *cfi)
 		return VMS_CFI_BAD;
 	cfi->n = (uint32_t)n;
 	cfi->table = input.at;
-	cfi->functions = g_new0(struct vms_cfi_function *, n + 1);
 	return VMS_CFI_FOUND;
+}
+
+static enum vms_cfi_result find_table(struct vms_cfi *cfi)
+{
+	enum vms_cfi_result result;
+	if (cfi->has_table)
+		return VMS_CFI_FOUND;
+	if (cfi->has_header) {
+		result = read_head(cfi);
+	} else {
+		g_autoptr(GArray) lines = g_array_new(FALSE, FALSE, sizeof(struct vms_cfi_line));
+		result = vms_cfi_scan(&cfi->file, cfi->header, cfi->size, cfi->is_aarch64, lines);
+		cfi->n = lines->len;
+		cfi->lines = g_steal_pointer(&lines);
+	}
+	if (result == VMS_CFI_FOUND) {
+		cfi->has_table = true;
+		cfi->functions = g_new0(struct vms_cfi_function *, cfi->n + 1);
+	} else if (cfi->lines) {
+		g_clear_pointer(&cfi->lines, g_array_unref);
+	}
+	return result;
 }
 
 /* Reads a line of the table: where a function starts, and where its entry is. */
@@ -123,6 +159,13 @@ static enum vms_cfi_result read_line(struct vms_cfi *cfi, uint32_t i, uint64_t *
 				     uint64_t *entry)
 {
 	uint32_t line[2];
+	if (cfi->lines) {
+		const struct vms_cfi_line *made =
+			&g_array_index(cfi->lines, struct vms_cfi_line, i);
+		*start = made->start;
+		*entry = made->entry;
+		return VMS_CFI_FOUND;
+	}
 	const enum vms_cfi_result result =
 		read_header(cfi, cfi->table + (uint64_t)i * ENTRY_SIZE, line, sizeof(line));
 	if (result != VMS_CFI_FOUND)
@@ -223,7 +266,7 @@ static enum vms_cfi_result find(struct vms_cfi *cfi, uint64_t va, struct vms_cfi
 {
 	uint32_t line = 0;
 	uint64_t entry = 0;
-	enum vms_cfi_result result = cfi->table ? VMS_CFI_FOUND : find_table(cfi);
+	enum vms_cfi_result result = find_table(cfi);
 	if (result == VMS_CFI_FOUND)
 		result = find_line(cfi, va, &line, &entry);
 	if (result == VMS_CFI_FOUND && !cfi->functions[line])
@@ -251,7 +294,8 @@ size_t vms_cfi_bytes(struct vms_cfi *cfi)
 {
 	g_mutex_lock(&cfi->lock);
 	const size_t bytes = cfi->blocks_bytes + cfi->functions_bytes +
-			     (cfi->n + cfi->n_blocks) * sizeof(void *);
+			     (cfi->n + cfi->n_blocks) * sizeof(void *) +
+			     (cfi->lines ? cfi->lines->len * sizeof(struct vms_cfi_line) : 0);
 	g_mutex_unlock(&cfi->lock);
 	return bytes;
 }

@@ -68,6 +68,9 @@ struct vms_cfi;
  */
 struct vms_cfi *vms_cfi_new(const struct vms_reader *file, uint64_t header, uint64_t size,
 			    bool is_aarch64);
+/* The same for a file without .eh_frame_hdr. The .eh_frame is at `va`, and has `size` bytes. */
+struct vms_cfi *vms_cfi_new_without_header(const struct vms_reader *file, uint64_t va,
+					   uint64_t size, bool is_aarch64);
 void vms_cfi_free(struct vms_cfi *cfi);
 /* Finds the row that is valid at `va`, an address of the file. Any thread may call it. */
 enum vms_cfi_result vms_cfi_find(struct vms_cfi *cfi, uint64_t va, struct vms_cfi_row *ret);

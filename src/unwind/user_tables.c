@@ -24,17 +24,27 @@ static bool read_binary(void *data, uint64_t va, void *buf, size_t size)
 	return false;
 }
 
+/* The section that a file without .eh_frame_hdr has instead, if it is in the file, or NULL. */
+static const Elf64_Shdr *find_section(const struct vms_elf_image *elf)
+{
+	const Elf64_Shdr *section = vms_elf_image_section(elf, ".eh_frame");
+	return section && section->sh_type != SHT_NOBITS ? section : NULL;
+}
+
 static void *make_tables(struct vms_binary *binary)
 {
 	const struct vms_elf_image *elf = vms_binary_elf(binary);
-	const Elf64_Phdr *header = elf ? vms_elf_image_segment(elf, PT_GNU_EH_FRAME) : NULL;
-	if (!header)
+	const Elf64_Phdr *header = vms_elf_image_segment(elf, PT_GNU_EH_FRAME);
+	const Elf64_Shdr *section = header ? NULL : find_section(elf);
+	if (!header && !section)
 		return NULL;
+	const bool is_aarch64 = elf->machine == EM_AARCH64;
 	struct tables *tables = g_new0(struct tables, 1);
 	const struct vms_reader reader = { read_binary, tables };
 	tables->binary = binary;
-	tables->cfi =
-		vms_cfi_new(&reader, header->p_vaddr, header->p_filesz, elf->machine == EM_AARCH64);
+	tables->cfi = header ? vms_cfi_new(&reader, header->p_vaddr, header->p_filesz, is_aarch64)
+			     : vms_cfi_new_without_header(&reader, section->sh_addr,
+							  section->sh_size, is_aarch64);
 	return tables;
 }
 

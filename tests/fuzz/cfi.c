@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Call frame information of any content, and steps by it. Input: flags, registers, then the file:
- * .eh_frame_hdr comes first. The same bytes are the stack.
+ * .eh_frame_hdr comes first, or .eh_frame. The same bytes are the stack.
  *
  * Covers: src/unwind/cfi.c, src/unwind/cfi_entry.c, src/unwind/cfi_expression.c,
- * src/unwind/cfi_input.c, src/unwind/cfi_program.c, src/unwind/cfi_step.c.
+ * src/unwind/cfi_input.c, src/unwind/cfi_program.c, src/unwind/cfi_scan.c,
+ * src/unwind/cfi_step.c.
  */
 #include "unwind/cfi.h"
 #include "base/bytes.h"
@@ -50,7 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool is_aarch64 = data[0] & 1;
 	struct vms_bytes file = { data + HEAD, size - HEAD };
 	const struct vms_reader reader = { read_input, &file };
-	struct vms_cfi *cfi = vms_cfi_new(&reader, BASE, data[1] * UINT64_C(16), is_aarch64);
+	struct vms_cfi *cfi =
+		data[0] & 2 ? vms_cfi_new_without_header(&reader, BASE, file.size, is_aarch64)
+			    : vms_cfi_new(&reader, BASE, data[1] * UINT64_C(16), is_aarch64);
 	for (uint64_t at = 0; at < MIN(file.size, 256); at += 8) {
 		uint32_t start = 0;
 		vms_bytes_u32(file, at + 4, &start);

@@ -52,7 +52,8 @@ static void find_frames(struct file *file)
 	g_assert_nonnull(file->frames);
 }
 
-static bool open_file(struct file *file, const char *path)
+/* `has_header`: its .eh_frame_hdr is used. */
+static bool open_file(struct file *file, const char *path, bool has_header)
 {
 	size_t n;
 	*file = (struct file) { .fd = open(path, O_RDONLY | O_CLOEXEC) };
@@ -74,8 +75,11 @@ static bool open_file(struct file *file, const char *path)
 	file->libdw = dwarf_getcfi_elf(file->elf);
 	g_assert_nonnull(file->libdw);
 	const struct vms_reader reader = { read_file, file };
-	file->cfi = vms_cfi_new(&reader, file->header.p_vaddr, file->header.p_memsz,
-				file->head.e_machine == EM_AARCH64);
+	const bool is_aarch64 = file->head.e_machine == EM_AARCH64;
+	file->cfi = has_header ? vms_cfi_new(&reader, file->header.p_vaddr, file->header.p_memsz,
+					     is_aarch64)
+			       : vms_cfi_new_without_header(&reader, file->frames_va,
+							    file->frames->d_size, is_aarch64);
 	return true;
 }
 
@@ -225,11 +229,11 @@ static unsigned compare_function(struct file *file, uint64_t start, uint64_t siz
 	return n;
 }
 
-static void test_file(gconstpointer data)
+static void compare_file(const char *path, bool has_header)
 {
 	struct file file;
 	unsigned functions = 0, rows = 0;
-	if (!open_file(&file, data)) {
+	if (!open_file(&file, path, has_header)) {
 		g_test_skip("no such file");
 		return;
 	}
@@ -253,6 +257,16 @@ static void test_file(gconstpointer data)
 		       vms_cfi_bytes(file.cfi));
 	g_assert_cmpuint(functions, >, 1000);
 	close_file(&file);
+}
+
+static void test_file(gconstpointer path)
+{
+	compare_file(path, true);
+}
+
+static void test_without_header(gconstpointer path)
+{
+	compare_file(path, false);
 }
 
 /* ---- tables that are written here ------------------------------------- */
@@ -521,6 +535,8 @@ int main(int argc, char **argv)
 			     test_file);
 	g_test_add_data_func("/cfi/python", "/usr/bin/python3", test_file);
 	g_test_add_data_func("/cfi/aarch64", "/usr/aarch64-linux-gnu/lib/libc.so.6", test_file);
+	g_test_add_data_func("/cfi/without-header", "/lib/x86_64-linux-gnu/libc.so.6",
+			     test_without_header);
 	g_test_add_func("/cfi/bounds", test_bounds);
 	g_test_add_func("/cfi/comes-later", test_comes_later);
 	g_test_add_func("/cfi/lies", test_lies);
