@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg_counts.h"
+#include "base/clock.h"
 #include "cfg/edge_counts.h"
 #include "interrupts.h"
 
@@ -73,17 +74,12 @@ static struct vms_flow *make_flow(struct session *session, struct count_run *run
 	return flow && add_blocks(flow, run->cfg, probe, error) ? g_steal_pointer(&flow) : NULL;
 }
 
-static uint64_t now_ns(void)
-{
-	return (uint64_t)g_get_monotonic_time() * 1000;
-}
-
 static void wait_for_end(struct vms_flow *flow, uint64_t duration_ns)
 {
-	const uint64_t end_ns = duration_ns ? now_ns() + duration_ns : UINT64_MAX;
+	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
-	while (!interrupts_came() && now_ns() < end_ns &&
-	       !vms_flow_wait(flow, MIN(now_ns() + LOOK_NS, end_ns)))
+	while (!interrupts_came() && vms_clock_now_ns() < end_ns &&
+	       !vms_flow_wait(flow, MIN(vms_clock_now_ns() + LOOK_NS, end_ns)))
 		;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope flow: probes on the code of the guest, shown as they are hit. */
+#include "base/clock.h"
 #include "commands.h"
 #include "conditions.h"
 #include "flow/saved.h"
@@ -44,12 +45,6 @@ struct trace {
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
 };
 
-/* CLOCK_MONOTONIC */
-static uint64_t now_ns(void)
-{
-	return (uint64_t)g_get_monotonic_time() * 1000;
-}
-
 static bool print_all(const GString *out, GError **error)
 {
 	return !out->len || streams_print(out, error);
@@ -85,14 +80,14 @@ static bool show_table(struct trace *trace, GError **error)
 		return true;
 	g_autoptr(GString) out = g_string_new(NULL);
 	const bool made = flow_tables_append(trace->session, trace->tables, trace->flow,
-					     now_ns() - trace->begin_ns, out, error);
+					     vms_clock_now_ns() - trace->begin_ns, out, error);
 	return print_all(out, made ? error : NULL) && made;
 }
 
 /* Shows and exports what was added up in all. */
 static bool show_result(struct trace *trace, GError **error)
 {
-	const uint64_t elapsed_ns = now_ns() - trace->begin_ns;
+	const uint64_t elapsed_ns = vms_clock_now_ns() - trace->begin_ns;
 	const bool is_shown = show_table(trace, error);
 	return is_shown &&
 	       ((!trace->session->outputs && !trace->export.format) ||
@@ -124,7 +119,7 @@ static bool enable(struct trace *trace, GError **error)
 static bool change_places(struct trace *trace, GError **error)
 {
 	const bool was_enabled = trace->is_enabled;
-	const uint64_t begin_ns = now_ns();
+	const uint64_t begin_ns = vms_clock_now_ns();
 	if (was_enabled && !vms_flow_disable(trace->flow, error))
 		return false;
 	if (!flow_places_change(trace->places, error) || !enable(trace, error))
@@ -132,7 +127,7 @@ static bool change_places(struct trace *trace, GError **error)
 	if (was_enabled && trace->is_enabled)
 		vms_log(VMS_LOG_WARNING,
 			"no probe was armed for %.1f ms, while they changed: hits may be missing",
-			(double)(now_ns() - begin_ns) / 1e6);
+			(double)(vms_clock_now_ns() - begin_ns) / 1e6);
 	return true;
 }
 
@@ -143,12 +138,12 @@ static bool follow(struct trace *trace, GError **error)
 	while (done && !ended && !interrupts_came()) {
 		ended = (trace->is_enabled ? vms_flow_wait(trace->flow, 0)
 					   : trace->max_hits && count_left(trace) == 0) ||
-			(trace->end_ns && now_ns() >= trace->end_ns);
+			(trace->end_ns && vms_clock_now_ns() >= trace->end_ns);
 		done = show(trace, LOOK_US, error) &&
 		       (ended || !flow_places_must_change(trace->places) ||
 			change_places(trace, error));
 		if (done && !ended && trace->tables &&
-		    flow_tables_is_due(trace->tables, trace->begin_ns, now_ns()))
+		    flow_tables_is_due(trace->tables, trace->begin_ns, vms_clock_now_ns()))
 			done = show_table(trace, error);
 	}
 	return done;
@@ -200,7 +195,7 @@ static bool finish_script(struct trace *trace, GError **error)
 /* Begins the trace's time, and its file if there is one. */
 static bool open_writer(struct trace *trace, GError **error)
 {
-	trace->begin_ns = now_ns();
+	trace->begin_ns = vms_clock_now_ns();
 	if (trace->script)
 		flow_script_begin(trace->script, trace->begin_ns);
 	if (!trace->session->outputs || trace->tables)
@@ -219,7 +214,7 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	interrupts_catch(&trace->interrupts);
 	bool done = enable(trace, error);
 	trace->is_armed = done;
-	trace->end_ns = duration_ns ? now_ns() + duration_ns : 0;
+	trace->end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : 0;
 	if (done) {
 		vms_log(VMS_LOG_INFO, "the probes are armed");
 		done = follow(trace, error);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_places.h"
+#include "base/clock.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -22,11 +23,6 @@ struct flow_places {
 	bool waits;
 	uint64_t looked_ns;
 };
-
-static uint64_t now_ns(void)
-{
-	return (uint64_t)g_get_monotonic_time() * 1000;
-}
 
 static struct asked *get_asked(const struct flow_places *places, guint i)
 {
@@ -107,7 +103,7 @@ struct flow_places *flow_places_new(struct session *session, struct vms_flow *fl
 	places->conditions = conditions;
 	places->asked = g_array_new(FALSE, TRUE, sizeof(struct asked));
 	places->waits = waits;
-	places->looked_ns = now_ns();
+	places->looked_ns = vms_clock_now_ns();
 	for (size_t i = 0; i < n; i++) {
 		GError *failure = NULL;
 		struct asked asked = { .text = specs[i] };
@@ -148,9 +144,9 @@ bool flow_places_must_change(struct flow_places *places)
 	bool is_wanted = false, changes = false;
 	for (guint i = 0; i < places->asked->len; i++)
 		is_wanted |= get_asked(places, i)->is_wanted;
-	if (!is_wanted || now_ns() < places->looked_ns + LOOK_NS)
+	if (!is_wanted || vms_clock_now_ns() < places->looked_ns + LOOK_NS)
 		return false;
-	places->looked_ns = now_ns();
+	places->looked_ns = vms_clock_now_ns();
 	/* What cannot be read now is read at the next look. */
 	if (!vms_guest_refresh_modules(places->session->guest, NULL))
 		return false;
