@@ -233,7 +233,7 @@ static bool read_unit(struct worker *worker, uint64_t number, GError **error)
 		read_edges(worker);
 	if (worker->unreadable && has_machine_gone(copy)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
-			    "cannot dump %s: it ended while its memory was copied",
+			    "cannot dump %s: the machine is gone before all its memory was copied",
 			    vms_machine_info(copy->source)->name);
 		return false;
 	}
