@@ -289,8 +289,8 @@ static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error
 static bool check_machine(const struct vms_dump *dump, GError **error)
 {
 	if (vms_machine_ended(dump->machine) == VMS_MACHINE_GONE) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "cannot dump %s: the machine is gone",
-			    get_machine_name(dump));
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
+			    "cannot dump %s: the machine is gone", get_machine_name(dump));
 		return false;
 	}
 	if (vms_guest_is_stale(dump->guest)) {
