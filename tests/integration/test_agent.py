@@ -666,7 +666,7 @@ class Socket(Case):
     def test_arguments(self):
         self.assertIn("unknown argument 'colour=red'",
                       self.refused(*self.plugin_with(f",socket={self.path},colour=red")))
-        self.assertIn("no socket", self.refused(*self.plugin_with("")))
+        self.assertIn("socket=PATH is missing", self.refused(*self.plugin_with("")))
         self.assertFalse(self.path.exists())
 
     def test_places(self):
@@ -747,7 +747,7 @@ class Socket(Case):
         agent = self.agent()
         no_memory = self.agent(greet=False)
         for sender, kind, body, words in (
-                (agent, agent_client.HELLO, b"", "hello before"),
+                (agent, agent_client.HELLO, b"", "second hello"),
                 (agent, agent_client.HOLD, struct.pack("=I", 1), "malformed"),
                 (agent, agent_client.HOLD, struct.pack("=I", 2**32 - 1), "malformed"),
                 (agent, agent_client.HOLD, b"", "malformed"),
