@@ -3,8 +3,8 @@
 #include "unwind/cfi-private.h"
 #include <dwarf.h>
 
-#define ROWS_LIMIT	  (1u << 16)
-#define RULES_LIMIT	  (1u << 17)
+#define ROWS_LIMIT	  (1u << 14)
+#define RULES_LIMIT	  (1u << 16)
 #define REMEMBERED_LIMIT  16	     /* states; compilers use one */
 #define EXPRESSION_LIMIT  256	     /* bytes of one */
 #define EXPRESSIONS_LIMIT (1u << 16) /* bytes of all of a function */

@@ -7,16 +7,25 @@
 
 #define SECTION_LIMIT (UINT64_C(16) << 20) /* bytes; longer ones are of files with a header */
 #define PART	      4096u
+/*
+ * How many bytes may be read for each byte of a section. Each function's entry leads to one that it
+ * shares with others, which is read again: it has some 24 bytes in all files that linkers make.
+ */
+#define READS 16u
 
 struct section {
 	uint64_t va;
 	struct vms_bytes bytes;
+	uint64_t left; /* bytes that may still be read */
 };
 
 static bool read_section(void *data, uint64_t va, void *buf, size_t size)
 {
-	const struct section *section = data;
+	struct section *section = data;
 	struct vms_bytes part;
+	if (size > section->left)
+		return false;
+	section->left -= size;
 	if (va < section->va || !vms_bytes_slice(section->bytes, va - section->va, size, &part))
 		return false;
 	memcpy(buf, part.data, size);
@@ -63,7 +72,7 @@ enum vms_cfi_result vms_cfi_scan(const struct vms_reader *file, uint64_t va, uin
 			return VMS_CFI_MISSING;
 		at += part;
 	}
-	struct section section = { va, { bytes, size } };
+	struct section section = { va, { bytes, size }, size * READS };
 	add_lines(&section, is_aarch64, lines);
 	g_array_sort(lines, compare_lines);
 	return VMS_CFI_FOUND;

@@ -437,6 +437,33 @@ static void test_bombs(void)
 	g_assert_cmphex(row.start, ==, BASE + CODE);
 }
 
+static bool read_bytes(void *data, uint64_t va, void *buf, size_t size)
+{
+	memcpy(buf, (const uint8_t *)data + va, size);
+	return true;
+}
+
+/* Thousands of functions that share an entry of 128 KiB: it is not read for each of them. */
+static void test_shared_bomb(void)
+{
+	enum { SHARED = 128u << 10, ENTRY = 32, N = SHARED / ENTRY, ALL = 2 * SHARED };
+	g_autofree struct tables *model = make_tables(NULL, 0);
+	g_autofree uint8_t *bytes = g_malloc0(ALL + ENTRY);
+	g_autoptr(GArray) lines = g_array_new(FALSE, FALSE, sizeof(struct vms_cfi_line));
+	const struct vms_reader reader = { read_bytes, bytes };
+	uint32_t size = GUINT32_TO_LE(SHARED - 4);
+	memcpy(bytes, model->bytes + CIE, 64);
+	memcpy(bytes, &size, sizeof(size));
+	for (uint32_t at = SHARED; at < ALL; at += ENTRY) {
+		const uint32_t words[] = { GUINT32_TO_LE(ENTRY - 4), GUINT32_TO_LE(at + 4),
+					   GUINT32_TO_LE(CODE), GUINT32_TO_LE(SIZE) };
+		memcpy(bytes + at, words, sizeof(words));
+	}
+	g_assert_cmpint(vms_cfi_scan(&reader, 0, ALL, false, lines), ==, VMS_CFI_FOUND);
+	g_assert_cmpuint(lines->len, >, 0);
+	g_assert_cmpuint(lines->len, <, N / 10);
+}
+
 /* ---- steps ------------------------------------------------------------ */
 
 static bool read_stack(void *data, uint64_t va, void *buf, size_t size)
@@ -542,6 +569,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cfi/lies", test_lies);
 	g_test_add_func("/cfi/bad-programs", test_bad_programs);
 	g_test_add_func("/cfi/bombs", test_bombs);
+	g_test_add_func("/cfi/shared-bomb", test_shared_bomb);
 	g_test_add_func("/cfi/step", test_step);
 	g_test_add_func("/cfi/plt", test_plt);
 	g_test_add_func("/cfi/bad-expressions", test_bad_expressions);
