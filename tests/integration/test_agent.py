@@ -752,7 +752,7 @@ class Socket(Case):
                 (agent, agent_client.HOLD, struct.pack("=I", 2**32 - 1), "malformed"),
                 (agent, agent_client.HOLD, b"", "malformed"),
                 (agent, agent_client.HOLD, bytes(5), "malformed"),
-                (no_memory, agent_client.HOLD, bytes(4), "too early"),
+                (no_memory, agent_client.HOLD, bytes(4), "before hello"),
                 (agent, agent_client.OK, b"", "not support requests of kind"),
                 (agent, agent_client.TASKS, bytes(4), "above 64 KiB"),
                 (agent, agent_client.TASKS, struct.pack("=4I2Q", 0, 1 << 17, 0, 0, 0, 0),
