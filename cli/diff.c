@@ -151,12 +151,13 @@ static void append_text(GString *out, const struct vms_table *table, const struc
 {
 	append_side_text(out, "Before:", &sides[0]);
 	append_side_text(out, "After: ", &sides[1]);
-	g_string_append_printf(
-		out,
-		"%s of each function%s. The true change of 19 in 20 is within their error.\n\n",
-		options->measure == MEASURE_RATE ? "Milliseconds of processor time per second"
-						 : "Percent of all samples",
-		options->total ? " and what it calls" : "");
+	g_string_append_printf(out,
+			       "%s of each function%s. \"error\" is half the 95 %% confidence "
+			       "interval of the change.\n\n",
+			       options->measure == MEASURE_RATE
+				       ? "Milliseconds of processor time per second"
+				       : "Percent of all samples",
+			       options->total ? " and what it calls" : "");
 	if (vms_table_rows(table) > 0)
 		vms_table_text(table, out);
 	else
