@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/files.h"
+#include "symbol/buffered_source.h"
 #include "symbol/symbolizer-private.h"
 
 /* Limits of what a guest can make this keep. */
@@ -113,12 +114,13 @@ static struct vms_binary *open_binary(struct vms_page_cache *cache, const char *
 	struct cached_source *cached = g_new0(struct cached_source, 1);
 	cached->cache = vms_page_cache_ref(cache);
 	cached->file = *file;
-	const struct vms_file_source source = {
+	const struct vms_file_source pages = {
 		.size = file->size,
 		.read = read_source,
 		.free = free_source,
 		.data = cached,
 	};
+	const struct vms_file_source source = vms_file_source_buffered(&pages);
 	return vms_binary_new(path, &source);
 }
 
