@@ -154,7 +154,11 @@ static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError
 		if (task->tid != tid)
 			continue;
 		*ret = task->mm;
-		if (task->mm == 0)
+		if (task->mm == 0 && strchr("ZX", task->state))
+			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+				    "thread %u (%s) has ended, and has no programs any more", tid,
+				    task->comm);
+		else if (task->mm == 0)
 			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 				    "thread %u (%s) is of the kernel, and has no programs", tid,
 				    task->comm);
