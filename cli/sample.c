@@ -379,6 +379,7 @@ static bool sample_guest(struct session *session, const struct options *options,
 	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
 	warn_of_losses(session, report, interval_us);
+	session_read_names(session);
 	if (!export_report(session, report, &results, error))
 		return false;
 	if (session->outputs && !session->quiet)

@@ -182,7 +182,7 @@ static bool run_stack(struct session *session, int argc, char **argv, GError **e
 	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL))
 		return false;
 	if (done) {
-		vms_guest_read_files(session->guest);
+		session_read_names(session);
 		output_stacks(session, stacks, task);
 	}
 	return done;

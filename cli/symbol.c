@@ -169,6 +169,15 @@ static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError
 	return false;
 }
 
+/* Reads the functions of a file, so that servers are asked for them. */
+static bool read_functions(const struct vms_mapping *mapping, void *data)
+{
+	(void)data;
+	if (mapping->binary)
+		vms_binary_functions(mapping->binary);
+	return true;
+}
+
 /* Adds what is asked for of the code that a thread's process maps. */
 static bool add_of_task(struct output *output, unsigned tid, const char *what, GError **error)
 {
@@ -178,6 +187,8 @@ static bool add_of_task(struct output *output, unsigned tid, const char *what, G
 	    (is_address && !session_address(output->session, what, &output->asked, error)))
 		return false;
 	output->name = is_address ? NULL : what;
+	each_code(output->session, mm, read_functions, NULL);
+	session_read_names(output->session);
 	each_code(output->session, mm, is_address ? add_function_around : add_functions, output);
 	if (!output->done && is_address)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <vmscope/debug_files.h>
 #include <vmscope/memory.h>
 #include <vmscope/symbolizer.h>
 #include <vmscope/types.h>
@@ -80,6 +81,13 @@ const char *vms_guest_vmcoreinfo(const struct vms_guest *guest);
  */
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error);
+
+/*
+ * Sets the files of this host that complete what is found of the guest's programs and libraries.
+ * Call it before anything of a process is named. References `files`. Guests of
+ * vms_guest_detect_anew have them, too.
+ */
+void vms_guest_set_debug_files(struct vms_guest *guest, struct vms_debug_files *files);
 
 /*
  * Returns the symbolizer of the guest's addresses. It knows the kernel, the processes by their

@@ -9,6 +9,7 @@
 #include <vmscope/cfg.h>
 #include <vmscope/core.h>
 #include <vmscope/coverage.h>
+#include <vmscope/debug_files.h>
 #include <vmscope/dump.h>
 #include <vmscope/error.h>
 #include <vmscope/export.h>

@@ -87,7 +87,10 @@ static bool add_symbols_again(struct vms_guest *guest, const struct vms_symboliz
 struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error)
 {
 	const GArray *files = vms_symbolizer_files(guest->symbolizer);
+	struct vms_debug_files *debug_files = vms_symbolizer_debug_files(guest->symbolizer);
 	g_autoptr(vms_guest) anew = vms_guest_detect_other(guest, error);
+	if (anew && debug_files)
+		vms_guest_set_debug_files(anew, debug_files);
 	for (guint i = 0; anew && i < files->len; i++) {
 		const struct vms_symbolizer_file *file =
 			&g_array_index(files, struct vms_symbolizer_file, i);

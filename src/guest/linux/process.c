@@ -42,7 +42,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->list = g_ptr_array_new_with_free_func(g_free);
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
-	processes->files = vms_linux_files_new(guest->page_cache);
+	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer);
 	return processes;
 }
 
