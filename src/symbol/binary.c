@@ -27,6 +27,9 @@ struct vms_binary {
 	uint64_t next_ns, pause_ns;
 	GPtrArray *old_elfs, *old_functions; /* what was replaced */
 	size_t old_bytes;
+	bool has_attachment;
+	void *attachment; /* see vms_binary_attachment */
+	void (*free_attachment)(void *attachment);
 };
 
 /* ---- reading ---------------------------------------------------------- */
@@ -154,6 +157,8 @@ void vms_binary_unref(struct vms_binary *binary)
 {
 	if (!binary || !g_atomic_ref_count_dec(&binary->refs))
 		return;
+	if (binary->attachment)
+		binary->free_attachment(binary->attachment);
 	g_ptr_array_unref(binary->old_functions);
 	g_ptr_array_unref(binary->old_elfs);
 	vms_symbol_table_unref(binary->functions);
@@ -277,6 +282,19 @@ bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns)
 }
 
 /* ---- its bytes -------------------------------------------------------- */
+
+void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
+			    void (*free)(void *attachment))
+{
+	g_mutex_lock(&binary->lock);
+	if (!binary->has_attachment) {
+		binary->has_attachment = true;
+		binary->free_attachment = free;
+		binary->attachment = make(binary);
+	}
+	g_mutex_unlock(&binary->lock);
+	return binary->attachment;
+}
 
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)
 {
