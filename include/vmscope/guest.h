@@ -181,6 +181,25 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
  * is an error. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end), UNREADABLE.
  */
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error);
+/* What is told of a task beside who it is. Members are NULL or UINT64_MAX if they are not known. */
+struct vms_task_facts {
+	uint64_t cpu_ns;       /* processor time of the thread */
+	uint64_t ended_cpu_ns; /* that of threads of its process that have ended */
+	char *command;	       /* the process's arguments in one line, 4096 bytes at most */
+	char *cgroup;	       /* path of its control group, as in /proc/PID/cgroup */
+	/* The container, virtual machine or service of that group; NULL for the root. */
+	char *container;
+};
+/*
+ * Reads what is told of a task that vms_guest_tasks gave. Hold the machine from then on for a
+ * consistent picture. False if the guest's system tells nothing. The caller clears `ret`. For any
+ * thread.
+ */
+bool vms_guest_task_facts(struct vms_guest *guest, const struct vms_task *task,
+			  struct vms_task_facts *ret);
+/* Frees the strings, not the struct. */
+void vms_task_facts_clear(struct vms_task_facts *facts);
+
 /*
  * Gets registers from which the stack of a task that does not run can be walked. Errors:
  * INVALID_STATE if it runs on a vCPU.

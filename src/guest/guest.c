@@ -273,6 +273,20 @@ GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error)
 		       : NULL;
 }
 
+bool vms_guest_task_facts(struct vms_guest *guest, const struct vms_task *task,
+			  struct vms_task_facts *ret)
+{
+	*ret = (struct vms_task_facts) { .cpu_ns = UINT64_MAX, .ended_cpu_ns = UINT64_MAX };
+	return VMS_GUEST_HAS(guest, task_facts) && guest->ops->task_facts(guest->system, task, ret);
+}
+
+void vms_task_facts_clear(struct vms_task_facts *facts)
+{
+	g_clear_pointer(&facts->command, g_free);
+	g_clear_pointer(&facts->cgroup, g_free);
+	g_clear_pointer(&facts->container, g_free);
+}
+
 bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, struct vms_regs *ret,
 			 GError **error)
 {
