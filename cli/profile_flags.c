@@ -8,9 +8,9 @@ static const struct choice bys[] = { { "function", 0 },
 				     { NULL, 0 } };
 
 static const struct choice all_processes[] = { { "pid", 0 },
-					       { "name", VMS_PROFILE_PROCESSES_BY_NAME },
+					       { "name", VMS_PROFILE_BY_COMM },
 					       { "none", VMS_PROFILE_WITHOUT_PROCESSES },
-					       { "container", VMS_PROFILE_PROCESSES_BY_CONTAINER },
+					       { "container", VMS_PROFILE_BY_CONTAINER },
 					       { NULL, 0 } };
 
 bool profile_flags_parse(const char *by, const char *processes, bool has_containers,
@@ -20,7 +20,7 @@ bool profile_flags_parse(const char *by, const char *processes, bool has_contain
 	if (!value_choose("--by", by, bys, &by_flag, error) ||
 	    !value_choose("--processes", processes, all_processes, &processes_flag, error))
 		return false;
-	if (processes_flag == VMS_PROFILE_PROCESSES_BY_CONTAINER && !has_containers) {
+	if (processes_flag == VMS_PROFILE_BY_CONTAINER && !has_containers) {
 		usage_error(error, "--processes container: a recording does not tell containers");
 		return false;
 	}

@@ -85,13 +85,13 @@ static const char *name_process(struct builder *builder, const struct vms_proces
 {
 	if (!process)
 		return intern_text(builder, "[unknown process]");
-	if (builder->source->flags & VMS_PROFILE_PROCESSES_BY_CONTAINER)
+	if (builder->source->flags & VMS_PROFILE_BY_CONTAINER)
 		return intern_text(builder, process->container ?: "[no container]");
 	/* The idle tasks of all CPUs have the process id 0. */
-	const char *name = process->is_idle ? "swapper" : process->comm;
-	if (builder->source->flags & VMS_PROFILE_PROCESSES_BY_NAME)
-		return intern_text(builder, name);
-	return intern_printf(builder, "%s (%" PRIu32 ")", name, process->pid);
+	const char *comm = process->is_idle ? "swapper" : process->comm;
+	if (builder->source->flags & VMS_PROFILE_BY_COMM)
+		return intern_text(builder, comm);
+	return intern_printf(builder, "%s (%" PRIu32 ")", comm, process->pid);
 }
 
 static const char *name_marker(struct builder *builder, uint64_t value)

@@ -481,10 +481,9 @@ static void test_merged_processes(struct fixture *fixture, gconstpointer data G_
 		unsigned flags;
 		const char *text, *leaf_first;
 	} cases[] = {
-		{ VMS_PROFILE_PROCESSES_BY_NAME, "prog 2 0\n.outer 2 2\nother 1 0\n.outer 1 1\n",
+		{ VMS_PROFILE_BY_COMM, "prog 2 0\n.outer 2 2\nother 1 0\n.outer 1 1\n",
 		  "outer 3 0\n.prog 2 2\n.other 1 1\n" },
-		{ VMS_PROFILE_PROCESSES_BY_CONTAINER,
-		  "web 2 0\n.outer 2 2\n[no container] 1 0\n.outer 1 1\n",
+		{ VMS_PROFILE_BY_CONTAINER, "web 2 0\n.outer 2 2\n[no container] 1 0\n.outer 1 1\n",
 		  "outer 3 0\n.web 2 2\n.[no container] 1 1\n" },
 		{ VMS_PROFILE_WITHOUT_PROCESSES, "outer 3 3\n", "outer 3 3\n" },
 	};
