@@ -303,7 +303,7 @@ static bool sample_guest(struct session *session, const struct options *options,
 					  isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
 	warn_of_losses(session, report, interval_us);
-	session_read_names(session);
+	session_read_names(session, vms_sample_report_guest(report));
 	if (!export_report(session, report, &results, error))
 		return false;
 	if (session->outputs && !session->quiet)

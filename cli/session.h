@@ -69,10 +69,10 @@ bool session_detect(struct session *session, GError **error);
 bool session_open_guest(struct session *session, GError **error);
 
 /*
- * Reads the files of programs whose addresses were noted, and waits a few seconds for servers with
- * their symbols. Not while the machine is held.
+ * Reads the files of programs whose addresses were noted in `guest`, and waits a few seconds for
+ * servers with their symbols. Not while the machine is held.
  */
-void session_read_names(struct session *session);
+void session_read_names(struct session *session, struct vms_guest *guest);
 
 /*
  * Notes why the output is incomplete, and sets the exit status. Takes the error. The reason is not

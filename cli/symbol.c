@@ -188,7 +188,7 @@ static bool add_of_task(struct output *output, unsigned tid, const char *what, G
 		return false;
 	output->name = is_address ? NULL : what;
 	each_code(output->session, mm, read_functions, NULL);
-	session_read_names(output->session);
+	session_read_names(output->session, output->session->guest);
 	each_code(output->session, mm, is_address ? add_function_around : add_functions, output);
 	if (!output->done && is_address)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",

@@ -137,13 +137,13 @@ static bool add_symbols(struct session *session, const char *option, GError **er
 	       vms_guest_add_symbols(session->guest, file, has_address ? &address : NULL, error);
 }
 
-void session_read_names(struct session *session)
+void session_read_names(struct session *session, struct vms_guest *guest)
 {
-	vms_guest_read_files(session->guest);
+	vms_guest_read_files(guest);
 	if (!session->debug_files)
 		return;
 	vms_debug_files_wait(session->debug_files, SERVERS_WAIT_NS);
-	vms_guest_read_files(session->guest);
+	vms_guest_read_files(guest);
 }
 
 bool session_detect(struct session *session, GError **error)
