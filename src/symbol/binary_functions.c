@@ -446,12 +446,27 @@ static uint64_t add_bounds(const struct vms_elf_image *elf, struct vms_symbol_ta
 	return end;
 }
 
+bool vms_has_all_functions(const struct vms_file_source *source, const struct vms_elf_image *elf)
+{
+	struct place place;
+	if (!find_symtab(elf, &place) || place.n_symbols > SYMBOLS_LIMIT ||
+	    place.strings_size > STRINGS_LIMIT)
+		return false;
+	g_autofree uint8_t *symbols =
+		read_bytes(source, place.symbols, place.n_symbols * sizeof(Elf64_Sym));
+	g_autofree uint8_t *strings = read_bytes(source, place.strings, place.strings_size);
+	return symbols && strings;
+}
+
 struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source,
-					    const struct vms_elf_image *elf, const char *module)
+					    const struct vms_elf_image *elf,
+					    const struct vms_separate_symbols *separate,
+					    const char *module)
 {
 	struct reading reading = { source, elf, vms_symbol_table_new(module), 0, NAMES_LIMIT };
 	struct dynamic dynamic;
-	const bool has_all = add_symtab(&reading, source, elf);
+	const bool has_all = separate ? add_symtab(&reading, &separate->source, &separate->elf)
+				      : add_symtab(&reading, source, elf);
 	if (!has_all)
 		add_debugdata(&reading);
 	if (read_dynamic(&reading, &dynamic)) {
