@@ -10,7 +10,7 @@ struct session {
 	const struct command *command;
 	/* Options. */
 	char *pid, *qmp, *agent, *gdb, *core;
-	char **symbols;
+	char **symbols, **memory;
 	char **outputs; /* files of --output without "-", or NULL */
 	bool prints;	/* to standard output: there is no --output, or one is "-" */
 	gboolean json, quiet, verbose, allow_stop;

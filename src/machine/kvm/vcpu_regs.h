@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Registers of x86-64 as KVM gives them (linux/kvm.h), as a struct vms_regs. */
+#pragma once
+
+#include <asm/kvm.h>
+#include <vmscope/arch.h>
+
+/*
+ * The holder writes this to where the kernel stores the address of the local APIC, which is never
+ * this: if it is there after a stop, nothing was stored.
+ */
+#define VMS_KVM_NOT_STORED UINT64_MAX
+
+/* Sets those that stacks and page tables are walked by. */
+void vms_kvm_set_regs(const struct kvm_regs *regs, const struct kvm_sregs *sregs,
+		      struct vms_regs *ret);
+/* Adds the rest that KVM gives along: segments and descriptor tables. */
+void vms_kvm_add_system_regs(const struct kvm_sregs *sregs, struct vms_regs *ret);
