@@ -190,6 +190,13 @@ uint64_t vms_machine_held_from_ns(const struct vms_machine *machine)
 	return machine->held_from_ns;
 }
 
+uint64_t vms_machine_last_hold_ns(struct vms_machine *machine, int vcpu)
+{
+	return machine->engine->last_hold_ns && vcpu >= 0
+		       ? machine->engine->last_hold_ns(machine, (unsigned)vcpu)
+		       : 0;
+}
+
 bool vms_machine_holds_each(struct vms_machine *machine)
 {
 	return machine->engine->holds_each;

@@ -13,6 +13,8 @@ struct vms_kvm_watch {
 	uint32_t number; /* of the hold that is under way */
 	pid_t tid;	 /* whose file `call` is; 0: none */
 	int call;	 /* /proc/PID/task/TID/syscall */
+	int schedule;	 /* /proc/PID/task/TID/schedstat, or -1 */
+	uint64_t turns;	 /* how often the thread had got a processor when it was let go last */
 	int signal;	 /* that the thread was about to get when it stopped; 0: none */
 	uint64_t begin_ns, not_before_ns, refused_ns;
 	unsigned tries;

@@ -26,7 +26,8 @@
 #define ANSWER_NS (1000 * MILLISECOND)
 #define SLICE_NS  (50 * MILLISECOND)
 /* How long to poll for an answer before sleeping. The vCPU stands still until it is seen. */
-#define SPIN_NS (MILLISECOND / 10)
+#define SPIN_NS	   (MILLISECOND / 10)
+#define RELEASE_NS (10 * MILLISECOND)
 
 static bool set_start_error(const char *what, int cause, GError **error)
 {
@@ -222,4 +223,16 @@ void vms_kvm_holder_release(struct vms_kvm_holder *holder, unsigned index)
 	bool pinned = atomic_exchange(&slot->wanted, 0) & VMS_KVM_PIN;
 	if (pinned || atomic_load(&slot->answered) != holder->numbers[index])
 		wake_holder(holder);
+}
+
+uint64_t vms_kvm_holder_last_hold_ns(struct vms_kvm_holder *holder, unsigned index)
+{
+	const struct vms_kvm_slot *slot = &holder->shared->slots[index];
+	const uint64_t end_ns = vms_clock_now_ns() + RELEASE_NS;
+	while (atomic_load(&slot->released) != holder->numbers[index]) {
+		if (vms_clock_now_ns() > end_ns)
+			return 0;
+		sched_yield();
+	}
+	return slot->held_ns;
 }

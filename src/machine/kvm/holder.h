@@ -41,6 +41,7 @@ enum vms_kvm_outcome {
 	VMS_KVM_THREAD_GONE,  /* the thread has ended */
 	VMS_KVM_REFUSED,      /* the thread may not be traced, or another process traces it */
 	VMS_KVM_AWAY,	      /* it stayed in its monitor's code */
+	VMS_KVM_QUEUED,	      /* it has not got a processor since it was let go last */
 	VMS_KVM_OTHER_THREAD, /* it runs another vCPU */
 	VMS_KVM_NO_REGS,      /* the kernel does not store registers */
 	/* The vCPU stayed in system management mode, or in a guest of its own guest. */
@@ -67,6 +68,7 @@ struct vms_kvm_slot {
 
 	_Atomic uint32_t wanted;   /* by the tool: the number of the hold; 0: none */
 	_Atomic uint32_t answered; /* by the holder, a futex: the number of the last answer */
+	_Atomic uint32_t released; /* by the holder: the number of the last hold that is over */
 	_Atomic uint32_t broken;   /* by the holder: how many holds it has ended itself */
 	/* By the holder: kvm_valid_regs was changed, and what was there before. */
 	atomic_bool is_altered;
@@ -108,3 +110,8 @@ bool vms_kvm_holder_hold(struct vms_kvm_holder *holder, unsigned index, bool pin
 			 uint64_t give_up_ns, GError **error);
 /* Ends a hold. It does not wait until the vCPU goes on. */
 void vms_kvm_holder_release(struct vms_kvm_holder *holder, unsigned index);
+/*
+ * How long the last hold of a slot has lasted, in ns: from when the thread was asked to stop until
+ * it was let go. Waits for that, 10 ms at most; 0 if it has not come.
+ */
+uint64_t vms_kvm_holder_last_hold_ns(struct vms_kvm_holder *holder, unsigned index);

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
@@ -28,10 +29,12 @@
 #define MICROSECOND UINT64_C(1000)
 #define MILLISECOND (1000 * MICROSECOND)
 /*
- * How long a vCPU runs at least between two holds. One that is interrupted again before it has
- * entered the guest makes no progress.
+ * How long a vCPU may run at least between two holds, and when to look again at one that has not
+ * got a processor since. One that is interrupted again before it has entered the guest makes no
+ * progress.
  */
-#define GAP_NS (200 * MICROSECOND)
+#define GAP_NS	  (200 * MICROSECOND)
+#define QUEUED_NS (500 * MICROSECOND)
 /* When to look again at a thread that is in its monitor's code. */
 #define AWAY_NS (100 * MICROSECOND)
 /* How long another process may have the thread seized: another vmscope has it for a hold. */
@@ -42,7 +45,7 @@
 #define TOOL_POLL_NS (200 * MILLISECOND)
 /* How often to try to find a vCPU in the guest itself: not in SMM, not in a nested guest. */
 #define GUEST_TRIES 20
-/* How often a vCPU may leave KVM_RUN without its registers: once, if it was just returning. */
+/* How often a vCPU may leave KVM_RUN without its registers: it may have been just returning. */
 #define STORE_TRIES 3
 
 /* Of struct kvm_run's `flags`. */
@@ -120,13 +123,33 @@ static void answer(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	syscall(SYS_futex, &slot->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* How often the thread has got a processor (/proc/PID/schedstat); 0 where the kernel does not
+ * count. */
+static uint64_t count_turns(const struct vms_kvm_watch *watch)
+{
+	char text[96];
+	ssize_t n = watch->schedule < 0 ? 0 : pread(watch->schedule, text, sizeof(text) - 1, 0);
+	text[MAX(n, 0)] = 0;
+	const char *last = strrchr(text, ' ');
+	return last ? strtoull(last, NULL, 10) : 0;
+}
+
 /* Lets the thread go. Between its stop and this, it was held. */
 static void let_go(struct vms_kvm_watch *watch)
 {
+	watch->turns = count_turns(watch);
 	ptrace(PTRACE_DETACH, watch->tid, NULL, (void *)(intptr_t)watch->signal);
 	watch->phase = IDLE;
 	watch->signal = 0;
 	watch->not_before_ns = vms_clock_now_ns() + GAP_NS;
+}
+
+/* Ends a hold that was answered, or is about to be. */
+static void end_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
+{
+	let_go(watch);
+	slot->held_ns = vms_clock_now_ns() - watch->begin_ns;
+	atomic_store(&slot->released, watch->number);
 }
 
 static void give_up(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
@@ -139,7 +162,7 @@ static void give_up(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 
 /* Lets the thread go, and tries again later, unless the time is over. */
 static void try_again(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
-		      enum vms_kvm_outcome outcome)
+		      enum vms_kvm_outcome outcome, uint64_t after_ns)
 {
 	if (vms_clock_now_ns() > slot->give_up_ns) {
 		give_up(slot, watch, outcome);
@@ -147,21 +170,30 @@ static void try_again(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	}
 	if (watch->phase != IDLE)
 		let_go(watch);
-	watch->not_before_ns = MAX(watch->not_before_ns, vms_clock_now_ns() + AWAY_NS);
+	watch->not_before_ns = MAX(watch->not_before_ns, vms_clock_now_ns() + after_ns);
 }
 
 static void forget_thread(struct vms_kvm_watch *watch)
 {
-	if (watch->tid)
+	if (watch->tid) {
 		close(watch->call);
+		close(watch->schedule);
+	}
 	watch->tid = 0;
 }
 
-static bool has_filter(pid_t pid, pid_t tid)
+static int open_of_thread(const struct vms_kvm_holder *holder, pid_t tid, const char *name)
 {
-	char path[64], text[4096];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)holder->process->pid, (int)tid,
+		 name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static bool has_filter(const struct vms_kvm_holder *holder, pid_t tid)
+{
+	char text[4096];
+	int fd = open_of_thread(holder, tid, "status");
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
 	if (fd >= 0)
 		close(fd);
@@ -171,16 +203,17 @@ static bool has_filter(pid_t pid, pid_t tid)
 
 static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch, pid_t tid)
 {
-	char path[64];
 	if (watch->tid == tid)
 		return true;
 	forget_thread(watch);
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)holder->process->pid,
-		 (int)tid);
-	watch->call = open(path, O_RDONLY | O_CLOEXEC);
-	watch->tid = watch->call >= 0 ? tid : 0;
+	watch->call = open_of_thread(holder, tid, "syscall");
+	if (watch->call < 0)
+		return false;
+	watch->schedule = open_of_thread(holder, tid, "schedstat");
+	watch->turns = UINT64_MAX;
+	watch->tid = tid;
 	watch->refused_ns = 0;
-	watch->has_filter = has_filter(holder->process->pid, tid);
+	watch->has_filter = has_filter(holder, tid);
 	return watch->tid;
 }
 
@@ -208,7 +241,7 @@ static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 		else if (now_ns - watch->refused_ns > SEIZE_NS)
 			give_up(slot, watch, VMS_KVM_REFUSED);
 		else
-			try_again(slot, watch, VMS_KVM_REFUSED);
+			try_again(slot, watch, VMS_KVM_REFUSED, AWAY_NS);
 		return;
 	}
 	watch->refused_ns = 0;
@@ -225,7 +258,9 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 	    (slot->run_hva && !want_registers(holder, slot, watch)))
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 	else if (call == VMS_THREAD_AWAY)
-		try_again(slot, watch, VMS_KVM_AWAY);
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
+	else if (watch->turns && count_turns(watch) == watch->turns)
+		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
 	else
 		seize(slot, watch);
 }
@@ -298,9 +333,8 @@ static void take_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 {
 	bool pinned = atomic_load(&slot->wanted) & VMS_KVM_PIN;
 	watch->phase = HELD;
-	slot->held_ns = vms_clock_now_ns() - watch->begin_ns;
 	if (!pinned)
-		let_go(watch);
+		end_hold(slot, watch);
 	answer(slot, watch, VMS_KVM_HELD);
 }
 
@@ -314,18 +348,18 @@ static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *
 		return;
 	}
 	/* CR0 of a vCPU is never 0. */
-	bool stored = slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
-	watch->is_stored |= stored;
-	if (!stored && !slot->in_monitor && ++watch->tries < STORE_TRIES)
-		try_again(slot, watch, VMS_KVM_NO_REGS);
-	else if (!stored && !slot->in_monitor)
+	watch->is_stored |= slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
+	bool known = watch->is_stored && slot->sregs.cr0;
+	if (!known && slot->in_monitor)
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
+	else if (!known && ++watch->tries < STORE_TRIES)
+		try_again(slot, watch, VMS_KVM_NO_REGS, AWAY_NS);
+	else if (!known)
 		give_up(slot, watch, VMS_KVM_NO_REGS);
-	else if (!watch->is_stored || !slot->sregs.cr0)
-		try_again(slot, watch, VMS_KVM_AWAY); /* it was there before bits were set */
 	else if (!(flags & (RUN_IN_SMM | RUN_IN_NESTED)))
 		take_hold(slot, watch);
 	else if (++watch->tries < GUEST_TRIES)
-		try_again(slot, watch, VMS_KVM_OTHER_GUEST);
+		try_again(slot, watch, VMS_KVM_OTHER_GUEST, AWAY_NS);
 	else
 		give_up(slot, watch, VMS_KVM_OTHER_GUEST);
 }
@@ -354,7 +388,7 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 	else if (runs || waits || !(atomic_load(&slot->wanted) & VMS_KVM_PIN))
 		read_vcpu(holder, slot, watch);
 	else
-		try_again(slot, watch, VMS_KVM_AWAY);
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
 }
 
 static uint32_t wanted_number(const struct vms_kvm_slot *slot)
@@ -426,7 +460,7 @@ static uint64_t advance_slot(struct vms_kvm_holder *holder, unsigned i, bool bre
 		if (over && number == watch->number)
 			atomic_fetch_add(&slot->broken, 1);
 		if (over || number != watch->number)
-			let_go(watch);
+			end_hold(slot, watch);
 		return MIN(holder->tool_check_ns, watch->begin_ns + slot->limit_ns);
 	}
 	if (watch->phase == STOPPING || number == 0 || number == atomic_load(&slot->answered))
@@ -483,7 +517,7 @@ static void release_all(struct vms_kvm_holder *holder)
 		if (holder->watches[i].phase != HELD)
 			continue;
 		atomic_fetch_add(&holder->shared->slots[i].broken, 1);
-		let_go(&holder->watches[i]);
+		end_hold(&holder->shared->slots[i], &holder->watches[i]);
 	}
 	/* A thread that is to stop, and has not, goes on by itself when this process ends. */
 }

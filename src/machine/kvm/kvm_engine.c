@@ -93,6 +93,11 @@ static bool explain_outcome(struct kvm_machine *kvm, unsigned vcpu, enum vms_kvm
 				      "its thread does something else than to run the guest, or "
 				      "has not run it since it was paused",
 				      error);
+	case VMS_KVM_QUEUED:
+		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
+				      "its thread has not got a processor since it was held last: "
+				      "the host is overloaded",
+				      error);
 	case VMS_KVM_NO_REGS:
 		return set_hold_error(kvm, vcpu, VMS_ERROR_UNSUPPORTED,
 				      "KVM does not store its registers", error);
@@ -196,6 +201,11 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	return check_held(kvm, (unsigned)vcpu, error);
 }
 
+static uint64_t last_hold_ns(struct vms_machine *machine, unsigned vcpu)
+{
+	return vms_kvm_holder_last_hold_ns(kvm_of(machine)->holder, vcpu);
+}
+
 /* ---- prefetch and registers ------------------------------------------------------------- */
 
 static void prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
@@ -221,14 +231,6 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	struct kvm_machine *kvm = kvm_of(machine);
 	const struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
 	vms_kvm_set_regs(&slot->regs, &slot->sregs, ret);
-	return check_held(kvm, vcpu, error);
-}
-
-static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-			GError **error)
-{
-	struct kvm_machine *kvm = kvm_of(machine);
-	vms_kvm_add_system_regs(&slot_of(kvm, vcpu)->sregs, ret);
 	return check_held(kvm, vcpu, error);
 }
 
@@ -303,8 +305,8 @@ static const struct vms_engine engine = {
 	.release = release,
 	.hold_briefly = hold_briefly,
 	.pin = pin,
+	.last_hold_ns = last_hold_ns,
 	.regs = regs,
-	.system_regs = system_regs,
 	.prefetch = prefetch,
 	.prefetched = prefetched,
 	.read_ram = read_ram,

@@ -3,51 +3,6 @@
 
 #include "arch/x86_64.h"
 
-void vms_kvm_set_regs(const struct kvm_regs *regs, const struct kvm_sregs *sregs,
-		      struct vms_regs *ret)
-{
-	const struct {
-		unsigned index;
-		uint64_t value;
-	} known[] = {
-		{ RAX, regs->rax },
-		{ RBX, regs->rbx },
-		{ RCX, regs->rcx },
-		{ RDX, regs->rdx },
-		{ RSI, regs->rsi },
-		{ RDI, regs->rdi },
-		{ RBP, regs->rbp },
-		{ RSP, regs->rsp },
-		{ R8, regs->r8 },
-		{ R9, regs->r9 },
-		{ R10, regs->r10 },
-		{ R11, regs->r11 },
-		{ R12, regs->r12 },
-		{ R13, regs->r13 },
-		{ R14, regs->r14 },
-		{ R15, regs->r15 },
-		{ RIP, regs->rip },
-		{ EFLAGS, regs->rflags },
-		{ CS, sregs->cs.selector },
-		{ SS, sregs->ss.selector },
-		{ DS, sregs->ds.selector },
-		{ ES, sregs->es.selector },
-		{ FS, sregs->fs.selector },
-		{ GS, sregs->gs.selector },
-		{ FS_BASE, sregs->fs.base },
-		{ GS_BASE, sregs->gs.base },
-		{ CR0, sregs->cr0 },
-		{ CR2, sregs->cr2 },
-		{ CR3, sregs->cr3 },
-		{ CR4, sregs->cr4 },
-		{ CR8, sregs->cr8 },
-		{ EFER, sregs->efer },
-	};
-	*ret = (struct vms_regs) { 0 };
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		vms_regs_set(ret, known[i].index, known[i].value);
-}
-
 /* Access rights in the form of the VMCS (Intel SDM volume 3, "Guest Register State"). */
 static uint64_t rights_of(const struct kvm_segment *segment)
 {
@@ -57,7 +12,7 @@ static uint64_t rights_of(const struct kvm_segment *segment)
 	       (uint64_t)(segment->db & 1) << 14 | (uint64_t)(segment->g & 1) << 15;
 }
 
-void vms_kvm_add_system_regs(const struct kvm_sregs *sregs, struct vms_regs *ret)
+static void set_system_regs(const struct kvm_sregs *sregs, struct vms_regs *ret)
 {
 	const struct {
 		const struct kvm_segment *segment;
@@ -85,4 +40,26 @@ void vms_kvm_add_system_regs(const struct kvm_sregs *sregs, struct vms_regs *ret
 	vms_regs_set(ret, IDTR_LIMIT, sregs->idt.limit);
 	if (sregs->apic_base != VMS_KVM_NOT_STORED)
 		vms_regs_set(ret, APIC_BASE, sregs->apic_base);
+}
+
+void vms_kvm_set_regs(const struct kvm_regs *regs, const struct kvm_sregs *sregs,
+		      struct vms_regs *ret)
+{
+	const struct {
+		unsigned index;
+		uint64_t value;
+	} known[] = {
+		{ RAX, regs->rax },  { RBX, regs->rbx },  { RCX, regs->rcx },
+		{ RDX, regs->rdx },  { RSI, regs->rsi },  { RDI, regs->rdi },
+		{ RBP, regs->rbp },  { RSP, regs->rsp },  { R8, regs->r8 },
+		{ R9, regs->r9 },    { R10, regs->r10 },  { R11, regs->r11 },
+		{ R12, regs->r12 },  { R13, regs->r13 },  { R14, regs->r14 },
+		{ R15, regs->r15 },  { RIP, regs->rip },  { EFLAGS, regs->rflags },
+		{ CR0, sregs->cr0 }, { CR2, sregs->cr2 }, { CR3, sregs->cr3 },
+		{ CR4, sregs->cr4 }, { CR8, sregs->cr8 }, { EFER, sregs->efer },
+	};
+	*ret = (struct vms_regs) { 0 };
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		vms_regs_set(ret, known[i].index, known[i].value);
+	set_system_regs(sregs, ret);
 }

@@ -11,8 +11,6 @@
  */
 #define VMS_KVM_NOT_STORED UINT64_MAX
 
-/* Sets those that stacks and page tables are walked by. */
+/* Gives all that KVM gives along with an exit. */
 void vms_kvm_set_regs(const struct kvm_regs *regs, const struct kvm_sregs *sregs,
 		      struct vms_regs *ret);
-/* Adds the rest that KVM gives along: segments and descriptor tables. */
-void vms_kvm_add_system_regs(const struct kvm_sregs *sregs, struct vms_regs *ret);
