@@ -33,11 +33,8 @@ struct vms_engine {
 	 */
 	bool (*hold_briefly)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*pin)(struct vms_machine *machine, int vcpu);
-	/*
-	 * Optional, called without a lock; only with `holds_each`. How long the last hold of a vCPU
-	 * has lasted, in ns; 0: not known.
-	 */
-	uint64_t (*last_hold_ns)(struct vms_machine *machine, unsigned vcpu);
+	/* Optional, called without a lock; only with `holds_each`: see vms_machine_last_hold_ns. */
+	bool (*last_hold_ns)(struct vms_machine *machine, unsigned vcpu, uint64_t *ret);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		     GError **error);
 	/* Optional. Adds the registers that are slow to read to `ret`, which holds the others. */
@@ -115,10 +112,10 @@ char *vms_machine_pause_reason(struct vms_machine *machine);
 uint64_t vms_machine_held_from_ns(const struct vms_machine *machine);
 
 /*
- * How long the last hold of a vCPU has lasted, in ns, as the engine measured it; 0: not known. Call
- * it after the release.
+ * How long the last hold of a vCPU has lasted, in ns, as the engine measured it. False if it does
+ * not tell. Call it after the release.
  */
-uint64_t vms_machine_last_hold_ns(struct vms_machine *machine, int vcpu);
+bool vms_machine_last_hold_ns(struct vms_machine *machine, int vcpu, uint64_t *ret);
 
 /*
  * Lets the thread that holds all vCPUs run before all others of the host until it has released

@@ -10,7 +10,7 @@ PROGRAM = BUILD / "tests" / "tools" / "kvm-monitor"
 ELF = GUESTS / "vcpus.elf"
 # What a vCPU does (tests/guests/vcpus.h).
 CALLS, COUNTS, SPINS, HALTS, EXITS, SLEEPS = range(6)
-NOT_STARTED = "-"
+NOT_STARTED = "none"
 
 
 class Monitor:
@@ -24,7 +24,7 @@ class Monitor:
             if value is not True:
                 flags.append(str(value))
         self.process = subprocess.Popen(
-            [PROGRAM, *flags, ELF, "--", *map(str, modes)], stdin=subprocess.PIPE,
+            [PROGRAM, *flags, ELF, *map(str, modes)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1,
             preexec_fn=die_with_parent)
         self._read()
@@ -55,10 +55,6 @@ class Monitor:
     def numbers(self, line):
         return [int(word) for word in self.do(line)]
 
-    def check_alive(self):
-        """That it runs, and its guest too: all vCPUs that count have counted on."""
-        self.do("threads")
-
     @property
     def target(self):
         """The options that name this machine, and where its memory is."""
@@ -69,9 +65,8 @@ class Monitor:
 
     def stop(self):
         """Its end by itself; what it said, which is an error."""
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            self.process.wait(ANSWER_SECONDS)
+        self.process.stdin.close()
+        self.process.wait(ANSWER_SECONDS)
         said = self.process.stderr.read()
         self.process.stdout.close()
         self.process.stderr.close()

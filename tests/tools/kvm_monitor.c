@@ -437,7 +437,7 @@ int main(int argc, char **argv)
 	if (monitor.userfaultfd)
 		register_userfaultfd();
 	for (int i = 2; i < argc; i++)
-		add_vcpu(strcmp(argv[i], "-") == 0 ? -1 : atoi(argv[i]));
+		add_vcpu(strcmp(argv[i], "none") == 0 ? -1 : atoi(argv[i]));
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("ok %d\n", (int)getpid());
 	while (fgets(line, sizeof(line), stdin)) {

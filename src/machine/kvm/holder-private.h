@@ -4,6 +4,9 @@
 
 #include "machine/kvm/holder.h"
 
+/* A line of /proc/PID/task/TID/schedstat: three numbers. */
+#define VMS_KVM_SCHEDULE_SIZE 72
+
 /* STOPPING: the thread was asked to stop, and has not said yet that it has. */
 enum vms_kvm_phase { IDLE, STOPPING, HELD };
 
@@ -13,9 +16,11 @@ struct vms_kvm_watch {
 	uint32_t number; /* of the hold that is under way */
 	pid_t tid;	 /* whose file `call` is; 0: none */
 	int call;	 /* /proc/PID/task/TID/syscall */
-	int schedule;	 /* /proc/PID/task/TID/schedstat, or -1 */
-	uint64_t turns;	 /* how often the thread had got a processor when it was let go last */
-	int signal;	 /* that the thread was about to get when it stopped; 0: none */
+	/* What that file said when the thread was let go last; "": it was not yet. */
+	char seen_schedule[VMS_KVM_SCHEDULE_SIZE];
+	int schedule; /* /proc/PID/task/TID/schedstat, or -1 */
+
+	int signal; /* that the thread was about to get when it stopped; 0: none */
 	uint64_t begin_ns, not_before_ns, refused_ns;
 	unsigned tries;
 	bool is_stored;	 /* the registers in the page are those of the vCPU's last exit */

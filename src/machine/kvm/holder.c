@@ -26,8 +26,7 @@
 #define ANSWER_NS (1000 * MILLISECOND)
 #define SLICE_NS  (50 * MILLISECOND)
 /* How long to poll for an answer before sleeping. The vCPU stands still until it is seen. */
-#define SPIN_NS	   (MILLISECOND / 10)
-#define RELEASE_NS (10 * MILLISECOND)
+#define SPIN_NS (MILLISECOND / 10)
 
 static bool set_start_error(const char *what, int cause, GError **error)
 {
@@ -135,6 +134,16 @@ static void wake_holder(struct vms_kvm_holder *holder)
 	(void)written; /* it fails if the holder is to be woken anyway */
 }
 
+/* Counts a hold as broken that was in force when the holder ended. */
+static void break_hold(struct vms_kvm_slot *slot)
+{
+	uint32_t number = atomic_load(&slot->answered);
+	if (atomic_load(&slot->wanted) != (number | VMS_KVM_PIN))
+		return;
+	atomic_fetch_add(&slot->broken, 1);
+	atomic_store(&slot->released, number);
+}
+
 /*
  * Starts the holder again if it was killed; the kernel has released its holds then. One that is
  * stopped is killed.
@@ -151,7 +160,7 @@ static bool check_holder(struct vms_kvm_holder *holder, GError **error)
 		vms_side_process_reap(holder->pid, FAREWELL_MS);
 	}
 	for (unsigned i = 0; i < holder->shared->n; i++)
-		atomic_fetch_add(&holder->shared->slots[i].broken, 1);
+		break_hold(&holder->shared->slots[i]);
 	return start_holder(holder, error);
 }
 
@@ -217,22 +226,45 @@ bool vms_kvm_holder_hold(struct vms_kvm_holder *holder, unsigned index, bool pin
 	return true;
 }
 
+/*
+ * Waits until the holder has let go. If it was killed, the kernel has; if it was stopped, this
+ * kills it.
+ */
+static void wait_until_released(struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+				uint32_t number)
+{
+	const uint64_t end_ns = vms_clock_now_ns() + SPIN_NS;
+	const pid_t pid = holder->pid;
+	uint32_t released;
+	while ((released = atomic_load(&slot->released)) != number && holder->pid == pid) {
+		if (vms_clock_now_ns() < end_ns) {
+			sched_yield();
+			continue;
+		}
+		futex_wait(&slot->released, released);
+		if (atomic_load(&slot->released) == released && !check_holder(holder, NULL))
+			return;
+	}
+}
+
 void vms_kvm_holder_release(struct vms_kvm_holder *holder, unsigned index)
 {
 	struct vms_kvm_slot *slot = &holder->shared->slots[index];
-	bool pinned = atomic_exchange(&slot->wanted, 0) & VMS_KVM_PIN;
-	if (pinned || atomic_load(&slot->answered) != holder->numbers[index])
+	const uint32_t number = holder->numbers[index];
+	const bool answered = atomic_load(&slot->answered) == number;
+	const bool held = answered && slot->outcome == VMS_KVM_HELD &&
+			  atomic_load(&slot->wanted) == (number | VMS_KVM_PIN);
+	/* Without a holder, this finds out that there is no hold any more. */
+	if (held && !vms_side_process_is_alive(holder->pid))
+		check_holder(holder, NULL);
+	atomic_store(&slot->wanted, 0);
+	if (held || !answered)
 		wake_holder(holder);
+	if (held)
+		wait_until_released(holder, slot, number);
 }
 
-uint64_t vms_kvm_holder_last_hold_ns(struct vms_kvm_holder *holder, unsigned index)
+uint64_t vms_kvm_holder_last_hold_ns(const struct vms_kvm_holder *holder, unsigned index)
 {
-	const struct vms_kvm_slot *slot = &holder->shared->slots[index];
-	const uint64_t end_ns = vms_clock_now_ns() + RELEASE_NS;
-	while (atomic_load(&slot->released) != holder->numbers[index]) {
-		if (vms_clock_now_ns() > end_ns)
-			return 0;
-		sched_yield();
-	}
-	return slot->held_ns;
+	return holder->shared->slots[index].held_ns;
 }

@@ -38,10 +38,12 @@
 
 enum vms_kvm_outcome {
 	VMS_KVM_HELD,
-	VMS_KVM_THREAD_GONE,  /* the thread has ended */
-	VMS_KVM_REFUSED,      /* the thread may not be traced, or another process traces it */
-	VMS_KVM_AWAY,	      /* it stayed in its monitor's code */
-	VMS_KVM_QUEUED,	      /* it has not got a processor since it was let go last */
+	VMS_KVM_THREAD_GONE, /* the thread has ended */
+	VMS_KVM_REFUSED,     /* the thread may not be traced, or another process traces it */
+	VMS_KVM_AWAY,	     /* it stayed in its monitor's code */
+	VMS_KVM_QUEUED,	     /* it has not got a processor since it was let go last */
+	/* It waits in its monitor's code since before its registers were stored. */
+	VMS_KVM_UNSEEN,
 	VMS_KVM_OTHER_THREAD, /* it runs another vCPU */
 	VMS_KVM_NO_REGS,      /* the kernel does not store registers */
 	/* The vCPU stayed in system management mode, or in a guest of its own guest. */
@@ -68,8 +70,9 @@ struct vms_kvm_slot {
 
 	_Atomic uint32_t wanted;   /* by the tool: the number of the hold; 0: none */
 	_Atomic uint32_t answered; /* by the holder, a futex: the number of the last answer */
-	_Atomic uint32_t released; /* by the holder: the number of the last hold that is over */
-	_Atomic uint32_t broken;   /* by the holder: how many holds it has ended itself */
+	_Atomic uint32_t
+		released; /* by the holder, a futex: the number of the last hold that is over */
+	_Atomic uint32_t broken; /* by the holder: how many holds it has ended itself */
 	/* By the holder: kvm_valid_regs was changed, and what was there before. */
 	atomic_bool is_altered;
 	uint64_t valid_regs;
@@ -108,10 +111,10 @@ struct vms_kvm_slot *vms_kvm_holder_slot(struct vms_kvm_holder *holder, unsigned
  */
 bool vms_kvm_holder_hold(struct vms_kvm_holder *holder, unsigned index, bool pinned,
 			 uint64_t give_up_ns, GError **error);
-/* Ends a hold. It does not wait until the vCPU goes on. */
+/* Ends a hold. When it returns, the vCPU was let go. */
 void vms_kvm_holder_release(struct vms_kvm_holder *holder, unsigned index);
 /*
  * How long the last hold of a slot has lasted, in ns: from when the thread was asked to stop until
- * it was let go. Waits for that, 10 ms at most; 0 if it has not come.
+ * it was let go; 0 if it did not execute and was not stopped. Call it after the release.
  */
-uint64_t vms_kvm_holder_last_hold_ns(struct vms_kvm_holder *holder, unsigned index);
+uint64_t vms_kvm_holder_last_hold_ns(const struct vms_kvm_holder *holder, unsigned index);

@@ -16,7 +16,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
@@ -43,6 +42,9 @@
 #define SPIN_NS (100 * MICROSECOND)
 /* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
 #define TOOL_POLL_NS (200 * MILLISECOND)
+/* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
+#define UNSEEN_TRIES 20
+#define UNSEEN_NS    (5 * MILLISECOND)
 /* How often to try to find a vCPU in the guest itself: not in SMM, not in a nested guest. */
 #define GUEST_TRIES 20
 /* How often a vCPU may leave KVM_RUN without its registers: it may have been just returning. */
@@ -123,21 +125,31 @@ static void answer(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	syscall(SYS_futex, &slot->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* How often the thread has got a processor (/proc/PID/schedstat); 0 where the kernel does not
- * count. */
-static uint64_t count_turns(const struct vms_kvm_watch *watch)
+/*
+ * Reads what the scheduler counts of a thread: its time on a processor and in a queue, and how
+ * often it got a processor (Documentation/scheduler/sched-stats.rst). "" where the kernel does not
+ * count.
+ */
+static void read_schedule(const struct vms_kvm_watch *watch, char text[VMS_KVM_SCHEDULE_SIZE])
 {
-	char text[96];
-	ssize_t n = watch->schedule < 0 ? 0 : pread(watch->schedule, text, sizeof(text) - 1, 0);
+	ssize_t n = watch->schedule < 0
+			    ? 0
+			    : pread(watch->schedule, text, VMS_KVM_SCHEDULE_SIZE - 1, 0);
 	text[MAX(n, 0)] = 0;
-	const char *last = strrchr(text, ' ');
-	return last ? strtoull(last, NULL, 10) : 0;
+}
+
+/* True if a thread that was let go has not executed anything since. */
+static bool is_queued(const struct vms_kvm_watch *watch)
+{
+	char text[VMS_KVM_SCHEDULE_SIZE];
+	read_schedule(watch, text);
+	return text[0] && strcmp(text, watch->seen_schedule) == 0;
 }
 
 /* Lets the thread go. Between its stop and this, it was held. */
 static void let_go(struct vms_kvm_watch *watch)
 {
-	watch->turns = count_turns(watch);
+	read_schedule(watch, watch->seen_schedule);
 	ptrace(PTRACE_DETACH, watch->tid, NULL, (void *)(intptr_t)watch->signal);
 	watch->phase = IDLE;
 	watch->signal = 0;
@@ -150,6 +162,7 @@ static void end_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	let_go(watch);
 	slot->held_ns = vms_clock_now_ns() - watch->begin_ns;
 	atomic_store(&slot->released, watch->number);
+	syscall(SYS_futex, &slot->released, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void give_up(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
@@ -210,7 +223,7 @@ static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watc
 	if (watch->call < 0)
 		return false;
 	watch->schedule = open_of_thread(holder, tid, "schedstat");
-	watch->turns = UINT64_MAX;
+	watch->seen_schedule[0] = 0;
 	watch->tid = tid;
 	watch->refused_ns = 0;
 	watch->has_filter = has_filter(holder, tid);
@@ -248,21 +261,6 @@ static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	watch->phase = STOPPING;
 	watch->begin_ns = vms_clock_now_ns();
 	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
-}
-
-static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
-		       struct vms_kvm_watch *watch)
-{
-	enum vms_thread_call call;
-	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call) ||
-	    (slot->run_hva && !want_registers(holder, slot, watch)))
-		give_up(slot, watch, VMS_KVM_THREAD_GONE);
-	else if (call == VMS_THREAD_AWAY)
-		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
-	else if (watch->turns && count_turns(watch) == watch->turns)
-		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
-	else
-		seize(slot, watch);
 }
 
 /*
@@ -389,6 +387,55 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 		read_vcpu(holder, slot, watch);
 	else
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
+}
+
+/*
+ * Takes a brief hold without a stop, of a thread that does not execute: it sleeps in its monitor's
+ * code, or waits for a processor since it was let go. The registers of its last exit are in the
+ * page. False if it may have run meanwhile, or the registers are not known.
+ */
+static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		 struct vms_kvm_watch *watch)
+{
+	char before[VMS_KVM_SCHEDULE_SIZE], after[VMS_KVM_SCHEDULE_SIZE];
+	enum vms_thread_call call;
+	uint16_t flags;
+	if (!watch->is_stored || atomic_load(&slot->wanted) & VMS_KVM_PIN)
+		return false;
+	read_schedule(watch, before);
+	if (!before[0] || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
+	    (call == VMS_THREAD_RUNS && strcmp(before, watch->seen_schedule) != 0) ||
+	    !read_state(holder, slot, &flags) || flags & (RUN_IN_SMM | RUN_IN_NESTED))
+		return false;
+	read_schedule(watch, after);
+	if (strcmp(before, after) != 0)
+		return false;
+	slot->in_monitor = call != VMS_THREAD_RUNS;
+	slot->held_ns = 0;
+	atomic_store(&slot->released, watch->number);
+	answer(slot, watch, VMS_KVM_HELD);
+	return true;
+}
+
+static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		       struct vms_kvm_watch *watch)
+{
+	enum vms_thread_call call;
+	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call) ||
+	    (slot->run_hva && !want_registers(holder, slot, watch)))
+		give_up(slot, watch, VMS_KVM_THREAD_GONE);
+	else if (peek(holder, slot, watch))
+		return;
+	else if (call == VMS_THREAD_AWAY)
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
+	else if (call == VMS_THREAD_WAITS && !watch->is_stored && ++watch->tries > UNSEEN_TRIES)
+		give_up(slot, watch, VMS_KVM_UNSEEN);
+	else if (call == VMS_THREAD_WAITS && !watch->is_stored)
+		try_again(slot, watch, VMS_KVM_UNSEEN, UNSEEN_NS);
+	else if (call == VMS_THREAD_RUNS && is_queued(watch))
+		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
+	else
+		seize(slot, watch);
 }
 
 static uint32_t wanted_number(const struct vms_kvm_slot *slot)

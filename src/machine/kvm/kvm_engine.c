@@ -84,14 +84,18 @@ static bool explain_outcome(struct kvm_machine *kvm, unsigned vcpu, enum vms_kvm
 	case VMS_KVM_REFUSED:
 		return vms_kvm_set_trace_error(kvm->process.pid, kvm->machine.vcpu_threads[vcpu],
 					       error);
+	case VMS_KVM_UNSEEN:
+		return set_hold_error(kvm, vcpu, VMS_ERROR_INVALID_STATE,
+				      "it is paused, or halted in its monitor, since before this "
+				      "program came: its registers are known when it has run again",
+				      error);
 	case VMS_KVM_AWAY:
 		if (atomic_load(&kvm->n_held) > 0)
 			return set_hold_error(kvm, vcpu, VMS_ERROR_WAITING,
 					      "it seems to wait for another vCPU that is held",
 					      error);
 		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
-				      "its thread does something else than to run the guest, or "
-				      "has not run it since it was paused",
+				      "its thread does something else than to run the guest",
 				      error);
 	case VMS_KVM_QUEUED:
 		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
@@ -201,9 +205,10 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	return check_held(kvm, (unsigned)vcpu, error);
 }
 
-static uint64_t last_hold_ns(struct vms_machine *machine, unsigned vcpu)
+static bool last_hold_ns(struct vms_machine *machine, unsigned vcpu, uint64_t *ret)
 {
-	return vms_kvm_holder_last_hold_ns(kvm_of(machine)->holder, vcpu);
+	*ret = vms_kvm_holder_last_hold_ns(kvm_of(machine)->holder, vcpu);
+	return true;
 }
 
 /* ---- prefetch and registers ------------------------------------------------------------- */
