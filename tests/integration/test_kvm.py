@@ -115,7 +115,12 @@ class TestReading(Case):
             shown = subprocess.run(
                 [VMSCOPE, "mem", *monitor.target, "--physical", "--raw", hex(pa), hex(size)],
                 stdout=subprocess.PIPE, check=True).stdout
-            self.assertEqual(shown, expected)
+            tables = slice(0x1000, 0x8000)  # the processor writes into them
+            if pa == 0:
+                shown, expected = (all_bytes[:tables.start] + all_bytes[tables.stop:]
+                                   for all_bytes in (shown, expected))
+            self.assertTrue(shown == expected)
+            self.assertEqual(len(shown) % (1 << 20), -0x7000 % (1 << 20) if pa == 0 else 0)
 
     def test_memory(self):
         for options in ({}, {"memfd": True}, {"one": True}, {"reversed": True, "memfd": True}):
