@@ -15,7 +15,7 @@ Command = collections.namedtuple("Command", "name engine words makes seconds wei
                                  defaults=(0,))
 
 SAMPLE = ("sample", "-F", "499", "-t", "2", "-o", "{out}/report.svg")
-TOP = ("top", "--once", "--json", "-F", "499", "-d", "2", "-o", "{out}/top.json")
+TOP = ("top", "--once", "--json", "--idle", "-F", "499", "-d", "2", "-o", "{out}/top.json")
 CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
