@@ -51,6 +51,26 @@ static void test_own_program(void)
 		       (void *)(uintptr_t)test_own_program);
 }
 
+/* Two names of one function, as a C library has them. */
+void __vms_test_named_twice(void);
+void vms_test_named_twice(void) __attribute__((alias("__vms_test_named_twice")));
+
+void __vms_test_named_twice(void)
+{
+	g_assert_nonnull(g_get_prgname());
+}
+
+static void test_two_names(void)
+{
+	g_autoptr(vms_binary) binary = open_path("/proc/self/exe");
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
+	struct vms_symbol symbol, found;
+	vms_test_named_twice();
+	g_assert_true(vms_symbol_table_lookup(functions, "__vms_test_named_twice", &symbol));
+	g_assert_true(vms_symbol_table_find(functions, symbol.va, &found));
+	g_assert_cmpstr(found.name, ==, "vms_test_named_twice");
+}
+
 /* A distribution's library has no symbols but those for dynamic linking. */
 static void test_library(void)
 {
@@ -244,6 +264,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/binary/own-program", test_own_program);
+	g_test_add_func("/binary/two-names", test_two_names);
 	g_test_add_func("/binary/library", test_library);
 	g_test_add_func("/binary/plt", test_plt);
 	g_test_add_func("/binary/holes", test_holes);
