@@ -11,7 +11,7 @@
 #include "../unit/fake_machine.h"
 #include "flow/record.h"
 #include "guest/linux/syscalls.h"
-#include "types/types.h"
+#include "types/types-private.h"
 #include <string.h>
 
 #define TEXT_MAX (64u << 10)
@@ -67,17 +67,12 @@ static const char *const calls[] = {
 /* ---- types ------------------------------------------------------------------------------- */
 
 static uint32_t add_type(struct vms_types *types, enum vms_type_kind kind, const char *name,
-			 uint64_t size, uint32_t target, uint32_t n_parts)
+			 uint64_t size, uint32_t target)
 {
-	static uint32_t n_all_parts;
-	const struct vms_stored_type type = { .name = name,
-					      .size = size,
-					      .target = target,
-					      .first_part = n_all_parts,
-					      .n_parts = n_parts,
-					      .kind = (uint8_t)kind };
+	const struct vms_stored_type type = {
+		.name = name, .size = size, .target = target, .kind = (uint8_t)kind
+	};
 	const uint32_t number = vms_types_next_number(types);
-	n_all_parts += n_parts;
 	vms_types_add(types, &type);
 	return number;
 }
@@ -96,7 +91,7 @@ static void add_struct(struct vms_types *types, const char *name, uint64_t size,
 						      .bit_offset = members[i].offset * 8 };
 		vms_types_add_part(types, &part);
 	}
-	add_type(types, VMS_TYPE_STRUCT, name, size, 0, n);
+	add_type(types, VMS_TYPE_STRUCT, name, size, 0);
 }
 
 #define STRUCT(name, size, ...)                                                                    \
@@ -108,14 +103,14 @@ static struct vms_types *make_types(void)
 {
 	g_autoptr(GBytes) strings = g_bytes_new_static("", 1);
 	struct vms_types *types = vms_types_new(NULL, strings);
-	const uint32_t u16 = add_type(types, VMS_TYPE_INTEGER, "unsigned short", 2, 0, 0);
-	const uint32_t u32 = add_type(types, VMS_TYPE_INTEGER, "unsigned int", 4, 0, 0);
-	const uint32_t u64 = add_type(types, VMS_TYPE_INTEGER, "unsigned long", 8, 0, 0);
-	const uint32_t letter = add_type(types, VMS_TYPE_CHAR, "char", 1, 0, 0);
-	const uint32_t name = add_type(types, VMS_TYPE_ARRAY, "", 65, letter, 0);
-	const uint32_t words = add_type(types, VMS_TYPE_ARRAY, "", 3, u64, 0);
-	const uint32_t endless = add_type(types, VMS_TYPE_ARRAY, "", UINT32_MAX, u64, 0);
-	const uint32_t pointer = add_type(types, VMS_TYPE_POINTER, "", 8, u32, 0);
+	const uint32_t u16 = add_type(types, VMS_TYPE_INTEGER, "unsigned short", 2, 0);
+	const uint32_t u32 = add_type(types, VMS_TYPE_INTEGER, "unsigned int", 4, 0);
+	const uint32_t u64 = add_type(types, VMS_TYPE_INTEGER, "unsigned long", 8, 0);
+	const uint32_t letter = add_type(types, VMS_TYPE_CHAR, "char", 1, 0);
+	const uint32_t name = add_type(types, VMS_TYPE_ARRAY, "", 65, letter);
+	const uint32_t words = add_type(types, VMS_TYPE_ARRAY, "", 3, u64);
+	const uint32_t endless = add_type(types, VMS_TYPE_ARRAY, "", UINT32_MAX, u64);
+	const uint32_t pointer = add_type(types, VMS_TYPE_POINTER, "", 8, u32);
 	STRUCT("stat", 48, { "st_mode", u32, 0 }, { "st_rdev", u64, 8 }, { "st_size", u64, 16 });
 	STRUCT("statx", 32, { "stx_mask", u32, 0 }, { "stx_attributes", u64, 8 },
 	       { "stx_mode", u16, 16 }, { "stx_size", u64, 24 });
