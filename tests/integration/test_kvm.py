@@ -109,6 +109,8 @@ class TestReading(Case):
 
     def check_memory(self, **options):
         monitor = self.start(SPINS, high=8, **options)
+        spin = kvm_monitor.symbols()["known_spin"]
+        wait_for(lambda: self.regs(monitor)[0]["rip"] == spin, "the guest to come to its spin")
         for pa, size, va in (map(lambda text: int(text, 0), re.split("[:@]", place))
                              for place in monitor.do("places")):
             expected = read_mem(monitor, va, size)
