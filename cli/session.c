@@ -21,8 +21,12 @@ static void add_target_options(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
 	const GOptionEntry entries[] = {
-		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid, "The QEMU of process PID",
-		  "PID" },
+		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid,
+		  "The machine of process PID: a QEMU, or any that uses KVM", "PID" },
+		{ "memory", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->memory,
+		  "With --pid: guest-physical PA has SIZE bytes at VA of the process; may be "
+		  "repeated",
+		  "PA:SIZE@VA" },
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
 		{ "agent", 0, 0, G_OPTION_ARG_FILENAME, &session->agent,
@@ -340,6 +344,7 @@ void session_clear(struct session *session)
 	g_free(session->sysroot);
 	g_strfreev(session->debug_folders);
 	vms_debug_files_unref(session->debug_files);
+	g_strfreev(session->memory);
 	g_strfreev(session->outputs);
 	g_clear_error(&session->loss);
 	if (session->out)

@@ -10,7 +10,7 @@ struct session {
 	const struct command *command;
 	/* Options. */
 	char *pid, *qmp, *agent, *gdb, *core;
-	char **symbols;
+	char **symbols, **memory;
 	char *sysroot;
 	char **debug_folders;
 	char **outputs; /* files of --output without "-", or NULL */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens the machine that the target options name. */
 #include "launch.h"
+#include "memory_option.h"
 #include "session.h"
 #include "values.h"
 #include <string.h>
@@ -60,12 +61,18 @@ static struct vms_machine *open_only_machine(GError **error)
 	return NULL;
 }
 
-static struct vms_machine *open_pid(const char *text, GError **error)
+static struct vms_machine *open_pid(const char *text, char **memory, GError **error)
 {
 	unsigned pid;
 	if (!value_unsigned("--pid", text, 1, G_MAXINT, &pid, error))
 		return NULL;
-	return vms_machine_open_pid((pid_t)pid, error);
+	if (!memory)
+		return vms_machine_open_pid((pid_t)pid, error);
+	g_autoptr(GArray) places = memory_option_parse(memory, error);
+	return places ? vms_machine_open_kvm((pid_t)pid,
+					     &g_array_index(places, struct vms_ram_place, 0),
+					     places->len, error)
+		      : NULL;
 }
 
 /* Starts the command and opens its machine. session_finish ends that QEMU. */
@@ -97,8 +104,11 @@ bool session_open(struct session *session, GError **error)
 		usage_error(error,
 			    "more than one target: give one of --pid, --qmp, --agent, --gdb, "
 			    "--core, -- COMMAND");
+	else if (session->memory && !session->pid)
+		usage_error(error,
+			    "--memory says where the memory of a process is: give its --pid");
 	else if (session->pid)
-		session->machine = open_pid(session->pid, error);
+		session->machine = open_pid(session->pid, session->memory, error);
 	else if (session->qmp)
 		session->machine = vms_machine_open_qmp(session->qmp, error);
 	else if (session->agent)

@@ -2,6 +2,7 @@
 #include "guest/linux/files.h"
 #include "base/clock.h"
 #include "guest/linux/file_bytes.h"
+#include "symbol/buffered_source.h"
 #include "symbol/symbolizer-private.h"
 
 /* Limits of what a guest can make this keep. */
@@ -100,8 +101,9 @@ void vms_linux_files_free(struct vms_linux_files *files)
 static struct vms_binary *open_binary(struct vms_linux_files *files, const char *path,
 				      const struct vms_cached_file *file)
 {
-	const struct vms_file_source source =
+	const struct vms_file_source bytes =
 		vms_guest_file_source(files->cache, files->drives, path, file);
+	const struct vms_file_source source = vms_file_source_buffered(&bytes);
 	struct vms_binary *binary = vms_binary_new(path, &source);
 	vms_binary_set_debug_files(binary, vms_symbolizer_debug_files(files->symbolizer));
 	return binary;
