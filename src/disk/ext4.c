@@ -8,7 +8,7 @@
 #define SUPER_MAGIC	0xef53
 #define OLD_INODE_SIZE	128
 #define EXTENTS_LIMIT	(1u << 18) /* of one file */
-#define EXTENT_BLOCKS	(1u << 14) /* with extents, of one file */
+#define EXTENT_BLOCKS	(1u << 12) /* with extents, of one file */
 #define EXTENT_DEPTH	5
 #define EXTENT_MAGIC	0xf30a
 #define UNWRITTEN	32768 /* an extent that is longer is not written yet, and reads as zeros */
@@ -34,7 +34,7 @@ struct vms_ext4 {
 	const struct vms_file_source *disk;
 	uint64_t offset, size; /* of the file system on the disk */
 	uint8_t uuid[VMS_EXT4_UUID_SIZE];
-	uint32_t block_size, inodes_per_group, n_inodes, first_block;
+	uint32_t block_size, inodes_per_group, n_inodes;
 	uint16_t inode_size, descriptor_size;
 	bool is_64bit;
 };
@@ -63,7 +63,6 @@ static bool parse_super(struct vms_bytes super, struct vms_ext4 *fs, GError **er
 {
 	uint32_t log_size, revision, incompat;
 	vms_bytes_u32(super, 0, &fs->n_inodes);
-	vms_bytes_u32(super, 20, &fs->first_block);
 	vms_bytes_u32(super, 24, &log_size);
 	vms_bytes_u32(super, 40, &fs->inodes_per_group);
 	vms_bytes_u32(super, 76, &revision);
@@ -83,8 +82,7 @@ static bool parse_super(struct vms_bytes super, struct vms_ext4 *fs, GError **er
 		return false;
 	}
 	if (log_size > 6 || fs->inodes_per_group == 0 || fs->inode_size < OLD_INODE_SIZE ||
-	    fs->inode_size > 4096 || fs->descriptor_size < 32 || fs->descriptor_size > 1024 ||
-	    fs->first_block > 1) {
+	    fs->inode_size > 4096 || fs->descriptor_size < 32 || fs->descriptor_size > 1024) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
 			    "the superblock of its ext4 file system is damaged");
 		return false;
@@ -130,7 +128,8 @@ static bool find_inode(const struct vms_ext4 *fs, uint64_t number, uint64_t *ret
 		return false;
 	const uint64_t group = (number - 1) / fs->inodes_per_group;
 	const uint64_t index = (number - 1) % fs->inodes_per_group;
-	const uint64_t table = (uint64_t)(fs->first_block + 1) * fs->block_size;
+	/* The descriptors are in the block behind that of the superblock. */
+	const uint64_t table = (SUPER_OFFSET / fs->block_size + 1) * (uint64_t)fs->block_size;
 	if (!read_fs(fs, table + group * fs->descriptor_size, bytes,
 		     MIN(fs->descriptor_size, sizeof(bytes))))
 		return false;
