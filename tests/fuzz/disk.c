@@ -76,7 +76,7 @@ static void read_image(struct vms_bytes input, bool is_based)
 	const struct vms_file_source backing =
 		is_based ? make_disk(input) : (struct vms_file_source) { 0 };
 	struct vms_file_source disk;
-	g_autofree char *name = vms_qcow2_backing(&file);
+	g_free(vms_qcow2_backing(&file));
 	if (!vms_qcow2_open(&file, &backing, &disk, NULL))
 		return;
 	read_some(&disk);

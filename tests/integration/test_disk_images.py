@@ -18,7 +18,9 @@ def run(*words, **options):
     return subprocess.run(list(map(str, words)), check=True, capture_output=True, **options).stdout
 
 
-class DiskImages(unittest.TestCase):
+class Images:
+    """Images with the same files."""
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -88,6 +90,13 @@ class DiskImages(unittest.TestCase):
         self.assertEqual((found.returncode, found.stdout), (1, b""))
         self.assertIn(reason, found.stderr.decode())
 
+    def convert(self, image, *options):
+        converted = self.folder / f"image{len(list(self.folder.iterdir()))}.qcow2"
+        run("qemu-img", "convert", "-O", "qcow2", *options, image, converted)
+        return converted
+
+
+class DiskImages(Images, unittest.TestCase):
     # ---- file systems
 
     def test_file_systems(self):
@@ -130,11 +139,6 @@ class DiskImages(unittest.TestCase):
 
     # ---- images
 
-    def convert(self, image, *options):
-        converted = self.folder / f"image{len(list(self.folder.iterdir()))}.qcow2"
-        run("qemu-img", "convert", "-O", "qcow2", *options, image, converted)
-        return converted
-
     def test_qcow2(self):
         image = self.make_file_system("-t", "ext4")
         for options in (("-o", "compat=0.10"), ("-o", "cluster_size=512"), ("-o", "cluster_size=2M"),
@@ -158,30 +162,6 @@ class DiskImages(unittest.TestCase):
             run("qemu-io", "-f", "qcow2", "-c", f"write -s {image} 0 {SIZE}", top)
             self.check(image, base, top)
             self.refuse("it is based on", image, top)
-
-    def test_images_that_cannot_be_read(self):
-        image = self.make_file_system("-t", "ext4")
-        data = self.folder / "data"
-        self.refuse("the image is encrypted", image, self.convert(
-            image, "--object", "secret,id=s,data=abc", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10"))
-        self.refuse("has its data in another file", image, self.convert(image, "-o", f"data_file={data}"))
-        self.refuse("has subclusters", image, self.convert(image, "-o", "extended_l2=on"))
-
-    def test_damaged(self):
-        """Whatever is written over an image, reading it ends, and gives nothing but its bytes or a reason."""
-        image = self.make_file_system("-t", "ext4", "-b", "1024")
-        uuid, inodes = self.identify(image)
-        noise = random.Random(2)
-        for source in (image, self.convert(image, "-c", "-o", "cluster_size=4k")):
-            content = bytearray(source.read_bytes())
-            disk = self.folder / "damaged"
-            for _ in range(20):
-                damaged = bytearray(content)
-                for _ in range(200):
-                    damaged[noise.randrange(1100, min(len(damaged), 300000))] = noise.randrange(256)
-                disk.write_bytes(damaged)
-                found = self.read(uuid, inodes["large"], len(self.contents["large"]), disk)
-                self.assertIn(found.returncode, (0, 1), found.stderr)
 
 
 if __name__ == "__main__":
