@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope report: shows what `vmscope record` has written. */
+#include "base/outfile.h"
 #include "commands.h"
 #include "profile_server.h"
 #include "recording_file.h"
@@ -10,7 +11,7 @@
 
 struct options {
 	char *by, *format, *min_percent, *open_for;
-	gboolean reverse, stats, open;
+	gboolean reverse, stats, open, callgrind;
 };
 
 static void print_stats(struct session *session, const struct vms_recording *recording)
@@ -92,10 +93,35 @@ static bool export(struct session *session, struct vms_recording *recording,
 			       &export_options, session->out, error);
 }
 
+/* Writes the call graph of a directory of "vmscope calls". */
+static bool report_calls(struct session *session, const struct options *options, const char *path,
+			 GError **error)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+	if (options->stats || options->open || options->open_for || options->format ||
+	    options->by || options->reverse || options->min_percent || session->json) {
+		usage_error(error, "--callgrind has no other options than --output");
+		return false;
+	}
+	if (!vms_calls_write_callgrind(path, text, error))
+		return false;
+	for (char **output = session->outputs; output && *output; output++) {
+		g_autoptr(vms_outfile) file = vms_outfile_open(*output, error);
+		if (!file || !vms_outfile_write(file, text->str, text->len, error) ||
+		    !vms_outfile_commit(file, error))
+			return false;
+	}
+	if (session->prints)
+		g_string_append_len(session->out, text->str, (gssize)text->len);
+	return true;
+}
+
 static bool report(struct session *session, const struct options *options, const char *path,
 		   GError **error)
 {
 	const struct vms_exporter *exporter = NULL;
+	if (options->callgrind)
+		return report_calls(session, options, path, error);
 	if ((options->open || options->open_for) && (session->outputs || options->stats)) {
 		usage_error(error, "--open takes the place of --output and --stats");
 		return false;
@@ -127,6 +153,9 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
 		  "Leave out what has less than P % of the samples (text)", "P" },
+		{ "callgrind", 0, 0, G_OPTION_ARG_NONE, &options.callgrind,
+		  "Write the call graph of a directory of \"vmscope calls\", for KCachegrind",
+		  NULL },
 		{ "open", 0, 0, G_OPTION_ARG_NONE, &options.open,
 		  "Open the report in a browser, until Ctrl-C: firefox (default), speedscope or "
 		  "svg",
@@ -147,7 +176,7 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 
 const struct command command_report = {
 	.name = "report",
-	.arguments = "FILE",
+	.arguments = "FILE|DIRECTORY",
 	.summary = "Show what \"record\" has written: call trees, flame graphs",
 	.options = SESSION_JSON | SESSION_OUTPUTS,
 	.run = run_report,
