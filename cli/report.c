@@ -2,6 +2,7 @@
 /* vmscope report: shows what `vmscope record` has written. */
 #include "base/outfile.h"
 #include "commands.h"
+#include "profile_flags.h"
 #include "profile_server.h"
 #include "recording_file.h"
 #include "values.h"
@@ -10,7 +11,7 @@
 #define OPEN_SECONDS 600 /* without a request */
 
 struct options {
-	char *by, *format, *min_percent, *open_for;
+	char *by, *processes, *format, *min_percent, *open_for;
 	gboolean reverse, stats, open, callgrind;
 };
 
@@ -68,17 +69,14 @@ static bool export(struct session *session, struct vms_recording *recording,
 		   const struct options *options, const struct vms_exporter *exporter,
 		   GError **error)
 {
-	static const struct choice by[] = { { "function", 0 },
-					    { "address", VMS_PROFILE_BY_ADDRESS },
-					    { NULL, 0 } };
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
-	int flags = 0;
-	if (!value_choose("--by", options->by, by, &flags, error) ||
+	unsigned flags = 0;
+	if (!profile_flags_parse(options->by, options->processes, false, &flags, error) ||
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
 			  &export_options.min_percent, error))
 		return false;
 	g_autoptr(vms_profile) profile =
-		vms_recording_profile(recording, (unsigned)flags, options->reverse, error);
+		vms_recording_profile(recording, flags, options->reverse, error);
 	if (!profile)
 		return false;
 	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
@@ -99,7 +97,8 @@ static bool report_calls(struct session *session, const struct options *options,
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 	if (options->stats || options->open || options->open_for || options->format ||
-	    options->by || options->reverse || options->min_percent || session->json) {
+	    options->by || options->processes || options->reverse || options->min_percent ||
+	    session->json) {
 		usage_error(error, "--callgrind has no other options than --output");
 		return false;
 	}
@@ -149,6 +148,8 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		  "FORMAT" },
 		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
 		  "A node per function (default) or per address", "function|address" },
+		{ "processes", 0, 0, G_OPTION_ARG_STRING, &options.processes,
+		  "A node per process (default), per name, or none", "pid|name|none" },
 		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
@@ -168,6 +169,7 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 	const bool done = session_parse(session, entries, &argc, &argv, 1, 1, error) &&
 			  report(session, &options, argv[1], error);
 	g_free(options.by);
+	g_free(options.processes);
 	g_free(options.format);
 	g_free(options.min_percent);
 	g_free(options.open_for);
