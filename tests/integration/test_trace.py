@@ -109,6 +109,11 @@ class Trace:
                 self.assertEqual(mine, [line for line in lines if line != "exit_group(0) = ?"])
         return theirs
 
+    def test_as_strace(self):
+        """Structures, lists, sockets, messages, sets: of a program that makes many kinds of calls."""
+        theirs = self.assert_as_strace("many_calls /tmp")
+        self.assertGreater(max(map(len, theirs.values())), 150)
+
     def test_failed(self):
         calls = self.calls("--failed", run=f"probed calls {CALLS}; cat /nowhere 2>&1; true")
         self.assertTrue(all(call["result"] < 0 for call in calls))
@@ -190,11 +195,6 @@ class X86(Trace, unittest.TestCase):
         # The name was in no memory of the program when it asked: its page is read from the disk then.
         self.assertRegex(traced.out, rf'readlink\("/proc/self/exe", "{self.output.strip()}", \d+\) = ')
 
-
-    def test_as_strace(self):
-        """Structures, lists, sockets, messages, sets: of a program that makes many kinds of calls."""
-        theirs = self.assert_as_strace("many_calls /tmp")
-        self.assertGreater(max(map(len, theirs.values())), 150)
 
     def test_string_size(self):
         traced = self.trace("-e", "write", "-s", "5", run="printf %040d 7 >/dev/null")
