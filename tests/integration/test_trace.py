@@ -24,7 +24,7 @@ def lines_of_strace(text):
         resumed = re.fullmatch(r"<\.\.\. \w+ resumed>(.*)", said)
         if unfinished:
             begun[tid] = unfinished[1]
-        elif not said.startswith(("---", "+++")):
+        elif not said.startswith(("---", "+++", "[ Process")):
             threads.setdefault(int(tid), []).append(begun.pop(tid) + resumed[1] if resumed else said)
     return threads
 
@@ -195,6 +195,11 @@ class X86(Trace, unittest.TestCase):
         # The name was in no memory of the program when it asked: its page is read from the disk then.
         self.assertRegex(traced.out, rf'readlink\("/proc/self/exe", "{self.output.strip()}", \d+\) = ')
 
+
+    def test_narrow(self):
+        """Calls of a 32-bit program, by int 0x80 and by the vDSO: names and structures of its own."""
+        theirs = self.assert_as_strace("calls32")
+        self.assertTrue(any(line.startswith("_llseek(") for line in theirs.popitem()[1]))
 
     def test_string_size(self):
         traced = self.trace("-e", "write", "-s", "5", run="printf %040d 7 >/dev/null")
