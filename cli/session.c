@@ -20,9 +20,17 @@ void usage_error(GError **error, const char *format, ...)
 static void add_target_options(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
+	const bool may = session->command->options & SESSION_MAY_TARGET;
+	const GOptionEntry pid = { "pid",         'p',
+				   0,             G_OPTION_ARG_STRING,
+				   &session->pid, "The QEMU of process PID",
+				   "PID" };
+	const GOptionEntry guest = { "guest",       0,
+				     0,             G_OPTION_ARG_STRING,
+				     &session->pid, "The QEMU of process PID; auto: the only one",
+				     "PID|auto" };
 	const GOptionEntry entries[] = {
-		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid, "The QEMU of process PID",
-		  "PID" },
+		may ? guest : pid,
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
 		{ "agent", 0, 0, G_OPTION_ARG_FILENAME, &session->agent,
@@ -38,10 +46,13 @@ static void add_target_options(GOptionContext *context, struct session *session)
 		  &session->core, "A core file of vmscope, QEMU, VirtualBox or Linux", "FILE" },
 		{ NULL }
 	};
-	GOptionGroup *group = g_option_group_new("target", "Target options:",
-						 "Show the options that name a target (without "
-						 "one: the only machine here)",
-						 NULL, NULL);
+	GOptionGroup *group =
+		may ? g_option_group_new("guest", "Guest options:",
+					 "Show the options that name a guest", NULL, NULL)
+		    : g_option_group_new("target", "Target options:",
+					 "Show the options that name a target (without one: the "
+					 "only machine here)",
+					 NULL, NULL);
 	g_option_group_add_entries(group, entries);
 	g_option_context_add_group(context, group);
 }
@@ -94,7 +105,7 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	g_option_context_add_main_entries(context, common, NULL);
 	if (command->options & SESSION_GUEST)
 		g_option_context_add_main_entries(context, guest, NULL);
-	if (command->options & SESSION_TARGET)
+	if (command->options & (SESSION_TARGET | SESSION_MAY_TARGET))
 		add_target_options(context, session);
 	add_description(context, command);
 	return context;

@@ -47,7 +47,8 @@ void vms_recording_get_stats(const struct vms_recording *recording,
 /*
  * Appends the names of all functions in the recording to `out`, as records that belong to the end
  * of its file. They are read from the files that were mapped, where those have the same build id,
- * and from /proc/kallsyms. Call it on the host that was recorded, soon.
+ * and from /proc/kallsyms. Call it on the host that was recorded, soon. The session of a guest has
+ * told of them already: then it appends nothing.
  */
 void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
 /*

@@ -3,70 +3,20 @@
  * Finds the names of all functions that samples of a recording were in, so that it needs nothing
  * else any more.
  */
-#include "base/text.h"
-#include "capture/fxt_writer.h"
 #include "capture/sample_records.h"
+#include "sample/name_attachment.h"
 #include "sample/recording-private.h"
 #include "symbol/binary.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTACHMENT_BYTES 30000
-
-/* An attachment that grows, and is written when it is full. */
-struct attachment {
-	GByteArray *out;
-	const char *name;
-	char *begin; /* of its text */
-	GString *text;
-	GHashTable *written; /* addresses of symbols, as pointers */
-};
-
-static void flush(struct attachment *attachment)
-{
-	const struct vms_fxt_record record = {
-		.type = VMS_FXT_LARGE_BLOB,
-		.kind = VMS_FXT_BLOB_ATTACHMENT,
-		.category = vms_fxt_inline(VMS_RECORDS_CATEGORY),
-		.name = vms_fxt_inline(attachment->name),
-		.payload = attachment->text->str,
-		.payload_size = attachment->text->len,
-	};
-	if (attachment->text->len > strlen(attachment->begin))
-		vms_fxt_write(attachment->out, &record);
-	g_string_assign(attachment->text, attachment->begin);
-}
-
-static void init_attachment(struct attachment *attachment, GByteArray *out, const char *name,
-			    char *begin)
-{
-	*attachment = (struct attachment) { out, name, begin, g_string_new(begin),
-					    g_hash_table_new(NULL, NULL) };
-}
-
-static void end_attachment(struct attachment *attachment)
-{
-	flush(attachment);
-	g_string_free(attachment->text, TRUE);
-	g_hash_table_unref(attachment->written);
-	g_free(attachment->begin);
-}
-
-static void add_symbol(struct attachment *attachment, const struct vms_symbol_table *table,
-		       uint64_t address)
+static void add_symbol(struct vms_name_attachment *attachment,
+		       const struct vms_symbol_table *table, uint64_t address)
 {
 	struct vms_symbol symbol;
-	if (!table || !vms_symbol_table_find(table, address, &symbol) ||
-	    !g_hash_table_add(attachment->written, (gpointer)(uintptr_t)symbol.va))
-		return;
-	g_autofree char *name = g_strndup(symbol.name, ATTACHMENT_BYTES / 4);
-	vms_text_clean(name);
-	if (attachment->text->len + strlen(name) > ATTACHMENT_BYTES)
-		flush(attachment);
-	g_string_append_printf(attachment->text,
-			       "%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s\n", symbol.va,
-			       MAX(symbol.size, 1), name);
+	if (table && vms_symbol_table_find(table, address, &symbol))
+		vms_name_attachment_add(attachment, symbol.va, symbol.size, symbol.name);
 }
 
 /* ---- the kernel -------------------------------------------------------------------- */
@@ -109,13 +59,13 @@ static struct vms_symbol_table *read_symbols(const struct vms_recorded_file *fil
 /* Symbols of a file, and the attachment that gets those which are needed. */
 struct named_file {
 	struct vms_symbol_table *symbols;
-	struct attachment attachment;
+	struct vms_name_attachment attachment;
 };
 
 static void free_named(void *data)
 {
 	struct named_file *named = data;
-	end_attachment(&named->attachment);
+	vms_name_attachment_end(&named->attachment);
 	vms_symbol_table_unref(named->symbols);
 	g_free(named);
 }
@@ -133,8 +83,9 @@ static void name_user(struct vms_recording *recording, GHashTable *named, uint32
 	if (!found) {
 		found = g_new0(struct named_file, 1);
 		found->symbols = read_symbols(file);
-		init_attachment(&found->attachment, out, VMS_RECORDS_SYMBOLS,
-				g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
+		vms_name_attachment_init(&found->attachment, out, VMS_RECORDS_SYMBOLS,
+					 g_strdup_printf("%" G_GUINT64_FORMAT "\n",
+							 file->number));
 		g_hash_table_insert(named, file, found);
 	}
 	add_symbol(&found->attachment, found->symbols, pc - mapping.start + mapping.offset);
@@ -145,10 +96,12 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
 	g_autoptr(vms_symbol_table) kallsyms = NULL;
 	g_autoptr(GHashTable) named = g_hash_table_new_full(NULL, NULL, NULL, free_named);
-	struct attachment kernel;
+	struct vms_name_attachment kernel;
 	GHashTableIter iter;
+	if (recording->is_guest) /* its session has told of all names */
+		return;
 	gpointer key;
-	init_attachment(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
+	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	vms_records_put_start(out);
 	g_hash_table_iter_init(&iter, recording->stacks);
 	while (g_hash_table_iter_next(&iter, &key, NULL)) {
@@ -165,5 +118,5 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 				add_symbol(&kernel, kallsyms, pc);
 		}
 	}
-	end_attachment(&kernel);
+	vms_name_attachment_end(&kernel);
 }

@@ -23,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +56,7 @@ struct host_engine {
 	struct vms_host_files *files;
 	struct vms_sample_record *sample; /* the one that is being taken */
 	int epoll_fd, stop_fd;
+	struct utsname system;
 	GThread *thread;
 	GMutex lock; /* guards all above while the thread runs, and what follows */
 	bool started, user_only;
@@ -529,13 +531,18 @@ static void *run_engine(void *data)
 		const bool ended = !engine->endless && engine->n_open == 0 && !engine->command;
 		g_mutex_unlock(&engine->lock);
 		if (ended && !told)
-			vms_sampler_tell_end(engine->sampler);
+			vms_sampler_tell_end(engine->sampler, NULL);
 		told = ended;
 	}
 	return NULL;
 }
 
 /* ---- the table --------------------------------------------------------------------- */
+
+static unsigned count_cpus(const struct vms_sampler_config *config G_GNUC_UNUSED)
+{
+	return (unsigned)MAX(1, sysconf(_SC_NPROCESSORS_CONF));
+}
 
 static void *open_engine(struct vms_sampler *sampler, GError **error)
 {
@@ -546,7 +553,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 	engine->options = (struct vms_perf_options) { .period_ns = config->period_ns,
 						      .depth = config->depth };
 	engine->user_only = config->user_only;
-	engine->n_cpus = (unsigned)MAX(1, sysconf(_SC_NPROCESSORS_CONF));
+	engine->n_cpus = count_cpus(config);
 	engine->rings = g_new0(struct vms_perf_ring, engine->n_cpus);
 	for (unsigned i = 0; i < engine->n_cpus; i++)
 		engine->rings[i].fd = -1;
@@ -580,6 +587,16 @@ static void close_engine(void *data)
 	g_free(engine->rings);
 	g_mutex_clear(&engine->lock);
 	g_free(engine);
+}
+
+static void describe_host(void *data, struct vms_sampler_place *ret)
+{
+	struct host_engine *engine = data;
+	uname(&engine->system);
+	ret->system = engine->system.sysname;
+	ret->release = engine->system.release;
+	ret->machine = engine->system.machine;
+	ret->host = engine->system.nodename;
 }
 
 static bool open_cgroup(const char *name, int *folder, GError **error)
@@ -754,6 +771,8 @@ static int get_command_status(void *data)
 
 static const struct vms_sampler_engine host_engine = {
 	.name = "host",
+	.count_cpus = count_cpus,
+	.describe = describe_host,
 	.open = open_engine,
 	.close = close_engine,
 	.add = add_target,
