@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vmscope record: samples processes of this host, or of a guest, into a file, which "vmscope report"
- * shows.
+ * vmscope record: samples processes of this host, or of a guest, into a file, which "vmscope
+ * report" shows.
  */
 #include "base/clock.h"
 #include "base/outfile.h"

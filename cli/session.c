@@ -21,13 +21,15 @@ static void add_target_options(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
 	const bool may = session->command->options & SESSION_MAY_TARGET;
-	const GOptionEntry pid = { "pid",         'p',
-				   0,             G_OPTION_ARG_STRING,
-				   &session->pid, "The QEMU of process PID",
-				   "PID" };
-	const GOptionEntry guest = { "guest",       0,
-				     0,             G_OPTION_ARG_STRING,
-				     &session->pid, "The QEMU of process PID; auto: the only one",
+	const GOptionEntry pid = {
+		"pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid, "The QEMU of process PID", "PID"
+	};
+	const GOptionEntry guest = { "guest",
+				     0,
+				     0,
+				     G_OPTION_ARG_STRING,
+				     &session->pid,
+				     "The QEMU of process PID; auto: the only one",
 				     "PID|auto" };
 	const GOptionEntry entries[] = {
 		may ? guest : pid,
@@ -47,8 +49,9 @@ static void add_target_options(GOptionContext *context, struct session *session)
 		{ NULL }
 	};
 	GOptionGroup *group =
-		may ? g_option_group_new("guest", "Guest options:",
-					 "Show the options that name a guest", NULL, NULL)
+		may ? g_option_group_new("guest",
+					 "Guest options:", "Show the options that name a guest",
+					 NULL, NULL)
 		    : g_option_group_new("target", "Target options:",
 					 "Show the options that name a target (without one: the "
 					 "only machine here)",

@@ -36,8 +36,8 @@ enum session_options {
 	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
 	SESSION_NO_OUTPUT = 1 << 7, /* the command prints nothing: no --output */
 	/*
-	 * --guest, --qmp, --agent, --gdb: it takes a machine or none, and "-- COMMAND" and --pid are
-	 * the command's own. "--guest auto" is the only machine here.
+	 * --guest, --qmp, --agent, --gdb: it takes a machine or none, and "-- COMMAND" and --pid
+	 * are the command's own. "--guest auto" is the only machine here.
 	 */
 	SESSION_MAY_TARGET = 1 << 8,
 };

@@ -7,10 +7,8 @@
 /* Strings of samples, by index. */
 enum { STRING_CPU = 1, STRING_KERNEL, STRING_END, STRING_KERNEL_END, STRING_IDLE, N_STRINGS };
 static const char *const strings[N_STRINGS] = {
-	[STRING_CPU] = "cpu",
-	[STRING_KERNEL] = "kernel",
-	[STRING_END] = "end",
-	[STRING_KERNEL_END] = "kernel end",
+	[STRING_CPU] = "cpu",	[STRING_KERNEL] = "kernel",
+	[STRING_END] = "end",	[STRING_KERNEL_END] = "kernel end",
 	[STRING_IDLE] = "idle",
 };
 

@@ -33,7 +33,7 @@ struct guest_engine {
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	struct vms_sampler_config config;
-	struct vms_run *run; /* NULL before the start */
+	struct vms_run *run;  /* NULL before the start */
 	struct birth *births; /* of each vCPU, which only its sampling thread uses */
 	GThread *thread;
 	GMutex lock; /* guards all that follows */
@@ -130,8 +130,8 @@ static void follow_tasks(struct guest_engine *engine)
 static bool wait_until(struct guest_engine *engine, uint64_t until_ns)
 {
 	g_mutex_lock(&engine->lock);
-	while (!engine->stops && g_cond_wait_until(&engine->stopped, &engine->lock,
-						   (gint64)(until_ns / 1000)))
+	while (!engine->stops &&
+	       g_cond_wait_until(&engine->stopped, &engine->lock, (gint64)(until_ns / 1000)))
 		;
 	const bool goes_on = !engine->stops;
 	g_mutex_unlock(&engine->lock);
@@ -176,6 +176,15 @@ static unsigned count_cpus(const struct vms_sampler_config *config)
 	return MAX(1, config->machine ? vms_machine_vcpus(config->machine) : 1);
 }
 
+/* The caller may have opened it a while ago. */
+static void refresh_guest(struct vms_guest *guest)
+{
+	g_autoptr(GError) error = NULL;
+	vms_guest_refresh(guest, &error);
+	if (error)
+		vms_log(VMS_LOG_INFO, "what is known of the guest may be old: %s", error->message);
+}
+
 static void *open_engine(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_sampler_config *config = vms_sampler_config(sampler);
@@ -189,6 +198,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 			    vms_machine_info(config->machine)->name);
 		return NULL;
 	}
+	refresh_guest(config->guest);
 	struct guest_engine *engine = g_new0(struct guest_engine, 1);
 	engine->sampler = sampler;
 	engine->config = *config;
@@ -249,7 +259,6 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 static bool start_engine(void *data, GError **error)
 {
 	struct guest_engine *engine = data;
-	g_autoptr(GError) failure = NULL;
 	const struct vms_run_options options = {
 		.machine = engine->machine,
 		.guest = engine->guest,
@@ -262,10 +271,6 @@ static bool start_engine(void *data, GError **error)
 	};
 	g_clear_pointer(&engine->run, vms_run_unref); /* of a start that failed */
 	engine->stops = false;
-	vms_guest_refresh(engine->guest, &failure);
-	if (failure)
-		vms_log(VMS_LOG_INFO, "what is known of the guest may be old: %s",
-			failure->message);
 	engine->run = vms_run_new(&options, error);
 	if (!engine->run || !vms_run_begin(engine->run, vms_clock_now_ns(), 0, error))
 		return false;

@@ -31,7 +31,8 @@ void vms_guest_targets_follow(struct vms_guest_targets *targets, const GArray *t
 /* True if processes come and go: it has to follow tasks. */
 bool vms_guest_targets_change(const struct vms_guest_targets *targets);
 
-/* True if nothing is known of a process, neither that it belongs to a target nor that it does not. */
+/* True if nothing is known of a process, neither that it belongs to a target nor that it does not.
+ */
 bool vms_guest_targets_is_new(const struct vms_guest_targets *targets, uint32_t pid);
 /* Says whose child a new process is: `n` ancestors, the nearest first. */
 void vms_guest_targets_note_birth(struct vms_guest_targets *targets, uint32_t pid,

@@ -13,7 +13,8 @@ struct vms_name_attachment {
 	struct vms_tree *written; /* addresses of symbols, as keys */
 };
 
-/* `name` is VMS_RECORDS_SYMBOLS or VMS_RECORDS_KERNEL. Takes `begin`, with which each text begins. */
+/* `name` is VMS_RECORDS_SYMBOLS or VMS_RECORDS_KERNEL. Takes `begin`, with which each text begins.
+ */
 void vms_name_attachment_init(struct vms_name_attachment *attachment, GByteArray *out,
 			      const char *name, char *begin);
 /* Adds a function, once for each address. */

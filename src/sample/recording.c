@@ -80,8 +80,8 @@ void vms_recording_free(struct vms_recording *recording)
 	vms_symbol_table_unref(recording->kernel);
 	g_array_unref(recording->damages);
 	g_array_unref(recording->told);
-	char *const texts[] = { recording->system,  recording->release,	 recording->version,
-				recording->machine, recording->host,	 recording->guest,
+	char *const texts[] = { recording->system,   recording->release, recording->version,
+				recording->machine,  recording->host,	 recording->guest,
 				recording->unwinder, recording->failure };
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
 		g_free(texts[i]);
@@ -658,8 +658,8 @@ static void describe_guest(const struct vms_recording *recording, struct vms_run
 	facts->hostname = g_strdup(recording->host);
 	facts->unwinder = g_strdup(recording->unwinder);
 	facts->n_vcpus = recording->vcpus->len;
-	facts->vcpus = g_memdup2(recording->vcpus->data,
-				 facts->n_vcpus * sizeof(struct vms_sample_stats));
+	facts->vcpus =
+		g_memdup2(recording->vcpus->data, facts->n_vcpus * sizeof(struct vms_sample_stats));
 	for (size_t i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		facts->reasons[i] = g_strdup(recording->reasons[i]);
 	vms_run_facts_set_title(facts);
@@ -676,7 +676,7 @@ struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 			    : has_time			 ? recording->last_ns - recording->first_ns
 							 : 0;
 	facts->end = recording->stats.is_complete && !recording->failure ? VMS_SAMPLE_COMPLETE
-									  : VMS_SAMPLE_FAILED;
+									 : VMS_SAMPLE_FAILED;
 	facts->error = g_strdup(recording->failure);
 	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
 	if (recording->is_guest)

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_symbol(struct vms_name_attachment *attachment,
-		       const struct vms_symbol_table *table, uint64_t address)
+static void add_symbol(struct vms_name_attachment *attachment, const struct vms_symbol_table *table,
+		       uint64_t address)
 {
 	struct vms_symbol symbol;
 	if (table && vms_symbol_table_find(table, address, &symbol))
@@ -84,8 +84,7 @@ static void name_user(struct vms_recording *recording, GHashTable *named, uint32
 		found = g_new0(struct named_file, 1);
 		found->symbols = read_symbols(file);
 		vms_name_attachment_init(&found->attachment, out, VMS_RECORDS_SYMBOLS,
-					 g_strdup_printf("%" G_GUINT64_FORMAT "\n",
-							 file->number));
+					 g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
 		g_hash_table_insert(named, file, found);
 	}
 	add_symbol(&found->attachment, found->symbols, pc - mapping.start + mapping.offset);

@@ -16,9 +16,9 @@ struct vms_run_options {
 	unsigned depth;
 	bool leaf_first;
 	/*
-	 * If it is there, it gets the samples, and none are kept. Called from a sampling thread after
-	 * the release, with a sample that vms_capture_note_code has seen and when its hold began.
-	 * True: it has addresses that were not seen before.
+	 * If it is there, it gets the samples, and none are kept. Called from a sampling thread
+	 * after the release, with a sample that vms_capture_note_code has seen and when its hold
+	 * began. True: it has addresses that were not seen before.
 	 */
 	bool (*take)(const struct vms_sample_record *record, uint64_t begin_ns, void *data);
 	/* Called for a sample while its vCPU is held, to read more of `memory`. May be NULL. */

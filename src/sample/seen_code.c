@@ -26,10 +26,10 @@ struct vms_seen_code {
 	uint32_t files_before;
 	GPtrArray *files; /* struct seen_file, by number */
 	GTree *by_id;	  /* the same; a guest could slow a hash table */
-	/* What was told of each space, an array of mappings; NULL: nothing yet. Their `stamp` is the
-	 * number of the file. */
+	/* What was told of each space, an array of mappings; NULL: nothing yet. Their `stamp` is
+	 * the number of the file. */
 	GPtrArray *spaces;
-	GTree *last_space;	   /* of each process, plus one */
+	GTree *last_space;	    /* of each process, plus one */
 	struct vms_tree *addresses; /* keys of all addresses that were seen */
 };
 
@@ -92,10 +92,10 @@ static GArray *tell_space(struct vms_seen_code *seen, const struct vms_sample_re
 	if (sample->space >= seen->spaces->len)
 		g_ptr_array_set_size(seen->spaces, (gint)sample->space + 1);
 	void **told = &seen->spaces->pdata[sample->space];
-	if (*told && (last == sample->space + 1 || sample->pid == 0))
+	const bool is_same = last == sample->space + 1 || sample->pid == 0;
+	if (*told && is_same)
 		return *told;
-	const struct vms_process *process =
-		vms_symbolizer_process(seen->symbolizer, sample->space);
+	const struct vms_process *process = vms_symbolizer_process(seen->symbolizer, sample->space);
 	unref_mappings(*told);
 	*told = vms_mappings_new();
 	/* The idle tasks of all CPUs are one process. */
@@ -200,9 +200,9 @@ static void name_kernel_address(struct vms_seen_code *seen, const struct vms_tre
 				   &location) ||
 	    !location.symbol)
 		return;
-	g_autofree char *name = location.module ? g_strdup_printf("%s [%s]", location.symbol,
-								  location.module)
-						: g_strdup(location.symbol);
+	g_autofree char *name =
+		location.module ? g_strdup_printf("%s [%s]", location.symbol, location.module)
+				: g_strdup(location.symbol);
 	vms_name_attachment_add(names, location.start, location.size, name);
 }
 

@@ -106,7 +106,7 @@ void vms_sampler_free(struct vms_sampler *sampler)
 	g_byte_array_unref(sampler->told);
 	g_free(sampler->failure);
 	vms_guest_unref(sampler->config.guest);
-	vms_machine_unref(sampler->config.machine);
+	g_clear_pointer(&sampler->config.machine, vms_machine_unref);
 	g_mutex_clear(&sampler->lock);
 	g_cond_clear(&sampler->ended_cond);
 	g_free(sampler);
@@ -270,7 +270,9 @@ char *vms_sampler_failure(struct vms_sampler *sampler)
 
 int vms_sampler_command_status(struct vms_sampler *sampler)
 {
-	return sampler->engine->command_status ? sampler->engine->command_status(sampler->engine_data) : -1;
+	return sampler->engine->command_status
+		       ? sampler->engine->command_status(sampler->engine_data)
+		       : -1;
 }
 
 void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out)

@@ -195,8 +195,7 @@ size_t vms_linux_ancestors(void *system, struct vms_memory *memory, const struct
 	const struct vms_linux_tasks *tasks = guest->tasks;
 	uint64_t task, tgid = 0;
 	size_t n = 0;
-	if (!tasks || !vms_memory_pin(memory) ||
-	    !tasks->arch->current(tasks, memory, regs, &task))
+	if (!tasks || !vms_memory_pin(memory) || !tasks->arch->current(tasks, memory, regs, &task))
 		return 0;
 	while (n < limit && tgid != 1 && task != tasks->init_task &&
 	       vms_member_read(memory, task, &tasks->real_parent, &task) &&
