@@ -91,12 +91,13 @@ class Record(unittest.TestCase):
     def test_overflow(self):
         """A buffer that is too small drops and counts: nothing is hidden."""
         file = self.folder / "overflow"
-        run = self.record(file, "shares", "0.5", options=("--buffer", "4K"))
+        # So many that a buffer is full even where the program gets a tenth of a processor.
+        run = self.record(file, "shares", "0.5", options=("--buffer", "4K", "-F", 20000))
         stats = self.stats(file)
         self.assertGreater(stats["lost"], 100)
         self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
         self.assertIn(f"{stats['lost']} samples were lost: a buffer was full", run.err)
-        due = sum(map(int, run.out.split())) / PERIOD_NS
+        due = sum(map(int, run.out.split())) / stats["period ns"]
         self.assertAlmostEqual((stats["collected"] + stats["lost"] + stats["missed"]) / due, 1, delta=0.1)
 
     def test_births(self):
