@@ -91,19 +91,19 @@ static GArray *tell_space(struct vms_seen_code *seen, const struct vms_sample_re
 	const uint32_t last = GPOINTER_TO_UINT(g_tree_lookup(seen->last_space, pid));
 	if (sample->space >= seen->spaces->len)
 		g_ptr_array_set_size(seen->spaces, (gint)sample->space + 1);
-	void **told = &seen->spaces->pdata[sample->space];
+	GArray *told = seen->spaces->pdata[sample->space];
 	const bool is_same = last == sample->space + 1 || sample->pid == 0;
-	if (*told && is_same)
-		return *told;
+	if (told && is_same)
+		return told;
 	const struct vms_process *process = vms_symbolizer_process(seen->symbolizer, sample->space);
-	unref_mappings(*told);
-	*told = vms_mappings_new();
+	unref_mappings(told);
+	told = seen->spaces->pdata[sample->space] = vms_mappings_new();
 	/* The idle tasks of all CPUs are one process. */
 	if (process && (sample->pid || !last))
 		vms_sampler_tell_process(seen->sampler, sample->time_ns, sample->pid, 0,
 					 sample->pid ? process->comm : "swapper");
 	g_tree_replace(seen->last_space, (gpointer)pid, GUINT_TO_POINTER(sample->space + 1));
-	return *told;
+	return told;
 }
 
 /* Returns the number of a mapping's file; 0: there are too many. */

@@ -79,14 +79,17 @@ class Record(unittest.TestCase):
         self.assertEqual(whole, len(list(samples_of(self.file.read_bytes()))))
 
     def test_counts(self):
-        """Collected, lost and missed add up to the time that the program has run."""
+        """Collected, lost and missed add up to the time that the program has run. The kernel counts
+        interrupts, and what a hypervisor takes, as time between two samples, but not as the
+        program's: there are more of them on a busy host, up to all the time that has passed."""
         stats = self.stats(self.file)
         self.assertEqual(stats["collected"], stats["samples"])
         self.assertEqual(stats["processes"], 1)
         self.assertEqual(stats["processes without mappings"], 0)
         due = sum(map(int, self.run_shares.out.split())) / PERIOD_NS
         found = stats["collected"] + stats["lost"] + stats["missed"]
-        self.assertAlmostEqual(found / due, 1, delta=0.1)
+        self.assertGreater(found / due, 0.9)
+        self.assertLess(found * stats["period ns"], 1.05 * stats["elapsed ns"])
 
     def test_overflow(self):
         """A buffer that is too small drops and counts: nothing is hidden."""
@@ -98,7 +101,9 @@ class Record(unittest.TestCase):
         self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
         self.assertIn(f"{stats['lost']} samples were lost: a buffer was full", run.err)
         due = sum(map(int, run.out.split())) / stats["period ns"]
-        self.assertAlmostEqual((stats["collected"] + stats["lost"] + stats["missed"]) / due, 1, delta=0.1)
+        found = stats["collected"] + stats["lost"] + stats["missed"]
+        self.assertGreater(found / due, 0.9)
+        self.assertLess(found * stats["period ns"], 1.05 * stats["elapsed ns"])
 
     def test_births(self):
         """Threads and processes that start while it runs, in all of which the names are found."""
