@@ -97,7 +97,7 @@ class RecordGuest(unittest.TestCase):
         self.assertEqual(len(born), 12)
         self.assertEqual(born - found, set())
         stacks = folded(file)
-        self.assertGreater(count_of(stacks, "burn_short") / sum(count for _, count in stacks), 0.3)
+        self.assertGreater(count_of(stacks, "burn_short") / sum(count for _, count in stacks), 0.1)
 
     def test_overflow(self):
         """Everything of the guest, in buffers that are too small: collected, lost and missed are all
