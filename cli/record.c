@@ -127,6 +127,8 @@ static bool run_sampler(struct vms_sampler *sampler, struct vms_outfile *file, u
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], set_flag, &is_interrupted);
 	const bool started = vms_sampler_start(sampler, error);
+	if (started)
+		vms_log(VMS_LOG_INFO, "recording has begun");
 	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
 	while (started && done && !ended && !is_interrupted && vms_clock_now_ns() < end_ns) {
 		ended = vms_sampler_wait(sampler, MIN(vms_clock_now_ns() + READ_NS, end_ns));

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Recordings of a guest's threads: what a report shows when the guest has gone, by the processor time
-that the guest's program itself has measured and by what it says of its threads and processes."""
+"""Recordings of a guest's threads: what a report shows, by what the guest's program is known to do, and by
+what it says of its threads and processes."""
 import json
 import pathlib
 import re
 import subprocess
 import tempfile
-import time
 import unittest
 
 import test_agent_engine
@@ -31,6 +30,16 @@ def folded(file):
 
 def count_of(stacks, name):
     return sum(count for stack, count in stacks if re.search(rf"\b{name}\b", stack))
+
+
+def start_recording(*arguments):
+    """A `vmscope record` that has begun."""
+    process = subprocess.Popen([str(word) for word in (testbed.VMSCOPE, "record", "-v", *arguments)],
+                               stderr=subprocess.PIPE, text=True)
+    for line in iter(process.stderr.readline, ""):
+        if "recording has begun" in line:
+            break
+    return process
 
 
 class RecordGuest(unittest.TestCase):
@@ -58,29 +67,24 @@ class RecordGuest(unittest.TestCase):
         """Runs a command in a process of the guest, which is recorded until it has ended; the command's
         output."""
         pid = self.start_waiting()
-        process = subprocess.Popen(
-            [str(word) for word in (testbed.VMSCOPE, "record", *self.guest.target, "-F", self.hertz,
-                                    "--job", pid, "-o", file, *options)],
-            stderr=subprocess.PIPE, text=True)
+        process = start_recording(*self.guest.target, "-F", self.hertz, "--job", pid, "-o", file, *options)
         try:
-            # It holds nothing before it knows its targets: what it waits for is its first sample.
-            time.sleep(0.4)
             self.guest.run(f"echo '{command}' >/tmp/go")
-            _, self.err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+            _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         finally:
             process.kill()
             process.wait()
-        self.assertEqual(process.returncode, 0, self.err)
+        self.assertEqual(process.returncode, 0, err)
         return self.guest.run("cat /tmp/out")
 
     def test_shares(self):
-        """Within 5 % of all, by the time that the program has measured; only its processes are in it."""
+        """burn_long does three times the work of burn_short. What the guest measures of both is no truth on
+        a busy host, which takes its processors away meanwhile."""
         file = self.folder / "shares"
-        long_ns, short_ns = map(int, self.run_waiting(f"record_program shares {self.seconds}", file).split())
+        self.run_waiting(f"record_program shares {self.seconds}", file)
         stacks = folded(file)
         whole = count_of(stacks, "burn_long") + count_of(stacks, "burn_short")
-        self.assertAlmostEqual(count_of(stacks, "burn_long") / whole, long_ns / (long_ns + short_ns),
-                               delta=0.05)
+        self.assertAlmostEqual(count_of(stacks, "burn_long") / whole, 3 / 4, delta=0.1)
         self.assertGreater(whole / sum(count for _, count in stacks), 0.8)
         self.assertEqual({stack.split(";")[0].split(" (")[0] for stack, _ in stacks} -
                          {"sh", "record_program"}, set())

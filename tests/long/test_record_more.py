@@ -2,7 +2,6 @@
 """More recordings of guests: by the gdb stub, of aarch64, and of a guest that is killed meanwhile."""
 import pathlib
 import signal
-import subprocess
 import tempfile
 import time
 import unittest
@@ -11,7 +10,7 @@ import linux_guest
 import test_agent_engine
 import testbed
 import test_record_guest
-from test_record_guest import HERTZ, count_of, folded
+from test_record_guest import HERTZ, count_of, folded, start_recording
 from vmscope_command import vmscope
 
 
@@ -38,10 +37,8 @@ class Gone(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         file = pathlib.Path(folder.name) / "gone"
         guest.start_workload("deep")
-        process = subprocess.Popen(
-            [str(word) for word in (testbed.VMSCOPE, "record", *guest.target, "-F", HERTZ, "-o", file)],
-            stderr=subprocess.PIPE, text=True)
-        time.sleep(1.5)
+        process = start_recording(*guest.target, "-F", HERTZ, "-o", file)
+        time.sleep(1)
         guest.process.send_signal(signal.SIGKILL)
         _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertEqual(process.returncode, 1)
