@@ -227,7 +227,8 @@ static void describe_guest(void *data, struct vms_sampler_place *ret)
 {
 	const struct guest_engine *engine = data;
 	const struct vms_machine_info *machine = vms_machine_info(engine->machine);
-	ret->machine = machine->description;
+	ret->machine = vms_machine_arch(engine->machine)->name;
+	ret->description = machine->description;
 	ret->guest = machine->name;
 	if (vms_guest_kind(engine->guest) == VMS_GUEST_NONE)
 		return;

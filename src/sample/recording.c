@@ -64,6 +64,8 @@ static void free_file(void *data)
 	g_free(file->path);
 	g_free(file->build_id);
 	vms_symbol_table_unref(file->symbols);
+	vms_recorded_code_free(file->code);
+	vms_binary_unref(file->binary);
 	g_free(file);
 }
 
@@ -80,9 +82,9 @@ void vms_recording_free(struct vms_recording *recording)
 	vms_symbol_table_unref(recording->kernel);
 	g_array_unref(recording->damages);
 	g_array_unref(recording->told);
-	char *const texts[] = { recording->system,   recording->release, recording->version,
-				recording->machine,  recording->host,	 recording->guest,
-				recording->unwinder, recording->failure };
+	char *const texts[] = { recording->system,   recording->release,     recording->version,
+				recording->machine,  recording->host,	     recording->guest,
+				recording->unwinder, recording->description, recording->failure };
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
 		g_free(texts[i]);
 	for (size_t i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
@@ -105,6 +107,7 @@ static void read_session(struct vms_recording *recording, const struct vms_fxt_r
 	recording->version = vms_records_text(event, "version");
 	recording->guest = vms_records_text(event, "guest");
 	recording->unwinder = vms_records_text(event, "unwinder");
+	recording->description = vms_records_text(event, "description");
 	recording->system = vms_records_text(event, "system");
 	recording->release = vms_records_text(event, "release");
 	recording->machine = vms_records_text(event, "machine");
@@ -200,8 +203,25 @@ static bool has_name(const struct vms_fxt_record *record, const char *name)
 	       memcmp(record->name.text, name, record->name.length) == 0;
 }
 
+static void read_code(struct vms_recording *recording, const struct vms_fxt_record *record)
+{
+	const struct vms_bytes payload = { record->payload, record->payload_size };
+	struct vms_bytes code;
+	uint64_t number, offset;
+	if (!vms_recorded_code_parse(payload, &number, &offset, &code))
+		return;
+	struct vms_recorded_file *file = get_file(recording, number);
+	if (!file->code)
+		file->code = vms_recorded_code_new();
+	vms_recorded_code_add(file->code, offset, code);
+}
+
 static void read_attachment(struct vms_recording *recording, const struct vms_fxt_record *record)
 {
+	if (has_name(record, VMS_RECORDS_CODE)) {
+		read_code(recording, record);
+		return;
+	}
 	g_autofree char *text = g_strndup(record->payload, record->payload_size);
 	if (has_name(record, VMS_RECORDS_KERNEL)) {
 		add_symbols(recording->kernel, text);
@@ -347,8 +367,11 @@ static void map_generation(struct vms_recording *recording, uint32_t pid,
 		struct vms_recorded_file *file = get_file(recording, mapping.file);
 		if (file->symbols)
 			mapping.symbols = vms_symbol_table_ref(file->symbols);
+		if (file->binary)
+			mapping.binary = vms_binary_ref(file->binary);
 		vms_symbolizer_map(recording->symbolizer, generation->space, &mapping);
 		vms_symbol_table_unref(mapping.symbols);
+		vms_binary_unref(mapping.binary);
 	}
 }
 
@@ -369,9 +392,12 @@ static void make_spaces(struct vms_recording *recording)
 	}
 	g_hash_table_iter_init(&iter, recording->files);
 	while (g_hash_table_iter_next(&iter, &key, &value)) {
-		const struct vms_recorded_file *file = value;
+		struct vms_recorded_file *file = value;
 		if (file->symbols)
 			vms_symbol_table_finish(file->symbols, UINT64_MAX);
+		if (file->code)
+			file->binary = vms_recorded_code_make_binary(
+				g_steal_pointer(&file->code), file->path ? file->path : "[file]");
 	}
 	/* Anywhere: a guest may be a kernel that is its own program. */
 	const struct vms_mapping kernel = { .end = UINT64_MAX,
@@ -633,6 +659,16 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 	return profile;
 }
 
+struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *recording)
+{
+	return recording->symbolizer;
+}
+
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording)
+{
+	return recording->machine ? vms_arch_by_name(recording->machine) : NULL;
+}
+
 static void describe_host(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
 	facts->is_host = true;
@@ -651,7 +687,7 @@ static void describe_guest(const struct vms_recording *recording, struct vms_run
 {
 	facts->machine_name = g_strdup(recording->guest);
 	facts->machine_description =
-		g_strdup(recording->machine ? recording->machine : "unknown machine");
+		g_strdup(recording->description ? recording->description : "unknown machine");
 	facts->system = g_strdup(recording->system);
 	facts->release = g_strdup(recording->release);
 	facts->version = g_strdup(recording->version);

@@ -2,6 +2,7 @@
 #include "sample/seen_code.h"
 #include "capture/sample_records.h"
 #include "sample/name_attachment.h"
+#include "sample/recording_code.h"
 #include "symbol/binary.h"
 #include "symbol/mappings.h"
 #include <string.h>
@@ -31,6 +32,7 @@ struct vms_seen_code {
 	GPtrArray *spaces;
 	GTree *last_space;	    /* of each process, plus one */
 	struct vms_tree *addresses; /* keys of all addresses that were seen */
+	uint64_t code_left;	    /* bytes of code that may still be told */
 };
 
 static void unref_mappings(void *data)
@@ -63,6 +65,7 @@ struct vms_seen_code *vms_seen_code_new(struct vms_sampler *sampler,
 	seen->spaces = g_ptr_array_new_with_free_func(unref_mappings);
 	seen->last_space = g_tree_new(compare_numbers);
 	seen->addresses = vms_tree_new(ADDRESSES_LIMIT);
+	seen->code_left = VMS_RECORDED_CODE_LIMIT;
 	return seen;
 }
 
@@ -156,6 +159,7 @@ static uint32_t tell_mapping(struct vms_seen_code *seen, const struct vms_sample
 	return number;
 }
 
+/* Addresses of the kernel have the kind LOADED_PC; others PC if they were executing, or RETURN. */
 static void note_address(struct vms_seen_code *seen, enum vms_tree_kind kind, uint32_t owner,
 			 uint64_t value)
 {
@@ -177,19 +181,32 @@ bool vms_seen_code_note(struct vms_seen_code *seen, const struct vms_sample_reco
 		}
 		const uint32_t file = told ? tell_mapping(seen, sample, told, va, &mapping) : 0;
 		if (file)
-			note_address(seen, VMS_TREE_PC, file, va - mapping.start + mapping.offset);
+			note_address(seen, i == 0 ? VMS_TREE_PC : VMS_TREE_RETURN, file,
+				     va - mapping.start + mapping.offset);
 	}
 	return seen->addresses->n_nodes != before;
 }
 
 /* ---- names ------------------------------------------------------------------------- */
 
-static int compare_owners(const void *a, const void *b)
+static bool is_kernel(const struct vms_tree_node *node)
+{
+	return node->key.kind == VMS_TREE_LOADED_PC;
+}
+
+static bool have_one_owner(const struct vms_tree_node *a, const struct vms_tree_node *b)
+{
+	return is_kernel(a) == is_kernel(b) && a->key.owner == b->key.owner;
+}
+
+static int compare_addresses(const void *a, const void *b)
 {
 	const struct vms_tree_node *x = a, *y = b;
-	if (x->key.kind != y->key.kind)
-		return x->key.kind < y->key.kind ? -1 : 1;
-	return x->key.owner < y->key.owner ? -1 : x->key.owner > y->key.owner;
+	if (is_kernel(x) != is_kernel(y))
+		return is_kernel(x) ? -1 : 1;
+	if (x->key.owner != y->key.owner)
+		return x->key.owner < y->key.owner ? -1 : 1;
+	return x->key.value < y->key.value ? -1 : x->key.value > y->key.value;
 }
 
 static void name_kernel_address(struct vms_seen_code *seen, const struct vms_tree_key *key,
@@ -206,27 +223,42 @@ static void name_kernel_address(struct vms_seen_code *seen, const struct vms_tre
 	vms_name_attachment_add(names, location.start, location.size, name);
 }
 
-/* Tells of a file, and of the functions at `n` offsets in it. */
+/* Tells of the functions at `n` offsets of a file, and of the code of those that were executing. */
+static void tell_functions(struct vms_seen_code *seen, const struct seen_file *file,
+			   const struct vms_mapping *mapping, const struct vms_tree_node *offsets,
+			   size_t n, GByteArray *out)
+{
+	struct vms_name_attachment names;
+	uint64_t written = UINT64_MAX;
+	vms_name_attachment_init(&names, out, VMS_RECORDS_SYMBOLS,
+				 g_strdup_printf("%" G_GUINT32_FORMAT "\n", file->number));
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_tree_key *key = &offsets[i].key;
+		struct vms_symbol symbol;
+		if (!vms_symbol_table_find(mapping->symbols, key->value, &symbol))
+			continue;
+		vms_name_attachment_add(&names, symbol.va, symbol.size, symbol.name);
+		if (key->kind != VMS_TREE_PC || symbol.va == written || !mapping->binary)
+			continue;
+		vms_recorded_code_put(out, file->number, mapping->binary, symbol.va, symbol.size,
+				      &seen->code_left);
+		written = symbol.va;
+	}
+	vms_name_attachment_end(&names);
+}
+
 static void tell_file(struct vms_seen_code *seen, const struct seen_file *file,
 		      const struct vms_tree_node *offsets, size_t n, GByteArray *out)
 {
 	struct vms_mapping mapping;
-	struct vms_name_attachment names;
-	struct vms_symbol symbol;
 	const bool is_mapped =
 		vms_symbolizer_mapping(seen->symbolizer, file->space, file->va, &mapping) &&
 		mapping.file == file->id;
 	vms_sampler_tell_file(seen->sampler, file->number, file->name,
 			      is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
 							  : NULL);
-	if (!is_mapped || !mapping.symbols)
-		return;
-	vms_name_attachment_init(&names, out, VMS_RECORDS_SYMBOLS,
-				 g_strdup_printf("%" G_GUINT32_FORMAT "\n", file->number));
-	for (size_t i = 0; i < n; i++)
-		if (vms_symbol_table_find(mapping.symbols, offsets[i].key.value, &symbol))
-			vms_name_attachment_add(&names, symbol.va, symbol.size, symbol.name);
-	vms_name_attachment_end(&names);
+	if (is_mapped && mapping.symbols)
+		tell_functions(seen, file, &mapping, offsets, n, out);
 }
 
 uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
@@ -239,16 +271,17 @@ uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
 	vms_records_put_start(out);
 	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	if (n > 0) /* nothing is added any more */
-		qsort(nodes, n, sizeof(*nodes), compare_owners);
+		qsort(nodes, n, sizeof(*nodes), compare_addresses);
 	for (; first < n; first = next) {
-		const struct vms_tree_key *key = &nodes[first].key;
-		for (next = first; next < n && compare_owners(&nodes[next], &nodes[first]) == 0;
-		     next++)
-			if (key->kind == VMS_TREE_LOADED_PC)
+		next = first;
+		while (next < n && have_one_owner(&nodes[next], &nodes[first])) {
+			if (is_kernel(&nodes[next]))
 				name_kernel_address(seen, &nodes[next].key, &kernel);
-		if (key->kind == VMS_TREE_PC)
-			tell_file(seen, seen->files->pdata[key->owner - seen->files_before - 1],
-				  &nodes[first], next - first, out);
+			next++;
+		}
+		const uint32_t file = nodes[first].key.owner - seen->files_before - 1;
+		if (!is_kernel(&nodes[first]))
+			tell_file(seen, seen->files->pdata[file], &nodes[first], next - first, out);
 	}
 	vms_name_attachment_end(&kernel);
 	vms_sampler_tell_records(seen->sampler, out);

@@ -20,9 +20,11 @@ struct vms_sampler_config {
 
 /* Where the threads run, for readers of the recording. The engine owns the strings. */
 struct vms_sampler_place {
-	const char *system, *release, *version, *machine, *host;
-	const char *guest;    /* the name of the machine, if it is no host */
-	const char *unwinder; /* of the guest's kernel */
+	const char *system, *release, *version, *host;
+	const char *machine;	 /* the processor's architecture */
+	const char *guest;	 /* the name of the machine, if it is no host */
+	const char *description; /* the same */
+	const char *unwinder;	 /* of the guest's kernel */
 };
 
 struct vms_sampler_engine {

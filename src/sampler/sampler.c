@@ -145,6 +145,7 @@ static void tell_session(struct vms_sampler *sampler)
 	vms_records_add_text(&event, "machine", place.machine);
 	vms_records_add_text(&event, "host", place.host);
 	vms_records_add_text(&event, "guest", place.guest);
+	vms_records_add_text(&event, "description", place.description);
 	vms_records_add_text(&event, "unwinder", place.unwinder);
 	vms_records_add_number(&event, "cpus", sampler->n_buffers);
 	vms_records_add_number(&event, "period", sampler->config.period_ns);
