@@ -17,7 +17,7 @@
 #define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
-	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer;
+	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
 	gboolean all, user;
 	int depth;
 };
@@ -55,18 +55,18 @@ static bool add_targets(struct session *session, struct vms_sampler *sampler,
 			const struct options *options, GError **error)
 {
 	const bool whole_guest = session->machine && !options->pid && !options->tid &&
-				 !options->job && !options->cgroup;
+				 !options->job && !options->cgroup && !options->name;
 	const struct vms_sampler_target system = { .kind = VMS_SAMPLER_SYSTEM };
 	const struct vms_sampler_target cgroup = { .kind = VMS_SAMPLER_CGROUP,
 						   .name = options->cgroup };
+	const struct vms_sampler_target name = { .kind = VMS_SAMPLER_NAME, .name = options->name };
 	const struct vms_sampler_target command = { .kind = VMS_SAMPLER_COMMAND,
 						    .command =
 							    (const char *const *)session->launch };
 	if (!options->pid && !options->tid && !options->job && !options->cgroup && !options->all &&
-	    !session->launch && !whole_guest) {
-		usage_error(error,
-			    "nothing to sample: give --pid, --tid, --job, --cgroup, --all or "
-			    "-- COMMAND");
+	    !options->name && !session->launch && !whole_guest) {
+		usage_error(error, "nothing to sample: give --pid, --tid, --job, --cgroup, --name, "
+				   "--all or -- COMMAND");
 		return false;
 	}
 	return add_number(sampler, "--pid", options->pid, VMS_SAMPLER_PROCESS, error) &&
@@ -74,6 +74,7 @@ static bool add_targets(struct session *session, struct vms_sampler *sampler,
 	       add_number(sampler, "--job", options->job, VMS_SAMPLER_JOB, error) &&
 	       (!options->cgroup || vms_sampler_add(sampler, &cgroup, error)) &&
 	       (!(options->all || whole_guest) || vms_sampler_add(sampler, &system, error)) &&
+	       (!options->name || vms_sampler_add(sampler, &name, error)) &&
 	       (!session->launch || vms_sampler_add(sampler, &command, error));
 }
 
@@ -219,6 +220,9 @@ static bool record(struct session *session, const struct options *options, GErro
 			   (double)stats.session.elapsed_ns / 1e9, stats.session.lost,
 			   stats.session.missed, session->outputs[0]);
 	const int status = vms_sampler_command_status(sampler);
+	if (session->launch && status < 0)
+		vms_log(VMS_LOG_WARNING, "%s goes on: the recording has ended before it",
+			session->launch[0]);
 	if (session->launch && status > 0)
 		vms_log(VMS_LOG_WARNING, "%s has ended with %s %d", session->launch[0],
 			WIFSIGNALED(status) ? "signal" : "status",
@@ -238,6 +242,8 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 		  "A process and all its descendants", "PID" },
 		{ "cgroup", 0, 0, G_OPTION_ARG_FILENAME, &options.cgroup,
 		  "A control group, by its folder", "FOLDER" },
+		{ "name", 0, 0, G_OPTION_ARG_STRING, &options.name,
+		  "Processes that run, or begin, a program of that name", "NAME" },
 		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all,
 		  "Everything on this host, or in the guest", NULL },
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
@@ -255,8 +261,9 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
 			  record(session, &options, error);
-	char *const texts[] = { options.hz,  options.period_us, options.seconds, options.pid,
-				options.tid, options.job,	options.cgroup,	 options.buffer };
+	char *const texts[] = { options.hz,	options.period_us, options.seconds,
+				options.pid,	options.tid,	   options.job,
+				options.cgroup, options.buffer,	   options.name };
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
 		g_free(texts[i]);
 	return done;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session.h"
 #include "base/outfile.h"
+#include "base/text.h"
 #include "streams.h"
 #include <errno.h>
 #include <stdio.h>
@@ -116,8 +117,9 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 
 static void print_log(enum vms_log_level level, const char *message, void *data)
 {
+	g_autofree char *escaped = vms_text_escape(message);
 	(void)data;
-	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", message);
+	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", escaped);
 }
 
 /* Returns why `path` cannot be written, or NULL if it can. */

@@ -65,6 +65,12 @@ enum vms_sampler_target_kind {
 	VMS_SAMPLER_SYSTEM,  /* everything */
 	VMS_SAMPLER_COMMAND, /* `command`, which ends with NULL; it is started, and sampled as a job
 			      */
+	/*
+	 * Processes that run, or begin to run, a program called `name`, with what they start. The
+	 * host's engine finds the first instructions of a program, too, but needs the right to
+	 * sample everything, and takes no target of another kind beside.
+	 */
+	VMS_SAMPLER_NAME,
 };
 
 struct vms_sampler_target {
@@ -126,7 +132,8 @@ bool vms_sampler_start(struct vms_sampler *sampler, GError **error);
 bool vms_sampler_stop(struct vms_sampler *sampler, GError **error);
 /*
  * Waits until every target has ended, or until `until_ns` (CLOCK_MONOTONIC). True if they have. A
- * control group and the whole system never end.
+ * control group and the whole system never end. A name has ended when there was such a program, and
+ * all of them have ended.
  */
 bool vms_sampler_wait(struct vms_sampler *sampler, uint64_t until_ns);
 enum vms_sampler_state vms_sampler_state(struct vms_sampler *sampler);

@@ -85,6 +85,19 @@ static bool is_wanted(struct guest_engine *engine, const struct vms_sample_recor
 	       vms_guest_targets_has(engine->targets, sample->pid, sample->tid);
 }
 
+/* A process may begin a program at any time: what it is called then, its first sample tells. */
+static void note_name(struct guest_engine *engine, const struct vms_sample_record *sample)
+{
+	const struct vms_process *process =
+		sample->space == VMS_NO_SPACE
+			? NULL
+			: vms_symbolizer_process(vms_guest_symbolizer(engine->guest),
+						 sample->space);
+	if (process)
+		vms_guest_targets_note_name(engine->targets, sample->pid, process->comm,
+					    sample->time_ns);
+}
+
 static bool take_sample(const struct vms_sample_record *sample, uint64_t begin_ns, void *data)
 {
 	struct guest_engine *engine = data;
@@ -94,6 +107,7 @@ static bool take_sample(const struct vms_sample_record *sample, uint64_t begin_n
 	if (birth->pid && birth->pid == sample->pid)
 		vms_guest_targets_note_birth(engine->targets, sample->pid, birth->ancestors,
 					     birth->n, sample->time_ns);
+	note_name(engine, sample);
 	if (is_wanted(engine, sample)) {
 		has_new = vms_seen_code_note(get_seen(engine), sample);
 		vms_sampler_give(engine->sampler, sample, begin_ns);

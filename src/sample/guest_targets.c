@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/guest_targets.h"
+#include "base/program_name.h"
 
 /* Processes and threads are in trees: a guest could choose numbers that slow a hash table. */
 struct vms_guest_targets {
 	bool all, has_processes;
+	bool waits; /* for the first process with one of the names */
+	GPtrArray *names;
 	GTree *threads; /* by tid; values of all three are struct since */
 	GTree *members; /* by pid: all their threads are sampled */
 	GTree *others;	/* by pid: processes that are not */
@@ -39,6 +42,7 @@ static void set_add(GTree *set, uint32_t number, uint64_t time_ns)
 struct vms_guest_targets *vms_guest_targets_new(void)
 {
 	struct vms_guest_targets *targets = g_new0(struct vms_guest_targets, 1);
+	targets->names = g_ptr_array_new_with_free_func(g_free);
 	targets->threads = make_set();
 	targets->members = make_set();
 	targets->others = make_set();
@@ -49,6 +53,7 @@ void vms_guest_targets_free(struct vms_guest_targets *targets)
 {
 	if (!targets)
 		return;
+	g_ptr_array_unref(targets->names);
 	g_tree_unref(targets->threads);
 	g_tree_unref(targets->members);
 	g_tree_unref(targets->others);
@@ -109,6 +114,36 @@ static void note_others(struct vms_guest_targets *targets, const GArray *tasks, 
 			set_add(targets->others, get_task(tasks, i)->pid, time_ns);
 }
 
+void vms_guest_targets_note_name(struct vms_guest_targets *targets, uint32_t pid, const char *comm,
+				 uint64_t time_ns)
+{
+	if (!pid || set_has(targets->members, pid) ||
+	    !g_ptr_array_find_with_equal_func(targets->names, comm, g_str_equal, NULL))
+		return;
+	add_member(targets, pid, time_ns);
+	targets->waits = false;
+}
+
+static void note_names(struct vms_guest_targets *targets, const GArray *tasks, uint64_t time_ns)
+{
+	for (guint i = 0; targets->names->len && i < tasks->len; i++) {
+		const struct vms_task *task = get_task(tasks, i);
+		if (is_alive(task))
+			vms_guest_targets_note_name(targets, task->pid, task->process_comm,
+						    time_ns);
+	}
+}
+
+static void add_name(struct vms_guest_targets *targets, const char *name, const GArray *tasks)
+{
+	g_ptr_array_add(targets->names, vms_program_name(name));
+	targets->has_processes = targets->waits = true;
+	note_names(targets, tasks, 0);
+	while (add_children(targets, tasks, true, 0))
+		;
+	note_others(targets, tasks, 0);
+}
+
 bool vms_guest_targets_need_tasks(enum vms_sampler_target_kind kind)
 {
 	return kind != VMS_SAMPLER_SYSTEM;
@@ -145,6 +180,7 @@ bool vms_guest_targets_add(struct vms_guest_targets *targets,
 	case VMS_SAMPLER_PROCESS:
 	case VMS_SAMPLER_JOB: return add_by_number(targets, target, tasks, error);
 	case VMS_SAMPLER_SYSTEM: targets->all = true; return true;
+	case VMS_SAMPLER_NAME: add_name(targets, target->name, tasks); return true;
 	case VMS_SAMPLER_CGROUP:
 	case VMS_SAMPLER_COMMAND: break;
 	}
@@ -196,6 +232,7 @@ void vms_guest_targets_follow(struct vms_guest_targets *targets, const GArray *t
 		set_add(tids, task->tid, 0);
 	}
 	remove_ended(targets->others, pids, from_ns);
+	note_names(targets, tasks, from_ns);
 	while (add_children(targets, tasks, false, from_ns))
 		;
 	remove_ended(targets->members, pids, from_ns);
@@ -237,6 +274,6 @@ bool vms_guest_targets_has(const struct vms_guest_targets *targets, uint32_t pid
 
 bool vms_guest_targets_ended(const struct vms_guest_targets *targets)
 {
-	return !targets->all && g_tree_nnodes(targets->members) == 0 &&
+	return !targets->all && !targets->waits && g_tree_nnodes(targets->members) == 0 &&
 	       g_tree_nnodes(targets->threads) == 0;
 }

@@ -37,6 +37,9 @@ bool vms_guest_targets_is_new(const struct vms_guest_targets *targets, uint32_t 
 /* Says whose child a new process is: `n` ancestors, the nearest first. */
 void vms_guest_targets_note_birth(struct vms_guest_targets *targets, uint32_t pid,
 				  const uint32_t *ancestors, size_t n, uint64_t time_ns);
+/* A process runs now, under the name `comm`: it may be one that is waited for. */
+void vms_guest_targets_note_name(struct vms_guest_targets *targets, uint32_t pid, const char *comm,
+				 uint64_t time_ns);
 /* True if a thread is sampled. */
 bool vms_guest_targets_has(const struct vms_guest_targets *targets, uint32_t pid, uint32_t tid);
 /* True if nothing is left that could run. */

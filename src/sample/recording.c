@@ -14,7 +14,9 @@
 #include "sample/vcpu_records.h"
 #include "symbol/mappings.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 #include <vmscope/machine.h>
 
 #define MAPPINGS_LIMIT	  (1u << 13) /* of a process; a file may have them in the slowest order */
@@ -520,6 +522,27 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 
 /* ---- what it gives ----------------------------------------------------------------- */
 
+/* Reads the first bytes alone: a file that is none may be large. */
+static bool check_magic(const char *path, GError **error)
+{
+	uint8_t head[8];
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const ssize_t size = fd < 0 ? 0 : read(fd, head, sizeof(head));
+	const int number = errno;
+	if (fd >= 0)
+		close(fd);
+	if (fd < 0 || size < 0) {
+		g_set_error(error, VMS_ERROR, number == ENOENT ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
+			    "cannot read recording %s: %s", path, g_strerror(number));
+		return false;
+	}
+	if (vms_fxt_is_file((struct vms_bytes) { head, (size_t)size }))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+		    "%s is no recording: it does not begin as the Fuchsia Trace Format does", path);
+	return false;
+}
+
 /* Reads all of the file: one that was mapped and becomes shorter meanwhile would end the program.
  */
 static bool load_bytes(struct vms_recording *recording, const char *path, GError **error)
@@ -531,10 +554,11 @@ static bool load_bytes(struct vms_recording *recording, const char *path, GError
 			    "cannot read recording %s: it is no regular file", path);
 		return false;
 	}
+	if (!check_magic(path, error))
+		return false;
 	if (!g_file_get_contents(path, &recording->text, &size, &failure)) {
-		const bool is_missing = g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT);
-		g_set_error(error, VMS_ERROR, is_missing ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
-			    "cannot read recording %s: %s", path, failure->message);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read recording %s: %s", path,
+			    failure->message);
 		return false;
 	}
 	recording->bytes = (struct vms_bytes) { (const uint8_t *)recording->text, size };
@@ -556,13 +580,6 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	recording->first_ns = UINT64_MAX;
 	if (!load_bytes(recording, path, error))
 		return NULL;
-	if (!vms_fxt_is_file(recording->bytes)) {
-		g_set_error(
-			error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			"%s is no recording: it does not begin as the Fuchsia Trace Format does",
-			path);
-		return NULL;
-	}
 	read_all(recording);
 	make_spaces(recording);
 	count_stacks(recording);

@@ -103,6 +103,17 @@ class RecordGuest(unittest.TestCase):
         stacks = folded(file)
         self.assertGreater(count_of(stacks, "burn_short") / sum(count for _, count in stacks), 0.1)
 
+    def test_name(self):
+        """A program that begins later, by its name; the recording ends with it."""
+        file = self.folder / "name"
+        with start_recording(*self.guest.target, "-F", self.hertz, "--name", "record_program",
+                             "-o", file) as recorder:
+            born = self.guest.run("record_program births 3")
+            self.assertEqual(recorder.wait(testbed.ANSWER_SECONDS), 0)
+        found = {(tid, pid) for pid, tid, _, _ in samples_of(file.read_bytes())}
+        self.assertEqual({tuple(map(int, line.split())) for line in born.splitlines()} - found, set())
+        self.assertEqual({stack.split(" (")[0] for stack, _ in folded(file)}, {"record_program"})
+
     def test_overflow(self):
         """Everything of the guest, in buffers that are too small: collected, lost and missed are all
         ticks, and one sample more of each vCPU."""

@@ -19,7 +19,7 @@ class ByStub(test_record_guest.RecordGuest):
     make = linux_guest.LinuxGuest
     hertz = 99
     seconds = 5
-    test_births = test_overflow = None
+    test_births = test_name = test_overflow = None
 
 
 class Aarch64(test_record_guest.RecordGuest):

@@ -142,6 +142,34 @@ static void test_ends(void)
 	vms_guest_targets_free(thread);
 }
 
+/* A name that is waited for: processes that have it or take it, and what they start. */
+static void test_names(void)
+{
+	static const struct vms_sampler_target name = { .kind = VMS_SAMPLER_NAME,
+							.name = "/bin/waited-for-by-name" };
+	TASKS(tasks, BEGINNING);
+	TASKS(ended, { 1, 1, 0, 0 });
+	TASKS(later, BEGINNING, { 60, 60, 20, 0 });
+	struct vms_guest_targets *targets = vms_guest_targets_new();
+	g_assert_true(vms_guest_targets_add(targets, &name, tasks, NULL));
+	vms_guest_targets_follow(targets, tasks, 100);
+	g_assert_false(vms_guest_targets_ended(targets)); /* there was none yet */
+	vms_guest_targets_note_name(targets, 20, "another", 150);
+	g_assert_false(has(targets, 20));
+	vms_guest_targets_note_name(targets, 20, "waited-for-by-n", 150);
+	g_assert_true(has(targets, 20));
+	vms_guest_targets_follow(targets, later, 200);
+	g_assert_true(has(targets, 60));
+	g_assert_false(has(targets, 10));
+	vms_guest_targets_follow(targets, ended, 300);
+	g_assert_true(vms_guest_targets_ended(targets));
+	g_strlcpy(g_array_index(later, struct vms_task, 6).process_comm, "waited-for-by-n",
+		  VMS_COMM_SIZE);
+	vms_guest_targets_follow(targets, later, 400); /* by the list alone */
+	g_assert_true(has(targets, 60));
+	vms_guest_targets_free(targets);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -150,5 +178,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/guest_targets/births", test_births);
 	g_test_add_func("/guest_targets/ancestors", test_ancestors);
 	g_test_add_func("/guest_targets/ends", test_ends);
+	g_test_add_func("/guest_targets/names", test_names);
 	return g_test_run();
 }
