@@ -201,7 +201,7 @@ static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
  * Counts the outcomes of a tick. Walks what was only copied under the hold, and keeps the samples.
  * Returns how many were taken.
  */
-static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint64_t released_ns)
+static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint64_t held_ns)
 {
 	struct vms_run *run = sampler->run;
 	unsigned taken = 0;
@@ -217,7 +217,7 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint6
 		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
 				   &sampler->copies[i], record);
 		vms_capture_note_code(run->options.guest, &record->stack);
-		if (keep_sample(run, samples, record, begin_ns, released_ns - begin_ns) &&
+		if (keep_sample(run, samples, record, begin_ns, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}
@@ -318,7 +318,9 @@ static void take_tick(struct vms_sampler *sampler)
 	}
 	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
 	uint64_t released_ns = vms_clock_now_ns();
-	if (count_tick(sampler, begin_ns, released_ns) > 0) {
+	uint64_t held_ns = released_ns - begin_ns;
+	vms_machine_last_hold_ns(run->options.machine, sampler->vcpu, &held_ns);
+	if (count_tick(sampler, begin_ns, held_ns) > 0) {
 		sampler->failures = 0;
 		sampler->answered_ns = released_ns;
 	}
