@@ -228,6 +228,7 @@ static void tell_functions(struct vms_seen_code *seen, const struct seen_file *f
 			   const struct vms_mapping *mapping, const struct vms_tree_node *offsets,
 			   size_t n, GByteArray *out)
 {
+	const struct vms_symbol_table *functions = vms_mappings_functions(mapping);
 	struct vms_name_attachment names;
 	uint64_t written = UINT64_MAX;
 	vms_name_attachment_init(&names, out, VMS_RECORDS_SYMBOLS,
@@ -235,7 +236,7 @@ static void tell_functions(struct vms_seen_code *seen, const struct seen_file *f
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_tree_key *key = &offsets[i].key;
 		struct vms_symbol symbol;
-		if (!vms_symbol_table_find(mapping->symbols, key->value, &symbol))
+		if (!vms_symbol_table_find(functions, key->value, &symbol))
 			continue;
 		vms_name_attachment_add(&names, symbol.va, symbol.size, symbol.name);
 		if (key->kind != VMS_TREE_PC || symbol.va == written || !mapping->binary)
@@ -257,7 +258,7 @@ static void tell_file(struct vms_seen_code *seen, const struct seen_file *file,
 	vms_sampler_tell_file(seen->sampler, file->number, file->name,
 			      is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
 							  : NULL);
-	if (is_mapped && mapping.symbols)
+	if (is_mapped && vms_mappings_functions(&mapping))
 		tell_functions(seen, file, &mapping, offsets, n, out);
 }
 
