@@ -52,9 +52,12 @@ static void look_at_birth(const struct vms_sample_record *sample, struct vms_mem
 {
 	struct guest_engine *engine = data;
 	struct birth *birth = &engine->births[sample->vcpu];
-	g_mutex_lock(&engine->lock);
-	const bool is_new = vms_guest_targets_is_new(engine->targets, sample->pid);
-	g_mutex_unlock(&engine->lock);
+	bool is_new = false;
+	/* A held vCPU waits for nobody: the next sample of a process that is new has it, too. */
+	if (g_mutex_trylock(&engine->lock)) {
+		is_new = vms_guest_targets_is_new(engine->targets, sample->pid);
+		g_mutex_unlock(&engine->lock);
+	}
 	birth->pid = is_new ? sample->pid : 0;
 	if (is_new)
 		birth->n = vms_guest_ancestors(engine->guest, memory, vms_memory_regs(memory),
