@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "guest/kernel_code.h"
 #include "guest/unwind_info.h"
+#include "machine/memory-private.h"
 #include "unwind/copied_stack.h"
 #include "unwind/process_walk.h"
 
@@ -54,17 +55,31 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 
 /* ---- vCPUs ------------------------------------------------------------ */
 
+/* How far below the stack pointer of one sample that of the next one may be expected. */
+#define DEEPER 1024
+
 /*
  * Copies the stack from the stack pointer on, as far as it is mapped, by one read. What the vCPU
  * executes is noted while it is held: the process may end any moment later.
+ *
+ * A vCPU that is held briefly should not have to wait for that read. As long as it executes the
+ * same thread, the walk needs the stack up to the same address. So that part comes along with the
+ * vCPU.
  */
 static void copy_user_stack(struct vms_guest *guest, struct vms_memory *memory,
 			    struct vms_user_copy *copy)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
-	copy->size = vms_memory_read_start(memory, copy->regs.value[arch->sp], copy->bytes,
-					   sizeof(copy->bytes));
+	const uint64_t sp = copy->regs.value[arch->sp];
+	const bool is_same = copy->end > sp && copy->end - sp <= sizeof(copy->bytes);
+	const size_t needed = is_same ? copy->end - sp : 0;
 	vms_guest_note_address(guest, memory, copy->process, copy->regs.value[arch->pc]);
+	if (is_same && vms_memory_read_prefetched(memory, sp, copy->bytes, needed))
+		copy->size = needed;
+	else
+		copy->size = vms_memory_read_start(memory, sp, copy->bytes, sizeof(copy->bytes));
+	if (is_same)
+		vms_memory_prefetch(memory, sp - DEEPER, needed + DEEPER);
 }
 
 static void capture_stack(struct vms_guest *guest, struct vms_memory *memory,
@@ -117,7 +132,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 }
 
 void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
-			const struct vms_user_copy *copy, struct vms_sample_record *record)
+			struct vms_user_copy *copy, struct vms_sample_record *record)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
 	struct vms_regs regs;
@@ -129,6 +144,9 @@ void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsi
 	};
 	if (vms_guest_kernel_regs(guest, &regs))
 		vms_memory_set_regs(memory, &regs);
-	vms_walk_copied_user(guest, memory, copy->process, &stack, depth, &record->stack);
+	copy->end =
+		vms_walk_copied_user(guest, memory, copy->process, &stack, depth, &record->stack);
+	if (record->stack.end == VMS_WALK_UNREADABLE)
+		copy->end = 0;
 	note_user_addresses(guest, memory, copy->process, &record->stack);
 }

@@ -15,11 +15,12 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 /* Bytes of a program's stack that are copied. */
 #define VMS_USER_COPY_SIZE 32768u
 
-/* The user half of a stack, as it was under the hold, until it is walked. */
+/* The user half of a stack, as it was under the hold, until it is walked. Zeros at first. */
 struct vms_user_copy {
 	const struct vms_process *process; /* NULL: there is nothing to walk */
 	struct vms_regs regs;
-	size_t size; /* of `bytes`, from the stack pointer on */
+	uint64_t end; /* of the part of the stack that the last walk used; 0: unknown */
+	size_t size;  /* of `bytes`, from the stack pointer on */
 	uint8_t bytes[VMS_USER_COPY_SIZE];
 };
 
@@ -39,7 +40,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
  * them.
  */
 void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
-			const struct vms_user_copy *copy, struct vms_sample_record *record);
+			struct vms_user_copy *copy, struct vms_sample_record *record);
 
 /*
  * Notes which loaded kernel code the stack's addresses belong to, so that they can still be named
