@@ -13,6 +13,7 @@ extern const struct command command_core;
 extern const struct command command_core_convert;
 extern const struct command command_core_info;
 extern const struct command command_coverage;
+extern const struct command command_diff;
 extern const struct command command_disas;
 extern const struct command command_dmesg;
 extern const struct command command_info;

@@ -51,8 +51,8 @@ void vms_recording_get_stats(const struct vms_recording *recording,
  */
 void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
 /*
- * Makes a profile: one tree for all CPUs. `flags` is 0 or VMS_PROFILE_BY_ADDRESS. Errors: NOT_FOUND
- * (it has no samples).
+ * Makes a profile: one tree for all CPUs. `flags` are enum vms_profile_flags. Errors: NOT_FOUND (it
+ * has no samples).
  */
 struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
 					  bool leaf_first, GError **error);

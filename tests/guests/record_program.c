@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What test_record.py records. "shares SECONDS": runs two functions, and prints the processor time
- * of each in ns. "births N": threads and processes that start and end; prints "TID PID" of each.
+ * of each in ns. LONG and SHORT are how many rounds they have. "births N": threads and processes
+ * that start and end; prints "TID PID" of each.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -12,6 +13,13 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef LONG
+#define LONG 3000000
+#endif
+#ifndef SHORT
+#define SHORT 1000000
+#endif
 
 static volatile unsigned long sum;
 
@@ -24,13 +32,13 @@ static uint64_t used_ns(void)
 
 __attribute__((noinline)) static void burn_long(void)
 {
-	for (int i = 0; i < 3000000; i++)
+	for (int i = 0; i < LONG; i++)
 		sum += (unsigned long)i;
 }
 
 __attribute__((noinline)) static void burn_short(void)
 {
-	for (int i = 0; i < 1000000; i++)
+	for (int i = 0; i < SHORT; i++)
 		sum ^= (unsigned long)i;
 }
 
