@@ -5,8 +5,8 @@
 #include <vmscope/memory.h>
 
 /*
- * Reads up to `size` bytes from `va` on, all at once: up to the first page that is not mapped, or
- * to the end of the first page if the machine reads slowly. Returns their number. At most 64 KiB.
+ * Reads up to `size` bytes from `va` on, all at once where the machine can do that: up to the first
+ * page that is not mapped or cannot be read. Returns their number. At most 64 KiB.
  */
 size_t vms_memory_read_start(struct vms_memory *memory, uint64_t va, void *buf, size_t size);
 /*

@@ -259,12 +259,13 @@ size_t vms_memory_read_start(struct vms_memory *memory, uint64_t va, void *buf, 
 	}
 	if (n == 0 || !vms_memory_pin(memory))
 		return 0;
-	const size_t read = vms_machine_read_parts(memory->machine, parts, n);
-	if (read == 0)
-		return vms_machine_read_phys(memory->machine, parts[0].pa, buf, parts[0].size)
-			       ? parts[0].size
-			       : 0;
-	return (size_t)((uint8_t *)parts[read - 1].buf + parts[read - 1].size - (uint8_t *)buf);
+	size_t read = vms_machine_read_parts(memory->machine, parts, n);
+	while (read < n && vms_machine_read_phys(memory->machine, parts[read].pa, parts[read].buf,
+						 parts[read].size))
+		read++;
+	return read ? (size_t)((uint8_t *)parts[read - 1].buf + parts[read - 1].size -
+			       (uint8_t *)buf)
+		    : 0;
 }
 
 /*

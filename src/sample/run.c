@@ -202,7 +202,7 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 		}
 		taken++;
 		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
-				   &sampler->copies[i], record);
+				   &sampler->copies[i], &record->stack);
 		vms_capture_note_code(run->options.guest, &record->stack);
 		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))

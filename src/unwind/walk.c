@@ -6,7 +6,7 @@
 #include "unwind/cursor.h"
 
 #include "unwind/copied_stack.h"
-#include "unwind/process_walk.h"
+#include "unwind/kernel_half.h"
 #include "unwind/user_frame.h"
 #include <string.h>
 
@@ -150,15 +150,7 @@ static void clear_stack(struct vms_stack *stack)
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret)
 {
-	vms_walk_process(guest, memory, NULL, regs, depth, ret);
-}
-
-void vms_walk_process(struct vms_guest *guest, struct vms_memory *memory,
-		      const struct vms_process *process, const struct vms_regs *regs,
-		      unsigned depth, struct vms_stack *ret)
-{
 	struct vms_cursor cursor = make_cursor(guest, memory, vms_memory_reader(memory), regs);
-	cursor.process = process;
 	clear_stack(ret);
 	walk(&cursor, depth, NULL, ret);
 }

@@ -41,6 +41,6 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 void vms_capture_finish(struct vms_guest *guest G_GNUC_UNUSED,
 			struct vms_memory *memory G_GNUC_UNUSED, unsigned depth G_GNUC_UNUSED,
 			struct vms_user_copy *copy G_GNUC_UNUSED,
-			struct vms_sample_record *record G_GNUC_UNUSED)
+			struct vms_stack *stack G_GNUC_UNUSED)
 {
 }
