@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct vms_arch *arch = data[0] & AARCH64 ? &vms_arch_aarch64 : &vms_arch_x86_64;
 	write_head(&input, data[3] * 16u);
 	const struct vms_file_source source = { FILE_SIZE, read_file, NULL, &input };
-	g_autoptr(vms_binary) binary = input.binary = vms_binary_new("input", &source);
+	input.binary = vms_binary_new("input", &source);
 	for (size_t i = 0; i < G_N_ELEMENTS(words); i++)
 		words[i] = GUINT64_TO_LE(word(data + STACK_AT + i * WORD));
 	set_regs(arch, data + HEAD, &copied.regs);
@@ -176,5 +176,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	vms_memory_free(memory);
 	vms_machine_unref(machine);
+	vms_binary_unref(input.binary);
 	return 0;
 }
