@@ -86,7 +86,7 @@ static bool run_stack(struct session *session, int argc, char **argv, GError **e
 	if (!walk_stacks(session, &options, stacks, error))
 		return false;
 	finish_walks(session, stacks);
-	vms_guest_read_files(session->guest);
+	session_read_names(session, session->guest);
 	output_stacks(session, stacks,
 		      options.group		    ? STACKS_GROUPED
 		      : options.all || options.task ? STACKS_OF_THREADS
