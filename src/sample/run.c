@@ -215,7 +215,7 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint6
 		}
 		taken++;
 		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
-				   &sampler->copies[i], record);
+				   &sampler->copies[i], &record->stack);
 		vms_capture_note_code(run->options.guest, &record->stack);
 		if (keep_sample(run, samples, record, begin_ns, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
