@@ -159,7 +159,7 @@ static bool end_hold(struct all_walk *walk, GError **error)
 	return vms_machine_release(walk->session->machine, VMS_ALL_VCPUS, error);
 }
 
-/* Lets the machine run for a moment if it has been held for long. */
+/* Lets the machine run for as long as it was held, if that was long. */
 static bool limit_hold(struct all_walk *walk, GError **error)
 {
 	struct vms_machine *machine = walk->session->machine;
@@ -167,7 +167,10 @@ static bool limit_hold(struct all_walk *walk, GError **error)
 	    vms_machine_core(machine))
 		return true;
 	walk->pauses++;
-	return end_hold(walk, error) && begin_hold(walk, error);
+	if (!end_hold(walk, error))
+		return false;
+	g_usleep(walk->limit_ns / 1000);
+	return begin_hold(walk, error);
 }
 
 static void tell_pauses(const struct all_walk *walk)
