@@ -35,6 +35,37 @@ static struct vms_machine *open_with_agent(struct vms_agent_link *link, const ch
 	return machine;
 }
 
+/*
+ * Opens a QEMU that uses KVM by its vCPUs' threads, or NULL: then its gdb stub, which stops the
+ * whole machine, is all that is left, and the reason is logged.
+ */
+static struct vms_machine *open_kvm_qemu(const struct vms_host_process *process,
+					 const char *const *qmp)
+{
+#ifdef __x86_64__
+	g_autoptr(GError) why = NULL;
+	struct vms_machine *machine =
+		process->vcpus > 0 ? vms_kvm_open_qemu(process->pid, qmp, &why) : NULL;
+	if (why)
+		vms_log(VMS_LOG_WARNING,
+			"process %d is stopped as a whole whenever a vCPU has to be held, since "
+			"its "
+			"vCPUs cannot be held one by one: %s",
+			(int)process->pid, why->message);
+	return machine;
+#else
+	(void)process, (void)qmp;
+	return NULL;
+#endif
+}
+
+static struct vms_machine *open_qemu(const struct vms_host_process *process, const char *const *qmp,
+				     GError **error)
+{
+	struct vms_machine *machine = open_kvm_qemu(process, qmp);
+	return machine ? machine : vms_qemu_stub_open(qmp, process->pid, error);
+}
+
 /* Opens the QEMU of a process. Takes `link` over; that is NULL if there is no agent. */
 static struct vms_machine *open_process(const struct vms_host_process *process,
 					struct vms_agent_link *link, const char *path,
@@ -45,7 +76,7 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	if (qmp && link)
 		return open_with_agent(link, path, qmp, process->pid, error);
 	vms_agent_link_close(link);
-	return qmp ? vms_qemu_stub_open(qmp, process->pid, error) : NULL;
+	return qmp ? open_qemu(process, qmp, error) : NULL;
 }
 
 /* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */

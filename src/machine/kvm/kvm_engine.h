@@ -15,3 +15,8 @@
  */
 struct vms_machine *vms_kvm_open_places(pid_t pid, const struct vms_ram_place *places, size_t n,
 					GError **error);
+/*
+ * Opens a QEMU that uses KVM. QMP, at the first free one of the addresses (NULL-terminated), tells
+ * where its memory is, and whether its owner has paused it. Errors: as vms_machine_open_pid.
+ */
+struct vms_machine *vms_kvm_open_qemu(pid_t pid, const char *const *qmp, GError **error);
