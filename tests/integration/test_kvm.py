@@ -20,6 +20,7 @@ import unittest
 import kvm_monitor
 from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS, Monitor
 from machine_tool import BUSY, CLOSED, INVALID_STATE, Tool, error_code, registers
+from qemu_machine import BareGuest, monitor_registers
 from testbed import ANSWER_SECONDS, VMSCOPE, have_kvm, wait_for
 from vmscope_command import start_vmscope, vmscope
 
@@ -183,8 +184,10 @@ class TestHolding(Case):
         """Halted, not started, in its monitor's code, asleep there, under a filter that kills."""
         monitor = self.start(CALLS, HALTS, EXITS, SLEEPS, NOT_STARTED, seccomp=True, duplicate=True)
         run = self.vmscope("sample", monitor, "-F", 500, "-t", 1, "--symbols", kvm_monitor.ELF)
-        self.assertNotIn("could not be held", run.err)
-        for name in ("work", "known_halt", "write_port"):
+        taken = [int(n) for n in re.findall(r"^vCPU \d+: (\d+) samples", run.out, re.MULTILINE)]
+        self.assertEqual(len(taken), 5)
+        self.assertNotIn(0, taken)
+        for name in ("work", "write_port"):
             self.assertIn(name, run.out)
         for vcpu in (0, 2, 3):
             counts_on(monitor, vcpu)
@@ -331,6 +334,51 @@ class TestHolding(Case):
             run = self.vmscope("regs", monitor, check=False)
             self.assertEqual(run.status, 1)
             self.assertIn(f"traced by process {tracer.pid} (python", run.err)
+
+
+@unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
+class TestQemu(unittest.TestCase):
+    """QEMU with QMP: compared with its own monitor, which a pause makes exact."""
+
+    def setUp(self):
+        self.guest = BareGuest(accel="kvm", smp=2)
+        self.addCleanup(self.guest.stop)
+        self.target = ("--pid", self.guest.pid)
+
+    def events(self):
+        return [event["event"] for event in self.guest.qmp.events]
+
+    def test_nobody_sees_it(self):
+        """No stop, no event, no stub: what the machine's owner sees of hundreds of samples."""
+        self.guest.qmp.command("query-status")
+        run = vmscope("sample", "-F", 500, "-t", 1, "--symbols", self.guest.elf, *self.target)
+        self.assertRegex(run.out, "engine +kvm")
+        self.assertIn("work", run.out)
+        self.assertEqual(self.guest.qmp.command("query-status")["status"], "running")
+        self.assertEqual(self.events(), [])
+        self.assertNotIn("'vmscope-", str(self.guest.qmp.command("query-chardev")))
+
+    def test_paused(self):
+        self.guest.qmp.command("stop")
+        shown = {}
+        for row in json.loads(vmscope("regs", "--json", *self.target).out):
+            shown.setdefault(row["vcpu"], {})[row["register"]] = int(row["value"], 16)
+        told = monitor_registers(self.guest, 0)
+        self.assertGreater(len(told.keys() & shown[0].keys()), 50)
+        for name in told.keys() & shown[0].keys():
+            self.assertEqual((name, shown[0][name]), (name, told[name]))
+        self.assertEqual(self.guest.qmp.command("query-status")["status"], "paused")
+
+    def test_resumed(self):
+        """A machine that its owner pauses and resumes beside a sampler runs on."""
+        with start_vmscope("sample", "-F", 500, "-t", 2, *map(str, self.target)) as run:
+            for _ in range(20):
+                self.guest.qmp.command("stop")
+                self.assertEqual(self.guest.qmp.command("query-status")["status"], "paused")
+                self.guest.qmp.command("cont")
+            out, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertEqual(self.guest.qmp.command("query-status")["status"], "running")
 
 
 if __name__ == "__main__":

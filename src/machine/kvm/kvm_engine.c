@@ -176,18 +176,37 @@ static void update_memory_map(struct vms_kvm_machine *kvm)
 	g_mutex_unlock(lock);
 }
 
+/*
+ * True if a hold may succeed that has failed just now: QEMU's owner pauses or resumes the machine
+ * at this moment, and the vCPU's thread or the event is still to come.
+ */
+static bool may_come(struct vms_kvm_machine *kvm, unsigned vcpu, uint64_t begin_ns,
+		     const GError *failure)
+{
+	return kvm->has_qmp && slot_of(kvm, vcpu)->outcome == VMS_KVM_UNSEEN &&
+	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE) &&
+	       vms_clock_now_ns() - begin_ns < TRY_NS;
+}
+
 static bool hold_with(struct vms_machine *machine, unsigned vcpu, bool pinned, GError **error)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	struct vms_kvm_hold *hold = &kvm->holds[vcpu];
+	const uint64_t begin_ns = vms_clock_now_ns();
+	g_autoptr(GError) failure = NULL;
 	update_memory_map(kvm);
 	hold->torn = false;
-	hold->is_paused = is_qemu_paused(kvm);
-	hold->resumes = kvm->qemu.qmp.resumes;
-	if (!hold->is_paused && !hold_thread(kvm, vcpu, pinned, error))
-		return false;
-	atomic_fetch_add(&kvm->n_held, 1);
-	return true;
+	do {
+		g_clear_error(&failure);
+		hold->is_paused = is_qemu_paused(kvm);
+		hold->resumes = kvm->qemu.qmp.resumes;
+		if (hold->is_paused || hold_thread(kvm, vcpu, pinned, &failure)) {
+			atomic_fetch_add(&kvm->n_held, 1);
+			return true;
+		}
+	} while (may_come(kvm, vcpu, begin_ns, failure));
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return false;
 }
 
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
