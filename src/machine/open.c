@@ -59,11 +59,16 @@ static struct vms_machine *open_kvm_qemu(const struct vms_host_process *process,
 #endif
 }
 
-static struct vms_machine *open_qemu(const struct vms_host_process *process, const char *const *qmp,
-				     GError **error)
+struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
 {
-	struct vms_machine *machine = open_kvm_qemu(process, qmp);
-	return machine ? machine : vms_qemu_stub_open(qmp, process->pid, error);
+	const char *const qmp[] = { address, NULL };
+	struct vms_host_process process;
+	pid_t pid = vms_address_is_path(address) ? vms_host_process_behind(address) : 0;
+	if (pid == 0 || !vms_host_process_read(pid, &process, NULL))
+		return vms_qemu_stub_open(qmp, 0, error);
+	struct vms_machine *machine = open_kvm_qemu(&process, qmp);
+	vms_host_process_clear(&process);
+	return machine ? machine : vms_qemu_stub_open(qmp, 0, error);
 }
 
 /* Opens the QEMU of a process. Takes `link` over; that is NULL if there is no agent. */
@@ -76,7 +81,10 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	if (qmp && link)
 		return open_with_agent(link, path, qmp, process->pid, error);
 	vms_agent_link_close(link);
-	return qmp ? open_qemu(process, qmp, error) : NULL;
+	if (!qmp)
+		return NULL;
+	struct vms_machine *machine = open_kvm_qemu(process, qmp);
+	return machine ? machine : vms_qemu_stub_open(qmp, process->pid, error);
 }
 
 /* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */

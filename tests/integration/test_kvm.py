@@ -340,10 +340,15 @@ class TestHolding(Case):
 class TestQemu(unittest.TestCase):
     """QEMU with QMP: compared with its own monitor, which a pause makes exact."""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = BareGuest(accel="kvm", smp=2)
+        cls.addClassCleanup(cls.guest.stop)
+        cls.target = ("--pid", cls.guest.pid)
+
     def setUp(self):
-        self.guest = BareGuest(accel="kvm", smp=2)
-        self.addCleanup(self.guest.stop)
-        self.target = ("--pid", self.guest.pid)
+        self.guest.qmp.command("cont")
+        self.guest.qmp.events.clear()
 
     def events(self):
         return [event["event"] for event in self.guest.qmp.events]

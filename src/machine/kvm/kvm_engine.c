@@ -60,6 +60,11 @@ static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
 		return vms_kvm_set_trace_error(kvm->qemu.process.pid,
 					       kvm->qemu.machine.vcpu_threads[vcpu], error);
 	case VMS_KVM_UNSEEN:
+		/* QEMU's owner pauses it: that waits for the vCPUs that are held. */
+		if (kvm->has_qmp && atomic_load(&kvm->n_held) > 0)
+			return set_hold_error(kvm, vcpu, VMS_ERROR_WAITING,
+					      "it waits in QEMU, for another vCPU that is held",
+					      error);
 		return set_hold_error(kvm, vcpu, VMS_ERROR_INVALID_STATE,
 				      "it is paused, or halted in its monitor, since before this "
 				      "program came: its registers are known when it has run again",
