@@ -11,7 +11,7 @@
 
 /*
  * Opens the machine of a KVM process whose memory lies at these places, which are sorted and do not
- * overlap; there is one at least. Errors: as vms_machine_open_kvm.
+ * overlap. If n is 0, they are found out (infer_map.h). Errors: as vms_machine_open_kvm.
  */
 struct vms_machine *vms_kvm_open_places(pid_t pid, const struct vms_ram_place *places, size_t n,
 					GError **error);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "machine/host/proc_path.h"
+#include "machine/kvm/infer_map.h"
 #include "machine/kvm/kvm_machine.h"
 #include "machine/kvm/obstacle.h"
 #include "machine/kvm/pairing.h"
@@ -102,6 +103,18 @@ static bool use_places(struct vms_kvm_machine *kvm, const struct vms_ram_place *
 	return true;
 }
 
+/* Finds the places of memory. The holder is there for that, and without the memory's files. */
+static bool infer_places(struct vms_kvm_machine *kvm, GError **error)
+{
+	g_autofree struct vms_kvm_guess *guess = vms_kvm_infer_map(
+		kvm->holder, &kvm->qemu.process, kvm->vcpus, kvm->qemu.machine.arch, error);
+	g_clear_pointer(&kvm->holder, vms_kvm_holder_free);
+	g_clear_pointer(&kvm->files, g_array_unref);
+	g_clear_pointer(&kvm->holds, g_free);
+	return guess && use_places(kvm, guess->places, guess->n, error) && start_holder(kvm, error);
+}
+
+/* `n` is 0 if the places are not known. */
 static bool open_process(struct vms_kvm_machine *kvm, pid_t pid, const struct vms_ram_place *places,
 			 size_t n, GError **error)
 {
@@ -113,8 +126,13 @@ static bool open_process(struct vms_kvm_machine *kvm, pid_t pid, const struct vm
 	describe(kvm);
 	machine->n_vcpus = kvm->vcpus->len;
 	machine->vcpu_threads = g_new0(pid_t, machine->n_vcpus);
-	if (!use_places(kvm, places, n, error) || !start_holder(kvm, error) ||
+	if ((n && !use_places(kvm, places, n, error)) || !start_holder(kvm, error) ||
 	    !vms_kvm_pair_threads(kvm->holder, machine->n_vcpus, pid, NULL, kvm->vcpus, error))
+		return false;
+	prepare_slots(kvm);
+	if (n)
+		return true;
+	if (!infer_places(kvm, error))
 		return false;
 	prepare_slots(kvm);
 	return true;
