@@ -91,8 +91,15 @@ static uint64_t mib(int n)
 	return (uint64_t)n << 20;
 }
 
+/* Keeps what is mapped before and after apart: as the guard pages of some monitors. */
+static void map_guard(void)
+{
+	mmap(NULL, 0x200000, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 static uint8_t *map(uint64_t size, int fd, uint64_t offset)
 {
+	map_guard();
 	int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
 	require(at != MAP_FAILED, "mmap");
@@ -114,8 +121,8 @@ static void map_memory(void)
 		return;
 	}
 	monitor.low_at = map(low, fd, 0);
-	map(0x200000, -1, 0); /* keeps two anonymous mappings apart */
 	monitor.high_at = high ? map(high, fd, low) : NULL;
+	map_guard();
 }
 
 static void add_slot(uint32_t slot, uint64_t pa, uint8_t *at, uint64_t size)

@@ -56,16 +56,11 @@ static int compare_sizes(const void *a, const void *b)
 	return (x->size < y->size) - (x->size > y->size);
 }
 
-/* Anonymous memory that follows upon another: the kernel joins only what is alike. */
+/* Anonymous memory. What follows without a gap is of another kind: the kernel joins what is alike.
+ */
 static void add_anonymous(GArray *areas, const struct vms_proc_mapping *mapping)
 {
 	struct vms_kvm_area area = { 0 };
-	struct vms_kvm_area *last =
-		areas->len ? &g_array_index(areas, struct vms_kvm_area, areas->len - 1) : NULL;
-	if (last && last->segments[0].hva + last->size == mapping->start) {
-		append_segment(last, mapping->start, mapping->end - mapping->start);
-		return;
-	}
 	append_segment(&area, mapping->start, mapping->end - mapping->start);
 	g_array_append_val(areas, area);
 }
@@ -153,6 +148,17 @@ static void guess_split(GArray *guesses, const struct vms_kvm_area *area, uint64
 	g_array_append_val(guesses, guess);
 }
 
+/* One file, of which the memory above 4 GiB is mapped apart. */
+static void guess_segments(GArray *guesses, const struct vms_kvm_area *area)
+{
+	uint64_t low = 0;
+	for (unsigned i = 0; i + 1 < area->n; i++) {
+		low += area->segments[i].size;
+		if (low <= low_ends[G_N_ELEMENTS(low_ends) - 1])
+			guess_split(guesses, area, low, false);
+	}
+}
+
 static void guess_two(GArray *guesses, const struct vms_kvm_area *low,
 		      const struct vms_kvm_area *high)
 {
@@ -176,6 +182,7 @@ GArray *vms_kvm_list_guesses(const GArray *areas)
 			guess_split(guesses, area, low_ends[j], false);
 			guess_split(guesses, area, low_ends[j], true);
 		}
+		guess_segments(guesses, area);
 		for (guint j = 0; j < areas->len && area->size <= last_end; j++)
 			if (j != i)
 				guess_two(guesses, area,
