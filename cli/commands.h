@@ -4,6 +4,7 @@
 
 #include "session.h"
 
+extern const struct command command_annotate;
 extern const struct command command_calls;
 extern const struct command command_cfg;
 extern const struct command command_flow;
@@ -28,3 +29,4 @@ extern const struct command command_run;
 extern const struct command command_sample;
 extern const struct command command_stack;
 extern const struct command command_symbol;
+extern const struct command command_top;

@@ -6,6 +6,9 @@
 #include "values.h"
 #include <string.h>
 
+/* How long to wait for servers with symbols when everything else is done. */
+#define SERVERS_WAIT_NS (UINT64_C(10) * 1000 * 1000 * 1000)
+
 /*
  * Lists the machines that can be looked at, like "12 (name), 13 (name)"; or with `usable` false,
  * those that cannot, with the reason. Newly allocated.
@@ -144,11 +147,22 @@ static bool add_symbols(struct session *session, const char *option, GError **er
 	       vms_guest_add_symbols(session->guest, file, has_address ? &address : NULL, error);
 }
 
+void session_read_names(struct session *session, struct vms_guest *guest)
+{
+	vms_guest_read_files(guest);
+	if (!session->debug_files)
+		return;
+	vms_debug_files_wait(session->debug_files, SERVERS_WAIT_NS);
+	vms_guest_read_files(guest);
+}
+
 bool session_detect(struct session *session, GError **error)
 {
 	session->guest = vms_guest_detect(session->machine, error);
 	if (!session->guest)
 		return false;
+	if (session->debug_files)
+		vms_guest_set_debug_files(session->guest, session->debug_files);
 	for (char **option = session->symbols; option && *option; option++) {
 		if (!add_symbols(session, *option, error))
 			return false;

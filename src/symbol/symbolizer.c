@@ -4,6 +4,7 @@
  * changes. Most addresses lie in it, and are found without the lock. All other addresses are found
  * in lists of mappings, under the lock. Symbol tables do not change, and are read without it.
  */
+#include "symbol/binary.h"
 #include "symbol/mappings.h"
 #include "symbol/symbolizer-private.h"
 #include <string.h>
@@ -31,10 +32,11 @@ struct vms_symbolizer {
 	gatomicrefcount refs;
 	struct vms_mapping image; /* the kernel's first mapping; empty until it is told */
 	GArray *files;		  /* struct vms_symbolizer_file */
-	GMutex lock;		  /* guards all that follows */
-	GArray *kernel;		  /* mappings of the kernel that stay for ever */
-	GArray *loaded;		  /* mappings of the code that is loaded into it now */
-	GArray *noted;		  /* struct noted_code; its number is the index plus one */
+	struct vms_debug_files *debug_files; /* or NULL */
+	GMutex lock;			     /* guards all that follows */
+	GArray *kernel;			     /* mappings of the kernel that stay for ever */
+	GArray *loaded;			     /* mappings of the code that is loaded into it now */
+	GArray *noted; /* struct noted_code; its number is the index plus one */
 	size_t noted_bytes;
 	GPtrArray *spaces; /* struct space, by index */
 	GTree *names;	   /* no hash table: a guest could choose names that collide */
@@ -95,6 +97,7 @@ void vms_symbolizer_unref(struct vms_symbolizer *symbolizer)
 		return;
 	vms_symbol_table_unref(symbolizer->image.symbols);
 	g_array_unref(symbolizer->files);
+	vms_debug_files_unref(symbolizer->debug_files);
 	g_array_unref(symbolizer->kernel);
 	g_array_unref(symbolizer->loaded);
 	g_array_unref(symbolizer->noted);
@@ -229,11 +232,27 @@ GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer)
 	return symbolizer->files;
 }
 
+void vms_symbolizer_set_debug_files(struct vms_symbolizer *symbolizer,
+				    struct vms_debug_files *files)
+{
+	vms_debug_files_ref(files);
+	vms_debug_files_unref(symbolizer->debug_files);
+	symbolizer->debug_files = files;
+}
+
+struct vms_debug_files *vms_symbolizer_debug_files(const struct vms_symbolizer *symbolizer)
+{
+	return symbolizer->debug_files;
+}
+
 void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other)
 {
 	GArray *files = symbolizer->files;
+	struct vms_debug_files *debug_files = symbolizer->debug_files;
 	symbolizer->files = other->files;
+	symbolizer->debug_files = other->debug_files;
 	other->files = files;
+	other->debug_files = debug_files;
 }
 
 /* ---- naming ----------------------------------------------------------- */
@@ -320,8 +339,10 @@ static bool locate_in_mapping(const struct vms_mapping *mapping, uint64_t va,
 		const struct noted_code code = get_loaded_code(mapping);
 		return locate_code(&code, va, ret);
 	}
+	const struct vms_symbol_table *symbols =
+		mapping->binary ? vms_binary_known_functions(mapping->binary) : mapping->symbols;
 	ret->module = mapping->name;
-	if (locate_symbol(mapping->symbols, mapping->start - mapping->offset, va, ret))
+	if (locate_symbol(symbols, mapping->start - mapping->offset, va, ret))
 		return true;
 	if (mapping->kind == VMS_MAPPING_FILE)
 		ret->offset = va - mapping->start + mapping->offset;

@@ -8,8 +8,10 @@
 #include "elf_encoder.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
+#include "symbol/binary.h"
 #include "uftrace_reader.h"
 
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <string.h>
 
@@ -100,14 +102,14 @@ static void tell_space(struct fixture *fixture, uint64_t mm, uint32_t pid, uint6
 	const struct vms_calls_space space = {
 		.time_ns = time_ns, .mm = mm, .task = TASK, .pid = pid
 	};
-	vms_calls_names_space(fixture->names, STREAM, &space);
+	vms_calls_names_enter_space(fixture->names, STREAM, &space);
 }
 
 static void tell_end(struct fixture *fixture, uint64_t mm, uint32_t pid, uint64_t time_ns,
 		     bool gone)
 {
 	const struct vms_calls_space space = { .time_ns = time_ns, .mm = mm, .pid = pid };
-	vms_calls_names_last(fixture->names, &space, gone);
+	vms_calls_names_end_space(fixture->names, &space, gone);
 }
 
 /*
@@ -238,6 +240,48 @@ static void test_sysroot(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	tell_space(fixture, MM, PID, 10);
 	CALL(LIB + symbol.va, LIB2);
 	ASSERT_NAMES("main", "tool+0x1000");
+}
+
+struct late_file {
+	struct vms_file_source whole;
+	bool is_there; /* the begin always is */
+};
+
+static bool read_late(void *data, uint64_t offset, void *buf, size_t size)
+{
+	const struct late_file *file = data;
+	return (file->is_there || offset + size <= VMS_FILE_BLOCK) &&
+	       vms_file_source_read(&file->whole, offset, buf, size);
+}
+
+/* The functions of a file, this program itself, that come into memory after it was first seen. */
+static void test_late_functions(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(self, NULL);
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_offsets(file);
+	struct vms_symbol symbol;
+	struct late_file late = { 0 };
+	g_assert_true(vms_symbol_table_lookup(table, "main", &symbol));
+	g_assert_true(vms_file_source_of_fd(g_open(self, O_RDONLY | O_CLOEXEC), &late.whole));
+	const struct vms_file_source source = { late.whole.size, read_late, NULL, &late };
+	g_autoptr(vms_binary) binary = vms_binary_new(self, &source);
+	const struct vms_mapping mapping = {
+		.start = LIB,
+		.end = LIB + symbol.va + 1,
+		.file = 1,
+		.name = self,
+		.binary = binary,
+	};
+	fake_guest_map(fixture->guest, MM, &mapping);
+	tell_space(fixture, MM, PID, 10);
+	g_assert_false(vms_symbol_table_lookup(vms_binary_functions(binary), "main", &symbol));
+	late.is_there = true;
+	g_usleep(1100 * 1000);
+	vms_calls_names_refresh(fixture->names);
+	CALL(LIB + symbol.va);
+	ASSERT_NAMES("main");
+	vms_file_source_clear(&late.whole);
 }
 
 /* Only what has changed, as far as its stamp tells, is read again. */
@@ -498,7 +542,7 @@ static void test_kernel(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	CALL(MODULE + 0x5010); /* before it is known */
 	add_module(fixture, "late", MODULE + 0x5000, 0x1000, "late_read");
 	add_module(fixture, "init", MODULE, 0, "init"); /* has no code any more */
-	vms_calls_names_kernel(fixture->names);
+	vms_calls_names_update_kernel(fixture->names);
 	CALL(MODULE + 0x5010, MODULE + 0x10);
 	/* They hold in processes, too. */
 	map(fixture, MM, APP, FIRST);
@@ -517,13 +561,13 @@ static void test_recognised(struct fixture *fixture, gconstpointer data G_GNUC_U
 {
 	add_symbol_file(fixture, "bios", BIOS, "reset", BIOS + 0x100);
 	add_symbol_file(fixture, "blob", BLOB, "blob_run", BLOB);
-	vms_calls_names_kernel(fixture->names);
+	vms_calls_names_update_kernel(fixture->names);
 	map(fixture, MM, APP, FIRST);
 	map(fixture, MM, BIOS, SECOND);
 	tell_space(fixture, MM, PID, 10);
 	CALL(BIOS + 0x100, BLOB, APP);
 	fake_guest_recognise(fixture->guest);
-	vms_calls_names_kernel(fixture->names);
+	vms_calls_names_update_kernel(fixture->names);
 	CALL(BIOS + 0x100, BLOB);
 	tell_space(fixture, MM, PID, 10);
 	CALL(BIOS, APP);
@@ -540,6 +584,7 @@ int main(int argc, char **argv)
 	ADD(processes, &linux_guest);
 	ADD(anonymous, &linux_guest);
 	ADD(sysroot, &linux_guest);
+	ADD(late_functions, &linux_guest);
 	ADD(refresh, &linux_guest);
 	ADD(learn, &linux_guest);
 	ADD(end, &linux_guest);

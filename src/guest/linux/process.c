@@ -10,6 +10,7 @@
 #include "guest/linux/process.h"
 #include "guest/linux/area.h"
 #include "guest/linux/files.h"
+#include "guest/linux/task_facts.h"
 
 #define PROCESSES_LIMIT (1u << 20)
 
@@ -42,7 +43,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->list = g_ptr_array_new_with_free_func(g_free);
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
-	processes->files = vms_linux_files_new(guest->page_cache);
+	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer);
 	return processes;
 }
 
@@ -60,16 +61,20 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 /* ---- processes -------------------------------------------------------- */
 
 /* Adds a process. All processes beyond PROCESSES_LIMIT - 1 share the last one. */
-static struct process *add_process(struct vms_linux *guest, const struct process *key)
+static struct process *add_process(struct vms_linux *guest, const struct process *key,
+				   uint64_t task)
 {
 	struct vms_linux_processes *processes = guest->processes;
 	const struct vms_process others = { .comm = "[others]" };
+	struct vms_process own = *key->process;
 	if (processes->list->len == PROCESSES_LIMIT)
 		return processes->list->pdata[PROCESSES_LIMIT - 1];
 	const bool is_last = processes->list->len == PROCESSES_LIMIT - 1;
 	struct process *process = g_new0(struct process, 1);
-	process->process =
-		vms_symbolizer_add_space(guest->symbolizer, is_last ? &others : key->process);
+	g_autofree char *container = is_last ? NULL : vms_linux_container(guest, task);
+	if (container)
+		own.container = vms_symbolizer_intern(guest->symbolizer, container);
+	process->process = vms_symbolizer_add_space(guest->symbolizer, is_last ? &others : &own);
 	process->mm = is_last ? 0 : key->mm;
 	g_ptr_array_add(processes->list, process);
 	g_tree_insert(processes->tree, process, process);
@@ -85,7 +90,7 @@ const struct vms_process *vms_linux_process(void *system, const struct vms_task 
 	g_mutex_lock(&guest->lock);
 	const struct process *process = g_tree_lookup(guest->processes->tree, &key);
 	if (!process)
-		process = add_process(guest, &key);
+		process = add_process(guest, &key, task->va);
 	g_mutex_unlock(&guest->lock);
 	return process->process;
 }
