@@ -4,6 +4,8 @@
 #include "base/proc_text.h"
 #include <string.h>
 
+/* No process has higher addresses: their sums have 64 bits. */
+#define ADDRESS_MAX (UINT64_C(1) << 57)
 /* Less cannot be a machine's memory. */
 #define AREA_MIN (UINT64_C(1) << 20)
 /* How many areas to make guesses of: guest memory is among the largest. */
@@ -23,7 +25,7 @@ static bool may_be_memory(const struct vms_proc_mapping *mapping, bool writable)
 	for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
 		if (g_str_has_prefix(mapping->name, others[i]))
 			return false;
-	return mapping->is_readable && writable;
+	return mapping->is_readable && writable && mapping->end <= ADDRESS_MAX;
 }
 
 static void append_segment(struct vms_kvm_area *area, uint64_t hva, uint64_t size)
