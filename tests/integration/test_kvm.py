@@ -80,6 +80,7 @@ def stacks(text):
 @unittest.skipUnless(have_kvm() and kvm_monitor.PROGRAM.exists(), "there is no /dev/kvm")
 class Case(unittest.TestCase):
     def start(self, *modes, **options):
+        """A machine until the test ends."""
         monitor = Monitor(*modes, **options)
         self.addCleanup(monitor.stop)
         return monitor
@@ -110,6 +111,8 @@ class TestReading(Case):
 
     def check_memory(self, **options):
         monitor = self.start(SPINS, high=8, **options)
+        spin = kvm_monitor.symbols()["known_spin"]
+        wait_for(lambda: self.regs(monitor)[0]["rip"] == spin, "the guest to come to its spin")
         for pa, size, va in (map(lambda text: int(text, 0), re.split("[:@]", place))
                              for place in monitor.do("places")):
             expected = read_mem(monitor, va, size)
@@ -159,6 +162,59 @@ class TestReading(Case):
         missing = self.vmscope("mem", monitor, "--physical", hex(12 << 20), check=False)
         self.assertEqual(missing.status, 1)
         self.assertIn("0xc00000", missing.err)
+
+
+class TestMap(Case):
+    """Where memory lies, found out: compared with where the monitor has it."""
+
+    def ranges(self, monitor):
+        with Tool("pid", monitor.pid) as tool:
+            return tool.opened, [tuple(int(word, 0) for word in range_.split(":")[:2])
+                                 for range_ in tool.do("ranges").split()[1:]]
+
+    def test_layouts(self):
+        for options in ({}, {"high": 0}, {"memfd": True}, {"one": True, "low": 2048, "high": 64},
+                        {"reversed": True, "low": 3072, "high": 64},
+                        {"one": True, "memfd": True, "low": 3328, "high": 64}):
+            with self.subTest(**options):
+                monitor = self.start(CALLS, CALLS, HALTS, **options)
+                places = [tuple(int(number, 0) for number in re.split("[:@]", place))
+                          for place in monitor.do("places")]
+                _, ranges = self.ranges(monitor)
+                self.assertEqual(ranges, [place[:2] for place in places])
+                for pa, _, va in places:
+                    at = 0x100000  # code in low memory, stacks in high memory
+                    shown = subprocess.run(
+                        [VMSCOPE, "mem", "--pid", str(monitor.pid), "--physical", "--raw",
+                         hex(pa + at), "0x100"], stdout=subprocess.PIPE, check=True).stdout
+                    self.assertEqual(shown, read_mem(monitor, va + at, 0x100))
+
+    def test_refused(self):
+        """A vCPU whose registers are not known proves nothing."""
+        monitor = self.start(SPINS)
+        monitor.do("pause")
+        run = vmscope("regs", "--pid", monitor.pid, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertIn("no vCPU has page tables, or all are paused", run.err)
+        self.assertIn("--memory PA:SIZE@VA", run.err)
+
+    def test_wrong_places(self):
+        monitor = self.start(SPINS)
+        for memory, said in (("0:1M", "PA:SIZE@VA"), ("0:1M@0x1000", "no memory at 0x1000"),
+                             ("0:0@0x1000", "PA:SIZE@VA")):
+            run = vmscope("regs", "--pid", monitor.pid, "--memory", memory, check=False)
+            self.assertNotEqual(run.status, 0)
+            self.assertIn(said, run.err)
+        run = vmscope("regs", "--pid", monitor.pid, "--memory", "0:2M@0x200000", "--memory",
+                      "1M:1M@0x900000", check=False)
+        self.assertNotEqual(run.status, 0)
+
+    def test_list(self):
+        monitor = self.start(SPINS, HALTS, duplicate=True)
+        rows = [row for row in json.loads(vmscope("list", "--json").out)
+                if row["pid"] == monitor.pid]
+        self.assertEqual([(row["vcpus"], row["accel"], row["obstacle"]) for row in rows],
+                         [(2, "kvm", None)])
 
 
 class TestHolding(Case):
@@ -332,6 +388,7 @@ class TestHolding(Case):
                               stdout=subprocess.PIPE, text=True) as tracer:
             self.assertEqual(tracer.stdout.readline(), "0\n")
             run = self.vmscope("regs", monitor, check=False)
+            tracer.stdin.close()
             self.assertEqual(run.status, 1)
             self.assertIn(f"traced by process {tracer.pid} (python", run.err)
 
