@@ -2,6 +2,7 @@
 /* Holds vCPUs by holder.h, and reads memory; as an engine of the machine interface. */
 #include "machine/kvm/kvm_engine.h"
 
+#include "arch/x86_64.h"
 #include "base/clock.h"
 #include "machine/kvm/kvm_machine.h"
 #include "machine/kvm/obstacle.h"
@@ -12,6 +13,8 @@
 #define TRY_NS (2000 * MILLISECOND)
 /* How long to try if other vCPUs are held: this one may wait for one of them. */
 #define WAITING_NS (50 * MILLISECOND)
+/* How long registers that change seldom count as known. */
+#define ASK_AGAIN_NS (1000 * MILLISECOND)
 
 _Static_assert(VMS_KVM_PREFETCH_SIZE == VMS_PREFETCH_SIZE,
 	       "the holder's blocks are those of the machine interface");
@@ -321,6 +324,46 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	return check_held(kvm, vcpu, error);
 }
 
+/*
+ * Asks QEMU for the registers that KVM does not give along, while no vCPU is held: it would wait
+ * for one. Some of them it does not tell, but has in its memory afterwards. They change seldom, if
+ * at all, after the guest has booted.
+ */
+static void ask_seldom_regs(struct vms_machine *machine)
+{
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	const uint64_t now_ns = vms_clock_now_ns();
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	if (atomic_load(&kvm->n_held) > 0 || (kvm->told && now_ns - kvm->told_ns < ASK_AGAIN_NS))
+		return;
+	if (!kvm->told)
+		kvm->told = g_new0(struct vms_regs, machine->n_vcpus);
+	kvm->told_ns = now_ns;
+	for (unsigned i = 0; i < machine->n_vcpus; i++) {
+		struct vms_regs now = { 0 };
+		if (!vms_qemu_monitor_regs(machine, i, &now, NULL))
+			return; /* a QEMU that does not answer is not asked again and again */
+		vms_qemu_add_state_regs(&kvm->qemu, i, &now);
+		kvm->told[i] = now;
+	}
+}
+
+/* Adds what QEMU has told before all vCPUs were held last. Under the machine's lock. */
+static bool add_seldom_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error)
+{
+	static const unsigned seldom[] = { DR0,	  DR1,	       DR2,	     DR3,
+					   DR6,	  DR7,	       STAR,	     LSTAR,
+					   CSTAR, SFMASK,      PAT,	     TSC_AUX,
+					   XCR0,  SYSENTER_CS, SYSENTER_ESP, SYSENTER_EIP };
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	(void)error;
+	for (size_t i = 0; i < G_N_ELEMENTS(seldom) && kvm->told; i++)
+		if (!vms_regs_have(ret, seldom[i]) && vms_regs_have(&kvm->told[vcpu], seldom[i]))
+			vms_regs_copy(ret, &kvm->told[vcpu], seldom[i]);
+	return true;
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 static bool read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
@@ -386,6 +429,7 @@ void vms_kvm_close(struct vms_machine *machine)
 	g_clear_pointer(&kvm->vcpus, g_array_unref);
 	g_clear_pointer(&kvm->files, g_array_unref);
 	g_free(kvm->holds);
+	g_free(kvm->told);
 	vms_qemu_close(&kvm->qemu);
 	g_free(kvm);
 }
@@ -406,6 +450,8 @@ const struct vms_engine vms_kvm_engine = {
 /* With QMP there are facts that no other monitor tells. */
 const struct vms_engine vms_kvm_qemu_engine = {
 	COMMON_OPERATIONS,
+	.before_holding_all = ask_seldom_regs,
+	.system_regs = add_seldom_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
 	.check_vcpus = vms_qemu_check_vcpus,

@@ -34,6 +34,12 @@ struct vms_kvm_machine {
 	GArray *files;		       /* int: descriptors that the holder has, too */
 	struct vms_kvm_hold *holds;    /* by vCPU, behind its lock */
 	atomic_uint n_held;
+	/*
+	 * What QEMU's monitor told of registers that KVM does not give along, by vCPU; NULL:
+	 * nothing. Behind the machine's lock.
+	 */
+	struct vms_regs *told;
+	uint64_t told_ns; /* when */
 };
 
 extern const struct vms_engine vms_kvm_engine, vms_kvm_qemu_engine;
