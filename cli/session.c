@@ -23,6 +23,8 @@ static void add_target_options(GOptionContext *context, struct session *session)
 	const GOptionEntry entries[] = {
 		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid,
 		  "The machine of process PID: a QEMU, or any that uses KVM", "PID" },
+		{ "domain", 0, 0, G_OPTION_ARG_STRING, &session->domain,
+		  "The machine of that name: a domain of libvirt", "NAME" },
 		{ "memory", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->memory,
 		  "With --pid: guest-physical PA has SIZE bytes at VA of the process; may be "
 		  "repeated",
@@ -336,6 +338,7 @@ void session_clear(struct session *session)
 {
 	close_machine(session);
 	g_free(session->pid);
+	g_free(session->domain);
 	g_free(session->qmp);
 	g_free(session->agent);
 	g_free(session->gdb);

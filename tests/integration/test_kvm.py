@@ -20,6 +20,7 @@ import unittest
 import kvm_monitor
 from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS, Monitor
 from machine_tool import BUSY, CLOSED, INVALID_STATE, Tool, error_code, registers
+from qmp_client import Qmp
 from qemu_machine import BareGuest, monitor_registers
 from testbed import ANSWER_SECONDS, VMSCOPE, have_kvm, wait_for
 from vmscope_command import start_vmscope, vmscope
@@ -148,6 +149,7 @@ class TestReading(Case):
         before = os.stat(file).st_blocks
         with tempfile.TemporaryDirectory() as folder:
             self.vmscope("core", monitor, "-o", f"{folder}/core")
+            self.assertIn("ran on while", vmscope("core", "info", f"{folder}/core").out)
         for place in monitor.do("places"):
             pa, size, _ = re.split("[:@]", place)
             self.vmscope("mem", monitor, "--physical", "--raw", pa, size)
@@ -399,7 +401,8 @@ class TestQemu(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = BareGuest(accel="kvm", smp=2)
+        cls.guest = BareGuest(accel="kvm", smp=2, extra=(
+            "-name", f"guest=vmscope-{os.getpid()},debug-threads=on"))
         cls.addClassCleanup(cls.guest.stop)
         cls.target = ("--pid", cls.guest.pid)
 
@@ -419,6 +422,18 @@ class TestQemu(unittest.TestCase):
         self.assertEqual(self.guest.qmp.command("query-status")["status"], "running")
         self.assertEqual(self.events(), [])
         self.assertNotIn("'vmscope-", str(self.guest.qmp.command("query-chardev")))
+
+    def test_without_qmp(self):
+        """By its name, while another client uses its QMP socket, as libvirt does."""
+        with contextlib.closing(Qmp.connect(self.guest.qmp_path)):
+            run = vmscope("stack", "-v", "--symbols", self.guest.elf, "--domain",
+                          f"vmscope-{os.getpid()}")
+        self.assertIn("proved by page tables", run.err)
+        self.assertEqual(stacks(run.out)[0][:2], ["start64", "guest_main"])
+        self.assertEqual(self.events(), [])
+        missing = vmscope("stack", "--domain", "no-such-machine", check=False)
+        self.assertEqual(missing.status, 1)
+        self.assertIn("no machine of that name", missing.err)
 
     def test_paused(self):
         self.guest.qmp.command("stop")
