@@ -19,6 +19,7 @@
 #include "guest/linux/types.h"
 #include "guest/linux/unlisted_symbols.h"
 #include "guest/linux/uts.h"
+#include "guest/linux/vcpu_bases.h"
 #include "guest/linux/vmcoreinfo.h"
 #include "machine/refusal.h"
 #include <vmscope/log.h>
@@ -540,6 +541,8 @@ void *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 			guest->missing);
 	if (vms_machine_info(machine)->is_core)
 		vms_linux_complete_vcpus(guest);
+	else if (vms_machine_holds_each(machine))
+		vms_linux_learn_bases(guest);
 	return guest;
 }
 
