@@ -24,6 +24,12 @@ void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t sp
 				  uint64_t file, struct vms_binary *binary,
 				  struct vms_symbol_table *functions);
 /*
+ * Tells of the code that a process has made at run time: a table by address, which replaces what
+ * was told before. References it. For any thread.
+ */
+void vms_symbolizer_set_made_code(struct vms_symbolizer *symbolizer, uint32_t space,
+				  struct vms_symbol_table *table);
+/*
  * Sets what the binaries of mappings get besides the guest's own bytes. Before anybody names.
  */
 void vms_symbolizer_set_debug_files(struct vms_symbolizer *symbolizer,

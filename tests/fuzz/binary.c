@@ -52,7 +52,7 @@ static void read_separate(struct vms_binary *binary, const struct vms_file_sourc
 		return;
 	const struct vms_separate_symbols separate = { *source, *elf };
 	vms_has_all_functions(source, elf);
-	g_autoptr(vms_symbol_table) functions = vms_read_functions(source, elf, &separate, "input");
+	vms_symbol_table_unref(vms_read_functions(source, elf, &separate, "input"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -10,6 +10,7 @@
 #include "guest/linux/process.h"
 #include "guest/linux/area.h"
 #include "guest/linux/files.h"
+#include "guest/linux/perf_maps.h"
 #include "guest/linux/task_facts.h"
 
 #define PROCESSES_LIMIT (1u << 20)
@@ -17,6 +18,7 @@
 struct process {
 	const struct vms_process *process; /* owned by the symbolizer */
 	uint64_t mm;
+	uint64_t task; /* address of the task by which it was seen last */
 };
 
 struct vms_linux_processes {
@@ -24,6 +26,7 @@ struct vms_linux_processes {
 	GTree *tree;		 /* the same by (pid, mm, name); a guest could slow a hash table */
 	struct vms_areas *areas; /* NULL if areas are not understood */
 	struct vms_linux_files *files;
+	struct vms_perf_maps *perf_maps; /* NULL if paths are not understood */
 };
 
 static int compare_processes(const void *a, const void *b, void *data)
@@ -44,6 +47,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
 	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer);
+	processes->perf_maps = vms_perf_maps_new(guest);
 	return processes;
 }
 
@@ -53,6 +57,7 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 		return;
 	g_tree_unref(processes->tree);
 	g_ptr_array_unref(processes->list);
+	vms_perf_maps_free(processes->perf_maps);
 	vms_linux_files_free(processes->files);
 	vms_areas_free(processes->areas);
 	g_free(processes);
@@ -88,21 +93,22 @@ const struct vms_process *vms_linux_process(void *system, const struct vms_task 
 	g_strlcpy(shown.comm, task->process_comm, sizeof(shown.comm));
 	const struct process key = { .process = &shown, .mm = task->mm };
 	g_mutex_lock(&guest->lock);
-	const struct process *process = g_tree_lookup(guest->processes->tree, &key);
+	struct process *process = g_tree_lookup(guest->processes->tree, &key);
 	if (!process)
 		process = add_process(guest, &key, task->va);
+	process->task = task->va;
 	g_mutex_unlock(&guest->lock);
 	return process->process;
 }
 
 /* ---- areas ------------------------------------------------------------ */
 
-static uint64_t get_mm(struct vms_linux *guest, const struct vms_process *process)
+static const struct process *get_process(struct vms_linux *guest, const struct vms_process *process)
 {
 	g_mutex_lock(&guest->lock);
 	const struct process *known = guest->processes->list->pdata[process->index];
 	g_mutex_unlock(&guest->lock);
-	return known->mm;
+	return known;
 }
 
 static bool is_same_area(const struct vms_mapping *known, const struct vms_area *area)
@@ -117,7 +123,8 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 {
 	struct vms_linux *guest = system;
 	const struct vms_areas *areas = guest->processes->areas;
-	const uint64_t mm = areas ? get_mm(guest, process) : 0;
+	const struct process *ours = get_process(guest, process);
+	const uint64_t mm = areas ? ours->mm : 0;
 	struct vms_mapping known;
 	struct vms_area area;
 	char name[VMS_AREA_NAME_SIZE];
@@ -144,6 +151,9 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 		else if (strcmp(name, "[vdso]") == 0)
 			vms_linux_files_note_vdso(guest->processes->files, memory, process->index,
 						  &known);
+		else if (guest->processes->perf_maps)
+			vms_perf_maps_note(guest->processes->perf_maps, process->index, ours->task,
+					   process->pid, mm);
 	}
 	known.stamp = stamp;
 	vms_symbolizer_map(guest->symbolizer, process->index, &known);
@@ -153,6 +163,8 @@ void vms_linux_read_files(void *system)
 {
 	struct vms_linux *guest = system;
 	vms_linux_files_read(guest->processes->files, guest->symbolizer);
+	if (guest->processes->perf_maps)
+		vms_perf_maps_read(guest->processes->perf_maps);
 }
 
 bool vms_linux_user_code(void *system, struct vms_memory *memory, const struct vms_process *process,
