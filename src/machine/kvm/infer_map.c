@@ -11,11 +11,14 @@
 
 #define MILLISECOND UINT64_C(1000000)
 /* How long to look for a proof: what vCPUs use changes. */
-#define LOOK_NS	 (1000 * MILLISECOND)
+#define LOOK_NS	 (3000 * MILLISECOND)
 #define PAUSE_US 5000
 /* How long to try to see one vCPU. */
-#define TRY_NS (20 * MILLISECOND)
-/* How many rounds a guess has to itself be proved, if one with more memory is possible, too. */
+#define TRY_NS (100 * MILLISECOND)
+/*
+ * For how many rounds nothing may contradict a guess if one with more memory is possible, too. In
+ * all of them together each vCPU must have been seen.
+ */
 #define RIVAL_ROUNDS 5
 
 /* A guess, and what is known of it. */
@@ -33,6 +36,7 @@ struct inference {
 	struct candidate *candidates;
 	unsigned n;
 	bool has_seen_vcpu; /* one with page tables */
+	GHashTable *unseen; /* numbers of the vCPUs that were not seen yet */
 };
 
 static int compare_places(const void *a, const void *b)
@@ -92,6 +96,7 @@ static void check_guesses(struct inference *inference)
 		struct vms_regs regs;
 		if (!see_vcpu(inference, vcpu, &regs))
 			continue;
+		g_hash_table_remove(inference->unseen, GUINT_TO_POINTER(vcpu));
 		for (unsigned i = 0; i < inference->n; i++) {
 			struct candidate *candidate = &inference->candidates[i];
 			if (candidate->is_wrong)
@@ -141,6 +146,7 @@ static void set_unproved(const struct inference *inference, pid_t pid, unsigned 
 		    "does not say: %s; give it by --memory PA:SIZE@VA",
 		    (int)pid,
 		    !inference->has_seen_vcpu ? "no vCPU has page tables, or all are paused"
+		    : n_proved == 1	      ? "not every vCPU could be looked at"
 		    : n_proved > 1	      ? "several layouts agree with its page tables"
 					      : "no layout of a known monitor agrees with its page "
 						"tables, or nothing that its vCPUs use is above "
@@ -155,7 +161,8 @@ static const struct vms_kvm_guess *look_for_proof(struct inference *inference, p
 	for (unsigned round = 1;; round++) {
 		check_guesses(inference);
 		const struct vms_kvm_guess *found = find_proved(inference, &n_proved, &n_possible);
-		if (found && (n_possible == 1 || round >= RIVAL_ROUNDS))
+		if (found && (n_possible == 1 ||
+			      (round >= RIVAL_ROUNDS && g_hash_table_size(inference->unseen) == 0)))
 			return found;
 		if (vms_clock_now_ns() > end_ns)
 			break;
@@ -196,6 +203,10 @@ struct vms_kvm_guess *vms_kvm_infer_map(struct vms_kvm_holder *holder,
 		candidates[i].guess = &g_array_index(guesses, struct vms_kvm_guess, i);
 	inference.candidates = candidates;
 	inference.n = guesses->len;
+	g_autoptr(GHashTable) unseen = g_hash_table_new(NULL, NULL);
+	for (guint i = 0; i < vcpus->len; i++)
+		g_hash_table_add(unseen, GUINT_TO_POINTER(i));
+	inference.unseen = unseen;
 	open_areas(&inference, process, areas);
 	const struct vms_kvm_guess *found = look_for_proof(&inference, process->pid, error);
 	vms_ram_close(&inference.ram);
