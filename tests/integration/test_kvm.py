@@ -242,10 +242,11 @@ class TestHolding(Case):
         """Halted, not started, in its monitor's code, asleep there, under a filter that kills."""
         monitor = self.start(CALLS, HALTS, EXITS, SLEEPS, NOT_STARTED, seccomp=True, duplicate=True)
         run = self.vmscope("sample", monitor, "-F", 500, "-t", 1, "--symbols", kvm_monitor.ELF)
+        # On a busy host a thread may stay in its monitor for as long as a hold is tried.
         taken = [int(n) for n in re.findall(r"^vCPU \d+: (\d+) samples", run.out, re.MULTILINE)]
         self.assertEqual(len(taken), 5)
         self.assertNotIn(0, taken)
-        for name in ("work", "write_port"):
+        for name in ("work", "[idle]", "write_port"):
             self.assertIn(name, run.out)
         for vcpu in (0, 2, 3):
             counts_on(monitor, vcpu)
