@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +19,7 @@ from linux_guest import PLUGGABLE, LinuxGuest
 from machine_tool import (BUSY, CLOSED, INVALID_STATE, NOT_FOUND, PERMISSION, PROTOCOL, TOOL, UNSUPPORTED,
                           Tool, error_code, guards, registers)
 from qemu_machine import BareGuest, Machine
-from testbed import ANSWER_SECONDS, GUESTS, VMSCOPE, build_guests, have_kvm, wait_for
+from testbed import ANSWER_SECONDS, GUESTS, VMSCOPE, build_guests, wait_for
 
 
 class Attached(unittest.TestCase):
@@ -788,42 +787,6 @@ class TcpMonitor(unittest.TestCase):
             tool.do("hold")
             tool.kill()
         wait_for(lambda: machine.qmp.status() == "running", "the guest to run on")
-
-
-# Traces a thread, and lets it get its signals.
-TRACER = """import ctypes, os, sys
-ptrace_seize, ptrace_cont, wall = 0x4206, 7, 0x40000000
-ptrace = ctypes.CDLL(None).ptrace
-print(ptrace(ptrace_seize, int(sys.argv[1]), None, None), flush=True)
-while True:
-    thread, status = os.waitpid(-1, wall)
-    ptrace(ptrace_cont, thread, None, os.WSTOPSIG(status) if status >> 16 == 0 else 0)"""
-
-
-@unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
-class Kvm(unittest.TestCase):
-    def test_hold_under_kvm(self):
-        """By the stub, with the reason, as another program traces the vCPU."""
-        machine = BareGuest(accel="kvm")
-        self.addCleanup(machine.stop)
-        thread = machine.qmp.command("query-cpus-fast")[0]["thread-id"]
-        with subprocess.Popen([sys.executable, "-c", TRACER, str(thread)], stdout=subprocess.PIPE,
-                              text=True) as tracer:
-            self.addCleanup(tracer.kill)
-            self.assertEqual(tracer.stdout.readline(), "0\n")
-            with Tool("pid", machine.pid) as tool:
-                self.assertIn("accelerator=kvm", tool.do("facts"))
-                for _ in range(5):
-                    self.assertEqual(tool.do("hold"), "ok")
-                    self.assertEqual(machine.qmp.status(), "paused")
-                    self.assertIn("cr3", registers(tool.do("regs 0")))
-                    self.assertEqual(tool.do("release"), "ok")
-                    self.assertEqual(machine.qmp.status(), "running")
-                tool.do("hold")
-                tool.kill()
-                wait_for(lambda: machine.qmp.status() == "running", "the guest to run on")
-                self.assertIn(f"traced by process {tracer.pid}", tool.end())
-            tracer.kill()
 
 
 if __name__ == "__main__":
