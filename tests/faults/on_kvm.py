@@ -11,6 +11,7 @@ from faults import KVM, fault
 from kvm_monitor import COUNTS
 from on_qemu import stall
 from oracle import must_tick
+from rounds import Wrong
 
 HOLDER = "vms-holder\n"
 PLUGS = 3
@@ -30,6 +31,21 @@ def signal_holders(round_, number):
         round_.tell(f"{number.name} to the holder, {pid}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+# A vCPU of MonitorGuest sleeps in its monitor for most of the time. It is not stopped there, and one that
+# wakes up in a hold of all vCPUs breaks it.
+REFUSALS = "let go while it was held", "the host is overloaded", "something else than to run"
+
+
+@fault(engines=KVM, short=1, evenly=True)
+def nothing_to_vcpus(round_):
+    """Nothing at all: the command does its work, or says which vCPU did not stay in the guest."""
+    round_.start()
+    round_.wait_ended()
+    if round_.process.returncode != round_.command.status and \
+            not any(words in round_.output() for words in REFUSALS):
+        raise Wrong(f"the command failed with status {round_.process.returncode}")
 
 
 @fault(engines=KVM, short=1)
@@ -65,6 +81,7 @@ def kill_with_holder(round_):
             os.kill(pid, signal.SIGKILL)
     must_tick(round_, why="after kill -9 of both")
     round_.process.wait()
+    round_.wait("both to end", lambda: not round_.living())
     round_.guest.note_state()
     round_.start(command=commands.COMMANDS[f"regs-{round_.command.engine}"])
 
