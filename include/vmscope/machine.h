@@ -111,6 +111,8 @@ struct vms_machine_info {
 	const char *agent;	 /* path of the agent's socket, or NULL */
 	pid_t pid;		 /* of the process that runs the machine; 0 when unknown */
 	bool is_core;		 /* it is a core file, which never runs */
+	/* No monitor tells where its memory is: that was found out, and page tables prove it. */
+	bool has_inferred_map;
 };
 
 enum vms_range_kind { VMS_RANGE_RAM, VMS_RANGE_ROM, VMS_RANGE_MMIO };

@@ -9,6 +9,7 @@
 #include "guest/linux/kallsyms.h"
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/kernel_image.h"
+#include "guest/linux/memory_map.h"
 #include "guest/linux/module.h"
 #include "guest/linux/orc_load.h"
 #include "guest/linux/page_cache.h"
@@ -529,6 +530,10 @@ void *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 	if (!guest)
 		return NULL;
 	guest = detect_again(guest, arch);
+	if (!vms_linux_check_memory_map(guest, error)) {
+		vms_linux_free(guest);
+		return NULL;
+	}
 	if (guest->missing && vms_machine_ended(machine) == VMS_MACHINE_GONE) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s has ended, or hung up",
 			    vms_machine_info(machine)->name);

@@ -111,6 +111,7 @@ static bool infer_places(struct vms_kvm_machine *kvm, GError **error)
 	g_clear_pointer(&kvm->holder, vms_kvm_holder_free);
 	g_clear_pointer(&kvm->files, g_array_unref);
 	g_clear_pointer(&kvm->holds, g_free);
+	kvm->qemu.machine.info.has_inferred_map = true;
 	return guess && use_places(kvm, guess->places, guess->n, error) && start_holder(kvm, error);
 }
 
