@@ -204,19 +204,19 @@ class LinuxTicker(Watched, linux_guest.LinuxGuest):
 
 
 class KvmGuest(Watched, qemu_machine.BareGuest):
-    """tests/guests/bare.c in a QEMU that uses KVM. The ticker does not get through its boot where KVM
+    """tests/guests/counter.c in a QEMU that uses KVM. The ticker does not get through its boot where KVM
     is emulated."""
     probed = ""
 
     def __init__(self, engine):
         testbed.build_guests()
         words = self._prepare(engine)
-        self._rounds = probes_tool.symbols("x86_64", "bare.elf")["rounds"]
-        self._start(lambda: super(Watched, self).__init__(accel="kvm", extra=words, qmp=False))
+        self._value = probes_tool.symbols("x86_64", "counter.elf")["counts"] + 8
+        self._start(lambda: super(Watched, self).__init__("counter", accel="kvm", extra=words, qmp=False))
         self.note_state()
 
     def read_ticks(self):
-        shown = self.qmp.hmp(f"xp /1gx {self._rounds:#x}")
+        shown = self.qmp.hmp(f"xp /1gx {self._value:#x}")
         return Ticks([int(re.search(r": 0x([0-9a-f]{16})", shown)[1], 16)], 0)
 
 
