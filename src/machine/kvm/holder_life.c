@@ -89,24 +89,26 @@ static uint64_t sentinel_at(const struct vms_kvm_slot *slot)
 	return slot->run_hva + offsetof(struct kvm_run, s.regs.sregs.apic_base);
 }
 
-/* Has the kernel store the registers at the next exit. */
+/*
+ * Has the kernel store the registers at each exit from now on. The mark is written only before the
+ * first one: an exit that is on its way out of the kernel has stored its registers already.
+ */
 static bool want_registers(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 			   struct vms_kvm_watch *watch)
 {
 	uint64_t valid;
 	if (!read_remote(holder, valid_regs_at(slot), &valid, sizeof(valid)))
 		return false;
-	if ((valid & STORED_SETS) != STORED_SETS) {
-		watch->is_stored = false;
-		if (!atomic_load(&slot->is_altered))
-			slot->valid_regs = valid;
-		atomic_store(&slot->is_altered, true);
-		if (!write_remote(holder, valid_regs_at(slot), valid | STORED_SETS))
-			return false;
-	} else if (!atomic_load(&slot->is_altered)) {
-		watch->is_stored = true; /* somebody else has them stored */
+	if ((valid & STORED_SETS) == STORED_SETS) {
+		watch->is_stored |= !atomic_load(&slot->is_altered); /* somebody else wants them */
+		return true;
 	}
-	return write_remote(holder, sentinel_at(slot), VMS_KVM_NOT_STORED);
+	watch->is_stored = false;
+	if (!atomic_load(&slot->is_altered))
+		slot->valid_regs = valid;
+	atomic_store(&slot->is_altered, true);
+	return write_remote(holder, sentinel_at(slot), VMS_KVM_NOT_STORED) &&
+	       write_remote(holder, valid_regs_at(slot), valid | STORED_SETS);
 }
 
 static void put_back(const struct vms_kvm_holder *holder)
@@ -346,6 +348,12 @@ static void take_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	answer(slot, watch, VMS_KVM_HELD);
 }
 
+/* True if what was read of the page are registers of an exit. CR0 of a vCPU is never 0. */
+static bool has_registers(const struct vms_kvm_slot *slot)
+{
+	return slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
+}
+
 /* The thread has stopped in KVM_RUN, or in its monitor's code, where that may be. */
 static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 		      struct vms_kvm_watch *watch)
@@ -355,9 +363,7 @@ static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
-	/* CR0 of a vCPU is never 0. */
-	watch->is_stored |= slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
-	bool known = watch->is_stored && slot->sregs.cr0;
+	bool known = watch->is_stored = has_registers(slot);
 	if (!known && slot->in_monitor)
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
 	else if (!known && ++watch->tries < STORE_TRIES)
@@ -415,7 +421,8 @@ static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 	read_schedule(watch, before);
 	if (!before[0] || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
 	    (call == VMS_THREAD_RUNS && strcmp(before, watch->seen_schedule) != 0) ||
-	    !read_state(holder, slot, &flags) || flags & (RUN_IN_SMM | RUN_IN_NESTED))
+	    !read_state(holder, slot, &flags) || !has_registers(slot) ||
+	    flags & (RUN_IN_SMM | RUN_IN_NESTED))
 		return false;
 	read_schedule(watch, after);
 	if (strcmp(before, after) != 0)
