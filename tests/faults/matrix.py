@@ -70,6 +70,8 @@ class Player:
         self._guest = self._kind = None
 
     def _take_guest(self, task):
+        if task.command.engine in faults.KVM and not testbed.have_kvm():
+            raise faults.Skipped("there is no /dev/kvm")
         kind = (task.fault.linux, task.command.engine)
         if self._guest and (task.fault.fresh or self._kind != kind):
             self.close()
@@ -85,6 +87,8 @@ class Player:
     def play(self, task):
         try:
             machine = self._take_guest(task)
+        except faults.Skipped as skipped:
+            return Result(task, "skipped", str(skipped), False, 0, 0, 0, "")
         except Exception as error:
             return Result(task, "wrong", f"its guest did not start: {error}", False, 0, 0, 0, "")
         round_ = Round(task.command, task.fault, f"{self._options.seed}/{task.number}", machine)
