@@ -40,6 +40,8 @@ static void add_target_options(GOptionContext *context, struct session *session)
 	};
 	const GOptionEntry entries[] = {
 		may ? guest : pid,
+		{ "domain", 0, 0, G_OPTION_ARG_STRING, &session->domain,
+		  "The machine of that name: a domain of libvirt", "NAME" },
 		{ "memory", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->memory,
 		  "With the process: guest-physical PA has SIZE bytes at its VA; may be repeated",
 		  "PA:SIZE@VA" },
@@ -357,6 +359,7 @@ void session_clear(struct session *session)
 {
 	close_machine(session);
 	g_free(session->pid);
+	g_free(session->domain);
 	g_free(session->qmp);
 	g_free(session->agent);
 	g_free(session->gdb);

@@ -9,7 +9,7 @@ struct command;
 struct session {
 	const struct command *command;
 	/* Options. */
-	char *pid, *qmp, *agent, *gdb, *core;
+	char *pid, *domain, *qmp, *agent, *gdb, *core;
 	char **symbols, **memory;
 	char *sysroot;
 	char **debug_folders;
@@ -30,7 +30,7 @@ struct session {
 
 /* Which of the common options a command takes. */
 enum session_options {
-	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --agent, --gdb, --core, -- COMMAND */
+	SESSION_TARGET = 1 << 0, /* --pid, --domain, --qmp, --agent, --gdb, --core, -- COMMAND */
 	SESSION_GUEST = 1 << 1,	 /* --symbols, --sysroot, --debug-dir */
 	SESSION_JSON = 1 << 2,	 /* --json */
 	SESSION_OUTPUTS =

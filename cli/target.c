@@ -77,6 +77,37 @@ static struct vms_machine *open_pid(const char *option, const char *text, char *
 		      : NULL;
 }
 
+/* Opens the machine that its owner calls so. libvirt gives QEMU a domain's name (-name guest=NAME).
+ */
+static struct vms_machine *open_domain(const char *name, GError **error)
+{
+	g_autoptr(GArray) machines = vms_machine_discover(error);
+	g_autoptr(GString) pids = g_string_new(NULL);
+	const struct vms_found_machine *only = NULL;
+	unsigned n = 0;
+	for (size_t i = 0; machines && i < machines->len; i++) {
+		const struct vms_found_machine *found =
+			&g_array_index(machines, struct vms_found_machine, i);
+		if (strcmp(found->name, name) != 0)
+			continue;
+		g_string_append_printf(pids, "%s%d", n++ ? ", " : "", (int)found->pid);
+		only = found;
+	}
+	if (n == 1)
+		return vms_machine_open_pid(only->pid, error);
+	if (n > 1)
+		usage_error(error,
+			    "--domain %s: there are %u of that name: choose one with --pid: %s",
+			    name, n, pids->str);
+	else if (machines)
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			"--domain %s: no machine of that name runs here: \"vmscope list\" shows "
+			"the names",
+			name);
+	return NULL;
+}
+
 /* Starts the command and opens its machine. session_finish ends that QEMU. */
 static struct vms_machine *open_launched(struct session *session, GError **error)
 {
@@ -91,8 +122,9 @@ static struct vms_machine *open_launched(struct session *session, GError **error
 
 static int count_targets(const struct session *session)
 {
-	return (session->pid != NULL) + (session->qmp != NULL) + (session->agent != NULL) +
-	       (session->gdb != NULL) + (session->core != NULL) + (session->launch != NULL);
+	return (session->pid != NULL) + (session->domain != NULL) + (session->qmp != NULL) +
+	       (session->agent != NULL) + (session->gdb != NULL) + (session->core != NULL) +
+	       (session->launch != NULL);
 }
 
 bool session_names_target(const struct session *session)
@@ -111,14 +143,16 @@ bool session_open(struct session *session, GError **error)
 	const char *option = may ? "--guest" : "--pid";
 	if (count_targets(session) > 1)
 		usage_error(error,
-			    "more than one target: give one of %s, --qmp, --agent, --gdb, "
-			    "%s-- COMMAND",
+			    "more than one target: give one of %s, --domain, --qmp, --agent, "
+			    "--gdb, %s-- COMMAND",
 			    option, may ? "" : "--core, ");
 	else if (session->memory && !session->pid)
 		usage_error(error, "--memory says where the memory of a process is: give its %s",
 			    option);
 	else if (session->pid && !(may && strcmp(session->pid, "auto") == 0))
 		session->machine = open_pid(option, session->pid, session->memory, error);
+	else if (session->domain)
+		session->machine = open_domain(session->domain, error);
 	else if (session->qmp)
 		session->machine = vms_machine_open_qmp(session->qmp, error);
 	else if (session->agent)

@@ -21,11 +21,13 @@ typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
 /* ---- opening ---------------------------------------------------------- */
 
 /*
- * Opens the QEMU of process `pid`, through the first free QMP socket that its command line and its
- * open files name. Registers and holds come from the agent in it, if an agent answers (see
- * vms_machine_open_agent), else from a gdb stub. Opening does not stop the guest. Errors: NOT_FOUND
- * (no such process), UNSUPPORTED (not QEMU, or no QMP socket), BUSY (the socket serves another
- * client), PERMISSION, TIMEOUT, PROTOCOL.
+ * Opens the machine of process `pid`: any that uses KVM (vms_machine_open_kvm), or a QEMU, through
+ * the first free QMP socket that its command line and its open files name. QMP tells where memory
+ * is. Registers and holds of other QEMUs come from the agent in it, if an agent answers (see
+ * vms_machine_open_agent), else from a gdb stub, as those of a KVM process whose vCPUs cannot be
+ * held; the log says why. Opening does not stop the guest. Errors: NOT_FOUND (no such process),
+ * UNSUPPORTED (not QEMU, or no QMP socket), BUSY (the socket serves another client), PERMISSION,
+ * TIMEOUT, PROTOCOL.
  */
 struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error);
 
@@ -55,12 +57,13 @@ struct vms_ram_place {
 };
 /*
  * Opens the machine that process `pid` runs by KVM, whichever program it is. The guest's memory is
- * where `places` say, sorted by guest-physical address and not overlapping; n is not 0. vCPUs are
- * held one by one, by ptrace(2), for some microseconds each. Nothing is added to the process, and
- * its owner sees no stop. Only on x86-64. Errors: NOT_FOUND (no such process, or it runs no vCPU),
- * PERMISSION (this user may not trace it), BUSY (another program traces it), UNSUPPORTED (this
- * host's KVM does not give registers, or the machine is a confidential one), UNREADABLE (there is
- * no memory at those places), IO.
+ * where `places` say, sorted by guest-physical address and not overlapping. If n is 0, it is found
+ * out by what the process has mapped, and proved by the guest's page tables. vCPUs are held one by
+ * one, by ptrace(2), for some microseconds each. Nothing is added to the process, and its owner
+ * sees no stop. Only on x86-64. Errors: NOT_FOUND (no such process, or it runs no vCPU), PERMISSION
+ * (this user may not trace it), BUSY (another program traces it), UNSUPPORTED (this host's KVM does
+ * not give registers, the machine is a confidential one, or no memory map is proved), UNREADABLE
+ * (there is no memory at those places), IO.
  */
 struct vms_machine *vms_machine_open_kvm(pid_t pid, const struct vms_ram_place *places, size_t n,
 					 GError **error);
@@ -108,6 +111,8 @@ struct vms_machine_info {
 	const char *agent;	 /* path of the agent's socket, or NULL */
 	pid_t pid;		 /* of the process that runs the machine; 0 when unknown */
 	bool is_core;		 /* it is a core file, which never runs */
+	/* No monitor tells where its memory is: that was found out, and page tables prove it. */
+	bool has_inferred_map;
 };
 
 enum vms_range_kind { VMS_RANGE_RAM, VMS_RANGE_ROM, VMS_RANGE_MMIO };

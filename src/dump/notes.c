@@ -179,6 +179,9 @@ static void add_origin(GString *text, const struct vms_dump_state *state,
 	add_noted(text, state, "description", info->description);
 	add_noted(text, state, "engine", info->engine);
 	add_noted(text, state, "held_ms", info->is_core ? NULL : held);
+	/* What holds vCPUs alone leaves the rest of the machine running. */
+	const bool devices_ran = !info->is_core && vms_machine_holds_each(state->machine);
+	add_noted(text, state, "devices", devices_ran ? "ran on while the vCPUs were held" : NULL);
 	if (info->is_core)
 		add_line(text, "converted", now);
 }

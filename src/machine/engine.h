@@ -22,6 +22,11 @@ struct vms_engine {
 	bool (*hold)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*release)(struct vms_machine *machine, int vcpu, GError **error);
 	/*
+	 * Optional, called without a lock; only with `holds_each`. Called before all vCPUs are
+	 * held, for what cannot be asked for meanwhile.
+	 */
+	void (*before_holding_all)(struct vms_machine *machine);
+	/*
 	 * Optional. Called when a hold has failed with NOT_NOW, WATCHED or BUSY: see
 	 * vms_machine_observe. `release` ends it.
 	 */

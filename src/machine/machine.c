@@ -376,6 +376,8 @@ static bool hold_vcpu(struct vms_machine *machine, int vcpu, bool brief, GError 
 	unsigned first, end;
 	if (!find_units(machine, vcpu, &first, &end, error))
 		return false;
+	if (vcpu == VMS_ALL_VCPUS && machine->engine->before_holding_all)
+		machine->engine->before_holding_all(machine);
 	for (unsigned tries = 1;; tries++) {
 		GError *failure = NULL;
 		if (hold_units(machine, first, end, brief, &failure))

@@ -3,6 +3,7 @@
 #include "machine/agent/agent_engine.h"
 #ifdef __x86_64__
 #include "machine/kvm/kvm_engine.h"
+#include "machine/kvm/obstacle.h"
 #endif
 #include "machine/qemu/qemu_process.h"
 #include "machine/qemu/stub.h"
@@ -35,17 +36,73 @@ static struct vms_machine *open_with_agent(struct vms_agent_link *link, const ch
 	return machine;
 }
 
+/*
+ * Opens a process that uses KVM by its vCPUs' threads; `qmp` is NULL if no monitor of QEMU tells
+ * where its memory is.
+ */
+static struct vms_machine *open_kvm(pid_t pid, const char *const *qmp, GError **error)
+{
+#ifdef __x86_64__
+	return qmp ? vms_kvm_open_qemu(pid, qmp, error) : vms_kvm_open_places(pid, NULL, 0, error);
+#else
+	(void)qmp;
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		"cannot hold the vCPUs of process %d: KVM gives their registers on x86-64 alone",
+		(int)pid);
+	return NULL;
+#endif
+}
+
+/*
+ * Opens a QEMU that has a QMP socket. Its gdb stub, which stops the whole machine, is for machines
+ * whose vCPUs cannot be held one by one; of KVM the reason is logged.
+ */
+static struct vms_machine *open_qemu(const struct vms_host_process *process, const char *const *qmp,
+				     bool is_free, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	struct vms_machine *machine =
+		process->vcpus > 0 ? open_kvm(process->pid, is_free ? qmp : NULL, &why) : NULL;
+	if (why)
+		vms_log(VMS_LOG_WARNING,
+			"process %d is stopped as a whole whenever a vCPU has to be held, since "
+			"its "
+			"vCPUs cannot be held one by one: %s",
+			(int)process->pid, why->message);
+	return machine ? machine : vms_qemu_stub_open(qmp, process->pid, error);
+}
+
+struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
+{
+	const char *const qmp[] = { address, NULL };
+	struct vms_host_process process;
+	pid_t pid = vms_address_is_path(address) ? vms_host_process_behind(address) : 0;
+	if (pid == 0 || !vms_host_process_read(pid, &process, NULL))
+		return vms_qemu_stub_open(qmp, 0, error);
+	struct vms_machine *machine = open_qemu(&process, qmp, true, error);
+	vms_host_process_clear(&process);
+	return machine;
+}
+
 /* Opens the QEMU of a process. Takes `link` over; that is NULL if there is no agent. */
 static struct vms_machine *open_process(const struct vms_host_process *process,
 					struct vms_agent_link *link, const char *path,
 					GError **error)
 {
-	g_auto(GStrv) addresses = vms_host_process_qmp(process, false, error);
-	const char *const *qmp = (const char *const *)addresses;
+	g_autoptr(GError) no_qmp = NULL;
+	g_auto(GStrv) vacant = vms_host_process_qmp(process, true, NULL);
+	g_auto(GStrv) any = vms_host_process_qmp(process, false, &no_qmp);
+	const char *const *qmp = (const char *const *)(vacant ? vacant : any);
 	if (qmp && link)
 		return open_with_agent(link, path, qmp, process->pid, error);
 	vms_agent_link_close(link);
-	return qmp ? vms_qemu_stub_open(qmp, process->pid, error) : NULL;
+	if (qmp)
+		return open_qemu(process, qmp, vacant != NULL, error);
+	if (process->vcpus > 0)
+		return open_kvm(process->pid, NULL, error);
+	g_propagate_error(error, g_steal_pointer(&no_qmp));
+	return NULL;
 }
 
 /* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */
@@ -83,16 +140,15 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 struct vms_machine *vms_machine_open_kvm(pid_t pid, const struct vms_ram_place *places, size_t n,
 					 GError **error)
 {
+	if (!check_runs(pid, error))
+		return NULL;
 #ifdef __x86_64__
-	return check_runs(pid, error) ? vms_kvm_open_places(pid, places, n, error) : NULL;
+	if (n > 0)
+		return vms_kvm_open_places(pid, places, n, error);
 #else
 	(void)places, (void)n;
-	g_set_error(
-		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		"cannot hold the vCPUs of process %d: KVM gives their registers on x86-64 alone",
-		(int)pid);
-	return NULL;
 #endif
+	return open_kvm(pid, NULL, error);
 }
 
 struct vms_machine *vms_machine_open_agent(const char *path, GError **error)
@@ -130,6 +186,21 @@ static char *clean_copy(const char *text)
 	return copy;
 }
 
+/* True if vCPUs can be held one by one. Else *obstacle gets the reason, unless it is NULL. */
+static bool can_hold_vcpus(pid_t pid, char **obstacle)
+{
+#ifdef __x86_64__
+	g_autoptr(GError) error = NULL;
+	if (vms_kvm_check_process(pid, &error))
+		return true;
+	if (obstacle)
+		*obstacle = clean_copy(error->message);
+#else
+	(void)pid, (void)obstacle;
+#endif
+	return false;
+}
+
 static void describe_process(const struct vms_host_process *process,
 			     struct vms_found_machine *found)
 {
@@ -152,7 +223,10 @@ static void describe_process(const struct vms_host_process *process,
 		found->accelerator = g_strdup("kvm");
 		found->vcpus = process->vcpus;
 	}
-	if (!found->qmp)
+	if (process->vcpus > 0 &&
+	    can_hold_vcpus(process->pid, found->qmp ? NULL : &found->obstacle))
+		return;
+	if (!found->qmp && !found->obstacle)
 		found->obstacle = clean_copy(obstacle->message);
 	else if (cmdline->gdb)
 		found->obstacle = g_strdup_printf("it has a gdb stub of its own (%s): use --gdb "

@@ -40,6 +40,14 @@ COMMANDS = {command.name: command for command in (
     Command("core-agent", "agent", HELD, "core", 1, 1),
     Command("flow-agent", "agent", FLOW, None, 2.2, 1),
     Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
+    Command("sample-kvm", "kvm", SAMPLE, "report.svg", 2.2, 3),
+    Command("stack-kvm", "kvm", ("stack",), None, 0.1, 1),
+    Command("regs-kvm", "kvm", ("regs",), None, 0.1, 1),
+    Command("core-kvm", "kvm", HELD, "core", 1, 2),
+    Command("sample-monitor", "monitor", SAMPLE, "report.svg", 2.2, 3),
+    Command("top-monitor", "monitor", TOP, "top.json", 2.2, 1),
+    Command("regs-monitor", "monitor", ("regs",), None, 0.1, 1),
+    Command("core-monitor", "monitor", HELD, "core", 0.5, 2),
     Command("sample-gdb", "gdb", SAMPLE, "report.svg", 2.2, 2),
     Command("regs-gdb", "gdb", ("regs",), None, 0.1, 1),
     Command("core-gdb", "gdb", PATIENT, "core", 1, 1),
@@ -55,7 +63,7 @@ def has_option(word, option):
 def argv(command, machine, out):
     """The command line for a guest; what it writes goes to the directory `out`."""
     words = [word.format(out=out, probed=machine.probed) for word in command.words]
-    if machine.engine != "agent" and has_option(words[0], "--allow-stop"):
+    if machine.engine in guest.STOPPING and has_option(words[0], "--allow-stop"):
         words.append("--allow-stop")  # we are another client of its QEMU, and watch it
     return [str(word) for word in (testbed.VMSCOPE, *words, *machine.target)]
 

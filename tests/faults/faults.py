@@ -7,6 +7,7 @@ true in the end. The name in the table is the function's, the words are its desc
 import collections
 
 import commands
+import guest
 
 # `engines`: those whose commands it concerns. `only`: a condition on a command, or None.
 # `fresh`: it needs a machine that nobody used before and nobody can use afterwards.
@@ -17,8 +18,12 @@ Fault = collections.namedtuple("Fault", "name act what engines only fresh linux 
                                "long")
 
 FAULTS = {}
-ALL = ("stub", "agent", "gdb")
+ALL = guest.ENGINES
+KVM = ("kvm", "monitor")
 QMP = ("stub", "agent")
+QEMU = ("stub", "agent", "gdb", "kvm")
+OWNED = (*QMP, *KVM)  # those that know whether its owner has paused a machine
+TCG = (*QMP, "gdb")  # whose guest has a disk, and can sleep, restart and be moved
 
 
 class Skipped(Exception):

@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 
 import agent_client
+import kvm_monitor
 import linux_guest
 import probes_tool
 import qemu_machine
@@ -22,7 +24,11 @@ VCPUS = 2
 TICKER = 0x9000  # tests/guests/ticker.h
 DISK = "disk"  # the name of its node in QEMU
 DISK_BYTES = 64 << 20
-ENGINES = ("stub", "agent", "gdb")
+# How vmscope reaches a guest: QEMU under TCG by three ways, QEMU under KVM and the tests' own KVM
+# monitor by their vCPUs' threads.
+ENGINES = ("stub", "agent", "gdb", "kvm", "monitor")
+STOPPING = ("stub", "gdb")  # those whose hold stops the whole machine
+SLOW = ("kvm",)  # its guests take long to boot where KVM itself is emulated
 # What QEMU writes down of its own: who has stopped and continued it, and when.
 TRACED = ("runstate_set", "handle_qmp_command", "qmp_enter_stop", "qmp_exit_stop",
           "qmp_enter_cont", "qmp_exit_cont", "handle_hmp_command")
@@ -75,13 +81,15 @@ class Watched:
             raise
         self.qmp_path = self.place / "qmp"
 
-    def _note_state(self, settled=True):
-        """`settled`: what it has open changes no more."""
+    def note_state(self, settled=True):
+        """What may not be different afterwards. `settled`: what it has open changes no more."""
         self.chardevs = self.list_chardevs()
         self.descriptors = self.count_descriptors() if settled else None
 
     @property
     def target(self):
+        if self.engine == "kvm":
+            return "--pid", self.pid
         option, name = {"stub": ("--qmp", "qmp"), "agent": ("--agent", "agent"),
                         "gdb": ("--gdb", "gdb")}[self.engine]
         return option, self.place / name
@@ -140,7 +148,7 @@ class Ticker(Watched, qemu_machine.Machine):
         if not paused and not incoming:
             self.wait_ready()
             self._fill_memory()
-        self._note_state(settled=not paused and not incoming)
+        self.note_state(settled=not paused and not incoming)
 
     @property
     def probed(self):
@@ -183,7 +191,7 @@ class LinuxTicker(Watched, linux_guest.LinuxGuest):
         va = next(symbol.va for symbol in self.kallsyms() if symbol.name == "jiffies_64")
         self._jiffies = int(re.search(r"gpa: (0x[0-9a-f]+)", self.qmp.hmp(f"gva2gpa {va:#x}"))[1],
                             16)
-        self._note_state()
+        self.note_state()
 
     def read_ticks(self):
         shown = self.qmp.hmp(f"xp /1gx {self._jiffies:#x}")
@@ -193,3 +201,80 @@ class LinuxTicker(Watched, linux_guest.LinuxGuest):
     def fall_asleep(self):
         """S3."""
         self.run("(sleep 0.3; echo mem >/sys/power/state) >/dev/null 2>&1 &")
+
+
+class KvmGuest(Watched, qemu_machine.BareGuest):
+    """tests/guests/counter.c in a QEMU that uses KVM. The ticker does not get through its boot where KVM
+    is emulated."""
+    probed = ""
+
+    def __init__(self, engine):
+        testbed.build_guests()
+        words = self._prepare(engine)
+        self._value = probes_tool.symbols("x86_64", "counter.elf")["counts"] + 8
+        self._start(lambda: super(Watched, self).__init__("counter", accel="kvm", extra=words, qmp=False))
+        self.note_state()
+
+    def read_ticks(self):
+        shown = self.qmp.hmp(f"xp /1gx {self._value:#x}")
+        return Ticks([int(re.search(r": 0x([0-9a-f]{16})", shown)[1], 16)], 0)
+
+
+class MonitorOwner:
+    """Who pauses and resumes a machine of the tests' own monitor; as far as the matrix uses QMP."""
+
+    def __init__(self, machine):
+        self._machine = machine
+        self._paused = False
+
+    def command(self, name, **_arguments):
+        self._machine.do({"stop": "pause", "cont": "resume"}[name])
+        self._paused = name == "stop"
+
+    def status(self):
+        """The monitor's own account, and whether its guest agrees."""
+        before = self._machine.read_ticks()
+        time.sleep(0.02)
+        if self._paused and self._machine.read_ticks() == before:
+            return "paused"
+        return "running"
+
+    def quit(self):
+        self._machine.process.stdin.close()
+
+
+class MonitorGuest(Watched, kvm_monitor.Monitor):
+    """tests/guests/vcpus.c: vCPUs that compute, that are in their monitor as often as in the guest, and
+    that sleep there.
+
+    `seccomp`: with a filter that kills a thread which is stopped by a signal while it sleeps."""
+    probed = ""
+    target = kvm_monitor.Monitor.target
+
+    def __init__(self, engine, seccomp=True):
+        self._prepare(engine)
+        self.trace_path.touch()
+        self.ended = set()  # numbers of vCPUs
+        self._start(lambda: super(Watched, self).__init__(
+            kvm_monitor.COUNTS, kvm_monitor.CALLS, kvm_monitor.EXITS, kvm_monitor.SLEEPS,
+            **({"seccomp": True} if seccomp else {})))
+        self.qmp = MonitorOwner(self)
+        self.note_state()
+
+    def read_ticks(self):
+        return Ticks([rounds for vcpu, rounds in enumerate(self.numbers("rounds"))
+                      if vcpu not in self.ended], 0)
+
+    def list_chardevs(self):
+        """In place of QEMU's: which registers vCPUs store, which vmscope puts back."""
+        return sorted(set(self.numbers("valid")))
+
+    def log(self):
+        return "" if self.process.poll() is None else self.process.stderr.read()
+
+
+def start(engine, linux=False):
+    """A guest that runs, for commands of that engine."""
+    if linux:
+        return LinuxTicker(engine)
+    return {"kvm": KvmGuest, "monitor": MonitorGuest}.get(engine, Ticker)(engine)

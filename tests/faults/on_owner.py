@@ -3,14 +3,14 @@
 import time
 
 import history
-from faults import QMP, fault
+from faults import OWNED, QMP, TCG, fault
 from oracle import must_restart, must_tick
 from rounds import Wrong
 
 STORM_SECONDS = 1.5
 
 
-@fault(short=15, evenly=True)
+@fault(engines=TCG, short=15, evenly=True)
 def nothing(round_):
     """Nothing at all: every command does its work."""
     round_.start()
@@ -19,9 +19,9 @@ def nothing(round_):
         raise Wrong(f"the command failed with status {round_.process.returncode}")
 
 
-# With engines=QMP: what a bare stub cannot tell, as whether a machine was paused when it was connected
-# to, or that its guest was to stop in a hold (docs/safety.md). What it can, test_attach.py tests.
-@fault(engines=QMP, short=2)
+# Not by a bare stub: it cannot tell whether a machine was paused when it was connected to, or that its
+# guest was to stop in a hold (docs/safety.md). What it can, test_attach.py tests.
+@fault(engines=OWNED, short=2)
 def owner_cont(round_):
     """A paused guest; its owner continues it."""
     round_.owner("stop")
@@ -32,7 +32,7 @@ def owner_cont(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=2)
+@fault(engines=OWNED, short=2)
 def owner_stop(round_):
     """Its owner stops the guest."""
     round_.start()
@@ -54,7 +54,7 @@ def owner_stop_cont(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=1)
+@fault(engines=OWNED, short=1)
 def owner_stop_kill(round_):
     """Its owner stops the guest, and vmscope is killed."""
     round_.start()
@@ -65,7 +65,7 @@ def owner_stop_kill(round_):
     round_.expect(round_.guest, "paused")
 
 
-@fault(engines=QMP, short=1)
+@fault(engines=OWNED, short=1)
 def owner_keeps_on(round_):
     """Another client keeps doing stop and cont."""
     round_.start()
@@ -85,7 +85,7 @@ def owner_keeps_on(round_):
     round_.finish()
 
 
-@fault(engines=QMP, short=1)
+@fault(engines=OWNED, short=1)
 def owner_paused(round_):
     """A guest that its owner has paused."""
     round_.owner("stop")
@@ -111,7 +111,7 @@ def owner_prelaunch(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(engines=TCG, short=2)
 def owner_reset(round_):
     """system_reset."""
     round_.start()

@@ -3,20 +3,21 @@
 import os
 import signal
 
-from faults import fault
+from faults import QEMU, TCG, fault
 from oracle import must_tick
 
 
-def stall(round_, least, most):
-    """QEMU does nothing for a while, as when its storage does not answer."""
-    round_.start()
+def stall(round_, least, most, machine=None):
+    """The monitor does nothing for a while, as when its storage does not answer."""
+    machine = machine or round_.guest
+    round_.start(machine)
     round_.wait_moment()
     killed = round_.rng.random() < 0.5
     early = round_.rng.random() < 0.5  # is vmscope killed before QEMU stalls?
     if killed and early:
         round_.kill()
     round_.tell("QEMU stalls")
-    os.kill(round_.guest.pid, signal.SIGSTOP)
+    os.kill(machine.pid, signal.SIGSTOP)
     try:
         if killed and not early:
             round_.sleep(1)
@@ -24,18 +25,18 @@ def stall(round_, least, most):
         round_.sleep(most, least)
     finally:
         round_.tell("QEMU goes on")
-        os.kill(round_.guest.pid, signal.SIGCONT)
-    must_tick(round_, why="when QEMU has gone on")
+        os.kill(machine.pid, signal.SIGCONT)
+    must_tick(round_, machine, "when it has gone on")
     round_.finish()
 
 
-@fault(short=2)
+@fault(engines=QEMU, short=2)
 def qemu_stalls(round_):
     """QEMU stands still for seconds, with kill -9 of vmscope or without."""
     stall(round_, 0.5, 5)
 
 
-@fault(fresh=True, idle=True, short=0)
+@fault(engines=QEMU, fresh=True, idle=True, short=0)
 def qemu_stalls_long(round_):
     """QEMU stands still for up to 150 seconds, with kill -9 of vmscope or without."""
     stall(round_, 60, 150)
@@ -52,7 +53,7 @@ def qemu_killed(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=2)
+@fault(engines=TCG, fresh=True, short=2)
 def qemu_replaced(round_):
     """Another QEMU at the same sockets, started with -S."""
     other = round_.add(paused=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Migrations, snapshots, mirrors and sleep: QEMU's own work on the machine's state."""
-from faults import QMP, Skipped, fault
+from faults import QMP, TCG, Skipped, fault
 from guest import DISK, make_empty_disk
 from testbed import wait_for
 from on_vmscope import kill
@@ -188,13 +188,13 @@ def save_and_load(round_, load):
     round_.finish()
 
 
-@fault(short=2)
+@fault(engines=TCG, short=2)
 def snapshot_jobs(round_):
     """snapshot-save and snapshot-delete."""
     save_and_load(round_, load=False)
 
 
-@fault(short=0)
+@fault(engines=TCG, short=0)
 def snapshot_load_job(round_):
     """snapshot-load. Not in the short form: it can still end wrong (docs/safety.md)."""
     save_and_load(round_, load=True)
@@ -206,7 +206,7 @@ def run_monitor_line(round_, line):
         raise Wrong(f"{line}: {text}")
 
 
-@fault(short=2)
+@fault(engines=TCG, short=2)
 def snapshot_monitor(round_):
     """savevm and loadvm."""
     round_.start()
@@ -224,7 +224,7 @@ def snapshot_monitor(round_):
 # ---- disks
 
 
-@fault(short=1)
+@fault(engines=TCG, short=1)
 def mirror(round_):
     """drive-mirror or drive-backup of the guest's disk."""
     name = round_.rng.choice(("drive-mirror", "drive-backup"))
@@ -242,7 +242,7 @@ def mirror(round_):
     round_.finish()
 
 
-@fault(fresh=True, short=1)
+@fault(engines=TCG, fresh=True, short=1)
 def mirror_pivot(round_):
     """blockdev-mirror, after which the guest has another disk."""
     round_.start()
@@ -270,7 +270,7 @@ def looks(command):
     return command.makes != "core" and command.engine != "gdb"
 
 
-@fault(short=2)
+@fault(engines=TCG, short=2)
 def sleep(round_):
     """The guest goes to sleep (S3)."""
     round_.start()
@@ -280,7 +280,7 @@ def sleep(round_):
     round_.finish()
 
 
-@fault(short=1)
+@fault(engines=TCG, short=1)
 def asleep(round_):
     """A guest that sleeps (S3), with kill -9 of vmscope or without."""
     round_.let_sleep()
@@ -307,7 +307,7 @@ def wake_up(round_):
     round_.wait("QEMU to wake the guest up", accepted, 5)
 
 
-@fault(short=2)
+@fault(engines=TCG, short=2)
 def wakeup(round_):
     """A guest that sleeps (S3); its owner wakes it up."""
     round_.let_sleep()
@@ -320,25 +320,25 @@ def wakeup(round_):
     round_.finish()
 
 
-@fault(linux=True, only=looks, short=1)
+@fault(engines=TCG, linux=True, only=looks, short=1)
 def linux_sleep(round_):
     """A Linux guest goes to sleep (S3)."""
     sleep(round_)
 
 
-@fault(linux=True, only=looks, short=1)
+@fault(engines=TCG, linux=True, only=looks, short=1)
 def linux_asleep(round_):
     """A Linux guest that sleeps (S3), with kill -9 of vmscope or without."""
     asleep(round_)
 
 
-@fault(linux=True, only=looks, short=1)
+@fault(engines=TCG, linux=True, only=looks, short=1)
 def linux_wakeup(round_):
     """A Linux guest that sleeps (S3); its owner wakes it up."""
     wakeup(round_)
 
 
-@fault(linux=True, only=looks, short=1, long=200)
+@fault(engines=TCG, linux=True, only=looks, short=1, long=200)
 def linux_kill(round_):
     """A Linux guest; kill -9 of vmscope."""
     kill(round_)

@@ -10,7 +10,7 @@ import termios
 import threading
 
 import commands
-from faults import Skipped, fault
+from faults import TCG, Skipped, fault
 from oracle import must_tick
 
 TRIALS = 3  # looks at a guest beside a terminal that stays blocked
@@ -44,7 +44,7 @@ def kill_and_next(round_):
     round_.finish()
 
 
-@fault(short=1)
+@fault(engines=TCG, short=1)
 def kill_with_watchdog(round_):
     """kill -9 of vmscope and its watchdog; the next vmscope puts right what is left."""
     round_.start()

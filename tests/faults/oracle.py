@@ -10,6 +10,7 @@ import signal
 import struct
 import time
 
+import guest
 import history
 from vmscope_command import vmscope
 from rounds import Wrong
@@ -125,14 +126,14 @@ def judge_status(round_, machine, status):
     if found == status:
         return
     steps = round_.history(machine)
-    if (status, found) == ("paused", "running") and round_.command.engine != "agent" and \
+    if (status, found) == ("paused", "running") and round_.command.engine in guest.STOPPING and \
             (not history.last_stop_had_effect(steps) or history.last_stop_met_ours(steps)):
         round_.undetectable = True
         round_.tell("undetectable: the owner's stop came in a hold, or with the stub")
         round_.owner("stop", machine)  # for what follows
         return
     if found == "paused" and status in ("shutdown", "guest-panicked") and \
-            round_.command.engine != "agent":
+            round_.command.engine in guest.STOPPING:
         round_.undetectable = True  # QEMU keeps no note of what stops a machine that is stopped
         round_.tell(f"{status} in a hold: the machine stays paused")
         return

@@ -63,9 +63,9 @@ class Round:
     def expect(self, machine, status, code=None):
         self.expected[machine] = Expected(machine, status, code)
 
-    def add(self, *arguments, **options):
+    def add(self, *arguments, kind=guest.Ticker, **options):
         """Another machine, for this round alone."""
-        machine = guest.Ticker(self.guest.engine, *arguments, **options)
+        machine = kind(self.guest.engine, *arguments, **options)
         self.others.append(machine)
         return machine
 
@@ -179,7 +179,7 @@ class Round:
         if kind < 0.25:
             what = "while it attaches"
             self.sleep(0.08)
-        elif kind < 0.6 and running and self.command.engine != "agent":
+        elif kind < 0.6 and running and self.command.engine in guest.STOPPING:
             what = "in a hold"
             self._wait_hold()
         else:

@@ -2,9 +2,10 @@
 /*
  * Lines of /proc's texts, of any content.
  *
- * Covers: src/base/proc_text.c, src/machine/kvm/thread_call.c.
+ * Covers: src/base/proc_text.c, src/machine/kvm/areas.c, src/machine/kvm/thread_call.c.
  */
 #include "base/proc_text.h"
+#include "machine/kvm/areas.h"
 #include "machine/kvm/thread_call.h"
 #include "machine/kvm/vcpus.h"
 #include <glib.h>
@@ -34,10 +35,26 @@ static void parse(char *line)
 		g_assert_true(entry.path > line && entry.path < end && *entry.path);
 }
 
+/* All lines together, as a process's mappings. */
+static void guess_maps(const char *text)
+{
+	g_autoptr(GArray) areas = vms_kvm_list_areas(text);
+	g_autoptr(GArray) guesses = vms_kvm_list_guesses(areas);
+	for (guint i = 0; i < guesses->len; i++) {
+		const struct vms_kvm_guess *guess =
+			&g_array_index(guesses, struct vms_kvm_guess, i);
+		g_assert_cmpuint(guess->n, >, 0);
+		g_assert_cmpuint(guess->n, <=, G_N_ELEMENTS(guess->places));
+		for (unsigned j = 0; j < guess->n; j++)
+			g_assert_cmpuint(guess->places[j].size, >, 0);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	g_autofree char *text = g_strndup((const char *)data, size);
 	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+	guess_maps(text);
 	for (char **line = lines; *line; line++)
 		parse(*line);
 	return 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Machines in the tests' own KVM monitor (tests/tools/kvm_monitor.c)."""
+import contextlib
 import re
 import select
 import subprocess
@@ -65,7 +66,8 @@ class Monitor:
 
     def stop(self):
         """Its end by itself; what it said, which is an error."""
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait(ANSWER_SECONDS)
         said = self.process.stderr.read()
         self.process.stdout.close()

@@ -19,7 +19,7 @@ from linux_guest import PLUGGABLE, LinuxGuest
 from machine_tool import (BUSY, CLOSED, INVALID_STATE, NOT_FOUND, PERMISSION, PROTOCOL, TOOL, UNSUPPORTED,
                           Tool, error_code, guards, registers)
 from qemu_machine import BareGuest, Machine
-from testbed import ANSWER_SECONDS, GUESTS, VMSCOPE, build_guests, have_kvm, wait_for
+from testbed import ANSWER_SECONDS, GUESTS, VMSCOPE, build_guests, wait_for
 
 
 class Attached(unittest.TestCase):
@@ -787,24 +787,6 @@ class TcpMonitor(unittest.TestCase):
             tool.do("hold")
             tool.kill()
         wait_for(lambda: machine.qmp.status() == "running", "the guest to run on")
-
-
-@unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
-class Kvm(unittest.TestCase):
-    def test_hold_under_kvm(self):
-        machine = BareGuest(accel="kvm")
-        self.addCleanup(machine.stop)
-        with Tool("pid", machine.pid) as tool:
-            self.assertIn("accelerator=kvm", tool.do("facts"))
-            for _ in range(5):
-                self.assertEqual(tool.do("hold"), "ok")
-                self.assertEqual(machine.qmp.status(), "paused")
-                self.assertIn("cr3", registers(tool.do("regs 0")))
-                self.assertEqual(tool.do("release"), "ok")
-                self.assertEqual(machine.qmp.status(), "running")
-            tool.do("hold")
-            tool.kill()
-            wait_for(lambda: machine.qmp.status() == "running", "the guest to run on")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@
  *   --seccomp               threads of vCPUs may not call restart_syscall(2), as Cloud Hypervisor's
  *   --userfaultfd           memory is registered with a userfaultfd that nobody serves; untouched
  * pages
+ *   --saved FILE            memory is this file's, by guest-physical address, instead of a guest of
+ * ours; vCPUs are paused from the beginning, and their pages say what the lines `VCPU REGISTER
+ * VALUE` of FILE.regs say: as if they had just been kicked
  *   --user-halt             HLT comes to the monitor, which lets the thread wait; else the kernel
  * waits
  *
@@ -44,6 +47,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -68,6 +72,7 @@ struct vcpu {
 static struct {
 	int low, high;
 	gboolean memfd, one, reversed, duplicate, seccomp, userfaultfd, user_halt;
+	char *saved;
 	int kvm, vm;
 	uint8_t *low_at, *high_at;
 	uint64_t entry, rounds_pa;
@@ -91,18 +96,44 @@ static uint64_t mib(int n)
 	return (uint64_t)n << 20;
 }
 
+/* Keeps what is mapped before and after apart: as the guard pages of some monitors. */
+static void map_guard(void)
+{
+	mmap(NULL, 0x200000, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 static uint8_t *map(uint64_t size, int fd, uint64_t offset)
 {
+	map_guard();
 	int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
 	require(at != MAP_FAILED, "mmap");
 	return at;
 }
 
+/* As a monitor that restores a snapshot has it: a private mapping of the file. */
+static void map_saved(void)
+{
+	int fd = open(monitor.saved, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	require(fd >= 0 && fstat(fd, &status) == 0, monitor.saved);
+	monitor.low = (int)(status.st_size >> 20);
+	monitor.high = 0;
+	map_guard();
+	void *at = mmap(NULL, mib(monitor.low), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	require(at != MAP_FAILED, "mmap");
+	monitor.low_at = at;
+	map_guard();
+}
+
 static void map_memory(void)
 {
 	uint64_t low = mib(monitor.low), high = mib(monitor.high);
 	int fd = -1;
+	if (monitor.saved) {
+		map_saved();
+		return;
+	}
 	if (monitor.memfd) {
 		fd = memfd_create("guest_mem", MFD_CLOEXEC);
 		require(fd >= 0 && ftruncate(fd, (off_t)(low + high)) == 0, "memfd");
@@ -114,8 +145,8 @@ static void map_memory(void)
 		return;
 	}
 	monitor.low_at = map(low, fd, 0);
-	map(0x200000, -1, 0); /* keeps two anonymous mappings apart */
 	monitor.high_at = high ? map(high, fd, low) : NULL;
+	map_guard();
 }
 
 static void add_slot(uint32_t slot, uint64_t pa, uint8_t *at, uint64_t size)
@@ -279,6 +310,76 @@ static void set_registers(const struct vcpu *vcpu)
 		require(ioctl(vcpu->fd, KVM_SET_MP_STATE, &state) == 0, "KVM_SET_MP_STATE");
 }
 
+/* Where the value of a register of x86-64 goes; NULL: nowhere. */
+static uint64_t *place_of(struct kvm_run *run, const char *name)
+{
+	struct kvm_regs *regs = &run->s.regs.regs;
+	struct kvm_sregs *sregs = &run->s.regs.sregs;
+	const struct {
+		const char *name;
+		void *at;
+	} places[] = {
+		{ "rax", &regs->rax },
+		{ "rbx", &regs->rbx },
+		{ "rcx", &regs->rcx },
+		{ "rdx", &regs->rdx },
+		{ "rsi", &regs->rsi },
+		{ "rdi", &regs->rdi },
+		{ "rbp", &regs->rbp },
+		{ "rsp", &regs->rsp },
+		{ "r8", &regs->r8 },
+		{ "r9", &regs->r9 },
+		{ "r10", &regs->r10 },
+		{ "r11", &regs->r11 },
+		{ "r12", &regs->r12 },
+		{ "r13", &regs->r13 },
+		{ "r14", &regs->r14 },
+		{ "r15", &regs->r15 },
+		{ "rip", &regs->rip },
+		{ "eflags", &regs->rflags },
+		{ "fs_base", &sregs->fs.base },
+		{ "gs_base", &sregs->gs.base },
+		{ "cr0", &sregs->cr0 },
+		{ "cr2", &sregs->cr2 },
+		{ "cr3", &sregs->cr3 },
+		{ "cr4", &sregs->cr4 },
+		{ "efer", &sregs->efer },
+		{ "idtr_base", &sregs->idt.base },
+		{ "gdtr_base", &sregs->gdt.base },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(places); i++)
+		if (strcmp(places[i].name, name) == 0)
+			return places[i].at;
+	return NULL;
+}
+
+/* Fills in the page of a vCPU that never runs, as the kernel does at an exit. */
+static void set_saved_registers(const struct vcpu *vcpu)
+{
+	g_autofree char *path = g_strconcat(monitor.saved, ".regs", NULL);
+	FILE *file = fopen(path, "re");
+	struct kvm_sregs *sregs = &vcpu->run->s.regs.sregs;
+	unsigned number;
+	char name[32];
+	unsigned long long value;
+	require(file != NULL, path);
+	while (fscanf(file, "%u %31s %llx", &number, name, &value) == 3) {
+		uint64_t *place = place_of(vcpu->run, name);
+		if (number == vcpu->number && place)
+			*place = value;
+		else if (number == vcpu->number && strcmp(name, "cs") == 0)
+			sregs->cs.selector = (uint16_t)value;
+		else if (number == vcpu->number && strcmp(name, "ss") == 0)
+			sregs->ss.selector = (uint16_t)value;
+	}
+	fclose(file);
+	sregs->idt.limit = sregs->gdt.limit = 0xfff;
+	sregs->cs.dpl = sregs->ss.dpl = sregs->cs.selector & 3;
+	sregs->cs.l = sregs->cs.present = sregs->cs.s = 1;
+	sregs->cs.type = 11;
+	vcpu->run->kvm_valid_regs = KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS;
+}
+
 static void add_vcpu(int mode)
 {
 	struct vcpu *vcpu = &monitor.vcpus[monitor.n];
@@ -291,7 +392,9 @@ static void add_vcpu(int mode)
 	size_t size = (size_t)ioctl(monitor.kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	vcpu->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
 	require(vcpu->run != MAP_FAILED, "kvm_run");
-	if (mode >= 0)
+	if (monitor.saved)
+		set_saved_registers(vcpu);
+	else if (mode >= 0)
 		set_registers(vcpu);
 	require(pthread_create(&vcpu->thread, NULL, run_vcpu_thread, vcpu) == 0, "thread");
 	while (!atomic_load(&vcpu->tid))
@@ -402,6 +505,7 @@ static void parse_options(int *argc, char ***argv)
 		{ "duplicate", 0, 0, G_OPTION_ARG_NONE, &monitor.duplicate, NULL, NULL },
 		{ "seccomp", 0, 0, G_OPTION_ARG_NONE, &monitor.seccomp, NULL, NULL },
 		{ "userfaultfd", 0, 0, G_OPTION_ARG_NONE, &monitor.userfaultfd, NULL, NULL },
+		{ "saved", 0, 0, G_OPTION_ARG_FILENAME, &monitor.saved, NULL, NULL },
 		{ "user-halt", 0, 0, G_OPTION_ARG_NONE, &monitor.user_halt, NULL, NULL },
 		{ NULL }
 	};
@@ -421,6 +525,7 @@ int main(int argc, char **argv)
 	monitor.low = 16;
 	monitor.high = 8;
 	parse_options(&argc, &argv);
+	atomic_store(&monitor.pause, monitor.saved != NULL);
 	sigaction(SIGUSR1, &(struct sigaction) { .sa_handler = ignore_signal }, NULL);
 	monitor.kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	require(monitor.kvm >= 0, "/dev/kvm");
@@ -432,8 +537,10 @@ int main(int argc, char **argv)
 	add_slot(0, 0, monitor.low_at, mib(monitor.low));
 	if (monitor.high)
 		add_slot(1, HIGH_PA, monitor.high_at, mib(monitor.high));
-	make_page_tables();
-	load_guest(argv[1]);
+	if (!monitor.saved) {
+		make_page_tables();
+		load_guest(argv[1]);
+	}
 	if (monitor.userfaultfd)
 		register_userfaultfd();
 	for (int i = 2; i < argc; i++)

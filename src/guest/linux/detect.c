@@ -9,6 +9,7 @@
 #include "guest/linux/kallsyms.h"
 #include "guest/linux/kernel_code.h"
 #include "guest/linux/kernel_image.h"
+#include "guest/linux/memory_map.h"
 #include "guest/linux/module.h"
 #include "guest/linux/orc_load.h"
 #include "guest/linux/page_cache.h"
@@ -19,6 +20,7 @@
 #include "guest/linux/types.h"
 #include "guest/linux/unlisted_symbols.h"
 #include "guest/linux/uts.h"
+#include "guest/linux/vcpu_bases.h"
 #include "guest/linux/vmcoreinfo.h"
 #include "machine/refusal.h"
 #include <vmscope/log.h>
@@ -528,6 +530,10 @@ void *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 	if (!guest)
 		return NULL;
 	guest = detect_again(guest, arch);
+	if (!vms_linux_check_memory_map(guest, error)) {
+		vms_linux_free(guest);
+		return NULL;
+	}
 	if (guest->missing && vms_machine_ended(machine) == VMS_MACHINE_GONE) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s has ended, or hung up",
 			    vms_machine_info(machine)->name);
@@ -540,6 +546,8 @@ void *vms_linux_detect(struct vms_machine *machine, char **why, GError **error)
 			guest->missing);
 	if (vms_machine_info(machine)->is_core)
 		vms_linux_complete_vcpus(guest);
+	else if (vms_machine_holds_each(machine))
+		vms_linux_learn_bases(guest);
 	return guest;
 }
 

@@ -22,7 +22,7 @@ static bool find_current(const struct vms_linux *guest, uint64_t *ret)
  * Finds a CPU's per-CPU base. It is in GS while the CPU runs the kernel, and in KERNEL_GS_BASE
  * while it runs a user program. It is the other way round for a few instructions of an entry or
  * exit. A user program may set GS to anything. So a base is believed only if the variable
- * this_cpu_off at this base repeats it.
+ * this_cpu_off at this base repeats it. That is enough for one that is assumed (vcpu_bases.c), too.
  *
  * Addresses of per-CPU variables begin at zero. From 6.15 on, they begin where the kernel was
  * linked, and the bases are lower by as much ("x86/percpu/64: Use relative percpu offsets"). The
@@ -38,7 +38,7 @@ static bool find_percpu_base(const struct vms_linux_tasks *tasks, struct vms_mem
 	};
 	for (unsigned i = 0; i < G_N_ELEMENTS(order); i++) {
 		uint64_t base = regs->value[order[i]], repeated;
-		if (vms_regs_have(regs, order[i]) &&
+		if ((vms_regs_have(regs, order[i]) || base != 0) &&
 		    vms_arch_x86_64.is_kernel_address(base + tasks->this_cpu_off) &&
 		    vms_memory_read_u64(memory, base + tasks->this_cpu_off, &repeated) &&
 		    repeated == base) {

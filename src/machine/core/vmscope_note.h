@@ -7,6 +7,7 @@
  *   time=2026-11-20T14:03:54Z  when the machine was held
  *   machine=NAME, description=…, engine=…
  *   held_ms=12.345             how long the guest was held
+ *   devices=ran on …           if only the vCPUs were held
  *   converted=2026-11-21…      when it was made of another file; what was noted there of the
  *                              machine stays
  *   range=PA SIZE ram|rom|mmio NAME

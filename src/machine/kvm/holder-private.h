@@ -7,8 +7,12 @@
 /* A line of /proc/PID/task/TID/schedstat: three numbers. */
 #define VMS_KVM_SCHEDULE_SIZE 72
 
-/* STOPPING: the thread was asked to stop, and has not said yet that it has. */
-enum vms_kvm_phase { IDLE, STOPPING, HELD };
+/*
+ * STOPPING: the thread was asked to stop, and has not said yet that it has. WATCHED: it is not
+ * stopped, but sleeps in its monitor's code; if it has run at the end of the hold, that counts as
+ * broken.
+ */
+enum vms_kvm_phase { IDLE, STOPPING, HELD, WATCHED };
 
 /* What the holder knows of a slot. */
 struct vms_kvm_watch {
@@ -16,12 +20,12 @@ struct vms_kvm_watch {
 	uint32_t number; /* of the hold that is under way */
 	pid_t tid;	 /* whose file `call` is; 0: none */
 	int call;	 /* /proc/PID/task/TID/syscall */
-	/* What that file said when the thread was let go last; "": it was not yet. */
+	/* What that file said when the thread was let go or read last; "": it was not yet. */
 	char seen_schedule[VMS_KVM_SCHEDULE_SIZE];
 	int schedule; /* /proc/PID/task/TID/schedstat, or -1 */
 
 	int signal; /* that the thread was about to get when it stopped; 0: none */
-	uint64_t begin_ns, not_before_ns, refused_ns;
+	uint64_t wanted_ns, begin_ns, not_before_ns, refused_ns;
 	unsigned tries;
 	bool is_stored;	 /* the registers in the page are those of the vCPU's last exit */
 	bool has_filter; /* the thread has a seccomp filter */

@@ -12,7 +12,6 @@
 #include <linux/futex.h>
 #include <linux/kvm.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -36,10 +35,15 @@
 #define QUEUED_NS (500 * MICROSECOND)
 /* When to look again at a thread that is in its monitor's code. */
 #define AWAY_NS (100 * MICROSECOND)
+/* How long before it counts as held for as long as it stays there. */
+#define PATIENCE_NS (20 * MILLISECOND)
 /* How long another process may have the thread seized: another vmscope has it for a hold. */
 #define SEIZE_NS (100 * MILLISECOND)
-/* How long to poll for a thread's stop before sleeping until a signal tells of it. */
-#define SPIN_NS (100 * MICROSECOND)
+/*
+ * How long to poll for a thread's stop before sleeping until a signal tells of it. A thread that is
+ * on this processor cannot stop meanwhile.
+ */
+#define SPIN_NS (30 * MICROSECOND)
 /* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
 #define TOOL_POLL_NS (200 * MILLISECOND)
 /* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
@@ -85,24 +89,26 @@ static uint64_t sentinel_at(const struct vms_kvm_slot *slot)
 	return slot->run_hva + offsetof(struct kvm_run, s.regs.sregs.apic_base);
 }
 
-/* Has the kernel store the registers at the next exit. */
+/*
+ * Has the kernel store the registers at each exit from now on. The mark is written only before the
+ * first one: an exit that is on its way out of the kernel has stored its registers already.
+ */
 static bool want_registers(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 			   struct vms_kvm_watch *watch)
 {
 	uint64_t valid;
 	if (!read_remote(holder, valid_regs_at(slot), &valid, sizeof(valid)))
 		return false;
-	if ((valid & STORED_SETS) != STORED_SETS) {
-		watch->is_stored = false;
-		if (!atomic_load(&slot->is_altered))
-			slot->valid_regs = valid;
-		atomic_store(&slot->is_altered, true);
-		if (!write_remote(holder, valid_regs_at(slot), valid | STORED_SETS))
-			return false;
-	} else if (!atomic_load(&slot->is_altered)) {
-		watch->is_stored = true; /* somebody else has them stored */
+	if ((valid & STORED_SETS) == STORED_SETS) {
+		watch->is_stored |= !atomic_load(&slot->is_altered); /* somebody else wants them */
+		return true;
 	}
-	return write_remote(holder, sentinel_at(slot), VMS_KVM_NOT_STORED);
+	watch->is_stored = false;
+	if (!atomic_load(&slot->is_altered))
+		slot->valid_regs = valid;
+	atomic_store(&slot->is_altered, true);
+	return write_remote(holder, sentinel_at(slot), VMS_KVM_NOT_STORED) &&
+	       write_remote(holder, valid_regs_at(slot), valid | STORED_SETS);
 }
 
 static void put_back(const struct vms_kvm_holder *holder)
@@ -138,8 +144,8 @@ static void read_schedule(const struct vms_kvm_watch *watch, char text[VMS_KVM_S
 	text[MAX(n, 0)] = 0;
 }
 
-/* True if a thread that was let go has not executed anything since. */
-static bool is_queued(const struct vms_kvm_watch *watch)
+/* True if the thread has not executed anything since `seen_schedule` was read. */
+static bool has_not_run(const struct vms_kvm_watch *watch)
 {
 	char text[VMS_KVM_SCHEDULE_SIZE];
 	read_schedule(watch, text);
@@ -159,8 +165,14 @@ static void let_go(struct vms_kvm_watch *watch)
 /* Ends a hold that was answered, or is about to be. */
 static void end_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 {
-	let_go(watch);
-	slot->held_ns = vms_clock_now_ns() - watch->begin_ns;
+	if (watch->phase == WATCHED) {
+		if (!has_not_run(watch))
+			atomic_fetch_add(&slot->broken, 1);
+		watch->phase = IDLE;
+	} else {
+		let_go(watch);
+		slot->held_ns = vms_clock_now_ns() - watch->begin_ns;
+	}
 	atomic_store(&slot->released, watch->number);
 	syscall(SYS_futex, &slot->released, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -336,6 +348,12 @@ static void take_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	answer(slot, watch, VMS_KVM_HELD);
 }
 
+/* True if what was read of the page are registers of an exit. CR0 of a vCPU is never 0. */
+static bool has_registers(const struct vms_kvm_slot *slot)
+{
+	return slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
+}
+
 /* The thread has stopped in KVM_RUN, or in its monitor's code, where that may be. */
 static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 		      struct vms_kvm_watch *watch)
@@ -345,9 +363,7 @@ static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
-	/* CR0 of a vCPU is never 0. */
-	watch->is_stored |= slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
-	bool known = watch->is_stored && slot->sregs.cr0;
+	bool known = watch->is_stored = has_registers(slot);
 	if (!known && slot->in_monitor)
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
 	else if (!known && ++watch->tries < STORE_TRIES)
@@ -390,9 +406,9 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 }
 
 /*
- * Takes a brief hold without a stop, of a thread that does not execute: it sleeps in its monitor's
- * code, or waits for a processor since it was let go. The registers of its last exit are in the
- * page. False if it may have run meanwhile, or the registers are not known.
+ * Reads a vCPU without a stop, whose thread does not execute: it sleeps in its monitor's code, or
+ * waits for a processor since it was let go. The registers of its last exit are in the page. False
+ * if it may have run meanwhile, or the registers are not known.
  */
 static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 		 struct vms_kvm_watch *watch)
@@ -400,19 +416,39 @@ static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 	char before[VMS_KVM_SCHEDULE_SIZE], after[VMS_KVM_SCHEDULE_SIZE];
 	enum vms_thread_call call;
 	uint16_t flags;
-	if (!watch->is_stored || atomic_load(&slot->wanted) & VMS_KVM_PIN)
+	if (!watch->is_stored)
 		return false;
 	read_schedule(watch, before);
 	if (!before[0] || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
 	    (call == VMS_THREAD_RUNS && strcmp(before, watch->seen_schedule) != 0) ||
-	    !read_state(holder, slot, &flags) || flags & (RUN_IN_SMM | RUN_IN_NESTED))
+	    !read_state(holder, slot, &flags) || !has_registers(slot) ||
+	    flags & (RUN_IN_SMM | RUN_IN_NESTED))
 		return false;
 	read_schedule(watch, after);
 	if (strcmp(before, after) != 0)
 		return false;
+	memcpy(watch->seen_schedule, after, sizeof(watch->seen_schedule));
 	slot->in_monitor = call != VMS_THREAD_RUNS;
+	return true;
+}
+
+/* True if a hold was answered by what could be read without a stop. */
+static bool hold_by_peeking(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+			    struct vms_kvm_watch *watch, enum vms_thread_call call)
+{
+	const bool pinned = atomic_load(&slot->wanted) & VMS_KVM_PIN;
+	/* It may come back into the guest soon, where it can be held for long. */
+	if (pinned &&
+	    (call != VMS_THREAD_AWAY || vms_clock_now_ns() - watch->wanted_ns < PATIENCE_NS))
+		return false;
+	if (!peek(holder, slot, watch))
+		return false;
 	slot->held_ns = 0;
-	atomic_store(&slot->released, watch->number);
+	watch->begin_ns = vms_clock_now_ns();
+	if (pinned)
+		watch->phase = WATCHED;
+	else
+		atomic_store(&slot->released, watch->number);
 	answer(slot, watch, VMS_KVM_HELD);
 	return true;
 }
@@ -424,7 +460,7 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call) ||
 	    (slot->run_hva && !want_registers(holder, slot, watch)))
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
-	else if (peek(holder, slot, watch))
+	else if (hold_by_peeking(holder, slot, watch, call))
 		return;
 	else if (call == VMS_THREAD_AWAY)
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
@@ -432,7 +468,7 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 		give_up(slot, watch, VMS_KVM_UNSEEN);
 	else if (call == VMS_THREAD_WAITS && !watch->is_stored)
 		try_again(slot, watch, VMS_KVM_UNSEEN, UNSEEN_NS);
-	else if (call == VMS_THREAD_RUNS && is_queued(watch))
+	else if (call == VMS_THREAD_RUNS && has_not_run(watch))
 		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
 	else
 		seize(slot, watch);
@@ -502,7 +538,7 @@ static uint64_t advance_slot(struct vms_kvm_holder *holder, unsigned i, bool bre
 	struct vms_kvm_watch *watch = &holder->watches[i];
 	uint64_t now_ns = vms_clock_now_ns();
 	uint32_t number = wanted_number(slot);
-	if (watch->phase == HELD) {
+	if (watch->phase == HELD || watch->phase == WATCHED) {
 		bool over = break_holds || now_ns > watch->begin_ns + slot->limit_ns;
 		if (over && number == watch->number)
 			atomic_fetch_add(&slot->broken, 1);
@@ -514,8 +550,10 @@ static uint64_t advance_slot(struct vms_kvm_holder *holder, unsigned i, bool bre
 		return UINT64_MAX;
 	if (now_ns < watch->not_before_ns)
 		return watch->not_before_ns;
-	if (number != watch->number)
+	if (number != watch->number) {
 		watch->tries = 0;
+		watch->wanted_ns = now_ns;
+	}
 	watch->number = number;
 	begin_hold(holder, slot, watch);
 	return watch->phase == IDLE ? watch->not_before_ns : UINT64_MAX;
@@ -543,10 +581,8 @@ static bool wait_for_news(const struct vms_kvm_holder *holder, uint64_t next_ns)
 	};
 	struct signalfd_siginfo signals[16];
 	uint64_t count, now_ns = vms_clock_now_ns();
-	if (expects_stop(holder)) {
-		sched_yield();
+	if (expects_stop(holder))
 		return true;
-	}
 	uint64_t left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 	struct timespec timeout = { (time_t)(left_ns / (1000 * MILLISECOND)),
 				    (long)(left_ns % (1000 * MILLISECOND)) };
@@ -561,7 +597,7 @@ static bool wait_for_news(const struct vms_kvm_holder *holder, uint64_t next_ns)
 static void release_all(struct vms_kvm_holder *holder)
 {
 	for (unsigned i = 0; i < holder->shared->n; i++) {
-		if (holder->watches[i].phase != HELD)
+		if (holder->watches[i].phase != HELD && holder->watches[i].phase != WATCHED)
 			continue;
 		atomic_fetch_add(&holder->shared->slots[i].broken, 1);
 		end_hold(&holder->shared->slots[i], &holder->watches[i]);
@@ -584,7 +620,9 @@ void vms_kvm_holder_live(void *data)
 {
 	struct vms_kvm_holder *holder = data;
 	uint64_t next_ns = 0;
-	vms_thread_set_urgent();
+	/* A vCPU that has stopped waits for this thread alone, which needs little time for it. */
+	if (!vms_thread_set_real_time(gettid()))
+		vms_thread_set_urgent();
 	open_signals(holder);
 	do {
 		uint64_t now_ns = vms_clock_now_ns();

@@ -1,90 +1,73 @@
 /* SPDX-License-Identifier: MIT */
+/* Holds vCPUs by holder.h, and reads memory; as an engine of the machine interface. */
 #include "machine/kvm/kvm_engine.h"
 
 #include "arch/x86_64.h"
 #include "base/clock.h"
-#include "base/text.h"
-#include "machine/host/proc_path.h"
-#include "machine/kvm/holder.h"
+#include "machine/kvm/kvm_machine.h"
 #include "machine/kvm/obstacle.h"
-#include "machine/kvm/pairing.h"
 #include "machine/kvm/vcpu_regs.h"
-#include "machine/kvm/vcpus.h"
-#include <string.h>
-#include <unistd.h>
 
 #define MILLISECOND UINT64_C(1000000)
 /* How long to try to hold a vCPU, which may be in its monitor's code for a while. */
 #define TRY_NS (2000 * MILLISECOND)
 /* How long to try if other vCPUs are held: this one may wait for one of them. */
 #define WAITING_NS (50 * MILLISECOND)
+/* How long registers that change seldom count as known. */
+#define ASK_AGAIN_NS (1000 * MILLISECOND)
 
 _Static_assert(VMS_KVM_PREFETCH_SIZE == VMS_PREFETCH_SIZE,
 	       "the holder's blocks are those of the machine interface");
 
-/* Blocks of memory that come along with a hold, by guest-physical address. */
-struct prefetch_list {
-	unsigned n;
-	uint64_t pa[VMS_KVM_MAX_PREFETCH];
-};
-
-/* The last hold of a vCPU. */
-struct hold {
-	uint32_t broken; /* the slot's count when the hold began */
-	bool torn;	 /* more was wanted of a brief hold than had been read */
-	struct prefetch_list prefetch, next_prefetch; /* of this hold, and of the next one */
-};
-
-struct kvm_machine {
-	struct vms_machine machine;
-	struct vms_host_identity process;
-	struct vms_ram ram;
-	GArray *vcpus;		       /* struct vms_kvm_vcpu */
-	struct vms_kvm_holder *holder; /* a slot per vCPU, and one to find out about threads */
-	struct hold *holds;	       /* by vCPU, behind its lock */
-	atomic_uint n_held;
-	GStringChunk *strings; /* of info and ranges */
-};
-
-static struct kvm_machine *kvm_of(struct vms_machine *machine)
+static struct vms_kvm_machine *kvm_of(struct vms_machine *machine)
 {
-	return (struct kvm_machine *)machine;
+	return (struct vms_kvm_machine *)machine;
 }
 
-static struct vms_kvm_slot *slot_of(struct kvm_machine *kvm, unsigned vcpu)
+const struct vms_ram *vms_kvm_ram(struct vms_kvm_machine *kvm)
+{
+	return kvm->has_qmp ? vms_qemu_ram(&kvm->qemu) : &kvm->ram;
+}
+
+static struct vms_kvm_slot *slot_of(struct vms_kvm_machine *kvm, unsigned vcpu)
 {
 	return vms_kvm_holder_slot(kvm->holder, vcpu);
 }
 
-static const struct vms_kvm_vcpu *vcpu_of(const struct kvm_machine *kvm, unsigned vcpu)
+static const struct vms_kvm_vcpu *vcpu_of(const struct vms_kvm_machine *kvm, unsigned vcpu)
 {
 	return &g_array_index(kvm->vcpus, struct vms_kvm_vcpu, vcpu);
 }
 
 /* ---- hold and release ------------------------------------------------------------------- */
 
-static bool set_hold_error(struct kvm_machine *kvm, unsigned vcpu, enum vms_error code,
+static bool set_hold_error(struct vms_kvm_machine *kvm, unsigned vcpu, enum vms_error code,
 			   const char *why, GError **error)
 {
 	g_set_error(error, VMS_ERROR, code, "cannot hold vCPU %u of %s: %s", vcpu,
-		    kvm->machine.info.name, why);
+		    kvm->qemu.machine.info.name, why);
 	return false;
 }
 
-static bool explain_outcome(struct kvm_machine *kvm, unsigned vcpu, enum vms_kvm_outcome outcome,
-			    GError **error)
+static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
+			    enum vms_kvm_outcome outcome, GError **error)
 {
 	switch (outcome) {
 	case VMS_KVM_THREAD_GONE:
-		if (!vms_host_identity_is_alive(&kvm->process))
+		if (!vms_host_identity_is_alive(&kvm->qemu.process))
 			return set_hold_error(kvm, vcpu, VMS_ERROR_CLOSED, "its process has ended",
 					      error);
 		return set_hold_error(kvm, vcpu, VMS_ERROR_NOT_FOUND, "its thread has ended",
 				      error);
 	case VMS_KVM_REFUSED:
-		return vms_kvm_set_trace_error(kvm->process.pid, kvm->machine.vcpu_threads[vcpu],
-					       error);
+		return vms_kvm_set_trace_error(kvm->qemu.process.pid,
+					       kvm->qemu.machine.vcpu_threads[vcpu], error);
 	case VMS_KVM_UNSEEN:
+		/* QEMU's owner pauses it: that waits for the vCPUs that are held. */
+		if (kvm->has_qmp && atomic_load(&kvm->n_held) > 0)
+			return set_hold_error(kvm, vcpu, VMS_ERROR_WAITING,
+					      "it waits in QEMU, for another vCPU that is held",
+					      error);
 		return set_hold_error(kvm, vcpu, VMS_ERROR_INVALID_STATE,
 				      "it is paused, or halted in its monitor, since before this "
 				      "program came: its registers are known when it has run again",
@@ -118,16 +101,29 @@ static bool explain_outcome(struct kvm_machine *kvm, unsigned vcpu, enum vms_kvm
 	}
 }
 
+/* True if the holder has this descriptor open. A map that is newer than the holder may have others.
+ */
+static bool has_holder_file(const struct vms_kvm_machine *kvm, int fd)
+{
+	for (guint i = 0; i < kvm->files->len; i++)
+		if (g_array_index(kvm->files, int, i) == fd)
+			return true;
+	return fd < 0;
+}
+
 /* Tells what to prefetch. Called before the hold is requested. */
-static void write_prefetch_list(struct kvm_machine *kvm, unsigned vcpu)
+static void write_prefetch_list(struct vms_kvm_machine *kvm, unsigned vcpu)
 {
 	struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
-	struct hold *hold = &kvm->holds[vcpu];
+	struct vms_kvm_hold *hold = &kvm->holds[vcpu];
 	hold->prefetch = hold->next_prefetch;
 	hold->next_prefetch.n = 0;
 	for (unsigned i = 0; i < hold->prefetch.n; i++) {
 		struct vms_ram_source source;
-		vms_ram_locate(&kvm->ram, hold->prefetch.pa[i], VMS_KVM_PREFETCH_SIZE, &source);
+		vms_ram_locate(vms_kvm_ram(kvm), hold->prefetch.pa[i], VMS_KVM_PREFETCH_SIZE,
+			       &source);
+		if (!has_holder_file(kvm, source.fd))
+			source.hva = 0;
 		slot->prefetch[i] =
 			(struct vms_kvm_prefetch) { source.hva, source.fd, source.file_offset };
 		slot->is_prefetched[i] = 0;
@@ -135,12 +131,18 @@ static void write_prefetch_list(struct kvm_machine *kvm, unsigned vcpu)
 	slot->n_prefetch = hold->prefetch.n;
 }
 
-static bool hold_with(struct vms_machine *machine, unsigned vcpu, bool pinned, GError **error)
+/* Until when to try to hold a vCPU. */
+static uint64_t deadline_of(struct vms_kvm_machine *kvm)
 {
-	struct kvm_machine *kvm = kvm_of(machine);
-	struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
-	struct hold *hold = &kvm->holds[vcpu];
 	const bool others = atomic_load(&kvm->n_held) > 0;
+	const uint64_t end_ns = vms_clock_now_ns() + (others ? WAITING_NS : TRY_NS);
+	const uint64_t give_up_ns = atomic_load(&kvm->qemu.machine.give_up_ns);
+	return give_up_ns ? MIN(end_ns, give_up_ns) : end_ns;
+}
+
+static bool hold_thread(struct vms_kvm_machine *kvm, unsigned vcpu, bool pinned, GError **error)
+{
+	struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
 	g_autoptr(GError) failure = NULL;
 	if (!vcpu_of(kvm, vcpu)->thread)
 		return set_hold_error(
@@ -149,17 +151,69 @@ static bool hold_with(struct vms_machine *machine, unsigned vcpu, bool pinned, G
 			"was paused",
 			error);
 	write_prefetch_list(kvm, vcpu);
-	hold->broken = atomic_load(&slot->broken);
-	hold->torn = false;
-	slot->limit_ns = machine->hold_limit_ns;
-	if (!vms_kvm_holder_hold(kvm->holder, vcpu, pinned,
-				 vms_clock_now_ns() + (others ? WAITING_NS : TRY_NS), &failure))
+	kvm->holds[vcpu].broken = atomic_load(&slot->broken);
+	slot->limit_ns = kvm->qemu.machine.hold_limit_ns;
+	if (!vms_kvm_holder_hold(kvm->holder, vcpu, pinned, deadline_of(kvm), &failure))
 		set_hold_error(kvm, vcpu, (enum vms_error)failure->code, failure->message, error);
-	else if (explain_outcome(kvm, vcpu, slot->outcome, error)) {
-		atomic_fetch_add(&kvm->n_held, 1);
+	else if (explain_outcome(kvm, vcpu, slot->outcome, error))
 		return true;
-	}
 	vms_kvm_holder_release(kvm->holder, vcpu);
+	return false;
+}
+
+/* True if QEMU says that its machine stands still, as far as events have told. */
+static bool is_qemu_paused(struct vms_kvm_machine *kvm)
+{
+	if (!kvm->has_qmp)
+		return false;
+	vms_qmp_poll(&kvm->qemu.qmp);
+	return !kvm->qemu.qmp.running;
+}
+
+/*
+ * Follows changes of QEMU's memory map. Does nothing while vCPUs are held, or while another thread
+ * asks QEMU something: the next hold does it then.
+ */
+static void update_memory_map(struct vms_kvm_machine *kvm)
+{
+	GMutex *lock = &kvm->qemu.machine.lock;
+	if (!kvm->has_qmp || kvm->qemu.qmp.memory_changes == 0 || atomic_load(&kvm->n_held) > 0 ||
+	    !g_mutex_trylock(lock))
+		return;
+	vms_qemu_follow_ranges(&kvm->qemu);
+	g_mutex_unlock(lock);
+}
+
+/*
+ * True if a hold may succeed that has failed just now: QEMU's owner pauses or resumes the machine
+ * at this moment, and the vCPU's thread or the event is still to come.
+ */
+static bool may_come(struct vms_kvm_machine *kvm, unsigned vcpu, uint64_t begin_ns,
+		     const GError *failure)
+{
+	return kvm->has_qmp && slot_of(kvm, vcpu)->outcome == VMS_KVM_UNSEEN &&
+	       g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE) &&
+	       vms_clock_now_ns() - begin_ns < TRY_NS;
+}
+
+static bool hold_with(struct vms_machine *machine, unsigned vcpu, bool pinned, GError **error)
+{
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	struct vms_kvm_hold *hold = &kvm->holds[vcpu];
+	const uint64_t begin_ns = vms_clock_now_ns();
+	g_autoptr(GError) failure = NULL;
+	update_memory_map(kvm);
+	hold->torn = false;
+	do {
+		g_clear_error(&failure);
+		hold->is_paused = is_qemu_paused(kvm);
+		hold->resumes = kvm->qemu.qmp.resumes;
+		if (hold->is_paused || hold_thread(kvm, vcpu, pinned, &failure)) {
+			atomic_fetch_add(&kvm->n_held, 1);
+			return true;
+		}
+	} while (may_come(kvm, vcpu, begin_ns, failure));
+	g_propagate_error(error, g_steal_pointer(&failure));
 	return false;
 }
 
@@ -176,16 +230,31 @@ static bool hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 /* The holder lets a vCPU go as soon as it has read what a brief hold is for. */
 static bool pin(struct vms_machine *machine, int vcpu)
 {
-	kvm_of(machine)->holds[vcpu].torn = true;
+	struct vms_kvm_hold *hold = &kvm_of(machine)->holds[vcpu];
+	hold->torn = !hold->is_paused;
+	return hold->is_paused;
+}
+
+/* What was read of a machine that its owner had paused is void if he has resumed it since. */
+static bool check_paused(struct vms_kvm_machine *kvm, unsigned vcpu, GError **error)
+{
+	vms_qmp_poll(&kvm->qemu.qmp);
+	if (kvm->qemu.qmp.resumes == kvm->holds[vcpu].resumes)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "%s was paused by its owner, and resumed while it was read: try again",
+		    kvm->qemu.machine.info.name);
 	return false;
 }
 
-static bool check_held(struct kvm_machine *kvm, unsigned vcpu, GError **error)
+static bool check_held(struct vms_kvm_machine *kvm, unsigned vcpu, GError **error)
 {
+	if (kvm->holds[vcpu].is_paused)
+		return check_paused(kvm, vcpu, error);
 	if (kvm->holds[vcpu].torn) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
 			    "vCPU %u of %s went on before this program had seen all", vcpu,
-			    kvm->machine.info.name);
+			    kvm->qemu.machine.info.name);
 		return false;
 	}
 	if (atomic_load(&slot_of(kvm, vcpu)->broken) == kvm->holds[vcpu].broken)
@@ -193,21 +262,23 @@ static bool check_held(struct kvm_machine *kvm, unsigned vcpu, GError **error)
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 		    "vCPU %u of %s was let go while it was held, since this program was stopped or "
 		    "took too long: what was read may be torn",
-		    vcpu, kvm->machine.info.name);
+		    vcpu, kvm->qemu.machine.info.name);
 	return false;
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
-	struct kvm_machine *kvm = kvm_of(machine);
-	vms_kvm_holder_release(kvm->holder, (unsigned)vcpu);
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	if (!kvm->holds[vcpu].is_paused)
+		vms_kvm_holder_release(kvm->holder, (unsigned)vcpu);
 	atomic_fetch_sub(&kvm->n_held, 1);
 	return check_held(kvm, (unsigned)vcpu, error);
 }
 
 static bool last_hold_ns(struct vms_machine *machine, unsigned vcpu, uint64_t *ret)
 {
-	*ret = vms_kvm_holder_last_hold_ns(kvm_of(machine)->holder, vcpu);
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	*ret = kvm->holds[vcpu].is_paused ? 0 : vms_kvm_holder_last_hold_ns(kvm->holder, vcpu);
 	return true;
 }
 
@@ -215,67 +286,126 @@ static bool last_hold_ns(struct vms_machine *machine, unsigned vcpu, uint64_t *r
 
 static void prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
-	struct prefetch_list *next = &kvm_of(machine)->holds[vcpu].next_prefetch;
+	struct vms_kvm_prefetch_list *next = &kvm_of(machine)->holds[vcpu].next_prefetch;
 	if (next->n < VMS_KVM_MAX_PREFETCH)
 		next->pa[next->n++] = pa;
 }
 
 static const void *prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
-	struct kvm_machine *kvm = kvm_of(machine);
+	struct vms_kvm_machine *kvm = kvm_of(machine);
 	const struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
-	const struct prefetch_list *list = &kvm->holds[vcpu].prefetch;
+	const struct vms_kvm_prefetch_list *list = &kvm->holds[vcpu].prefetch;
 	for (unsigned i = 0; i < list->n; i++)
 		if (list->pa[i] == pa)
 			return slot->is_prefetched[i] ? slot->prefetched[i] : NULL;
 	return NULL;
 }
 
+/*
+ * QEMU's monitor tells the registers of a machine that its owner has paused. It is asked for those
+ * of no other one: it would wait for a vCPU that is held.
+ */
+static bool get_paused_regs(struct vms_kvm_machine *kvm, unsigned vcpu, struct vms_regs *ret,
+			    GError **error)
+{
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&kvm->qemu.machine.lock);
+	*ret = (struct vms_regs) { 0 };
+	return vms_qemu_monitor_regs(&kvm->qemu.machine, vcpu, ret, error);
+}
+
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	struct kvm_machine *kvm = kvm_of(machine);
+	struct vms_kvm_machine *kvm = kvm_of(machine);
 	const struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
+	if (kvm->holds[vcpu].is_paused)
+		return get_paused_regs(kvm, vcpu, ret, error) && check_paused(kvm, vcpu, error);
 	vms_kvm_set_regs(&slot->regs, &slot->sregs, ret);
 	return check_held(kvm, vcpu, error);
+}
+
+/*
+ * Asks QEMU for the registers that KVM does not give along, while no vCPU is held: it would wait
+ * for one. Some of them it does not tell, but has in its memory afterwards. They change seldom, if
+ * at all, after the guest has booted.
+ */
+static void ask_seldom_regs(struct vms_machine *machine)
+{
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	const uint64_t now_ns = vms_clock_now_ns();
+	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&machine->lock);
+	if (atomic_load(&kvm->n_held) > 0 || (kvm->told && now_ns - kvm->told_ns < ASK_AGAIN_NS))
+		return;
+	if (!kvm->told)
+		kvm->told = g_new0(struct vms_regs, machine->n_vcpus);
+	kvm->told_ns = now_ns;
+	for (unsigned i = 0; i < machine->n_vcpus; i++) {
+		struct vms_regs now = { 0 };
+		if (!vms_qemu_monitor_regs(machine, i, &now, NULL))
+			return; /* a QEMU that does not answer is not asked again and again */
+		vms_qemu_add_state_regs(&kvm->qemu, i, &now);
+		kvm->told[i] = now;
+	}
+}
+
+/* Adds what QEMU has told before all vCPUs were held last. Under the machine's lock. */
+static bool add_seldom_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error)
+{
+	static const unsigned seldom[] = { DR0,	  DR1,	       DR2,	     DR3,
+					   DR6,	  DR7,	       STAR,	     LSTAR,
+					   CSTAR, SFMASK,      PAT,	     TSC_AUX,
+					   XCR0,  SYSENTER_CS, SYSENTER_ESP, SYSENTER_EIP };
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	(void)error;
+	for (size_t i = 0; i < G_N_ELEMENTS(seldom) && kvm->told; i++)
+		if (!vms_regs_have(ret, seldom[i]) && vms_regs_have(&kvm->told[vcpu], seldom[i]))
+			vms_regs_copy(ret, &kvm->told[vcpu], seldom[i]);
+	return true;
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
 static bool read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	return vms_ram_read(&kvm_of(machine)->ram, pa, buf, size);
+	return vms_ram_read(vms_kvm_ram(kvm_of(machine)), pa, buf, size);
 }
 
 static size_t read_parts(struct vms_machine *machine, const struct vms_phys_part *parts, size_t n)
 {
-	return vms_ram_read_parts(&kvm_of(machine)->ram, parts, n);
+	return vms_ram_read_parts(vms_kvm_ram(kvm_of(machine)), parts, n);
 }
 
 static void next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
 		      uint64_t *stop)
 {
-	vms_ram_next_data(&kvm_of(machine)->ram, pa, end, begin, stop);
+	vms_ram_next_data(vms_kvm_ram(kvm_of(machine)), pa, end, begin, stop);
 }
 
 /* ---- the machine ------------------------------------------------------------------------- */
 
-/* A monitor does not say whether its owner has paused it: a vCPU that stands still is halted. */
+/* Other monitors do not say whether their owner has paused the machine. */
 static bool is_paused(struct vms_machine *machine)
 {
-	(void)machine;
-	return false;
+	return is_qemu_paused(kvm_of(machine));
+}
+
+/* QEMU tells of a pause before the guest runs on, so the answer for a past time is final. */
+static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
+{
+	return vms_qmp_paused_ns(&kvm_of(machine)->qemu.qmp, time_ns);
 }
 
 static enum vms_machine_end ended(struct vms_machine *machine)
 {
-	return vms_host_identity_is_alive(&kvm_of(machine)->process) ? VMS_MACHINE_GOES_ON
-								     : VMS_MACHINE_GONE;
+	return vms_host_identity_is_alive(&kvm_of(machine)->qemu.process) ? VMS_MACHINE_GOES_ON
+									  : VMS_MACHINE_GONE;
 }
 
 static bool check_vcpus(struct vms_machine *machine, GError **error)
 {
-	struct kvm_machine *kvm = kvm_of(machine);
-	g_autoptr(GArray) now = vms_kvm_list_vcpus(kvm->process.pid, error);
+	struct vms_kvm_machine *kvm = kvm_of(machine);
+	g_autoptr(GArray) now = vms_kvm_list_vcpus(kvm->qemu.process.pid, error);
 	if (!now)
 		return false;
 	bool same = now->len == kvm->vcpus->len;
@@ -289,147 +419,45 @@ static bool check_vcpus(struct vms_machine *machine, GError **error)
 	return same;
 }
 
-static void close_machine(struct vms_machine *machine)
+void vms_kvm_close(struct vms_machine *machine)
 {
-	struct kvm_machine *kvm = kvm_of(machine);
+	struct vms_kvm_machine *kvm = kvm_of(machine);
 	vms_kvm_holder_free(kvm->holder);
 	vms_ram_close(&kvm->ram);
+	if (!kvm->has_qmp)
+		g_clear_pointer(&machine->ranges, g_array_unref);
 	g_clear_pointer(&kvm->vcpus, g_array_unref);
-	g_clear_pointer(&machine->ranges, g_array_unref);
-	g_free(machine->vcpu_threads);
+	g_clear_pointer(&kvm->files, g_array_unref);
 	g_free(kvm->holds);
-	vms_host_identity_close(&kvm->process);
-	g_string_chunk_free(kvm->strings);
+	g_free(kvm->told);
+	vms_qemu_close(&kvm->qemu);
 	g_free(kvm);
 }
 
-static const struct vms_engine engine = {
-	.name = "kvm",
-	.holds_each = true,
-	.hold = hold,
-	.release = release,
-	.hold_briefly = hold_briefly,
-	.pin = pin,
-	.last_hold_ns = last_hold_ns,
-	.regs = regs,
-	.prefetch = prefetch,
-	.prefetched = prefetched,
-	.read_ram = read_ram,
-	.read_parts = read_parts,
-	.next_data = next_data,
+#define COMMON_OPERATIONS                                                                          \
+	.name = "kvm", .holds_each = true, .hold = hold, .release = release,                       \
+	.hold_briefly = hold_briefly, .pin = pin, .last_hold_ns = last_hold_ns, .regs = regs,      \
+	.prefetch = prefetch, .prefetched = prefetched, .read_ram = read_ram,                      \
+	.read_parts = read_parts, .next_data = next_data, .is_paused = is_paused,                  \
+	.close = vms_kvm_close
+
+const struct vms_engine vms_kvm_engine = {
+	COMMON_OPERATIONS,
 	.check_vcpus = check_vcpus,
-	.is_paused = is_paused,
 	.ended = ended,
-	.close = close_machine,
 };
 
-/* ---- opening ------------------------------------------------------------------------------ */
-
-/* The executable's name, fit for a terminal. */
-static const char *name_process(struct kvm_machine *kvm)
-{
-	g_autofree char *path = vms_host_process_path(kvm->process.pid, "exe");
-	g_autofree char *target = g_file_read_link(path, NULL);
-	g_autofree char *name = g_path_get_basename(target ? target : "kvm");
-	vms_text_clean(name);
-	return g_string_chunk_insert(kvm->strings, name);
-}
-
-static void describe(struct kvm_machine *kvm)
-{
-	struct vms_machine_info *info = &kvm->machine.info;
-	info->name = name_process(kvm);
-	info->engine = "kvm";
-	info->accelerator = "kvm";
-	info->pid = kvm->process.pid;
-	g_autofree char *description = g_strdup_printf("%s, KVM", info->name);
-	info->description = g_string_chunk_insert(kvm->strings, description);
-	kvm->machine.arch = vms_arch_by_name("x86_64");
-}
-
-static void add_ranges(struct kvm_machine *kvm, const struct vms_ram_place *places, size_t n)
-{
-	kvm->machine.ranges = g_array_new(FALSE, FALSE, sizeof(struct vms_range));
-	for (size_t i = 0; i < n; i++) {
-		struct vms_range range = { places[i].pa, places[i].size, VMS_RANGE_RAM, "ram" };
-		g_array_append_val(kvm->machine.ranges, range);
-	}
-}
-
-static void prepare_slots(struct kvm_machine *kvm)
-{
-	for (guint i = 0; i < kvm->vcpus->len; i++) {
-		const struct vms_kvm_vcpu *vcpu = vcpu_of(kvm, i);
-		struct vms_kvm_slot *slot = slot_of(kvm, i);
-		slot->run_hva = vcpu->run_hva;
-		memcpy(slot->fds, vcpu->fds, sizeof(slot->fds));
-		slot->n_fds = vcpu->n_fds;
-		atomic_store(&slot->tid, vcpu->thread);
-		kvm->machine.vcpu_threads[i] = vcpu->thread;
-	}
-}
-
-/* Starts the holder, which keeps the files that memory is read from, and finds the threads. */
-static bool start_holding(struct kvm_machine *kvm, GError **error)
-{
-	const unsigned n = kvm->vcpus->len;
-	g_autoptr(GArray) files = vms_ram_files(&kvm->ram);
-	kvm->machine.n_vcpus = n;
-	kvm->machine.vcpu_threads = g_new0(pid_t, n);
-	kvm->holds = g_new0(struct hold, n);
-	kvm->holder = vms_kvm_holder_new(&kvm->process, n + 1, (const int *)(void *)files->data,
-					 files->len, error);
-	if (!kvm->holder ||
-	    !vms_kvm_pair_threads(kvm->holder, n, kvm->process.pid, kvm->vcpus, error))
-		return false;
-	prepare_slots(kvm);
-	return true;
-}
-
-/* Vcpus whose page is not mapped cannot be looked at: nobody runs them. */
-static void drop_unmapped(GArray *vcpus)
-{
-	for (guint i = vcpus->len; i > 0; i--)
-		if (!g_array_index(vcpus, struct vms_kvm_vcpu, i - 1).run_hva)
-			g_array_remove_index(vcpus, i - 1);
-}
-
-static bool open_machine(struct kvm_machine *kvm, pid_t pid, const struct vms_ram_place *places,
-			 size_t n, GError **error)
-{
-	uint8_t byte;
-	if (!vms_host_identity_open(&kvm->process, pid, error) ||
-	    !vms_kvm_check_process(pid, error))
-		return false;
-	kvm->vcpus = vms_kvm_list_vcpus(pid, error);
-	if (!kvm->vcpus)
-		return false;
-	drop_unmapped(kvm->vcpus);
-	describe(kvm);
-	add_ranges(kvm, places, n);
-	vms_ram_open(&kvm->ram, &kvm->process, places, n);
-	for (size_t i = 0; i < n; i++) {
-		if (vms_ram_covers(&kvm->ram, places[i].pa, places[i].size) &&
-		    vms_ram_read(&kvm->ram, places[i].pa, &byte, 1))
-			continue;
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-			    "process %d has no memory at %#" G_GINT64_MODIFIER
-			    "x to %#" G_GINT64_MODIFIER "x that could be read",
-			    (int)pid, places[i].hva, places[i].hva + places[i].size);
-		return false;
-	}
-	return start_holding(kvm, error);
-}
-
-struct vms_machine *vms_kvm_open_places(pid_t pid, const struct vms_ram_place *places, size_t n,
-					GError **error)
-{
-	struct kvm_machine *kvm = g_new0(struct kvm_machine, 1);
-	kvm->strings = g_string_chunk_new(256);
-	if (!open_machine(kvm, pid, places, n, error)) {
-		close_machine(&kvm->machine);
-		return NULL;
-	}
-	vms_machine_init(&kvm->machine, &engine);
-	return &kvm->machine;
-}
+/* With QMP there are facts that no other monitor tells. */
+const struct vms_engine vms_kvm_qemu_engine = {
+	COMMON_OPERATIONS,
+	.before_holding_all = ask_seldom_regs,
+	.system_regs = add_seldom_regs,
+	.check_ranges = vms_qemu_check_ranges,
+	.update_ranges = vms_qemu_update_ranges,
+	.check_vcpus = vms_qemu_check_vcpus,
+	.paused_ns = paused_ns,
+	.ended = vms_qemu_ended,
+	.resets = vms_qemu_resets,
+	.pause_reason = vms_qemu_pause_reason,
+	.item_text = vms_qemu_item_text,
+};

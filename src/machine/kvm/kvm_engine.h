@@ -11,7 +11,12 @@
 
 /*
  * Opens the machine of a KVM process whose memory lies at these places, which are sorted and do not
- * overlap; there is one at least. Errors: as vms_machine_open_kvm.
+ * overlap. If n is 0, they are found out (infer_map.h). Errors: as vms_machine_open_kvm.
  */
 struct vms_machine *vms_kvm_open_places(pid_t pid, const struct vms_ram_place *places, size_t n,
 					GError **error);
+/*
+ * Opens a QEMU that uses KVM. QMP, at the first free one of the addresses (NULL-terminated), tells
+ * where its memory is, and whether its owner has paused it. Errors: as vms_machine_open_pid.
+ */
+struct vms_machine *vms_kvm_open_qemu(pid_t pid, const char *const *qmp, GError **error);

@@ -55,17 +55,34 @@ static bool look_at_thread(struct vms_kvm_holder *holder, unsigned index, pid_t 
 	return true;
 }
 
-static bool look_at_threads(struct vms_kvm_holder *holder, unsigned index, pid_t pid, bool all,
-			    GArray *vcpus, GError **error)
+/* Threads that may run a vCPU. */
+static GArray *list_candidates(pid_t pid, struct vms_machine *machine, bool all)
 {
-	g_autoptr(GArray) threads = vms_kvm_list_threads(pid);
+	GArray *threads;
+	if (machine) {
+		threads = g_array_new(FALSE, FALSE, sizeof(pid_t));
+		for (unsigned i = 0; i < vms_machine_vcpus(machine); i++) {
+			pid_t thread = vms_machine_vcpu_thread(machine, i);
+			g_array_append_val(threads, thread);
+		}
+		return threads;
+	}
+	threads = vms_kvm_list_threads(pid);
+	for (guint i = threads->len; i > 0 && !all; i--) {
+		int number;
+		if (!vms_kvm_is_vcpu_thread(pid, g_array_index(threads, pid_t, i - 1), &number))
+			g_array_remove_index(threads, i - 1);
+	}
+	return threads;
+}
+
+static bool look_at_threads(struct vms_kvm_holder *holder, unsigned index, pid_t pid,
+			    const GArray *threads, GArray *vcpus, GError **error)
+{
 	for (guint i = 0; i < threads->len; i++) {
 		pid_t thread = g_array_index(threads, pid_t, i);
-		int number;
-		if (is_known(vcpus, thread) ||
-		    (!vms_kvm_is_vcpu_thread(pid, thread, &number) && !all))
-			continue;
-		if (!look_at_thread(holder, index, pid, thread, vcpus, error))
+		if (thread && !is_known(vcpus, thread) &&
+		    !look_at_thread(holder, index, pid, thread, vcpus, error))
 			return false;
 	}
 	return true;
@@ -95,22 +112,24 @@ static bool is_any_known(GArray *vcpus)
 	return false;
 }
 
-bool vms_kvm_pair_threads(struct vms_kvm_holder *holder, unsigned index, pid_t pid, GArray *vcpus,
-			  GError **error)
+bool vms_kvm_pair_threads(struct vms_kvm_holder *holder, unsigned index, pid_t pid,
+			  struct vms_machine *machine, GArray *vcpus, GError **error)
 {
-	uint64_t end_ns = vms_clock_now_ns() + LOOK_NS;
+	/* If QEMU tells the threads, their order tells the rest. */
+	uint64_t end_ns = vms_clock_now_ns() + (machine ? LOOK_NS / 10 : LOOK_NS);
 	for (unsigned round = 0; vms_clock_now_ns() < end_ns; round++) {
 		vms_kvm_find_waiting_threads(pid, vcpus);
 		if (are_all_known(vcpus))
 			return true;
-		if (!look_at_threads(holder, index, pid, round >= LIKELY_ROUNDS, vcpus, error))
+		g_autoptr(GArray) threads = list_candidates(pid, machine, round >= LIKELY_ROUNDS);
+		if (!look_at_threads(holder, index, pid, threads, vcpus, error))
 			return false;
 		if (are_all_known(vcpus))
 			return true;
 		g_usleep(PAUSE_US);
 	}
 	take_names(pid, vcpus);
-	if (is_any_known(vcpus))
+	if (machine || is_any_known(vcpus))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 		    "no thread of process %d runs a vCPU: the machine may be paused, or not have "

@@ -38,8 +38,7 @@ static void set_system_regs(const struct kvm_sregs *sregs, struct vms_regs *ret)
 	vms_regs_set(ret, GDTR_LIMIT, sregs->gdt.limit);
 	vms_regs_set(ret, IDTR_BASE, sregs->idt.base);
 	vms_regs_set(ret, IDTR_LIMIT, sregs->idt.limit);
-	if (sregs->apic_base != VMS_KVM_NOT_STORED)
-		vms_regs_set(ret, APIC_BASE, sregs->apic_base);
+	vms_regs_set(ret, APIC_BASE, sregs->apic_base);
 }
 
 void vms_kvm_set_regs(const struct kvm_regs *regs, const struct kvm_sregs *sregs,

@@ -83,9 +83,13 @@ static char *program_name(pid_t pid, char **args)
 	return g_steal_pointer(&name);
 }
 
-/* Looks for KVM among the open files, if this user may see them. */
+/*
+ * Looks for KVM among the open files, if this user may see them. Some monitors have two descriptors
+ * of each vCPU.
+ */
 static void find_kvm(struct vms_host_process *process)
 {
+	g_autoptr(GHashTable) vcpus = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	g_autofree char *path = vms_host_process_path(process->pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *fd;
@@ -95,8 +99,10 @@ static void find_kvm(struct vms_host_process *process)
 		if (!target)
 			continue;
 		process->uses_kvm |= g_str_has_prefix(target, "anon_inode:kvm-vm");
-		process->vcpus += g_str_has_prefix(target, "anon_inode:kvm-vcpu");
+		if (g_str_has_prefix(target, "anon_inode:kvm-vcpu"))
+			g_hash_table_add(vcpus, g_steal_pointer(&target));
 	}
+	process->vcpus = g_hash_table_size(vcpus);
 }
 
 bool vms_host_process_read(pid_t pid, struct vms_host_process *ret, GError **error)
@@ -186,6 +192,22 @@ bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret)
 		return true;
 	vms_host_identity_close(ret);
 	return false;
+}
+
+pid_t vms_host_process_behind(const char *path)
+{
+	FILE *file = fopen("/proc/self/net/unix", "re");
+	char line[512];
+	struct vms_proc_unix entry;
+	pid_t found = 0;
+	while (file && found == 0 && fgets(line, sizeof(line), file)) {
+		if (vms_proc_parse_unix(line, &entry) && !entry.is_connected &&
+		    strcmp(entry.path, path) == 0)
+			found = vms_host_find_process_with_socket(entry.inode, runs_qemu);
+	}
+	if (file)
+		fclose(file);
+	return found;
 }
 
 /* The path by which this process reaches a path of another: by its directory and its mounts. */

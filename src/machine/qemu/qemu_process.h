@@ -34,6 +34,12 @@ void vms_host_process_clear(struct vms_host_process *process);
 bool vms_host_process_of_connection(int fd, struct vms_host_identity *ret);
 
 /*
+ * The QEMU that listens on a unix socket, by its path as this process sees it, without connecting
+ * to it. 0 if there is none, or none that this user may see.
+ */
+pid_t vms_host_process_behind(const char *path);
+
+/*
  * The addresses of a QEMU's QMP sockets, as this process sees them: NULL-terminated, newly
  * allocated. Sockets that are free at this moment come first, and of these the last one of the
  * command line. With `must_be_free` it fails if none is free; a caller that can wait for a socket

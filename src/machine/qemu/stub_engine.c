@@ -799,12 +799,6 @@ static const struct vms_engine engine = {
 	.close = close_machine,
 };
 
-struct vms_machine *vms_machine_open_qmp(const char *address, GError **error)
-{
-	const char *const addresses[] = { address, NULL };
-	return vms_qemu_stub_open(addresses, 0, error);
-}
-
 struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, GError **error)
 {
 	struct vms_qemu_stub *stub = g_new0(struct vms_qemu_stub, 1);

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""vCPUs of any KVM monitor, held one by one: whatever they do, and whatever becomes of vmscope, its
+holder, the monitor and its threads."""
+import os
+import re
+import signal
+import time
+import unittest
+
+import kvm_monitor
+from kvm_case import KNOWN, Case, counts_on, holders, tool_for, traced
+from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS
+from machine_tool import BUSY, CLOSED, INVALID_STATE, error_code, registers
+from testbed import ANSWER_SECONDS, wait_for
+from vmscope_command import start_vmscope
+
+
+class TestHolding(Case):
+    def check_after(self, monitor):
+        """Nothing is left behind, and the guest runs."""
+        wait_for(lambda: not holders(monitor), "the holder to end")
+        self.assertEqual(set(monitor.numbers("valid")), {0})
+
+    def test_each_by_itself(self):
+        monitor = self.start(COUNTS, COUNTS)
+        with tool_for(monitor) as tool:
+            self.assertEqual(tool.do("hold 0"), "ok")
+            before = monitor.numbers("rounds")[0]
+            counts_on(monitor, 1)
+            self.assertEqual(monitor.numbers("rounds")[0], before)
+            first = tool.do("regs 0")
+            self.assertEqual(tool.do("regs 0"), first)
+            self.assertEqual(tool.do("release 0"), "ok")
+            counts_on(monitor, 0)
+        self.check_after(monitor)
+
+    def test_all_kinds(self):
+        """Halted, not started, in its monitor's code, asleep there, under a filter that kills."""
+        monitor = self.start(CALLS, HALTS, EXITS, SLEEPS, NOT_STARTED, seccomp=True, duplicate=True)
+        run = self.vmscope("sample", monitor, "-F", 500, "-t", 1, "--symbols", kvm_monitor.ELF)
+        # On a busy host a thread may stay in its monitor for as long as a hold is tried.
+        taken = [int(n) for n in re.findall(r"^vCPU \d+: (\d+) samples", run.out, re.MULTILINE)]
+        self.assertEqual(len(taken), 5)
+        self.assertNotIn(0, taken)
+        for name in ("work", "[idle]", "write_port"):
+            self.assertIn(name, run.out)
+        for vcpu in (0, 2, 3):
+            counts_on(monitor, vcpu)
+        self.check_after(monitor)
+
+    def test_halted_in_its_monitor(self):
+        """Since before vmscope came: then nobody has its registers but KVM."""
+        monitor = self.start(HALTS, user_halt=True)
+        run = self.vmscope("regs", monitor, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertIn("when it has run again", run.err)
+
+    def test_kicks(self):
+        """A monitor that pauses its vCPUs, while they are sampled, and resumes them."""
+        monitor = self.start(CALLS, HALTS, COUNTS)
+        with tool_for(monitor) as tool:
+            self.assertEqual(tool.do("hold"), "ok")
+            self.assertEqual(tool.do("release"), "ok")
+            tool.send("sample 1000")
+            for _ in range(20):
+                monitor.do("pause")
+                counted = monitor.numbers("rounds")
+                time.sleep(0.01)
+                self.assertEqual(monitor.numbers("rounds"), counted)
+                monitor.do("resume")
+            counts_on(monitor, 0)
+            self.assertRegex(tool.read(), "^ok samples=[1-9].* end=complete")
+        self.check_after(monitor)
+
+    def test_paused(self):
+        """A vCPU that has been paused since it was seen is where it was."""
+        monitor = self.start(SPINS, COUNTS)
+        with tool_for(monitor) as tool:
+            tool.do("hold")
+            tool.do("release")
+            monitor.do("pause")
+            self.assertEqual(tool.do("hold"), "ok")
+            regs = registers(tool.do("regs 0"))
+            self.assertEqual({name: int(regs[name], 16) for name in KNOWN}, KNOWN)
+            self.assertEqual(tool.do("release"), "ok")
+            monitor.do("resume")
+            counts_on(monitor, 1)
+
+    def test_tool_killed(self):
+        monitor = self.start(COUNTS, COUNTS)
+        tool = tool_for(monitor)
+        self.assertEqual(tool.do("hold"), "ok")
+        tool.kill()
+        for vcpu in (0, 1):
+            counts_on(monitor, vcpu)
+        self.check_after(monitor)
+        tool.end()
+
+    def test_tool_stopped(self):
+        monitor = self.start(COUNTS, COUNTS)
+        with tool_for(monitor) as tool:
+            self.assertEqual(tool.do("hold"), "ok")
+            tool.process.send_signal(signal.SIGSTOP)
+            counts_on(monitor, 0)
+            counts_on(monitor, 1)
+            tool.process.send_signal(signal.SIGCONT)
+            self.assertEqual(error_code(tool.do("release")), INVALID_STATE)
+            self.assertEqual(tool.do("hold"), "ok")
+            self.assertEqual(tool.do("release"), "ok")
+
+    def test_limit(self):
+        monitor = self.start(COUNTS)
+        with tool_for(monitor) as tool:
+            tool.do("limit 50000000")
+            self.assertEqual(tool.do("hold"), "ok")
+            counts_on(monitor, 0)
+            self.assertEqual(error_code(tool.do("regs 0")), INVALID_STATE)
+            self.assertEqual(error_code(tool.do("release")), INVALID_STATE)
+
+    def test_holder_killed_and_stopped(self):
+        monitor = self.start(COUNTS)
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(number), tool_for(monitor) as tool:
+                self.assertEqual(tool.do("hold"), "ok")
+                holder, = holders(monitor)
+                os.kill(holder, number)
+                if number == signal.SIGKILL:
+                    counts_on(monitor, 0)
+                released = error_code(tool.do("release"))
+                self.assertEqual(released, INVALID_STATE if number == signal.SIGKILL else None)
+                counts_on(monitor, 0)
+                self.assertEqual(tool.do("hold"), "ok")
+                self.assertEqual(tool.do("release"), "ok")
+                counts_on(monitor, 0)
+            self.check_after(monitor)
+
+    def test_monitor_ends(self):
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            monitor = self.start(CALLS, HALTS)
+            with tool_for(monitor) as tool:
+                self.assertEqual(tool.do("hold"), "ok")
+                monitor.process.send_signal(number)
+                monitor.process.wait(ANSWER_SECONDS)
+                self.assertEqual(error_code(tool.do("release")), INVALID_STATE)
+                self.assertEqual(error_code(tool.do("hold")), CLOSED)
+            self.assertEqual(holders(monitor), [])
+
+    def test_sample_to_the_end(self):
+        monitor = self.start(CALLS, HALTS)
+        with start_vmscope("sample", *monitor.target, "-F", 999, "-t", 60) as run:
+            wait_for(lambda: holders(monitor), "the holder")
+            time.sleep(0.3)
+            monitor.process.kill()
+            out, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertIn("the machine went away", out + err)
+
+    def test_thread_ends(self):
+        """A vCPU that is unplugged while it is held, and after."""
+        monitor = self.start(CALLS, COUNTS)
+        with tool_for(monitor) as tool:
+            monitor.do("end 1")
+            self.assertIsNotNone(error_code(tool.do("hold 1")))
+            self.assertEqual(tool.do("hold 0"), "ok")
+            self.assertEqual(tool.do("release 0"), "ok")
+            monitor.do(f"add {COUNTS}")
+            self.assertEqual(tool.do("hold 0"), "ok")
+            self.assertEqual(tool.do("release 0"), "ok")
+
+    def test_two_tools(self):
+        """Both hold, by turns: nothing is traced between two holds."""
+        monitor = self.start(SPINS, COUNTS)
+        with tool_for(monitor) as one, tool_for(monitor) as two:
+            for _ in range(20):
+                for tool in (one, two):
+                    self.assertEqual(tool.do("hold"), "ok")
+                    self.assertEqual(int(registers(tool.do("regs 0"))["rax"], 16), KNOWN["rax"])
+                    self.assertEqual(tool.do("release"), "ok")
+            one.do("hold")
+            self.assertEqual(error_code(two.do("hold")), BUSY)
+            one.do("release")
+        self.check_after(monitor)
+
+    def test_other_tracer(self):
+        monitor = self.start(SPINS)
+        thread, = monitor.numbers("threads")
+        with traced(thread) as tracer:
+            run = self.vmscope("regs", monitor, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertIn(f"traced by process {tracer.pid} (python", run.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
