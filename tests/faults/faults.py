@@ -31,7 +31,7 @@ class Skipped(Exception):
 
 
 def fault(engines=ALL, only=None, fresh=False, linux=False, evenly=False, idle=False,
-          short=2, long=100):
+          short=1, long=100):
     """Enters a function into the table."""
     def enter(act):
         name = act.__name__.replace("_", "-")

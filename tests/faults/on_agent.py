@@ -21,7 +21,7 @@ def monitors_of(machine):
     return machine.trace_path.read_text(errors="replace").count('"qmp_capabilities"')
 
 
-@fault(engines=("agent",), short=2)
+@fault(engines=("agent",), short=1)
 def lying_agent(round_):
     """A process that says that it is the agent of a QEMU."""
     kind = round_.rng.choice(KINDS)

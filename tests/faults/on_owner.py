@@ -21,7 +21,7 @@ def nothing(round_):
 
 # Not by a bare stub: it cannot tell whether a machine was paused when it was connected to, or that its
 # guest was to stop in a hold (docs/safety.md). What it can, test_attach.py tests.
-@fault(engines=OWNED, short=2)
+@fault(engines=OWNED, short=1)
 def owner_cont(round_):
     """A paused guest; its owner continues it."""
     round_.owner("stop")
@@ -32,7 +32,7 @@ def owner_cont(round_):
     round_.finish()
 
 
-@fault(engines=OWNED, short=2)
+@fault(engines=OWNED, short=1)
 def owner_stop(round_):
     """Its owner stops the guest."""
     round_.start()
@@ -42,7 +42,7 @@ def owner_stop(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(short=1)
 def owner_stop_cont(round_):
     """Its owner stops the guest and continues it at once."""
     round_.start()
@@ -111,7 +111,7 @@ def owner_prelaunch(round_):
     round_.finish()
 
 
-@fault(engines=TCG, short=2)
+@fault(engines=TCG, short=1)
 def owner_reset(round_):
     """system_reset."""
     round_.start()
@@ -153,7 +153,7 @@ def guest_panics(round_):
     end_in(round_, "guest-panicked", "inject-nmi", "GUEST_PANICKED")
 
 
-@fault(engines=QMP, fresh=True, short=1)
+@fault(engines=QMP, fresh=True, short=0)
 def guest_shuts_down(round_):
     """The guest shuts down, and its owner wants it to stay as it is then."""
     round_.owner("set-action", reboot="shutdown", shutdown="pause")

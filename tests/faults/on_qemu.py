@@ -30,7 +30,7 @@ def stall(round_, least, most, machine=None):
     round_.finish()
 
 
-@fault(engines=QEMU, short=2)
+@fault(engines=QEMU, short=1)
 def qemu_stalls(round_):
     """QEMU stands still for seconds, with kill -9 of vmscope or without."""
     stall(round_, 0.5, 5)
@@ -53,7 +53,7 @@ def qemu_killed(round_):
     round_.finish()
 
 
-@fault(engines=TCG, fresh=True, short=2)
+@fault(engines=TCG, fresh=True, short=1)
 def qemu_replaced(round_):
     """Another QEMU at the same sockets, started with -S."""
     other = round_.add(paused=True)

@@ -64,7 +64,7 @@ def runs(machine):
 
 
 # A bare stub has to stop a machine to see that it is migrated (docs/safety.md): engines=QMP.
-@fault(engines=QMP, fresh=True, short=2)
+@fault(engines=QMP, fresh=True, short=1)
 def migrate(round_):
     """Live migration to another QEMU of this host."""
     machine = destination(round_)
@@ -134,7 +134,7 @@ def migrate_to_destination(round_):
     round_.finish()
 
 
-@fault(engines=QMP, fresh=True, short=1)
+@fault(engines=QMP, fresh=True, short=0)
 def migrate_to_file(round_):
     """Migration to a file, from which another QEMU goes on."""
     path = round_.directory / "state"
@@ -147,7 +147,7 @@ def migrate_to_file(round_):
     expect_moved(round_, machine)
 
 
-@fault(engines=QMP, fresh=True, short=1)
+@fault(engines=QMP, fresh=True, short=0)
 def migrate_paused(round_):
     """Migration of a guest that its owner has paused."""
     machine = destination(round_)
@@ -188,7 +188,7 @@ def save_and_load(round_, load):
     round_.finish()
 
 
-@fault(engines=TCG, short=2)
+@fault(engines=TCG, short=1)
 def snapshot_jobs(round_):
     """snapshot-save and snapshot-delete."""
     save_and_load(round_, load=False)
@@ -206,7 +206,7 @@ def run_monitor_line(round_, line):
         raise Wrong(f"{line}: {text}")
 
 
-@fault(engines=TCG, short=2)
+@fault(engines=TCG, short=0)
 def snapshot_monitor(round_):
     """savevm and loadvm."""
     round_.start()
@@ -242,7 +242,7 @@ def mirror(round_):
     round_.finish()
 
 
-@fault(engines=TCG, fresh=True, short=1)
+@fault(engines=TCG, fresh=True, short=0)
 def mirror_pivot(round_):
     """blockdev-mirror, after which the guest has another disk."""
     round_.start()
@@ -270,7 +270,7 @@ def looks(command):
     return command.makes != "core" and command.engine != "gdb"
 
 
-@fault(engines=TCG, short=2)
+@fault(engines=TCG, short=1)
 def sleep(round_):
     """The guest goes to sleep (S3)."""
     round_.start()
@@ -280,7 +280,7 @@ def sleep(round_):
     round_.finish()
 
 
-@fault(engines=TCG, short=1)
+@fault(engines=TCG, short=0)
 def asleep(round_):
     """A guest that sleeps (S3), with kill -9 of vmscope or without."""
     round_.let_sleep()
@@ -307,7 +307,7 @@ def wake_up(round_):
     round_.wait("QEMU to wake the guest up", accepted, 5)
 
 
-@fault(engines=TCG, short=2)
+@fault(engines=TCG, short=0)
 def wakeup(round_):
     """A guest that sleeps (S3); its owner wakes it up."""
     round_.let_sleep()
@@ -320,19 +320,19 @@ def wakeup(round_):
     round_.finish()
 
 
-@fault(engines=TCG, linux=True, only=looks, short=1)
+@fault(engines=TCG, linux=True, only=looks, short=0)
 def linux_sleep(round_):
     """A Linux guest goes to sleep (S3)."""
     sleep(round_)
 
 
-@fault(engines=TCG, linux=True, only=looks, short=1)
+@fault(engines=TCG, linux=True, only=looks, short=0)
 def linux_asleep(round_):
     """A Linux guest that sleeps (S3), with kill -9 of vmscope or without."""
     asleep(round_)
 
 
-@fault(engines=TCG, linux=True, only=looks, short=1)
+@fault(engines=TCG, linux=True, only=looks, short=0)
 def linux_wakeup(round_):
     """A Linux guest that sleeps (S3); its owner wakes it up."""
     wakeup(round_)

@@ -23,7 +23,7 @@ def writes_file(command):
     return command.makes is not None
 
 
-@fault(short=12, long=1200)
+@fault(short=6, long=1200)
 def kill(round_):
     """kill -9."""
     round_.start()
@@ -32,7 +32,7 @@ def kill(round_):
     must_tick(round_, why="after kill -9")
 
 
-@fault(short=2)
+@fault(short=1)
 def kill_and_next(round_):
     """kill -9, and the next vmscope comes at once."""
     round_.start()
@@ -61,7 +61,7 @@ def kill_with_watchdog(round_):
                                             "gdb": "regs-gdb"}[round_.command.engine]])
 
 
-@fault(short=2)
+@fault(short=1)
 def stop_tool(round_):
     """SIGSTOP, as Ctrl-Z does, and SIGCONT."""
     round_.start()
@@ -94,7 +94,7 @@ def drain(master):
     return thread
 
 
-@fault(short=2)
+@fault(short=1)
 def blocked_terminal(round_):
     """Ctrl-S: nothing that is written to the terminal arrives."""
     master, slave = pty.openpty()
@@ -179,7 +179,7 @@ def full_disk(round_):
     round_.finish()
 
 
-@fault(only=writes_file, short=1)
+@fault(only=writes_file, short=0)
 def hung_disk(round_):
     """A disk that does not answer any more, and later does."""
     image = round_.directory / "disk"
@@ -204,7 +204,7 @@ def hung_disk(round_):
     round_.finish()
 
 
-@fault(short=2)
+@fault(short=1)
 def second_vmscope(round_):
     """A second vmscope, on the same guest."""
     others = [command for command in commands.of_engine(round_.command.engine)
