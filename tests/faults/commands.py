@@ -19,8 +19,9 @@ CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
 CALLS = ("calls", "-t", "2", "-o", "{out}/calls")
-FLOW = ("flow", "{probed}=rsp,mem(rsp,16)", "{probed}:after=rip", "{probed}:call", "-t", "2",
-        "--no-tasks")
+FLOW = ("flow", "{probed}=rsp,mem(rsp,16)", "{probed}:after=rip", "-t", "2", "--no-tasks",
+        "-o", "{out}/hits")
+CALLED = (*FLOW, "{probed}:call")
 
 COMMANDS = {command.name: command for command in (
     Command("sample", "stub", SAMPLE, "report.svg", 2.2, 6),
@@ -30,10 +31,11 @@ COMMANDS = {command.name: command for command in (
     Command("info", "stub", ("info",), None, 0.2, 1),
     Command("core", "stub", CORE, "core", 0.4, 2),
     Command("core-held", "stub", HELD, "core", 1, 3),
+    Command("flow-stub", "stub", FLOW, "hits", 2.2, 4),
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
     Command("core-agent", "agent", HELD, "core", 1, 1),
-    Command("flow-agent", "agent", FLOW, None, 2.2, 1),
+    Command("flow-agent", "agent", CALLED, "hits", 2.2, 1),
     Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
     Command("sample-gdb", "gdb", SAMPLE, "report.svg", 2.2, 2),
     Command("regs-gdb", "gdb", ("regs",), None, 0.1, 1),

@@ -70,9 +70,14 @@ static void test_releases(void)
 			expected = VMS_RELEASE_STOP_CONT;
 		else if (strcmp(all[i], "finish-migrate") == 0)
 			expected = VMS_RELEASE_LATER;
-		g_assert_cmpint(vms_run_state_release_way(parse(all[i])), ==, expected);
+		g_assert_cmpint(vms_run_state_release_way(parse(all[i]), false), ==, expected);
 	}
-	g_assert_cmpint(vms_run_state_release_way(VMS_RUN_UNKNOWN), ==, VMS_RELEASE_NOTHING);
+	g_assert_cmpint(vms_run_state_release_way(VMS_RUN_UNKNOWN, true), ==, VMS_RELEASE_NOTHING);
+	g_assert_cmpint(vms_run_state_release_way(VMS_RUN_DEBUG, true), ==, VMS_RELEASE_CONT);
+	g_assert_true(vms_run_state_may_follow_hit(VMS_RUN_DEBUG));
+	g_assert_true(vms_run_state_may_follow_hit(VMS_RUN_PRELAUNCH));
+	g_assert_false(vms_run_state_may_follow_hit(VMS_RUN_PAUSED));
+	g_assert_false(vms_run_state_may_follow_hit(VMS_RUN_POSTMIGRATE));
 }
 
 static void test_migrations(void)

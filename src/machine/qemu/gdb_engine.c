@@ -115,7 +115,7 @@ static bool undo_stop(struct stub_machine *stub, GError **error)
 	enum vms_run_state state;
 	enum vms_release_way way;
 	while (ask_state(stub, &state, error)) {
-		way = vms_run_state_release_way(state);
+		way = vms_run_state_release_way(state, false);
 		if (way == VMS_RELEASE_NOTHING)
 			return true;
 		if (way != VMS_RELEASE_LATER)

@@ -84,9 +84,16 @@ enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool busy)
 	return way == VMS_HOLD_BY_STOP && busy ? VMS_HOLD_NOT_NOW : way;
 }
 
-enum vms_release_way vms_run_state_release_way(enum vms_run_state state)
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state, bool owns_hits)
 {
+	if (state == VMS_RUN_DEBUG && owns_hits)
+		return VMS_RELEASE_CONT;
 	return states[state].release;
+}
+
+bool vms_run_state_may_follow_hit(enum vms_run_state state)
+{
+	return state == VMS_RUN_DEBUG || state == VMS_RUN_PRELAUNCH || state == VMS_RUN_SUSPENDED;
 }
 
 bool vms_event_stops(const char *event, const char *action)

@@ -8,6 +8,10 @@
  * system/cpus.c). A stop makes `running` into `paused`. From there a reset makes `prelaunch`, a
  * suspend `suspended`, and a migration `finish-migrate` and then `postmigrate`. Every other state
  * follows only from `running`: then somebody has resumed the machine, and our stop is over.
+ *
+ * A breakpoint of ours makes `running` into `debug`. From there a reset makes `prelaunch`, a
+ * suspend of the same moment `suspended`, and a migration `finish-migrate`. A `stop` changes
+ * nothing there.
  */
 #pragma once
 
@@ -63,7 +67,13 @@ enum vms_release_way {
 				*/
 	VMS_RELEASE_LATER,     /* try again later: a migration is about to end, or to fail */
 };
-enum vms_release_way vms_run_state_release_way(enum vms_run_state state);
+/* `owns_hits`: breakpoints of ours are in the machine, and make it `debug`. */
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state, bool owns_hits);
+/*
+ * True if a machine that has just stopped, by a breakpoint of ours as far as is known, may be in
+ * this state. `prelaunch` and `suspended` may have other causes.
+ */
+bool vms_run_state_may_follow_hit(enum vms_run_state state);
 
 /*
  * True if an event of this name and with this member `action`, which may be NULL, stops a running

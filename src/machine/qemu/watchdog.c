@@ -36,6 +36,12 @@
 #define RETRY_MS 250
 /* Poll interval of the holder while the watchdog uses the connection. */
 #define BUSY_US 1000
+/* How many vCPUs a machine may have, and how long to wait for the end of a step. */
+#define VCPUS_MAX   4096
+#define STEP_MS	    20
+#define STEP_ROUNDS 3
+/* After a release, how long a machine runs before it would be stopped by what was left in it. */
+#define SETTLE_MS 20
 /* How long vms_watchdog_free waits for a watchdog that still has something to do. */
 #define FAREWELL_MS 2000
 
@@ -43,15 +49,17 @@ struct vms_watchdog {
 	struct vms_record *record;
 	int record_fd;
 	char *record_path;
-	pid_t pid;			  /* of the watchdog */
-	int keeper, kept;		  /* a pipe: when `keeper` is closed, the watchdog ends */
+	pid_t pid; /* of the watchdog */
+	/* Sockets: when `keeper` is closed, the watchdog ends. It brings the stub's connection. */
+	int keeper, kept;
 	int holder;			  /* pidfd of this process */
 	struct vms_host_identity process; /* the QEMU's; its pidfd is borrowed */
 	int qmp, gdb;			  /* borrowed; -1: not used */
-	char stat_path[32];		  /* of this process, in /proc */
-	char quoted_label[96];		  /* "\"LABEL\"" */
-	char close_fd[160], remove_stub[320]; /* QMP commands */
-	struct sockaddr_storage address;      /* of the QMP socket */
+	int stub; /* the holder's connection to QEMU's stub, borrowed; -1: not shared yet */
+	char stat_path[32];    /* of this process, in /proc */
+	char quoted_label[96]; /* "\"LABEL\"" */
+	char close_fd[160], pass_fd[160], remove_stub[320], add_stub[512]; /* QMP commands */
+	struct sockaddr_storage address;				   /* of the QMP socket */
 	socklen_t address_size;
 };
 
@@ -67,6 +75,11 @@ static const char gdb_resync[] = "+#00"; /* acknowledges an answer, and ends hal
 /* The stub reports this stop, because the tool always leaves the last answer to be acknowledged. */
 static const char gdb_interrupt[] = "+\003$qC#b4";
 static const char gdb_told_stop[] = "$T02";
+/*
+ * Stops the machine. It begins with an interrupt: the stub ends a step by that alone. If an answer
+ * is left to be acknowledged, only the second interrupt has an effect.
+ */
+static const char gdb_stop_any[] = "\003+\003#00$qC#b4";
 static const char gdb_who[] = "$#00$qC#b4";
 static const char gdb_continue[] = "$c#63";
 static const char gdb_detach[] = "$D#44";
@@ -187,6 +200,148 @@ static enum vms_run_state find_last_status(const char *end)
 	return quote ? vms_run_state_parse(value, (size_t)(quote - value)) : VMS_RUN_UNKNOWN;
 }
 
+/* ---- in the watchdog: breakpoints ---------------------------------------- */
+
+/* The watchdog's own copy of the connection to QEMU's stub, and whether it has stopped QEMU. */
+static int stub_fd = -1;
+static bool stopped_by_clearing;
+/* The holder's `seen_ns` when its breakpoints were removed last: it has not moved since. */
+static uint64_t cleared_seen_ns;
+
+/* Receives the connection to the stub, which the holder shares. False: the holder has closed. */
+static bool receive_stub(const struct vms_watchdog *watchdog)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))];
+	struct iovec part = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(watchdog->kept, &message, MSG_DONTWAIT);
+	const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (header && header->cmsg_type == SCM_RIGHTS) {
+		if (stub_fd >= 0)
+			close(stub_fd);
+		memcpy(&stub_fd, CMSG_DATA(header), sizeof(stub_fd));
+	}
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* Sends a packet to the stub. */
+static bool send_packet(int fd, const char *payload)
+{
+	char packet[64];
+	uint8_t sum = 0;
+	for (const char *c = payload; *c; c++)
+		sum += (uint8_t)*c;
+	snprintf(packet, sizeof(packet), "+$%s#%02x", payload, sum);
+	return send_all(fd, packet);
+}
+
+/* Waits for the stub's answer to qC, which is the last of a row. */
+static bool wait_for_current(const struct vms_watchdog *watchdog, int fd, int wait_ms)
+{
+	enum answer answer;
+	do {
+		answer = wait_for_mark(fd, "$QC", false, ANSWER_MS);
+		wait_ms -= ANSWER_MS;
+	} while (answer == SILENT && !has_qemu_gone(watchdog) && wait_ms > 0);
+	return answer == ANSWERED;
+}
+
+/*
+ * Removes the breakpoints of one vCPU: a debugger that begins asks `?`, and QEMU forgets them then.
+ * Under TCG each vCPU has a list of its own.
+ */
+static bool clear_vcpu(const struct vms_watchdog *watchdog, int fd, unsigned thread)
+{
+	char select[32];
+	snprintf(select, sizeof(select), "Hc%x", thread);
+	received.size = 0;
+	return send_packet(fd, select) && send_packet(fd, "?") && send_packet(fd, "qC") &&
+	       wait_for_current(watchdog, fd, G_MAXINT);
+}
+
+static unsigned last_thread(const struct vms_watchdog *watchdog)
+{
+	return (unsigned)MIN(atomic_load(&watchdog->record->hold.last_thread), VCPUS_MAX);
+}
+
+/*
+ * Removes all breakpoints by a connection to the stub, which has this process alone as its client.
+ * The machine stands still afterwards. False if QEMU or the connection has gone.
+ */
+static bool clear_by(const struct vms_watchdog *watchdog, int fd, int wait_ms)
+{
+	/* What the holder has left unread: a request of its own may have stopped the machine. */
+	do {
+		received.size = 0;
+		if (!receive_text(fd, false))
+			return false;
+		stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
+	} while (received.size);
+	vms_hold_note_request(&watchdog->record->hold, g_get_real_time());
+	if (!send_all(fd, gdb_stop_any) || !wait_for_current(watchdog, fd, wait_ms))
+		return false;
+	vms_hold_note_answer(&watchdog->record->hold);
+	stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
+	for (unsigned thread = 1; thread <= last_thread(watchdog); thread++)
+		if (!clear_vcpu(watchdog, fd, thread))
+			return false;
+	received.size = 0;
+	return true;
+}
+
+/*
+ * Removes the holder's breakpoints by its own connection to the stub. A holder that goes on finds
+ * that out of step, and closes it. False if they may be left.
+ */
+static bool clear_breakpoints(const struct vms_watchdog *watchdog)
+{
+	struct vms_hold *hold = &watchdog->record->hold;
+	const int fd = stub_fd >= 0 ? stub_fd : watchdog->stub;
+	if (!atomic_load(&hold->has_breakpoints))
+		return true;
+	cleared_seen_ns = atomic_load(&hold->seen_ns);
+	const bool done = fd >= 0 && clear_by(watchdog, fd, G_MAXINT);
+	/* The holder cannot know of that stop: what told of it has been read here. */
+	if (stopped_by_clearing && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_OWED))
+		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_OWED);
+	if (done)
+		atomic_store(&hold->is_cleared, true);
+	return done;
+}
+
+/* True if there may be breakpoints since the watchdog has removed those that there were. */
+static bool may_have_breakpoints(const struct vms_hold *hold)
+{
+	return atomic_load(&hold->has_breakpoints) &&
+	       !(atomic_load(&hold->is_cleared) && atomic_load(&hold->seen_ns) == cleared_seen_ns);
+}
+
+/*
+ * Ends single steps that were begun over a connection which broke, by stepping every vCPU of the
+ * stopped machine once (vms_gdb_end_lost_steps).
+ */
+static void end_lost_steps(const struct vms_watchdog *watchdog, int fd)
+{
+	for (unsigned thread = 1; thread <= last_thread(watchdog); thread++) {
+		char select[32], step[32];
+		snprintf(select, sizeof(select), "Hc%x", thread);
+		snprintf(step, sizeof(step), "vCont;s:%x", thread);
+		received.size = 0;
+		if (!send_packet(fd, select) ||
+		    wait_for_mark(fd, "#", false, ANSWER_MS) != ANSWERED || !find_text("$OK#9a") ||
+		    !send_packet(fd, step))
+			return;
+		/* An instruction that waits for an interrupt gets none. */
+		if (wait_for_mark(fd, "$T", false, STEP_MS) == SILENT &&
+		    (!send_all(fd, "\003") ||
+		     wait_for_mark(fd, "$T", false, ANSWER_MS) != ANSWERED))
+			return;
+	}
+}
+
 /* ---- in the watchdog: QMP ----------------------------------------------- */
 
 /* Asks for the run state, until QEMU answers or ends. It may be stalled for hours. */
@@ -209,8 +364,11 @@ static enum answer ask_state(const struct vms_watchdog *watchdog, int fd, bool p
 	return answer;
 }
 
+/* What QEMU has told before the connection to its stub was looked at. */
+static bool told_stop, told_resume, told_guest_stop;
+
 /* True if the guest has stopped itself meanwhile. Then it stays stopped: see vms_event_stops. */
-static bool has_guest_stopped(void)
+static bool find_guest_stop(void)
 {
 	static const char *const actions[] = { "\"action\": \"pause\"", "\"action\": \"stop\"" };
 	static const char *const events[] = { "GUEST_PANICKED", "WATCHDOG", "BLOCK_IO_ERROR" };
@@ -222,6 +380,29 @@ static bool has_guest_stopped(void)
 			return true;
 	}
 	return find_text("\"event\": \"SHUTDOWN\"") != NULL;
+}
+
+static void note_events(void)
+{
+	told_stop |= find_text("\"event\": \"STOP\"") != NULL;
+	told_resume |= find_text("\"event\": \"RESUME\"") != NULL;
+	told_guest_stop |= find_guest_stop();
+}
+
+/*
+ * True if a machine in this state stands still by a breakpoint of the holder's, as far as both
+ * know. A reset of a machine that was stopped, with neither looked at, may be one of a hit: it is
+ * taken for that.
+ */
+static bool is_hit(const struct vms_watchdog *watchdog, enum vms_run_state state)
+{
+	const struct vms_hold *hold = &watchdog->record->hold;
+	note_events();
+	if (!atomic_load(&hold->has_breakpoints) || (atomic_load(&hold->halts) && !told_resume))
+		return false;
+	return state == VMS_RUN_DEBUG ||
+	       (vms_run_state_may_follow_hit(state) &&
+		(atomic_load(&hold->is_at_hit) || (told_stop && !atomic_load(&hold->is_left))));
 }
 
 /* The number behind the last `key` before `end`; 0: there is none. */
@@ -273,11 +454,12 @@ static bool undo_stop(const struct vms_watchdog *watchdog, int fd, bool peek, bo
 	*done = false;
 	if (ask_state(watchdog, fd, peek, peek ? ANSWER_MS : G_MAXINT, &state) != ANSWERED)
 		return false;
-	if (!may_be_held(watchdog) || has_guest_stopped()) {
+	const bool stands_at_hit = is_hit(watchdog, state);
+	if (told_guest_stop || (!stands_at_hit && !stopped_by_clearing && !may_be_held(watchdog))) {
 		*done = true;
 		return true;
 	}
-	switch (vms_run_state_release_way(state)) {
+	switch (vms_run_state_release_way(state, stands_at_hit)) {
 	case VMS_RELEASE_NOTHING: *done = true; return true;
 	case VMS_RELEASE_CONT: return send_all(fd, qmp_cont);
 	case VMS_RELEASE_STOP_CONT: *done = true; return send_all(fd, qmp_stop_cont);
@@ -286,20 +468,96 @@ static bool undo_stop(const struct vms_watchdog *watchdog, int fd, bool peek, bo
 	}
 }
 
-/* Removes the stub and releases the machine. False if QEMU cannot be reached by `fd`. */
-static bool clean_up_on(const struct vms_watchdog *watchdog, int fd, const char *begin)
+/* Undoes the holder's stop, for as long as that takes. False if QEMU cannot be reached by `fd`. */
+static bool undo_stop_at_last(const struct vms_watchdog *watchdog, int fd)
 {
 	bool done = false;
-	enum vms_run_state state;
-	if (!send_all(fd, begin) || !send_all(fd, watchdog->close_fd) ||
-	    (atomic_load(&watchdog->record->hold.stub) && !send_all(fd, watchdog->remove_stub)))
-		return false;
 	for (unsigned tries = 0; !done; tries++) {
 		if (!undo_stop(watchdog, fd, false, &done))
 			return false;
 		/* QEMU refused it: for example, a dump by the owner has to end first. */
 		if (tries > 0 && !done)
 			poll(NULL, 0, RETRY_MS);
+	}
+	return true;
+}
+
+/* Sends text, and a descriptor with it. */
+static bool send_with_descriptor(int fd, const char *text, int passed)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec part = { (void *)text, strlen(text) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &passed, sizeof(passed));
+	return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)part.iov_len;
+}
+
+/*
+ * Removes breakpoints and single steps by a stub of the watchdog's own, where the holder's was
+ * gone. False if QEMU cannot be reached by `fd`.
+ */
+static bool clear_by_new_stub(const struct vms_watchdog *watchdog, int fd)
+{
+	enum vms_run_state state;
+	int ends[2];
+	/* Only such a socket takes a descriptor along. */
+	if (watchdog->address.ss_family != AF_UNIX)
+		return true;
+	if (ask_state(watchdog, fd, false, G_MAXINT, &state) != ANSWERED ||
+	    socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0)
+		return false;
+	const bool was_running = state == VMS_RUN_RUNNING;
+	const bool is_ours = was_running || is_hit(watchdog, state);
+	bool done = send_with_descriptor(fd, watchdog->pass_fd, ends[1]) &&
+		    send_all(fd, watchdog->add_stub);
+	close(ends[1]);
+	done = done && clear_by(watchdog, ends[0], 30 * ANSWER_MS);
+	stopped_by_clearing |= was_running;
+	if (done && is_ours && atomic_load(&watchdog->record->hold.is_stepping))
+		end_lost_steps(watchdog, ends[0]);
+	close(ends[0]);
+	received.size = 0;
+	return send_all(fd, watchdog->remove_stub) && done;
+}
+
+/*
+ * True if a machine that was released stands again, though there is no breakpoint: a vCPU is within
+ * a single step for ever.
+ */
+static bool stands_again(const struct vms_watchdog *watchdog, int fd)
+{
+	enum vms_run_state state;
+	poll(NULL, 0, SETTLE_MS);
+	received.size = 0;
+	return ask_state(watchdog, fd, false, G_MAXINT, &state) == ANSWERED &&
+	       state == VMS_RUN_DEBUG && is_hit(watchdog, state);
+}
+
+/* Removes the stub and releases the machine. False if QEMU cannot be reached by `fd`. */
+static bool clean_up_on(const struct vms_watchdog *watchdog, int fd, const char *begin)
+{
+	struct vms_hold *hold = &watchdog->record->hold;
+	enum vms_run_state state;
+	if (!send_all(fd, begin) || !send_all(fd, watchdog->close_fd) ||
+	    (atomic_load(&hold->stub) && !send_all(fd, watchdog->remove_stub)))
+		return false;
+	if (may_have_breakpoints(hold) && !clear_by_new_stub(watchdog, fd))
+		return false;
+	if (!undo_stop_at_last(watchdog, fd))
+		return false;
+	for (unsigned i = 0; atomic_load(&hold->has_breakpoints) && i < STEP_ROUNDS; i++) {
+		if (!stands_again(watchdog, fd))
+			break;
+		atomic_store(&hold->is_stepping, true);
+		if (!clear_by_new_stub(watchdog, fd) || !undo_stop_at_last(watchdog, fd))
+			return false;
 	}
 	/* An answer to this says that QEMU has handled all that was sent before. */
 	return ask_state(watchdog, fd, false, G_MAXINT, &state) == ANSWERED;
@@ -335,6 +593,8 @@ static int connect_again(const struct vms_watchdog *watchdog)
  */
 static void clean_up_qmp(const struct vms_watchdog *watchdog)
 {
+	atomic_store(&watchdog->record->hold.is_cleared, false);
+	clear_breakpoints(watchdog);
 	bool done = clean_up_on(watchdog, watchdog->qmp, qmp_resync);
 	close(watchdog->qmp);
 	while (!done && !has_qemu_gone(watchdog)) {
@@ -351,17 +611,21 @@ static void clean_up_qmp(const struct vms_watchdog *watchdog)
 	}
 }
 
-/* Releases the machine for a holder that is stopped, and may go on to use the connection. */
-static void release_by_qmp(const struct vms_watchdog *watchdog)
+/*
+ * Releases the machine for a holder that is stopped, and may go on to use the connection. False if
+ * QEMU has not told that it is done.
+ */
+static bool release_by_qmp(const struct vms_watchdog *watchdog)
 {
 	bool done = false;
 	received.size = 0;
 	if (!send_all(watchdog->qmp, qmp_resync))
-		return;
+		return false;
 	for (unsigned i = 0; i < 3 && !done; i++) {
 		if (!undo_stop(watchdog, watchdog->qmp, true, &done))
-			return;
+			return false;
 	}
+	return done;
 }
 
 /* ---- in the watchdog: a gdb stub ---------------------------------------- */
@@ -423,7 +687,7 @@ static void release_by_monitor(const struct vms_watchdog *watchdog)
 		received.size = 0;
 		if (!send_all(watchdog->gdb, gdb_status) || !wait_for_stub(watchdog, "$OK#9a"))
 			return;
-		enum vms_release_way way = vms_run_state_release_way(parse_monitor_state());
+		enum vms_release_way way = vms_run_state_release_way(parse_monitor_state(), false);
 		received.size = 0;
 		if (way == VMS_RELEASE_STOP_CONT &&
 		    (!send_all(watchdog->gdb, gdb_stop) || !wait_for_stub(watchdog, "$OK#9a")))
@@ -520,20 +784,44 @@ static bool is_past_limit(const struct vms_hold *hold)
 	return vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns + GRACE_NS;
 }
 
+/*
+ * True if the holder has not looked for long whether its breakpoints have to go, so that nobody
+ * would notice a machine that they stop.
+ */
+static bool is_blind(const struct vms_hold *hold)
+{
+	return vms_clock_now_ns() > atomic_load(&hold->seen_ns) + GRACE_NS;
+}
+
+/* Marks the hold in which a check found the holder stopped, which may have no number yet. */
+#define SUSPECT (UINT64_C(1) << 63)
+
 /* How many requests a bare stub's client had counted when the machine was released for it. */
 static uint64_t released_requests;
 
-/* Takes the hold from a holder that does not move, and releases the machine. */
+/*
+ * Takes the hold from a holder that does not move, and releases the machine. Where there are
+ * breakpoints, but no hold, there is nothing to take: the machine may stand still by others.
+ */
 static void release_for_holder(const struct vms_watchdog *watchdog, uint64_t word)
 {
 	struct vms_hold *hold = &watchdog->record->hold;
 	atomic_store(&watchdog->record->is_watchdog_busy, true);
-	bool taken = atomic_compare_exchange_strong(&hold->word, &word,
+	const bool has_hold =
+		!atomic_load(&hold->has_breakpoints) || vms_hold_may_be_ours(vms_hold_phase(word));
+	bool taken = !has_hold ||
+		     atomic_compare_exchange_strong(&hold->word, &word,
 						    vms_hold_in_phase(word, VMS_HOLD_TAKEN));
 	released_requests = atomic_load(&hold->requests);
-	if (taken && watchdog->qmp >= 0)
-		release_by_qmp(watchdog);
-	else if (taken)
+	if (taken && watchdog->qmp >= 0) {
+		clear_breakpoints(watchdog);
+		/* What is not released stays owed, to this process or to a holder that goes on. */
+		if (release_by_qmp(watchdog)) {
+			if (stopped_by_clearing)
+				vms_hold_change(hold, VMS_HOLD_OWED, VMS_HOLD_NONE);
+			stopped_by_clearing = told_stop = told_resume = told_guest_stop = false;
+		}
+	} else if (taken)
 		release_for_gdb_client(watchdog);
 	atomic_store(&watchdog->record->is_watchdog_busy, false);
 }
@@ -569,23 +857,29 @@ static uint64_t check_holder(const struct vms_watchdog *watchdog, uint64_t suspe
 	struct vms_hold *hold = &watchdog->record->hold;
 	uint64_t word = atomic_load(&hold->word);
 	enum vms_hold_phase phase = vms_hold_phase(word);
-	bool stopped = phase != VMS_HOLD_NONE && is_holder_stopped(watchdog);
-	bool stuck = stopped && suspect == word;
-	if (phase == VMS_HOLD_HELD
+	bool has_breakpoints = may_have_breakpoints(hold);
+	bool stopped = (phase != VMS_HOLD_NONE || has_breakpoints) && is_holder_stopped(watchdog);
+	bool stuck = stopped && suspect == (word | SUSPECT);
+	if (has_breakpoints && phase != VMS_HOLD_HELD ? stuck || is_blind(hold)
+	    : phase == VMS_HOLD_HELD
 		    ? stuck || is_past_limit(hold)
 		    : phase == VMS_HOLD_LOOKING && stuck && has_stopped_unread(watchdog))
 		release_for_holder(watchdog, word);
 	else if (stuck && vms_hold_may_be_ours(phase))
 		release_again(watchdog, word);
-	return stopped ? atomic_load(&hold->word) : 0;
+	return stopped ? atomic_load(&hold->word) | SUSPECT : 0;
 }
 
 /* Closes all file descriptors that the watchdog does not need. */
 static void close_other_files(const struct vms_watchdog *watchdog)
 {
 	int last = STDIN_FILENO - 1;
-	int keep[] = { watchdog->kept, watchdog->holder, MAX(watchdog->qmp, watchdog->gdb),
-		       watchdog->record_fd, watchdog->process.pid ? watchdog->process.pidfd : -1 };
+	int keep[] = { watchdog->kept,
+		       watchdog->holder,
+		       MAX(watchdog->qmp, watchdog->gdb),
+		       watchdog->record_fd,
+		       watchdog->stub,
+		       watchdog->process.pid ? watchdog->process.pidfd : -1 };
 	for (size_t round = 0; round < G_N_ELEMENTS(keep); round++) {
 		int next = INT_MAX;
 		for (size_t i = 0; i < G_N_ELEMENTS(keep); i++) {
@@ -628,12 +922,22 @@ G_NORETURN static void run_watchdog(const struct vms_watchdog *watchdog, int rea
 		{ .fd = watchdog->kept, .events = POLLIN },
 		{ .fd = watchdog->holder, .events = POLLIN },
 	};
-	while (poll(ends, G_N_ELEMENTS(ends), POLL_MS) <= 0)
-		suspect = check_holder(watchdog, suspect);
+	for (;;) {
+		const int n = poll(ends, G_N_ELEMENTS(ends), POLL_MS);
+		/* The connection that was shared comes before the end. */
+		if (n > 0 && (!receive_stub(watchdog) || ends[1].revents))
+			break;
+		if (n <= 0)
+			suspect = check_holder(watchdog, suspect);
+	}
+	errno = 0;
+	while (receive_stub(watchdog) && errno != EAGAIN)
+		;
 	const struct vms_hold *hold = &watchdog->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
 	received.size = 0;
-	if (watchdog->qmp >= 0 && (phase != VMS_HOLD_NONE || atomic_load(&hold->stub)))
+	if (watchdog->qmp >= 0 && (phase != VMS_HOLD_NONE || atomic_load(&hold->stub) ||
+				   atomic_load(&hold->has_breakpoints)))
 		clean_up_qmp(watchdog);
 	else if (watchdog->gdb >= 0 && phase != VMS_HOLD_NONE)
 		clean_up_gdb(watchdog);
@@ -681,15 +985,15 @@ static struct vms_watchdog *new_watchdog(const struct vms_stream *stream, const 
 					 const struct vms_host_identity *process, GError **error)
 {
 	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) < 0) {
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-			    "cannot make a pipe to the watchdog: %s", g_strerror(errno));
+			    "cannot make a socket pair for the watchdog: %s", g_strerror(errno));
 		return NULL;
 	}
 	struct vms_watchdog *watchdog = g_new0(struct vms_watchdog, 1);
 	watchdog->kept = ends[0];
 	watchdog->keeper = ends[1];
-	watchdog->qmp = watchdog->gdb = -1;
+	watchdog->qmp = watchdog->gdb = watchdog->stub = -1;
 	watchdog->holder = (int)syscall(SYS_pidfd_open, getpid(), 0); /* -1: no pidfds */
 	watchdog->process = *process;
 	watchdog->address = stream->address;
@@ -721,6 +1025,15 @@ struct vms_watchdog *vms_watchdog_new_qmp(const struct vms_stream *qmp,
 	snprintf(watchdog->quoted_label, sizeof(watchdog->quoted_label), "\"%s\"", label);
 	snprintf(watchdog->close_fd, sizeof(watchdog->close_fd),
 		 "{\"execute\":\"closefd\",\"arguments\":{\"fdname\":\"%s\"}}\n", label);
+	snprintf(watchdog->pass_fd, sizeof(watchdog->pass_fd),
+		 "{\"execute\":\"getfd\",\"arguments\":{\"fdname\":\"%s\"}}\n", label);
+	snprintf(watchdog->add_stub, sizeof(watchdog->add_stub),
+		 "{\"execute\":\"chardev-add\",\"arguments\":{\"id\":\"%s\",\"backend\":"
+		 "{\"type\":\"socket\",\"data\":{\"addr\":{\"type\":\"fd\",\"data\":"
+		 "{\"str\":\"%s\"}},\"server\":false}}}}\n"
+		 "{\"execute\":\"human-monitor-command\","
+		 "\"arguments\":{\"command-line\":\"gdbserver chardev:%s\"}}\n",
+		 label, label, label);
 	snprintf(watchdog->remove_stub, sizeof(watchdog->remove_stub),
 		 "{\"execute\":\"human-monitor-command\","
 		 "\"arguments\":{\"command-line\":\"gdbserver none\"}}\n"
@@ -787,6 +1100,29 @@ void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns)
 static bool is_watchdog_alive(const struct vms_watchdog *watchdog)
 {
 	return watchdog->pid > 0 && waitpid(watchdog->pid, NULL, __WCLONE | WNOHANG) == 0;
+}
+
+bool vms_watchdog_share_stub(struct vms_watchdog *watchdog, int fd, GError **error)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec part = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	if (sendmsg(watchdog->keeper, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
+			    "cannot give the watchdog the connection to QEMU's gdb stub: %s",
+			    g_strerror(errno));
+		return false;
+	}
+	watchdog->stub = fd;
+	return true;
 }
 
 bool vms_watchdog_check(struct vms_watchdog *watchdog, GError **error)
