@@ -283,7 +283,7 @@ void vms_stub_abandon(struct vms_qemu_stub *stub, bool may_be_ours)
 	if (may_be_ours) {
 		note_stop_after_watchdog(stub);
 		vms_stub_owe_release(stub);
-	} else {
+	} else if (!vms_stub_is_owed(stub)) {
 		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
 	}
 	if (!vms_stub_settle_release(stub, NULL))
@@ -807,7 +807,8 @@ static void close_machine(struct vms_machine *machine)
 	enum vms_run_state state;
 	if (stub->released && vms_qemu_ask_state(&stub->qemu, &state, NULL) && !stop_again(stub))
 		mend_sleep(stub, state, NULL);
-	vms_stub_take_probes_away(stub, "the end of vmscope's work");
+	if (vms_stub_settle_release(stub, NULL))
+		vms_stub_take_probes_away(stub, "the end of vmscope's work");
 	if (vms_stub_is_ours(stub)) {
 		if (vms_stub_undo_stop(stub, NULL) != VMS_STOP_REFUSED)
 			vms_stub_end_hold(stub);

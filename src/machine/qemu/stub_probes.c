@@ -110,8 +110,9 @@ static void wake_taker(struct vms_qemu_stub *stub)
 
 void vms_stub_update_armed(struct vms_qemu_stub *stub)
 {
+	/* A stub that failed may have breakpoints that it did not tell of. */
 	if (!vms_stub_may_have_points(stub) || vms_stop_probes_are_set(&stub->probes) ||
-	    vms_stop_probes_is_at_hit(&stub->probes) || !stub->connected ||
+	    vms_stop_probes_is_at_hit(&stub->probes) || !stub->connected || stub->gdb.broken ||
 	    vms_stub_is_owed(stub) || vms_stub_is_ours(stub))
 		return;
 	atomic_store(&vms_stub_hold(stub)->has_breakpoints, false);
@@ -429,7 +430,8 @@ void vms_stub_take_probes_away(struct vms_qemu_stub *stub, const char *reason)
 {
 	const bool is_held = vms_stub_is_ours(stub);
 	enum vms_run_state state = VMS_RUN_UNKNOWN;
-	if (!vms_stub_may_have_points(stub) || !stub->connected || stub->gdb.broken)
+	if (!vms_stub_may_have_points(stub) || !stub->connected || stub->gdb.broken ||
+	    vms_stub_is_owed(stub))
 		return;
 	vms_qmp_poll(&stub->qemu.qmp);
 	const bool is_new = has_new_stop(stub);
