@@ -215,33 +215,47 @@ static bool look(struct vms_qemu_stub *stub, enum vms_run_state *state, GError *
 	return done;
 }
 
+/*
+ * Begins requests to a machine that nobody holds. Where our interrupt has ended a step, it stands
+ * still by us all the same.
+ */
+static void begin_looking(struct vms_qemu_stub *stub)
+{
+	if (!stub->probes.is_interrupted)
+		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
+}
+
+/* Gives up a stub that failed after begin_looking. */
+static void abandon_looking(struct vms_qemu_stub *stub)
+{
+	vms_stub_abandon(stub, stub->gdb.stopped_by_request || stub->probes.is_interrupted);
+}
+
 bool vms_stub_hold_at_hit(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
 	const bool is_new = has_new_stop(stub);
 	const uint64_t resumes = stub->qemu.qmp.resumes;
 	*stopped = false;
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
-	if (!stub->probes.is_interrupted)
-		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
+	begin_looking(stub);
 	remember_hit(stub);
 	stub->looked_stops = stub->qemu.qmp.stops;
 	enum vms_run_state state;
 	if (!look(stub, &state, error)) {
-		vms_stub_abandon(stub, stub->gdb.stopped_by_request);
+		abandon_looking(stub);
 		return false;
 	}
 	*stopped = true;
-	if (stub->gdb.stopped_by_request)
-		hold_stopped_by_look(stub);
-	else if (stands_at_hit(stub, state, is_new))
+	if (stands_at_hit(stub, state, is_new) && !stub->gdb.stopped_by_request)
 		return hold_hit(stub, state, error);
-	else
-		*stopped = false;
-	if (!*stopped) {
-		vms_stub_end_hold(stub);
-		stub->probes.is_interrupted = false;
-		leave_as_it_stands(stub, resumes);
+	if (stub->gdb.stopped_by_request) {
+		hold_stopped_by_look(stub);
+		return true;
 	}
+	*stopped = false;
+	vms_stub_end_hold(stub);
+	stub->probes.is_interrupted = false;
+	leave_as_it_stands(stub, resumes);
 	return true;
 }
 
@@ -428,30 +442,29 @@ bool vms_stub_leave_hit(struct vms_qemu_stub *stub, GError **error)
 
 void vms_stub_take_probes_away(struct vms_qemu_stub *stub, const char *reason)
 {
-	const bool is_held = vms_stub_is_ours(stub);
-	enum vms_run_state state = VMS_RUN_UNKNOWN;
+	enum vms_run_state state;
 	if (!vms_stub_may_have_points(stub) || !stub->connected || stub->gdb.broken ||
 	    vms_stub_is_owed(stub))
 		return;
+	if (vms_stub_is_ours(stub)) {
+		if (!vms_stop_probes_take_away(&stub->probes, g_strdup(reason), NULL))
+			vms_stub_abandon(stub, true);
+		return;
+	}
 	vms_qmp_poll(&stub->qemu.qmp);
 	const bool is_new = has_new_stop(stub);
-	if (!is_held) {
-		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
-		vms_stub_remember_events(stub);
-		stub->guest_stops = stub->qemu.qmp.undone_stops;
-	}
-	if (!vms_stop_probes_take_away(&stub->probes, g_strdup(reason), NULL)) {
-		vms_stub_abandon(stub, is_held || stub->gdb.stopped_by_request);
+	begin_looking(stub);
+	vms_stub_remember_events(stub);
+	stub->guest_stops = stub->qemu.qmp.undone_stops;
+	if (!vms_stop_probes_take_away(&stub->probes, g_strdup(reason), NULL) ||
+	    !vms_qemu_ask_state(&stub->qemu, &state, NULL)) {
+		abandon_looking(stub);
 		return;
 	}
-	if (is_held)
-		return;
-	if (stub->gdb.stopped_by_request || !vms_qemu_ask_state(&stub->qemu, &state, NULL) ||
-	    stands_at_hit(stub, state, is_new)) {
+	if (stub->gdb.stopped_by_request || stands_at_hit(stub, state, is_new))
 		release_unheld(stub);
-	} else {
+	else
 		vms_stub_end_hold(stub);
-	}
 	stub->probes.is_interrupted = false;
 	vms_stub_update_armed(stub);
 }

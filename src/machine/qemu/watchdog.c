@@ -249,6 +249,13 @@ static bool wait_for_current(const struct vms_watchdog *watchdog, int fd, int wa
 	return answer == ANSWERED;
 }
 
+/* Drops what the stub has sent. If that tells that our bytes have stopped the machine, notes it. */
+static void drop_received(void)
+{
+	stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
+	received.size = 0;
+}
+
 /*
  * Removes the breakpoints of one vCPU: a debugger that begins asks `?`, and QEMU forgets them then.
  * Under TCG each vCPU has a list of its own.
@@ -257,7 +264,7 @@ static bool clear_vcpu(const struct vms_watchdog *watchdog, int fd, unsigned thr
 {
 	char select[32];
 	snprintf(select, sizeof(select), "Hc%x", thread);
-	received.size = 0;
+	drop_received();
 	return send_packet(fd, select) && send_packet(fd, "?") && send_packet(fd, "qC") &&
 	       wait_for_current(watchdog, fd, G_MAXINT);
 }
@@ -267,6 +274,19 @@ static unsigned last_thread(const struct vms_watchdog *watchdog)
 	return (unsigned)MIN(atomic_load(&watchdog->record->hold.last_thread), VCPUS_MAX);
 }
 
+/* See clear_by. */
+static bool clear_all_vcpus(const struct vms_watchdog *watchdog, int fd, int wait_ms)
+{
+	vms_hold_note_request(&watchdog->record->hold, g_get_real_time());
+	if (!send_all(fd, gdb_stop_any) || !wait_for_current(watchdog, fd, wait_ms))
+		return false;
+	vms_hold_note_answer(&watchdog->record->hold);
+	for (unsigned thread = 1; thread <= last_thread(watchdog); thread++)
+		if (!clear_vcpu(watchdog, fd, thread))
+			return false;
+	return true;
+}
+
 /*
  * Removes all breakpoints by a connection to the stub, which has this process alone as its client.
  * The machine stands still afterwards. False if QEMU or the connection has gone.
@@ -274,22 +294,13 @@ static unsigned last_thread(const struct vms_watchdog *watchdog)
 static bool clear_by(const struct vms_watchdog *watchdog, int fd, int wait_ms)
 {
 	/* What the holder has left unread: a request of its own may have stopped the machine. */
-	do {
-		received.size = 0;
-		if (!receive_text(fd, false))
-			return false;
-		stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
-	} while (received.size);
-	vms_hold_note_request(&watchdog->record->hold, g_get_real_time());
-	if (!send_all(fd, gdb_stop_any) || !wait_for_current(watchdog, fd, wait_ms))
-		return false;
-	vms_hold_note_answer(&watchdog->record->hold);
-	stopped_by_clearing |= find_text(gdb_told_stop) != NULL;
-	for (unsigned thread = 1; thread <= last_thread(watchdog); thread++)
-		if (!clear_vcpu(watchdog, fd, thread))
-			return false;
 	received.size = 0;
-	return true;
+	do
+		drop_received();
+	while (receive_text(fd, false) && received.size);
+	const bool done = clear_all_vcpus(watchdog, fd, wait_ms);
+	drop_received();
+	return done;
 }
 
 /*
