@@ -33,6 +33,7 @@ enum vms_walk_end {
 	VMS_WALK_UNREADABLE, /* the stack's memory is not mapped */
 	VMS_WALK_NO_INFO,    /* there is no unwind table entry for the address */
 	VMS_WALK_BAD_FRAME,  /* an impossible frame: not code, not further out, or a loop */
+	VMS_WALK_NO_TABLE,   /* the unwind table of a user program is not in the guest's memory */
 	VMS_WALK_N_ENDS,
 };
 /* Returns the end in a few words. */
@@ -49,8 +50,8 @@ struct vms_stack {
 /*
  * Walks from `regs` outwards through `memory`, at most `depth` frames (1 to VMS_STACK_LIMIT).
  * Kernel frames are found by the guest's ORC tables if it has them, or else by frame pointers. User
- * frames are found by frame pointers. The stack has at least the frame of the program counter. Call
- * it from the thread that uses `memory`.
+ * frames are found by frame pointers, as it is not known whose they are. The stack has at least the
+ * frame of the program counter. Call it from the thread that uses `memory`.
  */
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret);

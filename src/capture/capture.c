@@ -2,6 +2,9 @@
 #include "capture/capture.h"
 #include "base/clock.h"
 #include "guest/kernel_code.h"
+#include "guest/unwind_info.h"
+#include "unwind/copied_stack.h"
+#include "unwind/process_walk.h"
 
 /*
  * True if the vCPU is waiting in a halt instruction. A halted vCPU looks like one that an interrupt
@@ -42,16 +45,47 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 		       const struct vms_process *process, const struct vms_regs *regs,
 		       unsigned depth, struct vms_stack *ret)
 {
-	vms_walk(guest, memory, regs, depth, ret);
+	vms_walk_process(guest, memory, process, regs, depth, ret);
 	if (ret->n_kernel > 0)
 		vms_guest_note_kernel_pc(guest, memory, ret->frame[0].pc);
 	if (process)
 		note_user_addresses(guest, memory, process, ret);
 }
 
+/* ---- vCPUs ------------------------------------------------------------ */
+
+/*
+ * Copies the stack from the stack pointer on, as far as it is mapped, by one read. What the vCPU
+ * executes is noted while it is held: the process may end any moment later.
+ */
+static void copy_user_stack(struct vms_guest *guest, struct vms_memory *memory,
+			    struct vms_user_copy *copy)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
+	copy->size = vms_memory_read_start(memory, copy->regs.value[arch->sp], copy->bytes,
+					   sizeof(copy->bytes));
+	vms_guest_note_address(guest, memory, copy->process, copy->regs.value[arch->pc]);
+}
+
+static void capture_stack(struct vms_guest *guest, struct vms_memory *memory,
+			  const struct vms_process *process, const struct vms_regs *regs,
+			  unsigned depth, struct vms_stack *ret, struct vms_user_copy *copy)
+{
+	if (!process) {
+		vms_capture_stack(guest, memory, NULL, regs, depth, ret);
+		return;
+	}
+	if (vms_walk_to_user(guest, memory, regs, depth, ret, &copy->regs)) {
+		copy->process = process;
+		copy_user_stack(guest, memory, copy);
+	}
+	if (ret->n_kernel > 0)
+		vms_guest_note_kernel_pc(guest, memory, ret->frame[0].pc);
+}
+
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
-		      struct vms_sample_record *ret, GError **error)
+		      struct vms_sample_record *ret, struct vms_user_copy *copy, GError **error)
 {
 	const struct vms_arch *arch = vms_machine_arch(machine);
 	struct vms_regs regs;
@@ -62,6 +96,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->vcpu = vcpu;
 	ret->time_ns = vms_clock_now_ns();
 	ret->code_changed = false;
+	copy->process = NULL;
 
 	vms_memory_set_regs(memory, &regs);
 
@@ -76,7 +111,24 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		ret->stack.kernel_end = ret->stack.end = VMS_WALK_ROOT;
 		return true;
 	}
-	vms_capture_stack(guest, memory, process, &regs, depth, &ret->stack);
+	capture_stack(guest, memory, process, &regs, depth, &ret->stack, copy);
 	ret->code_changed = has_changed_code(guest, memory, &ret->stack);
 	return true;
+}
+
+void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
+			const struct vms_user_copy *copy, struct vms_sample_record *record)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
+	struct vms_regs regs;
+	if (!copy->process)
+		return;
+	const struct vms_copied_stack stack = {
+		.regs = copy->regs,
+		.parts = { { copy->regs.value[arch->sp], copy->bytes, copy->size } },
+	};
+	if (vms_guest_kernel_regs(guest, &regs))
+		vms_memory_set_regs(memory, &regs);
+	vms_walk_copied_user(guest, memory, copy->process, &stack, depth, &record->stack);
+	note_user_addresses(guest, memory, copy->process, &record->stack);
 }

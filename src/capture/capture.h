@@ -12,16 +12,34 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 		       const struct vms_process *process, const struct vms_regs *regs,
 		       unsigned depth, struct vms_stack *ret);
 
+/* Bytes of a program's stack that are copied. */
+#define VMS_USER_COPY_SIZE 32768u
+
+/* The user half of a stack, as it was under the hold, until it is walked. */
+struct vms_user_copy {
+	const struct vms_process *process; /* NULL: there is nothing to walk */
+	struct vms_regs regs;
+	size_t size; /* of `bytes`, from the stack pointer on */
+	uint8_t bytes[VMS_USER_COPY_SIZE];
+};
+
 /*
  * Takes a sample of a vCPU that the caller holds. The stack has at most `depth` frames (1 to
  * VMS_STACK_LIMIT). `memory` is the caller's, one per thread; afterwards it uses this vCPU's page
- * tables. Notes user addresses, so that the guest's symbolizer can name them later. Keeps no memory
- * but what the guest and its symbolizer know of processes. Errors: those of vms_machine_regs. A
- * stack that cannot be walked is no error; its end says why.
+ * tables. Keeps no memory but what the guest and its symbolizer know of processes. The user half of
+ * the stack is only copied: vms_capture_finish walks it after the hold. Errors: those of
+ * vms_machine_regs. A stack that cannot be walked is no error; its end says why.
  */
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
-		      struct vms_sample_record *ret, GError **error);
+		      struct vms_sample_record *ret, struct vms_user_copy *copy, GError **error);
+/*
+ * Adds the user half to the stack of a sample. `memory` is the caller's, another one than that of
+ * the hold. The machine may run. Notes user addresses, so that the guest's symbolizer can name
+ * them.
+ */
+void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
+			const struct vms_user_copy *copy, struct vms_sample_record *record);
 
 /*
  * Notes which loaded kernel code the stack's addresses belong to, so that they can still be named

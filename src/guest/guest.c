@@ -289,6 +289,13 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 		guest->ops->note_address(guest->system, memory, process, va);
 }
 
+bool vms_guest_user_code(struct vms_guest *guest, struct vms_memory *memory,
+			 const struct vms_process *process, uint64_t va, struct vms_mapping *ret)
+{
+	return process && VMS_GUEST_HAS(guest, user_code) &&
+	       guest->ops->user_code(guest->system, memory, process, va, ret);
+}
+
 void vms_guest_read_files(struct vms_guest *guest)
 {
 	if (VMS_GUEST_HAS(guest, read_files))

@@ -41,6 +41,13 @@ bool vms_guest_is_kernel_text(const struct vms_guest *guest, uint64_t pc);
 /* True if `pc` is code that enters or leaves Linux's kernel (.entry.text). */
 bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
 /*
+ * Finds what is mapped at the user address `va` of a process, and opens its file. Reads the guest,
+ * which may be held or not, by `memory`. The guest owns what `ret` refers to, `binary` included,
+ * which is NULL for code without a file. False if nothing is known of the address.
+ */
+bool vms_guest_user_code(struct vms_guest *guest, struct vms_memory *memory,
+			 const struct vms_process *process, uint64_t va, struct vms_mapping *ret);
+/*
  * Gets registers that lead to the kernel's memory, through its own page tables if these are known.
  * All are assumed (vms_regs_assume), none is known. False if no kernel was recognised. Any thread
  * may call it.

@@ -8,6 +8,7 @@
 #define CACHE_BYTES  (512 * CACHE_PAGE)
 #define CACHE_BLOCKS (CACHE_BYTES / VMS_PREFETCH_SIZE) /* at most */
 #define CACHE_WALKS  256
+#define START_BYTES  65536u /* see vms_memory_read_start */
 /* How many blocks of an epoch to read ahead in the next one. */
 #define USED_MAX 64
 
@@ -239,6 +240,31 @@ bool vms_memory_read(struct vms_memory *memory, uint64_t va, void *buf, size_t s
 		size -= part;
 	}
 	return true;
+}
+
+size_t vms_memory_read_start(struct vms_memory *memory, uint64_t va, void *buf, size_t size)
+{
+	struct vms_phys_part parts[START_BYTES / CACHE_PAGE + 1];
+	struct vms_page page;
+	size_t n = 0, done = 0;
+	for (size = MIN(size, START_BYTES); done < size && n < G_N_ELEMENTS(parts); n++) {
+		if (!vms_memory_translate(memory, va + done, &page))
+			break;
+		const uint64_t offset = va + done - page.va;
+		/* Parts that lie in one page of the host: an engine may read no others. */
+		const size_t left = CACHE_PAGE - (va + done) % CACHE_PAGE;
+		parts[n] = (struct vms_phys_part) { page.pa + offset, MIN(size - done, left),
+						    (uint8_t *)buf + done };
+		done += parts[n].size;
+	}
+	if (n == 0 || !vms_memory_pin(memory))
+		return 0;
+	const size_t read = vms_machine_read_parts(memory->machine, parts, n);
+	if (read == 0)
+		return vms_machine_read_phys(memory->machine, parts[0].pa, buf, parts[0].size)
+			       ? parts[0].size
+			       : 0;
+	return (size_t)((uint8_t *)parts[read - 1].buf + parts[read - 1].size - (uint8_t *)buf);
 }
 
 bool vms_memory_read_u64(struct vms_memory *memory, uint64_t va, uint64_t *ret)

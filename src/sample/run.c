@@ -34,7 +34,9 @@ struct vms_sampler {
 	unsigned first, n; /* vCPUs that it samples */
 	int timer_fd;
 	struct vms_memory *memory;
+	struct vms_memory *late_memory;	   /* for what is read after the hold */
 	struct vms_sample_record *records; /* n of them */
+	struct vms_user_copy *copies;	   /* n of them: what is left to walk of the records */
 	int *outcomes;			   /* n of them, of this tick */
 	unsigned failures;		   /* since the last sample */
 	uint64_t answered_ns;		   /* time of the last sample, or of the run's begin */
@@ -86,7 +88,7 @@ static void capture_held_vcpus(struct vms_sampler *sampler, GError **error)
 		sampler->outcomes[i] = TAKEN;
 		if (vms_capture_vcpu(options->machine, options->guest, sampler->memory,
 				     sampler->first + i, options->depth, &sampler->records[i],
-				     &failure))
+				     &sampler->copies[i], &failure))
 			continue;
 		sampler->outcomes[i] = VMS_SAMPLE_FAIL_REGS;
 		keep_error(error, failure);
@@ -182,7 +184,10 @@ static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *st
 	return false;
 }
 
-/* Counts the outcomes of a tick and adds the samples to the trees. Returns how many were taken. */
+/*
+ * Counts the outcomes of a tick. Walks what was only copied under the hold, and adds the samples to
+ * the trees. Returns how many were taken.
+ */
 static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 {
 	struct vms_run *run = sampler->run;
@@ -196,6 +201,8 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 			continue;
 		}
 		taken++;
+		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
+				   &sampler->copies[i], record);
 		vms_capture_note_code(run->options.guest, &record->stack);
 		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
@@ -371,7 +378,9 @@ static bool init_sampler(struct vms_sampler *sampler, struct vms_run *run, int v
 	sampler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	sampler->memory = vms_memory_new(run->options.machine, &no_regs);
 	vms_memory_set_vcpu(sampler->memory, vcpu);
+	sampler->late_memory = vms_memory_new(run->options.machine, &no_regs);
 	sampler->records = g_new0(struct vms_sample_record, sampler->n);
+	sampler->copies = g_new0(struct vms_user_copy, sampler->n);
 	sampler->outcomes = g_new0(int, sampler->n);
 	if (sampler->timer_fd < 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a timer for sampling: %s",
@@ -386,7 +395,9 @@ static void clear_sampler(struct vms_sampler *sampler)
 	if (sampler->timer_fd >= 0)
 		close(sampler->timer_fd);
 	vms_memory_free(sampler->memory);
+	vms_memory_free(sampler->late_memory);
 	g_free(sampler->records);
+	g_free(sampler->copies);
 	g_free(sampler->outcomes);
 }
 

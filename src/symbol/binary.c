@@ -12,6 +12,9 @@ struct vms_binary {
 	GMutex lock; /* guards all that follows */
 	struct vms_file_source source;
 	struct vms_symbol_table *functions; /* NULL until they are asked for */
+	bool has_attachment;
+	void *attachment; /* see vms_binary_attachment */
+	void (*free_attachment)(void *attachment);
 };
 
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source)
@@ -39,6 +42,8 @@ void vms_binary_unref(struct vms_binary *binary)
 {
 	if (!binary || !g_atomic_ref_count_dec(&binary->refs))
 		return;
+	if (binary->attachment)
+		binary->free_attachment(binary->attachment);
 	vms_symbol_table_unref(binary->functions);
 	vms_elf_image_clear(&binary->elf);
 	vms_file_source_clear(&binary->source);
@@ -83,6 +88,19 @@ struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary)
 		binary->functions = read_functions(binary);
 	g_mutex_unlock(&binary->lock);
 	return binary->functions;
+}
+
+void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
+			    void (*free)(void *attachment))
+{
+	g_mutex_lock(&binary->lock);
+	if (!binary->has_attachment) {
+		binary->has_attachment = true;
+		binary->free_attachment = free;
+		binary->attachment = make(binary);
+	}
+	g_mutex_unlock(&binary->lock);
+	return binary->attachment;
 }
 
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)

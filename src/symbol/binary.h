@@ -31,6 +31,14 @@ const char *vms_binary_build_id(const struct vms_binary *binary);
  */
 struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary);
 
+/*
+ * Returns what another part of the library keeps with the binary. The first call has `make` make
+ * it, which must not read the binary. It is freed by `free` with the binary. There is one for each
+ * binary, so all callers pass the same functions. NULL if `make` returned that.
+ */
+void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
+			    void (*free)(void *attachment));
+
 /* As the functions of these names in file_source.h. */
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
 size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,

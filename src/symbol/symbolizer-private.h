@@ -16,10 +16,12 @@ struct vms_symbolizer_file {
 /* Returns the array of struct vms_symbolizer_file, in the order of adding. Not a new reference. */
 GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer);
 /*
- * Tells which file a mapping of `space` is of. The mapping is found by where it begins and its
- * `file`; does nothing if it has been replaced meanwhile. For any thread.
+ * Tells which file a mapping of `space` is of, and its `functions`, NULL if they are not read yet.
+ * The mapping is found by where it begins and its `file`; does nothing if it has been replaced
+ * meanwhile. For any thread.
  */
 void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
-				  uint64_t file, struct vms_binary *binary);
+				  uint64_t file, struct vms_binary *binary,
+				  struct vms_symbol_table *functions);
 /* Exchanges the files of two symbolizers. No other thread may use either meanwhile. */
 void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other);

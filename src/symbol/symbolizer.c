@@ -184,14 +184,15 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 }
 
 void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
-				  uint64_t file, struct vms_binary *binary)
+				  uint64_t file, struct vms_binary *binary,
+				  struct vms_symbol_table *functions)
 {
-	struct vms_symbol_table *functions = vms_binary_functions(binary);
 	g_mutex_lock(&symbolizer->lock);
 	const struct space *process = find_space(symbolizer, space);
 	const struct vms_mapping *found =
 		process ? vms_mappings_find(process->mappings, start) : NULL;
-	if (found && found->start == start && found->file == file && !found->binary) {
+	if (found && found->start == start && found->file == file &&
+	    (!found->binary || (functions && !found->symbols))) {
 		struct vms_mapping mapping = *found;
 		mapping.binary = binary;
 		mapping.symbols = functions;

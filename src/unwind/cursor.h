@@ -5,6 +5,8 @@
 #include "guest/unwind_info.h"
 #include <vmscope/unwind.h>
 
+#define VMS_CURSOR_MAPPINGS 4 /* a program and its libraries call each other back and forth */
+
 struct vms_cursor {
 	struct vms_guest *guest;
 	const struct vms_arch *arch;
@@ -13,6 +15,11 @@ struct vms_cursor {
 	struct vms_regs regs;	/* of this frame, as far as they are known */
 	bool is_return;		/* the program counter is a return address */
 	bool is_user;		/* the frame is of user mode */
+	bool is_after_signal;	/* the last step left a signal's handler, maybe to another stack */
+	/* User mode: whose it is, and what was found to be mapped. NULL: nothing is known. */
+	const struct vms_process *process;
+	struct vms_mapping mappings[VMS_CURSOR_MAPPINGS];
+	unsigned n_mappings;
 };
 
 /*

@@ -6,6 +6,8 @@
 #include "unwind/cursor.h"
 
 #include "unwind/copied_stack.h"
+#include "unwind/process_walk.h"
+#include "unwind/user_frame.h"
 #include <string.h>
 
 /*
@@ -13,9 +15,6 @@
  * softirq, hardirq, exception, NMI, machine check.
  */
 #define STACK_SWITCHES 8
-#define FRAME_LIMIT    (8u << 20) /* bytes of one frame; Linux's usual limit of a whole stack */
-#define LOWEST_CODE    4096	  /* no code of user mode is at lower addresses */
-#define USER_CODE_BITS 56	  /* no architecture has longer addresses in user mode */
 
 const char *vms_walk_end_text(enum vms_walk_end end)
 {
@@ -25,56 +24,9 @@ const char *vms_walk_end_text(enum vms_walk_end end)
 		[VMS_WALK_UNREADABLE] = "unreadable stack",
 		[VMS_WALK_NO_INFO] = "no unwind information",
 		[VMS_WALK_BAD_FRAME] = "implausible frame",
+		[VMS_WALK_NO_TABLE] = "unwind table not in memory",
 	};
 	return end < VMS_WALK_N_ENDS ? texts[end] : "unknown";
-}
-
-/* True if `pc` may be code that calls, or is called by, the code at `near`. */
-static bool is_plausible_code(const struct vms_arch *arch, uint64_t pc, uint64_t near)
-{
-	if (arch->is_kernel_address(near))
-		return arch->is_kernel_address(pc);
-	return pc >= LOWEST_CODE && pc >> USER_CODE_BITS == 0;
-}
-
-/* True if `va` is mapped, but not executable. Code that is paged out is not mapped. */
-static bool is_data(struct vms_cursor *cursor, uint64_t va)
-{
-	struct vms_page page;
-	return vms_memory_translate(cursor->memory, va, &page) && !page.executable;
-}
-
-/*
- * Steps out of user code, and out of all code of a guest whose operating system is not known. Code
- * that is compiled without frame pointers may have any value in that register. So a value that
- * cannot be a frame pointer is VMS_WALK_NO_INFO, not VMS_WALK_BAD_FRAME.
- */
-static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
-{
-	const struct vms_arch *arch = cursor->arch;
-	struct vms_regs *regs = &cursor->regs;
-	uint64_t pc = regs->value[arch->pc], sp = regs->value[arch->sp], fp = regs->value[arch->fp];
-	struct vms_code_mode mode;
-	uint64_t word;
-
-	vms_arch_code_mode(arch, regs, &mode);
-	if (mode.bits == 16)
-		*end = VMS_WALK_NO_INFO; /* near and far calls leave frames of different sizes */
-	else if (fp == 0)
-		*end = VMS_WALK_ROOT;
-	else if (fp % (mode.bits / 8) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
-		*end = VMS_WALK_NO_INFO;
-	else if (!cursor->virt.read(cursor->virt.data, fp, &word, mode.bits / 8))
-		*end = VMS_WALK_UNREADABLE;
-	else if (!arch->step_frame_pointer(regs, &cursor->virt))
-		*end = VMS_WALK_ROOT;
-	else if (!is_plausible_code(arch, regs->value[arch->pc], pc))
-		*end = VMS_WALK_BAD_FRAME;
-	else if (is_data(cursor, regs->value[arch->pc] - 1))
-		*end = VMS_WALK_NO_INFO;
-	else
-		return cursor->is_return = true;
-	return false;
 }
 
 static bool step_outwards(struct vms_cursor *cursor, const struct vms_kernel_unwinder *kernel,
@@ -82,7 +34,7 @@ static bool step_outwards(struct vms_cursor *cursor, const struct vms_kernel_unw
 {
 	if (kernel && !cursor->is_user)
 		return kernel->step(cursor, end);
-	return step_frame_pointer(cursor, end);
+	return vms_step_user_frame(cursor, end);
 }
 
 static const struct vms_kernel_unwinder *find_unwinder(const struct vms_arch *arch)
@@ -134,15 +86,49 @@ static bool is_further_out(const struct vms_cursor *cursor, const struct origin 
 	if (sp > from->sp || cursor->is_user != from->is_user ||
 	    (sp == from->sp && !from->is_return && cursor->is_return))
 		return true;
-	return !from->is_user && ++*switches <= STACK_SWITCHES;
+	/* A signal's handler may have a stack of its own. */
+	return (!from->is_user || cursor->is_after_signal) && ++*switches <= STACK_SWITCHES;
 }
 
-/* As vms_walk, with what `virt` gives as the memory of stacks. */
-static void walk(struct vms_guest *guest, struct vms_memory *memory, struct vms_reader virt,
-		 const struct vms_regs *regs, unsigned depth, struct vms_stack *ret)
+/* Adds the frame that the cursor is at, and those that lead there. `user`: see vms_walk_to_user. */
+static bool walk(struct vms_cursor *cursor, unsigned depth, struct vms_regs *user,
+		 struct vms_stack *ret)
+{
+	const struct vms_arch *arch = cursor->arch;
+	const struct vms_kernel_unwinder *kernel = find_kernel_unwinder(cursor->guest, arch);
+	struct origin from;
+	unsigned switches = 0;
+
+	for (;;) {
+		if (user && cursor->is_user) {
+			*user = cursor->regs;
+			ret->end = VMS_WALK_ROOT;
+			return true;
+		}
+		if (ret->n >= MIN(depth, VMS_STACK_LIMIT)) {
+			ret->end = VMS_WALK_DEPTH;
+			from.is_user = cursor->is_user;
+			break;
+		}
+		add_frame(ret, cursor);
+		from = (struct origin) { cursor->regs.value[arch->sp], cursor->is_user,
+					 cursor->is_return };
+		if (!step_outwards(cursor, kernel, &ret->end))
+			break;
+		if (!is_further_out(cursor, &from, &switches)) {
+			ret->end = VMS_WALK_BAD_FRAME;
+			break;
+		}
+	}
+	if (!from.is_user)
+		ret->kernel_end = ret->end;
+	return false;
+}
+
+static struct vms_cursor make_cursor(struct vms_guest *guest, struct vms_memory *memory,
+				     struct vms_reader virt, const struct vms_regs *regs)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
-	const struct vms_kernel_unwinder *kernel = find_kernel_unwinder(guest, arch);
 	struct vms_cursor cursor = {
 		.guest = guest,
 		.arch = arch,
@@ -151,37 +137,39 @@ static void walk(struct vms_guest *guest, struct vms_memory *memory, struct vms_
 		.regs = *regs,
 		.is_user = !arch->in_kernel(regs),
 	};
-	struct origin from;
-	unsigned switches = 0;
-
 	vms_arch_flatten(arch, &cursor.regs);
-	ret->n = ret->n_kernel = 0;
-	ret->kernel_end = VMS_WALK_ROOT;
-	add_frame(ret, &cursor);
-	for (;;) {
-		from = (struct origin) { cursor.regs.value[arch->sp], cursor.is_user,
-					 cursor.is_return };
-		if (!step_outwards(&cursor, kernel, &ret->end))
-			break;
-		if (!is_further_out(&cursor, &from, &switches)) {
-			ret->end = VMS_WALK_BAD_FRAME;
-			break;
-		}
-		if (ret->n >= MIN(depth, VMS_STACK_LIMIT)) {
-			ret->end = VMS_WALK_DEPTH;
-			from.is_user = cursor.is_user;
-			break;
-		}
-		add_frame(ret, &cursor);
-	}
-	if (!from.is_user)
-		ret->kernel_end = ret->end;
+	return cursor;
+}
+
+static void clear_stack(struct vms_stack *stack)
+{
+	stack->n = stack->n_kernel = 0;
+	stack->kernel_end = stack->end = VMS_WALK_ROOT;
 }
 
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret)
 {
-	walk(guest, memory, vms_memory_reader(memory), regs, depth, ret);
+	vms_walk_process(guest, memory, NULL, regs, depth, ret);
+}
+
+void vms_walk_process(struct vms_guest *guest, struct vms_memory *memory,
+		      const struct vms_process *process, const struct vms_regs *regs,
+		      unsigned depth, struct vms_stack *ret)
+{
+	struct vms_cursor cursor = make_cursor(guest, memory, vms_memory_reader(memory), regs);
+	cursor.process = process;
+	clear_stack(ret);
+	walk(&cursor, depth, NULL, ret);
+}
+
+bool vms_walk_to_user(struct vms_guest *guest, struct vms_memory *memory,
+		      const struct vms_regs *regs, unsigned depth, struct vms_stack *ret,
+		      struct vms_regs *user)
+{
+	struct vms_cursor cursor = make_cursor(guest, memory, vms_memory_reader(memory), regs);
+	clear_stack(ret);
+	return walk(&cursor, depth, user, ret);
 }
 
 /* ---- stacks that were copied --------------------------------------------- */
@@ -224,5 +212,26 @@ void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
 {
 	struct copied_source source = { guest, memory, stack };
 	const struct vms_reader virt = { read_copied, &source };
-	walk(guest, memory, virt, &stack->regs, depth, ret);
+	struct vms_cursor cursor = make_cursor(guest, memory, virt, &stack->regs);
+	clear_stack(ret);
+	walk(&cursor, depth, NULL, ret);
+}
+
+void vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,
+			  const struct vms_process *process, const struct vms_copied_stack *stack,
+			  unsigned depth, struct vms_stack *ret)
+{
+	struct copied_source source = { guest, memory, stack };
+	const struct vms_reader virt = { read_copied, &source };
+	/* The registers were flattened when the kernel's frames were walked. */
+	struct vms_cursor cursor = {
+		.guest = guest,
+		.arch = vms_machine_arch(vms_memory_machine(memory)),
+		.memory = memory,
+		.virt = virt,
+		.regs = stack->regs,
+		.is_user = true,
+		.process = process,
+	};
+	walk(&cursor, depth, NULL, ret);
 }

@@ -55,46 +55,16 @@ class Shell:
         return bytes(output)
 
 
-class LinuxGuest(Machine):
-    """Debian's cloud kernel of a series, with the initial file system of tests/guests.
+class CommandedGuest(Machine):
+    """Runs Linux and takes commands through a virtio port."""
 
-    With options of its own it boots. Of one of the KINDS, it goes on from where booted() stands, in a
-    fraction of the time, whatever launches it. `boot`: True: it boots all the same; False: it goes
-    on from where another one with the same options has booted, which pays where there are two.
-    `beside`: options of QEMU's that the guest does not see, as it does not see how many threads TCG has.
-    """
-
-    def __init__(self, series="6.1", append="", extra=(), beside=(), boot=None, arch="x86_64",
-                 launcher=(), **options):
-        build_guests()
-        kind = {name: value for name, value in (("append", append), ("extra", extra), *options.items())
-                if value}
-        if not set(kind) - {"accel"}:
-            kind = {}
-        if boot is None:
-            boot = (series, arch, kind) not in KINDS
-        state = None if boot else booted(series, arch, **kind)
-        self.series = series
-        self.arch = ARCHS[arch]
-        kernel = series + self.arch.suffix
-        self.release = (KERNELS / kernel / "release").read_text().strip()
+    def __init__(self, *arguments, **options):
         self._port = None
-        self._kallsyms = state and state.kallsyms
-        port = tempfile.mkdtemp(prefix="vmscope-port-")
-        self._port_directory = pathlib.Path(port)
+        self._port_directory = pathlib.Path(tempfile.mkdtemp(prefix="vmscope-port-"))
         super().__init__(
-            "-kernel", KERNELS / kernel / "boot" / f"vmlinuz-{self.release}",
-            "-initrd", GUESTS / f"initramfs-{kernel}.gz",
-            "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
             "-device", "virtio-serial-pci",
-            "-chardev", f"socket,id=port,path={port}/port,server=on,wait=off",
-            "-device", "virtserialport,chardev=port,name=port", *extra, *beside,
-            *(("-incoming", f"file:{path_of(state.file)}") if state else ()), arch=arch,
-            launcher=launcher, **options)
-        if state:
-            self.wait_until(lambda: self.qmp.status() == "running", "the guest to be restored")
-        else:
-            self.wait_ready()
+            "-chardev", f"socket,id=port,path={self._port_directory}/port,server=on,wait=off",
+            "-device", "virtserialport,chardev=port,name=port", *arguments, **options)
 
     def stop(self):
         super().stop()
@@ -124,6 +94,42 @@ class LinuxGuest(Machine):
 
     def run(self, command, check=True):
         return self.run_bytes(command, check).decode(errors="replace")
+
+
+class LinuxGuest(CommandedGuest):
+    """Debian's cloud kernel of a series, with the initial file system of tests/guests.
+
+    With options of its own it boots. Of one of the KINDS, it goes on from where booted() stands, in a
+    fraction of the time, whatever launches it. `boot`: True: it boots all the same; False: it goes
+    on from where another one with the same options has booted, which pays where there are two.
+    `beside`: options of QEMU's that the guest does not see, as it does not see how many threads TCG has.
+    """
+
+    def __init__(self, series="6.1", append="", extra=(), beside=(), boot=None, arch="x86_64",
+                 launcher=(), **options):
+        build_guests()
+        kind = {name: value for name, value in (("append", append), ("extra", extra), *options.items())
+                if value}
+        if not set(kind) - {"accel"}:
+            kind = {}
+        if boot is None:
+            boot = (series, arch, kind) not in KINDS
+        state = None if boot else booted(series, arch, **kind)
+        self.series = series
+        self.arch = ARCHS[arch]
+        kernel = series + self.arch.suffix
+        self.release = (KERNELS / kernel / "release").read_text().strip()
+        self._kallsyms = state and state.kallsyms
+        super().__init__(
+            "-kernel", KERNELS / kernel / "boot" / f"vmlinuz-{self.release}",
+            "-initrd", GUESTS / f"initramfs-{kernel}.gz",
+            "-append", f"console={self.arch.console} quiet panic=-1 no_timer_check {append}",
+            *extra, *beside, *(("-incoming", f"file:{path_of(state.file)}") if state else ()), arch=arch,
+            launcher=launcher, **options)
+        if state:
+            self.wait_until(lambda: self.qmp.status() == "running", "the guest to be restored")
+        else:
+            self.wait_ready()
 
     def start_workload(self, name):
         """Starts `workload NAME` in the background; its process id in the guest."""

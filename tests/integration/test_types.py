@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """vmscope flow with the types of Linux guests: the truth is what the guest's programs were told to
-do, and what the guest itself says of its files, processes and sockets."""
+do, and what the guest itself says of its files, processes, sockets and events."""
+import collections
 import re
 import unittest
 
@@ -11,6 +12,7 @@ from vmscope_command import vmscope
 CALLS = 20
 NAME = "file->f_path.dentry->d_name.name"
 INODE = "file->f_inode"
+TRACING = "/sys/kernel/tracing"
 
 
 class Types(Tracer):
@@ -200,7 +202,43 @@ class ModuleTypes:
             self.assertGreater(int(count), 0)
 
 
-class X86Of612(X86, ModuleTypes, unittest.TestCase):
+class TraceEvents:
+    """Where the guest's kernel can trace itself: its events print the same fields of the same calls."""
+
+    def traced_events(self, events, command):
+        """Has the kernel print its events while a command runs."""
+        switch = "".join(f"echo %d > events/{event}/enable;" for event in events)
+        return (f"cd {TRACING} 2>/dev/null && test -e trace || mount -t tracefs t {TRACING};"
+                f"cd {TRACING}; echo > trace; {switch.replace('%d', '1')}"
+                f"{command}; {switch.replace('%d', '0')} cat trace; cd /")
+
+    def compare(self, event, names, hits):
+        """Each event that the kernel has printed is a hit with the same values."""
+        printed = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in self.output.splitlines()
+                   if f" {event}: " in line]
+        self.assertGreater(len(printed), 4)
+        truth = collections.Counter(tuple(fields[name] for name in names) for fields in printed)
+        found = collections.Counter(tuple(text.strip('"') for text in hit.values())
+                                    for hit in hits)
+        self.assertFalse(truth - found, found)
+
+    def test_events(self):
+        """Processes that are born, and signals that are sent."""
+        records = self.records(
+            "wake_up_new_task=p->comm,p->pid,p->prio",
+            "__send_signal_locked=sig,info->si_code,t->comm,t->pid",
+            run=self.traced_events(("sched/sched_wakeup_new", "signal/signal_generate"),
+                                   "for i in 1 2 3 4 5; do sleep 1000 & nice -n $i true;"
+                                   "kill -$((i + 8)) $!; kill -9 $!; done; wait"))
+        by_place = collections.defaultdict(list)
+        for record in records:
+            by_place[record["where"]].append(self.texts(record))
+        self.compare("sched_wakeup_new", ("comm", "pid", "prio"), by_place["wake_up_new_task"])
+        self.compare("signal_generate", ("sig", "code", "comm", "pid"),
+                     by_place["__send_signal_locked"])
+
+
+class X86Of612(X86, ModuleTypes, TraceEvents, unittest.TestCase):
     @classmethod
     def start_guest(cls):
         return LinuxGuest("6.12")

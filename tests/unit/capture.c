@@ -13,6 +13,7 @@ struct fixture {
 	struct vms_guest guest;
 	struct vms_memory *memory;
 	struct vms_sample_record record;
+	struct vms_user_copy copy;
 };
 
 static void set_up(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
@@ -41,8 +42,8 @@ static void tear_down(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 static void capture(struct fixture *f, unsigned depth)
 {
 	GError *error = NULL;
-	g_assert_true(
-		vms_capture_vcpu(f->machine, &f->guest, f->memory, 1, depth, &f->record, &error));
+	g_assert_true(vms_capture_vcpu(f->machine, &f->guest, f->memory, 1, depth, &f->record,
+				       &f->copy, &error));
 	g_assert_no_error(error);
 	g_assert_cmpuint(f->record.vcpu, ==, 1);
 	g_assert_cmpuint(f->record.space, ==, VMS_NO_SPACE);
@@ -100,8 +101,8 @@ static void test_not_held(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
 	g_assert_true(vms_machine_release(f->machine, VMS_ALL_VCPUS, NULL));
-	g_assert_false(
-		vms_capture_vcpu(f->machine, &f->guest, f->memory, 1, 128, &f->record, &error));
+	g_assert_false(vms_capture_vcpu(f->machine, &f->guest, f->memory, 1, 128, &f->record,
+					&f->copy, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 	g_assert_true(vms_machine_hold(f->machine, VMS_ALL_VCPUS, NULL));
 }

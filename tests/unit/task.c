@@ -269,7 +269,8 @@ static void test_record(struct fixture *f, const void *data)
 	vms_regs_set(regs, GS_BASE, PERCPU(1));
 	vms_regs_set(regs, RIP, BASE);
 	g_assert_true(vms_machine_hold(f->machine, 1, NULL));
-	vms_capture_vcpu(f->machine, &guest, memory, 1, 16, record, &error);
+	g_autofree struct vms_user_copy *copy = g_new0(struct vms_user_copy, 1);
+	vms_capture_vcpu(f->machine, &guest, memory, 1, 16, record, copy, &error);
 	g_assert_no_error(error);
 	g_assert_true(vms_machine_release(f->machine, 1, NULL));
 	g_assert_cmpuint(record->vcpu, ==, 1);

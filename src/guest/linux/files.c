@@ -13,7 +13,8 @@ struct noted {
 	uint64_t token; /* vms_mapping.file of the mapping */
 	const char *path;
 	struct vms_cached_file file;
-	bool is_vdso; /* the kernel's code for programs, which has no file */
+	bool is_vdso;	/* the kernel's code for programs, which has no file */
+	bool is_opened; /* the symbolizer knows its file */
 };
 
 struct opened {
@@ -236,6 +237,36 @@ static struct vms_binary *open_vdso(struct vms_linux_files *files)
 	return binary;
 }
 
+/* Opens a file that was noted. Returns a new reference, or NULL. */
+static struct vms_binary *open_noted(struct vms_linux_files *files, struct noted *noted)
+{
+	return noted->is_vdso ? open_vdso(files)
+			      : vms_linux_files_open(files, noted->path, &noted->file);
+}
+
+void vms_linux_files_open_noted(struct vms_linux_files *files, struct vms_symbolizer *symbolizer,
+				uint32_t space)
+{
+	for (guint i = 0;; i++) {
+		g_mutex_lock(&files->lock);
+		const bool is_there = i < files->noted->len;
+		struct noted noted = { .is_opened = true };
+		if (is_there) {
+			struct noted *kept = &g_array_index(files->noted, struct noted, i);
+			noted = *kept;
+			kept->is_opened |= kept->space == space;
+		}
+		g_mutex_unlock(&files->lock);
+		if (!is_there)
+			return;
+		g_autoptr(vms_binary) binary =
+			noted.is_opened || noted.space != space ? NULL : open_noted(files, &noted);
+		if (binary)
+			vms_symbolizer_attach_binary(symbolizer, space, noted.start, noted.token,
+						     binary, NULL);
+	}
+}
+
 void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer)
 {
 	g_mutex_lock(&files->lock);
@@ -244,11 +275,9 @@ void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *
 	g_mutex_unlock(&files->lock);
 	for (guint i = 0; i < noted->len; i++) {
 		struct noted *one = &g_array_index(noted, struct noted, i);
-		g_autoptr(vms_binary) binary =
-			one->is_vdso ? open_vdso(files)
-				     : vms_linux_files_open(files, one->path, &one->file);
+		g_autoptr(vms_binary) binary = open_noted(files, one);
 		if (binary)
 			vms_symbolizer_attach_binary(symbolizer, one->space, one->start, one->token,
-						     binary);
+						     binary, vms_binary_functions(binary));
 	}
 }

@@ -30,7 +30,16 @@ void vms_linux_files_note(struct vms_linux_files *files, struct vms_memory *memo
  */
 void vms_linux_files_note_vdso(struct vms_linux_files *files, struct vms_memory *memory,
 			       uint32_t space, const struct vms_mapping *mapping);
-/* Opens the files that were noted, and tells the symbolizer of them. Not for a held guest. */
+/*
+ * Opens the files that were noted of an address space, and tells the symbolizer of them, without
+ * their functions. It takes a fraction of a millisecond for each.
+ */
+void vms_linux_files_open_noted(struct vms_linux_files *files, struct vms_symbolizer *symbolizer,
+				uint32_t space);
+/*
+ * Opens the files that were noted, reads their functions, and tells the symbolizer of them. Not for
+ * a held guest.
+ */
 void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer);
 /*
  * Opens a file, or returns the one that was opened before, as a new reference. NULL if it is gone.

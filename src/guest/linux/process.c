@@ -150,6 +150,21 @@ void vms_linux_read_files(void *system)
 	vms_linux_files_read(guest->processes->files, guest->symbolizer);
 }
 
+bool vms_linux_user_code(void *system, struct vms_memory *memory, const struct vms_process *process,
+			 uint64_t va, struct vms_mapping *ret)
+{
+	struct vms_linux *guest = system;
+	struct vms_symbolizer *symbolizer = guest->symbolizer;
+	vms_linux_note_address(system, memory, process, va);
+	if (!vms_symbolizer_mapping(symbolizer, process->index, va, ret))
+		return false;
+	if (!ret->binary) {
+		vms_linux_files_open_noted(guest->processes->files, symbolizer, process->index);
+		return vms_symbolizer_mapping(symbolizer, process->index, va, ret);
+	}
+	return true;
+}
+
 /* ---- mappings --------------------------------------------------------- */
 
 /* Finds the first executable area that ends beyond `va`, among the next `*areas` areas. */

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * User frames by unwind tables: this process walks its own stack, as if it ran in a guest, and
+ * compares with what backtrace(3) of the C library finds.
+ */
+#include "arch/x86_64.h"
+#include "fake_machine.h"
+#include "guest/guest-private.h"
+#include "guest/operations.h"
+#include "symbol/binary.h"
+#include "unwind/copied_stack.h"
+#include <execinfo.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#ifdef __x86_64__
+
+#define COPY	 65536
+#define FRAMES	 64
+#define NOINLINE __attribute__((noinline))
+
+/* What was captured where the stack is deepest. */
+static struct {
+	struct vms_regs regs;
+	uint64_t va;
+	uint8_t bytes[COPY];
+	size_t size;
+	void *truth[FRAMES]; /* by backtrace(3), from its caller on */
+	int n;
+} captured;
+
+/* The files of this process, and what is missing of them: see missing_from. */
+static GPtrArray *binaries;
+static uint64_t missing_from = UINT64_MAX;
+
+/* ---- the guest -------------------------------------------------------- */
+
+struct part {
+	int fd;
+};
+
+static bool read_part(void *data, uint64_t offset, void *buf, size_t size)
+{
+	const struct part *part = data;
+	return offset + size <= missing_from &&
+	       pread(part->fd, buf, size, (off_t)offset) == (ssize_t)size;
+}
+
+static void free_part(void *data)
+{
+	close(((struct part *)data)->fd);
+	g_free(data);
+}
+
+static struct vms_binary *find_binary(const char *path)
+{
+	for (guint i = 0; i < binaries->len; i++)
+		if (strcmp(vms_binary_path(binaries->pdata[i]), path) == 0)
+			return binaries->pdata[i];
+	struct part *part = g_new0(struct part, 1);
+	part->fd = open(path, O_RDONLY | O_CLOEXEC);
+	const off_t size = part->fd >= 0 ? lseek(part->fd, 0, SEEK_END) : -1;
+	if (size < 0) {
+		g_free(part);
+		return NULL;
+	}
+	const struct vms_file_source source = { (uint64_t)size, read_part, free_part, part };
+	struct vms_binary *binary = vms_binary_new(path, &source);
+	g_ptr_array_add(binaries, binary);
+	return binary;
+}
+
+/* Finds a mapping of this process. */
+static bool find_user_code(void *system, struct vms_memory *memory,
+			   const struct vms_process *process, uint64_t va, struct vms_mapping *ret)
+{
+	char line[1024], path[512];
+	bool found = false;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	(void)system;
+	(void)memory;
+	(void)process;
+	while (!found && fgets(line, sizeof(line), maps)) {
+		*ret = (struct vms_mapping) { 0 };
+		*path = '\0';
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %511s",
+			   &ret->start, &ret->end, &ret->offset, path) < 3)
+			continue;
+		found = va >= ret->start && va < ret->end;
+	}
+	fclose(maps);
+	ret->binary = found && *path == '/' ? find_binary(path) : NULL;
+	return found;
+}
+
+static const struct vms_guest_ops ops = { .user_code = find_user_code };
+
+/* Walks what was captured, of which `size` bytes are left. */
+static void walk(size_t size, struct vms_stack *ret)
+{
+	static const struct vms_process process = { .pid = 1 };
+	struct vms_machine *machine = fake_machine_new(&vms_arch_x86_64, 1);
+	/* A guest without a system is one that was not recognised. */
+	struct vms_guest guest = { .machine = machine, .ops = &ops, .system = machine };
+	struct vms_memory *memory = vms_memory_new(machine, &captured.regs);
+	const struct vms_copied_stack copied = {
+		.regs = captured.regs,
+		.parts = { { captured.va, captured.bytes, MIN(size, captured.size) } },
+	};
+	*ret = (struct vms_stack) { 0 };
+	binaries = g_ptr_array_new_with_free_func((GDestroyNotify)vms_binary_unref);
+	vms_walk_copied_user(&guest, memory, &process, &copied, FRAMES, ret);
+	g_ptr_array_unref(binaries);
+	vms_memory_free(memory);
+	vms_machine_unref(machine);
+}
+
+/* ---- capturing -------------------------------------------------------- */
+
+/* Where the kernel's memory map ends the stack. */
+static uint64_t find_stack_end(uint64_t sp)
+{
+	struct vms_mapping mapping;
+	binaries = g_ptr_array_new_with_free_func((GDestroyNotify)vms_binary_unref);
+	g_assert_true(find_user_code(NULL, NULL, NULL, sp, &mapping));
+	g_ptr_array_unref(binaries);
+	return mapping.end;
+}
+
+static NOINLINE void capture(void)
+{
+	static const struct {
+		uint8_t reg, from;
+	} regs[] = { { RIP, REG_RIP }, { RSP, REG_RSP }, { RBP, REG_RBP }, { RBX, REG_RBX },
+		     { R12, REG_R12 }, { R13, REG_R13 }, { R14, REG_R14 }, { R15, REG_R15 } };
+	ucontext_t here;
+	getcontext(&here);
+	captured.regs = (struct vms_regs) { 0 };
+	for (size_t i = 0; i < G_N_ELEMENTS(regs); i++)
+		vms_regs_set(&captured.regs, regs[i].reg,
+			     (uint64_t)here.uc_mcontext.gregs[regs[i].from]);
+	vms_regs_set(&captured.regs, CS, 0x33);
+	captured.va = captured.regs.value[RSP];
+	captured.size = MIN(COPY, find_stack_end(captured.va) - captured.va);
+	memcpy(captured.bytes, (const void *)(uintptr_t)captured.va, captured.size);
+	captured.n = backtrace(captured.truth, FRAMES);
+}
+
+static NOINLINE int descend(int depth)
+{
+	char room[100];
+	__asm__ volatile("" ::"r"(room) : "memory");
+	if (depth == 0)
+		capture();
+	else
+		descend(depth - 1);
+	__asm__ volatile("" ::"r"(room) : "memory");
+	return depth;
+}
+
+/* A frame whose size is not fixed. */
+static NOINLINE int spread(size_t size)
+{
+	char *room = __builtin_alloca(size);
+	__asm__ volatile("" ::"r"(room) : "memory");
+	const int depth = descend(3);
+	__asm__ volatile("" ::"r"(room) : "memory");
+	return depth;
+}
+
+static int compare(const void *a, const void *b)
+{
+	spread(*(const int *)a == *(const int *)b ? 50 : 500);
+	return 0;
+}
+
+static void on_signal(int number)
+{
+	spread((size_t)number * 16);
+}
+
+/* The innermost frame is capture's, at another place than where it called backtrace(3). */
+static void check_whole(void)
+{
+	g_autofree struct vms_stack *stack = g_new(struct vms_stack, 1);
+	walk(COPY, stack);
+	g_assert_cmpint(stack->end, ==, VMS_WALK_ROOT);
+	g_assert_cmpuint(stack->n, ==, captured.n);
+	g_assert_cmpuint(stack->n, >, 6);
+	for (unsigned i = 1; i < stack->n; i++) {
+		g_assert_cmphex(stack->frame[i].pc, ==, (uint64_t)(uintptr_t)captured.truth[i]);
+		g_assert_true(stack->frame[i].is_user);
+	}
+	g_assert_false(stack->frame[0].is_return);
+	g_assert_cmpuint(stack->n_kernel, ==, 0);
+}
+
+static void test_own_stack(void)
+{
+	spread(100);
+	check_whole();
+}
+
+static void test_library(void)
+{
+	int numbers[] = { 1, 2, 3 };
+	qsort(numbers, G_N_ELEMENTS(numbers), sizeof(*numbers), compare);
+	check_whole();
+}
+
+static void test_signal(void)
+{
+	signal(SIGUSR1, on_signal);
+	raise(SIGUSR1);
+	check_whole();
+}
+
+static gpointer run_thread(gpointer data)
+{
+	spread(64);
+	return data;
+}
+
+static void test_thread(void)
+{
+	g_thread_join(g_thread_new("test", run_thread, NULL));
+	check_whole();
+}
+
+/* What was not copied cannot be walked: what is said of it is true. */
+static void test_short_copy(void)
+{
+	g_autofree struct vms_stack *stack = g_new(struct vms_stack, 1);
+	unsigned last = 0;
+	spread(100);
+	for (size_t size = 0; size < 4000; size += 200) {
+		walk(size, stack);
+		g_assert_cmpuint(stack->n, >=, MAX(last, 1));
+		if (stack->end != VMS_WALK_ROOT)
+			g_assert_cmpint(stack->end, ==, VMS_WALK_UNREADABLE);
+		for (unsigned i = 1; i < stack->n; i++)
+			g_assert_cmphex(stack->frame[i].pc, ==,
+					(uint64_t)(uintptr_t)captured.truth[i]);
+		last = stack->n;
+	}
+}
+
+/* Files of which only the begin is in memory: their tables are not. */
+static void test_missing_table(void)
+{
+	g_autofree struct vms_stack *stack = g_new(struct vms_stack, 1);
+	spread(100);
+	missing_from = 4096;
+	walk(COPY, stack);
+	missing_from = UINT64_MAX;
+	g_assert_cmpuint(stack->n, ==, 1);
+	g_assert_cmpint(stack->end, ==, VMS_WALK_NO_TABLE);
+}
+
+static void test_lying_registers(void)
+{
+	g_autofree struct vms_stack *stack = g_new(struct vms_stack, 1);
+	spread(100);
+	/* Which one a frame is found by is the compiler's choice. */
+	captured.regs.value[RSP] += 1;
+	captured.regs.value[RBP] += 1;
+	walk(COPY, stack);
+	g_assert_cmpint(stack->end, !=, VMS_WALK_ROOT);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/user-frame/own-stack", test_own_stack);
+	g_test_add_func("/user-frame/library", test_library);
+	g_test_add_func("/user-frame/signal", test_signal);
+	g_test_add_func("/user-frame/thread", test_thread);
+	g_test_add_func("/user-frame/short-copy", test_short_copy);
+	g_test_add_func("/user-frame/missing-table", test_missing_table);
+	g_test_add_func("/user-frame/lying-registers", test_lying_registers);
+	return g_test_run();
+}
+
+#else
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	return g_test_run();
+}
+
+#endif
