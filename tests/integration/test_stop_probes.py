@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -191,6 +192,39 @@ class Counter(CounterGuest):
         self.assertEqual(self.guest.qmp.status(), "postmigrate")
         self.guest.qmp.command("cont")
         self.check_runs()
+
+
+class Snapshot(unittest.TestCase):
+    """QEMU may abort where a snapshot is loaded at a hit: there are no breakpoints beside one."""
+
+    def setUp(self):
+        disk = tempfile.NamedTemporaryFile(prefix="vmscope-disk-")
+        self.addCleanup(disk.close)
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk.name, "64M"], check=True)
+        self.guest = BareGuest("counter", accel="tcg,thread=multi", extra=[
+            "-blockdev", f"driver=qcow2,node-name=disk,file.driver=file,file.filename={disk.name}",
+            "-device", "virtio-blk-pci,drive=disk"])
+        self.addCleanup(self.guest.stop)
+        self.place = f"{symbols_of(self.guest)['counted_nop']:#x}:rdi"
+
+    def check_saved(self, save):
+        probes = Probes("qmp", self.guest.qmp_path, self.place)
+        self.addCleanup(probes.end)
+        probes.wait_hits(10)
+        save()
+        self.assertEqual(probes.wait_line("take")["error"], NOT_NOW)
+        probes.end()
+        wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+        again = Probes("qmp", self.guest.qmp_path, self.place)
+        self.addCleanup(again.end)
+        self.assertIn("snapshot", again.wait_line("armed")["message"])
+
+    def test_saved_by_a_job(self):
+        self.check_saved(lambda: self.guest.qmp.command(
+            "snapshot-save", job_id="job", tag="snapshot", vmstate="disk", devices=["disk"]))
+
+    def test_saved_by_the_monitor(self):
+        self.check_saved(lambda: self.guest.qmp.hmp("savevm snapshot"))
 
 
 class TwoVcpus(unittest.TestCase):

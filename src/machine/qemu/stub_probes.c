@@ -190,6 +190,9 @@ static bool hold_hit(struct vms_qemu_stub *stub, enum vms_run_state state, GErro
 /* Remembers what QEMU has told up to a stop that may be a hit, as vms_stub_remember_events does. */
 static void remember_hit(struct vms_qemu_stub *stub)
 {
+	/* Others may have saved a snapshot by the monitor, which stops and resumes the machine. */
+	if (stub->qemu.qmp.resumes > stub->expected_resumes)
+		stub->knows_disks = false;
 	/* A stop of the guest's that our last release has undone is to come into force now. */
 	const uint64_t guest_stops =
 		vms_stub_has_undone_stop(stub) ? stub->guest_stops : stub->qemu.qmp.undone_stops;
@@ -259,10 +262,17 @@ bool vms_stub_hold_at_hit(struct vms_qemu_stub *stub, bool *stopped, GError **er
 	return true;
 }
 
-/* What is under way, for which the breakpoints have to go: newly allocated, or NULL. */
+/*
+ * What is under way, for which the breakpoints have to go: newly allocated, or NULL. A snapshot
+ * that was saved between two looks may be loaded at any moment: see check_snapshots.
+ */
 static char *find_busy(struct vms_qemu_stub *stub)
 {
 	struct vms_qemu_condition now;
+	vms_qmp_poll(&stub->qemu.qmp);
+	vms_stub_look_for_snapshots(stub);
+	if (stub->has_snapshot)
+		return g_strdup("a snapshot of the machine");
 	if (vms_clock_now_ns() < stub->asked_ns + VMS_STUB_FRESH_NS)
 		return NULL;
 	stub->asked_ns = vms_clock_now_ns();
