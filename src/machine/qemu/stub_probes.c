@@ -190,9 +190,6 @@ static bool hold_hit(struct vms_qemu_stub *stub, enum vms_run_state state, GErro
 /* Remembers what QEMU has told up to a stop that may be a hit, as vms_stub_remember_events does. */
 static void remember_hit(struct vms_qemu_stub *stub)
 {
-	/* Others may have saved a snapshot by the monitor, which stops and resumes the machine. */
-	if (stub->qemu.qmp.resumes > stub->expected_resumes)
-		stub->knows_disks = false;
 	/* A stop of the guest's that our last release has undone is to come into force now. */
 	const uint64_t guest_stops =
 		vms_stub_has_undone_stop(stub) ? stub->guest_stops : stub->qemu.qmp.undone_stops;
