@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #define INTERVAL_NS  100000000ULL
-#define FIRST_NS     2000000ULL /* until the rate is known well enough */
+#define FIRST_NS     2000000ULL /* minimum time between two comparisons */
 #define MAX_STEER_NS 1000000
 
 typedef unsigned __int128 wide;
@@ -23,7 +23,7 @@ static bool is_invariant(void)
 	return known > 0;
 }
 
-/* Reads counter and CLOCK_MONOTONIC at one moment. Of some tries it takes the shortest. */
+/* Reads the counter and CLOCK_MONOTONIC at the same moment: in the fastest of three tries. */
 static uint64_t read_both(uint64_t *ns)
 {
 	uint64_t best = UINT64_MAX, ticks = 0;
@@ -39,16 +39,16 @@ static uint64_t read_both(uint64_t *ns)
 	return ticks;
 }
 
-/* What this clock says at `ticks`. */
-static uint64_t ns_at(const struct clock *clock, uint64_t ticks)
+/* Returns the time of this clock at `ticks`. */
+static uint64_t convert_ticks(const struct clock *clock, uint64_t ticks)
 {
 	return clock->base_ns + (uint64_t)((wide)(ticks - clock->base_ticks) * clock->rate >> 32);
 }
 
-/* Corrects the rate. A clock that was nearly right does not step, but catches up evenly. */
+/* Corrects the rate. A small error is corrected by the rate, so that the time does not jump. */
 static void correct_rate(struct clock *clock, uint64_t ticks, uint64_t ns)
 {
-	uint64_t elapsed = ticks - clock->base_ticks, says = ns_at(clock, ticks);
+	uint64_t elapsed = ticks - clock->base_ticks, says = convert_ticks(clock, ticks);
 	int64_t error = (int64_t)(ns - says);
 	uint64_t rate = (uint64_t)(((wide)(ns - clock->true_ns) << 32) / elapsed);
 	clock->interval = (uint64_t)(((wide)INTERVAL_NS << 32) / (rate ? rate : 1));

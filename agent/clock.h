@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The host's clock for a trace's records, which is read millions of times a second. It is the
- * processor's time stamp counter if that ticks evenly, scaled to CLOCK_MONOTONIC and corrected by
- * it. Otherwise it is CLOCK_MONOTONIC itself.
+ * The host's clock for the records of a trace, which is read millions of times a second. If the
+ * processor's time stamp counter has a constant rate, the clock is that counter, scaled to
+ * CLOCK_MONOTONIC and corrected by it. Otherwise it is CLOCK_MONOTONIC itself.
  */
 #pragma once
 
@@ -13,17 +13,17 @@
 
 /* A clock of one thread. All 0 at first. */
 struct clock {
-	uint64_t base_ticks, base_ns; /* one moment: the counter, and what this clock said */
-	uint64_t true_ns;	      /* CLOCK_MONOTONIC then */
+	uint64_t base_ticks, base_ns; /* the counter and this clock's time at one moment */
+	uint64_t true_ns;	      /* CLOCK_MONOTONIC at that moment */
 	uint64_t rate;		      /* ns << 32 per tick */
-	/* Ticks until the next comparison. 0: there was none yet, or the counter is not used. */
+	/* Ticks until the next comparison. 0: no comparison yet, or the counter is not used. */
 	uint64_t interval;
 };
 
 /* Compares the clock with CLOCK_MONOTONIC and corrects it. Returns the time. */
 uint64_t clock_compare(struct clock *clock);
 
-/* Returns ns of CLOCK_MONOTONIC, wrong by some microseconds at most unless the host slept. */
+/* Returns CLOCK_MONOTONIC in ns. The error is some microseconds at most unless the host slept. */
 static inline uint64_t clock_read(struct clock *clock)
 {
 #if defined(__x86_64__)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int membarrier(int command)
+static int call_membarrier(int command)
 {
 	return (int)syscall(SYS_membarrier, command, 0, 0);
 }
@@ -23,13 +23,13 @@ struct gate *gates_new(unsigned n)
 
 bool gates_prepare(void)
 {
-	return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+	return call_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
 void gates_wait(const struct gate *gates, unsigned n)
 {
 	const struct timespec pause = { .tv_nsec = 50000 };
-	membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	call_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	for (unsigned i = 0; i < n; i++)
 		while (atomic_load_explicit(&gates[i].inside, memory_order_acquire))
 			nanosleep(&pause, NULL);

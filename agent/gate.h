@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gates between vCPUs and what a service takes away from them.
+ * Gates let a service free data that vCPUs use, without a lock in the vCPUs' threads.
  *
- * A vCPU's own thread is inside its gate while it uses what the service has published in an atomic
- * pointer. To enter costs no more than a store. A thread that takes that away first empties the
- * pointer. Then it has the kernel order the memory of all threads (membarrier), and waits for those
- * that are inside. From then on nobody uses it, whether vCPUs run, are halted or held.
+ * The service publishes the data in an atomic pointer. A vCPU's own thread is inside its gate while
+ * it uses the data. To enter a gate costs a store. A thread that wants to free the data first
+ * clears the pointer. Then it makes the kernel order the memory accesses of all threads
+ * (membarrier), and waits for the vCPUs that are inside their gates. After that no vCPU uses the
+ * data, whether it runs, is halted or is held.
  */
 #pragma once
 
@@ -16,14 +17,14 @@ struct gate {
 	_Alignas(64) _Atomic bool inside;
 };
 
-/* Makes gates for `n` vCPUs, which exist as long as the plugin. NULL: no memory. */
+/* Makes gates for `n` vCPUs. They are never freed. NULL if there is no memory. */
 struct gate *gates_new(unsigned n);
-/* Call it once, and see that it succeeds, before gates_wait. False: errno tells. */
+/* Must have succeeded once before gates_wait is called. False with errno set. */
 bool gates_prepare(void);
-/* Waits until no vCPU still uses what it had found before the call. */
+/* Waits until no vCPU uses data that it found before the call. */
 void gates_wait(const struct gate *gates, unsigned n);
 
-/* What the service publishes is loaded after this. */
+/* Must be called before the published pointer is loaded. */
 static inline void gate_enter(struct gate *gate)
 {
 	atomic_store_explicit(&gate->inside, true, memory_order_relaxed);

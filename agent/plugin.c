@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plugin as QEMU sees it: installs itself, takes QEMU's callbacks and passes them on.
+ * The plugin's entry point: installs the plugin and passes QEMU's callbacks on to the services.
  */
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"
@@ -14,7 +14,7 @@ QEMU_EXPORT int qemu_plugin_version = VMS_QEMU_API;
 
 static struct {
 	qemu_plugin_id_t id;
-	bool sees_code; /* the callback of translation was registered once */
+	bool sees_code; /* the callback of translation was registered before */
 } plugin;
 
 /* ---- QEMU's callbacks --------------------------------------------------- */
@@ -52,7 +52,7 @@ static void on_vcpu_resume QEMU_CALLBACK(unsigned index)
 	retranslate_in_vcpu();
 }
 
-/* What the client asks for after a look is done before the vCPU executes more. */
+/* What a client requests after its look takes effect before the vCPU executes more. */
 static void on_kick(struct vcpu *vcpu)
 {
 	do
@@ -77,10 +77,11 @@ static void on_quit QEMU_CALLBACK_OF_NOTHING
 }
 
 /*
- * While a plugin sees what is translated, QEMU's code for every access to memory is slower,
- * whatever the plugin does. So the agent registers for it only when code must be instrumented, and
- * then for good: a translation that a page fault ends leaves its mark in QEMU (up to 11.1,
- * tcg_ctx->plugin_insn), and the next translation of that vCPU crashes if no plugin sees it.
+ * While a plugin has a callback of translation, QEMU's code for every memory access is slower,
+ * whatever the plugin does. So the agent registers this callback only when code must be
+ * instrumented. It then keeps it for ever: if a page fault ends a translation, QEMU up to 11.1
+ * keeps a pointer (tcg_ctx->plugin_insn), and the next translation of that vCPU crashes if no
+ * plugin has the callback.
  */
 static void register_callbacks(void)
 {
@@ -112,21 +113,23 @@ static bool take_option(struct options *options, const char *text)
 	return true;
 }
 
-/* False: a message was printed. */
+/* False with a message on stderr. */
 static bool take_options(struct options *options, int argc, char **argv)
 {
 	for (int i = 0; i < argc; i++) {
 		if (!take_option(options, argv[i])) {
 			fprintf(stderr,
-				"vmscope agent: unknown argument '%s': there are socket=PATH and "
-				"internals=off\n",
+				"vmscope agent: unknown argument '%s': the arguments are "
+				"socket=PATH "
+				"and internals=off\n",
 				argv[i]);
 			return false;
 		}
 	}
 	if (options->socket && *options->socket)
 		return true;
-	fprintf(stderr, "vmscope agent: no socket: -plugin FILE,socket=PATH\n");
+	fprintf(stderr, "vmscope agent: the argument socket=PATH is missing: use -plugin "
+			"FILE,socket=PATH\n");
 	return false;
 }
 
@@ -137,6 +140,7 @@ static const struct arch *find_arch(const qemu_info_t *info)
 		if (strcmp(archs[i]->name, info->target_name) == 0)
 			return archs[i];
 	}
+	/* src/machine/launch/agent_object.c recognises this message. */
 	fprintf(stderr, "vmscope agent: %s is not supported: machines of x86_64 and aarch64 are\n",
 		info->system_emulation ? info->target_name : "a program without a machine");
 	return NULL;
@@ -145,7 +149,7 @@ static const struct arch *find_arch(const qemu_info_t *info)
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
 				    char **argv)
 {
-	/* vmscope run tries the agent without a socket: the processor must be checked first. */
+	/* vmscope run tests the agent without a socket, so the processor must be checked first. */
 	const struct arch *arch = find_arch(info);
 	unsigned api = (unsigned)info->version.cur;
 	struct options options = { 0 };

@@ -11,10 +11,10 @@
 struct request {
 	unsigned client;   /* index, below VMS_AGENT_MAX_CLIENTS */
 	pid_t pid;	   /* of the client; 0: unknown */
-	uint64_t features; /* enum vms_agent_feature; what the client can */
+	uint64_t features; /* of the client: enum vms_agent_feature */
 	const struct vms_agent_message *message;
 	size_t size; /* bytes of the message */
-	int fd;	     /* came with the message; -1: none; the server closes it */
+	int fd;	     /* received with the message, closed by the server; -1: none */
 };
 
 struct reply {
@@ -24,13 +24,13 @@ struct reply {
 		struct vms_agent_hello hello;
 	};
 	size_t size; /* 0: nothing is sent */
-	int fds[3];  /* are sent with it; they stay their owner's */
+	int fds[3];  /* sent with the reply; their owner closes them */
 	unsigned n_fds;
 };
 
 /*
- * Returns the first `size` bytes of the file that came with the request, from malloc. NULL: errno
- * tells.
+ * Returns the first `size` bytes of the file that came with the request, allocated by malloc. NULL
+ * with errno set.
  */
 void *request_read_file(const struct request *request, size_t size);
 

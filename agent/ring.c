@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #define NONE	    UINT64_MAX
-#define MAX_WAIT_NS 2000000000ULL /* for room */
-#define ANSWER_NS   500000000ULL  /* for an answer */
-#define PATIENCE_NS 5000000000ULL /* for an answer, if patient */
+#define MAX_WAIT_NS 2000000000ULL /* how long to wait for room */
+#define ANSWER_NS   500000000ULL  /* how long to wait for an answer */
+#define PATIENCE_NS 5000000000ULL /* the same if `patient` */
 #define HEADER	    sizeof(struct vms_agent_block)
 
-static uint64_t max_block(const struct vms_ring *ring)
+static uint64_t get_max_block(const struct vms_ring *ring)
 {
 	return ring->size / 8;
 }
@@ -36,18 +36,18 @@ void vms_ring_init(struct vms_ring *ring, struct vms_agent_ring *shared, void *d
 void vms_ring_flush(struct vms_ring *ring)
 {
 	ring->signalled = ring->head;
-	/* Fails if the client has gone, or has not read the last byte yet. */
+	/* Fails if the client is gone, or has not read the last byte yet. */
 	if (send(ring->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }
 
-/* Returns up to where there is room. The eighth before the client's tail stays as it is. */
+/* Returns the end of the free room. An eighth of the ring before the client's tail stays free. */
 static uint64_t find_room_end(struct vms_ring *ring)
 {
 	uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_acquire);
 	if (tail >= ring->tail && tail <= ring->head && tail % VMS_AGENT_UNIT == 0)
 		ring->tail = tail;
-	return ring->tail + ring->size - max_block(ring);
+	return ring->tail + ring->size - get_max_block(ring);
 }
 
 static uint32_t *tail_futex(struct vms_ring *ring)
@@ -108,7 +108,7 @@ static void publish_head(struct vms_ring *ring, uint64_t head)
 	atomic_store_explicit(&ring->shared->head, head, memory_order_release);
 }
 
-/* The size lies in the first 16 bytes of the header, which never wrap. */
+/* The size is in the first 16 bytes of the header, which never wrap. */
 static void close_block(struct vms_ring *ring)
 {
 	if (ring->open == NONE)
@@ -139,40 +139,40 @@ bool vms_ring_prepare(struct vms_ring *ring, size_t size)
 		atomic_fetch_add_explicit(&ring->shared->lost, 1, memory_order_relaxed);
 		return false;
 	}
-	if (ring->open != NONE && ring->head + size > ring->open + max_block(ring))
+	if (ring->open != NONE && ring->head + size > ring->open + get_max_block(ring))
 		close_block(ring);
 	if (ring->open == NONE)
 		open_block(ring);
-	uint64_t room = find_room_end(ring), block = ring->open + max_block(ring);
+	uint64_t room = find_room_end(ring), block = ring->open + get_max_block(ring);
 	ring->limit = room < block ? room : block;
 	if (ring->head - ring->signalled >= ring->size / 8)
 		vms_ring_flush(ring);
 	return true;
 }
 
-void vms_ring_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence)
+void vms_ring_set_stream(struct vms_ring *ring, uint64_t stream, uint64_t *sequence)
 {
 	close_block(ring);
 	ring->stream = stream;
 	ring->sequence = sequence;
 }
 
-static size_t pad(size_t size)
+static size_t round_up_to_unit(size_t size)
 {
 	return (size + VMS_AGENT_UNIT - 1) / VMS_AGENT_UNIT * VMS_AGENT_UNIT;
 }
 
 bool vms_ring_reserve(struct vms_ring *ring, size_t size)
 {
-	const uint64_t need = HEADER + pad(size);
-	return need <= max_block(ring) && make_room(ring, need);
+	const uint64_t need = HEADER + round_up_to_unit(size);
+	return need <= get_max_block(ring) && make_room(ring, need);
 }
 
-bool vms_ring_block(struct vms_ring *ring, uint32_t kind, uint64_t number, const void *payload,
-		    size_t size)
+bool vms_ring_write_block(struct vms_ring *ring, uint32_t kind, uint64_t number,
+			  const void *payload, size_t size)
 {
 	static const unsigned char padding[VMS_AGENT_UNIT];
-	const size_t padded = pad(size);
+	const size_t padded = round_up_to_unit(size);
 	struct vms_agent_block block = {
 		.kind = kind,
 		.size = (uint32_t)padded,
@@ -192,7 +192,7 @@ bool vms_ring_block(struct vms_ring *ring, uint32_t kind, uint64_t number, const
 
 /* ---- blocks with an answer --------------------------------------------------------- */
 
-/* Waits for the answer to the last block that asks for one. False: it did not come. */
+/* Waits for the answer to the last block that needs one. False if there was none in time. */
 static bool wait_for_answer(struct vms_ring *ring, uint64_t ns)
 {
 	struct vms_agent_ring *shared = ring->shared;
@@ -207,13 +207,13 @@ static bool wait_for_answer(struct vms_ring *ring, uint64_t ns)
 	return false;
 }
 
-void vms_ring_ask(struct vms_ring *ring, uint32_t kind, const void *payload, size_t size,
-		  bool patient)
+void vms_ring_ask_client(struct vms_ring *ring, uint32_t kind, const void *payload, size_t size,
+			 bool patient)
 {
 	struct vms_agent_ring *shared = ring->shared;
 	uint32_t behind = ring->n_asked - atomic_load(&shared->answered);
 	bool answers = !ring->unanswered || (int32_t)behind <= 0;
-	if (vms_ring_block(ring, kind, ++ring->n_asked, payload, size)) {
+	if (vms_ring_write_block(ring, kind, ++ring->n_asked, payload, size)) {
 		vms_ring_flush(ring);
 		ring->unanswered =
 			!answers || !wait_for_answer(ring, patient ? PATIENCE_NS : ANSWER_NS);

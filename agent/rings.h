@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of a service that records (struct vms_agent_rings), with a ring for each vCPU, and the
- * socket by which the client is woken.
+ * The memory that a service shares with its client (struct vms_agent_rings), with a ring for each
+ * vCPU, and the socket that wakes the client.
  */
 #pragma once
 
@@ -12,27 +12,27 @@
 struct rings {
 	struct vms_agent_rings *shared;
 	size_t size; /* bytes of it */
-	/* As in the shared memory, where the client may change them. */
+	/* Copies of values in the shared memory, which the client may change there. */
 	uint64_t offset, ring_size;
 	int memfd;
-	int wake, woken; /* the ends of a socket; `woken` is sent to the client */
+	int wake, woken; /* both ends of a socket; `woken` is sent to the client */
 };
 
-/* A value for rings that were not made. */
+/* The value of rings before rings_make. */
 #define RINGS_NONE ((struct rings) { .memfd = -1, .wake = -1, .woken = -1 })
 
-/* True if a ring may have so many bytes. */
+/* True if a ring may have this size in bytes. */
 bool rings_is_size(uint64_t ring_size);
 /*
  * Makes rings for `n` vCPUs. `name` shows in /proc. rings_free must be called even if this fails.
- * False: errno tells.
+ * False with errno set.
  */
 bool rings_make(struct rings *rings, const char *name, unsigned n, uint64_t ring_size);
 /*
  * Allocates the memory of a vCPU's ring before the vCPU uses it. Otherwise a write would kill QEMU
- * if the host had no memory left. False: errno tells.
+ * if the host had no memory left. False with errno set.
  */
 bool rings_reserve(const struct rings *rings, unsigned vcpu);
-/* Returns where the bytes of a vCPU's ring begin. */
+/* Returns the first byte of a vCPU's ring. */
 void *rings_data(const struct rings *rings, unsigned vcpu);
 void rings_free(struct rings *rings);

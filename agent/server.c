@@ -20,10 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often clients are checked: one that is stopped and holds a vCPU must not stop the guest. */
+/*
+ * How often clients are checked. A client that was stopped while it holds a vCPU must not stop the
+ * guest for long.
+ */
 #define WATCH_MS     100
 #define EXIT_SECONDS 2
-/* The most file descriptors of a message that are received. All but the first are closed. */
+/* How many file descriptors of a message are received at most. All but the first are closed. */
 #define FDS_MAX 8
 
 struct client {
@@ -37,19 +40,19 @@ struct client {
 static struct {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	struct stat file;
-	int fd; /* that listens */
-	/* Until when no client is accepted, in ns: there was no descriptor or memory for one. */
+	int fd; /* the listening socket */
+	/* No client is accepted before this time: accept had no descriptor or memory. */
 	uint64_t full_until_ns;
 	int end; /* an eventfd that ends the thread */
 	unsigned api;
 	pthread_t thread;
-	/* The last is one too many: its requests are refused. */
+	/* The last one exceeds the limit: its requests are refused. */
 	struct client client[VMS_AGENT_MAX_CLIENTS + 1];
 } server;
 
 /* ---- replies ------------------------------------------------------------ */
 
-/* Does not wait. False: the client does not read its replies, or has gone. */
+/* Does not wait. False if the client does not read its replies, or is gone. */
 static bool send_reply(int fd, struct reply *reply)
 {
 	union {
@@ -95,7 +98,7 @@ static void accept_client(void)
 	unsigned index = 0;
 	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
-		/* The connection still waits, and poll would report it over and over. */
+		/* The connection is still pending, so poll would report it again at once. */
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			server.full_until_ns = vms_clock_now_ns() + WATCH_MS * UINT64_C(1000000);
 		return;
@@ -124,7 +127,7 @@ static bool is_stopped(pid_t pid)
 	close(fd);
 	text[MAX(size, 0)] = 0;
 	const char *name_end = strrchr(text, ')');
-	/* Z and X: it was killed, but a thread of it still waits for a disk. */
+	/* Z and X: it was killed, but one of its threads still waits for a disk. */
 	return name_end && size > name_end + 2 - text && memchr("TtZX", name_end[2], 4);
 }
 
@@ -145,10 +148,10 @@ static void watch_clients(void)
 /* ---- requests ----------------------------------------------------------- */
 
 /*
- * `memory`: the descriptor of the shared memory, which the caller sends and closes. A client that
- * says nothing of features expects a hello without them.
+ * Answers a client's hello. *memory is the descriptor of the shared memory, which the caller sends
+ * and closes. A client whose hello has no features gets a hello without features.
  */
-static void greet(const struct request *request, struct reply *reply, int *memory)
+static void answer_hello(const struct request *request, struct reply *reply, int *memory)
 {
 	struct client *client = &server.client[request->client];
 	const struct vms_agent_greeting *greeting = (const void *)request->message;
@@ -164,13 +167,13 @@ static void greet(const struct request *request, struct reply *reply, int *memor
 		.features = VMS_AGENT_FEATURES,
 	};
 	if (client->greeted) {
-		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has said hello before");
+		reply_error(reply, VMS_ERROR_INVALID_STATE, "the client has sent a second hello");
 		return;
 	}
 	*memory = hold_open(request->client, &hello.shared_size);
 	if (*memory < 0) {
 		reply_error(reply, VMS_ERROR_IO,
-			    "QEMU cannot make the memory that it would share: %s",
+			    "QEMU cannot allocate memory to share with vmscope: %s",
 			    g_strerror(errno));
 		return;
 	}
@@ -183,31 +186,33 @@ static void greet(const struct request *request, struct reply *reply, int *memor
 	reply->n_fds = 1;
 }
 
-/* `memory`: as greet. */
-static void answer(const struct request *request, struct reply *reply, int *memory)
+/* Answers a request. *memory is as in answer_hello. */
+static void answer_request(const struct request *request, struct reply *reply, int *memory)
 {
 	const struct vms_agent_message *message = request->message;
 	if (request->size < sizeof(*message) || message->magic != VMS_AGENT_MAGIC) {
-		reply_error(reply, VMS_ERROR_PROTOCOL, "the message is not one of vmscope");
+		reply_error(reply, VMS_ERROR_PROTOCOL, "the message is not from vmscope");
 		return;
 	}
 	if (request->client == VMS_AGENT_MAX_CLIENTS) {
 		reply_error(reply, VMS_ERROR_BUSY,
-			    "%u clients use the agent already: end one of them", request->client);
+			    "the agent already has %u clients: end one of them", request->client);
 		return;
 	}
 	const struct service *service = services_find(message->kind);
 	if (message->kind == VMS_AGENT_HELLO)
-		greet(request, reply, memory);
+		answer_hello(request, reply, memory);
 	else if (service)
 		service->answer(request, reply);
 	else
-		reply_error(reply, VMS_ERROR_PROTOCOL, "the agent knows no request of kind %u",
+		reply_error(reply, VMS_ERROR_PROTOCOL,
+			    "the agent does not support requests of kind %u: vmscope and the agent "
+			    "in QEMU are of different versions",
 			    message->kind);
 }
 
-/* Receives and answers one request. False: the client is to be dropped. */
-static bool serve(unsigned index)
+/* Receives and answers one request. False if the client must be dropped. */
+static bool serve_client(unsigned index)
 {
 	union {
 		struct vms_agent_message message;
@@ -239,7 +244,7 @@ static bool serve(unsigned index)
 	vms_agent_take_fds(&message, &request.fd, 1);
 	bool sound = size > 0 && !(message.msg_flags & MSG_TRUNC);
 	if (sound)
-		answer(&request, &reply, &memory);
+		answer_request(&request, &reply, &memory);
 	if (reply.size)
 		sound &= send_reply(server.client[index].fd, &reply);
 	sound &= index < VMS_AGENT_MAX_CLIENTS;
@@ -252,7 +257,7 @@ static bool serve(unsigned index)
 
 #define N_POLLS (2 + 2 * G_N_ELEMENTS(server.client))
 
-/* False: there is no client, and none waits to be accepted. */
+/* False if there is no client, and none waits to be accepted. */
 static bool fill_polls(struct pollfd polls[N_POLLS])
 {
 	bool full = vms_clock_now_ns() < server.full_until_ns;
@@ -268,7 +273,7 @@ static bool fill_polls(struct pollfd polls[N_POLLS])
 	return clients;
 }
 
-static void *run(__attribute__((unused)) void *data)
+static void *run_server(__attribute__((unused)) void *data)
 {
 	for (;;) {
 		struct pollfd polls[N_POLLS];
@@ -278,7 +283,8 @@ static void *run(__attribute__((unused)) void *data)
 		if (polls[0].revents)
 			return NULL;
 		for (unsigned i = 0; i < G_N_ELEMENTS(server.client); i++) {
-			if (polls[3 + 2 * i].revents || (polls[2 + 2 * i].revents && !serve(i)))
+			if (polls[3 + 2 * i].revents ||
+			    (polls[2 + 2 * i].revents && !serve_client(i)))
 				drop_client(i);
 		}
 		if (polls[1].revents)
@@ -292,7 +298,7 @@ static bool start_thread(void)
 	sigset_t every, before;
 	sigfillset(&every);
 	pthread_sigmask(SIG_SETMASK, &every, &before);
-	int failure = pthread_create(&server.thread, NULL, run, NULL);
+	int failure = pthread_create(&server.thread, NULL, run_server, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (failure)
 		errno = failure;
@@ -303,7 +309,7 @@ static bool start_thread(void)
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* True if the file is a socket on which no program listens any more. */
+/* True if the file is a socket on which no program listens. */
 static bool is_stale(const struct sockaddr_un *address)
 {
 	struct stat file;
@@ -320,7 +326,7 @@ static bool is_stale(const struct sockaddr_un *address)
 static bool bind_socket(const struct sockaddr_un *address)
 {
 	const struct sockaddr *generic = (const struct sockaddr *)address;
-	/* The file gets the mode of the socket: no other user can ever connect. */
+	/* The file gets the mode of the socket, so no other user can connect at any time. */
 	if (fchmod(server.fd, S_IRUSR | S_IWUSR) < 0)
 		return false;
 	if (bind(server.fd, generic, sizeof(*address)) == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a service of the agent offers to the server, to QEMU's callbacks and to the vCPUs. A
- * function that it does not need is NULL. The table of all services is in services.c.
+ * The functions of a service, which the server, QEMU's callbacks and the vCPUs call. A function
+ * that a service does not need is NULL. A service names a function after the member: hold_answer,
+ * hold_vcpu_begins. The table of all services is in services.c.
  */
 #pragma once
 
@@ -11,29 +12,35 @@
 struct service {
 	/* The kinds of requests that it answers. */
 	enum vms_agent_kind first_kind, last_kind;
-	/* Prepares the service. Called once, when QEMU installs the plugin. False: no memory. */
+	/*
+	 * Prepares the service. Called once, when QEMU installs the plugin. False if there is no
+	 * memory.
+	 */
 	bool (*init)(void);
-	/* QEMU ends. Called once, in some thread of QEMU's, while the server still runs. */
+	/* QEMU exits. Called once, in any thread of QEMU, while the server still runs. */
 	void (*quit)(void);
-	/* Answers a request, in the server's thread. The client may not have said hello. */
+	/* Answers a request, in the server's thread. The client may not have sent a hello. */
 	void (*answer)(const struct request *request, struct reply *reply);
-	/* Ends what a client has begun, in the server's thread. */
+	/* A client is gone: ends all that it has begun. Called in the server's thread. */
 	void (*client_gone)(unsigned client);
 	/* True if code must be instrumented now. */
 	bool (*needs_code)(void);
-	/* Instruments a block of code, in the callback of translation. */
+	/* Instruments a block of code. Called in the callback of translation. */
 	void (*translate)(struct qemu_plugin_tb *tb);
-	/* QEMU has made a vCPU, in its thread. */
+	/* QEMU has created a vCPU. Called in the vCPU's thread. */
 	void (*vcpu_begins)(struct vcpu *vcpu);
-	/* QEMU removes a vCPU, in QEMU's main thread. */
+	/* QEMU removes a vCPU. Called in QEMU's main thread. */
 	void (*vcpu_ends)(struct vcpu *vcpu);
 	/*
-	 * A vCPU was kicked, in its thread. The function may wait. True: it has waited for a
-	 * client, and is called again before the vCPU executes more.
+	 * A vCPU was kicked. Called in the vCPU's thread. The function may wait for a client. If it
+	 * returns true, it is called again before the vCPU executes more.
 	 */
 	bool (*vcpu_kicked)(struct vcpu *vcpu);
-	/* A vCPU halts, in its thread. `next`: where it goes on; 0: its registers tell. */
+	/*
+	 * A vCPU halts. Called in the vCPU's thread. `next` is the address where it will continue;
+	 * 0: its program counter has that address.
+	 */
 	void (*vcpu_halts)(struct vcpu *vcpu, uint64_t next);
-	/* A vCPU goes on after a halt, in its thread. */
+	/* A vCPU continues after a halt. Called in the vCPU's thread. */
 	void (*vcpu_resumes)(struct vcpu *vcpu);
 };

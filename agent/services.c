@@ -7,7 +7,7 @@
 #include "agent/probes/probes.h"
 #include "agent/tasks/tasks.h"
 
-/* A service stands behind those that it uses: of a block of code, their callbacks come first. */
+/* A service comes after the services that it uses, so that their callbacks in code run first. */
 static const struct service *const services[] = { &hold_service, &tasks_service, &calls_service,
 						  &probes_service, &coverage_service };
 

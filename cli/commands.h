@@ -4,6 +4,7 @@
 
 #include "session.h"
 
+extern const struct command command_annotate;
 extern const struct command command_calls;
 extern const struct command command_cfg;
 extern const struct command command_flow;
@@ -13,6 +14,7 @@ extern const struct command command_core;
 extern const struct command command_core_convert;
 extern const struct command command_core_info;
 extern const struct command command_coverage;
+extern const struct command command_diff;
 extern const struct command command_disas;
 extern const struct command command_dmesg;
 extern const struct command command_info;

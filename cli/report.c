@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope report: shows what `vmscope record` has written. */
 #include "commands.h"
+#include "recording_file.h"
 #include "values.h"
 #include <string.h>
 
@@ -8,27 +9,6 @@ struct options {
 	char *by, *format, *min_percent;
 	gboolean reverse, stats;
 };
-
-/* What is shown of a damaged file is not all: the reason is the error then. */
-static void note_damage(struct session *session, const struct vms_recording *recording,
-			const char *path)
-{
-	size_t n;
-	const struct vms_recording_damage *damages = vms_recording_damages(recording, &n);
-	struct vms_recording_stats stats;
-	vms_recording_get_stats(recording, &stats);
-	if (n > 0)
-		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "%s is %s at byte %" G_GUINT64_FORMAT " (%s): %" G_GUINT64_FORMAT
-			    " bytes of it could not be read%s",
-			    path, damages->is_truncated ? "truncated" : "damaged", damages->offset,
-			    damages->reason, damages->size, n > 1 ? ", and more behind" : "");
-	else if (!stats.is_complete)
-		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "%s lacks its end: there may have been more samples", path);
-	if (session->loss)
-		session->status = 1;
-}
 
 static void print_stats(struct session *session, const struct vms_recording *recording)
 {
@@ -95,10 +75,9 @@ static bool report(struct session *session, const struct options *options, const
 	if ((options->format && !(exporter = vms_exporter_by_name(options->format, error))) ||
 	    !session_check_binary(session, exporter, error))
 		return false;
-	g_autoptr(vms_recording) recording = vms_recording_load(path, error);
+	g_autoptr(vms_recording) recording = open_recording(session, path, error);
 	if (!recording)
 		return false;
-	note_damage(session, recording, path);
 	if (!options->stats)
 		return export(session, recording, options, exporter, error);
 	print_stats(session, recording);

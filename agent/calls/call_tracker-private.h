@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the call tracker share. A vCPU's tracker works on one context. Contexts of
- * tasks and their streams belong to all vCPUs. From one switch to the next they are one tracker's
- * alone.
+ * Declarations for the files of the call tracker. A vCPU's tracker works on one context. All vCPUs
+ * share the contexts of tasks and their streams. Between two switches only one tracker uses a
+ * context.
  */
 #pragma once
 
@@ -20,18 +20,18 @@
 #define NO_VCPU	    UINT32_MAX
 #define MAX_SIGNALS 16
 
-/* A row of records: a data file of uftrace. Once made, it exists as long as the trace. */
+/* The records of one data file of uftrace. A stream is never removed before the trace ends. */
 struct stream {
 	uint64_t id;
 	uint64_t sequence; /* of its next block, over all rings */
 	uint64_t time;	   /* of its last record */
-	/* The address space of its user addresses that the client was told last. */
+	/* The address space of its user addresses that was last reported to the client. */
 	uint64_t mm;
-	uint32_t pid;	/* the address of an mm_struct may be used again later */
+	uint32_t pid;	/* of that space, because the address of an mm_struct may be reused */
 	uint32_t depth; /* calls open in it */
 	bool announced;
 	struct vms_calls_stream about;
-	struct context *context; /* BY_TASK: the task whose stream it is; NULL: none */
+	struct context *context; /* BY_TASK: the task that owns it; NULL: none */
 };
 
 /* Where the processor left user code for the kernel. */
@@ -41,16 +41,17 @@ struct user_state {
 	uint64_t pc, sp;
 };
 
-/* A task, or what a vCPU runs if no tasks are known. */
+/* A task, or the code that a vCPU runs if no tasks are known. */
 struct context {
-	struct task task;  /* va 0: none */
-	struct stack *top; /* innermost open stack, user's ones at the bottom; NULL: none */
+	struct task task; /* va 0: none */
+	struct stack
+		*top; /* innermost open stack; stacks of user code are at the bottom; or NULL */
 	struct stack *parked;
 	uint32_t n_parked;
 	uint32_t undecided;	/* bit per rank: the next slot decides which stack is in use */
 	bool known;		/* its task has run before */
 	bool opened;		/* its frames are open in its streams */
-	bool wanted;		/* the filter of processes lets it pass */
+	bool wanted;		/* it passes the filter of processes */
 	uint32_t only, without; /* open frames of ONLY and of NOT functions */
 	uint32_t vcpu;		/* the vCPU that runs it, or NO_VCPU */
 	uint64_t left;		/* when it was last switched away from */
@@ -69,27 +70,27 @@ struct call_trackers {
 	struct privilege_levels levels;
 	struct functions functions;
 	bool plain;	      /* no filter may be in force */
-	bool asks;	      /* a vCPU waits until the client has read a new address space */
-	bool delays;	      /* there was a threshold, so entries may wait to be written */
+	bool asks;	      /* vCPUs wait until the client has read a new address space */
+	bool delays;	      /* a threshold was set, so entries may be written later */
 	_Atomic bool started; /* a START function was called, or none is needed */
 	_Atomic bool stopped;
 	_Atomic uint64_t n_frames;
 	struct call_tracker **by_vcpu;
 	unsigned n_vcpus;
 
-	pthread_mutex_t lock; /* of what follows, and of `vcpu` of contexts */
+	pthread_mutex_t lock; /* guards all below, and `vcpu` of contexts */
 	GHashTable *contexts; /* va of task → struct context */
 	GHashTable *streams;  /* id → struct stream */
 	uint64_t n_collisions;
-	unsigned n_unfinished; /* trackers */
+	unsigned n_unfinished; /* trackers that have not finished */
 };
 
 struct call_tracker {
-	/* Copied from the context, to be near for calls and returns: */
+	/* Copies of members of the context, for speed: */
 	struct stack *top;
 	uint32_t rank; /* of `top` if that is the stack in use; else NO_RANK */
 	bool plain;    /* no filter may be in force */
-	/* The ring is set to the stream of this rank, and the client knows all it must of it. */
+	/* By rank: the ring is set to its stream, and the stream was described to the client. */
 	bool ready[N_RANKS];
 	struct stream *streams[N_RANKS];
 	struct vms_ring *ring;
@@ -104,25 +105,25 @@ struct call_tracker {
 	struct stack_pool pool;
 };
 
-/* ---- streams.c: what is written where --------------------------------------- */
+/* ---- streams.c: selects where records are written ---------------------------- */
 
 /*
- * Finds or makes the streams of a vCPU, which its idle task uses too. The lock is held. False: no
- * memory, or too many streams.
+ * Finds or makes the streams of a vCPU, which its idle task uses too. The lock is held. False if
+ * there is no memory, or there are too many streams.
  */
 bool streams_of_vcpu(struct call_tracker *tracker);
 /*
- * Returns the stream of a task's id, or a new one if another task uses that. The lock is held.
- * NULL: no memory, or too many streams.
+ * Returns the stream of a task's id, or a new one if another task uses that stream. The lock is
+ * held. NULL if there is no memory, or there are too many streams.
  */
 struct stream *stream_of_task(struct call_tracker *tracker, uint32_t tid);
-/* Records go to the streams of the context from here on. */
+/* From now on records go to the streams of the context. */
 void streams_use(struct call_tracker *tracker, struct context *context);
 /* Ends the ring's block, because another vCPU may continue the stream. */
 void streams_leave(struct call_tracker *tracker);
-/* Tells the client the task's new name or address space, if it has one, before the next record. */
+/* If the task's name or address space has changed, reports it before the next record. */
 void stream_renew(struct call_tracker *tracker);
-/* Sets the ring to the stream of `rank`, and tells the client what it must know before. */
+/* Sets the ring to the stream of `rank`, and describes the stream to the client if necessary. */
 void stream_select(struct call_tracker *tracker, unsigned rank, uint64_t time);
 
 static inline void stream_record(struct call_tracker *tracker, unsigned rank,
@@ -139,9 +140,9 @@ static inline void stream_record(struct call_tracker *tracker, unsigned rank,
 			  vms_uftrace_word(type, frame->depth, frame->function));
 }
 
-/* ---- filter.c: which records are written of a call ------------------------- */
+/* ---- filter.c: decides which records of a call are written ------------------ */
 
-/* Opens or closes a frame of `stack`: counts it, and records it if the filters say so. */
+/* Open or close a frame of `stack`: count it, and record it if it passes the filters. */
 void frame_open_filtered(struct call_tracker *tracker, struct stack *stack, struct frame *frame,
 			 uint64_t time);
 void frame_close_filtered(struct call_tracker *tracker, struct stack *stack, struct frame *frame,
@@ -149,7 +150,7 @@ void frame_close_filtered(struct call_tracker *tracker, struct stack *stack, str
 /* Open or close all frames of a stack. The frames stay on it. */
 void stack_open(struct call_tracker *tracker, struct stack *stack, uint64_t time);
 void stack_close(struct call_tracker *tracker, struct stack *stack, uint64_t time);
-/* Counts the two records of a call that cannot be followed as lost. */
+/* Counts the two records of a call that cannot be tracked as lost. */
 void frame_lost(struct call_tracker *tracker);
 
 static inline void frame_open(struct call_tracker *tracker, struct stack *stack,
@@ -201,48 +202,48 @@ static inline void frame_push(struct call_tracker *tracker, uint64_t slot, uint6
 	frame_open(tracker, stack, frame, time);
 }
 
-/* ---- stack_in_use.c: which stack is in use ----------------------------------------- */
+/* ---- stack_in_use.c: finds which stack is in use ------------------------------------- */
 
-/* Copies what has changed of the context to `top` and `rank` of the tracker. */
-void place_refresh(struct call_tracker *tracker);
+/* Updates `top` and `rank` of the tracker after a change of the context. */
+void stacks_copy_top(struct call_tracker *tracker);
 /* Ends the frames of ranks above `rank`. */
-void place_lower(struct call_tracker *tracker, unsigned rank, uint64_t time);
-/* Notes that the stack in use may not be the top one any more. */
-void place_forget(struct call_tracker *tracker, unsigned rank);
+void stacks_end_ranks_above(struct call_tracker *tracker, unsigned rank, uint64_t time);
+/* Notes that the stack in use may no longer be the top one. */
+void stacks_forget_in_use(struct call_tracker *tracker, unsigned rank);
 /*
- * Puts the stack of `rank` on which `slot` lies in use. Frames of a parked stack whose slots are
- * below `cut` end. False: no such stack is known, and it remains undecided which is in use.
+ * Finds the stack of `rank` that contains `slot`, and makes it the one in use. Frames of a parked
+ * stack whose slots are below `cut` end. False if no such stack is known: then it stays undecided
+ * which one is in use.
  */
-bool place_find(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t cut,
-		uint64_t time);
-/* True if `slot` lies on an open stack of `rank`, or near its end. */
-bool place_is_open(const struct call_tracker *tracker, unsigned rank, uint64_t slot);
-/* Puts a new stack on top, in use. False: no memory. */
-bool place_nest(struct call_tracker *tracker, unsigned rank, uint64_t time);
+bool stacks_find_in_use(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t cut,
+			uint64_t time);
+/* True if an open stack of `rank` contains `slot`, or ends near it. */
+bool stacks_have_open(const struct call_tracker *tracker, unsigned rank, uint64_t slot);
+/* Puts a new stack on top and makes it the one in use. False if there is no memory. */
+bool stacks_push_new(struct call_tracker *tracker, unsigned rank, uint64_t time);
 /* Ends the frames of the stack in use whose slots are below `slot`. */
-void place_cut(struct call_tracker *tracker, uint64_t slot, uint64_t time);
+void stacks_end_frames_below(struct call_tracker *tracker, uint64_t slot, uint64_t time);
 /* Drops the stack in use if it is empty and the next one is of the same rank. */
-void place_drop_empty(struct call_tracker *tracker);
-/* Keeps the user's calls open in the address space that was seen last. */
-void place_keep_program(struct call_tracker *tracker);
+void stacks_drop_empty_top(struct call_tracker *tracker);
+/* Keeps the calls of user code open in the new address space. */
+void stacks_keep_program(struct call_tracker *tracker);
 /* Ends all calls of the context, open or parked. */
-void place_clear(struct call_tracker *tracker, uint64_t time);
+void stacks_end_all(struct call_tracker *tracker, uint64_t time);
 
-/* ---- user.c: signals and programs
- * ------------------------------------------------------------------- */
+/* ---- user.c: signals and programs ------------------------------------------------------- */
 
-/* The kernel has been left for user code, which continues at `pc` with `sp`. */
+/* The kernel returns to user code, which continues at `pc` with the stack pointer `sp`. */
 void user_resume(struct call_tracker *tracker, uint64_t pc, uint64_t sp, uint64_t time);
 
-/* ---- contexts.c: contexts -------------------------------------------------------- */
+/* ---- contexts.c ------------------------------------------------------------------ */
 
-/* Updates what is known of the context's task. */
+/* Updates the facts about the context's task. */
 void context_renew(struct call_tracker *tracker, const struct task *task);
-/* Continues with `task`. */
+/* Switches to the context of `task`. */
 void context_switch(struct call_tracker *tracker, const struct task *task, uint64_t time);
 /*
- * Returns the context of a task that does not run and has no open calls. The lock is held. NULL:
- * the task has none such.
+ * Returns the context of a task if it does not run and has no open calls, else NULL. The lock is
+ * held.
  */
 struct context *context_without_calls(struct call_tracker *tracker, uint64_t va);
 /* Opens all frames of the context that are not open yet. */
@@ -251,5 +252,5 @@ void context_open(struct call_tracker *tracker, uint64_t time);
 void contexts_finish(struct call_tracker *tracker, uint64_t time);
 /* Applies the filter of processes to the context. */
 void context_filter(const struct call_trackers *trackers, struct context *context);
-/* Frees its stacks without records. */
+/* Frees the stacks of a context without writing records. */
 void context_clear(struct context *context, struct stack_pool *pool);

@@ -64,7 +64,7 @@ bool call_trackers_update(struct call_trackers *trackers, const struct vms_agent
 	}
 	functions_clear(&old);
 	same.by = trackers->options.by;
-	/* A client that sends an update empties the rings already, so it can answer. */
+	/* A client that sends an update is already emptying the rings, so it can answer. */
 	trackers->asks = options->clock == VMS_AGENT_CLOCK_INSTRUCTIONS;
 	set_options(trackers, &same);
 	g_hash_table_iter_init(&iter, trackers->contexts);
@@ -106,7 +106,7 @@ int call_trackers_find_function(const struct call_trackers *trackers, uint64_t v
 	return functions_find(&trackers->functions, va);
 }
 
-/* ---- of a vCPU --------------------------------------------------------------------- */
+/* ---- the tracker of a vCPU ----------------------------------------------------------- */
 
 struct call_tracker *call_tracker_new(struct call_trackers *trackers, unsigned vcpu,
 				      struct vms_ring *ring)
@@ -135,7 +135,7 @@ struct call_tracker *call_tracker_new(struct call_trackers *trackers, unsigned v
 	context_filter(trackers, &tracker->own);
 	tracker->own.opened = true;
 	streams_use(tracker, &tracker->own);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 	return tracker;
 }
 
@@ -145,7 +145,7 @@ void call_tracker_finish(struct call_tracker *tracker, uint64_t time)
 		return;
 	contexts_finish(tracker, time);
 	tracker->finished = true;
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 	vms_ring_flush(tracker->ring);
 }
 
@@ -213,7 +213,7 @@ void track_open_calls(struct call_tracker *tracker, const struct vms_agent_stack
 		return;
 	context->opened = false;
 	context_open(tracker, time);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
 /* ---- calls --------------------------------------------------------------------------- */
@@ -222,7 +222,8 @@ void track_open_calls(struct call_tracker *tracker, const struct vms_agent_stack
 static bool place_call(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t time)
 {
 	return !is_over(tracker, rank) &&
-	       (place_find(tracker, rank, slot, slot + 1, time) || place_nest(tracker, rank, time));
+	       (stacks_find_in_use(tracker, rank, slot, slot + 1, time) ||
+		stacks_push_new(tracker, rank, time));
 }
 
 void track_call(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t function,
@@ -243,7 +244,7 @@ static bool is_way_out(int flags)
 	return flags > 0 && flags & (VMS_AGENT_FUNCTION_RETURN | VMS_AGENT_FUNCTION_ENTRY);
 }
 
-/* True if code that continues at `function` is known to have called it. */
+/* True if a jump to `function` is known to be a call of it. */
 static bool is_callee(const struct call_tracker *tracker, uint64_t function)
 {
 	int flags = functions_find(&tracker->all->functions, function);
@@ -262,13 +263,13 @@ static void replace_innermost(struct call_tracker *tracker, uint64_t function, u
 	frame_push(tracker, slot, function, flags, time);
 }
 
-/* A jump on a stack where no calls are known. */
+/* Tracks a jump on a stack where no calls are known. */
 static void jump_from_nowhere(struct call_tracker *tracker, unsigned rank, uint64_t function,
 			      uint64_t time)
 {
 	const struct context *context = tracker->context;
 	bool other = (context->top && context->top->rank == rank) || context->parked;
-	if (tracker->rank == rank || (!other && place_nest(tracker, rank, time)))
+	if (tracker->rank == rank || (!other && stacks_push_new(tracker, rank, time)))
 		frame_push(tracker, NO_SLOT, function, FRAME_JUMPED, time);
 }
 
@@ -287,7 +288,7 @@ void track_jump(struct call_tracker *tracker, unsigned rank, uint64_t function, 
 	if (unlikely(tracker->rank != rank)) {
 		if (is_over(tracker, rank))
 			return;
-		place_lower(tracker, rank, time);
+		stacks_end_ranks_above(tracker, rank, time);
 	}
 	if (is_way_out(functions_find(&tracker->all->functions, function)))
 		return;
@@ -300,9 +301,9 @@ void track_jump(struct call_tracker *tracker, unsigned rank, uint64_t function, 
 /* ---- returns ------------------------------------------------------------------------- */
 
 /*
- * A return that fits no call is a jump if it goes to the begin of a function, or out of a
- * transparent one: its address was pushed for that. On a stack without calls it begins one, whose
- * return address would lie above the slot.
+ * Tracks a return that matches no call. It is a jump if it goes to the begin of a function, or
+ * leaves a transparent function: the address was pushed for the jump. On a stack without calls this
+ * begins a call, whose return address would be above the slot.
  */
 static void return_by_jump(struct call_tracker *tracker, uint64_t slot, uint64_t target,
 			   uint64_t time)
@@ -319,8 +320,9 @@ static void return_by_jump(struct call_tracker *tracker, uint64_t slot, uint64_t
 }
 
 /*
- * True if a return goes into the function that made the innermost call. A function may move its
- * return address to where its own return finds it, even to another stack (error_entry of Linux).
+ * True if a return goes to the function that made the innermost call. A function may copy its
+ * return address to another place, even to another stack, and return from there (error_entry of
+ * Linux).
  */
 static bool returns_to_caller(const struct call_tracker *tracker, unsigned rank, uint64_t target)
 {
@@ -350,19 +352,19 @@ static void track_unmatched_return(struct call_tracker *tracker, unsigned rank, 
 	if (is_over(tracker, rank))
 		return;
 	if (tracker->rank == rank && !stack_has(tracker->top, slot) && is_below(tracker, slot))
-		place_forget(tracker, rank);
-	bool found = place_find(tracker, rank, slot, slot, time);
+		stacks_forget_in_use(tracker, rank);
+	bool found = stacks_find_in_use(tracker, rank, slot, slot, time);
 	if (found)
-		place_cut(tracker, slot, time);
+		stacks_end_frames_below(tracker, slot, time);
 	if (found && stack_last(tracker->top)->slot == slot)
 		frame_pop(tracker, time);
 	else if (returns_to_caller(tracker, rank, target))
 		frame_pop(tracker, time);
-	else if (found || (is_callee(tracker, target) && place_nest(tracker, rank, time)))
+	else if (found || (is_callee(tracker, target) && stacks_push_new(tracker, rank, time)))
 		return_by_jump(tracker, slot, target, time);
 	else
 		return;
-	place_drop_empty(tracker);
+	stacks_drop_empty_top(tracker);
 }
 
 bool track_expected_return(struct call_tracker *tracker, unsigned rank, uint64_t slot,
@@ -373,7 +375,7 @@ bool track_expected_return(struct call_tracker *tracker, unsigned rank, uint64_t
 		return false;
 	frame_pop(tracker, time);
 	if (unlikely(stack_is_empty(tracker->top)))
-		place_drop_empty(tracker);
+		stacks_drop_empty_top(tracker);
 	return true;
 }
 
@@ -390,23 +392,23 @@ void track_return(struct call_tracker *tracker, unsigned rank, uint64_t slot, ui
 void track_stack_load(struct call_tracker *tracker, unsigned rank)
 {
 	if (!is_over(tracker, rank))
-		place_forget(tracker, rank);
+		stacks_forget_in_use(tracker, rank);
 }
 
 /*
- * Finds the stack of an interrupt. It is the stack of what was interrupted, if the processor pushed
- * its frame there, or another one that the processor has switched to.
+ * Finds the stack of an interrupt: the stack of the interrupted code if the processor pushed its
+ * frame there, or a new one that the processor has switched to.
  */
-static bool place_interrupt(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t sp,
-			    uint64_t time)
+static bool find_interrupt_stack(struct call_tracker *tracker, unsigned rank, uint64_t slot,
+				 uint64_t sp, uint64_t time)
 {
 	if (slot <= sp && sp - slot <= MAX_INTERRUPT_FRAME &&
-	    place_find(tracker, rank, sp, sp, time)) {
-		place_cut(tracker, sp, time);
+	    stacks_find_in_use(tracker, rank, sp, sp, time)) {
+		stacks_end_frames_below(tracker, sp, time);
 		if (stack_last(tracker->top)->slot >= slot)
 			return true;
 	}
-	return place_nest(tracker, rank, time);
+	return stacks_push_new(tracker, rank, time);
 }
 
 void track_entry(struct call_tracker *tracker, enum entry_kind kind, unsigned rank, uint64_t slot,
@@ -416,21 +418,21 @@ void track_entry(struct call_tracker *tracker, enum entry_kind kind, unsigned ra
 		return;
 	slot = MIN(slot, NO_SLOT - 1);
 	sp = MIN(sp, NO_SLOT - 1);
-	place_lower(tracker, from_rank, time);
+	stacks_end_ranks_above(tracker, from_rank, time);
 	if (from_rank == 0 && rank > 0)
 		tracker->context->user = (struct user_state) { kind, true, pc, sp };
 	if (from_rank < rank) {
 		/* The entry code will change stacks: no movement of the stack ends this call. */
 		slot = NO_SLOT;
-		if (!place_nest(tracker, rank, time))
+		if (!stacks_push_new(tracker, rank, time))
 			return;
-	} else if (!place_interrupt(tracker, rank, slot, sp, time)) {
+	} else if (!find_interrupt_stack(tracker, rank, slot, sp, time)) {
 		return;
 	}
 	frame_push(tracker, slot, function, FRAME_ENTRY, time);
 }
 
-/* Returns the index of the innermost entry with this very slot; 0: there is none. */
+/* Returns the index of the innermost entry with exactly this slot, or 0. */
 static uint32_t entry_at(const struct stack *stack, uint64_t slot)
 {
 	uint32_t i = stack->n - 1;
@@ -439,19 +441,22 @@ static uint32_t entry_at(const struct stack *stack, uint64_t slot)
 	return stack->frames[i].slot == slot ? i : 0;
 }
 
-/* Returns to what was interrupted, whose innermost call may have the same slot as the entry. */
+/*
+ * Returns to the interrupted code. Its innermost call may have the same slot as the entry of the
+ * interrupt.
+ */
 static void leave_interrupt(struct call_tracker *tracker, unsigned rank, uint64_t slot,
 			    uint64_t time)
 {
 	bool left = false;
-	if (!place_find(tracker, rank, slot, slot, time))
+	if (!stacks_find_in_use(tracker, rank, slot, slot, time))
 		return;
 	for (; stack_last(tracker->top)->slot < slot; frame_pop(tracker, time))
 		left |= stack_last(tracker->top)->flags & FRAME_ENTRY;
 	uint32_t entry = left ? 0 : entry_at(tracker->top, slot);
 	while (entry > 0 && tracker->top->n > entry)
 		frame_pop(tracker, time);
-	place_drop_empty(tracker);
+	stacks_drop_empty_top(tracker);
 }
 
 bool call_tracker_resumes_user(const struct call_tracker *tracker, uint64_t pc, uint64_t sp)
@@ -469,7 +474,7 @@ void track_exit(struct call_tracker *tracker, unsigned rank, uint64_t slot, unsi
 	if (to_rank == rank)
 		leave_interrupt(tracker, rank, slot, time);
 	else if (to_rank > 0)
-		place_lower(tracker, to_rank, time);
+		stacks_end_ranks_above(tracker, to_rank, time);
 	else
 		user_resume(tracker, pc, sp, time);
 }

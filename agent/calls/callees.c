@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define BITS 18
-#define WAYS 8 /* places for an address */
+#define WAYS 8 /* an address can be in one of so many places */
 #define FAR  65536
 
 _Atomic uint64_t *callees_new(void)

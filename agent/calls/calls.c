@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for traces. The server's thread makes a trace. It begins, or changes, when QEMU has
- * stopped all vCPUs and forgotten all translated code. It ends at once: code that is still
- * instrumented finds no trace, and is forgotten when QEMU gets to it.
+ * Answers requests for traces. The server's thread makes a trace. The trace begins, or changes,
+ * when QEMU has stopped all vCPUs and dropped all translated code. It ends at once: code that is
+ * still instrumented finds no trace, and QEMU drops that code later.
  */
 #include "agent/calls/calls.h"
 
@@ -22,7 +22,7 @@
 #define MAX_STACKS_SIZE (64U << 20)
 #define BEGIN_US	G_TIME_SPAN_SECOND
 
-/* Tables that a client sends before START. They are read and checked. */
+/* Tables that a client has sent before START. They are checked. */
 struct tables {
 	struct vms_agent_function *functions;
 	size_t n_functions;
@@ -30,18 +30,18 @@ struct tables {
 	size_t stacks_size;
 };
 
-/* A START that takes effect when the code is translated anew. */
+/* A START that takes effect when the code is translated again. */
 struct start {
-	bool update; /* gives the current trace other options and functions */
+	bool update; /* changes options and functions of the current trace */
 	struct vms_agent_calls options;
 	struct tables tables;
 };
 
 static struct {
 	GMutex lock;
-	struct trace *trace; /* the current one, or one that waits to begin; NULL: none */
+	struct trace *trace; /* the current one, or one that has not begun; NULL: none */
 	bool has_begun;	     /* the trace uses tasks */
-	unsigned client;     /* that traces */
+	unsigned client;     /* the client that traces */
 	pid_t pid;	     /* of that client; 0: unknown */
 	struct tables tables[VMS_AGENT_MAX_CLIENTS];
 	GSList *starts; /* struct start of this trace that have not taken effect */
@@ -72,8 +72,8 @@ static void receive_functions(struct tables *tables, const struct request *reque
 	struct vms_agent_function *functions;
 	if (size % sizeof(*functions) || n > VMS_AGENT_MAX_FUNCTIONS) {
 		reply_error(reply, VMS_ERROR_PROTOCOL,
-			    "cannot take a table of functions of %zu bytes: it is no whole number "
-			    "of them, or has more than %d",
+			    "cannot use a table of functions of %zu bytes: it must have whole "
+			    "entries, and %d at most",
 			    size, VMS_AGENT_MAX_FUNCTIONS);
 	} else if (!(functions = request_read_file(request, size))) {
 		reply_error(reply, VMS_ERROR_IO, "cannot read the table of functions: %s",
@@ -89,7 +89,7 @@ static void receive_functions(struct tables *tables, const struct request *reque
 	}
 }
 
-/* Returns the stack at `offset` and moves `offset` past it. NULL: no whole stack is left. */
+/* Returns the stack at `offset` and moves `offset` past it. NULL if no whole stack is left. */
 static const struct vms_agent_stack *next_stack(const struct tables *tables, size_t *offset)
 {
 	const struct vms_agent_stack *stack;
@@ -110,8 +110,9 @@ static void receive_stacks(struct tables *tables, const struct request *request,
 	size_t end = 0;
 	struct tables read = { .stacks_size = size };
 	if (size > MAX_STACKS_SIZE) {
-		reply_error(reply, VMS_ERROR_PROTOCOL, "a table of stacks has at most %u bytes",
-			    MAX_STACKS_SIZE);
+		reply_error(reply, VMS_ERROR_PROTOCOL,
+			    "cannot use a table of stacks of %zu bytes: it can have %u at most",
+			    size, MAX_STACKS_SIZE);
 		return;
 	}
 	if (!(read.stacks = request_read_file(request, size))) {
@@ -137,7 +138,8 @@ static void receive_table(const struct request *request, struct reply *reply)
 	const struct vms_agent_table *table = (const void *)request->message;
 	struct tables *tables = &calls.tables[request->client];
 	if (request->size != sizeof(*table) || request->fd < 0)
-		reply_error(reply, VMS_ERROR_PROTOCOL, "a table's message has no file with it");
+		reply_error(reply, VMS_ERROR_PROTOCOL,
+			    "cannot read a table: its message has a wrong size or no file");
 	else if (table->message.kind == VMS_AGENT_CALLS_FUNCTIONS)
 		receive_functions(tables, request, table->size, reply);
 	else
@@ -191,23 +193,22 @@ static void begin_trace(void *data)
 	free(start);
 }
 
-/* Returns what is wrong with the options; NULL: nothing. */
+/* Returns what is wrong with the options, or NULL. */
 static const char *check_options(const struct vms_agent_calls *options, size_t size)
 {
 	if (size != sizeof(*options))
-		return "the message has another size: vmscope and the agent in QEMU are of "
-		       "different "
-		       "versions";
+		return "the message has a wrong size: vmscope and the agent in QEMU are of "
+		       "different versions";
 	if (options->by > VMS_AGENT_BY_TASK || options->clock > VMS_AGENT_CLOCK_INSTRUCTIONS)
-		return "its kind of streams or clock is not known";
+		return "its kind of streams or clock is unknown";
 	if (!rings_is_size(options->ring_size))
-		return "a ring has from 64 KiB to 64 MiB, and a power of two";
+		return "the size of a ring must be a power of two from 64 KiB to 64 MiB";
 	if (options->n_pids > G_N_ELEMENTS(options->pids))
 		return "it names too many processes";
 	return NULL;
 }
 
-/* The lock is held. False: the reply says why. */
+/* The lock is held. False with an error in the reply. */
 static bool make_trace(const struct request *request, struct tables *tables, struct reply *reply)
 {
 	errno = 0;
@@ -215,7 +216,8 @@ static bool make_trace(const struct request *request, struct tables *tables, str
 		trace_new((const void *)request->message, tables->functions, tables->n_functions);
 	tables->functions = NULL;
 	if (!calls.trace) {
-		reply_error(reply, VMS_ERROR_IO, "cannot trace calls: QEMU cannot make a trace: %s",
+		reply_error(reply, VMS_ERROR_IO,
+			    "cannot trace calls: QEMU cannot allocate memory: %s",
 			    g_strerror(errno));
 		return false;
 	}
@@ -227,7 +229,7 @@ static bool make_trace(const struct request *request, struct tables *tables, str
 	return true;
 }
 
-/* The lock is held. NULL: the reply says why. */
+/* The lock is held. NULL with an error in the reply. */
 static struct start *prepare_start(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_calls *options = (const void *)request->message;
@@ -246,7 +248,8 @@ static struct start *prepare_start(const struct request *request, struct reply *
 	}
 	if (calls.trace && calls.client != request->client) {
 		reply_error(reply, VMS_ERROR_BUSY,
-			    "cannot trace calls: process %d traces them already", (int)calls.pid);
+			    "cannot trace calls: process %d already traces them; end it first",
+			    (int)calls.pid);
 		return NULL;
 	}
 	struct start *start = calloc(1, sizeof(*start));
@@ -275,11 +278,11 @@ static struct start *prepare_start(const struct request *request, struct reply *
 }
 
 /*
- * Waits until the trace has begun, so that a client that resumes the machine afterwards misses no
- * call. While a vCPU is held this does not wait: that vCPU begins the trace when it is released,
- * before it executes anything.
+ * Waits until the trace has begun, so that a client that resumes the machine after this misses no
+ * call. Does not wait while a vCPU is held: that vCPU begins the trace when it is released, before
+ * it executes anything.
  */
-static void wait_until_begun(const struct start *start)
+static void wait_until_trace_begins(const struct start *start)
 {
 	gint64 end = g_get_monotonic_time() + BEGIN_US;
 	if (hold_any_vcpu())
@@ -310,14 +313,14 @@ static void start_trace(const struct request *request, struct reply *reply)
 	retranslate_code(begin_trace, start);
 	answer_look_of(request->client);
 	if (!kick_needs_code())
-		wait_until_begun(start);
+		wait_until_trace_begins(start);
 }
 
 /* ---- ending ---------------------------------------------------------------------- */
 
 /*
- * Takes the client's trace away from all vCPUs: it is the caller's alone from here on. `abandon`:
- * nobody reads its rings any more. NULL: the client has no trace.
+ * Removes the client's trace from all vCPUs and returns it to the caller, who owns it then.
+ * `abandon`: no client reads its rings any more. NULL if the client has no trace.
  */
 static struct trace *take_trace(unsigned client, bool abandon)
 {
@@ -342,7 +345,8 @@ static void stop_trace(unsigned client, struct reply *reply)
 {
 	struct trace *trace = take_trace(client, false);
 	if (!trace) {
-		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client traces no calls");
+		reply_error(reply, VMS_ERROR_INVALID_STATE,
+			    "cannot stop the trace: this client traces no calls");
 		return;
 	}
 	trace_finish(trace);
@@ -351,7 +355,7 @@ static void stop_trace(unsigned client, struct reply *reply)
 	reply_ok(reply);
 }
 
-static void end_client(unsigned client)
+static void calls_client_gone(unsigned client)
 {
 	struct trace *trace = take_trace(client, true);
 	tables_clear(&calls.tables[client]);
@@ -361,8 +365,7 @@ static void end_client(unsigned client)
 	retranslate_code(NULL, NULL);
 }
 
-/* QEMU ends. */
-static void quit(void)
+static void calls_quit(void)
 {
 	struct trace *trace = take_trace(calls.client, false);
 	if (!trace)
@@ -373,7 +376,7 @@ static void quit(void)
 
 /* ---- the service -------------------------------------------------------------------- */
 
-static void answer(const struct request *request, struct reply *reply)
+static void calls_answer(const struct request *request, struct reply *reply)
 {
 	switch (request->message->kind) {
 	case VMS_AGENT_CALLS_START: start_trace(request, reply); break;
@@ -382,15 +385,13 @@ static void answer(const struct request *request, struct reply *reply)
 	}
 }
 
-/* ---- QEMU ---------------------------------------------------------------------------- */
-
-static bool init(void)
+static bool calls_init(void)
 {
 	follow_tasks();
 	return trace_init();
 }
 
-static bool needs_code(void)
+static bool calls_need_code(void)
 {
 	g_mutex_lock(&calls.lock);
 	bool any = calls.trace;
@@ -398,7 +399,7 @@ static bool needs_code(void)
 	return any;
 }
 
-static void begin_vcpu(struct vcpu *vcpu)
+static void calls_vcpu_begins(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
@@ -412,8 +413,8 @@ static void begin_vcpu(struct vcpu *vcpu)
 	tracer_leave(vcpu->index);
 }
 
-/* Ends what is open: another vCPU may get the index. */
-static void end_vcpu(struct vcpu *vcpu)
+/* Ends the open calls, because another vCPU may get the index. */
+static void calls_vcpu_ends(struct vcpu *vcpu)
 {
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
@@ -425,13 +426,13 @@ static void end_vcpu(struct vcpu *vcpu)
 const struct service calls_service = {
 	.first_kind = VMS_AGENT_CALLS_FUNCTIONS,
 	.last_kind = VMS_AGENT_CALLS_STOP,
-	.init = init,
-	.quit = quit,
-	.answer = answer,
-	.client_gone = end_client,
-	.needs_code = needs_code,
+	.init = calls_init,
+	.quit = calls_quit,
+	.answer = calls_answer,
+	.client_gone = calls_client_gone,
+	.needs_code = calls_need_code,
 	.translate = instrument_block,
-	.vcpu_begins = begin_vcpu,
-	.vcpu_ends = end_vcpu,
+	.vcpu_begins = calls_vcpu_begins,
+	.vcpu_ends = calls_vcpu_ends,
 	.vcpu_kicked = look_wait,
 };

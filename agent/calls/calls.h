@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces of calls: instruments the code while a client traces, and tracks what it reports.
+ * Traces of calls: instruments code while a client traces, and tracks the calls.
  */
 #pragma once
 

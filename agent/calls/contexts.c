@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts: each vCPU has one, which its idle task uses too, and each task has one, which another
- * vCPU may continue. The tracker of the vCPU that `vcpu` names works on a context without the lock.
+ * Each vCPU has a context, which its idle task uses too. Each task has a context, which another
+ * vCPU may continue. The tracker of the vCPU in the context's `vcpu` uses the context without the
+ * lock.
  */
 #include "agent/calls/call_tracker-private.h"
 
@@ -44,21 +45,21 @@ static void context_close(struct call_tracker *tracker, uint64_t time)
 	context->opened = false;
 }
 
-/* Works on another context, which no vCPU runs. */
+/* Makes the tracker work on another context, which no vCPU runs. */
 static void context_use(struct call_tracker *tracker, struct context *context)
 {
 	tracker->context = context;
 	streams_use(tracker, context);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
-/* Ends a context whose task has ended. Its calls ended when it ran last. */
+/* Ends a context whose task has ended. `time` is when the task last ran: its calls ended then. */
 static void context_end(struct call_tracker *tracker, struct context *context, uint64_t time)
 {
 	struct context *current = tracker->context;
 	context_use(tracker, context);
 	context_close(tracker, time);
-	place_clear(tracker, time);
+	stacks_end_all(tracker, time);
 	streams_leave(tracker);
 	context_use(tracker, current);
 	if (context->stream)
@@ -99,10 +100,10 @@ static bool take_stream(struct call_tracker *tracker, struct context *context, u
 }
 
 /*
- * Returns the task's context. NULL: it cannot be followed. There are too many, or it seems to run
- * on another vCPU, which no task does.
+ * Returns the task's context. NULL if the task cannot be followed: there are too many contexts, or
+ * the task seems to run on another vCPU at the same time.
  */
-static struct context *context_of(struct call_tracker *tracker, const struct task *task)
+static struct context *find_context(struct call_tracker *tracker, const struct task *task)
 {
 	struct call_trackers *trackers = tracker->all;
 	struct context *context = context_get(trackers, task->va);
@@ -126,9 +127,9 @@ struct context *context_without_calls(struct call_tracker *tracker, uint64_t va)
 /* ---- switches --------------------------------------------------------------------- */
 
 /*
- * Leaves the vCPU's context. A task is where it was on its kernel stack when it runs again. The
- * vCPU's own context may have been several tasks before they were known, so its stacks are
- * undecided.
+ * Leaves the vCPU's context. A task will continue on the same kernel stack. In the vCPU's own
+ * context several tasks may have run before tasks were known, so it is undecided which of its
+ * stacks is in use.
  */
 static void leave_context(struct call_tracker *tracker, uint64_t time)
 {
@@ -141,11 +142,11 @@ static void leave_context(struct call_tracker *tracker, uint64_t time)
 		streams_leave(tracker);
 }
 
-/* Exchanges the context for that of `task`. False: the task cannot be followed. */
+/* Exchanges the context for that of `task`. False if the task cannot be followed. */
 static bool exchange_context(struct call_tracker *tracker, const struct task *task)
 {
 	pthread_mutex_lock(&tracker->all->lock);
-	struct context *next = task->tid ? context_of(tracker, task) : &tracker->own;
+	struct context *next = task->tid ? find_context(tracker, task) : &tracker->own;
 	if (tracker->context != &tracker->own)
 		tracker->context->vcpu = NO_VCPU;
 	tracker->context = next ?: &tracker->own;
@@ -157,8 +158,8 @@ static bool exchange_context(struct call_tracker *tracker, const struct task *ta
 }
 
 /*
- * A known task that has another address space than before will run another program. A task that has
- * lost its address space ends; its calls are still in the old one.
+ * A known task with a new address space is going to run another program. A task that has lost its
+ * address space is ending; its calls are still in the old one.
  */
 void context_renew(struct call_tracker *tracker, const struct task *task)
 {
@@ -188,12 +189,12 @@ void context_switch(struct call_tracker *tracker, const struct task *task, uint6
 	if (follows)
 		context_renew(tracker, task);
 	context_open(tracker, time);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
 /* ---- the end ------------------------------------------------------------------------ */
 
-/* Contexts of tasks stay as long as there is another vCPU that may continue them. */
+/* The contexts of tasks end with the last vCPU, because any other vCPU may continue them. */
 void contexts_finish(struct call_tracker *tracker, uint64_t time)
 {
 	struct call_trackers *trackers = tracker->all;

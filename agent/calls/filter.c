@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters. Whether a frame is wanted is decided when it is opened. It is closed as it was opened,
- * whatever has changed since. So entries and exits balance, whatever the filters do.
+ * Filters decide which frames are recorded. The decision is made when a frame is opened, and its
+ * exit follows it even if the filters have changed since. So every entry has an exit.
  */
 #include "agent/calls/call_tracker-private.h"
 
-/* True if the filters let a call at `rank` pass. */
+/* True if a call at `rank` passes the filters. */
 static bool passes_filters(const struct call_tracker *tracker, unsigned rank)
 {
 	const struct call_trackers *trackers = tracker->all;
@@ -19,7 +19,7 @@ static bool passes_filters(const struct call_tracker *tracker, unsigned rank)
 	       (!options->max_depth || tracker->streams[rank]->depth < options->max_depth);
 }
 
-/* Does what the call of a special function causes. */
+/* Applies the flags of a special function that is called. */
 static void apply_flags(struct call_tracker *tracker, struct frame *frame)
 {
 	int flags = functions_find(&tracker->all->functions, frame->function);
@@ -38,8 +38,8 @@ static void apply_flags(struct call_tracker *tracker, struct frame *frame)
 }
 
 /*
- * Writes the entries that waited, of all open calls: a call around a long one is long too, and
- * began earlier.
+ * Writes the delayed entries of all open calls, because one of them has reached the threshold: the
+ * calls around it are longer, and began earlier.
  */
 static void write_waiting_entries(struct call_tracker *tracker, struct stack *stack)
 {

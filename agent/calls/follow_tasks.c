@@ -28,8 +28,8 @@ static void follow_space_end(unsigned vcpu, uint64_t mm, const struct task *task
 	};
 	memcpy(space.name, task->name, sizeof(space.name));
 	if (options->user)
-		vms_ring_ask(&tracer->ring, VMS_CALLS_PROCESS, &space, sizeof(space),
-			     options->clock == VMS_AGENT_CLOCK_INSTRUCTIONS);
+		vms_ring_ask_client(&tracer->ring, VMS_CALLS_PROCESS, &space, sizeof(space),
+				    options->clock == VMS_AGENT_CLOCK_INSTRUCTIONS);
 	tracer_leave(vcpu);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace does when tasks switch, get new address spaces, or end them (tasks/tasks.h). */
+/* Makes a trace follow switches of tasks and the address spaces of tasks (tasks/tasks.h). */
 #pragma once
 
 #include "agent/calls/trace.h"
 
-/* Has traces follow tasks from now on. Called once, when QEMU installs the plugin. */
+/* From now on traces follow tasks. Called once, when QEMU installs the plugin. */
 void follow_tasks(void);
 /*
- * Tracks a new address space of the vCPU's task. Called when the kernel is left for user code, in a
+ * Tracks a new address space of the vCPU's task. Called when the kernel returns to user code, in a
  * callback of the vCPU, between tracer_enter and tracer_leave.
  */
 void follow_space(struct tracer *tracer, struct vcpu *vcpu);

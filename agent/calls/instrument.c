@@ -74,7 +74,7 @@ static void on_jump_relative(unsigned vcpu, void *data)
 	tracer_leave(vcpu);
 }
 
-/* True if the stack is as the innermost call found it, and the target is outside its function. */
+/* True if the stack is as at the begin of the innermost call, and the target is not in it. */
 static bool site_is_tail_call(const struct site *site, const struct call_tracker *tracker,
 			      uint64_t target, uint64_t sp)
 {
@@ -107,9 +107,9 @@ static bool block_has_function(const struct block *block, uint64_t va)
 }
 
 /*
- * True if a jump may be a tail call, although its target is not known to begin a function. A
- * forward jump leaves its function if another one begins on the way. on_jump_perhaps() decides at
- * run time.
+ * True if a jump may be a tail call, although it is not known whether its target begins a function.
+ * A forward jump leaves its function if another function begins before the target.
+ * on_jump_perhaps() decides at run time.
  */
 static bool may_be_tail_call(const struct block *block, const struct insn *insn)
 {
@@ -189,7 +189,7 @@ static void on_stop_function(unsigned vcpu, __attribute__((unused)) void *data)
 void instrument_block(struct qemu_plugin_tb *tb)
 {
 	struct vcpu *vcpu = vcpu_current();
-	/* Before the first trace there is nothing to enter. */
+	/* Gates exist only from the first trace on. */
 	struct tracer *tracer =
 		vcpu && atomic_load(&trace_current) ? tracer_enter(vcpu->index) : NULL;
 	if (!tracer)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Puts the callbacks of a trace into code that is being translated.
+ * Adds the callbacks of a trace to code that is being translated.
  *
- * What a callback must know of its instruction lies in the pointer that QEMU passes to it, so
- * nothing must be freed when the code goes. The rank of a block never changes, so it is found once.
- * QEMU uses a block again if the same memory is executed at another address. Only code that is at
- * one address alone, like a kernel, has an address that is known when it is translated.
+ * The pointer that QEMU passes to a callback contains all that the callback needs of its
+ * instruction. So nothing must be freed when QEMU drops the code. The rank of a block never
+ * changes, so it is found once. QEMU reuses a block if the same memory is executed at another
+ * virtual address. So the address is known at translation only for code that has one address, like
+ * a kernel.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ struct block {
 	struct trace *trace;
 	uint64_t va;
 	unsigned rank;
-	unsigned flags;	  /* of the function that begins at `va`; 0: none does */
+	unsigned flags;	  /* of the function that begins at `va`; 0: there is none */
 	uint16_t segment; /* x86 in real mode: what cs adds to addresses, / 16 */
 };
 
@@ -31,13 +32,13 @@ struct insn {
 	struct branch branch;
 };
 
-/* A function or another address, and a rank. */
+/* An address, or the number of a register, and a rank. */
 struct place {
 	uint64_t va;
 	unsigned rank;
 };
 
-/* Where an instruction lies in a block that may be executed at several addresses. */
+/* The position of an instruction in a block that may be executed at several addresses. */
 struct site {
 	int32_t displacement; /* of the target from the block's begin */
 	uint32_t rank : 2;
@@ -56,13 +57,13 @@ static inline struct place place_unpack(const void *data)
 	return (struct place) { (uint64_t)((int64_t)packed >> 2), packed & 3 };
 }
 
-/* Returns where a direct branch goes to, at the address of this translation. */
+/* Returns the target of a direct branch, for the address of this translation. */
 static inline uint64_t insn_target(const struct insn *insn)
 {
 	return insn->va + insn->size + (uint64_t)insn->branch.displacement;
 }
 
-/* False: the target is too far away. */
+/* Packs an instruction into the user data of a callback. False if its target is too far away. */
 bool site_pack(const struct block *block, const struct insn *insn, void **data);
 /* Returns the target. `pc` is that of the block or of the instruction. */
 uint64_t site_target(const struct site *site, uint64_t pc);
@@ -76,18 +77,18 @@ static inline struct site site_unpack(void *data)
 	return packed.site;
 }
 
-/* Instruments a block if there is a trace. In the callback of translation. */
+/* Instruments a block if there is a trace. Called in the callback of translation. */
 void instrument_block(struct qemu_plugin_tb *tb);
 
 /* True if the client knows all functions around this address. */
 bool block_covers(const struct block *block, uint64_t va);
 
-/* What processors have in common: direct jumps, jumps through a register, stack loads. */
+/* For all processors: direct jumps, jumps through a register, stack loads. */
 void instrument_jump(const struct block *block, const struct insn *insn);
 void instrument_jump_register(const struct block *block, const struct insn *insn);
 void instrument_stack_load(const struct block *block, const struct insn *insn);
 
-/* The machine may execute this block when it starts. `surely`: and only then. */
+/* Adds a callback to a block that the machine may execute when it starts; `surely`: only then. */
 void instrument_begin(const struct block *block, bool surely);
 
 /* Put callbacks into the block, by processor. */

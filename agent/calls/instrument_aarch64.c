@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64. Calls and returns access no memory, so the stack pointer is read: it is the slot.
+ * Instruments code of aarch64. Calls and returns access no memory, so the slot is the stack
+ * pointer, which callbacks read.
  */
 #include "agent/calls/instrument.h"
 
@@ -13,10 +14,10 @@
 #define VECTORS_SIZE 0x800
 #define VECTOR_SIZE  0x80
 #define VIRT_RAM     0x40000000 /* of QEMU's machine virt: begins there if it has no firmware */
-#define IP0	     16		/* registers that linkers' stubs jump through */
+#define IP0	     16		/* registers that the stubs of linkers use for jumps */
 #define IP1	     17
 
-static unsigned rank_of(uint64_t spsr)
+static unsigned find_rank(uint64_t spsr)
 {
 	if (spsr & SPSR_AARCH32)
 		return (spsr & 15) == 0 ? 0 : EL1;
@@ -90,7 +91,7 @@ static void on_jump_stub(unsigned vcpu, void *data)
 
 /* ---- entry and exit of the kernel --------------------------------------------- */
 
-/* An exception handler begins. The vector has made room on the stack of what it interrupted. */
+/* An exception handler begins. Code of the vector has already lowered the stack pointer. */
 static void on_entry(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -99,7 +100,7 @@ static void on_entry(unsigned vcpu, void *data)
 		return;
 	tracer->has_system |= at.va != 0;
 	uint64_t slot = vcpu_value(vcpu, A64_SP);
-	unsigned from = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
+	unsigned from = find_rank(vcpu_value(vcpu, A64_SPSR_EL1));
 	/* ESR_EL1 tells a system call from other exceptions. */
 	bool is_call = (vcpu_value(vcpu, A64_ESR_EL1) >> 26 & 0x3f) == 0x15;
 	track_entry(tracer->tracker, from == 0 && is_call ? ENTRY_SYSCALL : ENTRY_INTERRUPT,
@@ -113,7 +114,7 @@ static void on_exception_return(unsigned vcpu, void *data)
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	unsigned to = rank_of(vcpu_value(vcpu, A64_SPSR_EL1));
+	unsigned to = find_rank(vcpu_value(vcpu, A64_SPSR_EL1));
 	uint64_t slot = vcpu_value(vcpu, A64_SP), pc = vcpu_value(vcpu, A64_ELR_EL1);
 	uint64_t sp = to == 0 ? vcpu_value(vcpu, A64_SP_EL0) : slot;
 	if (to == 0 && !call_tracker_resumes_user(tracer->tracker, pc, sp))
@@ -136,7 +137,7 @@ static void instrument_call(const struct block *block, const struct insn *insn)
 	uint64_t target = insn_target(insn);
 	void *data = place_pack(target, block->rank);
 	if (insn->branch.displacement == 0)
-		return; /* code that asks where it is */
+		return; /* code that reads its own address */
 	if (block->rank > 0)
 		register_with_regs(insn, on_call, data);
 	else if (site_pack(block, insn, &data))
@@ -172,7 +173,7 @@ static void instrument_insn(const struct block *block, const struct insn *insn)
 	}
 }
 
-/* True if this is a vector of an unknown system. Of Linux, the client knows the entry functions. */
+/* True if this is a vector of an unknown system. For Linux the client sends the entry functions. */
 static bool is_vector(const struct block *block)
 {
 	uint64_t vectors = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86. The memory that calls and returns access tells what they do: the address is the slot, the
- * value is the return address. No register must be read. For interrupts and system calls, the frame
- * is read from where the processor put it.
+ * Instruments code of x86. The memory accesses of calls and returns have all that is needed: the
+ * address is the slot, the value is the return address. So no register is read. For interrupts and
+ * system calls, callbacks read the frame that the processor has pushed.
  */
 #include "agent/calls/instrument.h"
 
@@ -10,7 +10,8 @@
 
 #define RESET_VECTOR 0xfffffff0
 #define CR0_PE	     1
-#define LAST_NO_CALL 15 /* a call that goes only so far ahead fills the return stack buffer */
+/* A call with a displacement up to this is no real call: it fills the return stack buffer. */
+#define LAST_NO_CALL 15
 
 /* A call, return or jump through memory. */
 struct x86_site {
@@ -19,12 +20,12 @@ struct x86_site {
 	uint8_t rank;
 };
 
-/* What iret takes from the stack. */
+/* The frame that iret pops from the stack. */
 struct x86_frame {
 	uint64_t rip, cs, rflags, rsp, ss;
 };
 
-static void *pack(const struct block *block, const struct insn *insn)
+static void *pack_x86_site(const struct block *block, const struct insn *insn)
 {
 	union {
 		struct x86_site site;
@@ -36,7 +37,7 @@ static void *pack(const struct block *block, const struct insn *insn)
 	return packed.data;
 }
 
-static struct x86_site unpack(void *data)
+static struct x86_site unpack_x86_site(void *data)
 {
 	union {
 		void *data;
@@ -46,8 +47,8 @@ static struct x86_site unpack(void *data)
 }
 
 /* Returns the code address that was read or written, plus `displacement`. */
-static uint64_t code_address(qemu_plugin_meminfo_t info, const struct x86_site *site,
-			     int32_t displacement)
+static uint64_t read_code_address(qemu_plugin_meminfo_t info, const struct x86_site *site,
+				  int32_t displacement)
 {
 	qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
 	uint64_t offset = (uint64_t)(int64_t)displacement, base = (uint64_t)site->segment << 4;
@@ -61,14 +62,14 @@ static uint64_t code_address(qemu_plugin_meminfo_t info, const struct x86_site *
 	}
 }
 
-static unsigned rank_of(uint64_t cs)
+static unsigned find_rank(uint64_t cs)
 {
 	return 3 - (cs & 3);
 }
 
 /* ---- calls and returns ------------------------------------------------------ */
 
-/* A call from code that is at one address alone, so that the target is known. */
+/* A call in code that has only one address, so that the target is known. */
 static void on_call_known(unsigned vcpu, __attribute__((unused)) qemu_plugin_meminfo_t info,
 			  uint64_t va, void *data)
 {
@@ -83,11 +84,11 @@ static void on_call_known(unsigned vcpu, __attribute__((unused)) qemu_plugin_mem
 static void on_call(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
-	struct x86_site site = unpack(data);
+	struct x86_site site = unpack_x86_site(data);
 	if (!tracer)
 		return;
-	track_call(tracer->tracker, site.rank, va, code_address(info, &site, site.displacement),
-		   tracer_time(tracer, vcpu));
+	track_call(tracer->tracker, site.rank, va,
+		   read_code_address(info, &site, site.displacement), tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
@@ -95,10 +96,10 @@ static void on_target(unsigned vcpu, qemu_plugin_meminfo_t info,
 		      __attribute__((unused)) uint64_t va, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
-	struct x86_site site = unpack(data);
+	struct x86_site site = unpack_x86_site(data);
 	if (!tracer)
 		return;
-	tracer->target = code_address(info, &site, 0);
+	tracer->target = read_code_address(info, &site, 0);
 	tracer_leave(vcpu);
 }
 
@@ -117,7 +118,7 @@ static void on_call_indirect(unsigned vcpu, __attribute__((unused)) qemu_plugin_
 	struct tracer *tracer = tracer_enter(vcpu);
 	if (!tracer)
 		return;
-	track_call(tracer->tracker, unpack(data).rank, va, tracer->target,
+	track_call(tracer->tracker, unpack_x86_site(data).rank, va, tracer->target,
 		   tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
@@ -125,12 +126,13 @@ static void on_call_indirect(unsigned vcpu, __attribute__((unused)) qemu_plugin_
 static void on_return(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
-	struct x86_site site = unpack(data);
+	struct x86_site site = unpack_x86_site(data);
 	if (!tracer)
 		return;
 	uint64_t time = tracer_time(tracer, vcpu);
 	if (!track_expected_return(tracer->tracker, site.rank, va, time))
-		track_return(tracer->tracker, site.rank, va, code_address(info, &site, 0), time);
+		track_return(tracer->tracker, site.rank, va, read_code_address(info, &site, 0),
+			     time);
 	tracer_leave(vcpu);
 }
 
@@ -141,27 +143,27 @@ static void on_jump_memory(unsigned vcpu, qemu_plugin_meminfo_t info,
 			   __attribute__((unused)) uint64_t va, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
-	struct x86_site site = unpack(data);
+	struct x86_site site = unpack_x86_site(data);
 	if (!tracer)
 		return;
-	uint64_t to = code_address(info, &site, 0);
+	uint64_t to = read_code_address(info, &site, 0);
 	if (call_trackers_find_function(tracer->trace->trackers, to) >= 0)
 		track_jump(tracer->tracker, site.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
 }
 
 /*
- * A linker's stub. Before its symbol is bound it jumps to its own next instruction. That lies
- * `displacement` bytes into a page.
+ * The jump of a linker's stub. Before the symbol is bound, the stub jumps to its own next
+ * instruction, which is at the offset `displacement` in its page.
  */
 static void on_jump_stub(unsigned vcpu, qemu_plugin_meminfo_t info,
 			 __attribute__((unused)) uint64_t va, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
-	struct x86_site site = unpack(data);
+	struct x86_site site = unpack_x86_site(data);
 	if (!tracer)
 		return;
-	uint64_t to = code_address(info, &site, 0);
+	uint64_t to = read_code_address(info, &site, 0);
 	if ((to & 0xfff) != (uint64_t)site.displacement)
 		track_jump(tracer->tracker, site.rank, to, tracer_time(tracer, vcpu));
 	tracer_leave(vcpu);
@@ -175,7 +177,7 @@ static bool is_frame(const struct x86_frame *frame)
 	       frame->ss <= UINT16_MAX;
 }
 
-/* Reads the frame at `*rsp`. If an error code lies before it, moves `*rsp` past that. */
+/* Reads the frame at `*rsp`. If there is an error code before it, moves `*rsp` past that. */
 static bool read_frame(unsigned vcpu, uint64_t *rsp, struct x86_frame *frame)
 {
 	for (unsigned i = 0; i < 2; i++, *rsp += sizeof(uint64_t))
@@ -185,7 +187,7 @@ static bool read_frame(unsigned vcpu, uint64_t *rsp, struct x86_frame *frame)
 	return false;
 }
 
-/* After an interrupt, rsp is on a kernel stack. After a system call, it is the user's still. */
+/* After an interrupt, rsp is on a kernel stack. After a system call, it is still the user's. */
 static void on_entry(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -200,7 +202,7 @@ static void on_entry(unsigned vcpu, void *data)
 			    vcpu_value(vcpu, X86_RCX), rsp, time);
 	else if (read_frame(vcpu, &rsp, &frame))
 		track_entry(tracer->tracker, ENTRY_INTERRUPT, at.rank, rsp, at.va,
-			    rank_of(frame.cs), frame.rip, frame.rsp, time);
+			    find_rank(frame.cs), frame.rip, frame.rsp, time);
 	tracer_leave(vcpu);
 }
 
@@ -208,9 +210,9 @@ static void track_exit_to(struct tracer *tracer, unsigned vcpu, unsigned rank, u
 			  const struct x86_frame *to)
 {
 	uint64_t time = tracer_time(tracer, vcpu);
-	if (rank_of(to->cs) == 0 && !call_tracker_resumes_user(tracer->tracker, to->rip, to->rsp))
+	if (find_rank(to->cs) == 0 && !call_tracker_resumes_user(tracer->tracker, to->rip, to->rsp))
 		follow_space(tracer, vcpu_get(vcpu));
-	track_exit(tracer->tracker, rank, slot, rank_of(to->cs), to->rip, to->rsp, time);
+	track_exit(tracer->tracker, rank, slot, find_rank(to->cs), to->rip, to->rsp, time);
 }
 
 static void on_iret(unsigned vcpu, void *data)
@@ -220,13 +222,13 @@ static void on_iret(unsigned vcpu, void *data)
 	if (!tracer)
 		return;
 	uint64_t rsp = vcpu_value(vcpu, X86_RSP);
-	/* No is_frame: a frame that the kernel made for a new program lacks flags. */
+	/* is_frame would fail: the kernel's frame for a new program lacks flags. */
 	if (vcpu_read_memory(vcpu_get(vcpu), rsp, &frame, sizeof(frame)))
 		track_exit_to(tracer, vcpu, place_unpack(data).rank, rsp, &frame);
 	tracer_leave(vcpu);
 }
 
-/* sysret. The stack is the user's already. */
+/* sysret. The stack pointer is already the user's. */
 static void on_sysret(unsigned vcpu, void *data)
 {
 	struct tracer *tracer = tracer_enter(vcpu);
@@ -243,7 +245,7 @@ static void on_sysret(unsigned vcpu, void *data)
 
 /* ---- translation -------------------------------------------------------------- */
 
-/* True of user code, and of code in real mode: the same code may be at several addresses. */
+/* True for user code and code in real mode, which may have several addresses. */
 static bool is_low(const struct block *block)
 {
 	return (int64_t)block->va >= 0;
@@ -258,7 +260,7 @@ static void instrument_call(const struct block *block, const struct insn *insn)
 	qemu_plugin_register_vcpu_mem_cb(insn->qemu, is_known ? on_call_known : on_call,
 					 QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
 					 is_known ? place_pack(insn_target(insn), block->rank)
-						  : pack(block, insn));
+						  : pack_x86_site(block, insn));
 }
 
 static void instrument_call_indirect(const struct block *block, const struct insn *insn)
@@ -269,9 +271,9 @@ static void instrument_call_indirect(const struct block *block, const struct ins
 						       (void *)(uintptr_t)insn->branch.reg);
 	else
 		qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_target, QEMU_PLUGIN_CB_NO_REGS,
-						 QEMU_PLUGIN_MEM_R, pack(block, insn));
+						 QEMU_PLUGIN_MEM_R, pack_x86_site(block, insn));
 	qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_call_indirect, QEMU_PLUGIN_CB_NO_REGS,
-					 QEMU_PLUGIN_MEM_W, pack(block, insn));
+					 QEMU_PLUGIN_MEM_W, pack_x86_site(block, insn));
 }
 
 static void instrument_jump_memory(const struct block *block, struct insn insn)
@@ -285,7 +287,7 @@ static void instrument_jump_memory(const struct block *block, struct insn insn)
 	}
 	if (callback)
 		qemu_plugin_register_vcpu_mem_cb(insn.qemu, callback, QEMU_PLUGIN_CB_NO_REGS,
-						 QEMU_PLUGIN_MEM_R, pack(block, &insn));
+						 QEMU_PLUGIN_MEM_R, pack_x86_site(block, &insn));
 }
 
 static void instrument_exception_return(const struct block *block, const struct insn *insn)
@@ -306,7 +308,7 @@ static void instrument_insn(const struct block *block, const struct insn *insn)
 	case BRANCH_CALL_MEMORY: instrument_call_indirect(block, insn); break;
 	case BRANCH_RETURN:
 		qemu_plugin_register_vcpu_mem_cb(insn->qemu, on_return, QEMU_PLUGIN_CB_NO_REGS,
-						 QEMU_PLUGIN_MEM_R, pack(block, insn));
+						 QEMU_PLUGIN_MEM_R, pack_x86_site(block, insn));
 		break;
 	case BRANCH_JUMP: instrument_jump(block, insn); break;
 	case BRANCH_JUMP_REGISTER:
@@ -318,7 +320,7 @@ static void instrument_insn(const struct block *block, const struct insn *insn)
 	case BRANCH_STACK_LOAD: instrument_stack_load(block, insn); break;
 	case BRANCH_NONE:
 	case BRANCH_JUMP_CONDITIONAL:
-	case BRANCH_FAR: /* switches between segments; what it pushes is no function's frame */
+	case BRANCH_FAR: /* switches segments; it pushes no function's frame */
 	case BRANCH_REPEAT:
 	default: break;
 	}

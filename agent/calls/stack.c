@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define FIRST_FRAMES 64
-#define MAX_FREE     64 /* stacks of FIRST_FRAMES that a pool keeps */
+#define MAX_FREE     64 /* how many unused stacks of FIRST_FRAMES a pool keeps */
 
 static bool resize_stack(struct stack_pool *pool, struct stack *stack, uint32_t size)
 {

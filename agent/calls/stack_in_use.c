@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which stack is in use. After the stack pointer was loaded, that is not known until the next slot
- * is seen. The slot lies on the stack that has frames on both sides of it, or within a page of
- * them, or else on a new stack. A new stack is nested on the one in use, like an interrupt's: calls
- * on it are children of what was interrupted. When the program goes back to a stack below, those
- * above that have open calls are parked: coroutines, threads of an unknown kernel. Their calls get
- * exits, and entries again when the program goes back to them.
+ * Finds which stack is in use. After the stack pointer was loaded, this is unknown until the next
+ * slot. The slot is on the stack that has frames on both sides of it, or within a page of it.
+ * Otherwise it is on a new stack. A new stack is nested on the one in use, like the stack of an
+ * interrupt: calls on it are children of the interrupted call. When the program returns to a stack
+ * below, the stacks above that have open calls are parked: they belong to coroutines, or to threads
+ * of an unknown kernel. Exits of their calls are written, and entries again when the program
+ * returns to them.
  */
 #include "agent/calls/call_tracker-private.h"
 
-#define MARGIN	   4096 /* bytes from the last frame; a slot that near is on the same stack */
-#define MAX_NESTED 8	/* stacks of a rank; more are threads' stacks, not interrupts' */
+#define MARGIN	   4096 /* a slot within so many bytes of a frame is on the same stack */
+#define MAX_NESTED 8	/* stacks of a rank; further ones are of threads, not of interrupts */
 #define MAX_PARKED 64
 
-void place_refresh(struct call_tracker *tracker)
+void stacks_copy_top(struct call_tracker *tracker)
 {
 	const struct context *context = tracker->context;
 	struct stack *top = context->top;
@@ -23,17 +24,17 @@ void place_refresh(struct call_tracker *tracker)
 	tracker->rank = known ? top->rank : NO_RANK;
 }
 
-void place_forget(struct call_tracker *tracker, unsigned rank)
+void stacks_forget_in_use(struct call_tracker *tracker, unsigned rank)
 {
 	tracker->context->undecided |= 1U << rank;
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
 /* The top stack of `rank` is in use. */
 static void set_decided(struct call_tracker *tracker, unsigned rank)
 {
 	tracker->context->undecided &= ~(1U << rank);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
 /* ---- stacks on top ------------------------------------------------------------ */
@@ -73,13 +74,7 @@ static void park_top(struct call_tracker *tracker, uint64_t time)
 	context->n_parked++;
 }
 
-static void end_ranks_above(struct call_tracker *tracker, unsigned rank, uint64_t time)
-{
-	while (tracker->context->top && tracker->context->top->rank > rank)
-		stack_release(&tracker->pool, take_top(tracker, time));
-}
-
-void place_keep_program(struct call_tracker *tracker)
+void stacks_keep_program(struct call_tracker *tracker)
 {
 	tracker->context->has_new_space = false;
 	tracker->context->task.mm = tracker->context->new_mm;
@@ -99,18 +94,19 @@ static void take_new_space(struct call_tracker *tracker, uint64_t time)
 			link = &(*link)->below;
 	}
 	context->n_signals = 0;
-	place_keep_program(tracker);
+	stacks_keep_program(tracker);
 }
 
-void place_lower(struct call_tracker *tracker, unsigned rank, uint64_t time)
+void stacks_end_ranks_above(struct call_tracker *tracker, unsigned rank, uint64_t time)
 {
-	end_ranks_above(tracker, rank, time);
+	while (tracker->context->top && tracker->context->top->rank > rank)
+		stack_release(&tracker->pool, take_top(tracker, time));
 	if (rank == 0 && tracker->context->has_new_space)
 		take_new_space(tracker, time);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
-bool place_nest(struct call_tracker *tracker, unsigned rank, uint64_t time)
+bool stacks_push_new(struct call_tracker *tracker, unsigned rank, uint64_t time)
 {
 	struct context *context = tracker->context;
 	unsigned nested = 0;
@@ -127,36 +123,37 @@ bool place_nest(struct call_tracker *tracker, unsigned rank, uint64_t time)
 	return stack;
 }
 
-void place_drop_empty(struct call_tracker *tracker)
+void stacks_drop_empty_top(struct call_tracker *tracker)
 {
 	struct stack *top = tracker->context->top;
 	if (!stack_is_empty(top) || !top->below || top->below->rank != top->rank)
 		return;
 	tracker->context->top = top->below;
-	place_forget(tracker, top->rank);
+	stacks_forget_in_use(tracker, top->rank);
 	stack_release(&tracker->pool, top);
 }
 
-void place_cut(struct call_tracker *tracker, uint64_t slot, uint64_t time)
+void stacks_end_frames_below(struct call_tracker *tracker, uint64_t slot, uint64_t time)
 {
 	while (stack_last(tracker->top)->slot < slot)
 		frame_pop(tracker, time);
 }
 
-void place_clear(struct call_tracker *tracker, uint64_t time)
+void stacks_end_all(struct call_tracker *tracker, uint64_t time)
 {
 	struct context *context = tracker->context;
 	while (context->top)
 		stack_release(&tracker->pool, take_top(tracker, time));
 	while (context->parked)
 		drop_parked(tracker, &context->parked);
-	place_refresh(tracker);
+	stacks_copy_top(tracker);
 }
 
 /* ---- finding ------------------------------------------------------------------ */
 
-/* Puts a parked stack on top. Its frames below `cut` end without being opened again. */
-static void unpark(struct call_tracker *tracker, struct stack **link, uint64_t cut, uint64_t time)
+/* Puts a parked stack on top. Frames with slots below `cut` end and are not opened again. */
+static void unpark_stack(struct call_tracker *tracker, struct stack **link, uint64_t cut,
+			 uint64_t time)
 {
 	struct context *context = tracker->context;
 	struct stack *stack = *link;
@@ -188,20 +185,20 @@ static bool find_parked(struct call_tracker *tracker, unsigned rank, uint64_t sl
 	for (struct stack **link = &tracker->context->parked; *link; link = &(*link)->below) {
 		if ((*link)->rank != rank || !stack_spans(*link, slot, margin))
 			continue;
-		unpark(tracker, link, cut, time);
+		unpark_stack(tracker, link, cut, time);
 		return true;
 	}
 	return false;
 }
 
-/* True if the top stack has no slot yet: it may lie anywhere. */
+/* True if the top stack has no slot yet, so that its address is unknown. */
 static bool has_unplaced_top(const struct call_tracker *tracker, unsigned rank)
 {
 	const struct stack *top = tracker->context->top;
 	return top && top->rank == rank && stack_last(top)->slot == NO_SLOT;
 }
 
-bool place_is_open(const struct call_tracker *tracker, unsigned rank, uint64_t slot)
+bool stacks_have_open(const struct call_tracker *tracker, unsigned rank, uint64_t slot)
 {
 	const struct stack *stack = tracker->context->top;
 	while (stack && stack->rank == rank && !stack_spans(stack, slot, MARGIN))
@@ -209,10 +206,10 @@ bool place_is_open(const struct call_tracker *tracker, unsigned rank, uint64_t s
 	return stack && stack->rank == rank;
 }
 
-bool place_find(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t cut,
-		uint64_t time)
+bool stacks_find_in_use(struct call_tracker *tracker, unsigned rank, uint64_t slot, uint64_t cut,
+			uint64_t time)
 {
-	place_lower(tracker, rank, time);
+	stacks_end_ranks_above(tracker, rank, time);
 	if (tracker->rank == rank)
 		return true;
 	bool found = find_open(tracker, rank, slot, 0, time) ||

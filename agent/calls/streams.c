@@ -6,11 +6,11 @@
 #include <string.h>
 
 #define MAX_STREAMS (1U << 17)
-/* Ids that no task of Linux has: for idle tasks, and for tasks whose id another task uses. */
+/* Ids above all ids of Linux: for idle tasks, and for tasks whose id another task uses. */
 #define FIRST_IDLE	(1ULL << 22)
 #define FIRST_COLLISION (1ULL << 23)
 
-/* Finds or makes the stream of an id. An existing one continues, whatever its name was. */
+/* Finds or makes the stream of an id. An existing stream continues even under another name. */
 static struct stream *get_stream(struct call_trackers *trackers, uint64_t id)
 {
 	struct stream *stream = g_hash_table_lookup(trackers->streams, &id);
@@ -22,7 +22,7 @@ static struct stream *get_stream(struct call_trackers *trackers, uint64_t id)
 	return stream;
 }
 
-/* ---- of a vCPU -------------------------------------------------------------- */
+/* ---- streams of a vCPU ------------------------------------------------------ */
 
 static struct stream *get_idle_stream(struct call_tracker *tracker)
 {
@@ -79,11 +79,11 @@ bool streams_of_vcpu(struct call_tracker *tracker)
 	return true;
 }
 
-/* ---- of a task ---------------------------------------------------------------- */
+/* ---- streams of tasks ----------------------------------------------------------- */
 
 /*
- * A task that has the id of an earlier one continues its stream; the caller ends the earlier task's
- * calls first. If that task runs on another vCPU, it keeps its stream.
+ * A task with the id of an earlier task continues that task's stream. The caller ends the earlier
+ * task's calls first. If the earlier task runs on another vCPU, it keeps the stream.
  */
 struct stream *stream_of_task(struct call_tracker *tracker, uint32_t tid)
 {
@@ -105,7 +105,8 @@ void streams_use(struct call_tracker *tracker, struct context *context)
 void streams_leave(struct call_tracker *tracker)
 {
 	if (tracker->selected)
-		vms_ring_stream(tracker->ring, tracker->selected->id, &tracker->selected->sequence);
+		vms_ring_set_stream(tracker->ring, tracker->selected->id,
+				    &tracker->selected->sequence);
 	tracker->selected = NULL;
 }
 
@@ -130,8 +131,8 @@ void stream_renew(struct call_tracker *tracker)
 static bool write_stream_block(struct call_tracker *tracker, struct stream *stream, uint64_t time)
 {
 	stream->about.time_ns = time;
-	return vms_ring_block(tracker->ring, VMS_CALLS_STREAM, 0, &stream->about,
-			      sizeof(stream->about));
+	return vms_ring_write_block(tracker->ring, VMS_CALLS_STREAM, 0, &stream->about,
+				    sizeof(stream->about));
 }
 
 static bool knows_space(const struct stream *stream, const struct task *task)
@@ -150,8 +151,8 @@ static void write_space_block(struct call_tracker *tracker, struct stream *strea
 	};
 	memcpy(space.name, task->name, sizeof(space.name));
 	if (tracker->all->asks)
-		vms_ring_ask(tracker->ring, VMS_CALLS_SPACE, &space, sizeof(space), true);
-	else if (!vms_ring_block(tracker->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
+		vms_ring_ask_client(tracker->ring, VMS_CALLS_SPACE, &space, sizeof(space), true);
+	else if (!vms_ring_write_block(tracker->ring, VMS_CALLS_SPACE, 0, &space, sizeof(space)))
 		return;
 	stream->mm = task->mm;
 	stream->pid = task->pid;
@@ -162,7 +163,7 @@ void stream_select(struct call_tracker *tracker, unsigned rank, uint64_t time)
 	struct stream *stream = tracker->streams[rank];
 	const struct task *task = &tracker->context->task;
 	if (tracker->selected != stream)
-		vms_ring_stream(tracker->ring, stream->id, &stream->sequence);
+		vms_ring_set_stream(tracker->ring, stream->id, &stream->sequence);
 	tracker->selected = stream;
 	time = MAX(time, stream->time);
 	if (!stream->announced)

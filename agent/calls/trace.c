@@ -30,7 +30,7 @@ struct trace *trace_take_away(void)
 	return trace;
 }
 
-/* ---- making one ----------------------------------------------------------- */
+/* ---- making a trace -------------------------------------------------------- */
 
 static void set_functions(struct trace *trace, const struct vms_agent_function *functions, size_t n)
 {
@@ -96,7 +96,7 @@ void trace_update(struct trace *trace, const struct vms_agent_calls *options,
 	trace->options = *options;
 }
 
-/* ---- ending it -------------------------------------------------------------- */
+/* ---- ending a trace --------------------------------------------------------- */
 
 void trace_abandon(struct trace *trace)
 {
@@ -109,7 +109,7 @@ void trace_finish(struct trace *trace)
 	bool stalled = false;
 	for (unsigned i = 0; i < trace->n; i++) {
 		struct tracer *tracer = &trace->tracer[i];
-		/* A client that let one ring wait in vain gets no more time for the next. */
+		/* If the client did not empty one ring in time, do not wait for the next one. */
 		tracer->ring.stalled |= stalled;
 		if (tracer->tracker)
 			call_tracker_finish(tracer->tracker, tracer_time(tracer, i));

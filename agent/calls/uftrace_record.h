@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uftrace's records, as they are written into a ring. If records found no room, a LOST record says
- * so when there is room again.
+ * Writes uftrace's records into a ring. If there was no room for records, a LOST record is written
+ * when there is room again.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ static inline uint64_t vms_uftrace_word(enum vms_uftrace_type type, unsigned dep
 	return (uint64_t)type | VMS_UFTRACE_MAGIC << 3 | limited << 6 | va << 16;
 }
 
-/* Writes a record where the ring must be prepared before. */
+/* Makes room in the ring, and then writes a record. */
 void vms_uftrace_write_slowly(struct vms_ring *ring, uint64_t time_ns, uint64_t word);
 
 /* Appends a record to the ring's stream, or counts it as lost. */

@@ -6,15 +6,15 @@
 #include "base/clock.h"
 
 /*
- * How many blocks of a kernel may be translated before the agent stops asking for looks: more than
- * a boot. The client is asked after the first blocks (`first_look` of struct arch), and again each
- * time that their number has doubled.
+ * The agent asks for a look after the first blocks of a kernel (`first_look` of struct arch), and
+ * again whenever their number has doubled. It stops after this number of blocks, which is more than
+ * a boot translates.
  */
 #define LAST_BLOCKS (1U << 20)
 #define PAUSE_US    500		  /* between two checks for the answer */
 #define MAX_WAIT_NS 3000000000ULL /* how long a vCPU waits for the answer */
 
-/* Asks the client. If it has not answered the vCPU's last look, the vCPU does not ask again. */
+/* Asks the client for a look, unless it has not answered the vCPU's last one. */
 static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 {
 	struct vms_agent_rings *shared = tracer->trace->rings.shared;
@@ -29,7 +29,7 @@ static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 	kick_vcpu(vcpu);
 }
 
-static bool is_due(uint32_t n_blocks)
+static bool is_look_due(uint32_t n_blocks)
 {
 	return n_blocks >= vcpu_arch()->first_look && n_blocks <= LAST_BLOCKS &&
 	       (n_blocks & (n_blocks - 1)) == 0;
@@ -40,7 +40,8 @@ void look_at_block(struct tracer *tracer, unsigned vcpu, uint64_t va, unsigned r
 	struct trace *trace = tracer->trace;
 	bool knows_tasks = tasks_are_known();
 	bool is_kernel = (int64_t)va < 0 && rank == vcpu_arch()->levels.kernel;
-	if (!knows_tasks && is_kernel && is_due(atomic_fetch_add(&trace->n_kernel_blocks, 1) + 1))
+	if (!knows_tasks && is_kernel &&
+	    is_look_due(atomic_fetch_add(&trace->n_kernel_blocks, 1) + 1))
 		ask_for_look(tracer, vcpu);
 	else if (knows_tasks && rank == 0 && !atomic_exchange(&trace->has_programs, true))
 		ask_for_look(tracer, vcpu);
@@ -61,7 +62,7 @@ void look_answer(struct trace *trace)
 }
 
 /* True if the vCPU's look is not answered and its time is not over. */
-static bool is_awaited(const struct tracer *tracer)
+static bool is_look_awaited(const struct tracer *tracer)
 {
 	const struct vms_agent_rings *shared = tracer->trace->rings.shared;
 	return tracer->look_end_ns > vms_clock_now_ns() &&
@@ -73,7 +74,7 @@ bool look_wait(struct vcpu *vcpu)
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
 		return false;
-	bool waits = is_awaited(tracer);
+	bool waits = is_look_awaited(tracer);
 	tracer_leave(vcpu->index);
 	if (!waits)
 		return false;

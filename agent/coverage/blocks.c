@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How many blocks get their memory at once. */
+/* How many blocks get memory in one step. */
 #define CHUNK 4096U
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -16,30 +16,31 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-static uint64_t size_of_marks(const struct blocks *blocks, uint32_t n)
+static uint64_t compute_marks_size(const struct blocks *blocks, uint32_t n)
 {
 	return vms_agent_mark_offset((uint32_t)round_up(n, VMS_AGENT_BLOCKS_PER_LINE), 0,
 				     blocks->n_vcpus, 0);
 }
 
-/* Without this a write would kill QEMU if the host had no memory left. */
-static bool allocate(const struct blocks *blocks, uint64_t offset, uint64_t size)
+/* Allocates memory now. Otherwise a later write would kill QEMU if the host had no memory left. */
+static bool allocate_file_range(const struct blocks *blocks, uint64_t offset, uint64_t size)
 {
 	errno = posix_fallocate(blocks->memfd, (off_t)offset, (off_t)size);
 	return errno == 0;
 }
 
-/* Allocates the memory of a block, and of those that follow. */
-static bool reserve(struct blocks *blocks, uint32_t block)
+/* Allocates the memory of a block, and of the next CHUNK blocks. */
+static bool reserve_block(struct blocks *blocks, uint32_t block)
 {
 	if (block < blocks->n_reserved)
 		return true;
 	const uint32_t n = blocks->max - block < CHUNK ? blocks->max - block : CHUNK;
-	const uint64_t marks = size_of_marks(blocks, block);
+	const uint64_t marks = compute_marks_size(blocks, block);
 	const uint64_t description = sizeof(struct vms_agent_block_covered);
-	if (!allocate(blocks, blocks->blocks_offset + block * description, n * description) ||
-	    !allocate(blocks, blocks->marks_offset + marks,
-		      size_of_marks(blocks, block + n) - marks))
+	if (!allocate_file_range(blocks, blocks->blocks_offset + block * description,
+				 n * description) ||
+	    !allocate_file_range(blocks, blocks->marks_offset + marks,
+				 compute_marks_size(blocks, block + n) - marks))
 		return false;
 	blocks->n_reserved = block + n;
 	return true;
@@ -53,11 +54,11 @@ static bool share_memory(struct blocks *blocks)
 		round_up(blocks->blocks_offset +
 				 (uint64_t)blocks->max * sizeof(struct vms_agent_block_covered),
 			 page);
-	blocks->size = blocks->marks_offset + size_of_marks(blocks, blocks->max);
+	blocks->size = blocks->marks_offset + compute_marks_size(blocks, blocks->max);
 	blocks->memfd = memfd_create("vmscope-coverage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (blocks->memfd < 0 || ftruncate(blocks->memfd, (off_t)blocks->size) < 0 ||
 	    fcntl(blocks->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ||
-	    !allocate(blocks, 0, blocks->blocks_offset))
+	    !allocate_file_range(blocks, 0, blocks->blocks_offset))
 		return false;
 	void *memory = mmap(NULL, blocks->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 			    blocks->memfd, 0);
@@ -102,7 +103,7 @@ static uint32_t *find_slot(const struct blocks *blocks, const struct block_key *
 	return &blocks->index[at];
 }
 
-static struct vms_agent_block_covered *descriptions(const struct blocks *blocks)
+static struct vms_agent_block_covered *get_descriptions(const struct blocks *blocks)
 {
 	return (void *)((unsigned char *)blocks->shared + blocks->blocks_offset);
 }
@@ -113,13 +114,13 @@ uint32_t blocks_note(struct blocks *blocks, const struct vms_agent_block_covered
 	uint32_t *slot = find_slot(blocks, &key);
 	if (*slot)
 		return *slot - 1;
-	blocks->is_full |= blocks->n == blocks->max || !reserve(blocks, blocks->n);
+	blocks->is_full |= blocks->n == blocks->max || !reserve_block(blocks, blocks->n);
 	if (blocks->is_full) {
 		atomic_fetch_add(&blocks->shared->lost, 1);
 		return BLOCKS_NONE;
 	}
 	blocks->keys[blocks->n] = key;
-	descriptions(blocks)[blocks->n] = *block;
+	get_descriptions(blocks)[blocks->n] = *block;
 	*slot = ++blocks->n;
 	atomic_store_explicit(&blocks->shared->n_blocks, blocks->n, memory_order_release);
 	return blocks->n - 1;
@@ -127,31 +128,31 @@ uint32_t blocks_note(struct blocks *blocks, const struct vms_agent_block_covered
 
 /* ---- marks ------------------------------------------------------------------------ */
 
-static unsigned char *marks(const struct blocks *blocks)
+static unsigned char *get_marks(const struct blocks *blocks)
 {
 	return (unsigned char *)blocks->shared + blocks->marks_offset;
 }
 
 void *blocks_mark(const struct blocks *blocks, uint32_t block, unsigned end)
 {
-	return marks(blocks) + vms_agent_mark_offset(block, 0, blocks->n_vcpus, end);
+	return get_marks(blocks) + vms_agent_mark_offset(block, 0, blocks->n_vcpus, end);
 }
 
 unsigned blocks_ran(const struct blocks *blocks, uint32_t block)
 {
-	return vms_agent_marks_ran(marks(blocks), block, blocks->n_vcpus);
+	return vms_agent_marks_ran(get_marks(blocks), block, blocks->n_vcpus);
 }
 
 void blocks_clear(struct blocks *blocks)
 {
-	memset(marks(blocks), 0, size_of_marks(blocks, blocks->n));
+	memset(get_marks(blocks), 0, compute_marks_size(blocks, blocks->n));
 }
 
 void blocks_settle(struct blocks *blocks)
 {
 	for (uint32_t i = 0; i < blocks->n; i++)
-		atomic_store_explicit(&descriptions(blocks)[i].ran, (uint8_t)blocks_ran(blocks, i),
-				      memory_order_relaxed);
+		atomic_store_explicit(&get_descriptions(blocks)[i].ran,
+				      (uint8_t)blocks_ran(blocks, i), memory_order_relaxed);
 }
 
 void blocks_free(struct blocks *blocks)

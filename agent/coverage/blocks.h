@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The blocks of one coverage, in memory that is shared with its client (struct vms_agent_covered).
- * What the client writes there is not trusted: the agent keeps addresses and counts of its own.
+ * What the client writes there is not trusted: the agent has its own copies of addresses and
+ * counts.
  *
- * Only the owner's lock protects all this. Marks are set by translated code, which knows no lock.
+ * The caller's lock protects all this, except marks: translated code sets them without a lock.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 
 #define BLOCKS_NONE UINT32_MAX
 
-/* What makes a block the same one when it is translated again. */
+/* Identifies a block that is translated again. */
 struct block_key {
 	uint64_t va;
 	uint32_t size;
@@ -24,7 +25,7 @@ struct blocks {
 	struct vms_agent_covered *shared;
 	size_t size; /* bytes of it */
 	int memfd;
-	/* As in the shared memory, where the client may change them. */
+	/* Copies of values in the shared memory, which the client may change there. */
 	uint64_t blocks_offset, marks_offset;
 	uint32_t n, max, n_vcpus;
 	uint32_t n_reserved; /* blocks whose memory is allocated */
@@ -34,20 +35,20 @@ struct blocks {
 	unsigned shift;	 /* of the hash */
 };
 
-/* Makes room for blocks. blocks_free must be called even if this fails. False: errno tells. */
+/* Makes room for blocks. blocks_free must be called even if this fails. False with errno set. */
 bool blocks_make(struct blocks *blocks, uint32_t max, uint32_t n_vcpus);
 /*
- * Returns the number of a block, which it may have had before. BLOCKS_NONE: there is no room, which
- * the client is told.
+ * Returns the number of a block, and adds the block if it is new. BLOCKS_NONE if there is no room:
+ * then the block is counted as lost for the client.
  */
 uint32_t blocks_note(struct blocks *blocks, const struct vms_agent_block_covered *block);
-/* Returns where the mark of vCPU 0 lies. `end`: see vms_agent_mark_offset. */
+/* Returns the address of vCPU 0's mark. `end`: see vms_agent_mark_offset. */
 void *blocks_mark(const struct blocks *blocks, uint32_t block, unsigned end);
-/* Returns what a block's marks tell, of enum vms_agent_ran. */
+/* Returns which parts of a block have run, by its marks (enum vms_agent_ran). */
 unsigned blocks_ran(const struct blocks *blocks, uint32_t block);
 /* Clears all marks. */
 void blocks_clear(struct blocks *blocks);
-/* Writes what the marks tell into the descriptions: later ones do not count. */
+/* Copies the results of the marks into the descriptions. Later marks do not count. */
 void blocks_settle(struct blocks *blocks);
-/* No translated code uses the marks. */
+/* Frees the blocks. No translated code may use their marks any more. */
 void blocks_free(struct blocks *blocks);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for coverage. The server's thread makes it. It begins when QEMU has stopped all vCPUs
- * and forgotten all translated code. What is translated then marks what of it runs, without a call
- * of the agent's. So the memory of the marks stays until QEMU has forgotten that code, too.
+ * Answers requests for coverage. The server's thread makes a coverage. It begins when QEMU has
+ * stopped all vCPUs and dropped all translated code. Code that is translated after that sets marks
+ * when it runs, without calling the agent. So the memory of the marks is freed only when QEMU has
+ * dropped that code too.
  */
 #include "agent/coverage/coverage.h"
 
@@ -26,8 +27,8 @@ static struct {
 
 /* ---- beginning ------------------------------------------------------------------------- */
 
-/* Code is instrumented from now on. No vCPU is in guest code. */
-static void begin(void *data)
+/* From now on code is instrumented. Called while no vCPU is in guest code. */
+static void begin_coverage(void *data)
 {
 	g_mutex_lock(&service.lock);
 	if (service.current == data) {
@@ -37,26 +38,29 @@ static void begin(void *data)
 	g_mutex_unlock(&service.lock);
 }
 
-static bool is_size(uint32_t max_blocks)
+static bool is_valid_block_count(uint32_t max_blocks)
 {
 	return max_blocks > 0 && max_blocks <= VMS_AGENT_MAX_BLOCKS &&
 	       max_blocks % VMS_AGENT_BLOCKS_PER_LINE == 0 &&
 	       vms_agent_mark_offset(max_blocks, 0, vcpus_max(), 0) <= VMS_AGENT_MAX_MARKS;
 }
 
-/* False: the reply says why. The lock is held. */
-static bool may_start(const struct request *request, struct reply *reply)
+/* False with an error in the reply. The lock is held. */
+static bool check_start(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_coverage *options = (const void *)request->message;
-	if (request->size < sizeof(*options) || !is_size(options->max_blocks))
+	if (request->size < sizeof(*options) || !is_valid_block_count(options->max_blocks))
 		reply_error(reply, VMS_ERROR_PROTOCOL,
-			    "cannot cover: the message is too short, or no number of blocks");
+			    "cannot measure coverage: the request is too short, or its number of "
+			    "blocks is invalid");
 	else if (vcpus_mixed_up())
 		reply_error(reply, VMS_ERROR_UNSUPPORTED,
-			    "cannot cover: this QEMU runs several vCPUs in one thread and mixes "
-			    "them up: start it with -accel tcg,thread=multi, or with -smp 1");
+			    "cannot measure coverage: this QEMU runs several vCPUs in one thread "
+			    "and mixes them up: start it with -accel tcg,thread=multi, or with "
+			    "-smp 1");
 	else if (service.current && service.current->client != request->client)
-		reply_error(reply, VMS_ERROR_BUSY, "cannot cover: process %d does already",
+		reply_error(reply, VMS_ERROR_BUSY,
+			    "cannot measure coverage: process %d already does so; end it first",
 			    service.current->pid);
 	else
 		return true;
@@ -100,25 +104,27 @@ static struct coverage *new_coverage(const struct vms_agent_coverage *options)
 	return NULL;
 }
 
-static void set_state(struct coverage *coverage, enum vms_agent_coverage_state state)
+static void set_coverage_state(struct coverage *coverage, enum vms_agent_coverage_state state)
 {
 	coverage->state = state;
 	atomic_store(&coverage->blocks.shared->state, state);
 }
 
-/* NULL: the reply says why. The lock is held. */
+/* NULL with an error in the reply. The lock is held. */
 static struct coverage *make_coverage(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_coverage *options = (const void *)request->message;
 	struct coverage *coverage = new_coverage(options);
 	if (!coverage) {
-		reply_error(reply, VMS_ERROR_IO, "cannot cover: no memory in QEMU: %s",
+		reply_error(reply, VMS_ERROR_IO,
+			    "cannot measure coverage: QEMU cannot allocate memory: %s",
 			    g_strerror(errno));
 		return NULL;
 	}
 	coverage->client = request->client;
 	coverage->pid = (int)request->pid;
-	set_state(coverage, options->from ? VMS_AGENT_COVERAGE_WAITS : VMS_AGENT_COVERAGE_RUNS);
+	set_coverage_state(coverage,
+			   options->from ? VMS_AGENT_COVERAGE_WAITS : VMS_AGENT_COVERAGE_RUNS);
 	reply_ok(reply);
 	reply->fds[0] = coverage->blocks.memfd;
 	reply->fds[1] = coverage->woken;
@@ -128,11 +134,11 @@ static struct coverage *make_coverage(const struct request *request, struct repl
 }
 
 /*
- * Waits until it has begun, so that a client that resumes the machine afterwards misses nothing.
- * While a vCPU is held this does not wait: that vCPU begins it when it is released, before it
- * executes anything.
+ * Waits until the coverage has begun, so that a client that resumes the machine after this misses
+ * nothing. Does not wait while a vCPU is held: that vCPU begins the coverage when it is released,
+ * before it executes anything.
  */
-static void wait_until_begun(const struct coverage *coverage)
+static void wait_until_coverage_begins(const struct coverage *coverage)
 {
 	const gint64 end = g_get_monotonic_time() + BEGIN_US;
 	if (kick_needs_code() || hold_any_vcpu())
@@ -143,12 +149,12 @@ static void wait_until_begun(const struct coverage *coverage)
 	g_mutex_unlock(&service.lock);
 }
 
-static void start(const struct request *request, struct reply *reply)
+static void start_coverage(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_coverage *options = (const void *)request->message;
 	struct coverage *coverage = NULL;
 	g_mutex_lock(&service.lock);
-	const bool ok = may_start(request, reply);
+	const bool ok = check_start(request, reply);
 	const bool is_update = ok && service.current;
 	if (is_update)
 		service.current->look = options->look;
@@ -159,36 +165,37 @@ static void start(const struct request *request, struct reply *reply)
 		retranslate_code(NULL, NULL);
 		reply_ok(reply);
 	} else if (coverage) {
-		retranslate_code(begin, coverage);
-		wait_until_begun(coverage);
+		retranslate_code(begin_coverage, coverage);
+		wait_until_coverage_begins(coverage);
 	}
 }
 
-/* ---- what code calls ------------------------------------------------------------------- */
+/* ---- calls from instrumented code ------------------------------------------------------- */
 
-static void on_from(__attribute__((unused)) unsigned vcpu, __attribute__((unused)) void *data)
+static void on_from_address(__attribute__((unused)) unsigned vcpu,
+			    __attribute__((unused)) void *data)
 {
 	g_mutex_lock(&service.lock);
 	struct coverage *coverage = service.current;
 	if (coverage && coverage->state == VMS_AGENT_COVERAGE_WAITS) {
 		blocks_clear(&coverage->blocks);
-		set_state(coverage, VMS_AGENT_COVERAGE_RUNS);
+		set_coverage_state(coverage, VMS_AGENT_COVERAGE_RUNS);
 	}
 	g_mutex_unlock(&service.lock);
 }
 
-static void on_to(__attribute__((unused)) unsigned vcpu, __attribute__((unused)) void *data)
+static void on_to_address(__attribute__((unused)) unsigned vcpu, __attribute__((unused)) void *data)
 {
 	g_mutex_lock(&service.lock);
 	struct coverage *coverage = service.current;
 	if (coverage && coverage->state == VMS_AGENT_COVERAGE_RUNS) {
 		blocks_settle(&coverage->blocks);
-		set_state(coverage, VMS_AGENT_COVERAGE_ENDED);
+		set_coverage_state(coverage, VMS_AGENT_COVERAGE_ENDED);
 	}
 	g_mutex_unlock(&service.lock);
 }
 
-static void on_look(unsigned vcpu, __attribute__((unused)) void *data)
+static void on_look_address(unsigned vcpu, __attribute__((unused)) void *data)
 {
 	g_mutex_lock(&service.lock);
 	if (service.current)
@@ -198,8 +205,8 @@ static void on_look(unsigned vcpu, __attribute__((unused)) void *data)
 
 /* ---- ending ------------------------------------------------------------------------------- */
 
-/* False: the client has no coverage. */
-static bool end(unsigned client)
+/* False if the client has no coverage. */
+static bool end_coverage(unsigned client)
 {
 	struct coverage *coverage = NULL;
 	g_mutex_lock(&service.lock);
@@ -211,24 +218,24 @@ static bool end(unsigned client)
 	return coverage;
 }
 
-static void end_client(unsigned client)
+static void coverage_client_gone(unsigned client)
 {
-	end(client);
+	end_coverage(client);
 }
 
 /* ---- the service -------------------------------------------------------------------------- */
 
-static void answer(const struct request *request, struct reply *reply)
+static void coverage_answer(const struct request *request, struct reply *reply)
 {
 	if (request->message->kind == VMS_AGENT_COVERAGE_START)
-		start(request, reply);
-	else if (end(request->client))
+		start_coverage(request, reply);
+	else if (end_coverage(request->client))
 		reply_ok(reply);
 	else
-		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client covers nothing");
+		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client measures no coverage");
 }
 
-static bool needs_code(void)
+static bool coverage_needs_code(void)
 {
 	g_mutex_lock(&service.lock);
 	const bool any = service.current;
@@ -236,10 +243,12 @@ static bool needs_code(void)
 	return any;
 }
 
-/* `rank`: of what the vCPU executes; 0: a program. The lock is held. */
-static void translate_for(struct coverage *coverage, struct qemu_plugin_tb *tb, unsigned rank)
+/* `rank` is the privilege of the code; 0: a program, which is not covered. The lock is held. */
+static void instrument_unless_program(struct coverage *coverage, struct qemu_plugin_tb *tb,
+				      unsigned rank)
 {
-	static const struct coverage_callbacks callbacks = { on_from, on_to, on_look };
+	static const struct coverage_callbacks callbacks = { on_from_address, on_to_address,
+							     on_look_address };
 	if (rank > 0)
 		coverage_instrument(coverage, tb, &callbacks);
 	else
@@ -247,7 +256,7 @@ static void translate_for(struct coverage *coverage, struct qemu_plugin_tb *tb, 
 				      memory_order_relaxed);
 }
 
-static void translate(struct qemu_plugin_tb *tb)
+static void coverage_translate(struct qemu_plugin_tb *tb)
 {
 	struct vcpu *vcpu = vcpu_current();
 	if (!vcpu)
@@ -255,11 +264,11 @@ static void translate(struct qemu_plugin_tb *tb)
 	g_mutex_lock(&service.lock);
 	struct coverage *coverage = service.current;
 	if (coverage && coverage->has_begun && coverage->state != VMS_AGENT_COVERAGE_ENDED)
-		translate_for(coverage, tb, vcpu_arch()->rank(vcpu));
+		instrument_unless_program(coverage, tb, vcpu_arch()->rank(vcpu));
 	g_mutex_unlock(&service.lock);
 }
 
-static bool wait_for_look(struct vcpu *vcpu)
+static bool coverage_vcpu_kicked(struct vcpu *vcpu)
 {
 	g_mutex_lock(&service.lock);
 	const bool is_awaited = service.current && looks_is_awaited(service.current, vcpu->index);
@@ -272,9 +281,9 @@ static bool wait_for_look(struct vcpu *vcpu)
 const struct service coverage_service = {
 	.first_kind = VMS_AGENT_COVERAGE_START,
 	.last_kind = VMS_AGENT_COVERAGE_STOP,
-	.answer = answer,
-	.client_gone = end_client,
-	.needs_code = needs_code,
-	.translate = translate,
-	.vcpu_kicked = wait_for_look,
+	.answer = coverage_answer,
+	.client_gone = coverage_client_gone,
+	.needs_code = coverage_needs_code,
+	.translate = coverage_translate,
+	.vcpu_kicked = coverage_vcpu_kicked,
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Marks are set by inline stores into the shared memory, which no callback could do as cheaply.
- * QEMU adds a vCPU's index times the size of an element to the address of a scoreboard's first
- * element and to an offset. So a scoreboard whose elements are as long as a line of marks, and the
- * distance from its first element to a mark as offset, give the mark of each vCPU.
+ * Marks are set by inline stores into the shared memory, because a callback would cost far more.
+ * The target of an inline store is: address of a scoreboard's first element + vCPU index * element
+ * size + offset. So the elements of the scoreboard here have the size of a line of marks, and the
+ * offset is the distance from its first element to the mark of vCPU 0.
  */
 #include "agent/coverage/instrument.h"
 
@@ -16,7 +16,7 @@ bool coverage_instrument_init(void)
 	return board;
 }
 
-static qemu_plugin_u64 find_mark(const struct blocks *blocks, uint32_t block, unsigned end)
+static qemu_plugin_u64 locate_mark(const struct blocks *blocks, uint32_t block, unsigned end)
 {
 	return (qemu_plugin_u64) {
 		.score = board,
@@ -30,7 +30,7 @@ static void mark_insn(const struct blocks *blocks, uint32_t block, unsigned end,
 		      struct qemu_plugin_insn *insn)
 {
 	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
-		insn, QEMU_PLUGIN_INLINE_STORE_U64, find_mark(blocks, block, end), UINT64_MAX);
+		insn, QEMU_PLUGIN_INLINE_STORE_U64, locate_mark(blocks, block, end), UINT64_MAX);
 }
 
 /*
@@ -42,10 +42,10 @@ static void mark_access(const struct blocks *blocks, uint32_t block, struct qemu
 {
 	qemu_plugin_register_vcpu_mem_inline_per_vcpu(insn, QEMU_PLUGIN_MEM_RW,
 						      QEMU_PLUGIN_INLINE_STORE_U64,
-						      find_mark(blocks, block, 1), UINT64_MAX);
+						      locate_mark(blocks, block, 1), UINT64_MAX);
 }
 
-/* What was marked needs no marks when it is translated again. */
+/* True if the block has run before: it needs no marks when it is translated again. */
 static bool is_known(const struct coverage *coverage, uint32_t block, size_t n_insns)
 {
 	const unsigned ran = blocks_ran(&coverage->blocks, block);
@@ -53,8 +53,9 @@ static bool is_known(const struct coverage *coverage, uint32_t block, size_t n_i
 	       (n_insns > 1 ? ran & VMS_AGENT_RAN_END : ran);
 }
 
-/* Has the instructions from `first` to before `end` mark that they run. */
-static void cover(struct coverage *coverage, struct qemu_plugin_tb *tb, size_t first, size_t end)
+/* Makes the instructions [first, end) mark that they run. */
+static void instrument_range(struct coverage *coverage, struct qemu_plugin_tb *tb, size_t first,
+			     size_t end)
 {
 	struct qemu_plugin_insn *begin = qemu_plugin_tb_get_insn(tb, first);
 	struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, end - 1);
@@ -77,12 +78,12 @@ static void cover(struct coverage *coverage, struct qemu_plugin_tb *tb, size_t f
 		mark_access(blocks, block, begin);
 }
 
-static void call(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_udata_cb callback)
+static void register_call_before(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_udata_cb callback)
 {
 	qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, NULL);
 }
 
-/* What stands before an address that begins or ends the coverage is a block of its own. */
+/* An address that begins or ends the coverage begins a block of its own. */
 void coverage_instrument(struct coverage *coverage, struct qemu_plugin_tb *tb,
 			 const struct coverage_callbacks *callbacks)
 {
@@ -92,13 +93,13 @@ void coverage_instrument(struct coverage *coverage, struct qemu_plugin_tb *tb,
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint64_t va = qemu_plugin_insn_vaddr(insn);
 		if (va == coverage->look)
-			call(insn, callbacks->look);
+			register_call_before(insn, callbacks->look);
 		if (va != coverage->from && va != coverage->to)
 			continue;
 		if (i > first)
-			cover(coverage, tb, first, i);
+			instrument_range(coverage, tb, first, i);
 		first = i;
-		call(insn, va == coverage->from ? callbacks->from : callbacks->to);
+		register_call_before(insn, va == coverage->from ? callbacks->from : callbacks->to);
 	}
-	cover(coverage, tb, first, n);
+	instrument_range(coverage, tb, first, n);
 }

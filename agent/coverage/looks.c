@@ -8,10 +8,10 @@
 #define PAUSE_US    500		  /* between two checks for the answer */
 #define MAX_WAIT_NS 3000000000ULL /* how long a vCPU waits for the answer */
 
-/* Until when a vCPU waits; 0: it never asked. */
+/* By vCPU: until when it waits for an answer; 0: it has never asked. */
 static uint64_t end_ns[VMS_AGENT_MAX_VCPUS];
 
-static bool is_answered(const struct coverage *coverage)
+static bool is_look_answered(const struct coverage *coverage)
 {
 	const struct vms_agent_covered *shared = coverage->blocks.shared;
 	return atomic_load(&shared->looked) == atomic_load(&shared->looks);
@@ -19,7 +19,7 @@ static bool is_answered(const struct coverage *coverage)
 
 void looks_ask(struct coverage *coverage, unsigned vcpu)
 {
-	if (vcpu >= VMS_AGENT_MAX_VCPUS || (end_ns[vcpu] && !is_answered(coverage)))
+	if (vcpu >= VMS_AGENT_MAX_VCPUS || (end_ns[vcpu] && !is_look_answered(coverage)))
 		return;
 	atomic_fetch_add(&coverage->blocks.shared->looks, 1);
 	end_ns[vcpu] = vms_clock_now_ns() + MAX_WAIT_NS;
@@ -30,7 +30,7 @@ void looks_ask(struct coverage *coverage, unsigned vcpu)
 bool looks_is_awaited(const struct coverage *coverage, unsigned vcpu)
 {
 	return vcpu < VMS_AGENT_MAX_VCPUS && end_ns[vcpu] > vms_clock_now_ns() &&
-	       !is_answered(coverage);
+	       !is_look_answered(coverage);
 }
 
 void looks_wait(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one instruction does to the calls, by its bytes alone. QEMU knows how many bytes it has, and
- * their number tells 16, 32 and 64-bit x86 code apart as far as is needed here.
+ * Decodes what an instruction does to the control flow, by its bytes. QEMU knows how many bytes it
+ * has. This number is enough to tell 16, 32 and 64-bit x86 code apart here.
  */
 #pragma once
 
@@ -27,13 +27,11 @@ enum branch_kind {
 
 struct branch {
 	enum branch_kind kind;
-	/* The register that holds the target, as the instruction numbers it. aarch64's RETURN: x30
-	 */
+	/* The number of the register that has the target. */
 	uint8_t reg;
-	/* CALL_MEMORY, JUMP_MEMORY: the address of the target in memory depends on no register but
-	 * pc */
+	/* CALL_MEMORY, JUMP_MEMORY: the operand's address depends on no register but pc. */
 	bool fixed;
-	int64_t displacement; /* direct branches: of the target from the next instruction */
+	int64_t displacement; /* direct branches: from the next instruction to the target */
 };
 
 struct branch branch_x86(const uint8_t *bytes, size_t size);

@@ -3,6 +3,7 @@
 
 #include "agent/qemu/internals.h"
 #include "agent/qemu/kick.h"
+#include "base/clock.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -10,19 +11,21 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MICROSECOND 1000
 #define MILLISECOND (1000 * MICROSECOND)
 
-/* How long a vCPU spins for its release before it sleeps: waking it takes as long as a sample. */
+/* How long a vCPU spins for its release before it sleeps: a wakeup takes as long as a sample. */
 #define SPIN_NS (300 * MICROSECOND)
 /* How long a brief hold lasts. A client that runs without delay needs a third of this. */
 #define BRIEF_NS (30 * MICROSECOND)
-/* How long a vCPU sleeps before it checks whether its client is still there. */
+/* How long a vCPU sleeps before it checks whether its client still exists. */
 #define SLICE_NS (100 * MILLISECOND)
-/* How long a vCPU that goes on from a halt waits for its release: it holds QEMU's big lock. */
+/*
+ * How long a vCPU that continues after a halt waits for its release. It holds QEMU's big lock, so
+ * this must be short.
+ */
 #define RESUME_NS MILLISECOND
 
 /* The memory of a client. Threads use it only between view_enter and view_leave. */
@@ -32,7 +35,7 @@ static struct view {
 	size_t size;
 } views[VMS_AGENT_MAX_CLIENTS];
 
-/* NULL: there is no client, and nothing to leave. */
+/* Returns the client's memory. NULL if there is no client: then view_leave must not be called. */
 static struct vms_agent_shared *view_enter(struct view *view)
 {
 	atomic_fetch_add(&view->users, 1);
@@ -45,13 +48,6 @@ static struct vms_agent_shared *view_enter(struct view *view)
 static void view_leave(struct view *view)
 {
 	atomic_fetch_sub(&view->users, 1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 * MILLISECOND + (uint64_t)now.tv_nsec;
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
@@ -78,12 +74,12 @@ static void break_hold(struct vms_agent_vcpu *slot)
 	futex_wake(&slot->held);
 }
 
-/* Who grants a hold: the vCPU in its own thread, or the agent for a vCPU that is halted. */
+/* The thread that grants a hold: the vCPU's own, or any thread if the vCPU is halted. */
 enum granted_by { BY_VCPU, FOR_HALTED };
 
 /*
- * Copies the memory that the client wants along. Only a vCPU that was kicked by QEMU's queue can do
- * that, because it holds QEMU's big lock.
+ * Copies the memory that the client wants to prefetch. Only a vCPU that was kicked by QEMU's queue
+ * can do that, because it holds QEMU's big lock.
  */
 static void copy_prefetch(struct vms_agent_vcpu *slot, enum granted_by by)
 {
@@ -95,8 +91,8 @@ static void copy_prefetch(struct vms_agent_vcpu *slot, enum granted_by by)
 						       VMS_AGENT_PREFETCH_SIZE);
 }
 
-/* Tells a client that wants the vCPU that it is held. */
-static void grant(struct vms_agent_vcpu *slot, const struct vcpu *vcpu, enum granted_by by)
+/* Publishes the vCPU's registers to a client that has requested the vCPU, and marks it as held. */
+static void grant_hold(struct vms_agent_vcpu *slot, const struct vcpu *vcpu, enum granted_by by)
 {
 	uint32_t wanted = atomic_load(&slot->wanted) & ~VMS_AGENT_PIN;
 	if (!wanted || wanted == atomic_load(&slot->held))
@@ -115,7 +111,7 @@ static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uin
 	static unsigned n_cpus;
 	if (!n_cpus)
 		n_cpus = g_get_num_processors();
-	uint64_t now = now_ns();
+	uint64_t now = vms_clock_now_ns();
 	/* If the host has no spare CPU, the client needs this one. */
 	uint64_t spin_end = n_cpus > vcpus_max() ? now + SPIN_NS : now;
 	while (now < deadline && atomic_load(&view->shared) &&
@@ -124,24 +120,24 @@ static void wait_for_release(struct view *view, struct vms_agent_vcpu *slot, uin
 			futex_wait(&slot->wanted, wanted, deadline - now);
 		else if (now >= spin_end)
 			sched_yield(); /* a brief hold ends before a sleeper would wake up */
-		now = now_ns();
+		now = vms_clock_now_ns();
 	}
 }
 
-/* Grants the vCPU to all clients that want it. It executes nothing meanwhile. */
-static void grant_all(const struct vcpu *vcpu, enum granted_by by)
+/* Grants the vCPU to all clients that have requested it. The vCPU executes nothing during this. */
+static void grant_to_all_clients(const struct vcpu *vcpu, enum granted_by by)
 {
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
 		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
 			continue;
-		grant(&shared->vcpu[vcpu->index], vcpu, by);
+		grant_hold(&shared->vcpu[vcpu->index], vcpu, by);
 		view_leave(&views[i]);
 	}
 }
 
 /* How long a hold lasts before the vCPU checks again, or ends it if it is brief. */
-static uint64_t duration_ns(uint32_t wanted)
+static uint64_t get_hold_duration_ns(uint32_t wanted)
 {
 	return wanted & VMS_AGENT_PIN ? SLICE_NS : BRIEF_NS;
 }
@@ -153,8 +149,8 @@ static void end_brief_hold(struct vms_agent_vcpu *slot, uint32_t wanted)
 		atomic_compare_exchange_strong(&slot->wanted, &wanted, 0);
 }
 
-/* Waits for the end of one client's hold. False: no client wants the vCPU. */
-static bool wait_once(struct vcpu *vcpu)
+/* Waits for the end of one client's hold. False if no client has requested the vCPU. */
+static bool wait_for_one_release(struct vcpu *vcpu)
 {
 	bool waited = false;
 	for (unsigned i = 0; !waited && i < VMS_AGENT_MAX_CLIENTS; i++) {
@@ -165,9 +161,10 @@ static bool wait_once(struct vcpu *vcpu)
 		uint32_t wanted = atomic_load(&slot->wanted);
 		waited = wanted;
 		if (waited) {
-			grant_all(vcpu, BY_VCPU);
+			grant_to_all_clients(vcpu, BY_VCPU);
 			kick_begin_wait();
-			wait_for_release(&views[i], slot, wanted, now_ns() + duration_ns(wanted));
+			wait_for_release(&views[i], slot, wanted,
+					 vms_clock_now_ns() + get_hold_duration_ns(wanted));
 			kick_end_wait();
 			end_brief_hold(slot, wanted);
 		}
@@ -176,7 +173,7 @@ static bool wait_once(struct vcpu *vcpu)
 	return waited;
 }
 
-static bool is_wanted(const struct vcpu *vcpu)
+static bool is_vcpu_wanted(const struct vcpu *vcpu)
 {
 	bool wanted = false;
 	for (unsigned i = 0; !wanted && i < VMS_AGENT_MAX_CLIENTS; i++) {
@@ -190,7 +187,7 @@ static bool is_wanted(const struct vcpu *vcpu)
 }
 
 /* Sets the vCPU's state here and for all clients. The vCPU's lock is held. */
-static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
+static void set_vcpu_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
 {
 	vcpu->state = state;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
@@ -203,50 +200,53 @@ static void set_state(struct vcpu *vcpu, enum vms_agent_vcpu_state state)
 	}
 }
 
-static void set_running(struct vcpu *vcpu)
+static void set_vcpu_running(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
-	set_state(vcpu, VMS_AGENT_RUNNING);
+	set_vcpu_state(vcpu, VMS_AGENT_RUNNING);
 	g_mutex_unlock(&vcpu->lock);
 }
 
-/* Waits while a client wants the vCPU held. */
-static bool hold_vcpu(struct vcpu *vcpu)
+/* Waits while any client holds the vCPU. */
+static bool hold_vcpu_kicked(struct vcpu *vcpu)
 {
 	if (vcpu->state != VMS_AGENT_RUNNING)
-		set_running(vcpu);
-	if (is_wanted(vcpu)) {
+		set_vcpu_running(vcpu);
+	if (is_vcpu_wanted(vcpu)) {
 		vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
-		while (wait_once(vcpu))
+		while (wait_for_one_release(vcpu))
 			;
 	}
-	return false; /* what it has waited for is over */
+	return false; /* all holds have ended, so no second call is needed */
 }
 
 /* ---- callbacks of vCPUs ------------------------------------------------------ */
 
-static void halt_vcpu(struct vcpu *vcpu, uint64_t next)
+static void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next)
 {
 	g_mutex_lock(&vcpu->lock);
 	vcpu_read_all(vcpu, vcpu->has_regs, vcpu->regs);
 	if (next)
 		vcpu->regs[vcpu_arch()->pc] = next;
-	set_state(vcpu, VMS_AGENT_HALTED);
-	grant_all(vcpu, FOR_HALTED);
+	set_vcpu_state(vcpu, VMS_AGENT_HALTED);
+	grant_to_all_clients(vcpu, FOR_HALTED);
 	g_mutex_unlock(&vcpu->lock);
 }
 
 /*
- * If QEMU starts paused and runs all vCPUs in one thread, no callback tells that this vCPU waits.
- * So it counts as halted until it comes for the first time.
+ * If QEMU starts paused and runs all vCPUs in one thread, no callback reports that this vCPU waits.
+ * So it counts as halted until it answers its first kick.
  */
-static void begin_vcpu(struct vcpu *vcpu)
+static void hold_vcpu_begins(struct vcpu *vcpu)
 {
-	halt_vcpu(vcpu, 0);
+	hold_vcpu_halts(vcpu, 0);
 	kick_vcpu(vcpu->index);
 }
 
-/* Waits for the end of a hold that was granted while the vCPU was halted. False: it lasts. */
+/*
+ * Waits for the end of a hold that was granted while the vCPU was halted. False if the hold still
+ * lasts at the deadline.
+ */
 static bool end_hold_of_halted(struct vcpu *vcpu, struct view *view, uint64_t deadline)
 {
 	struct vms_agent_shared *shared = view_enter(view);
@@ -259,20 +259,20 @@ static bool end_hold_of_halted(struct vcpu *vcpu, struct view *view, uint64_t de
 			wait_for_release(view, slot, wanted, deadline);
 		end_brief_hold(slot, wanted);
 	}
-	/* The client may just have pinned the vCPU: it is the same hold, and lasts. */
+	/* The client may just have pinned the vCPU: then the same hold goes on. */
 	bool ended = !wanted || ((atomic_load(&slot->wanted) ^ wanted) & ~VMS_AGENT_PIN) != 0;
 	view_leave(view);
 	return ended;
 }
 
 /*
- * A hold that lasts longer continues where the kicked vCPU comes: at once by QEMU's queue, or where
- * code checks the flag next. The entry of an interrupt checks it before it executes anything.
+ * A hold that lasts longer goes on where the vCPU answers its kick: at once if QEMU's queue is
+ * used, or where code checks the flag next. The entry of an interrupt checks the flag first.
  */
-static void resume_vcpu(struct vcpu *vcpu)
+static void hold_vcpu_resumes(struct vcpu *vcpu)
 {
-	set_running(vcpu);
-	uint64_t deadline = now_ns() + (kick_needs_code() ? RESUME_NS : 0);
+	set_vcpu_running(vcpu);
+	uint64_t deadline = vms_clock_now_ns() + (kick_needs_code() ? RESUME_NS : 0);
 	bool ended = true;
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++)
 		ended &= end_hold_of_halted(vcpu, &views[i], deadline);
@@ -280,10 +280,10 @@ static void resume_vcpu(struct vcpu *vcpu)
 		kick_vcpu(vcpu->index);
 }
 
-static void end_vcpu(struct vcpu *vcpu)
+static void hold_vcpu_ends(struct vcpu *vcpu)
 {
 	g_mutex_lock(&vcpu->lock);
-	set_state(vcpu, VMS_AGENT_ABSENT);
+	set_vcpu_state(vcpu, VMS_AGENT_ABSENT);
 	for (unsigned i = 0; i < VMS_AGENT_MAX_CLIENTS; i++) {
 		struct vms_agent_shared *shared = view_enter(&views[i]);
 		if (!shared)
@@ -296,31 +296,32 @@ static void end_vcpu(struct vcpu *vcpu)
 
 /* ---- clients ------------------------------------------------------------ */
 
-/* Kicks the vCPU, or grants it if it is halted. */
+/* Kicks the vCPU, or grants the hold if the vCPU is halted. */
 static void request_hold(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_get(index);
 	g_mutex_lock(&vcpu->lock);
 	bool executes = vcpu->state == VMS_AGENT_RUNNING;
 	if (vcpu->state == VMS_AGENT_HALTED)
-		grant_all(vcpu, FOR_HALTED);
+		grant_to_all_clients(vcpu, FOR_HALTED);
 	g_mutex_unlock(&vcpu->lock);
 	if (executes)
 		kick_vcpu(index);
 }
 
-static void answer(const struct request *request, struct reply *reply)
+static void hold_answer(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_hold *hold = (const void *)request->message;
 	if (request->size != sizeof(*hold) || hold->vcpu >= vcpus_max() ||
 	    !atomic_load(&views[request->client].shared))
-		reply_error(reply, VMS_ERROR_PROTOCOL,
-			    "the request to hold a vCPU is malformed, or comes too early");
+		reply_error(
+			reply, VMS_ERROR_PROTOCOL,
+			"cannot hold a vCPU: the request is malformed, or was sent before hello");
 	else
 		request_hold(hold->vcpu);
 }
 
-static int make_memory(size_t size, struct vms_agent_shared **shared)
+static int make_shared_memory(size_t size, struct vms_agent_shared **shared)
 {
 	int fd = memfd_create("vmscope-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	*shared = MAP_FAILED;
@@ -343,7 +344,7 @@ int hold_open(unsigned client, uint64_t *size)
 	const struct arch *arch = vcpu_arch();
 	struct vms_agent_shared *shared;
 	view->size = sizeof(*shared) + vcpus_max() * sizeof(shared->vcpu[0]);
-	int fd = make_memory(view->size, &shared);
+	int fd = make_shared_memory(view->size, &shared);
 	if (fd < 0)
 		return -1;
 	for (unsigned i = 0; i < arch->n_regs; i++)
@@ -352,7 +353,7 @@ int hold_open(unsigned client, uint64_t *size)
 	for (unsigned i = 0; i < vcpus_max(); i++) {
 		struct vcpu *vcpu = vcpu_get(i);
 		g_mutex_lock(&vcpu->lock);
-		set_state(vcpu, vcpu->state);
+		set_vcpu_state(vcpu, vcpu->state);
 		g_mutex_unlock(&vcpu->lock);
 	}
 	*size = view->size;
@@ -383,7 +384,7 @@ bool hold_any_vcpu(void)
 	return any;
 }
 
-static void end_client(unsigned client)
+static void hold_client_gone(unsigned client)
 {
 	struct view *view = &views[client];
 	struct vms_agent_shared *shared = atomic_exchange(&view->shared, NULL);
@@ -401,11 +402,11 @@ static void end_client(unsigned client)
 const struct service hold_service = {
 	.first_kind = VMS_AGENT_HOLD,
 	.last_kind = VMS_AGENT_HOLD,
-	.answer = answer,
-	.client_gone = end_client,
-	.vcpu_begins = begin_vcpu,
-	.vcpu_ends = end_vcpu,
-	.vcpu_kicked = hold_vcpu,
-	.vcpu_halts = halt_vcpu,
-	.vcpu_resumes = resume_vcpu,
+	.answer = hold_answer,
+	.client_gone = hold_client_gone,
+	.vcpu_begins = hold_vcpu_begins,
+	.vcpu_ends = hold_vcpu_ends,
+	.vcpu_kicked = hold_vcpu_kicked,
+	.vcpu_halts = hold_vcpu_halts,
+	.vcpu_resumes = hold_vcpu_resumes,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds vCPUs for clients, as machine/agent/protocol.h says.
+ * Holds vCPUs for clients, as described in machine/agent/protocol.h.
  */
 #pragma once
 
@@ -9,13 +9,13 @@
 extern const struct service hold_service;
 
 /*
- * Makes the shared memory of a client. Returns its descriptor, which is the caller's. -1: errno
- * tells.
+ * Makes the shared memory of a client. Returns its descriptor, which the caller owns. -1 with errno
+ * set.
  */
 int hold_open(unsigned client, uint64_t *size);
-/* Ends the holds of a client that is stopped. */
+/* Ends all holds of a client. */
 void hold_break(unsigned client);
-/* True if the client wants or holds any vCPU. */
+/* True if the client has requested or holds any vCPU. */
 bool hold_any(unsigned client);
-/* The same of all clients. */
+/* The same for all clients. */
 bool hold_any_vcpu(void);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a callback must know of its instruction lies in the pointer that QEMU passes to it, so
- * nothing must be freed when the code goes.
+ * The pointer that QEMU passes to a callback contains all that the callback needs of its
+ * instruction. So nothing must be freed when QEMU drops the code.
  *
- * QEMU uses a block again if the same memory is executed at another address, as programs and
- * libraries are. So code of programs is instrumented where a page has a place at that offset, and
- * the callback finds the address. Other code is at one address alone.
+ * QEMU reuses a block if the same memory is executed at another virtual address, as programs and
+ * libraries are. So code of programs is instrumented wherever some page has a place at the same
+ * offset, and the callback computes the address. Other code has only one address.
  */
 #include "agent/probes/instrument.h"
 
 #include "agent/probes/return_marks.h"
 #include "agent/probes/visit.h"
 
-/* An instruction as its callback knows it. */
+/* What a callback gets of its instruction. */
 struct site {
 	int64_t va : 57;    /* of a program's instruction: its offset in a page */
 	unsigned size : 4;  /* bytes */
@@ -26,16 +26,16 @@ union packed_site {
 	void *data;
 };
 
-_Static_assert(sizeof(struct site) == sizeof(void *), "a site fits into what QEMU passes on");
+_Static_assert(sizeof(struct site) == sizeof(void *), "a site fits into QEMU's user data");
 
 /* ---- callbacks -------------------------------------------------------------------------- */
 
-static uint64_t pc_of(unsigned vcpu)
+static uint64_t read_pc(unsigned vcpu)
 {
 	return vcpu_value(vcpu, vcpu_arch()->pc);
 }
 
-/* In a block the program counter is that of its begin, or of some instruction before this one. */
+/* In a block the program counter is that of the block, or of an instruction before this one. */
 static void on_place(unsigned vcpu, void *data)
 {
 	const union packed_site packed = { .data = data };
@@ -45,7 +45,7 @@ static void on_place(unsigned vcpu, void *data)
 		.repeats = packed.site.repeats,
 	};
 	if (packed.site.is_offset) {
-		const uint64_t pc = pc_of(vcpu);
+		const uint64_t pc = read_pc(vcpu);
 		insn.va = pc + ((insn.va - pc) & 4095);
 	}
 	insn.next = insn.va + packed.site.size;
@@ -59,18 +59,18 @@ static void on_next(unsigned vcpu, __attribute__((unused)) void *data)
 
 static void on_block(unsigned vcpu, __attribute__((unused)) void *data)
 {
-	visit_block(vcpu, pc_of(vcpu));
+	visit_block(vcpu, read_pc(vcpu));
 }
 
-/* `data`: where the block begins; NULL: it is a program's, and may be executed anywhere. */
+/* `data` is the address of the block; NULL: of a program, whose address the vCPU has. */
 static void on_return(unsigned vcpu, void *data)
 {
-	visit_return(vcpu, data ? (uint64_t)(uintptr_t)data : pc_of(vcpu));
+	visit_return(vcpu, data ? (uint64_t)(uintptr_t)data : read_pc(vcpu));
 }
 
 /* ---- translation ------------------------------------------------------------------------- */
 
-/* True if an instruction exists to enter an exception, as a system call does. */
+/* True if the purpose of an instruction is to enter an exception, like a system call. */
 static bool is_trap(const uint8_t *bytes, size_t size)
 {
 	if (vcpu_arch() == &arch_aarch64)
@@ -94,14 +94,14 @@ static void *pack_site(const struct qemu_plugin_insn *insn, uint64_t va, bool is
 	return packed.data;
 }
 
-/* True if the block is of a program, not of a kernel or of firmware. */
+/* True if the block belongs to a program, not to a kernel or firmware. */
 static bool is_of_program(const struct qemu_plugin_tb *tb)
 {
 	struct vcpu *vcpu = vcpu_current();
 	return (int64_t)qemu_plugin_tb_vaddr(tb) >= 0 && vcpu && vcpu_arch()->rank(vcpu) == 0;
 }
 
-/* A block may be where a call returns to. */
+/* Adds a callback for the case that a call returns to this block. */
 static void watch_returns(struct qemu_plugin_tb *tb, bool is_program)
 {
 	const uint64_t va = qemu_plugin_tb_vaddr(tb);

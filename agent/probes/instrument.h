@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Puts the callbacks of probes into code. */
+/* Adds the callbacks of probes to code. */
 #pragma once
 
 #include "agent/qemu/qemu_plugin.h"
 
-/* Instruments a block of code for the current plan. In the callback of translation. */
+/* Instruments a block of code for the current plan. Called in the callback of translation. */
 void probes_instrument(struct qemu_plugin_tb *tb);

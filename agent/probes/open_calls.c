@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ROWS	  4096u /* a power of two */
-#define LOCKS	  64u	/* each for the rows whose numbers have it as the rest */
+#define LOCKS	  64u	/* row r is guarded by lock r % LOCKS */
 #define MAX_CALLS (1U << 16)
 #define MAX_BYTES (UINT64_C(64) << 20) /* of their values */
 
@@ -39,7 +39,7 @@ void open_calls_free(struct open_calls *calls)
 	free(calls);
 }
 
-static unsigned row_of(const struct call_key *key)
+static unsigned find_row(const struct call_key *key)
 {
 	const uint64_t mixed =
 		(key->sp ^ key->space << 20 ^ key->pc << 40) * UINT64_C(0x9e3779b97f4a7c15);
@@ -48,12 +48,12 @@ static unsigned row_of(const struct call_key *key)
 
 _Static_assert(ROWS == UINT64_C(1) << (64 - 52), "a row has as many bits as the hash");
 
-static bool is_key(const struct call_key *a, const struct call_key *b)
+static bool equal_keys(const struct call_key *a, const struct call_key *b)
 {
 	return a->sp == b->sp && a->pc == b->pc && a->space == b->space;
 }
 
-/* Takes a call out of its row. */
+/* Removes a call from its row. */
 static struct open_call *unlink_call(struct open_calls *calls, struct open_call **link)
 {
 	struct open_call *call = *link;
@@ -63,11 +63,12 @@ static struct open_call *unlink_call(struct open_calls *calls, struct open_call 
 	return call;
 }
 
-/* Forgets a call of the same place with this key. The row is locked. */
-static void forget(struct open_calls *calls, struct open_call **link, const struct open_call *call)
+/* Frees a call of the same place with the same key. The row is locked. */
+static void forget_call(struct open_calls *calls, struct open_call **link,
+			const struct open_call *call)
 {
 	for (; *link; link = &(*link)->next)
-		if ((*link)->place == call->place && is_key(&(*link)->key, &call->key)) {
+		if ((*link)->place == call->place && equal_keys(&(*link)->key, &call->key)) {
 			free(unlink_call(calls, link));
 			return;
 		}
@@ -75,7 +76,7 @@ static void forget(struct open_calls *calls, struct open_call **link, const stru
 
 bool open_calls_add(struct open_calls *calls, const struct open_call *call, const void *values)
 {
-	const unsigned row = row_of(&call->key);
+	const unsigned row = find_row(&call->key);
 	struct open_call *copy = NULL;
 	GMutex *lock = &calls->locks[row % LOCKS];
 	if (atomic_load(&calls->n) < MAX_CALLS && atomic_load(&calls->bytes) < MAX_BYTES)
@@ -85,7 +86,7 @@ bool open_calls_add(struct open_calls *calls, const struct open_call *call, cons
 		memcpy(copy->values, values, call->size);
 	}
 	g_mutex_lock(lock);
-	forget(calls, &calls->rows[row], call);
+	forget_call(calls, &calls->rows[row], call);
 	if (copy) {
 		copy->next = calls->rows[row];
 		calls->rows[row] = copy;
@@ -98,12 +99,12 @@ bool open_calls_add(struct open_calls *calls, const struct open_call *call, cons
 
 struct open_call *open_calls_take(struct open_calls *calls, const struct call_key *key)
 {
-	const unsigned row = row_of(key);
+	const unsigned row = find_row(key);
 	struct open_call *taken = NULL, **end = &taken;
 	GMutex *lock = &calls->locks[row % LOCKS];
 	g_mutex_lock(lock);
 	for (struct open_call **link = &calls->rows[row]; *link;) {
-		if (!is_key(&(*link)->key, key)) {
+		if (!equal_keys(&(*link)->key, key)) {
 			link = &(*link)->next;
 			continue;
 		}

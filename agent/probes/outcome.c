@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What has become of an instruction after which a vCPU goes on elsewhere than behind it: it has
- * branched, or it has been executed and an interrupt came, or it has faulted. QEMU does not tell;
- * what the processor saves at the entry of a handler does.
+ * Finds out what happened to an instruction if the vCPU does not continue at the next one: the
+ * instruction branched, or it was executed and an interrupt followed, or it faulted. QEMU does not
+ * report this. The state that the processor saves when it enters a handler shows it.
  */
 #include "agent/probes/visit.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- x86-64 -------------------------------------------------------------------------- */
 
-/* What the processor pushes in 64-bit mode, below it perhaps an error code. */
+/* What the processor pushes in 64-bit mode. An error code may follow below it. */
 struct x86_frame {
 	uint64_t rip, cs, rflags, rsp, ss;
 };
@@ -25,7 +25,7 @@ static bool is_frame(const struct x86_frame *frame)
 	       frame->rflags & RFLAGS_ALWAYS && frame->rflags >> RFLAGS_BITS == 0;
 }
 
-/* True if the frame's stack pointer is what a branch may have made of the one before it. */
+/* True if a branch can have changed the stack pointer `sp` to that of the frame. */
 static bool has_stack_of_branch(const struct x86_frame *frame, uint64_t sp)
 {
 	return frame->rsp + sizeof(uint64_t) - sp <= 2 * sizeof(uint64_t);

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t hash(uint64_t va)
+static uint64_t hash_address(uint64_t va)
 {
 	return va * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
 	const struct plan_entry *x = a, *y = b;
 	if (x->va != y->va)
@@ -19,7 +19,7 @@ static int compare(const void *a, const void *b)
 	return x->set != y->set ? x->set - y->set : x->place < y->place ? -1 : 1;
 }
 
-static void add_set(struct plan *plan, unsigned number, struct probe_set *set)
+static void add_entries_of_set(struct plan *plan, unsigned number, struct probe_set *set)
 {
 	atomic_init(&plan->sets[number], set);
 	for (uint32_t i = 0; i < set->options.n_places; i++) {
@@ -54,7 +54,7 @@ static bool make_index(struct plan *plan)
 	for (uint32_t i = 0; i < plan->n; i++) {
 		if (i > 0 && plan->entries[i].va == plan->entries[i - 1].va)
 			continue;
-		uint64_t at = hash(plan->entries[i].va) >> plan->shift;
+		uint64_t at = hash_address(plan->entries[i].va) >> plan->shift;
 		while (plan->index[at])
 			at = (at + 1) & ((UINT64_C(1) << bits) - 1);
 		plan->index[at] = i + 1;
@@ -72,9 +72,9 @@ struct plan *plan_new(struct probe_set *const *sets, unsigned n)
 		return NULL;
 	plan->entries = calloc(n_entries ? n_entries : 1, sizeof(*plan->entries));
 	for (unsigned i = 0; plan->entries && i < n; i++)
-		add_set(plan, i, sets[i]);
+		add_entries_of_set(plan, i, sets[i]);
 	if (plan->entries)
-		qsort(plan->entries, plan->n, sizeof(*plan->entries), compare);
+		qsort(plan->entries, plan->n, sizeof(*plan->entries), compare_entries);
 	if (plan->entries && make_index(plan))
 		return plan;
 	plan_free(plan);
@@ -90,7 +90,7 @@ void plan_free(struct plan *plan)
 	free(plan);
 }
 
-static struct plan_place place_at(const struct plan *plan, uint32_t first)
+static struct plan_place get_place(const struct plan *plan, uint32_t first)
 {
 	struct plan_place place = { .entries = &plan->entries[first] };
 	for (uint32_t i = first; i < plan->n && plan->entries[i].va == place.entries->va; i++)
@@ -101,10 +101,10 @@ static struct plan_place place_at(const struct plan *plan, uint32_t first)
 struct plan_place plan_find(const struct plan *plan, uint64_t va)
 {
 	const uint64_t mask = UINT64_MAX >> plan->shift;
-	uint64_t at = hash(va) >> plan->shift;
+	uint64_t at = hash_address(va) >> plan->shift;
 	for (; plan->index[at]; at = (at + 1) & mask)
 		if (plan->entries[plan->index[at] - 1].va == va)
-			return place_at(plan, plan->index[at] - 1);
+			return get_place(plan, plan->index[at] - 1);
 	return (struct plan_place) { .entries = NULL };
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The places of all sets by address, as instrumented code finds them. A plan never changes, but a
- * set can be taken out of it.
+ * The places of all sets by address, for instrumented code. A plan never changes, but a set can be
+ * removed from it.
  *
  * A *place* is an address where a program runs, before or after its instruction. A *set* has the
  * places that a client arms together, with their programs (set.h). An *entry* is a place of one set
@@ -16,7 +16,7 @@ struct plan_entry {
 	uint32_t place; /* of the set */
 	uint16_t set;	/* of the plan */
 	bool after;
-	bool call; /* the place is a function whose return is waited for */
+	bool call; /* the place is a function, and its return is the hit */
 };
 
 /* The entries of one address: those before the instruction come first. */
@@ -26,20 +26,20 @@ struct plan_place {
 };
 
 struct plan {
-	_Atomic(struct probe_set *) sets[VMS_AGENT_MAX_PROBES]; /* NULL: taken out, or none */
+	_Atomic(struct probe_set *) sets[VMS_AGENT_MAX_PROBES]; /* NULL: removed, or none */
 	struct plan_entry *entries;				/* sorted by address */
 	uint32_t n;
 	uint32_t *index; /* hash table: 1 + the first entry of an address; 0: none */
-	unsigned shift;	 /* of a hash, to a place in the table */
+	unsigned shift;	 /* turns a hash into an index of the table */
 	bool has_after, has_calls;
 	/* Bit n: there is a place in the lower half of the addresses whose low 12 bits are n. */
 	uint64_t offsets[4096 / 64];
 };
 
-/* `n` sets, VMS_AGENT_MAX_PROBES at most. NULL: no memory. */
+/* Makes a plan of `n` sets, VMS_AGENT_MAX_PROBES at most. NULL if there is no memory. */
 struct plan *plan_new(struct probe_set *const *sets, unsigned n);
 void plan_free(struct plan *plan);
-/* A place without entries: there is none. */
+/* Finds the entries of an address. `entries` is NULL if there are none. */
 struct plan_place plan_find(const struct plan *plan, uint64_t va);
 /* True if there may be a place in the lower half at this offset in a page. */
 bool plan_has_offset(const struct plan *plan, uint64_t va);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for probes. The server's thread makes a set. It is armed when QEMU has stopped all vCPUs
- * and forgotten all translated code, so all its places begin at the same moment. It ends at once:
- * code that is still instrumented does not find it, and is forgotten when QEMU gets to it.
+ * Answers requests for probes. The server's thread makes a set. The set is armed when QEMU has
+ * stopped all vCPUs and dropped all translated code, so all its places begin at the same moment. A
+ * set ends at once: code that is still instrumented does not find it, and QEMU drops that code
+ * later.
  */
 #include "agent/probes/probes.h"
 
@@ -27,7 +28,7 @@ static struct {
 
 /* ---- the plan -------------------------------------------------------------------------- */
 
-/* Makes the plan that of all sets that have not ended. No vCPU is in guest code. */
+/* Replaces the plan by one of all sets that have not ended. No vCPU is in guest code. */
 static void renew_plan(__attribute__((unused)) void *data)
 {
 	struct probe_set *sets[VMS_AGENT_MAX_PROBES];
@@ -44,14 +45,14 @@ static void renew_plan(__attribute__((unused)) void *data)
 		for (unsigned i = 0; i < n; i++)
 			sets[i]->armed = true;
 	} else {
-		fprintf(stderr, "vmscope agent: no memory for probes: new ones do not begin\n");
+		fprintf(stderr, "vmscope agent: cannot arm new probes: no memory in QEMU\n");
 	}
 	g_cond_broadcast(&probes.renewed);
 	g_mutex_unlock(&probes.lock);
 }
 
-/* A set has come to its limit: its places go. */
-static void on_ended(void)
+/* A set has reached its limit: its places are removed. */
+static void on_set_ended(void)
 {
 	retranslate_code(renew_plan, NULL);
 }
@@ -66,8 +67,8 @@ static struct probe_set *find_set(unsigned client, uint32_t id)
 	return NULL;
 }
 
-/* False: the reply says why. The lock is held. */
-static bool may_start(const struct request *request, struct reply *reply)
+/* False with an error in the reply. The lock is held. */
+static bool check_start(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_probes *options = (const void *)request->message;
 	if (vcpus_mixed_up())
@@ -78,33 +79,35 @@ static bool may_start(const struct request *request, struct reply *reply)
 		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: %s", g_strerror(errno));
 	else if (probes.n == VMS_AGENT_MAX_PROBES)
 		reply_error(reply, VMS_ERROR_BUSY,
-			    "cannot arm probes: there are %u sets of probes in this machine "
-			    "already, the first of process %d",
+			    "cannot arm probes: this machine already has %u sets of probes, the "
+			    "first of process %d; end one of them",
 			    probes.n, (int)probes.sets[0]->pid);
 	else if (request->size >= sizeof(*options) && find_set(request->client, options->id))
-		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has a set of this id");
+		reply_error(reply, VMS_ERROR_INVALID_STATE,
+			    "cannot arm probes: this client already has a set with this id");
 	else
 		return true;
 	return false;
 }
 
-static bool reserve(struct probe_set *set, struct reply *reply)
+static bool reserve_memory_of_set(struct probe_set *set, struct reply *reply)
 {
 	bool ok = true;
 	for (unsigned i = 0; ok && i < set->n; i++)
 		ok = !vcpu_is_there(i) || probe_set_reserve(set, i);
 	if (!ok)
-		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU: %s",
+		reply_error(reply, VMS_ERROR_IO,
+			    "cannot arm probes: QEMU cannot allocate memory: %s",
 			    g_strerror(errno));
 	return ok;
 }
 
-/* NULL: the reply says why. The lock is held. */
+/* NULL with an error in the reply. The lock is held. */
 static struct probe_set *add_set(const struct request *request, struct reply *reply)
 {
 	struct probe_set *set =
-		may_start(request, reply) ? probe_set_new(request, vcpus_max(), reply) : NULL;
-	if (set && !reserve(set, reply)) {
+		check_start(request, reply) ? probe_set_new(request, vcpus_max(), reply) : NULL;
+	if (set && !reserve_memory_of_set(set, reply)) {
 		probe_set_free(set);
 		set = NULL;
 	}
@@ -114,8 +117,8 @@ static struct probe_set *add_set(const struct request *request, struct reply *re
 }
 
 /*
- * Waits until the set is armed, so that a client that resumes the machine afterwards misses no hit.
- * While a vCPU is held this does not wait: that vCPU arms the set when it is released, before it
+ * Waits until the set is armed, so that a client that resumes the machine after this misses no hit.
+ * Does not wait while a vCPU is held: that vCPU arms the set when it is released, before it
  * executes anything.
  */
 static void wait_until_armed(const struct probe_set *set)
@@ -129,7 +132,7 @@ static void wait_until_armed(const struct probe_set *set)
 	g_mutex_unlock(&probes.lock);
 }
 
-static void start(const struct request *request, struct reply *reply)
+static void start_probes(const struct request *request, struct reply *reply)
 {
 	g_mutex_lock(&probes.lock);
 	struct probe_set *set = add_set(request, reply);
@@ -155,7 +158,7 @@ static void remove_from_plan(const struct probe_set *set)
 			atomic_store(&plan->sets[i], NULL);
 }
 
-/* Takes a set away from all vCPUs and frees it. `abandon`: nobody reads its rings any more. */
+/* Removes a set from all vCPUs and frees it. `abandon`: no client reads its rings any more. */
 static void end_set(struct probe_set *set, bool abandon)
 {
 	const bool has_code = !set->ended;
@@ -175,20 +178,21 @@ static void end_set(struct probe_set *set, bool abandon)
 }
 
 /* Only the server's thread adds and removes sets. */
-static void stop(const struct request *request, struct reply *reply)
+static void stop_probes(const struct request *request, struct reply *reply)
 {
 	const struct vms_agent_probes_stop *message = (const void *)request->message;
 	struct probe_set *set =
 		request->size == sizeof(*message) ? find_set(request->client, message->id) : NULL;
 	if (!set) {
-		reply_error(reply, VMS_ERROR_INVALID_STATE, "this client has no such probes");
+		reply_error(reply, VMS_ERROR_INVALID_STATE,
+			    "cannot end probes: this client has no set with this id");
 		return;
 	}
 	end_set(set, false);
 	reply_ok(reply);
 }
 
-static void end_client(unsigned client)
+static void probes_client_gone(unsigned client)
 {
 	for (unsigned i = probes.n; i-- > 0;)
 		if (probes.sets[i]->client == client)
@@ -197,20 +201,20 @@ static void end_client(unsigned client)
 
 /* ---- the service ----------------------------------------------------------------------- */
 
-static void answer(const struct request *request, struct reply *reply)
+static void probes_answer(const struct request *request, struct reply *reply)
 {
 	if (request->message->kind == VMS_AGENT_PROBES_START)
-		start(request, reply);
+		start_probes(request, reply);
 	else
-		stop(request, reply);
+		stop_probes(request, reply);
 }
 
-static bool init(void)
+static bool probes_init(void)
 {
-	return visit_init(on_ended);
+	return visit_init(on_set_ended);
 }
 
-static bool needs_code(void)
+static bool probes_need_code(void)
 {
 	bool any = false;
 	g_mutex_lock(&probes.lock);
@@ -220,7 +224,7 @@ static bool needs_code(void)
 	return any;
 }
 
-static void begin_vcpu(struct vcpu *vcpu)
+static void probes_vcpu_begins(struct vcpu *vcpu)
 {
 	visit_begin_vcpu(vcpu->index);
 	g_mutex_lock(&probes.lock);
@@ -234,10 +238,10 @@ static void begin_vcpu(struct vcpu *vcpu)
 const struct service probes_service = {
 	.first_kind = VMS_AGENT_PROBES_START,
 	.last_kind = VMS_AGENT_PROBES_STOP,
-	.init = init,
-	.answer = answer,
-	.client_gone = end_client,
-	.needs_code = needs_code,
+	.init = probes_init,
+	.answer = probes_answer,
+	.client_gone = probes_client_gone,
+	.needs_code = probes_need_code,
 	.translate = probes_instrument,
-	.vcpu_begins = begin_vcpu,
+	.vcpu_begins = probes_vcpu_begins,
 };

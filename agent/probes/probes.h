@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes for clients, as machine/agent/protocol.h says. */
+/* Probes for clients, as described in machine/agent/protocol.h. */
 #pragma once
 
 #include "agent/service.h"

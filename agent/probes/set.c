@@ -5,21 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a client has sent ------------------------------------------------------- */
+/* ---- checks of a client's request -------------------------------------------------- */
 
-/* Returns what is wrong with the options; NULL: nothing. */
+/* Returns what is wrong with the options, or NULL. */
 static const char *check_options(const struct request *request)
 {
 	const struct vms_agent_probes *options = (const void *)request->message;
 	if (request->size != sizeof(*options) || request->fd < 0)
-		return "the message has another size, or no file with it";
+		return "the request has a wrong size, or no file";
 	if (options->n_places == 0 || options->n_places > VMS_AGENT_MAX_PLACES ||
 	    options->n_ops > VMS_AGENT_MAX_OPS)
-		return "there are no places, or too many, or their programs are too long";
+		return "it has no places, too many places, or too long programs";
 	if (!rings_is_size(options->ring_size))
-		return "a ring has from 64 KiB to 64 MiB, and a power of two";
+		return "the size of a ring must be a power of two from 64 KiB to 64 MiB";
 	if (options->tallies > 1)
-		return "what to make of hits is not known";
+		return "its kind of results is unknown";
 	return NULL;
 }
 
@@ -38,7 +38,7 @@ static bool list_kept(struct probe_set *set, uint32_t call, uint32_t at_return)
 					  &set->kept[call].n);
 }
 
-/* Finds the return of each call. Returns what is wrong; NULL: nothing. */
+/* Finds the place of each call's return. Returns what is wrong, or NULL. */
 static const char *find_returns(struct probe_set *set)
 {
 	uint32_t call = 0;
@@ -48,9 +48,9 @@ static const char *find_returns(struct probe_set *set)
 		while (call < i && !(set->file[call].flags & VMS_AGENT_PLACE_CALL))
 			call++;
 		if (call == i)
-			return "a return belongs to no call";
+			return "a return has no call";
 		if (!list_kept(set, call, i))
-			return "a return needs too much of its call";
+			return "a return uses too many arguments of its call";
 		set->returns[call++] = i;
 	}
 	for (; call < set->options.n_places; call++)
@@ -59,7 +59,7 @@ static const char *find_returns(struct probe_set *set)
 	return NULL;
 }
 
-/* Finds the program of each place, and checks it. Returns what is wrong; NULL: nothing. */
+/* Finds the program of each place, and checks it. Returns what is wrong, or NULL. */
 static const char *find_programs(struct probe_set *set)
 {
 	const struct vms_agent_probes *options = &set->options;
@@ -71,15 +71,15 @@ static const char *find_programs(struct probe_set *set)
 			return "a place is malformed";
 		set->programs[i] = (struct vms_program) { ops, place->n_ops };
 		if (!vms_program_check(&set->programs[i], VMS_AGENT_MAX_REGS))
-			return "the program of a place cannot be run";
+			return "the program of a place is invalid";
 		ops += place->n_ops;
 		left -= place->n_ops;
 	}
-	return left ? "there are operations that belong to no place" : find_returns(set);
+	return left ? "it has operations without a place" : find_returns(set);
 }
 
-/* Bytes of the file with all places and programs. */
-static size_t size_of_places(const struct vms_agent_probes *options)
+/* Returns the size of the file's part with all places and programs. */
+static size_t compute_places_size(const struct vms_agent_probes *options)
 {
 	return options->n_places * sizeof(struct vms_agent_place) +
 	       options->n_ops * sizeof(struct vms_op);
@@ -91,7 +91,7 @@ static bool read_places(struct probe_set *set, const struct request *request, st
 	const size_t shape_size = options->tallies ? sizeof(struct vms_tally_shape) : 0;
 	const char *wrong;
 	set->programs = calloc(options->n_places, sizeof(*set->programs));
-	set->file = request_read_file(request, size_of_places(options) + shape_size);
+	set->file = request_read_file(request, compute_places_size(options) + shape_size);
 	set->returns = calloc(options->n_places, sizeof(*set->returns));
 	set->kept = calloc(options->n_places, sizeof(*set->kept));
 	if (!set->programs || !set->returns || !set->kept || !set->file) {
@@ -124,7 +124,8 @@ static bool make_calls(struct probe_set *set, struct reply *reply)
 static bool make_rings(struct probe_set *set, unsigned n, struct reply *reply)
 {
 	if (!rings_make(&set->rings, "vmscope-probes", n, set->options.ring_size)) {
-		reply_error(reply, VMS_ERROR_IO, "cannot arm probes: no memory in QEMU: %s",
+		reply_error(reply, VMS_ERROR_IO,
+			    "cannot arm probes: QEMU cannot allocate memory: %s",
 			    g_strerror(errno));
 		return false;
 	}
@@ -137,11 +138,11 @@ static bool make_rings(struct probe_set *set, unsigned n, struct reply *reply)
 
 static bool make_tallies(struct probe_set *set, unsigned n, struct reply *reply)
 {
-	const void *shape = (const uint8_t *)set->file + size_of_places(&set->options);
+	const void *shape = (const uint8_t *)set->file + compute_places_size(&set->options);
 	if (!set->options.tallies || tallies_make(&set->tallies, shape, n))
 		return true;
 	reply_error(reply, errno == EINVAL ? VMS_ERROR_PROTOCOL : VMS_ERROR_IO,
-		    "cannot arm probes: no tallies in QEMU: %s", g_strerror(errno));
+		    "cannot arm probes: QEMU cannot make their tallies: %s", g_strerror(errno));
 	return false;
 }
 
@@ -202,18 +203,18 @@ struct block {
 	uint8_t values[VMS_HIT_VALUES_MAX];
 };
 
-/* Counts for the vCPU alone, and shows the client how many there are. */
-static void count(uint64_t *own, _Atomic uint64_t *shown)
+/* Increments a vCPU's own counter, and publishes it for the client. */
+static void increment_counter(uint64_t *own, _Atomic uint64_t *shown)
 {
 	atomic_store_explicit(shown, ++*own, memory_order_relaxed);
 }
 
 /*
- * Takes the hit's number and writes the hit, for which there should be room. 0: all numbers have
- * been taken.
+ * Numbers the hit and writes it, or counts it as lost if there is no room. Returns the number; 0 if
+ * the limit of hits was reached before.
  */
-static uint64_t record(struct probe_set *set, struct prober *prober, struct block *block,
-		       bool has_room)
+static uint64_t write_hit(struct probe_set *set, struct prober *prober, struct block *block,
+			  bool has_room)
 {
 	struct vms_agent_rings *shared = set->rings.shared;
 	struct vms_agent_ring *ring = prober->ring.shared;
@@ -223,14 +224,14 @@ static uint64_t record(struct probe_set *set, struct prober *prober, struct bloc
 	block->hit.number = number;
 	if (max && number > max)
 		number = 0;
-	else if (!has_room || !vms_ring_block(&prober->ring, VMS_AGENT_HIT, 0, block,
-					      sizeof(block->hit) + block->hit.size))
+	else if (!has_room || !vms_ring_write_block(&prober->ring, VMS_AGENT_HIT, 0, block,
+						    sizeof(block->hit) + block->hit.size))
 		atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
 	atomic_store(&ring->taking, 0);
 	return number;
 }
 
-/* The client's end is to see the hit, or to be awake already. */
+/* Wakes the client if it sleeps. */
 static void wake_client(struct probe_set *set, struct prober *prober)
 {
 	_Atomic uint32_t *sleeps = &set->rings.shared->sleeps;
@@ -238,7 +239,7 @@ static void wake_client(struct probe_set *set, struct prober *prober)
 		vms_ring_flush(&prober->ring);
 }
 
-/* The last hit that counts has come. */
+/* Ends the set after its last hit. */
 static void end_set(struct probe_set *set, struct prober *prober)
 {
 	atomic_store(&set->ended, true);
@@ -246,7 +247,7 @@ static void end_set(struct probe_set *set, struct prober *prober)
 	vms_ring_flush(&prober->ring);
 }
 
-/* Ends the set if that was its last hit, and returns true then. */
+/* Ends the set if this was its last hit, and returns true then. */
 static bool end_hit(struct probe_set *set, struct prober *prober, uint64_t number)
 {
 	const bool ends = number && number == set->options.max_hits;
@@ -257,15 +258,15 @@ static bool end_hit(struct probe_set *set, struct prober *prober, uint64_t numbe
 	return ends;
 }
 
-/* True if this ends the set. */
+/* Records a hit. True if it ends the set. */
 static bool record_hit(struct probe_set *set, struct prober *prober, struct block *block)
 {
 	const bool has_room = prober->has_memory &&
 			      vms_ring_reserve(&prober->ring, sizeof(block->hit) + block->hit.size);
-	return end_hit(set, prober, record(set, prober, block, has_room));
+	return end_hit(set, prober, write_hit(set, prober, block, has_room));
 }
 
-/* The same for a set that only adds up its hits. */
+/* Adds a hit to the tally of its vCPU. True if it ends the set. */
 static bool tally_hit(struct probe_set *set, struct prober *prober, const struct block *block)
 {
 	const uint64_t max = set->options.max_hits;
@@ -273,7 +274,7 @@ static bool tally_hit(struct probe_set *set, struct prober *prober, const struct
 	uint64_t numbers[VMS_TALLY_NUMBERS_MAX], hits = 0;
 	size_t key_at;
 	if (!vms_tally_split(&set->tallies.shape, block->values, size, numbers, &key_at)) {
-		count(&prober->unknown, &prober->ring.shared->unknown);
+		increment_counter(&prober->unknown, &prober->ring.shared->unknown);
 		return false;
 	}
 	if (max)
@@ -296,24 +297,24 @@ static bool complete_hit(struct probe_set *set, struct prober *prober, struct bl
 				    : record_hit(set, prober, block);
 }
 
-/* A call that cannot be followed to its return. True: this ends the set. */
+/* Counts a call that cannot be followed to its return as lost. True if it ends the set. */
 static bool lose_call(struct probe_set *set, struct prober *prober, struct block *block)
 {
 	if (!set->options.tallies)
-		return end_hit(set, prober, record(set, prober, block, false));
+		return end_hit(set, prober, write_hit(set, prober, block, false));
 	atomic_fetch_add(&set->rings.shared->hits, 1);
 	return false;
 }
 
 /* True if hits of the vCPU count now. */
-static bool counts(const struct probe_set *set, unsigned vcpu)
+static bool is_counting(const struct probe_set *set, unsigned vcpu)
 {
 	return set->armed && !set->ended &&
 	       (set->options.vcpu == VMS_AGENT_ALL_VCPUS || set->options.vcpu == vcpu);
 }
 
 /*
- * Runs a program, which appends to the values of the block. False: it has ended early, and was
+ * Runs a program, which appends to the values of the block. False if it ended early: then this is
  * counted.
  */
 static bool run_program(struct probe_set *set, const struct vms_program *program,
@@ -325,9 +326,9 @@ static bool run_program(struct probe_set *set, const struct vms_program *program
 		vms_program_run(program, hit->input, block->values + block->hit.size, &size);
 	block->hit.size += (uint32_t)size;
 	if (end == VMS_PROGRAM_REJECTED)
-		count(&prober->rejected, &prober->ring.shared->rejected);
+		increment_counter(&prober->rejected, &prober->ring.shared->rejected);
 	else if (end == VMS_PROGRAM_UNKNOWN)
-		count(&prober->unknown, &prober->ring.shared->unknown);
+		increment_counter(&prober->unknown, &prober->ring.shared->unknown);
 	return end == VMS_PROGRAM_COMPLETE;
 }
 
@@ -335,7 +336,7 @@ bool probe_set_run(struct probe_set *set, const struct probe_hit *hit)
 {
 	struct prober *prober = &set->prober[hit->vcpu];
 	struct block block;
-	if (!counts(set, hit->vcpu))
+	if (!is_counting(set, hit->vcpu))
 		return false;
 	block.hit = (struct vms_agent_hit) {
 		.time_ns = set->options.tallies ? 0 : clock_read(&prober->clock),
@@ -360,9 +361,10 @@ static void keep_arguments(const struct kept_list *list, const struct vms_progra
 bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key)
 {
 	struct prober *prober = &set->prober[hit->vcpu];
-	struct block block; /* its values stay as they are: to clear them takes long */
+	struct block block; /* `values` is not cleared, because that would take too long */
 	block.hit = (struct vms_agent_hit) { .place = hit->place, .vcpu = hit->vcpu };
-	if (!counts(set, hit->vcpu) || !run_program(set, &set->programs[hit->place], hit, &block))
+	if (!is_counting(set, hit->vcpu) ||
+	    !run_program(set, &set->programs[hit->place], hit, &block))
 		return false;
 	struct open_call call = {
 		.key = *key,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A set of probes: what one PROBES_START has armed (machine/agent/protocol.h). Nothing of what the
- * client has sent is used before it was checked.
+ * A set of probes: all that one PROBES_START has armed (machine/agent/protocol.h). Everything that
+ * the client sends is checked before it is used.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct prober {
 	uint64_t rejected, unknown;
 };
 
-/* Registers that are kept from a call until it returns. */
+/* Registers whose values are kept from a call until its return. */
 struct kept_list {
 	uint32_t reg[VMS_ARGUMENTS_KEPT_MAX];
 	unsigned n;
@@ -31,41 +31,41 @@ struct probe_set {
 	struct vms_agent_probes options;
 	unsigned client;
 	pid_t pid;		      /* of the client; 0: unknown */
-	struct vms_agent_place *file; /* places, and the operations behind them; from malloc */
+	struct vms_agent_place *file; /* places, and behind them operations; from malloc */
 	struct vms_program *programs; /* by place */
-	uint32_t *returns;	      /* by place: of a call, the place with its return */
-	struct kept_list *kept;	      /* by place: of a call, what its return needs of it */
+	uint32_t *returns;	      /* by place of a call: the place of its return */
+	struct kept_list *kept;	      /* by place of a call: the arguments that its return uses */
 	struct open_calls *calls;     /* NULL: no place is a call */
 	struct rings rings;
 	struct tallies tallies;	  /* if options.tallies */
-	_Atomic uint64_t tallied; /* hits that were added up, if there is a limit */
-	_Atomic bool armed;	  /* hits count */
-	_Atomic bool ended;	  /* by its limit */
+	_Atomic uint64_t tallied; /* hits in the tallies, if there is a limit of hits */
+	_Atomic bool armed;	  /* hits count from now on */
+	_Atomic bool ended;	  /* the limit of hits was reached */
 	unsigned n;
 	struct prober prober[]; /* by vCPU */
 };
 
-/* What a place does at a vCPU that has come there. */
+/* A vCPU is at a place. */
 struct probe_hit {
 	uint32_t place;
 	unsigned vcpu; /* below `n` of the set */
 	const struct vms_program_input *input;
 };
 
-/* Checks a request and makes its set for `n` vCPUs. NULL: the reply says why. */
+/* Checks a request, and makes its set for `n` vCPUs. NULL with an error in the reply. */
 struct probe_set *probe_set_new(const struct request *request, unsigned n, struct reply *reply);
 void probe_set_free(struct probe_set *set);
-/* Allocates the memory of a vCPU's ring and tally. False: its hits will be lost; errno tells. */
+/* Allocates the memory of a vCPU's ring and tally. False with errno set: its hits will be lost. */
 bool probe_set_reserve(struct probe_set *set, unsigned vcpu);
-/* Ends all waits for room in the rings: nobody reads them any more. */
+/* Ends all waits for room in the rings, because no client reads them any more. */
 void probe_set_abandon(struct probe_set *set);
 /*
- * Runs the program of a place and records its hit, or adds it up, in the thread of the vCPU. It may
- * wait for room in the ring. True: the set has ended by this hit.
+ * Runs the program of a place, and records its hit or adds it to a tally. Called in the vCPU's
+ * thread. May wait for room in the ring. True if this hit has ended the set.
  */
 bool probe_set_run(struct probe_set *set, const struct probe_hit *hit);
-/* The same for the call of a function, whose return will be the hit. */
+/* The same at the call of a function. The hit is recorded when the call returns. */
 bool probe_set_call(struct probe_set *set, const struct probe_hit *hit, const struct call_key *key);
-/* The same for a call that has returned. The hit tells no place. */
+/* The same for a call that has returned. `place` of the hit is not used. */
 bool probe_set_return(struct probe_set *set, const struct probe_hit *hit,
 		      const struct open_call *call);

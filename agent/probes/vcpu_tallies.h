@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tallies of a set of probes (probe/tally.h), one for each vCPU, so that none waits for
- * another. Their memory is shared with the client; what the agent finds its way by is not.
+ * The tallies of a set of probes (probe/tally.h), one for each vCPU, so that no vCPU waits for
+ * another. Their memory is shared with the client. The agent's index of it is not shared.
  */
 #pragma once
 
@@ -16,14 +16,14 @@ struct tallies {
 	int memfd;
 };
 
-/* A value for tallies that were not made. */
+/* The value of tallies before tallies_make. */
 #define TALLIES_NONE ((struct tallies) { .memfd = -1 })
 
-/* Makes the tallies of `n` vCPUs, without memory yet. False: errno tells; EINVAL: the shape. */
+/* Makes the tallies of `n` vCPUs, without memory. False with errno set; EINVAL: a bad shape. */
 bool tallies_make(struct tallies *tallies, const struct vms_tally_shape *shape, unsigned n);
 /*
- * Allocates the memory of a vCPU's tally before the vCPU uses it: see rings_reserve. False: errno
- * tells. Does nothing if it has been allocated.
+ * Allocates the memory of a vCPU's tally before the vCPU uses it (see rings_reserve), unless it is
+ * allocated already. False with errno set.
  */
 bool tallies_reserve(struct tallies *tallies, unsigned vcpu);
 void tallies_free(struct tallies *tallies);

@@ -44,32 +44,32 @@ void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value)
 	outcome->regs[outcome->n++].value = value;
 }
 
-/* ---- what programs ask for --------------------------------------------------------- */
+/* ---- registers and memory for programs ---------------------------------------------- */
 
-struct asked {
+struct program_context {
 	struct vcpu *vcpu;
 	const struct outcome *outcome;
 };
 
 static bool read_reg(void *data, unsigned reg, uint64_t *ret)
 {
-	const struct asked *asked = data;
-	const struct outcome *outcome = asked->outcome;
+	const struct program_context *context = data;
+	const struct outcome *outcome = context->outcome;
 	for (unsigned i = 0; i < outcome->n; i++)
 		if (outcome->regs[i].reg == reg) {
 			*ret = outcome->regs[i].value;
 			return true;
 		}
-	return reg < vcpu_arch()->n_regs && vcpu_read(asked->vcpu, reg, ret);
+	return reg < vcpu_arch()->n_regs && vcpu_read(context->vcpu, reg, ret);
 }
 
 static bool read_memory(void *data, uint64_t va, void *buf, size_t size)
 {
-	const struct asked *asked = data;
-	return vcpu_read_memory(asked->vcpu, va, buf, size);
+	const struct program_context *context = data;
+	return vcpu_read_memory(context->vcpu, va, buf, size);
 }
 
-/* Opens the call of a function that begins where the vCPU is. True: the set has ended. */
+/* Opens a call. The vCPU is at the begin of the function. True if this has ended the set. */
 static bool open_call(struct probe_set *set, struct vcpu *vcpu, const struct probe_hit *hit,
 		      uint64_t function)
 {
@@ -81,12 +81,12 @@ static bool open_call(struct probe_set *set, struct vcpu *vcpu, const struct pro
 }
 
 /* Runs the programs of `n` entries. The vCPU is inside its gate. */
-static void run(const struct plan *plan, struct vcpu *vcpu, const struct plan_entry *entries,
-		unsigned n, const struct outcome *outcome)
+static void run_entries(const struct plan *plan, struct vcpu *vcpu,
+			const struct plan_entry *entries, unsigned n, const struct outcome *outcome)
 {
-	struct asked asked = { vcpu, outcome };
+	struct program_context context = { vcpu, outcome };
 	const struct vms_program_input input = {
-		.reg = read_reg, .read = read_memory, .data = &asked, .vcpu = vcpu->index
+		.reg = read_reg, .read = read_memory, .data = &context, .vcpu = vcpu->index
 	};
 	for (unsigned i = 0; i < n; i++) {
 		const struct probe_hit hit = { entries[i].place, vcpu->index, &input };
@@ -119,7 +119,7 @@ void visit_before(unsigned index, const struct pending *insn)
 		struct outcome outcome = { .n = 0 };
 		/* QEMU does not keep the program counter up to date inside a block. */
 		outcome_add(&outcome, vcpu_arch()->pc, insn->va);
-		run(plan, vcpu, place.entries, place.n_before, &outcome);
+		run_entries(plan, vcpu, place.entries, place.n_before, &outcome);
 		if (place.n_after)
 			note_pending(vcpu, insn);
 	}
@@ -138,8 +138,9 @@ static void run_after(struct vcpu *vcpu, const struct outcome *outcome)
 	const struct plan *plan = atomic_load_explicit(&visit_plan, memory_order_acquire);
 	if (plan) {
 		const struct plan_place place = plan_find(plan, va);
-		if (place.entries) /* it has not gone since */
-			run(plan, vcpu, place.entries + place.n_before, place.n_after, outcome);
+		if (place.entries) /* the place was not removed since */
+			run_entries(plan, vcpu, place.entries + place.n_before, place.n_after,
+				    outcome);
 	}
 	gate_leave(&visit.gates[vcpu->index]);
 }
@@ -176,9 +177,9 @@ void visit_block(unsigned index, uint64_t pc)
 static void run_returns(struct probe_set *set, struct vcpu *vcpu, const struct call_key *key)
 {
 	struct outcome outcome = { .n = 0 };
-	struct asked asked = { vcpu, &outcome };
+	struct program_context context = { vcpu, &outcome };
 	const struct vms_program_input input = {
-		.reg = read_reg, .read = read_memory, .data = &asked, .vcpu = vcpu->index
+		.reg = read_reg, .read = read_memory, .data = &context, .vcpu = vcpu->index
 	};
 	const struct probe_hit hit = { 0, vcpu->index, &input };
 	struct open_call *call = open_calls_take(set->calls, key);

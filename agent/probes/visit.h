@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens where a vCPU comes to a place: the programs of all sets there are run. A place whose
- * programs are to run after the instruction is noted, and looked at where the vCPU executes next.
+ * Runs the programs of all sets when a vCPU visits a place. If programs must run after the
+ * instruction, the place is noted as pending, and they run where the vCPU continues.
  */
 #pragma once
 
@@ -13,11 +13,11 @@ struct pending {
 	uint64_t va;   /* of the instruction */
 	uint64_t next; /* of the one behind it */
 	uint64_t sp;   /* before it */
-	bool traps;    /* it exists to enter an exception */
-	bool repeats;  /* it goes on at itself until it is complete */
+	bool traps;    /* its purpose is to enter an exception */
+	bool repeats;  /* it is executed again until it is complete (x86 rep) */
 };
 
-/* How an instruction has ended, and the registers of the vCPU then where others are there now. */
+/* How an instruction ended, and those registers at its end that have other values now. */
 struct outcome {
 	enum { EXECUTED, NOT_EXECUTED } end;
 	unsigned n;
@@ -34,12 +34,12 @@ extern qemu_plugin_u64 visit_pending;
 
 /* Called once. `ended` is called in the thread of a vCPU whose hit has ended a set. */
 bool visit_init(void (*ended)(void));
-/* Waits until no vCPU uses a set that was taken out of the plan. */
+/* Waits until no vCPU uses a set that was removed from the plan. */
 void visit_wait(void);
-/* A vCPU begins: it has executed nothing. */
+/* Prepares a vCPU that begins and has executed nothing. */
 void visit_begin_vcpu(unsigned vcpu);
 
-/* A vCPU comes to an instruction of this address, in a callback before it. */
+/* A vCPU is about to execute this instruction. Called in a callback before it. */
 void visit_before(unsigned vcpu, const struct pending *insn);
 /* A vCPU with a pending place executes the instruction behind it, in the same block. */
 void visit_after(unsigned vcpu);
@@ -48,7 +48,7 @@ void visit_block(unsigned vcpu, uint64_t pc);
 /* A vCPU begins a block at `pc`, to which it may have returned (return_marks.h). */
 void visit_return(unsigned vcpu, uint64_t pc);
 
-/* Adds a register of which a program gets this value, and not what the vCPU has now. */
+/* Adds a register whose value for programs is this one, and not the vCPU's current one. */
 void outcome_add(struct outcome *outcome, unsigned reg, uint64_t value);
-/* Tells what has become of an instruction after which the vCPU goes on at `pc`, not behind it. */
+/* Finds out how an instruction ended after which the vCPU continues at `pc`, not behind it. */
 struct outcome outcome_of(struct vcpu *vcpu, const struct pending *pending, uint64_t pc);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What differs between the guests' processors: registers, privilege, and branches.
+ * The differences between the guests' processors: registers, privilege, and branches.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ enum {
 	X86_CR4,
 	X86_CR8,
 	X86_EFER,
-	/* QEMU keeps these, but has no handle for them. */
+	/* QEMU has no handles for these. */
 	X86_STAR,
 	X86_LSTAR,
 	X86_CSTAR,
@@ -86,53 +86,53 @@ enum {
 	A64_N_REGS
 };
 
-/* Where QEMU's table for migrations has a register (internals.h). */
+/* The entry of a register in QEMU's table for migrations (internals.h). */
 struct kept_register {
 	const char *name; /* of the number, or of an array; NULL: it is not there */
 	unsigned element; /* of the array */
 };
 
 struct arch {
-	const char *name;	 /* as QEMU calls it */
-	const char *const *regs; /* as QEMU's gdb descriptions name them; at most
-				    VMS_AGENT_MAX_REGS */
-	/* Registers by which QEMU's table of this name tells where it keeps them: the quickest way.
+	const char *name; /* as QEMU calls it */
+	/* Names of registers as in QEMU's descriptions for gdb; at most VMS_AGENT_MAX_REGS. */
+	const char *const *regs;
+	/*
+	 * QEMU's table of this name says where QEMU keeps registers (`kept`). Reading them there is
+	 * the fastest way.
 	 */
 	const char *state_table;
 	const struct kept_register *kept;
 	/*
-	 * True if the registers that have handles are what QEMU keeps, as the vCPU executes now;
-	 * NULL: always. `flags`: the number of QEMU's table that `kept_flags` names.
+	 * True if in the vCPU's current mode the kept registers have the same values as those with
+	 * handles; NULL: always. `flags` is the value of the table's entry `kept_flags`.
 	 */
 	bool (*shows_kept)(uint64_t flags);
 	const char *kept_flags;
 	/*
-	 * Reads a register that QEMU has neither a handle for nor keeps in that table. False: QEMU
-	 * does not have it. NULL: there are no such registers.
+	 * Reads a register that has no handle and is not in that table. False if QEMU does not have
+	 * it. NULL: there are no such registers.
 	 */
 	bool (*read_state)(void *qemu_vcpu, unsigned reg, uint64_t *ret);
 	unsigned n_regs;
 	unsigned sp, pc;
 	unsigned arguments[2]; /* registers of a function's first arguments */
-	/* The register with the address that a function returns to; ARCH_ON_STACK: the stack has
-	 * it. */
+	/* The register with the return address at a function's begin, or ARCH_ON_STACK. */
 	unsigned return_address;
 	/*
-	 * The register with the root of a program's page tables, and what of it is the address: the
-	 * rest may change while the address space stays the same.
+	 * The register with the root of a program's page tables, and the mask of the root's
+	 * address. Other bits may change while the address space stays the same.
 	 */
 	unsigned program_root;
 	uint64_t program_root_mask;
 	unsigned function_align; /* functions begin at multiples of this */
-	/* After how many translated blocks of a kernel the first look is asked for; a power of two.
-	 */
+	/* How many blocks of a kernel are translated before the first look; a power of two. */
 	unsigned first_look;
-	/* Returns the rank of what the vCPU runs. In a callback that may read registers. */
+	/* Returns the rank of the running code. Called in a callback that may read registers. */
 	unsigned (*rank)(struct vcpu *vcpu);
 	struct branch (*branch)(const uint8_t *bytes, size_t size);
-	/* Returns the address of code in the register that the processor numbers like this. */
+	/* Returns the code address in a register, by its number in the instruction set. */
 	uint64_t (*code_register)(unsigned vcpu, unsigned number);
-	/* Linux jumps to the function that switches tasks; otherwise it calls it. */
+	/* True if Linux jumps to the function that switches tasks; false if it calls it. */
 	bool switches_by_jump;
 	/* True if the instruction waits for an interrupt. */
 	bool (*halts)(const uint8_t *bytes, size_t size);

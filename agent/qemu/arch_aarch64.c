@@ -83,7 +83,7 @@ static const struct kept_register kept[A64_N_REGS] = {
 	[A64_PC] = { "env.pc", 0 },	     [A64_SP_EL0] = { "env.sp_el", 0 },
 };
 
-/* AArch32 has no EL0 … EL3 in these bits, but user mode is 0 there too. */
+/* AArch32 has its mode in these bits instead of the exception level. User mode is 0 there too. */
 static unsigned a64_rank(struct vcpu *vcpu)
 {
 	uint64_t cpsr = 0;
@@ -93,14 +93,14 @@ static unsigned a64_rank(struct vcpu *vcpu)
 	return cpsr >> 2 & 3;
 }
 
-/* wfi. After wfe a vCPU continues by itself. */
+/* True for wfi. Not for wfe: a vCPU continues after wfe without an interrupt. */
 static bool a64_halts(const uint8_t *bytes, size_t size)
 {
 	static const uint8_t wfi[] = { 0x7f, 0x20, 0x03, 0xd5 };
 	return size == sizeof(wfi) && memcmp(bytes, wfi, sizeof(wfi)) == 0;
 }
 
-/* Removes what pointer authentication and tags put into the upper bits. */
+/* Removes the upper bits, which pointer authentication and tags use. */
 static uint64_t a64_code_register(unsigned vcpu, unsigned number)
 {
 	uint64_t va = number <= 30 ? vcpu_value(vcpu, A64_X0 + number) : 0;

@@ -14,7 +14,7 @@ static const char *const registers[X86_N_REGS] = {
 	"sysenter_eip", "xcr0",
 };
 
-/* The processor numbers the general registers in another order than gdb. */
+/* The processor's numbers of the general registers are in another order than gdb's. */
 static const struct kept_register kept[X86_N_REGS] = {
 	[X86_RAX] = { "env.regs", 0 },
 	[X86_RCX] = { "env.regs", 1 },
@@ -52,7 +52,7 @@ static const struct kept_register kept[X86_N_REGS] = {
 
 #define HFLAGS_CS64 (UINT64_C(1) << 15)
 
-/* Outside of 64-bit mode QEMU's handles show halves of the registers. */
+/* Outside of 64-bit mode QEMU's handles have only 32 bits of each register. */
 static bool x86_shows_kept(uint64_t hflags)
 {
 	return hflags & HFLAGS_CS64;
@@ -72,7 +72,7 @@ static unsigned x86_rank(struct vcpu *vcpu)
 	vcpu_read(vcpu, X86_CS, &cs);
 	if ((cs & 3) == 0)
 		return 3;
-	/* In real mode and virtual-8086 mode cs is no selector. */
+	/* In real mode and virtual-8086 mode cs is not a selector. */
 	vcpu_read(vcpu, X86_CR0, &cr0);
 	vcpu_read(vcpu, X86_EFLAGS, &eflags);
 	if (!(cr0 & CR0_PE))

@@ -6,7 +6,7 @@
 #include <link.h>
 #include <string.h>
 
-/* QEMU 11.1's, the newest in which all of this was tried. */
+/* Of QEMU 11.1, the newest version with which all of this was tested. */
 #define LAST_API 7
 
 struct qemu_vcpu;      /* CPUState */
@@ -16,7 +16,7 @@ union work_data {      /* run_on_cpu_data */
 	uint64_t number;
 };
 
-/* What QEMU says of a register (GDBRegDesc). */
+/* QEMU's description of a register (GDBRegDesc). */
 struct qemu_register {
 	int number;
 	const char *name; /* NULL: it has none */
@@ -30,18 +30,18 @@ static struct {
 				 union work_data data);
 	void (*bql_unlock)(void);
 	void (*bql_lock)(const char *file, int line);
-	/* Returns the block that `address` lies in, or NULL. */
+	/* Returns the block that contains `address`, or NULL. */
 	struct qemu_ram_block *(*ram_block_from_host)(void *address, bool round, uint64_t *offset);
 	/* Returns struct qemu_register. */
 	GArray *(*get_registers)(struct qemu_vcpu *vcpu);
 	int (*read_register)(struct qemu_vcpu *vcpu, GByteArray *bytes, int number);
-	/* Not every QEMU has these. */
+	/* These are optional. */
 	void *(*find_child)(void *object, const char *name);
 	uint64_t (*get_apic_base)(void *apic);
-	void (*work)(unsigned vcpu); /* NULL: nothing here is used */
+	void (*work)(unsigned vcpu); /* NULL: the internals are not used */
 } qemu;
 
-/* Writes the address to `function`, a pointer to a function: dlsym gives pointers to data. */
+/* Writes a symbol's address to `function`, a pointer to a pointer to a function. */
 static bool find_symbol(const char *name, void *function)
 {
 	void *found = dlsym(RTLD_DEFAULT, name);
@@ -66,7 +66,7 @@ bool internals_find(unsigned api, void (*work)(unsigned vcpu))
 
 /* ---- state ---------------------------------------------------------------- */
 
-/* The memory that a program or library is loaded into. */
+/* The memory of a loaded program or library. */
 struct module {
 	unsigned n;
 	struct {
@@ -126,14 +126,14 @@ static uintptr_t read_word(uintptr_t base, size_t offset)
 	return value;
 }
 
-/* Returns the string that is pointed to there. NULL: it is none of QEMU's constants. */
+/* Returns the string that the pointer at `address` points to. NULL if it is not a constant. */
 static const char *read_name(const struct module *module, uintptr_t address)
 {
 	uintptr_t name = is_in(module, address) ? read_word(address, 0) : 0;
 	return is_in(module, name) ? (const char *)name : NULL;
 }
 
-/* Finds a field. False: it is not there, or this is not the layout. */
+/* Finds a field. False if it is not there, or the table has another layout. */
 static bool find_field(const struct module *module, uintptr_t table,
 		       const struct state_layout *layout, const char *name,
 		       struct internals_state *ret)

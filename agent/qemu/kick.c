@@ -21,7 +21,7 @@ bool kick_needs_code(void)
 
 /* ---- QEMU's queue ------------------------------------------------------- */
 
-/* True if this thread holds QEMU's big lock and must give it up to wait. */
+/* True if this thread holds QEMU's big lock, and must release it before it waits. */
 static _Thread_local bool has_big_lock;
 
 static void on_work(unsigned index)
@@ -55,7 +55,10 @@ static void queue_kick(struct vcpu *vcpu)
 
 /* ---- flags -------------------------------------------------------------- */
 
-/* Called by translated code when the vCPU's flag is set. Sees what was written before the flag. */
+/*
+ * Called by translated code when the vCPU's flag is set. The fence makes writes before the flag
+ * visible.
+ */
 static void on_flag(unsigned index, __attribute__((unused)) void *data)
 {
 	struct vcpu *vcpu = vcpu_get(index);
@@ -66,7 +69,7 @@ static void on_flag(unsigned index, __attribute__((unused)) void *data)
 	kick.on_kick(vcpu);
 }
 
-/* Called by translated code that halts. The flag makes the vCPU come when it goes on. */
+/* Called by translated code that halts. The flag makes the vCPU answer when it continues. */
 static void on_halt_insn(unsigned index, void *next)
 {
 	struct vcpu *vcpu = vcpu_get(index);
@@ -76,7 +79,7 @@ static void on_halt_insn(unsigned index, void *next)
 	qemu_plugin_u64_set(kick.flag, index, 1);
 }
 
-/* True if code that ends in this instruction may leave a function or go round a loop. */
+/* True if a block that ends in this instruction may leave a function or repeat a loop. */
 static bool may_leave_or_loop(const uint8_t *bytes, size_t size)
 {
 	struct branch branch = vcpu_arch()->branch(bytes, size);
@@ -115,7 +118,7 @@ void kick_translate(struct qemu_plugin_tb *tb)
 			(void *)(uintptr_t)(qemu_plugin_insn_vaddr(last) + size));
 }
 
-/* For set_flag, which gets no user data: the vCPU that is kicked, or ALL_VCPUS. */
+/* The vCPU to kick, or ALL_VCPUS. An argument of set_flag, which gets no user data. */
 static _Thread_local unsigned kicked_index;
 
 static void set_flag QEMU_CALLBACK(unsigned index)
@@ -126,7 +129,7 @@ static void set_flag QEMU_CALLBACK(unsigned index)
 
 /*
  * The memory of scoreboards moves when vCPUs are added. qemu_plugin_vcpu_for_each takes a lock that
- * keeps it in place.
+ * prevents this.
  */
 static void set_flags(unsigned index)
 {
@@ -135,7 +138,7 @@ static void set_flags(unsigned index)
 	QEMU_REGISTER(qemu_plugin_vcpu_for_each, kick.id, set_flag);
 }
 
-/* ---- both --------------------------------------------------------------- */
+/* ---- kicks by queue or flag --------------------------------------------- */
 
 bool kick_init(qemu_plugin_id_t id, unsigned api, bool internals,
 	       void (*on_kick)(struct vcpu *vcpu),

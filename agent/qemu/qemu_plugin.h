@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of QEMU's interface for TCG plugins that the agent uses. QEMU's own header is not
- * packaged; this says the same for API 4 to 6 (QEMU 9.2 to 11.0, VMS_QEMU_API 4) and for API 7
- * (11.1 on, VMS_QEMU_API 7), where every callback lost the plugin's id and got user data.
+ * The part of QEMU's interface for TCG plugins that the agent uses. It is declared here because
+ * QEMU's own header is not packaged. VMS_QEMU_API 4 means API 4 to 6 (QEMU 9.2 to 11.0).
+ * VMS_QEMU_API 7 means API 7 (from QEMU 11.1 on): its callbacks get user data instead of the
+ * plugin's id.
  *
- * A callback is declared with QEMU_CALLBACK and registered with QEMU_REGISTER, so that what differs
- * stays here.
+ * Callbacks are declared with QEMU_CALLBACK and registered with QEMU_REGISTER, which hide this
+ * difference.
  */
 #pragma once
 
@@ -30,7 +31,7 @@ typedef uint64_t qemu_plugin_id_t;
 #define QEMU_USERDATA
 #endif
 
-/* What QEMU tells of itself when it installs a plugin. */
+/* What QEMU passes to a plugin that it installs. */
 typedef struct {
 	const char *target_name; /* "x86_64", "aarch64" */
 	struct {
@@ -43,7 +44,7 @@ typedef struct {
 } qemu_info_t;
 
 extern QEMU_EXPORT int qemu_plugin_version;
-/* Not 0: QEMU does not start. */
+/* Returns 0; or another number, and QEMU does not start. */
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
 				    char **argv);
 
@@ -88,7 +89,7 @@ typedef struct {
 	} data;
 } qemu_plugin_mem_value;
 
-/* An element of what qemu_plugin_get_registers gives; its size is the array's to tell. */
+/* An element of the result of qemu_plugin_get_registers. The array says how large it is. */
 typedef struct {
 	struct qemu_plugin_register *handle; /* may be NULL: QEMU 11.0 */
 	const char *name;
@@ -98,7 +99,7 @@ typedef struct {
 typedef void(*qemu_plugin_cb) QEMU_CALLBACK_OF_NOTHING;
 typedef void(*qemu_plugin_vcpu_cb) QEMU_CALLBACK(unsigned vcpu);
 typedef void(*qemu_plugin_tb_cb) QEMU_CALLBACK(struct qemu_plugin_tb *tb);
-/* Those of code have had user data always. */
+/* Callbacks of code get user data in all versions. */
 typedef void (*qemu_plugin_vcpu_udata_cb)(unsigned vcpu, void *userdata);
 typedef void (*qemu_plugin_mem_cb)(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va,
 				   void *userdata);
@@ -112,8 +113,10 @@ void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, qemu_plugin_tb_cb Q
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, qemu_plugin_cb QEMU_USERDATA);
 /* With the lock held under which scoreboards grow. */
 void qemu_plugin_vcpu_for_each(qemu_plugin_id_t, qemu_plugin_vcpu_cb QEMU_USERDATA);
-/* From a vCPU's callback. `cb` is called when all vCPUs have left the translated code, and it is
- * gone, and with it all callbacks. */
+/*
+ * Called in a vCPU's callback. `cb` is called when all vCPUs have left the translated code. The
+ * code and all callbacks are dropped before.
+ */
 void qemu_plugin_reset(qemu_plugin_id_t, qemu_plugin_cb QEMU_USERDATA);
 
 /* In a callback of translation. */
@@ -147,19 +150,21 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, qemu_plugin_mem
 void qemu_plugin_register_vcpu_mem_inline_per_vcpu(struct qemu_plugin_insn *,
 						   enum qemu_plugin_mem_rw, enum qemu_plugin_op,
 						   qemu_plugin_u64 entry, uint64_t value);
-/* In a callback of memory: what was read or written. */
+/* Returns the value that was read or written. Called in a callback of memory. */
 qemu_plugin_mem_value qemu_plugin_mem_get_value(qemu_plugin_meminfo_t);
 
 /* In a vCPU's callback. An array of qemu_plugin_reg_descriptor to be freed. */
 GArray *qemu_plugin_get_registers(void);
-/* Appends the value to `bytes`. The result's type differs between versions: see the length. */
+/* Appends the value to `bytes`. Declared without a result, whose type differs between versions. */
 void qemu_plugin_read_register(struct qemu_plugin_register *, GByteArray *bytes);
-/* `size` is not 0; `bytes` becomes that long. */
+/* Sets the length of `bytes` to `size`, which must not be 0. */
 bool qemu_plugin_read_memory_vaddr(uint64_t va, GByteArray *bytes, size_t size);
 
 struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
-/* The element of a vCPU. It moves, with QEMU's vCPUs stopped and all code gone, when there are more
- * vCPUs. */
+/*
+ * Returns the element of a vCPU. Elements move when vCPUs are added: then all vCPUs are stopped,
+ * and all code is dropped.
+ */
 void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned vcpu);
 /* The vCPU must have been initialised. */
 void qemu_plugin_u64_set(qemu_plugin_u64, unsigned vcpu, uint64_t value);

@@ -13,9 +13,9 @@ static struct {
 	qemu_plugin_id_t id;
 	void (*register_callbacks)(void);
 	GMutex lock;
-	GQueue jobs; /* struct job; QEMU has been asked to reset unless this is empty */
+	GQueue jobs; /* struct job; if not empty, a reset was requested from QEMU */
 	_Atomic bool wants_reset;
-	_Atomic bool has_code; /* some code was translated, as far as the callback tells */
+	_Atomic bool has_code; /* the callback of translation has seen code */
 } state = { .jobs = G_QUEUE_INIT };
 
 void retranslate_init(qemu_plugin_id_t id, void (*register_callbacks)(void))
@@ -29,7 +29,8 @@ void retranslate_note_code(void)
 	state.has_code = true;
 }
 
-/* A job that comes while the others run may be too late for this reset: QEMU is asked once more. */
+/* A job that is added while the others run may be too late for this reset, so it needs a new one.
+ */
 static void on_reset QEMU_CALLBACK_OF_NOTHING
 {
 	struct job *job;
@@ -58,7 +59,7 @@ void retranslate_code(void (*done)(void *data), void *data)
 			done(data);
 		if (!state.has_code)
 			return;
-		done = NULL; /* code was translated meanwhile */
+		done = NULL; /* code was translated during the call */
 	}
 	struct job *job = g_new(struct job, 1);
 	*job = (struct job) { done, data };

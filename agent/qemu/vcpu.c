@@ -68,7 +68,7 @@ void vcpus_idle(void)
 
 void vcpus_run(void)
 {
-	if (all.max == 1 && !all.idles) /* several are told apart by their threads */
+	if (all.max == 1 && !all.idles) /* with several vCPUs, vcpu_init compares threads */
 		all.one_thread = true;
 }
 
@@ -82,7 +82,7 @@ const struct arch *vcpu_arch(void)
 	return all.arch;
 }
 
-/* Takes the first of each name that can be read: QEMU 11.0 has registers without a handle. */
+/* Takes the first handle of each name: in QEMU 11.0 some registers have none. */
 static void find_handles(struct vcpu *vcpu)
 {
 	g_autoptr(GArray) found = qemu_plugin_get_registers();
@@ -112,7 +112,7 @@ static void find_kept(void)
 		all.kept_flags = internals_find_state(arch->state_table, arch->kept_flags);
 }
 
-/* True if a register is what QEMU keeps, as the vCPU executes now. */
+/* True if the kept value of a register is its value in the vCPU's current mode. */
 static bool shows_kept(const struct vcpu *vcpu, unsigned reg)
 {
 	if (!vcpu->qemu || !all.kept[reg].size)
@@ -122,7 +122,10 @@ static bool shows_kept(const struct vcpu *vcpu, unsigned reg)
 		all.arch->shows_kept(internals_read_state(vcpu->qemu, all.kept_flags)));
 }
 
-/* Does not use what QEMU keeps where its handles show something else: it is not understood. */
+/*
+ * Compares the kept registers with QEMU's gdb stub. A kept register with another value is not used,
+ * because QEMU's table has another meaning than expected.
+ */
 static void check_kept(const struct vcpu *vcpu)
 {
 	for (unsigned i = 0; i < all.arch->n_regs; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The vCPUs by QEMU's index: which threads run them, their registers, and whether they execute.
+ * The vCPUs, by QEMU's index: their threads, their registers, and whether they execute.
  */
 #pragma once
 
@@ -11,65 +11,70 @@
 struct vcpu {
 	unsigned index;
 	uint32_t thread; /* id of the host thread that runs it */
-	GMutex lock;	 /* of what follows up to `regs`, and of holds granted while it is halted */
+	GMutex lock;	 /* guards the members up to `regs`, and holds granted while it is halted */
 	enum vms_agent_vcpu_state state;
 	void *qemu; /* its CPUState, if QEMU's internals are used; else NULL */
-	/* Registers that it halted with, or was held with last. */
+	/* Its registers at the last halt or hold. */
 	uint32_t has_regs[VMS_AGENT_MAX_REGS / 32];
 	uint64_t regs[VMS_AGENT_MAX_REGS];
 
-	_Atomic bool is_kicked; /* kicked, and has not come yet */
+	_Atomic bool is_kicked; /* kicked, and has not answered yet */
 
 	/* Only for the vCPU's own thread. */
-	struct qemu_plugin_register
-		*handles[VMS_AGENT_MAX_REGS]; /* NULL: QEMU has no such register */
-	int numbers[VMS_AGENT_MAX_REGS];      /* of registers, if internals are used; -1: as NULL */
+	/* NULL: QEMU has no such register. */
+	struct qemu_plugin_register *handles[VMS_AGENT_MAX_REGS];
+	/* Numbers of registers, if QEMU's internals are used; -1: QEMU has no such register. */
+	int numbers[VMS_AGENT_MAX_REGS];
 	GByteArray *bytes;
 };
 
-/* False: no memory. */
+/* False if there is no memory. */
 bool vcpus_new(const struct arch *arch, unsigned max);
-/* How many there can be: `max` of vcpus_new, VMS_AGENT_MAX_VCPUS at most. */
+/* Returns how many vCPUs there can be: `max` of vcpus_new, VMS_AGENT_MAX_VCPUS at most. */
 unsigned vcpus_max(void);
-/* NULL: the index is too large. */
+/* Returns a vCPU by its index. NULL if the index is too large. */
 struct vcpu *vcpu_get(unsigned index);
 /* True if there is such a vCPU now. The index is below vcpus_max. */
 bool vcpu_is_there(unsigned index);
 /*
- * True if QEMU runs all vCPUs in one thread. Then QEMU never reports one as idle: the instruction
- * that halts shows it, and where it checks its flag next it has woken up.
+ * True if QEMU runs all vCPUs in one thread. Then QEMU never reports a vCPU as idle. Instead, the
+ * instruction that halts shows that it halts, and its next check of the flag shows that it
+ * continues.
  */
 bool vcpus_one_thread(void);
 /*
- * True if QEMU runs several vCPUs in one thread. Then code must not be instrumented. QEMU up
- * to 11.1 compiles the number of the vCPU for which it translates into code that all vCPUs share,
- * as a constant. Multiplying it to find a scoreboard's element changes that constant for the
- * guest's own code too.
+ * True if QEMU runs several vCPUs in one thread. Then code must not be instrumented: QEMU up
+ * to 11.1 puts the index of one vCPU as a constant into code that all vCPUs share. The
+ * multiplication that finds a scoreboard's element also changes that constant for the guest's own
+ * code.
  */
 bool vcpus_mixed_up(void);
 /*
- * Called when a vCPU is idle, and when code is translated. A single vCPU with a thread of its own
- * is idle before it runs any code; so these two show whether there is such a thread.
+ * Must be called when a vCPU is idle, and when code is translated. A single vCPU with its own
+ * thread is idle before it runs any code. So the order of these calls shows whether it has one.
  */
 void vcpus_idle(void);
 void vcpus_run(void);
-/* The vCPU of this thread; NULL: none. If several share the thread, it is any of them. */
+/* Returns the vCPU of this thread, or NULL. If several share the thread, returns any of them. */
 struct vcpu *vcpu_current(void);
 const struct arch *vcpu_arch(void);
 
-/* Reads a register, in a callback of the vCPU that may. False: there is no such register. */
+/*
+ * Reads a register, in a callback of the vCPU that may read registers. False if there is no such
+ * register.
+ */
 bool vcpu_read(struct vcpu *vcpu, unsigned reg, uint64_t *ret);
-/* The same by the vCPU's index. 0: there is no such register or vCPU. */
+/* The same by the vCPU's index. Returns 0 if there is no such register or vCPU. */
 uint64_t vcpu_value(unsigned index, unsigned reg);
-/* Returns argument `n`, 0 or 1, of the function that begins where the vCPU is. */
+/* Returns argument `n`, 0 or 1, of a function. The vCPU is at the function's begin. */
 uint64_t vcpu_argument(struct vcpu *vcpu, unsigned n);
 /* Reads all registers. */
 void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32],
 		   uint64_t regs[VMS_AGENT_MAX_REGS]);
-/* Reads memory as this vCPU sees it, in one of its callbacks. False: it is not mapped. */
+/* Reads virtual memory of this vCPU, in one of its callbacks. False if it is not mapped. */
 bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size);
 
-/* Called in the thread of a vCPU that QEMU has made. NULL: the index is too large. */
+/* Initialises a vCPU that QEMU has created, in its thread. NULL if the index is too large. */
 struct vcpu *vcpu_init(unsigned index);
-/* QEMU removes a vCPU. */
+/* Must be called when QEMU removes a vCPU. */
 void vcpu_exit(struct vcpu *vcpu);

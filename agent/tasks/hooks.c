@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "agent/tasks/hooks.h"
 
-/* The function that switches tasks gets the next task as its second argument. */
+/* The second argument of the function that switches tasks is the next task. */
 static void on_switch(unsigned index, __attribute__((unused)) void *data)
 {
 	struct vcpu *vcpu = vcpu_get(index);

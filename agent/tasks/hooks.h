@@ -4,12 +4,12 @@
 
 #include "agent/qemu/vcpu.h"
 
-/* Puts hooks into a block of code, if tasks are used. In the callback of translation. */
+/* Adds hooks to a block of code if a service uses tasks. Called in the callback of translation. */
 void tasks_hook(struct qemu_plugin_tb *tb);
 
-/* ---- what the hooks need of tasks.c -------------------------------------------------- */
+/* ---- functions of tasks.c that the hooks call ---------------------------------------- */
 
-/* Finds the functions that are to be hooked. False: none is. */
+/* Finds the functions that need hooks. False if there are none. */
 bool tasks_find_functions(uint64_t *switches, uint64_t *ends_space);
 /* The vCPU continues with the task at `va`. */
 void tasks_switch(struct vcpu *vcpu, uint64_t va);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A task of the guest, as it was read when a vCPU switched to it. A plain value. */
+/* A task of the guest, read when a vCPU switched to it. A plain value. */
 #pragma once
 
 #include <stdint.h>

@@ -11,8 +11,8 @@
 
 static struct {
 	GMutex lock;
-	struct vms_agent_tasks told[VMS_AGENT_MAX_CLIENTS];
-	struct vms_agent_tasks layout; /* in force; changes only while no vCPU is in guest code */
+	struct vms_agent_tasks received[VMS_AGENT_MAX_CLIENTS];
+	struct vms_agent_tasks layout; /* in use; changes only while no vCPU is in guest code */
 	atomic_uint n_users;	       /* services that use tasks */
 	struct task *current;	       /* by vCPU */
 	const struct task_listener *listeners[MAX_LISTENERS];
@@ -25,11 +25,11 @@ void tasks_add_listener(const struct task_listener *listener)
 	tasks.listeners[tasks.n_listeners++] = listener;
 }
 
-/* ---- what is known of tasks ---------------------------------------------------- */
+/* ---- current tasks ------------------------------------------------------------- */
 
-static bool has_offsets(const struct vms_agent_tasks *told)
+static bool has_offsets(const struct vms_agent_tasks *layout)
 {
-	return told->tid || told->pid || told->mm || told->name;
+	return layout->tid || layout->pid || layout->mm || layout->name;
 }
 
 bool tasks_are_known(void)
@@ -84,7 +84,7 @@ bool tasks_check_space(struct vcpu *vcpu)
 	return true;
 }
 
-/* ---- what code reports ------------------------------------------------------------ */
+/* ---- calls from hooked code ------------------------------------------------------- */
 
 bool tasks_find_functions(uint64_t *switches, uint64_t *ends_space)
 {
@@ -111,7 +111,7 @@ void tasks_end_space(struct vcpu *vcpu, uint64_t mm)
 void tasks_update(unsigned client)
 {
 	g_mutex_lock(&tasks.lock);
-	tasks.layout = tasks.told[client];
+	tasks.layout = tasks.received[client];
 	g_mutex_unlock(&tasks.lock);
 }
 
@@ -129,36 +129,36 @@ void tasks_end_use(void)
 
 /* ---- the service --------------------------------------------------------------------- */
 
-static bool init(void)
+static bool tasks_init(void)
 {
 	tasks.current = calloc(vcpus_max(), sizeof(tasks.current[0]));
 	return tasks.current;
 }
 
-static void answer(const struct request *request, struct reply *reply)
+static void tasks_answer(const struct request *request, struct reply *reply)
 {
-	const struct vms_agent_tasks *told = (const void *)request->message;
-	if (request->size != sizeof(*told) || told->tid > MAX_OFFSET || told->pid > MAX_OFFSET ||
-	    told->mm > MAX_OFFSET || told->name > MAX_OFFSET) {
+	const struct vms_agent_tasks *layout = (const void *)request->message;
+	if (request->size != sizeof(*layout) || layout->tid > MAX_OFFSET ||
+	    layout->pid > MAX_OFFSET || layout->mm > MAX_OFFSET || layout->name > MAX_OFFSET) {
 		reply_error(reply, VMS_ERROR_PROTOCOL,
-			    "cannot track tasks: the message has another size, or an offset lies "
-			    "outside of any task_struct");
+			    "cannot track tasks: the message has a wrong size, or an offset in "
+			    "task_struct is above 64 KiB");
 		return;
 	}
 	g_mutex_lock(&tasks.lock);
-	tasks.told[request->client] = *told;
+	tasks.received[request->client] = *layout;
 	g_mutex_unlock(&tasks.lock);
 	reply_ok(reply);
 }
 
-static void end_client(unsigned client)
+static void tasks_client_gone(unsigned client)
 {
 	g_mutex_lock(&tasks.lock);
-	tasks.told[client] = (struct vms_agent_tasks) { .tid = 0 };
+	tasks.received[client] = (struct vms_agent_tasks) { .tid = 0 };
 	g_mutex_unlock(&tasks.lock);
 }
 
-static void end_vcpu(struct vcpu *vcpu)
+static void tasks_vcpu_ends(struct vcpu *vcpu)
 {
 	tasks_forget(vcpu->index);
 }
@@ -166,9 +166,9 @@ static void end_vcpu(struct vcpu *vcpu)
 const struct service tasks_service = {
 	.first_kind = VMS_AGENT_TASKS,
 	.last_kind = VMS_AGENT_TASKS,
-	.init = init,
-	.answer = answer,
-	.client_gone = end_client,
+	.init = tasks_init,
+	.answer = tasks_answer,
+	.client_gone = tasks_client_gone,
 	.translate = tasks_hook,
-	.vcpu_ends = end_vcpu,
+	.vcpu_ends = tasks_vcpu_ends,
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which task of the guest each vCPU runs, and when address spaces end. A client tells where Linux
- * keeps that, and which of its functions switch tasks and end address spaces (struct
- * vms_agent_tasks). Other services use what is tracked here: code is instrumented for it while at
- * least one of them does.
+ * Tracks which task of the guest each vCPU runs, and when address spaces end. A client sends the
+ * layout of Linux's task_struct, and the functions that switch tasks and end address spaces (struct
+ * vms_agent_tasks). Code is instrumented for this while at least one other service uses it.
  *
  * A vCPU's task belongs to that vCPU's thread.
  */
@@ -12,7 +11,7 @@
 #include "agent/service.h"
 #include "agent/tasks/task.h"
 
-/* What another service wants to know, in a callback of the vCPU that may read registers. */
+/* Functions of another service, called in a callback of the vCPU that may read registers. */
 struct task_listener {
 	/* The vCPU continues with this task. */
 	void (*switched)(unsigned vcpu, const struct task *task);
@@ -26,28 +25,28 @@ extern const struct service tasks_service;
 void tasks_add_listener(const struct task_listener *listener);
 
 /*
- * A service begins to use tasks, with what this client told. Called when QEMU has forgotten all
- * code, while no vCPU is in guest code.
+ * A service begins to use tasks, with the layout that this client sent. Called when QEMU has
+ * dropped all translated code, while no vCPU is in guest code.
  */
 void tasks_begin_use(unsigned client);
-/* Takes what this client told since. Called as tasks_begin_use. */
+/* Uses the layout that this client sent last. Called under the same conditions. */
 void tasks_update(unsigned client);
-/* The service does not use tasks any more. From any thread. */
+/* The service stops using tasks. Any thread. */
 void tasks_end_use(void);
 
-/* True if the client told where tasks are: it has recognised the guest. */
+/* True if the client has sent a layout, which means that it has recognised the guest. */
 bool tasks_are_known(void);
-/* Returns what the vCPU runs; `va` is 0 if no task is known. */
+/* Returns the vCPU's task. Its `va` is 0 if no task is known. */
 const struct task *tasks_current(unsigned vcpu);
 /*
- * Notes that the vCPU runs the task at `va`. Listeners are not told. `reader` is a vCPU in whose
- * callback this is called. NULL: it cannot be read, and nothing has changed.
+ * Reads the task at `va` and notes that the vCPU runs it. Does not call listeners. `reader` is the
+ * vCPU in whose callback this is called. NULL if the task cannot be read: then nothing changes.
  */
 const struct task *tasks_note(unsigned vcpu, struct vcpu *reader, uint64_t va);
-/* The vCPU runs no known task any more. */
+/* From now on the vCPU runs no known task. */
 void tasks_forget(unsigned vcpu);
 /*
- * Checks for another address space of the vCPU's task, which it gets when it starts a program.
- * False: it has the same, or none.
+ * True if the vCPU's task has got another address space, because it starts a program. False if it
+ * has the same one as before, or none.
  */
 bool tasks_check_space(struct vcpu *vcpu);

@@ -55,7 +55,7 @@ struct vms_calls_stats {
 enum vms_calls_end {
 	VMS_CALLS_STOPPED,  /* vms_calls_stop */
 	VMS_CALLS_COMPLETE, /* its duration was over, or a `stop_at` function was called */
-	VMS_CALLS_GONE,	    /* the machine went away; the trace until then is kept */
+	VMS_CALLS_GONE,	    /* the machine has ended; the trace until then is kept */
 	VMS_CALLS_FULL,	    /* it has reached `max_bytes` */
 };
 
@@ -64,7 +64,7 @@ enum vms_calls_end {
  * directory continuously: uftrace can read it at any moment, even after this process or QEMU was
  * killed. If nothing was recognised in `guest` yet, it is examined again while it boots. Nobody
  * else may use `guest` until the trace has ended. `options` are copied. Errors: INVALID_ARGUMENT
- * (the options), UNSUPPORTED (no agent, or a filter that needs what this guest does not tell),
+ * (the options), UNSUPPORTED (no agent, or a filter that needs facts that this guest lacks),
  * NOT_FOUND (a function), BUSY (somebody else traces), EXISTS (the directory), IO.
  *
  * All of these may be called from any thread.

@@ -2,6 +2,7 @@
 /* Writes profiles in the formats of many viewers. All of this is for any thread. */
 #pragma once
 
+#include <vmscope/comparison.h>
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
 
@@ -10,6 +11,11 @@ VMS_BEGIN_DECLS
 struct vms_export_options {
 	size_t size;	    /* sizeof(struct vms_export_options) */
 	double min_percent; /* text: leaves out nodes with a smaller share; 0: none */
+	/*
+	 * Shows how the profile has changed, in formats that compare. The profile is the second one
+	 * of the comparison. NULL: no comparison.
+	 */
+	const struct vms_comparison *comparison;
 };
 
 struct vms_export_sink;
@@ -23,6 +29,7 @@ struct vms_exporter {
 	bool is_binary;	    /* nothing for a terminal */
 	bool is_gzip;	    /* always compressed, as its readers expect it */
 	bool needs_times;   /* it leaves out samples whose time is not known */
+	bool compares;	    /* it can show a comparison */
 	/* Writes the profile. Only the functions below call it, after they have checked the
 	 * options. */
 	void (*write)(const struct vms_profile *profile, const struct vms_run_facts *facts,
@@ -42,7 +49,7 @@ const struct vms_exporter *vms_exporter_by_path(const char *path);
 
 /*
  * Appends a profile to `out`. `facts` are those of the profile's run. `options` may be NULL.
- * Errors: INVALID_ARGUMENT (the options).
+ * Errors: INVALID_ARGUMENT (the options, or the format cannot show a comparison).
  */
 bool vms_export_text(const struct vms_exporter *exporter, const struct vms_profile *profile,
 		     const struct vms_run_facts *facts, const struct vms_export_options *options,

@@ -101,6 +101,7 @@ struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report);
 enum vms_profile_flags {
 	VMS_PROFILE_BY_ADDRESS = 1 << 0,  /* a node per address, not per function */
 	VMS_PROFILE_MERGE_VCPUS = 1 << 1, /* one tree for all vCPUs, not one per vCPU */
+	VMS_PROFILE_BY_COMM = 1 << 2,	  /* all processes of one name are one, without a number */
 };
 /*
  * Names the sampled trees, and returns them as a new profile. `flags` are enum vms_profile_flags.

@@ -7,6 +7,7 @@
 #include <vmscope/arch.h>
 #include <vmscope/calls.h>
 #include <vmscope/cfg.h>
+#include <vmscope/comparison.h>
 #include <vmscope/core.h>
 #include <vmscope/coverage.h>
 #include <vmscope/dump.h>

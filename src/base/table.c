@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include <json-c/json.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include <vmscope/table.h>
@@ -8,6 +9,7 @@
 union cell {
 	char *text;
 	uint64_t number;
+	double real;
 };
 
 struct vms_table {
@@ -26,9 +28,20 @@ struct vms_table *vms_table_new(const struct vms_column *columns)
 	return table;
 }
 
+static enum vms_column_kind get_kind(const struct vms_table *table, size_t cell)
+{
+	return table->columns[cell % table->n_columns].kind;
+}
+
 static bool is_text(const struct vms_table *table, size_t cell)
 {
-	return table->columns[cell % table->n_columns].kind == VMS_COLUMN_TEXT;
+	return get_kind(table, cell) == VMS_COLUMN_TEXT;
+}
+
+static bool is_real(const struct vms_table *table, size_t cell)
+{
+	const enum vms_column_kind kind = get_kind(table, cell);
+	return kind == VMS_COLUMN_REAL || kind == VMS_COLUMN_CHANGE;
 }
 
 void vms_table_free(struct vms_table *table)
@@ -52,6 +65,8 @@ void vms_table_add(struct vms_table *table, ...)
 		union cell cell;
 		if (is_text(table, i))
 			cell.text = g_strdup(va_arg(args, const char *));
+		else if (is_real(table, i))
+			cell.real = va_arg(args, double);
 		else
 			cell.number = va_arg(args, uint64_t);
 		g_array_append_val(table->cells, cell);
@@ -67,10 +82,11 @@ size_t vms_table_rows(const struct vms_table *table)
 static bool is_unknown(const struct vms_table *table, size_t i)
 {
 	union cell cell = g_array_index(table->cells, union cell, i);
-	enum vms_column_kind kind = table->columns[i % table->n_columns].kind;
-	return kind == VMS_COLUMN_TEXT
-		       ? !cell.text
-		       : kind == VMS_COLUMN_NUMBER && cell.number == VMS_TABLE_UNKNOWN;
+	if (is_text(table, i))
+		return !cell.text;
+	if (is_real(table, i))
+		return isnan(cell.real);
+	return get_kind(table, i) == VMS_COLUMN_NUMBER && cell.number == VMS_TABLE_UNKNOWN;
 }
 
 static char *format_cell(const struct vms_table *table, size_t i)
@@ -78,10 +94,12 @@ static char *format_cell(const struct vms_table *table, size_t i)
 	union cell cell = g_array_index(table->cells, union cell, i);
 	if (is_unknown(table, i))
 		return g_strdup("-");
-	switch (table->columns[i % table->n_columns].kind) {
+	switch (get_kind(table, i)) {
 	case VMS_COLUMN_NUMBER: return g_strdup_printf("%" G_GUINT64_FORMAT, cell.number);
 	case VMS_COLUMN_ADDRESS: return g_strdup_printf("0x%" G_GINT64_MODIFIER "x", cell.number);
 	case VMS_COLUMN_BYTES: return vms_text_bytes(cell.number);
+	case VMS_COLUMN_REAL: return g_strdup_printf("%.2f", cell.real);
+	case VMS_COLUMN_CHANGE: return g_strdup_printf("%+.2f", cell.real);
 	case VMS_COLUMN_TEXT: break;
 	}
 	return g_strdup(cell.text);
@@ -127,7 +145,13 @@ static json_object *cell_json(const struct vms_table *table, size_t i)
 	union cell cell = g_array_index(table->cells, union cell, i);
 	if (is_unknown(table, i))
 		return NULL;
-	switch (table->columns[i % table->n_columns].kind) {
+	switch (get_kind(table, i)) {
+	case VMS_COLUMN_REAL:
+	case VMS_COLUMN_CHANGE: {
+		char text[G_ASCII_DTOSTR_BUF_SIZE];
+		g_ascii_formatd(text, sizeof(text), "%.4f", cell.real);
+		return json_object_new_double_s(cell.real, text);
+	}
 	case VMS_COLUMN_NUMBER:
 	case VMS_COLUMN_BYTES: return json_object_new_uint64(cell.number);
 	case VMS_COLUMN_ADDRESS: {

@@ -47,7 +47,7 @@ struct vms_calls_place {
 
 struct vms_calls_places {
 	GArray *list;	     /* struct vms_calls_place, oldest first */
-	GHashTable *strays;  /* pieces of memory with recorded addresses that nobody knows */
+	GHashTable *strays;  /* pieces of memory with recorded addresses that no mapping has */
 	unsigned n_mappings; /* of all processes and the kernel */
 	uint64_t next;	     /* where to search for room for an image */
 	bool changed;	     /* has changed since the map was written */
@@ -58,7 +58,7 @@ struct vms_calls_mappings {
 	struct vms_calls_places *places;
 	GArray *list; /* struct vms_calls_mapping, sorted by start */
 	bool is_kernel;
-	GHashTable *asked; /* pieces of memory whose mappings were asked for */
+	GHashTable *asked; /* pieces of memory whose mappings were looked up */
 };
 
 struct vms_calls_places *vms_calls_places_new(void);
@@ -66,18 +66,18 @@ void vms_calls_places_free(struct vms_calls_places *places);
 /* Makes the text of the session's map for uftrace. */
 GString *vms_calls_places_text(const struct vms_calls_places *places);
 /*
- * Returns the address that a record gets for an address without a mapping. It is in no image's
- * place. `of_process`: the process is known, so that the mapping may still become known.
+ * Returns the address to record for an address without a mapping. It is in no image's place.
+ * `of_process`: the process is known, so that the mapping may still become known.
  */
-uint64_t vms_calls_places_stray(struct vms_calls_places *places, uint64_t va, bool of_process);
+uint64_t vms_calls_places_move_stray(struct vms_calls_places *places, uint64_t va, bool of_process);
 
 /* Makes mappings with one reference. `places` must outlive them. */
 struct vms_calls_mappings *vms_calls_mappings_make(struct vms_calls_places *places, bool is_kernel);
 /* Returns the mapping that contains `va`, or NULL. */
 const struct vms_calls_mapping *vms_calls_mappings_find(const struct vms_calls_mappings *mappings,
 							uint64_t va);
-/* True if the mapping of an address near `va` was not asked for yet. Notes that it is now. */
-bool vms_calls_mappings_ask(struct vms_calls_mappings *mappings, uint64_t va);
+/* Notes that the mapping of `va` is looked up. False if one near `va` was looked up before. */
+bool vms_calls_mappings_note_question(struct vms_calls_mappings *mappings, uint64_t va);
 
 /* ---- tasks and facts (directory_tasks.c) ----------------------------------------------- */
 

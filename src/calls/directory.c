@@ -236,8 +236,8 @@ static void note_time(struct vms_calls_directory *directory, uint64_t time_ns)
 	directory->tasks_changed = true;
 }
 
-void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t id,
-				const struct vms_calls_thread *thread)
+void vms_calls_directory_name_stream(struct vms_calls_directory *directory, uint64_t id,
+				     const struct vms_calls_thread *thread)
 {
 	struct stream *stream = get_stream(directory, id);
 	if (!stream)
@@ -248,8 +248,8 @@ void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t 
 	directory->tasks_changed = true;
 }
 
-void vms_calls_directory_switch(struct vms_calls_directory *directory, uint64_t id,
-				struct vms_calls_mappings *mappings)
+void vms_calls_directory_set_space(struct vms_calls_directory *directory, uint64_t id,
+				   struct vms_calls_mappings *mappings)
 {
 	struct stream *stream = get_stream(directory, id);
 	if (!stream)
@@ -317,7 +317,8 @@ static const struct vms_calls_mapping *find_mapping(struct vms_calls_directory *
 	const struct vms_calls_mapping *mapping = vms_calls_mappings_find(directory->kernel, va);
 	if (!mapping && stream->mappings) {
 		mapping = vms_calls_mappings_find(stream->mappings, va);
-		if (!mapping && directory->learn && vms_calls_mappings_ask(stream->mappings, va)) {
+		if (!mapping && directory->learn &&
+		    vms_calls_mappings_note_question(stream->mappings, va)) {
 			directory->learn(stream->mappings, va, directory->learn_data);
 			mapping = vms_calls_mappings_find(stream->mappings, va);
 		}
@@ -338,7 +339,7 @@ static uint64_t find_place(struct vms_calls_directory *directory, const struct s
 	const struct vms_calls_mapping *mapping = find_mapping(directory, stream, va);
 	if (mapping)
 		return mapping->place + (va - mapping->start);
-	return vms_calls_places_stray(directory->places, va, stream->mappings != NULL);
+	return vms_calls_places_move_stray(directory->places, va, stream->mappings != NULL);
 }
 
 static void push_call(struct vms_calls_directory *directory, struct stream *stream,

@@ -8,8 +8,8 @@
  *	vms_calls_image_set_symbols(image, table, text);
  *	vms_calls_mappings_add(vms_calls_directory_kernel(directory), text, text_end, 0, image);
  *
- *	a STREAM block:    vms_calls_directory_stream(directory, id, &thread);
- *	a SPACE block:     vms_calls_directory_switch(directory, id, mappings);
+ *	a STREAM block:    vms_calls_directory_name_stream(directory, id, &thread);
+ *	a SPACE block:     vms_calls_directory_set_space(directory, id, mappings);
  *	a RECORDS block:   vms_calls_directory_append(directory, id, records, size, &error);
  *	every 100 ms:      vms_calls_directory_update(directory, &error);
  *	at the end:        vms_calls_directory_close(directory, &error);
@@ -113,11 +113,11 @@ struct vms_calls_thread {
  * Names a stream that begins, or gives it a new name. Copies the name. A stream whose records come
  * before its name is called "unknown". `id` is from 1 to INT32_MAX; others are ignored.
  */
-void vms_calls_directory_stream(struct vms_calls_directory *directory, uint64_t id,
-				const struct vms_calls_thread *thread);
+void vms_calls_directory_name_stream(struct vms_calls_directory *directory, uint64_t id,
+				     const struct vms_calls_thread *thread);
 /* From its next record on the stream's user addresses are in `mappings`; NULL if not known. */
-void vms_calls_directory_switch(struct vms_calls_directory *directory, uint64_t id,
-				struct vms_calls_mappings *mappings);
+void vms_calls_directory_set_space(struct vms_calls_directory *directory, uint64_t id,
+				   struct vms_calls_mappings *mappings);
 /*
  * Adds `size` bytes of records to a stream, 16 bytes each. They are in the file when this returns.
  * Errors: INVALID_ARGUMENT (no valid id, half a record); IO (for example the disk is full). After

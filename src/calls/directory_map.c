@@ -26,7 +26,7 @@
 #define PLACES_LIMIT   (1 << 14)
 #define MAPPINGS_LIMIT (1 << 20) /* in all processes */
 #define SIZE_LIMIT     (UINT64_C(1) << 36)
-#define ASK_SHIFT      16 /* questions are remembered in pieces of 64 KiB */
+#define ASK_SHIFT      16 /* lookups are remembered in pieces of 64 KiB */
 #define ASK_LIMIT      1024
 
 /* ---- places ----------------------------------------------------------- */
@@ -128,7 +128,7 @@ static bool add_place(struct vms_calls_places *places, const struct vms_calls_ma
 	return true;
 }
 
-uint64_t vms_calls_places_stray(struct vms_calls_places *places, uint64_t va, bool of_process)
+uint64_t vms_calls_places_move_stray(struct vms_calls_places *places, uint64_t va, bool of_process)
 {
 	if (find_place(places, va, va + 1))
 		return STRAY_START | (va & STRAY_MASK);
@@ -254,7 +254,7 @@ void vms_calls_mappings_clear(struct vms_calls_mappings *mappings)
 	g_hash_table_remove_all(mappings->asked);
 }
 
-bool vms_calls_mappings_ask(struct vms_calls_mappings *mappings, uint64_t va)
+bool vms_calls_mappings_note_question(struct vms_calls_mappings *mappings, uint64_t va)
 {
 	return g_hash_table_size(mappings->asked) < ASK_LIMIT &&
 	       g_hash_table_add(mappings->asked, (gpointer)(uintptr_t)(va >> ASK_SHIFT));

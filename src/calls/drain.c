@@ -22,7 +22,7 @@ static bool append_records(uint64_t stream, const void *bytes, size_t size, void
 	return drain->receiver.records(stream, bytes, size, drain->receiver.data, error);
 }
 
-/* Blocks were lost: address spaces may have gone of which nothing is known. */
+/* Reports that blocks were lost: any address space may have ended. */
 static void report_missing(void *data)
 {
 	struct vms_calls_drain *drain = data;
@@ -119,7 +119,7 @@ bool vms_calls_drain_stopped(const struct vms_calls_drain *drain)
 	return vms_ring_reader_is_stopped(drain->reader);
 }
 
-/* True if the block tells that the address space `mm` goes. */
+/* True if the block says that the address space `mm` ends. */
 static bool ends_space(const struct vms_ring_block *block, const void *mm)
 {
 	return block->kind == VMS_CALLS_PROCESS && read_space(block).mm == *(const uint64_t *)mm;

@@ -9,16 +9,16 @@
 #include <glib.h>
 #include <stdbool.h>
 
-/* The functions that get what is in the rings. All strings end with a NUL; all ids are valid. */
+/* Functions that receive the content of the rings. Strings end with a NUL; ids are valid. */
 struct vms_calls_receiver {
 	/* A stream begins, or has another name or process now. */
 	void (*stream)(uint64_t id, const struct vms_calls_stream *stream, void *data);
 	/* From now on the stream's user addresses are in this address space. */
 	void (*space)(uint64_t id, const struct vms_calls_space *space, void *data);
 	/*
-	 * An address space is about to go. A vCPU waits until this returns. If `gone`, the agent
-	 * has not waited, and the address space has gone. If its `mm` is 0, address spaces have
-	 * gone, but it is not known which.
+	 * An address space is about to end. A vCPU waits until this returns. If `gone`, the agent
+	 * has not waited, and the address space has ended. If its `mm` is 0, address spaces have
+	 * ended, but it is not known which.
 	 */
 	void (*process)(const struct vms_calls_space *space, bool gone, void *data);
 	/*
@@ -46,15 +46,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls_drain, vms_calls_drain_free)
  * is not in its ring yet. Errors: those of the receiver.
  */
 bool vms_calls_drain_run(struct vms_calls_drain *drain, GError **error);
-/* Takes all that is in the rings, when the agent writes nothing any more. Errors: as above. */
+/* Takes all that is left in the rings after the agent has stopped writing. Errors: as above. */
 bool vms_calls_drain_finish(struct vms_calls_drain *drain, GError **error);
 
-/* Returns how many records were lost: they found no room, or their ring made no sense. */
+/* Returns how many records were lost: there was no room, or their ring was malformed. */
 uint64_t vms_calls_drain_lost(const struct vms_calls_drain *drain);
 /*
- * True if this address space may have gone: a block that was not taken yet tells so, or such a
- * block may have found no room. Then its memory may belong to somebody else. So ask after reading
- * the memory, not before.
+ * True if this address space may have ended: a block that was not taken yet says so, or such a
+ * block may have been lost. Then its memory may have another owner. Call this after reading the
+ * memory, not before.
  */
 bool vms_calls_drain_is_late(const struct vms_calls_drain *drain, uint64_t mm);
 /* True if the agent has reached a function at which the trace stops by itself. */

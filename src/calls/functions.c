@@ -97,17 +97,18 @@ static bool mark_functions(struct vms_guest *guest, GArray *functions, const cha
 		vms_guest_lookup(guest, names[i], mark_function, &mark);
 		if (mark.found)
 			continue;
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "cannot filter by the function %s: neither the guest's kernel nor a "
-			    "loaded module has it, nor a symbol file that was given (--symbols)",
-			    names[i]);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			"cannot filter by the function %s: it is not in the guest's kernel, its "
+			"loaded modules or the given symbol files (--symbols)",
+			names[i]);
 		return false;
 	}
 	return true;
 }
 
-GArray *vms_calls_functions(struct vms_guest *guest, const struct vms_calls_abi *abi,
-			    const struct vms_calls_options *options, GError **error)
+GArray *vms_calls_list_functions(struct vms_guest *guest, const struct vms_calls_abi *abi,
+				 const struct vms_calls_options *options, GError **error)
 {
 	g_autoptr(GArray) functions = g_array_new(FALSE, FALSE, sizeof(struct vms_agent_function));
 	struct table table = { abi, functions };
@@ -148,7 +149,7 @@ static void take_first(const struct vms_symbol *symbol, const char *module, void
 	search->found = true;
 }
 
-bool vms_calls_function(struct vms_guest *guest, const char *name, uint64_t *ret)
+bool vms_calls_find_function(struct vms_guest *guest, const char *name, uint64_t *ret)
 {
 	struct search search = { 0 };
 	vms_guest_lookup(guest, name, take_first, &search);

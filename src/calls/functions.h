@@ -12,10 +12,10 @@
  * them, and which of the options' filters name them. Errors: NOT_FOUND (a name in a filter is no
  * function).
  */
-GArray *vms_calls_functions(struct vms_guest *guest, const struct vms_calls_abi *abi,
-			    const struct vms_calls_options *options, GError **error);
+GArray *vms_calls_list_functions(struct vms_guest *guest, const struct vms_calls_abi *abi,
+				 const struct vms_calls_options *options, GError **error);
 
 /* Finds the first function of the kernel with this name. False if there is none. */
-bool vms_calls_function(struct vms_guest *guest, const char *name, uint64_t *ret);
+bool vms_calls_find_function(struct vms_guest *guest, const char *name, uint64_t *ret);
 /* True if the filters of the options name any function. */
 bool vms_calls_has_names(const struct vms_calls_options *options);

@@ -24,8 +24,8 @@ static void subtract_pauses(struct record *records, size_t n, vms_calls_paused p
 		records[i].time_ns -= MIN(first, records[i].time_ns);
 }
 
-void vms_calls_guest_times(const void *records, size_t size, vms_calls_paused paused, void *data,
-			   void *ret)
+void vms_calls_convert_times(const void *records, size_t size, vms_calls_paused paused, void *data,
+			     void *ret)
 {
 	memcpy(ret, records, size);
 	if (size >= sizeof(struct record))

@@ -14,5 +14,5 @@ typedef uint64_t (*vms_calls_paused)(void *data, uint64_t time_ns);
  * Copies `size` bytes of uftrace's records into `ret`, with times of the guest's clock. The records
  * are sorted by time.
  */
-void vms_calls_guest_times(const void *records, size_t size, vms_calls_paused paused, void *data,
-			   void *ret);
+void vms_calls_convert_times(const void *records, size_t size, vms_calls_paused paused, void *data,
+			     void *ret);

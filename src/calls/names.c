@@ -11,8 +11,7 @@
 #define MAPPINGS_LIMIT (1u << 12) /* of one address space, with code */
 
 /*
- * When an address space has gone. Blocks about it may come later. A time of 0 means that it is
- * still there.
+ * When an address space ended. Blocks about it may arrive later. A time of 0 means that it exists.
  */
 struct end {
 	uint64_t time_ns;
@@ -33,13 +32,13 @@ struct space {
 struct vms_calls_names {
 	struct vms_calls_directory *directory;
 	struct vms_guest *guest;
-	bool recognised; /* the guest is */
+	bool recognised; /* the guest was recognised */
 	const char *sysroot;
 	GHashTable *searched; /* images whose symbols were searched for */
 	GTree *spaces; /* struct space, by mm; a tree, because the guest chooses these keys */
 	bool (*is_late)(uint64_t mm, void *data);
 	void *late_data;
-	bool doubted; /* since the last refresh something was read and not used */
+	bool doubted; /* something was read since the last refresh, but may be wrong */
 };
 
 static int compare_spaces(const void *a, const void *b, void *data)
@@ -104,7 +103,7 @@ static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings
 	vms_calls_mappings_add(mappings, mapping->start, mapping->end, mapping->offset, image);
 }
 
-/* False if what was read may belong to another space. Then it will be read again later. */
+/* False if what was read may belong to another space. Then the space is read again later. */
 static bool check_read(struct vms_calls_names *names, struct space *space)
 {
 	if (!names->is_late(space->mm, names->late_data))
@@ -163,9 +162,9 @@ static void learn_mapping(struct vms_calls_mappings *mappings, uint64_t va, void
  * True if a block was written before its space ended. Such a block may arrive after the end,
  * because it is in another ring.
  */
-static bool is_before(const struct vms_calls_space *told, const struct end *end)
+static bool is_before(const struct vms_calls_space *block, const struct end *end)
 {
-	return told->time_ns <= end->time_ns && told->pid == end->pid;
+	return block->time_ns <= end->time_ns && block->pid == end->pid;
 }
 
 static struct space *find_mm(struct vms_calls_names *names, uint64_t mm)
@@ -174,25 +173,25 @@ static struct space *find_mm(struct vms_calls_names *names, uint64_t mm)
 	return g_tree_lookup(names->spaces, &key);
 }
 
-/* Finds the space that a block tells of. NULL if it is new, or an earlier one with this `mm`. */
-static struct space *find_space(struct vms_calls_names *names, const struct vms_calls_space *told)
+/* Finds the space that a block is about. NULL if it is new, or an earlier one with this `mm`. */
+static struct space *find_space(struct vms_calls_names *names, const struct vms_calls_space *block)
 {
-	struct space *space = find_mm(names, told->mm);
-	if (!space || is_before(told, &space->before))
+	struct space *space = find_mm(names, block->mm);
+	if (!space || is_before(block, &space->before))
 		return NULL;
-	return !space->end.time_ns || is_before(told, &space->end) ? space : NULL;
+	return !space->end.time_ns || is_before(block, &space->end) ? space : NULL;
 }
 
-/* Adds a space that was not found. NULL if it has gone long ago, or there is no room. */
-static struct space *add_space(struct vms_calls_names *names, const struct vms_calls_space *told)
+/* Adds a space that was not found. NULL if it ended long ago, or there is no room. */
+static struct space *add_space(struct vms_calls_names *names, const struct vms_calls_space *block)
 {
-	const struct space *old = find_mm(names, told->mm);
-	if (!told->mm || !names->recognised || (old && is_before(told, &old->before)) ||
+	const struct space *old = find_mm(names, block->mm);
+	if (!block->mm || !names->recognised || (old && is_before(block, &old->before)) ||
 	    (guint)g_tree_nnodes(names->spaces) >= SPACES_LIMIT)
 		return NULL;
 	struct space *space = g_new0(struct space, 1);
-	space->mm = told->mm;
-	space->pid = told->pid;
+	space->mm = block->mm;
+	space->pid = block->pid;
 	space->mappings = vms_calls_mappings_new(names->directory);
 	if (old)
 		space->before = old->end;
@@ -200,8 +199,8 @@ static struct space *add_space(struct vms_calls_names *names, const struct vms_c
 	return space;
 }
 
-void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
-			   const struct vms_calls_space *space)
+void vms_calls_names_enter_space(struct vms_calls_names *names, uint64_t id,
+				 const struct vms_calls_space *space)
 {
 	struct space *found = find_space(names, space);
 	if (!found) {
@@ -211,7 +210,7 @@ void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
 	}
 	if (found)
 		found->task = space->task;
-	vms_calls_directory_switch(names->directory, id, found ? found->mappings : NULL);
+	vms_calls_directory_set_space(names->directory, id, found ? found->mappings : NULL);
 }
 
 struct lost {
@@ -240,12 +239,12 @@ static void forget_lost(struct vms_calls_names *names)
 		g_tree_remove(names->spaces, spaces->pdata[i]);
 }
 
-void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
-			  bool gone)
+void vms_calls_names_end_space(struct vms_calls_names *names, const struct vms_calls_space *space,
+			       bool gone)
 {
 	if (space->mm == 0)
 		forget_lost(names);
-	/* Even if it has gone unread, it is kept: blocks about it may still come. */
+	/* A space that ended before it was read is kept: blocks about it may still arrive. */
 	struct space *found = find_space(names, space) ?: add_space(names, space);
 	if (!found)
 		return;
@@ -332,11 +331,11 @@ static void add_symbol_files(struct vms_calls_names *names)
 	}
 }
 
-void vms_calls_names_kernel(struct vms_calls_names *names)
+void vms_calls_names_update_kernel(struct vms_calls_names *names)
 {
 	uint64_t start, end;
 	names->recognised = vms_guest_kind(names->guest) != VMS_GUEST_NONE;
-	/* An image that has gone, for example a module, must not name what is there now. */
+	/* An image that was unloaded, for example a module, must not name what is there now. */
 	vms_calls_mappings_clear(vms_calls_directory_kernel(names->directory));
 	g_autoptr(vms_symbol_table) table = vms_guest_kernel_symbols(names->guest, &start, &end);
 	if (table)
@@ -372,7 +371,7 @@ struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *director
 	names->searched = g_hash_table_new(NULL, NULL);
 	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
 	vms_calls_directory_set_learn(directory, learn_mapping, names);
-	vms_calls_names_kernel(names);
+	vms_calls_names_update_kernel(names);
 	return names;
 }
 

@@ -15,7 +15,7 @@ typedef struct vms_calls_names vms_calls_names;
 /*
  * `directory`, `guest` and `sysroot` must outlive the names. `sysroot` is a directory with the
  * guest's files, or NULL. `is_late` returns true if the address space `mm`, which was just read,
- * may have gone before we were told, so that another one may be in its place.
+ * may have ended without notice, so that another one may be in its place.
  */
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
 					    struct vms_guest *guest, const char *sysroot,
@@ -24,21 +24,21 @@ void vms_calls_names_free(struct vms_calls_names *names);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls_names, vms_calls_names_free)
 
 /*
- * Takes the kernel and its modules as the guest has them now. Asks nothing of a guest that is not
+ * Reads the kernel and its modules as the guest has them now. Reads nothing of a guest that is not
  * recognised yet.
  */
-void vms_calls_names_kernel(struct vms_calls_names *names);
-/* Says that from its next record on the user addresses of stream `id` are in this space. */
-void vms_calls_names_space(struct vms_calls_names *names, uint64_t id,
-			   const struct vms_calls_space *space);
+void vms_calls_names_update_kernel(struct vms_calls_names *names);
+/* From its next record on, the user addresses of stream `id` are in this space. */
+void vms_calls_names_enter_space(struct vms_calls_names *names, uint64_t id,
+				 const struct vms_calls_space *space);
 /*
- * Reads all that an address space maps, because it is about to go; unless it is `gone` already. If
- * its `mm` is 0, any address space may have gone: then this forgets all that the guest does not
- * show to be in use.
+ * Reads the mappings of an address space that is about to end, unless it is `gone` already. If its
+ * `mm` is 0, any address space may have ended: then this forgets all that the guest does not show
+ * to be in use.
  */
-void vms_calls_names_last(struct vms_calls_names *names, const struct vms_calls_space *space,
-			  bool gone);
+void vms_calls_names_end_space(struct vms_calls_names *names, const struct vms_calls_space *space,
+			       bool gone);
 /* Reads the mappings of living processes again if they have changed. */
 void vms_calls_names_refresh(struct vms_calls_names *names);
-/* Does the same, but only if something was read that `is_late` was true for. */
+/* Does the same, but only if `is_late` was true for something that was read. */
 void vms_calls_names_retry(struct vms_calls_names *names);

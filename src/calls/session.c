@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a call trace from its begin to its end, with two threads. One empties the rings into the
- * directory. It does nothing else that takes time, so that no vCPU waits for it. The other one
- * watches the guest, which may boot, load modules, or go. This may take long.
+ * Runs a call trace from its begin to its end, with two threads. One thread empties the rings into
+ * the directory. It does nothing else that takes time, so that no vCPU waits for it. The other
+ * thread watches the guest, which may boot, load modules, or end. This may take long.
  */
 #include <vmscope/calls.h>
 
@@ -37,8 +37,8 @@ struct vms_calls {
 	struct vms_calls_options options; /* we own what it points to */
 	struct vms_calls_trace trace;
 	struct vms_guest_follower follower;
-	bool agent_is_behind; /* the agent has not got the newest functions yet */
-	uint64_t told_ns;     /* when the agent got functions last */
+	bool agent_is_behind; /* the newest functions were not sent to the agent yet */
+	uint64_t sent_ns;     /* when functions were last sent to the agent */
 
 	GMutex lock; /* guards all below */
 	struct vms_calls_directory *directory;
@@ -53,8 +53,8 @@ struct vms_calls {
 	enum vms_calls_end end; /* set when it has ended */
 	GError *error;		/* set when it has ended: why it failed, or NULL */
 
-	int stop_fd;	 /* an eventfd: tells the thread that empties the rings to end */
-	int look_fd;	 /* an eventfd: the agent has asked for a look, or the trace is to end */
+	int stop_fd;	 /* an eventfd: the thread that empties the rings must end */
+	int look_fd;	 /* an eventfd: the agent has asked for a look, or the trace must end */
 	gint is_stopped; /* atomic: vms_calls_stop was called */
 	GThread *emptying, *watching;
 };
@@ -82,20 +82,20 @@ static void on_stream(uint64_t id, const struct vms_calls_stream *stream, void *
 		.pid = stream->pid,
 		.name = stream->name,
 	};
-	vms_calls_directory_stream(session->directory, id, &thread);
+	vms_calls_directory_name_stream(session->directory, id, &thread);
 }
 
 static void on_space(uint64_t id, const struct vms_calls_space *space, void *data)
 {
 	struct vms_calls *session = data;
 	session->follower.runs_programs = true;
-	vms_calls_names_space(session->names, id, space);
+	vms_calls_names_enter_space(session->names, id, space);
 }
 
 static void on_process(const struct vms_calls_space *space, bool gone, void *data)
 {
 	struct vms_calls *session = data;
-	vms_calls_names_last(session->names, space, gone);
+	vms_calls_names_end_space(session->names, space, gone);
 }
 
 static bool is_late(uint64_t mm, void *data)
@@ -113,7 +113,7 @@ static bool on_records(uint64_t id, const void *records, size_t size, void *data
 		const void *part = (const unsigned char *)records + done;
 		n = guest ? MIN(size - done, sizeof(timed)) : size;
 		if (guest)
-			vms_calls_guest_times(part, n, get_paused_ns, session, timed);
+			vms_calls_convert_times(part, n, get_paused_ns, session, timed);
 		if (!vms_calls_directory_append(session->directory, id, guest ? timed : part, n,
 						error))
 			return false;
@@ -141,7 +141,7 @@ static bool empty_rings(struct vms_calls *session, GError **error)
 	return vms_calls_directory_update(session->directory, error);
 }
 
-/* Takes the agent's bytes from the socket, without waiting. False if no more will come. */
+/* Takes the agent's bytes from the socket, without waiting. False if the agent closed it. */
 static bool take_wakeups(int fd)
 {
 	char bytes[4096];
@@ -149,7 +149,7 @@ static bool take_wakeups(int fd)
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static gpointer run_emptying(gpointer data)
+static gpointer empty_rings_until_stopped(gpointer data)
 {
 	struct vms_calls *session = data;
 	struct pollfd fds[] = { { .fd = session->trace.woken, .events = POLLIN },
@@ -171,7 +171,7 @@ static gpointer run_emptying(gpointer data)
 
 /* ---- watching the guest ----------------------------------------------- */
 
-/* Takes what is in the rings. The lock is held. */
+/* Empties the rings into the directory. The lock is held. */
 static void take_records(struct vms_calls *session)
 {
 	if (!session->failure)
@@ -179,37 +179,37 @@ static void take_records(struct vms_calls *session)
 }
 
 /*
- * Takes the guest's new code. Before that it takes the records that are there: they have the old
- * names, because a module may be at the place of another one now.
+ * Updates the names of the guest's code. Takes the pending records first, under the old names: a
+ * module may have been replaced by another one at the same addresses.
  */
 static void update_code(struct vms_calls *session)
 {
 	g_mutex_lock(&session->lock);
 	take_records(session);
-	vms_calls_names_kernel(session->names);
+	vms_calls_names_update_kernel(session->names);
 	g_mutex_unlock(&session->lock);
 	session->agent_is_behind = true;
 }
 
 /*
- * True if the agent is to get functions now. QEMU then translates all code again, so with a clock
- * of time this is not done often.
+ * True if the functions must be sent to the agent now. QEMU then translates all code again, so with
+ * a clock of time this is not done often.
  */
-static bool is_agent_due(const struct vms_calls *session)
+static bool must_send_functions(const struct vms_calls *session)
 {
 	return session->agent_is_behind &&
 	       (session->options.clock == VMS_CALLS_CLOCK_INSTRUCTIONS ||
-		vms_clock_now_ns() - session->told_ns >= INTERVAL_NS);
+		vms_clock_now_ns() - session->sent_ns >= INTERVAL_NS);
 }
 
-static bool tell_agent(struct vms_calls *session, GError **error)
+static bool send_functions(struct vms_calls *session, GError **error)
 {
 	session->agent_is_behind = false;
-	session->told_ns = vms_clock_now_ns();
+	session->sent_ns = vms_clock_now_ns();
 	return vms_calls_trace_update(&session->trace, session->guest, &session->options, error);
 }
 
-/* True if a signal has stopped QEMU. Then it does nothing and answers nothing. */
+/* True if a signal has stopped QEMU. Then it answers nothing. */
 static bool is_qemu_stopped(const struct vms_calls *session)
 {
 	return vms_process_is_stopped(vms_machine_info(session->machine)->pid);
@@ -219,7 +219,7 @@ static bool is_qemu_stopped(const struct vms_calls *session)
  * Looks at the guest, which may have booted or been reset, and updates functions and names. With
  * the clock of instructions it looks only when the agent asks.
  */
-static bool look_at_guest(struct vms_calls *session, GError **error)
+static bool follow_guest(struct vms_calls *session, GError **error)
 {
 	bool is_asked = vms_calls_trace_wants_look(&session->trace);
 	bool by_time = session->options.clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
@@ -227,12 +227,12 @@ static bool look_at_guest(struct vms_calls *session, GError **error)
 		vms_log(VMS_LOG_DEBUG, "the agent asks for a look at the guest");
 	if (vms_guest_follower_was_reset(&session->follower))
 		vms_log(VMS_LOG_WARNING,
-			"the guest was reset: until its kernel is recognised again, functions have "
-			"the names that they had before");
+			"the guest was reset: functions keep their old names until its kernel is "
+			"recognised again");
 	unsigned signs = (is_asked ? VMS_GUEST_ASKS : 0) | (by_time ? VMS_GUEST_GOES_ON : 0);
 	if (vms_guest_follow(&session->follower, signs))
 		update_code(session);
-	bool done = !is_agent_due(session) || tell_agent(session, error);
+	bool done = !must_send_functions(session) || send_functions(session, error);
 	if (is_asked)
 		vms_calls_trace_answer_look(&session->trace);
 	return done;
@@ -268,8 +268,8 @@ static bool has_failed(struct vms_calls *session)
 }
 
 /*
- * Waits until the agent's connection is closed, which means that the agent has gone: then true.
- * Returns false after the time, or as soon as the agent has asked for a look.
+ * Waits until the agent's connection is closed, and returns true then. Returns false after the
+ * time, or as soon as the agent has asked for a look.
  */
 static bool wait_for_agent_exit(struct vms_calls *session, int timeout_ms)
 {
@@ -289,14 +289,15 @@ static bool has_machine_gone(struct vms_calls *session)
 	       vms_machine_ended(session->machine) == VMS_MACHINE_GONE;
 }
 
-/* Waits for the agent to go: a QEMU that quits closes its monitor before the last records. */
+/* Waits for the agent's end: a QEMU that quits closes its monitor before the last records. */
 static void wait_for_last_records(struct vms_calls *session)
 {
 	const uint64_t begin_ns = vms_clock_now_ns();
 	while (!wait_for_agent_exit(session, TICK_MS))
 		if (vms_clock_now_ns() - begin_ns > MAX_EXIT_NS) {
-			vms_log(VMS_LOG_WARNING, "the end of the trace may be missing: QEMU has "
-						 "closed its monitor, but does not end");
+			vms_log(VMS_LOG_WARNING,
+				"the end of the trace may be missing: QEMU has "
+				"closed its monitor, but its process has not ended");
 			return;
 		}
 }
@@ -331,7 +332,7 @@ static bool wait_for_end(struct vms_calls *session, enum vms_calls_end *end, GEr
 		    vms_calls_drain_stopped(session->drain))
 			return true;
 		g_autoptr(GError) why = NULL;
-		if (is_qemu_stopped(session) || look_at_guest(session, &why))
+		if (is_qemu_stopped(session) || follow_guest(session, &why))
 			continue;
 		if (g_error_matches(why, VMS_ERROR, VMS_ERROR_CLOSED)) {
 			*end = VMS_CALLS_GONE;
@@ -376,7 +377,7 @@ static bool begin_trace(struct vms_calls *session, GError **error)
 		vms_calls_drain_new(session->trace.memory, session->trace.size, &receiver, error);
 	if (!session->drain)
 		return false;
-	session->emptying = start_thread("calls", run_emptying, session, error);
+	session->emptying = start_thread("calls", empty_rings_until_stopped, session, error);
 	return session->emptying;
 }
 
@@ -408,7 +409,8 @@ static void stop_trace(struct vms_calls *session, enum vms_calls_end end)
 	else if (!has_failed(session))
 		stop_recording(session);
 	if (write(session->stop_fd, &one, sizeof(one)) < 0)
-		vms_log(VMS_LOG_WARNING, "cannot end a thread: %s", g_strerror(errno));
+		vms_log(VMS_LOG_WARNING, "cannot stop the thread that empties the rings: %s",
+			g_strerror(errno));
 	g_thread_join(session->emptying);
 }
 
@@ -442,7 +444,7 @@ static void finish_trace(struct vms_calls *session, GError *failure)
 	session->error = failure;
 }
 
-static gpointer run_watching(gpointer data)
+static gpointer watch_guest(gpointer data)
 {
 	struct vms_calls *session = data;
 	GError *failure = NULL;
@@ -475,7 +477,7 @@ static bool take_options(struct vms_calls_options *ret, const struct vms_calls_o
 		return false;
 	if (!ret->directory) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "a call trace needs a directory to be written into");
+			    "cannot trace calls: no directory is given");
 		return false;
 	}
 	ret->directory = g_strdup(ret->directory);
@@ -530,7 +532,7 @@ struct vms_calls *vms_calls_start(struct vms_guest *guest, const struct vms_call
 	g_mutex_init(&session->lock);
 	g_cond_init(&session->changed);
 	if (begin_trace(session, &failure)) {
-		session->watching = start_thread("calls-watch", run_watching, session, &failure);
+		session->watching = start_thread("calls-watch", watch_guest, session, &failure);
 		if (session->watching)
 			return session;
 		stop_trace(session, VMS_CALLS_STOPPED);

@@ -10,7 +10,7 @@ G_STATIC_ASSERT(VMS_STACK_LIMIT <= VMS_AGENT_MAX_STACK);
 
 /* ---- one stack -------------------------------------------------------- */
 
-/* Returns the begin of the frame's function. If that is not known, an address inside of it. */
+/* Returns the start of the frame's function. If that is not known, an address in the function. */
 static uint64_t find_function_start(struct vms_guest *guest, const struct vms_frame *frame)
 {
 	struct vms_location location;
@@ -31,8 +31,8 @@ static uint64_t find_frame_slot(const struct vms_calls_abi *abi, const struct vm
 	return frame->sp;
 }
 
-void vms_calls_frames(struct vms_guest *guest, const struct vms_calls_abi *abi,
-		      const struct vms_stack *walked, GByteArray *ret)
+void vms_calls_append_frames(struct vms_guest *guest, const struct vms_calls_abi *abi,
+			     const struct vms_stack *walked, GByteArray *ret)
 {
 	const struct vms_frame *caller = NULL;
 	for (unsigned i = walked->n; i-- > 0; caller = &walked->frame[i]) {
@@ -115,7 +115,7 @@ static void add_task(struct stacks *stacks, const struct vms_task *task)
 		return;
 	walk_stack(stacks, &regs);
 	guint at = begin_stack(stacks, task->va, UINT32_MAX);
-	vms_calls_frames(stacks->guest, stacks->abi, &stacks->walked, stacks->bytes);
+	vms_calls_append_frames(stacks->guest, stacks->abi, &stacks->walked, stacks->bytes);
 	add_switch_frame(stacks);
 	end_stack(stacks, at);
 }
@@ -132,7 +132,7 @@ static bool add_vcpu(struct stacks *stacks, unsigned vcpu, GError **error)
 		return true;
 	bool known = vms_guest_current(stacks->guest, stacks->memory, &regs, &task);
 	guint at = begin_stack(stacks, known ? task.va : 0, vcpu);
-	vms_calls_frames(stacks->guest, stacks->abi, &stacks->walked, stacks->bytes);
+	vms_calls_append_frames(stacks->guest, stacks->abi, &stacks->walked, stacks->bytes);
 	end_stack(stacks, at);
 	return true;
 }
@@ -148,8 +148,8 @@ static void add_tasks(struct stacks *stacks)
 		add_task(stacks, &g_array_index(tasks, struct vms_task, i));
 }
 
-GByteArray *vms_calls_stacks(struct vms_guest *guest, const struct vms_calls_abi *abi,
-			     GError **error)
+GByteArray *vms_calls_list_stacks(struct vms_guest *guest, const struct vms_calls_abi *abi,
+				  GError **error)
 {
 	struct vms_machine *machine = vms_guest_machine(guest);
 	struct vms_regs regs;
@@ -164,7 +164,7 @@ GByteArray *vms_calls_stacks(struct vms_guest *guest, const struct vms_calls_abi
 		.memory = memory,
 		.bytes = bytes,
 	};
-	vms_calls_function(guest, abi->switch_function, &stacks->switch_function);
+	vms_calls_find_function(guest, abi->switch_function, &stacks->switch_function);
 	for (unsigned i = 0; i < vms_machine_vcpus(machine); i++)
 		if (!add_vcpu(stacks, i, error))
 			return NULL;

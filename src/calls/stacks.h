@@ -10,13 +10,13 @@
  * when the stack pointer has moved above its slot. If a slot is not known exactly, it is the lowest
  * possible one, so that the return is not missed.
  */
-void vms_calls_frames(struct vms_guest *guest, const struct vms_calls_abi *abi,
-		      const struct vms_stack *walked, GByteArray *ret);
+void vms_calls_append_frames(struct vms_guest *guest, const struct vms_calls_abi *abi,
+			     const struct vms_stack *walked, GByteArray *ret);
 
 /*
  * Makes the table that VMS_AGENT_CALLS_STACKS sends: struct vms_agent_stack, each followed by its
  * frames. The caller holds the machine. Stacks that cannot be walked are left out. Errors: those of
  * the machine.
  */
-GByteArray *vms_calls_stacks(struct vms_guest *guest, const struct vms_calls_abi *abi,
-			     GError **error);
+GByteArray *vms_calls_list_stacks(struct vms_guest *guest, const struct vms_calls_abi *abi,
+				  GError **error);

@@ -70,7 +70,7 @@ static GArray *find_functions(const struct vms_calls_trace *trace, struct vms_gu
 			      const struct vms_calls_options *options, GError **error)
 {
 	const struct vms_calls_options none = { 0 };
-	return vms_calls_functions(guest, trace->abi, trace->waits ? &none : options, error);
+	return vms_calls_list_functions(guest, trace->abi, trace->waits ? &none : options, error);
 }
 
 /* Finds what the agent needs to tell tasks apart. All members are 0 if that is not known. */
@@ -85,8 +85,8 @@ static struct vms_agent_tasks find_tasks(const struct vms_calls_trace *trace,
 	tasks.pid = layout.pid;
 	tasks.mm = layout.mm;
 	tasks.name = layout.comm;
-	vms_calls_function(guest, trace->abi->task_function, &tasks.switch_function);
-	vms_calls_function(guest, "exit_mmap", &tasks.space_end_function);
+	vms_calls_find_function(guest, trace->abi->task_function, &tasks.switch_function);
+	vms_calls_find_function(guest, "exit_mmap", &tasks.space_end_function);
 	return tasks;
 }
 
@@ -108,9 +108,10 @@ static bool send_tables(struct vms_calls_trace *trace, GArray *functions,
 			  functions->len * sizeof(struct vms_agent_function), error);
 }
 
-/* True if the agent has got all this already. */
-static bool agent_knows(const struct vms_calls_trace *trace, const GArray *functions,
-			const struct vms_agent_tasks *tasks, const struct vms_agent_calls *start)
+/* True if all this was sent to the agent before. */
+static bool agent_is_up_to_date(const struct vms_calls_trace *trace, const GArray *functions,
+				const struct vms_agent_tasks *tasks,
+				const struct vms_agent_calls *start)
 {
 	const GArray *known = trace->functions;
 	return known && known->len == functions->len &&
@@ -168,8 +169,8 @@ static bool fill_start_request(const struct vms_calls_trace *trace, const struct
 	if (options->n_pids > 0 && vms_guest_kind(guest) != VMS_GUEST_NONE &&
 	    !vms_guest_task_layout(guest, &layout)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "cannot trace single processes: %s",
-			    vms_guest_why(guest) ?: "the guest's tasks are not understood");
+			    "cannot trace calls of chosen processes: %s",
+			    vms_guest_why(guest) ?: "the guest's tasks are not recognised");
 		return false;
 	}
 	return true;
@@ -218,7 +219,7 @@ static bool check_features(const struct vms_calls_trace *trace,
 static bool start_held(struct vms_calls_trace *trace, struct vms_guest *guest,
 		       struct vms_agent_calls *start, GError **error)
 {
-	g_autoptr(GByteArray) stacks = vms_calls_stacks(guest, trace->abi, error);
+	g_autoptr(GByteArray) stacks = vms_calls_list_stacks(guest, trace->abi, error);
 	return stacks &&
 	       send_table(trace, VMS_AGENT_CALLS_STACKS, stacks->data, stacks->len, error) &&
 	       send_start(trace, start, error);
@@ -263,7 +264,7 @@ bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *gue
 	if (!functions || !fill_start_request(trace, guest, options, &start, error))
 		return false;
 	struct vms_agent_tasks tasks = find_tasks(trace, guest);
-	if (agent_knows(trace, functions, &tasks, &start))
+	if (agent_is_up_to_date(trace, functions, &tasks, &start))
 		return true;
 	return send_tables(trace, g_steal_pointer(&functions), &tasks, &start, error) &&
 	       vms_agent_request(trace->link, &start.message, sizeof(start), -1, NULL, 0, error);

@@ -2,9 +2,9 @@
 /*
  * A counter hands out memory in units. As long as the disk keeps up, a thread reads a unit and
  * writes it: this is the fastest way and needs the least memory. When a write takes too long, the
- * disk is behind. From then on units go to the backlog, in the slot that they were read into (a
- * unit of zeros needs no slot). Other threads write them, and another thread takes the place of the
- * one that waits in that write.
+ * disk counts as behind. From then on units go to the backlog, in the slot that they were read into
+ * (a unit of zeros needs no slot). Other threads write them, and another thread takes the place of
+ * the one that waits in that write.
  *
  * So the threads are pairs: one reads, the other writes the backlog. While there is no backlog, the
  * other one watches whether the first one waits for the disk.
@@ -193,8 +193,8 @@ static void read_edges(struct worker *worker)
 }
 
 /*
- * True if the machine has gone. A process that is killed loses its memory some time before its
- * sockets. So this also checks an address that could be read before.
+ * True if the machine has ended. A process that is killed loses its memory some time before its
+ * sockets, so this also checks an address that could be read before.
  */
 static bool has_machine_gone(struct vms_dump_copy *copy)
 {
@@ -233,7 +233,7 @@ static bool read_unit(struct worker *worker, uint64_t number, GError **error)
 		read_edges(worker);
 	if (worker->unreadable && has_machine_gone(copy)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
-			    "cannot dump %s: it has gone while its memory was copied",
+			    "cannot dump %s: the machine is gone before all its memory was copied",
 			    vms_machine_info(copy->source)->name);
 		return false;
 	}

@@ -4,9 +4,9 @@
  * state, read its memory, and let it run again. Write what the disk has not taken yet, and complete
  * the file.
  *
- * The dump's own thread holds the guest. It waits neither for the caller, who asks for the
- * progress, nor for the disk: other threads do that. A dump that fails or is stopped has ended for
- * the caller as soon as the guest runs again. Its thread then waits for the other threads.
+ * The dump's own thread holds the guest. It waits neither for the caller nor for the disk, because
+ * other threads do that. A dump that fails or is stopped has ended for the caller as soon as the
+ * guest runs again. Its thread then waits for the other threads.
  *
  * Compressing takes longer than copying. So a layout with compression is made from a copy: an ELF
  * file without a name, in the same folder. It is read like any core file while the guest runs.
@@ -29,7 +29,7 @@
 #define MIB	  (1 << 20)
 #define SECOND_NS (UINT64_C(1000) * 1000 * 1000)
 #define TICK_NS	  (SECOND_NS / 10)
-/* How long a failed or stopped dump waits for its threads before it has ended all the same. */
+/* How long a failed or stopped dump waits for its threads. Then it has ended for the caller. */
 #define END_NS SECOND_NS
 /* How long vms_dump_free waits for the dump's thread. */
 #define FREE_NS (2 * SECOND_NS)
@@ -51,8 +51,8 @@ struct vms_dump {
 	struct vms_machine *copied; /* the spool as a machine, or NULL */
 	struct vms_dump_sink *sink;
 	struct vms_dump_outcome outcome;
-	bool stands;  /* the machine does not run anyway: it is a file, or was paused before */
-	bool is_held; /* we hold the machine */
+	bool is_paused; /* the machine is a core file, or was paused before: a hold costs nothing */
+	bool is_held;	/* we hold the machine */
 	uint64_t begin_ns, hold_end_ns;
 	GThread *disk_thread;				     /* or NULL */
 	bool (*step)(struct vms_dump *dump, GError **error); /* what the disk thread does */
@@ -65,12 +65,12 @@ struct vms_dump {
 	enum vms_dump_phase phase;
 	uint64_t phase_ns, phase_done, total;
 	bool stopped;	 /* the caller has stopped the dump */
-	bool is_final;	 /* the file is about to get its name: it is too late to stop */
+	bool is_final;	 /* the file gets its name now, so the dump can no longer be stopped */
 	bool step_ended; /* the disk thread has done its step, or failed */
 	GError *step_error;
 	bool ended; /* the machine is released, and `error` or `result` is set */
 	GError *error;
-	bool gone; /* all threads have ended */
+	bool threads_ended; /* all threads have ended */
 };
 
 static const char *get_machine_name(const struct vms_dump *dump)
@@ -131,7 +131,7 @@ void vms_dump_progress(struct vms_dump *dump, struct vms_dump_progress *ret)
 	g_mutex_unlock(&dump->lock);
 }
 
-/* True, with an error, if the dump is to end because the caller has stopped it. */
+/* True, with an error, if the caller has stopped the dump. */
 static bool is_stopped(struct vms_dump *dump, GError **error)
 {
 	g_mutex_lock(&dump->lock);
@@ -145,7 +145,7 @@ static bool is_stopped(struct vms_dump *dump, GError **error)
 
 /* ---- the disk thread -------------------------------------------------- */
 
-static gpointer run_step(gpointer data)
+static gpointer run_disk_step(gpointer data)
 {
 	struct vms_dump *dump = data;
 	GError *error = NULL;
@@ -163,12 +163,12 @@ static gpointer run_step(gpointer data)
  * Runs a step, which may wait for the disk, in the disk thread. Waits until it is done or the dump
  * is stopped. False if the step failed or the dump was stopped.
  */
-static bool do_on_disk(struct vms_dump *dump, bool (*step)(struct vms_dump *dump, GError **error),
-		       GError **error)
+static bool run_on_disk_thread(struct vms_dump *dump,
+			       bool (*step)(struct vms_dump *dump, GError **error), GError **error)
 {
 	dump->step = step;
 	dump->step_ended = false;
-	dump->disk_thread = g_thread_try_new("vms-dump", run_step, dump, error);
+	dump->disk_thread = g_thread_try_new("vms-dump", run_disk_step, dump, error);
 	if (!dump->disk_thread)
 		return false;
 	g_mutex_lock(&dump->lock);
@@ -192,8 +192,9 @@ static bool needs_spool(const struct vms_dump *dump)
 }
 
 /*
- * Opens the file, and beside it the spool, which never gets a name that stays. A file that will
- * have the size of the memory gets this size now: if it is too large, the guest is not even held.
+ * Opens the file, and beside it the spool, which is never visible under a name for long. A file
+ * that will have the size of the memory gets this size now. If it is too large, the dump fails
+ * before the guest is held.
  */
 static bool open_files(struct vms_dump *dump, GError **error)
 {
@@ -246,12 +247,12 @@ static uint64_t get_hold_limit(const struct vms_dump *dump)
 }
 
 /*
- * Returns how many bytes may wait for the disk. A guest that does not run anyway loses nothing
- * while it waits for the disk, so that needs none.
+ * Returns how many bytes may wait for the disk. A machine that is paused loses nothing while the
+ * copy waits for the disk, so it needs no buffer.
  */
 static uint64_t choose_buffer_size(const struct vms_dump *dump)
 {
-	if (dump->stands)
+	if (dump->is_paused)
 		return 0;
 	return dump->options.buffer ? dump->options.buffer : vms_dump_spare_memory();
 }
@@ -276,26 +277,26 @@ static bool announce_hold(struct vms_dump *dump, uint64_t buffer, GError **error
 		get_machine_name(dump), hold, bytes, limit);
 	if (estimate.bytes > buffer)
 		vms_log(VMS_LOG_INFO,
-			"there are %s of memory to copy to before the disk takes it: for the rest "
-			"the guest waits for the disk",
+			"only %s can be copied ahead of the disk; the rest is copied at the speed "
+			"of the disk while the guest is held",
 			room);
 	return true;
 }
 
 /* ---- copying ---------------------------------------------------------- */
 
-/* False, with an error, if the machine is not the one any more that was held. */
+/* False, with an error, if the machine has ended or was reset since it was held. */
 static bool check_machine(const struct vms_dump *dump, GError **error)
 {
 	if (vms_machine_ended(dump->machine) == VMS_MACHINE_GONE) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "cannot dump %s: it has gone",
-			    get_machine_name(dump));
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
+			    "cannot dump %s: the machine is gone", get_machine_name(dump));
 		return false;
 	}
 	if (vms_guest_is_stale(dump->guest)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "cannot dump %s: it was reset, so what is known of its guest is no "
-			    "longer true; detect the guest anew and try again",
+			    "cannot dump %s: it was reset since its guest was recognised; "
+			    "recognise the guest again and retry",
 			    get_machine_name(dump));
 		return false;
 	}
@@ -374,27 +375,27 @@ static bool copy_held(struct vms_dump *dump, uint64_t buffer, GError **error)
 	       wait_for_copy(dump, VMS_DUMP_COPY_READ, error);
 }
 
-/* Holds the machine, copies its memory, and releases the machine before it does anything else. */
+/* Holds the machine, copies its memory, and releases the machine. */
 static bool hold_and_copy(struct vms_dump *dump, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 	uint64_t buffer = choose_buffer_size(dump), limit_ns = get_hold_limit(dump);
-	if (!dump->stands && !announce_hold(dump, buffer, error))
+	if (!dump->is_paused && !announce_hold(dump, buffer, error))
 		return false;
-	/* wait_for_copy keeps the limit. The machine and the watchdog do it if that fails. */
+	/* wait_for_copy keeps the limit. If it fails, the machine and the watchdog keep it. */
 	vms_machine_set_hold_limit(dump->machine, MIN(limit_ns, UINT64_MAX / 4) + SPARE_NS);
 	dump->begin_ns = vms_clock_now_ns();
 	begin_phase(dump, VMS_DUMP_COPYING);
 	if (!vms_machine_hold(dump->machine, VMS_ALL_VCPUS, error))
 		return false;
 	dump->is_held = true;
-	dump->hold_end_ns = dump->stands || limit_ns > UINT64_MAX - dump->begin_ns
+	dump->hold_end_ns = dump->is_paused || limit_ns > UINT64_MAX - dump->begin_ns
 				    ? UINT64_MAX
 				    : dump->begin_ns + limit_ns;
 	bool copied = copy_held(dump, buffer, error);
 	bool released = vms_machine_release(dump->machine, VMS_ALL_VCPUS, &failure);
 	dump->is_held = false;
-	if (!dump->stands)
+	if (!dump->is_paused)
 		dump->outcome.held_ns = vms_clock_now_ns() - dump->begin_ns;
 	if (copied && !released) {
 		g_propagate_error(error, g_steal_pointer(&failure));
@@ -469,7 +470,7 @@ static bool finish_copy(struct vms_dump *dump, GError **error)
 /* Makes the file from the spool. The guest runs. */
 static bool compress_spool(struct vms_dump *dump, GError **error)
 {
-	if (!do_on_disk(dump, open_spool, error))
+	if (!run_on_disk_thread(dump, open_spool, error))
 		return false;
 	set_copy(dump, NULL);
 	g_clear_pointer(&dump->sink, vms_dump_sink_free);
@@ -487,10 +488,10 @@ static bool write_core(struct vms_dump *dump, GError **error)
 	    !vms_dump_state_init(&dump->state, dump->machine, &dump->options, error))
 		return false;
 	result->memory = dump->state.bytes;
-	dump->stands =
+	dump->is_paused =
 		vms_machine_info(dump->machine)->is_core || vms_machine_is_paused(dump->machine);
 	begin_phase(dump, VMS_DUMP_PREPARING);
-	if (!do_on_disk(dump, open_files, error) || !hold_and_copy(dump, error))
+	if (!run_on_disk_thread(dump, open_files, error) || !hold_and_copy(dump, error))
 		return false;
 	begin_phase(dump, VMS_DUMP_WRITING);
 	if (!finish_copy(dump, error))
@@ -500,7 +501,7 @@ static bool write_core(struct vms_dump *dump, GError **error)
 	if (dump->spool && !compress_spool(dump, error))
 		return false;
 	begin_phase(dump, VMS_DUMP_SYNCING);
-	if (!do_on_disk(dump, complete_file, error))
+	if (!run_on_disk_thread(dump, complete_file, error))
 		return false;
 	result->zeros = vms_dump_copy_zeros(dump->copy);
 	result->written = vms_outfile_written(dump->file);
@@ -532,7 +533,7 @@ static void explain_full(const struct vms_dump *dump, GError **error)
 	GError *explained = g_error_new(
 		VMS_ERROR, (gint)(*error)->code,
 		"%s; %s needs up to %.1f MiB, of which %.1f were written: make room, %s",
-		(*error)->message, is_spool ? "the copy that is to be compressed" : "it",
+		(*error)->message, is_spool ? "the uncompressed copy" : "it",
 		(double)count_needed(dump) / MIB, (double)vms_outfile_written(full) / MIB,
 		is_spool ? "write it elsewhere, or compress while the guest is held"
 			 : "or write it elsewhere");
@@ -610,7 +611,7 @@ static gpointer run_dump(gpointer data)
 	g_mutex_unlock(&dump->lock);
 	end_threads(dump);
 	g_mutex_lock(&dump->lock);
-	dump->gone = true;
+	dump->threads_ended = true;
 	g_cond_broadcast(&dump->changed);
 	g_mutex_unlock(&dump->lock);
 	dump_unref(dump);
@@ -690,7 +691,7 @@ void vms_dump_free(struct vms_dump *dump)
 	if (!dump)
 		return;
 	vms_dump_stop(dump);
-	if (wait_for_flag(dump, &dump->gone, vms_clock_now_ns() + FREE_NS))
+	if (wait_for_flag(dump, &dump->threads_ended, vms_clock_now_ns() + FREE_NS))
 		g_thread_join(dump->thread);
 	else
 		g_thread_unref(dump->thread);

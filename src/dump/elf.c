@@ -63,7 +63,7 @@ static bool needs_section_header(const struct elf_sink *elf)
 	return count_segments(elf) >= PN_XNUM;
 }
 
-static void lay_file_out(struct elf_sink *elf)
+static void lay_out_file(struct elf_sink *elf)
 {
 	g_autoptr(GByteArray) notes = make_notes(elf, NULL);
 	place_memory(&elf->layout);
@@ -178,6 +178,6 @@ struct vms_dump_sink *vms_dump_open_elf(const struct vms_dump_state *state,
 	elf->state = elf->layout.state = state;
 	elf->file = file;
 	elf->layout.segments = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
-	lay_file_out(elf);
+	lay_out_file(elf);
 	return &elf->sink;
 }

@@ -4,64 +4,64 @@
 #include "dump/memory_units.h"
 #include <string.h>
 
-/* How many units are looked at, evenly spread over the memory. */
-#define LOOKS UINT64_C(1024)
+/* How many units are examined, evenly spread over the memory. */
+#define UNITS_EXAMINED UINT64_C(1024)
 /* How much of them is read, for how long, and how much at once. A gdb stub reads slowly. */
 #define READ_MAX   (UINT64_C(32) << 20)
 #define READ_NS	   (UINT64_C(20) * 1000 * 1000)
 #define READ_PIECE (UINT64_C(64) << 10)
-/* A copy may take 1/SHARE of the available memory. */
+/* A copy may use 1/SHARE of the available memory. */
 #define SHARE 4
 
-struct look {
+struct survey {
 	struct vms_machine *source;
 	uint8_t *piece;		/* READ_PIECE bytes */
-	uint64_t seen, present; /* bytes that were looked at; those of them that may be used */
+	uint64_t seen, present; /* bytes that were examined; those of them that may be used */
 	uint64_t read, read_ns; /* bytes that were read, and the time for that */
 };
 
-static void read_some(struct look *look, uint64_t pa, uint64_t end)
+static void time_read(struct survey *survey, uint64_t pa, uint64_t end)
 {
-	while (pa < end && look->read < READ_MAX && look->read_ns < READ_NS) {
+	while (pa < end && survey->read < READ_MAX && survey->read_ns < READ_NS) {
 		uint64_t begin_ns = vms_clock_now_ns(), size = MIN(end - pa, READ_PIECE);
-		vms_machine_read_phys(look->source, pa, look->piece, size);
-		look->read_ns += vms_clock_now_ns() - begin_ns;
-		look->read += size;
+		vms_machine_read_phys(survey->source, pa, survey->piece, size);
+		survey->read_ns += vms_clock_now_ns() - begin_ns;
+		survey->read += size;
 		pa += size;
 	}
 }
 
-static void look_at_unit(struct look *look, const struct vms_dump_unit *unit)
+static void survey_unit(struct survey *survey, const struct vms_dump_unit *unit)
 {
 	uint64_t pa = unit->pa, end = unit->pa + unit->size, begin, stop;
-	while (vms_machine_next_data(look->source, pa, end, &begin, &stop)) {
-		read_some(look, begin, stop);
-		look->present += stop - begin;
+	while (vms_machine_next_data(survey->source, pa, end, &begin, &stop)) {
+		time_read(survey, begin, stop);
+		survey->present += stop - begin;
 		pa = stop;
 	}
-	look->seen += unit->size;
+	survey->seen += unit->size;
 }
 
 void vms_dump_estimate(const struct vms_dump_state *state, unsigned workers,
 		       struct vms_dump_estimate *ret)
 {
 	g_autofree uint8_t *piece = g_malloc(READ_PIECE);
-	struct look look = { .source = state->source, .piece = piece };
+	struct survey survey = { .source = state->source, .piece = piece };
 	struct vms_dump_units units;
 	vms_dump_units_init(&units, state);
-	uint64_t n = vms_dump_units_count(&units), looks = MIN(n, LOOKS);
-	for (uint64_t i = 0; i < looks; i++) {
+	uint64_t n = vms_dump_units_count(&units), n_examined = MIN(n, UNITS_EXAMINED);
+	for (uint64_t i = 0; i < n_examined; i++) {
 		struct vms_dump_unit unit;
-		vms_dump_units_get(&units, (uint64_t)((double)i / (double)looks * (double)n),
+		vms_dump_units_get(&units, (uint64_t)((double)i / (double)n_examined * (double)n),
 				   &unit);
-		look_at_unit(&look, &unit);
+		survey_unit(&survey, &unit);
 	}
 	vms_dump_units_clear(&units);
-	ret->bytes =
-		(uint64_t)((double)look.present / (double)MAX(look.seen, 1) * (double)state->bytes);
-	ret->hold_ns =
-		look.read ? (double)ret->bytes / (double)look.read * (double)look.read_ns / workers
-			  : 0;
+	ret->bytes = (uint64_t)((double)survey.present / (double)MAX(survey.seen, 1) *
+				(double)state->bytes);
+	ret->hold_ns = survey.read ? (double)ret->bytes / (double)survey.read *
+					     (double)survey.read_ns / workers
+				   : 0;
 }
 
 /* ---- memory of the host ----------------------------------------------- */

@@ -3,9 +3,9 @@
  * Writes the kdump-compressed layout (machine/core/kdump_format.h): header, bitmaps, a descriptor
  * for every page of RAM and ROM, then the pages in the order in which workers finish them.
  *
- * The number of pages, and so every descriptor's place, is known when the guest is held. A worker
- * compresses a unit, takes the next bytes of the file for it, and writes pages and descriptors. So
- * no worker waits for another.
+ * The number of pages, and so the place of every descriptor, is known when the guest is held. A
+ * worker compresses a unit, reserves the next bytes of the file for it, and writes pages and
+ * descriptors. So no worker waits for another.
  */
 #include "dump/notes.h"
 #include "dump/state.h"
@@ -90,7 +90,7 @@ static uint32_t reserve_notes(const struct kdump *kdump)
 	return (uint32_t)(size / BLOCK + 2);
 }
 
-static bool lay_file_out(struct kdump *kdump, GError **error)
+static bool lay_out_file(struct kdump *kdump, GError **error)
 {
 	unsigned n = kdump->state->memory->len;
 
@@ -119,20 +119,18 @@ static bool lay_file_out(struct kdump *kdump, GError **error)
 
 /* ---- pages ------------------------------------------------------------ */
 
-/* Compresses a page into `to`, of BLOCK bytes. Returns the size, or 0 if it is not smaller. */
-static size_t compress_page(const struct kdump *kdump, struct worker *worker, const uint8_t *page,
-			    uint8_t *to)
+static size_t compress_by_zstd(struct worker *worker, const uint8_t *page, uint8_t *to)
 {
-	if (kdump->flags == VMS_KDUMP_ZSTD) {
-		if (!worker->zstd)
-			worker->zstd = ZSTD_createCCtx();
-		size_t size = worker->zstd ? ZSTD_compressCCtx(worker->zstd, to, BLOCK - 1, page,
-							       BLOCK, ZSTD_LEVEL)
-					   : 0;
-		return ZSTD_isError(size) ? 0 : size;
-	}
-	if (kdump->flags != VMS_KDUMP_ZLIB)
+	if (!worker->zstd)
+		worker->zstd = ZSTD_createCCtx();
+	if (!worker->zstd)
 		return 0;
+	size_t size = ZSTD_compressCCtx(worker->zstd, to, BLOCK - 1, page, BLOCK, ZSTD_LEVEL);
+	return ZSTD_isError(size) ? 0 : size;
+}
+
+static size_t compress_by_zlib(struct worker *worker, const uint8_t *page, uint8_t *to)
+{
 	if (!worker->has_zlib)
 		worker->has_zlib = deflateInit(&worker->zlib, ZLIB_LEVEL) == Z_OK;
 	else
@@ -143,6 +141,17 @@ static size_t compress_page(const struct kdump *kdump, struct worker *worker, co
 	worker->zlib.avail_out = BLOCK - 1;
 	bool shrunk = worker->has_zlib && deflate(&worker->zlib, Z_FINISH) == Z_STREAM_END;
 	return shrunk ? BLOCK - 1 - worker->zlib.avail_out : 0;
+}
+
+/* Compresses a page into `to`, of BLOCK bytes. Returns the size, or 0 if it is not smaller. */
+static size_t compress_page(const struct kdump *kdump, struct worker *worker, const uint8_t *page,
+			    uint8_t *to)
+{
+	switch (kdump->flags) {
+	case VMS_KDUMP_ZSTD: return compress_by_zstd(worker, page, to);
+	case VMS_KDUMP_ZLIB: return compress_by_zlib(worker, page, to);
+	default: return 0;
+	}
 }
 
 /*
@@ -371,7 +380,7 @@ struct vms_dump_sink *vms_dump_open_kdump(const struct vms_dump_state *state,
 				  .workers = g_new0(struct worker, workers),
 				  .n_workers = workers,
 				  .flags = flags[state->options->compression] };
-	if (!lay_file_out(kdump, error))
+	if (!lay_out_file(kdump, error))
 		return NULL;
 	place_zero_page(kdump);
 	return g_steal_pointer(&sink);

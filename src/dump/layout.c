@@ -22,7 +22,7 @@ static void add_segment(const struct vms_dump_layout *layout, GArray *segments, 
 		.p_paddr = pa,
 		.p_filesz = size,
 		.p_memsz = size,
-		/* If the first segment is aligned, crash thinks of netdump (is_netdump). */
+		/* If p_align of the first segment is set, crash assumes netdump (is_netdump). */
 		.p_align = 0,
 	};
 	g_array_append_val(segments, segment);
@@ -30,10 +30,10 @@ static void add_segment(const struct vms_dump_layout *layout, GArray *segments, 
 
 /*
  * Adds the segments of a range of physical memory. The range is cut where the direct map begins or
- * ends. Parts in the direct map go to `direct`. The kernel has taken other pages out of its direct
- * map: their segments have the physical address as virtual address. *next is the index of the first
- * mapping that may matter for this range and later ones: the mappings of the direct map are in the
- * order of physical addresses too.
+ * ends. Parts in the direct map go to `direct`. Segments of other parts have the physical address
+ * as virtual address: the kernel has taken them out of its direct map. *next is the index of the
+ * first mapping that this range or a later one may need: the mappings of the direct map are sorted
+ * by physical address too.
  */
 static void add_range(const struct vms_dump_layout *layout, GArray *direct,
 		      const struct vms_range *range, guint *next)

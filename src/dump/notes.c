@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <string.h>
 
-/* No line of our note about unreadable memory is longer. */
+/* Maximum length of a line about unreadable memory in our note. */
 #define LONGEST_LINE 128
 /* Alignment of notes, in bytes. */
 #define LINUX_ALIGN 4

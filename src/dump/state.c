@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <vmscope/log.h>
 
-/* Limit of the list of runs of kernel addresses. Runs beyond it are left out. */
+/* Maximum number of runs of kernel addresses that are listed. Further runs are left out. */
 #define MAPPINGS_MAX (256U << 10)
 /*
- * Limit of the kernel's pages that are listed, for each page of memory. A page is mapped once in
+ * How many mapped kernel pages are listed at most for each page of memory. A page is mapped once in
  * the direct map, and few pages are mapped elsewhere too.
  */
 #define MAPPED_FACTOR 4
@@ -56,8 +56,8 @@ static bool take_memory(struct vms_dump_state *state, GError **error)
 	if (state->memory->len > 0)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		    "cannot dump %s: the map of its memory is unknown, because a gdb stub does not "
-		    "tell it; reach QEMU by its pid or its QMP socket",
+		    "cannot dump %s: a gdb stub gives no memory map; reach QEMU by its pid or its "
+		    "QMP socket",
 		    name);
 	return false;
 }
@@ -218,8 +218,8 @@ static void take_mappings(struct vms_dump_state *state, uint64_t until_ns)
 			!add_mapped_memory(state, &g_array_index(runs, struct vms_dump_mapping, i));
 	if (walk.cut && vms_clock_now_ns() < until_ns)
 		vms_log(VMS_LOG_WARNING,
-			"%s: its kernel maps more than can be listed: some kernel addresses will "
-			"be missing in the core file, but all memory will be there",
+			"%s: its kernel maps too many pages to list: the core file has all memory, "
+			"but not all kernel addresses",
 			vms_machine_info(state->machine)->name);
 }
 
@@ -261,7 +261,7 @@ static bool check_clock(const struct vms_dump_state *state, uint64_t until_ns, G
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
 		    "cannot dump %s: it was held up to the limit before its registers and page "
-		    "tables were read; a higher hold limit helps",
+		    "tables were read; set a higher hold limit",
 		    vms_machine_info(state->machine)->name);
 	return false;
 }

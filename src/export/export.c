@@ -153,6 +153,11 @@ static bool write_profile(const struct vms_exporter *exporter, const struct vms_
 
 	if (!vms_options_copy(options, &own, sizeof(own), "vms_export_options", error))
 		return false;
+	if (own.comparison && !exporter->compares) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "the format %s cannot show how a profile has changed", exporter->name);
+		return false;
+	}
 	if (exporter->needs_times)
 		warn_of_untimed(exporter, profile);
 	exporter->write(profile, facts, &own, sink);

@@ -6,6 +6,8 @@
 #include "export/flamegraph.h"
 #include "export/export-private.h"
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <vmscope/machine.h>
 
@@ -21,17 +23,26 @@
 /* Frames with less than 1 / SMALLEST_SHARE of all samples are left out: they are hardly visible. */
 #define SMALLEST_SHARE 100000
 
+/* How a frame's share of all samples has changed, in hundredths of a percentage point. */
+struct change {
+	int self, total;
+	bool is_chance; /* that of `self` may be */
+};
+
 struct frame {
 	uint32_t depth;
 	uint32_t label; /* of the profile; from n_labels on an index into `extra` */
 	uint64_t total;
 	uint64_t start; /* samples left of it */
+	struct change change;
 };
 
 struct graph {
 	const struct vms_profile *profile;
 	const char *title;
-	GArray *frames;	  /* struct frame, parents before their children */
+	const struct vms_comparison *comparison; /* or NULL */
+	int largest_change;			 /* of the frames' own samples */
+	GArray *frames;				 /* struct frame, parents before their children */
 	GArray *edges;	  /* uint64_t by depth: where the next frame begins */
 	GPtrArray *extra; /* names of the frames that hold the trees */
 	uint32_t n_labels;
@@ -42,39 +53,71 @@ struct graph {
 /* ---- layout ----------------------------------------------------------- */
 
 /* Adds a frame to the right of the earlier frames of its depth. */
-static void add_frame(struct graph *graph, uint32_t depth, uint32_t label, uint64_t total)
+static struct frame *add_frame(struct graph *graph, uint32_t depth, uint32_t label, uint64_t total)
 {
 	if (graph->edges->len < depth + 2)
 		g_array_set_size(graph->edges, depth + 2);
 	uint64_t *edge = &g_array_index(graph->edges, uint64_t, depth);
-	struct frame frame = { depth, label, total, edge[0] };
+	struct frame frame = { .depth = depth, .label = label, .total = total, .start = edge[0] };
 	edge[0] += total;
 	edge[1] = frame.start;
 	graph->deepest = MAX(graph->deepest, depth);
 	g_array_append_val(graph->frames, frame);
+	return &g_array_index(graph->frames, struct frame, graph->frames->len - 1);
 }
 
 /* Adds a frame that is not in the profile. Takes the name. */
-static void add_extra_frame(struct graph *graph, uint32_t depth, char *name, uint64_t total)
+static struct frame *add_extra_frame(struct graph *graph, uint32_t depth, char *name,
+				     uint64_t total)
 {
-	add_frame(graph, depth, graph->n_labels + graph->extra->len, total);
 	g_ptr_array_add(graph->extra, name);
+	return add_frame(graph, depth, graph->n_labels + graph->extra->len - 1, total);
 }
 
-static void add_tree(struct graph *graph, const struct vms_profile_tree *tree)
+static int to_hundredths(const struct vms_compared_change *change)
+{
+	return (int)lround(100 * (change->after - change->before));
+}
+
+/*
+ * Sets how a frame has changed, which is node `node` of tree number `tree`, or the tree itself if
+ * that is VMS_NO_NODE. Does nothing if there is no comparison.
+ */
+static void compare_frame(struct graph *graph, struct frame *frame, size_t tree, uint32_t node)
+{
+	if (!graph->comparison)
+		return;
+	const struct vms_compared_counts all = vms_comparison_samples(graph->comparison);
+	struct vms_compared_counts self, total;
+	vms_comparison_node(graph->comparison, tree, node, &self, &total);
+	const struct vms_compared_change own = vms_compared_share(self, all),
+					 whole = vms_compared_share(total, all);
+	frame->change = (struct change) {
+		.self = to_hundredths(&own),
+		.total = to_hundredths(&whole),
+		.is_chance = own.is_chance,
+	};
+	if (!frame->change.is_chance)
+		graph->largest_change = MAX(graph->largest_change, abs(frame->change.self));
+}
+
+static void add_tree(struct graph *graph, const struct vms_profile_tree *tree, size_t index)
 {
 	bool named = tree->vcpu != VMS_ALL_VCPUS;
 	unsigned depth = named ? 2 : 1;
 	bool skip;
 
 	if (named)
-		add_extra_frame(graph, 1, vms_export_tree_name(tree), tree->samples);
+		compare_frame(graph,
+			      add_extra_frame(graph, 1, vms_export_tree_name(tree), tree->samples),
+			      index, VMS_NO_NODE);
 	for (uint32_t i = tree->first_root; i != VMS_NO_NODE;
 	     i = vms_export_next(tree, i, skip, &depth)) {
 		const struct vms_profile_node *node = &tree->nodes[i];
 		skip = node->total < graph->samples / SMALLEST_SHARE;
 		if (!skip)
-			add_frame(graph, depth, node->label, node->total);
+			compare_frame(graph, add_frame(graph, depth, node->label, node->total),
+				      index, i);
 	}
 }
 
@@ -88,7 +131,7 @@ static void lay_out_frames(struct graph *graph)
 	graph->n_labels = (uint32_t)vms_export_count_labels(graph->profile);
 	add_extra_frame(graph, 0, g_strdup("all"), graph->samples);
 	for (size_t i = 0; i < n; i++)
-		add_tree(graph, &trees[i]);
+		add_tree(graph, &trees[i], i);
 }
 
 /* ---- text ------------------------------------------------------------- */
@@ -179,6 +222,32 @@ static void append_class(GString *out, const struct graph *graph, uint32_t label
 			       g_str_hash(name) >> 4 & 3);
 }
 
+/* The shades of a change: 1 to this. */
+#define SHADES 4
+
+/*
+ * Returns the shade of a frame that has changed: above 0 for more samples of its own than before,
+ * below 0 for fewer, 0 if that may be chance.
+ */
+static int get_shade(const struct graph *graph, const struct frame *frame)
+{
+	const int change = frame->change.self;
+	if (frame->change.is_chance || change == 0)
+		return 0;
+	const int shade =
+		(abs(change) * SHADES + graph->largest_change - 1) / graph->largest_change;
+	return change > 0 ? shade : -shade;
+}
+
+static void append_shade(GString *out, int shade)
+{
+	g_string_append_printf(out, "%s%d",
+			       shade > 0   ? "more"
+			       : shade < 0 ? "less"
+					   : "same",
+			       abs(shade));
+}
+
 /* ---- the file --------------------------------------------------------- */
 
 static void print_frame(GString *out, const struct graph *graph, const struct frame *frame)
@@ -193,33 +262,63 @@ static void print_frame(GString *out, const struct graph *graph, const struct fr
 		return;
 	g_string_append(out, "<g><title>");
 	append_escaped_text(out, name, false);
+	g_string_append_printf(out, " (%" PRIu64 " %s, %.2f %%", frame->total,
+			       frame->total == 1 ? "sample" : "samples",
+			       100.0 * (double)frame->total / (double)MAX(graph->samples, 1));
+	if (graph->comparison)
+		g_string_append_printf(out, ", change %+.2f, of its own %+.2f",
+				       frame->change.total / 100.0, frame->change.self / 100.0);
 	g_string_append_printf(out,
-			       " (%" PRIu64 " %s, %.2f %%)</title><rect x=\"%.2f\" y=\"%u\" "
-			       "width=\"%.2f\" height=\"%d\" rx=\"2\" class=\"",
-			       frame->total, frame->total == 1 ? "sample" : "samples",
-			       100.0 * (double)frame->total / (double)MAX(graph->samples, 1), x, y,
-			       width, ROW - 1);
-	append_class(out, graph, frame->label, name);
+			       ")</title><rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" "
+			       "rx=\"2\" class=\"",
+			       x, y, width, ROW - 1);
+	if (graph->comparison)
+		append_shade(out, get_shade(graph, frame));
+	else
+		append_class(out, graph, frame->label, name);
 	g_string_append_printf(out, "\"/><text x=\"%.2f\" y=\"%u\">", x + 4, y + 13);
 	append_clipped_name(out, name, width);
 	g_string_append(out, "</text></g>\n");
 }
 
-static void print_legend(GString *out, unsigned y)
+static void print_legend_item(GString *out, unsigned x, unsigned y, const char *class,
+			      const char *text)
 {
-	static const char *const kinds[] = {
-		"process", "user", "kernel", "module", "marker", "idle"
-	};
+	g_string_append_printf(out,
+			       "<rect x=\"%u\" y=\"%u\" width=\"12\" height=\"12\" rx=\"2\" "
+			       "class=\"%s\"/><text x=\"%u\" y=\"%u\">%s</text>\n",
+			       x, y - 10, class, x + 17, y, text);
+}
+
+/* What colours mean: kinds of frames, or changes. */
+static void print_legend(GString *out, const struct graph *graph, unsigned y)
+{
+	static const struct {
+		const char *class, *text;
+	} kinds[] = { { "process0", "process" }, { "user0", "user" },	  { "kernel0", "kernel" },
+		      { "module0", "module" },	 { "marker0", "marker" }, { "idle0", "idle" } },
+	  changes[] = { { "more4", "more" }, { "same0", "the same" }, { "less4", "less" } };
 	unsigned x = SIDE;
 
 	g_string_append(out, "<g id=\"legend\">\n");
-	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++, x += 90)
-		g_string_append_printf(
-			out,
-			"<rect x=\"%u\" y=\"%u\" width=\"12\" height=\"12\" rx=\"2\" "
-			"class=\"%s0\"/><text x=\"%u\" y=\"%u\">%s</text>\n",
-			x, y - 10, kinds[i], x + 17, y, kinds[i]);
+	for (size_t i = 0; !graph->comparison && i < G_N_ELEMENTS(kinds); i++, x += 90)
+		print_legend_item(out, x, y, kinds[i].class, kinds[i].text);
+	for (size_t i = 0; graph->comparison && i < G_N_ELEMENTS(changes); i++, x += 90)
+		print_legend_item(out, x, y, changes[i].class, changes[i].text);
 	g_string_append(out, "</g>\n");
+}
+
+/* Appends for each frame its shade, and its changes with and without what it calls. */
+static void print_changes(GString *out, const struct graph *graph)
+{
+	g_string_append(out, ",\n\"changes\":[");
+	for (guint i = 0; i < graph->frames->len; i++) {
+		const struct frame *frame = &g_array_index(graph->frames, struct frame, i);
+		g_string_append_printf(out, "%s%s%d,%d,%d", i ? "," : "", i % 16 ? "" : "\n",
+				       get_shade(graph, frame), frame->change.total,
+				       frame->change.self);
+	}
+	g_string_append(out, "]");
 }
 
 static void print_data(GString *out, const struct graph *graph)
@@ -245,7 +344,10 @@ static void print_data(GString *out, const struct graph *graph)
 		g_string_append_printf(out, "%s%s%u,%u,%" PRIu64, i ? "," : "", i % 16 ? "" : "\n",
 				       frame->depth, frame->label, frame->total);
 	}
-	g_string_append(out, "]}\n</script>\n");
+	g_string_append(out, "]");
+	if (graph->comparison)
+		print_changes(out, graph);
+	g_string_append(out, "}\n</script>\n");
 }
 
 static void print_graph(GString *out, const struct graph *graph)
@@ -258,9 +360,10 @@ static void print_graph(GString *out, const struct graph *graph)
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" "
 		"viewBox=\"0 0 %d %u\">\n<style><![CDATA[\n%s]]></style>\n"
 		"<rect id=\"background\" width=\"%d\" height=\"%u\"/>\n"
-		"<text id=\"title\" x=\"%d\" y=\"28\">Flame graph%s</text>\n"
+		"<text id=\"title\" x=\"%d\" y=\"28\">%s%s</text>\n"
 		"<text id=\"subtitle\" x=\"%d\" y=\"48\">",
 		WIDTH, height, WIDTH, height, vms_flamegraph_css, WIDTH, height, SIDE,
+		graph->comparison ? "Differential flame graph" : "Flame graph",
 		vms_profile_leaf_first(graph->profile) ? ", leaf first" : "", SIDE);
 	append_escaped_text(out, graph->title, false);
 	g_string_append(
@@ -277,7 +380,7 @@ static void print_graph(GString *out, const struct graph *graph)
 		print_frame(out, graph, &g_array_index(graph->frames, struct frame, i));
 	g_string_append_printf(out, "</g>\n<text id=\"details\" x=\"%d\" y=\"%u\"/>\n", SIDE,
 			       height - 36);
-	print_legend(out, height - 12);
+	print_legend(out, graph, height - 12);
 	g_string_append(out, "<g id=\"tip\"/>\n");
 	print_data(out, graph);
 	g_string_append_printf(out, "<script><![CDATA[\n%s]]></script>\n</svg>\n",
@@ -285,12 +388,12 @@ static void print_graph(GString *out, const struct graph *graph)
 }
 
 static void write_flamegraph(const struct vms_profile *profile, const struct vms_run_facts *facts,
-			     const struct vms_export_options *options G_GNUC_UNUSED,
-			     struct vms_export_sink *out)
+			     const struct vms_export_options *options, struct vms_export_sink *out)
 {
 	struct graph graph = {
 		.profile = profile,
 		.title = facts->title,
+		.comparison = options->comparison,
 		.frames = g_array_new(FALSE, FALSE, sizeof(struct frame)),
 		.edges = g_array_new(FALSE, TRUE, sizeof(uint64_t)),
 		.extra = g_ptr_array_new_with_free_func(g_free),
@@ -306,5 +409,6 @@ const struct vms_exporter vms_exporter_flamegraph = {
 	.name = "svg",
 	.suffix = ".svg",
 	.help = "an interactive flame graph in one file",
+	.compares = true,
 	.write = write_flamegraph,
 };

@@ -41,7 +41,15 @@
 
 	const name = i => data.labels[label[i]][0];
 	const where = i => data.labels[label[i]][1];
-	const colour = i => data.labels[label[i]][2];
+	const SHADES = { "-1": "less", "0": "same", "1": "more" };
+
+	/* A comparison colours frames by their change, else each label has its colour. */
+	function colour(i) {
+		if (!data.changes)
+			return data.labels[label[i]][2];
+		const shade = data.changes[3 * i];
+		return SHADES[Math.sign(shade)] + Math.abs(shade);
+	}
 
 	function getChildren(i) {
 		const found = [];
@@ -135,6 +143,10 @@
 		return (100 * part / whole).toFixed(2) + " %";
 	}
 
+	function formatPoints(hundredths) {
+		return (hundredths > 0 ? "+" : "") + (hundredths / 100).toFixed(2) + " points";
+	}
+
 	function describeFrame(i) {
 		const lines = [name(i)];
 		if (where(i))
@@ -142,6 +154,9 @@
 		lines.push(total[i] + (total[i] == 1 ? " sample, " : " samples, ") + formatPercent(total[i], total[0]) + " of all");
 		if (parent[i] > 0)
 			lines.push(formatPercent(total[i], total[parent[i]]) + " of " + name(parent[i]));
+		if (data.changes)
+			lines.push("change " + formatPoints(data.changes[3 * i + 1]) + ", of its own " +
+				formatPoints(data.changes[3 * i + 2]));
 		return lines;
 	}
 

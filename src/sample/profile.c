@@ -86,8 +86,10 @@ static const char *name_process(struct builder *builder, const struct vms_proces
 	if (!process)
 		return intern_text(builder, "[unknown process]");
 	/* The idle tasks of all CPUs have the process id 0. */
-	return intern_printf(builder, "%s (%" PRIu32 ")",
-			     process->is_idle ? "swapper" : process->comm, process->pid);
+	const char *comm = process->is_idle ? "swapper" : process->comm;
+	if (builder->source->flags & VMS_PROFILE_BY_COMM)
+		return intern_text(builder, comm);
+	return intern_printf(builder, "%s (%" PRIu32 ")", comm, process->pid);
 }
 
 static const char *name_marker(struct builder *builder, uint64_t value)

@@ -114,13 +114,13 @@ static void act(struct world *world)
 			.pid = (uint32_t)take(world, 4),
 			.name = name,
 		};
-		vms_calls_directory_stream(world->directory, id, &thread);
+		vms_calls_directory_name_stream(world->directory, id, &thread);
 		break;
 	}
 	case 3: {
 		uint64_t id = take(world, 1);
-		vms_calls_directory_switch(world->directory, id,
-					   world->mappings[take(world, 1) % N]);
+		vms_calls_directory_set_space(world->directory, id,
+					      world->mappings[take(world, 1) % N]);
 		break;
 	}
 	case 4: append(world); break;

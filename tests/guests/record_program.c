@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What test_record.py records. "shares SECONDS": runs two functions, and prints the processor time
- * of each in ns. "births N": threads and processes that start and end; prints "TID PID" of each.
+ * of each in ns. LONG and SHORT are how many rounds they have. "births N": threads and processes
+ * that start and end; prints "TID PID" of each.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -12,6 +13,13 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef LONG
+#define LONG 3000000
+#endif
+#ifndef SHORT
+#define SHORT 1000000
+#endif
 
 static volatile unsigned long sum;
 
@@ -24,14 +32,29 @@ static uint64_t used_ns(void)
 
 __attribute__((noinline)) static void burn_long(void)
 {
-	for (int i = 0; i < 3000000; i++)
+	for (int i = 0; i < LONG; i++)
 		sum += (unsigned long)i;
 }
 
 __attribute__((noinline)) static void burn_short(void)
 {
-	for (int i = 0; i < 1000000; i++)
+	for (int i = 0; i < SHORT; i++)
 		sum ^= (unsigned long)i;
+}
+
+/* The same loop twice; the second one goes round three times as often. */
+__attribute__((noinline)) static void two_loops(void)
+{
+	unsigned long once = 1000000, thrice = 3000000;
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(once));
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(thrice));
+}
+
+static void run_loops(double seconds)
+{
+	const uint64_t end = used_ns() + (uint64_t)(seconds * 1e9);
+	while (used_ns() < end)
+		two_loops();
 }
 
 static void run_shares(double seconds)
@@ -92,6 +115,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (strcmp(argv[1], "shares") == 0)
 		run_shares(atof(argv[2]));
+	else if (strcmp(argv[1], "loops") == 0)
+		run_loops(atof(argv[2]));
 	else if (strcmp(argv[1], "rounds") == 0)
 		run_rounds(atoi(argv[2]));
 	else

@@ -372,7 +372,7 @@ class SlowDisk(Case):
         run = self.dump("-v", check=True)
         self.assertRegex(run.err, r"is about to be held for .* to copy 1[23]\d.* MiB; 10.0 s")
         run = self.dump("-v", "--force", "--buffer", "1", check=True)
-        self.assertRegex(run.err, "the guest waits for the disk")
+        self.assertRegex(run.err, "at the speed of the disk")
 
 
 class HungDisk(Case):

@@ -117,11 +117,11 @@ static bool do_streams(struct tool *tool, char **word, guint n)
 			.time_ns = g_ascii_strtoull(word[3], NULL, 10),
 			.name = word[4],
 		};
-		vms_calls_directory_stream(tool->directory, g_ascii_strtoull(word[1], NULL, 10),
-					   &thread);
+		vms_calls_directory_name_stream(tool->directory,
+						g_ascii_strtoull(word[1], NULL, 10), &thread);
 	} else if (n == 3 && !strcmp(word[0], "switch")) {
-		vms_calls_directory_switch(tool->directory, g_ascii_strtoull(word[1], NULL, 10),
-					   space(tool, word[2]));
+		vms_calls_directory_set_space(tool->directory, g_ascii_strtoull(word[1], NULL, 10),
+					      space(tool, word[2]));
 	} else if (n == 1 && !strcmp(word[0], "update")) {
 		check(vms_calls_directory_update(tool->directory, &error), error);
 	} else if (n == 1 && !strcmp(word[0], "kill")) {

@@ -92,7 +92,7 @@ static void append(const struct fixture *fixture, uint64_t id, unsigned type, un
 static void stream(const struct fixture *fixture, uint32_t id, uint32_t pid, const char *name)
 {
 	const struct vms_calls_thread thread = { .time_ns = 1000, .pid = pid, .name = name };
-	vms_calls_directory_stream(fixture->directory, id, &thread);
+	vms_calls_directory_name_stream(fixture->directory, id, &thread);
 }
 
 /* An image with one function of 0x100 bytes at `offset`, or none. */
@@ -318,11 +318,11 @@ static void test_processes(struct fixture *fixture, gconstpointer data G_GNUC_UN
 		uint64_t library = 0x7f0000000000 + i * 0x1000000;
 		map(process, 0x401000, 0x3000, 0x1000, programs[i]);
 		map(process, library, 0x4000, 0x1000, libc);
-		vms_calls_directory_switch(fixture->directory, 100, process);
+		vms_calls_directory_set_space(fixture->directory, 100, process);
 		append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000);
 		append(fixture, 100, UFTRACE_ENTRY, 1, library + 0x1000);
 		append(fixture, 100, UFTRACE_EXIT, 1, library + 0x1000);
-		vms_calls_directory_switch(fixture->directory, 100, NULL);
+		vms_calls_directory_set_space(fixture->directory, 100, NULL);
 		append(fixture, 100, UFTRACE_EXIT, 0, 0x401000); /* of a process that is gone */
 	}
 	update(fixture);
@@ -343,7 +343,7 @@ static void test_grown(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	map(process, 0x401000, 0x1000, 0x1000, app);
 	map(process, 0x404000, 0x4000, 0x4000, app);
 	stream(fixture, 100, 0, "cpu0");
-	vms_calls_directory_switch(fixture->directory, 100, process);
+	vms_calls_directory_set_space(fixture->directory, 100, process);
 	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401010);
 	append(fixture, 100, UFTRACE_ENTRY, 1, 0x405000);
 	g_clear_pointer(&process, vms_calls_mappings_unref);
@@ -361,12 +361,12 @@ static void test_strays(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	stream(fixture, 100, 0, "cpu0");
 	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000); /* firmware */
 	map(process, 0x401000, 0x1000, 0x1000, app);
-	vms_calls_directory_switch(fixture->directory, 100, process);
+	vms_calls_directory_set_space(fixture->directory, 100, process);
 	append(fixture, 100, UFTRACE_ENTRY, 1, 0x401000);
 	/* A jump to nowhere that is at the program's place in the trace. */
 	update(fixture);
 	uint64_t place = uftrace_read_record(fixture->path, "100.dat", 1).address;
-	vms_calls_directory_switch(fixture->directory, 100, other);
+	vms_calls_directory_set_space(fixture->directory, 100, other);
 	append(fixture, 100, UFTRACE_ENTRY, 2, place);
 	g_clear_pointer(&process, vms_calls_mappings_unref);
 	g_clear_pointer(&other, vms_calls_mappings_unref);
@@ -398,7 +398,7 @@ static void test_learn(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED
 	stream(fixture, 100, 0, "cpu0");
 	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000);
 	g_assert_cmpuint(learning.asked, ==, 0); /* whose address is it? */
-	vms_calls_directory_switch(fixture->directory, 100, process);
+	vms_calls_directory_set_space(fixture->directory, 100, process);
 	for (unsigned i = 0; i < 3; i++) {
 		append(fixture, 100, UFTRACE_ENTRY, 0, 0x401000);
 		append(fixture, 100, UFTRACE_ENTRY, 0, 0x7f0000000000 + i);
@@ -449,7 +449,7 @@ static void test_killed(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	stream(fixture, 100, 0, "cpu0");
 	map(process, 0x401000, 0x3000, 0x1000, program);
 	update(fixture);
-	vms_calls_directory_switch(fixture->directory, 100, process);
+	vms_calls_directory_set_space(fixture->directory, 100, process);
 	append(fixture, 100, UFTRACE_ENTRY, 0, 0x401230);
 	uftrace_assert_name(fixture->path, "100.dat", 0, "app+0x1230");
 	/* Files that grow are not written all the time, but as soon as they may be. */
@@ -482,7 +482,7 @@ static void test_hostile_mappings(struct fixture *fixture, gconstpointer data G_
 	g_assert_cmpuint(n, >, 100);
 	g_assert_cmpuint(n, <, 2999);
 	stream(fixture, 100, 0, "cpu0");
-	vms_calls_directory_switch(fixture->directory, 100, process);
+	vms_calls_directory_set_space(fixture->directory, 100, process);
 	append(fixture, 100, UFTRACE_ENTRY, 0, 0x1000);
 	append(fixture, 100, UFTRACE_EXIT, 0, 0x2000); /* of another call */
 	append(fixture, 100, UFTRACE_EXIT, 0, 0x2000); /* of none */
@@ -515,7 +515,7 @@ static void test_bad_calls(struct fixture *fixture, gconstpointer data G_GNUC_UN
 	stream(fixture, 1, 0, "x");
 	g_assert_false(vms_calls_directory_append(fixture->directory, 1, "torn", 4, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
-	vms_calls_directory_switch(fixture->directory, 77, NULL);
+	vms_calls_directory_set_space(fixture->directory, 77, NULL);
 }
 
 /* More streams than files may be open. */

@@ -128,7 +128,7 @@ static void run(struct fixture *f)
 static void write_stream(struct fixture *f, unsigned ring, uint64_t stream, uint64_t first,
 			 unsigned n)
 {
-	vms_ring_stream(&f->rings[ring], stream, &f->sequences[stream]);
+	vms_ring_set_stream(&f->rings[ring], stream, &f->sequences[stream]);
 	for (unsigned i = 0; i < n; i++)
 		vms_uftrace_write(&f->rings[ring], first + i, 0);
 }
@@ -136,7 +136,7 @@ static void write_stream(struct fixture *f, unsigned ring, uint64_t stream, uint
 /* The vCPU stops with its stream and goes on with nothing. */
 static void leave_stream(struct fixture *f, unsigned ring)
 {
-	vms_ring_stream(&f->rings[ring], 0, &f->sequences[0]);
+	vms_ring_set_stream(&f->rings[ring], 0, &f->sequences[0]);
 }
 
 /* ---- what agents write ------------------------------------------------- */
@@ -145,7 +145,7 @@ static void leave_stream(struct fixture *f, unsigned ring)
 static void test_round(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	uint64_t written = 0;
-	vms_ring_stream(&f->rings[0], 1, &f->sequences[1]);
+	vms_ring_set_stream(&f->rings[0], 1, &f->sequences[1]);
 	for (unsigned i = 0; i < 2000; i++) {
 		unsigned n = (i * 7919u) % 50;
 		for (unsigned j = 0; j < n; j++)
@@ -215,12 +215,15 @@ static void test_other_blocks(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 	memset(stream.name, 'n', sizeof(stream.name));
 	memset(space.name, 'm', sizeof(space.name));
 	write_stream(f, 0, 2, 0, 0);
-	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_STREAM, 0, &stream, sizeof(stream)));
+	g_assert_true(
+		vms_ring_write_block(&f->rings[0], VMS_CALLS_STREAM, 0, &stream, sizeof(stream)));
 	vms_uftrace_write(&f->rings[0], 0, 0);
 	run(f);
 	g_assert_cmpuint(strlen(f->name), ==, sizeof(stream.name) - 1);
-	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_SPACE, 0, &space, sizeof(space)));
-	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_PROCESS, 77, &space, sizeof(space)));
+	g_assert_true(
+		vms_ring_write_block(&f->rings[0], VMS_CALLS_SPACE, 0, &space, sizeof(space)));
+	g_assert_true(
+		vms_ring_write_block(&f->rings[0], VMS_CALLS_PROCESS, 77, &space, sizeof(space)));
 	vms_uftrace_write(&f->rings[0], 1, 0);
 	run(f);
 	g_assert_cmpuint(f->shared->ring[0].answered, ==, 77);
@@ -246,7 +249,8 @@ static void test_other_blocks(struct fixture *f, gconstpointer data G_GNUC_UNUSE
 static void test_process_first(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	const struct vms_calls_space space = { .pid = 6, .mm = 4096 };
-	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_PROCESS, 1, &space, sizeof(space)));
+	g_assert_true(
+		vms_ring_write_block(&f->rings[0], VMS_CALLS_PROCESS, 1, &space, sizeof(space)));
 	write_stream(f, 0, 1, 0, 10);
 	run(f);
 	g_assert_cmpuint(f->shared->ring[0].answered, ==, 1);
@@ -257,8 +261,8 @@ static void test_process_first(struct fixture *f, gconstpointer data G_GNUC_UNUS
 static void write_process(struct fixture *f, unsigned ring, uint64_t number, bool waits)
 {
 	const struct vms_calls_space space = { .pid = 6, .mm = MM };
-	g_assert_true(
-		vms_ring_block(&f->rings[ring], VMS_CALLS_PROCESS, number, &space, sizeof(space)));
+	g_assert_true(vms_ring_write_block(&f->rings[ring], VMS_CALLS_PROCESS, number, &space,
+					   sizeof(space)));
 	if (!waits)
 		f->shared->ring[ring].given_up = (uint32_t)number;
 }
@@ -297,7 +301,8 @@ static void test_late_other(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	write_stream(f, 0, 1, 0, 5);
 	run(f);
 	vms_uftrace_write(&f->rings[0], 5, 0);
-	g_assert_true(vms_ring_block(&f->rings[0], VMS_CALLS_SPACE, 1, &other, sizeof(other)));
+	g_assert_true(
+		vms_ring_write_block(&f->rings[0], VMS_CALLS_SPACE, 1, &other, sizeof(other)));
 	write_stream(f, 0, 1, 6, 5);
 	write_process(f, 0, 2, false);
 	write_stream(f, 0, 1, 11, 1);

@@ -54,7 +54,7 @@ static void add_symbols(struct fixture *f, const struct symbol *symbols, size_t 
 static void make(struct fixture *f, const struct vms_calls_options *options)
 {
 	GError *error = NULL;
-	f->functions = vms_calls_functions(
+	f->functions = vms_calls_list_functions(
 		&f->guest, vms_calls_abi_of(vms_machine_arch(f->machine)), options, &error);
 	g_assert_no_error(error);
 	g_assert_nonnull(f->functions);
@@ -206,7 +206,7 @@ static void test_unknown_filter(struct fixture *f, gconstpointer data G_GNUC_UNU
 	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
 		g_autoptr(GError) error = NULL;
 		const char *const without[] = { "start", names[i], NULL };
-		g_assert_null(vms_calls_functions(
+		g_assert_null(vms_calls_list_functions(
 			&f->guest, vms_calls_abi_of(&vms_arch_x86_64),
 			&(struct vms_calls_options) { .without = without }, &error));
 		g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND);

@@ -100,14 +100,14 @@ static void tell_space(struct fixture *fixture, uint64_t mm, uint32_t pid, uint6
 	const struct vms_calls_space space = {
 		.time_ns = time_ns, .mm = mm, .task = TASK, .pid = pid
 	};
-	vms_calls_names_space(fixture->names, STREAM, &space);
+	vms_calls_names_enter_space(fixture->names, STREAM, &space);
 }
 
 static void tell_end(struct fixture *fixture, uint64_t mm, uint32_t pid, uint64_t time_ns,
 		     bool gone)
 {
 	const struct vms_calls_space space = { .time_ns = time_ns, .mm = mm, .pid = pid };
-	vms_calls_names_last(fixture->names, &space, gone);
+	vms_calls_names_end_space(fixture->names, &space, gone);
 }
 
 /*
@@ -498,7 +498,7 @@ static void test_kernel(struct fixture *fixture, gconstpointer data G_GNUC_UNUSE
 	CALL(MODULE + 0x5010); /* before it is known */
 	add_module(fixture, "late", MODULE + 0x5000, 0x1000, "late_read");
 	add_module(fixture, "init", MODULE, 0, "init"); /* has no code any more */
-	vms_calls_names_kernel(fixture->names);
+	vms_calls_names_update_kernel(fixture->names);
 	CALL(MODULE + 0x5010, MODULE + 0x10);
 	/* They hold in processes, too. */
 	map(fixture, MM, APP, FIRST);
@@ -517,13 +517,13 @@ static void test_recognised(struct fixture *fixture, gconstpointer data G_GNUC_U
 {
 	add_symbol_file(fixture, "bios", BIOS, "reset", BIOS + 0x100);
 	add_symbol_file(fixture, "blob", BLOB, "blob_run", BLOB);
-	vms_calls_names_kernel(fixture->names);
+	vms_calls_names_update_kernel(fixture->names);
 	map(fixture, MM, APP, FIRST);
 	map(fixture, MM, BIOS, SECOND);
 	tell_space(fixture, MM, PID, 10);
 	CALL(BIOS + 0x100, BLOB, APP);
 	fake_guest_recognise(fixture->guest);
-	vms_calls_names_kernel(fixture->names);
+	vms_calls_names_update_kernel(fixture->names);
 	CALL(BIOS + 0x100, BLOB);
 	tell_space(fixture, MM, PID, 10);
 	CALL(BIOS, APP);

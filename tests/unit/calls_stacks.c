@@ -173,7 +173,8 @@ static void check_stack(GByteArray *bytes, uint64_t task, uint32_t vcpu, unsigne
 static GByteArray *stacks(struct fixture *f)
 {
 	GError *error = NULL;
-	GByteArray *bytes = vms_calls_stacks(&f->guest, vms_calls_abi_of(&vms_arch_x86_64), &error);
+	GByteArray *bytes =
+		vms_calls_list_stacks(&f->guest, vms_calls_abi_of(&vms_arch_x86_64), &error);
 	g_assert_no_error(error);
 	return bytes;
 }
@@ -260,7 +261,7 @@ static void test_aarch64(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		{ STACK(1) + 0x40, TEXT + CALLED * FUNCTION, 0 },
 	};
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
-	vms_calls_frames(&f->guest, vms_calls_abi_of(&vms_arch_aarch64), &walked, bytes);
+	vms_calls_append_frames(&f->guest, vms_calls_abi_of(&vms_arch_aarch64), &walked, bytes);
 	g_assert_cmpmem(bytes->data, bytes->len, expected, sizeof(expected));
 }
 

@@ -719,7 +719,7 @@ static void test_touching(struct fixture *fixture, gconstpointer data G_GNUC_UNU
 static void test_no_map(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	fake_machine_clear_ranges(fixture->machine);
-	dump_badly(fixture, VMS_ERROR_UNSUPPORTED, "memory is unknown");
+	dump_badly(fixture, VMS_ERROR_UNSUPPORTED, "no memory map");
 	g_assert_cmpuint(fixture->holds, ==, 0);
 	fake_machine_add_range(fixture->machine, UINT64_MAX - 100, 101, VMS_RANGE_RAM, "ram");
 	dump_badly(fixture, VMS_ERROR_UNSUPPORTED, "no machine has");

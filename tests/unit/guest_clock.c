@@ -25,7 +25,7 @@ static void test_pauses(void)
 	unsigned asked = 0;
 	for (size_t i = 0; i < G_N_ELEMENTS(host); i++)
 		records[i] = (struct record) { host[i], ~i };
-	vms_calls_guest_times(records, sizeof(records), paused, &asked, ret);
+	vms_calls_convert_times(records, sizeof(records), paused, &asked, ret);
 	for (size_t i = 0; i < G_N_ELEMENTS(host); i++) {
 		g_assert_cmpuint(ret[i].time_ns, ==, guest[i]);
 		g_assert_cmphex(ret[i].word, ==, ~i);
@@ -39,10 +39,10 @@ static void test_few_questions(void)
 	unsigned asked = 0;
 	for (size_t i = 0; i < G_N_ELEMENTS(records); i++)
 		records[i] = (struct record) { 300 + i, i };
-	vms_calls_guest_times(records, sizeof(records), paused, &asked, ret);
+	vms_calls_convert_times(records, sizeof(records), paused, &asked, ret);
 	g_assert_cmpuint(asked, ==, 2);
 	g_assert_cmpuint(ret[999].time_ns, ==, 1299 - 110);
-	vms_calls_guest_times(records, 0, paused, &asked, ret);
+	vms_calls_convert_times(records, 0, paused, &asked, ret);
 	g_assert_cmpuint(asked, ==, 2);
 }
 

@@ -36,7 +36,7 @@ static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fixture->wake), ==, 0);
 	vms_ring_init(&fixture->ring, &fixture->shared, fixture->mapped + page, SIZE,
 		      fixture->wake[0]);
-	vms_ring_stream(&fixture->ring, 0, &fixture->sequences[0]);
+	vms_ring_set_stream(&fixture->ring, 0, &fixture->sequences[0]);
 }
 
 static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
@@ -143,10 +143,10 @@ static void write_records(struct fixture *fixture, uint64_t from, uint64_t to)
 	for (uint64_t n = from; n < to; n++) {
 		uint64_t stream = stream_of(n);
 		if (n % 1000 == 0)
-			vms_ring_stream(&fixture->ring, stream, &fixture->sequences[stream]);
+			vms_ring_set_stream(&fixture->ring, stream, &fixture->sequences[stream]);
 		if (n % 777 == 0)
-			g_assert_true(vms_ring_block(&fixture->ring, VMS_CALLS_SPACE, n,
-						     "seventeen bytes!", 17));
+			g_assert_true(vms_ring_write_block(&fixture->ring, VMS_CALLS_SPACE, n,
+							   "seventeen bytes!", 17));
 		vms_uftrace_write(&fixture->ring, n, vms_uftrace_word(VMS_UFTRACE_ENTRY, 3, n));
 	}
 }
@@ -219,7 +219,7 @@ static void test_abandoned(struct fixture *fixture, gconstpointer data G_GNUC_UN
 		vms_uftrace_write(&fixture->ring, 0, 0);
 	}
 	g_thread_join(thread);
-	g_assert_false(vms_ring_block(&fixture->ring, VMS_CALLS_SPACE, 0, "", 1));
+	g_assert_false(vms_ring_write_block(&fixture->ring, VMS_CALLS_SPACE, 0, "", 1));
 }
 
 /* A tail that cannot be is as if nothing were read: nothing is overwritten. */
@@ -254,7 +254,7 @@ static void test_hostile_tail(struct fixture *fixture, gconstpointer data G_GNUC
 static void test_long_block(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autofree char *payload = g_malloc0(SIZE);
-	g_assert_false(vms_ring_block(&fixture->ring, VMS_CALLS_SPACE, 0, payload, SIZE));
+	g_assert_false(vms_ring_write_block(&fixture->ring, VMS_CALLS_SPACE, 0, payload, SIZE));
 	g_assert_cmpuint(fixture->shared.head, ==, 0);
 }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording_file.h"
+
+/* What is shown of a damaged file is not all: the reason is the error then. */
+static void note_damage(struct session *session, const struct vms_recording *recording,
+			const char *path)
+{
+	size_t n;
+	const struct vms_recording_damage *damages = vms_recording_damages(recording, &n);
+	struct vms_recording_stats stats;
+	vms_recording_get_stats(recording, &stats);
+	if (session->loss || (n == 0 && stats.is_complete))
+		return;
+	if (n > 0)
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "%s is %s at byte %" G_GUINT64_FORMAT " (%s): %" G_GUINT64_FORMAT
+			    " bytes of it could not be read%s",
+			    path, damages->is_truncated ? "truncated" : "damaged", damages->offset,
+			    damages->reason, damages->size, n > 1 ? ", and more behind" : "");
+	else
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "%s lacks its end: there may have been more samples", path);
+	session->status = 1;
+}
+
+struct vms_recording *open_recording(struct session *session, const char *path, GError **error)
+{
+	struct vms_recording *recording = vms_recording_load(path, error);
+	if (recording)
+		note_damage(session, recording, path);
+	return recording;
+}
