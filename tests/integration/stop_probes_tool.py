@@ -59,6 +59,13 @@ class Probes:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
+    def ask_counts(self, number=0):
+        """The set's counts as of now."""
+        n = len(self.lines)
+        self.do(f"counts {number}")
+        return wait_for(lambda: next((line for line in self.lines[n:] if "counts" in line), None),
+                        "counts")
+
     def counts(self, number=0):
         """The set's counts as of its end."""
         self.end()

@@ -9,7 +9,6 @@ import signal
 import tempfile
 import unittest
 
-import linux_guest
 import testbed
 from test_agent_engine import LinuxGuest
 from vmscope_command import Run, start_vmscope, vmscope
@@ -443,30 +442,3 @@ class Aarch64(Flow, Calls, unittest.TestCase):
     @classmethod
     def start_guest(cls):
         return LinuxGuest("6.1", arch="aarch64")
-
-
-class Stub(unittest.TestCase):
-    """Without the agent, by breakpoints; tests/long has all of them (test_flow_stub.py)."""
-    target, start, trace, records = Flow.target, Flow.start, Flow.trace, Flow.records
-
-    @classmethod
-    def setUpClass(cls):
-        cls.guest = linux_guest.LinuxGuest("6.1")
-        cls.addClassCleanup(cls.guest.stop)
-
-    def test_opened_file(self):
-        records = self.records(f"{OPEN}={PATH}", "--if", f'{PATH} == "/proc/uptime"',
-                               run="cat /proc/uptime")
-        self.assertEqual([record["values"][0]["value"] for record in records], ["/proc/uptime"])
-
-    def test_break(self):
-        """The machine stands still where a file is opened, until its owner resumes it."""
-        process = self.start(f"{OPEN}={PATH}", "--break", "--if", f'{PATH} == "/proc/uptime"')
-        self.guest.run("(sleep 1; cat /proc/uptime) >/dev/null 2>&1 &")
-        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
-        self.assertIn('"/proc/uptime"', out)
-        self.assertIn("stands still", err)
-        self.assertEqual(self.guest.qmp.status(), "debug")
-        self.guest.qmp.command("cont")
-        self.assertEqual(self.guest.run("echo lives").strip(), "lives")
-        self.assertEqual(self.guest.qmp.status(), "running")

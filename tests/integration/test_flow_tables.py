@@ -7,7 +7,6 @@ import signal
 import unittest
 
 import probes_tool
-import qemu_machine
 import testbed
 from test_agent_engine import BareGuest, LinuxGuest
 from vmscope_command import start_vmscope, vmscope
@@ -291,18 +290,6 @@ class Bare(unittest.TestCase):
         number, = row["numbers"]
         self.assertEqual((row["count"], number["max"] - number["min"]), (1000, 999))
         self.assertEqual(number["sum"], 1000 * (number["min"] + number["max"]) // 2)
-
-    def test_stub(self):
-        """Where every hit stops the machine, vmscope adds up itself."""
-        guest = qemu_machine.BareGuest("counter", accel="tcg")
-        self.addCleanup(guest.stop)
-        found = Tables(("--allow-stop", "-p", guest.pid), self.place, "--sum", "rdi", "--by",
-                       "rdi % 2", "--hits", "20").wait()
-        self.assertEqual(found.counts(), {(0,): 10, (1,): 10})
-        sums = [row["numbers"][0] for row in found.rows]
-        self.assertEqual([number["max"] - number["min"] for number in sums], [18, 18])
-        for number in sums:
-            self.assertEqual(number["sum"], 5 * (number["min"] + number["max"]))
 
     def test_limit_and_too_small(self):
         found = Tables(self.guest.target, self.place, "--count-by", "rdi % 100", "--max-keys", "30",

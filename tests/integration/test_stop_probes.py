@@ -123,12 +123,10 @@ class Counter(CounterGuest):
         self.assertEqual(len(probes.hits()), 5)
 
     def test_condition(self):
-        first = self.number() + 100000
+        first = self.number() + 10 ** 9
         probes = self.probes(f"{self.nop}:if=rdi/{first}:rdi", f"{self.nop}:rdi:if=rsi/1")
-        time.sleep(0.5)
-        counts = probes.counts()
-        self.assertEqual(counts["hits"], 0)
-        self.assertGreater(counts["rejected"], 5)
+        wait_for(lambda: probes.ask_counts()["rejected"] > 5, "hits that are rejected")
+        self.assertEqual(probes.counts()["hits"], 0)
         self.check_runs()
 
     def test_memory_that_is_not_there(self):

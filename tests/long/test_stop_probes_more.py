@@ -11,7 +11,7 @@ from stop_probes_tool import Probes
 from testbed import have_kvm, wait_for
 
 
-class Counter(test_stop_probes.Counter):
+class More:
     def test_owner_stops_and_resumes(self):
         probes = self.probes(f"{self.nop}:rdi")
         for _ in range(15):
@@ -69,8 +69,12 @@ class Counter(test_stop_probes.Counter):
         return True
 
 
+class Tcg(More, test_stop_probes.CounterGuest):
+    pass
+
+
 @unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
-class CounterKvm(Counter):
+class Kvm(More, test_stop_probes.Counter):
     accel = "kvm"
     progress = 20
 
