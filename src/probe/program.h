@@ -8,6 +8,9 @@
  *
  * The stack holds 64-bit values. A value that depends on memory or a register that could not be
  * read is unknown, and so is what is computed of it. A division by zero is unknown, too.
+ *
+ * Memory that was collected a moment ago is not read again: loads take it from there. To collect
+ * a structure first and then to look into it costs one read.
  */
 #pragma once
 
@@ -65,8 +68,35 @@ enum vms_op_code {
 	 */
 	VMS_OP_COLLECT_READABLE,   /* address → */
 	VMS_OP_SHIFT_RIGHT_SIGNED, /* a, b → a >> b with a's sign; by 64 and more: 0 or -1 */
+	/*
+	 * The n bytes there are a value: `size` at most, and up to the first page that cannot be
+	 * read; cut if that is less.
+	 */
+	VMS_OP_COLLECT_COUNTED, /* address, n → */
+	/*
+	 * The next two make a list: a value of `size` bytes at most that consists of values with
+	 * their heads. It is cut if there is more to list. `value` is a vms_op_list.
+	 *
+	 * The strings that an array of pointers there leads to, up to a null pointer.
+	 */
+	VMS_OP_COLLECT_STRINGS, /* address → */
+	/*
+	 * The memory that an array of n pairs of an address and a size leads to, as a struct iovec
+	 * does: for each the pair, and then its bytes. Only the first `limit` bytes of all are
+	 * there.
+	 */
+	VMS_OP_COLLECT_PIECES, /* address, n, limit → */
 	VMS_OP_COUNT,
 };
+
+#define VMS_LIST_ITEMS_MAX 32u	 /* strings or pieces of a list */
+#define VMS_LIST_BYTES_MAX 4096u /* of each */
+
+/* What VMS_OP_COLLECT_STRINGS and _PIECES list, as the operation's `value`. */
+static inline uint64_t vms_op_list(unsigned n_items, unsigned item_size, unsigned pointer_size)
+{
+	return n_items | (uint64_t)item_size << 16 | (uint64_t)pointer_size << 32;
+}
 
 struct vms_op {
 	uint16_t code; /* enum vms_op_code */

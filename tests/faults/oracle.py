@@ -214,5 +214,12 @@ def hits_problem(path):
     return None if run.status == 0 or "lacks its end" in run.err else run.err.strip()
 
 
+def table_problem(path):
+    try:
+        return None if json.loads(path.read_text())["rows"] else "it has no rows"
+    except ValueError as error:
+        return str(error)
+
+
 PROBLEMS = {"core": core_problem, "report.svg": report_problem, "calls": trace_problem,
-            "hits": hits_problem}
+            "hits": hits_problem, "top.json": table_problem}

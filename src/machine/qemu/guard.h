@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watchdog's process: what it knows, and has in common. It is forked from a program that may
- * have threads. So its code takes no lock and allocates nothing: it uses system calls and fixed
- * text only. It does not parse JSON either: it finds QEMU's answers by the ids of the commands.
+ * The watchdog's process: what it knows, and what its parts have in common. It takes no lock and
+ * allocates nothing (machine/host/side_process.h): it uses system calls and fixed text only. It
+ * does not parse JSON either: it finds QEMU's answers by the ids of the commands.
  */
 #pragma once
 
