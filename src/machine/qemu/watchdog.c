@@ -92,6 +92,19 @@ static void release_again(const struct vms_watchdog *watchdog, uint64_t word)
 		release_for_holder(watchdog, word);
 }
 
+/* True if the machine has to be released for a holder that does not do it. `stuck`: it is stopped.
+ */
+static bool has_to_release(const struct vms_watchdog *watchdog, enum vms_hold_phase phase,
+			   bool has_breakpoints, bool stuck)
+{
+	const struct vms_hold *hold = &watchdog->guard.record->hold;
+	if (phase == VMS_HOLD_HELD)
+		return stuck || is_past_limit(hold);
+	if (has_breakpoints)
+		return stuck || is_blind(hold);
+	return phase == VMS_HOLD_LOOKING && stuck && vms_guard_has_stopped_unread(&watchdog->guard);
+}
+
 /*
  * Checks the holder once. `suspect` is the hold in which the last check found it stopped, or 0.
  * Returns the same for this check.
@@ -102,12 +115,10 @@ static uint64_t check_holder(const struct vms_watchdog *watchdog, uint64_t suspe
 	uint64_t word = atomic_load(&hold->word);
 	enum vms_hold_phase phase = vms_hold_phase(word);
 	bool has_breakpoints = vms_guard_may_have_points(hold);
-	bool stopped = (phase != VMS_HOLD_NONE || has_breakpoints) && vms_process_stands_still(watchdog->stat_path);
+	bool stopped = (phase != VMS_HOLD_NONE || has_breakpoints) &&
+		       vms_process_stands_still(watchdog->stat_path);
 	bool stuck = stopped && suspect == (word | SUSPECT);
-	if (has_breakpoints && phase != VMS_HOLD_HELD ? stuck || is_blind(hold)
-	    : phase == VMS_HOLD_HELD		      ? stuck || is_past_limit(hold)
-						      : phase == VMS_HOLD_LOOKING && stuck &&
-					       vms_guard_has_stopped_unread(&watchdog->guard))
+	if (has_to_release(watchdog, phase, has_breakpoints, stuck))
 		release_for_holder(watchdog, word);
 	else if (stuck && vms_hold_may_be_ours(phase))
 		release_again(watchdog, word);
