@@ -162,19 +162,6 @@ class Counter(CounterGuest):
         probes.end()
         self.check_runs()
 
-    def test_stopped_by_a_signal(self):
-        probes = self.probes(f"{self.nop}:rdi")
-        probes.wait_hits(3)
-        probes.kill(signal.SIGSTOP)
-        try:
-            wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run", 20)
-            self.check_runs()
-        finally:
-            probes.kill(signal.SIGCONT)
-        probes.wait_line("take", 0)
-        probes.end()
-        self.check_runs()
-
     def test_migration(self):
         probes = self.probes(f"{self.nop}:rdi")
         probes.wait_hits(3)

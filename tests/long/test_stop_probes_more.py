@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Probes by breakpoints at many moments, with KVM, and on Linux guests of both architectures."""
 import random
+import signal
 import time
 import unittest
 
@@ -24,6 +25,19 @@ class More:
         probes.wait_hits(len(probes.hits()) + 3)
         probes.end()
         self.check_consecutive(probes.values(), 40)
+        self.check_runs()
+
+    def test_stopped_by_a_signal(self):
+        probes = self.probes(f"{self.nop}:rdi")
+        probes.wait_hits(3)
+        probes.kill(signal.SIGSTOP)
+        try:
+            wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run", 20)
+            self.check_runs()
+        finally:
+            probes.kill(signal.SIGCONT)
+        probes.wait_line("take", 0)
+        probes.end()
         self.check_runs()
 
     def test_others_hold_meanwhile(self):
