@@ -8,6 +8,8 @@
  */
 #include "cfg/switch_table.h"
 
+#define LONGEST_SHIFT 3 /* of an index: entries of a table have 8 bytes at most */
+
 /* Returns the number of a general register, whatever its width. */
 static int number_of(unsigned reg)
 {
@@ -170,9 +172,11 @@ static bool take_computed_load(const struct vms_path *path, unsigned step, const
 	     !find_constant(path, step, number_of(added.reg), &ret->va)))
 		return false;
 	insn = vms_path_find_definition(path, &registers, step, number, &step);
-	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL) ||
-	    insn->detail->x86.operands[1].type != X86_OP_IMM ||
-	    op->size != 1 << insn->detail->x86.operands[1].imm)
+	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL))
+		return false;
+	const cs_x86_op shift = insn->detail->x86.operands[1];
+	if (shift.type != X86_OP_IMM || shift.imm < 0 || shift.imm > LONGEST_SHIFT ||
+	    op->size != 1 << shift.imm)
 		return false;
 	ret->n = find_bound(path, step, (struct index) { .number = number });
 	return ret->n > 0;
