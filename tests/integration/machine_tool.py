@@ -9,8 +9,8 @@ from testbed import ANSWER_SECONDS, BUILD
 
 TOOL = BUILD / "tests" / "tools" / "machine-tool"
 # enum vms_error
-INVALID_STATE, NOT_FOUND, PERMISSION, BUSY, PROTOCOL, TIMEOUT, CLOSED, UNSUPPORTED = (
-    1, 2, 4, 5, 6, 7, 8, 9)
+INVALID_STATE, NOT_FOUND, PERMISSION, BUSY, PROTOCOL, TIMEOUT, CLOSED, UNSUPPORTED, NOT_NOW = (
+    1, 2, 4, 5, 6, 7, 8, 9, 14)
 
 
 class Tool:

@@ -6,10 +6,9 @@ import os
 import signal
 import time
 
-import test_stop_probes
 from machine_tool import guards
 from monitor_between import WaysBetween
-from stop_probes_tool import Probes
+from stop_probes_tool import CounterGuest, Probes
 from testbed import wait_for
 
 SLOW_SECONDS = 0.05  # longer than what QEMU has said of its state stays valid
@@ -39,12 +38,12 @@ class StallingWays(WaysBetween):
             self.stall()
 
 
-class Stalls(test_stop_probes.CounterGuest):
+class Stalls(CounterGuest):
     def check_stall(self, **when):
         between = StallingWays(self.guest)
         for name, value in when.items():
             setattr(between, name, value)
-        probes = Probes("qmp", between.path, f"{self.nop}:rdi")
+        probes = Probes(self.guest, [self.visit], path=between.path)
         probes.wait_line("armed")
         self.assertTrue(self.is_stalled())
         probes.end()

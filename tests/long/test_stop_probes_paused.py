@@ -5,16 +5,15 @@ import os
 import signal
 import time
 
-import test_stop_probes
 from machine_tool import guards
-from stop_probes_tool import Probes
+from stop_probes_tool import CounterGuest, Probes
 from testbed import wait_for
 
-STEPS = ("arm", "disarm", "sample", "stall")
+STEPS = ("arm", "disarm", "hold", "stall")
 ENDS = ("end", "kill", "stop and kill", "kill with watchdog", "stalled kill")
 
 
-class Paused(test_stop_probes.CounterGuest):
+class Paused(CounterGuest):
     def pause(self):
         """A `stop` at a hit has no effect in QEMU (docs/safety.md): until one has."""
         self.guest.qmp.command("stop")
@@ -36,7 +35,7 @@ class Paused(test_stop_probes.CounterGuest):
         """One step beside a paused guest."""
         if step == "stall":
             os.kill(self.guest.pid, signal.SIGSTOP)
-            probes.do("sample")
+            probes.do("hold")
             time.sleep(0.1)
             os.kill(self.guest.pid, signal.SIGCONT)
             return
@@ -44,7 +43,7 @@ class Paused(test_stop_probes.CounterGuest):
             return
         n = len(probes.lines)
         probes.do(f"{step} 0")
-        if step != "sample":
+        if step != "hold":
             self.is_armed = step == "arm"
             wait_for(lambda: len(probes.lines) > n, step)
 
@@ -64,14 +63,13 @@ class Paused(test_stop_probes.CounterGuest):
             time.sleep(0.1)
         probes.kill()
         os.kill(self.guest.pid, signal.SIGCONT)
-        wait_for(lambda: not guards(str(self.guest.qmp_path)), "the watchdog to end")
+        self.wait_watchdog()
 
     def check_order(self, steps, how, begins_armed):
-        place = f"{self.nop}:rdi"
         self.is_armed = True
         if not begins_armed:
             self.pause()
-        probes = Probes("qmp", self.guest.qmp_path, place)
+        probes = Probes(self.guest, [self.visit])
         self.addCleanup(probes.end)
         probes.wait_line("armed", 0)
         if begins_armed:
@@ -84,7 +82,7 @@ class Paused(test_stop_probes.CounterGuest):
         self.end(probes, how)
         self.check_paused(how)
         if how == "kill with watchdog":
-            with Probes("qmp", self.guest.qmp_path, place) as after:
+            with Probes(self.guest, [self.visit]) as after:
                 after.wait_line("armed", 0)
             self.check_paused("the next vmscope")
         self.guest.qmp.command("cont")
@@ -96,4 +94,3 @@ class Paused(test_stop_probes.CounterGuest):
                 how = ENDS[(2 * i + begins_armed) % len(ENDS)]
                 with self.subTest(steps=steps, how=how, begins_armed=begins_armed):
                     self.check_order(steps, how, begins_armed)
-
