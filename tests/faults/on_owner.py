@@ -10,7 +10,7 @@ from rounds import Wrong
 STORM_SECONDS = 1.5
 
 
-@fault(short=17, evenly=True)
+@fault(short=15, evenly=True)
 def nothing(round_):
     """Nothing at all: every command does its work."""
     round_.start()
