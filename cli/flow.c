@@ -43,7 +43,6 @@ struct trace {
 	struct interrupts interrupts;
 	uint64_t max_hits;
 	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
-	bool halts;	      /* every hit leaves the machine stopped */
 };
 
 static bool print_all(const GString *out, GError **error)
@@ -255,9 +254,9 @@ static bool sum_up(struct trace *trace, GError **error)
 	const unsigned n_unshown = live_records_left(&trace->live);
 	progress.lost += n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
-	if (trace->halts && progress.records)
+	if (vms_machine_is_paused(trace->session->machine))
 		vms_log(VMS_LOG_WARNING,
-			"the machine stands still at the hit, in QEMU's state \"debug\"; `cont` in "
+			"the machine stands still; if it is paused, or at a breakpoint, `cont` in "
 			"QEMU's monitor, or \"virsh resume\", lets it go on");
 	if (progress.lost > n_unshown && !trace->session->prints)
 		vms_log(VMS_LOG_WARNING,
@@ -360,7 +359,6 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
-	trace.halts = options->halt;
 	if (options->halt && !trace.max_hits)
 		trace.max_hits = 1;
 	if (options->task && !value_in_c(options->task, &pid)) {

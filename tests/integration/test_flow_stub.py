@@ -32,7 +32,7 @@ class Stub(unittest.TestCase):
             self.assertEqual(number["sum"], 5 * (number["min"] + number["max"]))
 
     def test_break(self):
-        """The machine stands still at the hit, until its owner resumes it."""
+        """The machine stands still at the hit until its owner resumes it, whoever probes it next."""
         self.start_guest()
         run = self.flow(f"{self.place}=rip", "--break")
         self.assertIn(self.place, run.out)
@@ -40,6 +40,10 @@ class Stub(unittest.TestCase):
         self.assertEqual(self.guest.qmp.status(), "debug")
         shown = self.guest.qmp.hmp("info registers").split()
         self.assertIn(f"RIP={int(self.place, 16):016x}", shown)
+        again = self.flow(self.place, "-t", "0.1")
+        self.assertIn("0 hits", again.out)
+        self.assertIn("stands still", again.err)
+        self.assertEqual(self.guest.qmp.status(), "debug")
         self.guest.qmp.command("cont")
         wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
 

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Probes by breakpoints whose stub is removed, and beside snapshots: nothing is left in the machine."""
+"""Probes by breakpoints whose stub is removed, beside snapshots, and in a machine that a debugger has
+stopped: nothing is left of them.
+"""
+import os
 import signal
 import subprocess
 import tempfile
+import time
 
-from machine_tool import NOT_NOW
+from machine_tool import NOT_NOW, guards
 from stop_probes_tool import CounterGuest, Probes, TickingGuest
 from testbed import wait_for
+from vmscope_command import vmscope
 
 
 class Stub(TickingGuest):
@@ -60,3 +65,40 @@ class Snapshot(CounterGuest):
         again = Probes(self.guest, [self.visit])
         self.addCleanup(again.end)
         self.assertIn("snapshot", again.wait_line("armed")["message"])
+
+
+class LeftInDebug(CounterGuest):
+    """A debugger has stopped the machine, as one of us may be, and has gone: its owner resumes it."""
+
+    def setUp(self):
+        super().setUp()
+        debugger = self.probes([self.at("counted_nop", "halt")])
+        debugger.wait_hits(1)
+        debugger.end()
+        self.probed = self.probes([self.visit])
+
+    def check_stands(self):
+        time.sleep(0.3)
+        self.assertEqual(self.guest.qmp.status(), "debug")
+        self.assertEqual(self.probed.hits(), [])
+        self.guest.qmp.command("cont")
+
+    def test_goes_on_by_its_owner(self):
+        self.check_stands()
+        self.probed.wait_hits(10)
+        self.probed.end()
+        self.check_runs()
+
+    def test_killed(self):
+        self.probed.kill()
+        self.wait_watchdog()
+        self.check_stands()
+        self.check_runs()
+
+    def test_killed_with_the_watchdog(self):
+        for pid in [*guards(str(self.guest.qmp_path)), self.probed.process.pid]:
+            os.kill(pid, signal.SIGKILL)
+        self.probed.kill()
+        vmscope("info", "--qmp", self.guest.qmp_path, "--allow-stop")
+        self.check_stands()
+        self.check_runs()

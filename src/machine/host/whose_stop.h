@@ -39,13 +39,14 @@ struct vms_hold {
 	 * phase is.
 	 */
 	atomic_bool has_breakpoints;
-	atomic_bool is_at_hit; /* the tool has seen that one of them has stopped the machine */
-	/* Until somebody resumes it: a hit has left it stopped; others had stopped it when the tool
-	 * looked. */
-	atomic_bool halts, is_left;
-	atomic_bool
-		is_cleared; /* the watchdog has removed the breakpoints, behind the tool's back */
+	atomic_bool is_at_hit;	 /* the tool has seen that one of them has stopped the machine */
+	atomic_bool is_cleared;	 /* the watchdog has removed them, behind the tool's back */
 	atomic_bool is_stepping; /* a vCPU may be within a single step */
+	/*
+	 * Until somebody resumes the machine: others had stopped it when the tool looked; and its
+	 * state `debug` is not ours to end, since a hit was to leave it so or a debugger has.
+	 */
+	atomic_bool is_left, halts;
 	/* The greatest id of a vCPU in the stub, before there is a breakpoint. */
 	_Atomic uint64_t last_thread;
 	_Atomic uint64_t seen_ns; /* CLOCK_MONOTONIC, when the tool looked last after them */

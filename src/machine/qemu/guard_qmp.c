@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* After a release, how long a machine runs before it would be stopped by what was left in it. */
-#define SETTLE_MS   20
+#define SETTLE_MS   50
 #define STEP_ROUNDS 3
 
 static const char qmp_resync[] = "\xff\n"; /* resets QMP's lexer, whatever was sent before */
@@ -37,9 +37,11 @@ static enum vms_peer_answer ask_state(const struct vms_guard *guard, int fd, boo
 				      enum vms_run_state *ret)
 {
 	static unsigned number;
-	char command[96], mark[32];
+	char command[96], mark[48];
 	enum vms_peer_answer answer;
-	snprintf(mark, sizeof(mark), "\"guard-%u\"", ++number);
+	/* Another watchdog's would not do: QEMU may send what a client that was killed asked for.
+	 */
+	snprintf(mark, sizeof(mark), "\"guard-%d-%u\"", (int)getpid(), ++number);
 	snprintf(command, sizeof(command), "{\"execute\":\"query-status\",\"id\":%s}\n", mark);
 	if (!vms_peer_send(fd, command))
 		return VMS_PEER_CLOSED;

@@ -125,12 +125,19 @@ bool vms_stub_is_cleared(struct vms_qemu_stub *stub)
 	return vms_stub_may_have_points(stub) && atomic_load(&vms_stub_hold(stub)->is_cleared);
 }
 
-void vms_stub_note_others(struct vms_qemu_stub *stub, uint64_t resumes)
+/* The machine stands still by others. A debugger may have left it in `debug`: that is no hit. */
+static void note_stop_of_others(struct vms_qemu_stub *stub, uint64_t resumes)
 {
-	if (!vms_stub_may_have_points(stub))
-		return;
 	stub->looked_stops = stub->qemu.qmp.stops;
 	leave_as_it_stands(stub, resumes);
+	if (stub->state == VMS_RUN_DEBUG)
+		atomic_store(&vms_stub_hold(stub)->halts, true);
+}
+
+void vms_stub_note_others(struct vms_qemu_stub *stub, uint64_t resumes)
+{
+	if (vms_stub_may_have_points(stub))
+		note_stop_of_others(stub, resumes);
 }
 
 /* ---- at a hit --------------------------------------------------------- */
@@ -633,6 +640,8 @@ static bool begin_probes(struct vms_machine *machine, GError **error)
 		return false;
 	}
 	stub->expected_resumes = MAX(stub->expected_resumes, stub->qemu.qmp.resumes);
+	if (vms_stub_standing(stub) == VMS_STANDS_BY_OTHERS && !vms_stub_may_have_points(stub))
+		note_stop_of_others(stub, stub->resumes);
 	stub->probes.hold = vms_stub_hold(stub);
 	atomic_store(&vms_stub_hold(stub)->seen_ns, vms_clock_now_ns());
 	atomic_store(&vms_stub_hold(stub)->last_thread, find_last_thread(&stub->gdb));
