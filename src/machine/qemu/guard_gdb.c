@@ -39,17 +39,11 @@ static size_t decode_after(const char *mark, char *ret, size_t size)
 	return n;
 }
 
-/* The state in the monitor's answer: "running", "paused", or "paused (suspended)". */
+/* The state in the monitor's answer. */
 static enum vms_run_state parse_monitor_state(void)
 {
 	char text[64];
-	size_t size = decode_after(gdb_status_text, text, sizeof(text));
-	char *line_end = memchr(text, '\r', size), *open = memchr(text, '(', size);
-	if (!line_end)
-		return VMS_RUN_UNKNOWN;
-	if (open && open < line_end)
-		return vms_run_state_parse(open + 1, (size_t)(line_end - open) - 2);
-	return vms_run_state_parse(text, (size_t)(line_end - text));
+	return vms_run_state_parse_status(text, decode_after(gdb_status_text, text, sizeof(text)));
 }
 
 /* Waits until the stub has sent `mark`. Its QEMU may be stalled for hours. False if it has gone. */

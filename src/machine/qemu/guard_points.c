@@ -26,7 +26,8 @@ static uint64_t cleared_seen_ns;
 
 bool vms_guard_receive_stub(const struct vms_guard *guard)
 {
-	char byte, control[CMSG_SPACE(sizeof(int))];
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	char byte;
 	struct iovec part = { &byte, 1 };
 	struct msghdr message = { .msg_iov = &part,
 				  .msg_iovlen = 1,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/guard_qmp.h"
 
+#include "base/stream.h"
 #include "machine/qemu/guard_peer.h"
 #include "machine/qemu/guard_points.h"
 #include "machine/qemu/run_state.h"
@@ -174,23 +175,6 @@ static bool undo_stop_at_last(const struct vms_guard *guard, int fd)
 	return true;
 }
 
-/* Sends text, and a descriptor with it. */
-static bool send_with_descriptor(int fd, const char *text, int passed)
-{
-	char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec part = { (void *)text, strlen(text) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &passed, sizeof(passed));
-	return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)part.iov_len;
-}
-
 /*
  * Removes breakpoints and single steps by a stub of the watchdog's own, where the holder's was
  * gone. False if QEMU cannot be reached by `fd`.
@@ -207,7 +191,8 @@ static bool clear_by_new_stub(const struct vms_guard *guard, int fd)
 		return false;
 	const bool was_running = state == VMS_RUN_RUNNING;
 	const bool is_ours = was_running || is_hit(guard, state);
-	bool done = send_with_descriptor(fd, guard->pass_fd, ends[1]) &&
+	const size_t size = strlen(guard->pass_fd);
+	bool done = vms_send_with_fd(fd, guard->pass_fd, size, ends[1]) == (ssize_t)size &&
 		    vms_peer_send(fd, guard->add_stub);
 	close(ends[1]);
 	done = done && vms_guard_clear_by(guard, ends[0], 30 * VMS_GUARD_ANSWER_MS);

@@ -62,6 +62,19 @@ enum vms_run_state vms_run_state_parse(const char *name, size_t size)
 	return VMS_RUN_UNKNOWN;
 }
 
+enum vms_run_state vms_run_state_parse_status(const char *status, size_t size)
+{
+	size_t n = 0;
+	while (n < size && status[n] != '\r' && status[n] != '\n')
+		n++;
+	const char *begin = memchr(status, '(', n);
+	if (!begin)
+		return vms_run_state_parse(status, n);
+	begin++;
+	const char *end = memchr(begin, ')', (size_t)(status + n - begin));
+	return end ? vms_run_state_parse(begin, (size_t)(end - begin)) : VMS_RUN_UNKNOWN;
+}
+
 const char *vms_run_state_name(enum vms_run_state state)
 {
 	return states[state].name;

@@ -41,6 +41,8 @@ enum vms_run_state {
 
 /* The state by QEMU's name of `size` bytes, which need not end with a zero byte. */
 enum vms_run_state vms_run_state_parse(const char *name, size_t size);
+/* The state in what the monitor's `info status` says: "running", or "paused (suspended)". */
+enum vms_run_state vms_run_state_parse_status(const char *status, size_t size);
 /* QEMU's name of a state. */
 const char *vms_run_state_name(enum vms_run_state state);
 

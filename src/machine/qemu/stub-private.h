@@ -10,6 +10,20 @@
  * (QEMU 10.0).
  */
 #define VMS_STUB_FRESH_NS UINT64_C(2000000)
+/*
+ * How often to check, during a hold or while there are breakpoints, whether that has to end, for
+ * example for a migration.
+ */
+#define VMS_STUB_CHECK_NS UINT64_C(2000000)
+/* How long to wait before trying again what QEMU did not carry out, as a release. */
+#define VMS_STUB_RETRY_NS UINT64_C(100000000)
+/* For vms_stub_set_ended_error. */
+#define VMS_BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
+
+static inline struct vms_qemu_stub *vms_stub_of(struct vms_machine *machine)
+{
+	return (struct vms_qemu_stub *)machine;
+}
 
 /* ---- holds: all under the machine's lock -------------------------------- */
 

@@ -16,20 +16,11 @@
 #include <string.h>
 #include <vmscope/log.h>
 
-/* How often to check, during a hold, whether it has to end, for example for a migration. */
-#define CHECK_NS UINT64_C(2000000)
-/* How long to wait before trying again a release that QEMU did not carry out. */
-#define RETRY_NS UINT64_C(100000000)
 /* How long to wait for a job that creates a disk's image. To resume the machine makes it fail. */
 #define NEW_IMAGE_NS	  UINT64_C(2000000000)
 #define NEW_IMAGE_POLL_US 5000
 /* How often to try a hold of a machine that changes its state all the time. */
 #define ROUNDS_MAX 20
-
-static struct vms_qemu_stub *stub_of(struct vms_machine *machine)
-{
-	return (struct vms_qemu_stub *)machine;
-}
 
 enum vms_standing vms_stub_standing(struct vms_qemu_stub *stub)
 {
@@ -178,7 +169,7 @@ void vms_stub_owe_release(struct vms_qemu_stub *stub)
 {
 	uint64_t word = atomic_load(&vms_stub_hold(stub)->word);
 	atomic_store(&vms_stub_hold(stub)->word, vms_hold_in_phase(word, VMS_HOLD_OWED));
-	vms_timer_set(stub->timer, RETRY_NS);
+	vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 }
 
 bool vms_stub_is_owed(struct vms_qemu_stub *stub)
@@ -235,24 +226,23 @@ bool vms_stub_set_ended_error(struct vms_qemu_stub *stub, const char *how, GErro
 	return false;
 }
 
-#define BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
-#define BY_OTHERS   "was resumed by somebody else"
-#define BY_ITSELF   "stopped by itself (a shutdown, a panic or an I/O error)"
+#define BY_OTHERS "was resumed by somebody else"
+#define BY_ITSELF "stopped by itself (a shutdown, a panic or an I/O error)"
 
 /* Releases a machine that we have stopped. */
 bool vms_stub_release_stop(struct vms_qemu_stub *stub, GError **error)
 {
-	vms_timer_set(stub->timer, vms_stub_may_have_points(stub) ? CHECK_NS : 0);
+	vms_timer_set(stub->timer, vms_stub_may_have_points(stub) ? VMS_STUB_CHECK_NS : 0);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	stub->gdb.stopped = false;
 	switch (vms_stub_undo_stop(stub, error)) {
 	case VMS_STOP_UNDONE:
 		return vms_stub_end_hold(stub) ||
-		       vms_stub_set_ended_error(stub, BY_WATCHDOG, error);
+		       vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
 	case VMS_STOP_ENDED_BY_OTHERS:
 		stub->knows_disks = false;
 		if (!vms_stub_end_hold(stub))
-			return vms_stub_set_ended_error(stub, BY_WATCHDOG, error);
+			return vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
 		return vms_stub_set_ended_error(
 			stub,
 			stub->qemu.qmp.guest_stops == stub->guest_stops ? BY_OTHERS : BY_ITSELF,
@@ -287,7 +277,7 @@ void vms_stub_abandon(struct vms_qemu_stub *stub, bool may_be_ours)
 		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
 	}
 	if (!vms_stub_settle_release(stub, NULL))
-		vms_timer_set(stub->timer, RETRY_NS);
+		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 }
 
 /* ---- holds that have to end ------------------------------------------- */
@@ -322,9 +312,9 @@ static void check_hold(void *data)
 	atomic_store(&vms_stub_hold(stub)->seen_ns, vms_clock_now_ns());
 	if (vms_stub_is_owed(stub) || has_failed_stub(stub)) {
 		if (!vms_stub_settle_release(stub, NULL))
-			vms_timer_set(stub->timer, RETRY_NS);
+			vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 		else if (vms_stub_may_have_points(stub))
-			vms_timer_set(stub->timer, CHECK_NS);
+			vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 		return;
 	}
 	if (!vms_stub_is_ours(stub)) {
@@ -333,7 +323,7 @@ static void check_hold(void *data)
 	}
 	char *reason = find_reason_to_end(stub);
 	if (!reason) {
-		vms_timer_set(stub->timer, CHECK_NS);
+		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 		return;
 	}
 	vms_stub_take_probes_away(stub, reason);
@@ -481,7 +471,8 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	if (connected)
 		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
-	vms_timer_set(stub->timer, CHECK_NS); /* this thread may be late for the answer, too */
+	vms_timer_set(stub->timer,
+		      VMS_STUB_CHECK_NS); /* this thread may be late for the answer, too */
 	GError *failure = NULL;
 	bool done = request_stop(stub, stopped, &failure);
 	if (!done) {
@@ -494,7 +485,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 		g_propagate_error(error, failure);
 	}
 	if (done && *stopped)
-		vms_timer_set(stub->timer, CHECK_NS);
+		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 	else if (done)
 		vms_stub_end_hold(stub);
 	return done;
@@ -503,7 +494,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	struct vms_qemu_condition now;
 	bool stopped = false;
 	g_clear_pointer(&stub->ended_by, g_free);
@@ -570,7 +561,7 @@ static bool observe(struct vms_machine *machine, GError **error)
 			    machine->arch->name);
 		return false;
 	}
-	atomic_store(&stub_of(machine)->standing, VMS_RUNS_ON);
+	atomic_store(&vms_stub_of(machine)->standing, VMS_RUNS_ON);
 	return true;
 }
 
@@ -590,7 +581,7 @@ static bool release_ours(struct vms_qemu_stub *stub, GError **error)
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	enum vms_standing standing = vms_stub_standing(stub);
 	if (standing == VMS_STANDS_BY_US)
 		return release_ours(stub, error);
@@ -618,7 +609,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 		return;
 	bool taken = vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) == VMS_HOLD_TAKEN;
 	if (vms_stub_is_ours(stub) && !stub->ended_by)
-		stub->ended_by = g_strdup(taken ? BY_WATCHDOG : BY_OTHERS);
+		stub->ended_by = g_strdup(taken ? VMS_BY_WATCHDOG : BY_OTHERS);
 	stub->gdb.stopped_by_request = false;
 	stub->asked_ns = 0;
 	vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
@@ -626,7 +617,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 	/* The resume that came before it has been told by now. */
 	vms_qmp_poll(&stub->qemu.qmp);
 	stub->resumes = stub->qemu.qmp.resumes;
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 }
 
 /* Fails if the held machine does not stand still any more, so that its stub must not be used. */
@@ -636,7 +627,7 @@ static bool check_still(struct vms_qemu_stub *stub, GError **error)
 		return vms_stub_set_ended_error(stub, stub->ended_by, error);
 	if (vms_stub_is_ours(stub))
 		return vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) != VMS_HOLD_TAKEN ||
-		       vms_stub_set_ended_error(stub, BY_WATCHDOG, error);
+		       vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
 	vms_qmp_poll(&stub->qemu.qmp);
 	return stub->qemu.qmp.resumes == stub->resumes ||
 	       vms_stub_set_ended_error(stub, BY_OTHERS, error);
@@ -661,7 +652,7 @@ static bool connect_to_stopped(struct vms_qemu_stub *stub, GError **error)
 			vms_stub_owe_release(stub);
 		stub->gdb.stopped_by_request = false;
 		if (!vms_stub_settle_release(stub, NULL))
-			vms_timer_set(stub->timer, RETRY_NS);
+			vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 	}
 	take_over_stop(stub);
 	return done;
@@ -672,7 +663,7 @@ void vms_stub_end_requests(struct vms_qemu_stub *stub)
 {
 	take_over_stop(stub);
 	if (has_failed_stub(stub))
-		vms_timer_set(stub->timer, RETRY_NS);
+		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 	else
 		vms_hold_change(vms_stub_hold(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
 }
@@ -700,7 +691,7 @@ bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub)
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	bool monitor_knows = machine->arch == &vms_arch_x86_64;
 	GError *failure = NULL;
 	if (vms_stub_is_monitor_only(stub))
@@ -728,7 +719,7 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			GError **error)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	if (machine->arch == &vms_arch_x86_64) {
 		bool runs_on = vms_stub_standing(stub) == VMS_RUNS_ON;
 		if ((!runs_on && !check_still(stub, error)) ||
@@ -762,7 +753,7 @@ static void warn_of_slow_memory(struct vms_qemu_stub *stub)
  */
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	bool was_held = vms_stub_standing(stub) != VMS_NOT_HELD;
 	if (stub->ended_by || vms_ram_covers(vms_qemu_ram(&stub->qemu), pa, size) ||
 	    !vms_machine_is_memory(machine, pa, size))
@@ -785,7 +776,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 
 static bool is_paused(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	enum vms_standing standing = vms_stub_standing(stub);
 	enum vms_run_state state;
 	if (standing == VMS_NOT_HELD)
@@ -796,14 +787,14 @@ static bool is_paused(struct vms_machine *machine)
 /* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
 static void end_threads(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	vms_timer_free(stub->timer);
 	stub->timer = NULL;
 }
 
 static void close_machine(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	enum vms_run_state state;
 	if (stub->released && vms_qemu_ask_state(&stub->qemu, &state, NULL) && !stop_again(stub))
 		mend_sleep(stub, state, NULL);

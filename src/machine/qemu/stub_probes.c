@@ -17,17 +17,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* How often to look whether the breakpoints have to go. */
-#define CHECK_NS UINT64_C(2000000)
 /* How often to look at a machine without an event. */
 #define SLICE_NS UINT64_C(20000000)
-/* How long to wait before trying again what failed. */
-#define RETRY_NS UINT64_C(100000000)
-
-static struct vms_qemu_stub *stub_of(struct vms_machine *machine)
-{
-	return (struct vms_qemu_stub *)machine;
-}
 
 bool vms_stub_is_ours(struct vms_qemu_stub *stub)
 {
@@ -142,16 +133,14 @@ void vms_stub_note_others(struct vms_qemu_stub *stub, uint64_t resumes)
 
 /* ---- at a hit --------------------------------------------------------- */
 
+/* The state in the monitor's answer to `info status`. */
 static enum vms_run_state parse_status(const char *text)
 {
 	static const char label[] = "VM status: ";
-	const char *name = strstr(text, label);
-	if (!name)
-		return VMS_RUN_UNKNOWN;
-	name += strlen(label);
-	const char *open = memchr(name, '(', strcspn(name, "\n"));
-	return open ? vms_run_state_parse(open + 1, strcspn(open + 1, ")"))
-		    : vms_run_state_parse(name, strcspn(name, " \r\n"));
+	const char *status = strstr(text, label);
+	return status ? vms_run_state_parse_status(status + strlen(label),
+						   strlen(status + strlen(label)))
+		      : VMS_RUN_UNKNOWN;
 }
 
 /* Makes the stop ours: the hold begins here. `state` is the machine's. */
@@ -163,7 +152,7 @@ static void begin_own_hold(struct vms_qemu_stub *stub, enum vms_standing standin
 	stub->state = state;
 	stub->gdb.stopped = true;
 	stub->gdb.stopped_by_request = false;
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 }
 
 /* Holds a machine that the look itself has stopped: somebody had resumed it. */
@@ -318,7 +307,7 @@ static bool go_on(struct vms_qemu_stub *stub, GError **error)
 		return vms_stub_release_stop(stub, error);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	stub->gdb.stopped = false;
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 	vms_stub_end_hold(stub);
 	return true;
 }
@@ -337,9 +326,9 @@ static bool leave_to_others(struct vms_qemu_stub *stub, GError **error)
 {
 	struct vms_gdb_departure departure = { 0 };
 	if (!vms_stub_end_hold(stub))
-		return vms_stub_set_ended_error(stub, "was resumed by the watchdog", error);
+		return vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 	vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
 	stub->gdb.stopped_by_request = false;
 	if (!vms_stop_probes_depart(&stub->probes, &departure, error)) {
@@ -419,7 +408,7 @@ static bool pass_places(struct vms_qemu_stub *stub, GError **error)
 	case VMS_DEPART_NOT_YET:
 	default:
 		atomic_store(&stub->standing, VMS_NOT_HELD);
-		vms_timer_set(stub->timer, CHECK_NS);
+		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 		/* Else its state does not tell the watchdog that it stands still by us. */
 		if (!stub->probes.is_interrupted)
 			vms_stub_end_hold(stub);
@@ -433,9 +422,7 @@ bool vms_stub_leave_hit(struct vms_qemu_stub *stub, GError **error)
 	if (vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) == VMS_HOLD_TAKEN ||
 	    vms_stub_is_cleared(stub)) {
 		vms_stub_abandon(stub, true);
-		return vms_stub_set_ended_error(
-			stub, "was resumed by the watchdog, since this program did not move,",
-			error);
+		return vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
 	}
 	bool done;
 	if (!vms_gdb_leave_phys_mode(&stub->gdb, error)) {
@@ -560,7 +547,7 @@ void vms_stub_check_probes(struct vms_qemu_stub *stub)
 	if (!vms_stub_may_have_points(stub))
 		return;
 	/* The watchdog wants to see that somebody looks, also while others have stopped it. */
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 	if (vms_stub_standing(stub) != VMS_NOT_HELD)
 		return;
 	/* The watchdog has taken them away. */
@@ -569,7 +556,7 @@ void vms_stub_check_probes(struct vms_qemu_stub *stub)
 		vms_stub_abandon(stub, vms_hold_may_be_ours(vms_hold_phase(word)));
 	if (stub->gdb.broken) {
 		vms_stub_settle_release(stub, NULL);
-		vms_timer_set(stub->timer, RETRY_NS);
+		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 		return;
 	}
 	g_autofree char *busy = find_busy(stub);
@@ -578,7 +565,7 @@ void vms_stub_check_probes(struct vms_qemu_stub *stub)
 	else if (waits_too_long(stub))
 		vms_stub_take_probes_away(stub, "hits that nobody has taken");
 	if (vms_stub_is_owed(stub))
-		vms_timer_set(stub->timer, RETRY_NS);
+		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 }
 
 /* ---- operations of probes ----------------------------------------------- */
@@ -623,7 +610,7 @@ static bool check_snapshots(struct vms_qemu_stub *stub, GError **error)
 
 static bool begin_probes(struct vms_machine *machine, GError **error)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	if (!check_monitor(stub, error) || !check_snapshots(stub, error) ||
 	    !vms_stub_check_watcher(stub, error))
 		return false;
@@ -646,13 +633,13 @@ static bool begin_probes(struct vms_machine *machine, GError **error)
 	atomic_store(&vms_stub_hold(stub)->seen_ns, vms_clock_now_ns());
 	atomic_store(&vms_stub_hold(stub)->last_thread, find_last_thread(&stub->gdb));
 	atomic_store(&vms_stub_hold(stub)->has_breakpoints, true);
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 	return true;
 }
 
 static void end_probes(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	if (stub->gdb.broken)
 		vms_stub_abandon(stub, vms_stub_is_ours(stub) || stub->gdb.stopped_by_request);
 	else
@@ -678,7 +665,7 @@ static bool is_in_debug(struct vms_qemu_stub *stub)
 static bool wait_for_stop(struct vms_machine *machine, uint64_t deadline_ns, bool *stands,
 			  GError **error)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	struct pollfd pollers[] = { { .fd = stub->qemu.qmp.stream.fd, .events = POLLIN },
 				    { .fd = stub->wake, .events = POLLIN } };
 	uint64_t check_ns = vms_clock_now_ns() + SLICE_NS;
@@ -717,12 +704,12 @@ static const struct vms_stop_operations operations = {
 static struct vms_probes *arm(struct vms_machine *machine, const struct vms_probes_request *request,
 			      GError **error)
 {
-	return vms_stop_probes_arm(&stub_of(machine)->probes, request, error);
+	return vms_stop_probes_arm(&vms_stub_of(machine)->probes, request, error);
 }
 
 static bool take(struct vms_machine *machine, unsigned timeout_ms, GError **error)
 {
-	return vms_stop_probes_take(&stub_of(machine)->probes, timeout_ms, error);
+	return vms_stop_probes_take(&vms_stub_of(machine)->probes, timeout_ms, error);
 }
 
 const struct vms_probe_engine vms_stub_probe_engine = {

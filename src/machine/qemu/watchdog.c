@@ -289,18 +289,7 @@ void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns)
 
 bool vms_watchdog_share_stub(struct vms_watchdog *watchdog, int fd, GError **error)
 {
-	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-	if (sendmsg(watchdog->keeper, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+	if (vms_send_with_fd(watchdog->keeper, "", 1, fd) < 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
 			    "cannot give the watchdog the connection to QEMU's gdb stub: %s",
 			    g_strerror(errno));
