@@ -10,6 +10,8 @@ from test_flow import OPEN, PATH
 
 class StubX86(test_flow.Flow, unittest.TestCase):
     pc, first_size = "rip", 5
+    too_many = 1, "at 4096 addresses at most"
+    test_lost_beside_a_file = None  # beside a vmscope that is stopped there are no probes
 
     @classmethod
     def start_guest(cls):
