@@ -12,6 +12,7 @@
 #define WAIT_STEP_NS UINT64_C(20000000)
 /* How often to step an instruction that repeats itself at the same address. */
 #define STEPS_MAX 64
+
 static struct vms_stop_visit visit_of(const struct vms_stop_probes *all,
 				      const struct vms_regs *regs)
 {

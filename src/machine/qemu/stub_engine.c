@@ -491,12 +491,29 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	return done;
 }
 
+/*
+ * Holds a machine that stands still. `resumes`: events of RESUME before it was seen. *held is false
+ * if it was taken for one at a breakpoint of ours, and is not: it has to be asked for again.
+ */
+static bool hold_as_it_is(struct vms_qemu_stub *stub, uint64_t resumes, bool *held, GError **error)
+{
+	if (vms_stub_may_stand_at_hit(stub) ||
+	    (stub->state == VMS_RUN_DEBUG && vms_stub_owns_hits(stub)))
+		return vms_stub_hold_at_hit(stub, held, error);
+	vms_stub_note_others(stub, resumes);
+	vms_stub_remember_events(stub);
+	stub->knows_disks = false;
+	atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
+	*held = true;
+	return true;
+}
+
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	struct vms_qemu_condition now;
-	bool stopped = false;
+	bool held = false;
 	g_clear_pointer(&stub->ended_by, g_free);
 	if (vms_stub_is_cleared(stub))
 		vms_stub_abandon(stub, vms_stub_is_owed(stub));
@@ -505,9 +522,9 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	vms_gdb_forget_regs(&stub->gdb);
 	vms_qemu_follow_ranges(&stub->qemu);
 	if (vms_stub_may_stand_at_hit(stub)) {
-		if (!vms_stub_hold_at_hit(stub, &stopped, error))
+		if (!vms_stub_hold_at_hit(stub, &held, error))
 			return false;
-		if (stopped)
+		if (held)
 			return true;
 	}
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
@@ -524,28 +541,19 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {
 		case VMS_HOLD_NOT_NOW: return vms_qemu_refuse_hold(&stub->qemu, &now, error);
 		case VMS_HOLD_AS_IT_IS:
-			if (vms_stub_may_stand_at_hit(stub) ||
-			    (now.state == VMS_RUN_DEBUG && vms_stub_owns_hits(stub))) {
-				if (!vms_stub_hold_at_hit(stub, &stopped, error))
-					return false;
-				if (stopped)
-					return true;
-				continue;
-			}
-			vms_stub_note_others(stub, resumes);
-			vms_stub_remember_events(stub);
-			stub->knows_disks = false;
-			atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
-			return true;
+			if (!hold_as_it_is(stub, resumes, &held, error))
+				return false;
+			break;
 		case VMS_HOLD_BY_STOP:
-		default: break;
+		default:
+			if (!stop_machine(stub, &held, error))
+				return false;
+			if (held)
+				atomic_store(&stub->standing, VMS_STANDS_BY_US);
+			break;
 		}
-		if (!stop_machine(stub, &stopped, error))
-			return false;
-		if (stopped) {
-			atomic_store(&stub->standing, VMS_STANDS_BY_US);
+		if (held)
 			return true;
-		}
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
 		    "cannot hold %s: another client stops and resumes it all the time",
