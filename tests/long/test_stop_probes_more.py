@@ -196,6 +196,13 @@ class Kvm(Hits, Moments, test_stop_probes.Hits):
     options = {"accel": "kvm"}
     progress = 20
 
+    def test_more_places_than_debug_registers(self):
+        nop = self.symbols["counted_nop"]
+        probes = Probes(self.guest, [f"{nop + i:#x}:before" for i in range(5)])
+        self.addCleanup(probes.end)
+        self.assertIn("4 addresses at most", probes.wait_line("armed")["message"])
+        self.check_runs()
+
 
 class Linux(unittest.TestCase):
     """System calls of a program, by their arguments."""
