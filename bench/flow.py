@@ -3,10 +3,10 @@
 """What a hit of a probe costs, with three registers and 16 bytes of memory, under TCG.
 
 A bare guest comes to the same instruction again and again, after a loop of 2,000 steps. It is timed
-as it is, then with a probe by the agent, and with a breakpoint of gdb whose commands print the same, in
-turns, in one run. What a hit costs is the time between two visits, less that without probe. The limits:
-for the agent, a visit that is rejected by its condition; for gdb, QEMU's own stop and start of a machine
-(`stop` and `cont` by QMP).
+as it is, then with a probe by the agent, by the gdb stub, and with a breakpoint of gdb whose commands
+print the same, in turns, in one run. What a hit costs is the time between two visits, less that
+without probe. The limits: QEMU's own stop and start of a machine (`stop` and `cont` by QMP), for what
+stops; for the agent, a visit that is rejected by its condition.
 
 Hits that are added up are too cheap for that: they are counted at every step of the loop, in processor
 time of QEMU, less that of the loop without a probe.
@@ -148,7 +148,7 @@ def main():
     inside = qemu_machine.BareGuest("counter", accel="tcg,thread=multi",
                                     extra=agent_client.options(agent))
     found = {name: [] for name in ("agent", "agent, with a stack of 16 KiB", "agent, rejected",
-                                   "gdb", "stop and cont")}
+                                   "stub", "gdb", "stop and cont")}
     added = {}
     for _ in range(options.rounds):
         free = visit_us(inside)
@@ -157,6 +157,7 @@ def main():
             flow_us(inside, ("--agent", agent), 5000, "stack") - free)
         found["agent, rejected"].append(rejected_us(inside, ("--agent", agent)) - free)
         free = visit_us(plain)
+        found["stub"].append(flow_us(plain, ("--allow-stop", "-p", str(plain.pid)), 2000) - free)
         found["gdb"].append(gdb_us(plain, 300) - free)
         found["stop and cont"].append(stop_us(plain))
         step = step_us(inside)
@@ -166,7 +167,8 @@ def main():
         print(f"{name}: {statistics.median(values):.1f} us a hit (median of {len(values)}; "
               f"{min(values):.1f} to {max(values):.1f})")
     gdb = statistics.median(found["gdb"])
-    print(f"gdb costs {gdb / statistics.median(found['agent']):.0f} times what the agent does")
+    for name in "agent", "stub":
+        print(f"gdb costs {gdb / statistics.median(found[name]):.1f} times what the {name} does")
     for name, values in added.items():
         print(f"added up, {name}: {statistics.median(values):.3f} us of processor time a hit "
               f"(median of {len(values)}; {min(values):.3f} to {max(values):.3f})")

@@ -22,7 +22,7 @@
 struct options {
 	char *common, *hits, *records, *seconds, *cpu, *task, *script, *format;
 	char **conditions, **return_conditions;
-	gboolean no_tasks, pending;
+	gboolean no_tasks, pending, halt;
 	struct flow_tables_options tables;
 };
 
@@ -256,6 +256,10 @@ static bool sum_up(struct trace *trace, GError **error)
 	const unsigned n_unshown = live_records_left(&trace->live);
 	progress.lost += n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
+	if (vms_machine_is_paused(trace->session->machine))
+		vms_log(VMS_LOG_WARNING,
+			"the machine stands still; if it is paused, or at a breakpoint, `cont` in "
+			"QEMU's monitor, or \"virsh resume\", lets it go on");
 	if (progress.lost > n_unshown && !trace->session->prints)
 		vms_log(VMS_LOG_WARNING,
 			"%" G_GUINT64_FORMAT
@@ -277,6 +281,20 @@ static bool parse_count(const char *option, const char *text, uint64_t *ret, GEr
 	return false;
 }
 
+/* What all places collect: --common, and the break of --break. *ret is NULL if that is nothing. */
+static bool make_common(struct session *session, const struct options *options,
+			struct vms_probe **ret, GError **error)
+{
+	*ret = NULL;
+	if (!options->common && !options->halt)
+		return true;
+	g_autofree char *entries = !options->halt    ? g_strdup(options->common)
+				   : options->common ? g_strdup_printf("%s,break", options->common)
+						     : g_strdup("break");
+	*ret = flow_spec_probe(session, entries, error);
+	return *ret;
+}
+
 static struct vms_flow *make_flow(struct trace *trace, const struct options *options,
 				  GError **error)
 {
@@ -287,13 +305,9 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 					 .each = trace->max_records ? NULL : live_records_add,
 					 .data = &trace->live };
 	g_autoptr(vms_probe) common = NULL;
-	if (!session_vcpu(session, options->cpu, &made.vcpu, error))
+	if (!session_vcpu(session, options->cpu, &made.vcpu, error) ||
+	    !make_common(session, options, &common, error))
 		return NULL;
-	if (options->common) {
-		common = flow_spec_probe(session, options->common, error);
-		if (!common)
-			return NULL;
-	}
 	made.common = common;
 	g_autoptr(vms_flow) flow = vms_flow_new(session->machine, session->guest, &made, error);
 	if (flow && trace->tables && !flow_tables_prepare(trace->tables, flow, error))
@@ -341,11 +355,13 @@ static bool make_tables(struct trace *trace, const struct options *options, GErr
 {
 	GError *failure = NULL;
 	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
-	if (trace->tables && (options->common || options->records || options->script))
+	if (trace->tables &&
+	    (options->common || options->records || options->script || options->halt))
 		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
 			    options->common    ? "common"
 			    : options->records ? "records"
-					       : "script");
+			    : options->script  ? "script"
+					       : "break");
 	if (!failure && flow_export_prepare(trace->session, trace->tables, options->format,
 					    &trace->export, &failure))
 		return true;
@@ -364,6 +380,8 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
 	    !parse_count("--records", options->records, &trace.max_records, error))
 		return false;
+	if (options->halt && !trace.max_hits)
+		trace.max_hits = 1;
 	if (options->task && !value_in_c(options->task, &pid)) {
 		usage_error(error, "--task %s: the pid of a process is needed", options->task);
 		return false;
@@ -417,6 +435,10 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,
 		  "Collect this at every place, too", "ENTRY,…" },
 		{ "hits", 0, 0, G_OPTION_ARG_STRING, &options.hits, "End after N hits", "N" },
+		{ "break", 0, 0, G_OPTION_ARG_NONE, &options.halt,
+		  "Stop the machine at the first hit, or at each of --hits, and leave it so: by "
+		  "the gdb stub",
+		  NULL },
 		{ "records", 0, 0, G_OPTION_ARG_STRING, &options.records,
 		  "Show nothing until the end, then the last N hits", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,

@@ -31,6 +31,7 @@ char *flow_spec_explain(void)
 		"it\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
+		"  break            stop the machine at the hit, and leave it so\n"
 		"Expressions are those of C over a function's arguments by their names, or "
 		"arg0 to\n"
 		"arg5, registers, retval, cpu, pid, tid, current, symbols and enumerators. "
@@ -122,8 +123,10 @@ bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const
 		return add_pointed(probe, entry, entry + strlen("mem("), VMS_ENTRY_BYTES, error);
 	if (is_call(entry, "str("))
 		return add_pointed(probe, entry, entry + strlen("str("), VMS_ENTRY_STRING, error);
-	if (!vms_probe_has_argument(probe, entry) &&
-	    vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
+	if (strcmp(entry, "break") == 0)
+		made = (struct vms_entry) { .kind = VMS_ENTRY_HALT };
+	else if (!vms_probe_has_argument(probe, entry) &&
+		 vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
 	else if (g_str_equal(entry, "stack") && !vms_probe_has_argument(probe, entry))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_STACK };

@@ -120,6 +120,7 @@ struct vms_arch {
 	unsigned arguments[VMS_ARGUMENTS_MAX], n_arguments, result;
 	/* Finds the part of a register that has this name. False: it is not the name of a part. */
 	bool (*find_part)(const char *name, struct vms_reg_part *ret);
+	unsigned space; /* index of the register that tells address spaces apart */
 
 	/*
 	 * Finds the page that maps `va`. Walks the page tables that `regs` point to, and reads them
@@ -167,6 +168,7 @@ struct vms_arch {
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
 
+	unsigned breakpoint_size; /* bytes of code that a breakpoint takes */
 	int capstone_arch, capstone_mode;
 };
 

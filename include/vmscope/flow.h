@@ -31,8 +31,12 @@ enum vms_entry_kind {
 	/* The string at such an address, or a string as "comm"; `size` bytes at most. */
 	VMS_ENTRY_STRING,
 	VMS_ENTRY_CALLBACK, /* a function of the caller's is called; its value has no bytes */
-	VMS_ENTRY_HALT,	    /* the machine stops after the hit; the agent refuses that */
-	VMS_ENTRY_TYPED,    /* an expression, by its type: see vms_probe_set_condition */
+	/*
+	 * The machine stops at the hit, until somebody resumes it: by the gdb stub alone, the agent
+	 * refuses that.
+	 */
+	VMS_ENTRY_HALT,
+	VMS_ENTRY_TYPED, /* an expression, by its type: see vms_probe_set_condition */
 	/*
 	 * The call stack: vms_flow_value_stack. Frames of the kernel, from the innermost outwards,
 	 * and of a program that has called it, the one where it did so. At a hit in a program,

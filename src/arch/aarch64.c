@@ -450,6 +450,8 @@ const struct vms_arch vms_arch_aarch64 = {
 	.kernel_root = aarch64_kernel_root,
 	.paging_mode = aarch64_paging_mode,
 	.step_frame_pointer = vms_aarch64_step_frame,
+	.space = TTBR0_EL1,
+	.breakpoint_size = 4,
 	.capstone_arch = CS_ARCH_ARM64,
 	.capstone_mode = CS_MODE_LITTLE_ENDIAN,
 };

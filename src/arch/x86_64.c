@@ -463,6 +463,8 @@ const struct vms_arch vms_arch_x86_64 = {
 	.kernel_root = x86_kernel_root,
 	.paging_mode = x86_paging_mode,
 	.step_frame_pointer = x86_step_frame_pointer,
+	.space = CR3,
+	.breakpoint_size = 1,
 	.capstone_arch = CS_ARCH_X86,
 	.capstone_mode = CS_MODE_64,
 };

@@ -82,7 +82,7 @@ static void set_closed(const struct vms_stream *stream, GError **error)
 		    stream->peer);
 }
 
-static ssize_t send_with_fd(int socket_fd, const void *data, size_t size, int fd)
+ssize_t vms_send_with_fd(int socket_fd, const void *data, size_t size, int fd)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = size };
 	union {
@@ -107,7 +107,7 @@ bool vms_stream_write(struct vms_stream *stream, const void *data, size_t size, 
 {
 	const uint8_t *bytes = data;
 	while (size) {
-		ssize_t n = send_with_fd(stream->fd, bytes, size, fd);
+		ssize_t n = vms_send_with_fd(stream->fd, bytes, size, fd);
 		if (n > 0) {
 			bytes += n;
 			size -= (size_t)n;

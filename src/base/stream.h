@@ -66,6 +66,12 @@ uint64_t vms_stream_deadline(const struct vms_stream *stream);
 bool vms_stream_wait(struct vms_stream *stream, short events, uint64_t deadline_ns, GError **error);
 
 /*
+ * Sends as much of `data` as the socket takes at once, and the descriptor `fd` along with it unless
+ * that is -1. Returns what sendmsg(2) does. It takes no lock and allocates nothing.
+ */
+ssize_t vms_send_with_fd(int socket_fd, const void *data, size_t size, int fd);
+
+/*
  * Writes all of `data`, and sends the descriptor `fd` along with it unless that is -1. Several
  * threads may write at once if the socket keeps packets apart. Errors: TIMEOUT, CLOSED.
  */

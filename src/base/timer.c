@@ -70,6 +70,8 @@ void vms_timer_free(struct vms_timer *timer)
 
 void vms_timer_set(struct vms_timer *timer, uint64_t ns)
 {
+	if (!timer)
+		return;
 	struct itimerspec spec = { .it_value = { (time_t)(ns / 1000000000),
 						 (long)(ns % 1000000000) } };
 	timerfd_settime(timer->timer, 0, &spec, NULL);

@@ -15,5 +15,6 @@ struct vms_timer *vms_timer_new(const char *name, void (*expired)(void *data), v
 				GError **error);
 /* Waits until a running call of `expired` has returned. Not from `expired`. NULL is allowed. */
 void vms_timer_free(struct vms_timer *timer);
-/* Makes the timer expire once, in `ns` nanoseconds; 0: never. For any thread. One system call. */
+/* Makes the timer expire once, in `ns` nanoseconds; 0: never. For any thread. One system call.
+ * NULL is allowed: nothing is done. */
 void vms_timer_set(struct vms_timer *timer, uint64_t ns);

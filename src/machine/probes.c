@@ -96,10 +96,9 @@ struct vms_probes *vms_probes_arm(struct vms_machine *machine,
 		return NULL;
 	}
 	if (!machine->engine->probes) {
-		g_set_error(
-			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			"%s: probes need vmscope's agent in QEMU: start it with \"vmscope run\"",
-			machine->info.name);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "%s: there can be no probes in it (%s)", machine->info.name,
+			    machine->engine->name);
 		return NULL;
 	}
 	return request->tally && !machine->engine->probes->tallies

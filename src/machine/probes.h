@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Probes in a machine: places in the guest's code where programs are run each time a vCPU comes
- * there. What the places are for, only the caller knows (flow/). The agent does
- * it inside QEMU (agent/probes/), where nothing stops.
+ * there. What the places are for, only the caller knows (flow/). An engine does it in one of two
+ * ways: by breakpoints that stop the machine (machine/gdb/stop_probes.c), or inside QEMU
+ * (agent/probes/), where nothing stops.
  */
 #pragma once
 

@@ -21,8 +21,9 @@ CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
 CALLS = ("calls", "-t", "2", "-o", "{out}/calls")
-FLOW = ("flow", "{probed}=rsp,mem(rsp,16)", "{probed}:after=rip", "{probed}:call", "-t", "2",
-        "--no-tasks")
+FLOW = ("flow", "{probed}=rsp,mem(rsp,16)", "{probed}:after=rip", "-t", "2", "--no-tasks",
+        "-o", "{out}/hits")
+CALLED = (*FLOW, "{probed}:call")
 
 COMMANDS = {command.name: command for command in (
     Command("sample", "stub", SAMPLE, "report.svg", 2.2, 6),
@@ -34,11 +35,12 @@ COMMANDS = {command.name: command for command in (
     Command("top", "stub", TOP, "top.json", 2.2, 1),
     Command("record", "stub", RECORD, "recording", 2.2, 2),
     Command("core-held", "stub", HELD, "core", 1, 3),
+    Command("flow-stub", "stub", FLOW, "hits", 2.2, 4),
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
     Command("record-agent", "agent", RECORD, "recording", 2.2, 2),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
     Command("core-agent", "agent", HELD, "core", 1, 1),
-    Command("flow-agent", "agent", FLOW, None, 2.2, 1),
+    Command("flow-agent", "agent", CALLED, "hits", 2.2, 1),
     Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
     Command("sample-kvm", "kvm", SAMPLE, "report.svg", 2.2, 3),
     Command("stack-kvm", "kvm", ("stack",), None, 0.1, 1),

@@ -107,7 +107,8 @@ class Player:
             reason = oracle.explain_end(round_) or f"{type(error).__name__}: {error}"
             round_.tell(traceback.format_exc())
         is_spoilt = outcome == "wrong"
-        if is_spoilt and oracle.is_abort_of_loading(task, reason):
+        if is_spoilt and (oracle.is_abort_of_loading(task, reason) or
+                          oracle.is_abort_of_sleeping(task, reason)):
             outcome, reason = "undetectable", ""
         in_hold, stops = stops_without_effect(round_.history())
         refused = any((process.returncode or 0) > 0 for process in round_.processes)

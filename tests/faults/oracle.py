@@ -91,6 +91,13 @@ def is_abort_of_loading(task, reason):
         "virtio_blk_set_status: Assertion" in reason
 
 
+def is_abort_of_sleeping(task, reason):
+    """True for the abort of a QEMU whose guest falls asleep while a vCPU of it hits a breakpoint
+    (safety.md)."""
+    return task.command.name == "flow-stub" and \
+        "invalid runstate transition: 'suspended' -> 'debug'" in reason
+
+
 def judge_gone(round_, expected):
     process = expected.machine.process
     round_.wait("QEMU to end", lambda: process.poll() is not None, SECONDS)
@@ -132,7 +139,7 @@ def judge_status(round_, machine, status):
         round_.tell("undetectable: the owner's stop came in a hold, or with the stub")
         round_.owner("stop", machine)  # for what follows
         return
-    if found == "paused" and status in ("shutdown", "guest-panicked") and \
+    if found in ("paused", "debug") and status in ("shutdown", "guest-panicked") and \
             round_.command.engine in guest.STOPPING:
         round_.undetectable = True  # QEMU keeps no note of what stops a machine that is stopped
         round_.tell(f"{status} in a hold: the machine stays paused")
@@ -202,6 +209,12 @@ def trace_problem(path):
     return None if path.is_dir() else "it is no directory"
 
 
+def hits_problem(path):
+    """A full disk keeps the records that it could take, and the report says that it has no end."""
+    run = vmscope("flow", "report", path, check=False)
+    return None if run.status == 0 or "lacks its end" in run.err else run.err.strip()
+
+
 def table_problem(path):
     try:
         return None if json.loads(path.read_text())["rows"] else "it has no rows"
@@ -215,4 +228,4 @@ def recording_problem(path):
 
 
 PROBLEMS = {"core": core_problem, "report.svg": report_problem, "calls": trace_problem,
-            "recording": recording_problem, "top.json": table_problem}
+            "hits": hits_problem, "recording": recording_problem, "top.json": table_problem}

@@ -17,6 +17,18 @@ NOINLINE uint64_t counted(uint64_t number, struct count *count)
 	return number;
 }
 
+/* Clears 256 bytes by an instruction that repeats itself. */
+NOINLINE void repeated(uint8_t *bytes)
+{
+	uint64_t n = 40;
+	__asm__ volatile(".globl repeated_stos\nrepeated_stos: rep stosb"
+			 : "+D"(bytes), "+c"(n)
+			 : "a"(0)
+			 : "memory");
+}
+
+static uint8_t bytes[256];
+
 /* The steps between two visits begin at counted_step, with their number in rcx. */
 void guest_main(void)
 {
@@ -27,5 +39,6 @@ void guest_main(void)
 		counted(number, &counts);
 		for (uint64_t i = 0; i < 2000; i++)
 			__asm__ volatile(".globl counted_step\ncounted_step:" : : "c"(i));
+		repeated(bytes);
 	}
 }

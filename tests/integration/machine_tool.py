@@ -9,8 +9,8 @@ from testbed import ANSWER_SECONDS, BUILD
 
 TOOL = BUILD / "tests" / "tools" / "machine-tool"
 # enum vms_error
-INVALID_STATE, NOT_FOUND, PERMISSION, BUSY, PROTOCOL, TIMEOUT, CLOSED, UNSUPPORTED = (
-    1, 2, 4, 5, 6, 7, 8, 9)
+INVALID_STATE, NOT_FOUND, PERMISSION, BUSY, PROTOCOL, TIMEOUT, CLOSED, UNSUPPORTED, NOT_NOW = (
+    1, 2, 4, 5, 6, 7, 8, 9, 14)
 
 
 class Tool:
@@ -73,10 +73,10 @@ def guards(of):
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             text = stat.read_text()
+            argv = (stat.parent / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if "(vms-guard)" in text and text.rpartition(")")[2].split()[0] != "Z":
-            argv = (stat.parent / "cmdline").read_bytes().split(b"\0")
-            if of.encode() in b" ".join(argv):
-                found.append(int(stat.parent.name))
+        if "(vms-guard)" in text and text.rpartition(")")[2].split()[0] != "Z" and \
+                of.encode() in b" ".join(argv):
+            found.append(int(stat.parent.name))
     return found

@@ -59,3 +59,29 @@ class MonitorBetween:
             thread.join(ANSWER_SECONDS)
         for connection in (self.client, self.qemu, self.listener):
             connection.close()
+
+
+class WaysBetween(MonitorBetween):
+    """In the middle of the connection to QEMU's gdb stub, too."""
+
+    def request(self, data):
+        """Called before a request is passed on to the stub."""
+
+    def descriptors(self, passed):
+        return [self._between(socket.socket(fileno=descriptor)) for descriptor in passed]
+
+    def _between(self, client):
+        """`client` leads to vmscope; what is returned is for QEMU to have in its place."""
+        stub, qemu = socket.socketpair()
+        for source, sink, look in ((client, stub, self.request),
+                                   (stub, client, lambda data: None)):
+            threading.Thread(target=self._pass, args=(source, sink, look), daemon=True).start()
+        return qemu.detach()
+
+    @staticmethod
+    def _pass(source, sink, look):
+        with source, contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                look(data)
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)

@@ -19,16 +19,21 @@ def symbols(arch, program="probed"):
             (line.split() for line in text.splitlines() if len(line.split()) == 3)}
 
 
+def start(how, address, sets):
+    """The tool. Each set is a list of arguments."""
+    arguments = []
+    for one in sets:
+        arguments += [*([] if not arguments else ["--"]), *map(str, one)]
+    return subprocess.Popen([TOOL, how, str(address), *arguments], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 class Probes:
-    """Probes that are armed until the end. Each set is a list of arguments."""
+    """Probes that are armed until the end, when their hits are read. `armed`: a line for each set."""
 
     def __init__(self, pid, *sets):
-        arguments = []
-        for one in sets:
-            arguments += [*([] if not arguments else ["--"]), *map(str, one)]
-        self.process = subprocess.Popen([TOOL, "pid", str(pid), *arguments], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.first = json.loads(self.process.stdout.readline())
+        self.process = start("pid", pid, sets)
+        self.armed = [json.loads(self.process.stdout.readline()) for _ in sets]
 
     def __enter__(self):
         return self
@@ -50,7 +55,12 @@ class Probes:
         self.process.communicate()
 
 
+def number(value):
+    """A value as a number; None: it could not be read."""
+    status, text = value
+    return int.from_bytes(bytes.fromhex(text), "little") if status == "known" else None
+
+
 def numbers(hit):
-    """The values of a hit as numbers; None for what could not be read."""
-    return [int.from_bytes(bytes.fromhex(text), "little") if status == "known" else None
-            for status, text in hit["values"]]
+    """The values of a hit."""
+    return [number(value) for value in hit["values"]]

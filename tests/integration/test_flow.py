@@ -63,6 +63,7 @@ class Tracer:
 
 class Flow(Tracer):
     """Of one architecture."""
+    too_many = 2, "are too many: at most 65536 and"  # places, with what they collect
 
     def values(self, record):
         return {value["name"]: int(value["value"], 16) for value in record["values"]}
@@ -210,7 +211,7 @@ class Words(Tracer):
                 ([":call"], 2, '":call": the place is missing'),
                 (["=arg0"], 2, '"=arg0": the place is missing'),
                 (["+8"], 2, '"+8" is no address: write a symbol'),
-                (["**=" + ",".join(["cpu"] * 40)], 2, "are too many: at most 65536 and"),
+                (["**=" + ",".join(["cpu"] * 40)], *self.too_many),
                 (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
                 (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
                 (["vfs_read:call="], 2, '"vfs_read:call=": an entry is empty: write'),

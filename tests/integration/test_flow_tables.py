@@ -244,6 +244,8 @@ class Linux:
                 (["--count", "--max-keys", "0"], "--max-keys"),
                 (["--count", "--records", "3"], "--records"),
                 (["--count", "--common", "arg0"], "--common"),
+                (["--count", "--break"], "--break"),
+                (["--count-by", "break"], "part of a key"),
                 (["--count-by", "mem(arg1,4000)", "--max-keys", "100000"], "too large")):
             with self.subTest(arguments=arguments):
                 run = vmscope("flow", "-p", self.guest.pid, "vfs_read", *arguments, check=False)

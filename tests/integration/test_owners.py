@@ -16,10 +16,10 @@ from monitor_between import MonitorBetween
 from qemu_machine import BareGuest, Machine
 from testbed import ANSWER_SECONDS, wait_for
 from vmscope_command import vmscope
-from machine_tool import INVALID_STATE, Tool, error_code, guards, registers
+from machine_tool import INVALID_STATE, NOT_NOW, Tool, error_code, guards, registers
 from test_attach import Attached
 
-NOT_NOW, WATCHED = 14, 15  # enum vms_error
+WATCHED = 15  # enum vms_error
 
 
 def is_running(machine):

@@ -25,7 +25,7 @@ class Agent:
     def probe(self, *sets, run):
         """Arms, runs `probed` with these arguments, disarms: hits and counts."""
         with Probes(self.guest.pid, *sets) as probes:
-            self.assertEqual(probes.first, {"armed": len(sets)})
+            self.assertEqual(probes.armed, [{"armed": i} for i in range(len(sets))])
             self.output = self.guest.run(f"probed {run}")
             hits, counts = probes.end()
         for i, count in enumerate(counts):
@@ -161,8 +161,8 @@ class Agent:
 
     def test_halts_are_refused(self):
         with Probes(self.guest.pid, [self.at("the_step", "halt")]) as probes:
-            self.assertEqual(probes.first["error"], UNSUPPORTED)
-            self.assertIn("cannot stop the machine", probes.first["message"])
+            self.assertEqual(probes.armed[0]["error"], UNSUPPORTED)
+            self.assertIn("gdb stub", probes.armed[0]["message"])
 
     def test_killed_client(self):
         """The guest goes on, and the next one can arm."""
@@ -177,7 +177,7 @@ class Agent:
 
     def test_too_many_sets(self):
         with Probes(self.guest.pid, *[[self.at("the_step", "before")]] * 9) as probes:
-            self.assertEqual(probes.first.get("error"), BUSY)
+            self.assertEqual(probes.armed[8].get("error"), BUSY)
         hits, _ = self.probe([self.at("the_step", "before")], run="steps 10")
         self.assertEqual(len(hits), 10)
 

@@ -2,16 +2,14 @@
 """QEMU stands still for longer than vmscope waits, so that what was asked of it comes late. The
 machine is afterwards as its owner left it.
 """
-import contextlib
 import os
 import signal
-import socket
 import threading
 import time
 import unittest
 
 from machine_tool import Tool, error_code, guards
-from monitor_between import MonitorBetween
+from monitor_between import MonitorBetween, WaysBetween
 from qemu_machine import BareGuest
 from testbed import ANSWER_SECONDS, wait_for
 
@@ -34,7 +32,7 @@ class StallingMonitor(MonitorBetween):
             threading.Timer(STALL_SECONDS, os.kill, (self.machine.pid, signal.SIGCONT)).start()
 
 
-class SlowWays(MonitorBetween):
+class SlowWays(WaysBetween):
     """Hold back what QEMU's monitor and its gdb stub are asked, each until it is opened. QEMU takes
     up late what is asked of a stub that was given up, as after a stall, but in a known order."""
 
@@ -54,24 +52,8 @@ class SlowWays(MonitorBetween):
     def command(self, data):
         self.monitor.wait(ANSWER_SECONDS)
 
-    def descriptors(self, passed):
-        return [self._between(socket.socket(fileno=descriptor)) for descriptor in passed]
-
-    def _between(self, client):
-        """`client` leads to vmscope; what is returned is for QEMU to have in its place."""
-        stub, qemu = socket.socketpair()
-        for source, sink, gate in (client, stub, self.stub), (stub, client, None):
-            threading.Thread(target=self._pass, args=(source, sink, gate), daemon=True).start()
-        return qemu.detach()
-
-    @staticmethod
-    def _pass(source, sink, gate):
-        with source, contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                if gate:
-                    gate.wait(ANSWER_SECONDS)
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+    def request(self, data):
+        self.stub.wait(ANSWER_SECONDS)
 
 
 class Stalls(unittest.TestCase):

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arms probes and prints each hit as a line of JSON, until standard input ends or nothing is armed.
+ * Arms probes and prints each hit as a line of JSON, until standard input ends, or no more hits can
+ * come. A line of the input is a command: "disarm N" and "arm N", of the set N; "counts N"; "hold",
+ * which holds the machine once, as a sampler does.
  *
  *   probes pid PID | qmp ADDRESS  [vcpu=N] [max=N] PLACE… [-- [vcpu=N] [max=N] PLACE…]…
  *
- * A PLACE is ADDRESS:before or ADDRESS:after, and items, each after a colon. Items are values:
- * `rdi`; `[rdi]16`, the bytes there; `"rdi"16`, the string there; `u64(rdi)`, the number there. Or
- * a condition on one: `rdi=77`.
+ * A PLACE is ADDRESS:before, ADDRESS:after or ADDRESS:halt, and items, each after a colon. Items
+ * are values: `rdi`; `[rdi]16`, the bytes there; `"rdi"16`, the string there; `u64(rdi)`, the
+ * number there. Or a condition on one: `rdi=77`.
  */
 #include "machine/probes.h"
 
@@ -15,25 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <vmscope/log.h>
 
 #define MAX_SETS 16
+/* How long to wait before the next look at a machine whose probes were taken away. */
+#define TAKEN_AWAY_US 20000
 
 struct set {
 	unsigned number;
 	struct vms_probes_request request;
-	GArray *places;	  /* struct vms_place */
-	GArray *programs; /* GArray of struct vms_op, by place */
+	GArray *places; /* struct vms_place */
 	struct vms_probes *probes;
 };
 
 static const struct vms_arch *arch;
 
-static void fail(GError *error)
+static void print_error(const char *what, unsigned number, const GError *error)
 {
-	printf("{\"error\": %d, \"message\": \"%s\"}\n", error->code, error->message);
-	fflush(stdout);
-	exit(1);
+	printf("{\"%s\": %u, \"error\": %d, \"message\": \"%s\"}\n", what, number, error->code,
+	       error->message);
 }
 
 static void add_op(GArray *ops, unsigned code, unsigned size, uint64_t value)
@@ -78,15 +79,18 @@ static void add_place(struct set *set, const char *text)
 {
 	g_auto(GStrv) words = g_strsplit(text, ":", -1);
 	GArray *ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
-	const struct vms_place place = {
+	struct vms_place place = {
 		.va = strtoull(words[0], NULL, 0),
 		.after = strcmp(words[1], "after") == 0,
 		.halts = strcmp(words[1], "halt") == 0,
 	};
 	for (unsigned i = 2; words[i]; i++)
 		add_item(ops, words[i]);
+	struct vms_program *program = g_new0(struct vms_program, 1);
+	program->n = ops->len;
+	program->ops = (const void *)g_array_free(ops, FALSE);
+	place.program = program;
 	g_array_append_val(set->places, place);
-	g_array_append_val(set->programs, ops);
 }
 
 static void print_values(const uint8_t *values, size_t size)
@@ -117,12 +121,10 @@ static void print_hit(const struct vms_hit *hit, void *data)
 	printf("]}\n");
 }
 
-/* Reads the arguments of a set, and arms it. Returns the index behind them. */
-static int arm(struct vms_machine *machine, struct set *set, int argc, char **argv, int at)
+/* Reads the arguments of a set. Returns the index behind them. */
+static int read_set(struct set *set, int argc, char **argv, int at)
 {
-	g_autoptr(GError) error = NULL;
 	set->places = g_array_new(FALSE, FALSE, sizeof(struct vms_place));
-	set->programs = g_array_new(FALSE, FALSE, sizeof(GArray *));
 	set->request.vcpu = VMS_ALL_VCPUS;
 	for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
 		if (g_str_has_prefix(argv[at], "vcpu="))
@@ -132,35 +134,21 @@ static int arm(struct vms_machine *machine, struct set *set, int argc, char **ar
 		else
 			add_place(set, argv[at]);
 	}
-	g_autofree struct vms_program *programs = g_new0(struct vms_program, set->places->len);
-	for (unsigned i = 0; i < set->places->len; i++) {
-		const GArray *ops = g_array_index(set->programs, GArray *, i);
-		programs[i] = (struct vms_program) { (const void *)ops->data, ops->len };
-		g_array_index(set->places, struct vms_place, i).program = &programs[i];
-	}
 	set->request.places = (const void *)set->places->data;
 	set->request.n = set->places->len;
 	set->request.hit = print_hit;
 	set->request.data = set;
-	set->probes = vms_probes_arm(machine, &set->request, &error);
-	if (error)
-		fail(error);
 	return at + 1;
 }
 
-/* False: there is input, or it has ended. */
-static bool is_quiet(void)
+static void arm(struct vms_machine *machine, struct set *set)
 {
-	struct pollfd poll_input = { STDIN_FILENO, POLLIN, 0 };
-	return poll(&poll_input, 1, 0) == 0;
-}
-
-static bool any_armed(const struct set *sets, unsigned n)
-{
-	bool any = false;
-	for (unsigned i = 0; i < n; i++)
-		any |= vms_probes_is_armed(sets[i].probes);
-	return any;
+	g_autoptr(GError) error = NULL;
+	set->probes = vms_probes_arm(machine, &set->request, &error);
+	if (error)
+		print_error("armed", set->number, error);
+	else
+		printf("{\"armed\": %u}\n", set->number);
 }
 
 static void print_counts(const struct set *set)
@@ -174,39 +162,111 @@ static void print_counts(const struct set *set)
 	       vms_probes_is_armed(set->probes) ? "true" : "false");
 }
 
+static void disarm(struct set *set)
+{
+	g_autoptr(GError) error = NULL;
+	if (!set->probes)
+		return;
+	if (!vms_probes_disarm(set->probes, &error))
+		print_error("disarmed", set->number, error);
+	print_counts(set);
+	g_clear_pointer(&set->probes, vms_probes_free);
+}
+
+/* Holds the machine as a sampler does, beside its probes. */
+static void hold_once(struct vms_machine *machine)
+{
+	struct vms_regs regs;
+	g_autoptr(GError) error = NULL;
+	if (!vms_machine_hold(machine, VMS_ALL_VCPUS, &error)) {
+		print_error("held", 0, error);
+		return;
+	}
+	if (!vms_machine_regs(machine, 0, &regs, &error))
+		print_error("held", 0, error);
+	vms_machine_release(machine, VMS_ALL_VCPUS, NULL);
+}
+
+static void execute_line(struct vms_machine *machine, struct set *sets, const char *line)
+{
+	const char *space = strchr(line, ' ');
+	struct set *set = &sets[space ? (unsigned)atoi(space) % MAX_SETS : 0];
+	if (g_str_has_prefix(line, "arm"))
+		arm(machine, set);
+	else if (g_str_has_prefix(line, "disarm"))
+		disarm(set);
+	else if (g_str_has_prefix(line, "counts") && set->probes)
+		print_counts(set);
+	else if (g_str_has_prefix(line, "hold"))
+		hold_once(machine);
+}
+
+/* Executes the lines that have come. False at the end of the input. */
+static bool execute_input(struct vms_machine *machine, struct set *sets)
+{
+	static char text[512];
+	static size_t size;
+	struct pollfd input = { STDIN_FILENO, POLLIN, 0 };
+	char *end;
+	if (poll(&input, 1, 0) == 0)
+		return true;
+	const ssize_t n = read(STDIN_FILENO, text + size, sizeof(text) - size);
+	if (n <= 0)
+		return false;
+	size += (size_t)n;
+	while ((end = memchr(text, '\n', size))) {
+		*end++ = 0;
+		execute_line(machine, sets, text);
+		size -= (size_t)(end - text);
+		memmove(text, end, size);
+	}
+	return true;
+}
+
+/* Takes hits until the end of the input, or of the machine. */
+static void take_hits(struct vms_machine *machine, struct set *sets, GError **error)
+{
+	do {
+		g_clear_error(error);
+		fflush(stdout);
+		if (!vms_machine_take_hits(machine, 20, error) &&
+		    !g_error_matches(*error, VMS_ERROR, VMS_ERROR_NOT_NOW))
+			return;
+		/* The probes were taken away: others may be armed. */
+		if (*error) {
+			print_error("taken", 0, *error);
+			g_usleep(TAKEN_AWAY_US);
+		}
+	} while (execute_input(machine, sets));
+	g_clear_error(error);
+	vms_machine_take_hits(machine, 0, error); /* has the machine ended? */
+}
+
 int main(int argc, char **argv)
 {
 	struct set sets[MAX_SETS] = { 0 };
-	unsigned n = 0;
-	GError *error = NULL;
+	g_autoptr(GError) error = NULL;
 	if (argc < 4)
 		return 2;
 	g_autoptr(vms_machine) machine = strcmp(argv[1], "pid") == 0
 						 ? vms_machine_open_pid(atoi(argv[2]), &error)
 						 : vms_machine_open_qmp(argv[2], &error);
-	if (!machine)
-		fail(error);
+	if (!machine) {
+		print_error("opened", 0, error);
+		return 1;
+	}
 	vms_machine_allow_stop(machine, true);
 	arch = vms_machine_arch(machine);
-	for (int at = 3; at < argc && n < MAX_SETS; n++) {
+	int at = 3;
+	for (unsigned n = 0; at < argc && n < MAX_SETS; n++) {
 		sets[n].number = n;
-		at = arm(machine, &sets[n], argc, argv, at);
+		at = read_set(&sets[n], argc, argv, at);
+		arm(machine, &sets[n]);
 	}
-	printf("{\"armed\": %u}\n", n);
-	bool goes_on = true;
-	while (goes_on && is_quiet() && any_armed(sets, n)) {
-		fflush(stdout);
-		goes_on = vms_machine_take_hits(machine, 20, &error);
-	}
-	if (goes_on) /* has the machine ended? */
-		vms_machine_take_hits(machine, 0, &error);
-	for (unsigned i = 0; i < n; i++)
-		vms_probes_disarm(sets[i].probes, NULL);
-	for (unsigned i = 0; i < n; i++)
-		print_counts(&sets[i]);
+	take_hits(machine, sets, &error);
+	for (unsigned i = 0; i < MAX_SETS; i++)
+		disarm(&sets[i]);
 	if (error)
-		fail(error);
-	for (unsigned i = 0; i < n; i++)
-		vms_probes_free(sets[i].probes);
+		print_error("taken", 0, error);
 	return 0;
 }

@@ -60,6 +60,21 @@ static void test_moving(void)
 }
 
 /* A `cont` is only ever sent to what a stop of ours leaves behind. */
+static enum vms_run_state parse_status(const char *status)
+{
+	return vms_run_state_parse_status(status, strlen(status));
+}
+
+static void test_status(void)
+{
+	g_assert_cmpint(parse_status("running\r\nmore"), ==, VMS_RUN_RUNNING);
+	g_assert_cmpint(parse_status("paused"), ==, VMS_RUN_PAUSED);
+	g_assert_cmpint(parse_status("paused (finish-migrate)\n"), ==, VMS_RUN_FINISH_MIGRATE);
+	g_assert_cmpint(parse_status("paused (susp"), ==, VMS_RUN_UNKNOWN);
+	g_assert_cmpint(parse_status("paused\n(suspended)"), ==, VMS_RUN_PAUSED);
+	g_assert_cmpint(parse_status(""), ==, VMS_RUN_UNKNOWN);
+}
+
 static void test_releases(void)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
@@ -70,9 +85,14 @@ static void test_releases(void)
 			expected = VMS_RELEASE_STOP_CONT;
 		else if (strcmp(all[i], "finish-migrate") == 0)
 			expected = VMS_RELEASE_LATER;
-		g_assert_cmpint(vms_run_state_release_way(parse(all[i])), ==, expected);
+		g_assert_cmpint(vms_run_state_release_way(parse(all[i]), false), ==, expected);
 	}
-	g_assert_cmpint(vms_run_state_release_way(VMS_RUN_UNKNOWN), ==, VMS_RELEASE_NOTHING);
+	g_assert_cmpint(vms_run_state_release_way(VMS_RUN_UNKNOWN, true), ==, VMS_RELEASE_NOTHING);
+	g_assert_cmpint(vms_run_state_release_way(VMS_RUN_DEBUG, true), ==, VMS_RELEASE_CONT);
+	g_assert_true(vms_run_state_may_follow_hit(VMS_RUN_DEBUG));
+	g_assert_true(vms_run_state_may_follow_hit(VMS_RUN_PRELAUNCH));
+	g_assert_false(vms_run_state_may_follow_hit(VMS_RUN_PAUSED));
+	g_assert_false(vms_run_state_may_follow_hit(VMS_RUN_POSTMIGRATE));
 }
 
 static void test_migrations(void)
@@ -108,6 +128,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/run-state/stops", test_stops);
 	g_test_add_func("/run-state/moving", test_moving);
 	g_test_add_func("/run-state/releases", test_releases);
+	g_test_add_func("/run-state/status", test_status);
 	g_test_add_func("/run-state/migrations", test_migrations);
 	g_test_add_func("/run-state/events", test_events);
 	return g_test_run();

@@ -277,7 +277,7 @@ static bool check_request(const struct vms_agent_prober *prober,
 		g_set_error(
 			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			"the agent in QEMU cannot stop the machine at a hit (0x%" G_GINT64_MODIFIER
-			"x)",
+			"x): use the gdb stub for that, by --qmp",
 			request->places[i].va);
 		return false;
 	}

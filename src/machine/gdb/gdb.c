@@ -3,16 +3,12 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "machine/gdb/gdb-private.h"
 #include <stdio.h>
 #include <string.h>
 
-/* The longest request, in bytes: it names a document of the target description. */
-#define REQUEST_MAX 160
-/* How many bytes of requests to send before any answer. Every socket takes so many at once. */
-#define BATCH_BYTES 2048
 /* How many packets of memory to ask for at once: 32 KiB of QEMU's. */
 #define ROW_PARTS 16
-#define INTERRUPT '\003'
 /* How often to send a packet again, or to ask for one again, that arrived damaged. */
 #define RETRIES_MAX 3
 /* How long to wait for the answer of a stub that has received a request. */
@@ -42,12 +38,10 @@ static bool check_open(struct vms_gdb *gdb, GError **error)
 			    "the connection is closed: the stub has ended, or hung up", error);
 }
 
-/*
- * Sends bytes, and changes `bytes`. The acknowledgement of the last packet goes before them: a
- * message of its own would wake the stub once more.
- */
-static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns, GError **error)
+bool vms_gdb_send_row(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns, GError **error)
 {
+	if (!check_open(gdb, error))
+		return false;
 	if (gdb->owes_ack)
 		g_string_prepend_c(bytes, '+');
 	gdb->owes_ack = false;
@@ -65,7 +59,7 @@ static bool send_bytes(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns
 static bool send_byte(struct vms_gdb *gdb, char byte, uint64_t deadline_ns, GError **error)
 {
 	g_autoptr(GString) bytes = g_string_new_len(&byte, 1);
-	return send_bytes(gdb, bytes, deadline_ns, error);
+	return vms_gdb_send_row(gdb, bytes, deadline_ns, error);
 }
 
 static bool receive_byte(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *ret, GError **error)
@@ -74,7 +68,7 @@ static bool receive_byte(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *ret
 	return !gdb->broken;
 }
 
-static void append_packet(GString *bytes, const char *payload)
+void vms_gdb_append_packet(GString *bytes, const char *payload)
 {
 	uint8_t sum = 0;
 	for (const char *c = payload; *c; c++)
@@ -82,21 +76,20 @@ static void append_packet(GString *bytes, const char *payload)
 	g_string_append_printf(bytes, "$%s#%02x", payload, sum);
 }
 
-/* The bytes that precede a row of requests. */
-static GString *begin_requests(const struct vms_gdb *gdb)
+GString *vms_gdb_begin_row(const struct vms_gdb *gdb)
 {
-	GString *bytes = g_string_sized_new(REQUEST_MAX);
+	GString *bytes = g_string_sized_new(VMS_GDB_REQUEST_MAX);
 	if (gdb->interrupts)
-		g_string_append_c(bytes, INTERRUPT);
+		g_string_append_c(bytes, VMS_GDB_INTERRUPT);
 	return bytes;
 }
 
 static bool send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadline_ns,
 			GError **error)
 {
-	g_autoptr(GString) bytes = begin_requests(gdb);
-	append_packet(bytes, payload);
-	return send_bytes(gdb, bytes, deadline_ns, error);
+	g_autoptr(GString) bytes = vms_gdb_begin_row(gdb);
+	vms_gdb_append_packet(bytes, payload);
+	return vms_gdb_send_row(gdb, bytes, deadline_ns, error);
 }
 
 /* What the byte before says of the next one: it is escaped, or the length of a run. */
@@ -164,12 +157,8 @@ static bool receive_payload(struct vms_gdb *gdb, uint64_t deadline_ns, bool *int
 	return true;
 }
 
-/*
- * Receives the next packet into `payload`. It is acknowledged later. When the stub asks for it,
- * `request` is sent again, unless that is NULL.
- */
-static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t deadline_ns,
-			   GError **error)
+bool vms_gdb_receive_packet(struct vms_gdb *gdb, const char *request, uint64_t deadline_ns,
+			    GError **error)
 {
 	unsigned retries = 0;
 	size_t skipped = 0;
@@ -205,8 +194,30 @@ static bool receive_packet(struct vms_gdb *gdb, const char *request, uint64_t de
 	}
 }
 
-/* True if the payload is a stop reply, whose signal is noted. */
-static bool note_stop(struct vms_gdb *gdb)
+/*
+ * Parses the id of a thread: "1" or "p1.1". QEMU's stub writes the latter if an earlier client
+ * asked for the multiprocess extension, which the stub keeps using.
+ */
+static bool parse_thread(const char *id, uint64_t *ret)
+{
+	const char *dot = id[0] == 'p' ? strchr(id, '.') : NULL;
+	return g_ascii_string_to_unsigned(dot ? dot + 1 : id, 16, 1, G_MAXINT64, ret, NULL);
+}
+
+/* The thread that a stop reply names ("T05thread:p01.01;"), or 0. */
+static uint64_t find_stop_thread(const char *text)
+{
+	static const char label[] = "thread:";
+	const char *found = strstr(text, label);
+	uint64_t thread = 0;
+	if (!found)
+		return 0;
+	found += strlen(label);
+	g_autofree char *id = g_strndup(found, strcspn(found, ";"));
+	return parse_thread(id, &thread) ? thread : 0;
+}
+
+bool vms_gdb_note_stop(struct vms_gdb *gdb)
 {
 	const char *text = gdb->payload->str;
 	if ((text[0] != 'T' && text[0] != 'S') || !g_ascii_isxdigit(text[1]) ||
@@ -214,35 +225,37 @@ static bool note_stop(struct vms_gdb *gdb)
 		return false;
 	gdb->signal =
 		(unsigned)(g_ascii_xdigit_value(text[1]) * 16 + g_ascii_xdigit_value(text[2]));
+	gdb->stop_thread = find_stop_thread(text);
 	gdb->stopped = true;
 	return true;
 }
 
-/* True if the payload says that the machine has exited. */
-static bool is_exit(struct vms_gdb *gdb)
+bool vms_gdb_is_exit(struct vms_gdb *gdb)
 {
 	return (gdb->payload->str[0] == 'W' || gdb->payload->str[0] == 'X') &&
 	       g_ascii_isxdigit(gdb->payload->str[1]);
 }
 
-/* Receives the next answer. Before it, the stub may say that the request has stopped the machine.
- */
-static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
+bool vms_gdb_receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
 {
-	if (!receive_packet(gdb, NULL, deadline_ns, error))
+	if (!vms_gdb_receive_packet(gdb, NULL, deadline_ns, error))
 		return false;
-	if (!note_stop(gdb))
+	if (!vms_gdb_note_stop(gdb))
 		return true;
-	gdb->stopped_by_request = true;
-	gdb->told_us = g_get_real_time();
-	if (gdb->hold)
-		vms_hold_change(gdb->hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
+	/* A trap is a breakpoint's stop: no request has caused it. */
+	if (gdb->signal != VMS_GDB_SIGTRAP) {
+		gdb->stopped_by_request = true;
+		gdb->told_us = g_get_real_time();
+		if (gdb->hold)
+			vms_hold_change(gdb->hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
+	}
 	if (!gdb->interrupts)
 		return fail_connection(gdb, "it answers a request with a stop", error);
 	vms_gdb_forget_regs(gdb);
-	if (!receive_packet(gdb, NULL, deadline_ns, error))
+	if (!vms_gdb_receive_packet(gdb, NULL, deadline_ns, error))
 		return false;
-	return !note_stop(gdb) || fail_connection(gdb, "it answers a request with a stop", error);
+	return !vms_gdb_note_stop(gdb) ||
+	       fail_connection(gdb, "it answers a request with a stop", error);
 }
 
 bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
@@ -253,12 +266,12 @@ bool vms_gdb_request(struct vms_gdb *gdb, const char *request, GError **error)
 		return false;
 	if (gdb->interrupts)
 		return send_packet(gdb, request, deadline_ns, error) &&
-		       receive_answer(gdb, deadline_ns, error);
+		       vms_gdb_receive_answer(gdb, deadline_ns, error);
 	for (int attempt = 0; attempt < 2; attempt++) {
 		if (!send_packet(gdb, request, deadline_ns, error) ||
-		    !receive_packet(gdb, request, deadline_ns, error))
+		    !vms_gdb_receive_packet(gdb, request, deadline_ns, error))
 			return false;
-		if (!note_stop(gdb) || expects_stop)
+		if (!vms_gdb_note_stop(gdb) || expects_stop)
 			return true;
 		gdb->stopped_by_request = true; /* the request was lost: send it again */
 		vms_gdb_forget_regs(gdb);
@@ -271,13 +284,13 @@ static bool wait_for_stop(struct vms_gdb *gdb, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	do {
-		if (!receive_packet(gdb, NULL, deadline_ns, error))
+		if (!vms_gdb_receive_packet(gdb, NULL, deadline_ns, error))
 			return false;
-		if (is_exit(gdb)) {
+		if (vms_gdb_is_exit(gdb)) {
 			gdb->broken = true;
 			return vms_gdb_fail(gdb, VMS_ERROR_CLOSED, "the machine has exited", error);
 		}
-	} while (!note_stop(gdb) && vms_clock_now_ns() < deadline_ns);
+	} while (!vms_gdb_note_stop(gdb) && vms_clock_now_ns() < deadline_ns);
 	if (!gdb->stopped)
 		return fail_connection(gdb, "it does not tell that the machine has stopped", error);
 	return true;
@@ -289,7 +302,7 @@ bool vms_gdb_stop(struct vms_gdb *gdb, GError **error)
 		return false;
 	if (gdb->stopped)
 		return true;
-	return send_byte(gdb, INTERRUPT, vms_stream_deadline(&gdb->stream), error) &&
+	return send_byte(gdb, VMS_GDB_INTERRUPT, vms_stream_deadline(&gdb->stream), error) &&
 	       wait_for_stop(gdb, error);
 }
 
@@ -303,15 +316,15 @@ bool vms_gdb_probe(struct vms_gdb *gdb, bool *was_running, GError **error)
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	unsigned stops = 0;
 	g_autoptr(GString) bytes = g_string_new(NULL);
-	g_string_append_c(bytes, INTERRUPT);
-	append_packet(bytes, "?");
-	append_packet(bytes, "qC");
-	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+	g_string_append_c(bytes, VMS_GDB_INTERRUPT);
+	vms_gdb_append_packet(bytes, "?");
+	vms_gdb_append_packet(bytes, "qC");
+	if (!check_open(gdb, error) || !vms_gdb_send_row(gdb, bytes, deadline_ns, error))
 		return false;
 	do {
-		if (!receive_packet(gdb, NULL, deadline_ns, error))
+		if (!vms_gdb_receive_packet(gdb, NULL, deadline_ns, error))
 			return false;
-	} while (note_stop(gdb) && ++stops <= 2);
+	} while (vms_gdb_note_stop(gdb) && ++stops <= 2);
 	if (stops < 1 || stops > 2)
 		return fail_connection(gdb, "it does not tell whether the machine runs", error);
 	*was_running = stops == 2;
@@ -377,16 +390,6 @@ bool vms_gdb_detach(struct vms_gdb *gdb, GError **error)
 	return true;
 }
 
-/*
- * Parses the id of a thread: "1" or "p1.1". QEMU's stub writes the latter if an earlier client
- * asked for the multiprocess extension, which the stub keeps using.
- */
-static bool parse_thread(const char *id, uint64_t *ret)
-{
-	const char *dot = id[0] == 'p' ? strchr(id, '.') : NULL;
-	return g_ascii_string_to_unsigned(dot ? dot + 1 : id, 16, 1, G_MAXINT64, ret, NULL);
-}
-
 /* Lists the threads, which are the vCPUs, in their order. */
 static bool list_threads(struct vms_gdb *gdb, GError **error)
 {
@@ -423,12 +426,12 @@ static bool greet_stub(struct vms_gdb *gdb, const char *request, GError **error)
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	g_autoptr(GError) failure = NULL;
 	if (!check_open(gdb, error) || !send_packet(gdb, request, deadline_ns, error) ||
-	    !receive_packet(gdb, request, deadline_ns, error))
+	    !vms_gdb_receive_packet(gdb, request, deadline_ns, error))
 		return false;
-	if (!note_stop(gdb))
+	if (!vms_gdb_note_stop(gdb))
 		return true;
 	gdb->stopped_by_request = true;
-	if (receive_packet(gdb, NULL, vms_clock_now_ns() + HEARD_NS, &failure))
+	if (vms_gdb_receive_packet(gdb, NULL, vms_clock_now_ns() + HEARD_NS, &failure))
 		return true;
 	if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT)) {
 		g_propagate_error(error, g_steal_pointer(&failure));
@@ -529,7 +532,7 @@ void vms_gdb_close(struct vms_gdb *gdb)
 {
 	g_autoptr(GString) nothing = g_string_new(NULL);
 	if (gdb->owes_ack && !gdb->broken)
-		send_bytes(gdb, nothing, vms_stream_deadline(&gdb->stream), NULL);
+		vms_gdb_send_row(gdb, nothing, vms_stream_deadline(&gdb->stream), NULL);
 	vms_stream_close(&gdb->stream);
 	if (gdb->payload)
 		g_string_free(g_steal_pointer(&gdb->payload), TRUE);
@@ -537,8 +540,7 @@ void vms_gdb_close(struct vms_gdb *gdb)
 	g_clear_pointer(&gdb->known, g_free);
 }
 
-/* Parses `size` bytes in hexadecimal as a little-endian number, cut to 64 bits. False for "xx". */
-static bool parse_register(const char *hex, unsigned size, uint64_t *ret)
+bool vms_gdb_parse_register(const char *hex, unsigned size, uint64_t *ret)
 {
 	*ret = 0;
 	for (unsigned i = 0; i < MIN(size, 8); i++) {
@@ -562,7 +564,8 @@ static void parse_general(struct vms_gdb *gdb, struct vms_regs *ret)
 		const struct vms_gdb_slot *slot = &gdb->slots[i];
 		uint64_t value;
 		if (slot->size && slot->offset + slot->size <= gdb->general_size &&
-		    parse_register(gdb->payload->str + 2 * slot->offset, slot->size, &value))
+		    vms_gdb_parse_register(gdb->payload->str + 2 * slot->offset, slot->size,
+					   &value))
 			vms_regs_set(ret, i, value);
 	}
 }
@@ -573,7 +576,7 @@ static void parse_single(struct vms_gdb *gdb, unsigned index, struct vms_regs *r
 	const struct vms_gdb_slot *slot = &gdb->slots[index];
 	uint64_t value;
 	if (gdb->payload->len == 2 * (size_t)slot->size &&
-	    parse_register(gdb->payload->str, slot->size, &value))
+	    vms_gdb_parse_register(gdb->payload->str, slot->size, &value))
 		vms_regs_set(ret, index, value);
 }
 
@@ -589,15 +592,17 @@ static bool is_single(const struct vms_gdb *gdb, unsigned index, bool seldom)
 	       gdb->arch->regs[index].is_seldom == seldom;
 }
 
-static void print_selection(const struct vms_gdb *gdb, unsigned vcpu, char request[REQUEST_MAX])
+void vms_gdb_print_selection(const struct vms_gdb *gdb, unsigned vcpu,
+			     char request[VMS_GDB_REQUEST_MAX])
 {
-	snprintf(request, REQUEST_MAX, "Hg%" G_GINT64_MODIFIER "x",
+	snprintf(request, VMS_GDB_REQUEST_MAX, "Hg%" G_GINT64_MODIFIER "x",
 		 g_array_index(gdb->threads, uint64_t, vcpu));
 }
 
-static void print_single(const struct vms_gdb *gdb, unsigned index, char request[REQUEST_MAX])
+static void print_single(const struct vms_gdb *gdb, unsigned index,
+			 char request[VMS_GDB_REQUEST_MAX])
 {
-	snprintf(request, REQUEST_MAX, "p%x", gdb->slots[index].number);
+	snprintf(request, VMS_GDB_REQUEST_MAX, "p%x", gdb->slots[index].number);
 }
 
 static bool is_ok(const struct vms_gdb *gdb)
@@ -607,8 +612,8 @@ static bool is_ok(const struct vms_gdb *gdb)
 
 static bool select_vcpu(struct vms_gdb *gdb, unsigned vcpu, GError **error)
 {
-	char request[REQUEST_MAX];
-	print_selection(gdb, vcpu, request);
+	char request[VMS_GDB_REQUEST_MAX];
+	vms_gdb_print_selection(gdb, vcpu, request);
 	return vms_gdb_request(gdb, request, error) &&
 	       (is_ok(gdb) ||
 		vms_gdb_fail(gdb, VMS_ERROR_NOT_FOUND, "the vCPU is not there any more", error));
@@ -617,7 +622,7 @@ static bool select_vcpu(struct vms_gdb *gdb, unsigned vcpu, GError **error)
 static bool read_singles(struct vms_gdb *gdb, bool seldom, struct vms_regs *ret, GError **error)
 {
 	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
-		char request[REQUEST_MAX];
+		char request[VMS_GDB_REQUEST_MAX];
 		if (!is_single(gdb, i, seldom))
 			continue;
 		print_single(gdb, i, request);
@@ -638,34 +643,30 @@ static bool read_vcpu(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, 
 }
 
 /* Appends the requests that read_vcpu sends. */
-static void append_requests(const struct vms_gdb *gdb, unsigned vcpu, GString *bytes)
+void vms_gdb_append_vcpu(const struct vms_gdb *gdb, unsigned vcpu, GString *bytes)
 {
-	char request[REQUEST_MAX];
-	print_selection(gdb, vcpu, request);
-	append_packet(bytes, request);
-	append_packet(bytes, "g");
+	char request[VMS_GDB_REQUEST_MAX];
+	vms_gdb_print_selection(gdb, vcpu, request);
+	vms_gdb_append_packet(bytes, request);
+	vms_gdb_append_packet(bytes, "g");
 	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
 		if (is_single(gdb, i, false)) {
 			print_single(gdb, i, request);
-			append_packet(bytes, request);
+			vms_gdb_append_packet(bytes, request);
 		}
 	}
 }
 
-/*
- * Receives the answers to append_requests. If the stub refused to select the vCPU, which has been
- * unplugged then, the other answers are of another vCPU: the registers stay unknown.
- */
-static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_regs *ret,
-			 GError **error)
+bool vms_gdb_receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_regs *ret,
+			  GError **error)
 {
 	size_t size = gdb->general_size;
-	if (!receive_answer(gdb, deadline_ns, error))
+	if (!vms_gdb_receive_answer(gdb, deadline_ns, error))
 		return false;
 	bool selected = is_ok(gdb);
 	if (!selected && gdb->payload->len > 0 && gdb->payload->str[0] != 'E')
 		return fail_connection(gdb, "its answers do not belong to the requests", error);
-	if (!receive_answer(gdb, deadline_ns, error))
+	if (!vms_gdb_receive_answer(gdb, deadline_ns, error))
 		return false;
 	parse_general(gdb, ret);
 	if (gdb->general_size != size)
@@ -673,7 +674,7 @@ static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_r
 	for (unsigned i = 0; i < gdb->arch->n_regs; i++) {
 		if (!is_single(gdb, i, false))
 			continue;
-		if (!receive_answer(gdb, deadline_ns, error))
+		if (!vms_gdb_receive_answer(gdb, deadline_ns, error))
 			return false;
 		parse_single(gdb, i, ret);
 	}
@@ -690,15 +691,15 @@ static bool receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_r
 static bool read_batch(struct vms_gdb *gdb, unsigned first, GError **error)
 {
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
-	g_autoptr(GString) bytes = begin_requests(gdb);
+	g_autoptr(GString) bytes = vms_gdb_begin_row(gdb);
 	unsigned end = first;
-	for (; end < gdb->threads->len && bytes->len < BATCH_BYTES; end++)
-		append_requests(gdb, end, bytes);
-	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+	for (; end < gdb->threads->len && bytes->len < VMS_GDB_ROW_MAX; end++)
+		vms_gdb_append_vcpu(gdb, end, bytes);
+	if (!check_open(gdb, error) || !vms_gdb_send_row(gdb, bytes, deadline_ns, error))
 		return false;
 	bool received = true;
 	for (unsigned i = first; received && i < end; i++)
-		received = receive_vcpu(gdb, deadline_ns, &gdb->known[i], error);
+		received = vms_gdb_receive_vcpu(gdb, deadline_ns, &gdb->known[i], error);
 	/* Answers that are still to come would be taken for answers to later requests. */
 	gdb->broken |= !received;
 	return received;
@@ -721,14 +722,14 @@ bool vms_gdb_resync(struct vms_gdb *gdb, GError **error)
 	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	g_autoptr(GString) bytes = g_string_new(NULL);
 	/* An empty request acknowledges a packet that may be left, and stops a running machine. */
-	append_packet(bytes, "");
-	append_packet(bytes, "qC");
+	vms_gdb_append_packet(bytes, "");
+	vms_gdb_append_packet(bytes, "qC");
 	gdb->owes_ack = gdb->broken = false;
 	vms_gdb_forget_regs(gdb);
-	if (!send_bytes(gdb, bytes, deadline_ns, error))
+	if (!vms_gdb_send_row(gdb, bytes, deadline_ns, error))
 		return false;
 	for (unsigned i = 0; i < UNREAD_MAX; i++) {
-		if (!receive_packet(gdb, NULL, deadline_ns, error))
+		if (!vms_gdb_receive_packet(gdb, NULL, deadline_ns, error))
 			return false;
 		if (g_str_has_prefix(gdb->payload->str, "QC"))
 			return true;
@@ -775,14 +776,14 @@ static size_t part_size(const struct vms_gdb *gdb)
 static bool receive_part(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *buf, size_t size,
 			 GError **error)
 {
-	if (!receive_answer(gdb, deadline_ns, error))
+	if (!vms_gdb_receive_answer(gdb, deadline_ns, error))
 		return false;
 	if (gdb->payload->len != 2 * size)
 		return vms_gdb_fail(gdb, VMS_ERROR_UNREADABLE, "there is no memory at this address",
 				    error);
 	for (size_t i = 0; i < size; i++) {
 		uint64_t value;
-		if (!parse_register(gdb->payload->str + 2 * i, 1, &value))
+		if (!vms_gdb_parse_register(gdb->payload->str + 2 * i, 1, &value))
 			return fail_connection(gdb, "it sent memory that is not hexadecimal",
 					       error);
 		buf[i] = (uint8_t)value;
@@ -798,15 +799,15 @@ static bool read_row(struct vms_gdb *gdb, uint64_t pa, uint8_t *buf, size_t size
 {
 	const uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	const size_t part_max = part_size(gdb);
-	g_autoptr(GString) bytes = begin_requests(gdb);
+	g_autoptr(GString) bytes = vms_gdb_begin_row(gdb);
 	g_autoptr(GError) failure = NULL;
 	for (size_t done = 0; done < size; done += part_max) {
-		char request[REQUEST_MAX];
+		char request[VMS_GDB_REQUEST_MAX];
 		snprintf(request, sizeof(request), "m%" G_GINT64_MODIFIER "x,%zx", pa + done,
 			 MIN(size - done, part_max));
-		append_packet(bytes, request);
+		vms_gdb_append_packet(bytes, request);
 	}
-	if (!check_open(gdb, error) || !send_bytes(gdb, bytes, deadline_ns, error))
+	if (!check_open(gdb, error) || !vms_gdb_send_row(gdb, bytes, deadline_ns, error))
 		return false;
 	for (size_t done = 0; done < size; done += part_max) {
 		g_autoptr(GError) of_part = NULL;
@@ -860,25 +861,20 @@ static bool append_console_text(struct vms_gdb *gdb, GString *text, GError **err
 		return fail_connection(gdb, "its monitor's text is malformed or too long", error);
 	for (size_t i = 1; i < payload->len; i += 2) {
 		uint64_t byte;
-		if (!parse_register(payload->str + i, 1, &byte))
+		if (!vms_gdb_parse_register(payload->str + i, 1, &byte))
 			return fail_connection(gdb, "its monitor's text is not hexadecimal", error);
 		g_string_append_c(text, (char)byte);
 	}
 	return true;
 }
 
-char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error)
+/* Collects the text of the monitor from the packet that was received, and those after it. */
+static char *collect_text(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
 {
-	g_autoptr(GString) request = g_string_new("qRcmd,");
 	g_autoptr(GString) text = g_string_new(NULL);
-	for (const char *c = command; *c; c++)
-		g_string_append_printf(request, "%02x", (uint8_t)*c);
-	if (!vms_gdb_request(gdb, request->str, error))
-		return NULL;
-	uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
 	while (gdb->payload->str[0] == 'O' && gdb->payload->str[1] != 'K') {
 		if (!append_console_text(gdb, text, error) ||
-		    !receive_packet(gdb, NULL, deadline_ns, error))
+		    !vms_gdb_receive_packet(gdb, NULL, deadline_ns, error))
 			return NULL;
 	}
 	if (strcmp(gdb->payload->str, "OK") != 0) {
@@ -888,4 +884,33 @@ char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error)
 		return NULL;
 	}
 	return vms_text_clean_lines(text->str);
+}
+
+char *vms_gdb_receive_text(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
+{
+	return vms_gdb_receive_answer(gdb, deadline_ns, error)
+		       ? collect_text(gdb, deadline_ns, error)
+		       : NULL;
+}
+
+static char *encode_command(const char *command)
+{
+	GString *request = g_string_new("qRcmd,");
+	for (const char *c = command; *c; c++)
+		g_string_append_printf(request, "%02x", (uint8_t)*c);
+	return g_string_free(request, FALSE);
+}
+
+void vms_gdb_append_command(GString *row, const char *command)
+{
+	g_autofree char *request = encode_command(command);
+	vms_gdb_append_packet(row, request);
+}
+
+char *vms_gdb_monitor(struct vms_gdb *gdb, const char *command, GError **error)
+{
+	g_autofree char *request = encode_command(command);
+	if (!vms_gdb_request(gdb, request, error))
+		return NULL;
+	return collect_text(gdb, vms_stream_deadline(&gdb->stream), error);
 }

@@ -37,8 +37,9 @@ struct vms_gdb {
 	bool phys_mode;	    /* `m` reads physical memory now */
 	bool broken;	    /* answers cannot be told from each other any more */
 
-	bool stopped;	 /* the stub has said that the machine is stopped */
-	unsigned signal; /* of the last stop */
+	bool stopped;	      /* the stub has said that the machine is stopped */
+	unsigned signal;      /* of the last stop */
+	uint64_t stop_thread; /* that the last stop names; 0: none */
 	/*
 	 * An interrupt request precedes each row of requests. Any byte that reaches QEMU's stub
 	 * stops a running machine. The interrupt does nothing to a machine that stands still. If

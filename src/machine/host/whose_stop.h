@@ -35,6 +35,22 @@ struct vms_hold {
 	_Atomic uint64_t limit_ns; /* how long the hold may last */
 	atomic_bool stub;	   /* a stub was added to QEMU, or is about to be added */
 	/*
+	 * There may be breakpoints of ours, so that the machine may stop by itself, whatever the
+	 * phase is.
+	 */
+	atomic_bool has_breakpoints;
+	atomic_bool is_at_hit;	 /* the tool has seen that one of them has stopped the machine */
+	atomic_bool is_cleared;	 /* the watchdog has removed them, behind the tool's back */
+	atomic_bool is_stepping; /* a vCPU may be within a single step */
+	/*
+	 * Until somebody resumes the machine: others had stopped it when the tool looked; and its
+	 * state `debug` is not ours to end, since a hit was to leave it so or a debugger has.
+	 */
+	atomic_bool is_left, halts;
+	/* The greatest id of a vCPU in the stub, before there is a breakpoint. */
+	_Atomic uint64_t last_thread;
+	_Atomic uint64_t seen_ns; /* CLOCK_MONOTONIC, when the tool looked last after them */
+	/*
 	 * The last request to QEMU that stops a machine which runs: when it was sent, in us by the
 	 * wall clock, and whether its answer is still to come. After the answer, a resume that is
 	 * later than that has ended the stop.
@@ -56,6 +72,12 @@ static inline enum vms_hold_phase vms_hold_phase(uint64_t word)
 static inline uint64_t vms_hold_in_phase(uint64_t word, enum vms_hold_phase phase)
 {
 	return (word & ~UINT64_C(7)) | (uint64_t)phase;
+}
+
+/* True if a machine that a breakpoint has stopped stands still by us. */
+static inline bool vms_hold_owns_hits(const struct vms_hold *hold)
+{
+	return atomic_load(&hold->has_breakpoints) && !atomic_load(&hold->halts);
 }
 
 /* True if the machine may stand still by a stop of ours. */

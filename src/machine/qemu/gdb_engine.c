@@ -79,15 +79,13 @@ static char *ask_monitor(struct stub_machine *stub, const char *command, const c
 	return g_strndup(found, strcspn(found, "\r\n"));
 }
 
-/* Asks for the run state: "running", "paused", or "paused (suspended)". */
+/* Asks for the run state. */
 static bool ask_state(struct stub_machine *stub, enum vms_run_state *ret, GError **error)
 {
 	g_autofree char *status = ask_monitor(stub, "info status", "VM status: ", error);
 	if (!status)
 		return false;
-	char *name = strchr(status, '(');
-	name = name ? name + 1 : status;
-	*ret = vms_run_state_parse(name, strcspn(name, ")"));
+	*ret = vms_run_state_parse_status(status, strlen(status));
 	return true;
 }
 
@@ -115,7 +113,7 @@ static bool undo_stop(struct stub_machine *stub, GError **error)
 	enum vms_run_state state;
 	enum vms_release_way way;
 	while (ask_state(stub, &state, error)) {
-		way = vms_run_state_release_way(state);
+		way = vms_run_state_release_way(state, false);
 		if (way == VMS_RELEASE_NOTHING)
 			return true;
 		if (way != VMS_RELEASE_LATER)

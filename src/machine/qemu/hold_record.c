@@ -14,7 +14,7 @@
 #include <vmscope/log.h>
 
 #define MAGIC	0x68736d76 /* "vmsh" */
-#define VERSION 4
+#define VERSION 6
 /* How long to wait for a watchdog whose tool has died, and how often to check. */
 #define WATCHDOG_WAIT_US (10 * G_USEC_PER_SEC)
 #define WATCHDOG_POLL_US 5000

@@ -157,8 +157,7 @@ bool vms_qemu_has_snapshot(struct vms_qemu *qemu, bool *ret, GError **error)
 	return true;
 }
 
-/* True if no job is under way, by the events that have come. */
-static bool knows_no_job(struct vms_qemu *qemu)
+bool vms_qemu_knows_no_job(struct vms_qemu *qemu)
 {
 	vms_qmp_poll(&qemu->qmp);
 	return qemu->has_no_job && qemu->jobs == qemu->qmp.jobs;
@@ -175,20 +174,21 @@ static bool ask_migration(struct vms_qemu *qemu, struct vms_qemu_condition *ret,
 
 bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
-	return knows_no_job(qemu) ? ask_migration(qemu, ret, error)
-				  : vms_qemu_ask_condition(qemu, ret, error);
+	return vms_qemu_knows_no_job(qemu) ? ask_migration(qemu, ret, error)
+					   : vms_qemu_ask_condition(qemu, ret, error);
 }
 
 bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
-	return knows_no_job(qemu) && qemu->qmp.running ? ask_migration(qemu, ret, error)
-						       : vms_qemu_ask_condition(qemu, ret, error);
+	return vms_qemu_knows_no_job(qemu) && qemu->qmp.running
+		       ? ask_migration(qemu, ret, error)
+		       : vms_qemu_ask_condition(qemu, ret, error);
 }
 
 bool vms_qemu_cont(struct vms_qemu *qemu, enum vms_run_state state, GError **error)
 {
 	struct vms_qmp_command commands[] = { { .name = "stop" }, { .name = "cont" } };
-	bool sleeps = vms_run_state_release_way(state) == VMS_RELEASE_STOP_CONT;
+	bool sleeps = vms_run_state_release_way(state, false) == VMS_RELEASE_STOP_CONT;
 	bool done = vms_qmp_execute_all(&qemu->qmp, sleeps ? commands : commands + 1,
 					sleeps ? 2 : 1, error);
 	json_object_put(commands[0].answer);

@@ -56,6 +56,8 @@ bool vms_qemu_has_snapshot(struct vms_qemu *qemu, bool *ret, GError **error);
  * outdated: a machine may have been stopped just now whose event has not arrived.
  */
 bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
+/* True if no job is under way, by the events that have come. */
+bool vms_qemu_knows_no_job(struct vms_qemu *qemu);
 /* Asks what is under way, but only for what events do not tell. The state may be wrong. */
 bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
 /* Asks for the run state alone. */

@@ -148,6 +148,7 @@ static void note_event(struct vms_qmp *qmp, const char *event, struct json_objec
 {
 	if (strcmp(event, "STOP") == 0) {
 		qmp->last_stop_us = event_stamp_us(message);
+		qmp->stops++;
 		qmp->running = false;
 		vms_pauses_begin(&qmp->pauses, event_time_ns(message));
 	} else if (strcmp(event, "RESUME") == 0) {

@@ -39,9 +39,9 @@ struct vms_qmp {
 	/* What events have told since the connection was opened. */
 	atomic_bool running; /* vms_qmp_open takes the first value from query-status */
 	atomic_bool has_shut_down;
-	_Atomic uint64_t resumes, resets; /* events seen */
-	_Atomic uint64_t jobs;		  /* events of jobs that begin or end */
-	_Atomic uint64_t memory_changes;  /* events after which there may be other memory */
+	_Atomic uint64_t stops, resumes, resets; /* events seen */
+	_Atomic uint64_t jobs;			 /* events of jobs that begin or end */
+	_Atomic uint64_t memory_changes;	 /* events after which there may be other memory */
 	_Atomic int64_t last_stop_us, last_resume_us; /* by QEMU's wall clock; 0: never */
 	_Atomic int64_t *_Atomic tell_resume_us; /* gets the time of every resume, too; NULL: not */
 	_Atomic uint64_t guest_stops;		 /* events for which vms_event_stops is true */

@@ -6,13 +6,23 @@
 #include "machine/qemu/stub.h"
 #include <vmscope/log.h>
 
-/* Resumes a machine that stands still by the dead tool's stop. False if that cannot be done now. */
-static bool resume_machine(struct vms_qemu *qemu)
+/*
+ * Resumes a machine that stands still by the dead tool's stop. `may_be_paused`: not only a
+ * breakpoint of the tool's may have stopped it. False if that cannot be done now.
+ */
+static bool resume_machine(struct vms_qemu *qemu, bool may_be_paused, const struct vms_hold *hold)
 {
+	const bool owns_hits = vms_hold_owns_hits(hold);
 	enum vms_run_state state;
 	if (!vms_qemu_ask_state(qemu, &state, NULL))
 		return false;
-	switch (vms_run_state_release_way(state)) {
+	/* Nobody has looked since: a machine that was reset was probably stopped by a breakpoint.
+	 */
+	const bool may_be_hit = owns_hits && vms_run_state_may_follow_hit(state) &&
+				(state == VMS_RUN_DEBUG || !atomic_load(&hold->is_left));
+	if (!may_be_paused && !may_be_hit)
+		return true;
+	switch (vms_run_state_release_way(state, owns_hits)) {
 	case VMS_RELEASE_NOTHING: return true;
 	case VMS_RELEASE_STOP_CONT:
 	case VMS_RELEASE_CONT: break;
@@ -30,9 +40,13 @@ static bool recover_record(const struct vms_record *record, const char *label, v
 	vms_qemu_close_descriptor(qemu, label);
 	if (atomic_load(&record->hold.stub) && !vms_qemu_remove_server(qemu, label, NULL))
 		return false;
-	if (!vms_hold_may_be_ours(phase))
+	bool stopped = false;
+	if (atomic_load(&record->hold.has_breakpoints) &&
+	    !vms_qemu_clear_breakpoints(qemu, label, &record->hold, &stopped, NULL))
+		return false;
+	if (!stopped && !vms_hold_may_be_ours(phase) && !vms_hold_owns_hits(&record->hold))
 		return true;
-	if (!resume_machine(qemu))
+	if (!resume_machine(qemu, stopped || vms_hold_may_be_ours(phase), &record->hold))
 		return false;
 	vms_log(VMS_LOG_WARNING,
 		"%s runs again: a vmscope that was killed together with its watchdog had stopped "

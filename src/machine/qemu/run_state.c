@@ -62,6 +62,19 @@ enum vms_run_state vms_run_state_parse(const char *name, size_t size)
 	return VMS_RUN_UNKNOWN;
 }
 
+enum vms_run_state vms_run_state_parse_status(const char *status, size_t size)
+{
+	size_t n = 0;
+	while (n < size && status[n] != '\r' && status[n] != '\n')
+		n++;
+	const char *begin = memchr(status, '(', n);
+	if (!begin)
+		return vms_run_state_parse(status, n);
+	begin++;
+	const char *end = memchr(begin, ')', (size_t)(status + n - begin));
+	return end ? vms_run_state_parse(begin, (size_t)(end - begin)) : VMS_RUN_UNKNOWN;
+}
+
 const char *vms_run_state_name(enum vms_run_state state)
 {
 	return states[state].name;
@@ -84,9 +97,16 @@ enum vms_hold_way vms_run_state_hold_way(enum vms_run_state state, bool busy)
 	return way == VMS_HOLD_BY_STOP && busy ? VMS_HOLD_NOT_NOW : way;
 }
 
-enum vms_release_way vms_run_state_release_way(enum vms_run_state state)
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state, bool owns_hits)
 {
+	if (state == VMS_RUN_DEBUG && owns_hits)
+		return VMS_RELEASE_CONT;
 	return states[state].release;
+}
+
+bool vms_run_state_may_follow_hit(enum vms_run_state state)
+{
+	return state == VMS_RUN_DEBUG || state == VMS_RUN_PRELAUNCH || state == VMS_RUN_SUSPENDED;
 }
 
 bool vms_event_stops(const char *event, const char *action)

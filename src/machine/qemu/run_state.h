@@ -8,6 +8,10 @@
  * system/cpus.c). A stop makes `running` into `paused`. From there a reset makes `prelaunch`, a
  * suspend `suspended`, and a migration `finish-migrate` and then `postmigrate`. Every other state
  * follows only from `running`: then somebody has resumed the machine, and our stop is over.
+ *
+ * A breakpoint of ours makes `running` into `debug`. From there a reset makes `prelaunch`, a
+ * suspend of the same moment `suspended`, and a migration `finish-migrate`. A `stop` changes
+ * nothing there.
  */
 #pragma once
 
@@ -37,6 +41,8 @@ enum vms_run_state {
 
 /* The state by QEMU's name of `size` bytes, which need not end with a zero byte. */
 enum vms_run_state vms_run_state_parse(const char *name, size_t size);
+/* The state in what the monitor's `info status` says: "running", or "paused (suspended)". */
+enum vms_run_state vms_run_state_parse_status(const char *status, size_t size);
 /* QEMU's name of a state. */
 const char *vms_run_state_name(enum vms_run_state state);
 
@@ -63,7 +69,13 @@ enum vms_release_way {
 				*/
 	VMS_RELEASE_LATER,     /* try again later: a migration is about to end, or to fail */
 };
-enum vms_release_way vms_run_state_release_way(enum vms_run_state state);
+/* `owns_hits`: breakpoints of ours are in the machine, and make it `debug`. */
+enum vms_release_way vms_run_state_release_way(enum vms_run_state state, bool owns_hits);
+/*
+ * True if a machine that has just stopped, by a breakpoint of ours as far as is known, may be in
+ * this state. `prelaunch` and `suspended` may have other causes.
+ */
+bool vms_run_state_may_follow_hit(enum vms_run_state state);
 
 /*
  * True if an event of this name and with this member `action`, which may be NULL, stops a running

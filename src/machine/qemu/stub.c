@@ -366,3 +366,27 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 	atomic_store(&vms_watchdog_hold(stub->watchdog)->stub, false);
 	return true;
 }
+
+bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label,
+				const struct vms_hold *hold, bool *stopped, GError **error)
+{
+	const uint64_t last_thread = MIN(atomic_load(&hold->last_thread), VMS_GDB_THREADS_MAX);
+	struct vms_gdb gdb = { .interrupts = true };
+	enum vms_run_state state;
+	g_autofree char *device = g_strdup_printf("chardev:%s", label);
+	if (!vms_qemu_ask_state(qemu, &state, error))
+		return false;
+	const int fd = add_socket_pair(qemu, label, error);
+	if (fd < 0)
+		return false;
+	*stopped = state == VMS_RUN_RUNNING;
+	const bool is_ours = *stopped || (state == VMS_RUN_DEBUG && vms_hold_owns_hits(hold));
+	vms_stream_init(&gdb.stream, fd, g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));
+	gdb.payload = g_string_new(NULL);
+	bool done = run_gdbserver(qemu, device, "Waiting for gdb connection", error) &&
+		    vms_gdb_clear_points(&gdb, last_thread, error) &&
+		    (!is_ours || !atomic_load(&hold->is_stepping) ||
+		     vms_gdb_end_lost_steps(&gdb, last_thread, error));
+	vms_gdb_close(&gdb);
+	return vms_qemu_remove_server(qemu, label, done ? error : NULL) && done;
+}

@@ -7,6 +7,7 @@
 
 #include "base/timer.h"
 #include "machine/gdb/gdb.h"
+#include "machine/gdb/stop_probes.h"
 #include "machine/qemu/qemu.h"
 #include "machine/qemu/watchdog.h"
 
@@ -14,6 +15,7 @@
 enum vms_standing {
 	VMS_NOT_HELD,
 	VMS_STANDS_BY_US,
+	VMS_STANDS_AT_HIT,    /* a breakpoint of ours has stopped it */
 	VMS_STANDS_BY_OTHERS, /* its owner or the guest has stopped it: a release does nothing */
 	VMS_RUNS_ON,	      /* it runs, and is only observed */
 };
@@ -37,6 +39,14 @@ struct vms_qemu_stub {
 	char *ended_by;	      /* why our hold ended before its release, or NULL */
 	bool told_slow;	      /* it was logged that memory is read through the stub */
 	bool checked_watcher; /* no other client is connected to a monitor */
+
+	struct vms_stop_probes probes;
+	int wake; /* an eventfd: the machine may stand at a hit; -1: not made yet */
+	uint64_t expected_resumes; /* events of RESUME after which a stop is a new one */
+	uint64_t looked_stops;	   /* events of STOP when the machine was looked at last */
+	uint64_t left_resumes;	   /* with more events of RESUME, is_left is over */
+	uint64_t hit_resets;	   /* events of RESET when the last hit was seen */
+	uint64_t stands_since_ns;  /* it waits for its hits to be taken; 0: it does not */
 
 	struct vms_timer *timer; /* ends holds that have to end, and tries again what is owed */
 };
@@ -69,4 +79,11 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error);
 
 /* Remove QEMU's stub with its chardev `label`, and the descriptor of that name. */
 bool vms_qemu_remove_server(struct vms_qemu *qemu, const char *label, GError **error);
+/*
+ * Removes all breakpoints and single steps that a dead tool has left, which shared `hold`, by a
+ * stub of its own that is called `label`, while QEMU has none. Sets *stopped if that has stopped
+ * the machine.
+ */
+bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label,
+				const struct vms_hold *hold, bool *stopped, GError **error);
 bool vms_qemu_close_descriptor(struct vms_qemu *qemu, const char *label);

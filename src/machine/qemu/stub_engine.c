@@ -12,31 +12,17 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "machine/qemu/recover.h"
+#include "machine/qemu/stub-private.h"
 #include <string.h>
 #include <vmscope/log.h>
 
-/* How often to check, during a hold, whether it has to end, for example for a migration. */
-#define CHECK_NS UINT64_C(2000000)
-/* How long to wait before trying again a release that QEMU did not carry out. */
-#define RETRY_NS UINT64_C(100000000)
-/*
- * How long a condition stays valid after QEMU was asked for it: in that time no migration can begin
- * and end. The quickest of many migrations, of a guest of 16 MiB to a file in memory, took 4.4 ms
- * (QEMU 10.0).
- */
-#define FRESH_NS UINT64_C(2000000)
 /* How long to wait for a job that creates a disk's image. To resume the machine makes it fail. */
 #define NEW_IMAGE_NS	  UINT64_C(2000000000)
 #define NEW_IMAGE_POLL_US 5000
 /* How often to try a hold of a machine that changes its state all the time. */
 #define ROUNDS_MAX 20
 
-static struct vms_qemu_stub *stub_of(struct vms_machine *machine)
-{
-	return (struct vms_qemu_stub *)machine;
-}
-
-static enum vms_standing standing_of(struct vms_qemu_stub *stub)
+enum vms_standing vms_stub_standing(struct vms_qemu_stub *stub)
 {
 	return (enum vms_standing)atomic_load(&stub->standing);
 }
@@ -46,13 +32,13 @@ static const char *name_of(const struct vms_qemu_stub *stub)
 	return stub->qemu.machine.info.name;
 }
 
-static struct vms_hold *hold_of(struct vms_qemu_stub *stub)
+struct vms_hold *vms_stub_hold(struct vms_qemu_stub *stub)
 {
 	return vms_watchdog_hold(stub->watchdog);
 }
 
 /* Remembers the counts of events, to see later what has happened since. */
-static void remember_events(struct vms_qemu_stub *stub)
+void vms_stub_remember_events(struct vms_qemu_stub *stub)
 {
 	stub->resumes = stub->qemu.qmp.resumes;
 	stub->guest_stops = stub->qemu.qmp.guest_stops;
@@ -68,16 +54,25 @@ static bool was_resumed_by_others(const struct vms_qemu_stub *stub)
 /* ---- release ---------------------------------------------------------- */
 
 /* Tells the watchdog that the hold is over. False if the watchdog had ended the hold already. */
-static bool end_hold(struct vms_qemu_stub *stub)
+bool vms_stub_end_hold(struct vms_qemu_stub *stub)
 {
-	bool ours = vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_NONE) ||
-		    vms_hold_change(hold_of(stub), VMS_HOLD_OWED, VMS_HOLD_NONE);
+	bool ours = vms_hold_change(vms_stub_hold(stub), VMS_HOLD_HELD, VMS_HOLD_NONE) ||
+		    vms_hold_change(vms_stub_hold(stub), VMS_HOLD_OWED, VMS_HOLD_NONE);
 	if (!ours)
-		vms_hold_begin(hold_of(stub), VMS_HOLD_NONE, 0, 0);
+		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_NONE, 0, 0);
 	return ours;
 }
 
-enum undone { UNDONE, ENDED_BY_OTHERS, REFUSED };
+/* True if the last answers of QEMU tell for certain that `cont` undoes our stop, and only that. */
+bool vms_stub_may_cont_quickly(struct vms_qemu_stub *stub)
+{
+	struct vms_qmp *qmp = &stub->qemu.qmp;
+	vms_qmp_poll(qmp);
+	return !(stub->gdb.broken || vms_clock_now_ns() > stub->asked_ns + VMS_STUB_FRESH_NS ||
+		 qmp->resumes != stub->resumes || qmp->guest_stops != stub->guest_stops ||
+		 qmp->jobs != stub->jobs ||
+		 vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) != VMS_HOLD_HELD);
+}
 
 /*
  * Undoes the stop of a short hold, without asking for the state first: QEMU's monitor refuses
@@ -87,12 +82,7 @@ enum undone { UNDONE, ENDED_BY_OTHERS, REFUSED };
  */
 static bool cont_quickly(struct vms_qemu_stub *stub)
 {
-	struct vms_qmp *qmp = &stub->qemu.qmp;
-	vms_qmp_poll(qmp);
-	if (stub->gdb.broken || vms_clock_now_ns() > stub->asked_ns + FRESH_NS ||
-	    qmp->resumes != stub->resumes || qmp->guest_stops != stub->guest_stops ||
-	    qmp->jobs != stub->jobs ||
-	    vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_HELD)
+	if (!vms_stub_may_cont_quickly(stub))
 		return false;
 	g_autofree char *refusal = vms_gdb_monitor(&stub->gdb, "cont", NULL);
 	stub->released = refusal && !*refusal;
@@ -112,11 +102,7 @@ static bool mend_sleep(struct vms_qemu_stub *stub, enum vms_run_state state, GEr
 	return !slept || vms_qemu_cont(&stub->qemu, state, error);
 }
 
-/*
- * True if the guest has asked to be stopped, by a shutdown or a panic, between our decision to end
- * the last hold and QEMU's `cont`: QEMU drops that of a machine that stands still.
- */
-static bool has_undone_stop(const struct vms_qemu_stub *stub)
+bool vms_stub_has_undone_stop(const struct vms_qemu_stub *stub)
 {
 	const struct vms_qmp *qmp = &stub->qemu.qmp;
 	return stub->released && qmp->resumes == stub->resumes + 1 &&
@@ -126,7 +112,7 @@ static bool has_undone_stop(const struct vms_qemu_stub *stub)
 /* Stops a machine whose own stop was dropped. True: it was, and it stands still again. */
 static bool stop_again(struct vms_qemu_stub *stub)
 {
-	if (!has_undone_stop(stub))
+	if (!vms_stub_has_undone_stop(stub))
 		return false;
 	stub->released = false;
 	json_object_put(vms_qmp_execute(&stub->qemu.qmp, "stop", NULL, -1, NULL));
@@ -144,26 +130,30 @@ static void wait_for_new_image(struct vms_qemu_stub *stub)
 }
 
 /* Undoes our stop, if the machine still stands still because of it. */
-static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
+enum vms_undone vms_stub_undo_stop(struct vms_qemu_stub *stub, GError **error)
 {
 	enum vms_run_state state;
 	if (cont_quickly(stub))
-		return UNDONE;
+		return VMS_STOP_UNDONE;
 	if (stub->qemu.qmp.jobs != stub->jobs)
 		wait_for_new_image(stub);
 	if (!vms_qemu_ask_state(&stub->qemu, &state, error))
-		return REFUSED;
+		return VMS_STOP_REFUSED;
 	/* What has come after the answer, if this thread has waited for its processor. */
 	vms_qmp_poll(&stub->qemu.qmp);
+	const bool owns_hits = vms_hold_owns_hits(vms_stub_hold(stub));
+	/* A breakpoint of ours may have stopped the machine again, whoever resumed it. */
+	const bool may_be_hit = owns_hits && vms_run_state_may_follow_hit(state);
 	/* The guest has stopped itself: it would stand still without our stop, too. */
-	if (stub->qemu.qmp.guest_stops != stub->guest_stops || was_resumed_by_others(stub))
-		return ENDED_BY_OTHERS;
-	switch (vms_run_state_release_way(state)) {
-	case VMS_RELEASE_NOTHING: return ENDED_BY_OTHERS;
+	if (stub->qemu.qmp.guest_stops != stub->guest_stops ||
+	    (!may_be_hit && was_resumed_by_others(stub)))
+		return VMS_STOP_ENDED_BY_OTHERS;
+	switch (vms_run_state_release_way(state, owns_hits)) {
+	case VMS_RELEASE_NOTHING: return VMS_STOP_ENDED_BY_OTHERS;
 	case VMS_RELEASE_CONT:
 	case VMS_RELEASE_STOP_CONT:
 		stub->released = vms_qemu_cont(&stub->qemu, state, error);
-		return stub->released ? UNDONE : REFUSED;
+		return stub->released ? VMS_STOP_UNDONE : VMS_STOP_REFUSED;
 	case VMS_RELEASE_LATER:
 	default:
 		g_set_error(
@@ -171,25 +161,21 @@ static enum undone undo_stop(struct vms_qemu_stub *stub, GError **error)
 			"cannot release %s yet: a migration is about to end; it goes on if that "
 			"fails",
 			name_of(stub));
-		return REFUSED;
+		return VMS_STOP_REFUSED;
 	}
 }
 
-/*
- * Notes a release that QEMU did not carry out, because it is stalled or something else has to end
- * first. The timer tries it again, and so does every later hold, and the watchdog when this program
- * ends.
- */
-static void owe_release(struct vms_qemu_stub *stub)
+void vms_stub_owe_release(struct vms_qemu_stub *stub)
 {
-	uint64_t word = atomic_load(&hold_of(stub)->word);
-	atomic_store(&hold_of(stub)->word, vms_hold_in_phase(word, VMS_HOLD_OWED));
-	vms_timer_set(stub->timer, RETRY_NS);
+	uint64_t word = atomic_load(&vms_stub_hold(stub)->word);
+	atomic_store(&vms_stub_hold(stub)->word, vms_hold_in_phase(word, VMS_HOLD_OWED));
+	vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 }
 
-static bool is_owed(struct vms_qemu_stub *stub)
+bool vms_stub_is_owed(struct vms_qemu_stub *stub)
 {
-	return stub->watchdog && vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_OWED;
+	return stub->watchdog &&
+	       vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) == VMS_HOLD_OWED;
 }
 
 /*
@@ -201,74 +187,97 @@ static bool remove_failed_stub(struct vms_qemu_stub *stub, GError **error)
 	if (!vms_qemu_remove_stub(stub, error))
 		return false;
 	if (stub->watchdog)
-		vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+		vms_hold_change(vms_stub_hold(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+	return true;
+}
+
+/* Carries out a release that is owed. */
+static bool pay_release(struct vms_qemu_stub *stub, GError **error)
+{
+	if (!vms_stub_is_owed(stub))
+		return true;
+	if (vms_stub_undo_stop(stub, error) == VMS_STOP_REFUSED)
+		return false;
+	vms_stub_end_hold(stub);
 	return true;
 }
 
 /*
- * Carries out a release that is owed. A stub that does not answer is removed first: a request that
- * is still under way would stop the machine again.
+ * A stub that does not answer is removed first: a request that is still under way would stop the
+ * machine again. What it owes is paid before the stub is added once more, for the breakpoints that
+ * it has left: that stop is another one.
  */
-static bool settle_release(struct vms_qemu_stub *stub, GError **error)
+bool vms_stub_settle_release(struct vms_qemu_stub *stub, GError **error)
 {
-	if (stub->gdb.broken && !remove_failed_stub(stub, error))
+	if (stub->gdb.broken && (!remove_failed_stub(stub, error) || !pay_release(stub, error) ||
+				 !vms_stub_clear_lost_points(stub, error)))
 		return false;
-	if (!is_owed(stub))
-		return true;
-	if (undo_stop(stub, error) == REFUSED)
+	if (!pay_release(stub, error))
 		return false;
-	end_hold(stub);
+	vms_stub_update_armed(stub);
 	return true;
 }
 
 /* Sets the error for a hold that ended before its release. Returns false. */
-static bool set_ended_error(struct vms_qemu_stub *stub, const char *how, GError **error)
+bool vms_stub_set_ended_error(struct vms_qemu_stub *stub, const char *how, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 		    "%s %s while it was held: what was read may be torn", name_of(stub), how);
 	return false;
 }
 
-#define BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
-#define BY_OTHERS   "was resumed by somebody else"
-#define BY_ITSELF   "stopped by itself (a shutdown, a panic or an I/O error)"
+#define BY_OTHERS "was resumed by somebody else"
+#define BY_ITSELF "stopped by itself (a shutdown, a panic or an I/O error)"
 
 /* Releases a machine that we have stopped. */
-static bool release_stop(struct vms_qemu_stub *stub, GError **error)
+bool vms_stub_release_stop(struct vms_qemu_stub *stub, GError **error)
 {
-	vms_timer_set(stub->timer, 0);
+	vms_timer_set(stub->timer, vms_stub_may_have_points(stub) ? VMS_STUB_CHECK_NS : 0);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	stub->gdb.stopped = false;
-	switch (undo_stop(stub, error)) {
-	case UNDONE: return end_hold(stub) || set_ended_error(stub, BY_WATCHDOG, error);
-	case ENDED_BY_OTHERS:
+	switch (vms_stub_undo_stop(stub, error)) {
+	case VMS_STOP_UNDONE:
+		return vms_stub_end_hold(stub) ||
+		       vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
+	case VMS_STOP_ENDED_BY_OTHERS:
 		stub->knows_disks = false;
-		if (!end_hold(stub))
-			return set_ended_error(stub, BY_WATCHDOG, error);
-		return set_ended_error(stub,
-				       stub->qemu.qmp.guest_stops == stub->guest_stops ? BY_OTHERS
-										       : BY_ITSELF,
-				       error);
-	case REFUSED:
-	default: owe_release(stub); return false;
+		if (!vms_stub_end_hold(stub))
+			return vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
+		return vms_stub_set_ended_error(
+			stub,
+			stub->qemu.qmp.guest_stops == stub->guest_stops ? BY_OTHERS : BY_ITSELF,
+			error);
+	case VMS_STOP_REFUSED:
+	default: vms_stub_owe_release(stub); return false;
 	}
 }
 
 /*
- * Gives up a stub that failed, after which only its removal tells what its requests have done.
- * `may_be_ours`: the machine may stand still by our stop whatever comes of them. Releases it then,
- * or if the stub tells that one of them has stopped it; the timer tries again what fails.
+ * After the watchdog has released the machine, or has stopped it to remove breakpoints, the last
+ * stop may be later than the last resume: then that has not ended it.
  */
-static void abandon_stub(struct vms_qemu_stub *stub, bool may_be_ours)
+static void note_stop_after_watchdog(struct vms_qemu_stub *stub)
+{
+	const struct vms_hold *hold = vms_stub_hold(stub);
+	vms_qmp_poll(&stub->qemu.qmp);
+	const enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
+	if ((phase == VMS_HOLD_TAKEN || phase == VMS_HOLD_OWED) &&
+	    atomic_load(&hold->asked_us) > stub->qemu.qmp.last_resume_us)
+		stub->resumes = stub->qemu.qmp.resumes;
+}
+
+void vms_stub_abandon(struct vms_qemu_stub *stub, bool may_be_ours)
 {
 	stub->gdb.broken = true;
 	atomic_store(&stub->standing, VMS_NOT_HELD);
-	if (may_be_ours)
-		owe_release(stub);
-	else
-		vms_hold_begin(hold_of(stub), VMS_HOLD_LOOKING, 0, 0);
-	if (!settle_release(stub, NULL))
-		vms_timer_set(stub->timer, RETRY_NS);
+	if (may_be_ours) {
+		note_stop_after_watchdog(stub);
+		vms_stub_owe_release(stub);
+	} else if (!vms_stub_is_owed(stub)) {
+		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
+	}
+	if (!vms_stub_settle_release(stub, NULL))
+		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 }
 
 /* ---- holds that have to end ------------------------------------------- */
@@ -277,7 +286,7 @@ static void abandon_stub(struct vms_qemu_stub *stub, bool may_be_ours)
 static char *find_reason_to_end(struct vms_qemu_stub *stub)
 {
 	struct vms_qemu_condition now;
-	const struct vms_hold *hold = hold_of(stub);
+	const struct vms_hold *hold = vms_stub_hold(stub);
 	uint64_t limit_ns = atomic_load(&hold->limit_ns);
 	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
 		return g_strdup_printf("was released after %.1f s, the limit of a hold,",
@@ -291,7 +300,7 @@ static char *find_reason_to_end(struct vms_qemu_stub *stub)
  */
 static bool has_failed_stub(struct vms_qemu_stub *stub)
 {
-	return stub->gdb.broken && stub->connected && standing_of(stub) != VMS_STANDS_BY_US;
+	return stub->gdb.broken && stub->connected && !vms_stub_is_ours(stub);
 }
 
 /* Called by the timer, in its thread. Tries again what is owed, and ends a hold that has to end. */
@@ -300,19 +309,25 @@ static void check_hold(void *data)
 	struct vms_qemu_stub *stub = data;
 	vms_machine_hurry_holder(&stub->qemu.machine);
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->qemu.machine.lock);
-	if (is_owed(stub) || has_failed_stub(stub)) {
-		if (!settle_release(stub, NULL))
-			vms_timer_set(stub->timer, RETRY_NS);
+	atomic_store(&vms_stub_hold(stub)->seen_ns, vms_clock_now_ns());
+	if (vms_stub_is_owed(stub) || has_failed_stub(stub)) {
+		if (!vms_stub_settle_release(stub, NULL))
+			vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
+		else if (vms_stub_may_have_points(stub))
+			vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 		return;
 	}
-	if (standing_of(stub) != VMS_STANDS_BY_US)
+	if (!vms_stub_is_ours(stub)) {
+		vms_stub_check_probes(stub);
 		return;
+	}
 	char *reason = find_reason_to_end(stub);
 	if (!reason) {
-		vms_timer_set(stub->timer, CHECK_NS);
+		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 		return;
 	}
-	release_stop(stub, NULL);
+	vms_stub_take_probes_away(stub, reason);
+	vms_stub_release_stop(stub, NULL);
 	g_free(stub->ended_by);
 	stub->ended_by = reason;
 }
@@ -320,7 +335,7 @@ static void check_hold(void *data)
 /* ---- hold ------------------------------------------------------------- */
 
 /* Refuses to stop a machine that another client watches, unless that is allowed. */
-static bool check_watcher(struct vms_qemu_stub *stub, GError **error)
+bool vms_stub_check_watcher(struct vms_qemu_stub *stub, GError **error)
 {
 	bool watched;
 	if (stub->checked_watcher || stub->qemu.machine.may_stop)
@@ -355,7 +370,7 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 					      stub->label, error);
 	if (!stub->watchdog)
 		return false;
-	stub->qemu.qmp.tell_resume_us = &hold_of(stub)->resumed_us;
+	stub->qemu.qmp.tell_resume_us = &vms_stub_hold(stub)->resumed_us;
 	return true;
 }
 
@@ -406,7 +421,7 @@ static bool check_resumes(struct vms_qemu_stub *stub, bool *stopped, GError **er
  * which stops and resumes the machine to save one. QEMU before 5.0 does not tell; it has no job
  * that loads one.
  */
-static void look_for_snapshots(struct vms_qemu_stub *stub)
+void vms_stub_look_for_snapshots(struct vms_qemu_stub *stub)
 {
 	if (stub->knows_disks && stub->disk_jobs == stub->qemu.qmp.jobs)
 		return;
@@ -448,20 +463,21 @@ static bool request_stop(struct vms_qemu_stub *stub, bool *stopped, GError **err
 /* Stops a machine that runs. Sets *stopped if the stop is ours. */
 static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
-	if (!check_watcher(stub, error) || !prepare_watchdog(stub, error))
+	if (!vms_stub_check_watcher(stub, error) || !prepare_watchdog(stub, error))
 		return false;
-	look_for_snapshots(stub);
+	vms_stub_look_for_snapshots(stub);
 	bool connected = stub->connected;
-	remember_events(stub);
+	vms_stub_remember_events(stub);
 	if (connected)
 		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
-	vms_timer_set(stub->timer, CHECK_NS); /* this thread may be late for the answer, too */
+	vms_timer_set(stub->timer,
+		      VMS_STUB_CHECK_NS); /* this thread may be late for the answer, too */
 	GError *failure = NULL;
 	bool done = request_stop(stub, stopped, &failure);
 	if (!done) {
 		/* A request without an answer may still be under way, and stop the machine. */
-		abandon_stub(stub, connected || *stopped);
+		vms_stub_abandon(stub, connected || *stopped);
 		/* Only the stub has gone, not the machine: the next hold adds it again. */
 		if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED) &&
 		    vms_qemu_ended(&stub->qemu.machine) != VMS_MACHINE_GONE)
@@ -469,24 +485,50 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 		g_propagate_error(error, failure);
 	}
 	if (done && *stopped)
-		vms_timer_set(stub->timer, CHECK_NS);
+		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 	else if (done)
-		end_hold(stub);
+		vms_stub_end_hold(stub);
 	return done;
+}
+
+/*
+ * Holds a machine that stands still. `resumes`: events of RESUME before it was seen. *held is false
+ * if it was taken for one at a breakpoint of ours, and is not: it has to be asked for again.
+ */
+static bool hold_as_it_is(struct vms_qemu_stub *stub, uint64_t resumes, bool *held, GError **error)
+{
+	if (vms_stub_may_stand_at_hit(stub) ||
+	    (stub->state == VMS_RUN_DEBUG && vms_stub_owns_hits(stub)))
+		return vms_stub_hold_at_hit(stub, held, error);
+	vms_stub_note_others(stub, resumes);
+	vms_stub_remember_events(stub);
+	stub->knows_disks = false;
+	atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
+	*held = true;
+	return true;
 }
 
 static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	struct vms_qemu_condition now;
-	bool stopped = false;
+	bool held = false;
 	g_clear_pointer(&stub->ended_by, g_free);
-	if (!settle_release(stub, error))
+	if (vms_stub_is_cleared(stub))
+		vms_stub_abandon(stub, vms_stub_is_owed(stub));
+	if (!vms_stub_settle_release(stub, error))
 		return false;
 	vms_gdb_forget_regs(&stub->gdb);
 	vms_qemu_follow_ranges(&stub->qemu);
+	if (vms_stub_may_stand_at_hit(stub)) {
+		if (!vms_stub_hold_at_hit(stub, &held, error))
+			return false;
+		if (held)
+			return true;
+	}
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+		const uint64_t resumes = stub->qemu.qmp.resumes;
 		stub->asked_ns = vms_clock_now_ns();
 		bool asked = round == 0 && stub->connected
 				     ? vms_qemu_ask_changes(&stub->qemu, &now, error)
@@ -499,19 +541,19 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 		switch (vms_run_state_hold_way(now.state, *now.busy)) {
 		case VMS_HOLD_NOT_NOW: return vms_qemu_refuse_hold(&stub->qemu, &now, error);
 		case VMS_HOLD_AS_IT_IS:
-			remember_events(stub);
-			stub->knows_disks = false;
-			atomic_store(&stub->standing, VMS_STANDS_BY_OTHERS);
-			return true;
+			if (!hold_as_it_is(stub, resumes, &held, error))
+				return false;
+			break;
 		case VMS_HOLD_BY_STOP:
-		default: break;
+		default:
+			if (!stop_machine(stub, &held, error))
+				return false;
+			if (held)
+				atomic_store(&stub->standing, VMS_STANDS_BY_US);
+			break;
 		}
-		if (!stop_machine(stub, &stopped, error))
-			return false;
-		if (stopped) {
-			atomic_store(&stub->standing, VMS_STANDS_BY_US);
+		if (held)
 			return true;
-		}
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
 		    "cannot hold %s: another client stops and resumes it all the time",
@@ -527,7 +569,7 @@ static bool observe(struct vms_machine *machine, GError **error)
 			    machine->arch->name);
 		return false;
 	}
-	atomic_store(&stub_of(machine)->standing, VMS_RUNS_ON);
+	atomic_store(&vms_stub_of(machine)->standing, VMS_RUNS_ON);
 	return true;
 }
 
@@ -535,27 +577,32 @@ static bool observe(struct vms_machine *machine, GError **error)
 static bool release_ours(struct vms_qemu_stub *stub, GError **error)
 {
 	if (!vms_gdb_leave_phys_mode(&stub->gdb, error)) {
-		abandon_stub(stub, true);
+		vms_stub_abandon(stub, true);
 		return false;
 	}
-	return release_stop(stub, error) &&
-	       (!stub->ended_by || set_ended_error(stub, stub->ended_by, error));
+	bool released = vms_stub_release_stop(stub, error) &&
+			(!stub->ended_by || vms_stub_set_ended_error(stub, stub->ended_by, error));
+	vms_stub_update_armed(stub);
+	return released;
 }
 
 static bool release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
-	struct vms_qemu_stub *stub = stub_of(machine);
-	enum vms_standing standing = standing_of(stub);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
+	enum vms_standing standing = vms_stub_standing(stub);
 	if (standing == VMS_STANDS_BY_US)
 		return release_ours(stub, error);
+	if (standing == VMS_STANDS_AT_HIT)
+		return vms_stub_leave_hit(stub, error);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	if (stub->ended_by)
-		return set_ended_error(stub, stub->ended_by, error);
+		return vms_stub_set_ended_error(stub, stub->ended_by, error);
 	if (standing != VMS_STANDS_BY_OTHERS)
 		return true;
 	vms_qmp_poll(&stub->qemu.qmp);
-	return stub->qemu.qmp.resumes == stub->resumes || set_ended_error(stub, BY_OTHERS, error);
+	return stub->qemu.qmp.resumes == stub->resumes ||
+	       vms_stub_set_ended_error(stub, BY_OTHERS, error);
 }
 
 /* ---- requests to the stub of a machine that is held ------------------- */
@@ -568,9 +615,9 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 {
 	if (!stub->gdb.stopped_by_request)
 		return;
-	bool taken = vms_hold_phase(atomic_load(&hold_of(stub)->word)) == VMS_HOLD_TAKEN;
-	if (standing_of(stub) == VMS_STANDS_BY_US && !stub->ended_by)
-		stub->ended_by = g_strdup(taken ? BY_WATCHDOG : BY_OTHERS);
+	bool taken = vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) == VMS_HOLD_TAKEN;
+	if (vms_stub_is_ours(stub) && !stub->ended_by)
+		stub->ended_by = g_strdup(taken ? VMS_BY_WATCHDOG : BY_OTHERS);
 	stub->gdb.stopped_by_request = false;
 	stub->asked_ns = 0;
 	vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
@@ -578,19 +625,20 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 	/* The resume that came before it has been told by now. */
 	vms_qmp_poll(&stub->qemu.qmp);
 	stub->resumes = stub->qemu.qmp.resumes;
-	vms_timer_set(stub->timer, CHECK_NS);
+	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 }
 
 /* Fails if the held machine does not stand still any more, so that its stub must not be used. */
 static bool check_still(struct vms_qemu_stub *stub, GError **error)
 {
 	if (stub->ended_by)
-		return set_ended_error(stub, stub->ended_by, error);
-	if (standing_of(stub) == VMS_STANDS_BY_US)
-		return vms_hold_phase(atomic_load(&hold_of(stub)->word)) != VMS_HOLD_TAKEN ||
-		       set_ended_error(stub, BY_WATCHDOG, error);
+		return vms_stub_set_ended_error(stub, stub->ended_by, error);
+	if (vms_stub_is_ours(stub))
+		return vms_hold_phase(atomic_load(&vms_stub_hold(stub)->word)) != VMS_HOLD_TAKEN ||
+		       vms_stub_set_ended_error(stub, VMS_BY_WATCHDOG, error);
 	vms_qmp_poll(&stub->qemu.qmp);
-	return stub->qemu.qmp.resumes == stub->resumes || set_ended_error(stub, BY_OTHERS, error);
+	return stub->qemu.qmp.resumes == stub->resumes ||
+	       vms_stub_set_ended_error(stub, BY_OTHERS, error);
 }
 
 /*
@@ -602,38 +650,38 @@ static bool connect_to_stopped(struct vms_qemu_stub *stub, GError **error)
 	bool stopped = false;
 	if (!prepare_watchdog(stub, error))
 		return false;
-	vms_hold_begin(hold_of(stub), VMS_HOLD_LOOKING, 0, 0);
+	vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
 	bool done = stub->connected || connect_stub(stub, &stopped, error);
 	/* The owner may have resumed the machine just before the stub was added. */
 	stub->gdb.stopped_by_request |= stopped;
 	if (!done) {
 		stub->gdb.broken = true;
 		if (stub->gdb.stopped_by_request)
-			owe_release(stub);
+			vms_stub_owe_release(stub);
 		stub->gdb.stopped_by_request = false;
-		if (!settle_release(stub, NULL))
-			vms_timer_set(stub->timer, RETRY_NS);
+		if (!vms_stub_settle_release(stub, NULL))
+			vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 	}
 	take_over_stop(stub);
 	return done;
 }
 
 /* A request without an answer may still be under way, until its stub is removed. */
-static void end_requests(struct vms_qemu_stub *stub)
+void vms_stub_end_requests(struct vms_qemu_stub *stub)
 {
 	take_over_stop(stub);
 	if (has_failed_stub(stub))
-		vms_timer_set(stub->timer, RETRY_NS);
+		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 	else
-		vms_hold_change(hold_of(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
+		vms_hold_change(vms_stub_hold(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);
 }
 
 /* Makes sure that the stub can be used, and adds it if it is not there, or has failed. */
-static bool begin_requests(struct vms_qemu_stub *stub, GError **error)
+bool vms_stub_begin_requests(struct vms_qemu_stub *stub, GError **error)
 {
-	if (standing_of(stub) == VMS_STANDS_BY_US)
+	if (vms_stub_is_ours(stub))
 		return check_still(stub, error);
-	return settle_release(stub, error) && check_still(stub, error) &&
+	return vms_stub_settle_release(stub, error) && check_still(stub, error) &&
 	       connect_to_stopped(stub, error);
 }
 
@@ -641,23 +689,23 @@ static bool begin_requests(struct vms_qemu_stub *stub, GError **error)
  * True if only QEMU's monitor may be used to read registers. The stub would wake up a machine that
  * sleeps, and its requests would stop a machine that its owner resumes.
  */
-static bool is_monitor_only(struct vms_qemu_stub *stub)
+bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub)
 {
-	if (standing_of(stub) == VMS_STANDS_BY_US)
+	if (vms_stub_is_ours(stub))
 		return false;
-	return standing_of(stub) == VMS_RUNS_ON || stub->state == VMS_RUN_SUSPENDED ||
-	       !check_watcher(stub, NULL);
+	return vms_stub_standing(stub) == VMS_RUNS_ON || stub->state == VMS_RUN_SUSPENDED ||
+	       !vms_stub_check_watcher(stub, NULL);
 }
 
 static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	bool monitor_knows = machine->arch == &vms_arch_x86_64;
 	GError *failure = NULL;
-	if (is_monitor_only(stub))
-		return (monitor_knows || check_watcher(stub, error)) &&
+	if (vms_stub_is_monitor_only(stub))
+		return (monitor_knows || vms_stub_check_watcher(stub, error)) &&
 		       vms_qemu_monitor_regs(machine, vcpu, ret, error);
-	if (!begin_requests(stub, &failure)) {
+	if (!vms_stub_begin_requests(stub, &failure)) {
 		/* QEMU's only stub is somebody else's: a debugger has stopped the machine. */
 		bool taken = g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
 		if (taken && monitor_knows && vms_qemu_monitor_regs(machine, vcpu, ret, NULL)) {
@@ -671,7 +719,7 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 			    ? vms_gdb_regs(&stub->gdb, vcpu, ret, error)
 			    : vms_gdb_fail(&stub->gdb, VMS_ERROR_NOT_FOUND,
 					   "the vCPU is not there any more", error);
-	end_requests(stub);
+	vms_stub_end_requests(stub);
 	return read;
 }
 
@@ -679,9 +727,9 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			GError **error)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	if (machine->arch == &vms_arch_x86_64) {
-		bool runs_on = standing_of(stub) == VMS_RUNS_ON;
+		bool runs_on = vms_stub_standing(stub) == VMS_RUNS_ON;
 		if ((!runs_on && !check_still(stub, error)) ||
 		    !vms_qemu_system_regs(machine, vcpu, ret, error))
 			return false;
@@ -689,10 +737,10 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 			vms_qemu_add_state_regs(&stub->qemu, vcpu, ret);
 		return true;
 	}
-	if (!begin_requests(stub, error))
+	if (!vms_stub_begin_requests(stub, error))
 		return false;
 	bool read = vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
-	end_requests(stub);
+	vms_stub_end_requests(stub);
 	return read;
 }
 
@@ -713,21 +761,21 @@ static void warn_of_slow_memory(struct vms_qemu_stub *stub)
  */
 static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
-	bool was_held = standing_of(stub) != VMS_NOT_HELD;
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
+	bool was_held = vms_stub_standing(stub) != VMS_NOT_HELD;
 	if (stub->ended_by || vms_ram_covers(vms_qemu_ram(&stub->qemu), pa, size) ||
 	    !vms_machine_is_memory(machine, pa, size))
 		return false;
 	warn_of_slow_memory(stub);
 	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
-	bool read = !is_monitor_only(stub) && begin_requests(stub, NULL);
+	bool read = !vms_stub_is_monitor_only(stub) && vms_stub_begin_requests(stub, NULL);
 	if (read) {
 		read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
 		/* The release does not do that for a machine that others have stopped. */
-		if (standing_of(stub) == VMS_STANDS_BY_OTHERS)
+		if (vms_stub_standing(stub) == VMS_STANDS_BY_OTHERS)
 			vms_gdb_leave_phys_mode(&stub->gdb, NULL);
-		end_requests(stub);
+		vms_stub_end_requests(stub);
 	}
 	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
@@ -736,8 +784,8 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 
 static bool is_paused(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
-	enum vms_standing standing = standing_of(stub);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
+	enum vms_standing standing = vms_stub_standing(stub);
 	enum vms_run_state state;
 	if (standing == VMS_NOT_HELD)
 		return vms_qemu_ask_state(&stub->qemu, &state, NULL) && state != VMS_RUN_RUNNING;
@@ -747,29 +795,32 @@ static bool is_paused(struct vms_machine *machine)
 /* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
 static void end_threads(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	vms_timer_free(stub->timer);
 	stub->timer = NULL;
 }
 
 static void close_machine(struct vms_machine *machine)
 {
-	struct vms_qemu_stub *stub = stub_of(machine);
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	enum vms_run_state state;
 	if (stub->released && vms_qemu_ask_state(&stub->qemu, &state, NULL) && !stop_again(stub))
 		mend_sleep(stub, state, NULL);
-	if (standing_of(stub) == VMS_STANDS_BY_US) {
-		if (undo_stop(stub, NULL) != REFUSED)
-			end_hold(stub);
+	if (vms_stub_settle_release(stub, NULL))
+		vms_stub_take_probes_away(stub, "the end of vmscope's work");
+	if (vms_stub_is_ours(stub)) {
+		if (vms_stub_undo_stop(stub, NULL) != VMS_STOP_REFUSED)
+			vms_stub_end_hold(stub);
 		else
-			vms_hold_change(hold_of(stub), VMS_HOLD_HELD, VMS_HOLD_OWED);
+			vms_hold_change(vms_stub_hold(stub), VMS_HOLD_HELD, VMS_HOLD_OWED);
 	}
-	if (settle_release(stub, NULL))
+	if (vms_stub_settle_release(stub, NULL))
 		vms_qemu_remove_stub(stub, NULL);
 	vms_gdb_close(&stub->gdb);
 	stub->qemu.qmp.tell_resume_us = NULL;
 	vms_watchdog_free(stub->watchdog, stub->qemu.qmp.stream.is_late);
 	vms_qemu_close(&stub->qemu);
+	vms_stub_close_probes(stub);
 	g_free(stub->label);
 	g_free(stub->ended_by);
 	g_free(stub);
@@ -795,6 +846,7 @@ static const struct vms_engine engine = {
 	.resets = vms_qemu_resets,
 	.pause_reason = vms_qemu_pause_reason,
 	.item_text = vms_qemu_item_text,
+	.probes = &vms_stub_probe_engine,
 	.end_threads = end_threads,
 	.close = close_machine,
 };
@@ -807,6 +859,7 @@ struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, 
 		return NULL;
 	}
 	vms_qemu_recover(&stub->qemu);
+	vms_stub_init_probes(stub);
 	vms_machine_init(&stub->qemu.machine, &engine);
 	return &stub->qemu.machine;
 }

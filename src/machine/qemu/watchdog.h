@@ -45,6 +45,11 @@ struct vms_hold *vms_watchdog_hold(struct vms_watchdog *watchdog);
  * `limit_ns`.
  */
 void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns);
+/*
+ * Shares the connection to the gdb stub, before there are breakpoints: the watchdog removes them by
+ * it. Call it again for another connection. Errors: IO.
+ */
+bool vms_watchdog_share_stub(struct vms_watchdog *watchdog, int fd, GError **error);
 /* Starts the watchdog again if it was killed. Call it before the machine is stopped. Errors: IO. */
 bool vms_watchdog_check(struct vms_watchdog *watchdog, GError **error);
 /*
