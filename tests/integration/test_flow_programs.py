@@ -90,7 +90,7 @@ class Programs(Tracer):
             path = pathlib.Path(folder, "flow")
             self.trace_program(pid, "-o", path, "step")
             run = vmscope("flow", "report", "--json", path)
-            *records, _ = map(json.loads, run.out.splitlines())
+            *records, _, _ = map(json.loads, run.out.splitlines())
             self.assertEqual([record["where"] for record in records], ["step"] * STEPS)
 
     def test_table(self):
