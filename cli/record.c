@@ -18,7 +18,7 @@
 
 struct options {
 	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
-	gboolean all, user;
+	gboolean all, user, wall;
 	int depth;
 };
 
@@ -86,11 +86,17 @@ static struct vms_sampler *make_sampler(struct session *session, const struct op
 					   .specifications = &specification,
 					   .n_specifications = 1,
 					   .depth = (unsigned)options->depth,
-					   .user_only = options->user };
+					   .user_only = options->user,
+					   .wall = options->wall };
 	const bool names_guest = session_names_guest(session);
 	if (options->depth < 1 || options->depth > VMS_SAMPLER_DEPTH) {
 		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
 			    VMS_SAMPLER_DEPTH);
+		return NULL;
+	}
+	if (options->wall && options->user) {
+		usage_error(error, "--wall and --user exclude each other: threads wait in the "
+				   "kernel");
 		return NULL;
 	}
 	if (!parse_period(options, &specification.period, error) ||
@@ -247,13 +253,16 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all,
 		  "Everything on this host, or in the guest", NULL },
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
-		  "Samples per second that a thread runs (default 99)", "HZ" },
+		  "Samples per second that a thread runs, or with --wall lives (default 99)",
+		  "HZ" },
 		{ "period", 0, 0, G_OPTION_ARG_STRING, &options.period_us,
 		  "Microseconds between samples, 10 to 10000000", "US" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to record (default: until all has ended, or Ctrl-C)", "SECONDS" },
 		{ "user", 0, 0, G_OPTION_ARG_NONE, &options.user, "Without the kernel's part",
 		  NULL },
+		{ "wall", 0, 0, G_OPTION_ARG_NONE, &options.wall,
+		  "Threads that wait, too, and what they wait for", NULL },
 		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
 		  "Frames per stack, 1 to 127 (default 127)", "N" },
 		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options.buffer, BUFFER_HELP, "SIZE" },

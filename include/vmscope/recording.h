@@ -25,6 +25,7 @@ struct vms_recording_damage {
 
 struct vms_recording_stats {
 	uint64_t samples;
+	uint64_t waiting;	      /* of them, of threads that were off the CPU */
 	uint64_t processes, unmapped; /* processes with samples; those whose mappings are missing */
 	bool is_complete;	      /* the session had ended when the file was written */
 	struct vms_sampler_stats session; /* only if it is complete */

@@ -48,6 +48,11 @@ struct vms_sampler_options {
 	uint64_t buffer_size; /* bytes per CPU, BUFFER_MIN to BUFFER_MAX; 0: VMS_SAMPLER_BUFFER */
 	unsigned depth;	      /* most frames per stack; 0: VMS_SAMPLER_DEPTH, which is the limit */
 	bool user_only;	      /* no samples of the kernel, and no frames of it */
+	/*
+	 * Wall-clock: threads that are off the CPU are sampled, too, once per period, with the
+	 * stack that they wait with. Excludes `user_only`.
+	 */
+	bool wall;
 	/* For the engine of a guest alone, which keeps references. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;

@@ -141,6 +141,7 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 		return true;
 	}
 	bool paused = vms_machine_is_paused(machine);
+	g_atomic_int_set(&sampler->run->paused, paused);
 	if (paused)
 		set_outcomes(sampler, VMS_SAMPLE_FAIL_PAUSED);
 	else
@@ -567,6 +568,21 @@ void vms_run_refresh_guest(struct vms_run *run)
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT))
 		g_atomic_int_set(&run->unnamed, 1);
 	g_rw_lock_writer_unlock(&run->guest_lock);
+}
+
+bool vms_run_is_paused(const struct vms_run *run)
+{
+	return g_atomic_int_get(&run->paused);
+}
+
+void vms_run_lock_guest(struct vms_run *run)
+{
+	g_rw_lock_reader_lock(&run->guest_lock);
+}
+
+void vms_run_unlock_guest(struct vms_run *run)
+{
+	g_rw_lock_reader_unlock(&run->guest_lock);
 }
 
 GArray *vms_run_read_tasks(struct vms_run *run, GError **error)

@@ -14,6 +14,7 @@ struct vms_sampler_config {
 	uint64_t period_ns;
 	unsigned depth;
 	bool user_only;
+	bool wall;		     /* give samples of threads that are off the CPU, too */
 	struct vms_machine *machine; /* references of the options; NULL: none was given */
 	struct vms_guest *guest;
 };

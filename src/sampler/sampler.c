@@ -47,6 +47,8 @@ static bool check_specification(const struct vms_sampler_options *options, GErro
 		fault = "the buffer of a CPU must have from 4 KiB to 1 GiB";
 	else if (options->depth > VMS_SAMPLER_DEPTH)
 		fault = "stacks have 127 frames at most";
+	else if (options->wall && options->user_only)
+		fault = "threads wait in the kernel: samples of the user's part alone have none";
 	if (fault)
 		g_set_error_literal(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, fault);
 	return !fault;
@@ -76,6 +78,7 @@ struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
 		.period_ns = own.specifications->period,
 		.depth = own.depth ? own.depth : VMS_SAMPLER_DEPTH,
 		.user_only = own.user_only,
+		.wall = own.wall,
 		.machine = own.machine,
 		.guest = own.guest,
 	};

@@ -683,8 +683,13 @@ static unsigned count_cpus(const struct vms_sampler_config *config G_GNUC_UNUSED
 static void *open_engine(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_sampler_config *config = vms_sampler_config(sampler);
+	if (config->wall) {
+		g_set_error_literal(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+				    "only threads of guests are sampled while they wait: name a "
+				    "guest, or leave out --wall");
+		return NULL;
+	}
 	struct host_engine *engine = g_new0(struct host_engine, 1);
-	(void)error;
 	engine->sampler = sampler;
 	engine->options = (struct vms_perf_options) { .period_ns = config->period_ns,
 						      .depth = config->depth };
