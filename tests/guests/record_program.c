@@ -135,7 +135,7 @@ static void run_for_a_while(int to_writer)
 
 __attribute__((noinline)) static void wait_in_sleep(int to_writer)
 {
-	const struct timespec time = { .tv_nsec = 80000000 };
+	const struct timespec time = { .tv_nsec = 160000000 };
 	(void)to_writer;
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
@@ -143,14 +143,14 @@ __attribute__((noinline)) static void wait_in_sleep(int to_writer)
 __attribute__((noinline)) static void wait_in_futex(int to_writer)
 {
 	static int word;
-	const struct timespec time = { .tv_nsec = 60000000 };
+	const struct timespec time = { .tv_nsec = 120000000 };
 	(void)to_writer;
 	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &time, NULL, 0);
 }
 
 static int from_writer;
 
-/* Another process answers after 40 ms. */
+/* Another process answers after 80 ms. */
 __attribute__((noinline)) static void wait_in_read(int to_writer)
 {
 	char byte = 0;
@@ -169,7 +169,7 @@ static int start_writer(void)
 		prctl(PR_SET_PDEATHSIG, 9);
 		close(to[1]);
 		while (read(to[0], &byte, 1) == 1) {
-			usleep(40000);
+			usleep(80000);
 			if (write(from[1], &byte, 1) != 1)
 				break;
 		}

@@ -125,8 +125,9 @@ class RecordGuest(unittest.TestCase):
         # Of the time that it runs a busy host misses more; so of what it waits, and not of all.
         waits, waited = sum(count_of(stacks, name) for name in phases[1:]), sum(times[1:])
         for name, time in zip(phases[1:], times[1:]):
-            self.assertAlmostEqual(count_of(stacks, name) / waits, time / waited, delta=0.06, msg=name)
-        self.assertAlmostEqual(waits / self.hertz, waited / 1e9, delta=0.2 * waited / 1e9)
+            self.assertAlmostEqual(count_of(stacks, name) / waits, time / waited, delta=0.1, msg=name)
+        self.assertGreater(waits / self.hertz, 0.6 * waited / 1e9)
+        self.assertLess(waits / self.hertz, 1.1 * waited / 1e9)
         self.assertGreater(count_of(stacks, phases[0]), 0)
         for name, function in zip(phases[1:], (r"hrtimer_nanosleep|do_nanosleep", r"futex_wait\w*",
                                                r"(anon_)?pipe_read")):
