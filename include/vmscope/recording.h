@@ -31,6 +31,7 @@ struct vms_recording_stats {
 	struct vms_sampler_stats session; /* only if it is complete */
 	uint64_t begin_real_ns;		  /* CLOCK_REALTIME; 0: unknown */
 	uint64_t period_ns;
+	uint64_t period_instructions; /* 0: the period is one of time; else period_ns is 0 */
 };
 
 /*

@@ -33,10 +33,18 @@ struct vms_guest;
 enum vms_timebase { VMS_TIMEBASE_NANOSECONDS, VMS_TIMEBASE_INSTRUCTIONS };
 enum vms_call_graph { VMS_CALL_GRAPH_FRAME_POINTERS, VMS_CALL_GRAPH_DWARF };
 
-/* What is sampled, and how often. Engines support ns and frame pointers. */
+/*
+ * What is sampled, and how often. Engines support frame pointers. That of a guest supports
+ * instructions, too, where the agent is: each vCPU stops at every multiple of the period until it
+ * is sampled, so that the samples of a guest that always does the same are always the same.
+ */
 struct vms_sample_specification {
 	enum vms_timebase timebase;
-	uint64_t period; /* in ns of the time that a thread runs; at least PERIOD_MIN_NS */
+	/*
+	 * In ns of the time that a thread runs, at least PERIOD_MIN_NS; or in instructions of a
+	 * vCPU from the start on, at least 1000.
+	 */
+	uint64_t period;
 	enum vms_call_graph call_graph;
 };
 

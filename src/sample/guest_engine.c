@@ -11,6 +11,7 @@
 #include "guest/processes.h"
 #include "sample/guest_targets.h"
 #include "sample/guest_waits.h"
+#include "sample/instruction_turns.h"
 #include "sample/run.h"
 #include "sample/seen_code.h"
 #include "sample/vcpu_records.h"
@@ -35,8 +36,9 @@ struct guest_engine {
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	struct vms_sampler_config config;
-	struct vms_run *run;  /* NULL before the start */
-	struct birth *births; /* of each vCPU, which only its sampling thread uses */
+	struct vms_run *run;	 /* NULL before the start */
+	struct vms_turns *turns; /* NULL: samples are taken by time */
+	struct birth *births;	 /* of each vCPU, which only its sampling thread uses */
 	GThread *thread;
 	GThread *waits_thread; /* NULL: only running threads are sampled */
 	uint64_t waits_missed; /* atomic: samples of threads that wait, which were not taken */
@@ -326,6 +328,7 @@ static void close_engine(void *data)
 {
 	struct guest_engine *engine = data;
 	vms_run_unref(engine->run);
+	vms_turns_free(engine->turns);
 	vms_seen_code_free(engine->seen);
 	vms_guest_targets_free(engine->targets);
 	g_clear_pointer(&engine->wanted, g_array_unref);
@@ -372,9 +375,18 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 static bool start_engine(void *data, GError **error)
 {
 	struct guest_engine *engine = data;
+	g_clear_pointer(&engine->run, vms_run_unref); /* of a start that failed */
+	g_clear_pointer(&engine->turns, vms_turns_free);
+	if (engine->config.instructions) {
+		engine->turns =
+			vms_turns_start(engine->machine, engine->config.instructions, error);
+		if (!engine->turns)
+			return false;
+	}
 	const struct vms_run_options options = {
 		.machine = engine->machine,
 		.guest = engine->guest,
+		.turns = engine->turns,
 		.interval_ns = engine->config.period_ns,
 		.depth = engine->config.depth,
 		.take = take_sample,
@@ -382,7 +394,6 @@ static bool start_engine(void *data, GError **error)
 		.ended = note_run_end,
 		.data = engine,
 	};
-	g_clear_pointer(&engine->run, vms_run_unref); /* of a start that failed */
 	engine->stops = false;
 	engine->run = vms_run_new(&options, error);
 	if (!engine->run || (engine->config.wall && !check_waits(engine, error)) ||

@@ -118,6 +118,7 @@ static void read_session(struct vms_recording *recording, const struct vms_fxt_r
 	if (recording->is_guest)
 		g_array_set_size(recording->vcpus, (guint)MIN(recording->cpus, CPUS_LIMIT));
 	recording->stats.period_ns = vms_records_number(event, "period");
+	recording->stats.period_instructions = vms_records_number(event, "instructions");
 	recording->stats.begin_real_ns = vms_records_number(event, "real");
 }
 

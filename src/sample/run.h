@@ -9,10 +9,14 @@
 
 #include "sample/samples.h"
 
+struct vms_turns;
+
 struct vms_run_options {
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	uint64_t interval_ns;
+	/* NULL: a tick per interval. Else vCPUs are sampled at their turns. The caller owns it. */
+	struct vms_turns *turns;
 	unsigned depth;
 	bool leaf_first;
 	/*

@@ -37,7 +37,7 @@ static void test_specification(void)
 	assert_refused(NULL, 0, "exactly one");
 	assert_refused(NULL, 1, "exactly one");
 	assert_refused(two, 2, "exactly one");
-	assert_refused(&instructions, 1, "nanoseconds");
+	assert_refused(&instructions, 1, "nanoseconds"); /* of a host */
 	assert_refused(&dwarf, 1, "frame pointers");
 	assert_refused(&quick, 1, "10 us");
 	g_autoptr(vms_sampler) sampler = make(&limit, 1, NULL);
