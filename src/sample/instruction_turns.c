@@ -57,7 +57,7 @@ struct vms_turns *vms_turns_start(struct vms_machine *machine, uint64_t instruct
 	}
 	if (instructions < VMS_AGENT_MIN_PERIOD) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "the period between samples must be %u instructions at least",
+			    "the period between samples must be %d instructions at least",
 			    VMS_AGENT_MIN_PERIOD);
 		return NULL;
 	}

@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "sample/run.h"
+#include <stdbool.h>
+#include <vmscope/machine.h>
 
 struct vms_turns;
 
