@@ -4,12 +4,14 @@
 #include "agent/calls/calls.h"
 #include "agent/coverage/coverage.h"
 #include "agent/hold/hold.h"
+#include "agent/period/period.h"
 #include "agent/probes/probes.h"
 #include "agent/tasks/tasks.h"
 
 /* A service comes after the services that it uses, so that their callbacks in code run first. */
-static const struct service *const services[] = { &hold_service, &tasks_service, &calls_service,
-						  &probes_service, &coverage_service };
+static const struct service *const services[] = { &hold_service,     &tasks_service,
+						  &calls_service,    &probes_service,
+						  &coverage_service, &period_service };
 
 const struct service *services_find(uint32_t kind)
 {

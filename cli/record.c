@@ -17,24 +17,34 @@
 #define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
-	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
-	gboolean all, user;
+	char *hz, *period_us, *instructions, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
+	gboolean all, user, wall;
 	int depth;
 };
 
-static bool parse_period(const struct options *options, uint64_t *period_ns, GError **error)
+static bool parse_period(const struct options *options, struct vms_sample_specification *ret,
+			 GError **error)
 {
 	double hz = DEFAULT_HZ, us = 0;
-	if (options->hz && options->period_us) {
-		usage_error(error, "--frequency and --period exclude each other");
+	unsigned instructions = 0;
+	if ((options->hz != NULL) + (options->period_us != NULL) + (options->instructions != NULL) >
+	    1) {
+		usage_error(error, "--frequency, --period and --instructions exclude each other");
 		return false;
 	}
 	if (!value_number("--frequency", options->hz, 0.1, 100000, "from 0.1 to 100000 Hz", &hz,
 			  error) ||
 	    !value_number("--period", options->period_us, 10, 10000000, "from 10 to 10000000 us",
-			  &us, error))
+			  &us, error) ||
+	    !value_unsigned("--instructions", options->instructions, 1000, G_MAXINT, &instructions,
+			    error))
 		return false;
-	*period_ns = (uint64_t)llround(options->period_us ? us * 1e3 : 1e9 / hz);
+	*ret = (struct vms_sample_specification) {
+		.timebase = instructions ? VMS_TIMEBASE_INSTRUCTIONS : VMS_TIMEBASE_NANOSECONDS,
+		.period = instructions	       ? instructions
+			  : options->period_us ? (uint64_t)llround(us * 1e3)
+					       : (uint64_t)llround(1e9 / hz),
+	};
 	return true;
 }
 
@@ -86,14 +96,20 @@ static struct vms_sampler *make_sampler(struct session *session, const struct op
 					   .specifications = &specification,
 					   .n_specifications = 1,
 					   .depth = (unsigned)options->depth,
-					   .user_only = options->user };
+					   .user_only = options->user,
+					   .wall = options->wall };
 	const bool names_guest = session_names_guest(session);
 	if (options->depth < 1 || options->depth > VMS_SAMPLER_DEPTH) {
 		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
 			    VMS_SAMPLER_DEPTH);
 		return NULL;
 	}
-	if (!parse_period(options, &specification.period, error) ||
+	if (options->wall && options->user) {
+		usage_error(error, "--wall and --user exclude each other: threads wait in the "
+				   "kernel");
+		return NULL;
+	}
+	if (!parse_period(options, &specification, error) ||
 	    !value_size("--buffer", options->buffer, &own.buffer_size, error) ||
 	    (names_guest && !session_open_guest(session, error)))
 		return NULL;
@@ -247,13 +263,18 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all,
 		  "Everything on this host, or in the guest", NULL },
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
-		  "Samples per second that a thread runs (default 99)", "HZ" },
+		  "Samples per second that a thread runs, or with --wall lives (default 99)",
+		  "HZ" },
 		{ "period", 0, 0, G_OPTION_ARG_STRING, &options.period_us,
 		  "Microseconds between samples, 10 to 10000000", "US" },
+		{ "instructions", 0, 0, G_OPTION_ARG_STRING, &options.instructions,
+		  "Instructions of a guest's vCPU between samples: the same in every run", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to record (default: until all has ended, or Ctrl-C)", "SECONDS" },
 		{ "user", 0, 0, G_OPTION_ARG_NONE, &options.user, "Without the kernel's part",
 		  NULL },
+		{ "wall", 0, 0, G_OPTION_ARG_NONE, &options.wall,
+		  "Threads that wait, too, and what they wait for", NULL },
 		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
 		  "Frames per stack, 1 to 127 (default 127)", "N" },
 		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options.buffer, BUFFER_HELP, "SIZE" },
@@ -261,9 +282,9 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
 			  record(session, &options, error);
-	char *const texts[] = { options.hz,	options.period_us, options.seconds,
-				options.pid,	options.tid,	   options.job,
-				options.cgroup, options.buffer,	   options.name };
+	char *const texts[] = { options.hz,   options.period_us,   options.seconds, options.pid,
+				options.tid,  options.job,	   options.cgroup,  options.buffer,
+				options.name, options.instructions };
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
 		g_free(texts[i]);
 	return done;

@@ -23,9 +23,11 @@ static void print_stats(struct session *session, const struct vms_recording *rec
 		const char *name;
 		uint64_t value;
 	} rows[] = { { "samples", stats.samples },
+		     { "waiting samples", stats.waiting },
 		     { "processes", stats.processes },
 		     { "processes without mappings", stats.unmapped },
 		     { "period ns", stats.period_ns },
+		     { "period instructions", stats.period_instructions },
 		     { "collected", stats.session.collected },
 		     { "lost", stats.session.lost },
 		     { "missed", stats.session.missed },

@@ -233,6 +233,11 @@ static void hold_vcpu_halts(struct vcpu *vcpu, uint64_t next)
 	g_mutex_unlock(&vcpu->lock);
 }
 
+void hold_stand_still(struct vcpu *vcpu, uint64_t pc)
+{
+	hold_vcpu_halts(vcpu, pc);
+}
+
 /*
  * If QEMU starts paused and runs all vCPUs in one thread, no callback reports that this vCPU waits.
  * So it counts as halted until it answers its first kick.
@@ -278,6 +283,11 @@ static void hold_vcpu_resumes(struct vcpu *vcpu)
 		ended &= end_hold_of_halted(vcpu, &views[i], deadline);
 	if (!ended)
 		kick_vcpu(vcpu->index);
+}
+
+void hold_go_on(struct vcpu *vcpu)
+{
+	hold_vcpu_resumes(vcpu);
 }
 
 static void hold_vcpu_ends(struct vcpu *vcpu)

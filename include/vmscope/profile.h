@@ -18,7 +18,7 @@ enum vms_label_kind {
 	VMS_LABEL_IDLE,	    /* "[idle]" */
 	VMS_LABEL_FUNCTION, /* code with a name: a symbol, or file+offset */
 	VMS_LABEL_ADDRESS,  /* code without a name */
-	VMS_LABEL_MARKER,   /* "[truncated]", "[unreadable stack]" … */
+	VMS_LABEL_MARKER,   /* "[truncated]", "[waiting: S pipe_read]" … */
 };
 
 /* The name of a node. The profile owns the strings. They are NULL if unknown. */

@@ -25,11 +25,13 @@ struct vms_recording_damage {
 
 struct vms_recording_stats {
 	uint64_t samples;
+	uint64_t waiting;	      /* of them, of threads that were off the CPU */
 	uint64_t processes, unmapped; /* processes with samples; those whose mappings are missing */
 	bool is_complete;	      /* the session had ended when the file was written */
 	struct vms_sampler_stats session; /* only if it is complete */
 	uint64_t begin_real_ns;		  /* CLOCK_REALTIME; 0: unknown */
 	uint64_t period_ns;
+	uint64_t period_instructions; /* 0: the period is one of time; else period_ns is 0 */
 };
 
 /*

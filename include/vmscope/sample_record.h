@@ -10,12 +10,22 @@
 
 VMS_BEGIN_DECLS
 
+/* `wait_frame` of a thread that does not wait in the kernel, or nobody knows where. */
+#define VMS_NO_WAIT_FRAME UINT32_MAX
+
 struct vms_sample_record {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint32_t vcpu;
 	uint32_t pid, tid; /* of the thread that the vCPU ran; 0 if unknown */
 	/* Address space of the user addresses (vms_symbolizer_process), or VMS_NO_SPACE. */
 	uint32_t space;
+	/*
+	 * 0: the thread ran. Else it was off the CPU: its state as ps shows it (S D I T …; R if it
+	 * waited for a CPU), or '?'. Then `vcpu` is where it ran last.
+	 */
+	char waits;
+	/* Index of the frame whose kernel function it waited in, or VMS_NO_WAIT_FRAME. */
+	uint32_t wait_frame;
 	bool idle; /* the vCPU is halted; the stack is empty */
 	/*
 	 * The stack has code that was loaded into the kernel, but loaded code had changed since it

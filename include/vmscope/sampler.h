@@ -33,10 +33,18 @@ struct vms_guest;
 enum vms_timebase { VMS_TIMEBASE_NANOSECONDS, VMS_TIMEBASE_INSTRUCTIONS };
 enum vms_call_graph { VMS_CALL_GRAPH_FRAME_POINTERS, VMS_CALL_GRAPH_DWARF };
 
-/* What is sampled, and how often. Engines support ns and frame pointers. */
+/*
+ * What is sampled, and how often. Engines support frame pointers. That of a guest supports
+ * instructions, too, where the agent is: each vCPU stops at every multiple of the period until it
+ * is sampled, so that the samples of a guest that always does the same are always the same.
+ */
 struct vms_sample_specification {
 	enum vms_timebase timebase;
-	uint64_t period; /* in ns of the time that a thread runs; at least PERIOD_MIN_NS */
+	/*
+	 * In ns of the time that a thread runs, at least PERIOD_MIN_NS; or in instructions of a
+	 * vCPU from the start on, at least 1000.
+	 */
+	uint64_t period;
 	enum vms_call_graph call_graph;
 };
 
@@ -48,6 +56,11 @@ struct vms_sampler_options {
 	uint64_t buffer_size; /* bytes per CPU, BUFFER_MIN to BUFFER_MAX; 0: VMS_SAMPLER_BUFFER */
 	unsigned depth;	      /* most frames per stack; 0: VMS_SAMPLER_DEPTH, which is the limit */
 	bool user_only;	      /* no samples of the kernel, and no frames of it */
+	/*
+	 * Wall-clock: threads that are off the CPU are sampled, too, once per period, with the
+	 * stack that they wait with. Excludes `user_only`.
+	 */
+	bool wall;
 	/* For the engine of a guest alone, which keeps references. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;

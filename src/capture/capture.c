@@ -119,6 +119,8 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->vcpu = vcpu;
 	ret->time_ns = vms_clock_now_ns();
 	ret->code_changed = false;
+	ret->waits = 0;
+	ret->wait_frame = VMS_NO_WAIT_FRAME;
 
 	vms_memory_set_regs(memory, &regs);
 

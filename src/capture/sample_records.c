@@ -5,11 +5,19 @@
 #include <string.h>
 
 /* Strings of samples, by index. */
-enum { STRING_CPU = 1, STRING_KERNEL, STRING_END, STRING_KERNEL_END, STRING_IDLE, N_STRINGS };
+enum {
+	STRING_CPU = 1,
+	STRING_KERNEL,
+	STRING_END,
+	STRING_KERNEL_END,
+	STRING_IDLE,
+	STRING_WAIT,
+	N_STRINGS
+};
 static const char *const strings[N_STRINGS] = {
 	[STRING_CPU] = "cpu",	[STRING_KERNEL] = "kernel",
 	[STRING_END] = "end",	[STRING_KERNEL_END] = "kernel end",
-	[STRING_IDLE] = "idle",
+	[STRING_IDLE] = "idle", [STRING_WAIT] = "wait",
 };
 
 void vms_records_put_start(GByteArray *out)
@@ -43,6 +51,22 @@ static void add_u32(struct vms_fxt_record *record, uint16_t name, uint32_t value
 	};
 }
 
+/* The letter of the state, and in the next bits the number of the frame, from 1 on. */
+static uint32_t encode_wait(const struct vms_sample_record *sample)
+{
+	const uint32_t frame = sample->wait_frame < VMS_STACK_LIMIT ? sample->wait_frame + 1 : 0;
+	return (uint8_t)sample->waits | frame << 8;
+}
+
+static void decode_wait(uint64_t wait, struct vms_sample_record *ret)
+{
+	const char letter = (char)(wait & 0x7f);
+	const uint64_t frame = wait >> 8;
+	ret->waits = wait == 0 ? 0 : strchr("RSDTtXZPI", letter) && letter ? letter : '?';
+	ret->wait_frame =
+		frame > 0 && frame <= ret->stack.n_kernel ? (uint32_t)frame - 1 : VMS_NO_WAIT_FRAME;
+}
+
 void vms_records_put_sample(GByteArray *out, const struct vms_sample_record *sample)
 {
 	uint64_t pcs[VMS_STACK_LIMIT];
@@ -66,6 +90,8 @@ void vms_records_put_sample(GByteArray *out, const struct vms_sample_record *sam
 		add_u32(&record, STRING_KERNEL_END, stack->kernel_end);
 	if (sample->idle)
 		add_u32(&record, STRING_IDLE, 1);
+	if (sample->waits)
+		add_u32(&record, STRING_WAIT, encode_wait(sample));
 	vms_fxt_write(out, &record);
 }
 
@@ -100,6 +126,7 @@ bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_samp
 	stack->n = (unsigned)MIN(record->payload_size / 8, VMS_STACK_LIMIT);
 	stack->n_kernel =
 		(unsigned)MIN(vms_records_number(record, strings[STRING_KERNEL]), stack->n);
+	decode_wait(vms_records_number(record, strings[STRING_WAIT]), ret);
 	stack->end = limit_end(vms_records_number(record, strings[STRING_END]));
 	stack->kernel_end = limit_end(vms_records_number(record, strings[STRING_KERNEL_END]));
 	for (unsigned i = 0; i < stack->n; i++) {

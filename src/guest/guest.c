@@ -344,6 +344,16 @@ bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, ui
 	return VMS_GUEST_HAS(guest, task_has) && guest->ops->task_has(guest->system, task, pid, mm);
 }
 
+bool vms_guest_task_wait(struct vms_guest *guest, uint64_t task, struct vms_task_wait *ret)
+{
+	return VMS_GUEST_HAS(guest, task_wait) && guest->ops->task_wait(guest->system, task, ret);
+}
+
+bool vms_guest_is_sleep_code(const struct vms_guest *guest, uint64_t pc)
+{
+	return VMS_GUEST_HAS(guest, is_sleep_code) && guest->ops->is_sleep_code(guest->system, pc);
+}
+
 bool vms_guest_next_code(struct vms_guest *guest, uint64_t mm, uint64_t va, unsigned *areas,
 			 struct vms_mapping *ret)
 {

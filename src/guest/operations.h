@@ -88,6 +88,8 @@ struct vms_guest_ops {
 	bool (*task_facts)(void *system, const struct vms_task *task, struct vms_task_facts *ret);
 	bool (*task_layout)(const void *system, struct vms_task_layout *ret);
 	bool (*task_has)(void *system, uint64_t task, uint32_t pid, uint64_t mm);
+	bool (*task_wait)(void *system, uint64_t task, struct vms_task_wait *ret);
+	bool (*is_sleep_code)(const void *system, uint64_t pc);
 	const struct vms_process *(*process)(void *system, const struct vms_task *task);
 	void (*note_address)(void *system, struct vms_memory *memory,
 			     const struct vms_process *process, uint64_t va);

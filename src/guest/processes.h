@@ -33,6 +33,27 @@ bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, ui
 size_t vms_guest_ancestors(struct vms_guest *guest, struct vms_memory *memory,
 			   const struct vms_regs *regs, uint32_t *pids, size_t limit);
 
+/* Whether a thread runs, and what tells that it has run in between. */
+struct vms_task_wait {
+	uint32_t pid, tid; /* whose task_struct it is */
+	char state;	   /* as in struct vms_task */
+	bool is_on_cpu;	   /* a CPU runs it, or is about to switch to it or away from it */
+	uint64_t switches; /* how often it was switched away from */
+	uint32_t cpu;	   /* the CPU that it ran on last; 0 if that is not known */
+};
+/*
+ * Reads the state of the thread at `task`, an address from vms_guest_tasks. The guest may run. If
+ * neither of two reads finds it on a CPU, and both find the same number of switches, then it has
+ * not run in between, and its stack is what it was. False if it cannot be read, or if the kernel
+ * does not tell all of it. Any thread may call it.
+ */
+bool vms_guest_task_wait(struct vms_guest *guest, uint64_t task, struct vms_task_wait *ret);
+/*
+ * True if the kernel code at `pc` only puts threads to sleep: schedule, mutex_lock and the like,
+ * which /proc/PID/wchan skips, too.
+ */
+bool vms_guest_is_sleep_code(const struct vms_guest *guest, uint64_t pc);
+
 /* Largest number of areas of an address space: the kernel's default limit. */
 #define VMS_AREAS_LIMIT (1u << 16)
 /*

@@ -2,13 +2,16 @@
 /*
  * The engine that samples threads of a guest. A run looks at all vCPUs; this file keeps the samples
  * of the targets' threads. One thread of its own follows births and ends, reads the files that
- * processes map, and refreshes what is known of the guest.
+ * processes map, and refreshes what is known of the guest. Another one samples threads that are off
+ * the CPU, if they are asked for.
  */
 #include "base/clock.h"
 #include "capture/fxt_writer.h"
 #include "guest/follower.h"
 #include "guest/processes.h"
 #include "sample/guest_targets.h"
+#include "sample/guest_waits.h"
+#include "sample/instruction_turns.h"
 #include "sample/run.h"
 #include "sample/seen_code.h"
 #include "sample/vcpu_records.h"
@@ -33,13 +36,17 @@ struct guest_engine {
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	struct vms_sampler_config config;
-	struct vms_run *run;  /* NULL before the start */
-	struct birth *births; /* of each vCPU, which only its sampling thread uses */
+	struct vms_run *run;	 /* NULL before the start */
+	struct vms_turns *turns; /* NULL: samples are taken by time */
+	struct birth *births;	 /* of each vCPU, which only its sampling thread uses */
 	GThread *thread;
-	GMutex lock; /* guards all that follows */
+	GThread *waits_thread; /* NULL: only running threads are sampled */
+	uint64_t waits_missed; /* atomic: samples of threads that wait, which were not taken */
+	GMutex lock;	       /* guards all that follows */
 	GCond stopped;
 	bool stops;
 	struct vms_guest_targets *targets;
+	GArray *wanted; /* struct vms_task: threads of targets, since they were last taken; NULL */
 	struct vms_seen_code *seen;
 	struct vms_symbolizer *seen_by; /* the symbolizer of `seen` */
 	uint32_t n_files;		/* of those before `seen` */
@@ -129,6 +136,18 @@ static void note_run_end(enum vms_sample_end end, GError *error, void *data)
 
 /* ---- the thread -------------------------------------------------------------------- */
 
+/* Lists the threads of targets for the thread that samples those that wait. */
+static void list_wanted(struct guest_engine *engine, const GArray *tasks)
+{
+	g_clear_pointer(&engine->wanted, g_array_unref);
+	engine->wanted = g_array_new(FALSE, FALSE, sizeof(struct vms_task));
+	for (guint i = 0; i < tasks->len; i++) {
+		const struct vms_task *task = &g_array_index(tasks, struct vms_task, i);
+		if (vms_guest_targets_has(engine->targets, task->pid, task->tid))
+			g_array_append_vals(engine->wanted, task, 1);
+	}
+}
+
 static void follow_tasks(struct guest_engine *engine)
 {
 	const uint64_t from_ns = vms_clock_now_ns();
@@ -137,6 +156,8 @@ static void follow_tasks(struct guest_engine *engine)
 		return;
 	g_mutex_lock(&engine->lock);
 	vms_guest_targets_follow(engine->targets, tasks, from_ns);
+	if (engine->config.wall)
+		list_wanted(engine, tasks);
 	const bool ended = vms_guest_targets_ended(engine->targets);
 	g_mutex_unlock(&engine->lock);
 	if (ended)
@@ -158,7 +179,7 @@ static bool wait_until(struct guest_engine *engine, uint64_t until_ns)
 static bool has_changing_targets(struct guest_engine *engine)
 {
 	g_mutex_lock(&engine->lock);
-	const bool change = vms_guest_targets_change(engine->targets);
+	const bool change = engine->config.wall || vms_guest_targets_change(engine->targets);
 	g_mutex_unlock(&engine->lock);
 	return change;
 }
@@ -184,6 +205,81 @@ static void *follow_guest(void *data)
 		}
 	}
 	return NULL;
+}
+
+/* ---- threads that wait -------------------------------------------------------------- */
+
+static void take_waiting(const struct vms_sample_record *sample, uint64_t begin_ns, void *data)
+{
+	struct guest_engine *engine = data;
+	g_mutex_lock(&engine->lock);
+	vms_seen_code_note(get_seen(engine), sample);
+	vms_sampler_give(engine->sampler, sample, begin_ns);
+	g_mutex_unlock(&engine->lock);
+}
+
+static void take_wanted(struct guest_engine *engine, struct vms_guest_waits *waits)
+{
+	g_mutex_lock(&engine->lock);
+	g_autoptr(GArray) wanted = g_steal_pointer(&engine->wanted);
+	g_mutex_unlock(&engine->lock);
+	if (wanted)
+		vms_guest_waits_set_threads(waits, wanted);
+}
+
+static void *sample_waits(void *data)
+{
+	struct guest_engine *engine = data;
+	struct vms_guest_waits *waits = vms_guest_waits_new(engine->run);
+	struct vms_guest_wait_tick tick = { .time_ns = vms_clock_now_ns(),
+					    .period_ns = engine->config.period_ns };
+	struct vms_guest_wait_counts counts = { 0 };
+	while (wait_until(engine, tick.time_ns)) {
+		const uint64_t begin_ns = vms_clock_now_ns();
+		const uint64_t late = (begin_ns - tick.time_ns) / tick.period_ns;
+		tick.time_ns += late * tick.period_ns;
+		tick.skipped += late;
+		take_wanted(engine, waits);
+		if (vms_run_is_paused(engine->run))
+			counts.missed = counts.taken * (tick.skipped + 1);
+		else
+			vms_guest_waits_sample(waits, &tick, take_waiting, engine, &counts);
+		__atomic_fetch_add(&engine->waits_missed, counts.missed, __ATOMIC_RELAXED);
+		/* The host has other work, too: the time until the next tick is as long. */
+		const uint64_t end_ns = vms_clock_now_ns();
+		const uint64_t busy_ns = 2 * end_ns - begin_ns - tick.time_ns;
+		tick.skipped = busy_ns / tick.period_ns;
+		tick.time_ns += (tick.skipped + 1) * tick.period_ns;
+	}
+	vms_guest_waits_free(waits);
+	return NULL;
+}
+
+/* False if the kernel's types do not tell whether a thread waits. */
+static bool check_waits(struct guest_engine *engine, GError **error)
+{
+	g_autoptr(GError) loss = NULL;
+	struct vms_task_wait wait;
+	g_autoptr(GArray) tasks = vms_guest_tasks(engine->guest, &loss, error);
+	if (!tasks)
+		return false;
+	for (guint i = 0; i < tasks->len; i++)
+		if (vms_guest_task_wait(engine->guest, g_array_index(tasks, struct vms_task, i).va,
+					&wait))
+			return true;
+	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "the types of the guest's kernel do not tell which threads wait: "
+			    "record without --wall");
+	return false;
+}
+
+static bool start_waits(struct guest_engine *engine, GError **error)
+{
+	if (!engine->config.wall)
+		return true;
+	follow_tasks(engine);
+	engine->waits_thread = g_thread_try_new("sample-waits", sample_waits, engine, error);
+	return engine->waits_thread;
 }
 
 /* ---- the table --------------------------------------------------------------------- */
@@ -232,8 +328,10 @@ static void close_engine(void *data)
 {
 	struct guest_engine *engine = data;
 	vms_run_unref(engine->run);
+	vms_turns_free(engine->turns);
 	vms_seen_code_free(engine->seen);
 	vms_guest_targets_free(engine->targets);
+	g_clear_pointer(&engine->wanted, g_array_unref);
 	g_free(engine->births);
 	g_cond_clear(&engine->stopped);
 	g_mutex_clear(&engine->lock);
@@ -277,9 +375,18 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 static bool start_engine(void *data, GError **error)
 {
 	struct guest_engine *engine = data;
+	g_clear_pointer(&engine->run, vms_run_unref); /* of a start that failed */
+	g_clear_pointer(&engine->turns, vms_turns_free);
+	if (engine->config.instructions) {
+		engine->turns =
+			vms_turns_start(engine->machine, engine->config.instructions, error);
+		if (!engine->turns)
+			return false;
+	}
 	const struct vms_run_options options = {
 		.machine = engine->machine,
 		.guest = engine->guest,
+		.turns = engine->turns,
 		.interval_ns = engine->config.period_ns,
 		.depth = engine->config.depth,
 		.take = take_sample,
@@ -287,10 +394,11 @@ static bool start_engine(void *data, GError **error)
 		.ended = note_run_end,
 		.data = engine,
 	};
-	g_clear_pointer(&engine->run, vms_run_unref); /* of a start that failed */
 	engine->stops = false;
 	engine->run = vms_run_new(&options, error);
-	if (!engine->run || !vms_run_begin(engine->run, vms_clock_now_ns(), 0, error))
+	if (!engine->run || (engine->config.wall && !check_waits(engine, error)) ||
+	    !vms_run_begin(engine->run, vms_clock_now_ns(), 0, error) ||
+	    !start_waits(engine, error))
 		return false;
 	engine->thread = g_thread_try_new("follow-guest", follow_guest, engine, error);
 	return engine->thread;
@@ -328,6 +436,8 @@ static void stop_engine(void *data)
 	g_mutex_unlock(&engine->lock);
 	if (engine->thread)
 		g_thread_join(g_steal_pointer(&engine->thread));
+	if (engine->waits_thread)
+		g_thread_join(g_steal_pointer(&engine->waits_thread));
 	vms_run_join(engine->run);
 	vms_run_refresh_guest(engine->run);
 	vms_run_read_files(engine->run);
@@ -339,6 +449,7 @@ static void stop_engine(void *data)
 static void add_stats(void *data, struct vms_sampler_stats *stats)
 {
 	struct guest_engine *engine = data;
+	stats->missed += __atomic_load_n(&engine->waits_missed, __ATOMIC_RELAXED);
 	for (unsigned i = 0; engine->run && i < engine->run->n_vcpus; i++) {
 		struct vms_sample_stats own;
 		vms_run_stats(engine->run, i, &own);

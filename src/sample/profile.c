@@ -101,6 +101,22 @@ static const char *name_marker(struct builder *builder, uint64_t value)
 	return intern_printf(builder, "[%s]", vms_walk_end_text((enum vms_walk_end)value));
 }
 
+/* The state of a thread off its CPU, and the kernel's function that it waits in. */
+static const char *name_wait(struct builder *builder, const struct vms_tree_key *key)
+{
+	const char state = (char)(key->value >> 56);
+	const uint64_t rest = key->value & ~(UINT64_C(0xff) << 56);
+	struct vms_location location;
+	if (state == 'R')
+		return intern_text(builder, "[waiting: R for a CPU]");
+	if (rest &&
+	    vms_symbolizer_locate(builder->source->symbolizer, VMS_KERNEL_SPACE, key->owner,
+				  rest | UINT64_C(0xff) << 56, &location) &&
+	    location.symbol)
+		return intern_printf(builder, "[waiting: %c %s]", state, location.symbol);
+	return intern_printf(builder, "[waiting: %c]", state);
+}
+
 static bool is_loaded(const struct vms_tree_key *key)
 {
 	return key->kind == VMS_TREE_LOADED_PC || key->kind == VMS_TREE_LOADED_RETURN;
@@ -194,6 +210,7 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	case VMS_TREE_RETURN:
 	case VMS_TREE_LOADED_PC:
 	case VMS_TREE_LOADED_RETURN: label_code(builder, key, by_address, &label, &id); break;
+	case VMS_TREE_WAIT: label.name = name_wait(builder, key); break;
 	case VMS_TREE_MARKER: label.name = name_marker(builder, key->value); break;
 	case VMS_TREE_LABEL: g_assert_not_reached();
 	}

@@ -21,7 +21,7 @@ struct vms_recorded_stack {
 	uint32_t space, cpu;
 	const void *pcs; /* in the file */
 	size_t size;	 /* bytes */
-	uint64_t kinds;	 /* how many are the kernel's, and how the walks ended */
+	uint64_t kinds;	 /* how many are the kernel's, how the walks ended, and whether it waits */
 	uint64_t weight;
 	uint32_t node; /* of the tree of its CPU, while a profile is made */
 };

@@ -118,6 +118,7 @@ static void read_session(struct vms_recording *recording, const struct vms_fxt_r
 	if (recording->is_guest)
 		g_array_set_size(recording->vcpus, (guint)MIN(recording->cpus, CPUS_LIMIT));
 	recording->stats.period_ns = vms_records_number(event, "period");
+	recording->stats.period_instructions = vms_records_number(event, "instructions");
 	recording->stats.begin_real_ns = vms_records_number(event, "real");
 }
 
@@ -241,7 +242,9 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 			uint64_t time_ns)
 {
 	if (vms_records_is_sample(record)) {
-		recording->stats.samples += record->payload_size % 8 == 0;
+		const bool is_whole = record->payload_size % 8 == 0;
+		recording->stats.samples += is_whole;
+		recording->stats.waiting += is_whole && vms_records_number(record, "wait") != 0;
 		recording->first_ns = MIN(recording->first_ns, time_ns);
 		recording->last_ns = MAX(recording->last_ns, time_ns);
 	} else if (record->type == VMS_FXT_LARGE_BLOB) {
@@ -471,7 +474,9 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 		.size = record->payload_size,
 		.kinds = n_kernel | vms_records_number(record, "end") << 32 |
 			 vms_records_number(record, "kernel end") << 40 |
-			 (uint64_t)(vms_records_number(record, "idle") != 0) << 48,
+			 (uint64_t)(vms_records_number(record, "idle") != 0) << 48 |
+			 (vms_records_number(record, "wait") & 0x7f) << 49 |
+			 MIN(vms_records_number(record, "wait") >> 8 & 0xffff, 0xff) << 56,
 	};
 	struct vms_recorded_stack *known = g_hash_table_lookup(recording->stacks, &key);
 	if (!known) {
@@ -515,7 +520,9 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 	vms_records_add_number(&record, "kernel", stack->kinds & UINT32_MAX);
 	vms_records_add_number(&record, "end", stack->kinds >> 32 & 0xff);
 	vms_records_add_number(&record, "kernel end", stack->kinds >> 40 & 0xff);
-	vms_records_add_number(&record, "idle", stack->kinds >> 48);
+	vms_records_add_number(&record, "idle", stack->kinds >> 48 & 1);
+	vms_records_add_number(&record, "wait",
+			       (stack->kinds >> 49 & 0x7f) | stack->kinds >> 56 << 8);
 	vms_records_get_sample(&record, ret);
 	ret->space = stack->space;
 }

@@ -5,6 +5,7 @@
 #include "capture/capture.h"
 #include "guest/follower.h"
 #include "machine/engine.h"
+#include "sample/instruction_turns.h"
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -141,6 +142,7 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 		return true;
 	}
 	bool paused = vms_machine_is_paused(machine);
+	g_atomic_int_set(&sampler->run->paused, paused);
 	if (paused)
 		set_outcomes(sampler, VMS_SAMPLE_FAIL_PAUSED);
 	else
@@ -357,6 +359,20 @@ static bool has_ended(struct vms_run *run)
 	return ended;
 }
 
+/* Samples a vCPU at its turns. It stands still meanwhile, so each turn is a sample. */
+static void sample_at_turns(struct vms_sampler *sampler)
+{
+	struct vms_turns *turns = sampler->run->options.turns;
+	while (!has_ended(sampler->run)) {
+		if (vms_turns_wait(turns, sampler->first)) {
+			take_tick(sampler);
+			vms_turns_end(turns, sampler->first);
+		} else {
+			check_machine(sampler);
+		}
+	}
+}
+
 static gpointer run_sampler(gpointer data)
 {
 	struct vms_sampler *sampler = data;
@@ -367,6 +383,10 @@ static gpointer run_sampler(gpointer data)
 
 	vms_thread_set_urgent();
 	sampler->answered_ns = run->begin_ns;
+	if (run->options.turns) {
+		sample_at_turns(sampler);
+		return NULL;
+	}
 	set_timer(sampler->timer_fd, run->begin_ns + interval_ns, interval_ns);
 	take_tick(sampler);
 	for (;;) {
@@ -538,7 +558,9 @@ static uint64_t count_ticks(struct vms_run *run)
 void vms_run_stats(struct vms_run *run, unsigned vcpu, struct vms_sample_stats *ret)
 {
 	vms_samples_stats(&run->vcpus[vcpu], ret);
-	ret->missed = count_ticks(run) - ret->samples;
+	const uint64_t ticks =
+		run->options.turns ? vms_turns_count(run->options.turns, vcpu) : count_ticks(run);
+	ret->missed = ticks - ret->samples;
 	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		ret->missed -= ret->failed[i];
 }
@@ -567,6 +589,21 @@ void vms_run_refresh_guest(struct vms_run *run)
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT))
 		g_atomic_int_set(&run->unnamed, 1);
 	g_rw_lock_writer_unlock(&run->guest_lock);
+}
+
+bool vms_run_is_paused(const struct vms_run *run)
+{
+	return g_atomic_int_get(&run->paused);
+}
+
+void vms_run_lock_guest(struct vms_run *run)
+{
+	g_rw_lock_reader_lock(&run->guest_lock);
+}
+
+void vms_run_unlock_guest(struct vms_run *run)
+{
+	g_rw_lock_reader_unlock(&run->guest_lock);
 }
 
 GArray *vms_run_read_tasks(struct vms_run *run, GError **error)

@@ -9,10 +9,14 @@
 
 #include "sample/samples.h"
 
+struct vms_turns;
+
 struct vms_run_options {
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 	uint64_t interval_ns;
+	/* NULL: a tick per interval. Else vCPUs are sampled at their turns. The caller owns it. */
+	struct vms_turns *turns;
 	unsigned depth;
 	bool leaf_first;
 	/*
@@ -41,6 +45,7 @@ typedef struct vms_run {
 	unsigned n_samplers;
 	GRWLock guest_lock; /* sampling threads read; a refresh of the guest writes */
 	int unnamed;	    /* atomic: kernel code without a name was seen */
+	int paused;	    /* atomic: the last tick has found the machine paused by others */
 	/* When the guest was last refreshed, and how long that took. Guarded by guest_lock. */
 	uint64_t refreshed_ns, refresh_took_ns;
 } vms_run;
@@ -83,6 +88,14 @@ char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure);
  * then.
  */
 void vms_run_refresh_guest(struct vms_run *run);
+/* True if the machine was paused by others at the last tick. Call it from any thread. */
+bool vms_run_is_paused(const struct vms_run *run);
+/*
+ * As long as a thread has the guest locked, nobody reads anew what is known of it. Sampling threads
+ * go on. Call it briefly, from any thread.
+ */
+void vms_run_lock_guest(struct vms_run *run);
+void vms_run_unlock_guest(struct vms_run *run);
 /* As vms_guest_tasks, while the run goes on. A list may be torn. */
 GArray *vms_run_read_tasks(struct vms_run *run, GError **error);
 /* Opens the files behind the user addresses that were seen: see vms_guest_read_files. */

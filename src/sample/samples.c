@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/samples.h"
 
-/* The frames of a stack, a process and a marker. */
-#define PATH_LIMIT (VMS_STACK_LIMIT + 2)
+/* The frames of a stack, a process, a marker, and what it waits for. */
+#define PATH_LIMIT (VMS_STACK_LIMIT + 3)
 
 void vms_samples_init(struct vms_samples *samples, uint32_t node_limit, size_t time_limit)
 {
@@ -34,6 +34,18 @@ static struct vms_tree_key make_frame_key(const struct vms_sample_record *record
 	};
 }
 
+static struct vms_tree_key make_wait_key(const struct vms_sample_record *record)
+{
+	const struct vms_stack *stack = &record->stack;
+	const bool is_known = record->wait_frame < stack->n;
+	const struct vms_frame *frame = is_known ? &stack->frame[record->wait_frame] : NULL;
+	const uint64_t pc = frame ? frame->pc - frame->is_return : 0;
+	return (struct vms_tree_key) { .kind = VMS_TREE_WAIT,
+				       .value = (uint64_t)(uint8_t)record->waits << 56 |
+						(pc & ~(UINT64_C(0xff) << 56)),
+				       .owner = frame ? frame->code : 0 };
+}
+
 /* Makes a path from the leaf outwards: frames, a marker if the stack is incomplete, the process. */
 static size_t make_path(const struct vms_sample_record *record, struct vms_tree_key *path)
 {
@@ -50,6 +62,8 @@ static size_t make_path(const struct vms_sample_record *record, struct vms_tree_
 		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_MARKER,
 						    .value = stack->end,
 						    .owner = VMS_KERNEL_SPACE };
+	if (record->waits)
+		path[n++] = make_wait_key(record);
 	if (record->space != VMS_NO_SPACE)
 		path[n++] =
 			(struct vms_tree_key) { .kind = VMS_TREE_PROCESS, .owner = record->space };

@@ -18,8 +18,13 @@ enum vms_tree_kind {
 	VMS_TREE_RETURN, /* value: a return address */
 	VMS_TREE_LOADED_PC,
 	VMS_TREE_LOADED_RETURN, /* both in loaded kernel code */
-	VMS_TREE_MARKER,	/* value: enum vms_walk_end, or VMS_TREE_OUT_OF_NODES */
-	VMS_TREE_LABEL,		/* value: chosen by the user of the tree */
+	/*
+	 * A thread off its CPU. The highest byte of value is its state, below it is the rest of the
+	 * kernel address that it waits at, or 0.
+	 */
+	VMS_TREE_WAIT,
+	VMS_TREE_MARKER, /* value: enum vms_walk_end, or VMS_TREE_OUT_OF_NODES */
+	VMS_TREE_LABEL,	 /* value: chosen by the user of the tree */
 };
 
 #define VMS_TREE_OUT_OF_NODES UINT64_MAX

@@ -12,8 +12,10 @@
 
 struct vms_sampler_config {
 	uint64_t period_ns;
+	uint64_t instructions; /* 0: the period is one of time; else it is this, period_ns is 0 */
 	unsigned depth;
 	bool user_only;
+	bool wall;		     /* give samples of threads that are off the CPU, too */
 	struct vms_machine *machine; /* references of the options; NULL: none was given */
 	struct vms_guest *guest;
 };

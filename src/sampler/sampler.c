@@ -36,17 +36,23 @@ static bool check_specification(const struct vms_sampler_options *options, GErro
 	const struct vms_sample_specification *specification = options->specifications;
 	if (options->n_specifications != 1 || !specification)
 		fault = "a session needs exactly one sample specification";
-	else if (specification->timebase != VMS_TIMEBASE_NANOSECONDS)
-		fault = "the time base of samples must be nanoseconds";
+	else if (specification->timebase != VMS_TIMEBASE_NANOSECONDS &&
+		 (specification->timebase != VMS_TIMEBASE_INSTRUCTIONS || !options->guest))
+		fault = "the time base of samples must be nanoseconds, or for a guest instructions";
 	else if (specification->call_graph != VMS_CALL_GRAPH_FRAME_POINTERS)
 		fault = "call graphs are found by frame pointers only";
-	else if (specification->period < VMS_SAMPLER_PERIOD_MIN_NS)
+	else if (specification->timebase == VMS_TIMEBASE_NANOSECONDS &&
+		 specification->period < VMS_SAMPLER_PERIOD_MIN_NS)
 		fault = "the period between samples must be 10 us at least";
 	else if (options->buffer_size && (options->buffer_size < VMS_SAMPLER_BUFFER_MIN ||
 					  options->buffer_size > VMS_SAMPLER_BUFFER_MAX))
 		fault = "the buffer of a CPU must have from 4 KiB to 1 GiB";
 	else if (options->depth > VMS_SAMPLER_DEPTH)
 		fault = "stacks have 127 frames at most";
+	else if (options->wall && specification->timebase == VMS_TIMEBASE_INSTRUCTIONS)
+		fault = "threads that wait execute no instructions";
+	else if (options->wall && options->user_only)
+		fault = "threads wait in the kernel: samples of the user's part alone have none";
 	if (fault)
 		g_set_error_literal(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, fault);
 	return !fault;
@@ -69,13 +75,16 @@ struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
 	if (!vms_options_copy(options, &own, sizeof(own), "vms_sampler_options", error) ||
 	    !check_specification(&own, error))
 		return NULL;
+	const bool counts = own.specifications->timebase == VMS_TIMEBASE_INSTRUCTIONS;
 	g_autoptr(vms_sampler) sampler = g_new0(struct vms_sampler, 1);
 	g_mutex_init(&sampler->lock);
 	g_cond_init(&sampler->ended_cond);
 	sampler->config = (struct vms_sampler_config) {
-		.period_ns = own.specifications->period,
+		.period_ns = counts ? 0 : own.specifications->period,
+		.instructions = counts ? own.specifications->period : 0,
 		.depth = own.depth ? own.depth : VMS_SAMPLER_DEPTH,
 		.user_only = own.user_only,
+		.wall = own.wall,
 		.machine = own.machine,
 		.guest = own.guest,
 	};
@@ -149,6 +158,8 @@ static void tell_session(struct vms_sampler *sampler)
 	vms_records_add_text(&event, "unwinder", place.unwinder);
 	vms_records_add_number(&event, "cpus", sampler->n_buffers);
 	vms_records_add_number(&event, "period", sampler->config.period_ns);
+	if (sampler->config.instructions)
+		vms_records_add_number(&event, "instructions", sampler->config.instructions);
 	vms_records_add_number(&event, "real", (uint64_t)g_get_real_time() * 1000);
 	vms_records_put_start(sampler->told);
 	vms_fxt_write(sampler->told, &event);

@@ -6,7 +6,7 @@
  *
  * Covers: agent/server.c agent/calls/calls.c agent/coverage/coverage.c agent/hold/hold.c
  * agent/probes/plan.c agent/probes/probes.c agent/probes/set.c agent/probes/vcpu_tallies.c
- * agent/probes/visit.c agent/tasks/tasks.c agent/ring.c.
+ * agent/probes/visit.c agent/tasks/tasks.c agent/period/period.c agent/ring.c.
  */
 #include "agent/calls/calls.h"
 #include "agent/hold/hold.h"

@@ -3,6 +3,7 @@
 
 #include "agent/calls/instrument.h"
 #include "agent/coverage/instrument.h"
+#include "agent/period/instrument.h"
 #include "agent/probes/instrument.h"
 #include "agent/probes/visit.h"
 #include "agent/qemu/internals.h"
@@ -140,6 +141,23 @@ struct outcome outcome_of(__attribute__((unused)) struct vcpu *vcpu, const struc
 			  uint64_t pc)
 {
 	return (struct outcome) { .end = pc == pending->va ? NOT_EXECUTED : EXECUTED };
+}
+
+/* ---- period/instrument.h ------------------------------------------------------------ */
+
+bool period_instrument_init(void)
+{
+	return true;
+}
+
+void period_count_anew(__attribute__((unused)) unsigned vcpu)
+{
+}
+
+void period_instrument(__attribute__((unused)) struct qemu_plugin_tb *tb,
+		       __attribute__((unused)) uint64_t instructions,
+		       __attribute__((unused)) qemu_plugin_vcpu_udata_cb turn)
+{
 }
 
 /* ---- hooks.h ---------------------------------------------------------------------- */

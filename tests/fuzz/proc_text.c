@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lines of /proc's texts, of any content.
+ * Lines of /proc's texts, and the description of a tracepoint, of any content.
  *
- * Covers: src/base/proc_text.c, src/machine/kvm/areas.c, src/machine/kvm/thread_call.c.
+ * Covers: src/base/proc_text.c, src/machine/kvm/areas.c, src/machine/kvm/thread_call.c,
+ * src/sampler/host/switches.c.
  */
 #include "base/proc_text.h"
 #include "machine/kvm/areas.h"
 #include "machine/kvm/thread_call.h"
 #include "machine/kvm/vcpus.h"
+#include "sampler/host/switches.h"
 #include <glib.h>
 #include <string.h>
 
@@ -53,6 +55,9 @@ static void guess_maps(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	g_autofree char *text = g_strndup((const char *)data, size);
+	struct vms_switches switches = { 0 };
+	if (vms_switches_parse(text, &switches))
+		vms_switches_state(&switches, data, size);
 	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
 	guess_maps(text);
 	for (char **line = lines; *line; line++)

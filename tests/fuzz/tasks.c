@@ -5,9 +5,9 @@
  * a core file's vCPUs lack.
  *
  * Covers: src/guest/linux/task.c src/guest/linux/task_x86_64.c src/guest/linux/task_aarch64.c
- * src/guest/linux/task_facts.c src/guest/linux/cgroup.c src/guest/container.c
- * src/guest/linux/list.c src/guest/linux/member.c src/guest/linux/core_vcpus.c
- * src/guest/linux/linux_x86_64.c src/guest/linux/linux_aarch64.c.
+ * src/guest/linux/wait_channel.c src/guest/linux/task_facts.c src/guest/linux/cgroup.c
+ * src/guest/container.c src/guest/linux/list.c src/guest/linux/member.c
+ * src/guest/linux/core_vcpus.c src/guest/linux/linux_x86_64.c src/guest/linux/linux_aarch64.c.
  */
 #include "guest/linux/core_vcpus.h"
 #include "guest/linux/task_facts.h"
@@ -50,7 +50,12 @@ static const struct words_structure structures[] = {
 	  { TASK_MEMBERS("state"), { "thread", 104, 8, x86_thread } } },
 	{ "task_struct",
 	  { 0, OLD_STATE | AARCH64 },
-	  { TASK_MEMBERS("__state"), { "on_cpu", 96, 4 }, { "thread", 104, 8, x86_thread } } },
+	  { TASK_MEMBERS("__state"),
+	    { "on_cpu", 96, 4 },
+	    { "nvcsw", 24, 8 },
+	    { "nivcsw", 32, 8 },
+	    { "wake_cpu", 40, 4 },
+	    { "thread", 104, 8, x86_thread } } },
 	{ "task_struct",
 	  { AARCH64, 0 },
 	  { TASK_MEMBERS("__state"),
@@ -86,6 +91,8 @@ static const struct words_symbol symbols[] = {
 	{ "__entry_task", 8, { AARCH64, ENTRY_CODE } },
 	{ "el0t_64_sync", WORDS_RAM + 0x800, { AARCH64 | ENTRY_CODE, 0 } },
 	{ "init_task", INIT_TASK, { 0, 0 } },
+	{ "__sched_text_start", WORDS_RAM + 0x200, { 0, NO_NOTES } },
+	{ "__sched_text_end", WORDS_RAM + 0x400, { 0, NO_NOTES } },
 	{ "__per_cpu_offset", WORDS_RAM + 0x900, { 0, ONE_CPU } },
 	{ "nr_cpu_ids", WORDS_RAM + 0x910, { 0, 0 } },
 	{ "crash_notes", WORDS_RAM + 0x918, { 0, NO_NOTES } },
@@ -136,6 +143,14 @@ static void check_facts(struct vms_linux *guest, const struct vms_task *task)
 	vms_task_facts_clear(&facts);
 }
 
+static void check_wait(struct vms_linux *guest, const struct vms_task *task)
+{
+	struct vms_task_wait wait;
+	if (vms_linux_task_wait(guest, task->va, &wait))
+		g_assert_nonnull(strchr("RSDTtXZPI", wait.state));
+	vms_linux_is_sleep_code(guest, task->va);
+}
+
 /* As of a core file, whose vCPUs have few registers. */
 static void complete(struct vms_linux *guest, unsigned options)
 {
@@ -165,6 +180,8 @@ static void ask(struct vms_linux *guest, const struct vms_regs *regs)
 			vms_linux_task_regs(guest, one, &switched, NULL);
 		if (i < TASKS)
 			check_facts(guest, one);
+		if (i < TASKS)
+			check_wait(guest, one);
 	}
 }
 

@@ -26,7 +26,7 @@ struct words_symbol {
 struct words_structure {
 	const char *type;
 	struct words_condition when;
-	struct encoder_member members[17]; /* the last one nameless */
+	struct encoder_member members[20]; /* the last one nameless */
 };
 
 struct words_kernel {

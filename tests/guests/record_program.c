@@ -2,13 +2,16 @@
 /*
  * What test_record.py records. "shares SECONDS": runs two functions, and prints the processor time
  * of each in ns. LONG and SHORT are how many rounds they have. "births N": threads and processes
- * that start and end; prints "TID PID" of each.
+ * that start and end; prints "TID PID" of each. "waits SECONDS": runs, sleeps, and waits in a futex
+ * and for a pipe in turn; prints the time of each in ns, and its process id first of all.
  */
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -115,6 +118,88 @@ static void run_births(int n)
 	}
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void run_for_a_while(int to_writer)
+{
+	const uint64_t end = used_ns() + 20000000;
+	(void)to_writer;
+	while (used_ns() < end)
+		burn_short();
+}
+
+__attribute__((noinline)) static void wait_in_sleep(int to_writer)
+{
+	const struct timespec time = { .tv_nsec = 160000000 };
+	(void)to_writer;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+__attribute__((noinline)) static void wait_in_futex(int to_writer)
+{
+	static int word;
+	const struct timespec time = { .tv_nsec = 120000000 };
+	(void)to_writer;
+	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &time, NULL, 0);
+}
+
+static int from_writer;
+
+/* Another process answers after 80 ms. */
+__attribute__((noinline)) static void wait_in_read(int to_writer)
+{
+	char byte = 0;
+	if (write(to_writer, &byte, 1) != 1 || read(from_writer, &byte, 1) != 1)
+		abort();
+}
+
+/* Answers in a process of its own, which is called otherwise. */
+static int start_writer(void)
+{
+	int to[2], from[2];
+	char byte;
+	if (pipe(to) < 0 || pipe(from) < 0)
+		abort();
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, 9);
+		close(to[1]);
+		while (read(to[0], &byte, 1) == 1) {
+			usleep(80000);
+			if (write(from[1], &byte, 1) != 1)
+				break;
+		}
+		_exit(0);
+	}
+	close(to[0]);
+	from_writer = from[0];
+	return to[1];
+}
+
+static void run_waits(double seconds)
+{
+	static void (*const phases[])(int) = { run_for_a_while, wait_in_sleep, wait_in_futex,
+					       wait_in_read };
+	enum { N = sizeof(phases) / sizeof(*phases) };
+	uint64_t ns[N] = { 0 }, before = now_ns();
+	const uint64_t end = before + (uint64_t)(seconds * 1e9);
+	const int to_writer = start_writer();
+	printf("%d\n", (int)getpid());
+	while (before < end)
+		for (int i = 0; i < N; i++) {
+			phases[i](to_writer);
+			const uint64_t after = now_ns();
+			ns[i] += after - before;
+			before = after;
+		}
+	for (int i = 0; i < N; i++)
+		printf("%llu\n", (unsigned long long)ns[i]);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3)
@@ -125,6 +210,8 @@ int main(int argc, char **argv)
 		run_loops(atof(argv[2]));
 	else if (strcmp(argv[1], "rounds") == 0)
 		run_rounds(atoi(argv[2]));
+	else if (strcmp(argv[1], "waits") == 0)
+		run_waits(atof(argv[2]));
 	else
 		run_births(atoi(argv[2]));
 	return 0;

@@ -17,6 +17,7 @@ from vmscope_command import vmscope
 
 PARANOID = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
 MAY = os.geteuid() == 0 or PARANOID < 3
+TRACEPOINT = pathlib.Path("/sys/kernel/tracing/events/sched/sched_switch/format")
 HERTZ = 1999
 PERIOD_NS = 1e9 / HERTZ
 
@@ -77,6 +78,40 @@ class Record(unittest.TestCase):
         for name, truth in (("burn_long", long_ns), ("burn_short", short_ns)):
             self.assertAlmostEqual(counts[name] / whole, truth / (long_ns + short_ns), delta=0.04)
         self.assertEqual(whole, len(list(samples_of(self.file.read_bytes()))))
+
+    @unittest.skipUnless(os.geteuid() == 0 and TRACEPOINT.exists(), "needs root, and tracefs")
+    def test_wall(self):
+        """What a program does and waits for, by the time that it measures itself: each switch is known, so
+        a wait is right by a sample or two of each, however busy the host is."""
+        file = self.folder / "wall"
+        run = self.record(file, "waits", "0.6", options=("--wall", "-F", 999))
+        pid, *times = map(int, run.out.split())
+        lines = [line.rsplit(" ", 1) for line in vmscope("report", "--format", "folded", file).out.splitlines()]
+        stacks = [(stack, int(count)) for stack, count in lines if f" ({pid});" in stack]
+        for call, time in (("nanosleep", times[1]), ("futex", times[2]), ("read", times[3])):
+            found = sum(count for stack, count in stacks
+                        if re.search(rf";\[waiting: S \w+\];.*;__x64_sys_\w*{call}\b|ksys_{call}\b", stack))
+            self.assertAlmostEqual(found / 999, time / 1e9, delta=0.03 + 0.05 * time / 1e9, msg=call)
+        self.assertTrue(any(re.search(r"\[waiting: S (\w*pipe_read)\];.*;\1;", stack) for stack, _ in stacks))
+        # It is running, or waits for a CPU, as long as it is in no call.
+        ready = sum(count for stack, count in stacks if "[waiting: S" not in stack)
+        self.assertAlmostEqual(ready / 999, times[0] / 1e9, delta=0.05 + 0.1 * times[0] / 1e9)
+        stats = self.stats(file)
+        self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
+        self.assertGreater(stats["waiting samples"], 0.5 * stats["samples"])
+
+    @unittest.skipUnless(os.geteuid() == 0 and TRACEPOINT.exists(), "needs root, and tracefs")
+    def test_sleeper(self):
+        """A thread that sleeps from before the recording to its end is in it, with its state."""
+        file = self.folder / "sleeper"
+        with subprocess.Popen(["sleep", "60"]) as sleeper:
+            testbed.wait_for(lambda: " (sleep) S " in pathlib.Path(f"/proc/{sleeper.pid}/stat").read_text(),
+                             "the sleep")
+            vmscope("record", "--wall", "-F", 99, "--pid", sleeper.pid, "-t", "0.5", "-o", file)
+            sleeper.kill()
+        text = vmscope("report", "--format", "folded", file).out
+        self.assertRegex(text, rf"sleep \({sleeper.pid}\);\[waiting: S[^;]*\]")
+        self.assertAlmostEqual(self.stats(file)["samples"], 50, delta=5)
 
     def test_counts(self):
         """Collected, lost and missed add up to the time that the program has run. The kernel counts
@@ -259,6 +294,7 @@ class Record(unittest.TestCase):
                 (("-o", file, "-a", "--buffer", "1"), 2, "from 4 KiB to 1 GiB"),
                 (("-o", file, "-a", "--name", "it"), 1, "goes with other names alone"),
                 (("-o", file, "-a", "-F", "9", "--period", "20"), 2, "exclude each other"),
+                (("-o", file, "-a", "--wall", "--user"), 2, "exclude each other"),
                 (("-o", file, "--cgroup", "/no/such"), 1, "cannot open control group"),
                 (("-o", file, "--cgroup", self.folder), 1, "is the folder of no control group"),
                 (("-o", file, "-o", self.folder / "other", "-a", "-t", "0.1"), 2, "only once"),
@@ -280,6 +316,10 @@ class Record(unittest.TestCase):
                       user=65534, group=65534, extra_groups=[])
         self.assertEqual(run.status, 1)
         self.assertIn(f"kernel.perf_event_paranoid is {PARANOID}", run.err)
+        run = vmscope("record", "-a", "--wall", "-t", "0.1", "-o", f"{place.name}/file", check=False,
+                      user=65534, group=65534, extra_groups=[])
+        self.assertIn("cannot read the tracepoint sched:sched_switch", run.err)
+        self.assertIn("takes root", run.err)
         run = vmscope("record", "--name", "true", "-t", "0.1", "-o", f"{place.name}/file", check=False,
                       user=65534, group=65534, extra_groups=[])
         self.assertIn(f"kernel.perf_event_paranoid is {PARANOID}", run.err)

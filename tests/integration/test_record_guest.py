@@ -114,6 +114,48 @@ class RecordGuest(unittest.TestCase):
         self.assertEqual({tuple(map(int, line.split())) for line in born.splitlines()} - found, set())
         self.assertEqual({stack.split(" (")[0] for stack, _ in folded(file)}, {"record_program"})
 
+    def test_wall(self):
+        """What a program does and waits for, by the time that it measures itself."""
+        file = self.folder / "wall"
+        pid, *times = map(int, self.run_waiting("record_program waits 1", file, "--wall").split())
+        self.assertEqual(len(times), 4)
+        stacks = [(stack, count) for stack, count in folded(file)
+                  if stack.startswith(f"record_program ({pid})")]
+        phases = ("run_for_a_while", "wait_in_sleep", "wait_in_futex", "wait_in_read")
+        # Of the time that it runs a busy host misses more; so of what it waits, and not of all.
+        waits, waited = sum(count_of(stacks, name) for name in phases[1:]), sum(times[1:])
+        for name, time in zip(phases[1:], times[1:]):
+            self.assertAlmostEqual(count_of(stacks, name) / waits, time / waited, delta=0.1, msg=name)
+        self.assertGreater(waits / self.hertz, 0.6 * waited / 1e9)
+        self.assertLess(waits / self.hertz, 1.1 * waited / 1e9)
+        self.assertGreater(count_of(stacks, phases[0]), 0)
+        for name, function in zip(phases[1:], (r"hrtimer_nanosleep|do_nanosleep", r"futex_wait\w*",
+                                               r"(anon_)?pipe_read")):
+            waits = sum(count for stack, count in stacks if name in stack and
+                        re.search(rf";\[waiting: S ({function})\];.*;{name}\b.*;({function})\b", stack))
+            self.assertGreater(waits / count_of(stacks, name), 0.8, name)
+        stats = report_stats(file)
+        self.assertGreater(stats["waiting samples"], 0.4 * stats["samples"])
+        self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
+
+    def test_wait_channels(self):
+        """Where all threads sleep, kernel threads too, is what their own kernel says of it."""
+        file = self.folder / "all"
+        command = "for p in /proc/[0-9]*; do echo ${p#/proc/} $(cat $p/wchan); done"
+        before = set(self.guest.run(command).splitlines())
+        vmscope("record", *self.guest.target, "--wall", "-F", 20, "-t", 0.3, "-o", file)
+        same = dict(line.split() for line in before & set(self.guest.run(command).splitlines())
+                    if len(line.split()) == 2)
+        found = {}
+        for stack, _ in folded(file):
+            match = re.match(r".* \((\d+)\);\[waiting: [SDI] (\w+)\]", stack)
+            if match:
+                found.setdefault(match[1], set()).add(match[2])
+        told = {pid: name for pid, name in same.items() if pid in found
+                and not name.startswith(("0", "rcu_"))}  # those of RCU sleep in turn in several places
+        self.assertGreater(len(told), 20)
+        self.assertEqual({pid: name for pid, name in told.items() if name not in found[pid]}, {})
+
     def test_overflow(self):
         """Everything of the guest, in buffers that are too small: collected, lost and missed are all
         ticks, and one sample more of each vCPU."""

@@ -116,6 +116,8 @@ static void tear_down(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 /* What one sample of a vCPU finds. The frames, leaf first, end with a pc of 0. */
 struct sample {
 	bool idle;
+	char waits;
+	uint32_t wait_frame;
 	const struct vms_process *process;
 	struct vms_frame frames[12];
 	enum vms_walk_end end;
@@ -127,6 +129,8 @@ static void add(struct fixture *fixture, unsigned vcpu, bool leaf_first, unsigne
 {
 	g_autofree struct vms_sample_record *record = g_new0(struct vms_sample_record, 1);
 	record->idle = sample->idle;
+	record->waits = sample->waits;
+	record->wait_frame = sample->wait_frame;
 	record->space = sample->process ? sample->process->index : VMS_NO_SPACE;
 	record->stack.end = record->stack.kernel_end = sample->end;
 	for (const struct vms_frame *frame = sample->frames; frame->pc; frame++) {
@@ -202,6 +206,35 @@ static void assert_functions(const struct vms_profile *profile, const char *expe
 	}
 	g_assert_cmpstr(text->str, ==, expected);
 	g_string_free(text, TRUE);
+}
+
+/* Threads off the CPU are told by what they wait in, whatever the place in that function. */
+static void test_waiting(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_frame frames[] = { { INNER + 4 }, { OUTER + 8, true }, { NOBODY } };
+	struct sample sample = { .process = fixture->a };
+	memcpy(sample.frames, frames, sizeof(frames));
+	add(fixture, 0, false, 1, &sample);
+	sample.waits = 'S';
+	sample.wait_frame = 1;
+	add(fixture, 0, false, 2, &sample);
+	sample.frames[1].pc += 4;
+	add(fixture, 0, false, 3, &sample);
+	sample.waits = 'D';
+	sample.wait_frame = 2; /* in code without a name */
+	add(fixture, 0, false, 4, &sample);
+	sample.waits = 'R';
+	sample.wait_frame = VMS_NO_WAIT_FRAME;
+	add(fixture, 0, false, 6, &sample);
+	g_autoptr(vms_profile) profile = make(fixture, 0, false);
+	assert_tree(profile, 0,
+		    "prog (10) 16 0\n"
+		    ".[waiting: R for a CPU] 6 0\n..? 6 0\n...outer 6 0\n....inner 6 6\n"
+		    ".[waiting: S outer] 5 0\n..? 5 0\n...outer 5 0\n....inner 5 5\n"
+		    ".[waiting: D] 4 0\n..? 4 0\n...outer 4 0\n....inner 4 4\n"
+		    ".? 1 0\n..outer 1 0\n...inner 1 1\n");
+	g_autoptr(vms_profile) all = make(fixture, VMS_PROFILE_WITHOUT_PROCESSES, true);
+	g_assert_nonnull(all);
 }
 
 /* Two addresses of one function are one node by function, two by address. */
@@ -508,6 +541,7 @@ int main(int argc, char **argv)
 		void (*run)(struct fixture *fixture, gconstpointer data);
 	} tests[] = {
 		{ "/profile/by", test_by },
+		{ "/profile/waiting", test_waiting },
 		{ "/profile/source", test_source },
 		{ "/profile/return-address", test_return_address },
 		{ "/profile/recursion", test_recursion },

@@ -37,11 +37,24 @@ static void test_specification(void)
 	assert_refused(NULL, 0, "exactly one");
 	assert_refused(NULL, 1, "exactly one");
 	assert_refused(two, 2, "exactly one");
-	assert_refused(&instructions, 1, "nanoseconds");
+	assert_refused(&instructions, 1, "nanoseconds"); /* of a host */
 	assert_refused(&dwarf, 1, "frame pointers");
 	assert_refused(&quick, 1, "10 us");
 	g_autoptr(vms_sampler) sampler = make(&limit, 1, NULL);
 	g_assert_nonnull(sampler);
+}
+
+/* Threads wait in the kernel, which `user_only` leaves out. */
+static void test_wall(void)
+{
+	g_autoptr(GError) error = NULL;
+	const struct vms_sampler_options options = { .size = sizeof(options),
+						     .specifications = &usual,
+						     .n_specifications = 1,
+						     .user_only = true,
+						     .wall = true };
+	g_assert_null(vms_sampler_new(vms_sampler_engine_host(), &options, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 }
 
 static void assert_state(struct vms_sampler *sampler, enum vms_sampler_state state)
@@ -108,6 +121,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/sampler/specification", test_specification);
+	g_test_add_func("/sampler/wall", test_wall);
 	g_test_add_func("/sampler/states", test_states);
 	g_test_add_func("/sampler/add", test_add);
 	return g_test_run();

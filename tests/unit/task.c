@@ -28,6 +28,7 @@
 #define NOTES	  (BASE + 0x9110) /* points to the per-CPU variable that holds a CPU's note */
 #define NOTE	  0x100
 #define PGD	  (BASE + 0x5000)
+#define SLEEP	  UINT64_C(0xffffffff81000000) /* code that only puts threads to sleep */
 
 /* Where this kernel has its members. */
 enum {
@@ -43,6 +44,9 @@ enum {
 	TASKS = 0x40,
 	THREAD_NODE = 0x50,
 	ON_CPU = 0x60,
+	VOLUNTARY = 0x68,
+	INVOLUNTARY = 0x70,
+	WAKE_CPU = 0x78,
 	THREAD_HEAD = 8
 };
 
@@ -66,6 +70,9 @@ static GByteArray *types(void)
 		{ "tasks", TASKS, 16 },
 		{ "thread_node", THREAD_NODE, 16 },
 		{ "on_cpu", ON_CPU, 4 },
+		{ "nvcsw", VOLUNTARY, 8 },
+		{ "nivcsw", INVOLUNTARY, 8 },
+		{ "wake_cpu", WAKE_CPU, 4 },
 	};
 	static const struct encoder_member signal[] = { { "thread_head", THREAD_HEAD, 16 } };
 	static const struct encoder_member mm[] = { { "pgd", 0, 8 } };
@@ -107,12 +114,16 @@ static void link_nodes(struct fixture *f, uint64_t from, uint64_t to)
 /* Processes 1 (threads 1 and 4) and 3, listed in another order than by number. */
 static void setup(struct fixture *f, const void *data)
 {
-	static const struct fake_symbol symbols[] = {
-		{ "this_cpu_off", THIS_CPU }, { "current_task", CURRENT },
-		{ "init_task", TASK(0) },     { "__per_cpu_offset", OFFSETS },
-		{ "nr_cpu_ids", NR_CPUS },    { "__cpu_online_mask", ONLINE },
-		{ "crash_notes", NOTES },     { NULL, 0 }
-	};
+	static const struct fake_symbol symbols[] = { { "this_cpu_off", THIS_CPU },
+						      { "current_task", CURRENT },
+						      { "init_task", TASK(0) },
+						      { "__per_cpu_offset", OFFSETS },
+						      { "nr_cpu_ids", NR_CPUS },
+						      { "__cpu_online_mask", ONLINE },
+						      { "crash_notes", NOTES },
+						      { "__sched_text_start", SLEEP },
+						      { "__sched_text_end", SLEEP + 0x100 },
+						      { NULL, 0 } };
 	(void)data;
 	f->machine = fake_machine_new(&vms_arch_x86_64, 2);
 	fake_machine_add_ram(f->machine, BASE, RAM);
@@ -381,6 +392,32 @@ static void test_running_task_has_no_regs(struct fixture *f, const void *data)
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
 }
 
+static void test_wait(struct fixture *f, const void *data)
+{
+	(void)data;
+	struct vms_task_wait wait;
+	write_u32(f, TASK(4) + STATE, 2);
+	write_u64(f, TASK(4) + VOLUNTARY, 7);
+	write_u64(f, TASK(4) + INVOLUNTARY, 3);
+	write_u32(f, TASK(4) + WAKE_CPU, 2);
+	g_assert_true(vms_linux_task_wait(f->guest, TASK(4), &wait));
+	g_assert_cmpuint(wait.pid, ==, 1);
+	g_assert_cmpuint(wait.tid, ==, 4);
+	g_assert_cmpint(wait.state, ==, 'D');
+	g_assert_false(wait.is_on_cpu);
+	g_assert_cmpuint(wait.switches, ==, 10);
+	g_assert_cmpuint(wait.cpu, ==, 2);
+	write_u32(f, TASK(4) + ON_CPU, 1);
+	g_assert_true(vms_linux_task_wait(f->guest, TASK(4), &wait));
+	g_assert_true(wait.is_on_cpu);
+	g_assert_false(vms_linux_task_wait(f->guest, 8, &wait)); /* cannot be read */
+	g_assert_true(vms_linux_is_sleep_code(f->guest, SLEEP));
+	g_assert_true(vms_linux_is_sleep_code(f->guest, SLEEP + 0xff));
+	g_assert_false(vms_linux_is_sleep_code(f->guest, SLEEP - 1));
+	g_assert_false(vms_linux_is_sleep_code(f->guest, SLEEP + 0x100));
+	g_assert_false(vms_linux_is_sleep_code(f->guest, 0)); /* the other bounds are unknown */
+}
+
 /* ---- vCPUs of core files ---- */
 
 /* A core file's vCPU 0 in the kernel, 1 in a user program; nothing else is known of them. */
@@ -492,6 +529,7 @@ int main(int argc, char **argv)
 	ADD("/task/hostile-lists", test_hostile_lists);
 	if (g_test_slow())
 		ADD("/task/many-threads", test_many_threads);
+	ADD("/task/wait", test_wait);
 	ADD("/task/running-task-has-no-regs", test_running_task_has_no_regs);
 	ADD("/task/vcpus-by-notes", test_vcpus_by_notes);
 	ADD("/task/vcpus-online", test_vcpus_online);

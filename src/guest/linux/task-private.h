@@ -14,7 +14,12 @@ struct vms_linux_tasks {
 
 	struct vms_btf_member pid, tgid, mm, comm, state, exit_state, real_parent, group_leader;
 	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack;
-	uint64_t stack_size; /* bytes of a task's kernel stack; 0: not known */
+	/* Switches away from a task that went to sleep, and from one that did not want to. */
+	struct vms_btf_member voluntary, involuntary, wake_cpu;
+	struct {
+		uint64_t begin, end; /* both 0 if unknown */
+	} sleep_code[2];	     /* wait_channel.c */
+	uint64_t stack_size;	     /* bytes of a task's kernel stack; 0: not known */
 	/* Where a switch to another task saves registers; on x86 in struct inactive_task_frame. */
 	struct vms_btf_member cpu_context; /* on aarch64 */
 	struct vms_btf_member thread_sp, frame_bx, frame_bp, frame_r12, frame_r13, frame_r14,
@@ -44,6 +49,11 @@ struct vms_task_arch {
 	/* Makes `regs` lead to the memory of the process whose page tables are at `pgd`. */
 	void (*set_tables)(struct vms_regs *regs, uint64_t pgd);
 };
+
+/* Finds the code that only puts tasks to sleep. */
+void vms_linux_find_sleep_code(const struct vms_linux *guest, struct vms_linux_tasks *tasks);
+/* Returns the letter that the kernel reports for a state. */
+char vms_linux_state_letter(uint64_t state, uint64_t exit_state);
 
 extern const struct vms_task_arch vms_task_arch_x86_64;
 extern const struct vms_task_arch vms_task_arch_aarch64;

@@ -36,6 +36,9 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "signal_struct", "thread_head", AT(thread_head), false },
 	{ "mm_struct", "pgd", AT(pgd), false },
 	{ "task_struct", "on_cpu", AT(on_cpu), true }, /* CONFIG_SMP */
+	{ "task_struct", "nvcsw", AT(voluntary), true },
+	{ "task_struct", "nivcsw", AT(involuntary), true },
+	{ "task_struct", "wake_cpu", AT(wake_cpu), true }, /* CONFIG_SMP */
 	{ "task_struct", "stack", AT(stack), true },
 	{ "task_struct", "thread.cpu_context", AT(cpu_context), true },
 	{ "task_struct", "thread.sp", AT(thread_sp), true },
@@ -81,6 +84,7 @@ struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)
 	    !vms_btf_size(guest->btf, "thread_union", &tasks.stack_size) ||
 	    tasks.stack_size > STACK_SIZE_MAX)
 		tasks.stack_size = 0;
+	vms_linux_find_sleep_code(guest, &tasks);
 	return g_memdup2(&tasks, sizeof(tasks));
 }
 
@@ -121,8 +125,8 @@ bool vms_linux_task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm)
 	return has;
 }
 
-/* Returns the letter that the kernel reports: __task_state_index() in include/linux/sched.h. */
-static char choose_state_letter(uint64_t state, uint64_t exit_state)
+/* As __task_state_index() in include/linux/sched.h. */
+char vms_linux_state_letter(uint64_t state, uint64_t exit_state)
 {
 	enum {
 		UNINTERRUPTIBLE = 0x2,
@@ -174,7 +178,7 @@ static bool read_task(const struct vms_linux_tasks *tasks, struct vms_memory *me
 	    !vms_member_read(memory, parent, &tasks->tgid, &ppid))
 		return false;
 	ret->ppid = (uint32_t)ppid;
-	ret->state = choose_state_letter(state, exit_state);
+	ret->state = vms_linux_state_letter(state, exit_state);
 	return true;
 }
 

@@ -256,6 +256,7 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 		{ VMS_AGENT_CAN_TALLY, "add up hits of probes" },
 		{ VMS_AGENT_CAN_FOLLOW_CALLS, "follow calls until they return" },
 		{ VMS_AGENT_CAN_KEEP_ARGUMENTS, "keep arguments of calls until they return" },
+		{ VMS_AGENT_CAN_COUNT_INSTRUCTIONS, "count instructions" },
 		{ VMS_AGENT_CAN_COPY_STACKS, "copy stacks at hits of probes" },
 	};
 	if (link->hello.features & feature)

@@ -57,6 +57,7 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_FOLLOW_CALLS = 1 << 7,   /* VMS_AGENT_PLACE_CALL, VMS_AGENT_PLACE_RETURN */
 	VMS_AGENT_CAN_KEEP_ARGUMENTS = 1 << 8, /* VMS_OP_ARGUMENT in programs of returns */
 	VMS_AGENT_CAN_COPY_STACKS = 1 << 9, /* VMS_OP_COLLECT_READABLE, 28 KiB of a hit's values */
+	VMS_AGENT_CAN_COUNT_INSTRUCTIONS = 1 << 10, /* PERIOD_* */
 };
 /* What an agent can that says nothing of features: it is older than they are. */
 #define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
@@ -64,7 +65,8 @@ enum vms_agent_feature {
 #define VMS_AGENT_FEATURES                                                                         \
 	(VMS_AGENT_CAN_HOLD | VMS_AGENT_CAN_TRACE_CALLS | VMS_AGENT_CAN_TRACK_TASKS |              \
 	 VMS_AGENT_CAN_LOOK | VMS_AGENT_CAN_PROBE | VMS_AGENT_CAN_COVER | VMS_AGENT_CAN_TALLY |    \
-	 VMS_AGENT_CAN_FOLLOW_CALLS | VMS_AGENT_CAN_KEEP_ARGUMENTS | VMS_AGENT_CAN_COPY_STACKS)
+	 VMS_AGENT_CAN_FOLLOW_CALLS | VMS_AGENT_CAN_KEEP_ARGUMENTS | VMS_AGENT_CAN_COPY_STACKS |   \
+	 VMS_AGENT_CAN_COUNT_INSTRUCTIONS)
 
 enum vms_agent_kind {
 	/*
@@ -97,6 +99,8 @@ enum vms_agent_kind {
 	 */
 	VMS_AGENT_COVERAGE_START,
 	VMS_AGENT_COVERAGE_STOP, /* → OK; the memory stays the client's */
+	VMS_AGENT_PERIOD_START, /* struct vms_agent_period → OK, with a memfd of vms_agent_turns */
+	VMS_AGENT_PERIOD_STOP,	/* → OK; the memory stays the client's */
 };
 
 /* The begin of every message. The message is as long as its packet. */
@@ -180,6 +184,32 @@ struct vms_agent_tasks {
 	/* Addresses of functions of the kernel, or 0: */
 	uint64_t switch_function;    /* (prev, next) switches tasks */
 	uint64_t space_end_function; /* (mm) ends an address space */
+};
+
+/* ---- instructions --------------------------------------------------------------- */
+
+/*
+ * Each vCPU stops before every instruction whose number is a multiple of `instructions`, and waits
+ * until the client has had its turn. The first instruction after the START is number 1. One that
+ * begins again after an exception counts again. At its turn a client may hold the vCPU, which looks
+ * as if it were halted. Then it sets `done` to `due`.
+ */
+struct vms_agent_period {
+	struct vms_agent_message message;
+	uint64_t instructions; /* VMS_AGENT_MIN_PERIOD or more */
+};
+
+#define VMS_AGENT_MIN_PERIOD 1000
+
+struct vms_agent_turn {
+	_Alignas(64) _Atomic uint32_t due; /* number of the last turn; a futex */
+	_Alignas(64) _Atomic uint32_t done;
+	/* Turns that the vCPU did not wait for, because a turn before was not done for so long. */
+	_Atomic uint64_t missed;
+};
+
+struct vms_agent_turns {
+	struct vms_agent_turn vcpu[1]; /* by QEMU's index, as many as vms_agent_hello says */
 };
 
 /* ---- rings ---------------------------------------------------------------------- */

@@ -10,9 +10,11 @@
 #include "sampler/engine.h"
 #include "sampler/host/host_files.h"
 #include "sampler/host/name_filter.h"
+#include "sampler/host/off_cpu.h"
 #include "sampler/host/perf_event.h"
 #include "sampler/host/perf_ring.h"
 #include "sampler/host/record_queue.h"
+#include "sampler/host/switches.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -62,7 +64,12 @@ struct host_engine {
 	/* Where programs are waited for by name, everything is sampled, and most of it dropped.
 	 * Whose a record is depends on records before it, whichever CPU they are of. */
 	struct vms_name_filter *names; /* NULL: nothing is dropped */
+	/* With it, records are taken in the order of their times. */
 	struct vms_record_queue *queue;
+	/* Threads that wait, if they are sampled, too. */
+	struct vms_off_cpu *off_cpu;
+	struct vms_switches switches;
+	GArray *wall_fds;	 /* int: descriptors of events of switches */
 	uint64_t check_names_ns; /* when to look next whether they are complete */
 	struct vms_host_files *files;
 	struct vms_sample_record *sample; /* the one that is being taken */
@@ -70,8 +77,10 @@ struct host_engine {
 	struct utsname system;
 	GThread *thread;
 	GMutex lock; /* guards all above while the thread runs, and what follows */
-	bool started, user_only;
+	bool started, ends, user_only;
 	uint64_t count_ns, lost, throttled; /* of events that are closed; by the rings */
+	uint64_t switches_lost;		    /* records of switches, likewise */
+	uint64_t running;		    /* samples of threads that ran */
 	pid_t command;
 	int command_status; /* -1: it has not ended */
 };
@@ -166,6 +175,22 @@ static bool open_event(struct host_engine *engine, pid_t pid, unsigned cpu, bool
 	return true;
 }
 
+/* Adds an event of a task's switches on a CPU. */
+static void open_switches(struct host_engine *engine, pid_t pid, unsigned cpu, bool cgroup,
+			  const struct vms_perf_options *options, int *number)
+{
+	const struct vms_perf_ring *ring = &engine->rings[cpu];
+	const int fd =
+		vms_perf_open_switches(options, engine->switches.tracepoint, pid, (int)cpu, cgroup);
+	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0) {
+		*number = errno;
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	g_array_append_val(engine->wall_fds, fd);
+}
+
 /* Attaches a task on all CPUs. Without the right to sample the kernel, only the user's part. */
 static bool attach(struct host_engine *engine, pid_t pid, bool cgroup, bool on_exec, int *number)
 {
@@ -176,13 +201,51 @@ static bool attach(struct host_engine *engine, pid_t pid, bool cgroup, bool on_e
 		options.enable_on_exec = on_exec;
 		options.user_only = engine->user_only;
 		n += open_event(engine, pid, cpu, cgroup, &options, number);
-		if (*number == EACCES && !engine->user_only && engine->events->len == 0) {
+		if (engine->off_cpu && !*number && engine->rings[cpu].base)
+			open_switches(engine, pid, cpu, cgroup, &options, number);
+		if (*number == EACCES && !engine->off_cpu && !engine->user_only &&
+		    engine->events->len == 0) {
 			engine->user_only = true;
 			*number = 0;
 			cpu--;
 		}
 	}
 	return n > 0 && !*number;
+}
+
+/*
+ * A thread that waits when it is attached. Nobody has seen it go to sleep: its state is known, its
+ * stack is not. What the kernel tells of it later is in records with times.
+ */
+static void note_sleeper(pid_t tid, void *data)
+{
+	struct host_engine *engine = data;
+	g_autofree char *path = NULL, *status = NULL;
+	if (!engine->off_cpu)
+		return;
+	struct vms_sample_record sample = { .time_ns = vms_clock_now_ns(),
+					    .tid = (uint32_t)tid,
+					    .space = VMS_NO_SPACE,
+					    .wait_frame = VMS_NO_WAIT_FRAME,
+					    .stack.end = VMS_WALK_UNREADABLE };
+	path = g_strdup_printf("/proc/%d/status", (int)tid);
+	int pid = 0;
+	const char *line = g_file_get_contents(path, &status, NULL, NULL)
+				   ? strstr(status, "\nState:\t")
+				   : NULL;
+	if (!line || sscanf(line, "\nState: %c", &sample.waits) != 1 ||
+	    !(line = strstr(status, "\nTgid:")) || sscanf(line, "\nTgid: %d", &pid) != 1 ||
+	    strchr("RXZ", sample.waits))
+		return;
+	sample.pid = (uint32_t)pid;
+	vms_off_cpu_begin(engine->off_cpu, &sample);
+}
+
+static void note_sleepers(struct host_engine *engine, pid_t pid)
+{
+	g_autofree char *folder = g_strdup_printf("/proc/%d/task", (int)pid);
+	if (engine->off_cpu)
+		list_numbers(folder, note_sleeper, engine);
 }
 
 static void attach_thread(pid_t tid, void *data)
@@ -194,6 +257,7 @@ static void attach_thread(pid_t tid, void *data)
 		return;
 	if (attach(attaching->engine, tid, false, false, &number)) {
 		g_hash_table_add(attaching->engine->tids, GINT_TO_POINTER(tid));
+		note_sleeper(tid, attaching->engine);
 		attaching->attached++;
 	} else if (number != ESRCH) {
 		attaching->number = number;
@@ -254,11 +318,19 @@ static void tell_each(pid_t pid, void *data)
 	tell_process(data, pid, vms_clock_now_ns());
 }
 
+static void note_sleepers_of(pid_t pid, void *data)
+{
+	note_sleepers(data, pid);
+}
+
 static void attach_many(struct attaching *attaching, int folder)
 {
 	list_numbers("/proc", tell_each, attaching->engine);
 	attaching->attached +=
 		attach(attaching->engine, folder, folder >= 0, false, &attaching->number);
+	/* Which threads are in a control group shows when they run. */
+	if (folder < 0)
+		list_numbers("/proc", note_sleepers_of, attaching->engine);
 	attaching->engine->endless = true;
 }
 
@@ -276,8 +348,11 @@ static void tell_if_named(pid_t pid, void *data)
 	if (!comm)
 		return;
 	list_numbers(folder, count_thread, &threads);
-	if (threads && vms_name_filter_note_program(engine->names, pid, g_strchomp(comm), threads))
+	if (threads &&
+	    vms_name_filter_note_program(engine->names, pid, g_strchomp(comm), threads)) {
 		tell_process(engine, pid, vms_clock_now_ns());
+		note_sleepers(engine, pid);
+	}
 }
 
 /* The events come first: whoever begins such a program meanwhile is in their records. */
@@ -287,7 +362,8 @@ static void attach_name(struct attaching *attaching, const char *name)
 	const bool is_first = !engine->names;
 	if (is_first) {
 		engine->names = vms_name_filter_new();
-		engine->queue = vms_record_queue_new();
+		if (!engine->queue)
+			engine->queue = vms_record_queue_new();
 	}
 	vms_name_filter_add(engine->names, name);
 	if (is_first)
@@ -454,6 +530,41 @@ static bool is_dropped(const struct host_engine *engine, uint32_t pid)
 	return engine->names && !vms_name_filter_has(engine->names, (pid_t)pid);
 }
 
+static void give_waiting(const struct vms_sample_record *sample, void *data)
+{
+	struct host_engine *engine = data;
+	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)sample->pid)))
+		tell_process(engine, (pid_t)sample->pid, sample->time_ns);
+	vms_sampler_give(engine->sampler, sample, vms_clock_now_ns());
+}
+
+/* The first frame that does not only put a thread to sleep is what it waits in. */
+static uint32_t find_wait_frame(const struct host_engine *engine, const struct vms_stack *stack)
+{
+	uint32_t i = 0;
+	while (i < stack->n_kernel &&
+	       vms_switches_is_sleep_code(&engine->switches, stack->frame[i].pc - (i > 0)))
+		i++;
+	return i > 0 && i < stack->n_kernel ? i : VMS_NO_WAIT_FRAME;
+}
+
+/* Takes a sample of a thread that a CPU switches away from. `raw` is a size, and as many bytes. */
+static void take_switch(struct host_engine *engine, const uint8_t *raw, size_t size)
+{
+	struct vms_sample_record *sample = engine->sample;
+	uint32_t raw_size;
+	if (!engine->off_cpu || sample->tid == 0 || size < sizeof(raw_size))
+		return;
+	memcpy(&raw_size, raw, sizeof(raw_size));
+	sample->waits = vms_switches_state(&engine->switches, raw + sizeof(raw_size),
+					   MIN(raw_size, size - sizeof(raw_size)));
+	if (!sample->waits) /* it has ended */
+		return;
+	if (sample->waits != 'R')
+		sample->wait_frame = find_wait_frame(engine, &sample->stack);
+	vms_off_cpu_begin(engine->off_cpu, sample);
+}
+
 static void take_sample(struct host_engine *engine, const struct vms_perf_record *record)
 {
 	struct {
@@ -473,7 +584,17 @@ static void take_sample(struct host_engine *engine, const struct vms_perf_record
 	engine->sample->vcpu = head.cpu;
 	engine->sample->pid = head.pid;
 	engine->sample->tid = head.tid;
+	engine->sample->waits = 0;
+	engine->sample->wait_frame = VMS_NO_WAIT_FRAME;
 	add_frames(engine->sample, record->body + sizeof(head), head.n, engine->options.depth);
+	const size_t callchain_end = sizeof(head) + head.n * 8;
+	if (record->size > callchain_end) {
+		take_switch(engine, record->body + callchain_end, record->size - callchain_end);
+		return;
+	}
+	if (engine->off_cpu)
+		vms_off_cpu_end(engine->off_cpu, head.tid, head.time_ns);
+	engine->running++;
 	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)head.pid)))
 		tell_process(engine, (pid_t)head.pid, head.time_ns);
 	vms_sampler_give(engine->sampler, engine->sample, taken_ns);
@@ -531,6 +652,8 @@ static void take_birth(struct host_engine *engine, const struct vms_perf_record 
 	else if (engine->names)
 		vms_name_filter_note_birth(engine->names, (pid_t)ids[0], (pid_t)ids[1]);
 	if (is_exit) {
+		if (engine->off_cpu)
+			vms_off_cpu_end(engine->off_cpu, ids[2], numbers->time_ns);
 		g_hash_table_remove(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
 		if (ids[0] == ids[2])
 			g_hash_table_remove(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
@@ -561,6 +684,10 @@ static void take_record(const struct vms_perf_record *record, void *data)
 		take_birth(engine, record, &numbers, record->type == PERF_RECORD_EXIT);
 	else if (record->type == PERF_RECORD_THROTTLE)
 		engine->throttled++;
+	else if (engine->off_cpu && !(record->misc & PERF_RECORD_MISC_SWITCH_OUT) &&
+		 (record->type == PERF_RECORD_SWITCH ||
+		  record->type == PERF_RECORD_SWITCH_CPU_WIDE))
+		vms_off_cpu_end(engine->off_cpu, numbers.tid, numbers.time_ns);
 }
 
 /* Returns when a record was made: all but samples end with `struct numbers`. */
@@ -585,12 +712,14 @@ static void queue_record(const struct vms_perf_record *record, void *data)
 static void drain(struct host_engine *engine)
 {
 	/* A ring that is drained may get records that are older than those of the next ring. */
-	const uint64_t until_ns = engine->thread ? vms_clock_now_ns() : UINT64_MAX;
+	const uint64_t until_ns = engine->ends ? UINT64_MAX : vms_clock_now_ns();
 	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++)
 		vms_perf_ring_drain(&engine->rings[cpu], engine->queue ? queue_record : take_record,
 				    engine);
 	if (engine->queue)
 		vms_record_queue_take(engine->queue, until_ns, take_record, engine);
+	if (engine->off_cpu)
+		vms_off_cpu_advance(engine->off_cpu, MIN(until_ns, vms_clock_now_ns()));
 }
 
 /* ---- the thread -------------------------------------------------------------------- */
@@ -613,6 +742,19 @@ static void close_event(struct host_engine *engine, guint index)
 	close(*fd);
 	*fd = -1;
 	engine->n_open--;
+}
+
+/* Ends what tells of switches. What got lost of that are waits, of samples nobody knows how many.
+ */
+static void close_switches(struct host_engine *engine)
+{
+	uint64_t count = 0;
+	for (guint i = 0; i < engine->wall_fds->len; i++) {
+		const int fd = g_array_index(engine->wall_fds, int, i);
+		add_counts(fd, &count, &engine->switches_lost);
+		close(fd);
+	}
+	g_array_set_size(engine->wall_fds, 0);
 }
 
 static void reap_command(struct host_engine *engine)
@@ -683,12 +825,20 @@ static unsigned count_cpus(const struct vms_sampler_config *config G_GNUC_UNUSED
 static void *open_engine(struct vms_sampler *sampler, GError **error)
 {
 	const struct vms_sampler_config *config = vms_sampler_config(sampler);
+	struct vms_switches switches = { 0 };
+	if (config->wall && !vms_switches_read(&switches, error))
+		return NULL;
 	struct host_engine *engine = g_new0(struct host_engine, 1);
-	(void)error;
 	engine->sampler = sampler;
 	engine->options = (struct vms_perf_options) { .period_ns = config->period_ns,
 						      .depth = config->depth };
 	engine->user_only = config->user_only;
+	engine->wall_fds = g_array_new(FALSE, FALSE, sizeof(int));
+	if (config->wall) {
+		engine->switches = switches;
+		engine->off_cpu = vms_off_cpu_new(config->period_ns, give_waiting, engine);
+		engine->queue = vms_record_queue_new();
+	}
 	engine->n_cpus = count_cpus(config);
 	engine->rings = g_new0(struct vms_perf_ring, engine->n_cpus);
 	for (unsigned i = 0; i < engine->n_cpus; i++)
@@ -717,6 +867,8 @@ static void close_engine(void *data)
 	}
 	vms_name_filter_free(engine->names);
 	vms_record_queue_free(engine->queue);
+	vms_off_cpu_free(engine->off_cpu);
+	g_array_unref(engine->wall_fds);
 	g_array_unref(engine->targets);
 	g_array_unref(engine->events);
 	g_hash_table_unref(engine->tids);
@@ -848,6 +1000,7 @@ static bool start_engine(void *data, GError **error)
 {
 	struct host_engine *engine = data;
 	raise_file_limit();
+	engine->ends = false;
 	if (!open_files(engine, error))
 		return false;
 	for (guint i = 0; i < engine->targets->len; i++)
@@ -875,6 +1028,8 @@ static void stop_engine(void *data)
 {
 	struct host_engine *engine = data;
 	const uint64_t one = 1;
+	for (guint i = 0; i < engine->wall_fds->len; i++)
+		ioctl(g_array_index(engine->wall_fds, int, i), PERF_EVENT_IOC_DISABLE, 0);
 	for (guint i = 0; i < engine->events->len; i++)
 		ioctl(g_array_index(engine->events, int, i), PERF_EVENT_IOC_DISABLE, 0);
 	if (engine->thread) {
@@ -882,17 +1037,19 @@ static void stop_engine(void *data)
 		g_thread_join(engine->thread);
 		engine->thread = NULL;
 	}
+	engine->ends = true; /* nothing will come that is older than what is there */
 	drain(engine);
 	for (guint i = 0; i < engine->events->len; i++)
 		close_event(engine, i);
 	g_array_set_size(engine->events, 0);
+	close_switches(engine);
 	uint64_t lost = 0;
 	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++) {
 		lost += engine->rings[cpu].lost;
 		vms_perf_ring_close(&engine->rings[cpu]);
 	}
 	/* Both count the same: what the ring tells comes late, and old kernels tell no more. */
-	engine->lost = MAX(engine->lost, lost);
+	engine->lost = MAX(engine->lost + engine->switches_lost, lost) - engine->switches_lost;
 	g_clear_pointer(&engine->queue, vms_record_queue_free);
 	close_fd(&engine->epoll_fd);
 	close_fd(&engine->stop_fd);
@@ -907,12 +1064,12 @@ static void add_stats(void *data, struct vms_sampler_stats *stats)
 	for (guint i = 0; i < engine->events->len; i++)
 		if (g_array_index(engine->events, int, i) >= 0)
 			add_counts(g_array_index(engine->events, int, i), &count_ns, &lost);
-	stats->lost += lost;
+	stats->lost += lost + engine->switches_lost;
 	stats->throttled += engine->throttled;
 	stats->user_only = engine->user_only;
 	/* Of what is dropped nobody knows how much there should be. */
 	const uint64_t due = engine->names ? 0 : count_ns / engine->options.period_ns;
-	const uint64_t taken = stats->collected + stats->lost;
+	const uint64_t taken = engine->running + lost;
 	stats->missed = !engine->user_only && due > taken ? due - taken : 0;
 	g_mutex_unlock(&engine->lock);
 }

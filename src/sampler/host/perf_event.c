@@ -16,15 +16,29 @@ static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu, unsigned
 	return (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
 }
 
+/* Opens an event. Linux before 6.0 does not tell what was lost. */
+static int open_sampling(struct perf_event_attr *attr, pid_t pid, int cpu, bool cgroup)
+{
+	const unsigned long flags = cgroup ? PERF_FLAG_PID_CGROUP : 0;
+	attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+	const int fd = open_event(attr, pid, cpu, flags);
+	if (fd >= 0 || errno != EINVAL)
+		return fd;
+	attr->read_format = PERF_FORMAT_ID;
+	return open_event(attr, pid, cpu, flags);
+}
+
+#define SAMPLE_TYPE                                                                                \
+	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |            \
+	 PERF_SAMPLE_CPU | PERF_SAMPLE_CALLCHAIN)
+
 int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bool cgroup)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_CPU_CLOCK,
 		.sample_period = options->period_ns,
-		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-			       PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_CALLCHAIN,
-		.read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST,
+		.sample_type = SAMPLE_TYPE,
 		.disabled = options->enable_on_exec,
 		.enable_on_exec = options->enable_on_exec,
 		.inherit = pid >= 0 && !cgroup,
@@ -39,12 +53,25 @@ int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bo
 		.exclude_hv = 1,
 		.sample_max_stack = (uint16_t)options->depth,
 	};
-	int fd = open_event(&attr, pid, cpu, cgroup ? PERF_FLAG_PID_CGROUP : 0);
-	if (fd < 0 && errno == EINVAL) { /* Linux before 6.0 does not tell what was lost */
-		attr.read_format = PERF_FORMAT_ID;
-		fd = open_event(&attr, pid, cpu, cgroup ? PERF_FLAG_PID_CGROUP : 0);
-	}
-	return fd;
+	return open_sampling(&attr, pid, cpu, cgroup);
+}
+
+int vms_perf_open_switches(const struct vms_perf_options *options, uint64_t tracepoint, pid_t pid,
+			   int cpu, bool cgroup)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.config = tracepoint,
+		.sample_period = 1,
+		.sample_type = SAMPLE_TYPE | PERF_SAMPLE_RAW,
+		.disabled = options->enable_on_exec,
+		.enable_on_exec = options->enable_on_exec,
+		.inherit = pid >= 0 && !cgroup,
+		.context_switch = 1,
+		.sample_id_all = 1,
+		.sample_max_stack = (uint16_t)options->depth,
+	};
+	return open_sampling(&attr, pid, cpu, cgroup);
 }
 
 int vms_perf_open_ring(int cpu)

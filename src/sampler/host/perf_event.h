@@ -20,6 +20,13 @@ struct vms_perf_options {
  * sets errno: ESRCH if the task has ended.
  */
 int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bool cgroup);
+/*
+ * The same of an event that samples each switch of a task away from its CPU: sched:sched_switch,
+ * whose number is `tracepoint`. Its samples have raw data behind the callchain. Switches to the
+ * task are records of their own. It takes CAP_PERFMON, or a kernel.perf_event_paranoid of -1.
+ */
+int vms_perf_open_switches(const struct vms_perf_options *options, uint64_t tracepoint, pid_t pid,
+			   int cpu, bool cgroup);
 /* Opens an event that counts nothing, to whose ring others write. -1: it sets errno. */
 int vms_perf_open_ring(int cpu);
 /* Sets the error for `number` of errno(3), which names the limit of the kernel. Returns false. */
