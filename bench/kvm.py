@@ -24,7 +24,7 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
 
-from kvm_monitor import CALLS, COUNTS, ELF, Monitor  # noqa: E402
+from kvm_monitor import CALLS, COUNTS, ELF, HALTS, Monitor  # noqa: E402
 from vmscope_command import start_vmscope, vmscope  # noqa: E402
 
 HERTZ = 999
@@ -130,7 +130,7 @@ def run_times(*words):
 
 
 def first_stack(options):
-    with Monitor(CALLS, CALLS, one=True, low=3072, high=13 * 1024) as monitor:
+    with Monitor(CALLS, HALTS, one=True, low=3072, high=13 * 1024) as monitor:
         cases = {"map found out": ("stack", "--pid", monitor.pid, "--symbols", ELF),
                  "map given": ("stack", *monitor.target, "--symbols", ELF),
                  "--version": ("--version",)}
