@@ -25,6 +25,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration"))
 
 from kvm_monitor import CALLS, COUNTS, ELF, HALTS, Monitor  # noqa: E402
+from testbed import have_kvm  # noqa: E402
 from vmscope_command import start_vmscope, vmscope  # noqa: E402
 
 HERTZ = 999
@@ -151,6 +152,9 @@ def main():
     parser.add_argument("--seconds", type=int, default=2,
                         help="of sampling, in each turn (default: %(default)s)")
     options = parser.parse_args()
+    if not have_kvm():
+        print("there is no /dev/kvm")
+        return
     sample_in_turns(options)
     hold_times(options)
     first_stack(options)
