@@ -8,6 +8,7 @@
 #define CACHE_BYTES  (512 * CACHE_PAGE)
 #define CACHE_BLOCKS (CACHE_BYTES / VMS_PREFETCH_SIZE) /* at most */
 #define CACHE_WALKS  256
+#define CACHED_BYTES 2048   /* longest read that goes through the cache: half a table of pages */
 #define START_BYTES  65536u /* see vms_memory_read_start */
 /* How many blocks of an epoch to read ahead in the next one. */
 #define USED_MAX 64
@@ -135,18 +136,30 @@ static const struct cached_block *get_block(struct vms_memory *memory, uint64_t 
 	return block;
 }
 
+/* Reads through the cache: what is in it, and what was prefetched, needs no hold. */
+static bool read_blocks(struct vms_memory *memory, uint64_t epoch, uint64_t pa, uint8_t *to,
+			size_t size)
+{
+	while (size > 0) {
+		const uint64_t offset = pa % memory->block_size;
+		const size_t part = MIN(size, memory->block_size - offset);
+		const struct cached_block *block = get_block(memory, epoch, pa - offset);
+		if (!block)
+			return false;
+		memcpy(to, bytes_of(memory, block) + offset, part);
+		pa += part;
+		to += part;
+		size -= part;
+	}
+	return true;
+}
+
 static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_memory *memory = data;
-	uint64_t offset = pa % memory->block_size;
-	uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
-	if (epoch != 0 && size <= memory->block_size - offset) {
-		const struct cached_block *block = get_block(memory, epoch, pa - offset);
-		if (block) {
-			memcpy(buf, bytes_of(memory, block) + offset, size);
-			return true;
-		}
-	}
+	const uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
+	if (epoch != 0 && size <= CACHED_BYTES && read_blocks(memory, epoch, pa, buf, size))
+		return true;
 	return (epoch == 0 || vms_memory_pin(memory)) &&
 	       vms_machine_read_phys(memory->machine, pa, buf, size);
 }

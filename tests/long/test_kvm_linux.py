@@ -61,6 +61,12 @@ class Linux(unittest.TestCase):
                 self.assertEqual(shown, self.show(words, "-c", self.core))
                 self.assertGreater(len(shown.splitlines()), 1)
 
+    def test_memory_map(self):
+        """The kernel's own account was read, and agrees."""
+        said = vmscope("info", "-v", "--pid", self.monitor.pid).err
+        self.assertIn("proved by page tables", said)
+        self.assertNotIn("does not tell which memory", said)
+
     def test_sample(self):
         """Threads that do not run are read without a stop, at any rate."""
         run = vmscope("sample", "--pid", self.monitor.pid, "-F", 999, "-t", 1)

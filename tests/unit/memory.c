@@ -163,6 +163,31 @@ static void test_brief_hold(void)
 	finish(&f);
 }
 
+/* A read of several blocks, as of half a root table of pages, is prefetched like one of one block.
+ */
+static void test_blocks(void)
+{
+	enum { AT = PA + 8, SIZE = 2048 };
+	struct fixture f;
+	uint8_t before[SIZE], after[SIZE];
+	start(&f, true);
+	fake_machine_set_brief_holds(f.machine);
+	vms_memory_set_vcpu(f.memory, 1);
+	for (uint64_t i = 0; i < SIZE; i += 8)
+		fake_machine_write_u64(f.machine, AT + i, i + 1);
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
+	g_assert_true(vms_memory_read(f.memory, AT, before, SIZE));
+	release(&f, 1);
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
+	fake_machine_go_on(f.machine);
+	fake_machine_write_u64(f.machine, AT, 99);
+	g_assert_true(vms_memory_read(f.memory, AT, after, SIZE));
+	g_assert_cmpmem(after, SIZE, before, SIZE);
+	g_assert_cmpuint(after[8], ==, 9);
+	release(&f, 1); /* it was not pinned, which would be too late now */
+	finish(&f);
+}
+
 /*
  * A vCPU is pinned while other memory is read. If it has gone on before, that memory cannot be
  * read, and the release tells it.
@@ -275,6 +300,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/memory/one-vcpu", test_one_vcpu);
 	g_test_add_func("/memory/read-ahead", test_read_ahead);
 	g_test_add_func("/memory/brief-hold", test_brief_hold);
+	g_test_add_func("/memory/brief-hold/blocks", test_blocks);
 	g_test_add_func("/memory/brief-hold/pin", test_pin);
 	g_test_add_func("/memory/brief-hold/hold", test_hold_in_brief_hold);
 	g_test_add_func("/memory/brief-hold/prefetch", test_prefetch);

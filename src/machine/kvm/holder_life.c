@@ -354,15 +354,12 @@ static bool has_registers(const struct vms_kvm_slot *slot)
 	return slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
 }
 
-/* The thread has stopped in KVM_RUN, or in its monitor's code, where that may be. */
-static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
-		      struct vms_kvm_watch *watch)
+/*
+ * The thread has stopped in KVM_RUN, or in its monitor's code, where that may be. Its state was
+ * read. `flags` are those of struct kvm_run.
+ */
+static void judge_state(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch, uint16_t flags)
 {
-	uint16_t flags;
-	if (!read_state(holder, slot, &flags)) {
-		give_up(slot, watch, VMS_KVM_THREAD_GONE);
-		return;
-	}
 	bool known = watch->is_stored = has_registers(slot);
 	if (!known && slot->in_monitor)
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
@@ -381,12 +378,17 @@ static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *
 /*
  * The thread has stopped. In its monitor's code it may have a lock that the whole monitor waits
  * for: there it is held only as briefly as it takes to read.
+ *
+ * Its state is read first. Meanwhile the kernel takes the thread off its processor, for which
+ * PTRACE_GETREGS would have to wait.
  */
 static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 			   struct vms_kvm_watch *watch)
 {
 	struct user_regs_struct regs;
-	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0) {
+	uint16_t flags = 0;
+	const bool is_read = slot->run_hva && read_state(holder, slot, &flags);
+	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0 || (slot->run_hva && !is_read)) {
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
@@ -400,7 +402,7 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 	else if (runs && !runs_this_vcpu(slot))
 		give_up(slot, watch, VMS_KVM_OTHER_THREAD);
 	else if (runs || waits || !(atomic_load(&slot->wanted) & VMS_KVM_PIN))
-		read_vcpu(holder, slot, watch);
+		judge_state(slot, watch, flags);
 	else
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
 }
