@@ -206,7 +206,7 @@ class Flow(Tracer):
                 ([":call"], 2, '":call": the place is missing'),
                 (["=arg0"], 2, '"=arg0": the place is missing'),
                 (["+8"], 2, '"+8" is no address: write a symbol'),
-                (["**=" + ",".join(["cpu"] * 40)], 2, "are too many: at most 65536 and"),
+                (["**=" + ",".join(["cpu"] * 40)], 2, "the maximum is 65536 and"),
                 (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
                 (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
                 (["vfs_read:call="], 2, '"vfs_read:call=": an entry is empty: write'),
