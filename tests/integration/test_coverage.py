@@ -160,7 +160,7 @@ class Running:
         process = self.start()
         second = vmscope("coverage", "-p", self.guest.pid, "-t", "1", check=False)
         self.assertEqual(second.status, 1)
-        self.assertIn(f"process {process.pid} does already", second.err)
+        self.assertIn(f"process {process.pid} already does so", second.err)
         self.assertEqual(self.end(process).status, 0)
 
     def test_killed(self):
