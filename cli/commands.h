@@ -4,6 +4,7 @@
 
 #include "session.h"
 
+extern const struct command command_annotate;
 extern const struct command command_calls;
 extern const struct command command_cfg;
 extern const struct command command_flow;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope sample: shows where a guest spends its time. */
 #include "commands.h"
-#include "progress.h"
+#include "sample_run.h"
 #include "values.h"
-#include <glib-unix.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,71 +18,6 @@ struct options {
 	char *min_percent;
 	char *facts;
 };
-
-/* What the main thread needs while it waits for a run. */
-struct run {
-	struct vms_sample_report *report;
-	GMainLoop *loop;
-	uint64_t duration_ns; /* 0 if the run goes on until it is stopped */
-};
-
-static gboolean quit_loop(gpointer data)
-{
-	g_main_loop_quit(data);
-	return G_SOURCE_REMOVE;
-}
-
-/* Ends the main loop when the run is done. Called from the sampling thread. */
-static bool end_loop_when_done(int percent, void *data)
-{
-	struct run *run = data;
-	if (percent == 100)
-		g_idle_add(quit_loop, run->loop);
-	return true;
-}
-
-static char *describe_progress(void *data)
-{
-	const struct run *run = data;
-	uint64_t elapsed_ns = vms_sample_report_elapsed_ns(run->report);
-	if (!run->duration_ns)
-		return g_strdup_printf("sampling: %.0f s, Ctrl-C ends it",
-				       (double)elapsed_ns / 1e9);
-	double percent = 100 * (double)elapsed_ns / (double)run->duration_ns;
-	return g_strdup_printf("sampling: %.0f %%", MIN(percent, 99));
-}
-
-/* Ends the run on a signal. Its results are kept. */
-static gboolean stop_run(gpointer data)
-{
-	struct run *run = data;
-	vms_sample_report_stop(run->report, NULL);
-	return G_SOURCE_CONTINUE;
-}
-
-static bool run_report(struct vms_sample_report *report, uint64_t duration_ns, bool show_progress,
-		       GError **error)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
-	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
-	struct run run = { report, loop, duration_ns };
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
-	struct progress *line = NULL;
-	bool started =
-		vms_sample_report_start(report, duration_ns, end_loop_when_done, &run, error);
-	if (started) {
-		line = show_progress ? progress_start(describe_progress, &run) : NULL;
-		g_main_loop_run(loop);
-		vms_sample_report_wait(report, UINT64_MAX);
-	}
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
-	/* This may wait for the terminal. Ctrl-C can end the process now: the sources are gone. */
-	progress_end(line);
-	return started;
-}
 
 static bool parse_interval(const struct options *options, uint64_t *interval_us, GError **error)
 {
@@ -375,8 +309,8 @@ static bool sample_guest(struct session *session, const struct options *options,
 		return false;
 	}
 	g_autoptr(vms_sample_report) report = make_report(session, options, interval_us, error);
-	if (!report ||
-	    !run_report(report, duration_ns, isatty(STDERR_FILENO) && !session->quiet, error))
+	if (!report || !run_sample_report(report, duration_ns,
+					  isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
 	warn_of_losses(session, report, interval_us);
 	if (!export_report(session, report, &results, error))

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <vmscope/arch.h>
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
 #include <vmscope/sampler.h>
@@ -45,9 +46,10 @@ const struct vms_recording_damage *vms_recording_damages(const struct vms_record
 void vms_recording_get_stats(const struct vms_recording *recording,
 			     struct vms_recording_stats *ret);
 /*
- * Appends the names of all functions in the recording to `out`, as records that belong to the end
- * of its file. They are read from the files that were mapped, where those have the same build id,
- * and from /proc/kallsyms. Call it on the host that was recorded, soon.
+ * Appends the names of all functions in the recording to `out`, and the code of those that were
+ * executing, as records that belong to the end of its file. They are read from the files that were
+ * mapped, where those have the same build id, and from /proc/kallsyms. Call it on the host that was
+ * recorded, soon.
  */
 void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
 /*
@@ -56,6 +58,10 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
  */
 struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
 					  bool leaf_first, GError **error);
+/* Returns what names the recording's addresses. The recording owns it. */
+struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *recording);
+/* Returns the architecture of the code in the recording, or NULL if it is not known. */
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording);
 /* Returns the facts of the session, newly allocated. */
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording);
 

@@ -16,6 +16,9 @@
 #define VMS_RECORDS_SYMBOLS "symbols"
 /* The same of the kernel, with "[MODULE]" behind the name where it is one's, without the number. */
 #define VMS_RECORDS_KERNEL "kernel symbols"
+/* An attachment of code: the number of a file, an offset in it, 64 bits each, and the bytes there.
+ */
+#define VMS_RECORDS_CODE "code"
 
 /*
  * Appends what begins a file, and what may come again in it: magic number, ticks and the strings

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "sample/recording_code.h"
 #include <vmscope/recording.h>
 #include <vmscope/sample_record.h>
 
@@ -11,6 +12,8 @@ struct vms_recorded_file {
 	uint64_t number;
 	char *path, *build_id;		  /* NULL: not known */
 	struct vms_symbol_table *symbols; /* NULL: none in the recording */
+	struct vms_recorded_code *code;	  /* NULL: none, or it is in `binary` by now */
+	struct vms_binary *binary;	  /* of which this code can be read; NULL: none */
 };
 
 /* A stack on a CPU, and how many samples have it. */

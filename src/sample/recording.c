@@ -63,6 +63,8 @@ static void free_file(void *data)
 	g_free(file->path);
 	g_free(file->build_id);
 	vms_symbol_table_unref(file->symbols);
+	vms_recorded_code_free(file->code);
+	vms_binary_unref(file->binary);
 	g_free(file);
 }
 
@@ -177,8 +179,25 @@ static bool has_name(const struct vms_fxt_record *record, const char *name)
 	       memcmp(record->name.text, name, record->name.length) == 0;
 }
 
+static void read_code(struct vms_recording *recording, const struct vms_fxt_record *record)
+{
+	const struct vms_bytes payload = { record->payload, record->payload_size };
+	struct vms_bytes code;
+	uint64_t number, offset;
+	if (!vms_recorded_code_parse(payload, &number, &offset, &code))
+		return;
+	struct vms_recorded_file *file = get_file(recording, number);
+	if (!file->code)
+		file->code = vms_recorded_code_new();
+	vms_recorded_code_add(file->code, offset, code);
+}
+
 static void read_attachment(struct vms_recording *recording, const struct vms_fxt_record *record)
 {
+	if (has_name(record, VMS_RECORDS_CODE)) {
+		read_code(recording, record);
+		return;
+	}
 	g_autofree char *text = g_strndup(record->payload, record->payload_size);
 	if (has_name(record, VMS_RECORDS_KERNEL)) {
 		add_symbols(recording->kernel, text);
@@ -318,8 +337,11 @@ static void map_generation(struct vms_recording *recording, uint32_t pid,
 		struct vms_recorded_file *file = get_file(recording, mapping.file);
 		if (file->symbols)
 			mapping.symbols = vms_symbol_table_ref(file->symbols);
+		if (file->binary)
+			mapping.binary = vms_binary_ref(file->binary);
 		vms_symbolizer_map(recording->symbolizer, generation->space, &mapping);
 		vms_symbol_table_unref(mapping.symbols);
+		vms_binary_unref(mapping.binary);
 	}
 }
 
@@ -340,9 +362,12 @@ static void make_spaces(struct vms_recording *recording)
 	}
 	g_hash_table_iter_init(&iter, recording->files);
 	while (g_hash_table_iter_next(&iter, &key, &value)) {
-		const struct vms_recorded_file *file = value;
+		struct vms_recorded_file *file = value;
 		if (file->symbols)
 			vms_symbol_table_finish(file->symbols, UINT64_MAX);
+		if (file->code)
+			file->binary = vms_recorded_code_make_binary(
+				g_steal_pointer(&file->code), file->path ? file->path : "[file]");
 	}
 	const struct vms_mapping kernel = { .start = KERNEL_BEGIN,
 					    .end = UINT64_MAX,
@@ -600,6 +625,16 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 	struct vms_profile *profile = vms_profile_new(&source);
 	free_cpu_samples(samples);
 	return profile;
+}
+
+struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *recording)
+{
+	return recording->symbolizer;
+}
+
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording)
+{
+	return recording->machine ? vms_arch_by_name(recording->machine) : NULL;
 }
 
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)

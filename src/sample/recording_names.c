@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the names of all functions that samples of a recording were in, so that it needs nothing
- * else any more.
+ * Finds the names of all functions that samples of a recording were in, and the code of those that
+ * were executing, so that it needs nothing else any more.
  */
 #include "base/text.h"
 #include "capture/fxt_writer.h"
 #include "capture/sample_records.h"
 #include "sample/recording-private.h"
+#include "sample/recording_code.h"
 #include "symbol/binary.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -93,8 +94,8 @@ static struct vms_symbol_table *read_kallsyms(void)
 
 /* ---- files ------------------------------------------------------------------------- */
 
-/* Reads a file's functions by offset, if it still is the file that was mapped. */
-static struct vms_symbol_table *read_symbols(const struct vms_recorded_file *file)
+/* Opens a file, if it still is the one that was mapped. */
+static struct vms_binary *open_binary(const struct vms_recorded_file *file)
 {
 	struct vms_file_source source;
 	const int fd = file->build_id ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
@@ -102,42 +103,75 @@ static struct vms_symbol_table *read_symbols(const struct vms_recorded_file *fil
 		return NULL;
 	g_autoptr(vms_binary) binary = vms_binary_new(file->path, &source);
 	return g_strcmp0(vms_binary_build_id(binary), file->build_id) == 0
-		       ? vms_symbol_table_ref(vms_binary_functions(binary))
+		       ? g_steal_pointer(&binary)
 		       : NULL;
 }
 
-/* Symbols of a file, and the attachment that gets those which are needed. */
+/* A file, and the attachment that gets the symbols which are needed. */
 struct named_file {
-	struct vms_symbol_table *symbols;
+	struct vms_binary *binary; /* NULL: it is gone, or another one */
 	struct attachment attachment;
+	GHashTable *code; /* offsets of functions whose code was written, as pointers */
+};
+
+/* What all files share. */
+struct naming {
+	struct vms_recording *recording;
+	GHashTable *named; /* struct named_file by struct vms_recorded_file */
+	GByteArray *out;
+	uint64_t code_left; /* bytes that may still be written */
 };
 
 static void free_named(void *data)
 {
 	struct named_file *named = data;
 	end_attachment(&named->attachment);
-	vms_symbol_table_unref(named->symbols);
+	vms_binary_unref(named->binary);
+	g_hash_table_unref(named->code);
 	g_free(named);
 }
 
-static void name_user(struct vms_recording *recording, GHashTable *named, uint32_t space,
-		      uint64_t pc, GByteArray *out)
+static struct named_file *get_named(struct naming *naming, struct vms_recorded_file *file)
 {
+	struct named_file *found = g_hash_table_lookup(naming->named, file);
+	if (found)
+		return found;
+	found = g_new0(struct named_file, 1);
+	found->binary = open_binary(file);
+	found->code = g_hash_table_new(NULL, NULL);
+	init_attachment(&found->attachment, naming->out, VMS_RECORDS_SYMBOLS,
+			g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
+	g_hash_table_insert(naming->named, file, found);
+	return found;
+}
+
+/* Writes the code of a function in which a sample was, once. */
+static void write_code(struct naming *naming, struct named_file *named, uint64_t file,
+		       uint64_t offset)
+{
+	struct vms_symbol symbol;
+	if (vms_symbol_table_find(vms_binary_functions(named->binary), offset, &symbol) &&
+	    g_hash_table_add(named->code, (gpointer)(uintptr_t)symbol.va))
+		vms_recorded_code_put(naming->out, file, named->binary, symbol.va, symbol.size,
+				      &naming->code_left);
+}
+
+static void name_user(struct naming *naming, uint32_t space, uint64_t pc, bool is_leaf)
+{
+	struct vms_recording *recording = naming->recording;
 	struct vms_mapping mapping;
 	if (!vms_symbolizer_mapping(recording->symbolizer, space, pc, &mapping))
 		return;
 	struct vms_recorded_file *file = g_hash_table_lookup(recording->files, &mapping.file);
-	struct named_file *found = file ? g_hash_table_lookup(named, file) : NULL;
 	if (!file)
 		return;
-	if (!found) {
-		found = g_new0(struct named_file, 1);
-		found->symbols = read_symbols(file);
-		init_attachment(&found->attachment, out, VMS_RECORDS_SYMBOLS,
-				g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
-		g_hash_table_insert(named, file, found);
-	}
-	add_symbol(&found->attachment, found->symbols, pc - mapping.start + mapping.offset);
+	struct named_file *named = get_named(naming, file);
+	const uint64_t offset = pc - mapping.start + mapping.offset;
+	if (!named->binary)
+		return;
+	add_symbol(&named->attachment, vms_binary_functions(named->binary), offset);
+	if (is_leaf)
+		write_code(naming, named, file->number, offset);
 }
 
 void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
@@ -145,6 +179,7 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
 	g_autoptr(vms_symbol_table) kallsyms = NULL;
 	g_autoptr(GHashTable) named = g_hash_table_new_full(NULL, NULL, NULL, free_named);
+	struct naming naming = { recording, named, out, VMS_RECORDED_CODE_LIMIT };
 	struct attachment kernel;
 	GHashTableIter iter;
 	gpointer key;
@@ -160,7 +195,7 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 			const struct vms_frame *frame = &sample->stack.frame[i];
 			const uint64_t pc = frame->pc - frame->is_return;
 			if (frame->is_user)
-				name_user(recording, named, stack->space, pc, out);
+				name_user(&naming, stack->space, pc, i == 0);
 			else
 				add_symbol(&kernel, kallsyms, pc);
 		}

@@ -42,6 +42,21 @@ __attribute__((noinline)) static void burn_short(void)
 		sum ^= (unsigned long)i;
 }
 
+/* The same loop twice; the second one goes round three times as often. */
+__attribute__((noinline)) static void two_loops(void)
+{
+	unsigned long once = 1000000, thrice = 3000000;
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(once));
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(thrice));
+}
+
+static void run_loops(double seconds)
+{
+	const uint64_t end = used_ns() + (uint64_t)(seconds * 1e9);
+	while (used_ns() < end)
+		two_loops();
+}
+
 static void run_shares(double seconds)
 {
 	uint64_t long_ns = 0, short_ns = 0;
@@ -100,6 +115,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (strcmp(argv[1], "shares") == 0)
 		run_shares(atof(argv[2]));
+	else if (strcmp(argv[1], "loops") == 0)
+		run_loops(atof(argv[2]));
 	else if (strcmp(argv[1], "rounds") == 0)
 		run_rounds(atoi(argv[2]));
 	else

@@ -50,9 +50,9 @@ class Diff(unittest.TestCase):
         for name, (before, after) in self.shares().items():
             row = rows[name]
             self.assertEqual((row["process"], row["module"]), ("program", "program"))
-            self.assertAlmostEqual(row["before"], before, delta=4)
-            self.assertAlmostEqual(row["after"], after, delta=4)
-            self.assertAlmostEqual(row["change"], after - before, delta=6)
+            self.assertAlmostEqual(row["before"], before, delta=8)
+            self.assertAlmostEqual(row["after"], after, delta=8)
+            self.assertAlmostEqual(row["change"], after - before, delta=12)
             self.assertLess(row["error"], 6)
         changes = [abs(row["change"]) for row in found["functions"]]
         self.assertEqual(changes, sorted(changes, reverse=True))
@@ -69,7 +69,7 @@ class Diff(unittest.TestCase):
             row, = [row for row in found["functions"] if row["function"] == name]
             for pair, side in zip(self.truth, ("before", "after")):
                 truth = pair[i] / 1e6 / found[side]["seconds"]
-                self.assertAlmostEqual(row[side] / truth, 1, delta=0.15)
+                self.assertAlmostEqual(row[side] / truth, 1, delta=0.25)
 
     def test_same(self):
         """Nothing has changed between a recording and itself."""
@@ -104,8 +104,8 @@ class Diff(unittest.TestCase):
             (found, own), = classes[name]
             before, after = shares[name]
             self.assertIn(found, (shade, shade.replace("4", "3")))
-            self.assertAlmostEqual(own, after - before, delta=6)
-            self.assertAlmostEqual(100 * sums[name] / whole, after, delta=4)
+            self.assertAlmostEqual(own, after - before, delta=12)
+            self.assertAlmostEqual(100 * sums[name] / whole, after, delta=8)
         self.assertEqual(classes["all"], {("same0", 0.0)})
         self.assertEqual(classes["program"], {("same0", 0.0)})
 

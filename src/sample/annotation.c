@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample/annotation.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "symbol/binary.h"
+#include <fcntl.h>
+#include <string.h>
+
+/* Samples at an address. */
+struct spot {
+	uint64_t va, hits;
+};
+
+void vms_annotation_free(struct vms_annotation *annotation)
+{
+	if (!annotation)
+		return;
+	g_free(annotation->function);
+	g_free(annotation->module);
+	g_free(annotation->path);
+	g_free(annotation->build_id);
+	g_array_unref(annotation->spots);
+	g_array_unref(annotation->instructions);
+	g_string_chunk_free(annotation->strings);
+	vms_binary_unref(annotation->binary);
+	vms_symbolizer_unref(annotation->symbolizer);
+	g_free(annotation);
+}
+
+static void free_annotation(void *annotation)
+{
+	vms_annotation_free(annotation);
+}
+
+/* ---- finding -------------------------------------------------------------------------- */
+
+/* True if the label is in the function, wherever that was mapped in another process. */
+static bool is_in_function(const struct vms_annotation *annotation, const struct vms_label *label)
+{
+	return annotation->is_user == label->is_user &&
+	       g_strcmp0(annotation->module, label->module) == 0 &&
+	       (label->is_user || annotation->start == label->va - label->offset);
+}
+
+static struct vms_annotation *find_annotation(GPtrArray *found, const struct vms_label *label)
+{
+	for (guint i = 0; i < found->len; i++)
+		if (is_in_function(g_ptr_array_index(found, i), label))
+			return g_ptr_array_index(found, i);
+	struct vms_annotation *annotation = g_new0(struct vms_annotation, 1);
+	annotation->function = g_strdup(label->name);
+	annotation->module = g_strdup(label->module);
+	annotation->is_user = label->is_user;
+	annotation->start = label->va - label->offset;
+	annotation->spots = g_array_new(FALSE, FALSE, sizeof(struct spot));
+	annotation->instructions =
+		g_array_new(FALSE, FALSE, sizeof(struct vms_annotated_instruction));
+	annotation->strings = g_string_chunk_new(1024);
+	annotation->space = VMS_NO_SPACE;
+	g_ptr_array_add(found, annotation);
+	return annotation;
+}
+
+/* Adds the samples of a tree that are in functions of that name. */
+static void count_tree(const struct vms_profile *profile, const struct vms_profile_tree *tree,
+		       const char *function, GPtrArray *found, struct vms_nearest *nearest)
+{
+	for (uint32_t i = 0; i < tree->n_nodes; i++) {
+		const struct vms_profile_node *node = &tree->nodes[i];
+		const struct vms_label *label = vms_profile_label(profile, node->label);
+		if (node->self == 0 || label->kind != VMS_LABEL_FUNCTION)
+			continue;
+		if (strcmp(label->name, function) != 0) {
+			vms_nearest_add(nearest, label->name);
+			continue;
+		}
+		struct vms_annotation *annotation = find_annotation(found, label);
+		const struct spot spot = { annotation->start + label->offset, node->self };
+		annotation->hits += node->self;
+		g_array_append_val(annotation->spots, spot);
+	}
+}
+
+/* True if the function lies where it was seen in that address space. */
+static bool is_in_space(struct vms_annotation *annotation, uint32_t space)
+{
+	struct vms_location location;
+	struct vms_mapping mapping;
+	if (!vms_symbolizer_locate(annotation->symbolizer, space, 0, annotation->start,
+				   &location) ||
+	    g_strcmp0(location.symbol, annotation->function) != 0 ||
+	    location.start != annotation->start)
+		return false;
+	annotation->size = location.size;
+	annotation->space = space;
+	if (space == VMS_KERNEL_SPACE ||
+	    !vms_symbolizer_mapping(annotation->symbolizer, space, annotation->start, &mapping))
+		return true;
+	annotation->path = g_strdup(mapping.name);
+	annotation->build_id = g_strdup(mapping.build_id);
+	annotation->file_offset = annotation->start - mapping.start + mapping.offset;
+	if (mapping.binary)
+		annotation->binary = vms_binary_ref(mapping.binary);
+	if (!annotation->build_id && mapping.binary)
+		annotation->build_id = g_strdup(vms_binary_build_id(mapping.binary));
+	return true;
+}
+
+/* Finds where the function lies: in the kernel, or in a process that maps its file there. */
+static void find_space(struct vms_annotation *annotation, struct vms_symbolizer *symbolizer)
+{
+	annotation->symbolizer = vms_symbolizer_ref(symbolizer);
+	if (!annotation->is_user && is_in_space(annotation, VMS_KERNEL_SPACE))
+		return;
+	for (uint32_t space = 0; vms_symbolizer_process(symbolizer, space); space++)
+		if (is_in_space(annotation, space))
+			return;
+	is_in_space(annotation, VMS_NO_SPACE);
+}
+
+static int compare_spots(const void *a, const void *b)
+{
+	const struct spot *x = a, *y = b;
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static int compare_annotations(const void *a, const void *b)
+{
+	const struct vms_annotation *x = *(struct vms_annotation *const *)a,
+				    *y = *(struct vms_annotation *const *)b;
+	return x->hits > y->hits ? -1 : x->hits < y->hits;
+}
+
+GPtrArray *vms_annotations_find(const struct vms_profile *profile,
+				struct vms_symbolizer *symbolizer, const char *function,
+				GError **error)
+{
+	g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(free_annotation);
+	struct vms_nearest nearest;
+	size_t n;
+	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
+	vms_nearest_begin(&nearest, function);
+	for (size_t i = 0; i < n; i++)
+		count_tree(profile, &trees[i], function, found, &nearest);
+	g_autofree char *meant = vms_nearest_end(&nearest);
+	if (found->len == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "no sample is in %s itself%s",
+			    function, meant);
+		return NULL;
+	}
+	for (guint i = 0; i < found->len; i++) {
+		struct vms_annotation *annotation = g_ptr_array_index(found, i);
+		g_array_sort(annotation->spots, compare_spots);
+		find_space(annotation, symbolizer);
+	}
+	g_ptr_array_sort(found, compare_annotations);
+	return g_steal_pointer(&found);
+}
+
+/* ---- instructions --------------------------------------------------------------------- */
+
+bool vms_annotation_read_file(const struct vms_annotation *annotation, uint8_t *code)
+{
+	return annotation->binary && annotation->size <= VMS_ANNOTATION_LIMIT &&
+	       vms_binary_read(annotation->binary, annotation->file_offset, code, annotation->size);
+}
+
+static const char *intern(struct vms_annotation *annotation, const char *text)
+{
+	if (!text)
+		return NULL;
+	g_autofree char *clean = g_strdup(text);
+	vms_text_clean(clean);
+	return g_string_chunk_insert_const(annotation->strings, clean);
+}
+
+/* Adds an instruction that has the spots from `*next` on up to its end. */
+static void add_instruction(struct vms_annotation *annotation, uint64_t va, uint64_t end,
+			    const char *text, guint *next)
+{
+	struct vms_location location = { 0 };
+	struct vms_annotated_instruction instruction = { .va = va,
+							 .text = intern(annotation, text) };
+	while (*next < annotation->spots->len &&
+	       g_array_index(annotation->spots, struct spot, *next).va < end)
+		instruction.hits += g_array_index(annotation->spots, struct spot, (*next)++).hits;
+	vms_symbolizer_locate(annotation->symbolizer, annotation->space, 0, va, &location);
+	instruction.source = intern(annotation, location.source);
+	instruction.line = location.line;
+	g_array_append_val(annotation->instructions, instruction);
+}
+
+/* Lists addresses with hits from a spot on, without instructions. */
+static void list_spots(struct vms_annotation *annotation, guint next)
+{
+	while (next < annotation->spots->len) {
+		const uint64_t va = g_array_index(annotation->spots, struct spot, next).va;
+		add_instruction(annotation, va, va + 1, NULL, &next);
+	}
+}
+
+struct decoding {
+	struct vms_annotation *annotation;
+	uint64_t end; /* instructions that begin here are not the function's */
+	guint next;   /* spot */
+};
+
+static bool decode_instruction(const struct vms_insn *insn, void *data)
+{
+	struct decoding *decoding = data;
+	if (insn->va >= decoding->end)
+		return false;
+	add_instruction(decoding->annotation, insn->va, insn->va + insn->size, insn->text,
+			&decoding->next);
+	return true;
+}
+
+bool vms_annotation_decode(struct vms_annotation *annotation, const struct vms_arch *arch,
+			   const struct vms_code_mode *mode, const uint8_t *code, size_t n,
+			   GError **error)
+{
+	struct decoding decoding = { annotation, annotation->start + annotation->size, 0 };
+	if (!vms_disassemble(arch, mode->bits, mode->code_base, annotation->start, code, n,
+			     decode_instruction, &decoding, error))
+		return false;
+	list_spots(annotation, decoding.next);
+	return true;
+}
+
+void vms_annotation_list_hits(struct vms_annotation *annotation)
+{
+	list_spots(annotation, 0);
+}
+
+/* ---- source lines ---------------------------------------------------------------------- */
+
+/* Gets the address of the function in the file at `path`, if that is the mapped one. */
+static bool find_in_file(const struct vms_annotation *annotation, const char *path, uint64_t *ret)
+{
+	struct vms_file_source source;
+	const int fd = annotation->build_id ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0 || !vms_file_source_of_fd(fd, &source))
+		return false;
+	g_autoptr(vms_binary) binary = vms_binary_new(path, &source);
+	return g_strcmp0(vms_binary_build_id(binary), annotation->build_id) == 0 &&
+	       vms_elf_image_code_address(vms_binary_elf(binary), annotation->file_offset, ret);
+}
+
+bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path)
+{
+	uint64_t address;
+	bool added = false;
+	if (!find_in_file(annotation, path, &address))
+		return false;
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(path, NULL);
+	for (guint i = 0; file && i < annotation->instructions->len; i++) {
+		struct vms_annotated_instruction *instruction = &g_array_index(
+			annotation->instructions, struct vms_annotated_instruction, i);
+		const char *source = NULL;
+		if (!vms_symbol_file_line(file, address + instruction->va - annotation->start,
+					  &source, &instruction->line))
+			continue;
+		instruction->source = intern(annotation, source);
+		added = true;
+	}
+	return added;
+}
