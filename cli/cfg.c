@@ -98,7 +98,7 @@ static bool show_matching(struct work *work, const char *pattern, GError **error
 /* ---- the command --------------------------------------------------------------------- */
 
 /* Looks at a vCPU for a moment: its page tables, and how it executes. */
-static bool look_at_vcpu(struct work *work, GError **error)
+static bool observe_vcpu(struct work *work, GError **error)
 {
 	struct session *session = work->session;
 	struct vms_regs regs;
@@ -169,7 +169,7 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 	    !check_counting(counts, &work, argc, argv, seconds || conditions, error) ||
 	    !conditions_join("--if", NULL, conditions, &condition, error) ||
 	    !session_open_guest(session, error) || !code_mode_check(session, work.bits, error) ||
-	    !session_vcpu(session, cpu, &work.vcpu, error) || !look_at_vcpu(&work, error))
+	    !session_vcpu(session, cpu, &work.vcpu, error) || !observe_vcpu(&work, error))
 		return false;
 	work.options.calls_end_blocks = calls;
 	work.counts = counts;

@@ -51,7 +51,7 @@ static enum category get_category(const struct vms_label *label)
 }
 
 /* Returns the index of a string. Takes the string. */
-static uint32_t intern(struct firefox *file, char *text)
+static uint32_t intern_string(struct firefox *file, char *text)
 {
 	guint id = GPOINTER_TO_UINT(g_hash_table_lookup(file->ids, text));
 
@@ -72,8 +72,8 @@ static void name_labels(struct firefox *file)
 		const struct vms_label *label = vms_profile_label(file->profile, i);
 		GString *name = g_string_new(NULL);
 		vms_export_name(name, label);
-		file->names[i] = intern(file, g_string_free(name, FALSE));
-		uint32_t text = intern(file, vms_export_file_name(label));
+		file->names[i] = intern_string(file, g_string_free(name, FALSE));
+		uint32_t text = intern_string(file, vms_export_file_name(label));
 		gpointer key = GUINT_TO_POINTER(text);
 		guint id = GPOINTER_TO_UINT(g_hash_table_lookup(known, key));
 		if (!id) {

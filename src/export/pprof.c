@@ -62,7 +62,7 @@ struct pprof {
 	GString *message, *part;
 };
 
-static uint64_t intern(struct pprof *pprof, const char *text)
+static uint64_t intern_string(struct pprof *pprof, const char *text)
 {
 	gpointer found;
 
@@ -90,8 +90,8 @@ static void write_value_type(struct pprof *pprof, enum profile_field field, cons
 			     const char *unit)
 {
 	begin_message(pprof->message);
-	vms_protobuf_number(pprof->message, VALUE_TYPE, intern(pprof, type));
-	vms_protobuf_number(pprof->message, VALUE_UNIT, intern(pprof, unit));
+	vms_protobuf_number(pprof->message, VALUE_TYPE, intern_string(pprof, type));
+	vms_protobuf_number(pprof->message, VALUE_UNIT, intern_string(pprof, unit));
 	end_message(pprof, field);
 }
 
@@ -109,7 +109,7 @@ static void write_head(struct pprof *pprof)
 	}
 	vms_protobuf_number(text, PROFILE_TIME_NS, (uint64_t)facts->begin_utc_ns);
 	vms_protobuf_number(text, PROFILE_DURATION_NS, facts->elapsed_ns);
-	vms_protobuf_number(text, PROFILE_COMMENT, intern(pprof, facts->title));
+	vms_protobuf_number(text, PROFILE_COMMENT, intern_string(pprof, facts->title));
 }
 
 /* ---- samples ---------------------------------------------------------- */
@@ -126,12 +126,12 @@ static uint64_t get_location(struct pprof *pprof, uint32_t label)
 static void add_label(struct pprof *pprof, const char *key, const char *text, uint64_t number)
 {
 	begin_message(pprof->part);
-	vms_protobuf_number(pprof->part, LABEL_KEY, intern(pprof, key));
+	vms_protobuf_number(pprof->part, LABEL_KEY, intern_string(pprof, key));
 	if (text) {
-		vms_protobuf_number(pprof->part, LABEL_TEXT, intern(pprof, text));
+		vms_protobuf_number(pprof->part, LABEL_TEXT, intern_string(pprof, text));
 	} else {
 		vms_protobuf_number(pprof->part, LABEL_NUMBER, number);
-		vms_protobuf_number(pprof->part, LABEL_UNIT, intern(pprof, "id"));
+		vms_protobuf_number(pprof->part, LABEL_UNIT, intern_string(pprof, "id"));
 	}
 	vms_protobuf_message(pprof->message, SAMPLE_LABEL, pprof->part);
 }
@@ -206,7 +206,7 @@ static void write_samples(struct pprof *pprof)
 static uint64_t get_mapping(struct pprof *pprof, const struct vms_label *label)
 {
 	g_autofree char *name = vms_export_file_name(label);
-	uint64_t file = intern(pprof, name);
+	uint64_t file = intern_string(pprof, name);
 	gpointer key = GUINT_TO_POINTER((guint)file);
 	guint id = GPOINTER_TO_UINT(g_hash_table_lookup(pprof->mappings, key));
 
@@ -247,9 +247,10 @@ static void write_location(struct pprof *pprof, uint64_t id, const struct vms_la
 		vms_export_name(name, label);
 	begin_message(pprof->message);
 	vms_protobuf_number(pprof->message, FUNCTION_ID, id);
-	vms_protobuf_number(pprof->message, FUNCTION_NAME, intern(pprof, name->str));
+	vms_protobuf_number(pprof->message, FUNCTION_NAME, intern_string(pprof, name->str));
 	if (label->source)
-		vms_protobuf_number(pprof->message, FUNCTION_FILE, intern(pprof, label->source));
+		vms_protobuf_number(pprof->message, FUNCTION_FILE,
+				    intern_string(pprof, label->source));
 	end_message(pprof, PROFILE_FUNCTION);
 }
 
@@ -299,7 +300,7 @@ static void write_pprof(const struct vms_profile *profile, const struct vms_run_
 		.part = g_string_new(NULL),
 	};
 
-	intern(&pprof, ""); /* the first string is the empty one */
+	intern_string(&pprof, ""); /* the first string is the empty one */
 	write_head(&pprof);
 	write_samples(&pprof);
 	write_tables(&pprof);

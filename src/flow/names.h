@@ -4,7 +4,7 @@
 
 #include <vmscope/guest.h>
 
-/* Finds the address of a symbol. False: there is none, or several with different addresses. */
+/* Finds the address of a symbol. False if there is none, or several with different addresses. */
 bool vms_flow_find_symbol(struct vms_guest *guest, const char *name, uint64_t *va);
 /* Returns the name of a place in code, as "vfs_read+0x8", or NULL. Newly allocated. */
 char *vms_flow_name_place(struct vms_guest *guest, uint64_t va);

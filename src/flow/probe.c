@@ -19,9 +19,8 @@ struct entry {
 	void *data;
 	void (*free_data)(void *);
 	struct vms_expression_value typed; /* of an entry of kind TYPED */
-	/* Of one that was saved: the name of its type, or NULL; and whether its values are text. */
-	char *saved_type;
-	bool is_saved_text;
+	char *saved_type;		   /* of a saved entry: the name of its type, or NULL */
+	bool is_saved_text;		   /* of a saved entry: its values are text */
 };
 
 struct vms_probe {
@@ -30,7 +29,7 @@ struct vms_probe {
 	const struct vms_arch *arch;
 	struct vms_guest *guest;
 	struct vms_known_types known;	   /* at its place */
-	struct vms_symbolizer *symbolizer; /* names the frames of stacks; NULL: it was saved */
+	struct vms_symbolizer *symbolizer; /* names frames of stacks; NULL without a guest */
 	char *description;
 	GArray *entries;   /* struct entry */
 	GArray *condition; /* struct vms_op; leaves a value on the stack, or is empty */
@@ -66,7 +65,7 @@ static bool check_size(const struct vms_entry *entry, GError **error)
 	if (entry->size > 0 && entry->size <= VMS_PROGRAM_OUTPUT_MAX)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "%u bytes cannot be collected: 1 to %u can", entry->size,
+		    "cannot collect %u bytes: the size must be 1 to %u", entry->size,
 		    VMS_PROGRAM_OUTPUT_MAX);
 	return false;
 }
@@ -78,7 +77,7 @@ static bool push_index(const struct vms_probe *probe, const struct vms_entry *en
 	struct vms_reg_part part;
 	if (entry->scale > SCALE_MAX) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "an index cannot be scaled by %u: 1 to %u can be", entry->scale,
+			    "cannot scale an index by %u: the scale must be 1 to %u", entry->scale,
 			    SCALE_MAX);
 		return false;
 	}
@@ -128,7 +127,7 @@ static char *add_memory(const struct vms_probe *probe, const struct vms_entry *e
 	return g_strdup(name->str);
 }
 
-/* Leaves the number, or the address of a string. */
+/* Leaves the value of the expression on the stack: a number, or the address of a string. */
 static bool push_expression(const struct vms_probe *probe, const char *text, bool is_string,
 			    GArray *ops, GError **error)
 {
@@ -140,7 +139,7 @@ static bool push_expression(const struct vms_probe *probe, const char *text, boo
 	return false;
 }
 
-/* Collects what is at an address: bytes or a string. */
+/* Collects the bytes or the string at an address. */
 static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
 			 GError **error)
 {
@@ -185,11 +184,11 @@ static char *add_stack(const struct vms_probe *probe, GArray *ops, GError **erro
 		return g_strdup("stack");
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "stacks of %s cannot be collected at a hit", probe->arch->name);
+		    "cannot collect stacks at hits: not supported for %s", probe->arch->name);
 	return NULL;
 }
 
-/* Appends what collects an entry. Returns its usual name, newly allocated, or NULL. */
+/* Appends operations that collect an entry. Returns its default name, newly allocated, or NULL. */
 static char *add_entry(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
 		       struct vms_expression_value *typed, GError **error)
 {
@@ -210,7 +209,7 @@ static char *add_entry(const struct vms_probe *probe, const struct vms_entry *en
 	default: break;
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "the kind of an entry is unknown, or it lacks its callback");
+		    "an entry has an unknown kind, or no callback");
 	return NULL;
 }
 
@@ -285,7 +284,7 @@ static bool check_not_frozen(const struct vms_probe *probe, GError **error)
 	if (!g_atomic_int_get(&probe->is_frozen))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "the probe is part of a flow already, and cannot be changed");
+		    "cannot change the probe: it is already part of a flow");
 	return false;
 }
 
@@ -297,11 +296,11 @@ static char *name_function(struct vms_guest *guest, uint64_t va, GError **error)
 	if (vms_guest_locate(guest, NULL, va, &location) && location.symbol && location.offset == 0)
 		return g_strdup(location.symbol);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "arguments have no names but at the begin of a function");
+		    "names of arguments are only known at the start of a function");
 	return NULL;
 }
 
-/* Finds the types of the code at an address; if there are none, those of the kernel. */
+/* Finds the types of the code at an address. Uses those of the kernel if it has none. */
 static bool find_types(struct vms_probe *probe, uint64_t va, GError **error)
 {
 	probe->known.types = vms_guest_types(probe->guest, va, error);
@@ -330,7 +329,8 @@ bool vms_probe_set_function(struct vms_probe *probe, uint64_t va, bool is_return
 		return false;
 	if (probe->entries->len || probe->condition->len || probe->known.types) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "the probe has entries, a condition or a function already");
+			    "cannot set the function of the probe: it already has entries, a "
+			    "condition or a function");
 		return false;
 	}
 	probe->known.is_return = is_return;
@@ -403,15 +403,15 @@ static unsigned count_callbacks(const struct vms_probe *probe)
 }
 
 /* Checks that one hit can hold all that is collected. */
-static bool check_amount(const struct vms_probe *probe, const GArray *ops, unsigned n_callbacks,
-			 GError **error)
+static bool check_hit_size(const struct vms_probe *probe, const GArray *ops, unsigned n_callbacks,
+			   GError **error)
 {
 	const struct vms_program program = { (const struct vms_op *)(const void *)ops->data,
 					     ops->len };
 	if (vms_program_check(&program, probe->arch->n_regs) && n_callbacks <= CALLBACKS_MAX)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "this is too much for one hit: it can hold %u bytes, and call %u callbacks",
+		    "this is too much for one hit: the limits are %u bytes and %u callbacks",
 		    VMS_PROGRAM_OUTPUT_MAX, CALLBACKS_MAX);
 	return false;
 }
@@ -432,7 +432,7 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
 		g_ptr_array_add(names, name);
 		n_callbacks += entries[i].kind == VMS_ENTRY_CALLBACK;
 	}
-	if (!check_amount(probe, ops, n_callbacks, error))
+	if (!check_hit_size(probe, ops, n_callbacks, error))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct entry entry = {
@@ -459,7 +459,7 @@ bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GE
 	const struct vms_op drop = { .code = VMS_OP_DROP };
 	g_autoptr(GArray) all = g_array_copy(ops);
 	g_array_append_val(all, drop);
-	if (!check_amount(probe, all, 0, error))
+	if (!check_hit_size(probe, all, 0, error))
 		return false;
 	g_array_unref(probe->condition);
 	probe->condition = g_steal_pointer(&ops);
@@ -513,7 +513,7 @@ bool vms_probe_entry_is_text(const struct vms_probe *probe, size_t index)
 	       (typed->has_type && !typed->is_pointer && vms_type_is_text(typed->type));
 }
 
-/* Appends a text that was saved. The file may have been made by anybody. */
+/* Appends a saved text. Its file may be malicious, so control characters are removed. */
 static void append_saved(const struct vms_flow_value *value, GString *out)
 {
 	g_autofree char *text = g_strndup(value->text, value->text_size);
@@ -521,7 +521,7 @@ static void append_saved(const struct vms_flow_value *value, GString *out)
 	g_string_append(out, text);
 }
 
-/* Appends the text that a pointer leads to. */
+/* Appends the text at a pointer. */
 static void append_text(const struct vms_flow_value *value, GString *out)
 {
 	g_autofree char *text = g_strndup(value->bytes, value->size);
@@ -529,7 +529,7 @@ static void append_text(const struct vms_flow_value *value, GString *out)
 	g_string_append_printf(out, "\"%s\"%s", escaped, value->status == VMS_FLOW_CUT ? "…" : "");
 }
 
-/* Appends a value that is no text. */
+/* Appends a value that is not text. */
 static void append_value(const struct vms_expression_value *typed,
 			 const struct vms_flow_value *value, GString *out)
 {
@@ -543,7 +543,7 @@ static void append_value(const struct vms_expression_value *typed,
 	g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);
 }
 
-/* Appends a stack. False: it is not known. */
+/* Appends a stack. False if the stack is not known. */
 static bool append_stack(const struct vms_probe *probe, const struct vms_flow_value *value,
 			 GString *out)
 {
@@ -614,23 +614,23 @@ bool vms_probe_has_callbacks(const struct vms_probe *probe)
 	return has_kind(probe, VMS_ENTRY_CALLBACK);
 }
 
-static enum vms_value_place place_of(enum vms_entry_kind kind)
+static enum vms_value_place get_value_place(enum vms_entry_kind kind)
 {
 	return kind == VMS_ENTRY_HALT	    ? VMS_VALUE_NONE
 	       : kind == VMS_ENTRY_CALLBACK ? VMS_VALUE_CALLED
 					    : VMS_VALUE_COLLECTED;
 }
 
-/* How many values of a place an entry has. */
+/* Counts the values of an entry at one kind of place. */
 static unsigned count_values(const struct entry *entry, enum vms_value_place place)
 {
-	return place_of(entry->kind) == place ? 1 + entry->typed.is_text : 0;
+	return get_value_place(entry->kind) == place ? 1 + entry->typed.is_text : 0;
 }
 
 enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t index,
 					   unsigned *number)
 {
-	const enum vms_value_place place = place_of(get_entry(probe, index)->kind);
+	const enum vms_value_place place = get_value_place(get_entry(probe, index)->kind);
 	*number = 0;
 	for (size_t i = 0; i < index; i++)
 		*number += count_values(get_entry(probe, i), place);

@@ -4,9 +4,9 @@
 
 /* ---- check ---------------------------------------------------------------------- */
 
-/* How many values an operation takes from the stack, and how many it leaves there. */
+/* How many values an operation pops from the stack, and how many it pushes. */
 struct effect {
-	uint8_t takes, leaves;
+	uint8_t pops, pushes;
 };
 
 static const struct effect effects[VMS_OP_COUNT] = {
@@ -30,7 +30,7 @@ static bool is_integer_size(unsigned size)
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* True if the fields of an operation may be what they are. */
+/* True if the fields of an operation are valid. */
 static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 {
 	switch (op->code) {
@@ -57,7 +57,10 @@ bool vms_program_collects(const struct vms_op *op)
 	       op->code == VMS_OP_COLLECT_READABLE;
 }
 
-/* Notes how deep the stack is when control skips to an operation. 0: nothing skips there yet. */
+/*
+ * Notes the depth of the stack at the target of a skip; 0: no skip goes there. False if the target
+ * is invalid, or another skip has a different depth there.
+ */
 static bool note_skip(const struct vms_program *program, size_t from, unsigned depth,
 		      uint8_t depths[])
 {
@@ -73,7 +76,7 @@ static bool note_skip(const struct vms_program *program, size_t from, unsigned d
 
 bool vms_program_check(const struct vms_program *program, unsigned n_regs)
 {
-	uint8_t depths[VMS_PROGRAM_OPS_MAX + 1] = { 0 }; /* of the stack where a skip ends */
+	uint8_t depths[VMS_PROGRAM_OPS_MAX + 1] = { 0 }; /* of the stack at targets of skips */
 	unsigned depth = 0;
 	size_t output = 0;
 	if (program->n > VMS_PROGRAM_OPS_MAX)
@@ -81,13 +84,13 @@ bool vms_program_check(const struct vms_program *program, unsigned n_regs)
 	for (size_t i = 0; i < program->n; i++) {
 		const struct vms_op *op = &program->ops[i];
 		if ((depths[i] && depths[i] != depth) || !has_valid_fields(op, n_regs) ||
-		    depth < effects[op->code].takes)
+		    depth < effects[op->code].pops)
 			return false;
-		/* If it skips, the value that it looks at stays. */
+		/* If it skips, the tested value stays on the stack. */
 		if (is_skip(op) && !note_skip(program, i, depth, depths))
 			return false;
-		depth += effects[op->code].leaves;
-		depth -= effects[op->code].takes;
+		depth += effects[op->code].pushes;
+		depth -= effects[op->code].pops;
 		if (vms_program_collects(op))
 			output += sizeof(struct vms_value_head) + op->size;
 		if (depth > VMS_PROGRAM_STACK_MAX || output > VMS_PROGRAM_OUTPUT_MAX)
@@ -130,25 +133,25 @@ struct run {
 	size_t size; /* bytes of the output */
 };
 
-static void push(struct run *run, uint64_t value, bool known)
+static void push_value(struct run *run, uint64_t value, bool known)
 {
 	run->values[run->depth] = known ? value : 0;
 	run->known[run->depth++] = known;
 }
 
-static bool pop(struct run *run, uint64_t *ret)
+static bool pop_value(struct run *run, uint64_t *ret)
 {
 	*ret = run->values[--run->depth];
 	return run->known[run->depth];
 }
 
-static uint64_t extend(uint64_t value, unsigned size)
+static uint64_t sign_extend(uint64_t value, unsigned size)
 {
 	const unsigned shift = 64 - 8 * size;
 	return (uint64_t)((int64_t)(value << shift) >> shift);
 }
 
-/* The lowest number has no positive counterpart: divided by -1 it stays what it is. */
+/* Divides. INT64_MIN / -1 would overflow, so division by -1 is done unsigned. */
 static uint64_t divide_signed(int64_t a, int64_t b, bool modulo)
 {
 	if (b == -1)
@@ -156,15 +159,15 @@ static uint64_t divide_signed(int64_t a, int64_t b, bool modulo)
 	return (uint64_t)(modulo ? a % b : a / b);
 }
 
-/* Shifts to the right, with copies of the sign from the left. */
+/* Shifts right, and fills with the sign bit. */
 static uint64_t shift_signed(uint64_t a, uint64_t b)
 {
 	const uint64_t sign = a >> 63 ? UINT64_MAX : 0;
 	return b < 64 ? (a ^ sign) >> b ^ sign : sign;
 }
 
-/* False if there is no result. */
-static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
+/* Computes the result of a binary operation. False if there is none. */
+static bool compute_binary(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 {
 	const bool divides = code >= VMS_OP_DIVIDE && code <= VMS_OP_MODULO_SIGNED;
 	if (divides && b == 0)
@@ -196,23 +199,24 @@ static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 static void run_binary(struct run *run, unsigned code)
 {
 	uint64_t a, b, result = 0;
-	const bool b_known = pop(run, &b), a_known = pop(run, &a);
-	const bool known = a_known && b_known && compute(code, a, b, &result);
-	push(run, result, known);
+	const bool b_known = pop_value(run, &b), a_known = pop_value(run, &a);
+	const bool known = a_known && b_known && compute_binary(code, a, b, &result);
+	push_value(run, result, known);
 }
 
 static void run_load(struct run *run, unsigned size)
 {
 	uint64_t va, value = 0;
-	const bool known = pop(run, &va) && run->input->read(run->input->data, va, &value, size);
-	push(run, value, known);
+	const bool known =
+		pop_value(run, &va) && run->input->read(run->input->data, va, &value, size);
+	push_value(run, value, known);
 }
 
 static void run_register(struct run *run, uint64_t reg)
 {
 	uint64_t value = 0;
 	const bool known = run->input->reg(run->input->data, (unsigned)reg, &value);
-	push(run, value, known);
+	push_value(run, value, known);
 }
 
 static void run_argument(struct run *run, uint64_t reg)
@@ -224,13 +228,13 @@ static void run_argument(struct run *run, uint64_t reg)
 	}
 	for (unsigned i = 0; i < run->input->n_kept; i++)
 		if (kept[i].reg == reg) {
-			push(run, kept[i].value, kept[i].known);
+			push_value(run, kept[i].value, kept[i].known);
 			return;
 		}
-	push(run, 0, false);
+	push_value(run, 0, false);
 }
 
-/* Completes a value whose bytes, `size` of them, are in the output behind the place of its head. */
+/* Completes a value: writes its head before its `size` bytes, which are in the output already. */
 static void end_value(struct run *run, enum vms_value_status status, size_t size)
 {
 	const struct vms_value_head head = { (uint16_t)status, (uint16_t)size };
@@ -238,49 +242,49 @@ static void end_value(struct run *run, enum vms_value_status status, size_t size
 	run->size += sizeof(head) + size;
 }
 
-static uint8_t *bytes_of_value(const struct run *run)
+static uint8_t *get_value_bytes(const struct run *run)
 {
 	return run->output + run->size + sizeof(struct vms_value_head);
 }
 
-static void collect(struct run *run, unsigned size)
+static void collect_integer(struct run *run, unsigned size)
 {
 	uint64_t value;
-	const bool known = pop(run, &value);
-	memcpy(bytes_of_value(run), &value, size);
+	const bool known = pop_value(run, &value);
+	memcpy(get_value_bytes(run), &value, size);
 	end_value(run, known ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE, known ? size : 0);
 }
 
 static void collect_memory(struct run *run, unsigned size)
 {
 	uint64_t va;
-	const bool known =
-		pop(run, &va) && run->input->read(run->input->data, va, bytes_of_value(run), size);
+	const bool known = pop_value(run, &va) &&
+			   run->input->read(run->input->data, va, get_value_bytes(run), size);
 	end_value(run, known ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE, known ? size : 0);
 }
 
-#define PAGE 4096u /* no page is smaller: memory up to its end can be read if any of it can */
+#define PAGE 4096u /* the smallest page: all of it can be read, or nothing */
 
-/* How many bytes of `left` from `va` on are in one page. */
-static size_t part_of_page(uint64_t va, size_t left)
+/* Returns how many bytes from `va` on, `left` at most, are in the same page. */
+static size_t limit_to_page(uint64_t va, size_t left)
 {
 	const size_t part = PAGE - va % PAGE;
 	return part < left ? part : left;
 }
 
 /*
- * Reads a string page by page, since it may end just before memory that cannot be read. If such
- * memory comes before its end, it is cut there.
+ * Reads a string page by page, because memory after its end may be unreadable. If unreadable memory
+ * comes before its end, the string is cut there.
  */
 static void collect_string(struct run *run, unsigned size)
 {
-	uint8_t *bytes = bytes_of_value(run);
+	uint8_t *bytes = get_value_bytes(run);
 	const uint8_t *end = NULL;
 	uint64_t va;
-	bool readable = pop(run, &va);
+	bool readable = pop_value(run, &va);
 	size_t n = 0;
 	while (readable && !end && n < size) {
-		const size_t part = part_of_page(va + n, size - n);
+		const size_t part = limit_to_page(va + n, size - n);
 		readable = run->input->read(run->input->data, va + n, bytes + n, part);
 		if (readable) {
 			end = memchr(bytes + n, 0, part);
@@ -297,12 +301,12 @@ static void collect_string(struct run *run, unsigned size)
 
 static void collect_readable(struct run *run, unsigned size)
 {
-	uint8_t *bytes = bytes_of_value(run);
+	uint8_t *bytes = get_value_bytes(run);
 	uint64_t va;
-	bool readable = pop(run, &va);
+	bool readable = pop_value(run, &va);
 	size_t n = 0;
 	while (readable && n < size) {
-		const size_t part = part_of_page(va + n, size - n);
+		const size_t part = limit_to_page(va + n, size - n);
 		readable = run->input->read(run->input->data, va + n, bytes + n, part);
 		n += readable ? part : 0;
 	}
@@ -319,27 +323,27 @@ static void run_op(struct run *run, const struct vms_op *op)
 	uint64_t value;
 	bool known;
 	switch (op->code) {
-	case VMS_OP_PUSH: push(run, op->value, true); break;
+	case VMS_OP_PUSH: push_value(run, op->value, true); break;
 	case VMS_OP_REGISTER: run_register(run, op->value); break;
-	case VMS_OP_VCPU: push(run, run->input->vcpu, true); break;
-	case VMS_OP_ELAPSED: push(run, run->input->elapsed_ns, true); break;
+	case VMS_OP_VCPU: push_value(run, run->input->vcpu, true); break;
+	case VMS_OP_ELAPSED: push_value(run, run->input->elapsed_ns, true); break;
 	case VMS_OP_ARGUMENT: run_argument(run, op->value); break;
 	case VMS_OP_LOAD: run_load(run, op->size); break;
 	case VMS_OP_EXTEND:
-		known = pop(run, &value);
-		push(run, extend(value, op->size), known);
+		known = pop_value(run, &value);
+		push_value(run, sign_extend(value, op->size), known);
 		break;
 	case VMS_OP_IS_ZERO:
-		known = pop(run, &value);
-		push(run, value == 0, known);
+		known = pop_value(run, &value);
+		push_value(run, value == 0, known);
 		break;
 	case VMS_OP_DUPLICATE:
-		known = pop(run, &value);
-		push(run, value, known);
-		push(run, value, known);
+		known = pop_value(run, &value);
+		push_value(run, value, known);
+		push_value(run, value, known);
 		break;
-	case VMS_OP_DROP: pop(run, &value); break;
-	case VMS_OP_COLLECT: collect(run, op->size); break;
+	case VMS_OP_DROP: pop_value(run, &value); break;
+	case VMS_OP_COLLECT: collect_integer(run, op->size); break;
 	case VMS_OP_COLLECT_MEMORY: collect_memory(run, op->size); break;
 	case VMS_OP_COLLECT_STRING: collect_string(run, op->size); break;
 	case VMS_OP_COLLECT_READABLE: collect_readable(run, op->size); break;
@@ -347,11 +351,14 @@ static void run_op(struct run *run, const struct vms_op *op)
 	}
 }
 
-/* True if control skips. An unknown value skips, so that what is computed of it is unknown, too. */
-static bool skips(struct run *run, const struct vms_op *op)
+/*
+ * Runs a skip. True if operations are skipped. An unknown value skips, and stays on the stack: so
+ * the result is unknown too.
+ */
+static bool run_skip(struct run *run, const struct vms_op *op)
 {
 	uint64_t value;
-	const bool known = pop(run, &value);
+	const bool known = pop_value(run, &value);
 	const bool does = !known || (value == 0) == (op->code == VMS_OP_SKIP_IF_ZERO);
 	run->depth += does;
 	return does;
@@ -361,8 +368,8 @@ enum vms_program_end vms_program_run(const struct vms_program *program,
 				     const struct vms_program_input *input, uint8_t *output,
 				     size_t *size)
 {
-	struct run
-		run; /* its stack is empty: to set all of it would take longer than most programs */
+	/* The stack is not initialised, because that would take longer than most programs. */
+	struct run run;
 	run.input = input;
 	run.output = output;
 	run.depth = 0;
@@ -372,10 +379,10 @@ enum vms_program_end vms_program_run(const struct vms_program *program,
 		const struct vms_op *op = &program->ops[i];
 		uint64_t value;
 		if (is_skip(op))
-			i += skips(&run, op) ? op->value : 0;
+			i += run_skip(&run, op) ? op->value : 0;
 		else if (op->code != VMS_OP_REQUIRE)
 			run_op(&run, op);
-		else if (!pop(&run, &value))
+		else if (!pop_value(&run, &value))
 			end = VMS_PROGRAM_UNKNOWN;
 		else if (value == 0)
 			end = VMS_PROGRAM_REJECTED;

@@ -301,7 +301,7 @@ class Calls:
             with self.subTest(arguments=arguments):
                 run = vmscope("flow", "-p", self.guest.pid, "-t", 1, *arguments, check=False)
                 self.assertEqual((run.status, run.out), (2, ""), run.err)
-                self.assertIn("duration is known when a call has returned", run.err)
+                self.assertIn("\"duration\" is only known at the return", run.err)
 
     def test_places_without_instructions(self):
         """Nobody comes there, which is said; and nothing of a place that is right."""
@@ -430,7 +430,7 @@ class Reset(Tracer, unittest.TestCase):
         warning = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
-        self.assertIn("the guest was reset: the probes stay where the code was before", warning)
+        self.assertIn("the guest was reset: the probes remain at the addresses", warning)
         self.assertEqual((process.returncode, err), (0, ""))
 
 

@@ -313,9 +313,9 @@ static void test_places(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	GError *error = NULL;
 	assert_fails(vms_flow_enable(f->flow, 0, 0, &error), &error, VMS_ERROR_INVALID_STATE,
-		     "no place");
+		     "no places");
 	assert_fails(vms_flow_add(f->flow, 0x10, 0, f->probe, &error), &error,
-		     VMS_ERROR_INVALID_ARGUMENT, "before or after");
+		     VMS_ERROR_INVALID_ARGUMENT, "VMS_FLOW_BEFORE");
 	assert_fails(vms_flow_add(f->flow, 0x10, 4 | VMS_FLOW_AFTER, f->probe, &error), &error,
 		     VMS_ERROR_INVALID_ARGUMENT, "0x6");
 	add(f, 0x10, VMS_FLOW_AFTER, f->probe);
