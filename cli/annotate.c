@@ -236,6 +236,7 @@ static bool annotate_guest(struct session *session, const struct options *option
 	if (!report || !run_sample_report(report, duration_ns,
 					  isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
+	session_read_names(session, vms_sample_report_guest(report));
 	g_autoptr(vms_profile) profile = vms_sample_report_profile(
 		report, VMS_PROFILE_BY_ADDRESS | VMS_PROFILE_MERGE_VCPUS, error);
 	if (!profile)

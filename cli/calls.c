@@ -71,6 +71,7 @@ static bool trace_calls(struct session *session, const struct calls_words *words
 	    !session_open_guest(session, error))
 		return false;
 	trace.options.directory = session->outputs[0];
+	trace.options.sysroot = session->sysroot;
 	if (!run_until_signal(&trace, session, error))
 		return false;
 	if (trace.end == VMS_CALLS_GONE) {

@@ -49,8 +49,6 @@ GOptionEntry *calls_entries(struct calls_words *words, const GOptionEntry *own)
 		{ "user", 0, 0, G_OPTION_ARG_NONE, &words->user, "Only calls of user code", NULL },
 		{ "process", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->processes,
 		  "Only the guest's process PID; may be repeated", "PID" },
-		{ "sysroot", 0, 0, G_OPTION_ARG_FILENAME, &words->sysroot,
-		  "Directory with the guest's files, to name functions of its programs", "DIR" },
 	};
 	GArray *entries = g_array_new(TRUE, FALSE, sizeof(GOptionEntry));
 	g_array_append_vals(entries, shared, G_N_ELEMENTS(shared));
@@ -93,15 +91,6 @@ static bool parse_max_size(const char *word, uint64_t *ret, GError **error)
 	return true;
 }
 
-static bool check_sysroot(const char *path, GError **error)
-{
-	if (!path || g_file_test(path, G_FILE_TEST_IS_DIR))
-		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "--sysroot %s: it must be a directory with the guest's files", path);
-	return false;
-}
-
 bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		 uint32_t pids[CALLS_PIDS_MAX], GError **error)
 {
@@ -115,7 +104,6 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		.kernel_only = words->kernel,
 		.user_only = words->user,
 		.pids = pids,
-		.sysroot = words->sysroot,
 		.max_bytes = MAX_BYTES,
 	};
 	if (words->kernel && words->user) {
@@ -131,8 +119,7 @@ bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 	    !check_function_names("--not", words->without, error) ||
 	    !check_function_names("--start-at", words->start_at, error) ||
 	    !check_function_names("--stop-at", words->stop_at, error) ||
-	    !parse_processes(words->processes, pids, &ret->n_pids, error) ||
-	    !check_sysroot(words->sysroot, error))
+	    !parse_processes(words->processes, pids, &ret->n_pids, error))
 		return false;
 	ret->by = (enum vms_calls_by)by;
 	ret->clock = (enum vms_calls_clock)clock;
@@ -143,7 +130,7 @@ bool calls_words_given(const struct calls_words *words)
 {
 	return words->by || words->clock || words->depth || words->min_time || words->only ||
 	       words->without || words->start_at || words->stop_at || words->processes ||
-	       words->sysroot || words->max_size || words->kernel || words->user;
+	       words->max_size || words->kernel || words->user;
 }
 
 void calls_words_clear(struct calls_words *words)
@@ -152,7 +139,6 @@ void calls_words_clear(struct calls_words *words)
 	g_free(words->clock);
 	g_free(words->depth);
 	g_free(words->min_time);
-	g_free(words->sysroot);
 	g_free(words->max_size);
 	g_strfreev(words->only);
 	g_strfreev(words->without);

@@ -8,7 +8,7 @@
 
 /* The options as text from the command line. */
 struct calls_words {
-	char *by, *clock, *depth, *min_time, *sysroot, *max_size;
+	char *by, *clock, *depth, *min_time, *max_size;
 	char **only, **without, **start_at, **stop_at, **processes;
 	gboolean kernel, user;
 };
@@ -17,7 +17,7 @@ struct calls_words {
 GOptionEntry *calls_entries(struct calls_words *words, const GOptionEntry *own);
 /*
  * Parses the options into `ret`. Fills `pids` with the processes. `ret` points into `words` and
- * `pids`, which must live as long. Errors: usage errors; NOT_FOUND if the sysroot is missing.
+ * `pids`, which must live as long. Errors: usage errors.
  */
 bool calls_parse(const struct calls_words *words, struct vms_calls_options *ret,
 		 uint32_t pids[CALLS_PIDS_MAX], GError **error);

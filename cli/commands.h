@@ -29,3 +29,4 @@ extern const struct command command_run;
 extern const struct command command_sample;
 extern const struct command command_stack;
 extern const struct command command_symbol;
+extern const struct command command_top;

@@ -61,6 +61,8 @@ static void append_known(GString *out, const struct vms_probe *probe, size_t ind
 				       value->status == VMS_FLOW_CUT ? "…" : "");
 		break;
 	case VMS_ENTRY_MEMORY:
+	case VMS_ENTRY_STRINGS:
+	case VMS_ENTRY_PIECES:
 	case VMS_ENTRY_BYTES: append_bytes(out, value, " "); break;
 	case VMS_ENTRY_CALLBACK:
 	case VMS_ENTRY_HALT:

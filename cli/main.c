@@ -16,7 +16,7 @@ static const struct command *const commands[] = {
 	&command_flow,	       &command_flow_report, &command_trace,  &command_dmesg,
 	&command_run,	       &command_coverage,    &command_core,   &command_core_info,
 	&command_core_convert, &command_record,	     &command_report, &command_diff,
-	&command_annotate,
+	&command_annotate,     &command_top,
 };
 
 static GString *make_help(void)

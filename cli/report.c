@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope report: shows what `vmscope record` has written. */
 #include "commands.h"
+#include "profile_flags.h"
 #include "recording_file.h"
 #include "values.h"
 #include <string.h>
 
 struct options {
-	char *by, *format, *min_percent;
+	char *by, *processes, *format, *min_percent;
 	gboolean reverse, stats;
 };
 
@@ -45,17 +46,14 @@ static bool export(struct session *session, struct vms_recording *recording,
 		   const struct options *options, const struct vms_exporter *exporter,
 		   GError **error)
 {
-	static const struct choice by[] = { { "function", 0 },
-					    { "address", VMS_PROFILE_BY_ADDRESS },
-					    { NULL, 0 } };
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
-	int flags = 0;
-	if (!value_choose("--by", options->by, by, &flags, error) ||
+	unsigned flags = 0;
+	if (!profile_flags_parse(options->by, options->processes, false, &flags, error) ||
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
 			  &export_options.min_percent, error))
 		return false;
 	g_autoptr(vms_profile) profile =
-		vms_recording_profile(recording, (unsigned)flags, options->reverse, error);
+		vms_recording_profile(recording, flags, options->reverse, error);
 	if (!profile)
 		return false;
 	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
@@ -95,6 +93,8 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		  "FORMAT" },
 		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
 		  "A node per function (default) or per address", "function|address" },
+		{ "processes", 0, 0, G_OPTION_ARG_STRING, &options.processes,
+		  "A node per process (default), per name, or none", "pid|name|none" },
 		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
@@ -104,6 +104,7 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 	const bool done = session_parse(session, entries, &argc, &argv, 1, 1, error) &&
 			  report(session, &options, argv[1], error);
 	g_free(options.by);
+	g_free(options.processes);
 	g_free(options.format);
 	g_free(options.min_percent);
 	return done;

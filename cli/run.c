@@ -48,6 +48,9 @@ static bool check_options(const struct session *session, const struct run_words 
 		usage_error(error, "options of coverage need --coverage FILE");
 	else if (!words->calls && !words->coverage && session->symbols)
 		usage_error(error, "--symbols needs --calls DIR or --coverage FILE");
+	else if (!words->calls && (session->sysroot || session->debug_folders))
+		usage_error(error, "%s needs --calls DIR",
+			    session->sysroot ? "--sysroot" : "--debug-dir");
 	else
 		return true;
 	return false;

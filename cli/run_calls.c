@@ -30,6 +30,7 @@ bool trace_new_qemu(struct session *session, const struct calls_words *words, co
 	    !calls_check_directory(directory, error))
 		return false;
 	trace.options.directory = directory;
+	trace.options.sysroot = session->sysroot;
 	trace.started = let_machine_go;
 	trace.data = &job;
 	return run_job(&job, session, error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope sample: shows where a guest spends its time. */
 #include "commands.h"
+#include "profile_flags.h"
 #include "sample_run.h"
 #include "values.h"
 #include <math.h>
@@ -13,7 +14,7 @@
 struct options {
 	char *hz, *interval_us, *seconds;
 	gboolean reverse, merge;
-	char *by, *format;
+	char *by, *processes, *format;
 	int depth;
 	char *min_percent;
 	char *facts;
@@ -34,18 +35,6 @@ static bool parse_interval(const struct options *options, uint64_t *interval_us,
 	/* Rounds up: a second must not have more samples than were asked for. */
 	*interval_us = (uint64_t)(options->interval_us ? llround(us) : ceil(1e6 / hz - 1e-6));
 	return true;
-}
-
-static bool parse_by(const char *by, unsigned *flags, GError **error)
-{
-	if (!by || strcmp(by, "function") == 0)
-		return true;
-	if (strcmp(by, "address") == 0) {
-		*flags |= VMS_PROFILE_BY_ADDRESS;
-		return true;
-	}
-	usage_error(error, "--by %s: it must be function or address", by);
-	return false;
 }
 
 static bool is_fact(GArray *facts, const char *name)
@@ -294,7 +283,8 @@ static bool sample_guest(struct session *session, const struct options *options,
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
 			  &results.options.min_percent, error) ||
 	    !value_seconds(options->seconds, &duration_ns, error) ||
-	    !parse_by(options->by, &results.profile_flags, error) ||
+	    !profile_flags_parse(options->by, options->processes, true, &results.profile_flags,
+				 error) ||
 	    (options->format &&
 	     !(results.exporter = vms_exporter_by_name(options->format, error))) ||
 	    !check_format(session, options->format, error) ||
@@ -313,6 +303,7 @@ static bool sample_guest(struct session *session, const struct options *options,
 					  isatty(STDERR_FILENO) && !session->quiet, error))
 		return false;
 	warn_of_losses(session, report, interval_us);
+	session_read_names(session, vms_sample_report_guest(report));
 	if (!export_report(session, report, &results, error))
 		return false;
 	if (session->outputs && !session->quiet)
@@ -362,6 +353,9 @@ static bool run_sample(struct session *session, int argc, char **argv, GError **
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
 		  "A node per function (default) or per address", "function|address" },
+		{ "processes", 0, 0, G_OPTION_ARG_STRING, &options.processes,
+		  "A node per process (default), per name, per container or service, or none",
+		  "pid|name|container|none" },
 		{ "merge", 0, 0, G_OPTION_ARG_NONE, &options.merge, "One tree for all vCPUs",
 		  NULL },
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
@@ -382,6 +376,7 @@ static bool run_sample(struct session *session, int argc, char **argv, GError **
 	g_free(options.interval_us);
 	g_free(options.seconds);
 	g_free(options.by);
+	g_free(options.processes);
 	g_free(options.format);
 	g_free(options.min_percent);
 	g_free(options.facts);

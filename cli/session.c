@@ -21,8 +21,12 @@ static void add_target_options(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
 	const GOptionEntry entries[] = {
-		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid, "The QEMU of process PID",
-		  "PID" },
+		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid,
+		  "The machine of process PID: a QEMU, or any that uses KVM", "PID" },
+		{ "memory", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->memory,
+		  "With --pid: guest-physical PA has SIZE bytes at VA of the process; may be "
+		  "repeated",
+		  "PA:SIZE@VA" },
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
 		{ "agent", 0, 0, G_OPTION_ARG_FILENAME, &session->agent,
@@ -78,6 +82,12 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	const GOptionEntry guest[] = {
 		{ "symbols", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->symbols,
 		  "ELF file with symbols, loaded at ADDR; may be repeated", "FILE[@ADDR]" },
+		{ "sysroot", 0, 0, G_OPTION_ARG_FILENAME, &session->sysroot,
+		  "Directory with the guest's files, to name functions of its programs", "DIR" },
+		{ "debug-dir", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &session->debug_folders,
+		  "Directory with their symbols by build id (default /usr/lib/debug); may be "
+		  "repeated",
+		  "DIR" },
 		{ NULL }
 	};
 	const bool target = command->options & SESSION_TARGET;
@@ -210,6 +220,35 @@ static bool split_launch(struct session *session, int *argc, char **argv, GError
 	return true;
 }
 
+static bool check_directory(const char *option, const char *path, const char *what, GError **error)
+{
+	if (!path || g_file_test(path, G_FILE_TEST_IS_DIR))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "%s %s: it must be a directory with %s",
+		    option, path, what);
+	return false;
+}
+
+/* Makes the files of this host that complete what is found of the guest's programs. */
+static bool make_debug_files(struct session *session, GError **error)
+{
+	const struct vms_debug_files_options options = {
+		.size = sizeof(options),
+		.sysroot = session->sysroot,
+		.folders = (const char *const *)session->debug_folders,
+		.asks_servers = true,
+	};
+	if (!(session->command->options & SESSION_GUEST))
+		return true;
+	if (!check_directory("--sysroot", session->sysroot, "the guest's files", error))
+		return false;
+	for (char **folder = session->debug_folders; folder && *folder; folder++)
+		if (!check_directory("--debug-dir", *folder, "symbols by build id", error))
+			return false;
+	session->debug_files = vms_debug_files_new(&options, error);
+	return session->debug_files;
+}
+
 bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
 		   int min, int max, GError **error)
 {
@@ -230,7 +269,8 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 		vms_log_set_handler(print_log, NULL,
 				    session->verbose ? VMS_LOG_DEBUG : VMS_LOG_WARNING);
 	session->out = g_string_new(NULL);
-	return check_running(session, error) && check_outputs(session, error);
+	return check_running(session, error) && check_outputs(session, error) &&
+	       make_debug_files(session, error);
 }
 
 void session_note_loss(struct session *session, GError *loss)
@@ -301,6 +341,10 @@ void session_clear(struct session *session)
 	g_free(session->gdb);
 	g_free(session->core);
 	g_strfreev(session->symbols);
+	g_free(session->sysroot);
+	g_strfreev(session->debug_folders);
+	vms_debug_files_unref(session->debug_files);
+	g_strfreev(session->memory);
 	g_strfreev(session->outputs);
 	g_clear_error(&session->loss);
 	if (session->out)

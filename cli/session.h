@@ -10,7 +10,9 @@ struct session {
 	const struct command *command;
 	/* Options. */
 	char *pid, *qmp, *agent, *gdb, *core;
-	char **symbols;
+	char **symbols, **memory;
+	char *sysroot;
+	char **debug_folders;
 	char **outputs; /* files of --output without "-", or NULL */
 	bool prints;	/* to standard output: there is no --output, or one is "-" */
 	gboolean json, quiet, verbose, allow_stop;
@@ -18,7 +20,8 @@ struct session {
 	/* State. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
-	struct vms_launch *launched; /* the QEMU that this session started, or NULL */
+	struct vms_debug_files *debug_files; /* NULL: the command takes none */
+	struct vms_launch *launched;	     /* the QEMU that this session started, or NULL */
 	GString *out;
 	int status;   /* exit status of a command that succeeds */
 	GError *loss; /* why `out` is incomplete, or NULL; printed last, and the exit status is 1 */
@@ -27,7 +30,7 @@ struct session {
 /* Which of the common options a command takes. */
 enum session_options {
 	SESSION_TARGET = 1 << 0, /* --pid, --qmp, --agent, --gdb, --core, -- COMMAND */
-	SESSION_GUEST = 1 << 1,	 /* --symbols */
+	SESSION_GUEST = 1 << 1,	 /* --symbols, --sysroot, --debug-dir */
 	SESSION_JSON = 1 << 2,	 /* --json */
 	SESSION_OUTPUTS =
 		1 << 3, /* --output may be repeated; the command writes the files itself */
@@ -64,6 +67,12 @@ bool session_open(struct session *session, GError **error);
 bool session_detect(struct session *session, GError **error);
 /* Opens the machine and detects its guest. */
 bool session_open_guest(struct session *session, GError **error);
+
+/*
+ * Reads the files of programs whose addresses were noted in `guest`, and waits a few seconds for
+ * servers with their symbols. Not while the machine is held.
+ */
+void session_read_names(struct session *session, struct vms_guest *guest);
 
 /*
  * Notes why the output is incomplete, and sets the exit status. Takes the error. The reason is not

@@ -74,7 +74,7 @@ static bool run_stack(struct session *session, int argc, char **argv, GError **e
 		return false;
 	if (!done)
 		return false;
-	vms_guest_read_files(session->guest);
+	session_read_names(session, session->guest);
 	output_stacks(session, stacks,
 		      options.group		    ? STACKS_GROUPED
 		      : options.all || options.task ? STACKS_OF_THREADS

@@ -154,7 +154,11 @@ static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError
 		if (task->tid != tid)
 			continue;
 		*ret = task->mm;
-		if (task->mm == 0)
+		if (task->mm == 0 && strchr("ZX", task->state))
+			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+				    "thread %u (%s) has ended, and has no programs any more", tid,
+				    task->comm);
+		else if (task->mm == 0)
 			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 				    "thread %u (%s) is of the kernel, and has no programs", tid,
 				    task->comm);
@@ -163,6 +167,15 @@ static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 		    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
 	return false;
+}
+
+/* Reads the functions of a file, so that servers are asked for them. */
+static bool read_functions(const struct vms_mapping *mapping, void *data)
+{
+	(void)data;
+	if (mapping->binary)
+		vms_binary_functions(mapping->binary);
+	return true;
 }
 
 /* Adds what is asked for of the code that a thread's process maps. */
@@ -174,6 +187,8 @@ static bool add_of_task(struct output *output, unsigned tid, const char *what, G
 	    (is_address && !session_address(output->session, what, &output->asked, error)))
 		return false;
 	output->name = is_address ? NULL : what;
+	each_code(output->session, mm, read_functions, NULL);
+	session_read_names(output->session, output->session->guest);
 	each_code(output->session, mm, is_address ? add_function_around : add_functions, output);
 	if (!output->done && is_address)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",

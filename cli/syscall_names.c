@@ -3,8 +3,13 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
+#include <linux/netlink.h>
+#include <linux/openat2.h>
 #include <linux/prctl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,8 +22,11 @@
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -62,15 +70,25 @@ struct syscall_names {
 		{ "O_SYNC", 04010000, 04010000 }, FLAG(O_DSYNC), FLAG(O_ASYNC),                    \
 		{ "O_DIRECT", direct, direct }, { "O_LARGEFILE", largefile, largefile },           \
 		{ "O_TMPFILE", 020000000 | (directory), 020000000 | (directory) },                 \
-		{ "O_DIRECTORY", directory, directory }, { "O_NOFOLLOW", nofollow, nofollow },     \
-		FLAG(O_NOATIME), FLAG(O_CLOEXEC), FLAG(O_PATH)
+		{ "O_NOFOLLOW", nofollow, nofollow }, FLAG(O_NOATIME), FLAG(O_CLOEXEC),            \
+		FLAG(O_PATH),                                                                      \
+	{                                                                                          \
+		"O_DIRECTORY", directory, directory                                                \
+	}
 
 static const struct row open_x86_64[] = { OPEN_FLAGS(040000, 0100000, 0200000, 0400000) };
 static const struct row open_aarch64[] = { OPEN_FLAGS(0200000, 0400000, 040000, 0100000) };
 static const struct row at_flags[] = { FLAG(AT_SYMLINK_NOFOLLOW), FLAG(AT_REMOVEDIR),
-				       FLAG(AT_SYMLINK_FOLLOW),	  FLAG(AT_NO_AUTOMOUNT),
-				       FLAG(AT_EMPTY_PATH),	  FLAG(AT_STATX_FORCE_SYNC),
-				       FLAG(AT_STATX_DONT_SYNC) };
+				       FLAG(AT_SYMLINK_FOLLOW), FLAG(AT_NO_AUTOMOUNT),
+				       FLAG(AT_EMPTY_PATH) };
+static const struct row statx_flags[] = {
+	FIELD(AT_STATX_SYNC_AS_STAT, AT_STATX_SYNC_TYPE),
+	FIELD(AT_STATX_FORCE_SYNC, AT_STATX_SYNC_TYPE),
+	FIELD(AT_STATX_DONT_SYNC, AT_STATX_SYNC_TYPE),
+	FLAG(AT_SYMLINK_NOFOLLOW),
+	FLAG(AT_NO_AUTOMOUNT),
+	FLAG(AT_EMPTY_PATH),
+};
 static const struct row eaccess_flags[] = { FLAG(AT_EACCESS), FLAG(AT_SYMLINK_NOFOLLOW),
 					    FLAG(AT_EMPTY_PATH) };
 static const struct row access_modes[] = { ALL(F_OK), FLAG(R_OK), FLAG(W_OK), FLAG(X_OK) };
@@ -122,10 +140,60 @@ static const struct row inotify_masks[] = {
 	FLAG(IN_ONLYDIR),	FLAG(IN_DONT_FOLLOW), FLAG(IN_EXCL_UNLINK), FLAG(IN_MASK_ADD),
 	FLAG(IN_ISDIR),		FLAG(IN_ONESHOT),
 };
-/* Those of the numbers are the same in pipe2, eventfd2, timerfd_create and inotify_init1. */
-static const struct row descriptor_flags[] = { FLAG(O_CLOEXEC),
-					       FLAG(O_NONBLOCK),
-					       { "O_DIRECT", 040000, 040000 } };
+static const struct row pipe_flags[] = { FLAG(O_NONBLOCK),
+					 FLAG(O_CLOEXEC),
+					 { "O_DIRECT", 040000, 040000 } };
+static const struct row timerfd_flags[] = { FLAG(TFD_CLOEXEC), FLAG(TFD_NONBLOCK) };
+static const struct row signalfd_flags[] = { FLAG(SFD_CLOEXEC), FLAG(SFD_NONBLOCK) };
+static const struct row inotify_flags[] = { FLAG(IN_NONBLOCK), FLAG(IN_CLOEXEC) };
+static const struct row epoll_flags[] = { FLAG(EPOLL_CLOEXEC) };
+static const struct row file_types[] = {
+	FIELD(S_IFSOCK, S_IFMT), FIELD(S_IFLNK, S_IFMT), FIELD(S_IFREG, S_IFMT),
+	FIELD(S_IFBLK, S_IFMT),	 FIELD(S_IFDIR, S_IFMT), FIELD(S_IFCHR, S_IFMT),
+	FIELD(S_IFIFO, S_IFMT),	 FLAG(S_ISUID),		 FLAG(S_ISGID),
+	FLAG(S_ISVTX),
+};
+static const struct row descriptor_state[] = { FLAG(FD_CLOEXEC) };
+static const struct row statx_attributes[] = {
+	FLAG(STATX_ATTR_COMPRESSED), FLAG(STATX_ATTR_IMMUTABLE), FLAG(STATX_ATTR_APPEND),
+	FLAG(STATX_ATTR_NODUMP),     FLAG(STATX_ATTR_ENCRYPTED), FLAG(STATX_ATTR_AUTOMOUNT),
+	FLAG(STATX_ATTR_MOUNT_ROOT), FLAG(STATX_ATTR_VERITY),	 FLAG(STATX_ATTR_DAX),
+};
+static const struct row file_systems[] = {
+	ALL(EXT4_SUPER_MAGIC),	  ALL(TMPFS_MAGIC),	  ALL(RAMFS_MAGIC),
+	ALL(PROC_SUPER_MAGIC),	  ALL(SYSFS_MAGIC),	  ALL(DEVPTS_SUPER_MAGIC),
+	ALL(CGROUP2_SUPER_MAGIC), ALL(BTRFS_SUPER_MAGIC), ALL(OVERLAYFS_SUPER_MAGIC),
+	ALL(XFS_SUPER_MAGIC),	  ALL(NFS_SUPER_MAGIC),	  ALL(PIPEFS_MAGIC),
+	ALL(SOCKFS_MAGIC),
+};
+static const struct row mount_state[] = {
+	{ "ST_VALID", 0x20, 0x20 },
+	FLAG(ST_RDONLY),
+	FLAG(ST_NOSUID),
+	FLAG(ST_NODEV),
+	FLAG(ST_NOEXEC),
+	FLAG(ST_SYNCHRONOUS),
+	FLAG(ST_MANDLOCK),
+	FLAG(ST_NOATIME),
+	FLAG(ST_NODIRATIME),
+	{ "ST_RELATIME", 4096, 4096 },
+	{ "ST_NOSYMFOLLOW", 0x2000, 0x2000 },
+};
+static const struct row resolutions[] = {
+	FLAG(RESOLVE_NO_XDEV), FLAG(RESOLVE_NO_MAGICLINKS), FLAG(RESOLVE_NO_SYMLINKS),
+	FLAG(RESOLVE_BENEATH), FLAG(RESOLVE_IN_ROOT),	    FLAG(RESOLVE_CACHED),
+};
+static const struct row poll_events[] = {
+	FLAG(POLLIN),	  FLAG(POLLPRI),    FLAG(POLLOUT),    FLAG(POLLRDNORM),
+	FLAG(POLLRDBAND), FLAG(POLLWRNORM), FLAG(POLLWRBAND), FLAG(POLLERR),
+	FLAG(POLLHUP),	  FLAG(POLLNVAL),   FLAG(POLLRDHUP),
+};
+static const struct row epoll_events[] = {
+	FLAG(EPOLLIN),	   FLAG(EPOLLPRI),     FLAG(EPOLLOUT),	  FLAG(EPOLLRDNORM),
+	FLAG(EPOLLRDBAND), FLAG(EPOLLWRNORM),  FLAG(EPOLLWRBAND), FLAG(EPOLLMSG),
+	FLAG(EPOLLERR),	   FLAG(EPOLLHUP),     FLAG(EPOLLRDHUP),  FLAG(EPOLLEXCLUSIVE),
+	FLAG(EPOLLWAKEUP), FLAG(EPOLLONESHOT), FLAG(EPOLLET),
+};
 static const struct row eventfd_flags[] = { FLAG(EFD_SEMAPHORE), FLAG(EFD_CLOEXEC),
 					    FLAG(EFD_NONBLOCK) };
 
@@ -211,6 +279,17 @@ static const struct row clone_flags[] = {
 	FLAG(CLONE_IO),
 	SIGNALS(AT_EXIT),
 };
+static const struct row action_flags[] = {
+	{ "SA_RESTORER", 0x04000000, 0x04000000 },
+	FLAG(SA_ONSTACK),
+	FLAG(SA_RESTART),
+	FLAG(SA_NODEFER),
+	FLAG(SA_RESETHAND),
+	FLAG(SA_NOCLDSTOP),
+	FLAG(SA_NOCLDWAIT),
+	FLAG(SA_SIGINFO),
+};
+static const struct row stack_flags[] = { FLAG(SS_ONSTACK), FLAG(SS_DISABLE) };
 static const struct row mask_changes[] = { ALL(SIG_BLOCK), ALL(SIG_UNBLOCK), ALL(SIG_SETMASK) };
 static const struct row wait_options[] = { FLAG(WNOHANG),
 					   FLAG(WUNTRACED),
@@ -220,21 +299,33 @@ static const struct row wait_options[] = { FLAG(WNOHANG),
 					   { "__WALL", 0x40000000, 0x40000000 },
 					   { "__WCLONE", 0x80000000, 0x80000000 } };
 static const struct row wait_whom[] = { ALL(P_ALL), ALL(P_PID), ALL(P_PGID), ALL(P_PIDFD) };
+/* The operation, and whether the lock is one of the process alone. */
+#define FUTEX_MASK (FUTEX_CMD_MASK | FUTEX_PRIVATE_FLAG)
 static const struct row futex_operations[] = {
-	FIELD(FUTEX_WAIT, FUTEX_CMD_MASK),
-	FIELD(FUTEX_WAKE, FUTEX_CMD_MASK),
-	FIELD(FUTEX_FD, FUTEX_CMD_MASK),
-	FIELD(FUTEX_REQUEUE, FUTEX_CMD_MASK),
-	FIELD(FUTEX_CMP_REQUEUE, FUTEX_CMD_MASK),
-	FIELD(FUTEX_WAKE_OP, FUTEX_CMD_MASK),
-	FIELD(FUTEX_LOCK_PI, FUTEX_CMD_MASK),
-	FIELD(FUTEX_UNLOCK_PI, FUTEX_CMD_MASK),
-	FIELD(FUTEX_TRYLOCK_PI, FUTEX_CMD_MASK),
-	FIELD(FUTEX_WAIT_BITSET, FUTEX_CMD_MASK),
-	FIELD(FUTEX_WAKE_BITSET, FUTEX_CMD_MASK),
-	FIELD(FUTEX_WAIT_REQUEUE_PI, FUTEX_CMD_MASK),
-	FIELD(FUTEX_CMP_REQUEUE_PI, FUTEX_CMD_MASK),
-	FLAG(FUTEX_PRIVATE_FLAG),
+	FIELD(FUTEX_WAIT_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_WAIT, FUTEX_MASK),
+	FIELD(FUTEX_WAKE_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_WAKE, FUTEX_MASK),
+	FIELD(FUTEX_REQUEUE_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_REQUEUE, FUTEX_MASK),
+	FIELD(FUTEX_CMP_REQUEUE_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_CMP_REQUEUE, FUTEX_MASK),
+	FIELD(FUTEX_WAKE_OP_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_WAKE_OP, FUTEX_MASK),
+	FIELD(FUTEX_LOCK_PI_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_LOCK_PI, FUTEX_MASK),
+	FIELD(FUTEX_UNLOCK_PI_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_UNLOCK_PI, FUTEX_MASK),
+	FIELD(FUTEX_TRYLOCK_PI_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_TRYLOCK_PI, FUTEX_MASK),
+	FIELD(FUTEX_WAIT_BITSET_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_WAIT_BITSET, FUTEX_MASK),
+	FIELD(FUTEX_WAKE_BITSET_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_WAKE_BITSET, FUTEX_MASK),
+	FIELD(FUTEX_WAIT_REQUEUE_PI_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_WAIT_REQUEUE_PI, FUTEX_MASK),
+	FIELD(FUTEX_CMP_REQUEUE_PI_PRIVATE, FUTEX_MASK),
+	FIELD(FUTEX_CMP_REQUEUE_PI, FUTEX_MASK),
 	FLAG(FUTEX_CLOCK_REALTIME),
 };
 static const struct row prctl_options[] = {
@@ -262,6 +353,7 @@ static const struct row resources[] = {
 	ALL(RLIMIT_MSGQUEUE), ALL(RLIMIT_NICE),	 ALL(RLIMIT_RTPRIO), ALL(RLIMIT_RTTIME),
 };
 static const struct row usage_of[] = { ALL(RUSAGE_SELF), ALL(RUSAGE_CHILDREN), ALL(RUSAGE_THREAD) };
+static const struct row priority_of[] = { ALL(PRIO_PROCESS), ALL(PRIO_PGRP), ALL(PRIO_USER) };
 static const struct row policies[] = { FIELD(SCHED_OTHER, 0xff), FIELD(SCHED_FIFO, 0xff),
 				       FIELD(SCHED_RR, 0xff),	 FIELD(SCHED_BATCH, 0xff),
 				       FIELD(SCHED_IDLE, 0xff),	 FIELD(SCHED_DEADLINE, 0xff),
@@ -295,6 +387,22 @@ static const struct row message_flags[] = {
 	FLAG(MSG_CONFIRM),    FLAG(MSG_ERRQUEUE), FLAG(MSG_NOSIGNAL),  FLAG(MSG_MORE),
 	FLAG(MSG_WAITFORONE), FLAG(MSG_ZEROCOPY), FLAG(MSG_FASTOPEN),  FLAG(MSG_CMSG_CLOEXEC),
 };
+static const struct row control_types[] = { ALL(SCM_RIGHTS), ALL(SCM_CREDENTIALS) };
+static const struct row socket_options[] = {
+	ALL(SO_REUSEADDR),  ALL(SO_TYPE),     ALL(SO_ERROR),	ALL(SO_DONTROUTE),
+	ALL(SO_BROADCAST),  ALL(SO_SNDBUF),   ALL(SO_RCVBUF),	ALL(SO_KEEPALIVE),
+	ALL(SO_OOBINLINE),  ALL(SO_PRIORITY), ALL(SO_LINGER),	ALL(SO_REUSEPORT),
+	ALL(SO_PASSCRED),   ALL(SO_PEERCRED), ALL(SO_RCVLOWAT), ALL(SO_SNDLOWAT),
+	ALL(SO_ACCEPTCONN), ALL(SO_PROTOCOL), ALL(SO_DOMAIN),	ALL(SO_TIMESTAMP),
+};
+static const struct row protocols[] = { ALL(IPPROTO_IP),   ALL(IPPROTO_ICMP), ALL(IPPROTO_TCP),
+					ALL(IPPROTO_UDP),  ALL(IPPROTO_IPV6), ALL(IPPROTO_ICMPV6),
+					ALL(IPPROTO_SCTP), ALL(IPPROTO_RAW) };
+static const struct row netlink_protocols[] = {
+	ALL(NETLINK_ROUTE),   ALL(NETLINK_USERSOCK),  ALL(NETLINK_SOCK_DIAG),
+	ALL(NETLINK_AUDIT),   ALL(NETLINK_NETFILTER), ALL(NETLINK_KOBJECT_UEVENT),
+	ALL(NETLINK_GENERIC),
+};
 static const struct row shutdowns[] = { ALL(SHUT_RD), ALL(SHUT_WR), ALL(SHUT_RDWR) };
 static const struct row levels[] = { ALL(SOL_SOCKET),
 				     { "SOL_IP", 0, UINT32_MAX },
@@ -318,7 +426,7 @@ static const struct {
 	{ "faccessat2", 3, NAMES(eaccess_flags) },
 	{ "unlinkat", 2, NAMES(at_flags) },
 	{ "newfstatat utimensat execveat", 3, NAMES(at_flags) },
-	{ "statx", 2, NAMES(at_flags) },
+	{ "statx", 2, NAMES(statx_flags) },
 	{ "fchownat linkat execveat", 4, NAMES(at_flags) },
 	{ "statx", 3, NAMES(statx_masks) },
 	{ "lseek", 2, NAMES(whences) },
@@ -330,12 +438,14 @@ static const struct {
 	{ "splice", 5, NAMES(splice_flags) },
 	{ "tee vmsplice", 3, NAMES(splice_flags) },
 	{ "mount", 3, NAMES(mount_flags) },
-	{ "umount umount2", 1, NAMES(umount_flags) },
+	{ "umount2", 1, NAMES(umount_flags) },
 	{ "inotify_add_watch", 2, NAMES(inotify_masks) },
-	{ "timerfd_create pipe2", 1, NAMES(descriptor_flags) },
-	{ "dup3", 2, NAMES(descriptor_flags) },
-	{ "inotify_init1 epoll_create1", 0, NAMES(descriptor_flags) },
-	{ "signalfd4", 3, NAMES(descriptor_flags) },
+	{ "pipe2", 1, NAMES(pipe_flags) },
+	{ "timerfd_create", 1, NAMES(timerfd_flags) },
+	{ "dup3", 2, NAMES(pipe_flags) },
+	{ "inotify_init1", 0, NAMES(inotify_flags) },
+	{ "epoll_create1", 0, NAMES(epoll_flags) },
+	{ "signalfd4", 3, NAMES(signalfd_flags) },
 	{ "eventfd2", 1, NAMES(eventfd_flags) },
 	{ "mmap mprotect pkey_mprotect", 2, NAMES(protections) },
 	{ "mmap", 3, NAMES(mmap_flags) },
@@ -359,6 +469,7 @@ static const struct {
 	{ "getrlimit setrlimit", 0, NAMES(resources) },
 	{ "prlimit64", 1, NAMES(resources) },
 	{ "getrusage", 0, NAMES(usage_of) },
+	{ "getpriority setpriority", 0, NAMES(priority_of) },
 	{ "sched_setscheduler", 1, NAMES(policies) },
 	{ "getrandom", 2, NAMES(random_flags) },
 	{ "clock_gettime clock_settime clock_getres clock_nanosleep clock_adjtime timer_create "
@@ -372,8 +483,43 @@ static const struct {
 	{ "sendmsg recvmsg", 2, NAMES(message_flags) },
 	{ "shutdown", 1, NAMES(shutdowns) },
 	{ "setsockopt getsockopt", 1, NAMES(levels) },
+	{ "setsockopt getsockopt", 2, NAMES(socket_options) },
 	{ "epoll_ctl", 1, NAMES(epoll_operations) },
 };
+
+static const struct {
+	const char *structure, *member;
+	struct syscall_names names;
+} of_members[] = {
+	{ "fcntl", "F_SETFD", NAMES(descriptor_state) },
+	{ "statx", "stx_mask", NAMES(statx_masks) },
+	{ "statx", "stx_attributes", NAMES(statx_attributes) },
+	{ "statfs", "f_type", NAMES(file_systems) },
+	{ "statfs", "f_flags", NAMES(mount_state) },
+	{ "pollfd", "events", NAMES(poll_events) },
+	{ "pollfd", "revents", NAMES(poll_events) },
+	{ "epoll_event", "events", NAMES(epoll_events) },
+	{ "sigaction", "sa_flags", NAMES(action_flags) },
+	{ "sigaltstack", "ss_flags", NAMES(stack_flags) },
+	{ "open_how", "resolve", NAMES(resolutions) },
+	{ "clone_args", "flags", NAMES(clone_flags) },
+	{ "clone_args", "exit_signal", NAMES(signals) },
+	{ "socket", "inet", NAMES(protocols) },
+	{ "socket", "netlink", NAMES(netlink_protocols) },
+	{ "sockaddr", "sa_family", NAMES(families) },
+	{ "cmsghdr", "cmsg_level", NAMES(levels) },
+	{ "cmsghdr", "cmsg_type", NAMES(control_types) },
+	{ "user_msghdr", "msg_flags", NAMES(message_flags) },
+};
+
+const struct syscall_names *syscall_names_of_member(const char *structure, const char *member)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(of_members); i++)
+		if (strcmp(of_members[i].structure, structure) == 0 &&
+		    strcmp(of_members[i].member, member) == 0)
+			return &of_members[i].names;
+	return NULL;
+}
 
 static const struct syscall_names *names_of_open(const struct vms_arch *arch, const char *call,
 						 unsigned index)
@@ -386,17 +532,20 @@ static const struct syscall_names *names_of_open(const struct vms_arch *arch, co
 	return arch == &vms_arch_aarch64 ? &aarch64 : &x86_64;
 }
 
-static bool has_word(const char *words, const char *word)
+bool syscall_has_word(const char *words, const char *word)
 {
-	g_auto(GStrv) list = g_strsplit(words, " ", -1);
-	return g_strv_contains((const char *const *)list, word);
+	const size_t length = strlen(word);
+	for (const char *at = words; length && (at = strstr(at, word)); at += length)
+		if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+			return true;
+	return false;
 }
 
 const struct syscall_names *syscall_names_of(const struct vms_arch *arch, const char *call,
 					     unsigned index)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(arguments); i++)
-		if (arguments[i].index == index && has_word(arguments[i].calls, call))
+		if (arguments[i].index == index && syscall_has_word(arguments[i].calls, call))
 			return &arguments[i].names;
 	return names_of_open(arch, call, index);
 }
@@ -418,4 +567,15 @@ void syscall_append_names(GString *out, const struct syscall_names *names, uint6
 		g_string_append_printf(out, "%s0x%" G_GINT64_MODIFIER "x", between, rest);
 	else if (!*between)
 		g_string_append_c(out, '0');
+}
+
+void syscall_append_file_mode(GString *out, uint64_t mode)
+{
+	static const struct syscall_names names = NAMES(file_types);
+	const uint64_t permissions = 0777;
+	if (mode & ~permissions) {
+		syscall_append_names(out, &names, mode & ~permissions);
+		g_string_append_c(out, '|');
+	}
+	g_string_append_printf(out, "%#03o", (unsigned)(mode & permissions));
 }

@@ -2,285 +2,433 @@
 #include "syscall_text.h"
 
 #include "base/errno_name.h"
+#include "syscall_arguments.h"
+#include "syscall_bytes.h"
+#include "syscall_signal.h"
+#include "syscall_socket.h"
+#include "syscall_struct.h"
 #include <fcntl.h>
 #include <string.h>
 
-#define ERROR_MAX  4095 /* a result from -ERROR_MAX to -1 is an error */
-#define HIDDEN_MIN 512	/* errors inside the kernel that no program sees: ERESTARTSYS */
-#define HIDDEN_MAX 519
-#define SMALL_MAX  (1u << 31) /* results from here on are addresses */
+#define HIDDEN_MIN    512 /* errors inside the kernel that no program sees: ERESTARTSYS */
+#define HIDDEN_MAX    519
+#define SMALL_MAX     (1u << 31) /* results from here on are addresses */
+#define NONE	      UINT32_MAX /* a user or a group: none */
+#define POINTER_BYTES 8u
+#define PAIR_BYTES    16u
 
-/* ---- forms ------------------------------------------------------------------------ */
+/* An argument of a call that was recorded. */
+struct argument {
+	const struct syscall_shape *shape;
+	const struct syscall_form *form;
+	const struct vms_flow_record *record;
+	unsigned index;
+	bool is_after;	 /* the memory is what the kernel has answered */
+	uint64_t number; /* what its register had */
+};
 
-static bool is_one_of(const char *text, const char *const *words)
+/* ---- numbers ------------------------------------------------------------------------- */
+
+/* Appends a number without sign. */
+static void append_unsigned(GString *out, const struct syscall_form *form, uint64_t number)
 {
-	return g_strv_contains(words, text);
-}
-
-/* True if the argument behind says how many bytes there are. */
-static bool has_size_behind(const struct vms_syscall *call, unsigned index)
-{
-	return index + 1 < call->n_arguments &&
-	       strcmp(call->arguments[index + 1].type, "size_t") == 0;
-}
-
-/* Those whose result says how many bytes there are. */
-static bool is_filled(const struct vms_syscall *call, unsigned index)
-{
-	static const struct {
-		const char *call;
-		unsigned index;
-	} filled[] = {
-		{ "read", 1 },	    { "pread64", 1 },	 { "recvfrom", 1 }, { "getrandom", 0 },
-		{ "readlink", 1 },  { "readlinkat", 2 }, { "getcwd", 0 },   { "getxattr", 2 },
-		{ "lgetxattr", 2 }, { "fgetxattr", 2 },
-	};
-	for (unsigned i = 0; i < G_N_ELEMENTS(filled); i++)
-		if (filled[i].index == index && strcmp(filled[i].call, call->name) == 0)
-			return true;
-	return false;
-}
-
-static enum syscall_kind kind_of_pointer(const struct vms_syscall *call, unsigned index)
-{
-	/* Values of extended attributes, keys and programs' data are no text. */
-	static const char *const no_text[] = { "buf", "_payload", "value", "ubuf", NULL };
-	const struct vms_syscall_argument *argument = &call->arguments[index];
-	const bool is_text = strcmp(argument->type, "const char *") == 0;
-	if (is_text && !is_one_of(argument->name, no_text))
-		return SYSCALL_STRING;
-	if (has_size_behind(call, index) && (is_text || strcmp(call->name, "sendto") == 0))
-		return SYSCALL_DATA;
-	return SYSCALL_HEX;
-}
-
-static bool is_flags(const struct vms_syscall_argument *argument)
-{
-	static const char *const flags[] = { "flags",	"flag",	   "mode",	    "cmd",
-					     "prot",	"options", "how",	    "op",
-					     "request", "mask",	   "event_f_flags", NULL };
-	return is_one_of(argument->name, flags);
-}
-
-/* The form of a number by its type; that of others is hexadecimal, of 8 bytes. */
-static struct syscall_form form_of_type(const char *type)
-{
-	static const struct {
-		const char *type;
-		enum syscall_kind kind;
-		unsigned size; /* bytes */
-	} types[] = {
-		{ "int", SYSCALL_SIGNED, 4 },
-		{ "pid_t", SYSCALL_SIGNED, 4 },
-		{ "key_t", SYSCALL_SIGNED, 4 },
-		{ "timer_t", SYSCALL_SIGNED, 4 },
-		{ "s32", SYSCALL_SIGNED, 4 },
-		{ "const clockid_t", SYSCALL_SIGNED, 4 },
-		{ "clockid_t", SYSCALL_SIGNED, 4 },
-		{ "key_serial_t", SYSCALL_SIGNED, 4 },
-		{ "long", SYSCALL_SIGNED, 8 },
-		{ "ssize_t", SYSCALL_SIGNED, 8 },
-		{ "loff_t", SYSCALL_SIGNED, 8 },
-		{ "off_t", SYSCALL_SIGNED, 8 },
-		{ "unsigned int", SYSCALL_UNSIGNED, 4 },
-		{ "unsigned", SYSCALL_UNSIGNED, 4 },
-		{ "u32", SYSCALL_UNSIGNED, 4 },
-		{ "uid_t", SYSCALL_UNSIGNED, 4 },
-		{ "gid_t", SYSCALL_UNSIGNED, 4 },
-		{ "qid_t", SYSCALL_UNSIGNED, 4 },
-		{ "size_t", SYSCALL_UNSIGNED, 8 },
-		{ "u64", SYSCALL_UNSIGNED, 8 },
-		{ "umode_t", SYSCALL_MODE, 2 },
-	};
-	for (unsigned i = 0; i < G_N_ELEMENTS(types); i++)
-		if (strcmp(types[i].type, type) == 0)
-			return (struct syscall_form) { .kind = types[i].kind,
-						       .size = types[i].size };
-	return (struct syscall_form) { .kind = SYSCALL_HEX, .size = 8 };
-}
-
-static enum syscall_kind kind_of_number(const struct vms_syscall_argument *argument,
-					enum syscall_kind by_type)
-{
-	if (strcmp(argument->type, "int") == 0 && g_str_has_suffix(argument->name, "dfd"))
-		return SYSCALL_DIRECTORY;
-	return by_type != SYSCALL_MODE && is_flags(argument) ? SYSCALL_HEX : by_type;
-}
-
-static struct syscall_form form_of(const struct vms_arch *arch, const struct vms_syscall *call,
-				   unsigned index)
-{
-	const struct vms_syscall_argument *argument = &call->arguments[index];
-	struct syscall_form form = form_of_type(argument->type);
-	form.names = syscall_names_of(arch, call->name, index);
-	if (form.names)
-		form.kind = SYSCALL_NAMES;
-	else if (is_filled(call, index))
-		form.kind = SYSCALL_FILLED;
+	if (form->size == sizeof(uint32_t) && number == NONE)
+		g_string_append(out, "-1");
 	else
-		form.kind = strchr(argument->type, '*') ? kind_of_pointer(call, index)
-							: kind_of_number(argument, form.kind);
-	return form;
+		g_string_append_printf(out, "%" G_GUINT64_FORMAT, number);
 }
 
-bool syscall_is_memory(enum syscall_kind kind)
+static void append_number(GString *out, const struct syscall_form *form, uint64_t number)
 {
-	return kind == SYSCALL_STRING || kind == SYSCALL_DATA || kind == SYSCALL_FILLED;
-}
-
-void syscall_shape_init(struct syscall_shape *ret, const struct vms_arch *arch,
-			const struct vms_syscall *call)
-{
-	/* These replace the program's memory. */
-	const bool goes = g_str_has_prefix(call->name, "execve");
-	unsigned n = 0;
-	*ret = (struct syscall_shape) { .call = call };
-	for (unsigned i = 0; i < call->n_arguments; i++) {
-		ret->forms[i] = form_of(arch, call, i);
-		if (syscall_is_memory(ret->forms[i].kind) && !goes)
-			ret->forms[i].returned = ++n;
-	}
-}
-
-/* ---- values ----------------------------------------------------------------------- */
-
-static uint64_t number_of(const struct vms_flow_value *value)
-{
-	uint64_t number = 0;
-	memcpy(&number, value->bytes, MIN(value->size, sizeof(number)));
-	return number;
-}
-
-static int64_t with_sign(uint64_t number, unsigned size)
-{
-	const unsigned shift = 64 - 8 * size;
-	return (int64_t)(number << shift) >> shift;
-}
-
-static uint64_t without_sign(uint64_t number, unsigned size)
-{
-	const unsigned shift = 64 - 8 * size;
-	return number << shift >> shift;
-}
-
-static void append_number(GString *out, struct syscall_form form, uint64_t number)
-{
-	const int64_t value = with_sign(number, form.size);
-	number = without_sign(number, form.size);
-	switch (form.kind) {
-	case SYSCALL_NAMES: syscall_append_names(out, form.names, number); break;
-	case SYSCALL_SIGNED: g_string_append_printf(out, "%" G_GINT64_FORMAT, value); break;
-	case SYSCALL_UNSIGNED: g_string_append_printf(out, "%" G_GUINT64_FORMAT, number); break;
-	case SYSCALL_MODE: g_string_append_printf(out, "0%" G_GINT64_MODIFIER "o", number); break;
-	case SYSCALL_DIRECTORY:
-		if (value == AT_FDCWD)
-			g_string_append(out, "AT_FDCWD");
-		else
-			g_string_append_printf(out, "%" G_GINT64_FORMAT, value);
-		break;
-	case SYSCALL_HEX:
-	case SYSCALL_STRING:
-	case SYSCALL_DATA:
-	case SYSCALL_FILLED:
-	default:
+	const int64_t value = syscall_with_sign(number, form->size);
+	const unsigned shift = 64 - 8 * form->size;
+	number = number << shift >> shift;
+	if (form->kind == SYSCALL_NAMED)
+		syscall_append_names(out, form->names, number);
+	else if (form->kind == SYSCALL_DIRECTORY && value == AT_FDCWD)
+		g_string_append(out, "AT_FDCWD");
+	else if (form->kind == SYSCALL_SIGNED || form->kind == SYSCALL_DIRECTORY)
+		syscall_append_signed(out, value);
+	else if (form->kind == SYSCALL_UNSIGNED)
+		append_unsigned(out, form, number);
+	else if (form->kind == SYSCALL_OCTAL)
+		g_string_append_printf(out, "%#03o", (unsigned)number);
+	else if (form->kind == SYSCALL_FILE_MODE)
+		syscall_append_file_mode(out, number);
+	else if (form->kind == SYSCALL_ADDRESS)
+		syscall_append_address(out, number);
+	else
 		g_string_append_printf(
 			out, number ? "0x%" G_GINT64_MODIFIER "x" : "%" G_GINT64_MODIFIER "x",
 			number);
-	}
 }
 
-static void append_byte(GString *out, uint8_t byte, bool digit_follows)
+/* ---- values --------------------------------------------------------------------------- */
+
+/* Gets the n-th value of an argument's memory. False: it is not known. */
+static bool get_value(const struct argument *argument, bool is_return, unsigned n,
+		      struct vms_flow_value *ret)
 {
-	static const char letters[] = "abtnvfr"; /* from 7 on */
-	if (byte == '"' || byte == '\\')
-		g_string_append_printf(out, "\\%c", byte);
-	else if (byte >= ' ' && byte < 0x7f)
-		g_string_append_c(out, (char)byte);
-	else if (byte >= '\a' && byte <= '\r')
-		g_string_append_printf(out, "\\%c", letters[byte - '\a']);
+	const struct syscall_values *values = &argument->shape->values[argument->index];
+	const unsigned at = is_return ? values->at_return : values->at_call;
+	return at &&
+	       (is_return ? vms_flow_record_returned_value(argument->record, at + n, ret)
+			  : vms_flow_record_value(argument->record, at + n, ret)) &&
+	       (ret->status == VMS_FLOW_KNOWN || ret->status == VMS_FLOW_CUT);
+}
+
+static void append_bytes(GString *out, const struct argument *argument,
+			 const struct vms_flow_value *value)
+{
+	(void)argument;
+	syscall_append_bytes(out, value->bytes, value->size, value->status == VMS_FLOW_CUT);
+}
+
+static void append_random(GString *out, const struct argument *argument,
+			  const struct vms_flow_value *value)
+{
+	(void)argument;
+	syscall_append_hex_bytes(out, value->bytes, value->size, value->status == VMS_FLOW_CUT);
+}
+
+static void append_bits(GString *out, const struct argument *argument,
+			const struct vms_flow_value *value)
+{
+	(void)argument;
+	syscall_append_bits(out, value->bytes, value->size, " ");
+}
+
+static void append_signals(GString *out, const struct argument *argument,
+			   const struct vms_flow_value *value)
+{
+	syscall_append_signal_set(
+		out, syscall_number(value->bytes, value->size, 0, argument->form->size));
+}
+
+static void append_status(GString *out, const struct argument *argument,
+			  const struct vms_flow_value *value)
+{
+	(void)argument;
+	syscall_append_status(out, (uint32_t)syscall_number(value->bytes, value->size, 0, 4));
+}
+
+static void append_socket_address(GString *out, const struct argument *argument,
+				  const struct vms_flow_value *value)
+{
+	if (value->size >= sizeof(uint16_t))
+		syscall_append_socket_address(out, value->bytes, value->size);
 	else
-		g_string_append_printf(out, digit_follows ? "\\%03o" : "\\%o", byte);
+		syscall_append_address(out, argument->number);
 }
 
-/* Appends bytes in quotes. `cut`: there are more of them. */
-static void append_bytes(GString *out, const uint8_t *bytes, size_t size, bool cut)
+static void append_structs(GString *out, const struct argument *argument,
+			   const struct vms_flow_value *value)
 {
-	g_string_append_c(out, '"');
-	for (size_t i = 0; i < size; i++)
-		append_byte(out, bytes[i], i + 1 < size && g_ascii_isdigit(bytes[i + 1]));
-	g_string_append(out, cut ? "\"..." : "\"");
+	const struct syscall_form *form = argument->form;
+	const bool is_array = form->count != SYSCALL_ONE;
+	g_string_append(out, is_array ? "[" : "");
+	for (size_t at = 0; at + form->size <= value->size; at += form->size) {
+		g_string_append(out, at ? ", " : "");
+		syscall_append_struct(out, argument->shape->arch, form->type,
+				      (const uint8_t *)value->bytes + at, form->size,
+				      argument->is_after);
+	}
+	g_string_append(out, value->status == VMS_FLOW_CUT ? ", ..." : "");
+	g_string_append(out, is_array ? "]" : "");
 }
 
-/* Takes the value of an argument that is a number; false: it is not known. */
-static bool get_number(const struct vms_flow_record *record, unsigned index, uint64_t *ret)
+static void append_numbers(GString *out, const struct argument *argument,
+			   const struct vms_flow_value *value)
 {
-	struct vms_flow_value value;
-	if (!vms_flow_record_value(record, index, &value) || value.status != VMS_FLOW_KNOWN)
+	const struct syscall_form *form = argument->form;
+	g_string_append_c(out, '[');
+	for (size_t at = 0; at + form->size <= value->size; at += form->size) {
+		g_string_append(out, at ? ", " : "");
+		syscall_append_signed(
+			out,
+			syscall_with_sign(syscall_number(value->bytes, value->size, at, form->size),
+					  form->size));
+	}
+	g_string_append(out, value->status == VMS_FLOW_CUT ? ", ...]" : "]");
+}
+
+/* Appends how many pointers there are before the null pointer. */
+static void append_variables(GString *out, const struct argument *argument,
+			     const struct vms_flow_value *value)
+{
+	unsigned n = 0;
+	while ((n + 1) * POINTER_BYTES <= value->size &&
+	       syscall_number(value->bytes, value->size, n * POINTER_BYTES, POINTER_BYTES))
+		n++;
+	const bool is_all = (n + 1) * POINTER_BYTES <= value->size;
+	syscall_append_address(out, argument->number);
+	g_string_append_printf(out, " /* %u%s var%s */", n, is_all ? "" : "+",
+			       n == 1 && is_all ? "" : "s");
+}
+
+/* Appends how many entries of a directory there are, each a struct linux_dirent64. */
+static void append_files(GString *out, const struct argument *argument,
+			 const struct vms_flow_value *value)
+{
+	const size_t length_at = 16;
+	unsigned n = 0;
+	uint64_t length = 1;
+	for (size_t at = 0; at + length_at < value->size && length; at += length, n++)
+		length = syscall_number(value->bytes, value->size, at + length_at, 2);
+	syscall_append_address(out, argument->number);
+	g_string_append_printf(out, " /* %u%s entr%s */", n,
+			       value->status == VMS_FLOW_CUT ? "+" : "", n == 1 ? "y" : "ies");
+}
+
+static void append_strings(GString *out, const struct argument *argument,
+			   const struct vms_flow_value *value)
+{
+	(void)argument;
+	struct vms_flow_value item;
+	g_string_append_c(out, '[');
+	for (unsigned i = 0; vms_flow_value_item(value, i, &item); i++) {
+		g_string_append(out, i ? ", " : "");
+		if (item.status == VMS_FLOW_UNREADABLE)
+			g_string_append_c(out, '?');
+		else
+			syscall_append_bytes(out, item.bytes, item.size,
+					     item.status == VMS_FLOW_CUT);
+	}
+	g_string_append(out, value->status == VMS_FLOW_CUT ? ", ...]" : "]");
+}
+
+static void append_pieces(GString *out, const struct argument *argument,
+			  const struct vms_flow_value *value)
+{
+	(void)argument;
+	struct vms_flow_value pair, item;
+	g_string_append_c(out, '[');
+	for (unsigned i = 0;
+	     vms_flow_value_item(value, i, &pair) && vms_flow_value_item(value, i + 1, &item);
+	     i += 2) {
+		const uint64_t address = syscall_number(pair.bytes, pair.size, 0, PAIR_BYTES / 2);
+		const uint64_t size =
+			syscall_number(pair.bytes, pair.size, PAIR_BYTES / 2, PAIR_BYTES / 2);
+		g_string_append(out, i ? ", {iov_base=" : "{iov_base=");
+		if (item.status == VMS_FLOW_UNREADABLE || address == 0)
+			syscall_append_address(out, address);
+		else
+			syscall_append_bytes(out, item.bytes, item.size,
+					     item.status == VMS_FLOW_CUT);
+		g_string_append_printf(out, ", iov_len=%" G_GUINT64_FORMAT "}", size);
+	}
+	g_string_append(out, value->status == VMS_FLOW_CUT ? ", ...]" : "]");
+}
+
+/* An option of a socket, if its size is that of an int. */
+static void append_option(GString *out, const struct argument *argument,
+			  const struct vms_flow_value *value)
+{
+	(void)argument;
+	if (value->size == sizeof(int))
+		g_string_append_printf(out, "[%d]",
+				       (int)syscall_number(value->bytes, value->size, 0, 4));
+	else
+		syscall_append_bytes(out, value->bytes, value->size, value->status == VMS_FLOW_CUT);
+}
+
+/* ---- messages --------------------------------------------------------------------------- */
+
+/* Offsets in struct user_msghdr. */
+enum {
+	NAME_AT = 0,
+	NAME_SIZE_AT = 8,
+	PIECES_AT = 16,
+	N_PIECES_AT = 24,
+	CONTROL_AT = 32,
+	CONTROL_SIZE_AT = 40,
+	FLAGS_AT = 48
+};
+
+static uint64_t get_member(const struct vms_flow_value *head, size_t at, size_t size)
+{
+	return syscall_number(head->bytes, head->size, at, size);
+}
+
+static void append_message_name(GString *out, const struct argument *argument,
+				const struct vms_flow_value *head)
+{
+	const uint64_t size = get_member(head, NAME_SIZE_AT, 4);
+	struct vms_flow_value before, name;
+	g_string_append(out, "{msg_name=");
+	if (get_member(head, NAME_AT, 8) &&
+	    get_value(argument, true, SYSCALL_MESSAGE_NAME, &name) && name.size >= 2)
+		syscall_append_socket_address(out, name.bytes, name.size);
+	else
+		syscall_append_address(out, get_member(head, NAME_AT, 8));
+	g_string_append(out, ", msg_namelen=");
+	if (get_value(argument, false, SYSCALL_MESSAGE_HEAD, &before) &&
+	    get_member(&before, NAME_SIZE_AT, 4) != size)
+		g_string_append_printf(out, "%" G_GUINT64_FORMAT " => ",
+				       get_member(&before, NAME_SIZE_AT, 4));
+	g_string_append_printf(out, "%" G_GUINT64_FORMAT, size);
+}
+
+static void append_message_control(GString *out, const struct argument *argument,
+				   const struct vms_flow_value *head)
+{
+	const uint64_t size = get_member(head, CONTROL_SIZE_AT, 8);
+	struct vms_flow_value control;
+	if (get_member(head, CONTROL_AT, 8) && size) {
+		g_string_append(out, ", msg_control=");
+		if (get_value(argument, true, SYSCALL_MESSAGE_CONTROL, &control) && control.size)
+			syscall_append_control(out, control.bytes, control.size, size);
+		else
+			syscall_append_address(out, get_member(head, CONTROL_AT, 8));
+	}
+	g_string_append_printf(out, ", msg_controllen=%" G_GUINT64_FORMAT, size);
+}
+
+/* Appends a struct user_msghdr. False: it is not known. */
+static bool append_message(GString *out, const struct argument *argument)
+{
+	struct vms_flow_value head, pieces;
+	if (argument->form->when & SYSCALL_IF_DONE && syscall_has_failed(argument->record)) {
+		if (!get_value(argument, false, SYSCALL_MESSAGE_HEAD, &head))
+			return false;
+		g_string_append_printf(out, "{msg_namelen=%" G_GUINT64_FORMAT "}",
+				       get_member(&head, NAME_SIZE_AT, 4));
+		return true;
+	}
+	if (!get_value(argument, true, SYSCALL_MESSAGE_HEAD, &head))
 		return false;
-	*ret = number_of(&value);
+	append_message_name(out, argument, &head);
+	g_string_append(out, ", msg_iov=");
+	if (get_value(argument, true, SYSCALL_MESSAGE_PIECES, &pieces))
+		append_pieces(out, argument, &pieces);
+	else
+		syscall_append_address(out, get_member(&head, PIECES_AT, 8));
+	g_string_append_printf(out, ", msg_iovlen=%" G_GUINT64_FORMAT,
+			       get_member(&head, N_PIECES_AT, 8));
+	append_message_control(out, argument, &head);
+	g_string_append(out, ", msg_flags=");
+	syscall_append_names(out, syscall_names_of_member("user_msghdr", "msg_flags"),
+			     get_member(&head, FLAGS_AT, 4));
+	g_string_append_c(out, '}');
 	return true;
 }
 
-/* Tells how many bytes a buffer has. False: it is not known, or nothing was filled in. */
-static bool get_size(const struct vms_flow_record *record, struct syscall_form form, unsigned index,
-		     uint64_t *ret)
+/* ---- arguments -------------------------------------------------------------------------- */
+
+/* Appends memory that is known. */
+static void append_value(GString *out, const struct argument *argument,
+			 const struct vms_flow_value *value)
 {
-	struct vms_flow_value result;
-	if (form.kind != SYSCALL_FILLED)
-		return get_number(record, index + 1, ret);
-	if (!vms_flow_record_returned_value(record, 0, &result) || result.status != VMS_FLOW_KNOWN)
-		return false;
-	*ret = number_of(&result);
-	return *ret < (uint64_t)-ERROR_MAX;
+	static void (*const appenders[SYSCALL_N_KINDS])(GString * out,
+							const struct argument *argument,
+							const struct vms_flow_value *value) = {
+		[SYSCALL_STRING] = append_bytes,
+		[SYSCALL_BYTES] = append_bytes,
+		[SYSCALL_RANDOM] = append_random,
+		[SYSCALL_STRUCTS] = append_structs,
+		[SYSCALL_NUMBERS] = append_numbers,
+		[SYSCALL_OPTION] = append_option,
+		[SYSCALL_SIGNALS] = append_signals,
+		[SYSCALL_DESCRIPTORS] = append_bits,
+		[SYSCALL_CPUS] = append_bits,
+		[SYSCALL_STATUS] = append_status,
+		[SYSCALL_ADDRESS_OF_SOCKET] = append_socket_address,
+		[SYSCALL_FILES] = append_files,
+		[SYSCALL_STRINGS] = append_strings,
+		[SYSCALL_VARIABLES] = append_variables,
+		[SYSCALL_PIECES] = append_pieces,
+	};
+	appenders[argument->form->kind](out, argument, value);
 }
 
-/* Appends what an argument leads to. False: that is not known. */
-static bool append_memory(GString *out, struct syscall_form form, unsigned index,
-			  const struct vms_flow_record *record)
+/* Appends numbers that the kernel has changed, as [128 => 16]. */
+static bool append_change(GString *out, const struct argument *argument)
 {
+	struct vms_flow_value before, after;
+	if (!get_value(argument, false, 0, &before))
+		return false;
+	if (!get_value(argument, true, 0, &after) || after.size != before.size)
+		after = before;
+	const bool is_same = memcmp(before.bytes, after.bytes, before.size) == 0;
+	append_numbers(out, argument, &before);
+	if (is_same)
+		return true;
+	const bool is_length = argument->form->size == sizeof(uint32_t);
+	if (is_length)
+		g_string_truncate(out, out->len - 1);
+	g_string_append(out, " => ");
+	g_autoptr(GString) changed = g_string_new(NULL);
+	append_numbers(changed, argument, &after);
+	g_string_append(out, changed->str + is_length);
+	return true;
+}
+
+/* True if the result says that memory which is read at the return holds nothing. */
+static bool is_empty(const struct argument *argument)
+{
+	const unsigned when = argument->form->when;
+	const bool has_failed = syscall_has_failed(argument->record);
+	return (when & SYSCALL_IF_DONE && has_failed) || (when & SYSCALL_IF_FAILED && !has_failed);
+}
+
+/* Appends what an argument leads to. False: it is not known. */
+static bool append_memory(GString *out, struct argument *argument)
+{
+	const struct syscall_form *form = argument->form;
+	const bool is_both = form->when & SYSCALL_AT_CALL && form->when & SYSCALL_AT_RETURN;
 	struct vms_flow_value value;
-	uint64_t size;
-	if (!(form.returned ? vms_flow_record_returned_value(record, form.returned, &value)
-			    : vms_flow_record_value(record, index, &value)) ||
-	    (value.status != VMS_FLOW_KNOWN && value.status != VMS_FLOW_CUT))
+	if (argument->number == 0)
 		return false;
-	if (form.kind == SYSCALL_STRING)
-		append_bytes(out, value.bytes, value.size, value.status == VMS_FLOW_CUT);
-	else if (get_size(record, form, index, &size))
-		append_bytes(out, value.bytes, MIN(value.size, size), size > value.size);
-	else
+	if (form->kind == SYSCALL_MESSAGE)
+		return append_message(out, argument);
+	if (is_both && form->kind == SYSCALL_NUMBERS)
+		return append_change(out, argument);
+	argument->is_after = !(form->when & SYSCALL_AT_CALL);
+	if ((argument->is_after && is_empty(argument)) ||
+	    !get_value(argument, argument->is_after, 0, &value))
 		return false;
+	append_value(out, argument, &value);
 	return true;
 }
 
 static void append_argument(GString *out, const struct syscall_shape *shape, unsigned index,
 			    const struct vms_flow_record *record)
 {
-	const struct syscall_form form = shape->forms[index];
-	const bool is_memory = syscall_is_memory(form.kind);
-	const bool is_pointer = strchr(shape->call->arguments[index].type, '*');
-	uint64_t number;
-	if (is_memory && append_memory(out, form, index, record))
-		return;
-	if (is_memory && !form.returned)
-		g_string_append(out, "(unreadable)");
-	else if (!get_number(record, index, &number))
+	struct argument argument = {
+		.shape = shape, .form = &shape->forms[index], .record = record, .index = index
+	};
+	struct syscall_form form = *argument.form;
+	if (!syscall_argument(shape, record, index, &argument.number)) {
 		g_string_append_c(out, '?');
-	else if ((is_pointer || is_memory) && number == 0)
-		g_string_append(out, "NULL");
-	else
-		append_number(out, form, number);
+		return;
+	}
+	syscall_change_form(shape, record, index, &form);
+	argument.form = &form;
+	if (!syscall_is_memory(form.kind))
+		append_number(out, &form, argument.number);
+	else if (!append_memory(out, &argument))
+		syscall_append_address(out, argument.number);
 }
 
 void syscall_append_call(GString *out, const struct syscall_shape *shape,
 			 const struct vms_flow_record *record)
 {
+	unsigned order[VMS_SYSCALL_ARGUMENTS];
+	const char *labels[VMS_SYSCALL_ARGUMENTS];
+	const unsigned n = syscall_choose_arguments(shape, record, order, labels);
 	g_string_append_printf(out, "%s(", shape->call->name);
-	for (unsigned i = 0; i < shape->call->n_arguments; i++) {
-		g_string_append(out, i ? ", " : "");
-		append_argument(out, shape, i, record);
+	for (unsigned i = 0; i < n; i++) {
+		g_string_append_printf(out, "%s%s", i ? ", " : "", labels[i]);
+		append_argument(out, shape, order[i], record);
 	}
 	g_string_append_c(out, ')');
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+	return g_strv_contains(words, text);
 }
 
 /* True for system calls whose result is an address. */
@@ -290,14 +438,111 @@ static bool gives_address(const struct vms_syscall *call)
 	return is_one_of(call->name, names);
 }
 
-void syscall_append_result(GString *out, const struct vms_syscall *call, uint64_t result)
+/* Appends an argument's memory as the kernel has left it. False: there is none. */
+static bool append_left(GString *out, const char *label, const struct syscall_shape *shape,
+			unsigned index, const struct vms_flow_record *record)
 {
-	if (result < (uint64_t)-ERROR_MAX) {
-		g_string_append_printf(out,
-				       !gives_address(call) && result < SMALL_MAX
-					       ? "%" G_GUINT64_FORMAT
-					       : "0x%" G_GINT64_MODIFIER "x",
-				       result);
+	const struct argument argument = { .shape = shape,
+					   .form = &shape->forms[index],
+					   .record = record,
+					   .index = index,
+					   .is_after = true };
+	struct vms_flow_value value;
+	if (!get_value(&argument, true, 0, &value) || value.size == 0)
+		return false;
+	g_string_append(out, label);
+	append_value(out, &argument, &value);
+	return true;
+}
+
+/* Appends the descriptors that are ready. */
+static void append_ready(GString *out, const struct syscall_shape *shape,
+			 const struct vms_flow_record *record)
+{
+	static const char *const labels[] = { "in ", "out ", "except " };
+	const size_t begin = out->len;
+	for (unsigned i = 0; i < G_N_ELEMENTS(labels); i++) {
+		g_autoptr(GString) set = g_string_new(NULL);
+		if (!append_left(set, "", shape, i + 1, record) || strcmp(set->str, "[]") == 0)
+			continue;
+		g_string_append_printf(out, "%s%s%s", out->len == begin ? " (" : ", ", labels[i],
+				       set->str);
+	}
+	append_left(out, out->len == begin ? " (left " : ", left ", shape, 4, record);
+	g_string_append(out, out->len == begin ? "" : ")");
+}
+
+/* Appends those of the polled descriptors that are ready. */
+static void append_polled(GString *out, const struct syscall_shape *shape,
+			  const struct vms_flow_record *record)
+{
+	const struct argument argument = { .shape = shape,
+					   .form = &shape->forms[0],
+					   .record = record };
+	const struct syscall_form *form = argument.form;
+	struct vms_flow_value value;
+	const char *between = " ([";
+	if (!get_value(&argument, true, 0, &value) || form->kind != SYSCALL_STRUCTS)
+		return;
+	for (size_t at = 0; at + form->size <= value.size; at += form->size) {
+		if (syscall_number(value.bytes, value.size, at + 6, 2) == 0) /* revents */
+			continue;
+		g_string_append(out, between);
+		syscall_append_struct(out, shape->arch, form->type,
+				      (const uint8_t *)value.bytes + at, form->size, true);
+		between = ", ";
+	}
+	g_string_append(out, *between == ',' ? "]" : "");
+	if (*between == ',' && shape->call->n_arguments > 4)
+		append_left(out, ", left ", shape, 2, record);
+	g_string_append(out, *between == ',' ? ")" : "");
+}
+
+/* Appends what a result is about. */
+static void append_meaning(GString *out, const struct syscall_shape *shape,
+			   const struct vms_flow_record *record, uint64_t result)
+{
+	static const char *const polls[] = { "poll", "ppoll", NULL };
+	static const char *const selects[] = { "select", "pselect6", NULL };
+	const char *name = shape->call->name;
+	const bool polled = is_one_of(name, polls), selected = is_one_of(name, selects);
+	if ((polled || selected) && result == 0)
+		g_string_append(out, " (Timeout)");
+	else if (polled)
+		append_polled(out, shape, record);
+	else if (selected)
+		append_ready(out, shape, record);
+}
+
+/* Appends a result that is no error. */
+static void append_success(GString *out, const struct syscall_shape *shape,
+			   const struct vms_flow_record *record, uint64_t result)
+{
+	const struct syscall_names *names = syscall_names_of_result(shape, record);
+	const bool is_octal = strcmp(shape->call->name, "umask") == 0;
+	if (gives_address(shape->call) || result >= SMALL_MAX)
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", result);
+	else if (is_octal)
+		g_string_append_printf(out, "%#03o", (unsigned)result);
+	else if (names && result) {
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x (flags ", result);
+		syscall_append_names(out, names, result);
+		g_string_append_c(out, ')');
+	} else
+		g_string_append_printf(out, "%" G_GUINT64_FORMAT, result);
+	append_meaning(out, shape, record, result);
+}
+
+void syscall_append_result(GString *out, const struct syscall_shape *shape,
+			   const struct vms_flow_record *record)
+{
+	uint64_t result;
+	if (!syscall_result(record, &result)) {
+		g_string_append_c(out, '?');
+		return;
+	}
+	if (!syscall_has_failed(record)) {
+		append_success(out, shape, record, result);
 		return;
 	}
 	const int number = (int)-(int64_t)result;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens the machine that the target options name. */
 #include "launch.h"
+#include "memory_option.h"
 #include "session.h"
 #include "values.h"
 #include <string.h>
+
+/* How long to wait for servers with symbols when everything else is done. */
+#define SERVERS_WAIT_NS (UINT64_C(10) * 1000 * 1000 * 1000)
 
 /*
  * Lists the machines that can be looked at, like "12 (name), 13 (name)"; or with `usable` false,
@@ -57,12 +61,18 @@ static struct vms_machine *open_only_machine(GError **error)
 	return NULL;
 }
 
-static struct vms_machine *open_pid(const char *text, GError **error)
+static struct vms_machine *open_pid(const char *text, char **memory, GError **error)
 {
 	unsigned pid;
 	if (!value_unsigned("--pid", text, 1, G_MAXINT, &pid, error))
 		return NULL;
-	return vms_machine_open_pid((pid_t)pid, error);
+	if (!memory)
+		return vms_machine_open_pid((pid_t)pid, error);
+	g_autoptr(GArray) places = memory_option_parse(memory, error);
+	return places ? vms_machine_open_kvm((pid_t)pid,
+					     &g_array_index(places, struct vms_ram_place, 0),
+					     places->len, error)
+		      : NULL;
 }
 
 /* Starts the command and opens its machine. session_finish ends that QEMU. */
@@ -94,8 +104,11 @@ bool session_open(struct session *session, GError **error)
 		usage_error(error,
 			    "more than one target: give one of --pid, --qmp, --agent, --gdb, "
 			    "--core, -- COMMAND");
+	else if (session->memory && !session->pid)
+		usage_error(error,
+			    "--memory says where the memory of a process is: give its --pid");
 	else if (session->pid)
-		session->machine = open_pid(session->pid, error);
+		session->machine = open_pid(session->pid, session->memory, error);
 	else if (session->qmp)
 		session->machine = vms_machine_open_qmp(session->qmp, error);
 	else if (session->agent)
@@ -134,11 +147,22 @@ static bool add_symbols(struct session *session, const char *option, GError **er
 	       vms_guest_add_symbols(session->guest, file, has_address ? &address : NULL, error);
 }
 
+void session_read_names(struct session *session, struct vms_guest *guest)
+{
+	vms_guest_read_files(guest);
+	if (!session->debug_files)
+		return;
+	vms_debug_files_wait(session->debug_files, SERVERS_WAIT_NS);
+	vms_guest_read_files(guest);
+}
+
 bool session_detect(struct session *session, GError **error)
 {
 	session->guest = vms_guest_detect(session->machine, error);
 	if (!session->guest)
 		return false;
+	if (session->debug_files)
+		vms_guest_set_debug_files(session->guest, session->debug_files);
 	for (char **option = session->symbols; option && *option; option++) {
 		if (!add_symbols(session, *option, error))
 			return false;

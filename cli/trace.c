@@ -11,18 +11,20 @@
 #include "values.h"
 #include <string.h>
 
-#define LOOK_US	     50000
-#define STRING_BYTES 128
-#define DATA_BYTES   32
+#define LOOK_US		 50000
+#define STRING_BYTES	 32 /* as strace */
+#define STRING_BYTES_MAX 1024
 
 struct options {
-	char *names, *task, *seconds, *calls;
+	char *names, *task, *seconds, *calls, *string_size;
 	gboolean failed;
 };
 
 struct trace {
 	struct session *session;
-	GArray *calls;	   /* struct vms_syscall */
+	GArray *calls;		 /* struct vms_syscall */
+	struct vms_types *types; /* the kernel's, or NULL */
+	unsigned string_size;
 	GHashTable *by_va; /* struct syscall_shape of those that are traced, by their functions */
 	struct vms_flow *flow;
 	struct live_records live;
@@ -40,66 +42,14 @@ static bool is_wanted(const char *name, char **patterns)
 	return !patterns;
 }
 
-/* A function that does not come back has no result. */
-static bool returns(const struct vms_syscall *call)
-{
-	return strcmp(call->name, "exit") != 0 && strcmp(call->name, "exit_group") != 0;
-}
-
-/* Adds an argument, or the memory that it leads to. */
-static bool add_argument(struct vms_probe *probe, const struct vms_syscall *call, unsigned index,
-			 enum vms_entry_kind kind, GError **error)
-{
-	g_autofree char *expression =
-		g_strdup_printf("u64(arg0+%u)", call->arguments[index].offset);
-	const struct vms_entry entry = { .kind = kind,
-					 .name = call->arguments[index].name,
-					 .expression = expression,
-					 .size = kind == VMS_ENTRY_STRING  ? STRING_BYTES
-						 : kind == VMS_ENTRY_BYTES ? DATA_BYTES
-									   : 0 };
-	return vms_probe_add(probe, &entry, 1, error);
-}
-
-static enum vms_entry_kind kind_of_memory(enum syscall_kind kind)
-{
-	return kind == SYSCALL_STRING ? VMS_ENTRY_STRING : VMS_ENTRY_BYTES;
-}
-
-/* Adds all arguments, in their order; of memory that is read at the return, the address. */
-static bool add_arguments(struct vms_probe *probe, const struct syscall_shape *shape,
-			  GError **error)
-{
-	for (unsigned i = 0; i < shape->call->n_arguments; i++) {
-		const struct syscall_form form = shape->forms[i];
-		const bool is_number = !syscall_is_memory(form.kind) || form.returned;
-		if (!add_argument(probe, shape->call, i,
-				  is_number ? VMS_ENTRY_EXPRESSION : kind_of_memory(form.kind),
-				  error))
-			return false;
-	}
-	return true;
-}
-
-/* Adds the memory that is read at the return. */
-static bool add_returned(struct vms_probe *probe, const struct syscall_shape *shape, GError **error)
-{
-	for (unsigned i = 0; i < shape->call->n_arguments; i++)
-		if (shape->forms[i].returned &&
-		    !add_argument(probe, shape->call, i, kind_of_memory(shape->forms[i].kind),
-				  error))
-			return false;
-	return true;
-}
-
-static struct vms_probe *make_probe(const struct trace *trace, const struct syscall_shape *shape,
+static struct vms_probe *make_probe(const struct trace *trace, struct syscall_shape *shape,
 				    const struct options *options, GError **error)
 {
 	g_autoptr(vms_probe) probe =
 		vms_probe_new(trace->session->machine, trace->session->guest, shape->call->name);
 	g_autofree char *condition =
 		options->task ? g_strdup_printf("pid == %s", options->task) : NULL;
-	if (!add_arguments(probe, shape, error))
+	if (!syscall_add_call(probe, shape, error))
 		return NULL;
 	if (condition && !vms_probe_set_condition(probe, condition, error))
 		return NULL;
@@ -108,13 +58,12 @@ static struct vms_probe *make_probe(const struct trace *trace, const struct sysc
 
 /* What is collected at the return: the result, and what was filled in; perhaps only errors count.
  */
-static struct vms_probe *make_result(const struct trace *trace, const struct syscall_shape *shape,
+static struct vms_probe *make_result(const struct trace *trace, struct syscall_shape *shape,
 				     const struct options *options, GError **error)
 {
 	g_autoptr(vms_probe) probe =
 		vms_probe_new(trace->session->machine, trace->session->guest, NULL);
-	const struct vms_entry result = { .kind = VMS_ENTRY_EXPRESSION, .expression = "retval" };
-	if (!vms_probe_add(probe, &result, 1, error) || !add_returned(probe, shape, error) ||
+	if (!syscall_add_return(probe, shape, error) ||
 	    (options->failed &&
 	     !vms_probe_set_condition(probe, "retval > 0xfffffffffffff000", error)))
 		return NULL;
@@ -125,12 +74,15 @@ static bool add_call(struct trace *trace, const struct vms_syscall *call,
 		     const struct options *options, GError **error)
 {
 	g_autofree struct syscall_shape *shape = g_new(struct syscall_shape, 1);
-	syscall_shape_init(shape, vms_machine_arch(trace->session->machine), call);
+	syscall_shape_init(shape, vms_machine_arch(trace->session->machine), trace->types, call,
+			   trace->string_size);
+	if (options->failed && !shape->returns)
+		return true;
 	g_autoptr(vms_probe) probe = make_probe(trace, shape, options, error);
 	g_autoptr(vms_probe) result = probe ? make_result(trace, shape, options, error) : NULL;
 	if (!result ||
-	    !(returns(call) ? vms_flow_add_call(trace->flow, call->va, probe, result, error)
-			    : vms_flow_add(trace->flow, call->va, VMS_FLOW_BEFORE, probe, error)))
+	    !(shape->returns ? vms_flow_add_call(trace->flow, call->va, probe, result, error)
+			     : vms_flow_add(trace->flow, call->va, VMS_FLOW_BEFORE, probe, error)))
 		return false;
 	g_hash_table_insert(trace->by_va, (gpointer)&call->va, g_steal_pointer(&shape));
 	return true;
@@ -142,8 +94,7 @@ static bool add_calls(struct trace *trace, const struct options *options, GError
 	for (guint i = 0; i < trace->calls->len; i++) {
 		struct vms_syscall *call = &g_array_index(trace->calls, struct vms_syscall, i);
 		const bool is_known = g_hash_table_contains(trace->by_va, &call->va);
-		if (!is_wanted(call->name, patterns) || is_known ||
-		    (options->failed && !returns(call)))
+		if (!is_wanted(call->name, patterns) || is_known)
 			continue;
 		if (!add_call(trace, call, options, error))
 			return false;
@@ -158,15 +109,6 @@ static bool add_calls(struct trace *trace, const struct options *options, GError
 
 /* ---- output ----------------------------------------------------------------------- */
 
-static uint64_t result_of(const struct vms_flow_record *record)
-{
-	struct vms_flow_value value;
-	uint64_t result = 0;
-	if (vms_flow_record_returned_value(record, 0, &value) && value.status == VMS_FLOW_KNOWN)
-		memcpy(&result, value.bytes, MIN(value.size, sizeof(result)));
-	return result;
-}
-
 static void append_text(const struct trace *trace, const struct syscall_shape *shape,
 			const struct vms_flow_record *record, GString *out)
 {
@@ -179,7 +121,7 @@ static void append_text(const struct trace *trace, const struct syscall_shape *s
 	syscall_append_call(out, shape, record);
 	g_string_append(out, " = ");
 	if (hit.is_call) {
-		syscall_append_result(out, shape->call, result_of(record));
+		syscall_append_result(out, shape, record);
 		g_string_append_printf(out, " <%.6f>", (double)hit.duration_ns / 1e9);
 	} else {
 		g_string_append_c(out, '?');
@@ -194,7 +136,9 @@ static void append_json(const struct trace *trace, const struct syscall_shape *s
 	g_autoptr(GString) text = g_string_new(NULL);
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
+	uint64_t result;
 	syscall_append_call(text, shape, record);
+	const bool has_result = syscall_result(record, &result);
 	json_object_object_add(
 		object, "time_ns",
 		json_object_new_uint64(hit.time_ns - hit.duration_ns - trace->begin_ns));
@@ -205,8 +149,7 @@ static void append_json(const struct trace *trace, const struct syscall_shape *s
 	json_object_object_add(object, "name", json_object_new_string(shape->call->name));
 	json_object_object_add(object, "text", json_object_new_string(text->str));
 	json_object_object_add(object, "result",
-			       hit.is_call ? json_object_new_int64((int64_t)result_of(record))
-					   : NULL);
+			       has_result ? json_object_new_int64((int64_t)result) : NULL);
 	json_object_object_add(object, "duration_ns", json_object_new_uint64(hit.duration_ns));
 	g_string_append_printf(
 		out, "%s\n",
@@ -305,7 +248,7 @@ static bool run_flow(struct trace *trace, const struct options *options, uint64_
 
 static bool trace_calls(struct session *session, const struct options *options, GError **error)
 {
-	struct trace trace = { .session = session };
+	struct trace trace = { .session = session, .string_size = STRING_BYTES };
 	uint64_t pid, max_calls = 0;
 	if (options->task && !value_in_c(options->task, &pid)) {
 		usage_error(error, "--task %s: the pid of a process is needed", options->task);
@@ -315,11 +258,14 @@ static bool trace_calls(struct session *session, const struct options *options, 
 		usage_error(error, "--calls %s: a whole number from 1 is needed", options->calls);
 		return false;
 	}
-	if (!flow_output_check_file(session, error) || !session_open_guest(session, error))
+	if (!value_unsigned("--string-size", options->string_size, 1, STRING_BYTES_MAX,
+			    &trace.string_size, error) ||
+	    !flow_output_check_file(session, error) || !session_open_guest(session, error))
 		return false;
 	trace.calls = vms_guest_syscalls(session->guest, error);
 	if (!trace.calls)
 		return false;
+	trace.types = vms_guest_types(session->guest, vms_guest_info(session->guest)->text, NULL);
 	trace.by_va = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	live_records_init(&trace.live);
 	const bool done = run_flow(&trace, options, max_calls, error);
@@ -328,6 +274,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 	live_records_clear(&trace.live);
 	g_hash_table_unref(trace.by_va);
 	g_array_unref(trace.calls);
+	vms_types_unref(trace.types);
 	return done;
 }
 
@@ -341,6 +288,8 @@ static bool run_trace(struct session *session, int argc, char **argv, GError **e
 		  "Only those of the guest's process PID", "PID" },
 		{ "failed", 0, 0, G_OPTION_ARG_NONE, &options.failed, "Only those that fail",
 		  NULL },
+		{ "string-size", 's', 0, G_OPTION_ARG_STRING, &options.string_size,
+		  "Show N bytes of what programs read and write (default: 32)", "N" },
 		{ "calls", 0, 0, G_OPTION_ARG_STRING, &options.calls, "End after N of them", "N" },
 		{ "time", 't', 0, G_OPTION_ARG_STRING, &options.seconds,
 		  "How long to trace (default: until Ctrl-C)", "SECONDS" },
@@ -351,6 +300,7 @@ static bool run_trace(struct session *session, int argc, char **argv, GError **e
 	g_free(options.names);
 	g_free(options.task);
 	g_free(options.calls);
+	g_free(options.string_size);
 	g_free(options.seconds);
 	return done;
 }

@@ -22,6 +22,8 @@ struct vms_process {
 	char comm[VMS_COMM_SIZE];
 	unsigned index; /* its address space, counted from 0 in the order of first sight */
 	bool is_idle;	/* it is the idle task of a CPU */
+	/* Its container or service; NULL if it is in none, or that is not known. */
+	const char *container;
 };
 
 enum vms_mapping_kind {

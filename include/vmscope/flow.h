@@ -26,7 +26,8 @@ enum vms_entry_kind {
 	VMS_ENTRY_REGISTER,   /* a register, in its own width */
 	VMS_ENTRY_MEMORY,     /* `size` bytes at base + index × scale + offset */
 	VMS_ENTRY_EXPRESSION, /* an integer of 8 bytes: see vms_probe_set_condition */
-	VMS_ENTRY_BYTES,      /* `size` bytes at an address that is an expression */
+	/* `size` bytes at an address that is an expression; if there is a `count`, so many. */
+	VMS_ENTRY_BYTES,
 	/* The string at such an address, or a string as "comm"; `size` bytes at most. */
 	VMS_ENTRY_STRING,
 	VMS_ENTRY_CALLBACK, /* a function of the caller is called; the value has no bytes */
@@ -39,6 +40,17 @@ enum vms_entry_kind {
 	 * memory. vmscope finds the frames later.
 	 */
 	VMS_ENTRY_STACK,
+	/*
+	 * Lists (vms_flow_value_item): the strings that an array of pointers at such an address
+	 * leads to, up to a null pointer, as a program's arguments;
+	 */
+	VMS_ENTRY_STRINGS,
+	/*
+	 * and the memory that an array of `count` pairs of an address and a size leads to, as a
+	 * struct iovec[]. The items are, by turns, a pair and its bytes: of all bytes the first
+	 * `limit` ones.
+	 */
+	VMS_ENTRY_PIECES,
 	VMS_ENTRY_N_KINDS,
 };
 
@@ -58,8 +70,17 @@ struct vms_entry {
 	const char *base, *index;
 	unsigned scale;
 	int64_t offset;
-	uint32_t size;		/* MEMORY, BYTES, STRING: bytes; TYPED: the limit in bytes, or 0 */
-	const char *expression; /* EXPRESSION, BYTES, STRING, TYPED */
+	/* MEMORY, BYTES, STRING: bytes; TYPED: the limit in bytes, or 0; lists: of each item */
+	uint32_t size;
+	const char *expression; /* all from EXPRESSION to STRING, TYPED, STRINGS, PIECES */
+	/*
+	 * BYTES: the number of bytes; `size` if NULL. At most `size` are collected. If there are
+	 * more, the value is CUT. PIECES: the number of pairs.
+	 */
+	const char *count;
+	const char *limit;     /* PIECES: how many of all bytes count; all if NULL */
+	unsigned n_items;      /* lists: the limit of items or pieces, 1 to 32 */
+	unsigned pointer_size; /* lists: of an address in the guest's array; 0: 8 bytes, else 4 */
 	vms_flow_callback callback;
 	void *data;		   /* of the callback */
 	void (*free_data)(void *); /* called when the probe is freed; may be NULL */
@@ -269,6 +290,9 @@ struct vms_flow_value {
  * from a file. False if the value is not known, or not a stack.
  */
 bool vms_flow_value_stack(const struct vms_flow_value *value, struct vms_stack *ret);
+/* Gets an item of a value that is a list. False: there are not so many. */
+bool vms_flow_value_item(const struct vms_flow_value *value, unsigned index,
+			 struct vms_flow_value *ret);
 
 struct vms_flow_hit {
 	uint64_t sequence; /* counts the records of the flow from 1, in the order of insertion */

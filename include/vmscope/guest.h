@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <vmscope/debug_files.h>
 #include <vmscope/memory.h>
 #include <vmscope/symbolizer.h>
 #include <vmscope/types.h>
@@ -80,6 +81,13 @@ const char *vms_guest_vmcoreinfo(const struct vms_guest *guest);
  */
 bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file,
 			   const uint64_t *address, GError **error);
+
+/*
+ * Sets the files of this host that complete what is found of the guest's programs and libraries.
+ * Call it before anything of a process is named. References `files`. Guests of
+ * vms_guest_detect_anew have them, too.
+ */
+void vms_guest_set_debug_files(struct vms_guest *guest, struct vms_debug_files *files);
 
 /*
  * Returns the symbolizer of the guest's addresses. It knows the kernel, the processes by their
@@ -173,6 +181,25 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
  * is an error. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end), UNREADABLE.
  */
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error);
+/* What is told of a task beside who it is. Members are NULL or UINT64_MAX if they are not known. */
+struct vms_task_facts {
+	uint64_t cpu_ns;       /* processor time of the thread */
+	uint64_t ended_cpu_ns; /* that of threads of its process that have ended */
+	char *command;	       /* the process's arguments in one line, 4096 bytes at most */
+	char *cgroup;	       /* path of its control group, as in /proc/PID/cgroup */
+	/* The container, virtual machine or service of that group; NULL for the root. */
+	char *container;
+};
+/*
+ * Reads what is told of a task that vms_guest_tasks gave. Hold the machine from then on for a
+ * consistent picture. False if the guest's system tells nothing. The caller clears `ret`. For any
+ * thread.
+ */
+bool vms_guest_task_facts(struct vms_guest *guest, const struct vms_task *task,
+			  struct vms_task_facts *ret);
+/* Frees the strings, not the struct. */
+void vms_task_facts_clear(struct vms_task_facts *facts);
+
 /*
  * Gets registers from which the stack of a task that does not run can be walked. Errors:
  * INVALID_STATE if it runs on a vCPU.

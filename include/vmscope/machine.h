@@ -50,6 +50,22 @@ struct vms_machine *vms_machine_open_agent(const char *path, GError **error);
  */
 struct vms_machine *vms_machine_open_gdb(const char *address, GError **error);
 
+/* A range of guest-physical memory, and its address in the process that runs the machine. */
+struct vms_ram_place {
+	uint64_t pa, size, hva; /* bytes; size is not 0 */
+};
+/*
+ * Opens the machine that process `pid` runs by KVM, whichever program it is. The guest's memory is
+ * where `places` say, sorted by guest-physical address and not overlapping; n is not 0. vCPUs are
+ * held one by one, by ptrace(2), for some microseconds each. Nothing is added to the process, and
+ * its owner sees no stop. Only on x86-64. Errors: NOT_FOUND (no such process, or it runs no vCPU),
+ * PERMISSION (this user may not trace it), BUSY (another program traces it), UNSUPPORTED (this
+ * host's KVM does not give registers, or the machine is a confidential one), UNREADABLE (there is
+ * no memory at those places), IO.
+ */
+struct vms_machine *vms_machine_open_kvm(pid_t pid, const struct vms_ram_place *places, size_t n,
+					 GError **error);
+
 struct vms_machine *vms_machine_ref(struct vms_machine *machine);
 /* Dropping the last reference releases every vCPU, removes what was added to QEMU, and closes. */
 void vms_machine_unref(struct vms_machine *machine);

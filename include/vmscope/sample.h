@@ -101,7 +101,10 @@ struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report);
 enum vms_profile_flags {
 	VMS_PROFILE_BY_ADDRESS = 1 << 0,  /* a node per address, not per function */
 	VMS_PROFILE_MERGE_VCPUS = 1 << 1, /* one tree for all vCPUs, not one per vCPU */
-	VMS_PROFILE_BY_COMM = 1 << 2,	  /* all processes of one name are one, without a number */
+	/* At most one of these. Without one, each process has nodes of its own. */
+	VMS_PROFILE_BY_COMM = 1 << 2,		/* all processes of one name are one */
+	VMS_PROFILE_BY_CONTAINER = 1 << 3,	/* those of one container or service are one */
+	VMS_PROFILE_WITHOUT_PROCESSES = 1 << 4, /* trees have no nodes of processes */
 };
 /*
  * Names the sampled trees, and returns them as a new profile. `flags` are enum vms_profile_flags.

@@ -10,6 +10,7 @@
 #include <vmscope/comparison.h>
 #include <vmscope/core.h>
 #include <vmscope/coverage.h>
+#include <vmscope/debug_files.h>
 #include <vmscope/dump.h>
 #include <vmscope/error.h>
 #include <vmscope/export.h>

@@ -13,17 +13,20 @@ bool vms_proc_parse_mapping(const char *line, struct vms_proc_mapping *ret)
 	unsigned long start, end, offset, inode;
 	unsigned major, minor;
 	char access[5];
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &start, &end, access, &offset, &major, &minor,
-		   &inode) != 7 ||
+	int name = 0;
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, access, &offset, &major,
+		   &minor, &inode, &name) != 7 ||
 	    strlen(access) != 4 || start >= end)
 		return false;
 	*ret = (struct vms_proc_mapping) {
 		.start = start,
 		.end = end,
+		.is_readable = access[0] == 'r',
 		.is_shared = access[3] == 's',
 		.file_offset = offset,
 		.device = makedev(major, minor),
 		.inode = inode,
+		.name = line + name,
 	};
 	return true;
 }

@@ -11,9 +11,10 @@
 /* A line of /proc/PID/maps. */
 struct vms_proc_mapping {
 	uint64_t start, end; /* addresses: [start, end) */
-	bool is_shared;
+	bool is_readable, is_shared;
 	uint64_t file_offset;	/* bytes */
 	uint64_t device, inode; /* as stat(2) gives them; inode 0: anonymous memory */
+	const char *name;	/* points into the line, to its end; "": none */
 };
 /* False if the line is no mapping, or a mapping without a size. */
 bool vms_proc_parse_mapping(const char *line, struct vms_proc_mapping *ret);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls/names.h"
 
+#include "base/clock.h"
 #include "guest/processes.h"
 #include "guest/symbols.h"
 #include "symbol/binary.h"
@@ -8,7 +9,8 @@
 #include <vmscope/log.h>
 
 #define SPACES_LIMIT   (1u << 16)
-#define MAPPINGS_LIMIT (1u << 12) /* of one address space, with code */
+#define REFRESH_NS     (UINT64_C(100) * 1000 * 1000) /* of reading symbols again, at a time */
+#define MAPPINGS_LIMIT (1u << 12)		     /* of one address space, with code */
 
 /*
  * When an address space ended. Blocks about it may arrive later. A time of 0 means that it exists.
@@ -34,7 +36,8 @@ struct vms_calls_names {
 	struct vms_guest *guest;
 	bool recognised; /* the guest was recognised */
 	const char *sysroot;
-	GHashTable *searched; /* images whose symbols were searched for */
+	/* Images whose symbols were searched for, and the binaries that gave them, or NULL. */
+	GHashTable *searched;
 	GTree *spaces; /* struct space, by mm; a tree, because the guest chooses these keys */
 	bool (*is_late)(uint64_t mm, void *data);
 	void *late_data;
@@ -70,23 +73,49 @@ static struct vms_symbol_table *read_sysroot_symbols(const struct vms_calls_name
 }
 
 /*
- * Gives a mapped file symbols: of the symbol file with its name, or else of the copy of the guest's
- * file, or those that the guest has in memory. Searches once for each image, because files without
+ * Gives a mapped file symbols: of the symbol file with its name, or else those that the guest has
+ * in memory, completed by files of this host with the same build id. A file without a build id has
+ * those of the copy of the guest's file. Searches once for each image, because files without
  * symbols are mapped by many processes.
  */
 static void set_file_symbols(struct vms_calls_names *names, struct vms_calls_image *image,
 			     const struct vms_mapping *mapping)
 {
-	if (!g_hash_table_add(names->searched, image))
+	if (g_hash_table_contains(names->searched, image))
 		return;
+	struct vms_binary *binary = NULL;
 	g_autofree char *name = g_path_get_basename(mapping->name);
 	g_autoptr(vms_symbol_table) table = vms_guest_symbol_file_offsets(names->guest, name);
-	if (!table)
+	if (!table && !(mapping->binary && vms_binary_build_id(mapping->binary)))
 		table = read_sysroot_symbols(names, mapping->name);
-	if (!table && mapping->binary)
-		table = vms_symbol_table_ref(vms_binary_functions(mapping->binary));
+	if (!table && mapping->binary) {
+		binary = vms_binary_ref(mapping->binary);
+		table = vms_symbol_table_ref(vms_binary_functions(binary));
+	}
+	g_hash_table_insert(names->searched, image, binary);
 	if (table)
 		vms_calls_image_set_symbols(image, table, 0);
+}
+
+static void unref_binary(void *data)
+{
+	vms_binary_unref(data);
+}
+
+/* Reads symbols again that were not in the guest's memory, and may be now. */
+static void refresh_symbols(struct vms_calls_names *names)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	GHashTableIter iter;
+	gpointer image, binary;
+	g_hash_table_iter_init(&iter, names->searched);
+	while (g_hash_table_iter_next(&iter, &image, &binary)) {
+		if (!binary)
+			continue;
+		if (vms_clock_now_ns() < now_ns + REFRESH_NS)
+			vms_binary_refresh(binary, now_ns);
+		vms_calls_image_set_symbols(image, vms_binary_known_functions(binary), 0);
+	}
 }
 
 static void add_mapping(struct vms_calls_names *names, struct vms_calls_mappings *mappings,
@@ -268,6 +297,7 @@ void vms_calls_names_refresh(struct vms_calls_names *names)
 {
 	names->doubted = false;
 	g_tree_foreach(names->spaces, refresh_space, names);
+	refresh_symbols(names);
 }
 
 void vms_calls_names_retry(struct vms_calls_names *names)
@@ -358,6 +388,20 @@ void vms_calls_names_update_kernel(struct vms_calls_names *names)
 
 /* ---- all -------------------------------------------------------------- */
 
+/* Lets the binaries of a guest without debug files have the copies of the sysroot. */
+static void complete_binaries(const struct vms_calls_names *names)
+{
+	const struct vms_debug_files_options options = {
+		.size = sizeof(options),
+		.sysroot = names->sysroot,
+	};
+	if (!names->sysroot || vms_guest_has_debug_files(names->guest))
+		return;
+	g_autoptr(vms_debug_files) files = vms_debug_files_new(&options, NULL);
+	if (files)
+		vms_guest_set_debug_files(names->guest, files);
+}
+
 struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *directory,
 					    struct vms_guest *guest, const char *sysroot,
 					    bool (*is_late)(uint64_t mm, void *data), void *data)
@@ -366,9 +410,10 @@ struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *director
 	names->directory = directory;
 	names->guest = guest;
 	names->sysroot = sysroot;
+	complete_binaries(names);
 	names->is_late = is_late;
 	names->late_data = data;
-	names->searched = g_hash_table_new(NULL, NULL);
+	names->searched = g_hash_table_new_full(NULL, NULL, NULL, unref_binary);
 	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
 	vms_calls_directory_set_learn(directory, learn_mapping, names);
 	vms_calls_names_update_kernel(names);

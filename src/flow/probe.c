@@ -8,9 +8,10 @@
 #include <string.h>
 #include <vmscope/arch.h>
 
-#define SCALE_MAX     255u
-#define CALLBACKS_MAX 32u
-#define SAVED_MAX     VMS_PROGRAM_OPS_MAX /* entries of a probe that was saved */
+#define SCALE_MAX      255u
+#define CALLBACKS_MAX  32u
+#define LIST_BYTES_MAX 8192u		   /* of all items of a list */
+#define SAVED_MAX      VMS_PROGRAM_OPS_MAX /* entries of a probe that was saved */
 
 struct entry {
 	enum vms_entry_kind kind;
@@ -144,13 +145,52 @@ static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *
 			 GError **error)
 {
 	const bool is_string = entry->kind == VMS_ENTRY_STRING;
+	const bool is_counted = !is_string && entry->count;
 	if (!check_size(entry, error) ||
-	    !push_expression(probe, entry->expression, is_string, ops, error))
+	    !push_expression(probe, entry->expression, is_string, ops, error) ||
+	    (is_counted && !push_expression(probe, entry->count, false, ops, error)))
 		return NULL;
-	vms_program_add(ops, is_string ? VMS_OP_COLLECT_STRING : VMS_OP_COLLECT_MEMORY, entry->size,
-			0);
+	vms_program_add(ops,
+			is_string    ? VMS_OP_COLLECT_STRING
+			: is_counted ? VMS_OP_COLLECT_COUNTED
+				     : VMS_OP_COLLECT_MEMORY,
+			entry->size, 0);
 	return is_string ? g_strdup_printf("str(%s)", entry->expression)
 			 : g_strdup_printf("mem(%s,%u)", entry->expression, entry->size);
+}
+
+static bool check_list(const struct vms_entry *entry, GError **error)
+{
+	if (entry->size >= 1 && entry->size <= VMS_LIST_BYTES_MAX && entry->n_items >= 1 &&
+	    entry->n_items <= VMS_LIST_ITEMS_MAX &&
+	    (entry->pointer_size == 0 || entry->pointer_size == 4 || entry->pointer_size == 8))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+		    "a list must have 1 to %u items of 1 to %u bytes, and pointers of 4 or 8 bytes",
+		    VMS_LIST_ITEMS_MAX, VMS_LIST_BYTES_MAX);
+	return false;
+}
+
+/* Collects the memory at the pointers of an array. */
+static char *add_list(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+		      GError **error)
+{
+	const bool is_pieces = entry->kind == VMS_ENTRY_PIECES;
+	const unsigned pointer_size = entry->pointer_size ? entry->pointer_size : 8;
+	const unsigned heads = is_pieces ? 2 * (pointer_size + sizeof(struct vms_value_head))
+					 : sizeof(struct vms_value_head);
+	if (!check_list(entry, error) ||
+	    !push_expression(probe, entry->expression, false, ops, error) ||
+	    (is_pieces && !push_expression(probe, entry->count, false, ops, error)))
+		return NULL;
+	if (is_pieces && !entry->limit)
+		vms_program_push(ops, UINT64_MAX);
+	else if (is_pieces && !push_expression(probe, entry->limit, false, ops, error))
+		return NULL;
+	vms_program_add(ops, is_pieces ? VMS_OP_COLLECT_PIECES : VMS_OP_COLLECT_STRINGS,
+			MIN(entry->n_items * (entry->size + heads), LIST_BYTES_MAX),
+			vms_op_list(entry->n_items, entry->size, pointer_size));
+	return g_strdup_printf("%s(%s)", is_pieces ? "pieces" : "strs", entry->expression);
 }
 
 static char *add_expression(const struct vms_probe *probe, const struct vms_entry *entry,
@@ -199,6 +239,8 @@ static char *add_entry(const struct vms_probe *probe, const struct vms_entry *en
 	case VMS_ENTRY_TYPED: return add_typed(probe, entry, ops, typed, error);
 	case VMS_ENTRY_BYTES:
 	case VMS_ENTRY_STRING: return add_pointed(probe, entry, ops, error);
+	case VMS_ENTRY_STRINGS:
+	case VMS_ENTRY_PIECES: return add_list(probe, entry, ops, error);
 	case VMS_ENTRY_STACK: return add_stack(probe, ops, error);
 	case VMS_ENTRY_CALLBACK:
 		if (entry->callback)

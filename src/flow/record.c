@@ -25,6 +25,25 @@ struct vms_flow_record {
 
 /* ---- places ----------------------------------------------------------------------------- */
 
+/* Appends what takes a task's address, and collects its tid and pid. */
+static void add_ids(const struct vms_task_layout *layout, GArray *ops)
+{
+	if (layout->pid == layout->tid + sizeof(uint32_t)) {
+		/* As all kernels have it: by one read. */
+		vms_program_load(ops, sizeof(uint64_t), layout->tid);
+		vms_program_do(ops, VMS_OP_DUPLICATE);
+		vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
+		vms_program_push(ops, 32);
+		vms_program_do(ops, VMS_OP_SHIFT_RIGHT);
+	} else {
+		vms_program_do(ops, VMS_OP_DUPLICATE);
+		vms_program_load(ops, sizeof(uint32_t), layout->tid);
+		vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
+		vms_program_load(ops, sizeof(uint32_t), layout->pid);
+	}
+	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
+}
+
 /* Appends operations that collect the current task. False if the guest has no tasks. */
 static bool add_task(struct vms_guest *guest, GArray *ops)
 {
@@ -32,11 +51,7 @@ static bool add_task(struct vms_guest *guest, GArray *ops)
 	if (!guest || !vms_guest_task_layout(guest, &layout) || !vms_guest_add_current(guest, ops))
 		return false;
 	vms_program_do(ops, VMS_OP_DUPLICATE);
-	vms_program_do(ops, VMS_OP_DUPLICATE);
-	vms_program_load(ops, sizeof(uint32_t), layout.tid);
-	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
-	vms_program_load(ops, sizeof(uint32_t), layout.pid);
-	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
+	add_ids(&layout, ops);
 	vms_program_push(ops, layout.comm);
 	vms_program_do(ops, VMS_OP_ADD);
 	vms_program_add(ops, VMS_OP_COLLECT_MEMORY, COMM_BYTES, 0);
@@ -279,6 +294,13 @@ bool vms_flow_get_value(const uint8_t *values, size_t size, unsigned number,
 		return false;
 	*ret = (struct vms_flow_value) { statuses[head.status], bytes, head.size };
 	return true;
+}
+
+bool vms_flow_value_item(const struct vms_flow_value *value, unsigned index,
+			 struct vms_flow_value *ret)
+{
+	return (value->status == VMS_FLOW_KNOWN || value->status == VMS_FLOW_CUT) &&
+	       vms_flow_get_value(value->bytes, value->size, index, ret);
 }
 
 /* Counts the values that are collected at a hit, or at the call if calls are followed. */

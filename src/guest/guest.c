@@ -87,7 +87,10 @@ static bool add_symbols_again(struct vms_guest *guest, const struct vms_symboliz
 struct vms_guest *vms_guest_detect_anew(const struct vms_guest *guest, GError **error)
 {
 	const GArray *files = vms_symbolizer_files(guest->symbolizer);
+	struct vms_debug_files *debug_files = vms_symbolizer_debug_files(guest->symbolizer);
 	g_autoptr(vms_guest) anew = vms_guest_detect_other(guest, error);
+	if (anew && debug_files)
+		vms_guest_set_debug_files(anew, debug_files);
 	for (guint i = 0; anew && i < files->len; i++) {
 		const struct vms_symbolizer_file *file =
 			&g_array_index(files, struct vms_symbolizer_file, i);
@@ -268,6 +271,20 @@ GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error)
 	return CAN_READ(guest, tasks, "tasks", error)
 		       ? guest->ops->tasks(guest->system, loss, error)
 		       : NULL;
+}
+
+bool vms_guest_task_facts(struct vms_guest *guest, const struct vms_task *task,
+			  struct vms_task_facts *ret)
+{
+	*ret = (struct vms_task_facts) { .cpu_ns = UINT64_MAX, .ended_cpu_ns = UINT64_MAX };
+	return VMS_GUEST_HAS(guest, task_facts) && guest->ops->task_facts(guest->system, task, ret);
+}
+
+void vms_task_facts_clear(struct vms_task_facts *facts)
+{
+	g_clear_pointer(&facts->command, g_free);
+	g_clear_pointer(&facts->cgroup, g_free);
+	g_clear_pointer(&facts->container, g_free);
 }
 
 bool vms_guest_task_regs(struct vms_guest *guest, const struct vms_task *task, struct vms_regs *ret,

@@ -83,6 +83,7 @@ struct vms_guest_ops {
 	GArray *(*tasks)(void *system, GError **loss, GError **error);
 	bool (*task_regs)(void *system, const struct vms_task *task, struct vms_regs *ret,
 			  GError **error);
+	bool (*task_facts)(void *system, const struct vms_task *task, struct vms_task_facts *ret);
 	bool (*task_layout)(const void *system, struct vms_task_layout *ret);
 	bool (*task_has)(void *system, uint64_t task, uint32_t pid, uint64_t mm);
 	const struct vms_process *(*process)(void *system, const struct vms_task *task);

@@ -31,6 +31,16 @@ bool vms_guest_add_symbols(struct vms_guest *guest, struct vms_symbol_file *file
 	return true;
 }
 
+void vms_guest_set_debug_files(struct vms_guest *guest, struct vms_debug_files *files)
+{
+	vms_symbolizer_set_debug_files(guest->symbolizer, files);
+}
+
+bool vms_guest_has_debug_files(const struct vms_guest *guest)
+{
+	return vms_symbolizer_debug_files(guest->symbolizer);
+}
+
 struct vms_symbolizer *vms_guest_symbolizer(const struct vms_guest *guest)
 {
 	return guest->symbolizer;

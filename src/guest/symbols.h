@@ -10,6 +10,8 @@
 
 /* Offers the names of all symbols to a search for the nearest ones. */
 void vms_guest_offer_symbols(struct vms_guest *guest, struct vms_nearest *nearest);
+/* True if vms_guest_set_debug_files was called. */
+bool vms_guest_has_debug_files(const struct vms_guest *guest);
 /*
  * Returns a new reference to the kernel's own symbols or, if it has none, to those of its vmlinux.
  * Gives the bounds of the kernel's image. NULL if no kernel is understood.

@@ -33,6 +33,8 @@ struct vms_engine {
 	 */
 	bool (*hold_briefly)(struct vms_machine *machine, int vcpu, GError **error);
 	bool (*pin)(struct vms_machine *machine, int vcpu);
+	/* Optional, called without a lock; only with `holds_each`: see vms_machine_last_hold_ns. */
+	bool (*last_hold_ns)(struct vms_machine *machine, unsigned vcpu, uint64_t *ret);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		     GError **error);
 	/* Optional. Adds the registers that are slow to read to `ret`, which holds the others. */
@@ -108,6 +110,12 @@ char *vms_machine_pause_reason(struct vms_machine *machine);
  * known.
  */
 uint64_t vms_machine_held_from_ns(const struct vms_machine *machine);
+
+/*
+ * How long the last hold of a vCPU has lasted, in ns, as the engine measured it. False if it does
+ * not tell. Call it after the release.
+ */
+bool vms_machine_last_hold_ns(struct vms_machine *machine, int vcpu, uint64_t *ret);
 
 /*
  * Lets the thread that holds all vCPUs run before all others of the host until it has released

@@ -190,6 +190,12 @@ uint64_t vms_machine_held_from_ns(const struct vms_machine *machine)
 	return machine->held_from_ns;
 }
 
+bool vms_machine_last_hold_ns(struct vms_machine *machine, int vcpu, uint64_t *ret)
+{
+	return machine->engine->last_hold_ns && vcpu >= 0 &&
+	       machine->engine->last_hold_ns(machine, (unsigned)vcpu, ret);
+}
+
 bool vms_machine_holds_each(struct vms_machine *machine)
 {
 	return machine->engine->holds_each;

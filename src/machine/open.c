@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the machines of this host, and chooses the engine for one of them. */
 #include "machine/agent/agent_engine.h"
+#ifdef __x86_64__
+#include "machine/kvm/kvm_engine.h"
+#endif
 #include "machine/qemu/qemu_process.h"
 #include "machine/qemu/stub.h"
 
@@ -75,6 +78,21 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 	struct vms_machine *machine = open_process(&process, link, path, error);
 	vms_host_process_clear(&process);
 	return machine;
+}
+
+struct vms_machine *vms_machine_open_kvm(pid_t pid, const struct vms_ram_place *places, size_t n,
+					 GError **error)
+{
+#ifdef __x86_64__
+	return check_runs(pid, error) ? vms_kvm_open_places(pid, places, n, error) : NULL;
+#else
+	(void)places, (void)n;
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		"cannot hold the vCPUs of process %d: KVM gives their registers on x86-64 alone",
+		(int)pid);
+	return NULL;
+#endif
 }
 
 struct vms_machine *vms_machine_open_agent(const char *path, GError **error)

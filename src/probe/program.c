@@ -23,11 +23,33 @@ static const struct effect effects[VMS_OP_COUNT] = {
 	[VMS_OP_ARGUMENT] = { 0, 1 },
 	[VMS_OP_COLLECT_READABLE] = { 1, 0 },
 	[VMS_OP_SHIFT_RIGHT_SIGNED] = { 2, 1 },
+	[VMS_OP_COLLECT_COUNTED] = { 2, 0 },
+	[VMS_OP_COLLECT_STRINGS] = { 1, 0 },
+	[VMS_OP_COLLECT_PIECES] = { 3, 0 },
 };
 
 static bool is_integer_size(unsigned size)
 {
 	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* What a list has: see vms_op_list. */
+struct list {
+	unsigned n_items, item_size, pointer_size;
+};
+
+static struct list get_list(const struct vms_op *op)
+{
+	return (struct list) { op->value & 0xffff, op->value >> 16 & 0xffff,
+			       (unsigned)(op->value >> 32) };
+}
+
+static bool is_valid_list(const struct vms_op *op)
+{
+	const struct list list = get_list(op);
+	return op->size >= 1 && list.n_items >= 1 && list.n_items <= VMS_LIST_ITEMS_MAX &&
+	       list.item_size >= 1 && list.item_size <= VMS_LIST_BYTES_MAX &&
+	       (list.pointer_size == 4 || list.pointer_size == 8);
 }
 
 /* True if the fields of an operation are valid. */
@@ -41,7 +63,10 @@ static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 	case VMS_OP_COLLECT: return op->size >= 1 && op->size <= 8;
 	case VMS_OP_COLLECT_MEMORY:
 	case VMS_OP_COLLECT_STRING:
-	case VMS_OP_COLLECT_READABLE: return op->size >= 1;
+	case VMS_OP_COLLECT_READABLE:
+	case VMS_OP_COLLECT_COUNTED: return op->size >= 1;
+	case VMS_OP_COLLECT_STRINGS:
+	case VMS_OP_COLLECT_PIECES: return is_valid_list(op);
 	default: return op->code < VMS_OP_COUNT;
 	}
 }
@@ -54,7 +79,8 @@ static bool is_skip(const struct vms_op *op)
 bool vms_program_collects(const struct vms_op *op)
 {
 	return (op->code >= VMS_OP_COLLECT && op->code <= VMS_OP_COLLECT_STRING) ||
-	       op->code == VMS_OP_COLLECT_READABLE;
+	       op->code == VMS_OP_COLLECT_READABLE ||
+	       (op->code >= VMS_OP_COLLECT_COUNTED && op->code <= VMS_OP_COLLECT_PIECES);
 }
 
 /*
@@ -124,6 +150,15 @@ bool vms_program_list_arguments(const struct vms_program *program,
 
 /* ---- run ------------------------------------------------------------------------ */
 
+/* Memory that is among the output's bytes. */
+struct copy {
+	uint64_t va;
+	size_t size;
+	const uint8_t *bytes;
+};
+
+#define COPIES 2u /* a structure, and what it leads to */
+
 struct run {
 	const struct vms_program_input *input;
 	uint64_t values[VMS_PROGRAM_STACK_MAX];
@@ -131,6 +166,8 @@ struct run {
 	unsigned depth;
 	uint8_t *output;
 	size_t size; /* bytes of the output */
+	struct copy copies[COPIES];
+	unsigned n_copies; /* in all; the last ones are there */
 };
 
 static void push_value(struct run *run, uint64_t value, bool known)
@@ -204,11 +241,32 @@ static void run_binary(struct run *run, unsigned code)
 	push_value(run, result, known);
 }
 
+/* Takes memory from what was collected. False: it is not there. */
+static bool read_copy(const struct run *run, uint64_t va, void *buf, size_t size)
+{
+	for (unsigned i = 0; i < COPIES && i < run->n_copies; i++) {
+		const struct copy *copy = &run->copies[i];
+		if (va - copy->va > copy->size || size > copy->size - (va - copy->va))
+			continue;
+		memcpy(buf, copy->bytes + (va - copy->va), size);
+		return true;
+	}
+	return false;
+}
+
+/* Notes that the value which is collected next is `size` bytes of memory. */
+static void note_copy(struct run *run, uint64_t va, size_t size)
+{
+	run->copies[run->n_copies++ % COPIES] =
+		(struct copy) { va, size, run->output + run->size + sizeof(struct vms_value_head) };
+}
+
 static void run_load(struct run *run, unsigned size)
 {
 	uint64_t va, value = 0;
 	const bool known =
-		pop_value(run, &va) && run->input->read(run->input->data, va, &value, size);
+		pop_value(run, &va) && (read_copy(run, va, &value, size) ||
+					run->input->read(run->input->data, va, &value, size));
 	push_value(run, value, known);
 }
 
@@ -260,6 +318,8 @@ static void collect_memory(struct run *run, unsigned size)
 	uint64_t va;
 	const bool known = pop_value(run, &va) &&
 			   run->input->read(run->input->data, va, get_value_bytes(run), size);
+	if (known)
+		note_copy(run, va, size);
 	end_value(run, known ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE, known ? size : 0);
 }
 
@@ -272,49 +332,192 @@ static size_t limit_to_page(uint64_t va, size_t left)
 	return part < left ? part : left;
 }
 
+/* Reads page by page up to memory that cannot be read. Returns the number of bytes. */
+static size_t read_readable(struct run *run, uint64_t va, uint8_t *bytes, size_t size)
+{
+	size_t n = 0;
+	while (n < size) {
+		const size_t part = limit_to_page(va + n, size - n);
+		if (!run->input->read(run->input->data, va + n, bytes + n, part))
+			break;
+		n += part;
+	}
+	return n;
+}
+
 /*
  * Reads a string page by page, because memory after its end may be unreadable. If unreadable memory
- * comes before its end, the string is cut there.
+ * comes before its end, the string is cut there. Returns its length.
  */
-static void collect_string(struct run *run, unsigned size)
+static size_t read_string(struct run *run, uint64_t va, uint8_t *bytes, size_t size,
+			  enum vms_value_status *status)
 {
-	uint8_t *bytes = get_value_bytes(run);
-	const uint8_t *end = NULL;
-	uint64_t va;
-	bool readable = pop_value(run, &va);
 	size_t n = 0;
-	while (readable && !end && n < size) {
+	*status = VMS_VALUE_CUT;
+	while (n < size) {
 		const size_t part = limit_to_page(va + n, size - n);
-		readable = run->input->read(run->input->data, va + n, bytes + n, part);
-		if (readable) {
-			end = memchr(bytes + n, 0, part);
-			n += part;
+		if (!run->input->read(run->input->data, va + n, bytes + n, part))
+			break;
+		const uint8_t *end = memchr(bytes + n, 0, part);
+		if (end) {
+			*status = VMS_VALUE_KNOWN;
+			return (size_t)(end - bytes);
 		}
+		n += part;
 	}
 	if (n == 0)
-		end_value(run, VMS_VALUE_UNREADABLE, 0);
-	else if (end)
-		end_value(run, VMS_VALUE_KNOWN, (size_t)(end - bytes));
-	else
-		end_value(run, VMS_VALUE_CUT, n);
+		*status = VMS_VALUE_UNREADABLE;
+	return n;
+}
+
+static void collect_string(struct run *run, unsigned size)
+{
+	enum vms_value_status status = VMS_VALUE_UNREADABLE;
+	uint64_t va;
+	size_t n = 0;
+	if (pop_value(run, &va))
+		n = read_string(run, va, get_value_bytes(run), size, &status);
+	end_value(run, status, n);
 }
 
 static void collect_readable(struct run *run, unsigned size)
 {
-	uint8_t *bytes = get_value_bytes(run);
 	uint64_t va;
-	bool readable = pop_value(run, &va);
-	size_t n = 0;
-	while (readable && n < size) {
-		const size_t part = limit_to_page(va + n, size - n);
-		readable = run->input->read(run->input->data, va + n, bytes + n, part);
-		n += readable ? part : 0;
-	}
+	const size_t n =
+		pop_value(run, &va) ? read_readable(run, va, get_value_bytes(run), size) : 0;
 	end_value(run,
 		  n == 0      ? VMS_VALUE_UNREADABLE
 		  : n == size ? VMS_VALUE_CUT
 			      : VMS_VALUE_KNOWN,
 		  n);
+}
+
+static void collect_counted(struct run *run, unsigned size)
+{
+	uint64_t va, count;
+	const bool has_count = pop_value(run, &count), has_va = pop_value(run, &va);
+	size_t n = 0;
+	if (has_count && has_va)
+		n = read_readable(run, va, get_value_bytes(run), count < size ? count : size);
+	if (n)
+		note_copy(run, va, n);
+	end_value(run,
+		  !has_count || (n == 0 && count) ? VMS_VALUE_UNREADABLE
+		  : n < count			  ? VMS_VALUE_CUT
+						  : VMS_VALUE_KNOWN,
+		  n);
+}
+
+/* ---- lists ------------------------------------------------------------------------ */
+
+/* Where the items of a list go: into the bytes of the value that is collected. */
+struct items {
+	uint8_t *bytes;
+	size_t n, size;
+};
+
+/* Returns how many bytes an item may have yet. 0: there is no room for another one. */
+static size_t get_room(const struct items *items, size_t item_size)
+{
+	const size_t left = items->size - items->n, head = sizeof(struct vms_value_head);
+	return left <= head ? 0 : left - head < item_size ? left - head : item_size;
+}
+
+static uint8_t *get_item_bytes(const struct items *items)
+{
+	return items->bytes + items->n + sizeof(struct vms_value_head);
+}
+
+/* Completes an item whose bytes are behind the place of its head. */
+static void end_item(struct items *items, enum vms_value_status status, size_t size)
+{
+	const struct vms_value_head head = { (uint16_t)status, (uint16_t)size };
+	memcpy(items->bytes + items->n, &head, sizeof(head));
+	items->n += sizeof(head) + size;
+}
+
+static uint64_t get_pointer(const uint8_t *bytes, unsigned size)
+{
+	uint64_t pointer = 0;
+	memcpy(&pointer, bytes, size);
+	return pointer;
+}
+
+static void collect_strings(struct run *run, const struct vms_op *op)
+{
+	const struct list list = get_list(op);
+	struct items items = { get_value_bytes(run), 0, op->size };
+	uint8_t pointers[VMS_LIST_ITEMS_MAX * 8];
+	enum vms_value_status status = VMS_VALUE_CUT, of_item;
+	uint64_t va;
+	size_t n = 0;
+	if (pop_value(run, &va))
+		n = read_readable(run, va, pointers, (size_t)list.n_items * list.pointer_size);
+	n /= list.pointer_size;
+	if (n == 0)
+		status = VMS_VALUE_UNREADABLE;
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t string =
+			get_pointer(pointers + i * list.pointer_size, list.pointer_size);
+		const size_t room = get_room(&items, list.item_size);
+		if (string == 0)
+			status = VMS_VALUE_KNOWN;
+		if (string == 0 || room == 0)
+			break;
+		const size_t size =
+			read_string(run, string, get_item_bytes(&items), room, &of_item);
+		end_item(&items, of_item, size);
+	}
+	end_value(run, status, items.n);
+}
+
+/* Adds a piece: its pair, and `wanted` bytes. False: there is no room for it. */
+static bool add_piece(struct run *run, struct items *items, const struct list *list,
+		      const uint8_t *pair, uint64_t wanted)
+{
+	const size_t pair_size = 2 * (size_t)list->pointer_size;
+	const size_t needed = pair_size + sizeof(struct vms_value_head);
+	if (get_room(items, needed) < needed)
+		return false;
+	memcpy(get_item_bytes(items), pair, pair_size);
+	end_item(items, VMS_VALUE_KNOWN, pair_size);
+	const size_t room = get_room(items, list->item_size);
+	const size_t n = read_readable(run, get_pointer(pair, list->pointer_size),
+				       get_item_bytes(items), wanted < room ? wanted : room);
+	end_item(items,
+		 n == 0 && wanted ? VMS_VALUE_UNREADABLE
+		 : n < wanted	  ? VMS_VALUE_CUT
+				  : VMS_VALUE_KNOWN,
+		 n);
+	return true;
+}
+
+static void collect_pieces(struct run *run, const struct vms_op *op)
+{
+	const struct list list = get_list(op);
+	const size_t pair_size = 2 * (size_t)list.pointer_size;
+	struct items items = { get_value_bytes(run), 0, op->size };
+	uint8_t pairs[VMS_LIST_ITEMS_MAX * 16];
+	uint64_t va, count, left;
+	const bool has_left = pop_value(run, &left), has_count = pop_value(run, &count),
+		   has_va = pop_value(run, &va);
+	const bool known = has_left && has_count && has_va;
+	size_t n = known ? (count < list.n_items ? count : list.n_items) : 0, done = 0;
+	n = read_readable(run, va, pairs, n * pair_size) / pair_size;
+	while (done < n) {
+		const uint8_t *pair = pairs + done * pair_size;
+		const uint64_t size = get_pointer(pair + list.pointer_size, list.pointer_size);
+		const uint64_t wanted = size < left ? size : left;
+		if (!add_piece(run, &items, &list, pair, wanted))
+			break;
+		left -= wanted;
+		done++;
+	}
+	end_value(run,
+		  !known || (n == 0 && count) ? VMS_VALUE_UNREADABLE
+		  : done < count	      ? VMS_VALUE_CUT
+					      : VMS_VALUE_KNOWN,
+		  items.n);
 }
 
 /* Runs an operation that neither skips nor ends the program. */
@@ -347,6 +550,9 @@ static void run_op(struct run *run, const struct vms_op *op)
 	case VMS_OP_COLLECT_MEMORY: collect_memory(run, op->size); break;
 	case VMS_OP_COLLECT_STRING: collect_string(run, op->size); break;
 	case VMS_OP_COLLECT_READABLE: collect_readable(run, op->size); break;
+	case VMS_OP_COLLECT_COUNTED: collect_counted(run, op->size); break;
+	case VMS_OP_COLLECT_STRINGS: collect_strings(run, op); break;
+	case VMS_OP_COLLECT_PIECES: collect_pieces(run, op); break;
 	default: run_binary(run, op->code); break;
 	}
 }
@@ -374,6 +580,7 @@ enum vms_program_end vms_program_run(const struct vms_program *program,
 	run.output = output;
 	run.depth = 0;
 	run.size = 0;
+	run.n_copies = 0;
 	enum vms_program_end end = VMS_PROGRAM_COMPLETE;
 	for (size_t i = 0; i < program->n && end == VMS_PROGRAM_COMPLETE; i++) {
 		const struct vms_op *op = &program->ops[i];

@@ -9,6 +9,9 @@
  * The stack has 64-bit values. A value that depends on memory or a register that could not be read
  * is unknown. A result that is computed from an unknown value is unknown too, and so is a division
  * by zero.
+ *
+ * A load takes bytes from the values that were collected last, if they have them, and does not read
+ * the memory again. So a program that collects a structure and then uses its members reads once.
  */
 #pragma once
 
@@ -66,8 +69,35 @@ enum vms_op_code {
 	 */
 	VMS_OP_COLLECT_READABLE,   /* address → */
 	VMS_OP_SHIFT_RIGHT_SIGNED, /* a, b → a >> b with a's sign; by 64 and more: 0 or -1 */
+	/*
+	 * The n bytes there are a value, but at most `size`, and only up to the first unreadable
+	 * page. The value is cut if it has fewer than n bytes.
+	 */
+	VMS_OP_COLLECT_COUNTED, /* address, n → */
+	/*
+	 * The next two make a list: a value of at most `size` bytes that consists of values with
+	 * their heads. It is cut if there are more items. `value` is a vms_op_list.
+	 *
+	 * A list of strings. The address is that of an array of pointers, up to a null pointer.
+	 */
+	VMS_OP_COLLECT_STRINGS, /* address → */
+	/*
+	 * A list of pieces of memory. The address is that of an array of n pairs of an address and
+	 * a size, like a struct iovec[]. Its items are a pair, then the bytes of the pair, and so
+	 * on. The list has the first `limit` bytes of all pieces together.
+	 */
+	VMS_OP_COLLECT_PIECES, /* address, n, limit → */
 	VMS_OP_COUNT,
 };
+
+#define VMS_LIST_ITEMS_MAX 32u	 /* strings or pieces of a list */
+#define VMS_LIST_BYTES_MAX 4096u /* of each */
+
+/* Returns the `value` of VMS_OP_COLLECT_STRINGS and VMS_OP_COLLECT_PIECES. */
+static inline uint64_t vms_op_list(unsigned n_items, unsigned item_size, unsigned pointer_size)
+{
+	return n_items | (uint64_t)item_size << 16 | (uint64_t)pointer_size << 32;
+}
 
 struct vms_op {
 	uint16_t code; /* enum vms_op_code */

@@ -85,6 +85,8 @@ static const char *name_process(struct builder *builder, const struct vms_proces
 {
 	if (!process)
 		return intern_text(builder, "[unknown process]");
+	if (builder->source->flags & VMS_PROFILE_BY_CONTAINER)
+		return intern_text(builder, process->container ?: "[no container]");
 	/* The idle tasks of all CPUs have the process id 0. */
 	const char *comm = process->is_idle ? "swapper" : process->comm;
 	if (builder->source->flags & VMS_PROFILE_BY_COMM)
@@ -230,15 +232,19 @@ static void merge_tree(struct builder *builder, struct vms_tree *merged, size_t 
 {
 	const struct vms_profile_source *source = builder->source;
 	const struct vms_tree *tree = source->trees[vcpu];
+	const bool skips_processes = source->flags & VMS_PROFILE_WITHOUT_PROCESSES;
 	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {
 		const struct vms_tree_node *node = &tree->nodes[i];
-		struct vms_tree_key key = {
-			.kind = VMS_TREE_LABEL,
-			.value = get_label(builder, &node->key),
-		};
 		uint32_t parent = node->parent == VMS_TREE_ROOT ? VMS_TREE_ROOT : to[node->parent];
-		to[i] = vms_tree_child(merged, parent, key);
+		struct vms_tree_key key = { .kind = VMS_TREE_LABEL };
+		/* An outermost process has no samples of its own: there is a frame or a marker. */
+		if (node->key.kind == VMS_TREE_PROCESS && skips_processes) {
+			to[i] = parent;
+		} else {
+			key.value = get_label(builder, &node->key);
+			to[i] = vms_tree_child(merged, parent, key);
+		}
 		if (to[i] == VMS_TREE_FULL) /* out of memory: the innermost frames are left out */
 			to[i] = parent;
 		if (to[i] != VMS_TREE_ROOT)

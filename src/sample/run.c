@@ -305,7 +305,9 @@ static void take_tick(struct vms_sampler *sampler)
 	}
 	begin_ns = MAX(begin_ns, vms_machine_held_from_ns(run->options.machine));
 	uint64_t released_ns = vms_clock_now_ns();
-	if (count_tick(sampler, released_ns - begin_ns) > 0) {
+	uint64_t held_ns = released_ns - begin_ns;
+	vms_machine_last_hold_ns(run->options.machine, sampler->vcpu, &held_ns);
+	if (count_tick(sampler, held_ns) > 0) {
 		sampler->failures = 0;
 		sampler->answered_ns = released_ns;
 	}

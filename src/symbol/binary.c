@@ -1,21 +1,133 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/binary.h"
+#include "base/clock.h"
 #include "symbol/binary_functions.h"
 #include <vmscope/log.h>
+
+/* The pause before a binary with missing parts is read again; it doubles while nothing comes. */
+#define PAUSE_NS     UINT64_C(1000000000)
+#define PAUSE_MAX_NS (64 * PAUSE_NS)
+/* Bytes of tables that were replaced, which stay: names of them are in use. */
+#define REPLACED_LIMIT (16u << 20)
 
 struct vms_binary {
 	gatomicrefcount refs;
 	char *path;
 	uint64_t size;
-	bool is_elf;
-	struct vms_elf_image elf;
-	GMutex lock; /* guards all that follows */
-	struct vms_file_source source;
+	/* Only replaced under the lock, but got without it. What was replaced stays. */
+	struct vms_elf_image *elf;	    /* NULL if it is no ELF file or its begin is missing */
 	struct vms_symbol_table *functions; /* NULL until they are asked for */
+	GMutex lock;			    /* guards all that follows */
+	struct vms_file_source source;
+	struct vms_debug_files *debug_files; /* or NULL */
+	struct vms_file_source copy;	     /* of this host; empty if there is none */
+	bool has_sought_copy;
+	bool is_missing; /* a part of what was looked for */
+	bool is_awaited; /* a server looks for its symbols */
+	uint64_t next_ns, pause_ns;
+	GPtrArray *old_elfs, *old_functions; /* what was replaced */
+	size_t old_bytes;
 	bool has_attachment;
 	void *attachment; /* see vms_binary_attachment */
 	void (*free_attachment)(void *attachment);
 };
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* Looks for a copy of the file, once its build id is known. The caller holds the lock. */
+static void seek_copy(struct vms_binary *binary)
+{
+	const struct vms_elf_image *elf = binary->elf;
+	if (binary->has_sought_copy || !binary->debug_files || !elf || !elf->build_id[0])
+		return;
+	binary->has_sought_copy = true;
+	vms_debug_files_find_copy(binary->debug_files, binary->path, elf->build_id, binary->size,
+				  &binary->copy);
+}
+
+/* Reads from the binary's own bytes, or else from a copy. The caller holds the lock. */
+static bool read_either(void *data, uint64_t offset, void *buf, size_t size)
+{
+	struct vms_binary *binary = data;
+	if (vms_file_source_read(&binary->source, offset, buf, size))
+		return true;
+	seek_copy(binary);
+	return vms_file_source_read(&binary->copy, offset, buf, size);
+}
+
+/* A binary's source that notes whether parts are missing. The caller holds the lock. */
+static bool read_and_note(void *data, uint64_t offset, void *buf, size_t size)
+{
+	struct vms_binary *binary = data;
+	const bool read = read_either(binary, offset, buf, size);
+	binary->is_missing |= !read;
+	return read;
+}
+
+static struct vms_file_source noting_source(struct vms_binary *binary)
+{
+	return (struct vms_file_source) {
+		.size = binary->size,
+		.read = read_and_note,
+		.data = binary,
+	};
+}
+
+static void free_elf(void *data)
+{
+	struct vms_elf_image *elf = data;
+	if (elf)
+		vms_elf_image_clear(elf);
+	g_free(elf);
+}
+
+static void unref_table(void *data)
+{
+	vms_symbol_table_unref(data);
+}
+
+/* Reads the headers. NULL if it is no ELF file or its begin is missing. */
+static struct vms_elf_image *read_elf(struct vms_binary *binary, GError **error)
+{
+	const struct vms_file_source source = noting_source(binary);
+	struct vms_elf_image *elf = g_new(struct vms_elf_image, 1);
+	if (vms_elf_image_read(&source, elf, error))
+		return elf;
+	g_free(elf);
+	return NULL;
+}
+
+/* Finds the symbols of a file that has not all of them itself. */
+static bool find_separate_symbols(struct vms_binary *binary, const struct vms_file_source *source,
+				  const struct vms_elf_image *elf, struct vms_separate_symbols *ret)
+{
+	binary->is_awaited = false;
+	if (!binary->debug_files || !elf->build_id[0] || vms_has_all_functions(source, elf))
+		return false;
+	const enum vms_debug_answer answer =
+		vms_debug_files_find_symbols(binary->debug_files, binary->path, elf->build_id, ret);
+	binary->is_awaited = answer == VMS_DEBUG_PENDING;
+	return answer == VMS_DEBUG_FOUND;
+}
+
+static struct vms_symbol_table *read_functions(struct vms_binary *binary,
+					       const struct vms_elf_image *elf)
+{
+	const struct vms_file_source source = noting_source(binary);
+	struct vms_separate_symbols separate;
+	if (elf && find_separate_symbols(binary, &source, elf, &separate)) {
+		struct vms_symbol_table *functions =
+			vms_read_functions(&source, elf, &separate, binary->path);
+		vms_separate_symbols_clear(&separate);
+		binary->is_missing = false; /* of what the separate file does not have */
+		return functions;
+	}
+	if (elf)
+		return vms_read_functions(&source, elf, NULL, binary->path);
+	struct vms_symbol_table *none = vms_symbol_table_new(binary->path);
+	vms_symbol_table_finish(none, 0);
+	return none;
+}
 
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source)
 {
@@ -26,8 +138,11 @@ struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source
 	binary->path = g_strdup(path);
 	binary->size = source->size;
 	binary->source = *source;
-	binary->is_elf = vms_elf_image_read(source, &binary->elf, &failure);
-	if (!binary->is_elf)
+	binary->pause_ns = PAUSE_NS;
+	binary->old_elfs = g_ptr_array_new_with_free_func(free_elf);
+	binary->old_functions = g_ptr_array_new_with_free_func(unref_table);
+	binary->elf = read_elf(binary, &failure);
+	if (!binary->elf)
 		vms_log(VMS_LOG_DEBUG, "no functions of %s: %s", path, failure->message);
 	return binary;
 }
@@ -44,12 +159,31 @@ void vms_binary_unref(struct vms_binary *binary)
 		return;
 	if (binary->attachment)
 		binary->free_attachment(binary->attachment);
+	g_ptr_array_unref(binary->old_functions);
+	g_ptr_array_unref(binary->old_elfs);
 	vms_symbol_table_unref(binary->functions);
-	vms_elf_image_clear(&binary->elf);
+	free_elf(binary->elf);
+	vms_file_source_clear(&binary->copy);
 	vms_file_source_clear(&binary->source);
+	vms_debug_files_unref(binary->debug_files);
 	g_mutex_clear(&binary->lock);
 	g_free(binary->path);
 	g_free(binary);
+}
+
+void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_files *files)
+{
+	if (!files)
+		return;
+	binary->debug_files = vms_debug_files_ref(files);
+	/* The section headers are at the end of a file, and often not in memory. */
+	if (binary->elf && binary->elf->n_sections == 0) {
+		struct vms_elf_image *elf = read_elf(binary, NULL);
+		if (elf) {
+			free_elf(binary->elf);
+			binary->elf = elf;
+		}
+	}
 }
 
 const char *vms_binary_path(const struct vms_binary *binary)
@@ -64,31 +198,90 @@ uint64_t vms_binary_size(const struct vms_binary *binary)
 
 const struct vms_elf_image *vms_binary_elf(const struct vms_binary *binary)
 {
-	return binary->is_elf ? &binary->elf : NULL;
+	return __atomic_load_n(&binary->elf, __ATOMIC_ACQUIRE);
 }
 
 const char *vms_binary_build_id(const struct vms_binary *binary)
 {
-	return binary->elf.build_id[0] ? binary->elf.build_id : NULL;
+	const struct vms_elf_image *elf = vms_binary_elf(binary);
+	return elf && elf->build_id[0] ? elf->build_id : NULL;
 }
 
-static struct vms_symbol_table *read_functions(const struct vms_binary *binary)
-{
-	if (binary->is_elf)
-		return vms_read_functions(&binary->source, &binary->elf, binary->path);
-	struct vms_symbol_table *none = vms_symbol_table_new(binary->path);
-	vms_symbol_table_finish(none, 0);
-	return none;
-}
+/* ---- functions -------------------------------------------------------- */
 
 struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary)
 {
 	g_mutex_lock(&binary->lock);
-	if (!binary->functions)
-		binary->functions = read_functions(binary);
+	if (!binary->functions) {
+		__atomic_store_n(&binary->functions, read_functions(binary, binary->elf),
+				 __ATOMIC_RELEASE);
+		binary->next_ns = vms_clock_now_ns() + binary->pause_ns;
+	}
+	struct vms_symbol_table *functions = binary->functions;
 	g_mutex_unlock(&binary->lock);
-	return binary->functions;
+	return functions;
 }
+
+struct vms_symbol_table *vms_binary_known_functions(const struct vms_binary *binary)
+{
+	return __atomic_load_n(&binary->functions, __ATOMIC_ACQUIRE);
+}
+
+/* Puts what was read now in the place of what was. Takes both. The caller holds the lock. */
+static void replace(struct vms_binary *binary, struct vms_elf_image *elf,
+		    struct vms_symbol_table *functions)
+{
+	binary->old_bytes += sizeof(*elf) + vms_symbol_table_bytes(binary->functions);
+	g_ptr_array_add(binary->old_functions, binary->functions);
+	__atomic_store_n(&binary->functions, functions, __ATOMIC_RELEASE);
+	if (binary->elf) {
+		binary->old_bytes += binary->elf->n_sections * sizeof(Elf64_Shdr) +
+				     binary->elf->section_names_size;
+		g_ptr_array_add(binary->old_elfs, binary->elf);
+	}
+	__atomic_store_n(&binary->elf, elf, __ATOMIC_RELEASE);
+}
+
+/* Reads all anew. True if that is more than was known. The caller holds the lock. */
+static bool read_again(struct vms_binary *binary)
+{
+	binary->is_missing = false;
+	struct vms_elf_image *elf = read_elf(binary, NULL);
+	struct vms_symbol_table *functions = elf ? read_functions(binary, elf) : NULL;
+	if (functions &&
+	    vms_symbol_table_count(functions) > vms_symbol_table_count(binary->functions)) {
+		replace(binary, elf, functions);
+		return true;
+	}
+	vms_symbol_table_unref(functions);
+	free_elf(elf);
+	return false;
+}
+
+/* True if it is time to read what was missing. The caller holds the lock. */
+static bool is_due(const struct vms_binary *binary, uint64_t now_ns)
+{
+	if (!binary->functions || binary->old_bytes >= REPLACED_LIMIT)
+		return false;
+	return (binary->is_missing && now_ns >= binary->next_ns) ||
+	       (binary->is_awaited &&
+		!vms_debug_files_is_pending(binary->debug_files, binary->elf->build_id));
+}
+
+bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns)
+{
+	g_mutex_lock(&binary->lock);
+	const bool reads = is_due(binary, now_ns);
+	if (reads) {
+		binary->pause_ns =
+			read_again(binary) ? PAUSE_NS : MIN(2 * binary->pause_ns, PAUSE_MAX_NS);
+		binary->next_ns = now_ns + binary->pause_ns;
+	}
+	g_mutex_unlock(&binary->lock);
+	return reads;
+}
+
+/* ---- its bytes -------------------------------------------------------- */
 
 void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
 			    void (*free)(void *attachment))
@@ -106,7 +299,7 @@ void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)
 {
 	g_mutex_lock(&binary->lock);
-	const bool read = vms_file_source_read(&binary->source, offset, buf, size);
+	const bool read = read_either(binary, offset, buf, size);
 	g_mutex_unlock(&binary->lock);
 	return read;
 }
@@ -114,9 +307,13 @@ bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size
 size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,
 			       size_t size, uint8_t *has, uint64_t *first)
 {
+	const struct vms_file_source either = {
+		.size = binary->size,
+		.read = read_either,
+		.data = binary,
+	};
 	g_mutex_lock(&binary->lock);
-	const size_t missing =
-		vms_file_source_read_present(&binary->source, offset, buf, size, has, first);
+	const size_t missing = vms_file_source_read_present(&either, offset, buf, size, has, first);
 	g_mutex_unlock(&binary->lock);
 	return missing;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A binary: a program or library, of which some bytes can be read. All processes that map the file
- * share one. What is found in it (its functions) is read when it is first asked for, and kept. It
- * can be used after the hold in which it was found, and by any thread.
+ * share one. What is found in it (its functions) is read when it is first asked for, and kept; what
+ * was missing then can be read later. It can be used after the hold in which it was found, and by
+ * any thread.
  */
 #pragma once
 
-#include "symbol/elf_image.h"
+#include "symbol/debug_files.h"
 #include <vmscope/symbol.h>
 
 typedef struct vms_binary vms_binary;
@@ -16,6 +17,12 @@ struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source
 struct vms_binary *vms_binary_ref(struct vms_binary *binary);
 void vms_binary_unref(struct vms_binary *binary);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_binary, vms_binary_unref)
+
+/*
+ * What the binary's own bytes lack comes from files of this host. References `files`, which may be
+ * NULL. Call it before the binary is used.
+ */
+void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_files *files);
 
 const char *vms_binary_path(const struct vms_binary *binary);
 /* Returns the size of the file in bytes. */
@@ -27,9 +34,17 @@ const char *vms_binary_build_id(const struct vms_binary *binary);
 
 /*
  * Returns its functions by their offsets in the file. They are read by the first call, which takes
- * milliseconds. The table may be empty. The binary owns it.
+ * milliseconds. The table may be empty. The binary owns it, even when it has read a better one.
  */
 struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary);
+/* Returns the functions that were read last, or NULL if they never were. It never waits. */
+struct vms_symbol_table *vms_binary_known_functions(const struct vms_binary *binary);
+/*
+ * Reads the functions again if parts were missing when they were read, as of a program that has
+ * just begun; but not within a second, and ever more rarely while no more functions come. Reads
+ * them at once if a server has answered. True if it has read, which takes milliseconds.
+ */
+bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns);
 
 /*
  * Returns what another part of the library keeps with the binary. The first call has `make` make

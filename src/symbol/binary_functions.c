@@ -126,8 +126,15 @@ static const char *get_name(const struct table *strings, uint32_t at)
 		       : NULL;
 }
 
+/* True for a name that a programmer does not write: "__libc_pause", which is "pause", too. */
+static bool is_internal(const char *name)
+{
+	return name[0] == '_' && name[1] != 'Z' && name[1] != 'R';
+}
+
+/* Adds functions whose names are internal, or those whose names are not. */
 static void add_present_functions(struct reading *reading, const struct table *symbols,
-				  const struct table *strings)
+				  const struct table *strings, bool internal)
 {
 	Elf64_Sym symbol;
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
@@ -136,7 +143,7 @@ static void add_present_functions(struct reading *reading, const struct table *s
 			continue;
 		const char *name = get_name(strings, symbol.st_name);
 		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
-		if (name)
+		if (name && is_internal(name) == internal)
 			add_function(reading, name, symbol.st_value, symbol.st_size,
 				     is_local ? 't' : 'T');
 	}
@@ -151,8 +158,9 @@ static bool add_functions(struct reading *reading, const struct vms_file_source 
 		return false;
 	read_table(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
 	read_table(source, place->strings, place->strings_size, &strings);
-	if (symbols.bytes && strings.bytes)
-		add_present_functions(reading, &symbols, &strings);
+	/* Of several names of one function, the table gives the first. */
+	for (int internal = 0; internal <= 1 && symbols.bytes && strings.bytes; internal++)
+		add_present_functions(reading, &symbols, &strings, internal);
 	const bool is_whole = symbols.is_whole && strings.is_whole;
 	clear_table(&symbols);
 	clear_table(&strings);
@@ -446,12 +454,27 @@ static uint64_t add_bounds(const struct vms_elf_image *elf, struct vms_symbol_ta
 	return end;
 }
 
+bool vms_has_all_functions(const struct vms_file_source *source, const struct vms_elf_image *elf)
+{
+	struct place place;
+	if (!find_symtab(elf, &place) || place.n_symbols > SYMBOLS_LIMIT ||
+	    place.strings_size > STRINGS_LIMIT)
+		return false;
+	g_autofree uint8_t *symbols =
+		read_bytes(source, place.symbols, place.n_symbols * sizeof(Elf64_Sym));
+	g_autofree uint8_t *strings = read_bytes(source, place.strings, place.strings_size);
+	return symbols && strings;
+}
+
 struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source,
-					    const struct vms_elf_image *elf, const char *module)
+					    const struct vms_elf_image *elf,
+					    const struct vms_separate_symbols *separate,
+					    const char *module)
 {
 	struct reading reading = { source, elf, vms_symbol_table_new(module), 0, NAMES_LIMIT };
 	struct dynamic dynamic;
-	const bool has_all = add_symtab(&reading, source, elf);
+	const bool has_all = separate ? add_symtab(&reading, &separate->source, &separate->elf)
+				      : add_symtab(&reading, source, elf);
 	if (!has_all)
 		add_debugdata(&reading);
 	if (read_dynamic(&reading, &dynamic)) {

@@ -5,6 +5,7 @@
  */
 #include <vmscope/symbol.h>
 
+#include "base/open_below.h"
 #include "symbol/lines.h"
 
 #include <elfutils/libdw.h>
@@ -12,10 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
-#include <linux/openat2.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Largest sum of the sizes of all names. Symbols may share one string, so the file's size does not
@@ -226,36 +224,12 @@ struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 	return fd < 0 ? report_open_failure(path, error) : open_fd(fd, path, error);
 }
 
-/*
- * True for a regular file; otherwise sets errno. A guest may choose the path, and name a device or
- * a pipe.
- */
-static bool is_regular_file(int fd)
-{
-	struct stat status;
-	errno = EINVAL;
-	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-}
-
 struct vms_symbol_file *vms_symbol_file_open_below(const char *root, const char *path,
 						   GError **error)
 {
-	const struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
 	g_autofree char *whole = g_build_filename(root, path, NULL);
-	int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0)
-		return report_open_failure(root, error);
-	int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
-	close(folder);
-	if (fd >= 0 && is_regular_file(fd))
-		return open_fd(fd, whole, error);
-	report_open_failure(whole, error);
-	if (fd >= 0)
-		close(fd);
-	return NULL;
+	const int fd = vms_open_below(root, path);
+	return fd < 0 ? report_open_failure(whole, error) : open_fd(fd, whole, error);
 }
 
 void vms_symbol_file_close(struct vms_symbol_file *file)

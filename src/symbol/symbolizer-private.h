@@ -23,5 +23,21 @@ GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer);
 void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t start,
 				  uint64_t file, struct vms_binary *binary,
 				  struct vms_symbol_table *functions);
-/* Exchanges the files of two symbolizers. No other thread may use either meanwhile. */
+/*
+ * Tells of the code that a process has made at run time: a table by address, which replaces what
+ * was told before. References it. For any thread.
+ */
+void vms_symbolizer_set_made_code(struct vms_symbolizer *symbolizer, uint32_t space,
+				  struct vms_symbol_table *table);
+/*
+ * Sets what the binaries of mappings get besides the guest's own bytes. Before anybody names.
+ */
+void vms_symbolizer_set_debug_files(struct vms_symbolizer *symbolizer,
+				    struct vms_debug_files *files);
+/* Returns them, or NULL. Not a new reference. */
+struct vms_debug_files *vms_symbolizer_debug_files(const struct vms_symbolizer *symbolizer);
+/*
+ * Exchanges the files of two symbolizers, debug files included. No other thread may use either
+ * meanwhile.
+ */
 void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other);

@@ -4,6 +4,7 @@
  * changes. Most addresses lie in it, and are found without the lock. All other addresses are found
  * in lists of mappings, under the lock. Symbol tables do not change, and are read without it.
  */
+#include "symbol/binary.h"
 #include "symbol/mappings.h"
 #include "symbol/symbolizer-private.h"
 #include <string.h>
@@ -25,16 +26,19 @@ struct noted_code {
 struct space {
 	struct vms_process process;
 	GArray *mappings; /* NULL until the first is told */
+	/* Tables of code that the process has made, the last one first; names of all are in use. */
+	GSList *made;
 };
 
 struct vms_symbolizer {
 	gatomicrefcount refs;
 	struct vms_mapping image; /* the kernel's first mapping; empty until it is told */
 	GArray *files;		  /* struct vms_symbolizer_file */
-	GMutex lock;		  /* guards all that follows */
-	GArray *kernel;		  /* mappings of the kernel that stay for ever */
-	GArray *loaded;		  /* mappings of the code that is loaded into it now */
-	GArray *noted;		  /* struct noted_code; its number is the index plus one */
+	struct vms_debug_files *debug_files; /* or NULL */
+	GMutex lock;			     /* guards all that follows */
+	GArray *kernel;			     /* mappings of the kernel that stay for ever */
+	GArray *loaded;			     /* mappings of the code that is loaded into it now */
+	GArray *noted; /* struct noted_code; its number is the index plus one */
 	size_t noted_bytes;
 	GPtrArray *spaces; /* struct space, by index */
 	GTree *names;	   /* no hash table: a guest could choose names that collide */
@@ -53,9 +57,15 @@ static void clear_noted(void *data)
 	vms_symbol_table_unref(((struct noted_code *)data)->symbols);
 }
 
+static void unref_table(void *data)
+{
+	vms_symbol_table_unref(data);
+}
+
 static void free_space(void *data)
 {
 	struct space *space = data;
+	g_slist_free_full(space->made, unref_table);
 	if (space->mappings)
 		g_array_unref(space->mappings);
 	g_free(space);
@@ -95,6 +105,7 @@ void vms_symbolizer_unref(struct vms_symbolizer *symbolizer)
 		return;
 	vms_symbol_table_unref(symbolizer->image.symbols);
 	g_array_unref(symbolizer->files);
+	vms_debug_files_unref(symbolizer->debug_files);
 	g_array_unref(symbolizer->kernel);
 	g_array_unref(symbolizer->loaded);
 	g_array_unref(symbolizer->noted);
@@ -229,11 +240,37 @@ GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer)
 	return symbolizer->files;
 }
 
+void vms_symbolizer_set_made_code(struct vms_symbolizer *symbolizer, uint32_t space,
+				  struct vms_symbol_table *table)
+{
+	g_mutex_lock(&symbolizer->lock);
+	struct space *process = find_space(symbolizer, space);
+	if (process)
+		process->made = g_slist_prepend(process->made, vms_symbol_table_ref(table));
+	g_mutex_unlock(&symbolizer->lock);
+}
+
+void vms_symbolizer_set_debug_files(struct vms_symbolizer *symbolizer,
+				    struct vms_debug_files *files)
+{
+	vms_debug_files_ref(files);
+	vms_debug_files_unref(symbolizer->debug_files);
+	symbolizer->debug_files = files;
+}
+
+struct vms_debug_files *vms_symbolizer_debug_files(const struct vms_symbolizer *symbolizer)
+{
+	return symbolizer->debug_files;
+}
+
 void vms_symbolizer_exchange_files(struct vms_symbolizer *symbolizer, struct vms_symbolizer *other)
 {
 	GArray *files = symbolizer->files;
+	struct vms_debug_files *debug_files = symbolizer->debug_files;
 	symbolizer->files = other->files;
+	symbolizer->debug_files = other->debug_files;
 	other->files = files;
+	other->debug_files = debug_files;
 }
 
 /* ---- naming ----------------------------------------------------------- */
@@ -320,8 +357,10 @@ static bool locate_in_mapping(const struct vms_mapping *mapping, uint64_t va,
 		const struct noted_code code = get_loaded_code(mapping);
 		return locate_code(&code, va, ret);
 	}
+	const struct vms_symbol_table *symbols =
+		mapping->binary ? vms_binary_known_functions(mapping->binary) : mapping->symbols;
 	ret->module = mapping->name;
-	if (locate_symbol(mapping->symbols, mapping->start - mapping->offset, va, ret))
+	if (locate_symbol(symbols, mapping->start - mapping->offset, va, ret))
 		return true;
 	if (mapping->kind == VMS_MAPPING_FILE)
 		ret->offset = va - mapping->start + mapping->offset;
@@ -339,14 +378,38 @@ static bool locate_noted(struct vms_symbolizer *symbolizer, uint32_t number, uin
 	return locate_code(&code, va, ret);
 }
 
+/* Locates `va` in code that a process has made at run time. */
+static bool locate_made(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
+			struct vms_location *ret)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const struct space *process = find_space(symbolizer, space);
+	const struct vms_symbol_table *made = process && process->made ? process->made->data : NULL;
+	g_mutex_unlock(&symbolizer->lock);
+	if (!locate_symbol(made, 0, va, ret))
+		return false;
+	ret->module = vms_symbol_table_module(made);
+	return true;
+}
+
+static bool locate_in_process(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
+			      struct vms_location *ret)
+{
+	struct vms_mapping mapping;
+	const bool is_mapped = vms_symbolizer_mapping(symbolizer, space, va, &mapping);
+	if (is_mapped && mapping.file)
+		return locate_in_mapping(&mapping, va, ret);
+	return locate_made(symbolizer, space, va, ret) ||
+	       (is_mapped && locate_in_mapping(&mapping, va, ret));
+}
+
 /* Locates `va` by what is mapped there. */
 static bool locate_in_space(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
 			    struct vms_location *ret)
 {
 	struct vms_mapping mapping;
 	if (space != VMS_KERNEL_SPACE)
-		return vms_symbolizer_mapping(symbolizer, space, va, &mapping) &&
-		       locate_in_mapping(&mapping, va, ret);
+		return locate_in_process(symbolizer, space, va, ret);
 	if (is_in_image(symbolizer, va))
 		return locate_in_mapping(&symbolizer->image, va, ret);
 	return find_in_kernel(symbolizer, va, &mapping) && locate_in_mapping(&mapping, va, ret);

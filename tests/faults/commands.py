@@ -15,6 +15,7 @@ Command = collections.namedtuple("Command", "name engine words makes seconds wei
                                  defaults=(0,))
 
 SAMPLE = ("sample", "-F", "499", "-t", "2", "-o", "{out}/report.svg")
+TOP = ("top", "--once", "--json", "--idle", "-F", "499", "-d", "2", "-o", "{out}/top.json")
 CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
@@ -29,6 +30,7 @@ COMMANDS = {command.name: command for command in (
     Command("ps", "stub", ("ps",), None, 0.2, 1, status=1),
     Command("info", "stub", ("info",), None, 0.2, 1),
     Command("core", "stub", CORE, "core", 0.4, 2),
+    Command("top", "stub", TOP, "top.json", 2.2, 1),
     Command("core-held", "stub", HELD, "core", 1, 3),
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),

@@ -201,4 +201,12 @@ def trace_problem(path):
     return None if path.is_dir() else "it is no directory"
 
 
-PROBLEMS = {"core": core_problem, "report.svg": report_problem, "calls": trace_problem}
+def table_problem(path):
+    try:
+        return None if json.loads(path.read_text())["rows"] else "it has no rows"
+    except ValueError as error:
+        return str(error)
+
+
+PROBLEMS = {"core": core_problem, "report.svg": report_problem, "calls": trace_problem,
+            "top.json": table_problem}

@@ -8,6 +8,7 @@
  */
 #include "symbol/binary.h"
 #include "base/bytes.h"
+#include "symbol/binary_functions.h"
 
 struct input {
 	struct vms_bytes bytes;
@@ -43,6 +44,17 @@ static void check_functions(struct vms_binary *binary)
 	}
 }
 
+/* The file with the symbols may lie as well: here it is the same one. */
+static void read_separate(struct vms_binary *binary, const struct vms_file_source *source)
+{
+	const struct vms_elf_image *elf = vms_binary_elf(binary);
+	if (!elf)
+		return;
+	const struct vms_separate_symbols separate = { *source, *elf };
+	vms_has_all_functions(source, elf);
+	vms_symbol_table_unref(vms_read_functions(source, elf, &separate, "input"));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input input = { { data, size }, 0 };
@@ -55,5 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	g_autoptr(vms_binary) binary = vms_binary_new("input", &source);
 	check_functions(binary);
+	read_separate(binary, &source);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <vmscope/export.h>
 #include <vmscope/recording.h>
+#include <vmscope/sample.h>
 
 #include "sample/annotation.h"
 

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tasks of a kernel in memory of any content (words.h): the one that a vCPU runs, all of them, the
- * registers of those that do not run, and those that a core file's vCPUs lack.
+ * registers of those that do not run, their control groups and arguments, and those registers that
+ * a core file's vCPUs lack.
  *
  * Covers: src/guest/linux/task.c src/guest/linux/task_x86_64.c src/guest/linux/task_aarch64.c
+ * src/guest/linux/task_facts.c src/guest/linux/cgroup.c src/guest/container.c
  * src/guest/linux/list.c src/guest/linux/member.c src/guest/linux/core_vcpus.c
  * src/guest/linux/linux_x86_64.c src/guest/linux/linux_aarch64.c.
  */
 #include "guest/linux/core_vcpus.h"
-#include "guest/linux/task.h"
+#include "guest/linux/task_facts.h"
 #include "words.h"
 
 enum {
 	AARCH64 = 1,
-	HOT = 2,	 /* the current task is in struct pcpu_hot */
-	ONE_CPU = 4,	 /* nothing is per CPU */
-	OLD_STATE = 8,	 /* `state` is called so */
-	NO_MEMBERS = 16, /* something is missing */
-	ENTRY_CODE = 32, /* the entry's code tells where the current task is */
-	USER = 64,	 /* the vCPU runs a user program */
-	NO_NOTES = 128,	 /* which CPUs crashed is not told */
-	HAS_ROOT = 256,	 /* the vCPU's page tables are known */
+	HOT = 2,	  /* the current task is in struct pcpu_hot */
+	ONE_CPU = 4,	  /* nothing is per CPU */
+	OLD_STATE = 8,	  /* `state` is called so */
+	NO_MEMBERS = 16,  /* something is missing */
+	ENTRY_CODE = 32,  /* the entry's code tells where the current task is */
+	USER = 64,	  /* the vCPU runs a user program */
+	NO_NOTES = 128,	  /* which CPUs crashed is not told */
+	HAS_ROOT = 256,	  /* the vCPU's page tables are known */
+	NEW_PARENT = 512, /* a control group's parent is called as in newer kernels */
 };
 
 #define INIT_TASK (WORDS_RAM + 0x100)
@@ -32,10 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	{ "pid", 0, 4 }, { "tgid", 4, 4 }, { "mm", 8, 8 }, { "comm", 16, 16 },                     \
 		{ "exit_state", 32, 4 }, { state, 36, 4 }, { "real_parent", 40, 8 },               \
 		{ "group_leader", 48, 8 }, { "signal", 56, 8 }, { "tasks", 64, 16 },               \
+		{ "thread_node", 80, 16 }, { "se", 88, 8, runtime },                               \
 	{                                                                                          \
-		"thread_node", 80, 16                                                              \
+		"cgroups", 8, 8                                                                    \
 	}
 
+static const struct encoder_member runtime[] = { { "sum_exec_runtime", 0, 8 }, { 0 } };
 static const struct encoder_member x86_thread[] = { { "sp", 0, 8 }, { 0 } };
 static const struct encoder_member aarch64_thread[] = { { "cpu_context", 0, 104 }, { 0 } };
 
@@ -51,8 +56,15 @@ static const struct words_structure structures[] = {
 	  { TASK_MEMBERS("__state"),
 	    { "on_cpu", 96, 4 },
 	    { "thread", 104, 104, aarch64_thread } } },
-	{ "signal_struct", { 0, 0 }, { { "thread_head", 0, 16 } } },
-	{ "mm_struct", { 0, NO_MEMBERS }, { { "pgd", 0, 8 } } },
+	{ "signal_struct", { 0, 0 }, { { "thread_head", 0, 16 }, { "sum_sched_runtime", 8, 8 } } },
+	{ "mm_struct",
+	  { 0, NO_MEMBERS },
+	  { { "pgd", 0, 8 }, { "arg_start", 8, 8 }, { "arg_end", 16, 8 } } },
+	{ "css_set", { 0, 0 }, { { "dfl_cgrp", 0, 8 }, { "subsys", 8, 32 } } },
+	{ "cgroup_subsys_state", { 0, 0 }, { { "cgroup", 0, 8 } } },
+	{ "cgroup", { 0, 0 }, { { "kn", 8, 8 } } },
+	{ "kernfs_node", { 0, NEW_PARENT }, { { "name", 0, 8 }, { "parent", 8, 8 } } },
+	{ "kernfs_node", { NEW_PARENT, 0 }, { { "name", 0, 8 }, { "__parent", 8, 8 } } },
 	{ "pcpu_hot", { 0, NO_MEMBERS }, { { "current_task", 8, 8 } } },
 	{ "inactive_task_frame",
 	  { 0, 0 },
@@ -111,6 +123,19 @@ static void check_task(const struct vms_task *task)
 	g_assert_nonnull(strchr("RSDTtXZPI", task->state));
 }
 
+static void check_facts(struct vms_linux *guest, const struct vms_task *task)
+{
+	struct vms_task_facts facts;
+	vms_linux_task_facts(guest, task, &facts);
+	if (facts.command)
+		words_check_name(facts.command);
+	if (facts.cgroup)
+		words_check_name(facts.cgroup);
+	if (facts.container)
+		words_check_name(facts.container);
+	vms_task_facts_clear(&facts);
+}
+
 /* As of a core file, whose vCPUs have few registers. */
 static void complete(struct vms_linux *guest, unsigned options)
 {
@@ -138,6 +163,8 @@ static void ask(struct vms_linux *guest, const struct vms_regs *regs)
 		check_task(one);
 		if (i < TASKS)
 			vms_linux_task_regs(guest, one, &switched, NULL);
+		if (i < TASKS)
+			check_facts(guest, one);
 	}
 }
 
@@ -150,6 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct vms_linux *guest = words_linux_new(&kernel, data, size);
 	const struct vms_regs regs = make_regs(kernel.arch, options);
 	guest->tasks = vms_linux_tasks_new(guest);
+	guest->task_facts = vms_linux_task_facts_new(guest);
 	ask(guest, &regs);
 	complete(guest, options);
 	words_linux_free(guest);

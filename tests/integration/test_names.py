@@ -35,7 +35,9 @@ class Names:
         cls.pid = cls.guest.run("sorts >/dev/null 2>&1 & echo $!").strip()
         with tempfile.TemporaryDirectory() as name:
             file = pathlib.Path(name) / "report.txt"
-            vmscope("sample", "-t", "3", "-F", "199", "--by", "address", "-o", file, *cls.guest.target)
+            # Without the host's debug symbols: nm -D does not know the static functions of a library.
+            vmscope("sample", "-t", "3", "-F", "199", "--by", "address", "--debug-dir", name, "-o", file,
+                    *cls.guest.target)
             cls.text = file.read_text()
 
     def frames(self):
@@ -80,6 +82,14 @@ class Names:
             self.assertEqual(self.symbol(hex(va + 1)), f"{va + 1:016x} {name}+0x1 (/bin/{file})\n")
         self.assertIn("no function \"nothing\" is known",
                       vmscope("symbol", "--task", self.pid, "nothing", *self.guest.target, check=False).err)
+
+    def test_symbol_of_a_thread_without_programs(self):
+        """A zombie is none of the kernel's threads."""
+        zombie = self.guest.run("(sleep 0.2 & echo $!; exec sleep 1000 >/dev/null 2>&1) &").strip()
+        self.assertIn("State:\tZ", self.guest.run(f"sleep 1; cat /proc/{zombie}/status"))
+        for task, reason in ((zombie, "has ended, and has no programs any more"),
+                             ("2", "(kthreadd) is of the kernel, and has no programs")):
+            self.assertIn(reason, vmscope("symbol", "--task", task, *self.guest.target, check=False).err)
 
     def test_functions_that_must_be_there(self):
         names = {name for name, *_ in self.frames()}

@@ -9,6 +9,7 @@ import linux_guest
 from testbed import GUESTS, KERNELS, build_guests
 
 IMAGES = KERNELS.parent / "debian-guest"
+FIRST_BYTE = 2048 * 512  # of the file system, on its disk
 
 # What the programs of the guest do all the time, by the name of the program that shows in a sample.
 WORK = {

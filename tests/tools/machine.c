@@ -4,6 +4,7 @@
  * one line: "ok …" or "error CODE MESSAGE". For tests that kill it midway.
  *
  *   machine pid|qmp|gdb|core ADDRESS
+ *   machine kvm PID,PA:SIZE@VA,…
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +21,32 @@ static void on_log(enum vms_log_level level, const char *message, void *data)
 	fprintf(stderr, "%d %s\n", (int)level, message);
 }
 
+#define PLACES_MAX 8
+
+static struct vms_machine *open_kvm(const char *address, GError **error)
+{
+	struct vms_ram_place places[PLACES_MAX];
+	size_t n = 0;
+	int pid = atoi(address);
+	while (n < PLACES_MAX && (address = strchr(address, ','))) {
+		if (sscanf(++address,
+			   "%" G_GINT64_MODIFIER "i:%" G_GINT64_MODIFIER "i@%" G_GINT64_MODIFIER
+			   "i",
+			   (gint64 *)&places[n].pa, (gint64 *)&places[n].size,
+			   (gint64 *)&places[n].hva) == 3)
+			n++;
+	}
+	return vms_machine_open_kvm(pid, places, n, error);
+}
+
 static struct vms_machine *open_machine(const char *how, const char *address, GError **error)
 {
 	if (strcmp(how, "pid") == 0)
 		return vms_machine_open_pid(atoi(address), error);
 	if (strcmp(how, "qmp") == 0)
 		return vms_machine_open_qmp(address, error);
+	if (strcmp(how, "kvm") == 0)
+		return open_kvm(address, error);
 	if (strcmp(how, "core") == 0)
 		return vms_machine_open_core(address, error);
 	return vms_machine_open_gdb(address, error);
@@ -171,11 +192,12 @@ static void execute(struct vms_machine *machine, char **words, GError **error)
 	const char *verb = words[0];
 	uint64_t a = words[1] ? g_ascii_strtoull(words[1], NULL, 0) : 0;
 	uint64_t b = words[1] && words[2] ? g_ascii_strtoull(words[2], NULL, 0) : 0;
+	int vcpu = words[1] ? (int)a : VMS_ALL_VCPUS;
 	if (strcmp(verb, "hold") == 0) {
-		if (vms_machine_hold(machine, VMS_ALL_VCPUS, error))
+		if (vms_machine_hold(machine, vcpu, error))
 			printf("ok\n");
 	} else if (strcmp(verb, "release") == 0) {
-		if (vms_machine_release(machine, VMS_ALL_VCPUS, error))
+		if (vms_machine_release(machine, vcpu, error))
 			printf("ok\n");
 	} else if (strcmp(verb, "regs") == 0) {
 		print_regs(machine, (unsigned)a, error);

@@ -4,6 +4,7 @@
  * files that lie.
  */
 #include "symbol/binary.h"
+#include "base/clock.h"
 #include "symbol/binary_functions.h"
 #include "symbol/demangle.h"
 #include <dlfcn.h>
@@ -48,6 +49,26 @@ static void test_own_program(void)
 			      RTLD_DL_LINKMAP));
 	check_function(binary, "test_own_program", map->l_addr,
 		       (void *)(uintptr_t)test_own_program);
+}
+
+/* Two names of one function, as a C library has them. */
+void __vms_test_named_twice(void);
+void vms_test_named_twice(void) __attribute__((alias("__vms_test_named_twice")));
+
+void __vms_test_named_twice(void)
+{
+	g_assert_nonnull(g_get_prgname());
+}
+
+static void test_two_names(void)
+{
+	g_autoptr(vms_binary) binary = open_path("/proc/self/exe");
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
+	struct vms_symbol symbol, found;
+	vms_test_named_twice();
+	g_assert_true(vms_symbol_table_lookup(functions, "__vms_test_named_twice", &symbol));
+	g_assert_true(vms_symbol_table_find(functions, symbol.va, &found));
+	g_assert_cmpstr(found.name, ==, "vms_test_named_twice");
 }
 
 /* A distribution's library has no symbols but those for dynamic linking. */
@@ -124,6 +145,65 @@ static void test_holes(void)
 	vms_file_source_clear(&holes.whole);
 }
 
+/* A file that is not yet in memory when it is first asked for gets its functions later. */
+static void test_late(void)
+{
+	g_autoptr(vms_binary) whole = open_path("/proc/self/exe");
+	const uint64_t size = vms_binary_size(whole), second = UINT64_C(1000000000);
+	const size_t n = vms_symbol_table_count(vms_binary_functions(whole));
+	const uint64_t begins[] = { 0, vms_binary_elf(whole)->sections[1].sh_offset, size / 2 };
+	for (size_t i = 0; i < G_N_ELEMENTS(begins); i++) {
+		struct holes holes = { .begin = begins[i], .end = size };
+		g_assert_true(vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+						    &holes.whole));
+		const struct vms_file_source source = { size, read_around_holes, NULL, &holes };
+		g_autoptr(vms_binary) binary = vms_binary_new("late", &source);
+		g_assert_null(vms_binary_known_functions(binary));
+		struct vms_symbol_table *before = vms_binary_functions(binary);
+		const uint64_t now = vms_clock_now_ns();
+		const size_t n_before = vms_symbol_table_count(before);
+		g_assert_cmpuint(n_before, <, n);
+
+		/* Nothing has come: the pause doubles. */
+		g_assert_false(vms_binary_refresh(binary, now + second / 2));
+		g_assert_true(vms_binary_refresh(binary, now + second));
+		g_assert_true(vms_binary_functions(binary) == before);
+		holes.begin = holes.end = UINT64_MAX / 2;
+		g_assert_false(vms_binary_refresh(binary, now + 2 * second));
+		g_assert_true(vms_binary_known_functions(binary) == before);
+
+		g_assert_true(vms_binary_refresh(binary, now + 3 * second));
+		g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(binary)), ==, n);
+		g_assert_cmpstr(vms_binary_build_id(binary), ==, vms_binary_build_id(whole));
+		g_assert_nonnull(vms_binary_elf(binary));
+		/* What was given out before stays, and what is whole is not read again. */
+		g_assert_cmpuint(vms_symbol_table_count(before), ==, n_before);
+		g_assert_false(vms_binary_refresh(binary, now + 1000 * second));
+		vms_file_source_clear(&holes.whole);
+	}
+}
+
+/* A file whose begin never comes is read ever more rarely. */
+static void test_late_for_ever(void)
+{
+	g_autoptr(vms_binary) whole = open_path("/proc/self/exe");
+	const uint64_t size = vms_binary_size(whole);
+	struct holes holes = { .begin = 0, .end = size };
+	g_assert_true(
+		vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &holes.whole));
+	const struct vms_file_source source = { size, read_around_holes, NULL, &holes };
+	g_autoptr(vms_binary) binary = vms_binary_new("late", &source);
+	vms_binary_functions(binary);
+	uint64_t now = vms_clock_now_ns();
+	unsigned reads = 0;
+	for (unsigned i = 0; i < 640; i++) {
+		now += UINT64_C(1000000000);
+		reads += vms_binary_refresh(binary, now);
+	}
+	g_assert_cmpuint(reads, <=, 16); /* 1 + 2 + … + 64, then each 64 seconds */
+	vms_file_source_clear(&holes.whole);
+}
+
 static void test_present(void)
 {
 	uint8_t *bytes = g_malloc(3 * VMS_FILE_BLOCK), buf[2 * VMS_FILE_BLOCK], has[3];
@@ -184,9 +264,12 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/binary/own-program", test_own_program);
+	g_test_add_func("/binary/two-names", test_two_names);
 	g_test_add_func("/binary/library", test_library);
 	g_test_add_func("/binary/plt", test_plt);
 	g_test_add_func("/binary/holes", test_holes);
+	g_test_add_func("/binary/late", test_late);
+	g_test_add_func("/binary/late-for-ever", test_late_for_ever);
 	g_test_add_func("/binary/present", test_present);
 	g_test_add_func("/binary/demangle", test_demangle);
 	g_test_add_func("/binary/demangle-bomb", test_demangle_bomb);

@@ -8,8 +8,10 @@
 #include "elf_encoder.h"
 #include "fake_guest.h"
 #include "fake_machine.h"
+#include "symbol/binary.h"
 #include "uftrace_reader.h"
 
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <string.h>
 
@@ -238,6 +240,48 @@ static void test_sysroot(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	tell_space(fixture, MM, PID, 10);
 	CALL(LIB + symbol.va, LIB2);
 	ASSERT_NAMES("main", "tool+0x1000");
+}
+
+struct late_file {
+	struct vms_file_source whole;
+	bool is_there; /* the begin always is */
+};
+
+static bool read_late(void *data, uint64_t offset, void *buf, size_t size)
+{
+	const struct late_file *file = data;
+	return (file->is_there || offset + size <= VMS_FILE_BLOCK) &&
+	       vms_file_source_read(&file->whole, offset, buf, size);
+}
+
+/* The functions of a file, this program itself, that come into memory after it was first seen. */
+static void test_late_functions(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(self, NULL);
+	g_autoptr(vms_symbol_table) table = vms_symbol_file_offsets(file);
+	struct vms_symbol symbol;
+	struct late_file late = { 0 };
+	g_assert_true(vms_symbol_table_lookup(table, "main", &symbol));
+	g_assert_true(vms_file_source_of_fd(g_open(self, O_RDONLY | O_CLOEXEC), &late.whole));
+	const struct vms_file_source source = { late.whole.size, read_late, NULL, &late };
+	g_autoptr(vms_binary) binary = vms_binary_new(self, &source);
+	const struct vms_mapping mapping = {
+		.start = LIB,
+		.end = LIB + symbol.va + 1,
+		.file = 1,
+		.name = self,
+		.binary = binary,
+	};
+	fake_guest_map(fixture->guest, MM, &mapping);
+	tell_space(fixture, MM, PID, 10);
+	g_assert_false(vms_symbol_table_lookup(vms_binary_functions(binary), "main", &symbol));
+	late.is_there = true;
+	g_usleep(1100 * 1000);
+	vms_calls_names_refresh(fixture->names);
+	CALL(LIB + symbol.va);
+	ASSERT_NAMES("main");
+	vms_file_source_clear(&late.whole);
 }
 
 /* Only what has changed, as far as its stamp tells, is read again. */
@@ -540,6 +584,7 @@ int main(int argc, char **argv)
 	ADD(processes, &linux_guest);
 	ADD(anonymous, &linux_guest);
 	ADD(sysroot, &linux_guest);
+	ADD(late_functions, &linux_guest);
 	ADD(refresh, &linux_guest);
 	ADD(learn, &linux_guest);
 	ADD(end, &linux_guest);

@@ -27,10 +27,15 @@ static void test_mapping(void)
 	g_assert_cmphex(mapping.device, ==, makedev(0xfd, 0x1a));
 	g_assert_cmpuint(mapping.inode, ==, 1034);
 	g_assert_true(mapping.is_shared);
+	g_assert_true(mapping.is_readable);
+	g_assert_cmpstr(mapping.name, ==, "/dev/shm/x y\n");
 	g_assert_true(vms_proc_parse_mapping(
 		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n", &mapping));
 	g_assert_cmphex(mapping.end, ==, 0xffffffffff601000);
 	g_assert_false(mapping.is_shared);
+	g_assert_false(mapping.is_readable);
+	g_assert_true(vms_proc_parse_mapping("1000-2000 rw-p 00000000 00:00 0", &mapping));
+	g_assert_cmpstr(mapping.name, ==, "");
 	for (size_t i = 0; i < G_N_ELEMENTS(wrong); i++)
 		g_assert_false(vms_proc_parse_mapping(wrong[i], &mapping));
 }

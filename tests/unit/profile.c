@@ -462,6 +462,45 @@ static void test_million(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	g_assert_cmpuint(functions[0].self, ==, 1);
 }
 
+/* Processes of one name, of one container, or none at all: their trees are put together. */
+static void test_merged_processes(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_process web = { .pid = 12, .comm = "prog", .container = "web" };
+	const struct vms_process other = { .pid = 13, .comm = "other", .container = "web" };
+	const struct vms_process *in_web[] = {
+		vms_symbolizer_add_space(fixture->symbolizer, &web),
+		vms_symbolizer_add_space(fixture->symbolizer, &other),
+	};
+	const struct vms_process *all[] = { fixture->a, in_web[0], in_web[1] };
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		const struct sample sample = { .process = all[i], .frames = { { .pc = OUTER } } };
+		add(fixture, 0, false, 1, &sample);
+		add(fixture, 1, true, 1, &sample);
+	}
+	static const struct {
+		unsigned flags;
+		const char *text, *leaf_first;
+	} cases[] = {
+		{ VMS_PROFILE_BY_COMM, "prog 2 0\n.outer 2 2\nother 1 0\n.outer 1 1\n",
+		  "outer 3 0\n.prog 2 2\n.other 1 1\n" },
+		{ VMS_PROFILE_BY_CONTAINER, "web 2 0\n.outer 2 2\n[no container] 1 0\n.outer 1 1\n",
+		  "outer 3 0\n.web 2 2\n.[no container] 1 1\n" },
+		{ VMS_PROFILE_WITHOUT_PROCESSES, "outer 3 3\n", "outer 3 3\n" },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(vms_profile) profile = make(fixture, cases[i].flags, false);
+		g_autoptr(vms_profile) reversed = make(fixture, cases[i].flags, true);
+		g_autofree char *text = tree_text(profile, 0);
+		g_autofree char *leaf_first = tree_text(reversed, 1);
+		size_t n;
+		g_assert_cmpstr(text, ==, cases[i].text);
+		g_assert_cmpstr(leaf_first, ==, cases[i].leaf_first);
+		/* Whose the samples are is still told one by one. */
+		vms_profile_threads(profile, &n);
+		g_assert_cmpuint(n, ==, 3);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -474,6 +513,7 @@ int main(int argc, char **argv)
 		{ "/profile/recursion", test_recursion },
 		{ "/profile/leaf-first", test_leaf_first },
 		{ "/profile/processes", test_processes },
+		{ "/profile/merged-processes", test_merged_processes },
 		{ "/profile/nameless", test_nameless },
 		{ "/profile/unloaded", test_unloaded },
 		{ "/profile/shared-code", test_shared_code },

@@ -310,6 +310,154 @@ static void test_readable(void)
 	g_assert_false(vms_program_check(&PROGRAM(NUMBER(1), OP(COLLECT_READABLE)), N_REGS));
 }
 
+/* As many bytes as there are, up to what is asked for. */
+static void test_counted(void)
+{
+	static const struct {
+		uint64_t va, n;
+		uint16_t asked;
+		size_t size;
+		enum vms_value_status status;
+	} cases[] = {
+		{ MAPPED + 8, 5, 16, 5, VMS_VALUE_KNOWN },
+		{ MAPPED + 8, 16, 16, 16, VMS_VALUE_KNOWN },
+		{ MAPPED + 8, 17, 16, 16, VMS_VALUE_CUT },
+		{ MAPPED + 8, UINT64_MAX, 16, 16, VMS_VALUE_CUT },
+		{ MAPPED + PAGE - 3, 8, 16, 3, VMS_VALUE_CUT },
+		{ MAPPED + PAGE, 8, 16, 0, VMS_VALUE_UNREADABLE },
+		{ 0, 0, 16, 0, VMS_VALUE_KNOWN },
+	};
+	char bytes[VMS_PROGRAM_OUTPUT_MAX];
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		const struct vms_op op = { .code = VMS_OP_COLLECT_COUNTED, .size = cases[i].asked };
+		size_t at = 0, size;
+		run(PROGRAM(NUMBER(cases[i].va), NUMBER(cases[i].n), op));
+		g_assert_cmpint(value_at(&at, bytes, &size), ==, cases[i].status);
+		g_assert_cmpuint(size, ==, cases[i].size);
+		g_assert_cmpmem(bytes, size, page + (size ? cases[i].va - MAPPED : 0), size);
+		g_assert_cmpuint(at, ==, output_size);
+	}
+	assert_unknown(PROGRAM(UNKNOWN, NUMBER(8), OP(COLLECT_COUNTED, .size = 9)));
+	assert_unknown(PROGRAM(NUMBER(MAPPED), UNKNOWN, OP(COLLECT_COUNTED, .size = 9)));
+}
+
+/* What was collected is not read again, and nothing else is taken for it. */
+static void test_copies(void)
+{
+	uint64_t value = 0;
+	uint8_t bytes[64];
+	size_t at = 0, size;
+	reads = 0;
+	run(PROGRAM(NUMBER(MAPPED + 16), OP(COLLECT_MEMORY, .size = 32), NUMBER(MAPPED + 16),
+		    OP(LOAD, .size = 8), KEEP, NUMBER(MAPPED + 40), OP(LOAD, .size = 8), KEEP));
+	g_assert_cmpuint(reads, ==, 1);
+	value_at(&at, bytes, &size);
+	value_at(&at, &value, &size);
+	g_assert_cmphex(value, ==, UINT64_C(0x1716151413121110));
+	value_at(&at, &value, &size);
+	g_assert_cmphex(value, ==, UINT64_C(0x2f2e2d2c2b2a2928));
+	for (unsigned i = 0; i < 2; i++) { /* a byte before, a byte behind */
+		reads = 0;
+		run(PROGRAM(NUMBER(MAPPED + 16), OP(COLLECT_MEMORY, .size = 32),
+			    NUMBER(i ? MAPPED + 41 : MAPPED + 15), OP(LOAD, .size = 8), KEEP));
+		g_assert_cmpuint(reads, ==, 2);
+		at = 0;
+		value_at(&at, bytes, &size);
+		value_at(&at, &value, &size);
+		g_assert_cmphex(value & 0xff, ==, i ? 0x29 : 0x0f);
+	}
+}
+
+/* Takes the next item out of a list, which must have these bytes. */
+static void assert_item(const uint8_t **list, enum vms_value_status status, const void *expected,
+			size_t n)
+{
+	struct vms_value_head head;
+	memcpy(&head, *list, sizeof(head));
+	g_assert_cmpint(head.status, ==, status);
+	g_assert_cmpmem(*list + sizeof(head), head.size, expected, n);
+	*list += sizeof(head) + head.size;
+}
+
+#define LIST_BYTES 256
+
+/* Collects a list and returns its items; *end is behind the last one. */
+static const uint8_t *list_of(struct vms_program program, enum vms_value_status expected,
+			      const uint8_t **end)
+{
+	static uint8_t bytes[VMS_PROGRAM_OUTPUT_MAX];
+	size_t at = 0, size;
+	g_assert_cmpint(run(program), ==, VMS_PROGRAM_COMPLETE);
+	g_assert_cmpint(value_at(&at, bytes, &size), ==, expected);
+	g_assert_cmpuint(size, <=, LIST_BYTES);
+	*end = bytes + size;
+	return bytes;
+}
+
+#define STRINGS(at, items, bytes, width)                                                           \
+	PROGRAM(NUMBER(at), OP(COLLECT_STRINGS, .size = LIST_BYTES,                                \
+			       .value = vms_op_list(items, bytes, width)))
+
+static void test_string_lists(void)
+{
+	const uint64_t wide[] = { MAPPED + 512, MAPPED + 520, 1, 0 };
+	const uint32_t narrow[] = { MAPPED + 520, 0 };
+	const uint8_t *items, *end;
+	memcpy(page, wide, sizeof(wide));
+	memcpy(page + 64, narrow, sizeof(narrow));
+	memcpy(page + 512, "first\0..second", 15);
+	items = list_of(STRINGS(MAPPED, 8, 16, 8), VMS_VALUE_KNOWN, &end);
+	assert_item(&items, VMS_VALUE_KNOWN, "first", 5);
+	assert_item(&items, VMS_VALUE_KNOWN, "second", 6);
+	assert_item(&items, VMS_VALUE_UNREADABLE, "", 0);
+	g_assert_true(items == end);
+	items = list_of(STRINGS(MAPPED, 1, 3, 8), VMS_VALUE_CUT, &end);
+	assert_item(&items, VMS_VALUE_CUT, "fir", 3);
+	g_assert_true(items == end);
+	items = list_of(STRINGS(MAPPED + 64, 8, 16, 4), VMS_VALUE_KNOWN, &end);
+	assert_item(&items, VMS_VALUE_KNOWN, "second", 6);
+	g_assert_true(items == end);
+	list_of(STRINGS(MAPPED + PAGE, 8, 16, 8), VMS_VALUE_UNREADABLE, &end);
+}
+
+#define PIECES(at, count, limit, items, bytes)                                                     \
+	PROGRAM(NUMBER(at), NUMBER(count), NUMBER(limit),                                          \
+		OP(COLLECT_PIECES, .size = LIST_BYTES, .value = vms_op_list(items, bytes, 8)))
+
+static void test_piece_lists(void)
+{
+	const uint64_t pairs[] = { MAPPED + 512, 5, 1, 7, MAPPED + 520, 200 };
+	const uint8_t *items, *end;
+	memcpy(page, pairs, sizeof(pairs));
+	memcpy(page + 512, "first\0..second", 15);
+	items = list_of(PIECES(MAPPED, 3, UINT64_MAX, 8, 6), VMS_VALUE_KNOWN, &end);
+	assert_item(&items, VMS_VALUE_KNOWN, pairs, 16);
+	assert_item(&items, VMS_VALUE_KNOWN, "first", 5);
+	assert_item(&items, VMS_VALUE_KNOWN, pairs + 2, 16);
+	assert_item(&items, VMS_VALUE_UNREADABLE, "", 0);
+	assert_item(&items, VMS_VALUE_KNOWN, pairs + 4, 16);
+	assert_item(&items, VMS_VALUE_CUT, "second", 6);
+	g_assert_true(items == end);
+	/* Only the first bytes of all. */
+	items = list_of(PIECES(MAPPED, 2, 3, 8, 6), VMS_VALUE_KNOWN, &end);
+	assert_item(&items, VMS_VALUE_KNOWN, pairs, 16);
+	assert_item(&items, VMS_VALUE_KNOWN, "fir", 3);
+	assert_item(&items, VMS_VALUE_KNOWN, pairs + 2, 16);
+	assert_item(&items, VMS_VALUE_KNOWN, "", 0);
+	g_assert_true(items == end);
+	items = list_of(PIECES(MAPPED, 3, 3, 1, 6), VMS_VALUE_CUT, &end);
+	list_of(PIECES(MAPPED, 0, 3, 1, 6), VMS_VALUE_KNOWN, &end);
+	list_of(PIECES(MAPPED + PAGE, 1, 3, 1, 6), VMS_VALUE_UNREADABLE, &end);
+	/* More than there is room for, whatever is left of it. */
+	for (unsigned size = 1; size <= LIST_BYTES; size++) {
+		const struct vms_op op = { .code = VMS_OP_COLLECT_PIECES,
+					   .size = (uint16_t)size,
+					   .value = vms_op_list(3, 200, 8) };
+		run(PROGRAM(NUMBER(MAPPED), NUMBER(3), NUMBER(-1), op));
+		g_assert_cmpuint(output_size, <=, sizeof(struct vms_value_head) + size);
+	}
+}
+
 /* ---- what is refused --------------------------------------------------------------- */
 
 static bool accepts(struct vms_program program)
@@ -337,7 +485,18 @@ static void test_fields(void)
 				size >= 1);
 		g_assert_cmpint(accepts(PROGRAM(NUMBER(1), OP(COLLECT_STRING, .size = bytes))), ==,
 				size >= 1);
+		g_assert_cmpint(accepts(PROGRAM(NUMBER(1), OP(COLLECT_STRINGS, .size = 9,
+							      .value = vms_op_list(1, 1, size)))),
+				==, size == 4 || size == 8);
 	}
+	for (unsigned n = 0; n < 40; n++)
+		g_assert_cmpint(accepts(PROGRAM(NUMBER(1), OP(COLLECT_STRINGS, .size = 9,
+							      .value = vms_op_list(n, 1, 8)))),
+				==, n >= 1 && n <= VMS_LIST_ITEMS_MAX);
+	g_assert_false(accepts(
+		PROGRAM(NUMBER(1), OP(COLLECT_STRINGS, .size = 9, .value = vms_op_list(1, 0, 8)))));
+	g_assert_false(
+		accepts(PROGRAM(NUMBER(1), OP(COLLECT_STRINGS, .value = vms_op_list(1, 1, 8)))));
 }
 
 /* Every operation that takes something needs it on the stack. */
@@ -349,7 +508,8 @@ static void test_empty_stack(void)
 					code == VMS_OP_ARGUMENT;
 		const bool takes_two =
 			(code >= VMS_OP_ADD && code <= VMS_OP_LESS_OR_EQUAL_SIGNED) ||
-			code == VMS_OP_SHIFT_RIGHT_SIGNED;
+			code == VMS_OP_SHIFT_RIGHT_SIGNED || code == VMS_OP_COLLECT_COUNTED ||
+			code == VMS_OP_COLLECT_PIECES;
 		const struct vms_op op = { .code = (uint16_t)code, .size = 1, .value = 1 };
 		g_assert_cmpint(accepts(PROGRAM(op, NUMBER(1))), ==, takes_none);
 		if (takes_two)
@@ -468,6 +628,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/program/too-many-arguments", test_too_many_arguments);
 	g_test_add_func("/program/limits", test_limits);
 	g_test_add_func("/program/ways", test_ways);
-	g_test_add_func("/program/strings", test_strings); /* writes into the page */
+	g_test_add_func("/program/counted", test_counted);
+	g_test_add_func("/program/copies", test_copies);
+	/* These write into the page. */
+	g_test_add_func("/program/strings", test_strings);
+	g_test_add_func("/program/string-lists", test_string_lists);
+	g_test_add_func("/program/piece-lists", test_piece_lists);
 	return g_test_run();
 }

@@ -14,6 +14,7 @@
 #include "guest/linux/page_cache.h"
 #include "guest/linux/process.h"
 #include "guest/linux/task.h"
+#include "guest/linux/task_facts.h"
 #include "guest/linux/trampoline.h"
 #include "guest/linux/types.h"
 #include "guest/linux/unlisted_symbols.h"
@@ -237,6 +238,7 @@ static void load_tasks_and_modules(struct vms_linux *guest)
 {
 	g_autoptr(GError) error = NULL;
 	guest->tasks = vms_linux_tasks_new(guest);
+	guest->task_facts = vms_linux_task_facts_new(guest);
 	guest->page_cache = vms_page_cache_new(guest);
 	guest->processes = vms_linux_processes_new(guest);
 	guest->modules = vms_linux_modules_new(guest);
@@ -551,6 +553,7 @@ void vms_linux_free(void *system)
 	vms_linux_modules_free(guest->modules);
 	vms_linux_processes_free(guest->processes);
 	vms_page_cache_unref(guest->page_cache);
+	vms_linux_task_facts_free(guest->task_facts);
 	vms_linux_tasks_free(guest->tasks);
 	vms_orc_free(guest->orc);
 	vms_linux_types_free(guest->types);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/files.h"
+#include "base/clock.h"
+#include "symbol/buffered_source.h"
 #include "symbol/symbolizer-private.h"
 
 /* Limits of what a guest can make this keep. */
 #define NOTED_LIMIT (1u << 16)
-#define OPEN_LIMIT  (1u << 13)	/* files */
-#define VDSO_LIMIT  (64u << 10) /* bytes; Linux has two pages or so */
+#define OPEN_LIMIT  (1u << 13)			  /* files */
+#define REFRESH_NS  (UINT64_C(100) * 1000 * 1000) /* of reading files again, at a time */
+#define VDSO_LIMIT  (64u << 10)			  /* bytes; Linux has two pages or so */
 
 struct noted {
 	uint32_t space;
@@ -24,6 +27,7 @@ struct opened {
 
 struct vms_linux_files {
 	struct vms_page_cache *cache;
+	const struct vms_symbolizer *symbolizer; /* has the debug files */
 	GMutex lock;   /* guards `noted`; taken while a vCPU is held, so never for long */
 	GArray *noted; /* struct noted */
 	uint8_t *vdso; /* its bytes; NULL until it is first seen */
@@ -59,10 +63,12 @@ static void free_opened(void *data)
 	g_free(opened);
 }
 
-struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache)
+struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
+					    const struct vms_symbolizer *symbolizer)
 {
 	struct vms_linux_files *files = g_new0(struct vms_linux_files, 1);
 	files->cache = cache ? vms_page_cache_ref(cache) : NULL;
+	files->symbolizer = symbolizer;
 	g_mutex_init(&files->lock);
 	g_mutex_init(&files->reading);
 	files->noted = g_array_new(FALSE, FALSE, sizeof(struct noted));
@@ -107,19 +113,22 @@ static void free_source(void *data)
 	g_free(source);
 }
 
-static struct vms_binary *open_binary(struct vms_page_cache *cache, const char *path,
+static struct vms_binary *open_binary(struct vms_linux_files *files, const char *path,
 				      const struct vms_cached_file *file)
 {
 	struct cached_source *cached = g_new0(struct cached_source, 1);
-	cached->cache = vms_page_cache_ref(cache);
+	cached->cache = vms_page_cache_ref(files->cache);
 	cached->file = *file;
-	const struct vms_file_source source = {
+	const struct vms_file_source pages = {
 		.size = file->size,
 		.read = read_source,
 		.free = free_source,
 		.data = cached,
 	};
-	return vms_binary_new(path, &source);
+	const struct vms_file_source source = vms_file_source_buffered(&pages);
+	struct vms_binary *binary = vms_binary_new(path, &source);
+	vms_binary_set_debug_files(binary, vms_symbolizer_debug_files(files->symbolizer));
+	return binary;
 }
 
 /* Returns the binary that has the same build id and size, or `binary`. Takes `binary`. */
@@ -147,7 +156,7 @@ static struct vms_binary *find_or_open(struct vms_linux_files *files, const char
 		return NULL;
 	struct opened *opened = g_new(struct opened, 1);
 	opened->file = *file;
-	opened->binary = share_binary(files, open_binary(files->cache, path, file));
+	opened->binary = share_binary(files, open_binary(files, path, file));
 	g_tree_insert(files->by_inode, &opened->file, opened);
 	return opened->binary;
 }
@@ -237,6 +246,29 @@ static struct vms_binary *open_vdso(struct vms_linux_files *files)
 	return binary;
 }
 
+struct refresh {
+	uint64_t now_ns, end_ns;
+};
+
+static gboolean refresh_opened(void *key, void *value, void *data)
+{
+	(void)key;
+	const struct refresh *refresh = data;
+	const struct opened *opened = value;
+	return vms_binary_refresh(opened->binary, refresh->now_ns) &&
+	       vms_clock_now_ns() >= refresh->end_ns;
+}
+
+/* Reads the files again whose functions were not in memory, and may be now. */
+static void refresh_files(struct vms_linux_files *files)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	struct refresh refresh = { now_ns, now_ns + REFRESH_NS };
+	g_mutex_lock(&files->reading);
+	g_tree_foreach(files->by_inode, refresh_opened, &refresh);
+	g_mutex_unlock(&files->reading);
+}
+
 /* Opens a file that was noted. Returns a new reference, or NULL. */
 static struct vms_binary *open_noted(struct vms_linux_files *files, struct noted *noted)
 {
@@ -280,4 +312,5 @@ void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *
 			vms_symbolizer_attach_binary(symbolizer, one->space, one->start, one->token,
 						     binary, vms_binary_functions(binary));
 	}
+	refresh_files(files);
 }

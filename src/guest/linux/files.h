@@ -13,8 +13,12 @@
 
 struct vms_linux_files;
 
-/* `cache` may be NULL: then no file is ever read. Keeps a reference to it. */
-struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache);
+/*
+ * `cache` may be NULL: then no file is ever read. Keeps a reference to it. `symbolizer`, which has
+ * the debug files, must outlive the result.
+ */
+struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
+					    const struct vms_symbolizer *symbolizer);
 void vms_linux_files_free(struct vms_linux_files *files);
 
 /*

@@ -46,15 +46,16 @@ struct vms_linux {
 	char *vmcoreinfo;   /* its text, or NULL */
 	char *missing;	    /* a message about parts that could not be read, or NULL */
 
-	struct vms_btf *btf;		       /* btf.c */
-	struct vms_linux_types *types;	       /* types.c: NULL until they are asked for */
-	struct vms_orc *orc;		       /* orc.c: the kernel's own table */
-	struct vms_symbol_table *bpf;	       /* bpf.c: compiled BPF programs; NULL if unknown */
-	struct vms_stamp bpf_stamp;	       /* bpf.c: stamp of their list */
-	struct vms_linux_modules *modules;     /* module.c */
-	struct vms_linux_tasks *tasks;	       /* task.c: offsets and the per-CPU bases */
-	struct vms_page_cache *page_cache;     /* page_cache.c: bytes of files */
-	struct vms_linux_processes *processes; /* process.c: processes and their areas */
+	struct vms_btf *btf;			 /* btf.c */
+	struct vms_linux_types *types;		 /* types.c: NULL until they are asked for */
+	struct vms_orc *orc;			 /* orc.c: the kernel's own table */
+	struct vms_symbol_table *bpf;		 /* bpf.c: compiled BPF programs; NULL if unknown */
+	struct vms_stamp bpf_stamp;		 /* bpf.c: stamp of their list */
+	struct vms_linux_modules *modules;	 /* module.c */
+	struct vms_linux_tasks *tasks;		 /* task.c: offsets and the per-CPU bases */
+	struct vms_linux_task_facts *task_facts; /* task_facts.c: NULL without types */
+	struct vms_page_cache *page_cache;	 /* page_cache.c: bytes of files */
+	struct vms_linux_processes *processes;	 /* process.c: processes and their areas */
 	GMutex lock;
 };
 

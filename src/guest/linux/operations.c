@@ -9,6 +9,7 @@
 #include "guest/linux/process.h"
 #include "guest/linux/syscalls.h"
 #include "guest/linux/task.h"
+#include "guest/linux/task_facts.h"
 #include "guest/linux/timer.h"
 #include "guest/linux/trampoline.h"
 #include "guest/linux/types.h"
@@ -108,6 +109,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.current = vms_linux_current,
 	.add_current = vms_linux_add_current,
 	.tasks = vms_linux_tasks_list,
+	.task_facts = vms_linux_task_facts,
 	.task_regs = vms_linux_task_regs,
 	.task_layout = vms_linux_task_layout,
 	.task_has = vms_linux_task_has,

@@ -10,12 +10,15 @@
 #include "guest/linux/process.h"
 #include "guest/linux/area.h"
 #include "guest/linux/files.h"
+#include "guest/linux/perf_maps.h"
+#include "guest/linux/task_facts.h"
 
 #define PROCESSES_LIMIT (1u << 20)
 
 struct process {
 	const struct vms_process *process; /* owned by the symbolizer */
 	uint64_t mm;
+	uint64_t task; /* address of the task by which it was seen last */
 };
 
 struct vms_linux_processes {
@@ -23,6 +26,7 @@ struct vms_linux_processes {
 	GTree *tree;		 /* the same by (pid, mm, name); a guest could slow a hash table */
 	struct vms_areas *areas; /* NULL if areas are not understood */
 	struct vms_linux_files *files;
+	struct vms_perf_maps *perf_maps; /* NULL if paths are not understood */
 };
 
 static int compare_processes(const void *a, const void *b, void *data)
@@ -42,7 +46,8 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->list = g_ptr_array_new_with_free_func(g_free);
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
-	processes->files = vms_linux_files_new(guest->page_cache);
+	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer);
+	processes->perf_maps = vms_perf_maps_new(guest);
 	return processes;
 }
 
@@ -52,6 +57,7 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 		return;
 	g_tree_unref(processes->tree);
 	g_ptr_array_unref(processes->list);
+	vms_perf_maps_free(processes->perf_maps);
 	vms_linux_files_free(processes->files);
 	vms_areas_free(processes->areas);
 	g_free(processes);
@@ -60,16 +66,20 @@ void vms_linux_processes_free(struct vms_linux_processes *processes)
 /* ---- processes -------------------------------------------------------- */
 
 /* Adds a process. All processes beyond PROCESSES_LIMIT - 1 share the last one. */
-static struct process *add_process(struct vms_linux *guest, const struct process *key)
+static struct process *add_process(struct vms_linux *guest, const struct process *key,
+				   uint64_t task)
 {
 	struct vms_linux_processes *processes = guest->processes;
 	const struct vms_process others = { .comm = "[others]" };
+	struct vms_process own = *key->process;
 	if (processes->list->len == PROCESSES_LIMIT)
 		return processes->list->pdata[PROCESSES_LIMIT - 1];
 	const bool is_last = processes->list->len == PROCESSES_LIMIT - 1;
 	struct process *process = g_new0(struct process, 1);
-	process->process =
-		vms_symbolizer_add_space(guest->symbolizer, is_last ? &others : key->process);
+	g_autofree char *container = is_last ? NULL : vms_linux_container(guest, task);
+	if (container)
+		own.container = vms_symbolizer_intern(guest->symbolizer, container);
+	process->process = vms_symbolizer_add_space(guest->symbolizer, is_last ? &others : &own);
 	process->mm = is_last ? 0 : key->mm;
 	g_ptr_array_add(processes->list, process);
 	g_tree_insert(processes->tree, process, process);
@@ -83,21 +93,22 @@ const struct vms_process *vms_linux_process(void *system, const struct vms_task 
 	g_strlcpy(shown.comm, task->process_comm, sizeof(shown.comm));
 	const struct process key = { .process = &shown, .mm = task->mm };
 	g_mutex_lock(&guest->lock);
-	const struct process *process = g_tree_lookup(guest->processes->tree, &key);
+	struct process *process = g_tree_lookup(guest->processes->tree, &key);
 	if (!process)
-		process = add_process(guest, &key);
+		process = add_process(guest, &key, task->va);
+	process->task = task->va;
 	g_mutex_unlock(&guest->lock);
 	return process->process;
 }
 
 /* ---- areas ------------------------------------------------------------ */
 
-static uint64_t get_mm(struct vms_linux *guest, const struct vms_process *process)
+static const struct process *get_process(struct vms_linux *guest, const struct vms_process *process)
 {
 	g_mutex_lock(&guest->lock);
 	const struct process *known = guest->processes->list->pdata[process->index];
 	g_mutex_unlock(&guest->lock);
-	return known->mm;
+	return known;
 }
 
 static bool is_same_area(const struct vms_mapping *known, const struct vms_area *area)
@@ -112,7 +123,8 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 {
 	struct vms_linux *guest = system;
 	const struct vms_areas *areas = guest->processes->areas;
-	const uint64_t mm = areas ? get_mm(guest, process) : 0;
+	const struct process *ours = get_process(guest, process);
+	const uint64_t mm = areas ? ours->mm : 0;
 	struct vms_mapping known;
 	struct vms_area area;
 	char name[VMS_AREA_NAME_SIZE];
@@ -139,6 +151,9 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 		else if (strcmp(name, "[vdso]") == 0)
 			vms_linux_files_note_vdso(guest->processes->files, memory, process->index,
 						  &known);
+		else if (guest->processes->perf_maps)
+			vms_perf_maps_note(guest->processes->perf_maps, process->index, ours->task,
+					   process->pid, mm);
 	}
 	known.stamp = stamp;
 	vms_symbolizer_map(guest->symbolizer, process->index, &known);
@@ -148,6 +163,8 @@ void vms_linux_read_files(void *system)
 {
 	struct vms_linux *guest = system;
 	vms_linux_files_read(guest->processes->files, guest->symbolizer);
+	if (guest->processes->perf_maps)
+		vms_perf_maps_read(guest->processes->perf_maps);
 }
 
 bool vms_linux_user_code(void *system, struct vms_memory *memory, const struct vms_process *process,

@@ -26,13 +26,37 @@ static const struct convention conventions[] = {
 	{ &vms_arch_aarch64, "__arm64_sys_", { 0, 8, 16, 24, 32, 40 } },  /* x0 … x5 */
 };
 
+/* What programs and strace call what the kernel calls otherwise. */
+static const struct {
+	const char *kernel, *program;
+} renamed[] = {
+	{ "newstat", "stat" },		 { "newlstat", "lstat" },      { "newfstat", "fstat" },
+	{ "newuname", "uname" },	 { "sendfile64", "sendfile" }, { "umount", "umount2" },
+	{ "fadvise64_64", "fadvise64" },
+};
+
+/* Takes the kernel's name of a call. False: it is one of old programs, replaced by another one. */
+static bool name_call(const char *kernel, struct vms_syscall *call)
+{
+	static const char *const old[] = { "stat",     "lstat",	    "fstat", "uname",
+					   "olduname", "oldumount", NULL };
+	if (g_strv_contains(old, kernel))
+		return false;
+	g_strlcpy(call->name, kernel, sizeof(call->name));
+	for (size_t i = 0; i < G_N_ELEMENTS(renamed); i++)
+		if (strcmp(renamed[i].kernel, kernel) == 0)
+			g_strlcpy(call->name, renamed[i].program, sizeof(call->name));
+	return true;
+}
+
 /* ---- functions -------------------------------------------------------------------- */
 
 static void add_call(GArray *calls, const struct convention *convention,
 		     const struct vms_symbol *symbol)
 {
 	struct vms_syscall call = { .va = symbol->va, .n_arguments = VMS_SYSCALL_ARGUMENTS };
-	g_strlcpy(call.name, symbol->name + strlen(convention->prefix), sizeof(call.name));
+	if (!name_call(symbol->name + strlen(convention->prefix), &call))
+		return;
 	for (size_t i = 0; i < VMS_SYSCALL_ARGUMENTS; i++)
 		call.arguments[i].offset = convention->offsets[i];
 	g_array_append_val(calls, call);
@@ -111,8 +135,8 @@ static struct vms_syscall *find_call(const GArray *calls, const char *name)
 {
 	struct vms_syscall key;
 	guint at;
-	g_strlcpy(key.name, name, sizeof(key.name));
-	if (!g_array_binary_search((GArray *)calls, &key, compare_calls, &at))
+	if (!name_call(name, &key) ||
+	    !g_array_binary_search((GArray *)calls, &key, compare_calls, &at))
 		return NULL;
 	return &g_array_index(calls, struct vms_syscall, at);
 }
@@ -130,6 +154,16 @@ static void describe_call(struct vms_memory *memory, const struct layout *layout
 	struct vms_syscall *call = find_call(calls, name + strlen("sys_"));
 	if (call)
 		describe_arguments(memory, layout, va, call);
+}
+
+/* Takes what is known of those that the kernel has not described. */
+static void describe_others(const struct vms_arch *arch, GArray *calls)
+{
+	for (guint i = 0; i < calls->len; i++) {
+		struct vms_syscall *call = &g_array_index(calls, struct vms_syscall, i);
+		if (!call->is_typed)
+			vms_linux_take_signature(arch, call);
+	}
 }
 
 /* The list at the symbol was made when the kernel booted; the one it was made of is gone. */
@@ -157,6 +191,7 @@ GArray *vms_linux_syscalls(void *system, GError **error)
 	GArray *calls = convention ? list_functions(guest, convention) : NULL;
 	if (calls && calls->len > 0) {
 		describe_calls(guest, calls);
+		describe_others(guest->arch, calls);
 		return calls;
 	}
 	if (calls)

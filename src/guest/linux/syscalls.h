@@ -5,7 +5,9 @@
  */
 #pragma once
 
-#include <glib.h>
+#include <vmscope/syscall.h>
 
 /* An operation: see vms_guest_syscalls. */
 GArray *vms_linux_syscalls(void *system, GError **error);
+/* Takes the arguments of a call from the list of those that are known, if it is there. */
+void vms_linux_take_signature(const struct vms_arch *arch, struct vms_syscall *call);

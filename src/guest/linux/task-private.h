@@ -41,6 +41,8 @@ struct vms_task_arch {
 	 */
 	bool (*switched_regs)(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			      uint64_t task, uint64_t pgd, struct vms_regs *regs);
+	/* Makes `regs` lead to the memory of the process whose page tables are at `pgd`. */
+	void (*set_tables)(struct vms_regs *regs, uint64_t pgd);
 };
 
 extern const struct vms_task_arch vms_task_arch_x86_64;

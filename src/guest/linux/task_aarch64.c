@@ -88,6 +88,11 @@ static void add_aarch64_current(const struct vms_linux_tasks *tasks, GArray *ops
 	vms_program_do(ops, VMS_OP_ADD);
 }
 
+static void set_tables(struct vms_regs *regs, uint64_t pgd)
+{
+	vms_aarch64_set_root(regs, TTBR0_EL1, pgd);
+}
+
 static bool make_aarch64_switched_regs(const struct vms_linux_tasks *tasks,
 				       struct vms_memory *memory, uint64_t task, uint64_t pgd,
 				       struct vms_regs *regs)
@@ -105,7 +110,7 @@ static bool make_aarch64_switched_regs(const struct vms_linux_tasks *tasks,
 	vms_regs_set(regs, PC, saved[SAVED_PC]);
 	vms_regs_set(regs, CPSR, CPSR_EL1H);
 	if (pgd)
-		vms_aarch64_set_root(regs, TTBR0_EL1, pgd);
+		set_tables(regs, pgd);
 	return true;
 }
 
@@ -115,4 +120,5 @@ const struct vms_task_arch vms_task_arch_aarch64 = {
 	.current = find_aarch64_current,
 	.add_current = add_aarch64_current,
 	.switched_regs = make_aarch64_switched_regs,
+	.set_tables = set_tables,
 };

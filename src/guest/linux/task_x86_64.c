@@ -94,6 +94,11 @@ static void add_x86_current(const struct vms_linux_tasks *tasks, GArray *ops)
 	vms_program_load(ops, 8, tasks->current);
 }
 
+static void set_tables(struct vms_regs *regs, uint64_t pgd)
+{
+	vms_regs_set(regs, CR3, pgd);
+}
+
 /* Reads what __switch_to_asm pushed: struct inactive_task_frame (asm/switch_to.h). */
 static bool make_x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 				   uint64_t task, uint64_t pgd, struct vms_regs *regs)
@@ -121,7 +126,7 @@ static bool make_x86_switched_regs(const struct vms_linux_tasks *tasks, struct v
 	vms_regs_set(regs, RSP, frame + tasks->frame_return.offset + tasks->frame_return.size);
 	vms_regs_set(regs, CS, KERNEL_CS);
 	if (pgd)
-		vms_regs_set(regs, CR3, pgd);
+		set_tables(regs, pgd);
 	return true;
 }
 
@@ -131,4 +136,5 @@ const struct vms_task_arch vms_task_arch_x86_64 = {
 	.current = find_x86_current,
 	.add_current = add_x86_current,
 	.switched_regs = make_x86_switched_regs,
+	.set_tables = set_tables,
 };

@@ -64,6 +64,29 @@ uint64_t vms_ram_address(const struct vms_ram *ram, uint64_t pa, size_t size)
 	return part && part->size - (pa - part->pa) >= size ? part->hva + (pa - part->pa) : 0;
 }
 
+void vms_ram_locate(const struct vms_ram *ram, uint64_t pa, size_t size, struct vms_ram_source *ret)
+{
+	const struct vms_ram_part *part = find_part(ram, pa);
+	*ret = (struct vms_ram_source) { vms_ram_address(ram, pa, size), -1, 0 };
+	if (ret->hva && part->kind == VMS_RAM_FILE) {
+		ret->fd = part->file->fd;
+		ret->file_offset = part->file_offset + (pa - part->pa);
+	} else if (ret->hva && (part->kind == VMS_RAM_COPY || ram->fetched >= 0)) {
+		ret->hva = 0;
+	}
+}
+
+GArray *vms_ram_files(const struct vms_ram *ram)
+{
+	GArray *fds = g_array_new(FALSE, FALSE, sizeof(int));
+	for (guint i = 0; ram->files && i < ram->files->len; i++) {
+		const struct vms_ram_file *file = ram->files->pdata[i];
+		if (file->fd >= 0)
+			g_array_append_val(fds, file->fd);
+	}
+	return fds;
+}
+
 /* ---- reading ---------------------------------------------------------- */
 
 /* Reads from the process. Fails if it has ended: another one with its pid may have been read. */
@@ -77,6 +100,8 @@ static ssize_t read_alive(const struct vms_ram *ram, const struct iovec *local,
 static bool read_process(const struct vms_ram *ram, const struct vms_ram_part *part,
 			 uint64_t offset, void *buf, size_t size)
 {
+	if (ram->fetched >= 0)
+		return pread(ram->fetched, buf, size, (off_t)(part->hva + offset)) == (ssize_t)size;
 	struct iovec local = { .iov_base = buf, .iov_len = size };
 	struct iovec remote = { .iov_base = (void *)(uintptr_t)(part->hva + offset),
 				.iov_len = size };

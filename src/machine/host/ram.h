@@ -8,6 +8,10 @@
  * written to. /proc/PID/pagemap (proc_pid_pagemap(5)) and the file's holes tell where nothing was
  * ever written.
  *
+ * If the process has a userfaultfd(2), pages that are not present come from elsewhere when they are
+ * first used, as in a migration that fetches them from the source. process_vm_readv(2) would wait
+ * for them. So all is read by /proc/PID/mem, where such a page is an error at once.
+ *
  * Nothing changes after vms_ram_open: any number of threads may call the functions that read.
  */
 #pragma once
@@ -19,11 +23,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <vmscope/machine.h>
-
-/* A range of guest-physical memory, and its address in the process. */
-struct vms_ram_place {
-	uint64_t pa, size, hva; /* bytes; size is not 0 */
-};
 
 enum vms_ram_kind {
 	VMS_RAM_OPAQUE,	   /* only the address is known */
@@ -53,6 +52,14 @@ struct vms_ram {
 	GArray *parts;	  /* struct vms_ram_part, sorted by pa, not overlapping; NULL: none */
 	GPtrArray *files; /* struct vms_ram_file, owned */
 	int pagemap;	  /* of the process, or -1 */
+	int fetched;	  /* /proc/PID/mem, if the process has a userfaultfd; else -1 */
+};
+
+/* Where another process reads the same bytes from. */
+struct vms_ram_source {
+	uint64_t hva; /* in the process; 0: there is no such place */
+	int fd;	      /* of the file to read instead, or -1 */
+	uint64_t file_offset;
 };
 
 /*
@@ -76,6 +83,15 @@ bool vms_ram_read(const struct vms_ram *ram, uint64_t pa, void *buf, size_t size
 
 /* The address of [pa, pa + size) in the process; 0 if it is not there, or not contiguous. */
 uint64_t vms_ram_address(const struct vms_ram *ram, uint64_t pa, size_t size);
+
+/*
+ * Finds where else [pa, pa + size) can be read. That is nowhere if it is not contiguous, or the way
+ * of reading it differs from page to page.
+ */
+void vms_ram_locate(const struct vms_ram *ram, uint64_t pa, size_t size,
+		    struct vms_ram_source *ret);
+/* Lists the descriptors that vms_ram_locate may give, as int. */
+GArray *vms_ram_files(const struct vms_ram *ram);
 
 /*
  * Reads several parts by one system call, which takes little longer than one vms_ram_read. Returns

@@ -25,8 +25,10 @@ static GArray *read_mappings(pid_t pid)
 	size_t size = 0;
 	struct vms_proc_mapping mapping;
 	while (maps && getline(&line, &size, maps) > 0) {
-		if (vms_proc_parse_mapping(line, &mapping))
-			g_array_append_val(mappings, mapping);
+		if (!vms_proc_parse_mapping(line, &mapping))
+			continue;
+		mapping.name = NULL; /* the line does not stay */
+		g_array_append_val(mappings, mapping);
 	}
 	free(line);
 	if (maps)
@@ -186,10 +188,7 @@ static void add_place(struct vms_ram *ram, const struct vms_ram_place *place,
 	}
 }
 
-/*
- * True if pages that are not present are filled in when they are first used (userfaultfd(2)), as by
- * a migration that fetches them from the source. Then they can only be read through the process.
- */
+/* See ram.h. */
 static bool has_userfaultfd(pid_t pid)
 {
 	g_autofree char *path = vms_host_process_path(pid, "fd");
@@ -204,8 +203,11 @@ static bool has_userfaultfd(pid_t pid)
 	return found;
 }
 
+/* What cannot be read without a wait is left out. */
 static void make_opaque(struct vms_ram *ram)
 {
+	if (ram->fetched < 0)
+		g_array_set_size(ram->parts, 0);
 	for (guint i = 0; i < ram->parts->len; i++) {
 		struct vms_ram_part *part = &g_array_index(ram->parts, struct vms_ram_part, i);
 		part->kind = VMS_RAM_OPAQUE;
@@ -217,15 +219,18 @@ void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
 		  const struct vms_ram_place *places, size_t n_places)
 {
 	g_autofree char *pagemap = vms_host_process_path(process->pid, "pagemap");
-	*ram = (struct vms_ram) { .process = process, .pagemap = -1 };
+	*ram = (struct vms_ram) { .process = process, .pagemap = -1, .fetched = -1 };
 	ram->parts = g_array_new(FALSE, FALSE, sizeof(struct vms_ram_part));
 	ram->files = g_ptr_array_new_with_free_func(free_file);
 	ram->pagemap = open(pagemap, O_RDONLY | O_CLOEXEC);
 	g_autoptr(GArray) mappings = read_mappings(process->pid);
 	for (size_t i = 0; i < n_places; i++)
 		add_place(ram, &places[i], mappings);
-	if (has_userfaultfd(process->pid))
+	if (has_userfaultfd(process->pid)) {
+		g_autofree char *mem = vms_host_process_path(process->pid, "mem");
+		ram->fetched = open(mem, O_RDONLY | O_CLOEXEC);
 		make_opaque(ram);
+	}
 	/* If it has ended, what was read may be about another process with its pid. */
 	if (!vms_host_identity_is_alive(process))
 		g_array_set_size(ram->parts, 0);
@@ -239,4 +244,6 @@ void vms_ram_close(struct vms_ram *ram)
 	g_clear_pointer(&ram->files, g_ptr_array_unref);
 	if (ram->pagemap >= 0)
 		close(ram->pagemap);
+	if (ram->fetched >= 0)
+		close(ram->fetched);
 }

@@ -1,27 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watchdog is forked from a program that may have threads. So its code takes no lock and
- * allocates nothing: it uses system calls and fixed text only. It does not parse JSON either: it
- * finds QEMU's answers by the ids of the commands.
- *
- * Its name does not begin like the program's, so that `pkill vmscope` does not kill both.
+ * The watchdog takes no lock and allocates nothing (machine/host/side_process.h): it uses system
+ * calls and fixed text only. It does not parse JSON either: it finds QEMU's answers by the ids of
+ * the commands.
  */
 #include "machine/qemu/watchdog.h"
 
 #include "base/clock.h"
+#include "machine/host/side_process.h"
 #include "machine/qemu/hold_record.h"
 #include "machine/qemu/run_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 
@@ -495,25 +490,6 @@ static void clean_up_gdb(const struct vms_watchdog *watchdog)
 
 /* ---- in the watchdog: watching ------------------------------------------ */
 
-/*
- * True if the holder is stopped, by a signal or a debugger (proc_pid_stat(5)). So is a holder that
- * was killed while one of its threads waits for a disk: it does not end before that thread does,
- * and does nothing any more.
- */
-static bool is_holder_stopped(const struct vms_watchdog *watchdog)
-{
-	char stat[128];
-	int fd = open(watchdog->stat_path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	stat[n] = 0;
-	const char *name_end = strrchr(stat, ')');
-	return name_end && name_end[1] == ' ' && memchr("TtZX", name_end[2], 4);
-}
-
 static bool is_past_limit(const struct vms_hold *hold)
 {
 	uint64_t limit_ns = atomic_load(&hold->limit_ns);
@@ -569,7 +545,7 @@ static uint64_t check_holder(const struct vms_watchdog *watchdog, uint64_t suspe
 	struct vms_hold *hold = &watchdog->record->hold;
 	uint64_t word = atomic_load(&hold->word);
 	enum vms_hold_phase phase = vms_hold_phase(word);
-	bool stopped = phase != VMS_HOLD_NONE && is_holder_stopped(watchdog);
+	bool stopped = phase != VMS_HOLD_NONE && vms_process_stands_still(watchdog->stat_path);
 	bool stuck = stopped && suspect == word;
 	if (phase == VMS_HOLD_HELD
 		    ? stuck || is_past_limit(hold)
@@ -580,49 +556,9 @@ static uint64_t check_holder(const struct vms_watchdog *watchdog, uint64_t suspe
 	return stopped ? atomic_load(&hold->word) : 0;
 }
 
-/* Closes all file descriptors that the watchdog does not need. */
-static void close_other_files(const struct vms_watchdog *watchdog)
+static void live(void *data)
 {
-	int last = STDIN_FILENO - 1;
-	int keep[] = { watchdog->kept, watchdog->holder, MAX(watchdog->qmp, watchdog->gdb),
-		       watchdog->record_fd, watchdog->process.pid ? watchdog->process.pidfd : -1 };
-	for (size_t round = 0; round < G_N_ELEMENTS(keep); round++) {
-		int next = INT_MAX;
-		for (size_t i = 0; i < G_N_ELEMENTS(keep); i++) {
-			if (keep[i] > last && keep[i] < next)
-				next = keep[i];
-		}
-		if (next == INT_MAX)
-			break;
-		if (next > last + 1)
-			syscall(SYS_close_range, (unsigned)last + 1, (unsigned)next - 1, 0);
-		last = next;
-	}
-	syscall(SYS_close_range, (unsigned)last + 1, ~0U, 0);
-}
-
-/* Leaves the tool's control group: systemd may kill that as a whole. */
-static void leave_control_group(void)
-{
-	int fd = open("/sys/fs/cgroup/cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	ssize_t moved = write(fd, "0", 1);
-	(void)moved; /* if it is not allowed, the watchdog stays in the group */
-	close(fd);
-}
-
-/*
- * The life of the watchdog. It closes `ready` as soon as signals that are meant for the holder do
- * not reach it any more.
- */
-G_NORETURN static void run_watchdog(const struct vms_watchdog *watchdog, int ready)
-{
-	setsid();
-	prctl(PR_SET_NAME, PROCESS_NAME);
-	leave_control_group();
-	close(ready);
-	close_other_files(watchdog);
+	const struct vms_watchdog *watchdog = data;
 	uint64_t suspect = 0;
 	struct pollfd ends[] = {
 		{ .fd = watchdog->kept, .events = POLLIN },
@@ -639,7 +575,6 @@ G_NORETURN static void run_watchdog(const struct vms_watchdog *watchdog, int rea
 		clean_up_gdb(watchdog);
 	if (watchdog->record_path)
 		unlink(watchdog->record_path);
-	_exit(0);
 }
 
 /* ---- in the holder ----------------------------------------------------- */
@@ -652,29 +587,15 @@ static bool set_start_error(int cause, GError **error)
 	return false;
 }
 
-/*
- * Forks the watchdog. The fork runs no handlers of the C library, and its end raises no SIGCHLD.
- * Signals are blocked before the fork, and stay blocked in the watchdog.
- */
 static bool start_watchdog(struct vms_watchdog *watchdog, GError **error)
 {
-	sigset_t all, before;
-	int ready[2];
-	char byte;
-	if (pipe2(ready, O_CLOEXEC) < 0)
-		return set_start_error(errno, error);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	watchdog->pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
-	if (watchdog->pid == 0)
-		run_watchdog(watchdog, ready[1]);
-	int cause = errno;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	close(ready[1]);
-	while (watchdog->pid > 0 && read(ready[0], &byte, 1) < 0 && errno == EINTR)
-		;
-	close(ready[0]);
-	return watchdog->pid > 0 || set_start_error(cause, error);
+	const int keep[] = { watchdog->kept, watchdog->holder, MAX(watchdog->qmp, watchdog->gdb),
+			     watchdog->record_fd,
+			     watchdog->process.pid ? watchdog->process.pidfd : -1 };
+	const struct vms_side_work work = { PROCESS_NAME, live, watchdog, keep,
+					    G_N_ELEMENTS(keep) };
+	watchdog->pid = vms_side_process_start(&work);
+	return watchdog->pid > 0 || set_start_error(-watchdog->pid, error);
 }
 
 static struct vms_watchdog *new_watchdog(const struct vms_stream *stream, const char *label,
@@ -739,24 +660,13 @@ struct vms_watchdog *vms_watchdog_new_gdb(const struct vms_stream *gdb, GError *
 	return start_or_free(watchdog, error);
 }
 
-/* Waits for the watchdog's end, `timeout_ms` at most. False if it still has something to do. */
-static bool reap_watchdog(pid_t pid, int timeout_ms)
-{
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd poller = { .fd = fd, .events = POLLIN };
-	if (fd >= 0) {
-		poll(&poller, 1, timeout_ms);
-		close(fd);
-	}
-	return waitpid(pid, NULL, __WCLONE | WNOHANG) != 0;
-}
-
 void vms_watchdog_free(struct vms_watchdog *watchdog, bool is_late)
 {
 	if (!watchdog)
 		return;
 	close(watchdog->keeper);
-	bool ended = watchdog->pid <= 0 || reap_watchdog(watchdog->pid, is_late ? 0 : FAREWELL_MS);
+	bool ended = watchdog->pid <= 0 ||
+		     vms_side_process_reap(watchdog->pid, is_late ? 0 : FAREWELL_MS);
 	if (ended && watchdog->record_path)
 		unlink(watchdog->record_path);
 	close(watchdog->kept);
@@ -784,19 +694,15 @@ void vms_watchdog_begin_stop(struct vms_watchdog *watchdog, uint64_t limit_ns)
 	vms_hold_begin(vms_watchdog_hold(watchdog), VMS_HOLD_HELD, vms_clock_now_ns(), limit_ns);
 }
 
-static bool is_watchdog_alive(const struct vms_watchdog *watchdog)
-{
-	return watchdog->pid > 0 && waitpid(watchdog->pid, NULL, __WCLONE | WNOHANG) == 0;
-}
-
 bool vms_watchdog_check(struct vms_watchdog *watchdog, GError **error)
 {
-	return is_watchdog_alive(watchdog) || start_watchdog(watchdog, error);
+	return vms_side_process_is_alive(watchdog->pid) || start_watchdog(watchdog, error);
 }
 
 void vms_watchdog_wait(struct vms_watchdog *watchdog)
 {
-	while (atomic_load(&watchdog->record->is_watchdog_busy) && is_watchdog_alive(watchdog))
+	while (atomic_load(&watchdog->record->is_watchdog_busy) &&
+	       vms_side_process_is_alive(watchdog->pid))
 		g_usleep(BUSY_US);
 	atomic_store(&watchdog->record->is_watchdog_busy, false);
 }

@@ -4,9 +4,7 @@
  * by any signal, is stopped while it holds the machine, or holds it for longer than the limit. It
  * tries that for as long as that very QEMU lives.
  *
- * It is a child process in a session of its own, and its exit sends no signal. So it does not
- * disturb a program that waits for its own children, and signals to the program's terminal or
- * process group do not reach it. If it is allowed to, it also leaves the tool's control group.
+ * It is a side process (machine/host/side_process.h).
  */
 #pragma once
 

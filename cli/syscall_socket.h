@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Addresses of sockets and control messages, as strace shows them. The bytes are the guest's. */
+#pragma once
+
+#include <glib.h>
+#include <stddef.h>
+
+/* Appends a struct sockaddr by its family. */
+void syscall_append_socket_address(GString *out, const void *bytes, size_t size);
+/* Appends the control messages of a message: [{cmsg_len=20, …}]. `bytes` may be fewer than `size`.
+ */
+void syscall_append_control(GString *out, const void *bytes, size_t n_bytes, size_t size);

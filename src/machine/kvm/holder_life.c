@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: MIT */
+/* What the holder does. See machine/host/side_process.h for what its code may do. */
+#include "machine/kvm/holder-private.h"
+
+#include "base/clock.h"
+#include "base/priority.h"
+#include "machine/host/side_process.h"
+#include "machine/kvm/thread_call.h"
+#include "machine/kvm/vcpu_regs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/kvm.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MICROSECOND UINT64_C(1000)
+#define MILLISECOND (1000 * MICROSECOND)
+/*
+ * How long a vCPU may run at least between two holds, and when to look again at one that has not
+ * got a processor since. One that is interrupted again before it has entered the guest makes no
+ * progress.
+ */
+#define GAP_NS	  (200 * MICROSECOND)
+#define QUEUED_NS (500 * MICROSECOND)
+/* When to look again at a thread that is in its monitor's code. */
+#define AWAY_NS (100 * MICROSECOND)
+/* How long another process may have the thread seized: another vmscope has it for a hold. */
+#define SEIZE_NS (100 * MILLISECOND)
+/* How long to poll for a thread's stop before sleeping until a signal tells of it. */
+#define SPIN_NS (100 * MICROSECOND)
+/* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
+#define TOOL_POLL_NS (200 * MILLISECOND)
+/* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
+#define UNSEEN_TRIES 20
+#define UNSEEN_NS    (5 * MILLISECOND)
+/* How often to try to find a vCPU in the guest itself: not in SMM, not in a nested guest. */
+#define GUEST_TRIES 20
+/* How often a vCPU may leave KVM_RUN without its registers: it may have been just returning. */
+#define STORE_TRIES 3
+
+/* Of struct kvm_run's `flags`. */
+#define RUN_IN_SMM    1 /* KVM_RUN_X86_SMM */
+#define RUN_IN_NESTED 4 /* KVM_RUN_X86_GUEST_MODE, Linux 6.11 */
+
+/* The kernel's code for "restart by restart_syscall(2)" (linux/errno.h). Only a tracer sees it. */
+#define ERESTART_RESTARTBLOCK 516
+
+#define STORED_SETS ((uint64_t)(KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS))
+
+/* ---- in the holder: the monitor's memory ------------------------------------------- */
+
+static bool read_remote(const struct vms_kvm_holder *holder, uint64_t hva, void *buf, size_t size)
+{
+	struct iovec local = { buf, size }, remote = { (void *)(uintptr_t)hva, size };
+	return process_vm_readv(holder->process->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+static bool write_remote(const struct vms_kvm_holder *holder, uint64_t hva, uint64_t value)
+{
+	struct iovec local = { &value, sizeof(value) };
+	struct iovec remote = { (void *)(uintptr_t)hva, sizeof(value) };
+	return process_vm_writev(holder->process->pid, &local, 1, &remote, 1, 0) ==
+	       (ssize_t)sizeof(value);
+}
+
+static uint64_t valid_regs_at(const struct vms_kvm_slot *slot)
+{
+	return slot->run_hva + offsetof(struct kvm_run, kvm_valid_regs);
+}
+
+static uint64_t sentinel_at(const struct vms_kvm_slot *slot)
+{
+	return slot->run_hva + offsetof(struct kvm_run, s.regs.sregs.apic_base);
+}
+
+/* Has the kernel store the registers at the next exit. */
+static bool want_registers(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+			   struct vms_kvm_watch *watch)
+{
+	uint64_t valid;
+	if (!read_remote(holder, valid_regs_at(slot), &valid, sizeof(valid)))
+		return false;
+	if ((valid & STORED_SETS) != STORED_SETS) {
+		watch->is_stored = false;
+		if (!atomic_load(&slot->is_altered))
+			slot->valid_regs = valid;
+		atomic_store(&slot->is_altered, true);
+		if (!write_remote(holder, valid_regs_at(slot), valid | STORED_SETS))
+			return false;
+	} else if (!atomic_load(&slot->is_altered)) {
+		watch->is_stored = true; /* somebody else has them stored */
+	}
+	return write_remote(holder, sentinel_at(slot), VMS_KVM_NOT_STORED);
+}
+
+static void put_back(const struct vms_kvm_holder *holder)
+{
+	for (unsigned i = 0; i < holder->shared->n; i++) {
+		struct vms_kvm_slot *slot = &holder->shared->slots[i];
+		if (atomic_exchange(&slot->is_altered, false) &&
+		    vms_host_identity_is_alive(holder->process))
+			write_remote(holder, valid_regs_at(slot), slot->valid_regs);
+	}
+}
+
+/* ---- in the holder: one hold --------------------------------------------------------- */
+
+static void answer(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
+		   enum vms_kvm_outcome outcome)
+{
+	slot->outcome = outcome;
+	atomic_store(&slot->answered, watch->number);
+	syscall(SYS_futex, &slot->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/*
+ * Reads what the scheduler counts of a thread: its time on a processor and in a queue, and how
+ * often it got a processor (Documentation/scheduler/sched-stats.rst). "" where the kernel does not
+ * count.
+ */
+static void read_schedule(const struct vms_kvm_watch *watch, char text[VMS_KVM_SCHEDULE_SIZE])
+{
+	ssize_t n = watch->schedule < 0
+			    ? 0
+			    : pread(watch->schedule, text, VMS_KVM_SCHEDULE_SIZE - 1, 0);
+	text[MAX(n, 0)] = 0;
+}
+
+/* True if a thread that was let go has not executed anything since. */
+static bool is_queued(const struct vms_kvm_watch *watch)
+{
+	char text[VMS_KVM_SCHEDULE_SIZE];
+	read_schedule(watch, text);
+	return text[0] && strcmp(text, watch->seen_schedule) == 0;
+}
+
+/* Lets the thread go. Between its stop and this, it was held. */
+static void let_go(struct vms_kvm_watch *watch)
+{
+	read_schedule(watch, watch->seen_schedule);
+	ptrace(PTRACE_DETACH, watch->tid, NULL, (void *)(intptr_t)watch->signal);
+	watch->phase = IDLE;
+	watch->signal = 0;
+	watch->not_before_ns = vms_clock_now_ns() + GAP_NS;
+}
+
+/* Ends a hold that was answered, or is about to be. */
+static void end_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
+{
+	let_go(watch);
+	slot->held_ns = vms_clock_now_ns() - watch->begin_ns;
+	atomic_store(&slot->released, watch->number);
+	syscall(SYS_futex, &slot->released, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void give_up(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
+		    enum vms_kvm_outcome outcome)
+{
+	if (watch->phase != IDLE)
+		let_go(watch);
+	answer(slot, watch, outcome);
+}
+
+/* Lets the thread go, and tries again later, unless the time is over. */
+static void try_again(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
+		      enum vms_kvm_outcome outcome, uint64_t after_ns)
+{
+	if (vms_clock_now_ns() > slot->give_up_ns) {
+		give_up(slot, watch, outcome);
+		return;
+	}
+	if (watch->phase != IDLE)
+		let_go(watch);
+	watch->not_before_ns = MAX(watch->not_before_ns, vms_clock_now_ns() + after_ns);
+}
+
+static void forget_thread(struct vms_kvm_watch *watch)
+{
+	if (watch->tid) {
+		close(watch->call);
+		close(watch->schedule);
+	}
+	watch->tid = 0;
+}
+
+static int open_of_thread(const struct vms_kvm_holder *holder, pid_t tid, const char *name)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)holder->process->pid, (int)tid,
+		 name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static bool has_filter(const struct vms_kvm_holder *holder, pid_t tid)
+{
+	char text[4096];
+	int fd = open_of_thread(holder, tid, "status");
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[MAX(n, 0)] = 0;
+	return strstr(text, "\nSeccomp:\t2");
+}
+
+static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch, pid_t tid)
+{
+	if (watch->tid == tid)
+		return true;
+	forget_thread(watch);
+	watch->call = open_of_thread(holder, tid, "syscall");
+	if (watch->call < 0)
+		return false;
+	watch->schedule = open_of_thread(holder, tid, "schedstat");
+	watch->seen_schedule[0] = 0;
+	watch->tid = tid;
+	watch->refused_ns = 0;
+	watch->has_filter = has_filter(holder, tid);
+	return watch->tid;
+}
+
+/* False: the thread has ended. */
+static bool read_call(const struct vms_kvm_watch *watch, enum vms_thread_call *ret)
+{
+	char text[256];
+	int fd;
+	ssize_t n = pread(watch->call, text, sizeof(text) - 1, 0);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	*ret = vms_thread_call_parse(text, &fd);
+	return true;
+}
+
+/* Seizes the thread and has it stop. */
+static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
+{
+	if (ptrace(PTRACE_SEIZE, watch->tid, NULL, NULL) < 0) {
+		uint64_t now_ns = vms_clock_now_ns();
+		watch->refused_ns = watch->refused_ns ? watch->refused_ns : now_ns;
+		if (errno == ESRCH)
+			give_up(slot, watch, VMS_KVM_THREAD_GONE);
+		else if (now_ns - watch->refused_ns > SEIZE_NS)
+			give_up(slot, watch, VMS_KVM_REFUSED);
+		else
+			try_again(slot, watch, VMS_KVM_REFUSED, AWAY_NS);
+		return;
+	}
+	watch->refused_ns = 0;
+	watch->phase = STOPPING;
+	watch->begin_ns = vms_clock_now_ns();
+	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
+}
+
+/*
+ * Reads the registers and what is prefetched: all that is in the process by one call, which ends
+ * before the first block that is not mapped. False if not even the registers could be read.
+ */
+static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		       uint16_t *flags)
+{
+	const size_t known = 2; /* the flags and the registers come first */
+	struct iovec local[2 + VMS_KVM_MAX_PREFETCH], remote[2 + VMS_KVM_MAX_PREFETCH];
+	unsigned block[VMS_KVM_MAX_PREFETCH];
+	size_t n = known, size = sizeof(*flags) + sizeof(slot->regs) + sizeof(slot->sregs);
+	struct iovec registers = { &slot->regs, sizeof(slot->regs) + sizeof(slot->sregs) };
+	local[0] = (struct iovec) { flags, sizeof(*flags) };
+	remote[0].iov_base = (void *)(uintptr_t)(slot->run_hva + offsetof(struct kvm_run, flags));
+	remote[0].iov_len = sizeof(*flags);
+	local[1] = registers;
+	remote[1].iov_base =
+		(void *)(uintptr_t)(slot->run_hva + offsetof(struct kvm_run, s.regs.regs));
+	remote[1].iov_len = registers.iov_len;
+	for (unsigned i = 0; i < slot->n_prefetch; i++) {
+		const struct vms_kvm_prefetch *wanted = &slot->prefetch[i];
+		slot->is_prefetched[i] =
+			wanted->hva && wanted->fd >= 0 &&
+			pread(wanted->fd, slot->prefetched[i], VMS_KVM_PREFETCH_SIZE,
+			      (off_t)wanted->file_offset) == VMS_KVM_PREFETCH_SIZE;
+		if (!wanted->hva || wanted->fd >= 0)
+			continue;
+		block[n - known] = i;
+		local[n] = (struct iovec) { slot->prefetched[i], VMS_KVM_PREFETCH_SIZE };
+		remote[n].iov_base = (void *)(uintptr_t)wanted->hva;
+		remote[n++].iov_len = VMS_KVM_PREFETCH_SIZE;
+	}
+	ssize_t read = process_vm_readv(holder->process->pid, local, n, remote, n, 0);
+	if (read < (ssize_t)size)
+		return false;
+	for (size_t i = known; i < n; i++) {
+		size += VMS_KVM_PREFETCH_SIZE;
+		slot->is_prefetched[block[i - known]] = (ssize_t)size <= read;
+	}
+	return true;
+}
+
+static bool runs_this_vcpu(const struct vms_kvm_slot *slot)
+{
+	for (unsigned i = 0; i < slot->n_fds; i++)
+		if (slot->fds[i] == slot->seen_fd)
+			return true;
+	return false;
+}
+
+/*
+ * The thread has stopped while it slept with a time limit: it went there after it was looked at. It
+ * would go on by restart_syscall(2), and a filter that does not know that call kills the process.
+ * So the call ends with EINTR, as it does when a signal is handled.
+ */
+static void avoid_restart(const struct vms_kvm_watch *watch, struct user_regs_struct *regs)
+{
+	if (!watch->has_filter || (int64_t)regs->rax != -ERESTART_RESTARTBLOCK)
+		return;
+	regs->rax = (unsigned long long)-EINTR;
+	ptrace(PTRACE_SETREGS, watch->tid, NULL, regs);
+}
+
+/* The vCPU is held, and its registers and memory were read: the tool has it now. */
+static void take_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
+{
+	bool pinned = atomic_load(&slot->wanted) & VMS_KVM_PIN;
+	watch->phase = HELD;
+	if (!pinned)
+		end_hold(slot, watch);
+	answer(slot, watch, VMS_KVM_HELD);
+}
+
+/* The thread has stopped in KVM_RUN, or in its monitor's code, where that may be. */
+static void read_vcpu(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		      struct vms_kvm_watch *watch)
+{
+	uint16_t flags;
+	if (!read_state(holder, slot, &flags)) {
+		give_up(slot, watch, VMS_KVM_THREAD_GONE);
+		return;
+	}
+	/* CR0 of a vCPU is never 0. */
+	watch->is_stored |= slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
+	bool known = watch->is_stored && slot->sregs.cr0;
+	if (!known && slot->in_monitor)
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
+	else if (!known && ++watch->tries < STORE_TRIES)
+		try_again(slot, watch, VMS_KVM_NO_REGS, AWAY_NS);
+	else if (!known)
+		give_up(slot, watch, VMS_KVM_NO_REGS);
+	else if (!(flags & (RUN_IN_SMM | RUN_IN_NESTED)))
+		take_hold(slot, watch);
+	else if (++watch->tries < GUEST_TRIES)
+		try_again(slot, watch, VMS_KVM_OTHER_GUEST, AWAY_NS);
+	else
+		give_up(slot, watch, VMS_KVM_OTHER_GUEST);
+}
+
+/*
+ * The thread has stopped. In its monitor's code it may have a lock that the whole monitor waits
+ * for: there it is held only as briefly as it takes to read.
+ */
+static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+			   struct vms_kvm_watch *watch)
+{
+	struct user_regs_struct regs;
+	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0) {
+		give_up(slot, watch, VMS_KVM_THREAD_GONE);
+		return;
+	}
+	bool runs = regs.orig_rax == SYS_ioctl && regs.rsi == VMS_KVM_RUN;
+	bool waits = vms_thread_waits_without_limit(regs.orig_rax, regs.rsi, regs.r10);
+	avoid_restart(watch, &regs);
+	slot->in_monitor = !runs;
+	slot->seen_fd = runs ? (int)regs.rdi : -1;
+	if (!slot->run_hva)
+		give_up(slot, watch, runs ? VMS_KVM_HELD : VMS_KVM_AWAY);
+	else if (runs && !runs_this_vcpu(slot))
+		give_up(slot, watch, VMS_KVM_OTHER_THREAD);
+	else if (runs || waits || !(atomic_load(&slot->wanted) & VMS_KVM_PIN))
+		read_vcpu(holder, slot, watch);
+	else
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
+}
+
+/*
+ * Takes a brief hold without a stop, of a thread that does not execute: it sleeps in its monitor's
+ * code, or waits for a processor since it was let go. The registers of its last exit are in the
+ * page. False if it may have run meanwhile, or the registers are not known.
+ */
+static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		 struct vms_kvm_watch *watch)
+{
+	char before[VMS_KVM_SCHEDULE_SIZE], after[VMS_KVM_SCHEDULE_SIZE];
+	enum vms_thread_call call;
+	uint16_t flags;
+	if (!watch->is_stored || atomic_load(&slot->wanted) & VMS_KVM_PIN)
+		return false;
+	read_schedule(watch, before);
+	if (!before[0] || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
+	    (call == VMS_THREAD_RUNS && strcmp(before, watch->seen_schedule) != 0) ||
+	    !read_state(holder, slot, &flags) || flags & (RUN_IN_SMM | RUN_IN_NESTED))
+		return false;
+	read_schedule(watch, after);
+	if (strcmp(before, after) != 0)
+		return false;
+	slot->in_monitor = call != VMS_THREAD_RUNS;
+	slot->held_ns = 0;
+	atomic_store(&slot->released, watch->number);
+	answer(slot, watch, VMS_KVM_HELD);
+	return true;
+}
+
+static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		       struct vms_kvm_watch *watch)
+{
+	enum vms_thread_call call;
+	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call) ||
+	    (slot->run_hva && !want_registers(holder, slot, watch)))
+		give_up(slot, watch, VMS_KVM_THREAD_GONE);
+	else if (peek(holder, slot, watch))
+		return;
+	else if (call == VMS_THREAD_AWAY)
+		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
+	else if (call == VMS_THREAD_WAITS && !watch->is_stored && ++watch->tries > UNSEEN_TRIES)
+		give_up(slot, watch, VMS_KVM_UNSEEN);
+	else if (call == VMS_THREAD_WAITS && !watch->is_stored)
+		try_again(slot, watch, VMS_KVM_UNSEEN, UNSEEN_NS);
+	else if (call == VMS_THREAD_RUNS && is_queued(watch))
+		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
+	else
+		seize(slot, watch);
+}
+
+static uint32_t wanted_number(const struct vms_kvm_slot *slot)
+{
+	return atomic_load(&slot->wanted) & ~VMS_KVM_PIN;
+}
+
+static void note_status(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+			struct vms_kvm_watch *watch, int status)
+{
+	if (!WIFSTOPPED(status)) {
+		bool was_held = watch->phase == HELD;
+		watch->phase = IDLE;
+		forget_thread(watch);
+		if (was_held)
+			atomic_fetch_add(&slot->broken, 1);
+		else
+			answer(slot, watch, VMS_KVM_THREAD_GONE);
+		return;
+	}
+	if (watch->phase != STOPPING)
+		return;
+	/* A signal was about to be delivered: it is, when the thread is let go. */
+	if (status >> 16 == 0)
+		watch->signal = WSTOPSIG(status);
+	if (wanted_number(slot) != watch->number)
+		let_go(watch);
+	else
+		look_at_thread(holder, slot, watch);
+}
+
+/* Takes the news of all threads that have stopped or ended. */
+static void take_news(struct vms_kvm_holder *holder)
+{
+	int status;
+	pid_t tid;
+	while ((tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
+		for (unsigned i = 0; i < holder->shared->n; i++) {
+			struct vms_kvm_watch *watch = &holder->watches[i];
+			if (watch->tid == tid && watch->phase != IDLE)
+				note_status(holder, &holder->shared->slots[i], watch, status);
+		}
+	}
+}
+
+/* ---- in the holder: its life ---------------------------------------------------------- */
+
+/* True if two polls in a row have found the tool stopped. */
+static bool stands_tool_still(struct vms_kvm_holder *holder, uint64_t now_ns)
+{
+	if (now_ns < holder->tool_check_ns)
+		return false;
+	bool stands = vms_process_stands_still(holder->stat_path);
+	bool twice = stands && holder->tool_stood_still;
+	holder->tool_stood_still = stands;
+	holder->tool_check_ns = now_ns + TOOL_POLL_NS;
+	return twice;
+}
+
+/* Does what is due for a slot. Returns when to look again, if nothing happens before. */
+static uint64_t advance_slot(struct vms_kvm_holder *holder, unsigned i, bool break_holds)
+{
+	struct vms_kvm_slot *slot = &holder->shared->slots[i];
+	struct vms_kvm_watch *watch = &holder->watches[i];
+	uint64_t now_ns = vms_clock_now_ns();
+	uint32_t number = wanted_number(slot);
+	if (watch->phase == HELD) {
+		bool over = break_holds || now_ns > watch->begin_ns + slot->limit_ns;
+		if (over && number == watch->number)
+			atomic_fetch_add(&slot->broken, 1);
+		if (over || number != watch->number)
+			end_hold(slot, watch);
+		return MIN(holder->tool_check_ns, watch->begin_ns + slot->limit_ns);
+	}
+	if (watch->phase == STOPPING || number == 0 || number == atomic_load(&slot->answered))
+		return UINT64_MAX;
+	if (now_ns < watch->not_before_ns)
+		return watch->not_before_ns;
+	if (number != watch->number)
+		watch->tries = 0;
+	watch->number = number;
+	begin_hold(holder, slot, watch);
+	return watch->phase == IDLE ? watch->not_before_ns : UINT64_MAX;
+}
+
+/* True if a thread was just asked to stop: its answer comes sooner than a sleeper wakes up. */
+static bool expects_stop(const struct vms_kvm_holder *holder)
+{
+	for (unsigned i = 0; i < holder->shared->n; i++)
+		if (holder->watches[i].phase == STOPPING &&
+		    vms_clock_now_ns() - holder->watches[i].begin_ns < SPIN_NS)
+			return true;
+	return false;
+}
+
+/* Waits for something to happen, until `next_ns` at most. False: the holder is to end. */
+static bool wait_for_news(const struct vms_kvm_holder *holder, uint64_t next_ns)
+{
+	struct pollfd events[] = {
+		{ .fd = holder->wake, .events = POLLIN },
+		{ .fd = holder->stopped, .events = POLLIN },
+		{ .fd = holder->kept, .events = POLLIN },
+		{ .fd = holder->tool, .events = POLLIN },
+		{ .fd = holder->process->pidfd, .events = POLLIN },
+	};
+	struct signalfd_siginfo signals[16];
+	uint64_t count, now_ns = vms_clock_now_ns();
+	if (expects_stop(holder)) {
+		sched_yield();
+		return true;
+	}
+	uint64_t left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+	struct timespec timeout = { (time_t)(left_ns / (1000 * MILLISECOND)),
+				    (long)(left_ns % (1000 * MILLISECOND)) };
+	ppoll(events, G_N_ELEMENTS(events), next_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	if (events[0].revents && read(holder->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return false;
+	while (events[1].revents && read(holder->stopped, signals, sizeof(signals)) > 0)
+		;
+	return !events[2].revents && !events[3].revents && !events[4].revents;
+}
+
+static void release_all(struct vms_kvm_holder *holder)
+{
+	for (unsigned i = 0; i < holder->shared->n; i++) {
+		if (holder->watches[i].phase != HELD)
+			continue;
+		atomic_fetch_add(&holder->shared->slots[i].broken, 1);
+		end_hold(&holder->shared->slots[i], &holder->watches[i]);
+	}
+	/* A thread that is to stop, and has not, goes on by itself when this process ends. */
+}
+
+/* Signals are told by a descriptor. How the tool handles SIGCHLD must not keep any from that. */
+static void open_signals(struct vms_kvm_holder *holder)
+{
+	const struct sigaction usual = { .sa_handler = SIG_DFL };
+	sigset_t child;
+	sigaction(SIGCHLD, &usual, NULL);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	holder->stopped = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+void vms_kvm_holder_live(void *data)
+{
+	struct vms_kvm_holder *holder = data;
+	uint64_t next_ns = 0;
+	vms_thread_set_urgent();
+	open_signals(holder);
+	do {
+		uint64_t now_ns = vms_clock_now_ns();
+		bool break_holds = stands_tool_still(holder, now_ns);
+		take_news(holder);
+		next_ns = UINT64_MAX;
+		for (unsigned i = 0; i < holder->shared->n; i++)
+			next_ns = MIN(next_ns, advance_slot(holder, i, break_holds));
+	} while (wait_for_news(holder, next_ns));
+	release_all(holder);
+	put_back(holder);
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What is told of a guest's processes, against its own /proc; and reports in which they are merged."""
+import json
+import re
+import unittest
+
+import linux_guest
+from vmscope_command import vmscope
+
+ID = "0123456789abcdef" * 4
+GROUPS = {f"/system.slice/docker-{ID}.scope": "docker-0123456789ab", "/a/lxc.payload.web": "lxc-web",
+          "/system.slice/nginx.service": "nginx.service", "/a/b c": "/a/b c"}
+
+
+class Processes:
+    """Sleeping programs, each in a group; subclasses say which kernel."""
+    series = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.guest = linux_guest.LinuxGuest(cls.series)
+        cls.addClassCleanup(cls.guest.stop)
+        cls.guest.run("mkdir -p /cg && mount -t cgroup2 none /cg")
+        cls.pids = {}
+        for number, group in enumerate(GROUPS):
+            # The loop before the sleep takes some time of a processor.
+            pid = cls.guest.run(
+                f"(i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; exec sh -c 'sleep 100000; :' 'a  {number}' ) "
+                ">/dev/null 2>&1 & echo $!").strip()
+            cls.guest.run(f"mkdir -p '/cg{group}' && echo {pid} >'/cg{group}/cgroup.procs'")
+            cls.pids[group] = int(pid)
+        cls.guest.run("sleep 1")
+
+    def ps(self, *columns):
+        rows = json.loads(vmscope("ps", "--with", ",".join(columns), "--json", *self.guest.target).out)
+        return {row["tid"]: row for row in rows}
+
+    def test_groups(self):
+        rows = self.ps("cgroup", "container")
+        for group, pid in self.pids.items():
+            own = self.guest.run(f"cat /proc/{pid}/cgroup").strip()
+            self.assertEqual(own, f"0::{rows[pid]['cgroup']}")
+            self.assertEqual(rows[pid]["container"], GROUPS[group])
+        self.assertEqual((rows[1]["cgroup"], rows[1]["container"]), ("/", None))
+
+    def test_commands(self):
+        rows = self.ps("command")
+        compared = 0
+        for pid in map(int, self.guest.run("cd /proc; ls -d [0-9]*").split()):
+            own = self.guest.run(f"cat /proc/{pid}/cmdline 2>/dev/null", check=False)
+            if pid in rows and "ls -d" not in own and "cmdline" not in own:
+                self.assertEqual(rows[pid]["command"], own.rstrip("\0").replace("\0", " ") or None)
+                compared += 1
+        self.assertGreater(compared, 30)
+        self.assertIsNone(rows[2]["command"])
+
+    def test_times(self):
+        """The kernel shows the time of a thread in ns, too; one that sleeps takes none."""
+        rows = self.ps("time")
+        for pid in self.pids.values():
+            own = int(self.guest.run(f"cat /proc/{pid}/schedstat").split()[0])
+            self.assertGreater(own, 0)
+            self.assertEqual(rows[pid]["cpu_ns"], own)
+            self.assertEqual(rows[pid]["process_cpu_ns"], own)
+
+    def test_wrong_column(self):
+        self.assertIn("--with nothing: it must be", vmscope("ps", "--with", "nothing", *self.guest.target,
+                                                           check=False).err)
+
+    def test_merged(self):
+        """Two processes of one name, each in a container of its own."""
+        pids = [self.guest.run(f"sh -c 'echo $$ >/cg{group}/cgroup.procs; exec md5sum /dev/zero' >/dev/null 2>&1 "
+                               "& echo $!").strip() for group in list(GROUPS)[:2]]
+        self.addCleanup(self.guest.stop_workload)
+        # Outermost nodes are processes.
+        nodes = {}
+        for mode in ("pid", "name", "container", "none"):
+            text = vmscope("sample", "-t", "1", "--merge", "--processes", mode, "--facts", "none",
+                           *self.guest.target).out
+            nodes[mode] = set(re.findall(r"^ *\d+ +[\d.]+% (\S.*)$", text.split("Functions")[0], re.MULTILINE))
+        for pid in pids:
+            self.assertIn(f"md5sum ({pid})", nodes["pid"])
+        self.assertIn("md5sum", nodes["name"])
+        self.assertLessEqual({"docker-0123456789ab", "lxc-web"}, nodes["container"])
+        self.assertFalse([node for node in nodes["none"] if re.fullmatch(r"md5sum( \(\d+\))?", node)])
+        self.assertTrue([node for node in nodes["none"] if "(/bin/busybox)" in node])
+
+
+class Processes612(Processes, unittest.TestCase):
+    series = "6.12"
+
+
+if __name__ == "__main__":
+    unittest.main()
