@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope symbol: shows addresses of names, names of addresses, or all symbols. */
 #include "commands.h"
+#include "find_task.h"
 #include "guest/processes.h"
 #include "symbol/binary.h"
 #include "values.h"
@@ -145,28 +146,18 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 /* Finds the address space of a thread. */
 static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError **error)
 {
-	g_autoptr(GError) loss = NULL;
-	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, &loss, error);
-	if (!tasks)
+	struct vms_task task;
+	if (!find_task(session, tid, &task, error))
 		return false;
-	for (size_t i = 0; i < tasks->len; i++) {
-		const struct vms_task *task = &g_array_index(tasks, struct vms_task, i);
-		if (task->tid != tid)
-			continue;
-		*ret = task->mm;
-		if (task->mm == 0 && strchr("ZX", task->state))
-			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-				    "thread %u (%s) has ended, and has no programs any more", tid,
-				    task->comm);
-		else if (task->mm == 0)
-			g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-				    "thread %u (%s) is of the kernel, and has no programs", tid,
-				    task->comm);
-		return task->mm != 0;
-	}
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
-	return false;
+	*ret = task.mm;
+	if (task.mm == 0 && strchr("ZX", task.state))
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "thread %u (%s) has ended, and has no programs any more", tid,
+			    task.comm);
+	else if (task.mm == 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "thread %u (%s) is of the kernel, and has no programs", tid, task.comm);
+	return task.mm != 0;
 }
 
 /* Reads the functions of a file, so that servers are asked for them. */

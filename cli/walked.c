@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "walked.h"
 #include "capture/capture.h"
+#include "find_task.h"
 
 /* Walks the stack from `regs` on. `task` runs or waits there; it is NULL if unknown. */
 static void walk_stack(struct session *session, unsigned id, const struct vms_task *task,
@@ -87,24 +88,12 @@ static bool walk_thread(struct session *session, const struct vms_task *task, co
 bool walk_task(struct session *session, unsigned tid, GPtrArray *stacks, GError **error)
 {
 	static const struct vms_regs no_regs;
-	g_autoptr(GError) loss = NULL;
-	g_autoptr(GArray) tasks = vms_guest_tasks(session->guest, &loss, error);
-	if (!tasks)
+	struct vms_task task;
+	if (!find_task(session, tid, &task, error))
 		return false;
-	for (size_t i = 0; i < tasks->len; i++) {
-		const struct vms_task *task = &g_array_index(tasks, struct vms_task, i);
-		if (task->tid != tid)
-			continue;
-		g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &no_regs);
-		g_autoptr(GArray) running = list_running(session);
-		return walk_thread(session, task, running, memory, stacks, error);
-	}
-	if (loss)
-		g_propagate_error(error, g_steal_pointer(&loss));
-	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "no thread %u in this guest: \"vmscope ps\" lists them", tid);
-	return false;
+	g_autoptr(vms_memory) memory = vms_memory_new(session->machine, &no_regs);
+	g_autoptr(GArray) running = list_running(session);
+	return walk_thread(session, &task, running, memory, stacks, error);
 }
 
 bool walk_all_tasks(struct session *session, const char *states, GPtrArray *stacks, GError **error)

@@ -22,12 +22,17 @@ static bool is_waiting_in_halt(const struct vms_arch *arch, struct vms_memory *m
 	       arch->is_halted(regs, code);
 }
 
-static void note_user_addresses(struct vms_guest *guest, struct vms_memory *memory,
-				const struct vms_process *process, const struct vms_stack *stack)
+/*
+ * Notes the last frame of a stack that has more frames than its depth. A walk notes what a frame is
+ * in when it steps out of it.
+ */
+static void note_last_frame(struct vms_guest *guest, struct vms_memory *memory,
+			    const struct vms_process *process, const struct vms_stack *stack)
 {
-	for (unsigned i = stack->n_kernel; i < stack->n; i++)
-		vms_guest_note_address(guest, memory, process,
-				       stack->frame[i].pc - stack->frame[i].is_return);
+	if (stack->end != VMS_WALK_DEPTH || stack->n == stack->n_kernel)
+		return;
+	const struct vms_frame *last = &stack->frame[stack->n - 1];
+	vms_guest_note_address(guest, memory, process, last->pc - last->is_return);
 }
 
 /* True if loaded kernel code has changed since it was read, and the stack has some of it. */
@@ -49,7 +54,7 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 	if (ret->n_kernel > 0)
 		vms_guest_note_kernel_pc(guest, memory, ret->frame[0].pc);
 	if (process)
-		note_user_addresses(guest, memory, process, ret);
+		note_last_frame(guest, memory, process, ret);
 }
 
 /* ---- vCPUs ------------------------------------------------------------ */
@@ -130,5 +135,5 @@ void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsi
 	if (vms_guest_kernel_regs(guest, &regs))
 		vms_memory_set_regs(memory, &regs);
 	vms_walk_copied_user(guest, memory, copy->process, &stack, depth, &record->stack);
-	note_user_addresses(guest, memory, copy->process, &record->stack);
+	note_last_frame(guest, memory, copy->process, &record->stack);
 }

@@ -8,6 +8,8 @@
  */
 #include "cfg/switch_table.h"
 
+#define MAX_SHIFT 3 /* of an index: an entry of a table has 8 bytes at most */
+
 /* Returns the number of a general register of any width. */
 static int get_number(unsigned reg)
 {
@@ -176,9 +178,11 @@ static bool analyse_computed_load(const struct vms_path *path, unsigned step, co
 	     !find_constant(path, step, get_number(added.reg), &ret->va)))
 		return false;
 	insn = vms_path_find_definition(path, &registers, step, number, &step);
-	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL) ||
-	    insn->detail->x86.operands[1].type != X86_OP_IMM ||
-	    op->size != 1 << insn->detail->x86.operands[1].imm)
+	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL))
+		return false;
+	const cs_x86_op shift = insn->detail->x86.operands[1];
+	if (shift.type != X86_OP_IMM || shift.imm < 0 || shift.imm > MAX_SHIFT ||
+	    op->size != 1 << shift.imm)
 		return false;
 	ret->n = find_bound(path, step, (struct index) { .number = number });
 	return ret->n > 0;

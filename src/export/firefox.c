@@ -104,34 +104,17 @@ static void write_column(struct firefox *file, const char *name, uint32_t length
 	g_string_append(out, "],\n");
 }
 
-static void write_null(const struct firefox *file G_GNUC_UNUSED, GString *out,
-		       uint32_t i G_GNUC_UNUSED)
+/* Writes a column that has the same value in every row. */
+static void write_constants(struct firefox *file, const char *name, uint32_t length,
+			    const char *value)
 {
-	g_string_append(out, "null");
-}
-
-static void write_zero(const struct firefox *file G_GNUC_UNUSED, GString *out,
-		       uint32_t i G_GNUC_UNUSED)
-{
-	g_string_append_c(out, '0');
-}
-
-static void write_one(const struct firefox *file G_GNUC_UNUSED, GString *out,
-		      uint32_t i G_GNUC_UNUSED)
-{
-	g_string_append_c(out, '1');
-}
-
-static void write_minus_one(const struct firefox *file G_GNUC_UNUSED, GString *out,
-			    uint32_t i G_GNUC_UNUSED)
-{
-	g_string_append(out, "-1");
-}
-
-static void write_false(const struct firefox *file G_GNUC_UNUSED, GString *out,
-			uint32_t i G_GNUC_UNUSED)
-{
-	g_string_append(out, "false");
+	g_string_append_printf(file->out->text, "\"%s\":[", name);
+	for (uint32_t i = 0; i < length; i++) {
+		g_string_append(file->out->text, i ? "," : "");
+		g_string_append(file->out->text, value);
+		vms_export_drain(file->out);
+	}
+	g_string_append(file->out->text, "],\n");
 }
 
 static void write_index(const struct firefox *file G_GNUC_UNUSED, GString *out, uint32_t i)
@@ -204,23 +187,23 @@ static void write_functions(struct firefox *file)
 
 	begin_table(file, "funcTable");
 	write_column(file, "name", n, write_name);
-	write_column(file, "isJS", n, write_false);
-	write_column(file, "relevantForJS", n, write_false);
+	write_constants(file, "isJS", n, "false");
+	write_constants(file, "relevantForJS", n, "false");
 	write_column(file, "resource", n, write_resource);
-	write_column(file, "source", n, write_null);
+	write_constants(file, "source", n, "null");
 	write_column(file, "lineNumber", n, write_line);
-	write_column(file, "columnNumber", n, write_null);
+	write_constants(file, "columnNumber", n, "null");
 	end_table(file, n, ",");
 	begin_table(file, "frameTable");
-	write_column(file, "address", n, write_minus_one);
-	write_column(file, "inlineDepth", n, write_zero);
+	write_constants(file, "address", n, "-1");
+	write_constants(file, "inlineDepth", n, "0");
 	write_column(file, "category", n, write_category);
-	write_column(file, "subcategory", n, write_zero);
+	write_constants(file, "subcategory", n, "0");
 	write_column(file, "func", n, write_index);
-	write_column(file, "nativeSymbol", n, write_null);
-	write_column(file, "innerWindowID", n, write_null);
+	write_constants(file, "nativeSymbol", n, "null");
+	write_constants(file, "innerWindowID", n, "null");
 	write_column(file, "line", n, write_line);
-	write_column(file, "column", n, write_null);
+	write_constants(file, "column", n, "null");
 	end_table(file, n, ",");
 }
 
@@ -231,8 +214,8 @@ static void write_shared(struct firefox *file)
 	write_functions(file);
 	begin_table(file, "resourceTable");
 	write_column(file, "name", file->files->len, write_file);
-	write_column(file, "host", file->files->len, write_null);
-	write_column(file, "type", file->files->len, write_one); /* a library */
+	write_constants(file, "host", file->files->len, "null");
+	write_constants(file, "type", file->files->len, "1"); /* a library */
 	write_column(file, "lib", file->files->len, write_index);
 	end_table(file, file->files->len, ",");
 	begin_table(file, "stackTable");

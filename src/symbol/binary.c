@@ -14,19 +14,20 @@ struct vms_binary {
 	gatomicrefcount refs;
 	char *path;
 	uint64_t size;
-	/* Only replaced under the lock, but got without it. What was replaced stays. */
+	struct vms_debug_files *debug_files; /* or NULL */
+	/* Only replaced under `reading`, but got without it. What was replaced stays. */
 	struct vms_elf_image *elf;	    /* NULL if it is no ELF file or its begin is missing */
 	struct vms_symbol_table *functions; /* NULL until they are asked for */
-	GMutex lock;			    /* guards all that follows */
-	struct vms_file_source source;
-	struct vms_debug_files *debug_files; /* or NULL */
-	struct vms_file_source copy;	     /* of this host; empty if there is none */
-	bool has_sought_copy;
+	GMutex reading;	 /* held while functions are read, which takes milliseconds; guards: */
 	bool is_missing; /* a part of what was looked for */
 	bool is_awaited; /* a server looks for its symbols */
 	uint64_t next_ns, pause_ns;
 	GPtrArray *old_elfs, *old_functions; /* what was replaced */
 	size_t old_bytes;
+	GMutex lock; /* held for one read, so that stacks do not wait for functions; guards: */
+	struct vms_file_source source;
+	struct vms_file_source copy; /* of this host; empty if there is none */
+	bool has_sought_copy;
 	bool has_attachment;
 	void *attachment; /* see vms_binary_attachment */
 	void (*free_attachment)(void *attachment);
@@ -37,7 +38,7 @@ struct vms_binary {
 /* Looks for a copy of the file, once its build id is known. The caller holds the lock. */
 static void seek_copy(struct vms_binary *binary)
 {
-	const struct vms_elf_image *elf = binary->elf;
+	const struct vms_elf_image *elf = vms_binary_elf(binary);
 	if (binary->has_sought_copy || !binary->debug_files || !elf || !elf->build_id[0])
 		return;
 	binary->has_sought_copy = true;
@@ -55,11 +56,11 @@ static bool read_either(void *data, uint64_t offset, void *buf, size_t size)
 	return vms_file_source_read(&binary->copy, offset, buf, size);
 }
 
-/* A binary's source that notes whether parts are missing. The caller holds the lock. */
+/* A binary's source that notes whether parts are missing. The caller holds `reading`. */
 static bool read_and_note(void *data, uint64_t offset, void *buf, size_t size)
 {
 	struct vms_binary *binary = data;
-	const bool read = read_either(binary, offset, buf, size);
+	const bool read = vms_binary_read(binary, offset, buf, size);
 	binary->is_missing |= !read;
 	return read;
 }
@@ -134,6 +135,7 @@ struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source
 	g_autoptr(GError) failure = NULL;
 	struct vms_binary *binary = g_new0(struct vms_binary, 1);
 	g_atomic_ref_count_init(&binary->refs);
+	g_mutex_init(&binary->reading);
 	g_mutex_init(&binary->lock);
 	binary->path = g_strdup(path);
 	binary->size = source->size;
@@ -166,6 +168,7 @@ void vms_binary_unref(struct vms_binary *binary)
 	vms_file_source_clear(&binary->copy);
 	vms_file_source_clear(&binary->source);
 	vms_debug_files_unref(binary->debug_files);
+	g_mutex_clear(&binary->reading);
 	g_mutex_clear(&binary->lock);
 	g_free(binary->path);
 	g_free(binary);
@@ -211,14 +214,14 @@ const char *vms_binary_build_id(const struct vms_binary *binary)
 
 struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary)
 {
-	g_mutex_lock(&binary->lock);
+	g_mutex_lock(&binary->reading);
 	if (!binary->functions) {
 		__atomic_store_n(&binary->functions, read_functions(binary, binary->elf),
 				 __ATOMIC_RELEASE);
 		binary->next_ns = vms_clock_now_ns() + binary->pause_ns;
 	}
 	struct vms_symbol_table *functions = binary->functions;
-	g_mutex_unlock(&binary->lock);
+	g_mutex_unlock(&binary->reading);
 	return functions;
 }
 
@@ -227,9 +230,9 @@ struct vms_symbol_table *vms_binary_known_functions(const struct vms_binary *bin
 	return __atomic_load_n(&binary->functions, __ATOMIC_ACQUIRE);
 }
 
-/* Puts what was read now in the place of what was. Takes both. The caller holds the lock. */
-static void replace(struct vms_binary *binary, struct vms_elf_image *elf,
-		    struct vms_symbol_table *functions)
+/* Puts what was read now in the place of what was. Takes both. The caller holds `reading`. */
+static void replace_functions(struct vms_binary *binary, struct vms_elf_image *elf,
+			      struct vms_symbol_table *functions)
 {
 	binary->old_bytes += sizeof(*elf) + vms_symbol_table_bytes(binary->functions);
 	g_ptr_array_add(binary->old_functions, binary->functions);
@@ -242,7 +245,7 @@ static void replace(struct vms_binary *binary, struct vms_elf_image *elf,
 	__atomic_store_n(&binary->elf, elf, __ATOMIC_RELEASE);
 }
 
-/* Reads all anew. True if that is more than was known. The caller holds the lock. */
+/* Reads all anew. True if that is more than was known. The caller holds `reading`. */
 static bool read_again(struct vms_binary *binary)
 {
 	binary->is_missing = false;
@@ -250,7 +253,7 @@ static bool read_again(struct vms_binary *binary)
 	struct vms_symbol_table *functions = elf ? read_functions(binary, elf) : NULL;
 	if (functions &&
 	    vms_symbol_table_count(functions) > vms_symbol_table_count(binary->functions)) {
-		replace(binary, elf, functions);
+		replace_functions(binary, elf, functions);
 		return true;
 	}
 	vms_symbol_table_unref(functions);
@@ -258,7 +261,7 @@ static bool read_again(struct vms_binary *binary)
 	return false;
 }
 
-/* True if it is time to read what was missing. The caller holds the lock. */
+/* True if it is time to read what was missing. The caller holds `reading`. */
 static bool is_due(const struct vms_binary *binary, uint64_t now_ns)
 {
 	if (!binary->functions || binary->old_bytes >= REPLACED_LIMIT)
@@ -270,14 +273,14 @@ static bool is_due(const struct vms_binary *binary, uint64_t now_ns)
 
 bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns)
 {
-	g_mutex_lock(&binary->lock);
+	g_mutex_lock(&binary->reading);
 	const bool reads = is_due(binary, now_ns);
 	if (reads) {
 		binary->pause_ns =
 			read_again(binary) ? PAUSE_NS : MIN(2 * binary->pause_ns, PAUSE_MAX_NS);
 		binary->next_ns = now_ns + binary->pause_ns;
 	}
-	g_mutex_unlock(&binary->lock);
+	g_mutex_unlock(&binary->reading);
 	return reads;
 }
 

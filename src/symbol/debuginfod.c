@@ -185,8 +185,8 @@ enum vms_debuginfod_answer vms_debuginfod_find(struct vms_debuginfod *servers, c
 	return request->answer;
 }
 
-/* Waits until a child writes or ends, for 100 ms at most. Returns the number of children. */
-static unsigned wait_for_child(const struct vms_debuginfod *servers)
+/* Waits until a child writes or ends, for 100 ms at most. */
+static void wait_for_child(const struct vms_debuginfod *servers)
 {
 	struct pollfd fds[CHILDREN_LIMIT];
 	nfds_t n = 0;
@@ -196,7 +196,6 @@ static unsigned wait_for_child(const struct vms_debuginfod *servers)
 			fds[n++] = (struct pollfd) { .fd = request->output, .events = POLLIN };
 	}
 	poll(fds, n, n ? 100 : 0);
-	return (unsigned)n;
 }
 
 void vms_debuginfod_wait(struct vms_debuginfod *servers, uint64_t deadline_ns)

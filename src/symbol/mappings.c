@@ -78,3 +78,10 @@ GArray *vms_mappings_new_of(const struct vms_mapping *others, size_t n)
 	g_array_sort(mappings, compare_mappings);
 	return mappings;
 }
+
+const struct vms_symbol_table *vms_mappings_functions(const struct vms_mapping *mapping)
+{
+	const struct vms_symbol_table *known =
+		mapping->binary ? vms_binary_known_functions(mapping->binary) : NULL;
+	return known && vms_symbol_table_count(known) > 0 ? known : mapping->symbols;
+}

@@ -19,3 +19,8 @@ const struct vms_mapping *vms_mappings_find(const GArray *mappings, uint64_t va)
  * mappings are left.
  */
 void vms_mappings_put(GArray *mappings, const struct vms_mapping *mapping, size_t limit);
+/*
+ * Returns the functions of a mapped file, by offset, or NULL. Its binary may know more by now than
+ * when it was mapped; that of a recording has code alone.
+ */
+const struct vms_symbol_table *vms_mappings_functions(const struct vms_mapping *mapping);

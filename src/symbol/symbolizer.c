@@ -357,10 +357,9 @@ static bool locate_in_mapping(const struct vms_mapping *mapping, uint64_t va,
 		const struct noted_code code = get_loaded_code(mapping);
 		return locate_code(&code, va, ret);
 	}
-	const struct vms_symbol_table *symbols =
-		mapping->binary ? vms_binary_known_functions(mapping->binary) : mapping->symbols;
 	ret->module = mapping->name;
-	if (locate_symbol(symbols, mapping->start - mapping->offset, va, ret))
+	if (locate_symbol(vms_mappings_functions(mapping), mapping->start - mapping->offset, va,
+			  ret))
 		return true;
 	if (mapping->kind == VMS_MAPPING_FILE)
 		ret->offset = va - mapping->start + mapping->offset;

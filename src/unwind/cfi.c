@@ -239,7 +239,8 @@ static bool copy_expression(const struct vms_cfi_function *function, struct vms_
 		return true;
 	if (rule->size > sizeof(ret->bytes) - *used)
 		return false;
-	memcpy(ret->bytes + *used, function->bytes->data + rule->value, rule->size);
+	if (rule->size > 0) /* else there may be no bytes at all */
+		memcpy(ret->bytes + *used, function->bytes->data + rule->value, rule->size);
 	rule->value = (int32_t)*used;
 	*used += rule->size;
 	return true;

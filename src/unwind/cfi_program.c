@@ -45,9 +45,11 @@ static void keep_rules(struct vms_cfi_function *function, const struct state *st
 	if (function->rows->len > 0) {
 		const struct vms_cfi_kept_row *last = &g_array_index(
 			function->rows, struct vms_cfi_kept_row, function->rows->len - 1);
-		const struct vms_cfi_rule *before =
-			&g_array_index(function->rules, struct vms_cfi_rule, last->rules);
-		if (last->n == n && (n == 0 || memcmp(before, rules, n * sizeof(*rules)) == 0)) {
+		/* Without any rules the array has no memory yet. */
+		if (last->n == n &&
+		    (n == 0 ||
+		     memcmp(&g_array_index(function->rules, struct vms_cfi_rule, last->rules),
+			    rules, n * sizeof(*rules)) == 0)) {
 			row->rules = last->rules;
 			return;
 		}

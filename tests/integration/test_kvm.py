@@ -109,6 +109,8 @@ class TestReading(Case):
 
     def check_memory(self, **options):
         monitor = self.start(SPINS, high=8, **options)
+        spin = kvm_monitor.symbols()["known_spin"]
+        wait_for(lambda: self.regs(monitor)[0]["rip"] == spin, "the guest to come to its spin")
         for pa, size, va in (map(lambda text: int(text, 0), re.split("[:@]", place))
                              for place in monitor.do("places")):
             expected = read_mem(monitor, va, size)
@@ -183,7 +185,10 @@ class TestHolding(Case):
         """Halted, not started, in its monitor's code, asleep there, under a filter that kills."""
         monitor = self.start(CALLS, HALTS, EXITS, SLEEPS, NOT_STARTED, seccomp=True, duplicate=True)
         run = self.vmscope("sample", monitor, "-F", 500, "-t", 1, "--symbols", kvm_monitor.ELF)
-        self.assertNotIn("could not be held", run.err)
+        # On a busy host a thread may stay in its monitor for as long as a hold is tried.
+        taken = [int(n) for n in re.findall(r"^vCPU \d+: (\d+) samples", run.out, re.MULTILINE)]
+        self.assertEqual(len(taken), 5)
+        self.assertNotIn(0, taken)
         for name in ("work", "known_halt", "write_port"):
             self.assertIn(name, run.out)
         for vcpu in (0, 2, 3):

@@ -319,7 +319,8 @@ static struct tables *make_tables(const uint8_t *program, size_t size)
 	put_u32(tables, FDE + 4, FDE + 4 - CIE);
 	put_u32(tables, FDE + 8, CODE - FDE - 8);
 	put_u32(tables, FDE + 12, SIZE);
-	memcpy(tables->bytes + FDE + 17, program, size);
+	if (size > 0)
+		memcpy(tables->bytes + FDE + 17, program, size);
 	return tables;
 }
 

@@ -39,7 +39,7 @@ static bool check_open(struct vms_gdb *gdb, GError **error)
 {
 	return !gdb->broken ||
 	       vms_gdb_fail(gdb, VMS_ERROR_CLOSED,
-			    "the connection is broken: the stub has ended, or hung up", error);
+			    "the connection is closed: the stub has ended, or hung up", error);
 }
 
 /*

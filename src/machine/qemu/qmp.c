@@ -187,7 +187,7 @@ static bool send_command(struct vms_qmp *qmp, const struct vms_qmp_command *comm
 	json_object_object_add(request, "id", json_object_new_int64((int64_t)++qmp->id));
 	if (qmp->broken)
 		return fail_connection(qmp, VMS_ERROR_CLOSED,
-				       "the connection is broken: QEMU has ended, or hung up",
+				       "the connection is closed: QEMU has ended, or hung up",
 				       error);
 	g_autofree char *line = g_strconcat(
 		json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN), "\n", NULL);
