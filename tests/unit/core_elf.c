@@ -497,7 +497,7 @@ static void test_refused(void)
 		{ VMS_ERROR_UNSUPPORTED, "64-bit", spoil_class },
 		{ VMS_ERROR_UNSUPPORTED, "big-endian", spoil_data },
 		{ VMS_ERROR_UNSUPPORTED, "version 2", spoil_version },
-		{ VMS_ERROR_UNSUPPORTED, "no core", spoil_type },
+		{ VMS_ERROR_UNSUPPORTED, "not a core", spoil_type },
 		{ VMS_ERROR_UNSUPPORTED, "22", spoil_machine },
 		{ VMS_ERROR_UNSUPPORTED, "neither ELF", spoil_magic },
 		{ VMS_ERROR_UNSUPPORTED, "no memory", spoil_memory },

@@ -293,8 +293,7 @@ static const struct mistake mistakes[] = {
 	  "character 7: \"struct node\" has no member \"numbe\" (did you "
 	  "mean number?)" },
 	{ "probed", "node->name->text", "character 11: \"struct name\" is not a pointer" },
-	{ "probed", "node.number",
-	  "\"struct node *\" is a pointer: write \"->\"" },
+	{ "probed", "node.number", "\"struct node *\" is a pointer: write \"->\"" },
 	{ "probed", "fd.number", "\"int\" is not a structure" },
 	{ "probed", "node->next.number", "is a pointer: write" },
 	{ "probed", "node->array[3]", "character 13: the index is beyond" },
