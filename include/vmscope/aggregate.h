@@ -36,7 +36,8 @@ struct vms_aggregate_number {
 
 struct vms_aggregate_options {
 	size_t size; /* sizeof(struct vms_aggregate_options) */
-	/* The values of its entries are the key, with `by_place`. If NULL, all hits have one key.
+	/*
+	 * The values of its entries are the key, with `by_place`. If NULL, all hits have one key.
 	 */
 	struct vms_probe *key;
 	bool by_place; /* the address of the place is part of the key */

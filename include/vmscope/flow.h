@@ -318,8 +318,10 @@ const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *reco
 const struct vms_probe *vms_flow_record_common(const struct vms_flow_record *record);
 /* The probe of a call's return, or NULL if the record is not a call. */
 const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *record);
-/* Get a value of the place's probe, of the common one, or of the return's. False if there is no
- * such entry. */
+/*
+ * Get a value of the place's probe, of the common one, or of the return's. False if there is no
+ * such entry.
+ */
 bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
 			   struct vms_flow_value *ret);
 bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,
@@ -388,7 +390,8 @@ struct vms_flow_filter {
 	/* Each must be a known value of one of the record's probes, in any order. */
 	const struct vms_flow_match *values;
 	size_t n_values;
-	/* With "*" for any text and "?" for one character. A record without a name never matches.
+	/*
+	 * With "*" for any text and "?" for one character. A record without a name never matches.
 	 */
 	const char *comm, *where;
 };

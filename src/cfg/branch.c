@@ -44,8 +44,10 @@ static enum vms_branch_kind classify_aarch64(const cs_insn *insn, uint64_t targe
 	}
 }
 
-/* Returns the target of a branch. xbegin counts as one: after an abort, control goes to its
- * operand. */
+/*
+ * Returns the target of a branch. xbegin counts as one: after an abort, control goes to its
+ * operand.
+ */
 static uint64_t get_target(const struct vms_decoder *decoder, const struct vms_insn *insn)
 {
 	const cs_insn *detailed = decoder->insn;

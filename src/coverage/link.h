@@ -56,7 +56,8 @@ struct vms_agent_block_covered vms_coverage_link_block(const struct vms_coverage
 #define VMS_COVERAGE_RAN_AMID (1U << 2)
 /* Returns which parts of a block have run, as these flags. */
 unsigned vms_coverage_link_ran(const struct vms_coverage_link *link, uint32_t block);
-/* From now on a block that is translated gets a new number, even at the address of an earlier one.
+/*
+ * From now on a block that is translated gets a new number, even at the address of an earlier one.
  */
 void vms_coverage_link_new_epoch(struct vms_coverage_link *link);
 /* True if the agent has asked for a look at the guest. A vCPU waits for the answer. */

@@ -47,7 +47,9 @@ bool vms_probe_is_signed(const struct vms_probe *probe, size_t index);
 unsigned vms_probe_find_stacks(const struct vms_probe *probe, unsigned first, GArray *stacks);
 /* Returns how many values are collected, where a walked stack is one value. */
 unsigned vms_probe_collected(const struct vms_probe *probe);
-/* Calls all callbacks. Bit n of the result means that the n-th has failed. `*why` is the first
- * error. */
+/*
+ * Calls all callbacks. Bit n of the result means that the n-th has failed. `*why` is the first
+ * error.
+ */
 uint32_t vms_probe_call(const struct vms_probe *probe, const struct vms_flow_record *record,
 			struct vms_memory *memory, GError **why);

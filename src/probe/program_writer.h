@@ -29,8 +29,10 @@ static inline void vms_program_do(GArray *ops, enum vms_op_code code)
 	vms_program_add(ops, code, 0, 0);
 }
 
-/* Appends operations that replace an address on the stack by the integer of `size` bytes at
- * `offset` from it. */
+/*
+ * Appends operations that replace an address on the stack by the integer of `size` bytes at
+ * `offset` from it.
+ */
 static inline void vms_program_load(GArray *ops, unsigned size, uint64_t offset)
 {
 	if (offset) {

@@ -29,7 +29,8 @@ enum vms_tally_kind {
 	 * negative numbers, one for 0, then the same up to 2^63.
 	 */
 	VMS_TALLY_LOG2,
-	/* A cell for all below `first`; `n_steps` cells of `step` numbers each; one for all above.
+	/*
+	 * A cell for all below `first`; `n_steps` cells of `step` numbers each; one for all above.
 	 */
 	VMS_TALLY_LINEAR,
 };

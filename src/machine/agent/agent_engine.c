@@ -21,7 +21,8 @@
  * released.
  */
 #define SLICE_NS (50 * 1000 * 1000)
-/* How long to spin for a vCPU's answer before sleeping. The vCPU is held until we see the answer.
+/*
+ * How long to spin for a vCPU's answer before sleeping. The vCPU is held until we see the answer.
  */
 #define SPIN_NS (100 * 1000)
 

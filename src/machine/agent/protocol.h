@@ -435,7 +435,8 @@ struct vms_agent_coverage {
 	struct vms_agent_message message;
 	uint32_t max_blocks; /* a multiple of VMS_AGENT_BLOCKS_PER_LINE */
 	uint32_t reserved;
-	/* Addresses of instructions, or 0. Code that ran before `from` is reached does not count.
+	/*
+	 * Addresses of instructions, or 0. Code that ran before `from` is reached does not count.
 	 */
 	uint64_t from, to;
 	/* Address of a function whose call requires a look of the client; 0: none. */

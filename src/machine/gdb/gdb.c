@@ -225,7 +225,8 @@ static bool is_exit(struct vms_gdb *gdb)
 	       g_ascii_isxdigit(gdb->payload->str[1]);
 }
 
-/* Receives the next answer. Before it, the stub may say that the request has stopped the machine.
+/*
+ * Receives the next answer. Before it, the stub may say that the request has stopped the machine.
  */
 static bool receive_answer(struct vms_gdb *gdb, uint64_t deadline_ns, GError **error)
 {
