@@ -210,7 +210,7 @@ class Flow(Tracer):
                 (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
                 (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
                 (["vfs_read:call="], 2, '"vfs_read:call=": an entry is empty: write'),
-                (["vfs_read=arg0;arg1"], 2, 'after ";" is for returns: write WHERE:call='),
+                (["vfs_read=arg0;arg1"], 2, 'after ";" are for returns: write WHERE:call='),
                 (["vfs_read", "--common", ""], 2, "--common is empty: write entries"),
                 (["vfs_read", "--if", ""], 2, "the expression is empty"),
                 (["vfs_read", "--if", "1", "--if", ""], 2, '--if "": the expression is empty'),
@@ -383,7 +383,7 @@ class Modules(Tracer, unittest.TestCase):
             self.guest.run("losetup -f")
             self.guest.run("rmmod loop")
             log = self.log_until(process, "no probe was armed for")
-            self.assertIn("loop_control_ioctl=arg1 has gone", log)
+            self.assertIn("loop_control_ioctl=arg1 is not there any more", log)
         records, _ = self.end(process)
         self.assertEqual([int(record["values"][0]["value"], 16) for record in records
                           if record["where"] == "loop_control_ioctl"], [self.GET_FREE] * 2)
