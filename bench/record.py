@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What recording host processes costs beside `perf record`, and how fast recordings are read.
+"""What recording costs, of this host's processes and of a guest's, and how fast recordings are read.
 
 Both record the same program, which does a fixed piece of work, in turns; the cost is the processor time of
 the recorder and of what the program needs more. Baseline: the program alone. Reports: a recording of many
-samples beside `perf report --stdio` of as many.
+samples beside `perf report --stdio` of as many. `--guest` instead: the work that a guest gets done while its
+threads are recorded through the agent, beside the same guest with the agent idle, in turns as of agent.py.
 """
 import argparse
 import os
@@ -15,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-import samplers  # noqa: F401: finds the tests' modules
+import agent  # finds the tests' modules
 import testbed
 
 SOURCE = testbed.ROOT / "tests" / "guests" / "record_program.c"
@@ -35,13 +36,45 @@ def seconds(*command):
     return time.monotonic() - began
 
 
+def bench_guest(options):
+    """The recorded guest's share of the other one's work, by time and by processor time."""
+    guests = [agent.Guest(options, options.vcpus, "count", agent=True) for _ in range(2)]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "recording"
+            recorder = guests[1].work(lambda: agent.Sampler(
+                "--agent", guests[1].socket, "-o", file, command="record"))
+            measured = [agent.rates(guests, options.seconds) for _ in range(options.rounds)]
+            recorder.stop()
+            stats = subprocess.run([testbed.VMSCOPE, "report", "--stats", file], check=True, text=True,
+                                   stdout=subprocess.PIPE).stdout
+        shares = [recorded[0] / idle[0] for idle, recorded in measured]
+        by_cpu = [recorded[1] / idle[1] for idle, recorded in measured]
+        print(f"{options.vcpus} vCPUs, recorded at {agent.HERTZ} Hz: work done")
+        agent.print_ratios("recorded", shares, "agent idle")
+        agent.print_ratios("recorded, by CPU time", by_cpu, "agent idle")
+        print(stats)
+    finally:
+        for guest in guests:
+            guest.stop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--frequency", type=int, default=999)
     parser.add_argument("--report-hertz", type=int, default=50000)
     parser.add_argument("--report-seconds", type=float, default=20)
+    parser.add_argument("--guest", action="store_true")
+    parser.add_argument("--vcpus", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--kernel", default="6.1")
+    parser.add_argument("--qemu", default="qemu-system-x86_64")
+    parser.set_defaults(internals=True)
     options = parser.parse_args()
+    if options.guest:
+        bench_guest(options)
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         program, ours, theirs = folder / "program", folder / "ours", folder / "theirs"

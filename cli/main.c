@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/text.h"
 #include "commands.h"
 #include "streams.h"
 #include <locale.h>
@@ -90,7 +91,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 		return session.status;
 	bool usage = is_usage_error(error);
 	g_autofree char *help = usage ? g_strdup_printf(" (see \"%s --help\")", program) : NULL;
-	fprintf(stderr, "vmscope: %s%s\n", error->message, usage ? help : "");
+	g_autofree char *message = vms_text_escape(error->message);
+	fprintf(stderr, "vmscope: %s%s\n", message, usage ? help : "");
 	return usage ? EXIT_USAGE : EXIT_FAILED;
 }
 
@@ -124,7 +126,8 @@ int main(int argc, char **argv)
 	if (command)
 		return run_command(command, argc - words, argv + words);
 	if (name[0]) {
-		fprintf(stderr, "vmscope: no command \"%s\" (see \"vmscope --help\")\n", name);
+		g_autofree char *escaped = vms_text_escape(name);
+		fprintf(stderr, "vmscope: no command \"%s\" (see \"vmscope --help\")\n", escaped);
 		return EXIT_USAGE;
 	}
 	g_autoptr(GString) text = make_help();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope record: samples processes of this host into a file, which "vmscope report" shows. */
+/*
+ * vmscope record: samples processes of this host, or of a guest, into a file, which "vmscope
+ * report" shows.
+ */
 #include "base/clock.h"
 #include "base/outfile.h"
 #include "commands.h"
@@ -14,7 +17,7 @@
 #define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
-	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer;
+	char *hz, *period_us, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
 	gboolean all, user;
 	int depth;
 };
@@ -51,28 +54,32 @@ static bool add_number(struct vms_sampler *sampler, const char *option, const ch
 static bool add_targets(struct session *session, struct vms_sampler *sampler,
 			const struct options *options, GError **error)
 {
+	const bool whole_guest = session->machine && !options->pid && !options->tid &&
+				 !options->job && !options->cgroup && !options->name;
 	const struct vms_sampler_target system = { .kind = VMS_SAMPLER_SYSTEM };
 	const struct vms_sampler_target cgroup = { .kind = VMS_SAMPLER_CGROUP,
 						   .name = options->cgroup };
+	const struct vms_sampler_target name = { .kind = VMS_SAMPLER_NAME, .name = options->name };
 	const struct vms_sampler_target command = { .kind = VMS_SAMPLER_COMMAND,
 						    .command =
 							    (const char *const *)session->launch };
 	if (!options->pid && !options->tid && !options->job && !options->cgroup && !options->all &&
-	    !session->launch) {
-		usage_error(error,
-			    "nothing to sample: give --pid, --tid, --job, --cgroup, --all or "
-			    "-- COMMAND");
+	    !options->name && !session->launch && !whole_guest) {
+		usage_error(error, "nothing to sample: give --pid, --tid, --job, --cgroup, --name, "
+				   "--all or -- COMMAND");
 		return false;
 	}
 	return add_number(sampler, "--pid", options->pid, VMS_SAMPLER_PROCESS, error) &&
 	       add_number(sampler, "--tid", options->tid, VMS_SAMPLER_THREAD, error) &&
 	       add_number(sampler, "--job", options->job, VMS_SAMPLER_JOB, error) &&
 	       (!options->cgroup || vms_sampler_add(sampler, &cgroup, error)) &&
-	       (!options->all || vms_sampler_add(sampler, &system, error)) &&
+	       (!(options->all || whole_guest) || vms_sampler_add(sampler, &system, error)) &&
+	       (!options->name || vms_sampler_add(sampler, &name, error)) &&
 	       (!session->launch || vms_sampler_add(sampler, &command, error));
 }
 
-static struct vms_sampler *make_sampler(const struct options *options, GError **error)
+static struct vms_sampler *make_sampler(struct session *session, const struct options *options,
+					GError **error)
 {
 	struct vms_sample_specification specification = { 0 };
 	struct vms_sampler_options own = { .size = sizeof(own),
@@ -80,15 +87,20 @@ static struct vms_sampler *make_sampler(const struct options *options, GError **
 					   .n_specifications = 1,
 					   .depth = (unsigned)options->depth,
 					   .user_only = options->user };
+	const bool names_guest = session_names_guest(session);
 	if (options->depth < 1 || options->depth > VMS_SAMPLER_DEPTH) {
 		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
 			    VMS_SAMPLER_DEPTH);
 		return NULL;
 	}
 	if (!parse_period(options, &specification.period, error) ||
-	    !value_size("--buffer", options->buffer, &own.buffer_size, error))
+	    !value_size("--buffer", options->buffer, &own.buffer_size, error) ||
+	    (names_guest && !session_open_guest(session, error)))
 		return NULL;
-	return vms_sampler_new(vms_sampler_engine_host(), &own, error);
+	own.machine = session->machine;
+	own.guest = session->guest;
+	return vms_sampler_new(names_guest ? vms_sampler_engine_guest() : vms_sampler_engine_host(),
+			       &own, error);
 }
 
 /* ---- the run ---------------------------------------------------------------------- */
@@ -116,6 +128,8 @@ static bool run_sampler(struct vms_sampler *sampler, struct vms_outfile *file, u
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], set_flag, &is_interrupted);
 	const bool started = vms_sampler_start(sampler, error);
+	if (started)
+		vms_log(VMS_LOG_INFO, "recording has begun");
 	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
 	while (started && done && !ended && !is_interrupted && vms_clock_now_ns() < end_ns) {
 		ended = vms_sampler_wait(sampler, MIN(vms_clock_now_ns() + READ_NS, end_ns));
@@ -161,6 +175,16 @@ static void tell_losses(const struct vms_sampler_stats *stats)
 			stats->mappings_lost);
 }
 
+/* A session that ended before its targets: what was sampled until then is in the file. */
+static void tell_failure(struct session *session, struct vms_sampler *sampler)
+{
+	g_autofree char *failure = vms_sampler_failure(sampler);
+	if (!failure)
+		return;
+	session->status = 1;
+	vms_log(VMS_LOG_WARNING, "recording ended early: %s", failure);
+}
+
 static bool record(struct session *session, const struct options *options, GError **error)
 {
 	struct vms_recording_stats stats;
@@ -175,7 +199,7 @@ static bool record(struct session *session, const struct options *options, GErro
 	}
 	if (!value_seconds(options->seconds, &duration_ns, error))
 		return false;
-	g_autoptr(vms_sampler) sampler = make_sampler(options, error);
+	g_autoptr(vms_sampler) sampler = make_sampler(session, options, error);
 	if (!sampler || !add_targets(session, sampler, options, error))
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
@@ -183,6 +207,7 @@ static bool record(struct session *session, const struct options *options, GErro
 	    !write_names(file, &stats, error) || !vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
+	tell_failure(session, sampler);
 	if (stats.session.user_only && !options->user)
 		vms_log(VMS_LOG_WARNING,
 			"without the kernel's part: the sysctl kernel.perf_event_paranoid allows "
@@ -195,6 +220,9 @@ static bool record(struct session *session, const struct options *options, GErro
 			   (double)stats.session.elapsed_ns / 1e9, stats.session.lost,
 			   stats.session.missed, session->outputs[0]);
 	const int status = vms_sampler_command_status(sampler);
+	if (session->launch && status < 0)
+		vms_log(VMS_LOG_WARNING, "%s goes on: the recording has ended before it",
+			session->launch[0]);
 	if (session->launch && status > 0)
 		vms_log(VMS_LOG_WARNING, "%s has ended with %s %d", session->launch[0],
 			WIFSIGNALED(status) ? "signal" : "status",
@@ -214,7 +242,10 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 		  "A process and all its descendants", "PID" },
 		{ "cgroup", 0, 0, G_OPTION_ARG_FILENAME, &options.cgroup,
 		  "A control group, by its folder", "FOLDER" },
-		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all, "Everything on this host", NULL },
+		{ "name", 0, 0, G_OPTION_ARG_STRING, &options.name,
+		  "Processes that run, or begin, a program of that name", "NAME" },
+		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all,
+		  "Everything on this host, or in the guest", NULL },
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
 		  "Samples per second that a thread runs (default 99)", "HZ" },
 		{ "period", 0, 0, G_OPTION_ARG_STRING, &options.period_us,
@@ -230,8 +261,9 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
 			  record(session, &options, error);
-	char *const texts[] = { options.hz,  options.period_us, options.seconds, options.pid,
-				options.tid, options.job,	options.cgroup,	 options.buffer };
+	char *const texts[] = { options.hz,	options.period_us, options.seconds,
+				options.pid,	options.tid,	   options.job,
+				options.cgroup, options.buffer,	   options.name };
 	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
 		g_free(texts[i]);
 	return done;
@@ -242,14 +274,15 @@ static char *explain_record(void)
 	return g_strdup(
 		"\"-- COMMAND\" at the end starts a command, and records it with all that it "
 		"starts.\nSeveral targets may be given. \"vmscope report FILE\" shows the "
-		"file, anywhere.\n");
+		"file, anywhere.\nWith an option that names a guest, the processes are the "
+		"guest's; without a target, all of them.\n");
 }
 
 const struct command command_record = {
 	.name = "record",
 	.arguments = "-o FILE",
-	.summary = "Sample processes of this host into a file",
-	.options = SESSION_OUTPUTS,
+	.summary = "Sample processes of this host, or of a guest, into a file",
+	.options = SESSION_OUTPUTS | SESSION_MAY_TARGET | SESSION_GUEST | SESSION_RUNNING,
 	.explain = explain_record,
 	.run = run_record,
 };

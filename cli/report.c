@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope report: shows what `vmscope record` has written. */
+#include "base/outfile.h"
 #include "commands.h"
 #include "profile_flags.h"
+#include "profile_server.h"
 #include "recording_file.h"
 #include "values.h"
 #include <string.h>
 
+#define OPEN_SECONDS 600 /* without a request */
+
 struct options {
-	char *by, *processes, *format, *min_percent;
-	gboolean reverse, stats;
+	char *by, *processes, *format, *min_percent, *open_for;
+	gboolean reverse, stats, open, callgrind;
 };
 
 static void print_stats(struct session *session, const struct vms_recording *recording)
@@ -42,6 +46,25 @@ static void print_stats(struct session *session, const struct vms_recording *rec
 	vms_table_free(table);
 }
 
+/* Serves the profile to a viewer in a browser. */
+static bool open_in_browser(const struct session *session, const struct options *options,
+			    const struct vms_exporter *exporter, const struct vms_profile *profile,
+			    const struct vms_run_facts *facts, GError **error)
+{
+	double seconds = OPEN_SECONDS;
+	if (!exporter)
+		exporter = profile_server_default();
+	if (!value_number("--open-for", options->open_for, 0.1, 1e6, "from 0.1 to 1000000 s",
+			  &seconds, error))
+		return false;
+	GString *text = g_string_new(NULL);
+	if (!vms_export_text(exporter, profile, facts, NULL, text, error)) {
+		g_string_free(text, TRUE);
+		return false;
+	}
+	return serve_profile(session, exporter, text, (uint64_t)(seconds * 1e9), error);
+}
+
 static bool export(struct session *session, struct vms_recording *recording,
 		   const struct options *options, const struct vms_exporter *exporter,
 		   GError **error)
@@ -57,6 +80,8 @@ static bool export(struct session *session, struct vms_recording *recording,
 	if (!profile)
 		return false;
 	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
+	if (options->open)
+		return open_in_browser(session, options, exporter, profile, facts, error);
 	for (char **path = session->outputs; path && *path; path++)
 		if (!vms_export_file(exporter ? exporter : vms_exporter_by_path(*path), profile,
 				     facts, &export_options, *path, error))
@@ -66,12 +91,42 @@ static bool export(struct session *session, struct vms_recording *recording,
 			       &export_options, session->out, error);
 }
 
+/* Writes the call graph of a directory of "vmscope calls". */
+static bool report_calls(struct session *session, const struct options *options, const char *path,
+			 GError **error)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+	if (options->stats || options->open || options->open_for || options->format ||
+	    options->by || options->processes || options->reverse || options->min_percent ||
+	    session->json) {
+		usage_error(error, "--callgrind has no other options than --output");
+		return false;
+	}
+	if (!vms_calls_write_callgrind(path, text, error))
+		return false;
+	for (char **output = session->outputs; output && *output; output++) {
+		g_autoptr(vms_outfile) file = vms_outfile_open(*output, error);
+		if (!file || !vms_outfile_write(file, text->str, text->len, error) ||
+		    !vms_outfile_commit(file, error))
+			return false;
+	}
+	if (session->prints)
+		g_string_append_len(session->out, text->str, (gssize)text->len);
+	return true;
+}
+
 static bool report(struct session *session, const struct options *options, const char *path,
 		   GError **error)
 {
 	const struct vms_exporter *exporter = NULL;
+	if (options->callgrind)
+		return report_calls(session, options, path, error);
+	if ((options->open || options->open_for) && (session->outputs || options->stats)) {
+		usage_error(error, "--open takes the place of --output and --stats");
+		return false;
+	}
 	if ((options->format && !(exporter = vms_exporter_by_name(options->format, error))) ||
-	    !session_check_binary(session, exporter, error))
+	    (!options->open && !session_check_binary(session, exporter, error)))
 		return false;
 	g_autoptr(vms_recording) recording = open_recording(session, path, error);
 	if (!recording)
@@ -99,6 +154,16 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,
 		  "Leave out what has less than P % of the samples (text)", "P" },
+		{ "callgrind", 0, 0, G_OPTION_ARG_NONE, &options.callgrind,
+		  "Write the call graph of a directory of \"vmscope calls\", for KCachegrind",
+		  NULL },
+		{ "open", 0, 0, G_OPTION_ARG_NONE, &options.open,
+		  "Open the report in a browser, until Ctrl-C: firefox (default), speedscope or "
+		  "svg",
+		  NULL },
+		{ "open-for", 0, 0, G_OPTION_ARG_STRING, &options.open_for,
+		  "End --open when the browser has not asked for so long (default 600)",
+		  "SECONDS" },
 		{ NULL }
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 1, 1, error) &&
@@ -107,12 +172,13 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 	g_free(options.processes);
 	g_free(options.format);
 	g_free(options.min_percent);
+	g_free(options.open_for);
 	return done;
 }
 
 const struct command command_report = {
 	.name = "report",
-	.arguments = "FILE",
+	.arguments = "FILE|DIRECTORY",
 	.summary = "Show what \"record\" has written: call trees, flame graphs",
 	.options = SESSION_JSON | SESSION_OUTPUTS,
 	.run = run_report,

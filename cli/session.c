@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session.h"
 #include "base/outfile.h"
+#include "base/text.h"
 #include "streams.h"
 #include <errno.h>
 #include <stdio.h>
@@ -20,12 +21,27 @@ void usage_error(GError **error, const char *format, ...)
 static void add_target_options(GOptionContext *context, struct session *session)
 {
 	const bool running = session->command->options & SESSION_RUNNING;
+	const bool may = session->command->options & SESSION_MAY_TARGET;
+	const GOptionEntry pid = { "pid",
+				   'p',
+				   0,
+				   G_OPTION_ARG_STRING,
+				   &session->pid,
+				   "The machine of process PID: a QEMU, or any that uses KVM",
+				   "PID" };
+	const GOptionEntry guest = {
+		"guest",
+		0,
+		0,
+		G_OPTION_ARG_STRING,
+		&session->pid,
+		"The machine of process PID: a QEMU, or any that uses KVM; auto: the only one",
+		"PID|auto"
+	};
 	const GOptionEntry entries[] = {
-		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &session->pid,
-		  "The machine of process PID: a QEMU, or any that uses KVM", "PID" },
+		may ? guest : pid,
 		{ "memory", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->memory,
-		  "With --pid: guest-physical PA has SIZE bytes at VA of the process; may be "
-		  "repeated",
+		  "With the process: guest-physical PA has SIZE bytes at its VA; may be repeated",
 		  "PA:SIZE@VA" },
 		{ "qmp", 0, 0, G_OPTION_ARG_STRING, &session->qmp,
 		  "The QEMU behind a QMP socket: a path or HOST:PORT", "ADDR" },
@@ -42,10 +58,14 @@ static void add_target_options(GOptionContext *context, struct session *session)
 		  &session->core, "A core file of vmscope, QEMU, VirtualBox or Linux", "FILE" },
 		{ NULL }
 	};
-	GOptionGroup *group = g_option_group_new("target", "Target options:",
-						 "Show the options that name a target (without "
-						 "one: the only machine here)",
-						 NULL, NULL);
+	GOptionGroup *group =
+		may ? g_option_group_new("guest",
+					 "Guest options:", "Show the options that name a guest",
+					 NULL, NULL)
+		    : g_option_group_new("target", "Target options:",
+					 "Show the options that name a target (without one: the "
+					 "only machine here)",
+					 NULL, NULL);
 	g_option_group_add_entries(group, entries);
 	g_option_context_add_group(context, group);
 }
@@ -104,7 +124,7 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	g_option_context_add_main_entries(context, common, NULL);
 	if (command->options & SESSION_GUEST)
 		g_option_context_add_main_entries(context, guest, NULL);
-	if (command->options & SESSION_TARGET)
+	if (command->options & (SESSION_TARGET | SESSION_MAY_TARGET))
 		add_target_options(context, session);
 	add_description(context, command);
 	return context;
@@ -112,8 +132,9 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 
 static void print_log(enum vms_log_level level, const char *message, void *data)
 {
+	g_autofree char *escaped = vms_text_escape(message);
 	(void)data;
-	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", message);
+	fprintf(stderr, "vmscope: %s%s\n", level == VMS_LOG_WARNING ? "warning: " : "", escaped);
 }
 
 /* Returns why `path` cannot be written, or NULL if it can. */

@@ -38,6 +38,11 @@ enum session_options {
 	SESSION_AGENT = 1 << 6,	    /* the command needs the agent */
 	SESSION_DIRECTORY = 1 << 5, /* --output is a directory that the command makes */
 	SESSION_NO_OUTPUT = 1 << 7, /* the command prints nothing: no --output */
+	/*
+	 * --guest, --qmp, --agent, --gdb: it takes a machine or none, and "-- COMMAND" and --pid
+	 * are the command's own. "--guest auto" is the only machine here.
+	 */
+	SESSION_MAY_TARGET = 1 << 8,
 };
 
 struct command {
@@ -61,6 +66,8 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 
 /* target.c: true if the options name a machine. */
 bool session_names_target(const struct session *session);
+/* target.c: the same, without a machine that "-- COMMAND" starts. */
+bool session_names_guest(const struct session *session);
 /* target.c: opens the machine that the options name, or the only one of this host. */
 bool session_open(struct session *session, GError **error);
 /* Finds out what runs in the opened machine, and adds the symbols that the options name. */

@@ -4,10 +4,13 @@
 #include "stack_output.h"
 #include "values.h"
 
-#define STATES "RSDTtXZPI" /* as ps shows them */
+#define STATES	       "RSDTtXZPI" /* as ps shows them */
+#define HOLD_LIMIT     0.1	   /* s */
+#define HOLD_LIMIT_MAX 30.0	   /* s; that of all holds */
 
 struct stack_options {
-	char *cpu, *task, *states;
+	char *cpu, *task, *states, *hold_limit;
+	uint64_t hold_limit_ns;
 	gboolean all, group;
 	unsigned tid;
 };
@@ -19,17 +22,22 @@ static void clear_options(struct stack_options *options)
 	g_free(options->cpu);
 	g_free(options->task);
 	g_free(options->states);
+	g_free(options->hold_limit);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(stack_options, clear_options)
 
 static bool check_options(struct stack_options *options, GError **error)
 {
-	if (!value_unsigned("--task", options->task, 0, G_MAXINT, &options->tid, error))
+	double limit_s = HOLD_LIMIT;
+	if (!value_unsigned("--task", options->task, 0, G_MAXINT, &options->tid, error) ||
+	    !value_number("--hold-limit", options->hold_limit, 0.001, HOLD_LIMIT_MAX,
+			  "from 0.001 to 30 s", &limit_s, error))
 		return false;
+	options->hold_limit_ns = (uint64_t)(limit_s * 1e9);
 	if ((options->cpu != NULL) + (options->task != NULL) + options->all > 1)
 		usage_error(error, "give one of --cpu, --task and --all");
-	else if ((options->states || options->group) && !options->all)
-		usage_error(error, "--state and --group need --all");
+	else if ((options->states || options->group || options->hold_limit) && !options->all)
+		usage_error(error, "--state, --group and --hold-limit need --all");
 	else if (options->states &&
 		 (!*options->states || options->states[strspn(options->states, STATES)]))
 		usage_error(error, "--state: \"%s\" is not of the letters " STATES,
@@ -43,10 +51,13 @@ static bool walk_stacks(struct session *session, const struct stack_options *opt
 			GPtrArray *stacks, GError **error)
 {
 	if (options->all)
-		return walk_all_tasks(session, options->states, stacks, error);
-	if (options->task)
-		return walk_task(session, options->tid, stacks, error);
-	return walk_vcpus(session, options->cpu, stacks, error);
+		return walk_all_tasks(session, options->states, options->hold_limit_ns, stacks,
+				      error);
+	if (!vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
+		return false;
+	const bool done = options->task ? walk_task(session, options->tid, stacks, error)
+					: walk_vcpus(session, options->cpu, stacks, error);
+	return vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL) && done;
 }
 
 static bool run_stack(struct session *session, int argc, char **argv, GError **error)
@@ -62,18 +73,19 @@ static bool run_stack(struct session *session, int argc, char **argv, GError **e
 		  "With --all: only threads in one of these states, as ps shows them", "LETTERS" },
 		{ "group", 0, 0, G_OPTION_ARG_NONE, &options.group,
 		  "With --all: threads with the same functions once, the most first", NULL },
+		{ "hold-limit", 0, 0, G_OPTION_ARG_STRING, &options.hold_limit,
+		  "With --all: longest hold of the guest, which then runs for a moment (default "
+		  "0.1)",
+		  "SECONDS" },
 		{ NULL }
 	};
 	if (!session_parse(session, entries, &argc, &argv, 0, 0, error) ||
-	    !check_options(&options, error) || !session_open_guest(session, error) ||
-	    !vms_machine_hold(session->machine, VMS_ALL_VCPUS, error))
+	    !check_options(&options, error) || !session_open_guest(session, error))
 		return false;
-	g_autoptr(GPtrArray) stacks = g_ptr_array_new_with_free_func(g_free);
-	const bool done = walk_stacks(session, &options, stacks, error);
-	if (!vms_machine_release(session->machine, VMS_ALL_VCPUS, done ? error : NULL))
+	g_autoptr(GPtrArray) stacks = g_ptr_array_new_with_free_func(free_walked);
+	if (!walk_stacks(session, &options, stacks, error))
 		return false;
-	if (!done)
-		return false;
+	finish_walks(session, stacks);
 	session_read_names(session, session->guest);
 	output_stacks(session, stacks,
 		      options.group		    ? STACKS_GROUPED

@@ -21,7 +21,7 @@ static uint64_t get_argument(const struct syscall_shape *shape,
 
 static bool is_called(const struct syscall_shape *shape, const char *words)
 {
-	return shape->call->is_typed && syscall_has_word(words, shape->call->name);
+	return shape->call->is_typed && syscall_has_word(words, shape->wide_name);
 }
 
 /* ---- which arguments ---------------------------------------------------------------- */
@@ -130,6 +130,21 @@ static unsigned count_arguments(const struct syscall_shape *shape,
 	return shape->call->n_arguments;
 }
 
+/* Leaves out the upper halves of numbers that take two registers. Returns how many are left. */
+static unsigned drop_halves(const struct syscall_shape *shape, unsigned order[],
+			    const char *labels[], unsigned n)
+{
+	unsigned left = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (shape->call->word_size == 4 &&
+		    g_str_has_suffix(shape->call->arguments[order[i]].name, "_high"))
+			continue;
+		order[left] = order[i];
+		labels[left++] = labels[i];
+	}
+	return left;
+}
+
 unsigned syscall_choose_arguments(const struct syscall_shape *shape,
 				  const struct vms_flow_record *record,
 				  unsigned order[VMS_SYSCALL_ARGUMENTS],
@@ -146,7 +161,7 @@ unsigned syscall_choose_arguments(const struct syscall_shape *shape,
 		n = choose_of_clone(shape, record, order, labels);
 	else
 		n = count_arguments(shape, record);
-	return MIN(n, shape->call->n_arguments);
+	return drop_halves(shape, order, labels, MIN(n, shape->call->n_arguments));
 }
 
 /* ---- what they are ------------------------------------------------------------------ */

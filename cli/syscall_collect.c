@@ -12,7 +12,6 @@
 #define SET_BYTES      128u  /* descriptors up to 1023 */
 #define CONTROL_BYTES  256u  /* of a message */
 #define POINTERS_BYTES 4096u /* environment */
-#define MESSAGE_BYTES  56u   /* struct user_msghdr */
 
 /* A condition of the return: the call has not failed. */
 #define IS_DONE	  "(retval < 0xfffffffffffff001)"
@@ -25,6 +24,7 @@ void syscall_shape_init(struct syscall_shape *ret, const struct vms_arch *arch,
 	unsigned end = 0;
 	*ret = (struct syscall_shape) { .arch = arch,
 					.call = call,
+					.wide_name = syscall_wide_name(call),
 					.string_size = string_size,
 					.returns = strcmp(call->name, "exit") != 0 &&
 						   strcmp(call->name, "exit_group") != 0 };
@@ -35,6 +35,13 @@ void syscall_shape_init(struct syscall_shape *ret, const struct vms_arch *arch,
 		end = MAX(end, offset + REG_BYTES);
 	}
 	ret->size = end - ret->first;
+}
+
+const struct syscall_message_layout *syscall_message_layout(const struct syscall_shape *shape)
+{
+	static const struct syscall_message_layout wide = { 0, 8, 16, 24, 32, 40, 48, 56 },
+						   narrow = { 0, 4, 8, 12, 16, 20, 24, 28 };
+	return shape->call->word_size == 8 ? &wide : &narrow;
 }
 
 /* ---- what is collected ------------------------------------------------------------- */
@@ -54,7 +61,8 @@ static bool add_registers(struct vms_probe *probe, const struct syscall_shape *s
 
 static char *argument_of(const struct syscall_shape *shape, unsigned index)
 {
-	return g_strdup_printf("u64(arg0+%u)", shape->call->arguments[index].offset);
+	return g_strdup_printf("u%u(arg0+%u)", 8 * shape->call->word_size,
+			       shape->call->arguments[index].offset);
 }
 
 /* Returns how many elements there are, as an expression. */
@@ -65,7 +73,7 @@ static char *count_elements(const struct syscall_shape *shape, const struct sysc
 	case SYSCALL_ARGUMENT: return argument_of(shape, form->number);
 	case SYSCALL_BITS:
 		number = argument_of(shape, form->number);
-		return g_strdup_printf("((%s+63)/64)", number);
+		return g_strdup_printf("((%s+%u)/%u)", number, 8 * form->size - 1, 8 * form->size);
 	case SYSCALL_POINTED:
 		number = argument_of(shape, form->number);
 		return g_strdup_printf("u32(%s)", number);
@@ -138,8 +146,15 @@ static bool add_pieces(struct vms_probe *probe, const struct syscall_shape *shap
 					 .size = shape->string_size,
 					 .count = count,
 					 .limit = form->when & SYSCALL_IF_DONE ? "retval" : NULL,
-					 .n_items = ITEMS_MAX };
+					 .n_items = ITEMS_MAX,
+					 .pointer_size = shape->call->word_size };
 	return vms_probe_add(probe, &entry, 1, error);
+}
+
+/* Returns a member of the structure at an address, as an expression. */
+static char *member_of(const char *address, unsigned size, unsigned offset)
+{
+	return g_strdup_printf("u%u(%s+%u)", 8 * size, address, offset);
 }
 
 /* Adds a struct user_msghdr; at the return, or if nothing changes it, with what it leads to. */
@@ -148,20 +163,22 @@ static bool add_message(struct vms_probe *probe, const struct syscall_shape *sha
 {
 	const struct syscall_form *form = &shape->forms[index];
 	const bool is_received = form->when & SYSCALL_IF_DONE;
+	const struct syscall_message_layout *at = syscall_message_layout(shape);
+	const unsigned word = shape->call->word_size;
 	g_autofree char *head = argument_of(shape, index);
-	g_autofree char *name = g_strdup_printf("u64(%s)", head);
-	g_autofree char *name_size = g_strdup_printf("u32(%s+8)", head);
+	g_autofree char *name = member_of(head, word, at->name);
+	g_autofree char *name_size = member_of(head, sizeof(uint32_t), at->name_size);
 	g_autofree char *name_count = count_if_there(form, name, name_size, is_return);
-	g_autofree char *pieces = g_strdup_printf("u64(%s+16)", head);
-	g_autofree char *n_pieces = g_strdup_printf("u64(%s+24)", head);
+	g_autofree char *pieces = member_of(head, word, at->pieces);
+	g_autofree char *n_pieces = member_of(head, word, at->n_pieces);
 	g_autofree char *pieces_count = count_if_there(form, pieces, n_pieces, is_return);
-	g_autofree char *control = g_strdup_printf("u64(%s+32)", head);
-	g_autofree char *control_size = g_strdup_printf("u64(%s+40)", head);
+	g_autofree char *control = member_of(head, word, at->control);
+	g_autofree char *control_size = member_of(head, word, at->control_size);
 	g_autofree char *control_count = count_if_there(form, control, control_size, is_return);
 	const struct vms_entry entries[] = {
 		[SYSCALL_MESSAGE_HEAD] = { .kind = VMS_ENTRY_BYTES,
 					   .expression = head,
-					   .size = MESSAGE_BYTES },
+					   .size = at->size },
 		[SYSCALL_MESSAGE_NAME] = { .kind = VMS_ENTRY_BYTES,
 					   .expression = name,
 					   .size = SOCKET_BYTES,
@@ -171,7 +188,8 @@ static bool add_message(struct vms_probe *probe, const struct syscall_shape *sha
 					     .size = shape->string_size,
 					     .count = pieces_count,
 					     .limit = is_received ? "retval" : NULL,
-					     .n_items = ITEMS_MAX },
+					     .n_items = ITEMS_MAX,
+					     .pointer_size = word },
 		[SYSCALL_MESSAGE_CONTROL] = { .kind = VMS_ENTRY_BYTES,
 					      .expression = control,
 					      .size = CONTROL_BYTES,
@@ -191,7 +209,8 @@ static bool add_pointed(struct vms_probe *probe, const struct syscall_shape *sha
 		.name = shape->call->arguments[index].name,
 		.expression = address,
 		.size = kind == SYSCALL_STRING ? PATH_BYTES : shape->string_size,
-		.n_items = ITEMS_MAX
+		.n_items = ITEMS_MAX,
+		.pointer_size = shape->call->word_size
 	};
 	if (kind == SYSCALL_STRING || kind == SYSCALL_STRINGS)
 		return vms_probe_add(probe, &entry, 1, error);
@@ -242,15 +261,36 @@ bool syscall_add_return(struct vms_probe *probe, struct syscall_shape *shape, GE
 
 /* ---- what was collected ------------------------------------------------------------ */
 
-bool syscall_argument(const struct syscall_shape *shape, const struct vms_flow_record *record,
-		      unsigned index, uint64_t *ret)
+/* Gets what a register had. */
+static bool get_register(const struct syscall_shape *shape, const struct vms_flow_record *record,
+			 unsigned index, uint64_t *ret)
 {
 	struct vms_flow_value value;
 	const unsigned at = shape->call->arguments[index].offset - shape->first;
 	if (!vms_flow_record_value(record, 0, &value) || value.status != VMS_FLOW_KNOWN ||
 	    value.size < at + REG_BYTES)
 		return false;
-	memcpy(ret, (const uint8_t *)value.bytes + at, sizeof(*ret));
+	*ret = 0;
+	memcpy(ret, (const uint8_t *)value.bytes + at, shape->call->word_size);
+	return true;
+}
+
+bool syscall_argument(const struct syscall_shape *shape, const struct vms_flow_record *record,
+		      unsigned index, uint64_t *ret)
+{
+	const struct vms_syscall *call = shape->call;
+	const struct vms_syscall_argument *argument = &call->arguments[index];
+	uint64_t high;
+	if (!get_register(shape, record, index, ret))
+		return false;
+	if (call->word_size == sizeof(uint64_t))
+		return true;
+	/* 64 bits are in two registers. */
+	const bool is_low = strcmp(argument->type, "u64") == 0 && index + 1 < call->n_arguments;
+	const bool is_low_behind = strcmp(argument->name, "offset_low") == 0 && index > 0;
+	if ((is_low || is_low_behind) &&
+	    get_register(shape, record, is_low ? index + 1 : index - 1, &high))
+		*ret |= high << 32;
 	return true;
 }
 

@@ -16,7 +16,8 @@ struct syscall_values {
 struct syscall_shape {
 	const struct vms_arch *arch;
 	const struct vms_syscall *call;
-	unsigned string_size; /* bytes of a program's data that are shown */
+	const char *wide_name; /* see syscall_wide_name */
+	unsigned string_size;  /* bytes of a program's data that are shown */
 	struct syscall_form forms[VMS_SYSCALL_ARGUMENTS];
 	struct syscall_values values[VMS_SYSCALL_ARGUMENTS];
 	unsigned first, size; /* the bytes of struct pt_regs that have the arguments */
@@ -30,6 +31,12 @@ enum {
 	SYSCALL_MESSAGE_PIECES,
 	SYSCALL_MESSAGE_CONTROL
 };
+
+/* Offsets in a program's struct msghdr. */
+struct syscall_message_layout {
+	unsigned name, name_size, pieces, n_pieces, control, control_size, flags, size;
+};
+const struct syscall_message_layout *syscall_message_layout(const struct syscall_shape *shape);
 
 /* Tells the forms of all arguments. `call` and `types`, which may be NULL, are kept. */
 void syscall_shape_init(struct syscall_shape *ret, const struct vms_arch *arch,

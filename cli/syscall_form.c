@@ -75,6 +75,7 @@ static const struct row {
 	{ "sendfile", 2, SYSCALL_NUMBERS, BOTH, 8, SYSCALL_ONE, 0 },
 	{ "splice copy_file_range", 1, SYSCALL_NUMBERS, BOTH, 8, SYSCALL_ONE, 0 },
 	{ "splice copy_file_range", 3, SYSCALL_NUMBERS, BOTH, 8, SYSCALL_ONE, 0 },
+	{ "_llseek", 3, SYSCALL_NUMBERS, OUT, 8, SYSCALL_ONE, 0 },
 	{ "select pselect6", 1, SYSCALL_DESCRIPTORS, BOTH, 8, SYSCALL_BITS, 0 },
 	{ "select pselect6", 2, SYSCALL_DESCRIPTORS, BOTH, 8, SYSCALL_BITS, 0 },
 	{ "select pselect6", 3, SYSCALL_DESCRIPTORS, BOTH, 8, SYSCALL_BITS, 0 },
@@ -134,11 +135,20 @@ static bool find_pointed(const struct vms_types *types, const char *pointer, str
 	return info.kind == VMS_TYPE_STRUCT && info.size > 0 && info.size <= STRUCT_MAX;
 }
 
-static struct syscall_form form_of_row(const struct row *row, const struct vms_types *types,
-				       const char *type)
+/* Bytes of an element: of a 32-bit program, some have fewer. */
+static unsigned size_of_row(const struct row *row, const struct vms_syscall *call, const char *type)
 {
+	const bool is_word = row->count == SYSCALL_BITS || row->kind == SYSCALL_VARIABLES ||
+			     strcmp(type, "off_t *") == 0;
+	return is_word ? call->word_size : row->size;
+}
+
+static struct syscall_form form_of_row(const struct row *row, const struct vms_types *types,
+				       const struct vms_syscall *call, unsigned index)
+{
+	const char *type = call->arguments[index].type;
 	struct syscall_form form = { .kind = row->kind,
-				     .size = row->size,
+				     .size = size_of_row(row, call, type),
 				     .when = row->when,
 				     .count = row->count,
 				     .number = row->number };
@@ -261,15 +271,15 @@ static bool find_number(const char *call, unsigned index, struct syscall_form *r
 	return false;
 }
 
-static struct syscall_form form_of_number(const struct vms_arch *arch,
-					  const struct vms_syscall *call, unsigned index)
+static struct syscall_form form_of_number(const struct vms_arch *arch, const char *call,
+					  const struct vms_syscall_argument *argument,
+					  unsigned index)
 {
-	const struct vms_syscall_argument *argument = &call->arguments[index];
 	struct syscall_form form = form_of_type(argument->type);
-	form.names = syscall_names_of(arch, call->name, index);
+	form.names = syscall_names_of(arch, call, index);
 	if (form.names)
 		form.kind = SYSCALL_NAMED;
-	else if (find_number(call->name, index, &form))
+	else if (find_number(call, index, &form))
 		return form;
 	else if (is_address(argument))
 		form.kind = SYSCALL_ADDRESS;
@@ -280,14 +290,58 @@ static struct syscall_form form_of_number(const struct vms_arch *arch,
 	return form;
 }
 
+/* True for a number that takes two registers of a 32-bit program. */
+static bool is_of_two(const struct vms_syscall_argument *argument)
+{
+	return strcmp(argument->type, "u64") == 0 || strcmp(argument->name, "offset_low") == 0;
+}
+
+const char *syscall_wide_name(const struct vms_syscall *call)
+{
+	static const struct {
+		const char *narrow, *wide;
+	} names[] = {
+		{ "mmap2", "mmap" },
+		{ "fcntl64", "fcntl" },
+		{ "fstatat64", "newfstatat" },
+		{ "_newselect", "select" },
+
+		{ "ugetrlimit", "getrlimit" },
+		{ "sendfile64", "sendfile" },
+		{ "getgroups32", "getgroups" },
+		{ "setgroups32", "setgroups" },
+		{ "getresuid32", "getresuid" },
+		{ "getresgid32", "getresgid" },
+		{ "futex_time64", "futex" },
+		{ "ppoll_time64", "ppoll" },
+		{ "pselect6_time64", "pselect6" },
+		{ "clock_gettime64", "clock_gettime" },
+		{ "clock_settime64", "clock_settime" },
+		{ "clock_getres_time64", "clock_getres" },
+		{ "clock_nanosleep_time64", "clock_nanosleep" },
+		{ "timerfd_settime64", "timerfd_settime" },
+		{ "utimensat_time64", "utimensat" },
+	};
+	for (size_t i = 0; call->word_size == 4 && i < G_N_ELEMENTS(names); i++)
+		if (strcmp(names[i].narrow, call->name) == 0)
+			return names[i].wide;
+	return call->name;
+}
+
 struct syscall_form syscall_form_of(const struct vms_arch *arch, const struct vms_types *types,
 				    const struct vms_syscall *call, unsigned index)
 {
+	const char *name = syscall_wide_name(call);
 	const struct vms_syscall_argument *argument = &call->arguments[index];
-	const struct row *row = call->is_typed ? find_row(call->name, index) : NULL;
+	const struct row *row = call->is_typed ? find_row(name, index) : NULL;
+	struct syscall_form form;
 	if (row)
-		return form_of_row(row, types, argument->type);
+		return form_of_row(row, types, call, index);
 	if (strchr(argument->type, '*'))
-		return form_of_pointer(types, argument);
-	return form_of_number(arch, call, index);
+		form = form_of_pointer(types, argument);
+	else
+		form = form_of_number(arch, name, argument, index);
+	if (!syscall_is_memory(form.kind) && !is_of_two(argument))
+		form.size = MIN(form.size, call->word_size);
+	return form;
 }

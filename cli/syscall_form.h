@@ -74,6 +74,11 @@ static inline bool syscall_is_memory(enum syscall_kind kind)
 	return kind >= SYSCALL_STRING;
 }
 
+/*
+ * Returns the name of the call that 64-bit programs make for the same, where that of 32-bit
+ * programs has another one; else its own. Static, or the call's.
+ */
+const char *syscall_wide_name(const struct vms_syscall *call);
 /* Tells the form of an argument. `types` are the kernel's, or NULL. */
 struct syscall_form syscall_form_of(const struct vms_arch *arch, const struct vms_types *types,
 				    const struct vms_syscall *call, unsigned index);

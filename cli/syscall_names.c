@@ -430,6 +430,7 @@ static const struct {
 	{ "fchownat linkat execveat", 4, NAMES(at_flags) },
 	{ "statx", 3, NAMES(statx_masks) },
 	{ "lseek", 2, NAMES(whences) },
+	{ "_llseek", 4, NAMES(whences) },
 	{ "fcntl", 1, NAMES(fcntl_commands) },
 	{ "ioctl", 1, NAMES(ioctl_requests) },
 	{ "flock", 1, NAMES(flock_operations) },

@@ -82,9 +82,6 @@ void syscall_append_socket_address(GString *out, const void *data, size_t size)
 
 /* ---- control messages --------------------------------------------------------------- */
 
-#define HEAD_BYTES 16u /* struct cmsghdr: its length, level and type */
-#define ALIGNMENT  8u
-
 static void append_data(GString *out, int level, int type, const uint8_t *bytes, size_t size)
 {
 	g_string_append(out, ", cmsg_data=");
@@ -104,13 +101,14 @@ static void append_data(GString *out, int level, int type, const uint8_t *bytes,
 }
 
 /* Appends the message at the begin of the bytes. Returns how far the next one is; 0: none is. */
-static size_t append_message(GString *out, const uint8_t *bytes, size_t size)
+static size_t append_message(GString *out, const uint8_t *bytes, size_t size, unsigned word_size)
 {
-	if (size < HEAD_BYTES)
+	const size_t head_size = word_size + 8; /* struct cmsghdr: its length, level and type */
+	if (size < head_size)
 		return 0;
-	const uint64_t length = syscall_number(bytes, size, 0, 8);
-	const int level = (int)syscall_number(bytes, size, 8, 4);
-	const int type = (int)syscall_number(bytes, size, 12, 4);
+	const uint64_t length = syscall_number(bytes, size, 0, word_size);
+	const int level = (int)syscall_number(bytes, size, word_size, 4);
+	const int type = (int)syscall_number(bytes, size, word_size + 4, 4);
 	g_string_append_printf(out, "{cmsg_len=%" G_GUINT64_FORMAT ", cmsg_level=", length);
 	syscall_append_names(out, syscall_names_of_member("cmsghdr", "cmsg_level"),
 			     (uint32_t)level);
@@ -120,15 +118,16 @@ static size_t append_message(GString *out, const uint8_t *bytes, size_t size)
 				     (uint32_t)type);
 	else
 		g_string_append_printf(out, "0x%x", (unsigned)type);
-	if (length > HEAD_BYTES)
-		append_data(out, level, type, bytes + HEAD_BYTES, MIN(length, size) - HEAD_BYTES);
+	if (length > head_size)
+		append_data(out, level, type, bytes + head_size, MIN(length, size) - head_size);
 	g_string_append_c(out, '}');
-	if (length < HEAD_BYTES || length > size)
+	if (length < head_size || length > size)
 		return 0;
-	return (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return (length + word_size - 1) / word_size * word_size;
 }
 
-void syscall_append_control(GString *out, const void *data, size_t n_bytes, size_t size)
+void syscall_append_control(GString *out, const void *data, size_t n_bytes, size_t size,
+			    unsigned word_size)
 {
 	const uint8_t *bytes = data;
 	size_t at = 0, step;
@@ -136,7 +135,7 @@ void syscall_append_control(GString *out, const void *data, size_t n_bytes, size
 	for (; at < n_bytes; at += step) {
 		if (at)
 			g_string_append(out, ", ");
-		step = append_message(out, bytes + at, n_bytes - at);
+		step = append_message(out, bytes + at, n_bytes - at, word_size);
 		if (step == 0) {
 			at = n_bytes;
 			break;

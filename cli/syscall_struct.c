@@ -113,9 +113,11 @@ static const struct member *find_member(const char *structure, const char *name)
 	return NULL;
 }
 
-static void print_limit(GString *out, uint64_t limit)
+static void print_limit(GString *out, uint64_t limit, size_t size)
 {
-	if (limit == UINT64_MAX)
+	if (size == sizeof(uint32_t) && limit == UINT32_MAX)
+		g_string_append(out, "RLIM_INFINITY");
+	else if (limit == UINT64_MAX)
 		g_string_append(out, "RLIM64_INFINITY");
 	else if (limit > 1024 && limit % 1024 == 0)
 		g_string_append_printf(out, "%" G_GUINT64_FORMAT "*1024", limit / 1024);
@@ -153,7 +155,7 @@ static void print_member(struct printer *printer, const char *structure,
 	case MEMBER_DEVICE:
 		g_string_append_printf(out, "makedev(0x%x, 0x%x)", major(number), minor(number));
 		break;
-	case MEMBER_LIMIT: print_limit(out, number); break;
+	case MEMBER_LIMIT: print_limit(out, number, size); break;
 	case MEMBER_HEX: g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number); break;
 	case MEMBER_ADDRESS: syscall_append_address(out, number); break;
 	case MEMBER_DATA:
@@ -241,7 +243,7 @@ static const char *names_of_stat(const struct printer *printer, struct vms_type 
 	struct vms_type_part part;
 	uint64_t mode = 0;
 	if (vms_type_find_member(type, "st_mode", &part, NULL))
-		mode = syscall_number(printer->bytes, printer->size, at + part.bit_offset / 8, 4);
+		mode = syscall_number(printer->bytes, printer->size, at + part.bit_offset / 8, 2);
 	return (mode & 0170000) == 0020000 || (mode & 0170000) == 0060000 ? "st_mode st_rdev"
 									  : "st_mode st_size";
 }
@@ -282,20 +284,31 @@ static void print_all_members(struct printer *printer, struct vms_type type, con
 	}
 }
 
+/* The structures of 32-bit programs have the members of others. */
+static const char *wide_name_of(const char *structure)
+{
+	if (strcmp(structure, "stat64") == 0)
+		return "stat";
+	if (strcmp(structure, "compat_statfs64") == 0)
+		return "statfs";
+	return g_str_has_prefix(structure, "compat_") ? structure + strlen("compat_") : structure;
+}
+
 static void print_structure(struct printer *printer, struct vms_type type,
 			    const struct vms_type_info *info, size_t at)
 {
-	const struct shown *chosen = find_shown(info->name);
+	const char *name = wide_name_of(info->name);
+	const struct shown *chosen = find_shown(name);
 	g_string_append_c(printer->out, '{');
-	if (strcmp(info->name, "pollfd") == 0)
+	if (strcmp(name, "pollfd") == 0)
 		print_poll(printer, type, at);
 	else if (chosen)
-		print_listed(printer, type, info->name,
-			     strcmp(info->name, "stat") == 0 ? names_of_stat(printer, type, at)
-							     : chosen->members,
+		print_listed(printer, type, name,
+			     strcmp(name, "stat") == 0 ? names_of_stat(printer, type, at)
+						       : chosen->members,
 			     at);
 	else
-		print_all_members(printer, type, info->name, at);
+		print_all_members(printer, type, name, at);
 	g_string_append(printer->out, chosen && chosen->has_more ? ", ...}" : "}");
 }
 

@@ -10,12 +10,11 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define HIDDEN_MIN    512 /* errors inside the kernel that no program sees: ERESTARTSYS */
-#define HIDDEN_MAX    519
-#define SMALL_MAX     (1u << 31) /* results from here on are addresses */
-#define NONE	      UINT32_MAX /* a user or a group: none */
-#define POINTER_BYTES 8u
-#define PAIR_BYTES    16u
+#define HIDDEN_MIN   512 /* errors inside the kernel that no program sees: ERESTARTSYS */
+#define HIDDEN_MAX   519
+#define SMALL_MAX    (1u << 31) /* results from here on are addresses */
+#define NONE	     UINT32_MAX /* a user or a group: none */
+#define PAGE_OFFSETS 4096	/* mmap2 counts offsets in these */
 
 /* An argument of a call that was recorded. */
 struct argument {
@@ -156,11 +155,12 @@ static void append_numbers(GString *out, const struct argument *argument,
 static void append_variables(GString *out, const struct argument *argument,
 			     const struct vms_flow_value *value)
 {
+	const size_t word = argument->shape->call->word_size;
 	unsigned n = 0;
-	while ((n + 1) * POINTER_BYTES <= value->size &&
-	       syscall_number(value->bytes, value->size, n * POINTER_BYTES, POINTER_BYTES))
+	while ((n + 1) * word <= value->size &&
+	       syscall_number(value->bytes, value->size, n * word, word))
 		n++;
-	const bool is_all = (n + 1) * POINTER_BYTES <= value->size;
+	const bool is_all = (n + 1) * word <= value->size;
 	syscall_append_address(out, argument->number);
 	g_string_append_printf(out, " /* %u%s var%s */", n, is_all ? "" : "+",
 			       n == 1 && is_all ? "" : "s");
@@ -200,15 +200,14 @@ static void append_strings(GString *out, const struct argument *argument,
 static void append_pieces(GString *out, const struct argument *argument,
 			  const struct vms_flow_value *value)
 {
-	(void)argument;
+	const size_t word = argument->shape->call->word_size;
 	struct vms_flow_value pair, item;
 	g_string_append_c(out, '[');
 	for (unsigned i = 0;
 	     vms_flow_value_item(value, i, &pair) && vms_flow_value_item(value, i + 1, &item);
 	     i += 2) {
-		const uint64_t address = syscall_number(pair.bytes, pair.size, 0, PAIR_BYTES / 2);
-		const uint64_t size =
-			syscall_number(pair.bytes, pair.size, PAIR_BYTES / 2, PAIR_BYTES / 2);
+		const uint64_t address = syscall_number(pair.bytes, pair.size, 0, word);
+		const uint64_t size = syscall_number(pair.bytes, pair.size, word, word);
 		g_string_append(out, i ? ", {iov_base=" : "{iov_base=");
 		if (item.status == VMS_FLOW_UNREADABLE || address == 0)
 			syscall_append_address(out, address);
@@ -234,81 +233,95 @@ static void append_option(GString *out, const struct argument *argument,
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* Offsets in struct user_msghdr. */
-enum {
-	NAME_AT = 0,
-	NAME_SIZE_AT = 8,
-	PIECES_AT = 16,
-	N_PIECES_AT = 24,
-	CONTROL_AT = 32,
-	CONTROL_SIZE_AT = 40,
-	FLAGS_AT = 48
+/* What a struct user_msghdr says. */
+struct message {
+	uint64_t name, name_size, pieces, n_pieces, control, control_size, flags;
 };
 
-static uint64_t get_member(const struct vms_flow_value *head, size_t at, size_t size)
+static struct message read_message(const struct argument *argument,
+				   const struct vms_flow_value *value)
 {
-	return syscall_number(head->bytes, head->size, at, size);
+	const struct syscall_message_layout *at = syscall_message_layout(argument->shape);
+	const unsigned word = argument->shape->call->word_size;
+#define MEMBER(offset, n) syscall_number(value->bytes, value->size, offset, n)
+	return (struct message) {
+		.name = MEMBER(at->name, word),
+		.name_size = MEMBER(at->name_size, sizeof(uint32_t)),
+		.pieces = MEMBER(at->pieces, word),
+		.n_pieces = MEMBER(at->n_pieces, word),
+		.control = MEMBER(at->control, word),
+		.control_size = MEMBER(at->control_size, word),
+		.flags = MEMBER(at->flags, sizeof(uint32_t)),
+	};
+#undef MEMBER
 }
 
 static void append_message_name(GString *out, const struct argument *argument,
-				const struct vms_flow_value *head)
+				const struct message *message)
 {
-	const uint64_t size = get_member(head, NAME_SIZE_AT, 4);
-	struct vms_flow_value before, name;
+	struct vms_flow_value head, name;
 	g_string_append(out, "{msg_name=");
-	if (get_member(head, NAME_AT, 8) &&
-	    get_value(argument, true, SYSCALL_MESSAGE_NAME, &name) && name.size >= 2)
+	if (message->name && get_value(argument, true, SYSCALL_MESSAGE_NAME, &name) &&
+	    name.size >= sizeof(uint16_t))
 		syscall_append_socket_address(out, name.bytes, name.size);
 	else
-		syscall_append_address(out, get_member(head, NAME_AT, 8));
+		syscall_append_address(out, message->name);
 	g_string_append(out, ", msg_namelen=");
-	if (get_value(argument, false, SYSCALL_MESSAGE_HEAD, &before) &&
-	    get_member(&before, NAME_SIZE_AT, 4) != size)
-		g_string_append_printf(out, "%" G_GUINT64_FORMAT " => ",
-				       get_member(&before, NAME_SIZE_AT, 4));
-	g_string_append_printf(out, "%" G_GUINT64_FORMAT, size);
+	if (get_value(argument, false, SYSCALL_MESSAGE_HEAD, &head)) {
+		const struct message before = read_message(argument, &head);
+		if (before.name_size != message->name_size)
+			g_string_append_printf(out, "%" G_GUINT64_FORMAT " => ", before.name_size);
+	}
+	g_string_append_printf(out, "%" G_GUINT64_FORMAT, message->name_size);
 }
 
 static void append_message_control(GString *out, const struct argument *argument,
-				   const struct vms_flow_value *head)
+				   const struct message *message)
 {
-	const uint64_t size = get_member(head, CONTROL_SIZE_AT, 8);
 	struct vms_flow_value control;
-	if (get_member(head, CONTROL_AT, 8) && size) {
+	if (message->control && message->control_size) {
 		g_string_append(out, ", msg_control=");
 		if (get_value(argument, true, SYSCALL_MESSAGE_CONTROL, &control) && control.size)
-			syscall_append_control(out, control.bytes, control.size, size);
+			syscall_append_control(out, control.bytes, control.size,
+					       message->control_size,
+					       argument->shape->call->word_size);
 		else
-			syscall_append_address(out, get_member(head, CONTROL_AT, 8));
+			syscall_append_address(out, message->control);
 	}
-	g_string_append_printf(out, ", msg_controllen=%" G_GUINT64_FORMAT, size);
+	g_string_append_printf(out, ", msg_controllen=%" G_GUINT64_FORMAT, message->control_size);
+}
+
+/* Appends a message that could not be received. False: it is not known. */
+static bool append_failed_message(GString *out, const struct argument *argument)
+{
+	struct vms_flow_value head;
+	if (!get_value(argument, false, SYSCALL_MESSAGE_HEAD, &head))
+		return false;
+	g_string_append_printf(out, "{msg_namelen=%" G_GUINT64_FORMAT "}",
+			       read_message(argument, &head).name_size);
+	return true;
 }
 
 /* Appends a struct user_msghdr. False: it is not known. */
 static bool append_message(GString *out, const struct argument *argument)
 {
 	struct vms_flow_value head, pieces;
-	if (argument->form->when & SYSCALL_IF_DONE && syscall_has_failed(argument->record)) {
-		if (!get_value(argument, false, SYSCALL_MESSAGE_HEAD, &head))
-			return false;
-		g_string_append_printf(out, "{msg_namelen=%" G_GUINT64_FORMAT "}",
-				       get_member(&head, NAME_SIZE_AT, 4));
-		return true;
-	}
+	if (argument->form->when & SYSCALL_IF_DONE && syscall_has_failed(argument->record))
+		return append_failed_message(out, argument);
 	if (!get_value(argument, true, SYSCALL_MESSAGE_HEAD, &head))
 		return false;
-	append_message_name(out, argument, &head);
+	const struct message message = read_message(argument, &head);
+	append_message_name(out, argument, &message);
 	g_string_append(out, ", msg_iov=");
 	if (get_value(argument, true, SYSCALL_MESSAGE_PIECES, &pieces))
 		append_pieces(out, argument, &pieces);
 	else
-		syscall_append_address(out, get_member(&head, PIECES_AT, 8));
-	g_string_append_printf(out, ", msg_iovlen=%" G_GUINT64_FORMAT,
-			       get_member(&head, N_PIECES_AT, 8));
-	append_message_control(out, argument, &head);
+		syscall_append_address(out, message.pieces);
+	g_string_append_printf(out, ", msg_iovlen=%" G_GUINT64_FORMAT, message.n_pieces);
+	append_message_control(out, argument, &message);
 	g_string_append(out, ", msg_flags=");
 	syscall_append_names(out, syscall_names_of_member("user_msghdr", "msg_flags"),
-			     get_member(&head, FLAGS_AT, 4));
+			     message.flags);
 	g_string_append_c(out, '}');
 	return true;
 }
@@ -404,6 +417,8 @@ static void append_argument(GString *out, const struct syscall_shape *shape, uns
 	}
 	syscall_change_form(shape, record, index, &form);
 	argument.form = &form;
+	if (strcmp(shape->call->name, "mmap2") == 0 && index == 5)
+		argument.number *= PAGE_OFFSETS;
 	if (!syscall_is_memory(form.kind))
 		append_number(out, &form, argument.number);
 	else if (!append_memory(out, &argument))
@@ -435,7 +450,7 @@ static bool is_one_of(const char *text, const char *const *words)
 static bool gives_address(const struct vms_syscall *call)
 {
 	static const char *const names[] = { "brk", "mmap", "mremap", "shmat", NULL };
-	return is_one_of(call->name, names);
+	return is_one_of(syscall_wide_name(call), names);
 }
 
 /* Appends an argument's memory as the kernel has left it. False: there is none. */
@@ -504,7 +519,7 @@ static void append_meaning(GString *out, const struct syscall_shape *shape,
 {
 	static const char *const polls[] = { "poll", "ppoll", NULL };
 	static const char *const selects[] = { "select", "pselect6", NULL };
-	const char *name = shape->call->name;
+	const char *name = shape->wide_name;
 	const bool polled = is_one_of(name, polls), selected = is_one_of(name, selects);
 	if ((polled || selected) && result == 0)
 		g_string_append(out, " (Timeout)");

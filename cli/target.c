@@ -29,7 +29,7 @@ static char *list_machines(const GArray *machines, bool usable)
 }
 
 /* Opens the only machine of this host that can be looked at. */
-static struct vms_machine *open_only_machine(GError **error)
+static struct vms_machine *open_only_machine(const char *option, GError **error)
 {
 	g_autoptr(GArray) machines = vms_machine_discover(error);
 	if (!machines)
@@ -57,14 +57,16 @@ static struct vms_machine *open_only_machine(GError **error)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no virtual machine here can be looked at: %s", names);
 	else
-		usage_error(error, "there are %u machines: choose one with --pid: %s", n, names);
+		usage_error(error, "there are %u machines: choose one with %s: %s", n, option,
+			    names);
 	return NULL;
 }
 
-static struct vms_machine *open_pid(const char *text, char **memory, GError **error)
+static struct vms_machine *open_pid(const char *option, const char *text, char **memory,
+				    GError **error)
 {
 	unsigned pid;
-	if (!value_unsigned("--pid", text, 1, G_MAXINT, &pid, error))
+	if (!value_unsigned(option, text, 1, G_MAXINT, &pid, error))
 		return NULL;
 	if (!memory)
 		return vms_machine_open_pid((pid_t)pid, error);
@@ -98,17 +100,25 @@ bool session_names_target(const struct session *session)
 	return count_targets(session) > 0;
 }
 
+bool session_names_guest(const struct session *session)
+{
+	return count_targets(session) > (session->launch != NULL);
+}
+
 bool session_open(struct session *session, GError **error)
 {
+	const bool may = session->command->options & SESSION_MAY_TARGET;
+	const char *option = may ? "--guest" : "--pid";
 	if (count_targets(session) > 1)
 		usage_error(error,
-			    "more than one target: give one of --pid, --qmp, --agent, --gdb, "
-			    "--core, -- COMMAND");
+			    "more than one target: give one of %s, --qmp, --agent, --gdb, "
+			    "%s-- COMMAND",
+			    option, may ? "" : "--core, ");
 	else if (session->memory && !session->pid)
-		usage_error(error,
-			    "--memory says where the memory of a process is: give its --pid");
-	else if (session->pid)
-		session->machine = open_pid(session->pid, session->memory, error);
+		usage_error(error, "--memory says where the memory of a process is: give its %s",
+			    option);
+	else if (session->pid && !(may && strcmp(session->pid, "auto") == 0))
+		session->machine = open_pid(option, session->pid, session->memory, error);
 	else if (session->qmp)
 		session->machine = vms_machine_open_qmp(session->qmp, error);
 	else if (session->agent)
@@ -120,7 +130,7 @@ bool session_open(struct session *session, GError **error)
 	else if (session->launch)
 		session->machine = open_launched(session, error);
 	else
-		session->machine = open_only_machine(error);
+		session->machine = open_only_machine(option, error);
 	if (session->machine)
 		vms_machine_allow_stop(session->machine, session->allow_stop);
 	return session->machine;

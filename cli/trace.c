@@ -175,13 +175,13 @@ static bool give_record(const struct vms_flow_record *record, void *data, GStrin
 
 /* ---- the run ---------------------------------------------------------------------- */
 
-static bool show(struct trace *trace, uint64_t wait_us, GError **error)
+static bool show_new_calls(struct trace *trace, uint64_t wait_us, GError **error)
 {
 	return live_records_show(&trace->live, wait_us, give_record, trace, error);
 }
 
 /* Shows calls until the flow has ended, or has to end, and then what is left. */
-static bool follow(struct trace *trace, uint64_t duration_ns, GError **error)
+static bool show_calls_until_end(struct trace *trace, uint64_t duration_ns, GError **error)
 {
 	struct interrupts interrupts;
 	const uint64_t end_ns = trace->begin_ns + duration_ns;
@@ -190,12 +190,12 @@ static bool follow(struct trace *trace, uint64_t duration_ns, GError **error)
 	while (done && !ended && !interrupts_came()) {
 		const uint64_t now_ns = (uint64_t)g_get_monotonic_time() * 1000;
 		ended = vms_flow_wait(trace->flow, 0) || (duration_ns && now_ns >= end_ns);
-		done = show(trace, LOOK_US, error);
+		done = show_new_calls(trace, LOOK_US, error);
 	}
 	done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 	interrupts_forget();
 	while (done && !live_records_is_empty(&trace->live) && !interrupts_came())
-		done = show(trace, 0, error);
+		done = show_new_calls(trace, 0, error);
 	interrupts_release(&interrupts);
 	return done;
 }
@@ -239,7 +239,7 @@ static bool run_flow(struct trace *trace, const struct options *options, uint64_
 		return false;
 	trace->begin_ns = (uint64_t)g_get_monotonic_time() * 1000;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
-	bool done = follow(trace, duration_ns, error);
+	bool done = show_calls_until_end(trace, duration_ns, error);
 	if (trace->live.file)
 		done = vms_outfile_commit(trace->live.file, done ? error : NULL) && done;
 	tell_losses(trace);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "agent/qemu/arch.h"
 
+#include "agent/qemu/internals.h"
 #include "agent/qemu/vcpu.h"
+#include <pthread.h>
 #include <string.h>
 
 static const char *const registers[A64_N_REGS] = {
@@ -107,12 +109,60 @@ static uint64_t a64_code_register(unsigned vcpu, unsigned number)
 	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
 }
 
+/* ---- memory of programs --------------------------------------------------------------- */
+
+#define PSTATE_PAN (UINT64_C(1) << 22) /* privileged access never */
+/* Of cpsr: bits that QEMU keeps elsewhere than in its pstate. */
+#define ELSEWHERE (UINT64_C(0xf0000000) | 0x3c0 | 0xc00)
+
+/* QEMU keeps pstate behind the program counter, without a name of its own in its table. */
+static struct internals_state pstate; /* size 0: it is not known where */
+
+static void find_pstate(void)
+{
+	struct internals_state pc = internals_find_state("vmstate_arm_cpu", "env.pc");
+	if (pc.size == sizeof(uint64_t))
+		pstate = (struct internals_state) { pc.offset + pc.size, sizeof(uint32_t) };
+}
+
+/* True if what is there is what QEMU's register cpsr shows. */
+static bool knows_pstate(struct vcpu *vcpu)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t cpsr;
+	pthread_once(&once, find_pstate);
+	return vcpu->qemu && pstate.size && vcpu_read(vcpu, A64_CPSR, &cpsr) &&
+	       internals_read_state(vcpu->qemu, pstate) == ((uint32_t)cpsr & ~ELSEWHERE);
+}
+
+/*
+ * QEMU up to 10.1 reads memory for plugins by the rights that the vCPU has now. So a kernel that
+ * must not touch its programs' memory by accident does not see it.
+ */
+static uint64_t a64_open_programs(struct vcpu *vcpu, uint64_t va)
+{
+	const bool is_program = !(va >> 55 & 1);
+	const uint64_t before =
+		is_program && knows_pstate(vcpu) ? internals_read_state(vcpu->qemu, pstate) : 0;
+	if (!(before & PSTATE_PAN))
+		return 0;
+	internals_write_state(vcpu->qemu, pstate, before & ~PSTATE_PAN);
+	return before;
+}
+
+static void a64_close_programs(struct vcpu *vcpu, uint64_t before)
+{
+	internals_write_state(vcpu->qemu, pstate, before);
+}
+
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.regs = registers,
 	.n_regs = A64_N_REGS,
 	.state_table = "vmstate_arm_cpu",
 	.kept = kept,
+	.open_programs = a64_open_programs,
+	.close_programs = a64_close_programs,
 	.sp = A64_SP,
 	.return_address = A64_X30,
 	.program_root = A64_TTBR0_EL1,

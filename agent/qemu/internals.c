@@ -169,6 +169,11 @@ uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state stat
 	return value;
 }
 
+void internals_write_state(void *qemu_vcpu, struct internals_state state, uint64_t value)
+{
+	memcpy((uint8_t *)qemu_vcpu + state.offset, &value, MIN(state.size, sizeof(value)));
+}
+
 bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret)
 {
 	void *apic = NULL;

@@ -55,6 +55,8 @@ struct internals_state {
  */
 struct internals_state internals_find_state(const char *table, const char *name);
 uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state);
+/* Writes it, in the vCPU's thread. */
+void internals_write_state(void *qemu_vcpu, struct internals_state state, uint64_t value);
 /* Reads IA32_APIC_BASE of an x86 vCPU. False if it has no APIC. */
 bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret);
 

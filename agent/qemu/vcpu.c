@@ -224,8 +224,13 @@ void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32]
 
 bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size)
 {
-	if (size == 0 || !qemu_plugin_read_memory_vaddr(va, vcpu->bytes, size) ||
-	    vcpu->bytes->len < size)
+	if (size == 0)
+		return false;
+	const uint64_t before = all.arch->open_programs ? all.arch->open_programs(vcpu, va) : 0;
+	const bool is_read = qemu_plugin_read_memory_vaddr(va, vcpu->bytes, size);
+	if (before)
+		all.arch->close_programs(vcpu, before);
+	if (!is_read || vcpu->bytes->len < size)
 		return false;
 	memcpy(buf, vcpu->bytes->data, size);
 	return true;

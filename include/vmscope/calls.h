@@ -90,4 +90,11 @@ bool vms_calls_finish(struct vms_calls *calls, struct vms_calls_stats *stats,
 void vms_calls_free(struct vms_calls *calls);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_calls, vms_calls_free)
 
+/*
+ * Appends the call graph of a trace's directory to `out`, in callgrind's format, which KCachegrind
+ * opens: calls and times in ns by function, and of each function by its callers. Errors: NOT_FOUND
+ * (no trace, or one without calls), IO, MALFORMED (a data file), UNSUPPORTED (not of vmscope).
+ */
+bool vms_calls_write_callgrind(const char *directory, GString *out, GError **error);
+
 VMS_END_DECLS

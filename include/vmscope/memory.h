@@ -36,11 +36,6 @@ struct vms_machine *vms_memory_machine(struct vms_memory *memory);
 
 /* Reads virtual memory. False if any byte is not mapped or cannot be read. */
 bool vms_memory_read(struct vms_memory *memory, uint64_t va, void *buf, size_t size);
-/*
- * Reads up to `size` bytes from `va` on, all at once: up to the first page that is not mapped, or
- * to the end of the first page if the machine reads slowly. Returns their number. At most 64 KiB.
- */
-size_t vms_memory_read_start(struct vms_memory *memory, uint64_t va, void *buf, size_t size);
 /* Read a little-endian integer. */
 bool vms_memory_read_u64(struct vms_memory *memory, uint64_t va, uint64_t *ret);
 bool vms_memory_read_u32(struct vms_memory *memory, uint64_t va, uint32_t *ret);

@@ -49,7 +49,7 @@ void vms_recording_get_stats(const struct vms_recording *recording,
  * Appends the names of all functions in the recording to `out`, and the code of those that were
  * executing, as records that belong to the end of its file. They are read from the files that were
  * mapped, where those have the same build id, and from /proc/kallsyms. Call it on the host that was
- * recorded, soon.
+ * recorded, soon. The session of a guest has told of them already: then it appends nothing.
  */
 void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
 /*

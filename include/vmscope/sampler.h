@@ -5,7 +5,8 @@
  * them. A session is a job: start, progress, stop, wait.
  *
  * An engine takes the samples. That of the host samples threads of this host by perf_event_open(2).
- * Without CAP_PERFMON it sees what the sysctl kernel.perf_event_paranoid allows.
+ * Without CAP_PERFMON it sees what the sysctl kernel.perf_event_paranoid allows. That of a guest
+ * looks at each vCPU once per period, and keeps the sample if the vCPU runs a thread of a target.
  *
  * All of this may be called from any thread; one thread at a time reads.
  */
@@ -20,6 +21,8 @@ VMS_BEGIN_DECLS
 
 typedef struct vms_sampler vms_sampler;
 struct vms_sampler_engine;
+struct vms_machine;
+struct vms_guest;
 
 #define VMS_SAMPLER_PERIOD_MIN_NS UINT64_C(10000)
 #define VMS_SAMPLER_BUFFER_MIN	  (UINT64_C(4) << 10)
@@ -45,8 +48,15 @@ struct vms_sampler_options {
 	uint64_t buffer_size; /* bytes per CPU, BUFFER_MIN to BUFFER_MAX; 0: VMS_SAMPLER_BUFFER */
 	unsigned depth;	      /* most frames per stack; 0: VMS_SAMPLER_DEPTH, which is the limit */
 	bool user_only;	      /* no samples of the kernel, and no frames of it */
+	/* For the engine of a guest alone, which keeps references. */
+	struct vms_machine *machine;
+	struct vms_guest *guest;
 };
 
+/*
+ * In a guest a thread has no children: the kernel does not keep which thread has started another.
+ * The guest's engine has neither control groups nor commands.
+ */
 enum vms_sampler_target_kind {
 	VMS_SAMPLER_THREAD,  /* `id`, with the threads and processes that it starts */
 	VMS_SAMPLER_PROCESS, /* all threads of process `id`, with what they start */
@@ -55,6 +65,12 @@ enum vms_sampler_target_kind {
 	VMS_SAMPLER_SYSTEM,  /* everything */
 	VMS_SAMPLER_COMMAND, /* `command`, which ends with NULL; it is started, and sampled as a job
 			      */
+	/*
+	 * Processes that run, or begin to run, a program called `name`, with what they start. The
+	 * host's engine finds the first instructions of a program, too, but needs the right to
+	 * sample everything, and takes no target of another kind beside.
+	 */
+	VMS_SAMPLER_NAME,
 };
 
 struct vms_sampler_target {
@@ -85,6 +101,8 @@ struct vms_sampler_stats {
 
 /* The engine that samples threads of this host. */
 const struct vms_sampler_engine *vms_sampler_engine_host(void);
+/* The engine that samples threads of a guest. Its options name a machine and a guest. */
+const struct vms_sampler_engine *vms_sampler_engine_guest(void);
 
 /*
  * Makes a session without targets. Errors: INVALID_ARGUMENT (the options; the specification: none,
@@ -114,11 +132,17 @@ bool vms_sampler_start(struct vms_sampler *sampler, GError **error);
 bool vms_sampler_stop(struct vms_sampler *sampler, GError **error);
 /*
  * Waits until every target has ended, or until `until_ns` (CLOCK_MONOTONIC). True if they have. A
- * control group and the whole system never end.
+ * control group and the whole system never end. A name has ended when there was such a program, and
+ * all of them have ended.
  */
 bool vms_sampler_wait(struct vms_sampler *sampler, uint64_t until_ns);
 enum vms_sampler_state vms_sampler_state(struct vms_sampler *sampler);
 void vms_sampler_get_stats(struct vms_sampler *sampler, struct vms_sampler_stats *ret);
+/*
+ * Why the session has ended before its targets: the guest was reset, its machine has gone. Newly
+ * allocated; NULL if it has not.
+ */
+char *vms_sampler_failure(struct vms_sampler *sampler);
 /* The exit status of the last command, as of waitpid(2); -1 if it has not ended. */
 int vms_sampler_command_status(struct vms_sampler *sampler);
 

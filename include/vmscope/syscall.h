@@ -22,16 +22,19 @@ struct vms_syscall_argument {
 };
 
 struct vms_syscall {
-	char name[64]; /* "openat" */
-	uint64_t va;   /* of the kernel's function, called with a struct pt_regs * */
+	char name[64];	    /* "openat" */
+	uint64_t va;	    /* of the kernel's function, called with a struct pt_regs * */
+	unsigned word_size; /* bytes of the program's registers and pointers: 8, or 4 */
 	bool is_typed; /* the next ones are known; if not, all arguments are there, without types */
 	unsigned n_arguments;
 	struct vms_syscall_argument arguments[VMS_SYSCALL_ARGUMENTS];
 };
 
 /*
- * Lists the system calls of 64-bit programs, by name, in an array of struct vms_syscall. Errors:
- * UNSUPPORTED (the guest is no Linux, or its kernel has no symbols).
+ * Lists the system calls, by name, in an array of struct vms_syscall; those of 32-bit programs,
+ * which have functions and names of their own, among them. (On aarch64, where they share most
+ * functions with 64-bit programs, only those that they do not.) Errors: UNSUPPORTED (the guest is
+ * no Linux, or its kernel has no symbols).
  */
 GArray *vms_guest_syscalls(struct vms_guest *guest, GError **error);
 

@@ -19,6 +19,29 @@ void vms_text_clean(char *text)
 	}
 }
 
+char *vms_text_escape(const char *text)
+{
+	static const char *const names[] = {
+		['\t'] = "\\t", ['\n'] = "\\n", ['\r'] = "\\r", [0x1b] = "\\x1b"
+	};
+	GString *escaped = g_string_new(NULL);
+	while (*text) {
+		const gunichar c = g_utf8_get_char_validated(text, -1);
+		const bool is_invalid = c == (gunichar)-1 || c == (gunichar)-2;
+		const guchar byte = (guchar)*text;
+		const char *next = is_invalid ? text + 1 : g_utf8_next_char(text);
+		if (byte < G_N_ELEMENTS(names) && names[byte])
+			g_string_append(escaped, names[byte]);
+		else if (is_invalid || g_unichar_iscntrl(c))
+			while (text < next)
+				g_string_append_printf(escaped, "\\x%02x", (guchar)*text++);
+		else
+			g_string_append_len(escaped, text, next - text);
+		text = next;
+	}
+	return g_string_free(escaped, FALSE);
+}
+
 char *vms_text_bytes(uint64_t bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

@@ -8,6 +8,11 @@
 /* Replaces, in place, every byte that is not part of a printable UTF-8 character by '?'. */
 void vms_text_clean(char *text);
 /*
+ * Returns a copy that is one line: control characters are written as C writes them ("\\n",
+ * "\\x1b"), and bytes that are no UTF-8, too. Newly allocated.
+ */
+char *vms_text_escape(const char *text);
+/*
  * Cleans lines that end in "\r\n", as a remote sends them: each is cleaned as above, tabs become
  * blanks, and lines end in '\n'. Newly allocated.
  */

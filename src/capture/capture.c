@@ -3,8 +3,10 @@
 #include "base/clock.h"
 #include "guest/kernel_code.h"
 #include "guest/unwind_info.h"
+#include "machine/memory-private.h"
 #include "unwind/copied_stack.h"
-#include "unwind/process_walk.h"
+#include "unwind/kernel_half.h"
+#include "unwind/signal_stack.h"
 
 /*
  * True if the vCPU is waiting in a halt instruction. A halted vCPU looks like one that an interrupt
@@ -46,47 +48,63 @@ static bool has_changed_code(struct vms_guest *guest, struct vms_memory *memory,
 	return false;
 }
 
-void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
-		       const struct vms_process *process, const struct vms_regs *regs,
-		       unsigned depth, struct vms_stack *ret)
-{
-	vms_walk_process(guest, memory, process, regs, depth, ret);
-	if (ret->n_kernel > 0)
-		vms_guest_note_kernel_pc(guest, memory, ret->frame[0].pc);
-	if (process)
-		note_last_frame(guest, memory, process, ret);
-}
+/* How far below the stack pointer of one sample that of the next one may be expected. */
+#define DEEPER 1024
 
-/* ---- vCPUs ------------------------------------------------------------ */
+/* Copies the stack that a signal's handler with a stack of its own has interrupted. */
+static void copy_interrupted_stack(struct vms_memory *memory, uint64_t sp,
+				   struct vms_user_copy *copy)
+{
+	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
+	const struct vms_stack_part handlers = { sp, copy->bytes, copy->size };
+	copy->other_size = 0;
+	if (vms_find_interrupted_stack(arch, &handlers, &copy->other_va))
+		copy->other_size =
+			vms_memory_read_start(memory, copy->other_va, copy->bytes + copy->size,
+					      sizeof(copy->bytes) - copy->size);
+}
 
 /*
  * Copies the stack from the stack pointer on, as far as it is mapped, by one read. What the vCPU
  * executes is noted while it is held: the process may end any moment later.
+ *
+ * A vCPU that is held briefly should not have to wait for that read. As long as it executes the
+ * same thread, the walk needs the stack up to the same address. So that part comes along with the
+ * vCPU.
  */
 static void copy_user_stack(struct vms_guest *guest, struct vms_memory *memory,
 			    struct vms_user_copy *copy)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
-	copy->size = vms_memory_read_start(memory, copy->regs.value[arch->sp], copy->bytes,
-					   sizeof(copy->bytes));
+	const uint64_t sp = copy->regs.value[arch->sp];
+	const bool is_same = copy->end > sp && copy->end - sp <= VMS_USER_COPY_SIZE;
+	const size_t needed = is_same ? copy->end - sp : 0;
 	vms_guest_note_address(guest, memory, copy->process, copy->regs.value[arch->pc]);
+	if (is_same && vms_memory_read_prefetched(memory, sp, copy->bytes, needed))
+		copy->size = needed;
+	else
+		copy->size = vms_memory_read_start(memory, sp, copy->bytes, VMS_USER_COPY_SIZE);
+	if (is_same)
+		vms_memory_prefetch(memory, sp - DEEPER, needed + DEEPER);
+	copy_interrupted_stack(memory, sp, copy);
 }
 
-static void capture_stack(struct vms_guest *guest, struct vms_memory *memory,
-			  const struct vms_process *process, const struct vms_regs *regs,
-			  unsigned depth, struct vms_stack *ret, struct vms_user_copy *copy)
+void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
+		       const struct vms_process *process, const struct vms_regs *regs,
+		       unsigned depth, struct vms_stack *ret, struct vms_user_copy *copy)
 {
+	copy->process = NULL;
 	if (!process) {
-		vms_capture_stack(guest, memory, NULL, regs, depth, ret);
-		return;
-	}
-	if (vms_walk_to_user(guest, memory, regs, depth, ret, &copy->regs)) {
+		vms_walk(guest, memory, regs, depth, ret);
+	} else if (vms_walk_to_user(guest, memory, regs, depth, ret, &copy->regs)) {
 		copy->process = process;
 		copy_user_stack(guest, memory, copy);
 	}
 	if (ret->n_kernel > 0)
 		vms_guest_note_kernel_pc(guest, memory, ret->frame[0].pc);
 }
+
+/* ---- vCPUs ------------------------------------------------------------ */
 
 bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
@@ -101,7 +119,6 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->vcpu = vcpu;
 	ret->time_ns = vms_clock_now_ns();
 	ret->code_changed = false;
-	copy->process = NULL;
 
 	vms_memory_set_regs(memory, &regs);
 
@@ -112,28 +129,32 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->space = process ? process->index : VMS_NO_SPACE;
 	ret->idle = is_waiting_in_halt(arch, memory, &regs, known ? &task : NULL);
 	if (ret->idle) {
+		copy->process = NULL;
 		ret->stack.n = ret->stack.n_kernel = 0;
 		ret->stack.kernel_end = ret->stack.end = VMS_WALK_ROOT;
 		return true;
 	}
-	capture_stack(guest, memory, process, &regs, depth, &ret->stack, copy);
+	vms_capture_stack(guest, memory, process, &regs, depth, &ret->stack, copy);
 	ret->code_changed = has_changed_code(guest, memory, &ret->stack);
 	return true;
 }
 
 void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
-			const struct vms_user_copy *copy, struct vms_sample_record *record)
+			struct vms_user_copy *copy, struct vms_stack *stack)
 {
 	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
 	struct vms_regs regs;
 	if (!copy->process)
 		return;
-	const struct vms_copied_stack stack = {
+	const struct vms_copied_stack copied = {
 		.regs = copy->regs,
-		.parts = { { copy->regs.value[arch->sp], copy->bytes, copy->size } },
+		.parts = { { copy->regs.value[arch->sp], copy->bytes, copy->size },
+			   { copy->other_va, copy->bytes + copy->size, copy->other_size } },
 	};
 	if (vms_guest_kernel_regs(guest, &regs))
 		vms_memory_set_regs(memory, &regs);
-	vms_walk_copied_user(guest, memory, copy->process, &stack, depth, &record->stack);
-	note_last_frame(guest, memory, copy->process, &record->stack);
+	copy->end = vms_walk_copied_user(guest, memory, copy->process, &copied, depth, stack);
+	if (stack->end == VMS_WALK_UNREADABLE)
+		copy->end = 0;
+	note_last_frame(guest, memory, copy->process, stack);
 }

@@ -4,25 +4,30 @@
 
 #include <vmscope/sample_record.h>
 
-/*
- * Walks a stack of a held machine from `regs` outwards. Notes its user addresses, so that the
- * guest's symbolizer can name them later. They belong to `process`, which is NULL if unknown.
- */
-void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
-		       const struct vms_process *process, const struct vms_regs *regs,
-		       unsigned depth, struct vms_stack *ret);
+/* Bytes of a program's stack that are copied, and of another one that a signal has interrupted. */
+#define VMS_USER_COPY_SIZE  32768u
+#define VMS_OTHER_COPY_SIZE 16384u
 
-/* Bytes of a program's stack that are copied. */
-#define VMS_USER_COPY_SIZE 32768u
-
-/* The user half of a stack, as it was under the hold, until it is walked. */
+/* The user half of a stack, as it was under the hold, until it is walked. Zeros at first. */
 struct vms_user_copy {
 	const struct vms_process *process; /* NULL: there is nothing to walk */
 	struct vms_regs regs;
-	size_t size; /* of `bytes`, from the stack pointer on */
-	uint8_t bytes[VMS_USER_COPY_SIZE];
+	uint64_t end;	   /* of the part of the stack that the last walk used; 0: unknown */
+	size_t size;	   /* of what is copied from the stack pointer on */
+	uint64_t other_va; /* where the part of the interrupted stack begins */
+	size_t other_size; /* of that part, which follows */
+	/* Its last member: not all of it need be kept. */
+	uint8_t bytes[VMS_USER_COPY_SIZE + VMS_OTHER_COPY_SIZE];
 };
 
+/*
+ * Walks the kernel's half of a stack of a held machine from `regs` outwards, and copies the user
+ * half. `process` is whose stack it is: if it is NULL, unknown, all is walked at once. The stack
+ * has at most `depth` frames (1 to VMS_STACK_LIMIT).
+ */
+void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
+		       const struct vms_process *process, const struct vms_regs *regs,
+		       unsigned depth, struct vms_stack *ret, struct vms_user_copy *copy);
 /*
  * Takes a sample of a vCPU that the caller holds. The stack has at most `depth` frames (1 to
  * VMS_STACK_LIMIT). `memory` is the caller's, one per thread; afterwards it uses this vCPU's page
@@ -34,12 +39,12 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 		      struct vms_memory *memory, unsigned vcpu, unsigned depth,
 		      struct vms_sample_record *ret, struct vms_user_copy *copy, GError **error);
 /*
- * Adds the user half to the stack of a sample. `memory` is the caller's, another one than that of
+ * Adds the user half to the stack. `memory` is the caller's, another one than that of
  * the hold. The machine may run. Notes user addresses, so that the guest's symbolizer can name
  * them.
  */
 void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
-			const struct vms_user_copy *copy, struct vms_sample_record *record);
+			struct vms_user_copy *copy, struct vms_stack *stack);
 
 /*
  * Notes which loaded kernel code the stack's addresses belong to, so that they can still be named

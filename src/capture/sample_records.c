@@ -5,12 +5,11 @@
 #include <string.h>
 
 /* Strings of samples, by index. */
-enum { STRING_CPU = 1, STRING_KERNEL, STRING_END, STRING_KERNEL_END, N_STRINGS };
+enum { STRING_CPU = 1, STRING_KERNEL, STRING_END, STRING_KERNEL_END, STRING_IDLE, N_STRINGS };
 static const char *const strings[N_STRINGS] = {
-	[STRING_CPU] = "cpu",
-	[STRING_KERNEL] = "kernel",
-	[STRING_END] = "end",
-	[STRING_KERNEL_END] = "kernel end",
+	[STRING_CPU] = "cpu",	[STRING_KERNEL] = "kernel",
+	[STRING_END] = "end",	[STRING_KERNEL_END] = "kernel end",
+	[STRING_IDLE] = "idle",
 };
 
 void vms_records_put_start(GByteArray *out)
@@ -65,6 +64,8 @@ void vms_records_put_sample(GByteArray *out, const struct vms_sample_record *sam
 		add_u32(&record, STRING_END, stack->end);
 	if (stack->kernel_end != VMS_WALK_ROOT)
 		add_u32(&record, STRING_KERNEL_END, stack->kernel_end);
+	if (sample->idle)
+		add_u32(&record, STRING_IDLE, 1);
 	vms_fxt_write(out, &record);
 }
 
@@ -93,7 +94,8 @@ bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_samp
 	ret->pid = (uint32_t)record->thread.pid;
 	ret->tid = (uint32_t)record->thread.tid;
 	ret->space = VMS_NO_SPACE;
-	ret->idle = ret->code_changed = false;
+	ret->idle = vms_records_number(record, strings[STRING_IDLE]);
+	ret->code_changed = false;
 	ret->vcpu = (uint32_t)vms_records_number(record, strings[STRING_CPU]);
 	stack->n = (unsigned)MIN(record->payload_size / 8, VMS_STACK_LIMIT);
 	stack->n_kernel =
@@ -136,6 +138,8 @@ void vms_records_add_number(struct vms_fxt_record *event, const char *name, uint
 
 void vms_records_add_text(struct vms_fxt_record *event, const char *name, const char *text)
 {
+	if (!text)
+		return;
 	event->arguments[event->n_arguments++] = (struct vms_fxt_argument) {
 		.type = VMS_FXT_TEXT,
 		.name = vms_fxt_inline(name),

@@ -34,6 +34,7 @@ bool vms_records_is_sample(const struct vms_fxt_record *record);
 /* Makes an event of a process, to which arguments are added. */
 struct vms_fxt_record vms_records_event(const char *name, uint64_t time_ns, uint32_t pid);
 void vms_records_add_number(struct vms_fxt_record *event, const char *name, uint64_t value);
+/* Adds a text, unless it is NULL. The event refers to it. */
 void vms_records_add_text(struct vms_fxt_record *event, const char *name, const char *text);
 
 /* True if the record is an event of ours with that name. */

@@ -183,7 +183,9 @@ static void print_trees(struct vms_export_sink *sink, const struct vms_run_facts
 
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_profile_tree *tree = &trees[i];
-		g_autofree char *name = vms_export_tree_name(tree);
+		g_autofree char *name = facts->is_host && tree->vcpu == VMS_ALL_VCPUS
+						? g_strdup("all CPUs")
+						: vms_export_tree_name(tree);
 
 		print_heading(out, name);
 		for (unsigned vcpu = 0; !facts->is_host && vcpu < facts->n_vcpus; vcpu++)
@@ -276,7 +278,9 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",
 			       vms_profile_leaf_first(profile) ? "leaf first, its callers below it"
 							       : "outermost caller first",
-			       is_merged(profile) ? "all vCPUs'" : "a vCPU's");
+			       facts->is_host	    ? "all CPUs'"
+			       : is_merged(profile) ? "all vCPUs'"
+						    : "a vCPU's");
 	if (options->min_percent > 0)
 		g_string_append_printf(out, "Left out: what has less than %g%%\n",
 				       options->min_percent);

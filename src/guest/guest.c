@@ -266,6 +266,14 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
 	       guest->ops->current(guest->system, memory, regs, ret);
 }
 
+size_t vms_guest_ancestors(struct vms_guest *guest, struct vms_memory *memory,
+			   const struct vms_regs *regs, uint32_t *pids, size_t limit)
+{
+	return VMS_GUEST_HAS(guest, ancestors)
+		       ? guest->ops->ancestors(guest->system, memory, regs, pids, limit)
+		       : 0;
+}
+
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error)
 {
 	return CAN_READ(guest, tasks, "tasks", error)

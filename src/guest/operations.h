@@ -80,6 +80,8 @@ struct vms_guest_ops {
 	bool (*current)(void *system, struct vms_memory *memory, const struct vms_regs *regs,
 			struct vms_task *ret);
 	bool (*add_current)(const void *system, GArray *ops);
+	size_t (*ancestors)(void *system, struct vms_memory *memory, const struct vms_regs *regs,
+			    uint32_t *pids, size_t limit);
 	GArray *(*tasks)(void *system, GError **loss, GError **error);
 	bool (*task_regs)(void *system, const struct vms_task *task, struct vms_regs *ret,
 			  GError **error);

@@ -25,6 +25,14 @@ bool vms_guest_add_current(const struct vms_guest *guest, GArray *ops);
  */
 bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm);
 
+/*
+ * Reads the process ids of the ancestors of the task that a held vCPU runs, its parent's first, at
+ * most `limit`. `memory` uses the page tables of that vCPU's `regs`. Returns how many there are, up
+ * to the guest's first process; 0 if they cannot be read.
+ */
+size_t vms_guest_ancestors(struct vms_guest *guest, struct vms_memory *memory,
+			   const struct vms_regs *regs, uint32_t *pids, size_t limit);
+
 /* Largest number of areas of an address space: the kernel's default limit. */
 #define VMS_AREAS_LIMIT (1u << 16)
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include "machine/engine.h"
+#include "machine/memory-private.h"
 #include <string.h>
-#include <vmscope/memory.h>
 
 #define CACHE_PAGE   4096
 #define CACHE_BYTES  (512 * CACHE_PAGE)
@@ -259,12 +259,62 @@ size_t vms_memory_read_start(struct vms_memory *memory, uint64_t va, void *buf, 
 	}
 	if (n == 0 || !vms_memory_pin(memory))
 		return 0;
-	const size_t read = vms_machine_read_parts(memory->machine, parts, n);
-	if (read == 0)
-		return vms_machine_read_phys(memory->machine, parts[0].pa, buf, parts[0].size)
-			       ? parts[0].size
-			       : 0;
-	return (size_t)((uint8_t *)parts[read - 1].buf + parts[read - 1].size - (uint8_t *)buf);
+	size_t read = vms_machine_read_parts(memory->machine, parts, n);
+	while (read < n && vms_machine_read_phys(memory->machine, parts[read].pa, parts[read].buf,
+						 parts[read].size))
+		read++;
+	return read ? (size_t)((uint8_t *)parts[read - 1].buf + parts[read - 1].size -
+			       (uint8_t *)buf)
+		    : 0;
+}
+
+/*
+ * Finds the block of physical memory that `va` is in. False if that is not mapped. *part: bytes
+ * from `va` on that are in the block.
+ */
+static bool find_block(struct vms_memory *memory, uint64_t va, uint64_t *pa, size_t *part)
+{
+	struct vms_page page;
+	if (!vms_memory_translate(memory, va, &page))
+		return false;
+	*pa = page.pa + (va - page.va);
+	*part = VMS_PREFETCH_SIZE - *pa % VMS_PREFETCH_SIZE;
+	*pa -= *pa % VMS_PREFETCH_SIZE;
+	return true;
+}
+
+bool vms_memory_read_prefetched(struct vms_memory *memory, uint64_t va, void *buf, size_t size)
+{
+	uint8_t *to = buf;
+	uint64_t pa;
+	size_t part;
+	if (!is_of_one_vcpu(memory))
+		return false;
+	for (; size > 0; va += part, to += part, size -= part) {
+		if (!find_block(memory, va, &pa, &part))
+			return false;
+		const uint8_t *block =
+			vms_machine_prefetched(memory->machine, (unsigned)memory->vcpu, pa);
+		if (!block)
+			return false;
+		const size_t skipped = VMS_PREFETCH_SIZE - part;
+		part = MIN(part, size);
+		memcpy(to, block + skipped, part);
+	}
+	return true;
+}
+
+void vms_memory_prefetch(struct vms_memory *memory, uint64_t va, size_t size)
+{
+	uint64_t pa;
+	size_t part;
+	if (!is_of_one_vcpu(memory))
+		return;
+	for (const uint64_t end = va + size; va < end; va += part)
+		if (find_block(memory, va, &pa, &part))
+			vms_machine_prefetch(memory->machine, (unsigned)memory->vcpu, pa);
+		else
+			part = VMS_PREFETCH_SIZE;
 }
 
 bool vms_memory_read_u64(struct vms_memory *memory, uint64_t va, uint64_t *ret)

@@ -49,7 +49,11 @@ struct vms_recording {
 	GArray *told;
 	struct vms_recording_stats stats;
 	bool has_session;
-	char *system, *release, *machine, *host;
-	uint64_t cpus, first_ns, last_ns;
+	bool is_guest; /* else the threads are a host's */
+	char *system, *release, *version, *machine, *host, *guest, *description, *unwinder,
+		*failure;
+	char *reasons[VMS_SAMPLE_N_FAILURES];
+	GArray *vcpus; /* struct vms_sample_stats of each, if it is a guest */
+	uint64_t cpus, begin_ns, first_ns, last_ns;
 	guint n_mappings; /* of all processes, before they were replaced */
 };

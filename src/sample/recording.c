@@ -9,17 +9,20 @@
 #include "capture/sample_records.h"
 #include "sample/profile-private.h"
 #include "sample/recording-private.h"
+#include "sample/run_facts.h"
 #include "sample/samples.h"
+#include "sample/vcpu_records.h"
 #include "symbol/mappings.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 #include <vmscope/machine.h>
 
 #define MAPPINGS_LIMIT	  (1u << 13) /* of a process; a file may have them in the slowest order */
 #define MAPPINGS_ALL	  (1u << 22) /* of all, as births copy them */
 #define GENERATIONS_LIMIT 64
 #define DAMAGES_LIMIT	  1000
-#define KERNEL_BEGIN	  UINT64_C(0x8000000000000000)
 #define CPUS_LIMIT	  4096
 
 enum told_kind { TOLD_PROCESS, TOLD_MAPPING };
@@ -81,25 +84,39 @@ void vms_recording_free(struct vms_recording *recording)
 	vms_symbol_table_unref(recording->kernel);
 	g_array_unref(recording->damages);
 	g_array_unref(recording->told);
-	g_free(recording->system);
-	g_free(recording->release);
-	g_free(recording->machine);
-	g_free(recording->host);
+	char *const texts[] = { recording->system,   recording->release,     recording->version,
+				recording->machine,  recording->host,	     recording->guest,
+				recording->unwinder, recording->description, recording->failure };
+	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
+		g_free(texts[i]);
+	for (size_t i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
+		g_free(recording->reasons[i]);
+	g_array_unref(recording->vcpus);
 	g_free(recording);
 }
 
 /* ---- first pass -------------------------------------------------------------------- */
 
-static void read_session(struct vms_recording *recording, const struct vms_fxt_record *event)
+static void read_session(struct vms_recording *recording, const struct vms_fxt_record *event,
+			 uint64_t time_ns)
 {
 	if (recording->has_session)
 		return;
+	g_autofree char *engine = vms_records_text(event, "engine");
 	recording->has_session = true;
+	recording->begin_ns = time_ns;
+	recording->is_guest = g_strcmp0(engine, "guest") == 0;
+	recording->version = vms_records_text(event, "version");
+	recording->guest = vms_records_text(event, "guest");
+	recording->unwinder = vms_records_text(event, "unwinder");
+	recording->description = vms_records_text(event, "description");
 	recording->system = vms_records_text(event, "system");
 	recording->release = vms_records_text(event, "release");
 	recording->machine = vms_records_text(event, "machine");
 	recording->host = vms_records_text(event, "host");
 	recording->cpus = vms_records_number(event, "cpus");
+	if (recording->is_guest)
+		g_array_set_size(recording->vcpus, (guint)MIN(recording->cpus, CPUS_LIMIT));
 	recording->stats.period_ns = vms_records_number(event, "period");
 	recording->stats.begin_real_ns = vms_records_number(event, "real");
 }
@@ -107,6 +124,8 @@ static void read_session(struct vms_recording *recording, const struct vms_fxt_r
 static void read_end(struct vms_recording *recording, const struct vms_fxt_record *event)
 {
 	struct vms_sampler_stats *stats = &recording->stats.session;
+	if (!recording->failure)
+		recording->failure = vms_records_text(event, "failure");
 	recording->stats.is_complete = true;
 	stats->collected = vms_records_number(event, "collected");
 	stats->lost = vms_records_number(event, "lost");
@@ -119,6 +138,13 @@ static void read_end(struct vms_recording *recording, const struct vms_fxt_recor
 	stats->sample_ns_max = vms_records_number(event, "max");
 	stats->elapsed_ns = vms_records_number(event, "elapsed");
 	stats->user_only = vms_records_number(event, "user only");
+}
+
+static void read_failure(struct vms_recording *recording, const struct vms_fxt_record *event)
+{
+	const uint64_t kind = vms_records_number(event, "kind");
+	if (kind < VMS_SAMPLE_N_FAILURES && !recording->reasons[kind])
+		recording->reasons[kind] = vms_records_text(event, "reason");
 }
 
 static struct vms_recorded_file *get_file(struct vms_recording *recording, uint64_t number)
@@ -221,7 +247,7 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 	} else if (record->type == VMS_FXT_LARGE_BLOB) {
 		read_attachment(recording, record);
 	} else if (vms_records_is_event(record, "session")) {
-		read_session(recording, record);
+		read_session(recording, record, time_ns);
 	} else if (vms_records_is_event(record, "end")) {
 		read_end(recording, record);
 	} else if (vms_records_is_event(record, "file")) {
@@ -230,6 +256,12 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 		read_told(recording, record, time_ns, TOLD_PROCESS);
 	} else if (vms_records_is_event(record, "mapping")) {
 		read_told(recording, record, time_ns, TOLD_MAPPING);
+	} else if (vms_records_is_event(record, "failures")) {
+		read_failure(recording, record);
+	} else {
+		vms_vcpu_records_get(record,
+				     (struct vms_sample_stats *)(void *)recording->vcpus->data,
+				     recording->vcpus->len);
 	}
 }
 
@@ -369,9 +401,8 @@ static void make_spaces(struct vms_recording *recording)
 			file->binary = vms_recorded_code_make_binary(
 				g_steal_pointer(&file->code), file->path ? file->path : "[file]");
 	}
-	const struct vms_mapping kernel = { .start = KERNEL_BEGIN,
-					    .end = UINT64_MAX,
-					    .offset = KERNEL_BEGIN,
+	/* Anywhere: a guest may be a kernel that is its own program. */
+	const struct vms_mapping kernel = { .end = UINT64_MAX,
 					    .kind = VMS_MAPPING_KERNEL,
 					    .symbols = recording->kernel };
 	vms_symbol_table_finish(recording->kernel, UINT64_MAX);
@@ -439,7 +470,8 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 		.pcs = record->payload,
 		.size = record->payload_size,
 		.kinds = n_kernel | vms_records_number(record, "end") << 32 |
-			 vms_records_number(record, "kernel end") << 40,
+			 vms_records_number(record, "kernel end") << 40 |
+			 (uint64_t)(vms_records_number(record, "idle") != 0) << 48,
 	};
 	struct vms_recorded_stack *known = g_hash_table_lookup(recording->stacks, &key);
 	if (!known) {
@@ -482,12 +514,34 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 					 .payload_size = stack->size };
 	vms_records_add_number(&record, "kernel", stack->kinds & UINT32_MAX);
 	vms_records_add_number(&record, "end", stack->kinds >> 32 & 0xff);
-	vms_records_add_number(&record, "kernel end", stack->kinds >> 40);
+	vms_records_add_number(&record, "kernel end", stack->kinds >> 40 & 0xff);
+	vms_records_add_number(&record, "idle", stack->kinds >> 48);
 	vms_records_get_sample(&record, ret);
 	ret->space = stack->space;
 }
 
 /* ---- what it gives ----------------------------------------------------------------- */
+
+/* Reads the first bytes alone: a file that is none may be large. */
+static bool check_magic(const char *path, GError **error)
+{
+	uint8_t head[8];
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const ssize_t size = fd < 0 ? 0 : read(fd, head, sizeof(head));
+	const int number = errno;
+	if (fd >= 0)
+		close(fd);
+	if (fd < 0 || size < 0) {
+		g_set_error(error, VMS_ERROR, number == ENOENT ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
+			    "cannot read recording %s: %s", path, g_strerror(number));
+		return false;
+	}
+	if (vms_fxt_is_file((struct vms_bytes) { head, (size_t)size }))
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+		    "%s is no recording: it does not begin as the Fuchsia Trace Format does", path);
+	return false;
+}
 
 /* Reads all of the file: one that was mapped and becomes shorter meanwhile would end the program.
  */
@@ -500,10 +554,11 @@ static bool load_bytes(struct vms_recording *recording, const char *path, GError
 			    "cannot read recording %s: it is no regular file", path);
 		return false;
 	}
+	if (!check_magic(path, error))
+		return false;
 	if (!g_file_get_contents(path, &recording->text, &size, &failure)) {
-		const bool is_missing = g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT);
-		g_set_error(error, VMS_ERROR, is_missing ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
-			    "cannot read recording %s: %s", path, failure->message);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read recording %s: %s", path,
+			    failure->message);
 		return false;
 	}
 	recording->bytes = (struct vms_bytes) { (const uint8_t *)recording->text, size };
@@ -520,17 +575,11 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	recording->damages = g_array_new(FALSE, FALSE, sizeof(struct vms_recording_damage));
 	recording->told = g_array_new(FALSE, FALSE, sizeof(struct told));
 	recording->kernel = vms_symbol_table_new("vmlinux");
+	recording->vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_sample_stats));
 	recording->symbolizer = vms_symbolizer_new();
 	recording->first_ns = UINT64_MAX;
 	if (!load_bytes(recording, path, error))
 		return NULL;
-	if (!vms_fxt_is_file(recording->bytes)) {
-		g_set_error(
-			error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			"%s is no recording: it does not begin as the Fuchsia Trace Format does",
-			path);
-		return NULL;
-	}
 	read_all(recording);
 	make_spaces(recording);
 	count_stacks(recording);
@@ -637,10 +686,8 @@ const struct vms_arch *vms_recording_arch(const struct vms_recording *recording)
 	return recording->machine ? vms_arch_by_name(recording->machine) : NULL;
 }
 
-struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
+static void describe_host(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
-	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
-	const bool has_time = recording->last_ns >= recording->first_ns;
 	facts->is_host = true;
 	facts->machine_description =
 		g_strdup_printf("%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s",
@@ -649,13 +696,45 @@ struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 				recording->release ? recording->release : "",
 				recording->machine ? recording->machine : "", recording->cpus,
 				recording->cpus == 1 ? "" : "s");
-	facts->interval_ns = recording->stats.period_ns;
+	facts->title = g_strdup_printf("Processes of %s, %.1f s", facts->machine_description,
+				       (double)facts->elapsed_ns / 1e9);
+}
+
+static void describe_guest(const struct vms_recording *recording, struct vms_run_facts *facts)
+{
+	facts->machine_name = g_strdup(recording->guest);
+	facts->machine_description =
+		g_strdup(recording->description ? recording->description : "unknown machine");
+	facts->system = g_strdup(recording->system);
+	facts->release = g_strdup(recording->release);
+	facts->version = g_strdup(recording->version);
+	facts->hostname = g_strdup(recording->host);
+	facts->unwinder = g_strdup(recording->unwinder);
+	facts->n_vcpus = recording->vcpus->len;
+	facts->vcpus =
+		g_memdup2(recording->vcpus->data, facts->n_vcpus * sizeof(struct vms_sample_stats));
+	for (size_t i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
+		facts->reasons[i] = g_strdup(recording->reasons[i]);
+	vms_run_facts_set_title(facts);
+}
+
+struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
+{
+	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
+	const bool has_time = recording->last_ns >= recording->first_ns;
+	facts->interval_ns = MAX(recording->stats.period_ns, 1);
+	facts->begin_ns = recording->begin_ns;
+	facts->begin_utc_ns = (int64_t)recording->stats.begin_real_ns;
 	facts->elapsed_ns = recording->stats.is_complete ? recording->stats.session.elapsed_ns
 			    : has_time			 ? recording->last_ns - recording->first_ns
 							 : 0;
-	facts->end = recording->stats.is_complete ? VMS_SAMPLE_COMPLETE : VMS_SAMPLE_FAILED;
-	facts->title = g_strdup_printf("Processes of %s, %.1f s", facts->machine_description,
-				       (double)facts->elapsed_ns / 1e9);
+	facts->end = recording->stats.is_complete && !recording->failure ? VMS_SAMPLE_COMPLETE
+									 : VMS_SAMPLE_FAILED;
+	facts->error = g_strdup(recording->failure);
 	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
+	if (recording->is_guest)
+		describe_guest(recording, facts);
+	else
+		describe_host(recording, facts);
 	return facts;
 }

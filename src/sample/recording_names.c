@@ -3,9 +3,8 @@
  * Finds the names of all functions that samples of a recording were in, and the code of those that
  * were executing, so that it needs nothing else any more.
  */
-#include "base/text.h"
-#include "capture/fxt_writer.h"
 #include "capture/sample_records.h"
+#include "sample/name_attachment.h"
 #include "sample/recording-private.h"
 #include "sample/recording_code.h"
 #include "symbol/binary.h"
@@ -13,61 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTACHMENT_BYTES 30000
-
-/* An attachment that grows, and is written when it is full. */
-struct attachment {
-	GByteArray *out;
-	const char *name;
-	char *begin; /* of its text */
-	GString *text;
-	GHashTable *written; /* addresses of symbols, as pointers */
-};
-
-static void flush(struct attachment *attachment)
-{
-	const struct vms_fxt_record record = {
-		.type = VMS_FXT_LARGE_BLOB,
-		.kind = VMS_FXT_BLOB_ATTACHMENT,
-		.category = vms_fxt_inline(VMS_RECORDS_CATEGORY),
-		.name = vms_fxt_inline(attachment->name),
-		.payload = attachment->text->str,
-		.payload_size = attachment->text->len,
-	};
-	if (attachment->text->len > strlen(attachment->begin))
-		vms_fxt_write(attachment->out, &record);
-	g_string_assign(attachment->text, attachment->begin);
-}
-
-static void init_attachment(struct attachment *attachment, GByteArray *out, const char *name,
-			    char *begin)
-{
-	*attachment = (struct attachment) { out, name, begin, g_string_new(begin),
-					    g_hash_table_new(NULL, NULL) };
-}
-
-static void end_attachment(struct attachment *attachment)
-{
-	flush(attachment);
-	g_string_free(attachment->text, TRUE);
-	g_hash_table_unref(attachment->written);
-	g_free(attachment->begin);
-}
-
-static void add_symbol(struct attachment *attachment, const struct vms_symbol_table *table,
+static void add_symbol(struct vms_name_attachment *attachment, const struct vms_symbol_table *table,
 		       uint64_t address)
 {
 	struct vms_symbol symbol;
-	if (!table || !vms_symbol_table_find(table, address, &symbol) ||
-	    !g_hash_table_add(attachment->written, (gpointer)(uintptr_t)symbol.va))
-		return;
-	g_autofree char *name = g_strndup(symbol.name, ATTACHMENT_BYTES / 4);
-	vms_text_clean(name);
-	if (attachment->text->len + strlen(name) > ATTACHMENT_BYTES)
-		flush(attachment);
-	g_string_append_printf(attachment->text,
-			       "%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s\n", symbol.va,
-			       MAX(symbol.size, 1), name);
+	if (table && vms_symbol_table_find(table, address, &symbol))
+		vms_name_attachment_add(attachment, symbol.va, symbol.size, symbol.name);
 }
 
 /* ---- the kernel -------------------------------------------------------------------- */
@@ -110,7 +60,7 @@ static struct vms_binary *open_binary(const struct vms_recorded_file *file)
 /* A file, and the attachment that gets the symbols which are needed. */
 struct named_file {
 	struct vms_binary *binary; /* NULL: it is gone, or another one */
-	struct attachment attachment;
+	struct vms_name_attachment attachment;
 	GHashTable *code; /* offsets of functions whose code was written, as pointers */
 };
 
@@ -125,7 +75,7 @@ struct naming {
 static void free_named(void *data)
 {
 	struct named_file *named = data;
-	end_attachment(&named->attachment);
+	vms_name_attachment_end(&named->attachment);
 	vms_binary_unref(named->binary);
 	g_hash_table_unref(named->code);
 	g_free(named);
@@ -139,8 +89,8 @@ static struct named_file *get_named(struct naming *naming, struct vms_recorded_f
 	found = g_new0(struct named_file, 1);
 	found->binary = open_binary(file);
 	found->code = g_hash_table_new(NULL, NULL);
-	init_attachment(&found->attachment, naming->out, VMS_RECORDS_SYMBOLS,
-			g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
+	vms_name_attachment_init(&found->attachment, naming->out, VMS_RECORDS_SYMBOLS,
+				 g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
 	g_hash_table_insert(naming->named, file, found);
 	return found;
 }
@@ -180,10 +130,12 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 	g_autoptr(vms_symbol_table) kallsyms = NULL;
 	g_autoptr(GHashTable) named = g_hash_table_new_full(NULL, NULL, NULL, free_named);
 	struct naming naming = { recording, named, out, VMS_RECORDED_CODE_LIMIT };
-	struct attachment kernel;
+	struct vms_name_attachment kernel;
 	GHashTableIter iter;
 	gpointer key;
-	init_attachment(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
+	if (recording->is_guest) /* its session has told of all names */
+		return;
+	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	vms_records_put_start(out);
 	g_hash_table_iter_init(&iter, recording->stacks);
 	while (g_hash_table_iter_next(&iter, &key, NULL)) {
@@ -200,5 +152,5 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 				add_symbol(&kernel, kallsyms, pc);
 		}
 	}
-	end_attachment(&kernel);
+	vms_name_attachment_end(&kernel);
 }

@@ -88,8 +88,11 @@ static void capture_held_vcpus(struct vms_sampler *sampler, GError **error)
 		sampler->outcomes[i] = TAKEN;
 		if (vms_capture_vcpu(options->machine, options->guest, sampler->memory,
 				     sampler->first + i, options->depth, &sampler->records[i],
-				     &sampler->copies[i], &failure))
+				     &sampler->copies[i], &failure)) {
+			if (options->look)
+				options->look(&sampler->records[i], sampler->memory, options->data);
 			continue;
+		}
 		sampler->outcomes[i] = VMS_SAMPLE_FAIL_REGS;
 		keep_error(error, failure);
 	}
@@ -184,11 +187,21 @@ static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *st
 	return false;
 }
 
+/* Adds a sample to the tree, or gives it away. True if it has addresses that are new. */
+static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
+			const struct vms_sample_record *record, uint64_t begin_ns, uint64_t held_ns)
+{
+	if (!run->options.take)
+		return vms_samples_add(samples, record, run->options.leaf_first, held_ns);
+	vms_samples_count(samples, record, held_ns);
+	return run->options.take(record, begin_ns, run->options.data);
+}
+
 /*
- * Counts the outcomes of a tick. Walks what was only copied under the hold, and adds the samples to
- * the trees. Returns how many were taken.
+ * Counts the outcomes of a tick. Walks what was only copied under the hold, and keeps the samples.
+ * Returns how many were taken.
  */
-static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
+static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint64_t held_ns)
 {
 	struct vms_run *run = sampler->run;
 	unsigned taken = 0;
@@ -202,9 +215,9 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t held_ns)
 		}
 		taken++;
 		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
-				   &sampler->copies[i], record);
+				   &sampler->copies[i], &record->stack);
 		vms_capture_note_code(run->options.guest, &record->stack);
-		if (vms_samples_add(samples, record, run->options.leaf_first, held_ns) &&
+		if (keep_sample(run, samples, record, begin_ns, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
 	}
@@ -307,7 +320,7 @@ static void take_tick(struct vms_sampler *sampler)
 	uint64_t released_ns = vms_clock_now_ns();
 	uint64_t held_ns = released_ns - begin_ns;
 	vms_machine_last_hold_ns(run->options.machine, sampler->vcpu, &held_ns);
-	if (count_tick(sampler, held_ns) > 0) {
+	if (count_tick(sampler, begin_ns, held_ns) > 0) {
 		sampler->failures = 0;
 		sampler->answered_ns = released_ns;
 	}
@@ -554,6 +567,15 @@ void vms_run_refresh_guest(struct vms_run *run)
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT))
 		g_atomic_int_set(&run->unnamed, 1);
 	g_rw_lock_writer_unlock(&run->guest_lock);
+}
+
+GArray *vms_run_read_tasks(struct vms_run *run, GError **error)
+{
+	g_autoptr(GError) loss = NULL; /* a task that ends while it is read is no error */
+	g_rw_lock_reader_lock(&run->guest_lock);
+	GArray *tasks = vms_guest_tasks(run->options.guest, &loss, error);
+	g_rw_lock_reader_unlock(&run->guest_lock);
+	return tasks;
 }
 
 void vms_run_read_files(struct vms_run *run)

@@ -15,6 +15,14 @@ struct vms_run_options {
 	uint64_t interval_ns;
 	unsigned depth;
 	bool leaf_first;
+	/*
+	 * If it is there, it gets the samples, and none are kept. Called from a sampling thread
+	 * after the release, with a sample that vms_capture_note_code has seen and when its hold
+	 * began. True: it has addresses that were not seen before.
+	 */
+	bool (*take)(const struct vms_sample_record *record, uint64_t begin_ns, void *data);
+	/* Called for a sample while its vCPU is held, to read more of `memory`. May be NULL. */
+	void (*look)(const struct vms_sample_record *record, struct vms_memory *memory, void *data);
 	/* Called from a sampling thread when sampling cannot go on. Takes the error. */
 	void (*ended)(enum vms_sample_end end, GError *error, void *data);
 	void *data;
@@ -75,5 +83,7 @@ char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure);
  * then.
  */
 void vms_run_refresh_guest(struct vms_run *run);
+/* As vms_guest_tasks, while the run goes on. A list may be torn. */
+GArray *vms_run_read_tasks(struct vms_run *run, GError **error);
 /* Opens the files behind the user addresses that were seen: see vms_guest_read_files. */
 void vms_run_read_files(struct vms_run *run);

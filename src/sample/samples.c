@@ -100,6 +100,15 @@ bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record
 	return is_new;
 }
 
+void vms_samples_count(struct vms_samples *samples, const struct vms_sample_record *record,
+		       uint64_t held_ns)
+{
+	g_mutex_lock(&samples->lock);
+	count_sample(&samples->stats, record);
+	vms_histogram_add(&samples->held_ns, held_ns);
+	g_mutex_unlock(&samples->lock);
+}
+
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason)
 {
 	g_mutex_lock(&samples->lock);

@@ -27,6 +27,9 @@ void vms_samples_clear(struct vms_samples *samples);
  */
 bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
 		     bool leaf_first, uint64_t held_ns);
+/* Counts a sample and its hold, without the tree. */
+void vms_samples_count(struct vms_samples *samples, const struct vms_sample_record *record,
+		       uint64_t held_ns);
 /*
  * Counts `weight` samples with the stack of a record in a tree, with its process if `space` tells
  * it. Returns the node.

@@ -6,8 +6,7 @@
 #include "capture/sample_records.h"
 #include "sampler/engine.h"
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
+#include <vmscope/guest.h>
 
 /* Most bytes of what is told of processes between two reads. */
 #define TOLD_LIMIT (UINT32_C(256) << 20)
@@ -22,6 +21,7 @@ struct vms_sampler {
 	GMutex lock;	     /* guards all that follows */
 	GCond ended_cond;
 	bool ended, has_target;
+	char *failure; /* why it has ended before its targets, or NULL */
 	enum vms_sampler_state state;
 	GByteArray *told; /* records of processes and mappings */
 	uint64_t told_lost;
@@ -54,8 +54,7 @@ static bool check_specification(const struct vms_sampler_options *options, GErro
 
 static bool make_buffers(struct vms_sampler *sampler, uint64_t size, GError **error)
 {
-	const long n = sysconf(_SC_NPROCESSORS_CONF);
-	sampler->n_buffers = n > 0 ? (unsigned)n : 1;
+	sampler->n_buffers = sampler->engine->count_cpus(&sampler->config);
 	sampler->buffers = g_new0(struct vms_sample_buffer, sampler->n_buffers);
 	for (unsigned i = 0; i < sampler->n_buffers; i++)
 		if (!vms_sample_buffer_init(&sampler->buffers[i], size, error))
@@ -77,12 +76,18 @@ struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
 		.period_ns = own.specifications->period,
 		.depth = own.depth ? own.depth : VMS_SAMPLER_DEPTH,
 		.user_only = own.user_only,
+		.machine = own.machine,
+		.guest = own.guest,
 	};
+	sampler->engine = engine;
+	if (own.machine)
+		vms_machine_ref(own.machine);
+	if (own.guest)
+		vms_guest_ref(own.guest);
 	sampler->encoded = g_byte_array_new();
 	sampler->told = g_byte_array_new();
 	if (!make_buffers(sampler, own.buffer_size ? own.buffer_size : VMS_SAMPLER_BUFFER, error))
 		return NULL;
-	sampler->engine = engine;
 	sampler->engine_data = engine->open(sampler, error);
 	return sampler->engine_data ? g_steal_pointer(&sampler) : NULL;
 }
@@ -99,6 +104,9 @@ void vms_sampler_free(struct vms_sampler *sampler)
 	g_free(sampler->buffers);
 	g_byte_array_unref(sampler->encoded);
 	g_byte_array_unref(sampler->told);
+	g_free(sampler->failure);
+	vms_guest_unref(sampler->config.guest);
+	g_clear_pointer(&sampler->config.machine, vms_machine_unref);
 	g_mutex_clear(&sampler->lock);
 	g_cond_clear(&sampler->ended_cond);
 	g_free(sampler);
@@ -127,14 +135,18 @@ bool vms_sampler_add(struct vms_sampler *sampler, const struct vms_sampler_targe
 /* Tells what the session is. Readers need it before all else. */
 static void tell_session(struct vms_sampler *sampler)
 {
-	struct utsname host;
-	uname(&host);
+	struct vms_sampler_place place = { 0 };
+	sampler->engine->describe(sampler->engine_data, &place);
 	struct vms_fxt_record event = vms_records_event("session", sampler->begin_ns, 0);
 	vms_records_add_text(&event, "engine", sampler->engine->name);
-	vms_records_add_text(&event, "system", host.sysname);
-	vms_records_add_text(&event, "release", host.release);
-	vms_records_add_text(&event, "machine", host.machine);
-	vms_records_add_text(&event, "host", host.nodename);
+	vms_records_add_text(&event, "system", place.system);
+	vms_records_add_text(&event, "release", place.release);
+	vms_records_add_text(&event, "version", place.version);
+	vms_records_add_text(&event, "machine", place.machine);
+	vms_records_add_text(&event, "host", place.host);
+	vms_records_add_text(&event, "guest", place.guest);
+	vms_records_add_text(&event, "description", place.description);
+	vms_records_add_text(&event, "unwinder", place.unwinder);
 	vms_records_add_number(&event, "cpus", sampler->n_buffers);
 	vms_records_add_number(&event, "period", sampler->config.period_ns);
 	vms_records_add_number(&event, "real", (uint64_t)g_get_real_time() * 1000);
@@ -187,6 +199,7 @@ static void tell_stats(struct vms_sampler *sampler)
 	for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
 		vms_records_add_number(&event, numbers[i].name, numbers[i].value);
 	g_mutex_lock(&sampler->lock);
+	vms_records_add_text(&event, "failure", sampler->failure);
 	vms_fxt_write(sampler->told, &event);
 	g_mutex_unlock(&sampler->lock);
 }
@@ -248,9 +261,19 @@ void vms_sampler_get_stats(struct vms_sampler *sampler, struct vms_sampler_stats
 	sampler->engine->add_stats(sampler->engine_data, ret);
 }
 
+char *vms_sampler_failure(struct vms_sampler *sampler)
+{
+	g_mutex_lock(&sampler->lock);
+	char *failure = g_strdup(sampler->failure);
+	g_mutex_unlock(&sampler->lock);
+	return failure;
+}
+
 int vms_sampler_command_status(struct vms_sampler *sampler)
 {
-	return sampler->engine->command_status(sampler->engine_data);
+	return sampler->engine->command_status
+		       ? sampler->engine->command_status(sampler->engine_data)
+		       : -1;
 }
 
 void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out)
@@ -331,10 +354,22 @@ void vms_sampler_tell_mapping(struct vms_sampler *sampler, uint64_t time_ns, uin
 	tell(sampler, &event);
 }
 
-void vms_sampler_tell_end(struct vms_sampler *sampler)
+void vms_sampler_tell_records(struct vms_sampler *sampler, const GByteArray *records)
+{
+	g_mutex_lock(&sampler->lock);
+	if (records->len > TOLD_LIMIT - MIN(TOLD_LIMIT, sampler->told->len))
+		sampler->told_lost++;
+	else
+		g_byte_array_append(sampler->told, records->data, records->len);
+	g_mutex_unlock(&sampler->lock);
+}
+
+void vms_sampler_tell_end(struct vms_sampler *sampler, const char *failure)
 {
 	g_mutex_lock(&sampler->lock);
 	sampler->ended = true;
+	if (failure && !sampler->failure)
+		sampler->failure = g_strdup(failure);
 	g_cond_broadcast(&sampler->ended_cond);
 	g_mutex_unlock(&sampler->lock);
 }

@@ -30,8 +30,10 @@ void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
 /*
  * Walks the user half of a stack whose kernel half vms_walk_to_user has walked, and adds its frames
  * to `ret`. The machine may run: of it, only what its processes map and their files are read, by
- * `memory`, which uses the kernel's page tables.
+ * `memory`, which uses the kernel's page tables. Returns the address behind the highest byte of the
+ * copy that it has read, 0 if it has read none.
  */
-void vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,
-			  const struct vms_process *process, const struct vms_copied_stack *stack,
-			  unsigned depth, struct vms_stack *ret);
+uint64_t vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,
+			      const struct vms_process *process,
+			      const struct vms_copied_stack *stack, unsigned depth,
+			      struct vms_stack *ret);

@@ -266,13 +266,20 @@ static bool step_by_row(struct vms_cursor *cursor, const struct user_arch *user,
 	return move_to(cursor, user, &regs, pc, row->is_signal, end);
 }
 
-/* True if the frame is the code that a signal's handler returns to. */
-static bool is_in_trampoline(const struct vms_cursor *cursor, const struct user_arch *user)
+/*
+ * True if the frame is the code that a signal's handler returns to. On aarch64 that is in the vDSO,
+ * whose page a process has only once a handler has returned; but no other code of the vDSO calls a
+ * program, so a return address there tells enough.
+ */
+static bool is_in_trampoline(const struct vms_cursor *cursor, const struct user_arch *user,
+			     const struct vms_mapping *mapping)
 {
 	uint8_t code[16];
-	return vms_read_user_code(cursor, cursor->regs.value[cursor->arch->pc], code,
-				  user->tramp_size) &&
-	       memcmp(code, user->tramp, user->tramp_size) == 0;
+	if (vms_read_user_code(cursor, cursor->regs.value[cursor->arch->pc], code,
+			       user->tramp_size))
+		return memcmp(code, user->tramp, user->tramp_size) == 0;
+	return cursor->arch == &vms_arch_aarch64 && cursor->is_return && !mapping->binary &&
+	       g_strcmp0(mapping->name, "[vdso]") == 0;
 }
 
 static bool step_signal(struct vms_cursor *cursor, const struct user_arch *user,
@@ -327,7 +334,7 @@ bool vms_step_user_frame(struct vms_cursor *cursor, enum vms_walk_end *end)
 		*end = VMS_WALK_NO_TABLE;
 		return false;
 	}
-	if (mapping && is_in_trampoline(cursor, user))
+	if (mapping && is_in_trampoline(cursor, user, mapping))
 		return step_signal(cursor, user, end);
 	return step_without_table(cursor, user, end);
 }

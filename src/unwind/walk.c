@@ -6,7 +6,7 @@
 #include "unwind/cursor.h"
 
 #include "unwind/copied_stack.h"
-#include "unwind/process_walk.h"
+#include "unwind/kernel_half.h"
 #include "unwind/user_frame.h"
 #include <string.h>
 
@@ -150,15 +150,7 @@ static void clear_stack(struct vms_stack *stack)
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret)
 {
-	vms_walk_process(guest, memory, NULL, regs, depth, ret);
-}
-
-void vms_walk_process(struct vms_guest *guest, struct vms_memory *memory,
-		      const struct vms_process *process, const struct vms_regs *regs,
-		      unsigned depth, struct vms_stack *ret)
-{
 	struct vms_cursor cursor = make_cursor(guest, memory, vms_memory_reader(memory), regs);
-	cursor.process = process;
 	clear_stack(ret);
 	walk(&cursor, depth, NULL, ret);
 }
@@ -186,6 +178,7 @@ struct copied_source {
 	struct vms_guest *guest;
 	struct vms_memory *memory;
 	const struct vms_copied_stack *stack;
+	uint64_t read_end; /* behind the highest byte of the copy that was read; 0: none was */
 };
 
 /*
@@ -194,13 +187,14 @@ struct copied_source {
  */
 static bool read_copied(void *data, uint64_t va, void *buf, size_t size)
 {
-	const struct copied_source *source = data;
+	struct copied_source *source = data;
 	for (size_t i = 0; i < G_N_ELEMENTS(source->stack->parts); i++) {
 		const struct vms_stack_part *part = &source->stack->parts[i];
 		if (va < part->va || va - part->va > part->size ||
 		    size > part->size - (va - part->va))
 			continue;
 		memcpy(buf, part->bytes + (va - part->va), size);
+		source->read_end = MAX(source->read_end, va + size);
 		return true;
 	}
 	return vms_guest_is_kernel_text(source->guest, va) &&
@@ -210,18 +204,19 @@ static bool read_copied(void *data, uint64_t va, void *buf, size_t size)
 void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
 		     const struct vms_copied_stack *stack, unsigned depth, struct vms_stack *ret)
 {
-	struct copied_source source = { guest, memory, stack };
+	struct copied_source source = { guest, memory, stack, 0 };
 	const struct vms_reader virt = { read_copied, &source };
 	struct vms_cursor cursor = make_cursor(guest, memory, virt, &stack->regs);
 	clear_stack(ret);
 	walk(&cursor, depth, NULL, ret);
 }
 
-void vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,
-			  const struct vms_process *process, const struct vms_copied_stack *stack,
-			  unsigned depth, struct vms_stack *ret)
+uint64_t vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,
+			      const struct vms_process *process,
+			      const struct vms_copied_stack *stack, unsigned depth,
+			      struct vms_stack *ret)
 {
-	struct copied_source source = { guest, memory, stack };
+	struct copied_source source = { guest, memory, stack, 0 };
 	const struct vms_reader virt = { read_copied, &source };
 	/* The registers were flattened when the kernel's frames were walked. */
 	struct vms_cursor cursor = {
@@ -234,4 +229,5 @@ void vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,
 		.process = process,
 	};
 	walk(&cursor, depth, NULL, ret);
+	return source.read_end;
 }

@@ -16,6 +16,7 @@ Command = collections.namedtuple("Command", "name engine words makes seconds wei
 
 SAMPLE = ("sample", "-F", "499", "-t", "2", "-o", "{out}/report.svg")
 TOP = ("top", "--once", "--json", "--idle", "-F", "499", "-d", "2", "-o", "{out}/top.json")
+RECORD = ("record", "-F", "499", "-t", "2", "-o", "{out}/recording")
 CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
@@ -31,8 +32,10 @@ COMMANDS = {command.name: command for command in (
     Command("info", "stub", ("info",), None, 0.2, 1),
     Command("core", "stub", CORE, "core", 0.4, 2),
     Command("top", "stub", TOP, "top.json", 2.2, 1),
+    Command("record", "stub", RECORD, "recording", 2.2, 2),
     Command("core-held", "stub", HELD, "core", 1, 3),
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
+    Command("record-agent", "agent", RECORD, "recording", 2.2, 2),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
     Command("core-agent", "agent", HELD, "core", 1, 1),
     Command("flow-agent", "agent", FLOW, None, 2.2, 1),

@@ -208,5 +208,10 @@ def table_problem(path):
         return str(error)
 
 
+def recording_problem(path):
+    run = vmscope("report", "--stats", path, check=False)
+    return run.err if run.status else None
+
+
 PROBLEMS = {"core": core_problem, "report.svg": report_problem, "calls": trace_problem,
-            "top.json": table_problem}
+            "recording": recording_problem, "top.json": table_problem}

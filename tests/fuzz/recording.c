@@ -3,9 +3,10 @@
  * A recording, after the magic number: what was mapped where, names, code and samples.
  *
  * Covers: src/sample/recording.c, src/sample/recording_code.c, src/sample/annotation.c,
- * src/capture/sample_records.c.
+ * src/sample/vcpu_records.c, src/capture/sample_records.c.
  */
-#include "capture/fxt.h"
+#include "capture/fxt_reader.h"
+#include "capture/sample_records.h"
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <vmscope/sample.h>
 
 #include "sample/annotation.h"
+#include "sample/vcpu_records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,6 +49,69 @@ static void annotate(struct vms_recording *recording)
 	}
 }
 
+/* Reads the one sample of records that were just written. */
+static void read_written(const GByteArray *bytes, struct vms_sample_record *ret)
+{
+	struct vms_fxt_reader *reader =
+		vms_fxt_reader_new((struct vms_bytes) { bytes->data, bytes->len });
+	struct vms_fxt_record record;
+	struct vms_fxt_damage damage;
+	bool found = false;
+	enum vms_fxt_step step;
+	while ((step = vms_fxt_reader_next(reader, &record, &damage)) == VMS_FXT_RECORD)
+		found |= vms_records_get_sample(&record, ret);
+	g_assert_cmpint(step, ==, VMS_FXT_END);
+	g_assert_true(found);
+	vms_fxt_reader_free(reader);
+}
+
+/* What a session writes of a sample is what was read. */
+static void write_again(const struct vms_fxt_record *record)
+{
+	g_autofree struct vms_sample_record *sample = g_new0(struct vms_sample_record, 2);
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	if (!vms_records_get_sample(record, &sample[0]))
+		return;
+	vms_records_put_start(bytes);
+	vms_records_put_sample(bytes, &sample[0]);
+	read_written(bytes, &sample[1]);
+	g_assert_cmpmem(&sample[0], sizeof(*sample), &sample[1], sizeof(*sample));
+}
+
+/* The same of the numbers of vCPUs. */
+static void write_vcpu_again(const struct vms_fxt_record *record)
+{
+	struct vms_sample_stats read = { 0 }, written = { 0 };
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	if (vms_records_number(record, "number") != 0 || !vms_vcpu_records_get(record, &read, 1))
+		return;
+	vms_records_put_start(bytes);
+	vms_vcpu_records_put(bytes, 1, 0, &read);
+	struct vms_fxt_reader *reader =
+		vms_fxt_reader_new((struct vms_bytes) { bytes->data, bytes->len });
+	struct vms_fxt_record again;
+	struct vms_fxt_damage damage;
+	while (vms_fxt_reader_next(reader, &again, &damage) == VMS_FXT_RECORD)
+		vms_vcpu_records_get(&again, &written, 1);
+	g_assert_cmpmem(&read, sizeof(read), &written, sizeof(written));
+	vms_fxt_reader_free(reader);
+}
+
+static void write_all_again(struct vms_bytes bytes)
+{
+	struct vms_fxt_reader *reader = vms_fxt_reader_new(bytes);
+	struct vms_fxt_record record;
+	struct vms_fxt_damage damage;
+	enum vms_fxt_step step;
+	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END) {
+		if (step != VMS_FXT_RECORD)
+			continue;
+		write_again(&record);
+		write_vcpu_again(&record);
+	}
+	vms_fxt_reader_free(reader);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint64_t magic = GUINT64_TO_LE(VMS_FXT_MAGIC);
@@ -70,5 +135,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		annotate(recording);
 	}
 	close(fd);
+	write_all_again((struct vms_bytes) { data, size });
 	return 0;
 }

@@ -173,14 +173,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct vms_types *types;
 	const struct vms_arch *arch = &vms_arch_x86_64;
-	struct vms_syscall call = { 0 };
+	struct vms_syscall call = { .word_size = 8 };
 	struct syscall_shape shape;
 	if (size == 0)
 		return 0;
 	if (!types)
 		types = make_types();
-	g_strlcpy(call.name, calls[*data % G_N_ELEMENTS(calls)], sizeof(call.name));
-	vms_linux_take_signature(arch, &call);
+	const char *name = calls[*data % G_N_ELEMENTS(calls)];
+	if (*data / G_N_ELEMENTS(calls) % 2) {
+		call.word_size = 4;
+		vms_linux_describe_syscall_32(name, &call);
+	} else {
+		g_strlcpy(call.name, name, sizeof(call.name));
+		vms_linux_take_signature(arch, &call);
+	}
 	for (unsigned i = 0; i < call.n_arguments; i++)
 		call.arguments[i].offset = 40 + 8 * i;
 	syscall_shape_init(&shape, arch, types, &call, 32);

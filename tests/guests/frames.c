@@ -2,10 +2,12 @@
 /*
  * Known stacks without frame pointers. The argument says where the program ends up: `spin` burns
  * time three levels deep, a quarter of it on one way and the rest on another; `wait` sleeps there;
- * `signal` does so in a signal's handler that has a stack of its own; `threads` in four threads.
+ * `signal` does so in a signal's handler that has a stack of its own, `signal-spin` burns time
+ * there; `threads` sleeps in four threads.
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -76,9 +78,13 @@ NOINLINE void wait_outer(unsigned depth)
 	KEEP_FRAME;
 }
 
+static bool spins;
+
 static NOINLINE void on_signal(int number)
 {
 	(void)number;
+	if (spins)
+		spin();
 	wait_outer(0);
 	KEEP_FRAME;
 }
@@ -121,6 +127,8 @@ int main(int argc, char **argv)
 		wait_outer(2);
 	else if (strcmp(mode, "signal") == 0)
 		raise_signal();
+	else if (strcmp(mode, "signal-spin") == 0)
+		spins = true, raise_signal();
 	else if (strcmp(mode, "threads") == 0)
 		start_threads();
 	KEEP_FRAME;

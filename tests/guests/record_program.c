@@ -42,12 +42,18 @@ __attribute__((noinline)) static void burn_short(void)
 		sum ^= (unsigned long)i;
 }
 
+#ifdef __x86_64__
+#define COUNT_DOWN "1: dec %0; jnz 1b"
+#else
+#define COUNT_DOWN "1: subs %0, %0, #1; b.ne 1b"
+#endif
+
 /* The same loop twice; the second one goes round three times as often. */
 __attribute__((noinline)) static void two_loops(void)
 {
 	unsigned long once = 1000000, thrice = 3000000;
-	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(once));
-	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(thrice));
+	__asm__ volatile(COUNT_DOWN : "+r"(once));
+	__asm__ volatile(COUNT_DOWN : "+r"(thrice));
 }
 
 static void run_loops(double seconds)

@@ -31,7 +31,7 @@ globals().update({name.removeprefix("VMS_AGENT_"): value
 GREETING = struct.Struct("=II Q")  # magic, kind, features
 # magic, kind, version, api, pid, max_vcpus, n_regs, one_thread, shared_size, arch
 OLD_HELLO = struct.Struct("=8I Q 16s")
-SLOT = 18048  # sizeof(struct vms_agent_vcpu)
+SLOT = 35008  # sizeof(struct vms_agent_vcpu)
 SLOTS = MAX_REGS * REG_NAME  # noqa: F821
 
 

@@ -5,9 +5,11 @@ import subprocess
 import unittest
 
 import calls
+from callgrind_file import Callgrind
 import qemu_machine
 import testbed
 import uftrace_data
+from vmscope_command import vmscope
 
 # The guest switches between three stacks, and a vCPU's file has one. A stack that is new lies on the
 # one that it was come from; one that is come back to from above ends what is above for as long: it
@@ -76,6 +78,20 @@ class Bare:
 
     def test_counts(self):
         self.assertEqual(self.shown(), expected(self.counted[3], scenes=3))
+
+    def test_callgrind(self):
+        """The call graph has the same calls and callers."""
+        graph = Callgrind(vmscope("report", "--callgrind", self.path).out)
+        shown = self.shown()
+        self.assertEqual({name: graph.costs[name][1] for name in shown if shown[name]},
+                         {name: n for name, n in shown.items() if n})
+        names = {address: name for name, address in self.functions.items()}
+        edges = collections.Counter()
+        for stream in self.trace.streams():
+            for (caller, callee), n in stream.edges().items():
+                if caller in names and callee in names:
+                    edges[names[caller], names[callee]] += n
+        self.assertEqual({pair: graph.edges[pair][0] for pair in edges}, dict(edges))
 
     def test_callers(self):
         """Who calls whom, where there is no choice."""

@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 from test_agent_engine import BareGuest
@@ -76,6 +77,25 @@ class Lines(unittest.TestCase):
                 self.assertEqual(run.status, status, run.err)
                 self.assertIn(expected, run.err)
                 self.assertEqual(len(run.err.splitlines()), 1, run.err)
+
+    def test_same_name(self):
+        """Two sources of one name: none is taken for the other, and both are named."""
+        with tempfile.TemporaryDirectory() as folder:
+            sources = [pathlib.Path(folder, part, "twin.c") for part in ("one", "two")]
+            for source in sources:
+                source.parent.mkdir()
+                source.write_text(f"void {source.parent.name}(void) {{}}\n")
+            elf = pathlib.Path(folder, "twins.elf")
+            subprocess.run(["gcc", "-g", "-nostdlib", "-static", "-Wl,-e,one", "-o", elf, *sources], check=True)
+            flow = ("flow", *self.guest.target, "--symbols", elf, "-t", "0.1")
+            run = vmscope(*flow, "twin.c:1", check=False)
+            self.assertEqual((run.status, run.out), (2, ""))
+            message, = run.err.splitlines()
+            self.assertIn("2 files are called twin.c: write more of the path of one of", message)
+            for source in sources:
+                self.assertIn(str(source), message)
+                more = vmscope(*flow, f"{source.parent.name}/twin.c:1", check=False)
+                self.assertNotIn("twin.c", more.err)
 
     def test_without_lines(self):
         run = vmscope("flow", *self.guest.target, "counter.c:15", check=False)

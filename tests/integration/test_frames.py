@@ -59,7 +59,7 @@ class Frames:
 
         def is_there():
             stats = self.guest.run(f"cat /proc/{pid}/task/*/stat", check=False).splitlines()
-            waits = [line for line in stats if ") S " in line or mode == "spin"]
+            waits = [line for line in stats if ") S " in line or "spin" in mode]
             return len(waits) == wanted and program in self.guest.run(f"readlink /proc/{pid}/exe")
         testbed.wait_for(is_there, f"{program} {mode} to wait")
         return pid
@@ -118,6 +118,17 @@ class Frames:
         self.assertEqual([rows[0]["threads"] for rows in ours], [3])
         everybody = len(self.guest.run("ls -d /proc/[0-9]*/task/*").split())
         self.assertLess(abs(sum(rows[0]["threads"] for rows in groups.values()) - everybody), 6)
+
+    def test_guest_runs_in_between(self):
+        """Where a guest would be held for long it runs for a moment: what waits is the same afterwards."""
+        pid = self.start("frames", "threads")
+        run = vmscope_command.vmscope("stack", *self.guest.target, "--all", "--json", "--hold-limit", "0.001")
+        self.assertRegex(run.err, "has run [0-9]+ times in between")
+        ours = [rows for rows in by_thread(json.loads(run.out)).values() if rows[0]["pid"] == pid]
+        self.assertEqual(len(ours), THREADS + 1)
+        for rows in ours:
+            self.assertEqual(rows[0]["end"], "complete")
+            self.assertIn("wait_inner", user_names(rows))
 
     def test_core_file(self):
         pid = self.start("frames", "threads")

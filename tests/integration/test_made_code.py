@@ -39,18 +39,6 @@ class MadeCode:
         self.assertEqual([int(area, 16) for area in areas], [start])
         self.assertEqual(self.guest.run(f"head -n 2 /tmp/perf-{pid}.map | tail -n 1").split()[0], hex(start))
 
-    def test_namespace(self):
-        """A program that is its namespace's first process writes another number, in a folder of its own."""
-        self.start("unshare -p -f -m sh -c 'mount -t tmpfs none /tmp && exec makes_code'")
-        self.check_names("/tmp/perf-1.map")
-
-    def test_without_map(self):
-        pid = self.start("makes_code")
-        self.guest.run(f"rm /tmp/perf-{pid}.map")
-        text = vmscope("sample", "-t", "1", "--facts", "none", *self.guest.target).out
-        self.assertIn(f"makes_code ({pid})", text)
-        self.assertNotIn(NAME, text)
-
 
 class MadeCode612(MadeCode, unittest.TestCase):
     series = "6.12"

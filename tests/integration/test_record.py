@@ -79,25 +79,31 @@ class Record(unittest.TestCase):
         self.assertEqual(whole, len(list(samples_of(self.file.read_bytes()))))
 
     def test_counts(self):
-        """Collected, lost and missed add up to the time that the program has run."""
+        """Collected, lost and missed add up to the time that the program has run. The kernel counts
+        interrupts, and what a hypervisor takes, as time between two samples, but not as the
+        program's: there are more of them on a busy host, up to all the time that has passed."""
         stats = self.stats(self.file)
         self.assertEqual(stats["collected"], stats["samples"])
         self.assertEqual(stats["processes"], 1)
         self.assertEqual(stats["processes without mappings"], 0)
         due = sum(map(int, self.run_shares.out.split())) / PERIOD_NS
         found = stats["collected"] + stats["lost"] + stats["missed"]
-        self.assertAlmostEqual(found / due, 1, delta=0.1)
+        self.assertGreater(found / due, 0.9)
+        self.assertLess(found * stats["period ns"], 1.05 * stats["elapsed ns"])
 
     def test_overflow(self):
         """A buffer that is too small drops and counts: nothing is hidden."""
         file = self.folder / "overflow"
-        run = self.record(file, "shares", "0.5", options=("--buffer", "4K"))
+        # So many that a buffer is full even where the program gets a tenth of a processor.
+        run = self.record(file, "shares", "0.5", options=("--buffer", "4K", "-F", 20000))
         stats = self.stats(file)
         self.assertGreater(stats["lost"], 100)
         self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
         self.assertIn(f"{stats['lost']} samples were lost: a buffer was full", run.err)
-        due = sum(map(int, run.out.split())) / PERIOD_NS
-        self.assertAlmostEqual((stats["collected"] + stats["lost"] + stats["missed"]) / due, 1, delta=0.1)
+        due = sum(map(int, run.out.split())) / stats["period ns"]
+        found = stats["collected"] + stats["lost"] + stats["missed"]
+        self.assertGreater(found / due, 0.9)
+        self.assertLess(found * stats["period ns"], 1.05 * stats["elapsed ns"])
 
     def test_births(self):
         """Threads and processes that start while it runs, in all of which the names are found."""
@@ -126,6 +132,71 @@ class Record(unittest.TestCase):
                     self.assertGreater(sum(counts.values()) / whole, 0.8)
             finally:
                 os.kill(int(child[0]), signal.SIGKILL)
+
+    def test_name(self):
+        """A program that begins later, by its name, with what it starts; the recording ends with it. The
+        file system's name of it is longer than what the kernel keeps. Nobody else is in the recording."""
+        file, program = self.folder / "name", self.build("program-that-is-waited-for")
+        with subprocess.Popen([self.program, "shares", "60"], stdout=subprocess.DEVNULL) as other:
+            with subprocess.Popen([testbed.VMSCOPE, "record", "-v", "-F", str(HERTZ), "--name", program,
+                                   "-o", file], stderr=subprocess.PIPE, text=True) as recorder:
+                for line in iter(recorder.stderr.readline, ""):
+                    if "recording has begun" in line:
+                        break
+                born = subprocess.run([program, "births", "4"], stdout=subprocess.PIPE, text=True,
+                                      check=True).stdout
+                self.assertEqual(recorder.wait(testbed.ANSWER_SECONDS), 0)
+                other.kill()
+        found = {(tid, pid) for pid, tid, _, _ in samples_of(file.read_bytes())}
+        self.assertEqual({tuple(map(int, line.split())) for line in born.splitlines()} - found, set())
+        self.assertNotIn(other.pid, {pid for _, pid in found})
+        counts, whole = self.folded(file)
+        self.assertEqual(counts["burn_long"], 0)
+        self.assertGreater(counts["burn_short"] / whole, 0.4)
+
+    def test_begin(self):
+        """The first instructions of a program that is waited for: those that load it."""
+        file, program = self.folder / "begin", self.build("begins")
+        with subprocess.Popen([testbed.VMSCOPE, "record", "-v", "--period", "100", "--name", program,
+                               "-o", file], stderr=subprocess.PIPE, text=True) as recorder:
+            for line in iter(recorder.stderr.readline, ""):
+                if "recording has begun" in line:
+                    break
+            subprocess.run([program, "rounds", "1"], check=True)
+            recorder.wait(testbed.ANSWER_SECONDS)
+        self.assertRegex(vmscope("report", "--format", "folded", file).out, r"ld-linux|execve|_dl_|elf")
+
+    def test_goes_on(self):
+        """A command that goes on when the time is over: it is said, and not ended."""
+        file, mark = self.folder / "goes-on", self.folder / "mark"
+        run = vmscope("record", "-t", "0.2", "-o", file, "--", "sh", "-c", f"sleep 1; echo > {mark}")
+        self.assertIn("sh goes on: the recording has ended before it", run.err)
+        testbed.wait_for(mark.exists, "the command")
+
+    def test_no_program(self):
+        """Why a command could not be started; what it is called is one line."""
+        text = self.folder / "no\nprogram"
+        text.write_bytes(b"\x7fELF")
+        text.chmod(0o755)
+        file = self.folder / "nothing"
+        run = vmscope("record", "-o", file, "--", text, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertEqual(len(run.err.splitlines()), 1)
+        self.assertIn("no\\nprogram: Exec format error (ENOEXEC)", run.err)
+        run = vmscope("record", "-o", file, "--", "/no/such\x1b[31m\n", check=False)
+        self.assertEqual(run.err.splitlines(), ["vmscope: there is no program /no/such\\x1b[31m\\n"])
+        self.assertFalse(file.exists())
+
+    def test_no_files(self):
+        """More threads than files: the message names the limit."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (13, 13))
+        with subprocess.Popen([self.program, "births", "100000"], stdout=subprocess.DEVNULL) as many:
+            run = vmscope("record", "--pid", many.pid, "--tid", os.getpid(), "-t", "0.2", "-o",
+                          self.folder / "nothing", check=False, preexec_fn=limit)
+            many.kill()
+        self.assertEqual(run.status, 1, run.err)
+        self.assertRegex(run.err, r"RLIMIT_NOFILE \(ulimit -n\)")
 
     def test_elsewhere(self):
         """The program is gone when its recording is shown."""
@@ -186,6 +257,7 @@ class Record(unittest.TestCase):
                 (("-o", file, "--", "/no/such"), 1, "there is no program /no/such"),
                 (("-o", file, "-a", "--period", "9"), 2, "from 10 to"),
                 (("-o", file, "-a", "--buffer", "1"), 2, "from 4 KiB to 1 GiB"),
+                (("-o", file, "-a", "--name", "it"), 1, "goes with other names alone"),
                 (("-o", file, "-a", "-F", "9", "--period", "20"), 2, "exclude each other"),
                 (("-o", file, "--cgroup", "/no/such"), 1, "cannot open control group"),
                 (("-o", file, "--cgroup", self.folder), 1, "is the folder of no control group"),
@@ -208,6 +280,45 @@ class Record(unittest.TestCase):
                       user=65534, group=65534, extra_groups=[])
         self.assertEqual(run.status, 1)
         self.assertIn(f"kernel.perf_event_paranoid is {PARANOID}", run.err)
+        run = vmscope("record", "--name", "true", "-t", "0.1", "-o", f"{place.name}/file", check=False,
+                      user=65534, group=65534, extra_groups=[])
+        self.assertIn(f"kernel.perf_event_paranoid is {PARANOID}", run.err)
+
+    def own(self, **options):
+        """A recording by an ordinary user of a program of his own."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        os.chmod(place.name, 0o777)
+        program = pathlib.Path(place.name, "program")
+        program.write_bytes(self.program.read_bytes())
+        program.chmod(0o755)
+        file = pathlib.Path(place.name, "file")
+        run = vmscope("record", "-F", HERTZ, "-o", file, "--", program, "shares", "0.3", check=False,
+                      user=65534, group=65534, extra_groups=[], **options)
+        return run, file
+
+    @unittest.skipUnless(os.geteuid() == 0 and PARANOID == 2,
+                         "needs root, to become somebody else, and kernel.perf_event_paranoid=2")
+    def test_user_alone(self):
+        """Without the right to see the kernel: the user's part, which is said."""
+        run, file = self.own()
+        self.assertIn("without the kernel's part: the sysctl kernel.perf_event_paranoid", run.err)
+        samples = list(samples_of(file.read_bytes()))
+        self.assertGreater(len(samples), 100)
+        self.assertEqual({kernel for _, _, kernel, _ in samples}, {0})
+
+    @unittest.skipUnless(os.geteuid() == 0 and PARANOID == 2,
+                         "needs root, to become somebody else, and kernel.perf_event_paranoid=2")
+    def test_no_memory(self):
+        """No memory for rings beyond the kernel's own share: smaller ones, or the message names the
+        limits. What is used of the share by others of that user is not ours to know."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+        run, file = self.own(preexec_fn=limit)
+        if run.status:
+            self.assertRegex(run.err, "kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK")
+        else:
+            self.assertGreater(len(list(samples_of(file.read_bytes()))), 100)
 
 
 if __name__ == "__main__":

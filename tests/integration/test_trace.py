@@ -24,7 +24,7 @@ def lines_of_strace(text):
         resumed = re.fullmatch(r"<\.\.\. \w+ resumed>(.*)", said)
         if unfinished:
             begun[tid] = unfinished[1]
-        elif not said.startswith(("---", "+++")):
+        elif not said.startswith(("---", "+++", "[ Process")):
             threads.setdefault(int(tid), []).append(begun.pop(tid) + resumed[1] if resumed else said)
     return threads
 
@@ -109,6 +109,11 @@ class Trace:
                 self.assertEqual(mine, [line for line in lines if line != "exit_group(0) = ?"])
         return theirs
 
+    def test_as_strace(self):
+        """Structures, lists, sockets, messages, sets: of a program that makes many kinds of calls."""
+        theirs = self.assert_as_strace("many_calls /tmp")
+        self.assertGreater(max(map(len, theirs.values())), 150)
+
     def test_failed(self):
         calls = self.calls("--failed", run=f"probed calls {CALLS}; cat /nowhere 2>&1; true")
         self.assertTrue(all(call["result"] < 0 for call in calls))
@@ -191,10 +196,10 @@ class X86(Trace, unittest.TestCase):
         self.assertRegex(traced.out, rf'readlink\("/proc/self/exe", "{self.output.strip()}", \d+\) = ')
 
 
-    def test_as_strace(self):
-        """Structures, lists, sockets, messages, sets: of a program that makes many kinds of calls."""
-        theirs = self.assert_as_strace("many_calls /tmp")
-        self.assertGreater(max(map(len, theirs.values())), 150)
+    def test_narrow(self):
+        """Calls of a 32-bit program, by int 0x80 and by the vDSO: names and structures of its own."""
+        theirs = self.assert_as_strace("calls32")
+        self.assertTrue(any(line.startswith("_llseek(") for line in theirs.popitem()[1]))
 
     def test_string_size(self):
         traced = self.trace("-e", "write", "-s", "5", run="printf %040d 7 >/dev/null")

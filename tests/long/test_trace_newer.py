@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """vmscope trace on kernels that call the functions of system calls in another way."""
 import test_trace
+import testbed
 
 
 class Linux612(test_trace.X86):
@@ -10,3 +11,8 @@ class Linux612(test_trace.X86):
 class Linux612Arm(test_trace.Aarch64):
     series = "6.12"
 
+
+
+@testbed.needs_newest
+class Newest(test_trace.X86):
+    series = testbed.NEWEST

@@ -40,7 +40,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 /* Samples of a test are whole at once. */
 void vms_capture_finish(struct vms_guest *guest G_GNUC_UNUSED,
 			struct vms_memory *memory G_GNUC_UNUSED, unsigned depth G_GNUC_UNUSED,
-			const struct vms_user_copy *copy G_GNUC_UNUSED,
-			struct vms_sample_record *record G_GNUC_UNUSED)
+			struct vms_user_copy *copy G_GNUC_UNUSED,
+			struct vms_stack *stack G_GNUC_UNUSED)
 {
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is read twice in one hold is read once, and nothing outlives its hold. */
 #include "fake_machine.h"
-#include <vmscope/memory.h>
+#include "machine/engine.h"
+#include "machine/memory-private.h"
 
 #define VCPUS 2
 #define PA    0x1000 /* paging is off: virtual addresses are physical */
@@ -221,6 +222,52 @@ static void test_hold_in_brief_hold(void)
 	finish(&f);
 }
 
+/* Memory that was asked for is there as a whole, or not at all, and pins no vCPU. */
+static void test_prefetch(void)
+{
+	enum { AT = PA + 100, SIZE = 1000 }; /* blocks that are used in part at both ends */
+	struct fixture f;
+	uint8_t bytes[SIZE + VMS_PREFETCH_SIZE];
+	start(&f, true);
+	fake_machine_set_brief_holds(f.machine);
+	vms_memory_prefetch(f.memory, AT, SIZE); /* of the whole machine: nothing happens */
+	g_assert_false(vms_memory_read_prefetched(f.memory, AT, bytes, SIZE));
+	vms_memory_set_vcpu(f.memory, 1);
+	for (uint64_t i = 0; i < SIZE; i += 8)
+		fake_machine_write_u64(f.machine, AT + i, i);
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
+	g_assert_false(vms_memory_read_prefetched(f.memory, AT, bytes, SIZE));
+	vms_memory_prefetch(f.memory, AT, SIZE);
+	release(&f, 1);
+	g_assert_true(vms_machine_hold_briefly(f.machine, 1, NULL));
+	fake_machine_go_on(f.machine);
+	fake_machine_write_u64(f.machine, AT, 99);
+	g_assert_true(vms_memory_read_prefetched(f.memory, AT, bytes, SIZE));
+	for (uint64_t i = 0; i < SIZE; i += 8)
+		g_assert_cmpmem(bytes + i, sizeof(i), &i, sizeof(i));
+	g_assert_true(vms_memory_read_prefetched(f.memory, AT + SIZE - 1, bytes, 1));
+	g_assert_false(vms_memory_read_prefetched(f.memory, AT, bytes, SIZE + VMS_PREFETCH_SIZE));
+	g_assert_false(vms_memory_read_prefetched(f.memory, PA - 1, bytes, 2));
+	release(&f, 1); /* it was not pinned, which would be too late now */
+	finish(&f);
+}
+
+/* Memory that is read at once ends where the machine's does. */
+static void test_read_start(void)
+{
+	struct fixture f;
+	uint8_t bytes[0x2000];
+	start(&f, false);
+	g_assert_cmpuint(vms_memory_read_start(f.memory, PA + 8, bytes, sizeof(bytes)), ==,
+			 sizeof(bytes));
+	fake_machine_set_parts(f.machine, 16);
+	g_assert_cmpuint(vms_memory_read_start(f.memory, PA + 8, bytes, sizeof(bytes)), ==,
+			 sizeof(bytes));
+	g_assert_cmpuint(vms_memory_read_start(f.memory, 0xf800, bytes, sizeof(bytes)), ==, 0x800);
+	g_assert_cmpuint(vms_memory_read_start(f.memory, 0x20000, bytes, sizeof(bytes)), ==, 0);
+	finish(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -230,5 +277,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/memory/brief-hold", test_brief_hold);
 	g_test_add_func("/memory/brief-hold/pin", test_pin);
 	g_test_add_func("/memory/brief-hold/hold", test_hold_in_brief_hold);
+	g_test_add_func("/memory/brief-hold/prefetch", test_prefetch);
+	g_test_add_func("/memory/read-start", test_read_start);
 	return g_test_run();
 }

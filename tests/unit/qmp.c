@@ -60,6 +60,25 @@ static void test_bad_peers(void)
 	check_open(GREETING "{\"return\": {}, \"id\": \"1\"}\n", PEER_STAYS, VMS_ERROR_TIMEOUT);
 }
 
+/* QEMU sends us what a client before us has asked for, which was killed. */
+static void test_killed_client_before(void)
+{
+	static const char lines[] =
+		"{\"event\": \"STOP\"}\r\n{\"return\": {}, \"id\": 90}\r\n"
+		"{\"error\": {\"desc\": \"no\"}, \"id\": 91}\r\n" GREETING
+		"{\"return\": {\"status\": \"paused\"}, \"id\": 92}\r\n" READY RUNNING;
+	struct peer peer;
+	struct vms_qmp qmp = { 0 };
+	g_autoptr(GError) error = NULL;
+	peer_start(&peer, &qmp.stream, lines, PEER_CLOSES);
+	g_assert_true(vms_qmp_open(&qmp, &error));
+	g_assert_true(qmp.running);
+	vms_qmp_close(&qmp);
+	g_string_free(peer_stop(&peer), TRUE);
+	check_open("{\"return\": {}, \"id\": 90}\r\n", PEER_CLOSES, VMS_ERROR_CLOSED);
+	check_open("{\"return\": {}, \"id\": 90}\r\n", PEER_STAYS, VMS_ERROR_BUSY);
+}
+
 /* Too deep, too long, without end. */
 static void test_excess(void)
 {
@@ -190,6 +209,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/qmp/bad-peers", test_bad_peers);
+	g_test_add_func("/qmp/killed-client-before", test_killed_client_before);
 	g_test_add_func("/qmp/excess", test_excess);
 	g_test_add_func("/qmp/conversation", test_conversation);
 	g_test_add_func("/qmp/broken-stays-broken", test_broken_stays_broken);

@@ -36,10 +36,17 @@ static void test_time(void)
 	check_time(UINT64_C(86400) * 1000 * 1000 * 1000, "86400.0 s");
 }
 
+static void test_escape(void)
+{
+	g_autofree char *escaped = vms_text_escape("a\nb\t\x1b[0m\x01\xc2\x85 \xff ä\\");
+	g_assert_cmpstr(escaped, ==, "a\\nb\\t\\x1b[0m\\x01\\xc2\\x85 \\xff ä\\");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/text/clean", test_clean);
+	g_test_add_func("/text/escape", test_escape);
 	g_test_add_func("/text/time", test_time);
 	return g_test_run();
 }

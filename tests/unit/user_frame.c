@@ -8,7 +8,7 @@
 #include "guest/guest-private.h"
 #include "guest/operations.h"
 #include "symbol/binary.h"
-#include "unwind/copied_stack.h"
+#include "unwind/signal_stack.h"
 #include <execinfo.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,6 +30,10 @@ static struct {
 	uint64_t va;
 	uint8_t bytes[COPY];
 	size_t size;
+	/* Another stack, which a signal's handler has interrupted. */
+	uint64_t other_va;
+	uint8_t other_bytes[COPY];
+	size_t other_size;
 	void *truth[FRAMES]; /* by backtrace(3), from its caller on */
 	int n;
 } captured;
@@ -110,7 +114,8 @@ static void walk(size_t size, struct vms_stack *ret)
 	struct vms_memory *memory = vms_memory_new(machine, &captured.regs);
 	const struct vms_copied_stack copied = {
 		.regs = captured.regs,
-		.parts = { { captured.va, captured.bytes, MIN(size, captured.size) } },
+		.parts = { { captured.va, captured.bytes, MIN(size, captured.size) },
+			   { captured.other_va, captured.other_bytes, captured.other_size } },
 	};
 	*ret = (struct vms_stack) { 0 };
 	binaries = g_ptr_array_new_with_free_func((GDestroyNotify)vms_binary_unref);
@@ -155,6 +160,13 @@ static NOINLINE void capture(void)
 	captured.va = captured.regs.value[RSP];
 	captured.size = MIN(COPY, find_stack_end(captured.va) - captured.va);
 	copy_stack(captured.va, captured.bytes, captured.size);
+	const struct vms_stack_part part = { captured.va, captured.bytes, captured.size };
+	captured.other_size = 0;
+	if (vms_find_interrupted_stack(&vms_arch_x86_64, &part, &captured.other_va)) {
+		captured.other_size =
+			MIN(COPY, find_stack_end(captured.other_va) - captured.other_va);
+		copy_stack(captured.other_va, captured.other_bytes, captured.other_size);
+	}
 	captured.n = backtrace(captured.truth, FRAMES);
 	/* AddressSanitizer's own backtrace(3) is a frame too. */
 	if (captured.n > 2 && captured.truth[2] == __builtin_return_address(0))
@@ -231,6 +243,57 @@ static void test_signal(void)
 	check_whole();
 }
 
+/* A handler with a stack of its own. */
+static void test_signal_stack(void)
+{
+	enum { SIZE = 65536 };
+	g_autofree uint8_t *room = g_malloc0(SIZE);
+	const stack_t own = { .ss_sp = room, .ss_size = SIZE }, none = { .ss_flags = SS_DISABLE };
+	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
+	sigaltstack(&own, NULL);
+	sigaction(SIGUSR2, &action, NULL);
+	raise(SIGUSR2);
+	sigaltstack(&none, NULL);
+	g_assert_cmpuint(captured.va - (uint64_t)(uintptr_t)room, <, SIZE);
+	g_assert_cmpuint(captured.other_size, >, 0);
+	check_whole();
+	captured.other_size = 0;
+	g_autofree struct vms_stack *stack = g_new(struct vms_stack, 1);
+	walk(COPY, stack);
+	g_assert_cmpint(stack->end, ==, VMS_WALK_UNREADABLE);
+	g_assert_cmpuint(stack->n, >, 4);
+}
+
+/* What looks like a signal's frame, but is not. */
+static void test_no_signal_stack(void)
+{
+	enum { VA = 0x7000, WORDS = 64, STACK = 2 };
+	uint64_t words[WORDS] = { 0 }, sp;
+	const struct vms_stack_part part = { VA, (const uint8_t *)words, sizeof(words) };
+	g_assert_false(vms_find_interrupted_stack(&vms_arch_x86_64, &part, &sp));
+	words[STACK] = 0x6000;
+	words[STACK + 2] = 0x2000;
+	words[STACK + 18] = 0x9000;
+	g_assert_true(vms_find_interrupted_stack(&vms_arch_x86_64, &part, &sp));
+	g_assert_cmphex(sp, ==, 0x9000);
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} lies[] = { { STACK, 0x7100 },	      { STACK + 2, 0x1000 },  { STACK + 1, 2 },
+		     { STACK + 2, 1u << 30 }, { STACK + 18, 0x6100 }, { STACK + 18, 0x9001 } };
+	for (size_t i = 0; i < G_N_ELEMENTS(lies); i++) {
+		const uint64_t was = words[lies[i].word];
+		words[lies[i].word] = lies[i].value;
+		g_assert_false(vms_find_interrupted_stack(&vms_arch_x86_64, &part, &sp));
+		words[lies[i].word] = was;
+	}
+	words[STACK + 18] = UINT64_MAX - 7; /* the kernel's */
+	g_assert_false(vms_find_interrupted_stack(&vms_arch_x86_64, &part, &sp));
+	const struct vms_stack_part cut = { VA, (const uint8_t *)words, (STACK + 18) * 8 };
+	words[STACK + 18] = 0x9000;
+	g_assert_false(vms_find_interrupted_stack(&vms_arch_x86_64, &cut, &sp));
+}
+
 static gpointer run_thread(gpointer data)
 {
 	spread(64);
@@ -290,6 +353,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/user-frame/own-stack", test_own_stack);
 	g_test_add_func("/user-frame/library", test_library);
 	g_test_add_func("/user-frame/signal", test_signal);
+	g_test_add_func("/user-frame/signal-stack", test_signal_stack);
+	g_test_add_func("/user-frame/no-signal-stack", test_no_signal_stack);
 	g_test_add_func("/user-frame/thread", test_thread);
 	g_test_add_func("/user-frame/short-copy", test_short_copy);
 	g_test_add_func("/user-frame/missing-table", test_missing_table);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/files.h"
 #include "base/clock.h"
+#include "guest/linux/file_bytes.h"
 #include "symbol/buffered_source.h"
 #include "symbol/symbolizer-private.h"
 
@@ -27,6 +28,7 @@ struct opened {
 
 struct vms_linux_files {
 	struct vms_page_cache *cache;
+	struct vms_drives *drives;		 /* the guest's disks; NULL if `cache` is */
 	const struct vms_symbolizer *symbolizer; /* has the debug files */
 	GMutex lock;   /* guards `noted`; taken while a vCPU is held, so never for long */
 	GArray *noted; /* struct noted */
@@ -68,6 +70,7 @@ struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
 {
 	struct vms_linux_files *files = g_new0(struct vms_linux_files, 1);
 	files->cache = cache ? vms_page_cache_ref(cache) : NULL;
+	files->drives = cache ? vms_drives_new(vms_page_cache_process(cache)) : NULL;
 	files->symbolizer = symbolizer;
 	g_mutex_init(&files->lock);
 	g_mutex_init(&files->reading);
@@ -88,44 +91,19 @@ void vms_linux_files_free(struct vms_linux_files *files)
 	g_free(files->vdso);
 	g_mutex_clear(&files->reading);
 	g_mutex_clear(&files->lock);
+	vms_drives_unref(files->drives);
 	vms_page_cache_unref(files->cache);
 	g_free(files);
 }
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* A file as a source of bytes. */
-struct cached_source {
-	struct vms_page_cache *cache;
-	struct vms_cached_file file;
-};
-
-static bool read_source(void *data, uint64_t offset, void *buf, size_t size)
-{
-	const struct cached_source *source = data;
-	return vms_page_cache_read(source->cache, &source->file, offset, buf, size);
-}
-
-static void free_source(void *data)
-{
-	struct cached_source *source = data;
-	vms_page_cache_unref(source->cache);
-	g_free(source);
-}
-
 static struct vms_binary *open_binary(struct vms_linux_files *files, const char *path,
 				      const struct vms_cached_file *file)
 {
-	struct cached_source *cached = g_new0(struct cached_source, 1);
-	cached->cache = vms_page_cache_ref(files->cache);
-	cached->file = *file;
-	const struct vms_file_source pages = {
-		.size = file->size,
-		.read = read_source,
-		.free = free_source,
-		.data = cached,
-	};
-	const struct vms_file_source source = vms_file_source_buffered(&pages);
+	const struct vms_file_source bytes =
+		vms_guest_file_source(files->cache, files->drives, path, file);
+	const struct vms_file_source source = vms_file_source_buffered(&bytes);
 	struct vms_binary *binary = vms_binary_new(path, &source);
 	vms_binary_set_debug_files(binary, vms_symbolizer_debug_files(files->symbolizer));
 	return binary;

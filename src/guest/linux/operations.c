@@ -107,6 +107,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.modules = vms_linux_modules_list,
 
 	.current = vms_linux_current,
+	.ancestors = vms_linux_ancestors,
 	.add_current = vms_linux_add_current,
 	.tasks = vms_linux_tasks_list,
 	.task_facts = vms_linux_task_facts,

@@ -30,7 +30,7 @@ struct vms_page_cache {
 	uint64_t page_struct_size;
 	int64_t uptodate; /* number of the bit PG_uptodate */
 	struct vms_btf_member f_mapping, f_inode;
-	struct vms_btf_member i_mapping, i_size, i_ino, i_sb, i_nlink, s_dev, host;
+	struct vms_btf_member i_mapping, i_size, i_ino, i_sb, i_nlink, s_dev, s_bdev, s_uuid, host;
 	struct vms_btf_member head, shift, slots;
 	struct vms_btf_member flags, mapping, index, compound_head;
 	GMutex lock;		   /* guards `memory` */
@@ -48,6 +48,8 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "inode", "i_sb", AT(i_sb), false },
 	{ "inode", "i_nlink", AT(i_nlink), false },
 	{ "super_block", "s_dev", AT(s_dev), false },
+	{ "super_block", "s_bdev", AT(s_bdev), true },
+	{ "super_block", "s_uuid", AT(s_uuid), true },
 	{ "address_space", "host", AT(host), false },
 	{ "address_space", "i_pages.xa_head", AT(head), false },
 	{ "xa_node", "shift", AT(shift), false },
@@ -184,6 +186,11 @@ void vms_page_cache_unref(struct vms_page_cache *cache)
 	g_free(cache);
 }
 
+pid_t vms_page_cache_process(const struct vms_page_cache *cache)
+{
+	return vms_machine_info(cache->machine)->pid;
+}
+
 /* ---- files ------------------------------------------------------------ */
 
 bool vms_page_cache_locate(const struct vms_page_cache *cache, struct vms_memory *memory,
@@ -193,6 +200,19 @@ bool vms_page_cache_locate(const struct vms_page_cache *cache, struct vms_memory
 	/* Of an overlay's file, f_inode is the overlay's and f_mapping the layer's. */
 	return vms_member_read(memory, file, &cache->f_mapping, &ret->mapping) &&
 	       vms_member_read(memory, ret->mapping, &cache->host, &ret->inode);
+}
+
+/* Reads which file system it is, as its disk says it. */
+static void read_file_system(struct vms_page_cache *cache, uint64_t super_block,
+			     struct vms_cached_file *file)
+{
+	uint64_t bdev;
+	memset(file->uuid, 0, sizeof(file->uuid));
+	file->is_on_disk = vms_member_there(&cache->s_bdev) && vms_member_there(&cache->s_uuid) &&
+			   vms_member_read(cache->memory, super_block, &cache->s_bdev, &bdev) &&
+			   bdev != 0 &&
+			   vms_memory_read(cache->memory, super_block + cache->s_uuid.offset,
+					   file->uuid, sizeof(file->uuid));
 }
 
 /* Reads all about an inode. The caller holds the lock. */
@@ -208,6 +228,7 @@ static bool read_inode(struct vms_page_cache *cache, struct vms_cached_file *fil
 	    !vms_member_read(cache->memory, super_block, &cache->s_dev, &file->device))
 		return false;
 	file->has_no_link = links == 0;
+	read_file_system(cache, super_block, file);
 	return file->size <= INT64_MAX;
 }
 

@@ -19,6 +19,8 @@ struct vms_page_cache;
 struct vms_page_cache *vms_page_cache_new(const struct vms_linux *guest);
 struct vms_page_cache *vms_page_cache_ref(struct vms_page_cache *cache);
 void vms_page_cache_unref(struct vms_page_cache *cache);
+/* Returns the pid of the process that runs the machine; 0 if it is not known. */
+pid_t vms_page_cache_process(const struct vms_page_cache *cache);
 
 /* A file's contents in the guest: who owns its pages. */
 struct vms_cached_file {
@@ -28,11 +30,13 @@ struct vms_cached_file {
 	uint64_t device;  /* of that file system */
 	uint64_t size;	  /* bytes; the kernel may change it */
 	bool has_no_link; /* the file was deleted */
+	bool is_on_disk;  /* the file system is on a block device */
+	uint8_t uuid[16]; /* of the file system; zeros if it has none */
 };
 
 /*
  * Reads where the contents of an open file (struct file at `file`) are. Uses `memory`, of a held
- * guest or not: two reads. `size`, `number`, `device` and `has_no_link` stay 0.
+ * guest or not: two reads. All else stays 0.
  */
 bool vms_page_cache_locate(const struct vms_page_cache *cache, struct vms_memory *memory,
 			   uint64_t file, struct vms_cached_file *ret);

@@ -448,6 +448,15 @@ static void take_argument(const char *text, struct vms_syscall_argument *ret)
 	g_strlcpy(ret->name, space + 1, sizeof(ret->name));
 }
 
+void vms_linux_split_signature(const char *text, struct vms_syscall *call)
+{
+	g_auto(GStrv) arguments = g_strsplit(text, ", ", -1);
+	call->n_arguments = *text ? MIN(g_strv_length(arguments), VMS_SYSCALL_ARGUMENTS) : 0;
+	for (unsigned i = 0; i < call->n_arguments; i++)
+		take_argument(arguments[i], &call->arguments[i]);
+	call->is_typed = true;
+}
+
 void vms_linux_take_signature(const struct vms_arch *arch, struct vms_syscall *call)
 {
 	static const struct signature clone_backwards = {
@@ -459,11 +468,6 @@ void vms_linux_take_signature(const struct vms_arch *arch, struct vms_syscall *c
 			? &clone_backwards
 			: bsearch(call->name, signatures, G_N_ELEMENTS(signatures),
 				  sizeof(*signatures), compare_names);
-	if (!signature)
-		return;
-	g_auto(GStrv) arguments = g_strsplit(signature->arguments, ", ", -1);
-	call->n_arguments = MIN(g_strv_length(arguments), VMS_SYSCALL_ARGUMENTS);
-	for (unsigned i = 0; i < call->n_arguments; i++)
-		take_argument(arguments[i], &call->arguments[i]);
-	call->is_typed = true;
+	if (signature)
+		vms_linux_split_signature(signature->arguments, call);
 }

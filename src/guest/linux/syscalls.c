@@ -19,11 +19,24 @@ struct convention {
 	const struct vms_arch *arch;
 	const char *prefix;
 	uint32_t offsets[VMS_SYSCALL_ARGUMENTS]; /* of the arguments in struct pt_regs */
+	/* Of 32-bit programs: functions of their own, and those that others have, too, or NULL. */
+	const char *prefix_32, *shared_32;
+	uint32_t offsets_32[VMS_SYSCALL_ARGUMENTS];
 };
 
 static const struct convention conventions[] = {
-	{ &vms_arch_x86_64, "__x64_sys_", { 112, 104, 96, 56, 72, 64 } }, /* di si dx r10 r8 r9 */
-	{ &vms_arch_aarch64, "__arm64_sys_", { 0, 8, 16, 24, 32, 40 } },  /* x0 … x5 */
+	{ &vms_arch_x86_64,
+	  "__x64_sys_",
+	  { 112, 104, 96, 56, 72, 64 }, /* di si dx r10 r8 r9 */
+	  "__ia32_compat_sys_",
+	  "__ia32_sys_",
+	  { 40, 88, 96, 104, 112, 32 } }, /* bx cx dx si di bp */
+	{ &vms_arch_aarch64,
+	  "__arm64_sys_",
+	  { 0, 8, 16, 24, 32, 40 }, /* x0 … x5 */
+	  "__arm64_compat_sys_",
+	  NULL,
+	  { 0, 8, 16, 24, 32, 40 } },
 };
 
 /* What programs and strace call what the kernel calls otherwise. */
@@ -54,7 +67,9 @@ static bool name_call(const char *kernel, struct vms_syscall *call)
 static void add_call(GArray *calls, const struct convention *convention,
 		     const struct vms_symbol *symbol)
 {
-	struct vms_syscall call = { .va = symbol->va, .n_arguments = VMS_SYSCALL_ARGUMENTS };
+	struct vms_syscall call = { .va = symbol->va,
+				    .word_size = 8,
+				    .n_arguments = VMS_SYSCALL_ARGUMENTS };
 	if (!name_call(symbol->name + strlen(convention->prefix), &call))
 		return;
 	for (size_t i = 0; i < VMS_SYSCALL_ARGUMENTS; i++)
@@ -181,6 +196,38 @@ static void describe_calls(struct vms_linux *guest, const GArray *calls)
 	g_mutex_unlock(&guest->lock);
 }
 
+/* ---- of 32-bit programs ------------------------------------------------------------ */
+
+static bool is_function(const struct vms_linux *guest, const char *prefix, const char *name)
+{
+	g_autofree char *full = g_strconcat(prefix, name, NULL);
+	uint64_t va;
+	return vms_linux_symbol(guest, full, &va);
+}
+
+static void add_calls_32(const struct vms_linux *guest, const struct convention *convention,
+			 const char *prefix, GArray *calls)
+{
+	const size_t n = vms_symbol_table_count(guest->symbols);
+	for (size_t i = 0; i < n && calls->len < CALLS_MAX; i++) {
+		const struct vms_symbol symbol = vms_symbol_table_get(guest->symbols, i);
+		struct vms_syscall call = { .va = symbol.va, .word_size = 4 };
+		if (!g_str_has_prefix(symbol.name, prefix) || !strchr("tTwW", symbol.type))
+			continue;
+		const char *function = symbol.name + strlen(prefix);
+		/* Its own function is the one that 32-bit programs come to. */
+		if ((prefix == convention->shared_32 &&
+		     is_function(guest, convention->prefix_32, function)) ||
+		    strcmp(function, "ni_syscall") == 0)
+			continue;
+		call.n_arguments = VMS_SYSCALL_ARGUMENTS;
+		for (unsigned k = 0; k < VMS_SYSCALL_ARGUMENTS; k++)
+			call.arguments[k].offset = convention->offsets_32[k];
+		vms_linux_describe_syscall_32(function, &call);
+		g_array_append_val(calls, call);
+	}
+}
+
 GArray *vms_linux_syscalls(void *system, GError **error)
 {
 	struct vms_linux *guest = system;
@@ -192,6 +239,10 @@ GArray *vms_linux_syscalls(void *system, GError **error)
 	if (calls && calls->len > 0) {
 		describe_calls(guest, calls);
 		describe_others(guest->arch, calls);
+		add_calls_32(guest, convention, convention->prefix_32, calls);
+		if (convention->shared_32)
+			add_calls_32(guest, convention, convention->shared_32, calls);
+		g_array_sort(calls, compare_calls);
 		return calls;
 	}
 	if (calls)

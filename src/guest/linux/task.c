@@ -188,6 +188,22 @@ bool vms_linux_current(void *system, struct vms_memory *memory, const struct vms
 	       read_identity(tasks, memory, va, ret);
 }
 
+size_t vms_linux_ancestors(void *system, struct vms_memory *memory, const struct vms_regs *regs,
+			   uint32_t *pids, size_t limit)
+{
+	struct vms_linux *guest = system;
+	const struct vms_linux_tasks *tasks = guest->tasks;
+	uint64_t task, tgid = 0;
+	size_t n = 0;
+	if (!tasks || !vms_memory_pin(memory) || !tasks->arch->current(tasks, memory, regs, &task))
+		return 0;
+	while (n < limit && tgid != 1 && task != tasks->init_task &&
+	       vms_member_read(memory, task, &tasks->real_parent, &task) &&
+	       vms_member_read(memory, task, &tasks->tgid, &tgid))
+		pids[n++] = (uint32_t)tgid;
+	return n;
+}
+
 bool vms_linux_add_current(const void *system, GArray *ops)
 {
 	const struct vms_linux *guest = system;

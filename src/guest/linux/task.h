@@ -9,6 +9,8 @@
 struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest);
 void vms_linux_tasks_free(struct vms_linux_tasks *tasks);
 /* See the functions of these names in guest.h and processes.h. */
+size_t vms_linux_ancestors(void *system, struct vms_memory *memory, const struct vms_regs *regs,
+			   uint32_t *pids, size_t limit);
 bool vms_linux_current(void *system, struct vms_memory *memory, const struct vms_regs *regs,
 		       struct vms_task *ret);
 GArray *vms_linux_tasks_list(void *system, GError **loss, GError **error);

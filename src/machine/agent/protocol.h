@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define VMS_AGENT_MAGIC		0x316d6776 /* "vgm1" */
-#define VMS_AGENT_VERSION	4	   /* of this protocol */
+#define VMS_AGENT_VERSION	5	   /* of this protocol */
 #define VMS_AGENT_MAX_CLIENTS	4
 #define VMS_AGENT_MAX_VCPUS	1024
 #define VMS_AGENT_MAX_REGS	128
@@ -42,7 +42,7 @@
 #define VMS_AGENT_MAX_FUNCTIONS (1 << 22)
 #define VMS_AGENT_MAX_STACK	1024		    /* frames of a stack in a client's table */
 #define VMS_AGENT_PIN		(UINT32_C(1) << 31) /* in `wanted`: the hold does not end by itself */
-#define VMS_AGENT_MAX_PREFETCH	64		    /* blocks of memory that a hold can prefetch */
+#define VMS_AGENT_MAX_PREFETCH	128		    /* blocks of memory that a hold can prefetch */
 #define VMS_AGENT_PREFETCH_SIZE 256		    /* bytes of each */
 
 /* The abilities of an end. */

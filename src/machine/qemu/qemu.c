@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/qemu.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "machine/qemu/hmp.h"
 #include <string.h>
@@ -226,6 +227,7 @@ static bool connect_to_free(struct vms_qmp *qmp, const char *const *addresses, G
 {
 	for (;; addresses++) {
 		g_autoptr(GError) failure = NULL;
+		qmp->id = vms_clock_now_ns();
 		if (vms_stream_connect(&qmp->stream, "QMP socket", *addresses, &failure) &&
 		    vms_qmp_open(qmp, &failure))
 			return true;

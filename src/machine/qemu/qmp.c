@@ -387,13 +387,32 @@ static void set_no_greeting(const struct vms_qmp *qmp, GError **error)
 			    qmp->stream.peer, hint);
 }
 
+/* True if QEMU sent the message for the client before us, which has gone. */
+static bool is_leftover(struct json_object *message)
+{
+	return json_object_object_get_ex(message, "event", NULL) ||
+	       json_object_object_get_ex(message, "return", NULL) ||
+	       json_object_object_get_ex(message, "error", NULL);
+}
+
+/* Waits for the first message that is not left over from the client before. */
+static bool receive_first(struct vms_qmp *qmp, struct json_object **ret, GError **error)
+{
+	const unsigned wait_ms = MIN(qmp->stream.timeout_ms, VMS_QMP_GREETING_MS);
+	const uint64_t deadline_ns = vms_clock_now_ns() + (uint64_t)wait_ms * 1000000;
+	while (receive_message(qmp, deadline_ns, ret, error)) {
+		if (!is_leftover(*ret))
+			return true;
+		g_clear_pointer(ret, json_object_put);
+	}
+	return false;
+}
+
 static bool receive_greeting(struct vms_qmp *qmp, GError **error)
 {
-	unsigned wait_ms = MIN(qmp->stream.timeout_ms, VMS_QMP_GREETING_MS);
 	vms_autojson *greeting = NULL;
 	g_autoptr(GError) failure = NULL;
-	if (!receive_message(qmp, vms_clock_now_ns() + (uint64_t)wait_ms * 1000000, &greeting,
-			     &failure)) {
+	if (!receive_first(qmp, &greeting, &failure)) {
 		if (!g_error_matches(failure, VMS_ERROR, VMS_ERROR_TIMEOUT)) {
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return false;

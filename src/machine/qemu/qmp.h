@@ -32,7 +32,7 @@ struct vms_qmp {
 	struct vms_stream stream;
 	struct json_tokener *tokener;
 	size_t message_size; /* bytes of the message that is being read */
-	uint64_t id;	     /* of the last command */
+	uint64_t id;	     /* of the last command; see vms_qmp_open */
 	char *version;	     /* "10.0.2 (Debian …)" */
 	atomic_bool broken;  /* answers cannot be told from each other any more */
 
@@ -50,7 +50,9 @@ struct vms_qmp {
 };
 
 /*
- * Reads the greeting from the connected `qmp->stream`, and enters command mode.
+ * Reads the greeting from the connected `qmp->stream`, and enters command mode. QEMU may send us
+ * what a client before us has asked for, if that was killed. So the caller sets `qmp->id` to a
+ * number that no other client begins at.
  * The caller closes it even if this fails. Errors: BUSY (no greeting), PROTOCOL, TIMEOUT, CLOSED.
  */
 bool vms_qmp_open(struct vms_qmp *qmp, GError **error);

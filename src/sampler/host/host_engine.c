@@ -5,11 +5,14 @@
  * drains the rings.
  */
 #include "base/clock.h"
+#include "base/errno_name.h"
 #include "base/proc_text.h"
 #include "sampler/engine.h"
 #include "sampler/host/host_files.h"
+#include "sampler/host/name_filter.h"
 #include "sampler/host/perf_event.h"
 #include "sampler/host/perf_ring.h"
+#include "sampler/host/record_queue.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -22,7 +25,9 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,15 +35,17 @@
 /* How often the rings are drained if none of them is half full. */
 #define DRAIN_MS 50
 /* Threads that are born while others are attached are looked for so often at most. */
-#define ROUNDS	      8
-#define USER_CODE_MIN UINT64_C(0x1000)
-#define USER_CODE_END (UINT64_C(1) << 56) /* with five levels of page tables */
+#define ROUNDS	       8
+#define CHECK_NAMES_NS (UINT64_C(500) * 1000 * 1000)
+#define USER_CODE_MIN  UINT64_C(0x1000)
+#define USER_CODE_END  (UINT64_C(1) << 56) /* with five levels of page tables */
 
 struct target {
 	enum vms_sampler_target_kind kind;
 	pid_t id;
 	int folder; /* of a control group, or -1 */
 	char **command;
+	char *name;
 };
 
 struct host_engine {
@@ -52,9 +59,15 @@ struct host_engine {
 	bool endless;	  /* a target never ends */
 	GHashTable *tids; /* threads that have events, of their own or by their parent */
 	GHashTable *pids; /* processes that were told of */
+	/* Where programs are waited for by name, everything is sampled, and most of it dropped.
+	 * Whose a record is depends on records before it, whichever CPU they are of. */
+	struct vms_name_filter *names; /* NULL: nothing is dropped */
+	struct vms_record_queue *queue;
+	uint64_t check_names_ns; /* when to look next whether they are complete */
 	struct vms_host_files *files;
 	struct vms_sample_record *sample; /* the one that is being taken */
 	int epoll_fd, stop_fd;
+	struct utsname system;
 	GThread *thread;
 	GMutex lock; /* guards all above while the thread runs, and what follows */
 	bool started, user_only;
@@ -128,7 +141,8 @@ static void list_numbers(const char *folder, void (*visit)(pid_t number, void *d
 struct attaching {
 	struct host_engine *engine;
 	unsigned attached;
-	int number; /* of errno(3): why it failed; 0: it did not */
+	int number;	 /* of errno(3): why it failed; 0: it did not */
+	int exec_number; /* the same of a command's program */
 };
 
 /* Adds an event of a task on a CPU. False if the CPU is offline; `*number` is why it failed. */
@@ -248,49 +262,105 @@ static void attach_many(struct attaching *attaching, int folder)
 	attaching->engine->endless = true;
 }
 
-/* Starts a command that waits for `*go_fd` to be closed. Returns its pid, or -1. */
-static pid_t start_command(char **command, int *go_fd)
+static void count_thread(pid_t tid G_GNUC_UNUSED, void *data)
+{
+	++*(unsigned *)data;
+}
+
+static void tell_if_named(pid_t pid, void *data)
+{
+	struct host_engine *engine = data;
+	g_autofree char *comm = read_proc(pid, "comm");
+	g_autofree char *folder = g_strdup_printf("/proc/%d/task", (int)pid);
+	unsigned threads = 0;
+	if (!comm)
+		return;
+	list_numbers(folder, count_thread, &threads);
+	if (threads && vms_name_filter_note_program(engine->names, pid, g_strchomp(comm), threads))
+		tell_process(engine, pid, vms_clock_now_ns());
+}
+
+/* The events come first: whoever begins such a program meanwhile is in their records. */
+static void attach_name(struct attaching *attaching, const char *name)
+{
+	struct host_engine *engine = attaching->engine;
+	const bool is_first = !engine->names;
+	if (is_first) {
+		engine->names = vms_name_filter_new();
+		engine->queue = vms_record_queue_new();
+	}
+	vms_name_filter_add(engine->names, name);
+	if (is_first)
+		attaching->attached += attach(engine, -1, false, false, &attaching->number);
+	list_numbers("/proc", tell_if_named, engine);
+}
+
+/* A command that was started, and waits for its program to be begun. */
+struct started {
+	pid_t pid;
+	/* A socket. What is sent there lets it go on; what is read from there is why it could not,
+	 * a number of errno(3), or nothing. */
+	int fd;
+};
+
+/* Returns false and sets errno if it cannot. */
+static bool start_command(char **command, struct started *ret)
 {
 	int fds[2];
-	char byte;
 	g_autofree char *path = g_find_program_in_path(command[0]);
-	if (!path || pipe2(fds, O_CLOEXEC) < 0)
-		return -1;
+	if (!path || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+		return false;
 	const pid_t pid = fork();
 	if (pid == 0) { /* only what is safe in a process of several threads */
+		int number = 0;
 		close(fds[1]);
-		(void)!read(fds[0], &byte, 1);
+		if (read(fds[0], &number, sizeof(number)) != sizeof(number))
+			_exit(127);
 		execv(path, command);
+		number = errno;
+		(void)!write(fds[0], &number, sizeof(number));
 		_exit(127);
 	}
+	const int number = errno;
 	close(fds[0]);
 	if (pid < 0)
 		close(fds[1]);
-	else
-		*go_fd = fds[1];
-	return pid;
+	*ret = (struct started) { pid, fds[1] };
+	errno = number;
+	return pid >= 0;
+}
+
+/* Lets a command begin its program. Returns 0, or why that failed, a number of errno(3). */
+static int let_go(const struct started *started)
+{
+	int number = 0;
+	const bool failed = write(started->fd, &number, sizeof(number)) == sizeof(number) &&
+			    read(started->fd, &number, sizeof(number)) == sizeof(number);
+	return failed ? number : 0;
 }
 
 static void attach_command(struct attaching *attaching, char **command)
 {
 	struct host_engine *engine = attaching->engine;
-	int go_fd, number;
-	const pid_t pid = start_command(command, &go_fd);
-	if (pid < 0) {
+	struct started started;
+	int number;
+	if (!start_command(command, &started)) {
 		attaching->number = errno;
 		return;
 	}
+	const pid_t pid = started.pid;
 	engine->command = pid;
 	engine->command_status = -1;
 	if (attach(engine, pid, false, true, &number)) {
 		attaching->attached++;
 		g_hash_table_add(engine->tids, GINT_TO_POINTER(pid));
 		g_hash_table_add(engine->pids, GINT_TO_POINTER(pid));
+		attaching->exec_number = let_go(&started);
 	} else {
 		attaching->number = number;
 		kill(pid, SIGKILL);
 	}
-	close(go_fd);
+	close(started.fd);
 }
 
 /* Attaches a target. False: nothing of it is there. */
@@ -308,11 +378,20 @@ static bool attach_target(struct host_engine *engine, const struct target *targe
 	case VMS_SAMPLER_CGROUP: attach_many(&attaching, target->folder); break;
 	case VMS_SAMPLER_SYSTEM: attach_many(&attaching, -1); break;
 	case VMS_SAMPLER_COMMAND: attach_command(&attaching, target->command); break;
+	case VMS_SAMPLER_NAME: attach_name(&attaching, target->name); break;
+	}
+	if (attaching.exec_number) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s (%s)",
+			    target->command[0], g_strerror(attaching.exec_number),
+			    vms_errno_name((uint64_t)attaching.exec_number));
+		return false;
 	}
 	if (attaching.number)
 		return vms_perf_set_error(attaching.number,
-					  target->kind == VMS_SAMPLER_CGROUP	? "control group"
-					  : target->kind == VMS_SAMPLER_SYSTEM	? "whole system"
+					  target->kind == VMS_SAMPLER_CGROUP ? "control group"
+					  : target->kind == VMS_SAMPLER_SYSTEM ||
+							  target->kind == VMS_SAMPLER_NAME
+						  ? "whole system"
 					  : target->kind == VMS_SAMPLER_COMMAND ? "command"
 										: who,
 					  error);
@@ -369,6 +448,12 @@ static void add_frames(struct vms_sample_record *sample, const uint8_t *body, ui
 				       : VMS_WALK_ROOT;
 }
 
+/* True if records of a process are dropped. */
+static bool is_dropped(const struct host_engine *engine, uint32_t pid)
+{
+	return engine->names && !vms_name_filter_has(engine->names, (pid_t)pid);
+}
+
 static void take_sample(struct host_engine *engine, const struct vms_perf_record *record)
 {
 	struct {
@@ -382,7 +467,7 @@ static void take_sample(struct host_engine *engine, const struct vms_perf_record
 	if (record->size < sizeof(head))
 		return;
 	memcpy(&head, record->body, sizeof(head));
-	if (head.n > (record->size - sizeof(head)) / 8)
+	if (head.n > (record->size - sizeof(head)) / 8 || is_dropped(engine, head.pid))
 		return;
 	engine->sample->time_ns = head.time_ns;
 	engine->sample->vcpu = head.cpu;
@@ -407,6 +492,8 @@ static void take_mapping(struct host_engine *engine, const struct vms_perf_recor
 	if (record->size <= sizeof(map) + sizeof(*numbers))
 		return;
 	memcpy(&map, record->body, sizeof(map));
+	if (is_dropped(engine, map.pid))
+		return;
 	g_autofree char *path = g_strndup((const char *)record->body + sizeof(map),
 					  record->size - sizeof(map) - sizeof(*numbers));
 	const char *name = strcmp(path, "//anon") == 0 ? "[anon]" : path;
@@ -426,6 +513,8 @@ static void take_comm(struct host_engine *engine, const struct vms_perf_record *
 	memcpy(ids, record->body, sizeof(ids));
 	g_autofree char *comm = g_strndup((const char *)record->body + sizeof(ids),
 					  record->size - sizeof(ids) - sizeof(*numbers));
+	if (engine->names && !vms_name_filter_note_program(engine->names, (pid_t)ids[0], comm, 1))
+		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
 	vms_sampler_tell_process(engine->sampler, numbers->time_ns, ids[0], 0, comm);
 }
@@ -437,6 +526,10 @@ static void take_birth(struct host_engine *engine, const struct vms_perf_record 
 	if (record->size < sizeof(ids) + 8)
 		return;
 	memcpy(ids, record->body, sizeof(ids));
+	if (engine->names && is_exit)
+		vms_name_filter_note_exit(engine->names, (pid_t)ids[0]);
+	else if (engine->names)
+		vms_name_filter_note_birth(engine->names, (pid_t)ids[0], (pid_t)ids[1]);
 	if (is_exit) {
 		g_hash_table_remove(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
 		if (ids[0] == ids[2])
@@ -444,7 +537,7 @@ static void take_birth(struct host_engine *engine, const struct vms_perf_record 
 		return;
 	}
 	g_hash_table_add(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
-	if (ids[0] == ids[1])
+	if (ids[0] == ids[1] || is_dropped(engine, ids[0]))
 		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
 	vms_sampler_tell_process(engine->sampler, numbers->time_ns, ids[0], ids[1], "");
@@ -470,10 +563,34 @@ static void take_record(const struct vms_perf_record *record, void *data)
 		engine->throttled++;
 }
 
+/* Returns when a record was made: all but samples end with `struct numbers`. */
+static uint64_t get_time(const struct vms_perf_record *record)
+{
+	const size_t at =
+		record->type == PERF_RECORD_SAMPLE
+			? 24 /* behind id, address, pid and tid */
+			: record->size - sizeof(struct numbers) + offsetof(struct numbers, time_ns);
+	uint64_t time_ns = 0;
+	if (at <= record->size - MIN(record->size, sizeof(time_ns)))
+		memcpy(&time_ns, record->body + at, sizeof(time_ns));
+	return time_ns;
+}
+
+static void queue_record(const struct vms_perf_record *record, void *data)
+{
+	struct host_engine *engine = data;
+	vms_record_queue_put(engine->queue, get_time(record), record);
+}
+
 static void drain(struct host_engine *engine)
 {
+	/* A ring that is drained may get records that are older than those of the next ring. */
+	const uint64_t until_ns = engine->thread ? vms_clock_now_ns() : UINT64_MAX;
 	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++)
-		vms_perf_ring_drain(&engine->rings[cpu], take_record, engine);
+		vms_perf_ring_drain(&engine->rings[cpu], engine->queue ? queue_record : take_record,
+				    engine);
+	if (engine->queue)
+		vms_record_queue_take(engine->queue, until_ns, take_record, engine);
 }
 
 /* ---- the thread -------------------------------------------------------------------- */
@@ -509,6 +626,24 @@ static void reap_command(struct host_engine *engine)
 
 #define RING_MARK UINT32_C(0x80000000)
 
+static bool is_alive(pid_t pid)
+{
+	g_autofree char *stat = read_proc(pid, "stat");
+	const char *end = stat ? strrchr(stat, ')') : NULL;
+	return end && end[1] == ' ' && !strchr("ZX", end[2]);
+}
+
+/* Looks for what the kernel could not tell: it loses records if the rings are full. */
+static void check_names(struct host_engine *engine)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	if (!engine->names || now_ns < engine->check_names_ns)
+		return;
+	engine->check_names_ns = now_ns + CHECK_NAMES_NS;
+	list_numbers("/proc", tell_if_named, engine);
+	vms_name_filter_prune(engine->names, is_alive);
+}
+
 static void *run_engine(void *data)
 {
 	struct host_engine *engine = data;
@@ -526,16 +661,24 @@ static void *run_engine(void *data)
 				close_event(engine, events[i].data.u32);
 		}
 		reap_command(engine);
-		const bool ended = !engine->endless && engine->n_open == 0 && !engine->command;
+		check_names(engine);
+		const bool ended =
+			engine->names ? vms_name_filter_ended(engine->names)
+				      : !engine->endless && engine->n_open == 0 && !engine->command;
 		g_mutex_unlock(&engine->lock);
 		if (ended && !told)
-			vms_sampler_tell_end(engine->sampler);
+			vms_sampler_tell_end(engine->sampler, NULL);
 		told = ended;
 	}
 	return NULL;
 }
 
 /* ---- the table --------------------------------------------------------------------- */
+
+static unsigned count_cpus(const struct vms_sampler_config *config G_GNUC_UNUSED)
+{
+	return (unsigned)MAX(1, sysconf(_SC_NPROCESSORS_CONF));
+}
 
 static void *open_engine(struct vms_sampler *sampler, GError **error)
 {
@@ -546,7 +689,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 	engine->options = (struct vms_perf_options) { .period_ns = config->period_ns,
 						      .depth = config->depth };
 	engine->user_only = config->user_only;
-	engine->n_cpus = (unsigned)MAX(1, sysconf(_SC_NPROCESSORS_CONF));
+	engine->n_cpus = count_cpus(config);
 	engine->rings = g_new0(struct vms_perf_ring, engine->n_cpus);
 	for (unsigned i = 0; i < engine->n_cpus; i++)
 		engine->rings[i].fd = -1;
@@ -570,7 +713,10 @@ static void close_engine(void *data)
 		if (target->folder >= 0)
 			close(target->folder);
 		g_strfreev(target->command);
+		g_free(target->name);
 	}
+	vms_name_filter_free(engine->names);
+	vms_record_queue_free(engine->queue);
 	g_array_unref(engine->targets);
 	g_array_unref(engine->events);
 	g_hash_table_unref(engine->tids);
@@ -580,6 +726,16 @@ static void close_engine(void *data)
 	g_free(engine->rings);
 	g_mutex_clear(&engine->lock);
 	g_free(engine);
+}
+
+static void describe_host(void *data, struct vms_sampler_place *ret)
+{
+	struct host_engine *engine = data;
+	uname(&engine->system);
+	ret->system = engine->system.sysname;
+	ret->release = engine->system.release;
+	ret->machine = engine->system.machine;
+	ret->host = engine->system.nodename;
 }
 
 static bool open_cgroup(const char *name, int *folder, GError **error)
@@ -603,7 +759,7 @@ static bool open_cgroup(const char *name, int *folder, GError **error)
 static bool check_target(const struct vms_sampler_target *target, struct target *ret,
 			 GError **error)
 {
-	*ret = (struct target) { target->kind, target->id, -1, NULL };
+	*ret = (struct target) { target->kind, target->id, -1, NULL, NULL };
 	switch (target->kind) {
 	case VMS_SAMPLER_THREAD:
 	case VMS_SAMPLER_PROCESS:
@@ -625,8 +781,25 @@ static bool check_target(const struct vms_sampler_target *target, struct target 
 		return false;
 	}
 	case VMS_SAMPLER_SYSTEM: return true;
+	case VMS_SAMPLER_NAME: ret->name = g_strdup(target->name); return true;
 	}
 	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT, "no such kind of target");
+	return false;
+}
+
+/* Programs by name have events of their own kind: a thread must not be sampled by both. */
+static bool check_mixture(const struct host_engine *engine, const struct vms_sampler_target *target,
+			  GError **error)
+{
+	const bool has_name =
+		engine->targets->len > 0 &&
+		g_array_index(engine->targets, struct target, 0).kind == VMS_SAMPLER_NAME;
+	if (engine->targets->len == 0 || has_name == (target->kind == VMS_SAMPLER_NAME))
+		return true;
+	g_set_error_literal(
+		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		"on this host, a program's name goes with other names alone: record the "
+		"other targets by themselves");
 	return false;
 }
 
@@ -634,7 +807,7 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 {
 	struct host_engine *engine = data;
 	struct target own;
-	if (!check_target(target, &own, error))
+	if (!check_mixture(engine, target, error) || !check_target(target, &own, error))
 		return false;
 	g_mutex_lock(&engine->lock);
 	g_array_append_val(engine->targets, own);
@@ -720,6 +893,7 @@ static void stop_engine(void *data)
 	}
 	/* Both count the same: what the ring tells comes late, and old kernels tell no more. */
 	engine->lost = MAX(engine->lost, lost);
+	g_clear_pointer(&engine->queue, vms_record_queue_free);
 	close_fd(&engine->epoll_fd);
 	close_fd(&engine->stop_fd);
 	engine->started = false;
@@ -736,7 +910,8 @@ static void add_stats(void *data, struct vms_sampler_stats *stats)
 	stats->lost += lost;
 	stats->throttled += engine->throttled;
 	stats->user_only = engine->user_only;
-	const uint64_t due = count_ns / engine->options.period_ns;
+	/* Of what is dropped nobody knows how much there should be. */
+	const uint64_t due = engine->names ? 0 : count_ns / engine->options.period_ns;
 	const uint64_t taken = stats->collected + stats->lost;
 	stats->missed = !engine->user_only && due > taken ? due - taken : 0;
 	g_mutex_unlock(&engine->lock);
@@ -754,6 +929,8 @@ static int get_command_status(void *data)
 
 static const struct vms_sampler_engine host_engine = {
 	.name = "host",
+	.count_cpus = count_cpus,
+	.describe = describe_host,
 	.open = open_engine,
 	.close = close_engine,
 	.add = add_target,

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* The layout: QEMU, docs/interop/qcow2.txt. All numbers are big-endian. */
+#include "disk/qcow2.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include <zlib.h>
+#include <zstd.h>
+
+#define MAGIC	       0x514649fb /* "QFI\xfb" */
+#define HEADER_SIZE    112
+#define L1_LIMIT       (32u << 20) /* bytes, as in QEMU */
+#define NAME_LIMIT     1023
+#define TABLES	       16		    /* L2 tables that are kept */
+#define TABLE_AGE_NS   UINT64_C(1000000000) /* a table that is older is read again */
+#define OFFSET_MASK    UINT64_C(0x00fffffffffffe00)
+#define IS_COMPRESSED  (UINT64_C(1) << 62)
+#define READS_AS_ZEROS UINT64_C(1)
+
+enum { DIRTY = 1, CORRUPT = 2, EXTERNAL_DATA = 4, COMPRESSION_TYPE = 8, SUBCLUSTERS = 16 };
+
+/* A table of the second level that was read. */
+struct table {
+	uint64_t offset; /* in the file; 0: none */
+	uint64_t read_ns;
+	uint64_t *entries;
+};
+
+struct image {
+	struct vms_file_source file, backing;
+	unsigned cluster_bits;
+	uint64_t l1_offset, n_l1;
+	bool is_zstd;
+	struct table tables[TABLES];
+	unsigned next_table;
+	uint8_t *cluster;	 /* one that was decompressed */
+	uint64_t cluster_offset; /* of it; UINT64_MAX: none */
+};
+
+static uint32_t get_u32(const uint8_t *bytes, size_t at)
+{
+	uint32_t value;
+	memcpy(&value, bytes + at, sizeof(value));
+	return GUINT32_FROM_BE(value);
+}
+
+static uint64_t get_u64(const uint8_t *bytes, size_t at)
+{
+	uint64_t value;
+	memcpy(&value, bytes + at, sizeof(value));
+	return GUINT64_FROM_BE(value);
+}
+
+/* Reads the header. What older versions do not have is zeros. */
+static bool read_header(const struct vms_file_source *file, uint8_t header[HEADER_SIZE])
+{
+	memset(header, 0, HEADER_SIZE);
+	return vms_file_source_read(file, 0, header, MIN(HEADER_SIZE, file->size)) &&
+	       get_u32(header, 0) == MAGIC;
+}
+
+bool vms_qcow2_is_image(const struct vms_file_source *file)
+{
+	uint8_t header[HEADER_SIZE];
+	return read_header(file, header);
+}
+
+char *vms_qcow2_backing(const struct vms_file_source *file)
+{
+	uint8_t header[HEADER_SIZE];
+	char name[NAME_LIMIT + 1] = { 0 };
+	if (!read_header(file, header))
+		return NULL;
+	const uint64_t offset = get_u64(header, 8);
+	const uint32_t size = get_u32(header, 16);
+	return offset && size > 0 && size <= NAME_LIMIT &&
+			       vms_file_source_read(file, offset, name, size)
+		       ? g_strdup(name)
+		       : NULL;
+}
+
+/* ---- tables ----------------------------------------------------------- */
+
+static uint64_t get_cluster_size(const struct image *image)
+{
+	return UINT64_C(1) << image->cluster_bits;
+}
+
+/* Returns the table at an offset, or NULL if it cannot be read. */
+static const uint64_t *get_table(struct image *image, uint64_t offset)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	struct table *table = NULL;
+	for (unsigned i = 0; i < TABLES && !table; i++)
+		if (image->tables[i].offset == offset)
+			table = &image->tables[i];
+	if (table && now_ns - table->read_ns < TABLE_AGE_NS)
+		return table->entries;
+	if (!table)
+		table = &image->tables[image->next_table++ % TABLES];
+	if (!table->entries)
+		table->entries = g_malloc(get_cluster_size(image));
+	table->offset = 0;
+	if (!vms_file_source_read(&image->file, offset, table->entries, get_cluster_size(image)))
+		return NULL;
+	table->offset = offset;
+	table->read_ns = now_ns;
+	return table->entries;
+}
+
+/* Finds what the tables say of the cluster that an offset of the disk lies in; 0: nothing. */
+static bool find_entry(struct image *image, uint64_t offset, uint64_t *ret)
+{
+	const unsigned l2_bits = image->cluster_bits - 3;
+	const uint64_t cluster = offset >> image->cluster_bits;
+	uint64_t l1;
+	*ret = 0;
+	if (cluster >> l2_bits >= image->n_l1)
+		return true;
+	if (!vms_file_source_read(&image->file,
+				  image->l1_offset + (cluster >> l2_bits) * sizeof(l1), &l1,
+				  sizeof(l1)))
+		return false;
+	l1 = GUINT64_FROM_BE(l1) & OFFSET_MASK;
+	if (l1 == 0)
+		return true;
+	const uint64_t *table = get_table(image, l1);
+	if (table)
+		*ret = GUINT64_FROM_BE(table[cluster & ((UINT64_C(1) << l2_bits) - 1)]);
+	return table;
+}
+
+/* ---- compressed clusters ---------------------------------------------- */
+
+/* Decompresses bytes without a header, until the cluster is full. */
+static bool inflate_cluster(struct image *image, uint8_t *packed, size_t size)
+{
+	z_stream stream = {
+		.next_in = packed,
+		.avail_in = (uInt)size,
+		.next_out = image->cluster,
+		.avail_out = (uInt)get_cluster_size(image),
+	};
+	if (inflateInit2(&stream, -12) != Z_OK)
+		return false;
+	inflate(&stream, Z_FINISH);
+	const bool is_full = stream.avail_out == 0;
+	inflateEnd(&stream);
+	return is_full;
+}
+
+static bool unpack_zstd(struct image *image, const uint8_t *packed, size_t size)
+{
+	ZSTD_DStream *stream = ZSTD_createDStream();
+	ZSTD_inBuffer in = { packed, size, 0 };
+	ZSTD_outBuffer out = { image->cluster, get_cluster_size(image), 0 };
+	size_t before = SIZE_MAX;
+	/* It may be followed by bytes that mean nothing, so it is read until the cluster is full.
+	 */
+	while (stream && out.pos < out.size && in.pos + out.pos != before) {
+		before = in.pos + out.pos;
+		if (ZSTD_isError(ZSTD_decompressStream(stream, &out, &in)))
+			break;
+	}
+	ZSTD_freeDStream(stream);
+	return out.pos == out.size;
+}
+
+static bool read_compressed(struct image *image, uint64_t entry)
+{
+	const unsigned bits = 62 - (image->cluster_bits - 8);
+	const uint64_t offset = entry & ((UINT64_C(1) << bits) - 1);
+	const uint64_t sectors = (entry & (IS_COMPRESSED - 1)) >> bits;
+	uint64_t size = (sectors + 1) * 512 - offset % 512;
+	if (image->cluster_offset == offset)
+		return true;
+	image->cluster_offset = UINT64_MAX;
+	if (offset >= image->file.size)
+		return false;
+	size = MIN(size, image->file.size - offset);
+	if (!image->cluster)
+		image->cluster = g_malloc(get_cluster_size(image));
+	g_autofree uint8_t *packed = g_malloc(size);
+	if (!vms_file_source_read(&image->file, offset, packed, size) ||
+	    !(image->is_zstd ? unpack_zstd(image, packed, size)
+			     : inflate_cluster(image, packed, size)))
+		return false;
+	image->cluster_offset = offset;
+	return true;
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* Reads what the image it is based on has there; behind its end are zeros. */
+static bool read_backing(const struct image *image, uint64_t offset, uint8_t *to, size_t size)
+{
+	const uint64_t there = image->backing.read && offset < image->backing.size
+				       ? MIN(size, image->backing.size - offset)
+				       : 0;
+	memset(to + there, 0, size - there);
+	return there == 0 || vms_file_source_read(&image->backing, offset, to, there);
+}
+
+/* Reads bytes of one cluster. */
+static bool read_cluster(struct image *image, uint64_t offset, uint8_t *to, size_t size)
+{
+	const uint64_t inside = offset & (get_cluster_size(image) - 1);
+	uint64_t entry;
+	if (!find_entry(image, offset, &entry))
+		return false;
+	if (entry & IS_COMPRESSED) {
+		if (!read_compressed(image, entry))
+			return false;
+		memcpy(to, image->cluster + inside, size);
+		return true;
+	}
+	const uint64_t place = entry & OFFSET_MASK;
+	if (entry & READS_AS_ZEROS) {
+		memset(to, 0, size);
+		return true;
+	}
+	return place ? vms_file_source_read(&image->file, place + inside, to, size)
+		     : read_backing(image, offset, to, size);
+}
+
+static bool read_disk(void *data, uint64_t offset, void *buf, size_t size)
+{
+	struct image *image = data;
+	uint8_t *to = buf;
+	while (size > 0) {
+		const uint64_t left =
+			get_cluster_size(image) - (offset & (get_cluster_size(image) - 1));
+		const size_t part = MIN(size, left);
+		if (!read_cluster(image, offset, to, part))
+			return false;
+		offset += part;
+		to += part;
+		size -= part;
+	}
+	return true;
+}
+
+static void free_image(void *data)
+{
+	struct image *image = data;
+	for (unsigned i = 0; i < TABLES; i++)
+		g_free(image->tables[i].entries);
+	g_free(image->cluster);
+	vms_file_source_clear(&image->backing);
+	vms_file_source_clear(&image->file);
+	g_free(image);
+}
+
+/* Returns why an image cannot be read, or NULL. */
+static const char *find_obstacle(const uint8_t *header)
+{
+	const uint32_t version = get_u32(header, 4);
+	const uint64_t features = version >= 3 ? get_u64(header, 72) : 0;
+	if (version < 2 || version > 3)
+		return "is of an unknown version";
+	if (get_u32(header, 32) != 0)
+		return "is encrypted";
+	if (features & EXTERNAL_DATA)
+		return "has its data in another file";
+	if (features & SUBCLUSTERS)
+		return "has subclusters";
+	if (features & ~(uint64_t)(DIRTY | CORRUPT | COMPRESSION_TYPE))
+		return "has features that are not understood";
+	if ((features & COMPRESSION_TYPE) && header[104] > 1)
+		return "is compressed in an unknown way";
+	return NULL;
+}
+
+bool vms_qcow2_open(const struct vms_file_source *file, const struct vms_file_source *backing,
+		    struct vms_file_source *ret, GError **error)
+{
+	uint8_t header[HEADER_SIZE];
+	struct image *image = g_new0(struct image, 1);
+	image->file = *file;
+	image->backing = *backing;
+	image->cluster_offset = UINT64_MAX;
+	const bool is_image = read_header(file, header);
+	const char *obstacle = is_image ? find_obstacle(header) : NULL;
+	image->cluster_bits = get_u32(header, 20);
+	image->n_l1 = get_u32(header, 36);
+	image->l1_offset = get_u64(header, 40);
+	image->is_zstd = get_u32(header, 4) >= 3 && (get_u64(header, 72) & COMPRESSION_TYPE) &&
+			 header[104] == 1;
+	if (obstacle)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "the image %s", obstacle);
+	else if (!is_image || image->cluster_bits < 9 || image->cluster_bits > 21 ||
+		 image->n_l1 > L1_LIMIT / sizeof(uint64_t) || image->l1_offset > file->size ||
+		 get_u64(header, 24) > INT64_MAX)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "the image's header is damaged");
+	else {
+		*ret = (struct vms_file_source) {
+			.size = get_u64(header, 24),
+			.read = read_disk,
+			.free = free_image,
+			.data = image,
+		};
+		return true;
+	}
+	free_image(image);
+	return false;
+}

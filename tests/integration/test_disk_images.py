@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Files in images of disks, as e2fsprogs, sfdisk and qemu-img make them, read by tests/tools/drives.c."""
+import functools
+import pathlib
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from testbed import BUILD
+
+TOOL = BUILD / "tests" / "tools" / "drives-tool"
+SIZE = 16 << 20
+
+
+def run(*words, **options):
+    return subprocess.run(list(map(str, words)), check=True, capture_output=True, **options).stdout
+
+
+class Images:
+    """Images with the same files."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        files = cls.folder / "files"
+        files.mkdir()
+        noise = random.Random(1)
+        (files / "small").write_bytes(b"small\n")
+        (files / "large").write_bytes(noise.randbytes((3 << 20) + 77))
+        (files / "text").write_bytes(b"".join(b"line %d\n" % i for i in range(100000)))
+        with open(files / "holes", "wb") as file:  # whose parts are far from each other
+            for at in (0, 70000, 1 << 20, 6 << 20):
+                file.seek(at)
+                file.write(noise.randbytes(5000))
+        cls.contents = {path.name: path.read_bytes() for path in files.iterdir()}
+
+    @classmethod
+    @functools.cache
+    def make_file_system(cls, *options):
+        image = cls.folder / f"fs{len(list(cls.folder.iterdir()))}"
+        run("truncate", "-s", SIZE, image)
+        run("/sbin/mke2fs", "-q", "-F", "-d", cls.folder / "files", *options, image)
+        return image
+
+    def make_disk(self, label, script, image, start):
+        disk = self.folder / f"disk{len(list(self.folder.iterdir()))}"
+        run("truncate", "-s", SIZE + (8 << 20), disk)
+        run("/sbin/sfdisk", "-q", "--label", label, disk, input=script.encode())
+        run("dd", f"if={image}", f"of={disk}", f"seek={start}", "bs=512", "conv=notrunc,sparse")
+        return disk
+
+    def move_gpt(self, disk):
+        """The same partitions, as a disk with sectors of 4096 bytes has them."""
+        content = bytearray(disk.read_bytes())
+        header, entries = content[512:604], content[1024:1024 + 128 * 128]
+        self.assertEqual(header[:8], b"EFI PART")
+        for at in range(0, len(entries), 128):
+            first, last = struct.unpack_from("<QQ", entries, at + 32)
+            struct.pack_into("<QQ", entries, at + 32, first // 8, max((last + 1) // 8 - 1, 0))
+        content[512:1024 + 128 * 128] = bytes(512 + 128 * 128)
+        content[4096:4096 + len(header)], content[8192:8192 + len(entries)] = header, entries
+        disk.write_bytes(content)
+        return disk
+
+    def identify(self, image):
+        """The UUID of a file system, and its files' inodes, as debugfs tells them."""
+        uuid = run("/sbin/dumpe2fs", "-h", image, text=True).split("Filesystem UUID:")[1].split()[0]
+        inodes = {name: int(run("/sbin/debugfs", "-R", f"stat /{name}", image, text=True).split()[1])
+                  for name in self.contents}
+        return uuid.replace("-", ""), inodes
+
+    def read(self, uuid, inode, size, *images):
+        return subprocess.run(list(map(str, (TOOL, uuid, inode, size, *images))), capture_output=True,
+                              check=False)
+
+    def check(self, file_system, *images):
+        uuid, inodes = self.identify(file_system)
+        for name, content in self.contents.items():
+            found = self.read(uuid, inodes[name], len(content), *images)
+            self.assertEqual((found.returncode, found.stderr), (0, b""), name)
+            self.assertTrue(found.stdout == content, name)
+
+    def refuse(self, reason, file_system, *images, inode=None, size=None):
+        uuid, inodes = self.identify(file_system)
+        found = self.read(uuid, inode or inodes["small"], size or len(self.contents["small"]), *images)
+        self.assertEqual((found.returncode, found.stdout), (1, b""))
+        self.assertIn(reason, found.stderr.decode())
+
+    def convert(self, image, *options):
+        converted = self.folder / f"image{len(list(self.folder.iterdir()))}.qcow2"
+        run("qemu-img", "convert", "-O", "qcow2", *options, image, converted)
+        return converted
+
+
+class DiskImages(Images, unittest.TestCase):
+    # ---- file systems
+
+    def test_file_systems(self):
+        for options in (("-t", "ext4"), ("-t", "ext4", "-b", "1024"), ("-t", "ext4", "-O", "^64bit,^metadata_csum"),
+                        ("-t", "ext4", "-b", "2048", "-I", "128"), ("-t", "ext3", "-b", "1024"),
+                        ("-t", "ext2"), ("-t", "ext4", "-O", "bigalloc"), ("-t", "ext4", "-g", "1024", "-b", "1024")):
+            with self.subTest(options):
+                image = self.make_file_system(*options)
+                self.check(image, image)
+
+    def test_no_such_file(self):
+        image = self.make_file_system("-t", "ext4")
+        self.refuse("is no regular file", image, image, inode=2)
+        self.refuse("is no regular file", image, image, inode=10**9)
+        self.refuse("another size", image, image, size=7)
+
+    def test_unknown(self):
+        """The file system is on no disk that can be read: what there is, is told."""
+        image = self.make_file_system("-t", "ext4")
+        for content, reason in ((b"LUKS\xba\xbe", "it is encrypted (LUKS)"),
+                                (bytes(512) + b"LABELONE", "is a volume of LVM"), (b"XFSB", "is xfs"),
+                                (bytes(0x10040) + b"_BHRfS_M", "is btrfs")):
+            disk = self.folder / "unknown"
+            disk.write_bytes(content.ljust(1 << 20, b"\0"))
+            self.refuse(f"{disk}: ", image, disk)
+            self.refuse(reason, image, disk)
+        features = self.make_file_system("-t", "ext4", "-O", "meta_bg,^resize_inode")
+        self.refuse("features that are not understood", features, features)
+
+    # ---- partitions
+
+    def test_partitions(self):
+        image = self.make_file_system("-t", "ext4")
+        first = "start=2048, size=2048\n"
+        self.check(image, self.make_disk("gpt", first + "start=4096\n", image, 4096))
+        self.check(image, self.move_gpt(self.make_disk("gpt", "start=4096\n", image, 4096)))
+        self.check(image, self.make_disk("dos", first + "start=4096\n", image, 4096))
+        logical = f"x1 : {first}x2 : start=4096, type=5\nx5 : start=6144, size=1000\nx6 : start=10240\n"
+        self.check(image, self.make_disk("dos", logical, image, 10240))
+
+    # ---- images
+
+    def test_qcow2(self):
+        image = self.make_file_system("-t", "ext4")
+        for options in (("-o", "compat=0.10"), ("-o", "cluster_size=512"), ("-o", "cluster_size=2M"),
+                        ("-c",), ("-c", "-o", "compression_type=zstd"), ("-c", "-o", "cluster_size=4k"),
+                        ("-o", "lazy_refcounts=on,preallocation=metadata")):
+            with self.subTest(options):
+                self.check(image, self.convert(image, *options))
+
+    def test_based_on_another(self):
+        """A file is written to the upper image only, and to the file that it is based on something else."""
+        image = self.make_file_system("-t", "ext4")
+        changed = self.folder / "changed"
+        run("cp", image, changed)
+        run("/sbin/debugfs", "-w", "-R", "clri /small", changed)
+        for base in (changed, self.convert(changed, "-c")):
+            kind = "qcow2" if base.suffix else "raw"
+            top = self.folder / f"top{len(list(self.folder.iterdir()))}"
+            run("qemu-img", "create", "-q", "-f", "qcow2", "-F", kind, "-b", base.name, top)
+            self.refuse("is no regular file", image, top, base)
+            # What is different is written over it: now it is as the whole image.
+            run("qemu-io", "-f", "qcow2", "-c", f"write -s {image} 0 {SIZE}", top)
+            self.check(image, base, top)
+            self.refuse("it is based on", image, top)
+
+
+if __name__ == "__main__":
+    unittest.main()

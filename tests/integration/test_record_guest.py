@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of a guest's threads: what a report shows, by what the guest's program is known to do, and by
+what it says of its threads and processes."""
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import test_agent_engine
+import testbed
+from test_record import samples_of
+from vmscope_command import vmscope
+
+HERTZ = 499
+
+
+def report_stats(file):
+    rows = json.loads(vmscope("report", "--stats", "--json", file).out)
+    return {row["statistic"]: row["value"] for row in rows}
+
+
+def folded(file):
+    """(stack, count) of each line."""
+    lines = vmscope("report", "--format", "folded", file).out.splitlines()
+    return [(stack, int(count)) for stack, count in
+            (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))]
+
+
+def count_of(stacks, name):
+    return sum(count for stack, count in stacks if re.search(rf"\b{name}\b", stack))
+
+
+def start_recording(*arguments):
+    """A `vmscope record` that has begun."""
+    process = subprocess.Popen([str(word) for word in (testbed.VMSCOPE, "record", "-v", *arguments)],
+                               stderr=subprocess.PIPE, text=True)
+    for line in iter(process.stderr.readline, ""):
+        if "recording has begun" in line:
+            break
+    return process
+
+
+class RecordGuest(unittest.TestCase):
+    """By the agent. What the guest does while it is recorded is its own shell's output."""
+
+    make = test_agent_engine.LinuxGuest
+    hertz = HERTZ
+    seconds = 1
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.guest = cls.make()
+        cls.addClassCleanup(cls.guest.stop)
+        # Waits for a line, so that it is there before it is recorded.
+        cls.guest.run("mkfifo /tmp/go; echo 'read line </tmp/go; eval \"$line\"' >/tmp/wait")
+
+    def start_waiting(self):
+        """A shell in the guest that runs what `run_waiting` gives it; its process id."""
+        return int(self.guest.run("sh /tmp/wait >/tmp/out 2>&1 & echo $!"))
+
+    def run_waiting(self, command, file, *options):
+        """Runs a command in a process of the guest, which is recorded until it has ended; the command's
+        output."""
+        pid = self.start_waiting()
+        process = start_recording(*self.guest.target, "-F", self.hertz, "--job", pid, "-o", file, *options)
+        try:
+            self.guest.run(f"echo '{command}' >/tmp/go")
+            _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 0, err)
+        return self.guest.run("cat /tmp/out")
+
+    def test_shares(self):
+        """burn_long does three times the work of burn_short. What the guest measures of both is no truth on
+        a busy host, which takes its processors away meanwhile."""
+        file = self.folder / "shares"
+        self.run_waiting(f"record_program shares {self.seconds}", file)
+        stacks = folded(file)
+        whole = count_of(stacks, "burn_long") + count_of(stacks, "burn_short")
+        self.assertAlmostEqual(count_of(stacks, "burn_long") / whole, 3 / 4, delta=0.1)
+        self.assertGreater(whole / sum(count for _, count in stacks), 0.8)
+        self.assertEqual({stack.split(";")[0].split(" (")[0] for stack, _ in stacks} -
+                         {"sh", "record_program"}, set())
+        stats = report_stats(file)
+        self.assertEqual(stats["collected"], stats["samples"])
+        self.assertEqual(stats["samples"], len(list(samples_of(file.read_bytes()))))
+
+    def test_births(self):
+        """Threads and processes that a shell's program starts and ends: all are found."""
+        file = self.folder / "births"
+        born = {tuple(map(int, line.split())) for line in
+                self.run_waiting("record_program births 6", file).splitlines()}
+        found = {(tid, pid) for pid, tid, _, _ in samples_of(file.read_bytes())}
+        self.assertEqual(len(born), 12)
+        self.assertEqual(born - found, set())
+        stacks = folded(file)
+        self.assertGreater(count_of(stacks, "burn_short") / sum(count for _, count in stacks), 0.1)
+
+    def test_name(self):
+        """A program that begins later, by its name; the recording ends with it."""
+        file = self.folder / "name"
+        with start_recording(*self.guest.target, "-F", self.hertz, "--name", "record_program",
+                             "-o", file) as recorder:
+            born = self.guest.run("record_program births 3")
+            self.assertEqual(recorder.wait(testbed.ANSWER_SECONDS), 0)
+        found = {(tid, pid) for pid, tid, _, _ in samples_of(file.read_bytes())}
+        self.assertEqual({tuple(map(int, line.split())) for line in born.splitlines()} - found, set())
+        self.assertEqual({stack.split(" (")[0] for stack, _ in folded(file)}, {"record_program"})
+
+    def test_overflow(self):
+        """Everything of the guest, in buffers that are too small: collected, lost and missed are all
+        ticks, and one sample more of each vCPU."""
+        file = self.folder / "overflow"
+        pid = self.guest.start_workload("deep")
+        run = vmscope("record", *self.guest.target, "-F", 2000, "-t", 1, "--buffer", "4K",
+                      "-o", file)
+        self.guest.run(f"kill {pid}")
+        stats = report_stats(file)
+        self.assertGreater(stats["lost"], 0)
+        self.assertIn(f"{stats['lost']} samples were lost: a buffer was full", run.err)
+        self.assertEqual(stats["collected"], len(list(samples_of(file.read_bytes()))))
+        ticks = 2 * (1 + stats["elapsed ns"] // stats["period ns"])
+        self.assertLessEqual(stats["collected"] + stats["lost"] + stats["missed"], ticks)
+        self.assertGreater(stats["collected"] + stats["lost"] + stats["missed"], 0.9 * ticks)
+
+    def test_thread(self):
+        """A thread alone; another process is not in the recording."""
+        file = self.folder / "thread"
+        pids = [self.guest.start_workload("deep") for _ in range(2)]
+        vmscope("record", *self.guest.target, "--tid", pids[0], "-t", 0.4, "-o", file)
+        self.guest.run(f"kill {pids[0]} {pids[1]}")
+        self.assertEqual({(pid, tid) for pid, tid, _, _ in samples_of(file.read_bytes())},
+                         {(pids[0], pids[0])})
+
+    def test_errors(self):
+        file = self.folder / "nothing"
+        for arguments, status, message in (
+                (("--pid", 4000000), 1, "the guest has no process 4000000"),
+                (("--tid", 4000000), 1, "the guest has no thread 4000000"),
+                (("--cgroup", "/sys/fs/cgroup"), 1, "control groups of a guest are not known"),
+                (("--", "true"), 2, "more than one target")):
+            run = vmscope("record", *self.guest.target, "-o", file, *arguments, check=False)
+            self.assertEqual(run.status, status, run.err)
+            self.assertIn(message, run.err)
+        self.assertFalse(file.exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
