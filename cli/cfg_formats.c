@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
-#define BAR 10 /* characters that stand for the count of the hottest block */
+#define BAR 10 /* characters of the bar of the hottest block */
 
-/* Returns an instruction's text, with the name of what it jumps to or calls. Newly allocated. */
+/* Returns an instruction's text, with the name of its target. Newly allocated. */
 static char *describe_insn(struct session *session, const struct vms_insn *insn)
 {
 	struct vms_location location;
@@ -18,7 +18,7 @@ static char *describe_insn(struct session *session, const struct vms_insn *insn)
 	return g_strdup_printf("%s%s%s", insn->text, target ? "  # " : "", target ? target : "");
 }
 
-/* A block with what was counted of it. */
+/* A block and its counts. */
 struct counted {
 	const struct vms_block *block;
 	size_t index;
@@ -27,11 +27,11 @@ struct counted {
 	size_t first_edge;		 /* index of its edges in `counts` */
 };
 
-/* Calls `show` for all blocks in their order. */
-static void each_block(const struct vms_cfg *cfg, const struct cfg_counts *counts,
-		       void (*show)(struct session *session, const struct counted *counted,
-				    void *data),
-		       struct session *session, void *data)
+/* Calls `show` for each block in order. */
+static void for_each_block(const struct vms_cfg *cfg, const struct cfg_counts *counts,
+			   void (*show)(struct session *session, const struct counted *counted,
+					void *data),
+			   struct session *session, void *data)
 {
 	size_t n, edge = 0;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
@@ -48,13 +48,13 @@ static uint64_t get_count(const struct counted *counted)
 	return counted->counts->blocks[counted->index];
 }
 
-/* How much of the hottest block's count a count is, from 0 (never) to 1, by their bits. */
+/* Returns the ratio of a count to the hottest block's count on a logarithmic scale: 0 to 1. */
 static double compute_heat(const struct cfg_counts *counts, uint64_t count)
 {
 	return count ? log2((double)count + 1) / log2((double)counts->hottest + 1) : 0;
 }
 
-/* How often control went along an edge: "60", "never", or "?" if it cannot be told. */
+/* Formats the count of an edge: "60", "never", or "?" if it is not known. */
 static char *describe_edge(const struct counted *counted, size_t edge)
 {
 	const size_t index = counted->first_edge + edge;
@@ -78,7 +78,7 @@ static void append_leaving(struct session *session, const struct vms_block *bloc
 	g_string_append_printf(session->out, "  leaves to %s", name ? name : "?");
 }
 
-/* How often the block was executed, with a bar that shows it at a glance. */
+/* Appends the count of a block, and a bar. */
 static void append_count(GString *out, const struct counted *counted)
 {
 	static const char bar[BAR + 1] = "##########";
@@ -89,7 +89,7 @@ static void append_count(GString *out, const struct counted *counted)
 	g_string_append_printf(out, "%-*.*s %12s  ", BAR, length, bar, number);
 }
 
-/* One line: how the block ends, and where control goes from it. */
+/* Appends one line: how the block ends, and its edges. */
 static void append_heading(struct session *session, const struct counted *counted)
 {
 	GString *out = session->out;
@@ -132,7 +132,8 @@ static void append_block(struct session *session, const struct counted *counted,
 	append_insns(session, counted->block);
 }
 
-void cfg_text(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+void cfg_append_text(struct session *session, const struct vms_cfg *cfg,
+		     const struct cfg_counts *counts)
 {
 	size_t n, n_insns = 0, n_never = 0;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
@@ -146,7 +147,7 @@ void cfg_text(struct session *session, const struct vms_cfg *cfg, const struct c
 	if (counts)
 		g_string_append_printf(session->out, ", %zu blocks never reached", n_never);
 	g_string_append_c(session->out, '\n');
-	each_block(cfg, counts, append_block, session, NULL);
+	for_each_block(cfg, counts, append_block, session, NULL);
 }
 
 /* ---- pictures --------------------------------------------------------------------- */
@@ -171,7 +172,7 @@ static const char *get_edge_style(enum vms_edge_kind kind)
 	return styles[kind];
 }
 
-/* Appends the colours of a block by its count: never reached is grey, hot is red. */
+/* Appends the colours of a block: grey if it was never reached, and red for hot blocks. */
 static void append_dot_heat(const struct counted *counted, GString *out)
 {
 	const double heat = compute_heat(counted->counts, get_count(counted));
@@ -237,11 +238,12 @@ static void append_dot_graph(struct session *session, const struct vms_cfg *cfg,
 	g_string_append(out, "digraph \"");
 	append_quoted(out, vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "code");
 	g_string_append(out, "\" {\n\tnode [shape=box, fontname=monospace, fontsize=10];\n");
-	each_block(cfg, counts, append_dot_block, session, out);
+	for_each_block(cfg, counts, append_dot_block, session, out);
 	g_string_append(out, "}\n");
 }
 
-void cfg_dot(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+void cfg_append_dot(struct session *session, const struct vms_cfg *cfg,
+		    const struct cfg_counts *counts)
 {
 	append_dot_graph(session, cfg, counts, session->out);
 }
@@ -269,8 +271,8 @@ static char *run_dot(const char *path, GError **error)
 	return NULL;
 }
 
-bool cfg_svg(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts,
-	     GError **error)
+bool cfg_append_svg(struct session *session, const struct vms_cfg *cfg,
+		    const struct cfg_counts *counts, GError **error)
 {
 	g_autofree char *path = NULL;
 	g_autofree char *svg = NULL;
@@ -356,11 +358,12 @@ static void add_json_block(struct session *session, const struct counted *counte
 	json_object_array_add(array, object);
 }
 
-void cfg_json(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+void cfg_append_json(struct session *session, const struct vms_cfg *cfg,
+		     const struct cfg_counts *counts)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *array = json_object_new_array();
-	each_block(cfg, counts, add_json_block, session, array);
+	for_each_block(cfg, counts, add_json_block, session, array);
 	json_object_object_add(object, "function",
 			       vms_cfg_name(cfg) ? json_object_new_string(vms_cfg_name(cfg))
 						 : NULL);
