@@ -14,7 +14,9 @@
 #define OF_NAME 0 /* owners of keys in the merged tree */
 #define OF_VCPU 1
 
-/* What makes functions the same. Strings are interned, so equal ones are one pointer. */
+/*
+ * Functions with the same name are the same. Strings are interned, so equal ones are one pointer.
+ */
 struct name {
 	const char *text, *module;
 	enum vms_label_kind kind;
@@ -60,7 +62,7 @@ static const char *intern(struct vms_comparison *comparison, const char *text)
 	return text ? g_string_chunk_insert_const(comparison->strings, text) : NULL;
 }
 
-/* A file may lie in another folder on another machine, or be another build. */
+/* Returns the name of a file without folders: these may differ between machines. */
 static const char *skip_folders(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
@@ -355,7 +357,7 @@ void vms_comparison_node(const struct vms_comparison *comparison, size_t tree, u
 
 /* ---- changes -------------------------------------------------------------------------- */
 
-/* Returns a share as if there were two more samples, one of which counts. */
+/* Returns a share as if there were two more samples, and one of them counted. */
 static double get_moved_share(uint64_t part, uint64_t all)
 {
 	return ((double)part + 1) / ((double)all + 2);

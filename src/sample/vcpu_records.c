@@ -2,7 +2,7 @@
 #include "sample/vcpu_records.h"
 #include "capture/fxt_writer.h"
 
-/* An event has fifteen arguments at most, so there are two. */
+/* There are two events per vCPU, because an event has at most fifteen arguments. */
 #define NAME	   "vcpu"
 #define WALKS_NAME "kernel walks"
 
