@@ -78,7 +78,7 @@ uint64_t vms_aggregate_unfit(const struct vms_aggregate *aggregate);
 /* The number of rows. They are sorted by count, the greatest first. */
 size_t vms_aggregate_rows(const struct vms_aggregate *aggregate);
 
-/* The next return false if there is no such row, value, number or cell. */
+/* The next functions return false if there is no such row, value, number or cell. */
 
 struct vms_aggregate_row {
 	uint64_t count; /* hits */

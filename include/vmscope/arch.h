@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What vmscope knows of a processor architecture: its registers, its page tables, its frame-pointer
- * convention and its instructions. Each architecture is one constant struct of operations. Callers
- * never name an architecture. All of this is for any thread.
+ * A processor architecture: its registers, its page tables, its frame-pointer convention and its
+ * instructions. Each architecture is one constant struct of operations. Callers never name an
+ * architecture. All of this is for any thread.
  */
 #pragma once
 

@@ -24,7 +24,8 @@ struct vms_core_note {
 /* A range of guest-physical memory, and its place in the file. */
 struct vms_core_segment {
 	uint64_t pa;
-	uint64_t va;	    /* where it is mapped, as the file says; 0 if it does not say */
+	uint64_t va; /* the address at which the file says it is mapped; 0 if the file does not say
+		      */
 	uint64_t size;	    /* bytes of memory */
 	uint64_t file_size; /* bytes of it in the file; the rest is zeros, or is not memory */
 	uint64_t file_offset;

@@ -37,7 +37,7 @@ struct vms_coverage_options {
 
 struct vms_coverage_progress {
 	uint64_t blocks; /* translated by QEMU; most of them have run */
-	uint64_t lost;	 /* how often a block was translated for which there was no room */
+	uint64_t lost;	 /* number of translated blocks for which there was no room */
 	bool waits;	 /* `from` was not reached yet */
 };
 

@@ -35,7 +35,7 @@ struct vms_debug_files_options {
 
 /*
  * Copies the options. NULL means the default for all. Errors: those of options (docs/library.md);
- * NOT_FOUND (the sysroot or one of `folders` is no folder).
+ * NOT_FOUND (the sysroot or one of `folders` is not a folder).
  */
 struct vms_debug_files *vms_debug_files_new(const struct vms_debug_files_options *options,
 					    GError **error);

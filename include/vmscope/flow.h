@@ -290,7 +290,7 @@ struct vms_flow_value {
  * from a file. False if the value is not known, or not a stack.
  */
 bool vms_flow_value_stack(const struct vms_flow_value *value, struct vms_stack *ret);
-/* Gets an item of a value that is a list. False: there are not so many. */
+/* Gets an item of a value that is a list. False if the list has fewer items. */
 bool vms_flow_value_item(const struct vms_flow_value *value, unsigned index,
 			 struct vms_flow_value *ret);
 

@@ -45,7 +45,8 @@ struct vms_type_info {
 	bool is_signed;		/* of an integer or an enumeration */
 	uint64_t size;		/* bytes of one; 0 if unknown, and of void and functions */
 	uint32_t n_elements;	/* of an array */
-	struct vms_type target; /* type behind a pointer, array or alias; result of a function */
+	struct vms_type target; /* target of a pointer, element of an array, type of an alias,
+				   result of a function */
 	uint32_t n_parts;	/* members, parameters or enumerators */
 };
 
