@@ -61,7 +61,7 @@ static struct flow_script *get_script(lua_State *state)
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
-static void *allocate(void *data, void *block, size_t old_size, size_t size)
+static void *allocate_memory(void *data, void *block, size_t old_size, size_t size)
 {
 	struct flow_script *script = data;
 	const size_t before = block ? old_size : 0;
@@ -490,7 +490,7 @@ struct flow_script *flow_script_load(struct session *session, const char *path, 
 {
 	g_autoptr(flow_script) script = g_new0(struct flow_script, 1);
 	script->session = session;
-	script->state = lua_newstate(allocate, script);
+	script->state = lua_newstate(allocate_memory, script);
 	*(struct flow_script **)lua_getextraspace(script->state) = script;
 	return call_script(script, run_file, path, NULL, out, error) ? g_steal_pointer(&script)
 								     : NULL;

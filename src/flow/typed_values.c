@@ -12,8 +12,8 @@
 
 /* ---- types of values -------------------------------------------------------------------- */
 
-static void give_type(struct meaning *meaning, struct vms_type type, unsigned stars,
-		      enum where where)
+static void set_type(struct meaning *meaning, struct vms_type type, unsigned stars,
+		     enum where where)
 {
 	meaning->has_type = true;
 	meaning->is_result = false;
@@ -147,7 +147,7 @@ bool vms_typed_number(struct compiler *compiler, struct meaning *meaning, const 
 				 " is not a number: name a member, or take its address with &");
 	if (meaning->where == IN_MEMORY && info.kind == VMS_TYPE_ARRAY) {
 		add_offset(compiler->ops, meaning->bit_offset / 8);
-		give_type(meaning, info.target, 1, ON_STACK);
+		set_type(meaning, info.target, 1, ON_STACK);
 		return true;
 	}
 	if (meaning->where == IN_MEMORY && !load_number(compiler, meaning, &info, at))
@@ -198,7 +198,7 @@ bool vms_typed_is_argument(const struct compiler *compiler, const char *name)
 static void take_argument(struct compiler *compiler, struct vms_type type, struct meaning *ret)
 {
 	struct vms_type_info info;
-	give_type(ret, type, 0, ON_STACK);
+	set_type(ret, type, 0, ON_STACK);
 	get_info(ret, &info);
 	if (is_structure(&info)) {
 		ret->where = IN_PART;
@@ -249,7 +249,7 @@ void vms_typed_task(struct compiler *compiler, struct meaning *ret)
 	struct vms_type type;
 	if (known && known->types &&
 	    vms_types_find(known->types, "struct task_struct", &type, NULL))
-		give_type(ret, type, 1, ON_STACK);
+		set_type(ret, type, 1, ON_STACK);
 }
 
 /* Common constants that kernels define by the preprocessor, so that no type has them. */
@@ -300,9 +300,9 @@ static bool follow_pointer(struct compiler *compiler, struct meaning *meaning, c
 	if (!vms_typed_number(compiler, meaning, at))
 		return false;
 	if (meaning->stars)
-		give_type(meaning, meaning->type, meaning->stars - 1, IN_MEMORY);
+		set_type(meaning, meaning->type, meaning->stars - 1, IN_MEMORY);
 	else
-		give_type(meaning, info.target, 0, IN_MEMORY);
+		set_type(meaning, info.target, 0, IN_MEMORY);
 	return true;
 }
 
@@ -318,7 +318,7 @@ bool vms_typed_address(struct compiler *compiler, struct meaning *meaning, const
 	    meaning->stars == STARS_MAX)
 		return vms_expression_fail(compiler, at, "this has no address");
 	add_offset(compiler->ops, meaning->bit_offset / 8);
-	give_type(meaning, meaning->type, meaning->stars + 1, ON_STACK);
+	set_type(meaning, meaning->type, meaning->stars + 1, ON_STACK);
 	return true;
 }
 
@@ -361,7 +361,7 @@ static bool take_member(struct compiler *compiler, struct meaning *meaning)
 	if (!vms_type_find_member(find_definition(meaning->type), name, &member, &error))
 		return fail_with(compiler, begin, error);
 	const uint64_t offset = meaning->bit_offset + member.bit_offset;
-	give_type(meaning, member.type, 0, meaning->where);
+	set_type(meaning, member.type, 0, meaning->where);
 	meaning->bit_offset = offset;
 	meaning->bits = member.bits;
 	return true;
@@ -394,7 +394,7 @@ static bool begin_elements(struct compiler *compiler, struct meaning *meaning, c
 				      "only arrays and pointers with a type have elements");
 	const uint64_t offset = meaning->bit_offset;
 	*n = info.n_elements;
-	give_type(meaning, info.target, 0, IN_MEMORY);
+	set_type(meaning, info.target, 0, IN_MEMORY);
 	meaning->bit_offset = offset;
 	return true;
 }
@@ -517,7 +517,7 @@ static bool convert_value(struct compiler *compiler, struct meaning *meaning, st
 		return vms_expression_fail(compiler, at, "a string cannot be cast");
 	if (!vms_typed_number(compiler, meaning, at))
 		return false;
-	give_type(meaning, type, stars, ON_STACK);
+	set_type(meaning, type, stars, ON_STACK);
 	get_info(meaning, &info);
 	if (is_structure(&info) || !is_integer_size(info.size) || info.kind == VMS_TYPE_ARRAY)
 		return fail_type(compiler, meaning, at, "cannot cast to ",

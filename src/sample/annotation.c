@@ -167,7 +167,7 @@ bool vms_annotation_read_file(const struct vms_annotation *annotation, uint8_t *
 	       vms_binary_read(annotation->binary, annotation->file_offset, code, annotation->size);
 }
 
-static const char *intern(struct vms_annotation *annotation, const char *text)
+static const char *intern_text(struct vms_annotation *annotation, const char *text)
 {
 	if (!text)
 		return NULL;
@@ -182,12 +182,12 @@ static void add_instruction(struct vms_annotation *annotation, uint64_t va, uint
 {
 	struct vms_location location = { 0 };
 	struct vms_annotated_instruction instruction = { .va = va,
-							 .text = intern(annotation, text) };
+							 .text = intern_text(annotation, text) };
 	while (*next < annotation->spots->len &&
 	       g_array_index(annotation->spots, struct spot, *next).va < end)
 		instruction.hits += g_array_index(annotation->spots, struct spot, (*next)++).hits;
 	vms_symbolizer_locate(annotation->symbolizer, annotation->space, 0, va, &location);
-	instruction.source = intern(annotation, location.source);
+	instruction.source = intern_text(annotation, location.source);
 	instruction.line = location.line;
 	g_array_append_val(annotation->instructions, instruction);
 }
@@ -262,7 +262,7 @@ bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *pat
 		if (!vms_symbol_file_line(file, address + instruction->va - annotation->start,
 					  &source, &instruction->line))
 			continue;
-		instruction->source = intern(annotation, source);
+		instruction->source = intern_text(annotation, source);
 		added = true;
 	}
 	return added;

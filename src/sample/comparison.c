@@ -57,7 +57,7 @@ static gboolean equal_names(gconstpointer a, gconstpointer b)
 	       x->is_user == y->is_user;
 }
 
-static const char *intern(struct vms_comparison *comparison, const char *text)
+static const char *intern_text(struct vms_comparison *comparison, const char *text)
 {
 	return text ? g_string_chunk_insert_const(comparison->strings, text) : NULL;
 }
@@ -72,11 +72,11 @@ static const char *skip_folders(const char *path)
 static const char *name_label(struct vms_comparison *comparison, const struct vms_label *label)
 {
 	if (label->name && !label->offset)
-		return intern(comparison, label->name);
+		return intern_text(comparison, label->name);
 	g_autofree char *text =
 		label->name ? g_strdup_printf("%s+0x%" PRIx64, label->name, label->offset)
 			    : g_strdup_printf("0x%" PRIx64, label->va);
-	return intern(comparison, text);
+	return intern_text(comparison, text);
 }
 
 /* Returns the index of a label's name. */
@@ -84,7 +84,7 @@ static uint32_t get_name(struct vms_comparison *comparison, const struct vms_lab
 {
 	const struct name name = {
 		.text = name_label(comparison, label),
-		.module = intern(comparison, skip_folders(label->module)),
+		.module = intern_text(comparison, skip_folders(label->module)),
 		.kind = label->kind,
 		.is_user = label->is_user,
 	};

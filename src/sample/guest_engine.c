@@ -115,7 +115,7 @@ static bool keep_target_sample(const struct vms_sample_record *sample, uint64_t 
 	note_name(engine, sample);
 	if (is_wanted(engine, sample)) {
 		has_new = vms_seen_code_note(get_seen(engine), sample);
-		vms_sampler_give(engine->sampler, sample, begin_ns);
+		vms_sampler_add_sample(engine->sampler, sample, begin_ns);
 	}
 	g_mutex_unlock(&engine->lock);
 	return has_new;
@@ -125,7 +125,7 @@ static void note_run_end(enum vms_sample_end end, GError *error, void *data)
 {
 	struct guest_engine *engine = data;
 	vms_run_stop(engine->run);
-	vms_sampler_tell_end(engine->sampler, error ? error->message : vms_sample_end_text(end));
+	vms_sampler_record_end(engine->sampler, error ? error->message : vms_sample_end_text(end));
 	g_clear_error(&error);
 }
 
@@ -142,7 +142,7 @@ static void follow_tasks(struct guest_engine *engine)
 	const bool ended = vms_guest_targets_ended(engine->targets);
 	g_mutex_unlock(&engine->lock);
 	if (ended)
-		vms_sampler_tell_end(engine->sampler, NULL);
+		vms_sampler_record_end(engine->sampler, NULL);
 }
 
 /* Waits until `until_ns`. False if the engine stops. */
@@ -316,7 +316,7 @@ static void record_vcpu_stats(struct guest_engine *engine)
 		if (reason)
 			vms_fxt_write(out, &event);
 	}
-	vms_sampler_tell_records(engine->sampler, out);
+	vms_sampler_add_records(engine->sampler, out);
 }
 
 static void stop_engine(void *data)

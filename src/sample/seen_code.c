@@ -102,8 +102,8 @@ static GArray *record_space(struct vms_seen_code *seen, const struct vms_sample_
 	recorded = seen->spaces->pdata[sample->space] = vms_mappings_new();
 	/* The idle tasks of all CPUs count as one process. */
 	if (process && (sample->pid || !last))
-		vms_sampler_tell_process(seen->sampler, sample->time_ns, sample->pid, 0,
-					 sample->pid ? process->comm : "swapper");
+		vms_sampler_record_process(seen->sampler, sample->time_ns, sample->pid, 0,
+					   sample->pid ? process->comm : "swapper");
 	g_tree_replace(seen->last_space, (gpointer)pid, GUINT_TO_POINTER(sample->space + 1));
 	return recorded;
 }
@@ -153,8 +153,8 @@ static uint32_t record_mapping(struct vms_seen_code *seen, const struct vms_samp
 	ret->binary = NULL;
 	ret->stamp = number;
 	vms_mappings_put(recorded, ret, MAPPINGS_LIMIT);
-	vms_sampler_tell_mapping(seen->sampler, sample->time_ns, sample->pid, ret->start, ret->end,
-				 ret->offset, number);
+	vms_sampler_record_mapping(seen->sampler, sample->time_ns, sample->pid, ret->start,
+				   ret->end, ret->offset, number);
 	return number;
 }
 
@@ -258,9 +258,9 @@ static void record_file(struct vms_seen_code *seen, const struct seen_file *file
 	const bool is_mapped =
 		vms_symbolizer_mapping(seen->symbolizer, file->space, file->va, &mapping) &&
 		mapping.file == file->id;
-	vms_sampler_tell_file(seen->sampler, file->number, file->name,
-			      is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
-							  : NULL);
+	vms_sampler_record_file(seen->sampler, file->number, file->name,
+				is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
+							    : NULL);
 	if (is_mapped && vms_mappings_functions(&mapping))
 		record_functions(seen, file, &mapping, offsets, n, out);
 }
@@ -289,6 +289,6 @@ uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
 				    out);
 	}
 	vms_name_attachment_end(&kernel);
-	vms_sampler_tell_records(seen->sampler, out);
+	vms_sampler_add_records(seen->sampler, out);
 	return seen->files_before + seen->files->len;
 }

@@ -257,10 +257,10 @@ class Record(unittest.TestCase):
                 (("-o", file, "--", "/no/such"), 1, "there is no program /no/such"),
                 (("-o", file, "-a", "--period", "9"), 2, "from 10 to"),
                 (("-o", file, "-a", "--buffer", "1"), 2, "from 4 KiB to 1 GiB"),
-                (("-o", file, "-a", "--name", "it"), 1, "goes with other names alone"),
+                (("-o", file, "-a", "--name", "it"), 1, "can only be combined with other names"),
                 (("-o", file, "-a", "-F", "9", "--period", "20"), 2, "exclude each other"),
                 (("-o", file, "--cgroup", "/no/such"), 1, "cannot open control group"),
-                (("-o", file, "--cgroup", self.folder), 1, "is the folder of no control group"),
+                (("-o", file, "--cgroup", self.folder), 1, "is not the folder of a control group"),
                 (("-o", file, "-o", self.folder / "other", "-a", "-t", "0.1"), 2, "only once"),
                 (("-o", self.folder, "-a"), 1, "it is a directory")):
             run = vmscope("record", *arguments, check=False)

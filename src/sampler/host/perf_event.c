@@ -40,7 +40,7 @@ int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bo
 		.sample_max_stack = (uint16_t)options->depth,
 	};
 	int fd = open_event(&attr, pid, cpu, cgroup ? PERF_FLAG_PID_CGROUP : 0);
-	if (fd < 0 && errno == EINVAL) { /* Linux before 6.0 does not tell what was lost */
+	if (fd < 0 && errno == EINVAL) { /* Linux before 6.0 does not count losses */
 		attr.read_format = PERF_FORMAT_ID;
 		fd = open_event(&attr, pid, cpu, cgroup ? PERF_FLAG_PID_CGROUP : 0);
 	}
