@@ -65,7 +65,7 @@ static bool is_in_module(struct session *session, const GArray *vas)
 /* Returns the current addresses of a SPEC. NULL if there are none. */
 static GArray *find_addresses(const struct flow_places *places, const struct spec_places *spec)
 {
-	GArray *vas = flow_spec_find(places->session, spec->text, NULL);
+	GArray *vas = flow_spec_find(places->session, spec->text, places->conditions, NULL);
 	if (vas)
 		g_array_sort(vas, compare_vas);
 	return vas;

@@ -259,13 +259,13 @@ static int find_symbol(lua_State *state)
 	return addresses.n;
 }
 
-/* Pushes the name of an address of the kernel, or nil. */
+/* Pushes the name of an address of the kernel or of the session's process, or nil. */
 static void push_name(lua_State *state, uint64_t va)
 {
 	struct session *session = get_script(state)->session;
 	struct vms_location location;
 	char text[NAME_MAX_BYTES];
-	if (!session->guest || !session_locate(session, NULL, va, false, &location) ||
+	if (!session->guest || !session_locate(session, session->process, va, false, &location) ||
 	    !location.symbol) {
 		lua_pushnil(state);
 		return;
