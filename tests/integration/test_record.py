@@ -267,7 +267,7 @@ class Record(unittest.TestCase):
             self.assertEqual(run.status, status, run.err)
             self.assertIn(message, run.err)
         self.assertFalse(file.exists())
-        self.assertIn("no recording", vmscope("report", self.program, check=False).err)
+        self.assertIn("not a recording", vmscope("report", self.program, check=False).err)
         self.assertIn("No such file", vmscope("report", file, check=False).err)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody else")
